@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Trace files in, Trace out. Every fault is found before anything is used: a trace is whole or refused.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/error.h"
+#include "traces/workload.h"
+
+namespace plimsoll::traces {
+
+/// What is wrong with (reject) or odd about (warn) a file. Printed as `FILE[:LINE[:BYTECOL]]: [COLUMN: ]text [code]`.
+struct TraceProblem {
+  std::string file;
+  std::size_t line = 0, byte_column = 0;      // from 1; 0: not applicable
+  std::string column;                         // field name; empty: not applicable
+  std::string text, code;                     // code: the stable name of docs/traces.md, e.g. "field-count"
+};
+[[nodiscard]] std::string to_string(const TraceProblem& problem);
+
+/// Thrown for a file that cannot be used.
+class TraceError : public InputError {
+ public:
+  explicit TraceError(TraceProblem problem);
+  [[nodiscard]] const TraceProblem& problem() const { return problem_; }
+
+ private:
+  TraceProblem problem_;
+};
+
+struct ReadOptions {
+  std::string format;                         // empty: recognised by content
+  std::int32_t hash_block_tokens = 512;       // tokens per prefix hash; not in the files (mooncake 512, qwen 16)
+};
+
+struct ReadResult {
+  std::shared_ptr<const Trace> trace;
+  std::vector<TraceProblem> warnings;         // rows left out, sums recomputed …
+};
+
+/// Reads FILE or FILE.gz, streaming. Throws TraceError; DeviceError when the file cannot be opened or read… see docs/traces.md.
+[[nodiscard]] ReadResult read_trace(const std::string& file, const ReadOptions& options = {});
+
+/// Names accepted by `format` and `--as`.
+[[nodiscard]] std::vector<std::string_view> trace_formats();
+
+}  // namespace plimsoll::traces
