@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Accelerators, their links and the coefficients that turn datasheet peaks into times.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/llm_shape.h"
+#include "model/units.h"
+
+namespace plimsoll::model {
+
+/// Kinds of operation that are fitted separately.
+enum class OpClass : std::uint8_t { gemm, moe_gemm, prefill_attention, decode_attention, pointwise };
+inline constexpr std::size_t kOpClasses = 5;
+
+/// Residuals log(measured / p-norm) on a grid, interpolated between its points and held constant outside.
+/// GEMM: x = log2 m, y = log2(n k). Decode attention: x = log2 batch, y = log2 mean context.
+/// Prefill attention: x = log2 new tokens, y = log2(context + new tokens).
+struct ResidualTable {
+  std::vector<double> x, y;             // ascending grid
+  std::vector<double> log_ratio;        // [x][y], row by row
+};
+
+/// t = t0 + ((F/(eta_F peak))^p + (B/(eta_B bandwidth))^p)^(1/p), times exp(residual).
+struct OpCoefficients {
+  double compute_efficiency = 1;        // eta_F, fraction of the peak, in (0, 1]
+  double memory_efficiency = 1;         // eta_B, fraction of the bandwidth, in (0, 1]
+  double p = 3;                         // >= 1; larger is closer to max(compute, memory)
+  Seconds t0{0};                        // fixed cost of one kernel
+  std::shared_ptr<const ResidualTable> residual;  // none: pure p-norm
+};
+
+/// One segment of an all-reduce: t = latency + bytes / bandwidth; the faster of several segments counts.
+struct AllReduceSegment {
+  Seconds latency{0};
+  BytesPerSecond bandwidth{0};
+};
+/// Segments by number of ranks. Ranks between two entries take the next larger one.
+struct AllReduceCurve {
+  std::int32_t ranks = 2;
+  std::vector<AllReduceSegment> segments;
+};
+enum class LinkKind : std::uint8_t { none, nvswitch, nvlink, pcie };
+struct Interconnect {
+  std::string id;                       // "nvswitch-a100", "pcie-gen4"
+  LinkKind kind = LinkKind::none;
+  BytesPerSecond unidirectional{0};     // a GPU's own link rate, for point-to-point (PP, swap)
+  std::vector<AllReduceCurve> all_reduce;  // empty: derived from kind and link rate (see all_reduce_time)
+  std::string source;
+};
+
+struct Accelerator {
+  std::string id;                       // "a100-sxm-40gb"
+  std::string vendor;
+  FlopsPerSecond fp16{0}, bf16{0}, fp8{0}, int8{0}, fp32{0};  // dense peaks; 0: not supported or not known
+  Bytes memory{0};                      // nameplate
+  Bytes memory_visible{0};              // what the device reports to programs; decides what fits
+  BytesPerSecond memory_bandwidth{0};
+  Bytes last_level_cache{0};            // 0: not known
+  BytesPerSecond host_link{0};          // PCIe, one direction: swapping
+  std::string default_interconnect;
+  std::array<OpCoefficients, kOpClasses> coefficients{};
+  Seconds kernel_gap{0};                // idle time between kernels
+  bool calibrated = false;              // coefficients were fitted to measurements of this accelerator
+  std::string source;                   // of the datasheet figures
+  std::string fit_source;               // of the coefficients: what was fitted, or "datasheet only"
+};
+
+/// Peak for matrix products with this weight type (weight-only int8/int4 compute in 16 bits); 0 when there is none.
+[[nodiscard]] FlopsPerSecond matmul_peak(const Accelerator& accelerator, DType dtype);
+
+/// Time of one all-reduce of `bytes` over `ranks` GPUs. Measured segments where the interconnect has them; else NCCL's
+/// ring model, latency 2(n-1) hops plus 2(n-1)/n of the bytes over the link; PCIe rings through the host share the
+/// root's bandwidth among the ranks.
+[[nodiscard]] Seconds all_reduce_time(const Interconnect& link, Bytes bytes, std::int32_t ranks);
+
+}  // namespace plimsoll::model

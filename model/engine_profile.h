@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an inference engine adds to the device's time, and how it uses memory. Fitted to serving measurements or
+// estimated; `calibrated_on` says which.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "model/units.h"
+
+namespace plimsoll::model {
+
+/// Host time h of a step against device time d: exposed host time is what the step takes beyond d.
+///   none:   h               (launches wait for the device)
+///   p_norm: (h^q + d^q)^(1/q) - d   (launches run ahead of the device; q = overlap_exponent)
+///   full:   max(h - d, 0)
+enum class HostOverlap : std::uint8_t { none, p_norm, full };
+
+/// Constant cost instead of a device model, for queueing checks.
+///   prefill/decode: a step with a prefill takes prefill + decode, a pure decode step takes decode;
+///   batch: the first step of a batch takes `batch`, the others nothing (policies none, static, dynamic).
+struct ConstantCost {
+  Seconds prefill{0}, decode{0};
+  std::optional<Seconds> batch;
+};
+
+struct EngineProfile {
+  std::string id;                       // "tgi-1.1"
+  // Host time of one forward: step + layers * (layer + layer_tp [TP > 1] + layer_rank * (TP - 1))
+  //   + sequences * sequence + tokens * token + prefill_sequences * prefill.
+  Seconds host_step{0}, host_layer{0}, host_layer_tp{0}, host_layer_rank{0};
+  Seconds host_sequence{0}, host_token{0}, host_prefill{0};
+  HostOverlap overlap = HostOverlap::p_norm;
+  double overlap_exponent = 3;
+  bool cuda_graphs = false;             // decode steps launch as one graph: host_layer terms apply to prefill only
+  // Multiply the accelerator's efficiencies: how well this engine's kernels do against the reference.
+  double compute_scale = 1, memory_scale = 1;
+  // Memory.
+  double memory_fraction = 0.9;         // of the visible memory
+  Bytes overhead{0};                    // context, library workspaces, fragmentation: a GPU
+  Bytes graph_pool{0};                  // a GPU
+  double activation_factor = 1;         // times our estimate of the activation peak
+  std::string scheduler_policy;         // default policy; other scheduler defaults are in the YAML
+  std::optional<ConstantCost> constant;
+  std::string calibrated_on;            // "JumpStart tables …" or "estimated: …"
+  bool calibrated = false;
+};
+
+}  // namespace plimsoll::model

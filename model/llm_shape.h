@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// The shape of a transformer: everything that its weights, its KV cache and the cost of a step depend on.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "model/units.h"
+
+namespace plimsoll::model {
+
+enum class DType : std::uint8_t { fp32, fp16, bf16, fp8, int8, int4 };
+/// Bytes an element takes; int4 takes half a byte.
+[[nodiscard]] double bytes_per_element(DType dtype);
+[[nodiscard]] const char* name(DType dtype);
+/// nullopt for a name that is none.
+[[nodiscard]] std::optional<DType> dtype_from_name(std::string_view name);
+
+enum class Norm : std::uint8_t { rmsnorm, layernorm };
+
+/// Mixture of experts in the layers from first_dense_layers on.
+struct MoeShape {
+  std::int32_t experts = 0;             // routed experts a layer
+  std::int32_t experts_per_token = 0;
+  std::int32_t shared_experts = 0;      // always active, of the routed experts' size
+  std::int32_t intermediate = 0;        // width of one expert
+  std::int32_t first_dense_layers = 0;  // these use LlmShape::intermediate
+  bool operator==(const MoeShape&) const = default;
+};
+
+/// Multi-head latent attention (DeepSeek): the cache holds kv_lora_rank + qk_rope_head_dim elements a token and layer.
+struct MlaShape {
+  std::int32_t q_lora_rank = 0;         // 0: queries are projected directly
+  std::int32_t kv_lora_rank = 0, qk_nope_head_dim = 0, qk_rope_head_dim = 0, v_head_dim = 0;
+  bool operator==(const MlaShape&) const = default;
+};
+
+struct LlmShape {
+  std::string id;                       // "llama-2-7b"
+  std::string family;                   // llama, mistral, qwen2, falcon, opt …
+  std::int32_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_dim = 0;
+  std::int32_t intermediate = 0;        // MLP width
+  std::int32_t vocab = 0;
+  std::int32_t max_position = 0;        // context length; 0: not stated
+  bool gated_mlp = true;                // three matrices (gate, up, down) instead of two
+  bool parallel_attention = false;      // attention and MLP side by side: one all-reduce a layer
+  bool qkv_bias = false, qk_norm = false, tie_embeddings = false, learned_positions = false;
+  Norm norm = Norm::rmsnorm;
+  std::string activation = "silu";
+  double rope_base = 0;
+  std::int32_t rotary_dim = 0;          // 0: the whole head
+  std::int32_t sliding_window = 0;      // tokens; 0: none
+  std::int32_t window_period = 1;       // 1: every layer is windowed; 2: every other one (Gemma 2)
+  std::optional<MoeShape> moe;
+  std::optional<MlaShape> mla;
+  std::string source;                   // where the figures come from
+  bool operator==(const LlmShape&) const = default;
+};
+
+/// Elements of all matrices, norms and biases, embeddings and LM head included (tied ones once).
+[[nodiscard]] double weight_count(const LlmShape& shape);
+/// The same with only the experts one token uses.
+[[nodiscard]] double active_weight_count(const LlmShape& shape);
+/// Bytes of K and V (or of the latent) that one token adds on all layers, not split by TP.
+[[nodiscard]] Bytes kv_bytes_per_token(const LlmShape& shape, DType kv_dtype);
+
+}  // namespace plimsoll::model
