@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sched/kv_ledger.h"
+
+#include <algorithm>
+
+#include "model/error.h"
+#include "sched/prefix_cache.h"
+
+namespace plimsoll::sched {
+
+KvLedger::KvLedger(const KvConfig& config)
+    : config_(config), free_(config.blocks), phases_(static_cast<std::size_t>(config.block_tokens), 0) {
+  PLIMSOLL_CHECK(config.block_tokens > 0 && config.blocks >= 0, "a pool has blocks of at least one token");
+  if (config.prefix_caching) cache_ = std::make_unique<PrefixCache>(config.blocks, config.block_tokens);
+}
+KvLedger::~KvLedger() = default;
+KvLedger::KvLedger(KvLedger&&) noexcept = default;
+
+KvLedger::Account& KvLedger::account(ReqId id) {
+  if (id >= accounts_.size()) accounts_.resize(id + 1);
+  return accounts_[id];
+}
+
+Blk KvLedger::held(ReqId id) const {
+  if (id >= accounts_.size()) return 0;
+  const Account& a = accounts_[id];
+  if (a.phase < 0) return a.held;
+  return blocks_for(a.covered + (clock_ - a.joined));
+}
+
+std::int32_t KvLedger::phase_at(Tok covered) const {
+  const std::int64_t size = config_.block_tokens;
+  return static_cast<std::int32_t>((((covered - clock_) % size) + size) % size);
+}
+
+Blk KvLedger::group_growth(std::int64_t steps) const {
+  const std::int64_t size = config_.block_tokens;
+  Blk blocks = (steps / size) * growing_;
+  std::int64_t phase = (size - clock_ % size) % size;  // needs a block in the next step
+  for (std::int64_t i = 0; i < steps % size; ++i) {
+    blocks += phases_[static_cast<std::size_t>(phase)];
+    phase = phase == 0 ? size - 1 : phase - 1;
+  }
+  return blocks;
+}
+
+std::int64_t KvLedger::group_steps(Blk available) const {
+  if (available < 0) return 0;
+  if (growing_ == 0) return kForever;
+  const std::int64_t size = config_.block_tokens;
+  std::int64_t steps = (available / growing_) * size;
+  Blk rest = available % growing_;
+  std::int64_t phase = (size - clock_ % size) % size;
+  while (phases_[static_cast<std::size_t>(phase)] <= rest) {  // ends within a cycle: rest < growing
+    rest -= phases_[static_cast<std::size_t>(phase)];
+    phase = phase == 0 ? size - 1 : phase - 1;
+    ++steps;
+  }
+  return steps;
+}
+
+double KvLedger::weighted_growth(std::int64_t steps, double a, double b, double c) const {
+  if (growing_ == 0) return 0;
+  const std::int64_t size = config_.block_tokens;
+  std::int64_t phase = (size - clock_ % size) % size;
+  std::int64_t blocks = 0;
+  double x = -0.5 * static_cast<double>(steps - 1), sum = 0;
+  for (std::int64_t j = 0; j < steps; ++j, x += 1) {
+    blocks += phases_[static_cast<std::size_t>(phase)];
+    sum += static_cast<double>(blocks) * (a + x * (b + c * x));
+    phase = phase == 0 ? size - 1 : phase - 1;
+  }
+  return sum;
+}
+
+PrefixHit KvLedger::prefix_hit(ReqId id, Tok limit) const { return cache_ ? cache_->hit(id, limit) : PrefixHit{}; }
+
+void KvLedger::open(ReqId id, std::uint64_t serial, std::span<const std::uint64_t> prompt_hashes) {
+  account(id) = Account{};
+  if (cache_) cache_->open(id, serial, prompt_hashes);
+}
+
+void KvLedger::take(ReqId id, Blk blocks) {
+  PLIMSOLL_CHECK(blocks <= free_, "the policy asked for more KV blocks than are free");
+  free_ -= blocks;
+  if (cache_) cache_->take(id, blocks);
+}
+
+void KvLedger::grow(ReqId id, std::int64_t tokens) {
+  const Blk missing = need(id, tokens);
+  if (missing == 0) return;
+  PLIMSOLL_CHECK(accounts_[id].phase < 0, "members of the decode group grow with it");
+  take(id, missing);
+  accounts_[id].held += missing;
+}
+
+void KvLedger::reserve(ReqId id, std::int64_t tokens) {
+  grow(id, tokens);
+  accounts_[id].reserved = true;
+}
+
+void KvLedger::attach_prefix(ReqId id, Tok tokens) {
+  PLIMSOLL_CHECK(cache_ != nullptr && accounts_[id].held == 0, "a prefix is attached first, with caching on");
+  free_ -= cache_->attach(id, tokens);
+  accounts_[id].held = blocks_for(tokens);
+}
+
+void KvLedger::publish(ReqId id, Tok computed) {
+  if (cache_) cache_->publish(id, computed);
+}
+
+void KvLedger::release(ReqId id, Tok computed) {
+  if (accounts_[id].phase >= 0) leave_group(id);
+  Account& a = accounts_[id];
+  free_ += cache_ ? cache_->release(id, computed) : a.held;
+  a.held = 0;
+  a.reserved = false;
+  PLIMSOLL_CHECK(free_ <= config_.blocks, "more KV blocks came back than were taken");
+}
+
+void KvLedger::swap_out(ReqId id) {
+  if (accounts_[id].phase >= 0) leave_group(id);
+  Account& a = accounts_[id];
+  a.swapped = a.held;
+  swapped_ += a.swapped;
+  free_ += cache_ ? cache_->release(id, 0) : a.held;
+  a.held = 0;
+}
+
+void KvLedger::swap_in(ReqId id) {
+  Account& a = accounts_[id];
+  take(id, a.swapped);
+  a.held = a.swapped;
+  swapped_ -= a.swapped;
+  a.swapped = 0;
+}
+
+void KvLedger::close(ReqId id) {
+  swapped_ -= accounts_[id].swapped;
+  accounts_[id] = Account{};
+  if (cache_) cache_->close(id);
+}
+
+void KvLedger::join_group(ReqId id, Tok computed) {
+  Account& a = accounts_[id];
+  if (a.reserved) return;
+  a.covered = computed;
+  a.joined = clock_;
+  a.phase = phase_at(computed);
+  PLIMSOLL_CHECK(a.held == blocks_for(computed), "a decode-ready request holds the blocks of what is computed");
+  ++phases_[static_cast<std::size_t>(a.phase)];
+  ++growing_;
+  if (cache_) members_.push_back(id);
+}
+
+void KvLedger::leave_group(ReqId id) {
+  const Blk now = held(id);
+  Account& a = accounts_[id];
+  if (a.phase < 0) return;
+  a.held = now;
+  --phases_[static_cast<std::size_t>(a.phase)];
+  --growing_;
+  a.phase = -1;
+  if (cache_) members_.erase(std::find(members_.begin(), members_.end(), id));
+}
+
+void KvLedger::advance_group(std::int64_t steps) {
+  const Blk growth = group_growth(steps);
+  PLIMSOLL_CHECK(growth <= free_, "the decode group outgrew the free KV blocks");
+  free_ -= growth;
+  if (cache_ != nullptr && growth > 0) {
+    for (const ReqId id : members_) {
+      const Account& a = accounts_[id];
+      const std::int64_t covered = a.covered + (clock_ - a.joined);
+      cache_->take(id, blocks_for(covered + steps) - blocks_for(covered));
+    }
+  }
+  clock_ += steps;
+}
+
+void KvLedger::advance_member(ReqId id) {
+  Account& a = accounts_[id];
+  if (a.phase < 0) return;  // reserved for life
+  const std::int64_t covered = a.covered + (clock_ - a.joined);
+  const Blk missing = blocks_for(covered + 1) - blocks_for(covered);
+  if (missing > 0) take(id, missing);
+  --phases_[static_cast<std::size_t>(a.phase)];
+  a.covered = static_cast<Tok>(covered + 1);
+  a.joined = clock_;
+  a.phase = phase_at(a.covered);
+  ++phases_[static_cast<std::size_t>(a.phase)];
+}
+
+}  // namespace plimsoll::sched

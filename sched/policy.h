@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// The batching policy: a deterministic state machine with no clock, thread, random number, allocator or device inside.
+// Time enters as `now`. The simulator and the real executor drive the same object through the same Replica.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "sched/decision.h"
+#include "sched/kv_ledger.h"
+#include "sched/policy_config.h"
+#include "sched/request_table.h"
+
+namespace plimsoll::sched {
+
+/// What a policy may look at.
+struct View {
+  const RequestTable& requests;
+  const KvLedger& kv;
+};
+
+struct Traits {
+  int max_inflight_steps = 1;
+  bool returns_at_batch_end = false;   // rows are returned together when the last one is finished (static, dynamic)
+};
+
+/// `steps` identical steps (more than one only after a decision with repeat) ended, and these requests with them.
+struct StepsDone {
+  std::int64_t steps = 1;
+  std::span<const ReqId> finished;     // rows that produced their last token, in batch order; still readable in the View
+};
+
+class Policy {
+ public:
+  virtual ~Policy() = default;
+  [[nodiscard]] virtual Traits traits() const { return {}; }
+  /// The product's own limit at the front door, after the common checks (front_door.h): nothing, or why it is refused.
+  [[nodiscard]] virtual std::optional<Reject> admit(const Request&, const View&) const { return {}; }
+  virtual void on_arrival(ReqId id, const View& view, Nanos now) = 0;
+  /// The client is gone: forget the request, whatever its state; the Replica has not yet freed its blocks.
+  virtual void on_cancel(ReqId id, const View& view, Nanos now) = 0;
+  /// The Replica has updated the table (counters, decode group); finished requests' blocks are freed after this call
+  /// (at the batch's end for policies that return there). A request whose prefill completed is in the decode group.
+  virtual void on_steps_done(const StepsDone& done, const View& view, Nanos now) = 0;
+  /// Fills `out`, which is clear. Called when no step is in flight and something happened (arrival, steps done, cancel,
+  /// wake_at reached). A decision without forwards runs nothing.
+  virtual void decide(Nanos now, const View& view, Decision& out) = 0;
+  /// Running requests in batch order, for the decision log.
+  [[nodiscard]] virtual std::span<const ReqId> batch_order() const = 0;
+  /// Waiting requests, swapped-out ones not included.
+  [[nodiscard]] virtual std::int64_t queued() const = 0;
+  /// Canonical dump of the state, for conformance tests and replay.
+  virtual void digest(std::string& out) const = 0;
+};
+
+/// The policy of config.policy. Throws InputError for a combination that the product refuses at start-up.
+[[nodiscard]] std::unique_ptr<Policy> make_policy(const PolicyConfig& config);
+
+}  // namespace plimsoll::sched

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// The scheduler's settings as a study states them (keys of docs/study-file.md). What is not stated takes the default of
+// the policy's product, given in docs/policies.md and in each policy's source.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "model/units.h"
+#include "sched/types.h"
+
+namespace plimsoll::sched {
+
+enum class PolicyKind : std::uint8_t {
+  none, static_batch, dynamic, rolling, orca, tgi, vllm_v0, vllm_v1, sarathi, trtllm, sglang
+};
+enum class PolicyVariant : std::uint8_t {
+  standard,                  // of any policy
+  vllm_01, vllm_chunked,     // vllm_v0: 0.1, chunked
+  contiguous,                // rolling: contiguous (standard is paged)
+  tgi_v3                     // tgi: v3 (standard is v1)
+};
+enum class Reserve : std::uint8_t { max_len, pow2, request_cap, oracle };
+enum class Preemption : std::uint8_t { recompute, swap };
+enum class CapacityPolicy : std::uint8_t { guaranteed_no_evict, max_utilization, static_batch };
+enum class DelayOrigin : std::uint8_t { worker_free, oldest_arrival };
+
+struct PolicyConfig {
+  PolicyKind policy = PolicyKind::vllm_v1;
+  PolicyVariant variant = PolicyVariant::standard;
+  // Batch limits.
+  std::optional<std::int64_t> max_running;            // sequences at once
+  std::optional<std::int64_t> step_token_budget;      // tokens in one step
+  std::optional<std::int64_t> prefill_token_budget;   // tgi: MAX_BATCH_PREFILL_TOKENS
+  std::optional<std::int64_t> kv_token_budget;        // tgi: MAX_BATCH_TOTAL_TOKENS; others: the pool, in tokens
+  // Memory.
+  std::optional<Blk> kv_blocks;                       // usable blocks; overrides the derived pool
+  std::optional<Tok> block_size;
+  std::optional<double> mem_fraction;
+  std::optional<double> watermark;                    // fraction of the blocks kept free at admission
+  std::optional<double> swap_space_bytes;             // host memory for swapping, a GPU
+  std::int64_t swap_blocks = 0;                       // derived from swap_space by the caller (study/ or a test)
+  std::optional<Reserve> reserve;
+  // Static and dynamic batching.
+  std::optional<std::int64_t> batch_size;
+  std::optional<Nanos> max_batch_delay;
+  DelayOrigin delay_origin = DelayOrigin::worker_free;
+  // Waiting.
+  std::optional<double> delay_factor;                 // vllm_v0
+  std::optional<double> served_ratio;                 // tgi
+  std::optional<std::int64_t> force_after;            // tgi: MAX_WAITING_TOKENS; rolling: waiting_steps
+  // Chunking and admission.
+  std::optional<bool> chunked;
+  std::optional<std::int64_t> long_prefill_threshold;
+  std::optional<bool> reserve_full_sequence;          // vllm_v1
+  std::optional<Preemption> preemption;
+  CapacityPolicy capacity_policy = CapacityPolicy::guaranteed_no_evict;
+  std::optional<double> conservativeness;             // sglang
+  std::optional<bool> prefix_caching;
+  // Front door.
+  std::optional<std::int64_t> queue_limit;
+  std::optional<std::int64_t> max_concurrent;
+  std::optional<Tok> max_input, max_total;
+  /// Longest sequence the model takes; max_total wins over it. Set by the caller, 0: not known.
+  Tok model_max_len = 0;
+  /// Reproduce TGI 2.0.0, which overshoots max_batch_size when the batch is full.
+  bool tgi_batch_size_bug = false;
+
+  [[nodiscard]] Tok max_len() const { return max_total ? *max_total : model_max_len; }
+};
+
+[[nodiscard]] std::string_view name(PolicyKind kind);
+[[nodiscard]] std::optional<PolicyKind> policy_from_name(std::string_view text);
+/// All policy names, in the order of the history of batching.
+[[nodiscard]] std::span<const std::string_view> policy_names();
+
+}  // namespace plimsoll::sched

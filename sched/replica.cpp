@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+// The life of a request in a replica: arrive, decide, apply. What happens when steps end is in replica_steps.cpp.
+#include "sched/replica.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "model/error.h"
+#include "sched/replica_live.h"
+
+namespace plimsoll::sched {
+
+namespace {
+constexpr auto kLater = [](const auto& a, const auto& b) { return a.clock > b.clock; };
+
+bool reserves_contiguously(const PolicyConfig& config) {
+  switch (config.policy) {
+    case PolicyKind::none: case PolicyKind::static_batch: case PolicyKind::dynamic: return true;
+    case PolicyKind::rolling: return config.variant == PolicyVariant::contiguous;
+    case PolicyKind::orca: return true;
+    case PolicyKind::tgi: case PolicyKind::vllm_v0: case PolicyKind::vllm_v1: case PolicyKind::sarathi:
+    case PolicyKind::trtllm: case PolicyKind::sglang: return false;
+  }
+  return false;
+}
+
+// What a policy that needs the output length may know of it: how much to reserve, not the length.
+Tok reserve_tokens(const PolicyConfig& config, const NewRequest& request) {
+  if (config.policy != PolicyKind::orca || !config.reserve) return 0;
+  if (*config.reserve == Reserve::oracle) return request.input + request.output;
+  if (*config.reserve == Reserve::pow2)
+    return request.input + static_cast<Tok>(std::bit_ceil(static_cast<std::uint32_t>(request.output)));
+  return 0;
+}
+}  // namespace
+
+Replica::Replica(const Config& config)
+    : policy_(make_policy(config.policy)), traits_(policy_->traits()), config_(config.policy), table_(config.window),
+      kv_(config.kv), contiguous_(reserves_contiguously(config.policy)), log_(config.keep_log) {}
+Replica::~Replica() = default;
+
+// TGI takes the concurrency permit before it validates, and checks the total before the input.
+std::optional<Reject> Replica::front_door(const Request& request) const {
+  if (config_.max_concurrent && table_.size() >= *config_.max_concurrent) return Reject{kNoRequest, 429, "overloaded"};
+  if (config_.max_total && std::int64_t{request.prompt} + request.max_new > *config_.max_total)
+    return Reject{kNoRequest, 422, "max_total_tokens"};
+  if (config_.max_input && request.prompt > *config_.max_input) return Reject{kNoRequest, 422, "input_length"};
+  return policy_->admit(request, View{table_, kv_});
+}
+
+std::optional<ReqId> Replica::arrive(const NewRequest& request, Nanos now) {
+  Request entry{.serial = request.serial, .prompt = request.input, .max_new = request.max_new,
+                .reserve_tokens = reserve_tokens(config_, request), .arrival = now, .priority = request.priority,
+                .session = request.session};
+  Ended record;
+  record.serial = request.serial;
+  record.input = request.input;
+  record.output = request.output;
+  record.sent = request.sent;
+  record.arrived = now;
+  if (const std::optional<Reject> refusal = front_door(entry)) {
+    record.outcome = Outcome::rejected;
+    record.http = refusal->http;
+    record.code = refusal->code;
+    record.end = now;
+    record.queue_s = 1e-9 * static_cast<double>(now - request.sent);
+    if (log_.enabled())
+      log_.reject(request.name.empty() ? "r" + std::to_string(request.serial) : std::string(request.name), refusal->http);
+    ended_.push_back(record);
+    return {};
+  }
+  const ReqId id = table_.add(entry);
+  if (id >= live_.size()) live_.resize(id + 1);
+  const std::uint32_t epoch = live_[id].epoch + 1;
+  live_[id] = Live{};
+  live_[id].epoch = epoch;
+  live_[id].record = record;
+  log_.name(id, request.serial, request.name);
+  open_prefix(id, request);
+  policy_->on_arrival(id, View{table_, kv_}, now);
+  return id;
+}
+
+// Hashes of whole ledger blocks from the trace's hashes (each stands for hash_block_tokens tokens and, by chaining, for
+// all before them). The position inside the trace's block is mixed in, so that every ledger block has its own.
+void Replica::open_prefix(ReqId id, const NewRequest& request) {
+  std::vector<std::uint64_t> hashes;
+  if (kv_.prefix_caching() && request.hash_block_tokens > 0) {
+    const Tok block = kv_.block_tokens();
+    const auto known = static_cast<std::int64_t>(request.prefix_hashes.size()) * request.hash_block_tokens;
+    const std::int64_t blocks = std::min<std::int64_t>(request.input, known) / block;
+    for (std::int64_t i = 0; i < blocks; ++i) {
+      const auto last = static_cast<std::uint64_t>((i + 1) * block - 1);
+      const std::uint64_t within = last % static_cast<std::uint64_t>(request.hash_block_tokens);
+      const std::uint64_t hash = request.prefix_hashes[last / static_cast<std::uint64_t>(request.hash_block_tokens)];
+      hashes.push_back((hash ^ (within + 1) * 0x9e3779b97f4a7c15ULL) * 0xff51afd7ed558ccdULL);
+    }
+  }
+  kv_.open(id, request.serial, hashes);
+}
+
+bool Replica::is_live(ReqId id, std::uint64_t serial) const {
+  return id < live_.size() && live_[id].live && live_[id].record.serial == serial;
+}
+
+void Replica::abandon(ReqId id) { live_[id].abandoned = true; }
+
+void Replica::cancel(ReqId id, Outcome outcome, Nanos now) {
+  if (traits_.returns_at_batch_end && table_[id].state == State::running) {
+    abandon(id);  // a row of a static batch cannot leave it
+    return;
+  }
+  policy_->on_cancel(id, View{table_, kv_}, now);
+  end_request(id, outcome, now);
+}
+
+bool Replica::decide(Nanos now) {
+  decision_.clear();
+  policy_->decide(now, View{table_, kv_}, decision_);
+  apply(decision_, now);
+  return decision_.has_step();
+}
+
+void Replica::apply(const Decision& decision, Nanos now) {
+  log_.note_moves(decision);
+  for (const Reject& refusal : decision.rejects) reject(refusal, now);
+  for (const KvOp& op : decision.kv) {
+    if (op.kind == KvOp::Kind::free_all) preempt(op.id, false, now);
+    if (op.kind == KvOp::Kind::swap_out) preempt(op.id, true, now);
+  }
+  for (const KvOp& op : decision.kv) {
+    if (op.kind == KvOp::Kind::attach_prefix) {
+      kv_.attach_prefix(op.id, static_cast<Tok>(op.tokens));
+      table_.set_computed(op.id, static_cast<Tok>(op.tokens));
+      used_tokens_ += static_cast<double>(op.tokens);
+    } else if (op.kind == KvOp::Kind::swap_in) {
+      kv_.swap_in(op.id);
+      used_tokens_ += table_.computed(op.id);
+      start_service(op.id, now);
+      if (live_[op.id].was_decoding) join(op.id);
+    } else if (op.kind == KvOp::Kind::grow || op.kind == KvOp::Kind::reserve) {
+      apply_grow(op);
+    }
+  }
+  for (const Forward& forward : decision.forwards())
+    for (const Segment& segment : forward.prefill)
+      if (table_[segment.id].state == State::waiting) start_service(segment.id, now);
+  if (log_.enabled() && decision.has_step()) log_.plan(decision, policy_->batch_order(), table_);
+}
+
+void Replica::apply_grow(const KvOp& op) {
+  Live& live = live_[op.id];
+  if (op.kind == KvOp::Kind::reserve) {
+    kv_.reserve(op.id, op.tokens);
+    const double tokens = static_cast<double>(kv_.held(op.id) * kv_.block_tokens());
+    // The last output token's KV is never stored.
+    live.reserved_final = std::min<double>(tokens, live.record.input + live.record.output - 1);
+    live.reserved_tokens = tokens;
+    reserved_tokens_ += tokens;
+    reserved_final_ += live.reserved_final;
+    reserved_used_ += table_.computed(op.id);
+    return;
+  }
+  kv_.grow(op.id, op.tokens);
+  const double pending = std::max<double>(0, static_cast<double>(op.tokens - table_.computed(op.id)));
+  pending_prefill_ += pending - live.pending;
+  live.pending = pending;
+}
+
+// The request holds nothing any more (released or swapped out); call before its computed count changes.
+void Replica::forget_kv(ReqId id) {
+  Live& live = live_[id];
+  used_tokens_ -= table_.computed(id);
+  if (live.reserved_tokens > 0) {
+    reserved_tokens_ -= live.reserved_tokens;
+    reserved_final_ -= live.reserved_final;
+    reserved_used_ -= table_.computed(id);
+    live.reserved_tokens = live.reserved_final = 0;
+  }
+  pending_prefill_ -= live.pending;
+  live.pending = 0;
+}
+
+void Replica::preempt(ReqId id, bool swap, Nanos now) {
+  Live& live = live_[id];
+  ++preemptions_;
+  ++live.record.preemptions;
+  ++table_.edit(id).preemptions;
+  live.was_decoding = table_.decoding(id);
+  if (live.was_decoding) leave(id);
+  stop_service(id, now);
+  forget_kv(id);
+  if (swap) {
+    kv_.swap_out(id);
+  } else {
+    kv_.release(id, table_.computed(id));
+    table_.set_computed(id, 0);
+  }
+  table_.edit(id).state = swap ? State::swapped : State::waiting;
+}
+
+void Replica::start_service(ReqId id, Nanos now) {
+  Live& live = live_[id];
+  table_.edit(id).state = State::running;
+  ++running_;
+  live.service_begin = spent_;
+  if (live.record.first_scheduled < 0) {
+    live.record.first_scheduled = now;
+    live.record.queue_s = 1e-9 * static_cast<double>(now - live.record.sent);
+  } else {
+    live.record.preempt_s += 1e-9 * static_cast<double>(now - live.stopped);
+  }
+}
+
+void Replica::stop_service(ReqId id, Nanos now) {
+  Live& live = live_[id];
+  --running_;
+  live.record.service += spent_;
+  live.record.service += live.service_begin * -1.0;
+  live.stopped = now;
+}
+
+void Replica::reject(const Reject& refusal, Nanos now) {
+  log_.reject(refusal.id, refusal.http);
+  live_[refusal.id].record.http = refusal.http;
+  live_[refusal.id].record.code = refusal.code;
+  end_request(refusal.id, Outcome::rejected, now);
+}
+
+void Replica::end_request(ReqId id, Outcome outcome, Nanos now) {
+  Live& live = live_[id];
+  Ended& record = live.record;
+  if (table_.decoding(id)) leave(id);
+  if (table_[id].state == State::running) {
+    stop_service(id, now);
+  } else if (record.first_scheduled >= 0) {
+    record.preempt_s += 1e-9 * static_cast<double>(now - live.stopped);
+  } else {
+    record.queue_s = 1e-9 * static_cast<double>(now - record.sent);
+  }
+  if (table_[id].state != State::swapped) forget_kv(id);
+  kv_.release(id, table_.computed(id));
+  kv_.close(id);
+  record.outcome = live.abandoned && outcome == Outcome::completed ? Outcome::timed_out : outcome;
+  record.generated = table_.generated(id);
+  record.end = now;
+  ended_.push_back(record);
+  live.live = false;
+  ++live.epoch;
+  table_.remove(id);
+}
+
+void Replica::join(ReqId id) {
+  Live& live = live_[id];
+  table_.join_group(id);
+  kv_.join_group(id, table_.computed(id));
+  if (live.reserved_tokens > 0) ++reserved_members_;
+  live.fresh = true;
+  fresh_.push_back(id);
+  push_finish(id);
+}
+
+void Replica::leave(ReqId id) {
+  Live& live = live_[id];
+  if (!live.fresh) live.emitted = group_emitted_;
+  live.fresh = false;
+  ++live.epoch;
+  if (live.reserved_tokens > 0) --reserved_members_;
+  kv_.leave_group(id);
+  table_.leave_group(id);
+}
+
+void Replica::push_finish(ReqId id) {
+  Live& live = live_[id];
+  finishes_.push_back({table_.clock() + live.record.output - table_.generated(id), id, ++live.epoch});
+  std::push_heap(finishes_.begin(), finishes_.end(), kLater);
+}
+
+std::int64_t Replica::steps_to_finish() {
+  while (!finishes_.empty()) {
+    const Finish& next = finishes_.front();
+    if (live_[next.id].epoch == next.epoch && table_.decoding(next.id)) return next.clock - table_.clock();
+    std::pop_heap(finishes_.begin(), finishes_.end(), kLater);
+    finishes_.pop_back();
+  }
+  return kForever;
+}
+
+std::int64_t Replica::plan_steps() {
+  if (decision_.repeat == 0) return 1;
+  return std::min(decision_.repeat + 1, steps_to_finish());
+}
+
+}  // namespace plimsoll::sched

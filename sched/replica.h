@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// One serving replica: policy + KV ledger + front door + request table + decision log + measurements. Both backends
+// drive this class, the simulator with computed times and the executor with measured ones:
+//
+//   arrive()/cancel() as they happen -> decide() when no step is in flight -> run what decision() says -> complete()
+//
+// Order at equal times: steps done, cancel, arrival by serial, timer, decide. One thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/forward_cost.h"
+#include "sched/decision_log.h"
+#include "sched/kv_ledger.h"
+#include "sched/log_histogram.h"
+#include "sched/policy.h"
+#include "sched/request_table.h"
+
+namespace plimsoll::sched {
+
+enum class Outcome : std::uint8_t { completed, rejected, timed_out, cancelled };
+
+/// A request as it reaches the replica. `output` is the true length; the policy never sees it.
+struct NewRequest {
+  std::uint64_t serial = 0;
+  Tok input = 1, output = 1, max_new = 1;
+  Nanos sent = 0;                      // intended send time: latency counts from here
+  std::uint64_t session = 0;
+  std::int32_t priority = 0;
+  std::span<const std::uint64_t> prefix_hashes;
+  Tok hash_block_tokens = 0;           // tokens a hash stands for
+  std::string_view name;               // for the log; empty: r<serial>
+};
+
+/// One request (attempt) that left the replica. Times in nanoseconds since the start of the run; -1: never happened.
+struct Ended {
+  std::uint64_t serial = 0;
+  Outcome outcome = Outcome::completed;
+  std::uint16_t http = 0;              // of a rejection
+  const char* code = "";
+  Tok input = 0, output = 0, generated = 0;
+  std::int32_t preemptions = 0;
+  Nanos sent = 0, arrived = 0, first_scheduled = -1, first_token = -1, end = 0;
+  // Where its latency went, seconds: before the first step; preempted; in steps, by cause.
+  double queue_s = 0, preempt_s = 0;
+  model::TimeParts service;
+};
+
+/// The time that `steps` identical steps took. With more than one step, f(j) is the time of step j.
+struct StepsTime {
+  std::int64_t steps = 1;
+  double start = 0;                    // seconds since the start of the run; the end of the step before, if there is no gap
+  double first = 0, total = 0;         // seconds: f(0) and the sum of f(j)
+  double moment1 = 0, moment2 = 0;     // sums of j f(j) and j^2 f(j)
+  model::TimeParts parts;              // of all steps together
+  double end = 0;                      // seconds since the start of the run
+  Nanos end_stamp = 0;                 // the same, rounded
+};
+
+/// Time integrals over the steps, in token-seconds and the like; divide by the duration for means.
+struct Integrals {
+  double busy_s = 0;                   // time in steps
+  double batch = 0;                    // sequences in the step
+  double used_tokens = 0;              // tokens with KV
+  double held_tokens = 0;              // capacity of the held blocks
+  double internal = 0, reserved_unused = 0, external = 0, last_block = 0;  // wasted tokens by kind
+};
+
+class Replica {
+ public:
+  struct Config {
+    PolicyConfig policy;
+    KvConfig kv;
+    Tok window = 0;                    // the model's sliding window
+    bool keep_log = false;             // keep the decision log
+  };
+  explicit Replica(const Config& config);
+  ~Replica();
+  Replica(const Replica&) = delete;
+  Replica& operator=(const Replica&) = delete;
+
+  /// Delivers a request. nullopt if the front door refused it (it stands in ended()).
+  std::optional<ReqId> arrive(const NewRequest& request, Nanos now);
+  /// The client is gone and the engine drops the request. No step may be in flight for it to matter at once; a step in
+  /// flight is finished with it, so the caller calls this between steps.
+  void cancel(ReqId id, Outcome outcome, Nanos now);
+  [[nodiscard]] bool is_live(ReqId id, std::uint64_t serial) const;
+  /// The client gave up but the engine keeps working: the request will end as timed_out.
+  void abandon(ReqId id);
+
+  /// Asks the policy. True if there is a step to run; otherwise decide again at the next event or at wake_at().
+  bool decide(Nanos now);
+  [[nodiscard]] const Decision& decision() const { return decision_; }
+  [[nodiscard]] Nanos wake_at() const { return decision_.wake_at; }
+  /// How many identical steps may run before something must be decided: 1 + repeat, cut at the first finished request.
+  [[nodiscard]] std::int64_t plan_steps();
+  /// `time.steps` <= plan_steps() of the decided steps have ended. The rest of the plan stays valid.
+  void complete(const StepsTime& time);
+
+  /// Requests that left since the caller last cleared it.
+  [[nodiscard]] std::vector<Ended>& ended() { return ended_; }
+  [[nodiscard]] const RequestTable& requests() const { return table_; }
+  [[nodiscard]] RequestTable& requests() { return table_; }
+  [[nodiscard]] const KvLedger& kv() const { return kv_; }
+  [[nodiscard]] const Policy& policy() const { return *policy_; }
+  [[nodiscard]] const Integrals& integrals() const { return integrals_; }
+  [[nodiscard]] double peak_used_tokens() const { return peak_used_tokens_; }
+  [[nodiscard]] std::int64_t preemptions() const { return preemptions_; }
+  [[nodiscard]] std::int64_t steps() const { return steps_; }
+  /// Times between tokens of a request, weighted by requests. The driver adds the gaps of steps 1 … n-1 of a leap.
+  [[nodiscard]] LogHistogram& itl() { return itl_; }
+  [[nodiscard]] DecisionLog& log() { return log_; }
+  /// Rows that a forward decodes, dead ones included, and the sum of the tokens they attend to.
+  struct DecodeLoad { std::int64_t rows = 0; double context = 0, context_windowed = 0; };
+  [[nodiscard]] DecodeLoad decode_load(const Forward& forward) const;
+
+ private:
+  struct Live;                         // what the Replica knows of a request beyond the table
+  struct Finish { std::int64_t clock; ReqId id; std::uint32_t epoch; };
+
+  [[nodiscard]] std::optional<Reject> front_door(const Request& request) const;
+  void open_prefix(ReqId id, const NewRequest& request);
+  void apply(const Decision& decision, Nanos now);
+  void preempt(ReqId id, bool swap, Nanos now);
+  void start_service(ReqId id, Nanos now);
+  void stop_service(ReqId id, Nanos now);
+  void reject(const Reject& reject, Nanos now);
+  void end_request(ReqId id, Outcome outcome, Nanos now);
+  void join(ReqId id);
+  void leave(ReqId id);
+  void push_finish(ReqId id);
+  [[nodiscard]] std::int64_t steps_to_finish();
+  void apply_grow(const KvOp& op);
+  void forget_kv(ReqId id);
+  void integrate(const StepsTime& time);
+  void complete_prefills(const Forward& forward, const StepsTime& time);
+  void complete_decodes(const Forward& forward, const StepsTime& time);
+  void emit(ReqId id, const StepsTime& time);
+  void finish_rows(const StepsTime& time);
+
+  std::unique_ptr<Policy> policy_;
+  Traits traits_;
+  PolicyConfig config_;
+  RequestTable table_;
+  KvLedger kv_;
+  Decision decision_;
+  std::vector<Live> live_;
+  std::vector<Finish> finishes_;       // min-heap by (clock, serial): when members of the group produce their last token
+  std::vector<ReqId> fresh_;           // joined since the last group step: their first gap differs from the others'
+  std::vector<ReqId> finished_, held_rows_;
+  std::vector<Ended> ended_;
+  double group_emitted_ = 0;           // seconds: when the group last decoded
+  Integrals integrals_;
+  model::TimeParts spent_;             // all step time so far, by cause
+  double used_tokens_ = 0, peak_used_tokens_ = 0;
+  // Requests that hold for life: tokens reserved, tokens they will need in the end, tokens computed; members in the group.
+  double reserved_tokens_ = 0, reserved_final_ = 0, reserved_used_ = 0;
+  std::int64_t reserved_members_ = 0;
+  double pending_prefill_ = 0;         // held on demand for tokens not computed yet
+  bool contiguous_ = false;            // reservations are address ranges: what is left over cannot be used
+  std::int64_t preemptions_ = 0, steps_ = 0, running_ = 0;
+  LogHistogram itl_;
+  DecisionLog log_;
+};
+
+}  // namespace plimsoll::sched

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// The live requests of one replica, and the decode group among them.
+//
+// The decode group holds every running request whose (re)prefill is complete: in almost every step all of them decode
+// one token each. The group has a clock that counts those steps, and a member's counters are read as "value when it
+// joined + clock - clock when it joined". So a step, or a leap over many, costs O(1) however large the batch is.
+//
+// A policy sees this table as const. It holds no true output length: that is known to the Replica only.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sched/types.h"
+
+namespace plimsoll::sched {
+
+/// What a policy may know of a request.
+struct Request {
+  std::uint64_t serial = 0;      // order of arrival at the front door, unique in a run
+  Tok prompt = 0;                // input tokens, >= 1
+  Tok max_new = 0;               // the user's cap on output tokens, >= 1
+  Tok reserve_tokens = 0;        // prompt + output for policies whose reservation needs it (orca pow2 and oracle), else 0
+  Nanos arrival = 0;
+  std::int32_t priority = 0;     // smaller is more urgent
+  std::int32_t preemptions = 0;
+  State state = State::waiting;
+  std::uint64_t session = 0;
+};
+
+class RequestTable {
+ public:
+  // ---- read by policies ------------------------------------------------------------------------------------
+  [[nodiscard]] const Request& operator[](ReqId id) const { return slots_[id].request; }
+  /// Output tokens produced so far.
+  [[nodiscard]] Tok generated(ReqId id) const { return slots_[id].generated + run_of(id); }
+  /// Tokens whose KV is computed. A decode-ready request has computed = length - 1.
+  [[nodiscard]] Tok computed(ReqId id) const { return slots_[id].computed + run_of(id); }
+  /// Prompt plus produced tokens: what a (re)prefill has to cover.
+  [[nodiscard]] Tok length(ReqId id) const { return slots_[id].request.prompt + generated(id); }
+  /// Whether the request is in the decode group.
+  [[nodiscard]] bool decoding(ReqId id) const { return slots_[id].in_group; }
+  [[nodiscard]] std::int64_t group_size() const { return group_size_; }
+  /// Live requests: waiting, running and swapped.
+  [[nodiscard]] std::int64_t size() const { return live_; }
+
+  // ---- changed by the Replica only -------------------------------------------------------------------------
+  /// `window`: the model's sliding window in tokens, 0 for none (see group_context_windowed).
+  explicit RequestTable(Tok window = 0) : window_(window) {}
+  [[nodiscard]] ReqId add(const Request& request);
+  void remove(ReqId id);                                  // leaves the group first
+  [[nodiscard]] Request& edit(ReqId id) { return slots_[id].request; }
+  /// `tokens` more tokens are computed; the request is not in the group.
+  void prefill(ReqId id, Tok tokens) { slots_[id].computed += tokens; }
+  void set_computed(ReqId id, Tok tokens) { slots_[id].computed = tokens; }
+  /// One more output token of a request outside the group.
+  void emit(ReqId id) { ++slots_[id].generated; }
+  void join_group(ReqId id);
+  void leave_group(ReqId id);
+  /// All members decode `steps` tokens.
+  void advance_group(std::int64_t steps);
+  /// One member decodes one token while the others stand still.
+  void advance_member(ReqId id);
+
+  [[nodiscard]] std::int64_t clock() const { return clock_; }
+  /// Sum over members of the tokens attended to in their next decode (computed + 1).
+  [[nodiscard]] std::int64_t group_context() const { return group_computed_ + group_size_; }
+  /// The same with every member's share capped at the window; equal to group_context() without a window.
+  [[nodiscard]] std::int64_t group_context_windowed() const;
+  /// Members whose share of the windowed sum still grows.
+  [[nodiscard]] std::int64_t window_growing() const { return window_ > 0 ? growing_ : group_size_; }
+  /// Group steps until the next member reaches the window (the windowed sum has a kink there); kForever if none will.
+  [[nodiscard]] std::int64_t steps_to_window_kink();
+
+ private:
+  struct Slot {
+    Request request;
+    Tok generated = 0, computed = 0;       // when it joined, for members
+    std::int64_t joined = 0;               // group clock then
+    std::uint32_t epoch = 0;               // tells stale window entries from live ones
+    bool in_group = false, saturated = false;
+  };
+  struct Saturation { std::int64_t clock; ReqId id; std::uint32_t epoch; };
+
+  [[nodiscard]] Tok run_of(ReqId id) const {
+    return slots_[id].in_group ? static_cast<Tok>(clock_ - slots_[id].joined) : 0;
+  }
+  void window_join(ReqId id);
+  void window_leave(ReqId id);
+  void window_advance();
+  void drop_stale();
+
+  std::vector<Slot> slots_;
+  std::vector<ReqId> free_slots_;
+  std::int64_t live_ = 0;
+  std::int64_t clock_ = 0, group_size_ = 0, group_computed_ = 0;
+  Tok window_ = 0;
+  std::int64_t growing_ = 0, growing_context_ = 0;   // members below the window and their summed contexts
+  std::vector<Saturation> saturations_;              // min-heap by clock
+};
+
+}  // namespace plimsoll::sched
