@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run measured, from the requests that ended: one implementation for the simulator and for live runs.
+// Definitions: docs/metrics.md.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "sched/log_histogram.h"
+#include "sched/replica.h"
+
+namespace plimsoll::sched {
+
+/// Service level objective; every bound is optional. Times in seconds.
+struct Slo {
+  enum class Metric : std::uint8_t { latency, ttft, tpot, itl, latency_per_token };
+  struct Bound {
+    Metric metric = Metric::latency;
+    double quantile = -1;              // 0.9 for p90_…; < 0: the mean
+    double limit = 0;
+    bool operator==(const Bound&) const = default;
+  };
+  std::vector<Bound> bounds;
+  std::optional<double> min_output_tokens_per_s, min_requests_per_s, max_timeout_rate, min_goodput;
+  [[nodiscard]] bool empty() const {
+    return bounds.empty() && !min_output_tokens_per_s && !min_requests_per_s && !max_timeout_rate && !min_goodput;
+  }
+  bool operator==(const Slo&) const = default;
+};
+
+/// One logical request, seen by the client: its attempts folded into one (retries are attempts).
+struct RequestResult {
+  Nanos sent = 0, first_token = -1, end = 0;   // sent: the first attempt's intended time
+  Tok input = 0, output = 0, generated = 0;
+  Outcome outcome = Outcome::completed;
+  double queue_s = 0, preempt_s = 0;           // queue_s includes the time before the last attempt
+  model::TimeParts service;
+};
+
+/// The measured columns of a point (docs/metrics.md has units and definitions); absent values are blank.
+struct PointMetrics {
+  double input_tokens_mean = 0, output_tokens_mean = 0;
+  std::int64_t requests_completed = 0, requests_rejected = 0, requests_timed_out = 0, preemptions = 0;
+  double duration_s = 0;
+  double requests_per_s = 0, output_tokens_per_s = 0, total_tokens_per_s = 0;
+  struct Quantiles { std::optional<double> mean, p50, p90, p95, p99; };
+  Quantiles latency, ttft, tpot, itl, latency_per_token;
+  double batch_mean = 0, kv_used_mean = 0, kv_used_peak = 0, kv_wasted_mean = 0;
+  std::optional<double> slo_attainment;        // fraction of logical requests that met every per-request bound of the SLO
+  bool stable = true;
+  std::optional<double> latency_mean_ci95_s, output_tokens_per_s_ci95;
+  double in_system_mean = 0, queue_mean = 0;
+  std::optional<double> kv_internal_mean, kv_reserved_unused_mean, kv_external_mean, kv_last_block_mean;
+  // Means a completed request, seconds; with time_other_s they sum to the mean latency.
+  double time_weights_s = 0, time_kv_s = 0, time_compute_s = 0, time_allreduce_s = 0, time_host_s = 0;
+  double time_queue_s = 0, time_preempt_s = 0, time_other_s = 0;
+  bool operator==(const PointMetrics&) const = default;
+};
+
+/// Collects one or several replications of a point. Memory: at most 64 bytes a completed request.
+class Measurements {
+ public:
+  /// Requests sent before `warmup` (from the run's start) are left out of request metrics, throughput and integrals.
+  Measurements(Slo slo, Seconds warmup, bool returns_at_batch_end);
+
+  void reserve(std::size_t requests);
+  void add(const RequestResult& result);
+  void add_itl(const LogHistogram& itl);
+  /// Integrals of one replica over one run; `pool_tokens` is the capacity of its KV pool.
+  void add_replica(const Integrals& integrals, double peak_used_tokens, double pool_tokens, std::int64_t preemptions);
+  /// Closes one replication: [start, end] is the measured window, seconds; the two are the integrals over it of the number
+  /// of logical requests between sending and end, and of those that have not begun service.
+  void end_run(double start_s, double end_s, double in_system_integral, double queue_integral, bool stable);
+  [[nodiscard]] PointMetrics metrics() const;
+
+ private:
+  struct Record {                      // of a completed request after warm-up
+    double latency, ttft, tpot, end;   // seconds; tpot < 0: one token
+    std::int32_t input, output;
+  };
+  Slo slo_;
+  Nanos warmup_ = 0;
+  bool returns_at_batch_end_ = false;
+  std::vector<Record> records_;        // of all replications, in order of end within each
+  std::vector<std::size_t> run_ends_;  // records of replication i end here
+  LogHistogram itl_;
+  Integrals sums_;
+  double peak_fraction_ = 0, pool_seconds_ = 0, window_s_ = 0, in_system_ = 0, queue_ = 0;
+  double replica_pool_tokens_ = 0;
+  model::TimeParts service_;
+  double queue_s_ = 0, preempt_s_ = 0;
+  std::int64_t rejected_ = 0, timed_out_ = 0, cancelled_ = 0, preemptions_ = 0, slo_met_ = 0, slo_total_ = 0;
+  int runs_ = 0, replicas_ = 0;
+  bool stable_ = true;
+};
+
+/// Linear interpolation between order statistics (type 7); `values` is partially reordered. Not empty.
+[[nodiscard]] double quantile(std::vector<double>& values, double q);
+
+}  // namespace plimsoll::sched

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which replica gets a request (scheduling.md §3): one instantaneous decision a request, from the router's own count of
+// what is outstanding (dispatched and not finished, failed or given up: running and queued).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "sched/types.h"
+
+namespace plimsoll::sched {
+
+enum class RouterKind : std::uint8_t {
+  round_robin, random, least_outstanding, power_of_two, session, prefix, least_kv, least_tokens
+};
+[[nodiscard]] std::string_view name(RouterKind kind);
+[[nodiscard]] std::optional<RouterKind> router_from_name(std::string_view text);
+[[nodiscard]] std::span<const std::string_view> router_names();
+
+/// What a router may know of a replica at a decision.
+struct ReplicaLoad {
+  bool healthy = true;
+  std::int64_t outstanding = 0;        // requests
+  std::int64_t outstanding_tokens = 0; // sum of input + cap over them
+  std::int64_t kv_blocks_in_use = 0;
+};
+
+struct RouteQuery {
+  std::uint64_t session = 0;           // 0: none
+  std::int64_t tokens = 0;             // input + cap
+  std::span<const std::uint64_t> prefix_hashes;
+  Nanos now = 0;
+};
+
+class Router {
+ public:
+  virtual ~Router() = default;
+  /// Index of the chosen replica; at least one is healthy.
+  [[nodiscard]] virtual std::size_t route(const RouteQuery& query, std::span<const ReplicaLoad> loads) = 0;
+};
+
+/// `seed` feeds the routers that draw (random, power_of_two): one stream, independent of the workload's.
+[[nodiscard]] std::unique_ptr<Router> make_router(RouterKind kind, std::uint64_t seed);
+
+}  // namespace plimsoll::sched
