@@ -20,13 +20,17 @@ inline constexpr std::size_t kOpClasses = 5;
 
 /// Residuals log(measured / p-norm) on a grid, interpolated between its points and held constant outside.
 /// GEMM: x = log2 m, y = log2(n k). Decode attention: x = log2 batch, y = log2 mean context.
-/// Prefill attention: x = log2 new tokens, y = log2(context + new tokens).
+/// Prefill attention: x = log2 new tokens, y = log2(context + new tokens). MoE GEMM: as GEMM, n k of one expert.
+/// Bilinear in x and y; decode attention is, along y, linear in the logarithm of the p-norm time instead, so that times
+/// that rise from grid point to grid point rise between them too.
 struct ResidualTable {
   std::vector<double> x, y;             // ascending grid
   std::vector<double> log_ratio;        // [x][y], row by row
 };
 
-/// t = t0 + ((F/(eta_F peak))^p + (B/(eta_B bandwidth))^p)^(1/p), times exp(residual).
+/// t = [t0 + ((F/(eta_F peak))^p + (B/(eta_B bandwidth))^p)^(1/p)] exp(residual).
+/// B holds weights and activations (GEMM), all traffic (pointwise, prefill attention) or the KV cache alone (decode
+/// attention, where queries and outputs are added to t0 at eta_B: the time is then linear in the context).
 struct OpCoefficients {
   double compute_efficiency = 1;        // eta_F, fraction of the peak, in (0, 1]
   double memory_efficiency = 1;         // eta_B, fraction of the bandwidth, in (0, 1]
@@ -71,8 +75,14 @@ struct Accelerator {
   std::string fit_source;               // of the coefficients: what was fitted, or "datasheet only"
 };
 
-/// Peak for matrix products with this weight type (weight-only int8/int4 compute in 16 bits); 0 when there is none.
+/// Peak for matrix products with this weight type; 0 when there is none. Weight-only types (int8, int4, and fp8 where
+/// the device has no fp8 units) compute in 16 bits.
 [[nodiscard]] FlopsPerSecond matmul_peak(const Accelerator& accelerator, DType dtype);
+
+/// Empty when the coefficients can be used, else what is wrong: an efficiency outside (0, 1], p below 1, a negative or
+/// non-finite number, a malformed residual grid, or a residual that promises to read more bytes than the last-level
+/// cache holds faster than the specified bandwidth.
+[[nodiscard]] std::string validate_coefficients(const Accelerator& accelerator);
 
 /// Time of one all-reduce of `bytes` over `ranks` GPUs. Measured segments where the interconnect has them; else NCCL's
 /// ring model, latency 2(n-1) hops plus 2(n-1)/n of the bytes over the link; PCIe rings through the host share the

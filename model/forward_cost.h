@@ -5,10 +5,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
+#include <vector>
 
 #include "model/accelerator.h"
 #include "model/engine_profile.h"
+#include "model/forward_work.h"
 #include "model/llm_shape.h"
 
 namespace plimsoll::model {
@@ -26,20 +27,6 @@ struct TimeParts {
   }
 };
 
-/// `new_tokens` rows of one sequence on top of `context` cached tokens (padding rows included in new_tokens).
-struct PrefillSpan {
-  std::int64_t new_tokens = 0, context = 0;
-};
-
-/// One forward pass, reduced to what its cost depends on.
-struct ForwardWork {
-  std::span<const PrefillSpan> prefill;
-  std::int64_t decode_rows = 0;       // sequences that decode one token, dead rows included
-  double decode_context = 0;          // sum over these rows of the tokens attended to, the new one included
-  double decode_context_windowed = 0; // the same with every row's context capped at the sliding window (if there is one)
-  std::int64_t sampled = 0;           // rows that go through the LM head
-};
-
 /// Everything that a step's cost depends on besides the work. The pointees outlive the ForwardCost.
 struct CostInputs {
   const LlmShape* shape = nullptr;
@@ -50,44 +37,68 @@ struct CostInputs {
   std::int32_t tp = 1, pp = 1;
 };
 
-/// The cost of pure decode steps with a fixed number of rows, as a function of their contexts: smooth, nondecreasing,
-/// cheap (a few tens of nanoseconds), so that runs of such steps can be summed by quadrature. Contexts need not be whole.
+/// The cost of pure decode steps with a fixed number of rows, as a function of their contexts: nondecreasing, cheap (a
+/// few tens of nanoseconds) and smooth between kinks, so that runs of such steps can be summed by quadrature. Contexts
+/// are sums over the rows and need not be whole. Safe to read from several threads.
 class DecodeCurve {
  public:
-  /// Seconds of one step.
-  [[nodiscard]] double time(double context, double context_windowed) const;
+  /// Seconds of one step: parts().total(), to the last bit.
+  [[nodiscard]] double time(double context, double context_windowed) const {
+    return parts(context, context_windowed).total();
+  }
   [[nodiscard]] TimeParts parts(double context, double context_windowed) const;
+
+  /// The next context (or windowed context) beyond this one where the formula has a kink, a point of a residual grid;
+  /// infinity when there is none.
+  [[nodiscard]] double next_kink(double context) const;
+  [[nodiscard]] double next_windowed_kink(double context_windowed) const;
+  /// Steps (a fraction, > 0) until the next kink when a step adds `growth` and `growth_windowed` to the contexts. Also
+  /// knows the kink of HostOverlap::full, where the device begins to take longer than the host. Infinity: no more kinks.
+  [[nodiscard]] double steps_to_kink(double context, double context_windowed, double growth,
+                                     double growth_windowed) const;
 
  private:
   friend class ForwardCost;
-  // What does not depend on the context, and the coefficients of what does; filled by ForwardCost.
+  // From `context` on, a layer takes exp(log_scale + power log(base)) where base is the p-norm time.
+  struct Segment {
+    double context = 0, log_scale = 0, power = 1;
+  };
   struct Attention {                  // layers of one kind (global or windowed)
     double layers = 0;
-    double bytes_time = 0;            // seconds per token of context: KV reads at effective bandwidth
-    double flops_time = 0;            // seconds per token of context: compute at effective peak
-    double fixed_bytes_time = 0;      // query and output traffic
-    double t0 = 0, p = 3;
-    const ResidualTable* residual = nullptr;
+    double row_time = 0;              // seconds: query and output traffic
+    double constant = 0;              // seconds: t0 and row_time
+    double slope = 0;                 // seconds per token of context: p-norm of KV reads and compute
+    double kv_share = 1;              // of the slope, by a^p
     bool windowed = false;
+    std::vector<Segment> segments;    // empty: no residual
   };
+  [[nodiscard]] static double layer_time(const Attention& attention, double context);
+  void add_attention(TimeParts& parts, double context, double context_windowed) const;
+  [[nodiscard]] TimeParts device_parts(double context, double context_windowed) const;
+  [[nodiscard]] double next_kink_of(double context, bool windowed) const;
+
   TimeParts fixed_;                   // linear layers, pointwise, all-reduces, gaps
-  Attention attention_[2];
-  int kinds_ = 0;
-  double rows_ = 0;
+  std::vector<Attention> attention_;
   double host_ = 0, overlap_exponent_ = 3;
   HostOverlap overlap_ = HostOverlap::p_norm;
   double constant_ = -1;              // >= 0: a constant-cost engine
+  // The step's lower bound: bytes beyond the last-level caches at the specified bandwidth.
+  double bound_ = 0, bound_slope_ = 0, bound_slope_windowed_ = 0;
 };
 
 /// Prices forwards. Memoises the linear layers by row count, so an object belongs to one thread; it is cheap to make.
 /// Aborts (PLIMSOLL_CHECK) if a step would be faster than reading its bytes beyond the last-level cache at the specified
-/// bandwidth; residual tables that imply such a step are refused when the catalogue loads them.
+/// bandwidth. Residuals that would lead there are raised to the bound; validate_coefficients tells about them.
 class ForwardCost {
  public:
+  /// Throws InputError when the accelerator cannot multiply in this type or the degrees of parallelism do not fit.
   explicit ForwardCost(const CostInputs& inputs);
   ~ForwardCost();
   ForwardCost(ForwardCost&&) noexcept;
+  ForwardCost& operator=(ForwardCost&&) noexcept;
 
+  /// A pure decode step whose rows are all sampled costs decode_curve(rows).parts(...), to the last bit. An empty
+  /// forward costs nothing.
   [[nodiscard]] TimeParts forward(const ForwardWork& work);
   /// The curve of steps with this many decode rows, all sampled. The reference lives as long as this object.
   [[nodiscard]] const DecodeCurve& decode_curve(std::int64_t rows);

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// All-reduce times: measured segments, or NCCL's own cost model as a prior for links that nobody measured (constants of
+// src/graph/tuning.cc: latency = base + 2 (n - 1) hops, bandwidth by protocol; within 25 % of NVLink and two-GPU PCIe
+// measurements for small messages).
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "model/accelerator.h"
+
+namespace plimsoll::model {
+namespace {
+
+// Protocols of the ring: base and per-hop latency in seconds, bus bandwidth as a fraction of the ring's.
+struct Protocol {
+  double base, nvlink_hop, pcie_hop, bandwidth;
+};
+constexpr std::array<Protocol, 3> kProtocols{{{6.6e-6, 0.6e-6, 1.0e-6, 0.37},    // LL: llMax 87.7 of 240 GB/s on A100
+                                              {14e-6, 1.9e-6, 2.5e-6, 0.92},     // LL128
+                                              {8.4e-6, 3.4e-6, 5.7e-6, 1.0}}};   // Simple
+// NCCL reaches 20 GB/s of each 25 GB/s NVLink (topo.h).
+constexpr double kNvlinkFraction = 0.8;
+// 20 of 32 GB/s measured between two L40S on PCIe 4; NCCL's own figure for PCIe 3 is 12 of 16.
+constexpr double kPcieFraction = 0.625;
+
+// A ring through the host passes every GPU's traffic through the root, which two GPUs saturate.
+double ring_bandwidth(const Interconnect& link, double ranks) {
+  if (link.kind == LinkKind::pcie) return kPcieFraction * link.unidirectional.value * 2 / ranks;
+  return kNvlinkFraction * link.unidirectional.value;
+}
+
+double ring_time(const Interconnect& link, double bytes, double ranks) {
+  const double bus = ring_bandwidth(link, ranks);
+  double best = std::numeric_limits<double>::infinity();
+  for (const Protocol& protocol : kProtocols) {
+    const double hop = link.kind == LinkKind::pcie ? protocol.pcie_hop : protocol.nvlink_hop;
+    const double latency = protocol.base + 2 * (ranks - 1) * hop;
+    best = std::min(best, latency + bytes * 2 * (ranks - 1) / ranks / (bus * protocol.bandwidth));
+  }
+  return best;
+}
+
+double curve_time(const AllReduceCurve& curve, double bytes) {
+  double best = std::numeric_limits<double>::infinity();
+  for (const AllReduceSegment& segment : curve.segments) {
+    best = std::min(best, segment.latency.count() + bytes / segment.bandwidth.value);
+  }
+  return best;
+}
+
+// The curve of the next larger number of ranks, else of the largest one there is.
+const AllReduceCurve* curve_for(const Interconnect& link, std::int32_t ranks) {
+  const AllReduceCurve* found = nullptr;
+  for (const AllReduceCurve& curve : link.all_reduce) {
+    if (curve.segments.empty()) continue;
+    const bool covers = curve.ranks >= ranks;
+    if (found == nullptr) {
+      found = &curve;
+    } else if (covers ? (found->ranks < ranks || curve.ranks < found->ranks) : curve.ranks > found->ranks && found->ranks < ranks) {
+      found = &curve;
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+Seconds all_reduce_time(const Interconnect& link, Bytes bytes, std::int32_t ranks) {
+  if (ranks <= 1) return Seconds(0);
+  const AllReduceCurve* curve = curve_for(link, ranks);
+  if (curve == nullptr) return Seconds(ring_time(link, bytes.value, ranks));
+  const double measured = curve_time(*curve, bytes.value);
+  if (curve->ranks >= ranks || link.unidirectional.value <= 0) return Seconds(measured);
+  // More ranks than were measured: grow as the prior does.
+  return Seconds(measured * ring_time(link, bytes.value, ranks) / ring_time(link, bytes.value, curve->ranks));
+}
+
+}  // namespace plimsoll::model

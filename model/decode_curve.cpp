@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Evaluation of DecodeCurve. A layer's attention is affine in the context times exp(residual), and the residual is linear
+// in the logarithm of that affine time, so between kinks a layer's time is a power of an affine function of the context:
+// smooth, and rising wherever the time at the grid points rises (ForwardCost makes sure that it does).
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "model/error.h"
+#include "model/forward_cost.h"
+#include "model/host_time.h"
+
+namespace plimsoll::model {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kBoundTolerance = 1e-9;  // rounding of a sum of some hundred terms
+
+}  // namespace
+
+double DecodeCurve::layer_time(const Attention& attention, double context) {
+  const double base = attention.constant + attention.slope * context;
+  if (attention.segments.empty()) return base;
+  const Segment* segment = attention.segments.data();
+  const Segment* const last = segment + attention.segments.size() - 1;
+  while (segment != last && segment[1].context <= context) ++segment;
+  return std::exp(segment->log_scale + segment->power * std::log(base));
+}
+
+void DecodeCurve::add_attention(TimeParts& parts, double context, double context_windowed) const {
+  for (const Attention& attention : attention_) {
+    const double attended = attention.windowed ? context_windowed : context;
+    const double time = attention.layers * layer_time(attention, attended);
+    const double base = attention.constant + attention.slope * attended;
+    const double other = base > 0 ? time * (attention.row_time / base) : 0;
+    const double kv = (time - other) * attention.kv_share;
+    parts.other += other;
+    parts.kv += kv;
+    parts.compute += time - other - kv;
+  }
+}
+
+TimeParts DecodeCurve::device_parts(double context, double context_windowed) const {
+  TimeParts parts = fixed_;
+  add_attention(parts, context, context_windowed);
+  return parts;
+}
+
+TimeParts DecodeCurve::parts(double context, double context_windowed) const {
+  if (constant_ >= 0) return {.other = constant_};
+  TimeParts parts = device_parts(context, context_windowed);
+  parts.host = exposed_host_time(overlap_, overlap_exponent_, host_, parts.total());
+  const double bound = bound_ + bound_slope_ * context + bound_slope_windowed_ * context_windowed;
+  PLIMSOLL_CHECK(parts.total() >= bound * (1 - kBoundTolerance),
+                 "a decode step is faster than reading its bytes at the specified bandwidth");
+  return parts;
+}
+
+double DecodeCurve::next_kink_of(double context, bool windowed) const {
+  double next = kInfinity;
+  for (const Attention& attention : attention_) {
+    if (attention.windowed != windowed) continue;
+    for (const Segment& segment : attention.segments) {
+      if (segment.context > context) next = std::min(next, segment.context);
+    }
+  }
+  return next;
+}
+
+double DecodeCurve::next_kink(double context) const { return next_kink_of(context, false); }
+double DecodeCurve::next_windowed_kink(double context_windowed) const { return next_kink_of(context_windowed, true); }
+
+double DecodeCurve::steps_to_kink(double context, double context_windowed, double growth,
+                                  double growth_windowed) const {
+  if (constant_ >= 0) return kInfinity;
+  double steps = kInfinity;
+  if (growth > 0) steps = (next_kink(context) - context) / growth;
+  if (growth_windowed > 0) {
+    steps = std::min(steps, (next_windowed_kink(context_windowed) - context_windowed) / growth_windowed);
+  }
+  if (overlap_ != HostOverlap::full) return steps;
+  const auto device_exceeds = [&](double n) {
+    return device_parts(context + n * growth, context_windowed + n * growth_windowed).total() > host_;
+  };
+  constexpr double kFarthest = 1e9;  // steps; longer than any output
+  double high = std::min(steps, kFarthest), low = 0;
+  if (device_exceeds(0) || !device_exceeds(high)) return steps;
+  while (true) {
+    const double middle = 0.5 * (low + high);
+    if (middle <= low || middle >= high) return high;
+    (device_exceeds(middle) ? high : low) = middle;
+  }
+}
+
+}  // namespace plimsoll::model

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+// Linear layers depend on the number of tokens alone and the LM head on the number of sampled rows alone, so each is
+// priced once per number; attention is priced per call. Pure decode steps go through the curves, so that stepping and
+// leaping see the same bits.
+#include "model/forward_cost.h"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+#include "model/decode_attention.h"
+#include "model/error.h"
+#include "model/host_time.h"
+#include "model/memory_plan.h"
+#include "model/op_cost.h"
+
+namespace plimsoll::model {
+namespace {
+
+constexpr double kBoundTolerance = 1e-9;
+
+// Price of a part of the list and the weight bytes it reads on one rank.
+struct PartCost {
+  TimeParts parts;
+  double weight_bytes = 0;
+};
+
+double constant_time(const ConstantCost& constant, bool prefill) {
+  if (constant.batch) return prefill ? constant.batch->count() : 0;
+  return prefill ? (constant.prefill + constant.decode).count() : constant.decode.count();
+}
+
+void check_inputs(const CostInputs& in) {
+  const std::string problem = tp_problem(*in.shape, in.tp);
+  if (!problem.empty()) throw InputError(problem);
+  if (in.pp < 1 || in.pp > in.shape->layers) {
+    throw InputError("pp " + std::to_string(in.pp) + " does not fit " + std::to_string(in.shape->layers) + " layers");
+  }
+  if (in.tp == 1 && in.pp == 1) return;
+  PLIMSOLL_CHECK(in.interconnect != nullptr, "several GPUs need an interconnect");
+  if (in.interconnect->unidirectional.value <= 0 && (in.pp > 1 || in.interconnect->all_reduce.empty())) {
+    throw InputError("interconnect " + in.interconnect->id + " has no link rate");
+  }
+}
+
+}  // namespace
+
+struct ForwardCost::State {
+  // A constant-cost engine needs no device, so nothing of it is looked at.
+  explicit State(const EngineProfile& engine) : in{.engine = &engine} {}
+  explicit State(const CostInputs& inputs)
+      : in(inputs),
+        pricer(inputs),
+        ops{.shape = inputs.shape, .weight_dtype = inputs.weight_dtype, .kv_dtype = inputs.kv_dtype, .tp = inputs.tp,
+            .pp = inputs.pp, .capabilities = {}},
+        groups(layer_groups(*inputs.shape)) {
+    for (const LayerGroup& group : groups) (group.kind.windowed ? windowed_layers : global_layers) += group.layers;
+    const OpClass decode = OpClass::decode_attention;
+    const Op token = decode_attention_op(ops, 1, 1);
+    const ClassPrices& prices = pricer.prices(decode);
+    decode_norm = p_norm(token.flops * prices.flop_time, token.kv_bytes * prices.byte_time, prices.p);
+    decode_kv_bytes = token.kv_bytes;
+    decode_row_time = token.other_bytes * prices.byte_time;
+    cache_bytes = in.pp * in.accelerator->last_level_cache.value;
+  }
+
+  PartCost price_linear(std::int64_t tokens) const;
+  PartCost price_head(std::int64_t sampled) const;
+  const PartCost& linear(std::int64_t tokens);
+  const PartCost& head(std::int64_t sampled);
+  TimeParts price_prefill(std::span<const PrefillSpan> spans, double& kv_bytes) const;
+  DecodeCurve::Attention make_attention(double rows, bool windowed, std::int32_t layers) const;
+  DecodeCurve make_curve(std::int64_t rows);
+  const DecodeCurve& curve(std::int64_t rows);
+  TimeParts mixed(const ForwardWork& work);
+  TimeParts constant(const ForwardWork& work) const;
+  [[nodiscard]] double host(std::int64_t sequences, std::int64_t tokens, std::int64_t prefills) const {
+    return host_time(*in.engine, {in.shape->layers, in.tp, sequences, tokens, prefills});
+  }
+
+  CostInputs in;
+  OpPricer pricer;
+  OpListInputs ops;
+  std::vector<LayerGroup> groups;
+  std::int32_t global_layers = 0, windowed_layers = 0;
+  PNorm decode_norm;               // one token of context in one layer
+  double decode_kv_bytes = 0, decode_row_time = 0, cache_bytes = 0;
+  std::unordered_map<std::int64_t, PartCost> linear_memo, head_memo;
+  std::unordered_map<std::int64_t, DecodeCurve> curves;
+};
+
+PartCost ForwardCost::State::price_linear(std::int64_t tokens) const {
+  PartCost cost;
+  for_each_op(linear_ops(ops, tokens), [&](const Op& op) {
+    cost.parts += pricer.price(op) * op.count;
+    cost.weight_bytes += op.weight_bytes * op.count;
+  });
+  return cost;
+}
+
+PartCost ForwardCost::State::price_head(std::int64_t sampled) const {
+  PartCost cost;
+  for (const Op& op : head_ops(ops, sampled)) {
+    cost.parts += pricer.price(op);
+    cost.weight_bytes += op.weight_bytes;
+  }
+  return cost;
+}
+
+const PartCost& ForwardCost::State::linear(std::int64_t tokens) {
+  const auto [it, is_new] = linear_memo.try_emplace(tokens);
+  if (is_new) it->second = price_linear(tokens);
+  return it->second;
+}
+
+const PartCost& ForwardCost::State::head(std::int64_t sampled) {
+  const auto [it, is_new] = head_memo.try_emplace(sampled);
+  if (is_new) it->second = price_head(sampled);
+  return it->second;
+}
+
+// All spans of a layer are one kernel: its fixed cost and gap are shared.
+TimeParts ForwardCost::State::price_prefill(std::span<const PrefillSpan> spans, double& kv_bytes) const {
+  const auto launches = std::count_if(spans.begin(), spans.end(), [](const PrefillSpan& s) { return s.new_tokens > 0; });
+  TimeParts total;
+  for (const PrefillSpan& span : spans) {
+    if (span.new_tokens == 0) continue;
+    for (const bool windowed : {false, true}) {
+      const std::int32_t layers = windowed ? windowed_layers : global_layers;
+      if (layers == 0) continue;
+      Op op = prefill_attention_op(ops, span, windowed);
+      op.launches = 1 / static_cast<double>(launches);
+      total += pricer.price(op) * layers;
+      kv_bytes += op.kv_bytes * layers;
+    }
+  }
+  return total;
+}
+
+DecodeCurve::Attention ForwardCost::State::make_attention(double rows, bool windowed, std::int32_t layers) const {
+  const ClassPrices& prices = pricer.prices(OpClass::decode_attention);
+  DecodeCurve::Attention attention;
+  attention.layers = layers;
+  attention.windowed = windowed;
+  attention.row_time = rows * decode_row_time;
+  attention.constant = prices.t0 + attention.row_time;
+  attention.slope = decode_norm.value;
+  attention.kv_share = 1 - decode_norm.share_a;
+  if (prices.residual == nullptr) return attention;
+  const std::vector<ResidualKnot> knots = decode_residual_slice(
+      *prices.residual, rows, {attention.constant, attention.slope, decode_kv_bytes * pricer.bound_byte_time()});
+  attention.segments.push_back({0, knots.front().log_ratio, 1});
+  for (std::size_t i = 0; i + 1 < knots.size(); ++i) {
+    const double slope = (knots[i + 1].log_ratio - knots[i].log_ratio) / (knots[i + 1].log_base - knots[i].log_base);
+    attention.segments.push_back({knots[i].context, knots[i].log_ratio - slope * knots[i].log_base, 1 + slope});
+  }
+  attention.segments.push_back({knots.back().context, knots.back().log_ratio, 1});
+  return attention;
+}
+
+DecodeCurve ForwardCost::State::make_curve(std::int64_t rows) {
+  DecodeCurve curve;
+  if (in.engine->constant) {
+    curve.constant_ = constant_time(*in.engine->constant, false);
+    return curve;
+  }
+  const auto real_rows = static_cast<double>(rows);
+  const PartCost &body = linear(rows), &top = head(rows);
+  curve.fixed_ = body.parts;
+  curve.fixed_ += top.parts;
+  curve.fixed_.other += in.shape->layers * pricer.kernel_gap();  // of the attention kernels
+  if (global_layers > 0) curve.attention_.push_back(make_attention(real_rows, false, global_layers));
+  if (windowed_layers > 0) curve.attention_.push_back(make_attention(real_rows, true, windowed_layers));
+  curve.host_ = host(rows, rows, 0);
+  curve.overlap_ = in.engine->overlap;
+  curve.overlap_exponent_ = in.engine->overlap_exponent;
+  const double byte_time = pricer.bound_byte_time();
+  curve.bound_ = (body.weight_bytes + top.weight_bytes - cache_bytes) * byte_time;
+  curve.bound_slope_ = global_layers * decode_kv_bytes * byte_time;
+  curve.bound_slope_windowed_ = windowed_layers * decode_kv_bytes * byte_time;
+  return curve;
+}
+
+const DecodeCurve& ForwardCost::State::curve(std::int64_t rows) {
+  const auto it = curves.find(rows);
+  return it != curves.end() ? it->second : curves.emplace(rows, make_curve(rows)).first->second;
+}
+
+TimeParts ForwardCost::State::mixed(const ForwardWork& work) {
+  const std::int64_t tokens = total_tokens(work);
+  const PartCost &body = linear(tokens), &top = head(work.sampled);
+  double kv_bytes = 0;
+  TimeParts parts = body.parts;
+  parts += top.parts;
+  parts += price_prefill(work.prefill, kv_bytes);
+  if (work.decode_rows > 0) {
+    curve(work.decode_rows).add_attention(parts, work.decode_context, work.decode_context_windowed);
+    parts.other += in.shape->layers * pricer.kernel_gap();
+    kv_bytes += decode_kv_bytes * (global_layers * work.decode_context + windowed_layers * work.decode_context_windowed);
+  }
+  const auto prefills = static_cast<std::int64_t>(work.prefill.size());
+  const double host_seconds = host(work.decode_rows + prefills, tokens, prefills);
+  parts.host = exposed_host_time(in.engine->overlap, in.engine->overlap_exponent, host_seconds, parts.total());
+  const double bytes = body.weight_bytes + top.weight_bytes + kv_bytes - cache_bytes;
+  PLIMSOLL_CHECK(parts.total() >= bytes * pricer.bound_byte_time() * (1 - kBoundTolerance),
+                 "a forward is faster than reading its bytes at the specified bandwidth");
+  return parts;
+}
+
+TimeParts ForwardCost::State::constant(const ForwardWork& work) const {
+  return {.other = constant_time(*in.engine->constant, !work.prefill.empty())};
+}
+
+ForwardCost::ForwardCost(const CostInputs& inputs) {
+  if (inputs.engine->constant) {
+    state_ = std::make_unique<State>(*inputs.engine);
+    return;
+  }
+  check_inputs(inputs);
+  state_ = std::make_unique<State>(inputs);
+}
+ForwardCost::~ForwardCost() = default;
+ForwardCost::ForwardCost(ForwardCost&&) noexcept = default;
+ForwardCost& ForwardCost::operator=(ForwardCost&&) noexcept = default;
+
+TimeParts ForwardCost::forward(const ForwardWork& work) {
+  if (total_tokens(work) == 0) return {};
+  if (work.prefill.empty() && work.sampled == work.decode_rows) {
+    return decode_curve(work.decode_rows).parts(work.decode_context, work.decode_context_windowed);
+  }
+  return state_->in.engine->constant ? state_->constant(work) : state_->mixed(work);
+}
+
+const DecodeCurve& ForwardCost::decode_curve(std::int64_t rows) {
+  PLIMSOLL_CHECK(rows > 0, "a decode curve needs rows");
+  return state_->curve(rows);
+}
+
+}  // namespace plimsoll::model

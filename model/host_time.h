@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Host time of a forward and what of it the device does not hide (formulas: engine_profile.h).
+#pragma once
+
+#include <cstdint>
+
+#include "model/engine_profile.h"
+
+namespace plimsoll::model {
+
+struct HostWork {
+  std::int32_t layers = 0, tp = 1;
+  std::int64_t sequences = 0, tokens = 0, prefill_sequences = 0;
+};
+/// Seconds. With CUDA graphs a forward without prefill launches its layers at once.
+[[nodiscard]] double host_time(const EngineProfile& engine, const HostWork& work);
+
+/// Seconds a step takes beyond the device's time; never negative.
+[[nodiscard]] double exposed_host_time(HostOverlap overlap, double exponent, double host, double device);
+
+}  // namespace plimsoll::model

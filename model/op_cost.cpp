@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/op_cost.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "model/error.h"
+
+namespace plimsoll::model {
+namespace {
+
+// Latency of a point-to-point transfer between two GPUs: AIConfigurator's systems/*.yaml uses 10 us throughout.
+constexpr double kSendLatency = 10e-6;
+
+// Small whole exponents are by far the most common and cost a fraction of pow.
+double power(double base, double exponent) {
+  if (base == 0) return 0;
+  if (exponent == 3) return base * base * base;
+  if (exponent == 2) return base * base;
+  return exponent == 1 ? base : std::pow(base, exponent);
+}
+double root(double base, double exponent) {
+  if (exponent == 3) return std::cbrt(base);
+  if (exponent == 2) return std::sqrt(base);
+  return exponent == 1 ? base : std::pow(base, 1 / exponent);
+}
+
+// Position in an ascending grid: index of the cell and the fraction within it, clamped to the grid.
+struct Place {
+  std::size_t index = 0;
+  double fraction = 0;
+};
+Place locate(const std::vector<double>& grid, double value) {
+  if (value <= grid.front()) return {0, 0};
+  if (value >= grid.back()) return {grid.size() - 1, 0};
+  const auto above = std::upper_bound(grid.begin(), grid.end(), value);
+  const auto index = static_cast<std::size_t>(above - grid.begin()) - 1;
+  return {index, (value - grid[index]) / (grid[index + 1] - grid[index])};
+}
+
+DType activation_type(DType weight_dtype, const Accelerator& accelerator) {
+  switch (weight_dtype) {
+    case DType::fp32:
+    case DType::fp16:
+    case DType::bf16: return weight_dtype;
+    case DType::fp8:
+    case DType::int8:
+    case DType::int4: break;
+  }
+  return accelerator.bf16 > accelerator.fp16 ? DType::bf16 : DType::fp16;
+}
+
+}  // namespace
+
+PNorm p_norm(double a, double b, double p) {
+  const double large = std::max(a, b), small = std::min(a, b);
+  if (large == 0) return {};
+  if (small == 0) return {large, a > 0 ? 1.0 : 0.0};
+  const double s = power(small / large, p);
+  const double share = 1 / (1 + s);  // of the larger term
+  return {large * root(1 + s, p), a >= b ? share : 1 - share};
+}
+
+double residual_at(const ResidualTable& table, double x, double y) {
+  const Place px = locate(table.x, x), py = locate(table.y, y);
+  const std::size_t width = table.y.size();
+  const auto row = [&](std::size_t i) {
+    const double* values = table.log_ratio.data() + i * width;
+    const double low = values[py.index];
+    return py.fraction == 0 ? low : low + py.fraction * (values[py.index + 1] - low);
+  };
+  const double low = row(px.index);
+  return px.fraction == 0 ? low : low + px.fraction * (row(px.index + 1) - low);
+}
+
+Seconds roofline_time(const OpCoefficients& coefficients, FlopsPerSecond peak, BytesPerSecond bandwidth, Flops flops,
+                      Bytes bytes) {
+  const double compute = flops.value == 0 ? 0 : flops.value / (peak.value * coefficients.compute_efficiency);
+  const double memory = bytes.value / (bandwidth.value * coefficients.memory_efficiency);
+  return coefficients.t0 + Seconds(p_norm(compute, memory, coefficients.p).value);
+}
+
+OpPricer::OpPricer(const CostInputs& inputs) : inputs_(inputs) {
+  const Accelerator& accelerator = *inputs.accelerator;
+  const EngineProfile& engine = *inputs.engine;
+  const double narrow = matmul_peak(accelerator, inputs.weight_dtype).value;
+  const double wide = matmul_peak(accelerator, activation_type(inputs.weight_dtype, accelerator)).value;
+  if (narrow <= 0 || wide <= 0) {
+    throw InputError("accelerator " + accelerator.id + " has no matrix products in " + name(inputs.weight_dtype) +
+                     " (its peak is 0 or not known)");
+  }
+  if (!(accelerator.memory_bandwidth.value > 0)) {
+    throw InputError("accelerator " + accelerator.id + " has no memory bandwidth");
+  }
+  bound_byte_time_ = 1 / accelerator.memory_bandwidth.value;
+  for (std::size_t i = 0; i < kOpClasses; ++i) {
+    const OpCoefficients& c = accelerator.coefficients[i];
+    // A scale above one corrects a low efficiency; it cannot lift it above the specification.
+    const double compute = std::min(1.0, c.compute_efficiency * engine.compute_scale);
+    const double memory = std::min(1.0, c.memory_efficiency * engine.memory_scale);
+    prices_[i] = {1 / (wide * compute), 1 / (narrow * compute), bound_byte_time_ / memory, c.t0.count(), c.p,
+                  c.residual.get()};
+  }
+}
+
+TimeParts OpPricer::price(const Op& op) const {
+  TimeParts parts;
+  switch (op.kind) {
+    case OpKind::all_reduce:
+      parts.allreduce = all_reduce_time(*inputs_.interconnect, Bytes(op.other_bytes), inputs_.tp).count();
+      break;
+    case OpKind::send: parts.allreduce = send_time(op); break;
+    case OpKind::gemm: parts = price_roofline(op, OpClass::gemm); break;
+    case OpKind::moe_gemm: parts = price_roofline(op, OpClass::moe_gemm); break;
+    case OpKind::prefill_attention: parts = price_roofline(op, OpClass::prefill_attention); break;
+    case OpKind::decode_attention: PLIMSOLL_CHECK(false, "decode attention is priced by its curve");
+    case OpKind::embed:
+    case OpKind::norm:
+    case OpKind::residual_add:
+    case OpKind::rope_append:
+    case OpKind::activation:
+    case OpKind::route:
+    case OpKind::combine:
+    case OpKind::sample: parts = price_roofline(op, OpClass::pointwise); break;
+  }
+  parts.other += op.launches * kernel_gap();
+  return parts;
+}
+
+TimeParts OpPricer::price_roofline(const Op& op, OpClass op_class) const {
+  const ClassPrices& c = prices(op_class);
+  const bool narrow = op.quantised && (op.kind == OpKind::gemm || op.kind == OpKind::moe_gemm);
+  const double bytes = op.weight_bytes + op.kv_bytes + op.other_bytes;
+  const PNorm norm = p_norm(op.flops * (narrow ? c.narrow_flop_time : c.flop_time), bytes * c.byte_time, c.p);
+  double time = c.t0 * op.launches + norm.value;
+  if (c.residual != nullptr) {
+    const double y = op.kind == OpKind::prefill_attention ? op.context
+                                                          : static_cast<double>(op.n) * static_cast<double>(op.k);
+    time *= std::exp(residual_at(*c.residual, std::log2(static_cast<double>(op.m)), std::log2(y)));
+  }
+  time = std::max(time, (op.weight_bytes + op.kv_bytes) * bound_byte_time_);
+  TimeParts parts;
+  parts.compute = time * norm.share_a;
+  const double memory = time - parts.compute;
+  parts.weights = bytes > 0 ? memory * (op.weight_bytes / bytes) : 0;
+  parts.kv = bytes > 0 ? memory * (op.kv_bytes / bytes) : 0;
+  parts.other = memory - parts.weights - parts.kv;
+  return parts;
+}
+
+double OpPricer::send_time(const Op& op) const {
+  return kSendLatency + op.other_bytes / inputs_.interconnect->unidirectional.value;
+}
+
+}  // namespace plimsoll::model

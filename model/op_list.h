@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// The operations of one forward pass on one TP rank, after fusion. The simulator prices this list and an executor runs
+// it, so the two cannot drift apart: an op's kind and name say what to run, its shape and traffic say what it costs.
+// Layout by rank: tp_layout.h. Counts and their sources: docs/cost-model.md.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "model/accelerator.h"
+#include "model/forward_work.h"
+#include "model/llm_shape.h"
+#include "model/tp_layout.h"
+
+namespace plimsoll::model {
+
+/// What a backend can do in one kernel. The defaults are those of the tuned engines.
+struct BackendCapabilities {
+  bool fused_qkv = true;                // one product for queries, keys and values
+  bool fused_gate_up = true;            // one product for both halves of a gated MLP
+  bool fused_residual_norm = true;      // the residual addition is part of the next norm
+  bool fused_rope_append = true;        // bias, q/k norm, rotation and the append to the cache
+};
+
+enum class OpKind : std::uint8_t {
+  embed, norm, residual_add, gemm, moe_gemm, rope_append, prefill_attention, decode_attention,
+  activation, route, combine, all_reduce, send, sample
+};
+
+/// One operation. Flops and bytes are those of one execution on one rank; `count` executions make a forward.
+struct Op {
+  OpKind kind = OpKind::gemm;
+  std::string_view name;                // "qkv", "mlp_all_reduce": unique among the ops of a layer, prefill spans apart
+  std::int64_t m = 0;                   // rows
+  std::int64_t n = 0, k = 0;            // gemm: y[m, n] = x[m, k] W[k, n]; else n is the width of a row
+  double count = 1;                     // executions in one forward: layers of the op's group
+  double launches = 1;                  // kernels an execution takes; prefill spans share one launch
+  double flops = 0;
+  double weight_bytes = 0, kv_bytes = 0, other_bytes = 0;  // read from or written to memory; all_reduce, send: payload
+  bool quantised = true;                // gemm: false where weights stay in the activations' type (router, LM head)
+  double context = 0;                   // attention: tokens attended to (decode: summed over the rows)
+};
+
+/// Equal layers: a forward runs `ops` once for every layer of this kind.
+struct LayerOps {
+  LayerKind kind;
+  std::int32_t layers = 0;
+  std::vector<Op> ops;
+};
+
+/// In order of execution: before, then layer by layer the group of layer_kind(shape, layer), then after.
+struct OpList {
+  std::vector<Op> before;
+  std::vector<LayerOps> layers;
+  std::vector<Op> after;
+};
+
+/// Calls visit(op) for every op once; op.count says how often it runs.
+template <class Visit>
+void for_each_op(const OpList& list, Visit&& visit) {
+  for (const Op& op : list.before) visit(op);
+  for (const LayerOps& group : list.layers) {
+    for (const Op& op : group.ops) visit(op);
+  }
+  for (const Op& op : list.after) visit(op);
+}
+
+struct OpListInputs {
+  const LlmShape* shape = nullptr;
+  DType weight_dtype = DType::fp16, kv_dtype = DType::fp16;
+  std::int32_t tp = 1, pp = 1;
+  BackendCapabilities capabilities;
+};
+
+/// The ops of a forward. `tp_problem(shape, tp)` must be empty.
+[[nodiscard]] OpList make_op_list(const OpListInputs& inputs, const ForwardWork& work);
+
+// The parts of the list, for pricing them one by one. None of the first two holds attention.
+/// Everything that depends on the number of tokens: embedding, linear layers, pointwise ops, all-reduces, hops.
+[[nodiscard]] OpList linear_ops(const OpListInputs& inputs, std::int64_t tokens);
+/// Final norm, LM head and sampling of `sampled` rows.
+[[nodiscard]] std::vector<Op> head_ops(const OpListInputs& inputs, std::int64_t sampled);
+/// Causal attention of one span in one layer; a windowed layer attends to at most sliding_window tokens a row.
+[[nodiscard]] Op prefill_attention_op(const OpListInputs& inputs, PrefillSpan span, bool windowed);
+/// Attention of `rows` decoding sequences in one layer, whose contexts sum to `context`.
+[[nodiscard]] Op decode_attention_op(const OpListInputs& inputs, std::int64_t rows, double context);
+
+/// Kinds of layers in order of their first appearance, with their numbers.
+struct LayerGroup {
+  LayerKind kind;
+  std::int32_t layers = 0;
+};
+[[nodiscard]] std::vector<LayerGroup> layer_groups(const LlmShape& shape);
+
+/// Distinct experts that `tokens` tokens are expected to reach when each picks k of E evenly: E (1 - (1 - k/E)^tokens).
+[[nodiscard]] double expected_experts(std::int32_t experts, std::int32_t experts_per_token, double tokens);
+
+/// (query, key) pairs that causal attention computes for a span; window 0: none.
+[[nodiscard]] double attention_pairs(PrefillSpan span, std::int64_t window);
+
+}  // namespace plimsoll::model

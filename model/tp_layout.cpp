@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checked against the parameter counts of 56 published architectures (tests/model/llm_shape_test.cpp).
+#include "model/tp_layout.h"
+
+#include <algorithm>
+
+namespace plimsoll::model {
+namespace {
+
+constexpr std::int64_t kVocabularyPadding = 64;  // rows a rank; the executor's layout
+
+std::int64_t padded_vocabulary(std::int64_t vocab, std::int64_t tp) {
+  if (tp == 1) return vocab;
+  const std::int64_t unit = kVocabularyPadding * tp;
+  return (vocab + unit - 1) / unit * unit;
+}
+
+// Families whose biases the shape's flags do not tell.
+bool has_mlp_bias(const LlmShape& shape) { return shape.family == "opt" || shape.family == "gptj"; }
+bool has_output_bias(const LlmShape& shape) { return shape.family == "opt"; }
+
+std::vector<Matrix> latent_attention_matrices(const LlmShape& shape, const RankShape& rank) {
+  const MlaShape& mla = *shape.mla;
+  const std::int64_t hidden = shape.hidden;
+  const std::int64_t query = rank.heads * (mla.qk_nope_head_dim + mla.qk_rope_head_dim);
+  std::vector<Matrix> out;
+  if (mla.q_lora_rank > 0) {
+    out.push_back({"q_down", mla.q_lora_rank, hidden});
+    out.push_back({"q_up", query, mla.q_lora_rank});
+  } else {
+    out.push_back({"q", query, hidden});
+  }
+  out.push_back({"kv_down", mla.kv_lora_rank + mla.qk_rope_head_dim, hidden});
+  out.push_back({"kv_up", rank.heads * (mla.qk_nope_head_dim + mla.v_head_dim), mla.kv_lora_rank});
+  out.push_back({"attention_out", hidden, rank.heads * mla.v_head_dim});
+  return out;
+}
+
+void add_dense_mlp(std::vector<Matrix>& out, const LlmShape& shape, std::int64_t width, std::string_view up_name,
+                   std::string_view down_name) {
+  out.push_back({up_name, (shape.gated_mlp ? 2 : 1) * width, shape.hidden});
+  out.push_back({down_name, shape.hidden, width});
+}
+
+}  // namespace
+
+RankShape rank_shape(const LlmShape& shape, std::int32_t tp) {
+  RankShape rank;
+  rank.heads = shape.heads / tp;
+  rank.kv_heads = std::max<std::int64_t>(1, shape.kv_heads / tp);
+  rank.intermediate = shape.intermediate / tp;
+  if (shape.moe) {
+    rank.expert_intermediate = shape.moe->intermediate / tp;
+    rank.shared_intermediate = static_cast<std::int64_t>(shape.moe->shared_experts) * shape.moe->intermediate / tp;
+  }
+  rank.vocab_rows = padded_vocabulary(shape.vocab, tp) / tp;
+  return rank;
+}
+
+LayerKind layer_kind(const LlmShape& shape, std::int32_t layer) {
+  LayerKind kind;
+  kind.windowed = shape.sliding_window > 0 && layer % std::max(1, shape.window_period) == 0;
+  kind.moe = shape.moe && layer >= shape.moe->first_dense_layers;
+  return kind;
+}
+
+LayerRange stage_layers(const LlmShape& shape, std::int32_t pp, std::int32_t stage) {
+  const std::int32_t base = shape.layers / pp;
+  const std::int32_t extra = shape.layers % pp;
+  return {stage * base + std::min(stage, extra), base + (stage < extra ? 1 : 0)};
+}
+
+std::vector<Matrix> attention_matrices(const LlmShape& shape, std::int32_t tp) {
+  const RankShape rank = rank_shape(shape, tp);
+  if (shape.mla) return latent_attention_matrices(shape, rank);
+  return {{"qkv", (rank.heads + 2 * rank.kv_heads) * shape.head_dim, shape.hidden},
+          {"attention_out", shape.hidden, rank.heads * shape.head_dim}};
+}
+
+std::vector<Matrix> mlp_matrices(const LlmShape& shape, std::int32_t tp, bool moe) {
+  const RankShape rank = rank_shape(shape, tp);
+  const std::string_view up = shape.gated_mlp ? "gate_up" : "up";
+  std::vector<Matrix> out;
+  if (!moe) {
+    add_dense_mlp(out, shape, rank.intermediate, up, "down");
+    return out;
+  }
+  out.push_back({"router", shape.moe->experts, shape.hidden, 1, false});
+  if (rank.shared_intermediate > 0) {
+    add_dense_mlp(out, shape, rank.shared_intermediate, shape.gated_mlp ? "shared_gate_up" : "shared_up", "shared_down");
+  }
+  const auto routed = static_cast<std::ptrdiff_t>(out.size());
+  add_dense_mlp(out, shape, rank.expert_intermediate, shape.gated_mlp ? "expert_gate_up" : "expert_up", "expert_down");
+  for (auto it = out.begin() + routed; it != out.end(); ++it) it->copies = shape.moe->experts;
+  return out;
+}
+
+std::int32_t norms_per_layer(const LlmShape& shape) {
+  if (shape.family == "gemma2") return 4;                            // before and after each sublayer
+  if (shape.family == "gptj") return 1;                              // one shared by attention and MLP
+  if (shape.family == "falcon") return shape.kv_heads == 1 ? 1 : 2;  // the new decoder has one for each
+  return 2;
+}
+
+double layer_vector_elements(const LlmShape& shape, std::int32_t tp) {
+  const RankShape rank = rank_shape(shape, tp);
+  const std::int64_t per_norm = shape.norm == Norm::layernorm ? 2 : 1;
+  std::int64_t elements = norms_per_layer(shape) * per_norm * shape.hidden;
+  if (shape.mla) elements += shape.mla->q_lora_rank + shape.mla->kv_lora_rank;
+  if (shape.qkv_bias) elements += (rank.heads + 2 * rank.kv_heads) * shape.head_dim;
+  if (shape.qk_norm) elements += 2 * shape.head_dim;
+  if (has_output_bias(shape)) elements += shape.hidden;
+  if (has_mlp_bias(shape)) elements += rank.intermediate + shape.hidden;
+  return static_cast<double>(elements);
+}
+
+double kv_elements_per_layer(const LlmShape& shape, std::int32_t tp) {
+  if (shape.mla) return shape.mla->kv_lora_rank + shape.mla->qk_rope_head_dim;  // the latent is on every rank
+  return 2.0 * static_cast<double>(rank_shape(shape, tp).kv_heads) * shape.head_dim;
+}
+
+double activation_element_bytes(DType weight_dtype) { return weight_dtype == DType::fp32 ? 4.0 : 2.0; }
+
+double matrix_bytes(const Matrix& matrix, DType weight_dtype) {
+  return matrix.elements() *
+         (matrix.quantised ? bytes_per_element(weight_dtype) : activation_element_bytes(weight_dtype));
+}
+
+}  // namespace plimsoll::model

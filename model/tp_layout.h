@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one rank of a tensor-parallel group holds: its heads, widths, vocabulary rows and matrices (Megatron's layout).
+// Weight counts, memory plans and op lists are all derived from the matrices listed here, so they cannot disagree.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "model/llm_shape.h"
+
+namespace plimsoll::model {
+
+/// Sizes on one rank. With tp = 1 they are the model's own.
+struct RankShape {
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;            // at least one: kv heads are replicated when there are fewer than ranks
+  std::int64_t intermediate = 0;        // MLP width
+  std::int64_t expert_intermediate = 0; // width of one routed expert: TP splits experts, it does not spread them
+  std::int64_t shared_intermediate = 0; // of all shared experts together
+  std::int64_t vocab_rows = 0;          // of embedding and LM head, padded to a multiple of 64 a rank when tp > 1
+};
+[[nodiscard]] RankShape rank_shape(const LlmShape& shape, std::int32_t tp);
+
+/// A layer attends globally or in a window, and has a dense MLP or experts.
+struct LayerKind {
+  bool windowed = false, moe = false;
+  bool operator==(const LayerKind&) const = default;
+};
+/// `layer` counts from 0.
+[[nodiscard]] LayerKind layer_kind(const LlmShape& shape, std::int32_t layer);
+
+/// Contiguous layers of one pipeline stage; earlier stages take the remainder.
+struct LayerRange {
+  std::int32_t first = 0, count = 0;
+};
+[[nodiscard]] LayerRange stage_layers(const LlmShape& shape, std::int32_t pp, std::int32_t stage);
+
+/// One weight matrix on one rank: y[m, n] = x[m, k] W[k, n], `copies` times (experts).
+struct Matrix {
+  std::string_view name;
+  std::int64_t n = 0, k = 0;
+  std::int64_t copies = 1;
+  bool quantised = true;                // false: stays in the activations' type when weights are narrower
+  [[nodiscard]] double elements() const {
+    return static_cast<double>(n) * static_cast<double>(k) * static_cast<double>(copies);
+  }
+};
+/// Q, K, V and output projections, in order of use. With multi-head latent attention the low-rank chain.
+[[nodiscard]] std::vector<Matrix> attention_matrices(const LlmShape& shape, std::int32_t tp);
+/// The MLP or the router, shared and routed experts.
+[[nodiscard]] std::vector<Matrix> mlp_matrices(const LlmShape& shape, std::int32_t tp, bool moe);
+
+/// Norms and biases of one layer, elements on one rank.
+[[nodiscard]] double layer_vector_elements(const LlmShape& shape, std::int32_t tp);
+/// Norms before a layer's sublayers (and after them in Gemma 2); parallel attention may share one.
+[[nodiscard]] std::int32_t norms_per_layer(const LlmShape& shape);
+
+/// KV elements one token adds to one layer on one rank.
+[[nodiscard]] double kv_elements_per_layer(const LlmShape& shape, std::int32_t tp);
+
+/// Bytes of an activation, a norm weight or an embedding: 4 with fp32 weights, else 2.
+[[nodiscard]] double activation_element_bytes(DType weight_dtype);
+/// Bytes of one matrix of this rank.
+[[nodiscard]] double matrix_bytes(const Matrix& matrix, DType weight_dtype);
+
+}  // namespace plimsoll::model
