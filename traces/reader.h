@@ -33,8 +33,9 @@ class TraceError : public InputError {
 };
 
 struct ReadOptions {
-  std::string format;                         // empty: recognised by content
-  std::int32_t hash_block_tokens = 512;       // tokens per prefix hash; not in the files (mooncake 512, qwen 16)
+  std::string format;                         // a name of trace_formats(); empty: recognised by content
+  std::int32_t hash_block_tokens = 0;         // tokens per prefix hash, which no file states; 0: the format's own
+                                              // (mooncake 512, qwen_bailian, servegen_offline and plimsoll 16)
 };
 
 struct ReadResult {
@@ -42,7 +43,9 @@ struct ReadResult {
   std::vector<TraceProblem> warnings;         // rows left out, sums recomputed …
 };
 
-/// Reads FILE or FILE.gz, streaming. Throws TraceError; DeviceError when the file cannot be opened or read… see docs/traces.md.
+/// Reads FILE or FILE.gz, streaming: only the numbers are kept, never the text. Throws TraceError for whatever is wrong,
+/// a file that is missing, unreadable or a directory included (the codes are listed in docs/traces.md), and InputError
+/// for a format name that does not exist. Safe to call from several threads at once.
 [[nodiscard]] ReadResult read_trace(const std::string& file, const ReadOptions& options = {});
 
 /// Names accepted by `format` and `--as`.

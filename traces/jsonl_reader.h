@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Records of a JSON-lines trace into a TraceBuilder: one object a line, keys in any order, unknown keys passed over.
+// Internal to traces/.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "traces/fields.h"
+#include "traces/formats.h"
+#include "traces/json_line.h"
+#include "traces/line_reader.h"
+#include "traces/trace_builder.h"
+
+namespace plimsoll::traces {
+
+class JsonlReader {
+ public:
+  JsonlReader(const TraceFormat& format, LineReader& lines, std::string file, TraceBuilder& builder);
+
+  /// Throws TraceError.
+  void read_all();
+
+ private:
+  void read_record(std::string_view line);
+  void refuse_other_syntax(std::string_view line) const;
+  [[noreturn]] void refuse_line(JsonLine& json, std::string_view column, Fault fault);
+  Fault read_object(JsonLine& json);
+  Fault read_member(JsonLine& json);
+  Fault read_value(JsonLine& json, const Column& column);
+  Fault read_tokens(std::string_view text, std::int32_t& out) const;
+  Fault read_arrival(std::string_view text);
+  Fault read_hashes(JsonLine& json);
+  void check_keys();
+  void find_session();
+  [[nodiscard]] FieldPlace place_of(std::string_view key) const { return {lines_.number(), 0, key}; }
+
+  const TraceFormat& format_;
+  LineReader& lines_;
+  std::string file_;
+  TraceBuilder& builder_;
+  double unit_;
+  ParsedRow row_;
+  std::vector<std::uint64_t> hashes_;
+  std::string_view key_;                 // the known key being read, for the message
+  std::uint32_t seen_ = 0;               // bit i: format_.columns[i] was given
+  std::int64_t chat_ = -1, parent_ = -1;
+  std::unordered_map<std::int64_t, std::uint64_t> session_of_chat_;   // only looked up, never iterated
+};
+
+}  // namespace plimsoll::traces

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "traces/trace_builder.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "traces/text.h"
+
+namespace plimsoll::traces {
+
+TraceBuilder::TraceBuilder(std::string file, std::string format, std::int32_t hash_block_tokens)
+    : file_(std::move(file)), trace_(std::make_shared<Trace>()) {
+  trace_->file = file_;
+  trace_->format = std::move(format);
+  trace_->hash_block_tokens = hash_block_tokens;
+}
+
+void TraceBuilder::warn(const FieldPlace& place, std::string_view code, std::string text) {
+  const auto same = [&](const Oddity& o) { return o.code == code && o.column == place.column; };
+  auto it = std::find_if(oddities_.begin(), oddities_.end(), same);
+  if (it == oddities_.end()) {
+    it = oddities_.insert(it, {place, std::string(place.column), std::string(code), std::move(text), 0});
+  }
+  ++it->count;
+}
+
+void TraceBuilder::add(const ParsedRow& row) {
+  ++rows_;
+  if (row.record.arrival >= 0) {
+    if (row.record.arrival < last_arrival_) {
+      const FieldPlace& at = row.arrival_place;
+      reject({file_, at.line, at.byte_column, std::string(at.column),
+              "timestamp is earlier than the row before; sort the file by it", "unsorted"});
+    }
+    last_arrival_ = row.record.arrival;
+  }
+  if (skip_zero(row)) return;
+  TraceRecord record = row.record;
+  add_hashes(row, record);
+  trace_->records.push_back(record);
+}
+
+// A request without prompt or without answer did no work that a server could be asked to repeat (failed requests
+// are logged so), and no formula of this program holds for it.
+bool TraceBuilder::skip_zero(const ParsedRow& row) {
+  if (row.record.input_tokens == 0) warn(row.input_place, "zero-tokens", "0 input tokens");
+  if (row.record.output_tokens == 0) warn(row.output_place, "zero-tokens", "0 output tokens");
+  return row.record.input_tokens == 0 || row.record.output_tokens == 0;
+}
+
+bool TraceBuilder::hashes_consistent(const ParsedRow& row) {
+  const std::int64_t block = trace_->hash_block_tokens;
+  const auto expected = static_cast<std::size_t>((row.record.input_tokens + block - 1) / block);
+  // Our own format may name the shared beginning only; the published ones name every block.
+  const bool leading_only = trace_->format == "plimsoll";
+  const std::size_t count = row.hashes.size();
+  if (leading_only ? count > expected : count != expected) {
+    warn(row.hashes_place, "inconsistent",
+         fmt::format("{} block ids for {} input tokens, expected {}{} (block of {} tokens)", count,
+                     row.record.input_tokens, leading_only ? "at most " : "", expected, block));
+    return false;
+  }
+  sorted_.assign(row.hashes.begin(), row.hashes.end());
+  if (!std::is_sorted(sorted_.begin(), sorted_.end())) std::sort(sorted_.begin(), sorted_.end());
+  if (std::adjacent_find(sorted_.begin(), sorted_.end()) == sorted_.end()) return true;
+  warn(row.hashes_place, "inconsistent", "a block id repeats inside one request");
+  return false;
+}
+
+void TraceBuilder::add_hashes(const ParsedRow& row, TraceRecord& record) {
+  const auto begin = static_cast<std::uint32_t>(trace_->hashes.size());
+  record.hash_begin = record.hash_end = begin;
+  if (row.hashes_place.column.empty() || !hashes_consistent(row)) return;
+  constexpr std::size_t kMost = std::numeric_limits<std::uint32_t>::max();
+  if (trace_->hashes.size() + row.hashes.size() > kMost) {
+    const FieldPlace& at = row.hashes_place;
+    reject({file_, at.line, 0, std::string(at.column), "more than 2^32 block ids in one file; split it", "too-large"});
+  }
+  trace_->hashes.insert(trace_->hashes.end(), row.hashes.begin(), row.hashes.end());
+  record.hash_end = static_cast<std::uint32_t>(trace_->hashes.size());
+}
+
+ReadResult TraceBuilder::finish(std::size_t header_line) {
+  ReadResult result;
+  for (Oddity& odd : oddities_) {
+    const bool skipped = odd.code == "zero-tokens";
+    const bool hashes = odd.code == "inconsistent" && odd.column != "Total tokens" && odd.column != "num_total_tokens";
+    const std::string_view what = skipped ? "skipped" : hashes ? "prefix reuse is off for them" : "the sum is used";
+    std::string text = fmt::format("{} of {} rows: {} (first: line {}): {}", odd.count, rows_, odd.text, odd.first.line, what);
+    result.warnings.push_back({file_, odd.first.line, odd.first.byte_column, odd.column, std::move(text), odd.code});
+  }
+  if (trace_->records.empty()) {
+    const bool none = rows_ == 0;
+    reject({file_, header_line, 0, "", none ? "no data rows" : "no usable rows: all have 0 input or output tokens", "no-rows"});
+  }
+  if (trace_->has_arrivals()) {
+    trace_->first_arrival = trace_->records.front().arrival;
+    for (TraceRecord& record : trace_->records) record.arrival -= trace_->first_arrival;
+  }
+  if (trace_->hashes.empty()) trace_->hash_block_tokens = 0;
+  result.trace = std::move(trace_);
+  return result;
+}
+
+}  // namespace plimsoll::traces
