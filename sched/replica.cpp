@@ -54,8 +54,10 @@ std::optional<ReqId> Replica::arrive(const NewRequest& request, Nanos now) {
                 .session = request.session};
   Ended record;
   record.serial = request.serial;
+  record.client = request.client;
   record.input = request.input;
   record.output = request.output;
+  record.max_new = request.max_new;
   record.sent = request.sent;
   record.arrived = now;
   if (const std::optional<Reject> refusal = front_door(entry)) {

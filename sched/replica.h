@@ -36,15 +36,17 @@ struct NewRequest {
   std::span<const std::uint64_t> prefix_hashes;
   Tok hash_block_tokens = 0;           // tokens a hash stands for
   std::string_view name;               // for the log; empty: r<serial>
+  std::uint32_t client = 0;            // the sender's own handle, returned in Ended
 };
 
 /// One request (attempt) that left the replica. Times in nanoseconds since the start of the run; -1: never happened.
 struct Ended {
   std::uint64_t serial = 0;
+  std::uint32_t client = 0;            // as in NewRequest
   Outcome outcome = Outcome::completed;
   std::uint16_t http = 0;              // of a rejection
   const char* code = "";
-  Tok input = 0, output = 0, generated = 0;
+  Tok input = 0, output = 0, max_new = 0, generated = 0;
   std::int32_t preemptions = 0;
   Nanos sent = 0, arrived = 0, first_scheduled = -1, first_token = -1, end = 0;
   // Where its latency went, seconds: before the first step; preempted; in steps, by cause.
@@ -70,6 +72,12 @@ struct Integrals {
   double used_tokens = 0;              // tokens with KV
   double held_tokens = 0;              // capacity of the held blocks
   double internal = 0, reserved_unused = 0, external = 0, last_block = 0;  // wasted tokens by kind
+
+  friend Integrals operator-(const Integrals& a, const Integrals& b) {
+    return {a.busy_s - b.busy_s, a.batch - b.batch, a.used_tokens - b.used_tokens, a.held_tokens - b.held_tokens,
+            a.internal - b.internal, a.reserved_unused - b.reserved_unused, a.external - b.external,
+            a.last_block - b.last_block};
+  }
 };
 
 class Replica {

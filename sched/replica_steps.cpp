@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What happens when steps end: counters advance, tokens appear, rows finish, integrals grow.
 #include <algorithm>
+#include <limits>
 
 #include "model/error.h"
 #include "sched/replica.h"
@@ -35,8 +36,12 @@ Replica::DecodeLoad Replica::decode_load(const Forward& forward) const {
     load.context_windowed = static_cast<double>(table_.group_context_windowed());
   } else if (forward.decodes == Decodes::listed) {
     load.rows = static_cast<std::int64_t>(forward.listed.size());
-    for (const ReqId id : forward.listed) load.context += table_.computed(id) + 1;
-    load.context_windowed = load.context;  // the simulator caps listed rows itself where there is a window
+    const Tok window = table_.window() > 0 ? table_.window() : std::numeric_limits<Tok>::max();
+    for (const ReqId id : forward.listed) {
+      const Tok context = table_.computed(id) + 1;
+      load.context += context;
+      load.context_windowed += std::min(context, window);
+    }
   }
   if (forward.decodes != Decodes::none && forward.padded > 0) {
     load.rows += static_cast<std::int64_t>(forward.dead.size());

@@ -64,6 +64,7 @@ class RequestTable {
   void advance_member(ReqId id);
 
   [[nodiscard]] std::int64_t clock() const { return clock_; }
+  [[nodiscard]] Tok window() const { return window_; }
   /// Sum over members of the tokens attended to in their next decode (computed + 1).
   [[nodiscard]] std::int64_t group_context() const { return group_computed_ + group_size_; }
   /// The same with every member's share capped at the window; equal to group_context() without a window.

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/script_run.h"
+
+#include <algorithm>
+#include <map>
+
+#include "model/error.h"
+#include "sim/sim_replica.h"
+
+namespace plimsoll::sim {
+
+namespace {
+
+class ScriptRun {
+ public:
+  ScriptRun(const Scenario& scenario, const RunOptions& options, sched::Measurements& out)
+      : script_(std::get<traces::Script>(scenario.workload.load)), out_(out), keep_rows_(options.keep_requests),
+        replica_(scenario, 0, options) {
+    for (std::size_t i = 0; i < script_.requests.size(); ++i) order_.push_back(i);
+    std::stable_sort(order_.begin(), order_.end(), [this](std::size_t a, std::size_t b) {
+      return script_.requests[a].visible_before_step < script_.requests[b].visible_before_step;
+    });
+    real_at_[0] = 0;
+  }
+
+  void run() {
+    while (true) {
+      deliver();
+      sched::Replica& replica = replica_.replica();
+      const bool step = replica.decide(now_);
+      collect();
+      if (step) {
+        run_step();
+      } else if (replica.wake_at() != sched::kNever) {
+        pass_to(replica.wake_at());
+      } else if (next_ < order_.size()) {
+        k_ = std::max(k_, script_.requests[order_[next_]].visible_before_step);
+      } else {
+        break;
+      }
+    }
+    replica_.replica().log().finish();
+  }
+
+  void report(RunResult& result, const RunOptions& options) {
+    sched::Replica& r = replica_.replica();
+    out_.add_replica(r.integrals(), r.peak_used_tokens(), static_cast<double>(r.kv().total()) * r.kv().block_tokens(),
+                     r.preemptions());
+    out_.add_itl(r.itl());
+    out_.end_run(0, real_, in_system_, queue_, true);
+    std::sort(rows_.begin(), rows_.end(), [](const RequestRow& a, const RequestRow& b) { return a.id < b.id; });
+    result.requests = std::move(rows_);
+    if (options.keep_log) result.logs.push_back(r.log().text());
+    result.steps = replica_.step_rows();
+    result.steps_run = r.steps();
+  }
+
+ private:
+  void deliver() {
+    for (; next_ < order_.size() && script_.requests[order_[next_]].visible_before_step <= k_; ++next_) {
+      const traces::ScriptRequest& r = script_.requests[order_[next_]];
+      sched::NewRequest request;
+      request.serial = next_;
+      request.input = r.prompt;
+      request.output = std::min(r.output, r.cap);
+      request.max_new = r.cap;
+      request.sent = now_;
+      request.name = r.name;
+      (void)replica_.replica().arrive(request, now_);
+    }
+  }
+
+  void run_step() {
+    real_ += replica_.run_scripted_step(now_, now_ + script_.step, real_);
+    now_ += script_.step;
+    real_at_[now_] = real_;
+    ++k_;
+    collect();
+  }
+
+  // Where the policy only waits, both clocks wait for as long.
+  void pass_to(Nanos wake) {
+    real_ += 1e-9 * static_cast<double>(wake - now_);
+    now_ = wake;
+    real_at_[now_] = real_;
+  }
+
+  // Stamps of the script's clock become times of the run.
+  [[nodiscard]] Nanos real(Nanos stamp) const {
+    if (stamp < 0) return -1;
+    return static_cast<Nanos>(1e9 * std::prev(real_at_.upper_bound(stamp))->second + 0.5);
+  }
+
+  void collect() {
+    for (const sched::Ended& e : replica_.replica().ended()) {
+      sched::RequestResult result;
+      result.sent = real(e.sent);
+      result.first_token = real(e.first_token);
+      result.end = real(e.end);
+      result.input = e.input;
+      result.output = e.output;
+      result.generated = e.generated;
+      result.outcome = e.outcome;
+      const double latency = 1e-9 * static_cast<double>(result.end - result.sent);
+      result.queue_s = e.first_scheduled < 0 ? latency
+                                             : 1e-9 * static_cast<double>(real(e.first_scheduled) - result.sent);
+      result.service = e.service;
+      if (e.preemptions > 0) result.preempt_s = std::max(0.0, latency - result.queue_s - e.service.total());
+      in_system_ += latency;
+      queue_ += result.queue_s;
+      out_.add(result);
+      if (keep_rows_) keep_row(e, result);
+    }
+    replica_.replica().ended().clear();
+  }
+
+  void keep_row(const sched::Ended& e, const sched::RequestResult& result) {
+    RequestRow row;
+    row.id = e.serial;
+    row.name = script_.requests[order_[static_cast<std::size_t>(e.serial)]].name;
+    row.replica = 0;
+    row.arrival = row.dispatched = result.sent;
+    row.first_token = result.first_token;
+    row.end = result.end;
+    row.input = e.input;
+    row.output = e.output;
+    row.generated = e.generated;
+    row.outcome = e.outcome;
+    row.http = e.http;
+    row.code = e.code;
+    row.preemptions = e.preemptions;
+    rows_.push_back(row);
+  }
+
+  const traces::Script& script_;
+  sched::Measurements& out_;
+  bool keep_rows_;
+  SimReplica replica_;
+  std::vector<std::size_t> order_;     // requests by the step they appear before
+  std::size_t next_ = 0;
+  std::int64_t k_ = 1;                 // the step about to be decided
+  Nanos now_ = 0;                      // the script's clock
+  double real_ = 0;                    // seconds of the run
+  std::map<Nanos, double> real_at_;    // run time at each stamp of the script's clock
+  double in_system_ = 0, queue_ = 0;
+  std::vector<RequestRow> rows_;
+};
+
+}  // namespace
+
+RunResult run_script(const Scenario& scenario, const RunOptions& options, sched::Measurements& out) {
+  if (scenario.replicas != 1) throw InputError("a script drives one replica; deployment.replicas must be 1");
+  ScriptRun run(scenario, options, out);
+  run.run();
+  RunResult result;
+  run.report(result, options);
+  return result;
+}
+
+}  // namespace plimsoll::sim

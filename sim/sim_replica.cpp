@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/sim_replica.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "model/error.h"
+#include "model/memory_plan.h"
+
+namespace plimsoll::sim {
+
+namespace {
+model::CostInputs cost_inputs(const Scenario& s) {
+  return {.shape = s.shape.get(), .accelerator = s.accelerator.get(), .interconnect = s.interconnect.get(),
+          .engine = s.engine.get(), .weight_dtype = s.weight_dtype, .kv_dtype = s.kv_dtype, .tp = s.tp, .pp = s.pp};
+}
+}  // namespace
+
+SimReplica::SimReplica(const Scenario& scenario, std::int32_t index, const RunOptions& options)
+    : replica_({.policy = scenario.policy, .kv = scenario.kv, .window = scenario.shape->sliding_window,
+                .keep_log = options.keep_log}),
+      cost_(cost_inputs(scenario)), index_(index), stepwise_(scenario.stepwise), keep_steps_(options.keep_steps),
+      gaps_(!replica_.policy().traits().returns_at_batch_end) {
+  swap_bytes_per_block_ =
+      scenario.kv.block_tokens *
+      model::kv_bytes_per_token_per_rank(*scenario.shape, scenario.kv_dtype, scenario.tp, scenario.pp).value;
+  host_link_ = scenario.accelerator->host_link.value;
+}
+
+Nanos SimReplica::stamp(double seconds) { return std::llround(seconds * 1e9); }
+
+Nanos SimReplica::next_event() const {
+  if (remaining_ > 0) return piece_end_;
+  return replica_.wake_at();
+}
+
+// ---- what happens while a plan is in flight -----------------------------------------------------------------
+
+bool SimReplica::advance(Nanos now) {
+  if (remaining_ == 0) return replica_.wake_at() <= now;
+  if (piece_end_ > now) return false;
+  const bool stop = stop_after_piece_ || remaining_ == piece_;
+  complete(piece_, piece_total_);
+  if (!stop) {
+    boundary_ = stamp(clock_);
+    start_piece();
+    return false;
+  }
+  end_plan(now);
+  return true;
+}
+
+void SimReplica::end_plan(Nanos now) {
+  remaining_ = 0;
+  for (const Cancel& c : cancels_)
+    if (replica_.is_live(c.id, c.serial)) replica_.cancel(c.id, sched::Outcome::timed_out, now);
+  cancels_.clear();
+}
+
+void SimReplica::settle(Nanos now) {
+  if (remaining_ == 0 || !leap_ || piece_ <= 1) return;
+  // Stamps decide, as they do when every step is an event: a step has ended if its rounded end is not after `now`.
+  double elapsed = 0;
+  std::int64_t steps = series_.steps_within((static_cast<double>(now) + 0.5) * 1e-9 - clock_, piece_, piece_total_, elapsed);
+  while (steps > 0 && stamp(clock_ + elapsed) > now) elapsed -= series_.at(static_cast<double>(--steps));
+  if (steps == 0) return;
+  PLIMSOLL_CHECK(steps < piece_, "the end of a leap is an event of its own");
+  const double rest = piece_total_ - elapsed;
+  complete(steps, elapsed);
+  piece_total_ = rest;
+  boundary_ = stamp(clock_);
+}
+
+// Steps are completed and the series, if any, moves on; the plan's counters shrink.
+void SimReplica::complete(std::int64_t steps, double total) {
+  sched::StepsTime time;
+  time.start = clock_;
+  if (leap_) {
+    series_.measure(steps, total, time);
+    if (gaps_ && steps > 1) series_.add_gaps(steps, replica_.requests().group_size(), total, replica_.itl());
+    series_.advance(steps);
+  } else {
+    time.first = time.total = total;
+    time.parts = single_;
+  }
+  clock_ += total;
+  time.end = clock_;
+  time.end_stamp = stamp(clock_);
+  if (keep_steps_) note_step(steps, time.start, time.end_stamp);
+  remaining_ -= steps;
+  piece_ -= steps;
+  replica_.complete(time);
+}
+
+std::optional<sched::ReqId> SimReplica::arrive(const sched::NewRequest& request, Nanos now) {
+  settle(now);
+  const auto id = replica_.arrive(request, now);
+  // A refused request leaves the policy as it was, but its refusal stands on the next step's line of the log.
+  const bool breaks = id ? replica_.decision().arrival_breaks : replica_.log().enabled();
+  if (remaining_ > 0 && breaks) stop_at_next_boundary(now);
+  return id;
+}
+
+void SimReplica::cancel(sched::ReqId id, std::uint64_t serial, Nanos now) {
+  settle(now);
+  if (!replica_.is_live(id, serial)) return;
+  if (remaining_ == 0) {
+    replica_.cancel(id, sched::Outcome::timed_out, now);
+    return;
+  }
+  cancels_.push_back({id, serial});
+  stop_at_next_boundary(now);
+}
+
+void SimReplica::abandon(sched::ReqId id, std::uint64_t serial) {
+  if (replica_.is_live(id, serial)) replica_.abandon(id);
+}
+
+// The plan ends with the step in flight, or right here when `now` is a boundary between two of its steps: then the next
+// one has not begun for anybody who looks at stamps.
+void SimReplica::stop_at_next_boundary(Nanos now) {
+  if (boundary_ == now) {
+    end_plan(now);
+    return;
+  }
+  if (piece_ > 1) {
+    piece_ = 1;
+    piece_total_ = series_.at(0);
+    piece_end_ = stamp(clock_ + piece_total_);
+  }
+  stop_after_piece_ = true;
+}
+
+// ---- starting steps -----------------------------------------------------------------------------------------
+
+void SimReplica::decide(Nanos now) {
+  if (remaining_ > 0) return;
+  const bool step = replica_.decide(now);
+  PLIMSOLL_CHECK(step || replica_.wake_at() > now, "a policy that waits wakes up later");
+  if (!step) return;
+  boundary_ = -1;
+  if (stamp(clock_) < now) clock_ = 1e-9 * static_cast<double>(now);  // it was idle
+  remaining_ = stepwise_ ? 1 : replica_.plan_steps();
+  leap_ = is_leapable();
+  start_piece();
+}
+
+bool SimReplica::is_leapable() const {
+  const auto forwards = replica_.decision().forwards();
+  return forwards.size() == 1 && forwards[0].decodes == sched::Decodes::group && forwards[0].prefill.empty() &&
+         replica_.decision().kv.empty();
+}
+
+void SimReplica::start_piece() {
+  stop_after_piece_ = false;
+  if (leap_) {
+    start_leap(replica_.decision().forwards()[0]);
+  } else {
+    single_ = price_forwards();
+    piece_ = 1;
+    piece_total_ = single_.total();
+    stop_after_piece_ = true;
+  }
+  piece_end_ = stamp(clock_ + piece_total_);
+}
+
+void SimReplica::start_leap(const sched::Forward& forward) {
+  const sched::Replica::DecodeLoad load = replica_.decode_load(forward);
+  const model::DecodeCurve& curve = cost_.decode_curve(load.rows);
+  const auto growth = static_cast<double>(load.rows);
+  const bool padded = forward.padded > 0;
+  const auto windowed_growth = padded ? growth : static_cast<double>(replica_.requests().window_growing());
+  series_ = StepSeries(curve, load.context, growth, load.context_windowed, windowed_growth);
+  piece_ = std::min(remaining_, series_.cell());
+  if (!padded) piece_ = std::min(piece_, std::max<std::int64_t>(replica_.requests().steps_to_window_kink(), 1));
+  if (piece_ > 1) {
+    const double kink = curve.steps_to_kink(load.context, load.context_windowed, growth, windowed_growth);
+    if (kink < static_cast<double>(piece_)) piece_ = std::max<std::int64_t>(static_cast<std::int64_t>(kink), 1);
+  }
+  piece_total_ = series_.sum(piece_);
+  const Nanos wake = replica_.wake_at();
+  if (wake < stamp(clock_ + piece_total_)) {  // the repeats end at the first boundary at or after it
+    piece_ = steps_to_reach(wake);
+    piece_total_ = series_.sum(piece_);
+    stop_after_piece_ = true;
+  }
+}
+
+std::int64_t SimReplica::steps_to_reach(Nanos time) const {
+  double elapsed = 0;
+  const double span = 1e-9 * static_cast<double>(time) - clock_;
+  std::int64_t steps = series_.steps_within(span, piece_, piece_total_, elapsed);
+  while (steps > 0 && stamp(clock_ + elapsed) >= time) elapsed -= series_.at(static_cast<double>(--steps));
+  while (steps < piece_ && (steps == 0 || stamp(clock_ + elapsed) < time))
+    elapsed += series_.at(static_cast<double>(steps++));
+  return steps;
+}
+
+model::TimeParts SimReplica::price_forwards() {
+  model::TimeParts parts;
+  for (const sched::Forward& forward : replica_.decision().forwards()) parts += price(forward);
+  parts.other += swap_seconds();
+  return parts;
+}
+
+model::TimeParts SimReplica::price(const sched::Forward& forward) {
+  const sched::Replica::DecodeLoad load = replica_.decode_load(forward);
+  spans_.clear();
+  std::int64_t sampled = load.rows;
+  for (const sched::Segment& segment : forward.prefill) {
+    spans_.push_back({std::max(segment.new_tokens, forward.padded), segment.context});
+    if (segment.emits) ++sampled;
+  }
+  return cost_.forward({.prefill = spans_, .decode_rows = load.rows, .decode_context = load.context,
+                        .decode_context_windowed = load.context_windowed, .sampled = sampled});
+}
+
+// Swapped blocks cross the host link before the step, every rank its own share.
+double SimReplica::swap_seconds() const {
+  if (host_link_ <= 0) return 0;
+  sched::Blk blocks = 0;
+  for (const sched::KvOp& op : replica_.decision().kv) {
+    if (op.kind == sched::KvOp::Kind::swap_out) blocks += replica_.kv().swapped(op.id);
+    if (op.kind == sched::KvOp::Kind::swap_in) blocks += replica_.kv().held(op.id);
+  }
+  return static_cast<double>(blocks) * swap_bytes_per_block_ / host_link_;
+}
+
+double SimReplica::run_scripted_step(Nanos start, Nanos end, double real_start) {
+  const model::TimeParts parts = price_forwards();
+  sched::StepsTime time;
+  time.start = real_start;
+  time.first = time.total = parts.total();
+  time.parts = parts;
+  time.end = real_start + time.total;
+  time.end_stamp = end;
+  if (keep_steps_) note_step(1, 1e-9 * static_cast<double>(start), end);
+  replica_.complete(time);
+  return time.total;
+}
+
+void SimReplica::note_step(std::int64_t steps, double start, Nanos end) {
+  StepRow row;
+  row.replica = index_;
+  row.start = stamp(start);
+  row.end = end;
+  row.steps = steps;
+  for (const sched::Forward& forward : replica_.decision().forwards()) {
+    row.decode_rows += replica_.decode_load(forward).rows;
+    for (const sched::Segment& segment : forward.prefill) row.prefill_tokens += segment.new_tokens;
+    row.prefill_rows += static_cast<std::int64_t>(forward.prefill.size());
+  }
+  row.kv_blocks = replica_.kv().in_use();
+  row.queued = replica_.policy().queued();
+  step_rows_.push_back(row);
+}
+
+}  // namespace plimsoll::sim

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// A replica in simulated time: what the policy decides takes as long as the cost model says. Runs of identical decode
+// steps are leapt over and cut when something happens in between.
+//
+// The clock is a double and only stamps are rounded to nanoseconds, so that leaping and stepping do not drift apart.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "model/forward_cost.h"
+#include "sched/replica.h"
+#include "sim/scenario.h"
+#include "sim/simulate.h"
+#include "sim/step_series.h"
+
+namespace plimsoll::sim {
+
+class SimReplica {
+ public:
+  SimReplica(const Scenario& scenario, std::int32_t index, const RunOptions& options);
+
+  /// When something happens by itself: the end of the step (or leap) in flight, or the policy's wake-up; kNever if neither.
+  [[nodiscard]] Nanos next_event() const;
+  /// A step is in flight.
+  [[nodiscard]] bool busy() const { return remaining_ > 0; }
+  /// Steps that have ended by `now` are completed. True if the replica must decide.
+  bool advance(Nanos now);
+  /// Delivers a request; steps that ended before are completed first. The request's handle, or nothing if refused.
+  std::optional<sched::ReqId> arrive(const sched::NewRequest& request, Nanos now);
+  /// The engine drops the request, at the next step boundary if a step is in flight.
+  void cancel(sched::ReqId id, std::uint64_t serial, Nanos now);
+  void abandon(sched::ReqId id, std::uint64_t serial);
+  /// Asks the policy if no step is in flight, and starts what it decides.
+  void decide(Nanos now);
+  /// Completes the steps that have ended by `now`, without deciding.
+  void settle(Nanos now);
+
+  [[nodiscard]] sched::Replica& replica() { return replica_; }
+  [[nodiscard]] const sched::Replica& replica() const { return replica_; }
+  [[nodiscard]] const std::vector<StepRow>& step_rows() const { return step_rows_; }
+  /// Scripts: runs the decided step; its stamps are given, its duration is the model's. Returns the duration in seconds.
+  double run_scripted_step(Nanos start, Nanos end, double real_start);
+
+ private:
+  struct Cancel { sched::ReqId id; std::uint64_t serial; };
+
+  void end_plan(Nanos now);
+  void start_piece();
+  void start_leap(const sched::Forward& forward);
+  void stop_at_next_boundary(Nanos now);
+  void complete(std::int64_t steps, double total);
+  [[nodiscard]] bool is_leapable() const;
+  [[nodiscard]] model::TimeParts price_forwards();
+  [[nodiscard]] model::TimeParts price(const sched::Forward& forward);
+  [[nodiscard]] double swap_seconds() const;
+  [[nodiscard]] std::int64_t steps_to_reach(Nanos time) const;
+  void note_step(std::int64_t steps, double start, Nanos end);
+  [[nodiscard]] static Nanos stamp(double seconds);
+
+  sched::Replica replica_;
+  model::ForwardCost cost_;
+  std::int32_t index_ = 0;
+  bool stepwise_ = false, keep_steps_ = false, gaps_ = true;
+  double swap_bytes_per_block_ = 0, host_link_ = 0;
+  double clock_ = 0;                   // seconds: end of the last completed step, or when idling ended
+  std::int64_t remaining_ = 0;         // steps of the plan in flight
+  std::int64_t piece_ = 0;             // of them, up to the next event
+  double piece_total_ = 0;             // seconds
+  Nanos piece_end_ = sched::kNever;
+  bool leap_ = false;                  // the piece is described by series_; else by single_
+  bool stop_after_piece_ = false;      // decide when the piece ends, whatever remains
+  StepSeries series_;
+  model::TimeParts single_;
+  Nanos boundary_ = -1;                // stamp of the last step boundary inside a plan
+  std::vector<Cancel> cancels_;        // wait for the step in flight
+  std::vector<model::PrefillSpan> spans_;
+  std::vector<StepRow> step_rows_;
+};
+
+}  // namespace plimsoll::sim

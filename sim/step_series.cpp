@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/step_series.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace plimsoll::sim {
+
+namespace {
+constexpr std::int64_t kDirect = 4;        // sums of this many terms are taken term by term
+// A cell of 1/8 of the context: the nearest singularity of the cost in the complex plane lies several cell lengths away
+// even next to a crossover of a p-norm, and the 5-node rule's error falls like the tenth power of that distance.
+constexpr double kCellFraction = 8;
+constexpr double kShortFraction = 64;      // from here on three nodes are enough
+}  // namespace
+
+std::int64_t StepSeries::cell() const {
+  if (growth_ <= 0) return sched::kForever;
+  return std::max(kDirect, static_cast<std::int64_t>(context_ / (kCellFraction * growth_)));
+}
+
+// Calls visit(j, weight) so that the weighted sum of g(j) is the sum of g over 0 … n-1 for polynomials up to the rule's
+// degree. Nodes and weights follow from the even central moments m2, m4, m6, m8 (per point) of n equidistant points.
+template <class Visit>
+void StepSeries::each_node(std::int64_t n, Visit&& visit) const {
+  const auto count = static_cast<double>(n);
+  if (n <= kDirect) {
+    for (std::int64_t j = 0; j < n; ++j) visit(static_cast<double>(j), 1.0);
+    return;
+  }
+  if (growth_ <= 0) {
+    visit(0.0, count);
+    return;
+  }
+  const double middle = (count - 1) / 2, q = count * count;
+  const double m2 = (q - 1) / 12, m4 = m2 * (3 * q - 7) / 20;
+  if (growth_ * count * kShortFraction <= context_) {
+    const double s = std::sqrt(m4 / m2), w = 0.5 * count * m2 / (s * s);
+    visit(middle - s, w);
+    visit(middle, count - 2 * w);
+    visit(middle + s, w);
+    return;
+  }
+  // Orthogonal polynomials in u = x^2: the outer nodes are the roots of u^2 + b u + c with moments up to m8.
+  const double m6 = m2 * (3 * q * q - 18 * q + 31) / 112;
+  const double m8 = m2 * (5 * q * q * q - 55 * q * q + 239 * q - 381) / 960;
+  const double det = m2 * m6 - m4 * m4;
+  const double b = (m4 * m6 - m2 * m8) / det, c = (m4 * m8 - m6 * m6) / det;
+  const double root = std::sqrt(b * b / 4 - c);
+  const double u1 = -b / 2 + root, u2 = -b / 2 - root;
+  const double w1 = 0.5 * (m4 - u2 * m2) / (u1 * (u1 - u2)) * count;
+  const double w2 = 0.5 * (u1 * m2 - m4) / (u2 * (u1 - u2)) * count;
+  const double s1 = std::sqrt(u1), s2 = std::sqrt(u2);
+  visit(middle - s1, w1);
+  visit(middle - s2, w2);
+  visit(middle, count - 2 * (w1 + w2));
+  visit(middle + s2, w2);
+  visit(middle + s1, w1);
+}
+
+double StepSeries::sum(std::int64_t n) const {
+  double total = 0;
+  each_node(n, [&](double j, double weight) { total += weight * at(j); });
+  return total;
+}
+
+std::int64_t StepSeries::steps_within(double span, std::int64_t n, double total, double& elapsed) const {
+  elapsed = 0;
+  if (n <= 0 || span < 0) return 0;
+  if (total <= span) { elapsed = total; return n; }
+  // Times grow slowly, so the mean is a good first guess; then walk by single steps.
+  std::int64_t steps = std::clamp<std::int64_t>(static_cast<std::int64_t>(span / total * static_cast<double>(n)), 0, n - 1);
+  elapsed = sum(steps);
+  while (steps > 0 && elapsed > span) elapsed -= at(static_cast<double>(--steps));
+  while (steps < n) {
+    const double next = at(static_cast<double>(steps));
+    if (elapsed + next > span) break;
+    elapsed += next;
+    ++steps;
+  }
+  return steps;
+}
+
+void StepSeries::measure(std::int64_t n, double total, sched::StepsTime& time) const {
+  time.steps = n;
+  time.first = n == 1 ? total : at(0);
+  time.total = total;
+  time.moment1 = time.moment2 = 0;
+  time.parts = {};
+  each_node(n, [&](double j, double weight) {
+    const model::TimeParts parts = curve_->parts(context_ + growth_ * j, windowed_ + windowed_growth_ * j);
+    const double f = parts.total();
+    time.moment1 += weight * j * f;
+    time.moment2 += weight * j * j * f;
+    time.parts += parts * weight;
+  });
+}
+
+void StepSeries::add_gaps(std::int64_t n, std::int64_t weight, double total, sched::LogHistogram& histogram) const {
+  if (n < 2) return;
+  const double low = at(1), high = n == 2 ? low : at(static_cast<double>(n - 1));
+  if (!(low > 0)) {
+    for (std::int64_t j = 1; j < n; ++j) histogram.add(at(static_cast<double>(j)), weight);
+    return;
+  }
+  const std::int32_t low_bin = sched::LogHistogram::bin_of(low);
+  const std::int32_t high_bin = n == 2 ? low_bin : sched::LogHistogram::bin_of(high);
+  histogram.add_to_bin(low_bin, 0, (total - at(0)) * static_cast<double>(weight));  // the sum of all of them
+  add_bins(1, low_bin, n - 1, high_bin, weight, histogram);
+}
+
+void StepSeries::add_bins(std::int64_t low, std::int32_t low_bin, std::int64_t high, std::int32_t high_bin,
+                          std::int64_t weight, sched::LogHistogram& histogram) const {
+  if (low_bin == high_bin) {
+    histogram.add_to_bin(low_bin, weight * (high - low + 1), 0);
+    return;
+  }
+  if (high - low == 1) {
+    histogram.add_to_bin(low_bin, weight, 0);
+    histogram.add_to_bin(high_bin, weight, 0);
+    return;
+  }
+  const std::int64_t middle = low + (high - low) / 2;
+  const std::int32_t bin = sched::LogHistogram::bin_of(at(static_cast<double>(middle)));
+  const std::int32_t next = sched::LogHistogram::bin_of(at(static_cast<double>(middle + 1)));
+  add_bins(low, low_bin, middle, bin, weight, histogram);
+  add_bins(middle + 1, next, high, high_bin, weight, histogram);
+}
+
+}  // namespace plimsoll::sim

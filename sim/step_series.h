@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// The times of consecutive identical decode steps, and sums over them without visiting each.
+//
+// Step j of the series attends to context + growth * j tokens, so its time f(j) is a smooth, nondecreasing function of j.
+// Sums over j = 0 … n-1 use the Gauss rule of the discrete measure (exact for polynomials of degree 5 or 9 on integer
+// points, so no end corrections are needed), on cells short against the context, where the rule's error is below 1e-11.
+#pragma once
+
+#include <cstdint>
+
+#include "model/forward_cost.h"
+#include "sched/log_histogram.h"
+#include "sched/replica.h"
+
+namespace plimsoll::sim {
+
+class StepSeries {
+ public:
+  StepSeries() = default;
+  /// `curve` outlives the series. `context` of the first step; growth a step.
+  StepSeries(const model::DecodeCurve& curve, double context, double growth, double windowed, double windowed_growth)
+      : curve_(&curve), context_(context), growth_(growth), windowed_(windowed), windowed_growth_(windowed_growth) {}
+
+  /// Seconds of step j.
+  [[nodiscard]] double at(double j) const {
+    return curve_->time(context_ + growth_ * j, windowed_ + windowed_growth_ * j);
+  }
+  /// Sum of at(0) … at(n-1); n <= cell().
+  [[nodiscard]] double sum(std::int64_t n) const;
+  /// The most steps one call may sum.
+  [[nodiscard]] std::int64_t cell() const;
+  /// How many of the first `n` steps end at or before `span` seconds; `total` = sum(n). Sets `elapsed` to their sum.
+  [[nodiscard]] std::int64_t steps_within(double span, std::int64_t n, double total, double& elapsed) const;
+  /// Fills steps, first, total, moments and parts of the first n steps (`total` = sum(n)).
+  void measure(std::int64_t n, double total, sched::StepsTime& time) const;
+  /// Adds at(1) … at(n-1), each `weight` times, exactly as adding them one by one would.
+  void add_gaps(std::int64_t n, std::int64_t weight, double total, sched::LogHistogram& histogram) const;
+  /// Drops the first n steps.
+  void advance(std::int64_t n) {
+    context_ += growth_ * static_cast<double>(n);
+    windowed_ += windowed_growth_ * static_cast<double>(n);
+  }
+
+ private:
+  template <class Visit>
+  void each_node(std::int64_t n, Visit&& visit) const;
+  void add_bins(std::int64_t low, std::int32_t low_bin, std::int64_t high, std::int32_t high_bin, std::int64_t weight,
+                sched::LogHistogram& histogram) const;
+
+  const model::DecodeCurve* curve_ = nullptr;
+  double context_ = 0, growth_ = 0, windowed_ = 0, windowed_growth_ = 0;
+};
+
+}  // namespace plimsoll::sim
