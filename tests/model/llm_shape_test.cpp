@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/llm_shape.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <map>
+
+#include "shapes.h"
+
+namespace plimsoll::model {
+namespace {
+
+TEST(LlmShape, CountsTheWeightsOfEveryFamily) {
+  for (const PublishedShape& published : published_shapes()) {
+    EXPECT_EQ(weight_count(published.shape), published.weights) << published.shape.id;
+    EXPECT_EQ(active_weight_count(published.shape), published.active) << published.shape.id;
+    EXPECT_EQ(kv_bytes_per_token(published.shape, DType::fp16).value, published.kv_bytes_fp16) << published.shape.id;
+  }
+}
+
+TEST(LlmShape, KvBytesFollowTheCacheType) {
+  const LlmShape& shape = shape_named("llama-2-7b");
+  EXPECT_EQ(kv_bytes_per_token(shape, DType::fp8).value, 262144);
+  EXPECT_EQ(kv_bytes_per_token(shape, DType::fp32).value, 1048576);
+}
+
+TEST(DType, NamesAreReadBack) {
+  for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16, DType::fp8, DType::int8, DType::int4}) {
+    EXPECT_EQ(dtype_from_name(name(dtype)), dtype);
+  }
+  EXPECT_EQ(dtype_from_name("bfloat16"), DType::bf16);
+  EXPECT_FALSE(dtype_from_name("fp12").has_value());
+}
+
+// The catalogue's source file: two levels of "key: value", flow maps for MLA.
+using Fields = std::map<std::string, std::string>;
+
+std::map<std::string, Fields> read_models(std::istream& in) {
+  std::map<std::string, Fields> models;
+  Fields* current = nullptr;
+  for (std::string line; std::getline(in, line);) {
+    const std::size_t indent = line.find_first_not_of(' '), colon = line.find(':');
+    if (colon == std::string::npos || line[indent] == '#') continue;
+    const std::string key = line.substr(indent, colon - indent);
+    if (indent == 2) current = &models[key];
+    if (indent == 4 && current != nullptr) (*current)[key] = line.substr(std::min(colon + 2, line.size()));
+    if (indent == 0) current = nullptr;
+  }
+  return models;
+}
+
+double number(const Fields& fields, const std::string& key) {
+  const auto it = fields.find(key);
+  return it == fields.end() ? 0 : std::strtod(it->second.c_str(), nullptr);
+}
+std::int32_t whole(const Fields& fields, const std::string& key) { return static_cast<std::int32_t>(number(fields, key)); }
+bool flag(const Fields& fields, const std::string& key) {
+  const auto it = fields.find(key);
+  return it != fields.end() && it->second.rfind("true", 0) == 0;
+}
+
+std::int32_t in_flow_map(const std::string& map, const std::string& key) {
+  const std::size_t at = map.find(key + ":");
+  return at == std::string::npos ? 0 : std::atoi(map.c_str() + at + key.size() + 1);
+}
+
+LlmShape to_shape(const Fields& f) {
+  LlmShape s;
+  s.family = f.at("family");
+  s.layers = whole(f, "layers");
+  s.hidden = whole(f, "hidden");
+  s.heads = whole(f, "heads");
+  s.kv_heads = whole(f, "kv_heads");
+  s.head_dim = whole(f, "head_dim");
+  s.intermediate = whole(f, "intermediate");
+  s.vocab = whole(f, "vocab");
+  s.max_position = whole(f, "max_position");
+  s.gated_mlp = flag(f, "gated_mlp");
+  s.parallel_attention = flag(f, "parallel_attention");
+  s.qkv_bias = flag(f, "qkv_bias");
+  s.qk_norm = flag(f, "qk_norm");
+  s.tie_embeddings = flag(f, "tie_embeddings");
+  s.learned_positions = flag(f, "learned_positions");
+  s.norm = f.at("norm").rfind("layernorm", 0) == 0 ? Norm::layernorm : Norm::rmsnorm;
+  if (f.contains("experts")) {
+    s.moe = MoeShape{whole(f, "experts"), whole(f, "experts_per_token"), whole(f, "shared_experts"),
+                     whole(f, "moe_intermediate"), whole(f, "first_k_dense")};
+  }
+  if (const auto it = f.find("mla"); it != f.end()) {
+    s.mla = MlaShape{in_flow_map(it->second, "q_lora_rank"), in_flow_map(it->second, "kv_lora_rank"),
+                     in_flow_map(it->second, "qk_nope_head_dim"), in_flow_map(it->second, "qk_rope_head_dim"),
+                     in_flow_map(it->second, "v_head_dim")};
+  }
+  return s;
+}
+
+TEST(LlmShape, ReproducesEveryCountOfTheModelTable) {
+  std::ifstream in(PLIMSOLL_SOURCE_DIR "/../shared/data/specs/models.yaml");
+  if (!in) GTEST_SKIP() << "no ../shared/data/specs/models.yaml beside the sources";
+  const auto models = read_models(in);
+  int checked = 0;
+  for (const auto& [id, fields] : models) {
+    if (!fields.contains("weights_params")) continue;
+    const LlmShape shape = to_shape(fields);
+    EXPECT_EQ(weight_count(shape), number(fields, "weights_params")) << id;
+    EXPECT_EQ(active_weight_count(shape), number(fields, "active_params")) << id;
+    EXPECT_EQ(kv_bytes_per_token(shape, DType::fp16).value, number(fields, "kv_bytes_per_token_fp16")) << id;
+    ++checked;
+  }
+  EXPECT_GE(checked, 50);
+}
+
+}  // namespace
+}  // namespace plimsoll::model
