@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Policy `none` with a constant-cost engine is a single server: its waits must agree with the closed forms.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "sim/simulate.h"
+#include "tests/sim/scenarios.h"
+
+namespace plimsoll::sim {
+namespace {
+
+Scenario single_server(double rate, traces::LengthMarginal output) {
+  Scenario s = testing::base_scenario();
+  s.engine = testing::constant_engine(0.010, 0.010);
+  s.policy.policy = sched::PolicyKind::none;
+  s.workload.load = traces::Poisson{rate};
+  s.workload.lengths = traces::IndependentLengths{traces::FixedLength{16}, output};
+  s.workload.requests = 20000;
+  s.replications = 8;
+  s.warmup = Seconds(200);
+  return s;
+}
+
+// Mean wait of M/G/1 by Pollaczek-Khinchine: W = lambda E[S^2] / (2 (1 - rho)).
+void expect_wait(const Scenario& s, double rate, double mean, double second_moment) {
+  const sched::PointMetrics m = simulate(s).metrics;
+  const double rho = rate * mean;
+  const double latency = mean + rate * second_moment / (2 * (1 - rho));
+  ASSERT_TRUE(m.latency.mean && m.latency_mean_ci95_s);
+  EXPECT_TRUE(m.stable);
+  EXPECT_NEAR(*m.latency.mean, latency, 1.5 * *m.latency_mean_ci95_s) << "rho " << rho;
+  EXPECT_LT(*m.latency_mean_ci95_s, 0.12 * latency) << "the interval says something";
+}
+
+// M/D/1: every request takes 10 ms + 24 x 10 ms = 250 ms.
+TEST(Queueing, FixedLengthsAreAnMD1) {
+  for (const double rho : {0.3, 0.6, 0.8}) {
+    const double rate = rho / 0.25;
+    expect_wait(single_server(rate, traces::FixedLength{24}), rate, 0.25, 0.25 * 0.25);
+  }
+}
+
+// M/G/1 with geometric lengths of mean 24 on {1, 2, …}: Var = (1 - p)/p^2 with p = 1/24; S = 10 ms (1 + O).
+TEST(Queueing, GeometricLengthsAreAnMG1) {
+  const double p = 1.0 / 24, variance = (1 - p) / (p * p);
+  const double mean = 0.25, second = 1e-4 * variance + mean * mean;
+  for (const double rho : {0.3, 0.7}) {
+    const double rate = rho / mean;
+    expect_wait(single_server(rate, traces::LengthDistribution{traces::LengthFamily::geometric, 24, 1, 1, 0}), rate, mean, second);
+  }
+}
+
+// Beyond capacity the queue grows for ever: said, and no latency given as if it were one.
+TEST(Queueing, OverloadIsReportedAsUnstable) {
+  Scenario s = single_server(1.3 / 0.25, traces::FixedLength{24});
+  s.workload.requests = 4000;
+  s.warmup = Seconds(0);
+  s.replications = 1;
+  EXPECT_FALSE(simulate(s).metrics.stable);
+}
+
+// A server at 80 % is stable whatever the seed.
+TEST(Queueing, HighLoadIsNotCalledUnstable) {
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    Scenario s = single_server(0.8 / 0.25, traces::FixedLength{24});
+    s.workload.requests = 1000;
+    s.workload.seed = seed;
+    s.warmup = Seconds(0);
+    s.replications = 1;
+    EXPECT_TRUE(simulate(s).metrics.stable) << seed;
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::sim

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scenarios for tests, made by hand so that no catalogue is needed.
+#pragma once
+
+#include <memory>
+
+#include "sim/scenario.h"
+
+namespace plimsoll::sim::testing {
+
+inline std::shared_ptr<model::LlmShape> small_shape() {
+  auto shape = std::make_shared<model::LlmShape>();
+  shape->id = "llama-2-7b";
+  shape->family = "llama";
+  shape->layers = 32;
+  shape->hidden = 4096;
+  shape->heads = 32;
+  shape->kv_heads = 32;
+  shape->head_dim = 128;
+  shape->intermediate = 11008;
+  shape->vocab = 32000;
+  shape->max_position = 4096;
+  return shape;
+}
+
+inline std::shared_ptr<model::Accelerator> datasheet_a100() {
+  auto a = std::make_shared<model::Accelerator>();
+  a->id = "a100-sxm-80gb";
+  a->fp16 = a->bf16 = FlopsPerSecond(312e12);
+  a->memory = a->memory_visible = Bytes(85.9e9);
+  a->memory_bandwidth = BytesPerSecond(2039e9);
+  a->last_level_cache = Bytes(41943040);
+  a->host_link = BytesPerSecond(32e9);
+  for (model::OpCoefficients& c : a->coefficients) {
+    c.compute_efficiency = 0.7;
+    c.memory_efficiency = 0.8;
+    c.p = 2.5;
+    c.t0 = Seconds(4e-6);
+  }
+  a->kernel_gap = Seconds(1e-6);
+  return a;
+}
+
+inline std::shared_ptr<model::EngineProfile> test_engine() {
+  auto e = std::make_shared<model::EngineProfile>();
+  e->id = "test";
+  e->host_step = Seconds(1e-3);
+  e->host_layer = Seconds(1e-4);
+  e->host_sequence = Seconds(2e-5);
+  e->overlap = model::HostOverlap::p_norm;
+  e->overlap_exponent = 3;
+  return e;
+}
+
+/// Service = prefill + output x decode: the engine of queueing theory.
+inline std::shared_ptr<model::EngineProfile> constant_engine(double prefill_s, double decode_s) {
+  auto e = std::make_shared<model::EngineProfile>();
+  e->id = "constant";
+  e->constant = model::ConstantCost{Seconds(prefill_s), Seconds(decode_s), {}};
+  return e;
+}
+
+inline Scenario base_scenario() {
+  Scenario s;
+  s.shape = small_shape();
+  s.accelerator = datasheet_a100();
+  s.engine = test_engine();
+  s.kv = {.blocks = 7000, .block_tokens = 16, .prefix_caching = false};
+  s.policy.policy = sched::PolicyKind::vllm_v1;
+  s.policy.model_max_len = 4096;
+  s.workload.load = traces::Poisson{4};
+  s.workload.lengths = traces::IndependentLengths{traces::FixedLength{256}, traces::FixedLength{256}};
+  s.workload.requests = 200;
+  s.workload.seed = 7;
+  return s;
+}
+
+}  // namespace plimsoll::sim::testing
