@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pause, resume and cancel for a run in progress, from a signal handler, a reader of standard input or a GUI.
+#pragma once
+
+#include <atomic>
+#include <stop_token>
+
+namespace plimsoll::study {
+
+class RunControl {
+ public:
+  /// Safe in signal handlers.
+  void cancel() noexcept { cancelled_.store(true, std::memory_order_relaxed); }
+  void pause() noexcept { paused_.store(true, std::memory_order_relaxed); }
+  void resume() noexcept { paused_.store(false, std::memory_order_relaxed); }
+  [[nodiscard]] bool cancelled() const noexcept { return cancelled_.load(std::memory_order_relaxed); }
+
+  /// Called by the working threads between pieces of work: waits while paused, hands a cancel on to stop().
+  void check_in();
+  [[nodiscard]] std::stop_token stop() const { return stop_.get_token(); }
+
+ private:
+  std::atomic<bool> cancelled_{false}, paused_{false};
+  static_assert(std::atomic<bool>::is_always_lock_free, "signal handlers may store to it");
+  std::stop_source stop_;
+};
+
+}  // namespace plimsoll::study

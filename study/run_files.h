@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// The texts of the files that one simulated point leaves behind: its requests and its timeline.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/simulate.h"
+
+namespace plimsoll::study {
+
+/// requests.csv: one row a logical request, times in seconds from the start of the run.
+[[nodiscard]] std::string requests_csv(const std::vector<sim::RequestRow>& requests);
+
+/// timeline.json, a Chrome trace that opens in Perfetto: a thread of steps for each replica, and counters of its KV
+/// blocks, running rows and queue. A leap is one slice; `args.steps` says how many steps it holds.
+[[nodiscard]] std::string timeline_json(const std::vector<sim::StepRow>& steps, const std::string& title);
+
+/// "decisions.txt", or "decisions-POINT-rREPLICA.txt" where there are several points or replicas; both count from 0.
+[[nodiscard]] std::string decisions_file_name(std::size_t points, std::size_t point, std::size_t replicas, std::size_t replica);
+/// "requests.csv", or "requests-POINT.csv" where there are several points.
+[[nodiscard]] std::string point_file_name(const std::string& stem, const std::string& extension, std::size_t points,
+                                          std::size_t point);
+
+}  // namespace plimsoll::study

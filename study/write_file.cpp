@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "study/write_file.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+
+#include "model/error.h"
+
+namespace plimsoll::study {
+namespace {
+
+[[noreturn]] void refuse(const std::string& path) {
+  const int error = errno;
+  throw DeviceError(fmt::format("cannot write '{}': {}", path, std::strerror(error)));
+}
+
+struct CloseFile {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+
+}  // namespace
+
+void write_file(const std::string& path, std::string_view text) {
+  // The process id keeps two runs that share a folder from writing into one another's temporary file.
+  const std::string temporary = fmt::format("{}.{}.tmp", path, ::getpid());
+  std::unique_ptr<std::FILE, CloseFile> file(std::fopen(temporary.c_str(), "wb"));
+  if (!file) refuse(path);
+  const bool written = std::fwrite(text.data(), 1, text.size(), file.get()) == text.size();
+  const bool closed = std::fclose(file.release()) == 0;
+  if (!written || !closed || std::rename(temporary.c_str(), path.c_str()) != 0) {
+    const int error = errno;
+    std::remove(temporary.c_str());
+    errno = error;
+    refuse(path);
+  }
+}
+
+void make_folder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (std::filesystem::is_directory(path)) return;
+  if (std::filesystem::exists(path)) throw InputError(fmt::format("--out '{}' is a file, not a folder", path));
+  throw DeviceError(fmt::format("cannot make the folder '{}': {}", path, error.message()));
+}
+
+}  // namespace plimsoll::study
