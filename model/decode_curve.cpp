@@ -18,35 +18,35 @@ constexpr double kBoundTolerance = 1e-9;  // rounding of a sum of some hundred t
 
 }  // namespace
 
-double DecodeCurve::layer_time(const Attention& attention, double context) {
-  const double base = attention.constant + attention.slope * context;
-  if (attention.segments.empty()) return base;
+inline double DecodeCurve::ratio(const Attention& attention, double context) {
+  if (attention.segments.empty()) return 1;
   const Segment* segment = attention.segments.data();
   const Segment* const last = segment + attention.segments.size() - 1;
   while (segment != last && segment[1].context <= context) ++segment;
+  const double base = attention.row_time + (attention.t0 + attention.slope * context);
   return std::exp(segment->log_scale + segment->power * std::log(base));
 }
 
-void DecodeCurve::add_attention(TimeParts& parts, double context, double context_windowed) const {
+inline void DecodeCurve::add_attention(TimeParts& parts, double context, double context_windowed) const {
   for (const Attention& attention : attention_) {
     const double attended = attention.windowed ? context_windowed : context;
-    const double time = attention.layers * layer_time(attention, attended);
-    const double base = attention.constant + attention.slope * attended;
-    const double other = base > 0 ? time * (attention.row_time / base) : 0;
-    const double kv = (time - other) * attention.kv_share;
-    parts.other += other;
+    const double scale = attention.layers * ratio(attention, attended);
+    const double time = scale * (attention.t0 + attention.slope * attended);
+    const double kv = time * attention.kv_share;
+    parts.other += scale * attention.row_time;
     parts.kv += kv;
-    parts.compute += time - other - kv;
+    parts.compute += time - kv;
   }
 }
 
-TimeParts DecodeCurve::device_parts(double context, double context_windowed) const {
+inline TimeParts DecodeCurve::device_parts(double context, double context_windowed) const {
   TimeParts parts = fixed_;
   add_attention(parts, context, context_windowed);
   return parts;
 }
 
-TimeParts DecodeCurve::parts(double context, double context_windowed) const {
+// Inline in time() and parts(), so that the one is the sum of the other to the last bit and neither stores the parts.
+inline TimeParts DecodeCurve::evaluate(double context, double context_windowed) const {
   if (constant_ >= 0) return {.other = constant_};
   TimeParts parts = device_parts(context, context_windowed);
   parts.host = exposed_host_time(overlap_, overlap_exponent_, host_, parts.total());
@@ -54,6 +54,16 @@ TimeParts DecodeCurve::parts(double context, double context_windowed) const {
   PLIMSOLL_CHECK(parts.total() >= bound * (1 - kBoundTolerance),
                  "a decode step is faster than reading its bytes at the specified bandwidth");
   return parts;
+}
+
+double DecodeCurve::time(double context, double context_windowed) const {
+  return evaluate(context, context_windowed).total();
+}
+TimeParts DecodeCurve::parts(double context, double context_windowed) const {
+  return evaluate(context, context_windowed);
+}
+void DecodeCurve::add_attention_to(TimeParts& parts, double context, double context_windowed) const {
+  add_attention(parts, context, context_windowed);
 }
 
 double DecodeCurve::next_kink_of(double context, bool windowed) const {

@@ -143,18 +143,18 @@ DecodeCurve::Attention ForwardCost::State::make_attention(double rows, bool wind
   attention.layers = layers;
   attention.windowed = windowed;
   attention.row_time = rows * decode_row_time;
-  attention.constant = prices.t0 + attention.row_time;
+  attention.t0 = prices.t0;
   attention.slope = decode_norm.value;
   attention.kv_share = 1 - decode_norm.share_a;
   if (prices.residual == nullptr) return attention;
   const std::vector<ResidualKnot> knots = decode_residual_slice(
-      *prices.residual, rows, {attention.constant, attention.slope, decode_kv_bytes * pricer.bound_byte_time()});
-  attention.segments.push_back({0, knots.front().log_ratio, 1});
+      *prices.residual, rows, {attention.t0 + attention.row_time, attention.slope, decode_kv_bytes * pricer.bound_byte_time()});
+  attention.segments.push_back({0, knots.front().log_ratio, 0});
   for (std::size_t i = 0; i + 1 < knots.size(); ++i) {
     const double slope = (knots[i + 1].log_ratio - knots[i].log_ratio) / (knots[i + 1].log_base - knots[i].log_base);
-    attention.segments.push_back({knots[i].context, knots[i].log_ratio - slope * knots[i].log_base, 1 + slope});
+    attention.segments.push_back({knots[i].context, knots[i].log_ratio - slope * knots[i].log_base, slope});
   }
-  attention.segments.push_back({knots.back().context, knots.back().log_ratio, 1});
+  attention.segments.push_back({knots.back().context, knots.back().log_ratio, 0});
   return attention;
 }
 
@@ -194,7 +194,7 @@ TimeParts ForwardCost::State::mixed(const ForwardWork& work) {
   parts += top.parts;
   parts += price_prefill(work.prefill, kv_bytes);
   if (work.decode_rows > 0) {
-    curve(work.decode_rows).add_attention(parts, work.decode_context, work.decode_context_windowed);
+    curve(work.decode_rows).add_attention_to(parts, work.decode_context, work.decode_context_windowed);
     parts.other += in.shape->layers * pricer.kernel_gap();
     kv_bytes += decode_kv_bytes * (global_layers * work.decode_context + windowed_layers * work.decode_context_windowed);
   }

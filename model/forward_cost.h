@@ -43,9 +43,7 @@ struct CostInputs {
 class DecodeCurve {
  public:
   /// Seconds of one step: parts().total(), to the last bit.
-  [[nodiscard]] double time(double context, double context_windowed) const {
-    return parts(context, context_windowed).total();
-  }
+  [[nodiscard]] double time(double context, double context_windowed) const;
   [[nodiscard]] TimeParts parts(double context, double context_windowed) const;
 
   /// The next context (or windowed context) beyond this one where the formula has a kink, a point of a residual grid;
@@ -59,22 +57,24 @@ class DecodeCurve {
 
  private:
   friend class ForwardCost;
-  // From `context` on, a layer takes exp(log_scale + power log(base)) where base is the p-norm time.
+  // From `context` on the ratio is exp(log_scale + power log(base)) where base is a layer's time without it.
   struct Segment {
-    double context = 0, log_scale = 0, power = 1;
+    double context = 0, log_scale = 0, power = 0;
   };
   struct Attention {                  // layers of one kind (global or windowed)
     double layers = 0;
     double row_time = 0;              // seconds: query and output traffic
-    double constant = 0;              // seconds: t0 and row_time
+    double t0 = 0;                    // seconds: fixed cost of the kernel
     double slope = 0;                 // seconds per token of context: p-norm of KV reads and compute
     double kv_share = 1;              // of the slope, by a^p
     bool windowed = false;
     std::vector<Segment> segments;    // empty: no residual
   };
-  [[nodiscard]] static double layer_time(const Attention& attention, double context);
+  [[nodiscard]] static double ratio(const Attention& attention, double context);
   void add_attention(TimeParts& parts, double context, double context_windowed) const;
   [[nodiscard]] TimeParts device_parts(double context, double context_windowed) const;
+  [[nodiscard]] TimeParts evaluate(double context, double context_windowed) const;
+  void add_attention_to(TimeParts& parts, double context, double context_windowed) const;
   [[nodiscard]] double next_kink_of(double context, bool windowed) const;
 
   TimeParts fixed_;                   // linear layers, pointwise, all-reduces, gaps

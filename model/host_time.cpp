@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/host_time.h"
 
-#include <algorithm>
-
-#include "model/op_cost.h"
-
 namespace plimsoll::model {
 
 double host_time(const EngineProfile& engine, const HostWork& work) {
@@ -18,15 +14,6 @@ double host_time(const EngineProfile& engine, const HostWork& work) {
   seconds += static_cast<double>(work.tokens) * engine.host_token.count();
   seconds += static_cast<double>(work.prefill_sequences) * engine.host_prefill.count();
   return seconds;
-}
-
-double exposed_host_time(HostOverlap overlap, double exponent, double host, double device) {
-  switch (overlap) {
-    case HostOverlap::none: return host;
-    case HostOverlap::p_norm: return std::max(0.0, p_norm(host, device, exponent).value - device);
-    case HostOverlap::full: return std::max(0.0, host - device);
-  }
-  return host;
 }
 
 }  // namespace plimsoll::model

@@ -2,9 +2,11 @@
 // Host time of a forward and what of it the device does not hide (formulas: engine_profile.h).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "model/engine_profile.h"
+#include "model/p_norm.h"
 
 namespace plimsoll::model {
 
@@ -16,6 +18,13 @@ struct HostWork {
 [[nodiscard]] double host_time(const EngineProfile& engine, const HostWork& work);
 
 /// Seconds a step takes beyond the device's time; never negative.
-[[nodiscard]] double exposed_host_time(HostOverlap overlap, double exponent, double host, double device);
+[[nodiscard]] inline double exposed_host_time(HostOverlap overlap, double exponent, double host, double device) {
+  switch (overlap) {
+    case HostOverlap::none: return host;
+    case HostOverlap::p_norm: return std::max(0.0, p_norm(host, device, exponent).value - device);
+    case HostOverlap::full: return std::max(0.0, host - device);
+  }
+  return host;
+}
 
 }  // namespace plimsoll::model

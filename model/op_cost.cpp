@@ -12,19 +12,6 @@ namespace {
 // Latency of a point-to-point transfer between two GPUs: AIConfigurator's systems/*.yaml uses 10 us throughout.
 constexpr double kSendLatency = 10e-6;
 
-// Small whole exponents are by far the most common and cost a fraction of pow.
-double power(double base, double exponent) {
-  if (base == 0) return 0;
-  if (exponent == 3) return base * base * base;
-  if (exponent == 2) return base * base;
-  return exponent == 1 ? base : std::pow(base, exponent);
-}
-double root(double base, double exponent) {
-  if (exponent == 3) return std::cbrt(base);
-  if (exponent == 2) return std::sqrt(base);
-  return exponent == 1 ? base : std::pow(base, 1 / exponent);
-}
-
 // Position in an ascending grid: index of the cell and the fraction within it, clamped to the grid.
 struct Place {
   std::size_t index = 0;
@@ -51,15 +38,6 @@ DType activation_type(DType weight_dtype, const Accelerator& accelerator) {
 }
 
 }  // namespace
-
-PNorm p_norm(double a, double b, double p) {
-  const double large = std::max(a, b), small = std::min(a, b);
-  if (large == 0) return {};
-  if (small == 0) return {large, a > 0 ? 1.0 : 0.0};
-  const double s = power(small / large, p);
-  const double share = 1 / (1 + s);  // of the larger term
-  return {large * root(1 + s, p), a >= b ? share : 1 - share};
-}
 
 double residual_at(const ResidualTable& table, double x, double y) {
   const Place px = locate(table.x, x), py = locate(table.y, y);

@@ -7,14 +7,9 @@
 #include "model/accelerator.h"
 #include "model/forward_cost.h"
 #include "model/op_list.h"
+#include "model/p_norm.h"
 
 namespace plimsoll::model {
-
-/// (a^p + b^p)^(1/p) for a, b >= 0 and p >= 1, and the part a^p / (a^p + b^p); 0 when both are 0.
-struct PNorm {
-  double value = 0, share_a = 0;
-};
-[[nodiscard]] PNorm p_norm(double a, double b, double p);
 
 /// Bilinear interpolation of the log ratio, constant outside the grid.
 [[nodiscard]] double residual_at(const ResidualTable& table, double x, double y);
