@@ -56,8 +56,17 @@ void refuse_other_kinds(const std::string& file, std::string_view start) {
   }
 }
 
+// The content decides what a file is, but not against its own name: such a file was renamed or is the wrong download.
+void refuse_csv_named_jsonl(const std::string& file, std::string_view start) {
+  if (!file.ends_with(".jsonl") && !file.ends_with(".jsonl.gz")) return;
+  const TraceFormat* found = recognise(start);
+  if (found == nullptr || found->syntax == Syntax::jsonl) return;
+  reject({file, 1, 1, "", "looks like CSV, expected JSON lines", "not-this-format"});
+}
+
 const TraceFormat& choose_format(const std::string& file, const std::string& wanted, std::string_view start) {
   if (!wanted.empty()) return *find_format(wanted);
+  refuse_csv_named_jsonl(file, start);
   if (const TraceFormat* found = recognise(start)) return *found;
   const std::string_view text = start.substr(std::min(start.find_first_not_of(" \t\r\n"), start.size()));
   const auto refuse = [&](std::string_view code, std::string what) {

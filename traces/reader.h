@@ -2,6 +2,8 @@
 // Trace files in, Trace out. Every fault is found before anything is used: a trace is whole or refused.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -41,6 +43,7 @@ struct ReadOptions {
 struct ReadResult {
   std::shared_ptr<const Trace> trace;
   std::vector<TraceProblem> warnings;         // rows left out, sums recomputed …
+  std::int64_t rows_skipped = 0;              // rows with 0 input or output tokens
 };
 
 /// Reads FILE or FILE.gz, streaming: only the numbers are kept, never the text. Throws TraceError for whatever is wrong,

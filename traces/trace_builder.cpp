@@ -100,6 +100,7 @@ ReadResult TraceBuilder::finish(std::size_t header_line) {
     trace_->first_arrival = trace_->records.front().arrival;
     for (TraceRecord& record : trace_->records) record.arrival -= trace_->first_arrival;
   }
+  result.rows_skipped = static_cast<std::int64_t>(rows_ - trace_->records.size());
   if (trace_->hashes.empty()) trace_->hash_block_tokens = 0;
   result.trace = std::move(trace_);
   return result;
