@@ -35,7 +35,7 @@ struct RequestResult {
   Tok input = 0, output = 0, generated = 0;
   Outcome outcome = Outcome::completed;
   double queue_s = 0, preempt_s = 0;           // queue_s includes the time before the last attempt
-  model::TimeParts service;
+  model::TimeParts service = {};
 };
 
 /// The measured columns of a point (docs/metrics.md has units and definitions); absent values are blank.
@@ -44,11 +44,17 @@ struct PointMetrics {
   std::int64_t requests_completed = 0, requests_rejected = 0, requests_timed_out = 0, preemptions = 0;
   double duration_s = 0;
   double requests_per_s = 0, output_tokens_per_s = 0, total_tokens_per_s = 0;
-  struct Quantiles { std::optional<double> mean, p50, p90, p95, p99; };
+  struct Quantiles {
+    std::optional<double> mean, p50, p90, p95, p99;
+    bool operator==(const Quantiles&) const = default;
+  };
   Quantiles latency, ttft, tpot, itl, latency_per_token;
   double batch_mean = 0, kv_used_mean = 0, kv_used_peak = 0, kv_wasted_mean = 0;
-  std::optional<double> slo_attainment;        // fraction of logical requests that met every per-request bound of the SLO
+  /// Fraction of logical requests that completed within the limit of every bound on latency, TTFT, TPOT and latency per
+  /// token, whatever the bound's quantile; blank without such bounds. ITL is not known per request and does not count.
+  std::optional<double> slo_attainment;
   bool stable = true;
+  /// Half-widths: over replications where there are several, else over the batches of the one run; blank in short runs.
   std::optional<double> latency_mean_ci95_s, output_tokens_per_s_ci95;
   double in_system_mean = 0, queue_mean = 0;
   std::optional<double> kv_internal_mean, kv_reserved_unused_mean, kv_external_mean, kv_last_block_mean;
@@ -65,9 +71,11 @@ class Measurements {
   Measurements(Slo slo, Seconds warmup, bool returns_at_batch_end);
 
   void reserve(std::size_t requests);
+  /// In order of end within a run.
   void add(const RequestResult& result);
   void add_itl(const LogHistogram& itl);
-  /// Integrals of one replica over one run; `pool_tokens` is the capacity of its KV pool.
+  /// Integrals of one replica over one run's window; `pool_tokens` is the capacity of its KV pool. Every run has the same
+  /// pools.
   void add_replica(const Integrals& integrals, double peak_used_tokens, double pool_tokens, std::int64_t preemptions);
   /// Closes one replication: [start, end] is the measured window, seconds; the two are the integrals over it of the number
   /// of logical requests between sending and end, and of those that have not begun service.
@@ -75,24 +83,39 @@ class Measurements {
   [[nodiscard]] PointMetrics metrics() const;
 
  private:
-  struct Record {                      // of a completed request after warm-up
-    double latency, ttft, tpot, end;   // seconds; tpot < 0: one token
-    std::int32_t input, output;
+  struct Record {                      // of a completed request after warm-up; 32 bytes, twice that while the vector grows
+    double latency, ttft, end;         // seconds
+    std::int32_t output;
   };
+  struct Run {
+    std::size_t records_end = 0;       // the run's records end here
+    double start_s = 0, end_s = 0;
+  };
+  [[nodiscard]] bool meets_slo(const Record& record) const;
+  void add_completed(const RequestResult& result);
+  [[nodiscard]] double window_s() const;
+  void fill_request_metrics(PointMetrics& point) const;
+  void fill_rates(PointMetrics& point) const;
+  void fill_kv(PointMetrics& point) const;
+  void fill_time_parts(PointMetrics& point) const;
+  void fill_intervals(PointMetrics& point) const;
+  void fill_run_intervals(PointMetrics& point) const;
+  void blank_unstable(PointMetrics& point) const;
+
   Slo slo_;
   Nanos warmup_ = 0;
   bool returns_at_batch_end_ = false;
   std::vector<Record> records_;        // of all replications, in order of end within each
-  std::vector<std::size_t> run_ends_;  // records of replication i end here
+  std::vector<Run> runs_;
   LogHistogram itl_;
   Integrals sums_;
-  double peak_fraction_ = 0, pool_seconds_ = 0, window_s_ = 0, in_system_ = 0, queue_ = 0;
-  double replica_pool_tokens_ = 0;
+  double peak_fraction_ = 0, pool_tokens_ = 0;       // the pools of all replicas of all runs together
+  double in_system_ = 0, queue_ = 0;
   model::TimeParts service_;
   double queue_s_ = 0, preempt_s_ = 0;
-  std::int64_t rejected_ = 0, timed_out_ = 0, cancelled_ = 0, preemptions_ = 0, slo_met_ = 0, slo_total_ = 0;
-  int runs_ = 0, replicas_ = 0;
-  bool stable_ = true;
+  std::int64_t input_tokens_ = 0, output_tokens_ = 0;
+  std::int64_t rejected_ = 0, timed_out_ = 0, preemptions_ = 0, slo_met_ = 0, slo_total_ = 0;
+  bool per_request_slo_ = false, stable_ = true;
 };
 
 /// Linear interpolation between order statistics (type 7); `values` is partially reordered. Not empty.

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests are kept as 32-byte records and turned into columns of numbers only when the metrics are asked for: one column
+// at a time, each selected (not sorted) for its quantiles.
+#include "sched/measurements.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+
+#include "sched/statistics.h"
+
+namespace plimsoll::sched {
+
+namespace {
+
+constexpr double kNano = 1e-9;
+constexpr std::array<double, 4> kQuantiles{0.50, 0.90, 0.95, 0.99};
+
+double ratio(double amount, double whole) { return whole > 0 ? amount / whole : 0; }
+
+PointMetrics::Quantiles summarise(std::vector<double>& column) {
+  if (column.empty()) return {};
+  double sum = 0;
+  for (const double value : column) sum += value;
+  std::array<double, 4> at{};
+  quantiles(column, kQuantiles, at);
+  return {sum / static_cast<double>(column.size()), at[0], at[1], at[2], at[3]};
+}
+
+PointMetrics::Quantiles summarise(const LogHistogram& histogram) {
+  if (histogram.count() == 0) return {};
+  return {histogram.mean(), histogram.quantile(0.50), histogram.quantile(0.90), histogram.quantile(0.95),
+          histogram.quantile(0.99)};
+}
+
+double per_token(double latency, std::int32_t output) { return latency / std::max(output, 1); }
+
+/// Output tokens a second that ended in each of `slices` equal parts of the window.
+template <class Records>
+std::vector<double> throughput_slices(const Records& records, double start, double end, std::size_t slices) {
+  std::vector<double> rates(slices, 0);
+  const double width = (end - start) / static_cast<double>(slices);
+  for (const auto& record : records) {
+    const double slice = std::clamp((record.end - start) / width, 0.0, static_cast<double>(slices - 1));
+    rates[static_cast<std::size_t>(slice)] += record.output / width;
+  }
+  return rates;
+}
+
+template <class Records>
+std::vector<double> latency_batches(const Records& records, std::size_t batches) {
+  std::vector<double> means(batches, 0);
+  for (std::size_t b = 0; b < batches; ++b) {
+    const std::size_t first = b * records.size() / batches, last = (b + 1) * records.size() / batches;
+    for (std::size_t i = first; i < last; ++i) means[b] += records[i].latency;
+    means[b] /= static_cast<double>(last - first);
+  }
+  return means;
+}
+
+}  // namespace
+
+Measurements::Measurements(Slo slo, Seconds warmup, bool returns_at_batch_end)
+    : slo_(std::move(slo)),
+      warmup_(std::chrono::round<std::chrono::nanoseconds>(warmup).count()),
+      returns_at_batch_end_(returns_at_batch_end) {
+  for (const Slo::Bound& bound : slo_.bounds) per_request_slo_ |= bound.metric != Slo::Metric::itl;
+}
+
+void Measurements::reserve(std::size_t requests) { records_.reserve(requests); }
+
+void Measurements::add(const RequestResult& result) {
+  if (result.sent < warmup_) return;
+  ++slo_total_;
+  switch (result.outcome) {
+    case Outcome::completed: add_completed(result); break;
+    case Outcome::rejected: ++rejected_; break;
+    case Outcome::timed_out: ++timed_out_; break;
+    case Outcome::cancelled: break;
+  }
+}
+
+void Measurements::add_completed(const RequestResult& result) {
+  const double latency = static_cast<double>(result.end - result.sent) * kNano;
+  const bool whole = returns_at_batch_end_ || result.first_token < 0;
+  const double ttft = whole ? latency : static_cast<double>(result.first_token - result.sent) * kNano;
+  const Record record{latency, ttft, static_cast<double>(result.end) * kNano, result.output};
+  records_.push_back(record);
+  input_tokens_ += result.input;
+  output_tokens_ += result.output;
+  service_ += result.service;
+  queue_s_ += result.queue_s;
+  preempt_s_ += result.preempt_s;
+  if (per_request_slo_ && meets_slo(record)) ++slo_met_;
+}
+
+// A bound on what a request does not have (the TPOT of one token, or of a batch that returns as a whole) is met.
+bool Measurements::meets_slo(const Record& record) const {
+  for (const Slo::Bound& bound : slo_.bounds) {
+    double value = 0;
+    switch (bound.metric) {
+      case Slo::Metric::latency: value = record.latency; break;
+      case Slo::Metric::ttft: value = record.ttft; break;
+      case Slo::Metric::tpot:
+        if (record.output > 1 && !returns_at_batch_end_) value = (record.latency - record.ttft) / (record.output - 1);
+        break;
+      case Slo::Metric::itl: break;
+      case Slo::Metric::latency_per_token: value = per_token(record.latency, record.output); break;
+    }
+    if (value > bound.limit) return false;
+  }
+  return true;
+}
+
+void Measurements::add_itl(const LogHistogram& itl) { itl_.merge(itl); }
+
+void Measurements::add_replica(const Integrals& integrals, double peak_used_tokens, double pool_tokens,
+                               std::int64_t preemptions) {
+  sums_.busy_s += integrals.busy_s;
+  sums_.batch += integrals.batch;
+  sums_.used_tokens += integrals.used_tokens;
+  sums_.held_tokens += integrals.held_tokens;
+  sums_.internal += integrals.internal;
+  sums_.reserved_unused += integrals.reserved_unused;
+  sums_.external += integrals.external;
+  sums_.last_block += integrals.last_block;
+  peak_fraction_ = std::max(peak_fraction_, ratio(peak_used_tokens, pool_tokens));
+  pool_tokens_ += pool_tokens;
+  preemptions_ += preemptions;
+}
+
+void Measurements::end_run(double start_s, double end_s, double in_system_integral, double queue_integral,
+                           bool stable) {
+  runs_.push_back({records_.size(), start_s, end_s});
+  in_system_ += in_system_integral;
+  queue_ += queue_integral;
+  stable_ &= stable;
+}
+
+double Measurements::window_s() const {
+  double window = 0;
+  for (const Run& run : runs_) window += run.end_s - run.start_s;
+  return window;
+}
+
+PointMetrics Measurements::metrics() const {
+  PointMetrics point;
+  fill_rates(point);
+  fill_request_metrics(point);
+  fill_kv(point);
+  fill_time_parts(point);
+  fill_intervals(point);
+  blank_unstable(point);
+  return point;
+}
+
+void Measurements::fill_rates(PointMetrics& point) const {
+  const auto completed = static_cast<double>(records_.size());
+  point.duration_s = window_s();
+  point.requests_completed = static_cast<std::int64_t>(records_.size());
+  point.requests_rejected = rejected_;
+  point.requests_timed_out = timed_out_;
+  point.preemptions = preemptions_;
+  point.input_tokens_mean = ratio(static_cast<double>(input_tokens_), completed);
+  point.output_tokens_mean = ratio(static_cast<double>(output_tokens_), completed);
+  point.requests_per_s = ratio(completed, point.duration_s);
+  point.output_tokens_per_s = ratio(static_cast<double>(output_tokens_), point.duration_s);
+  point.total_tokens_per_s = ratio(static_cast<double>(input_tokens_ + output_tokens_), point.duration_s);
+  point.in_system_mean = ratio(in_system_, point.duration_s);
+  point.queue_mean = ratio(queue_, point.duration_s);
+  point.stable = stable_;
+  if (per_request_slo_ && slo_total_ > 0)
+    point.slo_attainment = static_cast<double>(slo_met_) / static_cast<double>(slo_total_);
+}
+
+void Measurements::fill_request_metrics(PointMetrics& point) const {
+  std::vector<double> column(records_.size());
+  const auto fill = [&](auto value_of) {
+    column.resize(records_.size());
+    std::transform(records_.begin(), records_.end(), column.begin(), value_of);
+    return summarise(column);
+  };
+  point.latency = fill([](const Record& r) { return r.latency; });
+  point.latency_per_token = fill([](const Record& r) { return per_token(r.latency, r.output); });
+  if (returns_at_batch_end_) {
+    point.ttft = point.latency;
+    return;
+  }
+  point.ttft = fill([](const Record& r) { return r.ttft; });
+  column.clear();
+  for (const Record& r : records_)
+    if (r.output > 1) column.push_back((r.latency - r.ttft) / (r.output - 1));
+  point.tpot = summarise(column);
+  point.itl = summarise(itl_);
+}
+
+void Measurements::fill_kv(PointMetrics& point) const {
+  // A batch exists only while a step runs, so its mean size is over the time in steps.
+  point.batch_mean = ratio(sums_.batch, sums_.busy_s);
+  const double pool_seconds = runs_.empty() ? 0 : pool_tokens_ / static_cast<double>(runs_.size()) * point.duration_s;
+  point.kv_used_mean = ratio(sums_.used_tokens, pool_seconds);
+  point.kv_used_peak = peak_fraction_;
+  // Shared prefixes are used by several and held once: then nothing is wasted, rather than less than nothing.
+  point.kv_wasted_mean = ratio(std::max(0.0, sums_.held_tokens - sums_.used_tokens), pool_seconds);
+  if (!(sums_.held_tokens > 0)) return;
+  const auto of_held = [this](double integral) { return std::max(0.0, integral) / sums_.held_tokens; };
+  point.kv_internal_mean = of_held(sums_.internal);
+  point.kv_reserved_unused_mean = of_held(sums_.reserved_unused);
+  point.kv_external_mean = of_held(sums_.external);
+  point.kv_last_block_mean = of_held(sums_.last_block);
+}
+
+void Measurements::fill_time_parts(PointMetrics& point) const {
+  if (records_.empty()) return;
+  const double share = 1 / static_cast<double>(records_.size());
+  point.time_weights_s = service_.weights * share;
+  point.time_kv_s = service_.kv * share;
+  point.time_compute_s = service_.compute * share;
+  point.time_allreduce_s = service_.allreduce * share;
+  point.time_host_s = service_.host * share;
+  point.time_queue_s = queue_s_ * share;
+  point.time_preempt_s = preempt_s_ * share;
+  point.time_other_s = *point.latency.mean - (point.time_weights_s + point.time_kv_s + point.time_compute_s +
+                                              point.time_allreduce_s + point.time_host_s + point.time_queue_s +
+                                              point.time_preempt_s);
+}
+
+// Replications are independent, so their means give the honest interval however correlated a run is within itself. They
+// use no more than the mean of each run: few replications give wide intervals, as they should.
+void Measurements::fill_intervals(PointMetrics& point) const {
+  if (runs_.size() == 1) fill_run_intervals(point);
+  if (runs_.size() < 2) return;
+  std::vector<double> latencies, rates;
+  std::size_t first = 0;
+  for (const Run& run : runs_) {
+    double latency = 0, tokens = 0;
+    for (std::size_t i = first; i < run.records_end; ++i) {
+      latency += records_[i].latency;
+      tokens += records_[i].output;
+    }
+    if (run.records_end > first) latencies.push_back(latency / static_cast<double>(run.records_end - first));
+    rates.push_back(ratio(tokens, run.end_s - run.start_s));
+    first = run.records_end;
+  }
+  point.latency_mean_ci95_s = replication_interval(latencies);
+  point.output_tokens_per_s_ci95 = replication_interval(rates);
+}
+
+void Measurements::fill_run_intervals(PointMetrics& point) const {
+  const std::size_t batches = batch_count(records_.size());
+  if (batches == 0) return;
+  point.latency_mean_ci95_s = batch_means_interval(latency_batches(records_, batches));
+  const Run& run = runs_.front();
+  if (run.end_s > run.start_s)
+    point.output_tokens_per_s_ci95 =
+        batch_means_interval(throughput_slices(records_, run.start_s, run.end_s, batches));
+}
+
+// Beyond capacity the queue grows as long as the run lasts: its waits describe the run's length, not the system.
+void Measurements::blank_unstable(PointMetrics& point) const {
+  if (stable_) return;
+  point.latency = point.ttft = point.latency_per_token = {};
+  point.slo_attainment.reset();
+  point.latency_mean_ci95_s.reset();
+}
+
+double quantile(std::vector<double>& values, double q) {
+  double out = 0;
+  quantiles(values, std::span(&q, 1), std::span(&out, 1));
+  return out;
+}
+
+}  // namespace plimsoll::sched

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sched/measurements.h"
+
+#include <gtest/gtest.h>
+
+namespace plimsoll::sched {
+namespace {
+
+constexpr Nanos kSecond = 1'000'000'000;
+
+/// A completed request of whole seconds.
+RequestResult completed(Nanos sent, Nanos first, Nanos end, Tok output, Tok input = 10) {
+  return {.sent = sent * kSecond, .first_token = first * kSecond, .end = end * kSecond, .input = input,
+          .output = output, .generated = output};
+}
+
+RequestResult failed(Outcome outcome, Nanos sent) {
+  return {.sent = sent * kSecond, .end = (sent + 1) * kSecond, .input = 10, .output = 10, .generated = 7,
+          .outcome = outcome};
+}
+
+Measurements streaming(Slo slo = {}, double warmup = 0) { return {std::move(slo), Seconds(warmup), false}; }
+
+TEST(Measurements, OfNothingAreBlank) {
+  const PointMetrics point = streaming().metrics();
+  EXPECT_FALSE(point.latency.mean || point.ttft.p50 || point.tpot.p99 || point.itl.mean || point.slo_attainment);
+  EXPECT_FALSE(point.latency_mean_ci95_s || point.kv_internal_mean);
+  EXPECT_EQ(point.requests_per_s, 0);
+  EXPECT_TRUE(point.stable);
+}
+
+TEST(Measurements, FollowTheDefinitions) {
+  Measurements measurements = streaming();
+  measurements.add(completed(0, 2, 10, 5));    // latency 10, TTFT 2, TPOT 8/4, 2 a token
+  measurements.add(completed(5, 6, 11, 6));    // latency 6, TTFT 1, TPOT 5/5, 1 a token
+  measurements.end_run(0, 20, 16, 4, true);
+  const PointMetrics point = measurements.metrics();
+  EXPECT_DOUBLE_EQ(*point.latency.mean, 8);
+  EXPECT_DOUBLE_EQ(*point.latency.p50, 8);     // halfway between the two
+  EXPECT_DOUBLE_EQ(*point.latency.p90, 9.6);
+  EXPECT_DOUBLE_EQ(*point.ttft.mean, 1.5);
+  EXPECT_DOUBLE_EQ(*point.tpot.mean, 1.5);
+  EXPECT_DOUBLE_EQ(*point.latency_per_token.p90, 1.9);
+  EXPECT_EQ(point.requests_completed, 2);
+  EXPECT_DOUBLE_EQ(point.requests_per_s, 0.1);
+  EXPECT_DOUBLE_EQ(point.output_tokens_per_s, 11 / 20.0);
+  EXPECT_DOUBLE_EQ(point.total_tokens_per_s, 31 / 20.0);
+  EXPECT_DOUBLE_EQ(point.input_tokens_mean, 10);
+  EXPECT_DOUBLE_EQ(point.output_tokens_mean, 5.5);
+  EXPECT_DOUBLE_EQ(point.in_system_mean, 0.8);
+  EXPECT_DOUBLE_EQ(point.queue_mean, 0.2);
+}
+
+TEST(Measurements, LatencyCountsFromTheIntendedSendTime) {
+  Measurements measurements = streaming();
+  measurements.add(completed(3, 4, 5, 2));
+  EXPECT_DOUBLE_EQ(*measurements.metrics().latency.mean, 2);
+}
+
+TEST(Measurements, OneTokenHasNoTimeBetweenTokens) {
+  Measurements measurements = streaming();
+  measurements.add(completed(0, 2, 2, 1));
+  EXPECT_FALSE(measurements.metrics().tpot.mean);
+  measurements.add(completed(0, 2, 5, 2));
+  EXPECT_DOUBLE_EQ(*measurements.metrics().tpot.p99, 3);
+}
+
+TEST(Measurements, ABatchThatReturnsAsAWholeHasNoTokenTimes) {
+  Measurements measurements({}, Seconds(0), true);
+  measurements.add(completed(0, 2, 10, 5));
+  LogHistogram itl;
+  itl.add(1, 4);
+  measurements.add_itl(itl);
+  const PointMetrics point = measurements.metrics();
+  EXPECT_DOUBLE_EQ(*point.ttft.mean, 10);
+  EXPECT_EQ(point.ttft.p99, point.latency.p99);
+  EXPECT_FALSE(point.tpot.mean || point.itl.mean || point.itl.p50);
+}
+
+TEST(Measurements, TimesBetweenTokensComeFromTheHistograms) {
+  Measurements measurements = streaming();
+  LogHistogram one, two;
+  one.add(0.02, 98);
+  two.add(0.5, 2);
+  measurements.add_itl(one);
+  measurements.add_itl(two);
+  const PointMetrics point = measurements.metrics();
+  EXPECT_NEAR(*point.itl.mean, (98 * 0.02 + 2 * 0.5) / 100, 1e-12);
+  EXPECT_NEAR(*point.itl.p50, 0.02, 0.02e-3);
+  EXPECT_NEAR(*point.itl.p99, 0.5, 0.5e-3);
+}
+
+TEST(Measurements, FailedRequestsCountButTheirTokensDoNot) {
+  Measurements measurements = streaming();
+  measurements.add(completed(0, 1, 2, 4));
+  measurements.add(failed(Outcome::timed_out, 0));
+  measurements.add(failed(Outcome::timed_out, 1));
+  measurements.add(failed(Outcome::rejected, 1));
+  measurements.add(failed(Outcome::cancelled, 1));
+  measurements.end_run(0, 4, 0, 0, true);
+  const PointMetrics point = measurements.metrics();
+  EXPECT_EQ(point.requests_completed, 1);
+  EXPECT_EQ(point.requests_timed_out, 2);
+  EXPECT_EQ(point.requests_rejected, 1);
+  EXPECT_DOUBLE_EQ(point.output_tokens_per_s, 1);
+  EXPECT_DOUBLE_EQ(*point.latency.mean, 2);
+}
+
+TEST(Measurements, RequestsSentDuringWarmupAreLeftOut) {
+  Measurements measurements = streaming({}, 5);
+  measurements.add(completed(4, 5, 9, 4));
+  measurements.add(failed(Outcome::rejected, 4));
+  measurements.add(completed(5, 6, 7, 4));
+  measurements.end_run(5, 9, 0, 0, true);
+  const PointMetrics point = measurements.metrics();
+  EXPECT_EQ(point.requests_completed, 1);
+  EXPECT_EQ(point.requests_rejected, 0);
+  EXPECT_DOUBLE_EQ(*point.latency.mean, 2);
+  EXPECT_DOUBLE_EQ(point.output_tokens_per_s, 1);
+}
+
+TEST(Measurements, AttainmentAsksEveryBoundOfEveryRequest) {
+  using Metric = Slo::Metric;
+  Slo slo;
+  slo.bounds = {{Metric::latency, 0.9, 10}, {Metric::ttft, -1, 2}, {Metric::tpot, 0.5, 1.5}, {Metric::itl, 0.99, 1e-9}};
+  Measurements measurements = streaming(slo);
+  measurements.add(completed(0, 2, 8, 5));     // meets all: 8 <= 10, 2 <= 2, 6/4 <= 1.5
+  measurements.add(completed(0, 3, 8, 5));     // TTFT too long
+  measurements.add(completed(0, 2, 9, 5));     // TPOT 7/4
+  measurements.add(completed(0, 1, 1, 1));     // one token has no TPOT to miss
+  measurements.add(failed(Outcome::timed_out, 0));
+  EXPECT_DOUBLE_EQ(*measurements.metrics().slo_attainment, 2 / 5.0);
+}
+
+TEST(Measurements, AttainmentIsBlankWithoutABoundOnRequests) {
+  Slo slo;
+  slo.bounds = {{Slo::Metric::itl, 0.99, 1}};
+  slo.min_requests_per_s = 1;
+  Measurements measurements = streaming(slo);
+  measurements.add(completed(0, 2, 8, 5));
+  EXPECT_FALSE(measurements.metrics().slo_attainment);
+}
+
+TEST(Measurements, TimePartsSumToTheMeanLatency) {
+  Measurements measurements = streaming();
+  for (const Nanos end : {10, 20}) {
+    RequestResult result = completed(0, 1, end, 5);
+    result.queue_s = 2;
+    result.preempt_s = 0.5;
+    result.service = {.weights = 3, .kv = 1, .compute = 0.5, .allreduce = 0.25, .host = 0.25, .other = 0.125};
+    measurements.add(result);
+  }
+  const PointMetrics point = measurements.metrics();
+  EXPECT_DOUBLE_EQ(point.time_weights_s, 3);
+  EXPECT_DOUBLE_EQ(point.time_kv_s, 1);
+  EXPECT_DOUBLE_EQ(point.time_queue_s, 2);
+  EXPECT_DOUBLE_EQ(point.time_preempt_s, 0.5);
+  EXPECT_DOUBLE_EQ(point.time_other_s, 15 - 7.5);
+}
+
+TEST(Measurements, KvIntegralsBecomeFractions) {
+  Measurements measurements = streaming();
+  // Two replicas with pools of 100 tokens over ten seconds: 2000 token-seconds.
+  const Integrals one{.busy_s = 5, .batch = 20, .used_tokens = 300, .held_tokens = 500, .internal = 50,
+                      .reserved_unused = 100, .external = 25, .last_block = 50};
+  measurements.add_replica(one, 80, 100, 3);
+  measurements.add_replica({}, 10, 100, 0);
+  measurements.end_run(10, 20, 0, 0, true);
+  const PointMetrics point = measurements.metrics();
+  EXPECT_DOUBLE_EQ(point.kv_used_mean, 0.15);
+  EXPECT_DOUBLE_EQ(point.kv_wasted_mean, 0.1);
+  EXPECT_DOUBLE_EQ(point.kv_used_peak, 0.8);
+  EXPECT_DOUBLE_EQ(point.batch_mean, 4);       // while a batch runs
+  EXPECT_DOUBLE_EQ(*point.kv_internal_mean, 0.1);
+  EXPECT_DOUBLE_EQ(*point.kv_reserved_unused_mean, 0.2);
+  EXPECT_DOUBLE_EQ(*point.kv_external_mean, 0.05);
+  EXPECT_DOUBLE_EQ(*point.kv_last_block_mean, 0.1);
+  EXPECT_EQ(point.preemptions, 3);
+}
+
+TEST(Measurements, ReplicationsArePooled) {
+  Measurements measurements = streaming();
+  measurements.add(completed(0, 1, 2, 10));
+  measurements.add_replica({.used_tokens = 100, .held_tokens = 100}, 10, 10, 0);
+  measurements.end_run(0, 10, 5, 0, true);
+  measurements.add(completed(0, 1, 4, 50));
+  measurements.add(completed(0, 1, 6, 60));
+  measurements.add_replica({.used_tokens = 200, .held_tokens = 200}, 10, 10, 0);
+  measurements.end_run(0, 30, 5, 0, true);
+  const PointMetrics point = measurements.metrics();
+  EXPECT_DOUBLE_EQ(point.duration_s, 40);
+  EXPECT_DOUBLE_EQ(point.output_tokens_per_s, 120 / 40.0);
+  EXPECT_DOUBLE_EQ(*point.latency.mean, 4);
+  EXPECT_DOUBLE_EQ(point.in_system_mean, 0.25);
+  EXPECT_DOUBLE_EQ(point.kv_used_mean, 300 / 400.0);
+  // Replication means of latency 2 and 5, of throughput 1 and 110/30: t(1) s / sqrt(2) = 12.7062 |difference| / 2.
+  EXPECT_NEAR(*point.latency_mean_ci95_s, 12.7062 * 1.5, 1e-3);
+  EXPECT_NEAR(*point.output_tokens_per_s_ci95, 12.7062 * (110 / 30.0 - 1) / 2, 1e-3);
+}
+
+TEST(Measurements, OneRunHasBatchMeansIntervals) {
+  Measurements measurements = streaming();
+  for (Nanos i = 0; i < 300; ++i) measurements.add(completed(i, i + 1, i + 2 + i % 2, 10));
+  measurements.end_run(0, 300, 0, 0, true);
+  const PointMetrics point = measurements.metrics();
+  EXPECT_DOUBLE_EQ(*point.latency.mean, 2.5);
+  EXPECT_NEAR(*point.latency_mean_ci95_s, 0, 1e-12);       // every batch of ten has the same mean
+  EXPECT_LT(*point.output_tokens_per_s_ci95, 0.5);         // ends at the edges of the run shift a little
+  EXPECT_GT(*point.output_tokens_per_s_ci95, 0);
+}
+
+TEST(Measurements, ShortRunsHaveNoIntervals) {
+  Measurements measurements = streaming();
+  for (Nanos i = 0; i < 40; ++i) measurements.add(completed(i, i + 1, i + 2, 10));
+  measurements.end_run(0, 42, 0, 0, true);
+  EXPECT_FALSE(measurements.metrics().latency_mean_ci95_s);
+  EXPECT_FALSE(measurements.metrics().output_tokens_per_s_ci95);
+}
+
+TEST(Measurements, AnUnstablePointHasNoLatency) {
+  Slo slo;
+  slo.bounds = {{Slo::Metric::latency, 0.9, 10}};
+  Measurements measurements = streaming(slo);
+  for (Nanos i = 0; i < 100; ++i) measurements.add(completed(i, 2 * i + 1, 2 * i + 2, 2));
+  measurements.end_run(0, 200, 0, 0, false);
+  const PointMetrics point = measurements.metrics();
+  EXPECT_FALSE(point.stable);
+  EXPECT_FALSE(point.latency.mean || point.ttft.p90 || point.latency_per_token.p90 || point.slo_attainment);
+  EXPECT_FALSE(point.latency_mean_ci95_s);
+  EXPECT_TRUE(point.tpot.mean);
+  EXPECT_DOUBLE_EQ(point.output_tokens_per_s, 1);
+}
+
+TEST(Quantile, IsType7) {
+  std::vector<double> values{4, 1, 3, 2};
+  EXPECT_DOUBLE_EQ(quantile(values, 0.5), 2.5);
+  EXPECT_DOUBLE_EQ(quantile(values, 0.9), 3.7);
+}
+
+}  // namespace
+}  // namespace plimsoll::sched
