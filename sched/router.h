@@ -3,6 +3,7 @@
 // what is outstanding (dispatched and not finished, failed or given up: running and queued).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -31,7 +32,7 @@ struct ReplicaLoad {
 struct RouteQuery {
   std::uint64_t session = 0;           // 0: none
   std::int64_t tokens = 0;             // input + cap
-  std::span<const std::uint64_t> prefix_hashes;
+  std::span<const std::uint64_t> prefix_hashes = {};
   Nanos now = 0;
 };
 
@@ -42,7 +43,19 @@ class Router {
   [[nodiscard]] virtual std::size_t route(const RouteQuery& query, std::span<const ReplicaLoad> loads) = 0;
 };
 
+struct RouterOptions {
+  /// session: with more than this outstanding on its replica, a request goes to the next of its ranking; none: never.
+  std::optional<std::int64_t> session_cap;
+  /// least_kv: replicas report their KV use this often (BLIS: 50 ms); decisions in between see the old figures.
+  Nanos report_every = 50'000'000;
+  // prefix: the SGLang router's command-line defaults; its tree of 2^24 characters is about 2^18 blocks of 16 tokens.
+  double match_threshold = 0.5;        // longest match / prompt above which the match decides
+  std::int64_t imbalance_requests = 32;
+  double imbalance_ratio = 1.0001;
+  std::size_t tree_blocks = std::size_t{1} << 18;    // remembered for each replica, least recently used forgotten first
+};
+
 /// `seed` feeds the routers that draw (random, power_of_two): one stream, independent of the workload's.
-[[nodiscard]] std::unique_ptr<Router> make_router(RouterKind kind, std::uint64_t seed);
+[[nodiscard]] std::unique_ptr<Router> make_router(RouterKind kind, std::uint64_t seed, const RouterOptions& options = {});
 
 }  // namespace plimsoll::sched

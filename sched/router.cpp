@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every rule sees healthy replicas only, in index order, and breaks ties in favour of the lowest index.
+#include "sched/router.h"
+
+#include <algorithm>
+#include <array>
+#include <random>
+#include <vector>
+
+#include "model/error.h"
+#include "sched/router_prefix.h"
+#include "sched/router_random.h"
+
+namespace plimsoll::sched {
+
+namespace {
+
+constexpr std::array<std::string_view, 8> kNames{"round_robin", "random", "least_outstanding", "power_of_two",
+                                                 "session",     "prefix", "least_kv",          "least_tokens"};
+using Loads = std::span<const ReplicaLoad>;
+
+std::size_t healthy_count(Loads loads) {
+  const auto count = std::count_if(loads.begin(), loads.end(), [](const ReplicaLoad& load) { return load.healthy; });
+  PLIMSOLL_CHECK(count > 0, "a request is routed only while a replica is healthy");
+  return static_cast<std::size_t>(count);
+}
+
+/// The index of the n-th healthy replica.
+std::size_t nth_healthy(Loads loads, std::size_t n) {
+  for (std::size_t index = 0; index < loads.size(); ++index)
+    if (loads[index].healthy && n-- == 0) return index;
+  PLIMSOLL_CHECK(false, "a request is routed only while a replica is healthy");
+}
+
+/// The healthy replica with the smallest key; `key(index)` is compared with <.
+template <class Key>
+std::size_t least(Loads loads, Key key) {
+  std::size_t best = nth_healthy(loads, 0);
+  for (std::size_t i = best + 1; i < loads.size(); ++i)
+    if (loads[i].healthy && key(i) < key(best)) best = i;
+  return best;
+}
+
+std::size_t least_outstanding(Loads loads) {
+  return least(loads, [&](std::size_t i) { return loads[i].outstanding; });
+}
+
+class RoundRobin final : public Router {
+ public:
+  std::size_t route(const RouteQuery&, Loads loads) override {
+    return nth_healthy(loads, static_cast<std::size_t>(turn_++ % healthy_count(loads)));
+  }
+
+ private:
+  std::uint64_t turn_ = 0;             // goes on when replicas come and go
+};
+
+class Random final : public Router {
+ public:
+  explicit Random(std::uint64_t seed) : engine_(seed) {}
+  std::size_t route(const RouteQuery&, Loads loads) override {
+    return nth_healthy(loads, draw_below(engine_, healthy_count(loads)));
+  }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+class LeastOutstanding final : public Router {
+ public:
+  std::size_t route(const RouteQuery&, Loads loads) override {
+    return least_outstanding(loads);
+  }
+};
+
+class PowerOfTwo final : public Router {
+ public:
+  explicit PowerOfTwo(std::uint64_t seed) : engine_(seed) {}
+  std::size_t route(const RouteQuery&, Loads loads) override {
+    const std::size_t count = healthy_count(loads);
+    if (count == 1) return nth_healthy(loads, 0);
+    const std::size_t one = draw_below(engine_, count);
+    std::size_t two = draw_below(engine_, count - 1);
+    if (two >= one) ++two;             // skip the first: distinct, and still uniform
+    const std::size_t first = nth_healthy(loads, one), second = nth_healthy(loads, two);
+    return loads[first].outstanding <= loads[second].outstanding ? first : second;
+  }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+/// Rendezvous hashing: a session ranks the replicas, so that one more or one less moves only the sessions it must.
+/// Requests without a session go where the least is outstanding.
+class Session final : public Router {
+ public:
+  explicit Session(std::optional<std::int64_t> cap) : cap_(cap) {}
+  std::size_t route(const RouteQuery& query, Loads loads) override {
+    if (query.session == 0) return least_outstanding(loads);
+    std::size_t best = loads.size();
+    std::uint64_t best_rank = 0;
+    for (std::size_t i = 0; i < loads.size(); ++i) {
+      if (!loads[i].healthy || (cap_ && loads[i].outstanding > *cap_)) continue;
+      const std::uint64_t rank = mix(mix(query.session) ^ i);
+      if (best < loads.size() && rank <= best_rank) continue;
+      best = i;
+      best_rank = rank;
+    }
+    return best < loads.size() ? best : least_outstanding(loads);
+  }
+
+ private:
+  std::optional<std::int64_t> cap_;
+};
+
+/// SGLang's cache-aware rule: balance first if loads are far apart, else follow the longest known prefix if it is a good
+/// part of the prompt, else fill the smallest tree. Equal trees or matches: the least loaded.
+class Prefix final : public Router {
+ public:
+  explicit Prefix(const RouterOptions& options) : options_(options) {}
+  std::size_t route(const RouteQuery& query, Loads loads) override {
+    while (trees_.size() < loads.size()) trees_.emplace_back(options_.tree_blocks);
+    const std::size_t chosen = choose(query, loads);
+    trees_[chosen].insert(query.prefix_hashes);
+    return chosen;
+  }
+
+ private:
+  [[nodiscard]] bool imbalanced(Loads loads) const {
+    const std::int64_t low = loads[least_outstanding(loads)].outstanding;
+    const std::int64_t high = loads[least(loads, [&](std::size_t i) { return -loads[i].outstanding; })].outstanding;
+    return high - low > options_.imbalance_requests &&
+           static_cast<double>(high) > options_.imbalance_ratio * static_cast<double>(low);
+  }
+  [[nodiscard]] std::size_t choose(const RouteQuery& query, Loads loads) {
+    if (query.prefix_hashes.empty() || imbalanced(loads)) return least_outstanding(loads);
+    matches_.clear();
+    for (const PrefixTree& tree : trees_) matches_.push_back(tree.match(query.prefix_hashes));
+    const std::size_t best = least(loads, [&](std::size_t i) {
+      return std::pair(query.prefix_hashes.size() - matches_[i], loads[i].outstanding);
+    });
+    const double rate = static_cast<double>(matches_[best]) / static_cast<double>(query.prefix_hashes.size());
+    if (rate > options_.match_threshold) return best;
+    return least(loads, [&](std::size_t i) { return std::pair(trees_[i].size(), loads[i].outstanding); });
+  }
+
+  RouterOptions options_;
+  std::vector<PrefixTree> trees_;      // by replica
+  std::vector<std::size_t> matches_;
+};
+
+/// KV use comes from the replicas' reports, which are up to `every` old; ties go by the router's own count, or a burst
+/// between two reports would all go to one replica.
+class LeastKv final : public Router {
+ public:
+  explicit LeastKv(Nanos every) : every_(every) {}
+  std::size_t route(const RouteQuery& query, Loads loads) override {
+    if (reported_.size() != loads.size() || query.now - reported_at_ >= every_) {
+      reported_.assign(loads.begin(), loads.end());
+      reported_at_ = query.now;
+    }
+    return least(loads, [&](std::size_t i) { return std::pair(reported_[i].kv_blocks_in_use, loads[i].outstanding); });
+  }
+
+ private:
+  Nanos every_, reported_at_ = 0;
+  std::vector<ReplicaLoad> reported_;
+};
+
+/// Tokens are the router's own count, so they are never stale.
+class LeastTokens final : public Router {
+ public:
+  std::size_t route(const RouteQuery&, Loads loads) override {
+    return least(loads, [&](std::size_t i) { return std::pair(loads[i].outstanding_tokens, loads[i].outstanding); });
+  }
+};
+
+}  // namespace
+
+std::string_view name(RouterKind kind) { return kNames[static_cast<std::size_t>(kind)]; }
+
+std::optional<RouterKind> router_from_name(std::string_view text) {
+  const auto found = std::find(kNames.begin(), kNames.end(), text);
+  if (found == kNames.end()) return std::nullopt;
+  return static_cast<RouterKind>(found - kNames.begin());
+}
+
+std::span<const std::string_view> router_names() { return kNames; }
+
+std::unique_ptr<Router> make_router(RouterKind kind, std::uint64_t seed, const RouterOptions& options) {
+  switch (kind) {
+    case RouterKind::round_robin: return std::make_unique<RoundRobin>();
+    case RouterKind::random: return std::make_unique<Random>(seed);
+    case RouterKind::least_outstanding: return std::make_unique<LeastOutstanding>();
+    case RouterKind::power_of_two: return std::make_unique<PowerOfTwo>(seed);
+    case RouterKind::session: return std::make_unique<Session>(options.session_cap);
+    case RouterKind::prefix: return std::make_unique<Prefix>(options);
+    case RouterKind::least_kv: return std::make_unique<LeastKv>(options.report_every);
+    case RouterKind::least_tokens: return std::make_unique<LeastTokens>();
+  }
+  PLIMSOLL_CHECK(false, "every kind of router is listed");
+}
+
+}  // namespace plimsoll::sched
