@@ -7,6 +7,7 @@
 #include <cmath>
 #include <vector>
 
+#include "model/decode_attention.h"
 #include "model/memory_plan.h"
 #include "model/op_list.h"
 #include "shapes.h"
@@ -96,6 +97,23 @@ RC_GTEST_PROP(CostProperties, DecodeIsMonotoneInRows, ()) {
   const double fewer = cost.forward(decode_work(d.shape, rows, context)).total();
   const double more = cost.forward(decode_work(d.shape, rows + whole_in(1, 50), context)).total();
   RC_ASSERT(more >= fewer * (1 - kRounding));
+}
+
+// A whole step has slack that would hide a layer below its bound, so the slice is looked at alone.
+RC_GTEST_PROP(CostProperties, NoLayerReadsItsCacheFasterThanMemoryBetweenGridPoints, ()) {
+  AffineTime affine{real_in(0.1e-6, 20e-6), real_in(0.1e-9, 10e-9), 0};
+  affine.bound_slope = affine.slope * real_in(0.2, 1);
+  const auto knots = decode_residual_slice(*any_residual(1.5), static_cast<double>(whole_in(1, 64)), affine);
+  for (std::size_t i = 0; i + 1 < knots.size(); ++i) {
+    const ResidualKnot &left = knots[i], &right = knots[i + 1];
+    const double slope = (right.log_ratio - left.log_ratio) / (right.log_base - left.log_base);
+    for (double f = 0; f <= 1; f += 1.0 / 64) {
+      const double context = left.context + f * (right.context - left.context);
+      const double base = affine.constant + affine.slope * context;
+      const double time = base * std::exp(left.log_ratio + slope * (std::log(base) - left.log_base));
+      RC_ASSERT(time >= affine.bound_slope * context * (1 - 1e-9));
+    }
+  }
 }
 
 RC_GTEST_PROP(CostProperties, PrefillIsMonotoneInTokensAndContext, ()) {
