@@ -6,12 +6,14 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "traces/reader.h"
+#include "traces/summary.h"
 
 namespace plimsoll::traces {
 namespace {
@@ -160,6 +162,52 @@ TEST_F(Corpus, RealTracesReproduceTheirOracles) {
     if (want.contains("blocks")) {
       EXPECT_EQ(trace.hashes.size(), want["blocks"].get<std::size_t>());
       EXPECT_EQ(std::set<std::uint64_t>(trace.hashes.begin(), trace.hashes.end()).size(), want["unique_blocks"].get<std::size_t>());
+    }
+  }
+}
+
+// Files of the statistics that are here, by their name in stats.json.
+const std::pair<std::string, std::string> kStatistics[] = {
+    {"azure2023-code", "azure2023/AzureLLMInferenceTrace_code.csv"},
+    {"azure2023-conv", "azure2023/AzureLLMInferenceTrace_conv.csv"},
+    {"mooncake-conversation", "mooncake/conversation_trace.jsonl.gz"},
+    {"mooncake-synthetic", "mooncake/synthetic_trace.jsonl"},
+    {"vidur-splitwise_conv", "vidur/splitwise_conv.csv"},
+    {"etalon-bwb", "etalon/bwb_stats_llama2_tokenizer_filtered_v2.csv"},
+    {"apex-llama-creation", "apex/llama_creation_05.lengths.csv"},
+};
+
+// The table is rounded: means to 2 decimals, coefficients to 3 or 4.
+void expect_lengths(const LengthSummary& got, const nlohmann::json& want) {
+  EXPECT_NEAR(got.mean, want["mean"].get<double>(), 0.0051);
+  EXPECT_NEAR(got.cv, want["cv"].get<double>(), 0.0011);
+  EXPECT_NEAR(got.p50, want["p50"].get<double>(), 0.0051);
+  EXPECT_NEAR(got.p90, want["p90"].get<double>(), 0.0051);
+  EXPECT_NEAR(got.p99, want["p99"].get<double>(), 0.0051);
+  EXPECT_EQ(got.max, want["max"].get<std::int32_t>());
+}
+
+void expect_arrivals(const ArrivalSummary& got, const nlohmann::json& want) {
+  EXPECT_NEAR(got.mean_rate, want["mean_rate_rps"].get<double>(), 0.00006);
+  EXPECT_NEAR(got.gap_cv, want["iat_cv"].get<double>(), 0.0051);
+  EXPECT_EQ(got.equal_stamps, want["zero_iat"].get<std::int64_t>());
+  EXPECT_EQ(got.busiest_second, want["win1s"]["peak"].get<std::int64_t>());
+  EXPECT_NEAR(got.dispersion_per_second, want["win1s"]["index_of_dispersion"].get<double>(), 0.0051);
+}
+
+TEST_F(Corpus, SummariesAgreeWithTheIndependentStatistics) {
+  const nlohmann::json all = nlohmann::json::parse(std::ifstream(kShared / "traces" / "stats.json"));
+  for (const auto& [name, file] : kStatistics) {
+    SCOPED_TRACE(name);
+    const nlohmann::json& want = all[name];
+    const TraceSummary got = summarise(read_trace(kShared / "traces" / file));
+    EXPECT_EQ(got.rows, want["rows"].get<std::int64_t>());
+    expect_lengths(got.input, want["input"]);
+    expect_lengths(got.output, want["output"]);
+    EXPECT_NEAR(got.correlation, want["pearson"].get<double>(), 0.00006);
+    if (want.contains("arrival")) expect_arrivals(got.arrivals.value(), want["arrival"]);
+    if (want.contains("prefix")) {
+      EXPECT_NEAR(got.prefix_hit_ratio, want["prefix"]["infinite_cache_token_hit_ratio"].get<double>(), 0.00006);
     }
   }
 }
