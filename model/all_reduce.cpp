@@ -53,12 +53,9 @@ const AllReduceCurve* curve_for(const Interconnect& link, std::int32_t ranks) {
   const AllReduceCurve* found = nullptr;
   for (const AllReduceCurve& curve : link.all_reduce) {
     if (curve.segments.empty()) continue;
-    const bool covers = curve.ranks >= ranks;
-    if (found == nullptr) {
-      found = &curve;
-    } else if (covers ? (found->ranks < ranks || curve.ranks < found->ranks) : curve.ranks > found->ranks && found->ranks < ranks) {
-      found = &curve;
-    }
+    const bool covers = curve.ranks >= ranks, found_covers = found != nullptr && found->ranks >= ranks;
+    const bool closer = found == nullptr || (covers ? curve.ranks < found->ranks : curve.ranks > found->ranks);
+    if (covers != found_covers ? covers || found == nullptr : closer) found = &curve;
   }
   return found;
 }
