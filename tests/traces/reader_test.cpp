@@ -34,10 +34,14 @@ class Reader : public testing::Test {
   }
   std::string write_gzip(const std::string& name, const std::string& text) const {
     const fs::path path = folder_ / name;
-    gzFile out = gzopen(path.c_str(), "wb1");
+    gzFile out = gzopen(path.c_str(), "wb9");
     gzwrite(out, text.data(), static_cast<unsigned>(text.size()));
     gzclose(out);
     return path;
+  }
+  static std::string bytes_of(const std::string& path) {
+    std::ifstream in(path, std::ios::binary);
+    return {(std::istreambuf_iterator<char>(in)), {}};
   }
   static TraceProblem refusal(const std::string& path, const ReadOptions& options = {}) {
     try {
@@ -151,8 +155,7 @@ TEST_F(Reader, GzipIsReadByContentAndDamageIsFound) {
   for (int i = 0; i < 20000; ++i) text += std::to_string(i) + ",100,10\n";
   const std::string path = write_gzip("g.bin", text);
   EXPECT_EQ(read_trace(path).trace->records.size(), 20000U);
-  std::ifstream in(path, std::ios::binary);
-  std::string bytes((std::istreambuf_iterator<char>(in)), {});
+  std::string bytes = bytes_of(path);
   EXPECT_EQ(refusal(write("cut.csv.gz", bytes.substr(0, bytes.size() / 2))).code, "gzip-truncated");
   EXPECT_EQ(refusal(write("tail.csv.gz", bytes + "junk")).code, "gzip-trailing");
   EXPECT_EQ(read_trace(write("pad.csv.gz", bytes + std::string(512, '\0'))).trace->records.size(), 20000U);
@@ -171,10 +174,13 @@ TEST_F(Reader, ADamagedArchiveIsToldBeforeTheTextInIt) {
 TEST_F(Reader, EndlessExpansionIsRefused) {
   // One line without end stops at the longest line; short rows repeated stop at the expansion ratio (about 1000:1).
   EXPECT_EQ(refusal(write_gzip("line.csv.gz", kOwn + std::string(std::size_t{20} << 20, '1'))).code, "line-too-long");
-  std::string rows = kOwn;
-  rows.reserve(std::size_t{67} << 20);
-  while (rows.size() < (std::size_t{66} << 20)) rows += "0,1,1\n";
-  EXPECT_EQ(refusal(write_gzip("rows.csv.gz", rows)).code, "gzip-bomb");
+  const std::string header = "arrival_s,input_tokens,output_tokens,note\n";
+  std::string rows;
+  while (rows.size() < (std::size_t{4} << 20)) rows += "0,1,1," + std::string(5000, 'x') + "\n";
+  const std::string first = bytes_of(write_gzip("first.gz", header + rows)), more = bytes_of(write_gzip("more.gz", rows));
+  std::string members = first;           // 17 members of 4 MiB: past the 64 MiB that may expand freely
+  for (int i = 0; i < 16; ++i) members += more;
+  EXPECT_EQ(refusal(write("rows.csv.gz", members)).code, "gzip-bomb");
 }
 
 TEST_F(Reader, AHugeFieldIsRefusedQuicklyAndShownShort) {
