@@ -39,6 +39,10 @@ Nanos SimReplica::next_event() const {
 bool SimReplica::advance(Nanos now) {
   if (remaining_ == 0) return replica_.wake_at() <= now;
   if (piece_end_ > now) return false;
+  if (!piece_exact_) {
+    find_piece_end();
+    if (piece_end_ > now) return false;
+  }
   const bool stop = stop_after_piece_ || remaining_ == piece_;
   complete(piece_, piece_total_);
   if (!stop) {
@@ -61,13 +65,15 @@ void SimReplica::settle(Nanos now) {
   if (remaining_ == 0 || !leap_ || piece_ <= 1) return;
   // Stamps decide, as they do when every step is an event: a step has ended if its rounded end is not after `now`.
   double elapsed = 0;
-  std::int64_t steps = series_.steps_within((static_cast<double>(now) + 0.5) * 1e-9 - clock_, piece_, piece_total_, elapsed);
+  const double span = (static_cast<double>(now) + 0.5) * 1e-9 - clock_;
+  std::int64_t steps = series_.steps_within(span, piece_, elapsed);
   while (steps > 0 && stamp(clock_ + elapsed) > now) elapsed -= series_.at(static_cast<double>(--steps));
   if (steps == 0) return;
   PLIMSOLL_CHECK(steps < piece_, "the end of a leap is an event of its own");
   const double rest = piece_total_ - elapsed;
   complete(steps, elapsed);
-  piece_total_ = rest;
+  if (piece_exact_) piece_total_ = rest;
+  else bound_piece();
   boundary_ = stamp(clock_);
 }
 
@@ -76,7 +82,8 @@ void SimReplica::complete(std::int64_t steps, double total) {
   sched::StepsTime time;
   time.start = clock_;
   if (leap_) {
-    series_.measure(steps, total, time);
+    series_.measure(steps, time);
+    time.total = total;
     if (gaps_ && steps > 1) series_.add_gaps(steps, replica_.requests().group_size(), total, replica_.itl());
     series_.advance(steps);
   } else {
@@ -125,8 +132,7 @@ void SimReplica::stop_at_next_boundary(Nanos now) {
   }
   if (piece_ > 1) {
     piece_ = 1;
-    piece_total_ = series_.at(0);
-    piece_end_ = stamp(clock_ + piece_total_);
+    bound_piece();
   }
   stop_after_piece_ = true;
 }
@@ -159,8 +165,22 @@ void SimReplica::start_piece() {
     single_ = price_forwards();
     piece_ = 1;
     piece_total_ = single_.total();
+    piece_exact_ = true;
+    piece_end_ = stamp(clock_ + piece_total_);
     stop_after_piece_ = true;
   }
+}
+
+// No step is shorter than the first, so the piece ends at this time or later; exactly then if it is one step.
+void SimReplica::bound_piece() {
+  piece_exact_ = piece_ == 1;
+  piece_total_ = series_.first() * static_cast<double>(piece_);
+  piece_end_ = stamp(clock_ + piece_total_);
+}
+
+void SimReplica::find_piece_end() {
+  piece_exact_ = true;
+  piece_total_ = series_.sum(piece_);
   piece_end_ = stamp(clock_ + piece_total_);
 }
 
@@ -177,11 +197,13 @@ void SimReplica::start_leap(const sched::Forward& forward) {
     const double kink = curve.steps_to_kink(load.context, load.context_windowed, growth, windowed_growth);
     if (kink < static_cast<double>(piece_)) piece_ = std::max<std::int64_t>(static_cast<std::int64_t>(kink), 1);
   }
-  piece_total_ = series_.sum(piece_);
+  bound_piece();
   const Nanos wake = replica_.wake_at();
-  if (wake < stamp(clock_ + piece_total_)) {  // the repeats end at the first boundary at or after it
+  if (wake == sched::kNever) return;
+  find_piece_end();
+  if (wake < piece_end_) {  // the repeats end at the first boundary at or after it
     piece_ = steps_to_reach(wake);
-    piece_total_ = series_.sum(piece_);
+    find_piece_end();
     stop_after_piece_ = true;
   }
 }
@@ -189,7 +211,7 @@ void SimReplica::start_leap(const sched::Forward& forward) {
 std::int64_t SimReplica::steps_to_reach(Nanos time) const {
   double elapsed = 0;
   const double span = 1e-9 * static_cast<double>(time) - clock_;
-  std::int64_t steps = series_.steps_within(span, piece_, piece_total_, elapsed);
+  std::int64_t steps = series_.steps_within(span, piece_, elapsed);
   while (steps > 0 && stamp(clock_ + elapsed) >= time) elapsed -= series_.at(static_cast<double>(--steps));
   while (steps < piece_ && (steps == 0 || stamp(clock_ + elapsed) < time))
     elapsed += series_.at(static_cast<double>(steps++));

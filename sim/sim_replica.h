@@ -50,6 +50,8 @@ class SimReplica {
   void start_piece();
   void start_leap(const sched::Forward& forward);
   void stop_at_next_boundary(Nanos now);
+  void bound_piece();
+  void find_piece_end();
   void complete(std::int64_t steps, double total);
   [[nodiscard]] bool is_leapable() const;
   [[nodiscard]] model::TimeParts price_forwards();
@@ -67,8 +69,9 @@ class SimReplica {
   double clock_ = 0;                   // seconds: end of the last completed step, or when idling ended
   std::int64_t remaining_ = 0;         // steps of the plan in flight
   std::int64_t piece_ = 0;             // of them, up to the next event
-  double piece_total_ = 0;             // seconds
-  Nanos piece_end_ = sched::kNever;
+  double piece_total_ = 0;             // seconds; of a leap only once it is needed (piece_exact_)
+  bool piece_exact_ = true;
+  Nanos piece_end_ = sched::kNever;    // a lower bound while the piece is not exact: most leaps are cut before they end
   bool leap_ = false;                  // the piece is described by series_; else by single_
   bool stop_after_piece_ = false;      // decide when the piece ends, whatever remains
   StepSeries series_;

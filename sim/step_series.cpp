@@ -58,21 +58,31 @@ void StepSeries::each_node(std::int64_t n, Visit&& visit) const {
   visit(middle + s1, w1);
 }
 
-double StepSeries::sum(std::int64_t n) const {
-  double total = 0;
-  each_node(n, [&](double j, double weight) { total += weight * at(j); });
-  return total;
+const StepSeries::Sums& StepSeries::sums(std::int64_t n) const {
+  if (sums_.steps == n) return sums_;
+  sums_ = {.steps = n, .total = 0, .moment1 = 0, .moment2 = 0, .parts = {}};
+  each_node(n, [this](double j, double weight) {
+    const model::TimeParts parts = curve_->parts(context_ + growth_ * j, windowed_ + windowed_growth_ * j);
+    const double f = weight * parts.total();
+    sums_.total += f;
+    sums_.moment1 += j * f;
+    sums_.moment2 += j * j * f;
+    sums_.parts += parts * weight;
+  });
+  return sums_;
 }
 
-std::int64_t StepSeries::steps_within(double span, std::int64_t n, double total, double& elapsed) const {
+std::int64_t StepSeries::steps_within(double span, std::int64_t n, double& elapsed) const {
   elapsed = 0;
-  if (n <= 0 || span < 0) return 0;
-  if (total <= span) { elapsed = total; return n; }
-  // Times grow slowly, so the mean is a good first guess; then walk by single steps.
-  std::int64_t steps = std::clamp<std::int64_t>(static_cast<std::int64_t>(span / total * static_cast<double>(n)), 0, n - 1);
+  if (n <= 0 || span < first_) return 0;
+  // Times grow slowly: a guess with the time half way, then single steps.
+  const auto most = static_cast<double>(n);
+  const double upper = first_ > 0 ? std::min(span / first_, most) : most;
+  const double middle = at(upper / 2);
+  std::int64_t steps = std::clamp<std::int64_t>(static_cast<std::int64_t>(middle > 0 ? span / middle : most), 1, n);
   elapsed = sum(steps);
   while (steps > 0 && elapsed > span) elapsed -= at(static_cast<double>(--steps));
-  while (steps < n) {
+  while (steps < n && span - elapsed >= first_) {
     const double next = at(static_cast<double>(steps));
     if (elapsed + next > span) break;
     elapsed += next;
@@ -81,23 +91,22 @@ std::int64_t StepSeries::steps_within(double span, std::int64_t n, double total,
   return steps;
 }
 
-void StepSeries::measure(std::int64_t n, double total, sched::StepsTime& time) const {
+void StepSeries::measure(std::int64_t n, sched::StepsTime& time) const {
+  const Sums& all = sums(n);
   time.steps = n;
-  time.first = n == 1 ? total : at(0);
-  time.total = total;
-  time.moment1 = time.moment2 = 0;
-  time.parts = {};
-  each_node(n, [&](double j, double weight) {
-    const model::TimeParts parts = curve_->parts(context_ + growth_ * j, windowed_ + windowed_growth_ * j);
-    const double f = parts.total();
-    time.moment1 += weight * j * f;
-    time.moment2 += weight * j * j * f;
-    time.parts += parts * weight;
-  });
+  time.first = first_;
+  time.total = all.total;
+  time.moment1 = all.moment1;
+  time.moment2 = all.moment2;
+  time.parts = all.parts;
 }
 
 void StepSeries::add_gaps(std::int64_t n, std::int64_t weight, double total, sched::LogHistogram& histogram) const {
   if (n < 2) return;
+  if (growth_ <= 0) {
+    histogram.add(first_, weight * (n - 1));
+    return;
+  }
   const double low = at(1), high = n == 2 ? low : at(static_cast<double>(n - 1));
   if (!(low > 0)) {
     for (std::int64_t j = 1; j < n; ++j) histogram.add(at(static_cast<double>(j)), weight);
@@ -105,7 +114,7 @@ void StepSeries::add_gaps(std::int64_t n, std::int64_t weight, double total, sch
   }
   const std::int32_t low_bin = sched::LogHistogram::bin_of(low);
   const std::int32_t high_bin = n == 2 ? low_bin : sched::LogHistogram::bin_of(high);
-  histogram.add_to_bin(low_bin, 0, (total - at(0)) * static_cast<double>(weight));  // the sum of all of them
+  histogram.add_to_bin(low_bin, 0, (total - first_) * static_cast<double>(weight));  // the sum of all of them
   add_bins(1, low_bin, n - 1, high_bin, weight, histogram);
 }
 

@@ -19,36 +19,49 @@ class StepSeries {
   StepSeries() = default;
   /// `curve` outlives the series. `context` of the first step; growth a step.
   StepSeries(const model::DecodeCurve& curve, double context, double growth, double windowed, double windowed_growth)
-      : curve_(&curve), context_(context), growth_(growth), windowed_(windowed), windowed_growth_(windowed_growth) {}
+      : curve_(&curve), context_(context), growth_(growth), windowed_(windowed), windowed_growth_(windowed_growth) {
+    first_ = at(0);
+  }
 
   /// Seconds of step j.
   [[nodiscard]] double at(double j) const {
     return curve_->time(context_ + growth_ * j, windowed_ + windowed_growth_ * j);
   }
+  /// at(0): no step of the series is shorter.
+  [[nodiscard]] double first() const { return first_; }
   /// Sum of at(0) … at(n-1); n <= cell().
-  [[nodiscard]] double sum(std::int64_t n) const;
+  [[nodiscard]] double sum(std::int64_t n) const { return sums(n).total; }
   /// The most steps one call may sum.
   [[nodiscard]] std::int64_t cell() const;
-  /// How many of the first `n` steps end at or before `span` seconds; `total` = sum(n). Sets `elapsed` to their sum.
-  [[nodiscard]] std::int64_t steps_within(double span, std::int64_t n, double total, double& elapsed) const;
-  /// Fills steps, first, total, moments and parts of the first n steps (`total` = sum(n)).
-  void measure(std::int64_t n, double total, sched::StepsTime& time) const;
+  /// How many of the first `n` steps end at or before `span` seconds. Sets `elapsed` to their sum.
+  [[nodiscard]] std::int64_t steps_within(double span, std::int64_t n, double& elapsed) const;
+  /// Fills steps, first, total, moments and parts of the first n steps.
+  void measure(std::int64_t n, sched::StepsTime& time) const;
   /// Adds at(1) … at(n-1), each `weight` times, exactly as adding them one by one would.
   void add_gaps(std::int64_t n, std::int64_t weight, double total, sched::LogHistogram& histogram) const;
   /// Drops the first n steps.
   void advance(std::int64_t n) {
     context_ += growth_ * static_cast<double>(n);
     windowed_ += windowed_growth_ * static_cast<double>(n);
+    first_ = at(0);
+    sums_.steps = 0;
   }
 
  private:
+  struct Sums {                        // over j = 0 … steps-1
+    std::int64_t steps = 0;
+    double total = 0, moment1 = 0, moment2 = 0;
+    model::TimeParts parts;
+  };
   template <class Visit>
   void each_node(std::int64_t n, Visit&& visit) const;
+  [[nodiscard]] const Sums& sums(std::int64_t n) const;
   void add_bins(std::int64_t low, std::int32_t low_bin, std::int64_t high, std::int32_t high_bin, std::int64_t weight,
                 sched::LogHistogram& histogram) const;
 
   const model::DecodeCurve* curve_ = nullptr;
-  double context_ = 0, growth_ = 0, windowed_ = 0, windowed_growth_ = 0;
+  double context_ = 0, growth_ = 0, windowed_ = 0, windowed_growth_ = 0, first_ = 0;
+  mutable Sums sums_;                  // the last ones asked for: a sum is mostly wanted twice
 };
 
 }  // namespace plimsoll::sim
