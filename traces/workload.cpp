@@ -32,7 +32,9 @@ bool uses_own_rows(const WorkloadSpec& spec) {
   const auto* replay = std::get_if<TraceReplay>(&spec.load);
   const auto* pairs = std::get_if<TracePairs>(&spec.lengths);
   if (replay == nullptr || pairs == nullptr) return false;
-  return pairs->trace == nullptr || pairs->trace == replay->trace || pairs->trace->file == replay->trace->file;
+  if (pairs->trace == nullptr || pairs->trace == replay->trace) return true;
+  // The same file read twice, once for the load and once for the lengths.
+  return replay->trace != nullptr && !pairs->trace->file.empty() && pairs->trace->file == replay->trace->file;
 }
 
 void check(const WorkloadSpec& spec) {

@@ -42,9 +42,10 @@ struct GammaArrivals { double rate = 0, cv = 1; bool operator==(const GammaArriv
 struct ConstantRate { double rate = 0; bool operator==(const ConstantRate&) const = default; };
 struct Burst { std::int64_t count = 1; bool operator==(const Burst&) const = default; };           // all at t = 0
 struct TraceReplay { std::shared_ptr<const Trace> trace; double rate_scale = 1; bool operator==(const TraceReplay&) const = default; };
-/// 3 x concurrency identical requests in a closed loop, the first wave at t = 0.
+/// 3 x concurrency identical requests in a closed loop, the first wave at t = 0; WorkloadSpec::requests does not apply.
 struct JumpStart { std::int32_t concurrency = 1; bool operator==(const JumpStart&) const = default; };
-/// The conformance mini-language: "A:6+3@1 B:5+4/8@2", name:prompt+output[/cap][@k].
+/// The conformance mini-language: "A:6+3@1 B:5+4/8@2", name:prompt+output[/cap][@k]. `output` is as written: the body's
+/// true output is min(output, cap), its max_new_tokens is cap. WorkloadSpec::requests and lengths do not apply.
 struct ScriptRequest {
   std::string name;
   std::int32_t prompt = 0, output = 0, cap = 0;
@@ -54,7 +55,7 @@ struct ScriptRequest {
 struct Script { std::vector<ScriptRequest> requests; Nanos step = 1'000'000; bool operator==(const Script&) const = default; };
 using LoadSpec = std::variant<ClosedLoop, Poisson, GammaArrivals, ConstantRate, Burst, TraceReplay, JumpStart, Script>;
 
-/// Throws InputError with the column inside `text`.
+/// Throws InputError with the byte column inside `text`, from 1, in where().column (no file, no line) and in the message.
 [[nodiscard]] std::vector<ScriptRequest> parse_script(std::string_view text);
 
 /// The name used in studies and in the column load_kind: closed_loop, poisson, gamma, constant, burst, trace, jumpstart, script.
@@ -76,7 +77,8 @@ struct LengthDistribution {
 };
 using LengthMarginal = std::variant<FixedLength, LengthDistribution>;
 struct IndependentLengths { LengthMarginal input = FixedLength{}, output = FixedLength{}; bool operator==(const IndependentLengths&) const = default; };
-/// (input, output) pairs resampled with replacement from a trace. With TraceReplay the rows' own lengths are used, in order.
+/// (input, output) pairs resampled with replacement from a trace. With TraceReplay of the same trace or file, or with a
+/// null trace here, the replayed rows' own lengths, sessions and prefixes are used, in order.
 struct TracePairs { std::shared_ptr<const Trace> trace; bool operator==(const TracePairs&) const = default; };
 using LengthSpec = std::variant<IndependentLengths, TracePairs>;
 
@@ -106,13 +108,15 @@ struct RequestBody {
 /// One thread at a time.
 class Workload {
  public:
+  /// Throws InputError when the numbers of the spec describe no workload (rate 0, an empty trace, a mean below 1 …).
   Workload(const WorkloadSpec& spec, std::uint64_t replication);
   ~Workload();
   Workload(Workload&&) noexcept;
   Workload& operator=(Workload&&) noexcept;
 
   /// Open loops: the time of the next arrival, nondecreasing; nullopt when the workload has ended. Scripts and closed
-  /// loops have no arrivals of their own and return nullopt.
+  /// loops have no arrivals of their own and return nullopt. The first gap precedes the first arrival (bursts and traces
+  /// start at 0).
   [[nodiscard]] std::optional<Nanos> next_arrival();
   /// The next request, in order of sending; nullopt once `requests` have been drawn.
   [[nodiscard]] std::optional<RequestBody> next_body();

@@ -141,6 +141,21 @@ TEST(Replay, TakesTheRowsOwnLengthsInOrder) {
   EXPECT_FALSE(workload.next_body().has_value());
 }
 
+TEST(Replay, ResamplesThePairsOfAnotherTrace) {
+  // A resampled row is a new request of its kind: its session and block ids stay behind. The load still ends the run.
+  Trace other = *three_rows();
+  other.file = "other";
+  WorkloadSpec spec = open_loop(TraceReplay{three_rows(), 1}, 0);
+  spec.lengths = TracePairs{std::make_shared<const Trace>(other)};
+  Workload workload(spec, 0);
+  int bodies = 0;
+  for (; const auto body = workload.next_body(); ++bodies) {
+    EXPECT_EQ(body->session, 0U);
+    EXPECT_TRUE(body->prefix_hashes.empty());
+  }
+  EXPECT_EQ(bodies, 3);
+}
+
 TEST(Lengths, TracePairsAreDrawnTogether) {
   // Input determines output in the trace, so every drawn pair must be one of its rows, each about a third of the time:
   // the standard deviation of a count is sqrt(30000 x 1/3 x 2/3) = 82.
