@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Orca: iteration-level scheduling. Requests join and leave between steps; every step decodes all running requests and
+// prefills all newly admitted ones in one mixed forward. A request is admitted in order of arrival when there is room for
+// everything it may ever store, so nothing is preempted. How much that is (`reserve`) makes the Orca variants that the
+// vLLM paper compares with: the longest sequence (max_len), the next power of two above the output (pow2), the user's cap
+// (request_cap), or exactly what it needs (oracle).
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "sched/policy.h"
+
+namespace plimsoll::sched {
+
+class Orca final : public Policy {
+ public:
+  explicit Orca(const PolicyConfig& config);
+  [[nodiscard]] std::optional<Reject> admit(const Request& request, const View& view) const override;
+  void on_arrival(ReqId id, const View&, Nanos) override { queue_.push_back(id); }
+  void on_cancel(ReqId id, const View& view, Nanos now) override;
+  void on_steps_done(const StepsDone& done, const View& view, Nanos now) override;
+  void decide(Nanos now, const View& view, Decision& out) override;
+  [[nodiscard]] std::span<const ReqId> batch_order() const override { return running_; }
+  [[nodiscard]] std::int64_t queued() const override { return std::ssize(queue_); }
+  void digest(std::string& out) const override;
+
+ private:
+  [[nodiscard]] std::int64_t reserved_tokens(const Request& request) const;
+
+  PolicyConfig config_;
+  Reserve reserve_;
+  std::int64_t max_running_;
+  std::deque<ReqId> queue_;
+  std::vector<ReqId> running_;
+};
+
+}  // namespace plimsoll::sched

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Text Generation Inference 3 with chunked prefill. Waiting requests join at every turn of the loop, as far as blocks and
+// the prefill budget left over by the running batch go; the last one that joins is cut to what is left. A prefill call
+// carries the running batch along (decodes and further chunks in the same forward), and one step of the whole batch without
+// newcomers follows it. Blocks of prompt + cap - 1 tokens are held from admission to the end.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "sched/policy.h"
+
+namespace plimsoll::sched {
+
+class TgiChunked final : public Policy {
+ public:
+  explicit TgiChunked(const PolicyConfig& config);
+  [[nodiscard]] std::optional<Reject> admit(const Request& request, const View& view) const override;
+  void on_arrival(ReqId id, const View&, Nanos) override { queue_.push_back(id); }
+  void on_cancel(ReqId id, const View& view, Nanos now) override;
+  void on_steps_done(const StepsDone& done, const View& view, Nanos now) override;
+  void decide(Nanos now, const View& view, Decision& out) override;
+  [[nodiscard]] std::span<const ReqId> batch_order() const override { return running_; }
+  [[nodiscard]] std::int64_t queued() const override { return std::ssize(queue_); }
+  void digest(std::string& out) const override;
+
+ private:
+  [[nodiscard]] Blk usable_blocks(const KvLedger& kv) const;
+  std::int64_t add_chunks(const View& view, Forward& forward) const;
+  void admit_waiting(std::int64_t budget, const View& view, Decision& out, Forward& forward);
+
+  PolicyConfig config_;
+  std::int64_t budget_, max_running_;
+  std::deque<ReqId> queue_;
+  std::vector<ReqId> running_;
+  std::vector<ReqId> partial_;         // of them: those whose prompt is not complete
+  bool step_follows_ = false;          // after newcomers joined a running batch
+};
+
+}  // namespace plimsoll::sched
