@@ -40,7 +40,8 @@ void check_load(const LoadSpec& load) {
   std::visit(Overloaded{
                  [&](const ClosedLoop& l) {
                    clients(l.concurrency);
-                   require(l.think.count() >= 0 && std::isfinite(l.think.count()), "think", l.think.count(), "0 s or more");
+                   require(l.think.count() >= 0 && std::isfinite(l.think.count()), "think", l.think.count(),
+                           "0 s or more");
                  },
                  [](const Poisson& l) { check_rate(l.rate); },
                  [](const GammaArrivals& l) {
@@ -94,7 +95,7 @@ std::optional<double> ArrivalClock::time_of_next() {
 }
 
 std::optional<Nanos> ArrivalClock::next() {
-  constexpr double kEnd = 9.2e18;        // ns, some 292 years: just below 2^63
+  constexpr double kEnd = 9.2e18;  // ns, some 292 years: just below 2^63
   const std::optional<double> nanos = time_of_next();
   if (!nanos.has_value() || !(*nanos < kEnd)) return std::nullopt;
   return std::llround(*nanos);

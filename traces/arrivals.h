@@ -28,7 +28,7 @@ class ArrivalClock {
   LoadSpec load_;
   RandomStream stream_;
   std::uint64_t index_ = 0;
-  double sum_s_ = 0, carry_s_ = 0;       // the sum of the gaps and what rounding has cost it so far
+  double sum_s_ = 0, carry_s_ = 0;  // the sum of the gaps and what rounding has cost it so far
 };
 
 }  // namespace plimsoll::traces

@@ -25,8 +25,10 @@ constexpr std::size_t kPiece = std::size_t{1} << 17;
 // The text of an errno value, without the locale and thread traps of strerror.
 std::string why(int error) {
   switch (error) {
-    case ENOENT: case ENOTDIR: return "no such file";
-    case EACCES: case EPERM: return "permission denied";
+    case ENOENT:
+    case ENOTDIR: return "no such file";
+    case EACCES:
+    case EPERM: return "permission denied";
     case EISDIR: return "is a directory";
     case ENAMETOOLONG: return "file name too long";
     case ELOOP: return "too many symbolic links";
@@ -65,13 +67,13 @@ struct ByteSource::State {
   int descriptor = -1;
   bool gzip = false, ended = false;
   std::vector<char> piece = std::vector<char>(kPiece);
-  std::size_t begin = 0, end = 0;        // what of the piece is not used yet
+  std::size_t begin = 0, end = 0;  // what of the piece is not used yet
   z_stream stream{};
   std::uint64_t bytes_in = 0, bytes_out = 0;
 };
 
 void ByteSource::State::open() {
-  struct stat status{};
+  struct stat status {};
   if (file.find('\0') != std::string::npos || file.empty()) fail("not-found", "no such file");
   if (::stat(file.c_str(), &status) != 0) {
     const int error = errno;
@@ -96,7 +98,7 @@ std::size_t ByteSource::State::refill() {
 }
 
 void ByteSource::State::start_gzip() {
-  constexpr int kGzipOnly = 15 + 16;     // window bits, plus 16 for the gzip wrapper (zlib manual, inflateInit2)
+  constexpr int kGzipOnly = 15 + 16;  // window bits, plus 16 for the gzip wrapper (zlib manual, inflateInit2)
   if (inflateInit2(&stream, kGzipOnly) != Z_OK) fail("read-failed", "zlib does not start (out of memory?)");
   gzip = true;
 }
@@ -120,8 +122,9 @@ void ByteSource::State::next_member() {
 
 void ByteSource::State::check_expansion() const {
   if (bytes_out <= kFreeExpansion || bytes_out / kMaxExpansion <= bytes_in) return;
-  fail("gzip-bomb", fmt::format("expands more than {}-fold (past {} MiB): not a trace; decompress it first if it is meant",
-                                kMaxExpansion, kFreeExpansion >> 20U));
+  fail("gzip-bomb",
+       fmt::format("expands more than {}-fold (past {} MiB): not a trace; decompress it first if it is meant",
+                   kMaxExpansion, kFreeExpansion >> 20U));
 }
 
 std::size_t ByteSource::State::inflate_into(std::span<char> out) {
@@ -173,7 +176,7 @@ std::size_t ByteSource::read(std::span<char> out) {
 }
 
 void ByteSource::drain() {
-  constexpr std::uint64_t kAtMost = std::uint64_t{256} << 20;   // about a second
+  constexpr std::uint64_t kAtMost = std::uint64_t{256} << 20;  // about a second
   std::vector<char> rest(kPiece);
   const std::uint64_t start = state_->bytes_out;
   while (state_->bytes_out - start < kAtMost && read(rest) != 0) {}

@@ -67,7 +67,8 @@ void CsvReader::read_header() {
   if (line.find('\r') != std::string_view::npos) {
     fail("", line.find('\r') + 1, "bare-cr", "lines end in CR alone (old Mac text); convert them to LF");
   }
-  if (const BadByte bad = find_bad_byte(line); bad.offset != std::string_view::npos) fail("", bad.offset + 1, bad.code, bad.text);
+  if (const BadByte bad = find_bad_byte(line); bad.offset != std::string_view::npos)
+    fail("", bad.offset + 1, bad.code, bad.text);
   header_ = line;
   names_ = header_names(line, ',');
   check_header(line);
@@ -83,8 +84,9 @@ void CsvReader::check_header(std::string_view line) const {
   for (const char delimiter : {';', '\t', '|'}) {
     const std::vector<std::string> names = header_names(line, delimiter);
     if (names.size() < 2 || !std::any_of(names.begin(), names.end(), known)) continue;
-    fail("", 1, "wrong-delimiter", fmt::format("header has {} field; looks {}-separated, expected ','", names_.size(),
-                                               quoted(std::string_view(&delimiter, 1))));
+    fail("", 1, "wrong-delimiter",
+         fmt::format("header has {} field; looks {}-separated, expected ','", names_.size(),
+                     quoted(std::string_view(&delimiter, 1))));
   }
   const char first = names_[0].empty() ? '\0' : names_[0][0];
   if ((first >= '0' && first <= '9') || first == '-' || first == '.') {
@@ -95,7 +97,8 @@ void CsvReader::check_header(std::string_view line) const {
 void CsvReader::choose_columns() {
   for (const Column& column : format_.columns) {
     const auto count = std::count(names_.begin(), names_.end(), column.name);
-    if (count > 1) fail(column.name, 0, "duplicate-column", fmt::format("column '{}' appears {} times", column.name, count));
+    if (count > 1)
+      fail(column.name, 0, "duplicate-column", fmt::format("column '{}' appears {} times", column.name, count));
   }
   for (const Column& column : format_.columns) {
     const auto it = std::find(names_.begin(), names_.end(), column.name);
@@ -123,7 +126,8 @@ void CsvReader::split(std::string_view line) {
     if (begin < line.size() && line[begin] == '"') {
       const std::size_t close = closing_quote(line, begin);
       const std::string_view name = fields_.size() < names_.size() ? std::string_view(names_[fields_.size()]) : "";
-      if (close == std::string_view::npos) fail(name, begin + 1, "unterminated-quote", "quote opened here is not closed on this line");
+      if (close == std::string_view::npos)
+        fail(name, begin + 1, "unterminated-quote", "quote opened here is not closed on this line");
       end = close + 1;
       if (end < line.size() && line[end] != ',') fail(name, begin + 1, "bad-quote", "text follows the closing quote");
       fields_.push_back(line.substr(begin + 1, close - begin - 1));
@@ -141,7 +145,8 @@ void CsvReader::check_bytes(std::string_view line) const {
   if (is_plain_ascii(line)) return;
   const BadByte bad = find_bad_byte(line);
   if (bad.offset == std::string_view::npos) return;
-  const auto commas = static_cast<std::size_t>(std::count(line.begin(), line.begin() + static_cast<std::ptrdiff_t>(bad.offset), ','));
+  const auto commas =
+      static_cast<std::size_t>(std::count(line.begin(), line.begin() + static_cast<std::ptrdiff_t>(bad.offset), ','));
   fail(commas < names_.size() ? names_[commas] : "", bad.offset + 1, bad.code, bad.text);
 }
 
@@ -149,7 +154,8 @@ void CsvReader::check_count(std::string_view line) {
   if (fields_.size() == names_.size()) return;
   std::string text = fmt::format("expected {} fields, got {}", names_.size(), fields_.size());
   if (fields_.size() < names_.size()) {
-    if (names_.size() > 1 && fields_.size() == 1 && line.find(';') != std::string_view::npos) text += "; looks ';'-separated here";
+    if (names_.size() > 1 && fields_.size() == 1 && line.find(';') != std::string_view::npos)
+      text += "; looks ';'-separated here";
     if (lines_.unterminated() || lines_.at_end()) text += "; file ends mid-record (truncated download?)";
   }
   fail("", 0, "field-count", std::move(text));
@@ -157,7 +163,8 @@ void CsvReader::check_count(std::string_view line) {
 
 void CsvReader::read_row(std::string_view line) {
   check_bytes(line);
-  if (line == header_) fail(names_[0], 1, "repeated-header", "header line repeated inside the data (two files concatenated?)");
+  if (line == header_)
+    fail(names_[0], 1, "repeated-header", "header line repeated inside the data (two files concatenated?)");
   split(line);
   check_count(line);
   total_ = -1;
@@ -191,7 +198,8 @@ Fault CsvReader::parse_arrival(std::string_view text) {
   if (Fault fault = parse_date_time(text, date)) return fault;
   if (!zoned_.has_value()) zoned_ = date.has_zone;
   if (*zoned_ != date.has_zone) {
-    return {"bad-timestamp", date.has_zone ? "a UTC offset here, but none in the first row" : "no UTC offset here, but one in the first row"};
+    return {"bad-timestamp", date.has_zone ? "a UTC offset here, but none in the first row"
+                                           : "no UTC offset here, but one in the first row"};
   }
   row_.record.arrival = date.nanos;
   return {};
@@ -222,7 +230,8 @@ Fault CsvReader::parse_prefix(std::string_view text) {
 void CsvReader::compare_total() {
   const std::int64_t sum = std::int64_t{row_.record.input_tokens} + row_.record.output_tokens;
   if (sum == total_) return;
-  builder_.warn(place_of(total_index_), "inconsistent", fmt::format("{} {} is not input + output = {}", names_[total_index_], total_, sum));
+  builder_.warn(place_of(total_index_), "inconsistent",
+                fmt::format("{} {} is not input + output = {}", names_[total_index_], total_, sum));
 }
 
 }  // namespace plimsoll::traces

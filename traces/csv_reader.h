@@ -45,7 +45,8 @@ class CsvReader {
   Fault parse_session(std::string_view text);
   void compare_total();
   [[nodiscard]] FieldPlace place_of(std::size_t index) const;
-  [[noreturn]] void fail(std::string_view column, std::size_t byte_column, std::string_view code, std::string text) const;
+  [[noreturn]] void fail(std::string_view column, std::size_t byte_column, std::string_view code,
+                         std::string text) const;
 
   const TraceFormat& format_;
   LineReader& lines_;
@@ -56,13 +57,13 @@ class CsvReader {
   std::string header_;
   std::vector<std::string> names_;
   std::vector<Used> used_;
-  std::vector<std::string_view> fields_; // of the present row, quotes removed
-  std::vector<std::size_t> starts_;      // byte offsets of the fields, quotes included
+  std::vector<std::string_view> fields_;  // of the present row, quotes removed
+  std::vector<std::size_t> starts_;       // byte offsets of the fields, quotes included
   ParsedRow row_;
   std::int32_t total_ = -1;
   std::size_t total_index_ = 0;
   std::vector<std::uint64_t> hashes_;
-  std::optional<bool> zoned_;            // whether the first row's date names its zone
+  std::optional<bool> zoned_;  // whether the first row's date names its zone
 };
 
 }  // namespace plimsoll::traces

@@ -23,11 +23,14 @@ bool all_digits(std::string_view text) { return !text.empty() && std::all_of(tex
 Fault why_not_integer(std::string_view text, std::string_view noun) {
   const std::string shown = quoted(text);
   if (text.empty()) return {"empty-field", "empty value"};
-  if (text[0] == '-' && all_digits(text.substr(1))) return {"negative", fmt::format("{} must be >= 0, got {}", noun, shown)};
+  if (text[0] == '-' && all_digits(text.substr(1)))
+    return {"negative", fmt::format("{} must be >= 0, got {}", noun, shown)};
   const std::size_t digits = std::min(text.find_first_not_of("0123456789", text[0] == '-' ? 1 : 0), text.size());
   const bool fraction = digits < text.size() && text[digits] == '.' && all_digits(text.substr(digits + 1));
   if (fraction && digits > 0) return {"not-an-integer", fmt::format("{} must be an integer, got {}", noun, shown)};
-  if (digits > 0) return {"not-a-number", fmt::format("{} is not a decimal integer: {} follow the digits", shown, quoted(text.substr(digits)))};
+  if (digits > 0)
+    return {"not-a-number",
+            fmt::format("{} is not a decimal integer: {} follow the digits", shown, quoted(text.substr(digits)))};
   return {"not-a-number", fmt::format("{} is {}", noun, shown)};
 }
 
@@ -53,14 +56,17 @@ std::int64_t days_since_1970(int year, int month, int day) {
   return (year - 1970) * std::int64_t{365} + leaps + kBefore[static_cast<std::size_t>(month - 1)] + leap_day + day - 1;
 }
 
-struct Clock { int year, month, day, hour, minute, second; };
+struct Clock {
+  int year, month, day, hour, minute, second;
+};
 
 Fault bad_date(std::string_view part, int value) {
   return {"bad-timestamp", fmt::format("{} {} is not valid", part, value)};
 }
 
 Fault check_ranges(const Clock& c) {
-  if (c.year < 1970 || c.year > 2261) return {"bad-timestamp", fmt::format("year {} is not valid (1970 to 2261)", c.year)};
+  if (c.year < 1970 || c.year > 2261)
+    return {"bad-timestamp", fmt::format("year {} is not valid (1970 to 2261)", c.year)};
   if (c.month < 1 || c.month > 12) return bad_date("month", c.month);
   if (c.day < 1 || c.day > days_in_month(c.year, c.month)) return bad_date("day", c.day);
   if (c.hour > 23) return bad_date("hour", c.hour);
@@ -160,11 +166,13 @@ Fault parse_date_time(std::string_view text, DateTime& out) {
     return wrong_form();
   }
   const int century = two_digits(text, 0), years = two_digits(text, 2);
-  const Clock c{century * 100 + years, two_digits(text, 5), two_digits(text, 8),
-                two_digits(text, 11), two_digits(text, 14), two_digits(text, 17)};
-  if (century < 0 || years < 0 || c.month < 0 || c.day < 0 || c.hour < 0 || c.minute < 0 || c.second < 0) return wrong_form();
+  const Clock c{century * 100 + years, two_digits(text, 5),  two_digits(text, 8),
+                two_digits(text, 11),  two_digits(text, 14), two_digits(text, 17)};
+  if (century < 0 || years < 0 || c.month < 0 || c.day < 0 || c.hour < 0 || c.minute < 0 || c.second < 0)
+    return wrong_form();
   if (Fault fault = check_ranges(c)) return fault;
-  const std::int64_t seconds = ((days_since_1970(c.year, c.month, c.day) * 24 + c.hour) * 60 + c.minute) * 60 + c.second;
+  const std::int64_t seconds =
+      ((days_since_1970(c.year, c.month, c.day) * 24 + c.hour) * 60 + c.minute) * 60 + c.second;
   Nanos fraction = 0;
   std::string_view rest = text.substr(kUpToSeconds);
   if (Fault fault = take_fraction(rest, fraction)) return fault;

@@ -14,7 +14,7 @@ namespace plimsoll::traces {
 
 /// Empty code: no fault.
 struct Fault {
-  std::string_view code;                 // a literal
+  std::string_view code;  // a literal
   std::string text;
   explicit operator bool() const { return !code.empty(); }
 };

@@ -18,37 +18,52 @@ constexpr std::array kAzureMultimodal = {
     Column{"TIMESTAMP", Role::arrival, kMust}, Column{"NumImages", Role::other, kMust},
     Column{"ContextTokens", Role::input, kMust}, Column{"GeneratedTokens", Role::output, kMust}};
 constexpr std::array kBurstGpt = {
-    Column{"Timestamp", Role::arrival, kMust}, Column{"Model"}, Column{"Request tokens", Role::input, kMust},
-    Column{"Response tokens", Role::output, kMust}, Column{"Total tokens", Role::total}, Column{"Log Type"}};
-constexpr std::array kBurstGpt3 = {
-    Column{"Timestamp", Role::arrival, kMust}, Column{"Session ID", Role::session, kMust}, Column{"Elapsed time"},
-    Column{"Model"}, Column{"Request tokens", Role::input, kMust}, Column{"Response tokens", Role::output, kMust},
-    Column{"Total tokens", Role::total}, Column{"Log Type"}};
-constexpr std::array kVidur = {Column{"arrived_at", Role::arrival, kMust}, Column{"num_prefill_tokens", Role::input, kMust},
+    Column{"Timestamp", Role::arrival, kMust},    Column{"Model"},
+    Column{"Request tokens", Role::input, kMust}, Column{"Response tokens", Role::output, kMust},
+    Column{"Total tokens", Role::total},          Column{"Log Type"}};
+constexpr std::array kBurstGpt3 = {Column{"Timestamp", Role::arrival, kMust},
+                                   Column{"Session ID", Role::session, kMust},
+                                   Column{"Elapsed time"},
+                                   Column{"Model"},
+                                   Column{"Request tokens", Role::input, kMust},
+                                   Column{"Response tokens", Role::output, kMust},
+                                   Column{"Total tokens", Role::total},
+                                   Column{"Log Type"}};
+constexpr std::array kVidur = {Column{"arrived_at", Role::arrival, kMust},
+                               Column{"num_prefill_tokens", Role::input, kMust},
                                Column{"num_decode_tokens", Role::output, kMust}};
-constexpr std::array kLengths = {Column{"num_prefill_tokens", Role::input, kMust}, Column{"num_decode_tokens", Role::output, kMust},
+constexpr std::array kLengths = {Column{"num_prefill_tokens", Role::input, kMust},
+                                 Column{"num_decode_tokens", Role::output, kMust},
                                  Column{"num_total_tokens", Role::total}, Column{"pd_ratio"}};
-constexpr std::array kSplitwise = {
-    Column{"request_id"}, Column{"request_type"}, Column{"application_id"},
-    Column{"arrival_timestamp", Role::arrival, kMust}, Column{"batch_size"}, Column{"prompt_size", Role::input, kMust},
-    Column{"token_size", Role::output, kMust}};
-constexpr std::array kLengthsNs = {Column{"arrival_time_ns", Role::arrival, kMust}, Column{"input_toks", Role::input, kMust},
+constexpr std::array kSplitwise = {Column{"request_id"},
+                                   Column{"request_type"},
+                                   Column{"application_id"},
+                                   Column{"arrival_timestamp", Role::arrival, kMust},
+                                   Column{"batch_size"},
+                                   Column{"prompt_size", Role::input, kMust},
+                                   Column{"token_size", Role::output, kMust}};
+constexpr std::array kLengthsNs = {Column{"arrival_time_ns", Role::arrival, kMust},
+                                   Column{"input_toks", Role::input, kMust},
                                    Column{"output_toks", Role::output, kMust}};
-constexpr std::array kApex = {Column{"StartTimeOffset", Role::arrival, kMust}, Column{"ContextTokens", Role::input, kMust},
+constexpr std::array kApex = {Column{"StartTimeOffset", Role::arrival, kMust},
+                              Column{"ContextTokens", Role::input, kMust},
                               Column{"GeneratedTokens", Role::output, kMust}};
-constexpr std::array kPlimsoll = {
-    Column{"arrival_s", Role::arrival, kMust}, Column{"input_tokens", Role::input, kMust},
-    Column{"output_tokens", Role::output, kMust}, Column{"session", Role::session}, Column{"prefix", Role::prefix}};
+constexpr std::array kPlimsoll = {Column{"arrival_s", Role::arrival, kMust}, Column{"input_tokens", Role::input, kMust},
+                                  Column{"output_tokens", Role::output, kMust}, Column{"session", Role::session},
+                                  Column{"prefix", Role::prefix}};
 constexpr std::array kMooncake = {Column{"timestamp", Role::arrival, kMust}, Column{"input_length", Role::input, kMust},
-                                  Column{"output_length", Role::output, kMust}, Column{"hash_ids", Role::prefix, kMust}};
+                                  Column{"output_length", Role::output, kMust},
+                                  Column{"hash_ids", Role::prefix, kMust}};
 constexpr std::array kQwen = {
-    Column{"chat_id", Role::session, kMust}, Column{"parent_chat_id", Role::parent, kMust},
-    Column{"timestamp", Role::arrival, kMust}, Column{"input_length", Role::input, kMust},
+    Column{"chat_id", Role::session, kMust},      Column{"parent_chat_id", Role::parent, kMust},
+    Column{"timestamp", Role::arrival, kMust},    Column{"input_length", Role::input, kMust},
     Column{"output_length", Role::output, kMust}, Column{"hash_ids", Role::prefix, kMust}};
-constexpr std::array kServingSim = {Column{"input_toks", Role::input, kMust}, Column{"output_toks", Role::output, kMust},
+constexpr std::array kServingSim = {Column{"input_toks", Role::input, kMust},
+                                    Column{"output_toks", Role::output, kMust},
                                     Column{"arrival_time_ns", Role::arrival, kMust}};
 constexpr std::array kServeGenOffline = {Column{"request_id"}, Column{"input_length", Role::input, kMust},
-                                         Column{"output_length", Role::output, kMust}, Column{"hash_ids", Role::prefix}};
+                                         Column{"output_length", Role::output, kMust},
+                                         Column{"hash_ids", Role::prefix}};
 
 constexpr std::array kFormats = {
     TraceFormat{"plimsoll", Syntax::csv, TimeUnit::seconds, 16, kPlimsoll},
@@ -94,7 +109,8 @@ bool header_has(std::string_view header, std::string_view name) {
 bool has_key(std::string_view text, std::string_view name) {
   for (std::size_t at = text.find(name); at != std::string_view::npos; at = text.find(name, at + 1)) {
     const std::size_t end = at + name.size();
-    if (at > 0 && end < text.size() && (text[at - 1] == '"' || text[at - 1] == '\'') && text[end] == text[at - 1]) return true;
+    if (at > 0 && end < text.size() && (text[at - 1] == '"' || text[at - 1] == '\'') && text[end] == text[at - 1])
+      return true;
   }
   return false;
 }
@@ -157,7 +173,8 @@ const TraceFormat* recognise(std::string_view beginning) {
     }
     if (score > best_score) best = &format, best_score = score;
   }
-  if (best != nullptr && best->name == "azure2023" && first_row_has_zone(take_line(beginning))) return find_format("azure2024");
+  if (best != nullptr && best->name == "azure2023" && first_row_has_zone(take_line(beginning)))
+    return find_format("azure2024");
   return best;
 }
 

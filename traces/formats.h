@@ -25,7 +25,7 @@ struct TraceFormat {
   std::string_view name;
   Syntax syntax = Syntax::csv;
   TimeUnit time = TimeUnit::none;
-  std::int32_t hash_block_tokens = 0;    // the publisher's block size; 0: no prefixes
+  std::int32_t hash_block_tokens = 0;  // the publisher's block size; 0: no prefixes
   std::span<const Column> columns;
 };
 

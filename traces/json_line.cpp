@@ -108,7 +108,9 @@ Fault JsonLine::number(std::string_view& out) {
     while (at_ < text_.size() && is_digit(text_[at_])) ++at_;
     return at_ - from;
   };
-  const auto next_is = [&](std::string_view any) { return at_ < text_.size() && any.find(text_[at_]) != std::string_view::npos; };
+  const auto next_is = [&](std::string_view any) {
+    return at_ < text_.size() && any.find(text_[at_]) != std::string_view::npos;
+  };
   if (next_is("-")) ++at_;
   const bool leading_zero = next_is("0");
   const std::size_t whole = digits();

@@ -30,7 +30,8 @@ void JsonlReader::refuse_other_syntax(std::string_view line) const {
     reject({file_, lines_.number(), 1, "", std::move(what), std::string(code)});
   };
   // A first line that opens an array and does not close it on the same line; 20,000 '[' are left to the parser.
-  if (text[0] == '[' && !text.starts_with("[[")) refuse("json-array", "file is one JSON array, expected one object per line");
+  if (text[0] == '[' && !text.starts_with("[["))
+    refuse("json-array", "file is one JSON array, expected one object per line");
   const bool other = std::string_view("{[\"'-0123456789").find(text[0]) == std::string_view::npos;
   const bool csv = text[0] != '{' && text[0] != '[' && text.find(',') != std::string_view::npos;
   if (csv && is_plain_ascii(text)) refuse("not-this-format", "looks like CSV, expected JSON lines");
@@ -42,7 +43,10 @@ void JsonlReader::refuse_line(JsonLine& json, std::string_view column, Fault fau
   const bool cut = fault.text.starts_with("unexpected end of line");
   // at_end() may move the text of the line: nothing of it is used after.
   std::string name(column);
-  if (cut) fault.text += lines_.unterminated() || lines_.at_end() ? "; file truncated?" : ": an object spans several lines; expected one object per line";
+  if (cut)
+    fault.text += lines_.unterminated() || lines_.at_end()
+                      ? "; file truncated?"
+                      : ": an object spans several lines; expected one object per line";
   reject({file_, lines_.number(), byte, std::move(name), std::move(fault.text), std::string(fault.code)});
 }
 
@@ -115,7 +119,8 @@ Fault JsonlReader::read_value(JsonLine& json, const Column& column) {
   }
   std::int64_t& id = column.role == Role::session ? chat_ : parent_;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), id);
-  if (error != std::errc{} || stop != text.data() + text.size()) return {"not-an-integer", fmt::format("id must be an integer below 2^63, got {}", quoted(text))};
+  if (error != std::errc{} || stop != text.data() + text.size())
+    return {"not-an-integer", fmt::format("id must be an integer below 2^63, got {}", quoted(text))};
   return {};
 }
 
@@ -146,7 +151,8 @@ Fault JsonlReader::read_hashes(JsonLine& json) {
       if (kind == JsonKind::none) return json.expected("a block id");
       if (kind != JsonKind::number) return {"wrong-type", fmt::format("expected block ids, got {}", name_of(kind))};
       if (Fault fault = json.number(text)) return fault;
-      if (Fault fault = parse_id(text, id)) return fault.code == "not-a-number" ? Fault{"not-an-integer", fault.text} : fault;
+      if (Fault fault = parse_id(text, id))
+        return fault.code == "not-a-number" ? Fault{"not-an-integer", fault.text} : fault;
       hashes_.push_back(id);
     } while (json.take(','));
     if (!json.take(']')) return json.expected("',' or ']'");
@@ -159,7 +165,8 @@ void JsonlReader::check_keys() {
   for (std::size_t i = 0; i < format_.columns.size(); ++i) {
     const Column& column = format_.columns[i];
     if (column.need == Need::optional || (seen_ & (1U << i)) != 0) continue;
-    reject({file_, lines_.number(), 0, std::string(column.name), fmt::format("record has no '{}'", column.name), "missing-key"});
+    reject({file_, lines_.number(), 0, std::string(column.name), fmt::format("record has no '{}'", column.name),
+            "missing-key"});
   }
 }
 

@@ -45,10 +45,10 @@ class JsonlReader {
   double unit_;
   ParsedRow row_;
   std::vector<std::uint64_t> hashes_;
-  std::string_view key_;                 // the known key being read, for the message
-  std::uint32_t seen_ = 0;               // bit i: format_.columns[i] was given
+  std::string_view key_;    // the known key being read, for the message
+  std::uint32_t seen_ = 0;  // bit i: format_.columns[i] was given
   std::int64_t chat_ = -1, parent_ = -1;
-  std::unordered_map<std::int64_t, std::uint64_t> session_of_chat_;   // only looked up, never iterated
+  std::unordered_map<std::int64_t, std::uint64_t> session_of_chat_;  // only looked up, never iterated
 };
 
 }  // namespace plimsoll::traces

@@ -32,7 +32,8 @@ void check_distribution(const LengthDistribution& d, std::string_view what) {
 
 void check_lengths(const LengthMarginal& lengths, std::string_view what) {
   if (const auto* fixed = std::get_if<FixedLength>(&lengths)) {
-    if (fixed->tokens < 1) throw InputError(fmt::format("{} length is {}, allowed is 1 or more tokens", what, fixed->tokens));
+    if (fixed->tokens < 1)
+      throw InputError(fmt::format("{} length is {}, allowed is 1 or more tokens", what, fixed->tokens));
   } else {
     check_distribution(std::get<LengthDistribution>(lengths), what);
   }
@@ -59,8 +60,7 @@ double LengthSampler::draw_real(const RandomBlock& bits) const {
   switch (distribution_.family) {
     case LengthFamily::uniform:
       return low_ + static_cast<double>(uniform_below(bits[0], static_cast<std::uint64_t>(high_ - low_) + 1));
-    case LengthFamily::lognormal:
-      return std::round(std::exp(mu_ + sigma_ * standard_normal(bits[0], bits[1])));
+    case LengthFamily::lognormal: return std::round(std::exp(mu_ + sigma_ * standard_normal(bits[0], bits[1])));
     case LengthFamily::geometric:
       // Inverse of 1 - (1-p)^k on {1, 2, ...}; mean 1 makes ln(1-p) = -inf and the quotient 0, as it must be.
       return 1.0 + std::floor(std::log(uniform01_open(bits[0])) / log_failure_);

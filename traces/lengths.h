@@ -24,10 +24,10 @@ class LengthSampler {
 
   RandomStream stream_;
   LengthDistribution distribution_;
-  std::int32_t fixed_ = 0;               // > 0: no draw is needed
+  std::int32_t fixed_ = 0;  // > 0: no draw is needed
   double low_ = 1, high_ = 0;
-  double mu_ = 0, sigma_ = 0;            // of the logarithm
-  double log_failure_ = 0;               // ln(1 - p) of the geometric distribution, p = 1/mean
+  double mu_ = 0, sigma_ = 0;  // of the logarithm
+  double log_failure_ = 0;     // ln(1 - p) of the geometric distribution, p = 1/mean
 };
 
 }  // namespace plimsoll::traces

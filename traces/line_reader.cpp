@@ -40,7 +40,7 @@ std::string_view LineReader::peek(std::size_t wanted) {
 }
 
 bool LineReader::next(std::string_view& line) {
-  std::size_t searched = 0;              // so that a long line is not searched again after each refill
+  std::size_t searched = 0;  // so that a long line is not searched again after each refill
   for (;;) {
     const char* start = buffer_.data() + begin_;
     const std::size_t have = end_ - begin_;

@@ -19,7 +19,7 @@
 namespace plimsoll::traces {
 namespace {
 
-constexpr std::size_t kPeek = 16384;     // enough for the first Mooncake row, whose keys come before the ids
+constexpr std::size_t kPeek = 16384;  // enough for the first Mooncake row, whose keys come before the ids
 
 bool starts_with_ignoring_case(std::string_view text, std::string_view lower) {
   if (text.size() < lower.size()) return false;
@@ -44,11 +44,14 @@ void refuse_other_kinds(const std::string& file, std::string_view start) {
   };
   if (start.empty()) refuse(0, "empty-file", "file is empty");
   const bool little = start.starts_with("\xFF\xFE"), big = start.starts_with("\xFE\xFF");
-  const bool unmarked = start.size() >= 4 && (start[0] == '\0') != (start[1] == '\0') && (start[0] == start[2] || start[1] == start[3]);
+  const bool unmarked =
+      start.size() >= 4 && (start[0] == '\0') != (start[1] == '\0') && (start[0] == start[2] || start[1] == start[3]);
   if (little || big) refuse(1, "utf16", fmt::format("UTF-16 text ({}); save it as UTF-8", little ? "FF FE" : "FE FF"));
-  if (unmarked && start[2] != start[3] && (start[2] == '\0' || start[3] == '\0')) refuse(1, "utf16", "UTF-16 text; save it as UTF-8");
+  if (unmarked && start[2] != start[3] && (start[2] == '\0' || start[3] == '\0'))
+    refuse(1, "utf16", "UTF-16 text; save it as UTF-8");
   if (start.starts_with("version https://git-lfs")) {
-    refuse(1, "lfs-pointer", fmt::format("Git LFS pointer, not data ({} elsewhere): run 'git lfs pull'", lfs_size(start)));
+    refuse(1, "lfs-pointer",
+           fmt::format("Git LFS pointer, not data ({} elsewhere): run 'git lfs pull'", lfs_size(start)));
   }
   const std::string_view text = start.substr(std::min(start.find_first_not_of(" \t\r\n"), start.size()));
   for (const std::string_view sign : {"<!doctype", "<html", "<?xml", "<head", "<body"}) {
@@ -74,9 +77,11 @@ const TraceFormat& choose_format(const std::string& file, const std::string& wan
   };
   const std::string names = fmt::format("{}", fmt::join(trace_formats(), ", "));
   if (text.empty()) refuse("no-rows", "nothing but blank lines");
-  if (const BadByte bad = find_bad_byte(text.substr(0, text.find('\n'))); bad.code == "nul-byte") refuse("nul-byte", "NUL byte: binary data, not a trace");
+  if (const BadByte bad = find_bad_byte(text.substr(0, text.find('\n'))); bad.code == "nul-byte")
+    refuse("nul-byte", "NUL byte: binary data, not a trace");
   if (text[0] == '[') refuse("json-array", "file is one JSON array, expected one object per line");
-  if (text.find_first_of("0123456789") == 0) refuse("missing-header", "first line is data, not a header; formats: " + names);
+  if (text.find_first_of("0123456789") == 0)
+    refuse("missing-header", "first line is data, not a header; formats: " + names);
   if (text[0] == '{') refuse("unknown-format", "JSON keys of no known format; formats: " + names);
   refuse("unknown-format", "header of no known format; formats: " + names);
   return all_formats()[0];
@@ -102,7 +107,8 @@ ReadResult read_lines(const std::string& file, LineReader& lines, const ReadOpti
 
 ReadResult read_trace(const std::string& file, const ReadOptions& options) {
   if (!options.format.empty() && find_format(options.format) == nullptr) {
-    throw InputError(fmt::format("unknown trace format {}; allowed: {}", quoted(options.format), fmt::join(trace_formats(), ", ")));
+    throw InputError(
+        fmt::format("unknown trace format {}; allowed: {}", quoted(options.format), fmt::join(trace_formats(), ", ")));
   }
   if (options.hash_block_tokens < 0) throw InputError("hash_block_tokens must be > 0");
   ByteSource source(file);

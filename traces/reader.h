@@ -18,9 +18,9 @@ namespace plimsoll::traces {
 /// What is wrong with (reject) or odd about (warn) a file. Printed as `FILE[:LINE[:BYTECOL]]: [COLUMN: ]text [code]`.
 struct TraceProblem {
   std::string file;
-  std::size_t line = 0, byte_column = 0;      // from 1; 0: not applicable
-  std::string column;                         // field name; empty: not applicable
-  std::string text, code;                     // code: the stable name of docs/traces.md, e.g. "field-count"
+  std::size_t line = 0, byte_column = 0;  // from 1; 0: not applicable
+  std::string column;                     // field name; empty: not applicable
+  std::string text, code;                 // code: the stable name of docs/traces.md, e.g. "field-count"
 };
 [[nodiscard]] std::string to_string(const TraceProblem& problem);
 
@@ -35,20 +35,20 @@ class TraceError : public InputError {
 };
 
 struct ReadOptions {
-  std::string format;                         // a name of trace_formats(); empty: recognised by content
-  std::int32_t hash_block_tokens = 0;         // tokens per prefix hash, which no file states; 0: the format's own
-                                              // (mooncake 512, qwen_bailian, servegen_offline and plimsoll 16)
+  std::string format;                  // a name of trace_formats(); empty: recognised by content
+  std::int32_t hash_block_tokens = 0;  // tokens per prefix hash, which no file states; 0: the format's own
+                                       // (mooncake 512, qwen_bailian, servegen_offline and plimsoll 16)
 };
 
 struct ReadResult {
   std::shared_ptr<const Trace> trace;
-  std::vector<TraceProblem> warnings;         // rows left out, sums recomputed …
-  std::int64_t rows_skipped = 0;              // rows with 0 input or output tokens
+  std::vector<TraceProblem> warnings;  // rows left out, sums recomputed …
+  std::int64_t rows_skipped = 0;       // rows with 0 input or output tokens
 };
 
-/// Reads FILE or FILE.gz, streaming: only the numbers are kept, never the text. Throws TraceError for whatever is wrong,
-/// a file that is missing, unreadable or a directory included (the codes are listed in docs/traces.md), and InputError
-/// for a format name that does not exist. Safe to call from several threads at once.
+/// Reads FILE or FILE.gz, streaming: only the numbers are kept, never the text. Throws TraceError for whatever is
+/// wrong, a file that is missing, unreadable or a directory included (the codes are listed in docs/traces.md), and
+/// InputError for a format name that does not exist. Safe to call from several threads at once.
 [[nodiscard]] ReadResult read_trace(const std::string& file, const ReadOptions& options = {});
 
 /// Names accepted by `format` and `--as`.

@@ -37,7 +37,8 @@ class ScriptParser {
   static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
   // What decisions.txt can carry without its separators becoming ambiguous.
   static bool in_name(char c) {
-    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+           c == '.';
   }
 
   void skip_blanks() {
@@ -63,7 +64,8 @@ class ScriptParser {
     const std::size_t begin = at_;
     while (at_ < text_.size() && in_name(text_[at_])) ++at_;
     std::string out(text_.substr(begin, at_ - begin));
-    if (out.empty()) fail(begin, fmt::format("expected a name of letters, digits, '_', '-' or '.', found {}; {}", found(), kForm));
+    if (out.empty())
+      fail(begin, fmt::format("expected a name of letters, digits, '_', '-' or '.', found {}; {}", found(), kForm));
     if (out.size() > kLongest) fail(begin, fmt::format("name {} is longer than {} characters", quoted(out), kLongest));
     if (!names_.insert(out).second) fail(begin, fmt::format("name {} is used twice; names are unique", quoted(out)));
     return out;
@@ -73,10 +75,13 @@ class ScriptParser {
     const std::size_t begin = at_;
     while (at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9') ++at_;
     const std::string_view digits = text_.substr(begin, at_ - begin);
-    if (digits.empty()) fail(begin, fmt::format("expected the {}, a whole number from 1 to 2147483647, found {}; {}", what, found(), kForm));
+    if (digits.empty())
+      fail(begin,
+           fmt::format("expected the {}, a whole number from 1 to 2147483647, found {}; {}", what, found(), kForm));
     std::int32_t value = 0;
     const auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (error != std::errc{} || value < 1) fail(begin, fmt::format("{} is {}, allowed is 1 to 2147483647", what, quoted(digits)));
+    if (error != std::errc{} || value < 1)
+      fail(begin, fmt::format("{} is {}, allowed is 1 to 2147483647", what, quoted(digits)));
     return value;
   }
 
@@ -89,7 +94,8 @@ class ScriptParser {
     request.output = request.cap = number("output length");
     if (take('/')) request.cap = number("cap");
     if (take('@')) request.visible_before_step = number("step");
-    if (at_ < text_.size() && !is_blank(text_[at_])) fail(at_, fmt::format("expected a blank, '/cap' or '@k', found {}; {}", found(), kForm));
+    if (at_ < text_.size() && !is_blank(text_[at_]))
+      fail(at_, fmt::format("expected a blank, '/cap' or '@k', found {}; {}", found(), kForm));
     return request;
   }
 

@@ -89,7 +89,8 @@ std::string to_string(const TraceProblem& problem) {
 }
 
 TraceError::TraceError(TraceProblem problem)
-    : InputError(Where{problem.file, problem.line, problem.byte_column}, place(problem)), problem_(std::move(problem)) {}
+    : InputError(Where{problem.file, problem.line, problem.byte_column}, place(problem)),
+      problem_(std::move(problem)) {}
 
 void reject(TraceProblem problem) { throw TraceError(std::move(problem)); }
 

@@ -89,12 +89,14 @@ ReadResult TraceBuilder::finish(std::size_t header_line) {
     const bool skipped = odd.code == "zero-tokens";
     const bool hashes = odd.code == "inconsistent" && odd.column != "Total tokens" && odd.column != "num_total_tokens";
     const std::string_view what = skipped ? "skipped" : hashes ? "prefix reuse is off for them" : "the sum is used";
-    std::string text = fmt::format("{} of {} rows: {} (first: line {}): {}", odd.count, rows_, odd.text, odd.first.line, what);
+    std::string text =
+        fmt::format("{} of {} rows: {} (first: line {}): {}", odd.count, rows_, odd.text, odd.first.line, what);
     result.warnings.push_back({file_, odd.first.line, odd.first.byte_column, odd.column, std::move(text), odd.code});
   }
   if (trace_->records.empty()) {
     const bool none = rows_ == 0;
-    reject({file_, header_line, 0, "", none ? "no data rows" : "no usable rows: all have 0 input or output tokens", "no-rows"});
+    reject({file_, header_line, 0, "", none ? "no data rows" : "no usable rows: all have 0 input or output tokens",
+            "no-rows"});
   }
   if (trace_->has_arrivals()) {
     trace_->first_arrival = trace_->records.front().arrival;

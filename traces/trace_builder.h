@@ -22,9 +22,9 @@ struct FieldPlace {
 
 /// A row as the readers parse it, with the places that later checks need.
 struct ParsedRow {
-  TraceRecord record;                    // arrival as written, -1 where the format has none
+  TraceRecord record;  // arrival as written, -1 where the format has none
   FieldPlace arrival_place, input_place, output_place, hashes_place;
-  std::span<const std::uint64_t> hashes; // the row's block ids
+  std::span<const std::uint64_t> hashes;  // the row's block ids
 };
 
 class TraceBuilder {
@@ -53,7 +53,7 @@ class TraceBuilder {
   std::string file_;
   std::shared_ptr<Trace> trace_;
   std::vector<Oddity> oddities_;
-  std::vector<std::uint64_t> sorted_;    // scratch for the search of repeated ids
+  std::vector<std::uint64_t> sorted_;  // scratch for the search of repeated ids
   Nanos last_arrival_ = -1;
   std::size_t rows_ = 0;
 };

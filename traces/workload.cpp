@@ -39,7 +39,8 @@ bool uses_own_rows(const WorkloadSpec& spec) {
 
 void check(const WorkloadSpec& spec) {
   check_load(spec.load);
-  if (spec.requests < 0) throw InputError(fmt::format("requests is {}, allowed is 0 (no limit) or more", spec.requests));
+  if (spec.requests < 0)
+    throw InputError(fmt::format("requests is {}, allowed is 0 (no limit) or more", spec.requests));
   if (!(spec.duration.count() >= 0)) throw InputError("duration must be 0 s (no limit) or more");
   if (spec.prefix.groups < 0 || spec.prefix.tokens < 0) throw InputError("prefix: groups and tokens must be 0 or more");
   if (const auto* both = std::get_if<IndependentLengths>(&spec.lengths)) {
@@ -55,7 +56,8 @@ void check(const WorkloadSpec& spec) {
 std::int64_t own_limit(const LoadSpec& load) {
   if (const auto* jump = std::get_if<JumpStart>(&load)) return 3 * std::int64_t{jump->concurrency};
   if (const auto* burst = std::get_if<Burst>(&load)) return burst->count;
-  if (const auto* replay = std::get_if<TraceReplay>(&load)) return static_cast<std::int64_t>(replay->trace->records.size());
+  if (const auto* replay = std::get_if<TraceReplay>(&load))
+    return static_cast<std::int64_t>(replay->trace->records.size());
   if (const auto* script = std::get_if<Script>(&load)) return static_cast<std::int64_t>(script->requests.size());
   return kUnlimited;
 }
@@ -81,7 +83,7 @@ struct Workload::State {
   LengthSampler input, output;
   RandomStream pair_stream, prefix_stream;
   bool own_rows = false;
-  std::int64_t limit = kUnlimited;       // of bodies and of arrivals
+  std::int64_t limit = kUnlimited;  // of bodies and of arrivals
   double last_ns = std::numeric_limits<double>::infinity();
   std::int64_t arrivals = 0, bodies = 0;
   bool ended = false;
@@ -147,7 +149,8 @@ void Workload::State::add_prefix(std::uint64_t i, RequestBody& body) {
   const std::int32_t blocks = std::min(spec.prefix.tokens, body.input_tokens) / kPrefixBlock;
   prefix_hashes.clear();
   // Group and block number together: two blocks are the same exactly when both are.
-  for (std::int32_t block = 0; block < blocks; ++block) prefix_hashes.push_back(group << 32U | static_cast<std::uint32_t>(block));
+  for (std::int32_t block = 0; block < blocks; ++block)
+    prefix_hashes.push_back(group << 32U | static_cast<std::uint32_t>(block));
   body.prefix_hashes = prefix_hashes;
   body.hash_block_tokens = kPrefixBlock;
 }
@@ -155,7 +158,8 @@ void Workload::State::add_prefix(std::uint64_t i, RequestBody& body) {
 std::int64_t Workload::State::arrivals_within_duration(const TraceReplay& replay) const {
   const auto& rows = replay.trace->records;
   const auto late = [&](double end, const TraceRecord& row) {
-    return static_cast<double>(std::llround(static_cast<double>(row.arrival - rows.front().arrival) / replay.rate_scale)) > end;
+    return static_cast<double>(
+               std::llround(static_cast<double>(row.arrival - rows.front().arrival) / replay.rate_scale)) > end;
   };
   return std::upper_bound(rows.begin(), rows.end(), last_ns, late) - rows.begin();
 }
@@ -195,7 +199,8 @@ std::int64_t Workload::planned_requests() const {
   if (s.limit == kUnlimited) return 0;
   if (s.spec.duration.count() == 0 || fixes_requests(s.spec.load)) return s.limit;
   if (std::holds_alternative<Burst>(s.spec.load)) return s.limit;
-  if (const auto* replay = std::get_if<TraceReplay>(&s.spec.load)) return std::min(s.limit, s.arrivals_within_duration(*replay));
+  if (const auto* replay = std::get_if<TraceReplay>(&s.spec.load))
+    return std::min(s.limit, s.arrivals_within_duration(*replay));
   return 0;
 }
 

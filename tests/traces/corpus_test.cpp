@@ -29,8 +29,10 @@ struct Expectation {
 std::vector<std::string> split(const std::string& text, char delimiter) {
   std::vector<std::string> out(1);
   for (const char c : text) {
-    if (c == delimiter) out.emplace_back();
-    else out.back() += c;
+    if (c == delimiter)
+      out.emplace_back();
+    else
+      out.back() += c;
   }
   return out;
 }
@@ -56,7 +58,8 @@ std::string difference(const Expectation& want, const TraceProblem& got) {
   if (got.code != want.code) out << " code " << got.code << " instead of " << want.code;
   const std::string line = got.line == 0 ? "" : std::to_string(got.line);
   if (line != want.line) out << " line '" << line << "' instead of '" << want.line << "'";
-  if (!want.column.empty() && got.column != want.column) out << " column '" << got.column << "' instead of '" << want.column << "'";
+  if (!want.column.empty() && got.column != want.column)
+    out << " column '" << got.column << "' instead of '" << want.column << "'";
   if (!want.byte_column.empty() && std::to_string(got.byte_column) != want.byte_column) {
     out << " byte column " << got.byte_column << " instead of " << want.byte_column;
   }
@@ -161,7 +164,8 @@ TEST_F(Corpus, RealTracesReproduceTheirOracles) {
     }
     if (want.contains("blocks")) {
       EXPECT_EQ(trace.hashes.size(), want["blocks"].get<std::size_t>());
-      EXPECT_EQ(std::set<std::uint64_t>(trace.hashes.begin(), trace.hashes.end()).size(), want["unique_blocks"].get<std::size_t>());
+      EXPECT_EQ(std::set<std::uint64_t>(trace.hashes.begin(), trace.hashes.end()).size(),
+                want["unique_blocks"].get<std::size_t>());
     }
   }
 }

@@ -60,12 +60,14 @@ class Reader : public testing::Test {
 const std::string kOwn = "arrival_s,input_tokens,output_tokens\n";
 
 TEST_F(Reader, OurOwnCsvKeepsTimesLengthsSessionsAndPrefixes) {
-  const std::string path = write("own.csv", "arrival_s,input_tokens,output_tokens,session,prefix\n0.5,40,7,3,11 12\n0.75,8,1,,\n2,33,2,3,11 12 13\n");
+  const std::string path =
+      write("own.csv",
+            "arrival_s,input_tokens,output_tokens,session,prefix\n0.5,40,7,3,11 12\n0.75,8,1,,\n2,33,2,3,11 12 13\n");
   const Trace trace = *read_trace(path).trace;
   EXPECT_EQ(trace.format, "plimsoll");
   ASSERT_EQ(trace.records.size(), 3U);
   EXPECT_EQ(trace.first_arrival, 500'000'000);
-  EXPECT_EQ(trace.records[1].arrival, 250'000'000);      // 0.75 s - 0.5 s
+  EXPECT_EQ(trace.records[1].arrival, 250'000'000);  // 0.75 s - 0.5 s
   EXPECT_EQ(trace.records[2].arrival, 1'500'000'000);
   EXPECT_EQ(trace.records[0].session, trace.records[2].session);
   EXPECT_EQ(trace.records[1].session, 0U);
@@ -77,25 +79,34 @@ TEST_F(Reader, OurOwnCsvKeepsTimesLengthsSessionsAndPrefixes) {
 
 TEST_F(Reader, ZonesAndFractionsOfAzureAreApplied) {
   // 00:00:05+00:00 and 00:00:06.25-07:00: seven hours and 1.25 s later.
-  const Trace trace = *read_trace(write("a.csv", "TIMESTAMP,ContextTokens,GeneratedTokens\n2024-05-12 00:00:05+00:00,3,4\n2024-05-12 00:00:06.25-07:00,5,6\n")).trace;
+  const Trace trace = *read_trace(write("a.csv",
+                                        "TIMESTAMP,ContextTokens,GeneratedTokens\n2024-05-12 "
+                                        "00:00:05+00:00,3,4\n2024-05-12 00:00:06.25-07:00,5,6\n"))
+                           .trace;
   EXPECT_EQ(trace.format, "azure2024");
-  EXPECT_EQ(trace.first_arrival, 1'715'472'005'000'000'000);   // date -u -d '2024-05-12 00:00:05' +%s
+  EXPECT_EQ(trace.first_arrival, 1'715'472'005'000'000'000);  // date -u -d '2024-05-12 00:00:05' +%s
   EXPECT_EQ(trace.records[1].arrival, 7 * 3600 * Nanos{1'000'000'000} + 1'250'000'000);
 }
 
 TEST_F(Reader, ColumnsMayBeQuotedReorderedAndUnknown) {
-  const Trace trace = *read_trace(write("q.csv", "\xEF\xBB\xBFnote,\"output_tokens\",input_tokens,arrival_s\r\n\"a, \"\"b\"\"\",\"7\",5,1\r\n\r\nx,8,6,1")).trace;
+  const Trace trace = *read_trace(write("q.csv",
+                                        "\xEF\xBB\xBFnote,\"output_tokens\",input_tokens,arrival_s\r\n\"a, "
+                                        "\"\"b\"\"\",\"7\",5,1\r\n\r\nx,8,6,1"))
+                           .trace;
   ASSERT_EQ(trace.records.size(), 2U);
   EXPECT_EQ(trace.records[0].output_tokens, 7);
   EXPECT_EQ(trace.records[1].input_tokens, 6);
 }
 
 TEST_F(Reader, MooncakeKeepsItsBlockIds) {
-  const Trace trace = *read_trace(write("m.jsonl", "{\"timestamp\": 27, \"input_length\": 513, \"output_length\": 2, \"hash_ids\": [4, 9], \"x\": {\"y\": [1, null, \"\\u00e9\"]}}\n")).trace;
+  const Trace trace = *read_trace(write("m.jsonl",
+                                        "{\"timestamp\": 27, \"input_length\": 513, \"output_length\": 2, "
+                                        "\"hash_ids\": [4, 9], \"x\": {\"y\": [1, null, \"\\u00e9\"]}}\n"))
+                           .trace;
   EXPECT_EQ(trace.format, "mooncake");
   EXPECT_EQ(trace.first_arrival, 27'000'000);
   EXPECT_EQ(trace.hash_block_tokens, 512);
-  EXPECT_EQ(trace.hashes, (std::vector<std::uint64_t>{4, 9}));   // ceil(513/512) = 2 blocks
+  EXPECT_EQ(trace.hashes, (std::vector<std::uint64_t>{4, 9}));  // ceil(513/512) = 2 blocks
 }
 
 TEST_F(Reader, MessagesNameFileLineByteAndColumn) {
@@ -112,16 +123,36 @@ TEST_F(Reader, MessagesNameFileLineByteAndColumn) {
 
 TEST_F(Reader, EachFaultHasItsCode) {
   const std::pair<std::string, std::string> cases[] = {
-      {"", "empty-file"}, {"\n\n", "no-rows"}, {kOwn, "no-rows"}, {kOwn + "0,0,1\n", "no-rows"},
-      {kOwn + "0,-5,1\n", "negative"}, {kOwn + "0,2147483648,1\n", "out-of-range"}, {kOwn + "0,1.5,1\n", "not-an-integer"},
-      {kOwn + "0,1e3,1\n", "not-a-number"}, {kOwn + "0,,1\n", "empty-field"}, {kOwn + "0,1\n", "field-count"},
-      {kOwn + "1,1,1\n0,1,1\n", "unsorted"}, {kOwn + "inf,1,1\n", "bad-timestamp"}, {kOwn + "1e300,1,1\n", "out-of-range"},
-      {kOwn + "0,\"1,1\n", "unterminated-quote"}, {kOwn + "0,\"1\"2,1\n", "bad-quote"}, {kOwn + "0,1,1\n" + kOwn, "repeated-header"},
-      {"arrival_s;input_tokens;output_tokens\n0;1;1\n", "wrong-delimiter"}, {"1,2,3\n", "missing-header"},
-      {"a,b\n1,2\n", "unknown-format"}, {"[{}]", "json-array"}, {"<!DOCTYPE html>\n", "not-this-format"},
-      {std::string("\xFF\xFE" "a\0b\0", 6), "utf16"}, {std::string("a\0r\0r\0i\0", 8), "utf16"},
-      {"version https://git-lfs.github.com/spec/v1\nsize 7\n", "lfs-pointer"}, {kOwn + "0,1\xFF,1\n", "invalid-utf8"},
-      {kOwn + std::string("0,1\0,1\n", 7), "nul-byte"}, {"arrival_s,input_tokens,output_tokens\r0,1,1\r", "bare-cr"},
+      {"", "empty-file"},
+      {"\n\n", "no-rows"},
+      {kOwn, "no-rows"},
+      {kOwn + "0,0,1\n", "no-rows"},
+      {kOwn + "0,-5,1\n", "negative"},
+      {kOwn + "0,2147483648,1\n", "out-of-range"},
+      {kOwn + "0,1.5,1\n", "not-an-integer"},
+      {kOwn + "0,1e3,1\n", "not-a-number"},
+      {kOwn + "0,,1\n", "empty-field"},
+      {kOwn + "0,1\n", "field-count"},
+      {kOwn + "1,1,1\n0,1,1\n", "unsorted"},
+      {kOwn + "inf,1,1\n", "bad-timestamp"},
+      {kOwn + "1e300,1,1\n", "out-of-range"},
+      {kOwn + "0,\"1,1\n", "unterminated-quote"},
+      {kOwn + "0,\"1\"2,1\n", "bad-quote"},
+      {kOwn + "0,1,1\n" + kOwn, "repeated-header"},
+      {"arrival_s;input_tokens;output_tokens\n0;1;1\n", "wrong-delimiter"},
+      {"1,2,3\n", "missing-header"},
+      {"a,b\n1,2\n", "unknown-format"},
+      {"[{}]", "json-array"},
+      {"<!DOCTYPE html>\n", "not-this-format"},
+      {std::string("\xFF\xFE"
+                   "a\0b\0",
+                   6),
+       "utf16"},
+      {std::string("a\0r\0r\0i\0", 8), "utf16"},
+      {"version https://git-lfs.github.com/spec/v1\nsize 7\n", "lfs-pointer"},
+      {kOwn + "0,1\xFF,1\n", "invalid-utf8"},
+      {kOwn + std::string("0,1\0,1\n", 7), "nul-byte"},
+      {"arrival_s,input_tokens,output_tokens\r0,1,1\r", "bare-cr"},
       {"TIMESTAMP,ContextTokens,GeneratedTokens\n2023-02-29 00:00:00,1,1\n", "bad-timestamp"},
   };
   for (const auto& [text, code] : cases) EXPECT_EQ(refusal_of(text).code, code) << text;
@@ -159,7 +190,7 @@ TEST_F(Reader, GzipIsReadByContentAndDamageIsFound) {
   EXPECT_EQ(refusal(write("cut.csv.gz", bytes.substr(0, bytes.size() / 2))).code, "gzip-truncated");
   EXPECT_EQ(refusal(write("tail.csv.gz", bytes + "junk")).code, "gzip-trailing");
   EXPECT_EQ(read_trace(write("pad.csv.gz", bytes + std::string(512, '\0'))).trace->records.size(), 20000U);
-  bytes[bytes.size() - 6] = static_cast<char>(bytes[bytes.size() - 6] ^ 1);   // inside the stored CRC and length
+  bytes[bytes.size() - 6] = static_cast<char>(bytes[bytes.size() - 6] ^ 1);  // inside the stored CRC and length
   EXPECT_EQ(refusal(write("crc.csv.gz", bytes)).code, "gzip-crc");
   EXPECT_EQ(refusal(write("plain.csv.gz", text)).code, "gzip-magic");
 }
@@ -177,8 +208,9 @@ TEST_F(Reader, EndlessExpansionIsRefused) {
   const std::string header = "arrival_s,input_tokens,output_tokens,note\n";
   std::string rows;
   while (rows.size() < (std::size_t{4} << 20)) rows += "0,1,1," + std::string(5000, 'x') + "\n";
-  const std::string first = bytes_of(write_gzip("first.gz", header + rows)), more = bytes_of(write_gzip("more.gz", rows));
-  std::string members = first;           // 17 members of 4 MiB: past the 64 MiB that may expand freely
+  const std::string first = bytes_of(write_gzip("first.gz", header + rows)),
+                    more = bytes_of(write_gzip("more.gz", rows));
+  std::string members = first;  // 17 members of 4 MiB: past the 64 MiB that may expand freely
   for (int i = 0; i < 16; ++i) members += more;
   EXPECT_EQ(refusal(write("rows.csv.gz", members)).code, "gzip-bomb");
 }
@@ -191,7 +223,10 @@ TEST_F(Reader, AHugeFieldIsRefusedQuicklyAndShownShort) {
 
 TEST_F(Reader, DeepJsonDoesNotOverflowTheStack) {
   const std::string deep(200'000, '[');
-  EXPECT_EQ(refusal(write("d.jsonl", "{\"timestamp\":0,\"input_length\":1,\"output_length\":1,\"hash_ids\":[0],\"x\":" + deep + "\n")).code, "json-depth");
+  EXPECT_EQ(refusal(write("d.jsonl", "{\"timestamp\":0,\"input_length\":1,\"output_length\":1,\"hash_ids\":[0],\"x\":" +
+                                         deep + "\n"))
+                .code,
+            "json-depth");
 }
 
 TEST_F(Reader, LinesAcrossBufferPiecesAreWhole) {
@@ -209,20 +244,22 @@ TEST_F(Reader, LinesAcrossBufferPiecesAreWhole) {
 
 TEST_F(Reader, SummaryOfAHandMadeTrace) {
   // Gaps 0, 1, 2 s: mean 1, variance 2/3. Counts of the whole seconds 0, 1, 2: 2, 1, 0: mean 1, variance 2/3.
-  const TraceSummary s = summarise(read_trace(write("s.csv", "arrival_s,input_tokens,output_tokens,session,prefix\n5,32,1,1,7 8\n5,48,2,2,7 8 9\n6,16,3,1,7\n8,64,4,,\n")));
+  const TraceSummary s = summarise(read_trace(write(
+      "s.csv",
+      "arrival_s,input_tokens,output_tokens,session,prefix\n5,32,1,1,7 8\n5,48,2,2,7 8 9\n6,16,3,1,7\n8,64,4,,\n")));
   ASSERT_TRUE(s.arrivals.has_value());
   EXPECT_EQ(s.arrivals->span, 3'000'000'000);
-  EXPECT_DOUBLE_EQ(s.arrivals->mean_rate, 1.0);                 // 3 gaps in 3 s
+  EXPECT_DOUBLE_EQ(s.arrivals->mean_rate, 1.0);  // 3 gaps in 3 s
   EXPECT_EQ(s.arrivals->busiest_second, 2);
   EXPECT_EQ(s.arrivals->busiest_minute, 4);
   EXPECT_EQ(s.arrivals->equal_stamps, 1);
   EXPECT_NEAR(s.arrivals->gap_cv, std::sqrt(2.0 / 3.0), 1e-12);
   EXPECT_NEAR(s.arrivals->dispersion_per_second, 2.0 / 3.0, 1e-12);
-  EXPECT_DOUBLE_EQ(s.input.p50, 40.0);                          // between 32 and 48
+  EXPECT_DOUBLE_EQ(s.input.p50, 40.0);  // between 32 and 48
   EXPECT_DOUBLE_EQ(s.input.mean, 40.0);
   EXPECT_EQ(s.sessions, 2);
   EXPECT_EQ(s.unique_blocks, 3);
-  EXPECT_DOUBLE_EQ(s.prefix_hit_ratio, (2 + 1) * 16 / 160.0);   // row 2 hits 7 8, row 3 hits 7
+  EXPECT_DOUBLE_EQ(s.prefix_hit_ratio, (2 + 1) * 16 / 160.0);  // row 2 hits 7 8, row 3 hits 7
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ TEST(Script, ErrorsNameTheByteColumn) {
 TEST(Script, TheCapCutsTheTrueOutput) {
   WorkloadSpec spec;
   spec.load = Script{parse_script("A:6+30/8 B:5+4/9@3")};
-  spec.requests = 1;                    // a script fixes its own number
+  spec.requests = 1;  // a script fixes its own number
   Workload workload(spec, 0);
   EXPECT_EQ(workload.planned_requests(), 2);
   EXPECT_FALSE(workload.next_arrival().has_value());

@@ -15,7 +15,7 @@
 namespace plimsoll::traces {
 namespace {
 
-constexpr double kFourSigma = 4.0;     // two-sided tail of the normal distribution: 6e-5
+constexpr double kFourSigma = 4.0;  // two-sided tail of the normal distribution: 6e-5
 
 WorkloadSpec open_loop(LoadSpec load, std::int64_t requests, std::uint64_t seed = 1) {
   WorkloadSpec spec;
@@ -41,7 +41,9 @@ std::vector<double> lengths_of(const LengthDistribution& distribution, int count
   return out;
 }
 
-struct Sample { double mean = 0, variance = 0; };
+struct Sample {
+  double mean = 0, variance = 0;
+};
 
 Sample sample_of(const std::vector<double>& values) {
   Sample s;
@@ -68,7 +70,8 @@ std::shared_ptr<const Trace> three_rows() {
 TEST(Random, IsPhiloxAsPublished) {
   // The known-answer vector of the authors' distribution (kat_vectors): philox4x64-10, key and counter 0.
   const RandomStream zero(0, 0, static_cast<Purpose>(0));
-  EXPECT_EQ(zero.block(0), (RandomBlock{0x16554d9eca36314c, 0xdb20fe9d672d0fdc, 0xd7e772cee186176b, 0x7e68b68aec7ba23b}));
+  EXPECT_EQ(zero.block(0),
+            (RandomBlock{0x16554d9eca36314c, 0xdb20fe9d672d0fdc, 0xd7e772cee186176b, 0x7e68b68aec7ba23b}));
 }
 
 TEST(Poisson, CountsPerSecondFollowTheirDistribution) {
@@ -123,7 +126,8 @@ TEST(Burst, SendsAllAtZero) {
 
 TEST(Replay, ScalesTheRateAndEndsWithTheTrace) {
   EXPECT_EQ(all_arrivals(open_loop(TraceReplay{three_rows(), 1}, 0)), (std::vector<Nanos>{0, 1000, 4001}));
-  EXPECT_EQ(all_arrivals(open_loop(TraceReplay{three_rows(), 2}, 0)), (std::vector<Nanos>{0, 500, 2001}));   // 2000.5 away from 0
+  EXPECT_EQ(all_arrivals(open_loop(TraceReplay{three_rows(), 2}, 0)),
+            (std::vector<Nanos>{0, 500, 2001}));  // 2000.5 away from 0
   EXPECT_EQ(all_arrivals(open_loop(TraceReplay{three_rows(), 1}, 2)).size(), 2U);
 }
 
@@ -198,7 +202,8 @@ TEST(Lengths, UniformReachesBothEndsEvenly) {
 }
 
 TEST(Lengths, LimitsClamp) {
-  for (const double v : lengths_of({LengthFamily::lognormal, 100, 3, 50, 120}, 1000)) EXPECT_TRUE(v >= 50 && v <= 120) << v;
+  for (const double v : lengths_of({LengthFamily::lognormal, 100, 3, 50, 120}, 1000))
+    EXPECT_TRUE(v >= 50 && v <= 120) << v;
 }
 
 TEST(Workload, DependsOnSeedAndReplicationOnly) {
@@ -209,11 +214,12 @@ TEST(Workload, DependsOnSeedAndReplicationOnly) {
 }
 
 TEST(Workload, TheNumbersAreThoseOfEveryMachine) {
-  // Computed apart from this code: Philox4x64-10 and the formulas of docs/traces.md in 20 lines of Python. A change here
-  // means that old results can no longer be reproduced.
+  // Computed apart from this code: Philox4x64-10 and the formulas of docs/traces.md in 20 lines of Python. A change
+  // here means that old results can no longer be reproduced.
   WorkloadSpec spec = open_loop(Poisson{5}, 3);
   EXPECT_EQ(all_arrivals(spec), (std::vector<Nanos>{63399600, 265795722, 300128318}));
-  spec.lengths = IndependentLengths{LengthDistribution{LengthFamily::lognormal, 500, 1, 1, 0}, LengthDistribution{LengthFamily::geometric, 200, 1, 1, 0}};
+  spec.lengths = IndependentLengths{LengthDistribution{LengthFamily::lognormal, 500, 1, 1, 0},
+                                    LengthDistribution{LengthFamily::geometric, 200, 1, 1, 0}};
   Workload workload(spec, 0);
   std::vector<int> drawn;
   while (const auto body = workload.next_body()) drawn.insert(drawn.end(), {body->input_tokens, body->output_tokens});
@@ -223,9 +229,11 @@ TEST(Workload, TheNumbersAreThoseOfEveryMachine) {
 TEST(Workload, RunsThatDifferInLoadShareTheirNumbers) {
   // Twice the rate halves every gap, and the bodies stay the same.
   const auto slow = all_arrivals(open_loop(Poisson{5}, 100)), fast = all_arrivals(open_loop(Poisson{10}, 100));
-  for (std::size_t i = 0; i < slow.size(); ++i) EXPECT_NEAR(static_cast<double>(slow[i]), 2.0 * static_cast<double>(fast[i]), 2.0);
+  for (std::size_t i = 0; i < slow.size(); ++i)
+    EXPECT_NEAR(static_cast<double>(slow[i]), 2.0 * static_cast<double>(fast[i]), 2.0);
   WorkloadSpec open = open_loop(Poisson{5}, 100), closed = open_loop(ClosedLoop{8}, 100);
-  open.lengths = closed.lengths = IndependentLengths{LengthDistribution{LengthFamily::lognormal, 500, 1, 1, 0}, FixedLength{2}};
+  open.lengths = closed.lengths =
+      IndependentLengths{LengthDistribution{LengthFamily::lognormal, 500, 1, 1, 0}, FixedLength{2}};
   Workload a(open, 0), b(closed, 0);
   for (int i = 0; i < 100; ++i) EXPECT_EQ(a.next_body()->input_tokens, b.next_body()->input_tokens);
 }
@@ -233,7 +241,7 @@ TEST(Workload, RunsThatDifferInLoadShareTheirNumbers) {
 TEST(Workload, EndsAfterItsRequestsOrItsDuration) {
   WorkloadSpec spec = open_loop(ConstantRate{2}, 0);
   spec.duration = Seconds(3);
-  EXPECT_EQ(all_arrivals(spec).size(), 6U);           // 0.5, 1, … 3 s: the end belongs to the run
+  EXPECT_EQ(all_arrivals(spec).size(), 6U);  // 0.5, 1, … 3 s: the end belongs to the run
   Workload closed(open_loop(ClosedLoop{2}, 5), 0);
   EXPECT_EQ(closed.planned_requests(), 5);
   for (int i = 0; i < 5; ++i) EXPECT_TRUE(closed.next_body().has_value());
@@ -270,8 +278,9 @@ TEST(Workload, PrefixGroupsShareWholeBlocksOnly) {
 }
 
 TEST(Workload, RefusesNumbersThatDescribeNoLoad) {
-  for (const LoadSpec& load : {LoadSpec{Poisson{0}}, LoadSpec{Poisson{NAN}}, LoadSpec{GammaArrivals{1, -1}}, LoadSpec{Burst{0}},
-                               LoadSpec{ClosedLoop{0}}, LoadSpec{TraceReplay{}}, LoadSpec{Script{}}, LoadSpec{ConstantRate{INFINITY}}}) {
+  for (const LoadSpec& load :
+       {LoadSpec{Poisson{0}}, LoadSpec{Poisson{NAN}}, LoadSpec{GammaArrivals{1, -1}}, LoadSpec{Burst{0}},
+        LoadSpec{ClosedLoop{0}}, LoadSpec{TraceReplay{}}, LoadSpec{Script{}}, LoadSpec{ConstantRate{INFINITY}}}) {
     EXPECT_THROW(Workload(open_loop(load, 1), 0), InputError) << load_kind(load);
   }
   WorkloadSpec spec;
