@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Changing documents (--set, sweeps) and writing them back.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "configs/yaml_document.h"
+#include "configs/yaml_node_data.h"
+
+namespace plimsoll::configs {
+
+namespace {
+
+using Pointer = std::shared_ptr<const NodeData>;
+
+// The key of `map` that `path` begins with (the longest, so that keys may hold dots), else the path's first word.
+std::string first_key(const NodeData& map, std::string_view path) {
+  std::string best;
+  for (const NodeData::Entry& entry : map.entries) {
+    const bool fits = path.starts_with(entry.key) && (path.size() == entry.key.size() || path[entry.key.size()] == '.');
+    if (fits && entry.key.size() > best.size()) best = entry.key;
+  }
+  return best.empty() ? std::string(path.substr(0, path.find('.'))) : best;
+}
+
+// A copy of `node` with the value at `path` replaced (or removed, for a null pointer). A scalar on the way gives room to
+// a map: "lengths: 5" with lengths.input set becomes a map.
+Pointer with(const Pointer& node, std::string_view path, const Pointer& value, const Pointer& origin) {
+  if (path.empty()) return value;
+  auto copy = std::make_shared<NodeData>(node != nullptr ? *node : *origin);
+  if (copy->kind != NodeKind::map) {
+    copy->kind = NodeKind::map;
+    copy->entries.clear();
+    copy->scalar.clear();
+  }
+  const std::string key = first_key(*copy, path);
+  const std::string_view rest = path.size() > key.size() ? path.substr(key.size() + 1) : std::string_view();
+  const auto found = std::find_if(copy->entries.begin(), copy->entries.end(), [&](const auto& e) { return e.key == key; });
+  const Pointer child = with(found == copy->entries.end() ? nullptr : found->value, rest, value, origin);
+  if (child == nullptr) {
+    if (found != copy->entries.end()) copy->entries.erase(found);
+  } else if (found != copy->entries.end()) {
+    found->value = child;
+  } else {
+    copy->entries.push_back({key, origin->line, origin->column, child});
+  }
+  return copy;
+}
+
+bool plain_is_safe(const std::string& text) {
+  if (text.empty() || text == "~" || text == "null") return false;
+  constexpr std::string_view kBad = ":{}[],&*#?|-<>=!%@`\"'\\";
+  constexpr std::string_view kBadInside = "{}[],#\"'\\\n\t";
+  if (text.front() == ' ' || text.back() == ' ' || text.back() == ':') return false;
+  if (kBad.find(text.front()) != std::string_view::npos && !(text.front() == '-' && text.size() > 1 && text[1] != ' ')) return false;
+  return text.find_first_of(kBadInside) == std::string::npos && text.find(": ") == std::string::npos;
+}
+
+std::string scalar_text(const std::string& text, bool quoted) {
+  if (!quoted && plain_is_safe(text)) return text;
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (c == '\n') out += "\\n";
+    else if (c == '\t') out += "\\t";
+    else out += c;
+  }
+  return out + '"';
+}
+
+std::string flow(const NodeData& data) {
+  switch (data.kind) {
+    case NodeKind::null: return "null";
+    case NodeKind::scalar: return scalar_text(data.scalar, data.quoted);
+    case NodeKind::sequence: case NodeKind::map: break;
+  }
+  const bool map = data.kind == NodeKind::map;
+  std::string out = map ? "{" : "[";
+  for (std::size_t i = 0; i < data.entries.size(); ++i) {
+    if (i > 0) out += ", ";
+    if (map) out += scalar_text(data.entries[i].key, false) + ": ";
+    out += flow(*data.entries[i].value);
+  }
+  return out + (map ? "}" : "]");
+}
+
+// Maps that are short enough, and all lists of scalars, stand on one line.
+void block(const NodeData& map, std::size_t indent, std::string& out) {
+  constexpr std::size_t kLine = 100;
+  for (const NodeData::Entry& entry : map.entries) {
+    out.append(indent, ' ');
+    out += scalar_text(entry.key, false) + ":";
+    const std::string text = flow(*entry.value);
+    const bool nest = entry.value->kind == NodeKind::map && !entry.value->entries.empty() &&
+                      (indent == 0 || indent + entry.key.size() + text.size() + 2 > kLine);
+    if (!nest) {
+      out += ' ' + text + '\n';
+      continue;
+    }
+    out += '\n';
+    block(*entry.value, indent + 2, out);
+  }
+}
+
+}  // namespace
+
+std::string Node::to_text() const { return is_scalar() && !data_->quoted ? data_->scalar : flow(*data_); }
+
+void Document::set(std::string_view path, const std::string& yaml, const Where& origin) {
+  Pointer parsed;
+  try {
+    parsed = parse_yaml(yaml.empty() ? "null" : yaml, origin.file);
+  } catch (const InputError& error) {
+    throw InputError(origin, error.text());
+  }
+  // The place of every value is the origin as a whole.
+  const auto file = std::make_shared<const std::string>(origin.file);
+  const auto relocate = [&](const auto& self, const NodeData& data) -> Pointer {
+    auto copy = std::make_shared<NodeData>(data);
+    copy->file = file;
+    copy->line = origin.line;
+    copy->column = origin.column;
+    for (NodeData::Entry& entry : copy->entries) {
+      entry.line = origin.line;
+      entry.column = origin.column;
+      entry.value = self(self, *entry.value);
+    }
+    return copy;
+  };
+  const Pointer value = relocate(relocate, *parsed);
+  root_ = with(root_, path, value, value);
+}
+
+void Document::set(std::string_view path, const Node& value) { root_ = with(root_, path, value.data_, value.data_); }
+
+void Document::remove(std::string_view path) { root_ = with(root_, path, nullptr, root_); }
+
+std::string Document::dump() const {
+  if (root_->kind != NodeKind::map) return flow(*root_) + '\n';
+  std::string out;
+  block(*root_, 0, out);
+  return out;
+}
+
+}  // namespace plimsoll::configs

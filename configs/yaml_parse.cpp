@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// From text to the tree of yaml_node_data.h. yaml-cpp's events rather than its nodes: they carry positions, and limits
+// can be enforced while the text is read.
+#include <yaml-cpp/anchor.h>
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/parser.h>
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <sstream>
+
+#include "configs/yaml_node_data.h"
+
+namespace plimsoll::configs {
+
+namespace {
+
+constexpr std::size_t kMaxDepth = 64;
+constexpr std::size_t kMaxNodes = 200'000;
+
+class TreeBuilder final : public YAML::EventHandler {
+ public:
+  explicit TreeBuilder(std::shared_ptr<const std::string> file) : file_(std::move(file)) {}
+
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { add(node(mark, NodeKind::null, anchor)); }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override { fail(mark, "aliases (*name) are not allowed here"); }
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& value) override {
+    auto data = node(mark, NodeKind::scalar, anchor);
+    data->scalar = value;
+    data->quoted = tag == "!";
+    if (!data->quoted && tag == "?" && (value == "~" || value == "null" || value.empty())) data->kind = NodeKind::null;
+    add(std::move(data));
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+    open(node(mark, NodeKind::sequence, anchor), mark);
+  }
+  void OnSequenceEnd() override { close(); }
+  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+    open(node(mark, NodeKind::map, anchor), mark);
+  }
+  void OnMapEnd() override { close(); }
+
+  [[nodiscard]] std::shared_ptr<const NodeData> root() const { return root_; }
+
+ private:
+  struct Open {
+    std::shared_ptr<NodeData> data;
+    std::shared_ptr<NodeData> key;   // read, its value still to come
+  };
+
+  [[noreturn]] void fail(const YAML::Mark& mark, const std::string& text) const {
+    throw InputError(Where{*file_, static_cast<std::size_t>(mark.line + 1), static_cast<std::size_t>(mark.column + 1)}, text);
+  }
+
+  std::shared_ptr<NodeData> node(const YAML::Mark& mark, NodeKind kind, YAML::anchor_t anchor) {
+    if (anchor != 0) fail(mark, "anchors (&name) are not allowed here");
+    if (++nodes_ > kMaxNodes) fail(mark, fmt::format("more than {} values in one file", kMaxNodes));
+    auto data = std::make_shared<NodeData>();
+    data->kind = kind;
+    data->file = file_;
+    data->line = static_cast<std::size_t>(mark.line + 1);
+    data->column = static_cast<std::size_t>(mark.column + 1);
+    return data;
+  }
+
+  void open(std::shared_ptr<NodeData> data, const YAML::Mark& mark) {
+    if (stack_.size() >= kMaxDepth) fail(mark, fmt::format("nested deeper than {} levels", kMaxDepth));
+    stack_.push_back({std::move(data), nullptr});
+  }
+
+  void close() {
+    std::shared_ptr<NodeData> data = std::move(stack_.back().data);
+    stack_.pop_back();
+    add(std::move(data));
+  }
+
+  void add(std::shared_ptr<NodeData> data) {
+    if (stack_.empty()) {
+      root_ = std::move(data);
+      return;
+    }
+    Open& top = stack_.back();
+    if (top.data->kind == NodeKind::sequence) {
+      top.data->entries.push_back({{}, data->line, data->column, data});
+    } else if (top.key == nullptr) {
+      check_key(*top.data, *data);
+      top.key = std::move(data);
+    } else {
+      top.data->entries.push_back({top.key->scalar, top.key->line, top.key->column, std::move(data)});
+      top.key = nullptr;
+    }
+  }
+
+  void check_key(const NodeData& map, const NodeData& key) const {
+    const Where where{*file_, key.line, key.column};
+    if (key.kind != NodeKind::scalar) throw InputError(where, "a key must be a plain word");
+    for (const NodeData::Entry& entry : map.entries)
+      if (entry.key == key.scalar)
+        throw InputError(where, fmt::format("key '{}' stands twice in this map; first at line {}", key.scalar, entry.line));
+  }
+
+  std::shared_ptr<const std::string> file_;
+  std::shared_ptr<const NodeData> root_;
+  std::vector<Open> stack_;
+  std::size_t nodes_ = 0;
+};
+
+// Position of the first byte that is no text, or npos. UTF-8 by the letter: no overlong forms, no surrogates.
+std::size_t first_bad_byte(const std::string& text) {
+  std::size_t i = 0;
+  while (i < text.size()) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    if (c < 0x80) {
+      if (c == 0x7f || (c < 0x20 && c != '\n' && c != '\r' && c != '\t')) return i;
+      ++i;
+      continue;
+    }
+    const std::size_t length = c >= 0xf0 && c < 0xf5 ? 4 : c >= 0xe0 ? 3 : c >= 0xc2 ? 2 : 0;
+    if (length == 0 || c >= 0xf5 || i + length > text.size()) return i;
+    std::uint32_t point = c & (0xffU >> (length + 1));
+    for (std::size_t k = 1; k < length; ++k) {
+      const auto next = static_cast<unsigned char>(text[i + k]);
+      if ((next & 0xc0) != 0x80) return i;
+      point = (point << 6) | (next & 0x3fU);
+    }
+    if ((length == 3 && point < 0x800) || (length == 4 && point < 0x10000) || (point >= 0xd800 && point < 0xe000) ||
+        point > 0x10ffff)
+      return i;
+    i += length;
+  }
+  return std::string::npos;
+}
+
+Where place(const std::string& text, std::size_t offset, const std::string& name) {
+  Where where{name, 1, 1};
+  for (std::size_t i = 0; i < offset; ++i) {
+    if (text[i] == '\n') {
+      ++where.line;
+      where.column = 1;
+    } else {
+      ++where.column;
+    }
+  }
+  return where;
+}
+
+}  // namespace
+
+std::shared_ptr<const NodeData> parse_yaml(const std::string& text, const std::string& name) {
+  if (const std::size_t bad = first_bad_byte(text); bad != std::string::npos)
+    throw InputError(place(text, bad, name),
+                     fmt::format("byte 0x{:02x} is not text; expected YAML in UTF-8", static_cast<unsigned char>(text[bad])));
+  TreeBuilder builder(std::make_shared<const std::string>(name));
+  try {
+    std::istringstream stream(text);
+    YAML::Parser parser(stream);
+    if (!parser.HandleNextDocument(builder) || builder.root() == nullptr)
+      throw InputError(Where{name, 1, 1}, "the file is empty; expected YAML");
+    const auto root = builder.root();
+    if (parser.HandleNextDocument(builder))
+      throw InputError(Where{name, builder.root()->line, 1}, "a second YAML document; a file holds one");
+    return root;
+  } catch (const YAML::Exception& error) {
+    throw InputError(Where{name, static_cast<std::size_t>(error.mark.line + 1), static_cast<std::size_t>(error.mark.column + 1)},
+                     fmt::format("not valid YAML: {}", error.msg));
+  }
+}
+
+}  // namespace plimsoll::configs
