@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+# cmake -DSCRATCH=DIR -P planted_test.cmake: check_layers.cmake passes a clean tree and names each planted violation.
+cmake_minimum_required(VERSION 3.25)
+
+set(spdx "// SPDX-License-Identifier: Apache-2.0\n")
+set(failures "")
+
+function(check_tree)
+  execute_process(COMMAND ${CMAKE_COMMAND} -DROOT=${SCRATCH} -P ${CMAKE_CURRENT_LIST_DIR}/check_layers.cmake
+                  RESULT_VARIABLE result ERROR_VARIABLE text OUTPUT_QUIET)
+  string(REGEX REPLACE "[ \n]+" " " text "${text}")
+  set(result "${result}" PARENT_SCOPE)
+  set(text "${text}" PARENT_SCOPE)
+endfunction()
+
+# planted(FILE CONTENT MESSAGE): a clean tree plus this file fails with this message; an empty message: it passes.
+function(planted file content message)
+  file(REMOVE_RECURSE "${SCRATCH}")
+  foreach(header model/units.h sched/types.h sched/policy_config.h traces/reader.h configs/load.h sim/simulate.h
+                 exec/serve.h study/report.h cli/options.h)
+    file(WRITE "${SCRATCH}/${header}" "${spdx}#include \"model/units.h\"\n#include <vector>\n")
+  endforeach()
+  file(WRITE "${SCRATCH}/${file}" "${content}")
+  check_tree()
+  string(FIND "${text}" "${message}" found)
+  if(message STREQUAL "" AND NOT result EQUAL 0)
+    string(APPEND failures "\n  ${file}: refused: ${text}")
+  elseif(NOT message STREQUAL "" AND (result EQUAL 0 OR found EQUAL -1))
+    string(APPEND failures "\n  ${file}: expected \"${message}\", got ${result}: ${text}")
+  endif()
+  set(failures "${failures}" PARENT_SCOPE)
+endfunction()
+
+planted(sched/good.cpp "${spdx}#include \"sched/types.h\"\n#include <queue>\n" "")
+planted(configs/good.cpp "${spdx}#include <yaml-cpp/yaml.h>\n#include \"sched/policy_config.h\"\n" "")
+planted(exec/cuda/good.cu "${spdx}#include <cuda_runtime.h>\n#include <nccl.h>\n" "")
+planted(gui/good.cpp "// SPDX-License-Identifier: GPL-3.0-or-later\n#include <QChart>\n" "")
+planted(tests/sim/good.cpp "${spdx}#include \"cli/options.h\"\n" "")
+
+planted(model/up.cpp "${spdx}#include \"sched/types.h\"\n" "model/ may not include \"sched/types.h\"")
+planted(sched/sibling.h "${spdx}#include \"traces/reader.h\"\n" "sched/ may not include \"traces/reader.h\"")
+planted(configs/sibling.h "${spdx}#include \"sched/types.h\"\n" "configs/ may not include \"sched/types.h\"")
+planted(sim/sibling.h "${spdx}  #  include \"exec/serve.h\"\n" "sim/ may not include \"exec/serve.h\"")
+planted(study/live.cpp "${spdx}#include \"exec/serve.h\"\n" "study/ may not include \"exec/serve.h\"")
+planted(study/up.cpp "${spdx}#include \"cli/options.h\"\n" "study/ may not include \"cli/options.h\"")
+planted(sim/near.cpp "${spdx}#include \"simulate.h\"\n" "is not \"folder/file.h\" from the root")
+planted(sim/gone.cpp "${spdx}#include \"sim/gone.h\"\n" "is not \"folder/file.h\" from the root")
+planted(sim/yaml.cpp "${spdx}#include <yaml-cpp/yaml.h>\n" "yaml-cpp is not used here")
+planted(configs/yaml.h "${spdx}#include <yaml-cpp/node/node.h>\n" "yaml-cpp is not used here")
+planted(cli/window.cpp "${spdx}#include <QtCharts/QChart>\n" "Qt is not used here")
+planted(exec/cpu/device.cpp "${spdx}#include <cuda_runtime_api.h>\n" "CUDA and NCCL is not used here")
+planted(model/matrix.cpp "${spdx}#include <Eigen/Dense>\n" "Eigen is not used here")
+planted(sched/bare.cpp "#include <vector>\n" "sched/bare.cpp: the first line is not SPDX")
+planted(gui/wrong.cpp "${spdx}" "SPDX-License-Identifier: GPL-3.0-or-later")
+planted(tests/bare.cpp "\n" "tests/bare.cpp: the first line is not SPDX")
+
+file(REMOVE_RECURSE "${SCRATCH}")
+if(failures)
+  message(FATAL_ERROR "check_layers.cmake misjudges:${failures}")
+endif()
