@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+# Shared by ./plimsoll and ./check: install what is missing, configure, build. Sourced, with $root set to the repository.
+# Everything here speaks on standard error; standard output belongs to the program that is run afterwards.
+
+readonly kEnvironmentFailure=3
+
+say() { printf 'plimsoll: %s\n' "$*" >&2; }
+fail() { say "$*"; exit "$kEnvironmentFailure"; }
+
+# missing_packages PURPOSE…: the packages of scripts/packages.txt that are needed and not installed.
+missing_packages() {
+  local wanted=() package purpose command installed
+  while read -r package purpose command; do
+    [[ -z $package || $package == \#* || " $* " != *" $purpose "* ]] && continue
+    [[ -n $command ]] && command -v "$command" >/dev/null && continue
+    wanted+=("$package")
+  done < "$root/scripts/packages.txt"
+  (( ${#wanted[@]} )) || return 0
+  installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "${wanted[@]}" 2>/dev/null || true)
+  for package in "${wanted[@]}"; do
+    grep -qx "installed $package" <<< "$installed" || echo "$package"
+  done
+}
+
+# install_missing PURPOSE…
+install_missing() {
+  local missing as_root=() log="$root/build/install.log"
+  if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+    return 0                           # not Debian: the configuration names what it cannot find
+  fi
+  mapfile -t missing < <(missing_packages "$@")
+  (( ${#missing[@]} )) || return 0
+  if (( EUID != 0 )); then
+    command -v sudo >/dev/null || fail "these packages are missing and need root to install: ${missing[*]}
+  run as root: apt-get install ${missing[*]}"
+    as_root=(sudo DEBIAN_FRONTEND=noninteractive)
+  fi
+  say "installing ${missing[*]}"
+  local apt=("${as_root[@]}" apt-get -y -q --no-install-recommends -o DPkg::Lock::Timeout=600)
+  export DEBIAN_FRONTEND=noninteractive
+  # Without fresh lists an installation may still succeed, so only its own failure counts.
+  "${apt[@]}" update < /dev/null > "$log" 2>&1 || true
+  if ! "${apt[@]}" install "${missing[@]}" < /dev/null >> "$log" 2>&1; then
+    tail -n 15 "$log" >&2
+    fail "could not install ${missing[*]}; apt-get's words are above and in $log"
+  fi
+}
+
+# As many jobs as cores, but no more than memory carries at 1.5 GB each.
+build_jobs() {
+  local cores memory_kb
+  cores=$(nproc)
+  memory_kb=$(awk '/^MemAvailable:/ {print $2}' /proc/meminfo 2>/dev/null || true)
+  local fit=$(( ${memory_kb:-100000000} / 1500000 ))
+  (( fit < 1 )) && fit=1
+  echo $(( cores < fit ? cores : fit ))
+}
+
+note_cuda() {
+  [[ -n ${CUDACXX:-} || -x /usr/local/cuda/bin/nvcc ]] || command -v nvcc >/dev/null ||
+    say "CUDA not found: building without it"
+}
+
+# is_configured PRESET [OPTION=VALUE…]
+is_configured() {
+  local build="$root/build/$1" option
+  [[ -f $build/build.ninja ]] || return 1
+  grep -qsxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$build/CMakeCache.txt" || return 1
+  for option in "${@:2}"; do
+    grep -qsE "^${option%%=*}:[A-Z]+=${option#*=}\$" "$build/CMakeCache.txt" || return 1
+  done
+}
+
+# configure PRESET [OPTION=VALUE…]: only where there is no such configuration; changed CMake files are ninja's business.
+configure() {
+  local preset=$1 log="$root/build/configure-$1.log"
+  is_configured "$@" && return 0
+  note_cuda
+  say "configuring build/$preset"
+  local options=("${@:2}")
+  (cd "$root" && cmake --preset "$preset" "${options[@]/#/-D}") > "$log" 2>&1 && return 0
+  # What an interrupted or failed configuration left behind must not stand in the way of the next.
+  (cd "$root" && cmake --fresh --preset "$preset" "${options[@]/#/-D}") > "$log" 2>&1 && return 0
+  cat "$log" >&2
+  fail "could not configure build/$preset"
+}
+
+# build PRESET TARGET…
+build() {
+  local preset=$1
+  shift
+  NINJA_STATUS='[%f/%t] ' ninja -C "$root/build/$preset" -j "$(build_jobs)" "$@" >&2 ||
+    fail "the build of build/$preset failed"
+}
+
+# One build at a time in a checkout; released when the process ends (or is replaced: see close_lock).
+take_lock() {
+  mkdir -p "$root/build" || fail "cannot write to $root/build"
+  exec 9> "$root/build/.lock"
+  flock -n 9 && return 0
+  say "waiting for another build of this checkout"
+  flock 9
+}
+close_lock() { exec 9>&-; }
