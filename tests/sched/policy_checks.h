@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checks that hold for every policy, and random scripts to hold them against.
+#pragma once
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/sched/script_harness.h"
+#include "tests/sched/timed_run.h"
+
+namespace plimsoll::sched::testing {
+
+/// A policy's settings: config(PolicyKind::tgi, [](PolicyConfig& c) { c.served_ratio = 0.3; }).
+inline PolicyConfig config(PolicyKind kind) {
+  PolicyConfig policy;
+  policy.policy = kind;
+  return policy;
+}
+template <class Edit>
+PolicyConfig config(PolicyKind kind, Edit edit) {
+  PolicyConfig policy = config(kind);
+  edit(policy);
+  return policy;
+}
+
+/// The decision log of a script, which must be the same step by step and in leaps. Steps are separated by " | ", without
+/// their numbers.
+inline std::string steps_of(const PolicyConfig& policy, const KvConfig& kv, const std::string& script) {
+  const ScriptRun run = run_script(policy, kv, script);
+  EXPECT_EQ(run.log, run_script(policy, kv, script, true).log) << script;
+  std::string text;
+  std::size_t line = 0;
+  for (std::size_t at = 0; at < run.log.size(); ++line) {
+    const std::size_t end = run.log.find('\n', at);
+    std::string row = run.log.substr(at, end - at);
+    const std::string number = fmt::format("{}: ", line + 1);
+    if (row.starts_with(number)) row = row.substr(number.size());
+    text += (text.empty() ? "" : " | ") + row;
+    at = end + 1;
+  }
+  return text;
+}
+
+/// A random request of a script: small lengths so that limits and block edges are met often.
+struct Draw {
+  Tok prompt = 1, output = 1, cap = 1;
+  std::int64_t step = 1;
+};
+
+inline std::vector<Draw> draw_requests(Tok longest = 24) {
+  const auto count = *rc::gen::inRange<std::size_t>(1, 14);
+  std::vector<Draw> draws(count);
+  for (Draw& d : draws) {
+    d.prompt = *rc::gen::inRange<Tok>(1, longest);
+    d.output = *rc::gen::inRange<Tok>(1, 12);
+    d.cap = d.output + *rc::gen::element<Tok>(0, 0, 1, 5);
+    d.step = *rc::gen::inRange<std::int64_t>(1, 20);
+  }
+  std::sort(draws.begin(), draws.end(), [](const Draw& a, const Draw& b) { return a.step < b.step; });
+  return draws;
+}
+
+inline std::string name_of(std::size_t i) { return "q" + std::to_string(i); }
+
+inline std::string script_of(const std::vector<Draw>& draws) {
+  std::string text;
+  for (std::size_t i = 0; i < draws.size(); ++i)
+    text += fmt::format("{}{}:{}+{}/{}@{}", i == 0 ? "" : " ", name_of(i), draws[i].prompt, draws[i].output, draws[i].cap,
+                        draws[i].step);
+  return text;
+}
+
+/// What each request produced: all of its output if it completed, never more.
+inline void check_tokens(const std::vector<Ended>& ended) {
+  for (const Ended& e : ended) {
+    if (e.outcome == Outcome::completed) RC_ASSERT(e.generated == e.output);
+    RC_ASSERT(e.generated <= e.output);
+    RC_ASSERT(e.end >= e.arrived);
+  }
+}
+
+/// Who left when and how, by serial.
+inline std::vector<std::string> outcomes(const std::vector<Ended>& ended) {
+  std::vector<std::string> rows;
+  for (const Ended& e : ended)
+    rows.push_back(fmt::format("{:04} {} {} {} {} {}", e.serial, static_cast<int>(e.outcome), e.http, e.generated,
+                               e.first_token, e.end));
+  std::sort(rows.begin(), rows.end());
+  return rows;
+}
+
+/// Random requests, some of which are cancelled: leaps and single steps decide the same at the same times.
+inline void check_leaps(const PolicyConfig& policy, const KvConfig& kv) {
+  std::vector<TimedRequest> requests;
+  for (const Draw& d : draw_requests()) {
+    const Nanos at = *rc::gen::inRange<Nanos>(0, 60) * kMs / 2;
+    const bool cancels = *rc::gen::inRange(0, 5) == 0;
+    requests.push_back({name_of(requests.size()), d.prompt, d.output, d.cap, at,
+                        cancels ? at + *rc::gen::inRange<Nanos>(0, 40) * kMs / 2 : kNever});
+  }
+  const TimedRun stepwise = run_timed(policy, kv, requests, kMs, Mode::steps);
+  for (const Mode mode : {Mode::leaps, Mode::silent_leaps}) {
+    const TimedRun leaping = run_timed(policy, kv, requests, kMs, mode);
+    if (mode == Mode::leaps) RC_ASSERT(stepwise.log == leaping.log);
+    RC_ASSERT(leaping.decisions <= stepwise.decisions);
+    RC_ASSERT(stepwise.launches == leaping.launches);
+    RC_ASSERT(outcomes(stepwise.ended) == outcomes(leaping.ended));
+  }
+  check_tokens(stepwise.ended);
+}
+
+inline KvConfig draw_kv() {
+  return {.blocks = *rc::gen::element<Blk>(4, 6, 9, 16, 40, 1000), .block_tokens = *rc::gen::element<Tok>(1, 3, 4, 16),
+          .prefix_caching = false};
+}
+
+template <class T>
+std::optional<T> sometimes(const rc::Gen<T>& gen) {
+  return *rc::gen::arbitrary<bool>() ? std::optional<T>(*gen) : std::nullopt;
+}
+
+}  // namespace plimsoll::sched::testing
