@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// The catalogue of models, accelerators, links, instances and engines: one YAML file each, read when it is asked for.
+// Names may be spelt freely: "Llama-2-7b-hf", "meta-llama/Llama-2-7b-hf" and "Llama 2 7B" are llama-2-7b.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "configs/instance.h"
+#include "configs/yaml_document.h"
+#include "model/accelerator.h"
+#include "model/engine_profile.h"
+#include "model/llm_shape.h"
+
+namespace plimsoll::configs {
+
+/// An engine's profile with the scheduler defaults of its file (keys of a study's `scheduler`; null: none).
+struct Engine {
+  std::shared_ptr<const model::EngineProfile> profile;
+  std::optional<Node> scheduler;
+  /// Scheduler keys that replace the former on accelerators with at least this much memory (bytes), other than `except`.
+  struct Larger {
+    double memory = 0;
+    std::vector<std::string> except;   // accelerator ids begin with one of these
+    Node scheduler;
+  };
+  std::optional<Larger> larger;
+};
+
+/// One line of `plimsoll list`.
+struct Listing {
+  std::string name, description;
+};
+
+/// Any number of threads may ask at once. All lookups throw InputError at `where` for a name that is not there, with the
+/// nearest ones that are, or at the file's own place for a file that is wrong.
+class Catalogue {
+ public:
+  /// `root` holds models/, accelerators/, interconnects/, instances/ and engines/. Throws InputError if it is no folder.
+  explicit Catalogue(std::string root);
+  /// $PLIMSOLL_CONFIGS, else configs/ or share/plimsoll/configs near the executable, else the source tree's.
+  [[nodiscard]] static std::string default_root();
+
+  /// A catalogue name, or a path to a Hugging Face config.json.
+  [[nodiscard]] std::shared_ptr<const model::LlmShape> model(const std::string& name, const Where& where = {}) const;
+  [[nodiscard]] std::shared_ptr<const model::Accelerator> accelerator(const std::string& name, const Where& where = {}) const;
+  [[nodiscard]] std::shared_ptr<const model::Interconnect> interconnect(const std::string& name, const Where& where = {}) const;
+  /// "p4d.24xlarge"; a leading "ml." is accepted (and means the SageMaker price to the caller).
+  [[nodiscard]] std::shared_ptr<const Instance> instance(const std::string& name, const Where& where = {}) const;
+  /// Whether there is such an instance.
+  [[nodiscard]] bool has_instance(const std::string& name) const;
+  [[nodiscard]] std::shared_ptr<const Engine> engine(const std::string& name, const Where& where = {}) const;
+
+  /// `kind`: models, accelerators, interconnects, instances, engines.
+  [[nodiscard]] std::vector<Listing> list(std::string_view kind) const;
+  [[nodiscard]] const std::string& root() const { return root_; }
+
+ private:
+  template <class T, class Read>
+  std::shared_ptr<const T> lookup(std::unordered_map<std::string, std::shared_ptr<const T>>& cache, std::string_view kind,
+                                  const std::string& name, const Where& where, Read&& read) const;
+  [[nodiscard]] std::optional<std::string> find_file(std::string_view kind, const std::string& name) const;
+
+  std::string root_;
+  mutable std::mutex mutex_;
+  mutable std::unordered_map<std::string, std::shared_ptr<const model::LlmShape>> models_;
+  mutable std::unordered_map<std::string, std::shared_ptr<const model::Accelerator>> accelerators_;
+  mutable std::unordered_map<std::string, std::shared_ptr<const model::Interconnect>> interconnects_;
+  mutable std::unordered_map<std::string, std::shared_ptr<const Instance>> instances_;
+  mutable std::unordered_map<std::string, std::shared_ptr<const Engine>> engines_;
+};
+
+/// A name in the catalogue's spelling: lower case, words joined by hyphens, no organisation before a slash, no suffix that
+/// only names a packaging (-hf).
+[[nodiscard]] std::string canonical_name(std::string_view name);
+
+// Readers of single files (their `root` node), for the catalogue and its tests.
+[[nodiscard]] model::LlmShape read_model(const Node& root, const std::string& id);
+[[nodiscard]] model::LlmShape read_hf_config(const std::string& path);
+[[nodiscard]] model::Accelerator read_accelerator(const Node& root, const std::string& id);
+[[nodiscard]] model::Interconnect read_interconnect(const Node& root, const std::string& id);
+[[nodiscard]] Instance read_instance(const Node& root, const std::string& id);
+[[nodiscard]] Engine read_engine(const Node& root, const std::string& id);
+
+}  // namespace plimsoll::configs
