@@ -89,6 +89,7 @@ configure() {
 build() {
   local preset=$1
   shift
+  [[ -w ${HOME:-} ]] || export CCACHE_DIR="$root/build/ccache"   # where there is a ccache but no home
   NINJA_STATUS='[%f/%t] ' ninja -C "$root/build/$preset" -j "$(build_jobs)" "$@" >&2 ||
     fail "the build of build/$preset failed"
 }
