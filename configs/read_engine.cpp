@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engine profiles from their files (docs/catalogue.md).
+#include <array>
+
+#include "configs/catalogue.h"
+
+namespace plimsoll::configs {
+
+namespace {
+
+Seconds time_or_zero(const Node& node, std::string_view key) {
+  const auto found = node.find(key);
+  return found ? found->as_seconds(0, 100) : Seconds(0);
+}
+
+void read_host(const Node& node, model::EngineProfile& e) {
+  static constexpr std::array<std::string_view, 10> kKeys = {"step", "layer", "layer_tp", "layer_rank", "sequence", "token",
+                                                             "prefill", "overlap", "overlap_exponent", "cuda_graphs"};
+  static constexpr std::array<std::string_view, 3> kOverlaps = {"none", "p_norm", "full"};
+  node.require_known_keys(kKeys);
+  e.host_step = time_or_zero(node, "step");
+  e.host_layer = time_or_zero(node, "layer");
+  e.host_layer_tp = time_or_zero(node, "layer_tp");
+  e.host_layer_rank = time_or_zero(node, "layer_rank");
+  e.host_sequence = time_or_zero(node, "sequence");
+  e.host_token = time_or_zero(node, "token");
+  e.host_prefill = time_or_zero(node, "prefill");
+  if (const auto found = node.find("overlap")) e.overlap = static_cast<model::HostOverlap>(found->as_one_of(kOverlaps));
+  if (const auto found = node.find("overlap_exponent")) e.overlap_exponent = found->as_number(1, 64);
+  if (const auto found = node.find("cuda_graphs")) e.cuda_graphs = found->as_bool();
+}
+
+void read_memory(const Node& node, model::EngineProfile& e) {
+  static constexpr std::array<std::string_view, 4> kKeys = {"fraction", "overhead", "graph_pool", "activation_factor"};
+  node.require_known_keys(kKeys);
+  if (const auto found = node.find("fraction")) e.memory_fraction = found->as_number(0.01, 1);
+  if (const auto found = node.find("overhead")) e.overhead = found->as_bytes();
+  if (const auto found = node.find("graph_pool")) e.graph_pool = found->as_bytes();
+  if (const auto found = node.find("activation_factor")) e.activation_factor = found->as_number(0, 100);
+}
+
+Engine::Larger read_larger(const Node& node) {
+  static constexpr std::array<std::string_view, 3> kKeys = {"memory", "except", "scheduler"};
+  node.require_known_keys(kKeys);
+  Engine::Larger larger{.memory = node.at("memory").as_bytes().value, .except = {}, .scheduler = node.at("scheduler")};
+  if (const auto except = node.find("except"))
+    for (const Item& item : except->items()) larger.except.push_back(item.value.as_string());
+  return larger;
+}
+
+}  // namespace
+
+Engine read_engine(const Node& root, const std::string& id) {
+  static constexpr std::array<std::string_view, 11> kKeys = {"name", "aliases", "host", "kernels", "memory", "scheduler",
+                                                             "scheduler_when_memory_at_least", "calibrated", "calibrated_on",
+                                                             "note", "source"};
+  static constexpr std::array<std::string_view, 2> kKernels = {"compute_scale", "memory_scale"};
+  root.require_known_keys(kKeys);
+  model::EngineProfile e;
+  e.id = id;
+  if (const auto host = root.find("host")) read_host(*host, e);
+  if (const auto kernels = root.find("kernels")) {
+    kernels->require_known_keys(kKernels);
+    if (const auto found = kernels->find("compute_scale")) e.compute_scale = found->as_number(0.01, 10);
+    if (const auto found = kernels->find("memory_scale")) e.memory_scale = found->as_number(0.01, 10);
+  }
+  if (const auto memory = root.find("memory")) read_memory(*memory, e);
+  e.calibrated_on = root.at("calibrated_on").as_string();
+  e.calibrated = root.at("calibrated").as_bool();
+  Engine engine;
+  if (const auto scheduler = root.find("scheduler")) {
+    engine.scheduler = *scheduler;
+    if (const auto policy = scheduler->find("policy")) e.scheduler_policy = policy->as_string();
+  }
+  if (const auto larger = root.find("scheduler_when_memory_at_least")) engine.larger = read_larger(*larger);
+  engine.profile = std::make_shared<const model::EngineProfile>(std::move(e));
+  return engine;
+}
+
+}  // namespace plimsoll::configs

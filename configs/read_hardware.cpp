@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Accelerators, links and instances from their files (docs/catalogue.md).
+#include <fmt/format.h>
+
+#include <array>
+
+#include "configs/catalogue.h"
+
+namespace plimsoll::configs {
+
+namespace {
+
+using Names = std::span<const std::string_view>;
+
+std::string text_or(const Node& node, std::string_view key, const std::string& fallback = {}) {
+  const auto found = node.find(key);
+  return found ? found->as_string() : fallback;
+}
+
+FlopsPerSecond peak(const Node& node, std::string_view key) {
+  const auto found = node.find(key);
+  return found ? found->as_flops_per_second(1e9) : FlopsPerSecond(0);
+}
+
+model::OpCoefficients read_coefficients(const Node& node) {
+  static constexpr std::array<std::string_view, 4> kKeys = {"compute", "memory", "p", "t0"};
+  node.require_known_keys(kKeys);
+  model::OpCoefficients c;
+  c.compute_efficiency = node.at("compute").as_number(1e-3, 1);
+  c.memory_efficiency = node.at("memory").as_number(1e-3, 1);
+  c.p = node.at("p").as_number(1, 64);
+  c.t0 = node.at("t0").as_seconds(0, 1);
+  return c;
+}
+
+void read_efficiency(const Node& node, model::Accelerator& a) {
+  static constexpr std::array<std::string_view, 7> kKeys = {"gemm", "moe_gemm", "prefill_attention", "decode_attention",
+                                                            "pointwise", "kernel_gap", "source"};
+  node.require_known_keys(kKeys);
+  for (std::size_t i = 0; i < model::kOpClasses; ++i) a.coefficients[i] = read_coefficients(node.at(kKeys[i]));
+  a.kernel_gap = node.at("kernel_gap").as_seconds(0, 1);
+  a.fit_source = node.at("source").as_string();
+}
+
+}  // namespace
+
+model::Accelerator read_accelerator(const Node& root, const std::string& id) {
+  static constexpr std::array<std::string_view, 19> kKeys = {
+      "name", "aliases", "vendor", "form", "fp32", "fp16", "bf16", "fp8", "int8", "memory", "memory_visible",
+      "memory_bandwidth", "last_level_cache", "host_link", "interconnect", "efficiency", "calibrated", "note", "source"};
+  root.require_known_keys(kKeys);
+  model::Accelerator a;
+  a.id = id;
+  a.vendor = text_or(root, "vendor");
+  a.fp32 = peak(root, "fp32");
+  a.fp16 = peak(root, "fp16");
+  a.bf16 = peak(root, "bf16");
+  a.fp8 = peak(root, "fp8");
+  a.int8 = peak(root, "int8");
+  a.memory = root.at("memory").as_bytes(1e6);
+  const auto visible = root.find("memory_visible");
+  a.memory_visible = visible ? visible->as_bytes(1e6) : a.memory;
+  a.memory_bandwidth = root.at("memory_bandwidth").as_bytes_per_second(1e6);
+  if (const auto cache = root.find("last_level_cache")) a.last_level_cache = cache->as_bytes();
+  if (const auto link = root.find("host_link")) a.host_link = link->as_bytes_per_second();
+  a.default_interconnect = text_or(root, "interconnect");
+  read_efficiency(root.at("efficiency"), a);
+  const auto calibrated = root.find("calibrated");
+  a.calibrated = calibrated && calibrated->as_bool();
+  a.source = root.at("source").as_string();
+  if (const std::string problem = model::validate_coefficients(a); !problem.empty()) root.at("efficiency").fail(problem);
+  return a;
+}
+
+model::Interconnect read_interconnect(const Node& root, const std::string& id) {
+  static constexpr std::array<std::string_view, 6> kKeys = {"name", "aliases", "kind", "unidirectional", "all_reduce", "source"};
+  static constexpr std::array<std::string_view, 4> kKinds = {"none", "nvswitch", "nvlink", "pcie"};
+  static constexpr std::array<std::string_view, 2> kCurve = {"ranks", "segments"};
+  static constexpr std::array<std::string_view, 2> kSegment = {"latency", "bandwidth"};
+  root.require_known_keys(kKeys);
+  model::Interconnect link;
+  link.id = id;
+  link.kind = static_cast<model::LinkKind>(root.at("kind").as_one_of(kKinds));
+  link.unidirectional = root.at("unidirectional").as_bytes_per_second();
+  link.source = root.at("source").as_string();
+  const auto curves = root.find("all_reduce");
+  if (!curves) return link;
+  for (const Item& item : curves->items()) {
+    item.value.require_known_keys(kCurve);
+    model::AllReduceCurve curve;
+    curve.ranks = static_cast<std::int32_t>(item.value.at("ranks").as_integer(2, 4096));
+    for (const Item& segment : item.value.at("segments").items()) {
+      segment.value.require_known_keys(kSegment);
+      curve.segments.push_back({segment.value.at("latency").as_seconds(0, 1), segment.value.at("bandwidth").as_bytes_per_second(1)});
+    }
+    if (curve.segments.empty()) item.value.fail("an all-reduce curve needs at least one segment");
+    link.all_reduce.push_back(std::move(curve));
+  }
+  return link;
+}
+
+Instance read_instance(const Node& root, const std::string& id) {
+  static constexpr std::array<std::string_view, 12> kKeys = {"name", "aliases", "cloud", "accelerator", "count", "interconnect",
+                                                             "usd_per_hour", "sagemaker_usd_per_hour", "region", "note", "source", "vcpus"};
+  root.require_known_keys(kKeys);
+  Instance i;
+  i.id = text_or(root, "name", id);
+  i.cloud = root.at("cloud").as_string();
+  i.accelerator = root.at("accelerator").as_string();
+  i.count = static_cast<std::int32_t>(root.at("count").as_integer(1, 4096));
+  i.interconnect = text_or(root, "interconnect");
+  const auto prices = [](const Node& node) {
+    std::vector<Price> list;
+    for (const Item& item : node.items()) list.push_back({item.key, item.value.as_usd().value});
+    return list;
+  };
+  if (const auto node = root.find("usd_per_hour")) i.on_demand = prices(*node);
+  if (const auto node = root.find("sagemaker_usd_per_hour")) {
+    const std::vector<Price> list = prices(*node);
+    if (!list.empty()) i.sagemaker = list.back();
+  }
+  i.region = text_or(root, "region");
+  i.note = text_or(root, "note");
+  i.source = root.at("source").as_string();
+  return i;
+}
+
+}  // namespace plimsoll::configs

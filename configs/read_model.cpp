@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Model shapes from the catalogue's files (docs/catalogue.md).
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+
+#include "configs/catalogue.h"
+
+namespace plimsoll::configs {
+
+namespace {
+
+std::int32_t count(const Node& node, std::string_view key, std::int64_t min = 1) {
+  return static_cast<std::int32_t>(node.at(key).as_integer(min, 10'000'000));
+}
+std::int32_t count_or(const Node& node, std::string_view key, std::int32_t fallback) {
+  const auto found = node.find(key);
+  return !found || found->is_null() ? fallback : static_cast<std::int32_t>(found->as_integer(0, 100'000'000));
+}
+bool flag(const Node& node, std::string_view key) {
+  const auto found = node.find(key);
+  return found && found->as_bool();
+}
+
+model::MoeShape read_moe(const Node& node) {
+  static constexpr std::array<std::string_view, 5> kKeys = {"experts", "experts_per_token", "shared_experts", "intermediate",
+                                                            "first_dense_layers"};
+  node.require_known_keys(kKeys);
+  model::MoeShape moe;
+  moe.experts = count(node, "experts");
+  moe.experts_per_token = count(node, "experts_per_token");
+  moe.shared_experts = count_or(node, "shared_experts", 0);
+  moe.intermediate = count(node, "intermediate");
+  moe.first_dense_layers = count_or(node, "first_dense_layers", 0);
+  if (moe.experts_per_token > moe.experts) node.at("experts_per_token").fail("more experts a token than there are");
+  return moe;
+}
+
+model::MlaShape read_mla(const Node& node) {
+  static constexpr std::array<std::string_view, 5> kKeys = {"q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim",
+                                                            "v_head_dim"};
+  node.require_known_keys(kKeys);
+  return {count_or(node, "q_lora_rank", 0), count(node, "kv_lora_rank"), count(node, "qk_nope_head_dim"),
+          count(node, "qk_rope_head_dim"), count(node, "v_head_dim")};
+}
+
+void read_flags(const Node& root, model::LlmShape& m) {
+  static constexpr std::array<std::string_view, 2> kNorms = {"rmsnorm", "layernorm"};
+  m.gated_mlp = flag(root, "gated_mlp");
+  m.parallel_attention = flag(root, "parallel_attention");
+  m.qkv_bias = flag(root, "qkv_bias");
+  m.qk_norm = flag(root, "qk_norm");
+  m.tie_embeddings = flag(root, "tie_embeddings");
+  m.learned_positions = flag(root, "learned_positions");
+  m.norm = static_cast<model::Norm>(root.at("norm").as_one_of(kNorms));
+  m.activation = root.at("activation").as_string();
+}
+
+}  // namespace
+
+model::LlmShape read_model(const Node& root, const std::string& id) {
+  static constexpr std::array<std::string_view, 30> kKeys = {
+      "name", "aliases", "hf_id", "family", "layers", "hidden", "heads", "kv_heads", "head_dim", "intermediate", "vocab",
+      "max_position", "gated_mlp", "parallel_attention", "qkv_bias", "qk_norm", "tie_embeddings", "learned_positions", "norm",
+      "activation", "rope_base", "rotary_dim", "sliding_window", "window_period", "moe", "mla", "weights_params",
+      "active_params", "note", "source"};
+  root.require_known_keys(kKeys);
+  model::LlmShape m;
+  m.id = id;
+  m.family = root.at("family").as_string();
+  m.layers = count(root, "layers");
+  m.hidden = count(root, "hidden");
+  m.heads = count(root, "heads");
+  m.kv_heads = count(root, "kv_heads");
+  m.head_dim = count_or(root, "head_dim", m.hidden / m.heads);
+  m.intermediate = count(root, "intermediate");
+  m.vocab = count(root, "vocab");
+  m.max_position = count_or(root, "max_position", 0);
+  read_flags(root, m);
+  if (const auto base = root.find("rope_base")) m.rope_base = base->as_number(0, 1e12);
+  m.rotary_dim = count_or(root, "rotary_dim", 0);
+  m.sliding_window = count_or(root, "sliding_window", 0);
+  m.window_period = std::max(1, count_or(root, "window_period", 1));
+  if (const auto moe = root.find("moe")) m.moe = read_moe(*moe);
+  if (const auto mla = root.find("mla")) m.mla = read_mla(*mla);
+  m.source = root.at("source").as_string();
+  if (m.heads % m.kv_heads != 0) root.at("kv_heads").fail(fmt::format("{} attention heads do not divide by {} KV heads", m.heads, m.kv_heads));
+  // The file states what the shape must add up to: a slip of a digit does not pass.
+  if (const auto stated = root.find("weights_params")) {
+    const double expected = stated->as_number(1, 1e15);
+    if (const double counted = model::weight_count(m); std::abs(counted - expected) > 0.5)
+      stated->fail(fmt::format("the shape has {} parameters, the file states {}", number_text(counted), number_text(expected)));
+  }
+  return m;
+}
+
+}  // namespace plimsoll::configs
