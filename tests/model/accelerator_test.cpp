@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "model/op_cost.h"
-#include "shapes.h"
+#include "tests/model/shapes.h"
 
 namespace plimsoll::model {
 namespace {

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "model/accelerator.h"
-#include "shapes.h"
+#include "tests/model/shapes.h"
 
 namespace plimsoll::model {
 namespace {

@@ -10,7 +10,7 @@
 #include "model/decode_attention.h"
 #include "model/memory_plan.h"
 #include "model/op_list.h"
-#include "shapes.h"
+#include "tests/model/shapes.h"
 
 namespace plimsoll::model {
 namespace {

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "model/decode_attention.h"
-#include "shapes.h"
+#include "tests/model/shapes.h"
 
 namespace plimsoll::model {
 namespace {

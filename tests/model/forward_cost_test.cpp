@@ -9,7 +9,7 @@
 #include "model/error.h"
 #include "model/memory_plan.h"
 #include "model/op_cost.h"
-#include "shapes.h"
+#include "tests/model/shapes.h"
 
 namespace plimsoll::model {
 namespace {

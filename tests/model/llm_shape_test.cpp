@@ -7,7 +7,7 @@
 #include <fstream>
 #include <map>
 
-#include "shapes.h"
+#include "tests/model/shapes.h"
 
 namespace plimsoll::model {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "shapes.h"
+#include "tests/model/shapes.h"
 
 namespace plimsoll::model {
 namespace {

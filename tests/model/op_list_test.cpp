@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <string>
 
-#include "shapes.h"
+#include "tests/model/shapes.h"
 
 namespace plimsoll::model {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "shapes.h"
+#include "tests/model/shapes.h"
 
 #include <algorithm>
 #include <cmath>
