@@ -74,6 +74,8 @@ struct Decision {
     forwards_[used_].clear();
     return forwards_[used_++];
   }
+  /// Takes back the forward added last.
+  void drop_forward() { --used_; }
   [[nodiscard]] bool has_step() const { return used_ > 0; }
   void clear() {
     kv.clear(); preempted.clear(); swapped_in.clear(); rejects.clear();
