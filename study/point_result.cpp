@@ -73,12 +73,6 @@ void append_latencies(Row& row, const sched::PointMetrics& m, bool meaningful) {
   row.number(per_token.p90).number(per_token.mean).number(ttft.p95).number(m.itl.p95);
 }
 
-std::optional<double> usd_per_million(const PointResult& point) {
-  const double rate = point.metrics->output_tokens_per_s;
-  if (!point.usd_per_hour || !(rate > 0)) return {};
-  return *point.usd_per_hour / 3600.0 / rate * 1e6;
-}
-
 void append_times(Row& row, const sched::PointMetrics& m, bool meaningful) {
   if (!meaningful || m.requests_completed == 0) {
     row.blanks(8);
@@ -89,6 +83,13 @@ void append_times(Row& row, const sched::PointMetrics& m, bool meaningful) {
 }
 
 }  // namespace
+
+std::optional<double> usd_per_million_output_tokens(const PointResult& point) {
+  if (!point.metrics) return {};
+  const double rate = point.metrics->output_tokens_per_s;
+  if (!point.usd_per_hour || !(rate > 0)) return {};
+  return *point.usd_per_hour / 3600.0 / rate * 1e6;
+}
 
 std::vector<std::string> point_columns(const std::vector<std::string>& swept_keys) {
   std::vector<std::string> columns = swept_keys;
@@ -110,7 +111,7 @@ std::vector<Cell> point_row(const PointResult& point) {
   append_counts(row, m);
   append_latencies(row, m, meaningful);
   row.number(m.batch_mean).number(m.kv_used_mean).number(m.kv_used_peak).number(m.kv_wasted_mean);
-  row.number(meaningful ? m.slo_attainment : std::nullopt).flag(m.stable).number(usd_per_million(point));
+  row.number(meaningful ? m.slo_attainment : std::nullopt).flag(m.stable).number(usd_per_million_output_tokens(point));
   row.flag(!point.extrapolates.empty()).blanks(kBandColumns);
   append_times(row, m, meaningful);
   row.number(meaningful ? m.latency_mean_ci95_s : std::nullopt).number(m.output_tokens_per_s_ci95);

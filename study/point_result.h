@@ -33,6 +33,9 @@ struct PointResult {
   std::optional<double> usd_per_hour;
 };
 
+/// What a million output tokens cost at this point; nullopt without a price or without output.
+[[nodiscard]] std::optional<double> usd_per_million_output_tokens(const PointResult& point);
+
 /// Names of the columns of points.csv: swept keys, then the contract of docs/metrics.md.
 [[nodiscard]] std::vector<std::string> point_columns(const std::vector<std::string>& swept_keys);
 /// The cells of one row, in that order.

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pause, resume and cancel for a run in progress, from a signal handler, a reader of standard input or a GUI.
+// Pause, resume and cancel for a run in progress, from a signal handler, standard input or a GUI.
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <functional>
+#include <mutex>
 #include <stop_token>
 
 namespace plimsoll::study {
@@ -15,13 +18,20 @@ class RunControl {
   void resume() noexcept { paused_.store(false, std::memory_order_relaxed); }
   [[nodiscard]] bool cancelled() const noexcept { return cancelled_.load(std::memory_order_relaxed); }
 
-  /// Called by the working threads between pieces of work: waits while paused, hands a cancel on to stop().
+  /// `poll` is asked for commands every few milliseconds while work goes on, by one thread at a time. Set it before the run.
+  void set_command_source(std::function<void(RunControl&)> poll) { poll_ = std::move(poll); }
+
+  /// Called by the working threads between pieces of work: takes commands, waits while paused, hands a cancel on to stop().
   void check_in();
   [[nodiscard]] std::stop_token stop() const { return stop_.get_token(); }
 
  private:
+  void take_commands();
   std::atomic<bool> cancelled_{false}, paused_{false};
   static_assert(std::atomic<bool>::is_always_lock_free, "signal handlers may store to it");
+  std::function<void(RunControl&)> poll_;
+  std::mutex polling_;
+  std::chrono::steady_clock::time_point last_poll_{};
   std::stop_source stop_;
 };
 

@@ -14,10 +14,7 @@ namespace {
 double seconds(Nanos time) { return static_cast<double>(time) / 1e9; }
 double micros(Nanos time) { return static_cast<double>(time) / 1e3; }
 
-Cell time_cell(Nanos time) {
-  if (time < 0) return std::monostate{};
-  return seconds(time);
-}
+std::string time_text(Nanos time) { return time < 0 ? std::string() : number_text(seconds(time)); }
 
 const char* outcome_name(sched::Outcome outcome) {
   switch (outcome) {
@@ -62,12 +59,10 @@ std::string requests_csv(const std::vector<sim::RequestRow>& requests) {
       "id,name,replica,arrival_s,dispatched_s,first_token_s,end_s,input_tokens,output_tokens,generated_tokens,outcome,"
       "code,preemptions\n";
   for (const sim::RequestRow& row : requests) {
-    const Cell replica = row.replica < 0 ? Cell() : Cell(static_cast<std::int64_t>(row.replica));
-    text += csv_line({static_cast<std::int64_t>(row.id), row.name, replica, time_cell(row.arrival),
-                      time_cell(row.dispatched), time_cell(row.first_token), time_cell(row.end),
-                      static_cast<std::int64_t>(row.input), static_cast<std::int64_t>(row.output),
-                      static_cast<std::int64_t>(row.generated), std::string(outcome_name(row.outcome)), code_text(row),
-                      static_cast<std::int64_t>(row.preemptions)});
+    fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{},{},{},{},{},{},{}\n", row.id, row.name,
+                   row.replica < 0 ? std::string() : fmt::format("{}", row.replica), time_text(row.arrival),
+                   time_text(row.dispatched), time_text(row.first_token), time_text(row.end), row.input, row.output,
+                   row.generated, outcome_name(row.outcome), code_text(row), row.preemptions);
   }
   return text;
 }

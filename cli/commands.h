@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// The verbs: one function each, from arguments to exit code. They throw InputError (exit 2) and DeviceError (exit 3).
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/console.h"
+
+namespace plimsoll::cli {
+
+inline constexpr int kDone = 0, kBadInput = 2, kDeviceFailed = 3, kAnswerIsNo = 4, kInterrupted = 130;
+
+using Arguments = std::vector<std::string>;   // after the verb
+
+int run_simulate(const Arguments& arguments, Console& console);
+int run_memory(const Arguments& arguments, Console& console);
+int run_trace(const Arguments& arguments, Console& console);
+int run_list(const Arguments& arguments, Console& console);
+
+struct Command {
+  std::string_view verb, summary;
+  int (*run)(const Arguments&, Console&);
+  bool hidden = false;                 // works, but --help does not list it
+};
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/console.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+
+namespace plimsoll::cli {
+namespace {
+
+constexpr double kShowEvery = 0.1;   // seconds between progress reports
+constexpr int kBarWidth = 28;
+
+std::string duration_text(double seconds) {
+  if (!std::isfinite(seconds) || seconds > 360000) return "-";
+  const auto whole = static_cast<long>(std::lround(seconds));
+  if (whole < 3600) return fmt::format("{}:{:02}", whole / 60, whole % 60);
+  return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+}
+
+void write(std::FILE* file, std::string_view text) { std::fwrite(text.data(), 1, text.size(), file); }
+
+}  // namespace
+
+void Console::configure(ProgressMode mode, bool quiet) {
+  mode_ = mode;
+  quiet_ = quiet;
+  bar_allowed_ = mode == ProgressMode::automatic && !quiet && ::isatty(STDERR_FILENO) == 1;
+}
+
+double Console::elapsed() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+}
+
+void Console::line(std::string_view type, const std::string& members) {
+  write(stdout, fmt::format("{{\"v\":1,\"type\":\"{}\",\"t_s\":{:.6f}{}{}}}\n", type, elapsed(),
+                            members.empty() ? "" : ",", members));
+  std::fflush(stdout);
+}
+
+void Console::print(std::string_view text) {
+  clear_bar();
+  if (!is_jsonl()) write(stdout, text);
+}
+
+void Console::log(std::string_view level, const std::string& text) {
+  if (is_jsonl()) {
+    line("log", fmt::format("\"level\":\"{}\",\"text\":{}", level, study::json_quoted(text)));
+  } else if (!quiet_) {
+    clear_bar();
+    write(stderr, fmt::format("plimsoll: {}: {}\n", level, text));
+  }
+}
+
+void Console::note(const std::string& text) { log("note", text); }
+void Console::warn(const std::string& text) { log("warning", text); }
+
+void Console::error(const Where& where, const std::string& text, int exit_code) {
+  clear_bar();
+  write(stderr, fmt::format("plimsoll: {}{}\n", to_string(where), text));
+  if (is_jsonl()) {
+    line("error", fmt::format("\"code\":{},\"file\":{},\"line\":{},\"text\":{}", exit_code, study::json_quoted(where.file),
+                              where.line, study::json_quoted(text)));
+  }
+}
+
+void Console::progress(double done, std::size_t total) {
+  if (!is_jsonl() && !bar_allowed_) return;
+  const double now = elapsed();
+  const bool complete = done >= static_cast<double>(total);
+  if (now - last_shown_ < kShowEvery && !(complete && is_jsonl())) return;
+  last_shown_ = now;
+  if (is_jsonl()) {
+    const std::string eta = done > 0 ? fmt::format("{:.3f}", now / done * (static_cast<double>(total) - done)) : "null";
+    line("progress", fmt::format("\"done\":{:.3f},\"total\":{},\"eta_s\":{}", done, total, eta));
+  } else {
+    draw_bar(done, total, now);
+  }
+}
+
+void Console::draw_bar(double done, std::size_t total, double now) {
+  const auto filled = static_cast<int>(done / static_cast<double>(total) * kBarWidth);
+  std::string bar;
+  for (int i = 0; i < kBarWidth; ++i) bar += i < filled ? "█" : "░";
+  const double rate = done / now;
+  write(stderr, fmt::format("\r{} {:.0f}/{} points  {:.3g}/s  {} left\033[K", bar, std::floor(done), total, rate,
+                            duration_text((static_cast<double>(total) - done) / rate)));
+  std::fflush(stderr);
+  bar_shown_ = true;
+}
+
+void Console::clear_bar() {
+  if (bar_shown_) write(stderr, "\r\033[K");
+  bar_shown_ = false;
+}
+
+void Console::point(const std::vector<std::string>& columns, const study::PointResult& point) {
+  if (!is_jsonl()) return;
+  line("point", fmt::format("\"index\":{},{}", point.index, study::json_members(columns, study::point_row(point))));
+}
+
+void Console::finish(int exit_code) {
+  clear_bar();
+  if (is_jsonl()) line("done", fmt::format("\"exit\":{}", exit_code));
+}
+
+}  // namespace plimsoll::cli

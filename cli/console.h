@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the program says while it works: results on standard output; notes, errors and a progress bar on standard error;
+// or, with --progress jsonl, everything as JSON lines on standard output (docs/study-file.md, "Progress").
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+
+#include "model/error.h"
+#include "study/point_result.h"
+
+namespace plimsoll::cli {
+
+enum class ProgressMode : unsigned char { automatic, none, jsonl };
+
+class Console {
+ public:
+  Console() : start_(std::chrono::steady_clock::now()) {}
+  void configure(ProgressMode mode, bool quiet);
+  [[nodiscard]] bool is_jsonl() const { return mode_ == ProgressMode::jsonl; }
+
+  /// A result for standard output; in jsonl mode the lines stand in its place.
+  void print(std::string_view text);
+  void note(const std::string& text);
+  void warn(const std::string& text);
+  void error(const Where& where, const std::string& text, int exit_code);
+
+  void progress(double done, std::size_t total);
+  void point(const std::vector<std::string>& columns, const study::PointResult& point);
+  /// The last line of a jsonl run; clears the bar otherwise.
+  void finish(int exit_code);
+
+ private:
+  void line(std::string_view type, const std::string& members);
+  void log(std::string_view level, const std::string& text);
+  void draw_bar(double done, std::size_t total, double elapsed);
+  void clear_bar();
+  [[nodiscard]] double elapsed() const;
+
+  std::chrono::steady_clock::time_point start_;
+  ProgressMode mode_ = ProgressMode::none;
+  bool quiet_ = false, bar_allowed_ = false, bar_shown_ = false;
+  double last_shown_ = 0;
+};
+
+}  // namespace plimsoll::cli

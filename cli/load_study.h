@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// The study that a verb's arguments name, with --set and --seed applied.
+#pragma once
+
+#include "cli/options.h"
+#include "study/study.h"
+
+namespace plimsoll::cli {
+
+/// Prints the study's notes. Throws InputError.
+[[nodiscard]] study::Study load_study(const Parsed& parsed, Console& console);
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// plimsoll VERB …: finds the verb, runs it, and turns what it throws into one message and an exit code.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "configs/quantity.h"
+#include "model/error.h"
+
+namespace {
+
+using namespace plimsoll;
+using namespace plimsoll::cli;
+
+constexpr std::array kCommands = {
+    Command{"simulate", "points of a study by simulation", run_simulate},
+    Command{"memory", "memory of a GPU, KV capacity and critical batch", run_memory},
+    Command{"trace", "what is in a trace file", run_trace},
+    Command{"list", "models, accelerators, instances, engines, policies, routers, formats", run_list},
+};
+
+std::vector<std::string> shown_verbs() {
+  std::vector<std::string> verbs;
+  for (const Command& command : kCommands) {
+    if (!command.hidden) verbs.emplace_back(command.verb);
+  }
+  return verbs;
+}
+
+int print_help() {
+  std::string text =
+      "plimsoll: how much traffic does an LLM deployment carry within its latency target, and at what cost?\n\n"
+      "usage: plimsoll VERB [arguments]\n\n";
+  for (const Command& command : kCommands) {
+    if (!command.hidden) text += fmt::format("  {:<10} {}\n", command.verb, command.summary);
+  }
+  text += "\n`plimsoll VERB --help` says more. Exit codes: 0 done; 2 bad input; 3 device or environment failure;\n"
+          "4 the answer is no; 130 interrupted.\n\nexample:\n  plimsoll simulate configs/studies/jumpstart-7b-p4d.yaml\n";
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  return kDone;
+}
+
+int run(const Arguments& all, Console& console) {
+  if (all.empty()) throw InputError(fmt::format("a verb is missing, allowed: {}; see plimsoll --help", fmt::join(shown_verbs(), ", ")));
+  const std::string& verb = all.front();
+  if (verb == "--help" || verb == "-h" || verb == "help") return print_help();
+  const auto* const found = std::find_if(kCommands.begin(), kCommands.end(), [&](const Command& c) { return c.verb == verb; });
+  if (found != kCommands.end()) return found->run(Arguments(all.begin() + 1, all.end()), console);
+  const std::vector<std::string> verbs = shown_verbs();
+  const std::string_view near = configs::nearest(verb, verbs);
+  throw InputError(fmt::format("unknown verb '{}'{}; allowed: {}", verb,
+                               near.empty() ? "" : fmt::format(", did you mean '{}'?", near), fmt::join(verbs, ", ")));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Arguments arguments(argv + std::min(argc, 1), argv + argc);
+  Console console;
+  configure_console(console, arguments);
+  int code = kDone;
+  try {
+    code = run(arguments, console);
+  } catch (const InputError& error) {
+    code = kBadInput;
+    console.error(error.where(), error.text(), code);
+  } catch (const DeviceError& error) {
+    code = kDeviceFailed;
+    console.error({}, error.what(), code);
+  }
+  console.finish(code);
+  return code;
+}

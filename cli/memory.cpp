@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// plimsoll memory STUDY: what fits on a GPU.
+#include <algorithm>
+
+#include "cli/commands.h"
+#include "cli/load_study.h"
+#include "cli/options.h"
+#include "study/memory_table.h"
+#include "study/point_result.h"
+
+namespace plimsoll::cli {
+namespace {
+
+Usage memory_usage() {
+  return {.verb = "memory",
+          .positional = "STUDY",
+          .summary = "Memory of a GPU: weights, activations, overhead and the KV pool; beside them the JumpStart post's\n"
+                     "formulas for the largest KV batch and the critical batch size.",
+          .example = "  plimsoll memory configs/studies/jumpstart-7b-p4d.yaml --format csv\n",
+          .positional_required = true,
+          .options = {}};
+}
+
+std::string text_of(const study::Study& study, const study::MemoryTable& table, Format format) {
+  if (format == Format::table) return study::memory_text(study.title(), table);
+  const std::vector<std::string> columns = study::memory_columns(table);
+  std::string text = format == Format::csv ? study::csv_header(columns) : "[";
+  for (const study::MemoryRow& row : table.rows) {
+    if (format == Format::csv) {
+      text += study::csv_line(study::memory_cells(row));
+    } else {
+      text += (text.size() > 1 ? ",\n " : "\n ") + ('{' + study::json_members(columns, study::memory_cells(row)) + '}');
+    }
+  }
+  return format == Format::csv ? text : text + "\n]\n";
+}
+
+}  // namespace
+
+int run_memory(const Arguments& arguments, Console& console) {
+  const auto parsed = parse_arguments(memory_usage(), arguments);
+  if (!parsed) return kDone;
+  const study::Study study = load_study(*parsed, console);
+  const study::MemoryTable table = study::memory_table(study);
+  console.print(text_of(study, table, parsed->common.format));
+  const bool some_fit = std::any_of(table.rows.begin(), table.rows.end(), [](const auto& row) { return !row.impossible; });
+  if (!some_fit) throw InputError(table.rows.front().impossible->where, table.rows.front().impossible->reason);
+  return kDone;
+}
+
+}  // namespace plimsoll::cli

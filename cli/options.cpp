@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/options.h"
+
+#include <fmt/format.h>
+
+#include <boost/program_options.hpp>
+#include <charconv>
+#include <cstdio>
+#include <sstream>
+
+#include "model/error.h"
+#include "configs/quantity.h"
+
+namespace plimsoll::cli {
+namespace {
+
+constexpr int kMostJobs = 1024;
+
+po::options_description common_options() {
+  po::options_description common("Common options");
+  auto add = common.add_options();
+  add("help,h", "this text");
+  add("set", po::value<std::vector<std::string>>()->composing()->value_name("PATH=VALUE"),
+      "replace a value of the study, e.g. --set deployment.tp=4; repeatable");
+  add("out", po::value<std::string>()->value_name("DIR"), "folder for the output files");
+  add("format", po::value<std::string>()->value_name("table|csv|json"), "form of the result on standard output");
+  add("jobs", po::value<std::string>()->value_name("N"), "threads (default: one per core)");
+  add("seed", po::value<std::string>()->value_name("N"), "replaces the study's seed");
+  add("progress", po::value<std::string>()->value_name("auto|none|jsonl"),
+      "a bar where standard error is a terminal, nothing, or JSON lines on standard output");
+  add("quiet", po::bool_switch(), "no notes and no progress bar");
+  add("stepwise", po::bool_switch(), "simulate step by step, without leaps");
+  return common;
+}
+
+std::uint64_t whole_number(const std::string& option, const std::string& text, std::uint64_t low, std::uint64_t high) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < low || value > high) {
+    throw InputError(fmt::format("--{}: found '{}', allowed: a whole number from {} to {}", option, text, low, high));
+  }
+  return value;
+}
+
+Format format_named(const std::string& text) {
+  if (text == "table") return Format::table;
+  if (text == "csv") return Format::csv;
+  if (text == "json") return Format::json;
+  throw InputError(fmt::format("--format: found '{}', allowed: table, csv, json", text));
+}
+
+ProgressMode progress_named(const std::string& text) {
+  if (text == "auto") return ProgressMode::automatic;
+  if (text == "none") return ProgressMode::none;
+  if (text == "jsonl") return ProgressMode::jsonl;
+  throw InputError(fmt::format("--progress: found '{}', allowed: auto, none, jsonl", text));
+}
+
+std::pair<std::string, std::string> assignment(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    throw InputError(fmt::format("--set: found '{}', allowed: path=value, e.g. deployment.tp=4", text));
+  }
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+CommonOptions read_common(const po::variables_map& values) {
+  CommonOptions common;
+  const auto text = [&](const char* name) { return values.count(name) > 0 ? values[name].as<std::string>() : ""; };
+  if (values.count("set") > 0) {
+    for (const std::string& item : values["set"].as<std::vector<std::string>>()) common.set.push_back(assignment(item));
+  }
+  common.out = text("out");
+  if (values.count("out") > 0 && common.out.empty()) throw InputError("--out: found '', allowed: a folder");
+  if (values.count("format") > 0) common.format = format_named(text("format"));
+  if (values.count("jobs") > 0) common.jobs = static_cast<int>(whole_number("jobs", text("jobs"), 1, kMostJobs));
+  if (values.count("seed") > 0) common.seed = whole_number("seed", text("seed"), 0, UINT64_MAX);
+  if (values.count("progress") > 0) common.progress = progress_named(text("progress"));
+  common.quiet = values["quiet"].as<bool>();
+  common.stepwise = values["stepwise"].as<bool>();
+  return common;
+}
+
+void print_help(const Usage& usage, const po::options_description& own, const po::options_description& common) {
+  std::ostringstream text;
+  text << "usage: plimsoll " << usage.verb;
+  if (!usage.positional.empty()) {
+    text << (usage.positional_required ? " " : " [") << usage.positional << (usage.positional_required ? "" : "]");
+  }
+  text << " [options]\n\n" << usage.summary << "\n\n";
+  if (!own.options().empty()) text << own << '\n';
+  text << common << "\nexample:\n" << usage.example;
+  const std::string out = text.str();
+  std::fwrite(out.data(), 1, out.size(), stdout);
+}
+
+[[noreturn]] void refuse_unknown(const po::unknown_option& unknown, const po::options_description& all) {
+  std::vector<std::string> names;
+  for (const auto& option : all.options()) {
+    if (option->long_name() != "operand") names.push_back("--" + option->long_name());
+  }
+  const std::string word = unknown.get_option_name();
+  const std::string near(configs::nearest(word, names));
+  throw InputError(fmt::format("unknown option '{}'{}", word, near.empty() ? "; see --help" : "; nearest: " + near));
+}
+
+}  // namespace
+
+std::optional<Parsed> parse_arguments(const Usage& usage, const std::vector<std::string>& arguments) {
+  const po::options_description common = common_options();
+  po::options_description all;
+  all.add(usage.options).add(common);
+  all.add_options()("operand", po::value<std::vector<std::string>>());
+  po::positional_options_description positional;
+  positional.add("operand", -1);
+  Parsed parsed;
+  namespace style = po::command_line_style;
+  try {
+    const auto options = po::command_line_parser(arguments).options(all).positional(positional)
+        .style(style::unix_style & ~style::allow_guessing).run();
+    po::store(options, parsed.values);
+  } catch (const po::unknown_option& unknown) {
+    refuse_unknown(unknown, all);
+  } catch (const po::error& error) {
+    throw InputError(error.what());
+  }
+  if (parsed.values.count("help") > 0) {
+    print_help(usage, usage.options, common);
+    return {};
+  }
+  std::vector<std::string> operands;
+  if (parsed.values.count("operand") > 0) operands = parsed.values["operand"].as<std::vector<std::string>>();
+  const std::size_t most = usage.positional.empty() ? 0 : 1;
+  if (operands.size() > most) throw InputError(fmt::format("unexpected argument '{}'", operands[most]));
+  if (operands.empty() && most == 1 && usage.positional_required) {
+    throw InputError(fmt::format("missing {}; usage: plimsoll {} {} [options]", usage.positional, usage.verb, usage.positional));
+  }
+  if (!operands.empty()) parsed.operand = operands.front();
+  parsed.common = read_common(parsed.values);
+  return parsed;
+}
+
+void configure_console(Console& console, const std::vector<std::string>& arguments) {
+  bool quiet = false;
+  ProgressMode mode = ProgressMode::automatic;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i] == "--quiet") quiet = true;
+    const bool jsonl = arguments[i] == "--progress=jsonl" ||
+                       (arguments[i] == "--progress" && i + 1 < arguments.size() && arguments[i + 1] == "jsonl");
+    const bool none = arguments[i] == "--progress=none" ||
+                      (arguments[i] == "--progress" && i + 1 < arguments.size() && arguments[i + 1] == "none");
+    if (jsonl) mode = ProgressMode::jsonl;
+    if (none) mode = ProgressMode::none;
+  }
+  console.configure(mode, quiet);
+}
+
+}  // namespace plimsoll::cli

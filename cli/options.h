@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The options that the verbs share, and how a verb describes itself to --help.
+#pragma once
+
+#include <boost/program_options/options_description.hpp>
+#include <boost/program_options/variables_map.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/console.h"
+
+namespace plimsoll::cli {
+
+namespace po = boost::program_options;
+
+enum class Format : unsigned char { table, csv, json };
+
+struct CommonOptions {
+  std::vector<std::pair<std::string, std::string>> set;   // --set path=value, in order
+  std::string out;                     // folder; empty: none
+  Format format = Format::table;
+  int jobs = 0;                        // 0: one per core
+  std::optional<std::uint64_t> seed;
+  ProgressMode progress = ProgressMode::automatic;
+  bool quiet = false, stepwise = false;
+};
+
+/// What a verb takes. `positional` is shown in the usage line and names its one operand; empty: none.
+struct Usage {
+  std::string verb, positional, summary, example;
+  bool positional_required = true;
+  po::options_description options;     // the verb's own; the common ones are added
+};
+
+struct Parsed {
+  CommonOptions common;
+  std::string operand;
+  po::variables_map values;            // of the verb's own options
+};
+
+/// Reads a verb's arguments. Prints the help text and returns nullopt for --help. Throws InputError for what it does not
+/// know, with the nearest option.
+[[nodiscard]] std::optional<Parsed> parse_arguments(const Usage& usage, const std::vector<std::string>& arguments);
+
+/// --progress and --quiet, found before anything else is read, so that errors in the rest are reported as asked.
+void configure_console(Console& console, const std::vector<std::string>& arguments);
+
+}  // namespace plimsoll::cli

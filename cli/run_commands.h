@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// What may interrupt a run from outside: SIGINT and SIGTERM cancel it; with --progress jsonl, lines on standard input
+// (pause, resume, cancel) steer it.
+#pragma once
+
+#include <string>
+
+#include "study/run_control.h"
+
+namespace plimsoll::cli {
+
+/// Listens for as long as it lives; one at a time. A second signal ends the program at once.
+class RunCommands {
+ public:
+  RunCommands(study::RunControl& control, bool read_input);
+  ~RunCommands();
+  RunCommands(const RunCommands&) = delete;
+  RunCommands& operator=(const RunCommands&) = delete;
+
+ private:
+  void poll(study::RunControl& control);
+  std::string pending_;
+  bool input_open_ = true;
+};
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// From what a study says to what the simulator needs: memory, KV blocks, instances and cost of one point.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "model/error.h"
+#include "model/memory_plan.h"
+#include "sim/scenario.h"
+#include "study/point_result.h"
+#include "study/study.h"
+
+namespace plimsoll::study {
+
+/// Why a point cannot exist: an impossible TP degree, a model that does not fit, limits that contradict each other.
+struct Impossible {
+  Where where;
+  std::string reason;
+};
+
+/// `result` has everything but metrics. Either `scenario` or `impossible` is there.
+struct ResolvedPoint {
+  PointResult result;
+  std::optional<sim::Scenario> scenario;
+  std::optional<Impossible> impossible;
+};
+
+/// `spec` of any origin: `plan` and the GUI vary one without a file.
+[[nodiscard]] ResolvedPoint resolve_spec(PointSpec spec);
+[[nodiscard]] ResolvedPoint resolve_point(const Study& study, std::size_t index);
+
+/// The memory of one GPU of a point, as `plimsoll memory` prints it; `kv_blocks` after the study's own overrides.
+[[nodiscard]] model::MemoryPlan point_memory(const PointSpec& spec);
+/// Tokens of a KV block.
+[[nodiscard]] sched::Tok block_tokens(const PointSpec& spec);
+/// The longest sequence: max_total, else the model's context.
+[[nodiscard]] std::int64_t longest_sequence(const PointSpec& spec);
+
+}  // namespace plimsoll::study

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Simulates every point of a study, on as many cores as it is given. The result does not depend on how many.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "sim/simulate.h"
+#include "study/point_result.h"
+#include "study/resolve.h"
+#include "study/run_control.h"
+#include "study/study.h"
+
+namespace plimsoll::study {
+
+/// One simulated point with what it kept of its run.
+struct FinishedPoint {
+  PointResult result;
+  sim::RunResult run;                  // metrics moved into result; empty for a point that cannot exist
+};
+
+struct RunSettings {
+  int jobs = 0;                        // threads; 0: one per core
+  bool stepwise = false;               // no leaps
+  bool keep_requests = false, keep_decisions = false, keep_steps = false;
+  RunControl* control = nullptr;       // may be null
+  /// Called as points finish, in whatever order they do, one call at a time; may be empty.
+  std::function<void(FinishedPoint&)> on_point;
+  /// Points finished so far, fractions of running ones included; one call at a time; may be empty.
+  std::function<void(double points_done)> on_progress;
+};
+
+struct StudyResult {
+  std::vector<PointResult> points;     // finished ones, in the order of the sweep
+  bool cancelled = false;
+};
+
+/// Throws InputError when the study cannot be read at some point of its sweep, or consists of one point that cannot
+/// exist. In a sweep such points come back without metrics.
+[[nodiscard]] StudyResult run_study(const Study& study, const RunSettings& settings);
+
+}  // namespace plimsoll::study

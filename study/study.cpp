@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "study/study.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include "study/read_point.h"
+#include "study/read_workload.h"
+#include "study/section.h"
+
+namespace plimsoll::study {
+namespace {
+
+using configs::Document;
+using configs::Node;
+
+constexpr std::size_t kMostPoints = 1'000'000;
+constexpr std::string_view kLoad = "workload.load";
+// Values that are names of files, relative to the study's folder.
+constexpr std::array<std::string_view, 5> kFileKeys = {"workload.load.trace.file", "workload.lengths.trace", "weights",
+                                                       "prompts", "model"};
+
+std::string folder_of(const std::string& file) { return std::filesystem::path(file).parent_path().string(); }
+
+/// The kind of load that the document states; empty when it states none.
+std::string active_load(const Document& document) {
+  const auto workload = document.root().find("workload");
+  const auto load = workload && workload->is_map() ? workload->find("load") : std::nullopt;
+  if (!load || !load->is_map()) return {};
+  const auto items = load->items();
+  return items.size() == 1 ? items.front().key : std::string();
+}
+
+// workload.concurrency and workload.rate stand for the active load's own field.
+std::string full_path(const Document& document, const std::string& path, const Where& where) {
+  constexpr std::string_view kPrefix = "workload.";
+  const bool shortcut = path == "workload.concurrency" || path == "workload.rate";
+  if (!shortcut) return path;
+  const std::string word = path.substr(kPrefix.size());
+  const std::string kind = active_load(document);
+  if (kind.empty()) throw InputError(where, fmt::format("{} needs workload.load to state one load", path));
+  const std::string field = load_field(kind, word);
+  if (!field.empty()) return fmt::format("{}.{}.{}", kLoad, kind, field);
+  throw InputError(where, fmt::format("the load is '{}', which has no {}; {} is for {}", kind, word, path,
+                                      word == "rate" ? "poisson, gamma and constant" : "closed_loop and jumpstart"));
+}
+
+// Setting a field of one load, or one source of lengths, replaces the other.
+void make_room(Document& document, const std::string& path) {
+  const std::string load_prefix = fmt::format("{}.", kLoad);
+  if (path.starts_with(load_prefix)) {
+    const std::string kind = path.substr(load_prefix.size(), path.find('.', load_prefix.size()) - load_prefix.size());
+    const auto kinds = load_kinds();
+    const std::string active = active_load(document);
+    if (!active.empty() && active != kind && std::find(kinds.begin(), kinds.end(), kind) != kinds.end()) {
+      document.remove(kLoad);
+    }
+  }
+  if (path == "workload.lengths.trace") document.remove("workload.lengths");
+  if (path == "workload.lengths.input" || path == "workload.lengths.output") document.remove("workload.lengths.trace");
+}
+
+void put(Document& document, const std::string& path, const Node& value) {
+  const std::string full = full_path(document, path, value.where());
+  make_room(document, full);
+  document.set(full, value);
+}
+
+Node override_value(const std::string& path, const std::string& yaml) {
+  Document scratch = Document::from_text("{}", "--set");
+  scratch.set("value", yaml, Where{fmt::format("--set {}={}", path, yaml), 0, 0});
+  return scratch.root().at("value");
+}
+
+// Nested maps under `sweep:` are dotted paths written another way.
+void collect_sweep(const Node& map, const std::string& prefix, std::vector<SweptKey>& out) {
+  for (const configs::Item& item : map.items()) {
+    const std::string path = prefix.empty() ? item.key : prefix + '.' + item.key;
+    if (item.value.is_map()) {
+      collect_sweep(item.value, path, out);
+      continue;
+    }
+    if (path == "sweep" || path.starts_with("sweep.")) throw InputError(item.key_where, "a sweep cannot sweep itself");
+    out.push_back({path, read_list(item.value)});
+  }
+}
+
+// --set of a swept key pins it.
+void pin(Document& document, const std::string& path) {
+  const auto sweep = document.root().find("sweep");
+  if (!sweep || !sweep->is_map()) return;
+  for (const configs::Item& item : sweep->items()) {
+    if (item.key == path || full_path(document, item.key, item.key_where) == full_path(document, path, {})) {
+      document.remove("sweep." + item.key);
+    }
+  }
+}
+
+Cell cell_of(const Node& value) {
+  const std::string text = value.to_text();
+  const auto number = value.is_scalar() ? configs::parse_number(text) : std::nullopt;
+  if (!number) return text;
+  const bool whole = text.find_first_not_of("-0123456789") == std::string::npos && std::abs(*number) < 9e15;
+  return whole ? Cell(static_cast<std::int64_t>(*number)) : Cell(*number);
+}
+
+void make_absolute(Document& document, const std::string& path, const Node& value, const std::string& folder) {
+  if (!value.is_scalar()) return;
+  const std::filesystem::path file = std::filesystem::path(folder) / value.as_string();
+  std::error_code error;
+  const bool is_file = std::filesystem::exists(file, error);
+  if (is_file) document.set(path, fmt::format("\"{}\"", std::filesystem::absolute(file).lexically_normal().string()), value.where());
+}
+
+std::optional<Node> node_at(const Document& document, std::string_view path) {
+  std::optional<Node> node = document.root();
+  while (node && !path.empty()) {
+    if (!node->is_map()) return {};
+    const std::size_t dot = std::min(path.find('.'), path.size());
+    node = node->find(path.substr(0, dot));
+    path.remove_prefix(std::min(dot + 1, path.size()));
+  }
+  return node;
+}
+
+}  // namespace
+
+Study::Study(const std::string& file, const Overrides& overrides, std::shared_ptr<const configs::Catalogue> catalogue)
+    : file_(file), catalogue_(std::move(catalogue)), traces_(std::make_shared<TraceStore>(folder_of(file))),
+      document_(Document::from_file(file)), base_(document_) {
+  document_.root().require_known_keys(study_keys());
+  for (const auto& [path, yaml] : overrides) {
+    pin(document_, path);
+    put(document_, path, override_value(path, yaml));
+  }
+  read_sweep();
+  try_every_value();
+}
+
+void Study::read_sweep() {
+  base_ = document_;
+  base_.remove("sweep");
+  const auto sweep = document_.root().find("sweep");
+  if (!sweep || sweep->is_null()) return;
+  if (!sweep->is_map()) sweep->fail("expected a map of paths and lists of values, as in {deployment.tp: [1, 2]}");
+  collect_sweep(*sweep, "", sweep_);
+  for (const SweptKey& key : sweep_) {
+    if (key.values.size() > kMostPoints / points_) {
+      sweep->fail(fmt::format("the sweep has more than {} points; expected fewer values", kMostPoints));
+    }
+    points_ *= key.values.size();
+  }
+}
+
+// Each value beside the first ones of the other keys: faults show before anything runs, without reading every point.
+void Study::try_every_value() const {
+  std::vector<std::size_t> choice(sweep_.size(), 0);
+  static_cast<void>(point_with(choice));
+  for (std::size_t key = 0; key < sweep_.size(); ++key) {
+    for (std::size_t value = 1; value < sweep_[key].values.size(); ++value) {
+      choice[key] = value;
+      static_cast<void>(point_with(choice));
+    }
+    choice[key] = 0;
+  }
+}
+
+std::vector<std::size_t> Study::choice_of(std::size_t index) const {
+  std::vector<std::size_t> choice(sweep_.size());
+  for (std::size_t key = sweep_.size(); key-- > 0;) {
+    choice[key] = index % sweep_[key].values.size();
+    index /= sweep_[key].values.size();
+  }
+  return choice;
+}
+
+PointSpec Study::point_with(const std::vector<std::size_t>& choice) const {
+  Document document = base_;
+  for (std::size_t key = 0; key < sweep_.size(); ++key) put(document, sweep_[key].path, sweep_[key].values[choice[key]]);
+  return read_point(document.root(), *catalogue_, *traces_);
+}
+
+PointSpec Study::point(std::size_t index) const { return point_with(choice_of(index)); }
+
+std::string Study::title() const {
+  const auto name = document_.root().find("study");
+  return name && name->is_scalar() ? name->as_string() : std::filesystem::path(file_).stem().string();
+}
+
+std::vector<std::string> Study::swept_keys() const {
+  std::vector<std::string> keys;
+  for (const SweptKey& key : sweep_) keys.push_back(key.path);
+  return keys;
+}
+
+std::vector<Cell> Study::swept_values(std::size_t index) const {
+  const std::vector<std::size_t> choice = choice_of(index);
+  std::vector<Cell> cells;
+  for (std::size_t key = 0; key < sweep_.size(); ++key) cells.push_back(cell_of(sweep_[key].values[choice[key]]));
+  return cells;
+}
+
+std::string Study::resolved_yaml() const {
+  Document document = document_;
+  const std::string folder = folder_of(file_);
+  for (const std::string_view key : kFileKeys) {
+    if (const auto value = node_at(document, key)) make_absolute(document, std::string(key), *value, folder);
+  }
+  return "# SPDX-License-Identifier: Apache-2.0\n" + document.dump();
+}
+
+}  // namespace plimsoll::study

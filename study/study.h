@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// A study file (docs/study-file.md): read once, then each point of its sweep is the file with the swept values put in
+// their places. A point therefore obeys exactly the rules of a file, and the file need only be valid together with its
+// sweep.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "configs/catalogue.h"
+#include "configs/yaml_document.h"
+#include "model/accelerator.h"
+#include "model/engine_profile.h"
+#include "model/llm_shape.h"
+#include "sched/measurements.h"
+#include "sched/policy_config.h"
+#include "sched/router.h"
+#include "sim/scenario.h"
+#include "study/cell.h"
+#include "study/trace_store.h"
+#include "traces/workload.h"
+
+namespace plimsoll::study {
+
+/// A place in the study that a later check may have to name.
+struct Places {
+  Where study, model, tp, replicas, instances, scheduler, engine;
+};
+
+struct Hardware {
+  std::string label;                   // an instance's name, or "accelerator x count"
+  std::shared_ptr<const model::Accelerator> accelerator;  // null: not stated, which only a constant engine allows
+  std::int32_t count = 1;              // accelerators of one instance
+  std::shared_ptr<const model::Interconnect> interconnect;  // null: none is known
+  std::optional<double> usd_per_hour;  // of one instance
+};
+
+struct Deployment {
+  std::int32_t tp = 1, pp = 1, replicas = 1;
+  bool tp_is_max = false;              // "max": all accelerators of an instance
+  sched::RouterKind router = sched::RouterKind::least_outstanding;
+  std::optional<std::int32_t> instances;
+};
+
+/// What `plan` varies (docs/study-file.md, "search"); empty lists leave the study's own value.
+struct SearchSpec {
+  std::vector<std::string> instances, policies, dtypes;
+  std::vector<std::int64_t> tp, replicas, max_running, step_token_budget;
+  std::optional<double> max_usd_per_hour;
+  std::optional<std::int64_t> max_gpus;
+  std::string objective = "cost";      // cost, capacity, gpus, latency, throughput
+};
+
+/// Everything that one point's file says, names looked up, nothing derived yet.
+struct PointSpec {
+  std::string name;
+  std::shared_ptr<const model::LlmShape> shape;          // null: not stated, which only a constant engine allows
+  model::DType weight_dtype = model::DType::fp16, kv_dtype = model::DType::fp16;
+  Hardware hardware;
+  std::shared_ptr<const model::EngineProfile> engine;
+  Deployment deployment;
+  sched::PolicyConfig policy;
+  std::string scheduler_problem;       // limits that the product refuses at start-up; empty: none
+  std::optional<double> free_memory_fraction;   // of what weights leave (TensorRT-LLM); multiplies the KV pool
+  traces::WorkloadSpec workload;
+  Seconds warmup{0};
+  sim::ClientLimits limits;
+  sched::Slo slo;
+  std::int32_t replications = 1;
+  std::string weights = "random", prompts;      // for the executor
+  std::optional<SearchSpec> search;
+  Places places;
+  std::vector<std::string> notes;      // what was accepted but has no effect
+};
+
+/// One swept key with its values, in file order.
+struct SweptKey {
+  std::string path;                    // as written: "workload.concurrency"
+  std::vector<configs::Node> values;
+};
+
+using Overrides = std::vector<std::pair<std::string, std::string>>;   // path, YAML value
+
+class Study {
+ public:
+  /// Reads and checks a study: every value of its sweep is tried once. Throws InputError with file:line:column.
+  Study(const std::string& file, const Overrides& overrides, std::shared_ptr<const configs::Catalogue> catalogue);
+
+  [[nodiscard]] const std::string& file() const { return file_; }
+  [[nodiscard]] std::string title() const;
+  [[nodiscard]] std::size_t point_count() const { return points_; }
+  [[nodiscard]] std::vector<std::string> swept_keys() const;
+  /// The swept values of a point; the last key runs fastest.
+  [[nodiscard]] std::vector<Cell> swept_values(std::size_t index) const;
+  /// Reads one point. Throws InputError. Any number of threads at once.
+  [[nodiscard]] PointSpec point(std::size_t index) const;
+  /// The file with the overrides applied and its file names made absolute: running it again gives the same points.
+  [[nodiscard]] std::string resolved_yaml() const;
+
+ private:
+  [[nodiscard]] PointSpec point_with(const std::vector<std::size_t>& choice) const;
+  [[nodiscard]] std::vector<std::size_t> choice_of(std::size_t index) const;
+  void read_sweep();
+  void try_every_value() const;
+
+  std::string file_;
+  std::shared_ptr<const configs::Catalogue> catalogue_;
+  std::shared_ptr<TraceStore> traces_;
+  configs::Document document_;         // with its sweep
+  configs::Document base_;             // without
+  std::vector<SweptKey> sweep_;
+  std::size_t points_ = 1;
+};
+
+}  // namespace plimsoll::study
