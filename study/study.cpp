@@ -129,8 +129,12 @@ std::optional<Node> node_at(const Document& document, std::string_view path) {
 }  // namespace
 
 Study::Study(const std::string& file, const Overrides& overrides, std::shared_ptr<const configs::Catalogue> catalogue)
+    : Study(Document::from_file(file), file, overrides, std::move(catalogue)) {}
+
+Study::Study(Document document, const std::string& file, const Overrides& overrides,
+             std::shared_ptr<const configs::Catalogue> catalogue)
     : file_(file), catalogue_(std::move(catalogue)), traces_(std::make_shared<TraceStore>(folder_of(file))),
-      document_(Document::from_file(file)), base_(document_) {
+      document_(std::move(document)), base_(document_) {
   document_.root().require_known_keys(study_keys());
   for (const auto& [path, yaml] : overrides) {
     pin(document_, path);

@@ -90,6 +90,10 @@ class Study {
   /// Reads and checks a study: every value of its sweep is tried once. Throws InputError with file:line:column.
   Study(const std::string& file, const Overrides& overrides, std::shared_ptr<const configs::Catalogue> catalogue);
 
+  /// The same from a document; `file` stands for it in messages and its folder for relative paths.
+  Study(configs::Document document, const std::string& file, const Overrides& overrides,
+        std::shared_ptr<const configs::Catalogue> catalogue);
+
   [[nodiscard]] const std::string& file() const { return file_; }
   [[nodiscard]] std::string title() const;
   [[nodiscard]] std::size_t point_count() const { return points_; }

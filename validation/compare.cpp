@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "validation/compare.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "configs/quantity.h"
+#include "sched/measurements.h"
+#include "study/run_study.h"
+#include "study/study.h"
+
+namespace plimsoll::validation {
+
+namespace {
+
+using Rows = std::vector<const MeasuredPoint*>;
+
+// What rows of one study share; they differ in the load's value.
+std::string configuration(const MeasuredPoint& p) {
+  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", p.model, p.hardware, p.engine, p.dtype, p.tp, p.replicas, p.policy,
+                     p.input_tokens, p.output_tokens, p.load_kind) +
+         (p.load_kind == "jumpstart" ? std::string() : fmt::format("|{}", p.requests));
+}
+
+std::string hardware_text(const MeasuredPoint& p) {
+  const std::size_t times = p.hardware.find(" x ");
+  if (times == std::string::npos) return p.hardware;
+  return fmt::format("{{accelerator: {}, count: {}}}", p.hardware.substr(0, times), p.hardware.substr(times + 3));
+}
+
+// The load with a placeholder value, and the key that a sweep varies.
+struct Load { std::string text, key, unit; };
+Load load_of(const MeasuredPoint& p) {
+  if (p.load_kind == "jumpstart") return {"{jumpstart: {concurrency: 1}}", "workload.concurrency", ""};
+  if (p.load_kind == "closed_loop") return {"{closed_loop: {concurrency: 1}}", "workload.concurrency", ""};
+  if (p.load_kind == "poisson") return {"{poisson: {rate: 1 /s}}", "workload.rate", " /s"};
+  if (p.load_kind == "constant") return {"{constant: {rate: 1 /s}}", "workload.rate", " /s"};
+  throw InputError(p.where, fmt::format("load_kind: found '{}', allowed: jumpstart, closed_loop, poisson, constant", p.load_kind));
+}
+
+struct Metric {
+  const char* name;
+  std::optional<double> MeasuredPoint::*measured;
+  std::optional<double> (*predicted)(const sched::PointMetrics&);
+};
+
+constexpr Metric kMetrics[] = {
+    {"latency_per_token_p90_s", &MeasuredPoint::latency_per_token_p90_s, [](const sched::PointMetrics& m) { return m.latency_per_token.p90; }},
+    {"output_tokens_per_s", &MeasuredPoint::output_tokens_per_s, [](const sched::PointMetrics& m) { return std::optional(m.output_tokens_per_s); }},
+    {"latency_p90_s", &MeasuredPoint::latency_p90_s, [](const sched::PointMetrics& m) { return m.latency.p90; }},
+    {"latency_mean_s", &MeasuredPoint::latency_mean_s, [](const sched::PointMetrics& m) { return m.latency.mean; }},
+    {"ttft_mean_s", &MeasuredPoint::ttft_mean_s, [](const sched::PointMetrics& m) { return m.ttft.mean; }},
+    {"tpot_mean_s", &MeasuredPoint::tpot_mean_s, [](const sched::PointMetrics& m) { return m.tpot.mean; }},
+};
+
+std::vector<study::PointResult> simulate_rows(const Rows& rows, const std::shared_ptr<const configs::Catalogue>& catalogue,
+                                              const CompareSettings& settings) {
+  const MeasuredPoint& first = *rows.front();
+  try {
+    const study::Study study(configs::Document::from_text(study_text(rows), "study"), "study", settings.set, catalogue);
+    study::RunSettings run;
+    run.jobs = settings.jobs;
+    run.control = settings.control;
+    return study::run_study(study, run).points;
+  } catch (const InputError& error) {
+    throw InputError(first.where, error.where().file == "study" ? error.text() : error.what());
+  }
+}
+
+void append(const MeasuredTable& table, const MeasuredPoint& row, const study::PointResult& point, std::vector<Comparison>& out) {
+  for (const Metric& metric : kMetrics) {
+    const std::optional<double> measured = row.*metric.measured;
+    if (!measured) continue;
+    Comparison c;
+    c.point = &row;
+    c.table = table.name;
+    c.metric = metric.name;
+    c.measured = *measured;
+    c.extrapolates = point.extrapolates;
+    c.reason = point.infeasible;
+    if (point.metrics) {
+      c.predicted = metric.predicted(*point.metrics);
+      if (!c.predicted) c.reason = point.metrics->stable ? "nothing was completed" : "the load is beyond capacity";
+    }
+    out.push_back(std::move(c));
+  }
+}
+
+}  // namespace
+
+std::string study_text(const std::vector<const MeasuredPoint*>& rows) {
+  const MeasuredPoint& p = *rows.front();
+  const Load load = load_of(p);
+  std::string values;
+  for (const MeasuredPoint* row : rows) values += (values.empty() ? "" : ", ") + configs::number_text(row->load_value) + load.unit;
+  std::string text = fmt::format("model: {}\nhardware: {}\nengine: {}\ndeployment: {{tp: {}, replicas: {}}}\n", p.model,
+                                 hardware_text(p), p.engine, p.tp, p.replicas);
+  if (!p.dtype.empty()) text += "dtype: " + p.dtype + "\n";
+  // The endpoints of the JumpStart post: docs/validation.md.
+  if (p.load_kind == "jumpstart")
+    text += "scheduler: {max_concurrent: 512, max_total: 4096, max_input: 4095, max_batch_prefill_tokens: 4096}\n";
+  else if (!p.policy.empty())
+    text += "scheduler: {policy: " + p.policy + "}\n";
+  text += fmt::format("workload:\n  load: {}\n  lengths: {{input: {}, output: {}}}\n", load.text, p.input_tokens, p.output_tokens);
+  if (p.load_kind != "jumpstart") text += fmt::format("  requests: {}\n", p.requests > 0 ? p.requests : 1000);
+  return text + fmt::format("sweep: {{{}: [{}]}}\n", load.key, values);
+}
+
+std::vector<Comparison> compare(const std::vector<MeasuredTable>& tables, std::shared_ptr<const configs::Catalogue> catalogue,
+                                const CompareSettings& settings) {
+  std::vector<Comparison> out;
+  for (const MeasuredTable& table : tables) {
+    std::vector<std::string> order;    // configurations in the order of their first row
+    std::map<std::string, Rows> groups;
+    for (const MeasuredPoint& point : table.points) {
+      const std::string key = configuration(point);
+      if (groups.find(key) == groups.end()) order.push_back(key);
+      groups[key].push_back(&point);
+    }
+    for (const std::string& key : order) {
+      const Rows& rows = groups[key];
+      const std::vector<study::PointResult> points = simulate_rows(rows, catalogue, settings);
+      for (std::size_t i = 0; i < points.size(); ++i) append(table, *rows[i], points[i], out);
+    }
+  }
+  return out;
+}
+
+ErrorSummary summarise(const std::vector<const Comparison*>& comparisons) {
+  ErrorSummary summary;
+  std::vector<double> errors;
+  for (const Comparison* c : comparisons) {
+    const std::optional<double> error = c->relative_error();
+    if (!error) {
+      ++summary.missing;
+      continue;
+    }
+    errors.push_back(std::abs(*error));
+    summary.mean += std::abs(*error);
+    summary.bias += *error;
+  }
+  summary.count = errors.size();
+  if (errors.empty()) return summary;
+  summary.mean /= static_cast<double>(errors.size());
+  summary.bias /= static_cast<double>(errors.size());
+  summary.median = sched::quantile(errors, 0.5);
+  summary.p90 = sched::quantile(errors, 0.9);
+  return summary;
+}
+
+}  // namespace plimsoll::validation

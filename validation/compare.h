@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Predictions beside measurements: every filled cell of a table is simulated as it was measured, and compared.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "configs/catalogue.h"
+#include "study/run_control.h"
+#include "validation/measured_points.h"
+
+namespace plimsoll::validation {
+
+/// One compared figure. `predicted` is absent where the point cannot exist in the model (then `reason` says why) or where
+/// it would be unstable.
+struct Comparison {
+  const MeasuredPoint* point = nullptr;   // in the tables that were compared
+  std::string table, metric, reason, extrapolates;
+  double measured = 0;
+  std::optional<double> predicted;
+  [[nodiscard]] std::optional<double> relative_error() const {
+    return predicted ? std::optional(*predicted / measured - 1) : std::nullopt;
+  }
+};
+
+struct CompareSettings {
+  int jobs = 0;                        // 0: one per core
+  study::RunControl* control = nullptr;
+  std::vector<std::pair<std::string, std::string>> set;   // --set path=value, applied to every configuration
+};
+
+/// In the order of the tables; the tables must outlive the result. Throws InputError for a row that names what is not
+/// there.
+[[nodiscard]] std::vector<Comparison> compare(const std::vector<MeasuredTable>& tables,
+                                              std::shared_ptr<const configs::Catalogue> catalogue,
+                                              const CompareSettings& settings);
+
+/// The study file of one configuration, with the load's values of all given rows as its sweep.
+[[nodiscard]] std::string study_text(const std::vector<const MeasuredPoint*>& rows);
+
+/// Of the absolute relative errors; bias is the mean of the signed ones.
+struct ErrorSummary {
+  std::size_t count = 0, missing = 0;
+  double mean = 0, median = 0, p90 = 0, bias = 0;
+};
+[[nodiscard]] ErrorSummary summarise(const std::vector<const Comparison*>& comparisons);
+
+}  // namespace plimsoll::validation

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "validation/measured_points.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <array>
+#include <filesystem>
+#include <fstream>
+
+#include "configs/catalogue.h"
+#include "configs/quantity.h"
+
+namespace plimsoll::validation {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array<std::string_view, 19> kColumns = {
+    "model", "hardware", "engine", "dtype", "tp", "replicas", "policy", "input_tokens", "output_tokens", "load_kind",
+    "load_value", "requests", "output_tokens_per_s", "latency_per_token_p90_s", "latency_p90_s", "latency_mean_s",
+    "ttft_mean_s", "tpot_mean_s", "source"};
+
+struct Field {
+  std::string text;
+  std::size_t column = 1;              // byte, from 1
+};
+
+// RFC 4180 within one line: no field of ours holds a line break.
+std::vector<Field> split(const std::string& line, const Where& where) {
+  std::vector<Field> fields(1);
+  bool quoted = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (quoted) {
+      if (line[i] != '"') fields.back().text += line[i];
+      else if (i + 1 < line.size() && line[i + 1] == '"') fields.back().text += line[++i];
+      else quoted = false;
+    } else if (line[i] == '"' && fields.back().text.empty()) {
+      quoted = true;
+    } else if (line[i] == ',') {
+      fields.push_back({{}, i + 2});
+    } else {
+      fields.back().text += line[i];
+    }
+  }
+  if (quoted) throw InputError(Where{where.file, where.line, fields.back().column}, "a quoted field is not closed");
+  return fields;
+}
+
+class Row {
+ public:
+  Row(const std::vector<std::size_t>& places, std::vector<Field> fields, Where where)
+      : places_(places), fields_(std::move(fields)), where_(std::move(where)) {}
+
+  [[nodiscard]] const Where& where() const { return where_; }
+  [[nodiscard]] std::string text(std::size_t column) const {
+    return places_[column] < fields_.size() ? fields_[places_[column]].text : std::string();
+  }
+  [[nodiscard]] std::string needed(std::size_t column) const {
+    std::string value = text(column);
+    if (value.empty()) fail(column, "is blank; a name is needed");
+    return value;
+  }
+  [[nodiscard]] std::optional<double> number(std::size_t column, double above) const {
+    const std::string value = text(column);
+    if (value.empty()) return {};
+    const std::optional<double> parsed = configs::parse_number(value);
+    if (!parsed || !(*parsed > above) || *parsed > 1e15) fail(column, fmt::format("found '{}', expected a number above {}", value.substr(0, 40), above));
+    return parsed;
+  }
+  [[nodiscard]] std::int64_t whole(std::size_t column, std::int64_t fallback) const {
+    const std::optional<double> value = number(column, 0);
+    if (value && *value != std::floor(*value)) fail(column, fmt::format("found '{}', expected a whole number", text(column)));
+    return value ? static_cast<std::int64_t>(*value) : fallback;
+  }
+
+ private:
+  [[noreturn]] void fail(std::size_t column, const std::string& text) const {
+    const std::size_t place = places_[column] < fields_.size() ? fields_[places_[column]].column : 0;
+    throw InputError(Where{where_.file, where_.line, place}, fmt::format("{}: {}", kColumns[column], text));
+  }
+  const std::vector<std::size_t>& places_;
+  std::vector<Field> fields_;
+  Where where_;
+};
+
+std::vector<std::size_t> read_header(const std::vector<Field>& header, const Where& where) {
+  std::vector<std::size_t> places(kColumns.size(), static_cast<std::size_t>(-1));
+  for (std::size_t i = 0; i < header.size(); ++i) {
+    const auto* const found = std::find(kColumns.begin(), kColumns.end(), header[i].text);
+    if (found == kColumns.end()) {
+      const std::string_view near = configs::nearest(header[i].text, std::span<const std::string_view>(kColumns));
+      throw InputError(Where{where.file, where.line, header[i].column},
+                       fmt::format("unknown column '{}'{}", header[i].text.substr(0, 40),
+                                   near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
+    }
+    places[static_cast<std::size_t>(found - kColumns.begin())] = i;
+  }
+  for (const std::size_t column : {0U, 1U, 2U, 7U, 8U, 9U, 10U})
+    if (places[column] == static_cast<std::size_t>(-1))
+      throw InputError(where, fmt::format("column '{}' is missing", kColumns[column]));
+  return places;
+}
+
+MeasuredPoint read_row(const Row& row) {
+  MeasuredPoint p;
+  p.where = row.where();
+  p.model = row.needed(0);
+  p.hardware = row.needed(1);
+  p.engine = row.needed(2);
+  p.dtype = row.text(3);
+  p.tp = static_cast<std::int32_t>(row.whole(4, 1));
+  p.replicas = static_cast<std::int32_t>(row.whole(5, 1));
+  p.policy = row.text(6);
+  p.input_tokens = row.whole(7, 0);
+  p.output_tokens = row.whole(8, 0);
+  p.load_kind = row.needed(9);
+  p.load_value = row.number(10, 0).value_or(0);
+  p.requests = row.whole(11, 0);
+  p.output_tokens_per_s = row.number(12, 0);
+  p.latency_per_token_p90_s = row.number(13, 0);
+  p.latency_p90_s = row.number(14, 0);
+  p.latency_mean_s = row.number(15, 0);
+  p.ttft_mean_s = row.number(16, 0);
+  p.tpot_mean_s = row.number(17, 0);
+  p.source = row.text(18);
+  return p;
+}
+
+}  // namespace
+
+MeasuredTable read_measured(const std::string& file) {
+  std::error_code error;
+  if (fs::is_directory(file, error)) throw InputError(Where{file, 0, 0}, "is a directory, expected a CSV of measured points");
+  std::ifstream stream(file);
+  if (!stream) throw InputError(Where{file, 0, 0}, "no such file, or it cannot be read");
+  MeasuredTable table{fs::path(file).stem().string(), {}};
+  std::vector<std::size_t> places;
+  std::string line;
+  for (std::size_t number = 1; std::getline(stream, line); ++number) {
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (line.empty() || line.front() == '#') continue;
+    const Where where{file, number, 0};
+    if (line.find('\0') != std::string::npos) throw InputError(where, "a NUL byte: this is not CSV");
+    std::vector<Field> fields = split(line, where);
+    if (places.empty()) {
+      places = read_header(fields, where);
+      continue;
+    }
+    table.points.push_back(read_row(Row(places, std::move(fields), where)));
+  }
+  if (table.points.empty()) throw InputError(Where{file, 0, 0}, "holds no measured point");
+  return table;
+}
+
+std::string published_folder() {
+  const fs::path beside = fs::path(configs::Catalogue::default_root()).parent_path() / "validation" / "published";
+  std::error_code error;
+  if (fs::is_directory(beside, error)) return beside.string();
+#ifdef PLIMSOLL_PUBLISHED_DIR
+  if (fs::is_directory(PLIMSOLL_PUBLISHED_DIR, error)) return PLIMSOLL_PUBLISHED_DIR;
+#endif
+  throw InputError(Where{beside.string(), 0, 0}, "the published tables are not there");
+}
+
+std::vector<MeasuredTable> jumpstart_tables() {
+  std::vector<MeasuredTable> tables;
+  for (const char* name : {"by-instance", "by-tp", "by-instance-count", "min-latency", "max-throughput"})
+    tables.push_back(read_measured((fs::path(published_folder()) / fmt::format("jumpstart-{}.csv", name)).string()));
+  return tables;
+}
+
+}  // namespace plimsoll::validation

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Measured or published points as CSV (docs/metrics.md, "Measured points"): what predictions are compared with.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/error.h"
+
+namespace plimsoll::validation {
+
+/// One row; blank figures were not measured. Times in seconds.
+struct MeasuredPoint {
+  std::string model, hardware, engine, dtype, policy, load_kind, source;
+  std::int32_t tp = 1, replicas = 1;
+  std::int64_t input_tokens = 0, output_tokens = 0, requests = 0;
+  double load_value = 0;
+  std::optional<double> output_tokens_per_s, latency_per_token_p90_s, latency_p90_s, latency_mean_s, ttft_mean_s, tpot_mean_s;
+  Where where;
+};
+
+struct MeasuredTable {
+  std::string name;                    // the file's stem
+  std::vector<MeasuredPoint> points;
+};
+
+/// Reads a CSV with the columns above in any order; lines that begin with # are remarks. Throws InputError with
+/// file:line:column.
+[[nodiscard]] MeasuredTable read_measured(const std::string& file);
+
+/// The folder of the published tables that ship with the program. Throws InputError when it is not found.
+[[nodiscard]] std::string published_folder();
+/// The tables of the JumpStart post.
+[[nodiscard]] std::vector<MeasuredTable> jumpstart_tables();
+
+}  // namespace plimsoll::validation
