@@ -9,6 +9,7 @@
 
 #include "study/read_point.h"
 #include "study/read_workload.h"
+#include "study/scheduler_names.h"
 #include "study/section.h"
 
 namespace plimsoll::study {
@@ -63,7 +64,29 @@ void make_room(Document& document, const std::string& path) {
   if (path == "workload.lengths.input" || path == "workload.lengths.output") document.remove("workload.lengths.trace");
 }
 
+// A scheduler setting replaces the same one under another name. Dots in a product's property are no path: what the file
+// does not hold already goes by its environment spelling (OPTION_ROLLING_BATCH).
+std::string scheduler_path(Document& document, const std::string& key) {
+  const auto alias = scheduler_alias(key, false);
+  const auto scheduler = document.root().find("scheduler");
+  if (scheduler && scheduler->is_map() && alias) {
+    if (scheduler->has(key)) return "scheduler." + key;
+    for (const configs::Item& item : scheduler->items()) {
+      const auto other = scheduler_alias(item.key, false);
+      if (other && !alias->ours.empty() && other->ours == alias->ours) document.remove("scheduler." + item.key);
+    }
+  }
+  std::string flat = key;
+  std::replace(flat.begin(), flat.end(), '.', '_');
+  return "scheduler." + flat;
+}
+
 void put(Document& document, const std::string& path, const Node& value) {
+  constexpr std::string_view kScheduler = "scheduler.";
+  if (path.starts_with(kScheduler)) {
+    document.set(scheduler_path(document, path.substr(kScheduler.size())), value);
+    return;
+  }
   const std::string full = full_path(document, path, value.where());
   make_room(document, full);
   document.set(full, value);
