@@ -20,7 +20,9 @@ constexpr std::array kCommands = {
     Command{"simulate", "points of a study by simulation", run_simulate},
     Command{"memory", "memory of a GPU, KV capacity and critical batch", run_memory},
     Command{"trace", "what is in a trace file", run_trace},
+    Command{"validate", "predicted against published or measured figures", run_validate},
     Command{"list", "models, accelerators, instances, engines, policies, routers, formats", run_list},
+    Command{"demo", "what plimsoll does without arguments", run_demo, true},
 };
 
 std::vector<std::string> shown_verbs() {

@@ -129,6 +129,15 @@ std::vector<Comparison> compare(const std::vector<MeasuredTable>& tables, std::s
   return out;
 }
 
+std::vector<Comparison> match(const MeasuredTable& table, const std::vector<study::PointResult>& points) {
+  std::vector<Comparison> out;
+  for (const MeasuredPoint& row : table.points)
+    for (const study::PointResult& point : points)
+      if (point.labels.tp == row.tp && point.labels.replicas == row.replicas && point.labels.load_value == row.load_value)
+        append(table, row, point, out);
+  return out;
+}
+
 ErrorSummary summarise(const std::vector<const Comparison*>& comparisons) {
   ErrorSummary summary;
   std::vector<double> errors;

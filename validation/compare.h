@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "configs/catalogue.h"
+#include "study/point_result.h"
 #include "study/run_control.h"
 #include "validation/measured_points.h"
 
@@ -37,6 +38,10 @@ struct CompareSettings {
 [[nodiscard]] std::vector<Comparison> compare(const std::vector<MeasuredTable>& tables,
                                               std::shared_ptr<const configs::Catalogue> catalogue,
                                               const CompareSettings& settings);
+
+/// The same for points that have been simulated already: every row of the table with the point of its TP degree, replicas
+/// and load value; rows without a point are left out.
+[[nodiscard]] std::vector<Comparison> match(const MeasuredTable& table, const std::vector<study::PointResult>& points);
 
 /// The study file of one configuration, with the load's values of all given rows as its sweep.
 [[nodiscard]] std::string study_text(const std::vector<const MeasuredPoint*>& rows);
