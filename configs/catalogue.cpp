@@ -4,14 +4,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+
+#include "configs/text_file.h"
 
 namespace plimsoll::configs {
 
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr double kGiB = 1024.0 * 1024 * 1024;
 
 bool is_folder(const fs::path& path) {
   std::error_code error;
@@ -27,12 +33,47 @@ std::vector<std::string> file_names(const fs::path& folder) {
   return names;
 }
 
-// Letters and digits only: the last resort that makes "A100 SXM4 40GB" and "a100-sxm-40gb" meet.
+// Letters, digits and points only, so that "Llama 2 7B" and "RTX4090" meet their files. Points count: there is an OPT of
+// 1.3 and one of 13 billion.
 std::string squeezed(std::string_view name) {
   std::string out;
   for (const char c : name)
-    if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) out += c;
+    if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.') out += c;
   return out;
+}
+
+// The same without words that name a maker or a tuning and leave the shape as it is: "Meta-Llama-3-8B-Instruct" is
+// llama-3-8b, "NVIDIA A10G" is a10g.
+std::string bare(std::string_view name) {
+  static constexpr std::array<std::string_view, 8> kWords = {"base", "chat", "hf", "instruct", "it", "meta", "nvidia", "tesla"};
+  std::string out;
+  while (!name.empty()) {
+    const std::string_view word = name.substr(0, name.find('-'));
+    name.remove_prefix(std::min(word.size() + 1, name.size()));
+    if (std::find(kWords.begin(), kWords.end(), word) == kWords.end()) out += squeezed(word);
+  }
+  return out;
+}
+
+// The aliases that a file lists, all on one line. Only that line is parsed: a search goes through a whole folder, and a
+// study starts in milliseconds.
+std::vector<std::string> aliases_in(const fs::path& file) {
+  std::vector<std::string> aliases;
+  std::ifstream stream(file);
+  for (std::string line; std::getline(stream, line);) {
+    if (!line.starts_with("aliases:")) continue;
+    const Document document = Document::from_text(line, file.string());
+    for (const Item& alias : document.root().at("aliases").items()) aliases.push_back(canonical_name(alias.value.as_string()));
+    break;
+  }
+  return aliases;
+}
+
+// What may have been meant: the nearest name, else the first one that begins so ("p4d").
+std::string suggestion(const std::string& id, const std::vector<std::string>& names) {
+  if (const std::string_view near = nearest(id, names); !near.empty()) return std::string(near);
+  const auto found = std::find_if(names.begin(), names.end(), [&](const auto& name) { return name.starts_with(id); });
+  return id.size() < 2 || found == names.end() ? std::string() : *found;
 }
 
 std::string singular(std::string_view kind) { return std::string(kind.substr(0, kind.size() - 1)); }
@@ -81,23 +122,23 @@ std::string Catalogue::default_root() {
 #endif
 }
 
-// The file whose stem is the name, freely spelt; then the file that lists it among its aliases.
+// The file whose stem is the name, freely spelt; then the file that lists it among its aliases; then either with less
+// meant by the name.
 std::optional<std::string> Catalogue::find_file(std::string_view kind, const std::string& name) const {
   const fs::path folder = fs::path(root_) / kind;
   const std::string id = canonical_name(name);
   if (id.empty() || id.find("..") != std::string::npos) return {};
   std::error_code error;
   if (fs::exists(folder / (id + ".yaml"), error)) return id;
-  const std::string key = squeezed(id);
   const std::vector<std::string> names = file_names(folder);
-  for (const std::string& candidate : names)
-    if (squeezed(candidate) == key) return candidate;
-  for (const std::string& candidate : names) {
-    const Document document = Document::from_file((folder / (candidate + ".yaml")).string());
-    const std::optional<Node> aliases = document.root().find("aliases");
-    if (!aliases) continue;
-    for (const Item& alias : aliases->items())
-      if (squeezed(canonical_name(alias.value.as_string())) == key) return candidate;
+  std::vector<std::pair<std::string, std::string>> spellings;  // and their files
+  for (const std::string& file : names) spellings.emplace_back(file, file);
+  for (const std::string& file : names)
+    for (std::string& alias : aliases_in(folder / (file + ".yaml"))) spellings.emplace_back(std::move(alias), file);
+  for (const auto form : {squeezed, bare}) {
+    const std::string key = form(id);
+    const auto found = std::find_if(spellings.begin(), spellings.end(), [&](const auto& s) { return form(s.first) == key; });
+    if (!key.empty() && found != spellings.end()) return found->second;
   }
   return {};
 }
@@ -111,9 +152,9 @@ std::shared_ptr<const T> Catalogue::lookup(std::unordered_map<std::string, std::
   const std::optional<std::string> id = find_file(kind, name);
   if (!id) {
     const std::vector<std::string> names = file_names(fs::path(root_) / kind);
-    const std::string_view near = nearest(canonical_name(name), names);
-    throw InputError(where, fmt::format("unknown {} '{}'{}; `plimsoll list {}` names all {}", singular(kind), name.substr(0, 60),
-                                        near.empty() ? "" : fmt::format(", did you mean '{}'?", near), kind, names.size()));
+    const std::string meant = suggestion(canonical_name(name), names);
+    throw InputError(where, fmt::format("unknown {} '{}'{} `plimsoll list {}` names all {}", singular(kind), shortened(name, 60),
+                                        meant.empty() ? "." : fmt::format(", did you mean '{}'?", meant), kind, names.size()));
   }
   const Document document = Document::from_file((fs::path(root_) / kind / (*id + ".yaml")).string());
   auto value = std::make_shared<const T>(read(document.root(), *id));
@@ -164,8 +205,8 @@ std::vector<Listing> Catalogue::list(std::string_view kind) const {
                                         m->layers, m->hidden, m->kv_heads);
     } else if (kind == "accelerators") {
       const auto a = accelerator(name);
-      listing.description = fmt::format("{:.0f} GB, {:.2f} TB/s, {:.0f} TFLOP/s 16-bit, {}", a->memory.value / 1e9,
-                                        a->memory_bandwidth.value / 1e12, std::max(a->fp16.value, a->bf16.value) / 1e12,
+      listing.description = fmt::format("{:.0f} GiB, {:.0f} GB/s, {:.3g} TFLOP/s 16-bit, {}", a->memory_visible.value / kGiB,
+                                        a->memory_bandwidth.value / 1e9, std::max(a->fp16.value, a->bf16.value) / 1e12,
                                         a->calibrated ? "calibrated" : "datasheet only");
     } else if (kind == "instances") {
       const auto i = instance(name);
