@@ -8,6 +8,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "configs/text_file.h"
+
 namespace plimsoll::configs {
 
 namespace {
@@ -21,7 +23,8 @@ struct Unit {
 constexpr double kKi = 1024.0, kMi = kKi * 1024, kGi = kMi * 1024, kTi = kGi * 1024;
 
 constexpr std::array kUnits = {
-    Unit{Dimension::seconds, "ns", 1e-9}, Unit{Dimension::seconds, "us", 1e-6}, Unit{Dimension::seconds, "µs", 1e-6},
+    Unit{Dimension::seconds, "\u00b5s", 1e-6}, Unit{Dimension::seconds, "\u03bcs", 1e-6},  // micro sign, Greek mu
+    Unit{Dimension::seconds, "ns", 1e-9}, Unit{Dimension::seconds, "us", 1e-6},
     Unit{Dimension::seconds, "ms", 1e-3}, Unit{Dimension::seconds, "s", 1}, Unit{Dimension::seconds, "sec", 1},
     Unit{Dimension::seconds, "min", 60}, Unit{Dimension::seconds, "h", 3600}, Unit{Dimension::seconds, "d", 86400},
     Unit{Dimension::bytes, "B", 1}, Unit{Dimension::bytes, "kB", 1e3}, Unit{Dimension::bytes, "KB", 1e3},
@@ -46,10 +49,20 @@ std::string_view trim(std::string_view text) {
   return text;
 }
 
+bool is_ascii(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+}
+
+// from_chars takes no plus; "+-1" is no number.
+std::string_view without_plus(std::string_view text) {
+  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
+  return text;
+}
+
 std::string allowed_units(Dimension dimension) {
   std::string names;
   for (const Unit& unit : kUnits) {
-    if (unit.dimension != dimension || unit.name == "µs" || unit.name == "KB") continue;
+    if (unit.dimension != dimension || !is_ascii(unit.name) || unit.name == "KB") continue;
     if (!names.empty()) names += ", ";
     names += unit.name;
   }
@@ -87,8 +100,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::optional<double> parse_number(std::string_view text) {
-  text = trim(text);
-  if (!text.empty() && text.front() == '+') text.remove_prefix(1);
+  text = without_plus(trim(text));
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value)) return {};
@@ -96,7 +108,7 @@ std::optional<double> parse_number(std::string_view text) {
 }
 
 Parsed parse_quantity(std::string_view text, Dimension dimension) {
-  text = trim(text);
+  text = without_plus(trim(text));
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error == std::errc::result_out_of_range) return {{}, "the number is out of range"};
@@ -104,11 +116,14 @@ Parsed parse_quantity(std::string_view text, Dimension dimension) {
   if (!std::isfinite(value)) return {{}, "expected a finite number"};
   const std::string_view unit = trim(text.substr(static_cast<std::size_t>(end - text.data())));
   if (unit.empty())
-    return {{}, fmt::format("a unit is missing; write for example '{} {}' (units: {})", text, example_unit(dimension),
+    return {{}, fmt::format("a unit is missing; write for example '{} {}' (units: {})", shortened(text, 20), example_unit(dimension),
                             allowed_units(dimension))};
-  for (const Unit& known : kUnits)
-    if (known.dimension == dimension && known.name == unit) return {value * known.factor, {}};
-  return {{}, fmt::format("unknown unit '{}'; allowed: {}", unit.substr(0, 20), allowed_units(dimension))};
+  for (const Unit& known : kUnits) {
+    if (known.dimension != dimension || known.name != unit) continue;
+    if (!std::isfinite(value * known.factor)) return {{}, "the number is out of range"};
+    return {value * known.factor, {}};
+  }
+  return {{}, fmt::format("unknown unit '{}'; allowed: {}", shortened(unit, 20), allowed_units(dimension))};
 }
 
 std::string_view nearest(std::string_view text, std::span<const std::string_view> candidates) {
