@@ -6,21 +6,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 
+#include "configs/text_file.h"
 #include "configs/yaml_node_data.h"
 
 namespace plimsoll::configs {
 
 namespace {
-
-constexpr std::uintmax_t kMaxFile = 4U << 20U;
-
-std::string shortened(const std::string& text) {
-  return text.size() <= 40 ? text : text.substr(0, 37) + "…";
-}
 
 std::string describe(const NodeData& data) {
   switch (data.kind) {
@@ -163,20 +155,7 @@ std::size_t Node::as_one_of(std::span<const std::string_view> names) const {
 }
 
 Document Document::from_file(const std::string& path) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  if (!fs::exists(status)) throw InputError(Where{path, 0, 0}, "no such file");
-  if (fs::is_directory(status)) throw InputError(Where{path, 0, 0}, "is a directory, expected a YAML file");
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) throw InputError(Where{path, 0, 0}, "cannot be opened for reading");
-  std::string text;
-  std::array<char, 16384> buffer{};
-  while (stream.read(buffer.data(), buffer.size()) || stream.gcount() > 0) {
-    text.append(buffer.data(), static_cast<std::size_t>(stream.gcount()));
-    if (text.size() > kMaxFile) throw InputError(Where{path, 0, 0}, "larger than 4 MiB, expected a YAML file");
-  }
-  return from_text(text, path);
+  return from_text(read_text_file(path, "a YAML file"), path);
 }
 
 Document Document::from_text(const std::string& text, const std::string& name) {
