@@ -12,6 +12,8 @@ namespace plimsoll::configs {
 
 namespace {
 
+constexpr std::size_t kMaxDepth = 64;  // as when parsing
+
 using Pointer = std::shared_ptr<const NodeData>;
 
 // The key of `map` that `path` begins with (the longest, so that keys may hold dots), else the path's first word.
@@ -24,34 +26,53 @@ std::string first_key(const NodeData& map, std::string_view path) {
   return best.empty() ? std::string(path.substr(0, path.find('.'))) : best;
 }
 
-// A copy of `node` with the value at `path` replaced (or removed, for a null pointer). A scalar on the way gives room to
-// a map: "lengths: 5" with lengths.input set becomes a map.
-Pointer with(const Pointer& node, std::string_view path, const Pointer& value, const Pointer& origin) {
+// An empty map where `origin` stands, in the place of whatever `node` is; its copy if that is a map.
+std::shared_ptr<NodeData> map_like(const Pointer& node, const NodeData& origin) {
+  if (node != nullptr && node->kind == NodeKind::map) return std::make_shared<NodeData>(*node);
+  const NodeData& place = node != nullptr ? *node : origin;
+  auto map = std::make_shared<NodeData>();
+  map->kind = NodeKind::map;
+  map->file = place.file;
+  map->line = place.line;
+  map->column = place.column;
+  return map;
+}
+
+// A copy of `node` with the value at `path` replaced. A scalar on the way gives room to a map: "lengths: 5" with
+// lengths.input set becomes a map.
+Pointer with(const Pointer& node, std::string_view path, const Pointer& value, std::size_t depth) {
   if (path.empty()) return value;
-  auto copy = std::make_shared<NodeData>(node != nullptr ? *node : *origin);
-  if (copy->kind != NodeKind::map) {
-    copy->kind = NodeKind::map;
-    copy->entries.clear();
-    copy->scalar.clear();
-  }
+  if (depth >= kMaxDepth) throw InputError(Where{*value->file, value->line, value->column}, "nested too deeply");
+  const auto copy = map_like(node, *value);
   const std::string key = first_key(*copy, path);
   const std::string_view rest = path.size() > key.size() ? path.substr(key.size() + 1) : std::string_view();
   const auto found = std::find_if(copy->entries.begin(), copy->entries.end(), [&](const auto& e) { return e.key == key; });
-  const Pointer child = with(found == copy->entries.end() ? nullptr : found->value, rest, value, origin);
-  if (child == nullptr) {
-    if (found != copy->entries.end()) copy->entries.erase(found);
-  } else if (found != copy->entries.end()) {
-    found->value = child;
-  } else {
-    copy->entries.push_back({key, origin->line, origin->column, child});
-  }
+  const Pointer child = with(found == copy->entries.end() ? nullptr : found->value, rest, value, depth + 1);
+  if (found != copy->entries.end()) found->value = child;
+  else copy->entries.push_back({key, value->line, value->column, child});
   return copy;
 }
 
+// A copy of `node` without the value at `path`; the node itself if there is none.
+Pointer without(const Pointer& node, std::string_view path) {
+  if (node->kind != NodeKind::map) return node;
+  const std::string key = first_key(*node, path);
+  const auto found = std::find_if(node->entries.begin(), node->entries.end(), [&](const auto& e) { return e.key == key; });
+  if (found == node->entries.end()) return node;
+  auto copy = std::make_shared<NodeData>(*node);
+  const auto entry = copy->entries.begin() + (found - node->entries.begin());
+  if (path.size() <= key.size()) copy->entries.erase(entry);
+  else entry->value = without(found->value, path.substr(key.size() + 1));
+  return copy;
+}
+
+bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
+
 bool plain_is_safe(const std::string& text) {
-  if (text.empty() || text == "~" || text == "null") return false;
+  if (text.empty() || text == "~" || text == "null" || text == "Null" || text == "NULL") return false;
+  if (std::any_of(text.begin(), text.end(), is_control)) return false;
   constexpr std::string_view kBad = ":{}[],&*#?|-<>=!%@`\"'\\";
-  constexpr std::string_view kBadInside = "{}[],#\"'\\\n\t";
+  constexpr std::string_view kBadInside = "{}[],#\"'\\";
   if (text.front() == ' ' || text.back() == ' ' || text.back() == ':') return false;
   if (kBad.find(text.front()) != std::string_view::npos && !(text.front() == '-' && text.size() > 1 && text[1] != ' ')) return false;
   return text.find_first_of(kBadInside) == std::string::npos && text.find(": ") == std::string::npos;
@@ -62,8 +83,7 @@ std::string scalar_text(const std::string& text, bool quoted) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';
-    if (c == '\n') out += "\\n";
-    else if (c == '\t') out += "\\t";
+    if (is_control(c)) out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
     else out += c;
   }
   return out + '"';
@@ -129,12 +149,12 @@ void Document::set(std::string_view path, const std::string& yaml, const Where& 
     return copy;
   };
   const Pointer value = relocate(relocate, *parsed);
-  root_ = with(root_, path, value, value);
+  root_ = with(root_, path, value, 0);
 }
 
-void Document::set(std::string_view path, const Node& value) { root_ = with(root_, path, value.data_, value.data_); }
+void Document::set(std::string_view path, const Node& value) { root_ = with(root_, path, value.data_, 0); }
 
-void Document::remove(std::string_view path) { root_ = with(root_, path, nullptr, root_); }
+void Document::remove(std::string_view path) { root_ = without(root_, path); }
 
 std::string Document::dump() const {
   if (root_->kind != NodeKind::map) return flow(*root_) + '\n';
