@@ -27,7 +27,7 @@ struct ModelType {
   std::string_view name, family;
   void (*read)(const JsonFields&, LlmShape&);
   bool tie_embeddings = false;
-  double rope_base = 10'000;   // 0: no rotation, or one that is not configured
+  double rope_base = 10'000;  // 0: no rotation, or one that is not configured
   std::string_view activation = "silu";
 };
 
@@ -45,10 +45,15 @@ void read_layer_types(const JsonFields& f, LlmShape& m) {
       if (windowed(i) != (period > 0 && i % period == 0)) return false;
     return true;
   };
-  if (follows(0)) m.sliding_window = 0;
-  else if (follows(1)) m.window_period = 1;
-  else if (follows(2)) m.window_period = 2;
-  else f.fail("layer_types", "expected full_attention in all layers, sliding_attention in all, or both in turn, windowed first");
+  if (follows(0))
+    m.sliding_window = 0;
+  else if (follows(1))
+    m.window_period = 1;
+  else if (follows(2))
+    m.window_period = 2;
+  else
+    f.fail("layer_types",
+           "expected full_attention in all layers, sliding_attention in all, or both in turn, windowed first");
 }
 
 // null is no window; `fallback` stands for a missing one.
@@ -65,8 +70,9 @@ void read_qwen_window(const JsonFields& f, LlmShape& m) {
   const std::int32_t first = f.whole_or("max_window_layers", {0, kLayers.max}, kClassLayers);
   if (first >= m.layers) return;
   if (first > 0 && f.is_null("layer_types"))
-    f.fail("max_window_layers", fmt::format("found {}, expected 0 or at least the {} layers: a window in some layers is not modelled",
-                                            first, m.layers));
+    f.fail("max_window_layers",
+           fmt::format("found {}, expected 0 or at least the {} layers: a window in some layers is not modelled", first,
+                       m.layers));
   read_window(f, m, kClassWindow);
 }
 
@@ -159,7 +165,8 @@ void read_opt(const JsonFields& f, LlmShape& m) {
   if (!m.qkv_bias) note(m, "biases of the output and the MLP are counted though there are none");
   if (m.max_position == 0) f.fail("max_position_embeddings", "is missing: the table of positions has its size");
   if (f.whole_or("word_embed_proj_dim", kWidth, m.hidden) != m.hidden)
-    f.fail("word_embed_proj_dim", fmt::format("embeddings narrower than the layers are not modelled, expected {}", m.hidden));
+    f.fail("word_embed_proj_dim",
+           fmt::format("embeddings narrower than the layers are not modelled, expected {}", m.hidden));
   if (!f.flag_or("do_layer_norm_before", true)) f.fail("do_layer_norm_before", "found false; only true is modelled");
 }
 
@@ -224,16 +231,23 @@ constexpr std::array kTypes = {
     ModelType{.name = "qwen3", .family = "qwen3", .read = read_qwen3},
     ModelType{.name = "qwen3_moe", .family = "qwen3", .read = read_qwen3_moe},
     ModelType{.name = "phi3", .family = "phi3", .read = read_phi3},
-    ModelType{.name = "gemma2", .family = "gemma2", .read = read_gemma2, .tie_embeddings = true, .activation = "gelu_tanh"},
+    ModelType{
+        .name = "gemma2", .family = "gemma2", .read = read_gemma2, .tie_embeddings = true, .activation = "gelu_tanh"},
     ModelType{.name = "mixtral", .family = "mixtral", .read = read_mixtral, .rope_base = 1e6},
     ModelType{.name = "deepseek_v2", .family = "deepseek_v2", .read = read_deepseek},
     ModelType{.name = "deepseek_v3", .family = "deepseek_v3", .read = read_deepseek},
     ModelType{.name = "falcon", .family = "falcon", .read = read_falcon, .tie_embeddings = true, .activation = "gelu"},
     // Falcon's repositories before transformers knew it: 40B and 7B.
-    ModelType{.name = "RefinedWeb", .family = "falcon", .read = read_falcon, .tie_embeddings = true, .activation = "gelu"},
-    ModelType{.name = "RefinedWebModel", .family = "falcon", .read = read_falcon, .tie_embeddings = true, .activation = "gelu"},
+    ModelType{
+        .name = "RefinedWeb", .family = "falcon", .read = read_falcon, .tie_embeddings = true, .activation = "gelu"},
+    ModelType{.name = "RefinedWebModel",
+              .family = "falcon",
+              .read = read_falcon,
+              .tie_embeddings = true,
+              .activation = "gelu"},
     ModelType{.name = "gptj", .family = "gptj", .read = read_gptj, .rope_base = 0, .activation = "gelu_new"},
-    ModelType{.name = "opt", .family = "opt", .read = read_opt, .tie_embeddings = true, .rope_base = 0, .activation = "relu"},
+    ModelType{
+        .name = "opt", .family = "opt", .read = read_opt, .tie_embeddings = true, .rope_base = 0, .activation = "relu"},
 };
 
 const ModelType& model_type(const JsonFields& f) {
@@ -244,8 +258,9 @@ const ModelType& model_type(const JsonFields& f) {
     names.push_back(type.name);
   }
   const std::string_view near = nearest(name, std::span<const std::string_view>(names));
-  f.fail("model_type", fmt::format("found '{}'{}, expected one of {}", shortened(name),
-                                   near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near), fmt::join(names, ", ")));
+  f.fail("model_type",
+         fmt::format("found '{}'{}, expected one of {}", shortened(name),
+                     near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near), fmt::join(names, ", ")));
 }
 
 // rope_theta; files since transformers 5 have it in rope_parameters.
@@ -258,7 +273,8 @@ double rope_base(const JsonFields& f, double fallback) {
 }
 
 std::string activation(const JsonFields& f, std::string_view fallback) {
-  const std::string name = f.text_or({"hidden_activation", "activation_function", "activation", "hidden_act"}, std::string(fallback));
+  const std::string name =
+      f.text_or({"hidden_activation", "activation_function", "activation", "hidden_act"}, std::string(fallback));
   return name == "gelu_pytorch_tanh" ? "gelu_tanh" : name;
 }
 
@@ -274,7 +290,8 @@ void read_common(const JsonFields& f, const ModelType& type, LlmShape& m) {
   m.tie_embeddings = f.flag_or("tie_word_embeddings", type.tie_embeddings);
   m.activation = activation(f, type.activation);
   m.rope_base = type.rope_base > 0 ? rope_base(f, type.rope_base) : 0;
-  if (m.hidden < m.heads) f.fail(kHeadCount, fmt::format("found {}, expected at most the {} of hidden_size", m.heads, m.hidden));
+  if (m.hidden < m.heads)
+    f.fail(kHeadCount, fmt::format("found {}, expected at most the {} of hidden_size", m.heads, m.hidden));
 }
 
 // The model's folder, or the file's own name if it is another than config.json.
@@ -282,7 +299,8 @@ std::string id_of(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code error;
   const fs::path file = fs::absolute(path, error);
-  const std::string id = canonical_name((file.stem() == "config" ? file.parent_path().filename() : file.stem()).string());
+  const std::string id =
+      canonical_name((file.stem() == "config" ? file.parent_path().filename() : file.stem()).string());
   return id.empty() ? "config" : id;
 }
 
@@ -301,7 +319,8 @@ LlmShape read_hf_config(const std::string& path) {
            fmt::format("found {}, expected a divisor of the {} attention heads", m.kv_heads, m.heads));
   const bool own_width = m.mla || !f.is_null("head_dim") || m.head_dim != m.hidden / m.heads;
   if (!own_width && m.hidden % m.heads != 0)
-    f.fail({"hidden_size", "n_embd", "n_embed"}, fmt::format("{} is no multiple of the {} heads, and there is no head_dim", m.hidden, m.heads));
+    f.fail({"hidden_size", "n_embd", "n_embed"},
+           fmt::format("{} is no multiple of the {} heads, and there is no head_dim", m.hidden, m.heads));
   return m;
 }
 

@@ -30,7 +30,8 @@ class TrackedIterator {
   using pointer = const char*;
   using reference = const char&;
 
-  TrackedIterator(const std::string& text, std::size_t at, std::size_t& reached) : text_(&text), at_(at), reached_(&reached) {}
+  TrackedIterator(const std::string& text, std::size_t at, std::size_t& reached)
+      : text_(&text), at_(at), reached_(&reached) {}
   reference operator*() const { return (*text_)[at_]; }
   TrackedIterator& operator++() {
     *reached_ = ++at_;
@@ -74,7 +75,8 @@ class Watcher {
     const std::size_t length = name.size() + quotes;  // without escapes, which no field name has
     const Where where = place_in(text_, reached >= length ? reached - length : 0, file_);
     names_.resize(static_cast<std::size_t>(depth));
-    if (!names_.back().insert(name).second) throw InputError(where, fmt::format("'{}' stands twice in one object", shortened(name)));
+    if (!names_.back().insert(name).second)
+      throw InputError(where, fmt::format("'{}' stands twice in one object", shortened(name)));
     if (depth == 1) places_.emplace(name, where);
   }
 
@@ -84,13 +86,14 @@ class Watcher {
   std::map<std::string, Where> places_;
 };
 
-// "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error …" without what Where says.
+// "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error …; last read: '…'" without what Where
+// says and without what was read: that may be no text.
 std::string reason(const json::exception& error) {
   std::string_view text = error.what();
   if (const std::size_t end = text.find("] "); end != std::string_view::npos) text.remove_prefix(end + 2);
   if (text.starts_with("parse error"))
     if (const std::size_t end = text.find(": "); end != std::string_view::npos) text.remove_prefix(end + 2);
-  return shortened(text, 200);
+  return shortened(text.substr(0, text.find("; last read")), 200);
 }
 
 std::string described(const json& value) {
@@ -109,8 +112,8 @@ JsonFields JsonFields::from_file(const std::string& path) {
   JsonFields fields;
   fields.file_ = path;
   try {
-    fields.object_ = json::parse(TrackedIterator(text, 0, watcher.reached), TrackedIterator(text, text.size(), watcher.reached),
-                                 std::ref(watcher));
+    fields.object_ = json::parse(TrackedIterator(text, 0, watcher.reached),
+                                 TrackedIterator(text, text.size(), watcher.reached), std::ref(watcher));
   } catch (const json::exception& error) {
     throw InputError(watcher.here(), fmt::format("not valid JSON: {}", reason(error)));
   }
@@ -136,7 +139,8 @@ bool JsonFields::is_null(const FieldName& field) const {
 void JsonFields::fail(const FieldName& field, const std::string& text) const {
   const Found found = look_up(field);
   const auto place = places_.find(found.name);
-  throw InputError(place == places_.end() ? Where{file_, 0, 0} : place->second, fmt::format("{}: {}", found.name, text));
+  throw InputError(place == places_.end() ? Where{file_, 0, 0} : place->second,
+                   fmt::format("{}: {}", found.name, text));
 }
 
 std::int32_t JsonFields::converted(const FieldName& field, const json& value, Range range) const {
@@ -149,7 +153,8 @@ std::int32_t JsonFields::converted(const FieldName& field, const json& value, Ra
 
 std::int32_t JsonFields::whole(const FieldName& field, Range range) const {
   const json* value = find(field);
-  if (value == nullptr) fail(field, fmt::format("is missing, expected a whole number from {} to {}", range.min, range.max));
+  if (value == nullptr)
+    fail(field, fmt::format("is missing, expected a whole number from {} to {}", range.min, range.max));
   return converted(field, *value, range);
 }
 
@@ -162,7 +167,8 @@ double JsonFields::number_or(const FieldName& field, double min, double max, dou
   const json* value = find(field);
   if (value == nullptr || value->is_null()) return fallback;
   if (!value->is_number() || value->get<double>() < min || value->get<double>() > max)
-    fail(field, fmt::format("found {}, expected a number from {} to {}", described(*value), number_text(min), number_text(max)));
+    fail(field, fmt::format("found {}, expected a number from {} to {}", described(*value), number_text(min),
+                            number_text(max)));
   return value->get<double>();
 }
 
