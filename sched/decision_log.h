@@ -29,6 +29,8 @@ class DecisionLog {
   /// The text of the decided step with the moves and refusals so far; `order` is the policy's batch order (members of the
   /// decode group among it decode).
   void plan(const Decision& decision, std::span<const ReqId> order, const RequestTable& table);
+  /// The next step has this number: scripts skip numbers while nothing is there to do.
+  void jump_to(std::int64_t step) { step_ = step - 1; }
   /// `steps` of the planned step ran.
   void ran(std::int64_t steps);
   void finish();

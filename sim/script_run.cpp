@@ -35,6 +35,7 @@ class ScriptRun {
         pass_to(replica.wake_at());
       } else if (next_ < order_.size()) {
         k_ = std::max(k_, script_.requests[order_[next_]].visible_before_step);
+        replica.log().jump_to(k_);
       } else {
         break;
       }

@@ -53,6 +53,7 @@ inline ScriptRun run_script(const PolicyConfig& policy, const KvConfig& kv, cons
       if (replica.wake_at() != kNever) { now = std::max(now, replica.wake_at()); continue; }
       if (next == order.size()) break;
       k = std::max(k, requests[order[next]].visible_before_step);  // nothing to do: jump to the next arrival
+      replica.log().jump_to(k);
       continue;
     }
     std::int64_t steps = 1;
