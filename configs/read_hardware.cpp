@@ -33,6 +33,39 @@ model::OpCoefficients read_coefficients(const Node& node) {
   return c;
 }
 
+// "2026-07", and later than the one before.
+void check_date(const Item& price, const std::vector<Price>& earlier) {
+  const std::string& date = price.key;
+  bool is_month = date.size() == 7 && date[4] == '-';
+  for (const std::size_t i : {0U, 1U, 2U, 3U, 5U, 6U}) is_month = is_month && date[i] >= '0' && date[i] <= '9';
+  if (!is_month) throw InputError(price.key_where, fmt::format("found '{}', expected a month, as in \"2026-07\"", date));
+  if (!earlier.empty() && date <= earlier.back().date)
+    throw InputError(price.key_where, fmt::format("{} comes after {}; expected the oldest price first", date, earlier.back().date));
+}
+
+std::vector<Price> read_prices(const Node& node) {
+  std::vector<Price> prices;
+  for (const Item& item : node.items()) {
+    check_date(item, prices);
+    prices.push_back({item.key, item.value.as_usd().value});
+  }
+  return prices;
+}
+
+model::AllReduceCurve read_curve(const Node& node) {
+  static constexpr std::array<std::string_view, 2> kCurve = {"ranks", "segments"};
+  static constexpr std::array<std::string_view, 2> kSegment = {"latency", "bandwidth"};
+  node.require_known_keys(kCurve);
+  model::AllReduceCurve curve;
+  curve.ranks = static_cast<std::int32_t>(node.at("ranks").as_integer(2, 4096));
+  for (const Item& segment : node.at("segments").items()) {
+    segment.value.require_known_keys(kSegment);
+    curve.segments.push_back({segment.value.at("latency").as_seconds(0, 1), segment.value.at("bandwidth").as_bytes_per_second(1)});
+  }
+  if (curve.segments.empty()) node.at("segments").fail("an all-reduce curve needs at least one segment");
+  return curve;
+}
+
 void read_efficiency(const Node& node, model::Accelerator& a) {
   static constexpr std::array<std::string_view, 7> kKeys = {"gemm", "moe_gemm", "prefill_attention", "decode_attention",
                                                             "pointwise", "kernel_gap", "source"};
@@ -57,6 +90,8 @@ model::Accelerator read_accelerator(const Node& root, const std::string& id) {
   a.bf16 = peak(root, "bf16");
   a.fp8 = peak(root, "fp8");
   a.int8 = peak(root, "int8");
+  if (a.fp32.value + a.fp16.value + a.bf16.value <= 0) root.fail("expected a peak: one of fp16, bf16, fp32");
+  if (a.fp32.value <= 0 && a.fp16.value <= 0 && a.bf16.value <= 0) root.fail("one of the keys fp32, fp16, bf16 is needed");
   a.memory = root.at("memory").as_bytes(1e6);
   const auto visible = root.find("memory_visible");
   a.memory_visible = visible ? visible->as_bytes(1e6) : a.memory;
@@ -75,25 +110,19 @@ model::Accelerator read_accelerator(const Node& root, const std::string& id) {
 model::Interconnect read_interconnect(const Node& root, const std::string& id) {
   static constexpr std::array<std::string_view, 6> kKeys = {"name", "aliases", "kind", "unidirectional", "all_reduce", "source"};
   static constexpr std::array<std::string_view, 4> kKinds = {"none", "nvswitch", "nvlink", "pcie"};
-  static constexpr std::array<std::string_view, 2> kCurve = {"ranks", "segments"};
-  static constexpr std::array<std::string_view, 2> kSegment = {"latency", "bandwidth"};
   root.require_known_keys(kKeys);
   model::Interconnect link;
   link.id = id;
   link.kind = static_cast<model::LinkKind>(root.at("kind").as_one_of(kKinds));
-  link.unidirectional = root.at("unidirectional").as_bytes_per_second();
+  link.unidirectional = root.at("unidirectional").as_bytes_per_second(link.kind == model::LinkKind::none ? 0 : 1e6);
   link.source = root.at("source").as_string();
   const auto curves = root.find("all_reduce");
   if (!curves) return link;
   for (const Item& item : curves->items()) {
-    item.value.require_known_keys(kCurve);
-    model::AllReduceCurve curve;
-    curve.ranks = static_cast<std::int32_t>(item.value.at("ranks").as_integer(2, 4096));
-    for (const Item& segment : item.value.at("segments").items()) {
-      segment.value.require_known_keys(kSegment);
-      curve.segments.push_back({segment.value.at("latency").as_seconds(0, 1), segment.value.at("bandwidth").as_bytes_per_second(1)});
-    }
-    if (curve.segments.empty()) item.value.fail("an all-reduce curve needs at least one segment");
+    model::AllReduceCurve curve = read_curve(item.value);
+    if (!link.all_reduce.empty() && curve.ranks <= link.all_reduce.back().ranks)
+      item.value.at("ranks").fail(fmt::format("found {} after {}, expected curves by growing ranks", curve.ranks,
+                                              link.all_reduce.back().ranks));
     link.all_reduce.push_back(std::move(curve));
   }
   return link;
@@ -109,15 +138,10 @@ Instance read_instance(const Node& root, const std::string& id) {
   i.accelerator = root.at("accelerator").as_string();
   i.count = static_cast<std::int32_t>(root.at("count").as_integer(1, 4096));
   i.interconnect = text_or(root, "interconnect");
-  const auto prices = [](const Node& node) {
-    std::vector<Price> list;
-    for (const Item& item : node.items()) list.push_back({item.key, item.value.as_usd().value});
-    return list;
-  };
-  if (const auto node = root.find("usd_per_hour")) i.on_demand = prices(*node);
+  if (const auto node = root.find("usd_per_hour")) i.on_demand = read_prices(*node);
   if (const auto node = root.find("sagemaker_usd_per_hour")) {
-    const std::vector<Price> list = prices(*node);
-    if (!list.empty()) i.sagemaker = list.back();
+    const std::vector<Price> prices = read_prices(*node);
+    if (!prices.empty()) i.sagemaker = prices.back();
   }
   i.region = text_or(root, "region");
   i.note = text_or(root, "note");

@@ -11,12 +11,15 @@ namespace plimsoll::configs {
 
 namespace {
 
-std::int32_t count(const Node& node, std::string_view key, std::int64_t min = 1) {
-  return static_cast<std::int32_t>(node.at(key).as_integer(min, 10'000'000));
+// What no model comes near; keeps all products far from the limits of integers.
+constexpr std::int64_t kLayers = 10'000, kWidth = 1'000'000, kHeads = 100'000, kVocabulary = 100'000'000;
+
+std::int32_t count(const Node& node, std::string_view key, std::int64_t max = kWidth) {
+  return static_cast<std::int32_t>(node.at(key).as_integer(1, max));
 }
 std::int32_t count_or(const Node& node, std::string_view key, std::int32_t fallback) {
   const auto found = node.find(key);
-  return !found || found->is_null() ? fallback : static_cast<std::int32_t>(found->as_integer(0, 100'000'000));
+  return !found || found->is_null() ? fallback : static_cast<std::int32_t>(found->as_integer(0, 1'000'000'000));
 }
 bool flag(const Node& node, std::string_view key) {
   const auto found = node.find(key);
@@ -28,8 +31,8 @@ model::MoeShape read_moe(const Node& node) {
                                                             "first_dense_layers"};
   node.require_known_keys(kKeys);
   model::MoeShape moe;
-  moe.experts = count(node, "experts");
-  moe.experts_per_token = count(node, "experts_per_token");
+  moe.experts = count(node, "experts", kHeads);
+  moe.experts_per_token = count(node, "experts_per_token", kHeads);
   moe.shared_experts = count_or(node, "shared_experts", 0);
   moe.intermediate = count(node, "intermediate");
   moe.first_dense_layers = count_or(node, "first_dense_layers", 0);
@@ -57,6 +60,26 @@ void read_flags(const Node& root, model::LlmShape& m) {
   m.activation = root.at("activation").as_string();
 }
 
+// The file states what the shape must add up to: a slip of a digit does not pass.
+void check_sum(const Node& root, std::string_view key, double counted) {
+  const auto stated = root.find(key);
+  if (!stated) return;
+  const double expected = stated->as_number(1, 1e15);
+  if (std::abs(counted - expected) > 0.5)
+    stated->fail(fmt::format("the shape has {} parameters, the file states {}", number_text(counted), number_text(expected)));
+}
+
+void check_consistency(const Node& root, const model::LlmShape& m) {
+  if (m.heads % m.kv_heads != 0)
+    root.at("kv_heads").fail(fmt::format("found {}, expected a divisor of the {} attention heads", m.kv_heads, m.heads));
+  if (m.head_dim < 1) root.at("heads").fail(fmt::format("found {}, expected at most hidden, {}", m.heads, m.hidden));
+  if (m.rotary_dim > m.head_dim)
+    root.at("rotary_dim").fail(fmt::format("found {}, expected at most head_dim, {}", m.rotary_dim, m.head_dim));
+  if (m.moe && m.moe->first_dense_layers > m.layers) root.at("moe").fail("more dense layers than layers");
+  check_sum(root, "weights_params", model::weight_count(m));
+  check_sum(root, "active_params", model::active_weight_count(m));
+}
+
 }  // namespace
 
 model::LlmShape read_model(const Node& root, const std::string& id) {
@@ -69,13 +92,13 @@ model::LlmShape read_model(const Node& root, const std::string& id) {
   model::LlmShape m;
   m.id = id;
   m.family = root.at("family").as_string();
-  m.layers = count(root, "layers");
+  m.layers = count(root, "layers", kLayers);
   m.hidden = count(root, "hidden");
-  m.heads = count(root, "heads");
-  m.kv_heads = count(root, "kv_heads");
+  m.heads = count(root, "heads", kHeads);
+  m.kv_heads = count(root, "kv_heads", kHeads);
   m.head_dim = count_or(root, "head_dim", m.hidden / m.heads);
   m.intermediate = count(root, "intermediate");
-  m.vocab = count(root, "vocab");
+  m.vocab = count(root, "vocab", kVocabulary);
   m.max_position = count_or(root, "max_position", 0);
   read_flags(root, m);
   if (const auto base = root.find("rope_base")) m.rope_base = base->as_number(0, 1e12);
@@ -85,13 +108,7 @@ model::LlmShape read_model(const Node& root, const std::string& id) {
   if (const auto moe = root.find("moe")) m.moe = read_moe(*moe);
   if (const auto mla = root.find("mla")) m.mla = read_mla(*mla);
   m.source = root.at("source").as_string();
-  if (m.heads % m.kv_heads != 0) root.at("kv_heads").fail(fmt::format("{} attention heads do not divide by {} KV heads", m.heads, m.kv_heads));
-  // The file states what the shape must add up to: a slip of a digit does not pass.
-  if (const auto stated = root.find("weights_params")) {
-    const double expected = stated->as_number(1, 1e15);
-    if (const double counted = model::weight_count(m); std::abs(counted - expected) > 0.5)
-      stated->fail(fmt::format("the shape has {} parameters, the file states {}", number_text(counted), number_text(expected)));
-  }
+  check_consistency(root, m);
   return m;
 }
 
