@@ -47,7 +47,7 @@ traces::LoadSpec read_trace_load(const Node& node, TraceStore& store) {
   const Section load(node, Keys{"file", "format", "rate_scale"});
   const std::string file = load.need("file", "conversation.csv").as_string();
   traces::TraceReplay replay;
-  replay.trace = store.get(file, load.text("format").value_or(""));
+  replay.trace = store.get(file, load.text("format").value_or(""), load.where("file"));
   replay.rate_scale = load.has("rate_scale") ? read_positive(*load.find("rate_scale"), 1e6) : 1;
   if (!replay.trace->has_arrivals()) {
     throw InputError(load.where("file"), fmt::format("'{}' has lengths but no arrival times; use it as "
@@ -132,7 +132,7 @@ traces::LengthSpec read_lengths(const Node& node, TraceStore& store) {
     if (part.has("input") || part.has("output")) {
       throw InputError(part.where("trace"), "trace gives both lengths; it excludes input and output");
     }
-    return traces::TracePairs{store.get(*part.text("trace"), part.text("format").value_or(""))};
+    return traces::TracePairs{store.get(*part.text("trace"), part.text("format").value_or(""), part.where("trace"))};
   }
   traces::IndependentLengths lengths;
   lengths.input = read_marginal(part.need("input", "256"));

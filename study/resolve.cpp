@@ -101,7 +101,7 @@ std::string misfit_text(const PointSpec& spec, const model::MemoryPlan& plan) {
 
 std::optional<Impossible> degree_problem(const PointSpec& spec) {
   const Deployment& d = spec.deployment;
-  const Where& where = spec.places.tp.line > 0 ? spec.places.tp : spec.places.study;
+  const Where& where = spec.places.tp.file.empty() ? spec.places.study : spec.places.tp;
   if (spec.shape) {
     if (const std::string problem = model::tp_problem(*spec.shape, d.tp); !problem.empty()) {
       return Impossible{where, fmt::format("tp {} is impossible for {}: {}", d.tp, spec.shape->id, problem)};
@@ -166,8 +166,8 @@ Pool kv_pool(const PointSpec& spec) {
     const model::MemoryPlan plan = point_memory(spec);
     pool.kv.blocks = plan.kv_blocks;
     if (!plan.fits()) {
-      const bool tp_stated = spec.places.tp.line > 0;
-      pool.impossible = Impossible{tp_stated ? spec.places.tp : spec.places.model, misfit_text(spec, plan)};
+      const Where& where = spec.places.tp.file.empty() ? spec.places.model : spec.places.tp;
+      pool.impossible = Impossible{where, misfit_text(spec, plan)};
     }
   }
   // TGI counts its token budget itself, with roundings of its own.

@@ -27,9 +27,9 @@ struct RunSettings {
   bool keep_requests = false, keep_decisions = false, keep_steps = false;
   RunControl* control = nullptr;       // may be null
   /// Called as points finish, in whatever order they do, one call at a time; may be empty.
-  std::function<void(FinishedPoint&)> on_point;
+  std::function<void(FinishedPoint&)> on_point = {};
   /// Points finished so far, fractions of running ones included; one call at a time; may be empty.
-  std::function<void(double points_done)> on_progress;
+  std::function<void(double points_done)> on_progress = {};
 };
 
 struct StudyResult {

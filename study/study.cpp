@@ -93,8 +93,10 @@ void put(Document& document, const std::string& path, const Node& value) {
 }
 
 Node override_value(const std::string& path, const std::string& yaml) {
+  constexpr std::size_t kShown = 60;
+  const std::string shown = yaml.size() <= kShown ? yaml : yaml.substr(0, kShown) + "…";
   Document scratch = Document::from_text("{}", "--set");
-  scratch.set("value", yaml, Where{fmt::format("--set {}={}", path, yaml), 0, 0});
+  scratch.set("value", yaml, Where{fmt::format("--set {}={}", path, shown), 0, 0});
   return scratch.root().at("value");
 }
 

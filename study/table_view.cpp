@@ -39,13 +39,16 @@ bool same_everywhere(const std::vector<PointResult>& points, const std::string P
 std::string constants_line(const std::vector<PointResult>& points) {
   const PointLabels& first = points.front().labels;
   std::string line;
-  const auto add = [&line](const std::string& text) { line += (line.empty() ? "" : ", ") + text; };
-  if (same_everywhere(points, &PointLabels::model)) add(first.model);
-  if (same_everywhere(points, &PointLabels::dtype)) add(first.dtype);
-  if (same_everywhere(points, &PointLabels::hardware)) add("on " + first.hardware);
-  if (same_everywhere(points, &PointLabels::engine)) add("engine " + first.engine);
-  if (same_everywhere(points, &PointLabels::policy)) add("policy " + first.policy);
-  if (same_everywhere(points, &PointLabels::load_kind)) add("load " + first.load_kind);
+  const auto add = [&](const char* before, const std::string PointLabels::*label) {
+    if ((first.*label).empty() || !same_everywhere(points, label)) return;
+    line += (line.empty() ? "" : ", ") + std::string(before) + first.*label;
+  };
+  add("", &PointLabels::model);
+  if (!first.model.empty()) add("", &PointLabels::dtype);
+  add("on ", &PointLabels::hardware);
+  add("engine ", &PointLabels::engine);
+  add("policy ", &PointLabels::policy);
+  add("load ", &PointLabels::load_kind);
   return line;
 }
 
@@ -71,8 +74,8 @@ class Footnotes {
 };
 
 const std::vector<std::vector<std::string>> kHeader = {
-    {"requests", "output", "latency", "latency", "per token", "TTFT", "TTFT", "TPOT", "batch", "KV", "cost", "notes"},
-    {"/s", "tokens/s", "p50 s", "p90 s", "p90 ms", "p50 ms", "p99 ms", "mean ms", "mean", "used %", "$/M tok", ""}};
+    {"requests", "output", "latency", "latency", "per token", "TTFT", "TTFT", "TPOT", "batch", "KV", "KV", "cost", "notes"},
+    {"/s", "tokens/s", "p50 s", "p90 s", "p90 ms", "p50 ms", "p99 ms", "mean ms", "mean", "used %", "wasted %", "$/M tok", ""}};
 
 std::string notes_of(const PointResult& point, Footnotes& footnotes) {
   std::vector<std::string> notes;
@@ -104,6 +107,7 @@ std::vector<std::string> figures_of(const PointResult& point) {
           shown(m.tpot.mean, 1e3),
           shown(m.batch_mean),
           shown(m.kv_used_mean, 100),
+          shown(m.kv_wasted_mean, 100),
           shown(usd_per_million_output_tokens(point))};
 }
 

@@ -16,8 +16,8 @@ namespace plimsoll::study {
 class TraceStore {
  public:
   explicit TraceStore(std::string folder) : folder_(std::move(folder)) {}
-  /// `file` as the study writes it, relative to `folder`. Throws InputError. Any number of threads at once.
-  [[nodiscard]] std::shared_ptr<const traces::Trace> get(const std::string& file, const std::string& format);
+  /// `file` as the study writes it at `where`, relative to `folder`. Throws InputError there. Any number of threads at once.
+  [[nodiscard]] std::shared_ptr<const traces::Trace> get(const std::string& file, const std::string& format, const Where& where);
   /// The file's full name.
   [[nodiscard]] std::string path_of(const std::string& file) const;
 
