@@ -55,18 +55,24 @@ std::string bare(std::string_view name) {
   return out;
 }
 
-// The aliases that a file lists, all on one line. Only that line is parsed: a search goes through a whole folder, and a
-// study starts in milliseconds.
-std::vector<std::string> aliases_in(const fs::path& file) {
+std::vector<std::string> aliases_of(const Document& document) {
   std::vector<std::string> aliases;
+  const std::optional<Node> listed = document.root().find("aliases");
+  if (!listed) return aliases;
+  for (const Item& alias : listed->items()) aliases.push_back(canonical_name(alias.value.as_string()));
+  return aliases;
+}
+
+// The aliases that a file lists. Only their line is parsed where they are on one: a search goes through a whole folder,
+// and a study starts in milliseconds.
+std::vector<std::string> aliases_in(const fs::path& file) {
   std::ifstream stream(file);
   for (std::string line; std::getline(stream, line);) {
     if (!line.starts_with("aliases:")) continue;
-    const Document document = Document::from_text(line, file.string());
-    for (const Item& alias : document.root().at("aliases").items()) aliases.push_back(canonical_name(alias.value.as_string()));
-    break;
+    const bool whole = line.find('[') != std::string::npos && line.find(']') != std::string::npos;
+    return aliases_of(whole ? Document::from_text(line, file.string()) : Document::from_file(file.string()));
   }
-  return aliases;
+  return {};
 }
 
 // What may have been meant: the nearest name, else the first one that begins so ("p4d").

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Catalogues of one's own: which files a lookup reads, and how files say their names.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "configs/catalogue.h"
+#include "tests/configs/scratch.h"
+
+namespace plimsoll::configs {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+const std::string kModel =
+    "family: llama\nlayers: 2\nhidden: 64\nheads: 4\nkv_heads: 2\nintermediate: 128\nvocab: 1000\ngated_mlp: true\n"
+    "norm: rmsnorm\nactivation: silu\nsource: made up\n";
+const std::string kAccelerator =
+    "fp16: 100 TFLOP/s\nmemory: 24 GB\nmemory_bandwidth: 600 GB/s\nefficiency:\n"
+    "  gemm: {compute: 0.8, memory: 0.8, p: 2, t0: 5 us}\n"
+    "  moe_gemm: {compute: 0.8, memory: 0.8, p: 2, t0: 5 us}\n"
+    "  prefill_attention: {compute: 0.8, memory: 0.8, p: 2, t0: 5 us}\n"
+    "  decode_attention: {compute: 0.8, memory: 0.8, p: 2, t0: 5 us}\n"
+    "  pointwise: {compute: 0.8, memory: 0.8, p: 2, t0: 5 us}\n"
+    "  kernel_gap: 1 us\n  source: made up\nsource: made up\n";
+const std::string kInterconnect =
+    "kind: pcie\nunidirectional: 32 GB/s\nall_reduce:\n- ranks: 2\n  segments: [{latency: 10 us, bandwidth: 8 GB/s}]\n"
+    "source: made up\n";
+const std::string kInstance =
+    "cloud: Home\naccelerator: my-gpu\ncount: 2\ninterconnect: my-link\nusd_per_hour: {\"2026-07\": 1.5 USD}\nsource: "
+    "bill\n";
+const std::string kEngine =
+    "host: {step: 1 ms, overlap: none}\nmemory: {fraction: 0.9}\nscheduler: {policy: vllm_v1}\ncalibrated: false\n"
+    "calibrated_on: nothing\n";
+
+class OwnCatalogue : public testing::Test {
+ protected:
+  OwnCatalogue() {
+    scratch_.write("models/my-model.yaml", kModel);
+    scratch_.write("accelerators/my-gpu.yaml", kAccelerator);
+    scratch_.write("interconnects/my-link.yaml", kInterconnect);
+    scratch_.write("instances/my-box.yaml", kInstance);
+    scratch_.write("engines/my-engine.yaml", kEngine);
+  }
+
+  Scratch scratch_;
+};
+
+TEST_F(OwnCatalogue, ReadsWhatItHolds) {
+  const Catalogue catalogue(scratch_.path());
+  EXPECT_EQ(catalogue.model("My Model")->head_dim, 16);  // 64 / 4
+  EXPECT_EQ(catalogue.accelerator("my-gpu")->memory_visible.value, 24e9);
+  EXPECT_EQ(catalogue.interconnect("my-link")->all_reduce.at(0).segments.at(0).bandwidth.value, 8e9);
+  EXPECT_EQ(catalogue.instance("ml.my-box")->price()->usd_per_hour, 1.5);
+  EXPECT_EQ(catalogue.engine("my-engine")->profile->scheduler_policy, "vllm_v1");
+  EXPECT_EQ(catalogue.list("models").size(), 1U);
+}
+
+TEST_F(OwnCatalogue, ADirectHitReadsNoOtherFile) {
+  scratch_.write("models/broken.yaml", "aliases: [\n\xff not YAML");
+  const Catalogue catalogue(scratch_.path());
+  EXPECT_EQ(catalogue.model("my-model")->layers, 2);
+  EXPECT_EQ(catalogue.model("somebody/My-Model-hf")->layers, 2);
+  EXPECT_EQ(catalogue.model("My Model")->layers, 2);
+  EXPECT_THAT(problem_of([&] { (void)catalogue.model("broken"); }),
+              HasSubstr("broken.yaml:2:1: byte 0xff is not text"));
+}
+
+TEST_F(OwnCatalogue, ASecondLookupReadsNothing) {
+  const Catalogue catalogue(scratch_.path());
+  const auto first = catalogue.model("my-model");
+  scratch_.write("models/my-model.yaml", "broken: [");
+  EXPECT_EQ(catalogue.model("my-model"), first);
+}
+
+TEST_F(OwnCatalogue, AliasesStandOnOneLineOrOnSeveral) {
+  scratch_.write("models/one.yaml", "aliases: [First One, \"second, one\"]\n" + kModel);
+  scratch_.write("models/two.yaml", "aliases:\n  - Third One\n  - fourth\n" + kModel);
+  scratch_.write("models/three.yaml", "aliases: [fifth,\n  sixth]\n" + kModel);
+  const Catalogue catalogue(scratch_.path());
+  EXPECT_EQ(catalogue.model("first-one")->id, "one");
+  EXPECT_EQ(catalogue.model("Third One")->id, "two");
+  EXPECT_EQ(catalogue.model("sixth")->id, "three");
+}
+
+TEST_F(OwnCatalogue, IsAFolderOfModels) {
+  EXPECT_THAT(problem_of([&] { Catalogue catalogue(scratch_.path("models")); }), HasSubstr("is no catalogue"));
+  EXPECT_THAT(problem_of([&] { Catalogue catalogue("/none"); }), StartsWith("/none: is no catalogue"));
+}
+
+}  // namespace
+}  // namespace plimsoll::configs
