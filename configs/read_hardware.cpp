@@ -91,7 +91,6 @@ model::Accelerator read_accelerator(const Node& root, const std::string& id) {
   a.fp8 = peak(root, "fp8");
   a.int8 = peak(root, "int8");
   if (a.fp32.value + a.fp16.value + a.bf16.value <= 0) root.fail("expected a peak: one of fp16, bf16, fp32");
-  if (a.fp32.value <= 0 && a.fp16.value <= 0 && a.bf16.value <= 0) root.fail("one of the keys fp32, fp16, bf16 is needed");
   a.memory = root.at("memory").as_bytes(1e6);
   const auto visible = root.find("memory_visible");
   a.memory_visible = visible ? visible->as_bytes(1e6) : a.memory;
