@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sched/kv_ledger.h"
 
-#include <algorithm>
-
 #include "model/error.h"
 #include "sched/prefix_cache.h"
 
@@ -75,22 +73,22 @@ double KvLedger::weighted_growth(std::int64_t steps, double a, double b, double 
 
 PrefixHit KvLedger::prefix_hit(ReqId id, Tok limit) const { return cache_ ? cache_->hit(id, limit) : PrefixHit{}; }
 
-void KvLedger::open(ReqId id, std::uint64_t serial, std::span<const std::uint64_t> prompt_hashes) {
+void KvLedger::open(ReqId id, std::span<const std::uint64_t> prompt_hashes) {
   account(id) = Account{};
-  if (cache_) cache_->open(id, serial, prompt_hashes);
+  if (cache_) cache_->open(id, prompt_hashes);
 }
 
-void KvLedger::take(ReqId id, Blk blocks) {
+void KvLedger::take(Blk blocks) {
   PLIMSOLL_CHECK(blocks <= free_, "the policy asked for more KV blocks than are free");
   free_ -= blocks;
-  if (cache_) cache_->take(id, blocks);
+  if (cache_) cache_->take(blocks);
 }
 
 void KvLedger::grow(ReqId id, std::int64_t tokens) {
   const Blk missing = need(id, tokens);
   if (missing == 0) return;
   PLIMSOLL_CHECK(accounts_[id].phase < 0, "members of the decode group grow with it");
-  take(id, missing);
+  take(missing);
   accounts_[id].held += missing;
 }
 
@@ -112,7 +110,7 @@ void KvLedger::publish(ReqId id, Tok computed) {
 void KvLedger::release(ReqId id, Tok computed) {
   if (accounts_[id].phase >= 0) leave_group(id);
   Account& a = accounts_[id];
-  free_ += cache_ ? cache_->release(id, computed) : a.held;
+  free_ += cache_ ? cache_->release(id, a.held, computed) : a.held;
   a.held = 0;
   a.reserved = false;
   PLIMSOLL_CHECK(free_ <= config_.blocks, "more KV blocks came back than were taken");
@@ -123,13 +121,13 @@ void KvLedger::swap_out(ReqId id) {
   Account& a = accounts_[id];
   a.swapped = a.held;
   swapped_ += a.swapped;
-  free_ += cache_ ? cache_->release(id, 0) : a.held;
+  free_ += cache_ ? cache_->release(id, a.held, 0) : a.held;
   a.held = 0;
 }
 
 void KvLedger::swap_in(ReqId id) {
   Account& a = accounts_[id];
-  take(id, a.swapped);
+  take(a.swapped);
   a.held = a.swapped;
   swapped_ -= a.swapped;
   a.swapped = 0;
@@ -150,7 +148,6 @@ void KvLedger::join_group(ReqId id, Tok computed) {
   PLIMSOLL_CHECK(a.held == blocks_for(computed), "a decode-ready request holds the blocks of what is computed");
   ++phases_[static_cast<std::size_t>(a.phase)];
   ++growing_;
-  if (cache_) members_.push_back(id);
 }
 
 void KvLedger::leave_group(ReqId id) {
@@ -161,20 +158,12 @@ void KvLedger::leave_group(ReqId id) {
   --phases_[static_cast<std::size_t>(a.phase)];
   --growing_;
   a.phase = -1;
-  if (cache_) members_.erase(std::find(members_.begin(), members_.end(), id));
 }
 
 void KvLedger::advance_group(std::int64_t steps) {
   const Blk growth = group_growth(steps);
   PLIMSOLL_CHECK(growth <= free_, "the decode group outgrew the free KV blocks");
-  free_ -= growth;
-  if (cache_ != nullptr && growth > 0) {
-    for (const ReqId id : members_) {
-      const Account& a = accounts_[id];
-      const std::int64_t covered = a.covered + (clock_ - a.joined);
-      cache_->take(id, blocks_for(covered + steps) - blocks_for(covered));
-    }
-  }
+  take(growth);
   clock_ += steps;
 }
 
@@ -183,7 +172,7 @@ void KvLedger::advance_member(ReqId id) {
   if (a.phase < 0) return;  // reserved for life
   const std::int64_t covered = a.covered + (clock_ - a.joined);
   const Blk missing = blocks_for(covered + 1) - blocks_for(covered);
-  if (missing > 0) take(id, missing);
+  if (missing > 0) take(missing);
   --phases_[static_cast<std::size_t>(a.phase)];
   a.covered = static_cast<Tok>(covered + 1);
   a.joined = clock_;

@@ -65,7 +65,7 @@ class KvLedger {
 
   // ---- changed by the Replica only -------------------------------------------------------------------------
   /// A request appears, with the hashes of its whole prompt blocks (block size of this ledger).
-  void open(ReqId id, std::uint64_t serial, std::span<const std::uint64_t> prompt_hashes);
+  void open(ReqId id, std::span<const std::uint64_t> prompt_hashes);
   /// Grows on demand to cover `tokens`; aborts if the blocks are not there.
   void grow(ReqId id, std::int64_t tokens);
   /// Reserves for life: the request never grows beyond this.
@@ -74,7 +74,7 @@ class KvLedger {
   void attach_prefix(ReqId id, Tok tokens);
   /// The first `computed` tokens now have content: whole blocks of the prompt become hits for others.
   void publish(ReqId id, Tok computed);
-  /// Gives everything back; `computed` tokens had content (they stay in the prefix cache until reused).
+  /// Gives everything back. `computed` tokens had content that the request itself may find again (0 when it has ended).
   void release(ReqId id, Tok computed);
   void swap_out(ReqId id);
   void swap_in(ReqId id);
@@ -103,7 +103,7 @@ class KvLedger {
     bool reserved = false;
   };
   [[nodiscard]] std::int32_t phase_at(Tok covered) const;
-  void take(ReqId id, Blk blocks);
+  void take(Blk blocks);
   Account& account(ReqId id);
 
   KvConfig config_;
@@ -112,7 +112,6 @@ class KvLedger {
   // Growing members by (covered - clock) mod block size: at clock k those with phase = -k mod B need a block.
   std::vector<std::int64_t> phases_;
   std::int64_t clock_ = 0, growing_ = 0;
-  std::vector<ReqId> members_;          // only with prefix caching, where blocks have identities
   std::unique_ptr<PrefixCache> cache_;
 };
 

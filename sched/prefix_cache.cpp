@@ -4,118 +4,170 @@
 #include <algorithm>
 
 #include "model/error.h"
+#include "sched/kv_ledger.h"
 
 namespace plimsoll::sched {
 
+namespace {
+std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
+
+template <class T>
+std::int32_t new_slot(std::vector<T>& slots, std::vector<std::int32_t>& free) {
+  if (free.empty()) {
+    slots.emplace_back();
+    return static_cast<std::int32_t>(slots.size() - 1);
+  }
+  const std::int32_t slot = free.back();
+  free.pop_back();
+  return slot;
+}
+}  // namespace
+
 PrefixCache::PrefixCache(Blk blocks, Tok block_tokens) : block_tokens_(block_tokens) {
-  blocks_.resize(static_cast<std::size_t>(blocks));
-  for (std::int32_t i = 0; i < static_cast<std::int32_t>(blocks); ++i) push_idle(i);
+  push_idle(Kind::anonymous, blocks, -1);
 }
 
-void PrefixCache::open(ReqId id, std::uint64_t serial, std::span<const std::uint64_t> prompt_hashes) {
+void PrefixCache::open(ReqId id, std::span<const std::uint64_t> prompt_hashes) {
   if (id >= holders_.size()) holders_.resize(id + 1);
-  holders_[id].serial = serial;
   holders_[id].hashes.assign(prompt_hashes.begin(), prompt_hashes.end());
-  holders_[id].blocks.clear();
-}
-
-// Blocks beyond the prompt's known hashes get one that is unique to (request, position): only the request itself can
-// hit them, after a preemption. splitmix64 finaliser.
-std::uint64_t PrefixCache::hash_of(const Holder& holder, std::size_t block) const {
-  if (block < holder.hashes.size()) return holder.hashes[block];
-  std::uint64_t x = (holder.serial << 24) + block + 0x9e3779b97f4a7c15ULL;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-  return x ^ (x >> 31);
 }
 
 PrefixHit PrefixCache::hit(ReqId id, Tok limit) const {
   const Holder& holder = holders_[id];
-  PrefixHit hit;
   const auto most = static_cast<std::size_t>(std::max<Tok>(limit, 0) / block_tokens_);
-  for (std::size_t i = 0; i < most; ++i) {
-    const auto found = by_hash_.find(hash_of(holder, i));
+  std::size_t blocks = 0;
+  PrefixHit hit;
+  for (; blocks < std::min(most, holder.hashes.size()); ++blocks) {
+    const auto found = by_hash_.find(holder.hashes[blocks]);
     if (found == by_hash_.end()) break;
-    hit.tokens += block_tokens_;
-    if (blocks_[static_cast<std::size_t>(found->second)].holders == 0) ++hit.idle_blocks;
+    if (hashed_[at(found->second)].holders == 0) ++hit.idle_blocks;
   }
+  if (holder.own >= 0 && blocks == holder.own_begin) {
+    const auto own = std::min(static_cast<std::size_t>(elements_[at(holder.own)].count), most - blocks);
+    blocks += own;
+    hit.idle_blocks += static_cast<Blk>(own);
+  }
+  hit.tokens = static_cast<Tok>(blocks) * block_tokens_;
   return hit;
 }
 
-void PrefixCache::push_idle(std::int32_t block) {
-  Block& b = blocks_[static_cast<std::size_t>(block)];
-  b.previous = idle_tail_;
-  b.next = -1;
-  if (idle_tail_ >= 0) blocks_[static_cast<std::size_t>(idle_tail_)].next = block;
-  else idle_head_ = block;
-  idle_tail_ = block;
+std::int32_t PrefixCache::push_idle(Kind kind, Blk count, std::int32_t what) {
+  if (count == 0) return -1;
+  if (kind == Kind::anonymous && tail_ >= 0 && elements_[at(tail_)].kind == Kind::anonymous) {
+    elements_[at(tail_)].count += count;
+    return tail_;
+  }
+  const std::int32_t element = new_slot(elements_, free_elements_);
+  elements_[at(element)] = {kind, count, what, tail_, -1};
+  (tail_ >= 0 ? elements_[at(tail_)].next : head_) = element;
+  tail_ = element;
+  return element;
 }
 
-void PrefixCache::unlink_idle(std::int32_t block) {
-  Block& b = blocks_[static_cast<std::size_t>(block)];
-  (b.previous >= 0 ? blocks_[static_cast<std::size_t>(b.previous)].next : idle_head_) = b.next;
-  (b.next >= 0 ? blocks_[static_cast<std::size_t>(b.next)].previous : idle_tail_) = b.previous;
+void PrefixCache::unlink(std::int32_t element) {
+  const Element& e = elements_[at(element)];
+  (e.previous >= 0 ? elements_[at(e.previous)].next : head_) = e.next;
+  (e.next >= 0 ? elements_[at(e.next)].previous : tail_) = e.previous;
+  free_elements_.push_back(element);
 }
 
-void PrefixCache::take(ReqId id, Blk blocks) {
-  for (Blk i = 0; i < blocks; ++i) {
-    const std::int32_t block = idle_head_;
-    PLIMSOLL_CHECK(block >= 0, "the queue of idle blocks ran dry");
-    unlink_idle(block);
-    Block& b = blocks_[static_cast<std::size_t>(block)];
-    if (b.hashed) by_hash_.erase(b.hash);
-    b.hashed = false;
-    b.holders = 1;
-    holders_[id].blocks.push_back(block);
+// The element at the head has lost its last block.
+void PrefixCache::evict_head() {
+  const Element e = elements_[at(head_)];
+  if (e.kind == Kind::own) holders_[at(e.what)].own = -1;
+  if (e.kind == Kind::hashed) {
+    by_hash_.erase(hashed_[at(e.what)].hash);
+    free_hashed_.push_back(e.what);
+  }
+  unlink(head_);
+}
+
+void PrefixCache::take(Blk blocks) {
+  while (blocks > 0) {
+    PLIMSOLL_CHECK(head_ >= 0, "the queue of idle blocks ran dry");
+    Element& e = elements_[at(head_)];
+    const Blk taken = std::min(blocks, e.count);  // of an own run the last positions go first: they were freed first
+    e.count -= taken;
+    blocks -= taken;
+    if (e.count == 0) evict_head();
   }
 }
 
 Blk PrefixCache::attach(ReqId id, Tok tokens) {
   Holder& holder = holders_[id];
+  const auto blocks = static_cast<std::size_t>(tokens / block_tokens_);
   Blk were_idle = 0;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(tokens / block_tokens_); ++i) {
-    const std::int32_t block = by_hash_.at(hash_of(holder, i));
-    Block& b = blocks_[static_cast<std::size_t>(block)];
-    if (b.holders++ == 0) {
-      unlink_idle(block);
+  holder.published.clear();
+  while (holder.published.size() < std::min(blocks, holder.hashes.size())) {
+    const auto found = by_hash_.find(holder.hashes[holder.published.size()]);
+    if (found == by_hash_.end()) break;
+    Hashed& h = hashed_[at(found->second)];
+    if (h.holders++ == 0) {
+      unlink(h.element);
       ++were_idle;
     }
-    holder.blocks.push_back(block);
+    holder.published.push_back(found->second);
+  }
+  if (holder.published.size() < blocks) {
+    const auto own = static_cast<Blk>(blocks - holder.published.size());
+    PLIMSOLL_CHECK(holder.own >= 0 && elements_[at(holder.own)].count >= own, "a prefix is attached as it was hit");
+    Element& run = elements_[at(holder.own)];
+    run.count -= own;
+    were_idle += own;
+    run.kind = Kind::anonymous;          // what is left of it will be computed anew
+    if (run.count == 0) unlink(holder.own);
+    holder.own = -1;
   }
   return were_idle;
 }
 
-void PrefixCache::name_blocks(Holder& holder, std::size_t blocks) {
-  for (std::size_t i = 0; i < std::min(blocks, holder.blocks.size()); ++i) {
-    Block& b = blocks_[static_cast<std::size_t>(holder.blocks[i])];
-    if (b.hashed) continue;
-    const std::uint64_t hash = hash_of(holder, i);
-    if (!by_hash_.emplace(hash, holder.blocks[i]).second) continue;  // another request computed the same block first
-    b.hash = hash;
-    b.hashed = true;
-  }
-}
-
 void PrefixCache::publish(ReqId id, Tok computed) {
   Holder& holder = holders_[id];
-  name_blocks(holder, std::min(static_cast<std::size_t>(computed / block_tokens_), holder.hashes.size()));
+  const std::size_t blocks = std::min(static_cast<std::size_t>(computed / block_tokens_), holder.hashes.size());
+  while (holder.published.size() < blocks) {
+    const std::uint64_t hash = holder.hashes[holder.published.size()];
+    std::int32_t index = -1;
+    if (by_hash_.find(hash) == by_hash_.end()) {
+      index = new_slot(hashed_, free_hashed_);
+      hashed_[at(index)] = {hash, 1, -1};
+      by_hash_.emplace(hash, index);
+    }
+    holder.published.push_back(index);
+  }
 }
 
-Blk PrefixCache::release(ReqId id, Tok computed) {
+Blk PrefixCache::release(ReqId id, Blk held, Tok computed) {
   Holder& holder = holders_[id];
-  name_blocks(holder, static_cast<std::size_t>(computed / block_tokens_));
-  Blk became_idle = 0;
-  for (auto i = holder.blocks.rbegin(); i != holder.blocks.rend(); ++i) {
-    Block& b = blocks_[static_cast<std::size_t>(*i)];
-    if (--b.holders == 0) {
-      push_idle(*i);
-      ++became_idle;
-    }
+  const auto published = static_cast<Blk>(holder.published.size());
+  const Blk whole = std::clamp<Blk>(computed / block_tokens_, std::min(published, held), held);
+  if (holder.own >= 0) {                 // what an earlier preemption left behind is out of date
+    elements_[at(holder.own)].kind = Kind::anonymous;
+    holder.own = -1;
   }
-  holder.blocks.clear();
+  push_idle(Kind::anonymous, held - whole, -1);
+  Blk became_idle = held - std::min(published, held);
+  holder.own_begin = holder.published.size();
+  if (whole > published) holder.own = push_idle(Kind::own, whole - published, static_cast<std::int32_t>(id));
+  for (auto i = holder.published.rbegin(); i != holder.published.rend(); ++i) {
+    if (*i < 0) {
+      push_idle(Kind::anonymous, 1, -1);
+      ++became_idle;
+      continue;
+    }
+    Hashed& h = hashed_[at(*i)];
+    if (--h.holders > 0) continue;
+    h.element = push_idle(Kind::hashed, 1, *i);
+    ++became_idle;
+  }
+  holder.published.clear();
   return became_idle;
 }
 
-void PrefixCache::close(ReqId id) { holders_[id] = Holder{}; }
+void PrefixCache::close(ReqId id) {
+  Holder& holder = holders_[id];
+  if (holder.own >= 0) elements_[at(holder.own)].kind = Kind::anonymous;
+  holder.own = -1;
+  holder.hashes.clear();
+}
 
 }  // namespace plimsoll::sched

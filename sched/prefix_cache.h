@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// KV blocks with identities: content that outlives its request can be shared by later ones with the same prefix.
+// KV content that outlives its request and can be found again: by later requests with the same prompt prefix, or by a
+// preempted request itself.
+//
 // Blocks that nobody holds stand in a queue, least recently freed first; a block is reused from its head and loses its
-// content then (vLLM's free-block queue; a request's blocks go back tail first).
+// content then (vLLM's free-block queue; a request's blocks go back tail first). Only blocks with a known prompt hash are
+// kept one by one. Blocks whose content nobody can ever ask for, and the own blocks of a preempted request, stand in the
+// queue as runs with a count, so that a workload that shares nothing costs next to nothing.
 #pragma once
 
 #include <cstdint>
@@ -9,41 +13,58 @@
 #include <unordered_map>
 #include <vector>
 
-#include "sched/kv_ledger.h"
 #include "sched/types.h"
 
 namespace plimsoll::sched {
 
+struct PrefixHit;
+
 class PrefixCache {
  public:
   PrefixCache(Blk blocks, Tok block_tokens);
-  void open(ReqId id, std::uint64_t serial, std::span<const std::uint64_t> prompt_hashes);
+  /// `prompt_hashes`: of the request's whole prompt blocks, as far as they are known.
+  void open(ReqId id, std::span<const std::uint64_t> prompt_hashes);
   /// See KvLedger::prefix_hit.
   [[nodiscard]] PrefixHit hit(ReqId id, Tok limit) const;
-  /// Gives the request `blocks` blocks from the head of the queue.
-  void take(ReqId id, Blk blocks);
+  /// Takes blocks from the head of the queue; whoever they go to, their content is lost.
+  void take(Blk blocks);
   /// Shares the blocks of the first `tokens` tokens; returns how many of them were idle until now.
   Blk attach(ReqId id, Tok tokens);
   /// Whole prompt blocks up to `computed` become findable.
   void publish(ReqId id, Tok computed);
-  /// Gives the request's blocks back; whole blocks up to `computed` keep their content, blocks of generated tokens under
-  /// hashes unique to the request. Returns how many became idle.
-  Blk release(ReqId id, Tok computed);
+  /// Gives the request's `held` blocks back; what was published stays findable, and so do, for the request itself, its
+  /// other whole blocks up to `computed`. Returns how many blocks became idle.
+  Blk release(ReqId id, Blk held, Tok computed);
   void close(ReqId id);
 
  private:
-  struct Block { std::uint64_t hash = 0; std::int32_t holders = 0; std::int32_t previous = -1, next = -1; bool hashed = false; };
-  struct Holder { std::uint64_t serial = 0; std::vector<std::uint64_t> hashes; std::vector<std::int32_t> blocks; };
-  [[nodiscard]] std::uint64_t hash_of(const Holder& holder, std::size_t block) const;
-  void push_idle(std::int32_t block);
-  void unlink_idle(std::int32_t block);
-  void name_blocks(Holder& holder, std::size_t blocks);
+  enum class Kind : std::uint8_t { anonymous, own, hashed };
+  struct Element {                     // of the queue of idle blocks
+    Kind kind = Kind::anonymous;
+    Blk count = 0;                     // blocks of a run; 1 for hashed
+    std::int32_t what = -1;            // own: the request; hashed: index into hashed_
+    std::int32_t previous = -1, next = -1;
+  };
+  struct Hashed { std::uint64_t hash = 0; std::int32_t holders = 0; std::int32_t element = -1; };
+  struct Holder {
+    std::vector<std::uint64_t> hashes;
+    std::vector<std::int32_t> published;  // by position: index into hashed_, or -1 where another had the same content first
+    std::int32_t own = -1;                // element of the own run while preempted; it begins at position own_begin
+    std::size_t own_begin = 0;
+  };
+
+  std::int32_t push_idle(Kind kind, Blk count, std::int32_t what);
+  void unlink(std::int32_t element);
+  void evict_head();
 
   Tok block_tokens_;
-  std::vector<Block> blocks_;
-  std::vector<Holder> holders_;                       // by ReqId
+  std::vector<Element> elements_;
+  std::vector<std::int32_t> free_elements_;
+  std::vector<Hashed> hashed_;
+  std::vector<std::int32_t> free_hashed_;
+  std::vector<Holder> holders_;           // by ReqId
   std::unordered_map<std::uint64_t, std::int32_t> by_hash_;
-  std::int32_t idle_head_ = -1, idle_tail_ = -1;
+  std::int32_t head_ = -1, tail_ = -1;
 };
 
 }  // namespace plimsoll::sched

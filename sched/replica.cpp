@@ -98,7 +98,7 @@ void Replica::open_prefix(ReqId id, const NewRequest& request) {
       hashes.push_back((hash ^ (within + 1) * 0x9e3779b97f4a7c15ULL) * 0xff51afd7ed558ccdULL);
     }
   }
-  kv_.open(id, request.serial, hashes);
+  kv_.open(id, hashes);
 }
 
 bool Replica::is_live(ReqId id, std::uint64_t serial) const {
@@ -242,7 +242,8 @@ void Replica::end_request(ReqId id, Outcome outcome, Nanos now) {
     record.queue_s = 1e-9 * static_cast<double>(now - record.sent);
   }
   if (table_[id].state != State::swapped) forget_kv(id);
-  kv_.release(id, table_.computed(id));
+  // What it published stays findable; the rest was its own alone, and it does not come back.
+  kv_.release(id, 0);
   kv_.close(id);
   record.outcome = live.abandoned && outcome == Outcome::completed ? Outcome::timed_out : outcome;
   record.generated = table_.generated(id);
