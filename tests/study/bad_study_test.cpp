@@ -79,7 +79,7 @@ constexpr BadStudy kBadStudies[] = {
     {"ZeroLength", HEAD "workload:\n  load: {burst: {count: 1}}\n  lengths: {input: 0, output: 8}\n", 6, 20, "from 1 to"},
     {"HugeLength", HEAD "workload:\n  load: {burst: {count: 1}}\n  lengths: {input: 1e300, output: 8}\n", 6, 20, "whole number"},
     {"LengthsUpsideDown",
-     HEAD "workload:\n  load: {burst: {count: 1}}\n  lengths: {input: {uniform: {min: 9, max: 8}}, output: 8}\n", 6, 45, "below min 9"},
+     HEAD "workload:\n  load: {burst: {count: 1}}\n  lengths: {input: {uniform: {min: 9, max: 8}}, output: 8}\n", 6, 44, "below min 9"},
     {"RequestsThatAreNoNumber", HEAD TAIL "  requests: NaN\n", 7, 13, "whole number"},
     {"TraceThatIsAFolder", HEAD "workload:\n  load: {trace: {file: .}}\n", 5, 24, "is a directory"},
     {"TraceThatIsMissing", HEAD "workload:\n  load: {trace: {file: nowhere.csv}}\n", 5, 24, "nowhere.csv"},
