@@ -39,15 +39,19 @@ std::shared_ptr<NodeData> map_like(const Pointer& node, const NodeData& origin) 
 }
 
 // A copy of `node` with the value at `path` replaced. A scalar on the way gives room to a map: "lengths: 5" with
-// lengths.input set becomes a map.
+// lengths.input set becomes a map. A list does not: its values would be lost unseen.
 Pointer with(const Pointer& node, std::string_view path, const Pointer& value, std::size_t depth) {
-  if (path.empty()) return value;
-  if (depth >= kMaxDepth) throw InputError(Where{*value->file, value->line, value->column}, "nested too deeply");
+  const auto fail = [&](const std::string& text) { throw InputError(Where{*value->file, value->line, value->column}, text); };
+  if (depth >= kMaxDepth) fail("nested too deeply");
+  if (node != nullptr && node->kind == NodeKind::sequence) fail(fmt::format("'{}' leads into a list; set the whole list", path));
   const auto copy = map_like(node, *value);
   const std::string key = first_key(*copy, path);
-  const std::string_view rest = path.size() > key.size() ? path.substr(key.size() + 1) : std::string_view();
+  const bool last = path.size() == key.size();
+  const std::string_view rest = last ? std::string_view() : path.substr(key.size() + 1);
+  if (key.empty() || (!last && rest.empty())) fail("the path has an empty part, expected keys joined by points: workload.requests");
   const auto found = std::find_if(copy->entries.begin(), copy->entries.end(), [&](const auto& e) { return e.key == key; });
-  const Pointer child = with(found == copy->entries.end() ? nullptr : found->value, rest, value, depth + 1);
+  const Pointer before = found == copy->entries.end() ? nullptr : found->value;
+  const Pointer child = last ? value : with(before, rest, value, depth + 1);
   if (found != copy->entries.end()) found->value = child;
   else copy->entries.push_back({key, value->line, value->column, child});
   return copy;
@@ -70,9 +74,10 @@ bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x
 
 bool plain_is_safe(const std::string& text) {
   if (text.empty() || text == "~" || text == "null" || text == "Null" || text == "NULL") return false;
+  if (text.starts_with("---") || text.starts_with("...")) return false;  // a document's begin and end
   if (std::any_of(text.begin(), text.end(), is_control)) return false;
   constexpr std::string_view kBad = ":{}[],&*#?|-<>=!%@`\"'\\";
-  constexpr std::string_view kBadInside = "{}[],#\"'\\";
+  constexpr std::string_view kBadInside = "{}[],#?\"'\\";  // yaml-cpp stops at ? in flow text
   if (text.front() == ' ' || text.back() == ' ' || text.back() == ':') return false;
   if (kBad.find(text.front()) != std::string_view::npos && !(text.front() == '-' && text.size() > 1 && text[1] != ' ')) return false;
   return text.find_first_of(kBadInside) == std::string::npos && text.find(": ") == std::string::npos;
@@ -157,7 +162,7 @@ void Document::set(std::string_view path, const Node& value) { root_ = with(root
 void Document::remove(std::string_view path) { root_ = without(root_, path); }
 
 std::string Document::dump() const {
-  if (root_->kind != NodeKind::map) return flow(*root_) + '\n';
+  if (root_->kind != NodeKind::map || root_->entries.empty()) return flow(*root_) + '\n';
   std::string out;
   block(*root_, 0, out);
   return out;

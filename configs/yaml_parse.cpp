@@ -31,17 +31,20 @@ class TreeBuilder final : public YAML::EventHandler {
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { add(node(mark, NodeKind::null, anchor)); }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override { fail(mark, "aliases (*name) are not allowed here"); }
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& value) override {
+    if (tag != "!") check_tag(mark, tag);
     auto data = node(mark, NodeKind::scalar, anchor);
     data->scalar = value;
     data->quoted = tag == "!";
     if (!data->quoted && tag == "?" && (value == "~" || value == "null" || value.empty())) data->kind = NodeKind::null;
     add(std::move(data));
   }
-  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+    check_tag(mark, tag);
     open(node(mark, NodeKind::sequence, anchor), mark);
   }
   void OnSequenceEnd() override { close(); }
-  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+    check_tag(mark, tag);
     open(node(mark, NodeKind::map, anchor), mark);
   }
   void OnMapEnd() override { close(); }
@@ -57,6 +60,11 @@ class TreeBuilder final : public YAML::EventHandler {
 
   [[noreturn]] void fail(const YAML::Mark& mark, const std::string& text) const {
     throw InputError(Where{*file_, static_cast<std::size_t>(mark.line + 1), static_cast<std::size_t>(mark.column + 1)}, text);
+  }
+
+  // yaml-cpp's "?" and "" are no tag.
+  void check_tag(const YAML::Mark& mark, const std::string& tag) const {
+    if (!tag.empty() && tag != "?") fail(mark, "tags (!name) are not allowed here");
   }
 
   std::shared_ptr<NodeData> node(const YAML::Mark& mark, NodeKind kind, YAML::anchor_t anchor) {

@@ -127,6 +127,9 @@ TEST(YamlDocument, RefusesWhatIsNoYaml) {
   EXPECT_THAT(parse_problem("{a: 1}: 2\n"), HasSubstr("a key must be a plain word"));
   EXPECT_THAT(parse_problem("a: &x 1\n"), StartsWith("f.yaml:1:4: anchors (&name) are not allowed"));
   EXPECT_NE(parse_problem("a: *x\n"), "no error");
+  EXPECT_THAT(parse_problem("a: !!python/object x\n"), StartsWith("f.yaml:1:4: tags (!name) are not allowed"));
+  EXPECT_THAT(parse_problem("a: !t {b: 1}\n"), HasSubstr("tags (!name) are not allowed"));
+  EXPECT_THAT(parse_problem("a: !t [1]\n"), HasSubstr("tags (!name) are not allowed"));
 }
 
 TEST(YamlDocument, KeepsTheEndOfTheLastText) {

@@ -54,6 +54,20 @@ TEST(YamlEdit, ErrorsOfASetValueStandAtItsOrigin) {
   EXPECT_THAT(problem_of([&] { (void)document.root().at("a").at("b").as_integer(); }), StartsWith("--set: found 'x'"));
 }
 
+TEST(YamlEdit, RefusesPathsWithEmptyParts) {
+  for (const char* path : {"", ".", "a..b", ".a", "a.", "x."}) {
+    Document document = parsed("a: {b: 1}\n");
+    EXPECT_THAT(problem_of([&] { document.set(path, "1", kOrigin); }), StartsWith("--set: the path has an empty part")) << path;
+  }
+}
+
+TEST(YamlEdit, DoesNotReplaceAListByAMap) {
+  Document document = parsed("a: {list: [1, 2]}\n");
+  EXPECT_THAT(problem_of([&] { document.set("a.list.0", "1", kOrigin); }), StartsWith("--set: '0' leads into a list"));
+  document.set("a.list", "[3]", kOrigin);
+  EXPECT_EQ(document.root().to_text(), "{a: {list: [3]}}");
+}
+
 TEST(YamlEdit, RefusesAPathWithoutEnd) {
   std::string path = "a";
   for (int i = 0; i < 100'000; ++i) path += ".a";
@@ -82,6 +96,8 @@ TEST(YamlEdit, DumpReadsBackTheSame) {
       "\"Null\": \"~\"\nlist: [{a: 1}, [2, 3]]\n");
   const std::string text = document.dump();
   EXPECT_EQ(parsed(text).root().to_text(), document.root().to_text()) << text;
+  for (const char* odd : {"{}", "[]", "[[\"a?\"]]", "\"---\"", "\"...\"", "\"--- a\"", "\"# a\""})
+    EXPECT_EQ(parsed(parsed(odd).dump()).root().to_text(), parsed(odd).root().to_text()) << odd;
   EXPECT_THAT(text, StartsWith("study: \"Llama 2 7B, by TP\"\nhardware:\n  accelerator: a100\n  count: 8\n"));
 }
 
