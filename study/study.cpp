@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <filesystem>
 
 #include "study/read_point.h"
@@ -19,6 +20,7 @@ using configs::Document;
 using configs::Node;
 
 constexpr std::size_t kMostPoints = 1'000'000;
+constexpr std::size_t kMostTried = 10'000;
 constexpr std::string_view kLoad = "workload.load";
 // Values that are names of files, relative to the study's folder.
 constexpr std::array<std::string_view, 5> kFileKeys = {"workload.load.trace.file", "workload.lengths.trace", "weights",
@@ -185,11 +187,12 @@ void Study::read_sweep() {
 }
 
 // Each value beside the first ones of the other keys: faults show before anything runs, without reading every point.
+// What lies beyond kMostTried values of one key is read when its turn comes.
 void Study::try_every_value() const {
   std::vector<std::size_t> choice(sweep_.size(), 0);
   static_cast<void>(point_with(choice));
   for (std::size_t key = 0; key < sweep_.size(); ++key) {
-    for (std::size_t value = 1; value < sweep_[key].values.size(); ++value) {
+    for (std::size_t value = 1; value < std::min(sweep_[key].values.size(), kMostTried); ++value) {
       choice[key] = value;
       static_cast<void>(point_with(choice));
     }
