@@ -41,7 +41,7 @@ std::int64_t VllmV1::chunk(std::int64_t tokens, std::int64_t budget) const {
   return std::min(tokens, budget);
 }
 
-void VllmV1::decide(Nanos, const View& view, Decision& out) {
+void VllmV1::decide(Nanos now, const View& view, Decision& out) {
   Step step{.budget = budget_, .free = view.kv.free()};
   Forward& forward = out.add_forward();
   const std::int64_t decoding = view.requests.group_size();
@@ -56,6 +56,7 @@ void VllmV1::decide(Nanos, const View& view, Decision& out) {
   if (!step.preempted) schedule_waiting(view, step, out, forward);
   if (forward.prefill.empty() && forward.decodes == Decodes::none) {
     out.drop_forward();
+    if (step.preempted) out.wake_at = now + 1;  // a step that only made room is followed by the next one at once
     return;
   }
   if (forward.prefill.empty() && forward.decodes == Decodes::group && out.kv.empty()) set_repeat(view, step, out);
@@ -114,9 +115,12 @@ bool VllmV1::make_room(ReqId id, std::int64_t tokens, const View& view, Step& st
 }
 
 void VllmV1::schedule_waiting(const View& view, Step& step, Decision& out, Forward& forward) {
-  while (!waiting_.empty() && step.budget > 0 && std::ssize(running_) < max_running_)
-    if (!admit_head(view, step, out, forward)) break;
-  refuse_what_never_fits(view, step, out);
+  while (!waiting_.empty() && step.budget > 0 && std::ssize(running_) < max_running_) {
+    if (admit_head(view, step, out, forward)) continue;
+    if (!running_.empty() || step.free < view.kv.total()) return;
+    out.rejects.push_back({waiting_.front(), 500, "kv_capacity"});  // it does not fit an empty pool: it never will
+    waiting_.pop_front();
+  }
 }
 
 bool VllmV1::admit_head(const View& view, Step& step, Decision& out, Forward& forward) {
@@ -141,14 +145,6 @@ bool VllmV1::admit_head(const View& view, Step& step, Decision& out, Forward& fo
   running_.push_back(id);
   waiting_.pop_front();
   return true;
-}
-
-// A head that does not fit an empty pool would block the queue for ever.
-void VllmV1::refuse_what_never_fits(const View& view, Step& step, Decision& out) {
-  while (!waiting_.empty() && running_.empty() && step.free == view.kv.total()) {
-    out.rejects.push_back({waiting_.front(), 500, "kv_capacity"});
-    waiting_.pop_front();
-  }
 }
 
 // Until somebody finishes, the free blocks only shrink and a blocked queue stays blocked.

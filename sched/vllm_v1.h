@@ -36,7 +36,6 @@ class VllmV1 final : public Policy {
   [[nodiscard]] bool make_room(ReqId id, std::int64_t tokens, const View& view, Step& step, Decision& out);
   void schedule_waiting(const View& view, Step& step, Decision& out, Forward& forward);
   [[nodiscard]] bool admit_head(const View& view, Step& step, Decision& out, Forward& forward);
-  void refuse_what_never_fits(const View& view, Step& step, Decision& out);
   void set_repeat(const View& view, const Step& step, Decision& out) const;
 
   std::int64_t max_running_, budget_, threshold_;

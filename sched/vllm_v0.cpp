@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sched/vllm_v0.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "sched/policies.h"
+#include "sched/rows.h"
+
+namespace plimsoll::sched {
+
+namespace {
+constexpr std::int64_t kMaxRunning = 256;     // max_num_seqs
+constexpr std::int64_t kStepTokens = 2048;    // max_num_batched_tokens is at least this, and at least the context
+constexpr std::int64_t kStepTokens01 = 2560;  // 0.1
+constexpr std::int64_t kChunkTokens = 512;    // with chunked prefill
+constexpr double kWatermark = 0.01;
+
+std::int64_t default_budget(const PolicyConfig& config) {
+  if (config.variant == PolicyVariant::vllm_chunked) return kChunkTokens;
+  if (config.variant == PolicyVariant::vllm_01) return kStepTokens01;
+  return std::max<std::int64_t>(config.max_len(), kStepTokens);
+}
+}  // namespace
+
+std::unique_ptr<Policy> make_vllm_v0(const PolicyConfig& config) { return std::make_unique<VllmV0>(config); }
+
+VllmV0::VllmV0(const PolicyConfig& config)
+    : variant_(config.variant == PolicyVariant::standard && config.chunked.value_or(false) ? PolicyVariant::vllm_chunked
+                                                                                            : config.variant),
+      max_running_(config.max_running.value_or(kMaxRunning)), budget_(config.step_token_budget.value_or(default_budget(config))),
+      watermark_(config.watermark.value_or(kWatermark)), delay_factor_(config.delay_factor.value_or(0)),
+      swaps_(config.preemption.value_or(Preemption::recompute) == Preemption::swap), swap_blocks_(config.swap_blocks),
+      max_len_(config.max_len()) {}
+
+// The server refuses what would outgrow the model's context; a prompt that no step can take is ignored later.
+std::optional<Reject> VllmV0::admit(const Request& request, const View&) const {
+  if (max_len_ > 0 && std::int64_t{request.prompt} + request.max_new > max_len_) return Reject{kNoRequest, 400, "max_model_len"};
+  return {};
+}
+
+void VllmV0::on_cancel(ReqId id, const View&, Nanos) {
+  if (!remove_one(waiting_, id) && !remove_one(running_, id)) remove_one(swapped_, id);
+}
+
+void VllmV0::on_steps_done(const StepsDone& done, const View&, Nanos now) {
+  if (prompt_started_ >= 0) prompt_latency_ = now - prompt_started_;
+  prompt_started_ = -1;
+  for (const ReqId id : done.finished) remove_one(running_, id);
+}
+
+Blk VllmV0::watermark(const View& view) const {
+  return static_cast<Blk>(watermark_ * static_cast<double>(view.kv.total()));
+}
+
+void VllmV0::decide(Nanos now, const View& view, Decision& out) {
+  Step step;
+  step.budget = budget_;
+  step.free = view.kv.free();
+  step.members = view.requests.group_size();
+  Forward& forward = out.add_forward();
+  if (variant_ == PolicyVariant::standard) {
+    decide_default(now, view, step, out, forward);
+  } else {
+    schedule_running(view, step, out, forward);
+    if (!step.preempted) swap_in(view, step, out, forward);
+    // 0.1 admits nobody while somebody is swapped out, nor whom it has just preempted; with chunked prefill the preempted
+    // join the queue only when the step is complete.
+    const bool admits = variant_ == PolicyVariant::vllm_chunked || (swapped_.empty() && step.requeued.empty());
+    if (admits) schedule_waiting(view, step, out, forward);
+  }
+  for (const ReqId id : step.requeued) waiting_.push_front(id);
+  if (!forward.listed.empty()) {
+    forward.decodes = std::ssize(forward.listed) == step.members ? Decodes::group : Decodes::listed;
+    if (forward.decodes == Decodes::group) forward.listed.clear();
+  }
+  if (forward.prefill.empty() && forward.decodes == Decodes::none) {
+    out.drop_forward();
+    // A step that only preempted or refused is followed by the next one at once.
+    if (step.preempted || !out.rejects.empty()) out.wake_at = now + 1;
+    return;
+  }
+  if (!forward.prefill.empty()) prompt_started_ = now;
+  if (forward.prefill.empty() && forward.decodes == Decodes::group && out.kv.empty()) set_repeat(now, view, step, out);
+}
+
+// Prefills alone if there are any, else decodes.
+void VllmV0::decide_default(Nanos now, const View& view, Step& step, Decision& out, Forward& forward) {
+  if (swapped_.empty() && delay_passed(now, view)) schedule_waiting(view, step, out, forward);
+  if (!forward.prefill.empty()) return;
+  schedule_running(view, step, out, forward);
+  if (!step.preempted) swap_in(view, step, out, forward);
+}
+
+void VllmV0::schedule_running(const View& view, Step& step, Decision& out, Forward& forward) {
+  const Blk growth = view.kv.group_growth(1);
+  if (step.members == std::ssize(running_) && step.members <= step.budget && growth + 1 <= step.free) {
+    // Whoever comes last still finds a free block: everyone decodes, whatever the batch size.
+    step.budget -= step.members;
+    step.free -= growth;
+    if (step.members > 0) forward.decodes = Decodes::group;
+    return;
+  }
+  const bool limited = variant_ == PolicyVariant::vllm_chunked;
+  for (std::size_t i = 0; i < running_.size(); ++i) {
+    if (limited && step.budget <= 0) break;
+    if (!schedule_one(running_[i], view, step, out, forward)) break;
+  }
+}
+
+// False: the request itself was the last one left and had to go.
+bool VllmV0::schedule_one(ReqId id, const View& view, Step& step, Decision& out, Forward& forward) {
+  while (step.free < 1) {
+    const ReqId last = running_.back();
+    running_.pop_back();
+    preempt(last, view, step, out);
+    if (last == id) return false;
+  }
+  if (view.requests.decoding(id)) {
+    step.free -= view.kv.need(id, view.requests.computed(id) + 1);
+    --step.budget;
+    forward.listed.push_back(id);
+    return true;
+  }
+  const Tok computed = view.requests.computed(id), length = view.requests.length(id);
+  const auto tokens = static_cast<Tok>(std::min<std::int64_t>(length - computed, step.budget));
+  step.budget -= tokens;
+  forward.prefill.push_back({id, tokens, computed, computed + tokens == length});
+  return true;
+}
+
+void VllmV0::preempt(ReqId id, const View& view, Step& step, Decision& out) {
+  step.preempted = true;
+  step.members -= view.requests.decoding(id) ? 1 : 0;
+  const Blk held = view.kv.held(id);
+  step.free += held;
+  if (!swaps_ || !view.requests.decoding(id)) {
+    out.preempted.push_back(id);
+    out.kv.push_back({KvOp::Kind::free_all, id, 0});
+    step.requeued.push_back(id);
+    return;
+  }
+  Blk in_use = view.kv.swapped();
+  for (const KvOp& op : out.kv)
+    if (op.kind == KvOp::Kind::swap_out) in_use += view.kv.held(op.id);
+  if (in_use + held > swap_blocks_) {
+    out.rejects.push_back({id, 500, "swap_space"});  // the engine itself stops with an error here
+    return;
+  }
+  out.preempted.push_back(id);
+  out.kv.push_back({KvOp::Kind::swap_out, id, 0});
+  swapped_.push_back(id);
+}
+
+// Swapped-out requests come back strictly before anybody new, and only if one more block stays free for each.
+void VllmV0::swap_in(const View& view, Step& step, Decision& out, Forward& forward) {
+  while (!swapped_.empty()) {
+    const ReqId id = swapped_.front();
+    const Blk blocks = view.kv.swapped(id);
+    if (blocks + 1 > view.kv.total()) {
+      out.rejects.push_back({id, 500, "kv_capacity"});
+      swapped_.pop_front();
+      continue;
+    }
+    if (step.free - blocks - 1 < watermark(view) && !(running_.empty() && step.free == view.kv.total())) return;
+    if (step.budget < 1 || std::ssize(running_) >= max_running_) return;
+    const Blk growth = view.kv.blocks_for(view.requests.computed(id) + 1) - blocks;
+    step.free -= blocks + growth;
+    --step.budget;
+    ++step.members;
+    out.kv.push_back({KvOp::Kind::swap_in, id, 0});
+    out.swapped_in.push_back(id);
+    running_.push_back(id);
+    swapped_.pop_front();
+    if (forward.decodes != Decodes::group) forward.listed.push_back(id);
+  }
+  if (forward.decodes == Decodes::none && !forward.listed.empty() && std::ssize(forward.listed) == step.members) {
+    forward.decodes = Decodes::group;
+    forward.listed.clear();
+  }
+}
+
+void VllmV0::schedule_waiting(const View& view, Step& step, Decision& out, Forward& forward) {
+  const bool chunked = variant_ == PolicyVariant::vllm_chunked;
+  std::int64_t limit = chunked ? kForever : budget_;
+  if (max_len_ > 0) limit = std::min<std::int64_t>(limit, max_len_);
+  while (!waiting_.empty()) {
+    const ReqId id = waiting_.front();
+    const Tok length = view.requests.length(id);
+    const Blk need = view.kv.blocks_for(length);
+    if (length > limit || view.kv.total() - need < watermark(view)) {
+      out.rejects.push_back({id, 400, "ignored"});
+      waiting_.pop_front();
+      continue;
+    }
+    if (step.free - need < watermark(view)) return;
+    const auto tokens = static_cast<Tok>(chunked ? std::min<std::int64_t>(length, step.budget) : length);
+    if (tokens < 1 || tokens > step.budget || std::ssize(running_) >= max_running_) return;
+    step.free -= need;
+    step.budget -= tokens;
+    out.kv.push_back({KvOp::Kind::grow, id, length});
+    forward.prefill.push_back({id, tokens, 0, tokens == length});
+    running_.push_back(id);
+    waiting_.pop_front();
+  }
+}
+
+// scheduler_delay_factor: let the queue fill for a while after a prefill step, unless nothing runs.
+Nanos VllmV0::delay_ends(const View& view) const {
+  Nanos earliest = kNever;
+  for (const ReqId id : waiting_) earliest = std::min(earliest, view.requests[id].arrival);
+  return earliest + static_cast<Nanos>(std::floor(delay_factor_ * static_cast<double>(prompt_latency_))) + 1;
+}
+
+bool VllmV0::delay_passed(Nanos now, const View& view) const {
+  return delay_factor_ <= 0 || waiting_.empty() || running_.empty() || now >= delay_ends(view);
+}
+
+// Until somebody finishes, the free blocks only shrink, so a blocked queue stays blocked; only the delay runs out.
+void VllmV0::set_repeat(Nanos now, const View& view, const Step& step, Decision& out) const {
+  out.repeat = std::max<std::int64_t>(0, view.kv.group_steps(view.kv.free() - 1) - 1);
+  out.arrival_breaks = waiting_.empty() && swapped_.empty() && std::ssize(running_) < max_running_ && step.budget > 0;
+  if (variant_ == PolicyVariant::standard && swapped_.empty() && !delay_passed(now, view)) out.wake_at = delay_ends(view);
+}
+
+void VllmV0::digest(std::string& out) const {
+  append_line(out, "waiting", waiting_);
+  append_line(out, "swapped", swapped_);
+  append_line(out, "running", running_);
+}
+
+}  // namespace plimsoll::sched

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// vLLM before V1. The 0.2-0.6 default runs prefills or decodes, prefills first; 0.1 adds whole prefills to the decodes;
+// with chunked prefill decodes come first and prompts fill up the token budget. A whole prompt's blocks are taken at
+// admission. A decode asks for one free block even when its last one has room (block manager v1); when there is none,
+// the last of the running requests is preempted. docs/policies.md has the rules' sources.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "sched/policy.h"
+
+namespace plimsoll::sched {
+
+class VllmV0 final : public Policy {
+ public:
+  explicit VllmV0(const PolicyConfig& config);
+  [[nodiscard]] std::optional<Reject> admit(const Request& request, const View& view) const override;
+  void on_arrival(ReqId id, const View&, Nanos) override { waiting_.push_back(id); }
+  void on_cancel(ReqId id, const View& view, Nanos now) override;
+  void on_steps_done(const StepsDone& done, const View& view, Nanos now) override;
+  void decide(Nanos now, const View& view, Decision& out) override;
+  [[nodiscard]] std::span<const ReqId> batch_order() const override { return running_; }
+  [[nodiscard]] std::int64_t queued() const override { return std::ssize(waiting_); }
+  void digest(std::string& out) const override;
+
+ private:
+  // What is left while a step is put together.
+  struct Step {
+    std::int64_t budget = 0;             // tokens
+    Blk free = 0;
+    bool preempted = false;
+    std::int64_t members = 0;            // of the decode group that stay in the step
+    std::vector<ReqId> requeued;         // preempted by recompute, latest first
+  };
+  void decide_default(Nanos now, const View& view, Step& step, Decision& out, Forward& forward);
+  void schedule_running(const View& view, Step& step, Decision& out, Forward& forward);
+  [[nodiscard]] bool schedule_one(ReqId id, const View& view, Step& step, Decision& out, Forward& forward);
+  void preempt(ReqId id, const View& view, Step& step, Decision& out);
+  void swap_in(const View& view, Step& step, Decision& out, Forward& forward);
+  void schedule_waiting(const View& view, Step& step, Decision& out, Forward& forward);
+  [[nodiscard]] bool delay_passed(Nanos now, const View& view) const;
+  [[nodiscard]] Nanos delay_ends(const View& view) const;
+  void set_repeat(Nanos now, const View& view, const Step& step, Decision& out) const;
+  [[nodiscard]] Blk watermark(const View& view) const;
+
+  PolicyVariant variant_;
+  std::int64_t max_running_, budget_;
+  double watermark_, delay_factor_;
+  bool swaps_;
+  Blk swap_blocks_;
+  Tok max_len_;
+  std::deque<ReqId> waiting_, swapped_;
+  std::vector<ReqId> running_;
+  Nanos prompt_started_ = -1, prompt_latency_ = 0;  // of the last prefill step
+};
+
+}  // namespace plimsoll::sched
