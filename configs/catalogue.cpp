@@ -45,7 +45,8 @@ std::string squeezed(std::string_view name) {
 // The same without words that name a maker or a tuning and leave the shape as it is: "Meta-Llama-3-8B-Instruct" is
 // llama-3-8b, "NVIDIA A10G" is a10g.
 std::string bare(std::string_view name) {
-  static constexpr std::array<std::string_view, 8> kWords = {"base", "chat", "hf", "instruct", "it", "meta", "nvidia", "tesla"};
+  static constexpr std::array<std::string_view, 8> kWords = {"base", "chat", "hf",     "instruct",
+                                                             "it",   "meta", "nvidia", "tesla"};
   std::string out;
   while (!name.empty()) {
     const std::string_view word = name.substr(0, name.find('-'));
@@ -90,9 +91,12 @@ std::string canonical_name(std::string_view name) {
   if (const std::size_t slash = name.rfind('/'); slash != std::string_view::npos) name.remove_prefix(slash + 1);
   std::string out;
   for (const char c : name) {
-    if (c >= 'A' && c <= 'Z') out += static_cast<char>(c - 'A' + 'a');
-    else if (c == ' ' || c == '_') out += '-';
-    else out += c;
+    if (c >= 'A' && c <= 'Z')
+      out += static_cast<char>(c - 'A' + 'a');
+    else if (c == ' ' || c == '_')
+      out += '-';
+    else
+      out += c;
   }
   if (out.ends_with("-hf")) out.resize(out.size() - 3);
   return out;
@@ -118,7 +122,8 @@ std::string Catalogue::default_root() {
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
   for (fs::path folder = program.parent_path(); !error && !folder.empty(); folder = folder.parent_path()) {
     if (is_folder(folder / "configs" / "models")) return (folder / "configs").string();
-    if (is_folder(folder / "share" / "plimsoll" / "configs" / "models")) return (folder / "share" / "plimsoll" / "configs").string();
+    if (is_folder(folder / "share" / "plimsoll" / "configs" / "models"))
+      return (folder / "share" / "plimsoll" / "configs").string();
     if (folder == folder.root_path()) break;
   }
 #ifdef PLIMSOLL_CONFIGS_DIR
@@ -143,7 +148,8 @@ std::optional<std::string> Catalogue::find_file(std::string_view kind, const std
     for (std::string& alias : aliases_in(folder / (file + ".yaml"))) spellings.emplace_back(std::move(alias), file);
   for (const auto form : {squeezed, bare}) {
     const std::string key = form(id);
-    const auto found = std::find_if(spellings.begin(), spellings.end(), [&](const auto& s) { return form(s.first) == key; });
+    const auto found =
+        std::find_if(spellings.begin(), spellings.end(), [&](const auto& s) { return form(s.first) == key; });
     if (!key.empty() && found != spellings.end()) return found->second;
   }
   return {};
@@ -159,8 +165,9 @@ std::shared_ptr<const T> Catalogue::lookup(std::unordered_map<std::string, std::
   if (!id) {
     const std::vector<std::string> names = file_names(fs::path(root_) / kind);
     const std::string meant = suggestion(canonical_name(name), names);
-    throw InputError(where, fmt::format("unknown {} '{}'{} `plimsoll list {}` names all {}", singular(kind), shortened(name, 60),
-                                        meant.empty() ? "." : fmt::format(", did you mean '{}'?", meant), kind, names.size()));
+    throw InputError(
+        where, fmt::format("unknown {} '{}'{} `plimsoll list {}` names all {}", singular(kind), shortened(name, 60),
+                           meant.empty() ? "." : fmt::format(", did you mean '{}'?", meant), kind, names.size()));
   }
   const Document document = Document::from_file((fs::path(root_) / kind / (*id + ".yaml")).string());
   auto value = std::make_shared<const T>(read(document.root(), *id));
@@ -186,11 +193,28 @@ std::shared_ptr<const model::Interconnect> Catalogue::interconnect(const std::st
   return lookup(interconnects_, "interconnects", name, where, read_interconnect);
 }
 
+std::shared_ptr<const model::Interconnect> Catalogue::link(const model::Accelerator& accelerator,
+                                                           const std::string& name, const Where& where) const {
+  const std::string& own = accelerator.default_interconnect;
+  const std::string id = canonical_name(name);
+  if (id.empty()) return own.empty() ? nullptr : interconnect(own, where);
+  static constexpr std::array<std::pair<std::string_view, model::LinkKind>, 3> kKinds = {
+      {{"nvswitch", model::LinkKind::nvswitch}, {"nvlink", model::LinkKind::nvlink}, {"pcie", model::LinkKind::pcie}}};
+  const auto kind = std::find_if(kKinds.begin(), kKinds.end(), [&](const auto& k) { return k.first == id; });
+  if (kind == kKinds.end() || own.empty()) return interconnect(name, where);
+  auto found = interconnect(own, where);
+  if (found->kind != kind->second)
+    throw InputError(where, fmt::format("{} has no {} of its own but {}; `plimsoll list interconnects` names others",
+                                        accelerator.id, id, own));
+  return found;
+}
+
 std::shared_ptr<const Instance> Catalogue::instance(const std::string& name, const Where& where) const {
-  const std::string bare = name.starts_with("ml.") ? name.substr(3) : name;
-  if (canonical_name(bare) == "this-machine")
-    throw InputError(where, "this-machine is not calibrated yet: name an instance or {accelerator, count, interconnect}");
-  return lookup(instances_, "instances", bare, where, read_instance);
+  const std::string id = name.starts_with("ml.") ? name.substr(3) : name;
+  if (canonical_name(id) == "this-machine")
+    throw InputError(where,
+                     "this-machine is not calibrated yet: name an instance or {accelerator, count, interconnect}");
+  return lookup(instances_, "instances", id, where, read_instance);
 }
 
 bool Catalogue::has_instance(const std::string& name) const {
@@ -207,22 +231,25 @@ std::vector<Listing> Catalogue::list(std::string_view kind) const {
     Listing listing{name, {}};
     if (kind == "models") {
       const auto m = model(name);
-      listing.description = fmt::format("{:.3g} B parameters, {} layers x {}, {} KV heads", model::weight_count(*m) / 1e9,
-                                        m->layers, m->hidden, m->kv_heads);
+      listing.description = fmt::format("{:.3g} B parameters, {} layers x {}, {} KV heads",
+                                        model::weight_count(*m) / 1e9, m->layers, m->hidden, m->kv_heads);
     } else if (kind == "accelerators") {
       const auto a = accelerator(name);
-      listing.description = fmt::format("{:.0f} GiB, {:.0f} GB/s, {:.3g} TFLOP/s 16-bit, {}", a->memory_visible.value / kGiB,
-                                        a->memory_bandwidth.value / 1e9, std::max(a->fp16.value, a->bf16.value) / 1e12,
-                                        a->calibrated ? "calibrated" : "datasheet only");
+      listing.description =
+          fmt::format("{:.0f} GiB, {:.0f} GB/s, {:.4g} TFLOP/s 16-bit, {}", a->memory_visible.value / kGiB,
+                      a->memory_bandwidth.value / 1e9, std::max(a->fp16.value, a->bf16.value) / 1e12,
+                      a->calibrated ? "calibrated" : "not calibrated");
     } else if (kind == "instances") {
       const auto i = instance(name);
       const auto price = i->price();
-      listing.description = fmt::format("{} x {}{}", i->count, i->accelerator,
-                                        price ? fmt::format(", {} USD/h ({})", number_text(price->usd_per_hour), price->date) : "");
+      listing.description =
+          fmt::format("{} x {}{}", i->count, i->accelerator,
+                      price ? fmt::format(", {} USD/h ({})", number_text(price->usd_per_hour), price->date) : "");
     } else if (kind == "engines") {
       const auto e = engine(name);
-      listing.description = fmt::format("{}; {}", e->profile->scheduler_policy.empty() ? "any policy" : e->profile->scheduler_policy,
-                                        e->profile->calibrated_on);
+      listing.description =
+          fmt::format("{}; {}", e->profile->scheduler_policy.empty() ? "any policy" : e->profile->scheduler_policy,
+                      e->profile->calibrated_on);
     } else {
       listing.description = interconnect(name)->source;
     }

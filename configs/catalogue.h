@@ -50,6 +50,10 @@ class Catalogue {
   [[nodiscard]] std::shared_ptr<const model::LlmShape> model(const std::string& name, const Where& where = {}) const;
   [[nodiscard]] std::shared_ptr<const model::Accelerator> accelerator(const std::string& name, const Where& where = {}) const;
   [[nodiscard]] std::shared_ptr<const model::Interconnect> interconnect(const std::string& name, const Where& where = {}) const;
+  /// The link between accelerators of one kind. "nvswitch", "nvlink" and "pcie" alone are the accelerator's own link, if
+  /// that is of the kind; an empty name is its own link too, whatever the kind. nullptr: it has none.
+  [[nodiscard]] std::shared_ptr<const model::Interconnect> link(const model::Accelerator& accelerator, const std::string& name,
+                                                                const Where& where = {}) const;
   /// "p4d.24xlarge"; a leading "ml." is accepted (and means the SageMaker price to the caller).
   [[nodiscard]] std::shared_ptr<const Instance> instance(const std::string& name, const Where& where = {}) const;
   /// Whether there is such an instance.
