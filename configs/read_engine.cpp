@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Engine profiles from their files (docs/catalogue.md).
+// Engine profiles from their files (configs/README.md).
 #include <array>
 
 #include "configs/catalogue.h"

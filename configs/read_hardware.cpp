@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accelerators, links and instances from their files (docs/catalogue.md).
+// Accelerators, links and instances from their files (configs/README.md).
 #include <fmt/format.h>
 
 #include <array>

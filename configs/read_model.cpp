@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Model shapes from the catalogue's files (docs/catalogue.md).
+// Model shapes from the catalogue's files (configs/README.md).
 #include <fmt/format.h>
 
 #include <array>
