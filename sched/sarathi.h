@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sarathi-Serve: stall-free batching. Every step takes all decodes first, then unfinished prefills, then new requests, as
+// far as the chunk size goes. A whole prompt's blocks are taken at admission; a decode asks for one free block, and the
+// latest running request is preempted (recomputed) when there is none. Nobody is admitted in a step that preempted.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "sched/policy.h"
+
+namespace plimsoll::sched {
+
+class Sarathi final : public Policy {
+ public:
+  explicit Sarathi(const PolicyConfig& config);
+  [[nodiscard]] std::optional<Reject> admit(const Request& request, const View& view) const override;
+  void on_arrival(ReqId id, const View&, Nanos) override { waiting_.push_back(id); }
+  void on_cancel(ReqId id, const View& view, Nanos now) override;
+  void on_steps_done(const StepsDone& done, const View& view, Nanos now) override;
+  void decide(Nanos now, const View& view, Decision& out) override;
+  [[nodiscard]] std::span<const ReqId> batch_order() const override { return running_; }
+  [[nodiscard]] std::int64_t queued() const override { return std::ssize(waiting_); }
+  void digest(std::string& out) const override;
+
+ private:
+  struct Step {
+    std::int64_t tokens = 0;             // in the step so far
+    Blk free = 0;
+    std::int64_t members = 0;            // of the decode group that stay in the step
+    bool preempted = false;
+  };
+  void schedule_decodes(const View& view, Step& step, Decision& out, Forward& forward);
+  void schedule_prefills(const View& view, Step& step, Forward& forward);
+  void schedule_waiting(const View& view, Step& step, Decision& out, Forward& forward);
+
+  std::int64_t max_running_, chunk_;
+  double watermark_;
+  Tok max_len_;
+  std::deque<ReqId> waiting_;
+  std::vector<ReqId> running_;           // in order of arrival
+};
+
+}  // namespace plimsoll::sched

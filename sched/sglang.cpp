@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sched/sglang.h"
+
+#include <algorithm>
+
+#include "sched/policies.h"
+#include "sched/rows.h"
+
+namespace plimsoll::sched {
+
+namespace {
+constexpr std::int64_t kMaxRunning = 4096;       // the server derives it from the pool; this is its usual upper bound
+constexpr std::int64_t kChunkTokens = 8192;      // chunked_prefill_size
+constexpr std::int64_t kPrefillTokens = 16384;   // max_prefill_tokens
+constexpr std::int64_t kClip = 4096;             // CLIP_MAX_NEW_TOKENS: longer caps are not believed
+constexpr double kInitRatio = 0.7, kMinShare = 0.14, kDecaySteps = 600;
+constexpr std::int64_t kRetractSteps = 20;       // decode steps ahead that the estimate covers after a retraction
+constexpr std::size_t kLongQueue = 128;          // beyond, the longest-prefix order falls back to FCFS
+
+std::int64_t remaining_cap(ReqId id, const View& view) {
+  return std::min<std::int64_t>(view.requests[id].max_new - view.requests.generated(id), kClip);
+}
+}  // namespace
+
+std::unique_ptr<Policy> make_sglang(const PolicyConfig& config) { return std::make_unique<SgLang>(config); }
+
+SgLang::SgLang(const PolicyConfig& config)
+    : max_running_(config.max_running.value_or(kMaxRunning)), chunk_tokens_(kForever), prefill_tokens_(kPrefillTokens),
+      chunked_(config.chunked.value_or(true)), max_len_(config.max_len()),
+      init_ratio_(std::min(kInitRatio * config.conservativeness.value_or(1), 1.0)),
+      min_ratio_(std::min(init_ratio_ * kMinShare, 1.0)), decay_((init_ratio_ - min_ratio_) / kDecaySteps),
+      base_ratio_(init_ratio_) {
+  if (chunked_) chunk_tokens_ = config.step_token_budget.value_or(kChunkTokens);
+  else prefill_tokens_ = config.step_token_budget.value_or(kPrefillTokens);
+}
+
+std::optional<Reject> SgLang::admit(const Request& request, const View&) const {
+  if (max_len_ > 0 && most_tokens(request) > max_len_) return Reject{kNoRequest, 400, "context_length"};
+  return {};
+}
+
+void SgLang::on_cancel(ReqId id, const View&, Nanos) {
+  if (remove_one(waiting_, id)) return;
+  remove_one(running_, id);
+  if (chunked_request_ == id) chunked_request_ = kNoRequest;
+  full_ = false;
+}
+
+void SgLang::on_steps_done(const StepsDone& done, const View& view, Nanos) {
+  if (chunked_request_ != kNoRequest && view.requests.decoding(chunked_request_)) chunked_request_ = kNoRequest;
+  for (const ReqId id : done.finished) {
+    remove_one(running_, id);
+    if (chunked_request_ == id) chunked_request_ = kNoRequest;
+    full_ = false;
+  }
+  if (last_decoded_) decode_steps_ += done.steps;
+}
+
+double SgLang::ratio() const {
+  return std::max(base_ratio_ - decay_ * static_cast<double>(decode_steps_), min_ratio_);
+}
+
+void SgLang::decide(Nanos now, const View& view, Decision& out) {
+  Forward& forward = out.add_forward();
+  last_decoded_ = false;
+  schedule_prefill(view, out, forward);
+  if (forward.prefill.empty() && !running_.empty()) schedule_decode(view, out, forward);
+  if (forward.prefill.empty() && forward.decodes == Decodes::none) {
+    out.drop_forward();
+    if (!out.rejects.empty() && (!waiting_.empty() || !running_.empty())) out.wake_at = now + 1;
+    if (waiting_.empty() && running_.empty()) {  // an idle server starts afresh
+      base_ratio_ = init_ratio_;
+      decode_steps_ = 0;
+    }
+    return;
+  }
+  if (!forward.prefill.empty() || !out.kv.empty()) return;
+  out.repeat = std::max<std::int64_t>(0, view.kv.group_steps(view.kv.free()) - 1);
+  out.arrival_breaks = !full_ && std::ssize(running_) < max_running_;
+}
+
+SgLang::Room SgLang::room(const View& view) const {
+  Room room;
+  const double available = static_cast<double>(view.kv.free()) * view.kv.block_tokens();
+  double aside = 0;
+  for (const ReqId id : running_)
+    if (id != chunked_request_) aside += static_cast<double>(remaining_cap(id, view));
+  room.total = available - aside * ratio();
+  room.current = available;
+  room.input = prefill_tokens_;
+  room.chunk = chunk_tokens_;
+  room.free = view.kv.free();
+  return room;
+}
+
+void SgLang::schedule_prefill(const View& view, Decision& out, Forward& forward) {
+  const bool pending_chunk = chunked_request_ != kNoRequest;
+  if ((full_ || waiting_.empty()) && !pending_chunk) return;
+  const std::int64_t rows = std::ssize(running_) - (pending_chunk ? 1 : 0);
+  if (rows >= max_running_ && !pending_chunk) {
+    full_ = true;
+    return;
+  }
+  Room left = room(view);
+  if (pending_chunk) {
+    full_ = false;
+    continue_chunk(view, left, out, forward);
+  }
+  order_waiting(view);
+  while (!waiting_.empty()) {
+    if (std::ssize(running_) >= max_running_) {
+      full_ = true;
+      break;
+    }
+    const ReqId id = waiting_.front();
+    const Verdict verdict = add(id, view, left, out, forward);
+    if (verdict == Verdict::go_on) continue;
+    if (verdict == Verdict::no_memory) full_ = true;
+    break;
+  }
+  if (forward.prefill.empty()) refuse_head_that_never_fits(view, out);
+}
+
+// The rest of a prompt, or as much as one chunk takes.
+void SgLang::continue_chunk(const View& view, Room& room, Decision& out, Forward& forward) {
+  const ReqId id = chunked_request_;
+  const Tok computed = view.requests.computed(id), length = view.requests.length(id);
+  const auto tokens = static_cast<Tok>(std::min<std::int64_t>(length - computed, room.chunk));
+  if (view.kv.need(id, computed + tokens) > room.free) return;  // decodes have taken the room meanwhile: wait for a leave
+  const bool whole = computed + tokens == length;
+  const Blk need = view.kv.need(id, computed + tokens);
+  room.free -= need;
+  out.kv.push_back({KvOp::Kind::grow, id, computed + tokens});
+  forward.prefill.push_back({id, tokens, computed, whole});
+  spend(room, tokens, whole ? remaining_cap(id, view) : 0);
+}
+
+SgLang::Verdict SgLang::add(ReqId id, const View& view, Room& room, Decision& out, Forward& forward) {
+  const Tok length = view.requests.length(id);
+  const PrefixHit hit = view.kv.prefix_hit(id, length - 1);
+  const Tok extend = length - hit.tokens;
+  const std::int64_t future = remaining_cap(id, view);
+  // Cached blocks that nobody holds count as available until they are attached.
+  const double idle = static_cast<double>(hit.idle_blocks) * view.kv.block_tokens();
+  if (static_cast<double>(extend + future) >= room.total - idle) return Verdict::no_memory;
+  if (extend >= room.input && !forward.prefill.empty()) return Verdict::other;
+  Tok tokens = extend;
+  if (extend > room.chunk) {
+    tokens = static_cast<Tok>(room.chunk) / view.kv.block_tokens() * view.kv.block_tokens();
+    if (tokens <= 0) return Verdict::other;
+  }
+  room.total -= idle;
+  room.current -= idle;
+  take(id, hit.tokens, tokens, view, room, out, forward);
+  if (tokens < extend) chunked_request_ = id;
+  spend(room, tokens, tokens < extend ? 0 : future);
+  running_.push_back(id);
+  waiting_.pop_front();
+  if (room.total <= 0 || room.current <= 0) return Verdict::no_memory;
+  return room.input <= 0 || room.chunk <= 0 ? Verdict::other : Verdict::go_on;
+}
+
+void SgLang::take(ReqId id, Tok cached, Tok tokens, const View& view, Room& room, Decision& out, Forward& forward) const {
+  const Blk attached = cached / view.kv.block_tokens();
+  room.free -= view.kv.blocks_for(cached + tokens) - attached;
+  if (cached > 0) out.kv.push_back({KvOp::Kind::attach_prefix, id, cached});
+  out.kv.push_back({KvOp::Kind::grow, id, cached + tokens});
+  forward.prefill.push_back({id, tokens, cached, cached + tokens == view.requests.length(id)});
+}
+
+void SgLang::spend(Room& room, std::int64_t tokens, std::int64_t future) const {
+  room.total -= static_cast<double>(tokens + future);
+  room.current -= static_cast<double>(tokens);
+  room.input -= tokens;
+  room.chunk -= tokens;
+}
+
+// lpm: with a prefix cache, whoever finds most of its prompt there goes first; long queues are not sorted.
+void SgLang::order_waiting(const View& view) {
+  if (!view.kv.prefix_caching() || waiting_.size() > kLongQueue || waiting_.size() < 2) return;
+  std::vector<std::pair<Tok, ReqId>> order;
+  order.reserve(waiting_.size());
+  for (const ReqId id : waiting_) order.emplace_back(view.kv.prefix_hit(id, view.requests.length(id) - 1).tokens, id);
+  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::transform(order.begin(), order.end(), waiting_.begin(), [](const auto& entry) { return entry.second; });
+}
+
+// With nobody running and an empty pool, a head that is not admitted would block the queue for ever.
+void SgLang::refuse_head_that_never_fits(const View& view, Decision& out) {
+  if (waiting_.empty() || !running_.empty() || view.kv.free() < view.kv.total()) return;
+  out.rejects.push_back({waiting_.front(), 500, "kv_capacity"});
+  waiting_.pop_front();
+  full_ = false;
+}
+
+void SgLang::schedule_decode(const View& view, Decision& out, Forward& forward) {
+  if (view.kv.group_growth(1) > view.kv.free()) retract(view, out);
+  std::int64_t members = view.requests.group_size();
+  for (const ReqId id : out.preempted) members -= view.requests.decoding(id) ? 1 : 0;
+  for (const Reject& refusal : out.rejects) members -= view.requests.decoding(refusal.id) ? 1 : 0;
+  if (members == 0) return;
+  forward.decodes = Decodes::group;
+  last_decoded_ = out.preempted.empty();   // a step that retracts sets the ratio anew instead of decaying it
+}
+
+// Gives up requests until the others can decode one more token; at least one stays.
+void SgLang::retract(const View& view, Decision& out) {
+  std::vector<ReqId> order;
+  for (const ReqId id : running_)
+    if (view.requests.decoding(id)) order.push_back(id);
+  std::stable_sort(order.begin(), order.end(), [&](ReqId a, ReqId b) {
+    const Tok out_a = view.requests.generated(a), out_b = view.requests.generated(b);
+    return out_a != out_b ? out_a > out_b : view.requests[a].prompt < view.requests[b].prompt;
+  });
+  Blk need = view.kv.group_growth(1), free = view.kv.free();
+  while (need > free && order.size() > 1) {
+    const ReqId id = order.back();
+    order.pop_back();
+    need -= view.kv.need(id, view.requests.computed(id) + 1);
+    free += view.kv.held(id);
+    out.preempted.push_back(id);
+    out.kv.push_back({KvOp::Kind::free_all, id, 0});
+    remove_one(running_, id);
+    waiting_.push_back(id);
+    full_ = false;
+  }
+  if (need > free && !order.empty()) {     // alone, and the pool is too small: it would never end
+    out.rejects.push_back({order.front(), 500, "kv_capacity"});
+    remove_one(running_, order.front());
+    full_ = false;
+    order.clear();
+  }
+  std::int64_t produced = 0, caps = 0;
+  for (const ReqId id : order) {
+    produced += view.requests.generated(id);
+    caps += view.requests[id].max_new;
+  }
+  base_ratio_ = std::min(1.0, static_cast<double>(produced + kRetractSteps * std::ssize(order)) / static_cast<double>(caps + 1));
+  decode_steps_ = 0;
+}
+
+void SgLang::digest(std::string& out) const {
+  append_line(out, "waiting", waiting_);
+  append_line(out, "running", running_);
+  out += "ratio " + std::to_string(ratio()) + (full_ ? " full " : " ");
+}
+
+}  // namespace plimsoll::sched

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// SGLang: prefills first, decodes otherwise. A request is admitted when what it may still produce fits beside an estimate
+// of what the running ones will: a share (the ratio) of their caps, which decays with every decode step. When a decode
+// step runs out of memory after all, requests are retracted, least output and longest input first, and the estimate is
+// raised. docs/policies.md has the rules' sources.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "sched/policy.h"
+
+namespace plimsoll::sched {
+
+class SgLang final : public Policy {
+ public:
+  explicit SgLang(const PolicyConfig& config);
+  [[nodiscard]] std::optional<Reject> admit(const Request& request, const View& view) const override;
+  void on_arrival(ReqId id, const View&, Nanos) override { waiting_.push_back(id); }
+  void on_cancel(ReqId id, const View& view, Nanos now) override;
+  void on_steps_done(const StepsDone& done, const View& view, Nanos now) override;
+  void decide(Nanos now, const View& view, Decision& out) override;
+  [[nodiscard]] std::span<const ReqId> batch_order() const override { return running_; }
+  [[nodiscard]] std::int64_t queued() const override { return std::ssize(waiting_); }
+  void digest(std::string& out) const override;
+  /// The share of the running requests' remaining caps that is set aside for them.
+  [[nodiscard]] double ratio() const;
+
+ private:
+  // What a prefill step may still take.
+  struct Room {
+    double total = 0;                    // tokens of memory beyond what is set aside
+    double current = 0;                  // tokens of memory as such
+    std::int64_t input = 0, chunk = 0;   // prompt tokens
+    Blk free = 0;                        // blocks
+  };
+  enum class Verdict : std::uint8_t { go_on, no_memory, other };
+
+  [[nodiscard]] Room room(const View& view) const;
+  void schedule_prefill(const View& view, Decision& out, Forward& forward);
+  void continue_chunk(const View& view, Room& room, Decision& out, Forward& forward);
+  [[nodiscard]] Verdict add(ReqId id, const View& view, Room& room, Decision& out, Forward& forward);
+  void spend(Room& room, std::int64_t tokens, std::int64_t future) const;
+  void take(ReqId id, Tok cached, Tok tokens, const View& view, Room& room, Decision& out, Forward& forward) const;
+  void schedule_decode(const View& view, Decision& out, Forward& forward);
+  void retract(const View& view, Decision& out);
+  void order_waiting(const View& view);
+  void refuse_head_that_never_fits(const View& view, Decision& out);
+
+  std::int64_t max_running_, chunk_tokens_, prefill_tokens_;
+  bool chunked_;
+  Tok max_len_;
+  double init_ratio_, min_ratio_, decay_;
+  double base_ratio_;                    // the ratio decode_steps_ ago
+  std::int64_t decode_steps_ = 0;
+  bool last_decoded_ = false;            // the decided step decodes and decays the ratio
+  bool full_ = false;                    // batch_is_full: no admission until somebody leaves
+  ReqId chunked_request_ = kNoRequest;   // its prompt is not yet complete
+  std::deque<ReqId> waiting_;
+  std::vector<ReqId> running_;
+};
+
+}  // namespace plimsoll::sched
