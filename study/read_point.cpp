@@ -49,10 +49,6 @@ void read_model(const Section& study, const Catalogue& catalogue, const TraceSto
   spec.places.model = name.where();
 }
 
-std::shared_ptr<const model::Interconnect> link_of(const Catalogue& catalogue, const std::string& name, const Where& where) {
-  return name.empty() ? nullptr : catalogue.interconnect(name, where);
-}
-
 Hardware read_instance(const Node& node, const std::string& price_date, const Catalogue& catalogue) {
   const std::string name = node.as_string();
   const auto instance = catalogue.instance(name, node.where());
@@ -61,8 +57,7 @@ Hardware read_instance(const Node& node, const std::string& price_date, const Ca
   hardware.label = (sagemaker ? "ml." : "") + instance->id;
   hardware.accelerator = catalogue.accelerator(instance->accelerator, node.where());
   hardware.count = instance->count;
-  const bool stated = !instance->interconnect.empty();
-  hardware.interconnect = link_of(catalogue, stated ? instance->interconnect : hardware.accelerator->default_interconnect, node.where());
+  hardware.interconnect = catalogue.link(*hardware.accelerator, instance->interconnect, node.where());
   const auto price = sagemaker ? instance->sagemaker : instance->price(price_date);
   if (price) hardware.usd_per_hour = price->usd_per_hour;
   return hardware;
@@ -76,7 +71,7 @@ Hardware read_machine(const Node& node, const Catalogue& catalogue) {
   hardware.count = static_cast<std::int32_t>(section.whole("count", 1, kMostDegree).value_or(1));
   hardware.label = fmt::format("{} x {}", hardware.accelerator->id, hardware.count);
   const auto link = section.text("interconnect");
-  hardware.interconnect = link_of(catalogue, link.value_or(hardware.accelerator->default_interconnect), section.where("interconnect"));
+  hardware.interconnect = catalogue.link(*hardware.accelerator, link.value_or(""), section.where("interconnect"));
   if (const auto usd = section.find("usd_per_hour")) {
     hardware.usd_per_hour = configs::parse_number(usd->as_string()) ? usd->as_number(0, 1e9) : usd->as_usd().value;
   }

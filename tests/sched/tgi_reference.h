@@ -95,7 +95,7 @@ class TgiReference {
       names += (names.empty() ? "" : " ") + name_of(i);
       if (kind == 'P') names += fmt::format(":{}", script_[i].prompt);
     }
-    log_ += fmt::format("{}: {}[{}]\n", ++lines_, kind, names);
+    log_ += fmt::format("{}: {}[{}]\n", step_, kind, names);
     ++step_;
     std::vector<std::size_t> rest;
     for (const std::size_t i : rows)
@@ -111,7 +111,7 @@ class TgiReference {
   std::vector<Tok> left_;
   std::deque<std::size_t> queue_;
   std::size_t next_ = 0;
-  std::int64_t step_ = 1, lines_ = 0;
+  std::int64_t step_ = 1;
   std::string log_;
 };
 
