@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "validation/measured_points.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "validation/compare.h"
+#include "validation/report.h"
+
+namespace plimsoll::validation {
+namespace {
+
+constexpr const char* kHeader = "model,hardware,engine,dtype,tp,input_tokens,output_tokens,load_kind,load_value,output_tokens_per_s,latency_mean_s\n";
+
+std::string file_with(const std::string& text) {
+  const std::string path = ::testing::TempDir() + "/measured.csv";
+  std::ofstream(path, std::ios::binary) << text;
+  return path;
+}
+
+void expect_error(const std::string& text, std::size_t line, std::size_t column, const std::string& phrase) {
+  try {
+    (void)read_measured(file_with(text));
+    FAIL() << "accepted: " << text;
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.where().line, line) << error.what();
+    EXPECT_EQ(error.where().column, column) << error.what();
+    EXPECT_NE(std::string(error.what()).find(phrase), std::string::npos) << error.what();
+  }
+}
+
+TEST(MeasuredPoints, BlankFiguresAreNotMeasured) {
+  const MeasuredTable table = read_measured(file_with(std::string("# a remark\n") + kHeader + "m,h,e,fp16,2,256,128,closed_loop,8,,1.5\r\n"));
+  ASSERT_EQ(table.points.size(), 1U);
+  const MeasuredPoint& p = table.points.front();
+  EXPECT_EQ(p.tp, 2);
+  EXPECT_EQ(p.load_value, 8);
+  EXPECT_FALSE(p.output_tokens_per_s.has_value());
+  EXPECT_EQ(p.latency_mean_s, 1.5);
+}
+
+TEST(MeasuredPoints, FaultsAreNamedWithTheirPlace) {
+  expect_error("model,hardware,engine,input_tokens,output_tokens,load_kind,load_vale\n", 1, 60, "did you mean 'load_value'");
+  expect_error("model,hardware\n", 1, 0, "'engine' is missing");
+  expect_error(std::string(kHeader) + "m,h,e,fp16,nan,1,1,closed_loop,1,1,1\n", 2, 12, "tp: found 'nan'");
+  expect_error(std::string(kHeader) + "m,h,e,fp16,1.5,1,1,closed_loop,1,1,1\n", 2, 12, "whole number");
+  expect_error(std::string(kHeader) + "m,,e,fp16,1,1,1,closed_loop,1,1,1\n", 2, 3, "hardware: is blank");
+  expect_error(std::string(kHeader) + "m,\"h,e,fp16,1,1,1,closed_loop,1,1,1\n", 2, 3, "not closed");
+  expect_error(kHeader, 0, 0, "no measured point");
+}
+
+// The tables that ship: 215 rows, of which some have one figure and most have two.
+TEST(MeasuredPoints, ThePublishedTablesAreWhole) {
+  const std::vector<MeasuredTable> tables = jumpstart_tables();
+  ASSERT_EQ(tables.size(), 5U);
+  EXPECT_EQ(tables[0].points.size(), 52U);
+  EXPECT_EQ(tables[1].points.size(), 76U);
+  EXPECT_EQ(tables[2].points.size(), 23U);
+  EXPECT_EQ(tables[3].points.size(), 32U);
+  EXPECT_EQ(tables[4].points.size(), 32U);
+}
+
+// relative_error = predicted / measured - 1; the mean is of absolute values, the bias of signed ones.
+TEST(ErrorSummaries, AreMeansOfAbsoluteAndSignedErrors) {
+  std::vector<Comparison> all(4);
+  all[0].measured = 100; all[0].predicted = 110;
+  all[1].measured = 100; all[1].predicted = 80;
+  all[2].measured = 100; all[2].predicted = 130;
+  all[3].measured = 100;
+  const ErrorSummary s = summarise({&all[0], &all[1], &all[2], &all[3]});
+  EXPECT_EQ(s.count, 3U);
+  EXPECT_EQ(s.missing, 1U);
+  EXPECT_NEAR(s.mean, 0.2, 1e-12);
+  EXPECT_NEAR(s.median, 0.2, 1e-12);
+  EXPECT_NEAR(s.bias, 0.2 / 3, 1e-12);
+}
+
+// First engine values: below 20 % in all, for latency and throughput.
+TEST(JumpStart, FirstValuesAreWithinTwentyPerCentInAll) {
+  const auto catalogue = std::make_shared<const configs::Catalogue>(std::string(PLIMSOLL_SOURCE_DIR) + "/configs");
+  const std::vector<MeasuredTable> tables = jumpstart_tables();
+  const std::vector<Comparison> comparisons = compare(tables, catalogue, {});
+  for (const char* metric : {"latency_per_token_p90_s", "output_tokens_per_s"}) {
+    std::vector<const Comparison*> group;
+    for (const Comparison& c : comparisons)
+      if (c.metric == metric) group.push_back(&c);
+    const ErrorSummary s = summarise(group);
+    EXPECT_EQ(s.count, 183U) << metric;
+    EXPECT_LT(s.mean, 0.20) << metric;
+  }
+  EXPECT_EQ(comparison_csv(comparisons).substr(0, comparison_csv(comparisons).find('\n')),
+            "table,model,hardware,engine,dtype,tp,instances,input_tokens,output_tokens,load_kind,load_value,metric,predicted,"
+            "measured,relative_error,lo,hi,extrapolates");
+}
+
+}  // namespace
+}  // namespace plimsoll::validation
