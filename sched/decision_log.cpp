@@ -81,8 +81,11 @@ void DecisionLog::ran(std::int64_t steps) {
   }
 }
 
+// Only refusals: moves of a decision that never led to a step changed nothing that ran.
 void DecisionLog::finish() {
   if (!enabled_) return;
+  moves_in_.clear();
+  moves_out_.clear();
   const std::string suffix = take_suffix();
   if (!suffix.empty()) text_ += "end:" + suffix + '\n';
 }

@@ -113,6 +113,13 @@ bool VllmV0::schedule_one(ReqId id, const View& view, Step& step, Decision& out,
   while (step.free < 1) {
     const ReqId last = running_.back();
     running_.pop_back();
+    if (running_.empty() && !view.requests.decoding(last)) {
+      // Alone, with an unfinished prompt that fills the pool: the next chunk asks for a free block that can never be.
+      out.rejects.push_back({last, 500, "kv_capacity"});
+      step.free += view.kv.held(last);
+      step.preempted = true;
+      return false;
+    }
     preempt(last, view, step, out);
     if (last == id) return false;
   }

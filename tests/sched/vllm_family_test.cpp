@@ -192,5 +192,13 @@ TEST(NeverFits, IsRefused) {
   }
 }
 
+// Chunked V0 asks for a free block before every chunk: a prompt that fills the pool alone would start anew for ever.
+TEST(NeverFits, ChunkedPromptThatFillsThePoolIsRefused) {
+  const PolicyConfig config = with_budget(of(PolicyKind::vllm_v0, PolicyVariant::vllm_chunked), 8);
+  const auto run = run_script(config, blocks(4), "A:16+1 B:4+2");
+  EXPECT_NE(run.log.find("rejected(A 500)"), std::string::npos) << run.log;
+  EXPECT_NE(run.log.find("P[B:4]"), std::string::npos) << run.log;
+}
+
 }  // namespace
 }  // namespace plimsoll::sched
