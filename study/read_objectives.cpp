@@ -98,7 +98,7 @@ sched::Slo read_slo(const Node& node) {
   slo.min_output_tokens_per_s = rate_of(section, "min_output_tokens_per_s");
   slo.min_requests_per_s = rate_of(section, "min_requests_per_s");
   if (const auto rate = section.find("max_timeout_rate")) slo.max_timeout_rate = rate->as_number(0, 1);
-  slo.min_goodput = rate_of(section, "min_goodput");
+  if (const auto rate = section.find("min_goodput")) slo.min_goodput = rate->as_rate(0, 1e12).value;
   return slo;
 }
 

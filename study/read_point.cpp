@@ -78,12 +78,28 @@ Hardware read_machine(const Node& node, const Catalogue& catalogue) {
   return hardware;
 }
 
+// "2025-04"; nothing: the newest.
+std::string read_month(const Section& study) {
+  const auto node = study.find("price_date");
+  if (!node) return {};
+  const std::string text = node->as_string();
+  const auto digits = [&text](std::size_t from, std::size_t to) {
+    return std::all_of(text.begin() + static_cast<std::ptrdiff_t>(from), text.begin() + static_cast<std::ptrdiff_t>(to),
+                       [](char c) { return c >= '0' && c <= '9'; });
+  };
+  const bool shaped = text.size() == 7 && text[4] == '-' && digits(0, 4) && digits(5, 7);
+  if (!shaped || text.substr(5) < "01" || text.substr(5) > "12") {
+    node->fail(fmt::format("found {}, expected a month, as in 2025-04", node->to_text()));
+  }
+  return text;
+}
+
 void read_hardware(const Section& study, const Catalogue& catalogue, PointSpec& spec) {
   if (spec.engine->constant && !study.has("hardware")) return;
   const Node node = study.need("hardware", "ml.g5.12xlarge");
-  const auto date = study.find("price_date");
+  const std::string month = read_month(study);
   spec.hardware = node.is_map() ? read_machine(node, catalogue)
-                                : read_instance(node, date ? date->as_string() : std::string(), catalogue);
+                                : read_instance(node, month, catalogue);
 }
 
 std::shared_ptr<const model::EngineProfile> read_constant(const Node& engine) {
@@ -199,7 +215,7 @@ PointSpec read_point(const Node& root, const Catalogue& catalogue, TraceStore& t
   if (const auto limits = study.find("limits")) spec.limits = read_limits(*limits);
   if (const auto slo = study.find("slo")) spec.slo = read_slo(*slo);
   if (const auto search = study.find("search")) spec.search = read_search(*search);
-  spec.workload.seed = static_cast<std::uint64_t>(study.whole("seed", 0, std::int64_t{1} << 53).value_or(1));
+  spec.workload.seed = static_cast<std::uint64_t>(study.whole("seed", 0, (std::int64_t{1} << 53) - 1).value_or(1));
   spec.replications = static_cast<std::int32_t>(study.whole("replications", 1, 10'000).value_or(1));
   spec.weights = study.text("weights").value_or("random");
   spec.prompts = study.text("prompts").value_or("");

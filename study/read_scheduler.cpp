@@ -150,6 +150,7 @@ class MapReader {
       if (!alias->ours.empty()) claim(alias->ours, entry.key, entry.key_where);
       apply(entry.key, *alias, entry.value);
     }
+    share_budget();
   }
 
  private:
@@ -166,6 +167,21 @@ class MapReader {
                                         near.empty() ? fmt::format("allowed: {}, or a product's name for one of them",
                                                                    fmt::join(scheduler_keys(), ", "))
                                                      : fmt::format("nearest known key: '{}'", near)));
+  }
+
+  // The same budget under two names: TGI limits prefills, the others whole steps. Where both stand, each policy takes its own.
+  void share_budget() {
+    PolicyConfig& config = out_.config;
+    if (config.policy == PolicyKind::sglang) return;
+    const bool by_prefill = config.policy == PolicyKind::tgi;
+    const std::string_view own = by_prefill ? "prefill_token_budget" : "step_token_budget";
+    const std::string_view other = by_prefill ? "step_token_budget" : "prefill_token_budget";
+    if (!seen_.contains(other) || seen_.contains(own)) return;
+    if (by_prefill) {
+      config.prefill_token_budget = config.step_token_budget;
+    } else {
+      config.step_token_budget = config.prefill_token_budget;
+    }
   }
 
   void apply(const std::string& key, const SchedulerAlias& alias, const Node& value) {
@@ -263,12 +279,13 @@ void derive_variant(SchedulerSettings& settings) {
   if (config.policy == PolicyKind::vllm_v0) config.variant = PolicyVariant::vllm_chunked;
 }
 
-// One budget of prefill tokens under two names: TGI and SGLang limit prefills, the others whole steps.
-void share_budget(PolicyConfig& config) {
-  const bool by_prefill = config.policy == PolicyKind::tgi;
-  auto& wanted = by_prefill ? config.prefill_token_budget : config.step_token_budget;
-  const auto& other = by_prefill ? config.step_token_budget : config.prefill_token_budget;
-  if (!wanted && other && config.policy != PolicyKind::sglang) wanted = other;
+// SGLang limits the new tokens of a prefill by both of its settings; its policy takes one number.
+void join_sglang_budgets(PolicyConfig& config) {
+  constexpr std::int64_t kChunk = 8192;  // SGLang: --chunked-prefill-size
+  if (config.policy != PolicyKind::sglang || !config.prefill_token_budget) return;
+  const std::int64_t prefill = *config.prefill_token_budget;
+  const bool chunked = config.chunked.value_or(true);
+  config.step_token_budget = chunked ? std::min(prefill, config.step_token_budget.value_or(kChunk)) : prefill;
 }
 
 std::string start_problem(const PolicyConfig& config) {
@@ -320,8 +337,7 @@ SchedulerSettings read_scheduler(const Node* study, std::span<const Node> engine
     MapReader(*study, stated, false).read();
   }
   derive_variant(merged);
-  share_budget(merged.config);
-  share_budget(stated.config);
+  join_sglang_budgets(merged.config);
   give_way(merged, stated.config);
   set_common_defaults(merged.config);
   return merged;

@@ -83,11 +83,11 @@ traces::LoadSpec read_load(const Node& node, Seconds script_step, TraceStore& st
   if (kind == "jumpstart") return traces::JumpStart{needed_concurrency(Section(body, Keys{"concurrency"}))};
   if (kind == "burst") {
     const Section load(body, Keys{"count"});
-    return traces::Burst{load.need("count", "100").as_integer(1, kMostCount)};
+    return traces::Burst{load.need("count", "100").as_integer(1, kMostClients)};
   }
   if (kind == "gamma") {
     const Section load(body, Keys{"rate", "cv"});
-    return traces::GammaArrivals{needed_rate(load), load.has("cv") ? read_positive(*load.find("cv"), 1e3) : 1};
+    return traces::GammaArrivals{needed_rate(load), load.has("cv") ? load.find("cv")->as_number(0, 1e3) : 1};
   }
   const double rate = needed_rate(Section(body, Keys{"rate"}));
   if (kind == "poisson") return traces::Poisson{rate};
@@ -181,6 +181,7 @@ void read_prefix(const Section& section, PointSpec& spec) {
 
 void read_workload(const Node& node, Seconds script_step, TraceStore& store, PointSpec& spec) {
   const Section section(node, Keys{"load", "lengths", "requests", "duration", "warmup", "prefix"});
+  spec.places.workload = node.where();
   traces::WorkloadSpec& workload = spec.workload;
   workload.load = read_load(section.need("load", "{closed_loop: {concurrency: 32}}"), script_step, store);
   if (std::holds_alternative<traces::Script>(workload.load)) {

@@ -44,8 +44,8 @@ std::int64_t most_sequences(const PolicyConfig& config) {
     case PolicyKind::sarathi: return config.max_running.value_or(128);
     case PolicyKind::vllm_v0:
     case PolicyKind::vllm_v1:
-    case PolicyKind::trtllm:
-    case PolicyKind::sglang: return config.max_running.value_or(256);
+    case PolicyKind::sglang: return config.max_running.value_or(256);  // SGLang's own bound follows from the pool
+    case PolicyKind::trtllm: return config.max_running.value_or(2048);
   }
   return 1;
 }
@@ -63,11 +63,12 @@ std::int64_t most_step_tokens(const PolicyConfig& config, std::int64_t longest) 
     case PolicyKind::tgi: return config.prefill_token_budget.value_or(4096);
     case PolicyKind::vllm_v0:
       if (config.variant == PolicyVariant::vllm_chunked) return config.step_token_budget.value_or(512);
+      if (config.variant == PolicyVariant::vllm_01) return config.step_token_budget.value_or(2560);
       return config.step_token_budget.value_or(std::max<std::int64_t>(longest, 2048));
     case PolicyKind::vllm_v1: return config.step_token_budget.value_or(2048);
     case PolicyKind::sarathi: return config.step_token_budget.value_or(512);
-    case PolicyKind::trtllm:
-    case PolicyKind::sglang: return config.step_token_budget.value_or(8192);
+    case PolicyKind::trtllm: return config.step_token_budget.value_or(8192);
+    case PolicyKind::sglang: return config.step_token_budget.value_or(config.chunked.value_or(true) ? 8192 : 16384);
   }
   return 1;
 }

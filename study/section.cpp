@@ -3,14 +3,19 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+
+#include "configs/quantity.h"
+
 namespace plimsoll::study {
 
 using configs::Node;
 
 double read_positive(const Node& node, double most) {
-  const double value = node.as_number(-most, most);
-  if (value > 0) return value;
-  node.fail(fmt::format("found {}, expected a number above 0", node.to_text()));
+  constexpr double kAny = std::numeric_limits<double>::max();
+  const double value = node.as_number(-kAny, kAny);
+  if (value > 0 && value <= most) return value;
+  node.fail(fmt::format("found {}, expected a number above 0 and at most {}", node.to_text(), configs::number_text(most)));
 }
 
 bool read_switch(const Node& node) {
@@ -21,8 +26,8 @@ bool read_switch(const Node& node) {
 
 Seconds read_positive_time(const Node& node) {
   const Seconds time = node.as_seconds();
-  if (time > Seconds(0)) return time;
-  node.fail(fmt::format("found '{}', expected a time above 0", node.to_text()));
+  if (time >= Seconds(1e-9)) return time;
+  node.fail(fmt::format("found '{}', expected a time above 0, at least 1 ns", node.to_text()));
 }
 
 std::vector<Node> read_list(const Node& node) {

@@ -28,7 +28,7 @@ namespace plimsoll::study {
 
 /// A place in the study that a later check may have to name.
 struct Places {
-  Where study, model, tp, replicas, instances, scheduler, engine;
+  Where study, model, tp, replicas, instances, scheduler, engine, workload;
 };
 
 struct Hardware {

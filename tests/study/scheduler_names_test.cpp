@@ -109,6 +109,18 @@ TEST_F(SchedulerSettingsTest, TheStudyWinsOverTheEngine) {
   EXPECT_EQ(spec("{MAX_CONCURRENT_REQUESTS: 512}", "tgi-1.1").policy.max_concurrent, 512);
 }
 
+TEST_F(SchedulerSettingsTest, ABudgetUnderTheOtherNameWinsOverTheEngineToo) {
+  EXPECT_EQ(spec("{step_token_budget: 1024}", "tgi-1.1").policy.prefill_token_budget, 1024);
+  EXPECT_EQ(spec("{MAX_BATCH_PREFILL_TOKENS: 1024}", "vllm-0.12").policy.step_token_budget, 1024);
+  EXPECT_EQ(spec("{step_token_budget: 1024, prefill_token_budget: 512}", "tgi-1.1").policy.prefill_token_budget, 512);
+}
+
+TEST_F(SchedulerSettingsTest, SglangPrefillsWithinBothItsLimits) {
+  EXPECT_EQ(spec("{--max-prefill-tokens: 16, chunked: false}", "sglang-0.5").policy.step_token_budget, 16);
+  EXPECT_EQ(spec("{--max-prefill-tokens: 1024}", "sglang-0.5").policy.step_token_budget, 1024);
+  EXPECT_EQ(spec("{--max-prefill-tokens: 4096, --chunked-prefill-size: 2048}", "sglang-0.5").policy.step_token_budget, 2048);
+}
+
 TEST_F(SchedulerSettingsTest, AnotherPolicyDropsTheEnginesLimits) {
   const auto policy = spec("{policy: vllm_v1}", "tgi-1.1").policy;
   EXPECT_FALSE(policy.max_concurrent.has_value());
