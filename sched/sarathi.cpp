@@ -53,7 +53,7 @@ void Sarathi::decide(Nanos now, const View& view, Decision& out) {
   }
   if (!forward.prefill.empty() || !out.kv.empty() || std::ssize(running_) > step.members) return;
   out.repeat = std::max<std::int64_t>(0, view.kv.group_steps(view.kv.free() - 1) - 1);
-  out.arrival_breaks = waiting_.empty() && step.tokens < chunk_ && std::ssize(running_) < max_running_;
+  out.arrival_breaks = waiting_.empty();  // even where there is no room it may be refused
 }
 
 // Decodes in order of arrival; unfinished prefills are passed over here, but may be preempted from the tail.

@@ -66,8 +66,8 @@ void VllmV0::decide(Nanos now, const View& view, Decision& out) {
     if (!step.preempted) swap_in(view, step, out, forward);
     // 0.1 admits nobody while somebody is swapped out, nor whom it has just preempted; with chunked prefill the preempted
     // join the queue only when the step is complete.
-    const bool admits = variant_ == PolicyVariant::vllm_chunked || (swapped_.empty() && step.requeued.empty());
-    if (admits) schedule_waiting(view, step, out, forward);
+    const bool admits = variant_ == PolicyVariant::vllm_chunked || (swapped_.empty() && !step.preempted);
+    if (admits) schedule_waiting(now, view, step, out, forward);
   }
   for (const ReqId id : step.requeued) waiting_.push_front(id);
   if (!forward.listed.empty()) {
@@ -81,27 +81,30 @@ void VllmV0::decide(Nanos now, const View& view, Decision& out) {
     return;
   }
   if (!forward.prefill.empty()) prompt_started_ = now;
-  if (forward.prefill.empty() && forward.decodes == Decodes::group && out.kv.empty()) set_repeat(now, view, step, out);
+  const bool pure = forward.prefill.empty() && forward.decodes == Decodes::group && out.kv.empty();
+  // After a preemption the next step may admit again what this one could not.
+  if (pure && !step.preempted) set_repeat(now, view, out);
 }
 
 // Prefills alone if there are any, else decodes.
 void VllmV0::decide_default(Nanos now, const View& view, Step& step, Decision& out, Forward& forward) {
-  if (swapped_.empty() && delay_passed(now, view)) schedule_waiting(view, step, out, forward);
+  if (swapped_.empty()) schedule_waiting(now, view, step, out, forward);
   if (!forward.prefill.empty()) return;
   schedule_running(view, step, out, forward);
   if (!step.preempted) swap_in(view, step, out, forward);
 }
 
 void VllmV0::schedule_running(const View& view, Step& step, Decision& out, Forward& forward) {
+  const bool limited = variant_ == PolicyVariant::vllm_chunked;  // the others decode whatever the budget
   const Blk growth = view.kv.group_growth(1);
-  if (step.members == std::ssize(running_) && step.members <= step.budget && growth + 1 <= step.free) {
+  const bool all_decode = step.members == std::ssize(running_) && (!limited || step.members <= step.budget);
+  if (all_decode && growth + 1 <= step.free) {
     // Whoever comes last still finds a free block: everyone decodes, whatever the batch size.
     step.budget -= step.members;
     step.free -= growth;
     if (step.members > 0) forward.decodes = Decodes::group;
     return;
   }
-  const bool limited = variant_ == PolicyVariant::vllm_chunked;
   for (std::size_t i = 0; i < running_.size(); ++i) {
     if (limited && step.budget <= 0) break;
     if (!schedule_one(running_[i], view, step, out, forward)) break;
@@ -141,6 +144,7 @@ void VllmV0::preempt(ReqId id, const View& view, Step& step, Decision& out) {
   step.members -= view.requests.decoding(id) ? 1 : 0;
   const Blk held = view.kv.held(id);
   step.free += held;
+  // The product swaps unfinished prompts too, and wants their whole rest in one step later; here they start anew.
   if (!swaps_ || !view.requests.decoding(id)) {
     out.preempted.push_back(id);
     out.kv.push_back({KvOp::Kind::free_all, id, 0});
@@ -156,7 +160,11 @@ void VllmV0::preempt(ReqId id, const View& view, Step& step, Decision& out) {
   }
   out.preempted.push_back(id);
   out.kv.push_back({KvOp::Kind::swap_out, id, 0});
-  swapped_.push_back(id);
+  // 0.1 sorts them by arrival; later versions take them back in the order in which they went.
+  const auto place = variant_ != PolicyVariant::vllm_01 ? swapped_.end()
+      : std::find_if(swapped_.begin(), swapped_.end(),
+                     [&](ReqId other) { return view.requests[other].serial > view.requests[id].serial; });
+  swapped_.insert(place, id);
 }
 
 // Swapped-out requests come back strictly before anybody new, and only if one more block stays free for each.
@@ -187,11 +195,13 @@ void VllmV0::swap_in(const View& view, Step& step, Decision& out, Forward& forwa
   }
 }
 
-void VllmV0::schedule_waiting(const View& view, Step& step, Decision& out, Forward& forward) {
+void VllmV0::schedule_waiting(Nanos now, const View& view, Step& step, Decision& out, Forward& forward) {
   const bool chunked = variant_ == PolicyVariant::vllm_chunked;
   std::int64_t limit = chunked ? kForever : budget_;
   if (max_len_ > 0) limit = std::min<std::int64_t>(limit, max_len_);
+  const bool delays = variant_ == PolicyVariant::standard && !running_.empty();
   while (!waiting_.empty()) {
+    if (delays && now < delay_ends(view)) return;  // asked for each request anew
     const ReqId id = waiting_.front();
     const Tok length = view.requests.length(id);
     const Blk need = view.kv.blocks_for(length);
@@ -212,22 +222,20 @@ void VllmV0::schedule_waiting(const View& view, Step& step, Decision& out, Forwa
   }
 }
 
-// scheduler_delay_factor: let the queue fill for a while after a prefill step, unless nothing runs.
+// scheduler_delay_factor: while anything runs, the queue may fill until its oldest request, which is its head, is older than
+// so many times the last prefill step.
 Nanos VllmV0::delay_ends(const View& view) const {
-  Nanos earliest = kNever;
-  for (const ReqId id : waiting_) earliest = std::min(earliest, view.requests[id].arrival);
-  return earliest + static_cast<Nanos>(std::floor(delay_factor_ * static_cast<double>(prompt_latency_))) + 1;
+  if (delay_factor_ <= 0 || waiting_.empty()) return 0;
+  const Nanos delay = static_cast<Nanos>(std::floor(delay_factor_ * static_cast<double>(prompt_latency_)));
+  return view.requests[waiting_.front()].arrival + delay + 1;
 }
 
-bool VllmV0::delay_passed(Nanos now, const View& view) const {
-  return delay_factor_ <= 0 || waiting_.empty() || running_.empty() || now >= delay_ends(view);
-}
-
-// Until somebody finishes, the free blocks only shrink, so a blocked queue stays blocked; only the delay runs out.
-void VllmV0::set_repeat(Nanos now, const View& view, const Step& step, Decision& out) const {
+// Until somebody finishes, the free blocks only shrink, so a blocked queue stays blocked; only the delay runs out. An
+// arrival becomes the head of an empty queue and may be refused there even when there is no room for it.
+void VllmV0::set_repeat(Nanos now, const View& view, Decision& out) const {
   out.repeat = std::max<std::int64_t>(0, view.kv.group_steps(view.kv.free() - 1) - 1);
-  out.arrival_breaks = waiting_.empty() && swapped_.empty() && std::ssize(running_) < max_running_ && step.budget > 0;
-  if (variant_ == PolicyVariant::standard && swapped_.empty() && !delay_passed(now, view)) out.wake_at = delay_ends(view);
+  out.arrival_breaks = waiting_.empty() && (swapped_.empty() || variant_ == PolicyVariant::vllm_chunked);
+  if (variant_ == PolicyVariant::standard && swapped_.empty() && now < delay_ends(view)) out.wake_at = delay_ends(view);
 }
 
 void VllmV0::digest(std::string& out) const {

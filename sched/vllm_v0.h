@@ -39,10 +39,9 @@ class VllmV0 final : public Policy {
   [[nodiscard]] bool schedule_one(ReqId id, const View& view, Step& step, Decision& out, Forward& forward);
   void preempt(ReqId id, const View& view, Step& step, Decision& out);
   void swap_in(const View& view, Step& step, Decision& out, Forward& forward);
-  void schedule_waiting(const View& view, Step& step, Decision& out, Forward& forward);
-  [[nodiscard]] bool delay_passed(Nanos now, const View& view) const;
+  void schedule_waiting(Nanos now, const View& view, Step& step, Decision& out, Forward& forward);
   [[nodiscard]] Nanos delay_ends(const View& view) const;
-  void set_repeat(Nanos now, const View& view, const Step& step, Decision& out) const;
+  void set_repeat(Nanos now, const View& view, Decision& out) const;
   [[nodiscard]] Blk watermark(const View& view) const;
 
   PolicyVariant variant_;
