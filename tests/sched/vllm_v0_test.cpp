@@ -312,6 +312,17 @@ class NaiveV0 {
   std::string log_, prefill_, decode_, ins_, outs_, refused_;
 };
 
+// Long outputs, so that the pool runs out.
+std::vector<Draw> draw_long() {
+  std::vector<Draw> draws = draw_requests();
+  for (Draw& d : draws) {
+    const Tok more = *rc::gen::inRange<Tok>(0, 50);
+    d.output += more;
+    d.cap += more;
+  }
+  return draws;
+}
+
 PolicyConfig draw_v0(PolicyVariant variant) {
   PolicyConfig policy = v0(variant);
   policy.step_token_budget = *rc::gen::element<std::int64_t>(8, 16, 40, 300);
@@ -330,7 +341,7 @@ RC_GTEST_PROP(VllmV0Property, DecidesLikeTheNaiveScheduler, ()) {
   for (const PolicyVariant variant : kVariants) {
     const PolicyConfig policy = draw_v0(variant);
     const KvConfig kv = draw_kv();
-    const std::vector<Draw> draws = draw_requests();
+    const std::vector<Draw> draws = draw_long();
     const ScriptRun run = run_script(policy, kv, script_of(draws));
     RC_ASSERT(run.log == NaiveV0(policy, kv, draws).run());
     RC_ASSERT(run.log == run_script(policy, kv, script_of(draws), true).log);

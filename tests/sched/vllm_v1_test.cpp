@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sched/vllm_v1.h"
+
+#include <deque>
+
+#include "tests/sched/policy_checks.h"
+
+namespace plimsoll::sched::testing {
+namespace {
+
+template <class Edit>
+PolicyConfig v1(Edit edit) { return config(PolicyKind::vllm_v1, edit); }
+
+KvConfig pool(Blk blocks, Tok block_tokens = 4) {
+  return {.blocks = blocks, .block_tokens = block_tokens, .prefix_caching = false};
+}
+
+// The scenarios of docs/policies.md are in vllm_family_test.cpp.
+
+TEST(VllmV1, CutsDecodesAtTheBudget) {  // what is first in the batch goes on first
+  EXPECT_EQ(steps_of(v1([](PolicyConfig& c) { c.step_token_budget = 2; }), ample(), "A:1+3 B:1+3 C:1+1"),
+            "P[A:1 B:1] | D[A B] | D[A B] | P[C:1]");
+  EXPECT_EQ(steps_of(v1([](PolicyConfig& c) { c.step_token_budget = 2; }), ample(), "A:1+2 B:3+2 C:1+1"),
+            "P[A:1 B:1] | P[B:1] D[A] | P[B:1 C:1] | D[B]");
+}
+
+TEST(VllmV1, TakesBlocksForTheChunkOnly) {  // 3 blocks: A's first 8 tokens leave one for B, whom A's next chunk evicts
+  EXPECT_EQ(steps_of(v1([](PolicyConfig& c) { c.long_prefill_threshold = 8; }), pool(3), "A:12+1 B:4+2"),
+            "P[A:8 B:4] | P[A:4] !B | P[B:5]");
+}
+
+TEST(VllmV1, LeavesTheWatermarkFreeBesideOthers) {  // one of 4 blocks, but nobody waits for it alone
+  const auto watermark = [](PolicyConfig& c) { c.watermark = 0.25; };
+  EXPECT_EQ(steps_of(v1(watermark), pool(4), "A:8+2 B:8+1"), "P[A:8] | D[A] | P[B:8]");
+  EXPECT_EQ(steps_of(v1(watermark), pool(4), "A:16+1"), "P[A:16]");
+}
+
+TEST(VllmV1, EndsWhatOutgrowsThePool) {
+  EXPECT_EQ(steps_of(v1([](PolicyConfig&) {}), pool(2), "A:7+9 B:4+1@3"), "P[A:7] | D[A] | P[B:4] rejected(A 500)");
+}
+
+// ---- the scheduler written a second time, with plain lists --------------------------------------------------------
+class NaiveV1 {
+ public:
+  NaiveV1(const PolicyConfig& policy, const KvConfig& kv, const std::vector<Draw>& script)
+      : block_(kv.block_tokens), total_(kv.blocks), free_(kv.blocks),
+        spare_(static_cast<Blk>(policy.watermark.value_or(0) * static_cast<double>(kv.blocks))),
+        budget_(*policy.step_token_budget), most_(*policy.max_running), longest_(policy.long_prefill_threshold.value_or(0)),
+        chunked_(policy.chunked.value_or(true)), whole_(policy.reserve_full_sequence.value_or(false)) {
+    for (const Draw& d : script) rows_.push_back({.prompt = d.prompt, .output = d.output, .step = d.step});
+  }
+
+  std::string run() {
+    std::size_t next = 0;
+    for (std::int64_t step = 1;;) {
+      for (; next < rows_.size() && rows_[next].step <= step; ++next) arrive(next);
+      prefill_ = decode_ = "";
+      left_ = budget_;
+      preempted_ = false;
+      running();
+      if (!preempted_) admit();
+      if (prefill_.empty() && decode_.empty()) {
+        if (preempted_) continue;
+        if (next == rows_.size()) break;
+        step = rows_[next].step;
+        continue;
+      }
+      log_ += fmt::format("{}:{}{}{}\n", step++, prefill_.empty() ? "" : " P[" + prefill_ + "]",
+                          decode_.empty() ? "" : " D[" + decode_ + "]", suffix());
+      finish();
+    }
+    outs_.clear();
+    const std::string rest = suffix();
+    return rest.empty() ? log_ : log_ + "end:" + rest + "\n";
+  }
+
+ private:
+  struct Row {
+    Tok prompt = 0, output = 0;
+    std::int64_t step = 0;
+    Tok made = 0, done = 0, doing = 0;   // tokens produced, tokens with KV, tokens in this step
+    Blk held = 0;
+    bool ready = false;                  // its prefill is complete
+    [[nodiscard]] Tok lacks() const { return prompt + made - done; }
+  };
+
+  static void add(std::string& list, const std::string& word, const char* separator) {
+    list += (list.empty() ? "" : separator) + word;
+  }
+  std::string suffix() {
+    std::string text;
+    if (!outs_.empty()) text += " !" + outs_;
+    if (!refused_.empty()) text += " rejected(" + refused_ + ")";
+    outs_ = refused_ = "";
+    return text;
+  }
+  [[nodiscard]] Blk up(std::int64_t tokens) const { return (tokens + block_ - 1) / block_; }
+  void refuse(std::size_t i, int http) { add(refused_, fmt::format("{} {}", name_of(i), http), ", "); }
+
+  void arrive(std::size_t i) {
+    if (!chunked_ && rows_[i].prompt > budget_) refuse(i, 400);
+    else waiting_.push_back(i);
+  }
+
+  [[nodiscard]] std::int64_t limit(std::int64_t tokens) const {
+    return std::min(longest_ > 0 ? std::min(tokens, longest_) : tokens, left_);
+  }
+
+  void running() {
+    for (std::size_t at = 0; at < running_.size() && left_ > 0; ++at) {
+      const std::size_t i = running_[at];
+      Row& row = rows_[i];
+      const std::int64_t tokens = limit(row.lacks());
+      while (at < running_.size() && up(row.done + tokens) - row.held > free_) preempt(up(row.done + tokens) > total_);
+      if (at < running_.size()) compute(i, tokens);
+    }
+  }
+
+  void preempt(bool hopeless) {
+    const std::size_t i = running_.back();
+    running_.pop_back();
+    Row& row = rows_[i];
+    preempted_ = true;
+    free_ += row.held;
+    row.held = 0;
+    if (hopeless && running_.empty()) return refuse(i, 500);
+    row.done = 0;
+    row.ready = false;
+    waiting_.push_front(i);
+    add(outs_, name_of(i), ",");
+  }
+
+  void compute(std::size_t i, std::int64_t tokens) {
+    Row& row = rows_[i];
+    const Blk missing = std::max<Blk>(up(row.done + tokens) - row.held, 0);
+    free_ -= missing;
+    row.held += missing;
+    row.doing = static_cast<Tok>(tokens);
+    left_ -= tokens;
+    if (row.ready) add(decode_, name_of(i), " ");
+    else add(prefill_, fmt::format("{}:{}", name_of(i), tokens), " ");
+  }
+
+  void admit() {
+    while (!waiting_.empty() && left_ > 0 && std::ssize(running_) < most_) {
+      const std::size_t i = waiting_.front();
+      const Tok lacks = rows_[i].lacks();
+      const bool cut = !chunked_ && (longest_ > 0 ? std::min<std::int64_t>(lacks, longest_) : lacks) > left_;
+      const Blk spare = running_.empty() ? 0 : spare_;
+      if (cut || up(whole_ ? lacks : limit(lacks)) + spare > free_) {
+        if (!running_.empty()) return;
+        waiting_.pop_front();            // it has the pool and the budget for itself
+        refuse(i, 500);
+        continue;
+      }
+      waiting_.pop_front();
+      running_.push_back(i);
+      compute(i, limit(lacks));
+    }
+  }
+
+  void finish() {
+    std::vector<std::size_t> rest;
+    for (const std::size_t i : running_) {
+      Row& row = rows_[i];
+      row.done += row.doing;
+      if (row.doing > 0 && row.lacks() == 0) {
+        ++row.made;
+        row.ready = true;
+      }
+      row.doing = 0;
+      if (row.made < row.output) rest.push_back(i);
+      else free_ += row.held;
+    }
+    running_ = rest;
+  }
+
+  std::int64_t block_;
+  Blk total_, free_, spare_;
+  std::int64_t budget_, most_, longest_, left_ = 0;
+  bool chunked_, whole_, preempted_ = false;
+  std::vector<Row> rows_;
+  std::deque<std::size_t> waiting_;
+  std::vector<std::size_t> running_;
+  std::string log_, prefill_, decode_, outs_, refused_;
+};
+
+// Long outputs, so that the pool runs out.
+std::vector<Draw> draw_long() {
+  std::vector<Draw> draws = draw_requests();
+  for (Draw& d : draws) {
+    const Tok more = *rc::gen::inRange<Tok>(0, 50);
+    d.output += more;
+    d.cap += more;
+  }
+  return draws;
+}
+
+PolicyConfig draw_v1() {
+  return v1([](PolicyConfig& c) {
+    c.step_token_budget = *rc::gen::element<std::int64_t>(1, 4, 8, 16, 300);
+    c.max_running = *rc::gen::element<std::int64_t>(1, 2, 5, 256);
+    c.watermark = *rc::gen::element(0.0, 0.01, 0.25);
+    c.long_prefill_threshold = *rc::gen::element<std::int64_t>(0, 0, 3, 10);
+    c.chunked = *rc::gen::element(true, true, false);
+    c.reserve_full_sequence = *rc::gen::arbitrary<bool>();
+  });
+}
+
+RC_GTEST_PROP(VllmV1Property, DecidesLikeTheNaiveScheduler, ()) {
+  const PolicyConfig policy = draw_v1();
+  const KvConfig kv = draw_kv();
+  const std::vector<Draw> draws = draw_long();
+  const ScriptRun run = run_script(policy, kv, script_of(draws));
+  RC_ASSERT(run.log == NaiveV1(policy, kv, draws).run());
+  RC_ASSERT(run.log == run_script(policy, kv, script_of(draws), true).log);
+  check_tokens(run.ended);
+}
+
+RC_GTEST_PROP(VllmV1Property, LeapsDecideWhatStepsDecide, ()) {
+  KvConfig kv = draw_kv();
+  kv.prefix_caching = *rc::gen::arbitrary<bool>();
+  check_leaps(draw_v1(), kv);
+}
+
+}  // namespace
+}  // namespace plimsoll::sched::testing
