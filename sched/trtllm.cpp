@@ -16,24 +16,38 @@ constexpr std::int64_t kStepTokens = 8192;    // max_num_tokens
 std::unique_ptr<Policy> make_trtllm(const PolicyConfig& config) { return std::make_unique<TrtLlm>(config); }
 
 TrtLlm::TrtLlm(const PolicyConfig& config)
-    : capacity_(config.capacity_policy), max_running_(config.max_running.value_or(kMaxRunning)),
+    : policy_(config.capacity_policy), max_running_(config.max_running.value_or(kMaxRunning)),
       budget_(config.step_token_budget.value_or(kStepTokens)), chunked_(config.chunked.value_or(false)),
       max_len_(config.max_len()) {}
 
-// Refused at once: what is longer than a sequence may be, than a step without chunks, or than the whole pool.
+// Refused at once: what is longer than a sequence may be, than a step can make progress with, or than the whole pool.
+// max_utilization sets nothing aside for the cap, so only the prompt has to fit.
 std::optional<Reject> TrtLlm::admit(const Request& request, const View& view) const {
   if (max_len_ > 0 && most_tokens(request) > max_len_) return Reject{kNoRequest, 400, "max_seq_len"};
-  if (!chunked_ && request.prompt > budget_) return Reject{kNoRequest, 400, "max_num_tokens"};
-  if (view.kv.blocks_for(most_tokens(request)) > view.kv.total()) return Reject{kNoRequest, 500, "kv_capacity"};
+  const bool chunks = chunked_ && budget_ >= view.kv.block_tokens();
+  if (!chunks && request.prompt > budget_) return Reject{kNoRequest, 400, "max_num_tokens"};
+  const std::int64_t tokens = policy_ == CapacityPolicy::max_utilization ? request.prompt : most_tokens(request);
+  if (view.kv.blocks_for(tokens) > view.kv.total()) return Reject{kNoRequest, 500, "kv_capacity"};
   return {};
 }
 
-void TrtLlm::on_cancel(ReqId id, const View&, Nanos) {
-  if (!remove_one(pending_, id)) remove_one(started_, id);
+void TrtLlm::on_arrival(ReqId id, const View&, Nanos) {
+  if (id >= arrival_.size()) arrival_.resize(id + 1);
+  arrival_[id] = ++arrivals_;
+  pending_.push_back(id);
 }
 
-void TrtLlm::on_steps_done(const StepsDone& done, const View&, Nanos) {
-  for (const ReqId id : done.finished) remove_one(started_, id);
+void TrtLlm::on_cancel(ReqId id, const View& view, Nanos) {
+  if (!remove_one(pending_, id)) leave(id, view);
+}
+
+void TrtLlm::on_steps_done(const StepsDone& done, const View& view, Nanos) {
+  for (const ReqId id : done.finished) leave(id, view);
+}
+
+void TrtLlm::leave(ReqId id, const View& view) {
+  remove_one(started_, id);
+  set_aside_ -= lifetime_blocks(id, view);
 }
 
 Blk TrtLlm::lifetime_blocks(ReqId id, const View& view) const {
@@ -41,128 +55,131 @@ Blk TrtLlm::lifetime_blocks(ReqId id, const View& view) const {
 }
 
 void TrtLlm::decide(Nanos now, const View& view, Decision& out) {
-  Step step;
-  step.members = view.requests.group_size();
-  if (capacity_ == CapacityPolicy::max_utilization) capacity_utilization(view, step, out);
-  else if (capacity_ == CapacityPolicy::guaranteed_no_evict || started_.empty()) capacity_no_evict(view, step);
+  Capacity result = capacity(view, out);
   Forward& forward = out.add_forward();
-  micro_batch(view, step, out, forward);
-  start_admitted(forward);
+  if (result.members > 0) forward.decodes = Decodes::group;
+  std::int64_t room = micro_batch(view, result, out, forward);
+  // An empty engine that cannot run the first request never will: it would block the others for ever.
+  while (started_.empty() && forward.prefill.empty() && out.preempted.empty() && !pending_.empty()) {
+    const bool memory = result.admitted == 0;
+    out.rejects.push_back({pending_.front(), 500, memory ? "kv_capacity" : "max_num_tokens"});
+    pending_.pop_front();
+    result = capacity(view, out);
+    room = micro_batch(view, result, out, forward);
+  }
+  start(forward, view);
   if (forward.prefill.empty() && forward.decodes == Decodes::none) {
     out.drop_forward();
-    if (step.paused) out.wake_at = now + 1;  // a step that only made room is followed by the next one at once
+    if (!out.preempted.empty()) out.wake_at = now + 1;  // a step that only made room is followed by the next one at once
     return;
   }
-  if (!forward.prefill.empty() || forward.decodes != Decodes::group || !out.kv.empty() ||
-      std::ssize(started_) > step.members)
-    return;
-  // Nothing but a finished request makes room.
-  out.repeat = capacity_ == CapacityPolicy::max_utilization
-                   ? std::max<std::int64_t>(0, view.kv.group_steps(view.kv.free()) - 1)
-                   : kForever;
-  const bool closed = capacity_ == CapacityPolicy::static_batch || std::ssize(started_) >= max_running_;
-  out.arrival_breaks = pending_.empty() && !closed;
+  if (!forward.prefill.empty() || !out.kv.empty() || std::ssize(started_) > result.members) return;
+  // Nothing but a leaving request makes room. (A pending request that others have passed may still pause them.)
+  out.repeat = kForever;
+  if (policy_ == CapacityPolicy::max_utilization)
+    out.repeat = result.in_order ? std::max<std::int64_t>(0, view.kv.group_steps(view.kv.free()) - 1) : 0;
+  // Whole contexts do not pass each other. A chunk may be rounded down to nothing, and a short arrival still fit.
+  out.arrival_breaks = result.all && room > 0 && (pending_.empty() || chunked_);
+}
+
+TrtLlm::Capacity TrtLlm::capacity(const View& view, Decision& out) {
+  Capacity result;
+  result.members = started_.empty() ? 0 : view.requests.group_size();  // one that is refused in this decision still counts
+  if (policy_ == CapacityPolicy::max_utilization) utilization(view, out, result);
+  else if (policy_ == CapacityPolicy::guaranteed_no_evict || started_.empty()) no_evict(view, result);
+  return result;
 }
 
 // Blocks for everybody's cap: what started requests may still take is set aside, then pending ones in order.
-void TrtLlm::capacity_no_evict(const View& view, Step& step) const {
-  Blk left = view.kv.total();
-  if (!pending_.empty())
-    for (const ReqId id : started_) left -= lifetime_blocks(id, view);
-  std::int64_t room = max_running_ - std::ssize(started_);
+void TrtLlm::no_evict(const View& view, Capacity& result) const {
+  Blk left = view.kv.total() - set_aside_;
   for (const ReqId id : pending_) {
-    if (room-- <= 0) return;
+    if (std::ssize(started_) + result.admitted >= max_running_) return;
     left -= lifetime_blocks(id, view);
     if (left < 0) return;
-    ++step.admitted;
+    ++result.admitted;
   }
+  result.all = std::ssize(started_) + result.admitted < max_running_;
 }
 
-// Whoever fits this step, in order; a request that does not makes the last started one behind it, or itself, pause.
-void TrtLlm::capacity_utilization(const View& view, Step& step, Decision& out) {
-  Blk left = view.kv.free();
+// Whoever fits this step, in order of arrival. One that does not makes the last started one behind it, or itself, pause;
+// the walk ends where somebody was paused.
+void TrtLlm::utilization(const View& view, Decision& out, Capacity& result) {
+  Blk left = started_.empty() ? view.kv.total() : view.kv.free();
+  std::size_t i = 0, j = 0;              // started and pending requests that may run
+  result.in_order = started_.empty() || pending_.empty() || earlier(started_.back(), pending_.front());
   const Blk growth = view.kv.group_growth(1);
-  if (step.members == std::ssize(started_) && growth <= left) {
+  if (result.in_order && result.members == std::ssize(started_) && growth <= left) {
     left -= growth;
-  } else {
-    for (std::size_t i = 0; i < started_.size(); ++i) {
-      const ReqId id = started_[i];
-      const Tok computed = view.requests.computed(id);
-      const std::int64_t tokens = view.requests.decoding(id) ? computed + 1 : view.requests.length(id);
-      if (!make_room(id, view.kv.need(id, tokens), left, view, step, out)) break;
+    i = started_.size();                 // everyone decodes: the common case, whatever the batch size
+  }
+  std::uint64_t end = arrivals_ + 1;
+  while (static_cast<std::int64_t>(i + j) < max_running_) {
+    const bool some_started = i < started_.size();
+    const bool some_pending = j < pending_.size() && arrival_[pending_[j]] < end;
+    if (!some_started && !some_pending) {
+      result.all = end > arrivals_;
+      break;
     }
+    const bool next_started = some_started && (!some_pending || earlier(started_[i], pending_[j]));
+    const ReqId id = next_started ? started_[i] : pending_[j];
+    const std::int64_t tokens = view.requests.decoding(id) ? view.requests.computed(id) + 1 : view.requests.length(id);
+    const Blk need = view.kv.need(id, tokens);
+    const bool room = make_room(id, need, left, i, view, out, result);
+    if (!out.preempted.empty()) end = arrival_[out.preempted.back()];
+    if (next_started && i >= started_.size()) {  // it has gone itself; if it was refused, the pool is empty now
+      if (!out.preempted.empty()) break;
+      continue;
+    }
+    if (!room) break;
+    left -= need;
+    ++(next_started ? i : j);
   }
-  if (step.paused) return;               // the list ends where somebody was paused
-  for (const ReqId id : pending_) {
-    if (std::ssize(started_) + step.admitted >= max_running_) return;
-    left -= view.kv.blocks_for(view.requests.length(id));
-    if (left < 0) return;
-    ++step.admitted;
-  }
+  result.admitted = static_cast<std::int64_t>(j);
 }
 
-bool TrtLlm::make_room(ReqId id, Blk need, Blk& left, const View& view, Step& step, Decision& out) {
+// Pauses started requests, the last one first, until `need` blocks are there; those before `scheduled` may run already.
+bool TrtLlm::make_room(ReqId id, Blk need, Blk& left, std::size_t scheduled, const View& view, Decision& out,
+                       Capacity& result) {
   while (need > left) {
+    if (scheduled >= started_.size()) return false;
     const ReqId last = started_.back();
-    started_.pop_back();
-    step.paused = true;
-    step.members -= view.requests.decoding(last) ? 1 : 0;
     left += view.kv.held(last);
+    result.members -= view.requests.decoding(last) ? 1 : 0;
+    leave(last, view);
+    if (last == id && started_.empty() && need + view.kv.held(id) > view.kv.total()) {
+      out.rejects.push_back({last, 500, "kv_capacity"});  // alone, and still too large: it would never end
+      return false;
+    }
     out.preempted.push_back(last);
     out.kv.push_back({KvOp::Kind::free_all, last, 0});
-    pending_.push_front(last);           // started ones are the earlier arrivals: this is its place
-    if (last == id) return false;
+    const auto order = [this](ReqId a, ReqId b) { return earlier(a, b); };
+    pending_.insert(std::lower_bound(pending_.begin(), pending_.end(), last, order), last);
   }
-  left -= need;
   return true;
 }
 
-// Chunks come after all decodes; without chunks the requests stand in order, and the first that does not fit ends it.
-void TrtLlm::micro_batch(const View& view, Step& step, Decision& out, Forward& forward) {
-  const bool contexts_running = std::ssize(started_) > step.members;
-  if (step.members > std::min(budget_, max_running_) || (contexts_running && !chunked_)) {
-    micro_batch_in_order(view, step, out, forward);
-    return;
-  }
-  if (step.members > 0) forward.decodes = Decodes::group;
-  std::int64_t room = budget_ - step.members, rows = step.members;
+// The capacity stage lets in no more than max_running, and no step ends with more decodes than its budget: all of them
+// always fit. With chunks, contexts share the rest in order of arrival; without, the first that does not fit ends it.
+std::int64_t TrtLlm::micro_batch(const View& view, const Capacity& capacity, Decision& out, Forward& forward) const {
+  std::int64_t room = budget_ - capacity.members;
   const auto add = [&](ReqId id) {
-    const Tok left = view.requests.length(id) - view.requests.computed(id);
-    const Tok tokens = chunked_ ? chunk(left, room, view) : left;
-    if (tokens > room || rows >= max_running_) return false;
-    if (tokens == 0) return chunked_ && room > 0;
+    const Tok computed = view.requests.computed(id), length = view.requests.length(id);
+    const Tok tokens = chunked_ ? chunk(length - computed, room, view) : length - computed;
+    if (tokens > room) return false;
+    if (tokens == 0) return room > 0;
     room -= tokens;
-    ++rows;
-    add_context(id, tokens, view, out, forward);
+    if (computed == 0) out.kv.push_back({KvOp::Kind::grow, id, length});  // the whole context's blocks, when it starts
+    forward.prefill.push_back({id, tokens, computed, computed + tokens == length});
     return true;
   };
-  if (contexts_running)
+  // Started contexts are unfinished chunks; no pending request is earlier than these.
+  if (std::ssize(started_) > capacity.members)
     for (const ReqId id : started_)
-      if (!view.requests.decoding(id) && !add(id)) return;
-  for (std::int64_t i = 0; i < step.admitted; ++i)
-    if (!add(pending_[static_cast<std::size_t>(i)])) return;
-}
-
-// The slow way: generations and whole contexts one by one.
-void TrtLlm::micro_batch_in_order(const View& view, Step& step, Decision& out, Forward& forward) {
-  std::int64_t tokens = 0, rows = 0;
-  const auto add = [&](ReqId id) {
-    const bool decodes = view.requests.decoding(id);
-    const Tok cost = decodes ? 1 : view.requests.length(id) - view.requests.computed(id);
-    if (tokens + cost > budget_ || rows >= max_running_) return false;
-    tokens += cost;
-    ++rows;
-    if (decodes) forward.listed.push_back(id);
-    else add_context(id, cost, view, out, forward);
-    return true;
-  };
-  bool open = true;
-  for (std::size_t i = 0; open && i < started_.size(); ++i) open = add(started_[i]);
-  for (std::int64_t i = 0; open && i < step.admitted; ++i) open = add(pending_[static_cast<std::size_t>(i)]);
-  if (forward.listed.empty()) return;
-  step.whole_group = std::ssize(forward.listed) == step.members;
-  forward.decodes = step.whole_group ? Decodes::group : Decodes::listed;
-  if (step.whole_group) forward.listed.clear();
+      if (!view.requests.decoding(id) && !add(id)) return room;
+  for (std::int64_t i = 0; i < capacity.admitted; ++i)
+    if (!add(pending_[static_cast<std::size_t>(i)])) return room;
+  return room;
 }
 
 // A chunk that does not finish the prompt is rounded down to whole blocks.
@@ -172,17 +189,13 @@ Tok TrtLlm::chunk(Tok left, std::int64_t room, const View& view) const {
   return static_cast<Tok>(room) / unit * unit;
 }
 
-void TrtLlm::add_context(ReqId id, Tok tokens, const View& view, Decision& out, Forward& forward) {
-  const Tok computed = view.requests.computed(id), length = view.requests.length(id);
-  if (computed == 0) out.kv.push_back({KvOp::Kind::grow, id, length});  // the whole context's blocks, when it starts
-  forward.prefill.push_back({id, tokens, computed, computed + tokens == length});
-}
-
-void TrtLlm::start_admitted(const Forward& forward) {
+void TrtLlm::start(const Forward& forward, const View& view) {
   for (const Segment& segment : forward.prefill) {
-    if (pending_.empty() || pending_.front() != segment.id) continue;
-    started_.push_back(segment.id);
-    pending_.pop_front();
+    if (view.requests[segment.id].state == State::running) continue;  // a further chunk
+    remove_one(pending_, segment.id);
+    const auto order = [this](ReqId a, ReqId b) { return earlier(a, b); };
+    started_.insert(std::upper_bound(started_.begin(), started_.end(), segment.id, order), segment.id);
+    set_aside_ += lifetime_blocks(segment.id, view);
   }
 }
 

@@ -17,7 +17,7 @@ class TrtLlm final : public Policy {
  public:
   explicit TrtLlm(const PolicyConfig& config);
   [[nodiscard]] std::optional<Reject> admit(const Request& request, const View& view) const override;
-  void on_arrival(ReqId id, const View&, Nanos) override { pending_.push_back(id); }
+  void on_arrival(ReqId id, const View& view, Nanos now) override;
   void on_cancel(ReqId id, const View& view, Nanos now) override;
   void on_steps_done(const StepsDone& done, const View& view, Nanos now) override;
   void decide(Nanos now, const View& view, Decision& out) override;
@@ -26,28 +26,35 @@ class TrtLlm final : public Policy {
   void digest(std::string& out) const override;
 
  private:
-  struct Step {
-    std::int64_t admitted = 0;           // pending requests, from the front, that the capacity stage lets in
+  // What the capacity stage has found.
+  struct Capacity {
+    std::int64_t admitted = 0;           // pending requests, from the front, that may run
     std::int64_t members = 0;            // of the decode group that stay
-    bool paused = false;
-    bool whole_group = true;             // the micro-batch takes every generation
+    bool in_order = true;                // no started request arrived after a pending one
+    bool all = false;                    // every pending request may run: the next arrival might, too
   };
-  void capacity_no_evict(const View& view, Step& step) const;
-  void capacity_utilization(const View& view, Step& step, Decision& out);
-  [[nodiscard]] bool make_room(ReqId id, Blk need, Blk& left, const View& view, Step& step, Decision& out);
-  void micro_batch(const View& view, Step& step, Decision& out, Forward& forward);
-  void micro_batch_in_order(const View& view, Step& step, Decision& out, Forward& forward);
-  void add_context(ReqId id, Tok tokens, const View& view, Decision& out, Forward& forward);
+  [[nodiscard]] Capacity capacity(const View& view, Decision& out);
+  void no_evict(const View& view, Capacity& result) const;
+  void utilization(const View& view, Decision& out, Capacity& result);
+  [[nodiscard]] bool make_room(ReqId id, Blk need, Blk& left, std::size_t scheduled, const View& view, Decision& out,
+                               Capacity& result);
+  /// Returns the tokens of the budget that are left.
+  std::int64_t micro_batch(const View& view, const Capacity& capacity, Decision& out, Forward& forward) const;
   [[nodiscard]] Tok chunk(Tok left, std::int64_t room, const View& view) const;
-  void start_admitted(const Forward& forward);
+  void start(const Forward& forward, const View& view);
+  void leave(ReqId id, const View& view);
   [[nodiscard]] Blk lifetime_blocks(ReqId id, const View& view) const;
+  [[nodiscard]] bool earlier(ReqId a, ReqId b) const { return arrival_[a] < arrival_[b]; }
 
-  CapacityPolicy capacity_;
+  CapacityPolicy policy_;
   std::int64_t max_running_, budget_;
   bool chunked_;
   Tok max_len_;
+  std::vector<std::uint64_t> arrival_;   // by ReqId: a number that grows with every arrival
+  std::uint64_t arrivals_ = 0;
   std::deque<ReqId> pending_;            // in order of arrival; paused ones go back to their place
   std::vector<ReqId> started_;           // likewise
+  Blk set_aside_ = 0;                    // guaranteed_no_evict and static_batch: the lifetime blocks of started ones
 };
 
 }  // namespace plimsoll::sched
