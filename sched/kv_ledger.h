@@ -59,6 +59,8 @@ class KvLedger {
   [[nodiscard]] std::int64_t group_steps(Blk available) const;
   /// Tokens of the request (at most `limit`, rounded down to blocks) that the prefix cache holds; none without caching.
   [[nodiscard]] PrefixHit prefix_hit(ReqId id, Tok limit) const;
+  /// Null without caching; for KvPreview.
+  [[nodiscard]] const PrefixCache* cache() const { return cache_.get(); }
   /// Blocks swapped out to the host.
   [[nodiscard]] Blk swapped() const { return swapped_; }
   [[nodiscard]] Blk swapped(ReqId id) const { return id < accounts_.size() ? accounts_[id].swapped : 0; }

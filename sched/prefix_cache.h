@@ -38,6 +38,7 @@ class PrefixCache {
   void close(ReqId id);
 
  private:
+  friend class KvPreview;
   enum class Kind : std::uint8_t { anonymous, own, hashed };
   struct Element {                     // of the queue of idle blocks
     Kind kind = Kind::anonymous;

@@ -17,6 +17,8 @@ constexpr double kInitRatio = 0.7, kMinShare = 0.14, kDecaySteps = 600;
 constexpr std::int64_t kRetractSteps = 20;       // decode steps ahead that the estimate covers after a retraction
 constexpr std::size_t kLongQueue = 128;          // beyond, the longest-prefix order falls back to FCFS
 
+std::int64_t believed_cap(const Request& request) { return std::min<std::int64_t>(request.max_new, kClip); }
+
 std::int64_t remaining_cap(ReqId id, const View& view) {
   return std::min<std::int64_t>(view.requests[id].max_new - view.requests.generated(id), kClip);
 }
@@ -34,8 +36,11 @@ SgLang::SgLang(const PolicyConfig& config)
   else prefill_tokens_ = config.step_token_budget.value_or(kPrefillTokens);
 }
 
-std::optional<Reject> SgLang::admit(const Request& request, const View&) const {
+// What would not be admitted to an empty pool either would block the queue for ever.
+std::optional<Reject> SgLang::admit(const Request& request, const View& view) const {
   if (max_len_ > 0 && most_tokens(request) > max_len_) return Reject{kNoRequest, 400, "context_length"};
+  if (request.prompt + believed_cap(request) >= view.kv.total() * view.kv.block_tokens())
+    return Reject{kNoRequest, 500, "kv_capacity"};
   return {};
 }
 
@@ -57,6 +62,7 @@ void SgLang::on_steps_done(const StepsDone& done, const View& view, Nanos) {
 }
 
 double SgLang::ratio() const {
+  if (decode_steps_ == 0) return base_ratio_;  // a retraction may set it below the lowest value that decays lead to
   return std::max(base_ratio_ - decay_ * static_cast<double>(decode_steps_), min_ratio_);
 }
 
@@ -80,16 +86,17 @@ void SgLang::decide(Nanos now, const View& view, Decision& out) {
 }
 
 SgLang::Room SgLang::room(const View& view) const {
-  Room room;
+  Room room{.kv = KvPreview(view.kv)};
   const double available = static_cast<double>(view.kv.free()) * view.kv.block_tokens();
-  double aside = 0;
+  const double share = ratio();
+  double aside = 0;                      // summed in batch order, as in the product: the admission test meets ties
   for (const ReqId id : running_)
-    if (id != chunked_request_) aside += static_cast<double>(remaining_cap(id, view));
-  room.total = available - aside * ratio();
+    if (id != chunked_request_) aside += static_cast<double>(remaining_cap(id, view)) * share;
+  room.total = available - aside;
   room.current = available;
   room.input = prefill_tokens_;
   room.chunk = chunk_tokens_;
-  room.free = view.kv.free();
+  room.block = view.kv.block_tokens();
   return room;
 }
 
@@ -126,49 +133,57 @@ void SgLang::continue_chunk(const View& view, Room& room, Decision& out, Forward
   const ReqId id = chunked_request_;
   const Tok computed = view.requests.computed(id), length = view.requests.length(id);
   const auto tokens = static_cast<Tok>(std::min<std::int64_t>(length - computed, room.chunk));
-  if (view.kv.need(id, computed + tokens) > room.free) return;  // decodes have taken the room meanwhile: wait for a leave
   const bool whole = computed + tokens == length;
-  const Blk need = view.kv.need(id, computed + tokens);
-  room.free -= need;
+  // The room is there: it was when the first chunk was admitted, and since then nobody has decoded or been admitted.
+  room.kv.take(view.kv.need(id, computed + tokens));
   out.kv.push_back({KvOp::Kind::grow, id, computed + tokens});
   forward.prefill.push_back({id, tokens, computed, whole});
-  spend(room, tokens, whole ? remaining_cap(id, view) : 0);
+  spend(room, tokens, whole ? believed_cap(view.requests[id]) : 0);
 }
 
 SgLang::Verdict SgLang::add(ReqId id, const View& view, Room& room, Decision& out, Forward& forward) {
   const Tok length = view.requests.length(id);
-  const PrefixHit hit = view.kv.prefix_hit(id, length - 1);
+  const PrefixHit hit = room.kv.prefix_hit(id, length - 1);
   const Tok extend = length - hit.tokens;
   const std::int64_t future = remaining_cap(id, view);
   // Cached blocks that nobody holds count as available until they are attached.
   const double idle = static_cast<double>(hit.idle_blocks) * view.kv.block_tokens();
   if (static_cast<double>(extend + future) >= room.total - idle) return Verdict::no_memory;
-  if (extend >= room.input && !forward.prefill.empty()) return Verdict::other;
+  if (!chunked_ && extend >= room.input && !forward.prefill.empty()) return Verdict::other;
   Tok tokens = extend;
   if (extend > room.chunk) {
     tokens = static_cast<Tok>(room.chunk) / view.kv.block_tokens() * view.kv.block_tokens();
     if (tokens <= 0) return Verdict::other;
   }
+  const Blk fresh = view.kv.blocks_for(hit.tokens + tokens) - hit.tokens / view.kv.block_tokens();
+  if (fresh + hit.idle_blocks > room.kv.free()) return Verdict::no_memory;
   room.total -= idle;
   room.current -= idle;
   take(id, hit.tokens, tokens, view, room, out, forward);
-  if (tokens < extend) chunked_request_ = id;
-  spend(room, tokens, tokens < extend ? 0 : future);
   running_.push_back(id);
   waiting_.pop_front();
+  if (tokens < extend) {                 // what its rest needs is not accounted for: nobody else is admitted beside it
+    chunked_request_ = id;
+    return Verdict::other;
+  }
+  spend(room, tokens, believed_cap(view.requests[id]));
   if (room.total <= 0 || room.current <= 0) return Verdict::no_memory;
   return room.input <= 0 || room.chunk <= 0 ? Verdict::other : Verdict::go_on;
 }
 
 void SgLang::take(ReqId id, Tok cached, Tok tokens, const View& view, Room& room, Decision& out, Forward& forward) const {
-  const Blk attached = cached / view.kv.block_tokens();
-  room.free -= view.kv.blocks_for(cached + tokens) - attached;
-  if (cached > 0) out.kv.push_back({KvOp::Kind::attach_prefix, id, cached});
+  if (cached > 0) {
+    room.kv.attach_prefix(id, cached);
+    out.kv.push_back({KvOp::Kind::attach_prefix, id, cached});
+  }
+  room.kv.take(view.kv.blocks_for(cached + tokens) - cached / view.kv.block_tokens());
   out.kv.push_back({KvOp::Kind::grow, id, cached + tokens});
   forward.prefill.push_back({id, tokens, cached, cached + tokens == view.requests.length(id)});
 }
 
+// Pages are whole.
 void SgLang::spend(Room& room, std::int64_t tokens, std::int64_t future) const {
+  tokens = (tokens + room.block - 1) / room.block * room.block;
   room.total -= static_cast<double>(tokens + future);
   room.current -= static_cast<double>(tokens);
   room.input -= tokens;
@@ -212,19 +227,20 @@ void SgLang::retract(const View& view, Decision& out) {
     const Tok out_a = view.requests.generated(a), out_b = view.requests.generated(b);
     return out_a != out_b ? out_a > out_b : view.requests[a].prompt < view.requests[b].prompt;
   });
-  Blk need = view.kv.group_growth(1), free = view.kv.free();
-  while (need > free && order.size() > 1) {
+  Blk need = view.kv.group_growth(1);
+  KvPreview kv(view.kv);
+  while (need > kv.free() && order.size() > 1) {
     const ReqId id = order.back();
     order.pop_back();
     need -= view.kv.need(id, view.requests.computed(id) + 1);
-    free += view.kv.held(id);
+    kv.release(id);
     out.preempted.push_back(id);
     out.kv.push_back({KvOp::Kind::free_all, id, 0});
     remove_one(running_, id);
     waiting_.push_back(id);
     full_ = false;
   }
-  if (need > free && !order.empty()) {     // alone, and the pool is too small: it would never end
+  if (need > kv.free() && !order.empty()) {     // alone, and the pool is too small: it would never end
     out.rejects.push_back({order.front(), 500, "kv_capacity"});
     remove_one(running_, order.front());
     full_ = false;

@@ -9,6 +9,7 @@
 #include <deque>
 #include <vector>
 
+#include "sched/kv_preview.h"
 #include "sched/policy.h"
 
 namespace plimsoll::sched {
@@ -33,7 +34,8 @@ class SgLang final : public Policy {
     double total = 0;                    // tokens of memory beyond what is set aside
     double current = 0;                  // tokens of memory as such
     std::int64_t input = 0, chunk = 0;   // prompt tokens
-    Blk free = 0;                        // blocks
+    Tok block = 1;                       // tokens
+    KvPreview kv;
   };
   enum class Verdict : std::uint8_t { go_on, no_memory, other };
 

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "sched/kv_preview.h"
 #include "sched/policies.h"
 #include "sched/rows.h"
 
@@ -59,15 +60,20 @@ void TgiChunked::admit_waiting(std::int64_t budget, const View& view, Decision& 
   const KvLedger& kv = view.kv;
   std::int64_t left = kv.blocks_for(std::max<std::int64_t>(budget, 0)) * kv.block_tokens();  // as the router rounds it
   Blk available = usable_blocks(kv) - kv.in_use();
+  KvPreview preview(kv);
   while (!queue_.empty() && left > 0 && std::ssize(running_) < max_running_) {
     const ReqId id = queue_.front();
     const Request& request = view.requests[id];
-    const PrefixHit hit = kv.prefix_hit(id, request.prompt - 1);
+    const PrefixHit hit = preview.prefix_hit(id, request.prompt - 1);
     const std::int64_t held = most_tokens(request) - 1;
-    const Blk blocks = kv.blocks_for(held) - kv.blocks_for(hit.tokens) + hit.idle_blocks;
-    if (blocks > available) break;
-    available -= blocks;
-    if (hit.tokens > 0) out.kv.push_back({KvOp::Kind::attach_prefix, id, hit.tokens});
+    const Blk fresh = kv.blocks_for(held) - kv.blocks_for(hit.tokens);
+    if (fresh + hit.idle_blocks > available) break;
+    available -= fresh + hit.idle_blocks;
+    if (hit.tokens > 0) {
+      preview.attach_prefix(id, hit.tokens);
+      out.kv.push_back({KvOp::Kind::attach_prefix, id, hit.tokens});
+    }
+    preview.take(fresh);
     out.kv.push_back({KvOp::Kind::reserve, id, held});
     const std::int64_t rest = request.prompt - hit.tokens, chunk = std::min(rest, left);
     left -= chunk;

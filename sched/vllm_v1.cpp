@@ -42,13 +42,13 @@ std::int64_t VllmV1::chunk(std::int64_t tokens, std::int64_t budget) const {
 }
 
 void VllmV1::decide(Nanos now, const View& view, Decision& out) {
-  Step step{.budget = budget_, .free = view.kv.free()};
+  Step step{.budget = budget_, .kv = KvPreview(view.kv)};
   Forward& forward = out.add_forward();
   const std::int64_t decoding = view.requests.group_size();
   const Blk growth = view.kv.group_growth(1);
-  if (decoding == std::ssize(running_) && decoding <= step.budget && growth <= step.free) {
+  if (decoding == std::ssize(running_) && decoding <= step.budget && growth <= step.kv.free()) {
     step.budget -= decoding;   // everyone decodes: the common case, whatever the batch size
-    step.free -= growth;
+    step.kv.take(growth);
     if (decoding > 0) forward.decodes = Decodes::group;
   } else {
     schedule_running(view, step, out, forward);
@@ -96,10 +96,10 @@ void VllmV1::schedule_running(const View& view, Step& step, Decision& out, Forwa
 // the last one left and had to go.
 bool VllmV1::make_room(ReqId id, std::int64_t tokens, const View& view, Step& step, Decision& out) {
   const Blk need = view.kv.need(id, tokens);
-  while (need > step.free) {
+  while (need > step.kv.free()) {
     const ReqId last = running_.back();
     running_.pop_back();
-    step.free += view.kv.held(last);
+    step.kv.release(last);
     step.preempted = true;
     if (running_.empty() && view.kv.blocks_for(tokens) > view.kv.total()) {
       out.rejects.push_back({last, 500, "kv_capacity"});  // alone, and still too large: it would never end
@@ -110,14 +110,14 @@ bool VllmV1::make_room(ReqId id, std::int64_t tokens, const View& view, Step& st
     waiting_.push_front(last);
     if (last == id) return false;
   }
-  step.free -= need;
+  step.kv.take(need);
   return true;
 }
 
 void VllmV1::schedule_waiting(const View& view, Step& step, Decision& out, Forward& forward) {
   while (!waiting_.empty() && step.budget > 0 && std::ssize(running_) < max_running_) {
     if (admit_head(view, step, out, forward)) continue;
-    if (!running_.empty() || step.free < view.kv.total()) return;
+    if (!running_.empty() || step.kv.free() < view.kv.total()) return;
     out.rejects.push_back({waiting_.front(), 500, "kv_capacity"});  // it does not fit an empty pool: it never will
     waiting_.pop_front();
   }
@@ -126,7 +126,7 @@ void VllmV1::schedule_waiting(const View& view, Step& step, Decision& out, Forwa
 bool VllmV1::admit_head(const View& view, Step& step, Decision& out, Forward& forward) {
   const ReqId id = waiting_.front();
   const Tok length = view.requests.length(id);
-  const PrefixHit hit = view.kv.prefix_hit(id, length - 1);
+  const PrefixHit hit = step.kv.prefix_hit(id, length - 1);
   std::int64_t tokens = length - hit.tokens;
   if (threshold_ > 0) tokens = std::min(tokens, threshold_);
   if (!chunked_ && tokens > step.budget) return false;
@@ -134,12 +134,15 @@ bool VllmV1::admit_head(const View& view, Step& step, Decision& out, Forward& fo
   // The watermark protects those that run already.
   const Blk spared = running_.empty() ? 0 : static_cast<Blk>(watermark_ * static_cast<double>(view.kv.total()));
   const Blk attached = hit.tokens / view.kv.block_tokens();
-  if (full_sequence_ && view.kv.blocks_for(length) - attached + hit.idle_blocks + spared > step.free) return false;
-  const Blk need = view.kv.blocks_for(hit.tokens + tokens) - attached + hit.idle_blocks;
-  if (need + spared > step.free) return false;
-  step.free -= need;
+  if (full_sequence_ && view.kv.blocks_for(length) - attached + hit.idle_blocks + spared > step.kv.free()) return false;
+  const Blk fresh = view.kv.blocks_for(hit.tokens + tokens) - attached;
+  if (fresh + hit.idle_blocks + spared > step.kv.free()) return false;
   step.budget -= tokens;
-  if (hit.tokens > 0) out.kv.push_back({KvOp::Kind::attach_prefix, id, hit.tokens});
+  if (hit.tokens > 0) {
+    step.kv.attach_prefix(id, hit.tokens);
+    out.kv.push_back({KvOp::Kind::attach_prefix, id, hit.tokens});
+  }
+  step.kv.take(fresh);
   out.kv.push_back({KvOp::Kind::grow, id, hit.tokens + tokens});
   forward.prefill.push_back({id, static_cast<Tok>(tokens), hit.tokens, hit.tokens + tokens == length});
   running_.push_back(id);

@@ -8,6 +8,7 @@
 #include <deque>
 #include <vector>
 
+#include "sched/kv_preview.h"
 #include "sched/policy.h"
 
 namespace plimsoll::sched {
@@ -28,7 +29,7 @@ class VllmV1 final : public Policy {
   // What is left while a step is put together.
   struct Step {
     std::int64_t budget = 0;
-    Blk free = 0;
+    KvPreview kv;
     bool preempted = false;
   };
   [[nodiscard]] std::int64_t chunk(std::int64_t tokens, std::int64_t budget) const;

@@ -40,14 +40,16 @@ TEST(VllmV1, EndsWhatOutgrowsThePool) {
 }
 
 // ---- the scheduler written a second time, with plain lists --------------------------------------------------------
+// Every block is followed: with prefix caching a preempted request looks for its own ones among those that are free.
 class NaiveV1 {
  public:
   NaiveV1(const PolicyConfig& policy, const KvConfig& kv, const std::vector<Draw>& script)
-      : block_(kv.block_tokens), total_(kv.blocks), free_(kv.blocks),
+      : block_(kv.block_tokens), total_(kv.blocks), caches_(kv.prefix_caching),
         spare_(static_cast<Blk>(policy.watermark.value_or(0) * static_cast<double>(kv.blocks))),
         budget_(*policy.step_token_budget), most_(*policy.max_running), longest_(policy.long_prefill_threshold.value_or(0)),
         chunked_(policy.chunked.value_or(true)), whole_(policy.reserve_full_sequence.value_or(false)) {
-    for (const Draw& d : script) rows_.push_back({.prompt = d.prompt, .output = d.output, .step = d.step});
+    for (const Draw& d : script) rows_.push_back({.prompt = d.prompt, .output = d.output, .step = d.step, .blocks = {}});
+    free_.resize(static_cast<std::size_t>(kv.blocks));
   }
 
   std::string run() {
@@ -57,6 +59,7 @@ class NaiveV1 {
       prefill_ = decode_ = "";
       left_ = budget_;
       preempted_ = false;
+      back_ = 0;
       running();
       if (!preempted_) admit();
       if (prefill_.empty() && decode_.empty()) {
@@ -75,11 +78,12 @@ class NaiveV1 {
   }
 
  private:
+  struct Block { std::size_t owner = 0, place = 0; bool known = false; };
   struct Row {
     Tok prompt = 0, output = 0;
     std::int64_t step = 0;
     Tok made = 0, done = 0, doing = 0;   // tokens produced, tokens with KV, tokens in this step
-    Blk held = 0;
+    std::vector<Block> blocks;
     bool ready = false;                  // its prefill is complete
     [[nodiscard]] Tok lacks() const { return prompt + made - done; }
   };
@@ -111,7 +115,8 @@ class NaiveV1 {
       const std::size_t i = running_[at];
       Row& row = rows_[i];
       const std::int64_t tokens = limit(row.lacks());
-      while (at < running_.size() && up(row.done + tokens) - row.held > free_) preempt(up(row.done + tokens) > total_);
+      while (at < running_.size() && up(row.done + tokens) - std::ssize(row.blocks) > std::ssize(free_))
+        preempt(up(row.done + tokens) > total_);
       if (at < running_.size()) compute(i, tokens);
     }
   }
@@ -121,9 +126,11 @@ class NaiveV1 {
     running_.pop_back();
     Row& row = rows_[i];
     preempted_ = true;
-    free_ += row.held;
-    row.held = 0;
-    if (hopeless && running_.empty()) return refuse(i, 500);
+    const bool refused = hopeless && running_.empty();
+    const auto before = std::ssize(free_);
+    release(i, refused ? back_ : 0);
+    back_ += std::ssize(free_) - before;
+    if (refused) return refuse(i, 500);
     row.done = 0;
     row.ready = false;
     waiting_.push_front(i);
@@ -132,9 +139,10 @@ class NaiveV1 {
 
   void compute(std::size_t i, std::int64_t tokens) {
     Row& row = rows_[i];
-    const Blk missing = std::max<Blk>(up(row.done + tokens) - row.held, 0);
-    free_ -= missing;
-    row.held += missing;
+    while (std::ssize(row.blocks) < up(row.done + tokens)) {
+      row.blocks.push_back({i, row.blocks.size(), false});
+      free_.pop_front();
+    }
     row.doing = static_cast<Tok>(tokens);
     left_ -= tokens;
     if (row.ready) add(decode_, name_of(i), " ");
@@ -144,10 +152,10 @@ class NaiveV1 {
   void admit() {
     while (!waiting_.empty() && left_ > 0 && std::ssize(running_) < most_) {
       const std::size_t i = waiting_.front();
-      const Tok lacks = rows_[i].lacks();
+      const Tok length = rows_[i].lacks(), hit = cached(i), lacks = length - hit;
       const bool cut = !chunked_ && (longest_ > 0 ? std::min<std::int64_t>(lacks, longest_) : lacks) > left_;
       const Blk spare = running_.empty() ? 0 : spare_;
-      if (cut || up(whole_ ? lacks : limit(lacks)) + spare > free_) {
+      if (cut || up(whole_ ? length : hit + limit(lacks)) + spare > std::ssize(free_)) {
         if (!running_.empty()) return;
         waiting_.pop_front();            // it has the pool and the budget for itself
         refuse(i, 500);
@@ -155,7 +163,35 @@ class NaiveV1 {
       }
       waiting_.pop_front();
       running_.push_back(i);
+      for (Tok at = 0; at < hit; at += static_cast<Tok>(block_)) {
+        Row& row = rows_[i];
+        const auto found = find(i, row.blocks.size());
+        row.blocks.push_back(*found);
+        free_.erase(found);
+      }
+      rows_[i].done = hit;
       compute(i, limit(lacks));
+    }
+  }
+
+  [[nodiscard]] std::deque<Block>::iterator find(std::size_t i, std::size_t place) {
+    return std::find_if(free_.begin(), free_.end(),
+                        [&](const Block& b) { return b.known && b.owner == i && b.place == place; });
+  }
+  // The last token is always computed.
+  [[nodiscard]] Tok cached(std::size_t i) {
+    Tok hit = 0;
+    while (hit + block_ < rows_[i].lacks() && find(i, static_cast<std::size_t>(hit / block_)) != free_.end())
+      hit += static_cast<Tok>(block_);
+    return hit;
+  }
+  // The last block goes first, to be reused before those before it. A refused request's blocks go back before those that
+  // have been preempted with it, `back` blocks.
+  void release(std::size_t i, std::ptrdiff_t back = 0) {
+    Row& row = rows_[i];
+    for (; !row.blocks.empty(); row.blocks.pop_back()) {
+      const auto end = static_cast<std::int64_t>(row.blocks.size()) * block_;
+      free_.insert(free_.end() - back, {i, row.blocks.size() - 1, caches_ && end <= row.done});
     }
   }
 
@@ -170,16 +206,20 @@ class NaiveV1 {
       }
       row.doing = 0;
       if (row.made < row.output) rest.push_back(i);
-      else free_ += row.held;
+      else release(i);
     }
     running_ = rest;
   }
 
   std::int64_t block_;
-  Blk total_, free_, spare_;
+  Blk total_;
+  bool caches_;
+  Blk spare_;
   std::int64_t budget_, most_, longest_, left_ = 0;
+  std::ptrdiff_t back_ = 0;              // blocks that preempted requests gave back in this step
   bool chunked_, whole_, preempted_ = false;
   std::vector<Row> rows_;
+  std::deque<Block> free_;               // least recently freed first
   std::deque<std::size_t> waiting_;
   std::vector<std::size_t> running_;
   std::string log_, prefill_, decode_, outs_, refused_;
@@ -209,7 +249,8 @@ PolicyConfig draw_v1() {
 
 RC_GTEST_PROP(VllmV1Property, DecidesLikeTheNaiveScheduler, ()) {
   const PolicyConfig policy = draw_v1();
-  const KvConfig kv = draw_kv();
+  KvConfig kv = draw_kv();
+  kv.prefix_caching = *rc::gen::arbitrary<bool>();
   const std::vector<Draw> draws = draw_long();
   const ScriptRun run = run_script(policy, kv, script_of(draws));
   RC_ASSERT(run.log == NaiveV1(policy, kv, draws).run());
