@@ -7,6 +7,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "cli/commands.h"
+
 namespace plimsoll::cli {
 namespace {
 
@@ -21,6 +23,16 @@ std::string duration_text(double seconds) {
 }
 
 void write(std::FILE* file, std::string_view text) { std::fwrite(text.data(), 1, text.size(), file); }
+
+// Messages quote what they found: a line break or an escape sequence in it must not reach the terminal as such.
+std::string one_line(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    else out += c;
+  }
+  return out;
+}
 
 }  // namespace
 
@@ -50,7 +62,7 @@ void Console::log(std::string_view level, const std::string& text) {
     line("log", fmt::format("\"level\":\"{}\",\"text\":{}", level, study::json_quoted(text)));
   } else if (!quiet_) {
     clear_bar();
-    write(stderr, fmt::format("plimsoll: {}: {}\n", level, text));
+    write(stderr, fmt::format("plimsoll: {}: {}\n", level, one_line(text)));
   }
 }
 
@@ -59,7 +71,7 @@ void Console::warn(const std::string& text) { log("warning", text); }
 
 void Console::error(const Where& where, const std::string& text, int exit_code) {
   clear_bar();
-  write(stderr, fmt::format("plimsoll: {}{}\n", to_string(where), text));
+  write(stderr, fmt::format("plimsoll: {}\n", one_line(to_string(where) + text)));
   if (is_jsonl()) {
     line("error", fmt::format("\"code\":{},\"file\":{},\"line\":{},\"text\":{}", exit_code, study::json_quoted(where.file),
                               where.line, study::json_quoted(text)));
@@ -101,9 +113,12 @@ void Console::point(const std::vector<std::string>& columns, const study::PointR
   line("point", fmt::format("\"index\":{},{}", point.index, study::json_members(columns, study::point_row(point))));
 }
 
-void Console::finish(int exit_code) {
+int Console::finish(int exit_code) {
   clear_bar();
   if (is_jsonl()) line("done", fmt::format("\"exit\":{}", exit_code));
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return exit_code;
+  write(stderr, "plimsoll: cannot write to standard output\n");
+  return exit_code == kDone ? kDeviceFailed : exit_code;
 }
 
 }  // namespace plimsoll::cli

@@ -28,8 +28,9 @@ class Console {
 
   void progress(double done, std::size_t total);
   void point(const std::vector<std::string>& columns, const study::PointResult& point);
-  /// The last line of a jsonl run; clears the bar otherwise.
-  void finish(int exit_code);
+  /// The last line of a jsonl run; clears the bar otherwise. Returns the exit code: another one where standard output
+  /// could not be written.
+  [[nodiscard]] int finish(int exit_code);
 
  private:
   void line(std::string_view type, const std::string& members);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <new>
+#include <system_error>
 
 #include "cli/commands.h"
 #include "cli/options.h"
@@ -73,7 +75,12 @@ int main(int argc, char** argv) {
   } catch (const DeviceError& error) {
     code = kDeviceFailed;
     console.error({}, error.what(), code);
+  } catch (const std::system_error& error) {  // a file system or a thread that the checks at hand did not foresee
+    code = kDeviceFailed;
+    console.error({}, error.what(), code);
+  } catch (const std::bad_alloc&) {
+    code = kDeviceFailed;
+    console.error({}, "out of memory: fewer requests, points or tokens need less", code);
   }
-  console.finish(code);
-  return code;
+  return console.finish(code);
 }

@@ -15,6 +15,7 @@ namespace plimsoll::cli {
 namespace {
 
 constexpr int kMostJobs = 1024;
+constexpr std::uint64_t kMostSeed = (std::uint64_t{1} << 53U) - 1;   // as in a study: a double holds it exactly
 
 po::options_description common_options() {
   po::options_description common("Common options");
@@ -74,7 +75,7 @@ CommonOptions read_common(const po::variables_map& values) {
   if (values.count("out") > 0 && common.out.empty()) throw InputError("--out: found '', allowed: a folder");
   if (values.count("format") > 0) common.format = format_named(text("format"));
   if (values.count("jobs") > 0) common.jobs = static_cast<int>(whole_number("jobs", text("jobs"), 1, kMostJobs));
-  if (values.count("seed") > 0) common.seed = whole_number("seed", text("seed"), 0, UINT64_MAX);
+  if (values.count("seed") > 0) common.seed = whole_number("seed", text("seed"), 0, kMostSeed);
   if (values.count("progress") > 0) common.progress = progress_named(text("progress"));
   common.quiet = values["quiet"].as<bool>();
   common.stepwise = values["stepwise"].as<bool>();

@@ -3,15 +3,29 @@
 
 #include <fmt/format.h>
 
+#include <unistd.h>
+
 #include <array>
+#include <cerrno>
 #include <filesystem>
-#include <fstream>
+
+#include "model/input_file.h"
 
 namespace plimsoll::configs {
 
 namespace {
 
 constexpr std::size_t kMaxFile = 4U << 20U;
+
+struct Descriptor {
+  explicit Descriptor(int opened) : value(opened) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (value >= 0) ::close(value);
+  }
+  int value;
+};
 
 }  // namespace
 
@@ -22,15 +36,17 @@ std::string read_text_file(const std::string& path, std::string_view expected) {
   const Where where{path, 0, 0};
   if (!fs::exists(status)) throw InputError(where, fmt::format("no such file, expected {}", expected));
   if (fs::is_directory(status)) throw InputError(where, fmt::format("is a directory, expected {}", expected));
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) throw InputError(where, "cannot be opened for reading");
+  const Descriptor file{open_input(path)};
+  if (file.value < 0 && errno == ETIMEDOUT) throw InputError(where, fmt::format("is a FIFO that nobody writes to, expected {}", expected));
+  if (file.value < 0) throw InputError(where, "cannot be opened for reading");
   std::string text;
   std::array<char, 16384> buffer{};
-  while (stream.read(buffer.data(), buffer.size()) || stream.gcount() > 0) {
-    text.append(buffer.data(), static_cast<std::size_t>(stream.gcount()));
+  while (const ssize_t got = ::read(file.value, buffer.data(), buffer.size())) {
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw InputError(where, "cannot be read");
+    text.append(buffer.data(), static_cast<std::size_t>(got));
     if (text.size() > kMaxFile) throw InputError(where, fmt::format("larger than 4 MiB, expected {}", expected));
   }
-  if (stream.bad()) throw InputError(where, "cannot be read");
   return text;
 }
 

@@ -24,6 +24,12 @@ std::string describe(const NodeData& data) {
   return "";
 }
 
+// A key that an option has put there stands where its value does: the map's file does not know it.
+Where key_place(const NodeData& map, const NodeData::Entry& entry) {
+  if (entry.value->line == 0) return {*entry.value->file, 0, 0};
+  return {*map.file, entry.line, entry.column};
+}
+
 std::string joined(std::span<const std::string_view> names) {
   std::string text;
   for (const std::string_view name : names) {
@@ -60,7 +66,7 @@ std::vector<Item> Node::items() const {
   std::vector<Item> items;
   items.reserve(data_->entries.size());
   for (const NodeData::Entry& entry : data_->entries)
-    items.push_back({entry.key, {*data_->file, entry.line, entry.column}, Node(entry.value)});
+    items.push_back({entry.key, key_place(*data_, entry), Node(entry.value)});
   return items;
 }
 
@@ -71,7 +77,7 @@ void Node::require_known_keys(std::span<const std::string_view> allowed) const {
     if (std::find(allowed.begin(), allowed.end(), entry.key) != allowed.end()) continue;
     const std::string_view near = nearest(entry.key, allowed);
     const std::string hint = near.empty() ? "" : fmt::format("; did you mean '{}'?", near);
-    throw InputError(Where{*data_->file, entry.line, entry.column},
+    throw InputError(key_place(*data_, entry),
                      fmt::format("unknown key '{}'{} Allowed: {}", shortened(entry.key), hint.empty() ? "." : hint, joined(allowed)));
   }
 }
@@ -87,11 +93,13 @@ std::int64_t Node::as_integer(std::int64_t min, std::int64_t max) const {
   const std::string& text = scalar("a whole number");
   const std::optional<double> value = parse_number(text);
   constexpr double kExact = 9007199254740992.0;  // 2^53: beyond, doubles skip whole numbers
-  if (!value || *value != std::floor(*value) || std::abs(*value) > kExact)
-    fail(fmt::format("found '{}', expected a whole number", shortened(text)));
+  if (!value || *value != std::floor(*value)) fail(fmt::format("found '{}', expected a whole number", shortened(text)));
+  if (std::abs(*value) >= kExact)
+    fail(fmt::format("found '{}', expected a whole number from {} to {}", shortened(text), min,
+                     std::min(max, static_cast<std::int64_t>(kExact) - 1)));
   const auto whole = static_cast<std::int64_t>(*value);
   if (whole < min || whole > max) {
-    const bool open = max >= static_cast<std::int64_t>(kExact);
+    const bool open = max >= static_cast<std::int64_t>(kExact) - 1;
     fail(open ? fmt::format("found {}, expected a whole number of at least {}", whole, min)
               : fmt::format("found {}, expected a whole number from {} to {}", whole, min, max));
   }

@@ -26,15 +26,14 @@ std::string first_key(const NodeData& map, std::string_view path) {
   return best.empty() ? std::string(path.substr(0, path.find('.'))) : best;
 }
 
-// An empty map where `origin` stands, in the place of whatever `node` is; its copy if that is a map.
+// A copy of `node` if that is a map, else an empty one, for which `origin` answers.
 std::shared_ptr<NodeData> map_like(const Pointer& node, const NodeData& origin) {
   if (node != nullptr && node->kind == NodeKind::map) return std::make_shared<NodeData>(*node);
-  const NodeData& place = node != nullptr ? *node : origin;
   auto map = std::make_shared<NodeData>();
   map->kind = NodeKind::map;
-  map->file = place.file;
-  map->line = place.line;
-  map->column = place.column;
+  map->file = origin.file;
+  map->line = origin.line;
+  map->column = origin.column;
   return map;
 }
 

@@ -64,6 +64,8 @@ class Clients {
   /// Open loops: no further arrival will come by itself.
   [[nodiscard]] bool arrivals_over() const { return !closed_ && !next_arrival_; }
   [[nodiscard]] std::int64_t arrivals() const { return sent_; }
+  /// The same with repeated attempts.
+  [[nodiscard]] std::int64_t attempts() const { return static_cast<std::int64_t>(next_serial_); }
   /// Variance over squared mean of the gaps between open-loop arrivals.
   [[nodiscard]] double gap_scv() const;
   std::vector<RequestRow> take_rows();

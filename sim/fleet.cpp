@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/fleet.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+
+#include "model/error.h"
 
 namespace plimsoll::sim {
 
@@ -28,23 +32,31 @@ Nanos Fleet::next_event() const {
 }
 
 bool Fleet::run() {
-  std::uint64_t events = 0;
-  while (true) {
+  while (!stopped_) {
     const Nanos now = next_event();
     if (now == sched::kNever) return true;
+    if (now > kLongestRun) throw InputError("the run lasts more than 100 years of simulated time; lower the times or the requests");
     if (!warm_ && now >= warmup_) end_warmup(warmup_);
     process(now);
-    if ((++events & 1023U) == 0) {
-      if (options_.stop.stop_requested()) return false;
-      if (options_.progress && clients_.planned() > 0)
-        options_.progress(static_cast<double>(clients_.finished()) / static_cast<double>(clients_.planned()));
-    }
   }
+  return false;
 }
 
-// Everything that happens at `now`, until nothing more does: a decision may end requests whose clients send at once.
+// Now and then: whether somebody wants the run to end, and how far it is.
+bool Fleet::may_go_on() {
+  if ((++events_seen_ & 1023U) != 0) return true;
+  stopped_ = options_.stop.stop_requested();
+  if (clients_.attempts() > kMostAttempts)
+    throw InputError(fmt::format("more than {} requests have been sent; state requests, or a shorter duration", kMostAttempts));
+  if (options_.progress && clients_.planned() > 0)
+    options_.progress(static_cast<double>(clients_.finished()) / static_cast<double>(clients_.planned()));
+  return !stopped_;
+}
+
+// Everything that happens at `now`, until nothing more does: a decision may end requests whose clients send at once, and
+// where requests take no time that may go on for ever.
 void Fleet::process(Nanos now) {
-  while (true) {
+  while (may_go_on()) {
     bool any = steps_and_timers(now);
     any = time_outs(now) || any;
     any = arrivals(now) || any;
@@ -110,13 +122,21 @@ bool Fleet::arrivals(Nanos now) {
   return any;
 }
 
+// What every replica holds at `now`: leaps come up to date first.
+void Fleet::note_kv(Nanos now) {
+  for (std::size_t i = 0; i < replicas_.size(); ++i) {
+    replicas_[i].settle(now);
+    if (replicas_[i].busy()) events_[i] = replicas_[i].next_event();
+    loads_[i].kv_blocks_in_use = replicas_[i].replica().kv().in_use();
+  }
+}
+
 void Fleet::dispatch(const Attempt& attempt, Nanos now) {
   const sched::NewRequest& request = attempt.request;
   std::size_t i = 0;
   const std::int64_t tokens = std::int64_t{request.input} + request.max_new;
   if (replicas_.size() > 1) {
-    if (scenario_.router == sched::RouterKind::least_kv)
-      for (std::size_t j = 0; j < replicas_.size(); ++j) loads_[j].kv_blocks_in_use = replicas_[j].replica().kv().in_use();
+    if (scenario_.router == sched::RouterKind::least_kv) note_kv(now);
     i = router_->route({.session = request.session, .tokens = tokens, .prefix_hashes = request.prefix_hashes, .now = now},
                        loads_);
   }
@@ -148,7 +168,7 @@ void Fleet::collect(std::size_t replica, Nanos now) {
 void Fleet::end_warmup(Nanos now) {
   warm_ = true;
   for (SimReplica& r : replicas_) {
-    r.settle(now);
+    r.settle(now - 1);                 // a step that ends right now still belongs to it, leaping or not
     before_.push_back(r.replica().integrals());
     r.replica().itl() = {};
   }

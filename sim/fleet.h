@@ -30,9 +30,11 @@ class Fleet {
  private:
   [[nodiscard]] Nanos next_event() const;
   void process(Nanos now);
+  bool may_go_on();
   bool steps_and_timers(Nanos now);
   bool time_outs(Nanos now);
   bool arrivals(Nanos now);
+  void note_kv(Nanos now);
   void dispatch(const Attempt& attempt, Nanos now);
   void collect(std::size_t replica, Nanos now);
   void end_warmup(Nanos now);
@@ -48,7 +50,8 @@ class Fleet {
   std::vector<bool> dirty_;            // must decide
   std::vector<std::size_t> dirty_list_;
   Nanos warmup_ = 0;
-  bool warm_ = false;
+  bool warm_ = false, stopped_ = false;
+  std::uint64_t events_seen_ = 0;
   std::vector<sched::Integrals> before_;   // at the end of the warm-up
   // The queue at the moment the last open-loop request was sent, and half way there: a backlog that grows says that
   // the point is beyond capacity.

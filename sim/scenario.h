@@ -15,6 +15,11 @@
 
 namespace plimsoll::sim {
 
+/// Simulated time ends here, after a century: whatever is added to a time within it still fits 64 bits.
+inline constexpr Nanos kLongestRun = Nanos{3'155'760'000} * 1'000'000'000;
+/// Attempts that the requests of one point may take in all, so that a run that would not end says so.
+inline constexpr std::int64_t kMostAttempts = 100'000'000;
+
 /// What clients do about slow or refused requests.
 struct ClientLimits {
   Seconds timeout{0};                  // from dispatch; 0: none

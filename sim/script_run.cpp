@@ -72,6 +72,7 @@ class ScriptRun {
   }
 
   void run_step() {
+    if (now_ > kLongestRun - script_.step) throw InputError("the script lasts more than 100 years; lower script_step");
     real_ += replica_.run_scripted_step(now_, now_ + script_.step, real_);
     now_ += script_.step;
     real_at_[now_] = real_;
@@ -150,7 +151,7 @@ class ScriptRun {
 }  // namespace
 
 RunResult run_script(const Scenario& scenario, const RunOptions& options, sched::Measurements& out) {
-  if (scenario.replicas != 1) throw InputError("a script drives one replica; deployment.replicas must be 1");
+  PLIMSOLL_CHECK(scenario.replicas == 1, "a script drives one replica");
   ScriptRun run(scenario, options, out);
   run.run();
   RunResult result;

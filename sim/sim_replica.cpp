@@ -10,6 +10,8 @@
 namespace plimsoll::sim {
 
 namespace {
+constexpr double kTooLong = 2e-9 * static_cast<double>(kLongestRun);
+
 model::CostInputs cost_inputs(const Scenario& s) {
   return {.shape = s.shape.get(), .accelerator = s.accelerator.get(), .interconnect = s.interconnect.get(),
           .engine = s.engine.get(), .weight_dtype = s.weight_dtype, .kv_dtype = s.kv_dtype, .tp = s.tp, .pp = s.pp};
@@ -27,7 +29,8 @@ SimReplica::SimReplica(const Scenario& scenario, std::int32_t index, const RunOp
   host_link_ = scenario.accelerator->host_link.value;
 }
 
-Nanos SimReplica::stamp(double seconds) { return std::llround(seconds * 1e9); }
+// Beyond the longest run (scenario.h) every time is the same: too late.
+Nanos SimReplica::stamp(double seconds) { return seconds < kTooLong ? std::llround(seconds * 1e9) : 2 * kLongestRun; }
 
 Nanos SimReplica::next_event() const {
   if (remaining_ > 0) return piece_end_;
@@ -67,9 +70,10 @@ void SimReplica::settle(Nanos now) {
   double elapsed = 0;
   const double span = (static_cast<double>(now) + 0.5) * 1e-9 - clock_;
   std::int64_t steps = series_.steps_within(span, piece_, elapsed);
-  while (steps > 0 && stamp(clock_ + elapsed) > now) elapsed -= series_.at(static_cast<double>(--steps));
+  // The end of a leap is an event of its own, which may still stand before us where steps take no time.
+  while (steps > 0 && (steps == piece_ || stamp(clock_ + elapsed) > now))
+    elapsed -= series_.at(static_cast<double>(--steps));
   if (steps == 0) return;
-  PLIMSOLL_CHECK(steps < piece_, "the end of a leap is an event of its own");
   const double rest = piece_total_ - elapsed;
   complete(steps, elapsed);
   if (piece_exact_) piece_total_ = rest;

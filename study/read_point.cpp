@@ -217,6 +217,9 @@ PointSpec read_point(const Node& root, const Catalogue& catalogue, TraceStore& t
   if (const auto search = study.find("search")) spec.search = read_search(*search);
   spec.workload.seed = static_cast<std::uint64_t>(study.whole("seed", 0, (std::int64_t{1} << 53) - 1).value_or(1));
   spec.replications = static_cast<std::int32_t>(study.whole("replications", 1, 10'000).value_or(1));
+  if (std::holds_alternative<traces::Script>(spec.workload.load) && (study.has("limits") || study.has("replications"))) {
+    spec.notes.emplace_back("a script runs once and its clients wait: 'limits' and 'replications' have no effect");
+  }
   spec.weights = study.text("weights").value_or("random");
   spec.prompts = study.text("prompts").value_or("");
   return spec;

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "study/run_size.h"
+
 namespace plimsoll::study {
 namespace {
 
@@ -258,6 +260,7 @@ ResolvedPoint resolve_spec(PointSpec spec) {
   ResolvedPoint point;
   point.result.labels = labels_of(spec);
   if (!spec.scheduler_problem.empty()) point.impossible = Impossible{spec.places.scheduler, spec.scheduler_problem};
+  if (!point.impossible) point.impossible = workload_problem(spec);
   if (!point.impossible) point.impossible = degree_problem(spec);
   if (!point.impossible) point.impossible = place_replicas(spec, point.result);
   if (point.impossible) return point;

@@ -76,11 +76,21 @@ class Run {
     point.result = std::move(resolved.result);
     if (resolved.scenario) {
       resolved.scenario->stepwise = settings_.stepwise;
-      point.run = sim::simulate(*resolved.scenario, run_options(index));
+      point.run = simulate(index, *resolved.scenario);
       if (point.run.stopped) return;
       point.result.metrics = std::move(point.run.metrics);
     }
     finish(index, point);
+  }
+
+  // What only the run shows is the workload's fault.
+  sim::RunResult simulate(std::size_t index, const sim::Scenario& scenario) {
+    try {
+      return sim::simulate(scenario, run_options(index));
+    } catch (const InputError& error) {
+      if (!error.where().file.empty()) throw;
+      throw InputError(study_.point(index).places.workload, error.text());
+    }
   }
 
   sim::RunOptions run_options(std::size_t index) {

@@ -60,6 +60,9 @@ void check_load(const LoadSpec& load) {
              load);
 }
 
+// Below, gaps differ by less than a nanosecond a second, and 1/cv^2 would overflow in the end.
+constexpr double kRegular = 1e-9;
+
 // Neumaier's summation: after ten million gaps the error is still one rounding, not ten million.
 double ArrivalClock::renewal(double gap_s) {
   const double sum = sum_s_ + gap_s;
@@ -75,7 +78,7 @@ std::optional<double> ArrivalClock::time_of_next() {
       Overloaded{
           [&](const Poisson& l) -> Time { return renewal(standard_exponential(stream_.block(i)[0]) / l.rate) * 1e9; },
           [&](const GammaArrivals& l) -> Time {
-            if (l.cv == 0) return static_cast<double>(i + 1) / l.rate * 1e9;
+            if (l.cv < kRegular) return static_cast<double>(i + 1) / l.rate * 1e9;
             const double shape = 1.0 / (l.cv * l.cv);
             return renewal(standard_gamma(stream_, i, shape) / (l.rate * shape)) * 1e9;
           },
@@ -95,10 +98,10 @@ std::optional<double> ArrivalClock::time_of_next() {
 }
 
 std::optional<Nanos> ArrivalClock::next() {
-  constexpr double kEnd = 9.2e18;  // ns, some 292 years: just below 2^63
+  constexpr double kEnd = 9e18;  // ns, some 285 years: just below 2^63, and later than any run
   const std::optional<double> nanos = time_of_next();
-  if (!nanos.has_value() || !(*nanos < kEnd)) return std::nullopt;
-  return std::llround(*nanos);
+  if (!nanos.has_value()) return std::nullopt;
+  return std::llround(*nanos < kEnd ? *nanos : kEnd);
 }
 
 }  // namespace plimsoll::traces

@@ -8,13 +8,13 @@
 #include <string_view>
 #include <vector>
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
 #include <fmt/format.h>
 
+#include "model/input_file.h"
 #include "traces/text.h"
 
 namespace plimsoll::traces {
@@ -33,6 +33,7 @@ std::string why(int error) {
     case ENAMETOOLONG: return "file name too long";
     case ELOOP: return "too many symbolic links";
     case EIO: return "input/output error";
+    case ETIMEDOUT: return "a FIFO that nobody writes to";
     default: return fmt::format("system error {}", error);
   }
 }
@@ -80,7 +81,7 @@ void ByteSource::State::open() {
     fail(error == EACCES || error == EPERM ? "cannot-open" : "not-found", why(error));
   }
   if (S_ISDIR(status.st_mode)) fail("is-a-directory", "is a directory; give the trace file itself");
-  descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  descriptor = open_input(file);
   if (descriptor < 0) fail("cannot-open", why(errno));
 }
 

@@ -1,43 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program itself: exit codes, messages and forms of output.
 #include <gmock/gmock.h>
-#include <sys/wait.h>
 
-#include <array>
-#include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "tests/study/study_file.h"
+#include "tests/cli/command_fixture.h"
 
 namespace plimsoll::study {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-struct Outcome {
-  int exit = -1;
-  std::string output;                  // standard output and standard error
-};
-
-class CommandTest : public StudyFolder {
- protected:
-  void SetUp() override {
-    if (!std::filesystem::exists(kProgram)) GTEST_SKIP() << "build the target plimsoll_exe first: " << kProgram;
-  }
-  static Outcome run(const std::string& arguments, const std::string& redirect = "2>&1") {
-    const std::string command = kProgram + " " + arguments + " " + redirect;
-    Outcome outcome;
-    std::FILE* const pipe = ::popen(command.c_str(), "r");
-    std::array<char, 4096> buffer{};
-    while (const std::size_t size = std::fread(buffer.data(), 1, buffer.size(), pipe)) outcome.output.append(buffer.data(), size);
-    const int status = ::pclose(pipe);
-    outcome.exit = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    return outcome;
-  }
-  inline static const std::string kProgram = std::string(PLIMSOLL_BINARY_DIR) + "/plimsoll";
-};
 
 TEST_F(CommandTest, HelpListsTheVerbs) {
   const Outcome help = run("--help");

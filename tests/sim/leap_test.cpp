@@ -7,6 +7,7 @@
 #include <cmath>
 #include <random>
 
+#include "model/error.h"
 #include "sim/simulate.h"
 #include "tests/sim/scenarios.h"
 
@@ -89,6 +90,20 @@ Scenario random_scenario(const Case& c, std::uint64_t seed) {
   return s;
 }
 
+// Shared prefixes under pressure, a router that looks into the replicas, a warm-up that ends within a leap or with it,
+// times that coincide.
+void make_harder(Scenario& s, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  if (random() % 2 == 0) {
+    s.kv.prefix_caching = true;
+    s.workload.prefix = {3, 64};
+  }
+  s.router = random() % 2 == 0 ? sched::RouterKind::least_kv : sched::RouterKind::prefix;
+  s.warmup = Seconds(static_cast<double>(random() % 3));
+  if (random() % 2 == 0) s.engine = testing::constant_engine(0.003, 0.01);
+  if (random() % 2 == 0 && std::holds_alternative<traces::Poisson>(s.workload.load)) s.workload.load = traces::ConstantRate{20};
+}
+
 void expect_close(double a, double b, const char* what) {
   EXPECT_NEAR(a, b, std::max(2e-9, 1e-9 * std::abs(a))) << what;
 }
@@ -117,8 +132,9 @@ void expect_same_times(const RunResult& leaping, const RunResult& stepping) {
 class LeapTest : public ::testing::TestWithParam<Case> {};
 
 TEST_P(LeapTest, EqualsItsSteps) {
-  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 24; ++seed) {
     Scenario s = random_scenario(GetParam(), seed);
+    if (seed % 2 == 0) make_harder(s, seed);
     RunOptions options;
     options.keep_requests = options.keep_log = true;
     const RunResult leaping = simulate(s, options);
@@ -171,6 +187,45 @@ TEST_P(LeapTest, EveryRequestEndsOnceWithItsTokens) {
     for (const RequestRow& r : run.requests) in_system += 1e-9 * static_cast<double>(r.end - r.arrival);
     EXPECT_NEAR(m.in_system_mean * m.duration_s, in_system, 1e-6 * in_system + 1e-9);
   }
+}
+
+// A batch at constant cost: the steps after the first take no time, and other replicas' clients send in between.
+TEST(Simulate, LeapsOfNoTimeMayBeInterrupted) {
+  Scenario s = testing::base_scenario();
+  auto engine = testing::constant_engine(0, 0);
+  engine->constant->batch = Seconds(0.1);
+  s.engine = engine;
+  s.policy.policy = PolicyKind::static_batch;
+  s.policy.batch_size = 4;
+  s.replicas = 3;
+  s.workload.load = traces::ClosedLoop{24, Seconds(0)};
+  s.limits.timeout = Seconds(2);
+  EXPECT_EQ(simulate(s).metrics.requests_completed, 200);
+}
+
+TEST(Simulate, ARunBeyondACenturyIsRefused) {
+  Scenario s = testing::base_scenario();
+  s.engine = testing::constant_engine(0, 1e9);
+  EXPECT_THROW(static_cast<void>(simulate(s)), InputError);
+  s = testing::base_scenario();
+  s.workload.load = traces::ClosedLoop{2, Seconds(1e9)};
+  EXPECT_THROW(static_cast<void>(simulate(s)), InputError);
+  s.workload.load = traces::Poisson{1e-300};
+  EXPECT_THROW(static_cast<void>(simulate(s)), InputError);
+}
+
+// Nothing takes time and only a duration ends the loop: it never leaves its first instant, but hears a stop.
+TEST(Simulate, AnEndlessInstantCanBeStopped) {
+  Scenario s = testing::base_scenario();
+  s.engine = testing::constant_engine(0, 0);
+  s.workload.load = traces::ClosedLoop{2, Seconds(0)};
+  s.workload.requests = 0;
+  s.workload.duration = Seconds(1);
+  std::stop_source stop;
+  stop.request_stop();
+  RunOptions options;
+  options.stop = stop.get_token();
+  EXPECT_TRUE(simulate(s, options).stopped);
 }
 
 TEST(Simulate, IsDeterministic) {

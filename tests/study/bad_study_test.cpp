@@ -86,13 +86,24 @@ constexpr BadStudy kBadStudies[] = {
     {"ScriptWithRequests", HEAD "workload:\n  load: {script: \"A:1+1\"}\n  requests: 3\n", 6, 13, "excludes 'requests'"},
     {"ScriptWithWarmup", HEAD "workload:\n  load: {script: \"A:1+1\"}\n  warmup: 3 s\n", 6, 11, "excludes 'warmup'"},
     {"ScriptThatIsNone", HEAD "workload:\n  load: {script: \"A:1\"}\n", 5, 18, "script"},
+    {"TimeoutBelowOneNanosecond", HEAD TAIL "limits: {timeout: 1e-12 s}\n", 7, 19, "at least 1 ns"},
+    {"MoreThanAllMemory", HEAD "scheduler: {mem_fraction: 1.5}\n" TAIL, 4, 27, "above 0 and at most 1"},
+    {"PriceOfNoMonth", HEAD TAIL "price_date: 2025-13\n", 7, 13, "as in 2025-04"},
+    {"ScriptOnTwoReplicas", HEAD "deployment: {replicas: 2}\nworkload:\n  load: {script: \"A:1+1\"}\n", 4, 24, "drives one replica"},
+    {"LoopWithoutEnd",
+     "engine: {constant: {prefill: 0 s, decode: 0 s}}\nworkload:\n  load: {closed_loop: {concurrency: 4}}\n"
+     "  lengths: {input: 8, output: 8}\n  duration: 1 s\n", 3, 3, "endlessly many requests"},
+    {"MoreRequestsThanAnyRun", HEAD TAIL "  requests: 1000000000\n", 5, 3, "at most 100000000"},
+    {"GoodputWithoutUnit", HEAD TAIL "slo: {min_goodput: 3}\n", 7, 20, "a unit is missing"},
     {"SloWithoutUnit", HEAD TAIL "slo: {p95_ttft: 1}\n", 7, 17, "a unit is missing"},
     {"UnknownSlo", HEAD TAIL "slo: {p95_tttft: 1 s}\n", 7, 7, "did you mean 'p95_ttft'"},
     {"PercentileOf100", HEAD TAIL "slo: {p100_ttft: 1 s}\n", 7, 7, "unknown key"},
     {"ZeroReplications", HEAD TAIL "replications: 0\n", 7, 15, "from 1 to"},
+    {"HugeSeed", HEAD TAIL "seed: 9007199254740993\n", 7, 7, "from 0 to 9007199254740991"},
     {"NegativeSeed", HEAD TAIL "seed: -1\n", 7, 7, "at least 0"},
     {"EmptySweep", HEAD TAIL "sweep: {deployment.tp: []}\n", 7, 24, "empty list"},
     {"SweptUnknownKey", HEAD TAIL "sweep: {deployment.tpp: [1]}\n", 7, 26, "did you mean 'tp'"},
+    {"SweptIntoAWord", HEAD TAIL "sweep: {model.x: [1]}\n", 7, 19, "a map of 1 keys"},
     {"SweptBadValue", HEAD TAIL "sweep: {deployment.tp: [1, x]}\n", 7, 28, "whole number"},
     {"SweptShortcutOfAnotherLoad", HEAD TAIL "sweep: {workload.rate: [1 /s]}\n", 7, 25, "no rate"},
     {"SearchObjective", HEAD TAIL "search: {objective: cheap}\n", 7, 21, "expected one of cost"},
@@ -118,12 +129,16 @@ TEST_F(StudyFolder, AMillionPointsAreTheLimit) {
 }
 
 TEST_F(StudyFolder, AnOverrideIsNamedInItsError) {
-  try {
-    static_cast<void>(read(kTinyStudy, {{"deployment.tp", "x"}}));
-    FAIL() << "accepted";
-  } catch (const InputError& error) {
-    EXPECT_STREQ(error.what(), "--set deployment.tp=x: found 'x', expected a whole number");
-  }
+  const auto message = [this](const char* path, const char* value) -> std::string {
+    try {
+      static_cast<void>(read(kTinyStudy, {{path, value}}));
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_EQ(message("deployment.tp", "x"), "--set deployment.tp=x: found 'x', expected a whole number");
+  EXPECT_THAT(message("deployment.tpp", "1"), ::testing::StartsWith("--set deployment.tpp=1: unknown key 'tpp'"));
 }
 
 }  // namespace

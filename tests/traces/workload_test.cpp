@@ -112,6 +112,17 @@ TEST(Gamma, HasTheRateAndTheVariationAskedFor) {
   }
 }
 
+TEST(Gamma, WithHardlyAnyVariationIsRegular) {
+  const auto regular = all_arrivals(open_loop(ConstantRate{10}, 100));
+  for (const double cv : {0.0, 1e-300, 1e-10}) EXPECT_EQ(all_arrivals(open_loop(GammaArrivals{10, cv}, 100)), regular) << cv;
+}
+
+TEST(Poisson, ARateOfNextToNothingComesTooLateRatherThanNever) {
+  const auto times = all_arrivals(open_loop(Poisson{1e-300}, 2));
+  ASSERT_EQ(times.size(), 2U);
+  EXPECT_GT(times.front(), Nanos{8'000'000'000} * 1'000'000'000);
+}
+
 TEST(Constant, DoesNotDrift) {
   // The i-th of 3 /s comes at i/3 s: the 3,000,000th at exactly 1,000,000 s.
   const auto times = all_arrivals(open_loop(ConstantRate{3}, 3'000'000));
