@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sched/sglang.h"
+
+#include <deque>
+
+#include "tests/sched/policy_checks.h"
+
+namespace plimsoll::sched::testing {
+namespace {
+
+template <class Edit>
+PolicyConfig sgl(Edit edit) { return config(PolicyKind::sglang, edit); }
+PolicyConfig sgl() { return config(PolicyKind::sglang); }
+PolicyConfig budget(std::int64_t tokens, bool chunked = true) {
+  return sgl([=](PolicyConfig& c) {
+    c.step_token_budget = tokens;
+    c.chunked = chunked;
+  });
+}
+
+// Pages of one token, as the product has them.
+KvConfig tokens(Blk count) { return {.blocks = count, .block_tokens = 1, .prefix_caching = false}; }
+
+TEST(SgLang, PrefillsFirst) {  // S1
+  EXPECT_EQ(steps_of(sgl(), ample(1), "A:6+3 B:5+4 C:4+2@3"), "P[A:6 B:5] | D[A B] | P[C:4] | D[A B C] | D[B]");
+}
+
+TEST(SgLang, CutsTheLastPromptOrAdmitsItWhole) {  // S2
+  EXPECT_EQ(steps_of(budget(16), ample(1), "A:10+2 B:10+2 C:3+2"), "P[A:10 B:6] | P[B:4 C:3] | D[A B C]");
+  EXPECT_EQ(steps_of(budget(16, false), ample(1), "A:10+2 B:10+2 C:3+2"), "P[A:10] | P[B:10 C:3] | D[A B C]");
+  EXPECT_EQ(steps_of(budget(16, false), ample(1), "A:20+1 B:3+1"), "P[A:20] | P[B:3]");  // the first is always taken
+}
+
+TEST(SgLang, KeepsToItsBatchSize) {  // S3
+  EXPECT_EQ(steps_of(sgl([](PolicyConfig& c) { c.max_running = 2; }), ample(1), "A:4+3 B:4+2 C:4+2 D:4+1"),
+            "P[A:4 B:4] | D[A B] | P[C:4] | D[A C] | P[D:4]");
+}
+
+TEST(SgLang, AdmitsWhatFitsBesideTheEstimate) {  // S4 and S5
+  EXPECT_EQ(steps_of(sgl(), tokens(24), "A:8+4 B:20+2 C:4+2"),
+            "P[A:8] | D[A] | D[A] | D[A] | P[B:20] | D[B] | P[C:4] | D[C]");
+  EXPECT_EQ(steps_of(sgl(), tokens(16), "A:4+6 B:4+6"),
+            "P[A:4] | D[A] | D[A] | D[A] | D[A] | D[A] | P[B:4] | D[B] | D[B] | D[B] | D[B] | D[B]");
+}
+
+TEST(SgLang, ContinuesAChunkFirst) {  // S7
+  EXPECT_EQ(steps_of(budget(12), ample(1), "A:20+2 B:3+3 C:3+2@2"),
+            "P[A:12] | P[A:8 B:3 C:1] | P[C:2] | D[A B C] | D[B]");
+}
+
+TEST(SgLang, CutsChunksToPages) {  // 16 - 10 tokens are one page of 4
+  EXPECT_EQ(steps_of(budget(16), ample(4), "A:10+1 B:10+1"), "P[A:10 B:4] | P[B:6]");
+}
+
+// 20 tokens. B is tested against 20 - 4 - 0.7 * 9 = 9.7 after A's first token: 4 + 5 < 9.7 lets it in, 4 + 6 does not;
+// and once it was refused it waits for A to leave, although C would fit.
+TEST(SgLang, IsFullUntilSomebodyLeaves) {
+  EXPECT_EQ(steps_of(sgl(), tokens(20), "A:4+3/10 B:4+5@2"), "P[A:4] | P[B:4] | D[A B] | D[A B] | D[B] | D[B]");
+  EXPECT_EQ(steps_of(sgl(), tokens(20), "A:4+3/10 B:4+6@2 C:1+1@3"),
+            "P[A:4] | D[A] | D[A] | P[B:4 C:1] | D[B] | D[B] | D[B] | D[B] | D[B]");
+}
+
+// Nothing was set aside. In step 6 all have produced three tokens, and B has the longest prompt. Now the whole caps are set
+// aside, so that it waits for both of the others.
+TEST(SgLang, RetractsTheLeastOutputOfTheLongestInput) {
+  const PolicyConfig trusting = sgl([](PolicyConfig& c) { c.conservativeness = 0; });
+  EXPECT_EQ(steps_of(trusting, tokens(20), "A:4+8 B:6+5@2 C:4+5@3"),
+            "P[A:4] | P[B:6] | P[C:4] | D[A B C] | D[A B C] | D[A C] !B | D[A C] | D[A] | D[A] | D[A] | P[B:9] | D[B]");
+}
+
+// A ratio that the decayed one is compared with: it must be the same after n steps, however they are taken.
+TEST(SgLang, DecaysTheRatioOverSixHundredSteps) {
+  const auto after = [](std::int64_t steps, std::int64_t leap) {
+    SgLang policy(sgl());
+    RequestTable requests;
+    KvLedger kv(ample(1));
+    const View view{requests, kv};
+    const ReqId id = requests.add({.prompt = 1, .max_new = 1000});
+    kv.open(id, {});
+    policy.on_arrival(id, view, 0);
+    Decision decision;
+    policy.decide(0, view, decision);
+    kv.grow(id, 1);
+    requests.prefill(id, 1);
+    requests.emit(id);
+    requests.join_group(id);
+    kv.join_group(id, 1);
+    policy.on_steps_done({1, {}}, view, 0);
+    for (std::int64_t done = 0; done < steps; done += leap) {
+      decision.clear();
+      policy.decide(0, view, decision);
+      requests.advance_group(leap);
+      kv.advance_group(leap);
+      policy.on_steps_done({leap, {}}, view, 0);
+    }
+    return policy.ratio();
+  };
+  EXPECT_DOUBLE_EQ(after(0, 1), 0.7);
+  EXPECT_NEAR(after(1, 1), 0.6990, 5e-5);
+  EXPECT_NEAR(after(2, 1), 0.6980, 5e-5);
+  EXPECT_NEAR(after(3, 1), 0.6970, 5e-5);
+  EXPECT_NEAR(after(600, 1), 0.098, 1e-12);
+  EXPECT_DOUBLE_EQ(after(700, 1), 0.7 * 0.14);
+  EXPECT_EQ(after(360, 1), after(360, 360));
+}
+
+TEST(SgLang, RefusesWhatItCanNeverAdmit) {  // the test is strict: 12 + 4 tokens do not go into 16
+  EXPECT_EQ(steps_of(sgl(), tokens(16), "A:12+4 B:4+1"), "P[B:4] rejected(A 500)");
+  EXPECT_EQ(steps_of(sgl(), tokens(16), "A:12+3"), "P[A:12] | D[A] | D[A]");
+  EXPECT_EQ(steps_of(budget(3), ample(4), "A:4+1 B:3+1"), "P[B:3] rejected(A 500)");  // a chunk of less than a page
+}
+
+TEST(SgLang, FindsWhatIsLeftOfARetractedRequest) {  // 7 of B's 8 tokens have been overwritten meanwhile
+  const PolicyConfig trusting = sgl([](PolicyConfig& c) { c.conservativeness = 0; });
+  KvConfig kv = tokens(20);
+  kv.prefix_caching = true;
+  EXPECT_EQ(steps_of(trusting, kv, "A:4+8 B:6+5@2 C:4+5@3"),
+            "P[A:4] | P[B:6] | P[C:4] | D[A B C] | D[A B C] | D[A C] !B | D[A C] | D[A] | D[A] | D[A] | P[B:8] | D[B]");
+}
+
+// ---- the scheduler written a second time, with plain lists --------------------------------------------------------
+class NaiveSgLang {
+ public:
+  NaiveSgLang(const PolicyConfig& policy, const KvConfig& kv, const std::vector<Draw>& script)
+      : page_(kv.block_tokens), total_(kv.blocks), free_(kv.blocks), most_(*policy.max_running),
+        chunked_(*policy.chunked), budget_(*policy.step_token_budget),
+        first_ratio_(std::min(1.0, 0.7 * policy.conservativeness.value_or(1))), ratio_(first_ratio_) {
+    for (const Draw& d : script) rows_.push_back({.prompt = d.prompt, .output = d.output, .cap = d.cap, .step = d.step});
+  }
+
+  std::string run() {
+    std::size_t next = 0;
+    for (std::int64_t step = 1;;) {
+      for (; next < rows_.size() && rows_[next].step <= step; ++next) arrive(next);
+      std::string text = prefill();
+      if (text.empty() && running_.empty() && !waiting_.empty()) {
+        refuse(waiting_.front());
+        waiting_.pop_front();
+        full_ = false;
+        continue;
+      }
+      if (text.empty() && !running_.empty()) text = decode();
+      if (text.empty()) {
+        ratio_ = first_ratio_;
+        if (next == rows_.size()) break;
+        step = rows_[next].step;
+        continue;
+      }
+      log_ += fmt::format("{}: {}", step, text) + suffix() + "\n";
+      ++step;
+    }
+    const std::string rest = suffix();
+    return rest.empty() ? log_ : log_ + "end:" + rest + "\n";
+  }
+
+ private:
+  struct Row {
+    Tok prompt = 0, output = 0, cap = 0;
+    std::int64_t step = 0;
+    Tok made = 0, done = 0;
+    Blk held = 0;
+    [[nodiscard]] Tok length() const { return prompt + made; }
+  };
+
+  void arrive(std::size_t id) {
+    if (rows_[id].prompt + rows_[id].cap >= total_ * page_) refuse(id);
+    else waiting_.push_back(id);
+  }
+  void refuse(std::size_t id) { refused_ += fmt::format("{}{} 500", refused_.empty() ? "" : ", ", name_of(id)); }
+  std::string suffix() {
+    std::string text;
+    if (!outs_.empty()) text += " !" + outs_.substr(1);
+    if (!refused_.empty()) text += " rejected(" + refused_ + ")";
+    outs_ = refused_ = "";
+    return text;
+  }
+  [[nodiscard]] Tok paged(Tok tokens) const { return (tokens + page_ - 1) / page_ * page_; }
+
+  void cover(Row& r, Tok tokens) {
+    const Blk need = std::max<Blk>((tokens + page_ - 1) / page_ - r.held, 0);
+    RC_ASSERT(need <= free_);
+    free_ -= need;
+    r.held += need;
+    r.done = tokens;
+  }
+  // One more token; true if it was the last.
+  bool emit(std::size_t id) {
+    Row& r = rows_[id];
+    if (++r.made < r.output) return false;
+    free_ += r.held;
+    full_ = false;
+    return true;
+  }
+
+  std::string prefill() {
+    const std::int64_t bound = chunked_ ? budget_ : 1 << 20;
+    std::vector<std::pair<std::size_t, Tok>> batch;
+    if (chunk_ < 0) {
+      if (full_ || waiting_.empty()) return "";
+      if (std::ssize(running_) >= most_) {
+        full_ = true;
+        return "";
+      }
+    }
+    std::int64_t input = chunked_ ? 16384 : budget_, left = bound;
+    double memory = static_cast<double>(free_ * page_), present = memory, aside = 0;
+    for (const std::size_t id : running_) aside += (rows_[id].cap - rows_[id].made) * ratio_;
+    memory -= aside;
+    const auto charge = [&](Tok tokens, Tok cap) {
+      memory -= paged(tokens) + cap;
+      present -= paged(tokens);
+      input -= paged(tokens);
+      left -= paged(tokens);
+    };
+    bool open = true;
+    if (chunk_ >= 0) {
+      full_ = false;
+      const auto id = static_cast<std::size_t>(chunk_);
+      const Tok rest = rows_[id].length() - rows_[id].done, now = static_cast<Tok>(std::min<std::int64_t>(rest, left));
+      batch.emplace_back(id, now);
+      charge(now, now == rest ? rows_[id].cap : 0);
+      if (now == rest) chunk_ = -1;
+      else open = false;
+    }
+    while (open && !waiting_.empty()) {
+      if (std::ssize(running_) + std::ssize(batch) >= most_) {
+        full_ = true;
+        break;
+      }
+      const std::size_t id = waiting_.front();
+      const Row& r = rows_[id];
+      Tok now = r.length();
+      if (now + r.cap - r.made >= memory || present < paged(now)) {
+        full_ = true;
+        break;
+      }
+      if (!chunked_ && now >= input && !batch.empty()) break;
+      if (now > left) {
+        now = static_cast<Tok>(left / page_ * page_);
+        if (now <= 0) break;
+        chunk_ = static_cast<std::int64_t>(id);
+        open = false;
+      }
+      waiting_.pop_front();
+      batch.emplace_back(id, now);
+      charge(now, r.cap);
+      if (open && (memory <= 0 || present <= 0)) {
+        full_ = true;
+        break;
+      }
+      if (input <= 0 || left <= 0) break;
+    }
+    std::string text;
+    for (const auto& [id, count] : batch) {
+      text += fmt::format("{}{}:{}", text.empty() ? "" : " ", name_of(id), count);
+      cover(rows_[id], rows_[id].done + count);
+      if (static_cast<std::int64_t>(id) != chunk_ && !emit(id)) running_.push_back(id);
+    }
+    return text.empty() ? "" : "P[" + text + "]";
+  }
+
+  std::string decode() {
+    const auto growth = [&] {
+      return std::count_if(running_.begin(), running_.end(), [&](std::size_t id) { return rows_[id].done % page_ == 0; });
+    };
+    if (growth() > free_) {
+      while (growth() > free_ && running_.size() > 1) {
+        auto worst = running_.begin();   // among equals the last one
+        for (auto it = running_.begin(); it != running_.end(); ++it)
+          if (std::pair(rows_[*it].made, -rows_[*it].prompt) <= std::pair(rows_[*worst].made, -rows_[*worst].prompt)) worst = it;
+        Row& r = rows_[*worst];
+        free_ += r.held;
+        r.held = r.done = 0;
+        full_ = false;
+        outs_ += "," + name_of(*worst);
+        waiting_.push_back(*worst);
+        running_.erase(worst);
+      }
+      double made = 0, caps = 1;
+      for (const std::size_t id : running_) {
+        made += rows_[id].made + 20;
+        caps += rows_[id].cap;
+      }
+      ratio_ = std::min(1.0, made / caps);
+    } else {
+      ratio_ = std::max(ratio_ - first_ratio_ * 0.86 / 600, first_ratio_ * 0.14);
+    }
+    std::string text;
+    std::vector<std::size_t> stay;
+    for (const std::size_t id : running_) {
+      text += (text.empty() ? "" : " ") + name_of(id);
+      cover(rows_[id], rows_[id].done + 1);
+      if (!emit(id)) stay.push_back(id);
+    }
+    running_ = stay;
+    return "D[" + text + "]";
+  }
+
+  Tok page_;
+  Blk total_, free_;
+  std::int64_t most_;
+  bool chunked_, full_ = false;
+  std::int64_t budget_, chunk_ = -1;   // the request whose prompt is not complete
+  double first_ratio_, ratio_;
+  std::vector<Row> rows_;
+  std::deque<std::size_t> waiting_;
+  std::vector<std::size_t> running_;
+  std::string log_, outs_, refused_;
+};
+
+PolicyConfig draw_config() {
+  return sgl([](PolicyConfig& c) {
+    c.max_running = *rc::gen::element<std::int64_t>(1, 2, 4, 100);
+    c.step_token_budget = *rc::gen::element<std::int64_t>(3, 6, 10, 24, 1000);
+    c.chunked = *rc::gen::arbitrary<bool>();
+    c.conservativeness = *rc::gen::element(0.0, 0.0, 0.1, 0.37, 1.0, 1.3);
+  });
+}
+KvConfig draw_pool() {
+  KvConfig kv = draw_kv();
+  kv.blocks = *rc::gen::element<Blk>(24, 28, 34, 44, 60, 100) / kv.block_tokens;
+  return kv;
+}
+
+RC_GTEST_PROP(SgLangProperty, DecidesLikeTheNaiveScheduler, ()) {
+  const PolicyConfig policy = draw_config();
+  const KvConfig kv = draw_pool();
+  const std::vector<Draw> script = draw_requests(*rc::gen::element<Tok>(6, 24));
+  NaiveSgLang naive(policy, kv, script);
+  const ScriptRun run = run_script(policy, kv, script_of(script));
+  check_tokens(run.ended);
+  RC_ASSERT(run.log == naive.run());
+  RC_ASSERT(run.log == run_script(policy, kv, script_of(script), true).log);
+}
+
+RC_GTEST_PROP(SgLangProperty, LeapsDecideWhatStepsDecide, ()) {
+  KvConfig kv = draw_pool();
+  kv.prefix_caching = *rc::gen::arbitrary<bool>();
+  check_leaps(draw_config(), kv);
+}
+
+}  // namespace
+}  // namespace plimsoll::sched::testing
