@@ -68,7 +68,17 @@ TEST(SgLang, RetractsTheLeastOutputOfTheLongestInput) {
             "P[A:4] | P[B:6] | P[C:4] | D[A B C] | D[A B C] | D[A C] !B | D[A C] | D[A] | D[A] | D[A] | P[B:9] | D[B]");
 }
 
-// A ratio that the decayed one is compared with: it must be the same after n steps, however they are taken.
+// Nothing is set aside until F, the last of six equals, is retracted. The others have 15 tokens of 60 each then, so that the
+// ratio is (5 * 15 + 5 * 20) / (5 * 60 + 1) = 0.581. F needs 17 + 39 = 56 tokens. Beside D and E it does not find them; when
+// D leaves, 81 - 0.581 * 42 = 56.6 are there.
+TEST(SgLang, SetsTheRatioByWhatStays) {
+  const PolicyConfig trusting = sgl([](PolicyConfig& c) { c.conservativeness = 0; });
+  const std::string steps =
+      steps_of(trusting, tokens(100), "A:2+16/60 B:2+16/60@2 C:2+16/60@3 D:2+18/60@4 E:2+20/60@5 F:2+20/54@6");
+  EXPECT_NE(steps.find("D[A B C D E F] | D[A B C D E] !F | D[D E] | D[D E] | P[F:17] | D[E F]"), std::string::npos) << steps;
+}
+
+// It must be the same after n steps, however they are taken.
 TEST(SgLang, DecaysTheRatioOverSixHundredSteps) {
   const auto after = [](std::int64_t steps, std::int64_t leap) {
     SgLang policy(sgl());
