@@ -69,13 +69,16 @@ TEST(SgLang, RetractsTheLeastOutputOfTheLongestInput) {
 }
 
 // Nothing is set aside until F, the last of six equals, is retracted. The others have 15 tokens of 60 each then, so that the
-// ratio is (5 * 15 + 5 * 20) / (5 * 60 + 1) = 0.581. F needs 17 + 39 = 56 tokens. Beside D and E it does not find them; when
-// D leaves, 81 - 0.581 * 42 = 56.6 are there.
+// ratio is (5 * 15 + 5 * 20) / (5 * 60 + 1) = 0.581. Beside D and E there is no room for the 56 tokens that F needs with a
+// cap of 54; when D leaves there are 81 - 0.581 * 42 = 56.6. With a cap of 55 it has to wait for E, too.
 TEST(SgLang, SetsTheRatioByWhatStays) {
   const PolicyConfig trusting = sgl([](PolicyConfig& c) { c.conservativeness = 0; });
-  const std::string steps =
-      steps_of(trusting, tokens(100), "A:2+16/60 B:2+16/60@2 C:2+16/60@3 D:2+18/60@4 E:2+20/60@5 F:2+20/54@6");
-  EXPECT_NE(steps.find("D[A B C D E F] | D[A B C D E] !F | D[D E] | D[D E] | P[F:17] | D[E F]"), std::string::npos) << steps;
+  const std::string others = "A:2+16/60 B:2+16/60@2 C:2+16/60@3 D:2+18/60@4 E:2+20/60@5 ";
+  const std::string retracts = "D[A B C D E F] | D[A B C D E] !F | D[D E] | D[D E] | ";
+  const std::string soon = steps_of(trusting, tokens(100), others + "F:2+20/54@6");
+  EXPECT_NE(soon.find(retracts + "P[F:17]"), std::string::npos) << soon;
+  const std::string late = steps_of(trusting, tokens(100), others + "F:2+20/55@6");
+  EXPECT_NE(late.find(retracts + "D[E] | D[E] | P[F:17]"), std::string::npos) << late;
 }
 
 // It must be the same after n steps, however they are taken.
