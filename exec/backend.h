@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one TP rank can compute: the ops of model/op_list.h on a device. The RankRunner (rank_runner.h) walks the op list
+// and calls these in order; a backend holds weights, workspace and KV cache, and knows nothing of schedulers.
+//
+// Activations are rows of named buffers, row-major, f32 on the CPU and the weights' type on a GPU. Operations are
+// enqueued: on a GPU they return before they are done, and wait() is the end of a forward. One thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "exec/communicator.h"
+#include "exec/forward_input.h"
+#include "exec/row_table.h"
+#include "model/architecture.h"
+#include "model/op_list.h"
+#include "model/tp_layout.h"
+
+namespace plimsoll::exec {
+
+/// Buffers of a forward. Widths on one rank: residual, delta, normed: hidden; qkv: (heads + 2 kv_heads) head_dim;
+/// attended: heads head_dim; up: 2 intermediate (gate first, then up) or intermediate; gated: intermediate; logits:
+/// vocab_rows. Expert buffers hold experts_per_token rows for every token, sorted by expert.
+enum class Slot : std::uint8_t {
+  residual, delta, normed, qkv, attended, up, gated, logits, router, expert_in, expert_up, expert_gated, expert_out
+};
+
+/// A weight matrix y = x W^T, W [n, k] (`copies` of them for experts), in the backend's own packing.
+class Linear {
+ public:
+  virtual ~Linear() = default;
+  [[nodiscard]] virtual std::int64_t n() const = 0;
+  [[nodiscard]] virtual std::int64_t k() const = 0;
+};
+/// A norm's weight, a bias: f32 on the backend's device.
+class Vector {
+ public:
+  virtual ~Vector() = default;
+};
+
+/// fill(copy, row, rows, out): rows [row, row + rows) of one copy as [rows, k] f32. Called from several threads.
+using FillRows = std::function<void(std::int64_t copy, std::int64_t row, std::int64_t rows, float* out)>;
+
+struct LinearSpec {
+  std::int64_t n = 0, k = 0, copies = 1;
+  bool full_precision = false;         // keep the activations' precision (routers)
+};
+
+struct LinearOptions {
+  const Vector* bias = nullptr;        // added to every row
+  bool accumulate = false;             // y += instead of y =
+};
+
+struct NormSpec {
+  model::Norm kind = model::Norm::rmsnorm;
+  float epsilon = 1e-5F;
+  const Vector* weight = nullptr;
+  const Vector* bias = nullptr;        // null: none
+};
+
+struct RopeSpec {
+  model::Rope rope;
+  const Vector* bias = nullptr;        // of q, k, v together; null: none
+  const Vector* q_norm = nullptr;      // RMS norm of each head with this weight [head_dim]; null: none
+  const Vector* k_norm = nullptr;
+  float norm_epsilon = 1e-6F;
+};
+
+/// Sizes that do not change while the engine lives.
+struct BackendConfig {
+  model::Architecture architecture;
+  model::RankShape rank;               // what this rank holds
+  model::DType weight_dtype = model::DType::bf16;   // fp32 or bf16; activations on a GPU have the same
+  model::DType kv_dtype = model::DType::bf16;       // fp32 or bf16
+  std::int64_t kv_blocks = 0;          // physical blocks, [layer][K|V][block][kv_head][block_tokens][head_dim]
+  std::int32_t block_tokens = 16;
+  std::int32_t sequences = 256;        // slots that remember a sampled token
+  std::int64_t step_rows = 2048;       // rows to make room for at the start; larger forwards grow the workspace
+  bool graphs = true;                  // GPU: replay decode forwards as graphs
+  bool poison = false;                 // tests: fill the KV cache and fresh workspace with NaN
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  [[nodiscard]] virtual model::BackendCapabilities capabilities() const { return {}; }
+  /// "AVX-512, 2 threads", "NVIDIA H200 (sm_90)".
+  [[nodiscard]] virtual std::string description() const = 0;
+
+  [[nodiscard]] virtual std::unique_ptr<Linear> make_linear(const LinearSpec& spec, const FillRows& fill) = 0;
+  [[nodiscard]] virtual std::unique_ptr<Vector> make_vector(std::span<const float> values) = 0;
+
+  // ---- a forward: begin, ops in the order of the list, end, wait ---------------------------------------------
+  /// Rows that a decode forward is padded to (graph buckets); `rows` where nothing is padded.
+  [[nodiscard]] virtual std::int64_t padded_decode_rows(std::int64_t rows) const { return rows; }
+  /// Uploads the table. False: the forward was replayed from a graph; call no ops, only wait().
+  virtual bool begin(const RowTable& table) = 0;
+  virtual void end() = 0;
+  /// Blocks until the forward has ended. `tokens` has room for one id a sampled row; `logits` is null or
+  /// [sampled, vocab_rows] f32 of this rank.
+  virtual void wait(std::int32_t* tokens, float* logits) = 0;
+
+  // ---- ops: names are those of the op list; all work on table.rows rows unless said otherwise -----------------
+  /// residual = rows of the embedding; ids outside [vocab_begin, vocab_begin + table.n()) give 0. `positions`, if any,
+  /// is added (on one rank only).
+  virtual void embed(const Linear& embedding, std::int64_t vocab_begin, const Linear* positions) = 0;
+  /// add_delta: residual += delta first. normed = norm(residual).
+  virtual void norm(const NormSpec& spec, bool add_delta) = 0;
+  /// The same for the sampled rows only, which come to stand at the front of `normed`. residual is not kept.
+  virtual void final_norm(const NormSpec& spec, bool add_delta) = 0;
+  /// y[rows, n] = x[rows, k] W^T (+ bias) (+ y).
+  virtual void linear(const Linear& weight, Slot x, Slot y, std::int64_t rows, const LinearOptions& options) = 0;
+  /// qkv: bias, q/k norm, rotation of q and k by position, k and v to the cache; q stays in place.
+  virtual void rope_append(const RopeSpec& spec, std::int32_t layer) = 0;
+  /// attended = softmax(q K^T / sqrt(head_dim)) V for the rows of sequence `index` of table.prefill (padding rows attend
+  /// to what is there); window > 0: a row at position p attends to (p - window, p].
+  virtual void prefill_attention(std::int32_t layer, std::size_t index, std::int64_t window) = 0;
+  /// The same for all decode rows.
+  virtual void decode_attention(std::int32_t layer, std::int64_t window) = 0;
+  /// gated[rows, width] = act(x[:, :width]) * x[:, width:] of x = [rows, 2 width], or act(x) of plain MLPs.
+  virtual void activation(model::Activation kind, bool gated, Slot x, Slot y, std::int64_t rows, std::int64_t width) = 0;
+  /// Router logits [rows, experts] -> the k best experts with softmax weights that sum to 1; expert_in = rows of normed
+  /// gathered by expert.
+  virtual void route(std::int32_t experts, std::int32_t per_token) = 0;
+  /// y = x W_e^T for the rows of every expert e.
+  virtual void expert_linear(const Linear& weights, Slot x, Slot y) = 0;
+  /// delta = sum over a token's experts of weight * expert_out.
+  virtual void combine(std::int32_t per_token) = 0;
+  /// slot := sum over ranks.
+  virtual void all_reduce(Slot slot, std::int64_t rows) = 0;
+  /// The best token of this rank's rows of the vocabulary, [vocab_begin, vocab_begin + valid); the exchange makes it the
+  /// best of all ranks, remembers it in the sequence's slot and returns it by wait().
+  virtual void sample(std::int64_t vocab_begin, std::int64_t valid) = 0;
+  virtual void exchange_samples() = 0;
+
+  // ---- KV blocks between forwards ----------------------------------------------------------------------------
+  /// Copies whole blocks (all layers) to host memory and back: preemption by swapping. bytes_per_block() each.
+  [[nodiscard]] virtual std::int64_t bytes_per_block() const = 0;
+  virtual void read_block(std::int32_t block, void* host) = 0;
+  virtual void write_block(std::int32_t block, const void* host) = 0;
+};
+
+/// Makes the backend of one rank; `communicator` outlives it and is null when tp = 1.
+[[nodiscard]] std::unique_ptr<Backend> make_cpu_backend(const BackendConfig& config, Communicator* communicator, int threads);
+/// Throws DeviceError naming what is missing where there is no CUDA, no driver or no GPU.
+[[nodiscard]] std::unique_ptr<Backend> make_cuda_backend(const BackendConfig& config, Communicator* communicator, int device);
+
+}  // namespace plimsoll::exec

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// One replica's model on its devices: TP ranks, weights and KV cache. Runs forwards; knows nothing of requests.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "exec/forward_input.h"
+#include "exec/weights.h"
+#include "model/architecture.h"
+#include "model/op_list.h"
+
+namespace plimsoll::exec {
+
+enum class DeviceKind : std::uint8_t { cpu, cuda };
+/// How the ranks of a TP group on GPUs talk: automatic takes NCCL with one GPU a rank and loopback where all ranks share
+/// one GPU. CPU ranks are threads.
+enum class CommunicatorKind : std::uint8_t { automatic, loopback, nccl };
+
+struct EngineConfig {
+  model::Architecture architecture;
+  DeviceKind device = DeviceKind::cpu;
+  CommunicatorKind communicator = CommunicatorKind::automatic;
+  std::int32_t first_device = 0;       // GPU of rank 0
+  std::int32_t tp = 1;
+  model::DType weight_dtype = model::DType::bf16, kv_dtype = model::DType::bf16;  // fp32 or bf16
+  std::int64_t kv_blocks = 0;
+  std::int32_t block_tokens = 16;
+  std::int32_t sequences = 256;
+  std::int64_t step_rows = 2048;
+  int threads = 0;                     // CPU: of all ranks together; 0: one a core
+  bool graphs = true, poison = false;
+};
+
+/// One executed op, with Engine::trace_ops.
+struct OpTrace {
+  std::int64_t step = 0;
+  std::int32_t rank = 0, layer = -1;   // -1: before or after the layers
+  model::Op op;
+  double measured_s = 0;
+};
+
+class Engine {
+ public:
+  /// Loads or draws the weights. Throws InputError for a model that cannot be run so (by name), and DeviceError where
+  /// the device or its memory is missing, with the sizes, before anything is loaded.
+  Engine(const EngineConfig& config, const WeightSource& weights);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  /// Runs one forward and waits for it. Throws DeviceError; the engine is of no use afterwards.
+  void run(const ForwardInput& input, ForwardOutput& output);
+  /// The same in two halves, so that the host prepares a forward while the device works: at most two are in flight, and
+  /// finish() ends the oldest.
+  void start(const ForwardInput& input);
+  void finish(ForwardOutput& output);
+
+  /// From now on every op is waited for and noted; no graphs.
+  void trace_ops();
+  [[nodiscard]] std::vector<OpTrace>& traces();
+
+  /// Swapping: a block of all ranks, to and from host memory.
+  [[nodiscard]] std::int64_t bytes_per_block() const;
+  void read_block(std::int32_t block, std::span<std::byte> host);
+  void write_block(std::int32_t block, std::span<const std::byte> host);
+
+  [[nodiscard]] std::string description() const;
+  [[nodiscard]] const EngineConfig& config() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Bytes that an engine of this configuration takes on each device: weights, KV cache, workspace.
+struct EngineMemory { double weights = 0, kv = 0, workspace = 0; };
+[[nodiscard]] EngineMemory engine_memory(const EngineConfig& config);
+
+}  // namespace plimsoll::exec
