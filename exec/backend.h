@@ -136,6 +136,9 @@ class Backend {
   virtual void sample(std::int64_t vocab_begin, std::int64_t valid) = 0;
   virtual void exchange_samples() = 0;
 
+  /// Blocks until everything enqueued is done: for timing single ops.
+  virtual void synchronize() {}
+
   // ---- KV blocks between forwards ----------------------------------------------------------------------------
   /// Copies whole blocks (all layers) to host memory and back: preemption by swapping. bytes_per_block() each.
   [[nodiscard]] virtual std::int64_t bytes_per_block() const = 0;

@@ -23,7 +23,7 @@ enum class TensorKind : std::uint8_t {
   q_norm, k_norm,                      // [head_dim]
   attention_out, attention_out_bias,   // [hidden, heads * head_dim], [hidden]
   gate, up, down,                      // [intermediate, hidden] twice, [hidden, intermediate]; plain MLPs have no gate
-  up_bias, down_bias,
+  gate_bias, up_bias, down_bias,
   router,                              // [experts, hidden]
   expert_gate, expert_up, expert_down  // as gate, up, down, of one expert
 };
