@@ -25,7 +25,7 @@ struct RowTable {
   std::vector<std::int32_t> token;     // [rows]; -1: what token_slot sampled last; padding: 0
   std::vector<std::int32_t> token_slot;// [rows]
   std::vector<std::int32_t> position;  // [rows]
-  std::vector<std::int32_t> cache_slot;// [rows]: block * block_tokens + offset; -1: K and V are not written
+  std::vector<std::int64_t> cache_slot;// [rows]: block * block_tokens + offset; -1: K and V are not written
   std::vector<std::int32_t> blocks;    // block tables of all sequences
   std::vector<SequenceRows> prefill;   // one a span with rows
   std::vector<SequenceRows> decode;    // one a decode row
