@@ -11,6 +11,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "exec/communicator.h"
 #include "exec/forward_input.h"
@@ -150,5 +151,13 @@ class Backend {
 [[nodiscard]] std::unique_ptr<Backend> make_cpu_backend(const BackendConfig& config, Communicator* communicator, int threads);
 /// Throws DeviceError naming what is missing where there is no CUDA, no driver or no GPU.
 [[nodiscard]] std::unique_ptr<Backend> make_cuda_backend(const BackendConfig& config, Communicator* communicator, int device);
+
+/// How the ranks of a TP group on GPUs talk: automatic takes NCCL where there is a GPU a rank, and loopback where there is
+/// one GPU for all.
+enum class CommunicatorKind : std::uint8_t { automatic, loopback, nccl };
+/// Whether such a group's ranks all live on the first device.
+[[nodiscard]] bool shares_one_device(CommunicatorKind kind, int size);
+/// Endpoint i is rank i's. Throws DeviceError as make_cuda_backend.
+[[nodiscard]] std::vector<std::unique_ptr<Communicator>> make_cuda_group(CommunicatorKind kind, int size, int first_device);
 
 }  // namespace plimsoll::exec

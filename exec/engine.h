@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "exec/backend.h"
 #include "exec/forward_input.h"
 #include "exec/weights.h"
 #include "model/architecture.h"
@@ -17,10 +18,6 @@
 namespace plimsoll::exec {
 
 enum class DeviceKind : std::uint8_t { cpu, cuda };
-/// How the ranks of a TP group on GPUs talk: automatic takes NCCL with one GPU a rank and loopback where all ranks share
-/// one GPU. CPU ranks are threads.
-enum class CommunicatorKind : std::uint8_t { automatic, loopback, nccl };
-
 struct EngineConfig {
   model::Architecture architecture;
   DeviceKind device = DeviceKind::cpu;

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exec/engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <fstream>
+#include <optional>
+#include <thread>
+
+#include "exec/rank_runner.h"
+#include "exec/rank_threads.h"
+#include "exec/thread_communicator.h"
+#include "model/error.h"
+#include "model/memory_plan.h"
+
+namespace plimsoll::exec {
+
+namespace {
+
+constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+
+// Which of the sampled rows are answers: one for each emitting span and each decode row.
+std::vector<std::size_t> answers_of(const ForwardInput& input) {
+  std::vector<std::size_t> answers;
+  std::size_t sampled = 0;
+  for (const PrefillRows& span : input.prefill) {
+    const std::size_t rows = input.all_logits ? span.tokens.size() : (span.emits && !span.tokens.empty() ? 1 : 0);
+    sampled += rows;
+    if (span.emits && rows > 0) answers.push_back(sampled - 1);
+  }
+  for (std::size_t i = 0; i < input.decode.size(); ++i) answers.push_back(sampled++);
+  return answers;
+}
+
+// Memory that can be taken without swapping; nothing where the kernel does not tell.
+std::optional<double> available_memory() {
+  std::ifstream file("/proc/meminfo");
+  std::string key, unit;
+  double kib = 0;
+  while (file >> key >> kib && std::getline(file, unit)) {
+    if (key == "MemAvailable:") return kib * 1024;
+  }
+  return {};
+}
+
+void check_config(const EngineConfig& config) {
+  const auto is_float = [](model::DType dtype) { return dtype == model::DType::fp32 || dtype == model::DType::bf16; };
+  if (!is_float(config.weight_dtype) || !is_float(config.kv_dtype))
+    throw InputError(fmt::format("the executor runs weights and KV in fp32 or bf16, found {} and {}",
+                                 model::name(config.weight_dtype), model::name(config.kv_dtype)));
+  const std::string model = config.architecture.shape.id;
+  if (const std::string problem = model::execution_problem(config.architecture); !problem.empty())
+    throw InputError(fmt::format("{}: {}", model, problem));
+  if (const std::string problem = model::tp_problem(config.architecture.shape, config.tp); !problem.empty())
+    throw InputError(fmt::format("{}: {}", model, problem));
+}
+
+}  // namespace
+
+struct Engine::State {
+  struct Pending {
+    std::vector<std::size_t> answers;
+    bool all_logits = false, ready = false;
+    ForwardOutput output;
+  };
+
+  State(const EngineConfig& c, const WeightSource& source) : config(c), threads(c.tp) {
+    check_config(config);
+    source.check(config.architecture);
+    if (config.device == DeviceKind::cpu) check_host_memory();
+    make_communicators();
+    ranks.resize(static_cast<std::size_t>(config.tp));
+    threads.on_all([&](int rank) { load(rank, source); }, [this] { abort(); });
+  }
+
+  // Before anything is loaded, with the sizes. The KV cache is mapped, and only what is used is touched: see start().
+  void check_host_memory() {
+    const EngineMemory need = engine_memory(config);
+    const std::optional<double> there = available_memory();
+    const double total = (need.weights + need.workspace) * config.tp;
+    if (!there) return;
+    if (total > *there)
+      throw DeviceError(fmt::format("out of memory: {} needs {:.2f} GiB for weights and {:.2f} GiB for activations, {:.2f} GiB are available",
+                                    config.architecture.shape.id, need.weights * config.tp / kGiB,
+                                    need.workspace * config.tp / kGiB, *there / kGiB));
+    const double block = need.kv * config.tp / static_cast<double>(std::max<std::int64_t>(1, config.kv_blocks));
+    if (block > 0) touchable_blocks = static_cast<std::int64_t>((*there - total) / block);
+  }
+
+  void make_communicators() {
+    if (config.tp == 1) return;
+    if (config.device == DeviceKind::cpu) communicators = make_thread_group(config.tp);
+    else communicators = make_cuda_group(config.communicator, config.tp, config.first_device);
+  }
+
+  void load(int rank, const WeightSource& source) {
+    const auto r = static_cast<std::size_t>(rank);
+    BackendConfig b;
+    b.architecture = config.architecture;
+    b.rank = model::rank_shape(config.architecture.shape, config.tp);
+    b.weight_dtype = config.weight_dtype;
+    b.kv_dtype = config.kv_dtype;
+    b.kv_blocks = config.kv_blocks;
+    b.block_tokens = config.block_tokens;
+    b.sequences = config.sequences;
+    b.step_rows = config.step_rows;
+    b.graphs = config.graphs;
+    b.poison = config.poison;
+    Communicator* communicator = communicators.empty() ? nullptr : communicators[r].get();
+    auto backend = config.device == DeviceKind::cpu ? make_cpu_backend(b, communicator, threads_of(rank))
+                                                    : make_cuda_backend(b, communicator, device_of(rank));
+    ranks[r] = std::make_unique<RankRunner>(config, rank, std::move(backend), source);
+  }
+
+  // The cores shared out over the ranks; the first ones take the remainder.
+  [[nodiscard]] int threads_of(int rank) const {
+    const int all = config.threads > 0 ? config.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    return std::max(1, all / config.tp + (rank < all % config.tp ? 1 : 0));
+  }
+  [[nodiscard]] int device_of(int rank) const {
+    return config.first_device + (shares_one_device(config.communicator, config.tp) ? 0 : rank);
+  }
+
+  void abort() {
+    for (const auto& communicator : communicators) communicator->abort();
+  }
+
+  void start(const ForwardInput& input) {
+    check_blocks(input);
+    pending.push_back({answers_of(input), input.all_logits, false, {}});
+    threads.on_all([&](int rank) { ranks[static_cast<std::size_t>(rank)]->start(input); }, [this] { abort(); });
+    if (config.device == DeviceKind::cpu) collect(pending.back());  // it has run already
+  }
+
+  // A block beyond the memory that was there would have the kernel kill us instead of telling.
+  void check_blocks(const ForwardInput& input) const {
+    if (touchable_blocks < 0) return;
+    const auto check = [this](std::span<const std::int32_t> blocks) {
+      for (const std::int32_t block : blocks) {
+        if (block < touchable_blocks) continue;
+        throw DeviceError(fmt::format("out of memory: the KV cache of {} blocks has outgrown the {:.1f} GiB that were available; "
+                                      "lower scheduler.kv_blocks", config.kv_blocks,
+                                      static_cast<double>(touchable_blocks) * engine_memory(config).kv * config.tp /
+                                          static_cast<double>(config.kv_blocks) / kGiB));
+      }
+    };
+    for (const PrefillRows& span : input.prefill) check(span.blocks);
+    for (const DecodeRow& row : input.decode) check(row.blocks.empty() ? row.blocks : row.blocks.last(1));
+  }
+
+  void finish(ForwardOutput& output) {
+    PLIMSOLL_CHECK(!pending.empty(), "a forward was started");
+    if (!pending.front().ready) collect(pending.front());
+    output = std::move(pending.front().output);
+    pending.pop_front();
+  }
+
+  void collect(Pending& forward) {
+    tokens.resize(ranks.size());
+    logits.resize(ranks.size());
+    threads.on_all([&](int rank) {
+      const auto r = static_cast<std::size_t>(rank);
+      ranks[r]->finish(tokens[r], logits[r]);
+    }, [this] { abort(); });
+    forward.ready = true;
+    forward.output.tokens.clear();
+    for (const std::size_t i : forward.answers) forward.output.tokens.push_back(tokens[0][i]);
+    forward.output.logits.clear();
+    if (forward.all_logits) join_logits(forward.output.logits);
+  }
+
+  // Every rank has its rows of the vocabulary; what pads them is left out.
+  void join_logits(std::vector<float>& out) const {
+    const auto vocab = static_cast<std::size_t>(config.architecture.shape.vocab);
+    const auto part = static_cast<std::size_t>(ranks[0]->rank_shape().vocab_rows);
+    const std::size_t rows = tokens[0].size();
+    out.resize(rows * vocab);
+    for (std::size_t r = 0; r < ranks.size(); ++r) {
+      const std::size_t first = r * part;
+      if (first >= vocab) break;
+      const std::size_t count = std::min(part, vocab - first);
+      for (std::size_t row = 0; row < rows; ++row)
+        std::copy_n(logits[r].data() + row * part, count, out.data() + row * vocab + first);
+    }
+  }
+
+  EngineConfig config;
+  std::vector<std::unique_ptr<Communicator>> communicators;
+  std::vector<std::unique_ptr<RankRunner>> ranks;
+  RankThreads threads;                 // after what they use: they end first
+  std::deque<Pending> pending;
+  std::vector<std::vector<std::int32_t>> tokens;
+  std::vector<std::vector<float>> logits;
+  std::vector<OpTrace> all_traces;
+  std::int64_t touchable_blocks = -1;  // blocks that the memory at hand has room for; -1: not known
+};
+
+Engine::Engine(const EngineConfig& config, const WeightSource& weights) : state_(std::make_unique<State>(config, weights)) {}
+Engine::~Engine() = default;
+
+void Engine::run(const ForwardInput& input, ForwardOutput& output) {
+  start(input);
+  finish(output);
+}
+
+void Engine::start(const ForwardInput& input) { state_->start(input); }
+void Engine::finish(ForwardOutput& output) { state_->finish(output); }
+
+void Engine::trace_ops() {
+  PLIMSOLL_CHECK(!state_->config.graphs, "ops of a graph cannot be told apart");
+  for (const auto& rank : state_->ranks) rank->trace();
+}
+
+std::vector<OpTrace>& Engine::traces() {
+  for (const auto& rank : state_->ranks) {
+    std::vector<OpTrace>& own = rank->traces();
+    state_->all_traces.insert(state_->all_traces.end(), own.begin(), own.end());
+    own.clear();
+  }
+  return state_->all_traces;
+}
+
+std::int64_t Engine::bytes_per_block() const {
+  return state_->config.tp * state_->ranks[0]->backend().bytes_per_block();
+}
+
+void Engine::read_block(std::int32_t block, std::span<std::byte> host) {
+  const auto part = static_cast<std::size_t>(state_->ranks[0]->backend().bytes_per_block());
+  for (std::size_t r = 0; r < state_->ranks.size(); ++r) state_->ranks[r]->backend().read_block(block, host.data() + r * part);
+}
+
+void Engine::write_block(std::int32_t block, std::span<const std::byte> host) {
+  const auto part = static_cast<std::size_t>(state_->ranks[0]->backend().bytes_per_block());
+  for (std::size_t r = 0; r < state_->ranks.size(); ++r) state_->ranks[r]->backend().write_block(block, host.data() + r * part);
+}
+
+std::string Engine::description() const {
+  std::string text = state_->ranks[0]->backend().description();
+  if (state_->config.tp > 1) text += fmt::format(", {} ranks", state_->config.tp);
+  return text;
+}
+
+const EngineConfig& Engine::config() const { return state_->config; }
+
+}  // namespace plimsoll::exec

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exec/rank_runner.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "model/error.h"
+
+namespace plimsoll::exec {
+
+using model::Op;
+using model::OpKind;
+
+RankRunner::RankRunner(const EngineConfig& config, std::int32_t rank, std::unique_ptr<Backend> backend, const WeightSource& source)
+    : architecture_(config.architecture), weight_dtype_(config.weight_dtype), kv_dtype_(config.kv_dtype), rank_(rank),
+      tp_(config.tp), block_tokens_(config.block_tokens), shape_(model::rank_shape(config.architecture.shape, config.tp)),
+      backend_(std::move(backend)), weights_(load_rank(*backend_, architecture_, source, {rank, config.tp})) {}
+
+void RankRunner::start(const ForwardInput& input) {
+  const bool decodes_only = input.prefill.empty() && !input.all_logits;
+  const auto rows = static_cast<std::int64_t>(input.decode.size());
+  const ForwardInput* run = &input;
+  if (decodes_only && backend_->padded_decode_rows(rows) > rows) {
+    pad_decodes(input);
+    run = &padded_;
+  }
+  lay_out(*run, block_tokens_, table_);
+  in_flight_.push_back({table_.sampled.size(), input.all_logits});
+  ++step_;
+  if (!backend_->begin(table_)) return;
+  const model::OpListInputs inputs{.shape = &architecture_.shape, .weight_dtype = weight_dtype_, .kv_dtype = kv_dtype_,
+                                   .tp = tp_, .pp = 1, .capabilities = backend_->capabilities()};
+  walk(model::make_op_list(inputs, work_of(*run, architecture_.shape.sliding_window, spans_)));
+  backend_->end();
+}
+
+void RankRunner::pad_decodes(const ForwardInput& input) {
+  padded_ = input;
+  DecodeRow lane;
+  lane.dead = true;
+  padded_.decode.resize(static_cast<std::size_t>(backend_->padded_decode_rows(static_cast<std::int64_t>(input.decode.size()))), lane);
+}
+
+void RankRunner::finish(std::vector<std::int32_t>& tokens, std::vector<float>& logits) {
+  PLIMSOLL_CHECK(!in_flight_.empty(), "a forward was started");
+  const InFlight oldest = in_flight_.front();
+  in_flight_.erase(in_flight_.begin());
+  tokens.resize(oldest.sampled);
+  logits.resize(oldest.all_logits ? oldest.sampled * static_cast<std::size_t>(shape_.vocab_rows) : 0);
+  backend_->wait(tokens.data(), oldest.all_logits ? logits.data() : nullptr);
+}
+
+void RankRunner::walk(const model::OpList& list) {
+  has_delta_ = false;
+  for (const Op& op : list.before) run(op, -1);
+  for (std::int32_t layer = 0; layer < architecture_.shape.layers; ++layer) {
+    const model::LayerKind kind = model::layer_kind(architecture_.shape, layer);
+    const auto group = std::find_if(list.layers.begin(), list.layers.end(), [&](const model::LayerOps& g) { return g.kind == kind; });
+    span_ = 0;
+    for (const Op& op : group->ops) run(op, layer);
+  }
+  for (const Op& op : list.after) run(op, -1);
+}
+
+void RankRunner::run(const Op& op, std::int32_t layer) {
+  if (!tracing_) {
+    execute(op, layer);
+    return;
+  }
+  const auto start = std::chrono::steady_clock::now();
+  execute(op, layer);
+  backend_->synchronize();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  traces_.push_back({step_, rank_, layer, op, took.count()});
+}
+
+void RankRunner::execute(const Op& op, std::int32_t layer) {
+  const model::LlmShape& shape = architecture_.shape;
+  switch (op.kind) {
+    case OpKind::embed:
+      backend_->embed(*weights_.embedding, rank_ * shape_.vocab_rows, weights_.positions.get());
+      return;
+    case OpKind::norm: run_norm(op, layer); return;
+    case OpKind::gemm: run_gemm(op, layer); return;
+    case OpKind::moe_gemm: run_moe_gemm(op, layer); return;
+    case OpKind::rope_append: backend_->rope_append(weights_.layers[static_cast<std::size_t>(layer)].rope, layer); return;
+    case OpKind::prefill_attention: backend_->prefill_attention(layer, span_++, window_of(layer)); return;
+    case OpKind::decode_attention: backend_->decode_attention(layer, window_of(layer)); return;
+    case OpKind::activation: run_activation(op); return;
+    case OpKind::route: backend_->route(shape.moe->experts, shape.moe->experts_per_token); return;
+    case OpKind::combine:
+      backend_->combine(shape.moe->experts_per_token);
+      has_delta_ = true;
+      return;
+    case OpKind::all_reduce: run_all_reduce(op); return;
+    case OpKind::sample: {
+      const std::int64_t first = rank_ * shape_.vocab_rows;
+      backend_->sample(first, std::clamp<std::int64_t>(shape.vocab - first, 0, shape_.vocab_rows));
+      if (tp_ == 1) backend_->exchange_samples();  // no exchange in the list: the best of one rank is the best
+      return;
+    }
+    case OpKind::residual_add:
+    case OpKind::send: break;
+  }
+  PLIMSOLL_CHECK(false, "the executor knows every op of the list");
+}
+
+std::int64_t RankRunner::window_of(std::int32_t layer) const {
+  return model::layer_kind(architecture_.shape, layer).windowed ? architecture_.shape.sliding_window : 0;
+}
+
+void RankRunner::run_norm(const Op& op, std::int32_t layer) {
+  if (layer < 0) {
+    backend_->final_norm(weights_.final_norm, has_delta_);
+    return;
+  }
+  const LayerWeights& l = weights_.layers[static_cast<std::size_t>(layer)];
+  if (op.name == "input_norm") {
+    backend_->norm(l.input_norm, has_delta_);
+    has_delta_ = false;
+  } else {
+    PLIMSOLL_CHECK(op.name == "mlp_norm", "a layer has an input norm and perhaps an MLP norm");
+    // Side by side, both halves read the same residual, and delta waits for the MLP's share.
+    backend_->norm(l.mlp_norm, has_delta_ && !architecture_.shape.parallel_attention);
+    has_delta_ = has_delta_ && architecture_.shape.parallel_attention;
+  }
+}
+
+void RankRunner::run_gemm(const Op& op, std::int32_t layer) {
+  if (layer < 0) {
+    PLIMSOLL_CHECK(op.name == "lm_head", "the only product outside the layers is the LM head");
+    backend_->linear(weights_.head(), Slot::normed, Slot::logits, op.m, {.bias = weights_.head_bias, .accumulate = false});
+    return;
+  }
+  const LayerWeights& l = weights_.layers[static_cast<std::size_t>(layer)];
+  if (op.name == "qkv") {
+    backend_->linear(*l.qkv, Slot::normed, Slot::qkv, op.m, {});   // its bias is added where q and k are rotated
+  } else if (op.name == "attention_out") {
+    backend_->linear(*l.attention_out, Slot::attended, Slot::delta, op.m, {.bias = l.attention_out_bias, .accumulate = false});
+    has_delta_ = true;
+  } else if (op.name == "gate_up" || op.name == "up") {
+    backend_->linear(*l.up, Slot::normed, Slot::up, op.m, {.bias = l.up_bias, .accumulate = false});
+  } else if (op.name == "down") {
+    backend_->linear(*l.down, Slot::gated, Slot::delta, op.m,
+                     {.bias = l.down_bias, .accumulate = architecture_.shape.parallel_attention});
+    has_delta_ = true;
+  } else {
+    PLIMSOLL_CHECK(op.name == "router", "the executor knows every matrix of the list");
+    backend_->linear(*l.router, Slot::normed, Slot::router, op.m, {});
+  }
+}
+
+void RankRunner::run_moe_gemm(const Op& op, std::int32_t layer) {
+  const LayerWeights& l = weights_.layers[static_cast<std::size_t>(layer)];
+  if (op.name == "expert_down") backend_->expert_linear(*l.expert_down, Slot::expert_gated, Slot::expert_out);
+  else backend_->expert_linear(*l.expert_up, Slot::expert_in, Slot::expert_up);
+}
+
+void RankRunner::run_activation(const Op& op) {
+  const bool expert = op.name == "expert_activation";
+  backend_->activation(architecture_.activation, architecture_.shape.gated_mlp, expert ? Slot::expert_up : Slot::up,
+                       expert ? Slot::expert_gated : Slot::gated, op.m, op.n);
+}
+
+void RankRunner::run_all_reduce(const Op& op) {
+  if (op.name == "sample_exchange") backend_->exchange_samples();
+  else backend_->all_reduce(op.name == "embedding_all_reduce" ? Slot::residual : Slot::delta, op.m);
+}
+
+}  // namespace plimsoll::exec

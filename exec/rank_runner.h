@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// One TP rank of a running model: walks the op list of a forward (model/op_list.h) and has the backend execute each op.
+// The list is the one that the simulator prices, so an op that only one of them knew would be seen here.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "exec/backend.h"
+#include "exec/engine.h"
+#include "exec/rank_weights.h"
+
+namespace plimsoll::exec {
+
+class RankRunner {
+ public:
+  /// Loads the rank's weights. Throws InputError and DeviceError.
+  RankRunner(const EngineConfig& config, std::int32_t rank, std::unique_ptr<Backend> backend, const WeightSource& source);
+
+  /// Enqueues a forward.
+  void start(const ForwardInput& input);
+  /// Waits for the oldest forward in flight. `tokens`: one id a sampled row; `logits`: with all_logits this rank's
+  /// [sampled, vocab_rows].
+  void finish(std::vector<std::int32_t>& tokens, std::vector<float>& logits);
+
+  /// Notes every op's time from now on; the backend must not use graphs.
+  void trace() { tracing_ = true; }
+  [[nodiscard]] std::vector<OpTrace>& traces() { return traces_; }
+  [[nodiscard]] Backend& backend() { return *backend_; }
+  [[nodiscard]] const model::RankShape& rank_shape() const { return shape_; }
+
+ private:
+  struct InFlight {
+    std::size_t sampled = 0;
+    bool all_logits = false;
+  };
+
+  void pad_decodes(const ForwardInput& input);
+  void walk(const model::OpList& list);
+  void run(const model::Op& op, std::int32_t layer);
+  void execute(const model::Op& op, std::int32_t layer);
+  void run_norm(const model::Op& op, std::int32_t layer);
+  void run_gemm(const model::Op& op, std::int32_t layer);
+  void run_moe_gemm(const model::Op& op, std::int32_t layer);
+  void run_all_reduce(const model::Op& op);
+  void run_activation(const model::Op& op);
+  [[nodiscard]] std::int64_t window_of(std::int32_t layer) const;
+
+  const model::Architecture architecture_;
+  model::DType weight_dtype_, kv_dtype_;
+  std::int32_t rank_, tp_, block_tokens_;
+  model::RankShape shape_;
+  std::unique_ptr<Backend> backend_;
+  RankWeights weights_;
+  RowTable table_;
+  ForwardInput padded_;                // decode forwards with the lanes that fill a graph's bucket
+  std::vector<model::PrefillSpan> spans_;
+  std::vector<InFlight> in_flight_;
+  bool has_delta_ = false;             // delta holds what the next norm adds to the residual
+  std::size_t span_ = 0;               // next prefill span of the layer
+  bool tracing_ = false;
+  std::int64_t step_ = 0;
+  std::vector<OpTrace> traces_;
+};
+
+}  // namespace plimsoll::exec
