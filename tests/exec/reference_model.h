@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// A transformer as its papers write it: one sequence, no cache, no batching, no ranks, f64 with Eigen. What the executor
+// computes is compared with this.
+#pragma once
+
+#include <Eigen/Dense>
+
+#include <cstdint>
+#include <span>
+
+#include "exec/weights.h"
+
+namespace plimsoll::exec {
+
+/// Logits [tokens, vocabulary] of every position.
+[[nodiscard]] Eigen::MatrixXd reference_logits(const model::Architecture& architecture, const WeightSource& weights,
+                                               std::span<const std::int32_t> tokens);
+
+}  // namespace plimsoll::exec

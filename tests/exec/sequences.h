@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Drives an engine by hand in tests: sequences with block tables in shuffled order, prefill in pieces, greedy decoding.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "exec/engine.h"
+
+namespace plimsoll::exec {
+
+using Tokens = std::vector<std::int32_t>;
+
+/// Numbers in [0, vocab), a function of the seed.
+[[nodiscard]] Tokens random_tokens(std::uint64_t seed, std::size_t count, std::int32_t vocab);
+
+/// Sequences of one engine. All prompts run in every forward together unless they are added to different batches.
+class Sequences {
+ public:
+  explicit Sequences(Engine& engine);
+
+  /// Prefills `prompts` in pieces of at most `chunk` tokens (0: whole), all together; the logits of every position of
+  /// each prompt, [length, vocabulary] row-major.
+  [[nodiscard]] std::vector<std::vector<float>> prefill(const std::vector<Tokens>& prompts, std::int64_t chunk = 0);
+  /// `steps` greedy tokens of each sequence after prefill(), the first from the prompts' last logits. The engine feeds
+  /// its own samples (token -1).
+  [[nodiscard]] std::vector<Tokens> decode(std::int64_t steps);
+
+ private:
+  struct Sequence {
+    Tokens tokens;
+    std::vector<std::int32_t> blocks;
+    std::int64_t context = 0;
+    std::int32_t slot = 0;
+    std::int32_t last = -1;
+  };
+  void cover(Sequence& sequence, std::int64_t tokens);
+
+  Engine& engine_;
+  std::vector<std::int32_t> free_;     // shuffled
+  std::vector<Sequence> sequences_;
+};
+
+}  // namespace plimsoll::exec
