@@ -2,53 +2,15 @@
 // A scenario in, a point of the latency-throughput curve out.
 #pragma once
 
-#include <functional>
-#include <stop_token>
-#include <string>
-#include <vector>
-
-#include "sched/measurements.h"
+#include "sched/run_result.h"
 #include "sim/scenario.h"
 
 namespace plimsoll::sim {
 
-/// A row of requests.csv: one logical request.
-struct RequestRow {
-  std::uint64_t id = 0;
-  std::string name;
-  std::int32_t replica = -1;           // of the last attempt; -1: none
-  Nanos arrival = 0, dispatched = -1, first_token = -1, end = 0;
-  sched::Tok input = 0, output = 0, generated = 0;
-  sched::Outcome outcome = sched::Outcome::completed;
-  std::uint16_t http = 0;
-  const char* code = "";
-  std::int32_t preemptions = 0;
-};
-
-/// A step, for the timeline. `steps` > 1: a leap.
-struct StepRow {
-  std::int32_t replica = 0;
-  Nanos start = 0, end = 0;
-  std::int64_t steps = 1, prefill_tokens = 0, decode_rows = 0, prefill_rows = 0;
-  sched::Blk kv_blocks = 0;
-  std::int64_t queued = 0;
-};
-
-/// What to keep besides the metrics, and how to stop. Callbacks run on the calling thread.
-struct RunOptions {
-  bool keep_requests = false, keep_log = false, keep_steps = false;
-  std::stop_token stop;
-  std::function<void(double fraction)> progress;   // now and then; may be empty
-};
-
-struct RunResult {
-  sched::PointMetrics metrics;
-  std::vector<RequestRow> requests;    // with keep_requests: in order of id, of the first replication
-  std::vector<std::string> logs;       // with keep_log: a decision log for each replica, of the first replication
-  std::vector<StepRow> steps;          // with keep_steps: of the first replication
-  std::int64_t steps_run = 0;          // steps of all replicas, leaps counted in full
-  bool stopped = false;                // cut short by `stop`: metrics are not valid
-};
+using sched::RequestRow;
+using sched::RunOptions;
+using sched::RunResult;
+using sched::StepRow;
 
 /// Deterministic: the same scenario gives the same result, bit for bit. Any number of threads may run scenarios at once.
 [[nodiscard]] RunResult simulate(const Scenario& scenario, const RunOptions& options = {});
