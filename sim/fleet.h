@@ -5,14 +5,12 @@
 
 #include <cstdint>
 #include <deque>
-#include <memory>
 #include <vector>
 
-#include "sched/router.h"
-#include "sim/clients.h"
 #include "sim/scenario.h"
 #include "sim/sim_replica.h"
 #include "sim/simulate.h"
+#include "traces/dispatcher.h"
 
 namespace plimsoll::sim {
 
@@ -25,7 +23,7 @@ class Fleet {
   /// Adds what the replicas measured and closes the replication.
   void report(sched::Measurements& out);
   [[nodiscard]] std::deque<SimReplica>& replicas() { return replicas_; }
-  [[nodiscard]] Clients& clients() { return clients_; }
+  [[nodiscard]] traces::Clients& clients() { return dispatcher_.clients(); }
 
  private:
   [[nodiscard]] Nanos next_event() const;
@@ -35,17 +33,14 @@ class Fleet {
   bool time_outs(Nanos now);
   bool arrivals(Nanos now);
   void note_kv(Nanos now);
-  void dispatch(const Attempt& attempt, Nanos now);
-  void collect(std::size_t replica, Nanos now);
+  void dispatch(const traces::Attempt& attempt, Nanos now);
+  void collect(std::size_t replica);
   void end_warmup(Nanos now);
   void watch_queue();
 
   const Scenario& scenario_;
-  const RunOptions& options_;
-  Clients clients_;
-  std::unique_ptr<sched::Router> router_;
+  traces::Dispatcher dispatcher_;
   std::deque<SimReplica> replicas_;    // never moved
-  std::vector<sched::ReplicaLoad> loads_;
   std::vector<Nanos> events_;          // next event of each replica
   std::vector<bool> dirty_;            // must decide
   std::vector<std::size_t> dirty_list_;
@@ -53,10 +48,6 @@ class Fleet {
   bool warm_ = false, stopped_ = false;
   std::uint64_t events_seen_ = 0;
   std::vector<sched::Integrals> before_;   // at the end of the warm-up
-  // The queue at the moment the last open-loop request was sent, and half way there: a backlog that grows says that
-  // the point is beyond capacity.
-  std::int64_t backlog_ = 0, backlog_half_ = 0;
-  bool backlog_taken_ = false;
 };
 
 }  // namespace plimsoll::sim

@@ -2,19 +2,40 @@
 #include "sim/simulate.h"
 
 #include "sim/fleet.h"
-#include "sim/script_run.h"
+#include "traces/script_driver.h"
 
 namespace plimsoll::sim {
+
+namespace {
+
+class SimScript final : public traces::ScriptReplica {
+ public:
+  SimScript(const Scenario& scenario, const RunOptions& options) : sim_(scenario, 0, options) {}
+  sched::Replica& replica() override { return sim_.replica(); }
+  double run_step(Nanos start, Nanos end, double real_start) override { return sim_.run_scripted_step(start, end, real_start); }
+  [[nodiscard]] const std::vector<StepRow>& step_rows() const { return sim_.step_rows(); }
+
+ private:
+  SimReplica sim_;
+};
+
+RunResult simulate_script(const Scenario& scenario, const RunOptions& options, sched::Measurements& measurements) {
+  SimScript script(scenario, options);
+  RunResult result = traces::run_script(scenario, options, script, measurements);
+  result.steps = script.step_rows();
+  if (!result.stopped) result.metrics = measurements.metrics();
+  return result;
+}
+
+}  // namespace
 
 RunResult simulate(const Scenario& scenario, const RunOptions& options) {
   const bool whole_batches = sched::make_policy(scenario.policy)->traits().returns_at_batch_end;
   sched::Measurements measurements(scenario.slo, scenario.warmup, whole_batches);
-  RunResult result;
   if (std::holds_alternative<traces::Script>(scenario.workload.load)) {
-    result = run_script(scenario, options, measurements);
-    result.metrics = measurements.metrics();
-    return result;
+    return simulate_script(scenario, options, measurements);
   }
+  RunResult result;
   for (std::int32_t replication = 0; replication < scenario.replications; ++replication) {
     RunOptions run_options = options;
     if (replication > 0) run_options.keep_requests = run_options.keep_log = run_options.keep_steps = false;

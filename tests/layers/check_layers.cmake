@@ -5,7 +5,7 @@ cmake_minimum_required(VERSION 3.25)
 # Whom a folder may include besides itself.
 set(model_sees)
 set(sched_sees model)
-set(traces_sees model)
+set(traces_sees model sched)
 set(configs_sees model sched/policy_config.h)
 set(sim_sees model sched traces configs)
 set(exec_sees model sched traces configs)

@@ -35,6 +35,7 @@ planted(sched/good.cpp "${spdx}#include \"sched/types.h\"\n#include <queue>\n" "
 planted(configs/good.cpp "${spdx}#include <yaml-cpp/yaml.h>\n#include \"sched/policy_config.h\"\n" "")
 planted(exec/cuda/good.cu "${spdx}#include <cuda_runtime.h>\n#include <nccl.h>\n" "")
 planted(gui/good.cpp "// SPDX-License-Identifier: GPL-3.0-or-later\n#include <QChart>\n" "")
+planted(traces/good.cpp "${spdx}#include \"sched/types.h\"\n" "")
 planted(tests/sim/good.cpp "${spdx}#include \"cli/options.h\"\n" "")
 
 planted(model/up.cpp "${spdx}#include \"sched/types.h\"\n" "model/ may not include \"sched/types.h\"")

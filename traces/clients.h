@@ -11,11 +11,11 @@
 
 #include "sched/measurements.h"
 #include "sched/replica.h"
-#include "sim/scenario.h"
-#include "sim/simulate.h"
+#include "sched/run_result.h"
+#include "traces/scenario.h"
 #include "traces/workload.h"
 
-namespace plimsoll::sim {
+namespace plimsoll::traces {
 
 /// Handle of a logical request that is still open; reused.
 using ClientId = std::uint32_t;
@@ -37,7 +37,7 @@ struct TimedOut {
 
 class Clients {
  public:
-  Clients(const Scenario& scenario, std::uint64_t replication, const RunOptions& options, sched::Measurements& out);
+  Clients(const Scenario& scenario, std::uint64_t replication, const sched::RunOptions& options, sched::Measurements& out);
 
   /// When the next attempt is sent; kNever when nobody sends without hearing something first.
   [[nodiscard]] Nanos next_send() const;
@@ -68,11 +68,11 @@ class Clients {
   [[nodiscard]] std::int64_t attempts() const { return static_cast<std::int64_t>(next_serial_); }
   /// Variance over squared mean of the gaps between open-loop arrivals.
   [[nodiscard]] double gap_scv() const;
-  std::vector<RequestRow> take_rows();
+  std::vector<sched::RequestRow> take_rows();
 
  private:
   struct Logical {
-    RequestRow row;                    // also the account that ends in the measurements
+    sched::RequestRow row;                    // also the account that ends in the measurements
     std::uint64_t serial = 0;          // of the open attempt
     std::uint64_t session = 0;
     sched::Tok max_new = 0;
@@ -92,7 +92,7 @@ class Clients {
   void close(ClientId client, sched::Outcome outcome, Nanos now);
 
   const Scenario& scenario_;
-  traces::Workload workload_;
+  Workload workload_;
   sched::Measurements& out_;
   bool closed_ = false, keep_rows_ = false, exhausted_ = false;
   Nanos timeout_ = 0, think_ = 0, send_until_ = sched::kNever, warmup_ = 0;
@@ -101,12 +101,12 @@ class Clients {
   std::vector<Send> sends_;            // min-heap by (time, order)
   std::deque<Deadline> timeouts_;      // the time-out is one constant, so deadlines come in order of dispatch
   std::optional<Nanos> next_arrival_;
-  std::optional<traces::RequestBody> body_;
+  std::optional<RequestBody> body_;
   std::uint64_t next_id_ = 0, next_serial_ = 0, next_order_ = 0;
   std::int64_t open_ = 0, finished_ = 0, planned_ = 0, sent_ = 0;
   double in_system_ = 0, queue_ = 0, gap_sum_ = 0, gap_square_sum_ = 0;
   Nanos last_end_ = 0, last_arrival_ = -1;
-  std::vector<RequestRow> rows_;
+  std::vector<sched::RequestRow> rows_;
 };
 
-}  // namespace plimsoll::sim
+}  // namespace plimsoll::traces

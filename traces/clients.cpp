@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/clients.h"
+#include "traces/clients.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "model/error.h"
 
-namespace plimsoll::sim {
+namespace plimsoll::traces {
 
 namespace {
 constexpr auto kLater = [](const auto& a, const auto& b) {
@@ -21,19 +21,19 @@ Nanos back_off(std::int32_t attempts) {
   return std::min<Nanos>(Nanos{1'000'000'000} << std::min(attempts - 1, 5), 20'000'000'000);
 }
 
-std::int32_t users(const traces::LoadSpec& load) {
-  if (const auto* closed = std::get_if<traces::ClosedLoop>(&load)) return closed->concurrency;
-  if (const auto* jumpstart = std::get_if<traces::JumpStart>(&load)) return jumpstart->concurrency;
+std::int32_t users(const LoadSpec& load) {
+  if (const auto* closed = std::get_if<ClosedLoop>(&load)) return closed->concurrency;
+  if (const auto* jumpstart = std::get_if<JumpStart>(&load)) return jumpstart->concurrency;
   return 0;
 }
 }  // namespace
 
-Clients::Clients(const Scenario& scenario, std::uint64_t replication, const RunOptions& options, sched::Measurements& out)
+Clients::Clients(const Scenario& scenario, std::uint64_t replication, const sched::RunOptions& options, sched::Measurements& out)
     : scenario_(scenario), workload_(scenario.workload, replication), out_(out),
-      closed_(traces::is_closed_loop(scenario.workload.load)), keep_rows_(options.keep_requests && replication == 0),
+      closed_(is_closed_loop(scenario.workload.load)), keep_rows_(options.keep_requests && replication == 0),
       timeout_(to_nanos(scenario.limits.timeout)), warmup_(to_nanos(scenario.warmup)),
       planned_(workload_.planned_requests()) {
-  if (const auto* closed = std::get_if<traces::ClosedLoop>(&scenario.workload.load)) think_ = to_nanos(closed->think);
+  if (const auto* closed = std::get_if<ClosedLoop>(&scenario.workload.load)) think_ = to_nanos(closed->think);
   if (scenario.workload.duration.count() > 0) send_until_ = to_nanos(scenario.workload.duration);
   if (closed_) {
     for (std::int32_t user = 0; user < users(scenario.workload.load); ++user) push_send(0, 0, true);
@@ -229,9 +229,9 @@ void Clients::close(ClientId client, sched::Outcome outcome, Nanos now) {
   free_.push_back(client);
 }
 
-std::vector<RequestRow> Clients::take_rows() {
-  std::sort(rows_.begin(), rows_.end(), [](const RequestRow& a, const RequestRow& b) { return a.id < b.id; });
+std::vector<sched::RequestRow> Clients::take_rows() {
+  std::sort(rows_.begin(), rows_.end(), [](const sched::RequestRow& a, const sched::RequestRow& b) { return a.id < b.id; });
   return std::move(rows_);
 }
 
-}  // namespace plimsoll::sim
+}  // namespace plimsoll::traces

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/script_run.h"
+#include "traces/script_driver.h"
 
 #include <algorithm>
 #include <map>
 
 #include "model/error.h"
-#include "sim/sim_replica.h"
 
-namespace plimsoll::sim {
+namespace plimsoll::traces {
 
 namespace {
 
 class ScriptRun {
  public:
-  ScriptRun(const Scenario& scenario, const RunOptions& options, sched::Measurements& out)
-      : script_(std::get<traces::Script>(scenario.workload.load)), out_(out), keep_rows_(options.keep_requests),
-        replica_(scenario, 0, options) {
+  ScriptRun(const Scenario& scenario, const sched::RunOptions& options, ScriptReplica& replica, sched::Measurements& out)
+      : script_(std::get<Script>(scenario.workload.load)), options_(options), out_(out), driver_(replica),
+        replica_(replica.replica()) {
     for (std::size_t i = 0; i < script_.requests.size(); ++i) order_.push_back(i);
     std::stable_sort(order_.begin(), order_.end(), [this](std::size_t a, std::size_t b) {
       return script_.requests[a].visible_before_step < script_.requests[b].visible_before_step;
@@ -23,43 +22,43 @@ class ScriptRun {
     real_at_[0] = 0;
   }
 
-  void run() {
-    while (true) {
+  /// False if options.stop was requested.
+  bool run() {
+    while (!options_.stop.stop_requested()) {
       deliver();
-      sched::Replica& replica = replica_.replica();
-      const bool step = replica.decide(now_);
+      const bool step = replica_.decide(now_);
       collect();
       if (step) {
         run_step();
-      } else if (replica.wake_at() != sched::kNever) {
-        pass_to(replica.wake_at());
+      } else if (replica_.wake_at() != sched::kNever) {
+        pass_to(replica_.wake_at());
       } else if (next_ < order_.size()) {
         k_ = std::max(k_, script_.requests[order_[next_]].visible_before_step);
-        replica.log().jump_to(k_);
+        replica_.log().jump_to(k_);
       } else {
         break;
       }
     }
-    replica_.replica().log().finish();
+    replica_.log().finish();
+    return !options_.stop.stop_requested();
   }
 
-  void report(RunResult& result, const RunOptions& options) {
-    sched::Replica& r = replica_.replica();
+  void report(sched::RunResult& result) {
+    const sched::Replica& r = replica_;
     out_.add_replica(r.integrals(), r.peak_used_tokens(), static_cast<double>(r.kv().total()) * r.kv().block_tokens(),
                      r.preemptions());
-    out_.add_itl(r.itl());
+    out_.add_itl(replica_.itl());
     out_.end_run(0, real_, in_system_, queue_, true);
-    std::sort(rows_.begin(), rows_.end(), [](const RequestRow& a, const RequestRow& b) { return a.id < b.id; });
+    std::sort(rows_.begin(), rows_.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
     result.requests = std::move(rows_);
-    if (options.keep_log) result.logs.push_back(r.log().text());
-    result.steps = replica_.step_rows();
+    if (options_.keep_log) result.logs.push_back(replica_.log().text());
     result.steps_run = r.steps();
   }
 
  private:
   void deliver() {
     for (; next_ < order_.size() && script_.requests[order_[next_]].visible_before_step <= k_; ++next_) {
-      const traces::ScriptRequest& r = script_.requests[order_[next_]];
+      const ScriptRequest& r = script_.requests[order_[next_]];
       sched::NewRequest request;
       request.serial = next_;
       request.input = r.prompt;
@@ -67,13 +66,13 @@ class ScriptRun {
       request.max_new = r.cap;
       request.sent = now_;
       request.name = r.name;
-      (void)replica_.replica().arrive(request, now_);
+      (void)driver_.arrive(request, now_);
     }
   }
 
   void run_step() {
     if (now_ > kLongestRun - script_.step) throw InputError("the script lasts more than 100 years; lower script_step");
-    real_ += replica_.run_scripted_step(now_, now_ + script_.step, real_);
+    real_ += driver_.run_step(now_, now_ + script_.step, real_);
     now_ += script_.step;
     real_at_[now_] = real_;
     ++k_;
@@ -94,7 +93,8 @@ class ScriptRun {
   }
 
   void collect() {
-    for (const sched::Ended& e : replica_.replica().ended()) {
+    for (const sched::Ended& e : replica_.ended()) {
+      driver_.ended(e);
       sched::RequestResult result;
       result.sent = real(e.sent);
       result.first_token = real(e.first_token);
@@ -111,13 +111,13 @@ class ScriptRun {
       in_system_ += latency;
       queue_ += result.queue_s;
       out_.add(result);
-      if (keep_rows_) keep_row(e, result);
+      if (options_.keep_requests) keep_row(e, result);
     }
-    replica_.replica().ended().clear();
+    replica_.ended().clear();
   }
 
   void keep_row(const sched::Ended& e, const sched::RequestResult& result) {
-    RequestRow row;
+    sched::RequestRow row;
     row.id = e.serial;
     row.name = script_.requests[order_[static_cast<std::size_t>(e.serial)]].name;
     row.replica = 0;
@@ -134,10 +134,11 @@ class ScriptRun {
     rows_.push_back(row);
   }
 
-  const traces::Script& script_;
+  const Script& script_;
+  const sched::RunOptions& options_;
   sched::Measurements& out_;
-  bool keep_rows_;
-  SimReplica replica_;
+  ScriptReplica& driver_;
+  sched::Replica& replica_;
   std::vector<std::size_t> order_;     // requests by the step they appear before
   std::size_t next_ = 0;
   std::int64_t k_ = 1;                 // the step about to be decided
@@ -145,18 +146,19 @@ class ScriptRun {
   double real_ = 0;                    // seconds of the run
   std::map<Nanos, double> real_at_;    // run time at each stamp of the script's clock
   double in_system_ = 0, queue_ = 0;
-  std::vector<RequestRow> rows_;
+  std::vector<sched::RequestRow> rows_;
 };
 
 }  // namespace
 
-RunResult run_script(const Scenario& scenario, const RunOptions& options, sched::Measurements& out) {
+sched::RunResult run_script(const Scenario& scenario, const sched::RunOptions& options, ScriptReplica& replica,
+                            sched::Measurements& out) {
   PLIMSOLL_CHECK(scenario.replicas == 1, "a script drives one replica");
-  ScriptRun run(scenario, options, out);
-  run.run();
-  RunResult result;
-  run.report(result, options);
+  ScriptRun run(scenario, options, replica, out);
+  sched::RunResult result;
+  result.stopped = !run.run();
+  run.report(result);
   return result;
 }
 
-}  // namespace plimsoll::sim
+}  // namespace plimsoll::traces
