@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stands in for exec/cuda/ in a build without CUDA (CMakeLists.txt chooses).
+#include "exec/backend.h"
+#include "model/error.h"
+
+namespace plimsoll::exec {
+
+namespace {
+
+[[noreturn]] void no_cuda() {
+  throw DeviceError("built without CUDA: no nvcc was found when this program was built; "
+                    "./plimsoll setup --cuda installs one, or run with --device cpu");
+}
+
+}  // namespace
+
+std::unique_ptr<Backend> make_cuda_backend(const BackendConfig&, Communicator*, int) { no_cuda(); }
+
+bool shares_one_device(CommunicatorKind kind, int) { return kind == CommunicatorKind::loopback; }
+
+std::vector<std::unique_ptr<Communicator>> make_cuda_group(CommunicatorKind, int, int) { no_cuda(); }
+
+}  // namespace plimsoll::exec
