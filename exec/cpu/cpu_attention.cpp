@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CPU backend's way from queries, keys and values to attended rows: which head and which rows go to whom.
+#include <algorithm>
+#include <cmath>
+
+#include "exec/cpu/cpu_backend.h"
+#include "exec/cpu/isa.h"
+
+namespace plimsoll::exec {
+
+namespace {
+
+// Query rows that share one pass over the keys: enough that the pass costs little beside the products.
+constexpr std::int64_t kTaskRows = 64;
+
+// Cached tokens that the blocks of a sequence really hold.
+std::int64_t tokens_there(const SequenceRows& sequence, std::int64_t block_tokens) {
+  return std::min(sequence.context + sequence.tokens, sequence.block_count * block_tokens);
+}
+
+// The tokens [first, last) that a row attends to.
+struct Range {
+  std::int64_t first = 0, last = 0;
+};
+Range attended(const SequenceRows& sequence, std::int64_t position, std::int64_t window, std::int64_t block_tokens) {
+  Range range;
+  range.last = std::min(position + 1, tokens_there(sequence, block_tokens));
+  if (window > 0) range.first = std::min(range.last, std::max<std::int64_t>(0, position + 1 - window));
+  return range;
+}
+
+constexpr std::int32_t kBlockZero = 0;
+
+}  // namespace
+
+void CpuBackend::reserve_scratch() {
+  const std::int64_t rows = std::max(kTaskRows, group_);
+  const std::size_t output = static_cast<std::size_t>(group_ * shape_.head_dim);   // where surplus attention goes
+  for (auto& floats : scratch_) floats.resize(attention_scratch(kernels_, rows, shape_.head_dim) + output);
+}
+
+void CpuBackend::rope_append(const RopeSpec& spec, std::int32_t layer) {
+  const auto data = [](const Vector* v) { return v == nullptr ? nullptr : static_cast<const CpuVector*>(v)->data(); };
+  const HeadRope query{.norm = data(spec.q_norm), .epsilon = spec.norm_epsilon, .rotary_dim = spec.rope.rotary_dim,
+                       .interleaved = spec.rope.interleaved};
+  HeadRope key = query;
+  key.norm = data(spec.k_norm);
+  rope_.fill(spec.rope, table_->position, pool_);
+  const std::int64_t heads = config_.rank.heads, kv_heads = config_.rank.kv_heads, d = shape_.head_dim;
+  const std::int64_t alone = 16'384 / qkv_width_ + 1;
+  const auto do_rows = [&](int, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      float* qkv = workspace_[Slot::qkv] + row * qkv_width_;
+      if (spec.bias != nullptr) kernels_.add(data(spec.bias), qkv_width_, qkv);
+      for (std::int64_t head = 0; head < heads + kv_heads; ++head) {
+        kernels_.rope(head < heads ? query : key, rope_.cosines(row), rope_.sines(row), d, qkv + head * d);
+      }
+      append(qkv, row, layer);
+    }
+  };
+  if (table_->rows <= alone) do_rows(0, 0, table_->rows);
+  else pool_.parallel_for(table_->rows, do_rows);
+}
+
+void CpuBackend::append(const float* qkv, std::int64_t row, std::int32_t layer) {
+  const std::int64_t slot = table_->cache_slot[static_cast<std::size_t>(row)];
+  if (slot < 0) return;
+  const std::int64_t kv_heads = config_.rank.kv_heads, d = shape_.head_dim;
+  const float* keys = qkv + config_.rank.heads * d;
+  const float* values = keys + kv_heads * d;
+  for (std::int64_t head = 0; head < kv_heads; ++head) {
+    void* const to[] = {cache_.key_at(layer, head, slot), cache_.value_at(layer, head, slot)};
+    const float* const from[] = {keys + head * d, values + head * d};
+    for (int i = 0; i < 2; ++i) {
+      if (cache_.bf16()) kernels_.to_bf16(from[i], d, static_cast<std::uint16_t*>(to[i]));
+      else std::copy_n(from[i], d, static_cast<float*>(to[i]));
+    }
+  }
+}
+
+AttentionTask CpuBackend::attention_task(const SequenceRows& sequence, std::int32_t layer, std::int64_t head) const {
+  AttentionTask task;
+  task.q_stride = qkv_width_;
+  task.group = group_;
+  task.head_dim = shape_.head_dim;
+  task.scale = 1.0F / std::sqrt(static_cast<float>(shape_.head_dim));
+  task.q = workspace_[Slot::qkv] + sequence.first_row * qkv_width_ + head * group_ * shape_.head_dim;
+  task.keys = cache_.keys(layer, head);
+  task.value_offset = cache_.value_offset();
+  task.block_stride = cache_.block_stride();
+  task.blocks = sequence.block_count > 0 ? table_->blocks.data() + sequence.first_block : &kBlockZero;
+  task.block_tokens = config_.block_tokens;
+  task.wrap = std::max<std::int64_t>(1, tokens_there(sequence, config_.block_tokens));
+  task.bf16 = cache_.bf16();
+  task.zeros = zeros_.data();
+  task.out_stride = config_.rank.heads * shape_.head_dim;
+  task.out = workspace_[Slot::attended] + sequence.first_row * task.out_stride + head * group_ * shape_.head_dim;
+  return task;
+}
+
+void CpuBackend::prefill_attention(std::int32_t layer, std::size_t index, std::int64_t window) {
+  const SequenceRows& sequence = table_->prefill[index];
+  first_.resize(static_cast<std::size_t>(sequence.rows));
+  last_.resize(first_.size());
+  for (std::int64_t i = 0; i < sequence.rows; ++i) {
+    const std::int64_t position = table_->position[static_cast<std::size_t>(sequence.first_row + i)];
+    const Range range = attended(sequence, position, window, config_.block_tokens);
+    first_[static_cast<std::size_t>(i)] = range.first;
+    last_[static_cast<std::size_t>(i)] = range.last;
+  }
+  const std::int64_t positions = std::max<std::int64_t>(1, kTaskRows / group_);
+  const std::int64_t chunks = (sequence.rows + positions - 1) / positions, heads = config_.rank.kv_heads;
+  pool_.for_each(chunks * heads, [&](int thread, std::int64_t item) {
+    // The last rows see most: they go first, so that nobody is left with a long task at the end.
+    const std::int64_t first = (chunks - 1 - item / heads) * positions;
+    AttentionTask task = attention_task(sequence, layer, item % heads);
+    task.positions = std::min(positions, sequence.rows - first);
+    task.q += first * task.q_stride;
+    task.out += first * task.out_stride;
+    task.first = first_.data() + first;
+    task.last = last_.data() + first;
+    task.scratch = scratch(thread);
+    kernels_.attention(task);
+  });
+}
+
+void CpuBackend::decode_attention(std::int32_t layer, std::int64_t window) {
+  const auto rows = static_cast<std::int64_t>(table_->decode.size());
+  const std::int64_t heads = config_.rank.kv_heads;
+  // With fewer heads than threads, the queries of a head are shared out; each reads the keys, but from a shared cache.
+  if (rows == 0) return;
+  const std::int64_t wanted = 2 * pool_.threads();
+  const std::int64_t parts = pool_.threads() == 1 || rows * heads >= wanted
+                                 ? 1 : std::min(group_, (wanted + rows * heads - 1) / (rows * heads));
+  pool_.for_each(rows * heads * parts, [&](int thread, std::int64_t item) {
+    const SequenceRows& sequence = table_->decode[static_cast<std::size_t>(item / (heads * parts))];
+    const std::int64_t position = table_->position[static_cast<std::size_t>(sequence.first_row)];
+    const Range range = attended(sequence, position, window, config_.block_tokens);
+    const std::int64_t part = item % parts, begin = group_ * part / parts, end = group_ * (part + 1) / parts;
+    AttentionTask task = attention_task(sequence, layer, item / parts % heads);
+    task.positions = 1;
+    task.group = end - begin;
+    task.q += begin * task.head_dim;
+    task.out += begin * task.head_dim;
+    task.first = &range.first;
+    task.last = &range.last;
+    task.scratch = scratch(thread);
+    kernels_.attention(task);
+    const std::int64_t charged = window > 0 ? std::min(window, sequence.charged) : sequence.charged;
+    attend_surplus(task, charged - (range.last - range.first), thread);
+  });
+}
+
+// Static batches compute over their padding: the sequence's own tokens stand in for it, from the start over and over.
+void CpuBackend::attend_surplus(const AttentionTask& task, std::int64_t tokens, int thread) {
+  if (tokens <= 0) return;
+  AttentionTask surplus = task;
+  const std::int64_t first = 0;
+  surplus.first = &first;
+  surplus.last = &tokens;
+  surplus.out = scratch(thread) + attention_scratch(kernels_, std::max(kTaskRows, group_), shape_.head_dim);
+  kernels_.attention(surplus);
+}
+
+}  // namespace plimsoll::exec

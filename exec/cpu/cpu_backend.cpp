@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exec/cpu/cpu_backend.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "exec/cpu/isa.h"
+#include "model/error.h"
+
+namespace plimsoll::exec {
+
+namespace {
+
+const float* data(const Vector* vector) { return vector == nullptr ? nullptr : static_cast<const CpuVector*>(vector)->data(); }
+
+NormRow norm_row(const NormSpec& spec) {
+  return {.mean = spec.kind == model::Norm::layernorm, .epsilon = spec.epsilon, .weight = data(spec.weight), .bias = data(spec.bias)};
+}
+
+Pointwise pointwise(model::Activation kind) {
+  switch (kind) {
+    case model::Activation::silu: return Pointwise::silu;
+    case model::Activation::gelu: return Pointwise::gelu;
+    case model::Activation::gelu_tanh: return Pointwise::gelu_tanh;
+    case model::Activation::relu: return Pointwise::relu;
+  }
+  PLIMSOLL_CHECK(false, "an activation of the enum");
+}
+
+std::string readable(std::string_view isa) {
+  if (isa == "avx512") return "AVX-512";
+  return isa == "avx2" ? "AVX2" : "portable vectors";
+}
+
+}  // namespace
+
+CpuBackend::CpuBackend(const BackendConfig& config, Communicator* communicator, int threads, const KernelSet& kernels)
+    : config_(config), shape_(config_.architecture.shape), communicator_(communicator), kernels_(kernels), pool_(threads),
+      multiplier_(kernels, pool_), cache_(config), workspace_(config),
+      group_(config.rank.heads / std::max<std::int64_t>(1, config.rank.kv_heads)),
+      qkv_width_((config.rank.heads + 2 * config.rank.kv_heads) * shape_.head_dim),
+      scratch_(static_cast<std::size_t>(threads)), zeros_(attention_padding(shape_.head_dim) / sizeof(float)),
+      remembered_(static_cast<std::size_t>(config.sequences)) {
+  reserve_scratch();
+}
+
+std::string CpuBackend::description() const {
+  const int threads = pool_.threads();
+  return readable(kernels_.name) + ", " + std::to_string(threads) + (threads == 1 ? " thread" : " threads");
+}
+
+std::unique_ptr<Linear> CpuBackend::make_linear(const LinearSpec& spec, const FillRows& fill) {
+  const bool bf16 = config_.weight_dtype == model::DType::bf16 && !spec.full_precision;
+  return std::make_unique<PackedLinear>(kernels_, spec, bf16, fill, pool_);
+}
+
+std::unique_ptr<Vector> CpuBackend::make_vector(std::span<const float> values) { return std::make_unique<CpuVector>(values); }
+
+bool CpuBackend::begin(const RowTable& table) {
+  table_ = &table;
+  workspace_.reserve(table.rows);
+  rope_.reset();
+  sampled_ = static_cast<std::int64_t>(table.sampled.size());
+  return true;
+}
+
+void CpuBackend::end() { table_ = nullptr; }
+
+void CpuBackend::wait(std::int32_t* tokens, float* logits) {
+  for (std::int64_t i = 0; i < sampled_; ++i) tokens[i] = best_[static_cast<std::size_t>(i)].token;
+  if (logits == nullptr) return;
+  std::memcpy(logits, workspace_[Slot::logits], static_cast<std::size_t>(sampled_ * config_.rank.vocab_rows) * sizeof(float));
+}
+
+template <class Body>
+void CpuBackend::over_rows(std::int64_t rows, std::int64_t elements_per_row, const Body& body) {
+  constexpr std::int64_t kAlone = 32'768;   // some 5 us of work for one thread, a few times what sharing it costs
+  if (rows * elements_per_row < kAlone) {
+    if (rows > 0) body(std::int64_t{0}, rows);
+  } else {
+    pool_.parallel_for(rows, [&](int, std::int64_t begin, std::int64_t end) { body(begin, end); });
+  }
+}
+
+void CpuBackend::embed(const Linear& embedding, std::int64_t vocab_begin, const Linear* positions) {
+  const auto& rows = static_cast<const PackedLinear&>(embedding);
+  const auto* places = static_cast<const PackedLinear*>(positions);
+  const std::int64_t width = shape_.hidden;
+  over_rows(table_->rows, 16 * width, [&](std::int64_t begin, std::int64_t end) {   // a cache line an element
+    std::vector<float> place(places == nullptr ? 0 : static_cast<std::size_t>(width));
+    for (std::int64_t row = begin; row < end; ++row) {
+      const auto i = static_cast<std::size_t>(row);
+      const std::int32_t given = table_->token[i];
+      const std::int64_t token = given >= 0 ? given : remembered_[static_cast<std::size_t>(table_->token_slot[i])];
+      const std::int64_t own = token - vocab_begin;
+      float* out = workspace_[Slot::residual] + row * width;
+      if (own >= 0 && own < rows.n()) rows.read_row(own, out);
+      else std::fill_n(out, width, 0.0F);
+      if (places == nullptr) continue;
+      places->read_row(table_->position[i], place.data());
+      kernels_.add(place.data(), width, out);
+    }
+  });
+}
+
+void CpuBackend::norm(const NormSpec& spec, bool add_delta) {
+  const NormRow row_spec = norm_row(spec);
+  const std::int64_t width = shape_.hidden;
+  over_rows(table_->rows, width, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      float* residual = workspace_[Slot::residual] + row * width;
+      if (add_delta) kernels_.add(workspace_[Slot::delta] + row * width, width, residual);
+      kernels_.norm(row_spec, residual, width, workspace_[Slot::normed] + row * width);
+    }
+  });
+}
+
+void CpuBackend::final_norm(const NormSpec& spec, bool add_delta) {
+  const NormRow row_spec = norm_row(spec);
+  const std::int64_t width = shape_.hidden;
+  over_rows(sampled_, width, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t row = table_->sampled[static_cast<std::size_t>(i)];
+      float* residual = workspace_[Slot::residual] + row * width;
+      if (add_delta) kernels_.add(workspace_[Slot::delta] + row * width, width, residual);
+      kernels_.norm(row_spec, residual, width, workspace_[Slot::normed] + i * width);
+    }
+  });
+}
+
+void CpuBackend::linear(const Linear& weight, Slot x, Slot y, std::int64_t rows, const LinearOptions& options) {
+  const ProductRows product{.copy = 0, .x = workspace_[x], .y = workspace_[y], .rows = rows};
+  multiplier_.run(static_cast<const PackedLinear&>(weight), {&product, 1}, data(options.bias), options.accumulate);
+}
+
+void CpuBackend::activation(model::Activation kind, bool gated, Slot x, Slot y, std::int64_t rows, std::int64_t width) {
+  const Pointwise op = pointwise(kind);
+  over_rows(rows, 4 * width, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      float* out = workspace_[y] + row * width;
+      const float* in = workspace_[x] + row * width * (gated ? 2 : 1);
+      if (gated) kernels_.activate_gated(op, in, in + width, width, out);
+      else kernels_.activate(op, in, width, out);
+    }
+  });
+}
+
+void CpuBackend::route(std::int32_t experts, std::int32_t per_token) {
+  const std::int64_t width = shape_.hidden;
+  routing_.choose(workspace_[Slot::router], table_->rows, experts, per_token);
+  over_rows(table_->rows, per_token * width, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin * per_token; i < end * per_token; ++i) {
+      const std::int64_t to = routing_.row[static_cast<std::size_t>(i)];
+      std::copy_n(workspace_[Slot::normed] + i / per_token * width, width, workspace_[Slot::expert_in] + to * width);
+    }
+  });
+}
+
+void CpuBackend::expert_linear(const Linear& weights, Slot x, Slot y) {
+  const auto& experts = static_cast<const PackedLinear&>(weights);
+  std::vector<ProductRows> products;
+  for (std::int64_t expert = 0; expert < experts.copies(); ++expert) {
+    const std::int64_t first = routing_.first_row[static_cast<std::size_t>(expert)];
+    const std::int64_t rows = routing_.first_row[static_cast<std::size_t>(expert) + 1] - first;
+    if (rows == 0) continue;
+    products.push_back({.copy = expert, .x = workspace_[x] + first * experts.k(), .y = workspace_[y] + first * experts.n(), .rows = rows});
+  }
+  multiplier_.run(experts, products, nullptr, false);
+}
+
+void CpuBackend::combine(std::int32_t per_token) {
+  const std::int64_t width = shape_.hidden;
+  over_rows(table_->rows, per_token * width, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t token = begin; token < end; ++token) {
+      float* out = workspace_[Slot::delta] + token * width;
+      std::fill_n(out, width, 0.0F);
+      for (std::int64_t i = token * per_token; i < (token + 1) * per_token; ++i) {
+        const auto at = static_cast<std::size_t>(i);
+        kernels_.add_scaled(workspace_[Slot::expert_out] + routing_.row[at] * width, routing_.weight[at], width, out);
+      }
+    }
+  });
+}
+
+void CpuBackend::all_reduce(Slot slot, std::int64_t rows) {
+  if (communicator_ == nullptr) return;
+  communicator_->all_reduce(workspace_[slot], rows * shape_.hidden, model::DType::fp32, nullptr);
+}
+
+std::unique_ptr<Backend> make_cpu_backend(const BackendConfig& config, Communicator* communicator, int threads) {
+  return std::make_unique<CpuBackend>(config, communicator, threads, select_kernels());
+}
+
+}  // namespace plimsoll::exec

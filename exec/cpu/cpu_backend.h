@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CPU as a Backend: operations are done when they return. Results do not depend on the number of threads, the rows
+// of other sequences or the place of KV blocks, in any bit.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "exec/backend.h"
+#include "exec/cpu/expert_routing.h"
+#include "exec/cpu/kernels.h"
+#include "exec/cpu/kv_cache.h"
+#include "exec/cpu/packed_linear.h"
+#include "exec/cpu/rope_table.h"
+#include "exec/cpu/thread_pool.h"
+#include "exec/cpu/workspace.h"
+
+namespace plimsoll::exec {
+
+class CpuVector final : public Vector {
+ public:
+  explicit CpuVector(std::span<const float> values) : values_(values.begin(), values.end()) {}
+  [[nodiscard]] const float* data() const { return values_.data(); }
+
+ private:
+  std::vector<float> values_;
+};
+
+class CpuBackend final : public Backend {
+ public:
+  CpuBackend(const BackendConfig& config, Communicator* communicator, int threads, const KernelSet& kernels);
+
+  [[nodiscard]] std::string description() const override;
+  [[nodiscard]] std::unique_ptr<Linear> make_linear(const LinearSpec& spec, const FillRows& fill) override;
+  [[nodiscard]] std::unique_ptr<Vector> make_vector(std::span<const float> values) override;
+
+  bool begin(const RowTable& table) override;
+  void end() override;
+  void wait(std::int32_t* tokens, float* logits) override;
+
+  void embed(const Linear& embedding, std::int64_t vocab_begin, const Linear* positions) override;
+  void norm(const NormSpec& spec, bool add_delta) override;
+  void final_norm(const NormSpec& spec, bool add_delta) override;
+  void linear(const Linear& weight, Slot x, Slot y, std::int64_t rows, const LinearOptions& options) override;
+  void rope_append(const RopeSpec& spec, std::int32_t layer) override;
+  void prefill_attention(std::int32_t layer, std::size_t index, std::int64_t window) override;
+  void decode_attention(std::int32_t layer, std::int64_t window) override;
+  void activation(model::Activation kind, bool gated, Slot x, Slot y, std::int64_t rows, std::int64_t width) override;
+  void route(std::int32_t experts, std::int32_t per_token) override;
+  void expert_linear(const Linear& weights, Slot x, Slot y) override;
+  void combine(std::int32_t per_token) override;
+  void all_reduce(Slot slot, std::int64_t rows) override;
+  void sample(std::int64_t vocab_begin, std::int64_t valid) override;
+  void exchange_samples() override;
+
+  [[nodiscard]] std::int64_t bytes_per_block() const override { return cache_.bytes_per_block(); }
+  void read_block(std::int32_t block, void* host) override { cache_.read_block(block, host); }
+  void write_block(std::int32_t block, const void* host) override { cache_.write_block(block, host); }
+
+ private:
+  // The best token of a row; what ranks exchange.
+  struct Best {
+    float value = 0;
+    std::int32_t token = 0;
+  };
+
+  // body(begin, end) over rows, by the whole team where there is enough work for it.
+  template <class Body>
+  void over_rows(std::int64_t rows, std::int64_t elements_per_row, const Body& body);
+  void append(const float* qkv, std::int64_t row, std::int32_t layer);
+  [[nodiscard]] AttentionTask attention_task(const SequenceRows& sequence, std::int32_t layer, std::int64_t head) const;
+  void attend_surplus(const AttentionTask& task, std::int64_t tokens, int thread);
+  [[nodiscard]] float* scratch(int thread) { return scratch_[static_cast<std::size_t>(thread)].data(); }
+  void reserve_scratch();
+  [[nodiscard]] Best best_token(std::size_t index, std::int64_t vocab_begin, std::int64_t valid) const;
+
+  const BackendConfig config_;
+  const model::LlmShape& shape_;
+  Communicator* communicator_;
+  const KernelSet& kernels_;
+  ThreadPool pool_;
+  Multiplier multiplier_;
+  KvCache cache_;
+  Workspace workspace_;
+  RopeTable rope_;
+  ExpertRouting routing_;
+  const RowTable* table_ = nullptr;    // of the forward that is being run
+  std::int64_t group_ = 1;             // query heads of one KV head
+  std::int64_t qkv_width_ = 0;
+
+  std::vector<std::int64_t> first_, last_;          // attended tokens of each row of a prefill span or of the decodes
+  std::vector<std::vector<float>> scratch_;         // [thread], for attention
+  std::vector<float> zeros_;                        // a token that is not there
+  std::vector<Best> best_, gathered_;
+  std::vector<std::int32_t> remembered_;            // [sequence slots]
+  std::int64_t sampled_ = 0;
+};
+
+}  // namespace plimsoll::exec

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of packed rows with panels of weights. A tile of kRows rows by two vectors keeps all its sums in registers; a
+// tile of few rows takes several panels at once instead, which also means several streams from memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "exec/cpu/kernels.h"
+
+namespace plimsoll::exec {
+
+// ---- where a product finds its right-hand side: load(k, pair) gives two vectors -----------------------------------
+
+template <class V>
+struct F32Panels {
+  const float* at;
+  std::int64_t stride;                 // elements from a panel to the next
+  void load(std::int64_t k, int pair, typename V::F& a, typename V::F& b) const {
+    const float* p = at + pair * stride + k * (2 * V::kWidth);
+    a = V::load(p);
+    b = V::load(p + V::kWidth);
+  }
+  F32Panels skip(std::int64_t k) const { return {at + k * (2 * V::kWidth), stride}; }
+};
+
+template <class V>
+struct Bf16Panels {
+  const std::uint16_t* at;
+  std::int64_t stride;
+  void load(std::int64_t k, int pair, typename V::F& a, typename V::F& b) const {
+    V::load_pair(at + pair * stride + k * (2 * V::kWidth), a, b);
+  }
+  Bf16Panels skip(std::int64_t k) const { return {at + k * (2 * V::kWidth), stride}; }
+};
+
+// Sums of a tile, Rows x (2 Pairs) vectors: sums += x w over k. x(row, k) = x[row * RowStride + k * KStride].
+template <class V, int Rows, int Pairs, int RowStride, int KStride, class Weights>
+[[gnu::always_inline]] inline void multiply(typename V::F (&sums)[Rows][2 * Pairs], const float* x, const Weights& weights,
+                                            std::int64_t k_begin, std::int64_t k_end) {
+  x += k_begin * KStride;
+  for (std::int64_t k = k_begin; k < k_end; ++k, x += KStride) {
+    typename V::F w[2 * Pairs];
+#pragma GCC unroll 4
+    for (int pair = 0; pair < Pairs; ++pair) weights.load(k, pair, w[2 * pair], w[2 * pair + 1]);
+#pragma GCC unroll 16
+    for (int row = 0; row < Rows; ++row) {
+      const typename V::F value = V::set(x[row * RowStride]);
+#pragma GCC unroll 8
+      for (int i = 0; i < 2 * Pairs; ++i) sums[row][i] = V::fma(value, w[i], sums[row][i]);
+    }
+  }
+}
+
+// Pairs of vectors a tile of so many rows takes at once.
+template <class V>
+constexpr int pairs_for(int rows) {
+  const int fit = V::kRows / rows;
+  return fit >= 4 ? 4 : fit >= 1 ? fit : 1;
+}
+
+// ---- linear layers ------------------------------------------------------------------------------------------
+
+// A tile's place in y and what its sums start from.
+struct TileOutput {
+  float* y;
+  std::int64_t stride;
+  std::int64_t columns;                // valid ones, from y on
+  const float* bias;                   // from y's first column on, or null
+  bool add;                            // sums start from y
+};
+
+template <class V>
+typename V::F load_columns(const float* p, std::int64_t columns) {
+  if (columns >= V::kWidth) return V::load(p);
+  return columns > 0 ? V::load_first(p, static_cast<int>(columns)) : V::zero();
+}
+
+template <class V>
+void store_columns(float* p, typename V::F value, std::int64_t columns) {
+  if (columns >= V::kWidth) V::store(p, value);
+  else if (columns > 0) V::store_first(p, value, static_cast<int>(columns));
+}
+
+template <class V, int Rows, int Pairs, class Weights>
+void gemm_tile(const float* x, const Weights& weights, std::int64_t k, const TileOutput& out) {
+  typename V::F sums[Rows][2 * Pairs];
+#pragma GCC unroll 16
+  for (int row = 0; row < Rows; ++row) {
+#pragma GCC unroll 8
+    for (int i = 0; i < 2 * Pairs; ++i) {
+      const std::int64_t column = i * V::kWidth, left = out.columns - column;
+      typename V::F sum = out.add ? load_columns<V>(out.y + row * out.stride + column, left) : V::zero();
+      if (out.bias != nullptr) sum = sum + load_columns<V>(out.bias + column, left);
+      sums[row][i] = sum;
+    }
+  }
+  multiply<V, Rows, Pairs, 1, Rows>(sums, x, weights, 0, k);
+#pragma GCC unroll 16
+  for (int row = 0; row < Rows; ++row) {
+#pragma GCC unroll 8
+    for (int i = 0; i < 2 * Pairs; ++i) {
+      const std::int64_t column = i * V::kWidth;
+      store_columns<V>(out.y + row * out.stride + column, sums[row][i], out.columns - column);
+    }
+  }
+}
+
+template <class V, class Weights>
+using GemmTile = void (*)(const float*, const Weights&, std::int64_t, const TileOutput&);
+
+// [rows]: one panel; many(rows): as many as pairs_for says.
+template <class V, class Weights, int Rows = V::kRows>
+struct GemmTiles {
+  static GemmTile<V, Weights> one(int rows) {
+    if (rows == Rows) return gemm_tile<V, Rows, 1, Weights>;
+    return GemmTiles<V, Weights, Rows - 1>::one(rows);
+  }
+  static GemmTile<V, Weights> many(int rows) {
+    if (rows == Rows) return gemm_tile<V, Rows, pairs_for<V>(Rows), Weights>;
+    return GemmTiles<V, Weights, Rows - 1>::many(rows);
+  }
+};
+template <class V, class Weights>
+struct GemmTiles<V, Weights, 0> {
+  static GemmTile<V, Weights> one(int) { return nullptr; }
+  static GemmTile<V, Weights> many(int) { return nullptr; }
+};
+
+// Tiles of even height: [rows tile / tiles, rows (tile + 1) / tiles).
+template <class V>
+struct RowTiles {
+  std::int64_t rows, tiles;
+  explicit RowTiles(std::int64_t m) : rows(m), tiles((m + V::kRows - 1) / V::kRows) {}
+  std::int64_t begin(std::int64_t tile) const { return rows * tile / tiles; }
+  int height(std::int64_t tile) const { return static_cast<int>(begin(tile + 1) - begin(tile)); }
+};
+
+// Rows that stay in the second-level cache together, times kBlockK of k: 112 x 1024 floats are 448 KiB.
+constexpr std::int64_t kBlockTiles = 8, kBlockK = 1024;
+
+template <class V, class Weights>
+class Gemm {
+ public:
+  Gemm(const GemmTask& task, Weights weights, std::int64_t panel_elements)
+      : t_(task), weights_(weights), panel_elements_(panel_elements), tiles_(task.rows) {}
+
+  void run() const {
+    if (tiles_.tiles == 1) {
+      run_one_tile();
+      return;
+    }
+    for (std::int64_t first = 0; first < tiles_.tiles; first += kBlockTiles) {
+      const std::int64_t last = first + kBlockTiles < tiles_.tiles ? first + kBlockTiles : tiles_.tiles;
+      for (std::int64_t k = 0; k < t_.k; k += kBlockK) run_block(first, last, k);
+    }
+  }
+
+ private:
+  // Every weight is used once: panels side by side.
+  void run_one_tile() const {
+    const int rows = tiles_.height(0), pairs = pairs_for<V>(rows);
+    const auto many = GemmTiles<V, Weights>::many(rows), one = GemmTiles<V, Weights>::one(rows);
+    std::int64_t panel = t_.panel_begin;
+    for (; panel + pairs <= t_.panel_end; panel += pairs) many(t_.x, at(panel, 0), t_.k, output(0, panel, true));
+    for (; panel < t_.panel_end; ++panel) one(t_.x, at(panel, 0), t_.k, output(0, panel, true));
+  }
+
+  void run_block(std::int64_t first, std::int64_t last, std::int64_t k) const {
+    const std::int64_t depth = t_.k - k < kBlockK ? t_.k - k : kBlockK;
+    for (std::int64_t panel = t_.panel_begin; panel < t_.panel_end; ++panel) {
+      for (std::int64_t tile = first; tile < last; ++tile) {
+        const int height = tiles_.height(tile);
+        const float* x = t_.x + tiles_.begin(tile) * t_.k + k * height;
+        GemmTiles<V, Weights>::one(height)(x, at(panel, k), depth, output(tiles_.begin(tile), panel, k == 0));
+      }
+    }
+  }
+
+  Weights at(std::int64_t panel, std::int64_t k) const {
+    return Weights{weights_.at + panel * panel_elements_, panel_elements_}.skip(k);
+  }
+
+  TileOutput output(std::int64_t row, std::int64_t panel, bool first) const {
+    const std::int64_t column = panel * (2 * V::kWidth);
+    return {t_.y + row * t_.n + column, t_.n, t_.n - column, first && t_.bias != nullptr ? t_.bias + column : nullptr,
+            t_.accumulate || !first};
+  }
+
+  const GemmTask& t_;
+  Weights weights_;
+  std::int64_t panel_elements_;
+  RowTiles<V> tiles_;
+};
+
+template <class V>
+void gemm(const GemmTask& task) {
+  const std::int64_t panel = task.k * (2 * V::kWidth);
+  if (task.rows == 0) return;
+  if (task.bf16) Gemm<V, Bf16Panels<V>>(task, {static_cast<const std::uint16_t*>(task.weights), panel}, panel).run();
+  else Gemm<V, F32Panels<V>>(task, {static_cast<const float*>(task.weights), panel}, panel).run();
+}
+
+template <class V>
+void pack_rows(const float* x, std::int64_t stride, std::int64_t rows, std::int64_t k, std::int64_t tile_begin,
+               std::int64_t tile_end, float* packed) {
+  const RowTiles<V> tiles(rows);
+  for (std::int64_t tile = tile_begin; tile < tile_end; ++tile) {
+    const std::int64_t row = tiles.begin(tile);
+    const int height = tiles.height(tile);
+    float* out = packed + row * k;
+    for (int r = 0; r < height; ++r) {
+      const float* from = x + (row + r) * stride;
+      for (std::int64_t i = 0; i < k; ++i) out[i * height + r] = from[i];
+    }
+  }
+}
+
+}  // namespace plimsoll::exec

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exec/cpu/isa_sets.h"
+#include "exec/cpu/kernels_attention.h"
+#include "exec/cpu/simd_portable.h"
+
+namespace plimsoll::exec {
+
+constinit const KernelSet kPortableKernels = kernel_set<Portable>("portable");
+
+}  // namespace plimsoll::exec

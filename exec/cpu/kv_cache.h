@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// The paged KV cache of one rank: [layer][K|V][block][kv head][token in block][head_dim], f32 or bf16. Pages of memory
+// that no token was written to cost nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "exec/backend.h"
+#include "exec/cpu/host_memory.h"
+
+namespace plimsoll::exec {
+
+class KvCache {
+ public:
+  /// Sizes of the config; filled with NaN if it says so. Throws DeviceError where there is no address space for it.
+  explicit KvCache(const BackendConfig& config);
+
+  [[nodiscard]] bool bf16() const { return bf16_; }
+  [[nodiscard]] std::int64_t block_stride() const { return block_stride_; }   // elements
+  [[nodiscard]] std::int64_t value_offset() const { return part_stride_; }    // elements from a key to its value
+  /// Keys of a head in block 0 of a layer.
+  [[nodiscard]] const void* keys(std::int32_t layer, std::int64_t head) const {
+    return memory_.data() + (2 * layer * part_stride_ + head * head_stride_) * element_;
+  }
+  /// Where the key of a token goes; slot = block * block_tokens + offset.
+  [[nodiscard]] void* key_at(std::int32_t layer, std::int64_t head, std::int64_t slot) const;
+  [[nodiscard]] void* value_at(std::int32_t layer, std::int64_t head, std::int64_t slot) const;
+
+  [[nodiscard]] std::int64_t bytes_per_block() const { return 2 * layers_ * block_stride_ * element_; }
+  void read_block(std::int32_t block, void* host) const;
+  void write_block(std::int32_t block, const void* host);
+
+ private:
+  [[nodiscard]] std::byte* part(std::int64_t index, std::int32_t block) const;
+
+  bool bf16_;
+  std::int64_t element_, layers_, block_tokens_, head_dim_, blocks_;
+  std::int64_t head_stride_, block_stride_, part_stride_;
+  HostMemory memory_;
+};
+
+}  // namespace plimsoll::exec

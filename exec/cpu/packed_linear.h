@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Weights in the order in which the kernels read them (GemmTask), and the products over a team of threads.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "exec/backend.h"
+#include "exec/cpu/host_memory.h"
+#include "exec/cpu/kernels.h"
+#include "exec/cpu/thread_pool.h"
+
+namespace plimsoll::exec {
+
+class PackedLinear final : public Linear {
+ public:
+  /// Packs on all threads. Rethrows what `fill` throws.
+  PackedLinear(const KernelSet& kernels, const LinearSpec& spec, bool bf16, const FillRows& fill, ThreadPool& pool);
+
+  [[nodiscard]] std::int64_t n() const override { return spec_.n; }
+  [[nodiscard]] std::int64_t k() const override { return spec_.k; }
+  [[nodiscard]] std::int64_t copies() const { return spec_.copies; }
+  [[nodiscard]] bool bf16() const { return bf16_; }
+  /// The panels of one copy.
+  [[nodiscard]] const void* panels(std::int64_t copy) const;
+  /// W[row, 0 .. k) of copy 0 in f32: embeddings.
+  void read_row(std::int64_t row, float* out) const;
+
+ private:
+  void pack_panel(std::int64_t copy, std::int64_t panel, const float* rows);
+  [[nodiscard]] std::int64_t copy_elements() const { return kernels_.panels(spec_.n) * kernels_.panel * spec_.k; }
+  // Where element [row, 0] of a copy stands; the next k is panel elements further.
+  [[nodiscard]] std::int64_t place(std::int64_t row) const;
+
+  const KernelSet& kernels_;
+  LinearSpec spec_;
+  bool bf16_;
+  HostMemory memory_;
+};
+
+/// Rows of one product: y[rows, n] = x[rows, k] W_copy^T.
+struct ProductRows {
+  std::int64_t copy = 0;
+  const float* x = nullptr;
+  float* y = nullptr;
+  std::int64_t rows = 0;
+};
+
+/// Runs products with the matrices of one PackedLinear; grows its workspace as needed.
+class Multiplier {
+ public:
+  Multiplier(const KernelSet& kernels, ThreadPool& pool) : kernels_(kernels), pool_(pool) {}
+  /// bias [n] or null is added to every row; `accumulate`: y += instead of y =.
+  void run(const PackedLinear& weights, std::span<const ProductRows> products, const float* bias, bool accumulate);
+
+ private:
+  void pack(std::span<const ProductRows> products, std::int64_t k);
+
+  const KernelSet& kernels_;
+  ThreadPool& pool_;
+  HostMemory packed_;
+};
+
+}  // namespace plimsoll::exec

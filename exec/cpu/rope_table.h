@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "exec/cpu/thread_pool.h"
+#include "model/architecture.h"
+
+namespace plimsoll::exec {
+
+/// Radians a position, of each of the rotary_dim / 2 pairs of dimensions: base^(-2 i / rotary_dim), stretched as
+/// `scaling` says (transformers, modeling_rope_utils.py).
+[[nodiscard]] std::vector<double> rope_frequencies(const model::Rope& rope);
+
+/// Sines and cosines of a forward's positions: all layers share them.
+class RopeTable {
+ public:
+  /// Forgets the last forward's positions.
+  void reset() { filled_ = false; }
+  /// Computes the table where this forward has none yet, or one of another `rope`.
+  void fill(const model::Rope& rope, std::span<const std::int32_t> positions, ThreadPool& pool);
+
+  /// rotary_dim / 2 values for the position of a row.
+  [[nodiscard]] const float* cosines(std::int64_t row) const { return cosines_.data() + row * pairs(); }
+  [[nodiscard]] const float* sines(std::int64_t row) const { return sines_.data() + row * pairs(); }
+
+ private:
+  [[nodiscard]] std::int64_t pairs() const { return static_cast<std::int64_t>(frequencies_.size()); }
+
+  bool filled_ = false;
+  model::Rope rope_{.rotary_dim = -1};
+  std::vector<double> frequencies_;
+  std::vector<float> cosines_, sines_;
+};
+
+}  // namespace plimsoll::exec

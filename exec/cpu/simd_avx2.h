@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Eight floats: AVX2 and FMA. See simd_portable.h for the contract; included by kernels_avx2.cpp only.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+namespace plimsoll::exec {
+
+struct Avx2 {
+  static constexpr int kWidth = 8;
+  static constexpr int kRows = 6;
+  using F = __m256;
+
+  static F set(float v) { return _mm256_set1_ps(v); }
+  static F zero() { return _mm256_setzero_ps(); }
+  static F load(const float* p) { return _mm256_loadu_ps(p); }
+  static void store(float* p, F v) { _mm256_storeu_ps(p, v); }
+  static __m256i first_lanes(int count) {
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+  }
+  static F load_first(const float* p, int count) { return _mm256_maskload_ps(p, first_lanes(count)); }
+  static void store_first(float* p, F v, int count) { _mm256_maskstore_ps(p, first_lanes(count), v); }
+  static F fma(F a, F b, F c) { return _mm256_fmadd_ps(a, b, c); }
+  static F max(F a, F b) { return _mm256_max_ps(a, b); }
+  static F select_less(F a, F b, F yes, F no) { return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_LT_OQ)); }
+  static F pow2(F n) {
+    const __m256i biased = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(biased, 23));
+  }
+  static F iota() { return _mm256_setr_ps(0, 1, 2, 3, 4, 5, 6, 7); }
+  static float sum(F v) {
+    __m128 half = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    half = _mm_add_ps(half, _mm_movehl_ps(half, half));
+    return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
+  }
+  static float highest(F v) {
+    __m128 half = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    half = _mm_max_ps(half, _mm_movehl_ps(half, half));
+    return _mm_cvtss_f32(_mm_max_ss(half, _mm_movehdup_ps(half)));
+  }
+
+  static void load_pair(const std::uint16_t* p, F& first, F& second) {
+    const __m256i words = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+    first = _mm256_castsi256_ps(_mm256_slli_epi32(words, 16));
+    second = _mm256_castsi256_ps(_mm256_and_si256(words, _mm256_set1_epi32(static_cast<int>(0xffff0000))));
+  }
+  static F load_bf16(const std::uint16_t* p) {
+    const __m256i words = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(words, 16));
+  }
+};
+
+}  // namespace plimsoll::exec

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sixteen floats: AVX-512 F, BW, DQ and VL. See simd_portable.h for the contract; included by kernels_avx512.cpp only.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+namespace plimsoll::exec {
+
+struct Avx512 {
+  static constexpr int kWidth = 16;
+  static constexpr int kRows = 14;
+  using F = __m512;
+
+  static F set(float v) { return _mm512_set1_ps(v); }
+  static F zero() { return _mm512_setzero_ps(); }
+  static F load(const float* p) { return _mm512_loadu_ps(p); }
+  static void store(float* p, F v) { _mm512_storeu_ps(p, v); }
+  static __mmask16 first_lanes(int count) { return static_cast<__mmask16>((1U << count) - 1U); }
+  static F load_first(const float* p, int count) { return _mm512_maskz_loadu_ps(first_lanes(count), p); }
+  static void store_first(float* p, F v, int count) { _mm512_mask_storeu_ps(p, first_lanes(count), v); }
+  static F fma(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
+  static F max(F a, F b) { return _mm512_max_ps(a, b); }
+  static F select_less(F a, F b, F yes, F no) { return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), no, yes); }
+  static F pow2(F n) {
+    const __m512i biased = _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(biased, 23));
+  }
+  static F iota() { return _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15); }
+  static float sum(F v) { return _mm512_reduce_add_ps(v); }
+  static float highest(F v) { return _mm512_reduce_max_ps(v); }
+
+  static void load_pair(const std::uint16_t* p, F& first, F& second) {
+    const __m512i words = _mm512_loadu_si512(p);
+    first = _mm512_castsi512_ps(_mm512_slli_epi32(words, 16));
+    second = _mm512_castsi512_ps(_mm512_and_si512(words, _mm512_set1_epi32(static_cast<int>(0xffff0000))));
+  }
+  static F load_bf16(const std::uint16_t* p) {
+    const __m512i words = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(words, 16));
+  }
+};
+
+}  // namespace plimsoll::exec

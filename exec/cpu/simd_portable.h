@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Four floats in the compiler's own vector type: whatever the machine has. The kernels of kernels_*.h are written over
+// such a type V; simd_avx2.h and simd_avx512.h are the others. What V must provide:
+//   kWidth floats; kRows: the most rows of a product tile two vectors wide that leaves nothing to spill;
+//   a pair of bf16 vectors is stored interleaved, element i of the first in the lower half of word i.
+// No name of the standard library here or in kernels_*.h: its inline functions would be compiled with the vector
+// instructions of one file and linked into all.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+namespace plimsoll::exec {
+
+struct Portable {
+  static constexpr int kWidth = 4;
+  static constexpr int kRows = 6;
+  using F = float __attribute__((vector_size(16)));
+  using I = std::int32_t __attribute__((vector_size(16)));
+
+  static F set(float v) { return F{v, v, v, v}; }
+  static F zero() { return set(0); }
+  static F load(const float* p) {
+    F v;
+    std::memcpy(&v, p, sizeof v);
+    return v;
+  }
+  static void store(float* p, F v) { std::memcpy(p, &v, sizeof v); }
+  static F load_first(const float* p, int count) {
+    F v = zero();
+    for (int i = 0; i < count; ++i) v[i] = p[i];
+    return v;
+  }
+  static void store_first(float* p, F v, int count) {
+    for (int i = 0; i < count; ++i) p[i] = v[i];
+  }
+  static F fma(F a, F b, F c) { return a * b + c; }
+  static F max(F a, F b) { return a > b ? a : b; }
+  static F select_less(F a, F b, F yes, F no) { return a < b ? yes : no; }
+  /// 2^n for whole n in [-126, 127].
+  static F pow2(F n) {
+    const I bits = (__builtin_convertvector(n, I) + 127) << 23;
+    F v;
+    std::memcpy(&v, &bits, sizeof v);
+    return v;
+  }
+  static F iota() { return F{0, 1, 2, 3}; }
+  static float sum(F v) { return (v[0] + v[2]) + (v[1] + v[3]); }
+  static float highest(F v) {
+    const float a = v[0] > v[2] ? v[0] : v[2], b = v[1] > v[3] ? v[1] : v[3];
+    return a > b ? a : b;
+  }
+
+  static F from_bits(I bits) {
+    F v;
+    std::memcpy(&v, &bits, sizeof v);
+    return v;
+  }
+  static void load_pair(const std::uint16_t* p, F& first, F& second) {
+    I words;
+    std::memcpy(&words, p, sizeof words);
+    first = from_bits(words << 16);
+    second = from_bits(words & static_cast<std::int32_t>(0xffff0000));
+  }
+  static F load_bf16(const std::uint16_t* p) {
+    return from_bits(I{p[0], p[1], p[2], p[3]} << 16);
+  }
+};
+
+}  // namespace plimsoll::exec

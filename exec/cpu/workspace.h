@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "exec/backend.h"
+#include "exec/cpu/host_memory.h"
+
+namespace plimsoll::exec {
+
+/// The buffers of a forward, f32 and row-major without gaps.
+class Workspace {
+ public:
+  explicit Workspace(const BackendConfig& config);
+  /// Makes room for so many rows (times experts per token in the buffers of experts); what was there may be gone.
+  void reserve(std::int64_t rows);
+  [[nodiscard]] float* operator[](Slot slot) const { return memory_[static_cast<std::size_t>(slot)].as<float>(); }
+
+ private:
+  static constexpr std::size_t kSlots = static_cast<std::size_t>(Slot::expert_out) + 1;
+
+  std::array<std::int64_t, kSlots> width_{};   // floats for one row of the forward
+  std::array<HostMemory, kSlots> memory_;
+  std::int64_t rows_ = 0;
+  bool poison_;
+};
+
+}  // namespace plimsoll::exec
