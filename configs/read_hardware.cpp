@@ -22,14 +22,33 @@ FlopsPerSecond peak(const Node& node, std::string_view key) {
   return found ? found->as_flops_per_second(1e9) : FlopsPerSecond(0);
 }
 
+std::vector<double> read_numbers(const Node& node, double least, double most) {
+  std::vector<double> numbers;
+  for (const Item& item : node.items()) numbers.push_back(item.value.as_number(least, most));
+  return numbers;
+}
+
+// Written by calibration; validate_coefficients checks the grid.
+std::shared_ptr<const model::ResidualTable> read_residual(const Node& node) {
+  static constexpr std::array<std::string_view, 3> kKeys = {"x", "y", "log_ratio"};
+  constexpr double kMostLog2 = 64, kMostLogRatio = 10;
+  node.require_known_keys(kKeys);
+  auto table = std::make_shared<model::ResidualTable>();
+  table->x = read_numbers(node.at("x"), 0, kMostLog2);
+  table->y = read_numbers(node.at("y"), 0, kMostLog2);
+  table->log_ratio = read_numbers(node.at("log_ratio"), -kMostLogRatio, kMostLogRatio);
+  return table;
+}
+
 model::OpCoefficients read_coefficients(const Node& node) {
-  static constexpr std::array<std::string_view, 4> kKeys = {"compute", "memory", "p", "t0"};
+  static constexpr std::array<std::string_view, 5> kKeys = {"compute", "memory", "p", "t0", "residual"};
   node.require_known_keys(kKeys);
   model::OpCoefficients c;
   c.compute_efficiency = node.at("compute").as_number(1e-3, 1);
   c.memory_efficiency = node.at("memory").as_number(1e-3, 1);
   c.p = node.at("p").as_number(1, 64);
   c.t0 = node.at("t0").as_seconds(0, 1);
+  if (const auto residual = node.find("residual")) c.residual = read_residual(*residual);
   return c;
 }
 

@@ -56,6 +56,17 @@ TEST_F(OwnCatalogue, ReadsWhatItHolds) {
   EXPECT_EQ(catalogue.list("models").size(), 1U);
 }
 
+TEST_F(OwnCatalogue, ReadsWhatCalibrationLeftBesideTheRoofline) {
+  std::string text = kAccelerator;
+  const std::string plain = "  gemm: {compute: 0.8, memory: 0.8, p: 2, t0: 5 us";
+  text.insert(text.find(plain) + plain.size(), ", residual: {x: [0, 4], y: [20], log_ratio: [0.1, -0.05]}");
+  scratch_.write("accelerators/my-gpu.yaml", text);
+  const auto accelerator = Catalogue(scratch_.path()).accelerator("my-gpu");
+  const auto& gemm = accelerator->coefficients[static_cast<std::size_t>(model::OpClass::gemm)];
+  ASSERT_NE(gemm.residual, nullptr);
+  EXPECT_EQ(gemm.residual->log_ratio, (std::vector<double>{0.1, -0.05}));
+}
+
 TEST_F(OwnCatalogue, ADirectHitReadsNoOtherFile) {
   scratch_.write("models/broken.yaml", "aliases: [\n\xff not YAML");
   const Catalogue catalogue(scratch_.path());
