@@ -217,6 +217,24 @@ std::shared_ptr<const Instance> Catalogue::instance(const std::string& name, con
   return lookup(instances_, "instances", id, where, read_instance);
 }
 
+std::shared_ptr<const ThisMachine> Catalogue::this_machine(const std::string& device, const Where& where) const {
+  const std::scoped_lock lock(mutex_);
+  if (const auto found = machines_.find(device); found != machines_.end()) return found->second;
+  const std::string file = machine_file(device);
+  std::error_code error;
+  std::shared_ptr<const ThisMachine> machine;
+  if (fs::exists(file, error)) {
+    machine = std::make_shared<const ThisMachine>(read_this_machine(Document::from_file(file)));
+  } else if (machine_probe_) {
+    machine = std::make_shared<const ThisMachine>(machine_probe_(device));
+  } else {
+    throw InputError(where, "this-machine is not calibrated yet: run `plimsoll calibrate`, or name an instance or "
+                            "{accelerator, count, interconnect}");
+  }
+  machines_.emplace(device, machine);
+  return machine;
+}
+
 bool Catalogue::has_instance(const std::string& name) const {
   return find_file("instances", name.starts_with("ml.") ? name.substr(3) : name).has_value();
 }

@@ -3,6 +3,7 @@
 // Names may be spelt freely: "Llama-2-7b-hf", "meta-llama/Llama-2-7b-hf" and "Llama 2 7B" are llama-2-7b.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "configs/instance.h"
+#include "configs/this_machine.h"
 #include "configs/yaml_document.h"
 #include "model/accelerator.h"
 #include "model/engine_profile.h"
@@ -60,6 +62,12 @@ class Catalogue {
   [[nodiscard]] bool has_instance(const std::string& name) const;
   [[nodiscard]] std::shared_ptr<const Engine> engine(const std::string& name, const Where& where = {}) const;
 
+  /// This machine's device ("cpu", "cuda") as calibrated, else as the probe finds it.
+  [[nodiscard]] std::shared_ptr<const ThisMachine> this_machine(const std::string& device, const Where& where = {}) const;
+  /// Measures what a machine without calibration can do, in some two seconds, when first asked for. To be set before
+  /// threads share the catalogue.
+  void set_machine_probe(std::function<ThisMachine(const std::string& device)> probe) { machine_probe_ = std::move(probe); }
+
   /// `kind`: models, accelerators, interconnects, instances, engines.
   [[nodiscard]] std::vector<Listing> list(std::string_view kind) const;
   [[nodiscard]] const std::string& root() const { return root_; }
@@ -77,6 +85,8 @@ class Catalogue {
   mutable std::unordered_map<std::string, std::shared_ptr<const model::Interconnect>> interconnects_;
   mutable std::unordered_map<std::string, std::shared_ptr<const Instance>> instances_;
   mutable std::unordered_map<std::string, std::shared_ptr<const Engine>> engines_;
+  mutable std::unordered_map<std::string, std::shared_ptr<const ThisMachine>> machines_;
+  std::function<ThisMachine(const std::string&)> machine_probe_;
 };
 
 /// A name in the catalogue's spelling: lower case, words joined by hyphens, no organisation before a slash, no suffix that

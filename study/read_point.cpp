@@ -63,6 +63,34 @@ Hardware read_instance(const Node& node, const std::string& price_date, const Ca
   return hardware;
 }
 
+bool is_this_machine(const Node& node) {
+  return node.is_scalar() && configs::canonical_name(node.as_string()) == "this-machine";
+}
+
+// How many ranks share it is not known yet: see settle_this_machine.
+Hardware read_this_machine(const Node& node, const Catalogue& catalogue, const PointSpec& spec) {
+  Hardware hardware;
+  hardware.label = "this-machine";
+  hardware.this_machine = catalogue.this_machine(spec.engine->id == "plimsoll-cuda" ? "cuda" : "cpu", node.where());
+  hardware.accelerator = hardware.this_machine->shares.front().accelerator;
+  hardware.interconnect = hardware.this_machine->interconnect;
+  hardware.count = hardware.this_machine->cores;
+  return hardware;
+}
+
+// All ranks of all replicas share the machine; its own engine has been measured with it.
+void settle_this_machine(PointSpec& spec) {
+  Hardware& hardware = spec.hardware;
+  if (!hardware.this_machine) return;
+  const Deployment& d = spec.deployment;
+  const std::int32_t tp = d.tp_is_max ? hardware.count : d.tp;
+  const std::int64_t ranks = std::int64_t{tp} * d.pp * d.replicas;
+  hardware.count = static_cast<std::int32_t>(std::clamp<std::int64_t>(ranks, hardware.count, kMostReplicas));
+  hardware.accelerator = configs::share_of(*hardware.this_machine, static_cast<std::int32_t>(std::min<std::int64_t>(ranks, kMostReplicas)));
+  const auto& own = hardware.this_machine->engine;
+  if (own && own->id == spec.engine->id) spec.engine = own;
+}
+
 Hardware read_machine(const Node& node, const Catalogue& catalogue) {
   const Section section(node, Keys{"accelerator", "count", "interconnect", "usd_per_hour"});
   const Node accelerator = section.need("accelerator", "a100-sxm-40gb");
@@ -98,8 +126,9 @@ void read_hardware(const Section& study, const Catalogue& catalogue, PointSpec& 
   if (spec.engine->constant && !study.has("hardware")) return;
   const Node node = study.need("hardware", "ml.g5.12xlarge");
   const std::string month = read_month(study);
-  spec.hardware = node.is_map() ? read_machine(node, catalogue)
-                                : read_instance(node, month, catalogue);
+  if (node.is_map()) spec.hardware = read_machine(node, catalogue);
+  else if (is_this_machine(node)) spec.hardware = read_this_machine(node, catalogue, spec);
+  else spec.hardware = read_instance(node, month, catalogue);
 }
 
 std::shared_ptr<const model::EngineProfile> read_constant(const Node& engine) {
@@ -208,6 +237,7 @@ PointSpec read_point(const Node& root, const Catalogue& catalogue, TraceStore& t
   read_hardware(study, catalogue, spec);
   read_deployment(study, spec);
   read_scheduler_of(study, *engine, spec);
+  settle_this_machine(spec);
   Seconds script_step(1e-3);
   if (const auto step = study.find("script_step")) script_step = read_positive_time(*step);
   read_workload(study.need("workload", "{load: {closed_loop: {concurrency: 32}}, lengths: {input: 256, output: 256}}"),

@@ -37,6 +37,7 @@ struct Hardware {
   std::int32_t count = 1;              // accelerators of one instance
   std::shared_ptr<const model::Interconnect> interconnect;  // null: none is known
   std::optional<double> usd_per_hour;  // of one instance
+  std::shared_ptr<const configs::ThisMachine> this_machine;  // null: some other hardware
 };
 
 struct Deployment {

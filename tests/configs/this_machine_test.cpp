@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "configs/this_machine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "configs/catalogue.h"
+#include "tests/configs/scratch.h"
+
+namespace plimsoll::configs {
+namespace {
+
+using testing::HasSubstr;
+
+std::string accelerator(const char* indent, int gflops) {
+  const std::string pad = indent, coefficients = ": {compute: 0.8, memory: 0.8, p: 2, t0: 5 us}\n";
+  std::string text = pad + "fp32: " + std::to_string(gflops) + " GFLOP/s\n" + pad + "memory: 24 GB\n" + pad +
+                     "memory_bandwidth: 30 GB/s\n" + pad + "efficiency:\n";
+  for (const char* op : {"gemm", "moe_gemm", "prefill_attention", "decode_attention", "pointwise"}) text += pad + "  " + op + coefficients;
+  return text + pad + "  kernel_gap: 1 us\n" + pad + "  source: measured\n" + pad + "calibrated: true\n" + pad + "source: probes\n";
+}
+
+std::string machine(const std::string& version = "1", const std::string& fingerprint = machine_fingerprint()) {
+  return "plimsoll_calibration: " + version + "\nfingerprint: " + fingerprint +
+         "\nmachine: \"two cores\"\ncores: 2\ndevice: cpu\nshares:\n- ranks: 1\n  accelerator:\n" + accelerator("    ", 200) +
+         "- ranks: 2\n  accelerator:\n" + accelerator("    ", 90) +
+         "engine:\n  host: {step: 20 us, overlap: none}\n  memory: {fraction: 0.8}\n  scheduler: {policy: vllm_v1}\n"
+         "  calibrated: true\n  calibrated_on: here\n";
+}
+
+ThisMachine read(const std::string& text) { return read_this_machine(Document::from_text(text, "machine.yaml")); }
+
+TEST(ThisMachine, HasAnAcceleratorForEveryNumberOfRanksThatWasCalibrated) {
+  const ThisMachine m = read(machine());
+  EXPECT_EQ(share_of(m, 1)->fp32.value, 200e9);
+  EXPECT_EQ(share_of(m, 2)->fp32.value, 90e9);
+  EXPECT_TRUE(share_of(m, 2)->calibrated);
+  ASSERT_NE(m.engine, nullptr);
+  EXPECT_EQ(m.engine->id, "plimsoll-cpu");
+}
+
+// Four ranks on what two were measured on: half of each, and it says that this was not measured.
+TEST(ThisMachine, DividesTheNearestForOtherNumbers) {
+  const auto four = share_of(read(machine()), 4);
+  EXPECT_EQ(four->fp32.value, 45e9);
+  EXPECT_EQ(four->memory_bandwidth.value, 15e9);
+  EXPECT_FALSE(four->calibrated);
+  EXPECT_THAT(four->fit_source, HasSubstr("2 ranks at once"));
+}
+
+TEST(ThisMachine, RefusesOtherVersionsAndOtherMachines) {
+  EXPECT_THAT(problem_of([] { (void)read(machine("2")); }), HasSubstr("machine.yaml:1:23: found version 2, expected 1"));
+  EXPECT_THAT(problem_of([] { (void)read(machine("1", "a-pdp-11")); }), HasSubstr("this calibration is of another machine: found 'a-pdp-11'"));
+}
+
+TEST(ThisMachine, RefusesCoefficientsThatCannotBe) {
+  std::string text = machine();
+  text.replace(text.find("memory_bandwidth: 30 GB/s"), 25, "memory_bandwidth: -3 GB/s");
+  EXPECT_THAT(problem_of([&] { (void)read(text); }), HasSubstr("machine.yaml:"));
+  text = machine();
+  text.replace(text.find("compute: 0.8"), 12, "compute: .nan");
+  EXPECT_THAT(problem_of([&] { (void)read(text); }), HasSubstr("machine.yaml:"));
+  text = machine();
+  text.replace(text.find("      moe_gemm"), 14, "      gemm_moe");
+  EXPECT_THAT(problem_of([&] { (void)read(text); }), HasSubstr("gemm_moe"));
+}
+
+TEST(ThisMachine, AFingerprintCanBeAFileName) {
+  EXPECT_THAT(machine_fingerprint(), testing::MatchesRegex("[a-z0-9-]+"));
+}
+
+}  // namespace
+}  // namespace plimsoll::configs
