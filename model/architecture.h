@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "model/llm_shape.h"
 
@@ -12,6 +14,8 @@ namespace plimsoll::model {
 /// silu, gelu (with erf), gelu_tanh (also gelu_new), relu.
 enum class Activation : std::uint8_t { silu, gelu, gelu_tanh, relu };
 [[nodiscard]] const char* name(Activation activation);
+/// By our name or any that transformers has for the same function; nullopt for one that is not computed.
+[[nodiscard]] std::optional<Activation> activation_from_name(std::string_view name);
 
 /// How frequencies are stretched for contexts beyond the training's. Formulas: transformers, modeling_rope_utils.py.
 enum class RopeScaling : std::uint8_t { none, linear, llama3 };

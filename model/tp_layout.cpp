@@ -98,7 +98,8 @@ std::vector<Matrix> mlp_matrices(const LlmShape& shape, std::int32_t tp, bool mo
 std::int32_t norms_per_layer(const LlmShape& shape) {
   if (shape.family == "gemma2") return 4;                            // before and after each sublayer
   if (shape.family == "gptj") return 1;                              // one shared by attention and MLP
-  if (shape.family == "falcon") return shape.kv_heads == 1 ? 1 : 2;  // the new decoder has one for each
+  // Falcon: 7B shares one; the new decoder and sequential sublayers have one for each.
+  if (shape.family == "falcon") return shape.kv_heads == 1 && shape.parallel_attention ? 1 : 2;
   return 2;
 }
 
