@@ -87,8 +87,11 @@ void read_dense(const JsonFields& f, LlmShape& m) {
 }
 
 void read_partial_rotary(const JsonFields& f, LlmShape& m) {
-  const double factor = f.number_or("partial_rotary_factor", 0, 1, 1);
+  double factor = f.number_or("partial_rotary_factor", 0, 1, 1);
+  // Files since transformers 5 have it with the base.
+  if (const auto rope = f.inside("rope_parameters")) factor = rope->number_or("partial_rotary_factor", 0, 1, factor);
   if (factor < 1) m.rotary_dim = static_cast<std::int32_t>(m.head_dim * factor);
+  if (factor < 1 && m.rotary_dim < 1) f.fail("partial_rotary_factor", fmt::format("found {}: no dimension rotates", factor));
 }
 
 void read_llama(const JsonFields& f, LlmShape& m) { read_dense(f, m); }

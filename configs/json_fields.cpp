@@ -111,6 +111,7 @@ JsonFields JsonFields::from_file(const std::string& path) {
   Watcher watcher(text, path);
   JsonFields fields;
   fields.file_ = path;
+  fields.whole_ = {path, 0, 0};
   try {
     fields.object_ = json::parse(TrackedIterator(text, 0, watcher.reached),
                                  TrackedIterator(text, text.size(), watcher.reached), std::ref(watcher));
@@ -139,8 +140,20 @@ bool JsonFields::is_null(const FieldName& field) const {
 void JsonFields::fail(const FieldName& field, const std::string& text) const {
   const Found found = look_up(field);
   const auto place = places_.find(found.name);
-  throw InputError(place == places_.end() ? Where{file_, 0, 0} : place->second,
-                   fmt::format("{}: {}", found.name, text));
+  throw InputError(place == places_.end() ? whole_ : place->second, fmt::format("{}{}: {}", outer_, found.name, text));
+}
+
+std::optional<JsonFields> JsonFields::inside(const FieldName& field) const {
+  const Found found = look_up(field);
+  if (found.value == nullptr || found.value->is_null()) return {};
+  if (!found.value->is_object()) fail(field, fmt::format("found {}, expected an object {{…}}", described(*found.value)));
+  JsonFields fields;
+  fields.file_ = file_;
+  fields.outer_ = outer_ + found.name + '.';
+  fields.object_ = *found.value;
+  const auto place = places_.find(found.name);
+  fields.whole_ = place == places_.end() ? whole_ : place->second;
+  return fields;
 }
 
 std::int32_t JsonFields::converted(const FieldName& field, const json& value, Range range) const {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -48,6 +49,9 @@ class JsonFields {
   /// The value as it is; nullptr when there is none. Valid as long as this object.
   [[nodiscard]] const nlohmann::json* find(const FieldName& field) const;
   [[nodiscard]] bool is_null(const FieldName& field) const;
+  /// The fields of an object inside this one, nullopt where it is missing or null; their errors name "outer.inner" at the
+  /// place of the outer name.
+  [[nodiscard]] std::optional<JsonFields> inside(const FieldName& field) const;
   [[nodiscard]] const std::string& file() const { return file_; }
   [[noreturn]] void fail(const FieldName& field, const std::string& text) const;
 
@@ -59,9 +63,10 @@ class JsonFields {
   [[nodiscard]] Found look_up(const FieldName& field) const;
   [[nodiscard]] std::int32_t converted(const FieldName& field, const nlohmann::json& value, Range range) const;
 
-  std::string file_;
+  std::string file_, outer_;           // outer_: "rope_scaling." inside an object
   nlohmann::json object_;
   std::map<std::string, Where> places_;  // of the names
+  Where whole_;                        // of the object itself, where a name has no place of its own
 };
 
 }  // namespace plimsoll::configs

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// config.json of both generations of transformers, and the variants that are refused by field.
+#include "configs/hf_architecture.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "configs/catalogue.h"
+#include "tests/configs/scratch.h"
+
+namespace plimsoll::configs {
+namespace {
+
+using model::Activation;
+using model::Architecture;
+using model::RopeScaling;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+std::string llama(const std::string& more, const std::string& type = "llama") {
+  return "{\"model_type\": \"" + type + "\", \"hidden_size\": 64, \"intermediate_size\": 176, \"num_hidden_layers\": 2,\n" +
+         "\"num_attention_heads\": 4, \"vocab_size\": 97, \"max_position_embeddings\": 512" + (more.empty() ? "" : ",\n" + more) + "}";
+}
+std::string falcon(const std::string& more) {
+  return R"({"model_type": "falcon", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 97)" +
+         (more.empty() ? "" : ", " + more) + "}";
+}
+std::string opt(const std::string& more) {
+  return R"({"model_type": "opt", "hidden_size": 64, "ffn_dim": 176, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 97,
+    "max_position_embeddings": 128)" + (more.empty() ? "" : ", " + more) + "}";
+}
+
+class HfArchitecture : public ::testing::Test {
+ protected:
+  Architecture read(const std::string& json) const { return read_hf_architecture(scratch_.write("config.json", json)); }
+  std::string problem(const std::string& json) const {
+    const std::string path = scratch_.write("config.json", json);
+    return problem_of([&] { (void)read_hf_architecture(path); });
+  }
+  const Scratch scratch_;
+};
+
+TEST_F(HfArchitecture, ReadsTheShapeAsTheCatalogueDoes) {
+  const std::string path = scratch_.write("config.json", llama(R"("num_key_value_heads": 2)"));
+  EXPECT_EQ(read_hf_architecture(path).shape, read_hf_config(path));
+}
+
+// The defaults of the classes: llama 1e-6, mixtral and phi3 1e-5.
+TEST_F(HfArchitecture, NormsHaveTheirEpsilon) {
+  EXPECT_EQ(read(llama("")).norm_epsilon, 1e-6);
+  EXPECT_EQ(read(llama(R"("rms_norm_eps": 1e-5)")).norm_epsilon, 1e-5);
+  EXPECT_EQ(read(llama(R"("num_local_experts": 4, "num_experts_per_tok": 2)", "mixtral")).norm_epsilon, 1e-5);
+  EXPECT_EQ(read(falcon("")).norm_epsilon, 1e-5);
+  EXPECT_EQ(read(falcon(R"("layer_norm_epsilon": 1e-3)")).norm_epsilon, 1e-3);
+}
+
+TEST_F(HfArchitecture, ActivationsAreTranslated) {
+  EXPECT_EQ(read(llama(R"("hidden_act": "gelu_pytorch_tanh")")).activation, Activation::gelu_tanh);
+  EXPECT_EQ(read(falcon("")).activation, Activation::gelu);
+  EXPECT_EQ(read(opt("")).activation, Activation::relu);
+  EXPECT_NE(model::execution_problem(read(llama(R"("hidden_act": "quick_gelu")"))), "");
+}
+
+TEST_F(HfArchitecture, ReadsScalingInTheOldForm) {
+  const Architecture a = read(llama(R"("rope_theta": 500000.0, "rope_scaling": {"factor": 8.0, "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0, "original_max_position_embeddings": 8192, "rope_type": "llama3"})"));
+  EXPECT_EQ(a.rope.scaling, RopeScaling::llama3);
+  EXPECT_EQ(a.rope.base, 500000);
+  EXPECT_EQ(a.rope.factor, 8);
+  EXPECT_EQ(a.rope.low_freq_factor, 1);
+  EXPECT_EQ(a.rope.high_freq_factor, 4);
+  EXPECT_EQ(a.rope.original_max_position, 8192);
+  EXPECT_EQ(read(llama(R"("rope_scaling": {"type": "linear", "factor": 2.5})")).rope.factor, 2.5);
+  EXPECT_EQ(read(llama(R"("rope_scaling": null)")).rope.scaling, RopeScaling::none);
+}
+
+TEST_F(HfArchitecture, ReadsScalingInTheNewForm) {
+  const Architecture a = read(llama(R"("rope_parameters": {"rope_theta": 1000000.0, "rope_type": "linear", "factor": 4.0})"));
+  EXPECT_EQ(a.rope.scaling, RopeScaling::linear);
+  EXPECT_EQ(a.rope.base, 1e6);
+  EXPECT_EQ(a.shape.rope_base, 1e6);
+  EXPECT_EQ(a.rope.factor, 4);
+  EXPECT_EQ(read(llama(R"("rope_parameters": {"rope_theta": 5.0, "rope_type": "default"})")).rope.scaling, RopeScaling::none);
+  // Without the length before scaling transformers takes the context length.
+  EXPECT_EQ(read(llama(R"("rope_parameters": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4})"))
+                .rope.original_max_position, 512);
+}
+
+TEST_F(HfArchitecture, RefusesOtherScalingsByNameAndPlace) {
+  for (const char* const kind : {"yarn", "longrope", "dynamic", "mrope"}) {
+    EXPECT_THAT(problem(llama(std::string(R"("rope_scaling": {"factor": 2.0, "type": ")") + kind + "\"}")),
+                AllOf(HasSubstr("config.json:3:1: rope_scaling.type: found '" + std::string(kind) + "'"),
+                      HasSubstr("not executed, expected default, linear or llama3")));
+  }
+  EXPECT_THAT(problem(llama(R"("rope_parameters": {"rope_type": "linear"})")), HasSubstr("rope_parameters.factor: is missing"));
+  EXPECT_THAT(problem(llama(R"("rope_parameters": {"rope_type": "linear", "factor": "2"})")),
+              HasSubstr("rope_parameters.factor: found '2', expected a number"));
+  EXPECT_THAT(problem(llama(R"("rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 4, "high_freq_factor": 4})")),
+              HasSubstr("high_freq_factor: found 4, expected more than the 4"));
+  EXPECT_THAT(problem(llama(R"("rope_parameters": {"full_attention": {"rope_theta": 1}})")), HasSubstr("another rotation for each kind"));
+  EXPECT_THAT(problem(llama(R"("rope_scaling": "linear")")), HasSubstr("rope_scaling: found 'linear', expected an object"));
+  EXPECT_THAT(problem(llama(R"("rope_parameters": {"partial_rotary_factor": 0.5})")), HasSubstr("for phi3 only"));
+}
+
+// 0.75 of 16 dimensions, in either place.
+TEST_F(HfArchitecture, Phi3RotatesAPartOfTheHead) {
+  EXPECT_EQ(read(llama(R"("partial_rotary_factor": 0.75)", "phi3")).rope.rotary_dim, 12);
+  EXPECT_EQ(read(llama(R"("rope_parameters": {"partial_rotary_factor": 0.75})", "phi3")).rope.rotary_dim, 12);
+  EXPECT_EQ(read(llama("", "phi3")).rope.rotary_dim, 16);
+}
+
+TEST_F(HfArchitecture, GptjRotatesPairs) {
+  const Architecture a = read(R"({"model_type": "gptj", "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 128, "vocab_size": 97,
+    "rotary_dim": 8})");
+  EXPECT_TRUE(a.rope.interleaved && a.lm_head_bias && a.mlp_bias && !a.attention_out_bias);
+  EXPECT_EQ(a.rope.rotary_dim, 8);
+  EXPECT_EQ(a.activation, Activation::gelu_tanh);
+  EXPECT_EQ(a.rope.base, 10'000);
+}
+
+TEST_F(HfArchitecture, LlamasFlagsCoverOutputAndMlp) {
+  const Architecture a = read(llama(R"("attention_bias": true, "mlp_bias": true)"));
+  EXPECT_TRUE(a.shape.qkv_bias && a.attention_out_bias && a.mlp_bias);
+  EXPECT_FALSE(read(llama("", "qwen2")).attention_out_bias);
+  EXPECT_TRUE(read(llama("", "qwen2")).shape.qkv_bias);
+}
+
+TEST_F(HfArchitecture, RefusesFalconsThatAreNotExecuted) {
+  EXPECT_THAT(problem(falcon("\n\"alibi\": true")), HasSubstr("config.json:2:1: alibi: found true: attention biased by distance (ALiBi) is not executed"));
+  EXPECT_THAT(problem(falcon(R"("apply_residual_connection_post_layernorm": true)")), HasSubstr("residual taken after the norm"));
+  EXPECT_THAT(problem(falcon(R"("new_decoder_architecture": true, "num_kv_heads": 1)")), HasSubstr("one KV head with two norms"));
+  EXPECT_EQ(problem(falcon(R"("new_decoder_architecture": true, "num_kv_heads": 2)")), "no error");
+  EXPECT_EQ(problem(falcon(R"("alibi": false, "bias": true)")), "no error");
+}
+
+TEST_F(HfArchitecture, RefusesOptsThatAreNotExecuted) {
+  EXPECT_EQ(read(opt("")).position_offset, 2);
+  EXPECT_FALSE(read(opt(R"("enable_bias": false)")).mlp_bias);
+  EXPECT_THAT(problem(opt(R"("do_layer_norm_before": false)")), HasSubstr("do_layer_norm_before"));
+  EXPECT_THAT(problem(opt(R"("_remove_final_layer_norm": true)")), HasSubstr("_remove_final_layer_norm: found true"));
+  EXPECT_THAT(problem(opt(R"("layer_norm_elementwise_affine": false)")), HasSubstr("layer_norm_elementwise_affine: found false"));
+}
+
+// The class's default is false: the softmax is over all experts and the chosen ones' weights sum to less than 1.
+TEST_F(HfArchitecture, ExpertsWeightsMustSumToOne) {
+  const std::string experts = R"("num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 44)";
+  EXPECT_THAT(problem(llama(experts, "qwen3_moe")), HasSubstr("norm_topk_prob: found false or nothing"));
+  EXPECT_EQ(problem(llama(experts + R"(, "norm_topk_prob": true)", "qwen3_moe")), "no error");
+}
+
+TEST_F(HfArchitecture, SimulatedFamiliesAreReadAndLeftToTheCaller) {
+  EXPECT_THAT(model::execution_problem(read(llama("", "gemma2"))), HasSubstr("Gemma"));
+}
+
+}  // namespace
+}  // namespace plimsoll::configs
