@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// .safetensors files built by hand, right and wrong.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "exec/tensor_names.h"
+
+namespace plimsoll::exec {
+
+/// Length, header, data: the length is the header's unless another is given.
+inline std::string safetensors_bytes(const std::string& header, const std::string& data, std::uint64_t length) {
+  std::string bytes(sizeof(length), '\0');
+  std::memcpy(bytes.data(), &length, sizeof(length));
+  return bytes + header + data;
+}
+inline std::string safetensors_bytes(const std::string& header, const std::string& data) {
+  return safetensors_bytes(header, data, header.size());
+}
+
+/// {"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}} of one entry.
+inline std::string entry(const std::string& name, const std::string& dtype, const std::string& shape, std::size_t begin, std::size_t end) {
+  return '"' + name + R"(":{"dtype":")" + dtype + R"(","shape":)" + shape + R"(,"data_offsets":[)" + std::to_string(begin) + ',' +
+         std::to_string(end) + "]}";
+}
+
+/// One tensor of numbers in f32 for writing.
+struct PlainTensor {
+  std::vector<std::int64_t> shape;
+  std::vector<float> values;
+};
+using PlainTensors = std::map<std::string, PlainTensor>;
+
+inline std::string safetensors_of(const PlainTensors& tensors) {
+  std::string header = "{", data;
+  for (const auto& [name, tensor] : tensors) {
+    std::string shape = "[";
+    for (const std::int64_t size : tensor.shape) shape += (shape.size() > 1 ? "," : "") + std::to_string(size);
+    const std::size_t begin = data.size();
+    data.append(reinterpret_cast<const char*>(tensor.values.data()), tensor.values.size() * sizeof(float));
+    header += (header.size() > 1 ? "," : "") + entry(name, "F32", shape + "]", begin, data.size());
+  }
+  return safetensors_bytes(header + "}", data);
+}
+
+}  // namespace plimsoll::exec
