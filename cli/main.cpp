@@ -21,6 +21,7 @@ using namespace plimsoll::cli;
 constexpr std::array kCommands = {
     Command{"simulate", "points of a study by simulation", run_simulate},
     Command{"memory", "memory of a GPU, KV capacity and critical batch", run_memory},
+    Command{"forward", "logits and greedy tokens of given token ids, to compare with other programs", run_forward},
     Command{"trace", "what is in a trace file", run_trace},
     Command{"validate", "predicted against published or measured figures", run_validate},
     Command{"list", "models, accelerators, instances, engines, policies, routers, formats", run_list},

@@ -45,6 +45,10 @@ struct Parsed {
 /// know, with the nearest option.
 [[nodiscard]] std::optional<Parsed> parse_arguments(const Usage& usage, const std::vector<std::string>& arguments);
 
+/// The value of a verb's own option `name` as a whole number; `fallback` where it is not given. Throws InputError.
+[[nodiscard]] std::int64_t whole_option(const Parsed& parsed, const std::string& name, std::int64_t low, std::int64_t high,
+                                        std::int64_t fallback);
+
 /// --progress and --quiet, found before anything else is read, so that errors in the rest are reported as asked.
 void configure_console(Console& console, const std::vector<std::string>& arguments);
 

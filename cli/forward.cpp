@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// plimsoll forward MODEL --tokens F.jsonl: what the executor computes, in files that other programs can be compared with
+// (docs/forward.md).
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/run_commands.h"
+#include "exec/open_model.h"
+#include "exec/prompt_runner.h"
+#include "exec/safetensors_writer.h"
+#include "study/write_file.h"
+
+namespace plimsoll::cli {
+namespace {
+
+constexpr std::int64_t kMostTokens = 1'000'000, kMostRanks = 64, kMostThreads = 1024;
+constexpr std::uint64_t kDefaultSeed = 1;
+
+Usage forward_usage() {
+  Usage usage{.verb = "forward",
+              .positional = "MODEL",
+              .summary = "Runs prompts of token ids through the executor: greedy continuations on standard output and in\n"
+                         "tokens.jsonl, the prompts' logits in logits.safetensors (docs/forward.md). MODEL is a folder with\n"
+                         "config.json and .safetensors, a .safetensors file or index beside its config.json, or, with random\n"
+                         "weights, a config.json or a name of the catalogue.",
+              .example = "  plimsoll forward tests/golden/models/llama --tokens tests/golden/models/llama/prompts.jsonl \\\n"
+                         "    --generate 12 --out out/llama\n",
+              .positional_required = true,
+              .options = po::options_description("Options")};
+  auto add = usage.options.add_options();
+  const auto text = [] { return po::value<std::string>(); };
+  add("tokens", text()->value_name("FILE"), "prompts, one {\"id\": …, \"tokens\": […]} a line");
+  add("generate", text()->value_name("N"), "greedy tokens behind each prompt (default: 0, only logits)");
+  add("dtype", text()->value_name("f32|bf16"), "of weights and KV cache (default: f32)");
+  add("device", text()->value_name("cpu|cuda"), "where to compute (default: cpu)");
+  add("tp", text()->value_name("N"), "tensor-parallel ranks (default: 1)");
+  add("chunk", text()->value_name("N"), "tokens of a prompt in a forward at most (default: whole prompts)");
+  add("block-size", text()->value_name("N|max"), "tokens in a KV block (default: 16); max: a whole sequence");
+  add("threads", text()->value_name("N"), "CPU threads of all ranks (default: one per core)");
+  return usage;
+}
+
+std::string option(const Parsed& parsed, const char* name, const std::string& fallback) {
+  return parsed.values.count(name) == 0 ? fallback : parsed.values[name].as<std::string>();
+}
+
+template <class Value, std::size_t N>
+Value one_of(const Parsed& parsed, const char* name, const std::pair<const char*, Value> (&values)[N]) {
+  const std::string found = option(parsed, name, values[0].first);
+  std::vector<std::string> names;
+  for (const auto& [text, value] : values) {
+    if (found == text) return value;
+    names.emplace_back(text);
+  }
+  throw InputError(fmt::format("--{}: found '{}', allowed: {}", name, found, fmt::join(names, ", ")));
+}
+
+struct Request {
+  std::string tokens_file;
+  std::uint64_t seed = kDefaultSeed;
+  exec::EngineConfig engine;
+  exec::PromptRun run;
+};
+
+Request read_request(const Parsed& parsed) {
+  constexpr std::pair<const char*, model::DType> kDTypes[] = {{"f32", model::DType::fp32}, {"bf16", model::DType::bf16}};
+  constexpr std::pair<const char*, exec::DeviceKind> kDevices[] = {{"cpu", exec::DeviceKind::cpu}, {"cuda", exec::DeviceKind::cuda}};
+  Request request;
+  request.tokens_file = option(parsed, "tokens", "");
+  if (request.tokens_file.empty()) throw InputError("--tokens is missing: a file of prompts, one {\"id\": …, \"tokens\": […]} a line");
+  request.seed = parsed.common.seed.value_or(kDefaultSeed);
+  request.engine.weight_dtype = request.engine.kv_dtype = one_of(parsed, "dtype", kDTypes);
+  request.engine.device = one_of(parsed, "device", kDevices);
+  request.engine.tp = static_cast<std::int32_t>(whole_option(parsed, "tp", 1, kMostRanks, 1));
+  request.engine.threads = static_cast<int>(whole_option(parsed, "threads", 1, kMostThreads, 0));
+  request.run.generate = whole_option(parsed, "generate", 0, kMostTokens, 0);
+  request.run.chunk = whole_option(parsed, "chunk", 1, kMostTokens, 0);
+  const bool whole = option(parsed, "block-size", "") == "max";
+  request.run.block_tokens = whole ? 0 : static_cast<std::int32_t>(whole_option(parsed, "block-size", 1, kMostTokens, 16));
+  if (request.run.generate == 0 && parsed.common.out.empty())
+    throw InputError("nothing to do: expected --generate N for tokens, --out DIR for logits, or both");
+  return request;
+}
+
+std::string tokens_text(const std::vector<exec::Prompt>& prompts, const std::vector<std::vector<std::int32_t>>& tokens) {
+  std::string text;
+  for (std::size_t i = 0; i < prompts.size(); ++i)
+    text += fmt::format("{{\"id\": {}, \"tokens\": [{}]}}\n", nlohmann::json(prompts[i].id).dump(), fmt::join(tokens[i], ", "));
+  return text;
+}
+
+std::unique_ptr<exec::SafetensorsWriter> open_logits(const std::string& folder, const std::vector<exec::Prompt>& prompts, std::int64_t vocabulary) {
+  if (folder.empty()) return nullptr;
+  study::make_folder(folder);
+  std::vector<exec::SafetensorsWriter::Tensor> tensors;
+  for (const exec::Prompt& prompt : prompts) tensors.push_back({prompt.id, static_cast<std::int64_t>(prompt.tokens.size()), vocabulary});
+  return std::make_unique<exec::SafetensorsWriter>(folder + "/logits.safetensors", tensors);
+}
+
+}  // namespace
+
+int run_forward(const Arguments& arguments, Console& console) {
+  const auto parsed = parse_arguments(forward_usage(), arguments);
+  if (!parsed) return kDone;
+  Request request = read_request(*parsed);
+  const configs::Catalogue catalogue(configs::Catalogue::default_root());
+  const exec::OpenModel model = exec::open_model(parsed->operand, request.seed, catalogue);
+  const model::LlmShape& shape = model.architecture.shape;
+  const std::vector<exec::Prompt> prompts =
+      exec::read_prompts(request.tokens_file, {.vocabulary = shape.vocab, .positions = shape.max_position, .generated = request.run.generate});
+
+  request.engine.architecture = model.architecture;
+  exec::make_room(prompts, request.run, request.engine);
+  exec::Engine engine(request.engine, *model.weights);
+  console.note(fmt::format("{}, {}: {}", shape.id, model.origin, engine.description()));
+
+  study::RunControl control;
+  const RunCommands commands(control, console.is_jsonl());
+  const auto logits = open_logits(parsed->common.out, prompts, shape.vocab);
+  if (logits) {
+    request.run.on_logits = [&](std::size_t prompt, std::int64_t row, std::span<const float> values) { logits->write(prompt, row, values); };
+  }
+  request.run.on_progress = [&](double done) {
+    console.progress(done * static_cast<double>(prompts.size()), prompts.size());
+    control.check_in();
+    return !control.cancelled();
+  };
+  const auto tokens = exec::run_prompts(engine, prompts, request.run);
+  if (control.cancelled()) {
+    console.warn("interrupted: nothing is written");
+    return kInterrupted;
+  }
+  const std::string text = tokens_text(prompts, tokens);
+  if (logits) {
+    logits->finish();
+    study::write_file(parsed->common.out + "/tokens.jsonl", text);
+  }
+  if (request.run.generate > 0) console.print(text);
+  return kDone;
+}
+
+}  // namespace plimsoll::cli
