@@ -176,7 +176,8 @@ void read_opt(const JsonFields& f, LlmShape& m) {
 // --- mixtures of experts
 
 struct ExpertFields {
-  const char *experts, *intermediate;
+  FieldName experts;
+  const char* intermediate;
 };
 
 void read_moe(const JsonFields& f, LlmShape& m, const ExpertFields& names) {
@@ -200,7 +201,7 @@ void read_mixtral(const JsonFields& f, LlmShape& m) {
 // mlp_only_layers: the layers without experts; they are modelled where they are the first ones.
 void read_qwen3_moe(const JsonFields& f, LlmShape& m) {
   read_qwen3(f, m);
-  read_moe(f, m, {"num_experts", "moe_intermediate_size"});
+  read_moe(f, m, {{"num_experts", "num_local_experts"}, "moe_intermediate_size"});  // since transformers 5 the latter
   require_one(f, "decoder_sparse_step");
   const json* dense = f.find("mlp_only_layers");
   if (dense == nullptr || dense->is_null()) return;
