@@ -78,25 +78,25 @@ void Console::error(const Where& where, const std::string& text, int exit_code) 
   }
 }
 
-void Console::progress(double done, std::size_t total) {
+void Console::progress(double done, std::size_t total, double known) {
   if (!is_jsonl() && !bar_allowed_) return;
   const double now = elapsed();
   const bool complete = done >= static_cast<double>(total);
   if (now - last_shown_ < kShowEvery && !(complete && is_jsonl())) return;
   last_shown_ = now;
+  const double rate = (done - known) / now, left = static_cast<double>(total) - done;
   if (is_jsonl()) {
-    const std::string eta = done > 0 ? fmt::format("{:.3f}", now / done * (static_cast<double>(total) - done)) : "null";
+    const std::string eta = left <= 0 ? "0.000" : rate > 0 ? fmt::format("{:.3f}", left / rate) : "null";
     line("progress", fmt::format("\"done\":{:.3f},\"total\":{},\"eta_s\":{}", done, total, eta));
   } else {
-    draw_bar(done, total, now);
+    draw_bar(done, total, rate);
   }
 }
 
-void Console::draw_bar(double done, std::size_t total, double now) {
+void Console::draw_bar(double done, std::size_t total, double rate) {
   const auto filled = static_cast<int>(done / static_cast<double>(total) * kBarWidth);
   std::string bar;
   for (int i = 0; i < kBarWidth; ++i) bar += i < filled ? "█" : "░";
-  const double rate = done / now;
   write(stderr, fmt::format("\r{} {:.0f}/{} points  {:.3g}/s  {} left\033[K", bar, std::floor(done), total, rate,
                             duration_text((static_cast<double>(total) - done) / rate)));
   std::fflush(stderr);

@@ -26,7 +26,8 @@ class Console {
   void warn(const std::string& text);
   void error(const Where& where, const std::string& text, int exit_code);
 
-  void progress(double done, std::size_t total);
+  /// `known`: how many of those done took no time.
+  void progress(double done, std::size_t total, double known = 0);
   void point(const std::vector<std::string>& columns, const study::PointResult& point);
   /// The last line of a jsonl run; clears the bar otherwise. Returns the exit code: another one where standard output
   /// could not be written.
@@ -35,7 +36,7 @@ class Console {
  private:
   void line(std::string_view type, const std::string& members);
   void log(std::string_view level, const std::string& text);
-  void draw_bar(double done, std::size_t total, double elapsed);
+  void draw_bar(double done, std::size_t total, double rate);
   void clear_bar();
   [[nodiscard]] double elapsed() const;
 

@@ -34,7 +34,9 @@ study::OutputChoice output_choice(const Parsed& parsed) {
   study::OutputChoice choice{.folder = parsed.common.out,
                              .requests = parsed.values["requests"].as<bool>(),
                              .decisions = parsed.values["decisions"].as<bool>(),
-                             .timeline = parsed.values["timeline"].as<bool>()};
+                             .timeline = parsed.values["timeline"].as<bool>(),
+                             .resumable = true,
+                             .stepwise = parsed.common.stepwise};
   if (choice.folder.empty() && (choice.requests || choice.decisions || choice.timeline)) {
     throw InputError("--requests, --decisions and --timeline write files: state a folder with --out DIR");
   }
@@ -119,21 +121,28 @@ int run_simulate(const Arguments& arguments, Console& console) {
   if (!parsed) return kDone;
   const study::OutputChoice choice = output_choice(*parsed);
   const study::Study study = load_study(*parsed, console);
-  const study::Outputs outputs(study, choice);
+  study::Outputs outputs(study, choice);
   const std::vector<std::string> columns = study::point_columns(study.swept_keys());
 
   study::RunControl control;
   const RunCommands commands(control, console.is_jsonl());
   study::RunSettings settings = run_settings(*parsed, choice);
   settings.control = &control;
+  if (!choice.folder.empty()) settings.recall = [&](const study::PointResult& point) { return outputs.recall(point); };
   settings.on_point = [&](study::FinishedPoint& point) {
-    outputs.add(point);
+    if (!point.recalled) outputs.add(point);
     console.point(columns, point.result);
   };
-  settings.on_progress = [&](double done) { console.progress(done, study.point_count()); };
+  settings.on_progress = [&](double done) {
+    outputs.tick();
+    console.progress(done, study.point_count(), static_cast<double>(outputs.recalled()));
+  };
   const study::StudyResult result = study::run_study(study, settings);
 
   outputs.finish(result);
+  if (outputs.recalled() > 0) {
+    console.note(fmt::format("{} of {} points stood in {}/results.sqlite", outputs.recalled(), study.point_count(), choice.folder));
+  }
   print_points(study, result, parsed->common.format, console);
   const bool none = std::none_of(result.points.begin(), result.points.end(), [](const auto& p) { return p.metrics.has_value(); });
   if (none && !result.cancelled) refuse_all(study, result.points);

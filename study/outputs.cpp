@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "study/outputs.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
 #include <cstdio>
+#include <filesystem>
+#include <system_error>
 
 #include "study/cell.h"
+#include "study/metrics_record.h"
 #include "study/run_files.h"
 #include "study/write_file.h"
 
@@ -12,11 +19,68 @@ namespace plimsoll::study {
 Outputs::Outputs(const Study& study, OutputChoice choice) : study_(study), choice_(std::move(choice)) {
   if (choice_.folder.empty()) return;
   make_folder(choice_.folder);
+  if (choice_.resumable) {
+    store_ = std::make_unique<ResultStore>(path("results.sqlite"));
+    remove_leftovers();                // the store is ours alone, so nobody is writing them
+    keys_ = std::make_unique<PointKeys>(study, choice_.stepwise ? "stepwise" : "");
+  }
   write_file(path("study.yaml"), study.resolved_yaml());
 }
 
-void Outputs::add(const FinishedPoint& point) const {
-  if (choice_.folder.empty() || !point.result.metrics) return;
+// Temporary files (write_file.h) of a run that was killed.
+void Outputs::remove_leftovers() const {
+  namespace fs = std::filesystem;
+  constexpr std::array<std::string_view, 6> kStems = {"study.yaml.", "points.csv.", "infeasible.csv.", "requests", "timeline", "decisions"};
+  std::error_code error;
+  std::vector<fs::path> found;
+  for (fs::directory_iterator at(choice_.folder, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    const bool ours = std::any_of(kStems.begin(), kStems.end(), [&](std::string_view stem) { return name.starts_with(stem); });
+    if (ours && name.ends_with(".tmp")) found.push_back(at->path());
+  }
+  for (const fs::path& file : found) fs::remove(file, error);
+}
+
+// Files of a point are named after its place in the sweep, so they belong to the place as well as to the point.
+Digest Outputs::key_of(std::size_t index) const {
+  if (!choice_.requests && !choice_.decisions && !choice_.timeline) return keys_->of_point(index);
+  return keys_->of_point(index, fmt::format("files {} {} {} of point {} of {}", choice_.requests, choice_.decisions,
+                                            choice_.timeline, index, study_.point_count()));
+}
+
+bool Outputs::has_files(std::size_t index, std::size_t replicas) const {
+  const std::size_t points = study_.point_count();
+  std::error_code error;
+  const auto is_there = [&](const std::string& name) { return std::filesystem::exists(path(name), error); };
+  if (choice_.requests && !is_there(point_file_name("requests", ".csv", points, index))) return false;
+  if (choice_.timeline && !is_there(point_file_name("timeline", ".json", points, index))) return false;
+  for (std::size_t r = 0; choice_.decisions && r < replicas; ++r) {
+    if (!is_there(decisions_file_name(points, index, replicas, r))) return false;
+  }
+  return true;
+}
+
+std::optional<sched::PointMetrics> Outputs::recall(const PointResult& point) {
+  if (!store_) return {};
+  const std::optional<std::string> text = store_->find(key_of(point.index));
+  if (!text || !has_files(point.index, static_cast<std::size_t>(point.labels.replicas))) return {};
+  ++recalled_;
+  return read_metrics_record(*text);
+}
+
+void Outputs::add(const FinishedPoint& point) {
+  if (choice_.folder.empty()) return;
+  write_files(point);                  // before the store says that they are there
+  const bool keep = store_ && point.result.metrics;   // why a point cannot exist is quickly found again
+  if (keep) store_->put(key_of(point.result.index), metrics_record(*point.result.metrics));
+}
+
+void Outputs::tick() {
+  if (store_) store_->tick();
+}
+
+void Outputs::write_files(const FinishedPoint& point) const {
+  if (!point.result.metrics) return;
   const std::size_t points = study_.point_count(), index = point.result.index;
   if (choice_.requests) write_file(path(point_file_name("requests", ".csv", points, index)), requests_csv(point.run.requests));
   if (choice_.timeline) {
@@ -29,8 +93,9 @@ void Outputs::add(const FinishedPoint& point) const {
   }
 }
 
-void Outputs::finish(const StudyResult& result) const {
+void Outputs::finish(const StudyResult& result) {
   if (choice_.folder.empty()) return;
+  if (store_) store_->commit();
   const std::vector<std::string> keys = study_.swept_keys();
   write_file(path("points.csv"), points_csv(keys, result.points));
   std::vector<std::string> columns = keys;

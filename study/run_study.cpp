@@ -74,7 +74,9 @@ class Run {
     }
     FinishedPoint point;
     point.result = std::move(resolved.result);
-    if (resolved.scenario) {
+    if (resolved.scenario && settings_.recall) point.result.metrics = settings_.recall(point.result);
+    point.recalled = point.result.metrics.has_value();
+    if (resolved.scenario && !point.recalled) {
       resolved.scenario->stepwise = settings_.stepwise;
       point.run = simulate(index, *resolved.scenario);
       if (point.run.stopped) return;

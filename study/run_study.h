@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ namespace plimsoll::study {
 struct FinishedPoint {
   PointResult result;
   sim::RunResult run;                  // metrics moved into result; empty for a point that cannot exist
+  bool recalled = false;               // not simulated: `run` is empty
 };
 
 struct RunSettings {
@@ -26,6 +28,8 @@ struct RunSettings {
   bool stepwise = false;               // no leaps
   bool keep_requests = false, keep_decisions = false, keep_steps = false;
   RunControl* control = nullptr;       // may be null
+  /// Asked before a point is simulated for metrics that are known already, from several threads; may be empty.
+  std::function<std::optional<sched::PointMetrics>(const PointResult& point)> recall = {};
   /// Called as points finish, in whatever order they do, one call at a time; may be empty.
   std::function<void(FinishedPoint&)> on_point = {};
   /// Points finished so far, fractions of running ones included; one call at a time; may be empty.

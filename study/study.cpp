@@ -134,12 +134,12 @@ Cell cell_of(const Node& value) {
   return whole ? Cell(static_cast<std::int64_t>(*number)) : Cell(*number);
 }
 
-void make_absolute(Document& document, const std::string& path, const Node& value, const std::string& folder) {
-  if (!value.is_scalar()) return;
+/// The file or folder that a value names; empty: none.
+std::string existing_file(const Node& value, const std::string& folder) {
+  if (!value.is_scalar()) return {};
   const std::filesystem::path file = std::filesystem::path(folder) / value.as_string();
   std::error_code error;
-  const bool is_file = std::filesystem::exists(file, error);
-  if (is_file) document.set(path, fmt::format("\"{}\"", std::filesystem::absolute(file).lexically_normal().string()), value.where());
+  return std::filesystem::exists(file, error) ? std::filesystem::absolute(file).lexically_normal().string() : std::string();
 }
 
 std::optional<Node> node_at(const Document& document, std::string_view path) {
@@ -209,10 +209,25 @@ std::vector<std::size_t> Study::choice_of(std::size_t index) const {
   return choice;
 }
 
-PointSpec Study::point_with(const std::vector<std::size_t>& choice) const {
+Document Study::document_with(const std::vector<std::size_t>& choice) const {
   Document document = base_;
   for (std::size_t key = 0; key < sweep_.size(); ++key) put(document, sweep_[key].path, sweep_[key].values[choice[key]]);
-  return read_point(document.root(), *catalogue_, *traces_);
+  return document;
+}
+
+PointSpec Study::point_with(const std::vector<std::size_t>& choice) const {
+  return read_point(document_with(choice).root(), *catalogue_, *traces_);
+}
+
+PointFile Study::point_file(std::size_t index) const {
+  const Document document = document_with(choice_of(index));
+  PointFile point{document.dump(), {}};
+  for (const std::string_view key : kFileKeys) {
+    const auto value = node_at(document, key);
+    const std::string file = value ? existing_file(*value, folder_of(file_)) : std::string();
+    if (!file.empty()) point.files.push_back(file);
+  }
+  return point;
 }
 
 PointSpec Study::point(std::size_t index) const { return point_with(choice_of(index)); }
@@ -239,7 +254,9 @@ std::string Study::resolved_yaml() const {
   Document document = document_;
   const std::string folder = folder_of(file_);
   for (const std::string_view key : kFileKeys) {
-    if (const auto value = node_at(document, key)) make_absolute(document, std::string(key), *value, folder);
+    const auto value = node_at(document, key);
+    const std::string file = value ? existing_file(*value, folder) : std::string();
+    if (!file.empty()) document.set(key, fmt::format("\"{}\"", file), value->where());
   }
   return "# SPDX-License-Identifier: Apache-2.0\n" + document.dump();
 }

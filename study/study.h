@@ -84,6 +84,12 @@ struct SweptKey {
   std::vector<configs::Node> values;
 };
 
+/// A point as a file of its own.
+struct PointFile {
+  std::string yaml;
+  std::vector<std::string> files;      // those that it names and that exist: traces, a model's config.json …
+};
+
 using Overrides = std::vector<std::pair<std::string, std::string>>;   // path, YAML value
 
 class Study {
@@ -103,10 +109,13 @@ class Study {
   [[nodiscard]] std::vector<Cell> swept_values(std::size_t index) const;
   /// Reads one point. Throws InputError. Any number of threads at once.
   [[nodiscard]] PointSpec point(std::size_t index) const;
+  [[nodiscard]] PointFile point_file(std::size_t index) const;
+  [[nodiscard]] const configs::Catalogue& catalogue() const { return *catalogue_; }
   /// The file with the overrides applied and its file names made absolute: running it again gives the same points.
   [[nodiscard]] std::string resolved_yaml() const;
 
  private:
+  [[nodiscard]] configs::Document document_with(const std::vector<std::size_t>& choice) const;
   [[nodiscard]] PointSpec point_with(const std::vector<std::size_t>& choice) const;
   [[nodiscard]] std::vector<std::size_t> choice_of(std::size_t index) const;
   void read_sweep();

@@ -58,7 +58,9 @@ study::Chart curves(const std::vector<study::PointResult>& points, const Measure
 std::string demonstrate(std::shared_ptr<const configs::Catalogue> catalogue, const DemonstrationSettings& settings) {
   const std::string file = catalogue->root() + "/studies/jumpstart-7b-p4d.yaml";
   const study::Study study(file, {}, std::move(catalogue));
-  const study::Outputs outputs(study, {.folder = settings.folder, .requests = false, .decisions = false, .timeline = false});
+  study::OutputChoice choice;
+  choice.folder = settings.folder;
+  study::Outputs outputs(study, choice);
   study::RunSettings run;
   run.jobs = settings.jobs;
   run.control = settings.control;

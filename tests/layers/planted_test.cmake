@@ -51,6 +51,7 @@ planted(configs/yaml.h "${spdx}#include <yaml-cpp/node/node.h>\n" "yaml-cpp is n
 planted(cli/window.cpp "${spdx}#include <QtCharts/QChart>\n" "Qt is not used here")
 planted(exec/cpu/device.cpp "${spdx}#include <cuda_runtime_api.h>\n" "CUDA and NCCL is not used here")
 planted(model/matrix.cpp "${spdx}#include <Eigen/Dense>\n" "Eigen is not used here")
+planted(cli/store.cpp "${spdx}#include <sqlite3.h>\n" "SQLite is not used here")
 planted(sched/bare.cpp "#include <vector>\n" "sched/bare.cpp: the first line is not SPDX")
 planted(gui/wrong.cpp "${spdx}" "SPDX-License-Identifier: GPL-3.0-or-later")
 planted(tests/bare.cpp "\n" "tests/bare.cpp: the first line is not SPDX")

@@ -40,7 +40,7 @@ TEST(Cells, AreWrittenShortAndQuoted) {
 class OutputsTest : public StudyFolder {
  protected:
   StudyResult run(const Study& study, const OutputChoice& choice) {
-    const Outputs outputs(study, choice);
+    Outputs outputs(study, choice);
     RunSettings settings{.keep_requests = choice.requests, .keep_decisions = choice.decisions, .keep_steps = choice.timeline};
     settings.on_point = [&](FinishedPoint& point) { outputs.add(point); };
     StudyResult result = run_study(study, settings);

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "study/point_keys.h"
+
+#include <utility>
+
+namespace plimsoll::study {
+
+PointKeys::PointKeys(const Study& study, std::string options) : study_(study) {
+  common_ = "program " + hex(program_digest()) + "\ncatalogue " + hex(digest_of_folder(study.catalogue().root())) +
+            "\noptions " + std::move(options) + '\n';
+}
+
+Digest PointKeys::of_point(std::size_t index, const std::string& extra) const {
+  const PointFile file = study_.point_file(index);
+  std::string text = common_ + extra + '\n' + file.yaml;
+  for (const std::string& path : file.files) text += "\nfile " + hex(of_file(path));
+  return digest_of(text);
+}
+
+Digest PointKeys::of_file(const std::string& path) const {
+  const std::lock_guard lock(mutex_);  // held while reading: the others wait for it, mostly the same file
+  const auto found = files_.find(path);
+  return found != files_.end() ? found->second : files_.emplace(path, digest_of_file(path)).first->second;
+}
+
+}  // namespace plimsoll::study
