@@ -44,7 +44,7 @@ Usage forward_usage() {
   add("tp", text()->value_name("N"), "tensor-parallel ranks (default: 1)");
   add("chunk", text()->value_name("N"), "tokens of a prompt in a forward at most (default: whole prompts)");
   add("block-size", text()->value_name("N|max"), "tokens in a KV block (default: 16); max: a whole sequence");
-  add("threads", text()->value_name("N"), "CPU threads of all ranks (default: one per core)");
+  add("threads", text()->value_name("N"), "CPU threads of all ranks (default: --jobs, else one per core)");
   return usage;
 }
 
@@ -80,7 +80,7 @@ Request read_request(const Parsed& parsed) {
   request.engine.weight_dtype = request.engine.kv_dtype = one_of(parsed, "dtype", kDTypes);
   request.engine.device = one_of(parsed, "device", kDevices);
   request.engine.tp = static_cast<std::int32_t>(whole_option(parsed, "tp", 1, kMostRanks, 1));
-  request.engine.threads = static_cast<int>(whole_option(parsed, "threads", 1, kMostThreads, 0));
+  request.engine.threads = static_cast<int>(whole_option(parsed, "threads", 1, kMostThreads, parsed.common.jobs));
   request.run.generate = whole_option(parsed, "generate", 0, kMostTokens, 0);
   request.run.chunk = whole_option(parsed, "chunk", 1, kMostTokens, 0);
   const bool whole = option(parsed, "block-size", "") == "max";
@@ -99,7 +99,6 @@ std::string tokens_text(const std::vector<exec::Prompt>& prompts, const std::vec
 
 std::unique_ptr<exec::SafetensorsWriter> open_logits(const std::string& folder, const std::vector<exec::Prompt>& prompts, std::int64_t vocabulary) {
   if (folder.empty()) return nullptr;
-  study::make_folder(folder);
   std::vector<exec::SafetensorsWriter::Tensor> tensors;
   for (const exec::Prompt& prompt : prompts) tensors.push_back({prompt.id, static_cast<std::int64_t>(prompt.tokens.size()), vocabulary});
   return std::make_unique<exec::SafetensorsWriter>(folder + "/logits.safetensors", tensors);
@@ -117,6 +116,7 @@ int run_forward(const Arguments& arguments, Console& console) {
   const std::vector<exec::Prompt> prompts =
       exec::read_prompts(request.tokens_file, {.vocabulary = shape.vocab, .positions = shape.max_position, .generated = request.run.generate});
 
+  if (!parsed->common.out.empty()) study::make_folder(parsed->common.out);   // not after minutes of loading
   request.engine.architecture = model.architecture;
   exec::make_room(prompts, request.run, request.engine);
   exec::Engine engine(request.engine, *model.weights);

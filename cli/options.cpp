@@ -26,7 +26,7 @@ po::options_description common_options() {
   add("out", po::value<std::string>()->value_name("DIR"), "folder for the output files");
   add("format", po::value<std::string>()->value_name("table|csv|json"), "form of the result on standard output");
   add("jobs", po::value<std::string>()->value_name("N"), "threads (default: one per core)");
-  add("seed", po::value<std::string>()->value_name("N"), "replaces the study's seed");
+  add("seed", po::value<std::string>()->value_name("N"), "replaces the study's seed; forward: of random weights");
   add("progress", po::value<std::string>()->value_name("auto|none|jsonl"),
       "a bar where standard error is a terminal, nothing, or JSON lines on standard output");
   add("quiet", po::bool_switch(), "no notes and no progress bar");

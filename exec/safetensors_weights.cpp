@@ -15,11 +15,10 @@
 namespace plimsoll::exec {
 namespace {
 
-// A tensor of the model and its place in a file; without one, why.
+// A tensor of the model and its place in a file.
 struct Resolved {
   const FileTensor* tensor = nullptr;
   TensorPlace place;
-  std::string problem;
 };
 
 struct InOrder {
@@ -32,7 +31,11 @@ class SafetensorsWeights final : public WeightSource {
  public:
   SafetensorsWeights(const model::Architecture& architecture, const std::string& path)
       : architecture_(architecture), files_(path), beginning_(find_beginning()) {
-    for (const TensorRef& tensor : tensors_of(architecture_)) tensors_.emplace(tensor, resolve(tensor));
+    visit_tensors(architecture_, [this](const TensorRef& tensor, Presence presence) {
+      if (presence == Presence::lacking) refuse(tensor);
+      else resolve(tensor);
+      return problem_.empty();
+    });
   }
 
   void read(const TensorRef& tensor, std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns,
@@ -41,9 +44,8 @@ class SafetensorsWeights final : public WeightSource {
     PLIMSOLL_CHECK(row >= 0 && rows >= 0 && row + rows <= shape.rows, "rows of the tensor are read");
     PLIMSOLL_CHECK(column >= 0 && columns >= 0 && column + columns <= shape.columns, "columns of the tensor are read");
     const auto found = tensors_.find(tensor);
-    PLIMSOLL_CHECK(found != tensors_.end(), "tensors of the model are read");
+    if (found == tensors_.end()) fail(problem_.empty() ? fmt::format("the model has no {}", describe(tensor)) : problem_);
     const Resolved& at = found->second;
-    if (at.tensor == nullptr) fail(at.problem);
     while (rows > 0) {
       // Whole rows that lie behind each other are read at once.
       const bool whole = columns == shape.columns;
@@ -57,16 +59,7 @@ class SafetensorsWeights final : public WeightSource {
 
   void check(const model::Architecture& architecture) const override {
     PLIMSOLL_CHECK(architecture.shape == architecture_.shape, "weights are checked for the model that they were opened for");
-    for (const auto& [tensor, at] : tensors_) {
-      if (at.tensor == nullptr) fail(at.problem);
-    }
-    for (const TensorRef& tensor : tensors_lacking(architecture_)) {
-      for (const TensorPlace& place : tensor_places(architecture_, beginning_, tensor)) {
-        if (files_.find(place.name) != nullptr)
-          fail(fmt::format("tensor {}: the model has no {}: the file and config.json are of different models", quoted_name(place.name),
-                           describe(tensor)));
-      }
-    }
+    if (!problem_.empty()) fail(problem_);
   }
 
  private:
@@ -81,29 +74,35 @@ class SafetensorsWeights final : public WeightSource {
     return beginnings.front();
   }
 
-  [[nodiscard]] Resolved resolve(const TensorRef& tensor) const {
-    Resolved at;
+  void resolve(const TensorRef& tensor) {
     std::vector<TensorPlace> places = tensor_places(architecture_, beginning_, tensor);
     const auto found = std::find_if(places.begin(), places.end(), [&](const TensorPlace& p) { return files_.find(p.name) != nullptr; });
     if (found == places.end()) {
-      at.problem = fmt::format("tensor {} is missing ({})", quoted_name(places.front().name), describe(tensor));
-      return at;
+      problem_ = fmt::format("tensor {} is missing ({})", quoted_name(places.front().name), describe(tensor));
+      return;
     }
     const FileTensor& there = *files_.find(found->name);
     if (there.type == ElementType::other)
-      at.problem = fmt::format("tensor {} has dtype {}, expected F64, F32, F16 or BF16", quoted_name(found->name), there.type_name);
+      problem_ = fmt::format("tensor {} has dtype {}, expected F64, F32, F16 or BF16", quoted_name(found->name), there.type_name);
     else if (there.shape != found->shape)
-      at.problem = fmt::format("tensor {} has shape {}, expected {}", quoted_name(found->name), shape_text(there.shape), shape_text(found->shape));
+      problem_ = fmt::format("tensor {} has shape {}, expected {}", quoted_name(found->name), shape_text(there.shape), shape_text(found->shape));
     else
-      at.tensor = &there;
-    at.place = std::move(*found);
-    return at;
+      tensors_.emplace(tensor, Resolved{&there, std::move(*found)});
+  }
+
+  void refuse(const TensorRef& tensor) {
+    for (const TensorPlace& place : tensor_places(architecture_, beginning_, tensor)) {
+      if (files_.find(place.name) != nullptr)
+        problem_ = fmt::format("tensor {}: the model has no {}: the file and config.json are of different models",
+                               quoted_name(place.name), describe(tensor));
+    }
   }
 
   model::Architecture architecture_;
   TensorFiles files_;
   std::string beginning_;
   std::map<TensorRef, Resolved, InOrder> tensors_;
+  std::string problem_;                // the first one that was found; empty: none
 };
 
 }  // namespace

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <initializer_list>
 #include <string_view>
 #include <utility>
 
@@ -220,52 +222,58 @@ class Finder {
   std::vector<TensorPlace> places_;
 };
 
-// Kinds that one layer may have or lack, with what decides.
-void layer_tensors(const Architecture& a, std::int32_t layer, std::vector<TensorRef>& there, std::vector<TensorRef>& lacking) {
-  using enum TensorKind;
-  const model::LlmShape& s = a.shape;
-  const auto add = [&](bool has, std::initializer_list<TensorKind> kinds) {
-    for (const TensorKind kind : kinds) (has ? there : lacking).push_back({kind, layer, -1});
-  };
-  const bool experts = model::layer_kind(s, layer).moe, two_norms = model::norms_per_layer(s) >= 2;
-  add(true, {input_norm, q, k, v, attention_out});
-  if (two_norms) add(true, {mlp_norm});
-  add(a.norm_bias, {input_norm_bias});
-  if (two_norms) add(a.norm_bias, {mlp_norm_bias});
-  add(s.qkv_bias, {q_bias, k_bias, v_bias});
-  add(s.qk_norm, {q_norm, k_norm});
-  add(a.attention_out_bias, {attention_out_bias});
-  if (experts) {
-    add(true, {router});
-    for (std::int32_t e = 0; e < s.moe->experts; ++e)
-      for (const TensorKind kind : {expert_gate, expert_up, expert_down}) there.push_back({kind, layer, e});
-    return;
-  }
-  if (s.gated_mlp) {
-    add(true, {gate});
-    add(a.mlp_bias, {gate_bias});
-  }
-  add(true, {up, down});
-  add(a.mlp_bias, {up_bias, down_bias});
-}
+class Walk {
+ public:
+  Walk(const Architecture& architecture, const std::function<bool(const TensorRef&, Presence)>& visit)
+      : a_(architecture), s_(architecture.shape), visit_(visit) {}
 
-struct Listed {
-  std::vector<TensorRef> there, lacking;
+  void run() {
+    using enum TensorKind;
+    if (!add(true, {token_embedding}) || (s_.learned_positions && !add(true, {position_embedding}))) return;
+    if (!add(true, {final_norm}) || !add(a_.norm_bias, {final_norm_bias})) return;
+    // A tied head may be in the file all the same: it is the embedding.
+    if (!s_.tie_embeddings && !add(true, {lm_head})) return;
+    if (!add(a_.lm_head_bias, {lm_head_bias})) return;
+    for (layer_ = 0; layer_ < s_.layers; ++layer_) {
+      if (!attention() || !(model::layer_kind(s_, layer_).moe ? experts() : mlp())) return;
+    }
+  }
+
+ private:
+  bool add(bool there, std::initializer_list<TensorKind> kinds, std::int32_t expert = -1) {
+    for (const TensorKind kind : kinds) {
+      if (!visit_({kind, layer_, expert}, there ? Presence::there : Presence::lacking)) return false;
+    }
+    return true;
+  }
+
+  bool attention() {
+    using enum TensorKind;
+    const bool two_norms = model::norms_per_layer(s_) >= 2;
+    return add(true, {input_norm, q, k, v, attention_out}) && (!two_norms || add(true, {mlp_norm})) &&
+           add(a_.norm_bias, {input_norm_bias}) && (!two_norms || add(a_.norm_bias, {mlp_norm_bias})) &&
+           add(s_.qkv_bias, {q_bias, k_bias, v_bias}) && add(s_.qk_norm, {q_norm, k_norm}) &&
+           add(a_.attention_out_bias, {attention_out_bias});
+  }
+
+  bool mlp() {
+    using enum TensorKind;
+    if (s_.gated_mlp && (!add(true, {gate}) || !add(a_.mlp_bias, {gate_bias}))) return false;
+    return add(true, {up, down}) && add(a_.mlp_bias, {up_bias, down_bias});
+  }
+
+  bool experts() {
+    using enum TensorKind;
+    bool going = add(true, {router});
+    for (std::int32_t e = 0; going && e < s_.moe->experts; ++e) going = add(true, {expert_gate, expert_up, expert_down}, e);
+    return going;
+  }
+
+  const Architecture& a_;
+  const model::LlmShape& s_;
+  const std::function<bool(const TensorRef&, Presence)>& visit_;
+  std::int32_t layer_ = -1;
 };
-Listed list_tensors(const Architecture& a) {
-  using enum TensorKind;
-  Listed list;
-  const auto add = [&](bool has, TensorKind kind) { (has ? list.there : list.lacking).push_back({kind, -1, -1}); };
-  add(true, token_embedding);
-  if (a.shape.learned_positions) add(true, position_embedding);
-  add(true, final_norm);
-  add(a.norm_bias, final_norm_bias);
-  // A tied head may be in the file all the same: it is the embedding.
-  if (!a.shape.tie_embeddings) add(true, lm_head);
-  add(a.lm_head_bias, lm_head_bias);
-  for (std::int32_t layer = 0; layer < a.shape.layers; ++layer) layer_tensors(a, layer, list.there, list.lacking);
-  return list;
-}
 
 }  // namespace
 
@@ -282,7 +290,8 @@ std::vector<TensorPlace> tensor_places(const Architecture& architecture, const s
   return places;
 }
 
-std::vector<TensorRef> tensors_of(const Architecture& architecture) { return list_tensors(architecture).there; }
-std::vector<TensorRef> tensors_lacking(const Architecture& architecture) { return list_tensors(architecture).lacking; }
+void visit_tensors(const Architecture& architecture, const std::function<bool(const TensorRef&, Presence)>& visit) {
+  Walk(architecture, visit).run();
+}
 
 }  // namespace plimsoll::exec

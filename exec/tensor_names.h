@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -26,10 +27,11 @@ struct TensorPlace {
 [[nodiscard]] std::vector<TensorPlace> tensor_places(const model::Architecture& architecture, const std::string& beginning,
                                                      const TensorRef& tensor);
 
-/// Every tensor that the model has.
-[[nodiscard]] std::vector<TensorRef> tensors_of(const model::Architecture& architecture);
-/// Tensors that other models of the family have and this one lacks (biases, norms of heads): a file with one of them is
-/// of another model.
-[[nodiscard]] std::vector<TensorRef> tensors_lacking(const model::Architecture& architecture);
+/// What is asked about a tensor: does the model have it, or lack it though others of the family have it (biases, norms of
+/// heads; a file with one of them is of another model)?
+enum class Presence : std::uint8_t { there, lacking };
+
+/// Visits every tensor until `visit` returns false. A hostile config.json may ask for more of them than fit in memory.
+void visit_tensors(const model::Architecture& architecture, const std::function<bool(const TensorRef&, Presence)>& visit);
 
 }  // namespace plimsoll::exec

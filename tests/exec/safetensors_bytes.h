@@ -28,6 +28,16 @@ inline std::string entry(const std::string& name, const std::string& dtype, cons
          std::to_string(end) + "]}";
 }
 
+/// Every tensor that a model has, or that it lacks though others of its family have it.
+inline std::vector<TensorRef> tensors_of(const model::Architecture& architecture, Presence asked = Presence::there) {
+  std::vector<TensorRef> tensors;
+  visit_tensors(architecture, [&](const TensorRef& tensor, Presence presence) {
+    if (presence == asked) tensors.push_back(tensor);
+    return true;
+  });
+  return tensors;
+}
+
 /// One tensor of numbers in f32 for writing.
 struct PlainTensor {
   std::vector<std::int64_t> shape;
