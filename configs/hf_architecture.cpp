@@ -9,7 +9,6 @@
 
 #include "configs/catalogue.h"
 #include "configs/json_fields.h"
-#include "model/tp_layout.h"
 
 namespace plimsoll::configs {
 namespace {
@@ -71,12 +70,9 @@ void read_rope(const JsonFields& f, Architecture& a) {
 
 // --- families
 
-void read_falcon(const JsonFields& f, Architecture& a) {
+void read_falcon(const JsonFields& f) {
   require(f, "alibi", false, "attention biased by distance (ALiBi) is");
   require(f, "apply_residual_connection_post_layernorm", false, "a residual taken after the norm is");
-  const bool one_norm = model::norms_per_layer(a.shape) == 1;
-  if (one_norm && f.flag_or("new_decoder_architecture", false) && f.whole_or("num_ln_in_parallel_attn", {1, 2}, 2) == 2)
-    f.fail("new_decoder_architecture", "one KV head with two norms a layer is not executed");
 }
 
 void read_opt(const JsonFields& f) {
@@ -94,7 +90,7 @@ void read_family(const JsonFields& f, Architecture& a) {
   if (type == "qwen3_moe" && !f.flag_or("norm_topk_prob", false))
     f.fail("norm_topk_prob", "found false or nothing: weights of experts that do not sum to 1 are not executed, expected true");
   if (type == "llama") a.mlp_bias = f.flag_or("mlp_bias", false);
-  if (a.shape.family == "falcon") read_falcon(f, a);
+  if (a.shape.family == "falcon") read_falcon(f);
   if (a.shape.family == "opt") read_opt(f);
   if (a.shape.family == "gptj") read_gptj(f);
 }

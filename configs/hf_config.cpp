@@ -10,6 +10,7 @@
 #include "configs/catalogue.h"
 #include "configs/json_fields.h"
 #include "configs/text_file.h"
+#include "model/tp_layout.h"
 
 namespace plimsoll::configs {
 
@@ -144,6 +145,9 @@ void read_falcon(const JsonFields& f, LlmShape& m) {
   const bool one_head = !groups && f.flag_or("multi_query", true);
   m.kv_heads = one_head ? 1 : f.whole_or(kKvHeads, kHeads, m.heads);
   m.parallel_attention = groups || f.flag_or("parallel_attn", true);
+  const std::int32_t beside = groups ? f.whole_or("num_ln_in_parallel_attn", {1, 2}, 2) : 1;
+  const std::int32_t norms = m.parallel_attention ? beside : 2;
+  if (norms != model::norms_per_layer(m)) m.norms = norms;
   m.qkv_bias = f.flag_or("bias", false);
   if (m.qkv_bias) note(m, "other biases than those of Q, K and V are not counted");
   if (m.max_position == 0) m.max_position = 2048;  // the class's

@@ -48,6 +48,7 @@ struct LlmShape {
   bool parallel_attention = false;      // attention and MLP side by side: one all-reduce a layer
   bool qkv_bias = false, qk_norm = false, tie_embeddings = false, learned_positions = false;
   Norm norm = Norm::rmsnorm;
+  std::int32_t norms = 0;               // a layer's; 0: as many as is usual in the family
   std::string activation = "silu";
   double rope_base = 0;
   std::int32_t rotary_dim = 0;          // 0: the whole head

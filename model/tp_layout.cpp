@@ -96,6 +96,7 @@ std::vector<Matrix> mlp_matrices(const LlmShape& shape, std::int32_t tp, bool mo
 }
 
 std::int32_t norms_per_layer(const LlmShape& shape) {
+  if (shape.norms > 0) return shape.norms;
   if (shape.family == "gemma2") return 4;                            // before and after each sublayer
   if (shape.family == "gptj") return 1;                              // one shared by attention and MLP
   // Falcon: 7B shares one; the new decoder and sequential sublayers have one for each.

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "configs/catalogue.h"
+#include "model/tp_layout.h"
 #include "tests/configs/scratch.h"
 
 namespace plimsoll::configs {
@@ -128,9 +129,19 @@ TEST_F(HfArchitecture, LlamasFlagsCoverOutputAndMlp) {
 TEST_F(HfArchitecture, RefusesFalconsThatAreNotExecuted) {
   EXPECT_THAT(problem(falcon("\n\"alibi\": true")), HasSubstr("config.json:2:1: alibi: found true: attention biased by distance (ALiBi) is not executed"));
   EXPECT_THAT(problem(falcon(R"("apply_residual_connection_post_layernorm": true)")), HasSubstr("residual taken after the norm"));
-  EXPECT_THAT(problem(falcon(R"("new_decoder_architecture": true, "num_kv_heads": 1)")), HasSubstr("one KV head with two norms"));
-  EXPECT_EQ(problem(falcon(R"("new_decoder_architecture": true, "num_kv_heads": 2)")), "no error");
   EXPECT_EQ(problem(falcon(R"("alibi": false, "bias": true)")), "no error");
+}
+
+// The new decoder has two norms or says so; side by side the old one shares one, in sequence it has two.
+TEST_F(HfArchitecture, FalconsNormsFollowItsDecoder) {
+  const auto norms = [&](const std::string& more) { return model::norms_per_layer(read(falcon(more)).shape); };
+  EXPECT_EQ(norms(R"("new_decoder_architecture": true, "num_kv_heads": 2)"), 2);
+  EXPECT_EQ(norms(R"("new_decoder_architecture": true, "num_kv_heads": 1)"), 2);
+  EXPECT_EQ(norms(R"("new_decoder_architecture": true, "num_kv_heads": 2, "num_ln_in_parallel_attn": 1)"), 1);
+  EXPECT_EQ(norms(""), 1);
+  EXPECT_EQ(norms(R"("multi_query": false)"), 1);
+  EXPECT_EQ(norms(R"("multi_query": false, "parallel_attn": false)"), 2);
+  EXPECT_EQ(norms(R"("parallel_attn": false)"), 2);
 }
 
 TEST_F(HfArchitecture, RefusesOptsThatAreNotExecuted) {
