@@ -27,6 +27,7 @@ struct F32Rows {
     a = V::load(p);
     b = V::load(p + V::kWidth);
   }
+  void fetch(std::int64_t) const {}
 };
 
 template <class V>
@@ -38,6 +39,7 @@ struct Bf16Rows {
     a = V::load_bf16(p);
     b = V::load_bf16(p + V::kWidth);
   }
+  void fetch(std::int64_t) const {}
 };
 
 // Scratch of one task; columns = head_dim rounded up to two vectors.
@@ -214,20 +216,34 @@ class Attention {
     }
   }
 
+  // Keys of 2 width tokens as a panel [head_dim][2 width]. Reads whole vectors: attention_padding.
   void transpose_keys(std::int64_t panel) {
-    constexpr std::int64_t kPanel = 2 * V::kWidth;
-    for (std::int64_t j = 0; j < kPanel; ++j) {
-      const auto* key = static_cast<const Element*>(key_[panel + j]);
-      for (std::int64_t i = 0; i < t_.head_dim; ++i) s_.keys[i * kPanel + j] = widen(key[i]);
+    constexpr int kElements = V::kWidth * static_cast<int>(sizeof(float) / sizeof(Element));
+    for (int half = 0; half < 2; ++half) {
+      const void* const* key = key_ + panel + half * V::kWidth;
+      for (std::int64_t i = 0; i < t_.head_dim; i += kElements) {
+        typename V::F r[V::kWidth];
+#pragma GCC unroll 16
+        for (int j = 0; j < V::kWidth; ++j) r[j] = V::load(reinterpret_cast<const float*>(static_cast<const Element*>(key[j]) + i));
+        V::transpose(r);
+        const std::int64_t left = t_.head_dim - i < kElements ? t_.head_dim - i : kElements;
+        store_keys(r, left, s_.keys + i * (2 * V::kWidth) + half * V::kWidth);
+      }
     }
   }
 
-  static float widen(float value) { return value; }
-  static float widen(std::uint16_t value) {
-    const std::uint32_t bits = static_cast<std::uint32_t>(value) << 16;
-    float wide;
-    __builtin_memcpy(&wide, &bits, sizeof wide);
-    return wide;
+  // r holds one dimension of all tokens a vector, or two neighbouring ones in bf16.
+  static void store_keys(const typename V::F (&r)[V::kWidth], std::int64_t dimensions, float* out) {
+    if constexpr (sizeof(Element) == sizeof(float)) {
+      for (int j = 0; j < dimensions; ++j) V::store(out + j * (2 * V::kWidth), r[j]);
+    } else {
+      for (int j = 0; j < dimensions; j += 2) {
+        typename V::F even, odd;
+        V::split_pair(r[j / 2], even, odd);
+        V::store(out + j * (2 * V::kWidth), even);
+        if (j + 1 < dimensions) V::store(out + (j + 1) * (2 * V::kWidth), odd);
+      }
+    }
   }
 
   void softmax(std::int64_t position, std::int64_t token) {

@@ -41,14 +41,37 @@ struct Avx2 {
     return _mm_cvtss_f32(_mm_max_ss(half, _mm_movehdup_ps(half)));
   }
 
-  static void load_pair(const std::uint16_t* p, F& first, F& second) {
-    const __m256i words = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  static void split_pair(F pairs, F& first, F& second) {
+    const __m256i words = _mm256_castps_si256(pairs);
     first = _mm256_castsi256_ps(_mm256_slli_epi32(words, 16));
     second = _mm256_castsi256_ps(_mm256_and_si256(words, _mm256_set1_epi32(static_cast<int>(0xffff0000))));
   }
   static F load_bf16(const std::uint16_t* p) {
     const __m256i words = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
     return _mm256_castsi256_ps(_mm256_slli_epi32(words, 16));
+  }
+  static void transpose(F (&r)[8]) {
+    F t[8];
+#pragma GCC unroll 4
+    for (int i = 0; i < 8; i += 2) {
+      t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
+      t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+    }
+    // r[4 i + j] of the next step: column 4 l + j of the rows 4 i to 4 i + 3 in its 128-bit lane l.
+#pragma GCC unroll 2
+    for (int i = 0; i < 8; i += 4) {
+      r[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
+      r[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xee);
+      r[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+      r[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xee);
+    }
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j) {
+      t[j] = _mm256_permute2f128_ps(r[j], r[4 + j], 0x20);
+      t[4 + j] = _mm256_permute2f128_ps(r[j], r[4 + j], 0x31);
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) r[i] = t[i];
   }
 };
 

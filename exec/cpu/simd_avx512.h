@@ -31,14 +31,46 @@ struct Avx512 {
   static float sum(F v) { return _mm512_reduce_add_ps(v); }
   static float highest(F v) { return _mm512_reduce_max_ps(v); }
 
-  static void load_pair(const std::uint16_t* p, F& first, F& second) {
-    const __m512i words = _mm512_loadu_si512(p);
+  static void split_pair(F pairs, F& first, F& second) {
+    const __m512i words = _mm512_castps_si512(pairs);
     first = _mm512_castsi512_ps(_mm512_slli_epi32(words, 16));
     second = _mm512_castsi512_ps(_mm512_and_si512(words, _mm512_set1_epi32(static_cast<int>(0xffff0000))));
   }
   static F load_bf16(const std::uint16_t* p) {
     const __m512i words = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
     return _mm512_castsi512_ps(_mm512_slli_epi32(words, 16));
+  }
+  static F pair_of(F a, F b, bool high) {
+    return _mm512_castpd_ps(high ? _mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(b))
+                                 : _mm512_unpacklo_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
+  }
+  static void transpose(F (&r)[16]) {
+    F t[16];
+#pragma GCC unroll 8
+    for (int i = 0; i < 16; i += 2) {
+      t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
+      t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
+    }
+    // r[4 i + j] of the next step: column 4 l + j of the rows 4 i to 4 i + 3 in its 128-bit lane l.
+#pragma GCC unroll 4
+    for (int i = 0; i < 16; i += 4) {
+      r[i] = pair_of(t[i], t[i + 2], false);
+      r[i + 1] = pair_of(t[i], t[i + 2], true);
+      r[i + 2] = pair_of(t[i + 1], t[i + 3], false);
+      r[i + 3] = pair_of(t[i + 1], t[i + 3], true);
+    }
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j) {
+      const F even_low = _mm512_shuffle_f32x4(r[j], r[4 + j], 0x88), odd_low = _mm512_shuffle_f32x4(r[j], r[4 + j], 0xdd);
+      const F even_high = _mm512_shuffle_f32x4(r[8 + j], r[12 + j], 0x88);
+      const F odd_high = _mm512_shuffle_f32x4(r[8 + j], r[12 + j], 0xdd);
+      t[j] = _mm512_shuffle_f32x4(even_low, even_high, 0x88);
+      t[4 + j] = _mm512_shuffle_f32x4(odd_low, odd_high, 0x88);
+      t[8 + j] = _mm512_shuffle_f32x4(even_low, even_high, 0xdd);
+      t[12 + j] = _mm512_shuffle_f32x4(odd_low, odd_high, 0xdd);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i) r[i] = t[i];
   }
 };
 

@@ -56,14 +56,24 @@ struct Portable {
     std::memcpy(&v, &bits, sizeof v);
     return v;
   }
-  static void load_pair(const std::uint16_t* p, F& first, F& second) {
+  /// The two vectors behind a vector of pairs.
+  static void split_pair(F pairs, F& first, F& second) {
     I words;
-    std::memcpy(&words, p, sizeof words);
+    std::memcpy(&words, &pairs, sizeof words);
     first = from_bits(words << 16);
     second = from_bits(words & static_cast<std::int32_t>(0xffff0000));
   }
   static F load_bf16(const std::uint16_t* p) {
     return from_bits(I{p[0], p[1], p[2], p[3]} << 16);
+  }
+  /// r[i][j] becomes r[j][i].
+  static void transpose(F (&r)[4]) {
+    const F low = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5), high = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7);
+    const F low2 = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5), high2 = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
+    r[0] = __builtin_shufflevector(low, low2, 0, 1, 4, 5);
+    r[1] = __builtin_shufflevector(low, low2, 2, 3, 6, 7);
+    r[2] = __builtin_shufflevector(high, high2, 0, 1, 4, 5);
+    r[3] = __builtin_shufflevector(high, high2, 2, 3, 6, 7);
   }
 };
 

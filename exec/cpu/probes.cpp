@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exec/cpu/probes.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <vector>
+
+#include "exec/cpu/isa.h"
+
+namespace plimsoll::exec {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+template <class Shot>
+double best_of(const Shot& shot) {
+  constexpr double kSeconds = 0.2;
+  const auto start = Clock::now();
+  double best = 0;
+  do best = std::max(best, shot());
+  while (seconds_since(start) < kSeconds);
+  return best;
+}
+
+// The compiler must believe that results are used.
+volatile float sink;
+
+}  // namespace
+
+Probe::Probe(const KernelSet& kernels, ThreadPool& pool, std::size_t bytes)
+    : kernels_(kernels), pool_(pool), buffer_(bytes, "a bandwidth probe") {
+  // Written, because pages that were never written are all the same page of zeros.
+  pool_.parallel_for(static_cast<std::int64_t>(bytes), [&](int, std::int64_t begin, std::int64_t end) {
+    std::memset(buffer_.data() + begin, 1, static_cast<std::size_t>(end - begin));
+  });
+}
+
+double Probe::read_once() {
+  constexpr std::int64_t kLine = 64;
+  const auto lines = static_cast<std::int64_t>(buffer_.bytes()) / kLine;
+  pool_.run([](int) {});
+  const auto start = Clock::now();
+  pool_.parallel_for(lines, [&](int, std::int64_t begin, std::int64_t end) {
+    sink = kernels_.read(buffer_.data() + begin * kLine, static_cast<std::size_t>((end - begin) * kLine));
+  });
+  return static_cast<double>(lines * kLine) / seconds_since(start);
+}
+
+double Probe::fma_once() {
+  constexpr std::int64_t kRounds = 500'000;
+  std::vector<double> flops(static_cast<std::size_t>(pool_.threads()));
+  pool_.run([](int) {});
+  const auto start = Clock::now();
+  pool_.run([&](int thread) {
+    float values[] = {0.5F, 0.25F, 0};
+    flops[static_cast<std::size_t>(thread)] = kernels_.multiply_add(kRounds, values);
+    sink = values[2];
+  });
+  const double seconds = seconds_since(start);
+  double total = 0;
+  for (const double f : flops) total += f;
+  return total / seconds;
+}
+
+double read_bandwidth(int threads, std::size_t bytes) {
+  ThreadPool pool(threads);
+  Probe probe(select_kernels(), pool, bytes);
+  return best_of([&] { return probe.read_once(); });
+}
+
+double fma_peak(int threads) {
+  ThreadPool pool(threads);
+  Probe probe(select_kernels(), pool, 0);
+  return best_of([&] { return probe.fma_once(); });
+}
+
+}  // namespace plimsoll::exec
