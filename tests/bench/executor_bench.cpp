@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole forwards of the executor on this CPU, as fractions of what the machine gives at the same time: every repetition
+// runs a probe of read bandwidth (decode) or of multiply-adds (prefill, large batches) beside the forward, and the best
+// of each counts, because neighbours on a shared host only ever slow down.
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <memory>
+
+#include "configs/catalogue.h"
+#include "exec/cpu/probes.h"
+#include "exec/engine.h"
+#include "model/memory_plan.h"
+
+namespace plimsoll {
+namespace {
+
+constexpr std::int64_t kBatch1Context = 64;
+
+exec::EngineConfig config_of(const std::string& model, int threads) {
+  const configs::Catalogue catalogue(configs::Catalogue::default_root());
+  exec::EngineConfig config;
+  config.architecture = model::default_architecture(*catalogue.model(model));
+  config.weight_dtype = config.kv_dtype = model::DType::bf16;
+  config.kv_blocks = 1024;
+  config.sequences = 256;
+  config.step_rows = 512;
+  config.threads = threads;
+  return config;
+}
+
+// Engines are made once: drawing the weights takes longer than a benchmark.
+exec::Engine& engine_of(const std::string& model, int threads) {
+  static std::map<std::pair<std::string, int>, std::unique_ptr<exec::Engine>> engines;
+  auto& engine = engines[{model, threads}];
+  if (!engine) {
+    const exec::EngineConfig config = config_of(model, threads);
+    engine = std::make_unique<exec::Engine>(config, *exec::random_weights(config.architecture, 1));
+  }
+  return *engine;
+}
+
+// `rows` sequences with `context` tokens behind them, each in blocks of its own.
+struct Decode {
+  Decode(std::int64_t rows, std::int64_t context) {
+    std::int32_t next = 0;
+    for (std::int64_t i = 0; i < rows; ++i) {
+      auto& own = blocks.emplace_back();
+      for (std::int64_t covered = 0; covered < context + 1; covered += 16) own.push_back(next++);
+    }
+    for (std::int64_t i = 0; i < rows; ++i) {
+      exec::DecodeRow row;
+      row.token = static_cast<std::int32_t>(1 + i);
+      row.context = context;
+      row.blocks = blocks[static_cast<std::size_t>(i)];
+      row.slot = static_cast<std::int32_t>(i);
+      input.decode.push_back(row);
+    }
+  }
+  std::vector<std::vector<std::int32_t>> blocks;
+  exec::ForwardInput input;
+};
+
+double seconds_of(exec::Engine& engine, const exec::ForwardInput& input) {
+  exec::ForwardOutput output;
+  const auto start = std::chrono::steady_clock::now();
+  engine.run(input, output);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// One whole decode step at batch 1: the bytes it must read over its time, as a fraction of the read bandwidth.
+void BM_DecodeStep(benchmark::State& state) {
+  const auto threads = static_cast<int>(state.range(0));
+  exec::Engine& engine = engine_of("bench-llama-254m", threads);
+  const Decode decode(1, kBatch1Context);
+  const model::LlmShape& shape = engine.config().architecture.shape;
+  // Without the embedding, of which one row is read.
+  const double bytes = model::weight_bytes_per_rank(shape, model::DType::bf16, 1, 1).value - 2.0 * shape.vocab * shape.hidden;
+  double step = 1e9, bandwidth = 0;
+  (void)seconds_of(engine, decode.input);
+  for (auto _ : state) {
+    bandwidth = std::max(bandwidth, exec::read_bandwidth(threads, 256 << 20));
+    const double took = seconds_of(engine, decode.input);
+    step = std::min(step, took);
+    state.SetIterationTime(took);
+  }
+  state.counters["tokens_per_s"] = 1 / step;
+  state.counters["step_GB_per_s"] = 1e-9 * bytes / step;
+  state.counters["probe_GB_per_s"] = 1e-9 * bandwidth;
+  state.counters["of_read_bandwidth"] = bytes / step / bandwidth;
+  state.counters["weights_over_cache"] = bytes / (32 << 20);
+}
+BENCHMARK(BM_DecodeStep)->ArgName("threads")->Arg(1)->Arg(2)->UseManualTime()->Iterations(20)->Unit(benchmark::kMillisecond);
+
+// A step of many decoding rows: the products' flops over its time, as a fraction of the multiply-add peak.
+void BM_BatchedStep(benchmark::State& state) {
+  const auto threads = static_cast<int>(state.range(0));
+  const std::int64_t rows = state.range(1);
+  exec::Engine& engine = engine_of("bench-llama-254m", threads);
+  const Decode decode(rows, kBatch1Context);
+  const model::LlmShape& shape = engine.config().architecture.shape;
+  const double weights = model::active_weight_count(shape) - static_cast<double>(shape.vocab) * shape.hidden;
+  const double flops = 2 * weights * static_cast<double>(rows);
+  double step = 1e9, peak = 0;
+  (void)seconds_of(engine, decode.input);
+  for (auto _ : state) {
+    peak = std::max(peak, exec::fma_peak(threads));
+    const double took = seconds_of(engine, decode.input);
+    step = std::min(step, took);
+    state.SetIterationTime(took);
+  }
+  state.counters["GFLOP_per_s"] = 1e-9 * flops / step;
+  state.counters["probe_GFLOP_per_s"] = 1e-9 * peak;
+  state.counters["of_fma_peak"] = flops / step / peak;
+}
+BENCHMARK(BM_BatchedStep)->ArgNames({"threads", "rows"})->ArgsProduct({{1, 2}, {16, 64, 128}})->UseManualTime()->Iterations(20)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace plimsoll
