@@ -23,6 +23,22 @@ std::int32_t new_slot(std::vector<T>& slots, std::vector<std::int32_t>& free) {
 }
 }  // namespace
 
+// The position inside the trace's block is mixed in, so that every KV block has its own hash.
+std::vector<std::uint64_t> block_hashes(std::span<const std::uint64_t> prefix_hashes, Tok hash_block_tokens, Tok input,
+                                        Tok block_tokens) {
+  std::vector<std::uint64_t> hashes;
+  if (hash_block_tokens <= 0) return hashes;
+  const auto known = static_cast<std::int64_t>(prefix_hashes.size()) * hash_block_tokens;
+  const std::int64_t blocks = std::min<std::int64_t>(input, known) / block_tokens;
+  for (std::int64_t i = 0; i < blocks; ++i) {
+    const auto last = static_cast<std::uint64_t>((i + 1) * block_tokens - 1);
+    const std::uint64_t within = last % static_cast<std::uint64_t>(hash_block_tokens);
+    const std::uint64_t hash = prefix_hashes[last / static_cast<std::uint64_t>(hash_block_tokens)];
+    hashes.push_back((hash ^ (within + 1) * 0x9e3779b97f4a7c15ULL) * 0xff51afd7ed558ccdULL);
+  }
+  return hashes;
+}
+
 PrefixCache::PrefixCache(Blk blocks, Tok block_tokens) : block_tokens_(block_tokens) {
   push_idle(Kind::anonymous, blocks, -1);
 }

@@ -19,6 +19,11 @@ namespace plimsoll::sched {
 
 struct PrefixHit;
 
+/// Hashes of the whole KV blocks of a prompt of `input` tokens, from a trace's hashes: each of those stands for
+/// `hash_block_tokens` tokens and, by chaining, for all before them. None without hashes.
+[[nodiscard]] std::vector<std::uint64_t> block_hashes(std::span<const std::uint64_t> prefix_hashes, Tok hash_block_tokens,
+                                                      Tok input, Tok block_tokens);
+
 class PrefixCache {
  public:
   PrefixCache(Blk blocks, Tok block_tokens);

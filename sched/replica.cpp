@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "model/error.h"
+#include "sched/prefix_cache.h"
 #include "sched/replica_live.h"
 
 namespace plimsoll::sched {
@@ -83,21 +84,10 @@ std::optional<ReqId> Replica::arrive(const NewRequest& request, Nanos now) {
   return id;
 }
 
-// Hashes of whole ledger blocks from the trace's hashes (each stands for hash_block_tokens tokens and, by chaining, for
-// all before them). The position inside the trace's block is mixed in, so that every ledger block has its own.
 void Replica::open_prefix(ReqId id, const NewRequest& request) {
   std::vector<std::uint64_t> hashes;
-  if (kv_.prefix_caching() && request.hash_block_tokens > 0) {
-    const Tok block = kv_.block_tokens();
-    const auto known = static_cast<std::int64_t>(request.prefix_hashes.size()) * request.hash_block_tokens;
-    const std::int64_t blocks = std::min<std::int64_t>(request.input, known) / block;
-    for (std::int64_t i = 0; i < blocks; ++i) {
-      const auto last = static_cast<std::uint64_t>((i + 1) * block - 1);
-      const std::uint64_t within = last % static_cast<std::uint64_t>(request.hash_block_tokens);
-      const std::uint64_t hash = request.prefix_hashes[last / static_cast<std::uint64_t>(request.hash_block_tokens)];
-      hashes.push_back((hash ^ (within + 1) * 0x9e3779b97f4a7c15ULL) * 0xff51afd7ed558ccdULL);
-    }
-  }
+  if (kv_.prefix_caching())
+    hashes = block_hashes(request.prefix_hashes, request.hash_block_tokens, request.input, kv_.block_tokens());
   kv_.open(id, hashes);
 }
 
