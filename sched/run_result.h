@@ -35,9 +35,13 @@ struct StepRow {
   std::int64_t queued = 0;
 };
 
+/// The decided step of a replica, which has just begun; times are the caller's.
+[[nodiscard]] StepRow step_row(const Replica& replica, std::int32_t index);
+
 /// What to keep besides the metrics, and how to stop. Callbacks run on the calling thread.
 struct RunOptions {
   bool keep_requests = false, keep_log = false, keep_steps = false;
+  std::size_t point = 0;               // place in the sweep: stands in a live run's events
   std::stop_token stop;
   std::function<void(double fraction)> progress;   // now and then; may be empty
 };
@@ -48,6 +52,7 @@ struct RunResult {
   std::vector<std::string> logs;       // with keep_log: a decision log for each replica, of the first replication
   std::vector<StepRow> steps;          // with keep_steps: of the first replication
   std::int64_t steps_run = 0;          // steps of all replicas, leaps counted in full
+  std::string events;                  // live runs, with keep_log: events.jsonl of the first replication
   bool stopped = false;                // cut short by `stop`: metrics are not valid
 };
 

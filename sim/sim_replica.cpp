@@ -266,18 +266,10 @@ double SimReplica::run_scripted_step(Nanos start, Nanos end, double real_start) 
 }
 
 void SimReplica::note_step(std::int64_t steps, double start, Nanos end) {
-  StepRow row;
-  row.replica = index_;
+  StepRow row = sched::step_row(replica_, index_);
   row.start = stamp(start);
   row.end = end;
   row.steps = steps;
-  for (const sched::Forward& forward : replica_.decision().forwards()) {
-    row.decode_rows += replica_.decode_load(forward).rows;
-    for (const sched::Segment& segment : forward.prefill) row.prefill_tokens += segment.new_tokens;
-    row.prefill_rows += static_cast<std::int64_t>(forward.prefill.size());
-  }
-  row.kv_blocks = replica_.kv().in_use();
-  row.queued = replica_.policy().queued();
   step_rows_.push_back(row);
 }
 
