@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names the physical KV blocks behind what sched::KvLedger counts. The ledger decides; the pool follows the same
+// operations in the same order and never holds more than the ledger says.
+//
+// With prefix caching, blocks with known content are shared by their hash, with a count of holders. Blocks that nobody
+// holds stand in a queue, reused from its head, in exactly the order of sched::PrefixCache: what the ledger calls a hit is
+// then still in memory, and only blocks that the ledger has given up are overwritten.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "sched/types.h"
+
+namespace plimsoll::exec {
+
+using sched::Blk;
+using sched::ReqId;
+using sched::Tok;
+
+/// One thread at a time. A pool that would run dry aborts: the ledger checks before.
+class BlockPool {
+ public:
+  BlockPool(Blk blocks, Tok block_tokens, bool prefix_caching);
+
+  /// A request appears, with the hashes of its whole prompt blocks (sched::block_hashes).
+  void open(ReqId id, std::span<const std::uint64_t> prompt_hashes);
+  /// Blocks in the order of the sequence's positions. Valid until the next operation on this request.
+  [[nodiscard]] std::span<const std::int32_t> table(ReqId id) const { return requests_[id].table; }
+  [[nodiscard]] Blk held(ReqId id) const { return static_cast<Blk>(requests_[id].table.size()); }
+  /// Blocks that can be taken, those of the cache that nobody holds included.
+  [[nodiscard]] Blk free() const { return free_; }
+
+  /// Takes blocks until the request covers `tokens` tokens.
+  void cover(ReqId id, std::int64_t tokens);
+  /// Shares the cached blocks of the first `tokens` tokens, which the ledger found to be a hit.
+  void attach_prefix(ReqId id, Tok tokens);
+  /// The first `computed` tokens have content now: whole blocks of the prompt become findable.
+  void publish(ReqId id, Tok computed);
+  /// Gives everything back; `computed` tokens had content that the request itself may find again (0 when it has ended).
+  void release(ReqId id, Tok computed);
+  /// The request forgets its blocks' history; after release.
+  void close(ReqId id);
+
+ private:
+  static constexpr std::int32_t kNone = -1;
+  struct Block {
+    std::int32_t previous = kNone, next = kNone;   // in the queue of idle blocks
+    std::int32_t holders = 0;                      // of a hashed block
+    std::uint64_t hash = 0;
+    ReqId owner = sched::kNoRequest;               // idle, content only its former holder can find
+    bool hashed = false;
+  };
+  struct Held {
+    std::vector<std::int32_t> table;
+    std::vector<std::uint64_t> hashes;
+    std::size_t published = 0;                     // blocks of the prompt looked at so far, from the front
+    std::vector<std::int32_t> own;                 // what a preemption left in the queue, by position from own_begin on
+    std::size_t own_begin = 0;
+  };
+
+  [[nodiscard]] Block& block(std::int32_t index) { return blocks_[static_cast<std::size_t>(index)]; }
+  void push_idle(std::int32_t index);
+  void unlink(std::int32_t index);
+  [[nodiscard]] std::int32_t take();
+  void disown(Held& held);
+
+  Tok block_tokens_;
+  bool caching_;
+  Blk free_;
+  std::vector<Block> blocks_;
+  std::vector<Held> requests_;                     // by ReqId
+  std::unordered_map<std::uint64_t, std::int32_t> by_hash_;
+  std::int32_t head_ = kNone, tail_ = kNone;
+};
+
+}  // namespace plimsoll::exec
