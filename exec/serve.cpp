@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exec/serve.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "exec/live_run.h"
+#include "exec/step_workers.h"
+#include "model/error.h"
+#include "traces/script_driver.h"
+
+namespace plimsoll::exec {
+
+namespace {
+
+StepBuilderConfig builder_config(const traces::Scenario& scenario, const LiveReplicas& replicas) {
+  return {.kv = scenario.kv, .sequences = replicas.sequences, .sampling = replicas.sampling};
+}
+
+// A script's steps run like any others; only the stamps that the policy sees are the script's.
+class LiveScript final : public traces::ScriptReplica {
+ public:
+  LiveScript(const traces::Scenario& scenario, const sched::RunOptions& options, StepExecutor& executor)
+      : live_(scenario, 0, options, events_), executor_(executor) {
+    executor_.start_clock();
+  }
+  sched::Replica& replica() override { return live_.replica(); }
+  std::optional<ReqId> arrive(const sched::NewRequest& request, Nanos now) override { return live_.arrive(request, now); }
+  void ended(const sched::Ended& ended) override { live_.ended(ended); }
+
+  double run_step(Nanos start, Nanos end, double real_start) override {
+    StepOrder order = live_.make_order();
+    order.steps = 1;                   // something may arrive before the next
+    order.wake_at = sched::kNever;     // of another clock
+    executor_.submit(0, std::move(order));
+    std::vector<StepReport> reports;
+    while (reports.empty()) (void)executor_.wait(sched::kNever, reports);
+    const StepSpan& span = reports.front().span;
+    const double seconds = 1e-9 * static_cast<double>(span.end - span.start);
+    live_.complete_scripted(start, end, real_start, seconds);
+    return seconds;
+  }
+
+  [[nodiscard]] std::vector<sched::StepRow>& step_rows() { return live_.step_rows(); }
+
+ private:
+  EventLog events_{false};
+  LiveReplica live_;
+  StepExecutor& executor_;
+};
+
+void run_replications(const traces::Scenario& scenario, const LiveReplicas& replicas, const PromptSource& prompts,
+                      const sched::RunOptions& options, sched::Measurements& measurements, MeasuredRun& result) {
+  for (std::int32_t replication = 0; replication < scenario.replications; ++replication) {
+    sched::RunOptions run_options = options;
+    if (replication > 0) run_options.keep_requests = run_options.keep_log = run_options.keep_steps = false;
+    StepWorkers workers(replicas.devices, builder_config(scenario, replicas), prompts);
+    LiveRun run(scenario, static_cast<std::uint64_t>(replication), run_options, workers, measurements);
+    try {
+      result.run.stopped = !run.run();
+    } catch (const DeviceError& error) {
+      result.failure = error.what();
+      result.run.stopped = true;
+    }
+    if (replication == 0) run.take(result.run);
+    result.run.steps_run += run.steps();
+    if (result.run.stopped) return;
+    run.report(measurements);
+  }
+}
+
+void run_script(const traces::Scenario& scenario, const LiveReplicas& replicas, const PromptSource& prompts,
+                const sched::RunOptions& options, sched::Measurements& measurements, MeasuredRun& result) {
+  StepWorkers workers(replicas.devices, builder_config(scenario, replicas), prompts);
+  LiveScript script(scenario, options, workers);
+  try {
+    result.run = traces::run_script(scenario, options, script, measurements);
+  } catch (const DeviceError& error) {
+    result.failure = error.what();
+    result.run.stopped = true;
+    if (options.keep_log) result.run.logs.push_back(script.replica().log().text());
+  }
+  result.run.steps = script.step_rows();
+}
+
+}  // namespace
+
+MeasuredRun measure_point(const traces::Scenario& scenario, const LiveReplicas& replicas, const PromptSource& prompts,
+                          const sched::RunOptions& options) {
+  PLIMSOLL_CHECK(replicas.devices.size() == static_cast<std::size_t>(scenario.replicas), "one device a replica");
+  const bool whole_batches = sched::make_policy(scenario.policy)->traits().returns_at_batch_end;
+  sched::Measurements measurements(scenario.slo, scenario.warmup, whole_batches);
+  MeasuredRun result;
+  if (std::holds_alternative<traces::Script>(scenario.workload.load)) {
+    run_script(scenario, replicas, prompts, options, measurements, result);
+  } else {
+    run_replications(scenario, replicas, prompts, options, measurements, result);
+  }
+  if (!result.run.stopped) result.run.metrics = measurements.metrics();
+  return result;
+}
+
+// ---- warm-up ------------------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr std::chrono::milliseconds kLongestWarmUp{1000};
+constexpr Tok kPrompt = 128;           // of the first row; the others have one token
+constexpr Tok kDecodes = 16;           // tokens that a row may grow by
+constexpr std::int64_t kMostRows = 1024;
+
+/// Rows that a warm-up batch may have; 0: the pool is too small for one.
+std::int64_t warm_rows(const traces::Scenario& scenario) {
+  std::int64_t rows = scenario.policy.max_running.value_or(64);
+  if (const auto* closed = std::get_if<traces::ClosedLoop>(&scenario.workload.load))
+    rows = std::min<std::int64_t>(rows, closed->concurrency);
+  const auto blocks_for = [&](Tok tokens) { return (tokens + scenario.kv.block_tokens - 1) / scenario.kv.block_tokens; };
+  const std::int64_t room = (scenario.kv.blocks - blocks_for(kPrompt + kDecodes)) / blocks_for(1 + kDecodes);
+  const bool short_model = scenario.shape->max_position > 0 && scenario.shape->max_position < kPrompt + kDecodes;
+  return short_model ? 0 : std::max<std::int64_t>(0, std::min({rows, room, kMostRows}));
+}
+
+StepOrder prompt_order(std::int64_t rows) {
+  StepOrder order;
+  OrderForward forward;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const auto id = static_cast<ReqId>(i);
+    const Tok tokens = i == 0 ? kPrompt : 1;
+    order.changes.push_back({.opens = true, .request = {.id = id, .serial = 0, .input = tokens, .prefix_hashes = {},
+                                                        .hash_block_tokens = 0}});
+    order.kv.push_back({.kind = sched::KvOp::Kind::grow, .id = id, .tokens = tokens});
+    forward.prefill.push_back({.id = id, .new_tokens = tokens, .context = 0, .emits = true});
+  }
+  order.forwards.push_back(std::move(forward));
+  return order;
+}
+
+void run_one(StepBuilder& builder, const StepOrder& order) {
+  builder.begin(order);
+  builder.start(order, 0, 0);
+  builder.finish();
+  builder.end_step();
+}
+
+}  // namespace
+
+void warm_up(const traces::Scenario& scenario, const LiveReplicas& replicas, const PromptSource& prompts) {
+  const auto end = std::chrono::steady_clock::now() + kLongestWarmUp;
+  for (ForwardDevice* device : replicas.devices) {
+    StepBuilder builder(builder_config(scenario, replicas), prompts, *device);
+    const std::int64_t rows = warm_rows(scenario);
+    if (rows == 0) continue;
+    run_one(builder, prompt_order(rows));
+    StepOrder order;
+    order.forwards.emplace_back();
+    std::vector<ReqId>& decode = order.forwards[0].decode;
+    for (std::int64_t size = 1;; size = std::min(2 * size, rows)) {   // 11 sizes at most: within kDecodes
+      while (static_cast<std::int64_t>(decode.size()) < size) decode.push_back(static_cast<ReqId>(decode.size()));
+      run_one(builder, order);
+      if (size == rows || std::chrono::steady_clock::now() > end) break;
+    }
+  }
+}
+
+}  // namespace plimsoll::exec
