@@ -88,8 +88,25 @@ def families(o):
     c["qwen3_moe"] = ("Qwen3Moe", llama_like(o, max(1, o.heads // 2), head_dim=o.head_dim or 24, num_experts=6,
                                              num_experts_per_tok=3, moe_intermediate_size=o.ffn // 4, norm_topk_prob=True,
                                              mlp_only_layers=[0], decoder_sparse_step=1), "bfloat16")
+    # Variants beyond the fixtures, made where --family names them.
+    c["falcon_11b"] = ("Falcon", falcon(o, new_decoder_architecture=True, num_ln_in_parallel_attn=1,
+                                        num_kv_heads=o.kv_heads or max(1, o.heads // 2)), "bfloat16")
+    c["falcon_sequential"] = ("Falcon", falcon(o, multi_query=True, parallel_attn=False), "bfloat16")
+    c["falcon_mha_parallel"] = ("Falcon", falcon(o, multi_query=False, parallel_attn=True), "bfloat16")
+    c["opt_no_bias"] = ("OPT", c["opt"][1] | dict(enable_bias=False, activation_function="gelu"), "bfloat16")
+    c["gptj_whole"] = ("GPTJ", c["gptj"][1] | dict(rotary_dim=o.hidden // o.heads), "bfloat16")
+    c["qwen2_window"] = ("Qwen2", llama_like(o, max(1, o.heads // 2), use_sliding_window=True, sliding_window=5,
+                                             max_window_layers=0), "bfloat16")
+    c["qwen3_bias"] = ("Qwen3", llama_like(o, 1, head_dim=o.head_dim or 32, attention_bias=True), "bfloat16")
+    c["mixtral_window"] = ("Mixtral", c["mixtral"][1] | dict(sliding_window=6), "bfloat16")
+    c["phi3_partial"] = ("Phi3", c["phi3"][1] | dict(rope_parameters=rope(partial_rotary_factor=0.5), sliding_window=7),
+                         "bfloat16")
+    c["llama_gelu"] = ("Llama", llama_like(o, 1, hidden_act="gelu_pytorch_tanh"), "bfloat16")
     return c
 
+
+VARIANTS = {"falcon_11b", "falcon_sequential", "falcon_mha_parallel", "opt_no_bias", "gptj_whole", "qwen2_window",
+            "qwen3_bias", "mixtral_window", "phi3_partial", "llama_gelu"}
 
 # Fixtures that are saved in pieces with an index.
 SHARDED = {"qwen2"}
@@ -198,7 +215,7 @@ def main():
     options = parse_options()
     torch.set_num_threads(1)
     known = families(options)
-    for name in options.family or known:
+    for name in options.family or (name for name in known if name not in VARIANTS):
         if name not in known:
             sys.exit(f"unknown family {name}, known: {', '.join(known)}")
         make(name, options)
