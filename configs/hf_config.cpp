@@ -277,7 +277,7 @@ double rope_base(const JsonFields& f, double fallback) {
   const bool nested = f.is_null("rope_theta") && parameters != nullptr && parameters->is_object();
   const auto theta = nested ? parameters->find("rope_theta") : json::const_iterator();
   if (nested && theta != parameters->end() && theta->is_number()) return theta->get<double>();
-  return f.number_or("rope_theta", 0, 1e12, fallback);
+  return f.number_or("rope_theta", 1e-6, 1e12, fallback);
 }
 
 std::string activation(const JsonFields& f, std::string_view fallback) {

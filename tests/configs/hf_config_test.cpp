@@ -165,7 +165,7 @@ TEST_F(HfConfigFile, NamesTheFieldItsPlaceAndWhatIsAllowed) {
        {{"num_attention_heads", 8192}},
        "num_attention_heads: found 8192, expected at most the 4096 of hidden_size"},
       {"llama-2-7b", {{"tie_word_embeddings", "no"}}, "tie_word_embeddings: found 'no', expected true or false"},
-      {"llama-2-7b", {{"rope_theta", -1}}, "rope_theta: found -1, expected a number from 0 to 1e+12"},
+      {"llama-2-7b", {{"rope_theta", -1}}, "rope_theta: found -1, expected a number from 1e-06 to 1e+12"},
       {"llama-2-7b", {{"model_type", "-"}}, "config.json: model_type: is missing"},
       {"llama-2-7b", {{"model_type", 7}}, "model_type: found 7, expected text"},
       {"llama-2-7b",
