@@ -20,6 +20,7 @@ int run_forward(const Arguments& arguments, Console& console);
 int run_trace(const Arguments& arguments, Console& console);
 int run_list(const Arguments& arguments, Console& console);
 int run_validate(const Arguments& arguments, Console& console);
+int run_calibrate(const Arguments& arguments, Console& console);
 int run_demo(const Arguments& arguments, Console& console);
 
 struct Command {

@@ -24,6 +24,7 @@ constexpr std::array kCommands = {
     Command{"forward", "logits and greedy tokens of given token ids, to compare with other programs", run_forward},
     Command{"trace", "what is in a trace file", run_trace},
     Command{"validate", "predicted against published or measured figures", run_validate},
+    Command{"calibrate", "this machine measured, for hardware: this-machine", run_calibrate},
     Command{"list", "models, accelerators, instances, engines, policies, routers, formats", run_list},
     Command{"demo", "what plimsoll does without arguments", run_demo, true},
 };

@@ -29,6 +29,11 @@ struct Problem {
   OpClass op_class;
   std::span<const OpSample> samples;
   double peak, bandwidth;
+  // Root of a sample's weight. Pointwise ops are of many kinds that one curve cannot hold, so there the long ones count.
+  [[nodiscard]] double root_weight(const OpSample& sample) const {
+    return op_class == OpClass::pointwise ? std::sqrt(sample.seconds / longest) : 1.0;
+  }
+  double longest = 1;
 };
 
 // As model/op_cost.cpp and model/decode_curve.cpp price it, without the residual.
@@ -45,7 +50,7 @@ Eigen::VectorXd residuals(const Problem& problem, const Parameters& x) {
   Eigen::VectorXd r(static_cast<Eigen::Index>(problem.samples.size()));
   for (Eigen::Index i = 0; i < r.size(); ++i) {
     const OpSample& sample = problem.samples[static_cast<std::size_t>(i)];
-    r[i] = std::log(roofline(problem, x, sample.op) / sample.seconds);
+    r[i] = problem.root_weight(sample) * std::log(roofline(problem, x, sample.op) / sample.seconds);
   }
   return r;
 }
@@ -177,15 +182,18 @@ std::shared_ptr<model::ResidualTable> residual_table(const Problem& problem, con
   return table;
 }
 
+// Weighted as in the fit.
 double mean_error(const Problem& problem, const Parameters& parameters, const model::ResidualTable* table) {
-  double sum = 0;
+  double sum = 0, weights = 0;
   for (const OpSample& sample : problem.samples) {
     double time = roofline(problem, parameters, sample.op);
     const GridPlace place = place_of(problem.op_class, sample.op);
     if (table != nullptr) time *= std::exp(model::residual_at(*table, place.x, place.y));
-    sum += std::abs(time / sample.seconds - 1);
+    const double weight = problem.root_weight(sample) * problem.root_weight(sample);
+    sum += weight * std::abs(time / sample.seconds - 1);
+    weights += weight;
   }
-  return sum / static_cast<double>(problem.samples.size());
+  return sum / weights;
 }
 
 }  // namespace
@@ -212,7 +220,9 @@ std::optional<OpClass> class_of(OpKind kind) {
 
 OpFit fit_op_class(OpClass op_class, std::span<const OpSample> samples, FlopsPerSecond peak, BytesPerSecond bandwidth) {
   PLIMSOLL_CHECK(!samples.empty(), "there is something to fit");
-  const Problem problem{op_class, samples, peak.value, bandwidth.value};
+  double longest = 0;
+  for (const OpSample& sample : samples) longest = std::max(longest, sample.seconds);
+  const Problem problem{op_class, samples, peak.value, bandwidth.value, longest};
   const Parameters x = fit_roofline(problem);
   OpFit fit;
   fit.samples = static_cast<std::int64_t>(samples.size());

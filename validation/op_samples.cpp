@@ -85,6 +85,25 @@ void fill_pool(exec::Engine& engine) {
 using Shape = std::tuple<model::OpKind, std::string_view, std::int64_t, std::int64_t, std::int64_t, double>;
 Shape shape_of(const model::Op& op) { return {op.kind, op.name, op.m, op.n, op.k, op.context}; }
 
+// One entry for the ranks of an op: the mean, and of an all-reduce the shortest, as the others waited for the last rank.
+std::vector<exec::OpTrace> over_ranks(const std::vector<exec::OpTrace>& traces) {
+  std::map<std::tuple<std::int64_t, std::int32_t, Shape>, std::pair<exec::OpTrace, int>> merged;
+  for (const exec::OpTrace& trace : traces) {
+    const auto [place, fresh] = merged.try_emplace({trace.step, trace.layer, shape_of(trace.op)}, trace, 1);
+    if (fresh) continue;
+    auto& [sum, count] = place->second;
+    if (trace.op.kind == model::OpKind::all_reduce) sum.measured_s = std::min(sum.measured_s, trace.measured_s);
+    else sum.measured_s += trace.measured_s;
+    ++count;
+  }
+  std::vector<exec::OpTrace> out;
+  for (auto& [place, entry] : merged) {
+    if (entry.first.op.kind != model::OpKind::all_reduce) entry.first.measured_s /= entry.second;
+    out.push_back(entry.first);
+  }
+  return out;
+}
+
 bool stopped(const BenchmarkSettings& settings) {
   if (settings.control == nullptr) return false;
   settings.control->check_in();
@@ -145,7 +164,7 @@ std::vector<OpSample> measure_ops(exec::Engine& engine, const std::vector<GridFo
       const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
       if (repeat >= 2 && spent.count() > share) break;
     }
-    for (const exec::OpTrace& trace : engine.traces()) {
+    for (const exec::OpTrace& trace : over_ranks(engine.traces())) {
       auto& entry = times[shape_of(trace.op)];
       entry.first = trace.op;
       entry.second.push_back(trace.measured_s);

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// plimsoll calibrate: measures this machine's executor and fits the cost model to it.
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <ctime>
+#include <filesystem>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/run_commands.h"
+#include "configs/this_machine.h"
+#include "study/write_file.h"
+#include "validation/machine_calibration.h"
+
+namespace plimsoll::cli {
+namespace {
+
+Usage calibrate_usage() {
+  Usage usage{.verb = "calibrate",
+              .positional = "",
+              .summary = "Measures the executor's kernels on this machine, fits the cost model to them and keeps the result for\n"
+                         "`hardware: this-machine`. A part of what is measured is held out: its error is printed.",
+              .example = "  plimsoll calibrate --seconds 60\n  plimsoll simulate configs/studies/cpu-demo.yaml\n",
+              .positional_required = false,
+              .options = po::options_description("What to measure")};
+  auto add = usage.options.add_options();
+  add("model", po::value<std::vector<std::string>>()->value_name("NAME"), "models whose shapes are measured; repeatable (default: demo-llama-40m)");
+  add("dtype", po::value<std::string>()->value_name("fp32|bf16"), "of weights and KV cache (default: bf16)");
+  add("ranks", po::value<std::string>()->value_name("LIST"), "TP ranks that share the machine (default: 1,2)");
+  add("seconds", po::value<std::string>()->value_name("N"), "time to spend, roughly (default: 60)");
+  add("device", po::value<std::string>()->value_name("cpu|cuda"), "what to measure (default: cpu)");
+  return usage;
+}
+
+std::string option(const Parsed& parsed, const char* name, const std::string& fallback) {
+  return parsed.values.count(name) == 0 ? fallback : parsed.values[name].as<std::string>();
+}
+
+std::vector<std::int32_t> read_ranks(const std::string& text) {
+  std::vector<std::int32_t> ranks;
+  std::size_t begin = 0;
+  while (begin <= text.size()) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string part = text.substr(begin, end - begin);
+    const bool number = !part.empty() && part.size() < 4 && part.find_first_not_of("0123456789") == std::string::npos;
+    const std::int32_t value = number ? std::stoi(part) : 0;
+    if (value < 1 || (!ranks.empty() && value <= ranks.back()) || (ranks.empty() && value != 1))
+      throw InputError(fmt::format("--ranks: found '{}', expected ascending numbers that begin with 1, as in 1,2,4", text));
+    ranks.push_back(value);
+    begin = end + 1;
+  }
+  return ranks;
+}
+
+validation::MachineSettings read_settings(const Parsed& parsed) {
+  validation::MachineSettings settings;
+  if (parsed.values.count("model") > 0) settings.models = parsed.values["model"].as<std::vector<std::string>>();
+  const std::string dtype = option(parsed, "dtype", "bf16"), device = option(parsed, "device", "cpu");
+  if (dtype != "fp32" && dtype != "bf16") throw InputError(fmt::format("--dtype: found '{}', allowed: fp32, bf16", dtype));
+  if (device != "cpu" && device != "cuda") throw InputError(fmt::format("--device: found '{}', allowed: cpu, cuda", device));
+  if (device == "cuda") throw DeviceError("calibrate --device cuda: not in this version; GPUs are calibrated from kernel tables");
+  settings.dtype = dtype == "fp32" ? model::DType::fp32 : model::DType::bf16;
+  settings.ranks = read_ranks(option(parsed, "ranks", "1,2"));
+  settings.seconds = static_cast<double>(whole_option(parsed, "seconds", 5, 36'000, 60));
+  return settings;
+}
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  return fmt::format("{:%Y-%m-%d}", fmt::gmtime(now));
+}
+
+}  // namespace
+
+int run_calibrate(const Arguments& arguments, Console& console) {
+  const auto parsed = parse_arguments(calibrate_usage(), arguments);
+  if (!parsed) return kDone;
+  validation::MachineSettings settings = read_settings(*parsed);
+  study::RunControl control;
+  const RunCommands commands(control, console.is_jsonl());
+  settings.control = &control;
+  std::string last;
+  settings.progress = [&](const std::string& what, double fraction) {
+    if (what != last) console.note(last = what);
+    console.progress(100 * fraction, 100);
+  };
+  const configs::Catalogue catalogue(configs::Catalogue::default_root());
+  try {
+    validation::MachineCalibration result = validation::calibrate_cpu(catalogue, settings);
+    result.date = today();
+    result.command = arguments.empty() ? "plimsoll calibrate" : fmt::format("plimsoll calibrate {}", fmt::join(arguments, " "));
+    const std::string file = parsed->common.out.empty() ? configs::machine_file("cpu") : parsed->common.out + "/this-machine.yaml";
+    study::make_folder(std::filesystem::path(file).parent_path().string());
+    study::write_file(file, validation::machine_yaml(result));
+    console.print(validation::machine_report(result) + fmt::format("\nwritten to {}\n", file));
+  } catch (const validation::Cancelled&) {
+    console.warn("interrupted: nothing is written");
+    return kInterrupted;
+  }
+  return kDone;
+}
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// `plimsoll calibrate`: measures the executor's own kernels on this machine, fits the cost model to them, and writes the
+// file that `hardware: this-machine` reads (configs/this_machine.h). A part of what is measured is held out.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "configs/catalogue.h"
+#include "model/accelerator.h"
+#include "model/engine_profile.h"
+#include "study/run_control.h"
+#include "validation/op_fit.h"
+
+namespace plimsoll::validation {
+
+struct MachineSettings {
+  std::vector<std::string> models = {"demo-llama-40m"};  // whose shapes are measured
+  model::DType dtype = model::DType::bf16;
+  std::vector<std::int32_t> ranks = {1, 2};
+  double seconds = 60;                 // for all of it, roughly
+  study::RunControl* control = nullptr;
+  std::function<void(const std::string& what, double fraction)> progress = {};
+};
+
+/// The fit of one class of op.
+struct ClassFit {
+  model::OpClass op_class = model::OpClass::gemm;
+  OpFit fit;
+};
+
+/// Whole forwards that were in no fit: |predicted / measured - 1|.
+struct HeldOut {
+  std::int64_t forwards = 0;
+  double mean = 0, median = 0, p90 = 0, bias = 0;
+};
+
+/// What one of `ranks` ranks does when all of them work.
+struct ShareCalibration {
+  std::int32_t ranks = 1;
+  double read_bandwidth = 0, multiply_add = 0;   // probes of all ranks together, bytes/s and flop/s
+  model::Accelerator accelerator;
+  std::vector<ClassFit> fits;
+  HeldOut held_out;
+};
+
+struct MachineCalibration {
+  std::string description, device = "cpu", date, command, dtype;
+  std::vector<std::string> models;
+  std::int32_t cores = 1;
+  std::vector<ShareCalibration> shares;
+  model::Interconnect interconnect;
+  model::EngineProfile engine;
+  double seconds = 0;                  // it took
+};
+
+/// Measures and fits. Throws InputError for a model that cannot be run; DeviceError; a cancelled run throws Cancelled.
+[[nodiscard]] MachineCalibration calibrate_cpu(const configs::Catalogue& catalogue, const MachineSettings& settings);
+struct Cancelled {};
+
+/// The machine file's text.
+[[nodiscard]] std::string machine_yaml(const MachineCalibration& calibration);
+/// What to print: probes, fits, held-out errors.
+[[nodiscard]] std::string machine_report(const MachineCalibration& calibration);
+
+/// Segments of an all-reduce curve from (bytes, seconds): the best split into a small and a large part, each latency plus
+/// bytes over bandwidth, least squares on relative errors.
+struct AllReduceSample { double bytes = 0, seconds = 0; };
+[[nodiscard]] std::vector<model::AllReduceSegment> fit_all_reduce(std::vector<AllReduceSample> samples);
+
+}  // namespace plimsoll::validation
