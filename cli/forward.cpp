@@ -104,6 +104,23 @@ std::unique_ptr<exec::SafetensorsWriter> open_logits(const std::string& folder, 
   return std::make_unique<exec::SafetensorsWriter>(folder + "/logits.safetensors", tensors);
 }
 
+/// nullopt: interrupted.
+std::optional<std::vector<std::vector<std::int32_t>>> compute(exec::Engine& engine, const std::vector<exec::Prompt>& prompts,
+                                                              exec::PromptRun run, exec::SafetensorsWriter* logits, Console& console) {
+  study::RunControl control;
+  const RunCommands commands(control, console.is_jsonl());
+  if (logits != nullptr)
+    run.on_logits = [&](std::size_t prompt, std::int64_t row, std::span<const float> values) { logits->write(prompt, row, values); };
+  run.on_progress = [&](double done) {
+    console.progress(done * static_cast<double>(prompts.size()), prompts.size());
+    control.check_in();
+    return !control.cancelled();
+  };
+  auto tokens = exec::run_prompts(engine, prompts, run);
+  if (control.cancelled()) return {};
+  return tokens;
+}
+
 }  // namespace
 
 int run_forward(const Arguments& arguments, Console& console) {
@@ -115,33 +132,24 @@ int run_forward(const Arguments& arguments, Console& console) {
   const model::LlmShape& shape = model.architecture.shape;
   const std::vector<exec::Prompt> prompts =
       exec::read_prompts(request.tokens_file, {.vocabulary = shape.vocab, .positions = shape.max_position, .generated = request.run.generate});
+  const std::string& out = parsed->common.out;
+  if (!out.empty()) study::make_folder(out);   // not after minutes of loading
 
-  if (!parsed->common.out.empty()) study::make_folder(parsed->common.out);   // not after minutes of loading
   request.engine.architecture = model.architecture;
   exec::make_room(prompts, request.run, request.engine);
   exec::Engine engine(request.engine, *model.weights);
   console.note(fmt::format("{}, {}: {}", shape.id, model.origin, engine.description()));
 
-  study::RunControl control;
-  const RunCommands commands(control, console.is_jsonl());
-  const auto logits = open_logits(parsed->common.out, prompts, shape.vocab);
-  if (logits) {
-    request.run.on_logits = [&](std::size_t prompt, std::int64_t row, std::span<const float> values) { logits->write(prompt, row, values); };
-  }
-  request.run.on_progress = [&](double done) {
-    console.progress(done * static_cast<double>(prompts.size()), prompts.size());
-    control.check_in();
-    return !control.cancelled();
-  };
-  const auto tokens = exec::run_prompts(engine, prompts, request.run);
-  if (control.cancelled()) {
+  const auto logits = open_logits(out, prompts, shape.vocab);
+  const auto tokens = compute(engine, prompts, request.run, logits.get(), console);
+  if (!tokens) {
     console.warn("interrupted: nothing is written");
     return kInterrupted;
   }
-  const std::string text = tokens_text(prompts, tokens);
+  const std::string text = tokens_text(prompts, *tokens);
   if (logits) {
     logits->finish();
-    study::write_file(parsed->common.out + "/tokens.jsonl", text);
+    study::write_file(out + "/tokens.jsonl", text);
   }
   if (request.run.generate > 0) console.print(text);
   return kDone;
