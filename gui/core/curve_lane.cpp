@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "gui/core/curve_lane.h"
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+
+#include "gui/core/coarse_order.h"
+#include "gui/core/text.h"
+#include "model/error.h"
+#include "sim/simulate.h"
+#include "study/estimate.h"
+#include "study/load_variation.h"
+#include "study/resolve.h"
+
+namespace plimsoll::gui {
+namespace {
+
+constexpr auto kMayFinish = std::chrono::milliseconds(100);
+constexpr std::size_t kShownEnough = 3;
+
+PointRow row_of(study::PointResult result, std::int32_t pp) { return make_row(std::move(result), pp); }
+
+}  // namespace
+
+enum class Phase : unsigned char { fresh, opening, points, refining, done };
+
+struct CurveLane::Job {
+  Generation generation = 0;
+  LaneRequest request;
+  std::stop_source stop;
+  Clock::time_point start = Clock::now();
+  // Under the lane's mutex from here on.
+  Phase phase = Phase::fresh;
+  std::unique_ptr<const study::Study> study;   // set once, before phase points
+  CurveGrid grid;
+  std::deque<Task> tasks;
+  std::size_t running = 0, shown = 0;
+  std::vector<LanePoint> seen;                 // the study's points, for the refinement
+};
+
+struct CurveLane::Delivery {
+  enum class Kind : unsigned char { outline, points, study_done, finished, failed } kind = Kind::points;
+  Generation generation = 0;
+  CurveOutline outline;
+  std::vector<LanePoint> points;
+  double seconds = 0;
+  LaneFailure failure;
+};
+
+CurveLane::CurveLane(std::shared_ptr<const configs::Catalogue> catalogue, int threads, QObject* parent)
+    : QObject(parent), catalogue_(std::move(catalogue)) {
+  const int count = threads > 0 ? threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  for (int i = 0; i < count; ++i) threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
+}
+
+CurveLane::~CurveLane() {
+  cancel();
+  for (std::jthread& thread : threads_) thread.request_stop();
+  wake_.notify_all();
+}
+
+CurveLane::Generation CurveLane::submit(LaneRequest request) {
+  const std::lock_guard lock(mutex_);
+  const bool may_finish = job_ && job_->phase == Phase::points && job_->shown >= kShownEnough && Clock::now() - job_->start < kMayFinish;
+  pending_ = std::move(request);
+  pending_generation_ = ++generation_;
+  if (!may_finish) {
+    oldest_wanted_ = pending_generation_;
+    start_pending();
+  }
+  return pending_generation_;
+}
+
+// Under the mutex.
+void CurveLane::start_pending() {
+  if (job_) job_->stop.request_stop();
+  job_ = std::make_shared<Job>();
+  job_->generation = pending_generation_;
+  job_->request = std::move(*pending_);
+  pending_.reset();
+  wake_.notify_all();
+}
+
+void CurveLane::cancel() {
+  const std::lock_guard lock(mutex_);
+  if (job_) job_->stop.request_stop();
+  job_.reset();
+  pending_.reset();
+  oldest_wanted_ = ++generation_;
+}
+
+bool CurveLane::busy() const {
+  const std::lock_guard lock(mutex_);
+  return pending_.has_value() || (job_ && job_->phase != Phase::done);
+}
+
+void CurveLane::work(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  while (!stop.stop_requested()) {
+    const bool woken = wake_.wait(lock, stop, [this] { return job_ && (job_->phase == Phase::fresh || !job_->tasks.empty()); });
+    if (!woken) return;
+    const std::shared_ptr<Job> job = job_;
+    if (job->phase == Phase::fresh) {
+      job->phase = Phase::opening;
+      lock.unlock();
+      open(*job);
+      lock.lock();
+      if (job->phase == Phase::opening) job->phase = Phase::points;
+      wake_.notify_all();
+      continue;
+    }
+    const Task task = job->tasks.front();
+    job->tasks.pop_front();
+    ++job->running;
+    lock.unlock();
+    run_task(*job, task);
+    lock.lock();
+    --job->running;
+    task_done(job);
+  }
+}
+
+// Under the mutex: the last task of a phase begins the next one.
+void CurveLane::task_done(const std::shared_ptr<Job>& job) {
+  if (job->running > 0 || !job->tasks.empty() || job->phase == Phase::done || job != job_) return;
+  if (job->phase == Phase::points) {
+    const double seconds = std::chrono::duration<double>(Clock::now() - job->start).count();
+    post({.kind = Delivery::Kind::study_done, .generation = job->generation, .outline = {}, .points = {}, .seconds = seconds, .failure = {}});
+    if (pending_) {
+      start_pending();
+      return;
+    }
+    job->phase = Phase::refining;
+    if (job->request.refine) plan_refinement(*job);
+    wake_.notify_all();
+  }
+  if (!job->tasks.empty()) return;
+  job->phase = Phase::done;
+  post({.kind = Delivery::Kind::finished, .generation = job->generation, .outline = {}, .points = {}, .seconds = 0, .failure = {}});
+}
+
+void CurveLane::open(Job& job) {
+  try {
+    auto study = std::make_unique<const study::Study>(make_study(job.request.scenario, catalogue_));
+    CurveGrid grid = curve_grid(*study);
+    CurveOutline outline;
+    outline.title = qs(study->title());
+    outline.curves = grid.names;
+    outline.swept_keys = study->swept_keys();
+    outline.points = study->point_count();
+    const study::PointSpec first = study->point(0);
+    outline.notes = first.notes;
+    outline.slo = first.slo;
+    const std::lock_guard lock(mutex_);
+    job.study = std::move(study);
+    job.grid = std::move(grid);
+    post({.kind = Delivery::Kind::outline, .generation = job.generation, .outline = std::move(outline), .points = {}, .seconds = 0, .failure = {}});
+  } catch (const std::exception& error) {
+    const auto* input = dynamic_cast<const InputError*>(&error);
+    fail(job, input ? LaneFailure{qs(input->text()), qs(input->where().file)} : LaneFailure{qs(error.what()), {}});
+    return;
+  }
+  estimate(job);
+  const std::lock_guard lock(mutex_);
+  for (const std::size_t index : job.grid.order) job.tasks.push_back({index, job.grid.curve_of[index], {}});
+}
+
+// A study of thousands of points needs no guess of each: the first ones fill the window.
+void CurveLane::estimate(Job& job) {
+  constexpr std::size_t kMost = 200;
+  Delivery delivery;
+  delivery.generation = job.generation;
+  try {
+    for (std::size_t i = 0; i < std::min(kMost, job.grid.order.size()) && !job.stop.stop_requested(); ++i) {
+      const std::size_t index = job.grid.order[i];
+      study::ResolvedPoint point = study::resolve_point(*job.study, index);
+      if (!point.scenario) continue;
+      point.result.metrics = study::estimate_point(*point.scenario);
+      if (!point.result.metrics) continue;
+      delivery.points.push_back({Stage::estimate, job.grid.curve_of[index], index, row_of(std::move(point.result), point.scenario->pp)});
+    }
+  } catch (const std::exception&) {
+    delivery.points.clear();  // the simulation meets the same error, and reports it
+  }
+  const std::lock_guard lock(mutex_);
+  post(std::move(delivery));
+}
+
+void CurveLane::run_task(Job& job, const Task& task) {
+  if (job.stop.stop_requested()) return;
+  LanePoint out{task.load ? Stage::refined : Stage::study, task.curve, task.index, {}};
+  try {
+    study::ResolvedPoint point;
+    if (task.load) {
+      auto spec = study::with_load_value(job.study->point(task.index), *task.load);
+      if (!spec) return;
+      point = study::resolve_spec(std::move(*spec));
+      point.result.index = task.index;
+    } else {
+      point = study::resolve_point(*job.study, task.index);
+    }
+    const std::int32_t pp = point.scenario ? point.scenario->pp : 1;
+    if (point.scenario) {
+      sim::RunOptions options;
+      options.stop = job.stop.get_token();
+      sim::RunResult run = sim::simulate(*point.scenario, options);
+      if (run.stopped) return;
+      point.result.metrics = run.metrics;
+    } else {
+      point.result.infeasible = point.impossible->reason;
+    }
+    out.row = row_of(std::move(point.result), pp);
+  } catch (const std::exception& error) {
+    const auto* input = dynamic_cast<const InputError*>(&error);
+    fail(job, input ? LaneFailure{qs(input->text()), qs(input->where().file)} : LaneFailure{qs(error.what()), {}});
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  ++job.shown;
+  if (out.stage == Stage::study) job.seen.push_back(out);
+  Delivery delivery;
+  delivery.generation = job.generation;
+  delivery.points.push_back(std::move(out));
+  post(std::move(delivery));
+}
+
+// Under the mutex.
+void CurveLane::plan_refinement(Job& job) {
+  for (const Refinement& point : refinements(job.grid, job.seen, job.request.slo_limit_s)) {
+    job.tasks.push_back({point.index, point.curve, point.load});
+  }
+}
+
+void CurveLane::fail(Job& job, LaneFailure failure) {
+  const std::lock_guard lock(mutex_);
+  if (job.phase == Phase::done) return;
+  job.stop.request_stop();
+  job.tasks.clear();
+  job.phase = Phase::done;
+  post({.kind = Delivery::Kind::failed, .generation = job.generation, .outline = {}, .points = {}, .seconds = 0, .failure = std::move(failure)});
+  if (pending_ && job_.get() == &job) start_pending();
+}
+
+// Under the mutex. One event for all that gathers until the window takes it.
+void CurveLane::post(Delivery delivery) {
+  outbox_.push_back(std::move(delivery));
+  if (delivery_posted_) return;
+  delivery_posted_ = true;
+  QMetaObject::invokeMethod(this, &CurveLane::deliver, Qt::QueuedConnection);
+}
+
+void CurveLane::deliver() {
+  std::vector<Delivery> box;
+  Generation oldest = 0, shown = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    box.swap(outbox_);
+    delivery_posted_ = false;
+    oldest = oldest_wanted_;
+  }
+  std::vector<LanePoint> gathered;
+  const auto flush = [&] {
+    if (!gathered.empty()) Q_EMIT points(shown, gathered);
+    gathered.clear();
+  };
+  for (Delivery& delivery : box) {
+    if (delivery.generation < oldest) continue;
+    if (delivery.generation != shown) flush();
+    shown = delivery.generation;
+    if (delivery.kind == Delivery::Kind::points) {
+      std::move(delivery.points.begin(), delivery.points.end(), std::back_inserter(gathered));
+      continue;
+    }
+    flush();
+    switch (delivery.kind) {
+      case Delivery::Kind::outline: Q_EMIT outlined(shown, delivery.outline); break;
+      case Delivery::Kind::study_done: Q_EMIT study_done(shown, delivery.seconds); break;
+      case Delivery::Kind::finished: Q_EMIT finished(shown); break;
+      case Delivery::Kind::failed: Q_EMIT failed(shown, delivery.failure); break;
+      case Delivery::Kind::points: break;
+    }
+  }
+  flush();
+}
+
+}  // namespace plimsoll::gui

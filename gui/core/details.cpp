@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "gui/core/details.h"
+
+#include <algorithm>
+
+#include "gui/core/text.h"
+#include "model/error.h"
+#include "sched/statistics.h"
+#include "study/load_variation.h"
+#include "study/resolve.h"
+#include "study/run_study.h"
+
+namespace plimsoll::gui {
+namespace {
+
+study::ResolvedPoint resolve(const study::Study& study, std::size_t index, std::optional<double> load) {
+  study::PointSpec spec = study.point(index);
+  if (load && *load != traces::load_value(spec.workload.load)) {
+    if (auto varied = study::with_load_value(spec, *load)) spec = std::move(*varied);
+  }
+  study::ResolvedPoint point = study::resolve_spec(std::move(spec));
+  if (point.impossible) throw InputError(point.impossible->where, point.impossible->reason);
+  return point;
+}
+
+std::optional<double> metric_of(study::ResolvedPoint point, std::uint64_t seed, const Metric& metric, study::RunControl& control) {
+  point.scenario->workload.seed = seed;
+  point.scenario->replications = 1;
+  control.check_in();
+  sim::RunOptions options;
+  options.stop = control.stop();
+  sim::RunResult run = sim::simulate(*point.scenario, options);
+  if (run.stopped) return {};
+  point.result.metrics = std::move(run.metrics);
+  const std::int32_t pp = point.scenario->pp;
+  return value_of(make_row(std::move(point.result), pp), metric);
+}
+
+}  // namespace
+
+PointDetails simulate_details(const study::Study& study, std::size_t index, std::optional<double> load, study::RunControl& control) {
+  study::ResolvedPoint point = resolve(study, index, load);
+  sim::RunOptions options;
+  options.keep_requests = options.keep_steps = true;
+  options.stop = control.stop();
+  options.progress = [&control](double) { control.check_in(); };
+  sim::RunResult run = sim::simulate(*point.scenario, options);
+  PointDetails details;
+  details.load = point.result.labels.load_value;
+  details.kv_blocks = point.scenario->kv.blocks;
+  details.requests = std::move(run.requests);
+  details.steps = std::move(run.steps);
+  return details;
+}
+
+HeatMap simulate_heat_map(const Scenario& scenario, const std::shared_ptr<const configs::Catalogue>& catalogue, double load,
+                          study::RunControl& control) {
+  HeatMap map{{1, 2, 4, 8}, {4, 8, 16, 32, 64, 128, 256}, load, {}};
+  Scenario varied = scenario;
+  const LoadField field = load_field(scenario);
+  if (!field.kind.isEmpty() && load > 0) set_load(varied, field.kind, qs(study::number_text(load)));
+  set_field(varied, "deployment.tp", QStringLiteral("1, 2, 4, 8"));
+  set_field(varied, "scheduler.max_running", QStringLiteral("4, 8, 16, 32, 64, 128, 256"));
+  const study::Study study = make_study(varied, catalogue);
+  study::RunSettings settings;
+  settings.jobs = 1;
+  settings.control = &control;
+  map.cells.resize(map.tp.size() * map.batch.size());
+  for (study::PointResult& point : study::run_study(study, settings).points) {
+    const auto value = [&](const char* key) {
+      const auto keys = study.swept_keys();
+      const auto at = std::find(keys.begin(), keys.end(), key) - keys.begin();
+      return static_cast<std::size_t>(at) < keys.size() ? std::get<std::int64_t>(point.swept[static_cast<std::size_t>(at)]) : -1;
+    };
+    const auto t = std::find(map.tp.begin(), map.tp.end(), value("deployment.tp"));
+    const auto b = std::find(map.batch.begin(), map.batch.end(), value("scheduler.max_running"));
+    if (t == map.tp.end() || b == map.batch.end()) continue;
+    HeatMap::Cell& cell = map.cells[static_cast<std::size_t>(t - map.tp.begin()) * map.batch.size() + static_cast<std::size_t>(b - map.batch.begin())];
+    cell.reason = qs(point.infeasible);
+    if (point.metrics) cell.row = make_row(std::move(point), 1);
+  }
+  return map;
+}
+
+std::vector<PairedDifference> paired_differences(const study::Study& a, const study::Study& b, const Metric& metric, int replications,
+                                                 study::RunControl& control) {
+  std::vector<PairedDifference> out;
+  for (std::size_t i = 0; i < std::min(a.point_count(), b.point_count()); ++i) {
+    const study::PointSpec spec = a.point(i);
+    const std::uint64_t seed = spec.workload.seed;
+    std::vector<double> differences;
+    PairedDifference difference;
+    difference.load = traces::load_value(spec.workload.load);
+    for (int r = 0; r < replications && !control.cancelled(); ++r) {
+      study::ResolvedPoint pa = study::resolve_point(a, i), pb = study::resolve_point(b, i);
+      if (pa.impossible || pb.impossible) break;
+      const auto va = metric_of(std::move(pa), seed + static_cast<std::uint64_t>(r), metric, control);
+      const auto vb = metric_of(std::move(pb), seed + static_cast<std::uint64_t>(r), metric, control);
+      if (va && vb && *va != 0) differences.push_back(*vb / *va - 1);
+    }
+    if (differences.empty()) continue;
+    for (const double d : differences) difference.mean += d / static_cast<double>(differences.size());
+    difference.half_width = sched::replication_interval(differences);
+    out.push_back(difference);
+  }
+  return out;
+}
+
+}  // namespace plimsoll::gui

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What is simulated on demand, in the background lane: one point in full, a map over TP and batch limit, a paired
+// comparison of two scenarios.
+#pragma once
+
+#include <QString>
+#include <optional>
+#include <vector>
+
+#include "gui/core/metrics.h"
+#include "gui/core/scenario.h"
+#include "sim/simulate.h"
+#include "study/run_control.h"
+
+namespace plimsoll::gui {
+
+/// The requests and steps of one point's first replication.
+struct PointDetails {
+  QString name;
+  double load = 0;
+  std::int64_t kv_blocks = 0;          // of a replica's pool
+  std::vector<sim::RequestRow> requests;
+  std::vector<sim::StepRow> steps;
+};
+/// `index` of the study; `load`: another value of its load (a refined point). Throws InputError.
+[[nodiscard]] PointDetails simulate_details(const study::Study& study, std::size_t index, std::optional<double> load,
+                                            study::RunControl& control);
+
+/// TP degrees by batch limits at one load.
+struct HeatMap {
+  std::vector<std::int64_t> tp, batch;
+  double load = 0;
+  struct Cell {
+    std::optional<PointRow> row;
+    QString reason;                    // why there is no row
+  };
+  std::vector<Cell> cells;             // row-major: cells[t * batch.size() + b]
+};
+[[nodiscard]] HeatMap simulate_heat_map(const Scenario& scenario, const std::shared_ptr<const configs::Catalogue>& catalogue,
+                                        double load, study::RunControl& control);
+
+/// The relative difference B / A - 1 of a metric at one load, over paired replications: both scenarios see the same
+/// requests at the same times, so that what they share cancels out.
+struct PairedDifference {
+  double load = 0, mean = 0;
+  std::optional<double> half_width;    // of the 95 % Student t interval; none below two replications
+};
+[[nodiscard]] std::vector<PairedDifference> paired_differences(const study::Study& a, const study::Study& b, const Metric& metric,
+                                                               int replications, study::RunControl& control);
+
+}  // namespace plimsoll::gui

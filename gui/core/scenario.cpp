@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "gui/core/scenario.h"
+
+#include <QRegularExpression>
+#include <QStringList>
+#include <algorithm>
+#include <filesystem>
+
+#include "gui/core/text.h"
+#include "model/error.h"
+#include "study/read_workload.h"
+
+namespace plimsoll::gui {
+namespace {
+
+using configs::Document;
+using configs::Node;
+
+constexpr const char* kDefaultStudy = R"(study: Llama 2 7B on ml.p4d.24xlarge
+model: llama-2-7b
+dtype: fp16
+hardware: ml.p4d.24xlarge
+engine: tgi-1.1
+deployment: {tp: 4, replicas: 1}
+scheduler: {max_concurrent: 512, max_input: 4095, max_total: 4096, max_batch_prefill_tokens: 4096}
+workload:
+  load: {jumpstart: {concurrency: 1}}
+  lengths: {input: 256, output: 256}
+sweep:
+  workload.concurrency: [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
+)";
+
+std::optional<Node> node_at(const Node& root, std::string_view path) {
+  if (path.empty()) return root;
+  if (!root.is_map()) return {};
+  if (const auto whole = root.find(path)) return whole;  // a key that itself holds dots
+  const std::size_t dot = path.find('.');
+  if (dot == std::string_view::npos) return {};
+  const auto child = root.find(path.substr(0, dot));
+  return child ? node_at(*child, path.substr(dot + 1)) : std::nullopt;
+}
+
+const std::string* edit_of(const Scenario& scenario, const std::string& path) {
+  const auto found = std::find_if(scenario.edits.begin(), scenario.edits.end(), [&](const auto& e) { return e.first == path; });
+  return found == scenario.edits.end() ? nullptr : &found->second;
+}
+
+std::string list_text(const Node& list) {
+  if (!list.is_sequence()) return list.to_text();
+  std::string text;
+  for (const configs::Item& item : list.items()) text += (text.empty() ? "" : ", ") + item.value.to_text();
+  return text;
+}
+
+// The file with the edits that replace whole parts (the load, the sweep): what the form reads its fields from.
+Document edited_document(const Scenario& scenario) {
+  Document document = scenario.document;
+  for (const auto& [path, yaml] : scenario.edits) {
+    if (path != "workload.load" && path != "sweep") continue;
+    document.remove(path);
+    document.set(path, yaml, Where{"edit", 0, 0});
+  }
+  return document;
+}
+
+bool is_load_key(const std::string& key) {
+  return key == "workload.concurrency" || key == "workload.rate" || key.starts_with("workload.load");
+}
+
+std::string with_unit(const QString& number, bool rate) { return utf8(number) + (rate ? " /s" : ""); }
+
+QString without_unit(QString text) { return text.remove(QRegularExpression(QStringLiteral("\\s*/s"))); }
+
+}  // namespace
+
+Scenario open_scenario(const std::string& file) {
+  Scenario scenario;
+  scenario.document = Document::from_file(file);
+  scenario.file = std::filesystem::absolute(file).lexically_normal().string();
+  scenario.name = qs(std::filesystem::path(file).stem().string());
+  return scenario;
+}
+
+Scenario default_scenario() {
+  Scenario scenario;
+  scenario.document = Document::from_text(kDefaultStudy, "untitled");
+  scenario.file = "untitled.yaml";
+  scenario.name = QStringLiteral("untitled");
+  return scenario;
+}
+
+void set_edit(Scenario& scenario, const std::string& path, const std::string& yaml) {
+  for (auto& [known, value] : scenario.edits) {
+    if (known != path) continue;
+    value = yaml;
+    return;
+  }
+  scenario.edits.emplace_back(path, yaml);
+}
+
+void clear_edit(Scenario& scenario, const std::string& path) {
+  std::erase_if(scenario.edits, [&](const auto& edit) { return edit.first == path; });
+}
+
+void set_field(Scenario& scenario, const std::string& path, const QString& text) {
+  const QString value = text.trimmed();
+  const bool list = value.contains(QChar(u',')) && !value.startsWith(QChar(u'{')) && !value.startsWith(QChar(u'['));
+  if (value.isEmpty() || list) clear_edit(scenario, path);
+  if (value.isEmpty() || !list) clear_edit(scenario, "sweep." + path);
+  if (value.isEmpty()) return;
+  if (list) set_edit(scenario, "sweep." + path, "[" + utf8(value) + "]");
+  else set_edit(scenario, path, utf8(value));
+}
+
+FieldValue field_value(const Scenario& scenario, const std::string& path) {
+  FieldValue value;
+  if (const std::string* list = edit_of(scenario, "sweep." + path)) {
+    value.text = qs(list->substr(1, list->size() - 2));
+    value.swept = value.edited = true;
+    return value;
+  }
+  if (const std::string* edit = edit_of(scenario, path)) {
+    value.text = qs(*edit);
+    value.edited = true;
+    return value;
+  }
+  const Document document = edited_document(scenario);
+  const Node root = document.root();
+  if (const auto swept = node_at(root, "sweep." + path)) {
+    value.text = qs(list_text(*swept));
+    value.swept = true;
+  } else if (const auto node = node_at(root, path)) {
+    value.text = qs(node->to_text());
+  }
+  return value;
+}
+
+std::vector<std::string> editable_load_kinds() { return {"jumpstart", "closed_loop", "poisson", "constant", "gamma", "burst"}; }
+
+LoadField load_field(const Scenario& scenario) {
+  LoadField field;
+  const Document document = edited_document(scenario);
+  const auto load = node_at(document.root(), "workload.load");
+  if (!load || !load->is_map() || load->items().size() != 1) return field;
+  const configs::Item item = load->items().front();
+  field.kind = qs(item.key);
+  field.rate = !study::load_field(item.key, "rate").empty();
+  for (const char* const key : {"workload.concurrency", "workload.rate"}) {
+    if (const auto swept = node_at(document.root(), std::string("sweep.") + key)) field.values = without_unit(qs(list_text(*swept)));
+  }
+  if (!field.values.isEmpty() || !item.value.is_map()) return field;
+  for (const char* const key : {"concurrency", "rate", "count"}) {
+    if (const auto one = item.value.find(key)) field.values = without_unit(qs(one->to_text()));
+  }
+  return field;
+}
+
+void set_load(Scenario& scenario, const QString& kind, const QString& values) {
+  const QStringList numbers = QString(values).replace(QChar(u','), QChar(u' ')).split(QChar(u' '), Qt::SkipEmptyParts);
+  if (numbers.isEmpty()) throw InputError("the load needs at least one value, as in 1, 2, 4");
+  for (const QString& number : numbers) {
+    const auto value = configs::parse_number(utf8(number));
+    if (!value || !(*value > 0)) throw InputError("'" + utf8(number) + "' is no load, expected numbers above 0, as in 1, 2, 4");
+  }
+  const std::string name = utf8(kind);
+  const bool rate = !study::load_field(name, "rate").empty();
+  const bool concurrency = !study::load_field(name, "concurrency").empty();
+  const std::string key = rate ? "rate" : concurrency ? "concurrency" : "count";
+  std::string sweep;
+  const Document document = edited_document(scenario);
+  if (const auto swept = document.root().find("sweep"); swept && swept->is_map()) {
+    for (const configs::Item& item : swept->items()) {
+      if (!is_load_key(item.key)) sweep += (sweep.empty() ? "" : ", ") + item.key + ": " + item.value.to_text();
+    }
+  }
+  if (numbers.size() > 1) {
+    std::string list;
+    for (const QString& number : numbers) list += (list.empty() ? "" : ", ") + with_unit(number, rate);
+    sweep += (sweep.empty() ? "" : ", ") + (key == "count" ? "workload.load.burst.count" : "workload." + key) + ": [" + list + "]";
+  }
+  clear_edit(scenario, "sweep");
+  clear_edit(scenario, "workload.load");
+  // First, so that values pinned by other edits are taken out of the sweep; and emptied before the load changes, since a
+  // sweep of the rate would be an error beside a load that has none.
+  const std::string load = "{" + name + ": {" + key + ": " + with_unit(numbers.front(), rate) + "}}";
+  scenario.edits.insert(scenario.edits.begin(), {{"sweep", "{}"}, {"workload.load", load}, {"sweep", "{" + sweep + "}"}});
+}
+
+study::Study make_study(const Scenario& scenario, const std::shared_ptr<const configs::Catalogue>& catalogue) {
+  return {scenario.document, scenario.file, scenario.edits, catalogue};
+}
+
+QString shell_quoted(const QString& word) {
+  static const QRegularExpression safe(QStringLiteral("^[A-Za-z0-9_./=:@%+,-]+$"));
+  if (safe.match(word).hasMatch()) return word;
+  return QChar(u'\'') + QString(word).replace(QStringLiteral("'"), QStringLiteral("'\\''")) + QChar(u'\'');
+}
+
+QString command_line(const Scenario& scenario, const QString& verb) {
+  QString line = QStringLiteral("plimsoll %1 %2").arg(verb, shell_quoted(qs(scenario.file)));
+  for (const auto& [path, yaml] : scenario.edits) line += QStringLiteral(" --set ") + shell_quoted(qs(path + "=" + yaml));
+  return line;
+}
+
+}  // namespace plimsoll::gui

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "gui/core/session.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "gui/core/metrics.h"
+#include "gui/core/text.h"
+#include "model/error.h"
+#include "study/cell.h"
+
+namespace plimsoll::gui {
+namespace {
+
+using configs::Document;
+using configs::Node;
+using Keys = std::vector<std::string_view>;
+
+std::string quoted(const std::string& text) { return study::json_quoted(text); }
+const char* word(bool value) { return value ? "true" : "false"; }
+
+std::string indented(const std::string& text, const std::string& margin) {
+  std::istringstream lines(text);
+  std::string out, line;
+  while (std::getline(lines, line)) out += margin + line + '\n';
+  return out;
+}
+
+std::string view_text(const ViewState& v) {
+  return "{x: " + v.x + ", y: " + v.y + ", log_x: " + word(v.log_x) + ", log_y: " + word(v.log_y) + ", measured: " + word(v.measured) +
+         ", residuals: " + word(v.residuals) + ", bands: " + word(v.bands) + ", knees: " + word(v.knees) +
+         ", limit: " + study::number_text(v.limit) + "}";
+}
+
+ViewState read_view(const Node& node) {
+  node.require_known_keys(Keys{"x", "y", "log_x", "log_y", "measured", "residuals", "bands", "knees", "limit"});
+  ViewState view;
+  const auto metric = [&](const char* key, std::string& out) {
+    const auto value = node.find(key);
+    if (!value) return;
+    if (find_metric(value->as_string()) == nullptr) value->fail("found '" + value->as_string() + "', expected a metric's name");
+    out = value->as_string();
+  };
+  const auto flag = [&](const char* key, bool& out) {
+    if (const auto value = node.find(key)) out = value->as_bool();
+  };
+  metric("x", view.x);
+  metric("y", view.y);
+  flag("log_x", view.log_x);
+  flag("log_y", view.log_y);
+  flag("measured", view.measured);
+  flag("residuals", view.residuals);
+  flag("bands", view.bands);
+  flag("knees", view.knees);
+  if (const auto value = node.find("limit")) view.limit = value->as_number(0, 1e12);
+  return view;
+}
+
+std::string scenario_text(const Scenario& scenario) {
+  std::string text = "  - name: " + quoted(utf8(scenario.name)) + "\n    file: " + quoted(scenario.file) + "\n    edits:";
+  if (scenario.edits.empty()) text += " []";
+  text += '\n';
+  for (const auto& [path, yaml] : scenario.edits) text += "      - {path: " + quoted(path) + ", value: " + quoted(yaml) + "}\n";
+  return text + "    study:\n" + indented(scenario.document.dump(), "      ");
+}
+
+Scenario read_scenario(const Node& node) {
+  node.require_known_keys(Keys{"name", "file", "edits", "study"});
+  Scenario scenario;
+  scenario.name = qs(node.at("name").as_string());
+  scenario.file = node.at("file").as_string();
+  for (const configs::Item& item : node.at("edits").items()) {
+    scenario.edits.emplace_back(item.value.at("path").as_string(), item.value.at("value").as_string());
+  }
+  scenario.document = Document::from_text("{}", scenario.file);
+  const Node study = node.at("study");
+  if (!study.is_map()) study.fail("expected a study");
+  for (const configs::Item& item : study.items()) scenario.document.set(item.key, item.value);
+  return scenario;
+}
+
+Pin read_pin(const Node& node) {
+  return {qs(node.at("scenario").as_string()), qs(node.at("curve").as_string()), node.at("load").as_number(0, 1e12)};
+}
+
+template <class Read>
+void each(const Node& root, const char* key, Read&& read) {
+  if (const auto list = root.find(key); list && !list->is_null()) {
+    for (const configs::Item& item : list->items()) read(item.value);
+  }
+}
+
+}  // namespace
+
+SessionState default_session() {
+  SessionState state;
+  state.scenarios.push_back(default_scenario());
+  return state;
+}
+
+bool is_session_file(const QString& file) { return file.endsWith(QStringLiteral(".plimsoll-session.yaml")); }
+
+std::string session_text(const SessionState& state) {
+  std::string text = "# A session of `plimsoll gui`; its studies are whole, so it opens anywhere.\nplimsoll_session: 1\n";
+  text += "current: " + std::to_string(state.current) + '\n';
+  if (state.compared) text += "compared: " + std::to_string(*state.compared) + '\n';
+  text += "view: " + view_text(state.view) + "\nmeasured:";
+  if (state.measured.empty()) text += " []";
+  text += '\n';
+  for (const std::string& file : state.measured) text += "  - " + quoted(file) + '\n';
+  text += state.pins.empty() ? "pins: []\n" : "pins:\n";
+  for (const Pin& pin : state.pins) {
+    text += "  - {scenario: " + quoted(utf8(pin.scenario)) + ", curve: " + quoted(utf8(pin.curve)) + ", load: " + study::number_text(pin.load) + "}\n";
+  }
+  text += "scenarios:\n";
+  for (const Scenario& scenario : state.scenarios) text += scenario_text(scenario);
+  return text;
+}
+
+SessionState parse_session(const std::string& text, const std::string& file) {
+  const Document document = Document::from_text(text, file);
+  const Node root = document.root();
+  root.require_known_keys(Keys{"plimsoll_session", "current", "compared", "view", "measured", "pins", "scenarios"});
+  static_cast<void>(root.at("plimsoll_session").as_integer(1, 1));
+  SessionState state;
+  each(root, "scenarios", [&](const Node& node) { state.scenarios.push_back(read_scenario(node)); });
+  if (state.scenarios.empty()) root.fail("a session needs at least one scenario");
+  const auto last = static_cast<std::int64_t>(state.scenarios.size()) - 1;
+  state.current = static_cast<std::size_t>(root.at("current").as_integer(0, last));
+  if (const auto other = root.find("compared")) state.compared = static_cast<std::size_t>(other->as_integer(0, last));
+  if (const auto view = root.find("view")) state.view = read_view(*view);
+  each(root, "measured", [&](const Node& node) { state.measured.push_back(node.as_string()); });
+  each(root, "pins", [&](const Node& node) { state.pins.push_back(read_pin(node)); });
+  return state;
+}
+
+Session::Session(QObject* parent) : QObject(parent), state_(default_session()) {}
+
+void Session::edit(const QString& label, const QString& merge, const std::function<void(SessionState&)>& change) {
+  SessionState next = state_;
+  change(next);                        // may throw: then nothing has happened
+  if (merge.isEmpty() || merge != merge_) {
+    past_.push_back({label, std::move(state_)});
+    if (past_.size() > kMostSteps) past_.erase(past_.begin());
+  }
+  merge_ = merge;
+  state_ = std::move(next);
+  future_.clear();
+  modified_ = true;
+  Q_EMIT changed();
+}
+
+void Session::replace(SessionState state) {
+  state_ = std::move(state);
+  past_.clear();
+  future_.clear();
+  merge_.clear();
+  modified_ = false;
+  Q_EMIT changed();
+}
+
+void Session::undo() {
+  if (past_.empty()) return;
+  Step step = std::move(past_.back());
+  past_.pop_back();
+  future_.push_back({step.label, std::move(state_)});
+  state_ = std::move(step.state);
+  merge_.clear();
+  modified_ = true;
+  Q_EMIT changed();
+}
+
+void Session::redo() {
+  if (future_.empty()) return;
+  Step step = std::move(future_.back());
+  future_.pop_back();
+  past_.push_back({step.label, std::move(state_)});
+  state_ = std::move(step.state);
+  merge_.clear();
+  modified_ = true;
+  Q_EMIT changed();
+}
+
+}  // namespace plimsoll::gui

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Everything the user has made: scenarios, what is shown of them, pins, measured files. One value, so that undo is to
+// keep the values before, and a session file is that value written down (docs/gui.md, "Sessions").
+#pragma once
+
+#include <QObject>
+#include <QString>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gui/core/scenario.h"
+
+namespace plimsoll::gui {
+
+struct ViewState {
+  std::string x = "output_tokens_per_s", y = "latency_per_token_p90_s";
+  bool log_x = true, log_y = true;
+  bool measured = true, residuals = true, bands = true, knees = true;
+  double limit = 0;                    // of the y metric, in its shown unit: the SLO line; 0: none
+  bool operator==(const ViewState&) const = default;
+};
+
+/// A point that was pinned by hand.
+struct Pin {
+  QString scenario, curve;
+  double load = 0;
+  bool operator==(const Pin&) const = default;
+};
+
+struct SessionState {
+  std::vector<Scenario> scenarios;     // never empty
+  std::size_t current = 0;
+  std::optional<std::size_t> compared; // the other one of A and B
+  ViewState view;
+  std::vector<Pin> pins;
+  std::vector<std::string> measured;   // files
+};
+
+[[nodiscard]] SessionState default_session();
+/// The text of a *.plimsoll-session.yaml.
+[[nodiscard]] std::string session_text(const SessionState& state);
+/// Throws InputError with file:line:column.
+[[nodiscard]] SessionState parse_session(const std::string& text, const std::string& file);
+[[nodiscard]] bool is_session_file(const QString& file);
+
+class Session final : public QObject {
+  Q_OBJECT
+ public:
+  explicit Session(QObject* parent = nullptr);
+  [[nodiscard]] const SessionState& state() const { return state_; }
+  [[nodiscard]] const Scenario& scenario() const { return state_.scenarios[state_.current]; }
+
+  /// Changes the state in one undoable step called `label`. Steps in a row with the same `merge` key (not empty) become
+  /// one, as a slider's are while it is dragged.
+  void edit(const QString& label, const QString& merge, const std::function<void(SessionState&)>& change);
+  /// Replaces everything and forgets what could be undone: a file was opened.
+  void replace(SessionState state);
+  /// The next step is one of its own, whatever its key.
+  void end_merge() { merge_.clear(); }
+
+  [[nodiscard]] bool can_undo() const { return !past_.empty(); }
+  [[nodiscard]] bool can_redo() const { return !future_.empty(); }
+  [[nodiscard]] QString undo_label() const { return past_.empty() ? QString() : past_.back().label; }
+  [[nodiscard]] QString redo_label() const { return future_.empty() ? QString() : future_.back().label; }
+  void undo();
+  void redo();
+  [[nodiscard]] bool is_modified() const { return modified_; }
+  void set_saved() { modified_ = false; Q_EMIT changed(); }
+
+ Q_SIGNALS:
+  void changed();
+
+ private:
+  struct Step {
+    QString label;
+    SessionState state;
+  };
+  static constexpr std::size_t kMostSteps = 500;
+  SessionState state_;
+  std::vector<Step> past_, future_;
+  QString merge_;
+  bool modified_ = false;
+};
+
+}  // namespace plimsoll::gui

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The lane for everything longer than a slider's move: sweeps, timelines, paired comparisons. One thread, one task after
+// the other; a newer task of the same name replaces an older one; while the interactive lane works, this one pauses.
+#pragma once
+
+#include <QObject>
+#include <QString>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <thread>
+
+#include "study/run_control.h"
+
+namespace plimsoll::gui {
+
+class TaskLane final : public QObject {
+  Q_OBJECT
+ public:
+  /// Works on the lane's thread; what it returns runs in the thread of the lane's object, unless the task was replaced or
+  /// cancelled. It may throw: the message goes to failed().
+  using Work = std::function<std::function<void()>(study::RunControl& control)>;
+
+  explicit TaskLane(QObject* parent = nullptr);
+  ~TaskLane() override;
+  TaskLane(const TaskLane&) = delete;
+  TaskLane& operator=(const TaskLane&) = delete;
+
+  void start(const QString& name, Work work);
+  void cancel(const QString& name);
+  void cancel_all();
+  void set_paused(bool paused);
+  [[nodiscard]] bool busy() const;
+  [[nodiscard]] QString current() const;
+
+ Q_SIGNALS:
+  void started(const QString& name);
+  void finished(const QString& name);
+  void failed(const QString& name, const QString& text);
+
+ private:
+  struct Task {
+    QString name;
+    Work work;
+    study::RunControl control;
+    bool cancelled = false;
+  };
+  void work(const std::stop_token& stop);
+  void run(const std::shared_ptr<Task>& task);
+  void end(const std::shared_ptr<Task>& task, const std::function<void()>& show, const QString& error);
+  static void drop(Task& task);
+
+  mutable std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::deque<std::shared_ptr<Task>> waiting_;
+  std::shared_ptr<Task> running_;      // shared with the event that brings its result
+  bool paused_ = false;
+  std::jthread thread_;
+};
+
+}  // namespace plimsoll::gui

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "gui/core/text.h"
+
+#include "study/chart_axis.h"
+
+namespace plimsoll::gui {
+
+QString reader_text(double value, int digits) { return qs(study::reader_number(value, digits)); }
+
+}  // namespace plimsoll::gui

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "gui/core/workbench.h"
+
+#include <QFile>
+#include <QFileInfo>
+#include <QSaveFile>
+#include <algorithm>
+
+#include "gui/core/text.h"
+#include "model/error.h"
+
+namespace plimsoll::gui {
+namespace {
+
+constexpr int kFrameMs = 16;
+
+void write_file(const QString& file, const std::string& text) {
+  QSaveFile out(file);
+  const QByteArray bytes = QByteArray::fromStdString(text);
+  if (!out.open(QIODevice::WriteOnly) || out.write(bytes) != bytes.size() || !out.commit()) {
+    throw DeviceError(utf8(file) + " cannot be written: " + utf8(out.errorString()));
+  }
+}
+
+std::string read_text(const QString& file) {
+  constexpr qint64 kMost = 16 << 20;
+  QFile in(file);
+  if (!in.open(QIODevice::ReadOnly)) throw InputError(Where{utf8(file), 0, 0}, "cannot be read: " + utf8(in.errorString()));
+  if (in.size() > kMost) throw InputError(Where{utf8(file), 0, 0}, "is larger than 16 MiB");
+  return in.readAll().toStdString();
+}
+
+// A name that no scenario has.
+QString fresh_name(const std::vector<Scenario>& scenarios, const QString& base) {
+  for (int i = 2;; ++i) {
+    const QString name = QStringLiteral("%1 %2").arg(base).arg(i);
+    if (std::none_of(scenarios.begin(), scenarios.end(), [&](const Scenario& s) { return s.name == name; })) return name;
+  }
+}
+
+}  // namespace
+
+Workbench::Workbench(int threads, QObject* parent)
+    : QObject(parent), catalogue_(std::make_shared<const configs::Catalogue>(configs::Catalogue::default_root())),
+      lane_(catalogue_, threads), compared_lane_(catalogue_, 1) {
+  coalesce_.setSingleShot(true);
+  coalesce_.setInterval(kFrameMs);
+  coalesce_.setTimerType(Qt::PreciseTimer);
+  connect(&coalesce_, &QTimer::timeout, this, [this] {
+    if (std::exchange(dirty_, false)) submit();
+  });
+  connect(&session_, &Session::changed, this, &Workbench::session_changed);
+  connect(&lane_, &CurveLane::outlined, this, [this](quint64 generation, const CurveOutline& outline) {
+    failure_.reset();
+    curves_.begin(generation, outline);
+    Q_EMIT curves_changed();
+  });
+  connect(&lane_, &CurveLane::points, this, [this](quint64 generation, const std::vector<LanePoint>& points) {
+    curves_.add(generation, points);
+    Q_EMIT curves_changed();
+  });
+  connect(&lane_, &CurveLane::study_done, this, [this](quint64 generation, double seconds) {
+    last_seconds_ = seconds;
+    curves_.complete(generation);
+    Q_EMIT curves_changed();
+  });
+  connect(&lane_, &CurveLane::finished, this, &Workbench::finish);
+  connect(&lane_, &CurveLane::failed, this, [this](quint64 generation, const LaneFailure& failure) {
+    failure_ = failure;
+    Q_EMIT curves_changed();
+    finish(generation);
+  });
+  connect(&compared_lane_, &CurveLane::outlined, &compared_, &CurveModel::begin);
+  connect(&compared_lane_, &CurveLane::points, &compared_, &CurveModel::add);
+  connect(&compared_lane_, &CurveLane::study_done, this, [this](quint64 generation, double /*seconds*/) {
+    compared_.complete(generation);
+    Q_EMIT curves_changed();
+  });
+  connect(&compared_lane_, &CurveLane::failed, this, [this] { compared_.clear(); });
+}
+
+void Workbench::finish(quint64 /*generation*/) {
+  tasks_.set_paused(false);
+  Q_EMIT settled();
+}
+
+std::string Workbench::key_of(const Scenario& scenario, const ViewState& view) {
+  std::string key = scenario.file + '\n' + scenario.document.dump();
+  for (const auto& [path, yaml] : scenario.edits) key += '\n' + path + '=' + yaml;
+  if (view.y == "latency_per_token_p90_s") key += "\nlimit " + std::to_string(view.limit);
+  return key;
+}
+
+LaneRequest Workbench::request_for(const Scenario& scenario) const {
+  const ViewState& view = session_.state().view;
+  const Metric* y = find_metric(view.y);
+  const bool per_token = view.y == "latency_per_token_p90_s" && y != nullptr;
+  return {scenario, true, per_token ? view.limit / y->scale : 0};
+}
+
+void Workbench::session_changed() {
+  load_tables();
+  // The first change is simulated at once, what follows within a frame together.
+  if (coalesce_.isActive()) {
+    dirty_ = true;
+  } else {
+    submit();
+    coalesce_.start();
+  }
+}
+
+void Workbench::submit() {
+  const std::string key = key_of(session_.scenario(), session_.state().view);
+  if (key != submitted_) {
+    submitted_ = key;
+    tasks_.set_paused(true);
+    lane_.submit(request_for(session_.scenario()));
+  }
+  submit_compared();
+}
+
+void Workbench::submit_compared() {
+  const auto& other = session_.state().compared;
+  if (!other || *other == session_.state().current) {
+    if (!submitted_compared_.empty()) {
+      submitted_compared_.clear();
+      compared_lane_.cancel();
+      compared_.clear();
+      Q_EMIT curves_changed();
+    }
+    return;
+  }
+  const Scenario& scenario = session_.state().scenarios[*other];
+  const std::string key = key_of(scenario, {});
+  if (key == submitted_compared_) return;
+  submitted_compared_ = key;
+  compared_lane_.submit({scenario, false, 0});
+}
+
+void Workbench::load_tables() {
+  if (published_read_ && loaded_ == session_.state().measured) return;
+  if (!published_read_) {
+    published_ = published_tables();
+    published_read_ = true;
+  }
+  files_.clear();
+  loaded_ = session_.state().measured;
+  for (const std::string& file : loaded_) {
+    try {
+      files_.push_back(read_overlay(file));
+    } catch (const std::exception&) {  // it was there when it was added; a session may outlive its files
+      files_.push_back({qs(file) + tr(" (cannot be read)"), {}, false});
+    }
+  }
+  tables_ = published_;
+  tables_.insert(tables_.end(), files_.begin(), files_.end());
+  tables_.insert(tables_.end(), live_.begin(), live_.end());
+  Q_EMIT overlays_changed();
+}
+
+void Workbench::set_live_points(const QString& name, std::vector<PointRow> rows) {
+  live_ = {{name, std::move(rows), false}};
+  tables_ = published_;
+  tables_.insert(tables_.end(), files_.begin(), files_.end());
+  tables_.insert(tables_.end(), live_.begin(), live_.end());
+  Q_EMIT overlays_changed();
+}
+
+const LanePoint* Workbench::selected_point() const {
+  return selection_ ? curves_.find(selection_->curve, selection_->load) : nullptr;
+}
+
+const PointDetails* Workbench::details() {
+  if (!curves_.is_complete() || curves_.curves().empty()) return nullptr;
+  const LanePoint* point = selected_point();
+  if (point == nullptr) {
+    const Curve& curve = curves_.curves().back();
+    if (curve.points.empty()) return nullptr;
+    point = &curve.points[curve.points.size() / 2];
+  }
+  const double load = point->row.result.labels.load_value;
+  const std::string key = submitted_ + "\n" + std::to_string(point->curve) + " " + std::to_string(load);
+  if (key == details_key_) return details_ ? &*details_ : nullptr;
+  details_key_ = key;
+  details_.reset();
+  details_failure_.clear();
+  const QString name = curves_.curves()[point->curve].name;
+  tasks_.start(tr("Point in detail"), [this, key, name, load, index = point->index, scenario = session_.scenario(), catalogue = catalogue_](study::RunControl& control) {
+    std::optional<PointDetails> found;
+    QString failure;
+    try {
+      found = simulate_details(make_study(scenario, catalogue), index, load, control);
+      found->name = name.isEmpty() ? scenario.name : name;
+    } catch (const std::exception& error) {
+      failure = qs(error.what());
+    }
+    return std::function<void()>([this, key, found = std::move(found), failure] {
+      if (key != details_key_) return;
+      details_ = found;
+      details_failure_ = failure;
+      Q_EMIT details_changed();
+    });
+  });
+  return nullptr;
+}
+
+void Workbench::open(const QString& file) {
+  const std::string path = utf8(file);
+  if (file.endsWith(QStringLiteral(".csv"))) {
+    static_cast<void>(read_overlay(path));
+    session_.edit(tr("Add %1").arg(QFileInfo(file).fileName()), {}, [&](SessionState& s) {
+      if (std::find(s.measured.begin(), s.measured.end(), path) == s.measured.end()) s.measured.push_back(path);
+    });
+    return;
+  }
+  if (file.endsWith(QStringLiteral(".json"))) {
+    static_cast<void>(catalogue_->model(path));
+    set_value(QStringLiteral("model"), file);
+    return;
+  }
+  const std::string text = read_text(file);
+  if (text.find("plimsoll_session:") != std::string::npos) {
+    session_.replace(parse_session(text, path));
+    session_file_ = file;
+    return;
+  }
+  SessionState state = default_session();
+  state.scenarios = {open_scenario(path)};
+  static_cast<void>(make_study(state.scenarios.front(), catalogue_));
+  state.view = session_.state().view;
+  session_.replace(std::move(state));
+  session_file_.clear();
+}
+
+void Workbench::save(const QString& file) {
+  write_file(file, session_text(session_.state()));
+  session_file_ = file;
+  session_.set_saved();
+}
+
+void Workbench::save_study(const QString& file) { write_file(file, make_study(session_.scenario(), catalogue_).resolved_yaml()); }
+
+void Workbench::set_value(const QString& path, const QString& text) {
+  session_.edit(tr("Set %1").arg(path), QStringLiteral("set ") + path,
+                [&](SessionState& s) { set_field(s.scenarios[s.current], utf8(path), text); });
+}
+
+void Workbench::change_load(const QString& kind, const QString& values) {
+  session_.edit(tr("Change the load"), {}, [&](SessionState& s) { set_load(s.scenarios[s.current], kind, values); });
+}
+
+void Workbench::set_view(const QString& label, const QString& merge, const std::function<void(ViewState&)>& change) {
+  session_.edit(label, merge, [&](SessionState& s) { change(s.view); });
+  Q_EMIT curves_changed();
+}
+
+void Workbench::duplicate_scenario() {
+  session_.edit(tr("Duplicate the scenario"), {}, [](SessionState& s) {
+    Scenario copy = s.scenarios[s.current];
+    copy.name = fresh_name(s.scenarios, copy.name);
+    s.scenarios.push_back(std::move(copy));
+    s.compared = s.current;
+    s.current = s.scenarios.size() - 1;
+  });
+}
+
+void Workbench::remove_scenario(std::size_t index) {
+  if (session_.state().scenarios.size() < 2) return;
+  session_.edit(tr("Remove a scenario"), {}, [&](SessionState& s) {
+    s.scenarios.erase(s.scenarios.begin() + static_cast<std::ptrdiff_t>(index));
+    s.compared.reset();
+    s.current = std::min(s.current, s.scenarios.size() - 1);
+  });
+}
+
+void Workbench::choose_scenario(std::size_t index) {
+  if (index == session_.state().current) return;
+  session_.edit(tr("Choose a scenario"), {}, [&](SessionState& s) { s.current = index; });
+}
+
+void Workbench::compare_with(std::optional<std::size_t> index) {
+  session_.edit(tr("Compare"), {}, [&](SessionState& s) { s.compared = index; });
+}
+
+void Workbench::swap_compared() {
+  if (!session_.state().compared) return;
+  session_.edit(tr("Swap A and B"), {}, [](SessionState& s) {
+    const std::size_t other = *s.compared;
+    s.compared = s.current;
+    s.current = other;
+  });
+}
+
+void Workbench::toggle_pin(const Pin& pin) {
+  session_.edit(tr("Pin"), {}, [&](SessionState& s) {
+    const auto found = std::find(s.pins.begin(), s.pins.end(), pin);
+    if (found != s.pins.end()) s.pins.erase(found);
+    else s.pins.push_back(pin);
+  });
+  Q_EMIT curves_changed();
+}
+
+void Workbench::select(const Selection& selection) {
+  if (selection_ == selection) return;
+  selection_ = selection;
+  Q_EMIT selection_changed();
+}
+
+}  // namespace plimsoll::gui

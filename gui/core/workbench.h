@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What stands behind the window, without a widget: the session, the lanes that compute for it, and what they found.
+#pragma once
+
+#include <QObject>
+#include <QTimer>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "configs/catalogue.h"
+#include "gui/core/curve_lane.h"
+#include "gui/core/curve_model.h"
+#include "gui/core/details.h"
+#include "gui/core/overlay.h"
+#include "gui/core/session.h"
+#include "gui/core/task_lane.h"
+
+namespace plimsoll::gui {
+
+/// The point that the details are about.
+struct Selection {
+  std::size_t curve = 0;
+  double load = 0;
+  bool operator==(const Selection&) const = default;
+};
+
+class Workbench final : public QObject {
+  Q_OBJECT
+ public:
+  /// `threads` of the interactive lane; 0: one a core.
+  explicit Workbench(int threads = 0, QObject* parent = nullptr);
+
+  [[nodiscard]] const std::shared_ptr<const configs::Catalogue>& catalogue() const { return catalogue_; }
+  [[nodiscard]] Session& session() { return session_; }
+  [[nodiscard]] const Session& session() const { return session_; }
+  [[nodiscard]] const CurveModel& curves() const { return curves_; }
+  [[nodiscard]] CurveModel& curves() { return curves_; }
+  /// Of the scenario that the current one is compared with; empty without one.
+  [[nodiscard]] const CurveModel& compared() const { return compared_; }
+  [[nodiscard]] const std::vector<OverlayTable>& tables() const { return tables_; }
+  [[nodiscard]] TaskLane& tasks() { return tasks_; }
+  [[nodiscard]] bool is_busy() const { return dirty_ || lane_.busy() || compared_lane_.busy(); }
+  [[nodiscard]] double last_seconds() const { return last_seconds_; }
+  [[nodiscard]] const std::optional<LaneFailure>& failure() const { return failure_; }
+  [[nodiscard]] const std::optional<Selection>& selection() const { return selection_; }
+  [[nodiscard]] const LanePoint* selected_point() const;
+
+  /// A study, a session, a table of measured points, a Hugging Face config.json or a trace, by what is in it. Throws
+  /// InputError; then nothing has changed.
+  void open(const QString& file);
+  void save(const QString& file);
+  /// The study alone, as `simulate` reads it.
+  void save_study(const QString& file);
+  [[nodiscard]] const QString& session_file() const { return session_file_; }
+
+  // Edits of the current scenario, each one step to undo.
+  /// `text` as set_field takes it. Steps in a row of the same path merge.
+  void set_value(const QString& path, const QString& text);
+  void change_load(const QString& kind, const QString& values);
+  void set_view(const QString& label, const QString& merge, const std::function<void(ViewState&)>& change);
+  void duplicate_scenario();
+  void remove_scenario(std::size_t index);
+  void choose_scenario(std::size_t index);
+  void compare_with(std::optional<std::size_t> index);
+  void swap_compared();
+  void toggle_pin(const Pin& pin);
+  void select(const Selection& selection);
+
+  /// The selected point's requests and steps (the middle point's where none is selected), simulated when first asked for;
+  /// nullptr until details_changed().
+  [[nodiscard]] const PointDetails* details();
+  [[nodiscard]] const QString& details_failure() const { return details_failure_; }
+
+  /// Points of a live run: kept beside the measured tables, not in the session.
+  void set_live_points(const QString& name, std::vector<PointRow> rows);
+
+ Q_SIGNALS:
+  void curves_changed();               // curves(), compared(), failure()
+  void overlays_changed();
+  void selection_changed();
+  void details_changed();
+  void settled();                      // nothing is under way any more
+
+ private:
+  void session_changed();
+  void submit();
+  void submit_compared();
+  void load_tables();
+  [[nodiscard]] static std::string key_of(const Scenario& scenario, const ViewState& view);
+  [[nodiscard]] LaneRequest request_for(const Scenario& scenario) const;
+  void finish(quint64 generation);
+
+  std::shared_ptr<const configs::Catalogue> catalogue_;
+  Session session_;
+  CurveModel curves_, compared_;
+  std::vector<OverlayTable> published_, files_, live_, tables_;
+  std::vector<std::string> loaded_;
+  std::optional<LaneFailure> failure_;
+  std::optional<Selection> selection_;
+  std::optional<PointDetails> details_;
+  std::string details_key_;
+  QString details_failure_;
+  QString session_file_;
+  std::string submitted_, submitted_compared_;
+  double last_seconds_ = 0;
+  QTimer coalesce_;
+  bool dirty_ = false, published_read_ = false;
+  TaskLane tasks_;
+  CurveLane lane_, compared_lane_;     // last: they stop first
+};
+
+}  // namespace plimsoll::gui
