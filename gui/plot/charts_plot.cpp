@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "gui/plot/charts_plot.h"
+
+#include <QAccessible>
+#include <QEvent>
+#include <QGraphicsItem>
+#include <QGraphicsLayout>
+#include <QVBoxLayout>
+#include <algorithm>
+#include <cmath>
+
+#include "gui/plot/decimate.h"
+
+namespace plimsoll::gui {
+namespace {
+
+constexpr double kUnderSeries = 2, kOverSeries = 100;   // between Qt Charts' own layers (background -1 … series 4 and up)
+constexpr int kMostColumns = 500;
+
+/// Paints by a function, in the chart's own pixels.
+class PaintItem final : public QGraphicsItem {
+ public:
+  PaintItem(QGraphicsItem* parent, std::function<QRectF()> bounds, std::function<void(QPainter&)> paint)
+      : QGraphicsItem(parent), bounds_(std::move(bounds)), paint_(std::move(paint)) {
+    setAcceptedMouseButtons(Qt::NoButton);
+  }
+  [[nodiscard]] QRectF boundingRect() const override { return bounds_(); }
+  void paint(QPainter* painter, const QStyleOptionGraphicsItem* /*option*/, QWidget* /*widget*/) override { paint_(*painter); }
+  void moved() { prepareGeometryChange(); }
+
+ private:
+  std::function<QRectF()> bounds_;
+  std::function<void(QPainter&)> paint_;
+};
+
+void silence(QValueAxis& axis) {
+  axis.setVisible(false);
+  axis.setLabelsVisible(false);
+}
+
+}  // namespace
+
+std::unique_ptr<PlotView> make_plot_view(QWidget* parent) { return std::make_unique<ChartsPlot>(parent); }
+
+ChartsPlot::ChartsPlot(QWidget* parent) : PlotView(parent) {
+  chart_ = new QChart();
+  chart_->legend()->hide();
+  chart_->setMargins({});
+  chart_->setBackgroundRoundness(0);
+  chart_->layout()->setContentsMargins(0, 0, 0, 0);
+  x_axis_ = new QValueAxis(this);
+  y_axis_ = new QValueAxis(this);
+  chart_->addAxis(x_axis_, Qt::AlignBottom);
+  chart_->addAxis(y_axis_, Qt::AlignLeft);
+  silence(*x_axis_);
+  silence(*y_axis_);
+  view_ = new QChartView(chart_, this);
+  view_->setFrameShape(QFrame::NoFrame);
+  view_->setRenderHint(QPainter::Antialiasing);
+  view_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+  view_->setVerticalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+  view_->setMouseTracking(true);
+  view_->viewport()->setMouseTracking(true);
+  view_->viewport()->setObjectName(QStringLiteral("canvas"));
+  view_->viewport()->installEventFilter(this);
+  view_->installEventFilter(this);
+  auto* layout = new QVBoxLayout(this);
+  layout->setContentsMargins(0, 0, 0, 0);
+  layout->addWidget(view_);
+  setFocusProxy(view_);
+  const auto bounds = [this] { return QRectF(QPointF(0, 0), QSizeF(view_->size())); };
+  under_ = new PaintItem(chart_, bounds, [this](QPainter& painter) { paint_under(painter, frame()); });
+  over_ = new PaintItem(chart_, bounds, [this](QPainter& painter) {
+    paint_over(painter, frame());
+    if (cursor_) {
+      const PlotPoint& p = content_.series[cursor_->series].points[cursor_->point];
+      if (const auto at = frame().pixel(p.x, p.y)) paint_cursor(painter, frame(), *at, p.tip);
+    }
+    if (drag_ == Drag::zoom) {
+      painter.setPen(QPen(theme_->accent, 1, Qt::DashLine));
+      painter.setBrush(Qt::NoBrush);
+      painter.drawRect(QRectF(drag_start_, drag_end_).normalized());
+    }
+  });
+  under_->setZValue(kUnderSeries);
+  over_->setZValue(kOverSeries);
+  setMinimumSize(160, 80);
+  set_theme(light_theme());
+}
+
+PlotFrame ChartsPlot::frame() const {
+  return {&content_, theme_, &x_, &y_, chart_->plotArea(), QRectF(QPointF(0, 0), QSizeF(view_->size())), font()};
+}
+
+void ChartsPlot::set_content(PlotContent content) {
+  const auto same_lines = [&] {
+    if (content.series.size() != content_.series.size() || content.bands.size() != content_.bands.size()) return false;
+    for (std::size_t i = 0; i < content.series.size(); ++i) {
+      const PlotSeries &a = content.series[i], &b = content_.series[i];
+      if (a.line != b.line || a.colour != b.colour) return false;
+    }
+    return true;
+  };
+  const bool keep = same_lines() && !lines_.empty();
+  if (content.x.log != content_.x.log || content.y.log != content_.y.log || content.x.title != content_.x.title ||
+      content.y.title != content_.y.title) {
+    zoom_.reset();
+    history_.clear();
+  }
+  content_ = std::move(content);
+  if (cursor_ && (cursor_->series >= content_.series.size() || cursor_->point >= content_.series[cursor_->series].points.size())) cursor_.reset();
+  x_.set_log(content_.x.log);
+  y_.set_log(content_.y.log);
+  if (!keep) rebuild_series();
+  fit();
+}
+
+void ChartsPlot::rebuild_series() {
+  chart_->removeAllSeries();
+  lines_.clear();
+  bands_.clear();
+  for (const PlotBand& band : content_.bands) {
+    BandSeries made{new QLineSeries(this), new QLineSeries(this), nullptr};
+    made.area = new QAreaSeries(made.high, made.low);
+    QColor fill = theme_->colour(band.colour);
+    fill.setAlphaF(0.16F);
+    made.area->setBrush(fill);
+    made.area->setPen(Qt::NoPen);
+    chart_->addSeries(made.area);
+    made.area->attachAxis(x_axis_);
+    made.area->attachAxis(y_axis_);
+    bands_.push_back(made);
+  }
+  for (const PlotSeries& series : content_.series) {
+    auto* line = new QLineSeries();
+    const bool faded = series.line == LineLook::faded;
+    QPen pen(faded ? theme_->frame : theme_->colour(series.colour), faded ? 1.6 : 2.2);
+    if (series.line == LineLook::dashed) pen.setStyle(Qt::DashLine);
+    if (series.line == LineLook::none) pen = QPen(Qt::NoPen);
+    line->setPen(pen);
+    chart_->addSeries(line);
+    line->attachAxis(x_axis_);
+    line->attachAxis(y_axis_);
+    lines_.push_back(line);
+  }
+}
+
+std::vector<QPointF> ChartsPlot::places_of(const PlotSeries& series) const {
+  std::vector<QPointF> places;
+  places.reserve(series.points.size());
+  for (const PlotPoint& point : series.points) {
+    const auto px = x_.place(point.x), py = y_.place(point.y);
+    if (!px || !py) continue;
+    if (series.line == LineLook::steps && !places.empty()) places.emplace_back(*px, places.back().y());
+    places.emplace_back(*px, *py);
+  }
+  return places;
+}
+
+void ChartsPlot::fit() {
+  std::vector<double> xs, ys;
+  undrawable_ = 0;
+  const auto note = [&](double x, double y) {
+    const auto px = x_.place(x), py = y_.place(y);
+    if (!px || !py) {
+      ++undrawable_;
+      return;
+    }
+    xs.push_back(*px);
+    ys.push_back(*py);
+  };
+  for (const PlotSeries& series : content_.series) {
+    for (const PlotPoint& point : series.points) note(point.x, point.y);
+  }
+  for (const QPointF& point : content_.cloud) {
+    xs.push_back(point.x());
+    ys.push_back(point.y());
+  }
+  for (const PlotLine& line : content_.lines) {
+    const bool across = line.orientation == Qt::Horizontal;
+    if (const auto place = (across ? y_ : x_).place(line.value)) (across ? ys : xs).push_back(*place);
+  }
+  x_.fit(xs, content_.x.from_zero);
+  y_.fit(ys, content_.y.from_zero);
+  if (followed_) x_.set_range(followed_->first, followed_->second);
+  if (zoom_) {
+    x_.set_range(zoom_->left(), zoom_->right());
+    y_.set_range(zoom_->top(), zoom_->bottom());
+  }
+  lay_out();
+}
+
+void ChartsPlot::lay_out() {
+  const QSizeF size = view_->size();
+  const QMarginsF margins = plot_margins(content_, y_, font(), size);
+  chart_->resize(size);
+  chart_->setPlotArea(QRectF(QPointF(0, 0), size).marginsRemoved(margins));
+  x_axis_->setRange(x_.low(), x_.high());
+  y_axis_->setRange(y_.low(), y_.high());
+  update_bands();
+  update_lines();
+  static_cast<PaintItem*>(under_)->moved();
+  static_cast<PaintItem*>(over_)->moved();
+  under_->update();
+  over_->update();
+  Q_EMIT range_changed();
+}
+
+void ChartsPlot::update_lines() {
+  for (std::size_t i = 0; i < lines_.size(); ++i) {
+    const PlotSeries& series = content_.series[i];
+    if (series.line == LineLook::none) {
+      lines_[i]->clear();
+      continue;
+    }
+    const auto places = decimate(places_of(series), x_.low(), x_.high(), kMostColumns);
+    lines_[i]->replace(QList<QPointF>(places.begin(), places.end()));
+  }
+}
+
+void ChartsPlot::update_bands() {
+  for (std::size_t i = 0; i < bands_.size(); ++i) {
+    QList<QPointF> low, high;
+    for (const PlotBand::Span& span : content_.bands[i].spans) {
+      const auto px = x_.place(span.x), pl = y_.place(span.low), ph = y_.place(span.high);
+      if (!px || !pl || !ph) continue;
+      low.emplace_back(*px, *pl);
+      high.emplace_back(*px, *ph);
+    }
+    bands_[i].low->replace(low);
+    bands_[i].high->replace(high);
+  }
+}
+
+void ChartsPlot::set_theme(const Theme& theme) {
+  theme_ = &theme;
+  chart_->setBackgroundBrush(theme.background);
+  chart_->setPlotAreaBackgroundVisible(false);
+  view_->setBackgroundBrush(theme.background);
+  rebuild_series();
+  fit();
+}
+
+void ChartsPlot::follow_x(std::optional<std::pair<double, double>> range) {
+  if (followed_ == range) return;
+  followed_ = range;
+  fit();
+}
+
+void ChartsPlot::reset_zoom() {
+  zoom_.reset();
+  history_.clear();
+  fit();
+}
+
+void ChartsPlot::zoom_to(const QRectF& places) {
+  if (places.width() < 1e-9 || places.height() < 1e-12) return;
+  history_.push_back(zoom_.value_or(QRectF()));
+  zoom_ = places;
+  fit();
+}
+
+void ChartsPlot::zoom_back() {
+  if (history_.empty()) return;
+  zoom_ = history_.back().isNull() ? std::nullopt : std::optional(history_.back());
+  history_.pop_back();
+  fit();
+}
+
+QPointF ChartsPlot::place_of(double x, double y) const {
+  const auto at = frame().pixel(x, y);
+  return at ? view_->mapTo(this, at->toPoint()) : QPointF(-1, -1);
+}
+
+QPointF ChartsPlot::value_at(const QPointF& place) const {
+  const QRectF area = chart_->plotArea();
+  const double px = x_.low() + (place.x() - area.left()) / area.width() * (x_.high() - x_.low());
+  const double py = y_.low() + (area.bottom() - place.y()) / area.height() * (y_.high() - y_.low());
+  return {x_.value(px), y_.value(py)};
+}
+
+void ChartsPlot::draw(QPainter& painter) { view_->render(&painter); }
+
+void ChartsPlot::resizeEvent(QResizeEvent* event) {
+  PlotView::resizeEvent(event);
+  view_->resize(size());
+  lay_out();
+}
+
+void ChartsPlot::changeEvent(QEvent* event) {
+  if (event->type() == QEvent::FontChange && chart_ != nullptr) lay_out();
+  PlotView::changeEvent(event);
+}
+
+}  // namespace plimsoll::gui

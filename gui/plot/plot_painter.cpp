@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "gui/plot/plot_painter.h"
+
+#include <QFontMetricsF>
+#include <algorithm>
+#include <cmath>
+
+#include "gui/plot/decimate.h"
+
+namespace plimsoll::gui {
+namespace {
+
+constexpr double kGap = 6;
+
+int wanted_x(const PlotFrame& f) {
+  const QFontMetricsF metrics(f.font);
+  return std::max(2, static_cast<int>(f.area.width() / (metrics.horizontalAdvance(QStringLiteral("00 000")) + 18)));
+}
+
+int wanted_y(double height, const QFont& font) {
+  return std::clamp(static_cast<int>(height / (QFontMetricsF(font).height() * 1.7)), 2, 10);
+}
+
+QPolygonF polygon(std::initializer_list<QPointF> points, const QPointF& at, double r) {
+  QPolygonF out;
+  for (const QPointF& p : points) out << at + p * r;
+  return out;
+}
+
+void draw_shape(QPainter& painter, const QPointF& at, std::size_t shape, double r) {
+  switch (shape % 6) {
+    case 0: painter.drawEllipse(at, r, r); return;
+    case 1: painter.drawRect(QRectF(at.x() - r * 0.88, at.y() - r * 0.88, r * 1.76, r * 1.76)); return;
+    case 2: painter.drawPolygon(polygon({{0, -1.2}, {1.1, 0.8}, {-1.1, 0.8}}, at, r)); return;
+    case 3: painter.drawPolygon(polygon({{0, -1.25}, {1.25, 0}, {0, 1.25}, {-1.25, 0}}, at, r)); return;
+    case 4: painter.drawPolygon(polygon({{0, 1.2}, {1.1, -0.8}, {-1.1, -0.8}}, at, r)); return;
+    default: painter.drawPolygon(polygon({{0, -1.2}, {1.15, -0.35}, {0.7, 1}, {-0.7, 1}, {-1.15, -0.35}}, at, r)); return;
+  }
+}
+
+void paint_grid(QPainter& painter, const PlotFrame& f) {
+  for (const AxisTick& tick : f.x->ticks(wanted_x(f))) {
+    const double x = f.pixel_of_place(tick.place, f.y->low()).x();
+    QColor colour = f.theme->grid;
+    if (tick.label.isEmpty()) colour.setAlphaF(0.5F);
+    painter.setPen(QPen(colour, 1));
+    painter.drawLine(QPointF(x, f.area.top()), QPointF(x, f.area.bottom()));
+  }
+  for (const AxisTick& tick : f.y->ticks(wanted_y(f.area.height(), f.font))) {
+    const double y = f.pixel_of_place(f.x->low(), tick.place).y();
+    QColor colour = f.theme->grid;
+    if (tick.label.isEmpty()) colour.setAlphaF(0.5F);
+    painter.setPen(QPen(colour, 1));
+    painter.drawLine(QPointF(f.area.left(), y), QPointF(f.area.right(), y));
+  }
+  painter.setPen(QPen(f.theme->frame, 1));
+  if (!f.y->is_log() && f.y->low() < 0 && f.y->high() > 0) {
+    const double zero = f.pixel_of_place(0, 0).y();
+    painter.drawLine(QPointF(f.area.left(), zero), QPointF(f.area.right(), zero));
+  }
+  painter.setBrush(Qt::NoBrush);
+  painter.drawRect(f.area);
+}
+
+void paint_labels(QPainter& painter, const PlotFrame& f) {
+  const QFontMetricsF metrics(f.font);
+  painter.setFont(f.font);
+  painter.setPen(f.theme->soft_text);
+  double last_right = -1e9;
+  for (const AxisTick& tick : f.x->ticks(wanted_x(f))) {
+    if (tick.label.isEmpty()) continue;
+    const double x = f.pixel_of_place(tick.place, 0).x(), width = metrics.horizontalAdvance(tick.label);
+    if (x - width / 2 < last_right + 4 || x + width / 2 > f.whole.right()) continue;
+    painter.drawText(QPointF(x - width / 2, f.area.bottom() + kGap + metrics.ascent()), tick.label);
+    last_right = x + width / 2;
+  }
+  for (const AxisTick& tick : f.y->ticks(wanted_y(f.area.height(), f.font))) {
+    if (tick.label.isEmpty()) continue;
+    const double y = f.pixel_of_place(0, tick.place).y();
+    painter.drawText(QPointF(f.area.left() - kGap - metrics.horizontalAdvance(tick.label), y + metrics.ascent() / 2 - 1), tick.label);
+  }
+}
+
+void paint_titles(QPainter& painter, const PlotFrame& f) {
+  const QFontMetricsF metrics(f.font);
+  painter.setFont(f.font);
+  painter.setPen(f.theme->text);
+  const QString x = metrics.elidedText(f.content->x.title, Qt::ElideRight, f.area.width());
+  painter.drawText(QPointF(f.area.center().x() - metrics.horizontalAdvance(x) / 2, f.whole.bottom() - metrics.descent() - 2), x);
+  const QString y = metrics.elidedText(f.content->y.title, Qt::ElideRight, f.area.height());
+  painter.save();
+  painter.translate(f.whole.left() + metrics.ascent() + 2, f.area.center().y() + metrics.horizontalAdvance(y) / 2);
+  painter.rotate(-90);
+  painter.drawText(QPointF(0, 0), y);
+  painter.restore();
+}
+
+void paint_cloud(QPainter& painter, const PlotFrame& f) {
+  if (f.content->cloud.empty()) return;
+  const QRectF range(f.x->low(), f.y->low(), f.x->high() - f.x->low(), f.y->high() - f.y->low());
+  painter.drawImage(f.area, density(f.content->cloud, range, f.area.size().toSize(), f.theme->colour(0)));
+}
+
+void paint_limit(QPainter& painter, const PlotFrame& f, const PlotLine& line) {
+  const AxisScale& axis = line.orientation == Qt::Horizontal ? *f.y : *f.x;
+  const auto place = axis.place(line.value);
+  if (!place) return;
+  const bool across = line.orientation == Qt::Horizontal;
+  const QPointF at = across ? f.pixel_of_place(f.x->low(), *place) : f.pixel_of_place(*place, f.y->low());
+  if (line.shaded) {
+    QRectF beyond = f.area;
+    if (across) beyond.setBottom(std::clamp(at.y(), f.area.top(), f.area.bottom()));
+    else beyond.setLeft(std::clamp(at.x(), f.area.left(), f.area.right()));
+    painter.fillRect(beyond, f.theme->shade);
+  }
+  if (across ? (at.y() < f.area.top() || at.y() > f.area.bottom()) : (at.x() < f.area.left() || at.x() > f.area.right())) return;
+  painter.setPen(QPen(f.theme->bad, 1.5, Qt::DashLine));
+  if (across) painter.drawLine(QPointF(f.area.left(), at.y()), QPointF(f.area.right(), at.y()));
+  else painter.drawLine(QPointF(at.x(), f.area.top()), QPointF(at.x(), f.area.bottom()));
+  const QFontMetricsF metrics(f.font);
+  const QString text = metrics.elidedText(line.label, Qt::ElideRight, f.area.width() - 12);
+  const QPointF corner = across ? QPointF(f.area.left() + kGap, at.y() - 4) : QPointF(at.x() + 4, f.area.top() + metrics.height());
+  QRectF box(corner.x() - 2, corner.y() - metrics.ascent(), metrics.horizontalAdvance(text) + 4, metrics.height());
+  if (box.top() < f.area.top()) box.translate(0, metrics.height() + 6);
+  QColor ground = f.theme->background;
+  ground.setAlphaF(0.85F);
+  painter.fillRect(box, ground);
+  painter.setFont(f.font);
+  painter.setPen(f.theme->bad);
+  painter.drawText(QPointF(box.left() + 2, box.top() + metrics.ascent()), text);
+  if (!line.draggable) return;
+  painter.setBrush(f.theme->bad);      // a grip
+  painter.setPen(Qt::NoPen);
+  if (across) painter.drawRoundedRect(QRectF(f.area.right() - 14, at.y() - 4, 12, 8), 3, 3);
+  else painter.drawRoundedRect(QRectF(at.x() - 4, f.area.bottom() - 14, 8, 12), 3, 3);
+}
+
+void paint_series_marks(QPainter& painter, const PlotFrame& f, const PlotSeries& series) {
+  QColor colour = f.theme->colour(series.colour);
+  if (series.line == LineLook::faded) colour = f.theme->frame;
+  for (const PlotPoint& point : series.points) {
+    const auto at = f.pixel(point.x, point.y);
+    if (!at || !f.area.adjusted(-2, -2, 2, 2).contains(*at)) continue;
+    if (point.error > 0) {
+      const auto low = f.pixel(point.x, point.y - point.error), high = f.pixel(point.x, point.y + point.error);
+      painter.setPen(QPen(colour, 1.2));
+      if (high) painter.drawLine(*at, *high);
+      if (low) painter.drawLine(*at, *low);
+    }
+    const double radius = series.line == LineLook::faded ? 2.2 : point.look == PointLook::small ? 2.4 : 4;
+    draw_marker(painter, *at, series.colour, radius, colour, point.look, f.theme->background);
+  }
+}
+
+void paint_mark(QPainter& painter, const PlotFrame& f, const PlotMark& mark) {
+  const auto at = f.pixel(mark.x, mark.y);
+  if (!at || !f.area.contains(*at)) return;
+  const QFontMetricsF metrics(f.font);
+  const QColor colour = f.theme->colour(mark.colour);
+  painter.setPen(QPen(colour, 1.6));
+  painter.setBrush(Qt::NoBrush);
+  painter.drawPolygon(polygon({{0, -1.25}, {1.25, 0}, {0, 1.25}, {-1.25, 0}}, *at, 8));
+  if (mark.label.isEmpty()) return;
+  QRectF box(at->x() + 11, at->y() + 4, metrics.horizontalAdvance(mark.label) + 4, metrics.height());
+  if (box.right() > f.area.right()) box.moveRight(at->x() - 11);
+  if (box.bottom() > f.area.bottom()) box.moveBottom(at->y() - 6);
+  QColor ground = f.theme->background;
+  ground.setAlphaF(0.8F);
+  painter.fillRect(box, ground);
+  painter.setFont(f.font);
+  painter.setPen(colour);
+  painter.drawText(QPointF(box.left() + 2, box.top() + metrics.ascent()), mark.label);
+}
+
+}  // namespace
+
+std::optional<QPointF> PlotFrame::pixel(double x_value, double y_value) const {
+  const auto px = x->place(x_value), py = y->place(y_value);
+  if (!px || !py) return {};
+  return pixel_of_place(*px, *py);
+}
+
+QPointF PlotFrame::pixel_of_place(double px, double py) const {
+  return {area.left() + (px - x->low()) / (x->high() - x->low()) * area.width(),
+          area.bottom() - (py - y->low()) / (y->high() - y->low()) * area.height()};
+}
+
+void draw_marker(QPainter& painter, const QPointF& at, std::size_t shape, double radius, const QColor& colour, PointLook look,
+                 const QColor& background) {
+  painter.setPen(QPen(colour, look == PointLook::hollow ? 1.8 : 1));
+  painter.setBrush(look == PointLook::hollow ? background : colour);
+  draw_shape(painter, at, shape, look == PointLook::hollow ? radius + 0.8 : radius);
+}
+
+void draw_swatch(QPainter& painter, const QRectF& box, const PlotSeries& series, const Theme& theme) {
+  const QColor colour = series.line == LineLook::faded ? theme.frame : theme.colour(series.colour);
+  if (series.line != LineLook::none) {
+    painter.setPen(QPen(colour, 2.2, series.line == LineLook::dashed ? Qt::DashLine : Qt::SolidLine));
+    painter.drawLine(QPointF(box.left(), box.center().y()), QPointF(box.right(), box.center().y()));
+  }
+  if (!series.markers) return;
+  const PointLook look = series.points.empty() ? PointLook::filled : series.points.front().look;
+  draw_marker(painter, box.center(), series.colour, 4, colour, look == PointLook::small ? PointLook::filled : look, theme.background);
+}
+
+void paint_under(QPainter& painter, const PlotFrame& f) {
+  painter.fillRect(f.area, f.theme->background);
+  paint_grid(painter, f);
+  paint_cloud(painter, f);
+  painter.setRenderHint(QPainter::Antialiasing);
+  paint_labels(painter, f);
+  paint_titles(painter, f);
+}
+
+void paint_over(QPainter& painter, const PlotFrame& f) {
+  painter.setRenderHint(QPainter::Antialiasing);
+  for (const PlotLine& line : f.content->lines) paint_limit(painter, f, line);
+  for (const PlotSeries& series : f.content->series) {
+    if (series.markers) paint_series_marks(painter, f, series);
+  }
+  for (const PlotMark& mark : f.content->marks) paint_mark(painter, f, mark);
+  if (f.content->message.isEmpty()) return;
+  painter.setFont(f.font);
+  painter.setPen(f.theme->soft_text);
+  painter.drawText(f.area.adjusted(20, 20, -20, -20), Qt::AlignCenter | Qt::TextWordWrap, f.content->message);
+}
+
+void paint_cursor(QPainter& painter, const PlotFrame& f, const QPointF& at, const QString& tip) {
+  painter.setRenderHint(QPainter::Antialiasing);
+  painter.setPen(QPen(f.theme->text, 1.6));
+  painter.setBrush(Qt::NoBrush);
+  painter.drawEllipse(at, 8, 8);
+  if (tip.isEmpty()) return;
+  const QFontMetricsF metrics(f.font);
+  QRectF box = metrics.boundingRect(QRectF(0, 0, f.area.width(), f.area.height()), Qt::AlignLeft, tip).adjusted(-8, -6, 8, 6);
+  box.moveTopLeft(at + QPointF(14, 14));
+  if (box.right() > f.area.right()) box.moveRight(at.x() - 14);
+  if (box.bottom() > f.area.bottom()) box.moveBottom(at.y() - 14);
+  box.moveLeft(std::max(box.left(), f.area.left()));
+  box.moveTop(std::max(box.top(), f.area.top()));
+  painter.setPen(QPen(f.theme->frame, 1));
+  painter.setBrush(f.theme->panel);
+  painter.drawRoundedRect(box, 5, 5);
+  painter.setFont(f.font);
+  painter.setPen(f.theme->text);
+  painter.drawText(box.adjusted(8, 6, -8, -6), Qt::AlignLeft, tip);
+}
+
+QMarginsF plot_margins(const PlotContent& content, const AxisScale& y, const QFont& font, const QSizeF& size) {
+  const QFontMetricsF metrics(font);
+  const double bottom = content.x.title.isEmpty() ? metrics.height() + 2 * kGap : 2 * metrics.height() + 3 * kGap;
+  double widest = metrics.horizontalAdvance(QStringLiteral("000"));
+  for (const AxisTick& tick : y.ticks(wanted_y(size.height() - bottom, font))) widest = std::max(widest, metrics.horizontalAdvance(tick.label));
+  // A fixed grid of widths: the plot does not shift sideways with every digit.
+  const double unit = metrics.horizontalAdvance(QStringLiteral("00"));
+  return {std::ceil(widest / unit) * unit + metrics.height() + 3 * kGap, 10, 16, bottom};
+}
+
+}  // namespace plimsoll::gui

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The one interface to whatever draws charts. Qt Charts stands behind it (charts_plot.cpp) and nowhere else: it has been
+// deprecated since Qt 6.10, and so can be replaced in one file.
+#pragma once
+
+#include <QPointF>
+#include <QString>
+#include <QWidget>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "gui/plot/theme.h"
+
+namespace plimsoll::gui {
+
+enum class PointLook : unsigned char { filled, hollow, small };
+
+struct PlotPoint {
+  double x = 0, y = 0;
+  PointLook look = PointLook::filled;
+  QString tip;                         // several lines of text
+  std::size_t id = 0;                  // the caller's
+  double error = 0;                    // > 0: half-width of an error bar in y
+};
+
+enum class LineLook : unsigned char { none, solid, dashed, faded, steps };
+
+struct PlotSeries {
+  QString name;
+  std::size_t colour = 0;              // also the marker's shape
+  LineLook line = LineLook::solid;
+  bool markers = true;
+  std::vector<PlotPoint> points;
+};
+
+struct PlotBand {
+  std::size_t colour = 0;
+  struct Span { double x = 0, low = 0, high = 0; };
+  std::vector<Span> spans;
+};
+
+/// A limit; horizontal ones are values of y.
+struct PlotLine {
+  int id = 0;
+  Qt::Orientation orientation = Qt::Horizontal;
+  double value = 0;
+  QString label;
+  bool draggable = false, shaded = false;   // shaded: what lies beyond is out of the question
+};
+
+struct PlotMark {                      // a diamond with a word
+  double x = 0, y = 0;
+  std::size_t colour = 0;
+  QString label;
+};
+
+struct PlotAxis {
+  QString title;
+  bool log = false;
+  bool from_zero = true;               // linear axes only
+};
+
+struct PlotContent {
+  PlotAxis x, y;
+  std::vector<PlotSeries> series;
+  std::vector<PlotBand> bands;
+  std::vector<PlotLine> lines;
+  std::vector<PlotMark> marks;
+  std::vector<QPointF> cloud;          // drawn as a density
+  QString message;                     // over an empty or a stale chart
+  QString note;                        // below, small
+};
+
+class PlotView : public QWidget {
+  Q_OBJECT
+ public:
+  using QWidget::QWidget;
+  /// What cannot be drawn (not finite; not positive on a log axis) is left out and counted in undrawable(). The zoom stays.
+  virtual void set_content(PlotContent content) = 0;
+  [[nodiscard]] virtual const PlotContent& content() const = 0;
+  virtual void set_theme(const Theme& theme) = 0;
+  /// Shows x in the range that another plot shows; nullopt: its own.
+  virtual void follow_x(std::optional<std::pair<double, double>> range) = 0;
+  [[nodiscard]] virtual std::pair<double, double> x_range() const = 0;
+  virtual void reset_zoom() = 0;
+  virtual void zoom_back() = 0;
+  [[nodiscard]] virtual std::size_t undrawable() const = 0;
+  /// Where a value lies in this widget, and what lies at a place; for tests and for dragging.
+  [[nodiscard]] virtual QPointF place_of(double x, double y) const = 0;
+  [[nodiscard]] virtual QPointF value_at(const QPointF& place) const = 0;
+  /// Only the plot's own legend-free picture at the size it has.
+  virtual void draw(QPainter& painter) = 0;
+
+ Q_SIGNALS:
+  void hovered(const QString& tip);                                     // empty: nothing
+  void activated(std::size_t series, std::size_t point, Qt::KeyboardModifiers modifiers);
+  void line_moved(int id, double value, bool finished);
+  void range_changed();
+};
+
+[[nodiscard]] std::unique_ptr<PlotView> make_plot_view(QWidget* parent = nullptr);
+
+}  // namespace plimsoll::gui
