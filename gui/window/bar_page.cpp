@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "gui/window/bar_page.h"
+
+#include <QHeaderView>
+#include <QLabel>
+#include <QPainter>
+#include <QSortFilterProxyModel>
+#include <QTableView>
+#include <QVBoxLayout>
+#include <algorithm>
+
+#include "gui/core/text.h"
+#include "gui/window/curve_content.h"
+#include "model/memory_plan.h"
+#include "study/resolve.h"
+
+namespace plimsoll::gui {
+
+BarChart::BarChart(QWidget* parent) : QWidget(parent) {
+  setFocusPolicy(Qt::StrongFocus);
+  setMinimumHeight(160);
+}
+
+void BarChart::show_bars(std::vector<Part> parts, std::vector<Bar> bars, const QString& unit, std::optional<double> limit, const QString& limit_text) {
+  parts_ = std::move(parts);
+  bars_ = std::move(bars);
+  unit_ = unit;
+  limit_ = limit;
+  limit_text_ = limit_text;
+  update();
+}
+
+TableData BarChart::table() const {
+  TableData table{{tr("bar")}, {}};
+  for (const Part& part : parts_) table.headers << QStringLiteral("%1 (%2)").arg(part.name, unit_);
+  table.headers << tr("note");
+  for (const Bar& bar : bars_) {
+    QStringList row{bar.label};
+    for (const double value : bar.values) row << qs(study::number_text(value));
+    table.rows.push_back(row << bar.note);
+  }
+  return table;
+}
+
+void BarChart::paint_legend(QPainter& painter, double& top) const {
+  const QFontMetricsF metrics(font());
+  double x = 10;
+  for (const Part& part : parts_) {
+    const double needed = 20 + metrics.horizontalAdvance(part.name) + 18;
+    if (x + needed > width() && x > 10) {
+      x = 10;
+      top += metrics.height() + 4;
+    }
+    painter.fillRect(QRectF(x, top + 3, 13, metrics.height() - 5), theme_->colour(part.colour));
+    painter.setPen(theme_->text);
+    painter.drawText(QPointF(x + 18, top + metrics.ascent()), part.name);
+    x += needed;
+  }
+  top += metrics.height() + 12;
+}
+
+void BarChart::paint_bar(QPainter& painter, const Bar& bar, const QRectF& box, double most) const {
+  const QFontMetricsF metrics(font());
+  double x = box.left();
+  for (std::size_t i = 0; i < bar.values.size() && i < parts_.size(); ++i) {
+    const double width = std::max(0.0, bar.values[i]) / most * box.width();
+    const QColor colour = theme_->colour(parts_[i].colour);
+    const QRectF part(x, box.top(), width, box.height());
+    painter.fillRect(part, colour);
+    const QString text = reader_text(bar.values[i], 3);
+    if (width > metrics.horizontalAdvance(text) + 8 && box.height() > metrics.height()) {
+      painter.setPen(contrast(colour, Qt::white) > contrast(colour, Qt::black) ? Qt::white : Qt::black);
+      painter.drawText(part, Qt::AlignCenter, text);
+    }
+    x += width;
+  }
+  painter.setPen(theme_->soft_text);
+  painter.drawText(QPointF(x + 8, box.center().y() + metrics.ascent() / 2 - 1), bar.note);
+}
+
+void BarChart::paintEvent(QPaintEvent* /*event*/) {
+  QPainter painter(this);
+  painter.setRenderHint(QPainter::Antialiasing);
+  painter.fillRect(rect(), theme_->background);
+  if (bars_.empty()) return;
+  const QFontMetricsF metrics(font());
+  double top = 10, label = 0, most = limit_.value_or(0), note = 0;
+  paint_legend(painter, top);
+  for (const Bar& bar : bars_) {
+    label = std::max(label, metrics.horizontalAdvance(bar.label));
+    note = std::max(note, metrics.horizontalAdvance(bar.note));
+    double sum = 0;
+    for (const double value : bar.values) sum += std::max(0.0, value);
+    most = std::max(most, sum);
+  }
+  if (!(most > 0)) most = 1;
+  const double left = label + 20, right = width() - std::min(note, width() * 0.4) - 20, bottom = height() - metrics.height() - 12;
+  const double row = std::min((bottom - top) / static_cast<double>(bars_.size()), 46.0);
+  for (std::size_t i = 0; i < bars_.size(); ++i) {
+    const double y = top + row * static_cast<double>(i);
+    painter.setPen(theme_->text);
+    painter.drawText(QRectF(8, y, label + 4, row), Qt::AlignRight | Qt::AlignVCenter, bars_[i].label);
+    paint_bar(painter, bars_[i], QRectF(left, y + row * 0.1, right - left, row * 0.8), most);
+  }
+  const double end = top + row * static_cast<double>(bars_.size());
+  if (limit_) {
+    const double x = left + *limit_ / most * (right - left);
+    painter.setPen(QPen(theme_->bad, 1.6, Qt::DashLine));
+    painter.drawLine(QPointF(x, top - 4), QPointF(x, end + 4));
+    painter.setPen(theme_->bad);
+    painter.drawText(QPointF(std::max(left, x - metrics.horizontalAdvance(limit_text_)), end + metrics.ascent() + 4), limit_text_);
+  }
+  painter.setPen(theme_->soft_text);
+  painter.drawText(QPointF(left, end + metrics.ascent() + 4), unit_);
+}
+
+BarPage::BarPage(Workbench& bench, QWidget* parent) : View(bench, parent) {
+  caption_ = new QLabel(this);
+  caption_->setWordWrap(true);
+  caption_->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
+  chart_ = new BarChart(this);
+  auto* column = new QVBoxLayout(this);
+  column->setContentsMargins(6, 6, 6, 6);
+  column->addWidget(caption_);
+  column->addWidget(chart_, 1);
+}
+
+void BarPage::set_theme(const Theme& theme) { chart_->set_theme(theme); }
+
+// Priced here and not in a lane: the memory plan of a deployment takes microseconds.
+void MemoryPage::refresh() {
+  chart_->setAccessibleName(tr("Memory of a GPU by deployment"));
+  constexpr double kGb = 1e9;
+  std::vector<BarChart::Bar> bars;
+  std::optional<double> budget;
+  QString problem;
+  try {
+    const study::Study study = make_study(bench_.session().scenario(), bench_.catalogue());
+    const CurveModel& curves = bench_.curves();
+    for (const Curve& curve : curves.curves()) {
+      if (curve.points.empty() || curve.points.front().index >= study.point_count()) continue;
+      study::PointSpec spec = study.point(curve.points.front().index);
+      if (!spec.shape || !spec.hardware.accelerator) continue;
+      if (spec.deployment.tp_is_max) spec.deployment.tp = spec.hardware.count;
+      if (!model::tp_problem(*spec.shape, spec.deployment.tp).empty()) continue;
+      const model::MemoryPlan plan = study::point_memory(spec);
+      budget = plan.budget.value / kGb;
+      const double longest = static_cast<double>(study::longest_sequence(spec));
+      const QString note = plan.fits() ? tr("%1 KV tokens: %2 sequences of %3").arg(reader_text(static_cast<double>(plan.kv_tokens), 4))
+                                             .arg(reader_text(std::floor(static_cast<double>(plan.kv_tokens) / longest), 4)).arg(reader_text(longest, 6))
+                                       : tr("✗ %1 GB are missing").arg(reader_text(-plan.kv.value / kGb, 3));
+      bars.push_back({curve_name(bench_, curve), {plan.weights.value / kGb, plan.activation.value / kGb, plan.overhead.value / kGb, std::max(0.0, plan.kv.value / kGb)}, note});
+    }
+  } catch (const std::exception& error) {
+    problem = qs(error.what());
+  }
+  caption_->setText(problem.isEmpty() ? tr("One GPU's memory by deployment, GB: what is left after weights, activations and overhead holds the KV cache.") : problem);
+  chart_->show_bars({{tr("weights"), 0}, {tr("activations"), 1}, {tr("overhead"), 4}, {tr("KV cache"), 2}}, std::move(bars), tr("GB"), budget, tr("usable"));
+}
+
+void TimePage::refresh() {
+  chart_->setAccessibleName(tr("Where the latency goes, by load"));
+  const CurveModel& curves = bench_.curves();
+  std::vector<BarChart::Bar> bars;
+  const std::size_t shown = bench_.selection() && bench_.selection()->curve < curves.curves().size() ? bench_.selection()->curve : curves.curves().size() - 1;
+  if (!curves.curves().empty()) {
+    for (const LanePoint& point : curves.curves()[shown].points) {
+      const auto& m = point.row.result.metrics;
+      if (!m || point.stage == Stage::estimate || !m->latency.mean) continue;
+      bars.push_back({reader_text(point.row.result.labels.load_value, 4),
+                      {m->time_weights_s, m->time_kv_s, m->time_compute_s, m->time_allreduce_s, m->time_host_s, m->time_queue_s, m->time_preempt_s, m->time_other_s},
+                      tr("%1 s").arg(reader_text(*m->latency.mean, 3))});
+    }
+    caption_->setText(tr("%1: mean seconds of a request by cause, for each load.").arg(curve_name(bench_, curves.curves()[shown])));
+  }
+  chart_->show_bars({{tr("reading weights"), 0}, {tr("reading KV"), 5}, {tr("compute"), 2}, {tr("all-reduce"), 1}, {tr("host"), 4}, {tr("queue"), 3}, {tr("preempted"), 6}, {tr("other"), 7}},
+                    std::move(bars), tr("seconds"));
+}
+
+TablePage::TablePage(Workbench& bench, QWidget* parent) : View(bench, parent) {
+  view_ = new QTableView(this);
+  view_->setAccessibleName(tr("Every simulated point with all its columns"));
+  auto* sorted = new QSortFilterProxyModel(view_);
+  sorted->setSourceModel(&bench.curves());
+  sorted->setSortRole(Qt::UserRole);
+  view_->setModel(sorted);
+  view_->setSortingEnabled(true);
+  sorted->sort(-1);
+  view_->horizontalHeader()->setSortIndicator(-1, Qt::AscendingOrder);
+  view_->setAlternatingRowColors(true);
+  view_->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 8);
+  view_->horizontalHeader()->setDefaultSectionSize(fontMetrics().horizontalAdvance(QStringLiteral("output_tokens_per_s  ")));
+  view_->setTabKeyNavigation(false);
+  auto* column = new QVBoxLayout(this);
+  column->setContentsMargins(6, 6, 6, 6);
+  column->addWidget(view_);
+}
+
+TableData TablePage::table() const {
+  const CurveModel& model = bench_.curves();
+  TableData table;
+  for (int c = 0; c < model.columnCount(); ++c) table.headers << model.headerData(c, Qt::Horizontal).toString();
+  for (int r = 0; r < model.rowCount(); ++r) {
+    QStringList row;
+    for (int c = 0; c < model.columnCount(); ++c) row << model.data(model.index(r, c), Qt::UserRole).toString();
+    table.rows.push_back(row);
+  }
+  return table;
+}
+
+}  // namespace plimsoll::gui

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Views that are stacked bars or cells: memory of a GPU, where the time goes along the curve, TP by batch limit.
+#pragma once
+
+#include "gui/core/details.h"
+#include "gui/window/view.h"
+
+class QComboBox;
+class QLabel;
+class QTableView;
+
+namespace plimsoll::gui {
+
+/// Stacked horizontal bars with a legend.
+class BarChart final : public QWidget {
+  Q_OBJECT
+ public:
+  struct Part { QString name; std::size_t colour = 0; };
+  struct Bar { QString label; std::vector<double> values; QString note; };
+  explicit BarChart(QWidget* parent = nullptr);
+  void show_bars(std::vector<Part> parts, std::vector<Bar> bars, const QString& unit, std::optional<double> limit = {}, const QString& limit_text = {});
+  void set_theme(const Theme& theme) { theme_ = &theme; update(); }
+  [[nodiscard]] TableData table() const;
+
+ protected:
+  void paintEvent(QPaintEvent* event) override;
+
+ private:
+  void paint_legend(QPainter& painter, double& top) const;
+  void paint_bar(QPainter& painter, const Bar& bar, const QRectF& box, double most) const;
+  std::vector<Part> parts_;
+  std::vector<Bar> bars_;
+  QString unit_, limit_text_;
+  std::optional<double> limit_;
+  const Theme* theme_ = &light_theme();
+};
+
+class BarPage : public View {
+  Q_OBJECT
+ public:
+  explicit BarPage(Workbench& bench, QWidget* parent = nullptr);
+  void set_theme(const Theme& theme) override;
+  [[nodiscard]] TableData table() const override { return chart_->table(); }
+
+ protected:
+  BarChart* chart_ = nullptr;
+  QLabel* caption_ = nullptr;
+};
+
+class MemoryPage final : public BarPage {
+  Q_OBJECT
+ public:
+  using BarPage::BarPage;
+  [[nodiscard]] QString id() const override { return QStringLiteral("memory"); }
+  [[nodiscard]] QString title() const override { return tr("Memory"); }
+  void refresh() override;
+};
+
+class TimePage final : public BarPage {
+  Q_OBJECT
+ public:
+  using BarPage::BarPage;
+  [[nodiscard]] QString id() const override { return QStringLiteral("time"); }
+  [[nodiscard]] QString title() const override { return tr("Where time goes"); }
+  void refresh() override;
+};
+
+class HeatPage final : public View {
+  Q_OBJECT
+ public:
+  explicit HeatPage(Workbench& bench, QWidget* parent = nullptr);
+  [[nodiscard]] QString id() const override { return QStringLiteral("heatmap"); }
+  [[nodiscard]] QString title() const override { return tr("TP × batch"); }
+  void refresh() override;
+  void prepare() override;
+  void set_theme(const Theme& theme) override;
+  [[nodiscard]] TableData table() const override;
+
+ private:
+  class Grid;
+  Grid* grid_ = nullptr;
+  QLabel* caption_ = nullptr;
+  QComboBox* metric_ = nullptr;
+  std::string key_;
+};
+
+class TablePage final : public View {
+  Q_OBJECT
+ public:
+  explicit TablePage(Workbench& bench, QWidget* parent = nullptr);
+  [[nodiscard]] QString id() const override { return QStringLiteral("table"); }
+  [[nodiscard]] QString title() const override { return tr("Points"); }
+  void refresh() override {}
+  void set_theme(const Theme& /*theme*/) override {}
+  [[nodiscard]] TableData table() const override;
+
+ private:
+  QTableView* view_ = nullptr;
+};
+
+}  // namespace plimsoll::gui

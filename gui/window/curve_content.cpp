@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "gui/window/curve_content.h"
+
+#include <QCoreApplication>
+
+#include <algorithm>
+#include <cmath>
+
+#include "gui/core/text.h"
+#include "study/curve_shape.h"
+
+namespace plimsoll::gui {
+namespace {
+
+QString tr(const char* text) { return QCoreApplication::translate("plimsoll::gui::CurveContent", text); }
+
+QString number(const PointRow& row, const char* metric) {
+  const Metric* m = find_metric(metric);
+  const auto value = m ? value_of(row, *m) : std::nullopt;
+  return value ? reader_text(*value, 4) : QStringLiteral("–");
+}
+
+PlotPoint plot_point(const LanePoint& point, const ContentChoice& choice, const QString& name, double x, double y) {
+  PlotPoint out;
+  out.x = x;
+  out.y = y;
+  out.look = point.stage == Stage::study ? PointLook::filled : PointLook::small;
+  out.tip = point_tip(point.row, name, point.stage == Stage::study ? QString() : stage_name(point.stage));
+  const auto& metrics = point.row.result.metrics;
+  const std::string_view id = choice.y->id;
+  if (choice.bands && metrics && id == "latency_mean_s") out.error = metrics->latency_mean_ci95_s.value_or(0) * choice.y->scale;
+  if (choice.bands && metrics && id == "output_tokens_per_s") out.error = metrics->output_tokens_per_s_ci95.value_or(0);
+  return out;
+}
+
+PlotSeries series_of(const Curve& curve, const ContentChoice& choice, const QString& name) {
+  PlotSeries series;
+  series.name = name;
+  bool estimated = false;
+  for (std::size_t i = 0; i < curve.points.size(); ++i) {
+    const auto x = value_of(curve.points[i].row, *choice.x), y = value_of(curve.points[i].row, *choice.y);
+    if (!x || !y) continue;
+    series.points.push_back(plot_point(curve.points[i], choice, name, *x, *y));
+    series.points.back().id = i;
+    estimated = estimated || curve.points[i].stage == Stage::estimate;
+  }
+  if (estimated) series.line = LineLook::dashed;
+  return series;
+}
+
+void add(CurveContent& out, PlotSeries series, SeriesSource source, const ContentChoice& choice) {
+  if (choice.hidden.contains(series.name)) {
+    series.points.clear();
+  }
+  out.content.series.push_back(std::move(series));
+  out.sources.push_back(source);
+}
+
+void add_previous(const Workbench& bench, const ContentChoice& choice, CurveContent& out) {
+  // Gone as soon as there is enough of the new ones to be seen.
+  const CurveModel& model = bench.curves();
+  for (std::size_t c = 0; c < model.previous().size(); ++c) {
+    PlotSeries series = series_of(model.previous()[c], choice, tr("before"));
+    series.line = LineLook::faded;
+    series.markers = false;
+    add(out, std::move(series), {SeriesSource::Kind::previous, c}, choice);
+  }
+}
+
+void add_measured(const Workbench& bench, const ContentChoice& choice, CurveContent& out) {
+  const auto points = overlay_points(bench.curves(), bench.tables());
+  for (std::size_t c = 0; c < bench.curves().curves().size(); ++c) {
+    PlotSeries measured;
+    measured.colour = c;
+    measured.line = LineLook::none;
+    bool published = false;
+    for (const OverlayPoint& point : points) {
+      const auto x = value_of(*point.row, *choice.x), y = value_of(*point.row, *choice.y);
+      if (point.curve != c || !x || !y) continue;
+      published = published || point.table->published;
+      measured.points.push_back({*x, *y, PointLook::hollow, point_tip(*point.row, curve_name(bench, bench.curves().curves()[c]), point.table->name), 0, 0});
+    }
+    if (measured.points.empty()) continue;
+    measured.name = curve_name(bench, bench.curves().curves()[c]) + (published ? tr(", published") : tr(", measured"));
+    add(out, std::move(measured), {SeriesSource::Kind::measured, c}, choice);
+  }
+}
+
+void add_knees(const Workbench& bench, const ContentChoice& choice, CurveContent& out) {
+  for (std::size_t c = 0; c < bench.curves().curves().size(); ++c) {
+    const Curve& curve = bench.curves().curves()[c];
+    std::vector<study::CurvePoint> shape;
+    std::vector<const LanePoint*> from;
+    for (const LanePoint& point : curve.points) {
+      const auto& m = point.row.result.metrics;
+      if (!m || !m->stable || point.stage == Stage::estimate) continue;
+      shape.push_back({point.row.result.labels.load_value, m->output_tokens_per_s, m->latency_per_token.p90.value_or(m->latency.p90.value_or(0))});
+      from.push_back(&point);
+    }
+    const auto bend = study::knee(shape);
+    if (!bend || choice.hidden.contains(curve_name(bench, curve))) continue;
+    const auto x = value_of(from[*bend]->row, *choice.x), y = value_of(from[*bend]->row, *choice.y);
+    const bool few = bench.curves().curves().size() < 3;   // more labels than that cover each other
+    if (x && y) out.content.marks.push_back({*x, *y, c, few ? tr("knee at %1").arg(reader_text(from[*bend]->row.result.labels.load_value, 4)) : QString()});
+  }
+}
+
+QString message_of(const Workbench& bench) {
+  if (bench.failure()) return bench.failure()->text;
+  const auto reasons = bench.curves().impossible();
+  const auto& curves = bench.curves().curves();
+  const bool any = std::any_of(curves.begin(), curves.end(), [](const Curve& curve) {
+    return std::any_of(curve.points.begin(), curve.points.end(), [](const LanePoint& p) { return p.row.result.metrics.has_value(); });
+  });
+  if (!reasons.empty() && !any) return reasons.front();
+  return {};
+}
+
+}  // namespace
+
+QString curve_name(const Workbench& bench, const Curve& curve) {
+  return curve.name.isEmpty() ? bench.session().scenario().name : curve.name;
+}
+
+QString point_tip(const PointRow& row, const QString& name, const QString& kind) {
+  const study::PointLabels& l = row.result.labels;
+  QString text = name + (kind.isEmpty() ? QString() : QStringLiteral(" (%1)").arg(kind));
+  text += QStringLiteral("\n%1 %2").arg(qs(l.load_kind).replace(QChar(u'_'), QChar(u' ')), reader_text(l.load_value, 5));
+  const auto line = [&](const QString& label, const char* metric, const char* unit) {
+    const QString value = number(row, metric);
+    if (value != QStringLiteral("–")) text += QStringLiteral("\n%1 %2 %3").arg(label, value, qs(unit));
+  };
+  line(tr("throughput"), "output_tokens_per_s", "tokens/s");
+  line(tr("latency per token p90"), "latency_per_token_p90_s", "ms");
+  line(tr("latency p50"), "latency_p50_s", "s");
+  line(tr("latency p95"), "latency_p95_s", "s");
+  line(tr("latency p99"), "latency_p99_s", "s");
+  line(tr("TTFT p90"), "ttft_p90_s", "ms");
+  line(tr("cost"), "usd_per_million_output_tokens", "USD/M tokens");
+  if (row.result.metrics) text += QStringLiteral("\nn = %1").arg(row.result.metrics->requests_completed);
+  return text;
+}
+
+CurveContent curve_content(const Workbench& bench, const ContentChoice& choice) {
+  CurveContent out;
+  out.content.x = {axis_title(*choice.x), choice.log_x, true};
+  out.content.y = {axis_title(*choice.y), choice.log_y, true};
+  add_previous(bench, choice, out);
+  for (std::size_t c = 0; c < bench.compared().curves().size(); ++c) {
+    const Curve& curve = bench.compared().curves()[c];
+    const QString scenario = bench.session().state().compared ? bench.session().state().scenarios[*bench.session().state().compared].name : QString();
+    PlotSeries series = series_of(curve, choice, curve.name.isEmpty() ? scenario : scenario + QStringLiteral(": ") + curve.name);
+    series.colour = c + 3;
+    series.line = LineLook::dashed;
+    add(out, std::move(series), {SeriesSource::Kind::compared, c}, choice);
+  }
+  for (std::size_t c = 0; c < bench.curves().curves().size(); ++c) {
+    PlotSeries series = series_of(bench.curves().curves()[c], choice, curve_name(bench, bench.curves().curves()[c]));
+    series.colour = c;
+    add(out, std::move(series), {SeriesSource::Kind::curve, c}, choice);
+  }
+  if (choice.measured) add_measured(bench, choice, out);
+  if (choice.knees) add_knees(bench, choice, out);
+  if (choice.limit > 0) {
+    out.content.lines.push_back({0, Qt::Horizontal, choice.limit,
+                                 QStringLiteral("SLO %1 %2").arg(reader_text(choice.limit, 3), qs(choice.y->unit)), true, true});
+  }
+  out.content.message = message_of(bench);
+  return out;
+}
+
+PlotContent residual_content(const Workbench& bench, const ContentChoice& choice) {
+  PlotContent content;
+  content.x = {QString(), choice.log_x, true};
+  content.y = {tr("error (%)"), false, true};
+  const auto all = residuals(bench.curves(), overlay_points(bench.curves(), bench.tables()), *choice.x, *choice.y);
+  for (std::size_t c = 0; c < bench.curves().curves().size(); ++c) {
+    PlotSeries series;
+    series.name = curve_name(bench, bench.curves().curves()[c]);
+    series.colour = c;
+    series.line = LineLook::none;
+    if (choice.hidden.contains(series.name)) continue;
+    for (const Residual& r : all) {
+      if (r.point.curve != c) continue;
+      series.points.push_back({r.x, 100 * r.relative(), PointLook::filled,
+                               tr("%1\nmeasured %2 %4\npredicted %3 %4").arg(series.name, reader_text(r.measured, 4), reader_text(r.predicted, 4), qs(choice.y->unit)), 0, 0});
+    }
+    content.series.push_back(std::move(series));
+  }
+  return content;
+}
+
+QString residual_summary(const Workbench& bench, const ContentChoice& choice) {
+  const auto all = residuals(bench.curves(), overlay_points(bench.curves(), bench.tables()), *choice.x, *choice.y);
+  const validation::ErrorSummary summary = summary_of(all);
+  if (summary.count == 0) return {};
+  return tr("Error of %1: MAPE %2 %, bias %3 %, n = %4").arg(qs(choice.y->label).toLower()).arg(100 * summary.mean, 0, 'f', 1)
+      .arg(100 * summary.bias, 0, 'f', 1).arg(summary.count);
+}
+
+QString limit_answer(const Workbench& bench, const ContentChoice& choice) {
+  if (choice.limit <= 0) return {};
+  QString text;
+  for (const Curve& curve : bench.curves().curves()) {
+    const LanePoint* best = nullptr;
+    for (const LanePoint& point : curve.points) {
+      const auto y = value_of(point.row, *choice.y);
+      if (point.stage == Stage::estimate || !y || *y > choice.limit) continue;
+      if (best == nullptr || point.row.result.metrics->output_tokens_per_s > best->row.result.metrics->output_tokens_per_s) best = &point;
+    }
+    text += text.isEmpty() ? QString() : QStringLiteral(" · ");
+    text += curve_name(bench, curve) + QStringLiteral(": ");
+    if (best == nullptr) text += tr("✗ never within");
+    else text += tr("✓ load %1, %2 tokens/s").arg(reader_text(best->row.result.labels.load_value, 4), reader_text(best->row.result.metrics->output_tokens_per_s, 4));
+  }
+  return text;
+}
+
+}  // namespace plimsoll::gui

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "gui/window/curves_view.h"
+
+#include <QCheckBox>
+#include <QComboBox>
+#include <QDoubleSpinBox>
+#include <QHBoxLayout>
+#include <QLabel>
+#include <QSignalBlocker>
+#include <QSplitter>
+#include <QVBoxLayout>
+
+#include "gui/core/text.h"
+#include "gui/window/flow_layout.h"
+
+namespace plimsoll::gui {
+
+CurvesView::CurvesView(Workbench& bench, QWidget* parent) : View(bench, parent) {
+  plot_ = make_plot_view(this).release();
+  plot_->setAccessibleName(tr("Latency against throughput; arrow keys walk along the points"));
+  plot_->setMinimumHeight(160);
+  residuals_ = make_plot_view(this).release();
+  residuals_->setAccessibleName(tr("Residuals: predicted against measured, in percent"));
+  residuals_->setFixedHeight(130);
+  legend_ = new Legend(this);
+  summary_ = new QLabel(this);
+  answer_ = new QLabel(this);
+  answer_->setWordWrap(true);
+  answer_->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
+  auto* plots = new QVBoxLayout();
+  plots->setSpacing(2);
+  plots->addWidget(plot_, 1);
+  plots->addWidget(answer_);
+  plots->addWidget(summary_);
+  plots->addWidget(residuals_);
+  auto* row = new QHBoxLayout();
+  row->addLayout(plots, 1);
+  row->addWidget(legend_);
+  auto* all = new QVBoxLayout(this);
+  all->setContentsMargins(6, 6, 6, 6);
+  all->addWidget(make_bar());
+  all->addLayout(row, 1);
+  connect(plot_, &PlotView::activated, this, &CurvesView::activate);
+  connect(plot_, &PlotView::hovered, this, [this](const QString& tip) { Q_EMIT message(QString(tip).replace(QChar(u'\n'), QStringLiteral(" · "))); });
+  connect(plot_, &PlotView::line_moved, this, [this](int, double value, bool finished) { move_limit(value, finished); });
+  connect(plot_, &PlotView::range_changed, this, [this] { residuals_->follow_x(plot_->x_range()); });
+  connect(legend_, &Legend::changed, this, &CurvesView::refresh);
+}
+
+QComboBox* CurvesView::metric_box(const QString& name, bool x) {
+  auto* box = new QComboBox(this);
+  for (const Metric& metric : metrics()) {
+    box->addItem(axis_title(metric), qs(metric.id));
+    box->setItemData(box->count() - 1, qs(metric.definition), Qt::ToolTipRole);
+  }
+  box->setAccessibleName(name);
+  box->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
+  box->setMinimumContentsLength(24);
+  box->setMaxVisibleItems(20);
+  connect(box, &QComboBox::activated, this, [this, box, x](int index) {
+    const std::string id = utf8(box->itemData(index).toString());
+    bench_.set_view(tr("Choose a metric"), {}, [&](ViewState& view) {
+      (x ? view.x : view.y) = id;
+      if (!x) view.limit = 0;          // a limit in other units would mean nothing
+    });
+  });
+  return box;
+}
+
+QCheckBox* CurvesView::flag_box(const QString& text, const QString& help, bool ViewState::*flag) {
+  auto* box = new QCheckBox(text, this);
+  box->setToolTip(help);
+  box->setAccessibleName(help);
+  connect(box, &QCheckBox::clicked, this, [this, flag](bool on) {
+    bench_.set_view(tr("Change the view"), {}, [&](ViewState& view) { view.*flag = on; });
+  });
+  flags_.emplace_back(box, flag);
+  return box;
+}
+
+QWidget* CurvesView::make_bar() {
+  auto* bar = new QWidget(this);
+  auto* layout = new FlowLayout(bar);
+  const auto label = [&](const QString& text, QWidget* buddy) {
+    auto* made = new QLabel(text, bar);
+    made->setBuddy(buddy);
+    return made;
+  };
+  x_ = metric_box(tr("Metric of the horizontal axis"), true);
+  y_ = metric_box(tr("Metric of the vertical axis"), false);
+  limit_ = new QDoubleSpinBox(this);
+  limit_->setRange(0, 1e9);
+  limit_->setDecimals(2);
+  limit_->setSpecialValueText(tr("none"));
+  limit_->setStepType(QAbstractSpinBox::AdaptiveDecimalStepType);
+  limit_->setAccessibleName(tr("Limit on the vertical metric: the SLO line"));
+  limit_->setKeyboardTracking(false);
+  connect(limit_, &QDoubleSpinBox::valueChanged, this, [this](double value) { move_limit(value, true); });
+  const auto pair = [&](QWidget* a, QWidget* b) {
+    auto* box = new QWidget(bar);
+    auto* inner = new QHBoxLayout(box);
+    inner->setContentsMargins(0, 0, 0, 0);
+    inner->addWidget(a);
+    inner->addWidget(b);
+    layout->addWidget(box);
+  };
+  pair(label(tr("&X"), x_), x_);
+  pair(label(tr("&Y"), y_), y_);
+  pair(label(tr("S&LO"), limit_), limit_);
+  layout->addWidget(flag_box(tr("log x"), tr("Logarithmic horizontal axis"), &ViewState::log_x));
+  layout->addWidget(flag_box(tr("log y"), tr("Logarithmic vertical axis"), &ViewState::log_y));
+  layout->addWidget(flag_box(tr("measured"), tr("Show measured and published points"), &ViewState::measured));
+  layout->addWidget(flag_box(tr("residuals"), tr("Show the residual strip"), &ViewState::residuals));
+  layout->addWidget(flag_box(tr("knees"), tr("Mark where each curve bends"), &ViewState::knees));
+  layout->addWidget(flag_box(tr("intervals"), tr("Show confidence intervals"), &ViewState::bands));
+  return bar;
+}
+
+ContentChoice CurvesView::choice() const {
+  const ViewState& v = bench_.session().state().view;
+  ContentChoice out{find_metric(v.x), find_metric(v.y), v.log_x, v.log_y, v.knees, v.measured, v.bands, v.limit, legend_->hidden()};
+  if (dragged_limit_ > 0) out.limit = dragged_limit_;
+  return out;
+}
+
+void CurvesView::refresh() {
+  const ViewState& v = bench_.session().state().view;
+  for (const auto& [box, flag] : flags_) box->setChecked(v.*flag);
+  x_->setCurrentIndex(x_->findData(qs(v.x)));
+  y_->setCurrentIndex(y_->findData(qs(v.y)));
+  const ContentChoice now = choice();
+  {
+    const QSignalBlocker quiet(limit_);
+    limit_->setValue(now.limit);
+    limit_->setSuffix(QChar(u' ') + qs(now.y->unit));
+  }
+  CurveContent curves = curve_content(bench_, now);
+  sources_ = std::move(curves.sources);
+  legend_->show_series(curves.content.series, *theme_);
+  plot_->set_content(std::move(curves.content));
+  const QString summary = now.measured ? residual_summary(bench_, now) : QString();
+  const bool strip = v.residuals && !summary.isEmpty();
+  residuals_->setVisible(strip);
+  summary_->setVisible(strip);
+  if (strip) {
+    residuals_->set_content(residual_content(bench_, now));
+    residuals_->follow_x(plot_->x_range());
+    summary_->setText(summary);
+  }
+  const QString answer = limit_answer(bench_, now);
+  answer_->setVisible(!answer.isEmpty());
+  answer_->setText(tr("Within the SLO: %1").arg(answer));
+}
+
+void CurvesView::set_theme(const Theme& theme) {
+  theme_ = &theme;
+  plot_->set_theme(theme);
+  residuals_->set_theme(theme);
+  refresh();
+}
+
+TableData CurvesView::table() const { return table_of(plot_->content()); }
+void CurvesView::reset_zoom() { plot_->reset_zoom(); }
+void CurvesView::zoom_back() { plot_->zoom_back(); }
+
+void CurvesView::activate(std::size_t series, std::size_t point, Qt::KeyboardModifiers modifiers) {
+  if (series >= sources_.size() || sources_[series].kind != SeriesSource::Kind::curve) return;
+  const Curve& curve = bench_.curves().curves()[sources_[series].curve];
+  const std::size_t id = plot_->content().series[series].points[point].id;
+  if (id >= curve.points.size()) return;
+  const double load = curve.points[id].row.result.labels.load_value;
+  if (modifiers & Qt::ShiftModifier) bench_.toggle_pin({bench_.session().scenario().name, curve.name, load});
+  else bench_.select({sources_[series].curve, load});
+}
+
+void CurvesView::move_limit(double value, bool finished) {
+  dragged_limit_ = finished ? -1 : value;
+  if (finished) bench_.set_view(tr("Move the SLO line"), QStringLiteral("limit"), [&](ViewState& view) { view.limit = value; });
+  else refresh();
+}
+
+}  // namespace plimsoll::gui

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Any metric against any other, with what was measured on top and the residuals below.
+#pragma once
+
+#include "gui/window/curve_content.h"
+#include "gui/window/legend.h"
+#include "gui/window/view.h"
+
+class QCheckBox;
+class QComboBox;
+class QDoubleSpinBox;
+class QLabel;
+
+namespace plimsoll::gui {
+
+class CurvesView final : public View {
+  Q_OBJECT
+ public:
+  CurvesView(Workbench& bench, QWidget* parent = nullptr);
+  [[nodiscard]] QString id() const override { return QStringLiteral("curves"); }
+  [[nodiscard]] QString title() const override { return tr("Curves"); }
+  void refresh() override;
+  void set_theme(const Theme& theme) override;
+  [[nodiscard]] TableData table() const override;
+  void reset_zoom() override;
+  void zoom_back() override;
+  [[nodiscard]] PlotView& plot() { return *plot_; }
+  [[nodiscard]] PlotView& residual_plot() { return *residuals_; }
+  [[nodiscard]] Legend& legend() { return *legend_; }
+  [[nodiscard]] ContentChoice choice() const;
+
+ private:
+  QWidget* make_bar();
+  QComboBox* metric_box(const QString& name, bool x);
+  QCheckBox* flag_box(const QString& text, const QString& help, bool ViewState::*flag);
+  void activate(std::size_t series, std::size_t point, Qt::KeyboardModifiers modifiers);
+  void move_limit(double value, bool finished);
+  PlotView *plot_ = nullptr, *residuals_ = nullptr;
+  Legend* legend_ = nullptr;
+  QLabel *summary_ = nullptr, *answer_ = nullptr;
+  QComboBox *x_ = nullptr, *y_ = nullptr;
+  QDoubleSpinBox* limit_ = nullptr;
+  std::vector<std::pair<QCheckBox*, bool ViewState::*>> flags_;
+  std::vector<SeriesSource> sources_;
+  const Theme* theme_ = &light_theme();
+  double dragged_limit_ = -1;
+};
+
+}  // namespace plimsoll::gui

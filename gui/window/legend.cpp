@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "gui/window/legend.h"
+
+#include <QEvent>
+#include <QPainter>
+#include <QToolButton>
+#include <QVBoxLayout>
+
+#include "gui/plot/plot_painter.h"
+
+namespace plimsoll::gui {
+namespace {
+
+QIcon swatch(const PlotSeries& series, const Theme& theme, double ratio) {
+  const QSize size(30, 14);
+  QPixmap pixmap(size * ratio);
+  pixmap.setDevicePixelRatio(ratio);
+  pixmap.fill(Qt::transparent);
+  QPainter painter(&pixmap);
+  painter.setRenderHint(QPainter::Antialiasing);
+  draw_swatch(painter, QRectF(QPointF(1, 0), QSizeF(28, 14)), series, theme);
+  return QIcon(pixmap);
+}
+
+}  // namespace
+
+Legend::Legend(QWidget* parent) : QWidget(parent) {
+  layout_ = new QVBoxLayout(this);
+  layout_->setContentsMargins(0, 6, 0, 6);
+  layout_->setSpacing(0);
+  layout_->addStretch();
+  setAccessibleName(tr("Legend"));
+}
+
+void Legend::show_series(const std::vector<PlotSeries>& series, const Theme& theme) {
+  std::vector<const PlotSeries*> named;
+  std::set<QString> seen;
+  for (const PlotSeries& one : series) {
+    if (one.line != LineLook::faded && !one.name.isEmpty() && seen.insert(one.name).second) named.push_back(&one);
+  }
+  while (buttons_.size() > named.size()) {
+    delete buttons_.back();
+    buttons_.pop_back();
+  }
+  while (buttons_.size() < named.size()) {
+    auto* button = new QToolButton(this);
+    button->setObjectName(QStringLiteral("series"));
+    button->setCheckable(true);
+    button->setAutoRaise(true);
+    button->setToolButtonStyle(Qt::ToolButtonTextBesideIcon);
+    button->setIconSize(QSize(30, 14));
+    button->setFocusPolicy(Qt::StrongFocus);
+    button->installEventFilter(this);
+    connect(button, &QToolButton::clicked, this, [this, button] { toggle(button->accessibleName()); });
+    layout_->insertWidget(static_cast<int>(buttons_.size()), button);
+    buttons_.push_back(button);
+  }
+  for (std::size_t i = 0; i < named.size(); ++i) {
+    const QString& name = named[i]->name;
+    buttons_[i]->setIcon(swatch(*named[i], theme, devicePixelRatioF()));
+    buttons_[i]->setText(QFontMetrics(buttons_[i]->font()).elidedText(name, Qt::ElideRight, 30 * fontMetrics().averageCharWidth()));
+    buttons_[i]->setAccessibleName(name);
+    buttons_[i]->setToolTip(tr("%1: click to hide or show, double-click to show alone").arg(name));
+    buttons_[i]->setChecked(!hidden_.contains(name));
+    QFont font = this->font();
+    font.setStrikeOut(hidden_.contains(name));
+    buttons_[i]->setFont(font);
+  }
+}
+
+void Legend::clear_hidden() { hidden_.clear(); }
+
+void Legend::toggle(const QString& name) {
+  if (!hidden_.erase(name)) hidden_.insert(name);
+  Q_EMIT changed();
+}
+
+void Legend::solo(const QString& name) {
+  hidden_.clear();
+  for (const QToolButton* button : buttons_) {
+    if (button->accessibleName() != name) hidden_.insert(button->accessibleName());
+  }
+  Q_EMIT changed();
+}
+
+bool Legend::eventFilter(QObject* watched, QEvent* event) {
+  if (event->type() == QEvent::MouseButtonDblClick) {
+    if (auto* button = qobject_cast<QToolButton*>(watched)) solo(button->accessibleName());
+    return true;
+  }
+  return QWidget::eventFilter(watched, event);
+}
+
+}  // namespace plimsoll::gui

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "gui/window/main_window.h"
+
+#include <QApplication>
+#include <QCloseEvent>
+#include <QDockWidget>
+#include <QDragEnterEvent>
+#include <QLabel>
+#include <QMenuBar>
+#include <QMimeData>
+#include <QUrl>
+#include <QStatusBar>
+#include <QTabWidget>
+#include <QVBoxLayout>
+
+#include "gui/core/text.h"
+#include "gui/window/bar_page.h"
+#include "gui/window/curves_view.h"
+#include "gui/window/plot_page.h"
+#include "gui/window/point_page.h"
+#include "gui/window/scenario_dock.h"
+
+namespace plimsoll::gui {
+
+MainWindow::MainWindow(Workbench& bench, QWidget* parent) : QMainWindow(parent), bench_(bench) {
+  setObjectName(QStringLiteral("main"));
+  setAcceptDrops(true);
+  setDockNestingEnabled(true);
+  make_views();
+  make_docks();
+  make_menus();
+  state_ = new QLabel(this);
+  state_->setAccessibleName(tr("State of the simulation"));
+  validity_ = new QLabel(this);
+  validity_->setAccessibleName(tr("What the figures rest on"));
+  statusBar()->addPermanentWidget(validity_);
+  statusBar()->addPermanentWidget(state_);
+  connect(&bench_, &Workbench::curves_changed, this, &MainWindow::refresh);
+  connect(&bench_, &Workbench::overlays_changed, this, &MainWindow::refresh);
+  connect(&bench_, &Workbench::selection_changed, this, &MainWindow::refresh);
+  connect(&bench_, &Workbench::settled, this, &MainWindow::refresh_status);
+  connect(&bench_.session(), &Session::changed, this, [this] {
+    scenario_->refresh();
+    refresh_title();
+  });
+  resize(1320, 860);
+  set_dark(false);
+  scenario_->refresh();
+  refresh_title();
+}
+
+MainWindow::~MainWindow() = default;
+
+void MainWindow::make_views() {
+  auto* centre = new QWidget(this);
+  auto* column = new QVBoxLayout(centre);
+  column->setContentsMargins(0, 0, 0, 0);
+  column->setSpacing(0);
+  banner_ = new QLabel(centre);
+  banner_->setObjectName(QStringLiteral("problem"));
+  banner_->setWordWrap(true);
+  banner_->setMargin(6);
+  banner_->hide();
+  tabs_ = new QTabWidget(centre);
+  tabs_->setDocumentMode(true);
+  tabs_->setAccessibleName(tr("Views"));
+  column->addWidget(banner_);
+  column->addWidget(tabs_, 1);
+  setCentralWidget(centre);
+  curves_ = new CurvesView(bench_, this);
+  views_ = {curves_, new ParetoPage(bench_, this), new HeatPage(bench_, this), new CdfPage(bench_, this), new TimelinePage(bench_, this),
+            new TimePage(bench_, this), new MemoryPage(bench_, this), new CostPage(bench_, this), new ParityPage(bench_, this),
+            new ComparePage(bench_, this), new TablePage(bench_, this)};
+  for (View* view : views_) {
+    tabs_->addTab(view, view->title());
+    connect(view, &View::message, this, [this](const QString& text) { statusBar()->showMessage(text); });
+  }
+  connect(tabs_, &QTabWidget::currentChanged, this, [this] {
+    if (View* view = current_view()) {
+      view->prepare();
+      view->refresh();
+    }
+  });
+}
+
+void MainWindow::make_docks() {
+  auto* dock = new QDockWidget(tr("Scenario"), this);
+  dock->setObjectName(QStringLiteral("scenario"));
+  scenario_ = new ScenarioDock(bench_, dock);
+  dock->setWidget(scenario_);
+  addDockWidget(Qt::LeftDockWidgetArea, dock);
+}
+
+template <class Action>
+QAction* MainWindow::add_action(QMenu* menu, const QString& text, const QKeySequence& keys, Action&& action) {
+  QAction* made = menu->addAction(text);
+  made->setShortcut(keys);
+  connect(made, &QAction::triggered, this, std::forward<Action>(action));
+  return made;
+}
+
+void MainWindow::make_menus() {
+  QMenu* file = menuBar()->addMenu(tr("&File"));
+  add_action(file, tr("&Quit"), QKeySequence::Quit, [this] { close(); });
+  QMenu* edit = menuBar()->addMenu(tr("&Edit"));
+  undo_ = add_action(edit, tr("&Undo"), QKeySequence::Undo, [this] { bench_.session().undo(); });
+  redo_ = add_action(edit, tr("&Redo"), QKeySequence::Redo, [this] { bench_.session().redo(); });
+  QMenu* view = menuBar()->addMenu(tr("&View"));
+  dark_action_ = add_action(view, tr("&Dark"), QKeySequence(), [this](bool on) { set_dark(on); });
+  dark_action_->setCheckable(true);
+}
+
+View* MainWindow::view(const QString& id) const {
+  for (View* view : views_) {
+    if (view->id() == id) return view;
+  }
+  return nullptr;
+}
+
+View* MainWindow::current_view() const { return qobject_cast<View*>(tabs_->currentWidget()); }
+
+bool MainWindow::show_view(const QString& id) {
+  View* found = view(id);
+  if (found == nullptr) return false;
+  tabs_->setCurrentWidget(found);
+  found->prepare();
+  found->refresh();
+  return true;
+}
+
+void MainWindow::set_dark(bool dark) {
+  dark_ = dark;
+  dark_action_->setChecked(dark);
+  QApplication::setPalette(theme().palette());
+  setStyleSheet(qs("QLabel#problem{color:%1;} QToolButton#series{border:1px solid transparent;padding:1px 3px;} "
+                                   "QToolButton#series:hover,QToolButton#series:focus{border:1px solid %4;border-radius:3px;} QToolTip{color:%2;background:%3;border:1px solid %4;}")
+                    .arg(theme().bad.name(), theme().text.name(), theme().panel.name(), theme().frame.name()));
+  for (View* view : views_) view->set_theme(theme());
+  refresh_status();
+}
+
+void MainWindow::report(const QString& text) {
+  banner_->setText(QStringLiteral("✗ ") + text);
+  banner_->setVisible(!text.isEmpty());
+}
+
+QString MainWindow::problem() const { return banner_->isHidden() ? QString() : banner_->text(); }
+
+void MainWindow::open_files(const QStringList& files) {
+  report({});
+  for (const QString& file : files) {
+    try {
+      bench_.open(file);
+    } catch (const std::exception& error) {
+      report(qs(error.what()));
+    }
+  }
+}
+
+void MainWindow::refresh() {
+  scenario_->refresh();
+  if (View* view = current_view()) view->refresh();
+  refresh_status();
+}
+
+void MainWindow::refresh_title() {
+  const QString name = bench_.session().scenario().name;
+  setWindowTitle(QStringLiteral("%1%2 – Plimsoll").arg(name, bench_.session().is_modified() ? QStringLiteral(" *") : QString()));
+  undo_->setEnabled(bench_.session().can_undo());
+  redo_->setEnabled(bench_.session().can_redo());
+  undo_->setText(tr("&Undo %1").arg(bench_.session().undo_label()));
+  redo_->setText(tr("&Redo %1").arg(bench_.session().redo_label()));
+}
+
+void MainWindow::refresh_status() {
+  if (state_ == nullptr) return;
+  const CurveModel& curves = bench_.curves();
+  if (bench_.is_busy()) state_->setText(tr("● simulating: %1 of %2 points").arg(curves.simulated()).arg(curves.outline().points));
+  else state_->setText(tr("○ %1 points in %2 ms").arg(curves.simulated()).arg(bench_.last_seconds() * 1000, 0, 'f', 0));
+  const QString why = curves.extrapolates();
+  validity_->setText(why.isEmpty() ? QString() : tr("⚠ estimated, not calibrated"));
+  validity_->setToolTip(why);
+}
+
+void MainWindow::closeEvent(QCloseEvent* event) { QMainWindow::closeEvent(event); }
+
+void MainWindow::dragEnterEvent(QDragEnterEvent* event) {
+  if (event->mimeData()->hasUrls()) event->acceptProposedAction();
+}
+
+void MainWindow::dropEvent(QDropEvent* event) {
+  QStringList files;
+  for (const QUrl& url : event->mimeData()->urls()) files << url.toLocalFile();
+  open_files(files);
+  event->acceptProposedAction();
+}
+
+}  // namespace plimsoll::gui

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "gui/window/plot_page.h"
+
+#include <QHBoxLayout>
+#include <QLabel>
+#include <QVBoxLayout>
+#include <algorithm>
+
+#include "gui/core/text.h"
+#include "study/curve_shape.h"
+
+namespace plimsoll::gui {
+
+PlotPage::PlotPage(Workbench& bench, QWidget* parent) : View(bench, parent) {
+  plot_ = make_plot_view(this).release();
+  legend_ = new Legend(this);
+  caption_ = new QLabel(this);
+  caption_->setWordWrap(true);
+  caption_->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
+  auto* row = new QHBoxLayout();
+  row->addWidget(plot_, 1);
+  row->addWidget(legend_);
+  auto* column = new QVBoxLayout(this);
+  column->setContentsMargins(6, 6, 6, 6);
+  column->addWidget(caption_);
+  column->addLayout(row, 1);
+  connect(legend_, &Legend::changed, this, &PlotPage::refresh);
+  connect(plot_, &PlotView::hovered, this, [this](const QString& tip) { Q_EMIT message(QString(tip).replace(QChar(u'\n'), QStringLiteral(" · "))); });
+}
+
+void PlotPage::refresh() {
+  plot_->setAccessibleName(title());
+  Page page = build(legend_->hidden());
+  legend_->show_series(page.content.series, *theme_);
+  plot_->set_content(std::move(page.content));
+  caption_->setText(page.caption);
+}
+
+void PlotPage::set_theme(const Theme& theme) {
+  theme_ = &theme;
+  plot_->set_theme(theme);
+  refresh();
+}
+
+TableData PlotPage::table() const { return table_of(plot_->content()); }
+
+PlotPage::Page ParetoPage::build(const std::set<QString>& hidden) const {
+  const ContentChoice choice{find_metric("tokens_per_s_per_user"), find_metric("tokens_per_s_per_gpu"), false, false, false, true, false, 0, hidden};
+  PlotContent content = curve_content(bench_, choice).content;
+  std::vector<double> x, y;
+  std::vector<const PlotPoint*> points;
+  for (const PlotSeries& series : content.series) {
+    if (series.line != LineLook::solid) continue;
+    for (const PlotPoint& point : series.points) {
+      x.push_back(point.x);
+      y.push_back(point.y);
+      points.push_back(&point);
+    }
+  }
+  PlotSeries front;
+  front.name = tr("Pareto front");
+  front.colour = 6;
+  front.line = LineLook::dashed;
+  front.markers = false;
+  for (const std::size_t i : study::pareto_front(x, y)) front.points.push_back(*points[i]);
+  std::reverse(front.points.begin(), front.points.end());
+  if (!hidden.contains(front.name)) content.series.push_back(std::move(front));
+  return {std::move(content), tr("Up and to the right is better: more tokens from each GPU, faster for each user.")};
+}
+
+PlotPage::Page CostPage::build(const std::set<QString>& hidden) const {
+  const ContentChoice choice{find_metric("output_tokens_per_s"), find_metric("usd_per_million_output_tokens"), true, true, false, false, false, 0, hidden};
+  PlotContent content = curve_content(bench_, choice).content;
+  double best = 0;
+  QString where;
+  for (const Curve& curve : bench_.curves().curves()) {
+    for (const LanePoint& point : curve.points) {
+      const auto cost = value_of(point.row, *choice.y);
+      if (point.stage == Stage::estimate || !cost || (best > 0 && *cost >= best)) continue;
+      best = *cost;
+      where = tr("%1 at load %2").arg(curve_name(bench_, curve), reader_text(point.row.result.labels.load_value, 4));
+    }
+  }
+  const QString caption = best > 0 ? tr("Cheapest: %1 USD per million output tokens, %2. Whole instances count.").arg(reader_text(best, 3), where)
+                                   : tr("No price is known for this hardware; state usd_per_hour, or choose an instance.");
+  return {std::move(content), caption};
+}
+
+PlotPage::Page ParityPage::build(const std::set<QString>& hidden) const {
+  const ViewState& view = bench_.session().state().view;
+  const Metric &x = *find_metric(view.x), &y = *find_metric(view.y);
+  const auto all = residuals(bench_.curves(), overlay_points(bench_.curves(), bench_.tables()), x, y);
+  PlotContent content;
+  content.x = {tr("measured: %1").arg(axis_title(y)), true, true};
+  content.y = {tr("predicted: %1").arg(axis_title(y)), true, true};
+  double low = 1e300, high = 0;
+  for (std::size_t c = 0; c < bench_.curves().curves().size(); ++c) {
+    PlotSeries series;
+    series.name = curve_name(bench_, bench_.curves().curves()[c]);
+    series.colour = c;
+    series.line = LineLook::none;
+    for (const Residual& r : all) {
+      if (r.point.curve != c || hidden.contains(series.name)) continue;
+      series.points.push_back({r.measured, r.predicted, PointLook::filled,
+                               tr("%1, load %2\nmeasured %3\npredicted %4\nerror %5 %").arg(series.name, reader_text(r.point.row->result.labels.load_value, 4),
+                                  reader_text(r.measured, 4), reader_text(r.predicted, 4), reader_text(100 * r.relative(), 3)), 0, 0});
+      low = std::min({low, r.measured, r.predicted});
+      high = std::max({high, r.measured, r.predicted});
+    }
+    content.series.push_back(std::move(series));
+  }
+  const auto line = [&](const QString& name, double factor, LineLook look) {
+    PlotSeries series;
+    series.name = name;
+    series.colour = 6;
+    series.line = look;
+    series.markers = false;
+    if (high > 0) series.points = {{low, low * factor, PointLook::filled, {}, 0, 0}, {high, high * factor, PointLook::filled, {}, 0, 0}};
+    content.series.push_back(std::move(series));
+  };
+  line(tr("equal"), 1, LineLook::solid);
+  line(tr("±10 %"), 1.1, LineLook::dashed);
+  line(tr("±10 %"), 0.9, LineLook::dashed);
+  const validation::ErrorSummary s = summary_of(all);
+  const QString caption = s.count > 0 ? tr("MAPE %1 %, median %2 %, p90 %3 %, bias %4 %, n = %5").arg(100 * s.mean, 0, 'f', 1).arg(100 * s.median, 0, 'f', 1)
+                                            .arg(100 * s.p90, 0, 'f', 1).arg(100 * s.bias, 0, 'f', 1).arg(s.count)
+                                      : tr("Nothing has been measured for this scenario. Drop a table of measured points onto the window.");
+  if (s.count == 0) content.message = caption;
+  return {std::move(content), caption};
+}
+
+void ComparePage::prepare() {
+  const SessionState& state = bench_.session().state();
+  if (!state.compared || *state.compared == state.current) {
+    differences_.clear();
+    key_.clear();
+    return;
+  }
+  const Scenario a = state.scenarios[*state.compared], b = state.scenarios[state.current];
+  const Metric* metric = find_metric(state.view.y);
+  const std::string key = session_text({{a, b}, 0, {}, {}, {}, {}}) + metric->id;
+  if (key == key_) return;
+  key_ = key;
+  failure_.clear();
+  differences_.clear();
+  bench_.tasks().start(tr("Paired comparison"), [this, a, b, metric, catalogue = bench_.catalogue()](study::RunControl& control) {
+    constexpr int kReplications = 10;
+    std::vector<PairedDifference> found;
+    QString failure;
+    try {
+      found = paired_differences(make_study(a, catalogue), make_study(b, catalogue), *metric, kReplications, control);
+    } catch (const std::exception& error) {
+      failure = qs(error.what());
+    }
+    return std::function<void()>([this, found, failure] {
+      differences_ = found;
+      failure_ = failure;
+      PlotPage::refresh();
+    });
+  });
+}
+
+void ComparePage::refresh() {
+  if (isVisible()) prepare();
+  PlotPage::refresh();
+}
+
+PlotPage::Page ComparePage::build(const std::set<QString>& /*hidden*/) const {
+  const SessionState& state = bench_.session().state();
+  const Metric& metric = *find_metric(state.view.y);
+  PlotContent content;
+  content.x = {tr("load (users or requests/s)"), true, true};
+  content.y = {tr("difference (%)"), false, true};
+  PlotSeries series;
+  series.name = tr("difference, 95 % interval");
+  for (const PairedDifference& d : differences_) {
+    const QString interval = d.half_width ? tr("± %1 %").arg(reader_text(100 * *d.half_width, 3)) : QString();
+    series.points.push_back({d.load, 100 * d.mean, PointLook::filled, tr("load %1\n%2 % %3").arg(reader_text(d.load, 4), reader_text(100 * d.mean, 3), interval), 0,
+                             100 * d.half_width.value_or(0)});
+  }
+  content.series.push_back(std::move(series));
+  if (!state.compared) content.message = tr("Duplicate the scenario (Ctrl+D) and change the copy: here stands what the change does, with its interval.");
+  if (!failure_.isEmpty()) content.message = failure_;
+  const QString caption = state.compared ? tr("%1: %2 against %3; ten paired replications with common random numbers.")
+                                               .arg(qs(metric.label), state.scenarios[state.current].name, state.scenarios[*state.compared].name)
+                                         : QString();
+  return {std::move(content), caption};
+}
+
+}  // namespace plimsoll::gui

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Views that are one plot with a legend and a line of text: Pareto, cost, parity, distributions, A against B.
+#pragma once
+
+#include <memory>
+
+#include "gui/core/details.h"
+#include "gui/window/curve_content.h"
+#include "gui/window/legend.h"
+#include "gui/window/view.h"
+
+class QLabel;
+
+namespace plimsoll::gui {
+
+class PlotPage : public View {
+  Q_OBJECT
+ public:
+  explicit PlotPage(Workbench& bench, QWidget* parent = nullptr);
+  void refresh() override;
+  void set_theme(const Theme& theme) override;
+  [[nodiscard]] TableData table() const override;
+  void reset_zoom() override { plot_->reset_zoom(); }
+  void zoom_back() override { plot_->zoom_back(); }
+
+ protected:
+  struct Page {
+    PlotContent content;
+    QString caption;
+  };
+  /// What to show; `hidden` are the legend's.
+  [[nodiscard]] virtual Page build(const std::set<QString>& hidden) const = 0;
+  PlotView* plot_ = nullptr;
+
+ private:
+  Legend* legend_ = nullptr;
+  QLabel* caption_ = nullptr;
+  const Theme* theme_ = &light_theme();
+};
+
+class ParetoPage final : public PlotPage {
+  Q_OBJECT
+ public:
+  using PlotPage::PlotPage;
+  [[nodiscard]] QString id() const override { return QStringLiteral("pareto"); }
+  [[nodiscard]] QString title() const override { return tr("Pareto"); }
+
+ protected:
+  [[nodiscard]] Page build(const std::set<QString>& hidden) const override;
+};
+
+class CostPage final : public PlotPage {
+  Q_OBJECT
+ public:
+  using PlotPage::PlotPage;
+  [[nodiscard]] QString id() const override { return QStringLiteral("cost"); }
+  [[nodiscard]] QString title() const override { return tr("Cost"); }
+
+ protected:
+  [[nodiscard]] Page build(const std::set<QString>& hidden) const override;
+};
+
+class ParityPage final : public PlotPage {
+  Q_OBJECT
+ public:
+  using PlotPage::PlotPage;
+  [[nodiscard]] QString id() const override { return QStringLiteral("parity"); }
+  [[nodiscard]] QString title() const override { return tr("Parity"); }
+
+ protected:
+  [[nodiscard]] Page build(const std::set<QString>& hidden) const override;
+};
+
+/// B against A at every load, over paired replications.
+class ComparePage final : public PlotPage {
+  Q_OBJECT
+ public:
+  using PlotPage::PlotPage;
+  [[nodiscard]] QString id() const override { return QStringLiteral("compare"); }
+  [[nodiscard]] QString title() const override { return tr("A – B"); }
+  void prepare() override;
+  void refresh() override;
+
+ protected:
+  [[nodiscard]] Page build(const std::set<QString>& hidden) const override;
+
+ private:
+  std::vector<PairedDifference> differences_;
+  std::string key_;
+  QString failure_;
+};
+
+}  // namespace plimsoll::gui

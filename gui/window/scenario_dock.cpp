@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "gui/window/scenario_dock.h"
+
+#include <QAbstractItemView>
+#include <QComboBox>
+#include <QGroupBox>
+#include <QHBoxLayout>
+#include <QLabel>
+#include <QLineEdit>
+#include <QScrollArea>
+#include <QSignalBlocker>
+#include <QSlider>
+#include <QToolButton>
+#include <QVBoxLayout>
+#include <algorithm>
+
+#include "gui/core/text.h"
+#include "gui/window/scenario_fields.h"
+#include "model/error.h"
+
+namespace plimsoll::gui {
+namespace {
+
+QLabel* problem_label(QWidget* parent) {
+  auto* label = new QLabel(parent);
+  label->setObjectName(QStringLiteral("problem"));
+  label->setWordWrap(true);
+  label->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
+  label->setFocusPolicy(Qt::NoFocus);
+  label->hide();
+  return label;
+}
+
+void show_text(QLabel& label, const QString& text) {
+  label.setText(text.isEmpty() ? QString() : QStringLiteral("✗ ") + text);
+  label.setVisible(!text.isEmpty());
+}
+
+}  // namespace
+
+Field::Field(FieldSpec spec, QWidget* parent) : QWidget(parent), spec_(std::move(spec)) {
+  auto* column = new QVBoxLayout(this);
+  column->setContentsMargins(0, 0, 0, 0);
+  column->setSpacing(1);
+  auto* label = new QLabel(spec_.label, this);
+  label->setToolTip(spec_.help);
+  box_ = new QComboBox(this);
+  box_->setEditable(true);
+  box_->setInsertPolicy(QComboBox::NoInsert);
+  box_->addItems(spec_.choices);
+  box_->setToolTip(spec_.help);
+  box_->setAccessibleName(spec_.label);
+  box_->setAccessibleDescription(spec_.help);
+  box_->lineEdit()->setAccessibleName(spec_.label);
+  box_->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
+  box_->setMinimumContentsLength(spec_.slider ? 7 : 12);
+  label->setBuddy(box_);
+  column->addWidget(label);
+  auto* row = new QHBoxLayout();
+  row->setSpacing(6);
+  if (spec_.slider) {
+    slider_ = new QSlider(Qt::Horizontal, this);
+    slider_->setRange(0, static_cast<int>(spec_.choices.size()) - 1);
+    slider_->setPageStep(1);
+    slider_->setTickPosition(QSlider::TicksBelow);
+    slider_->setAccessibleName(spec_.label);
+    slider_->setToolTip(spec_.help);
+    row->addWidget(slider_, 1);
+    connect(slider_, &QSlider::valueChanged, this, [this](int at) { Q_EMIT entered(spec_.path, spec_.choices[at]); });
+    connect(slider_, &QSlider::sliderReleased, this, &Field::released);
+  }
+  row->addWidget(box_, spec_.slider ? 0 : 1);
+  column->addLayout(row);
+  problem_ = problem_label(this);
+  column->addWidget(problem_);
+  connect(box_, &QComboBox::activated, this, [this](int index) { Q_EMIT entered(spec_.path, box_->itemText(index)); });
+  connect(box_->lineEdit(), &QLineEdit::editingFinished, this, [this] {
+    if (box_->lineEdit()->isModified()) Q_EMIT entered(spec_.path, box_->currentText());
+  });
+}
+
+void Field::place_slider(const QString& text) {
+  if (slider_ == nullptr) return;
+  const QSignalBlocker quiet(slider_);
+  const auto exact = spec_.choices.indexOf(text);
+  if (exact >= 0) {
+    slider_->setValue(static_cast<int>(exact));
+    return;
+  }
+  bool ok = false;
+  const double value = text.toDouble(&ok);
+  int nearest = 0;
+  for (int i = 0; ok && i < spec_.choices.size(); ++i) {
+    if (spec_.choices[i].toDouble() <= value) nearest = i;
+  }
+  slider_->setValue(nearest);
+}
+
+void Field::show_value(const FieldValue& value) {
+  const QSignalBlocker quiet(box_);
+  if (!box_->lineEdit()->hasFocus() || !box_->lineEdit()->isModified()) {
+    box_->setEditText(value.text);
+    box_->lineEdit()->setCursorPosition(0);
+    box_->lineEdit()->setModified(false);
+  }
+  box_->lineEdit()->setPlaceholderText(tr("default"));
+  QFont font = this->font();
+  font.setBold(value.edited);
+  box_->setFont(font);
+  place_slider(value.text);
+}
+
+void Field::show_problem(const QString& text) { show_text(*problem_, text); }
+
+ScenarioDock::ScenarioDock(Workbench& bench, QWidget* parent) : QWidget(parent), bench_(bench) {
+  auto* outer = new QVBoxLayout(this);
+  outer->setContentsMargins(0, 0, 0, 0);
+  auto* scroll = new QScrollArea(this);
+  scroll->setWidgetResizable(true);
+  scroll->setFrameShape(QFrame::NoFrame);
+  scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+  scroll->setFocusPolicy(Qt::NoFocus);
+  outer->addWidget(scroll);
+  auto* inner = new QWidget(scroll);
+  column_ = new QVBoxLayout(inner);
+  column_->setContentsMargins(8, 4, 8, 8);
+  scroll->setWidget(inner);
+  column_->addWidget(make_scenarios());
+  problem_ = problem_label(inner);
+  column_->addWidget(problem_);
+  const FieldGroups groups = field_groups(*bench_.catalogue());
+  add_group(tr("Deployment"), groups.deployment);
+  column_->addWidget(make_load());
+  add_group(tr("Requests"), groups.workload);
+  add_group(tr("Scheduler"), groups.scheduler);
+  add_group(tr("Machine and model"), groups.machine);
+  column_->addStretch();
+  setMinimumWidth(230);
+}
+
+void ScenarioDock::add_group(const QString& title, const std::vector<FieldSpec>& specs) {
+  auto* group = new QGroupBox(title, this);
+  auto* layout = new QVBoxLayout(group);
+  layout->setContentsMargins(8, 4, 8, 8);
+  for (const FieldSpec& spec : specs) {
+    auto* field = new Field(spec, group);
+    layout->addWidget(field);
+    fields_.push_back(field);
+    connect(field, &Field::entered, this, [this](const QString& path, const QString& text) { bench_.set_value(path, text); });
+    connect(field, &Field::released, this, [this] { bench_.session().end_merge(); });
+  }
+  column_->addWidget(group);
+}
+
+QWidget* ScenarioDock::make_scenarios() {
+  auto* group = new QGroupBox(tr("Scenario"), this);
+  auto* column = new QVBoxLayout(group);
+  column->setContentsMargins(8, 4, 8, 8);
+  auto* row = new QHBoxLayout();
+  scenario_ = new QComboBox(group);
+  scenario_->setAccessibleName(tr("Current scenario"));
+  scenario_->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
+  scenario_->setMinimumContentsLength(10);
+  auto* copy = new QToolButton(group);
+  copy->setText(tr("Duplicate"));
+  copy->setToolTip(tr("Make a copy and compare the two (Ctrl+D)"));
+  copy->setAccessibleName(tr("Duplicate the scenario"));
+  row->addWidget(scenario_, 1);
+  row->addWidget(copy);
+  column->addLayout(row);
+  auto* label = new QLabel(tr("&Compare with"), group);
+  compared_ = new QComboBox(group);
+  compared_->setAccessibleName(tr("Scenario to compare with"));
+  compared_->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
+  compared_->setMinimumContentsLength(10);
+  label->setBuddy(compared_);
+  auto* other = new QHBoxLayout();
+  other->addWidget(label);
+  other->addWidget(compared_, 1);
+  column->addLayout(other);
+  connect(scenario_, &QComboBox::activated, this, [this](int i) { bench_.choose_scenario(static_cast<std::size_t>(i)); });
+  connect(copy, &QToolButton::clicked, &bench_, &Workbench::duplicate_scenario);
+  connect(compared_, &QComboBox::activated, this, [this](int i) {
+    bench_.compare_with(i == 0 ? std::nullopt : std::optional(static_cast<std::size_t>(i - 1)));
+  });
+  return group;
+}
+
+QWidget* ScenarioDock::make_load() {
+  auto* group = new QGroupBox(tr("Load"), this);
+  auto* column = new QVBoxLayout(group);
+  column->setContentsMargins(8, 4, 8, 8);
+  kind_ = new QComboBox(group);
+  kind_->setAccessibleName(tr("Kind of load"));
+  for (const std::string& kind : editable_load_kinds()) kind_->addItem(load_kind_label(qs(kind)), qs(kind));
+  values_ = new QLineEdit(group);
+  values_->setAccessibleName(tr("Values of the load"));
+  values_->setToolTip(tr("Clients or requests per second, separated by commas: each is a point of the curve"));
+  load_problem_ = problem_label(group);
+  column->addWidget(kind_);
+  column->addWidget(values_);
+  column->addWidget(load_problem_);
+  connect(kind_, &QComboBox::activated, this, &ScenarioDock::enter_load);
+  connect(values_, &QLineEdit::editingFinished, this, [this] {
+    if (values_->isModified()) enter_load();
+  });
+  return group;
+}
+
+void ScenarioDock::enter_load() {
+  try {
+    values_->setModified(false);
+    bench_.change_load(kind_->currentData().toString(), values_->text());
+    show_text(*load_problem_, {});
+  } catch (const InputError& error) {
+    show_text(*load_problem_, qs(error.text()));
+  }
+}
+
+Field* ScenarioDock::field(const QString& path) const {
+  const auto found = std::find_if(fields_.begin(), fields_.end(), [&](const Field* f) { return f->spec().path == path; });
+  return found == fields_.end() ? nullptr : *found;
+}
+
+void ScenarioDock::refresh() {
+  refresh_scenarios();
+  refresh_load();
+  const Scenario& scenario = bench_.session().scenario();
+  for (Field* field : fields_) field->show_value(field_value(scenario, utf8(field->spec().path)));
+  refresh_problems();
+}
+
+void ScenarioDock::refresh_scenarios() {
+  const SessionState& state = bench_.session().state();
+  scenario_->clear();
+  compared_->clear();
+  compared_->addItem(tr("nothing"));
+  for (const Scenario& scenario : state.scenarios) {
+    scenario_->addItem(scenario.name);
+    compared_->addItem(scenario.name);
+  }
+  scenario_->setCurrentIndex(static_cast<int>(state.current));
+  compared_->setCurrentIndex(state.compared ? static_cast<int>(*state.compared) + 1 : 0);
+}
+
+void ScenarioDock::refresh_load() {
+  const LoadField load = load_field(bench_.session().scenario());
+  const int at = kind_->findData(load.kind);
+  kind_->setEnabled(at >= 0 || load.kind.isEmpty());
+  kind_->setCurrentIndex(at);
+  if (!values_->hasFocus() || !values_->isModified()) values_->setText(load.values);
+  values_->setCursorPosition(0);
+  values_->setEnabled(at >= 0);
+  values_->setPlaceholderText(at >= 0 ? QString() : tr("the study's own load: %1").arg(load.kind));
+}
+
+// What failed goes to the field that caused it, where one did.
+void ScenarioDock::refresh_problems() {
+  for (Field* field : fields_) field->show_problem({});
+  QString general;
+  if (const auto& failure = bench_.failure()) {
+    Field* culprit = nullptr;
+    for (Field* field : fields_) {
+      if (failure->place.startsWith(QStringLiteral("--set ") + field->spec().path + QChar(u'=')) ||
+          failure->place.startsWith(QStringLiteral("--set sweep.") + field->spec().path + QChar(u'='))) {
+        culprit = field;
+      }
+    }
+    if (culprit != nullptr) culprit->show_problem(failure->text);
+    else general = failure->text;
+  } else {
+    const auto reasons = bench_.curves().impossible();
+    if (!reasons.empty()) {
+      Field* tp = field(QStringLiteral("deployment.tp"));
+      (tp != nullptr ? tp->show_problem(reasons.front()) : void());
+    }
+  }
+  show_text(*problem_, general);
+}
+
+}  // namespace plimsoll::gui

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The form of the current scenario. Every field takes one value or a list, which sweeps it; what is wrong is said beside
+// it, never in a dialog.
+#pragma once
+
+#include <QWidget>
+#include <vector>
+
+#include "gui/core/workbench.h"
+
+class QComboBox;
+class QGroupBox;
+class QLabel;
+class QLineEdit;
+class QSlider;
+class QToolButton;
+class QVBoxLayout;
+
+namespace plimsoll::gui {
+
+struct FieldSpec {
+  QString path, label, help;
+  QStringList choices;
+  bool slider = false;                 // over the choices
+};
+
+/// A label, an editable list of choices, a slider where that helps, and what is wrong.
+class Field final : public QWidget {
+  Q_OBJECT
+ public:
+  Field(FieldSpec spec, QWidget* parent);
+  void show_value(const FieldValue& value);
+  void show_problem(const QString& text);
+  [[nodiscard]] const FieldSpec& spec() const { return spec_; }
+  [[nodiscard]] QSlider* slider() const { return slider_; }
+  [[nodiscard]] QComboBox* box() const { return box_; }
+
+ Q_SIGNALS:
+  void entered(const QString& path, const QString& text);
+  void released();                     // the slider was let go
+
+ private:
+  void place_slider(const QString& text);
+  FieldSpec spec_;
+  QLabel* problem_ = nullptr;
+  QComboBox* box_ = nullptr;
+  QSlider* slider_ = nullptr;
+};
+
+class ScenarioDock final : public QWidget {
+  Q_OBJECT
+ public:
+  ScenarioDock(Workbench& bench, QWidget* parent = nullptr);
+  void refresh();
+  [[nodiscard]] Field* field(const QString& path) const;
+
+ private:
+  void add_group(const QString& title, const std::vector<FieldSpec>& specs);
+  QWidget* make_scenarios();
+  QWidget* make_load();
+  void refresh_scenarios();
+  void refresh_load();
+  void refresh_problems();
+  void enter_load();
+  Workbench& bench_;
+  QVBoxLayout* column_ = nullptr;
+  std::vector<Field*> fields_;
+  QComboBox *scenario_ = nullptr, *compared_ = nullptr, *kind_ = nullptr;
+  QLineEdit* values_ = nullptr;
+  QLabel *load_problem_ = nullptr, *problem_ = nullptr;
+};
+
+}  // namespace plimsoll::gui

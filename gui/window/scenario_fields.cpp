@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "gui/window/scenario_fields.h"
+
+#include <QCoreApplication>
+
+#include "gui/core/text.h"
+#include "sched/policy_config.h"
+#include "sched/router.h"
+
+namespace plimsoll::gui {
+namespace {
+
+QString tr(const char* text) { return QCoreApplication::translate("plimsoll::gui::ScenarioFields", text); }
+
+QStringList names(const configs::Catalogue& catalogue, std::string_view kind) {
+  QStringList out;
+  for (const configs::Listing& listing : catalogue.list(kind)) out << qs(listing.name);
+  return out;
+}
+
+template <class Names>
+QStringList list_of(const Names& names) {
+  QStringList out;
+  for (const std::string_view name : names) out << qs(name);
+  return out;
+}
+
+QStringList words(const char* text) { return QString::fromLatin1(text).split(QChar(u' ')); }
+
+// p4d.24xlarge is also ml.p4d.24xlarge, at SageMaker's price.
+QStringList hardware(const configs::Catalogue& catalogue) {
+  QStringList out;
+  for (const configs::Listing& listing : catalogue.list("instances")) {
+    try {
+      if (catalogue.instance(listing.name)->sagemaker) out << QStringLiteral("ml.") + qs(listing.name);
+    } catch (const std::exception&) {
+      continue;                        // a wrong file of the catalogue shows when it is chosen
+    }
+    out << qs(listing.name);
+  }
+  return out;
+}
+
+FieldSpec spec(const char* path, const QString& label, const QString& help, QStringList choices = {}, bool slider = false) {
+  return {QString::fromLatin1(path), label, help, std::move(choices), slider};
+}
+
+}  // namespace
+
+FieldGroups field_groups(const configs::Catalogue& catalogue) {
+  FieldGroups g;
+  g.deployment = {
+      spec("deployment.tp", tr("Tensor-parallel degree"), tr("GPUs of one replica; a list such as 1, 2, 4 sweeps it"), words("1 2 4 8"), true),
+      spec("deployment.replicas", tr("Replicas"), tr("Copies of the model behind the router"), words("1 2 3 4 6 8 12 16 24 32"), true),
+      spec("deployment.router", tr("Router"), tr("Which replica takes a request"), list_of(sched::router_names())),
+  };
+  g.workload = {
+      spec("workload.lengths.input", tr("Input tokens"), tr("Prompt length: a number, or a distribution such as {lognormal: {mean: 512, cv: 1}}"), words("64 128 256 512 1024 2048")),
+      spec("workload.lengths.output", tr("Output tokens"), tr("Answer length: a number or a distribution"), words("32 64 128 256 512 1024")),
+      spec("workload.requests", tr("Requests"), tr("How many are sent, where the load itself does not say"), words("200 500 1000 2000 5000")),
+      spec("replications", tr("Replications"), tr("Independent repetitions, for confidence intervals"), words("1 2 5 10")),
+      spec("seed", tr("Seed"), tr("Of all random numbers"), words("1 2 3")),
+  };
+  g.scheduler = {
+      spec("scheduler.max_running", tr("Batch limit"), tr("Most sequences at once (max_num_seqs, max_rolling_batch_size, MAX_BATCH_SIZE)"), words("1 2 4 8 16 32 64 96 128 192 256 384 512"), true),
+      spec("scheduler.policy", tr("Policy"), tr("The engine's own unless another is chosen"), list_of(sched::policy_names())),
+      spec("scheduler.step_token_budget", tr("Step token budget"), tr("Most tokens in one step (max_num_batched_tokens)"), words("512 1024 2048 4096 8192")),
+      spec("scheduler.mem_fraction", tr("Memory fraction"), tr("Of the accelerator's memory (gpu_memory_utilization)"), words("0.80 0.85 0.90 0.95")),
+  };
+  g.machine = {
+      spec("model", tr("Model"), tr("A name of the catalogue, or a Hugging Face config.json"), names(catalogue, "models")),
+      spec("dtype", tr("Weights"), tr("Number format of the weights"), words("fp16 bf16 fp8 int8 int4 fp32")),
+      spec("hardware", tr("Hardware"), tr("An instance, or {accelerator: h100-sxm, count: 8}"), hardware(catalogue)),
+      spec("engine", tr("Engine"), tr("Whose scheduler defaults and host times apply"), names(catalogue, "engines")),
+  };
+  return g;
+}
+
+QString load_kind_label(const QString& kind) {
+  if (kind == QStringLiteral("jumpstart")) return tr("JumpStart benchmark (clients)");
+  if (kind == QStringLiteral("closed_loop")) return tr("Closed loop (clients)");
+  if (kind == QStringLiteral("poisson")) return tr("Poisson arrivals (requests/s)");
+  if (kind == QStringLiteral("constant")) return tr("Constant rate (requests/s)");
+  if (kind == QStringLiteral("gamma")) return tr("Gamma arrivals (requests/s)");
+  if (kind == QStringLiteral("burst")) return tr("Burst (requests at once)");
+  return kind;
+}
+
+}  // namespace plimsoll::gui

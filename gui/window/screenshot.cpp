@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "gui/window/screenshot.h"
+
+#include <QApplication>
+#include <QElapsedTimer>
+#include <QEventLoop>
+#include <QPixmap>
+
+#include "gui/core/text.h"
+#include "model/error.h"
+
+namespace plimsoll::gui {
+
+void write_screenshot(Workbench& bench, MainWindow& window, const QString& view, const QString& file, const QSize& size, int timeout_ms) {
+  window.resize(size);
+  window.show();
+  window.show_view(view);
+  QElapsedTimer clock;
+  clock.start();
+  const auto ready = [&] { return !bench.is_busy() && !bench.tasks().busy() && window.current_view()->is_ready(); };
+  int quiet = 0;                       // several idle turns: results may start further work
+  while (quiet < 5) {
+    QApplication::processEvents(QEventLoop::AllEvents | QEventLoop::WaitForMoreEvents, 20);
+    quiet = ready() ? quiet + 1 : 0;
+    if (clock.elapsed() > timeout_ms) throw DeviceError("the view '" + utf8(view) + "' was not complete in time");
+  }
+  window.current_view()->refresh();
+  QApplication::processEvents();
+  if (!window.grab().save(file)) throw DeviceError(utf8(file) + " cannot be written");
+}
+
+}  // namespace plimsoll::gui

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// A view: one picture of the workbench, its data as a table, its name for menus and `--view`.
+#pragma once
+
+#include <QStringList>
+#include <QWidget>
+#include <vector>
+
+#include "gui/core/workbench.h"
+#include "gui/plot/plot_view.h"
+
+namespace plimsoll::gui {
+
+/// The twin of a picture, for assistive technology, the clipboard and CSV.
+struct TableData {
+  QStringList headers;
+  std::vector<QStringList> rows;
+};
+/// RFC 4180 for ",", tab-separated for "\t".
+[[nodiscard]] QString table_text(const TableData& table, QChar separator);
+
+class View : public QWidget {
+  Q_OBJECT
+ public:
+  explicit View(Workbench& bench, QWidget* parent = nullptr) : QWidget(parent), bench_(bench) {}
+  /// As `--view` and --list-views have it.
+  [[nodiscard]] virtual QString id() const = 0;
+  [[nodiscard]] virtual QString title() const = 0;
+  /// Draws what the workbench has; cheap where nothing changed.
+  virtual void refresh() = 0;
+  virtual void set_theme(const Theme& theme) = 0;
+  [[nodiscard]] virtual TableData table() const = 0;
+  /// What the picture shows needs more than the curves: started when the view comes to the front.
+  virtual void prepare() {}
+  virtual void reset_zoom() {}
+  virtual void zoom_back() {}
+  /// Everything that it asked for has arrived.
+  [[nodiscard]] virtual bool is_ready() const { return true; }
+
+ Q_SIGNALS:
+  void message(const QString& text);   // for the status bar
+
+ protected:
+  Workbench& bench_;
+};
+
+/// Every series of a plot as rows: series, x, y.
+[[nodiscard]] TableData table_of(const PlotContent& content);
+
+}  // namespace plimsoll::gui

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "gui/window/waterfall.h"
+
+#include <QKeyEvent>
+#include <QPainter>
+#include <QWheelEvent>
+#include <algorithm>
+#include <cmath>
+
+namespace plimsoll::gui {
+namespace {
+
+double seconds(Nanos nanos) { return static_cast<double>(nanos) * 1e-9; }
+
+}  // namespace
+
+Waterfall::Waterfall(QWidget* parent) : QWidget(parent) {
+  setFocusPolicy(Qt::StrongFocus);
+  setMinimumHeight(110);
+  setAccessibleName(tr("Requests over time: waiting, prefill, decode"));
+}
+
+void Waterfall::show_requests(const std::vector<sim::RequestRow>& requests) {
+  const bool same = requests.size() == requests_.size() && (requests.empty() || requests.back().end == requests_.back().end);
+  if (same) return;
+  requests_ = requests;
+  std::stable_sort(requests_.begin(), requests_.end(), [](const auto& a, const auto& b) { return a.arrival < b.arrival; });
+  end_ = 1e-9;
+  for (const sim::RequestRow& row : requests_) end_ = std::max(end_, seconds(row.end));
+  show_all();
+}
+
+void Waterfall::set_theme(const Theme& theme) {
+  theme_ = &theme;
+  update();
+}
+
+void Waterfall::show_all() { set_range(0, end_); }
+
+void Waterfall::set_range(double low, double high) {
+  low_ = std::max(0.0, low);
+  high_ = std::min(std::max(high, low_ + 1e-6), end_ * 1.0);
+  if (!(high_ > low_)) high_ = low_ + 1e-6;
+  update();
+  Q_EMIT range_changed(low_, high_);
+}
+
+void Waterfall::zoom(double factor, double around) { set_range(around - (around - low_) * factor, around + (high_ - around) * factor); }
+
+// The strips below have their axis to the left; so that times stand above one another, this one leaves the same room.
+QRectF Waterfall::area() const {
+  const double unit = fontMetrics().horizontalAdvance(QStringLiteral("00"));
+  const double left = std::ceil(fontMetrics().horizontalAdvance(QStringLiteral("000")) / unit) * unit + fontMetrics().height() + 18;
+  return QRectF(rect()).adjusted(left, fontMetrics().height() + 8, -16, -4);
+}
+
+double Waterfall::pixel(double second) const {
+  const QRectF box = area();
+  return box.left() + std::clamp((second - low_) / (high_ - low_), -0.01, 1.01) * box.width();
+}
+
+void Waterfall::paintEvent(QPaintEvent* /*event*/) {
+  QPainter painter(this);
+  painter.fillRect(rect(), theme_->background);
+  paint_legend(painter);
+  painter.setClipRect(area());
+  paint_bars(painter);
+  painter.setClipping(false);
+  painter.setPen(theme_->frame);
+  painter.setBrush(Qt::NoBrush);
+  painter.drawRect(area());
+}
+
+void Waterfall::paint_bars(QPainter& painter) {
+  const QRectF box = area();
+  const double height = box.height() / std::max<double>(1, static_cast<double>(requests_.size()));
+  const double thickness = std::max(1.0, height > 3 ? height - 1 : height);
+  double painted = -1e9;
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
+    const double y = box.top() + height * static_cast<double>(i);
+    if (y - painted < 1 && height < 1) continue;
+    painted = y;
+    const sim::RequestRow& row = requests_[i];
+    const auto bar = [&](Nanos from, Nanos to, const QColor& colour) {
+      if (from < 0 || to < from || seconds(to) < low_ || seconds(from) > high_) return;
+      painter.fillRect(QRectF(pixel(seconds(from)), y, std::max(0.7, pixel(seconds(to)) - pixel(seconds(from))), thickness), colour);
+    };
+    const Nanos started = row.dispatched >= 0 ? row.dispatched : row.end;
+    bar(row.arrival, row.first_token >= 0 ? row.first_token : row.end, theme_->colour(1));
+    bar(row.arrival, started, theme_->frame);
+    if (row.first_token >= 0) bar(row.first_token, row.end, theme_->colour(0));
+  }
+}
+
+void Waterfall::paint_legend(QPainter& painter) {
+  double x = area().left();
+  const auto entry = [&](const QColor& colour, const QString& text) {
+    painter.fillRect(QRectF(x, 6, 12, fontMetrics().height() - 5), colour);
+    painter.setPen(theme_->text);
+    painter.drawText(QPointF(x + 17, 3 + fontMetrics().ascent()), text);
+    x += 17 + fontMetrics().horizontalAdvance(text) + 18;
+  };
+  entry(theme_->frame, tr("before the server"));
+  entry(theme_->colour(1), tr("until the first token"));
+  entry(theme_->colour(0), tr("until the last token"));
+}
+
+void Waterfall::wheelEvent(QWheelEvent* event) {
+  const QRectF box = area();
+  const double at = low_ + (event->position().x() - box.left()) / box.width() * (high_ - low_);
+  zoom(std::pow(1.0015, -event->angleDelta().y()), at);
+  event->accept();
+}
+
+void Waterfall::keyPressEvent(QKeyEvent* event) {
+  const double span = high_ - low_, middle = (low_ + high_) / 2;
+  switch (event->key()) {
+    case Qt::Key_A:
+    case Qt::Key_Left: {
+      const double step = std::min(low_, 0.2 * span);
+      set_range(low_ - step, high_ - step);
+      return;
+    }
+    case Qt::Key_D:
+    case Qt::Key_Right: {
+      const double step = std::min(end_ - high_, 0.2 * span);
+      set_range(low_ + step, high_ + step);
+      return;
+    }
+    case Qt::Key_W: zoom(0.7, middle); return;
+    case Qt::Key_S: zoom(1 / 0.7, middle); return;
+    case Qt::Key_0:
+    case Qt::Key_Home: show_all(); return;
+    default: QWidget::keyPressEvent(event);
+  }
+}
+
+}  // namespace plimsoll::gui

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Requests over time as bars: waiting, until the first token, until the last. Painted by hand: a row a request, and where
+// there are more rows than pixels, every row that has a pixel of its own.
+#pragma once
+
+#include <QWidget>
+#include <vector>
+
+#include "gui/plot/theme.h"
+#include "sim/simulate.h"
+
+namespace plimsoll::gui {
+
+class Waterfall final : public QWidget {
+  Q_OBJECT
+ public:
+  explicit Waterfall(QWidget* parent = nullptr);
+  void show_requests(const std::vector<sim::RequestRow>& requests);
+  [[nodiscard]] const std::vector<sim::RequestRow>& requests() const { return requests_; }
+  void set_theme(const Theme& theme);
+  void show_all();
+  /// Seconds shown.
+  [[nodiscard]] std::pair<double, double> range() const { return {low_, high_}; }
+
+ Q_SIGNALS:
+  void range_changed(double low, double high);
+
+ protected:
+  void paintEvent(QPaintEvent* event) override;
+  void wheelEvent(QWheelEvent* event) override;
+  void keyPressEvent(QKeyEvent* event) override;
+
+ private:
+  [[nodiscard]] QRectF area() const;
+  [[nodiscard]] double pixel(double second) const;
+  void set_range(double low, double high);
+  void zoom(double factor, double around);
+  void paint_bars(QPainter& painter);
+  void paint_legend(QPainter& painter);
+  std::vector<sim::RequestRow> requests_;   // by arrival
+  const Theme* theme_ = &light_theme();
+  double low_ = 0, high_ = 1, end_ = 1;
+};
+
+}  // namespace plimsoll::gui
