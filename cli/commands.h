@@ -21,6 +21,7 @@ int run_trace(const Arguments& arguments, Console& console);
 int run_list(const Arguments& arguments, Console& console);
 int run_validate(const Arguments& arguments, Console& console);
 int run_calibrate(const Arguments& arguments, Console& console);
+int run_gui(const Arguments& arguments, Console& console);
 int run_demo(const Arguments& arguments, Console& console);
 
 struct Command {

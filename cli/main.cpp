@@ -26,6 +26,7 @@ constexpr std::array kCommands = {
     Command{"validate", "predicted against published or measured figures", run_validate},
     Command{"calibrate", "this machine measured, for hardware: this-machine", run_calibrate},
     Command{"list", "models, accelerators, instances, engines, policies, routers, formats", run_list},
+    Command{"gui", "the desktop program: curves simulated live, beside measured ones", run_gui},
     Command{"demo", "what plimsoll does without arguments", run_demo, true},
 };
 
