@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// A workbench with a study that is simulated in milliseconds, and how to wait for it.
+#pragma once
+
+#include <gmock/gmock.h>
+
+#include <QFile>
+#include <QSignalSpy>
+#include <QTemporaryDir>
+#include <QTest>
+#include <string>
+
+#include "gui/core/text.h"
+#include "gui/core/workbench.h"
+
+namespace plimsoll::gui {
+
+inline const std::string kJumpStart = std::string(PLIMSOLL_SOURCE_DIR) + "/configs/studies/jumpstart-7b-p4d.yaml";
+
+class BenchTest : public ::testing::Test {
+ protected:
+  /// Until nothing is under way. A deadline, not a sleep: it ends as soon as it can.
+  static void settle(Workbench& bench) {
+    constexpr int kDeadlineMs = 60000;
+    const bool done = QTest::qWaitFor([&] { return !bench.is_busy() && !bench.tasks().busy(); }, kDeadlineMs);
+    ASSERT_TRUE(done) << "the lanes did not come to rest";
+    QCoreApplication::processEvents();
+  }
+  void open(Workbench& bench, const std::string& file) {
+    bench.open(qs(file));
+    settle(bench);
+  }
+  std::string write(const std::string& name, const std::string& text) {
+    const QString path = folder_.filePath(qs(name));
+    QFile file(path);
+    EXPECT_TRUE(file.open(QIODevice::WriteOnly));
+    file.write(QByteArray::fromStdString(text));
+    return utf8(path);
+  }
+  QTemporaryDir folder_;
+};
+
+}  // namespace plimsoll::gui

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// `plimsoll gui` as a shell runs it, without a display.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+
+#include <QImage>
+
+#include "tests/cli/command_fixture.h"
+
+namespace plimsoll::study {
+namespace {
+
+using ::testing::HasSubstr;
+
+class GuiCommandTest : public CommandTest {
+ protected:
+  void SetUp() override {
+    CommandTest::SetUp();
+    if (!std::filesystem::exists(kProgram + "-gui")) GTEST_SKIP() << "build the target plimsoll_gui first";
+  }
+};
+
+const std::string kStudy = std::string(PLIMSOLL_SOURCE_DIR) + "/configs/studies/jumpstart-7b-p4d.yaml";
+
+TEST_F(GuiCommandTest, EveryListedViewHasAPicture) {
+  const Outcome list = run("gui --list-views");
+  ASSERT_EQ(list.exit, 0) << list.output;
+  std::istringstream lines(list.output);
+  for (std::string line; std::getline(lines, line);) {
+    const std::string view = line.substr(0, line.find(' '));
+    const std::string picture = this->file("shot-" + view + ".png");
+    const Outcome shot = run("gui --screenshot " + picture + " --view " + view + " --size 900x600 --scale 2 " + kStudy);
+    ASSERT_EQ(shot.exit, 0) << view << ": " << shot.output;
+    const QImage image(QString::fromStdString(picture));
+    EXPECT_EQ(image.size(), QSize(1800, 1200)) << view;
+  }
+}
+
+TEST_F(GuiCommandTest, BadUseIsOneLineAndExitTwo) {
+  for (const char* const arguments : {"--view nonsense --screenshot x.png", "--size 3x4", "--theme pink", "--nonsense", "--screenshot x.png /nowhere.yaml"}) {
+    const Outcome outcome = run(std::string("gui ") + arguments, "2>&1 < /dev/null");
+    EXPECT_EQ(outcome.exit, 2) << arguments << ": " << outcome.output;
+    EXPECT_THAT(outcome.output, HasSubstr("plimsoll: "));
+    EXPECT_EQ(std::count(outcome.output.begin(), outcome.output.end(), '\n'), 1) << outcome.output;
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::study

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gui/core/scenario.h"
+
+#include "model/error.h"
+#include "tests/gui/bench_fixture.h"
+
+namespace plimsoll::gui {
+namespace {
+
+std::shared_ptr<const configs::Catalogue> catalogue() {
+  return std::make_shared<const configs::Catalogue>(configs::Catalogue::default_root());
+}
+
+TEST(ScenarioTest, AFieldShowsWhatTheFileSweeps) {
+  const Scenario scenario = open_scenario(kJumpStart);
+  const FieldValue tp = field_value(scenario, "deployment.tp");
+  EXPECT_TRUE(tp.swept);
+  EXPECT_EQ(tp.text, QStringLiteral("1, 2, 4, 8"));
+  EXPECT_FALSE(field_value(scenario, "dtype").swept);
+}
+
+TEST(ScenarioTest, OneValuePinsASweptKeyAndNothingGivesItBack) {
+  Scenario scenario = open_scenario(kJumpStart);
+  EXPECT_EQ(make_study(scenario, catalogue()).point_count(), 40U);   // 4 degrees x 10 loads
+  set_field(scenario, "deployment.tp", QStringLiteral("4"));
+  EXPECT_EQ(make_study(scenario, catalogue()).point_count(), 10U);
+  set_field(scenario, "deployment.tp", QString());
+  EXPECT_TRUE(scenario.edits.empty());
+  EXPECT_EQ(make_study(scenario, catalogue()).point_count(), 40U);
+}
+
+TEST(ScenarioTest, AListSweepsAKeyThatTheFileDoesNot) {
+  Scenario scenario = open_scenario(kJumpStart);
+  set_field(scenario, "deployment.replicas", QStringLiteral("1, 2"));
+  EXPECT_EQ(make_study(scenario, catalogue()).point_count(), 80U);
+  EXPECT_TRUE(field_value(scenario, "deployment.replicas").swept);
+  set_field(scenario, "deployment.replicas", QStringLiteral("2"));
+  EXPECT_EQ(make_study(scenario, catalogue()).point_count(), 40U);
+}
+
+TEST(ScenarioTest, AnotherKindOfLoadTakesItsSweepAlong) {
+  Scenario scenario = open_scenario(kJumpStart);
+  set_load(scenario, QStringLiteral("poisson"), QStringLiteral("1 2, 4"));
+  const study::Study study = make_study(scenario, catalogue());
+  EXPECT_EQ(study.point_count(), 12U);                               // 4 degrees x 3 rates
+  EXPECT_EQ(traces::load_kind(study.point(0).workload.load), "poisson");
+  EXPECT_EQ(load_field(scenario).values, QStringLiteral("1, 2, 4"));
+  EXPECT_TRUE(load_field(scenario).rate);
+  set_load(scenario, QStringLiteral("closed_loop"), QStringLiteral("16"));
+  EXPECT_EQ(make_study(scenario, catalogue()).point_count(), 4U);
+}
+
+TEST(ScenarioTest, LoadsThatAreNoNumbersAreRefused) {
+  Scenario scenario = open_scenario(kJumpStart);
+  for (const char* const text : {"", " , ", "many", "1, -2", "0"}) {
+    EXPECT_THROW(set_load(scenario, QStringLiteral("poisson"), qs(text)), InputError) << text;
+  }
+  EXPECT_TRUE(scenario.edits.empty());
+}
+
+TEST(ScenarioTest, TheCommandLineSurvivesAShell) {
+  Scenario scenario = default_scenario();
+  set_edit(scenario, "study", "it's {a}");
+  EXPECT_EQ(command_line(scenario, QStringLiteral("simulate")), QStringLiteral("plimsoll simulate untitled.yaml --set 'study=it'\\''s {a}'"));
+}
+
+}  // namespace
+}  // namespace plimsoll::gui

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// The window as a user meets it: sliders, keys, drag and drop, names for assistive technology.
+#include "gui/window/main_window.h"
+
+#include <QAbstractButton>
+#include <QAbstractSlider>
+#include <QAbstractSpinBox>
+#include <QComboBox>
+#include <QDropEvent>
+#include <QLabel>
+#include <QLineEdit>
+#include <QMimeData>
+#include <QSlider>
+#include <QUrl>
+
+#include "gui/window/curves_view.h"
+#include "gui/window/scenario_dock.h"
+#include "tests/gui/bench_fixture.h"
+
+namespace plimsoll::gui {
+namespace {
+
+class WindowTest : public BenchTest {
+ protected:
+  WindowTest() : window_(bench_) {
+    window_.resize(1200, 800);
+    window_.show();
+  }
+  void SetUp() override { open(bench_, kJumpStart); }
+  Workbench bench_;
+  MainWindow window_;
+};
+
+TEST_F(WindowTest, AKeyOnTheSliderChangesTheCurve) {
+  QSlider* slider = window_.scenario().field(QStringLiteral("deployment.tp"))->slider();
+  slider->setFocus();
+  QTest::keyClick(slider, Qt::Key_Right);
+  settle(bench_);
+  EXPECT_EQ(bench_.curves().results().size(), 10U);
+  EXPECT_EQ(bench_.curves().results().front().labels.tp, 2);
+  EXPECT_EQ(window_.scenario().field(QStringLiteral("deployment.tp"))->box()->currentText(), QStringLiteral("2"));
+}
+
+TEST_F(WindowTest, AProblemStandsBesideItsField) {
+  Field* field = window_.scenario().field(QStringLiteral("engine"));
+  field->box()->lineEdit()->setFocus();
+  field->box()->lineEdit()->selectAll();
+  QTest::keyClicks(field->box()->lineEdit(), QStringLiteral("nonsense"));
+  QTest::keyClick(field->box()->lineEdit(), Qt::Key_Return);
+  settle(bench_);
+  ASSERT_TRUE(bench_.failure());
+  bool shown = false;
+  for (const QLabel* label : field->findChildren<QLabel*>(QStringLiteral("problem"))) shown = shown || label->text().contains(QStringLiteral("nonsense"));
+  EXPECT_TRUE(shown);
+}
+
+TEST_F(WindowTest, ClickSelectsAndShiftClickPins) {
+  PlotView& plot = window_.curves().plot();
+  const auto& curve = bench_.curves().curves()[0];
+  const double x = *value_of(curve.points[0].row, *find_metric("output_tokens_per_s"));
+  const double y = *value_of(curve.points[0].row, *find_metric("latency_per_token_p90_s"));
+  QWidget* canvas = plot.findChild<QWidget*>(QStringLiteral("canvas"));
+  QTest::mouseClick(canvas, Qt::LeftButton, {}, plot.place_of(x, y).toPoint());
+  ASSERT_TRUE(bench_.selection());
+  EXPECT_EQ(bench_.selection()->load, curve.points[0].row.result.labels.load_value);
+  QTest::mouseClick(canvas, Qt::LeftButton, Qt::ShiftModifier, plot.place_of(x, y).toPoint());
+  EXPECT_EQ(bench_.session().state().pins.size(), 1U);
+}
+
+TEST_F(WindowTest, HiddenSeriesAreLeftOut) {
+  const auto points = [&] {
+    std::size_t n = 0;
+    for (const PlotSeries& series : window_.curves().plot().content().series) n += series.points.size();
+    return n;
+  };
+  const std::size_t all = points();
+  auto buttons = window_.curves().legend().findChildren<QAbstractButton*>();
+  ASSERT_GE(buttons.size(), 8);
+  QTest::mouseClick(buttons.front(), Qt::LeftButton);
+  EXPECT_LT(points(), all);
+  QTest::mouseClick(buttons.front(), Qt::LeftButton);
+  EXPECT_EQ(points(), all);
+}
+
+TEST_F(WindowTest, FilesCanBeDropped) {
+  const std::string csv = write("mine.csv",
+      "model,hardware,engine,tp,replicas,input_tokens,output_tokens,load_kind,load_value,output_tokens_per_s,latency_per_token_p90_s\n"
+      "llama-2-7b,ml.p4d.24xlarge,tgi-1.1,4,1,256,256,jumpstart,64,1900,0.035\n");
+  QMimeData data;
+  data.setUrls({QUrl::fromLocalFile(qs(csv))});
+  QDragEnterEvent enter(QPoint(50, 50), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
+  QCoreApplication::sendEvent(&window_, &enter);
+  QDropEvent drop(QPointF(50, 50), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
+  QCoreApplication::sendEvent(&window_, &drop);
+  EXPECT_EQ(window_.problem(), QString());
+  settle(bench_);
+  ASSERT_EQ(bench_.session().state().measured.size(), 1U);
+  bool found = false;
+  for (const OverlayPoint& point : overlay_points(bench_.curves(), bench_.tables())) found = found || !point.table->published;
+  EXPECT_TRUE(found);
+}
+
+TEST_F(WindowTest, WhatTheKeyboardReachesHasAName) {
+  for (const View* view : window_.views()) {
+    window_.show_view(view->id());
+    QCoreApplication::processEvents();
+  }
+  for (const QWidget* widget : window_.findChildren<QWidget*>()) {
+    const bool control = qobject_cast<const QAbstractButton*>(widget) || qobject_cast<const QAbstractSlider*>(widget) ||
+                         qobject_cast<const QComboBox*>(widget) || qobject_cast<const QAbstractSpinBox*>(widget) ||
+                         qobject_cast<const QLineEdit*>(widget) || qobject_cast<const PlotView*>(widget);
+    if (!control || widget->focusPolicy() == Qt::NoFocus) continue;
+    const bool inner = widget->objectName().startsWith(QStringLiteral("qt_"));   // parts of Qt's own widgets
+    const auto* button = qobject_cast<const QAbstractButton*>(widget);
+    EXPECT_TRUE(inner || !widget->accessibleName().isEmpty() || (button && !button->text().isEmpty()))
+        << widget->metaObject()->className() << " in " << widget->parentWidget()->metaObject()->className();
+  }
+}
+
+TEST_F(WindowTest, TheThemeCanBeChangedAtAnyTime) {
+  const QImage light = window_.grab().toImage();
+  window_.set_dark(true);
+  const QImage dark = window_.grab().toImage();
+  window_.set_dark(false);
+  EXPECT_LT(qGray(dark.pixel(dark.width() / 2, dark.height() / 2)), 80);
+  EXPECT_GT(qGray(window_.grab().toImage().pixel(dark.width() / 2, dark.height() / 2)), 180);
+  EXPECT_GT(qGray(light.pixel(dark.width() / 2, dark.height() / 2)), 180);
+}
+
+}  // namespace
+}  // namespace plimsoll::gui
