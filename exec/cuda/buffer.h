@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owners of what CUDA hands out: device and pinned memory, streams, events, graphs.
+#pragma once
+
+#include <cuda_runtime.h>
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+#include "exec/cuda/check.h"
+
+namespace plimsoll::exec::cuda {
+
+template <auto Destroy, class Handle>
+struct Destroyer {
+  using pointer = Handle;
+  void operator()(Handle handle) const { static_cast<void>(Destroy(handle)); }   // at exit the driver may be gone already
+};
+template <auto Destroy, class Handle>
+using Owner = std::unique_ptr<Handle, Destroyer<Destroy, Handle>>;
+
+using StreamOwner = Owner<cudaStreamDestroy, cudaStream_t>;
+using EventOwner = Owner<cudaEventDestroy, cudaEvent_t>;
+using GraphOwner = Owner<cudaGraphDestroy, cudaGraph_t>;
+using GraphExecOwner = Owner<cudaGraphExecDestroy, cudaGraphExec_t>;
+
+[[nodiscard]] inline StreamOwner make_stream() {
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "creating a stream");
+  return StreamOwner(stream);
+}
+[[nodiscard]] inline EventOwner make_event(unsigned flags = cudaEventDisableTiming) {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreateWithFlags(&event, flags), "creating an event");
+  return EventOwner(event);
+}
+
+/// "needs 1.50 GiB for the KV cache, 0.72 GiB free of 79.11 GiB", thrown as DeviceError.
+[[noreturn]] inline void out_of_memory(std::size_t bytes, const char* what) {
+  std::size_t free = 0, total = 0;
+  static_cast<void>(cudaMemGetInfo(&free, &total));
+  const auto gib = [](std::size_t n) { return static_cast<double>(n) / (1024.0 * 1024.0 * 1024.0); };
+  throw DeviceError(fmt::format("out of GPU memory: needs {:.2f} GiB for {}, {:.2f} GiB free of {:.2f} GiB", gib(bytes), what,
+                                gib(free), gib(total)));
+}
+
+/// Device memory of a fixed size, aligned to 256 bytes. Throws DeviceError with the sizes when there is too little.
+class DeviceBuffer {
+ public:
+  DeviceBuffer() = default;
+  DeviceBuffer(std::size_t bytes, const char* what) : bytes_(bytes) {
+    if (bytes == 0) return;
+    void* pointer = nullptr;
+    const cudaError_t error = cudaMalloc(&pointer, bytes);
+    if (error == cudaErrorMemoryAllocation) {
+      static_cast<void>(cudaGetLastError());
+      out_of_memory(bytes, what);
+    }
+    check(error, what);
+    memory_.reset(pointer);
+  }
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  [[nodiscard]] void* get() const { return memory_.get(); }
+  template <class T>
+  [[nodiscard]] T* as() const { return static_cast<T*>(memory_.get()); }
+
+ private:
+  Owner<cudaFree, void*> memory_;
+  std::size_t bytes_ = 0;
+};
+
+/// Host memory that the GPU copies from and to without a detour.
+class PinnedBuffer {
+ public:
+  PinnedBuffer() = default;
+  explicit PinnedBuffer(std::size_t bytes) : bytes_(bytes) {
+    if (bytes == 0) return;
+    void* pointer = nullptr;
+    check(cudaMallocHost(&pointer, bytes), "allocating pinned memory");
+    memory_.reset(pointer);
+  }
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  template <class T>
+  [[nodiscard]] T* as() const { return static_cast<T*>(memory_.get()); }
+
+ private:
+  Owner<cudaFreeHost, void*> memory_;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace plimsoll::exec::cuda

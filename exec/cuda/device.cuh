@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// What kernels share: 16-byte accesses of f32 or bf16 rows as f32 registers, and sums over a warp or block that add in a
+// fixed order.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cmath>
+#include <cstdint>
+
+#include "exec/cuda/bf16.h"
+#include "exec/cuda/ptx.cuh"
+
+namespace plimsoll::exec::cuda {
+
+constexpr unsigned kAllLanes = 0xffffffffU;
+constexpr int kWarpSize = 32;
+
+/// Numbers of type T in 16 bytes.
+template <class T>
+constexpr int kPack = 16 / static_cast<int>(sizeof(T));
+
+__device__ __forceinline__ void unpack(const uint4& raw, float (&out)[8]) {   // bf16
+  const std::uint32_t words[4] = {raw.x, raw.y, raw.z, raw.w};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    out[2 * i] = __uint_as_float(words[i] << 16);
+    out[2 * i + 1] = __uint_as_float(words[i] & 0xffff0000U);
+  }
+}
+__device__ __forceinline__ void unpack(const uint4& raw, float (&out)[4]) {   // f32
+  out[0] = __uint_as_float(raw.x);
+  out[1] = __uint_as_float(raw.y);
+  out[2] = __uint_as_float(raw.z);
+  out[3] = __uint_as_float(raw.w);
+}
+
+template <class T>
+__device__ __forceinline__ T from_float(float x);
+template <>
+__device__ __forceinline__ float from_float<float>(float x) { return x; }
+template <>
+__device__ __forceinline__ Bf16 from_float<Bf16>(float x) { return to_bf16(x); }
+
+/// Count numbers at `from`: one 16-byte access when Count is kPack<T>, else one by one (rows that are not aligned).
+template <int Count, class T>
+__device__ __forceinline__ void load(const T* from, float (&out)[Count]) {
+  if constexpr (Count == kPack<T>) {
+    unpack(*reinterpret_cast<const uint4*>(from), out);
+  } else {
+#pragma unroll
+    for (int i = 0; i < Count; ++i) out[i] = to_float(from[i]);
+  }
+}
+
+template <int Count>
+__device__ __forceinline__ void store(float* to, const float (&values)[Count]) {
+  if constexpr (Count == 4) {
+    *reinterpret_cast<uint4*>(to) = make_uint4(__float_as_uint(values[0]), __float_as_uint(values[1]),
+                                               __float_as_uint(values[2]), __float_as_uint(values[3]));
+  } else {
+#pragma unroll
+    for (int i = 0; i < Count; ++i) to[i] = values[i];
+  }
+}
+template <int Count>
+__device__ __forceinline__ void store(Bf16* to, const float (&values)[Count]) {
+  if constexpr (Count == 8) {
+    *reinterpret_cast<uint4*>(to) = make_uint4(pack_bf16(values[0], values[1]), pack_bf16(values[2], values[3]),
+                                               pack_bf16(values[4], values[5]), pack_bf16(values[6], values[7]));
+  } else {
+#pragma unroll
+    for (int i = 0; i < Count; ++i) to[i] = to_bf16(values[i]);
+  }
+}
+
+/// Over the 32 lanes; every lane gets the result.
+__device__ __forceinline__ float warp_sum(float x) {
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(kAllLanes, x, step);
+  return x;
+}
+__device__ __forceinline__ float warp_max(float x) {
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) x = fmaxf(x, __shfl_xor_sync(kAllLanes, x, step));
+  return x;
+}
+
+/// Over the block, whose size is a multiple of 32; every thread gets the result. `scratch`: 32 floats of shared memory
+/// that no thread uses otherwise until all have returned and met once more.
+__device__ __forceinline__ float block_sum(float x, float* scratch) {
+  x = warp_sum(x);
+  const unsigned warps = blockDim.x / kWarpSize;
+  if (threadIdx.x % kWarpSize == 0) scratch[threadIdx.x / kWarpSize] = x;
+  __syncthreads();
+  float sum = 0;
+  for (unsigned i = 0; i < warps; ++i) sum += scratch[i];
+  return sum;
+}
+
+}  // namespace plimsoll::exec::cuda
