@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exec/cuda/step.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "model/error.h"
+
+namespace plimsoll::exec::cuda {
+
+namespace {
+
+// Hands out places for arrays one behind the other, each aligned to 16 bytes.
+class Places {
+ public:
+  explicit Places(const void* base) : base_(static_cast<const std::byte*>(base)) {}
+  template <class T>
+  const T* take(std::int64_t count) {
+    const std::size_t at = bytes_;
+    bytes_ += (static_cast<std::size_t>(count) * sizeof(T) + 15) / 16 * 16;
+    return base_ == nullptr ? nullptr : reinterpret_cast<const T*>(base_ + at);
+  }
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+
+ private:
+  const std::byte* base_;
+  std::size_t bytes_ = 0;
+};
+
+StepView place(const StepLayout& layout, Places& places) {
+  StepView view;
+  view.sampling = places.take<DeviceSampling>(1);
+  view.cache_slot = places.take<std::int64_t>(layout.rows);
+  view.sample_request = places.take<std::uint64_t>(layout.sampled);
+  view.prefill = places.take<DeviceSequence>(layout.prefill);
+  view.decode = places.take<DeviceSequence>(layout.decode);
+  view.tiles = places.take<PrefillTile>(layout.tiles);
+  view.token = places.take<std::int32_t>(layout.rows);
+  view.token_slot = places.take<std::int32_t>(layout.rows);
+  view.position = places.take<std::int32_t>(layout.rows);
+  view.sampled = places.take<std::int32_t>(layout.sampled);
+  view.sample_slot = places.take<std::int32_t>(layout.sampled);
+  view.sample_position = places.take<std::int32_t>(layout.sampled);
+  view.blocks = places.take<std::int32_t>(layout.blocks);
+  return view;
+}
+
+// The destination is the caller's memory, which views show as const.
+template <class T>
+void copy(const std::vector<T>& from, const T* to) {
+  if (!from.empty()) std::memcpy(const_cast<T*>(to), from.data(), from.size() * sizeof(T));
+}
+
+std::int32_t narrow(std::int64_t value) {
+  PLIMSOLL_CHECK(value >= 0 && value <= INT32_MAX, "counts of a step fit in 32 bits");
+  return static_cast<std::int32_t>(value);
+}
+
+// Dead rows may claim more context than they have blocks.
+DeviceSequence device_sequence(const SequenceRows& s, std::int64_t block_tokens) {
+  const std::int64_t length = std::min(s.context + s.tokens, s.block_count * block_tokens);
+  return {.first_row = narrow(s.first_row), .rows = narrow(s.rows), .tokens = narrow(s.tokens), .context = narrow(s.context),
+          .first_block = narrow(s.first_block), .block_count = narrow(s.block_count), .length = narrow(length),
+          .charged = narrow(s.charged)};
+}
+
+void copy_sequences(const std::vector<SequenceRows>& from, std::int64_t block_tokens, const DeviceSequence* to) {
+  for (std::size_t i = 0; i < from.size(); ++i) const_cast<DeviceSequence*>(to)[i] = device_sequence(from[i], block_tokens);
+}
+
+}  // namespace
+
+std::size_t StepLayout::bytes() const {
+  Places places(nullptr);
+  static_cast<void>(place(*this, places));
+  return places.bytes();
+}
+
+StepView StepLayout::view(const void* base) const {
+  Places places(base);
+  return place(*this, places);
+}
+
+std::vector<PrefillTile> cut_tiles(const RowTable& table, std::int32_t tile_rows) {
+  std::vector<PrefillTile> tiles;
+  for (std::size_t i = 0; i < table.prefill.size(); ++i) {
+    for (std::int64_t first = 0; first < table.prefill[i].rows; first += tile_rows)
+      tiles.push_back({static_cast<std::int32_t>(i), narrow(first)});
+  }
+  const auto keys = [&](const PrefillTile& tile) {
+    const SequenceRows& s = table.prefill[static_cast<std::size_t>(tile.sequence)];
+    return s.context + std::min<std::int64_t>(tile.first + tile_rows, s.tokens);
+  };
+  std::stable_sort(tiles.begin(), tiles.end(), [&](const PrefillTile& a, const PrefillTile& b) { return keys(a) > keys(b); });
+  return tiles;
+}
+
+StepLayout layout_of(const RowTable& table, const std::vector<PrefillTile>& tiles) {
+  const auto count = [](const auto& list) { return static_cast<std::int64_t>(list.size()); };
+  return {.rows = table.rows, .sampled = count(table.sampled), .prefill = count(table.prefill), .decode = count(table.decode),
+          .tiles = count(tiles), .blocks = count(table.blocks)};
+}
+
+void pack(const RowTable& table, const std::vector<PrefillTile>& tiles, const StepLayout& layout, void* base) {
+  const StepView to = layout.view(base);
+  *const_cast<DeviceSampling*>(to.sampling) = {table.sampling.seed, table.sampling.temperature, 0};
+  copy(table.cache_slot, to.cache_slot);
+  copy(table.sample_request, to.sample_request);
+  copy_sequences(table.prefill, table.block_tokens, to.prefill);
+  copy_sequences(table.decode, table.block_tokens, to.decode);
+  copy(tiles, to.tiles);
+  copy(table.token, to.token);
+  copy(table.token_slot, to.token_slot);
+  copy(table.position, to.position);
+  copy(table.sampled, to.sampled);
+  copy(table.sample_slot, to.sample_slot);
+  copy(table.sample_position, to.sample_position);
+  copy(table.blocks, to.blocks);
+}
+
+std::int64_t decode_bucket(std::int64_t rows) {
+  for (const std::int64_t small : {1, 2, 4, 8}) {
+    if (rows <= small) return small;
+  }
+  const std::int64_t step = rows <= 128 ? 8 : 64;
+  return (rows + step - 1) / step * step;
+}
+
+}  // namespace plimsoll::exec::cuda
