@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the kernels compute, as functions that enqueue them. Rows are row-major and contiguous; `element` says whether
+// activations are f32 or bf16, sums are f32 everywhere. Pointers are device pointers unless said otherwise, rows of
+// activations, weights and the KV cache begin at multiples of 16 bytes unless said otherwise. Nothing here waits.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "exec/cuda/step.h"
+#include "model/architecture.h"
+
+namespace plimsoll::exec::cuda {
+
+enum class Element : std::uint8_t { f32, bf16 };
+[[nodiscard]] constexpr std::int64_t bytes_of(Element element) { return element == Element::f32 ? 4 : 2; }
+
+/// [layer][K|V][block][kv_head][block_tokens][head_dim]; `plane` elements hold K (or V) of one layer.
+struct KvGeometry {
+  std::int32_t kv_heads = 0, block_tokens = 0, head_dim = 0;
+  std::int64_t plane = 0;
+};
+
+// ---- pointwise.cu ------------------------------------------------------------------------------------------------
+struct EmbedArguments {
+  const void* table = nullptr;               // [vocab_rows, width]
+  const void* positions = nullptr;           // [max_position, width] or null
+  const std::int32_t* slots = nullptr;       // tokens sampled last
+  void* residual = nullptr;                  // [rows, width]
+  std::int64_t vocab_begin = 0, vocab_rows = 0, max_position = 0, rows = 0, width = 0;
+};
+/// residual[r] = table[token] (+ positions[position]); tokens of other ranks give 0. width: a multiple of 8.
+void embed(Element element, const EmbedArguments& arguments, const StepView& step, cudaStream_t stream);
+
+struct NormArguments {
+  const float* weight = nullptr;
+  const float* bias = nullptr;               // null: none
+  float epsilon = 0;
+  model::Norm kind = model::Norm::rmsnorm;
+  void* residual = nullptr;                  // [*, width]
+  const void* delta = nullptr;               // added first; null: none
+  void* normed = nullptr;                    // [rows, width]
+  const std::int32_t* gather = nullptr;      // normed[i] is of residual[gather[i]], which is not written; null: of [i]
+  std::int64_t rows = 0, width = 0;
+};
+/// residual += delta (rounded to the element), normed = norm(residual). width: a multiple of 8, at most 16384.
+void norm(Element element, const NormArguments& arguments, cudaStream_t stream);
+constexpr std::int64_t kWidestNorm = 16384;
+
+/// y[r] = act(x[r, :width]) * x[r, width:] of x [rows, 2 width], or act(x) of x [rows, width]. Any width.
+void activation(Element element, model::Activation kind, bool gated, const void* x, void* y, std::int64_t rows,
+                std::int64_t width, cudaStream_t stream);
+
+// ---- rope.cu -----------------------------------------------------------------------------------------------------
+/// table[row][i] = (cos, sin) of position[row] * frequencies[i], reduced in f64; `pairs` frequencies.
+void rope_table(const double* frequencies, std::int32_t pairs, std::int64_t rows, const StepView& step, float2* table,
+                cudaStream_t stream);
+
+struct RopeArguments {
+  const float* bias = nullptr;               // [(heads + 2 kv_heads) head_dim]; null: none
+  const float* q_norm = nullptr;             // [head_dim]; null: none
+  const float* k_norm = nullptr;
+  float epsilon = 0;
+  const float2* table = nullptr;             // [rows][pairs]
+  std::int32_t pairs = 0;                    // rotary_dim / 2; 0: no rotation
+  bool interleaved = false;
+  void* qkv = nullptr;                       // [rows, (heads + 2 kv_heads) head_dim]: q is changed in place
+  void* keys = nullptr;                      // planes of this layer
+  void* values = nullptr;
+  std::int32_t heads = 0;
+  std::int64_t rows = 0;
+};
+void rope_append(Element element, Element kv_element, const RopeArguments& arguments, const KvGeometry& kv,
+                 const StepView& step, cudaStream_t stream);
+
+// ---- attention ---------------------------------------------------------------------------------------------------
+struct AttentionArguments {
+  const void* qkv = nullptr;                 // q of row r, head h at r * row_stride + h * head_dim
+  const void* keys = nullptr;
+  const void* values = nullptr;
+  void* attended = nullptr;                  // [rows, heads head_dim]
+  std::int64_t row_stride = 0;               // elements
+  std::int32_t heads = 0;
+  std::int64_t window = 0;                   // 0: none
+  float scale = 0;
+};
+
+/// Whether the tensor-core kernels take this head dimension.
+[[nodiscard]] bool has_tensor_core_attention(std::int32_t head_dim);
+
+/// Scratch of the split decode kernel.
+struct DecodeScratch {
+  float* partial = nullptr;                  // decode_partial_floats() of them
+  std::uint32_t* arrived = nullptr;          // decode_counters() of them, zero between launches
+  std::int32_t max_splits = 1;
+};
+[[nodiscard]] std::int32_t decode_max_splits(std::int64_t sequences, std::int32_t heads, std::int32_t kv_heads,
+                                             std::int32_t multiprocessors);
+[[nodiscard]] std::int64_t decode_partial_floats(std::int64_t sequences, std::int32_t heads, std::int32_t kv_heads, std::int32_t head_dim,
+                                                 std::int32_t max_splits);
+[[nodiscard]] std::int64_t decode_counters(std::int64_t sequences, std::int32_t heads, std::int32_t kv_heads);
+/// One kernel for all decode rows: bf16 activations and cache, head_dim with tensor cores.
+void decode_attention_bf16(const AttentionArguments& arguments, const KvGeometry& kv, const StepView& step,
+                           std::int64_t sequences, const DecodeScratch& scratch, cudaStream_t stream);
+
+/// Causal attention of all prefill rows over the pages of the cache: bf16 activations and cache, head_dim with tensor
+/// cores. `tiles` of step.tiles, cut by kPrefillTileRows.
+void prefill_attention_bf16(const AttentionArguments& arguments, const KvGeometry& kv, const StepView& step,
+                            std::int64_t tiles, cudaStream_t stream);
+/// Rows of a query tile, whatever the head dimension (which fixes how many CTAs share one).
+constexpr std::int32_t kPrefillTileRows = 128;
+
+/// Any types and head dimensions up to 256: the sequences of `list` (step.prefill or step.decode), `count` of them with
+/// at most `longest` rows each. The reference for the two above.
+void plain_attention(Element element, Element kv_element, const AttentionArguments& arguments, const KvGeometry& kv,
+                     const StepView& step, const DeviceSequence* list, std::int64_t count, std::int64_t longest,
+                     cudaStream_t stream);
+
+// ---- gemv.cu -----------------------------------------------------------------------------------------------------
+struct GemvArguments {
+  const void* weight = nullptr;              // [n, k]
+  const void* x = nullptr;                   // [m, k]
+  const float* bias = nullptr;               // [n] or null
+  void* y = nullptr;                         // [m, n]
+  std::int64_t m = 0, n = 0, k = 0;
+  bool accumulate = false;                   // y += instead of y =
+};
+/// y = x W^T for few rows: reads W once for every kGemvRows rows of x. Any n and k, rows need not be aligned.
+void gemv(Element element, Element y_element, const GemvArguments& arguments, cudaStream_t stream);
+constexpr std::int64_t kGemvRows = 8;
+
+// ---- experts.cu --------------------------------------------------------------------------------------------------
+struct Routing {                             // of one layer
+  std::int32_t* chosen = nullptr;            // [tokens * per_token]: expert
+  float* weight = nullptr;                   // [tokens * per_token]
+  std::int32_t* place = nullptr;             // [tokens * per_token]: row among the sorted ones
+  std::int32_t* offsets = nullptr;           // [experts + 1]: first sorted row of each expert
+};
+/// From router logits [tokens, experts] to `routing`, and to = rows of `from` [tokens, width] sorted by expert. Ties go to
+/// the lower expert; rows of an expert keep the order of tokens. width: a multiple of 8; experts at most 1024, per_token
+/// at most 32.
+void route(Element element, const float* logits, std::int64_t tokens, std::int32_t experts, std::int32_t per_token,
+           const void* from, std::int64_t width, void* to, const Routing& routing, cudaStream_t stream);
+constexpr std::int32_t kMostExperts = 1024, kMostExpertsPerToken = 32;
+
+/// y[r] = x[r] W_e^T for the sorted rows r of every expert e; weight [experts, n, k]. Any n and k.
+void expert_linear(Element element, const void* weight, const void* x, void* y, std::int64_t rows, std::int64_t n,
+                   std::int64_t k, std::int32_t experts, const std::int32_t* offsets, cudaStream_t stream);
+/// delta[t] = sum over a token's experts, in the order of their choice, of weight * expert_out[place].
+void combine(Element element, const void* expert_out, void* delta, std::int64_t tokens, std::int32_t per_token,
+             std::int64_t width, const Routing& routing, cudaStream_t stream);
+
+// ---- sample.cu ---------------------------------------------------------------------------------------------------
+/// best[row] = the largest (value, lowest token) of logits [rows, stride] over the first `valid`, as one ordered number.
+void sample(const float* logits, std::int64_t rows, std::int64_t stride, std::int64_t vocab_begin, std::int64_t valid,
+            const StepView& step, std::uint64_t* best, cudaStream_t stream);
+/// The best over `ranks` lists of best [ranks, rows]: ids[row], and slots[step.sample_slot[row]] where that is not -1.
+void choose(const std::uint64_t* best, std::int32_t ranks, std::int64_t rows, const StepView& step, std::int32_t* ids,
+            std::int32_t* slots, cudaStream_t stream);
+
+// ---- reduce.cu ---------------------------------------------------------------------------------------------------
+constexpr int kMostRanks = 16;
+struct RankPointers {
+  void* of[kMostRanks];
+};
+/// All `ranks` buffers of one device become their sum, added in the order of ranks in f32. Buffers aligned to 16 bytes.
+void sum_ranks(Element element, const RankPointers& buffers, int ranks, std::int64_t elements, cudaStream_t stream);
+
+/// One rank's part of an all-reduce through memory that every rank can write and read; see peer_communicator.cpp.
+struct PeerPart {
+  RankPointers staging;                      // [2][capacity] bytes of every rank
+  RankPointers flags;                        // [kPeerBlocks][kMostRanks] counters of every rank
+  std::uint32_t* calls = nullptr;            // [kPeerBlocks], this rank's own
+  int rank = 0, ranks = 1;
+  std::int64_t capacity = 0;                 // bytes
+};
+constexpr int kPeerBlocks = 32;
+void peer_all_reduce(Element element, const PeerPart& part, void* data, std::int64_t elements, cudaStream_t stream);
+
+}  // namespace plimsoll::exec::cuda
