@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// Embedding, norms, activations: one pass over rows, 16 bytes at a time.
+#include "exec/cuda/device.cuh"
+#include "exec/cuda/kernels.h"
+#include "exec/cuda/launch.cuh"
+
+namespace plimsoll::exec::cuda {
+
+namespace {
+
+// ---- embedding: one block a row --------------------------------------------------------------------------------------
+
+template <class T>
+__global__ void embed_kernel(EmbedArguments a, StepView step) {
+  const std::int64_t row = blockIdx.x;
+  const std::int32_t given = step.token[row];
+  const std::int64_t token = given >= 0 ? given : a.slots[step.token_slot[row]];
+  const std::int64_t own = token - a.vocab_begin;
+  const bool here = own >= 0 && own < a.vocab_rows;
+  const std::int64_t place = min(static_cast<std::int64_t>(step.position[row]), a.max_position - 1);
+  const T* from = static_cast<const T*>(a.table) + (here ? own : 0) * a.width;
+  const T* positions = a.positions == nullptr ? nullptr : static_cast<const T*>(a.positions) + place * a.width;
+  T* to = static_cast<T*>(a.residual) + row * a.width;
+  for (std::int64_t i = std::int64_t{threadIdx.x} * kPack<T>; i < a.width; i += std::int64_t{blockDim.x} * kPack<T>) {
+    float values[kPack<T>] = {};
+    if (here) load(from + i, values);
+    if (positions != nullptr) {
+      float more[kPack<T>];
+      load(positions + i, more);
+#pragma unroll
+      for (int j = 0; j < kPack<T>; ++j) values[j] += more[j];
+    }
+    store(to + i, values);
+  }
+}
+
+// ---- norms: one block a row, which stays in registers ------------------------------------------------------------------
+
+constexpr int kNormThreads = 512;   // at most
+
+// Chunks: 16-byte pieces of the row that a thread holds.
+template <class T, int Chunks>
+__global__ void __launch_bounds__(kNormThreads) norm_kernel(NormArguments a) {
+  __shared__ float scratch[2][kWarpSize];
+  constexpr int N = kPack<T>;
+  const std::int64_t row = blockIdx.x;
+  const std::int64_t source = a.gather == nullptr ? row : a.gather[row];
+  T* residual = static_cast<T*>(a.residual) + source * a.width;
+  const T* delta = a.delta == nullptr ? nullptr : static_cast<const T*>(a.delta) + source * a.width;
+  const auto place = [&](int c) { return (std::int64_t{c} * blockDim.x + threadIdx.x) * N; };
+
+  float x[Chunks][N] = {};
+  float sum = 0;
+#pragma unroll
+  for (int c = 0; c < Chunks; ++c) {
+    const std::int64_t i = place(c);
+    if (i >= a.width) continue;
+    load(residual + i, x[c]);
+    if (delta != nullptr) {
+      float more[N];
+      load(delta + i, more);
+#pragma unroll
+      for (int j = 0; j < N; ++j) x[c][j] = to_float(from_float<T>(x[c][j] + more[j]));   // as the residual keeps it
+      if (a.gather == nullptr) store(residual + i, x[c]);
+    }
+#pragma unroll
+    for (int j = 0; j < N; ++j) sum += a.kind == model::Norm::layernorm ? x[c][j] : x[c][j] * x[c][j];
+  }
+  sum = block_sum(sum, scratch[0]) / static_cast<float>(a.width);
+
+  float mean = 0;
+  if (a.kind == model::Norm::layernorm) {
+    mean = sum;
+    float square = 0;
+#pragma unroll
+    for (int c = 0; c < Chunks; ++c) {
+      if (place(c) >= a.width) continue;
+#pragma unroll
+      for (int j = 0; j < N; ++j) square += (x[c][j] - mean) * (x[c][j] - mean);
+    }
+    sum = block_sum(square, scratch[1]) / static_cast<float>(a.width);
+  }
+  const float factor = rsqrtf(sum + a.epsilon);
+#pragma unroll
+  for (int c = 0; c < Chunks; ++c) {
+    const std::int64_t i = place(c);
+    if (i >= a.width) continue;
+#pragma unroll
+    for (int j = 0; j < N; ++j) {
+      x[c][j] = (x[c][j] - mean) * factor * a.weight[i + j];
+      if (a.bias != nullptr) x[c][j] += a.bias[i + j];
+    }
+    store(static_cast<T*>(a.normed) + row * a.width + i, x[c]);
+  }
+}
+
+template <class T>
+void start_norm(const NormArguments& a, cudaStream_t stream) {
+  const std::int64_t pieces = a.width / kPack<T>;
+  const auto threads = static_cast<unsigned>(min((pieces + kWarpSize - 1) / kWarpSize * kWarpSize, std::int64_t{kNormThreads}));
+  const std::int64_t chunks = (pieces + threads - 1) / threads;
+  const dim3 grid(static_cast<unsigned>(a.rows));
+  if (chunks <= 1) launch(norm_kernel<T, 1>, grid, threads, 0, stream, a);
+  else if (chunks <= 2) launch(norm_kernel<T, 2>, grid, threads, 0, stream, a);
+  else if (chunks <= 4) launch(norm_kernel<T, 4>, grid, threads, 0, stream, a);
+  else launch(norm_kernel<T, 8>, grid, threads, 0, stream, a);
+}
+
+// ---- activations -----------------------------------------------------------------------------------------------------
+
+__device__ __forceinline__ float activate(model::Activation kind, float x) {
+  switch (kind) {
+    case model::Activation::silu: return x / (1.0F + expf(-x));
+    case model::Activation::gelu: return 0.5F * x * (1.0F + erff(x * 0.70710678F));
+    case model::Activation::gelu_tanh: return 0.5F * x * (1.0F + tanhf(0.79788456F * (x + 0.044715F * x * x * x)));
+    case model::Activation::relu: return fmaxf(x, 0.0F);
+  }
+  return x;
+}
+
+// N: numbers a thread takes at once; width is a multiple of it.
+template <class T, int N, bool Gated>
+__global__ void activation_kernel(model::Activation kind, const T* x, T* y, std::int64_t rows, std::int64_t width) {
+  const std::int64_t pieces = width / N, all = rows * pieces;
+  for (std::int64_t p = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; p < all; p += std::int64_t{gridDim.x} * blockDim.x) {
+    const std::int64_t row = p / pieces, i = p % pieces * N;
+    float value[N];
+    load(x + row * width * (Gated ? 2 : 1) + i, value);
+    if constexpr (Gated) {
+      float factor[N];
+      load(x + row * width * 2 + width + i, factor);
+#pragma unroll
+      for (int j = 0; j < N; ++j) value[j] = activate(kind, value[j]) * factor[j];
+    } else {
+#pragma unroll
+      for (int j = 0; j < N; ++j) value[j] = activate(kind, value[j]);
+    }
+    store(y + row * width + i, value);
+  }
+}
+
+template <class T, int N>
+void start_activation(model::Activation kind, bool gated, const void* x, void* y, std::int64_t rows, std::int64_t width,
+                      cudaStream_t stream) {
+  constexpr std::int64_t kThreads = 256, kMostBlocks = 65'536;
+  const std::int64_t blocks = min((rows * width / N + kThreads - 1) / kThreads, kMostBlocks);
+  launch(gated ? activation_kernel<T, N, true> : activation_kernel<T, N, false>, static_cast<unsigned>(blocks),
+         static_cast<unsigned>(kThreads), 0, stream, kind, static_cast<const T*>(x), static_cast<T*>(y), rows, width);
+}
+
+}  // namespace
+
+void embed(Element element, const EmbedArguments& arguments, const StepView& step, cudaStream_t stream) {
+  const dim3 grid(static_cast<unsigned>(arguments.rows));
+  launch(element == Element::f32 ? embed_kernel<float> : embed_kernel<Bf16>, grid, 128, 0, stream, arguments, step);
+}
+
+void norm(Element element, const NormArguments& arguments, cudaStream_t stream) {
+  if (element == Element::f32) start_norm<float>(arguments, stream);
+  else start_norm<Bf16>(arguments, stream);
+}
+
+void activation(Element element, model::Activation kind, bool gated, const void* x, void* y, std::int64_t rows,
+                std::int64_t width, cudaStream_t stream) {
+  if (element == Element::f32) {
+    if (width % 4 == 0) start_activation<float, 4>(kind, gated, x, y, rows, width, stream);
+    else start_activation<float, 1>(kind, gated, x, y, rows, width, stream);
+  } else {
+    if (width % 8 == 0) start_activation<Bf16, 8>(kind, gated, x, y, rows, width, stream);
+    else start_activation<Bf16, 1>(kind, gated, x, y, rows, width, stream);
+  }
+}
+
+}  // namespace plimsoll::exec::cuda
