@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products with few rows of x, where reading the weights is all the work: a warp takes a few rows of W, its lanes go along
+// k side by side in 16-byte steps, several of them in flight, and the lanes' sums are added at the end.
+#include "exec/cuda/device.cuh"
+#include "exec/cuda/kernels.h"
+#include "exec/cuda/launch.cuh"
+
+namespace plimsoll::exec::cuda {
+
+namespace {
+
+constexpr int kWarps = 4;
+
+// N numbers of a row of W: 16 bytes past the first cache, as they are read once, or a single number.
+template <class T, int N>
+struct Weights {
+  uint4 raw;
+  __device__ __forceinline__ void fetch(const T* from) { raw = load_streaming(from); }
+  __device__ __forceinline__ void values(float (&out)[N]) const { unpack(raw, out); }
+};
+template <class T>
+struct Weights<T, 1> {
+  T raw;
+  __device__ __forceinline__ void fetch(const T* from) { raw = *from; }
+  __device__ __forceinline__ void values(float (&out)[1]) const { out[0] = to_float(raw); }
+};
+
+// Steps of a warp along k that are fetched before the first is used.
+constexpr int kInFlight = 4;
+
+template <class T, int M, int R, int N>
+struct Sums {
+  float of[M][R] = {};
+
+  __device__ __forceinline__ void add(const Weights<T, N> (&w)[R], const T* const (&x)[M], std::int64_t at) {
+    float weights[R][N];
+#pragma unroll
+    for (int r = 0; r < R; ++r) w[r].values(weights[r]);
+#pragma unroll
+    for (int m = 0; m < M; ++m) {
+      float values[N];
+      load(x[m] + at, values);
+#pragma unroll
+      for (int r = 0; r < R; ++r) {
+#pragma unroll
+        for (int j = 0; j < N; ++j) of[m][r] += weights[r][j] * values[j];
+      }
+    }
+  }
+};
+
+// Up to M rows of x, R rows of W a warp, N numbers a load. Rows beyond m or n are computed like the last one and not
+// written.
+template <class T, class Y, int M, int R, int N>
+__global__ void __launch_bounds__(kWarps * kWarpSize) gemv_kernel(GemvArguments a) {
+  static_assert(M * R <= kWarpSize);
+  constexpr int kStep = kWarpSize * N;
+  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+  const std::int64_t first = (std::int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarpSize) * R;
+  if (first >= a.n) return;
+  const T* x[M];
+  const T* w[R];
+#pragma unroll
+  for (int m = 0; m < M; ++m) x[m] = static_cast<const T*>(a.x) + min(static_cast<std::int64_t>(m), a.m - 1) * a.k;
+#pragma unroll
+  for (int r = 0; r < R; ++r) w[r] = static_cast<const T*>(a.weight) + min(first + r, a.n - 1) * a.k;
+
+  Sums<T, M, R, N> sums;
+  std::int64_t at = std::int64_t{lane} * N;
+  for (; at + (kInFlight - 1) * kStep < a.k; at += kInFlight * kStep) {
+    Weights<T, N> fetched[kInFlight][R];
+#pragma unroll
+    for (int i = 0; i < kInFlight; ++i) {
+#pragma unroll
+      for (int r = 0; r < R; ++r) fetched[i][r].fetch(w[r] + at + i * kStep);
+    }
+#pragma unroll
+    for (int i = 0; i < kInFlight; ++i) sums.add(fetched[i], x, at + i * kStep);
+  }
+  for (; at < a.k; at += kStep) {
+    Weights<T, N> fetched[R];
+#pragma unroll
+    for (int r = 0; r < R; ++r) fetched[r].fetch(w[r] + at);
+    sums.add(fetched, x, at);
+  }
+#pragma unroll
+  for (int m = 0; m < M; ++m) {
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+      const float total = warp_sum(sums.of[m][r]);
+      if (lane != m * R + r || m >= a.m || first + r >= a.n) continue;   // one lane writes one number
+      Y* y = static_cast<Y*>(a.y) + m * a.n + first + r;
+      float value = total + (a.bias == nullptr ? 0.0F : a.bias[first + r]);
+      if (a.accumulate) value += to_float(*y);
+      *y = from_float<Y>(value);
+    }
+  }
+}
+
+template <class T, class Y, int M, int N>
+void start(const GemvArguments& a, cudaStream_t stream) {
+  constexpr int R = M <= 2 ? 2 : 4;
+  const std::int64_t blocks = (a.n + kWarps * R - 1) / (kWarps * R);
+  launch(gemv_kernel<T, Y, M, R, N>, static_cast<unsigned>(blocks), kWarps * kWarpSize, 0, stream, a);
+}
+
+template <class T, class Y>
+void start_all(GemvArguments a, cudaStream_t stream) {
+  constexpr int N = kPack<T>;
+  const std::int64_t all = a.m;
+  for (std::int64_t done = 0; done < all; done += kGemvRows) {
+    a.m = min(all - done, kGemvRows);
+    if (a.k % N != 0) start<T, Y, 8, 1>(a, stream);
+    else if (a.m == 1) start<T, Y, 1, N>(a, stream);
+    else if (a.m == 2) start<T, Y, 2, N>(a, stream);
+    else if (a.m <= 4) start<T, Y, 4, N>(a, stream);
+    else start<T, Y, 8, N>(a, stream);
+    a.x = static_cast<const T*>(a.x) + a.m * a.k;
+    a.y = static_cast<Y*>(a.y) + a.m * a.n;
+  }
+}
+
+}  // namespace
+
+void gemv(Element element, Element y_element, const GemvArguments& arguments, cudaStream_t stream) {
+  if (element == Element::f32) start_all<float, float>(arguments, stream);
+  else if (y_element == Element::f32) start_all<Bf16, float>(arguments, stream);
+  else start_all<Bf16, Bf16>(arguments, stream);
+}
+
+}  // namespace plimsoll::exec::cuda
