@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Mixtures of experts: which experts a token takes, its rows sorted by expert, and the way back. Nothing comes back to the
+// host: how many rows an expert has is known on the device only.
+#include "exec/cuda/device.cuh"
+#include "exec/cuda/kernels.h"
+#include "exec/cuda/launch.cuh"
+
+namespace plimsoll::exec::cuda {
+
+namespace {
+
+constexpr int kThreads = 256;
+
+// ---- choice: a warp a token. Lane l has the experts l, l + 32, ...; bit i of `taken` is its i-th. ---------------------
+
+struct Candidate {
+  float logit;
+  int expert;
+};
+// A NaN loses against every number, and the lower expert wins among equals.
+__device__ __forceinline__ Candidate better(Candidate a, Candidate b) {
+  if (b.expert < 0) return a;
+  if (a.expert < 0 || b.logit > a.logit) return b;
+  const bool equal = !(a.logit > b.logit);
+  return equal && b.expert < a.expert ? b : a;
+}
+
+__device__ __forceinline__ float not_nan(float x) { return x == x ? x : -INFINITY; }
+
+__global__ void choose_experts(const float* logits, std::int64_t tokens, int experts, int per_token, Routing routing) {
+  const std::int64_t token = std::int64_t{blockIdx.x} * (kThreads / kWarpSize) + threadIdx.x / kWarpSize;
+  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+  if (token >= tokens) return;
+  const float* row = logits + token * experts;
+  std::uint32_t taken = 0;
+  Candidate own{0, 0};                       // lane j keeps the j-th choice
+  float highest = 0;
+  for (int j = 0; j < per_token; ++j) {
+    Candidate best{0, -1};
+    for (int i = 0, e = lane; e < experts; ++i, e += kWarpSize) {
+      if ((taken >> i & 1U) == 0) best = better(best, {not_nan(row[e]), e});
+    }
+#pragma unroll
+    for (int distance = 16; distance > 0; distance /= 2) {
+      const Candidate other{__shfl_xor_sync(kAllLanes, best.logit, distance), __shfl_xor_sync(kAllLanes, best.expert, distance)};
+      best = better(best, other);
+    }
+    if (best.expert % kWarpSize == lane) taken |= 1U << (best.expert / kWarpSize);
+    if (lane == j) own = best;
+    if (j == 0) highest = best.logit;
+  }
+  const bool mine = lane < per_token;
+  const float weight = mine ? expf(own.logit - highest) : 0.0F;
+  const float sum = warp_sum(weight);
+  if (!mine) return;
+  routing.chosen[token * per_token + lane] = own.expert;
+  routing.weight[token * per_token + lane] = weight / sum;
+}
+
+// ---- order: a block an expert, which counts the rows of lower experts and numbers its own in the order of tokens -------
+
+__global__ void __launch_bounds__(kThreads) sort_rows(std::int64_t all, int experts, Routing routing) {
+  __shared__ float scratch[kWarpSize];
+  __shared__ int before[kThreads / kWarpSize];
+  const int expert = static_cast<int>(blockIdx.x), lane = static_cast<int>(threadIdx.x) % kWarpSize;
+  const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
+  int lower = 0;
+  for (std::int64_t i = threadIdx.x; i < all; i += kThreads) lower += routing.chosen[i] < expert ? 1 : 0;
+  int next = static_cast<int>(block_sum(static_cast<float>(lower), scratch));   // exact below 2^24
+  if (threadIdx.x == 0) routing.offsets[expert] = next;
+  if (threadIdx.x == 0 && expert == experts - 1) routing.offsets[experts] = static_cast<std::int32_t>(all);
+  for (std::int64_t base = 0; base < all; base += kThreads) {
+    const std::int64_t i = base + threadIdx.x;
+    const bool own = i < all && routing.chosen[i] == expert;
+    const unsigned lanes = __ballot_sync(kAllLanes, own);
+    if (lane == 0) before[warp] = __popc(lanes);
+    __syncthreads();
+    int place = next + __popc(lanes & ((1U << lane) - 1U));
+    for (int w = 0; w < kThreads / kWarpSize; ++w) {
+      if (w < warp) place += before[w];
+      next += before[w];
+    }
+    if (own) routing.place[i] = place;
+    __syncthreads();
+  }
+}
+
+// ---- rows there and back: a block a token ------------------------------------------------------------------------------
+
+template <class T>
+__global__ void gather_rows(const T* from, std::int64_t width, int per_token, T* to, const std::int32_t* place) {
+  const std::int64_t token = blockIdx.x;
+  for (std::int64_t i = std::int64_t{threadIdx.x} * kPack<T>; i < width; i += std::int64_t{blockDim.x} * kPack<T>) {
+    float values[kPack<T>];
+    load(from + token * width + i, values);
+    for (int j = 0; j < per_token; ++j) store(to + place[token * per_token + j] * width + i, values);
+  }
+}
+
+template <class T>
+__global__ void combine_rows(const T* from, std::int64_t width, int per_token, T* to, const std::int32_t* place, const float* weight) {
+  const std::int64_t token = blockIdx.x;
+  for (std::int64_t i = std::int64_t{threadIdx.x} * kPack<T>; i < width; i += std::int64_t{blockDim.x} * kPack<T>) {
+    float sum[kPack<T>] = {};
+    for (int j = 0; j < per_token; ++j) {
+      float values[kPack<T>];
+      load(from + place[token * per_token + j] * width + i, values);
+      const float factor = weight[token * per_token + j];
+#pragma unroll
+      for (int p = 0; p < kPack<T>; ++p) sum[p] += factor * values[p];
+    }
+    store(to + token * width + i, sum);
+  }
+}
+
+}  // namespace
+
+void route(Element element, const float* logits, std::int64_t tokens, std::int32_t experts, std::int32_t per_token,
+           const void* from, std::int64_t width, void* to, const Routing& routing, cudaStream_t stream) {
+  constexpr std::int64_t kTokens = kThreads / kWarpSize;
+  launch(choose_experts, static_cast<unsigned>((tokens + kTokens - 1) / kTokens), kThreads, 0, stream, logits, tokens, experts,
+         per_token, routing);
+  launch(sort_rows, static_cast<unsigned>(experts), kThreads, 0, stream, tokens * per_token, experts, routing);
+  const auto grid = static_cast<unsigned>(tokens);
+  if (element == Element::f32) {
+    launch(gather_rows<float>, grid, 128, 0, stream, static_cast<const float*>(from), width, per_token, static_cast<float*>(to), routing.place);
+  } else {
+    launch(gather_rows<Bf16>, grid, 128, 0, stream, static_cast<const Bf16*>(from), width, per_token, static_cast<Bf16*>(to), routing.place);
+  }
+}
+
+void combine(Element element, const void* expert_out, void* delta, std::int64_t tokens, std::int32_t per_token,
+             std::int64_t width, const Routing& routing, cudaStream_t stream) {
+  const auto grid = static_cast<unsigned>(tokens);
+  if (element == Element::f32) {
+    launch(combine_rows<float>, grid, 128, 0, stream, static_cast<const float*>(expert_out), width, per_token,
+           static_cast<float*>(delta), routing.place, routing.weight);
+  } else {
+    launch(combine_rows<Bf16>, grid, 128, 0, stream, static_cast<const Bf16*>(expert_out), width, per_token,
+           static_cast<Bf16*>(delta), routing.place, routing.weight);
+  }
+}
+
+}  // namespace plimsoll::exec::cuda
