@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Groups of tensor-parallel ranks on GPUs: one process, one driver thread a rank. No CUDA types here.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "exec/communicator.h"
+
+namespace plimsoll::exec::cuda {
+
+/// What endpoints on GPUs can do besides.
+class CudaCommunicator : public Communicator {
+ public:
+  /// Whether its operations may become part of a CUDA graph.
+  [[nodiscard]] virtual bool capturable() const = 0;
+};
+
+/// `size` ranks that share one GPU, each with its own streams: for tests and for trying out tensor parallelism without the
+/// GPUs. Operations meet on the host, so every rank needs its own thread. Throws DeviceError.
+[[nodiscard]] std::vector<std::unique_ptr<Communicator>> make_loopback_group(int size, int device);
+
+/// A rank a GPU by NCCL; short all-reduces go through peer memory where all GPUs see each other's. Throws DeviceError
+/// where NCCL or a GPU is missing.
+[[nodiscard]] std::vector<std::unique_ptr<Communicator>> make_nccl_group(std::span<const int> devices);
+
+/// What every rank of a NCCL group has to know, for groups of several processes: rank 0 makes it and sends it to all.
+using NcclId = std::array<char, 128>;
+[[nodiscard]] NcclId make_nccl_id();
+/// One rank on `device`. Returns when all `size` ranks have called it.
+[[nodiscard]] std::unique_ptr<Communicator> make_nccl_rank(const NcclId& id, int rank, int size, int device);
+
+/// The ranks of one process whose GPUs see each other's memory (or share one GPU), for messages of up to `capacity` bytes:
+/// every rank reads all others' parts and adds them up in the order of ranks. Only all_reduce and barrier.
+[[nodiscard]] std::vector<std::unique_ptr<Communicator>> make_peer_group(std::span<const int> devices, std::size_t capacity);
+
+/// 0 where there is no driver or no GPU.
+[[nodiscard]] int gpu_count();
+struct GpuMemory {
+  double free = 0, total = 0;                // bytes
+};
+/// Throws DeviceError.
+[[nodiscard]] GpuMemory gpu_memory(int device);
+
+}  // namespace plimsoll::exec::cuda

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the driver threads of a group's ranks meet on the host.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+
+#include "model/error.h"
+
+namespace plimsoll::exec::cuda {
+
+class Rendezvous {
+ public:
+  explicit Rendezvous(int size) : size_(size) {}
+
+  /// Returns when all ranks have come; the last one runs `work` before anybody leaves. Throws DeviceError after abort()
+  /// and where `work` has thrown (to the last rank, what it threw).
+  void meet(const std::function<void()>& work = {}) {
+    std::unique_lock lock(mutex_);
+    check_alive();
+    if (++arrived_ < size_) {
+      const unsigned turn = turn_;
+      all_here_.wait(lock, [&] { return turn_ != turn || aborted_; });
+      if (turn_ == turn) check_alive();
+      return;
+    }
+    try {
+      if (work) work();
+    } catch (...) {
+      aborted_ = true;
+      all_here_.notify_all();
+      throw;
+    }
+    arrived_ = 0;
+    ++turn_;
+    all_here_.notify_all();
+  }
+
+  void abort() {
+    const std::lock_guard lock(mutex_);
+    aborted_ = true;
+    all_here_.notify_all();
+  }
+
+ private:
+  void check_alive() const {
+    if (aborted_) throw DeviceError("another tensor-parallel rank has failed");
+  }
+
+  std::mutex mutex_;
+  std::condition_variable all_here_;
+  int size_, arrived_ = 0;
+  unsigned turn_ = 0;
+  bool aborted_ = false;
+};
+
+}  // namespace plimsoll::exec::cuda
