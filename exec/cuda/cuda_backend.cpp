@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a forward goes through the GPU: memory, uploads, graphs and results. The ops are in cuda_ops.cpp.
+#include "exec/cuda/cuda_backend.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "exec/cuda/cuda_weights.h"
+#include "model/memory_plan.h"
+
+namespace plimsoll::exec::cuda {
+
+namespace {
+
+Element element_of(model::DType dtype) { return dtype == model::DType::fp32 ? Element::f32 : Element::bf16; }
+
+KvGeometry geometry_of(const BackendConfig& config) {
+  KvGeometry kv;
+  kv.kv_heads = static_cast<std::int32_t>(config.rank.kv_heads);
+  kv.block_tokens = config.block_tokens;
+  kv.head_dim = config.architecture.shape.head_dim;
+  kv.plane = config.kv_blocks * kv.kv_heads * kv.block_tokens * kv.head_dim;
+  return kv;
+}
+
+bool may_capture(const Communicator* communicator) {
+  if (communicator == nullptr) return true;
+  const auto* own = dynamic_cast<const CudaCommunicator*>(communicator);
+  return own != nullptr && own->capturable();
+}
+
+cudaDeviceProp properties_of(int device) {
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, device), "asking for the device's properties");
+  return properties;
+}
+
+StreamOwner stream_on(int device) {
+  check(cudaSetDevice(device), "choosing the device");
+  return make_stream();
+}
+
+int ranks_of(const Communicator* communicator) { return communicator == nullptr ? 1 : communicator->size(); }
+
+}  // namespace
+
+CudaBackend::CudaBackend(const BackendConfig& config, Communicator* communicator, int device)
+    : config_(config), shape_(config_.architecture.shape), communicator_(communicator), device_(device),
+      properties_(properties_of(device)), graphs_enabled_(config.graphs && may_capture(communicator)),
+      element_(element_of(config.weight_dtype)), kv_element_(element_of(config.kv_dtype)), kv_(geometry_of(config)),
+      stream_(stream_on(device)), gemm_({}), workspace_(config_, properties_.multiProcessorCount, ranks_of(communicator)) {
+  check_config();
+  check_memory();
+  int driver = 0;
+  check(cudaDriverGetVersion(&driver), "asking for the driver's version");
+  gemm_.use_file(gemm_file(fmt::format("{}-driver{}-{}", properties_.name, driver, gemm_.version())));
+  const std::size_t cache_bytes = static_cast<std::size_t>(2 * shape_.layers * kv_.plane * bytes_of(kv_element_));
+  cache_ = DeviceBuffer(cache_bytes, "the KV cache");
+  if (config_.poison && cache_bytes > 0) check(cudaMemset(cache_.get(), 0xff, cache_bytes), "filling the KV cache with NaN");
+  slots_ = DeviceBuffer(static_cast<std::size_t>(std::max(1, config_.sequences)) * sizeof(std::int32_t), "sampled tokens");
+  check(cudaMemset(slots_.get(), 0, slots_.bytes()), "clearing sampled tokens");
+  workspace_.reserve(config_.step_rows, padded_decode_rows(config_.sequences));
+}
+
+CudaBackend::~CudaBackend() {
+  static_cast<void>(cudaSetDevice(device_));
+  if (stream_) static_cast<void>(cudaStreamSynchronize(stream_.get()));   // nothing may run on memory that goes
+}
+
+void CudaBackend::check_config() const {
+  const auto refuse = [&](const std::string& what) {
+    throw InputError(fmt::format("{}: the CUDA executor {}", shape_.id, what));
+  };
+  if (shape_.hidden % 8 != 0 || shape_.hidden > kWidestNorm)
+    refuse(fmt::format("needs a hidden size that is a multiple of 8 up to {}, found {}", kWidestNorm, shape_.hidden));
+  if (shape_.head_dim % 8 != 0 || shape_.head_dim > 256)
+    refuse(fmt::format("needs a head dimension that is a multiple of 8 up to 256, found {}", shape_.head_dim));
+  if (shape_.moe && (shape_.moe->experts > kMostExperts || shape_.moe->experts_per_token > kMostExpertsPerToken))
+    refuse(fmt::format("runs up to {} experts, {} a token", kMostExperts, kMostExpertsPerToken));
+}
+
+void CudaBackend::check_memory() const {
+  const double weights = model::weight_bytes_per_rank(shape_, config_.weight_dtype, ranks_of(communicator_), 1).value;
+  const double kv = static_cast<double>(2 * shape_.layers * kv_.plane * bytes_of(kv_element_));
+  const auto workspace = static_cast<double>(Workspace::bytes(config_, config_.step_rows, padded_decode_rows(config_.sequences)));
+  std::size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "asking for free memory");
+  constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+  if (weights + kv + workspace <= static_cast<double>(free)) return;
+  throw DeviceError(fmt::format("out of GPU memory: needs {:.2f} GiB (weights {:.2f}, KV cache {:.2f}, activations {:.2f}), "
+                                "{:.2f} GiB free of {:.2f} GiB",
+                                (weights + kv + workspace) / kGiB, weights / kGiB, kv / kGiB, workspace / kGiB,
+                                static_cast<double>(free) / kGiB, static_cast<double>(total) / kGiB));
+}
+
+std::string CudaBackend::description() const {
+  return fmt::format("{} (sm_{}{})", properties_.name, properties_.major, properties_.minor);
+}
+
+std::unique_ptr<Linear> CudaBackend::make_linear(const LinearSpec& spec, const FillRows& fill) {
+  set_device();
+  return std::make_unique<CudaLinear>(spec, element_, fill);   // routers too: activations have the weights' type
+}
+
+std::unique_ptr<Vector> CudaBackend::make_vector(std::span<const float> values) {
+  set_device();
+  return std::make_unique<CudaVector>(values, element_);
+}
+
+void CudaBackend::set_device() const { check(cudaSetDevice(device_), "choosing the device"); }
+
+// ---- a forward -----------------------------------------------------------------------------------------------------
+
+std::int64_t CudaBackend::padded_decode_rows(std::int64_t rows) const { return graphs_enabled_ ? decode_bucket(rows) : rows; }
+
+bool CudaBackend::begin(const RowTable& table) {
+  PLIMSOLL_CHECK(in_flight_.size() < kInFlight, "at most two forwards are in flight");
+  set_device();
+  table_ = &table;
+  tiles_ = cut_tiles(table, kPrefillTileRows);
+  rope_table_filled_ = false;
+  make_room(table);
+  upload(table);
+  const bool decodes_only = table.prefill.empty() && !table.all_logits && table.rows > 0;
+  if (!graphs_enabled_ || !decodes_only || decode_bucket(table.rows) != table.rows) return true;
+  Graph& graph = graphs_[table.rows];
+  if (graph.executable) {
+    check(cudaGraphLaunch(graph.executable.get(), stream_.get()), "replaying a graph");
+    finish_forward();
+    return false;
+  }
+  if (graph.warm) {
+    check(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal), "capturing a graph");
+    capturing_ = true;
+  }
+  graph.warm = true;
+  return true;
+}
+
+void CudaBackend::end() {
+  if (capturing_) {
+    capturing_ = false;
+    cudaGraph_t captured = nullptr;
+    check(cudaStreamEndCapture(stream_.get(), &captured), "capturing a graph");
+    const GraphOwner graph(captured);
+    cudaGraphExec_t executable = nullptr;
+    check(cudaGraphInstantiate(&executable, graph.get(), 0), "making a graph");
+    graphs_[table_->rows].executable.reset(executable);
+    check(cudaGraphLaunch(executable, stream_.get()), "replaying a graph");
+  }
+  finish_forward();
+}
+
+void CudaBackend::forget_graphs() { graphs_.clear(); }
+
+// Buffers that move would leave kernels on their way, and graphs, with pointers to nowhere.
+void CudaBackend::make_room(const RowTable& table) {
+  const auto sampled = static_cast<std::int64_t>(table.sampled.size());
+  const std::size_t bytes = layout_of(table, tiles_).bytes();
+  if (workspace_.has_room(table.rows, sampled) && bytes <= step_memory_.bytes()) return;
+  check(cudaStreamSynchronize(stream_.get()), "waiting for earlier forwards");
+  forget_graphs();
+  workspace_.reserve(table.rows, sampled);
+  if (bytes > step_memory_.bytes()) {
+    step_memory_ = {};
+    step_memory_ = DeviceBuffer(std::max(2 * bytes, std::size_t{1} << 20), "inputs");
+  }
+}
+
+void CudaBackend::upload(const RowTable& table) {
+  Exchange& exchange = exchanges_[next_exchange_];
+  check(cudaEventSynchronize(exchange.copied.get()), "waiting for inputs to be copied");
+  const StepLayout layout = layout_of(table, tiles_);
+  const std::size_t bytes = layout.bytes();
+  if (exchange.inputs.bytes() < bytes) exchange.inputs = PinnedBuffer(2 * bytes);
+  pack(table, tiles_, layout, exchange.inputs.as<void>());
+  check(cudaMemcpyAsync(step_memory_.get(), exchange.inputs.as<void>(), bytes, cudaMemcpyHostToDevice, stream_.get()), "copying inputs");
+  check(cudaEventRecord(exchange.copied.get(), stream_.get()), "copying inputs");
+  step_ = layout.view(step_memory_.get());
+}
+
+// The way back: ids go to pinned memory; logits, which are asked for rarely and are large, are waited for.
+void CudaBackend::finish_forward() {
+  Exchange& exchange = exchanges_[next_exchange_];
+  exchange.sampled = table_->sampled.size();
+  const std::size_t bytes = exchange.sampled * sizeof(std::int32_t);
+  if (exchange.ids.bytes() < bytes) exchange.ids = PinnedBuffer(2 * bytes);
+  if (bytes > 0) {
+    check(cudaMemcpyAsync(exchange.ids.as<void>(), workspace_.ids(), bytes, cudaMemcpyDeviceToHost, stream_.get()), "copying samples");
+  }
+  exchange.logits.clear();
+  if (table_->all_logits) {
+    exchange.logits.resize(exchange.sampled * static_cast<std::size_t>(config_.rank.vocab_rows));
+    check(cudaMemcpyAsync(exchange.logits.data(), workspace_[Slot::logits], exchange.logits.size() * sizeof(float),
+                          cudaMemcpyDeviceToHost, stream_.get()),
+          "copying logits");
+  }
+  check(cudaEventRecord(exchange.done.get(), stream_.get()), "ending a forward");
+  in_flight_.push_back(next_exchange_);
+  next_exchange_ = (next_exchange_ + 1) % exchanges_.size();
+  table_ = nullptr;
+}
+
+void CudaBackend::wait(std::int32_t* tokens, float* logits) {
+  PLIMSOLL_CHECK(!in_flight_.empty(), "a forward was begun");
+  set_device();
+  Exchange& exchange = exchanges_[in_flight_.front()];
+  in_flight_.pop_front();
+  check(cudaEventSynchronize(exchange.done.get()), "a forward");
+  std::copy_n(exchange.ids.as<std::int32_t>(), exchange.sampled, tokens);
+  if (logits != nullptr) std::copy(exchange.logits.begin(), exchange.logits.end(), logits);
+}
+
+void CudaBackend::synchronize() {
+  set_device();
+  check(cudaStreamSynchronize(stream_.get()), "an operation");
+}
+
+// ---- KV blocks -------------------------------------------------------------------------------------------------------
+
+std::int64_t CudaBackend::bytes_per_block() const {
+  return 2 * shape_.layers * kv_.plane / std::max<std::int64_t>(1, config_.kv_blocks) * bytes_of(kv_element_);
+}
+
+namespace {
+
+// A block is a column of the planes: one piece in each.
+struct BlockPieces {
+  std::size_t piece, pitch, count;
+};
+BlockPieces pieces_of(const KvGeometry& kv, std::int64_t blocks, std::int64_t layers, Element element) {
+  const auto pitch = static_cast<std::size_t>(kv.plane * bytes_of(element));
+  return {pitch / static_cast<std::size_t>(blocks), pitch, static_cast<std::size_t>(2 * layers)};
+}
+
+}  // namespace
+
+void CudaBackend::read_block(std::int32_t block, void* host) {
+  set_device();
+  const BlockPieces p = pieces_of(kv_, config_.kv_blocks, shape_.layers, kv_element_);
+  check(cudaMemcpy2DAsync(host, p.piece, cache_.as<std::byte>() + static_cast<std::size_t>(block) * p.piece, p.pitch, p.piece,
+                          p.count, cudaMemcpyDeviceToHost, stream_.get()),
+        "copying a KV block");
+  check(cudaStreamSynchronize(stream_.get()), "copying a KV block");
+}
+
+void CudaBackend::write_block(std::int32_t block, const void* host) {
+  set_device();
+  const BlockPieces p = pieces_of(kv_, config_.kv_blocks, shape_.layers, kv_element_);
+  check(cudaMemcpy2DAsync(cache_.as<std::byte>() + static_cast<std::size_t>(block) * p.piece, p.pitch, host, p.piece, p.piece,
+                          p.count, cudaMemcpyHostToDevice, stream_.get()),
+        "copying a KV block");
+  check(cudaStreamSynchronize(stream_.get()), "copying a KV block");
+}
+
+}  // namespace plimsoll::exec::cuda

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank on a GPU (exec/backend.h). Everything goes to one stream. Decode forwards of a bucket's size run once op by op
+// (which measures their products), are captured the second time and replayed as a graph from then on.
+#pragma once
+
+#include <deque>
+#include <map>
+
+#include "exec/backend.h"
+#include "exec/cuda/communicators.h"
+#include "exec/cuda/gemm.h"
+#include "exec/cuda/step.h"
+#include "exec/cuda/workspace.h"
+
+namespace plimsoll::exec::cuda {
+
+class CudaBackend final : public Backend {
+ public:
+  /// Throws DeviceError. The device has been checked (devices.h).
+  CudaBackend(const BackendConfig& config, Communicator* communicator, int device);
+  ~CudaBackend() override;
+
+  [[nodiscard]] std::string description() const override;
+  [[nodiscard]] std::unique_ptr<Linear> make_linear(const LinearSpec& spec, const FillRows& fill) override;
+  [[nodiscard]] std::unique_ptr<Vector> make_vector(std::span<const float> values) override;
+
+  [[nodiscard]] std::int64_t padded_decode_rows(std::int64_t rows) const override;
+  bool begin(const RowTable& table) override;
+  void end() override;
+  void wait(std::int32_t* tokens, float* logits) override;
+  void synchronize() override;
+
+  void embed(const Linear& embedding, std::int64_t vocab_begin, const Linear* positions) override;
+  void norm(const NormSpec& spec, bool add_delta) override;
+  void final_norm(const NormSpec& spec, bool add_delta) override;
+  void linear(const Linear& weight, Slot x, Slot y, std::int64_t rows, const LinearOptions& options) override;
+  void rope_append(const RopeSpec& spec, std::int32_t layer) override;
+  void prefill_attention(std::int32_t layer, std::size_t index, std::int64_t window) override;
+  void decode_attention(std::int32_t layer, std::int64_t window) override;
+  void activation(model::Activation kind, bool gated, Slot x, Slot y, std::int64_t rows, std::int64_t width) override;
+  void route(std::int32_t experts, std::int32_t per_token) override;
+  void expert_linear(const Linear& weights, Slot x, Slot y) override;
+  void combine(std::int32_t per_token) override;
+  void all_reduce(Slot slot, std::int64_t rows) override;
+  void sample(std::int64_t vocab_begin, std::int64_t valid) override;
+  void exchange_samples() override;
+
+  [[nodiscard]] std::int64_t bytes_per_block() const override;
+  void read_block(std::int32_t block, void* host) override;
+  void write_block(std::int32_t block, const void* host) override;
+
+ private:
+  static constexpr std::size_t kInFlight = 2;   // forwards between begin() and wait()
+
+  // Pinned memory of one forward: its inputs until they are copied, its samples until they are read.
+  struct Exchange {
+    PinnedBuffer inputs, ids;
+    EventOwner copied = make_event(), done = make_event();
+    std::vector<float> logits;
+    std::size_t sampled = 0;
+  };
+  struct Graph {
+    bool warm = false;                       // has run op by op
+    GraphExecOwner executable;
+  };
+
+  void upload(const RowTable& table);
+  void make_room(const RowTable& table);
+  void forget_graphs();
+  void finish_forward();
+  void set_device() const;
+  [[nodiscard]] void* plane(std::int32_t layer, int value) const;
+  [[nodiscard]] AttentionArguments attention(std::int32_t layer, std::int64_t window) const;
+  [[nodiscard]] bool tensor_core_attention() const;
+  void fill_rope_table(const model::Rope& rope);
+  void check_config() const;
+  void check_memory() const;
+
+  const BackendConfig config_;
+  const model::LlmShape& shape_;
+  Communicator* communicator_;
+  int device_;
+  cudaDeviceProp properties_{};
+  bool graphs_enabled_;
+  Element element_, kv_element_;
+  KvGeometry kv_;
+  StreamOwner stream_;
+  Gemm gemm_;
+  Workspace workspace_;
+  DeviceBuffer cache_, slots_, step_memory_, frequencies_;
+  model::Rope rope_;                         // of the frequencies
+  bool rope_table_filled_ = false;
+
+  const RowTable* table_ = nullptr;          // between begin() and end()
+  std::vector<PrefillTile> tiles_;
+  StepView step_;
+  bool capturing_ = false;
+  std::map<std::int64_t, Graph> graphs_;     // by decode rows
+  std::array<Exchange, kInFlight + 1> exchanges_;
+  std::size_t next_exchange_ = 0;
+  std::deque<std::size_t> in_flight_;
+};
+
+}  // namespace plimsoll::exec::cuda

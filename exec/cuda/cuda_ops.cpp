@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ops of a forward: from the terms of exec/backend.h to those of kernels.h.
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "exec/cpu/rope_table.h"
+#include "exec/cuda/cuda_backend.h"
+#include "exec/cuda/cuda_weights.h"
+#include "model/error.h"
+
+namespace plimsoll::exec::cuda {
+
+namespace {
+
+const float* f32(const Vector* vector) { return vector == nullptr ? nullptr : static_cast<const CudaVector*>(vector)->f32(); }
+
+const CudaLinear& on_gpu(const Linear& linear) { return static_cast<const CudaLinear&>(linear); }
+
+bool same(const model::Rope& a, const model::Rope& b) {
+  return a.base == b.base && a.rotary_dim == b.rotary_dim && a.scaling == b.scaling && a.factor == b.factor &&
+         a.low_freq_factor == b.low_freq_factor && a.high_freq_factor == b.high_freq_factor &&
+         a.original_max_position == b.original_max_position;
+}
+
+}  // namespace
+
+void CudaBackend::embed(const Linear& embedding, std::int64_t vocab_begin, const Linear* positions) {
+  EmbedArguments a;
+  a.table = on_gpu(embedding).get();
+  a.vocab_begin = vocab_begin;
+  a.vocab_rows = embedding.n();
+  if (positions != nullptr) {
+    a.positions = on_gpu(*positions).get();
+    a.max_position = positions->n();
+  }
+  a.slots = slots_.as<const std::int32_t>();
+  a.residual = workspace_[Slot::residual];
+  a.rows = table_->rows;
+  a.width = shape_.hidden;
+  if (a.rows > 0) cuda::embed(element_, a, step_, stream_.get());
+}
+
+void CudaBackend::norm(const NormSpec& spec, bool add_delta) {
+  NormArguments a;
+  a.weight = f32(spec.weight);
+  a.bias = f32(spec.bias);
+  a.epsilon = spec.epsilon;
+  a.kind = spec.kind;
+  a.residual = workspace_[Slot::residual];
+  a.delta = add_delta ? workspace_[Slot::delta] : nullptr;
+  a.normed = workspace_[Slot::normed];
+  a.rows = table_->rows;
+  a.width = shape_.hidden;
+  if (a.rows > 0) cuda::norm(element_, a, stream_.get());
+}
+
+void CudaBackend::final_norm(const NormSpec& spec, bool add_delta) {
+  NormArguments a;
+  a.weight = f32(spec.weight);
+  a.bias = f32(spec.bias);
+  a.epsilon = spec.epsilon;
+  a.kind = spec.kind;
+  a.residual = workspace_[Slot::residual];
+  a.delta = add_delta ? workspace_[Slot::delta] : nullptr;
+  a.normed = workspace_[Slot::normed];
+  a.gather = step_.sampled;
+  a.rows = static_cast<std::int64_t>(table_->sampled.size());
+  a.width = shape_.hidden;
+  if (a.rows > 0) cuda::norm(element_, a, stream_.get());
+}
+
+void CudaBackend::linear(const Linear& weight, Slot x, Slot y, std::int64_t rows, const LinearOptions& options) {
+  PLIMSOLL_CHECK(workspace_.element(x) == element_, "logits are not multiplied");
+  const Element y_element = workspace_.element(y);
+  const MatmulShape shape{.x = element_, .y = y_element, .m = rows, .n = weight.n(), .k = weight.k(),
+                          .bias = options.bias != nullptr, .accumulate = options.accumulate};
+  const auto* bias = static_cast<const CudaVector*>(options.bias);
+  const GemmOperands operands{.w = on_gpu(weight).get(), .x = workspace_[x], .bias_f32 = f32(options.bias),
+                              .bias = bias == nullptr ? nullptr : bias->in(y_element), .y = workspace_[y]};
+  gemm_.run(shape, operands, !capturing_, stream_.get());
+}
+
+void CudaBackend::fill_rope_table(const model::Rope& rope) {
+  if (!same(rope, rope_) || frequencies_.bytes() == 0) {
+    PLIMSOLL_CHECK(!capturing_, "a graph is captured after its ops have run");
+    const std::vector<double> frequencies = rope_frequencies(rope);
+    check(cudaStreamSynchronize(stream_.get()), "waiting for earlier forwards");
+    frequencies_ = DeviceBuffer(frequencies.size() * sizeof(double), "frequencies");
+    check(cudaMemcpy(frequencies_.get(), frequencies.data(), frequencies_.bytes(), cudaMemcpyHostToDevice), "copying frequencies");
+    rope_ = rope;
+    rope_table_filled_ = false;
+  }
+  if (rope_table_filled_) return;
+  rope_table(frequencies_.as<const double>(), rope.rotary_dim / 2, table_->rows, step_, workspace_.rope(), stream_.get());
+  rope_table_filled_ = true;
+}
+
+void CudaBackend::rope_append(const RopeSpec& spec, std::int32_t layer) {
+  if (table_->rows == 0) return;
+  if (spec.rope.rotary_dim > 0) fill_rope_table(spec.rope);
+  RopeArguments a;
+  a.bias = f32(spec.bias);
+  a.q_norm = f32(spec.q_norm);
+  a.k_norm = f32(spec.k_norm);
+  a.epsilon = spec.norm_epsilon;
+  a.table = workspace_.rope();
+  a.pairs = spec.rope.rotary_dim / 2;
+  a.interleaved = spec.rope.interleaved;
+  a.qkv = workspace_[Slot::qkv];
+  a.keys = plane(layer, 0);
+  a.values = plane(layer, 1);
+  a.heads = static_cast<std::int32_t>(config_.rank.heads);
+  a.rows = table_->rows;
+  cuda::rope_append(element_, kv_element_, a, kv_, step_, stream_.get());
+}
+
+void* CudaBackend::plane(std::int32_t layer, int value) const {
+  return cache_.as<std::byte>() + (2 * std::int64_t{layer} + value) * kv_.plane * bytes_of(kv_element_);
+}
+
+AttentionArguments CudaBackend::attention(std::int32_t layer, std::int64_t window) const {
+  AttentionArguments a;
+  a.qkv = workspace_[Slot::qkv];
+  a.keys = plane(layer, 0);
+  a.values = plane(layer, 1);
+  a.attended = workspace_[Slot::attended];
+  a.row_stride = (config_.rank.heads + 2 * config_.rank.kv_heads) * kv_.head_dim;
+  a.heads = static_cast<std::int32_t>(config_.rank.heads);
+  a.window = window;
+  a.scale = 1.0F / std::sqrt(static_cast<float>(kv_.head_dim));
+  return a;
+}
+
+bool CudaBackend::tensor_core_attention() const {
+  return element_ == Element::bf16 && kv_element_ == Element::bf16 && has_tensor_core_attention(kv_.head_dim);
+}
+
+// All spans run in the launch of the first.
+void CudaBackend::prefill_attention(std::int32_t layer, std::size_t index, std::int64_t window) {
+  if (index > 0) return;
+  if (tensor_core_attention()) {
+    prefill_attention_bf16(attention(layer, window), kv_, step_, static_cast<std::int64_t>(tiles_.size()), stream_.get());
+    return;
+  }
+  std::int64_t longest = 0;
+  for (const SequenceRows& sequence : table_->prefill) longest = std::max(longest, sequence.rows);
+  plain_attention(element_, kv_element_, attention(layer, window), kv_, step_, step_.prefill,
+                  static_cast<std::int64_t>(table_->prefill.size()), longest, stream_.get());
+}
+
+void CudaBackend::decode_attention(std::int32_t layer, std::int64_t window) {
+  const auto sequences = static_cast<std::int64_t>(table_->decode.size());
+  if (sequences == 0) return;
+  if (tensor_core_attention()) {
+    decode_attention_bf16(attention(layer, window), kv_, step_, sequences, workspace_.decode_scratch(sequences), stream_.get());
+  } else {
+    plain_attention(element_, kv_element_, attention(layer, window), kv_, step_, step_.decode, sequences, 1, stream_.get());
+  }
+}
+
+void CudaBackend::activation(model::Activation kind, bool gated, Slot x, Slot y, std::int64_t rows, std::int64_t width) {
+  if (rows > 0) cuda::activation(element_, kind, gated, workspace_[x], workspace_[y], rows, width, stream_.get());
+}
+
+void CudaBackend::route(std::int32_t experts, std::int32_t per_token) {
+  if (table_->rows == 0) return;
+  cuda::route(element_, static_cast<const float*>(workspace_[Slot::router]), table_->rows, experts, per_token,
+              workspace_[Slot::normed], shape_.hidden, workspace_[Slot::expert_in], workspace_.routing(), stream_.get());
+}
+
+void CudaBackend::expert_linear(const Linear& weights, Slot x, Slot y) {
+  if (table_->rows == 0) return;
+  const CudaLinear& experts = on_gpu(weights);
+  cuda::expert_linear(element_, experts.get(), workspace_[x], workspace_[y], table_->rows * shape_.moe->experts_per_token,
+                      experts.n(), experts.k(), static_cast<std::int32_t>(experts.copies()), workspace_.routing().offsets,
+                      stream_.get());
+}
+
+void CudaBackend::combine(std::int32_t per_token) {
+  if (table_->rows == 0) return;
+  cuda::combine(element_, workspace_[Slot::expert_out], workspace_[Slot::delta], table_->rows, per_token, shape_.hidden,
+                workspace_.routing(), stream_.get());
+}
+
+void CudaBackend::all_reduce(Slot slot, std::int64_t rows) {
+  if (communicator_ == nullptr || rows == 0) return;
+  communicator_->all_reduce(workspace_[slot], rows * shape_.hidden, element_ == Element::f32 ? model::DType::fp32 : model::DType::bf16,
+                            stream_.get());
+}
+
+void CudaBackend::sample(std::int64_t vocab_begin, std::int64_t valid) {
+  const auto rows = static_cast<std::int64_t>(table_->sampled.size());
+  if (rows == 0) return;
+  cuda::sample(static_cast<const float*>(workspace_[Slot::logits]), rows, config_.rank.vocab_rows, vocab_begin, valid, step_,
+               workspace_.best(), stream_.get());
+}
+
+void CudaBackend::exchange_samples() {
+  const auto rows = static_cast<std::int64_t>(table_->sampled.size());
+  if (rows == 0) return;
+  const std::uint64_t* all = workspace_.best();
+  const int ranks = communicator_ == nullptr ? 1 : communicator_->size();
+  if (ranks > 1) {
+    communicator_->all_gather(workspace_.best(), workspace_.gathered(), rows * static_cast<std::int64_t>(sizeof *all), stream_.get());
+    all = workspace_.gathered();
+  }
+  choose(all, ranks, rows, step_, workspace_.ids(), slots_.as<std::int32_t>(), stream_.get());
+}
+
+}  // namespace plimsoll::exec::cuda

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exec/cuda/cuda_weights.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "exec/cuda/bf16.h"
+
+namespace plimsoll::exec::cuda {
+
+namespace {
+
+constexpr std::int64_t kPieceElements = std::int64_t{1} << 20;   // 4 MB of f32: large enough to copy at full speed
+constexpr unsigned kMostThreads = 16;
+
+// Rows of a matrix in pieces that threads take one after the other.
+class Upload {
+ public:
+  Upload(const LinearSpec& spec, Element element, const FillRows& fill, void* to)
+      : spec_(spec), element_(element), fill_(fill), to_(static_cast<std::byte*>(to)),
+        rows_(std::clamp<std::int64_t>(kPieceElements / std::max<std::int64_t>(1, spec.k), 1, std::max<std::int64_t>(1, spec.n))),
+        pieces_a_copy_((spec.n + rows_ - 1) / rows_) {
+    check(cudaGetDevice(&device_), "asking for the device");
+  }
+
+  void run() {
+    const auto pieces = static_cast<unsigned>(std::min<std::int64_t>(spec_.copies * pieces_a_copy_, kMostThreads));
+    const unsigned wanted = std::clamp(std::thread::hardware_concurrency(), 1U, kMostThreads);
+    std::vector<std::thread> threads;
+    for (unsigned i = 1; i < std::min(pieces, wanted); ++i) threads.emplace_back([this] { work(); });
+    work();
+    for (std::thread& thread : threads) thread.join();
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+ private:
+  void work() {
+    try {
+      check(cudaSetDevice(device_), "choosing the device");
+      const StreamOwner stream = make_stream();
+      std::vector<float> values(static_cast<std::size_t>(rows_ * spec_.k));
+      const PinnedBuffer staging(values.size() * static_cast<std::size_t>(bytes_of(element_)));
+      for (std::int64_t piece = next_++; piece < spec_.copies * pieces_a_copy_; piece = next_++) {
+        upload(piece, values, staging, stream.get());
+      }
+    } catch (...) {
+      next_ = spec_.copies * pieces_a_copy_;
+      const std::lock_guard lock(mutex_);
+      if (!failure_) failure_ = std::current_exception();
+    }
+  }
+
+  void upload(std::int64_t piece, std::vector<float>& values, const PinnedBuffer& staging, cudaStream_t stream) {
+    const std::int64_t copy = piece / pieces_a_copy_, row = piece % pieces_a_copy_ * rows_;
+    const std::int64_t rows = std::min(rows_, spec_.n - row);
+    fill_(copy, row, rows, values.data());
+    const auto elements = static_cast<std::size_t>(rows * spec_.k);
+    convert({values.data(), elements}, element_, staging.as<void>());
+    const std::int64_t place = (copy * spec_.n + row) * spec_.k * bytes_of(element_);
+    check(cudaMemcpyAsync(to_ + place, staging.as<void>(), elements * static_cast<std::size_t>(bytes_of(element_)),
+                          cudaMemcpyHostToDevice, stream),
+          "copying weights");
+    check(cudaStreamSynchronize(stream), "copying weights");
+  }
+
+  const LinearSpec& spec_;
+  Element element_;
+  const FillRows& fill_;
+  std::byte* to_;
+  std::int64_t rows_, pieces_a_copy_;        // of a piece; of a copy
+  int device_ = 0;
+  std::atomic<std::int64_t> next_{0};
+  std::mutex mutex_;
+  std::exception_ptr failure_;
+};
+
+}  // namespace
+
+void convert(std::span<const float> from, Element element, void* to) {
+  if (element == Element::f32) {
+    std::memcpy(to, from.data(), from.size_bytes());
+    return;
+  }
+  auto* bits = static_cast<std::uint16_t*>(to);
+  for (const float value : from) *bits++ = bf16_bits(value);
+}
+
+CudaLinear::CudaLinear(const LinearSpec& spec, Element element, const FillRows& fill)
+    : spec_(spec), memory_(static_cast<std::size_t>(spec.n * spec.k * spec.copies * bytes_of(element)), "weights") {
+  Upload(spec_, element, fill, memory_.get()).run();
+}
+
+CudaVector::CudaVector(std::span<const float> values, Element element) : f32_(values.size_bytes(), "weights") {
+  check(cudaMemcpy(f32_.get(), values.data(), values.size_bytes(), cudaMemcpyHostToDevice), "copying weights");
+  if (element == Element::f32) return;
+  std::vector<std::uint16_t> narrow(values.size());
+  convert(values, element, narrow.data());
+  bf16_ = DeviceBuffer(narrow.size() * sizeof(std::uint16_t), "weights");
+  check(cudaMemcpy(bf16_.get(), narrow.data(), bf16_.bytes(), cudaMemcpyHostToDevice), "copying weights");
+}
+
+}  // namespace plimsoll::exec::cuda

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which GPUs there are, and the doors of this folder: make_cuda_backend and make_cuda_group of exec/backend.h.
+#include <fmt/format.h>
+
+#include <numeric>
+
+#include "exec/cuda/buffer.h"
+#include "exec/cuda/communicators.h"
+#include "exec/cuda/cuda_backend.h"
+
+namespace plimsoll::exec {
+
+namespace cuda {
+
+namespace {
+
+constexpr int kOldestMajor = 8;              // bf16 products and asynchronous copies
+
+std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
+
+// What cudaGetDeviceCount's error means to the user.
+[[noreturn]] void explain(cudaError_t error) {
+  int driver = 0, runtime = 0;
+  static_cast<void>(cudaDriverGetVersion(&driver));
+  static_cast<void>(cudaRuntimeGetVersion(&runtime));
+  static_cast<void>(cudaGetLastError());
+  if (driver == 0) throw DeviceError("no CUDA driver: this machine has none loaded (libcuda.so.1); run with --device cpu");
+  if (error == cudaErrorNoDevice) throw DeviceError("no GPU found: the CUDA driver sees none; run with --device cpu");
+  if (error == cudaErrorInsufficientDriver) {
+    throw DeviceError(fmt::format("CUDA driver too old: it supports CUDA {}, this program needs {}", version_text(driver), version_text(runtime)));
+  }
+  throw DeviceError(fmt::format("no GPU found: {}", cudaGetErrorString(error)));
+}
+
+void require(int device) {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error != cudaSuccess) explain(error);
+  if (count == 0) explain(cudaErrorNoDevice);
+  if (device < 0 || device >= count) throw DeviceError(fmt::format("GPU {} not found: there {} {}", device, count == 1 ? "is only" : "are only", count));
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, device), "asking for the device's properties");
+  if (properties.major < kOldestMajor) {
+    throw DeviceError(fmt::format("{} is too old: compute capability {}.{}, {}.0 is needed", properties.name, properties.major,
+                                  properties.minor, kOldestMajor));
+  }
+}
+
+}  // namespace
+
+int gpu_count() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+  static_cast<void>(cudaGetLastError());
+  return 0;
+}
+
+GpuMemory gpu_memory(int device) {
+  require(device);
+  check(cudaSetDevice(device), "choosing the device");
+  std::size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "asking for free memory");
+  return {static_cast<double>(free), static_cast<double>(total)};
+}
+
+}  // namespace cuda
+
+std::unique_ptr<Backend> make_cuda_backend(const BackendConfig& config, Communicator* communicator, int device) {
+  cuda::require(device);
+  return std::make_unique<cuda::CudaBackend>(config, communicator, device);
+}
+
+bool shares_one_device(CommunicatorKind kind, int size) {
+  if (kind == CommunicatorKind::automatic) return cuda::gpu_count() < size;
+  return kind == CommunicatorKind::loopback;
+}
+
+std::vector<std::unique_ptr<Communicator>> make_cuda_group(CommunicatorKind kind, int size, int first_device) {
+  cuda::require(first_device);
+  if (shares_one_device(kind, size)) return cuda::make_loopback_group(size, first_device);
+  cuda::require(first_device + size - 1);
+  std::vector<int> devices(static_cast<std::size_t>(size));
+  std::iota(devices.begin(), devices.end(), first_device);
+  return cuda::make_nccl_group(devices);
+}
+
+}  // namespace plimsoll::exec
