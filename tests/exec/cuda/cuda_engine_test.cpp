@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// The whole model on the CUDA backend: what the CPU's engine is held to (tests/exec/engine_test.cpp), and graphs.
+#include <algorithm>
+#include <cmath>
+
+#include "exec/engine.h"
+#include "model/error.h"
+#include "tests/exec/cuda/gpu.h"
+#include "tests/exec/reference_model.h"
+#include "tests/exec/sequences.h"
+#include "tests/exec/tiny_models.h"
+
+namespace plimsoll::exec {
+namespace {
+
+// f32 rounds to 6e-8, sums of a few hundred terms and a dozen ops to some 1e-6 of the norm.
+constexpr double kF32 = 1e-5;
+// Weights, activations and KV are all rounded to 2^-9 = 2e-3, a dozen times on the way; sums of many average out.
+constexpr double kBf16 = 2e-2;
+
+EngineConfig config_of(const model::Architecture& architecture, model::DType dtype = model::DType::fp32, std::int32_t tp = 1) {
+  EngineConfig config;
+  config.architecture = architecture;
+  config.device = DeviceKind::cuda;
+  config.communicator = CommunicatorKind::loopback;
+  config.tp = tp;
+  config.weight_dtype = config.kv_dtype = dtype;
+  config.kv_blocks = 64;
+  config.sequences = 16;
+  config.step_rows = 16;               // less than the tests use: the workspace grows
+  config.graphs = false;
+  config.poison = true;
+  return config;
+}
+
+std::vector<Tokens> prompts_of(const model::Architecture& a) {
+  return {random_tokens(1, 19, a.shape.vocab), random_tokens(2, 1, a.shape.vocab), random_tokens(3, 33, a.shape.vocab)};
+}
+
+double relative_l2(const std::vector<float>& got, const Eigen::MatrixXd& expected) {
+  double difference = 0;
+  for (Eigen::Index i = 0; i < expected.rows(); ++i) {
+    for (Eigen::Index j = 0; j < expected.cols(); ++j)
+      difference += std::pow(static_cast<double>(got[static_cast<std::size_t>(i * expected.cols() + j)]) - expected(i, j), 2);
+  }
+  return std::sqrt(difference) / expected.norm();
+}
+
+class CudaFamily : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override { PLIMSOLL_NEEDS_GPU(); }
+
+  double worst_error(const EngineConfig& config, std::int64_t chunk = 0) {
+    Engine engine(config, *weights);
+    const auto got = Sequences(engine).prefill(prompts, chunk);
+    double worst = 0;
+    for (std::size_t i = 0; i < prompts.size(); ++i)
+      worst = std::max(worst, relative_l2(got[i], reference_logits(architecture, *weights, prompts[i])));
+    return worst;
+  }
+
+  model::Architecture architecture = tiny_model(GetParam());
+  std::unique_ptr<WeightSource> weights = random_weights(architecture, 5);
+  std::vector<Tokens> prompts = prompts_of(architecture);
+};
+
+TEST_P(CudaFamily, computes_the_reference_at_every_tp_degree) {
+  for (const std::int32_t tp : {1, 2, 4}) EXPECT_LT(worst_error(config_of(architecture, model::DType::fp32, tp)), kF32) << "tp " << tp;
+}
+
+TEST_P(CudaFamily, bf16_stays_near_f32) {
+  for (const std::int32_t tp : {1, 2}) EXPECT_LT(worst_error(config_of(architecture, model::DType::bf16, tp)), kBf16) << "tp " << tp;
+}
+
+TEST_P(CudaFamily, prefill_in_pieces_and_small_blocks_computes_the_reference) {
+  EngineConfig config = config_of(architecture);
+  config.block_tokens = 4;
+  EXPECT_LT(worst_error(config, 5), kF32);
+}
+
+// The first decode of a bucket runs op by op, the second is captured, later ones are replayed: three sequences are padded
+// to four lanes.
+TEST_P(CudaFamily, graphs_decode_what_single_ops_decode) {
+  const auto decode = [&](bool graphs) {
+    EngineConfig config = config_of(architecture);
+    config.graphs = graphs;
+    Engine engine(config, *weights);
+    Sequences sequences(engine);
+    (void)sequences.prefill(prompts);
+    return sequences.decode(7);
+  };
+  EXPECT_EQ(decode(true), decode(false));
+}
+
+TEST_P(CudaFamily, decoding_continues_the_prompt_greedily) {
+  constexpr std::int64_t kSteps = 4;
+  EngineConfig config = config_of(architecture);
+  config.graphs = true;
+  Engine engine(config, *weights);
+  Sequences sequences(engine);
+  (void)sequences.prefill(prompts);
+  const std::vector<Tokens> got = sequences.decode(kSteps);
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    Tokens all = prompts[i];
+    all.insert(all.end(), got[i].begin(), got[i].end() - 1);
+    const Eigen::MatrixXd expected = reference_logits(architecture, *weights, all);
+    for (std::size_t step = 0; step < kSteps; ++step) {
+      Eigen::Index best = 0;
+      expected.row(static_cast<Eigen::Index>(prompts[i].size() + step) - 1).maxCoeff(&best);
+      EXPECT_EQ(got[i][step], best) << "prompt " << i << ", step " << step;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Tiny, CudaFamily, testing::ValuesIn(tiny_families()),
+                         [](const auto& family) { return family.param; });
+
+}  // namespace
+}  // namespace plimsoll::exec
