@@ -28,10 +28,11 @@ std::int32_t users(const LoadSpec& load) {
 }
 }  // namespace
 
-Clients::Clients(const Scenario& scenario, std::uint64_t replication, const sched::RunOptions& options, sched::Measurements& out)
+Clients::Clients(const Scenario& scenario, std::uint64_t replication, const sched::RunOptions& options,
+                 sched::Measurements& out, Seconds front_end)
     : scenario_(scenario), workload_(scenario.workload, replication), out_(out),
       closed_(is_closed_loop(scenario.workload.load)), keep_rows_(options.keep_requests && replication == 0),
-      timeout_(to_nanos(scenario.limits.timeout)), warmup_(to_nanos(scenario.warmup)),
+      timeout_(to_nanos(scenario.limits.timeout)), warmup_(to_nanos(scenario.warmup)), front_end_(to_nanos(front_end)),
       planned_(workload_.planned_requests()) {
   if (const auto* closed = std::get_if<ClosedLoop>(&scenario.workload.load)) think_ = to_nanos(closed->think);
   if (scenario.workload.duration.count() > 0) send_until_ = to_nanos(scenario.workload.duration);
@@ -63,18 +64,18 @@ double Clients::gap_scv() const {
 
 void Clients::push_send(Nanos time, ClientId client, bool fresh) {
   if (fresh && (exhausted_ || time > send_until_)) return;
-  sends_.push_back({time, next_order_++, client, fresh});
+  sends_.push_back({time + front_end_, next_order_++, client, fresh});
   std::push_heap(sends_.begin(), sends_.end(), kLater);
 }
 
 Nanos Clients::next_send() const {
   const Nanos scheduled = sends_.empty() ? sched::kNever : sends_.front().time;
-  return next_arrival_ ? std::min(*next_arrival_, scheduled) : scheduled;
+  return next_arrival_ ? std::min(*next_arrival_ + front_end_, scheduled) : scheduled;
 }
 
 std::optional<Attempt> Clients::send(Nanos now) {
   while (next_send() <= now) {
-    if (next_arrival_ && (sends_.empty() || *next_arrival_ <= sends_.front().time)) {
+    if (next_arrival_ && (sends_.empty() || *next_arrival_ + front_end_ <= sends_.front().time)) {
       const Nanos time = *next_arrival_;
       const std::optional<ClientId> client = open_request(time);
       if (client) draw_arrival();
@@ -86,7 +87,7 @@ std::optional<Attempt> Clients::send(Nanos now) {
     const Send next = sends_.back();
     sends_.pop_back();
     if (!next.fresh) return attempt(next.client);
-    if (const std::optional<ClientId> client = open_request(next.time)) return attempt(*client);
+    if (const std::optional<ClientId> client = open_request(next.time - front_end_)) return attempt(*client);
     // Every request has been drawn: only repeated attempts are still to come.
     exhausted_ = true;
     std::erase_if(sends_, [](const Send& send) { return send.fresh; });
@@ -95,8 +96,8 @@ std::optional<Attempt> Clients::send(Nanos now) {
   return {};
 }
 
-// Draws the next logical request; nothing when the workload is exhausted.
-std::optional<ClientId> Clients::open_request(Nanos now) {
+// Draws the next logical request, sent at `time`; nothing when the workload is exhausted.
+std::optional<ClientId> Clients::open_request(Nanos time) {
   body_ = workload_.next_body();
   if (!body_) return {};
   ClientId client;
@@ -111,7 +112,7 @@ std::optional<ClientId> Clients::open_request(Nanos now) {
   l = Logical{};
   l.open = true;
   l.row.id = next_id_++;
-  l.row.arrival = now;
+  l.row.arrival = time;
   l.row.input = body_->input_tokens;
   l.row.output = body_->output_tokens;
   l.max_new = body_->max_new_tokens;
@@ -151,7 +152,7 @@ void Clients::dispatched(ClientId client, std::int32_t replica, std::optional<sc
   l.row.replica = replica;
   l.row.dispatched = now;
   l.replica_id = id.value_or(sched::kNoRequest);
-  if (timeout_ > 0 && id) timeouts_.push_back({now + timeout_, client, l.serial});
+  if (timeout_ > 0 && id) timeouts_.push_back({now + std::max<Nanos>(0, timeout_ - front_end_), client, l.serial});
 }
 
 std::optional<TimedOut> Clients::time_out(Nanos now) {

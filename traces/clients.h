@@ -37,13 +37,15 @@ struct TimedOut {
 
 class Clients {
  public:
-  Clients(const Scenario& scenario, std::uint64_t replication, const sched::RunOptions& options, sched::Measurements& out);
+  /// `front_end`: what every attempt takes before it is delivered; a real engine brings its own.
+  Clients(const Scenario& scenario, std::uint64_t replication, const sched::RunOptions& options, sched::Measurements& out,
+          Seconds front_end = Seconds(0));
 
-  /// When the next attempt is sent; kNever when nobody sends without hearing something first.
+  /// When the next attempt is delivered; kNever when nobody sends without hearing something first.
   [[nodiscard]] Nanos next_send() const;
   /// When the next client gives up.
   [[nodiscard]] Nanos next_timeout() const { return timeouts_.empty() ? sched::kNever : timeouts_.front().deadline; }
-  /// The next attempt that is sent at or before `now`, in order of sending. The request's spans and names live until the
+  /// The next attempt that is delivered by `now`, in order of sending. The request's spans and names live until the
   /// next call.
   [[nodiscard]] std::optional<Attempt> send(Nanos now);
   /// The attempt went to this replica under this handle (nothing if it was refused there).
@@ -81,11 +83,11 @@ class Clients {
     bool open = false, waits_to_resend = false;
     std::vector<std::uint64_t> hashes; // kept only when the attempt may be repeated
   };
-  struct Send { Nanos time; std::uint64_t order; ClientId client; bool fresh; };   // fresh: a user's next request
+  struct Send { Nanos time; std::uint64_t order; ClientId client; bool fresh; };   // delivery; fresh: a user's next request
   struct Deadline { Nanos deadline; ClientId client; std::uint64_t serial; };
 
   void push_send(Nanos time, ClientId client, bool fresh);
-  [[nodiscard]] std::optional<ClientId> open_request(Nanos now);
+  [[nodiscard]] std::optional<ClientId> open_request(Nanos time);
   [[nodiscard]] Attempt attempt(ClientId client);
   void draw_arrival();
   void fail_or_retry(ClientId client, sched::Outcome outcome, Nanos now);
@@ -95,12 +97,12 @@ class Clients {
   Workload workload_;
   sched::Measurements& out_;
   bool closed_ = false, keep_rows_ = false, exhausted_ = false;
-  Nanos timeout_ = 0, think_ = 0, send_until_ = sched::kNever, warmup_ = 0;
+  Nanos timeout_ = 0, think_ = 0, send_until_ = sched::kNever, warmup_ = 0, front_end_ = 0;
   std::vector<Logical> logical_;
   std::vector<ClientId> free_;
   std::vector<Send> sends_;            // min-heap by (time, order)
   std::deque<Deadline> timeouts_;      // the time-out is one constant, so deadlines come in order of dispatch
-  std::optional<Nanos> next_arrival_;
+  std::optional<Nanos> next_arrival_;  // at the front end
   std::optional<RequestBody> body_;
   std::uint64_t next_id_ = 0, next_serial_ = 0, next_order_ = 0;
   std::int64_t open_ = 0, finished_ = 0, planned_ = 0, sent_ = 0;

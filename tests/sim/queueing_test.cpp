@@ -52,6 +52,28 @@ TEST(Queueing, GeometricLengthsAreAnMG1) {
 }
 
 // Beyond capacity the queue grows for ever: said, and no latency given as if it were one.
+// 10 requests of 4 x 10 ms one after another: with 500 ms in front of the scheduler each takes 540 ms, its first token comes
+// after 510 ms, the server is idle meanwhile, and the causes of the latency still sum to it.
+TEST(Queueing, AFrontEndDelaysAndOccupiesNothing) {
+  Scenario s = testing::base_scenario();
+  auto engine = testing::constant_engine(0, 0.01);
+  engine->front_end = Seconds(0.5);
+  s.engine = engine;
+  s.workload.load = traces::ClosedLoop{1, Seconds(0)};
+  s.workload.lengths = traces::IndependentLengths{traces::FixedLength{8}, traces::FixedLength{4}};
+  s.workload.requests = 10;
+  const sched::PointMetrics one = simulate(s).metrics;
+  EXPECT_NEAR(*one.latency.mean, 0.54, 1e-9);
+  EXPECT_NEAR(*one.ttft.mean, 0.51, 1e-9);
+  EXPECT_NEAR(one.duration_s, 5.4, 1e-9);
+  EXPECT_NEAR(one.time_weights_s + one.time_kv_s + one.time_compute_s + one.time_allreduce_s + one.time_host_s +
+                  one.time_queue_s + one.time_preempt_s + one.time_other_s, 0.54, 1e-9);
+  s.workload.load = traces::ConstantRate{20};   // 50 ms apart, 40 ms of service: nobody waits
+  const sched::PointMetrics open = simulate(s).metrics;
+  EXPECT_NEAR(*open.latency.p90, 0.54, 1e-9);
+  EXPECT_NEAR(open.batch_mean, 1, 1e-9);
+}
+
 TEST(Queueing, OverloadIsReportedAsUnstable) {
   Scenario s = single_server(1.3 / 0.25, traces::FixedLength{24});
   s.workload.requests = 4000;
