@@ -14,8 +14,9 @@ Seconds time_or_zero(const Node& node, std::string_view key) {
 }
 
 void read_host(const Node& node, model::EngineProfile& e) {
-  static constexpr std::array<std::string_view, 10> kKeys = {"step", "layer", "layer_tp", "layer_rank", "sequence", "token",
-                                                             "prefill", "overlap", "overlap_exponent", "cuda_graphs"};
+  static constexpr std::array<std::string_view, 15> kKeys = {
+      "step", "op", "layer", "layer_tp", "layer_rank", "sequence", "token", "prefill", "prompt_rank", "rank_growth",
+      "serial_output", "front_end", "overlap", "overlap_exponent", "cuda_graphs"};
   static constexpr std::array<std::string_view, 3> kOverlaps = {"none", "p_norm", "full"};
   node.require_known_keys(kKeys);
   e.host_step = time_or_zero(node, "step");
@@ -25,6 +26,11 @@ void read_host(const Node& node, model::EngineProfile& e) {
   e.host_sequence = time_or_zero(node, "sequence");
   e.host_token = time_or_zero(node, "token");
   e.host_prefill = time_or_zero(node, "prefill");
+  e.host_op = time_or_zero(node, "op");
+  e.host_prompt_rank = time_or_zero(node, "prompt_rank");
+  e.front_end = time_or_zero(node, "front_end");
+  if (const auto found = node.find("rank_growth")) e.host_rank_growth = found->as_number(0, 10);
+  if (const auto found = node.find("serial_output")) e.serial_output = found->as_bool();
   if (const auto found = node.find("overlap")) e.overlap = static_cast<model::HostOverlap>(found->as_one_of(kOverlaps));
   if (const auto found = node.find("overlap_exponent")) e.overlap_exponent = found->as_number(1, 64);
   if (const auto found = node.find("cuda_graphs")) e.cuda_graphs = found->as_bool();
@@ -54,7 +60,7 @@ Engine read_engine(const Node& root, const std::string& id) {
   static constexpr std::array<std::string_view, 11> kKeys = {"name", "aliases", "host", "kernels", "memory", "scheduler",
                                                              "scheduler_when_memory_at_least", "calibrated", "calibrated_on",
                                                              "note", "source"};
-  static constexpr std::array<std::string_view, 2> kKernels = {"compute_scale", "memory_scale"};
+  static constexpr std::array<std::string_view, 3> kKernels = {"compute_scale", "memory_scale", "attention_stream"};
   root.require_known_keys(kKeys);
   model::EngineProfile e;
   e.id = id;
@@ -63,6 +69,7 @@ Engine read_engine(const Node& root, const std::string& id) {
     kernels->require_known_keys(kKernels);
     if (const auto found = kernels->find("compute_scale")) e.compute_scale = found->as_number(0.01, 10);
     if (const auto found = kernels->find("memory_scale")) e.memory_scale = found->as_number(0.01, 10);
+    if (const auto found = kernels->find("attention_stream")) e.attention_stream = found->as_bytes_per_second(1e6);
   }
   if (const auto memory = root.find("memory")) read_memory(*memory, e);
   e.calibrated_on = root.at("calibrated_on").as_string();

@@ -9,12 +9,14 @@
 #include "model/error.h"
 #include "model/forward_cost.h"
 #include "model/host_time.h"
+#include "model/p_norm.h"
 
 namespace plimsoll::model {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kBoundTolerance = 1e-9;  // rounding of a sum of some hundred terms
+constexpr double kStreamExponent = 3;     // between the memory's time and that of a kernel of few thread blocks
 
 }  // namespace
 
@@ -31,7 +33,8 @@ inline void DecodeCurve::add_attention(TimeParts& parts, double context, double 
   for (const Attention& attention : attention_) {
     const double attended = attention.windowed ? context_windowed : context;
     const double scale = attention.layers * ratio(attention, attended);
-    const double time = scale * (attention.t0 + attention.slope * attended);
+    double time = scale * (attention.t0 + attention.slope * attended);
+    if (attention.stream > 0) time = p_norm(time, attention.layers * attention.stream * attended, kStreamExponent).value;
     const double kv = time * attention.kv_share;
     parts.other += scale * attention.row_time;
     parts.kv += kv;
@@ -49,7 +52,7 @@ inline TimeParts DecodeCurve::device_parts(double context, double context_window
 inline TimeParts DecodeCurve::evaluate(double context, double context_windowed) const {
   if (constant_ >= 0) return {.other = constant_};
   TimeParts parts = device_parts(context, context_windowed);
-  parts.host = exposed_host_time(overlap_, overlap_exponent_, host_, parts.total());
+  parts.host = serial_ + exposed_host_time(overlap_, overlap_exponent_, host_, parts.total());
   const double bound = bound_ + bound_slope_ * context + bound_slope_windowed_ * context_windowed;
   PLIMSOLL_CHECK(parts.total() >= bound * (1 - kBoundTolerance),
                  "a decode step is faster than reading its bytes at the specified bandwidth");

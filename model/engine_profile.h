@@ -26,15 +26,27 @@ struct ConstantCost {
 
 struct EngineProfile {
   std::string id;                       // "tgi-1.1"
-  // Host time of one forward: step + layers * (layer + layer_tp [TP > 1] + layer_rank * (TP - 1))
-  //   + sequences * sequence + tokens * token + prefill_sequences * prefill.
-  Seconds host_step{0}, host_layer{0}, host_layer_tp{0}, host_layer_rank{0};
-  Seconds host_sequence{0}, host_token{0}, host_prefill{0};
+  // Host time of one forward, in two parts:
+  //   launch = step + ops * op + layers * (layer + layer_tp [TP > 1] + layer_rank * (TP - 1))
+  //   output = sequences * sequence + tokens * token + prefill sequences * prefill
+  // both times 1 + rank_growth * (TP - 1), plus prompt tokens * (TP - 1) * prompt_rank in `output`. Ops are those of the
+  // op list that ran, all-reduces included (model/op_list.h).
+  Seconds host_step{0}, host_layer{0}, host_layer_tp{0}, host_layer_rank{0}, host_op{0};
+  Seconds host_sequence{0}, host_token{0}, host_prefill{0}, host_prompt_rank{0};
+  double host_rank_growth = 0;
+  bool serial_output = false;           // `output` begins when the device has ended; else it overlaps as launches do
   HostOverlap overlap = HostOverlap::p_norm;
   double overlap_exponent = 3;
-  bool cuda_graphs = false;             // decode steps launch as one graph: host_layer terms apply to prefill only
+  bool cuda_graphs = false;             // decode steps launch as one graph: terms of ops and layers apply to prefill only
+  // What a request takes before the scheduler sees it (HTTP, tokenizing, queues between processes). It delays the request
+  // and occupies nothing.
+  Seconds front_end{0};
   // Multiply the accelerator's efficiencies: how well this engine's kernels do against the reference.
   double compute_scale = 1, memory_scale = 1;
+  // KV bytes a second that one query head of one sequence is read with in decode attention, for kernels that leave a
+  // sequence's whole context to one thread block: few heads and sequences then cannot use the memory's bandwidth.
+  // 0: kernels split the context.
+  BytesPerSecond attention_stream{0};
   // Memory.
   double memory_fraction = 0.9;         // of the visible memory
   Bytes overhead{0};                    // context, library workspaces, fragmentation: a GPU

@@ -62,6 +62,12 @@ struct ForwardCost::State {
     decode_kv_bytes = token.kv_bytes;
     decode_row_time = token.other_bytes * prices.byte_time;
     cache_bytes = in.pp * in.accelerator->last_level_cache.value;
+    op_count = in.shape->layers + static_cast<double>(head_ops(ops, 1).size());  // one attention a layer
+    for_each_op(linear_ops(ops, 1), [&](const Op& op) { op_count += op.count; });
+    if (in.engine->attention_stream.value > 0) {
+      const double head_bytes = token.kv_bytes / static_cast<double>(rank_shape(*in.shape, in.tp).kv_heads);
+      decode_stream = head_bytes / in.engine->attention_stream.value;
+    }
   }
 
   PartCost price_linear(std::int64_t tokens) const;
@@ -74,8 +80,8 @@ struct ForwardCost::State {
   const DecodeCurve& curve(std::int64_t rows);
   TimeParts mixed(const ForwardWork& work);
   TimeParts constant(const ForwardWork& work) const;
-  [[nodiscard]] double host(std::int64_t sequences, std::int64_t tokens, std::int64_t prefills) const {
-    return host_time(*in.engine, {in.shape->layers, in.tp, sequences, tokens, prefills});
+  [[nodiscard]] HostTime host(std::int64_t sequences, std::int64_t tokens, std::int64_t prefills) const {
+    return host_time(*in.engine, {in.shape->layers, in.tp, sequences, tokens, prefills, op_count});
   }
 
   CostInputs in;
@@ -85,6 +91,8 @@ struct ForwardCost::State {
   std::int32_t global_layers = 0, windowed_layers = 0;
   PNorm decode_norm;               // one token of context in one layer
   double decode_kv_bytes = 0, decode_row_time = 0, cache_bytes = 0;
+  double decode_stream = 0;        // seconds a token of a sequence's context, when one thread block reads it; 0: no limit
+  double op_count = 0;             // executions in a decode step
   std::unordered_map<std::int64_t, PartCost> linear_memo, head_memo;
   std::unordered_map<std::int64_t, DecodeCurve> curves;
 };
@@ -145,6 +153,7 @@ DecodeCurve::Attention ForwardCost::State::make_attention(double rows, bool wind
   attention.row_time = rows * decode_row_time;
   attention.t0 = prices.t0;
   attention.slope = decode_norm.value;
+  attention.stream = decode_stream / rows;   // all sequences at once: the mean context counts
   attention.kv_share = 1 - decode_norm.share_a;
   if (prices.residual == nullptr) return attention;
   const std::vector<ResidualKnot> knots = decode_residual_slice(
@@ -171,7 +180,9 @@ DecodeCurve ForwardCost::State::make_curve(std::int64_t rows) {
   curve.fixed_.other += in.shape->layers * pricer.kernel_gap();  // of the attention kernels
   if (global_layers > 0) curve.attention_.push_back(make_attention(real_rows, false, global_layers));
   if (windowed_layers > 0) curve.attention_.push_back(make_attention(real_rows, true, windowed_layers));
-  curve.host_ = host(rows, rows, 0);
+  const HostTime host_seconds = host(rows, rows, 0);
+  curve.host_ = host_seconds.overlapping;
+  curve.serial_ = host_seconds.serial;
   curve.overlap_ = in.engine->overlap;
   curve.overlap_exponent_ = in.engine->overlap_exponent;
   const double byte_time = pricer.bound_byte_time();
@@ -199,8 +210,9 @@ TimeParts ForwardCost::State::mixed(const ForwardWork& work) {
     kv_bytes += decode_kv_bytes * (global_layers * work.decode_context + windowed_layers * work.decode_context_windowed);
   }
   const auto prefills = static_cast<std::int64_t>(work.prefill.size());
-  const double host_seconds = host(work.decode_rows + prefills, tokens, prefills);
-  parts.host = exposed_host_time(in.engine->overlap, in.engine->overlap_exponent, host_seconds, parts.total());
+  const HostTime host_seconds = host(work.decode_rows + prefills, tokens, prefills);
+  parts.host = host_seconds.serial +
+               exposed_host_time(in.engine->overlap, in.engine->overlap_exponent, host_seconds.overlapping, parts.total());
   const double bytes = body.weight_bytes + top.weight_bytes + kv_bytes - cache_bytes;
   PLIMSOLL_CHECK(parts.total() >= bytes * pricer.bound_byte_time() * (1 - kBoundTolerance),
                  "a forward is faster than reading its bytes at the specified bandwidth");

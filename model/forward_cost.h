@@ -64,6 +64,7 @@ class DecodeCurve {
   struct Attention {                  // layers of one kind (global or windowed)
     double layers = 0;
     double row_time = 0;              // seconds: query and output traffic
+    double stream = 0;                // seconds per token of context that the kernel's parallelism allows; 0: no limit
     double t0 = 0;                    // seconds: fixed cost of the kernel
     double slope = 0;                 // seconds per token of context: p-norm of KV reads and compute
     double kv_share = 1;              // of the slope, by a^p
@@ -79,7 +80,7 @@ class DecodeCurve {
 
   TimeParts fixed_;                   // linear layers, pointwise, all-reduces, gaps
   std::vector<Attention> attention_;
-  double host_ = 0, overlap_exponent_ = 3;
+  double host_ = 0, serial_ = 0, overlap_exponent_ = 3;
   HostOverlap overlap_ = HostOverlap::p_norm;
   double constant_ = -1;              // >= 0: a constant-cost engine
   // The step's lower bound: bytes beyond the last-level caches at the specified bandwidth.

@@ -2,18 +2,32 @@
 #include "model/host_time.h"
 
 namespace plimsoll::model {
+namespace {
 
-double host_time(const EngineProfile& engine, const HostWork& work) {
+double launch_time(const EngineProfile& engine, const HostWork& work) {
   double seconds = engine.host_step.count();
-  if (!engine.cuda_graphs || work.prefill_sequences > 0) {
-    double layer = engine.host_layer.count() + engine.host_layer_rank.count() * (work.tp - 1);
-    if (work.tp > 1) layer += engine.host_layer_tp.count();
-    seconds += work.layers * layer;
-  }
-  seconds += static_cast<double>(work.sequences) * engine.host_sequence.count();
-  seconds += static_cast<double>(work.tokens) * engine.host_token.count();
-  seconds += static_cast<double>(work.prefill_sequences) * engine.host_prefill.count();
-  return seconds;
+  if (engine.cuda_graphs && work.prefill_sequences == 0) return seconds;
+  double layer = engine.host_layer.count() + engine.host_layer_rank.count() * (work.tp - 1);
+  if (work.tp > 1) layer += engine.host_layer_tp.count();
+  return seconds + work.layers * layer + work.ops * engine.host_op.count();
+}
+
+double output_time(const EngineProfile& engine, const HostWork& work) {
+  return static_cast<double>(work.sequences) * engine.host_sequence.count() +
+         static_cast<double>(work.tokens) * engine.host_token.count() +
+         static_cast<double>(work.prefill_sequences) * engine.host_prefill.count();
+}
+
+}  // namespace
+
+HostTime host_time(const EngineProfile& engine, const HostWork& work) {
+  const double ranks = work.tp - 1, growth = 1 + engine.host_rank_growth * ranks;
+  // Every sequence beyond the prefilling ones decodes one token.
+  const auto prompt_tokens = static_cast<double>(work.tokens - (work.sequences - work.prefill_sequences));
+  const double launch = growth * launch_time(engine, work);
+  double output = growth * output_time(engine, work);
+  if (work.prefill_sequences > 0) output += prompt_tokens * ranks * engine.host_prompt_rank.count();
+  return engine.serial_output ? HostTime{launch, output} : HostTime{launch + output, 0};
 }
 
 }  // namespace plimsoll::model

@@ -12,10 +12,15 @@ namespace plimsoll::model {
 
 struct HostWork {
   std::int32_t layers = 0, tp = 1;
-  std::int64_t sequences = 0, tokens = 0, prefill_sequences = 0;
+  std::int64_t sequences = 0, tokens = 0, prefill_sequences = 0;  // sequences: prefilling ones included
+  double ops = 0;                       // executions of the op list
 };
-/// Seconds. With CUDA graphs a forward without prefill launches its layers at once.
-[[nodiscard]] double host_time(const EngineProfile& engine, const HostWork& work);
+/// Seconds: what overlaps with the device as HostOverlap says, and what begins when the device has ended.
+struct HostTime {
+  double overlapping = 0, serial = 0;
+};
+/// With CUDA graphs a forward without prefill launches its ops at once.
+[[nodiscard]] HostTime host_time(const EngineProfile& engine, const HostWork& work);
 
 /// Seconds a step takes beyond the device's time; never negative.
 [[nodiscard]] inline double exposed_host_time(HostOverlap overlap, double exponent, double host, double device) {

@@ -134,6 +134,69 @@ TEST(ForwardCost, HostTermsCountLayersSequencesAndRanks) {
   EXPECT_NEAR(ForwardCost(d.inputs()).forward(decode_work(d.shape, 3, 100)).host, 1 + 0.3 + 0.03, 1e-9);
 }
 
+TEST(ForwardCost, HostTimeOfOpsCountsTheListAndGrowsWithTheRanks) {
+  // A decode step of Llama 2 7B runs, a layer, 2 norms, qkv, rotation, attention, output, up, activation, down: 9; with
+  // TP two all-reduces more. Around the layers: embed, norm, head, sample: 4; with TP two exchanges more.
+  Deployment d{.shape = shape_named("llama-2-7b")};
+  d.engine = ideal_engine();
+  d.engine.overlap = HostOverlap::none;
+  d.engine.host_op = Seconds(1);
+  EXPECT_NEAR(ForwardCost(d.inputs()).forward(decode_work(d.shape, 3, 100)).host, 32 * 9 + 4, 1e-9);
+  d.tp = 4;
+  EXPECT_NEAR(ForwardCost(d.inputs()).forward(decode_work(d.shape, 3, 100)).host, 32 * 11 + 6, 1e-9);
+  d.engine.host_rank_growth = 0.1;
+  EXPECT_NEAR(ForwardCost(d.inputs()).forward(decode_work(d.shape, 3, 100)).host, 1.3 * (32 * 11 + 6), 1e-9);
+}
+
+TEST(ForwardCost, PromptTokensCostHostTimeOnFurtherRanks) {
+  Deployment d{.shape = shape_named("llama-2-7b")};
+  d.engine = ideal_engine();
+  d.engine.overlap = HostOverlap::none;
+  d.engine.host_prompt_rank = Seconds(1);
+  d.engine.host_rank_growth = 0.5;        // not of this term
+  d.tp = 4;
+  const PrefillSpan span{20, 0};
+  ForwardWork work = decode_work(d.shape, 3, 100);
+  EXPECT_NEAR(ForwardCost(d.inputs()).forward(work).host, 0, 1e-12);
+  work.prefill = {&span, 1};
+  EXPECT_NEAR(ForwardCost(d.inputs()).forward(work).host, 20 * 3, 1e-9);
+}
+
+// Launches of a third of the device's time hide behind it; output comes on top, in decode steps and in prefills.
+TEST(ForwardCost, SerialOutputIsNotHidden) {
+  Deployment d{.shape = shape_named("llama-2-7b")};
+  d.engine = ideal_engine();
+  const double device = decode_seconds(d, 2, 100);
+  d.engine.overlap = HostOverlap::full;
+  d.engine.host_step = Seconds(device / 3);
+  d.engine.host_sequence = Seconds(0.25 * device);
+  EXPECT_NEAR(decode_seconds(d, 2, 100), device, 1e-12);
+  d.engine.serial_output = true;
+  EXPECT_NEAR(decode_seconds(d, 2, 100), 1.5 * device, 1e-12);
+  const PrefillSpan span{20, 0};
+  ForwardWork work = decode_work(d.shape, 2, 100);
+  work.prefill = {&span, 1};
+  EXPECT_NEAR(ForwardCost(d.inputs()).forward(work).host, 0.75 * device, 1e-12);
+}
+
+// One thread block reads a head's 2 * 128 * 2 bytes a token: 10 000 tokens at 5.12 GB/s are 1 ms a layer, whatever the TP
+// degree, and for few sequences whatever the batch; 32 layers. Without the limit the memory decides.
+TEST(ForwardCost, AThreadBlockAHeadLimitsAttentionOfFewSequences) {
+  Deployment d{.shape = shape_named("llama-2-7b"), .accelerator = a100_40()};
+  const double free = decode_seconds(d, 1, 10000) - decode_seconds(d, 1, 1);
+  EXPECT_LT(free, 0.010);
+  d.engine.attention_stream = BytesPerSecond(5.12e9);
+  const double limited = decode_seconds(d, 1, 10000) - decode_seconds(d, 1, 1);
+  EXPECT_NEAR(limited, 0.032, 0.001);
+  EXPECT_NEAR(decode_seconds(d, 2, 10000) - decode_seconds(d, 2, 1), limited, 0.1 * limited);
+  d.tp = 8;
+  EXPECT_NEAR(decode_seconds(d, 1, 10000) - decode_seconds(d, 1, 1), 0.032, 0.001);
+  d.tp = 1;                               // many sequences: the memory again
+  const double many = decode_seconds(d, 64, 10000) - decode_seconds(d, 64, 1);
+  d.engine.attention_stream = BytesPerSecond(0);
+  EXPECT_NEAR(many, decode_seconds(d, 64, 10000) - decode_seconds(d, 64, 1), 0.01 * many);
+}
+
 TEST(ForwardCost, ConstantEnginesNeedNoDevice) {
   EngineProfile engine = ideal_engine();
   engine.constant = ConstantCost{Seconds(0.5), Seconds(0.01), {}};

@@ -98,6 +98,7 @@ inline void make_harder(Scenario& s, std::uint64_t seed) {
   s.router = random() % 2 == 0 ? sched::RouterKind::least_kv : sched::RouterKind::prefix;
   s.warmup = Seconds(static_cast<double>(random() % 3));
   if (random() % 2 == 0) s.engine = constant_engine(0.003, 0.01);
+  else if (random() % 2 == 0) s.engine = python_engine();
   if (random() % 2 == 0 && std::holds_alternative<traces::Poisson>(s.workload.load)) s.workload.load = traces::ConstantRate{20};
 }
 

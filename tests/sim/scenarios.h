@@ -52,6 +52,17 @@ inline std::shared_ptr<model::EngineProfile> test_engine() {
   return e;
 }
 
+/// Kernels of one thread block a head, output that waits for the device, a front end: everything a profile may add.
+inline std::shared_ptr<model::EngineProfile> python_engine() {
+  auto e = std::make_shared<model::EngineProfile>(*test_engine());
+  e->host_layer = Seconds(0);
+  e->host_op = Seconds(3e-5);
+  e->serial_output = true;
+  e->attention_stream = BytesPerSecond(5e9);
+  e->front_end = Seconds(0.0171);
+  return e;
+}
+
 /// Service = prefill + output x decode: the engine of queueing theory.
 inline std::shared_ptr<model::EngineProfile> constant_engine(double prefill_s, double decode_s) {
   auto e = std::make_shared<model::EngineProfile>();
