@@ -120,7 +120,8 @@ class MachineCalibrator {
     report(label, 1);
   }
 
-  // No op may read faster than the bandwidth, and none compute faster than the peak.
+  // No op may read faster than the bandwidth, and none compute faster than the peak. The margin is for interpolation
+  // between the fastest ops, and for the rounding of the file.
   void set_limits(ShareCalibration& share, const ShareSamples& samples) const {
     const double ranks = share.ranks;
     double bandwidth = share.read_bandwidth / ranks, peak = share.multiply_add / ranks;
@@ -128,9 +129,10 @@ class MachineCalibrator {
       bandwidth = std::max(bandwidth, (sample.op.weight_bytes + sample.op.kv_bytes) / sample.seconds);
       peak = std::max(peak, sample.op.flops / sample.seconds);
     }
+    constexpr double kMargin = 1.02;
     model::Accelerator& a = share.accelerator;
-    a.fp32 = a.fp16 = a.bf16 = FlopsPerSecond(peak);
-    a.memory_bandwidth = BytesPerSecond(bandwidth);
+    a.fp32 = a.fp16 = a.bf16 = FlopsPerSecond(kMargin * peak);
+    a.memory_bandwidth = BytesPerSecond(kMargin * bandwidth);
     a.memory = a.memory_visible = Bytes(host_memory_bytes() / ranks);
   }
 
