@@ -49,6 +49,9 @@ bool LiveReplica::decide(Nanos now) {
   events_.decide(index_, now);
   const bool step = replica_.decide(now);
   PLIMSOLL_CHECK(step || replica_.wake_at() > now, "a policy that waits wakes up later");
+  // A preemption may be all that was decided: the worker hears of it with the next order.
+  if (!step && !replica_.decision().kv.empty())
+    changes_.push_back({.opens = false, .request = {}, .kv = replica_.decision().kv});
   if (step && idle_) last_end_ = now;
   idle_ = !step;
   return step;

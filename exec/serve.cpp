@@ -26,6 +26,7 @@ class LiveScript final : public traces::ScriptReplica {
   }
   sched::Replica& replica() override { return live_.replica(); }
   std::optional<ReqId> arrive(const sched::NewRequest& request, Nanos now) override { return live_.arrive(request, now); }
+  bool decide(Nanos now) override { return live_.decide(now); }
   void ended(const sched::Ended& ended) override { live_.ended(ended); }
 
   double run_step(Nanos start, Nanos end, double real_start) override {

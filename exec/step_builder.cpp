@@ -20,17 +20,22 @@ StepBuilder::StepBuilder(const StepBuilderConfig& config, const PromptSource& pr
 
 void StepBuilder::begin(const StepOrder& order) {
   for (const Change& change : order.changes) {
-    if (change.opens) open(change.request);
+    if (!change.kv.empty()) apply(change.kv);
+    else if (change.opens) open(change.request);
     else close(change.request.id);
   }
-  for (const KvOp& op : order.kv) {
+  apply(order.kv);
+}
+
+void StepBuilder::apply(const std::vector<KvOp>& ops) {
+  for (const KvOp& op : ops) {
     if (op.kind == KvOp::Kind::free_all) {
       pool_.release(op.id, sequence(op.id).computed);
       sequence(op.id).computed = 0;
     }
     if (op.kind == KvOp::Kind::swap_out) swap_out(op.id);
   }
-  for (const KvOp& op : order.kv) {
+  for (const KvOp& op : ops) {
     if (op.kind == KvOp::Kind::attach_prefix) {
       pool_.attach_prefix(op.id, static_cast<Tok>(op.tokens));
       sequence(op.id).computed = static_cast<Tok>(op.tokens);

@@ -59,6 +59,7 @@ class StepBuilder {
     std::vector<ReqId> answers;        // whose tokens come back; kNoRequest: nobody's
   };
 
+  void apply(const std::vector<sched::KvOp>& ops);
   void open(const OpenRequest& request);
   void close(ReqId id);
   void swap_out(ReqId id);

@@ -27,6 +27,7 @@ struct OpenRequest {
 struct Change {
   bool opens = false;                  // else the request has ended
   OpenRequest request;                 // of one that ended: the id alone
+  std::vector<sched::KvOp> kv = {};    // not empty: a decision without a step moved blocks, and nothing else changed
 };
 
 struct OrderForward {

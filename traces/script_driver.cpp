@@ -26,7 +26,7 @@ class ScriptRun {
   bool run() {
     while (!options_.stop.stop_requested()) {
       deliver();
-      const bool step = replica_.decide(now_);
+      const bool step = driver_.decide(now_);
       collect();
       if (step) {
         run_step();

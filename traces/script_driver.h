@@ -21,6 +21,7 @@ class ScriptReplica {
   virtual std::optional<sched::ReqId> arrive(const sched::NewRequest& request, Nanos now) {
     return replica().arrive(request, now);
   }
+  virtual bool decide(Nanos now) { return replica().decide(now); }
   /// A request has left the replica.
   virtual void ended(const sched::Ended&) {}
   /// Runs the decided step and completes it with the stamp `end`; `real_start`, in seconds, is where it begins in the run.

@@ -79,6 +79,27 @@ TEST_P(ServeTest, AScriptIsDecidedAsInTheSimulator) {
   }
 }
 
+// Six blocks of four tokens: some steps only preempt, and the worker must hear of what they freed.
+TEST_P(ServeTest, ATightPoolIsDecidedAsInTheSimulator) {
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    traces::Scenario s = small_scenario(GetParam(), seed);
+    s.kv.block_tokens = 4;
+    s.kv.blocks = 6;
+    s.policy.model_max_len = 64;
+    s.policy.max_running = 5;
+    std::vector<traces::ScriptRequest> requests;
+    std::mt19937_64 random(seed);
+    for (int i = 0; i < 8; ++i)
+      requests.push_back({std::string(1, static_cast<char>('A' + i)), static_cast<std::int32_t>(1 + random() % 20),
+                          static_cast<std::int32_t>(1 + random() % 9), 12, static_cast<std::int64_t>(1 + random() % 8)});
+    s.workload.load = traces::Script{requests};
+    sched::RunOptions options;
+    options.keep_log = true;
+    Machine machine(s);
+    ASSERT_EQ(measure_point(s, machine.replicas, machine.prompts, options).run.logs, sim::simulate(s, options).logs) << "seed " << seed;
+  }
+}
+
 std::string write_events(const std::string& text) {
   const std::string file = (std::filesystem::temp_directory_path() / ("plimsoll-events-" + std::to_string(::getpid()))).string();
   std::ofstream(file, std::ios::binary) << text;
