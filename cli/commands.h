@@ -15,6 +15,7 @@ inline constexpr int kDone = 0, kBadInput = 2, kDeviceFailed = 3, kAnswerIsNo = 
 using Arguments = std::vector<std::string>;   // after the verb
 
 int run_simulate(const Arguments& arguments, Console& console);
+int run_measure(const Arguments& arguments, Console& console);
 int run_memory(const Arguments& arguments, Console& console);
 int run_forward(const Arguments& arguments, Console& console);
 int run_trace(const Arguments& arguments, Console& console);

@@ -30,7 +30,8 @@ Outputs::Outputs(const Study& study, OutputChoice choice) : study_(study), choic
 // Temporary files (write_file.h) of a run that was killed.
 void Outputs::remove_leftovers() const {
   namespace fs = std::filesystem;
-  constexpr std::array<std::string_view, 6> kStems = {"study.yaml.", "points.csv.", "infeasible.csv.", "requests", "timeline", "decisions"};
+  constexpr std::array<std::string_view, 8> kStems = {"study.yaml.", "points.csv.", "infeasible.csv.", "requests",
+                                                      "timeline", "decisions", "events", "ops"};
   std::error_code error;
   std::vector<fs::path> found;
   for (fs::directory_iterator at(choice_.folder, error), end; !error && at != end; at.increment(error)) {
@@ -70,7 +71,7 @@ std::optional<sched::PointMetrics> Outputs::recall(const PointResult& point) {
 
 void Outputs::add(const FinishedPoint& point) {
   if (choice_.folder.empty()) return;
-  write_files(point);                  // before the store says that they are there
+  if (point.result.metrics) write_files(point);   // before the store says that they are there
   const bool keep = store_ && point.result.metrics;   // why a point cannot exist is quickly found again
   if (keep) store_->put(key_of(point.result.index), metrics_record(*point.result.metrics));
 }
@@ -79,14 +80,18 @@ void Outputs::tick() {
   if (store_) store_->tick();
 }
 
+void Outputs::add_unfinished(const FinishedPoint& point) const {
+  if (!choice_.folder.empty()) write_files(point);
+}
+
 void Outputs::write_files(const FinishedPoint& point) const {
-  if (!point.result.metrics) return;
   const std::size_t points = study_.point_count(), index = point.result.index;
   if (choice_.requests) write_file(path(point_file_name("requests", ".csv", points, index)), requests_csv(point.run.requests));
   if (choice_.timeline) {
     write_file(path(point_file_name("timeline", ".json", points, index)), timeline_json(point.run.steps, study_.title()));
   }
   if (!choice_.decisions) return;
+  if (!point.run.events.empty()) write_file(path(point_file_name("events", ".jsonl", points, index)), point.run.events);
   const std::size_t replicas = point.run.logs.size();
   for (std::size_t r = 0; r < replicas; ++r) {
     write_file(path(decisions_file_name(points, index, replicas, r)), point.run.logs[r]);

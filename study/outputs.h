@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The folder of a run (docs/study-file.md, "Outputs"): points.csv, infeasible.csv, study.yaml, and for each point what was
-// asked for: requests, decisions, timeline. Every file is written whole or not at all. Finished points are also kept in
+// asked for: requests, decisions (of live runs with their events), timeline. Every file is written whole or not at all. Finished points are also kept in
 // results.sqlite, from which a run that was ended continues.
 #pragma once
 
@@ -32,6 +32,8 @@ class Outputs {
   [[nodiscard]] std::optional<sched::PointMetrics> recall(const PointResult& point);
   /// The files of one point, then its place in the store; called as points finish.
   void add(const FinishedPoint& point);
+  /// The files of a point whose run was cut short, with what they hold.
+  void add_unfinished(const FinishedPoint& point) const;
   /// Now and then while points run: what is finished becomes safe.
   void tick();
   /// points.csv and, where some point cannot exist, infeasible.csv.

@@ -45,7 +45,8 @@ void read_model(const Section& study, const Catalogue& catalogue, const TraceSto
   spec.kv_dtype = kv_dtype ? kv_dtype->as_dtype() : default_kv_dtype(spec.weight_dtype);
   if (spec.engine->constant && !study.has("model")) return;
   const Node name = study.need("model", "llama-2-7b");
-  spec.shape = catalogue.model(model_name(name.as_string(), traces), name.where());
+  spec.model_name = model_name(name.as_string(), traces);
+  spec.shape = catalogue.model(spec.model_name, name.where());
   spec.places.model = name.where();
 }
 
@@ -250,8 +251,9 @@ PointSpec read_point(const Node& root, const Catalogue& catalogue, TraceStore& t
   if (std::holds_alternative<traces::Script>(spec.workload.load) && (study.has("limits") || study.has("replications"))) {
     spec.notes.emplace_back("a script runs once and its clients wait: 'limits' and 'replications' have no effect");
   }
-  spec.weights = study.text("weights").value_or("random");
-  spec.prompts = study.text("prompts").value_or("");
+  const std::string weights = study.text("weights").value_or("random"), prompts = study.text("prompts").value_or("");
+  if (weights != "random") spec.weights = traces.path_of(weights);
+  if (!prompts.empty()) spec.prompts = traces.path_of(prompts);
   return spec;
 }
 

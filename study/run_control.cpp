@@ -18,6 +18,11 @@ void RunControl::take_commands() {
   poll_(*this);
 }
 
+void RunControl::look_in() {
+  take_commands();
+  if (cancelled()) stop_.request_stop();
+}
+
 void RunControl::check_in() {
   take_commands();
   // Polled, because a signal handler may not notify a waiting thread.

@@ -23,6 +23,8 @@ class RunControl {
 
   /// Called by the working threads between pieces of work: takes commands, waits while paused, hands a cancel on to stop().
   void check_in();
+  /// The same without waiting, for work that the clock drives: a pause begins after it.
+  void look_in();
   [[nodiscard]] std::stop_token stop() const { return stop_.get_token(); }
 
  private:

@@ -78,7 +78,7 @@ class Run {
     point.recalled = point.result.metrics.has_value();
     if (resolved.scenario && !point.recalled) {
       resolved.scenario->stepwise = settings_.stepwise;
-      point.run = simulate(index, *resolved.scenario);
+      point.run = run_scenario(point.result, *resolved.scenario);
       if (point.run.stopped) return;
       point.result.metrics = std::move(point.run.metrics);
     }
@@ -86,12 +86,13 @@ class Run {
   }
 
   // What only the run shows is the workload's fault.
-  sim::RunResult simulate(std::size_t index, const sim::Scenario& scenario) {
+  sim::RunResult run_scenario(const PointResult& point, const sim::Scenario& scenario) {
     try {
-      return sim::simulate(scenario, run_options(index));
+      const sim::RunOptions options = run_options(point.index);
+      return settings_.run ? settings_.run(point, scenario, options) : sim::simulate(scenario, options);
     } catch (const InputError& error) {
       if (!error.where().file.empty()) throw;
-      throw InputError(study_.point(index).places.workload, error.text());
+      throw InputError(study_.point(point.index).places.workload, error.text());
     }
   }
 
@@ -101,8 +102,9 @@ class Run {
     options.keep_log = settings_.keep_decisions;
     options.keep_steps = settings_.keep_steps;
     if (settings_.control != nullptr) options.stop = settings_.control->stop();
+    options.point = index;
     options.progress = [this, index](double fraction) {
-      if (settings_.control != nullptr) settings_.control->check_in();
+      if (settings_.control != nullptr) settings_.run ? settings_.control->look_in() : settings_.control->check_in();
       report(index, static_cast<float>(std::clamp(fraction, 0.0, 1.0)));
     };
     return options;

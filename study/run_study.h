@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Simulates every point of a study, on as many cores as it is given. The result does not depend on how many.
+// Runs every point of a study, by simulation on as many cores as it is given (the result does not depend on how many), or
+// as the caller says.
 #pragma once
 
 #include <cstddef>
@@ -23,11 +24,15 @@ struct FinishedPoint {
   bool recalled = false;               // not simulated: `run` is empty
 };
 
+/// Runs a point some other way than by simulation. Throws InputError; `stopped` in the result drops the point.
+using RunPoint = std::function<sim::RunResult(const PointResult& point, const sim::Scenario& scenario, const sim::RunOptions& options)>;
+
 struct RunSettings {
   int jobs = 0;                        // threads; 0: one per core
   bool stepwise = false;               // no leaps
   bool keep_requests = false, keep_decisions = false, keep_steps = false;
   RunControl* control = nullptr;       // may be null
+  RunPoint run = {};                   // empty: simulates. Real time: one job, and a pause begins after a point
   /// Asked before a point is simulated for metrics that are known already, from several threads; may be empty.
   std::function<std::optional<sched::PointMetrics>(const PointResult& point)> recall = {};
   /// Called as points finish, in whatever order they do, one call at a time; may be empty.

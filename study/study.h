@@ -60,6 +60,7 @@ struct SearchSpec {
 struct PointSpec {
   std::string name;
   std::shared_ptr<const model::LlmShape> shape;          // null: not stated, which only a constant engine allows
+  std::string model_name;              // as the catalogue takes it: a name, or the full name of a file
   model::DType weight_dtype = model::DType::fp16, kv_dtype = model::DType::fp16;
   Hardware hardware;
   std::shared_ptr<const model::EngineProfile> engine;
@@ -72,7 +73,7 @@ struct PointSpec {
   sim::ClientLimits limits;
   sched::Slo slo;
   std::int32_t replications = 1;
-  std::string weights = "random", prompts;      // for the executor
+  std::string weights, prompts;        // for the executor: full names of files; empty: drawn from the seed
   std::optional<SearchSpec> search;
   Places places;
   std::vector<std::string> notes;      // what was accepted but has no effect

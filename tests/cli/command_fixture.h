@@ -20,6 +20,7 @@ class CommandTest : public StudyFolder {
  protected:
   void SetUp() override {
     if (!std::filesystem::exists(kProgram)) GTEST_SKIP() << "build the target plimsoll_exe first: " << kProgram;
+    ::setenv("XDG_DATA_HOME", file("data").c_str(), 1);   // no calibration of the user's own
   }
   static Outcome run(const std::string& arguments, const std::string& redirect = "2>&1") {
     return shell(kProgram + " " + arguments + " " + redirect);

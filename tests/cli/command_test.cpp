@@ -16,11 +16,11 @@ using ::testing::StartsWith;
 TEST_F(CommandTest, HelpListsTheVerbs) {
   const Outcome help = run("--help");
   EXPECT_EQ(help.exit, 0);
-  for (const char* const verb : {"simulate", "memory", "forward", "trace", "list", "validate"}) EXPECT_THAT(help.output, HasSubstr(verb));
+  for (const char* const verb : {"simulate", "measure", "memory", "forward", "trace", "list", "validate"}) EXPECT_THAT(help.output, HasSubstr(verb));
 }
 
 TEST_F(CommandTest, EveryVerbHasHelpWithAnExample) {
-  for (const char* const verb : {"simulate", "memory", "forward", "trace", "list", "validate"}) {
+  for (const char* const verb : {"simulate", "measure", "memory", "forward", "trace", "list", "validate"}) {
     const Outcome help = run(std::string(verb) + " --help");
     EXPECT_EQ(help.exit, 0);
     EXPECT_THAT(help.output, HasSubstr(std::string("example:\n  plimsoll ") + verb));

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// plimsoll measure STUDY: the points of a study on the real executor.
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "cli/load_study.h"
+#include "cli/measured_points.h"
+#include "cli/options.h"
+#include "cli/report_points.h"
+#include "cli/run_commands.h"
+#include "configs/yaml_document.h"
+#include "study/outputs.h"
+#include "study/run_files.h"
+#include "study/write_file.h"
+
+namespace plimsoll::cli {
+namespace {
+
+constexpr std::int64_t kMostThreads = 1024;
+
+Usage measure_usage() {
+  Usage usage{.verb = "measure",
+              .positional = "STUDY",
+              .summary = "Runs every point of a study on this machine, in real time, with the simulator's own scheduler, clients\n"
+                         "and metrics (docs/measure.md). Points run one after another.",
+              .example = "  plimsoll measure configs/studies/cpu-demo.yaml --out out/measured\n",
+              .positional_required = true,
+              .options = po::options_description("What runs it, and files of each point, in --out")};
+  auto add = usage.options.add_options();
+  add("device", po::value<std::string>()->value_name("cpu|cuda"), "what runs the forwards (default: the study's engine's, else cpu)");
+  add("as-is", po::bool_switch(), "measure on this machine although the study names other hardware");
+  add("threads", po::value<std::string>()->value_name("N"), "CPU threads of all replicas together (default: one per core)");
+  add("requests", po::bool_switch(), "requests.csv: one row a request");
+  add("decisions", po::bool_switch(), "decisions.txt: what the scheduler did in each step; events.jsonl: what made it do so");
+  add("timeline", po::bool_switch(), "timeline.json: a Chrome trace, opens in Perfetto");
+  add("trace-ops", po::bool_switch(), "ops.csv: every op with its measured and its predicted time; slows the run down");
+  return usage;
+}
+
+struct Request {
+  MeasureSettings settings;
+  study::OutputChoice files;
+};
+
+exec::DeviceKind read_device(const std::string& text) {
+  if (text == "cpu") return exec::DeviceKind::cpu;
+  if (text == "cuda") return exec::DeviceKind::cuda;
+  throw InputError(fmt::format("--device: found '{}', allowed: cpu, cuda", text));
+}
+
+Request read_request(const Parsed& parsed) {
+  Request request;
+  const auto is_set = [&](const char* name) { return parsed.values[name].as<bool>(); };
+  request.settings.as_is = is_set("as-is");
+  request.settings.trace_ops = is_set("trace-ops");
+  request.settings.threads = static_cast<int>(whole_option(parsed, "threads", 1, kMostThreads, parsed.common.jobs));
+  request.files = {.folder = parsed.common.out, .requests = is_set("requests"), .decisions = is_set("decisions"),
+                   .timeline = is_set("timeline"), .resumable = false, .stepwise = false};
+  if (parsed.common.out.empty() && (is_set("requests") || is_set("decisions") || is_set("timeline") || is_set("trace-ops")))
+    throw InputError("--requests, --decisions, --timeline and --trace-ops write files: state a folder with --out DIR");
+  if (parsed.common.stepwise) throw InputError("--stepwise is for simulations: a measured run takes every step");
+  return request;
+}
+
+// The engine that the study states, before it is read: reading it may probe the wrong device.
+std::string stated_engine(const Parsed& parsed) {
+  for (auto set = parsed.common.set.rbegin(); set != parsed.common.set.rend(); ++set)
+    if (set->first == "engine") return configs::canonical_name(set->second);
+  const configs::Document document = configs::Document::from_file(parsed.operand);
+  if (!document.root().is_map()) return {};
+  const auto engine = document.root().find("engine");
+  return engine && engine->is_scalar() ? configs::canonical_name(engine->as_string()) : std::string();
+}
+
+// The host times and memory of one device's engine do not stand for the other's.
+exec::DeviceKind choose_device(Parsed& parsed) {
+  const std::string engine = stated_engine(parsed);
+  const bool own = engine == "plimsoll-cpu" || engine == "plimsoll-cuda";
+  if (parsed.values.count("device") == 0) return engine == "plimsoll-cuda" ? exec::DeviceKind::cuda : exec::DeviceKind::cpu;
+  const exec::DeviceKind device = read_device(parsed.values["device"].as<std::string>());
+  if (own && engine != MeasuredPoints::engine_name(device)) parsed.common.set.emplace_back("engine", MeasuredPoints::engine_name(device));
+  return device;
+}
+
+}  // namespace
+
+int run_measure(const Arguments& arguments, Console& console) {
+  auto parsed = parse_arguments(measure_usage(), arguments);
+  if (!parsed) return kDone;
+  Request request = read_request(*parsed);
+  request.settings.device = choose_device(*parsed);
+  const study::Study study = load_study(*parsed, console);
+  MeasuredPoints points(study, request.settings, console);
+  points.check();
+  study::Outputs outputs(study, request.files);
+  const std::vector<std::string> columns = study::point_columns(study.swept_keys());
+
+  study::RunControl control;
+  const RunCommands commands(control, console.is_jsonl());
+  study::RunSettings settings;
+  settings.jobs = 1;
+  settings.keep_requests = request.files.requests;
+  settings.keep_decisions = request.files.decisions;
+  settings.keep_steps = request.files.timeline;
+  settings.control = &control;
+  settings.run = [&](const study::PointResult& point, const sim::Scenario& scenario, const sim::RunOptions& options) {
+    sim::RunResult run = points.run(point, scenario, options);
+    if (!points.failure().empty()) control.cancel();
+    if (!points.ops().empty())
+      study::write_file(request.files.folder + '/' + study::point_file_name("ops", ".csv", study.point_count(), point.index), points.ops());
+    if (run.stopped) outputs.add_unfinished({.result = point, .run = run});
+    return run;
+  };
+  settings.on_point = [&](study::FinishedPoint& point) {
+    points.label(point.result);
+    outputs.add(point);
+    console.point(columns, point.result);
+  };
+  settings.on_progress = [&](double done) { console.progress(done, study.point_count()); };
+  const study::StudyResult result = study::run_study(study, settings);
+
+  outputs.finish(result);
+  report_points(study, result, parsed->common.format, console);
+  if (!points.failure().empty()) throw DeviceError(points.failure());
+  return result.cancelled ? kInterrupted : kDone;
+}
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/measured_points.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/this_machine.h"
+#include "exec/prompts.h"
+#include "model/error.h"
+
+namespace plimsoll::cli {
+namespace {
+
+constexpr std::int64_t kMostSlots = 1024;    // more sequences than this share none, and cannot run ahead
+constexpr std::int64_t kStepRows = 2048;
+
+// 16-bit floats have one form on the executor: the traffic is the same.
+model::DType executed(model::DType dtype) { return dtype == model::DType::fp16 ? model::DType::bf16 : dtype; }
+
+bool can_execute(model::DType dtype) {
+  return dtype == model::DType::fp32 || dtype == model::DType::bf16 || dtype == model::DType::fp16;
+}
+
+exec::EngineConfig engine_config(const sim::Scenario& scenario, const model::Architecture& architecture, const MeasureSettings& settings) {
+  exec::EngineConfig config;
+  config.architecture = architecture;
+  config.device = settings.device;
+  config.tp = scenario.tp;
+  config.weight_dtype = executed(scenario.weight_dtype);
+  config.kv_dtype = executed(scenario.kv_dtype);
+  config.kv_blocks = scenario.kv.blocks;
+  config.block_tokens = scenario.kv.block_tokens;
+  config.sequences = static_cast<std::int32_t>(std::clamp<std::int64_t>(scenario.policy.max_running.value_or(kMostSlots), 1, kMostSlots));
+  config.step_rows = std::min(kStepRows, scenario.policy.step_token_budget.value_or(kStepRows));
+  config.threads = settings.threads;
+  config.graphs = !settings.trace_ops;
+  return config;
+}
+
+}  // namespace
+
+const char* MeasuredPoints::engine_name(exec::DeviceKind device) {
+  return device == exec::DeviceKind::cuda ? "plimsoll-cuda" : "plimsoll-cpu";
+}
+
+// ---- what can be measured -----------------------------------------------------------------------------------
+
+void MeasuredPoints::check() const {
+  bool fp16 = false;
+  for (std::size_t i = 0; i < study_.point_count(); ++i) {
+    const study::PointSpec spec = study_.point(i);
+    check_point(spec);
+    fp16 = fp16 || spec.weight_dtype == model::DType::fp16 || spec.kv_dtype == model::DType::fp16;
+  }
+  if (fp16) console_.note("fp16 is executed as bf16, which has the same size");
+}
+
+void MeasuredPoints::check_point(const study::PointSpec& spec) const {
+  if (spec.engine->constant) throw InputError(spec.places.engine, "an engine of constant cost can be simulated, not measured");
+  if (!spec.shape) throw InputError(spec.places.study, "model is missing: expected one to measure");
+  for (const model::DType dtype : {spec.weight_dtype, spec.kv_dtype}) {
+    if (can_execute(dtype)) continue;
+    throw InputError(spec.places.model, fmt::format("{} is simulated but not executed, allowed dtypes of weights and KV cache: "
+                                                    "fp32, bf16, fp16", model::name(dtype)));
+  }
+  if (spec.deployment.pp > 1) {
+    throw InputError(spec.places.tp.file.empty() ? spec.places.study : spec.places.tp,
+                     fmt::format("pp {}: pipeline stages are simulated but not executed, allowed: pp 1", spec.deployment.pp));
+  }
+  if (const std::string problem = model::execution_problem(model::default_architecture(*spec.shape)); !problem.empty())
+    throw InputError(spec.places.model, fmt::format("{}: {}", spec.shape->id, problem));
+  check_hardware(spec);
+}
+
+// A GPU says what it is only when it is there: check_gpu().
+void MeasuredPoints::check_hardware(const study::PointSpec& spec) const {
+  if (spec.hardware.this_machine && settings_.device == exec::DeviceKind::cuda && spec.engine->id != engine_name(settings_.device))
+    throw InputError(spec.places.engine, fmt::format("engine {} on this-machine stands for its CPU; state engine: plimsoll-cuda, or "
+                                                     "hardware: {{accelerator, count}}", spec.engine->id));
+  if (settings_.as_is || spec.hardware.this_machine || settings_.device == exec::DeviceKind::cuda) return;
+  throw InputError(spec.places.study, fmt::format("the study is for {}, this machine is {}; state hardware: this-machine, or measure "
+                                                  "on what is here with --as-is", spec.hardware.label.empty() ? "no hardware" : spec.hardware.label,
+                                                  processor_name()));
+}
+
+void MeasuredPoints::check_gpu(const study::PointSpec& spec) const {
+  if (settings_.as_is || spec.hardware.this_machine || settings_.device == exec::DeviceKind::cpu) return;
+  const std::string found = engines_->engine(0).description();
+  if (spec.hardware.accelerator && is_same_device(found, spec.hardware.accelerator->id)) return;
+  throw InputError(spec.places.study, fmt::format("the study is for {}, this machine has {}; state hardware: this-machine, or measure "
+                                                  "on what is here with --as-is", spec.hardware.label, found));
+}
+
+// ---- running ------------------------------------------------------------------------------------------------
+
+void MeasuredPoints::load(const study::PointSpec& spec, const sim::Scenario& scenario) {
+  const std::uint64_t seed = spec.workload.seed;
+  const exec::OpenModel named = exec::open_model(spec.model_name, seed, study_.catalogue());
+  const exec::EngineConfig config = engine_config(scenario, named.architecture, settings_);
+  std::string wanted = fmt::format("{}\n{}\n{} tp {} x {} {} {} blocks {} of {} slots {} rows {}", spec.model_name, spec.weights,
+                                   spec.weights.empty() ? seed : 0, config.tp, scenario.replicas, model::name(config.weight_dtype),
+                                   model::name(config.kv_dtype), config.kv_blocks, config.block_tokens, config.sequences, config.step_rows);
+  if (wanted == loaded_) return;
+  engines_.reset();                    // two do not fit
+  loaded_.clear();
+  const exec::OpenModel model = exec::open_weights(named.architecture, spec.weights, seed);
+  engines_ = std::make_unique<exec::LiveEngines>(config, scenario.replicas, *model.weights);
+  check_gpu(spec);
+  loaded_ = std::move(wanted);
+  console_.note(fmt::format("{}, {}: {}", spec.shape->id, model.origin, machine()));
+  if (settings_.trace_ops)
+    for (std::size_t i = 0; i < engines_->size(); ++i) engines_->engine(i).trace_ops();
+}
+
+exec::PromptSource MeasuredPoints::prompts_of(const study::PointSpec& spec) const {
+  if (spec.prompts.empty()) return {spec.workload.seed, spec.shape->vocab};
+  std::vector<std::vector<std::int32_t>> given;
+  for (exec::Prompt& prompt : exec::read_prompts(spec.prompts, {.vocabulary = static_cast<std::int32_t>(spec.shape->vocab), .positions = 0, .generated = 0}))
+    given.push_back(std::move(prompt.tokens));
+  return exec::PromptSource(std::move(given));
+}
+
+sim::RunResult MeasuredPoints::run(const study::PointResult& point, const sim::Scenario& scenario, const sim::RunOptions& options) {
+  const study::PointSpec spec = study_.point(point.index);
+  ops_.clear();
+  try {
+    load(spec, scenario);
+    const exec::PromptSource prompts = prompts_of(spec);
+    exec::warm_up(scenario, engines_->replicas(), prompts);
+    for (std::size_t i = 0; settings_.trace_ops && i < engines_->size(); ++i) engines_->engine(i).traces().clear();
+    exec::MeasuredRun measured = exec::measure_point(scenario, engines_->replicas(), prompts, options);
+    failure_ = std::move(measured.failure);
+    if (settings_.trace_ops) collect_ops(scenario);
+    return std::move(measured.run);
+  } catch (const DeviceError& error) {
+    failure_ = error.what();
+  }
+  sim::RunResult nothing;
+  nothing.stopped = true;
+  return nothing;
+}
+
+void MeasuredPoints::collect_ops(const sim::Scenario& scenario) {
+  std::vector<ReplicaTraces> replicas;
+  for (std::size_t i = 0; i < engines_->size(); ++i) {
+    std::vector<exec::OpTrace>& traces = engines_->engine(i).traces();
+    replicas.push_back({static_cast<std::int32_t>(i) * scenario.tp, std::move(traces)});
+    traces.clear();
+  }
+  ops_ = ops_csv(replicas, scenario);
+}
+
+std::string MeasuredPoints::machine() const {
+  const std::string device = engines_->engine(0).description();
+  const std::string all = engines_->size() > 1 ? fmt::format(", {} replicas", engines_->size()) : std::string();
+  return (settings_.device == exec::DeviceKind::cuda ? device : fmt::format("{} ({})", processor_name(), device)) + all;
+}
+
+void MeasuredPoints::label(study::PointResult& point) const {
+  study::PointLabels& labels = point.labels;
+  labels.source = "measured";
+  labels.engine = engine_name(settings_.device);
+  labels.dtype = model::name(executed(study_.point(point.index).weight_dtype));
+  point.extrapolates.clear();          // nothing is predicted
+  if (!settings_.as_is || labels.hardware == "this-machine") return;
+  labels.hardware = settings_.device == exec::DeviceKind::cpu ? processor_name()
+                    : engines_ ? fmt::format("{} x {}", engines_->engine(0).description(), labels.tp * labels.replicas) : labels.hardware;
+  point.usd_per_hour.reset();          // of hardware that was not there
+}
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs the points of a study on the real executor: which of them can be, with which engines, and as what they count.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/console.h"
+#include "cli/op_traces.h"
+#include "exec/live_engines.h"
+#include "exec/open_model.h"
+#include "study/run_study.h"
+
+namespace plimsoll::cli {
+
+struct MeasureSettings {
+  exec::DeviceKind device = exec::DeviceKind::cpu;
+  bool as_is = false;                  // whatever hardware the study names
+  bool trace_ops = false;
+  int threads = 0;                     // CPU; 0: one a core
+};
+
+class MeasuredPoints {
+ public:
+  MeasuredPoints(const study::Study& study, const MeasureSettings& settings, Console& console)
+      : study_(study), settings_(settings), console_(console) {}
+
+  /// Throws InputError for the first point that the executor cannot run, before anything is loaded.
+  void check() const;
+  /// Measures a point (study::RunPoint). After a device's failure `stopped` is set and failure() says why.
+  [[nodiscard]] sim::RunResult run(const study::PointResult& point, const sim::Scenario& scenario, const sim::RunOptions& options);
+  /// Says of a result that it was measured, and on what.
+  void label(study::PointResult& point) const;
+
+  /// The profile of the executor on a device: "plimsoll-cpu".
+  [[nodiscard]] static const char* engine_name(exec::DeviceKind device);
+  [[nodiscard]] const std::string& failure() const { return failure_; }
+  /// ops.csv of the point that ran last, with trace_ops.
+  [[nodiscard]] const std::string& ops() const { return ops_; }
+
+ private:
+  void check_point(const study::PointSpec& spec) const;
+  void check_hardware(const study::PointSpec& spec) const;
+  void load(const study::PointSpec& spec, const sim::Scenario& scenario);
+  void check_gpu(const study::PointSpec& spec) const;
+  [[nodiscard]] exec::PromptSource prompts_of(const study::PointSpec& spec) const;
+  [[nodiscard]] std::string machine() const;
+  void collect_ops(const sim::Scenario& scenario);
+
+  const study::Study& study_;
+  MeasureSettings settings_;
+  Console& console_;
+  std::unique_ptr<exec::LiveEngines> engines_;
+  std::string loaded_;                 // what they are: engines of equal points are kept
+  std::string failure_, ops_;
+};
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// ops.csv (docs/measure.md): every op of a traced run, with the time it took and the time that the cost model says.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "exec/engine.h"
+#include "traces/scenario.h"
+
+namespace plimsoll::cli {
+
+/// Op times of one replica's engine, in order.
+struct ReplicaTraces {
+  std::int32_t first_rank = 0;         // ranks of all replicas are numbered through
+  std::vector<exec::OpTrace> ops;
+};
+
+/// Prices with the scenario's accelerator and engine. Steps count from 1.
+[[nodiscard]] std::string ops_csv(std::span<const ReplicaTraces> replicas, const traces::Scenario& scenario);
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/report_points.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "model/error.h"
+#include "study/table_view.h"
+
+namespace plimsoll::cli {
+namespace {
+
+using Reasons = std::vector<std::pair<std::string, int>>;
+
+// Each reason once, with the number of points it holds for.
+Reasons infeasible_reasons(const std::vector<study::PointResult>& points) {
+  Reasons reasons;
+  for (const study::PointResult& point : points) {
+    if (point.metrics) continue;
+    const auto found = std::find_if(reasons.begin(), reasons.end(), [&](const auto& r) { return r.first == point.infeasible; });
+    if (found == reasons.end()) {
+      reasons.emplace_back(point.infeasible, 1);
+    } else {
+      ++found->second;
+    }
+  }
+  return reasons;
+}
+
+void report_infeasible(const std::vector<study::PointResult>& points, Console& console) {
+  for (const auto& [reason, count] : infeasible_reasons(points)) {
+    console.warn(fmt::format("{} of {} points cannot exist: {}", count, points.size(), reason));
+  }
+}
+
+// Nothing to show: the first point's place stands for all, and a few of the reasons.
+[[noreturn]] void refuse_all(const study::Study& study, const std::vector<study::PointResult>& points) {
+  constexpr std::size_t kShown = 3;
+  const Reasons reasons = infeasible_reasons(points);
+  std::string text = "no point of the sweep can exist: ";
+  for (std::size_t i = 0; i < std::min(reasons.size(), kShown); ++i) text += (i > 0 ? "; " : "") + reasons[i].first;
+  if (reasons.size() > kShown) text += fmt::format("; and {} other reasons", reasons.size() - kShown);
+  throw InputError(study::resolve_point(study, points.front().index).impossible->where, text);
+}
+
+// A warm-up that outlasts the run, a duration in which nobody comes.
+void report_empty(const std::vector<study::PointResult>& points, Console& console) {
+  const auto is_empty = [](const study::PointResult& point) {
+    return point.metrics && point.metrics->requests_completed + point.metrics->requests_rejected + point.metrics->requests_timed_out == 0;
+  };
+  const auto count = std::count_if(points.begin(), points.end(), is_empty);
+  if (count == 0) return;
+  console.warn(fmt::format("{} of {} points measured no request: none was sent after the warm-up and within the duration",
+                           count, points.size()));
+}
+
+void report_estimates(const std::vector<study::PointResult>& points, Console& console) {
+  std::set<std::string> reasons;
+  for (const study::PointResult& point : points) {
+    if (point.metrics && !point.extrapolates.empty()) reasons.insert(point.extrapolates);
+  }
+  for (const std::string& reason : reasons) console.note("estimated: " + reason);
+}
+
+void print_points(const study::Study& study, const study::StudyResult& result, Format format, Console& console) {
+  const std::vector<std::string> keys = study.swept_keys();
+  switch (format) {
+    case Format::table: console.print(study::points_table(study.title(), keys, result.points)); return;
+    case Format::csv: console.print(study::points_csv(keys, result.points)); return;
+    case Format::json: console.print(study::points_json(keys, result.points)); return;
+  }
+}
+
+}  // namespace
+
+void report_points(const study::Study& study, const study::StudyResult& result, Format format, Console& console) {
+  print_points(study, result, format, console);
+  const bool none = std::none_of(result.points.begin(), result.points.end(), [](const auto& p) { return p.metrics.has_value(); });
+  if (none && !result.cancelled) refuse_all(study, result.points);
+  report_infeasible(result.points, console);
+  report_empty(result.points, console);
+  if (format != Format::table) report_estimates(result.points, console);
+  if (result.cancelled)
+    console.warn(fmt::format("interrupted: {} of {} points finished", result.points.size(), study.point_count()));
+}
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/this_machine.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <fstream>
+#include <thread>
+
+#include "configs/catalogue.h"
+#include "exec/backend.h"
+#include "exec/cpu/probes.h"
+#include "model/error.h"
+
+namespace plimsoll::cli {
+namespace {
+
+constexpr std::size_t kProbeBytes = std::size_t{256} << 20U;   // beyond most last-level caches, a second to read at 1 GB/s
+
+int cores() { return static_cast<int>(std::max(1U, std::thread::hardware_concurrency())); }
+
+double memory_bytes() {
+  return static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGE_SIZE));
+}
+
+// The generic CPU's efficiencies on this machine's own peaks.
+configs::ThisMachine probe_cpu(const configs::Catalogue& catalogue) {
+  model::Accelerator a = *catalogue.accelerator("generic-cpu");
+  a.id = "this-machine";
+  a.fp32 = a.fp16 = a.bf16 = FlopsPerSecond(exec::fma_peak(cores()));   // weights of 16 bits are computed in 32
+  a.memory_bandwidth = BytesPerSecond(exec::read_bandwidth(cores(), kProbeBytes));
+  a.memory = a.memory_visible = Bytes(memory_bytes());
+  if (const long cache = ::sysconf(_SC_LEVEL3_CACHE_SIZE); cache > 0) a.last_level_cache = Bytes(static_cast<double>(cache));
+  a.calibrated = false;
+  a.source = "probed: read bandwidth and multiply-adds of all cores";
+  a.fit_source = "probed in two seconds; run `plimsoll calibrate`";
+  configs::ThisMachine machine;
+  machine.description = processor_name();
+  machine.cores = cores();
+  machine.shares.push_back({1, std::make_shared<const model::Accelerator>(std::move(a))});
+  machine.interconnect = catalogue.interconnect("shared-memory");
+  return machine;
+}
+
+// A backend of a small model says what the GPU is, or what is missing.
+std::string gpu_description(const configs::Catalogue& catalogue) {
+  exec::BackendConfig config;
+  config.architecture = model::default_architecture(*catalogue.model("demo-llama-40m"));
+  config.rank = model::rank_shape(config.architecture.shape, 1);
+  config.kv_blocks = 1;
+  config.sequences = 1;
+  config.step_rows = 1;
+  return exec::make_cuda_backend(config, nullptr, 0)->description();
+}
+
+configs::ThisMachine probe_gpu(const configs::Catalogue& catalogue) {
+  configs::ThisMachine machine;
+  machine.description = gpu_description(catalogue);
+  for (const configs::Listing& listing : catalogue.list("accelerators")) {
+    if (!is_same_device(machine.description, listing.name)) continue;
+    model::Accelerator a = *catalogue.accelerator(listing.name);
+    machine.interconnect = catalogue.link(a, "");
+    machine.shares.push_back({1, std::make_shared<const model::Accelerator>(std::move(a))});
+    return machine;
+  }
+  throw InputError(fmt::format("the catalogue does not know this machine's {}; state hardware: {{accelerator, count}}", machine.description));
+}
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+}  // namespace
+
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  std::string name = "CPU";
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t colon = line.find(": ");
+    if (!line.starts_with("model name") || colon == std::string::npos) continue;
+    name = line.substr(colon + 2);
+    break;
+  }
+  return fmt::format("{} x {} threads", name, cores());
+}
+
+configs::ThisMachine probe_machine(const std::string& device) {
+  const configs::Catalogue catalogue(configs::Catalogue::default_root());   // the caller's is busy asking us
+  return device == "cuda" ? probe_gpu(catalogue) : probe_cpu(catalogue);
+}
+
+// The model's own name, whatever its form: "h200" of h200-sxm as a word of the description.
+bool is_same_device(const std::string& description, const std::string& id) {
+  const std::string name = id.substr(0, id.find('-')), text = lower(description);
+  const auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
+  for (std::size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + 1)) {
+    const std::size_t end = at + name.size();
+    if ((at == 0 || !is_word(text[at - 1])) && (end == text.size() || !is_word(text[end]))) return true;
+  }
+  return false;
+}
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// This machine, as far as the programs that run here can tell without calibration.
+#pragma once
+
+#include <string>
+
+#include "configs/this_machine.h"
+
+namespace plimsoll::cli {
+
+/// "AMD EPYC 9R14 x 2 threads".
+[[nodiscard]] std::string processor_name();
+
+/// What stands in for `plimsoll calibrate`: a second or two of reading and multiplying ("cpu"), or the catalogue's figures
+/// of the GPU that is found ("cuda"). Throws DeviceError where there is no such device, InputError for a GPU that the
+/// catalogue does not know.
+[[nodiscard]] configs::ThisMachine probe_machine(const std::string& device);
+
+/// Whether a device that calls itself `description` ("NVIDIA H200 (sm_90)") is the accelerator `id` ("h200-sxm").
+[[nodiscard]] bool is_same_device(const std::string& description, const std::string& id);
+
+}  // namespace plimsoll::cli
