@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Children that behave, crash, hang, print nonsense: each a shell script.
+#include "gui/core/child_run.h"
+
+#include "tests/gui/bench_fixture.h"
+
+namespace plimsoll::gui {
+namespace {
+
+class ChildRunTest : public BenchTest {
+ protected:
+  /// Runs a script to its end.
+  void run(const std::string& script) {
+    QObject::connect(&child_, &ChildRun::point, &child_, [this](const PointRow& row) { points_.push_back(row); });
+    QObject::connect(&child_, &ChildRun::progressed, &child_, [this](double done, double, double) { done_.push_back(done); });
+    QObject::connect(&child_, &ChildRun::logged, &child_, [this](const QString&, const QString& text) { log_ << text; });
+    QObject::connect(&child_, &ChildRun::ended, &child_, [this](int code, const QString& text) {
+      code_ = code;
+      text_ = text;
+      ended_ = true;
+    });
+    ASSERT_TRUE(child_.start(QStringLiteral("/bin/sh"), {QStringLiteral("-c"), qs(script)}));
+  }
+  void wait() { ASSERT_TRUE(QTest::qWaitFor([this] { return ended_; }, 20000)); }
+
+  ChildRun child_{ChildRun::Patience{.silence = 150, .cancel = 100}};
+  std::vector<PointRow> points_;
+  std::vector<double> done_;
+  QStringList log_;
+  QString text_;
+  int code_ = -99;
+  bool ended_ = false;
+};
+
+const char* const kPoint = R"(echo '{"v":1,"type":"point","tp":4,"replicas":1,"load_value":8,"output_tokens_per_s":12.5,"source":"measured"}';)";
+const char* const kDone = R"(echo '{"v":1,"type":"done","exit":0}';)";
+
+TEST_F(ChildRunTest, LinesBecomePointsAndProgress) {
+  run(std::string(R"(echo '{"v":1,"type":"progress","done":0.5,"total":2,"eta_s":3}';)") + kPoint + kDone);
+  wait();
+  EXPECT_EQ(text_, QString());
+  EXPECT_EQ(code_, 0);
+  ASSERT_EQ(points_.size(), 1U);
+  EXPECT_EQ(value_of(points_[0], *find_metric("output_tokens_per_s")), 12.5);
+  EXPECT_EQ(points_[0].gpus, 4);
+  EXPECT_EQ(done_, std::vector<double>{0.5});
+  EXPECT_EQ(child_.state(), ChildRun::State::idle);
+}
+
+TEST_F(ChildRunTest, ACrashKeepsWhatHadArrived) {
+  run(std::string(kPoint) + "kill -SEGV $$");
+  wait();
+  EXPECT_TRUE(text_.contains(QStringLiteral("crashed"))) << utf8(text_);
+  EXPECT_EQ(points_.size(), 1U);
+}
+
+TEST_F(ChildRunTest, NonsenseIsSaidOnceAndTheRestIsRead) {
+  run(std::string("echo nonsense; echo '{'; echo '[1]'; echo '{\"a\":1}'; head -c 3000000 /dev/zero | tr '\\0' x; echo;") + kPoint + kDone);
+  wait();
+  EXPECT_EQ(points_.size(), 1U);
+  EXPECT_EQ(log_.filter(QStringLiteral("no JSON line")).size(), 1);
+  EXPECT_TRUE(text_.startsWith(QStringLiteral("5 lines"))) << utf8(text_);
+}
+
+TEST_F(ChildRunTest, TheChildsOwnErrorIsShown) {
+  run(R"(echo '{"v":1,"type":"error","code":2,"text":"unknown verb"}'; exit 2)");
+  wait();
+  EXPECT_EQ(text_, QStringLiteral("unknown verb"));
+  EXPECT_EQ(code_, 2);
+}
+
+TEST_F(ChildRunTest, AnEndWithoutDoneIsNoSuccess) {
+  run("true");
+  wait();
+  EXPECT_TRUE(text_.contains(QStringLiteral("without saying"))) << utf8(text_);
+}
+
+TEST_F(ChildRunTest, AHangingChildIsSaidToBeSilentAndCanBeKilled) {
+  run("trap '' TERM; while :; do read line || sleep 1; done < /dev/null");
+  ASSERT_TRUE(QTest::qWaitFor([this] { return !log_.isEmpty(); }, 20000));
+  EXPECT_TRUE(log_.front().contains(QStringLiteral("no sign of life")));
+  child_.cancel();
+  EXPECT_EQ(child_.state(), ChildRun::State::cancelling);
+  wait();
+  EXPECT_EQ(text_, QString()) << "cancelled is not failed";
+}
+
+TEST_F(ChildRunTest, PauseResumeAndCancelReachTheChild) {
+  run(R"(while read line; do echo "{\"v\":1,\"type\":\"log\",\"level\":\"note\",\"text\":\"$line\"}"; [ $line = cancel ] && exit 130; done)");
+  child_.pause();
+  EXPECT_EQ(child_.state(), ChildRun::State::paused);
+  child_.resume();
+  child_.cancel();
+  wait();
+  EXPECT_EQ(log_, QStringList({QStringLiteral("pause"), QStringLiteral("resume"), QStringLiteral("cancel")}));
+  EXPECT_EQ(code_, 130);
+}
+
+TEST_F(ChildRunTest, AProgramThatIsNotThereSaysSo) {
+  QString text;
+  QObject::connect(&child_, &ChildRun::ended, &child_, [&](int, const QString& why) { text = why; });
+  child_.start(QStringLiteral("/nowhere/plimsoll"), {});
+  ASSERT_TRUE(QTest::qWaitFor([&] { return !text.isEmpty(); }, 20000));
+  EXPECT_TRUE(text.contains(QStringLiteral("cannot be started")));
+}
+
+}  // namespace
+}  // namespace plimsoll::gui
