@@ -2,6 +2,7 @@
 // plimsoll-gui, the desktop program; `plimsoll gui` starts it.
 #include <QApplication>
 #include <QCommandLineParser>
+#include <QSettings>
 #include <QStyleFactory>
 #include <QTimer>
 #include <cstdio>
@@ -65,7 +66,9 @@ int run(const QCommandLineParser& parser) {
     write_screenshot(bench, window, view, parser.value(QStringLiteral("screenshot")), size);
     return 0;
   }
-  window.resize(size);
+  window.restore_layout();
+  if (parser.isSet(QStringLiteral("size"))) window.resize(size);
+  if (!parser.isSet(QStringLiteral("theme"))) window.set_dark(QSettings().value(QStringLiteral("dark")).toBool());
   window.show_view(view);
   window.show();
   // After the first paint, so that the window is there at once.
@@ -101,7 +104,8 @@ int main(int argc, char** argv) {
   qInstallMessageHandler(pass_on);
   QApplication::setStyle(QStyleFactory::create(QStringLiteral("Fusion")));
   const QApplication app(argc, argv);
-  QCoreApplication::setApplicationName(QStringLiteral("plimsoll"));
+  QCoreApplication::setOrganizationName(QStringLiteral("plimsoll"));
+  QCoreApplication::setApplicationName(QStringLiteral("plimsoll-gui"));
   QCommandLineParser parser;
   add_options(parser);
   if (!parser.parse(QCoreApplication::arguments())) {

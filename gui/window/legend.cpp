@@ -57,6 +57,11 @@ void Legend::show_series(const std::vector<PlotSeries>& series, const Theme& the
   }
   for (std::size_t i = 0; i < named.size(); ++i) {
     const QString& name = named[i]->name;
+    const QString look = QStringLiteral("%1 %2 %3 %4 %5").arg(hidden_.contains(name)).arg(named[i]->colour).arg(static_cast<int>(named[i]->line)).arg(theme.dark).arg(
+        named[i]->points.empty() ? 0 : static_cast<int>(named[i]->points.front().look));
+    const bool same = buttons_[i]->accessibleName() == name && buttons_[i]->property("look").toString() == look;
+    if (same) continue;                // redrawn at every step of a drag otherwise
+    buttons_[i]->setProperty("look", look);
     buttons_[i]->setIcon(swatch(*named[i], theme, devicePixelRatioF()));
     buttons_[i]->setText(QFontMetrics(buttons_[i]->font()).elidedText(name, Qt::ElideRight, 30 * fontMetrics().averageCharWidth()));
     buttons_[i]->setAccessibleName(name);

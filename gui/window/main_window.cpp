@@ -2,22 +2,23 @@
 #include "gui/window/main_window.h"
 
 #include <QApplication>
-#include <QCloseEvent>
 #include <QDockWidget>
 #include <QDragEnterEvent>
 #include <QLabel>
-#include <QMenuBar>
 #include <QMimeData>
 #include <QUrl>
 #include <QStatusBar>
 #include <QTabWidget>
+#include <QTableWidget>
 #include <QVBoxLayout>
+#include <algorithm>
 
 #include "gui/core/text.h"
 #include "gui/window/bar_page.h"
 #include "gui/window/curves_view.h"
 #include "gui/window/plot_page.h"
 #include "gui/window/point_page.h"
+#include "gui/window/run_dock.h"
 #include "gui/window/scenario_dock.h"
 
 namespace plimsoll::gui {
@@ -35,9 +36,13 @@ MainWindow::MainWindow(Workbench& bench, QWidget* parent) : QMainWindow(parent),
   validity_->setAccessibleName(tr("What the figures rest on"));
   statusBar()->addPermanentWidget(validity_);
   statusBar()->addPermanentWidget(state_);
-  connect(&bench_, &Workbench::curves_changed, this, &MainWindow::refresh);
-  connect(&bench_, &Workbench::overlays_changed, this, &MainWindow::refresh);
-  connect(&bench_, &Workbench::selection_changed, this, &MainWindow::refresh);
+  refresh_soon_.setSingleShot(true);
+  refresh_soon_.setInterval(0);
+  connect(&refresh_soon_, &QTimer::timeout, this, &MainWindow::refresh);
+  // However many changes come with one event, the window is drawn once.
+  for (const auto change : {&Workbench::curves_changed, &Workbench::overlays_changed, &Workbench::selection_changed}) {
+    connect(&bench_, change, &refresh_soon_, qOverload<>(&QTimer::start));
+  }
   connect(&bench_, &Workbench::settled, this, &MainWindow::refresh_status);
   connect(&bench_.session(), &Session::changed, this, [this] {
     scenario_->refresh();
@@ -79,35 +84,54 @@ void MainWindow::make_views() {
     if (View* view = current_view()) {
       view->prepare();
       view->refresh();
+      fill_twin();
     }
   });
 }
 
+QDockWidget* MainWindow::add_dock(const QString& name, const QString& title, QWidget* inside, Qt::DockWidgetArea area) {
+  auto* dock = new QDockWidget(title, this);
+  dock->setObjectName(name);
+  dock->setWidget(inside);
+  addDockWidget(area, dock);
+  docks_.push_back(dock);
+  return dock;
+}
+
 void MainWindow::make_docks() {
-  auto* dock = new QDockWidget(tr("Scenario"), this);
-  dock->setObjectName(QStringLiteral("scenario"));
-  scenario_ = new ScenarioDock(bench_, dock);
-  dock->setWidget(scenario_);
-  addDockWidget(Qt::LeftDockWidgetArea, dock);
+  scenario_ = new ScenarioDock(bench_, this);
+  decision_ = new DecisionDock(bench_, this);
+  live_ = new LiveDock(bench_, this);
+  twin_ = new QTableWidget(this);
+  twin_->setAccessibleName(tr("Data of the current view"));
+  twin_->setEditTriggers(QAbstractItemView::NoEditTriggers);
+  twin_->setTabKeyNavigation(false);
+  twin_->setSortingEnabled(true);
+  add_dock(QStringLiteral("scenario"), tr("Scenario"), scenario_, Qt::LeftDockWidgetArea);
+  QDockWidget* decision = add_dock(QStringLiteral("decision"), tr("Decision"), decision_, Qt::RightDockWidgetArea);
+  QDockWidget* live = add_dock(QStringLiteral("live"), tr("Measure"), live_, Qt::RightDockWidgetArea);
+  tabifyDockWidget(decision, live);
+  QDockWidget* twin = add_dock(QStringLiteral("data"), tr("Data of the view"), twin_, Qt::BottomDockWidgetArea);
+  for (QDockWidget* dock : {decision, live, twin}) dock->hide();
+  connect(twin, &QDockWidget::visibilityChanged, this, [this](bool shown) {
+    if (shown) fill_twin();
+  });
 }
 
-template <class Action>
-QAction* MainWindow::add_action(QMenu* menu, const QString& text, const QKeySequence& keys, Action&& action) {
-  QAction* made = menu->addAction(text);
-  made->setShortcut(keys);
-  connect(made, &QAction::triggered, this, std::forward<Action>(action));
-  return made;
-}
-
-void MainWindow::make_menus() {
-  QMenu* file = menuBar()->addMenu(tr("&File"));
-  add_action(file, tr("&Quit"), QKeySequence::Quit, [this] { close(); });
-  QMenu* edit = menuBar()->addMenu(tr("&Edit"));
-  undo_ = add_action(edit, tr("&Undo"), QKeySequence::Undo, [this] { bench_.session().undo(); });
-  redo_ = add_action(edit, tr("&Redo"), QKeySequence::Redo, [this] { bench_.session().redo(); });
-  QMenu* view = menuBar()->addMenu(tr("&View"));
-  dark_action_ = add_action(view, tr("&Dark"), QKeySequence(), [this](bool on) { set_dark(on); });
-  dark_action_->setCheckable(true);
+void MainWindow::fill_twin() {
+  const View* view = current_view();
+  if (view == nullptr || !twin_->isVisible()) return;
+  const TableData table = view->table();
+  twin_->setSortingEnabled(false);
+  twin_->clear();
+  twin_->setColumnCount(static_cast<int>(table.headers.size()));
+  twin_->setRowCount(static_cast<int>(std::min<std::size_t>(table.rows.size(), 5000)));
+  twin_->setHorizontalHeaderLabels(table.headers);
+  for (int r = 0; r < twin_->rowCount(); ++r) {
+    const QStringList& row = table.rows[static_cast<std::size_t>(r)];
+    for (int c = 0; c < row.size(); ++c) twin_->setItem(r, c, new QTableWidgetItem(row[c]));
+  }
+  twin_->setSortingEnabled(true);
 }
 
 View* MainWindow::view(const QString& id) const {
@@ -146,20 +170,10 @@ void MainWindow::report(const QString& text) {
 
 QString MainWindow::problem() const { return banner_->isHidden() ? QString() : banner_->text(); }
 
-void MainWindow::open_files(const QStringList& files) {
-  report({});
-  for (const QString& file : files) {
-    try {
-      bench_.open(file);
-    } catch (const std::exception& error) {
-      report(qs(error.what()));
-    }
-  }
-}
-
 void MainWindow::refresh() {
-  scenario_->refresh();
+  scenario_->refresh_problems();
   if (View* view = current_view()) view->refresh();
+  fill_twin();
   refresh_status();
 }
 
@@ -181,8 +195,6 @@ void MainWindow::refresh_status() {
   validity_->setText(why.isEmpty() ? QString() : tr("⚠ estimated, not calibrated"));
   validity_->setToolTip(why);
 }
-
-void MainWindow::closeEvent(QCloseEvent* event) { QMainWindow::closeEvent(event); }
 
 void MainWindow::dragEnterEvent(QDragEnterEvent* event) {
   if (event->mimeData()->hasUrls()) event->acceptProposedAction();

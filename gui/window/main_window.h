@@ -3,18 +3,23 @@
 #pragma once
 
 #include <QMainWindow>
+#include <QTimer>
 #include <vector>
 
 #include "gui/core/workbench.h"
 #include "gui/window/view.h"
 
+class QDockWidget;
 class QLabel;
+class QTableWidget;
 class QTabWidget;
 
 namespace plimsoll::gui {
 
 class ScenarioDock;
 class CurvesView;
+class DecisionDock;
+class LiveDock;
 
 class MainWindow final : public QMainWindow {
   Q_OBJECT
@@ -34,6 +39,14 @@ class MainWindow final : public QMainWindow {
   void open_files(const QStringList& files);
   [[nodiscard]] ScenarioDock& scenario() { return *scenario_; }
   [[nodiscard]] CurvesView& curves() { return *curves_; }
+  [[nodiscard]] LiveDock& live() { return *live_; }
+  [[nodiscard]] DecisionDock& decision() { return *decision_; }
+  /// Every action of the menus, for the palette, the help and the tests.
+  [[nodiscard]] std::vector<QAction*> actions_of_menus() const;
+  /// Docks and size as they were when the last window was closed.
+  void restore_layout();
+  void save_to(const QString& file);
+  void export_to(const QString& file);
   [[nodiscard]] const Theme& theme() const { return dark_ ? dark_theme() : light_theme(); }
 
  protected:
@@ -45,6 +58,19 @@ class MainWindow final : public QMainWindow {
   void make_views();
   void make_docks();
   void make_menus();
+  void make_file_menu();
+  void make_edit_menu();
+  void make_view_menu();
+  void make_run_menu();
+  void make_help_menu();
+  QDockWidget* add_dock(const QString& name, const QString& title, QWidget* inside, Qt::DockWidgetArea area);
+  void open_dialog();
+  void save(bool ask);
+  void export_dialog();
+  void refresh_recent();
+  void remember(const QString& file);
+  void fill_twin();
+  [[nodiscard]] bool may_discard();
   void refresh();
   void refresh_status();
   void refresh_title();
@@ -56,9 +82,15 @@ class MainWindow final : public QMainWindow {
   std::vector<View*> views_;
   ScenarioDock* scenario_ = nullptr;
   CurvesView* curves_ = nullptr;
+  LiveDock* live_ = nullptr;
+  DecisionDock* decision_ = nullptr;
+  QTableWidget* twin_ = nullptr;
+  std::vector<QDockWidget*> docks_;
+  QMenu* recent_ = nullptr;
   QLabel *state_ = nullptr, *validity_ = nullptr, *banner_ = nullptr;
   QAction *undo_ = nullptr, *redo_ = nullptr, *dark_action_ = nullptr;
-  bool dark_ = false, refresh_scheduled_ = false;
+  QTimer refresh_soon_;
+  bool dark_ = false;
 };
 
 }  // namespace plimsoll::gui

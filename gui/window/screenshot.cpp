@@ -4,6 +4,7 @@
 #include <QApplication>
 #include <QElapsedTimer>
 #include <QEventLoop>
+#include <QImage>
 #include <QPixmap>
 
 #include "gui/core/text.h"
@@ -26,7 +27,8 @@ void write_screenshot(Workbench& bench, MainWindow& window, const QString& view,
   }
   window.current_view()->refresh();
   QApplication::processEvents();
-  if (!window.grab().save(file)) throw DeviceError(utf8(file) + " cannot be written");
+  constexpr int kSmall = 0;            // quality 0: the strongest compression, no loss
+  if (!window.grab().toImage().convertToFormat(QImage::Format_RGB32).save(file, "PNG", kSmall)) throw DeviceError(utf8(file) + " cannot be written");
 }
 
 }  // namespace plimsoll::gui

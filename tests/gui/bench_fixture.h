@@ -24,7 +24,7 @@ class BenchTest : public ::testing::Test {
     constexpr int kDeadlineMs = 60000;
     const bool done = QTest::qWaitFor([&] { return !bench.is_busy() && !bench.tasks().busy(); }, kDeadlineMs);
     ASSERT_TRUE(done) << "the lanes did not come to rest";
-    QCoreApplication::processEvents();
+    for (int turn = 0; turn < 3; ++turn) QCoreApplication::processEvents();   // what arrived asks for a redraw
   }
   void open(Workbench& bench, const std::string& file) {
     bench.open(qs(file));

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <QApplication>
+#include <QSettings>
 #include <QStyleFactory>
+#include <QTemporaryDir>
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
@@ -14,6 +16,9 @@ int main(int argc, char** argv) {
     if (type == QtWarningMsg || type == QtCriticalMsg) ADD_FAILURE() << "Qt: " << text.toStdString();
   });
   QApplication::setStyle(QStyleFactory::create(QStringLiteral("Fusion")));
+  const QTemporaryDir settings;         // nobody's own are touched
+  QSettings::setPath(QSettings::NativeFormat, QSettings::UserScope, settings.path());
+  QCoreApplication::setOrganizationName(QStringLiteral("plimsoll-test"));
   const QApplication app(argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "gui/window/export.h"
+
+#include <QFile>
+#include <QImage>
+#include <QPainter>
+#include <QPdfWriter>
+#include <QSaveFile>
+#include <QSvgGenerator>
+
+#include "gui/core/text.h"
+#include "model/error.h"
+
+namespace plimsoll::gui {
+namespace {
+
+constexpr const char* kKey = "plimsoll-session";
+
+[[noreturn]] void cannot_write(const QString& file) { throw DeviceError(utf8(file) + " cannot be written"); }
+
+void write_png(View& view, const QString& file, const std::string& session, double scale) {
+  QImage image((QSizeF(view.size()) * scale).toSize(), QImage::Format_RGB32);
+  image.setDevicePixelRatio(scale);
+  view.render(&image);
+  image.setText(QString::fromLatin1(kKey), qs(session));
+  if (!image.save(file, "PNG")) cannot_write(file);
+}
+
+void write_svg(View& view, const QString& file, const std::string& session) {
+  QSaveFile out(file);
+  if (!out.open(QIODevice::WriteOnly)) cannot_write(file);
+  QSvgGenerator svg;
+  svg.setOutputDevice(&out);
+  svg.setSize(view.size());
+  svg.setViewBox(view.rect());
+  svg.setTitle(view.title());
+  svg.setDescription(qs(std::string(kKey) + "\n" + session));
+  QPainter painter;
+  if (!painter.begin(&svg)) cannot_write(file);
+  view.render(&painter, QPoint(), QRegion(), QWidget::DrawChildren);
+  painter.end();
+  if (!out.commit()) cannot_write(file);
+}
+
+void write_pdf(View& view, const QString& file, const std::string& session) {
+  QSaveFile out(file);
+  if (!out.open(QIODevice::WriteOnly)) cannot_write(file);
+  QPdfWriter pdf(&out);
+  pdf.setTitle(view.title());
+  pdf.setResolution(96);
+  pdf.setPageMargins({});
+  pdf.setPageSize(QPageSize(QSizeF(view.size()) * 72 / 96, QPageSize::Point));
+  pdf.addFileAttachment(QStringLiteral("study.plimsoll-session.yaml"), QByteArray::fromStdString(session), QStringLiteral("application/yaml"));
+  QPainter painter;
+  if (!painter.begin(&pdf)) cannot_write(file);
+  view.render(&painter, QPoint(), QRegion(), QWidget::DrawChildren);
+  painter.end();
+  if (!out.commit()) cannot_write(file);
+}
+
+void write_csv(const View& view, const QString& file) {
+  QSaveFile out(file);
+  const QByteArray text = table_text(view.table(), QChar(u',')).toUtf8();
+  if (!out.open(QIODevice::WriteOnly) || out.write(text) != text.size() || !out.commit()) cannot_write(file);
+}
+
+std::string unescaped(QString text) {
+  text.replace(QStringLiteral("&lt;"), QStringLiteral("<")).replace(QStringLiteral("&gt;"), QStringLiteral(">"));
+  text.replace(QStringLiteral("&quot;"), QStringLiteral("\"")).replace(QStringLiteral("&apos;"), QStringLiteral("'"));
+  return utf8(text.replace(QStringLiteral("&amp;"), QStringLiteral("&")));
+}
+
+std::string session_in_svg(const QString& file) {
+  constexpr qint64 kMost = 16 << 20;
+  QFile in(file);
+  if (!in.open(QIODevice::ReadOnly) || in.size() > kMost) return {};
+  const QString text = QString::fromUtf8(in.readAll());
+  const QString open = QStringLiteral("<desc>") + QString::fromLatin1(kKey) + QChar(u'\n');
+  const auto begin = text.indexOf(open), end = text.indexOf(QStringLiteral("</desc>"), begin);
+  if (begin < 0 || end < 0) return {};
+  return unescaped(text.mid(begin + open.size(), end - begin - open.size()));
+}
+
+}  // namespace
+
+void export_view(View& view, const QString& file, const std::string& session, double scale) {
+  const QString ending = file.section(QChar(u'.'), -1).toLower();
+  if (ending == QStringLiteral("png")) write_png(view, file, session, scale);
+  else if (ending == QStringLiteral("svg")) write_svg(view, file, session);
+  else if (ending == QStringLiteral("pdf")) write_pdf(view, file, session);
+  else if (ending == QStringLiteral("csv")) write_csv(view, file);
+  else throw InputError(utf8(file) + ": expected a name that ends in .png, .svg, .pdf or .csv");
+}
+
+std::string session_in_picture(const QString& file) {
+  if (file.endsWith(QStringLiteral(".svg"), Qt::CaseInsensitive)) return session_in_svg(file);
+  return utf8(QImage(file).text(QString::fromLatin1(kKey)));
+}
+
+}  // namespace plimsoll::gui

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What every metric means, and what every key does.
+#pragma once
+
+#include <QDialog>
+#include <vector>
+
+class QAction;
+
+namespace plimsoll::gui {
+
+class Help final : public QDialog {
+  Q_OBJECT
+ public:
+  Help(const std::vector<QAction*>& actions, QWidget* parent);
+};
+
+}  // namespace plimsoll::gui

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The menus of the window, and what they do with files.
+#include <QApplication>
+#include <QClipboard>
+#include <QCloseEvent>
+#include <QDockWidget>
+#include <QFileDialog>
+#include <QFileInfo>
+#include <QMenuBar>
+#include <QMessageBox>
+#include <QSettings>
+#include <QStatusBar>
+
+#include "gui/core/text.h"
+#include "gui/window/export.h"
+#include "gui/window/help.h"
+#include "gui/window/main_window.h"
+#include "gui/window/palette.h"
+#include "gui/window/run_dock.h"
+#include "model/error.h"
+
+namespace plimsoll::gui {
+namespace {
+
+constexpr int kMostRecent = 10;
+const QString kRecent = QStringLiteral("recent");
+
+}  // namespace
+
+template <class Action>
+QAction* MainWindow::add_action(QMenu* menu, const QString& text, const QKeySequence& keys, Action&& action) {
+  QAction* made = menu->addAction(text);
+  made->setShortcut(keys);
+  connect(made, &QAction::triggered, this, std::forward<Action>(action));
+  return made;
+}
+
+void MainWindow::make_menus() {
+  make_file_menu();
+  make_edit_menu();
+  make_view_menu();
+  make_run_menu();
+  make_help_menu();
+}
+
+void MainWindow::make_file_menu() {
+  QMenu* file = menuBar()->addMenu(tr("&File"));
+  add_action(file, tr("&New"), QKeySequence::New, [this] {
+    if (may_discard()) bench_.session().replace(default_session());
+  });
+  add_action(file, tr("&Open…"), QKeySequence::Open, [this] { open_dialog(); });
+  recent_ = file->addMenu(tr("Open &recent"));
+  connect(recent_, &QMenu::aboutToShow, this, &MainWindow::refresh_recent);
+  file->addSeparator();
+  add_action(file, tr("&Save session"), QKeySequence::Save, [this] { save(false); });
+  add_action(file, tr("Save session &as…"), QKeySequence(tr("Ctrl+Shift+S")), [this] { save(true); });
+  add_action(file, tr("Save the s&tudy alone…"), {}, [this] {
+    const QString name = QFileDialog::getSaveFileName(this, tr("Save the study"), QStringLiteral("study.yaml"), tr("Studies (*.yaml)"));
+    if (name.isEmpty()) return;
+    try {
+      bench_.save_study(name);
+    } catch (const std::exception& error) {
+      report(qs(error.what()));
+    }
+  });
+  file->addSeparator();
+  add_action(file, tr("&Export the view…"), QKeySequence(tr("Ctrl+E")), [this] { export_dialog(); });
+  file->addSeparator();
+  add_action(file, tr("&Quit"), QKeySequence(tr("Ctrl+Q")), [this] { close(); });
+}
+
+void MainWindow::make_edit_menu() {
+  QMenu* edit = menuBar()->addMenu(tr("&Edit"));
+  undo_ = add_action(edit, tr("&Undo"), QKeySequence::Undo, [this] { bench_.session().undo(); });
+  redo_ = add_action(edit, tr("&Redo"), QKeySequence(tr("Ctrl+Y")), [this] { bench_.session().redo(); });
+  edit->addSeparator();
+  add_action(edit, tr("Copy as &command line"), QKeySequence(tr("Ctrl+Shift+C")), [this] {
+    QApplication::clipboard()->setText(command_line(bench_.session().scenario(), QStringLiteral("simulate")));
+    statusBar()->showMessage(tr("Copied: %1").arg(QApplication::clipboard()->text()), 5000);
+  });
+  add_action(edit, tr("Copy the &data of the view"), QKeySequence(tr("Ctrl+Shift+D")), [this] {
+    if (const View* view = current_view()) QApplication::clipboard()->setText(table_text(view->table(), QChar(u'\t')));
+  });
+  add_action(edit, tr("Copy the &picture of the view"), QKeySequence(tr("Ctrl+Shift+P")), [this] {
+    if (View* view = current_view()) QApplication::clipboard()->setImage(view->grab().toImage());
+  });
+  edit->addSeparator();
+  add_action(edit, tr("D&uplicate the scenario"), QKeySequence(tr("Ctrl+D")), [this] { bench_.duplicate_scenario(); });
+  add_action(edit, tr("S&wap A and B"), QKeySequence(tr("Ctrl+B")), [this] { bench_.swap_compared(); });
+  add_action(edit, tr("Remo&ve the scenario"), {}, [this] { bench_.remove_scenario(bench_.session().state().current); });
+}
+
+void MainWindow::make_view_menu() {
+  QMenu* menu = menuBar()->addMenu(tr("&View"));
+  int number = 0;
+  for (View* view : views_) {
+    ++number;
+    const QKeySequence keys = number <= 9 ? QKeySequence(QStringLiteral("Ctrl+%1").arg(number)) : QKeySequence();
+    add_action(menu, view->title(), keys, [this, view] { show_view(view->id()); });
+  }
+  menu->addSeparator();
+  add_action(menu, tr("&Whole range"), QKeySequence(tr("Ctrl+0")), [this] {
+    if (View* view = current_view()) view->reset_zoom();
+  });
+  const auto flag = [&](const QString& text, const QString& keys, bool ViewState::*which) {
+    add_action(menu, text, QKeySequence(keys), [this, which] {
+      bench_.set_view(tr("Change the view"), {}, [which](ViewState& v) { v.*which = !(v.*which); });
+    });
+  };
+  flag(tr("Logarithmic x"), tr("Alt+X"), &ViewState::log_x);
+  flag(tr("Logarithmic y"), tr("Alt+L"), &ViewState::log_y);
+  flag(tr("Measured points"), tr("Alt+M"), &ViewState::measured);
+  flag(tr("Residuals"), tr("Alt+R"), &ViewState::residuals);
+  flag(tr("Knees"), tr("Alt+K"), &ViewState::knees);
+  flag(tr("Intervals"), tr("Alt+B"), &ViewState::bands);
+  menu->addSeparator();
+  for (QDockWidget* dock : docks_) menu->addAction(dock->toggleViewAction());
+  docks_.back()->toggleViewAction()->setShortcut(QKeySequence(tr("Ctrl+T")));
+  menu->addSeparator();
+  dark_action_ = add_action(menu, tr("&Dark"), QKeySequence(tr("Ctrl+Shift+L")), [this](bool on) {
+    set_dark(on);
+    QSettings().setValue(QStringLiteral("dark"), on);
+  });
+  dark_action_->setCheckable(true);
+}
+
+void MainWindow::make_run_menu() {
+  QMenu* menu = menuBar()->addMenu(tr("&Run"));
+  const auto show = [this](std::size_t dock) {
+    docks_[dock]->show();
+    docks_[dock]->raise();
+  };
+  add_action(menu, tr("&Plan: find the best deployment"), QKeySequence(tr("Ctrl+P")), [this, show] {
+    show(1);
+    decision_->plan();
+  });
+  add_action(menu, tr("&Measure on this machine"), QKeySequence(tr("Ctrl+M")), [this, show] {
+    show(2);
+    live_->measure();
+  });
+  add_action(menu, tr("&Cancel what runs"), QKeySequence(tr("Esc")), [this] {
+    decision_->cancel();
+    live_->cancel();
+    bench_.tasks().cancel_all();
+  });
+}
+
+void MainWindow::make_help_menu() {
+  QMenu* menu = menuBar()->addMenu(tr("&Help"));
+  add_action(menu, tr("&Metrics and keys"), QKeySequence(tr("F1")), [this] {
+    auto* help = new Help(actions_of_menus(), this);
+    help->setAttribute(Qt::WA_DeleteOnClose);
+    help->show();
+  });
+  add_action(menu, tr("&Command palette"), QKeySequence(tr("Ctrl+K")), [this] {
+    auto* palette = new Palette(actions_of_menus(), this);
+    palette->setAttribute(Qt::WA_DeleteOnClose);
+    palette->open();
+  });
+  add_action(menu, tr("About &Qt"), {}, [] { QApplication::aboutQt(); });
+}
+
+std::vector<QAction*> MainWindow::actions_of_menus() const {
+  std::vector<QAction*> found;
+  for (const QAction* top : menuBar()->actions()) {
+    for (QAction* action : top->menu()->actions()) {
+      if (!action->isSeparator() && action->menu() == nullptr) found.push_back(action);
+    }
+  }
+  return found;
+}
+
+void MainWindow::open_dialog() {
+  const QStringList files = QFileDialog::getOpenFileNames(this, tr("Open"), {}, tr("Studies, sessions, tables, pictures (*.yaml *.yml *.csv *.json *.png *.svg);;All files (*)"));
+  if (!files.isEmpty() && may_discard()) open_files(files);
+}
+
+void MainWindow::open_files(const QStringList& files) {
+  report({});
+  for (const QString& file : files) {
+    try {
+      if (file.endsWith(QStringLiteral(".png")) || file.endsWith(QStringLiteral(".svg"))) {
+        const std::string session = session_in_picture(file);
+        if (session.empty()) throw InputError(utf8(file) + ": no session of this program is inside");
+        bench_.session().replace(parse_session(session, utf8(file)));
+      } else {
+        bench_.open(file);
+      }
+      remember(file);
+    } catch (const std::exception& error) {
+      report(qs(error.what()));
+    }
+  }
+}
+
+void MainWindow::save_to(const QString& file) {
+  try {
+    bench_.save(file);
+    remember(file);
+    statusBar()->showMessage(tr("Saved %1").arg(file), 5000);
+  } catch (const std::exception& error) {
+    report(qs(error.what()));
+  }
+}
+
+void MainWindow::save(bool ask) {
+  QString file = bench_.session_file();
+  if (ask || file.isEmpty()) {
+    const QString proposed = bench_.session().scenario().name + QStringLiteral(".plimsoll-session.yaml");
+    file = QFileDialog::getSaveFileName(this, tr("Save the session"), proposed, tr("Sessions (*.plimsoll-session.yaml)"));
+    if (file.isEmpty()) return;
+    if (!is_session_file(file)) file += QStringLiteral(".plimsoll-session.yaml");
+  }
+  save_to(file);
+}
+
+void MainWindow::export_to(const QString& file) {
+  try {
+    if (View* view = current_view()) export_view(*view, file, session_text(bench_.session().state()));
+    statusBar()->showMessage(tr("Wrote %1").arg(file), 5000);
+  } catch (const std::exception& error) {
+    report(qs(error.what()));
+  }
+}
+
+void MainWindow::export_dialog() {
+  const QString file = QFileDialog::getSaveFileName(this, tr("Export the view"), bench_.session().scenario().name + QStringLiteral(".png"),
+                                                    tr("Pictures and data (*.png *.svg *.pdf *.csv)"));
+  if (!file.isEmpty()) export_to(file);
+}
+
+void MainWindow::remember(const QString& file) {
+  QSettings settings;
+  QStringList recent = settings.value(kRecent).toStringList();
+  const QString full = QFileInfo(file).absoluteFilePath();
+  recent.removeAll(full);
+  recent.prepend(full);
+  settings.setValue(kRecent, recent.mid(0, kMostRecent));
+}
+
+void MainWindow::refresh_recent() {
+  recent_->clear();
+  for (const QString& file : QSettings().value(kRecent).toStringList()) {
+    connect(recent_->addAction(file), &QAction::triggered, this, [this, file] {
+      if (may_discard()) open_files({file});
+    });
+  }
+  if (recent_->isEmpty()) recent_->addAction(tr("nothing yet"))->setEnabled(false);
+}
+
+bool MainWindow::may_discard() {
+  if (!bench_.session().is_modified()) return true;
+  const auto answer = QMessageBox::question(this, tr("Unsaved changes"), tr("Save the session before it is replaced?"),
+                                            QMessageBox::Save | QMessageBox::Discard | QMessageBox::Cancel);
+  if (answer == QMessageBox::Save) save(false);
+  return answer == QMessageBox::Discard || (answer == QMessageBox::Save && !bench_.session().is_modified());
+}
+
+void MainWindow::closeEvent(QCloseEvent* event) {
+  if (isVisible() && !may_discard()) {
+    event->ignore();
+    return;
+  }
+  QSettings().setValue(QStringLiteral("layout"), saveState());
+  QSettings().setValue(QStringLiteral("geometry"), saveGeometry());
+  QMainWindow::closeEvent(event);
+}
+
+void MainWindow::restore_layout() {
+  restoreGeometry(QSettings().value(QStringLiteral("geometry")).toByteArray());
+  restoreState(QSettings().value(QStringLiteral("layout")).toByteArray());
+}
+
+}  // namespace plimsoll::gui
