@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <unordered_map>
 
 #include "gui/core/text.h"
 
@@ -64,10 +65,8 @@ std::optional<double> number_of(const study::Cell& cell) {
 }
 
 std::optional<double> column(const PointRow& row, std::string_view name) {
-  const std::vector<std::string>& names = row_columns();
-  const auto found = std::find(names.begin(), names.end(), name);
-  if (found == names.end()) return {};
-  return number_of(row.cells[static_cast<std::size_t>(found - names.begin())]);
+  const auto index = column_index(name);
+  return index ? number_of(row.cells[*index]) : std::nullopt;
 }
 
 std::optional<double> raw_value(const PointRow& row, const Metric& metric) {
@@ -99,6 +98,16 @@ QString axis_title(const Metric& metric) {
 const std::vector<std::string>& row_columns() {
   static const std::vector<std::string> columns = study::point_columns({});
   return columns;
+}
+
+std::optional<std::size_t> column_index(std::string_view name) {
+  static const auto places = [] {
+    std::unordered_map<std::string_view, std::size_t> map;
+    for (std::size_t i = 0; i < row_columns().size(); ++i) map.emplace(row_columns()[i], i);
+    return map;
+  }();
+  const auto found = places.find(name);
+  return found == places.end() ? std::nullopt : std::optional(found->second);
 }
 
 PointRow make_row(study::PointResult result, std::int32_t pp) {

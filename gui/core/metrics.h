@@ -40,5 +40,6 @@ struct PointRow {
 [[nodiscard]] std::optional<double> value_of(const PointRow& row, const Metric& metric);
 /// The columns of every row, and the place of one.
 [[nodiscard]] const std::vector<std::string>& row_columns();
+[[nodiscard]] std::optional<std::size_t> column_index(std::string_view name);
 
 }  // namespace plimsoll::gui

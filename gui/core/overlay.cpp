@@ -19,12 +19,18 @@ using study::Cell;
 using NamedCells = std::vector<std::pair<std::string, Cell>>;
 
 std::string text_of(const PointRow& row, std::string_view column) {
-  const auto& names = row_columns();
-  const auto found = std::find(names.begin(), names.end(), column);
-  return found == names.end() ? std::string() : study::plain_text(row.cells[static_cast<std::size_t>(found - names.begin())]);
+  const auto index = column_index(column);
+  return index ? study::plain_text(row.cells[*index]) : std::string();
 }
 
-double number_of(const PointRow& row, std::string_view column) { return configs::parse_number(text_of(row, column)).value_or(0); }
+double number_of(const PointRow& row, std::string_view column) {
+  const auto index = column_index(column);
+  if (!index) return 0;
+  const Cell& cell = row.cells[*index];
+  if (const auto* number = std::get_if<double>(&cell)) return *number;
+  if (const auto* whole = std::get_if<std::int64_t>(&cell)) return static_cast<double>(*whole);
+  return 0;
+}
 
 PointRow measured_row(const validation::MeasuredPoint& p, bool published) {
   NamedCells cells = {{"source", std::string(published ? "published" : "measured")},
@@ -94,9 +100,8 @@ bool same_or_blank(double stated, double simulated) { return stated == 0 || std:
 
 bool describes(const PointRow& measured, const study::PointResult& point) {
   const study::PointLabels& l = point.labels;
-  if (text_of(measured, "model") != l.model || text_of(measured, "hardware") != l.hardware) return false;
-  if (number_of(measured, "tp") != l.tp || number_of(measured, "replicas") != l.replicas) return false;
-  if (text_of(measured, "load_kind") != l.load_kind) return false;
+  const study::PointLabels& m = measured.result.labels;
+  if (m.tp != l.tp || m.replicas != l.replicas || m.load_kind != l.load_kind || m.model != l.model || m.hardware != l.hardware) return false;
   return !point.metrics || (same_or_blank(number_of(measured, "input_tokens_mean"), point.metrics->input_tokens_mean) &&
                             same_or_blank(number_of(measured, "output_tokens_mean"), point.metrics->output_tokens_mean));
 }
@@ -107,13 +112,16 @@ PointRow overlay_row(const NamedCells& cells) {
   PointRow row;
   row.cells.resize(row_columns().size());
   for (const auto& [name, cell] : cells) {
-    const auto found = std::find(row_columns().begin(), row_columns().end(), name);
-    if (found != row_columns().end()) row.cells[static_cast<std::size_t>(found - row_columns().begin())] = cell;
+    if (const auto index = column_index(name)) row.cells[*index] = cell;
   }
-  row.gpus = std::max(1, static_cast<int>(number_of(row, "tp") * std::max(1.0, number_of(row, "replicas"))));
+  row.result.labels.model = text_of(row, "model");
+  row.result.labels.hardware = text_of(row, "hardware");
+  row.result.labels.tp = std::max(1, static_cast<int>(number_of(row, "tp")));
+  row.result.labels.replicas = std::max(1, static_cast<int>(number_of(row, "replicas")));
   row.result.labels.source = text_of(row, "source");
   row.result.labels.load_value = number_of(row, "load_value");
   row.result.labels.load_kind = text_of(row, "load_kind");
+  row.gpus = row.result.labels.tp * row.result.labels.replicas;
   return row;
 }
 

@@ -52,6 +52,7 @@ class ScenarioDock final : public QWidget {
  public:
   ScenarioDock(Workbench& bench, QWidget* parent = nullptr);
   void refresh();
+  void refresh_problems();
   [[nodiscard]] Field* field(const QString& path) const;
 
  private:
@@ -60,7 +61,6 @@ class ScenarioDock final : public QWidget {
   QWidget* make_load();
   void refresh_scenarios();
   void refresh_load();
-  void refresh_problems();
   void enter_load();
   Workbench& bench_;
   QVBoxLayout* column_ = nullptr;
