@@ -105,6 +105,34 @@ void add_knees(const Workbench& bench, const ContentChoice& choice, CurveContent
   }
 }
 
+// The 90 % band of the prediction, where the points have one.
+void add_bands(const Workbench& bench, const ContentChoice& choice, CurveContent& out) {
+  const auto low = column_index(std::string(choice.y->id) + "_lo"), high = column_index(std::string(choice.y->id) + "_hi");
+  if (!low || !high) return;
+  for (std::size_t c = 0; c < bench.curves().curves().size(); ++c) {
+    PlotBand band{c, {}};
+    for (const LanePoint& point : bench.curves().curves()[c].points) {
+      const auto x = value_of(point.row, *choice.x);
+      const auto* l = std::get_if<double>(&point.row.cells[*low]);
+      const auto* h = std::get_if<double>(&point.row.cells[*high]);
+      if (x && l && h) band.spans.push_back({*x, *l * choice.y->scale, *h * choice.y->scale});
+    }
+    if (!band.spans.empty()) out.content.bands.push_back(std::move(band));
+  }
+}
+
+void add_pins(const Workbench& bench, const ContentChoice& choice, CurveContent& out) {
+  for (const Pin& pin : bench.session().state().pins) {
+    if (pin.scenario != bench.session().scenario().name) continue;
+    for (std::size_t c = 0; c < bench.curves().curves().size(); ++c) {
+      if (bench.curves().curves()[c].name != pin.curve) continue;
+      const LanePoint* point = bench.curves().find(c, pin.load);
+      const auto x = point ? value_of(point->row, *choice.x) : std::nullopt, y = point ? value_of(point->row, *choice.y) : std::nullopt;
+      if (x && y) out.content.marks.push_back({*x, *y, c, tr("load %1: %2, %3").arg(reader_text(pin.load, 4), reader_text(*x, 4), reader_text(*y, 4))});
+    }
+  }
+}
+
 QString message_of(const Workbench& bench) {
   if (bench.failure()) return bench.failure()->text;
   const auto reasons = bench.curves().impossible();
@@ -161,6 +189,8 @@ CurveContent curve_content(const Workbench& bench, const ContentChoice& choice) 
   }
   if (choice.measured) add_measured(bench, choice, out);
   if (choice.knees) add_knees(bench, choice, out);
+  if (choice.bands) add_bands(bench, choice, out);
+  add_pins(bench, choice, out);
   if (choice.limit > 0) {
     out.content.lines.push_back({0, Qt::Horizontal, choice.limit,
                                  QStringLiteral("SLO %1 %2").arg(reader_text(choice.limit, 3), qs(choice.y->unit)), true, true});

@@ -18,6 +18,7 @@
 #include "gui/window/palette.h"
 #include "gui/window/run_dock.h"
 #include "model/error.h"
+#include "study/deployment_flags.h"
 
 namespace plimsoll::gui {
 namespace {
@@ -77,6 +78,16 @@ void MainWindow::make_edit_menu() {
   add_action(edit, tr("Copy as &command line"), QKeySequence(tr("Ctrl+Shift+C")), [this] {
     QApplication::clipboard()->setText(command_line(bench_.session().scenario(), QStringLiteral("simulate")));
     statusBar()->showMessage(tr("Copied: %1").arg(QApplication::clipboard()->text()), 5000);
+  });
+  add_action(edit, tr("Copy the deployment &flags"), QKeySequence(tr("Ctrl+Shift+F")), [this] {
+    try {
+      const study::Study study = make_study(bench_.session().scenario(), bench_.catalogue());
+      const LanePoint* point = bench_.selected_point();
+      QApplication::clipboard()->setText(qs(study::deployment_flags(study.point(point ? point->index : 0))));
+      statusBar()->showMessage(tr("Copied the flags of %1").arg(point ? tr("the selected point") : tr("the first point")), 5000);
+    } catch (const std::exception& error) {
+      report(qs(error.what()));
+    }
   });
   add_action(edit, tr("Copy the &data of the view"), QKeySequence(tr("Ctrl+Shift+D")), [this] {
     if (const View* view = current_view()) QApplication::clipboard()->setText(table_text(view->table(), QChar(u'\t')));
