@@ -18,7 +18,7 @@ set(folders model sched traces configs sim exec study validation cli gui)
 # Libraries with a home: how their headers begin, and the only files that may include them.
 set(libraries "yaml-cpp" "Qt" "CUDA and NCCL" "Eigen" "SQLite")
 set(headers "^yaml-cpp/" "^Q(t|[A-Z])" "^(cuda|cublas|curand|cusolver|cusparse|cudnn|nccl|nvtx|thrust/|cub/)" "^(Eigen|unsupported/Eigen)/" "^sqlite3")
-set(homes "^(configs/[^/]+\\.cpp|study/.*)$" "^(gui|tests/gui)/" "^(exec/cuda|tests/exec/cuda)/" "^(exec/cpu|validation|tests/exec|tests/validation)/"
+set(homes "^(configs/[^/]+\\.cpp|study/.*)$" "^(gui|tests/gui|tests/bench/gui)/" "^(exec/cuda|tests/exec/cuda)/" "^(exec/cpu|validation|tests/exec|tests/validation)/"
     "^(study/result_store\\.cpp|tests/.*)$")
 
 set(violations "")
