@@ -1,17 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
 // plimsoll demo: what ./plimsoll does without arguments.
+#include <filesystem>
+#include <fmt/format.h>
+
 #include "cli/commands.h"
+#include "cli/measured_points.h"
 #include "cli/options.h"
 #include "cli/run_commands.h"
+#include "validation/cpu_demonstration.h"
 #include "validation/demonstration.h"
+#include "validation/machine_calibration.h"
 
 namespace plimsoll::cli {
+namespace {
+
+// Of the 30 s that the measured half may take.
+constexpr double kCalibrationSeconds = 6;
+
+std::string simulate_published(const Parsed& parsed, const std::string& folder, study::RunControl& control) {
+  validation::DemonstrationSettings settings;
+  if (!folder.empty()) settings.folder = folder + "/jumpstart-7b-p4d";
+  settings.jobs = parsed.common.jobs;
+  settings.control = &control;
+  return validation::demonstrate(std::make_shared<const configs::Catalogue>(configs::Catalogue::default_root()), settings);
+}
+
+std::string measure_this_machine(const std::string& folder, study::RunControl& control, Console& console) {
+  const auto catalogue = std::make_shared<configs::Catalogue>(configs::Catalogue::default_root());
+  catalogue->set_machine_probe([&, root = catalogue->root()](const std::string&) {
+    console.note(fmt::format("calibrating this machine's CPU in {:.0f} s; `plimsoll calibrate` does it better and keeps it", kCalibrationSeconds));
+    return validation::quick_calibration(root, kCalibrationSeconds, &control);
+  });
+  const study::Study study(catalogue->root() + "/studies/cpu-demo.yaml", {}, catalogue);
+  MeasuredPoints points(study, {}, console);
+  points.check();
+  validation::CpuDemonstrationSettings settings;
+  if (!folder.empty()) settings.folder = folder + "/cpu-demo";
+  settings.control = &control;
+  settings.measure = [&](const study::PointResult& point, const sim::Scenario& scenario, const sim::RunOptions& options) {
+    console.note(fmt::format("measuring {:g} users", point.labels.load_value));
+    sim::RunResult run = points.run(point, scenario, options);
+    if (!points.failure().empty()) throw DeviceError(points.failure());
+    return run;
+  };
+  settings.label = [&](study::PointResult& point) { points.label(point); };
+  return validation::demonstrate_cpu(study, settings);
+}
+
+}  // namespace
 
 int run_demo(const Arguments& arguments, Console& console) {
   const Usage usage{.verb = "demo",
                     .positional = "",
                     .summary = "Simulates the JumpStart study (Llama 2 7B on ml.p4d.24xlarge by TP degree) and prints it beside the\n"
-                               "published figures. Writes points.csv and a picture into --out (default out/jumpstart-7b-p4d).",
+                               "published figures; then runs a small model on this machine's CPU under the same scheduler and prints\n"
+                               "simulated beside measured. Files and pictures go to out/ (or --out).",
                     .example = "  plimsoll demo\n",
                     .positional_required = false,
                     .options = po::options_description("Demonstration")};
@@ -19,12 +62,13 @@ int run_demo(const Arguments& arguments, Console& console) {
   if (!parsed) return kDone;
   study::RunControl control;
   const RunCommands commands(control, console.is_jsonl());
-  validation::DemonstrationSettings settings;
-  if (!parsed->common.out.empty()) settings.folder = parsed->common.out;
-  settings.jobs = parsed->common.jobs;
-  settings.control = &control;
-  const auto catalogue = std::make_shared<const configs::Catalogue>(configs::Catalogue::default_root());
-  console.print(validation::demonstrate(catalogue, settings));
+  console.print(simulate_published(*parsed, parsed->common.out, control));
+  if (control.cancelled()) return kInterrupted;
+  try {
+    console.print("\n" + measure_this_machine(parsed->common.out, control, console));
+  } catch (const validation::Cancelled&) {
+    return kInterrupted;
+  }
   return control.cancelled() ? kInterrupted : kDone;
 }
 
