@@ -49,12 +49,17 @@ bool LiveReplica::decide(Nanos now) {
   events_.decide(index_, now);
   const bool step = replica_.decide(now);
   PLIMSOLL_CHECK(step || replica_.wake_at() > now, "a policy that waits wakes up later");
-  // A preemption may be all that was decided: the worker hears of it with the next order.
-  if (!step && !replica_.decision().kv.empty())
-    changes_.push_back({.opens = false, .request = {}, .kv = replica_.decision().kv});
+  if (!step && !replica_.decision().kv.empty()) note_moves();
   if (step && idle_) last_end_ = now;
   idle_ = !step;
   return step;
+}
+
+// A preemption may be all that was decided: the worker hears of it with the next order. What the decision refused gave its
+// blocks back before.
+void LiveReplica::note_moves() {
+  for (const sched::Ended& refused : replica_.ended()) ended(refused);
+  changes_.push_back({.opens = false, .request = {}, .kv = replica_.decision().kv});
 }
 
 // The group in the policy's batch order: what the decision log writes is what runs.

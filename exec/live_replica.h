@@ -34,7 +34,7 @@ class LiveReplica {
   /// No step is in flight.
   void cancel(ReqId id, std::uint64_t serial, Nanos now);
   void abandon(ReqId id, std::uint64_t serial);
-  /// To be called for every request that left (Replica::ended), before the list is cleared.
+  /// To be called for every request that left (Replica::ended), before the list is cleared. A second call does nothing.
   void ended(const sched::Ended& ended);
   /// Asks the policy. True if there are steps to run: make_order() says which.
   bool decide(Nanos now);
@@ -46,6 +46,7 @@ class LiveReplica {
   [[nodiscard]] std::vector<sched::StepRow>& step_rows() { return step_rows_; }
 
  private:
+  void note_moves();
   void note_step(Nanos start, Nanos end);
   [[nodiscard]] OrderForward expand(const sched::Forward& forward) const;
 

@@ -135,7 +135,7 @@ traces::Scenario small_scenario(const PolicyCase& policy, std::uint64_t seed) {
   traces::Scenario s = sim::testing::random_scenario(policy, seed);
   std::mt19937_64 random(seed);
   s.kv.block_tokens = std::array<Tok, 4>{1, 8, 16, 64}[random() % 4];
-  s.kv.blocks = std::array<Tok, 2>{512, 1024}[random() % 2] / s.kv.block_tokens;
+  s.kv.blocks = std::array<Tok, 3>{192, 512, 1024}[random() % 3] / s.kv.block_tokens;
   s.kv.prefix_caching = random() % 2 == 0;
   s.policy.model_max_len = 256;
   s.replicas = 1;
