@@ -82,6 +82,7 @@ class PinnedBuffer {
     memory_.reset(pointer);
   }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  [[nodiscard]] void* get() const { return memory_.get(); }
   template <class T>
   [[nodiscard]] T* as() const { return static_cast<T*>(memory_.get()); }
 

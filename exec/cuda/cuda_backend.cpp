@@ -175,8 +175,8 @@ void CudaBackend::upload(const RowTable& table) {
   const StepLayout layout = layout_of(table, tiles_);
   const std::size_t bytes = layout.bytes();
   if (exchange.inputs.bytes() < bytes) exchange.inputs = PinnedBuffer(2 * bytes);
-  pack(table, tiles_, layout, exchange.inputs.as<void>());
-  check(cudaMemcpyAsync(step_memory_.get(), exchange.inputs.as<void>(), bytes, cudaMemcpyHostToDevice, stream_.get()), "copying inputs");
+  pack(table, tiles_, layout, exchange.inputs.get());
+  check(cudaMemcpyAsync(step_memory_.get(), exchange.inputs.get(), bytes, cudaMemcpyHostToDevice, stream_.get()), "copying inputs");
   check(cudaEventRecord(exchange.copied.get(), stream_.get()), "copying inputs");
   step_ = layout.view(step_memory_.get());
 }
@@ -188,7 +188,7 @@ void CudaBackend::finish_forward() {
   const std::size_t bytes = exchange.sampled * sizeof(std::int32_t);
   if (exchange.ids.bytes() < bytes) exchange.ids = PinnedBuffer(2 * bytes);
   if (bytes > 0) {
-    check(cudaMemcpyAsync(exchange.ids.as<void>(), workspace_.ids(), bytes, cudaMemcpyDeviceToHost, stream_.get()), "copying samples");
+    check(cudaMemcpyAsync(exchange.ids.get(), workspace_.ids(), bytes, cudaMemcpyDeviceToHost, stream_.get()), "copying samples");
   }
   exchange.logits.clear();
   if (table_->all_logits) {

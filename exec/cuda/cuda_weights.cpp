@@ -60,9 +60,9 @@ class Upload {
     const std::int64_t rows = std::min(rows_, spec_.n - row);
     fill_(copy, row, rows, values.data());
     const auto elements = static_cast<std::size_t>(rows * spec_.k);
-    convert({values.data(), elements}, element_, staging.as<void>());
+    convert({values.data(), elements}, element_, staging.get());
     const std::int64_t place = (copy * spec_.n + row) * spec_.k * bytes_of(element_);
-    check(cudaMemcpyAsync(to_ + place, staging.as<void>(), elements * static_cast<std::size_t>(bytes_of(element_)),
+    check(cudaMemcpyAsync(to_ + place, staging.get(), elements * static_cast<std::size_t>(bytes_of(element_)),
                           cudaMemcpyHostToDevice, stream),
           "copying weights");
     check(cudaStreamSynchronize(stream), "copying weights");

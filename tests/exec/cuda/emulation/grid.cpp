@@ -164,7 +164,7 @@ void make_fibers(Block& block, Index grid, Index size, Index at) {
     if (i % kWarp == 0) block.warps.push_back(std::make_unique<Warp>());
     fiber->warp = block.warps.back().get();
     ++fiber->warp->lanes;
-    if (spare_stacks.empty()) spare_stacks.push_back(std::make_unique<char[]>(kStackBytes));
+    if (spare_stacks.empty()) spare_stacks.push_back(std::make_unique_for_overwrite<char[]>(kStackBytes));
     fiber->stack = std::move(spare_stacks.back());
     spare_stacks.pop_back();
     prepare(fiber->entry, fiber->stack.get());

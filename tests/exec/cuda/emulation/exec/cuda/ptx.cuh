@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <thread>
 
 #include "exec/cuda/bf16.h"
 
@@ -65,6 +66,9 @@ void cp_async_wait() { cuda_emulation::wait_for_copies(Left); }
 inline uint4 load_streaming(const void* global) { return *static_cast<const uint4*>(global); }
 
 inline void store_release_system(std::uint32_t* flag, std::uint32_t value) { __atomic_store_n(flag, value, __ATOMIC_RELEASE); }
-inline std::uint32_t load_acquire_system(const std::uint32_t* flag) { return __atomic_load_n(flag, __ATOMIC_ACQUIRE); }
+inline std::uint32_t load_acquire_system(const std::uint32_t* flag) {
+  std::this_thread::yield();               // it is read in a loop, waiting for the thread of another rank
+  return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
+}
 
 }  // namespace plimsoll::exec::cuda
