@@ -46,6 +46,7 @@ int print_help() {
   for (const Command& command : kCommands) {
     if (!command.hidden) text += fmt::format("  {:<10} {}\n", command.verb, command.summary);
   }
+  text += "  setup      CUDA for machines with a GPU and no toolkit: ./plimsoll setup --cuda, in a checkout\n";
   text += "\n`plimsoll VERB --help` says more. Exit codes: 0 done; 2 bad input; 3 device or environment failure;\n"
           "4 the answer is no; 130 interrupted.\n\nexample:\n  plimsoll simulate configs/studies/jumpstart-7b-p4d.yaml\n";
   std::fwrite(text.data(), 1, text.size(), stdout);

@@ -57,8 +57,8 @@ build_jobs() {
 }
 
 note_cuda() {
-  [[ -n ${CUDACXX:-} || -x /usr/local/cuda/bin/nvcc ]] || command -v nvcc >/dev/null ||
-    say "CUDA not found: building without it"
+  [[ -n ${CUDACXX:-} || -x /usr/local/cuda/bin/nvcc || -x $root/.deps/cuda/bin/nvcc ]] || command -v nvcc >/dev/null ||
+    say "CUDA not found: building without it (./plimsoll setup --cuda installs it)"
 }
 
 # is_configured PRESET [OPTION=VALUE…]

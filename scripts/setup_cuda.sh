@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ./plimsoll setup --cuda: CUDA's compiler, runtime, cuBLAS and NCCL from their Python packages (some 900 MB to download)
+# into .deps/cuda, where the build finds them. Needs neither root nor a CUDA installation; the GPU's driver is the machine's
+# own. Does nothing where there is an nvcc. The next ./plimsoll builds with CUDA.
+set -euo pipefail
+
+root=$(dirname -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")")
+source "$root/scripts/build.sh"
+
+if [[ $# != 1 || $1 != --cuda ]]; then
+  sed -n '3,5s/^# //p' "${BASH_SOURCE[0]}" >&2
+  exit 2
+fi
+
+# One minor version, so that every driver of CUDA 13 runs what it compiles; NCCL from 2.30 on lets ranks share a GPU.
+readonly kPackages=('nvidia-cuda-nvcc==13.0.*' 'nvidia-cuda-crt==13.0.*' 'nvidia-nvvm==13.0.*' 'nvidia-cuda-cccl==13.0.*'
+                    'nvidia-cuda-runtime==13.0.*' 'nvidia-cublas==13.1.*' 'nvidia-nccl-cu13>=2.30,<3')
+cuda="$root/.deps/cuda"
+
+present=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc "$cuda/bin/nvcc" 2>/dev/null | head -n 1 || true)
+if [[ -n $present ]]; then
+  say "CUDA is here already: $present"
+  exit 0
+fi
+
+take_lock
+install_missing cuda
+python3 -m pip --version >/dev/null 2>&1 || fail "setup --cuda needs Python 3 with pip; on Debian: apt-get install python3-pip"
+mkdir -p "$root/.deps" || fail "cannot write to $root/.deps"
+say "downloading CUDA to .deps/cuda, some 900 MB"
+fresh="$root/.deps/cuda.new" log="$root/.deps/setup.log"
+rm -rf "$fresh"
+if ! python3 -m pip install --no-input --no-deps --no-compile --disable-pip-version-check \
+       --retries 2 --timeout 30 --target "$fresh/site" \
+       "${kPackages[@]}" > "$log" 2>&1; then
+  tail -n 3 "$log" >&2
+  rm -rf "$fresh"
+  fail "could not download CUDA; pip's words are above and in $log"
+fi
+
+# The packages' folders as a toolkit's; nvcc looks for libraries in lib64.
+ln -s site/nvidia/cu13/bin site/nvidia/cu13/include site/nvidia/cu13/lib site/nvidia/cu13/nvvm "$fresh/"
+ln -s lib "$fresh/site/nvidia/cu13/lib64"
+ln -s lib "$fresh/lib64"
+for library in "$fresh"/site/nvidia/nccl/lib/libnccl.so*; do ln -s "../../nccl/lib/${library##*/}" "$fresh/lib/"; done
+for header in "$fresh"/site/nvidia/nccl/include/nccl*; do ln -s "../../nccl/include/${header##*/}" "$fresh/include/"; done
+rm -rf "$cuda"
+mv "$fresh" "$cuda"
+
+rm -f "$root"/build/*/CMakeCache.txt "$root"/build/release/.plimsoll*-built   # the next build configures anew, with CUDA
+say "CUDA $("$cuda/bin/nvcc" --version | sed -n 's/.*release \([0-9.]*\).*/\1/p') is in .deps/cuda; the next ./plimsoll builds with it"
