@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of the CUDA backend that run on the host, or on both sides.
 #include <gtest/gtest.h>
+#include <unistd.h>
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
@@ -202,7 +203,7 @@ class GemmFile : public testing::Test {
  protected:
   void SetUp() override { std::filesystem::remove_all(folder); }
   void TearDown() override { std::filesystem::remove_all(folder); }
-  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "plimsoll_gemm_file";
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / ("plimsoll_gemm_file_" + std::to_string(::getpid()));
   const std::filesystem::path file = folder / "some" / "gpu.txt";
 
   static GemmKey key(std::int64_t n) {
