@@ -34,9 +34,9 @@ rm -rf "$fresh"
 if ! python3 -m pip install --no-input --no-deps --no-compile --disable-pip-version-check \
        --retries 2 --timeout 30 --target "$fresh/site" \
        "${kPackages[@]}" > "$log" 2>&1; then
-  tail -n 3 "$log" >&2
+  grep "^ERROR" "$log" | tail -n 1 >&2 || true
   rm -rf "$fresh"
-  fail "could not download CUDA; pip's words are above and in $log"
+  fail "could not download CUDA (the Python package index is out of reach?); pip's words are in $log"
 fi
 
 # The packages' folders as a toolkit's; nvcc looks for libraries in lib64.
@@ -44,6 +44,7 @@ ln -s site/nvidia/cu13/bin site/nvidia/cu13/include site/nvidia/cu13/lib site/nv
 ln -s lib "$fresh/site/nvidia/cu13/lib64"
 ln -s lib "$fresh/lib64"
 for library in "$fresh"/site/nvidia/nccl/lib/libnccl.so*; do ln -s "../../nccl/lib/${library##*/}" "$fresh/lib/"; done
+for library in "$fresh"/lib/lib*.so.*; do ln -sf "${library##*/}" "${library%%.so.*}.so"; done   # the names that CMake looks for
 for header in "$fresh"/site/nvidia/nccl/include/nccl*; do ln -s "../../nccl/include/${header##*/}" "$fresh/include/"; done
 rm -rf "$cuda"
 mv "$fresh" "$cuda"
