@@ -4,8 +4,10 @@
 #include <cstdlib>
 #include <deque>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/exec/cuda/emulation/cuda_runtime.h"
@@ -21,9 +23,10 @@ struct CUstream_st {
   std::atomic<std::uint64_t> executed{0};
   bool capturing = false;
   std::vector<Work> captured;
+  std::shared_ptr<CUstream_st> handle;   // until the stream is destroyed; events recorded in it live on, as on a device
 };
 struct CUevent_st {
-  CUstream_st* stream = nullptr;
+  std::shared_ptr<CUstream_st> stream;
   std::uint64_t at = 0;
   std::atomic<double> seconds{0};
 };
@@ -192,12 +195,14 @@ cudaError_t cudaMemsetAsync(void* at, int value, std::size_t bytes, cudaStream_t
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  *stream = new CUstream_st;
+  const auto created = std::make_shared<CUstream_st>();
+  created->handle = created;
+  *stream = created.get();
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   cudaStreamSynchronize(stream);
-  delete stream;
+  std::exchange(stream->handle, nullptr).reset();
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
@@ -237,7 +242,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (stream->capturing) return cudaErrorStreamCaptureUnsupported;
   enqueue(stream, [event] { event->seconds = now(); });
-  event->stream = stream;
+  event->stream = stream->handle;
   event->at = end_of(*stream);
   return cudaSuccess;
 }
