@@ -25,6 +25,8 @@ constexpr std::array kCommands = {
     Command{"forward", "logits and greedy tokens of given token ids, to compare with other programs", run_forward},
     Command{"trace", "what is in a trace file", run_trace},
     Command{"validate", "predicted against published or measured figures", run_validate},
+    Command{"import", "results of other load generators as points of ours", run_import},
+    Command{"export", "points of ours in the form of other tools", run_export},
     Command{"calibrate", "this machine measured, for hardware: this-machine", run_calibrate},
     Command{"list", "models, accelerators, instances, engines, policies, routers, formats", run_list},
     Command{"gui", "the desktop program: curves simulated live, beside measured ones", run_gui},

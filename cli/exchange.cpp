@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// plimsoll import FILE and plimsoll export FILE: results of other tools in, ours out.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "study/exchange/export_results.h"
+#include "study/exchange/import_results.h"
+#include "study/exchange/points_file.h"
+#include "study/table_view.h"
+#include "study/write_file.h"
+
+namespace plimsoll::cli {
+namespace {
+
+using study::ImportedPoint;
+
+Usage import_usage() {
+  Usage usage{.verb = "import",
+              .positional = "FILE",
+              .summary = "Reads results of another load generator (vLLM's bench serve, AIPerf, GenAI-Perf, guidellm, InferenceX),\n"
+                         "told apart by what is in them, and gives them as points of ours: times in seconds, the columns of\n"
+                         "points.csv. `validate` and the window read the points.csv that --out keeps.",
+              .example = "  plimsoll import vllm-result.json --hardware \"h100-sxm x 1\" --dtype bf16 --out imported\n"
+                         "  plimsoll validate imported/points.csv\n",
+              .positional_required = true,
+              .options = po::options_description("What the file does not say")};
+  auto add = usage.options.add_options();
+  add("model", po::value<std::string>()->value_name("NAME"), "model, as studies name it");
+  add("hardware", po::value<std::string>()->value_name("NAME"), "instance, or \"ACCELERATOR x COUNT\"");
+  add("engine", po::value<std::string>()->value_name("NAME"), "engine profile");
+  add("dtype", po::value<std::string>()->value_name("NAME"), "number format of the weights");
+  add("policy", po::value<std::string>()->value_name("NAME"), "batching policy");
+  add("tp", po::value<std::int64_t>()->value_name("N"), "tensor-parallel degree");
+  add("replicas", po::value<std::int64_t>()->value_name("N"), "replicas");
+  return usage;
+}
+
+Usage export_usage() {
+  Usage usage{.verb = "export",
+              .positional = "POINTS.csv",
+              .summary = "Gives the points of a points.csv in the form of another tool, a JSON object a line.",
+              .example = "  plimsoll simulate configs/studies/jumpstart-7b-p4d.yaml --out run\n  plimsoll export run/points.csv --as vllm > run.jsonl\n",
+              .positional_required = true,
+              .options = po::options_description("Form")};
+  usage.options.add_options()("as", po::value<std::string>()->value_name("FORMAT")->default_value("vllm"),
+                              fmt::format("{}", fmt::join(study::export_formats(), " or ")).c_str());
+  return usage;
+}
+
+std::string text_option(const Parsed& parsed, const char* name) {
+  return parsed.values.count(name) > 0 ? parsed.values[name].as<std::string>() : std::string();
+}
+
+std::optional<std::int32_t> degree_option(const Parsed& parsed, const char* name) {
+  constexpr std::int64_t kMost = 65536;
+  if (parsed.values.count(name) == 0) return {};
+  return static_cast<std::int32_t>(whole_option(parsed, name, 1, kMost, 1));
+}
+
+std::string shown(const ImportedPoint& point, std::string_view column, double scale) {
+  const study::Cell* cell = point.find(column);
+  if (cell == nullptr) return "-";
+  if (const auto* number = std::get_if<double>(cell)) return fmt::format("{:.4g}", *number * scale);
+  return study::plain_text(*cell);
+}
+
+std::string table_of(const study::ImportedResults& results) {
+  constexpr double kMilliseconds = 1e3;
+  study::TextTable table;
+  table.header = {{"model", "hardware", "tp", "load", "", "input", "output", "tokens/s", "TTFT", "TPOT", "latency"},
+                  {"", "", "", "", "", "tokens", "tokens", "out", "mean ms", "mean ms", "mean s"}};
+  table.left = 2;
+  for (const ImportedPoint& p : results.points) {
+    table.rows.push_back({shown(p, "model", 1), shown(p, "hardware", 1), shown(p, "tp", 1), shown(p, "load_kind", 1), shown(p, "load_value", 1),
+                          shown(p, "input_tokens_mean", 1), shown(p, "output_tokens_mean", 1), shown(p, "output_tokens_per_s", 1),
+                          shown(p, "ttft_mean_s", kMilliseconds), shown(p, "tpot_mean_s", kMilliseconds), shown(p, "latency_mean_s", 1)});
+  }
+  return fmt::format("{} points, as {} writes them\n\n{}", results.points.size(), results.format, study::text_table(table));
+}
+
+}  // namespace
+
+int run_import(const Arguments& arguments, Console& console) {
+  const auto parsed = parse_arguments(import_usage(), arguments);
+  if (!parsed) return kDone;
+  study::ImportLabels labels{.model = text_option(*parsed, "model"), .hardware = text_option(*parsed, "hardware"),
+                             .engine = text_option(*parsed, "engine"), .dtype = text_option(*parsed, "dtype"),
+                             .policy = text_option(*parsed, "policy"), .tp = degree_option(*parsed, "tp"),
+                             .replicas = degree_option(*parsed, "replicas")};
+  const study::ImportedResults results = study::import_results(parsed->operand, labels);
+  for (const std::string& note : results.notes) console.note(fmt::format("{}: {}", parsed->operand, note));
+  switch (parsed->common.format) {
+    case Format::table: console.print(table_of(results)); break;
+    case Format::csv: console.print(study::imported_csv(results.points)); break;
+    case Format::json: console.print(study::imported_json(results.points)); break;
+  }
+  if (!parsed->common.out.empty()) {
+    study::make_folder(parsed->common.out);
+    study::write_file(parsed->common.out + "/points.csv", study::imported_csv(results.points));
+  }
+  return kDone;
+}
+
+int run_export(const Arguments& arguments, Console& console) {
+  const auto parsed = parse_arguments(export_usage(), arguments);
+  if (!parsed) return kDone;
+  const std::string format = text_option(*parsed, "as");
+  const auto formats = study::export_formats();
+  if (std::find(formats.begin(), formats.end(), format) == formats.end())
+    throw InputError(fmt::format("--as: found '{}', expected {}", format.substr(0, 40), fmt::join(formats, " or ")));
+  const std::string text = study::exported_text(format, study::read_points_csv(parsed->operand));
+  if (parsed->common.out.empty()) {
+    console.print(text);
+  } else {
+    study::make_folder(parsed->common.out);
+    study::write_file(fmt::format("{}/points.{}.jsonl", parsed->common.out, format), text);
+  }
+  return kDone;
+}
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "study/exchange/export_results.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "model/error.h"
+
+namespace plimsoll::study {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::array<std::string_view, 2> kFormats = {"vllm", "aiperf"};
+constexpr double kMillisecondsPerSecond = 1e3;
+
+struct Name {
+  std::string_view ours, theirs;
+};
+constexpr std::array<Name, 4> kVllmTimes = {{{"ttft", "ttft"}, {"tpot", "tpot"}, {"itl", "itl"}, {"latency", "e2el"}}};
+constexpr std::array<Name, 5> kVllmStatistics = {{{"mean", "mean"}, {"p50", "median"}, {"p90", "p90"}, {"p95", "p95"}, {"p99", "p99"}}};
+constexpr std::array<Name, 3> kAiperfTimes = {{{"latency", "request_latency"}, {"ttft", "time_to_first_token"}, {"tpot", "inter_token_latency"}}};
+constexpr std::array<Name, 5> kAiperfStatistics = {{{"mean", "avg"}, {"p50", "p50"}, {"p90", "p90"}, {"p95", "p95"}, {"p99", "p99"}}};
+
+std::optional<double> number(const ImportedPoint& point, std::string_view column) {
+  const Cell* cell = point.find(column);
+  if (cell == nullptr) return {};
+  if (const auto* real = std::get_if<double>(cell)) return *real;
+  if (const auto* whole = std::get_if<std::int64_t>(cell)) return static_cast<double>(*whole);
+  return {};
+}
+
+std::string text(const ImportedPoint& point, std::string_view column) {
+  const Cell* cell = point.find(column);
+  return cell != nullptr ? plain_text(*cell) : std::string();
+}
+
+void put(ordered_json& object, std::string_view key, std::optional<double> value, double scale = 1) {
+  if (value) object[std::string(key)] = *value * scale;
+}
+
+bool is_open(const std::string& kind) { return kind == "poisson" || kind == "gamma" || kind == "constant"; }
+
+ordered_json vllm_object(const ImportedPoint& p) {
+  ordered_json object;
+  const std::string kind = text(p, "load_kind");
+  const std::optional<double> load = number(p, "load_value"), completed = number(p, "requests_completed");
+  object["backend"] = "plimsoll";
+  object["label"] = text(p, "source");
+  object["model_id"] = text(p, "model");
+  object["tensor_parallel_size"] = number(p, "tp").value_or(1);
+  object["data_parallel_size"] = number(p, "replicas").value_or(1);
+  object["hardware"] = text(p, "hardware");
+  object["request_rate"] = is_open(kind) && load ? ordered_json(*load) : ordered_json("inf");
+  object["max_concurrency"] = !is_open(kind) && kind != "burst" && load ? ordered_json(*load) : ordered_json(nullptr);
+  put(object, "num_prompts", completed);
+  put(object, "duration", number(p, "duration_s"));
+  put(object, "completed", completed);
+  for (const auto& [ours, theirs] : {Name{"input_tokens_mean", "total_input_tokens"}, Name{"output_tokens_mean", "total_output_tokens"}}) {
+    const auto mean = number(p, ours);
+    if (mean && completed) object[std::string(theirs)] = std::llround(*mean * *completed);
+  }
+  put(object, "request_throughput", number(p, "requests_per_s"));
+  put(object, "output_throughput", number(p, "output_tokens_per_s"));
+  put(object, "total_token_throughput", number(p, "total_tokens_per_s"));
+  for (const Name& time : kVllmTimes)
+    for (const Name& statistic : kVllmStatistics)
+      put(object, fmt::format("{}_{}_ms", statistic.theirs, time.theirs), number(p, fmt::format("{}_{}_s", time.ours, statistic.ours)), kMillisecondsPerSecond);
+  return object;
+}
+
+ordered_json average_of(std::string_view unit, double value) { return {{"unit", unit}, {"avg", value}}; }
+
+ordered_json aiperf_object(const ImportedPoint& p) {
+  ordered_json object;
+  const auto add = [&](std::string_view theirs, std::string_view unit, std::string_view ours) {
+    if (const auto value = number(p, ours)) object[std::string(theirs)] = average_of(unit, *value);
+  };
+  add("request_throughput", "requests/sec", "requests_per_s");
+  add("output_token_throughput", "tokens/sec", "output_tokens_per_s");
+  add("request_count", "requests", "requests_completed");
+  add("benchmark_duration", "sec", "duration_s");
+  add("input_sequence_length", "tokens", "input_tokens_mean");
+  add("output_sequence_length", "tokens", "output_tokens_mean");
+  for (const Name& time : kAiperfTimes) {
+    ordered_json metric;
+    for (const Name& statistic : kAiperfStatistics) put(metric, statistic.theirs, number(p, fmt::format("{}_{}_s", time.ours, statistic.ours)), kMillisecondsPerSecond);
+    if (metric.empty()) continue;
+    metric["unit"] = "ms";
+    object[std::string(time.theirs)] = std::move(metric);
+  }
+  const std::string kind = text(p, "load_kind");
+  ordered_json config = {{"model", text(p, "model")}};
+  if (const auto load = number(p, "load_value")) config[is_open(kind) ? "request_rate" : "concurrency"] = *load;
+  object["input_config"] = std::move(config);
+  return object;
+}
+
+}  // namespace
+
+std::span<const std::string_view> export_formats() { return kFormats; }
+
+std::string exported_text(std::string_view format, const std::vector<ImportedPoint>& points) {
+  PLIMSOLL_CHECK(std::find(kFormats.begin(), kFormats.end(), format) != kFormats.end(), "callers pass one of export_formats()");
+  std::string text;
+  for (const ImportedPoint& point : points)
+    text += (format == "vllm" ? vllm_object(point) : aiperf_object(point)).dump(-1, ' ', false, ordered_json::error_handler_t::replace) + '\n';
+  return text;
+}
+
+}  // namespace plimsoll::study

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// A value of somebody's JSON, with the path that errors name; private to study/exchange.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "model/error.h"
+
+namespace plimsoll::study {
+
+class ForeignValue {
+ public:
+  /// `path` is where it stands in the file: "benchmarks[2].metrics". The value must outlive this object.
+  ForeignValue(const nlohmann::json& value, const std::string& file, std::string path)
+      : value_(&value), file_(&file), path_(std::move(path)) {}
+
+  [[nodiscard]] bool is_object() const { return value_->is_object(); }
+  [[nodiscard]] bool is_array() const { return value_->is_array(); }
+  [[nodiscard]] std::size_t size() const { return value_->size(); }
+  /// nullopt where it is missing or null, or this is no object.
+  [[nodiscard]] std::optional<ForeignValue> find(std::string_view name) const;
+  [[nodiscard]] bool has(std::string_view name) const { return find(name).has_value(); }
+  [[nodiscard]] ForeignValue at(std::size_t index) const;
+  /// The value as an object or a list; throws where it is something else.
+  [[nodiscard]] ForeignValue object(std::string_view name) const;
+  [[nodiscard]] ForeignValue list(std::string_view name) const;
+
+  /// A number of at least 0, nullopt where there is none. Throws InputError for another kind of value.
+  [[nodiscard]] std::optional<double> number(std::string_view name) const;
+  [[nodiscard]] double as_number() const;
+  [[nodiscard]] std::optional<std::string> text(std::string_view name) const;
+  /// The number or text that stands first under this name in here or in what this holds, at any depth.
+  [[nodiscard]] std::optional<ForeignValue> find_deep(std::string_view name) const;
+  [[nodiscard]] bool is_number() const { return value_->is_number(); }
+
+  [[noreturn]] void fail(const std::string& text) const;
+  [[nodiscard]] const nlohmann::json& raw() const { return *value_; }
+
+ private:
+  [[nodiscard]] std::string path_of(std::string_view name) const;
+  const nlohmann::json* value_;
+  const std::string* file_;
+  std::string path_;
+};
+
+}  // namespace plimsoll::study

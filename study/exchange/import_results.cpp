@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "study/exchange/import_results.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "study/exchange/foreign_formats.h"
+#include "study/point_result.h"
+
+namespace plimsoll::study {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::array<std::string_view, 4> kFormats = {"vllm", "aiperf", "guidellm", "inferencex"};
+constexpr int kDeepest = 64;
+
+std::string read_whole(const std::string& file) {
+  constexpr std::uintmax_t kLargest = 1ULL << 30;
+  std::error_code error;
+  if (std::filesystem::is_directory(file, error)) throw InputError(Where{file, 0, 0}, "is a directory, expected the JSON of a load generator");
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) throw InputError(Where{file, 0, 0}, "no such file, or it cannot be read");
+  const std::uintmax_t size = std::filesystem::file_size(file, error);
+  if (!error && size > kLargest) throw InputError(Where{file, 0, 0}, "is larger than 1 GiB, expected the results of a run");
+  std::stringstream text;
+  text << stream.rdbuf();
+  return std::move(text).str();
+}
+
+std::size_t line_of(std::string_view text, std::size_t byte) {
+  return 1 + static_cast<std::size_t>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(std::min(byte, text.size())), '\n'));
+}
+
+json parse(std::string_view text, const std::string& file, std::size_t first_line) {
+  const auto shallow = [&](int depth, json::parse_event_t, json&) {
+    if (depth > kDeepest) throw InputError(Where{file, 0, 0}, fmt::format("nested deeper than {} levels", kDeepest));
+    return true;
+  };
+  try {
+    return json::parse(text.begin(), text.end(), shallow);
+  } catch (const json::parse_error& error) {
+    throw InputError(Where{file, first_line - 1 + line_of(text, error.byte > 0 ? error.byte - 1 : 0), 0}, "is not JSON here, expected the results of a load generator as JSON");
+  } catch (const json::out_of_range&) {
+    throw InputError(Where{file, first_line, 0}, "holds a number that is too large");
+  }
+}
+
+// One document; or as many as there are lines, where the first line is one by itself and not the last.
+std::vector<json> documents_in(const std::string& text, const std::string& file) {
+  std::vector<json> documents;
+  const std::size_t end = text.find('\n');
+  const bool more = end != std::string::npos && text.find_first_not_of(" \t\r\n", end) != std::string::npos;
+  if (more && json::accept(text.substr(0, end))) {
+    std::size_t line = 1;
+    for (std::size_t begin = 0; begin < text.size(); ++line) {
+      const std::size_t stop = std::min(text.find('\n', begin), text.size());
+      const std::string_view one = std::string_view(text).substr(begin, stop - begin);
+      if (one.find_first_not_of(" \t\r") != std::string_view::npos) documents.push_back(parse(one, file, line));
+      begin = stop + 1;
+    }
+    return documents;
+  }
+  documents.push_back(parse(text, file, 1));
+  if (!documents.front().is_array()) return documents;
+  json list = std::move(documents.front());
+  documents.assign(std::make_move_iterator(list.begin()), std::make_move_iterator(list.end()));
+  return documents;
+}
+
+std::string_view format_of(const ForeignValue& document) {
+  if (is_guidellm(document)) return "guidellm";
+  if (is_inferencex(document)) return "inferencex";
+  if (is_aiperf(document)) return "aiperf";
+  if (is_vllm(document)) return "vllm";
+  document.fail(fmt::format("holds no results that are known; expected those of {}", fmt::join(kFormats, ", ")));
+}
+
+std::vector<PointDraft> read_document(std::string_view format, const ForeignValue& document) {
+  if (format == "guidellm") return read_guidellm(document);
+  if (format == "inferencex") return {read_inferencex(document)};
+  if (format == "aiperf") return {read_aiperf(document)};
+  return {read_vllm(document)};
+}
+
+void apply(const ImportLabels& labels, PointDraft& draft) {
+  const auto text = [&](std::string_view column, const std::string& value) {
+    if (!value.empty()) draft.text(column, value);
+  };
+  draft.text("source", "measured");
+  text("model", labels.model);
+  text("hardware", labels.hardware);
+  text("engine", labels.engine);
+  text("dtype", labels.dtype);
+  text("policy", labels.policy);
+  if (labels.tp) draft.count("tp", *labels.tp);
+  if (labels.replicas) draft.count("replicas", *labels.replicas);
+}
+
+bool holds_a_figure(const PointDraft& draft) {
+  constexpr std::array<std::string_view, 5> kFigures = {"output_tokens_per_s", "requests_per_s", "latency_mean_s", "ttft_mean_s", "tpot_mean_s"};
+  return std::any_of(kFigures.begin(), kFigures.end(), [&](std::string_view column) { return draft.has(column); });
+}
+
+void add_notes(const PointDraft& draft, std::vector<std::string>& notes) {
+  for (const std::string& note : draft.notes())
+    if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(note);
+}
+
+// Without these columns a point cannot be simulated beside.
+void note_missing(ImportedResults& results) {
+  for (const char* column : {"model", "hardware", "engine", "load_kind", "input_tokens_mean", "output_tokens_mean"}) {
+    const auto lacking = static_cast<std::size_t>(std::count_if(results.points.begin(), results.points.end(), [&](const ImportedPoint& p) { return p.find(column) == nullptr; }));
+    if (lacking == 0) continue;
+    const bool can_be_stated = std::string_view(column) == "model" || std::string_view(column) == "hardware" || std::string_view(column) == "engine";
+    results.notes.push_back(fmt::format("{} is not stated{}{}", column,
+                                        lacking < results.points.size() ? fmt::format(" by {} of {} points", lacking, results.points.size()) : "",
+                                        can_be_stated ? fmt::format("; --{} says it", column) : ""));
+  }
+}
+
+std::vector<Cell> row_of(const ImportedPoint& point, const std::vector<std::string>& columns) {
+  std::vector<Cell> row;
+  for (const std::string& column : columns) {
+    const Cell* cell = point.find(column);
+    row.push_back(cell != nullptr ? *cell : Cell());
+  }
+  return row;
+}
+
+}  // namespace
+
+const Cell* ImportedPoint::find(std::string_view column) const {
+  const auto found = std::find_if(cells.begin(), cells.end(), [&](const auto& cell) { return cell.first == column; });
+  return found == cells.end() ? nullptr : &found->second;
+}
+
+void PointDraft::text(std::string_view column, const std::optional<std::string>& value) {
+  if (!value || value->empty()) return;
+  for (auto& [name, cell] : point_.cells)
+    if (name == column) { cell = *value; return; }
+  point_.cells.emplace_back(column, *value);
+}
+
+void PointDraft::number(std::string_view column, std::optional<double> value, double scale) {
+  static const std::vector<std::string> known = point_columns({});
+  if (!value || std::find(known.begin(), known.end(), column) == known.end()) return;   // itl_p90_s: not one of ours
+  point_.cells.emplace_back(column, *value * scale);
+}
+
+void PointDraft::count(std::string_view column, std::optional<double> value) {
+  if (!value) return;
+  std::erase_if(point_.cells, [&](const auto& cell) { return cell.first == column; });
+  point_.cells.emplace_back(column, static_cast<std::int64_t>(*value));
+}
+
+void PointDraft::load(std::string_view kind, std::optional<double> value) {
+  if (!value) return;
+  text("load_kind", std::string(kind));
+  number("load_value", value);
+}
+
+std::span<const std::string_view> import_formats() { return kFormats; }
+
+ImportedResults import_results(const std::string& file, const ImportLabels& labels) {
+  const std::vector<json> documents = documents_in(read_whole(file), file);
+  ImportedResults results;
+  for (std::size_t i = 0; i < documents.size(); ++i) {
+    const ForeignValue document(documents[i], file, documents.size() > 1 ? fmt::format("[{}]", i) : "");
+    const std::string_view format = format_of(document);
+    if (!results.format.empty() && results.format != format) document.fail(fmt::format("found results of {} after those of {}, expected one kind a file", format, results.format));
+    results.format = format;
+    for (PointDraft& draft : read_document(format, document)) {
+      if (!holds_a_figure(draft)) document.fail("holds neither a throughput nor a mean latency, TTFT or TPOT");
+      apply(labels, draft);
+      add_notes(draft, results.notes);
+      results.points.push_back(std::move(draft.point()));
+    }
+  }
+  if (results.points.empty()) throw InputError(Where{file, 0, 0}, "holds no results");
+  note_missing(results);
+  return results;
+}
+
+std::string imported_csv(const std::vector<ImportedPoint>& points) {
+  const std::vector<std::string> columns = point_columns({});
+  std::string text = csv_header(columns);
+  for (const ImportedPoint& point : points) text += csv_line(row_of(point, columns));
+  return text;
+}
+
+std::string imported_json(const std::vector<ImportedPoint>& points) {
+  const std::vector<std::string> columns = point_columns({});
+  std::string text = "[";
+  for (const ImportedPoint& point : points) text += fmt::format("{}\n{{{}}}", text.size() > 1 ? "," : "", json_members(columns, row_of(point, columns)));
+  return text + "\n]\n";
+}
+
+}  // namespace plimsoll::study

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// One object a run: totals, then mean_, median_, pNN_ of ttft, tpot, itl and e2el in milliseconds, those that
+// --percentile-metrics asked for; with --save-detailed a list for each request, in seconds.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "study/exchange/foreign_formats.h"
+
+namespace plimsoll::study {
+namespace {
+
+struct Metric {
+  std::string_view theirs, ours;
+};
+constexpr std::array<Metric, 4> kMetrics = {{{"e2el", "latency"}, {"ttft", "ttft"}, {"tpot", "tpot"}, {"itl", "itl"}}};
+constexpr std::array<std::string_view, 3> kPercentiles = {"90", "95", "99"};
+
+void read_load(const ForeignValue& document, PointDraft& draft) {
+  std::optional<double> rate;
+  const auto requested = document.find("request_rate");
+  if (requested && requested->raw() != "inf") rate = requested->as_number();
+  const std::optional<double> concurrency = document.number("max_concurrency");
+  if (!rate) {                         // "inf": as fast as the cap lets them
+    if (concurrency) draft.load("closed_loop", concurrency);
+    else draft.load("burst", document.number("num_prompts"));
+    return;
+  }
+  const double burstiness = document.number("burstiness").value_or(1);
+  draft.load(burstiness == 1 ? "poisson" : "gamma", rate);
+  if (concurrency) draft.note(fmt::format("the client held no more than {} requests open: the rate may not have been reached", *concurrency));
+}
+
+void read_statistics(const ForeignValue& document, PointDraft& draft) {
+  for (const auto& [theirs, ours] : kMetrics) {
+    draft.number(fmt::format("{}_mean_s", ours), document.number(fmt::format("mean_{}_ms", theirs)), kSecondsPerMillisecond);
+    draft.number(fmt::format("{}_p50_s", ours), document.number(fmt::format("median_{}_ms", theirs)), kSecondsPerMillisecond);
+    for (const std::string_view p : kPercentiles)
+      draft.number(fmt::format("{}_p{}_s", ours, p), document.number(fmt::format("p{}_{}_ms", p, theirs)), kSecondsPerMillisecond);
+  }
+}
+
+double percentile(std::vector<double> values, double p) {      // type 7, as ours
+  std::sort(values.begin(), values.end());
+  const double place = p * static_cast<double>(values.size() - 1);
+  const auto below = static_cast<std::size_t>(place);
+  const double next = values[std::min(below + 1, values.size() - 1)];
+  return values[below] + (place - static_cast<double>(below)) * (next - values[below]);
+}
+
+double mean(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return sum / static_cast<double>(values.size());
+}
+
+// Latency and latency per token of each request from --save-detailed; a request that failed has no tokens.
+void read_details(const ForeignValue& document, PointDraft& draft) {
+  if (!document.has("ttfts") || !document.has("itls") || !document.has("output_lens")) return;
+  const ForeignValue first = document.list("ttfts"), gaps = document.list("itls"), lengths = document.list("output_lens");
+  if (gaps.size() != first.size() || lengths.size() != first.size())
+    document.fail(fmt::format("found {} ttfts, {} itls and {} output_lens, expected as many of each", first.size(), gaps.size(), lengths.size()));
+  std::vector<double> latencies, per_token;
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    const double tokens = lengths.at(i).as_number();
+    if (tokens <= 0) continue;
+    double latency = first.at(i).as_number();
+    const ForeignValue own = gaps.at(i);
+    if (!own.is_array()) own.fail("expected a list of seconds");
+    for (std::size_t g = 0; g < own.size(); ++g) latency += own.at(g).as_number();
+    latencies.push_back(latency);
+    per_token.push_back(latency / tokens);
+  }
+  if (latencies.empty()) return;
+  draft.number("latency_per_token_mean_s", mean(per_token));
+  draft.number("latency_per_token_p90_s", percentile(per_token, 0.9));
+  if (draft.has("latency_mean_s")) return;
+  draft.number("latency_mean_s", mean(latencies));
+  constexpr std::array<std::pair<std::string_view, double>, 4> kOf = {{{"p50", 0.5}, {"p90", 0.9}, {"p95", 0.95}, {"p99", 0.99}}};
+  for (const auto& [name, p] : kOf) draft.number(fmt::format("latency_{}_s", name), percentile(latencies, p));
+  draft.note("latency is the first token's time and the gaps of each request, as it was not saved itself");
+}
+
+}  // namespace
+
+bool is_vllm(const ForeignValue& document) {
+  return document.has("mean_ttft_ms") || document.has("ttfts") || (document.has("request_throughput") && document.has("output_throughput"));
+}
+
+PointDraft read_vllm(const ForeignValue& document) {
+  PointDraft draft;
+  draft.text("model", document.text("model_id"));
+  draft.text("engine", document.has("endpoint_type") ? document.text("endpoint_type") : document.text("backend"));
+  draft.count("tp", document.number("tensor_parallel_size"));
+  draft.count("replicas", document.number("data_parallel_size"));
+  read_load(document, draft);
+  const std::optional<double> completed = document.number("completed");
+  draft.count("requests_completed", completed);
+  if (completed && *completed > 0) {
+    const auto each = [&](const char* total) {
+      const std::optional<double> sum = document.number(total);
+      return sum ? std::optional(*sum / *completed) : std::nullopt;
+    };
+    draft.number("input_tokens_mean", each("total_input_tokens"));
+    draft.number("output_tokens_mean", each("total_output_tokens"));
+  }
+  draft.number("duration_s", document.number("duration"));
+  draft.number("requests_per_s", document.number("request_throughput"));
+  draft.number("output_tokens_per_s", document.number("output_throughput"));
+  draft.number("total_tokens_per_s", document.number("total_token_throughput"));
+  if (const auto failed = document.number("failed"); failed && *failed > 0)
+    draft.note(fmt::format("{} requests failed; they are in no figure", *failed));
+  read_statistics(document, draft);
+  read_details(document, draft);
+  return draft;
+}
+
+}  // namespace plimsoll::study

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// Results of other tools become points in our units and go back. The files here are written after the tools' own
+// exporters (docs/import.md); a wrong unit shows as a factor of a thousand.
+#include "study/exchange/export_results.h"
+#include "study/exchange/import_results.h"
+#include "study/exchange/points_file.h"
+#include "tests/study/study_file.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+namespace plimsoll::study {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ExchangeTest : public StudyFolder {
+ protected:
+  [[nodiscard]] ImportedResults import(const std::string& text, const ImportLabels& labels = {}) const {
+    return import_results(write("result.json", text), labels);
+  }
+  [[nodiscard]] std::string refusal(const std::string& text) const {
+    try {
+      (void)import(text);
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "accepted";
+  }
+};
+
+double figure(const ImportedPoint& point, std::string_view column) {
+  const Cell* cell = point.find(column);
+  if (cell == nullptr) return -1;
+  if (const auto* whole = std::get_if<std::int64_t>(cell)) return static_cast<double>(*whole);
+  return std::get<double>(*cell);
+}
+
+std::string label(const ImportedPoint& point, std::string_view column) {
+  const Cell* cell = point.find(column);
+  return cell == nullptr ? "-" : plain_text(*cell);
+}
+
+constexpr const char* kVllm = R"({"date": "20260101-000000", "endpoint_type": "vllm", "model_id": "meta-llama/Llama-2-7b-hf",
+  "num_prompts": 100, "request_rate": "inf", "burstiness": 1.0, "max_concurrency": 16, "duration": 20.0, "completed": 100,
+  "failed": 2, "total_input_tokens": 25600, "total_output_tokens": 12800, "request_throughput": 5.0,
+  "output_throughput": 640.0, "total_token_throughput": 1920.0, "mean_ttft_ms": 125.0, "median_ttft_ms": 120.0,
+  "p99_ttft_ms": 250.0, "mean_tpot_ms": 20.0, "mean_itl_ms": 19.5, "p99_itl_ms": 40.0, "p90_itl_ms": 30.0, "mean_e2el_ms": 2665.0})";
+
+TEST_F(ExchangeTest, VllmTimesAreMilliseconds) {
+  const ImportedResults results = import(kVllm);
+  ASSERT_EQ(results.points.size(), 1U);
+  const ImportedPoint& p = results.points[0];
+  EXPECT_EQ(results.format, "vllm");
+  EXPECT_DOUBLE_EQ(figure(p, "ttft_mean_s"), 0.125);
+  EXPECT_DOUBLE_EQ(figure(p, "ttft_p50_s"), 0.120);
+  EXPECT_DOUBLE_EQ(figure(p, "ttft_p99_s"), 0.250);
+  EXPECT_DOUBLE_EQ(figure(p, "tpot_mean_s"), 0.020);
+  EXPECT_DOUBLE_EQ(figure(p, "latency_mean_s"), 2.665);
+  EXPECT_DOUBLE_EQ(figure(p, "input_tokens_mean"), 256);      // 25600 / 100
+  EXPECT_DOUBLE_EQ(figure(p, "output_tokens_per_s"), 640);
+  EXPECT_EQ(label(p, "load_kind"), "closed_loop");            // no rate, a cap
+  EXPECT_EQ(figure(p, "load_value"), 16);
+  EXPECT_EQ(p.find("itl_p90_s"), nullptr) << "not a column of ours";
+  EXPECT_THAT(results.notes, ::testing::Contains(HasSubstr("2 requests failed")));
+  EXPECT_THAT(results.notes, ::testing::Contains(HasSubstr("hardware is not stated")));
+}
+
+TEST_F(ExchangeTest, VllmRatesAreOpenLoops) {
+  std::string text = kVllm;
+  text.replace(text.find("\"inf\""), 5, "4.5");
+  EXPECT_EQ(label(import(text).points[0], "load_kind"), "poisson");
+  EXPECT_EQ(figure(import(text).points[0], "load_value"), 4.5);
+  text.replace(text.find("\"burstiness\": 1.0"), 17, "\"burstiness\": 0.5");
+  EXPECT_EQ(label(import(text).points[0], "load_kind"), "gamma");
+}
+
+TEST_F(ExchangeTest, VllmDetailsGiveWhatWasNotSummarised) {
+  const ImportedResults results = import(R"({"completed": 2, "num_prompts": 3, "output_throughput": 3, "request_rate": "inf",
+      "max_concurrency": 2, "ttfts": [0.5, 0.25, 0], "itls": [[0.1, 0.2], [0.05], []], "output_lens": [3, 2, 0]})");
+  // Latencies 0.8 and 0.3 s; the request without tokens failed and is not one.
+  EXPECT_NEAR(figure(results.points[0], "latency_mean_s"), 0.55, 1e-12);
+  EXPECT_NEAR(figure(results.points[0], "latency_per_token_mean_s"), (0.8 / 3 + 0.3 / 2) / 2, 1e-12);
+}
+
+TEST_F(ExchangeTest, LinesAreSoManyPoints) {
+  const ImportedResults results = import("{\"mean_ttft_ms\": 1, \"max_concurrency\": 1}\n\n{\"mean_ttft_ms\": 2, \"max_concurrency\": 2}\n");
+  ASSERT_EQ(results.points.size(), 2U);
+  EXPECT_EQ(figure(results.points[1], "load_value"), 2);
+}
+
+TEST_F(ExchangeTest, AiperfUnitsAreRead) {
+  const char* const metrics = R"("request_throughput": {"unit": "requests/sec", "avg": 2}, "request_count": {"unit": "requests", "avg": 50},
+      "time_to_first_token": {"unit": "%s", "avg": 40, "p99": 90}, "inter_token_latency": {"unit": "ms", "avg": 8},
+      "input_config": {"loadgen": {"concurrency": 4, "request_rate": null}})";
+  std::string text = metrics;
+  text.replace(text.find("%s"), 2, "ms");
+  EXPECT_DOUBLE_EQ(figure(import("{" + text + "}").points[0], "ttft_p99_s"), 0.09);
+  EXPECT_DOUBLE_EQ(figure(import("{" + text + "}").points[0], "tpot_mean_s"), 0.008);
+  EXPECT_EQ(figure(import("{" + text + "}").points[0], "load_value"), 4);
+  text = metrics;
+  text.replace(text.find("%s"), 2, "ns");
+  EXPECT_DOUBLE_EQ(figure(import("{\"records\": {" + text + "}}").points[0], "ttft_mean_s"), 40e-9);
+  text = metrics;
+  text.replace(text.find("%s"), 2, "weeks");
+  EXPECT_THAT(refusal("{" + text + "}"), HasSubstr("time_to_first_token: found the unit 'weeks', expected ms, s, us or ns"));
+}
+
+TEST_F(ExchangeTest, GuidellmHasAPointABenchmark) {
+  const auto benchmark = [](const char* strategy, double latency) {
+    return fmt::format(R"({{"config": {{"strategy": {}}}, "scheduler_metrics": {{"measure_start_time": 100.0, "measure_end_time": 160.0,
+        "requests_made": {{"successful": 30, "errored": 0}}}}, "metrics": {{"request_latency": {{"successful": {{"mean": {},
+        "percentiles": {{"p50": 1.5, "p99": 3}}}}}}, "time_to_first_token_ms": {{"successful": {{"mean": 80}}}},
+        "request_concurrency": {{"successful": {{"mean": 7.5}}}}}}}})", strategy, latency);
+  };
+  const ImportedResults results = import(R"({"metadata": {"version": 2, "guidellm_version": "0.4"}, "benchmarks": [)" +
+      benchmark(R"({"type_": "constant", "rate": 2.5})", 2) + "," + benchmark(R"({"type_": "throughput"})", 4) + "]}");
+  ASSERT_EQ(results.points.size(), 2U);
+  EXPECT_DOUBLE_EQ(figure(results.points[0], "latency_mean_s"), 2);       // request_latency is in seconds already
+  EXPECT_DOUBLE_EQ(figure(results.points[0], "latency_p99_s"), 3);
+  EXPECT_DOUBLE_EQ(figure(results.points[0], "ttft_mean_s"), 0.08);
+  EXPECT_DOUBLE_EQ(figure(results.points[0], "duration_s"), 60);
+  EXPECT_EQ(label(results.points[0], "load_kind"), "constant");
+  EXPECT_DOUBLE_EQ(figure(results.points[1], "load_value"), 7.5);
+  EXPECT_THAT(results.notes, ::testing::Contains(HasSubstr("mean concurrency")));
+}
+
+TEST_F(ExchangeTest, InferencexIsPerGpuAndInSeconds) {
+  const ImportedResults results = import(R"([{"hw": "h100", "conc": 32, "model": "llama", "infmax_model_prefix": "70b", "framework": "vllm",
+      "precision": "fp8", "tp": 4, "isl": 1024, "osl": 512, "tput_per_gpu": 300, "output_tput_per_gpu": 100, "mean_ttft": 0.3, "median_tpot": 0.02}])");
+  EXPECT_DOUBLE_EQ(figure(results.points[0], "output_tokens_per_s"), 400);
+  EXPECT_DOUBLE_EQ(figure(results.points[0], "ttft_mean_s"), 0.3);
+  EXPECT_DOUBLE_EQ(figure(results.points[0], "tpot_p50_s"), 0.02);
+  EXPECT_EQ(label(results.points[0], "hardware"), "h100 x 4");
+}
+
+TEST_F(ExchangeTest, LabelsOfTheCallerWin) {
+  const ImportedPoint point = import(kVllm, {.model = "llama-2-7b", .hardware = "ml.p4d.24xlarge", .engine = "vllm", .dtype = "fp16", .policy = "", .tp = 4, .replicas = 2}).points[0];
+  EXPECT_EQ(label(point, "model"), "llama-2-7b");
+  EXPECT_EQ(label(point, "hardware"), "ml.p4d.24xlarge");
+  EXPECT_EQ(figure(point, "tp"), 4);
+  EXPECT_EQ(label(point, "source"), "measured");
+}
+
+TEST_F(ExchangeTest, BadFilesAreRefusedByPlace) {
+  EXPECT_THAT(refusal("{\"mean_ttft_ms\": 1,\n \"a\": }"), HasSubstr("result.json:2: is not JSON here"));
+  EXPECT_THAT(refusal("{\"mean_ttft_ms\": \"fast\", \"max_concurrency\": 1}"), HasSubstr("mean_ttft_ms: found \"fast\", expected a number of 0 or more"));
+  EXPECT_THAT(refusal("{\"mean_ttft_ms\": -3}"), HasSubstr("mean_ttft_ms: found -3"));
+  EXPECT_THAT(refusal("{\"something\": 1}"), HasSubstr("holds no results that are known; expected those of vllm, aiperf, guidellm, inferencex"));
+  EXPECT_THAT(refusal(""), HasSubstr("is not JSON here"));
+  EXPECT_THAT(refusal("[]"), HasSubstr("holds no results"));
+  EXPECT_THAT(refusal("{\"metadata\": {\"guidellm_version\": 1}, \"benchmarks\": [{\"metrics\": {}}]}"), HasSubstr("holds neither a throughput nor a mean latency"));
+  EXPECT_THAT(refusal(std::string(100, '[') + std::string(100, ']')), HasSubstr("nested deeper than 64 levels"));
+  EXPECT_THAT(refusal("{\"ttfts\": [1, 2], \"itls\": [[1]], \"output_lens\": [2, 2], \"output_throughput\": 1}"), HasSubstr("found 2 ttfts, 1 itls and 2 output_lens"));
+}
+
+TEST_F(ExchangeTest, WhatIsExportedIsImportedAgain) {
+  const std::vector<ImportedPoint> points = import(kVllm).points;
+  for (const std::string_view format : export_formats()) {
+    const ImportedPoint back = import(exported_text(format, points)).points[0];
+    for (const char* column : {"ttft_mean_s", "tpot_mean_s", "latency_mean_s", "output_tokens_per_s", "requests_per_s", "load_value", "duration_s"})
+      EXPECT_NEAR(figure(back, column), figure(points[0], column), 1e-9) << format << ' ' << column;
+    EXPECT_EQ(label(back, "load_kind"), "closed_loop") << format;
+  }
+}
+
+TEST_F(ExchangeTest, PointsFilesReadBack) {
+  const std::vector<ImportedPoint> points = import(kVllm, {.model = "a, \"b\"", .hardware = "", .engine = "", .dtype = "", .policy = "", .tp = {}, .replicas = {}}).points;
+  const std::string text = imported_csv(points);
+  EXPECT_EQ(imported_csv(read_points_csv(write("points.csv", text))), text);
+  EXPECT_THROW((void)read_points_csv(write("bad.csv", "source,model,load_kind,ttft_mean_s\nmeasured,m,poisson,soon\n")), InputError);
+  EXPECT_THROW((void)read_points_csv(write("short.csv", "source,model,load_kind\nmeasured,m\n")), InputError);
+}
+
+}  // namespace
+}  // namespace plimsoll::study
