@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // {"metadata": …, "benchmarks": [{"config": {"strategy": …}, "metrics": {name: {"successful": {"mean", "percentiles"}}}}]}.
-// request_latency is in seconds, names that end in _ms in milliseconds.
+// request_latency is in seconds, names that end in _ms in milliseconds. Its time per output token is a request's latency
+// over its tokens, the first one included; its inter-token latency is a mean over each request, which is our TPOT.
 #include <fmt/format.h>
 
 #include <array>
@@ -16,8 +17,8 @@ struct Time {
 };
 constexpr std::array<Time, 4> kTimes = {{{"request_latency", "latency", 1},
                                          {"time_to_first_token_ms", "ttft", kSecondsPerMillisecond},
-                                         {"time_per_output_token_ms", "tpot", kSecondsPerMillisecond},
-                                         {"inter_token_latency_ms", "itl", kSecondsPerMillisecond}}};
+                                         {"inter_token_latency_ms", "tpot", kSecondsPerMillisecond},
+                                         {"time_per_output_token_ms", "latency_per_token", kSecondsPerMillisecond}}};
 constexpr std::array<std::string_view, 4> kPercentiles = {"p50", "p90", "p95", "p99"};
 
 std::optional<ForeignValue> successful(const ForeignValue& metrics, std::string_view name) {

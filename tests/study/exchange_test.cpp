@@ -111,6 +111,7 @@ TEST_F(ExchangeTest, GuidellmHasAPointABenchmark) {
     return fmt::format(R"({{"config": {{"strategy": {}}}, "scheduler_metrics": {{"measure_start_time": 100.0, "measure_end_time": 160.0,
         "requests_made": {{"successful": 30, "errored": 0}}}}, "metrics": {{"request_latency": {{"successful": {{"mean": {},
         "percentiles": {{"p50": 1.5, "p99": 3}}}}}}, "time_to_first_token_ms": {{"successful": {{"mean": 80}}}},
+        "time_per_output_token_ms": {{"successful": {{"mean": 20, "percentiles": {{"p90": 24}}}}}}, "inter_token_latency_ms": {{"successful": {{"mean": 19}}}},
         "request_concurrency": {{"successful": {{"mean": 7.5}}}}}}}})", strategy, latency);
   };
   const ImportedResults results = import(R"({"metadata": {"version": 2, "guidellm_version": "0.4"}, "benchmarks": [)" +
@@ -119,6 +120,8 @@ TEST_F(ExchangeTest, GuidellmHasAPointABenchmark) {
   EXPECT_DOUBLE_EQ(figure(results.points[0], "latency_mean_s"), 2);       // request_latency is in seconds already
   EXPECT_DOUBLE_EQ(figure(results.points[0], "latency_p99_s"), 3);
   EXPECT_DOUBLE_EQ(figure(results.points[0], "ttft_mean_s"), 0.08);
+  EXPECT_DOUBLE_EQ(figure(results.points[0], "tpot_mean_s"), 0.019);      // its inter-token latency: a mean over each request
+  EXPECT_DOUBLE_EQ(figure(results.points[0], "latency_per_token_p90_s"), 0.024);   // its time per output token counts the first
   EXPECT_DOUBLE_EQ(figure(results.points[0], "duration_s"), 60);
   EXPECT_EQ(label(results.points[0], "load_kind"), "constant");
   EXPECT_DOUBLE_EQ(figure(results.points[1], "load_value"), 7.5);
