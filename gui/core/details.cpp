@@ -2,6 +2,7 @@
 #include "gui/core/details.h"
 
 #include <algorithm>
+#include <map>
 
 #include "gui/core/text.h"
 #include "model/error.h"
@@ -51,6 +52,37 @@ PointDetails simulate_details(const study::Study& study, std::size_t index, std:
   details.requests = std::move(run.requests);
   details.steps = std::move(run.steps);
   return details;
+}
+
+std::vector<RequestDifference> request_differences(const PointDetails& details) {
+  std::vector<RequestDifference> out;
+  if (!details.measured) return out;
+  const auto completed = [](const sim::RequestRow& row) { return row.outcome == sched::Outcome::completed && row.end >= row.arrival; };
+  const auto latency = [](const sim::RequestRow& row) { return static_cast<double>(row.end - row.arrival) * 1e-9; };
+  std::map<std::uint64_t, const sim::RequestRow*> measured;
+  for (const sim::RequestRow& row : details.measured->requests) {
+    if (completed(row)) measured[row.id] = &row;
+  }
+  for (const sim::RequestRow& row : details.requests) {
+    const auto twin = measured.find(row.id);
+    if (!completed(row) || twin == measured.end()) continue;
+    out.push_back({static_cast<double>(row.arrival) * 1e-9, latency(*twin->second) - latency(row), latency(row)});
+  }
+  std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.arrival_s < b.arrival_s; });
+  return out;
+}
+
+std::vector<TimedValue> step_difference(const std::vector<TimedValue>& a, const std::vector<TimedValue>& b) {
+  std::vector<TimedValue> out;
+  std::size_t i = 0, k = 0;
+  double value_a = 0, value_b = 0;
+  while (i < a.size() || k < b.size()) {
+    const double at = k >= b.size() || (i < a.size() && a[i].at_s <= b[k].at_s) ? a[i].at_s : b[k].at_s;
+    while (i < a.size() && a[i].at_s == at) value_a = a[i++].value;
+    while (k < b.size() && b[k].at_s == at) value_b = b[k++].value;
+    out.push_back({at, value_a - value_b});
+  }
+  return out;
 }
 
 HeatMap simulate_heat_map(const Scenario& scenario, const std::shared_ptr<const configs::Catalogue>& catalogue, double load,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gui/core/metrics.h"
+#include "gui/core/run_files.h"
 #include "gui/core/scenario.h"
 #include "sim/simulate.h"
 #include "study/run_control.h"
@@ -21,10 +22,25 @@ struct PointDetails {
   std::int64_t kv_blocks = 0;          // of a replica's pool
   std::vector<sim::RequestRow> requests;
   std::vector<sim::StepRow> steps;
+  std::optional<RunFiles> measured;    // of the same point, where a run on the chart left its files
+  QString measured_from;               // its table, or why its files cannot be read
 };
 /// `index` of the study; `load`: another value of its load (a refined point). Throws InputError.
 [[nodiscard]] PointDetails simulate_details(const study::Study& study, std::size_t index, std::optional<double> load,
                                             study::RunControl& control);
+
+/// How one request fared here and there.
+struct RequestDifference {
+  double arrival_s = 0;                // simulated
+  double latency_s = 0;                // measured - simulated
+  double simulated_s = 0;              // latency
+};
+/// Requests that completed in both, by id, in order of arrival.
+[[nodiscard]] std::vector<RequestDifference> request_differences(const PointDetails& details);
+
+/// A value over time that changes at steps; the difference of two, at the times at which either changes.
+struct TimedValue { double at_s = 0, value = 0; };
+[[nodiscard]] std::vector<TimedValue> step_difference(const std::vector<TimedValue>& a, const std::vector<TimedValue>& b);
 
 /// TP degrees by batch limits at one load.
 struct HeatMap {

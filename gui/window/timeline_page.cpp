@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "gui/window/timeline_page.h"
+
+#include <QComboBox>
+#include <QHBoxLayout>
+#include <QLabel>
+#include <QSignalBlocker>
+#include <QStandardItemModel>
+#include <QVBoxLayout>
+#include <algorithm>
+
+#include "gui/core/text.h"
+#include "gui/window/waterfall.h"
+
+namespace plimsoll::gui {
+namespace {
+
+double seconds(Nanos nanos) { return static_cast<double>(nanos) * 1e-9; }
+double batch_of(const sim::StepRow& step) { return static_cast<double>(step.decode_rows + step.prefill_rows); }
+double kv_of(const sim::StepRow& step) { return static_cast<double>(step.kv_blocks); }
+double queue_of(const sim::StepRow& step) { return static_cast<double>(step.queued); }
+
+std::int32_t replicas_of(const std::vector<sim::StepRow>& steps) {
+  std::int32_t replicas = 0;
+  for (const sim::StepRow& step : steps) replicas = std::max(replicas, step.replica + 1);
+  return replicas;
+}
+
+std::vector<TimedValue> values_of(const std::vector<sim::StepRow>& steps, std::int32_t replica, const std::function<double(const sim::StepRow&)>& value) {
+  std::vector<TimedValue> out;
+  for (const sim::StepRow& step : steps) {
+    if (step.replica == replica) out.push_back({seconds(step.start), value(step)});
+  }
+  std::stable_sort(out.begin(), out.end(), [](const TimedValue& a, const TimedValue& b) { return a.at_s < b.at_s; });
+  return out;
+}
+
+PlotSeries stepped(std::int32_t replica, const std::vector<TimedValue>& values) {
+  PlotSeries series;
+  series.name = TimelinePage::tr("replica %1").arg(replica);
+  series.colour = static_cast<std::size_t>(replica);
+  series.line = LineLook::steps;
+  series.markers = false;
+  for (const TimedValue& v : values) series.points.push_back({v.at_s, v.value, PointLook::filled, {}, 0, 0});
+  return series;
+}
+
+}  // namespace
+
+TimelinePage::TimelinePage(Workbench& bench, QWidget* parent) : View(bench, parent) {
+  auto* column = new QVBoxLayout(this);
+  column->setContentsMargins(6, 6, 6, 6);
+  column->setSpacing(4);
+  caption_ = new QLabel(this);
+  caption_->setWordWrap(true);
+  side_ = new QComboBox(this);
+  side_->setAccessibleName(tr("Simulated, measured, or the difference"));
+  side_->addItems({tr("simulated"), tr("measured"), tr("measured – simulated")});
+  waterfall_ = new Waterfall(this);
+  requests_ = make_strip(tr("Measured minus simulated latency of every request"));
+  requests_->hide();
+  auto* head = new QHBoxLayout();
+  head->addWidget(caption_, 1);
+  head->addWidget(side_, 0, Qt::AlignTop);
+  column->addLayout(head);
+  column->addWidget(waterfall_, 3);
+  column->addWidget(requests_, 3);
+  batch_ = make_strip(tr("Batch over time"));
+  kv_ = make_strip(tr("KV blocks over time"));
+  queue_ = make_strip(tr("Queue over time"));
+  for (PlotView* strip : {batch_, kv_, queue_}) column->addWidget(strip, 1);
+  connect(&bench, &Workbench::details_changed, this, &TimelinePage::refresh);
+  connect(side_, &QComboBox::currentIndexChanged, this, &TimelinePage::refresh);
+  connect(waterfall_, &Waterfall::range_changed, this, [this](double low, double high) {
+    for (PlotView* strip : {batch_, kv_, queue_}) strip->follow_x(std::pair(low, high));
+  });
+}
+
+PlotView* TimelinePage::make_strip(const QString& name) {
+  PlotView* strip = make_plot_view(this).release();
+  strip->set_name(name);
+  return strip;
+}
+
+void TimelinePage::show_side(Shown side) { side_->setCurrentIndex(static_cast<int>(side)); }
+
+// What has not been measured cannot be chosen.
+void TimelinePage::refresh_choice(const PointDetails& details) {
+  auto* items = qobject_cast<QStandardItemModel*>(side_->model());
+  for (int i = 1; i < side_->count(); ++i) items->item(i)->setEnabled(details.measured.has_value());
+  side_->setToolTip(details.measured ? tr("Measured files: %1").arg(details.measured_from)
+                                     : tr("Measure this scenario (Ctrl+M), or add the points.csv of a run with --requests and --timeline") +
+                                           (details.measured_from.isEmpty() ? QString() : QStringLiteral("\n") + details.measured_from));
+  if (!details.measured && side_->currentIndex() != 0) {
+    const QSignalBlocker quiet(side_);
+    side_->setCurrentIndex(0);
+  }
+}
+
+void TimelinePage::refresh() {
+  const PointDetails* details = isVisible() ? bench_.details() : nullptr;
+  if (details == nullptr) {
+    caption_->setText(bench_.details_failure().isEmpty() ? tr("Simulating the point…") : bench_.details_failure());
+    return;
+  }
+  refresh_choice(*details);
+  const auto side = static_cast<Shown>(side_->currentIndex());
+  waterfall_->setVisible(side != Shown::difference);
+  requests_->setVisible(side == Shown::difference);
+  if (side == Shown::difference) {
+    show_difference(*details);
+    return;
+  }
+  const bool measured = side == Shown::measured;
+  const auto& requests = measured ? details->measured->requests : details->requests;
+  const auto& steps = measured ? details->measured->steps : details->steps;
+  caption_->setText(tr("%1 at load %2, %3: %4 requests in %5 steps. Wheel zooms, A and D move, W and S zoom, 0 shows all.")
+                        .arg(details->name, reader_text(details->load, 4), measured ? tr("measured") : tr("simulated")).arg(requests.size()).arg(steps.size()));
+  show_run(requests, steps);
+}
+
+PlotContent TimelinePage::strip(const QString& title, const StepValue& value, const std::vector<sim::StepRow>& steps) const {
+  PlotContent content;
+  content.x = {QString(), false, true};
+  content.y = {title, false, true};
+  for (std::int32_t r = 0; r < replicas_of(steps); ++r) content.series.push_back(stepped(r, values_of(steps, r, value)));
+  if (steps.empty()) content.message = tr("The run left no timeline.json (--timeline)");
+  return content;
+}
+
+void TimelinePage::show_run(const std::vector<sim::RequestRow>& requests, const std::vector<sim::StepRow>& steps) {
+  waterfall_->show_requests(requests);
+  batch_->set_content(strip(tr("batch"), batch_of, steps));
+  kv_->set_content(strip(tr("KV blocks"), kv_of, steps));
+  PlotContent queue = strip(tr("queue"), queue_of, steps);
+  queue.x.title = tr("time (s)");
+  queue_->set_content(std::move(queue));
+  const auto range = waterfall_->range();
+  for (PlotView* one : {batch_, kv_, queue_}) one->follow_x(range);
+}
+
+PlotContent TimelinePage::difference_strip(const QString& title, const StepValue& value, const PointDetails& details) const {
+  PlotContent content;
+  content.x = {QString(), false, true};
+  content.y = {title, false, true};
+  const std::int32_t replicas = std::max(replicas_of(details.steps), replicas_of(details.measured->steps));
+  for (std::int32_t r = 0; r < replicas; ++r) {
+    content.series.push_back(stepped(r, step_difference(values_of(details.measured->steps, r, value), values_of(details.steps, r, value))));
+  }
+  if (details.measured->steps.empty()) {
+    content.series.clear();
+    content.message = tr("The run left no timeline.json (--timeline)");
+  }
+  return content;
+}
+
+void TimelinePage::show_difference(const PointDetails& details) {
+  PlotContent content;
+  content.x = {tr("arrival (s)"), false, true};
+  content.y = {tr("latency difference (ms)"), false, true};
+  PlotSeries series;
+  series.name = tr("request");
+  series.line = LineLook::none;
+  double sum = 0, simulated = 0;
+  const std::vector<RequestDifference> all = request_differences(details);
+  for (const RequestDifference& d : all) {
+    sum += d.latency_s;
+    simulated += d.simulated_s;
+    series.points.push_back({d.arrival_s, d.latency_s * 1e3, PointLook::filled,
+                             tr("simulated %1 ms\nmeasured %2 ms").arg(reader_text(d.simulated_s * 1e3, 4), reader_text((d.simulated_s + d.latency_s) * 1e3, 4)), 0, 0});
+  }
+  content.series.push_back(std::move(series));
+  requests_->set_content(std::move(content));
+  caption_->setText(simulated > 0 ? tr("%1 at load %2: measured latencies are %3 % of the simulated ones, over %4 requests that completed in both.")
+                                        .arg(details.name, reader_text(details.load, 4)).arg(100 * (1 + sum / simulated), 0, 'f', 1).arg(all.size())
+                                  : tr("%1 at load %2: no request completed in both.").arg(details.name, reader_text(details.load, 4)));
+  batch_->set_content(difference_strip(tr("batch"), batch_of, details));
+  kv_->set_content(difference_strip(tr("KV blocks"), kv_of, details));
+  PlotContent queue = difference_strip(tr("queue"), queue_of, details);
+  queue.x.title = tr("time (s)");
+  queue_->set_content(std::move(queue));
+  for (PlotView* one : {batch_, kv_, queue_}) one->follow_x({});
+}
+
+void TimelinePage::set_theme(const Theme& theme) {
+  waterfall_->set_theme(theme);
+  for (PlotView* strip : {requests_, batch_, kv_, queue_}) strip->set_theme(theme);
+}
+
+void TimelinePage::reset_zoom() { waterfall_->show_all(); }
+
+TableData TimelinePage::difference_table() const { return table_of(requests_->content()); }
+
+TableData TimelinePage::table() const {
+  if (static_cast<Shown>(side_->currentIndex()) == Shown::difference) return difference_table();
+  TableData table{{tr("request"), tr("replica"), tr("arrival (s)"), tr("dispatched (s)"), tr("first token (s)"), tr("end (s)"), tr("input tokens"), tr("generated tokens")}, {}};
+  for (const sim::RequestRow& row : waterfall_->requests()) {
+    const auto time = [](Nanos t) { return t < 0 ? QString() : qs(study::number_text(seconds(t))); };
+    table.rows.push_back({QString::number(row.id), QString::number(row.replica), time(row.arrival), time(row.dispatched), time(row.first_token), time(row.end),
+                          QString::number(row.input), QString::number(row.generated)});
+  }
+  return table;
+}
+
+}  // namespace plimsoll::gui
