@@ -24,7 +24,9 @@ study::Cell cell_of(const QJsonValue& value) {
 PointRow row_of(const QJsonObject& line) {
   std::vector<std::pair<std::string, study::Cell>> cells;
   for (auto it = line.begin(); it != line.end(); ++it) cells.emplace_back(utf8(it.key()), cell_of(it.value()));
-  return overlay_row(cells);
+  PointRow row = overlay_row(cells);
+  row.result.index = static_cast<std::size_t>(std::max(0.0, line.value(QStringLiteral("index")).toDouble()));
+  return row;
 }
 
 }  // namespace

@@ -95,6 +95,11 @@ bool CurveLane::busy() const {
   return pending_.has_value() || (job_ && job_->phase != Phase::done);
 }
 
+void CurveLane::set_catalogue(std::shared_ptr<const configs::Catalogue> catalogue) {
+  const std::lock_guard lock(mutex_);
+  catalogue_ = std::move(catalogue);
+}
+
 void CurveLane::work(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {
@@ -140,9 +145,14 @@ void CurveLane::task_done(const std::shared_ptr<Job>& job) {
   post({.kind = Delivery::Kind::finished, .generation = job->generation, .outline = {}, .points = {}, .seconds = 0, .failure = {}});
 }
 
+std::shared_ptr<const configs::Catalogue> CurveLane::catalogue() const {
+  const std::lock_guard lock(mutex_);
+  return catalogue_;
+}
+
 void CurveLane::open(Job& job) {
   try {
-    auto study = std::make_unique<const study::Study>(make_study(job.request.scenario, catalogue_));
+    auto study = std::make_unique<const study::Study>(make_study(job.request.scenario, catalogue()));
     CurveGrid grid = curve_grid(*study);
     CurveOutline outline;
     outline.title = qs(study->title());

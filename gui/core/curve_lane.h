@@ -70,6 +70,8 @@ class CurveLane final : public QObject {
   Generation submit(LaneRequest request);
   void cancel();
   [[nodiscard]] bool busy() const;
+  /// For the jobs that are submitted from now on.
+  void set_catalogue(std::shared_ptr<const configs::Catalogue> catalogue);
 
  Q_SIGNALS:
   // All in the thread of this object and in order; nothing of a generation that was superseded before it finished.
@@ -86,6 +88,7 @@ class CurveLane final : public QObject {
   struct Job;
   struct Delivery;
 
+  [[nodiscard]] std::shared_ptr<const configs::Catalogue> catalogue() const;
   void work(const std::stop_token& stop);
   void open(Job& job);
   void estimate(Job& job);

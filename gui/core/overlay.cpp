@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "gui/core/overlay.h"
 
+#include <QCoreApplication>
 #include <QFile>
 #include <QStringList>
 #include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
 #include <filesystem>
 #include <map>
 
 #include "configs/quantity.h"
 #include "gui/core/text.h"
 #include "model/error.h"
+#include "study/exchange/import_results.h"
 #include "validation/measured_points.h"
 
 namespace plimsoll::gui {
@@ -51,7 +56,7 @@ PointRow measured_row(const validation::MeasuredPoint& p, bool published) {
 
 OverlayTable table_of(const std::string& file, bool published) {
   const validation::MeasuredTable measured = validation::read_measured(file);
-  OverlayTable table{qs(measured.name), {}, published};
+  OverlayTable table{qs(measured.name), {}, published, {}, {}, {}};
   for (const auto& point : measured.points) table.rows.push_back(measured_row(point, published));
   return table;
 }
@@ -81,7 +86,8 @@ Cell cell_from(const std::string& text) {
 }
 
 OverlayTable points_table(const std::string& file, const QStringList& lines) {
-  OverlayTable table{qs(std::filesystem::path(file).parent_path().filename().string() + "/points.csv"), {}, false};
+  const std::filesystem::path folder = std::filesystem::path(file).parent_path();
+  OverlayTable table{qs(folder.filename().string() + "/points.csv"), {}, false, {}, {}, folder.string()};
   const std::vector<std::string> names = split(lines.front());
   for (qsizetype i = 1; i < lines.size(); ++i) {
     if (lines[i].isEmpty()) continue;
@@ -92,18 +98,101 @@ OverlayTable points_table(const std::string& file, const QStringList& lines) {
     NamedCells cells;
     for (std::size_t f = 0; f < fields.size(); ++f) cells.emplace_back(names[f], cell_from(fields[f]));
     table.rows.push_back(overlay_row(cells));
+    table.rows.back().result.index = static_cast<std::size_t>(i) - 1;
   }
+  return table;
+}
+
+// "vllm" as its users call it.
+QString tool_name(const std::string& format) {
+  if (format == "vllm") return QStringLiteral("vLLM bench");
+  if (format == "aiperf") return QStringLiteral("AIPerf");
+  if (format == "inferencex") return QStringLiteral("InferenceX");
+  return qs(format);
+}
+
+OverlayTable imported_table(const std::string& file) {
+  const study::ImportedResults imported = study::import_results(file);
+  OverlayTable table{qs(std::filesystem::path(file).filename().string()), {}, false, tool_name(imported.format), {}, {}};
+  for (const std::string& note : imported.notes) table.notes.push_back(qs(note).section(QChar(u';'), 0, 0));   // after it: options of the command line
+  for (const study::ImportedPoint& point : imported.points) table.rows.push_back(overlay_row(point.cells));
   return table;
 }
 
 bool same_or_blank(double stated, double simulated) { return stated == 0 || std::abs(stated - simulated) <= 0.02 * simulated; }
 
+bool same_lengths(const PointRow& measured, const study::PointResult& point) {
+  return !point.metrics || (same_or_blank(number_of(measured, "input_tokens_mean"), point.metrics->input_tokens_mean) &&
+                            same_or_blank(number_of(measured, "output_tokens_mean"), point.metrics->output_tokens_mean));
+}
+
+// "meta-llama/Llama-2-7b-hf" and "llama-2-7b", "h100" and "h100-sxm x 8": letters and digits of the one in the other.
+bool alike(const std::string& stated, const std::string& ours) {
+  const auto plain = [](std::string text) {
+    if (const std::size_t slash = text.find_last_of("/\\"); slash != std::string::npos) text = text.substr(slash + 1);
+    text = text.substr(0, text.find(" x "));                         // how many of them is another question
+    std::string out;
+    for (const char c : text) {
+      if (std::isalnum(static_cast<unsigned char>(c)) != 0) out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+    return out;
+  };
+  const std::string a = plain(stated), b = plain(ours);
+  return a.empty() || a.find(b) != std::string::npos || b.find(a) != std::string::npos;
+}
+
+bool is_closed(const std::string& kind) { return kind == "closed_loop" || kind == "jumpstart"; }
+
+// The first thing in which another tool's row differs from a curve's points; empty: nothing.
+QString difference(const PointRow& measured, const study::PointResult& point) {
+  const study::PointLabels &l = point.labels, &m = measured.result.labels;
+  const auto differs = [](const char* what, const QString& stated) {
+    return QCoreApplication::translate("plimsoll::gui::Overlay", "it states %1 %2").arg(qs(what), stated);
+  };
+  if (!alike(m.model, l.model)) return differs("model", qs(m.model));
+  if (!alike(m.hardware, l.hardware)) return differs("hardware", qs(m.hardware));
+  const double tp = number_of(measured, "tp");
+  if (tp > 0 && m.tp != l.tp) return differs("TP degree", reader_text(tp, 3));
+  const bool burst = (m.load_kind == "burst") != (l.load_kind == "burst");
+  if (!m.load_kind.empty() && (burst || is_closed(m.load_kind) != is_closed(l.load_kind))) return differs("load", qs(m.load_kind).replace(QChar(u'_'), QChar(u' ')));
+  if (!same_lengths(measured, point)) {
+    return differs("lengths", QStringLiteral("%1 + %2").arg(reader_text(number_of(measured, "input_tokens_mean"), 5), reader_text(number_of(measured, "output_tokens_mean"), 5)));
+  }
+  return {};
+}
+
 bool describes(const PointRow& measured, const study::PointResult& point) {
   const study::PointLabels& l = point.labels;
   const study::PointLabels& m = measured.result.labels;
   if (m.tp != l.tp || m.replicas != l.replicas || m.load_kind != l.load_kind || m.model != l.model || m.hardware != l.hardware) return false;
-  return !point.metrics || (same_or_blank(number_of(measured, "input_tokens_mean"), point.metrics->input_tokens_mean) &&
-                            same_or_blank(number_of(measured, "output_tokens_mean"), point.metrics->output_tokens_mean));
+  return same_lengths(measured, point);
+}
+
+/// A point of each curve that has been simulated; nullptr where there is none.
+std::vector<const study::PointResult*> typical_points(const CurveModel& model) {
+  std::vector<const study::PointResult*> out;
+  for (const Curve& curve : model.curves()) {
+    const auto found = std::find_if(curve.points.begin(), curve.points.end(), [](const LanePoint& p) { return p.row.result.metrics.has_value(); });
+    out.push_back(found == curve.points.end() ? nullptr : &found->row.result);
+  }
+  return out;
+}
+
+struct Place {
+  std::vector<std::size_t> curves;     // that a row fits
+  QString why_not;                     // of the last curve that it does not fit
+};
+
+Place place_of(const OverlayTable& table, const PointRow& row, const std::vector<const study::PointResult*>& typical) {
+  Place place;
+  for (std::size_t c = 0; c < typical.size(); ++c) {
+    if (typical[c] == nullptr) continue;
+    const QString why = table.tool.isEmpty() ? QString() : difference(row, *typical[c]);
+    const bool fits = table.tool.isEmpty() ? describes(row, *typical[c]) : why.isEmpty();
+    if (fits) place.curves.push_back(c);
+    else if (!why.isEmpty()) place.why_not = why;
+  }
+  return place;
 }
 
 }  // namespace
@@ -132,7 +221,19 @@ OverlayTable read_overlay(const std::string& file) {
   if (source.size() > kMost) throw InputError(Where{file, 0, 0}, "is larger than 64 MiB; expected a table of points");
   const QStringList lines = QString::fromUtf8(source.readAll()).split(QChar(u'\n'));
   if (lines.front().contains(QStringLiteral("requests_completed"))) return points_table(file, lines);
+  if (file.ends_with(".json") || file.ends_with(".jsonl")) return imported_table(file);
   return table_of(file, false);
+}
+
+bool is_overlay(const std::string& text) {
+  const std::string header = text.substr(0, text.find('\n'));
+  const auto has = [](const std::string& in, const char* word) { return in.find(word) != std::string::npos; };
+  if (has(header, "requests_completed,") || (has(header, "load_kind") && has(header, "load_value"))) return true;
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string::npos || (text[first] != '{' && text[first] != '[')) return false;
+  // Names of which every result of a load generator that can be imported has one; no trace and no config.json does.
+  constexpr std::array<const char*, 6> kNames = {"output_throughput", "mean_ttft_ms", "ttfts", "guidellm_version", "time_to_first_token", "tput_per_gpu"};
+  return has(text, "\"benchmarks\"") || std::any_of(kNames.begin(), kNames.end(), [&](const char* name) { return has(text, name); });
 }
 
 std::vector<OverlayTable> published_tables() {
@@ -148,15 +249,43 @@ std::vector<OverlayTable> published_tables() {
 
 std::vector<OverlayPoint> overlay_points(const CurveModel& model, const std::vector<OverlayTable>& tables) {
   std::vector<OverlayPoint> out;
-  for (std::size_t c = 0; c < model.curves().size(); ++c) {
-    const auto& points = model.curves()[c].points;
-    const auto typical = std::find_if(points.begin(), points.end(), [](const LanePoint& p) { return p.row.result.metrics.has_value(); });
-    if (typical == points.end()) continue;
-    for (const OverlayTable& table : tables) {
-      for (const PointRow& row : table.rows) {
-        if (describes(row, typical->row.result)) out.push_back({&row, &table, c});
+  const auto typical = typical_points(model);
+  for (const OverlayTable& table : tables) {
+    for (const PointRow& row : table.rows) {
+      const std::vector<std::size_t> curves = place_of(table, row, typical).curves;
+      if (!table.tool.isEmpty() && curves.size() > 1) continue;   // whose it is, the tool does not say
+      for (const std::size_t c : curves) out.push_back({&row, &table, c});
+    }
+  }
+  std::stable_sort(out.begin(), out.end(), [](const OverlayPoint& a, const OverlayPoint& b) { return a.curve < b.curve; });
+  return out;
+}
+
+std::vector<QString> overlay_notes(const CurveModel& model, const std::vector<OverlayTable>& tables) {
+  const auto translate = [](const char* text) { return QCoreApplication::translate("plimsoll::gui::Overlay", text); };
+  const auto typical = typical_points(model);
+  std::vector<QString> out;
+  if (std::all_of(typical.begin(), typical.end(), [](const auto* p) { return p == nullptr; })) return out;
+  for (const OverlayTable& table : tables) {
+    if (table.published) continue;
+    std::size_t without = 0, several = 0;
+    QString why;
+    for (const PointRow& row : table.rows) {
+      const Place place = place_of(table, row, typical);
+      if (place.curves.empty()) {
+        ++without;
+        why = place.why_not;
+      } else if (place.curves.size() > 1 && !table.tool.isEmpty()) {
+        ++several;
       }
     }
+    const QString name = table.tool.isEmpty() ? table.name : QStringLiteral("%1 (%2)").arg(table.name, table.tool);
+    if (without > 0) {
+      const QString reason = why.isEmpty() ? translate("another model, hardware, TP degree, number of replicas, load or lengths") : why;
+      out.push_back(translate("%1: %2 of %3 points belong to no curve here: %4").arg(name).arg(without).arg(table.rows.size()).arg(reason));
+    }
+    if (several > 0) out.push_back(translate("%1: %2 points fit several curves and stand in none; choose one value of what is swept").arg(name).arg(several));
+    for (const QString& note : table.notes) out.push_back(translate("%1 %2").arg(name, note));
   }
   return out;
 }

@@ -8,7 +8,9 @@
 
 #include "gui/core/text.h"
 #include "model/error.h"
+#include "study/cell.h"
 #include "study/read_workload.h"
+#include "traces/reader.h"
 
 namespace plimsoll::gui {
 namespace {
@@ -65,6 +67,25 @@ Document edited_document(const Scenario& scenario) {
 
 bool is_load_key(const std::string& key) {
   return key == "workload.concurrency" || key == "workload.rate" || key.starts_with("workload.load");
+}
+
+// What the scenario sweeps besides its load, as the inside of a YAML map.
+std::string other_sweeps(const Scenario& scenario) {
+  std::string sweep;
+  const Document document = edited_document(scenario);
+  if (const auto swept = document.root().find("sweep"); swept && swept->is_map()) {
+    for (const configs::Item& item : swept->items()) {
+      if (!is_load_key(item.key)) sweep += (sweep.empty() ? "" : ", ") + item.key + ": " + item.value.to_text();
+    }
+  }
+  return sweep;
+}
+
+// First, so that values pinned by other edits are taken out of the sweep; and emptied before the load changes, since a
+// sweep of the rate would be an error beside a load that has none.
+void replace_load(Scenario& scenario, const std::string& load, const std::string& sweep) {
+  std::erase_if(scenario.edits, [](const auto& edit) { return edit.first == "sweep" || edit.first == "workload.load"; });
+  scenario.edits.insert(scenario.edits.begin(), {{"sweep", "{}"}, {"workload.load", load}, {"sweep", "{" + sweep + "}"}});
 }
 
 std::string with_unit(const QString& number, bool rate) { return utf8(number) + (rate ? " /s" : ""); }
@@ -166,24 +187,29 @@ void set_load(Scenario& scenario, const QString& kind, const QString& values) {
   const bool rate = !study::load_field(name, "rate").empty();
   const bool concurrency = !study::load_field(name, "concurrency").empty();
   const std::string key = rate ? "rate" : concurrency ? "concurrency" : "count";
-  std::string sweep;
-  const Document document = edited_document(scenario);
-  if (const auto swept = document.root().find("sweep"); swept && swept->is_map()) {
-    for (const configs::Item& item : swept->items()) {
-      if (!is_load_key(item.key)) sweep += (sweep.empty() ? "" : ", ") + item.key + ": " + item.value.to_text();
-    }
-  }
+  std::string sweep = other_sweeps(scenario);
   if (numbers.size() > 1) {
     std::string list;
     for (const QString& number : numbers) list += (list.empty() ? "" : ", ") + with_unit(number, rate);
     sweep += (sweep.empty() ? "" : ", ") + (key == "count" ? "workload.load.burst.count" : "workload." + key) + ": [" + list + "]";
   }
-  clear_edit(scenario, "sweep");
-  clear_edit(scenario, "workload.load");
-  // First, so that values pinned by other edits are taken out of the sweep; and emptied before the load changes, since a
-  // sweep of the rate would be an error beside a load that has none.
-  const std::string load = "{" + name + ": {" + key + ": " + with_unit(numbers.front(), rate) + "}}";
-  scenario.edits.insert(scenario.edits.begin(), {{"sweep", "{}"}, {"workload.load", load}, {"sweep", "{" + sweep + "}"}});
+  replace_load(scenario, "{" + name + ": {" + key + ": " + with_unit(numbers.front(), rate) + "}}", sweep);
+}
+
+void set_trace(Scenario& scenario, const std::string& file) {
+  const std::string path = std::filesystem::absolute(file).lexically_normal().string();
+  const traces::ReadResult read = traces::read_trace(path);
+  const std::string quoted = study::json_quoted(path);
+  if (read.trace->has_arrivals()) {
+    std::string sweep = other_sweeps(scenario);
+    sweep += (sweep.empty() ? "" : ", ") + std::string("workload.load.trace.rate_scale: [0.5, 1, 2, 4]");
+    replace_load(scenario, "{trace: {file: " + quoted + ", rate_scale: 1}}", sweep);
+  }
+  for (const char* const part : {"workload.lengths.input", "workload.lengths.output"}) {
+    clear_edit(scenario, part);
+    clear_edit(scenario, std::string("sweep.") + part);
+  }
+  set_edit(scenario, "workload.lengths", "{trace: " + quoted + "}");
 }
 
 study::Study make_study(const Scenario& scenario, const std::shared_ptr<const configs::Catalogue>& catalogue) {

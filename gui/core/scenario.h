@@ -53,6 +53,9 @@ struct LoadField {
 [[nodiscard]] LoadField load_field(const Scenario& scenario);
 /// Replaces the load and its sweep. `values`: numbers separated by commas or blanks. Throws InputError for what are none.
 void set_load(Scenario& scenario, const QString& kind, const QString& values);
+/// Replaces load and lengths by those of a trace file, at half to four times its own speed. Without times in the file only
+/// the lengths. Throws TraceError for a file that is none.
+void set_trace(Scenario& scenario, const std::string& file);
 /// Kinds whose value is a single number and which the form therefore offers.
 [[nodiscard]] std::vector<std::string> editable_load_kinds();
 

@@ -5,6 +5,7 @@
 #include <QFileInfo>
 #include <QSaveFile>
 #include <algorithm>
+#include <thread>
 
 #include "gui/core/text.h"
 #include "model/error.h"
@@ -30,6 +31,38 @@ std::string read_text(const QString& file) {
   return in.readAll().toStdString();
 }
 
+void add_run_files(PointDetails& details, const std::string& folder, std::size_t index) {
+  if (folder.empty()) return;
+  try {
+    details.measured = read_run_files(folder, index);
+    details.measured_from = qs(folder);
+  } catch (const std::exception& error) {  // the simulated half is still worth seeing
+    details.measured_from = qs(error.what());
+  }
+}
+
+// This machine before it is calibrated. The window links no executor that could probe it, so the catalogue's typical CPU
+// stands in, and every point says that it was not calibrated.
+configs::ThisMachine assumed_machine(const std::string& device) {
+  if (device != "cpu") throw InputError("this machine's GPU is not known here: state hardware as {accelerator: h100-sxm, count: 1}");
+  const configs::Catalogue catalogue(configs::Catalogue::default_root());   // the caller's is busy asking us
+  model::Accelerator typical = *catalogue.accelerator("generic-cpu");
+  typical.id = "this-machine";
+  typical.fit_source = "this machine is not calibrated: taken as a typical CPU; Run > Calibrate this machine";
+  configs::ThisMachine machine;
+  machine.description = "not calibrated";
+  machine.cores = static_cast<std::int32_t>(std::max(1U, std::thread::hardware_concurrency()));
+  machine.shares.push_back({1, std::make_shared<const model::Accelerator>(std::move(typical))});
+  machine.interconnect = catalogue.interconnect("shared-memory");
+  return machine;
+}
+
+std::shared_ptr<const configs::Catalogue> load_catalogue() {
+  auto catalogue = std::make_shared<configs::Catalogue>(configs::Catalogue::default_root());
+  catalogue->set_machine_probe(assumed_machine);
+  return catalogue;
+}
+
 // A name that no scenario has.
 QString fresh_name(const std::vector<Scenario>& scenarios, const QString& base) {
   for (int i = 2;; ++i) {
@@ -41,7 +74,7 @@ QString fresh_name(const std::vector<Scenario>& scenarios, const QString& base) 
 }  // namespace
 
 Workbench::Workbench(int threads, QObject* parent)
-    : QObject(parent), catalogue_(std::make_shared<const configs::Catalogue>(configs::Catalogue::default_root())),
+    : QObject(parent), catalogue_(load_catalogue()),
       lane_(catalogue_, threads), compared_lane_(catalogue_, 1) {
   coalesce_.setSingleShot(true);
   coalesce_.setInterval(kFrameMs);
@@ -148,8 +181,8 @@ void Workbench::load_tables() {
   for (const std::string& file : loaded_) {
     try {
       files_.push_back(read_overlay(file));
-    } catch (const std::exception&) {  // it was there when it was added; a session may outlive its files
-      files_.push_back({qs(file) + tr(" (cannot be read)"), {}, false});
+    } catch (const std::exception& error) {  // it was there when it was added; a session may outlive its files
+      files_.push_back({qs(file), {}, false, {}, {qs(error.what())}, {}});
     }
   }
   tables_ = published_;
@@ -158,8 +191,8 @@ void Workbench::load_tables() {
   Q_EMIT overlays_changed();
 }
 
-void Workbench::set_live_points(const QString& name, std::vector<PointRow> rows) {
-  live_ = {{name, std::move(rows), false}};
+void Workbench::set_live_points(const QString& name, std::vector<PointRow> rows, const std::string& folder) {
+  live_ = {{name, std::move(rows), false, {}, {}, folder}};
   tables_ = published_;
   tables_.insert(tables_.end(), files_.begin(), files_.end());
   tables_.insert(tables_.end(), live_.begin(), live_.end());
@@ -179,18 +212,22 @@ const PointDetails* Workbench::details() {
     point = &curve.points[curve.points.size() / 2];
   }
   const double load = point->row.result.labels.load_value;
-  const std::string key = submitted_ + "\n" + std::to_string(point->curve) + " " + std::to_string(load);
+  const auto [folder, measured_index] = run_of(*point);
+  const std::string key = submitted_ + "\n" + std::to_string(point->curve) + " " + std::to_string(load) + "\n" + folder;
   if (key == details_key_) return details_ ? &*details_ : nullptr;
   details_key_ = key;
   details_.reset();
   details_failure_.clear();
-  const QString name = curves_.curves()[point->curve].name;
-  tasks_.start(tr("Point in detail"), [this, key, name, load, index = point->index, scenario = session_.scenario(), catalogue = catalogue_](study::RunControl& control) {
+  const QString curve = curves_.curves()[point->curve].name;
+  const QString name = curve.isEmpty() ? session_.scenario().name : curve;
+  tasks_.start(tr("Point in detail"), [this, key, name, load, folder = folder, measured_index = measured_index, index = point->index, scenario = session_.scenario(),
+                                       catalogue = catalogue_](study::RunControl& control) {
     std::optional<PointDetails> found;
     QString failure;
     try {
       found = simulate_details(make_study(scenario, catalogue), index, load, control);
-      found->name = name.isEmpty() ? scenario.name : name;
+      found->name = name;
+      add_run_files(*found, folder, measured_index);
     } catch (const std::exception& error) {
       failure = qs(error.what());
     }
@@ -204,28 +241,58 @@ const PointDetails* Workbench::details() {
   return nullptr;
 }
 
+// Where the files of a measured run of this point are; an empty folder: nowhere.
+std::pair<std::string, std::size_t> Workbench::run_of(const LanePoint& point) const {
+  for (const OverlayPoint& measured : overlay_points(curves_, tables_)) {
+    const study::PointResult& result = measured.row->result;
+    if (measured.curve != point.curve || result.labels.load_value != point.row.result.labels.load_value) continue;
+    if (has_run_files(measured.table->folder, result.index)) return {measured.table->folder, result.index};
+  }
+  return {};
+}
+
+void Workbench::add_measured(const QString& file) {
+  const std::string path = utf8(QFileInfo(file).absoluteFilePath());
+  static_cast<void>(read_overlay(path));
+  session_.edit(tr("Add %1").arg(QFileInfo(file).fileName()), {}, [&](SessionState& s) {
+    if (std::find(s.measured.begin(), s.measured.end(), path) == s.measured.end()) s.measured.push_back(path);
+  });
+}
+
+void Workbench::open_trace(const QString& file) {
+  session_.edit(tr("Use the trace %1").arg(QFileInfo(file).fileName()), {}, [&](SessionState& s) { set_trace(s.scenarios[s.current], utf8(file)); });
+}
+
 void Workbench::open(const QString& file) {
   const std::string path = utf8(file);
-  if (file.endsWith(QStringLiteral(".csv"))) {
-    static_cast<void>(read_overlay(path));
-    session_.edit(tr("Add %1").arg(QFileInfo(file).fileName()), {}, [&](SessionState& s) {
-      if (std::find(s.measured.begin(), s.measured.end(), path) == s.measured.end()) s.measured.push_back(path);
-    });
-    return;
-  }
-  if (file.endsWith(QStringLiteral(".json"))) {
-    static_cast<void>(catalogue_->model(path));
-    set_value(QStringLiteral("model"), file);
+  if (file.endsWith(QStringLiteral(".gz"))) {
+    open_trace(file);
     return;
   }
   const std::string text = read_text(file);
+  const bool json = file.endsWith(QStringLiteral(".json"));
   if (text.find("plimsoll_session:") != std::string::npos) {
     session_.replace(parse_session(text, path));
     session_file_ = file;
-    return;
+  } else if (is_overlay(text)) {
+    add_measured(file);
+  } else if (json && text.find("\"model_type\"") == std::string::npos && text.find("\"architectures\"") == std::string::npos) {
+    throw InputError(Where{path, 0, 0}, "is neither a model's config.json nor a result that can be imported: of vllm bench serve, guidellm, AIPerf, GenAI-Perf, InferenceX");
+  } else if (json) {
+    static_cast<void>(catalogue_->model(path));
+    set_value(QStringLiteral("model"), file);
+  } else if (file.endsWith(QStringLiteral(".csv")) && text.starts_with("model,")) {
+    add_measured(file);                // says what is wrong with it
+  } else if (file.endsWith(QStringLiteral(".csv")) || file.endsWith(QStringLiteral(".jsonl"))) {
+    open_trace(file);
+  } else {
+    open_study(file);
   }
+}
+
+void Workbench::open_study(const QString& file) {
   SessionState state = default_session();
-  state.scenarios = {open_scenario(path)};
+  state.scenarios = {open_scenario(utf8(file))};
   static_cast<void>(make_study(state.scenarios.front(), catalogue_));
   state.view = session_.state().view;
   session_.replace(std::move(state));
@@ -238,7 +305,19 @@ void Workbench::save(const QString& file) {
   session_.set_saved();
 }
 
-void Workbench::save_study(const QString& file) { write_file(file, make_study(session_.scenario(), catalogue_).resolved_yaml()); }
+std::string Workbench::study_text() const { return make_study(session_.scenario(), catalogue_).resolved_yaml(); }
+
+void Workbench::save_study(const QString& file) { write_file(file, study_text()); }
+
+void Workbench::reload_catalogue() {
+  catalogue_ = load_catalogue();
+  lane_.set_catalogue(catalogue_);
+  compared_lane_.set_catalogue(catalogue_);
+  submitted_.clear();
+  submitted_compared_.clear();
+  details_key_.clear();
+  submit();
+}
 
 void Workbench::set_value(const QString& path, const QString& text) {
   session_.edit(tr("Set %1").arg(path), QStringLiteral("set ") + path,

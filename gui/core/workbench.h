@@ -47,12 +47,15 @@ class Workbench final : public QObject {
   [[nodiscard]] const std::optional<Selection>& selection() const { return selection_; }
   [[nodiscard]] const LanePoint* selected_point() const;
 
-  /// A study, a session, a table of measured points, a Hugging Face config.json or a trace, by what is in it. Throws
-  /// InputError; then nothing has changed.
+  /// A study, a session, a table of measured points, another tool's result, a Hugging Face config.json or a trace, by what
+  /// is in it. Throws InputError; then nothing has changed.
   void open(const QString& file);
   void save(const QString& file);
-  /// The study alone, as `simulate` reads it.
+  /// The study alone, as `simulate` reads it. Throws InputError.
+  [[nodiscard]] std::string study_text() const;
   void save_study(const QString& file);
+  /// What is known of this machine has changed: everything is simulated again.
+  void reload_catalogue();
   [[nodiscard]] const QString& session_file() const { return session_file_; }
 
   // Edits of the current scenario, each one step to undo.
@@ -73,8 +76,8 @@ class Workbench final : public QObject {
   [[nodiscard]] const PointDetails* details();
   [[nodiscard]] const QString& details_failure() const { return details_failure_; }
 
-  /// Points of a live run: kept beside the measured tables, not in the session.
-  void set_live_points(const QString& name, std::vector<PointRow> rows);
+  /// Points of a live run: kept beside the measured tables, not in the session. `folder`: where its files are.
+  void set_live_points(const QString& name, std::vector<PointRow> rows, const std::string& folder);
 
  Q_SIGNALS:
   void curves_changed();               // curves(), compared(), failure()
@@ -84,6 +87,10 @@ class Workbench final : public QObject {
   void settled();                      // nothing is under way any more
 
  private:
+  void open_study(const QString& file);
+  void add_measured(const QString& file);
+  void open_trace(const QString& file);
+  [[nodiscard]] std::pair<std::string, std::size_t> run_of(const LanePoint& point) const;
   void session_changed();
   void submit();
   void submit_compared();

@@ -58,10 +58,15 @@ void write_pdf(View& view, const QString& file, const std::string& session) {
   if (!out.commit()) cannot_write(file);
 }
 
-void write_csv(const View& view, const QString& file) {
+void write_bytes(const QString& file, const QByteArray& text) {
   QSaveFile out(file);
-  const QByteArray text = table_text(view.table(), QChar(u',')).toUtf8();
   if (!out.open(QIODevice::WriteOnly) || out.write(text) != text.size() || !out.commit()) cannot_write(file);
+}
+
+// A CSV has no place for the session that every reader would skip, so it stands beside it.
+void write_csv(const View& view, const QString& file, const std::string& session) {
+  write_bytes(file, table_text(view.table(), QChar(u',')).toUtf8());
+  write_bytes(file.chopped(4) + QStringLiteral(".plimsoll-session.yaml"), QByteArray::fromStdString(session));
 }
 
 std::string unescaped(QString text) {
@@ -88,7 +93,7 @@ void export_view(View& view, const QString& file, const std::string& session, do
   if (ending == QStringLiteral("png")) write_png(view, file, session, scale);
   else if (ending == QStringLiteral("svg")) write_svg(view, file, session);
   else if (ending == QStringLiteral("pdf")) write_pdf(view, file, session);
-  else if (ending == QStringLiteral("csv")) write_csv(view, file);
+  else if (ending == QStringLiteral("csv")) write_csv(view, file, session);
   else throw InputError(utf8(file) + ": expected a name that ends in .png, .svg, .pdf or .csv");
 }
 

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// What other tools and runs measured, beside the curves.
+#include "gui/core/overlay.h"
+
+#include <QDropEvent>
+#include <QMimeData>
+#include <QUrl>
+
+#include "gui/core/details.h"
+#include "gui/window/curves_view.h"
+#include "gui/window/main_window.h"
+#include "gui/window/timeline_page.h"
+#include "model/error.h"
+#include "study/run_files.h"
+#include "tests/gui/bench_fixture.h"
+
+namespace plimsoll::gui {
+namespace {
+
+class OverlayTest : public BenchTest {
+ protected:
+  OverlayTest() : window_(bench_) {
+    window_.resize(1300, 850);
+    window_.show();
+  }
+  void SetUp() override {
+    open(bench_, kJumpStart);
+    bench_.set_value(QStringLiteral("deployment.tp"), QStringLiteral("4"));
+    settle(bench_);
+  }
+  /// A result of `vllm bench serve` with 8 clients; `more` are further members.
+  std::string vllm(const std::string& model, int input, const std::string& more = {}) {
+    return write("bench.json", R"({"model_id": ")" + model + R"(", "request_rate": "inf", "max_concurrency": 8, "completed": 10, "total_input_tokens": )" +
+                                   std::to_string(input * 10) + R"(, "total_output_tokens": 2560, "output_throughput": 512, "duration": 5, "mean_tpot_ms": 13, "mean_ttft_ms": 60)" + more + "}");
+  }
+  std::size_t on_chart(const QString& tool) const {
+    std::size_t n = 0;
+    for (const OverlayPoint& point : overlay_points(bench_.curves(), bench_.tables())) n += point.table->tool == tool ? 1 : 0;
+    return n;
+  }
+  Workbench bench_;
+  MainWindow window_;
+};
+
+TEST_F(OverlayTest, AnotherToolsResultFindsItsCurve) {
+  window_.open_files({qs(vllm("meta-llama/Llama-2-7b-hf", 256))});
+  settle(bench_);
+  EXPECT_EQ(window_.problem(), QString());
+  EXPECT_EQ(on_chart(QStringLiteral("vLLM bench")), 1U);
+  bench_.set_view({}, {}, [](ViewState& v) { v.y = "tpot_mean_s"; });
+  settle(bench_);
+  // 8 clients are a load of the study, so the point has a residual.
+  const auto all = residuals(bench_.curves(), overlay_points(bench_.curves(), bench_.tables()), *find_metric("output_tokens_per_s"), *find_metric("tpot_mean_s"));
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_DOUBLE_EQ(all[0].measured, 13);
+}
+
+TEST_F(OverlayTest, WhatFitsNoCurveSaysWhy) {
+  window_.open_files({qs(vllm("mistralai/Mistral-7B-v0.1", 256))});
+  settle(bench_);
+  EXPECT_EQ(on_chart(QStringLiteral("vLLM bench")), 0U);
+  EXPECT_TRUE(window_.curves().notes().contains(QStringLiteral("1 of 1 points belong to no curve here: it states model mistralai/Mistral-7B-v0.1"))) << utf8(window_.curves().notes());
+  window_.open_files({qs(vllm("Llama-2-7b", 999))});
+  bench_.session().edit({}, {}, [](SessionState& s) { s.measured = {s.measured.back()}; });
+  EXPECT_THROW(static_cast<void>(read_overlay(write("empty.json", "{}"))), InputError);
+}
+
+TEST_F(OverlayTest, AResultWithoutATpDegreeIsNobodysWhereTpIsSwept) {
+  bench_.set_value(QStringLiteral("deployment.tp"), QString());
+  settle(bench_);
+  window_.open_files({qs(vllm("llama-2-7b", 256))});
+  settle(bench_);
+  EXPECT_EQ(on_chart(QStringLiteral("vLLM bench")), 0U);
+  EXPECT_TRUE(window_.curves().notes().contains(QStringLiteral("fit several curves"))) << utf8(window_.curves().notes());
+  window_.open_files({qs(vllm("llama-2-7b", 256, R"(, "tensor_parallel_size": 2)"))});
+  bench_.session().edit({}, {}, [](SessionState& s) { s.measured.push_back(s.measured.back()); });   // read again
+  settle(bench_);
+  EXPECT_GE(on_chart(QStringLiteral("vLLM bench")), 1U);
+}
+
+TEST_F(OverlayTest, MissingFieldsAreSaidInTheWindow) {
+  const auto problem = [&](const char* text) {
+    window_.report({});
+    window_.open_files({qs(write("broken.json", text))});
+    return utf8(window_.problem());
+  };
+  EXPECT_THAT(problem(R"({"ttfts": [1, 2], "itls": [[1]], "output_lens": [2, 2]})"), ::testing::HasSubstr("found 2 ttfts, 1 itls and 2 output_lens"));
+  EXPECT_THAT(problem(R"({"mean_ttft_ms": "soon"})"), ::testing::HasSubstr("mean_ttft_ms"));
+  EXPECT_THAT(problem(R"({"metadata": {"guidellm_version": "1"}, "benchmarks": [{"metrics": {}}]})"), ::testing::HasSubstr("holds neither a throughput nor a mean latency"));
+  EXPECT_THAT(problem(R"({"a": 1})"), ::testing::HasSubstr("neither a model's config.json nor a result"));
+  EXPECT_THAT(problem(R"({"output_throughput": 1)"), ::testing::HasSubstr("is not JSON here"));
+  EXPECT_EQ(bench_.session().state().measured.size(), 0U);
+}
+
+TEST_F(OverlayTest, EveryKindOfFileCanBeDropped) {
+  const QString trace = qs(write("trace.csv", "arrival_s,input_tokens,output_tokens\n0,100,20\n1,50,30\n2.5,80,10\n"));
+  const QString config = qs(write("config.json", R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 32000, "hidden_size": 2048,
+    "intermediate_size": 5632, "num_hidden_layers": 22, "num_attention_heads": 32, "num_key_value_heads": 4, "max_position_embeddings": 4096})"));
+  QMimeData data;
+  data.setUrls({QUrl::fromLocalFile(qs(kJumpStart)), QUrl::fromLocalFile(qs(vllm("llama-2-7b", 256))), QUrl::fromLocalFile(trace), QUrl::fromLocalFile(config)});
+  QDragEnterEvent enter(QPoint(50, 50), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
+  QCoreApplication::sendEvent(&window_, &enter);
+  QDropEvent drop(QPointF(50, 50), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
+  QCoreApplication::sendEvent(&window_, &drop);
+  EXPECT_EQ(window_.problem(), QString());
+  settle(bench_);
+  EXPECT_FALSE(bench_.failure()) << utf8(bench_.failure()->text);
+  EXPECT_EQ(bench_.session().state().measured.size(), 1U);
+  EXPECT_EQ(load_field(bench_.session().scenario()).kind, QStringLiteral("trace"));
+  EXPECT_EQ(field_value(bench_.session().scenario(), "model").text, config);
+  const auto results = bench_.curves().results();
+  ASSERT_FALSE(results.empty());
+  EXPECT_EQ(results.front().labels.load_kind, "trace");
+}
+
+// The executor's half of a timeline comes from a run's files; here they are a simulated run's own, written and read back.
+TEST_F(OverlayTest, ARunsFilesGiveTheMeasuredTimeline) {
+  window_.show_view(QStringLiteral("timeline"));
+  settle(bench_);
+  const PointDetails* details = bench_.details();
+  ASSERT_NE(details, nullptr);
+  EXPECT_FALSE(details->measured);
+  const LanePoint* point = bench_.curves().find(0, details->load);
+  ASSERT_NE(point, nullptr);
+  std::vector<sim::RequestRow> slower = details->requests;
+  for (sim::RequestRow& row : slower) row.end += 1'000'000'000;      // a second later
+  write("requests-3.csv", study::requests_csv(slower));
+  write("timeline-3.json", study::timeline_json(details->steps, "run"));
+  PointRow row = point->row;
+  row.result.index = 3;
+  bench_.set_live_points(QStringLiteral("live"), {row}, utf8(folder_.path()));
+  window_.show_view(QStringLiteral("timeline"));
+  settle(bench_);
+  details = bench_.details();
+  ASSERT_NE(details, nullptr);
+  ASSERT_TRUE(details->measured) << utf8(details->measured_from);
+  ASSERT_EQ(details->measured->requests.size(), details->requests.size());
+  ASSERT_EQ(details->measured->steps.size(), details->steps.size());
+  for (std::size_t i = 0; i < details->steps.size(); ++i) {
+    EXPECT_EQ(details->measured->steps[i].kv_blocks, details->steps[i].kv_blocks);
+    EXPECT_EQ(details->measured->steps[i].queued, details->steps[i].queued);
+    EXPECT_EQ(details->measured->steps[i].decode_rows, details->steps[i].decode_rows);
+  }
+  for (const RequestDifference& d : request_differences(*details)) EXPECT_NEAR(d.latency_s, 1, 1e-6);
+  auto* page = qobject_cast<TimelinePage*>(window_.view(QStringLiteral("timeline")));
+  page->show_side(TimelinePage::Shown::difference);
+  EXPECT_EQ(page->table().rows.size(), request_differences(*details).size());
+  page->show_side(TimelinePage::Shown::measured);
+  EXPECT_EQ(page->table().rows.size(), slower.size());
+}
+
+TEST(RunFilesTest, WhatIsWrongIsNamed) {
+  const auto problem = [](const char* text) -> std::string {
+    try {
+      static_cast<void>(parse_requests(text, "r.csv"));
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_THAT(problem("id,arrival_s\n"), ::testing::HasSubstr("r.csv:1: column 'end_s' is missing"));
+  EXPECT_THAT(problem("id,arrival_s,end_s,generated_tokens\n1,0\n"), ::testing::HasSubstr("r.csv:2: found 2 fields, expected 4"));
+  EXPECT_THAT(problem("id,arrival_s,end_s,generated_tokens\n1,x,2,3\n"), ::testing::HasSubstr("arrival_s: found 'x'"));
+  EXPECT_THAT(problem("id,arrival_s,end_s,generated_tokens\n"), ::testing::HasSubstr("holds no request"));
+  EXPECT_THROW(static_cast<void>(parse_timeline("nonsense", "t.json")), InputError);
+}
+
+TEST(StepDifferenceTest, ChangesWhereEitherChanges) {
+  const auto out = step_difference({{0, 1}, {2, 5}}, {{1, 3}, {2, 4}});
+  ASSERT_EQ(out.size(), 3U);
+  EXPECT_EQ(out[0].value, 1);          // 1 - nothing yet
+  EXPECT_EQ(out[1].value, -2);         // 1 - 3
+  EXPECT_EQ(out[2].value, 1);          // 5 - 4
+}
+
+}  // namespace
+}  // namespace plimsoll::gui
