@@ -4,6 +4,7 @@
 #include <QApplication>
 #include <QDockWidget>
 #include <QDragEnterEvent>
+#include <QKeyEvent>
 #include <QLabel>
 #include <QMimeData>
 #include <QUrl>
@@ -16,10 +17,12 @@
 #include "gui/core/text.h"
 #include "gui/window/bar_page.h"
 #include "gui/window/curves_view.h"
+#include "gui/window/decision_dock.h"
+#include "gui/window/live_dock.h"
 #include "gui/window/plot_page.h"
 #include "gui/window/point_page.h"
-#include "gui/window/run_dock.h"
 #include "gui/window/scenario_dock.h"
+#include "gui/window/timeline_page.h"
 
 namespace plimsoll::gui {
 
@@ -194,6 +197,11 @@ void MainWindow::refresh_status() {
   const QString why = curves.extrapolates();
   validity_->setText(why.isEmpty() ? QString() : tr("⚠ estimated, not calibrated"));
   validity_->setToolTip(why);
+}
+
+void MainWindow::keyPressEvent(QKeyEvent* event) {
+  if (event->key() == Qt::Key_Space && event->modifiers() == Qt::NoModifier && !event->isAutoRepeat()) bench_.swap_compared();
+  else QMainWindow::keyPressEvent(event);
 }
 
 void MainWindow::dragEnterEvent(QDragEnterEvent* event) {

@@ -12,11 +12,12 @@
 #include <QStatusBar>
 
 #include "gui/core/text.h"
+#include "gui/window/decision_dock.h"
 #include "gui/window/export.h"
 #include "gui/window/help.h"
+#include "gui/window/live_dock.h"
 #include "gui/window/main_window.h"
 #include "gui/window/palette.h"
-#include "gui/window/run_dock.h"
 #include "model/error.h"
 #include "study/deployment_flags.h"
 
@@ -148,6 +149,14 @@ void MainWindow::make_run_menu() {
   add_action(menu, tr("&Measure on this machine"), QKeySequence(tr("Ctrl+M")), [this, show] {
     show(2);
     live_->measure();
+  });
+  add_action(menu, tr("Ca&librate this machine"), {}, [this, show] {
+    show(2);
+    live_->calibrate();
+  });
+  add_action(menu, tr("&Use this machine for the scenario"), {}, [this, show] {
+    show(2);
+    live_->use_this_machine();
   });
   add_action(menu, tr("&Cancel what runs"), QKeySequence(tr("Esc")), [this] {
     decision_->cancel();

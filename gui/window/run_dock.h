@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Docks that run a child process: measuring (and calibrating) on this machine, and the decision.
+// What docks that run a child process share: buttons, progress, pause, cancel, messages.
 #pragma once
 
-#include <QJsonObject>
 #include <QTemporaryDir>
 #include <QWidget>
 #include <memory>
@@ -10,19 +9,16 @@
 
 #include "gui/core/child_run.h"
 #include "gui/core/workbench.h"
-#include "gui/window/view.h"
 
-class QComboBox;
 class QLabel;
 class QPlainTextEdit;
 class QProgressBar;
 class QPushButton;
-class QTableWidget;
 class QVBoxLayout;
 
 namespace plimsoll::gui {
 
-/// Buttons, progress and log of one child process.
+/// Buttons, progress and log of one child process. One run at a time; its files live until the next one starts.
 class RunDock : public QWidget {
   Q_OBJECT
  public:
@@ -32,11 +28,22 @@ class RunDock : public QWidget {
 
  protected:
   QPushButton* add_button(const QString& text, const QString& help);
-  /// Runs `plimsoll VERB STUDY OPTIONS --progress jsonl` on the current scenario. False where that cannot be.
-  bool start(const QString& verb, const QStringList& options, bool with_study = true);
+  /// Runs `plimsoll VERB [STUDY] OPTIONS --progress jsonl`; `study` is the text of its file, empty: none. False where that
+  /// cannot be.
+  bool start(const QString& verb, const QStringList& options, const std::string& study);
   void say(const QString& text);
+  void refuse(const QString& why);
+  /// Before a run.
   virtual void clear() {}
+  /// After one: `text` says what went wrong, empty: nothing did.
+  virtual void finished(const QString& verb, int exit_code, const QString& text);
+  /// Where the run may leave files; there while it runs and until the next one.
+  [[nodiscard]] QString folder() const { return folder_->path(); }
+  /// An empty one, so that files of the last run are not taken for those of the next.
+  void make_folder() { folder_ = std::make_unique<QTemporaryDir>(); }
+  [[nodiscard]] QLabel& state() { return *state_; }
   Workbench& bench_;
+  std::unique_ptr<QTemporaryDir> folder_ = std::make_unique<QTemporaryDir>();   // outlives the child, which writes into it
   ChildRun run_;
   QVBoxLayout* column_ = nullptr;
   std::vector<QPushButton*> starters_;
@@ -49,37 +56,7 @@ class RunDock : public QWidget {
   QProgressBar* progress_ = nullptr;
   QLabel* state_ = nullptr;
   QPlainTextEdit* log_ = nullptr;
-  std::unique_ptr<QTemporaryDir> folder_;
-};
-
-class LiveDock final : public RunDock {
-  Q_OBJECT
- public:
-  LiveDock(Workbench& bench, QWidget* parent = nullptr);
-  void measure();
-
- protected:
-  void clear() override;
-
- private:
-  QComboBox* device_ = nullptr;
-  std::vector<PointRow> rows_;
-};
-
-class DecisionDock final : public RunDock {
-  Q_OBJECT
- public:
-  DecisionDock(Workbench& bench, QWidget* parent = nullptr);
-  void plan();
-  [[nodiscard]] TableData table() const;
-
- protected:
-  void clear() override;
-
- private:
-  void add(const QString& type, const QJsonObject& line);
-  QTableWidget* ranking_ = nullptr;
-  QLabel* best_ = nullptr;
+  QString verb_;
 };
 
 }  // namespace plimsoll::gui

@@ -8,6 +8,7 @@
 #include <QLabel>
 #include <QLineEdit>
 #include <QScrollArea>
+#include <QScrollBar>
 #include <QSignalBlocker>
 #include <QSlider>
 #include <QToolButton>
@@ -135,7 +136,9 @@ ScenarioDock::ScenarioDock(Workbench& bench, QWidget* parent) : QWidget(parent),
   add_group(tr("Scheduler"), groups.scheduler);
   add_group(tr("Machine and model"), groups.machine);
   column_->addStretch();
-  setMinimumWidth(230);
+  // Nothing of the form is hidden behind the scroll bar.
+  inner->adjustSize();
+  scroll->setMinimumWidth(inner->minimumSizeHint().width() + scroll->verticalScrollBar()->sizeHint().width());
 }
 
 void ScenarioDock::add_group(const QString& title, const std::vector<FieldSpec>& specs) {

@@ -29,7 +29,7 @@ QStringList words(const char* text) { return QString::fromLatin1(text).split(QCh
 
 // p4d.24xlarge is also ml.p4d.24xlarge, at SageMaker's price.
 QStringList hardware(const configs::Catalogue& catalogue) {
-  QStringList out;
+  QStringList out{QStringLiteral("this-machine")};
   for (const configs::Listing& listing : catalogue.list("instances")) {
     try {
       if (catalogue.instance(listing.name)->sagemaker) out << QStringLiteral("ml.") + qs(listing.name);

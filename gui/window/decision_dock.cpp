@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "gui/window/decision_dock.h"
+
+#include <QApplication>
+#include <QClipboard>
+#include <QComboBox>
+#include <QHBoxLayout>
+#include <QHeaderView>
+#include <QJsonArray>
+#include <QLabel>
+#include <QPushButton>
+#include <QTableWidget>
+#include <QVBoxLayout>
+#include <algorithm>
+
+#include "gui/core/text.h"
+#include "gui/window/scenario_dock.h"
+#include "model/error.h"
+
+namespace plimsoll::gui {
+namespace {
+
+struct Column {
+  const char *key, *title;
+  double scale;
+};
+// What is shown of a deployment; the rest stands in its explanation and in the copied table.
+const std::vector<Column>& columns() {
+  static const std::vector<Column> all = {
+      {"rank", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "#"), 1},
+      {"deployment", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "deployment"), 1},
+      {"meets_slo", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "SLO"), 1},
+      {"objective", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "objective"), 1},
+      {"usd_per_hour", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "USD/h"), 1},
+      {"usd_per_million_output_tokens", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "USD/M tokens"), 1},
+      {"gpus", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "GPUs"), 1},
+      {"latency_p90_s", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "p90 latency (s)"), 1},
+      {"output_tokens_per_s", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "tokens/s"), 1},
+      {"stage", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "stage"), 1},
+  };
+  return all;
+}
+
+QString shown(const QJsonValue& value) {
+  if (value.isBool()) return value.toBool() ? QStringLiteral("✓") : QStringLiteral("✗");
+  if (value.isDouble()) return reader_text(value.toDouble(), 4);
+  return value.toString();
+}
+
+/// Sorts numbers as numbers.
+class Item final : public QTableWidgetItem {
+ public:
+  explicit Item(const QJsonValue& value) : QTableWidgetItem(shown(value)), value_(value) {}
+  bool operator<(const QTableWidgetItem& other) const override {
+    const auto* item = dynamic_cast<const Item*>(&other);
+    if (item == nullptr || !value_.isDouble() || !item->value_.isDouble()) return value_.isDouble() || (item != nullptr && !item->value_.isDouble() && text() < other.text());
+    return value_.toDouble() < item->value_.toDouble();
+  }
+
+ private:
+  QJsonValue value_;
+};
+
+// "latency_per_token_p90_s" at 50 ms: {p90_latency_per_token: 50 ms}; empty: the metric cannot be a limit.
+std::string slo_of(const ViewState& view) {
+  const Metric* metric = find_metric(view.y);
+  if (view.limit <= 0 || metric == nullptr) return {};
+  std::string id = metric->id;
+  if (!id.ends_with("_s")) return {};
+  id.resize(id.size() - 2);
+  const std::size_t split = id.rfind('_');
+  if (split == std::string::npos) return {};
+  const std::string what = id.substr(0, split), which = id.substr(split + 1);
+  if (what != "latency" && what != "ttft" && what != "tpot" && what != "itl" && what != "latency_per_token") return {};
+  return "{" + which + "_" + what + ": " + study::number_text(view.limit / metric->scale) + " s}";
+}
+
+std::string list_of(const Scenario& scenario, const char* path, const char* otherwise) {
+  const QString text = field_value(scenario, path).text;
+  if (text.isEmpty() || text == QStringLiteral("max")) return otherwise;
+  return "[" + utf8(text) + "]";
+}
+
+}  // namespace
+
+Scenario plan_scenario(const Scenario& scenario, const ViewState& view) {
+  Scenario planned = scenario;
+  const bool swept = load_field(scenario).values.contains(QChar(u','));
+  if (field_value(scenario, "slo").text.isEmpty()) {
+    const std::string slo = slo_of(view);
+    if (slo.empty()) throw InputError("state an SLO: in the field above, or as the SLO line of a latency in Curves");
+    set_edit(planned, "slo", slo);
+  }
+  if (field_value(scenario, "search").text.isEmpty()) {
+    // Where the scenario sweeps its load, the question is which deployment carries most of it.
+    set_edit(planned, "search", "{objective: " + std::string(swept ? "capacity" : "cost") + ", tp: " + list_of(scenario, "deployment.tp", "[1, 2, 4, 8]") +
+                                    ", replicas: " + list_of(scenario, "deployment.replicas", "[1, 2, 4, 8]") +
+                                    ", max_running: " + list_of(scenario, "scheduler.max_running", "[16, 32, 64, 128]") + "}");
+  }
+  std::erase_if(planned.edits, [](const auto& edit) { return edit.first.starts_with("sweep"); });
+  set_edit(planned, "sweep", "{}");
+  std::rotate(planned.edits.begin(), planned.edits.end() - 1, planned.edits.end());
+  return planned;
+}
+
+DecisionDock::DecisionDock(Workbench& bench, QWidget* parent) : RunDock(bench, parent) {
+  slo_ = new Field({QStringLiteral("slo"), tr("SLO"), tr("Limits that must hold, as {p90_latency: 20 s, p99_ttft: 2 s}; empty: the SLO line of the curves"),
+                    {QStringLiteral("{p90_latency_per_token: 50 ms}"), QStringLiteral("{p90_latency: 20 s}"), QStringLiteral("{p95_ttft: 500 ms, p99_itl: 50 ms}")}, false}, this);
+  search_ = new Field({QStringLiteral("search"), tr("Search"), tr("What may vary and what counts: tp, replicas, max_running, instances; objective cost, capacity, gpus, latency or throughput"),
+                       {QStringLiteral("{objective: capacity, tp: [1, 2, 4, 8], replicas: [1], max_running: [16, 32, 64, 128]}"),
+                        QStringLiteral("{objective: cost, tp: [1, 2, 4, 8], replicas: [1, 2, 4, 8], instances: [ml.g5.12xlarge, ml.p4d.24xlarge]}")}, false}, this);
+  best_ = new QLabel(this);
+  best_->setWordWrap(true);
+  best_->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
+  why_ = new QLabel(this);
+  why_->setWordWrap(true);
+  why_->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
+  ranking_ = new QTableWidget(this);
+  ranking_->setAccessibleName(tr("Deployments, best first"));
+  ranking_->setEditTriggers(QAbstractItemView::NoEditTriggers);
+  ranking_->setSelectionBehavior(QAbstractItemView::SelectRows);
+  ranking_->setSelectionMode(QAbstractItemView::SingleSelection);
+  ranking_->setTabKeyNavigation(false);
+  ranking_->setAlternatingRowColors(true);
+  ranking_->verticalHeader()->hide();
+  ranking_->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 8);
+  files_ = new QComboBox(this);
+  files_->setAccessibleName(tr("Which product's flags"));
+  copy_ = new QPushButton(tr("Cop&y"), this);
+  copy_->setToolTip(tr("Copy the winner's flags or file to the clipboard"));
+  use_ = new QPushButton(tr("&Use it"), this);
+  use_->setToolTip(tr("The selected deployment becomes the scenario's"));
+  auto* last = new QHBoxLayout();
+  last->addWidget(files_, 1);
+  last->addWidget(copy_);
+  last->addWidget(use_);
+  column_->insertWidget(0, slo_);
+  column_->insertWidget(1, search_);
+  column_->insertWidget(column_->count() - 1, best_);
+  column_->insertWidget(column_->count() - 1, ranking_, 4);
+  column_->insertWidget(column_->count() - 1, why_);
+  column_->insertLayout(column_->count() - 1, last);
+  connect(add_button(tr("P&lan"), tr("Find the best deployment of the current scenario")), &QPushButton::clicked, this, &DecisionDock::plan);
+  connect(&run_, &ChildRun::object, this, &DecisionDock::add);
+  connect(&run_, &ChildRun::point, this, [this] { best_->setText(tr("%1 deployments simulated so far").arg(++tried_)); });
+  for (Field* field : {slo_, search_}) {
+    connect(field, &Field::entered, this, [this](const QString& path, const QString& text) { bench_.set_value(path, text); });
+  }
+  connect(ranking_, &QTableWidget::currentCellChanged, this, [this](int row) { explain(row); });
+  connect(ranking_, &QTableWidget::cellActivated, this, [this](int row) { use(row); });
+  connect(copy_, &QPushButton::clicked, this, &DecisionDock::copy_file);
+  connect(use_, &QPushButton::clicked, this, [this] { use(ranking_->currentRow()); });
+  connect(&bench.session(), &Session::changed, this, &DecisionDock::refresh);
+  clear();
+  best_->setText(tr("Searches TP degrees, replicas, batch limits and instances for what carries the scenario's load within its SLO."));
+  refresh();
+}
+
+void DecisionDock::refresh() {
+  for (Field* field : {slo_, search_}) field->show_value(field_value(bench_.session().scenario(), utf8(field->spec().path)));
+}
+
+void DecisionDock::plan() {
+  try {
+    const Scenario planned = plan_scenario(bench_.session().scenario(), bench_.session().state().view);
+    start(QStringLiteral("plan"), {}, make_study(planned, bench_.catalogue()).resolved_yaml());
+  } catch (const std::exception& error) {
+    refuse(qs(error.what()));
+  }
+}
+
+void DecisionDock::clear() {
+  deployments_.clear();
+  deploy_ = {};
+  tried_ = 0;
+  best_->clear();
+  why_->clear();
+  files_->clear();
+  ranking_->setSortingEnabled(false);
+  ranking_->clear();
+  ranking_->setRowCount(0);
+  ranking_->setColumnCount(static_cast<int>(columns().size()));
+  QStringList titles;
+  for (const Column& column : columns()) titles << tr(column.title);
+  ranking_->setHorizontalHeaderLabels(titles);
+  copy_->setEnabled(false);
+  use_->setEnabled(false);
+}
+
+void DecisionDock::add(const QString& type, const QJsonObject& line) {
+  if (type == QStringLiteral("ranking")) add_deployment(line);
+  if (type == QStringLiteral("answer")) show_answer(line);
+}
+
+void DecisionDock::add_deployment(const QJsonObject& line) {
+  const int row = ranking_->rowCount();
+  ranking_->insertRow(row);
+  for (int c = 0; c < static_cast<int>(columns().size()); ++c) {
+    const Column& column = columns()[static_cast<std::size_t>(c)];
+    auto* item = new Item(line.value(QLatin1String(column.key)));
+    item->setData(Qt::UserRole, static_cast<qulonglong>(deployments_.size()));
+    if (line.value(QLatin1String(column.key)).isDouble()) item->setTextAlignment(Qt::AlignRight | Qt::AlignVCenter);
+    ranking_->setItem(row, c, item);
+  }
+  deployments_.push_back(line);
+}
+
+void DecisionDock::show_answer(const QJsonObject& line) {
+  const QJsonObject winner = line.value(QStringLiteral("winner")).toObject();
+  if (winner.isEmpty()) {
+    best_->setText(tr("✗ No deployment of this search meets the SLO. The ranking says what limits each."));
+  } else {
+    QString text = tr("✓ Best: %1").arg(winner.value(QStringLiteral("deployment")).toString());
+    const QJsonObject capacity = winner.value(QStringLiteral("capacity")).toObject();
+    if (!capacity.isEmpty()) text += tr("\nCarries a load of %1 within the SLO").arg(reader_text(capacity.value(QStringLiteral("load")).toDouble(), 4));
+    const QString price = winner.value(QStringLiteral("price")).toString();
+    if (!price.isEmpty()) text += QStringLiteral("\n") + tr("Price: %1").arg(price);
+    for (const QJsonValue& one : line.value(QStringLiteral("sensitivity")).toArray()) {
+      const QJsonObject s = one.toObject();
+      if (s.value(QStringLiteral("same")).toBool()) continue;
+      text += QStringLiteral("\n") + tr("%1: %2 would win").arg(s.value(QStringLiteral("change")).toString(), s.value(QStringLiteral("winner")).toString(tr("none of the nearest")));
+    }
+    best_->setText(text);
+    deploy_ = winner.value(QStringLiteral("deploy")).toObject();
+    for (auto it = deploy_.begin(); it != deploy_.end(); ++it) files_->addItem(it.key());
+    copy_->setEnabled(files_->count() > 0);
+  }
+  say(line.value(QStringLiteral("text")).toString());
+  ranking_->resizeColumnsToContents();
+  ranking_->setSortingEnabled(true);
+  ranking_->sortByColumn(0, Qt::AscendingOrder);
+  if (ranking_->rowCount() > 0) ranking_->setCurrentCell(0, 1);
+}
+
+void DecisionDock::finished(const QString& verb, int exit_code, const QString& text) {
+  RunDock::finished(verb, exit_code, text);
+  if (exit_code == 4 && text.isEmpty()) state().setText(tr("✓ done: nothing meets the SLO"));
+}
+
+const QJsonObject* DecisionDock::deployment_at(int row) const {
+  const QTableWidgetItem* item = row >= 0 ? ranking_->item(row, 0) : nullptr;
+  const auto index = item != nullptr ? item->data(Qt::UserRole).toULongLong() : deployments_.size();
+  return index < deployments_.size() ? &deployments_[index] : nullptr;
+}
+
+void DecisionDock::explain(int row) {
+  const QJsonObject* deployment = deployment_at(row);
+  use_->setEnabled(deployment != nullptr);
+  if (deployment == nullptr) return;
+  QString text = deployment->value(QStringLiteral("deployment")).toString() + QStringLiteral(": ") + deployment->value(QStringLiteral("verdict")).toString();
+  const QJsonValue used = deployment->value(QStringLiteral("slo_used"));
+  if (used.isDouble()) text += tr("; %1 uses %2 % of its limit").arg(deployment->value(QStringLiteral("slo_check")).toString(), reader_text(100 * used.toDouble(), 3));
+  why_->setText(text);
+}
+
+void DecisionDock::use(int row) {
+  const QJsonObject* deployment = deployment_at(row);
+  if (deployment == nullptr) return;
+  bench_.session().edit(tr("Use a deployment"), {}, [&](SessionState& s) {
+    Scenario& scenario = s.scenarios[s.current];
+    const QJsonObject settings = deployment->value(QStringLiteral("settings")).toObject();   // path of the study, value
+    for (auto it = settings.begin(); it != settings.end(); ++it) set_field(scenario, utf8(it.key()), it.value().toString());
+    if (!settings.isEmpty()) return;
+    for (const auto& [key, path] : {std::pair("tp", "deployment.tp"), std::pair("replicas", "deployment.replicas"), std::pair("hardware", "hardware"),
+                                    std::pair("dtype", "dtype")}) {
+      const QJsonValue value = deployment->value(QLatin1String(key));
+      if (value.isDouble()) set_field(scenario, path, QString::number(static_cast<qint64>(value.toDouble())));
+      else if (value.isString() && !value.toString().isEmpty()) set_field(scenario, path, value.toString());
+    }
+  });
+}
+
+void DecisionDock::copy_file() { QApplication::clipboard()->setText(deploy_.value(files_->currentText()).toString()); }
+
+QString DecisionDock::answer() const { return best_->text(); }
+
+TableData DecisionDock::table() const {
+  TableData table;
+  for (const QJsonObject& deployment : deployments_) {
+    for (const QString& key : deployment.keys()) {
+      const bool own = key == QStringLiteral("v") || key == QStringLiteral("t_s") || key == QStringLiteral("type");
+      if (!own && !table.headers.contains(key)) table.headers << key;
+    }
+  }
+  for (const QJsonObject& deployment : deployments_) {
+    QStringList row;
+    for (const QString& key : table.headers) {
+      const QJsonValue value = deployment.value(key);
+      row << (value.isDouble() ? qs(study::number_text(value.toDouble())) : value.isBool() ? qs(value.toBool() ? "true" : "false") : value.toString());
+    }
+    table.rows.push_back(row);
+  }
+  return table;
+}
+
+}  // namespace plimsoll::gui

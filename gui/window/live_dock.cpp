@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "gui/window/live_dock.h"
+
+#include <QCheckBox>
+#include <QComboBox>
+#include <QHBoxLayout>
+#include <QLabel>
+#include <QPushButton>
+#include <QSpinBox>
+#include <QVBoxLayout>
+
+#include "gui/core/text.h"
+
+namespace plimsoll::gui {
+namespace {
+
+const QString kThisMachine = QStringLiteral("this-machine");
+
+}  // namespace
+
+LiveDock::LiveDock(Workbench& bench, QWidget* parent) : RunDock(bench, parent) {
+  hint_ = new QLabel(this);
+  hint_->setWordWrap(true);
+  device_ = new QComboBox(this);
+  device_->setAccessibleName(tr("Device to measure on"));
+  device_->addItem(tr("This machine's CPU"), QStringLiteral("cpu"));
+  device_->addItem(tr("This machine's GPU"), QStringLiteral("cuda"));
+  as_is_ = new QCheckBox(tr("Although it is for other hardware"), this);
+  as_is_->setToolTip(tr("Measure here a scenario that names other hardware (--as-is); the points then stand in no curve of it"));
+  as_is_->setAccessibleDescription(as_is_->toolTip());
+  seconds_ = new QSpinBox(this);
+  seconds_->setRange(5, 3600);
+  seconds_->setValue(60);
+  seconds_->setSuffix(tr(" s"));
+  seconds_->setAccessibleName(tr("Time to calibrate"));
+  auto* label = new QLabel(tr("Calibrate &for"), this);
+  label->setBuddy(seconds_);
+  auto* time = new QHBoxLayout();
+  time->addWidget(label);
+  time->addWidget(seconds_, 1);
+  column_->insertWidget(0, hint_);
+  column_->insertWidget(1, device_);
+  column_->insertWidget(2, as_is_);
+  column_->insertLayout(3, time);
+  connect(add_button(tr("&This machine"), tr("Turn the scenario into one for this machine: hardware, engine and a model that a CPU can run")), &QPushButton::clicked,
+          this, &LiveDock::use_this_machine);
+  connect(add_button(tr("&Measure"), tr("Run the scenario's points on this machine, in a process of its own")), &QPushButton::clicked, this, &LiveDock::measure);
+  connect(add_button(tr("Ca&librate"), tr("Measure this machine's speed, so that predictions rest on it")), &QPushButton::clicked, this, &LiveDock::calibrate);
+  connect(&run_, &ChildRun::point, this, [this](const PointRow& row) {
+    rows_.push_back(row);
+    bench_.set_live_points(tr("measured live"), rows_, utf8(folder()));
+  });
+  connect(&bench.session(), &Session::changed, this, &LiveDock::refresh);
+  refresh();
+}
+
+bool LiveDock::is_this_machine() const { return field_value(bench_.session().scenario(), "hardware").text == kThisMachine; }
+
+void LiveDock::refresh() {
+  const QString hardware = field_value(bench_.session().scenario(), "hardware").text;
+  as_is_->setVisible(!is_this_machine());
+  hint_->setText(is_this_machine() ? tr("Runs the scenario's points here, in real time, with the simulator's own scheduler. Points appear as they finish.")
+                                   : tr("The scenario is for %1. “This machine” turns it into one that can be measured and predicted here.").arg(hardware));
+}
+
+void LiveDock::use_this_machine() {
+  bench_.session().edit(tr("Use this machine"), {}, [](SessionState& s) {
+    Scenario& scenario = s.scenarios[s.current];
+    set_field(scenario, "hardware", kThisMachine);
+    set_field(scenario, "engine", QStringLiteral("plimsoll-cpu"));
+    set_field(scenario, "model", QStringLiteral("demo-llama-40m"));
+    set_field(scenario, "dtype", QStringLiteral("bf16"));
+    set_field(scenario, "deployment.tp", QStringLiteral("1"));
+    set_field(scenario, "deployment.replicas", QStringLiteral("1"));
+    set_edit(scenario, "scheduler", "{}");
+    set_edit(scenario, "workload.lengths", "{input: 64, output: 32}");
+    set_load(scenario, QStringLiteral("closed_loop"), QStringLiteral("1, 2, 4, 8, 16"));
+    set_field(scenario, "workload.requests", QStringLiteral("24"));
+  });
+}
+
+void LiveDock::measure() {
+  if (run_.state() != ChildRun::State::idle) return;
+  try {
+    make_folder();
+    QStringList options{QStringLiteral("--device"), device_->currentData().toString(), QStringLiteral("--requests"), QStringLiteral("--timeline")};
+    if (as_is_->isVisibleTo(this) && as_is_->isChecked()) options << QStringLiteral("--as-is");
+    options << QStringLiteral("--out") << folder();
+    start(QStringLiteral("measure"), options, bench_.study_text());
+  } catch (const std::exception& error) {
+    refuse(qs(error.what()));
+  }
+}
+
+void LiveDock::calibrate() {
+  start(QStringLiteral("calibrate"), {QStringLiteral("--device"), device_->currentData().toString(), QStringLiteral("--seconds"), QString::number(seconds_->value())}, {});
+}
+
+void LiveDock::clear() { rows_.clear(); }
+
+void LiveDock::finished(const QString& verb, int exit_code, const QString& text) {
+  RunDock::finished(verb, exit_code, text);
+  if (verb != QStringLiteral("calibrate") || exit_code != 0 || !text.isEmpty()) return;
+  bench_.reload_catalogue();
+  state().setText(tr("✓ calibrated; predictions for this machine rest on it now"));
+}
+
+}  // namespace plimsoll::gui

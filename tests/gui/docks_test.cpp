@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// The docks that run a child process: with the program itself, and with stand-ins that misbehave.
+#include <QApplication>
+#include <QCheckBox>
+#include <QClipboard>
+#include <QFileInfo>
+#include <QLabel>
+#include <QProcess>
+#include <QPushButton>
+#include <QSpinBox>
+#include <QTableWidget>
+
+#include "gui/window/decision_dock.h"
+#include "gui/window/live_dock.h"
+#include "gui/window/main_window.h"
+#include "model/error.h"
+#include "tests/gui/bench_fixture.h"
+
+namespace plimsoll::gui {
+namespace {
+
+using ::testing::HasSubstr;
+
+class DockTest : public BenchTest {
+ protected:
+  DockTest() {
+    qputenv("XDG_DATA_HOME", folder_.filePath(QStringLiteral("data")).toUtf8());   // no calibration of the user's own
+    bench_ = std::make_unique<Workbench>();
+    window_ = std::make_unique<MainWindow>(*bench_);
+    window_->resize(1300, 850);
+    window_->show();
+  }
+  ~DockTest() override { qunsetenv("PLIMSOLL_PROGRAM"); }
+
+  /// A stand-in for the program: a shell script that prints these lines.
+  void stand_in(const std::string& script) {
+    const std::string file = write("plimsoll", "#!/bin/sh\n" + script);
+    QFile(qs(file)).setPermissions(QFileDevice::ReadOwner | QFileDevice::WriteOwner | QFileDevice::ExeOwner);
+    qputenv("PLIMSOLL_PROGRAM", QByteArray::fromStdString(file));
+  }
+  bool use_real() {
+    const QString program = QStringLiteral(PLIMSOLL_BINARY_DIR) + QStringLiteral("/plimsoll");
+    qputenv("PLIMSOLL_PROGRAM", program.toUtf8());
+    return QFileInfo::exists(program);
+  }
+  static bool knows_plan() {
+    QProcess list;
+    list.start(qEnvironmentVariable("PLIMSOLL_PROGRAM"), {QStringLiteral("--help")});
+    return list.waitForFinished(20000) && list.readAllStandardOutput().contains("\n  plan ");
+  }
+  void wait(RunDock& dock, int deadline_ms = 120000) {
+    ASSERT_TRUE(QTest::qWaitFor([&] { return dock.run().state() == ChildRun::State::idle; }, deadline_ms));
+    settle(*bench_);
+  }
+  static std::string texts_of(const QWidget& dock) {
+    std::string all;
+    for (const QLabel* label : dock.findChildren<QLabel*>()) all += utf8(label->text()) + '\n';
+    return all;
+  }
+  std::unique_ptr<Workbench> bench_;
+  std::unique_ptr<MainWindow> window_;
+};
+
+TEST_F(DockTest, AStudyForOtherHardwareIsNotMeasuredUnasked) {
+  if (!use_real()) GTEST_SKIP() << "build the target plimsoll_exe first";
+  open(*bench_, kJumpStart);
+  window_->live().measure();
+  wait(window_->live());
+  EXPECT_THAT(texts_of(window_->live()), HasSubstr("this machine is"));
+  EXPECT_THAT(texts_of(window_->live()), HasSubstr("The scenario is for ml.p4d.24xlarge"));
+}
+
+TEST_F(DockTest, MeasuredPointsAppearBesideTheirPredictionWithATimeline) {
+  if (!use_real()) GTEST_SKIP() << "build the target plimsoll_exe first";
+  open(*bench_, kJumpStart);
+  window_->live().use_this_machine();
+  bench_->change_load(QStringLiteral("closed_loop"), QStringLiteral("1, 2"));
+  bench_->set_value(QStringLiteral("workload.requests"), QStringLiteral("4"));
+  settle(*bench_);
+  ASSERT_FALSE(bench_->failure()) << utf8(bench_->failure()->text);
+  ASSERT_EQ(bench_->curves().results().size(), 2U);
+  EXPECT_THAT(bench_->curves().results()[0].extrapolates, HasSubstr("not calibrated"));
+  window_->live().measure();
+  wait(window_->live());
+  EXPECT_THAT(texts_of(window_->live()), HasSubstr("✓ done"));
+  const auto points = overlay_points(bench_->curves(), bench_->tables());
+  ASSERT_EQ(points.size(), 2U);
+  EXPECT_EQ(points[0].row->result.labels.source, "measured");
+  const auto all = residuals(bench_->curves(), points, *find_metric("output_tokens_per_s"), *find_metric("latency_mean_s"));
+  EXPECT_EQ(all.size(), 2U);
+  bench_->select({0, 2});
+  window_->show_view(QStringLiteral("timeline"));
+  settle(*bench_);
+  ASSERT_NE(bench_->details(), nullptr);
+  ASSERT_TRUE(bench_->details()->measured) << utf8(bench_->details()->measured_from);
+  EXPECT_EQ(bench_->details()->measured->requests.size(), 4U);
+  EXPECT_FALSE(bench_->details()->measured->steps.empty());
+  EXPECT_EQ(request_differences(*bench_->details()).size(), 4U);
+}
+
+TEST_F(DockTest, ACancelledMeasurementKeepsWhatItHad) {
+  if (!use_real()) GTEST_SKIP() << "build the target plimsoll_exe first";
+  window_->live().use_this_machine();
+  bench_->change_load(QStringLiteral("closed_loop"), QStringLiteral("1, 2"));
+  bench_->set_value(QStringLiteral("workload.requests"), QStringLiteral("2000"));
+  window_->live().measure();
+  bool begun = false;
+  QObject::connect(&window_->live().run(), &ChildRun::progressed, &window_->live(), [&](double done, double, double) { begun = begun || done > 0; });
+  ASSERT_TRUE(QTest::qWaitFor([&] { return begun || window_->live().run().state() == ChildRun::State::idle; }, 120000));
+  ASSERT_TRUE(begun) << texts_of(window_->live());
+  window_->live().cancel();
+  wait(window_->live());
+  EXPECT_THAT(texts_of(window_->live()), HasSubstr("cancelled"));
+}
+
+TEST_F(DockTest, CalibrationIsUsedAtOnce) {
+  // The stand-in calibrates by copying what the program would have written: a file for this machine.
+  open(*bench_, kJumpStart);
+  window_->live().use_this_machine();
+  settle(*bench_);
+  stand_in(R"(echo '{"v":1,"type":"progress","done":50,"total":100,"eta_s":1}'; echo "$@" > )" + utf8(folder_.filePath(QStringLiteral("arguments"))) +
+           R"(; echo '{"v":1,"type":"done","exit":0}')");
+  const auto before = bench_->catalogue();
+  window_->live().seconds().setValue(7);
+  window_->live().calibrate();
+  wait(window_->live());
+  QFile arguments(folder_.filePath(QStringLiteral("arguments")));
+  ASSERT_TRUE(arguments.open(QIODevice::ReadOnly));
+  EXPECT_EQ(arguments.readAll().trimmed(), "calibrate --device cpu --seconds 7 --progress jsonl");
+  EXPECT_NE(bench_->catalogue(), before);
+  EXPECT_THAT(texts_of(window_->live()), HasSubstr("✓ calibrated"));
+}
+
+TEST_F(DockTest, WhateverTheChildDoesTheDockSaysSo) {
+  open(*bench_, kJumpStart);
+  const auto said = [&](const std::string& script) {
+    stand_in(script);
+    window_->live().measure();
+    wait(window_->live());
+    return texts_of(window_->live());
+  };
+  EXPECT_THAT(said("kill -SEGV $$"), HasSubstr("✗ the process crashed"));
+  EXPECT_THAT(said("echo garbage; exit 0"), HasSubstr("✗ the process ended without saying"));
+  EXPECT_THAT(said("echo 'out of memory' >&2; exit 3"), HasSubstr("✗ out of memory"));
+  EXPECT_THAT(said(R"(echo '{"v":1,"type":"error","code":3,"text":"no GPU"}'; exit 3)"), HasSubstr("✗ no GPU"));
+  qputenv("PLIMSOLL_PROGRAM", "/nowhere/plimsoll");
+  window_->live().measure();
+  wait(window_->live());
+  EXPECT_THAT(texts_of(window_->live()), HasSubstr("cannot be started"));
+  EXPECT_EQ(bench_->curves().results().size(), 40U) << "nothing is lost";
+}
+
+constexpr const char* kPlan = R"(cat <<'END'
+{"v":1,"type":"progress","t_s":0.1,"done":1,"total":2,"eta_s":1}
+{"v":1,"type":"point","t_s":0.1,"index":0,"tp":4,"load_value":8}
+{"v":1,"type":"ranking","t_s":0.2,"question":0,"rank":1,"deployment":"tp 4 x 2","meets_slo":true,"objective":57.5,"objective_unit":"clients","usd_per_hour":37.7,"gpus":8,"tp":4,"replicas":2,"hardware":"ml.p4d.24xlarge","slo_used":0.9,"slo_check":"p90_latency_per_token","stage":"confirmed","verdict":"wins"}
+{"v":1,"type":"ranking","t_s":0.2,"question":0,"rank":10,"deployment":"tp 8 x 1","meets_slo":false,"objective":20,"gpus":8,"tp":8,"replicas":1,"hardware":"ml.p4d.24xlarge","slo_used":1.2,"slo_check":"p90_latency_per_token","stage":"screened","verdict":"all-reduce"}
+{"v":1,"type":"answer","t_s":0.3,"question":0,"objective":"capacity","winner":{"deployment":"tp 4 x 2","price":"us-east-1, 2024","capacity":{"load":57.5,"ci":1,"passing":57,"failing":58},"deploy":{"tgi.env":"NUM_SHARD=4","vllm.sh":"vllm serve"}},"sensitivity":[{"change":"load +10 %","winner":"tp 8 x 1","same":false,"slo_used":1.1,"slo_check":"x"}],"text":"the answer"}
+{"v":1,"type":"done","t_s":0.3,"exit":0}
+END
+)";
+
+TEST_F(DockTest, ThePlannersAnswerBecomesARankingThatCanBeUsed) {
+  open(*bench_, kJumpStart);
+  bench_->set_view({}, {}, [](ViewState& v) { v.limit = 50; });
+  stand_in(kPlan);
+  DecisionDock& dock = window_->decision();
+  dock.plan();
+  wait(dock);
+  EXPECT_THAT(texts_of(dock), HasSubstr("✓ Best: tp 4 x 2"));
+  EXPECT_THAT(texts_of(dock), HasSubstr("load +10 %: tp 8 x 1 would win"));
+  ASSERT_EQ(dock.ranking().rowCount(), 2);
+  EXPECT_EQ(dock.ranking().item(0, 1)->text(), QStringLiteral("tp 4 x 2")) << "rank 1 before rank 10: numbers sort as numbers";
+  dock.ranking().setCurrentCell(1, 1);
+  EXPECT_THAT(texts_of(dock), HasSubstr("tp 8 x 1: all-reduce; p90_latency_per_token uses 120 % of its limit"));
+  EXPECT_EQ(dock.table().rows.size(), 2U);
+  dock.use(0);
+  settle(*bench_);
+  EXPECT_EQ(field_value(bench_->session().scenario(), "deployment.tp").text, QStringLiteral("4"));
+  EXPECT_EQ(field_value(bench_->session().scenario(), "deployment.replicas").text, QStringLiteral("2"));
+  EXPECT_EQ(bench_->curves().results().size(), 10U);
+  for (QPushButton* button : dock.findChildren<QPushButton*>()) {
+    if (button->text().remove(QChar(u'&')) == QStringLiteral("Copy")) button->click();
+  }
+  EXPECT_EQ(QApplication::clipboard()->text(), QStringLiteral("NUM_SHARD=4"));
+}
+
+TEST_F(DockTest, APlanNeedsAnSlo) {
+  open(*bench_, kJumpStart);
+  stand_in(kPlan);
+  window_->decision().plan();
+  EXPECT_EQ(window_->decision().run().state(), ChildRun::State::idle);
+  EXPECT_THAT(texts_of(window_->decision()), HasSubstr("✗ state an SLO"));
+}
+
+TEST_F(DockTest, TheSloLineBecomesTheStudysSlo) {
+  Scenario scenario = open_scenario(kJumpStart);
+  ViewState view;
+  view.limit = 50;                     // ms of p90 latency per token
+  const study::Study study = make_study(plan_scenario(scenario, view), bench_->catalogue());
+  EXPECT_EQ(study.point_count(), 1U) << "one question, not one a load";
+  EXPECT_NE(study.resolved_yaml().find("p90_latency_per_token"), std::string::npos) << study.resolved_yaml();
+  EXPECT_NE(study.resolved_yaml().find("capacity"), std::string::npos);
+  view.y = "output_tokens_per_s";
+  EXPECT_THROW(static_cast<void>(plan_scenario(scenario, view)), InputError);
+}
+
+TEST_F(DockTest, ThePlannerItselfAnswersTheJumpStartQuestion) {
+  if (!use_real() || !knows_plan()) GTEST_SKIP() << "this program has no planner yet";
+  open(*bench_, kJumpStart);
+  bench_->set_value(QStringLiteral("search"), QStringLiteral("{objective: capacity, tp: [1, 4], replicas: [1], max_running: [64, 128]}"));
+  bench_->set_view({}, {}, [](ViewState& v) { v.limit = 50; });
+  window_->decision().plan();
+  wait(window_->decision());
+  EXPECT_THAT(texts_of(window_->decision()), HasSubstr("✓ Best: "));
+  EXPECT_EQ(window_->decision().ranking().rowCount(), 4);
+}
+
+}  // namespace
+}  // namespace plimsoll::gui
