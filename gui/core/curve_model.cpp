@@ -102,6 +102,18 @@ QString CurveModel::extrapolates() const {
   return {};
 }
 
+bool CurveModel::extrapolates_in_part() const {
+  const std::string* first = nullptr;
+  for (const Curve& curve : curves_) {
+    for (const LanePoint& point : curve.points) {
+      if (!point.row.result.metrics) continue;
+      if (first != nullptr && *first != point.row.result.extrapolates) return true;
+      first = &point.row.result.extrapolates;
+    }
+  }
+  return false;
+}
+
 std::vector<study::PointResult> CurveModel::results() const {
   std::vector<study::PointResult> out;
   for (const Curve& curve : curves_) {

@@ -39,6 +39,8 @@ class CurveModel final : public QAbstractTableModel {
   [[nodiscard]] std::vector<QString> impossible() const;
   /// What the figures rest on where they are estimates; empty: calibrated.
   [[nodiscard]] QString extrapolates() const;
+  /// Whether some simulated points rest on firmer ground than others.
+  [[nodiscard]] bool extrapolates_in_part() const;
   /// The study's points as `simulate` prints them; in the order of the sweep.
   [[nodiscard]] std::vector<study::PointResult> results() const;
   [[nodiscard]] const LanePoint* find(std::size_t curve, double load) const;

@@ -88,6 +88,11 @@ ChartsPlot::ChartsPlot(QWidget* parent) : PlotView(parent) {
   set_theme(light_theme());
 }
 
+void ChartsPlot::set_name(const QString& name) {
+  setAccessibleName(name);
+  view_->setAccessibleName(name);
+}
+
 PlotFrame ChartsPlot::frame() const {
   return {&content_, theme_, &x_, &y_, chart_->plotArea(), QRectF(QPointF(0, 0), QSizeF(view_->size())), font()};
 }

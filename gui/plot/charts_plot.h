@@ -21,6 +21,7 @@ class ChartsPlot final : public PlotView {
  public:
   explicit ChartsPlot(QWidget* parent);
 
+  void set_name(const QString& name) override;
   void set_content(PlotContent content) override;
   [[nodiscard]] const PlotContent& content() const override { return content_; }
   void set_theme(const Theme& theme) override;

@@ -192,9 +192,9 @@ bool ChartsPlot::key(QKeyEvent* event) {
     case Qt::Key_Z: zoom_back(); return true;
     case Qt::Key_Return:
     case Qt::Key_Enter:
-    case Qt::Key_Space:
       if (cursor_) Q_EMIT activated(cursor_->series, cursor_->point, event->modifiers());
       return cursor_.has_value();
+    case Qt::Key_Space: event->ignore(); return true;   // the window's: it swaps A and B
     default: return false;
   }
 }

@@ -2,6 +2,7 @@
 #include "gui/plot/plot_painter.h"
 
 #include <QFontMetricsF>
+#include <QPainterPath>
 #include <algorithm>
 #include <cmath>
 
@@ -172,6 +173,35 @@ void paint_mark(QPainter& painter, const PlotFrame& f, const PlotMark& mark) {
   painter.drawText(QPointF(box.left() + 2, box.top() + metrics.ascent()), mark.label);
 }
 
+// A hatched strip along the line from a doubtful point half way to its neighbours, so that a point alone is seen as well.
+void paint_doubt(QPainter& painter, const PlotFrame& f, const PlotSeries& series) {
+  constexpr double kWidth = 18;
+  QPainterPath path;
+  for (std::size_t i = 0; i < series.points.size(); ++i) {
+    const PlotPoint& point = series.points[i];
+    const auto at = f.pixel(point.x, point.y);
+    if (!point.doubtful || !at) continue;
+    const auto reach = [&](std::size_t other) {
+      const auto to = other < series.points.size() ? f.pixel(series.points[other].x, series.points[other].y) : std::nullopt;
+      return to ? (*at + *to) / 2 : *at;
+    };
+    path.moveTo(i > 0 ? reach(i - 1) : *at);
+    path.lineTo(*at);
+    path.lineTo(reach(i + 1));
+  }
+  if (path.isEmpty()) return;
+  QPainterPathStroker stroker;
+  stroker.setWidth(kWidth);
+  stroker.setCapStyle(Qt::RoundCap);
+  stroker.setJoinStyle(Qt::RoundJoin);
+  QColor colour = f.theme->colour(series.colour);
+  colour.setAlphaF(0.55F);
+  painter.save();
+  painter.setClipRect(f.area);
+  painter.fillPath(stroker.createStroke(path).simplified(), QBrush(colour, Qt::BDiagPattern));
+  painter.restore();
+}
+
 }  // namespace
 
 std::optional<QPointF> PlotFrame::pixel(double x_value, double y_value) const {
@@ -208,6 +238,7 @@ void paint_under(QPainter& painter, const PlotFrame& f) {
   paint_grid(painter, f);
   paint_cloud(painter, f);
   painter.setRenderHint(QPainter::Antialiasing);
+  for (const PlotSeries& series : f.content->series) paint_doubt(painter, f, series);
   paint_labels(painter, f);
   paint_titles(painter, f);
 }

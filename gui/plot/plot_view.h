@@ -23,6 +23,7 @@ struct PlotPoint {
   QString tip;                         // several lines of text
   std::size_t id = 0;                  // the caller's
   double error = 0;                    // > 0: half-width of an error bar in y
+  bool doubtful = false;               // the line is hatched around such points
 };
 
 enum class LineLook : unsigned char { none, solid, dashed, faded, steps };
@@ -77,6 +78,8 @@ class PlotView : public QWidget {
   Q_OBJECT
  public:
   using QWidget::QWidget;
+  /// What assistive technology calls the plot and whatever of it takes the focus.
+  virtual void set_name(const QString& name) = 0;
   /// What cannot be drawn (not finite; not positive on a log axis) is left out and counted in undrawable(). The zoom stays.
   virtual void set_content(PlotContent content) = 0;
   [[nodiscard]] virtual const PlotContent& content() const = 0;

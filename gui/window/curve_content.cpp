@@ -33,7 +33,7 @@ PlotPoint plot_point(const LanePoint& point, const ContentChoice& choice, const 
   return out;
 }
 
-PlotSeries series_of(const Curve& curve, const ContentChoice& choice, const QString& name) {
+PlotSeries series_of(const Curve& curve, const ContentChoice& choice, const QString& name, bool doubt) {
   PlotSeries series;
   series.name = name;
   bool estimated = false;
@@ -42,6 +42,7 @@ PlotSeries series_of(const Curve& curve, const ContentChoice& choice, const QStr
     if (!x || !y) continue;
     series.points.push_back(plot_point(curve.points[i], choice, name, *x, *y));
     series.points.back().id = i;
+    series.points.back().doubtful = doubt && !curve.points[i].row.result.extrapolates.empty();
     estimated = estimated || curve.points[i].stage == Stage::estimate;
   }
   if (estimated) series.line = LineLook::dashed;
@@ -60,7 +61,7 @@ void add_previous(const Workbench& bench, const ContentChoice& choice, CurveCont
   // Gone as soon as there is enough of the new ones to be seen.
   const CurveModel& model = bench.curves();
   for (std::size_t c = 0; c < model.previous().size(); ++c) {
-    PlotSeries series = series_of(model.previous()[c], choice, tr("before"));
+    PlotSeries series = series_of(model.previous()[c], choice, tr("before"), false);
     series.line = LineLook::faded;
     series.markers = false;
     add(out, std::move(series), {SeriesSource::Kind::previous, c}, choice);
@@ -74,14 +75,16 @@ void add_measured(const Workbench& bench, const ContentChoice& choice, CurveCont
     measured.colour = c;
     measured.line = LineLook::none;
     bool published = false;
+    QString tool;
     for (const OverlayPoint& point : points) {
       const auto x = value_of(*point.row, *choice.x), y = value_of(*point.row, *choice.y);
       if (point.curve != c || !x || !y) continue;
       published = published || point.table->published;
+      if (!point.table->tool.isEmpty()) tool = point.table->tool;
       measured.points.push_back({*x, *y, PointLook::hollow, point_tip(*point.row, curve_name(bench, bench.curves().curves()[c]), point.table->name), 0, 0});
     }
     if (measured.points.empty()) continue;
-    measured.name = curve_name(bench, bench.curves().curves()[c]) + (published ? tr(", published") : tr(", measured"));
+    measured.name = curve_name(bench, bench.curves().curves()[c]) + (published ? tr(", published") : tool.isEmpty() ? tr(", measured") : QStringLiteral(", ") + tool);
     add(out, std::move(measured), {SeriesSource::Kind::measured, c}, choice);
   }
 }
@@ -166,6 +169,7 @@ QString point_tip(const PointRow& row, const QString& name, const QString& kind)
   line(tr("TTFT p90"), "ttft_p90_s", "ms");
   line(tr("cost"), "usd_per_million_output_tokens", "USD/M tokens");
   if (row.result.metrics) text += QStringLiteral("\nn = %1").arg(row.result.metrics->requests_completed);
+  if (!row.result.extrapolates.empty()) text += QStringLiteral("\n") + tr("estimate: %1").arg(qs(row.result.extrapolates).left(90));
   return text;
 }
 
@@ -177,13 +181,14 @@ CurveContent curve_content(const Workbench& bench, const ContentChoice& choice) 
   for (std::size_t c = 0; c < bench.compared().curves().size(); ++c) {
     const Curve& curve = bench.compared().curves()[c];
     const QString scenario = bench.session().state().compared ? bench.session().state().scenarios[*bench.session().state().compared].name : QString();
-    PlotSeries series = series_of(curve, choice, curve.name.isEmpty() ? scenario : scenario + QStringLiteral(": ") + curve.name);
+    PlotSeries series = series_of(curve, choice, curve.name.isEmpty() ? scenario : scenario + QStringLiteral(": ") + curve.name, false);
     series.colour = c + 3;
     series.line = LineLook::dashed;
     add(out, std::move(series), {SeriesSource::Kind::compared, c}, choice);
   }
+  const bool doubt = choice.bands && bench.curves().extrapolates_in_part();
   for (std::size_t c = 0; c < bench.curves().curves().size(); ++c) {
-    PlotSeries series = series_of(bench.curves().curves()[c], choice, curve_name(bench, bench.curves().curves()[c]));
+    PlotSeries series = series_of(bench.curves().curves()[c], choice, curve_name(bench, bench.curves().curves()[c]), doubt);
     series.colour = c;
     add(out, std::move(series), {SeriesSource::Kind::curve, c}, choice);
   }
@@ -226,6 +231,12 @@ QString residual_summary(const Workbench& bench, const ContentChoice& choice) {
   if (summary.count == 0) return {};
   return tr("Error of %1: MAPE %2 %, bias %3 %, n = %4").arg(qs(choice.y->label).toLower()).arg(100 * summary.mean, 0, 'f', 1)
       .arg(100 * summary.bias, 0, 'f', 1).arg(summary.count);
+}
+
+QString validity_text(const Workbench& bench) {
+  const QString why = bench.curves().extrapolates();
+  if (why.isEmpty()) return {};
+  return bench.curves().extrapolates_in_part() ? tr("⚠ Hatched points are extrapolated: %1").arg(why) : tr("⚠ All points are estimates: %1").arg(why);
 }
 
 QString limit_answer(const Workbench& bench, const ContentChoice& choice) {

@@ -34,6 +34,8 @@ struct CurveContent {
 
 /// Name of a curve: what is swept besides the load, else the scenario's name.
 [[nodiscard]] QString curve_name(const Workbench& bench, const Curve& curve);
+/// Why the figures are estimates, and which; empty: none is.
+[[nodiscard]] QString validity_text(const Workbench& bench);
 /// Lines of text about a point.
 [[nodiscard]] QString point_tip(const PointRow& row, const QString& name, const QString& kind);
 /// The largest load, throughput and x at which the y metric stays within the limit, by curve: the inverse question.

@@ -17,22 +17,26 @@ namespace plimsoll::gui {
 
 CurvesView::CurvesView(Workbench& bench, QWidget* parent) : View(bench, parent) {
   plot_ = make_plot_view(this).release();
-  plot_->setAccessibleName(tr("Latency against throughput; arrow keys walk along the points"));
+  plot_->set_name(tr("Latency against throughput; arrow keys walk along the points"));
   plot_->setMinimumHeight(160);
   residuals_ = make_plot_view(this).release();
-  residuals_->setAccessibleName(tr("Residuals: predicted against measured, in percent"));
+  residuals_->set_name(tr("Residuals: predicted against measured, in percent"));
   residuals_->setFixedHeight(130);
   legend_ = new Legend(this);
   summary_ = new QLabel(this);
   answer_ = new QLabel(this);
   answer_->setWordWrap(true);
   answer_->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
+  notes_ = new QLabel(this);
+  notes_->setWordWrap(true);
+  notes_->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
   auto* plots = new QVBoxLayout();
   plots->setSpacing(2);
   plots->addWidget(plot_, 1);
   plots->addWidget(answer_);
   plots->addWidget(summary_);
   plots->addWidget(residuals_);
+  plots->addWidget(notes_);
   auto* row = new QHBoxLayout();
   row->addLayout(plots, 1);
   row->addWidget(legend_);
@@ -112,7 +116,7 @@ QWidget* CurvesView::make_bar() {
   layout->addWidget(flag_box(tr("measured"), tr("Show measured and published points"), &ViewState::measured));
   layout->addWidget(flag_box(tr("residuals"), tr("Show the residual strip"), &ViewState::residuals));
   layout->addWidget(flag_box(tr("knees"), tr("Mark where each curve bends"), &ViewState::knees));
-  layout->addWidget(flag_box(tr("intervals"), tr("Show confidence intervals"), &ViewState::bands));
+  layout->addWidget(flag_box(tr("bands"), tr("Show prediction bands, confidence intervals, and where the model extrapolates"), &ViewState::bands));
   return bar;
 }
 
@@ -150,6 +154,19 @@ void CurvesView::refresh() {
   const QString answer = limit_answer(bench_, now);
   answer_->setVisible(!answer.isEmpty());
   answer_->setText(tr("Within the SLO: %1").arg(answer));
+  refresh_notes();
+}
+
+// What of the user's tables is not in the chart, and what the curves rest on.
+void CurvesView::refresh_notes() {
+  QStringList lines;
+  const QString validity = validity_text(bench_);
+  if (!validity.isEmpty()) lines << validity;
+  if (choice().measured) {
+    for (const QString& note : overlay_notes(bench_.curves(), bench_.tables())) lines << note;
+  }
+  notes_->setVisible(!lines.isEmpty());
+  if (notes_->text() != lines.join(QChar(u'\n'))) notes_->setText(lines.join(QChar(u'\n')));
 }
 
 void CurvesView::set_theme(const Theme& theme) {
@@ -158,6 +175,8 @@ void CurvesView::set_theme(const Theme& theme) {
   residuals_->set_theme(theme);
   refresh();
 }
+
+QString CurvesView::notes() const { return notes_->text(); }
 
 TableData CurvesView::table() const { return table_of(plot_->content()); }
 void CurvesView::reset_zoom() { plot_->reset_zoom(); }

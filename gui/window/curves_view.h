@@ -28,6 +28,7 @@ class CurvesView final : public View {
   [[nodiscard]] PlotView& residual_plot() { return *residuals_; }
   [[nodiscard]] Legend& legend() { return *legend_; }
   [[nodiscard]] ContentChoice choice() const;
+  [[nodiscard]] QString notes() const;
 
  private:
   QWidget* make_bar();
@@ -35,9 +36,10 @@ class CurvesView final : public View {
   QCheckBox* flag_box(const QString& text, const QString& help, bool ViewState::*flag);
   void activate(std::size_t series, std::size_t point, Qt::KeyboardModifiers modifiers);
   void move_limit(double value, bool finished);
+  void refresh_notes();
   PlotView *plot_ = nullptr, *residuals_ = nullptr;
   Legend* legend_ = nullptr;
-  QLabel *summary_ = nullptr, *answer_ = nullptr;
+  QLabel *summary_ = nullptr, *answer_ = nullptr, *notes_ = nullptr;
   QComboBox *x_ = nullptr, *y_ = nullptr;
   QDoubleSpinBox* limit_ = nullptr;
   std::vector<std::pair<QCheckBox*, bool ViewState::*>> flags_;

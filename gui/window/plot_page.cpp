@@ -29,7 +29,7 @@ PlotPage::PlotPage(Workbench& bench, QWidget* parent) : View(bench, parent) {
 }
 
 void PlotPage::refresh() {
-  plot_->setAccessibleName(title());
+  plot_->set_name(title());
   Page page = build(legend_->hidden());
   legend_->show_series(page.content.series, *theme_);
   plot_->set_content(std::move(page.content));
