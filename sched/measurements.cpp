@@ -7,6 +7,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <limits>
 
 #include "sched/statistics.h"
 
@@ -95,22 +96,25 @@ void Measurements::add_completed(const RequestResult& result) {
   if (per_request_slo_ && meets_slo(record)) ++slo_met_;
 }
 
-// A bound on what a request does not have (the TPOT of one token, or of a batch that returns as a whole) is met.
-bool Measurements::meets_slo(const Record& record) const {
-  for (const Slo::Bound& bound : slo_.bounds) {
-    double value = 0;
-    switch (bound.metric) {
-      case Slo::Metric::latency: value = record.latency; break;
-      case Slo::Metric::ttft: value = record.ttft; break;
-      case Slo::Metric::tpot:
-        if (record.output > 1 && !returns_at_batch_end_) value = (record.latency - record.ttft) / (record.output - 1);
-        break;
-      case Slo::Metric::itl: break;
-      case Slo::Metric::latency_per_token: value = per_token(record.latency, record.output); break;
-    }
-    if (value > bound.limit) return false;
+// What a request does not have (the TPOT of one token, or of a batch that returns as a whole; its ITL) is nullopt.
+std::optional<double> Measurements::value_of(const Record& record, Slo::Metric metric) const {
+  switch (metric) {
+    case Slo::Metric::latency: return record.latency;
+    case Slo::Metric::ttft: return record.ttft;
+    case Slo::Metric::tpot:
+      if (record.output <= 1 || returns_at_batch_end_) return {};
+      return (record.latency - record.ttft) / (record.output - 1);
+    case Slo::Metric::itl: return {};
+    case Slo::Metric::latency_per_token: return per_token(record.latency, record.output);
   }
-  return true;
+  return {};
+}
+
+// A bound on what a request does not have is met.
+bool Measurements::meets_slo(const Record& record) const {
+  return std::all_of(slo_.bounds.begin(), slo_.bounds.end(), [&](const Slo::Bound& bound) {
+    return value_of(record, bound.metric).value_or(0) <= bound.limit;
+  });
 }
 
 void Measurements::add_itl(const LogHistogram& itl) { itl_.merge(itl); }
@@ -148,6 +152,7 @@ PointMetrics Measurements::metrics() const {
   PointMetrics point;
   fill_rates(point);
   fill_request_metrics(point);
+  fill_slo_values(point);
   fill_kv(point);
   fill_time_parts(point);
   fill_intervals(point);
@@ -193,6 +198,37 @@ void Measurements::fill_request_metrics(PointMetrics& point) const {
     if (r.output > 1) column.push_back((r.latency - r.ttft) / (r.output - 1));
   point.tpot = summarise(column);
   point.itl = summarise(itl_);
+}
+
+void Measurements::fill_slo_values(PointMetrics& point) const {
+  if (slo_total_ == 0) return;
+  for (const Slo::Bound& bound : slo_.bounds) point.slo_values.push_back(slo_value(bound));
+}
+
+double Measurements::slo_value(const Slo::Bound& bound) const {
+  constexpr double kNever_s = std::numeric_limits<double>::infinity();
+  if (bound.metric == Slo::Metric::itl) {
+    if (itl_.count() == 0) return 0;
+    return bound.quantile < 0 ? itl_.mean() : itl_.quantile(bound.quantile);
+  }
+  if (!stable_) return kNever_s;
+  std::vector<double> values;
+  values.reserve(records_.size());
+  for (const Record& record : records_) {
+    if (const auto value = value_of(record, bound.metric)) values.push_back(*value);
+  }
+  const std::int64_t failed = rejected_ + timed_out_;
+  if (values.empty()) return failed > 0 ? kNever_s : 0;
+  if (bound.quantile < 0) {
+    double sum = 0;
+    for (const double value : values) sum += value;
+    return failed > 0 ? kNever_s : sum / static_cast<double>(values.size());
+  }
+  // Type 7 over values followed by `failed` infinities.
+  const double at = bound.quantile * static_cast<double>(static_cast<std::int64_t>(values.size()) + failed - 1);
+  const auto last = static_cast<double>(values.size() - 1);
+  if (std::ceil(at) > last) return kNever_s;
+  return quantile(values, last > 0 ? at / last : 0);
 }
 
 void Measurements::fill_kv(PointMetrics& point) const {

@@ -53,6 +53,10 @@ struct PointMetrics {
   /// Fraction of logical requests that completed within the limit of every bound on latency, TTFT, TPOT and latency per
   /// token, whatever the bound's quantile; blank without such bounds. ITL is not known per request and does not count.
   std::optional<double> slo_attainment;
+  /// The statistic that each bound of the SLO limits, in their order, over all logical requests: one that was rejected or
+  /// timed out is infinitely late, however fast the others were, and so is everybody beyond capacity. ITL over the gaps of
+  /// completed requests. Empty where nothing was measured.
+  std::vector<double> slo_values;
   bool stable = true;
   /// Half-widths: over replications where there are several, else over the batches of the one run; blank in short runs.
   std::optional<double> latency_mean_ci95_s, output_tokens_per_s_ci95;
@@ -91,11 +95,14 @@ class Measurements {
     std::size_t records_end = 0;       // the run's records end here
     double start_s = 0, end_s = 0;
   };
+  [[nodiscard]] std::optional<double> value_of(const Record& record, Slo::Metric metric) const;
   [[nodiscard]] bool meets_slo(const Record& record) const;
   void add_completed(const RequestResult& result);
   [[nodiscard]] double window_s() const;
   void fill_request_metrics(PointMetrics& point) const;
   void fill_rates(PointMetrics& point) const;
+  void fill_slo_values(PointMetrics& point) const;
+  [[nodiscard]] double slo_value(const Slo::Bound& bound) const;
   void fill_kv(PointMetrics& point) const;
   void fill_time_parts(PointMetrics& point) const;
   void fill_intervals(PointMetrics& point) const;

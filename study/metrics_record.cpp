@@ -15,14 +15,14 @@ using sched::PointMetrics;
 using Quantiles = PointMetrics::Quantiles;
 
 // A field that is added to these and not below would be lost on its way through the store.
-static_assert(sizeof(PointMetrics) == 712 && sizeof(Quantiles) == 80, "name the new field below");
+static_assert(sizeof(PointMetrics) == 736 && sizeof(Quantiles) == 80, "name the new field below");
 
 template <class Archive, class Metrics>
 void all_fields(Archive& archive, Metrics& m) {
   archive(m.input_tokens_mean, m.output_tokens_mean, m.requests_completed, m.requests_rejected, m.requests_timed_out,
           m.preemptions, m.duration_s, m.requests_per_s, m.output_tokens_per_s, m.total_tokens_per_s);
   for (auto* q : {&m.latency, &m.ttft, &m.tpot, &m.itl, &m.latency_per_token}) archive(q->mean, q->p50, q->p90, q->p95, q->p99);
-  archive(m.batch_mean, m.kv_used_mean, m.kv_used_peak, m.kv_wasted_mean, m.slo_attainment, m.stable,
+  archive(m.batch_mean, m.kv_used_mean, m.kv_used_peak, m.kv_wasted_mean, m.slo_attainment, m.slo_values, m.stable,
           m.latency_mean_ci95_s, m.output_tokens_per_s_ci95, m.in_system_mean, m.queue_mean, m.kv_internal_mean,
           m.kv_reserved_unused_mean, m.kv_external_mean, m.kv_last_block_mean);
   archive(m.time_weights_s, m.time_kv_s, m.time_compute_s, m.time_allreduce_s, m.time_host_s, m.time_queue_s,
@@ -38,6 +38,10 @@ struct Writer {
   void put(double value) { fmt::format_to(std::back_inserter(text), "{},", value); }
   void put(std::int64_t value) { fmt::format_to(std::back_inserter(text), "{},", value); }
   void put(bool value) { text += value ? "1," : "0,"; }
+  void put(const std::vector<double>& values) {
+    put(static_cast<std::int64_t>(values.size()));
+    for (const double value : values) put(value);
+  }
   void put(const std::optional<double>& value) { value ? put(*value) : text.push_back(','); }
 };
 
@@ -64,6 +68,11 @@ struct Reader {
   void take(double& value) { value = number<double>(word()); }
   void take(std::int64_t& value) { value = number<std::int64_t>(word()); }
   void take(bool& value) { value = number<int>(word()) != 0; }
+  void take(std::vector<double>& values) {
+    const auto count = number<std::uint16_t>(word());
+    values.resize(count);
+    for (double& value : values) take(value);
+  }
   void take(std::optional<double>& value) {
     const std::string_view text = word();
     if (!text.empty()) value = number<double>(text);

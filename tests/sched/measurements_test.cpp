@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace plimsoll::sched {
 namespace {
 
@@ -49,6 +51,41 @@ TEST(Measurements, FollowTheDefinitions) {
   EXPECT_DOUBLE_EQ(point.output_tokens_mean, 5.5);
   EXPECT_DOUBLE_EQ(point.in_system_mean, 0.8);
   EXPECT_DOUBLE_EQ(point.queue_mean, 0.2);
+}
+
+using Metric = Slo::Metric;
+
+Slo bounds(std::vector<Slo::Bound> all) {
+  Slo slo;
+  slo.bounds = std::move(all);
+  return slo;
+}
+
+TEST(Measurements, KnowTheStatisticOfEveryBound) {
+  Measurements measurements = streaming(bounds({{Metric::latency, 0.75, 1}, {Metric::ttft, -1, 1}, {Metric::tpot, 0.5, 1}}));
+  measurements.add(completed(0, 2, 10, 5));
+  measurements.add(completed(5, 6, 11, 6));
+  measurements.end_run(0, 20, 16, 4, true);
+  // Latencies 6 and 10 at three quarters; TTFT 1 and 2; TPOT 1 and 2.
+  EXPECT_EQ(measurements.metrics().slo_values, (std::vector<double>{9, 1.5, 1.5}));
+}
+
+TEST(Measurements, ARequestThatFailedIsLateForEveryBound) {
+  Measurements measurements = streaming(bounds({{Metric::latency, 0.5, 1}, {Metric::latency, 0.9, 1}, {Metric::latency, -1, 1}}));
+  for (Nanos latency = 1; latency <= 3; ++latency) measurements.add(completed(0, 1, latency, 5));
+  measurements.add(failed(Outcome::timed_out, 0));
+  measurements.add(failed(Outcome::rejected, 0));
+  measurements.end_run(0, 20, 16, 4, true);
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  // 1, 2, 3, inf, inf: the median is the third; nine tenths lie between the two failed ones.
+  EXPECT_EQ(measurements.metrics().slo_values, (std::vector<double>{3, kInfinite, kInfinite}));
+}
+
+TEST(Measurements, BeyondCapacityNoBoundOnTimeIsMet) {
+  Measurements measurements = streaming(bounds({{Metric::latency_per_token, 0.5, 1}}));
+  measurements.add(completed(0, 1, 5, 5));
+  measurements.end_run(0, 20, 16, 4, false);
+  EXPECT_EQ(measurements.metrics().slo_values, std::vector<double>{std::numeric_limits<double>::infinity()});
 }
 
 TEST(Measurements, LatencyCountsFromTheIntendedSendTime) {
@@ -120,7 +157,6 @@ TEST(Measurements, RequestsSentDuringWarmupAreLeftOut) {
 }
 
 TEST(Measurements, AttainmentAsksEveryBoundOfEveryRequest) {
-  using Metric = Slo::Metric;
   Slo slo;
   slo.bounds = {{Metric::latency, 0.9, 10}, {Metric::ttft, -1, 2}, {Metric::tpot, 0.5, 1.5}, {Metric::itl, 0.99, 1e-9}};
   Measurements measurements = streaming(slo);
