@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// How many replicas there should be: target tracking as SageMaker does it (scheduling.md §3). A state machine without
+// clock: the caller brings a data point at the end of each period.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "sched/types.h"
+
+namespace plimsoll::sched {
+
+enum class ScalingMetric : std::uint8_t {
+  invocations,                         // requests a minute and replica in service (InvocationsPerInstance)
+  concurrency                          // requests in a replica, running and queued (ConcurrentRequestsPerModel)
+};
+
+struct AutoscalingConfig {
+  std::int32_t min = 1, max = 1;       // replicas
+  ScalingMetric metric = ScalingMetric::invocations;
+  double target = 0;                   // of the metric, a replica
+  Nanos period = 60'000'000'000;       // between data points; 10 s for concurrency
+  std::int32_t out_points = 3;         // this many points in a row above the target
+  Nanos in_time = 900'000'000'000;     // points below in_share of it for so long
+  double in_share = 0.9;
+  Nanos out_cooldown = 300'000'000'000, in_cooldown = 300'000'000'000;
+  Nanos start_up = 0;                  // provision, image, load, warm-up: not routable before
+};
+
+class Autoscaler {
+ public:
+  Autoscaler(const AutoscalingConfig& config, std::int32_t initial);
+
+  /// A period ends at `now`: `load` is its requests a minute, or its mean number of requests in the fleet; `in_service`
+  /// the replicas that served it. The number of replicas wanted from now on, starting ones included.
+  std::int32_t on_point(Nanos now, double load, std::int32_t in_service);
+  [[nodiscard]] std::int32_t wanted() const { return wanted_; }
+
+ private:
+  AutoscalingConfig config_;
+  std::int32_t wanted_ = 1, above_ = 0, below_ = 0, in_points_ = 15;
+  Nanos last_out_ = -1, last_in_ = -1;   // -1: never
+};
+
+}  // namespace plimsoll::sched

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sched/autoscaler.h"
+
+#include <gtest/gtest.h>
+
+namespace plimsoll::sched {
+namespace {
+
+constexpr Nanos kMinute = 60'000'000'000;
+
+AutoscalingConfig invocations(double target) {
+  AutoscalingConfig config;
+  config.max = 10;
+  config.target = target;
+  return config;
+}
+
+// scheduling.md S14: 150 invocations a minute on one replica of target 70 for 3 minutes: ceil(150 / 70) = 3.
+TEST(Autoscaler, ThreePointsAboveTheTargetScaleOut) {
+  Autoscaler scaler(invocations(70), 1);
+  EXPECT_EQ(scaler.on_point(1 * kMinute, 150, 1), 1);
+  EXPECT_EQ(scaler.on_point(2 * kMinute, 150, 1), 1);
+  EXPECT_EQ(scaler.on_point(3 * kMinute, 150, 1), 3);
+}
+
+// Then 100 a minute over 3: 33 < 63 = 0.9 x 70, but that takes 15 points and the cooldown of the scale-out to pass:
+// minute 18, where ceil(100 / 70) = 2 are left; the next scale-in waits its own cooldown.
+TEST(Autoscaler, ScaleInTakesFifteenPoints) {
+  Autoscaler scaler(invocations(70), 1);
+  for (int m = 1; m <= 3; ++m) scaler.on_point(m * kMinute, 150, 1);
+  for (int m = 4; m <= 17; ++m) EXPECT_EQ(scaler.on_point(m * kMinute, 100, 3), 3) << m;
+  EXPECT_EQ(scaler.on_point(18 * kMinute, 100, 3), 2);
+  for (int m = 19; m <= 22; ++m) EXPECT_EQ(scaler.on_point(m * kMinute, 10, 2), 2) << "cooldown at minute " << m;
+  EXPECT_EQ(scaler.on_point(23 * kMinute, 10, 2), 1);
+}
+
+TEST(Autoscaler, OnePointBetweenStartsTheCountAnew) {
+  Autoscaler scaler(invocations(70), 1);
+  scaler.on_point(1 * kMinute, 150, 1);
+  scaler.on_point(2 * kMinute, 150, 1);
+  scaler.on_point(3 * kMinute, 60, 1);
+  scaler.on_point(4 * kMinute, 150, 1);
+  EXPECT_EQ(scaler.on_point(5 * kMinute, 150, 1), 1);
+  EXPECT_EQ(scaler.on_point(6 * kMinute, 150, 1), 3);
+}
+
+// While replicas start, the old ones stay above the target: only a larger wish adds more.
+TEST(Autoscaler, DuringTheCooldownOnlyMoreLoadAddsMore) {
+  Autoscaler scaler(invocations(70), 1);
+  for (int m = 1; m <= 3; ++m) scaler.on_point(m * kMinute, 150, 1);
+  EXPECT_EQ(scaler.on_point(4 * kMinute, 150, 1), 3);
+  EXPECT_EQ(scaler.on_point(5 * kMinute, 300, 1), 5);
+}
+
+TEST(Autoscaler, AScaleOutDuringTheScaleInCooldownIsImmediate) {
+  Autoscaler scaler(invocations(70), 3);
+  for (int m = 1; m <= 15; ++m) scaler.on_point(m * kMinute, 100, 3);
+  ASSERT_EQ(scaler.wanted(), 2);
+  for (int m = 16; m <= 17; ++m) EXPECT_EQ(scaler.on_point(m * kMinute, 400, 2), 2);
+  EXPECT_EQ(scaler.on_point(18 * kMinute, 400, 2), 6);
+}
+
+TEST(Autoscaler, ItStaysWithinItsLimits) {
+  AutoscalingConfig config = invocations(10);
+  config.min = 2;
+  config.max = 4;
+  Autoscaler scaler(config, 1);
+  EXPECT_EQ(scaler.wanted(), 2);
+  for (int m = 1; m <= 3; ++m) scaler.on_point(m * kMinute, 1000, 2);
+  EXPECT_EQ(scaler.wanted(), 4);
+  for (int m = 4; m <= 40; ++m) scaler.on_point(m * kMinute, 0, 4);
+  EXPECT_EQ(scaler.wanted(), 2);
+}
+
+// A load of exactly 3 targets is carried by 3 replicas.
+TEST(Autoscaler, WholeMultiplesNeedNoMore) {
+  Autoscaler scaler(invocations(0.1), 1);
+  for (int m = 1; m <= 3; ++m) scaler.on_point(m * kMinute, 0.3, 1);
+  EXPECT_EQ(scaler.wanted(), 3);
+}
+
+}  // namespace
+}  // namespace plimsoll::sched
