@@ -131,7 +131,17 @@ void Measurements::add_replica(const Integrals& integrals, double peak_used_toke
   sums_.last_block += integrals.last_block;
   peak_fraction_ = std::max(peak_fraction_, ratio(peak_used_tokens, pool_tokens));
   pool_tokens_ += pool_tokens;
+  one_pool_tokens_ = pool_tokens;
   preemptions_ += preemptions;
+}
+
+void Measurements::add_fleet(const FleetUsage& usage) {
+  FleetUsage sum = fleet_.value_or(FleetUsage{});
+  sum.replica_s += usage.replica_s;
+  sum.instance_s += usage.instance_s;
+  sum.starts += usage.starts;
+  sum.failures += usage.failures;
+  fleet_ = sum;
 }
 
 void Measurements::end_run(double start_s, double end_s, double in_system_integral, double queue_integral,
@@ -154,6 +164,7 @@ PointMetrics Measurements::metrics() const {
   fill_request_metrics(point);
   fill_slo_values(point);
   fill_kv(point);
+  fill_fleet(point);
   fill_time_parts(point);
   fill_intervals(point);
   blank_unstable(point);
@@ -234,7 +245,8 @@ double Measurements::slo_value(const Slo::Bound& bound) const {
 void Measurements::fill_kv(PointMetrics& point) const {
   // A batch exists only while a step runs, so its mean size is over the time in steps.
   point.batch_mean = ratio(sums_.batch, sums_.busy_s);
-  const double pool_seconds = runs_.empty() ? 0 : pool_tokens_ / static_cast<double>(runs_.size()) * point.duration_s;
+  double pool_seconds = runs_.empty() ? 0 : pool_tokens_ / static_cast<double>(runs_.size()) * point.duration_s;
+  if (fleet_) pool_seconds = one_pool_tokens_ * fleet_->replica_s;
   point.kv_used_mean = ratio(sums_.used_tokens, pool_seconds);
   point.kv_used_peak = peak_fraction_;
   // Shared prefixes are used by several and held once: then nothing is wasted, rather than less than nothing.
@@ -250,6 +262,15 @@ void Measurements::fill_kv(PointMetrics& point) const {
   point.kv_reserved_unused_mean = of_held(sums_.reserved_unused);
   point.kv_external_mean = of_held(sums_.external);
   point.kv_last_block_mean = of_held(sums_.last_block);
+}
+
+void Measurements::fill_fleet(PointMetrics& point) const {
+  if (!fleet_ || runs_.empty()) return;
+  const auto runs = static_cast<double>(runs_.size());
+  point.replica_s = fleet_->replica_s / runs;
+  point.instance_s = fleet_->instance_s / runs;
+  point.replica_starts = static_cast<double>(fleet_->starts) / runs;
+  point.replica_failures = static_cast<double>(fleet_->failures) / runs;
 }
 
 void Measurements::fill_time_parts(PointMetrics& point) const {

@@ -65,7 +65,15 @@ struct PointMetrics {
   // Means a completed request, seconds; with time_other_s they sum to the mean latency.
   double time_weights_s = 0, time_kv_s = 0, time_compute_s = 0, time_allreduce_s = 0, time_host_s = 0;
   double time_queue_s = 0, time_preempt_s = 0, time_other_s = 0;
+  /// Fleets whose replicas come and go: use within the window, means a replication. Blank where all are there all the time.
+  std::optional<double> replica_s, instance_s, replica_starts, replica_failures;
   bool operator==(const PointMetrics&) const = default;
+};
+
+/// What a fleet whose replicas come and go used in one run's window; means a run when pooled.
+struct FleetUsage {
+  double replica_s = 0, instance_s = 0;
+  std::int64_t starts = 0, failures = 0;
 };
 
 /// Collects one or several replications of a point. Memory: at most 64 bytes a completed request.
@@ -84,6 +92,8 @@ class Measurements {
   /// Closes one replication: [start, end] is the measured window, seconds; the two are the integrals over it of the number
   /// of logical requests between sending and end, and of those that have not begun service.
   void end_run(double start_s, double end_s, double in_system_integral, double queue_integral, bool stable);
+  /// Of a run whose replicas come and go; before its end_run.
+  void add_fleet(const FleetUsage& usage);
   [[nodiscard]] PointMetrics metrics() const;
 
  private:
@@ -104,6 +114,7 @@ class Measurements {
   void fill_slo_values(PointMetrics& point) const;
   [[nodiscard]] double slo_value(const Slo::Bound& bound) const;
   void fill_kv(PointMetrics& point) const;
+  void fill_fleet(PointMetrics& point) const;
   void fill_time_parts(PointMetrics& point) const;
   void fill_intervals(PointMetrics& point) const;
   void fill_run_intervals(PointMetrics& point) const;
@@ -115,8 +126,10 @@ class Measurements {
   std::vector<Record> records_;        // of all replications, in order of end within each
   std::vector<Run> runs_;
   LogHistogram itl_;
+  std::optional<FleetUsage> fleet_;
   Integrals sums_;
   double peak_fraction_ = 0, pool_tokens_ = 0;       // the pools of all replicas of all runs together
+  double one_pool_tokens_ = 0;                       // of one replica
   double in_system_ = 0, queue_ = 0;
   model::TimeParts service_;
   double queue_s_ = 0, preempt_s_ = 0;

@@ -9,18 +9,21 @@
 namespace plimsoll::sim {
 
 Fleet::Fleet(const Scenario& scenario, std::uint64_t replication, const RunOptions& options, sched::Measurements& out)
-    : scenario_(scenario), dispatcher_(scenario, replication, options, out, scenario.engine->front_end),
+    : scenario_(scenario), options_(options), dispatcher_(scenario, replication, options, out, scenario.engine->front_end),
       events_(static_cast<std::size_t>(scenario.replicas), sched::kNever),
       dirty_(static_cast<std::size_t>(scenario.replicas), false),
       warmup_(std::llround(scenario.warmup.count() * 1e9)), warm_(warmup_ == 0) {
-  for (std::int32_t i = 0; i < scenario.replicas; ++i) replicas_.emplace_back(scenario, i, options);
+  for (std::int32_t i = 0; i < scenario.replicas; ++i) {
+    replicas_.emplace_back(scenario, i, options);
+    slots_.push_back(&replicas_.back());
+  }
 }
 
 Nanos Fleet::next_event() const {
   const traces::Clients& clients = dispatcher_.clients();
   Nanos next = clients.next_send();
   for (const Nanos time : events_) next = std::min(next, time);
-  if (!clients.done()) next = std::min(next, clients.next_timeout());
+  if (!clients.done()) next = std::min({next, clients.next_timeout(), dispatcher_.next_change()});
   return next;
 }
 
@@ -47,6 +50,7 @@ bool Fleet::may_go_on() {
 void Fleet::process(Nanos now) {
   while (may_go_on()) {
     bool any = steps_and_timers(now);
+    any = changes(now) || any;
     any = time_outs(now) || any;
     any = arrivals(now) || any;
     if (any) continue;
@@ -54,9 +58,9 @@ void Fleet::process(Nanos now) {
     std::sort(dirty_list_.begin(), dirty_list_.end());
     for (const std::size_t i : dirty_list_) {
       dirty_[i] = false;
-      replicas_[i].decide(now);
+      slots_[i]->decide(now);
       collect(i);
-      events_[i] = replicas_[i].next_event();
+      events_[i] = slots_[i]->next_event();
     }
     dirty_list_.clear();
   }
@@ -66,15 +70,32 @@ bool Fleet::steps_and_timers(Nanos now) {
   bool any = false;
   for (std::size_t i = 0; i < events_.size(); ++i) {
     if (events_[i] > now) continue;
-    const bool was_busy = replicas_[i].busy();
-    const bool decide = replicas_[i].advance(now);
+    const bool was_busy = slots_[i]->busy();
+    const bool decide = slots_[i]->advance(now);
     any = any || was_busy;
     collect(i);
     if (decide && !dirty_[i]) {
       dirty_[i] = true;
       dirty_list_.push_back(i);
     }
-    events_[i] = replicas_[i].busy() ? replicas_[i].next_event() : sched::kNever;  // a timer has fired
+    events_[i] = slots_[i]->busy() ? slots_[i]->next_event() : sched::kNever;  // a timer has fired
+  }
+  return any;
+}
+
+// A replica that dies takes its step with it; what it measured until then stays. A new one begins empty.
+bool Fleet::changes(Nanos now) {
+  bool any = false;
+  if (dispatcher_.clients().done()) return any;   // nobody is left to be served
+  while (const std::optional<traces::FleetLife::Event> event = dispatcher_.change(now)) {
+    any = true;
+    const std::size_t i = event->slot;
+    if (event->change == traces::FleetLife::Change::drains) continue;
+    events_[i] = sched::kNever;
+    if (event->change == traces::FleetLife::Change::dies) continue;
+    if (slots_[i]->replica().steps() == 0 && !slots_[i]->busy()) continue;   // unused yet
+    replicas_.emplace_back(scenario_, static_cast<std::int32_t>(i), options_);
+    slots_[i] = &replicas_.back();
   }
   return any;
 }
@@ -85,15 +106,15 @@ bool Fleet::time_outs(Nanos now) {
     any = true;
     const auto i = static_cast<std::size_t>(out->replica);
     if (scenario_.limits.cancel_on_timeout) {
-      replicas_[i].cancel(out->id, out->serial, now);
+      slots_[i]->cancel(out->id, out->serial, now);
       collect(i);
-      if (!replicas_[i].busy() && !dirty_[i]) {
+      if (!slots_[i]->busy() && !dirty_[i]) {
         dirty_[i] = true;
         dirty_list_.push_back(i);
       }
-      events_[i] = replicas_[i].busy() ? replicas_[i].next_event() : sched::kNever;
+      events_[i] = slots_[i]->busy() ? slots_[i]->next_event() : sched::kNever;
     } else {
-      replicas_[i].abandon(out->id, out->serial);
+      slots_[i]->abandon(out->id, out->serial);
     }
   }
   return any;
@@ -111,21 +132,25 @@ bool Fleet::arrivals(Nanos now) {
 
 // What every replica holds at `now`: leaps come up to date first.
 void Fleet::note_kv(Nanos now) {
-  for (std::size_t i = 0; i < replicas_.size(); ++i) {
-    replicas_[i].settle(now);
-    if (replicas_[i].busy()) events_[i] = replicas_[i].next_event();
-    dispatcher_.note_kv(i, replicas_[i].replica().kv().in_use());
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    slots_[i]->settle(now);
+    if (slots_[i]->busy()) events_[i] = slots_[i]->next_event();
+    dispatcher_.note_kv(i, slots_[i]->replica().kv().in_use());
   }
 }
 
 void Fleet::dispatch(const traces::Attempt& attempt, Nanos now) {
+  if (!dispatcher_.can_route()) {
+    dispatcher_.refuse(attempt, now);
+    return;
+  }
   if (dispatcher_.routes_by_kv()) note_kv(now);
   const std::size_t i = dispatcher_.route(attempt, now);
-  const std::optional<sched::ReqId> id = replicas_[i].arrive(attempt.request, now);
+  const std::optional<sched::ReqId> id = slots_[i]->arrive(attempt.request, now);
   dispatcher_.clients().dispatched(attempt.client, static_cast<std::int32_t>(i), id, now);
   collect(i);
-  if (replicas_[i].busy()) {
-    events_[i] = replicas_[i].next_event();
+  if (slots_[i]->busy()) {
+    events_[i] = slots_[i]->next_event();
   } else if (!dirty_[i]) {
     dirty_[i] = true;
     dirty_list_.push_back(i);
@@ -133,7 +158,7 @@ void Fleet::dispatch(const traces::Attempt& attempt, Nanos now) {
   }
 }
 
-void Fleet::collect(std::size_t replica) { dispatcher_.collect(replica, replicas_[replica].replica().ended()); }
+void Fleet::collect(std::size_t replica) { dispatcher_.collect(replica, slots_[replica]->replica().ended()); }
 
 void Fleet::end_warmup(Nanos now) {
   warm_ = true;
@@ -153,7 +178,7 @@ void Fleet::watch_queue() {
 
 void Fleet::report(sched::Measurements& out) {
   for (std::size_t i = 0; i < replicas_.size(); ++i) {
-    traces::Dispatcher::report(replicas_[i].replica(), before_.empty() ? nullptr : &before_[i], out);
+    traces::Dispatcher::report(replicas_[i].replica(), i >= before_.size() ? nullptr : &before_[i], out);
   }
   dispatcher_.end_run(out);
 }

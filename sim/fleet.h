@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One run in simulated time: clients, router and replicas, advanced from event to event.
-// Order at equal times: steps done, time-outs, arrivals by serial, timers, decisions.
+// Order at equal times: steps done, replicas that come and go, time-outs, arrivals by serial, timers, decisions.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +30,7 @@ class Fleet {
   void process(Nanos now);
   bool may_go_on();
   bool steps_and_timers(Nanos now);
+  bool changes(Nanos now);
   bool time_outs(Nanos now);
   bool arrivals(Nanos now);
   void note_kv(Nanos now);
@@ -39,8 +40,10 @@ class Fleet {
   void watch_queue();
 
   const Scenario& scenario_;
+  const RunOptions& options_;
   traces::Dispatcher dispatcher_;
-  std::deque<SimReplica> replicas_;    // never moved
+  std::deque<SimReplica> replicas_;    // never moved; those that have died stay, for what they measured
+  std::vector<SimReplica*> slots_;     // the one in each slot of the fleet
   std::vector<Nanos> events_;          // next event of each replica
   std::vector<bool> dirty_;            // must decide
   std::vector<std::size_t> dirty_list_;

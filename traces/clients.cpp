@@ -13,6 +13,8 @@ constexpr auto kLater = [](const auto& a, const auto& b) {
   return a.time != b.time ? a.time > b.time : a.order > b.order;
 };
 
+constexpr std::uint16_t kUnavailable = 503;
+
 Nanos to_nanos(Seconds s) { return std::llround(s.count() * 1e9); }
 
 // Pause of a client after its n-th failed attempt: exponential, as the standard retry mode of the AWS SDKs without its
@@ -153,6 +155,23 @@ void Clients::dispatched(ClientId client, std::int32_t replica, std::optional<sc
   l.row.dispatched = now;
   l.replica_id = id.value_or(sched::kNoRequest);
   if (timeout_ > 0 && id) timeouts_.push_back({now + std::max<Nanos>(0, timeout_ - front_end_), client, l.serial});
+}
+
+void Clients::refuse(ClientId client, Nanos now) {
+  Logical& l = logical_[client];
+  l.row.http = kUnavailable;
+  l.row.code = "no replica serves";
+  fail_or_retry(client, sched::Outcome::rejected, now);
+}
+
+void Clients::lose(std::int32_t replica, Nanos now) {
+  for (ClientId client = 0; client < logical_.size(); ++client) {
+    Logical& l = logical_[client];
+    if (!l.open || l.waits_to_resend || l.row.replica != replica || l.replica_id == sched::kNoRequest) continue;
+    l.row.http = kUnavailable;
+    l.row.code = "the replica failed";
+    fail_or_retry(client, sched::Outcome::rejected, now);
+  }
 }
 
 std::optional<TimedOut> Clients::time_out(Nanos now) {

@@ -50,6 +50,10 @@ class Clients {
   [[nodiscard]] std::optional<Attempt> send(Nanos now);
   /// The attempt went to this replica under this handle (nothing if it was refused there).
   void dispatched(ClientId client, std::int32_t replica, std::optional<sched::ReqId> id, Nanos now);
+  /// No replica serves: the attempt fails at once.
+  void refuse(ClientId client, Nanos now);
+  /// A replica died: every open attempt on it fails.
+  void lose(std::int32_t replica, Nanos now);
   /// The next attempt whose deadline is at or before `now` and that is still open.
   [[nodiscard]] std::optional<TimedOut> time_out(Nanos now);
   /// An attempt left its replica. False (and ignored) when its client had given up before.

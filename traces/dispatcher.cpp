@@ -18,7 +18,39 @@ Dispatcher::Dispatcher(const Scenario& scenario, std::uint64_t replication, cons
                        sched::Measurements& out, Seconds front_end)
     : scenario_(scenario), options_(options), clients_(scenario, replication, options, out, front_end),
       router_(sched::make_router(scenario.router, (scenario.workload.seed ^ kRouterStream) + replication)),
-      loads_(static_cast<std::size_t>(scenario.replicas)) {}
+      loads_(static_cast<std::size_t>(scenario.replicas)) {
+  if (!scenario.life) return;
+  life_.emplace(*scenario.life, scenario.replicas, scenario.workload.seed, replication, std::llround(scenario.warmup.count() * 1e9));
+  for (std::size_t i = 0; i < loads_.size(); ++i) loads_[i].healthy = life_->serves(i);
+}
+
+std::optional<FleetLife::Event> Dispatcher::change(Nanos now) {
+  if (!life_) return {};
+  const std::optional<FleetLife::Event> event = life_->take(now);
+  if (!event) return {};
+  sched::ReplicaLoad& load = loads_[event->slot];
+  load.healthy = event->change == FleetLife::Change::serves;
+  if (event->change == FleetLife::Change::drains) return event;
+  load = {.healthy = load.healthy, .outstanding = 0, .outstanding_tokens = 0, .kv_blocks_in_use = 0};
+  if (event->change == FleetLife::Change::dies) clients_.lose(static_cast<std::int32_t>(event->slot), now);
+  return event;
+}
+
+bool Dispatcher::can_route() const {
+  return !life_ || std::any_of(loads_.begin(), loads_.end(), [](const sched::ReplicaLoad& load) { return load.healthy; });
+}
+
+void Dispatcher::refuse(const Attempt& attempt, Nanos now) {
+  if (life_) life_->arrived();
+  clients_.dispatched(attempt.client, -1, std::nullopt, now);
+  clients_.refuse(attempt.client, now);
+}
+
+void Dispatcher::count(std::size_t replica, Nanos now, std::int64_t requests, std::int64_t tokens) {
+  loads_[replica].outstanding += requests;
+  loads_[replica].outstanding_tokens += tokens;
+  if (life_) life_->note(replica, now, requests);
+}
 
 std::size_t Dispatcher::route(const Attempt& attempt, Nanos now) {
   const sched::NewRequest& request = attempt.request;
@@ -28,25 +60,22 @@ std::size_t Dispatcher::route(const Attempt& attempt, Nanos now) {
     replica = router_->route(
         {.session = request.session, .tokens = tokens, .prefix_hashes = request.prefix_hashes, .now = now}, loads_);
   }
-  ++loads_[replica].outstanding;
-  loads_[replica].outstanding_tokens += tokens;
+  if (life_) life_->arrived();
+  count(replica, now, 1, tokens);
   return replica;
 }
 
 std::optional<TimedOut> Dispatcher::time_out(Nanos now) {
   const std::optional<TimedOut> out = clients_.time_out(now);
   if (!out) return {};
-  sched::ReplicaLoad& load = loads_[static_cast<std::size_t>(out->replica)];
-  --load.outstanding;
-  load.outstanding_tokens -= out->tokens;
+  count(static_cast<std::size_t>(out->replica), now, -1, -out->tokens);
   return out;
 }
 
 void Dispatcher::collect(std::size_t replica, std::vector<sched::Ended>& ended) {
   for (const sched::Ended& e : ended) {
     if (!clients_.ended(e, e.end)) continue;  // its client gave up before: no longer outstanding
-    --loads_[replica].outstanding;
-    loads_[replica].outstanding_tokens -= std::int64_t{e.input} + e.max_new;
+    count(replica, e.end, -1, -(std::int64_t{e.input} + e.max_new));
   }
   ended.clear();
 }
@@ -90,6 +119,10 @@ bool Dispatcher::is_unstable() const {
 
 void Dispatcher::end_run(sched::Measurements& out) const {
   const double end = 1e-9 * static_cast<double>(clients_.last_end());
+  if (life_) {
+    const FleetUse use = life_->use(clients_.last_end());
+    out.add_fleet({.replica_s = use.replica_s, .instance_s = use.instance_s, .starts = use.starts, .failures = use.failures});
+  }
   out.end_run(std::min(scenario_.warmup.count(), end), end, clients_.in_system_integral(), clients_.queue_integral(),
               !is_unstable());
 }

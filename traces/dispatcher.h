@@ -14,6 +14,7 @@
 #include "sched/router.h"
 #include "sched/run_result.h"
 #include "traces/clients.h"
+#include "traces/fleet_life.h"
 #include "traces/scenario.h"
 
 namespace plimsoll::traces {
@@ -29,6 +30,14 @@ class Dispatcher {
   /// Whether the router looks at the KV use of the replicas: then note_kv() brings it up to date before route().
   [[nodiscard]] bool routes_by_kv() const { return loads_.size() > 1 && scenario_.router == sched::RouterKind::least_kv; }
   void note_kv(std::size_t replica, sched::Blk in_use) { loads_[replica].kv_blocks_in_use = in_use; }
+  /// Fleets whose replicas come and go: the next change by `now`, already known to the router. A replica that serves is
+  /// new and empty; of one that dies all requests have failed.
+  [[nodiscard]] std::optional<FleetLife::Event> change(Nanos now);
+  [[nodiscard]] Nanos next_change() const { return life_ ? life_->next() : sched::kNever; }
+  /// Whether any replica serves; otherwise refuse() the attempt instead of routing it.
+  [[nodiscard]] bool can_route() const;
+  void refuse(const Attempt& attempt, Nanos now);
+
   /// The replica that gets this attempt, which counts as outstanding there from now on.
   [[nodiscard]] std::size_t route(const Attempt& attempt, Nanos now);
   /// The next attempt whose client gives up at or before `now`; it is no longer outstanding.
@@ -50,12 +59,14 @@ class Dispatcher {
 
  private:
   [[nodiscard]] bool is_unstable() const;
+  void count(std::size_t replica, Nanos now, std::int64_t requests, std::int64_t tokens);
 
   const Scenario& scenario_;
   const sched::RunOptions& options_;
   Clients clients_;
   std::unique_ptr<sched::Router> router_;
   std::vector<sched::ReplicaLoad> loads_;
+  std::optional<FleetLife> life_;      // none: all replicas serve all the time
   // Requests waiting when the last open-loop request was sent, and half way there.
   std::int64_t backlog_ = 0, backlog_half_ = 0;
   bool backlog_taken_ = false;

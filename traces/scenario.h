@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "model/accelerator.h"
 #include "model/engine_profile.h"
@@ -11,6 +12,7 @@
 #include "sched/measurements.h"
 #include "sched/policy_config.h"
 #include "sched/router.h"
+#include "traces/fleet_life.h"
 #include "traces/workload.h"
 
 namespace plimsoll::traces {
@@ -33,7 +35,8 @@ struct Scenario {
   std::shared_ptr<const model::Interconnect> interconnect;  // null when tp = pp = 1
   std::shared_ptr<const model::EngineProfile> engine;
   model::DType weight_dtype = model::DType::fp16, kv_dtype = model::DType::fp16;
-  std::int32_t tp = 1, pp = 1, replicas = 1;
+  std::int32_t tp = 1, pp = 1;
+  std::int32_t replicas = 1;           // with `life`: as many as there may be at once
   sched::RouterKind router = sched::RouterKind::round_robin;
   sched::PolicyConfig policy;
   sched::KvConfig kv;                  // of one replica
@@ -43,6 +46,7 @@ struct Scenario {
   std::int32_t replications = 1;
   sched::Slo slo;
   bool stepwise = false;               // no leaps
+  std::optional<LifeConfig> life = {}; // replicas come and go; none: all are there all the time
 };
 
 }  // namespace plimsoll::traces

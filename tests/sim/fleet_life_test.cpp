@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// Replicas that come and go, in fleets simple enough for arithmetic: one request at a time, each of one second.
+#include "traces/fleet_life.h"
+
+#include <gtest/gtest.h>
+
+#include "sim/simulate.h"
+#include "tests/sim/scenarios.h"
+
+namespace plimsoll::sim {
+namespace {
+
+constexpr Nanos kSecond = 1'000'000'000;
+
+// A request takes 0.9 s and 0.1 s for its one token.
+Scenario one_second_servers(double rate, std::int64_t requests) {
+  Scenario s = testing::base_scenario();
+  s.engine = testing::constant_engine(0.9, 0.1);
+  s.policy.policy = sched::PolicyKind::none;
+  s.workload.load = traces::ConstantRate{rate};
+  s.workload.lengths = traces::IndependentLengths{traces::FixedLength{16}, traces::FixedLength{1}};
+  s.workload.requests = requests;
+  s.router = sched::RouterKind::least_outstanding;
+  return s;
+}
+
+Scenario scaled_fleet(double rate, std::int64_t requests, double target, Nanos start_up) {
+  Scenario s = one_second_servers(rate, requests);
+  s.replicas = 5;
+  sched::AutoscalingConfig scaling;
+  scaling.max = 5;
+  scaling.target = target;
+  scaling.start_up = start_up;
+  s.life = traces::LifeConfig{.initial = 1, .slots_per_instance = 1, .autoscaling = scaling, .failures = {}};
+  return s;
+}
+
+// 2 requests/s are 120 a minute: with a target of 40 three replicas are wanted after three points, at 180 s, and two more
+// serve from 240 s on. One is paid for from the start, two from 180 s on.
+TEST(FleetLife, ThreePointsThenStartUpThenService) {
+  const sched::PointMetrics m = simulate(scaled_fleet(2, 1200, 40, 60 * kSecond)).metrics;
+  EXPECT_EQ(m.requests_completed, 1200);
+  EXPECT_EQ(m.replica_starts, 2);
+  EXPECT_NEAR(m.replica_s.value(), m.duration_s + 2 * (m.duration_s - 180), 1e-6);
+  EXPECT_EQ(m.instance_s, m.replica_s);
+  // 240 s at 1/s leave 240 of 480 waiting: the last of them came at 240 s. Three servers then gain 1/s on the arrivals.
+  EXPECT_GT(m.latency.p99.value(), 60);
+}
+
+// Two replicas an instance: the second and the third share the second instance... of which the first slot is the first's.
+TEST(FleetLife, WholeInstancesArePaid) {
+  Scenario s = scaled_fleet(2, 1200, 40, 60 * kSecond);
+  s.life->slots_per_instance = 2;      // slots 0 1 | 2 3 | 4
+  const sched::PointMetrics m = simulate(s).metrics;
+  EXPECT_NEAR(m.instance_s.value(), m.duration_s + (m.duration_s - 180), 1e-6);
+}
+
+// 120 a minute for 10 minutes, then 12: nobody who drains loses a request, and the fleet ends smaller.
+TEST(FleetLife, AScaleInDrains) {
+  Scenario s = scaled_fleet(2, 1500, 40, 0);
+  auto trace = std::make_shared<traces::Trace>();
+  for (int i = 0; i < 1200; ++i) trace->records.push_back({.arrival = i * kSecond / 2, .input_tokens = 16, .output_tokens = 1});
+  for (int i = 0; i < 600; ++i) trace->records.push_back({.arrival = 600 * kSecond + i * 5 * kSecond, .input_tokens = 16, .output_tokens = 1});
+  s.workload.load = traces::TraceReplay{trace, 1.0};
+  s.workload.lengths = traces::TracePairs{trace};
+  s.workload.requests = 0;
+  const sched::PointMetrics m = simulate(s).metrics;
+  EXPECT_EQ(m.requests_completed, 1800);
+  EXPECT_EQ(m.requests_rejected, 0);
+  EXPECT_EQ(m.replica_starts, 2);
+  // At 600 s three serve; the fifteenth quiet point is at 1500 s: one is left for the other 2100 s.
+  EXPECT_NEAR(m.replica_s.value(), 180 + 3 * (1500 - 180) + (m.duration_s - 1500), 70);
+}
+
+// A life without events changes nothing.
+TEST(FleetLife, AFleetThatStaysIsAFixedOne) {
+  Scenario s = testing::base_scenario();
+  s.replicas = 3;
+  sched::PointMetrics fixed = simulate(s).metrics;
+  s.life = traces::LifeConfig{.initial = 3, .slots_per_instance = 1, .autoscaling = {}, .failures = {}};
+  sched::PointMetrics lives = simulate(s).metrics;
+  EXPECT_NEAR(lives.replica_s.value(), 3 * lives.duration_s, 1e-6);
+  lives.replica_s = lives.instance_s = lives.replica_starts = lives.replica_failures = std::nullopt;
+  lives.kv_used_mean = fixed.kv_used_mean;   // equal but for the last bit
+  lives.kv_wasted_mean = fixed.kv_wasted_mean;
+  EXPECT_EQ(lives, fixed);
+}
+
+// One replica that lives 10 minutes in the mean and takes 5 to restart is away a third of the time, and so is refused a
+// third of the requests, and those it dies with: half a second's worth of each life. 40 runs of some 22 lives each: the
+// standard error of the share is about 0.01.
+TEST(FleetLife, FailuresRefuseWhatTheyShould) {
+  Scenario s = one_second_servers(0.5, 10'000);
+  s.replications = 40;
+  s.life = traces::LifeConfig{.initial = 1, .slots_per_instance = 1, .autoscaling = {}, .failures = {.mean_between = 600 * kSecond, .restart = 300 * kSecond}};
+  const sched::PointMetrics m = simulate(s).metrics;
+  EXPECT_EQ(m.requests_completed + m.requests_rejected, 400'000);
+  EXPECT_NEAR(static_cast<double>(m.requests_rejected) / 400'000, 1.0 / 3, 0.04);
+  EXPECT_NEAR(m.replica_failures.value(), 20'000.0 / 900, 2);
+}
+
+// Clients that try again get their answer from the others.
+TEST(FleetLife, RetriesSurviveAFailure) {
+  Scenario s = one_second_servers(1, 5000);
+  s.replicas = 4;
+  s.limits.retries = 20;
+  s.life = traces::LifeConfig{.initial = 4, .slots_per_instance = 1, .autoscaling = {}, .failures = {.mean_between = 300 * kSecond, .restart = 30 * kSecond}};
+  const sched::PointMetrics m = simulate(s).metrics;
+  EXPECT_EQ(m.requests_completed, 5000);
+  EXPECT_GT(m.replica_failures.value(), 20);
+}
+
+// Leaps and steps agree also where replicas die in the middle of a leap.
+TEST(FleetLife, LeapsAndStepsAgree) {
+  Scenario s = testing::base_scenario();
+  s.replicas = 3;
+  s.workload.requests = 400;
+  s.limits.retries = 3;
+  sched::AutoscalingConfig scaling;
+  scaling.min = 1;
+  scaling.max = 3;
+  scaling.metric = sched::ScalingMetric::concurrency;
+  scaling.target = 8;
+  scaling.period = 2 * kSecond;
+  scaling.in_time = 6 * kSecond;
+  scaling.out_cooldown = scaling.in_cooldown = 2 * kSecond;
+  scaling.start_up = 3 * kSecond;
+  s.life = traces::LifeConfig{.initial = 1, .slots_per_instance = 1, .autoscaling = scaling, .failures = {.mean_between = 20 * kSecond, .restart = 5 * kSecond}};
+  const sched::PointMetrics leaps = simulate(s).metrics;
+  s.stepwise = true;
+  const sched::PointMetrics steps = simulate(s).metrics;
+  EXPECT_EQ(leaps.requests_completed, steps.requests_completed);
+  EXPECT_GT(leaps.replica_failures.value(), 0);
+  EXPECT_NEAR(leaps.latency.mean.value(), steps.latency.mean.value(), 1e-6 * steps.latency.mean.value());
+  EXPECT_NEAR(leaps.replica_s.value(), steps.replica_s.value(), 1e-6 * steps.replica_s.value());
+}
+
+}  // namespace
+}  // namespace plimsoll::sim
