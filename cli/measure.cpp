@@ -104,6 +104,7 @@ int run_measure(const Arguments& arguments, Console& console) {
   settings.keep_steps = request.files.timeline;
   settings.control = &control;
   settings.run = [&](const study::PointResult& point, const sim::Scenario& scenario, const sim::RunOptions& options) {
+    if (scenario.life) throw InputError(study.point(point.index).places.study, "measure runs fixed fleets: no deployment.autoscaling, no deployment.failures");
     sim::RunResult run = points.run(point, scenario, options);
     if (!points.failure().empty()) control.cancel();
     if (!points.ops().empty())

@@ -11,7 +11,7 @@ namespace plimsoll::study {
 namespace {
 
 // The contract: columns are only ever added at the end.
-constexpr std::array<std::string_view, 76> kColumns = {
+constexpr std::array<std::string_view, 81> kColumns = {
     "source", "model", "hardware", "engine", "dtype", "tp", "replicas", "policy", "load_kind", "load_value",
     "input_tokens_mean", "output_tokens_mean", "requests_completed", "requests_rejected", "requests_timed_out",
     "preemptions", "duration_s", "requests_per_s", "output_tokens_per_s", "total_tokens_per_s", "latency_mean_s",
@@ -24,7 +24,7 @@ constexpr std::array<std::string_view, 76> kColumns = {
     "time_weights_s", "time_kv_s", "time_compute_s", "time_allreduce_s", "time_host_s", "time_queue_s",
     "time_preempt_s", "time_other_s", "latency_mean_ci95_s", "output_tokens_per_s_ci95", "in_system_mean",
     "queue_mean", "kv_internal_mean", "kv_reserved_unused_mean", "kv_external_mean", "kv_last_block_mean",
-    "instances", "usd_per_hour"};
+    "instances", "usd_per_hour", "instance_hours", "usd", "replicas_mean", "replica_starts", "replica_failures"};
 constexpr std::size_t kBandColumns = 10;
 
 using Quantiles = sched::PointMetrics::Quantiles;
@@ -82,13 +82,34 @@ void append_times(Row& row, const sched::PointMetrics& m, bool meaningful) {
   row.number(m.time_host_s).number(m.time_queue_s).number(m.time_preempt_s).number(m.time_other_s);
 }
 
+void append_use(Row& row, const PointResult& point) {
+  const sched::PointMetrics& m = *point.metrics;
+  const double hours = instance_hours(point);
+  row.number(hours);
+  row.number(point.usd_per_hour ? std::optional(*point.usd_per_hour / point.instances * hours) : std::nullopt);
+  row.number(m.replica_s && m.duration_s > 0 ? *m.replica_s / m.duration_s : point.labels.replicas);
+  row.number(m.replica_starts).number(m.replica_failures);
+}
+
 }  // namespace
+
+double instance_hours(const PointResult& point) {
+  if (!point.metrics) return 0;
+  return point.metrics->instance_s.value_or(point.instances * point.metrics->duration_s) / 3600.0;
+}
+
+std::optional<double> mean_usd_per_hour(const PointResult& point) {
+  const bool comes_and_goes = point.metrics && point.metrics->instance_s && point.metrics->duration_s > 0;
+  if (!comes_and_goes || !point.usd_per_hour) return point.usd_per_hour;
+  return *point.usd_per_hour / point.instances * *point.metrics->instance_s / point.metrics->duration_s;
+}
 
 std::optional<double> usd_per_million_output_tokens(const PointResult& point) {
   if (!point.metrics) return {};
   const double rate = point.metrics->output_tokens_per_s;
-  if (!point.usd_per_hour || !(rate > 0)) return {};
-  return *point.usd_per_hour / 3600.0 / rate * 1e6;
+  const std::optional<double> usd = mean_usd_per_hour(point);
+  if (!usd || !(rate > 0)) return {};
+  return *usd / 3600.0 / rate * 1e6;
 }
 
 std::vector<std::string> point_columns(const std::vector<std::string>& swept_keys) {
@@ -117,7 +138,8 @@ std::vector<Cell> point_row(const PointResult& point) {
   row.number(meaningful ? m.latency_mean_ci95_s : std::nullopt).number(m.output_tokens_per_s_ci95);
   row.number(m.in_system_mean).number(m.queue_mean);
   row.number(m.kv_internal_mean).number(m.kv_reserved_unused_mean).number(m.kv_external_mean);
-  row.number(m.kv_last_block_mean).count(point.instances).number(point.usd_per_hour);
+  row.number(m.kv_last_block_mean).count(point.instances).number(mean_usd_per_hour(point));
+  append_use(row, point);
   std::vector<Cell> cells = row.take();
   PLIMSOLL_CHECK(cells.size() == width, "a row has a cell for each column");
   return cells;

@@ -29,9 +29,13 @@ struct PointResult {
   std::optional<sched::PointMetrics> metrics;  // none: the point cannot exist
   std::string infeasible;              // the reason when there are no metrics
   std::string extrapolates;            // why the figures are estimates; empty: calibrated
-  std::int32_t instances = 1;
-  std::optional<double> usd_per_hour;
+  std::int32_t instances = 1;          // at most at once
+  std::optional<double> usd_per_hour;  // of these
 };
+
+/// What the run used, and what it cost an hour in the mean: less than `usd_per_hour` where instances come and go.
+[[nodiscard]] double instance_hours(const PointResult& point);
+[[nodiscard]] std::optional<double> mean_usd_per_hour(const PointResult& point);
 
 /// What a million output tokens cost at this point; nullopt without a price or without output.
 [[nodiscard]] std::optional<double> usd_per_million_output_tokens(const PointResult& point);

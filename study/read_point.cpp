@@ -7,6 +7,7 @@
 #include <array>
 #include <filesystem>
 
+#include "study/read_life.h"
 #include "study/read_objectives.h"
 #include "study/read_scheduler.h"
 #include "study/read_workload.h"
@@ -169,7 +170,7 @@ std::shared_ptr<const configs::Engine> read_engine(const Section& study, const C
 void read_deployment(const Section& study, PointSpec& spec) {
   const auto node = study.find("deployment");
   if (!node) return;
-  const Section section(*node, Keys{"tp", "pp", "replicas", "router", "instances"});
+  const Section section(*node, Keys{"tp", "pp", "replicas", "router", "instances", "autoscaling", "failures"});
   Deployment& deployment = spec.deployment;
   const auto tp = section.find("tp");
   deployment.tp_is_max = tp && tp->is_scalar() && tp->as_string() == "max";
@@ -214,6 +215,8 @@ void read_scheduler_of(const Section& study, const configs::Engine& engine, Poin
   const auto node = study.find("scheduler");
   SchedulerSettings settings = read_scheduler(node ? &*node : nullptr, maps, engine.profile->scheduler_policy);
   spec.policy = settings.config;
+  if (const auto scaling = section.find("autoscaling")) deployment.autoscaling = read_autoscaling(*scaling);
+  if (const auto failures = section.find("failures")) deployment.failures = read_failures(*failures);
   spec.free_memory_fraction = settings.free_memory_fraction;
   spec.scheduler_problem = settings.problem;
   spec.notes = std::move(settings.notes);

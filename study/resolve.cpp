@@ -129,10 +129,10 @@ std::optional<Impossible> degree_problem(const PointSpec& spec) {
 std::optional<Impossible> place_replicas(const PointSpec& spec, PointResult& result) {
   const Deployment& d = spec.deployment;
   const std::int32_t per_instance = std::max(1, spec.hardware.count / (d.tp * d.pp));
-  const std::int32_t needed = (d.replicas + per_instance - 1) / per_instance;
+  const std::int32_t needed = (d.most_replicas() + per_instance - 1) / per_instance;
   if (d.instances && *d.instances < needed) {
     return Impossible{spec.places.instances, fmt::format("{} replicas of tp {} need {} instances of {}, found instances: {}",
-                                                         d.replicas, d.tp, needed, spec.hardware.label, *d.instances)};
+                                                         d.most_replicas(), d.tp, needed, spec.hardware.label, *d.instances)};
   }
   result.instances = d.instances.value_or(needed);
   if (spec.hardware.usd_per_hour) result.usd_per_hour = *spec.hardware.usd_per_hour * result.instances;
@@ -218,7 +218,7 @@ sim::Scenario scenario_of(const PointSpec& spec, const Pool& pool) {
                          .kv_dtype = spec.kv_dtype,
                          .tp = spec.deployment.tp,
                          .pp = spec.deployment.pp,
-                         .replicas = spec.deployment.replicas,
+                         .replicas = spec.deployment.most_replicas(),
                          .router = spec.deployment.router,
                          .policy = spec.policy,
                          .kv = pool.kv,
@@ -228,6 +228,13 @@ sim::Scenario scenario_of(const PointSpec& spec, const Pool& pool) {
                          .replications = spec.replications,
                          .slo = spec.slo,
                          .stepwise = false};
+  const Deployment& d = spec.deployment;
+  if (!d.is_fixed()) {
+    scenario.life = traces::LifeConfig{.initial = d.replicas,
+                                       .slots_per_instance = std::max(1, spec.hardware.count / (d.tp * d.pp)),
+                                       .autoscaling = d.autoscaling,
+                                       .failures = d.failures};
+  }
   scenario.policy.model_max_len = spec.shape ? spec.shape->max_position : 0;
   scenario.policy.swap_blocks = pool.swap_blocks;
   return scenario;

@@ -4,6 +4,7 @@
 // sweep.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -47,6 +48,11 @@ struct Deployment {
   std::optional<std::int32_t> instances;
 };
 
+  std::optional<sched::AutoscalingConfig> autoscaling;   // then `replicas` are there at the start
+  traces::FailureConfig failures;
+  [[nodiscard]] bool is_fixed() const { return !autoscaling && failures.mean_between == 0; }
+  /// As many as there may be at once.
+  [[nodiscard]] std::int32_t most_replicas() const { return autoscaling ? std::max(replicas, autoscaling->max) : replicas; }
 /// What `plan` varies (docs/study-file.md, "search"); empty lists leave the study's own value.
 struct SearchSpec {
   std::vector<std::string> instances, policies, dtypes;
