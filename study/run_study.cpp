@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "study/run_study.h"
 
-#include <tbb/global_control.h>
-#include <tbb/parallel_for.h>
-#include <tbb/task_arena.h>
-
 #include <algorithm>
-#include <atomic>
-#include <exception>
 #include <mutex>
 #include <optional>
-#include <thread>
 
 #include "model/error.h"
+#include "study/work_crew.h"
 
 namespace plimsoll::study {
 namespace {
@@ -23,50 +17,11 @@ class Run {
       : study_(study), settings_(settings), finished_(study.point_count()), fraction_(study.point_count(), 0.0F) {}
 
   StudyResult go() {
-    const std::size_t jobs = std::min(job_count(), study_.point_count());
-    if (jobs <= 1) {
-      work();  // no thread pool: starting one takes longer than a small study
-    } else {
-      const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, jobs);
-      tbb::task_arena arena(static_cast<int>(jobs));
-      arena.execute([&] {
-        tbb::parallel_for(std::size_t{0}, jobs, [this](std::size_t) { work(); }, tbb::simple_partitioner());
-      });
-    }
-    if (failure_) std::rethrow_exception(failure_);
+    run_pieces(study_.point_count(), settings_.jobs, settings_.control, [this](std::size_t index) { run_point(index); });
     return collect();
   }
 
  private:
-  [[nodiscard]] std::size_t job_count() const {
-    if (settings_.jobs > 0) return static_cast<std::size_t>(settings_.jobs);
-    return std::max(1U, std::thread::hardware_concurrency());
-  }
-
-  void work() {
-    while (!failed_.load(std::memory_order_relaxed)) {
-      if (settings_.control != nullptr) settings_.control->check_in();
-      if (is_cancelled()) return;
-      const std::size_t index = next_.fetch_add(1, std::memory_order_relaxed);
-      if (index >= study_.point_count()) return;
-      try {
-        run_point(index);
-      } catch (...) {
-        fail(index, std::current_exception());
-      }
-    }
-  }
-
-  // Points start in the order of the sweep, so that the first failing one is among those started.
-  void fail(std::size_t index, std::exception_ptr failure) {
-    const std::lock_guard lock(mutex_);
-    if (!failure_ || index < failed_at_) {
-      failure_ = std::move(failure);
-      failed_at_ = index;
-    }
-    failed_ = true;
-  }
-
   void run_point(std::size_t index) {
     ResolvedPoint resolved = resolve_point(study_, index);
     if (resolved.impossible && study_.point_count() == 1) {
@@ -140,11 +95,7 @@ class Run {
 
   const Study& study_;
   const RunSettings& settings_;
-  std::atomic<std::size_t> next_{0};
-  std::atomic<bool> failed_{false};
   std::mutex mutex_;
-  std::exception_ptr failure_;
-  std::size_t failed_at_ = 0;
   std::vector<std::optional<PointResult>> finished_;
   std::vector<float> fraction_;
   double done_ = 0;
