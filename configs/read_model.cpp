@@ -91,6 +91,7 @@ model::LlmShape read_model(const Node& root, const std::string& id) {
   root.require_known_keys(kKeys);
   model::LlmShape m;
   m.id = id;
+  if (const auto hf_id = root.find("hf_id")) m.hf_id = hf_id->as_string();
   m.family = root.at("family").as_string();
   m.layers = count(root, "layers", kLayers);
   m.hidden = count(root, "hidden");

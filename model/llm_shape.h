@@ -39,6 +39,7 @@ struct MlaShape {
 
 struct LlmShape {
   std::string id;                       // "llama-2-7b"
+  std::string hf_id;                    // "meta-llama/Llama-2-7b-hf"; empty: not known
   std::string family;                   // llama, mistral, qwen2, falcon, opt …
   std::int32_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_dim = 0;
   std::int32_t intermediate = 0;        // MLP width

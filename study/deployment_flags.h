@@ -4,18 +4,22 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "study/study.h"
 
 namespace plimsoll::study {
 
-/// `vllm serve …`
-[[nodiscard]] std::string vllm_command(const PointSpec& spec);
-/// Environment of text-generation-inference, a line a variable.
-[[nodiscard]] std::string tgi_environment(const PointSpec& spec);
-/// serving.properties of LMI.
-[[nodiscard]] std::string serving_properties(const PointSpec& spec);
-/// The one that suits the point's policy: vLLM's for vllm_v0, vllm_v1 and sarathi, TGI's for tgi, LMI's else.
+struct DeployFile {
+  std::string name;                    // "vllm.sh", "tgi.env", "serving.properties", "trtllm.sh", "sglang.sh"
+  std::string product;                 // "vLLM", "Text Generation Inference" …
+  std::string text;
+};
+
+/// Of one replica, for each product that runs the point's policy, the policy's own first. Empty where none does (none,
+/// static, orca, sarathi).
+[[nodiscard]] std::vector<DeployFile> deploy_files(const PointSpec& spec);
+/// The text of the first one, or a comment that there is none.
 [[nodiscard]] std::string deployment_flags(const PointSpec& spec);
 
 }  // namespace plimsoll::study

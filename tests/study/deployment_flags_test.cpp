@@ -16,16 +16,17 @@ class DeploymentFlagsTest : public StudyFolder {
 
 TEST_F(DeploymentFlagsTest, TgiIsToldByItsEnvironment) {
   const std::string text = deployment_flags(spec("tgi-1.1", "{max_running: 64, max_input: 4095, max_total: 4096}"));
-  for (const char* const line : {"NUM_SHARD=4\n", "MAX_BATCH_SIZE=64\n", "MAX_INPUT_TOKENS=4095\n", "MAX_TOTAL_TOKENS=4096\n"}) {
+  for (const char* const line : {"NUM_SHARD=4\n", "MAX_BATCH_SIZE=64\n", "MAX_INPUT_LENGTH=4095\n", "MAX_TOTAL_TOKENS=4096\n"}) {
     EXPECT_NE(text.find(line), std::string::npos) << line << " in\n" << text;
   }
 }
 
 TEST_F(DeploymentFlagsTest, WhatIsWrittenReadsBackAsTheSameScheduler) {
   const PointSpec stated = spec("tgi-1.1", "{max_running: 64, max_input: 4095, max_total: 4096}");
-  std::istringstream lines(tgi_environment(stated));
+  std::istringstream lines(deployment_flags(stated));
   std::string map;
   for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("#")) continue;
     const std::size_t equals = line.find('=');
     const std::string name = line.substr(0, equals);
     if (name == "MODEL_ID" || name == "DTYPE" || name == "NUM_SHARD") continue;
@@ -40,7 +41,23 @@ TEST_F(DeploymentFlagsTest, WhatIsWrittenReadsBackAsTheSameScheduler) {
 
 TEST_F(DeploymentFlagsTest, VllmIsToldByACommand) {
   const std::string text = deployment_flags(spec("vllm-0.12", "{max_running: 96, step_token_budget: 2048}"));
-  EXPECT_TRUE(text.starts_with("vllm serve llama-2-7b --dtype float16 --tensor-parallel-size 4 --max-num-seqs 96 --max-num-batched-tokens 2048")) << text;
+  EXPECT_TRUE(text.starts_with("vllm serve meta-llama/Llama-2-7b-hf")) << text;
+  for (const char* const flag : {"--tensor-parallel-size 4", "--dtype float16", "--max-num-seqs 96", "--max-num-batched-tokens 2048"}) {
+    EXPECT_NE(text.find(flag), std::string::npos) << flag << " in\n" << text;
+  }
+}
+
+TEST_F(DeploymentFlagsTest, ARollingBatchIsAnLmiPropertyFile) {
+  const std::string text = deployment_flags(spec("lmi-dist-0.24", "{max_running: 48}"));
+  for (const char* const line : {"option.tensor_parallel_degree=4\n", "option.rolling_batch=lmi-dist\n", "option.max_rolling_batch_size=48\n"}) {
+    EXPECT_NE(text.find(line), std::string::npos) << line << " in\n" << text;
+  }
+}
+
+TEST_F(DeploymentFlagsTest, WhatNoProductRunsSaysSo) {
+  const PointSpec orca = spec("ideal", "{policy: orca, max_running: 8}");
+  EXPECT_TRUE(deploy_files(orca).empty());
+  EXPECT_TRUE(deployment_flags(orca).starts_with("#"));
 }
 
 }  // namespace
