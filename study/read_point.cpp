@@ -22,8 +22,8 @@ using Keys = std::vector<std::string_view>;
 
 constexpr std::int32_t kMostReplicas = 100'000;
 constexpr std::int32_t kMostDegree = 4096;
-constexpr std::array<std::string_view, 19> kStudyKeys = {
-    "study", "model", "dtype", "kv_dtype", "hardware", "price_date", "engine", "deployment", "scheduler", "workload",
+constexpr std::array<std::string_view, 20> kStudyKeys = {
+    "study", "model", "dtype", "kv_dtype", "hardware", "price_date", "prices", "engine", "deployment", "scheduler", "workload",
     "limits", "slo", "seed", "replications", "sweep", "search", "weights", "prompts", "script_step"};
 
 // A path is relative to the study; a name is not.
@@ -68,6 +68,33 @@ Hardware read_instance(const Node& node, const std::string& price_date, const Ca
 bool is_this_machine(const Node& node) {
   return node.is_scalar() && configs::canonical_name(node.as_string()) == "this-machine";
 }
+double read_usd(const Node& node) {
+  return configs::parse_number(node.as_string()) ? node.as_number(0, 1e9) : node.as_usd().value;
+}
+
+// The user's own prices win over the catalogue's: an instance's, or so much for each accelerator.
+void read_prices(const Section& study, const Catalogue& catalogue, Hardware& hardware) {
+  constexpr std::string_view kGpuHour = "gpu_hour";
+  const auto prices = study.find("prices");
+  if (!prices) return;
+  for (const configs::Item& item : prices->items()) {
+    const double usd = read_usd(item.value);
+    if (item.key == kGpuHour) {
+      hardware.usd_per_hour = usd * hardware.count;
+      hardware.price_note = fmt::format("own price of {} USD an accelerator and hour", configs::number_text(usd));
+    } else {
+      static_cast<void>(catalogue.instance(item.key, item.key_where));
+    }
+  }
+  for (const configs::Item& item : prices->items()) {
+    if (item.key == kGpuHour) continue;
+    const std::string label = (item.key.starts_with("ml.") ? "ml." : "") + catalogue.instance(item.key, item.key_where)->id;
+    if (label != hardware.label) continue;
+    hardware.usd_per_hour = read_usd(item.value);
+    hardware.price_note = "own price";
+  }
+}
+
 
 // How many ranks share it is not known yet: see settle_this_machine.
 Hardware read_this_machine(const Node& node, const Catalogue& catalogue, const PointSpec& spec) {
@@ -103,7 +130,8 @@ Hardware read_machine(const Node& node, const Catalogue& catalogue) {
   const auto link = section.text("interconnect");
   hardware.interconnect = catalogue.link(*hardware.accelerator, link.value_or(""), section.where("interconnect"));
   if (const auto usd = section.find("usd_per_hour")) {
-    hardware.usd_per_hour = configs::parse_number(usd->as_string()) ? usd->as_number(0, 1e9) : usd->as_usd().value;
+    hardware.usd_per_hour = read_usd(*usd);
+    hardware.price_note = "own price";
   }
   return hardware;
 }
@@ -134,6 +162,7 @@ void read_hardware(const Section& study, const Catalogue& catalogue, PointSpec& 
 }
 
 std::shared_ptr<const model::EngineProfile> read_constant(const Node& engine) {
+  if (!node.is_map() || !node.has("usd_per_hour")) read_prices(study, catalogue, spec.hardware);
   const Section outer(engine, Keys{"constant"});
   const Section section(outer.need("constant", "{prefill: 0 s, decode: 10 ms}"), Keys{"prefill", "decode", "batch"});
   model::ConstantCost cost;

@@ -39,6 +39,7 @@ struct Hardware {
   std::shared_ptr<const model::Interconnect> interconnect;  // null: none is known
   std::optional<double> usd_per_hour;  // of one instance
   std::shared_ptr<const configs::ThisMachine> this_machine;  // null: some other hardware
+  std::string price_note;              // "on demand, us-east-1, 2026-07"
 };
 
 struct Deployment {
