@@ -3,15 +3,19 @@
 
 #include <utility>
 
+#include "configs/this_machine.h"
+
 namespace plimsoll::study {
 
 PointKeys::PointKeys(const Study& study, std::string options) : study_(study) {
+  // This machine's own file lies outside the catalogue.
+  const std::string machine = hex(digest_of_file(configs::machine_file("cpu"))) + hex(digest_of_file(configs::machine_file("cuda")));
   common_ = "program " + hex(program_digest()) + "\ncatalogue " + hex(digest_of_folder(study.catalogue().root())) +
-            "\noptions " + std::move(options) + '\n';
+            "\nmachine " + machine + "\noptions " + std::move(options) + '\n';
 }
 
-Digest PointKeys::of_point(std::size_t index, const std::string& extra) const {
-  const PointFile file = study_.point_file(index);
+Digest PointKeys::of_point(std::size_t index, const std::string& extra, std::span<const Setting> settings) const {
+  const PointFile file = study_.point_file(index, settings);
   std::string text = common_ + extra + '\n' + file.yaml;
   for (const std::string& path : file.files) text += "\nfile " + hex(of_file(path));
   return digest_of(text);

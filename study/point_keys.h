@@ -19,7 +19,7 @@ class PointKeys {
 
   /// Of the point's own file, the files that it names, the catalogue, the program and the options. `extra` is the
   /// caller's. Any number of threads at once.
-  [[nodiscard]] Digest of_point(std::size_t index, const std::string& extra = {}) const;
+  [[nodiscard]] Digest of_point(std::size_t index, const std::string& extra = {}, std::span<const Setting> settings = {}) const;
 
  private:
   [[nodiscard]] Digest of_file(const std::string& path) const;

@@ -51,19 +51,32 @@ Keys slo_keys(const Node& node, std::vector<std::string>& storage) {
   return keys;
 }
 
-std::vector<std::string> texts(const Section& section, std::string_view key) {
-  std::vector<std::string> out;
-  const auto node = section.find(key);
-  if (!node) return out;
-  for (const Node& item : read_list(*node)) out.push_back(item.as_string());
-  return out;
-}
+/// The keys of `search` that are lists of values of the study, in the order in which candidates are named.
+struct AxisKey {
+  std::string_view key, path;
+};
+constexpr std::array<AxisKey, 11> kAxes = {{{"instances", "hardware"},
+                                            {"tp", "deployment.tp"},
+                                            {"pp", "deployment.pp"},
+                                            {"replicas", "deployment.replicas"},
+                                            {"routers", "deployment.router"},
+                                            {"dtype", "dtype"},
+                                            {"policies", "scheduler.policy"},
+                                            {"max_running", "scheduler.max_running"},
+                                            {"step_token_budget", "scheduler.step_token_budget"},
+                                            {"prefill_token_budget", "scheduler.prefill_token_budget"},
+                                            {"mem_fraction", "scheduler.mem_fraction"}}};
+constexpr std::int64_t kMostReplicas = 100'000;
 
-std::vector<std::int64_t> wholes(const Section& section, std::string_view key) {
-  std::vector<std::int64_t> out;
+// Whole numbers, and 0 for "max".
+std::vector<std::int32_t> counts(const Section& section, std::string_view key) {
+  std::vector<std::int32_t> out;
   const auto node = section.find(key);
   if (!node) return out;
-  for (const Node& item : read_list(*node)) out.push_back(item.as_integer(1, kMostCount));
+  for (const Node& item : read_list(*node)) {
+    const bool is_max = item.is_scalar() && item.as_string() == "max";
+    out.push_back(is_max ? 0 : static_cast<std::int32_t>(item.as_integer(1, kMostReplicas)));
+  }
   return out;
 }
 
@@ -103,20 +116,25 @@ sched::Slo read_slo(const Node& node) {
 }
 
 SearchSpec read_search(const Node& node) {
-  const Section section(node, Keys{"instances", "tp", "replicas", "policies", "max_running", "step_token_budget", "dtype",
-                                   "max_usd_per_hour", "max_gpus", "objective"});
+  Keys keys{"replicas_per_instance", "instance_count", "max_usd_per_hour", "max_gpus", "objective", "confidence"};
+  for (const AxisKey& axis : kAxes) keys.push_back(axis.key);
+  const Section section(node, keys);
   SearchSpec search;
-  search.instances = texts(section, "instances");
-  search.policies = texts(section, "policies");
-  search.dtypes = texts(section, "dtype");
-  search.tp = wholes(section, "tp");
-  search.replicas = wholes(section, "replicas");
-  search.max_running = wholes(section, "max_running");
-  search.step_token_budget = wholes(section, "step_token_budget");
+  for (const AxisKey& axis : kAxes) {
+    if (const auto values = section.find(axis.key)) search.axes.push_back({std::string(axis.path), read_list(*values)});
+  }
+  search.replicas_per_instance = counts(section, "replicas_per_instance");
+  search.instance_counts = counts(section, "instance_count");
+  if (section.has("replicas") && (section.has("replicas_per_instance") || section.has("instance_count"))) {
+    throw InputError(section.where("replicas"), "replicas excludes replicas_per_instance and instance_count, whose product it is");
+  }
   if (const auto usd = section.find("max_usd_per_hour")) search.max_usd_per_hour = read_positive(*usd, 1e9);
   search.max_gpus = section.whole("max_gpus", 1);
   constexpr std::array<std::string_view, 5> kObjectives = {"cost", "capacity", "gpus", "latency", "throughput"};
-  if (const auto objective = section.find("objective")) search.objective = kObjectives[objective->as_one_of(kObjectives)];
+  if (const auto objective = section.find("objective")) {
+    search.objective = static_cast<Objective>(objective->as_one_of(kObjectives));
+  }
+  if (const auto confidence = section.find("confidence")) search.confidence = confidence->as_number(0.5, 0.9999);
   return search;
 }
 

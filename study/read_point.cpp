@@ -61,13 +61,13 @@ Hardware read_instance(const Node& node, const std::string& price_date, const Ca
   hardware.count = instance->count;
   hardware.interconnect = catalogue.link(*hardware.accelerator, instance->interconnect, node.where());
   const auto price = sagemaker ? instance->sagemaker : instance->price(price_date);
-  if (price) hardware.usd_per_hour = price->usd_per_hour;
+  if (!price) return hardware;
+  hardware.usd_per_hour = price->usd_per_hour;
+  hardware.price_note = fmt::format("{} {}, {}", sagemaker ? "SageMaker on demand" : instance->cloud + " on demand", price->date,
+                                    instance->region);
   return hardware;
 }
 
-bool is_this_machine(const Node& node) {
-  return node.is_scalar() && configs::canonical_name(node.as_string()) == "this-machine";
-}
 double read_usd(const Node& node) {
   return configs::parse_number(node.as_string()) ? node.as_number(0, 1e9) : node.as_usd().value;
 }
@@ -95,6 +95,9 @@ void read_prices(const Section& study, const Catalogue& catalogue, Hardware& har
   }
 }
 
+bool is_this_machine(const Node& node) {
+  return node.is_scalar() && configs::canonical_name(node.as_string()) == "this-machine";
+}
 
 // How many ranks share it is not known yet: see settle_this_machine.
 Hardware read_this_machine(const Node& node, const Catalogue& catalogue, const PointSpec& spec) {
@@ -159,10 +162,10 @@ void read_hardware(const Section& study, const Catalogue& catalogue, PointSpec& 
   if (node.is_map()) spec.hardware = read_machine(node, catalogue);
   else if (is_this_machine(node)) spec.hardware = read_this_machine(node, catalogue, spec);
   else spec.hardware = read_instance(node, month, catalogue);
+  if (!node.is_map() || !node.has("usd_per_hour")) read_prices(study, catalogue, spec.hardware);
 }
 
 std::shared_ptr<const model::EngineProfile> read_constant(const Node& engine) {
-  if (!node.is_map() || !node.has("usd_per_hour")) read_prices(study, catalogue, spec.hardware);
   const Section outer(engine, Keys{"constant"});
   const Section section(outer.need("constant", "{prefill: 0 s, decode: 10 ms}"), Keys{"prefill", "decode", "batch"});
   model::ConstantCost cost;
@@ -212,6 +215,8 @@ void read_deployment(const Section& study, PointSpec& spec) {
   if (const auto router = section.find("router")) {
     deployment.router = static_cast<sched::RouterKind>(router->as_one_of(sched::router_names()));
   }
+  if (const auto scaling = section.find("autoscaling")) deployment.autoscaling = read_autoscaling(*scaling);
+  if (const auto failures = section.find("failures")) deployment.failures = read_failures(*failures);
   spec.places.tp = section.where("tp");
   spec.places.replicas = section.where("replicas");
   spec.places.instances = section.where("instances");
@@ -244,8 +249,6 @@ void read_scheduler_of(const Section& study, const configs::Engine& engine, Poin
   const auto node = study.find("scheduler");
   SchedulerSettings settings = read_scheduler(node ? &*node : nullptr, maps, engine.profile->scheduler_policy);
   spec.policy = settings.config;
-  if (const auto scaling = section.find("autoscaling")) deployment.autoscaling = read_autoscaling(*scaling);
-  if (const auto failures = section.find("failures")) deployment.failures = read_failures(*failures);
   spec.free_memory_fraction = settings.free_memory_fraction;
   spec.scheduler_problem = settings.problem;
   spec.notes = std::move(settings.notes);

@@ -97,9 +97,7 @@ void put(Document& document, const std::string& path, const Node& value) {
 Node override_value(const std::string& path, const std::string& yaml) {
   constexpr std::size_t kShown = 60;
   const std::string shown = yaml.size() <= kShown ? yaml : yaml.substr(0, kShown) + "…";
-  Document scratch = Document::from_text("{}", "--set");
-  scratch.set("value", yaml, Where{fmt::format("--set {}={}", path, shown), 0, 0});
-  return scratch.root().at("value");
+  return setting_value(yaml, fmt::format("--set {}={}", path, shown));
 }
 
 // Nested maps under `sweep:` are dotted paths written another way.
@@ -155,6 +153,12 @@ std::optional<Node> node_at(const Document& document, std::string_view path) {
 
 }  // namespace
 
+Node setting_value(const std::string& yaml, const std::string& origin) {
+  Document scratch = Document::from_text("{}", origin);
+  scratch.set("value", yaml, Where{origin, 0, 0});
+  return scratch.root().at("value");
+}
+
 Study::Study(const std::string& file, const Overrides& overrides, std::shared_ptr<const configs::Catalogue> catalogue)
     : Study(Document::from_file(file), file, overrides, std::move(catalogue)) {}
 
@@ -209,9 +213,10 @@ std::vector<std::size_t> Study::choice_of(std::size_t index) const {
   return choice;
 }
 
-Document Study::document_with(const std::vector<std::size_t>& choice) const {
+Document Study::document_with(const std::vector<std::size_t>& choice, std::span<const Setting> settings) const {
   Document document = base_;
   for (std::size_t key = 0; key < sweep_.size(); ++key) put(document, sweep_[key].path, sweep_[key].values[choice[key]]);
+  for (const auto& [path, value] : settings) put(document, path, value);
   return document;
 }
 
@@ -219,8 +224,12 @@ PointSpec Study::point_with(const std::vector<std::size_t>& choice) const {
   return read_point(document_with(choice).root(), *catalogue_, *traces_);
 }
 
-PointFile Study::point_file(std::size_t index) const {
-  const Document document = document_with(choice_of(index));
+bool Study::states(std::size_t index, std::string_view path) const {
+  return node_at(document_with(choice_of(index)), path).has_value();
+}
+
+PointFile Study::point_file(std::size_t index, std::span<const Setting> settings) const {
+  const Document document = document_with(choice_of(index), settings);
   PointFile point{document.dump(), {}};
   for (const std::string_view key : kFileKeys) {
     const auto value = node_at(document, key);
@@ -230,7 +239,9 @@ PointFile Study::point_file(std::size_t index) const {
   return point;
 }
 
-PointSpec Study::point(std::size_t index) const { return point_with(choice_of(index)); }
+PointSpec Study::point(std::size_t index, std::span<const Setting> settings) const {
+  return read_point(document_with(choice_of(index), settings).root(), *catalogue_, *traces_);
+}
 
 std::string Study::title() const {
   const auto name = document_.root().find("study");

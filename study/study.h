@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,8 +39,8 @@ struct Hardware {
   std::int32_t count = 1;              // accelerators of one instance
   std::shared_ptr<const model::Interconnect> interconnect;  // null: none is known
   std::optional<double> usd_per_hour;  // of one instance
-  std::shared_ptr<const configs::ThisMachine> this_machine;  // null: some other hardware
   std::string price_note;              // "on demand, us-east-1, 2026-07"
+  std::shared_ptr<const configs::ThisMachine> this_machine;  // null: some other hardware
 };
 
 struct Deployment {
@@ -47,20 +48,29 @@ struct Deployment {
   bool tp_is_max = false;              // "max": all accelerators of an instance
   sched::RouterKind router = sched::RouterKind::least_outstanding;
   std::optional<std::int32_t> instances;
-};
-
   std::optional<sched::AutoscalingConfig> autoscaling;   // then `replicas` are there at the start
   traces::FailureConfig failures;
   [[nodiscard]] bool is_fixed() const { return !autoscaling && failures.mean_between == 0; }
   /// As many as there may be at once.
   [[nodiscard]] std::int32_t most_replicas() const { return autoscaling ? std::max(replicas, autoscaling->max) : replicas; }
-/// What `plan` varies (docs/study-file.md, "search"); empty lists leave the study's own value.
+};
+
+/// One thing that `plan` varies: a path into the file and its values, as written.
+struct SearchAxis {
+  std::string path;                    // "deployment.tp"
+  std::vector<configs::Node> values;
+};
+
+enum class Objective : std::uint8_t { cost, capacity, gpus, latency, throughput };
+
+/// The `search` block (docs/study-file.md); an axis that is not there leaves the study's own value.
 struct SearchSpec {
-  std::vector<std::string> instances, policies, dtypes;
-  std::vector<std::int64_t> tp, replicas, max_running, step_token_budget;
+  std::vector<SearchAxis> axes;
+  std::vector<std::int32_t> replicas_per_instance, instance_counts;   // instead of replicas; 0: as many as fit
   std::optional<double> max_usd_per_hour;
   std::optional<std::int64_t> max_gpus;
-  std::string objective = "cost";      // cost, capacity, gpus, latency, throughput
+  Objective objective = Objective::cost;
+  double confidence = 0.95;
 };
 
 /// Everything that one point's file says, names looked up, nothing derived yet.
@@ -92,6 +102,11 @@ struct SweptKey {
   std::vector<configs::Node> values;
 };
 
+/// A value put into a point's file at a path.
+using Setting = std::pair<std::string, configs::Node>;
+/// `yaml` as a value for `path`; errors name `origin`.
+[[nodiscard]] configs::Node setting_value(const std::string& yaml, const std::string& origin);
+
 /// A point as a file of its own.
 struct PointFile {
   std::string yaml;
@@ -115,15 +130,17 @@ class Study {
   [[nodiscard]] std::vector<std::string> swept_keys() const;
   /// The swept values of a point; the last key runs fastest.
   [[nodiscard]] std::vector<Cell> swept_values(std::size_t index) const;
-  /// Reads one point. Throws InputError. Any number of threads at once.
-  [[nodiscard]] PointSpec point(std::size_t index) const;
-  [[nodiscard]] PointFile point_file(std::size_t index) const;
+  /// Reads one point, with other values for some of its settings. Throws InputError. Any number of threads at once.
+  [[nodiscard]] PointSpec point(std::size_t index, std::span<const Setting> settings = {}) const;
+  [[nodiscard]] PointFile point_file(std::size_t index, std::span<const Setting> settings = {}) const;
+  /// Whether a point's file has a value at this path.
+  [[nodiscard]] bool states(std::size_t index, std::string_view path) const;
   [[nodiscard]] const configs::Catalogue& catalogue() const { return *catalogue_; }
   /// The file with the overrides applied and its file names made absolute: running it again gives the same points.
   [[nodiscard]] std::string resolved_yaml() const;
 
  private:
-  [[nodiscard]] configs::Document document_with(const std::vector<std::size_t>& choice) const;
+  [[nodiscard]] configs::Document document_with(const std::vector<std::size_t>& choice, std::span<const Setting> settings = {}) const;
   [[nodiscard]] PointSpec point_with(const std::vector<std::size_t>& choice) const;
   [[nodiscard]] std::vector<std::size_t> choice_of(std::size_t index) const;
   void read_sweep();
