@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "study/plan/candidate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "study/resolve.h"
+
+namespace plimsoll::study::plan {
+namespace {
+
+constexpr std::size_t kMostCandidates = 1'000'000;
+constexpr std::string_view kTp = "deployment.tp", kReplicas = "deployment.replicas", kInstances = "deployment.instances",
+                           kHardware = "hardware";
+constexpr std::array<std::int32_t, 14> kAutoReplicas = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128};
+constexpr std::int32_t kMostAutoTp = 64;
+// Axes that every name shows; the others only where they vary.
+constexpr std::array<std::string_view, 3> kInEveryName = {kHardware, kTp, kReplicas};
+
+configs::Node number_node(std::int64_t value) { return setting_value(fmt::format("{}", value), "search"); }
+
+template <class Range>
+SearchAxis number_axis(std::string_view path, const Range& values) {
+  SearchAxis axis{std::string(path), {}};
+  for (const auto value : values) axis.values.push_back(number_node(value));
+  return axis;
+}
+
+bool has_axis(const SearchSpec& search, std::string_view path) {
+  return std::any_of(search.axes.begin(), search.axes.end(), [&](const SearchAxis& axis) { return axis.path == path; });
+}
+
+// What neither the search nor the study states is found.
+std::vector<SearchAxis> all_axes(const Study& study, std::size_t index, const PointSpec& spec, const SearchSpec& search) {
+  std::vector<SearchAxis> axes = search.axes;
+  const bool states_tp = study.states(index, kTp) || spec.deployment.tp != 1 || spec.deployment.tp_is_max;
+  if (!has_axis(search, kTp) && !states_tp) {
+    std::vector<std::int32_t> degrees;
+    for (std::int32_t tp = 1; tp <= kMostAutoTp; tp *= 2) degrees.push_back(tp);
+    axes.push_back(number_axis(kTp, degrees));   // those beyond an instance are left out below
+  }
+  const bool by_instance = !search.replicas_per_instance.empty() || !search.instance_counts.empty();
+  if (!has_axis(search, kReplicas) && !by_instance && !study.states(index, kReplicas)) {
+    axes.push_back(number_axis(kReplicas, kAutoReplicas));
+  }
+  return axes;
+}
+
+std::size_t combinations(const std::vector<SearchAxis>& axes, const SearchSpec& search) {
+  std::size_t count = std::max<std::size_t>(1, search.replicas_per_instance.size()) *
+                      std::max<std::size_t>(1, search.instance_counts.size());
+  for (const SearchAxis& axis : axes) {
+    if (axis.values.size() > kMostCandidates / count) {
+      axis.values.front().fail(fmt::format("the search has more than {} combinations; expected fewer values", kMostCandidates));
+    }
+    count *= axis.values.size();
+  }
+  return count;
+}
+
+class Builder {
+ public:
+  Builder(const Study& study, std::size_t index, Question& question) : study_(study), index_(index), question_(question) {
+    axes_ = all_axes(study, index, question.spec, question.search);
+    auto_tp_ = !has_axis(question.search, kTp) && std::any_of(axes_.begin(), axes_.end(), [](const auto& a) { return a.path == kTp; });
+  }
+
+  void build() {
+    const std::size_t count = combinations(axes_, question_.search);
+    question_.candidates.reserve(count);
+    std::vector<Setting> settings;
+    add_axes(0, settings);
+  }
+
+ private:
+  void add_axes(std::size_t axis, std::vector<Setting>& settings) {
+    if (axis == axes_.size()) {
+      add_placements(settings);
+      return;
+    }
+    for (const configs::Node& value : axes_[axis].values) {
+      settings.emplace_back(axes_[axis].path, value);
+      add_axes(axis + 1, settings);
+      settings.pop_back();
+    }
+  }
+
+  void add_placements(const std::vector<Setting>& settings) {
+    const SearchSpec& search = question_.search;
+    if (search.replicas_per_instance.empty() && search.instance_counts.empty()) {
+      add(settings, study_.point(index_, settings));
+      return;
+    }
+    const PointSpec spec = study_.point(index_, settings);
+    const std::int32_t degree = (spec.deployment.tp_is_max ? spec.hardware.count : spec.deployment.tp) * spec.deployment.pp;
+    const std::vector<std::int32_t> densities = search.replicas_per_instance.empty() ? std::vector<std::int32_t>{0} : search.replicas_per_instance;
+    const std::vector<std::int32_t> counts = search.instance_counts.empty() ? std::vector<std::int32_t>{1} : search.instance_counts;
+    for (const std::int32_t wanted : densities) {
+      const std::int32_t density = wanted > 0 ? wanted : std::max(1, spec.hardware.count / degree);
+      for (const std::int32_t instances : counts) place(settings, spec, density, instances);
+    }
+  }
+
+  void place(std::vector<Setting> settings, PointSpec spec, std::int32_t density, std::int32_t instances) {
+    spec.deployment.replicas = density * instances;
+    spec.deployment.instances = instances;
+    settings.emplace_back(kReplicas, number_node(spec.deployment.replicas));
+    settings.emplace_back(kInstances, number_node(instances));
+    add(settings, std::move(spec));
+  }
+
+  void add(const std::vector<Setting>& settings, PointSpec spec) {
+    if (auto_tp_ && std::int64_t{spec.deployment.tp} * spec.deployment.pp > spec.hardware.count) return;
+    Candidate candidate;
+    candidate.settings = settings;
+    candidate.spec = std::move(spec);
+    candidate.spec.search.reset();
+    candidate.spec.replications = 1;   // the search repeats where it must
+    if (candidate.spec.deployment.tp_is_max) candidate.spec.deployment.tp = candidate.spec.hardware.count;
+    ResolvedPoint resolved = resolve_spec(candidate.spec);
+    candidate.point = std::move(resolved.result);
+    candidate.point.index = question_.candidates.size();
+    const Deployment& d = candidate.spec.deployment;
+    candidate.gpus = std::int64_t{d.tp} * d.pp * d.replicas;
+    candidate.name = name_of(candidate);
+    if (resolved.impossible) candidate.excluded = resolved.impossible->reason;
+    else candidate.excluded = over_limit(candidate);
+    if (!resolved.impossible) ++question_.feasible;
+    question_.candidates.push_back(std::move(candidate));
+  }
+
+  [[nodiscard]] std::string over_limit(const Candidate& candidate) const {
+    const SearchSpec& search = question_.search;
+    const std::optional<double>& usd = candidate.point.usd_per_hour;
+    if (search.objective == Objective::cost && !usd) {
+      return fmt::format("no price of {} is known: state it under prices", candidate.spec.hardware.label);
+    }
+    if (search.max_usd_per_hour && usd && *usd > *search.max_usd_per_hour) {
+      return fmt::format("{:.2f} USD/h are more than max_usd_per_hour: {:.2f}", *usd, *search.max_usd_per_hour);
+    }
+    if (search.max_gpus && candidate.gpus > *search.max_gpus) {
+      return fmt::format("{} GPUs are more than max_gpus: {}", candidate.gpus, *search.max_gpus);
+    }
+    return {};
+  }
+
+  [[nodiscard]] std::string name_of(const Candidate& candidate) const {
+    const Deployment& d = candidate.spec.deployment;
+    const std::string hardware = candidate.spec.hardware.label.empty() ? "machine" : candidate.spec.hardware.label;
+    std::string name = fmt::format("{} x {}: tp {}, {} replica{}", hardware, candidate.point.instances, d.tp, d.replicas,
+                                   d.replicas == 1 ? "" : "s");
+    for (std::size_t i = 0; i < axes_.size(); ++i) {
+      const std::string& path = axes_[i].path;
+      const bool shown = std::find(kInEveryName.begin(), kInEveryName.end(), path) != kInEveryName.end();
+      if (shown || axes_[i].values.size() == 1) continue;
+      const std::string value = candidate.settings[i].second.to_text();
+      const std::string key = path.substr(path.rfind('.') + 1);
+      name += key == "policy" || key == "dtype" || key == "router" ? ", " + value : fmt::format(", {} {}", key, value);
+    }
+    return name;
+  }
+
+  const Study& study_;
+  std::size_t index_;
+  Question& question_;
+  std::vector<SearchAxis> axes_;
+  bool auto_tp_ = false;
+};
+
+}  // namespace
+
+Question make_question(const Study& study, std::size_t index) {
+  Question question{.study = &study, .index = index, .search = {}, .spec = study.point(index), .candidates = {}, .feasible = 0};
+  question.search = question.spec.search.value_or(SearchSpec{});
+  Builder(study, index, question).build();
+  return question;
+}
+
+bool name_before(std::string_view a, std::string_view b) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  while (!a.empty() && !b.empty()) {
+    if (is_digit(a.front()) && is_digit(b.front())) {
+      std::uint64_t x = 0, y = 0;
+      const auto* const a_end = std::from_chars(a.data(), a.data() + a.size(), x).ptr;
+      const auto* const b_end = std::from_chars(b.data(), b.data() + b.size(), y).ptr;
+      if (x != y) return x < y;
+      a.remove_prefix(static_cast<std::size_t>(a_end - a.data()));
+      b.remove_prefix(static_cast<std::size_t>(b_end - b.data()));
+    } else {
+      if (a.front() != b.front()) return a.front() < b.front();
+      a.remove_prefix(1);
+      b.remove_prefix(1);
+    }
+  }
+  return a.size() < b.size();
+}
+
+}  // namespace plimsoll::study::plan

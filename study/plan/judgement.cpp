@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "study/plan/judgement.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/math/distributions/students_t.hpp>
+#include <cmath>
+#include <limits>
+
+#include "study/chart_axis.h"
+
+namespace plimsoll::study::plan {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+double student_quantile(std::size_t degrees, double confidence) {
+  const boost::math::students_t distribution(static_cast<double>(degrees));
+  return boost::math::quantile(distribution, 0.5 + confidence / 2);
+}
+
+std::string bound_name(const sched::Slo::Bound& bound) {
+  constexpr std::array<std::string_view, 5> kMetrics = {"latency", "ttft", "tpot", "itl", "latency per token"};
+  const std::string_view metric = kMetrics[static_cast<std::size_t>(bound.metric)];
+  return bound.quantile < 0 ? fmt::format("mean {}", metric) : fmt::format("p{} {}", std::round(bound.quantile * 1e5) / 1e3, metric);
+}
+
+std::int64_t logical_requests(const sched::PointMetrics& m) {
+  return m.requests_completed + m.requests_rejected + m.requests_timed_out;
+}
+
+bool is_beyond_capacity(const PointSpec& spec, const sched::PointMetrics& m) {
+  return !m.stable && !traces::is_closed_loop(spec.workload.load);
+}
+
+/// What one run found for each check, in a fixed order.
+struct Found {
+  std::vector<Check> checks;           // limits and names
+  std::vector<double> values;
+
+  void add(std::string name, std::string unit, double limit, double value, bool at_least) {
+    checks.push_back({std::move(name), std::move(unit), {}, limit, at_least});
+    values.push_back(value);
+  }
+};
+
+Found find_all(const PointSpec& spec, const sched::PointMetrics& m) {
+  Found found;
+  const bool open = !traces::is_closed_loop(spec.workload.load);
+  if (open) found.add("queue", "", 1, is_beyond_capacity(spec, m) ? kInfinity : 0, false);   // grows or not
+  const sched::Slo& slo = spec.slo;
+  for (std::size_t i = 0; i < slo.bounds.size(); ++i) {
+    const double value = i < m.slo_values.size() ? m.slo_values[i] : 0;
+    found.add(bound_name(slo.bounds[i]), "s", slo.bounds[i].limit, value, false);
+  }
+  if (slo.min_output_tokens_per_s) found.add("output tokens", "/s", *slo.min_output_tokens_per_s, m.output_tokens_per_s, true);
+  if (slo.min_requests_per_s) found.add("requests", "/s", *slo.min_requests_per_s, m.requests_per_s, true);
+  const auto requests = static_cast<double>(std::max<std::int64_t>(1, logical_requests(m)));
+  if (slo.max_timeout_rate) {
+    found.add("time-out rate", "", *slo.max_timeout_rate, static_cast<double>(m.requests_timed_out) / requests, false);
+  }
+  if (slo.min_goodput) {
+    const double good = m.slo_attainment.value_or(is_beyond_capacity(spec, m) ? 0 : static_cast<double>(m.requests_completed) / requests);
+    found.add("goodput", "/s", *slo.min_goodput, m.duration_s > 0 ? good * requests / m.duration_s : 0, true);
+  }
+  return found;
+}
+
+bool is_certain(const Check& check) {
+  const bool inside = check.at_least ? check.value.low() >= check.limit : check.value.high() <= check.limit;
+  const bool outside = check.at_least ? check.value.high() < check.limit : check.value.low() > check.limit;
+  return check.ratio() <= 1 ? inside : outside;
+}
+
+template <class Value>
+Estimate estimate_of(std::span<const sched::PointMetrics* const> runs, double confidence, Value value_of) {
+  std::vector<double> values;
+  for (const sched::PointMetrics* run : runs) values.push_back(value_of(*run));
+  return estimate(values, confidence);
+}
+
+// Certain to meet: all checks surely kept. Certain to miss: one surely missed.
+bool verdict_is_certain(const Standing& standing) {
+  if (standing.runs < 2) return false;
+  if (standing.meets) return std::all_of(standing.checks.begin(), standing.checks.end(), is_certain);
+  return std::any_of(standing.checks.begin(), standing.checks.end(), [](const Check& c) { return c.ratio() > 1 && is_certain(c); });
+}
+
+std::string value_text(double value, const std::string& unit) {
+  if (!std::isfinite(value)) return "infinite";
+  if (unit == "s" && value < 1) return reader_number(value * 1e3) + " ms";
+  return reader_number(value) + (unit.empty() ? "" : " ") + unit;
+}
+
+}  // namespace
+
+Estimate estimate(std::span<const double> values, double confidence) {
+  Estimate out;
+  out.values = values.size();
+  if (values.empty()) return out;
+  const auto n = static_cast<double>(values.size());
+  const auto infinite = std::count_if(values.begin(), values.end(), [](double v) { return !std::isfinite(v); });
+  if (infinite > 0) return {kInfinity, static_cast<double>(infinite) < n ? kInfinity : 0, values.size()};
+  for (const double value : values) out.mean += value / n;
+  if (values.size() < 2) return out;
+  double squares = 0;
+  for (const double value : values) squares += (value - out.mean) * (value - out.mean);
+  out.half_width = student_quantile(values.size() - 1, confidence) * std::sqrt(squares / (n - 1) / n);
+  return out;
+}
+
+Estimate paired_difference(std::span<const double> a, std::span<const double> b, double confidence) {
+  std::vector<double> differences;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    if (std::isfinite(a[i]) || std::isfinite(b[i])) differences.push_back(a[i] - b[i]);
+    else differences.push_back(0);     // both beyond capacity
+  }
+  Estimate out = estimate(differences, confidence);
+  // Of one sign, however infinite.
+  if (!std::isfinite(out.mean) && std::all_of(differences.begin(), differences.end(), [](double d) { return d < 0; })) out.mean = -kInfinity;
+  return out;
+}
+
+double Check::ratio_of(double v) const {
+  if (at_least) return v > 0 ? limit / v : kInfinity;
+  if (limit > 0) return v / limit;
+  return v > 0 ? kInfinity : 0;
+}
+
+double p90_latency(const PointSpec& spec, const sched::PointMetrics& run) {
+  if (is_beyond_capacity(spec, run)) return kInfinity;
+  return run.latency.p90.value_or(kInfinity);
+}
+
+Standing standing_of(const PointSpec& spec, std::span<const sched::PointMetrics* const> runs, double confidence) {
+  Standing out;
+  out.runs = runs.size();
+  std::vector<std::vector<double>> values;
+  for (const sched::PointMetrics* run : runs) {
+    Found found = find_all(spec, *run);
+    if (out.checks.empty()) out.checks = std::move(found.checks);
+    values.resize(out.checks.size());
+    for (std::size_t i = 0; i < values.size(); ++i) values[i].push_back(found.values[i]);
+  }
+  for (std::size_t i = 0; i < out.checks.size(); ++i) {
+    out.checks[i].value = estimate(values[i], confidence);
+    const double ratio = out.checks[i].ratio();
+    if (ratio > out.ratio) {
+      out.ratio = ratio;
+      out.worst = i;
+    }
+  }
+  out.meets = out.ratio <= 1;
+  out.certain = verdict_is_certain(out);
+  out.latency_p90 = estimate_of(runs, confidence, [&](const auto& m) { return p90_latency(spec, m); });
+  out.ttft_p90 = estimate_of(runs, confidence, [&](const auto& m) { return m.ttft.p90.value_or(kInfinity); });
+  out.output_tokens_per_s = estimate_of(runs, confidence, [](const auto& m) { return m.output_tokens_per_s; });
+  out.total_tokens_per_s = estimate_of(runs, confidence, [](const auto& m) { return m.total_tokens_per_s; });
+  return out;
+}
+
+std::string check_text(const Check& check) {
+  if (check.name == "queue") return check.ratio() > 1 ? "the queue grows without end" : "keeps up";
+  const double ratio = check.ratio();
+  const std::string value = value_text(check.value.mean, check.unit), limit = value_text(check.limit, check.unit);
+  if (ratio <= 1) return fmt::format("{} {} of {} {}", check.name, value, check.at_least ? "at least" : "at most", limit);
+  if (!std::isfinite(ratio)) {
+    return check.at_least || check.limit <= 0 ? fmt::format("{} {}, limit {}", check.name, value, limit)
+                                              : fmt::format("{}: too many requests fail to keep {}", check.name, limit);
+  }
+  const double off = check.at_least ? 1 - check.value.mean / check.limit : ratio - 1;
+  return fmt::format("{} {}, {:.3g} % {} {}", check.name, value, 100 * off, check.at_least ? "below" : "over", limit);
+}
+
+}  // namespace plimsoll::study::plan

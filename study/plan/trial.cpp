@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "study/plan/trial.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "study/load_variation.h"
+
+namespace plimsoll::study::plan {
+namespace {
+
+constexpr std::uint64_t kSeedStride = 1'000'003;     // replications of neighbouring seeds stay apart
+constexpr std::uint64_t kMostSeed = (std::uint64_t{1} << 53U) - 1;
+
+std::int32_t scaled(std::int32_t tokens, double scale) {
+  return std::max<std::int32_t>(1, static_cast<std::int32_t>(std::lround(tokens * scale)));
+}
+
+std::shared_ptr<const traces::Trace> scaled(const std::shared_ptr<const traces::Trace>& trace, double scale) {
+  if (!trace) return nullptr;
+  auto copy = std::make_shared<traces::Trace>(*trace);
+  for (traces::TraceRecord& record : copy->records) {
+    record.input_tokens = scaled(record.input_tokens, scale);
+    record.output_tokens = scaled(record.output_tokens, scale);
+  }
+  return copy;
+}
+
+void scale(traces::LengthMarginal& lengths, double by) {
+  if (auto* fixed = std::get_if<traces::FixedLength>(&lengths)) fixed->tokens = scaled(fixed->tokens, by);
+  if (auto* family = std::get_if<traces::LengthDistribution>(&lengths)) {
+    family->mean *= by;
+    family->min = scaled(family->min, by);
+    if (family->max > 0) family->max = scaled(family->max, by);
+  }
+}
+
+// Pairs that are the replayed trace's own must stay so.
+void scale_lengths(traces::WorkloadSpec& workload, double by) {
+  auto* const replay = std::get_if<traces::TraceReplay>(&workload.load);
+  auto* const pairs = std::get_if<traces::TracePairs>(&workload.lengths);
+  const bool same = replay != nullptr && pairs != nullptr && replay->trace == pairs->trace;
+  if (replay != nullptr) replay->trace = scaled(replay->trace, by);
+  if (pairs != nullptr) pairs->trace = same ? replay->trace : scaled(pairs->trace, by);
+  if (auto* independent = std::get_if<traces::IndependentLengths>(&workload.lengths)) {
+    scale(independent->input, by);
+    scale(independent->output, by);
+  }
+}
+
+bool has_rate(const traces::LoadSpec& load) {
+  return std::holds_alternative<traces::Poisson>(load) || std::holds_alternative<traces::GammaArrivals>(load) ||
+         std::holds_alternative<traces::ConstantRate>(load) || std::holds_alternative<traces::TraceReplay>(load);
+}
+
+// If every step takes k times as long, then on a clock k times as slow nothing has changed but the world outside: it is
+// faster by k.
+void slow_clock(PointSpec& spec, double k) {
+  if (has_rate(spec.workload.load)) spec = *with_load_value(spec, traces::load_value(spec.workload.load) * k);
+  if (auto* closed = std::get_if<traces::ClosedLoop>(&spec.workload.load)) closed->think /= k;
+  spec.workload.duration /= k;
+  spec.warmup /= k;
+  spec.limits.timeout /= k;
+  if (spec.policy.max_batch_delay) {
+    spec.policy.max_batch_delay = std::llround(static_cast<double>(*spec.policy.max_batch_delay) / k);
+  }
+  for (sched::Slo::Bound& bound : spec.slo.bounds) bound.limit /= k;
+  for (auto* rate : {&spec.slo.min_output_tokens_per_s, &spec.slo.min_requests_per_s, &spec.slo.min_goodput}) {
+    if (*rate) **rate *= k;
+  }
+}
+
+}  // namespace
+
+bool can_be_longer(const PointSpec& spec) {
+  const traces::LoadSpec& load = spec.workload.load;
+  const bool endless = std::holds_alternative<traces::ClosedLoop>(load) || std::holds_alternative<traces::Poisson>(load) ||
+                       std::holds_alternative<traces::GammaArrivals>(load) || std::holds_alternative<traces::ConstantRate>(load);
+  return endless && spec.workload.duration.count() == 0;
+}
+
+PointSpec trial_spec(PointSpec spec, const Trial& trial) {
+  const std::uint64_t seed = spec.workload.seed + kSeedStride * static_cast<std::uint64_t>(trial.replication);
+  spec.workload.seed = seed & kMostSeed;
+  if (trial.requests > 0) spec.workload.requests = trial.requests;
+  const double load = (trial.load > 0 ? trial.load : traces::load_value(spec.workload.load)) * trial.load_scale;
+  if (auto varied = with_load_value(spec, load)) spec = std::move(*varied);
+  if (trial.length_scale != 1) scale_lengths(spec.workload, trial.length_scale);
+  if (trial.step_scale != 1) slow_clock(spec, trial.step_scale);
+  return spec;
+}
+
+std::string trial_text(const Trial& trial) {
+  return fmt::format("trial {} {} {} {} {} {}", trial.replication, trial.requests, trial.load, trial.load_scale,
+                     trial.length_scale, trial.step_scale);
+}
+
+}  // namespace plimsoll::study::plan

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// One simulation of a candidate: the study's workload, or a variation of it.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "study/study.h"
+
+namespace plimsoll::study::plan {
+
+/// Trials that differ in their candidate alone share their random numbers; so do, draw by draw, those that differ in load
+/// or length.
+struct Trial {
+  std::size_t candidate = 0;
+  std::int32_t replication = 0;
+  std::int64_t requests = 0;           // 0: as the study says
+  double load = 0;                     // clients, requests/s, rate scale; 0: as the study says
+  double load_scale = 1, length_scale = 1, step_scale = 1;   // of the load, of prompts and answers, of every step's time
+  auto operator<=>(const Trial&) const = default;
+};
+
+/// The point that is simulated for a trial of a candidate with this spec. With `step_scale` k it runs on a clock of its
+/// own, on which k seconds are one: whoever reads its times multiplies by k, and the SLO is scaled already.
+[[nodiscard]] PointSpec trial_spec(PointSpec spec, const Trial& trial);
+
+/// Everything but the candidate, as text: part of the key under which results are stored.
+[[nodiscard]] std::string trial_text(const Trial& trial);
+
+/// Whether more requests make the same experiment longer: open and closed loops without a duration.
+[[nodiscard]] bool can_be_longer(const PointSpec& spec);
+
+}  // namespace plimsoll::study::plan

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "study/plan/trials.h"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "model/error.h"
+#include "sim/simulate.h"
+#include "study/metrics_record.h"
+#include "study/resolve.h"
+#include "study/work_crew.h"
+
+namespace plimsoll::study::plan {
+
+/// The trials of one call, side by side.
+class Trials::Batch {
+ public:
+  Batch(Trials& owner, const std::vector<Trial>& todo)
+      : owner_(owner), todo_(todo), results_(todo.size()), fraction_(todo.size(), 0.0F), base_(static_cast<double>(owner.known_.size())) {}
+
+  void run() {
+    run_pieces(todo_.size(), settings().jobs, settings().control, [this](std::size_t i) { run_one(i); });
+    for (std::size_t i = 0; i < todo_.size(); ++i) {
+      if (results_[i]) owner_.known_.emplace(todo_[i], std::move(*results_[i]));
+    }
+    if (settings().control != nullptr && settings().control->cancelled()) throw Cancelled{};
+  }
+
+ private:
+  [[nodiscard]] const TrialSettings& settings() const { return owner_.settings_; }
+
+  void run_one(std::size_t i) {
+    const Trial& trial = todo_[i];
+    const Candidate& candidate = owner_.question_.candidates[trial.candidate];
+    std::optional<sched::PointMetrics> metrics;
+    if (settings().store != nullptr) {
+      if (const auto text = settings().store->find(owner_.key_of(trial))) metrics = read_metrics_record(*text);
+    }
+    const bool recalled = metrics.has_value();
+    if (!recalled) metrics = simulate(i, trial, candidate);
+    if (!metrics) return;              // stopped
+    const std::lock_guard lock(mutex_);
+    if (settings().store != nullptr && !recalled) settings().store->put(owner_.key_of(trial), metrics_record(*metrics));
+    (recalled ? owner_.recalled_ : owner_.simulated_) += 1;
+    if (settings().on_first && trial == Trial{.candidate = trial.candidate}) settings().on_first(candidate, *metrics);
+    results_[i] = std::move(metrics);
+    report(i, 1);
+  }
+
+  std::optional<sched::PointMetrics> simulate(std::size_t i, const Trial& trial, const Candidate& candidate) {
+    ResolvedPoint point = resolve_spec(trial_spec(candidate.spec, trial));
+    // Memory and degrees are those of the candidate, which exists; only a variation's workload can be at fault.
+    if (point.impossible) throw InputError(point.impossible->where, point.impossible->reason);
+    point.scenario->stepwise = settings().stepwise;
+    sim::RunOptions options;
+    if (settings().control != nullptr) options.stop = settings().control->stop();
+    options.progress = [this, i](double fraction) {
+      if (settings().control != nullptr) settings().control->check_in();
+      const std::lock_guard lock(mutex_);
+      report(i, static_cast<float>(std::clamp(fraction, 0.0, 1.0)));
+    };
+    try {
+      sim::RunResult run = sim::simulate(*point.scenario, options);
+      if (run.stopped) return {};
+      return std::move(run.metrics);
+    } catch (const InputError& error) {
+      if (!error.where().file.empty()) throw;
+      throw InputError(candidate.spec.places.workload, error.text());
+    }
+  }
+
+  // With the mutex held.
+  void report(std::size_t i, float fraction) {
+    done_ += static_cast<double>(fraction) - static_cast<double>(fraction_[i]);
+    fraction_[i] = fraction;
+    if (settings().store != nullptr) settings().store->tick();
+    if (settings().on_progress) settings().on_progress(base_ + done_, owner_.asked_, static_cast<double>(owner_.recalled_));
+  }
+
+  Trials& owner_;
+  const std::vector<Trial>& todo_;
+  std::vector<std::optional<sched::PointMetrics>> results_;
+  std::vector<float> fraction_;
+  std::mutex mutex_;
+  double base_ = 0, done_ = 0;
+};
+
+Trials::Trials(const Question& question, TrialSettings settings) : question_(question), settings_(std::move(settings)) {
+  if (settings_.store != nullptr) keys_ = std::make_unique<PointKeys>(*question.study, settings_.stepwise ? "stepwise" : "");
+}
+
+Trials::~Trials() = default;
+
+Digest Trials::key_of(const Trial& trial) const {
+  return keys_->of_point(question_.index, trial_text(trial), question_.candidates[trial.candidate].settings);
+}
+
+void Trials::run(std::span<const Trial> trials) {
+  std::vector<Trial> todo;
+  for (const Trial& trial : trials) {
+    if (!knows(trial)) todo.push_back(trial);
+  }
+  std::sort(todo.begin(), todo.end());
+  todo.erase(std::unique(todo.begin(), todo.end()), todo.end());
+  asked_ += todo.size();
+  if (!todo.empty()) Batch(*this, todo).run();
+}
+
+const sched::PointMetrics& Trials::of(const Trial& trial) const {
+  const auto found = known_.find(trial);
+  PLIMSOLL_CHECK(found != known_.end(), "a trial is asked for that was not run");
+  return found->second;
+}
+
+const sched::PointMetrics& Trials::one(const Trial& trial) {
+  run(std::span(&trial, 1));
+  return of(trial);
+}
+
+}  // namespace plimsoll::study::plan
