@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "study/plan/bounds.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "model/forward_cost.h"
+#include "study/resolve.h"
+
+namespace plimsoll::study::plan {
+namespace {
+
+constexpr std::int64_t kMostRows = 2048;     // above, the floor of a row is not worth its computation
+
+/// The lengths that every request of a workload has at least, and how many output tokens they have together.
+struct Lengths {
+  double input_min = 1, output_min = 1;
+  double output_mean_low = 1;          // of any run of this many requests, but for one in a million
+};
+
+double fixed_or(const traces::LengthMarginal& marginal, double otherwise) {
+  const auto* fixed = std::get_if<traces::FixedLength>(&marginal);
+  return fixed != nullptr ? fixed->tokens : otherwise;
+}
+
+double floor_of_marginal(const traces::LengthMarginal& marginal) {
+  const auto* family = std::get_if<traces::LengthDistribution>(&marginal);
+  return fixed_or(marginal, family != nullptr ? std::max<double>(1, family->min) : 1);
+}
+
+Lengths lengths_of(const traces::WorkloadSpec& workload, double requests) {
+  constexpr double kFiveSigma = 5;
+  Lengths lengths;
+  if (const auto* independent = std::get_if<traces::IndependentLengths>(&workload.lengths)) {
+    lengths.input_min = floor_of_marginal(independent->input);
+    lengths.output_min = floor_of_marginal(independent->output);
+    lengths.output_mean_low = lengths.output_min;
+    return lengths;
+  }
+  const auto* pairs = std::get_if<traces::TracePairs>(&workload.lengths);
+  if (pairs == nullptr || !pairs->trace || pairs->trace->records.empty()) return lengths;
+  double sum = 0, squares = 0;
+  for (const traces::TraceRecord& record : pairs->trace->records) {
+    sum += record.output_tokens;
+    squares += static_cast<double>(record.output_tokens) * record.output_tokens;
+  }
+  const auto n = static_cast<double>(pairs->trace->records.size());
+  const double mean = sum / n, sigma = std::sqrt(std::max(0.0, squares / n - mean * mean));
+  lengths.output_mean_low = std::max(1.0, mean - kFiveSigma * sigma / std::sqrt(requests));
+  return lengths;
+}
+
+/// Requests/s of an open loop that goes on as long as it takes; nothing for the other loads.
+std::optional<double> steady_rate(const PointSpec& spec, double load) {
+  if (spec.workload.duration.count() > 0) return {};
+  const bool steady = std::holds_alternative<traces::Poisson>(spec.workload.load) ||
+                      std::holds_alternative<traces::ConstantRate>(spec.workload.load);
+  if (!steady) return {};
+  return load > 0 ? load : traces::load_value(spec.workload.load);
+}
+
+bool has_residuals(const sim::Scenario& scenario) {
+  const auto& coefficients = scenario.accelerator->coefficients;
+  return std::any_of(coefficients.begin(), coefficients.end(), [](const auto& c) { return c.residual != nullptr; });
+}
+
+// Rows that one step may have: by the batch limit, and by a pool in which each needs its shortest prompt.
+std::int64_t most_rows(const sim::Scenario& scenario, double input_min) {
+  const sched::PolicyConfig& policy = scenario.policy;
+  std::int64_t rows = kMostRows + 1;
+  if (policy.policy == sched::PolicyKind::none) rows = 1;
+  else if (policy.max_running) rows = *policy.max_running;
+  if (policy.policy == sched::PolicyKind::static_batch || policy.policy == sched::PolicyKind::dynamic) {
+    rows = policy.batch_size.value_or(policy.max_running.value_or(1));
+  }
+  if (policy.prefix_caching.value_or(false)) return rows;   // prompts may share their blocks
+  const double pool = static_cast<double>(scenario.kv.blocks) * scenario.kv.block_tokens;
+  return std::min(rows, std::max<std::int64_t>(1, static_cast<std::int64_t>(pool / input_min)));
+}
+
+double share_late_allowed(const sched::Slo& slo, double& limit) {
+  double share = std::numeric_limits<double>::infinity();
+  for (const sched::Slo::Bound& bound : slo.bounds) {
+    if (bound.metric != sched::Slo::Metric::latency || bound.quantile < 0) continue;
+    if (1 - bound.quantile >= share) continue;
+    share = 1 - bound.quantile;
+    limit = bound.limit;
+  }
+  return share;
+}
+
+}  // namespace
+
+Bounds::Floor Bounds::floor_of(const Candidate& candidate) {
+  const ResolvedPoint point = resolve_spec(candidate.spec);
+  if (!point.scenario || has_residuals(*point.scenario)) return {};
+  const sim::Scenario& s = *point.scenario;
+  if (s.engine->constant && s.engine->constant->batch) return {};
+  const double context = lengths_of(s.workload, 1).input_min;
+  const std::int64_t rows = most_rows(s, context);
+  if (rows > kMostRows) return {};
+  const Key key{s.accelerator.get(), s.engine.get(), s.shape.get(), s.tp, s.pp, static_cast<int>(s.weight_dtype),
+                static_cast<int>(s.kv_dtype), rows, static_cast<std::int64_t>(context)};
+  const auto known = floors_.find(key);
+  if (known != floors_.end()) return known->second;
+  model::ForwardCost cost({.shape = s.shape.get(), .accelerator = s.accelerator.get(), .interconnect = s.interconnect.get(),
+                           .engine = s.engine.get(), .weight_dtype = s.weight_dtype, .kv_dtype = s.kv_dtype, .tp = s.tp, .pp = s.pp});
+  Floor floor{std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
+  std::vector<model::PrefillSpan> spans;
+  const double window = s.shape->sliding_window > 0 ? std::min<double>(context, s.shape->sliding_window) : context;
+  for (std::int64_t r = 1; r <= rows; ++r) {
+    spans.push_back({1, 0});
+    const auto sum = static_cast<double>(r);
+    const double decode = cost.decode_curve(r).time(sum * context, sum * window);
+    const double prefill = cost.forward({.prefill = spans, .decode_rows = 0, .decode_context = 0, .decode_context_windowed = 0, .sampled = r}).total();
+    const double step = std::min(decode, prefill);
+    floor.step = std::min(floor.step, step);
+    floor.share = std::min(floor.share, step / sum);
+  }
+  floors_.emplace(key, floor);
+  return floor;
+}
+
+Bounded Bounds::problem(const Candidate& candidate, double load) {
+  const Floor floor = floor_of(candidate);
+  if (!(floor.step > 0)) return {};
+  const PointSpec& spec = candidate.spec;
+  const auto n = static_cast<double>(std::max<std::int64_t>(1, spec.workload.requests));
+  const Lengths lengths = lengths_of(spec.workload, n);
+  for (const sched::Slo::Bound& bound : spec.slo.bounds) {
+    double least = floor.step;                                   // TPOT, ITL
+    if (bound.metric == sched::Slo::Metric::ttft) continue;
+    if (bound.metric == sched::Slo::Metric::latency) least = lengths.output_min * floor.step;
+    if ((bound.metric == sched::Slo::Metric::tpot || bound.metric == sched::Slo::Metric::itl) && lengths.output_min < 2) continue;
+    if (least <= bound.limit) continue;
+    return {fmt::format("{:.3g} s are more than the limit of {:.3g} s even on an idle machine: its fastest step takes {:.3g} ms",
+                        least, bound.limit, 1e3 * floor.step),
+            least / bound.limit};
+  }
+  const auto rate = steady_rate(spec, load);
+  double limit = 0;
+  const double allowed = share_late_allowed(spec.slo, limit);
+  if (!rate || allowed > 1) return {};
+  const double capacity = spec.deployment.replicas / (lengths.output_mean_low * floor.share);   // requests/s, at most
+  constexpr double kFourSigma = 4;
+  const double arrivals_end = n / *rate * (1 + kFourSigma / std::sqrt(n));
+  const double late = 1 - capacity * (arrivals_end + limit) / n;
+  if (late <= allowed) return {};
+  return {fmt::format("carries at most {:.3g} of {:.3g} requests/s: full batches give {:.4g} output tokens/s a replica", capacity,
+                      *rate, 1 / floor.share),
+          *rate / capacity};
+}
+
+}  // namespace plimsoll::study::plan

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "study/plan/bracket.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace plimsoll::study::plan {
+namespace {
+constexpr double kReachUp = 4096, kReachDown = 16777216;   // 2^12, 2^24: closed loops grow with their clients
+}
+
+Bracket::Bracket(double start, double stride, double tolerance, bool whole)
+    : start_(whole ? std::max(1.0, std::round(start)) : start), stride_(stride), tolerance_(tolerance), whole_(whole) {}
+
+double Bracket::rounded(double load) const { return whole_ ? std::round(load) : load; }
+
+std::optional<double> Bracket::next() const {
+  if (passing_ == 0 && !failing_) return start_;
+  if (!failing_) {
+    if (passing_ >= start_ * kReachUp) return {};
+    return whole_ ? std::max(passing_ + 1, std::round(passing_ * stride_)) : passing_ * stride_;
+  }
+  if (passing_ == 0) {
+    if (*failing_ <= start_ / kReachDown || (whole_ && *failing_ <= 1)) return {};
+    return whole_ ? std::clamp(std::round(*failing_ / stride_), 1.0, *failing_ - 1) : *failing_ / stride_;
+  }
+  if (*failing_ - passing_ <= tolerance_ * *failing_ || (whole_ && *failing_ - passing_ <= 1)) return {};
+  return rounded((passing_ + *failing_) / 2);
+}
+
+void Bracket::answer(double load, bool passes) {
+  if (passes) passing_ = std::max(passing_, load);
+  else failing_ = std::min(failing_.value_or(load), load);
+}
+
+double Bracket::value() const {
+  if (passing_ == 0 || !failing_) return passing_;
+  return whole_ ? passing_ : (passing_ + *failing_) / 2;
+}
+
+}  // namespace plimsoll::study::plan

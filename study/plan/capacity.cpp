@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "study/plan/capacity.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "study/plan/bracket.h"
+#include "study/plan/confirm.h"
+#include "study/plan/ranking.h"
+
+namespace plimsoll::study::plan {
+namespace {
+
+constexpr double kStillPossible = 0.85;      // of the best screened capacity, for a deployment to be confirmed
+constexpr std::size_t kMostConfirmed = 8, kConfirmingRuns = 4;
+
+bool whole_loads(const PointSpec& spec) {
+  return std::holds_alternative<traces::ClosedLoop>(spec.workload.load) || std::holds_alternative<traces::JumpStart>(spec.workload.load) ||
+         std::holds_alternative<traces::Burst>(spec.workload.load);
+}
+
+struct Line {                          // one bracket
+  std::size_t slot = 0, candidate = 0, replication = 0;
+  Bracket bracket;
+  bool dropped = false;
+};
+
+class Rounds {
+ public:
+  Rounds(const Question& question, Trials& trials, const CapacityPlan& plan) : question_(question), trials_(trials), plan_(plan) {}
+
+  void add(std::size_t slot, std::size_t candidate, double start) {
+    for (std::size_t r = 0; r < plan_.replications; ++r) {
+      lines_.push_back({slot, candidate, r, Bracket(start, plan_.stride, plan_.tolerance, whole_loads(question_.spec))});
+    }
+  }
+
+  void run() {
+    for (;;) {
+      std::vector<Trial> todo;
+      for (const Line& line : lines_) {
+        if (const auto load = next_of(line)) todo.push_back(trial(line, *load));
+      }
+      if (todo.empty()) return;
+      trials_.run(todo);
+      for (Line& line : lines_) {
+        if (const auto load = next_of(line)) line.bracket.answer(*load, passes(trials_.of(trial(line, *load))));
+      }
+      if (plan_.stop_losers) drop_losers();
+    }
+  }
+
+  [[nodiscard]] Capacity capacity(std::size_t slot) const {
+    Capacity out;
+    std::vector<double> values;
+    for (const Line& line : lines_) {
+      if (line.slot != slot) continue;
+      values.push_back(line.bracket.value());
+      if (line.replication > 0) continue;
+      out.passing = line.bracket.passing();
+      out.failing = line.bracket.failing();
+      if (out.passing > 0) out.at_passing = trials_.of(trial(line, out.passing));
+      if (out.failing) out.at_failing = trials_.of(trial(line, *out.failing));
+    }
+    out.load = estimate(values, question_.search.confidence);
+    return out;
+  }
+
+ private:
+  [[nodiscard]] static std::optional<double> next_of(const Line& line) { return line.dropped ? std::nullopt : line.bracket.next(); }
+
+  [[nodiscard]] Trial trial(const Line& line, double load) const {
+    return {.candidate = line.candidate, .replication = static_cast<std::int32_t>(line.replication), .requests = plan_.requests, .load = load};
+  }
+
+  [[nodiscard]] bool passes(const sched::PointMetrics& metrics) const {
+    const sched::PointMetrics* const run = &metrics;
+    return standing_of(question_.spec, std::span(&run, 1), question_.search.confidence).meets;
+  }
+
+  void drop_losers() {
+    double best = 0;
+    for (const Line& line : lines_) best = std::max(best, line.bracket.passing());
+    for (Line& line : lines_) line.dropped = line.dropped || line.bracket.failing().value_or(best) < kStillPossible * best;
+  }
+
+  const Question& question_;
+  Trials& trials_;
+  const CapacityPlan& plan_;
+  std::vector<Line> lines_;
+};
+
+// The figures of an entry of a search for capacity are those at the load that it carries.
+void fill_entry(const Question& question, Answer& answer, std::size_t candidate, Capacity capacity, Stage stage) {
+  Entry& entry = answer.entries[candidate];
+  entry.stage = stage;
+  entry.objective = capacity.load;
+  const auto& shown = capacity.at_passing ? capacity.at_passing : capacity.at_failing;
+  if (shown) {
+    const sched::PointMetrics* const run = &*shown;
+    entry.standing = standing_of(question.spec, std::span(&run, 1), question.search.confidence);
+    entry.metrics = *shown;
+  }
+  entry.capacity = std::move(capacity);
+}
+
+// Overlapping intervals are ties: fewer GPUs, then lower latency, then name.
+void settle(const Question& question, Answer& answer, std::vector<std::size_t>& leaders) {
+  if (leaders.empty()) return;
+  std::sort(leaders.begin(), leaders.end(), [&](std::size_t a, std::size_t b) { return goes_before(question, answer, a, b); });
+  const double low = answer.entries[leaders.front()].objective.low();
+  const auto end = std::stable_partition(leaders.begin(), leaders.end(), [&](std::size_t c) { return answer.entries[c].objective.high() >= low; });
+  std::sort(leaders.begin(), end, [&](std::size_t a, std::size_t b) {
+    const Candidate &c = question.candidates[a], &d = question.candidates[b];
+    if (c.gpus != d.gpus) return c.gpus < d.gpus;
+    const double x = answer.entries[a].standing.latency_p90.mean, y = answer.entries[b].standing.latency_p90.mean;
+    return x != y ? x < y : name_before(c.name, d.name);
+  });
+  for (auto c = leaders.begin(); c != leaders.end(); ++c) answer.entries[*c].ties = c != leaders.begin() && c < end;
+}
+
+}  // namespace
+
+std::vector<Capacity> find_capacities(const Question& question, Trials& trials, const std::vector<std::size_t>& candidates,
+                                      const std::vector<double>& starts, const CapacityPlan& plan) {
+  Rounds rounds(question, trials, plan);
+  for (std::size_t i = 0; i < candidates.size(); ++i) rounds.add(i, candidates[i], starts[i]);
+  rounds.run();
+  std::vector<Capacity> out;
+  for (std::size_t i = 0; i < candidates.size(); ++i) out.push_back(rounds.capacity(i));
+  return out;
+}
+
+Capacity capacity_of(const Question& question, Trials& trials, std::size_t candidate, double start) {
+  const CapacityPlan plan{.requests = confirming_requests(question.spec), .replications = kConfirmingRuns, .stride = 1.2, .tolerance = 0.005, .stop_losers = false};
+  return find_capacities(question, trials, {candidate}, {start}, plan).front();
+}
+
+std::vector<std::size_t> rank_by_capacity(const Question& question, Trials& trials, Answer& answer) {
+  std::vector<std::size_t> candidates;
+  for (std::size_t i = 0; i < answer.entries.size(); ++i) {
+    if (answer.entries[i].stage == Stage::waiting) candidates.push_back(i);
+  }
+  const std::vector<double> starts(candidates.size(), traces::load_value(question.spec.workload.load));
+  const CapacityPlan coarse{.requests = 0, .replications = 1, .stride = 2, .tolerance = 0.05, .stop_losers = true};
+  std::vector<Capacity> found = find_capacities(question, trials, candidates, starts, coarse);
+  for (std::size_t i = 0; i < candidates.size(); ++i) fill_entry(question, answer, candidates[i], std::move(found[i]), Stage::screened);
+
+  const auto before = [&](std::size_t a, std::size_t b) { return goes_before(question, answer, a, b); };
+  std::sort(candidates.begin(), candidates.end(), before);
+  std::vector<std::size_t> leaders;
+  std::vector<double> leader_starts;
+  for (const std::size_t c : candidates) {
+    const double load = answer.entries[c].objective.mean;
+    if (leaders.size() == kMostConfirmed || load <= 0 || load < kStillPossible * answer.entries[candidates.front()].objective.mean) break;
+    leaders.push_back(c);
+    leader_starts.push_back(load);
+  }
+  const CapacityPlan fine{.requests = confirming_requests(question.spec), .replications = kConfirmingRuns, .stride = 1.05, .tolerance = 0.005, .stop_losers = false};
+  std::vector<Capacity> confirmed = find_capacities(question, trials, leaders, leader_starts, fine);
+  for (std::size_t i = 0; i < leaders.size(); ++i) fill_entry(question, answer, leaders[i], std::move(confirmed[i]), Stage::confirmed);
+  settle(question, answer, leaders);
+  return leaders;
+}
+
+}  // namespace plimsoll::study::plan

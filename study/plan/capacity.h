@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The largest load that a deployment carries within the SLO: brackets between a load that keeps it and one that does not,
+// each with the same random numbers at every load, so that a larger load only packs the same requests closer.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "study/plan/answer.h"
+#include "study/plan/trials.h"
+
+namespace plimsoll::study::plan {
+
+/// How a set of brackets is run: side by side, in rounds.
+struct CapacityPlan {
+  std::int64_t requests = 0;           // of each run; 0: as the study says
+  std::size_t replications = 1;
+  double stride = 2, tolerance = 0.01;
+  bool stop_losers = false;            // a candidate that fails where another passes is not followed further
+};
+
+/// Capacities of candidates; `starts` are the loads at which to begin.
+[[nodiscard]] std::vector<Capacity> find_capacities(const Question& question, Trials& trials, const std::vector<std::size_t>& candidates,
+                                                    const std::vector<double>& starts, const CapacityPlan& plan);
+
+/// The search for the largest capacity: fills every entry; the leaders in their settled order.
+[[nodiscard]] std::vector<std::size_t> rank_by_capacity(const Question& question, Trials& trials, Answer& answer);
+
+/// The capacity of one deployment, as an answer shows it.
+[[nodiscard]] Capacity capacity_of(const Question& question, Trials& trials, std::size_t candidate, double start);
+
+}  // namespace plimsoll::study::plan

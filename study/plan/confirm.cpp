@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "study/plan/confirm.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "study/plan/ranking.h"
+
+namespace plimsoll::study::plan {
+namespace {
+
+constexpr std::size_t kFirstRuns = 3, kMostRuns = 24;
+constexpr std::int64_t kLonger = 10, kLongEnough = 10'000;   // requests
+// Open loops of one rate carry the same tokens/s as long as they are stable; what is left is chance.
+constexpr double kSameThroughput = 0.01;
+
+}  // namespace
+
+std::int64_t confirming_requests(const PointSpec& spec) {
+  if (!can_be_longer(spec)) return 0;
+  return std::max(spec.workload.requests, std::min(spec.workload.requests * kLonger, kLongEnough));
+}
+
+Trial Confirm::trial(std::size_t candidate, std::size_t run) const {
+  return {.candidate = candidate, .replication = static_cast<std::int32_t>(run), .requests = confirming_requests(question_.spec)};
+}
+
+std::vector<const sched::PointMetrics*> Confirm::runs_of(std::size_t candidate) const {
+  std::vector<const sched::PointMetrics*> runs;
+  for (std::size_t r = 0; r < runs_[candidate]; ++r) runs.push_back(&trials_.of(trial(candidate, r)));
+  return runs;
+}
+
+void Confirm::update(std::size_t candidate) {
+  const auto runs = runs_of(candidate);
+  Entry& entry = answer_.entries[candidate];
+  entry.stage = Stage::confirmed;
+  entry.standing = standing_of(question_.spec, runs, confidence_);
+  entry.metrics = *runs.front();
+  entry.objective = objective_of(question_, question_.candidates[candidate], entry.standing);
+}
+
+void Confirm::add_runs(const std::vector<std::size_t>& candidates, std::size_t runs) {
+  std::vector<Trial> todo;
+  for (const std::size_t c : candidates) {
+    for (std::size_t r = 0; r < runs; ++r) todo.push_back(trial(c, r));
+  }
+  trials_.run(todo);
+  for (const std::size_t c : candidates) {
+    runs_[c] = std::max(runs_[c], runs);
+    update(c);
+  }
+}
+
+std::vector<double> Confirm::values(std::size_t candidate, bool objective) const {
+  std::vector<double> out;
+  for (const sched::PointMetrics* run : runs_of(candidate)) {
+    const bool tokens = objective && question_.search.objective == Objective::throughput;
+    out.push_back(tokens ? -run->output_tokens_per_s : p90_latency(question_.spec, *run));
+  }
+  return out;
+}
+
+// Smaller values go before.
+Confirm::Relation Confirm::compare(const std::vector<double>& a, const std::vector<double>& b, double indifference) const {
+  const Estimate difference = paired_difference(a, b, confidence_);
+  if (difference.mean == 0 && difference.half_width == 0) return Relation::equal;
+  const double zone = indifference * std::abs(estimate(a, confidence_).mean);
+  if (difference.high() < 0 && -difference.low() > zone) return Relation::before;
+  if (difference.low() > 0 && difference.high() > zone) return Relation::after;
+  return difference.low() >= -zone && difference.high() <= zone && zone > 0 ? Relation::equal : Relation::unknown;
+}
+
+Confirm::Relation Confirm::by_objective(std::size_t a, std::size_t b) const {
+  if (!is_known(question_.search.objective)) {
+    return compare(values(a, true), values(b, true), question_.search.objective == Objective::throughput ? kSameThroughput : 0);
+  }
+  const double x = answer_.entries[a].objective.mean, y = answer_.entries[b].objective.mean;
+  return x < y ? Relation::before : x > y ? Relation::after : Relation::equal;
+}
+
+Confirm::Relation Confirm::by_latency(std::size_t a, std::size_t b) const { return compare(values(a, false), values(b, false), 0); }
+
+// More runs may still show that the candidate belongs before the leader, or that it cannot be told from it.
+bool Confirm::could_lead(std::size_t candidate, std::size_t leader) const {
+  const Relation objective = by_objective(candidate, leader);
+  if (objective == Relation::unknown) return true;
+  if (objective != Relation::equal) return false;
+  const std::int64_t mine = question_.candidates[candidate].gpus, others = question_.candidates[leader].gpus;
+  return mine == others && by_latency(candidate, leader) == Relation::unknown;
+}
+
+std::vector<std::size_t> Confirm::unsettled(const std::vector<std::size_t>& contenders) const {
+  const std::vector<std::size_t> able = meeting(contenders);
+  std::vector<std::size_t> out;
+  const auto before = [&](std::size_t a, std::size_t b) { return goes_before(question_, answer_, a, b); };
+  const auto leader = std::min_element(able.begin(), able.end(), before);
+  for (const std::size_t c : contenders) {
+    const Standing& standing = answer_.entries[c].standing;
+    const bool worth_it = leader == able.end() || c == *leader || by_objective(c, *leader) != Relation::after;
+    const bool verdict_open = !standing.certain && worth_it;
+    const bool order_open = standing.meets && c != *leader && could_lead(c, *leader);
+    if (verdict_open || order_open) out.push_back(c);
+  }
+  if (!out.empty() && leader != able.end() && std::find(out.begin(), out.end(), *leader) == out.end()) out.push_back(*leader);
+  return out;
+}
+
+std::vector<std::size_t> Confirm::order_of(const std::vector<std::size_t>& contenders) {
+  runs_.assign(question_.candidates.size(), 0);
+  // Bonferroni: each comparison with the leader at a level at which all of them hold together.
+  const auto comparisons = static_cast<double>(std::max<std::size_t>(1, contenders.size()));
+  confidence_ = 1 - (1 - question_.search.confidence) / comparisons;
+  add_runs(contenders, kFirstRuns);
+  for (std::size_t runs = 2 * kFirstRuns; runs <= kMostRuns; runs *= 2) {
+    const std::vector<std::size_t> open = unsettled(contenders);
+    if (open.empty()) break;
+    add_runs(open, runs);
+  }
+  std::vector<std::size_t> order = meeting(contenders);
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return goes_before(question_, answer_, a, b); });
+  if (!order.empty()) settle_ties(order);
+  return order;
+}
+
+std::vector<std::size_t> Confirm::meeting(const std::vector<std::size_t>& contenders) const {
+  std::vector<std::size_t> out;
+  for (const std::size_t c : contenders) {
+    if (answer_.entries[c].standing.meets) out.push_back(c);
+  }
+  return out;
+}
+
+// Those that cannot be told from the first are its ties: fewer GPUs, then lower latency where that can be told, then name.
+void Confirm::settle_ties(std::vector<std::size_t>& order) {
+  const auto is_open = [](Relation relation) { return relation == Relation::equal || relation == Relation::unknown; };
+  const auto by_gpus = [&](std::size_t a, std::size_t b) {
+    const Candidate &c = question_.candidates[a], &d = question_.candidates[b];
+    if (c.gpus != d.gpus) return c.gpus < d.gpus;
+    const double x = answer_.entries[a].standing.latency_p90.mean, y = answer_.entries[b].standing.latency_p90.mean;
+    return x != y ? x < y : name_before(c.name, d.name);
+  };
+  const auto by_name = [&](std::size_t a, std::size_t b) {
+    return name_before(question_.candidates[a].name, question_.candidates[b].name);
+  };
+  const std::size_t first = order.front();
+  const auto end = std::stable_partition(order.begin(), order.end(), [&](std::size_t c) { return c == first || is_open(by_objective(c, first)); });
+  std::sort(order.begin(), end, by_gpus);
+  const std::size_t best = order.front();
+  const auto last = std::stable_partition(order.begin(), end, [&](std::size_t c) {
+    return c == best || (question_.candidates[c].gpus == question_.candidates[best].gpus && is_open(by_latency(c, best)));
+  });
+  std::sort(order.begin(), last, by_name);
+  for (auto c = order.begin(); c != order.end(); ++c) answer_.entries[*c].ties = c != order.begin() && c < last;
+}
+
+}  // namespace plimsoll::study::plan

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs the front-runners longer and again until their order is certain.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "study/plan/answer.h"
+#include "study/plan/trials.h"
+
+namespace plimsoll::study::plan {
+
+/// How many requests a confirming run sends; 0: the experiment has a length of its own.
+[[nodiscard]] std::int64_t confirming_requests(const PointSpec& spec);
+
+class Confirm {
+ public:
+  Confirm(const Question& question, Trials& trials, Answer& answer) : question_(question), trials_(trials), answer_(answer) {}
+
+  /// Among `contenders`, those that meet the SLO in their final order: by objective, where that must be measured, then by
+  /// GPUs, p90 latency and name; the intervals of the differences decide. Every contender's entry is brought up to date.
+  std::vector<std::size_t> order_of(const std::vector<std::size_t>& contenders);
+
+ private:
+  enum class Relation : unsigned char { before, after, equal, unknown };
+  void add_runs(const std::vector<std::size_t>& candidates, std::size_t runs);
+  void update(std::size_t candidate);
+  [[nodiscard]] std::vector<std::size_t> meeting(const std::vector<std::size_t>& contenders) const;
+  void settle_ties(std::vector<std::size_t>& order);
+  [[nodiscard]] std::vector<std::size_t> unsettled(const std::vector<std::size_t>& contenders) const;
+  [[nodiscard]] bool could_lead(std::size_t candidate, std::size_t leader) const;
+  [[nodiscard]] Relation by_objective(std::size_t a, std::size_t b) const;
+  [[nodiscard]] Relation by_latency(std::size_t a, std::size_t b) const;
+  [[nodiscard]] Relation compare(const std::vector<double>& a, const std::vector<double>& b, double indifference) const;
+  [[nodiscard]] std::vector<double> values(std::size_t candidate, bool objective) const;
+  [[nodiscard]] Trial trial(std::size_t candidate, std::size_t run) const;
+  [[nodiscard]] std::vector<const sched::PointMetrics*> runs_of(std::size_t candidate) const;
+
+  const Question& question_;
+  Trials& trials_;
+  Answer& answer_;
+  double confidence_ = 0.95;           // of one comparison, so that all hold together
+  std::vector<std::size_t> runs_;      // of each candidate
+};
+
+}  // namespace plimsoll::study::plan

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "study/plan/ranking.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+namespace plimsoll::study::plan {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+struct Corner {                        // smaller is better in each
+  std::size_t candidate = 0;
+  std::array<double, 3> values{};
+
+  [[nodiscard]] bool beats(const Corner& other) const {   // or equals
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (values[i] > other.values[i]) return false;
+    }
+    return true;
+  }
+};
+
+}  // namespace
+
+bool is_known(Objective objective) { return objective == Objective::cost || objective == Objective::gpus; }
+
+bool is_minimised(Objective objective) { return objective != Objective::capacity && objective != Objective::throughput; }
+
+std::string_view objective_name(Objective objective) {
+  constexpr std::array<std::string_view, 5> kNames = {"cost", "capacity", "gpus", "latency", "throughput"};
+  return kNames[static_cast<std::size_t>(objective)];
+}
+
+std::string_view load_unit(const traces::LoadSpec& load) {
+  if (std::holds_alternative<traces::ClosedLoop>(load) || std::holds_alternative<traces::JumpStart>(load)) return "clients";
+  if (std::holds_alternative<traces::TraceReplay>(load)) return "x";
+  if (std::holds_alternative<traces::Burst>(load)) return "requests";
+  return "/s";
+}
+
+std::string_view objective_unit(Objective objective, const traces::LoadSpec& load) {
+  switch (objective) {
+    case Objective::cost: return "USD/h";
+    case Objective::gpus: return "GPUs";
+    case Objective::latency: return "s";
+    case Objective::throughput: return "tokens/s";
+    case Objective::capacity: return load_unit(load);
+  }
+  return "";
+}
+
+Estimate objective_of(const Question& question, const Candidate& candidate, const Standing& standing) {
+  switch (question.search.objective) {
+    case Objective::cost: return {candidate.point.usd_per_hour.value_or(kInfinity), 0, 1};
+    case Objective::gpus: return {static_cast<double>(candidate.gpus), 0, 1};
+    case Objective::latency: return standing.latency_p90;
+    case Objective::throughput: return standing.output_tokens_per_s;
+    case Objective::capacity: return {};
+  }
+  return {};
+}
+
+bool goes_before(const Question& question, const Answer& answer, std::size_t a, std::size_t b) {
+  const Entry &x = answer.entries[a], &y = answer.entries[b];
+  if (x.standing.meets != y.standing.meets) return x.standing.meets;
+  if (!x.standing.meets && x.standing.ratio != y.standing.ratio) return x.standing.ratio < y.standing.ratio;
+  if (!x.standing.meets && x.metrics && y.metrics && x.metrics->requests_per_s != y.metrics->requests_per_s) {
+    return x.metrics->requests_per_s > y.metrics->requests_per_s;   // both miss without measure: queues that grow
+  }
+  const Objective objective = question.search.objective;
+  if (x.objective.mean != y.objective.mean) return (x.objective.mean < y.objective.mean) == is_minimised(objective);
+  const Candidate &c = question.candidates[a], &d = question.candidates[b];
+  if (c.gpus != d.gpus) return c.gpus < d.gpus;
+  if (x.standing.latency_p90.mean != y.standing.latency_p90.mean) return x.standing.latency_p90.mean < y.standing.latency_p90.mean;
+  if (c.name != d.name) return name_before(c.name, d.name);
+  return a < b;
+}
+
+void rank(const Question& question, Answer& answer, const std::vector<std::size_t>& leaders) {
+  answer.order.clear();
+  for (std::size_t i = 0; i < answer.entries.size(); ++i) {
+    const Stage stage = answer.entries[i].stage;
+    if (stage == Stage::screened || stage == Stage::confirmed) answer.order.push_back(i);
+  }
+  const auto is_leader = [&](std::size_t i) { return std::find(leaders.begin(), leaders.end(), i) != leaders.end(); };
+  const auto rest = std::stable_partition(answer.order.begin(), answer.order.end(), is_leader);
+  std::copy(leaders.begin(), leaders.end(), answer.order.begin());
+  std::sort(rest, answer.order.end(), [&](std::size_t a, std::size_t b) { return goes_before(question, answer, a, b); });
+  const bool any = !answer.order.empty() && answer.entries[answer.order.front()].standing.meets;
+  answer.winner = any ? std::optional(answer.order.front()) : std::nullopt;
+}
+
+void mark_frontier(const Question& question, Answer& answer) {
+  std::vector<Corner> corners;
+  for (const std::size_t i : answer.order) {
+    const Entry& entry = answer.entries[i];
+    const Candidate& candidate = question.candidates[i];
+    const double p90 = entry.standing.latency_p90.mean;
+    if (!std::isfinite(p90)) continue;
+    const double per_gpu = entry.standing.output_tokens_per_s.mean / static_cast<double>(std::max<std::int64_t>(1, candidate.gpus));
+    corners.push_back({i, {p90, -per_gpu, candidate.point.usd_per_hour.value_or(0)}});
+  }
+  // In this order nobody is beaten by a later one, but for equals, of which the first stays.
+  std::stable_sort(corners.begin(), corners.end(), [](const Corner& a, const Corner& b) { return a.values < b.values; });
+  std::vector<Corner> front;
+  for (const Corner& corner : corners) {
+    if (std::any_of(front.begin(), front.end(), [&](const Corner& other) { return other.beats(corner); })) continue;
+    front.push_back(corner);
+    answer.entries[corner.candidate].on_frontier = true;
+  }
+}
+
+}  // namespace plimsoll::study::plan
