@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "study/plan/explain.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "study/chart_axis.h"
+
+namespace plimsoll::study::plan {
+namespace {
+
+std::string percent(double ratio) { return fmt::format("{:.2g} %", 100 * std::abs(ratio)); }
+
+std::string miss_text(const Question& question, const Entry& entry) {
+  const Check& worst = entry.standing.checks[entry.standing.worst];
+  std::string text = check_text(worst);
+  if (!entry.metrics) return text;
+  if (worst.name == "queue") {
+    text = fmt::format("cannot keep up: carries {} of {} requests/s", reader_number(entry.metrics->requests_per_s, 3),
+                       reader_number(traces::load_value(question.spec.workload.load), 3));
+    return text;
+  }
+  const std::string part = largest_part(*entry.metrics);
+  return part.empty() ? text : text + "; " + part;
+}
+
+std::string objective_gap(const Question& question, const Entry& entry, const Entry& best) {
+  const double mine = entry.objective.mean, its = best.objective.mean;
+  if (mine == its || its == 0) return {};
+  const double off = mine / its - 1;
+  switch (question.search.objective) {
+    case Objective::cost: return fmt::format("{} {}", percent(off), off > 0 ? "more USD/h" : "less USD/h");
+    case Objective::gpus: return fmt::format("{:.0f} GPUs {}", std::abs(mine - its), off > 0 ? "more" : "fewer");
+    case Objective::latency: return fmt::format("p90 latency {} {}", percent(off), off > 0 ? "longer" : "shorter");
+    case Objective::throughput: return fmt::format("{} {} tokens/s", percent(off), off > 0 ? "more" : "fewer");
+    case Objective::capacity: return fmt::format("carries {} {}", percent(off), off > 0 ? "more" : "less");
+  }
+  return {};
+}
+
+std::string lose_text(const Question& question, std::size_t i, std::size_t winner, const Answer& answer) {
+  const Entry &entry = answer.entries[i], &best = answer.entries[winner];
+  if (entry.ties) return "ties with the winner";
+  const std::string gap = objective_gap(question, entry, best);
+  const bool counts = is_minimised(question.search.objective) ? entry.objective.mean > best.objective.mean : entry.objective.mean < best.objective.mean;
+  if (!gap.empty() && counts) return gap;
+  const std::int64_t more = question.candidates[i].gpus - question.candidates[winner].gpus;
+  if (more > 0) return fmt::format("{} more GPUs for the same", more);
+  const double slower = entry.standing.latency_p90.mean / best.standing.latency_p90.mean - 1;
+  if (std::isfinite(slower) && slower > 0) return fmt::format("the same, with {} more p90 latency", percent(slower));
+  return entry.stage == Stage::confirmed ? "ties with the winner" : "as good within one run";
+}
+
+}  // namespace
+
+std::string largest_part(const sched::PointMetrics& m) {
+  const std::array<std::pair<double, const char*>, 8> parts = {{{m.time_queue_s, "waiting"},
+                                                                {m.time_host_s, "host time"},
+                                                                {m.time_weights_s, "reading weights"},
+                                                                {m.time_kv_s, "reading the KV cache"},
+                                                                {m.time_compute_s, "computing"},
+                                                                {m.time_allreduce_s, "all-reduce"},
+                                                                {m.time_preempt_s, "preempted"},
+                                                                {m.time_other_s, "other steps"}}};
+  double whole = 0;
+  for (const auto& part : parts) whole += part.first;
+  const auto largest = std::max_element(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  if (!(whole > 0)) return {};
+  return fmt::format("{:.0f} % of the time {}", 100 * largest->first / whole, largest->second);
+}
+
+void explain(const Question& question, Answer& answer) {
+  for (std::size_t i = 0; i < answer.entries.size(); ++i) {
+    Entry& entry = answer.entries[i];
+    if (entry.stage == Stage::excluded || entry.stage == Stage::bounded) entry.verdict = entry.reason;
+    else if (entry.stage == Stage::waiting) entry.verdict = "not simulated";
+    else if (!entry.standing.meets) entry.verdict = miss_text(question, entry);
+    else if (answer.winner && i != *answer.winner) entry.verdict = lose_text(question, i, *answer.winner, answer);
+    else entry.verdict = "wins";
+  }
+}
+
+}  // namespace plimsoll::study::plan

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// In words: what limits a candidate, and by how much it loses.
+#pragma once
+
+#include <string>
+
+#include "study/plan/answer.h"
+
+namespace plimsoll::study::plan {
+
+/// Fills the verdict of every entry.
+void explain(const Question& question, Answer& answer);
+
+/// "52 % waiting", "61 % host time": the largest part of a request's latency; empty where nothing was measured.
+[[nodiscard]] std::string largest_part(const sched::PointMetrics& metrics);
+
+}  // namespace plimsoll::study::plan

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "study/plan/search.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "model/error.h"
+#include "study/plan/bounds.h"
+#include "study/plan/capacity.h"
+#include "study/plan/confirm.h"
+#include "study/plan/explain.h"
+#include "study/plan/load_curve.h"
+#include "study/plan/ranking.h"
+#include "study/plan/sensitivity.h"
+
+namespace plimsoll::study::plan {
+namespace {
+
+// A candidate whose first run uses so many times its limit, or that cannot keep up, will not meet it in longer ones, which
+// begin as that run did and give queues more time to grow.
+constexpr double kHopeless = 1.5;
+constexpr std::size_t kAtOnce = 12;    // candidates confirmed side by side
+constexpr std::size_t kNearest = 24;   // of those excluded by bounds, where all are
+
+class Search {
+ public:
+  Search(const Question& question, Trials& trials) : question_(question), trials_(trials) {
+    answer_.entries.resize(question.candidates.size());
+  }
+
+  Answer run(const SearchOptions& options) {
+    try {
+      apply_bounds();
+      if (question_.search.objective == Objective::capacity) {
+        leaders_ = rank_by_capacity(question_, trials_, answer_);
+      } else {
+        take_back_nearest();
+        screen();
+        leaders_ = is_known(question_.search.objective) ? confirm_by_level() : confirm_by_measure();
+      }
+      rank(question_, answer_, leaders_);
+      if (options.examine_winner && answer_.winner) examine();
+    } catch (const Cancelled&) {
+      answer_.cancelled = true;
+      take_what_is_known();
+      rank(question_, answer_, leaders_);
+    }
+    mark_frontier(question_, answer_);
+    explain(question_, answer_);
+    answer_.trials = trials_.simulated();
+    return std::move(answer_);
+  }
+
+ private:
+  void apply_bounds() {
+    Bounds bounds;
+    const bool loads_vary = question_.search.objective == Objective::capacity;
+    for (std::size_t i = 0; i < question_.candidates.size(); ++i) {
+      Entry& entry = answer_.entries[i];
+      const Candidate& candidate = question_.candidates[i];
+      entry.reason = candidate.excluded;
+      if (!entry.reason.empty()) entry.stage = Stage::excluded;
+      if (!entry.reason.empty() || loads_vary) continue;
+      Bounded bounded = bounds.problem(candidate);
+      entry.reason = std::move(bounded.reason);
+      if (entry.reason.empty()) continue;
+      entry.stage = Stage::bounded;
+      bounded_.emplace_back(bounded.ratio, i);
+    }
+  }
+
+  // Where nobody may meet the SLO, those that miss it by least are simulated all the same, to say what comes nearest.
+  void take_back_nearest() {
+    const bool any = std::any_of(answer_.entries.begin(), answer_.entries.end(), [](const Entry& e) { return e.stage == Stage::waiting; });
+    if (any) return;
+    std::sort(bounded_.begin(), bounded_.end());
+    for (std::size_t i = 0; i < std::min(kNearest, bounded_.size()); ++i) {
+      Entry& entry = answer_.entries[bounded_[i].second];
+      entry.stage = Stage::waiting;
+      entry.reason.clear();
+    }
+  }
+
+  static Trial first_trial(std::size_t candidate) { return {.candidate = candidate}; }
+
+  void fill_screened(std::size_t i) {
+    const sched::PointMetrics* const run = &trials_.of(first_trial(i));
+    Entry& entry = answer_.entries[i];
+    entry.stage = Stage::screened;
+    entry.standing = standing_of(question_.spec, std::span(&run, 1), question_.search.confidence);
+    entry.metrics = *run;
+    entry.objective = objective_of(question_, question_.candidates[i], entry.standing);
+  }
+
+  void screen() {
+    std::vector<Trial> todo;
+    for (std::size_t i = 0; i < answer_.entries.size(); ++i) {
+      if (answer_.entries[i].stage == Stage::waiting) todo.push_back(first_trial(i));
+    }
+    trials_.run(todo);
+    for (const Trial& trial : todo) fill_screened(trial.candidate);
+  }
+
+  void take_what_is_known() {
+    for (std::size_t i = 0; i < answer_.entries.size(); ++i) {
+      if (answer_.entries[i].stage == Stage::waiting && trials_.knows(first_trial(i))) fill_screened(i);
+    }
+  }
+
+  [[nodiscard]] std::vector<std::size_t> hopeful() const {
+    std::vector<std::size_t> out;
+    for (std::size_t i = 0; i < answer_.entries.size(); ++i) {
+      const Entry& entry = answer_.entries[i];
+      if (entry.stage == Stage::screened && entry.standing.ratio <= kHopeless) out.push_back(i);
+    }
+    return out;
+  }
+
+  // The objective is known beforehand: the first level of it on which somebody surely keeps the SLO has the winner.
+  std::vector<std::size_t> confirm_by_level() {
+    std::map<std::pair<double, std::int64_t>, std::vector<std::size_t>> levels;
+    for (const std::size_t i : hopeful()) levels[{answer_.entries[i].objective.mean, question_.candidates[i].gpus}].push_back(i);
+    for (auto& [level, members] : levels) {
+      std::sort(members.begin(), members.end(), [&](std::size_t a, std::size_t b) { return screened_before(a, b); });
+      for (std::size_t from = 0; from < members.size(); from += kAtOnce) {
+        const auto first = members.begin() + static_cast<std::ptrdiff_t>(from);
+        const auto last = members.begin() + static_cast<std::ptrdiff_t>(std::min(from + kAtOnce, members.size()));
+        const std::vector<std::size_t> order = Confirm(question_, trials_, answer_).order_of({first, last});
+        if (!order.empty()) return order;
+      }
+    }
+    return {};
+  }
+
+  [[nodiscard]] bool screened_before(std::size_t a, std::size_t b) const {
+    const double x = answer_.entries[a].standing.latency_p90.mean, y = answer_.entries[b].standing.latency_p90.mean;
+    return x != y ? x < y : name_before(question_.candidates[a].name, question_.candidates[b].name);
+  }
+
+  // The objective is what the runs say: all who are near the best so far are confirmed, in rounds until one stands.
+  std::vector<std::size_t> confirm_by_measure() {
+    std::vector<std::size_t> left = hopeful();
+    while (!left.empty()) {
+      std::sort(left.begin(), left.end(), [&](std::size_t a, std::size_t b) { return near_before(a, b, best_of(left)); });
+      const std::vector<std::size_t> contenders(left.begin(), left.begin() + static_cast<std::ptrdiff_t>(std::min(kAtOnce, left.size())));
+      left.erase(left.begin(), left.begin() + static_cast<std::ptrdiff_t>(contenders.size()));
+      std::vector<std::size_t> order = Confirm(question_, trials_, answer_).order_of(contenders);
+      if (!order.empty()) return order;
+    }
+    return {};
+  }
+
+  [[nodiscard]] double best_of(const std::vector<std::size_t>& candidates) const {
+    const auto best = std::min_element(candidates.begin(), candidates.end(), [&](std::size_t a, std::size_t b) { return goes_before(question_, answer_, a, b); });
+    return answer_.entries[*best].objective.mean;
+  }
+
+  // Those who cannot be told from the best by one run come first, fewer GPUs first; then the others by their objective.
+  [[nodiscard]] bool near_before(std::size_t a, std::size_t b, double best) const {
+    const double tolerance = question_.search.objective == Objective::throughput ? 0.02 : 0;
+    const auto is_near = [&](std::size_t i) { return answer_.entries[i].standing.meets && std::abs(answer_.entries[i].objective.mean - best) <= tolerance * std::abs(best); };
+    const bool near_a = is_near(a), near_b = is_near(b);
+    if (near_a != near_b) return near_a;
+    if (near_a && question_.candidates[a].gpus != question_.candidates[b].gpus) return question_.candidates[a].gpus < question_.candidates[b].gpus;
+    return near_a ? screened_before(a, b) : goes_before(question_, answer_, a, b);
+  }
+
+  void examine() {
+    const std::size_t winner = *answer_.winner;
+    Entry& entry = answer_.entries[winner];
+    if (std::holds_alternative<traces::Script>(question_.spec.workload.load)) return;
+    const bool bounded = !question_.spec.slo.empty() || !traces::is_closed_loop(question_.spec.workload.load);
+    if (!entry.capacity && bounded) entry.capacity = capacity_of(question_, trials_, winner, traces::load_value(question_.spec.workload.load));
+    if (entry.capacity) answer_.curve = load_curve(question_, trials_, winner, *entry.capacity);
+    if (question_.search.objective != Objective::capacity) answer_.sensitivities = sensitivities(question_, trials_, answer_);
+  }
+
+  const Question& question_;
+  Trials& trials_;
+  Answer answer_;
+  std::vector<std::size_t> leaders_;   // in their settled order
+  std::vector<std::pair<double, std::size_t>> bounded_;   // how far beyond the bound, and who
+};
+
+}  // namespace
+
+Answer find_best(const Question& question, Trials& trials, const SearchOptions& options) {
+  const bool endless = traces::is_closed_loop(question.spec.workload.load) && question.spec.slo.empty();
+  if (question.search.objective == Objective::capacity && endless) {
+    throw InputError(question.spec.places.workload, "objective capacity needs an slo: a closed loop of any size is carried, only slower");
+  }
+  return Search(question, trials).run(options);
+}
+
+}  // namespace plimsoll::study::plan

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// The machine-readable forms of an answer.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "study/plan/ranking.h"
+#include "study/plan/view.h"
+
+namespace plimsoll::study::plan {
+namespace {
+
+constexpr std::array<std::string_view, 33> kColumns = {
+    "rank", "tie", "deployment", "stage", "meets_slo", "certain", "slo_used", "slo_check", "objective", "objective_ci", "objective_unit", "frontier",
+    "model", "hardware", "dtype", "tp", "pp", "replicas", "instances", "gpus", "policy", "usd_per_hour", "usd_per_million_output_tokens",
+    "usd_per_million_total_tokens", "latency_p90_s", "latency_p90_ci_s", "ttft_p90_s", "output_tokens_per_s", "output_tokens_per_s_per_gpu",
+    "capacity", "capacity_ci", "runs", "verdict"};
+
+std::string_view stage_name(Stage stage) {
+  constexpr std::array<std::string_view, 5> kNames = {"excluded", "bounded", "waiting", "screened", "confirmed"};
+  return kNames[static_cast<std::size_t>(stage)];
+}
+
+Cell text_cell(std::string_view text) { return text.empty() ? Cell() : Cell(std::string(text)); }
+Cell count_cell(std::int64_t value) { return Cell(value); }
+Cell interval_cell(const Estimate& e) { return e.values > 1 ? number_cell(e.half_width) : Cell(); }
+
+// The simulated ones in their order, then the others as they come.
+std::vector<std::size_t> all_in_order(const Answer& answer) {
+  std::vector<std::size_t> order = answer.order;
+  std::vector<bool> there(answer.entries.size(), false);
+  for (const std::size_t i : order) there[i] = true;
+  for (std::size_t i = 0; i < there.size(); ++i) {
+    if (!there[i]) order.push_back(i);
+  }
+  return order;
+}
+
+std::vector<Cell> ranking_row(const Finding& f, std::size_t place, std::size_t i) {
+  const Entry& e = f.answer.entries[i];
+  const Candidate& c = f.question.candidates[i];
+  const Standing& s = e.standing;
+  const bool ran = e.stage == Stage::screened || e.stage == Stage::confirmed;
+  std::vector<Cell> row = f.swept;
+  const auto add = [&row](Cell cell) { row.push_back(std::move(cell)); };
+  const auto if_ran = [&](Cell cell) { row.push_back(ran ? std::move(cell) : Cell()); };
+  if_ran(count_cell(static_cast<std::int64_t>(place) + 1));
+  if_ran(Cell(e.ties));
+  add(Cell(c.name));
+  add(text_cell(stage_name(e.stage)));
+  if_ran(Cell(s.meets));
+  if_ran(Cell(s.certain));
+  if_ran(number_cell(s.ratio));
+  if_ran(text_cell(s.checks.empty() ? "" : s.checks[s.worst].name));
+  if_ran(number_cell(e.objective.mean));
+  if_ran(interval_cell(e.objective));
+  add(text_cell(objective_unit(f.question.search.objective, f.question.spec.workload.load)));
+  if_ran(Cell(e.on_frontier));
+  const PointLabels& l = c.point.labels;
+  add(text_cell(l.model));
+  add(text_cell(l.hardware));
+  add(text_cell(l.dtype));
+  add(count_cell(l.tp));
+  add(count_cell(c.spec.deployment.pp));
+  add(count_cell(l.replicas));
+  add(count_cell(c.point.instances));
+  add(count_cell(c.gpus));
+  add(text_cell(l.policy));
+  add(number_cell(c.point.usd_per_hour));
+  if_ran(number_cell(usd_per_million(c.point.usd_per_hour, s.output_tokens_per_s.mean)));
+  if_ran(number_cell(usd_per_million(c.point.usd_per_hour, s.total_tokens_per_s.mean)));
+  if_ran(number_cell(s.latency_p90.mean));
+  if_ran(interval_cell(s.latency_p90));
+  if_ran(number_cell(s.ttft_p90.mean));
+  if_ran(number_cell(s.output_tokens_per_s.mean));
+  if_ran(number_cell(s.output_tokens_per_s.mean / static_cast<double>(std::max<std::int64_t>(1, c.gpus))));
+  add(e.capacity ? number_cell(e.capacity->load.mean) : Cell());
+  add(e.capacity ? interval_cell(e.capacity->load) : Cell());
+  if_ran(count_cell(static_cast<std::int64_t>(s.runs)));
+  add(text_cell(e.verdict));
+  return row;
+}
+
+std::string optional_json(const std::optional<double>& value) { return json_text(number_cell(value)); }
+
+std::string capacity_json(const Capacity& c) {
+  return fmt::format("{{\"load\":{},\"ci\":{},\"passing\":{},\"failing\":{}}}", json_text(number_cell(c.load.mean)), json_text(interval_cell(c.load)),
+                     json_text(number_cell(c.passing)), optional_json(c.failing));
+}
+
+std::string curve_json(const LoadCurve& curve) {
+  std::string points;
+  for (const CurveLoad& at : curve.loads) {
+    points += fmt::format("{}{{\"load\":{},\"latency_mean_s\":{},\"latency_p90_s\":{},\"output_tokens_per_s\":{},\"stable\":{}}}", points.empty() ? "" : ",",
+                          json_text(number_cell(at.load)), optional_json(at.metrics.latency.mean), optional_json(at.metrics.latency.p90),
+                          json_text(number_cell(at.metrics.output_tokens_per_s)), at.metrics.stable);
+  }
+  return fmt::format("{{\"points\":[{}],\"knee_max_curvature\":{},\"knee_half_latency\":{},\"knee_slo\":{}}}", points, optional_json(curve.max_curvature),
+                     optional_json(curve.half_latency), optional_json(curve.slo));
+}
+
+std::string sensitivities_json(const Finding& f) {
+  std::string text;
+  for (const Sensitivity& s : f.answer.sensitivities) {
+    text += fmt::format("{}{{\"change\":{},\"winner\":{},\"same\":{},\"slo_used\":{},\"slo_check\":{}}}", text.empty() ? "" : ",", json_quoted(s.what),
+                        s.winner ? json_quoted(f.question.candidates[*s.winner].name) : "null", s.winner == f.answer.winner,
+                        json_text(number_cell(s.ratio)), json_quoted(s.check));
+  }
+  return "[" + text + "]";
+}
+
+std::string winner_json(const Finding& f) {
+  if (!f.answer.winner) return "null";
+  const Candidate& candidate = f.question.candidates[*f.answer.winner];
+  std::string files;
+  for (const DeployFile& file : deploy_files_of(candidate)) {
+    files += fmt::format("{}{}:{}", files.empty() ? "" : ",", json_quoted(file.name), json_quoted(file.text));
+  }
+  const Entry& entry = f.answer.entries[*f.answer.winner];
+  return fmt::format("{{\"deployment\":{},\"price\":{},\"capacity\":{},\"curve\":{},\"deploy\":{{{}}}}}", json_quoted(candidate.name),
+                     json_quoted(candidate.spec.hardware.price_note), entry.capacity ? capacity_json(*entry.capacity) : "null",
+                     curve_json(f.answer.curve), files);
+}
+
+}  // namespace
+
+std::vector<std::string> ranking_columns(const std::vector<std::string>& swept_keys) {
+  std::vector<std::string> columns = swept_keys;
+  columns.insert(columns.end(), kColumns.begin(), kColumns.end());
+  return columns;
+}
+
+std::string ranking_csv(const std::vector<std::string>& swept_keys, std::span<const Finding> findings) {
+  std::string text = csv_header(ranking_columns(swept_keys));
+  for (const Finding& f : findings) {
+    const std::vector<std::size_t> order = all_in_order(f.answer);
+    for (std::size_t place = 0; place < order.size(); ++place) text += csv_line(ranking_row(f, place, order[place]));
+  }
+  return text;
+}
+
+std::string answer_members(const Finding& f) {
+  return fmt::format("\"study\":{},\"objective\":{},\"objective_unit\":{},\"confidence\":{},\"deployments\":{},\"feasible\":{},\"simulations\":{},"
+                     "\"cancelled\":{},\"winner\":{},\"sensitivity\":{}",
+                     json_quoted(f.question.study->title()), json_quoted(objective_name(f.question.search.objective)),
+                     json_quoted(objective_unit(f.question.search.objective, f.question.spec.workload.load)), f.question.search.confidence,
+                     f.question.candidates.size(), f.question.feasible, f.answer.trials, f.answer.cancelled, winner_json(f), sensitivities_json(f));
+}
+
+std::vector<std::string> ranking_members(const std::vector<std::string>& swept_keys, const Finding& f) {
+  const std::vector<std::string> columns = ranking_columns(swept_keys);
+  const std::vector<std::size_t> order = all_in_order(f.answer);
+  std::vector<std::string> out;
+  for (std::size_t place = 0; place < order.size(); ++place) out.push_back(json_members(columns, ranking_row(f, place, order[place])));
+  return out;
+}
+
+std::string findings_json(const std::vector<std::string>& swept_keys, std::span<const Finding> findings) {
+  std::string text = "[";
+  for (const Finding& f : findings) {
+    text += fmt::format("{}{{{},\n  \"ranking\":[", &f == findings.data() ? "\n " : ",\n ", answer_members(f));
+    bool first = true;
+    for (const std::string& members : ranking_members(swept_keys, f)) {
+      text += (std::exchange(first, false) ? "\n   {" : ",\n   {") + members + '}';
+    }
+    text += "]}";
+  }
+  return text + "\n]\n";
+}
+
+std::string curve_csv(const Finding& f) {
+  std::string text = csv_header({"load", "stable", "requests_per_s", "output_tokens_per_s", "latency_mean_s", "latency_p90_s", "latency_p99_s",
+                                 "ttft_p90_s", "tpot_mean_s", "batch_mean", "kv_used_mean"});
+  for (const CurveLoad& at : f.answer.curve.loads) {
+    const sched::PointMetrics& m = at.metrics;
+    text += csv_line({number_cell(at.load), Cell(m.stable), number_cell(m.requests_per_s), number_cell(m.output_tokens_per_s), number_cell(m.latency.mean),
+                      number_cell(m.latency.p90), number_cell(m.latency.p99), number_cell(m.ttft.p90), number_cell(m.tpot.mean), number_cell(m.batch_mean),
+                      number_cell(m.kv_used_mean)});
+  }
+  return text;
+}
+
+}  // namespace plimsoll::study::plan

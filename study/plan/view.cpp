@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "study/plan/view.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "study/chart_axis.h"
+#include "study/deployment_flags.h"
+#include "study/plan/explain.h"
+#include "study/plan/ranking.h"
+#include "study/table_view.h"
+
+namespace plimsoll::study::plan {
+namespace {
+
+constexpr const char* kBlank = "-";
+
+std::string number(double value, int digits = 4) { return std::isfinite(value) ? reader_number(value, digits) : "-"; }
+std::string number(std::optional<double> value, int digits = 4) { return value ? number(*value, digits) : kBlank; }
+
+std::string with_interval(const Estimate& e) {
+  if (!std::isfinite(e.mean)) return "-";
+  if (e.values < 2) return number(e.mean, 3);
+  return fmt::format("{} ± {}", number(e.mean), number(e.half_width, 2));
+}
+
+std::string load_text(const Question& q) {
+  const traces::LoadSpec& load = q.spec.workload.load;
+  const std::string kind(traces::load_kind(load));
+  if (kind == "script") return "a script";
+  return fmt::format("{} {} {}", kind, number(traces::load_value(load)), load_unit(load));
+}
+
+std::string limits_text(const Question& q, const Answer& answer) {
+  for (const std::size_t i : answer.order) {
+    std::string text;
+    for (const Check& check : answer.entries[i].standing.checks) {
+      if (check.name == "queue") continue;
+      text += fmt::format("{}{} {} {}{}{}", text.empty() ? "" : ", ", check.name, check.at_least ? ">=" : "<=", number(check.limit),
+                          check.unit.empty() ? "" : " ", check.unit);
+    }
+    return text.empty() ? "no SLO: whatever keeps up" : text;
+  }
+  return q.spec.slo.empty() ? "no SLO" : "the SLO of the study";
+}
+
+std::string question_text(const Question& q, const Answer& answer) {
+  const std::string limits = limits_text(q, answer);
+  const std::string load = load_text(q);
+  switch (q.search.objective) {
+    case Objective::cost: return fmt::format("Least USD/h that carries {}; {}", load, limits);
+    case Objective::gpus: return fmt::format("Fewest GPUs that carry {}; {}", load, limits);
+    case Objective::latency: return fmt::format("Lowest p90 latency under {}; {}", load, limits);
+    case Objective::throughput: return fmt::format("Most output tokens/s under {}; {}", load, limits);
+    case Objective::capacity: return fmt::format("Largest load of this kind: {}; {}", traces::load_kind(q.spec.workload.load), limits);
+  }
+  return {};
+}
+
+std::string counts_text(const Question& q, const Answer& answer) {
+  std::size_t limits = 0, bounded = 0, confirmed = 0, waiting = 0;
+  for (std::size_t i = 0; i < answer.entries.size(); ++i) {
+    const Stage stage = answer.entries[i].stage;
+    limits += stage == Stage::excluded ? 1 : 0;
+    bounded += stage == Stage::bounded ? 1 : 0;
+    confirmed += stage == Stage::confirmed ? 1 : 0;
+    waiting += stage == Stage::waiting ? 1 : 0;
+  }
+  const std::size_t impossible = q.candidates.size() - q.feasible;
+  std::string text = fmt::format("{} deployments: {} cannot exist", q.candidates.size(), impossible);
+  if (limits > impossible) text += fmt::format(", {} beyond the search's limits", limits - impossible);
+  text += fmt::format(", {} cannot meet the SLO by their bounds, {} simulated, {} of them confirmed at {:g} %", bounded, answer.order.size(),
+                      confirmed, 100 * q.search.confidence);
+  if (waiting > 0) text += fmt::format(", {} not reached", waiting);
+  return text;
+}
+
+std::string capacity_lines(const Question& q, const Capacity& capacity) {
+  const std::string unit(load_unit(q.spec.workload.load));
+  std::string text = fmt::format("  carries     {} {} within the SLO", with_interval(capacity.load), unit);
+  const auto side = [&](const std::optional<sched::PointMetrics>& metrics) {
+    if (!metrics) return std::string("not found");
+    const sched::PointMetrics* const run = &*metrics;
+    const Standing standing = standing_of(q.spec, std::span(&run, 1), q.search.confidence);
+    return standing.checks.empty() ? std::string("keeps up") : check_text(standing.checks[standing.worst]);
+  };
+  text += fmt::format("; one run: {} {} passes ({})", number(capacity.passing), unit, side(capacity.at_passing));
+  if (capacity.failing) text += fmt::format(", {} {} fails ({})", number(*capacity.failing), unit, side(capacity.at_failing));
+  return text + "\n";
+}
+
+std::string knee_line(const Question& q, const LoadCurve& curve) {
+  if (curve.loads.empty()) return {};
+  const std::string unit(load_unit(q.spec.workload.load));
+  const auto shown = [&](const std::optional<double>& knee) { return knee ? fmt::format("{} {}", number(*knee, 3), unit) : std::string("none"); };
+  return fmt::format("  knees       {} by largest curvature, {} by the half-latency rule, {} by the SLO\n", shown(curve.max_curvature),
+                     shown(curve.half_latency), shown(curve.slo));
+}
+
+std::string sensitivity_lines(const Finding& f) {
+  std::string text;
+  for (const Sensitivity& s : f.answer.sensitivities) {
+    const std::string use = s.check.empty() || s.check == "queue" ? (s.ratio > 1 ? "queue grows" : "keeps up")
+                                                                  : fmt::format("{} at {:.0f} % of its limit", s.check, 100 * s.ratio);
+    std::string winner = "the same answer";
+    if (!s.winner) winner = "none of the nearest meets the SLO";
+    else if (s.winner != f.answer.winner) winner = "then " + f.question.candidates[*s.winner].name;
+    text += fmt::format("  {:<16} {} ({})\n", s.what, winner, std::isfinite(s.ratio) ? use : "the queue grows");
+  }
+  return text.empty() ? text : "If the world is 10 % off\n" + text;
+}
+
+std::string winner_text(const Finding& f) {
+  const std::size_t w = *f.answer.winner;
+  const Entry& entry = f.answer.entries[w];
+  const Candidate& candidate = f.question.candidates[w];
+  std::string text = "Answer: " + candidate.name + "\n";
+  const Standing& s = entry.standing;
+  if (const auto& usd = candidate.point.usd_per_hour) {
+    text += fmt::format("  cost        {} USD/h ({}); {} USD a million output tokens, {} a million tokens in all\n", number(*usd),
+                        candidate.spec.hardware.price_note, number(usd_per_million(usd, s.output_tokens_per_s.mean)),
+                        number(usd_per_million(usd, s.total_tokens_per_s.mean)));
+  }
+  for (const Check& check : s.checks) {
+    if (check.name != "queue") text += fmt::format("  {:<11} {}{}\n", "meets", check_text(check), check.value.values > 1 ? fmt::format(" (± {} at {:g} %)", number(check.value.half_width, 2), 100 * f.question.search.confidence) : "");
+  }
+  const std::string part = entry.metrics ? largest_part(*entry.metrics) : std::string();
+  text += fmt::format("  p90 latency {} s, {} output tokens/s on {} GPU{}{}\n", with_interval(s.latency_p90), number(s.output_tokens_per_s.mean),
+                      candidate.gpus, candidate.gpus == 1 ? "" : "s", part.empty() ? part : "; " + part);
+  if (entry.capacity) text += capacity_lines(f.question, *entry.capacity);
+  text += knee_line(f.question, f.answer.curve);
+  std::string ties;
+  for (const std::size_t i : f.answer.order) {
+    if (f.answer.entries[i].ties) ties += (ties.empty() ? "" : "; ") + f.question.candidates[i].name;
+  }
+  if (!ties.empty()) text += "  ties with   " + ties + "\n";
+  if (!candidate.point.extrapolates.empty()) text += "  estimated   " + candidate.point.extrapolates + "\n";
+  return text;
+}
+
+std::vector<std::string> table_row(const Finding& f, std::size_t place) {
+  const std::size_t i = f.answer.order[place];
+  const Entry& e = f.answer.entries[i];
+  const Candidate& c = f.question.candidates[i];
+  const double per_gpu = e.standing.output_tokens_per_s.mean / static_cast<double>(std::max<std::int64_t>(1, c.gpus));
+  std::vector<std::string> row = {e.ties ? "=" : fmt::format("{}", place + 1), c.name, number(c.point.usd_per_hour),
+                                  number(usd_per_million(c.point.usd_per_hour, e.standing.output_tokens_per_s.mean)),
+                                  fmt::format("{}", c.gpus), with_interval(e.standing.latency_p90), number(e.standing.output_tokens_per_s.mean),
+                                  number(per_gpu, 3)};
+  if (f.question.search.objective == Objective::capacity) row.push_back(with_interval(e.objective));
+  row.emplace_back(e.on_frontier ? "*" : "");
+  row.push_back(e.verdict);
+  return row;
+}
+
+std::string table_text(const Finding& f, std::size_t rows) {
+  TextTable table{.header = {{"rank", "deployment", "USD/h", "USD/M out", "GPUs", "p90 latency s", "tokens/s", "per GPU"}}, .rows = {}, .left = 2};
+  if (f.question.search.objective == Objective::capacity) table.header[0].push_back(fmt::format("carries {}", load_unit(f.question.spec.workload.load)));
+  table.header[0].emplace_back("front");
+  table.header[0].emplace_back("why it does not win");
+  for (std::size_t place = 0; place < std::min(rows, f.answer.order.size()); ++place) table.rows.push_back(table_row(f, place));
+  std::string text = text_table(table);
+  if (f.answer.order.size() > rows) {
+    text += fmt::format("… and {} more; --rows N shows N, --format csv and --out DIR have all\n", f.answer.order.size() - rows);
+  }
+  return text + "front: no other has lower latency, more tokens/s a GPU and lower cost at once\n";
+}
+
+}  // namespace
+
+std::optional<double> usd_per_million(std::optional<double> usd_per_hour, double tokens_per_s) {
+  if (!usd_per_hour || !(tokens_per_s > 0)) return {};
+  return *usd_per_hour / 3600.0 / tokens_per_s * 1e6;
+}
+
+std::vector<DeployFile> deploy_files_of(const Candidate& candidate) {
+  const Deployment& d = candidate.spec.deployment;
+  const std::string head = fmt::format("# {}\n# Start {} of these: {} instance{} of {}, tp {} each.\n", candidate.name, d.replicas, candidate.point.instances,
+                                       candidate.point.instances == 1 ? "" : "s", candidate.spec.hardware.label, d.tp);
+  std::vector<DeployFile> files = deploy_files(candidate.spec);
+  for (DeployFile& file : files) file.text.insert(0, head);
+  return files;
+}
+
+std::string nearest_text(const Finding& f) {
+  if (f.answer.order.empty()) return "no deployment of the search could be simulated";
+  const std::size_t nearest = f.answer.order.front();
+  return fmt::format("nearest: {}: {}", f.question.candidates[nearest].name, f.answer.entries[nearest].verdict);
+}
+
+std::string finding_text(const Finding& f, std::size_t rows) {
+  std::string text = f.question.study->title() + "\n" + question_text(f.question, f.answer) + "\n" + counts_text(f.question, f.answer) + "\n\n";
+  if (f.answer.winner) {
+    text += winner_text(f) + "\n" + sensitivity_lines(f) + "\n";
+  } else {
+    text += (f.answer.cancelled ? "No answer yet: the search was cancelled\n" : "Nothing meets the SLO: ") + (f.answer.cancelled ? std::string() : nearest_text(f) + "\n") + "\n";
+  }
+  if (!f.answer.order.empty()) text += table_text(f, rows);
+  if (!f.answer.winner) return text;
+  for (const DeployFile& file : deploy_files_of(f.question.candidates[*f.answer.winner])) {
+    text += fmt::format("\nDeploy with {} ({} in --out):\n{}", file.product, file.name, file.text);
+  }
+  return text;
+}
+
+}  // namespace plimsoll::study::plan

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// An answer for readers and for other programs.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "study/cell.h"
+#include "study/deployment_flags.h"
+#include "study/plan/answer.h"
+
+namespace plimsoll::study::plan {
+
+/// A question with its answer; `swept` are the values of the study's sweep that make it this question.
+struct Finding {
+  Question question;
+  Answer answer;
+  std::vector<Cell> swept;
+};
+
+/// For the terminal: the answer, the winner from all sides, and the best `rows` candidates.
+[[nodiscard]] std::string finding_text(const Finding& finding, std::size_t rows);
+/// Where nothing meets the SLO: what comes nearest.
+[[nodiscard]] std::string nearest_text(const Finding& finding);
+
+/// ranking.csv: one row a candidate, best first, then those that were not simulated.
+[[nodiscard]] std::vector<std::string> ranking_columns(const std::vector<std::string>& swept_keys);
+[[nodiscard]] std::string ranking_csv(const std::vector<std::string>& swept_keys, std::span<const Finding> findings);
+/// The same rows as members of JSON objects, and what else the answer says: winner, its curve, sensitivity (docs/plan.md).
+[[nodiscard]] std::vector<std::string> ranking_members(const std::vector<std::string>& swept_keys, const Finding& finding);
+[[nodiscard]] std::string answer_members(const Finding& finding);
+/// Everything as a JSON array of one object a question.
+[[nodiscard]] std::string findings_json(const std::vector<std::string>& swept_keys, std::span<const Finding> findings);
+/// curve.csv: the winner under more and more load.
+[[nodiscard]] std::string curve_csv(const Finding& finding);
+
+/// What starts a replica of the candidate, headed by how many there are of it.
+[[nodiscard]] std::vector<DeployFile> deploy_files_of(const Candidate& candidate);
+
+/// What a million tokens cost at this rate; nullopt without a price or without tokens.
+[[nodiscard]] std::optional<double> usd_per_million(std::optional<double> usd_per_hour, double tokens_per_s);
+
+}  // namespace plimsoll::study::plan

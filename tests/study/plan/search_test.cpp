@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// Searches whose answer is known: by arithmetic, by trying everything for long, or because it may not matter.
+#include "study/plan/search.h"
+
+#include <gmock/gmock.h>
+
+#include "model/error.h"
+#include "sim/simulate.h"
+#include "study/resolve.h"
+#include "tests/study/plan/plan_study.h"
+
+namespace plimsoll::study::plan {
+namespace {
+
+using ::testing::HasSubstr;
+
+class SearchTest : public PlanFolder {
+ protected:
+  // What a long simulation of a candidate says, without anything of the search: 20 000 requests, another seed.
+  static sched::PointMetrics simulated_long(const Candidate& candidate) {
+    PointSpec spec = candidate.spec;
+    spec.workload.requests = 20'000;
+    spec.workload.seed = 77;
+    return sim::simulate(*resolve_spec(spec).scenario).metrics;
+  }
+
+  static bool keeps_slo(const PointSpec& spec, const sched::PointMetrics& metrics) {
+    if (!metrics.stable) return false;
+    for (std::size_t i = 0; i < spec.slo.bounds.size(); ++i) {
+      if (metrics.slo_values[i] > spec.slo.bounds[i].limit) return false;
+    }
+    return true;
+  }
+};
+
+// The winner is that of an exhaustive long simulation: least USD/h, then fewest GPUs, then p90 latency; and nobody whom the
+// search excluded or screened out would have beaten it.
+TEST_F(SearchTest, ItsWinnerIsThatOfExhaustiveLongSimulation) {
+  const Searched found = search(kPlanStudy);
+  ASSERT_TRUE(found.answer.winner);
+  std::optional<std::size_t> best;
+  std::vector<double> p90(found.question.candidates.size(), 1e9);
+  std::size_t bounded = 0;
+  for (std::size_t i = 0; i < found.question.candidates.size(); ++i) {
+    const Candidate& c = found.question.candidates[i];
+    bounded += found.answer.entries[i].stage == Stage::bounded ? 1 : 0;
+    if (!c.excluded.empty()) continue;
+    const sched::PointMetrics metrics = simulated_long(c);
+    if (!keeps_slo(c.spec, metrics)) continue;
+    p90[i] = *metrics.latency.p90;
+    EXPECT_NE(found.answer.entries[i].stage, Stage::bounded) << c.name << " meets the SLO: " << found.answer.entries[i].reason;
+    const auto key = [&](std::size_t k) {
+      const Candidate& d = found.question.candidates[k];
+      return std::tuple(*d.point.usd_per_hour, d.gpus, p90[k]);
+    };
+    if (!best || key(i) < key(*best)) best = i;
+  }
+  ASSERT_TRUE(best);
+  const Candidate& expected = found.question.candidates[*best];
+  EXPECT_EQ(*found.winner().point.usd_per_hour, *expected.point.usd_per_hour) << expected.name;
+  EXPECT_EQ(found.winner().gpus, expected.gpus) << expected.name;
+  // Equal but for chance: the batch limit may not matter.
+  EXPECT_NEAR(p90[*found.answer.winner], p90[*best], 0.02 * p90[*best]) << found.winner_name() << " or " << expected.name;
+  EXPECT_GT(bounded, 0U) << "the bounds exclude somebody";
+}
+
+TEST_F(SearchTest, TheAnswerDoesNotDependOnTheNumberOfJobs) {
+  const Searched one = search(kPlanStudy, {}, 1, true), four = search(kPlanStudy, {}, 4, true);
+  EXPECT_EQ(one.answer.order, four.answer.order);
+  for (std::size_t i = 0; i < one.answer.entries.size(); ++i) {
+    EXPECT_EQ(one.answer.entries[i].verdict, four.answer.entries[i].verdict);
+    EXPECT_EQ(one.answer.entries[i].objective.mean, four.answer.entries[i].objective.mean);
+  }
+}
+
+// What cannot exist says why, and is never simulated: 13 GB of weights and more fit a 24 GB A10G, those of the 13B do not.
+TEST_F(SearchTest, WhatCannotExistHasItsReason) {
+  const Searched found = search(kPlanStudy, {{"model", "llama-2-13b"}});
+  std::size_t excluded = 0;
+  for (std::size_t i = 0; i < found.answer.entries.size(); ++i) {
+    const Candidate& c = found.question.candidates[i];
+    const bool small = c.spec.hardware.label == "ml.g5.2xlarge";
+    if (small) {
+      EXPECT_EQ(found.answer.entries[i].stage, Stage::excluded) << c.name;
+    }
+    if (found.answer.entries[i].stage != Stage::excluded) continue;
+    ++excluded;
+    EXPECT_FALSE(found.answer.entries[i].verdict.empty()) << c.name;
+  }
+  EXPECT_GE(excluded, 24U);
+  EXPECT_EQ(found.question.feasible + excluded, found.question.candidates.size());
+}
+
+TEST_F(SearchTest, LimitsOnMoneyAndGpusAreKept) {
+  const Searched found = search(kPlanStudy, {{"search.max_gpus", "2"}, {"workload.rate", "4 /s"}});
+  ASSERT_TRUE(found.answer.winner);
+  EXPECT_LE(found.winner().gpus, 2);
+  const Searched poor = search(kPlanStudy, {{"search.max_usd_per_hour", "0.5"}});
+  EXPECT_FALSE(poor.answer.winner);
+  EXPECT_THAT(poor.answer.entries.front().verdict, HasSubstr("max_usd_per_hour"));
+}
+
+TEST_F(SearchTest, AnImpossibleWishNamesWhatComesNearest) {
+  const Searched found = search(kPlanStudy, {{"slo", "{p90_latency: 10 ms}"}});
+  EXPECT_FALSE(found.answer.winner);
+  // 16 steps of an A10G or A100 take more than 10 ms: all are out by that bound, and the nearest is simulated all the same.
+  std::size_t bounded = 0;
+  for (const Entry& entry : found.answer.entries) {
+    bounded += entry.stage == Stage::bounded ? 1 : 0;
+    if (entry.stage == Stage::bounded) {
+      EXPECT_THAT(entry.verdict, HasSubstr("even on an idle machine"));
+    }
+  }
+  EXPECT_GT(bounded, 0U);
+  ASSERT_FALSE(found.answer.order.empty());
+  const Candidate& nearest = found.question.candidates[found.answer.order.front()];
+  EXPECT_EQ(nearest.spec.hardware.label, "ml.p4d.24xlarge") << nearest.name;
+  EXPECT_THAT(found.answer.entries[found.answer.order.front()].verdict, HasSubstr("over 10 ms"));
+}
+
+// Own prices turn the order around: p4d for 0.01 USD an hour and GPU is the cheapest of all.
+TEST_F(SearchTest, OwnPricesCount) {
+  const Searched found = search(kPlanStudy, {{"prices", "{ml.p4d.24xlarge: 0.08}"}});
+  ASSERT_TRUE(found.answer.winner);
+  EXPECT_EQ(found.winner().spec.hardware.label, "ml.p4d.24xlarge");
+  EXPECT_DOUBLE_EQ(*found.winner().point.usd_per_hour, 0.08);
+}
+
+// Rows of equal deployment are ties and shown as such: a batch limit that is never reached does not matter.
+TEST_F(SearchTest, EqualDeploymentsTie) {
+  const Searched found = search(kPlanStudy, {{"search.max_running", "[64, 128]"}, {"search.replicas", "[8]"}, {"search.instances", "[ml.p4d.24xlarge]"},
+                                             {"search.tp", "[1]"}, {"workload.rate", "5 /s"}});
+  ASSERT_TRUE(found.answer.winner);
+  EXPECT_THAT(found.winner_name(), HasSubstr("max_running 64")) << "the name decides";
+  ASSERT_EQ(found.answer.order.size(), 2U);
+  EXPECT_TRUE(found.answer.entries[found.answer.order[1]].ties);
+}
+
+// M/D/1 servers of 100 ms under 40 /s: 4 replicas are fully used and queue for ever, so 5 are needed at least; with a p90
+// of 1 s enough, since at 80 % an M/D/1 waits 0.2 s in the mean, and less behind one queue's router.
+TEST_F(SearchTest, FewestServersOfAQueue) {
+  const Searched found = search(queue_study("{poisson: {rate: 40 /s}}", "{p90_latency: 1 s}", "{replicas: [2, 3, 4, 5, 6, 8], objective: gpus}"));
+  ASSERT_TRUE(found.answer.winner);
+  EXPECT_EQ(found.winner().spec.deployment.replicas, 5);
+  const Entry& four = found.answer.entries[2];
+  EXPECT_FALSE(four.standing.meets);
+  EXPECT_THAT(four.verdict, ::testing::AnyOf(HasSubstr("keep up"), HasSubstr("carries"), HasSubstr("p90 latency"))) << four.verdict;
+}
+
+TEST_F(SearchTest, LowestLatencyAtAThroughput) {
+  const Searched found = search(kPlanStudy, {{"search.objective", "latency"}, {"search.instances", "[ml.p4d.24xlarge]"}, {"search.max_gpus", "8"},
+                                             {"workload.load", "{closed_loop: {concurrency: 16}}"}, {"slo", "{min_output_tokens_per_s: 300}"}});
+  ASSERT_TRUE(found.answer.winner);
+  const double best = found.answer.entries[*found.answer.winner].standing.latency_p90.mean;
+  for (std::size_t i = 0; i < found.answer.entries.size(); ++i) {
+    const Entry& entry = found.answer.entries[i];
+    if (entry.stage != Stage::confirmed || !entry.standing.meets) continue;
+    EXPECT_GE(entry.standing.latency_p90.mean, 0.99 * best) << found.question.candidates[i].name;
+  }
+}
+
+TEST_F(SearchTest, ACapacityThatHasNoEndIsRefused) {
+  EXPECT_THROW(search(queue_study("{closed_loop: {concurrency: 4}}", "{}", "{objective: capacity}")), InputError);
+}
+
+TEST_F(SearchTest, ACancelledSearchAnswersWithWhatItKnows) {
+  const Study study = read(kPlanStudy);
+  const Question question = make_question(study, 0);
+  RunControl control;
+  TrialSettings settings;
+  settings.jobs = 1;
+  settings.control = &control;
+  int seen = 0;
+  settings.on_first = [&](const Candidate&, const sched::PointMetrics&) {
+    if (++seen == 7) control.cancel();
+  };
+  Trials trials(question, settings);
+  const Answer answer = find_best(question, trials);
+  EXPECT_TRUE(answer.cancelled);
+  EXPECT_EQ(answer.order.size(), 7U);
+}
+
+}  // namespace
+}  // namespace plimsoll::study::plan
