@@ -113,6 +113,10 @@ void Console::point(const std::vector<std::string>& columns, const study::PointR
   line("point", fmt::format("\"index\":{},{}", point.index, study::json_members(columns, study::point_row(point))));
 }
 
+void Console::object(std::string_view type, const std::string& members) {
+  if (is_jsonl()) line(type, members);
+}
+
 int Console::finish(int exit_code) {
   clear_bar();
   if (is_jsonl()) line("done", fmt::format("\"exit\":{}", exit_code));

@@ -29,6 +29,8 @@ class Console {
   /// `known`: how many of those done took no time.
   void progress(double done, std::size_t total, double known = 0);
   void point(const std::vector<std::string>& columns, const study::PointResult& point);
+  /// jsonl: a line of a verb's own type; `members` are those of a JSON object, without its braces. Nothing otherwise.
+  void object(std::string_view type, const std::string& members);
   /// The last line of a jsonl run; clears the bar otherwise. Returns the exit code: another one where standard output
   /// could not be written.
   [[nodiscard]] int finish(int exit_code);

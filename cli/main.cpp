@@ -21,6 +21,7 @@ using namespace plimsoll::cli;
 constexpr std::array kCommands = {
     Command{"simulate", "points of a study by simulation", run_simulate},
     Command{"measure", "the same points on this machine's CPU or GPUs", run_measure},
+    Command{"plan", "the deployment that carries the load at the least cost", run_plan},
     Command{"memory", "memory of a GPU, KV capacity and critical batch", run_memory},
     Command{"forward", "logits and greedy tokens of given token ids, to compare with other programs", run_forward},
     Command{"trace", "what is in a trace file", run_trace},

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// plimsoll plan STUDY: the deployment that carries the load at the least cost.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/load_study.h"
+#include "cli/options.h"
+#include "cli/run_commands.h"
+#include "model/error.h"
+#include "study/plan/search.h"
+#include "study/plan/view.h"
+#include "study/write_file.h"
+
+namespace plimsoll::cli {
+namespace {
+
+using study::plan::Finding;
+
+Usage plan_usage() {
+  Usage usage{.verb = "plan",
+              .positional = "STUDY",
+              .summary = "Searches instance types, TP degrees, replicas, batch limits, policies and number types for the deployment that\n"
+                         "meets the study's SLO at the least cost (or by another objective), and says why the others lose.\n\n"
+                         "The study states model, engine, workload and slo as for `simulate`, and what may vary:\n\n"
+                         "  slo: {p90_latency: 20 s, p99_ttft: 2 s}\n"
+                         "  search:\n"
+                         "    instances: [ml.g5.2xlarge, ml.g5.12xlarge, ml.p4d.24xlarge]\n"
+                         "    tp: [1, 2, 4, 8]                 # left out: all that an instance holds\n"
+                         "    replicas: [1, 2, 4, 8, 16]       # left out: 1 to 128; or replicas_per_instance and instance_count\n"
+                         "    max_running: [32, 128]           # also policies, step_token_budget, mem_fraction, dtype, routers\n"
+                         "    max_usd_per_hour: 100            # also max_gpus\n"
+                         "    objective: cost                  # or gpus, latency, throughput, capacity\n"
+                         "    confidence: 0.95\n\n"
+                         "A sweep asks the question anew for each of its points. With --out DIR the folder holds ranking.csv, plan.json,\n"
+                         "curve.csv, winner.yaml (a study for `simulate`) and the files to deploy the winner; results.sqlite lets a search\n"
+                         "that was ended continue. Exit code 4: nothing meets the SLO. docs/plan.md explains an example.",
+              .example = "  plimsoll plan configs/studies/plan-jumpstart.yaml\n"
+                         "  plimsoll plan configs/studies/plan-jumpstart.yaml --set model=llama-2-13b --set search.objective=gpus --out out/plan\n",
+              .positional_required = true,
+              .options = po::options_description("Of the plan")};
+  auto add = usage.options.add_options();
+  add("rows", po::value<std::size_t>()->default_value(15)->value_name("N"), "deployments in the table");
+  return usage;
+}
+
+// The folder of one question: DIR itself, or DIR/question-K in a sweep.
+std::string folder_of(const std::string& out, const study::Study& study, std::size_t index) {
+  return study.point_count() == 1 ? out : fmt::format("{}/question-{}", out, index);
+}
+
+void write_finding(const study::Study& study, const Finding& finding, const std::string& folder) {
+  if (!finding.answer.winner) return;
+  study::make_folder(folder);
+  const study::plan::Candidate& winner = finding.question.candidates[*finding.answer.winner];
+  study::write_file(folder + "/winner.yaml", "# SPDX-License-Identifier: Apache-2.0\n" + study.point_file(finding.question.index, winner.settings).yaml);
+  study::write_file(folder + "/curve.csv", study::plan::curve_csv(finding));
+  for (const auto& file : study::plan::deploy_files_of(winner)) study::write_file(folder + '/' + file.name, file.text);
+}
+
+class Planner {
+ public:
+  Planner(const Parsed& parsed, const study::Study& study, Console& console)
+      : parsed_(parsed), study_(study), console_(console), commands_(control_, console.is_jsonl()) {
+    if (parsed.common.out.empty()) return;
+    study::make_folder(parsed.common.out);
+    store_ = std::make_unique<study::ResultStore>(parsed.common.out + "/results.sqlite");
+    study::write_file(parsed.common.out + "/study.yaml", study.resolved_yaml());
+  }
+
+  int run() {
+    for (std::size_t i = 0; i < study_.point_count() && !cancelled_; ++i) answer(i);
+    if (store_) store_->commit();
+    write_tables();
+    print();
+    if (cancelled_) {
+      console_.warn("interrupted: the answer is that of the simulations so far");
+      return kInterrupted;
+    }
+    return report_failures();
+  }
+
+ private:
+  void answer(std::size_t index) {
+    Finding finding{.question = study::plan::make_question(study_, index), .answer = {}, .swept = study_.swept_values(index)};
+    refuse_empty(finding.question);
+    study::plan::TrialSettings settings;
+    settings.jobs = parsed_.common.jobs;
+    settings.stepwise = parsed_.common.stepwise;
+    settings.control = &control_;
+    settings.store = store_.get();
+    settings.on_progress = [&](double done, std::size_t asked, double recalled) { console_.progress(done, asked, recalled); };
+    const std::vector<std::string> columns = study::point_columns(study_.swept_keys());
+    settings.on_first = [&](const study::plan::Candidate& candidate, const sched::PointMetrics& metrics) {
+      if (!console_.is_jsonl()) return;
+      study::PointResult point = candidate.point;
+      point.swept = finding.swept;
+      point.metrics = metrics;
+      console_.point(columns, point);
+    };
+    study::plan::Trials trials(finding.question, settings);
+    finding.answer = study::plan::find_best(finding.question, trials);
+    cancelled_ = finding.answer.cancelled;
+    findings_.push_back(std::move(finding));
+    if (!parsed_.common.out.empty()) write_finding(study_, findings_.back(), folder_of(parsed_.common.out, study_, index));
+    if (console_.is_jsonl()) tell(index);
+  }
+
+  // The answer as lines: its deployments, best first, then what it says of the best.
+  void tell(std::size_t index) {
+    const Finding& finding = findings_.back();
+    const std::string question = fmt::format("\"question\":{},", index);
+    for (const std::string& members : study::plan::ranking_members(study_.swept_keys(), finding)) console_.object("ranking", question + members);
+    console_.object("answer", fmt::format("{}{},\"text\":{}", question, study::plan::answer_members(finding),
+                                          study::json_quoted(finding_text(finding, parsed_.values["rows"].as<std::size_t>()))));
+  }
+
+  // A search in which nothing can exist is a mistake in the study.
+  static void refuse_empty(const study::plan::Question& question) {
+    if (question.candidates.empty() || question.feasible > 0) return;
+    throw InputError(question.spec.places.study, "no deployment of the search can exist: " + question.candidates.front().excluded);
+  }
+
+  void write_tables() const {
+    if (parsed_.common.out.empty()) return;
+    study::write_file(parsed_.common.out + "/ranking.csv", study::plan::ranking_csv(study_.swept_keys(), findings_));
+    study::write_file(parsed_.common.out + "/plan.json", study::plan::findings_json(study_.swept_keys(), findings_));
+  }
+
+  void print() {
+    switch (parsed_.common.format) {
+      case Format::csv: console_.print(study::plan::ranking_csv(study_.swept_keys(), findings_)); return;
+      case Format::json: console_.print(study::plan::findings_json(study_.swept_keys(), findings_)); return;
+      case Format::table: break;
+    }
+    for (const Finding& finding : findings_) {
+      const std::vector<std::string> keys = study_.swept_keys();
+      std::string head = &finding == findings_.data() ? "" : "\n";
+      for (std::size_t k = 0; k < keys.size(); ++k) head += (k > 0 ? ", " : "") + keys[k] + ' ' + study::plain_text(finding.swept[k]);
+      console_.print((keys.empty() ? head : head + "\n") + finding_text(finding, parsed_.values["rows"].as<std::size_t>()));
+    }
+  }
+
+  int report_failures() {
+    int code = kDone;
+    for (const Finding& finding : findings_) {
+      if (finding.answer.winner) continue;
+      code = kAnswerIsNo;
+      console_.warn("nothing meets the SLO; " + study::plan::nearest_text(finding));
+    }
+    return code;
+  }
+
+  const Parsed& parsed_;
+  const study::Study& study_;
+  Console& console_;
+  study::RunControl control_;
+  RunCommands commands_;
+  std::unique_ptr<study::ResultStore> store_;
+  std::vector<Finding> findings_;
+  bool cancelled_ = false;
+};
+
+}  // namespace
+
+int run_plan(const Arguments& arguments, Console& console) {
+  const auto parsed = parse_arguments(plan_usage(), arguments);
+  if (!parsed) return kDone;
+  const study::Study study = load_study(*parsed, console);
+  return Planner(*parsed, study, console).run();
+}
+
+}  // namespace plimsoll::cli
