@@ -34,9 +34,10 @@ constexpr std::int32_t kBlockZero = 0;
 }  // namespace
 
 void CpuBackend::reserve_scratch() {
-  const std::int64_t rows = std::max(kTaskRows, group_);
-  const std::size_t output = static_cast<std::size_t>(group_ * shape_.head_dim);   // where surplus attention goes
-  for (auto& floats : scratch_) floats.resize(attention_scratch(kernels_, rows, shape_.head_dim) + output);
+  const std::int64_t rows = std::max(kTaskRows, config_.rank.heads);
+  const std::size_t output = static_cast<std::size_t>(config_.rank.heads * shape_.head_dim);   // where surplus attention goes
+  const std::size_t floats = attention_scratch(kernels_, rows, shape_.head_dim) + output;
+  for (HostMemory& memory : scratch_) memory = HostMemory(floats * sizeof(float), "attention");
 }
 
 void CpuBackend::rope_append(const RopeSpec& spec, std::int32_t layer) {
@@ -87,6 +88,7 @@ AttentionTask CpuBackend::attention_task(const SequenceRows& sequence, std::int3
   task.q = workspace_[Slot::qkv] + sequence.first_row * qkv_width_ + head * group_ * shape_.head_dim;
   task.keys = cache_.keys(layer, head);
   task.value_offset = cache_.value_offset();
+  task.head_stride = cache_.head_stride();
   task.block_stride = cache_.block_stride();
   task.blocks = sequence.block_count > 0 ? table_->blocks.data() + sequence.first_block : &kBlockZero;
   task.block_tokens = config_.block_tokens;
@@ -124,24 +126,35 @@ void CpuBackend::prefill_attention(std::int32_t layer, std::size_t index, std::i
   });
 }
 
+// A sequence's heads stay together as far as there is work for all: they lie together in memory. Where there are fewer
+// heads than threads, the queries of a head are shared out; each part reads the keys, but from a shared cache.
+CpuBackend::DecodeParts CpuBackend::decode_parts(std::int64_t rows) const {
+  DecodeParts parts;
+  if (pool_.threads() == 1) return parts;
+  const std::int64_t wanted = 4 * std::int64_t{pool_.threads()}, heads = config_.rank.kv_heads;
+  parts.heads = std::min(heads, (wanted + rows - 1) / rows);
+  if (rows * heads < pool_.threads()) parts.queries = std::min(group_, pool_.threads() / (rows * heads));
+  return parts;
+}
+
 void CpuBackend::decode_attention(std::int32_t layer, std::int64_t window) {
   const auto rows = static_cast<std::int64_t>(table_->decode.size());
-  const std::int64_t heads = config_.rank.kv_heads;
-  // With fewer heads than threads, the queries of a head are shared out; each reads the keys, but from a shared cache.
   if (rows == 0) return;
-  const std::int64_t wanted = 2 * pool_.threads();
-  const std::int64_t parts = pool_.threads() == 1 || rows * heads >= wanted
-                                 ? 1 : std::min(group_, (wanted + rows * heads - 1) / (rows * heads));
-  pool_.for_each(rows * heads * parts, [&](int thread, std::int64_t item) {
-    const SequenceRows& sequence = table_->decode[static_cast<std::size_t>(item / (heads * parts))];
+  const DecodeParts parts = decode_parts(rows);
+  pool_.for_each(rows * parts.heads * parts.queries, [&](int thread, std::int64_t item) {
+    const SequenceRows& sequence = table_->decode[static_cast<std::size_t>(item / (parts.heads * parts.queries))];
     const std::int64_t position = table_->position[static_cast<std::size_t>(sequence.first_row)];
     const Range range = attended(sequence, position, window, config_.block_tokens);
-    const std::int64_t part = item % parts, begin = group_ * part / parts, end = group_ * (part + 1) / parts;
-    AttentionTask task = attention_task(sequence, layer, item / parts % heads);
+    const std::int64_t part = item / parts.queries % parts.heads, heads = config_.rank.kv_heads;
+    const std::int64_t first_head = heads * part / parts.heads, last_head = heads * (part + 1) / parts.heads;
+    const std::int64_t share = item % parts.queries;
+    const std::int64_t first_query = group_ * share / parts.queries, last_query = group_ * (share + 1) / parts.queries;
+    AttentionTask task = attention_task(sequence, layer, first_head);
     task.positions = 1;
-    task.group = end - begin;
-    task.q += begin * task.head_dim;
-    task.out += begin * task.head_dim;
+    task.heads = last_head - first_head;
+    task.group = last_query - first_query;
+    task.q += first_query * task.head_dim;
+    task.out += first_query * task.head_dim;
     task.first = &range.first;
     task.last = &range.last;
     task.scratch = scratch(thread);
@@ -158,7 +171,7 @@ void CpuBackend::attend_surplus(const AttentionTask& task, std::int64_t tokens, 
   const std::int64_t first = 0;
   surplus.first = &first;
   surplus.last = &tokens;
-  surplus.out = scratch(thread) + attention_scratch(kernels_, std::max(kTaskRows, group_), shape_.head_dim);
+  surplus.out = scratch(thread) + attention_scratch(kernels_, std::max(kTaskRows, config_.rank.heads), shape_.head_dim);
   kernels_.attention(surplus);
 }
 

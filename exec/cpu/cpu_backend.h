@@ -72,8 +72,13 @@ class CpuBackend final : public Backend {
   void over_rows(std::int64_t rows, std::int64_t elements_per_row, const Body& body);
   void append(const float* qkv, std::int64_t row, std::int32_t layer);
   [[nodiscard]] AttentionTask attention_task(const SequenceRows& sequence, std::int32_t layer, std::int64_t head) const;
+  // Into how many parts a decoding row is cut: by KV heads, and by the queries of one.
+  struct DecodeParts {
+    std::int64_t heads = 1, queries = 1;
+  };
+  [[nodiscard]] DecodeParts decode_parts(std::int64_t rows) const;
   void attend_surplus(const AttentionTask& task, std::int64_t tokens, int thread);
-  [[nodiscard]] float* scratch(int thread) { return scratch_[static_cast<std::size_t>(thread)].data(); }
+  [[nodiscard]] float* scratch(int thread) { return scratch_[static_cast<std::size_t>(thread)].as<float>(); }
   void reserve_scratch();
   [[nodiscard]] Best best_token(std::size_t index, std::int64_t vocab_begin, std::int64_t valid) const;
 
@@ -92,7 +97,7 @@ class CpuBackend final : public Backend {
   std::int64_t qkv_width_ = 0;
 
   std::vector<std::int64_t> first_, last_;          // attended tokens of each row of a prefill span or of the decodes
-  std::vector<std::vector<float>> scratch_;         // [thread], for attention
+  std::vector<HostMemory> scratch_;                 // [thread], for attention
   std::vector<float> zeros_;                        // a token that is not there
   std::vector<Best> best_, gathered_;
   std::vector<std::int32_t> remembered_;            // [sequence slots]

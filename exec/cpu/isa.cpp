@@ -37,7 +37,7 @@ const KernelSet& select_kernels() {
 
 std::size_t attention_scratch(const KernelSet& kernels, std::int64_t rows, std::int64_t head_dim) {
   const std::int64_t columns = kernels.panels(head_dim) * kernels.panel;
-  return static_cast<std::size_t>(rows * (head_dim + kAttentionTile + columns + 3) + head_dim * kernels.panel);
+  return static_cast<std::size_t>(rows * (head_dim + kAttentionTile + columns + kernels.panel / 2 + 2) + head_dim * kernels.panel);
 }
 
 std::size_t attention_padding(std::int64_t head_dim) {

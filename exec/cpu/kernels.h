@@ -24,15 +24,16 @@ struct GemmTask {
   bool accumulate = false;             // y += instead of y =
 };
 
-/// One KV head and the queries of its group, of neighbouring positions of one sequence.
+/// Some neighbouring KV heads and the queries of their groups, of neighbouring positions of one sequence.
 struct AttentionTask {
-  const float* q = nullptr;            // [positions] rows, q_stride apart, of [group, head_dim]
+  const float* q = nullptr;            // [positions] rows, q_stride apart, of [heads, group, head_dim]
   std::int64_t q_stride = 0;
-  std::int64_t positions = 0, group = 0, head_dim = 0;
+  std::int64_t positions = 0, heads = 1, group = 0, head_dim = 0;
   float scale = 1;
   const std::int64_t* first = nullptr; // [positions]: attends to the tokens [first, last)
   const std::int64_t* last = nullptr;
-  const void* keys = nullptr;          // of this layer and head in block 0
+  const void* keys = nullptr;          // of this layer and the first head in block 0
+  std::int64_t head_stride = 0;        // elements from a head to the next in a block
   std::int64_t value_offset = 0;       // elements from a token's key to its value
   std::int64_t block_stride = 0;       // elements from one block to the next
   const std::int32_t* blocks = nullptr;
@@ -94,7 +95,7 @@ struct KernelSet {
 /// Tokens whose softmax is taken at once.
 constexpr std::int64_t kAttentionTile = 64;
 
-/// Floats of scratch that attention needs for `rows` = positions * group query rows.
+/// Floats of scratch that attention needs for `rows` = heads * positions * group query rows.
 [[nodiscard]] std::size_t attention_scratch(const KernelSet& kernels, std::int64_t rows, std::int64_t head_dim);
 /// Bytes beyond the end of a cache that attention may read (and throws away), and of AttentionTask::zeros.
 [[nodiscard]] std::size_t attention_padding(std::int64_t head_dim);
