@@ -105,7 +105,7 @@ bool StepBuilder::may_run_ahead(const StepOrder& order) const {
 
 // ---- forwards -----------------------------------------------------------------------------------------------
 
-void StepBuilder::start(const StepOrder& order, std::int64_t step, std::size_t index) {
+void StepBuilder::prepare(const StepOrder& order, std::int64_t step, std::size_t index) {
   const OrderForward& decided = order.forwards[index];
   if (spare_.empty()) {
     in_flight_.emplace_back();
@@ -123,7 +123,6 @@ void StepBuilder::start(const StepOrder& order, std::int64_t step, std::size_t i
   const Tok charged = decided.padded > 0 && !decided.decode.empty() ? decided.padded + static_cast<Tok>(step) : 0;
   for (const ReqId id : decided.decode) add_decode(id, charged, forward);
   for (const ReqId id : decided.dead) add_dead(id, decided.padded > 0 ? decided.padded + static_cast<Tok>(step) : 0, forward);
-  device_.start(forward.input);
 }
 
 // Before any row points into a block table, which may move when it grows, and for all forwards of the step at once: the

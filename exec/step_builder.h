@@ -31,8 +31,14 @@ class StepBuilder {
 
   /// The order's changes and KV operations; swaps copy.
   void begin(const StepOrder& order);
-  /// Starts forward `index` of step `step` of the order; at most two are in flight.
-  void start(const StepOrder& order, std::int64_t step, std::size_t index);
+  /// Lays out forward `index` of step `step` of the order; at most two are in flight.
+  void prepare(const StepOrder& order, std::int64_t step, std::size_t index);
+  /// Hands what was prepared to the device.
+  void launch() { device_.start(in_flight_.back().input); }
+  void start(const StepOrder& order, std::int64_t step, std::size_t index) {
+    prepare(order, step, index);
+    launch();
+  }
   /// Ends the oldest forward.
   void finish();
   /// All forwards of a step have been finished.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec/step_workers.h"
 
+#include <algorithm>
+
 #include "model/error.h"
 
 namespace plimsoll::exec {
@@ -84,14 +86,23 @@ void StepWorkers::serve(std::size_t replica) {
   }
 }
 
+namespace {
+bool moves_blocks(const StepOrder& order) {
+  return std::any_of(order.kv.begin(), order.kv.end(), [](const sched::KvOp& op) {
+    return op.kind == sched::KvOp::Kind::swap_out || op.kind == sched::KvOp::Kind::swap_in;
+  });
+}
+}  // namespace
+
 void StepWorkers::run_order(std::size_t replica, const StepOrder& order) {
   Worker& worker = *workers_[replica];
   StepBuilder& builder = worker.builder;
   const std::size_t forwards = order.forwards.size();
   Progress done;
-  done.starts.push_back(now());
+  const Nanos taken = now();
   builder.begin(order);
-  builder.start(order, 0, 0);
+  start_step(builder, order, done);
+  if (moves_blocks(order)) done.starts.front() = taken;   // copies are the device's time
   const bool may_run_ahead = order.inflight > 1 && forwards == 1 && builder.may_run_ahead(order);
   while (true) {
     if (may_run_ahead && done.started - done.ended == 1 && goes_on(worker, order, done)) start_step(builder, order, done);
@@ -107,8 +118,9 @@ void StepWorkers::run_order(std::size_t replica, const StepOrder& order) {
 }
 
 void StepWorkers::start_step(StepBuilder& builder, const StepOrder& order, Progress& done) const {
+  builder.prepare(order, done.started++, 0);
   done.starts.push_back(now());
-  builder.start(order, done.started++, 0);
+  builder.launch();
 }
 
 // Whether another step may start while one is in flight.

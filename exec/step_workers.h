@@ -49,7 +49,7 @@ class StepWorkers final : public StepExecutor {
   };
 
   struct Progress {                    // of an order
-    std::int64_t started = 1, ended = 0;
+    std::int64_t started = 0, ended = 0;
     std::deque<Nanos> starts = {};     // of the steps in flight
   };
 
