@@ -17,6 +17,8 @@ class CudaCommunicator : public Communicator {
  public:
   /// Whether its operations may become part of a CUDA graph.
   [[nodiscard]] virtual bool capturable() const = 0;
+  /// Throws DeviceError after abort(): what the GPU has done since is not to be believed. Any thread.
+  virtual void check_alive() const = 0;
 };
 
 /// `size` ranks that share one GPU, each with its own streams: for tests and for trying out tensor parallelism without the

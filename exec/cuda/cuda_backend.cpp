@@ -25,10 +25,8 @@ KvGeometry geometry_of(const BackendConfig& config) {
   return kv;
 }
 
-bool may_capture(const Communicator* communicator) {
-  if (communicator == nullptr) return true;
-  const auto* own = dynamic_cast<const CudaCommunicator*>(communicator);
-  return own != nullptr && own->capturable();
+bool may_capture(const Communicator* communicator, const CudaCommunicator* group) {
+  return communicator == nullptr || (group != nullptr && group->capturable());
 }
 
 cudaDeviceProp properties_of(int device) {
@@ -47,8 +45,9 @@ int ranks_of(const Communicator* communicator) { return communicator == nullptr 
 }  // namespace
 
 CudaBackend::CudaBackend(const BackendConfig& config, Communicator* communicator, int device)
-    : config_(config), shape_(config_.architecture.shape), communicator_(communicator), device_(device),
-      properties_(properties_of(device)), graphs_enabled_(config.graphs && may_capture(communicator)),
+    : config_(config), shape_(config_.architecture.shape), communicator_(communicator),
+      group_(dynamic_cast<const CudaCommunicator*>(communicator)), device_(device), properties_(properties_of(device)),
+      graphs_enabled_(config.graphs && may_capture(communicator_, group_)),
       element_(element_of(config.weight_dtype)), kv_element_(element_of(config.kv_dtype)), kv_(geometry_of(config)),
       stream_(stream_on(device)), gemm_({}), workspace_(config_, properties_.multiProcessorCount, ranks_of(communicator)) {
   check_config();
@@ -107,6 +106,11 @@ std::unique_ptr<Linear> CudaBackend::make_linear(const LinearSpec& spec, const F
 std::unique_ptr<Vector> CudaBackend::make_vector(std::span<const float> values) {
   set_device();
   return std::make_unique<CudaVector>(values, element_);
+}
+
+// Kernels that wait for a rank that has failed end without an answer.
+void CudaBackend::check_alive() const {
+  if (group_ != nullptr) group_->check_alive();
 }
 
 void CudaBackend::set_device() const { check(cudaSetDevice(device_), "choosing the device"); }
@@ -209,6 +213,7 @@ void CudaBackend::wait(std::int32_t* tokens, float* logits) {
   Exchange& exchange = exchanges_[in_flight_.front()];
   in_flight_.pop_front();
   check(cudaEventSynchronize(exchange.done.get()), "a forward");
+  check_alive();
   std::copy_n(exchange.ids.as<std::int32_t>(), exchange.sampled, tokens);
   if (logits != nullptr) std::copy(exchange.logits.begin(), exchange.logits.end(), logits);
 }
@@ -216,6 +221,7 @@ void CudaBackend::wait(std::int32_t* tokens, float* logits) {
 void CudaBackend::synchronize() {
   set_device();
   check(cudaStreamSynchronize(stream_.get()), "an operation");
+  check_alive();
 }
 
 // ---- KV blocks -------------------------------------------------------------------------------------------------------

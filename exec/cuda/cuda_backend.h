@@ -69,6 +69,7 @@ class CudaBackend final : public Backend {
   void forget_graphs();
   void finish_forward();
   void set_device() const;
+  void check_alive() const;
   [[nodiscard]] void* plane(std::int32_t layer, int value) const;
   [[nodiscard]] AttentionArguments attention(std::int32_t layer, std::int64_t window) const;
   [[nodiscard]] bool tensor_core_attention() const;
@@ -79,6 +80,7 @@ class CudaBackend final : public Backend {
   const BackendConfig config_;
   const model::LlmShape& shape_;
   Communicator* communicator_;
+  const CudaCommunicator* group_;            // the same, where it is one on GPUs
   int device_;
   cudaDeviceProp properties_{};
   bool graphs_enabled_;

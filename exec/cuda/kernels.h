@@ -172,6 +172,7 @@ struct PeerPart {
   RankPointers staging;                      // [2][capacity] bytes of every rank
   RankPointers flags;                        // [kPeerBlocks][kMostRanks] counters of every rank
   std::uint32_t* calls = nullptr;            // [kPeerBlocks], this rank's own
+  const std::uint32_t* aborted = nullptr;    // on the host; not 0: nobody waits any more, and sums mean nothing
   int rank = 0, ranks = 1;
   std::int64_t capacity = 0;                 // bytes
 };

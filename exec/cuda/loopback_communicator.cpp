@@ -56,6 +56,7 @@ class LoopbackCommunicator final : public CudaCommunicator {
 
   void barrier() override { room_->rendezvous.meet(); }
   void abort() override { room_->rendezvous.abort(); }
+  void check_alive() const override { room_->rendezvous.check_alive(); }
 
  private:
   template <class Work>

@@ -102,11 +102,11 @@ class NcclCommunicator final : public CudaCommunicator {
     if (peers_) peers_->abort();
   }
 
- private:
-  void check_alive() const {
+  void check_alive() const override {
     if (aborted_) throw DeviceError("another tensor-parallel rank has failed");
   }
 
+ private:
   std::shared_ptr<const Table> nccl_;
   ncclComm_t comm_;
   int rank_, size_, device_;

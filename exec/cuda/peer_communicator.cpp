@@ -30,9 +30,10 @@ struct RankMemory {
 };
 
 struct Room {
-  explicit Room(int size) : rendezvous(size) {}
+  explicit Room(int size) : rendezvous(size) { *aborted.as<std::uint32_t>() = 0; }
   Rendezvous rendezvous;
   std::vector<RankMemory> ranks;
+  PinnedBuffer aborted{sizeof(std::uint32_t)};   // every GPU sees pinned memory at the host's address
 };
 
 class PeerCommunicator final : public CudaCommunicator {
@@ -44,6 +45,7 @@ class PeerCommunicator final : public CudaCommunicator {
   [[nodiscard]] bool capturable() const override { return true; }
 
   void all_reduce(void* data, std::int64_t elements, model::DType dtype, Stream stream) override {
+    check_alive();
     const Element element = dtype == model::DType::fp32 ? Element::f32 : Element::bf16;
     const std::int64_t bytes = elements * bytes_of(element);
     PLIMSOLL_CHECK(bytes % 16 == 0, "rows of 16-byte pieces are summed");
@@ -58,7 +60,11 @@ class PeerCommunicator final : public CudaCommunicator {
     PLIMSOLL_CHECK(false, "peer memory is for sums only");
   }
   void barrier() override { room_->rendezvous.meet(); }
-  void abort() override { room_->rendezvous.abort(); }
+  void abort() override {
+    __atomic_store_n(room_->aborted.as<std::uint32_t>(), 1U, __ATOMIC_RELEASE);
+    room_->rendezvous.abort();
+  }
+  void check_alive() const override { room_->rendezvous.check_alive(); }
 
  private:
   std::shared_ptr<Room> room_;
@@ -89,6 +95,7 @@ std::vector<std::unique_ptr<Communicator>> make_peer_group(std::span<const int> 
   PeerPart part;
   part.ranks = size;
   part.capacity = static_cast<std::int64_t>(capacity);
+  part.aborted = room->aborted.as<std::uint32_t>();
   for (int rank = 0; rank < size; ++rank) {
     part.staging.of[rank] = room->ranks[static_cast<std::size_t>(rank)].staging.get();
     part.flags.of[rank] = room->ranks[static_cast<std::size_t>(rank)].flags.get();

@@ -9,6 +9,7 @@ namespace plimsoll::exec::cuda {
 namespace {
 
 constexpr int kThreads = 256;
+constexpr unsigned kTurnsBetweenLooks = 256;   // at the host's memory while waiting for a peer
 
 // ---- ranks on one device ---------------------------------------------------------------------------------------------
 
@@ -68,8 +69,11 @@ __global__ void __launch_bounds__(kThreads) peer_kernel(PeerPart part, T* data, 
     auto* theirs = static_cast<std::uint32_t*>(part.flags.of[peer]) + blockIdx.x * kMostRanks + part.rank;
     const auto* ours = static_cast<const std::uint32_t*>(part.flags.of[part.rank]) + blockIdx.x * kMostRanks + peer;
     store_release_system(theirs, call);
-    // A peer may be a call ahead, never two.
-    while (static_cast<std::int32_t>(load_acquire_system(ours) - call) < 0) {}
+    // A peer may be a call ahead, never two. One that has failed never comes: the host says so in its own memory, which is
+    // far away and asked seldom.
+    for (unsigned turn = 1; static_cast<std::int32_t>(load_acquire_system(ours) - call) < 0; ++turn) {
+      if (turn % kTurnsBetweenLooks == 0 && load_acquire_system(part.aborted) != 0) break;
+    }
   }
   __syncthreads();
   for (std::int64_t p = begin + threadIdx.x; p < end; p += kThreads) {

@@ -18,11 +18,11 @@ class Rendezvous {
   /// and where `work` has thrown (to the last rank, what it threw).
   void meet(const std::function<void()>& work = {}) {
     std::unique_lock lock(mutex_);
-    check_alive();
+    if (aborted_) fail();
     if (++arrived_ < size_) {
       const unsigned turn = turn_;
       all_here_.wait(lock, [&] { return turn_ != turn || aborted_; });
-      if (turn_ == turn) check_alive();
+      if (turn_ == turn) fail();
       return;
     }
     try {
@@ -37,6 +37,12 @@ class Rendezvous {
     all_here_.notify_all();
   }
 
+  /// Throws DeviceError after abort().
+  void check_alive() const {
+    const std::lock_guard lock(mutex_);
+    if (aborted_) fail();
+  }
+
   void abort() {
     const std::lock_guard lock(mutex_);
     aborted_ = true;
@@ -44,11 +50,9 @@ class Rendezvous {
   }
 
  private:
-  void check_alive() const {
-    if (aborted_) throw DeviceError("another tensor-parallel rank has failed");
-  }
+  [[noreturn]] static void fail() { throw DeviceError("another tensor-parallel rank has failed"); }
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable all_here_;
   int size_, arrived_ = 0;
   unsigned turn_ = 0;
