@@ -27,14 +27,14 @@ struct ConstantCost {
 struct EngineProfile {
   std::string id;                       // "tgi-1.1"
   // Host time of one forward, in two parts:
-  //   launch = step + ops * op + layers * (layer + layer_tp [TP > 1] + layer_rank * (TP - 1))
-  //   output = sequences * sequence + tokens * token + prefill sequences * prefill
+  //   launch = ops * op + layers * (layer + layer_tp [TP > 1] + layer_rank * (TP - 1))
+  //   output = step + sequences * sequence + tokens * token + prefill sequences * prefill
   // both times 1 + rank_growth * (TP - 1), plus prompt tokens * (TP - 1) * prompt_rank in `output`. Ops are those of the
   // op list that ran, all-reduces included (model/op_list.h).
   Seconds host_step{0}, host_layer{0}, host_layer_tp{0}, host_layer_rank{0}, host_op{0};
   Seconds host_sequence{0}, host_token{0}, host_prefill{0}, host_prompt_rank{0};
   double host_rank_growth = 0;
-  bool serial_output = false;           // `output` begins when the device has ended; else it overlaps as launches do
+  bool serial_output = false;           // the device waits during `output`; else it overlaps as launches do
   HostOverlap overlap = HostOverlap::p_norm;
   double overlap_exponent = 3;
   bool cuda_graphs = false;             // decode steps launch as one graph: terms of ops and layers apply to prefill only

@@ -5,15 +5,14 @@ namespace plimsoll::model {
 namespace {
 
 double launch_time(const EngineProfile& engine, const HostWork& work) {
-  double seconds = engine.host_step.count();
-  if (engine.cuda_graphs && work.prefill_sequences == 0) return seconds;
+  if (engine.cuda_graphs && work.prefill_sequences == 0) return 0;
   double layer = engine.host_layer.count() + engine.host_layer_rank.count() * (work.tp - 1);
   if (work.tp > 1) layer += engine.host_layer_tp.count();
-  return seconds + work.layers * layer + work.ops * engine.host_op.count();
+  return work.layers * layer + work.ops * engine.host_op.count();
 }
 
 double output_time(const EngineProfile& engine, const HostWork& work) {
-  return static_cast<double>(work.sequences) * engine.host_sequence.count() +
+  return engine.host_step.count() + static_cast<double>(work.sequences) * engine.host_sequence.count() +
          static_cast<double>(work.tokens) * engine.host_token.count() +
          static_cast<double>(work.prefill_sequences) * engine.host_prefill.count();
 }

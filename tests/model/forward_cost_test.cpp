@@ -168,7 +168,7 @@ TEST(ForwardCost, SerialOutputIsNotHidden) {
   d.engine = ideal_engine();
   const double device = decode_seconds(d, 2, 100);
   d.engine.overlap = HostOverlap::full;
-  d.engine.host_step = Seconds(device / 3);
+  d.engine.host_layer = Seconds(device / 3 / d.shape.layers);
   d.engine.host_sequence = Seconds(0.25 * device);
   EXPECT_NEAR(decode_seconds(d, 2, 100), device, 1e-12);
   d.engine.serial_output = true;
