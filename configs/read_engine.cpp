@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Engine profiles from their files (configs/README.md).
 #include <array>
+#include <tuple>
+#include <utility>
 
 #include "configs/catalogue.h"
 
@@ -45,6 +47,36 @@ void read_memory(const Node& node, model::EngineProfile& e) {
   if (const auto found = node.find("activation_factor")) e.activation_factor = found->as_number(0, 100);
 }
 
+std::pair<double, double> read_pair(const Node& node, double min, double max) {
+  const std::vector<Item> items = node.items();
+  if (items.size() != 2) node.fail("expected two numbers, the lower one first");
+  const std::pair pair{items[0].value.as_number(min, max), items[1].value.as_number(min, max)};
+  if (pair.first > pair.second) node.fail("expected two numbers, the lower one first");
+  return pair;
+}
+
+model::CalibratedRange read_range(const Node& node) {
+  static constexpr std::array<std::string_view, 5> kKeys = {"accelerators", "tp", "batch", "context", "parameters"};
+  node.require_known_keys(kKeys);
+  model::CalibratedRange range;
+  if (const auto found = node.find("accelerators"))
+    for (const Item& item : found->items()) range.accelerators.push_back(item.value.as_string());
+  if (const auto found = node.find("tp")) range.tp = static_cast<std::int32_t>(found->as_integer(1, 4096));
+  if (const auto found = node.find("batch")) range.batch = found->as_integer(1);
+  if (const auto found = node.find("context")) range.context = found->as_integer(1);
+  if (const auto found = node.find("parameters")) std::tie(range.parameters_low, range.parameters_high) = read_pair(*found, 1, 1e15);
+  return range;
+}
+
+model::TimeUncertainty read_uncertainty(const Node& node) {
+  static constexpr std::array<std::string_view, 2> kKeys = {"decode", "prefill"};
+  node.require_known_keys(kKeys);
+  model::TimeUncertainty u;
+  std::tie(u.decode_low, u.decode_high) = read_pair(node.at("decode"), 0.05, 20);
+  std::tie(u.prefill_low, u.prefill_high) = read_pair(node.at("prefill"), 0.05, 20);
+  return u;
+}
+
 Engine::Larger read_larger(const Node& node) {
   static constexpr std::array<std::string_view, 3> kKeys = {"memory", "except", "scheduler"};
   node.require_known_keys(kKeys);
@@ -57,9 +89,9 @@ Engine::Larger read_larger(const Node& node) {
 }  // namespace
 
 Engine read_engine(const Node& root, const std::string& id) {
-  static constexpr std::array<std::string_view, 11> kKeys = {"name", "aliases", "host", "kernels", "memory", "scheduler",
+  static constexpr std::array<std::string_view, 13> kKeys = {"name", "aliases", "host", "kernels", "memory", "scheduler",
                                                              "scheduler_when_memory_at_least", "calibrated", "calibrated_on",
-                                                             "note", "source"};
+                                                             "calibrated_for", "uncertainty", "note", "source"};
   static constexpr std::array<std::string_view, 3> kKernels = {"compute_scale", "memory_scale", "attention_stream"};
   root.require_known_keys(kKeys);
   model::EngineProfile e;
@@ -74,6 +106,8 @@ Engine read_engine(const Node& root, const std::string& id) {
   if (const auto memory = root.find("memory")) read_memory(*memory, e);
   e.calibrated_on = root.at("calibrated_on").as_string();
   e.calibrated = root.at("calibrated").as_bool();
+  if (const auto found = root.find("calibrated_for")) e.range = read_range(*found);
+  if (const auto found = root.find("uncertainty")) e.uncertainty = read_uncertainty(*found);
   Engine engine;
   if (const auto scheduler = root.find("scheduler")) {
     engine.scheduler = *scheduler;

@@ -56,7 +56,7 @@ inline TimeParts DecodeCurve::evaluate(double context, double context_windowed) 
   const double bound = bound_ + bound_slope_ * context + bound_slope_windowed_ * context_windowed;
   PLIMSOLL_CHECK(parts.total() >= bound * (1 - kBoundTolerance),
                  "a decode step is faster than reading its bytes at the specified bandwidth");
-  return parts;
+  return scale_ == 1 ? parts : parts * scale_;
 }
 
 double DecodeCurve::time(double context, double context_windowed) const {

@@ -3,8 +3,10 @@
 // estimated; `calibrated_on` says which.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "model/units.h"
 
@@ -22,6 +24,20 @@ enum class HostOverlap : std::uint8_t { none, p_norm, full };
 struct ConstantCost {
   Seconds prefill{0}, decode{0};
   std::optional<Seconds> batch;
+};
+
+/// Measured over predicted time, the 5 and 95 % quantiles over configurations that the fit did not see: of steps without
+/// and with prefill.
+struct TimeUncertainty {
+  double decode_low = 1, decode_high = 1, prefill_low = 1, prefill_high = 1;
+};
+
+/// What the profile was fitted on. Limits of 0 or "" were not stated.
+struct CalibratedRange {
+  std::vector<std::string> accelerators;
+  std::int32_t tp = 0;                  // largest degree
+  std::int64_t batch = 0, context = 0;  // largest concurrency and sequence
+  double parameters_low = 0, parameters_high = 0;
 };
 
 struct EngineProfile {
@@ -56,6 +72,10 @@ struct EngineProfile {
   std::optional<ConstantCost> constant;
   std::string calibrated_on;            // "JumpStart tables …" or "estimated: …"
   bool calibrated = false;
+  CalibratedRange range;                // of a calibrated profile
+  std::optional<TimeUncertainty> uncertainty;
+  // All times of steps without and with prefill are multiplied by these: how bands are propagated.
+  double decode_time_scale = 1, prefill_time_scale = 1;
 };
 
 }  // namespace plimsoll::model

@@ -183,6 +183,7 @@ DecodeCurve ForwardCost::State::make_curve(std::int64_t rows) {
   const HostTime host_seconds = host(rows, rows, 0);
   curve.host_ = host_seconds.overlapping;
   curve.serial_ = host_seconds.serial;
+  curve.scale_ = in.engine->decode_time_scale;
   curve.overlap_ = in.engine->overlap;
   curve.overlap_exponent_ = in.engine->overlap_exponent;
   const double byte_time = pricer.bound_byte_time();
@@ -216,7 +217,8 @@ TimeParts ForwardCost::State::mixed(const ForwardWork& work) {
   const double bytes = body.weight_bytes + top.weight_bytes + kv_bytes - cache_bytes;
   PLIMSOLL_CHECK(parts.total() >= bytes * pricer.bound_byte_time() * (1 - kBoundTolerance),
                  "a forward is faster than reading its bytes at the specified bandwidth");
-  return parts;
+  const double scale = prefills > 0 ? in.engine->prefill_time_scale : in.engine->decode_time_scale;
+  return scale == 1 ? parts : parts * scale;
 }
 
 TimeParts ForwardCost::State::constant(const ForwardWork& work) const {
