@@ -67,6 +67,12 @@ struct PointMetrics {
   double time_queue_s = 0, time_preempt_s = 0, time_other_s = 0;
   /// Fleets whose replicas come and go: use within the window, means a replication. Blank where all are there all the time.
   std::optional<double> replica_s, instance_s, replica_starts, replica_failures;
+  // 90 % bands of a prediction (study/bands.h); blank: none, or no bound on that side.
+  struct Band {
+    std::optional<double> low, high;
+    bool operator==(const Band&) const = default;
+  };
+  Band latency_mean_band, ttft_mean_band, tpot_mean_band, latency_per_token_p90_band, output_tokens_per_s_band;
   bool operator==(const PointMetrics&) const = default;
 };
 

@@ -25,7 +25,6 @@ constexpr std::array<std::string_view, 81> kColumns = {
     "time_preempt_s", "time_other_s", "latency_mean_ci95_s", "output_tokens_per_s_ci95", "in_system_mean",
     "queue_mean", "kv_internal_mean", "kv_reserved_unused_mean", "kv_external_mean", "kv_last_block_mean",
     "instances", "usd_per_hour", "instance_hours", "usd", "replicas_mean", "replica_starts", "replica_failures"};
-constexpr std::size_t kBandColumns = 10;
 
 using Quantiles = sched::PointMetrics::Quantiles;
 
@@ -71,6 +70,16 @@ void append_latencies(Row& row, const sched::PointMetrics& m, bool meaningful) {
   row.number(m.tpot.mean).number(m.tpot.p50).number(m.tpot.p90).number(m.tpot.p99);
   row.number(m.itl.mean).number(m.itl.p50).number(m.itl.p99);
   row.number(per_token.p90).number(per_token.mean).number(ttft.p95).number(m.itl.p95);
+}
+
+void append_bands(Row& row, const sched::PointMetrics& m, bool meaningful) {
+  const auto band = [&row](const sched::PointMetrics::Band& b) { row.number(b.low).number(b.high); };
+  const sched::PointMetrics::Band none;
+  band(meaningful ? m.latency_mean_band : none);
+  band(meaningful ? m.ttft_mean_band : none);
+  band(m.tpot_mean_band);
+  band(meaningful ? m.latency_per_token_p90_band : none);
+  band(m.output_tokens_per_s_band);
 }
 
 void append_times(Row& row, const sched::PointMetrics& m, bool meaningful) {
@@ -133,7 +142,8 @@ std::vector<Cell> point_row(const PointResult& point) {
   append_latencies(row, m, meaningful);
   row.number(m.batch_mean).number(m.kv_used_mean).number(m.kv_used_peak).number(m.kv_wasted_mean);
   row.number(meaningful ? m.slo_attainment : std::nullopt).flag(m.stable).number(usd_per_million_output_tokens(point));
-  row.flag(!point.extrapolates.empty()).blanks(kBandColumns);
+  row.flag(!point.extrapolates.empty());
+  append_bands(row, m, meaningful);
   append_times(row, m, meaningful);
   row.number(meaningful ? m.latency_mean_ci95_s : std::nullopt).number(m.output_tokens_per_s_ci95);
   row.number(m.in_system_mean).number(m.queue_mean);

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "model/error.h"
+#include "study/bands.h"
 #include "study/work_crew.h"
 
 namespace plimsoll::study {
@@ -36,6 +37,7 @@ class Run {
       point.run = run_scenario(point.result, *resolved.scenario);
       if (point.run.stopped) return;
       point.result.metrics = std::move(point.run.metrics);
+      if (settings_.bands && !settings_.run) add_bands_to(point.result, *resolved.scenario);
     }
     finish(index, point);
   }
@@ -49,6 +51,11 @@ class Run {
       if (!error.where().file.empty()) throw;
       throw InputError(study_.point(point.index).places.workload, error.text());
     }
+  }
+
+  void add_bands_to(PointResult& point, const sim::Scenario& scenario) const {
+    add_bands(scenario, !point.extrapolates.empty(), *point.metrics,
+              settings_.control != nullptr ? settings_.control->stop() : std::stop_token());
   }
 
   sim::RunOptions run_options(std::size_t index) {

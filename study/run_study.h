@@ -30,6 +30,7 @@ using RunPoint = std::function<sim::RunResult(const PointResult& point, const si
 struct RunSettings {
   int jobs = 0;                        // threads; 0: one per core
   bool stepwise = false;               // no leaps
+  bool bands = false;                  // add 90 % bands to simulated points (bands.h)
   bool keep_requests = false, keep_decisions = false, keep_steps = false;
   RunControl* control = nullptr;       // may be null
   RunPoint run = {};                   // empty: simulates. Real time: one job, and a pause begins after a point
