@@ -2,8 +2,12 @@
 #include "study/resolve.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
+#include <variant>
+#include <vector>
 
 #include "study/run_size.h"
 
@@ -195,6 +199,41 @@ PointLabels labels_of(const PointSpec& spec) {
   return labels;
 }
 
+// The longest sequence that the workload sends, where that is bounded.
+std::int64_t longest_sent(const traces::WorkloadSpec& workload) {
+  const auto most = [](const traces::LengthMarginal& m) -> std::int64_t {
+    if (const auto* fixed = std::get_if<traces::FixedLength>(&m)) return fixed->tokens;
+    const auto& drawn = std::get<traces::LengthDistribution>(m);
+    return drawn.max > 0 ? drawn.max : std::llround(drawn.mean);
+  };
+  if (const auto* lengths = std::get_if<traces::IndependentLengths>(&workload.lengths)) return most(lengths->input) + most(lengths->output);
+  std::int64_t longest = 0;
+  for (const traces::TraceRecord& r : std::get<traces::TracePairs>(workload.lengths).trace->records)
+    longest = std::max(longest, std::int64_t{r.input_tokens} + r.output_tokens);
+  return longest;
+}
+
+// What of the point lies beyond the runs that the engine's profile was fitted on.
+std::string outside_calibration(const PointSpec& spec) {
+  const model::CalibratedRange& range = spec.engine->range;
+  std::vector<std::string> reasons;
+  const std::string& accelerator = spec.hardware.accelerator->id;
+  if (!range.accelerators.empty() && std::find(range.accelerators.begin(), range.accelerators.end(), accelerator) == range.accelerators.end())
+    reasons.push_back(fmt::format("accelerator {}", accelerator));
+  if (range.tp > 0 && spec.deployment.tp > range.tp) reasons.push_back(fmt::format("tp {} of at most {}", spec.deployment.tp, range.tp));
+  const double batch = traces::is_closed_loop(spec.workload.load) ? traces::load_value(spec.workload.load) / spec.deployment.replicas : 0;
+  if (range.batch > 0 && batch > static_cast<double>(range.batch)) reasons.push_back(fmt::format("{:g} users a replica of at most {}", batch, range.batch));
+  const std::int64_t context = longest_sent(spec.workload);
+  if (range.context > 0 && context > range.context) reasons.push_back(fmt::format("sequences of {} tokens of at most {}", context, range.context));
+  if (range.parameters_high > 0 && spec.shape) {
+    const double parameters = model::weight_count(*spec.shape);
+    if (parameters < range.parameters_low || parameters > range.parameters_high)
+      reasons.push_back(fmt::format("{:.1f} G parameters of {:.1f} to {:.1f}", 1e-9 * parameters, 1e-9 * range.parameters_low, 1e-9 * range.parameters_high));
+  }
+  if (reasons.empty()) return {};
+  return fmt::format("beyond what engine {} was fitted on: {}", spec.engine->id, fmt::join(reasons, ", "));
+}
+
 std::string extrapolation(const PointSpec& spec) {
   if (spec.engine->constant) return {};
   std::string reason;
@@ -205,6 +244,7 @@ std::string extrapolation(const PointSpec& spec) {
                     accelerator.fit_source.empty() ? "datasheet only" : accelerator.fit_source));
   }
   if (!spec.engine->calibrated) add(fmt::format("engine {} is not calibrated ({})", spec.engine->id, spec.engine->calibrated_on));
+  else if (const std::string outside = outside_calibration(spec); !outside.empty()) add(outside);
   return reason;
 }
 
