@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 
@@ -22,7 +23,7 @@ using Rows = std::vector<const MeasuredPoint*>;
 std::string configuration(const MeasuredPoint& p) {
   return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", p.model, p.hardware, p.engine, p.dtype, p.tp, p.replicas, p.policy,
                      p.input_tokens, p.output_tokens, p.load_kind) +
-         (p.load_kind == "jumpstart" ? std::string() : fmt::format("|{}", p.requests));
+         (p.load_kind == "jumpstart" ? std::string() : fmt::format("|{}|{}|{}", p.requests, p.length_cv, p.turnaround_s));
 }
 
 std::string hardware_text(const MeasuredPoint& p) {
@@ -35,25 +36,28 @@ std::string hardware_text(const MeasuredPoint& p) {
 struct Load { std::string text, key, unit; };
 Load load_of(const MeasuredPoint& p) {
   if (p.load_kind == "jumpstart") return {"{jumpstart: {concurrency: 1}}", "workload.concurrency", ""};
-  if (p.load_kind == "closed_loop") return {"{closed_loop: {concurrency: 1}}", "workload.concurrency", ""};
+  if (p.load_kind == "closed_loop")
+    return {fmt::format("{{closed_loop: {{concurrency: 1, think: {} s}}}}", configs::number_text(p.turnaround_s)), "workload.concurrency", ""};
   if (p.load_kind == "poisson") return {"{poisson: {rate: 1 /s}}", "workload.rate", " /s"};
   if (p.load_kind == "constant") return {"{constant: {rate: 1 /s}}", "workload.rate", " /s"};
   throw InputError(p.where, fmt::format("load_kind: found '{}', allowed: jumpstart, closed_loop, poisson, constant", p.load_kind));
 }
 
+using Metrics = sched::PointMetrics;
 struct Metric {
   const char* name;
   std::optional<double> MeasuredPoint::*measured;
-  std::optional<double> (*predicted)(const sched::PointMetrics&);
+  std::optional<double> (*predicted)(const Metrics&);
+  Metrics::Band Metrics::*band;        // null: has none of its own
 };
 
 constexpr Metric kMetrics[] = {
-    {"latency_per_token_p90_s", &MeasuredPoint::latency_per_token_p90_s, [](const sched::PointMetrics& m) { return m.latency_per_token.p90; }},
-    {"output_tokens_per_s", &MeasuredPoint::output_tokens_per_s, [](const sched::PointMetrics& m) { return std::optional(m.output_tokens_per_s); }},
-    {"latency_p90_s", &MeasuredPoint::latency_p90_s, [](const sched::PointMetrics& m) { return m.latency.p90; }},
-    {"latency_mean_s", &MeasuredPoint::latency_mean_s, [](const sched::PointMetrics& m) { return m.latency.mean; }},
-    {"ttft_mean_s", &MeasuredPoint::ttft_mean_s, [](const sched::PointMetrics& m) { return m.ttft.mean; }},
-    {"tpot_mean_s", &MeasuredPoint::tpot_mean_s, [](const sched::PointMetrics& m) { return m.tpot.mean; }},
+    {"latency_per_token_p90_s", &MeasuredPoint::latency_per_token_p90_s, [](const Metrics& m) { return m.latency_per_token.p90; }, &Metrics::latency_per_token_p90_band},
+    {"output_tokens_per_s", &MeasuredPoint::output_tokens_per_s, [](const Metrics& m) { return std::optional(m.output_tokens_per_s); }, &Metrics::output_tokens_per_s_band},
+    {"latency_p90_s", &MeasuredPoint::latency_p90_s, [](const Metrics& m) { return m.latency.p90; }, nullptr},
+    {"latency_mean_s", &MeasuredPoint::latency_mean_s, [](const Metrics& m) { return m.latency.mean; }, &Metrics::latency_mean_band},
+    {"ttft_mean_s", &MeasuredPoint::ttft_mean_s, [](const Metrics& m) { return m.ttft.mean; }, &Metrics::ttft_mean_band},
+    {"tpot_mean_s", &MeasuredPoint::tpot_mean_s, [](const Metrics& m) { return m.tpot.mean; }, &Metrics::tpot_mean_band},
 };
 
 std::vector<study::PointResult> simulate_rows(const Rows& rows, const std::shared_ptr<const configs::Catalogue>& catalogue,
@@ -62,6 +66,7 @@ std::vector<study::PointResult> simulate_rows(const Rows& rows, const std::share
   try {
     const study::Study study(configs::Document::from_text(study_text(rows), "study"), "study", settings.set, catalogue);
     study::RunSettings run;
+    run.bands = true;
     run.jobs = settings.jobs;
     run.control = settings.control;
     return study::run_study(study, run).points;
@@ -70,7 +75,34 @@ std::vector<study::PointResult> simulate_rows(const Rows& rows, const std::share
   }
 }
 
-void append(const MeasuredTable& table, const MeasuredPoint& row, const study::PointResult& point, std::vector<Comparison>& out) {
+}  // namespace
+
+const char* time_part_name(std::size_t part) {
+  static constexpr std::array<const char*, 8> kNames = {"weights", "KV reads", "compute", "all-reduce", "host", "queue", "preemption", "other"};
+  return kNames.at(part);
+}
+
+void set_prediction(const study::PointResult& point, Comparison& c) {
+  c.extrapolates = point.extrapolates;
+  c.reason = point.infeasible;
+  c.predicted = c.low = c.high = std::nullopt;
+  c.kv_used = 0;
+  c.time_parts = {};
+  if (!point.metrics) return;
+  const Metrics& m = *point.metrics;
+  c.kv_used = m.kv_used_mean;
+  c.time_parts = {m.time_weights_s, m.time_kv_s, m.time_compute_s, m.time_allreduce_s, m.time_host_s, m.time_queue_s, m.time_preempt_s, m.time_other_s};
+  for (const Metric& metric : kMetrics) {
+    if (c.metric != metric.name) continue;
+    c.predicted = metric.predicted(m);
+    if (metric.band == nullptr) continue;
+    c.low = (m.*metric.band).low;
+    c.high = (m.*metric.band).high;
+  }
+  if (!c.predicted) c.reason = point.metrics->stable ? "nothing was completed" : "the load is beyond capacity";
+}
+
+void append_comparisons(const MeasuredTable& table, const MeasuredPoint& row, const study::PointResult& point, std::vector<Comparison>& out) {
   for (const Metric& metric : kMetrics) {
     const std::optional<double> measured = row.*metric.measured;
     if (!measured) continue;
@@ -79,17 +111,10 @@ void append(const MeasuredTable& table, const MeasuredPoint& row, const study::P
     c.table = table.name;
     c.metric = metric.name;
     c.measured = *measured;
-    c.extrapolates = point.extrapolates;
-    c.reason = point.infeasible;
-    if (point.metrics) {
-      c.predicted = metric.predicted(*point.metrics);
-      if (!c.predicted) c.reason = point.metrics->stable ? "nothing was completed" : "the load is beyond capacity";
-    }
+    set_prediction(point, c);
     out.push_back(std::move(c));
   }
 }
-
-}  // namespace
 
 std::string study_text(const std::vector<const MeasuredPoint*>& rows) {
   const MeasuredPoint& p = *rows.front();
@@ -104,7 +129,9 @@ std::string study_text(const std::vector<const MeasuredPoint*>& rows) {
     text += "scheduler: {max_concurrent: 512, max_total: 4096, max_input: 4095, max_batch_prefill_tokens: 4096}\n";
   else if (!p.policy.empty())
     text += "scheduler: {policy: " + p.policy + "}\n";
-  text += fmt::format("workload:\n  load: {}\n  lengths: {{input: {}, output: {}}}\n", load.text, p.input_tokens, p.output_tokens);
+  const std::string output = p.length_cv > 0 ? fmt::format("{{lognormal: {{mean: {}, cv: {}}}}}", p.output_tokens, configs::number_text(p.length_cv))
+                                             : fmt::format("{}", p.output_tokens);
+  text += fmt::format("workload:\n  load: {}\n  lengths: {{input: {}, output: {}}}\n", load.text, p.input_tokens, output);
   if (p.load_kind != "jumpstart") text += fmt::format("  requests: {}\n", p.requests > 0 ? p.requests : 1000);
   return text + fmt::format("sweep: {{{}: [{}]}}\n", load.key, values);
 }
@@ -123,7 +150,7 @@ std::vector<Comparison> compare(const std::vector<MeasuredTable>& tables, std::s
     for (const std::string& key : order) {
       const Rows& rows = groups[key];
       const std::vector<study::PointResult> points = simulate_rows(rows, catalogue, settings);
-      for (std::size_t i = 0; i < points.size(); ++i) append(table, *rows[i], points[i], out);
+      for (std::size_t i = 0; i < points.size(); ++i) append_comparisons(table, *rows[i], points[i], out);
     }
   }
   return out;
@@ -134,7 +161,7 @@ std::vector<Comparison> match(const MeasuredTable& table, const std::vector<stud
   for (const MeasuredPoint& row : table.points)
     for (const study::PointResult& point : points)
       if (point.labels.tp == row.tp && point.labels.replicas == row.replicas && point.labels.load_value == row.load_value)
-        append(table, row, point, out);
+        append_comparisons(table, row, point, out);
   return out;
 }
 

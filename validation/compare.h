@@ -2,6 +2,7 @@
 // Predictions beside measurements: every filled cell of a table is simulated as it was measured, and compared.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,11 +22,17 @@ struct Comparison {
   const MeasuredPoint* point = nullptr;   // in the tables that were compared
   std::string table, metric, reason, extrapolates;
   double measured = 0;
-  std::optional<double> predicted;
+  std::optional<double> predicted, low, high;   // low, high: 90 % band
+  double kv_used = 0;                  // of the predicted run: mean share of the KV pool in use
+  /// Means a request that sum to the predicted mean latency, seconds, in the order of time_part_name().
+  std::array<double, 8> time_parts{};
   [[nodiscard]] std::optional<double> relative_error() const {
     return predicted ? std::optional(*predicted / measured - 1) : std::nullopt;
   }
 };
+
+/// "weights", "KV reads", "compute", "all-reduce", "host", "queue", "preemption", "other".
+[[nodiscard]] const char* time_part_name(std::size_t part);
 
 struct CompareSettings {
   int jobs = 0;                        // 0: one per core
@@ -42,6 +49,11 @@ struct CompareSettings {
 /// The same for points that have been simulated already: every row of the table with the point of its TP degree, replicas
 /// and load value; rows without a point are left out.
 [[nodiscard]] std::vector<Comparison> match(const MeasuredTable& table, const std::vector<study::PointResult>& points);
+
+/// Appends every measured figure of a row beside that of the simulated point.
+void append_comparisons(const MeasuredTable& table, const MeasuredPoint& row, const study::PointResult& point, std::vector<Comparison>& out);
+/// Puts another simulation of the same row in the place of the prediction.
+void set_prediction(const study::PointResult& point, Comparison& comparison);
 
 /// The study file of one configuration, with the load's values of all given rows as its sweep.
 [[nodiscard]] std::string study_text(const std::vector<const MeasuredPoint*>& rows);

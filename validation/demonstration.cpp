@@ -62,6 +62,7 @@ std::string demonstrate(std::shared_ptr<const configs::Catalogue> catalogue, con
   choice.folder = settings.folder;
   study::Outputs outputs(study, choice);
   study::RunSettings run;
+  run.bands = true;
   run.jobs = settings.jobs;
   run.control = settings.control;
   const auto begin = std::chrono::steady_clock::now();

@@ -18,10 +18,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 19> kColumns = {
+constexpr std::array<std::string_view, 21> kColumns = {
     "model", "hardware", "engine", "dtype", "tp", "replicas", "policy", "input_tokens", "output_tokens", "load_kind",
     "load_value", "requests", "output_tokens_per_s", "latency_per_token_p90_s", "latency_p90_s", "latency_mean_s",
-    "ttft_mean_s", "tpot_mean_s", "source"};
+    "ttft_mean_s", "tpot_mean_s", "source", "length_cv", "turnaround_s"};
 
 struct Field {
   std::string text;
@@ -126,6 +126,8 @@ MeasuredPoint read_row(const Row& row) {
   p.ttft_mean_s = row.number(16, 0);
   p.tpot_mean_s = row.number(17, 0);
   p.source = row.text(18);
+  p.length_cv = row.number(19, 0).value_or(0);
+  p.turnaround_s = row.number(20, 0).value_or(0);
   return p;
 }
 

@@ -17,6 +17,8 @@ struct MeasuredPoint {
   std::int32_t tp = 1, replicas = 1;
   std::int64_t input_tokens = 0, output_tokens = 0, requests = 0;
   double load_value = 0;
+  double length_cv = 0;                // spread of the output lengths; 0: all equal
+  double turnaround_s = 0;             // closed loop: from an answer to the client's next request
   std::optional<double> output_tokens_per_s, latency_per_token_p90_s, latency_p90_s, latency_mean_s, ttft_mean_s, tpot_mean_s;
   Where where;
 };

@@ -26,7 +26,7 @@ std::vector<Cell> cells(const Comparison& c) {
   const MeasuredPoint& p = *c.point;
   return {c.table, p.model, p.hardware, p.engine, p.dtype, std::int64_t{p.tp}, std::int64_t{p.replicas}, p.input_tokens,
           p.output_tokens, p.load_kind, p.load_value, c.metric, study::number_cell(c.predicted), c.measured,
-          study::number_cell(c.relative_error()), std::monostate{}, std::monostate{}, !c.extrapolates.empty()};
+          study::number_cell(c.relative_error()), study::number_cell(c.low), study::number_cell(c.high), !c.extrapolates.empty()};
 }
 
 bool is_rate(const std::string& metric) { return metric == "output_tokens_per_s"; }

@@ -10,7 +10,7 @@
 namespace plimsoll::validation {
 
 /// Columns: table,model,hardware,engine,dtype,tp,instances,input_tokens,output_tokens,load_kind,load_value,metric,
-/// predicted,measured,relative_error,lo,hi,extrapolates. lo and hi are blank until bands exist.
+/// predicted,measured,relative_error,lo,hi,extrapolates. lo and hi bound a 90 % band; blank where there is none.
 [[nodiscard]] std::string comparison_csv(const std::vector<Comparison>& comparisons);
 [[nodiscard]] std::string comparison_json(const std::vector<Comparison>& comparisons);
 
