@@ -7,6 +7,7 @@
 #include <ctime>
 #include <filesystem>
 
+#include "cli/calibrate_engine.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/run_commands.h"
@@ -21,8 +22,10 @@ Usage calibrate_usage() {
   Usage usage{.verb = "calibrate",
               .positional = "",
               .summary = "Measures the executor's kernels on this machine, fits the cost model to them and keeps the result for\n"
-                         "`hardware: this-machine`. A part of what is measured is held out: its error is printed.",
-              .example = "  plimsoll calibrate --seconds 60\n  plimsoll simulate configs/studies/cpu-demo.yaml\n",
+                         "`hardware: this-machine`. A part of what is measured is held out: its error is printed.\n"
+                         "With --engine: fits an engine's profile to measured serving runs (docs/calibrate.md).",
+              .example = "  plimsoll calibrate --seconds 60\n  plimsoll simulate configs/studies/cpu-demo.yaml\n"
+                         "  plimsoll calibrate --engine tgi-1.1\n",
               .positional_required = false,
               .options = po::options_description("What to measure")};
   auto add = usage.options.add_options();
@@ -31,6 +34,7 @@ Usage calibrate_usage() {
   add("ranks", po::value<std::string>()->value_name("LIST"), "TP ranks that share the machine (default: 1,2)");
   add("seconds", po::value<std::string>()->value_name("N"), "time to spend, roughly (default: 60)");
   add("device", po::value<std::string>()->value_name("cpu|cuda"), "what to measure (default: cpu)");
+  add_engine_options(usage.options);
   return usage;
 }
 
@@ -77,6 +81,7 @@ std::string today() {
 int run_calibrate(const Arguments& arguments, Console& console) {
   const auto parsed = parse_arguments(calibrate_usage(), arguments);
   if (!parsed) return kDone;
+  if (parsed->values.count("engine") > 0) return calibrate_engine(*parsed, console, today());
   validation::MachineSettings settings = read_settings(*parsed);
   study::RunControl control;
   const RunCommands commands(control, console.is_jsonl());

@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // plimsoll validate [jumpstart | FILE]: predicted beside measured.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/run_commands.h"
+#include "study/write_file.h"
 #include "validation/compare.h"
+#include "validation/html_report.h"
 #include "validation/report.h"
+#include "validation/serving_fit.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -21,7 +27,8 @@ Usage validate_usage() {
               .example = "  plimsoll validate jumpstart\n  plimsoll validate my-measurements.csv --max-error 15\n",
               .positional_required = false,
               .options = po::options_description("Verdict")};
-  usage.options.add_options()("max-error", po::value<double>(), "exit 4 when the mean absolute error of a figure exceeds this many per cent");
+  usage.options.add_options()("max-error", po::value<double>(), "exit 4 when the mean absolute error of a figure exceeds this many per cent")
+      ("leave-one-out", "predict every configuration by a fit of its engine that did not see it (minutes)");
   return usage;
 }
 
@@ -37,6 +44,37 @@ bool exceeds(const std::vector<validation::Comparison>& comparisons, double limi
     if (summary.count == 0 || 100 * summary.mean > limit) return true;
   }
   return false;
+}
+
+// Configurations of every engine that has a fit; the other rows are predicted with the profiles that ship.
+std::vector<validation::Comparison> leave_one_out(const std::vector<validation::MeasuredTable>& tables, const Parsed& parsed,
+                                                  const std::shared_ptr<const configs::Catalogue>& catalogue,
+                                                  study::RunControl& control, Console& console) {
+  const validation::ServingSettings settings{.jobs = parsed.common.jobs, .control = &control, .progress = [&](const std::string& text) { console.note(text); }};
+  std::vector<validation::Comparison> all;
+  for (const validation::ServingModel& model : validation::serving_models()) {
+    if (!validation::has_engine(tables, model.engine)) continue;
+    const validation::ServingProblem problem(model, tables, catalogue, settings);
+    validation::ServingFit fit = problem.leave_one_out(problem.fit());
+    console.note(fmt::format("{}: 90 % bands hold {:.0f} % of the figures left out", model.engine, 100 * validation::coverage_of(fit.comparisons)));
+    std::move(fit.comparisons.begin(), fit.comparisons.end(), std::back_inserter(all));
+  }
+  if (all.empty()) throw InputError("--leave-one-out: no row of an engine that can be fitted");
+  return all;
+}
+
+// comparisons.csv and a page with pictures.
+void write_report(const std::string& folder, const std::string& data, const Arguments& arguments,
+                  const std::vector<validation::Comparison>& comparisons, Console& console) {
+  study::make_folder(folder);
+  study::write_file(folder + "/comparisons.csv", validation::comparison_csv(comparisons));
+  const bool left_out = std::find(arguments.begin(), arguments.end(), "--leave-one-out") != arguments.end();
+  const std::vector<std::string> notes = {
+      fmt::format("plimsoll validate {}", fmt::join(arguments, " ")),
+      left_out ? "Every configuration is predicted by a fit of its engine that did not see it."
+               : "Predicted with the profiles of the catalogue; what they were fitted on stands in their files."};
+  study::write_file(folder + "/report.html", validation::comparison_html("Predicted and measured: " + data, notes, comparisons));
+  console.note(fmt::format("written to {0}/report.html and {0}/comparisons.csv", folder));
 }
 
 }  // namespace
@@ -56,13 +94,20 @@ int run_validate(const Arguments& arguments, Console& console) {
   study::RunControl control;
   const RunCommands commands(control, console.is_jsonl());
   const auto catalogue = std::make_shared<const configs::Catalogue>(configs::Catalogue::default_root());
-  const std::vector<validation::Comparison> comparisons =
-      validation::compare(tables, catalogue, {.jobs = parsed->common.jobs, .control = &control, .set = parsed->common.set});
+  std::vector<validation::Comparison> comparisons;
+  try {
+    comparisons = parsed->values.count("leave-one-out") > 0
+                      ? leave_one_out(tables, *parsed, catalogue, control, console)
+                      : validation::compare(tables, catalogue, {.jobs = parsed->common.jobs, .control = &control, .set = parsed->common.set});
+  } catch (const validation::ServingCancelled&) {
+    return kInterrupted;
+  }
   switch (parsed->common.format) {
     case Format::table: console.print(validation::comparison_text(comparisons)); break;
     case Format::csv: console.print(validation::comparison_csv(comparisons)); break;
     case Format::json: console.print(validation::comparison_json(comparisons)); break;
   }
+  if (!parsed->common.out.empty()) write_report(parsed->common.out, jumpstart ? "jumpstart" : parsed->operand, arguments, comparisons, console);
   if (control.cancelled()) return kInterrupted;
   return max_error >= 0 && exceeds(comparisons, max_error) ? kAnswerIsNo : kDone;
 }

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/calibrate_engine.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "cli/commands.h"
+#include "cli/run_commands.h"
+#include "study/write_file.h"
+#include "validation/report.h"
+#include "validation/serving_fit.h"
+
+namespace plimsoll::cli {
+namespace {
+
+using validation::Comparison;
+using validation::ServingFit;
+
+// "latency 9.1 %, throughput 8.7 %": means of the absolute errors over the rows that `keep` names.
+template <class Keep>
+std::string errors_text(const ServingFit& fit, const validation::ServingModel& model, Keep&& keep) {
+  std::string text;
+  for (const auto& [metric, scale] : model.scales) {
+    std::vector<const Comparison*> group;
+    for (const Comparison& c : fit.comparisons)
+      if (c.metric == metric && keep(c)) group.push_back(&c);
+    const validation::ErrorSummary s = validation::summarise(group);
+    if (s.count == 0) continue;
+    text += fmt::format("{}{} mean {:.1f} % median {:.1f} %", text.empty() ? "" : ", ", metric, 100 * s.mean, 100 * s.median);
+  }
+  return text;
+}
+
+std::string values_text(const validation::ServingModel& model, const ServingFit& fit) {
+  std::string text = "fitted values (prior):\n";
+  std::vector<validation::ServingNumber> numbers = model.numbers;
+  if (!model.scan.empty()) numbers.push_back(model.scanned);
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    text += fmt::format("  {:<44} {:>9.4g} {:<5} ({:g})\n", numbers[i].file + " " + numbers[i].path, fit.values[i], numbers[i].unit, numbers[i].number.prior);
+  return text;
+}
+
+bool is_fitted_table(const validation::ServingModel& model, const std::string& table) {
+  return std::find(model.tables.begin(), model.tables.end(), table) != model.tables.end();
+}
+
+void write_files(const std::map<std::string, std::string>& files, const std::string& folder, Console& console) {
+  for (const auto& [path, text] : files) {
+    const std::string file = folder + "/" + path;
+    study::make_folder(std::filesystem::path(file).parent_path().string());
+    study::write_file(file, text);
+    console.print(fmt::format("written to {}\n", file));
+  }
+}
+
+}  // namespace
+
+void add_engine_options(po::options_description& options) {
+  options.add_options()("engine", po::value<std::string>()->value_name("NAME"),
+                        "fit this engine's profile to the measured serving runs that ship with the program");
+}
+
+int calibrate_engine(const Parsed& parsed, Console& console, const std::string& date) {
+  const validation::ServingModel& model = validation::serving_model(parsed.values["engine"].as<std::string>());
+  const std::vector<validation::MeasuredTable> tables = validation::serving_tables(model);
+  study::RunControl control;
+  const RunCommands commands(control, console.is_jsonl());
+  validation::ServingSettings settings{.jobs = parsed.common.jobs, .control = &control, .progress = [&](const std::string& text) { console.note(text); }};
+  const auto catalogue = std::make_shared<const configs::Catalogue>(configs::Catalogue::default_root());
+  const validation::ServingProblem problem(model, tables, catalogue, settings);
+  try {
+    const ServingFit in = problem.fit();
+    const ServingFit out = problem.leave_one_out(in);
+    const auto fitted = [&](const Comparison& c) { return is_fitted_table(model, c.table); };
+    const validation::Provenance provenance{
+        .what = fmt::format("fitted {} by 'plimsoll calibrate --engine {}': {} numbers to {} figures of {}", date, model.engine, in.values.size(),
+                            std::count_if(out.comparisons.begin(), out.comparisons.end(), fitted), fmt::join(model.tables, ", ")),
+        .errors = fmt::format("absolute errors in the fit: {}; leaving one configuration out at a time: {}", errors_text(in, model, fitted),
+                              errors_text(out, model, fitted))};
+    console.print(values_text(model, in) + "\npredicted by fits that did not see the configuration:\n" + validation::summary_text(out.comparisons) +
+                  fmt::format("\n{} simulations; in the fit: {}\n", out.simulations, errors_text(in, model, fitted)));
+    write_files(problem.files(out, provenance), parsed.common.out.empty() ? configs::Catalogue::default_root() : parsed.common.out, console);
+  } catch (const validation::ServingCancelled&) {
+    console.warn("interrupted: nothing is written");
+    return kInterrupted;
+  }
+  return kDone;
+}
+
+}  // namespace plimsoll::cli
