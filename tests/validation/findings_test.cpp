@@ -50,12 +50,14 @@ TEST(LmiPost, RollingBeatsDynamicWhenOutputsAreLong) {
   EXPECT_GE(throughput(at(points, "rolling", 64)) / throughput(at(points, "dynamic", 64)), 10);
 }
 
-// 256 -> 32 tokens: prefills dominate and the advantage shrinks, to above two.
+// 256 -> 32 tokens: prefills dominate (all-reduces of whole prompts over PCIe) and the advantage shrinks. The post's factor of
+// two is one of goodput: its dynamic run had a p90 latency of 59 s, at the 60 s limit.
 TEST(LmiPost, RollingBeatsDynamicLessWhenInputsAreLong) {
   const Points points = run_file("lmi-falcon-40b-prefill.yaml");
   const double ratio = best(points, "rolling") / best(points, "dynamic");
-  EXPECT_GT(ratio, 2);
+  EXPECT_GT(ratio, 1.5);
   EXPECT_LT(ratio, 4);
+  EXPECT_GT(throughput(at(points, "rolling", 128)) / throughput(at(points, "dynamic", 128)), 2);
 }
 
 // vLLM post: contiguous reservation wastes 60-80 % of what it reserves, paging under 4 %, on the same lengths.
@@ -90,6 +92,14 @@ TEST(JumpStartPost, EightReplicasOfTp1BeatOneOfTp8) {
   const double many = peak(run_text(jumpstart("ml.p4d.24xlarge", "{tp: 1, replicas: 8}", 256, loads)));
   const double one = peak(run_text(jumpstart("ml.p4d.24xlarge", "{tp: 8, replicas: 1}", 256, loads)));
   EXPECT_GT(many, 2 * one);
+}
+
+// JumpStart post: TP 4 is the best single replica of 7B on a p4d; more GPUs than that spend the gain on the host and on
+// all-reduces.
+TEST(JumpStartPost, FourGpusMakeTheBestSingleReplica) {
+  const auto best = [](int tp) { return peak(run_text(jumpstart("ml.p4d.24xlarge", "{tp: " + std::to_string(tp) + ", replicas: 1}", 256, "[128, 256, 512]"))); };
+  const double four = best(4);
+  for (const int tp : {1, 2, 8}) EXPECT_GT(four, best(tp)) << tp;
 }
 
 // The knee (here: the load at which latency has doubled) moves right with the number of instances.
