@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/kernel_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <limits>
+
+#include "model/error.h"
+
+namespace plimsoll::model {
+namespace {
+
+constexpr std::string_view kMagic = "PLIMKRN\n";
+constexpr std::uint32_t kVersion = 1;
+constexpr std::size_t kPrefix = 20;                 // magic, version, size and checksum of the list
+constexpr std::uint32_t kMostListBytes = 1U << 20U;
+constexpr std::uint64_t kMostTableBytes = 64U << 20U;
+constexpr double kQuantum = 1.0 / 4096;
+constexpr std::int16_t kMissing = std::numeric_limits<std::int16_t>::min();
+
+template <class T>
+T swapped_to_little(T value) {
+  static_assert(std::endian::native == std::endian::little, "a big-endian machine would have to swap bytes here");
+  return value;
+}
+
+class Writer {
+ public:
+  template <class T>
+  void put(T value) {
+    value = swapped_to_little(value);
+    const std::size_t at = bytes_.size();
+    bytes_.resize(at + sizeof value);
+    std::memcpy(bytes_.data() + at, &value, sizeof value);
+  }
+  void put_text(std::string_view text) {
+    put(static_cast<std::uint32_t>(text.size()));
+    bytes_ += text;
+  }
+  [[nodiscard]] std::string take() { return std::move(bytes_); }
+
+ private:
+  std::string bytes_;
+};
+
+// Reads a checked piece; running past its end means that the piece is not what it says, whatever its checksum.
+class Reader {
+ public:
+  explicit Reader(std::string_view bytes) : bytes_(bytes) {}
+  template <class T>
+  T get() {
+    if (bytes_.size() - at_ < sizeof(T)) throw InputError("is cut short");
+    T value;
+    std::memcpy(&value, bytes_.data() + at_, sizeof value);
+    at_ += sizeof value;
+    return swapped_to_little(value);
+  }
+  std::string get_text() {
+    const auto size = get<std::uint32_t>();
+    if (bytes_.size() - at_ < size) throw InputError("is cut short");
+    at_ += size;
+    return std::string(bytes_.substr(at_ - size, size));
+  }
+  [[nodiscard]] std::size_t left() const { return bytes_.size() - at_; }
+
+ private:
+  std::string_view bytes_;
+  std::size_t at_ = 0;
+};
+
+std::string read_bytes(const std::string& path, std::uint64_t offset, std::uint64_t size) {
+  std::ifstream stream(path, std::ios::binary);
+  std::string bytes(size, '\0');
+  stream.seekg(static_cast<std::streamoff>(offset));
+  stream.read(bytes.data(), static_cast<std::streamsize>(size));
+  if (!stream) throw InputError(Where{path, 0, 0}, "is cut short or cannot be read");
+  return bytes;
+}
+
+std::optional<KernelOp> op_named(std::string_view text) {
+  for (std::size_t i = 0; i < kKernelOps; ++i) {
+    if (text == name(static_cast<KernelOp>(i))) return static_cast<KernelOp>(i);
+  }
+  return {};
+}
+
+std::string table_name(const KernelFile::Entry& e) {
+  return fmt::format("{} {}{}{} ({})", name(e.op), e.dtype, e.kv_dtype.empty() ? "" : "/", e.kv_dtype, e.kernel);
+}
+
+std::size_t key_parts(KernelOp op) { return key_names(op).size() - 1; }
+
+std::string table_bytes(const KernelTable& t) {
+  Writer out;
+  const OpCoefficients& c = t.coefficients;
+  for (const double v : {c.compute_efficiency, c.memory_efficiency, c.p, c.t0.count(), t.cold_efficiency}) out.put(v);
+  for (const double v : t.metric.scale) out.put(v);
+  out.put(t.metric.nugget);
+  out.put(static_cast<std::uint32_t>(t.metric.neighbours));
+  out.put(static_cast<std::uint64_t>(t.points));
+  out.put(static_cast<std::uint64_t>(t.replaced));
+  for (const double v : {t.roofline_error, t.in_fit, t.out_of_fit, kQuantum}) out.put(v);
+  out.put(static_cast<std::uint32_t>(t.columns.size()));
+  out.put(static_cast<std::uint32_t>(t.sites.size()));
+  for (const std::uint32_t column : t.columns) out.put(column);
+  for (const KernelKey& key : t.sites) {
+    for (std::size_t part = 0; part < key_parts(t.op); ++part) out.put(key[part]);
+  }
+  for (const float ratio : t.log_ratio) {
+    const double quanta = std::clamp(std::round(static_cast<double>(ratio) / kQuantum), -32767.0, 32767.0);
+    out.put(std::isnan(ratio) ? kMissing : static_cast<std::int16_t>(quanta));
+  }
+  return out.take();
+}
+
+void read_numbers(Reader& in, KernelTable& t) {
+  OpCoefficients& c = t.coefficients;
+  c.compute_efficiency = in.get<double>();
+  c.memory_efficiency = in.get<double>();
+  c.p = in.get<double>();
+  c.t0 = Seconds(in.get<double>());
+  t.cold_efficiency = in.get<double>();
+  for (double& scale : t.metric.scale) scale = in.get<double>();
+  t.metric.nugget = in.get<double>();
+  t.metric.neighbours = static_cast<std::int32_t>(std::min(in.get<std::uint32_t>(), 1U << 30U));
+  t.points = static_cast<std::int64_t>(in.get<std::uint64_t>());
+  t.replaced = static_cast<std::int64_t>(in.get<std::uint64_t>());
+  t.roofline_error = in.get<double>();
+  t.in_fit = in.get<double>();
+  t.out_of_fit = in.get<double>();
+}
+
+KernelTable read_table(const KernelFile::Entry& entry, std::string_view bytes) {
+  Reader in(bytes);
+  KernelTable t{.op = entry.op, .dtype = entry.dtype, .kv_dtype = entry.kv_dtype, .kernel = entry.kernel, .coefficients = {},
+                .metric = {}, .columns = {}, .sites = {}, .log_ratio = {}};
+  read_numbers(in, t);
+  const auto quantum = in.get<double>();
+  if (!(quantum > 0) || !(quantum < 1)) throw InputError(fmt::format("a quantum of {} is not between 0 and 1", quantum));
+  const std::uint64_t columns = in.get<std::uint32_t>(), sites = in.get<std::uint32_t>();
+  const std::size_t parts = key_parts(entry.op);
+  if (in.left() != 4 * columns + 4 * parts * sites + 2 * columns * sites) throw InputError("has not the size that it states");
+  t.columns.resize(columns);
+  for (std::uint32_t& column : t.columns) column = in.get<std::uint32_t>();
+  t.sites.resize(sites);
+  for (KernelKey& key : t.sites) {
+    key = {};
+    for (std::size_t part = 0; part < parts; ++part) key[part] = in.get<std::uint32_t>();
+  }
+  t.log_ratio.resize(columns * sites);
+  for (float& ratio : t.log_ratio) {
+    const auto quanta = in.get<std::int16_t>();
+    ratio = quanta == kMissing ? std::numeric_limits<float>::quiet_NaN() : static_cast<float>(quanta * quantum);
+  }
+  if (const std::string problem = table_problem(t); !problem.empty()) throw InputError(problem);
+  return t;
+}
+
+}  // namespace
+
+std::uint32_t crc32_of(std::string_view bytes) {
+  static const auto table = [] {
+    std::array<std::uint32_t, 256> entries{};
+    for (std::uint32_t i = 0; i < 256; ++i) {
+      std::uint32_t value = i;
+      for (int bit = 0; bit < 8; ++bit) value = (value >> 1U) ^ ((value & 1U) != 0 ? 0xEDB88320U : 0U);
+      entries[i] = value;
+    }
+    return entries;
+  }();
+  std::uint32_t crc = 0xFFFFFFFFU;
+  for (const char c : bytes) crc = (crc >> 8U) ^ table[(crc ^ static_cast<unsigned char>(c)) & 0xFFU];
+  return ~crc;
+}
+
+std::string kernel_file_bytes(const KernelFileHead& head, const std::vector<KernelTable>& tables) {
+  std::vector<std::string> bodies;
+  for (const KernelTable& table : tables) bodies.push_back(table_bytes(table));
+  const auto list = [&](std::uint64_t offset) {
+    Writer out;
+    for (const std::string* text : {&head.accelerator, &head.source, &head.date}) out.put_text(*text);
+    out.put(static_cast<std::uint32_t>(tables.size()));
+    for (std::size_t i = 0; i < tables.size(); ++i) {
+      const KernelTable& t = tables[i];
+      for (const std::string_view text : {name(t.op), std::string_view(t.dtype), std::string_view(t.kv_dtype), std::string_view(t.kernel)}) out.put_text(text);
+      out.put(offset);
+      out.put(static_cast<std::uint64_t>(bodies[i].size()));
+      out.put(crc32_of(bodies[i]));
+      offset += bodies[i].size();
+    }
+    return out.take();
+  };
+  const std::string text = list(kPrefix + list(0).size());
+  Writer prefix;
+  for (const char c : kMagic) prefix.put(c);
+  prefix.put(kVersion);
+  prefix.put(static_cast<std::uint32_t>(text.size()));
+  prefix.put(crc32_of(text));
+  std::string bytes = prefix.take() + text;
+  for (const std::string& body : bodies) bytes += body;
+  return bytes;
+}
+
+MeasuredKernel::MeasuredKernel(KernelTable table) : table_(std::move(table)), interpolation_(table_) {}
+
+std::shared_ptr<const KernelRow> MeasuredKernel::row(const KernelKey& key) const {
+  const std::scoped_lock lock(mutex_);
+  std::shared_ptr<const KernelRow>& kept = rows_[key];
+  if (!kept) kept = std::make_shared<const KernelRow>(interpolation_.row(key));
+  return kept;
+}
+
+std::shared_ptr<const ResidualTable> MeasuredKernel::grid(std::uint32_t heads, std::uint32_t kv_heads,
+                                                          std::uint32_t head_dim) const {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (const auto found = grids_.find({heads, kv_heads, head_dim}); found != grids_.end()) return found->second;
+  }
+  std::uint32_t largest = 1;
+  for (const KernelKey& site : table_.sites) largest = std::max(largest, site[0]);
+  ResidualTable grid;
+  for (const std::uint32_t column : table_.columns) grid.y.push_back(std::log2(static_cast<double>(column)));
+  for (std::uint32_t batch = 1; batch <= largest; batch *= 2) {
+    grid.x.push_back(std::log2(static_cast<double>(batch)));
+    const auto ratios = row({batch, heads, kv_heads, head_dim, 0, 0, 0});
+    grid.log_ratio.insert(grid.log_ratio.end(), ratios->log_ratio.begin(), ratios->log_ratio.end());
+  }
+  const std::scoped_lock lock(mutex_);
+  std::shared_ptr<const ResidualTable>& kept = grids_[{heads, kv_heads, head_dim}];
+  if (!kept) kept = std::make_shared<const ResidualTable>(std::move(grid));
+  return kept;
+}
+
+KernelFile::KernelFile(std::string path) : path_(std::move(path)) {
+  const auto fail = [this](const std::string& text) { throw InputError(Where{path_, 0, 0}, text); };
+  std::ifstream stream(path_, std::ios::binary | std::ios::ate);
+  if (!stream) fail("no such file of measured kernels, or it cannot be read");
+  file_size_ = static_cast<std::uint64_t>(std::max<std::streamoff>(0, stream.tellg()));
+  if (file_size_ < kPrefix) fail("is no file of measured kernels (too short)");
+  const std::string prefix = read_bytes(path_, 0, kPrefix);
+  if (!prefix.starts_with(kMagic)) fail("is no file of measured kernels");
+  Reader in(std::string_view(prefix).substr(kMagic.size()));
+  if (const auto version = in.get<std::uint32_t>(); version != kVersion) {
+    fail(fmt::format("is version {} of the format; this program reads version {}: calibrate again", version, kVersion));
+  }
+  const auto size = in.get<std::uint32_t>();
+  const auto crc = in.get<std::uint32_t>();
+  if (size > kMostListBytes || kPrefix + size > file_size_) fail("is damaged: its list of tables is cut short");
+  const std::string list = read_bytes(path_, kPrefix, size);
+  if (crc32_of(list) != crc) fail("is damaged: the checksum of its list of tables is wrong");
+  try {
+    Reader reader(list);
+    for (std::string* text : {&head_.accelerator, &head_.source, &head_.date}) *text = reader.get_text();
+    for (auto n = reader.get<std::uint32_t>(); n > 0; --n) {
+      const std::string op_text = reader.get_text();
+      const std::optional<KernelOp> op = op_named(op_text);
+      if (!op) throw InputError(fmt::format("holds an unknown op '{}'", op_text));
+      Entry entry{.op = *op, .dtype = {}, .kv_dtype = {}, .kernel = {}};
+      for (std::string* text : {&entry.dtype, &entry.kv_dtype, &entry.kernel}) *text = reader.get_text();
+      entry.offset = reader.get<std::uint64_t>();
+      entry.size = reader.get<std::uint64_t>();
+      entry.crc = reader.get<std::uint32_t>();
+      entries_.push_back(std::move(entry));
+    }
+  } catch (const InputError& error) {
+    fail("its list of tables " + error.text());
+  }
+  kernels_.resize(entries_.size());
+}
+
+bool KernelFile::has(KernelOp op) const {
+  return std::any_of(entries_.begin(), entries_.end(), [op](const Entry& e) { return e.op == op; });
+}
+
+const MeasuredKernel& KernelFile::kernel(std::size_t index) const {
+  const std::scoped_lock lock(mutex_);
+  if (kernels_[index]) return *kernels_[index];
+  const Entry& entry = entries_[index];
+  const auto fail = [&](const std::string& text) {
+    throw InputError(Where{path_, 0, 0}, fmt::format("table {}: {}", table_name(entry), text));
+  };
+  if (entry.size > kMostTableBytes || entry.offset > file_size_ || entry.size > file_size_ - entry.offset) fail("is cut short");
+  const std::string bytes = read_bytes(path_, entry.offset, entry.size);
+  if (crc32_of(bytes) != entry.crc) fail("is damaged: its checksum is wrong");
+  try {
+    kernels_[index] = std::make_unique<const MeasuredKernel>(read_table(entry, bytes));
+  } catch (const InputError& error) {
+    fail(error.text());
+  }
+  return *kernels_[index];
+}
+
+const MeasuredKernel* KernelFile::find(KernelOp op, std::string_view dtype, std::string_view kv_dtype,
+                                       const KernelKey& key) const {
+  const MeasuredKernel* best = nullptr;
+  double nearest = std::numeric_limits<double>::infinity();
+  const auto matches = [&](const Entry& e) { return e.op == op && e.dtype == dtype && e.kv_dtype == kv_dtype; };
+  const bool alone = std::count_if(entries_.begin(), entries_.end(), matches) == 1;
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    if (!matches(entries_[i])) continue;
+    const MeasuredKernel& candidate = kernel(i);
+    if (alone) return &candidate;
+    const double distance = candidate.interpolation().distance(key);
+    if (best == nullptr || distance < nearest) {
+      best = &candidate;
+      nearest = distance;
+    }
+  }
+  return best;
+}
+
+}  // namespace plimsoll::model

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the keys of measured kernels mean: names, features, work, roofline.
+#include <algorithm>
+#include <cmath>
+
+#include "model/error.h"
+#include "model/kernel_table.h"
+#include "model/op_cost.h"
+#include "model/op_list.h"
+#include "model/p_norm.h"
+
+namespace plimsoll::model {
+namespace {
+
+constexpr double kActivationBytes = 2;
+
+double log2_of(double value) { return std::log2(std::max(value, 1e-9)); }
+
+KernelWork gemm_work(const KernelKey& key, double rows, double weight_bytes) {
+  const double n = key[0], k = key[1];
+  return {2 * rows * n * k, n * k * weight_bytes, rows * (n + k) * kActivationBytes};
+}
+
+// Three matrices of every expert that some token reaches, as in op_list.cpp; a rank holds experts / ep of width / tp.
+KernelWork moe_work(const KernelKey& key, double tokens, double weight_bytes) {
+  const double hidden = key[0], width = static_cast<double>(key[1]) / key[5];
+  const double local_share = 1.0 / key[6], rows = tokens * key[2] * local_share;
+  const double reached =
+      expected_experts(static_cast<std::int32_t>(key[3]), static_cast<std::int32_t>(key[2]), tokens) * local_share;
+  const double matrices = 3 * hidden * width;
+  return {2 * rows * matrices, reached * matrices * weight_bytes, rows * (2 * hidden + 3 * width) * kActivationBytes};
+}
+
+// Queries and outputs of `rows` tokens, keys and values of `attended` tokens, `pairs` of them compared; a sequence each.
+KernelWork attention_work(const KernelKey& key, double rows, double attended, double pairs, double kv_bytes) {
+  const double sequences = key[0], width = static_cast<double>(key[1]) * key[3];
+  const double kv_width = static_cast<double>(key[2]) * key[3];
+  return {4 * width * pairs * sequences, 2 * kv_width * attended * kv_bytes * sequences,
+          2 * width * rows * kActivationBytes * sequences};
+}
+
+}  // namespace
+
+std::string_view name(KernelOp op) {
+  static constexpr std::array<std::string_view, kKernelOps> kNames = {"gemm", "moe", "prefill_attention",
+                                                                      "decode_attention"};
+  return kNames[static_cast<std::size_t>(op)];
+}
+
+std::span<const std::string_view> key_names(KernelOp op) {
+  static constexpr std::array<std::string_view, 3> kGemm = {"n", "k", "m"};
+  static constexpr std::array<std::string_view, 8> kMoe = {"hidden", "intermediate", "topk", "experts",
+                                                           "skew",   "tp",           "ep",   "tokens"};
+  static constexpr std::array<std::string_view, 5> kPrefill = {"batch", "heads", "kv_heads", "head_dim", "tokens"};
+  static constexpr std::array<std::string_view, 5> kDecode = {"batch", "heads", "kv_heads", "head_dim", "context"};
+  switch (op) {
+    case KernelOp::gemm: return kGemm;
+    case KernelOp::moe: return kMoe;
+    case KernelOp::prefill_attention: return kPrefill;
+    case KernelOp::decode_attention: return kDecode;
+  }
+  PLIMSOLL_CHECK(false, "no such op");
+}
+
+std::span<const std::string_view> feature_names(KernelOp op) {
+  static constexpr std::array<std::string_view, 3> kGemm = {"n", "k", "n k"};
+  static constexpr std::array<std::string_view, 7> kMoe = {"hidden",          "width of a rank", "experts a token",
+                                                           "experts of a rank", "skew",          "TP",
+                                                           "EP"};
+  static constexpr std::array<std::string_view, 5> kPrefill = {"batch", "heads", "group", "head size", "batch x heads"};
+  static constexpr std::array<std::string_view, 4> kDecode = {"batch x KV heads", "KV heads", "group", "head size"};
+  switch (op) {
+    case KernelOp::gemm: return kGemm;
+    case KernelOp::moe: return kMoe;
+    case KernelOp::prefill_attention: return kPrefill;
+    case KernelOp::decode_attention: return kDecode;
+  }
+  PLIMSOLL_CHECK(false, "no such op");
+}
+
+KernelFeatures features(KernelOp op, const KernelKey& key) {
+  const auto log_of = [&key](std::size_t part) { return log2_of(key[part]); };
+  switch (op) {
+    case KernelOp::gemm: return {log_of(0), log_of(1), log_of(0) + log_of(1)};
+    case KernelOp::moe:
+      return {log_of(0), log_of(1) - log_of(5), log_of(2), log_of(3) - log_of(6), key[4] / 100.0, log_of(5), log_of(6)};
+    case KernelOp::prefill_attention:
+      return {log_of(0), log_of(1), log_of(1) - log_of(2), log_of(3), log_of(0) + log_of(1)};
+    case KernelOp::decode_attention:
+      return {log_of(0) + log_of(2), log_of(2), log_of(1) - log_of(2), log_of(3)};
+  }
+  PLIMSOLL_CHECK(false, "no such op");
+}
+
+std::optional<double> stored_bytes(std::string_view dtype) {
+  // Four-bit types carry a scale a block: 8 bits a block of 16 (nvfp4) or 32 (mxfp4), 16 bits a group of 128 (int4).
+  if (dtype == "bfloat16" || dtype == "float16" || dtype == "half") return 2;
+  if (dtype == "fp8" || dtype == "fp8_block" || dtype == "int8") return 1;
+  if (dtype == "nvfp4") return 0.5 + 1.0 / 16;
+  if (dtype == "w4a16_mxfp4" || dtype == "w4a8_mxfp4_mxfp8") return 0.5 + 1.0 / 32;
+  if (dtype == "int4_wo") return 0.5 + 2.0 / 128;
+  return {};
+}
+
+bool is_narrow(std::string_view dtype) {
+  return dtype == "fp8" || dtype == "fp8_block" || dtype == "nvfp4" || dtype == "w4a8_mxfp4_mxfp8";
+}
+
+FlopsPerSecond kernel_peak(const Accelerator& accelerator, std::string_view dtype) {
+  return matmul_peak(accelerator, is_narrow(dtype) ? DType::fp8 : DType::bf16);
+}
+
+KernelWork kernel_work(KernelOp op, const KernelKey& key, double column, double bytes) {
+  switch (op) {
+    case KernelOp::gemm: return gemm_work(key, column, bytes);
+    case KernelOp::moe: return moe_work(key, column, bytes);
+    case KernelOp::prefill_attention: return attention_work(key, column, column, column * (column + 1) / 2, bytes);
+    case KernelOp::decode_attention: return attention_work(key, 1, column, column, bytes);
+  }
+  PLIMSOLL_CHECK(false, "no such op");
+}
+
+double kernel_roofline(KernelOp op, const OpCoefficients& c, FlopsPerSecond peak, BytesPerSecond bandwidth,
+                       const KernelWork& work) {
+  const bool decode = op == KernelOp::decode_attention;
+  const double time =
+      roofline_time(c, peak, bandwidth, Flops(work.flops), Bytes(work.stored + (decode ? 0 : work.passing))).count();
+  return decode ? time + work.passing / (bandwidth.value * c.memory_efficiency) : time;
+}
+
+}  // namespace plimsoll::model

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "validation/kernel_fit.h"
+
+#include <fmt/format.h>
+
+#include <Eigen/Dense>
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+namespace plimsoll::validation {
+namespace {
+
+using model::KernelFeatures;
+using model::KernelInterpolation;
+using model::KernelKey;
+using model::KernelOp;
+using model::KernelRow;
+using model::KernelTable;
+using model::KernelWork;
+using model::LeaveOut;
+using model::OpCoefficients;
+
+// The roofline's unknowns on scales without bounds: log t0, logit of the efficiencies, log (p - 1).
+using Unknowns = Eigen::Vector4d;
+
+double logistic(double x) { return 1 / (1 + std::exp(-x)); }
+
+OpCoefficients coefficients_of(const Unknowns& x) {
+  OpCoefficients c;
+  c.t0 = Seconds(std::exp(std::clamp(x[0], -18.4, -4.6)));            // 10 ns to 10 ms
+  c.compute_efficiency = logistic(std::clamp(x[1], -6.0, 6.0));
+  c.memory_efficiency = logistic(std::clamp(x[2], -6.0, 6.0));
+  c.p = 1 + std::exp(std::clamp(x[3], -5.0, 3.0));                     // to 21: beyond, it is the maximum
+  return c;
+}
+
+// Sum of a loss that is quadratic for small errors and linear for large ones, so that wave steps and outliers do not
+// bend the curve: sqrt(1 + (e / s)^2) - 1.
+constexpr double kScale = 0.15;
+double loss_of(double error) { return std::sqrt(1 + (error / kScale) * (error / kScale)) - 1; }
+double weight_of(double error) { return 1 / std::sqrt(1 + (error / kScale) * (error / kScale)); }
+
+struct Problem {
+  KernelOp op;
+  std::span<const KernelWork> work;
+  std::span<const double> seconds;
+  FlopsPerSecond peak;
+  BytesPerSecond bandwidth;
+
+  [[nodiscard]] Eigen::VectorXd errors(const Unknowns& x) const {
+    const OpCoefficients c = coefficients_of(x);
+    Eigen::VectorXd out(static_cast<Eigen::Index>(work.size()));
+    for (std::size_t i = 0; i < work.size(); ++i) {
+      out[static_cast<Eigen::Index>(i)] = std::log(model::kernel_roofline(op, c, peak, bandwidth, work[i]) / seconds[i]);
+    }
+    return out;
+  }
+  [[nodiscard]] double loss(const Eigen::VectorXd& errors) const {
+    double sum = 0;
+    for (const double e : errors) sum += loss_of(e);
+    return sum;
+  }
+};
+
+// Levenberg-Marquardt with weights by the loss and a numeric Jacobian: four unknowns.
+Unknowns minimise(const Problem& problem, Unknowns x) {
+  constexpr int kMostSteps = 60;
+  constexpr double kStep = 1e-5;
+  Eigen::VectorXd errors = problem.errors(x);
+  double loss = problem.loss(errors), damping = 1e-2;
+  for (int step = 0; step < kMostSteps && damping < 1e8; ++step) {
+    Eigen::MatrixXd jacobian(errors.size(), 4);
+    for (int j = 0; j < 4; ++j) {
+      Unknowns moved = x;
+      moved[j] += kStep;
+      jacobian.col(j) = (problem.errors(moved) - errors) / kStep;
+    }
+    const Eigen::VectorXd weights = errors.unaryExpr([](double e) { return weight_of(e); });
+    const Eigen::Matrix4d normal = jacobian.transpose() * weights.asDiagonal() * jacobian;
+    const Eigen::Vector4d gradient = jacobian.transpose() * weights.asDiagonal() * errors;
+    const Eigen::Matrix4d damped = normal + damping * (normal.diagonal().array() + 1e-9).matrix().asDiagonal().toDenseMatrix();
+    const Unknowns next = x - damped.ldlt().solve(gradient);
+    const Eigen::VectorXd next_errors = problem.errors(next);
+    const double next_loss = problem.loss(next_errors);
+    if (!std::isfinite(next_loss) || next_loss >= loss) {
+      damping *= 4;
+      continue;
+    }
+    const bool settled = loss - next_loss < 1e-7 * loss;
+    x = next;
+    errors = next_errors;
+    loss = next_loss;
+    damping = std::max(damping / 4, 1e-9);
+    if (settled) break;
+  }
+  return x;
+}
+
+// Means of the logarithms of repeated measurements, by key and column.
+using Measured = std::map<KernelKey, std::map<std::uint32_t, double>>;
+Measured merged(std::span<const KernelMeasurement* const> rows) {
+  std::map<KernelKey, std::map<std::uint32_t, std::pair<double, int>>> sums;
+  for (const KernelMeasurement* row : rows) {
+    auto& [sum, count] = sums[row->key][row->column];
+    sum += std::log(row->seconds);
+    ++count;
+  }
+  Measured means;
+  for (const auto& [key, columns] : sums) {
+    for (const auto& [column, sum] : columns) means[key][column] = std::exp(sum.first / sum.second);
+  }
+  return means;
+}
+
+double stored_element_bytes(const KernelTable& table) {
+  return model::stored_bytes(table.kv_dtype.empty() ? table.dtype : table.kv_dtype).value();
+}
+
+// The largest fraction of the bandwidth at which data that fill the cache four times were read, of the best few per cent.
+double cold_efficiency(std::span<const KernelWork> work, std::span<const double> seconds, const model::Accelerator& a) {
+  constexpr double kTimesCache = 4, kBest = 0.98;
+  const double cache = std::max(a.last_level_cache.value, 32e6);
+  std::vector<double> reached;
+  for (std::size_t i = 0; i < work.size(); ++i) {
+    if (work[i].stored > kTimesCache * cache) reached.push_back(work[i].stored / seconds[i] / a.memory_bandwidth.value);
+  }
+  if (reached.empty()) return 1;
+  const auto place = reached.begin() + static_cast<std::ptrdiff_t>(kBest * static_cast<double>(reached.size() - 1));
+  std::nth_element(reached.begin(), place, reached.end());
+  return std::clamp(*place, 0.05, 1.0);
+}
+
+// Ratios with everything of a site's configuration left out, site by site as in the table.
+std::vector<float> left_out(const KernelTable& table, LeaveOut what) {
+  const KernelInterpolation interpolation(table);
+  std::vector<float> out;
+  out.reserve(table.log_ratio.size());
+  for (const KernelKey& key : table.sites) {
+    for (const double value : interpolation.row(key, what).log_ratio) out.push_back(static_cast<float>(value));
+  }
+  return out;
+}
+
+double mean_error(std::span<const float> predicted, std::span<const float> measured) {
+  double sum = 0, count = 0;
+  for (std::size_t i = 0; i < measured.size(); ++i) {
+    if (std::isnan(measured[i])) continue;
+    sum += std::abs(std::expm1(static_cast<double>(predicted[i] - measured[i])));
+    ++count;
+  }
+  return count > 0 ? sum / count : 0;
+}
+
+// Where the search for the metric starts: found on the published tables of five accelerators.
+model::KernelMetric first_metric(KernelOp op) {
+  switch (op) {
+    case KernelOp::gemm: return {.scale = {0.5, 0.125, 0}, .nugget = 0.03, .neighbours = 32};
+    case KernelOp::moe: return {.scale = {1, 1, 1, 1, 0.3, 0.3, 0.3}, .nugget = 0.03, .neighbours = 16};
+    case KernelOp::prefill_attention: return {.scale = {0.5, 0.5, 0.3, 3, 0}, .nugget = 0.1, .neighbours = 16};
+    case KernelOp::decode_attention: return {.scale = {1, 0.1, 0.15, 2}, .nugget = 0.05, .neighbours = 16};
+  }
+  return {};
+}
+
+// Coordinate descent by factors of two on the error of configurations left out.
+class MetricSearch {
+ public:
+  explicit MetricSearch(KernelTable& table) : table_(table), measured_(table.log_ratio), best_(error_of(table.metric)) {}
+
+  double run() {
+    constexpr int kRounds = 3;
+    const std::size_t features = model::feature_names(table_.op).size();
+    for (int round = 0; round < kRounds; ++round) {
+      const double before = best_;
+      for (std::size_t f = 0; f < features; ++f) improve_scale(f);
+      for (const double factor : {3.0, 1 / 3.0}) {
+        model::KernelMetric trial = table_.metric;
+        trial.nugget = std::clamp(trial.nugget * factor, 1e-3, 3.0);
+        try_metric(trial);
+      }
+      if (best_ > 0.995 * before) break;
+    }
+    return best_;
+  }
+
+ private:
+  void improve_scale(std::size_t f) {
+    const double from = table_.metric.scale[f];
+    if (from == 0) {
+      try_scale(f, 0.25);
+      return;
+    }
+    for (const double factor : {2.0, 0.5}) {
+      bool better = try_scale(f, from * factor);
+      for (double next = from * factor * factor; better; next *= factor) better = try_scale(f, next);
+      if (table_.metric.scale[f] != from) return;
+    }
+    try_scale(f, 0);
+  }
+  bool try_scale(std::size_t f, double value) {
+    if (value > 64 || (value > 0 && value < 1e-3)) return false;
+    model::KernelMetric trial = table_.metric;
+    trial.scale[f] = value;
+    return try_metric(trial);
+  }
+  bool try_metric(const model::KernelMetric& trial) {
+    const double error = error_of(trial);
+    if (error >= best_ * (1 - 1e-4)) return false;
+    best_ = error;
+    table_.metric = trial;
+    return true;
+  }
+  double error_of(const model::KernelMetric& metric) {
+    const model::KernelMetric kept = table_.metric;
+    table_.metric = metric;
+    const double error = mean_error(left_out(table_, LeaveOut::configuration), measured_);
+    table_.metric = kept;
+    return error;
+  }
+
+  KernelTable& table_;
+  std::vector<float> measured_;
+  double best_;
+};
+
+// Measurements that disagree with all their neighbours (a clock that dropped, a cold start) spoil what is interpolated
+// from them. They are replaced by what the others say where that predicts configurations left out better. Returns the
+// error out of fit against what was measured.
+double replace_outliers(KernelTable& table, double error) {
+  constexpr double kFar = 0.3;          // 35 % off
+  constexpr double kWorthIt = 0.97;
+  constexpr int kPasses = 3;
+  const std::vector<float> measured = table.log_ratio;
+  for (int pass = 0; pass < kPasses; ++pass) {
+    const std::vector<float> expected = left_out(table, LeaveOut::configuration);
+    for (std::size_t i = 0; i < measured.size(); ++i) {
+      if (std::isnan(measured[i])) continue;
+      table.log_ratio[i] = std::abs(measured[i] - expected[i]) > static_cast<float>(kFar) ? expected[i] : measured[i];
+    }
+  }
+  const double after = mean_error(left_out(table, LeaveOut::configuration), measured);
+  if (after > kWorthIt * error) {
+    table.log_ratio = measured;
+    return error;
+  }
+  for (std::size_t i = 0; i < measured.size(); ++i) {
+    if (!std::isnan(measured[i]) && table.log_ratio[i] != measured[i]) ++table.replaced;
+  }
+  return after;
+}
+
+}  // namespace
+
+OpCoefficients fit_roofline(KernelOp op, std::span<const KernelWork> work, std::span<const double> seconds,
+                            FlopsPerSecond peak, BytesPerSecond bandwidth) {
+  const Problem problem{op, work, seconds, peak, bandwidth};
+  const double fastest = *std::min_element(seconds.begin(), seconds.end());
+  Unknowns best;
+  double lowest = std::numeric_limits<double>::infinity();
+  for (const double compute : {0.0, 1.5}) {
+    const Unknowns found = minimise(problem, {std::log(fastest), compute, 1.0, 0.5});
+    const double loss = problem.loss(problem.errors(found));
+    if (loss >= lowest) continue;
+    best = found;
+    lowest = loss;
+  }
+  return coefficients_of(best);
+}
+
+LeftOutErrors left_out_errors(const KernelTable& table) {
+  LeftOutErrors errors;
+  errors.configuration = mean_error(left_out(table, LeaveOut::configuration), table.log_ratio);
+  errors.shape = table.op == KernelOp::moe ? mean_error(left_out(table, LeaveOut::shape), table.log_ratio) : errors.configuration;
+  double sum = 0, count = 0;
+  const std::size_t width = table.columns.size();
+  for (std::size_t site = 0; site < table.sites.size(); ++site) {
+    for (std::size_t i = 1; i + 1 < width; ++i) {
+      const float left = table.at(site, i - 1), middle = table.at(site, i), right = table.at(site, i + 1);
+      if (std::isnan(left) || std::isnan(middle) || std::isnan(right)) continue;
+      const double low = std::log(table.columns[i - 1]), high = std::log(table.columns[i + 1]);
+      const double fraction = (std::log(table.columns[i]) - low) / (high - low);
+      sum += std::abs(std::expm1(static_cast<double>(left) + fraction * static_cast<double>(right - left) - static_cast<double>(middle)));
+      ++count;
+    }
+  }
+  errors.column = count > 0 ? sum / count : 0;
+  return errors;
+}
+
+KernelTable fit_kernel_table(std::span<const KernelMeasurement* const> rows, const model::Accelerator& accelerator) {
+  const KernelMeasurement& first = *rows.front();
+  const FlopsPerSecond peak = model::kernel_peak(accelerator, first.dtype);
+  if (!(peak.value > 0) || !(accelerator.memory_bandwidth.value > 0)) {
+    throw InputError(fmt::format("accelerator {} has no peak for {} or no bandwidth", accelerator.id, first.dtype));
+  }
+  KernelTable table{.op = first.op, .dtype = first.dtype, .kv_dtype = first.kv_dtype, .kernel = first.kernel,
+                    .coefficients = {}, .metric = first_metric(first.op), .columns = {}, .sites = {}, .log_ratio = {}};
+  table.points = static_cast<std::int64_t>(rows.size());
+  const Measured measured = merged(rows);
+  std::vector<KernelWork> work;
+  std::vector<double> seconds;
+  for (const auto& [key, columns] : measured) {
+    table.sites.push_back(key);
+    for (const auto& [column, time] : columns) {
+      table.columns.push_back(column);
+      work.push_back(model::kernel_work(table.op, key, column, stored_element_bytes(table)));
+      seconds.push_back(time);
+    }
+  }
+  std::sort(table.columns.begin(), table.columns.end());
+  table.columns.erase(std::unique(table.columns.begin(), table.columns.end()), table.columns.end());
+  table.coefficients = fit_roofline(table.op, work, seconds, peak, accelerator.memory_bandwidth);
+  table.cold_efficiency = cold_efficiency(work, seconds, accelerator);
+  table.log_ratio.assign(table.sites.size() * table.columns.size(), std::numeric_limits<float>::quiet_NaN());
+  std::size_t i = 0, site = 0;
+  for (const auto& [key, columns] : measured) {
+    for (const auto& [column, time] : columns) {
+      const auto place = std::lower_bound(table.columns.begin(), table.columns.end(), column) - table.columns.begin();
+      const double base = model::kernel_roofline(table.op, table.coefficients, peak, accelerator.memory_bandwidth, work[i++]);
+      table.log_ratio[site * table.columns.size() + static_cast<std::size_t>(place)] = static_cast<float>(std::log(time / base));
+      table.roofline_error += std::abs(base / time - 1) / static_cast<double>(seconds.size());
+    }
+    ++site;
+  }
+  const std::vector<float> exact = table.log_ratio;
+  table.out_of_fit = replace_outliers(table, MetricSearch(table).run());
+  table.in_fit = mean_error(table.log_ratio, exact);
+  return table;
+}
+
+}  // namespace plimsoll::validation
