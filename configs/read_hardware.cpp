@@ -2,9 +2,12 @@
 // Accelerators, links and instances from their files (configs/README.md).
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <functional>
 
 #include "configs/catalogue.h"
+#include "model/kernel_file.h"
 
 namespace plimsoll::configs {
 
@@ -71,16 +74,37 @@ std::vector<Price> read_prices(const Node& node) {
   return prices;
 }
 
-model::AllReduceCurve read_curve(const Node& node) {
-  static constexpr std::array<std::string_view, 2> kCurve = {"ranks", "segments"};
+model::AllReduceSegment read_segment(const Node& node) {
   static constexpr std::array<std::string_view, 2> kSegment = {"latency", "bandwidth"};
+  node.require_known_keys(kSegment);
+  return {node.at("latency").as_seconds(0, 1), node.at("bandwidth").as_bytes_per_second(1)};
+}
+
+std::vector<model::AllReducePoint> read_points(const Node& curve) {
+  constexpr double kMostBytes = 1e12, kMostMicroseconds = 1e8;
+  const Node times = curve.at("microseconds");
+  const std::vector<double> bytes = read_numbers(curve.at("bytes"), 1, kMostBytes);
+  const std::vector<double> microseconds = read_numbers(times, 1e-3, kMostMicroseconds);
+  if (bytes.size() != microseconds.size()) times.fail(fmt::format("found {} times for {} sizes", microseconds.size(), bytes.size()));
+  if (bytes.empty()) curve.at("bytes").fail("an all-reduce curve needs at least one size");
+  if (std::adjacent_find(bytes.begin(), bytes.end(), std::greater_equal<>()) != bytes.end()) curve.at("bytes").fail("expected growing sizes");
+  std::vector<model::AllReducePoint> points;
+  for (std::size_t i = 0; i < bytes.size(); ++i) points.push_back({Bytes(bytes[i]), Seconds(microseconds[i] * 1e-6)});
+  return points;
+}
+
+// Either segments, or measured sizes and their times.
+model::AllReduceCurve read_curve(const Node& node) {
+  static constexpr std::array<std::string_view, 5> kCurve = {"ranks", "kernel", "segments", "bytes", "microseconds"};
   node.require_known_keys(kCurve);
   model::AllReduceCurve curve;
   curve.ranks = static_cast<std::int32_t>(node.at("ranks").as_integer(2, 4096));
-  for (const Item& segment : node.at("segments").items()) {
-    segment.value.require_known_keys(kSegment);
-    curve.segments.push_back({segment.value.at("latency").as_seconds(0, 1), segment.value.at("bandwidth").as_bytes_per_second(1)});
+  curve.kernel = text_or(node, "kernel");
+  if (node.has("bytes")) {
+    curve.points = read_points(node);
+    return curve;
   }
+  for (const Item& segment : node.at("segments").items()) curve.segments.push_back(read_segment(segment.value));
   if (curve.segments.empty()) node.at("segments").fail("an all-reduce curve needs at least one segment");
   return curve;
 }
@@ -94,12 +118,30 @@ void read_efficiency(const Node& node, model::Accelerator& a) {
   a.fit_source = node.at("source").as_string();
 }
 
+// The side file stands beside the accelerator's. What the file must hold is said here, so that a file which lost an op is
+// refused by name.
+std::shared_ptr<const model::KernelFile> read_kernels(const Node& node) {
+  static constexpr std::array<std::string_view, 5> kKeys = {"file", "date", "source", "ops", "fitted"};
+  static constexpr std::array<std::string_view, model::kKernelOps> kOps = {"gemm", "moe", "prefill_attention", "decode_attention"};
+  node.require_known_keys(kKeys);
+  const std::string name = node.at("file").as_string();
+  if (name.empty() || name.find('/') != std::string::npos) node.at("file").fail("expected the name of a file in this folder");
+  const std::string here = node.where().file;
+  const std::size_t slash = here.rfind('/');
+  auto file = std::make_shared<const model::KernelFile>(slash == std::string::npos ? name : here.substr(0, slash + 1) + name);
+  for (const Item& op : node.at("ops").items()) {
+    const auto wanted = static_cast<model::KernelOp>(op.value.as_one_of(kOps));
+    if (!file->has(wanted)) op.value.fail(fmt::format("{} holds no measured {}: calibrate again", file->path(), model::name(wanted)));
+  }
+  return file;
+}
+
 }  // namespace
 
 model::Accelerator read_accelerator(const Node& root, const std::string& id) {
-  static constexpr std::array<std::string_view, 19> kKeys = {
+  static constexpr std::array<std::string_view, 20> kKeys = {
       "name", "aliases", "vendor", "form", "fp32", "fp16", "bf16", "fp8", "int8", "memory", "memory_visible",
-      "memory_bandwidth", "last_level_cache", "host_link", "interconnect", "efficiency", "calibrated", "note", "source"};
+      "memory_bandwidth", "last_level_cache", "host_link", "interconnect", "efficiency", "kernels", "calibrated", "note", "source"};
   root.require_known_keys(kKeys);
   model::Accelerator a;
   a.id = id;
@@ -118,6 +160,7 @@ model::Accelerator read_accelerator(const Node& root, const std::string& id) {
   if (const auto link = root.find("host_link")) a.host_link = link->as_bytes_per_second();
   a.default_interconnect = text_or(root, "interconnect");
   read_efficiency(root.at("efficiency"), a);
+  if (const auto kernels = root.find("kernels")) a.kernels = read_kernels(*kernels);
   const auto calibrated = root.find("calibrated");
   a.calibrated = calibrated && calibrated->as_bool();
   a.source = root.at("source").as_string();
@@ -138,7 +181,7 @@ model::Interconnect read_interconnect(const Node& root, const std::string& id) {
   if (!curves) return link;
   for (const Item& item : curves->items()) {
     model::AllReduceCurve curve = read_curve(item.value);
-    if (!link.all_reduce.empty() && curve.ranks <= link.all_reduce.back().ranks)
+    if (!link.all_reduce.empty() && curve.kernel == link.all_reduce.back().kernel && curve.ranks <= link.all_reduce.back().ranks)
       item.value.at("ranks").fail(fmt::format("found {} after {}, expected curves by growing ranks", curve.ranks,
                                               link.all_reduce.back().ranks));
     link.all_reduce.push_back(std::move(curve));

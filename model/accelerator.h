@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/llm_shape.h"
@@ -44,11 +45,21 @@ struct AllReduceSegment {
   Seconds latency{0};
   BytesPerSecond bandwidth{0};
 };
-/// Segments by number of ranks. Ranks between two entries take the next larger one.
+/// One measured size.
+struct AllReducePoint {
+  Bytes bytes{0};
+  Seconds time{0};
+};
+/// One kernel's times by number of ranks. Ranks between two entries take the next larger one. Points, where there are
+/// any, go before segments: linear between them in the logarithms, flat below, proportional to the bytes beyond.
 struct AllReduceCurve {
   std::int32_t ranks = 2;
-  std::vector<AllReduceSegment> segments;
+  std::vector<AllReduceSegment> segments{};
+  std::string kernel{};                 // "NCCL", "vLLM_custom_graph"; empty: NCCL
+  std::vector<AllReducePoint> points{};  // ascending bytes
 };
+/// Whether a curve is the one that engines without kernels of their own use.
+[[nodiscard]] bool is_nccl(const AllReduceCurve& curve);
 enum class LinkKind : std::uint8_t { none, nvswitch, nvlink, pcie };
 struct Interconnect {
   std::string id;                       // "nvswitch-a100", "pcie-gen4"
@@ -57,6 +68,8 @@ struct Interconnect {
   std::vector<AllReduceCurve> all_reduce;  // empty: derived from kind and link rate (see all_reduce_time)
   std::string source;
 };
+
+class KernelFile;
 
 struct Accelerator {
   std::string id;                       // "a100-sxm-40gb"
@@ -70,6 +83,7 @@ struct Accelerator {
   std::string default_interconnect;
   std::array<OpCoefficients, kOpClasses> coefficients{};
   Seconds kernel_gap{0};                // idle time between kernels
+  std::shared_ptr<const KernelFile> kernels;  // measured kernels, which go before the coefficients; may be null
   bool calibrated = false;              // coefficients were fitted to measurements of this accelerator
   std::string source;                   // of the datasheet figures
   std::string fit_source;               // of the coefficients: what was fitted, or "datasheet only"
@@ -86,7 +100,9 @@ struct Accelerator {
 
 /// Time of one all-reduce of `bytes` over `ranks` GPUs. Measured segments where the interconnect has them; else NCCL's
 /// ring model, latency 2(n-1) hops plus 2(n-1)/n of the bytes over the link; PCIe rings through the host share the
-/// root's bandwidth among the ranks.
-[[nodiscard]] Seconds all_reduce_time(const Interconnect& link, Bytes bytes, std::int32_t ranks);
+/// root's bandwidth among the ranks. `kernel` names curves to prefer (EngineProfile::all_reduce_kernel); where the link
+/// has none of that name, NCCL's count.
+[[nodiscard]] Seconds all_reduce_time(const Interconnect& link, Bytes bytes, std::int32_t ranks,
+                                      std::string_view kernel = {});
 
 }  // namespace plimsoll::model

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// All-reduce times: measured segments, or NCCL's own cost model as a prior for links that nobody measured (constants of
+// All-reduce times: measured points or segments, or NCCL's own cost model as a prior for links that nobody measured (constants of
 // src/graph/tuning.cc: latency = base + 2 (n - 1) hops, bandwidth by protocol; within 25 % of NVLink and two-GPU PCIe
 // measurements for small messages).
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 
 #include "model/accelerator.h"
@@ -40,7 +41,19 @@ double ring_time(const Interconnect& link, double bytes, double ranks) {
   return best;
 }
 
+double interpolated(const std::vector<AllReducePoint>& points, double bytes) {
+  const AllReducePoint &first = points.front(), &last = points.back();
+  if (bytes <= first.bytes.value) return first.time.count();
+  if (bytes >= last.bytes.value) return last.time.count() * bytes / last.bytes.value;
+  const auto above = std::upper_bound(points.begin(), points.end(), bytes,
+                                      [](double value, const AllReducePoint& p) { return value < p.bytes.value; });
+  const AllReducePoint &low = above[-1], &high = *above;
+  const double fraction = std::log(bytes / low.bytes.value) / std::log(high.bytes.value / low.bytes.value);
+  return low.time.count() * std::pow(high.time.count() / low.time.count(), fraction);
+}
+
 double curve_time(const AllReduceCurve& curve, double bytes) {
+  if (!curve.points.empty()) return interpolated(curve.points, bytes);
   double best = std::numeric_limits<double>::infinity();
   for (const AllReduceSegment& segment : curve.segments) {
     best = std::min(best, segment.latency.count() + bytes / segment.bandwidth.value);
@@ -49,10 +62,11 @@ double curve_time(const AllReduceCurve& curve, double bytes) {
 }
 
 // The curve of the next larger number of ranks, else of the largest one there is.
-const AllReduceCurve* curve_for(const Interconnect& link, std::int32_t ranks) {
+const AllReduceCurve* curve_for(const Interconnect& link, std::int32_t ranks, std::string_view kernel) {
   const AllReduceCurve* found = nullptr;
   for (const AllReduceCurve& curve : link.all_reduce) {
-    if (curve.segments.empty()) continue;
+    if (curve.segments.empty() && curve.points.empty()) continue;
+    if (kernel.empty() ? !is_nccl(curve) : curve.kernel != kernel) continue;
     const bool covers = curve.ranks >= ranks, found_covers = found != nullptr && found->ranks >= ranks;
     const bool closer = found == nullptr || (covers ? curve.ranks < found->ranks : curve.ranks > found->ranks);
     if (covers != found_covers ? covers || found == nullptr : closer) found = &curve;
@@ -62,9 +76,12 @@ const AllReduceCurve* curve_for(const Interconnect& link, std::int32_t ranks) {
 
 }  // namespace
 
-Seconds all_reduce_time(const Interconnect& link, Bytes bytes, std::int32_t ranks) {
+bool is_nccl(const AllReduceCurve& curve) { return curve.kernel.empty() || curve.kernel == "NCCL"; }
+
+Seconds all_reduce_time(const Interconnect& link, Bytes bytes, std::int32_t ranks, std::string_view kernel) {
   if (ranks <= 1) return Seconds(0);
-  const AllReduceCurve* curve = curve_for(link, ranks);
+  const AllReduceCurve* curve = curve_for(link, ranks, kernel);
+  if (curve == nullptr && !kernel.empty()) curve = curve_for(link, ranks, {});
   if (curve == nullptr) return Seconds(ring_time(link, bytes.value, ranks));
   const double measured = curve_time(*curve, bytes.value);
   if (curve->ranks >= ranks || link.unidirectional.value <= 0) return Seconds(measured);

@@ -119,6 +119,9 @@ struct KernelWork {
 /// Seconds of the roofline alone. Decode attention adds what passes to t0 (accelerator.h); everything else is one p-norm.
 [[nodiscard]] double kernel_roofline(KernelOp op, const OpCoefficients& coefficients, FlopsPerSecond peak,
                                      BytesPerSecond bandwidth, const KernelWork& work);
+/// Seconds of a prefill's later chunk, which nobody measured: the whole prefill of everything so far, less that of what was
+/// cached before, plus the fixed cost that both contain.
+[[nodiscard]] double chunk_time(double t0, double whole, double cached);
 /// The peak that a table's products are measured against: fp8 for narrow types where the device has such units.
 [[nodiscard]] FlopsPerSecond kernel_peak(const Accelerator& accelerator, std::string_view dtype);
 

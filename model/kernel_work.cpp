@@ -128,4 +128,6 @@ double kernel_roofline(KernelOp op, const OpCoefficients& c, FlopsPerSecond peak
   return decode ? time + work.passing / (bandwidth.value * c.memory_efficiency) : time;
 }
 
+double chunk_time(double t0, double whole, double cached) { return t0 + std::max(0.0, whole - cached); }
+
 }  // namespace plimsoll::model

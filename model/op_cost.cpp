@@ -85,7 +85,8 @@ TimeParts OpPricer::price(const Op& op) const {
   TimeParts parts;
   switch (op.kind) {
     case OpKind::all_reduce:
-      parts.allreduce = all_reduce_time(*inputs_.interconnect, Bytes(op.other_bytes), inputs_.tp).count();
+      parts.allreduce = all_reduce_time(*inputs_.interconnect, Bytes(op.other_bytes), inputs_.tp,
+                                        inputs_.engine->all_reduce_kernel).count();
       break;
     case OpKind::send: parts.allreduce = send_time(op); break;
     case OpKind::gemm: parts = price_roofline(op, OpClass::gemm); break;

@@ -154,11 +154,11 @@ void read_attention(const Row& row, KernelRows& rows) {
   m.key = {row.whole("batch_size", 1), row.whole("num_heads", 1), row.whole("num_key_value_heads", 1), row.whole("head_dim", 1), 0, 0, 0};
   if (m.key[2] > m.key[1]) row.fail("num_key_value_heads", fmt::format("{} for {} heads", m.key[2], m.key[1]));
   const std::uint32_t tokens = row.whole("isl", 1), step = row.whole("step", 0);
-  m.column = tokens + step;
+  m.column = decode ? tokens + step : tokens;
+  m.past = decode ? 0 : step;
   std::string unmodelled;
   if (row.has("window_size") && row.whole("window_size", 0) > 0) unmodelled = op + " with a window";
   else if (row.has("beam_width") && row.whole("beam_width", 1) > 1) unmodelled = op + " with beams";
-  else if (!decode && step > 0) unmodelled = op + " of a later chunk";
   if (unmodelled.empty()) rows.kernels.push_back(std::move(m));
   else ++rows.not_modelled[unmodelled];
 }

@@ -21,6 +21,7 @@ struct KernelMeasurement {
   std::string dtype, kv_dtype, kernel;
   model::KernelKey key{};
   std::uint32_t column = 0;
+  std::uint32_t past = 0;               // prefill attention: cached tokens of each sequence before these
   double seconds = 0;
   std::size_t line = 0;
 };
@@ -33,7 +34,7 @@ struct AllReduceMeasurement {
   std::size_t line = 0;
 };
 
-/// A file's rows. Rows of kinds that nothing here models (other collectives, windows, steps of several tokens) are counted
+/// A file's rows. Rows of kinds that nothing here models (other collectives, windows, beams) are counted
 /// by what they are.
 struct KernelRows {
   std::string file;
