@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "cli/calibrate_engine.h"
+#include "cli/calibrate_kernels.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/run_commands.h"
@@ -23,8 +24,11 @@ Usage calibrate_usage() {
               .positional = "",
               .summary = "Measures the executor's kernels on this machine, fits the cost model to them and keeps the result for\n"
                          "`hardware: this-machine`. A part of what is measured is held out: its error is printed.\n"
+                         "With --from: fits accelerators to tables of kernels measured elsewhere (docs/kernel-tables.md).\n"
                          "With --engine: fits an engine's profile to measured serving runs (docs/calibrate.md).",
               .example = "  plimsoll calibrate --seconds 60\n  plimsoll simulate configs/studies/cpu-demo.yaml\n"
+                         "  plimsoll calibrate --from gemm.csv.gz attention.csv.gz --out calibration\n"
+                         "  plimsoll validate more-kernels.csv.gz --calibration calibration\n"
                          "  plimsoll calibrate --engine tgi-1.1\n",
               .positional_required = false,
               .options = po::options_description("What to measure")};
@@ -35,6 +39,7 @@ Usage calibrate_usage() {
   add("seconds", po::value<std::string>()->value_name("N"), "time to spend, roughly (default: 60)");
   add("device", po::value<std::string>()->value_name("cpu|cuda"), "what to measure (default: cpu)");
   add_engine_options(usage.options);
+  add_kernel_options(usage.options);
   return usage;
 }
 
@@ -82,6 +87,8 @@ int run_calibrate(const Arguments& arguments, Console& console) {
   const auto parsed = parse_arguments(calibrate_usage(), arguments);
   if (!parsed) return kDone;
   if (parsed->values.count("engine") > 0) return calibrate_engine(*parsed, console, today());
+  if (parsed->values.count("export") > 0) return export_kernels(*parsed, console);
+  if (parsed->values.count("from") > 0) return calibrate_from(*parsed, console, today());
   validation::MachineSettings settings = read_settings(*parsed);
   study::RunControl control;
   const RunCommands commands(control, console.is_jsonl());

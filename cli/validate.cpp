@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <memory>
 
 #include "cli/commands.h"
 #include "cli/options.h"
@@ -13,6 +14,7 @@
 #include "study/write_file.h"
 #include "validation/compare.h"
 #include "validation/html_report.h"
+#include "validation/kernel_compare.h"
 #include "validation/report.h"
 #include "validation/serving_fit.h"
 
@@ -21,14 +23,17 @@ namespace {
 
 Usage validate_usage() {
   Usage usage{.verb = "validate",
-              .positional = "jumpstart | FILE.csv",
+              .positional = "jumpstart | FILE.csv[.gz]",
               .summary = "Simulates every filled cell of the published JumpStart tables, or of a CSV of measured points\n"
-                         "(docs/metrics.md), and prints predicted beside measured with the errors.",
-              .example = "  plimsoll validate jumpstart\n  plimsoll validate my-measurements.csv --max-error 15\n",
+                         "(docs/metrics.md), and prints predicted beside measured with the errors. A table of measured kernels\n"
+                         "(docs/kernel-tables.md) is predicted kernel by kernel; nothing is ever fitted to it.",
+              .example = "  plimsoll validate jumpstart\n  plimsoll validate my-measurements.csv --max-error 15\n"
+                         "  plimsoll validate gemm_perf.csv.gz --format csv\n",
               .positional_required = false,
               .options = po::options_description("Verdict")};
   usage.options.add_options()("max-error", po::value<double>(), "exit 4 when the mean absolute error of a figure exceeds this many per cent")
-      ("leave-one-out", "predict every configuration by a fit of its engine that did not see it (minutes)");
+      ("leave-one-out", "predict every configuration by a fit of its engine that did not see it (minutes)")
+      ("calibration", po::value<std::string>()->value_name("DIR"), "accelerators and links that calibrate --from wrote, instead of the catalogue's");
   return usage;
 }
 
@@ -77,6 +82,32 @@ void write_report(const std::string& folder, const std::string& data, const Argu
   console.note(fmt::format("written to {0}/report.html and {0}/comparisons.csv", folder));
 }
 
+std::shared_ptr<configs::Catalogue> open_catalogue(const Parsed& parsed) {
+  auto catalogue = std::make_shared<configs::Catalogue>(configs::Catalogue::default_root());
+  if (parsed.values.count("calibration") > 0) catalogue->set_calibration(parsed.values["calibration"].as<std::string>());
+  return catalogue;
+}
+
+// A table of kernels: predicted, never fitted. With --out every row goes to rows.csv.
+int validate_kernels(const Parsed& parsed, Console& console, double max_error) {
+  const validation::KernelReport report = validation::compare_kernels({validation::read_kernel_rows(parsed.operand)}, *open_catalogue(parsed));
+  switch (parsed.common.format) {
+    case Format::table: console.print(validation::kernel_report_text(report)); break;
+    case Format::csv: console.print(validation::kernel_report_csv(report)); break;
+    case Format::json: console.print(validation::kernel_report_json(report)); break;
+  }
+  if (parsed.common.format != Format::table) {
+    for (const auto& [what, count] : report.not_predicted) console.warn(fmt::format("not predicted: {} ({} rows)", what, count));
+  }
+  if (!parsed.common.out.empty()) {
+    study::make_folder(parsed.common.out);
+    study::write_file(parsed.common.out + "/rows.csv", validation::kernel_rows_csv(report));
+  }
+  const std::vector<validation::KernelSummary> groups = validation::summarise(report);
+  const bool exceeded = std::any_of(groups.begin(), groups.end(), [&](const auto& g) { return 100 * g.mean > max_error; });
+  return max_error >= 0 && (exceeded || groups.empty()) ? kAnswerIsNo : kDone;
+}
+
 }  // namespace
 
 int run_validate(const Arguments& arguments, Console& console) {
@@ -87,13 +118,16 @@ int run_validate(const Arguments& arguments, Console& console) {
     max_error = parsed->values["max-error"].as<double>();
     if (!(max_error >= 0) || !std::isfinite(max_error)) throw InputError("--max-error: expected a percentage of 0 or more");
   }
+  if (!parsed->operand.empty() && parsed->operand != "jumpstart" && validation::is_kernel_table(parsed->operand)) {
+    return validate_kernels(*parsed, console, max_error);
+  }
   const bool jumpstart = parsed->operand.empty() || parsed->operand == "jumpstart";
   const std::vector<validation::MeasuredTable> tables =
       jumpstart ? validation::jumpstart_tables() : std::vector{validation::read_measured(parsed->operand)};
 
   study::RunControl control;
   const RunCommands commands(control, console.is_jsonl());
-  const auto catalogue = std::make_shared<const configs::Catalogue>(configs::Catalogue::default_root());
+  const std::shared_ptr<const configs::Catalogue> catalogue = open_catalogue(*parsed);
   std::vector<validation::Comparison> comparisons;
   try {
     comparisons = parsed->values.count("leave-one-out") > 0

@@ -116,6 +116,12 @@ Catalogue::Catalogue(std::string root) : root_(std::move(root)) {
     throw InputError(Where{root_, 0, 0}, "is no catalogue: there is no folder models/ in it (set PLIMSOLL_CONFIGS)");
 }
 
+void Catalogue::set_calibration(const std::string& folder) {
+  if (!is_folder(fs::path(folder) / "accelerators") && !is_folder(fs::path(folder) / "interconnects"))
+    throw InputError(Where{folder, 0, 0}, "is no calibration: there is neither accelerators/ nor interconnects/ in it");
+  calibration_ = folder;
+}
+
 std::string Catalogue::default_root() {
   if (const char* named = std::getenv("PLIMSOLL_CONFIGS"); named != nullptr && *named != '\0') return named;
   std::error_code error;
@@ -169,7 +175,10 @@ std::shared_ptr<const T> Catalogue::lookup(std::unordered_map<std::string, std::
         where, fmt::format("unknown {} '{}'{} `plimsoll list {}` names all {}", singular(kind), shortened(name, 60),
                            meant.empty() ? "." : fmt::format(", did you mean '{}'?", meant), kind, names.size()));
   }
-  const Document document = Document::from_file((fs::path(root_) / kind / (*id + ".yaml")).string());
+  const fs::path own = fs::path(kind) / (*id + ".yaml");
+  std::error_code error;
+  const bool is_calibrated = !calibration_.empty() && fs::exists(fs::path(calibration_) / own, error);
+  const Document document = Document::from_file((fs::path(is_calibrated ? calibration_ : root_) / own).string());
   auto value = std::make_shared<const T>(read(document.root(), *id));
   cache.emplace(name, value);
   return value;

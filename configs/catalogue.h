@@ -68,6 +68,10 @@ class Catalogue {
   /// threads share the catalogue.
   void set_machine_probe(std::function<ThisMachine(const std::string& device)> probe) { machine_probe_ = std::move(probe); }
 
+  /// Files of accelerators and interconnects in `folder` (accelerators/ID.yaml …, as `calibrate --from --out` writes them)
+  /// stand in for those of the catalogue. To be set before threads share the catalogue. Throws InputError if it is none.
+  void set_calibration(const std::string& folder);
+
   /// `kind`: models, accelerators, interconnects, instances, engines.
   [[nodiscard]] std::vector<Listing> list(std::string_view kind) const;
   [[nodiscard]] const std::string& root() const { return root_; }
@@ -78,7 +82,7 @@ class Catalogue {
                                   const std::string& name, const Where& where, Read&& read) const;
   [[nodiscard]] std::optional<std::string> find_file(std::string_view kind, const std::string& name) const;
 
-  std::string root_;
+  std::string root_, calibration_;
   mutable std::mutex mutex_;
   mutable std::unordered_map<std::string, std::shared_ptr<const model::LlmShape>> models_;
   mutable std::unordered_map<std::string, std::shared_ptr<const model::Accelerator>> accelerators_;

@@ -101,6 +101,7 @@ std::string table_bytes(const KernelTable& t) {
   for (const double v : {c.compute_efficiency, c.memory_efficiency, c.p, c.t0.count(), t.cold_efficiency}) out.put(v);
   for (const double v : t.metric.scale) out.put(v);
   out.put(t.metric.nugget);
+  out.put(t.metric.knee);
   out.put(static_cast<std::uint32_t>(t.metric.neighbours));
   out.put(static_cast<std::uint64_t>(t.points));
   out.put(static_cast<std::uint64_t>(t.replaced));
@@ -127,6 +128,7 @@ void read_numbers(Reader& in, KernelTable& t) {
   t.cold_efficiency = in.get<double>();
   for (double& scale : t.metric.scale) scale = in.get<double>();
   t.metric.nugget = in.get<double>();
+  t.metric.knee = in.get<double>();
   t.metric.neighbours = static_cast<std::int32_t>(std::min(in.get<std::uint32_t>(), 1U << 30U));
   t.points = static_cast<std::int64_t>(in.get<std::uint64_t>());
   t.replaced = static_cast<std::int64_t>(in.get<std::uint64_t>());

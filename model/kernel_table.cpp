@@ -85,6 +85,7 @@ std::string number_problem(const KernelTable& table) {
   if (table.metric.neighbours < 1 || table.metric.neighbours > 64) {
     return fmt::format("{} neighbours are not 1 to 64", table.metric.neighbours);
   }
+  if (!(table.metric.knee >= 0) || !std::isfinite(table.metric.knee)) return fmt::format("knee {} is negative", table.metric.knee);
   for (const double scale : table.metric.scale) {
     if (!(scale >= 0) || !std::isfinite(scale)) return fmt::format("scale {} is negative", scale);
   }
@@ -156,7 +157,7 @@ KernelInterpolation::KernelInterpolation(const KernelTable& table) : table_(tabl
 }
 
 KernelFeatures KernelInterpolation::scaled(const KernelKey& key) const {
-  KernelFeatures out = features(table_.op, key);
+  KernelFeatures out = features(table_.op, key, table_.metric.knee);
   for (std::size_t f = 0; f < kFeatures; ++f) out[f] *= table_.metric.scale[f];
   return out;
 }

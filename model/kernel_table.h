@@ -39,12 +39,15 @@ using KernelKey = std::array<std::uint32_t, kKeyParts>;
 inline constexpr std::size_t kFeatures = 7;
 using KernelFeatures = std::array<double, kFeatures>;
 [[nodiscard]] std::span<const std::string_view> feature_names(KernelOp op);
-[[nodiscard]] KernelFeatures features(KernelOp op, const KernelKey& key);
+/// `knee`: see KernelMetric.
+[[nodiscard]] KernelFeatures features(KernelOp op, const KernelKey& key, double knee = 0);
 
 struct KernelMetric {
   KernelFeatures scale{};               // per unit of a feature, mostly per doubling
   double nugget = 0.05;                 // variance of a single measurement against that of the field
   std::int32_t neighbours = 16;         // sites that a row is interpolated from
+  double knee = 0;                      // gemm: log2 of the n k at which weights cease to stay in the cache; a feature that
+                                        // steps from 0 to 1 there keeps both sides apart. 0: none
 };
 
 struct KernelTable {

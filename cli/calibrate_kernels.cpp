@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/calibrate_kernels.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <mutex>
+
+#include "cli/commands.h"
+#include "study/write_file.h"
+#include "validation/kernel_calibrate.h"
+#include "validation/kernel_compare.h"
+
+namespace plimsoll::cli {
+namespace {
+
+void write_files(const std::vector<validation::FittedAccelerator>& fitted, const configs::Catalogue& catalogue,
+                 const std::string& folder) {
+  study::make_folder(folder + "/accelerators");
+  study::make_folder(folder + "/interconnects");
+  for (const validation::FittedAccelerator& one : fitted) {
+    for (const auto& [name, bytes] : validation::calibrated_files(one, catalogue)) study::write_file(folder + "/" + name, bytes);
+  }
+}
+
+// Only what the fit did not see.
+std::vector<validation::KernelRows> held_out(std::vector<validation::KernelRows> files, int hold_out) {
+  for (validation::KernelRows& file : files) {
+    std::erase_if(file.kernels, [&](const auto& row) { return !validation::is_held_out(row, hold_out); });
+    file.all_reduces.clear();
+    file.not_modelled.clear();
+  }
+  return files;
+}
+
+}  // namespace
+
+void add_kernel_options(po::options_description& options) {
+  auto add = options.add_options();
+  add("from", po::value<std::vector<std::string>>()->multitoken()->value_name("FILE..."), "tables of measured kernels (docs/kernel-tables.md); writes accelerators and links under --out");
+  add("hold-out", po::value<std::string>()->value_name("N"), "with --from: keep one configuration in N out of the fit and print the error on them");
+  add("source", po::value<std::string>()->value_name("TEXT"), "with --from: where the tables come from, for the files");
+  add("export", po::value<std::string>()->value_name("FILE.kernels"), "print a file of measured kernels as text");
+}
+
+int calibrate_from(const Parsed& parsed, Console& console, const std::string& date) {
+  if (parsed.common.out.empty()) throw InputError("--from: needs --out DIR, a folder for the files of accelerators and links");
+  validation::CalibrateSettings settings;
+  settings.date = date;
+  if (parsed.values.count("source") > 0) settings.source = parsed.values["source"].as<std::string>();
+  if (settings.source.find_first_of("\"\\\n") != std::string::npos) throw InputError("--source: quotes, backslashes and line breaks are not allowed");
+  settings.hold_out = static_cast<int>(whole_option(parsed, "hold-out", 2, 1000, 0));
+  std::vector<validation::KernelRows> files;
+  for (const std::string& file : parsed.values["from"].as<std::vector<std::string>>()) files.push_back(validation::read_kernel_rows(file));
+  std::mutex mutex;
+  settings.progress = [&](double done, std::size_t total) {
+    const std::scoped_lock lock(mutex);
+    console.progress(done, total);
+  };
+  configs::Catalogue catalogue(configs::Catalogue::default_root());
+  const std::vector<validation::FittedAccelerator> fitted = validation::fit_kernels(files, catalogue, settings);
+  write_files(fitted, catalogue, parsed.common.out);
+  console.print(validation::fit_text(fitted) + fmt::format("written to {}\n", parsed.common.out));
+  if (settings.hold_out > 0) {
+    configs::Catalogue calibrated(configs::Catalogue::default_root());
+    calibrated.set_calibration(parsed.common.out);
+    console.print("\nconfigurations that were kept out of the fit:\n" +
+                  validation::kernel_report_text(validation::compare_kernels(held_out(std::move(files), settings.hold_out), calibrated)));
+  }
+  return kDone;
+}
+
+int export_kernels(const Parsed& parsed, Console& console) {
+  const model::KernelFile file(parsed.values["export"].as<std::string>());
+  console.print(validation::kernel_file_text(file));
+  return kDone;
+}
+
+}  // namespace plimsoll::cli
