@@ -51,7 +51,7 @@ struct AllReducePoint {
   Seconds time{0};
 };
 /// One kernel's times by number of ranks. Ranks between two entries take the next larger one. Points, where there are
-/// any, go before segments: linear between them in the logarithms, flat below, proportional to the bytes beyond.
+/// any, go before segments: linear between them, flat below, proportional to the bytes beyond.
 struct AllReduceCurve {
   std::int32_t ranks = 2;
   std::vector<AllReduceSegment> segments{};

