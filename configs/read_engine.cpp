@@ -92,8 +92,8 @@ Engine read_engine(const Node& root, const std::string& id) {
   static constexpr std::array<std::string_view, 13> kKeys = {"name", "aliases", "host", "kernels", "memory", "scheduler",
                                                              "scheduler_when_memory_at_least", "calibrated", "calibrated_on",
                                                              "calibrated_for", "uncertainty", "note", "source"};
-  static constexpr std::array<std::string_view, 4> kKernels = {"compute_scale", "memory_scale", "attention_stream",
-                                                               "all_reduce"};
+  static constexpr std::array<std::string_view, 5> kKernels = {"compute_scale", "memory_scale", "attention_stream",
+                                                               "all_reduce", "measured"};
   root.require_known_keys(kKeys);
   model::EngineProfile e;
   e.id = id;
@@ -103,6 +103,7 @@ Engine read_engine(const Node& root, const std::string& id) {
     if (const auto found = kernels->find("compute_scale")) e.compute_scale = found->as_number(0.01, 10);
     if (const auto found = kernels->find("memory_scale")) e.memory_scale = found->as_number(0.01, 10);
     if (const auto found = kernels->find("attention_stream")) e.attention_stream = found->as_bytes_per_second(1e6);
+    if (const auto found = kernels->find("measured")) e.measured_kernels = found->as_bool();
     if (const auto found = kernels->find("all_reduce")) e.all_reduce_kernel = found->as_string();
   }
   if (const auto memory = root.find("memory")) read_memory(*memory, e);

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 
 #include "configs/catalogue.h"
+#include "configs/text_file.h"
 #include "model/kernel_file.h"
 
 namespace plimsoll::configs {
@@ -80,28 +80,38 @@ model::AllReduceSegment read_segment(const Node& node) {
   return {node.at("latency").as_seconds(0, 1), node.at("bandwidth").as_bytes_per_second(1)};
 }
 
-std::vector<model::AllReducePoint> read_points(const Node& curve) {
+// "512 6.05, 1024 6.01": bytes and microseconds. One scalar, because a list of lists takes a millisecond to parse.
+std::vector<model::AllReducePoint> read_points(const Node& node) {
   constexpr double kMostBytes = 1e12, kMostMicroseconds = 1e8;
-  const Node times = curve.at("microseconds");
-  const std::vector<double> bytes = read_numbers(curve.at("bytes"), 1, kMostBytes);
-  const std::vector<double> microseconds = read_numbers(times, 1e-3, kMostMicroseconds);
-  if (bytes.size() != microseconds.size()) times.fail(fmt::format("found {} times for {} sizes", microseconds.size(), bytes.size()));
-  if (bytes.empty()) curve.at("bytes").fail("an all-reduce curve needs at least one size");
-  if (std::adjacent_find(bytes.begin(), bytes.end(), std::greater_equal<>()) != bytes.end()) curve.at("bytes").fail("expected growing sizes");
+  std::string text = node.as_string();
+  while (!text.empty() && text.back() == '\n') text.pop_back();
   std::vector<model::AllReducePoint> points;
-  for (std::size_t i = 0; i < bytes.size(); ++i) points.push_back({Bytes(bytes[i]), Seconds(microseconds[i] * 1e-6)});
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string pair = text.substr(begin, end - begin);
+    begin = end + 1;
+    const std::size_t first = std::min(pair.find_first_not_of(' '), pair.size());
+    const std::size_t space = std::min(pair.find(' ', first), pair.size());
+    const std::optional<double> bytes = parse_number(std::string_view(pair).substr(first, space - first));
+    const std::optional<double> time = parse_number(std::string_view(pair).substr(std::min(space + 1, pair.size())));
+    if (!bytes || !time || !(*bytes > 0) || *bytes > kMostBytes || !(*time > 0) || *time > kMostMicroseconds) {
+      node.fail(fmt::format("found '{}', expected bytes and microseconds, as in 512 6.05", shortened(pair)));
+    }
+    if (!points.empty() && *bytes <= points.back().bytes.value) node.fail(fmt::format("found {} bytes after {:.0f}, expected growing sizes", *bytes, points.back().bytes.value));
+    points.push_back({Bytes(*bytes), Seconds(*time * 1e-6)});
+  }
   return points;
 }
 
 // Either segments, or measured sizes and their times.
 model::AllReduceCurve read_curve(const Node& node) {
-  static constexpr std::array<std::string_view, 5> kCurve = {"ranks", "kernel", "segments", "bytes", "microseconds"};
+  static constexpr std::array<std::string_view, 4> kCurve = {"ranks", "kernel", "segments", "points"};
   node.require_known_keys(kCurve);
   model::AllReduceCurve curve;
   curve.ranks = static_cast<std::int32_t>(node.at("ranks").as_integer(2, 4096));
   curve.kernel = text_or(node, "kernel");
-  if (node.has("bytes")) {
-    curve.points = read_points(node);
+  if (const auto points = node.find("points")) {
+    curve.points = read_points(*points);
     return curve;
   }
   for (const Item& segment : node.at("segments").items()) curve.segments.push_back(read_segment(segment.value));
@@ -121,7 +131,8 @@ void read_efficiency(const Node& node, model::Accelerator& a) {
 // The side file stands beside the accelerator's. What the file must hold is said here, so that a file which lost an op is
 // refused by name.
 std::shared_ptr<const model::KernelFile> read_kernels(const Node& node) {
-  static constexpr std::array<std::string_view, 5> kKeys = {"file", "date", "source", "ops", "fitted"};
+  static constexpr std::array<std::string_view, 7> kKeys = {"file", "date", "source", "ops", "roofline_error", "in_fit_error",
+                                                            "out_of_fit_error"};
   static constexpr std::array<std::string_view, model::kKernelOps> kOps = {"gemm", "moe", "prefill_attention", "decode_attention"};
   node.require_known_keys(kKeys);
   const std::string name = node.at("file").as_string();
@@ -129,6 +140,9 @@ std::shared_ptr<const model::KernelFile> read_kernels(const Node& node) {
   const std::string here = node.where().file;
   const std::size_t slash = here.rfind('/');
   auto file = std::make_shared<const model::KernelFile>(slash == std::string::npos ? name : here.substr(0, slash + 1) + name);
+  if (name != file->head().accelerator + ".kernels") {
+    node.at("file").fail(fmt::format("{} holds kernels of another accelerator, {}", file->path(), file->head().accelerator));
+  }
   for (const Item& op : node.at("ops").items()) {
     const auto wanted = static_cast<model::KernelOp>(op.value.as_one_of(kOps));
     if (!file->has(wanted)) op.value.fail(fmt::format("{} holds no measured {}: calibrate again", file->path(), model::name(wanted)));

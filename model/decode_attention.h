@@ -12,12 +12,13 @@ namespace plimsoll::model {
 struct AffineTime {
   double constant = 0, slope = 0, bound_slope = 0;
 };
-/// A grid point: summed context, logarithms of the affine time and of the ratio to it.
+/// A grid point: summed context and a layer's time there, seconds.
 struct ResidualKnot {
-  double context = 0, log_base = 0, log_ratio = 0;
+  double context = 0, time = 0;
 };
 /// Knots in ascending context with the ratios interpolated at `rows`, raised where needed so that the time never falls
-/// with the context and never undercuts the bound, at the knots and between them.
+/// with the context and never undercuts the bound. Between knots the time is linear in the context, which keeps both; before
+/// the first and after the last the ratio to the affine time is constant.
 [[nodiscard]] std::vector<ResidualKnot> decode_residual_slice(const ResidualTable& table, double rows,
                                                               const AffineTime& affine);
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Evaluation of DecodeCurve. A layer's attention is affine in the context times exp(residual), and the residual is linear
-// in the logarithm of that affine time, so between kinks a layer's time is a power of an affine function of the context:
-// smooth, and rising wherever the time at the grid points rises (ForwardCost makes sure that it does).
+// Evaluation of DecodeCurve. A layer's attention is affine in the context; with a residual it is so between the points of
+// the residual's grid, whose times ForwardCost makes sure do not fall.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -26,7 +25,7 @@ inline double DecodeCurve::ratio(const Attention& attention, double context) {
   const Segment* const last = segment + attention.segments.size() - 1;
   while (segment != last && segment[1].context <= context) ++segment;
   const double base = attention.row_time + (attention.t0 + attention.slope * context);
-  return std::exp(segment->log_scale + segment->power * std::log(base));
+  return (segment->constant + segment->slope * context) / base;
 }
 
 inline void DecodeCurve::add_attention(TimeParts& parts, double context, double context_windowed) const {

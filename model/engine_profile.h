@@ -63,6 +63,7 @@ struct EngineProfile {
   // sequence's whole context to one thread block: few heads and sequences then cannot use the memory's bandwidth.
   // 0: kernels split the context.
   BytesPerSecond attention_stream{0};
+  bool measured_kernels = true;         // they are those that the accelerator's side file holds; false: rooflines alone
   std::string all_reduce_kernel;        // curves of the interconnect that this engine's all-reduces follow; empty: NCCL
   // Memory.
   double memory_fraction = 0.9;         // of the visible memory

@@ -156,14 +156,18 @@ DecodeCurve::Attention ForwardCost::State::make_attention(double rows, bool wind
   attention.stream = decode_stream / rows;   // all sequences at once: the mean context counts
   attention.kv_share = 1 - decode_norm.share_a;
   if (prices.residual == nullptr) return attention;
-  const std::vector<ResidualKnot> knots = decode_residual_slice(
-      *prices.residual, rows, {attention.t0 + attention.row_time, attention.slope, decode_kv_bytes * pricer.bound_byte_time()});
-  attention.segments.push_back({0, knots.front().log_ratio, 0});
+  const AffineTime base{attention.t0 + attention.row_time, attention.slope, decode_kv_bytes * prices.bound_byte_time};
+  const std::vector<ResidualKnot> knots = decode_residual_slice(*prices.residual, rows, base);
+  const auto add_scaled = [&](double context, const ResidualKnot& knot) {  // the ratio at the knot, from `context` on
+    const double ratio = knot.time / (base.constant + base.slope * knot.context);
+    attention.segments.push_back({context, ratio * base.constant, ratio * base.slope});
+  };
+  add_scaled(0, knots.front());
   for (std::size_t i = 0; i + 1 < knots.size(); ++i) {
-    const double slope = (knots[i + 1].log_ratio - knots[i].log_ratio) / (knots[i + 1].log_base - knots[i].log_base);
-    attention.segments.push_back({knots[i].context, knots[i].log_ratio - slope * knots[i].log_base, slope});
+    const double slope = (knots[i + 1].time - knots[i].time) / (knots[i + 1].context - knots[i].context);
+    attention.segments.push_back({knots[i].context, knots[i].time - slope * knots[i].context, slope});
   }
-  attention.segments.push_back({knots.back().context, knots.back().log_ratio, 0});
+  add_scaled(knots.back().context, knots.back());
   return attention;
 }
 
@@ -239,6 +243,7 @@ ForwardCost& ForwardCost::operator=(ForwardCost&&) noexcept = default;
 
 TimeParts ForwardCost::forward(const ForwardWork& work) {
   if (total_tokens(work) == 0) return {};
+  if (work.decode_rows > 0) note_decode(work.decode_rows, work.decode_context);
   if (work.prefill.empty() && work.sampled == work.decode_rows) {
     return decode_curve(work.decode_rows).parts(work.decode_context, work.decode_context_windowed);
   }
@@ -249,5 +254,12 @@ const DecodeCurve& ForwardCost::decode_curve(std::int64_t rows) {
   PLIMSOLL_CHECK(rows > 0, "a decode curve needs rows");
   return state_->curve(rows);
 }
+
+void ForwardCost::note_decode(std::int64_t rows, double context) const {
+  const auto n = static_cast<double>(rows);
+  state_->pricer.note_decode(n, context / n);
+}
+
+const std::set<std::string>& ForwardCost::beyond_measured() const { return state_->pricer.beyond_measured(); }
 
 }  // namespace plimsoll::model

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "model/accelerator.h"
@@ -57,9 +59,9 @@ class DecodeCurve {
 
  private:
   friend class ForwardCost;
-  // From `context` on the ratio is exp(log_scale + power log(base)) where base is a layer's time without it.
+  // From `context` on a layer takes constant + slope * context seconds.
   struct Segment {
-    double context = 0, log_scale = 0, power = 0;
+    double context = 0, constant = 0, slope = 0;
   };
   struct Attention {                  // layers of one kind (global or windowed)
     double layers = 0;
@@ -103,6 +105,12 @@ class ForwardCost {
   [[nodiscard]] TimeParts forward(const ForwardWork& work);
   /// The curve of steps with this many decode rows, all sampled. The reference lives as long as this object.
   [[nodiscard]] const DecodeCurve& decode_curve(std::int64_t rows);
+
+  /// Tells beyond_measured() that decode steps reach this sum of contexts; forward() does so itself, decode_curve() cannot.
+  void note_decode(std::int64_t rows, double context) const;
+  /// Why what was priced so far lies outside the accelerator's measured kernels: shapes, types, rows, contexts and ranks, one
+  /// reason each. Empty inside them, and for engines of constant cost.
+  [[nodiscard]] const std::set<std::string>& beyond_measured() const;
 
  private:
   struct State;

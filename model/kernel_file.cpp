@@ -60,6 +60,14 @@ class Reader {
     at_ += sizeof value;
     return swapped_to_little(value);
   }
+  template <class T>
+  void get_all(std::vector<T>& out) {
+    const std::size_t size = out.size() * sizeof(T);
+    if (left() < size) throw InputError("is cut short");
+    std::memcpy(out.data(), bytes_.data() + at_, size);
+    at_ += size;
+    for (T& value : out) value = swapped_to_little(value);
+  }
   std::string get_text() {
     const auto size = get<std::uint32_t>();
     if (bytes_.size() - at_ < size) throw InputError("is cut short");
@@ -148,35 +156,48 @@ KernelTable read_table(const KernelFile::Entry& entry, std::string_view bytes) {
   const std::size_t parts = key_parts(entry.op);
   if (in.left() != 4 * columns + 4 * parts * sites + 2 * columns * sites) throw InputError("has not the size that it states");
   t.columns.resize(columns);
-  for (std::uint32_t& column : t.columns) column = in.get<std::uint32_t>();
-  t.sites.resize(sites);
-  for (KernelKey& key : t.sites) {
-    key = {};
-    for (std::size_t part = 0; part < parts; ++part) key[part] = in.get<std::uint32_t>();
-  }
-  t.log_ratio.resize(columns * sites);
-  for (float& ratio : t.log_ratio) {
-    const auto quanta = in.get<std::int16_t>();
-    ratio = quanta == kMissing ? std::numeric_limits<float>::quiet_NaN() : static_cast<float>(quanta * quantum);
-  }
+  in.get_all(t.columns);
+  std::vector<std::uint32_t> keys(parts * sites);
+  in.get_all(keys);
+  t.sites.assign(sites, KernelKey{});
+  for (std::size_t i = 0; i < keys.size(); ++i) t.sites[i / parts][i % parts] = keys[i];
+  std::vector<std::int16_t> quanta(columns * sites);
+  in.get_all(quanta);
+  t.log_ratio.resize(quanta.size());
+  const auto scale = static_cast<float>(quantum);
+  std::transform(quanta.begin(), quanta.end(), t.log_ratio.begin(), [scale](std::int16_t q) {
+    return q == kMissing ? std::numeric_limits<float>::quiet_NaN() : scale * static_cast<float>(q);
+  });
   if (const std::string problem = table_problem(t); !problem.empty()) throw InputError(problem);
   return t;
 }
 
 }  // namespace
 
+// Eight bytes at a time: tables_[k][b] is the checksum of byte b followed by k zero bytes.
 std::uint32_t crc32_of(std::string_view bytes) {
-  static const auto table = [] {
-    std::array<std::uint32_t, 256> entries{};
+  static const auto tables = [] {
+    std::array<std::array<std::uint32_t, 256>, 8> entries{};
     for (std::uint32_t i = 0; i < 256; ++i) {
       std::uint32_t value = i;
       for (int bit = 0; bit < 8; ++bit) value = (value >> 1U) ^ ((value & 1U) != 0 ? 0xEDB88320U : 0U);
-      entries[i] = value;
+      entries[0][i] = value;
+    }
+    for (std::size_t k = 1; k < 8; ++k) {
+      for (std::size_t i = 0; i < 256; ++i) entries[k][i] = (entries[k - 1][i] >> 8U) ^ entries[0][entries[k - 1][i] & 0xFFU];
     }
     return entries;
   }();
   std::uint32_t crc = 0xFFFFFFFFU;
-  for (const char c : bytes) crc = (crc >> 8U) ^ table[(crc ^ static_cast<unsigned char>(c)) & 0xFFU];
+  std::size_t at = 0;
+  for (; at + 8 <= bytes.size(); at += 8) {
+    std::uint64_t word;
+    std::memcpy(&word, bytes.data() + at, 8);
+    word = swapped_to_little(word) ^ crc;
+    crc = 0;
+    for (std::size_t k = 0; k < 8; ++k) crc ^= tables[7 - k][(word >> (8 * k)) & 0xFFU];
+  }
+  for (; at < bytes.size(); ++at) crc = (crc >> 8U) ^ tables[0][(crc ^ static_cast<unsigned char>(bytes[at])) & 0xFFU];
   return ~crc;
 }
 
@@ -299,19 +320,16 @@ const MeasuredKernel& KernelFile::kernel(std::size_t index) const {
 
 const MeasuredKernel* KernelFile::find(KernelOp op, std::string_view dtype, std::string_view kv_dtype,
                                        const KernelKey& key) const {
-  const MeasuredKernel* best = nullptr;
-  double nearest = std::numeric_limits<double>::infinity();
-  const auto matches = [&](const Entry& e) { return e.op == op && e.dtype == dtype && e.kv_dtype == kv_dtype; };
-  const bool alone = std::count_if(entries_.begin(), entries_.end(), matches) == 1;
+  std::vector<std::size_t> candidates;
   for (std::size_t i = 0; i < entries_.size(); ++i) {
-    if (!matches(entries_[i])) continue;
+    if (entries_[i].op == op && entries_[i].dtype == dtype && entries_[i].kv_dtype == kv_dtype) candidates.push_back(i);
+  }
+  std::stable_sort(candidates.begin(), candidates.end(), [&](std::size_t a, std::size_t b) { return entries_[a].size > entries_[b].size; });
+  const MeasuredKernel* best = nullptr;
+  for (const std::size_t i : candidates) {
     const MeasuredKernel& candidate = kernel(i);
-    if (alone) return &candidate;
-    const double distance = candidate.interpolation().distance(key);
-    if (best == nullptr || distance < nearest) {
-      best = &candidate;
-      nearest = distance;
-    }
+    if (candidates.size() == 1 || !candidate.interpolation().is_outside(key)) return &candidate;
+    if (best == nullptr || candidate.interpolation().distance(key) < best->interpolation().distance(key)) best = &candidate;
   }
   return best;
 }

@@ -69,7 +69,8 @@ class KernelFile {
   [[nodiscard]] bool has(KernelOp op) const;
   /// Reads a table, once. Throws InputError naming file and table: damaged, or table_problem(). Any number of threads.
   [[nodiscard]] const MeasuredKernel& kernel(std::size_t entry) const;
-  /// The table of this op and type whose sites are nearest to the shape, of several kernels the first; null: none.
+  /// The table of this op and type for the shape: of several kernels the largest that the shape is not outside of, else the
+  /// nearest. null: none.
   [[nodiscard]] const MeasuredKernel* find(KernelOp op, std::string_view dtype, std::string_view kv_dtype,
                                            const KernelKey& key) const;
 

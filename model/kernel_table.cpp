@@ -13,7 +13,7 @@ namespace {
 
 // Sites looked at for a row: beyond the nearest few of all, a column may lack some of them (long contexts of large
 // batches do not fit in memory).
-constexpr std::size_t kReach = 8;
+constexpr std::size_t kReach = 4;
 constexpr double kSettled = 1.5;        // doublings: products beyond their range keep its edge's efficiency
 
 bool is_same(KernelOp op, const KernelKey& a, const KernelKey& b, LeaveOut leave_out) {
@@ -73,6 +73,17 @@ void fill_gaps(std::vector<double>& values) {
   else std::fill(values.begin() + static_cast<std::ptrdiff_t>(last), values.end(), values[last]);
 }
 
+// Features whose range says what was measured. Decode kernels work by sequence and KV head: how these multiply to the same
+// number matters little.
+std::span<const std::size_t> deciding_features(KernelOp op) {
+  static constexpr std::array<std::size_t, 2> kGemm = {0, 1};
+  static constexpr std::array<std::size_t, 5> kPrefill = {0, 1, 2, 3, 4};
+  static constexpr std::array<std::size_t, 3> kDecode = {0, 2, 3};
+  if (op == KernelOp::gemm) return kGemm;
+  if (op == KernelOp::decode_attention) return kDecode;
+  return kPrefill;
+}
+
 std::string number_problem(const KernelTable& table) {
   const OpCoefficients& c = table.coefficients;
   const auto is_share = [](double v) { return v > 0 && v <= 1; };
@@ -112,10 +123,6 @@ std::string table_problem(const KernelTable& table) {
   if (table.log_ratio.size() != table.columns.size() * table.sites.size()) {
     return fmt::format("{} ratios for {} shapes of {} columns", table.log_ratio.size(), table.sites.size(), table.columns.size());
   }
-  if (std::any_of(table.log_ratio.begin(), table.log_ratio.end(), [](float v) { return std::isinf(v); })) {
-    return "a ratio is not finite";
-  }
-  if (std::all_of(table.log_ratio.begin(), table.log_ratio.end(), [](float v) { return std::isnan(v); })) return "no ratios";
   for (const KernelKey& key : table.sites) {
     if (key_has_zero(table.op, key)) return "a shape has a dimension of 0";
   }
@@ -143,28 +150,31 @@ struct KernelInterpolation::Near {
   }
 };
 
-KernelInterpolation::KernelInterpolation(const KernelTable& table) : table_(table) {
+KernelInterpolation::KernelInterpolation(const KernelTable& table)
+    : table_(table), used_(feature_names(table.op).size()) {
+  sites_.reserve(table.sites.size());
   low_.fill(std::numeric_limits<double>::infinity());
   high_.fill(-std::numeric_limits<double>::infinity());
   for (const KernelKey& key : table.sites) {
-    const KernelFeatures raw = features(table.op, key);
-    for (std::size_t f = 0; f < kFeatures; ++f) {
-      low_[f] = std::min(low_[f], raw[f]);
-      high_[f] = std::max(high_[f], raw[f]);
+    KernelFeatures values = features(table.op, key, table.metric.knee);
+    for (std::size_t f = 0; f < used_; ++f) {
+      low_[f] = std::min(low_[f], values[f]);
+      high_[f] = std::max(high_[f], values[f]);
+      values[f] *= table.metric.scale[f];
     }
-    sites_.push_back(scaled(key));
+    sites_.push_back(values);
   }
 }
 
 KernelFeatures KernelInterpolation::scaled(const KernelKey& key) const {
   KernelFeatures out = features(table_.op, key, table_.metric.knee);
-  for (std::size_t f = 0; f < kFeatures; ++f) out[f] *= table_.metric.scale[f];
+  for (std::size_t f = 0; f < used_; ++f) out[f] *= table_.metric.scale[f];
   return out;
 }
 
 double KernelInterpolation::distance_to(const KernelFeatures& from, std::size_t site) const {
   double sum = 0;
-  for (std::size_t f = 0; f < kFeatures; ++f) sum += std::abs(from[f] - sites_[site][f]);
+  for (std::size_t f = 0; f < used_; ++f) sum += std::abs(from[f] - sites_[site][f]);
   return sum;
 }
 
@@ -177,8 +187,11 @@ std::vector<KernelInterpolation::Near> KernelInterpolation::nearest(const Kernel
     found.push_back({distance_to(from, site), site});
   }
   const std::size_t wanted = std::min(found.size(), kReach * static_cast<std::size_t>(table_.metric.neighbours));
-  std::partial_sort(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(wanted), found.end());
-  found.resize(wanted);
+  if (wanted < found.size()) {
+    std::nth_element(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(wanted), found.end());
+    found.resize(wanted);
+  }
+  std::sort(found.begin(), found.end());
   return found;
 }
 
@@ -242,8 +255,7 @@ bool KernelInterpolation::is_outside(const KernelKey& key) const {
                         [&](const KernelKey& site) { return is_same(KernelOp::moe, key, site, LeaveOut::shape); });
   }
   const double margin = table_.op == KernelOp::gemm ? kSettled : 1e-9;
-  const std::size_t used = table_.op == KernelOp::gemm ? 2 : feature_names(table_.op).size();
-  for (std::size_t f = 0; f < used; ++f) {
+  for (const std::size_t f : deciding_features(table_.op)) {
     if (raw[f] < low_[f] - margin || raw[f] > high_[f] + margin) return true;
   }
   return false;

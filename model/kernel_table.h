@@ -66,7 +66,7 @@ struct KernelTable {
   [[nodiscard]] float at(std::size_t site, std::size_t column) const { return log_ratio[site * columns.size() + column]; }
 };
 
-/// Empty when the table can be used, else what is wrong with it.
+/// Empty when the table can be used, else what is wrong with it. The ratios themselves are not looked at.
 [[nodiscard]] std::string table_problem(const KernelTable& table);
 
 /// Log ratios of one shape over the columns of its table.
@@ -102,6 +102,7 @@ class KernelInterpolation {
   void krige(std::span<const Near> chosen, std::vector<double>& weights) const;
 
   const KernelTable& table_;
+  std::size_t used_;                    // features of the op
   std::vector<KernelFeatures> sites_;   // scaled
   KernelFeatures low_{}, high_{};       // unscaled range of the sites
 };

@@ -96,15 +96,18 @@ double step_at(double value, double knee) { return knee > 0 ? 1 / (1 + std::exp(
 }  // namespace
 
 KernelFeatures features(KernelOp op, const KernelKey& key, double knee) {
-  const auto log_of = [&key](std::size_t part) { return log2_of(key[part]); };
+  const double a = log2_of(key[0]), b = log2_of(key[1]);
   switch (op) {
-    case KernelOp::gemm: return {log_of(0), log_of(1), log_of(0) + log_of(1), step_at(log_of(0) + log_of(1), knee)};
-    case KernelOp::moe:
-      return {log_of(0), log_of(1) - log_of(5), log_of(2), log_of(3) - log_of(6), key[4] / 100.0, log_of(5), log_of(6)};
-    case KernelOp::prefill_attention:
-      return {log_of(0), log_of(1), log_of(1) - log_of(2), log_of(3), log_of(0) + log_of(1)};
-    case KernelOp::decode_attention:
-      return {log_of(0) + log_of(2), log_of(2), log_of(1) - log_of(2), log_of(3), log_of(0)};
+    case KernelOp::gemm: return {a, b, a + b, step_at(a + b, knee)};
+    case KernelOp::moe: {
+      const double tp = log2_of(key[5]), ep = log2_of(key[6]);
+      return {a, b - tp, log2_of(key[2]), log2_of(key[3]) - ep, key[4] / 100.0, tp, ep};
+    }
+    case KernelOp::prefill_attention: return {a, b, b - log2_of(key[2]), log2_of(key[3]), a + b};
+    case KernelOp::decode_attention: {
+      const double kv_heads = log2_of(key[2]);
+      return {a + kv_heads, kv_heads, b - kv_heads, log2_of(key[3]), a};
+    }
   }
   PLIMSOLL_CHECK(false, "no such op");
 }

@@ -39,6 +39,17 @@ DType activation_type(DType weight_dtype, const Accelerator& accelerator) {
 
 }  // namespace
 
+TimeParts split(const Op& op, double time, double compute_share) {
+  const double bytes = op.weight_bytes + op.kv_bytes + op.other_bytes;
+  TimeParts parts;
+  parts.compute = time * compute_share;
+  const double memory = time - parts.compute;
+  parts.weights = bytes > 0 ? memory * (op.weight_bytes / bytes) : 0;
+  parts.kv = bytes > 0 ? memory * (op.kv_bytes / bytes) : 0;
+  parts.other = memory - parts.weights - parts.kv;
+  return parts;
+}
+
 double residual_at(const ResidualTable& table, double x, double y) {
   const Place px = locate(table.x, x), py = locate(table.y, y);
   const std::size_t width = table.y.size();
@@ -60,7 +71,6 @@ Seconds roofline_time(const OpCoefficients& coefficients, FlopsPerSecond peak, B
 
 OpPricer::OpPricer(const CostInputs& inputs) : inputs_(inputs) {
   const Accelerator& accelerator = *inputs.accelerator;
-  const EngineProfile& engine = *inputs.engine;
   const double narrow = matmul_peak(accelerator, inputs.weight_dtype).value;
   const double wide = matmul_peak(accelerator, activation_type(inputs.weight_dtype, accelerator)).value;
   if (narrow <= 0 || wide <= 0) {
@@ -73,25 +83,31 @@ OpPricer::OpPricer(const CostInputs& inputs) : inputs_(inputs) {
   bound_byte_time_ = 1 / accelerator.memory_bandwidth.value;
   for (std::size_t i = 0; i < kOpClasses; ++i) {
     const OpCoefficients& c = accelerator.coefficients[i];
-    // A scale above one corrects a low efficiency; it cannot lift it above the specification.
-    const double compute = std::min(1.0, c.compute_efficiency * engine.compute_scale);
-    const double memory = std::min(1.0, c.memory_efficiency * engine.memory_scale);
-    prices_[i] = {1 / (wide * compute), 1 / (narrow * compute), bound_byte_time_ / memory, c.t0.count(), c.p,
-                  c.residual.get()};
+    prices_[i] = scaled(c, 1, wide, narrow);
+    prices_[i].residual = c.residual.get();
   }
+  wide_.prices = narrow_.prices = prices(OpClass::gemm);
+  if (accelerator.kernels && inputs.engine->measured_kernels) use_measured(wide, narrow);
+}
+
+// A scale above one corrects a low efficiency; it cannot lift it above the specification.
+ClassPrices OpPricer::scaled(const OpCoefficients& c, double cold_efficiency, double wide, double narrow) const {
+  const EngineProfile& engine = *inputs_.engine;
+  const double compute = std::min(1.0, c.compute_efficiency * engine.compute_scale);
+  const double memory = std::min(1.0, c.memory_efficiency * engine.memory_scale);
+  const double cold = std::min(1.0, cold_efficiency * std::max(1.0, engine.memory_scale));
+  return {1 / (wide * compute), 1 / (narrow * compute), bound_byte_time_ / memory, bound_byte_time_ / cold, c.t0.count(), c.p,
+          nullptr};
 }
 
 TimeParts OpPricer::price(const Op& op) const {
   TimeParts parts;
   switch (op.kind) {
-    case OpKind::all_reduce:
-      parts.allreduce = all_reduce_time(*inputs_.interconnect, Bytes(op.other_bytes), inputs_.tp,
-                                        inputs_.engine->all_reduce_kernel).count();
-      break;
+    case OpKind::all_reduce: parts.allreduce = all_reduce(op); break;
     case OpKind::send: parts.allreduce = send_time(op); break;
-    case OpKind::gemm: parts = price_roofline(op, OpClass::gemm); break;
-    case OpKind::moe_gemm: parts = price_roofline(op, OpClass::moe_gemm); break;
-    case OpKind::prefill_attention: parts = price_roofline(op, OpClass::prefill_attention); break;
+    case OpKind::gemm: parts = price_product(op); break;
+    case OpKind::moe_gemm: parts = price_experts(op); break;
+    case OpKind::prefill_attention: parts = price_prefill(op); break;
     case OpKind::decode_attention: PLIMSOLL_CHECK(false, "decode attention is priced by its curve");
     case OpKind::embed:
     case OpKind::norm:
@@ -100,31 +116,33 @@ TimeParts OpPricer::price(const Op& op) const {
     case OpKind::activation:
     case OpKind::route:
     case OpKind::combine:
-    case OpKind::sample: parts = price_roofline(op, OpClass::pointwise); break;
+    case OpKind::sample:
+      if (is_inside_experts(op)) return {};
+      parts = price_class(op, OpClass::pointwise);
+      break;
   }
   parts.other += op.launches * kernel_gap();
   return parts;
 }
 
-TimeParts OpPricer::price_roofline(const Op& op, OpClass op_class) const {
+TimeParts OpPricer::price_class(const Op& op, OpClass op_class) const {
   const ClassPrices& c = prices(op_class);
+  double log_ratio = 0;
+  if (c.residual != nullptr) {
+    const double y = op.kind == OpKind::prefill_attention ? op.context
+                                                          : static_cast<double>(op.n) * static_cast<double>(op.k);
+    log_ratio = residual_at(*c.residual, std::log2(static_cast<double>(op.m)), std::log2(y));
+  }
+  return price_roofline(op, c, log_ratio);
+}
+
+TimeParts OpPricer::price_roofline(const Op& op, const ClassPrices& c, double log_ratio) const {
   const bool narrow = op.quantised && (op.kind == OpKind::gemm || op.kind == OpKind::moe_gemm);
   const double bytes = op.weight_bytes + op.kv_bytes + op.other_bytes;
   const PNorm norm = p_norm(op.flops * (narrow ? c.narrow_flop_time : c.flop_time), bytes * c.byte_time, c.p);
   double time = c.t0 * op.launches + norm.value;
-  if (c.residual != nullptr) {
-    const double y = op.kind == OpKind::prefill_attention ? op.context
-                                                          : static_cast<double>(op.n) * static_cast<double>(op.k);
-    time *= std::exp(residual_at(*c.residual, std::log2(static_cast<double>(op.m)), std::log2(y)));
-  }
-  time = std::max(time, (op.weight_bytes + op.kv_bytes) * bound_byte_time_);
-  TimeParts parts;
-  parts.compute = time * norm.share_a;
-  const double memory = time - parts.compute;
-  parts.weights = bytes > 0 ? memory * (op.weight_bytes / bytes) : 0;
-  parts.kv = bytes > 0 ? memory * (op.kv_bytes / bytes) : 0;
-  parts.other = memory - parts.weights - parts.kv;
-  return parts;
+  if (log_ratio != 0) time *= std::exp(log_ratio);
+  return split(op, std::max(time, (op.weight_bytes + op.kv_bytes) * c.bound_byte_time), norm.share_a);
 }
 
 double OpPricer::send_time(const Op& op) const {

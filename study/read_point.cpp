@@ -59,7 +59,7 @@ Hardware read_instance(const Node& node, const std::string& price_date, const Ca
   hardware.label = (sagemaker ? "ml." : "") + instance->id;
   hardware.accelerator = catalogue.accelerator(instance->accelerator, node.where());
   hardware.count = instance->count;
-  hardware.interconnect = catalogue.link(*hardware.accelerator, instance->interconnect, node.where());
+  if (instance->count > 1) hardware.interconnect = catalogue.link(*hardware.accelerator, instance->interconnect, node.where());
   const auto price = sagemaker ? instance->sagemaker : instance->price(price_date);
   if (!price) return hardware;
   hardware.usd_per_hour = price->usd_per_hour;
@@ -131,7 +131,9 @@ Hardware read_machine(const Node& node, const Catalogue& catalogue) {
   hardware.count = static_cast<std::int32_t>(section.whole("count", 1, kMostDegree).value_or(1));
   hardware.label = fmt::format("{} x {}", hardware.accelerator->id, hardware.count);
   const auto link = section.text("interconnect");
-  hardware.interconnect = catalogue.link(*hardware.accelerator, link.value_or(""), section.where("interconnect"));
+  if (link || hardware.count > 1) {  // a GPU alone has nothing to talk to
+    hardware.interconnect = catalogue.link(*hardware.accelerator, link.value_or(""), section.where("interconnect"));
+  }
   if (const auto usd = section.find("usd_per_hour")) {
     hardware.usd_per_hour = read_usd(*usd);
     hardware.price_note = "own price";

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// The part of OpPricer that reads measured kernels: products, experts, attention, all-reduces, and what lies beyond them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "model/op_cost.h"
+
+namespace plimsoll::model {
+namespace {
+
+// What can run past the end of a table, by name and unit.
+constexpr std::array<std::pair<std::string_view, std::string_view>, kLimits> kLimitTexts = {{
+    {"products", "rows"}, {"experts", "tokens"}, {"prefill", "tokens"}, {"decode", "sequences"}, {"decode", "tokens of context"}}};
+
+constexpr std::int64_t kRouterWidth = 32;  // narrower products, of routers, take a launch and little more
+
+std::uint32_t key_part(std::int64_t value) { return static_cast<std::uint32_t>(std::clamp<std::int64_t>(value, 0, 1'000'000'000)); }
+
+double largest_batch(const KernelTable& table) {
+  std::uint32_t most = 1;
+  for (const KernelKey& site : table.sites) most = std::max(most, site[0]);
+  return most;
+}
+
+}  // namespace
+
+std::string measured_dtype(DType dtype) {
+  switch (dtype) {
+    case DType::fp16:
+    case DType::bf16: return "bfloat16";
+    case DType::fp8: return "fp8";
+    case DType::fp32:
+    case DType::int8:
+    case DType::int4: break;
+  }
+  return {};
+}
+
+void OpPricer::use_measured(double wide, double narrow) {
+  const KernelFile& file = *inputs_.accelerator->kernels;
+  // fp32 weights are computed in fp32 throughout; everything else has 16-bit activations, LM head and routers.
+  const bool is_fp32 = inputs_.weight_dtype == DType::fp32;
+  wide_.dtype = is_fp32 ? std::string() : "bfloat16";
+  narrow_.dtype = measured_dtype(inputs_.weight_dtype);
+  for (Products* products : {&wide_, &narrow_}) {
+    const KernelKey any{4096, 4096, 0, 0, 0, 0, 0};
+    if (!products->dtype.empty()) products->kernel = file.find(KernelOp::gemm, products->dtype, {}, any);
+    if (products->kernel == nullptr) continue;
+    const KernelTable& table = products->kernel->table();
+    products->prices = scaled(table.coefficients, table.cold_efficiency, wide, narrow);
+  }
+  if (narrow_.kernel == nullptr) {
+    beyond_.insert(fmt::format("no measured products in {} on {}", name(inputs_.weight_dtype), inputs_.accelerator->id));
+  }
+  if (!is_fp32) use_attention(file, wide);
+  if (inputs_.shape->moe && !is_fp32) use_experts(file, wide, narrow);
+}
+
+void OpPricer::use_attention(const KernelFile& file, double wide) {
+  const LlmShape& shape = *inputs_.shape;
+  const std::string kv = measured_dtype(inputs_.kv_dtype);
+  if (shape.mla || kv.empty()) {
+    beyond_.insert(shape.mla ? "no measured latent attention" : fmt::format("no measured attention over a cache in {}", name(inputs_.kv_dtype)));
+    return;
+  }
+  const RankShape rank = rank_shape(shape, inputs_.tp);
+  const std::uint32_t heads = key_part(rank.heads), kv_heads = key_part(rank.kv_heads), size = key_part(shape.head_dim);
+  const auto use = [&](KernelOp op, OpClass op_class, std::shared_ptr<const ResidualTable>& grid) {
+    const KernelKey key{1, heads, kv_heads, size, 0, 0, 0};
+    const MeasuredKernel* kernel = file.find(op, "bfloat16", kv, key);
+    if (kernel == nullptr) {
+      beyond_.insert(fmt::format("no measured {} over a cache in {}", name(op), name(inputs_.kv_dtype)));
+      return 0.0;
+    }
+    if (kernel->interpolation().is_outside(key)) {
+      beyond_.insert(fmt::format("{} of {} heads, {} KV heads of size {} lies outside what was measured", name(op), heads, kv_heads, size));
+    }
+    grid = kernel->grid(heads, kv_heads, size);
+    ClassPrices& prices = prices_[static_cast<std::size_t>(op_class)];
+    prices = scaled(kernel->table().coefficients, kernel->table().cold_efficiency, wide, wide);
+    prices.residual = grid.get();
+    if (op == KernelOp::decode_attention) most_decode_rows_ = largest_batch(kernel->table());
+    return static_cast<double>(kernel->table().columns.back());
+  };
+  most_prefill_ = use(KernelOp::prefill_attention, OpClass::prefill_attention, prefill_);
+  most_context_ = use(KernelOp::decode_attention, OpClass::decode_attention, decode_);
+  const OpListInputs ops{.shape = &shape, .weight_dtype = inputs_.weight_dtype, .kv_dtype = inputs_.kv_dtype, .tp = inputs_.tp, .pp = 1, .capabilities = {}};
+  const Op token = prefill_attention_op(ops, {.new_tokens = 1, .context = 0}, false);
+  prefill_flops_ = token.flops;
+  prefill_kv_ = token.kv_bytes;
+  prefill_other_ = token.other_bytes;
+}
+
+// One measured kernel is both products of all experts with what is between and after them.
+void OpPricer::use_experts(const KernelFile& file, double wide, double narrow) {
+  const LlmShape& shape = *inputs_.shape;
+  const MoeShape& moe = *shape.moe;
+  const KernelKey key{key_part(shape.hidden), key_part(moe.intermediate), key_part(moe.experts_per_token), key_part(moe.experts),
+                      0, key_part(inputs_.tp), 1};
+  const std::string dtype = measured_dtype(inputs_.weight_dtype);
+  experts_.kernel = dtype.empty() ? nullptr : file.find(KernelOp::moe, dtype, {}, key);
+  if (experts_.kernel == nullptr) {
+    beyond_.insert(fmt::format("no measured experts in {} on {}", name(inputs_.weight_dtype), inputs_.accelerator->id));
+    return;
+  }
+  experts_.row = experts_.kernel->row(key);
+  if (experts_.row->outside) {
+    beyond_.insert(fmt::format("experts of the shape {} x {}, {} of {}, were not measured", shape.hidden, moe.intermediate, moe.experts_per_token, moe.experts));
+  }
+  const KernelTable& table = experts_.kernel->table();
+  experts_.prices = scaled(table.coefficients, table.cold_efficiency, wide, narrow);
+  const double width = static_cast<double>(moe.intermediate) / inputs_.tp, parts = shape.gated_mlp ? 3 : 2;
+  experts_.matrices = parts * shape.hidden * width;
+  experts_.passing = 2 * shape.hidden + parts * width;
+}
+
+double OpPricer::measured_ratio(const Op& op, const Products& products) const {
+  auto found = std::find_if(rows_.begin(), rows_.end(), [&](const ProductRow& r) {
+    return r.n == op.n && r.k == op.k && r.kernel == products.kernel;
+  });
+  if (found == rows_.end()) {
+    const KernelKey key{key_part(op.n), key_part(op.k), 0, 0, 0, 0, 0};
+    found = rows_.insert(rows_.end(), {op.n, op.k, products.kernel, products.kernel->row(key)});
+    if (found->row->outside && op.n >= kRouterWidth) {
+      beyond_.insert(fmt::format("{} product {} x {} lies outside what was measured", products.dtype, op.n, op.k));
+    }
+  }
+  const KernelTable& table = products.kernel->table();
+  const auto rows = static_cast<double>(op.m);
+  note(Limit::rows, rows, table.columns.back());
+  return log_ratio_at(table, *found->row, rows);
+}
+
+TimeParts OpPricer::price_product(const Op& op) const {
+  const Products& products = op.quantised ? narrow_ : wide_;
+  if (products.kernel == nullptr) return price_class(op, OpClass::gemm);
+  return price_roofline(op, products.prices, measured_ratio(op, products));
+}
+
+bool OpPricer::is_inside_experts(const Op& op) const {
+  return experts_.kernel != nullptr && (op.kind == OpKind::combine || op.name == "expert_activation");
+}
+
+// An op's part of the measured whole, by its elements.
+TimeParts OpPricer::price_experts(const Op& op) const {
+  if (experts_.kernel == nullptr) return price_class(op, OpClass::moe_gemm);
+  const ClassPrices& c = experts_.prices;
+  const KernelTable& table = experts_.kernel->table();
+  const double share = static_cast<double>(op.n) * static_cast<double>(op.k) / experts_.matrices;
+  const double pairs = static_cast<double>(op.m) * inputs_.shape->moe->experts_per_token;
+  const double bytes = op.weight_bytes / share + pairs * experts_.passing * activation_element_bytes(inputs_.weight_dtype);
+  const PNorm norm = p_norm(op.flops / share * c.narrow_flop_time, bytes * c.byte_time, c.p);
+  const auto tokens = static_cast<double>(op.m);
+  note(Limit::expert_tokens, tokens, table.columns.back());
+  const double time = share * (c.t0 + norm.value) * std::exp(log_ratio_at(table, *experts_.row, tokens));
+  return split(op, std::max(time, op.weight_bytes * c.bound_byte_time), norm.share_a);
+}
+
+// Seconds of a span's part of a whole prefill of `tokens` without a past.
+double OpPricer::whole_prefill(const Op& op, double tokens, double launches) const {
+  const ClassPrices& c = prices(OpClass::prefill_attention);
+  const double bytes = (prefill_kv_ + prefill_other_) * tokens;
+  const double flops = prefill_flops_ * tokens * (tokens + 1) / 2;
+  const double roofline = c.t0 * op.launches + p_norm(flops * c.flop_time, bytes * c.byte_time, c.p).value;
+  return roofline * std::exp(residual_at(*c.residual, std::log2(launches), std::log2(tokens)));
+}
+
+TimeParts OpPricer::price_prefill(const Op& op) const {
+  if (!prefill_) return price_class(op, OpClass::prefill_attention);
+  const ClassPrices& c = prices(OpClass::prefill_attention);
+  const double launches = std::round(1 / op.launches), added = static_cast<double>(op.m), past = op.context - added;
+  note(Limit::prefill_tokens, op.context, most_prefill_);
+  double time = whole_prefill(op, op.context, launches);
+  if (past > 0) time = chunk_time(c.t0 * op.launches, time, whole_prefill(op, past, launches));
+  // A window compares fewer pairs than there are.
+  const double pairs = added * past + added * (added + 1) / 2;
+  time *= std::min(1.0, op.flops / (prefill_flops_ * pairs));
+  const double share = p_norm(op.flops * c.flop_time, (op.kv_bytes + op.other_bytes) * c.byte_time, c.p).share_a;
+  return split(op, std::max(time, op.kv_bytes * c.bound_byte_time), share);
+}
+
+// "prefill beyond the measured 16384 tokens": the same text however far beyond, and made once.
+void OpPricer::note(Limit limit, double value, double most) const {
+  const auto i = static_cast<std::size_t>(limit);
+  if (value <= most || noted_[i]) return;
+  noted_[i] = true;
+  beyond_.insert(fmt::format("{} beyond the measured {:.0f} {}", kLimitTexts[i].first, most, kLimitTexts[i].second));
+}
+
+void OpPricer::note_decode(double rows, double mean_context) const {
+  if (!decode_) return;
+  note(Limit::decode_sequences, rows, most_decode_rows_);
+  note(Limit::decode_context, mean_context, most_context_);
+}
+
+double OpPricer::all_reduce(const Op& op) const {
+  const Interconnect& link = *inputs_.interconnect;
+  const auto reaches = [&](const AllReduceCurve& curve) { return curve.ranks >= inputs_.tp; };
+  if (!link.all_reduce.empty() && std::none_of(link.all_reduce.begin(), link.all_reduce.end(), reaches)) {
+    beyond_.insert(fmt::format("all-reduce over {} ranks, more than were measured on {}", inputs_.tp, link.id));
+  }
+  return all_reduce_time(link, Bytes(op.other_bytes), inputs_.tp, inputs_.engine->all_reduce_kernel).count();
+}
+
+}  // namespace plimsoll::model

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/kernel_table.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/model/kernels.h"
+
+namespace plimsoll::model {
+namespace {
+
+TEST(KernelInterpolation, MeasuredShapesKeepTheirRows) {
+  const KernelTable table = square_table();
+  const KernelInterpolation interpolation(table);
+  const KernelRow row = interpolation.row({1024, 4096});
+  EXPECT_TRUE(row.measured);
+  EXPECT_FALSE(row.outside);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(row.log_ratio[i], static_cast<double>(table.at(1, i)));
+}
+
+// 2048 lies midway between 1024 and 4096 in the logarithm; a square's centre weighs its corners alike.
+TEST(KernelInterpolation, TheCentreOfASquareIsTheMeanOfItsCorners) {
+  const KernelTable table = square_table();
+  const KernelRow row = KernelInterpolation(table).row({2048, 2048});
+  EXPECT_FALSE(row.measured);
+  EXPECT_NEAR(row.log_ratio[0], 0, 1e-6);                 // of 0.1, 0.1, -0.1, -0.1
+  EXPECT_NEAR(row.log_ratio[1], 0.1, 1e-6);
+  EXPECT_GT(row.log_ratio[2], 0.1);                       // the corner without a measurement has no say: between 0.1 and 0.3
+  EXPECT_LT(row.log_ratio[2], 0.3);
+}
+
+// A measured shape's gap is filled by the others, not by its own neighbours along the columns.
+TEST(KernelInterpolation, FillsGapsOfMeasuredShapesFromOtherShapes) {
+  const KernelTable table = square_table();
+  const KernelRow row = KernelInterpolation(table).row({4096, 1024});
+  EXPECT_TRUE(row.measured);
+  EXPECT_GT(row.log_ratio[2], 0.1);
+  EXPECT_LT(row.log_ratio[2], 0.3);
+}
+
+TEST(KernelInterpolation, WhatIsLeftOutHasNoSay) {
+  KernelTable table = square_table();
+  const auto at = [&] { return KernelInterpolation(table).row({1024, 1024}, LeaveOut::configuration).log_ratio[0]; };
+  const double before = at();
+  table.log_ratio[0] = 5;
+  EXPECT_EQ(at(), before);
+}
+
+TEST(KernelInterpolation, OutsideIsMoreThanADoublingAndAHalfBeyondTheShapes) {
+  const KernelTable table = square_table();
+  const KernelInterpolation interpolation(table);
+  EXPECT_FALSE(interpolation.is_outside({8192, 4096}));   // one doubling: the efficiency has settled
+  EXPECT_TRUE(interpolation.is_outside({16384, 4096}));
+  EXPECT_TRUE(interpolation.is_outside({1024, 128}));
+  const KernelTable attention = attention_table(KernelOp::decode_attention);
+  EXPECT_FALSE(KernelInterpolation(attention).is_outside({2, 8, 8, 64}));
+  EXPECT_TRUE(KernelInterpolation(attention).is_outside({2, 8, 8, 128}));  // attention has no margin
+}
+
+// Weights of ordinary kriging sum to one, so a constant stays the constant anywhere.
+RC_GTEST_PROP(KernelInterpolationProperties, AConstantStaysAConstant, ()) {
+  KernelTable table = square_table();
+  const float value = 0.01F * static_cast<float>(*rc::gen::inRange(-100, 100));
+  std::fill(table.log_ratio.begin(), table.log_ratio.end(), value);
+  table.metric.nugget = 0.01 * *rc::gen::inRange(1, 100);
+  const KernelKey key{static_cast<std::uint32_t>(*rc::gen::inRange(1, 100'000)), static_cast<std::uint32_t>(*rc::gen::inRange(1, 100'000))};
+  for (const double ratio : KernelInterpolation(table).row(key).log_ratio) RC_ASSERT(std::abs(ratio - static_cast<double>(value)) < 1e-5);
+}
+
+TEST(LogRatioAt, IsLinearInTheLogarithmAndConstantBeyond) {
+  const KernelTable table = square_table();
+  const KernelRow row{{0.0, 0.4, 0.2}, true, false};
+  EXPECT_DOUBLE_EQ(log_ratio_at(table, row, 1), 0.0);
+  EXPECT_DOUBLE_EQ(log_ratio_at(table, row, 4), 0.2);     // halfway from 1 to 16 in doublings
+  EXPECT_DOUBLE_EQ(log_ratio_at(table, row, 16), 0.4);
+  EXPECT_DOUBLE_EQ(log_ratio_at(table, row, 64), 0.3);
+  EXPECT_DOUBLE_EQ(log_ratio_at(table, row, 4096), 0.2);
+}
+
+TEST(KernelWork, CountsWhatTheOpListCounts) {
+  const KernelWork gemm = kernel_work(KernelOp::gemm, {512, 256}, 8, 2);
+  EXPECT_EQ(gemm.flops, 2.0 * 8 * 512 * 256);
+  EXPECT_EQ(gemm.stored, 512.0 * 256 * 2);
+  EXPECT_EQ(gemm.passing, 8.0 * (512 + 256) * 2);
+  // 4 sequences of 100 tokens each, 8 heads over 2 KV heads of 64, cache in 8 bits.
+  const KernelWork decode = kernel_work(KernelOp::decode_attention, {4, 8, 2, 64}, 100, 1);
+  EXPECT_EQ(decode.flops, 4.0 * (4 * 8 * 64 * 100));      // q k and p v: 2 flops each
+  EXPECT_EQ(decode.stored, 4.0 * 2 * (2 * 64) * 100);
+  // Causal: token i attends to i tokens.
+  EXPECT_EQ(kernel_work(KernelOp::prefill_attention, {1, 8, 8, 64}, 3, 2).flops, 4.0 * 8 * 64 * (1 + 2 + 3));
+  // One token reaches exactly its experts; very many reach all.
+  const KernelKey experts{64, 32, 2, 8, 0, 1, 1};
+  EXPECT_NEAR(kernel_work(KernelOp::moe, experts, 1, 2).stored, 2.0 * 3 * 64 * 32 * 2, 1e-6);
+  EXPECT_NEAR(kernel_work(KernelOp::moe, experts, 1e4, 2).stored, 8.0 * 3 * 64 * 32 * 2, 1e-6);
+}
+
+// A chunk costs what it adds to the whole, and its own launch.
+TEST(ChunkTime, IsTheDifferenceOfTwoWholePrefills) {
+  EXPECT_DOUBLE_EQ(chunk_time(10e-6, 100e-6, 40e-6), 70e-6);
+  EXPECT_DOUBLE_EQ(chunk_time(10e-6, 40e-6, 50e-6), 10e-6);
+}
+
+}  // namespace
+}  // namespace plimsoll::model

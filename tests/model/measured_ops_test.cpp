@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the simulator makes of measured kernels: an op that was measured costs what was measured.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+
+#include "model/op_cost.h"
+#include "tests/model/kernels.h"
+#include "tests/model/shapes.h"
+
+namespace plimsoll::model {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// Llama 2 7B has 32 heads of 128; square_table() reaches 1.5 doublings beyond 1024 to 4096, so to 11 585.
+KernelTable llama_attention(KernelOp op) {
+  KernelTable t = attention_table(op);
+  for (KernelKey& site : t.sites) site = {site[0], 32, 32, 128};
+  return t;
+}
+
+class MeasuredOps : public testing::Test {
+ protected:
+  void SetUp() override { use({square_table(), llama_attention(KernelOp::prefill_attention), llama_attention(KernelOp::decode_attention)}); }
+  void use(const std::vector<KernelTable>& tables) {
+    d_.shape = shape_named("llama-2-7b");
+    d_.accelerator = with_efficiencies(a100_40());
+    d_.accelerator.kernels = std::make_shared<const KernelFile>(folder_.write(tables));
+  }
+  // A product on its own, without the gap between kernels.
+  [[nodiscard]] double product(std::int64_t n, std::int64_t k, std::int64_t m) const {
+    const OpPricer pricer(d_.inputs());
+    Op op;
+    op.kind = OpKind::gemm;
+    op.n = n;
+    op.k = k;
+    op.m = m;
+    op.flops = 2.0 * static_cast<double>(n * k * m);
+    op.weight_bytes = 2.0 * static_cast<double>(n * k);
+    op.other_bytes = 2.0 * static_cast<double>(m * (n + k));
+    return pricer.price(op).total() - pricer.kernel_gap();
+  }
+  [[nodiscard]] double measured(std::size_t table, const KernelKey& key, double column) const {
+    const KernelTable& t = d_.accelerator.kernels->kernel(table).table();
+    const MeasuredKernel& kernel = d_.accelerator.kernels->kernel(table);
+    return kernel_roofline(t.op, t.coefficients, d_.accelerator.fp16, d_.accelerator.memory_bandwidth, kernel_work(t.op, key, column, 2)) *
+           std::exp(log_ratio_at(t, *kernel.row(key), column));
+  }
+
+  KernelFolder folder_;
+  Deployment d_;
+};
+
+TEST_F(MeasuredOps, AMeasuredProductCostsWhatWasMeasured) {
+  EXPECT_NEAR(product(1024, 4096, 16), measured(0, {1024, 4096}, 16), 1e-12);
+  EXPECT_NEAR(product(4096, 4096, 256), measured(0, {4096, 4096}, 256), 1e-12);
+}
+
+// An engine whose kernels are others is priced by the rooflines of the accelerator's own coefficients.
+TEST_F(MeasuredOps, EnginesWithOtherKernelsUseTheRoofline) {
+  const double with_tables = product(1024, 4096, 16);
+  d_.engine.measured_kernels = false;
+  Deployment plain{.shape = d_.shape, .accelerator = with_efficiencies(a100_40())};
+  const double without = product(1024, 4096, 16);
+  EXPECT_NE(with_tables, without);
+  d_.engine.measured_kernels = true;
+  d_.accelerator.kernels = nullptr;
+  EXPECT_EQ(product(1024, 4096, 16), without);
+}
+
+// Cold weights cannot be read faster than the best that was seen on data far larger than the cache.
+TEST_F(MeasuredOps, NoProductReadsItsWeightsFasterThanColdOnesWereRead) {
+  KernelTable cached = square_table();
+  std::fill(cached.log_ratio.begin(), cached.log_ratio.end(), -3.0F);  // twenty times faster than the roofline: from the cache
+  use({cached});
+  EXPECT_NEAR(product(4096, 4096, 1), 2.0 * 4096 * 4096 / (0.9 * d_.accelerator.memory_bandwidth.value), 1e-12);
+}
+
+// Between measured contexts a layer's time is linear, and at them it is the measured one.
+TEST_F(MeasuredOps, DecodeAttentionFollowsTheMeasuredContexts) {
+  ForwardCost cost(d_.inputs());
+  const auto attention = [&](double context) { return cost.decode_curve(4).time(4 * context, 4 * context); };
+  const double at_64 = attention(64), at_1024 = attention(1024);
+  const double layers = d_.shape.layers;
+  EXPECT_NEAR((at_1024 - at_64) / layers, measured(2, {4, 32, 32, 128}, 1024) - measured(2, {4, 32, 32, 128}, 64), 1e-9);
+  EXPECT_NEAR(attention(544), (at_64 + at_1024) / 2, 1e-9);
+}
+
+// A chunk on cached tokens is the difference of two whole prefills, and its fixed cost.
+TEST_F(MeasuredOps, AChunkIsTheDifferenceOfWholePrefills) {
+  const auto prefill = [&](std::int64_t tokens, std::int64_t context) {
+    const OpPricer pricer(d_.inputs());
+    const OpListInputs ops{.shape = &d_.shape, .weight_dtype = d_.weight_dtype, .kv_dtype = d_.kv_dtype, .tp = 1, .pp = 1, .capabilities = {}};
+    return pricer.price(prefill_attention_op(ops, {.new_tokens = tokens, .context = context}, false)).total() - pricer.kernel_gap();
+  };
+  const double whole = measured(1, {1, 32, 32, 128}, 1024), cached = measured(1, {1, 32, 32, 128}, 64);
+  EXPECT_NEAR(prefill(1024, 0), whole, 1e-12);
+  EXPECT_NEAR(prefill(960, 64), 8e-6 + whole - cached, 1e-12);
+}
+
+TEST_F(MeasuredOps, SaysWhatLiesBeyondTheMeasurements) {
+  ForwardCost cost(d_.inputs());
+  (void)cost.forward(decode_work(d_.shape, 4, 500));
+  // Products up to 11 585 were vouched for; the LM head has 32 000 columns.
+  EXPECT_THAT(cost.beyond_measured(), Contains(HasSubstr("bfloat16 product 32000 x 4096 lies outside what was measured")));
+  EXPECT_THAT(cost.beyond_measured(), Not(Contains(HasSubstr("decode beyond"))));
+  (void)cost.forward(decode_work(d_.shape, 4, 2000));
+  EXPECT_THAT(cost.beyond_measured(), Contains("decode beyond the measured 1024 tokens of context"));
+  (void)cost.forward(decode_work(d_.shape, 5, 500));
+  EXPECT_THAT(cost.beyond_measured(), Contains("decode beyond the measured 4 sequences"));
+  (void)cost.forward({.prefill = std::vector<PrefillSpan>{{2000, 0}}, .sampled = 1});
+  EXPECT_THAT(cost.beyond_measured(), Contains("prefill beyond the measured 1024 tokens"));
+  EXPECT_THAT(cost.beyond_measured(), Contains("products beyond the measured 256 rows"));
+}
+
+TEST_F(MeasuredOps, SaysWhichTypesAndHeadsWereNotMeasured) {
+  d_.weight_dtype = DType::int4;
+  EXPECT_THAT(ForwardCost(d_.inputs()).beyond_measured(), Contains(HasSubstr("no measured products in int4")));
+  d_.weight_dtype = DType::bf16;
+  d_.shape = shape_named("mistral-7b");                    // 8 KV heads, where 32 were measured
+  EXPECT_THAT(ForwardCost(d_.inputs()).beyond_measured(), Contains(HasSubstr("8 KV heads of size 128 lies outside what was measured")));
+}
+
+TEST_F(MeasuredOps, NothingIsBeyondWhereNothingWasMeasured) {
+  d_.accelerator.kernels = nullptr;
+  ForwardCost cost(d_.inputs());
+  (void)cost.forward(decode_work(d_.shape, 500, 5000));
+  EXPECT_THAT(cost.beyond_measured(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace plimsoll::model
