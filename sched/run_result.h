@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -52,6 +53,7 @@ struct RunResult {
   std::vector<std::string> logs;       // with keep_log: a decision log for each replica, of the first replication
   std::vector<StepRow> steps;          // with keep_steps: of the first replication
   std::int64_t steps_run = 0;          // steps of all replicas, leaps counted in full
+  std::set<std::string> beyond_measured;  // simulated runs: why they lie outside the measured kernels (model/forward_cost.h)
   std::string events;                  // live runs, with keep_log: events.jsonl of the first replication
   bool stopped = false;                // cut short by `stop`: metrics are not valid
 };

@@ -191,6 +191,7 @@ void SimReplica::find_piece_end() {
 void SimReplica::start_leap(const sched::Forward& forward) {
   const sched::Replica::DecodeLoad load = replica_.decode_load(forward);
   const model::DecodeCurve& curve = cost_.decode_curve(load.rows);
+  cost_.note_decode(load.rows, load.context);
   const auto growth = static_cast<double>(load.rows);
   const bool padded = forward.padded > 0;
   const auto windowed_growth = padded ? growth : static_cast<double>(replica_.requests().window_growing());

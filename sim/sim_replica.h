@@ -6,6 +6,8 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -40,6 +42,8 @@ class SimReplica {
   [[nodiscard]] sched::Replica& replica() { return replica_; }
   [[nodiscard]] const sched::Replica& replica() const { return replica_; }
   [[nodiscard]] const std::vector<StepRow>& step_rows() const { return step_rows_; }
+  /// Why what ran so far lies outside the accelerator's measured kernels (model/forward_cost.h).
+  [[nodiscard]] const std::set<std::string>& beyond_measured() const { return cost_.beyond_measured(); }
   /// Scripts: runs the decided step; its stamps are given, its duration is the model's. Returns the duration in seconds.
   double run_scripted_step(Nanos start, Nanos end, double real_start);
 

@@ -13,7 +13,7 @@ class SimScript final : public traces::ScriptReplica {
   SimScript(const Scenario& scenario, const RunOptions& options) : sim_(scenario, 0, options) {}
   sched::Replica& replica() override { return sim_.replica(); }
   double run_step(Nanos start, Nanos end, double real_start) override { return sim_.run_scripted_step(start, end, real_start); }
-  [[nodiscard]] const std::vector<StepRow>& step_rows() const { return sim_.step_rows(); }
+  [[nodiscard]] const SimReplica& sim() const { return sim_; }
 
  private:
   SimReplica sim_;
@@ -22,7 +22,8 @@ class SimScript final : public traces::ScriptReplica {
 RunResult simulate_script(const Scenario& scenario, const RunOptions& options, sched::Measurements& measurements) {
   SimScript script(scenario, options);
   RunResult result = traces::run_script(scenario, options, script, measurements);
-  result.steps = script.step_rows();
+  result.steps = script.sim().step_rows();
+  result.beyond_measured = script.sim().beyond_measured();
   if (!result.stopped) result.metrics = measurements.metrics();
   return result;
 }
@@ -47,6 +48,7 @@ RunResult simulate(const Scenario& scenario, const RunOptions& options) {
     fleet.report(measurements);
     for (SimReplica& r : fleet.replicas()) {
       result.steps_run += r.replica().steps();
+      result.beyond_measured.insert(r.beyond_measured().begin(), r.beyond_measured().end());
       if (replication > 0) continue;
       if (options.keep_log) {
         r.replica().log().finish();

@@ -113,6 +113,10 @@ std::optional<double> mean_usd_per_hour(const PointResult& point) {
   return *point.usd_per_hour / point.instances * *point.metrics->instance_s / point.metrics->duration_s;
 }
 
+void add_extrapolation(PointResult& point, const std::string& why) {
+  point.extrapolates += (point.extrapolates.empty() ? "" : "; ") + why;
+}
+
 std::optional<double> usd_per_million_output_tokens(const PointResult& point) {
   if (!point.metrics) return {};
   const double rate = point.metrics->output_tokens_per_s;

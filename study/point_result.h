@@ -37,6 +37,8 @@ struct PointResult {
 [[nodiscard]] double instance_hours(const PointResult& point);
 [[nodiscard]] std::optional<double> mean_usd_per_hour(const PointResult& point);
 
+/// Adds a reason why the point's figures are estimates.
+void add_extrapolation(PointResult& point, const std::string& why);
 /// What a million output tokens cost at this point; nullopt without a price or without output.
 [[nodiscard]] std::optional<double> usd_per_million_output_tokens(const PointResult& point);
 

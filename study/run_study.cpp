@@ -37,6 +37,7 @@ class Run {
       point.run = run_scenario(point.result, *resolved.scenario);
       if (point.run.stopped) return;
       point.result.metrics = std::move(point.run.metrics);
+      for (const std::string& why : point.run.beyond_measured) add_extrapolation(point.result, why);
       if (settings_.bands && !settings_.run) add_bands_to(point.result, *resolved.scenario);
     }
     finish(index, point);
