@@ -27,7 +27,7 @@ void write_files(const std::vector<validation::FittedAccelerator>& fitted, const
 std::vector<validation::KernelRows> held_out(std::vector<validation::KernelRows> files, int hold_out) {
   for (validation::KernelRows& file : files) {
     std::erase_if(file.kernels, [&](const auto& row) { return !validation::is_held_out(row, hold_out); });
-    file.all_reduces.clear();
+    std::erase_if(file.all_reduces, [&](const auto& row) { return !validation::is_held_out(row, hold_out); });
     file.not_modelled.clear();
   }
   return files;

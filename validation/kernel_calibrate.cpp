@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <cmath>
 #include <map>
 #include <set>
@@ -25,7 +26,9 @@ struct Sorted {
 };
 
 std::string origin_of(const std::string& framework, const std::string& version, const std::string& device) {
-  return fmt::format("{} {} on {}", framework, version, device);
+  std::string name = framework;  // "VLLM" and "vLLM" are one
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return fmt::format("{} {} on {}", name, version, device);
 }
 
 Sorted sort_rows(const std::vector<KernelRows>& files, const configs::Catalogue& catalogue, int hold_out) {
@@ -44,6 +47,7 @@ Sorted sort_rows(const std::vector<KernelRows>& files, const configs::Catalogue&
       sorted.origins[id].insert(origin_of(row.framework, row.version, row.device));
     }
     for (const AllReduceMeasurement& row : file.all_reduces) {
+      if (is_held_out(row, hold_out)) continue;
       const std::string id = id_of(row.device, file.file, row.line);
       sorted.all_reduces[id].push_back(&row);
       sorted.origins[id].insert(origin_of(row.framework, row.version, row.device));
@@ -52,16 +56,30 @@ Sorted sort_rows(const std::vector<KernelRows>& files, const configs::Catalogue&
   return sorted;
 }
 
-// Curves by kernel and ranks. 16-bit types go before others of the same kernel: they are what engines reduce.
+// A size that took half as long again as both its neighbours was disturbed: its place is left to them.
+void drop_outliers(std::vector<model::AllReducePoint>& points) {
+  constexpr double kFar = 1.5;
+  for (std::size_t i = 1; i + 1 < points.size();) {
+    const double least = std::max(points[i - 1].time.count(), points[i + 1].time.count());
+    if (points[i].time.count() > kFar * least) points.erase(points.begin() + static_cast<std::ptrdiff_t>(i));
+    else ++i;
+  }
+}
+
+// Curves by kernel and ranks. Of several types the 16-bit one has the kernel's name, for it is what engines reduce; others
+// add theirs to it.
 std::vector<model::AllReduceCurve> curves_of(const std::vector<const AllReduceMeasurement*>& rows) {
   std::map<std::string, std::set<std::string>> types;
   for (const AllReduceMeasurement* row : rows) types[row->kernel].insert(row->dtype);
+  const auto curve_name = [&](const AllReduceMeasurement& row) {
+    const std::set<std::string>& of_kernel = types[row.kernel];
+    const auto wide = std::find_if(of_kernel.begin(), of_kernel.end(), [](const std::string& t) { return model::stored_bytes(t) == 2.0; });
+    const bool first = row.dtype == (wide == of_kernel.end() ? *of_kernel.begin() : *wide);
+    return first ? row.kernel : all_reduce_name(row.kernel, row.dtype);
+  };
   std::map<std::pair<std::string, std::uint32_t>, std::map<double, std::pair<double, int>>> sums;
   for (const AllReduceMeasurement* row : rows) {
-    const std::set<std::string>& of_kernel = types[row->kernel];
-    const auto wide = std::find_if(of_kernel.begin(), of_kernel.end(), [](const std::string& t) { return model::stored_bytes(t) == 2.0; });
-    if (row->dtype != (wide == of_kernel.end() ? *of_kernel.begin() : *wide)) continue;
-    auto& [sum, count] = sums[{row->kernel, row->ranks}][row->bytes];
+    auto& [sum, count] = sums[{curve_name(*row), row->ranks}][row->bytes];
     sum += std::log(row->seconds);
     ++count;
   }
@@ -69,6 +87,7 @@ std::vector<model::AllReduceCurve> curves_of(const std::vector<const AllReduceMe
   for (const auto& [name, points] : sums) {
     model::AllReduceCurve curve{.ranks = static_cast<std::int32_t>(name.second), .kernel = name.first};
     for (const auto& [bytes, sum] : points) curve.points.push_back({Bytes(bytes), Seconds(std::exp(sum.first / sum.second))});
+    drop_outliers(curve.points);
     curves.push_back(std::move(curve));
   }
   return curves;
@@ -96,6 +115,11 @@ bool is_held_out(const KernelMeasurement& row, int hold_out) {
   std::string bytes(model::name(row.op));
   for (const std::uint32_t part : key) bytes += fmt::format(",{}", part);
   return model::crc32_of(bytes) % static_cast<std::uint32_t>(hold_out) == 0;
+}
+
+bool is_held_out(const AllReduceMeasurement& row, int hold_out) {
+  if (hold_out <= 0) return false;
+  return model::crc32_of(fmt::format("all_reduce,{},{},{:.0f}", row.kernel, row.ranks, row.bytes)) % static_cast<std::uint32_t>(hold_out) == 0;
 }
 
 std::vector<FittedAccelerator> fit_kernels(const std::vector<KernelRows>& files, const configs::Catalogue& catalogue,

@@ -33,6 +33,8 @@ struct CalibrateSettings {
 
 /// Whether a configuration is among those that `hold_out` keeps back: a hash of what it is, the same on every run.
 [[nodiscard]] bool is_held_out(const KernelMeasurement& row, int hold_out);
+/// The same for a size of a kernel's all-reduces over some ranks.
+[[nodiscard]] bool is_held_out(const AllReduceMeasurement& row, int hold_out);
 
 /// Fits every op, type and kernel of the rows on as many threads as there are cores. Throws InputError for a device that
 /// the catalogue does not know.
@@ -40,8 +42,9 @@ struct CalibrateSettings {
                                                          const configs::Catalogue& catalogue,
                                                          const CalibrateSettings& settings);
 
-/// Files as in a catalogue and their contents: accelerators/ID.kernels, and the catalogue's own files of the accelerator
-/// and of its link with the fitted coefficients, curves and errors in place of theirs.
+/// Files as in a catalogue and their contents: accelerators/ID.kernels, and the catalogue's own files of the accelerator,
+/// of those that share its kernels (their `kernels.file` names it) and of its link, with the fitted coefficients, curves
+/// and errors in place of theirs.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> calibrated_files(const FittedAccelerator& fitted,
                                                                                 const configs::Catalogue& catalogue);
 /// The text of an accelerator's file with the fitted coefficients, and the name of a file of measured kernels, in place of

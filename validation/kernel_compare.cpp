@@ -95,15 +95,18 @@ class Comparer {
   void add_all_reduce(const AllReduceMeasurement& row, const std::string& file) {
     const Device& d = device(row.device, file, row.line);
     const auto ranks = static_cast<std::int32_t>(row.ranks);
-    const auto is_own = [&](const model::AllReduceCurve& c) { return c.kernel == row.kernel || (row.kernel == "NCCL" && model::is_nccl(c)); };
-    if (!d.link || std::none_of(d.link->all_reduce.begin(), d.link->all_reduce.end(), is_own)) {
+    const std::string typed = all_reduce_name(row.kernel, row.dtype);
+    const auto has = [&](auto&& is) { return d.link && std::any_of(d.link->all_reduce.begin(), d.link->all_reduce.end(), is); };
+    const bool own_type = has([&](const model::AllReduceCurve& c) { return c.kernel == typed; });
+    const std::string& wanted = own_type ? typed : row.kernel;
+    const auto is_own = [&](const model::AllReduceCurve& c) { return c.kernel == wanted || (wanted == "NCCL" && model::is_nccl(c)); };
+    if (!has(is_own)) {
       ++report_.not_predicted[fmt::format("all_reduce {} on {}: not measured", row.kernel, d.accelerator->id)];
       return;
     }
-    const bool nccl = row.kernel == "NCCL";
     KernelComparison c{.accelerator = d.accelerator->id, .op = "all_reduce", .dtype = row.dtype, .kernel = row.kernel};
     c.measured = row.seconds;
-    c.predicted = model::all_reduce_time(*d.link, Bytes(row.bytes), ranks, nccl ? std::string_view() : std::string_view(row.kernel)).count();
+    c.predicted = model::all_reduce_time(*d.link, Bytes(row.bytes), ranks, wanted == "NCCL" ? std::string_view() : std::string_view(wanted)).count();
     c.outside = true;
     for (const model::AllReduceCurve& curve : d.link->all_reduce) {
       if (!is_own(curve) || curve.ranks != ranks || curve.points.empty()) continue;

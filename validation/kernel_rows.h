@@ -34,6 +34,9 @@ struct AllReduceMeasurement {
   std::size_t line = 0;
 };
 
+/// The name of a kernel's curve for a type other than the one that engines reduce: "NCCL int8".
+[[nodiscard]] inline std::string all_reduce_name(const std::string& kernel, const std::string& dtype) { return kernel + " " + dtype; }
+
 /// A file's rows. Rows of kinds that nothing here models (other collectives, windows, beams) are counted
 /// by what they are.
 struct KernelRows {
