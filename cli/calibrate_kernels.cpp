@@ -33,6 +33,14 @@ std::vector<validation::KernelRows> held_out(std::vector<validation::KernelRows>
   return files;
 }
 
+// "plimsoll calibrate --from kernels/*.csv.gz (30 tables)": what was given, without this machine's folders.
+std::string command_of(const std::vector<std::string>& files, int hold_out) {
+  const std::filesystem::path first(files.front());
+  const std::string folder = std::filesystem::absolute(first).parent_path().filename().string();
+  const std::string what = files.size() == 1 ? first.filename().string() : fmt::format("{}/... ({} tables)", folder, files.size());
+  return fmt::format("plimsoll calibrate --from {}{}", what, hold_out > 0 ? fmt::format(" --hold-out {}", hold_out) : "");
+}
+
 }  // namespace
 
 void add_kernel_options(po::options_description& options) {
@@ -50,14 +58,18 @@ int calibrate_from(const Parsed& parsed, Console& console, const std::string& da
   if (parsed.values.count("source") > 0) settings.source = parsed.values["source"].as<std::string>();
   if (settings.source.find_first_of("\"\\\n") != std::string::npos) throw InputError("--source: quotes, backslashes and line breaks are not allowed");
   settings.hold_out = static_cast<int>(whole_option(parsed, "hold-out", 2, 1000, 0));
+  const auto names = parsed.values["from"].as<std::vector<std::string>>();
+  settings.command = command_of(names, settings.hold_out);
+  if (settings.command.find_first_of("\"\\\n") != std::string::npos) throw InputError("--from: quotes, backslashes and line breaks are not allowed in names");
   std::vector<validation::KernelRows> files;
-  for (const std::string& file : parsed.values["from"].as<std::vector<std::string>>()) files.push_back(validation::read_kernel_rows(file));
+  for (const std::string& file : names) files.push_back(validation::read_kernel_rows(file));
   std::mutex mutex;
   settings.progress = [&](double done, std::size_t total) {
     const std::scoped_lock lock(mutex);
     console.progress(done, total);
   };
   configs::Catalogue catalogue(configs::Catalogue::default_root());
+  catalogue.leave_kernels_out();  // so that damaged ones can be made anew
   const std::vector<validation::FittedAccelerator> fitted = validation::fit_kernels(files, catalogue, settings);
   write_files(fitted, catalogue, parsed.common.out);
   console.print(validation::fit_text(fitted) + fmt::format("written to {}\n", parsed.common.out));

@@ -195,7 +195,7 @@ std::shared_ptr<const model::LlmShape> Catalogue::model(const std::string& name,
 }
 
 std::shared_ptr<const model::Accelerator> Catalogue::accelerator(const std::string& name, const Where& where) const {
-  return lookup(accelerators_, "accelerators", name, where, read_accelerator);
+  return lookup(accelerators_, "accelerators", name, where, kernels_ ? read_accelerator : read_accelerator_alone);
 }
 
 std::shared_ptr<const model::Interconnect> Catalogue::interconnect(const std::string& name, const Where& where) const {

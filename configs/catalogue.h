@@ -72,6 +72,10 @@ class Catalogue {
   /// stand in for those of the catalogue. To be set before threads share the catalogue. Throws InputError if it is none.
   void set_calibration(const std::string& folder);
 
+  /// Accelerators come without their measured kernels, whose files are not opened: for those who write them. To be called
+  /// before threads share the catalogue.
+  void leave_kernels_out() { kernels_ = false; }
+
   /// `kind`: models, accelerators, interconnects, instances, engines.
   [[nodiscard]] std::vector<Listing> list(std::string_view kind) const;
   [[nodiscard]] const std::string& root() const { return root_; }
@@ -83,6 +87,7 @@ class Catalogue {
   [[nodiscard]] std::optional<std::string> find_file(std::string_view kind, const std::string& name) const;
 
   std::string root_, calibration_;
+  bool kernels_ = true;
   mutable std::mutex mutex_;
   mutable std::unordered_map<std::string, std::shared_ptr<const model::LlmShape>> models_;
   mutable std::unordered_map<std::string, std::shared_ptr<const model::Accelerator>> accelerators_;
@@ -101,6 +106,8 @@ class Catalogue {
 [[nodiscard]] model::LlmShape read_model(const Node& root, const std::string& id);
 [[nodiscard]] model::LlmShape read_hf_config(const std::string& path);
 [[nodiscard]] model::Accelerator read_accelerator(const Node& root, const std::string& id);
+/// Without its measured kernels.
+[[nodiscard]] model::Accelerator read_accelerator_alone(const Node& root, const std::string& id);
 [[nodiscard]] model::Interconnect read_interconnect(const Node& root, const std::string& id);
 [[nodiscard]] Instance read_instance(const Node& root, const std::string& id);
 [[nodiscard]] Engine read_engine(const Node& root, const std::string& id);

@@ -131,8 +131,8 @@ void read_efficiency(const Node& node, model::Accelerator& a) {
 // The side file stands beside the accelerator's. What the file must hold is said here, so that a file which lost an op is
 // refused by name.
 std::shared_ptr<const model::KernelFile> read_kernels(const Node& node) {
-  static constexpr std::array<std::string_view, 7> kKeys = {"file", "date", "source", "ops", "roofline_error", "in_fit_error",
-                                                            "out_of_fit_error"};
+  static constexpr std::array<std::string_view, 8> kKeys = {"file", "date", "source", "command", "ops", "roofline_error",
+                                                            "in_fit_error", "out_of_fit_error"};
   static constexpr std::array<std::string_view, model::kKernelOps> kOps = {"gemm", "moe", "prefill_attention", "decode_attention"};
   node.require_known_keys(kKeys);
   const std::string name = node.at("file").as_string();
@@ -152,7 +152,7 @@ std::shared_ptr<const model::KernelFile> read_kernels(const Node& node) {
 
 }  // namespace
 
-model::Accelerator read_accelerator(const Node& root, const std::string& id) {
+model::Accelerator read_accelerator_alone(const Node& root, const std::string& id) {
   static constexpr std::array<std::string_view, 20> kKeys = {
       "name", "aliases", "vendor", "form", "fp32", "fp16", "bf16", "fp8", "int8", "memory", "memory_visible",
       "memory_bandwidth", "last_level_cache", "host_link", "interconnect", "efficiency", "kernels", "calibrated", "note", "source"};
@@ -174,11 +174,16 @@ model::Accelerator read_accelerator(const Node& root, const std::string& id) {
   if (const auto link = root.find("host_link")) a.host_link = link->as_bytes_per_second();
   a.default_interconnect = text_or(root, "interconnect");
   read_efficiency(root.at("efficiency"), a);
-  if (const auto kernels = root.find("kernels")) a.kernels = read_kernels(*kernels);
   const auto calibrated = root.find("calibrated");
   a.calibrated = calibrated && calibrated->as_bool();
   a.source = root.at("source").as_string();
   if (const std::string problem = model::validate_coefficients(a); !problem.empty()) root.at("efficiency").fail(problem);
+  return a;
+}
+
+model::Accelerator read_accelerator(const Node& root, const std::string& id) {
+  model::Accelerator a = read_accelerator_alone(root, id);
+  if (const auto kernels = root.find("kernels")) a.kernels = read_kernels(*kernels);
   return a;
 }
 

@@ -128,7 +128,7 @@ std::vector<FittedAccelerator> fit_kernels(const std::vector<KernelRows>& files,
   std::vector<FittedAccelerator> fitted;
   std::vector<Task> tasks;
   for (const auto& [id, origins] : sorted.origins) {
-    FittedAccelerator one{.id = id, .interconnect = {}, .head = {id, settings.source, settings.date}, .tables = {}, .errors = {}, .all_reduce = {}};
+    FittedAccelerator one{.id = id, .interconnect = {}, .head = {id, settings.source, settings.date}, .command = settings.command, .tables = {}, .errors = {}, .all_reduce = {}};
     for (const std::string& origin : origins) one.head.source += (one.head.source.empty() ? "" : "; ") + origin;
     if (const auto found = sorted.all_reduces.find(id); found != sorted.all_reduces.end()) {
       one.interconnect = catalogue.accelerator(id)->default_interconnect;

@@ -20,6 +20,7 @@ struct FittedAccelerator {
   std::string id;                       // of the catalogue
   std::string interconnect;             // its own link, where all-reduces were measured; else empty
   model::KernelFileHead head;
+  std::string command;                  // as in CalibrateSettings
   std::vector<model::KernelTable> tables;          // by op, type and kernel
   std::vector<LeftOutErrors> errors;               // of the tables
   std::vector<model::AllReduceCurve> all_reduce;   // by kernel and ranks
@@ -27,6 +28,7 @@ struct FittedAccelerator {
 
 struct CalibrateSettings {
   std::string source, date;             // of the measurements; of the fit
+  std::string command{};                // how to do it again, for the files
   int hold_out = 0;                     // n > 0: every n-th configuration of each table stays out of the fit
   std::function<void(double done, std::size_t total)> progress;  // may be empty; called from several threads
 };

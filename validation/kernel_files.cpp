@@ -102,6 +102,7 @@ Lines kernels_block(const FittedAccelerator& fitted) {
               "# table: plimsoll calibrate --export.",
               "kernels:", fmt::format("  file: {}.kernels", fitted.id), fmt::format("  date: \"{}\"", fitted.head.date),
               fmt::format("  source: \"{}\"", fitted.head.source)};
+  if (!fitted.command.empty()) block.push_back(fmt::format("  command: \"{}\"", fitted.command));
   std::string ops;
   for (std::size_t op = 0; op < model::kKernelOps; ++op) {
     const bool has = std::any_of(fitted.tables.begin(), fitted.tables.end(), [&](const auto& t) { return t.op == static_cast<model::KernelOp>(op); });

@@ -70,7 +70,7 @@ class KernelCalibration : public testing::Test {
 // One half of the shapes of a chessboard is fitted. The other half is predicted, flagged as unseen, and not fitted.
 TEST_F(KernelCalibration, PredictsWhatItWasNotGiven) {
   const std::vector<KernelRows> given{read(products(false), "given.csv"), read(reduces(), "reduces.csv")};
-  const auto fitted = fit_kernels(given, configs::Catalogue(kRoot), {.source = "made up", .date = "2026-11-21", .hold_out = 0, .progress = {}});
+  const auto fitted = fit_kernels(given, configs::Catalogue(kRoot), {.source = "made up", .date = "2026-11-21", .command = {}, .hold_out = 0, .progress = {}});
   ASSERT_EQ(fitted.size(), 1U);
   EXPECT_EQ(fitted.front().id, "h100-sxm");
   EXPECT_THAT(fitted.front().head.source, HasSubstr("made up; "));
@@ -90,7 +90,7 @@ TEST_F(KernelCalibration, PredictsWhatItWasNotGiven) {
 
 TEST_F(KernelCalibration, KeepsAllReducesAsMeasuredButForDisturbedOnes) {
   const std::vector<KernelRows> given{read(reduces(), "reduces.csv")};
-  const auto fitted = fit_kernels(given, configs::Catalogue(kRoot), {.source = "made up", .date = "2026-11-21", .hold_out = 0, .progress = {}});
+  const auto fitted = fit_kernels(given, configs::Catalogue(kRoot), {.source = "made up", .date = "2026-11-21", .command = {}, .hold_out = 0, .progress = {}});
   ASSERT_EQ(fitted.front().all_reduce.size(), 2U);
   EXPECT_EQ(fitted.front().all_reduce[0].points.size(), 12U);  // of 13: one took five times its neighbours
   EXPECT_EQ(fitted.front().all_reduce[1].points.size(), 13U);
@@ -102,7 +102,7 @@ TEST_F(KernelCalibration, KeepsAllReducesAsMeasuredButForDisturbedOnes) {
 
 // Comments and what is not fitted stay; fitting twice changes nothing.
 TEST_F(KernelCalibration, ReplacesOnlyWhatWasFitted) {
-  const auto fitted = fit_kernels({read(products(false), "given.csv")}, configs::Catalogue(kRoot), {.source = "made up", .date = "2026-11-21", .hold_out = 0, .progress = {}});
+  const auto fitted = fit_kernels({read(products(false), "given.csv")}, configs::Catalogue(kRoot), {.source = "made up", .date = "2026-11-21", .command = {}, .hold_out = 0, .progress = {}});
   const std::string before =
       "# SPDX-License-Identifier: Apache-2.0\nname: H100\nbf16: 989.5 TFLOP/s\nefficiency:\n"
       "  gemm: {compute: 0.1, memory: 0.1, p: 2, t0: 1 us}\n  pointwise: {compute: 0.5, memory: 0.75, p: 3, t0: 3 us}\n  source: guessed\n"
@@ -117,7 +117,7 @@ TEST_F(KernelCalibration, ReplacesOnlyWhatWasFitted) {
 }
 
 TEST_F(KernelCalibration, RefusesAFileThatLacksAnOpOrIsAnotherOnes) {
-  const auto fitted = fit_kernels({read(products(false), "given.csv")}, configs::Catalogue(kRoot), {.source = "made up", .date = "2026-11-21", .hold_out = 0, .progress = {}});
+  const auto fitted = fit_kernels({read(products(false), "given.csv")}, configs::Catalogue(kRoot), {.source = "made up", .date = "2026-11-21", .command = {}, .hold_out = 0, .progress = {}});
   write(fitted);
   const std::string yaml = calibrated_files(fitted.front(), configs::Catalogue(kRoot))[1].second;
   const auto problem = [&](const std::string& from, const std::string& to) {
@@ -137,6 +137,18 @@ TEST_F(KernelCalibration, RefusesAFileThatLacksAnOpOrIsAnotherOnes) {
   std::filesystem::copy_file(std::filesystem::path(folder_.path()) / "accelerators/h100-sxm.kernels",
                              std::filesystem::path(folder_.path()) / "accelerators/h200-sxm.kernels");
   EXPECT_THAT(problem("file: h100-sxm.kernels", "file: h200-sxm.kernels"), HasSubstr("holds kernels of another accelerator, h100-sxm"));
+}
+
+// Damaged kernels are told of by name, and can be made anew.
+TEST_F(KernelCalibration, NeedsNoKernelsToWriteThem) {
+  const std::vector<KernelRows> given{read(products(false), "given.csv")};
+  write(fit_kernels(given, configs::Catalogue(kRoot), {.source = "made up", .date = "2026-11-21", .command = {}, .hold_out = 0, .progress = {}}));
+  folder_.write("nonsense", "accelerators/h100-sxm.kernels");
+  EXPECT_THROW((void)calibrated()->accelerator("h100-sxm"), InputError);
+  configs::Catalogue alone(kRoot);
+  alone.set_calibration(folder_.path());
+  alone.leave_kernels_out();
+  EXPECT_EQ(alone.accelerator("h100-sxm")->kernels, nullptr);
 }
 
 // What ships can be read to the last table, says where it comes from, and was better out of fit than the roofline alone.
