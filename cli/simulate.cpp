@@ -98,7 +98,7 @@ int run_simulate(const Arguments& arguments, Console& console) {
   study::RunSettings settings = run_settings(*parsed, choice);
   settings.control = &control;
   settings.bands = true;
-  if (!choice.folder.empty()) settings.recall = [&](const study::PointResult& point) { return outputs.recall(point); };
+  if (!choice.folder.empty()) settings.recall = [&](study::PointResult& point) { return outputs.recall(point); };
   settings.on_point = [&](study::FinishedPoint& point) {
     if (!point.recalled) outputs.add(point);
     console.point(columns, point.result);

@@ -61,19 +61,28 @@ bool Outputs::has_files(std::size_t index, std::size_t replicas) const {
   return true;
 }
 
-std::optional<sched::PointMetrics> Outputs::recall(const PointResult& point) {
+std::optional<sched::PointMetrics> Outputs::recall(PointResult& point) {
   if (!store_) return {};
   const std::optional<std::string> text = store_->find(key_of(point.index));
   if (!text || !has_files(point.index, static_cast<std::size_t>(point.labels.replicas))) return {};
   ++recalled_;
-  return read_metrics_record(*text);
+  const std::size_t end = std::min(text->find('\n'), text->size());
+  for (std::size_t begin = end + 1; begin < text->size();) {
+    const std::size_t next = std::min(text->find('\n', begin), text->size());
+    add_extrapolation(point, text->substr(begin, next - begin));
+    begin = next + 1;
+  }
+  return read_metrics_record(std::string_view(*text).substr(0, end));
 }
 
 void Outputs::add(const FinishedPoint& point) {
   if (choice_.folder.empty()) return;
   if (point.result.metrics) write_files(point);   // before the store says that they are there
   const bool keep = store_ && point.result.metrics;   // why a point cannot exist is quickly found again
-  if (keep) store_->put(key_of(point.result.index), metrics_record(*point.result.metrics));
+  if (!keep) return;
+  std::string text = metrics_record(*point.result.metrics);   // then, a line each, what only the run knows
+  for (const std::string& why : point.run.beyond_measured) text += '\n' + why;
+  store_->put(key_of(point.result.index), text);
 }
 
 void Outputs::tick() {

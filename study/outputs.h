@@ -28,8 +28,9 @@ class Outputs {
  public:
   /// Makes the folder, opens its store if there is to be one, and writes study.yaml. Throws InputError or DeviceError.
   Outputs(const Study& study, OutputChoice choice);
-  /// What an earlier run measured at this point, if all files of the point are there. Any number of threads at once.
-  [[nodiscard]] std::optional<sched::PointMetrics> recall(const PointResult& point);
+  /// What an earlier run measured at this point, if all files of the point are there; adds to the point why that lay
+  /// beyond measured kernels. Any number of threads at once.
+  [[nodiscard]] std::optional<sched::PointMetrics> recall(PointResult& point);
   /// The files of one point, then its place in the store; called as points finish.
   void add(const FinishedPoint& point);
   /// The files of a point whose run was cut short, with what they hold.

@@ -34,8 +34,9 @@ struct RunSettings {
   bool keep_requests = false, keep_decisions = false, keep_steps = false;
   RunControl* control = nullptr;       // may be null
   RunPoint run = {};                   // empty: simulates. Real time: one job, and a pause begins after a point
-  /// Asked before a point is simulated for metrics that are known already, from several threads; may be empty.
-  std::function<std::optional<sched::PointMetrics>(const PointResult& point)> recall = {};
+  /// Asked before a point is simulated for metrics that are known already, from several threads; adds to the point why they
+  /// are estimates, as a run would. May be empty.
+  std::function<std::optional<sched::PointMetrics>(PointResult& point)> recall = {};
   /// Called as points finish, in whatever order they do, one call at a time; may be empty.
   std::function<void(FinishedPoint&)> on_point = {};
   /// Points finished so far, fractions of running ones included; one call at a time; may be empty.

@@ -12,7 +12,7 @@ class ResumeTest : public StudyFolder {
  protected:
   struct Account {
     std::size_t simulated = 0, recalled = 0;
-    std::string csv;
+    std::string csv, extrapolates;
   };
   // Stops after `most` points that are simulated; 0: goes on to the end.
   Account run(const Study& study, std::size_t most = 0, bool requests = false, bool stepwise = false) const {
@@ -21,7 +21,7 @@ class ResumeTest : public StudyFolder {
     RunControl control;
     Account account;
     RunSettings settings{.jobs = 1, .stepwise = stepwise, .keep_requests = requests, .control = &control};
-    settings.recall = [&](const PointResult& point) { return outputs.recall(point); };
+    settings.recall = [&](PointResult& point) { return outputs.recall(point); };
     settings.on_point = [&](FinishedPoint& point) {
       if (point.recalled) return;
       outputs.add(point);
@@ -30,6 +30,7 @@ class ResumeTest : public StudyFolder {
     const StudyResult result = run_study(study, settings);
     outputs.finish(result);
     account.recalled = outputs.recalled();
+    account.extrapolates = result.points.front().extrapolates;
     account.csv = points_csv(study.swept_keys(), result.points);
     return account;
   }
@@ -51,6 +52,16 @@ TEST_F(ResumeTest, AFinishedSweepIsNotRunAgain) {
   EXPECT_EQ(second.recalled, 1U);      // the other point cannot exist, which needs no store
   EXPECT_EQ(first.csv, second.csv);
   EXPECT_THAT(first.csv, ::testing::HasSubstr("llama-2-7b"));
+}
+
+// What only the run knows is kept with it: that the accelerator's kernels were not measured in the study's type.
+TEST_F(ResumeTest, RemembersWhatLayBeyondTheMeasurements) {
+  const Study study = read("model: llama-2-7b\nhardware: {accelerator: h100-sxm, count: 1}\nengine: ideal\ndtype: int8\n"
+                           "workload: {load: {closed_loop: {concurrency: 2}}, lengths: {input: 16, output: 4}, requests: 4}\n");
+  const Account first = run(study), second = run(study);
+  EXPECT_EQ(second.recalled, 1U);
+  EXPECT_THAT(first.extrapolates, ::testing::HasSubstr("no measured products in int8 on h100-sxm"));
+  EXPECT_EQ(second.extrapolates, first.extrapolates);
 }
 
 TEST_F(ResumeTest, ALongerSweepTakesOverWhatItShares) {
