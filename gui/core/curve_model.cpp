@@ -152,7 +152,8 @@ QVariant CurveModel::data(const QModelIndex& index, int role) const {
   const auto& points = rows();
   if (!index.isValid() || index.row() < 0 || static_cast<std::size_t>(index.row()) >= points.size()) return {};
   const LanePoint& point = *points[static_cast<std::size_t>(index.row())];
-  const bool is_text = index.column() < kOwnColumns;
+  const bool is_text = index.column() < kOwnColumns ||
+                       std::holds_alternative<std::string>(point.row.cells[static_cast<std::size_t>(index.column() - kOwnColumns)]);
   if (role == Qt::TextAlignmentRole) return QVariant(is_text ? Qt::AlignLeft | Qt::AlignVCenter : Qt::AlignRight | Qt::AlignVCenter);
   if (role != Qt::DisplayRole && role != Qt::UserRole) return {};
   if (index.column() == 0) return curves_[point.curve].name;

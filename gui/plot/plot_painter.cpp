@@ -235,6 +235,9 @@ void draw_swatch(QPainter& painter, const QRectF& box, const PlotSeries& series,
 
 void paint_under(QPainter& painter, const PlotFrame& f) {
   painter.fillRect(f.area, f.theme->background);
+  const auto has_points = [](const PlotSeries& series) { return !series.points.empty(); };
+  const bool empty = f.content->cloud.empty() && std::none_of(f.content->series.begin(), f.content->series.end(), has_points);
+  if (empty && !f.content->message.isEmpty()) return;   // a scale of nothing would only mislead
   paint_grid(painter, f);
   paint_cloud(painter, f);
   painter.setRenderHint(QPainter::Antialiasing);

@@ -67,7 +67,7 @@ QPalette Theme::palette() const {
   p.setColor(QPalette::AlternateBase, panel);
   p.setColor(QPalette::Text, text);
   p.setColor(QPalette::PlaceholderText, soft_text);
-  p.setColor(QPalette::Button, dark ? rgb(0x2a323b) : rgb(0xeceff2));
+  p.setColor(QPalette::Button, dark ? rgb(0x3a4652) : rgb(0xeceff2));
   p.setColor(QPalette::ButtonText, text);
   p.setColor(QPalette::BrightText, bad);
   p.setColor(QPalette::Highlight, accent);

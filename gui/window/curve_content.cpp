@@ -2,6 +2,7 @@
 #include "gui/window/curve_content.h"
 
 #include <QCoreApplication>
+#include <QRegularExpression>
 
 #include <algorithm>
 #include <cmath>
@@ -234,7 +235,8 @@ QString residual_summary(const Workbench& bench, const ContentChoice& choice) {
 }
 
 QString validity_text(const Workbench& bench) {
-  const QString why = bench.curves().extrapolates();
+  static const QRegularExpression details(QStringLiteral(" \\((?:[^()]|\\([^()]*\\))*\\)"));
+  const QString why = bench.curves().extrapolates().remove(details);
   if (why.isEmpty()) return {};
   return bench.curves().extrapolates_in_part() ? tr("⚠ Hatched points are extrapolated: %1").arg(why) : tr("⚠ All points are estimates: %1").arg(why);
 }

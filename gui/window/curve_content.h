@@ -34,7 +34,7 @@ struct CurveContent {
 
 /// Name of a curve: what is swept besides the load, else the scenario's name.
 [[nodiscard]] QString curve_name(const Workbench& bench, const Curve& curve);
-/// Why the figures are estimates, and which; empty: none is.
+/// Why the figures are estimates, without what stands in brackets, and which are; empty: none is.
 [[nodiscard]] QString validity_text(const Workbench& bench);
 /// Lines of text about a point.
 [[nodiscard]] QString point_tip(const PointRow& row, const QString& name, const QString& kind);

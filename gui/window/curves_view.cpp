@@ -166,6 +166,7 @@ void CurvesView::refresh_notes() {
     for (const QString& note : overlay_notes(bench_.curves(), bench_.tables())) lines << note;
   }
   notes_->setVisible(!lines.isEmpty());
+  notes_->setToolTip(bench_.curves().extrapolates());
   if (notes_->text() != lines.join(QChar(u'\n'))) notes_->setText(lines.join(QChar(u'\n')));
 }
 

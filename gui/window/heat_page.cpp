@@ -140,7 +140,7 @@ void HeatPage::refresh() {
   if (isVisible()) prepare();
   grid_->metric = find_metric(utf8(metric_->currentData().toString()));
   if (!grid_->map.cells.empty()) {
-    caption_->setText(tr("at load %1; darker is better. Select a point in the curves to change the load.").arg(reader_text(grid_->map.load, 4)));
+    caption_->setText(tr("at load %1; the stronger the colour the better. Select a point in the curves to change the load.").arg(reader_text(grid_->map.load, 4)));
   }
   grid_->update();
 }

@@ -149,6 +149,32 @@ TEST_F(OverlayTest, ARunsFilesGiveTheMeasuredTimeline) {
   EXPECT_EQ(page->table().rows.size(), slower.size());
 }
 
+TEST_F(OverlayTest, OnlyWhatIsExtrapolatedIsHatched) {
+  const auto hatched = [&] {
+    std::size_t n = 0;
+    const CurveContent shown = curve_content(bench_, window_.curves().choice());
+    for (const PlotSeries& series : shown.content.series) n += static_cast<std::size_t>(std::count_if(series.points.begin(), series.points.end(), [](const PlotPoint& p) { return p.doubtful; }));
+    return n;
+  };
+  std::vector<LanePoint> points = bench_.curves().curves()[0].points;
+  ASSERT_GT(points.size(), 5U);
+  const auto show = [&](std::size_t calibrated) {
+    for (std::size_t i = 0; i < points.size(); ++i) points[i].row.result.extrapolates = i < calibrated ? "" : "batch beyond what was measured (details)";
+    const CurveOutline outline = bench_.curves().outline();
+    bench_.curves().begin(calibrated + 1000, outline);
+    bench_.curves().add(calibrated + 1000, points);
+    bench_.curves().complete(calibrated + 1000);
+  };
+  show(5);
+  EXPECT_EQ(hatched(), points.size() - 5);
+  EXPECT_EQ(validity_text(bench_), QStringLiteral("⚠ Hatched points are extrapolated: batch beyond what was measured"));
+  show(0);
+  EXPECT_EQ(hatched(), 0U) << "where all are, hatching would say nothing";
+  EXPECT_TRUE(validity_text(bench_).startsWith(QStringLiteral("⚠ All points are estimates"))) << utf8(validity_text(bench_));
+  show(points.size());
+  EXPECT_EQ(validity_text(bench_), QString());
+}
+
 TEST(RunFilesTest, WhatIsWrongIsNamed) {
   const auto problem = [](const char* text) -> std::string {
     try {
