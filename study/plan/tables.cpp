@@ -125,6 +125,13 @@ std::string winner_json(const Finding& f) {
                      curve_json(f.answer.curve), files);
 }
 
+// What makes a study this candidate: a path and its value, as --set takes them.
+std::string settings_members(const Candidate& candidate) {
+  std::string text;
+  for (const auto& [path, value] : candidate.settings) text += (text.empty() ? "" : ",") + json_quoted(path) + ':' + json_quoted(value.to_text());
+  return text;
+}
+
 }  // namespace
 
 std::vector<std::string> ranking_columns(const std::vector<std::string>& swept_keys) {
@@ -154,7 +161,9 @@ std::vector<std::string> ranking_members(const std::vector<std::string>& swept_k
   const std::vector<std::string> columns = ranking_columns(swept_keys);
   const std::vector<std::size_t> order = all_in_order(f.answer);
   std::vector<std::string> out;
-  for (std::size_t place = 0; place < order.size(); ++place) out.push_back(json_members(columns, ranking_row(f, place, order[place])));
+  for (std::size_t place = 0; place < order.size(); ++place) {
+    out.push_back(json_members(columns, ranking_row(f, place, order[place])) + ",\"settings\":{" + settings_members(f.question.candidates[order[place]]) + "}");
+  }
   return out;
 }
 
