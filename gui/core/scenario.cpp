@@ -54,11 +54,11 @@ std::string list_text(const Node& list) {
   return text;
 }
 
-// The file with the edits that replace whole parts (the load, the sweep): what the form reads its fields from.
+// The file with the edits that replace whole parts: what the form reads its fields from.
 Document edited_document(const Scenario& scenario) {
   Document document = scenario.document;
   for (const auto& [path, yaml] : scenario.edits) {
-    if (path != "workload.load" && path != "sweep") continue;
+    if (path != "workload.load" && path != "workload.lengths" && path != "scheduler" && path != "sweep") continue;
     document.remove(path);
     document.set(path, yaml, Where{"edit", 0, 0});
   }

@@ -22,21 +22,20 @@ namespace {
 
 struct Column {
   const char *key, *title;
-  double scale;
 };
 // What is shown of a deployment; the rest stands in its explanation and in the copied table.
 const std::vector<Column>& columns() {
   static const std::vector<Column> all = {
-      {"rank", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "#"), 1},
-      {"deployment", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "deployment"), 1},
-      {"meets_slo", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "SLO"), 1},
-      {"objective", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "objective"), 1},
-      {"usd_per_hour", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "USD/h"), 1},
-      {"usd_per_million_output_tokens", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "USD/M tokens"), 1},
-      {"gpus", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "GPUs"), 1},
-      {"latency_p90_s", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "p90 latency (s)"), 1},
-      {"output_tokens_per_s", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "tokens/s"), 1},
-      {"stage", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "stage"), 1},
+      {"rank", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "#")},
+      {"meets_slo", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "SLO")},
+      {"objective", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "objective")},
+      {"usd_per_hour", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "USD/h")},
+      {"deployment", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "deployment")},
+      {"usd_per_million_output_tokens", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "USD/M tokens")},
+      {"gpus", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "GPUs")},
+      {"latency_p90_s", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "p90 latency (s)")},
+      {"output_tokens_per_s", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "tokens/s")},
+      {"stage", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "stage")},
   };
   return all;
 }
@@ -198,6 +197,7 @@ void DecisionDock::add_deployment(const QJsonObject& line) {
   for (int c = 0; c < static_cast<int>(columns().size()); ++c) {
     const Column& column = columns()[static_cast<std::size_t>(c)];
     auto* item = new Item(line.value(QLatin1String(column.key)));
+    item->setToolTip(line.value(QStringLiteral("deployment")).toString());
     item->setData(Qt::UserRole, static_cast<qulonglong>(deployments_.size()));
     if (line.value(QLatin1String(column.key)).isDouble()) item->setTextAlignment(Qt::AlignRight | Qt::AlignVCenter);
     ranking_->setItem(row, c, item);
@@ -227,9 +227,11 @@ void DecisionDock::show_answer(const QJsonObject& line) {
   }
   say(line.value(QStringLiteral("text")).toString());
   ranking_->resizeColumnsToContents();
+  const int widest = 40 * fontMetrics().averageCharWidth();
+  for (int c = 0; c < ranking_->columnCount(); ++c) ranking_->setColumnWidth(c, std::min(ranking_->columnWidth(c), widest));
   ranking_->setSortingEnabled(true);
   ranking_->sortByColumn(0, Qt::AscendingOrder);
-  if (ranking_->rowCount() > 0) ranking_->setCurrentCell(0, 1);
+  if (ranking_->rowCount() > 0) ranking_->setCurrentCell(0, 0);
 }
 
 void DecisionDock::finished(const QString& verb, int exit_code, const QString& text) {

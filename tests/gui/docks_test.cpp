@@ -79,6 +79,8 @@ TEST_F(DockTest, MeasuredPointsAppearBesideTheirPredictionWithATimeline) {
   settle(*bench_);
   ASSERT_FALSE(bench_->failure()) << utf8(bench_->failure()->text);
   ASSERT_EQ(bench_->curves().results().size(), 2U);
+  EXPECT_EQ(bench_->curves().results()[0].metrics->input_tokens_mean, 64);
+  EXPECT_EQ(field_value(bench_->session().scenario(), "workload.lengths.input").text, QStringLiteral("64")) << "the form shows what is simulated";
   EXPECT_THAT(bench_->curves().results()[0].extrapolates, HasSubstr("not calibrated"));
   window_->live().measure();
   wait(window_->live());
@@ -153,7 +155,7 @@ TEST_F(DockTest, WhateverTheChildDoesTheDockSaysSo) {
 constexpr const char* kPlan = R"(cat <<'END'
 {"v":1,"type":"progress","t_s":0.1,"done":1,"total":2,"eta_s":1}
 {"v":1,"type":"point","t_s":0.1,"index":0,"tp":4,"load_value":8}
-{"v":1,"type":"ranking","t_s":0.2,"question":0,"rank":1,"deployment":"tp 4 x 2","meets_slo":true,"objective":57.5,"objective_unit":"clients","usd_per_hour":37.7,"gpus":8,"tp":4,"replicas":2,"hardware":"ml.p4d.24xlarge","slo_used":0.9,"slo_check":"p90_latency_per_token","stage":"confirmed","verdict":"wins"}
+{"v":1,"type":"ranking","t_s":0.2,"question":0,"rank":1,"deployment":"tp 4 x 2","meets_slo":true,"objective":57.5,"objective_unit":"clients","usd_per_hour":37.7,"gpus":8,"tp":4,"replicas":2,"hardware":"ml.p4d.24xlarge","slo_used":0.9,"slo_check":"p90_latency_per_token","stage":"confirmed","verdict":"wins","settings":{"deployment.tp":"4","deployment.replicas":"2","scheduler.max_running":"64"}}
 {"v":1,"type":"ranking","t_s":0.2,"question":0,"rank":10,"deployment":"tp 8 x 1","meets_slo":false,"objective":20,"gpus":8,"tp":8,"replicas":1,"hardware":"ml.p4d.24xlarge","slo_used":1.2,"slo_check":"p90_latency_per_token","stage":"screened","verdict":"all-reduce"}
 {"v":1,"type":"answer","t_s":0.3,"question":0,"objective":"capacity","winner":{"deployment":"tp 4 x 2","price":"us-east-1, 2024","capacity":{"load":57.5,"ci":1,"passing":57,"failing":58},"deploy":{"tgi.env":"NUM_SHARD=4","vllm.sh":"vllm serve"}},"sensitivity":[{"change":"load +10 %","winner":"tp 8 x 1","same":false,"slo_used":1.1,"slo_check":"x"}],"text":"the answer"}
 {"v":1,"type":"done","t_s":0.3,"exit":0}
@@ -170,7 +172,7 @@ TEST_F(DockTest, ThePlannersAnswerBecomesARankingThatCanBeUsed) {
   EXPECT_THAT(texts_of(dock), HasSubstr("✓ Best: tp 4 x 2"));
   EXPECT_THAT(texts_of(dock), HasSubstr("load +10 %: tp 8 x 1 would win"));
   ASSERT_EQ(dock.ranking().rowCount(), 2);
-  EXPECT_EQ(dock.ranking().item(0, 1)->text(), QStringLiteral("tp 4 x 2")) << "rank 1 before rank 10: numbers sort as numbers";
+  EXPECT_EQ(dock.ranking().item(0, 4)->text(), QStringLiteral("tp 4 x 2")) << "rank 1 before rank 10: numbers sort as numbers";
   dock.ranking().setCurrentCell(1, 1);
   EXPECT_THAT(texts_of(dock), HasSubstr("tp 8 x 1: all-reduce; p90_latency_per_token uses 120 % of its limit"));
   EXPECT_EQ(dock.table().rows.size(), 2U);
@@ -178,6 +180,7 @@ TEST_F(DockTest, ThePlannersAnswerBecomesARankingThatCanBeUsed) {
   settle(*bench_);
   EXPECT_EQ(field_value(bench_->session().scenario(), "deployment.tp").text, QStringLiteral("4"));
   EXPECT_EQ(field_value(bench_->session().scenario(), "deployment.replicas").text, QStringLiteral("2"));
+  EXPECT_EQ(field_value(bench_->session().scenario(), "scheduler.max_running").text, QStringLiteral("64"));
   EXPECT_EQ(bench_->curves().results().size(), 10U);
   for (QPushButton* button : dock.findChildren<QPushButton*>()) {
     if (button->text().remove(QChar(u'&')) == QStringLiteral("Copy")) button->click();
@@ -214,6 +217,11 @@ TEST_F(DockTest, ThePlannerItselfAnswersTheJumpStartQuestion) {
   wait(window_->decision());
   EXPECT_THAT(texts_of(window_->decision()), HasSubstr("✓ Best: "));
   EXPECT_EQ(window_->decision().ranking().rowCount(), 4);
+  window_->decision().use(0);
+  settle(*bench_);
+  EXPECT_FALSE(bench_->failure()) << utf8(bench_->failure()->text);
+  const QString limit = field_value(bench_->session().scenario(), "scheduler.max_running").text;
+  EXPECT_TRUE(limit == QStringLiteral("64") || limit == QStringLiteral("128")) << utf8(limit);
 }
 
 }  // namespace
