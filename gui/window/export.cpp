@@ -86,6 +86,23 @@ std::string session_in_svg(const QString& file) {
   return unescaped(text.mid(begin + open.size(), end - begin - open.size()));
 }
 
+// The attachment is one of the compressed streams; it is known by how it begins.
+std::string session_in_pdf(const QString& file) {
+  constexpr qint64 kMost = 64 << 20;
+  constexpr char kGuess[] = {0, 1, 0, 0};   // 64 KiB: qUncompress wants to be told a size, and finds out by itself
+  QFile in(file);
+  if (!in.open(QIODevice::ReadOnly) || in.size() > kMost) return {};
+  const QByteArray bytes = in.readAll();
+  for (qsizetype at = bytes.indexOf("stream\n"); at >= 0; at = bytes.indexOf("stream\n", at + 1)) {
+    const qsizetype begin = at + 7, end = bytes.indexOf("endstream", begin);
+    if (end < 0 || bytes.mid(at - 3, 3) == "end") continue;
+    const QByteArray raw = bytes.mid(begin, end - begin);
+    const QByteArray text = raw.startsWith('\x78') ? qUncompress(QByteArray(kGuess, sizeof kGuess) + raw) : raw;
+    if (text.contains("\nplimsoll_session:")) return text.toStdString();
+  }
+  return {};
+}
+
 }  // namespace
 
 void export_view(View& view, const QString& file, const std::string& session, double scale) {
@@ -99,6 +116,7 @@ void export_view(View& view, const QString& file, const std::string& session, do
 
 std::string session_in_picture(const QString& file) {
   if (file.endsWith(QStringLiteral(".svg"), Qt::CaseInsensitive)) return session_in_svg(file);
+  if (file.endsWith(QStringLiteral(".pdf"), Qt::CaseInsensitive)) return session_in_pdf(file);
   return utf8(QImage(file).text(QString::fromLatin1(kKey)));
 }
 

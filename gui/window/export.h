@@ -11,7 +11,7 @@ namespace plimsoll::gui {
 
 /// By the name's ending. Throws InputError for another one, DeviceError when the file cannot be written.
 void export_view(View& view, const QString& file, const std::string& session, double scale = 2);
-/// The session inside a PNG or SVG that export_view() wrote; empty: none.
+/// The session inside a PNG, SVG or PDF that export_view() wrote; empty: none.
 [[nodiscard]] std::string session_in_picture(const QString& file);
 
 }  // namespace plimsoll::gui

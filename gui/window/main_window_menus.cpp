@@ -191,7 +191,7 @@ std::vector<QAction*> MainWindow::actions_of_menus() const {
 }
 
 void MainWindow::open_dialog() {
-  const QStringList files = QFileDialog::getOpenFileNames(this, tr("Open"), {}, tr("Studies, sessions, tables, pictures (*.yaml *.yml *.csv *.json *.png *.svg);;All files (*)"));
+  const QStringList files = QFileDialog::getOpenFileNames(this, tr("Open"), {}, tr("Studies, sessions, tables, pictures (*.yaml *.yml *.csv *.json *.jsonl *.png *.svg *.pdf);;All files (*)"));
   if (!files.isEmpty() && may_discard()) open_files(files);
 }
 
@@ -199,7 +199,8 @@ void MainWindow::open_files(const QStringList& files) {
   report({});
   for (const QString& file : files) {
     try {
-      if (file.endsWith(QStringLiteral(".png")) || file.endsWith(QStringLiteral(".svg"))) {
+      const QString ending = file.section(QChar(u'.'), -1).toLower();
+      if (ending == QStringLiteral("png") || ending == QStringLiteral("svg") || ending == QStringLiteral("pdf")) {
         const std::string session = session_in_picture(file);
         if (session.empty()) throw InputError(utf8(file) + ": no session of this program is inside");
         bench_.session().replace(parse_session(session, utf8(file)));
