@@ -4,6 +4,7 @@
 #include <QCoreApplication>
 #include <QJsonArray>
 #include <QJsonDocument>
+#include <algorithm>
 
 #include "gui/core/overlay.h"
 #include "gui/core/text.h"
@@ -25,7 +26,7 @@ PointRow row_of(const QJsonObject& line) {
   std::vector<std::pair<std::string, study::Cell>> cells;
   for (auto it = line.begin(); it != line.end(); ++it) cells.emplace_back(utf8(it.key()), cell_of(it.value()));
   PointRow row = overlay_row(cells);
-  row.result.index = static_cast<std::size_t>(std::max(0.0, line.value(QStringLiteral("index")).toDouble()));
+  row.result.index = static_cast<std::size_t>(std::clamp(line.value(QStringLiteral("index")).toDouble(), 0.0, 1e9));
   return row;
 }
 

@@ -32,7 +32,9 @@ QByteArray read_bytes(const QString& file) {
   return in.readAll();
 }
 
-Nanos nanos(double value, double unit) { return static_cast<Nanos>(std::llround(value * unit)); }
+// Whatever a file says stays in the range of what holds it.
+double within(double value, double most) { return std::isfinite(value) ? std::clamp(value, -most, most) : 0; }
+Nanos nanos(double value, double unit) { return static_cast<Nanos>(std::llround(within(value * unit, 9e18))); }
 
 /// The fields of one line of requests.csv by the names of its heading.
 class RequestFields {
@@ -78,7 +80,7 @@ sched::Outcome outcome_of(const QByteArray& text) {
 
 sim::StepRow step_of(const QJsonObject& event) {
   const QJsonObject args = event.value(QStringLiteral("args")).toObject();
-  const auto count = [&](const char* name) { return static_cast<std::int64_t>(args.value(QLatin1String(name)).toDouble()); };
+  const auto count = [&](const char* name) { return static_cast<std::int64_t>(within(args.value(QLatin1String(name)).toDouble(), 9e15)); };
   sim::StepRow step;
   step.replica = event.value(QStringLiteral("tid")).toInt();
   step.start = nanos(event.value(QStringLiteral("ts")).toDouble(), 1e3);
@@ -96,7 +98,7 @@ void add_counter(const QJsonObject& event, std::map<std::pair<std::int32_t, Nano
   if (words.size() != 3) return;
   const auto found = steps.find({words[1].toInt(), nanos(event.value(QStringLiteral("ts")).toDouble(), 1e3)});
   if (found == steps.end()) return;
-  const auto value = static_cast<std::int64_t>(event.value(QStringLiteral("args")).toObject().value(words[2]).toDouble());
+  const auto value = static_cast<std::int64_t>(within(event.value(QStringLiteral("args")).toObject().value(words[2]).toDouble(), 9e15));
   if (words[2] == QStringLiteral("kv_blocks")) found->second->kv_blocks = value;
   if (words[2] == QStringLiteral("queued")) found->second->queued = value;
 }
@@ -123,15 +125,15 @@ std::vector<sim::RequestRow> parse_requests(const QByteArray& text, const std::s
     if (lines[i].trimmed().isEmpty()) continue;
     fields.read(lines[i], static_cast<std::size_t>(i) + 1);
     sim::RequestRow row;
-    row.id = static_cast<std::uint64_t>(std::max(0.0, fields.value("id", 0)));
-    row.replica = static_cast<std::int32_t>(fields.value("replica", -1));
+    row.id = static_cast<std::uint64_t>(std::max(0.0, within(fields.value("id", 0), 9e15)));
+    row.replica = static_cast<std::int32_t>(within(fields.value("replica", -1), 1e6));
     row.arrival = fields.time("arrival_s");
     row.dispatched = fields.time("dispatched_s");
     row.first_token = fields.time("first_token_s");
     row.end = fields.time("end_s");
-    row.input = static_cast<sched::Tok>(fields.value("input_tokens", 0));
-    row.output = static_cast<sched::Tok>(fields.value("output_tokens", 0));
-    row.generated = static_cast<sched::Tok>(fields.value("generated_tokens", 0));
+    row.input = static_cast<sched::Tok>(within(fields.value("input_tokens", 0), 2e9));
+    row.output = static_cast<sched::Tok>(within(fields.value("output_tokens", 0), 2e9));
+    row.generated = static_cast<sched::Tok>(within(fields.value("generated_tokens", 0), 2e9));
     row.outcome = outcome_of(fields.text("outcome"));
     rows.push_back(std::move(row));
   }

@@ -266,7 +266,7 @@ void DecisionDock::use(int row) {
     for (const auto& [key, path] : {std::pair("tp", "deployment.tp"), std::pair("replicas", "deployment.replicas"), std::pair("hardware", "hardware"),
                                     std::pair("dtype", "dtype")}) {
       const QJsonValue value = deployment->value(QLatin1String(key));
-      if (value.isDouble()) set_field(scenario, path, QString::number(static_cast<qint64>(value.toDouble())));
+      if (value.isDouble()) set_field(scenario, path, qs(study::number_text(value.toDouble())));
       else if (value.isString() && !value.toString().isEmpty()) set_field(scenario, path, value.toString());
     }
   });
