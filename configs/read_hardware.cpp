@@ -120,9 +120,15 @@ model::AllReduceCurve read_curve(const Node& node) {
 }
 
 void read_efficiency(const Node& node, model::Accelerator& a) {
-  static constexpr std::array<std::string_view, 7> kKeys = {"gemm", "moe_gemm", "prefill_attention", "decode_attention",
-                                                            "pointwise", "kernel_gap", "source"};
+  static constexpr std::array<std::string_view, 8> kKeys = {"gemm", "moe_gemm", "prefill_attention", "decode_attention",
+                                                            "pointwise", "kernel_gap", "source", "pointwise_kinds"};
   node.require_known_keys(kKeys);
+  if (const auto kinds = node.find("pointwise_kinds")) {
+    static constexpr std::array<std::string_view, 8> kKinds = {"embed", "norm", "residual_add", "rope_append", "activation",
+                                                               "route", "combine", "sample"};
+    kinds->require_known_keys(kKinds);
+    for (const Item& item : kinds->items()) a.pointwise_kinds.emplace(item.key, read_coefficients(item.value));
+  }
   for (std::size_t i = 0; i < model::kOpClasses; ++i) a.coefficients[i] = read_coefficients(node.at(kKeys[i]));
   a.kernel_gap = node.at("kernel_gap").as_seconds(0, 1);
   a.fit_source = node.at("source").as_string();

@@ -108,6 +108,11 @@ std::string validate_coefficients(const Accelerator& accelerator) {
     if (problem.empty() && c.residual) problem = bound_problem(accelerator, static_cast<OpClass>(i), c);
     if (!problem.empty()) return fmt::format("{}: {}", kClassNames[i], problem);
   }
+  for (const auto& [kind, c] : accelerator.pointwise_kinds) {
+    std::string problem = number_problem(c);
+    if (problem.empty() && c.residual) problem = grid_problem(*c.residual);
+    if (!problem.empty()) return fmt::format("{}: {}", kind, problem);
+  }
   if (!(accelerator.kernel_gap.count() >= 0) || !std::isfinite(accelerator.kernel_gap.count())) {
     return fmt::format("kernel_gap {} s is negative", accelerator.kernel_gap.count());
   }

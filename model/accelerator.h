@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -82,6 +83,9 @@ struct Accelerator {
   BytesPerSecond host_link{0};          // PCIe, one direction: swapping
   std::string default_interconnect;
   std::array<OpCoefficients, kOpClasses> coefficients{};
+  /// Pointwise ops by the name of their kind (op_list.h: pointwise_kind), where each was measured by itself; the others are
+  /// priced as the class. Residuals: x = log2 rows, y = log2 width.
+  std::map<std::string, OpCoefficients, std::less<>> pointwise_kinds;
   Seconds kernel_gap{0};                // idle time between kernels
   std::shared_ptr<const KernelFile> kernels;  // measured kernels, which go before the coefficients; may be null
   bool calibrated = false;              // coefficients were fitted to measurements of this accelerator

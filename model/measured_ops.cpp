@@ -137,7 +137,7 @@ double OpPricer::measured_ratio(const Op& op, const Products& products) const {
 
 TimeParts OpPricer::price_product(const Op& op) const {
   const Products& products = op.quantised ? narrow_ : wide_;
-  if (products.kernel == nullptr) return price_class(op, OpClass::gemm);
+  if (products.kernel == nullptr) return price_class(op, prices(OpClass::gemm));
   return price_roofline(op, products.prices, measured_ratio(op, products));
 }
 
@@ -147,7 +147,7 @@ bool OpPricer::is_inside_experts(const Op& op) const {
 
 // An op's part of the measured whole, by its elements.
 TimeParts OpPricer::price_experts(const Op& op) const {
-  if (experts_.kernel == nullptr) return price_class(op, OpClass::moe_gemm);
+  if (experts_.kernel == nullptr) return price_class(op, prices(OpClass::moe_gemm));
   const ClassPrices& c = experts_.prices;
   const KernelTable& table = experts_.kernel->table();
   const double share = static_cast<double>(op.n) * static_cast<double>(op.k) / experts_.matrices;
@@ -170,7 +170,7 @@ double OpPricer::whole_prefill(const Op& op, double tokens, double launches) con
 }
 
 TimeParts OpPricer::price_prefill(const Op& op) const {
-  if (!prefill_) return price_class(op, OpClass::prefill_attention);
+  if (!prefill_) return price_class(op, prices(OpClass::prefill_attention));
   const ClassPrices& c = prices(OpClass::prefill_attention);
   const double launches = std::round(1 / op.launches), added = static_cast<double>(op.m), past = op.context - added;
   note(Limit::prefill_tokens, op.context, most_prefill_);

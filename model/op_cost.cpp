@@ -81,10 +81,15 @@ OpPricer::OpPricer(const CostInputs& inputs) : inputs_(inputs) {
     throw InputError("accelerator " + accelerator.id + " has no memory bandwidth");
   }
   bound_byte_time_ = 1 / accelerator.memory_bandwidth.value;
-  for (std::size_t i = 0; i < kOpClasses; ++i) {
-    const OpCoefficients& c = accelerator.coefficients[i];
-    prices_[i] = scaled(c, 1, wide, narrow);
-    prices_[i].residual = c.residual.get();
+  const auto priced = [&](const OpCoefficients& c) {
+    ClassPrices scaled_prices = scaled(c, 1, wide, narrow);
+    scaled_prices.residual = c.residual.get();
+    return scaled_prices;
+  };
+  for (std::size_t i = 0; i < kOpClasses; ++i) prices_[i] = priced(accelerator.coefficients[i]);
+  for (std::size_t i = 0; i < kOpKinds; ++i) {
+    const auto own = accelerator.pointwise_kinds.find(pointwise_kind(static_cast<OpKind>(i)));
+    pointwise_[i] = own == accelerator.pointwise_kinds.end() ? prices(OpClass::pointwise) : priced(own->second);
   }
   wide_.prices = narrow_.prices = prices(OpClass::gemm);
   if (accelerator.kernels && inputs.engine->measured_kernels) use_measured(wide, narrow);
@@ -118,19 +123,18 @@ TimeParts OpPricer::price(const Op& op) const {
     case OpKind::combine:
     case OpKind::sample:
       if (is_inside_experts(op)) return {};
-      parts = price_class(op, OpClass::pointwise);
+      parts = price_class(op, pointwise_[static_cast<std::size_t>(op.kind)]);
       break;
   }
   parts.other += op.launches * kernel_gap();
   return parts;
 }
 
-TimeParts OpPricer::price_class(const Op& op, OpClass op_class) const {
-  const ClassPrices& c = prices(op_class);
+TimeParts OpPricer::price_class(const Op& op, const ClassPrices& c) const {
   double log_ratio = 0;
   if (c.residual != nullptr) {
-    const double y = op.kind == OpKind::prefill_attention ? op.context
-                                                          : static_cast<double>(op.n) * static_cast<double>(op.k);
+    const double k = static_cast<double>(std::max<std::int64_t>(op.k, 1));   // pointwise ops have none
+    const double y = op.kind == OpKind::prefill_attention ? op.context : static_cast<double>(op.n) * k;
     log_ratio = residual_at(*c.residual, std::log2(static_cast<double>(op.m)), std::log2(y));
   }
   return price_roofline(op, c, log_ratio);

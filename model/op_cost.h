@@ -88,7 +88,7 @@ class OpPricer {
   void use_attention(const KernelFile& file, double wide);
   void use_experts(const KernelFile& file, double wide, double narrow);
   [[nodiscard]] TimeParts price_roofline(const Op& op, const ClassPrices& c, double log_ratio) const;
-  [[nodiscard]] TimeParts price_class(const Op& op, OpClass op_class) const;
+  [[nodiscard]] TimeParts price_class(const Op& op, const ClassPrices& c) const;
   [[nodiscard]] TimeParts price_product(const Op& op) const;
   [[nodiscard]] TimeParts price_experts(const Op& op) const;
   [[nodiscard]] double measured_ratio(const Op& op, const Products& products) const;
@@ -106,6 +106,7 @@ class OpPricer {
   std::shared_ptr<const ResidualTable> prefill_, decode_;  // measured attention of this layout of heads
   double prefill_flops_ = 0, prefill_kv_ = 0, prefill_other_ = 0;  // of one compared pair, one attended, one new token
   double most_prefill_ = 0, most_decode_rows_ = 0, most_context_ = 0;
+  std::array<ClassPrices, kOpKinds> pointwise_;        // by kind; those that are no pointwise ops stay empty
   double bound_byte_time_ = 0;
   mutable std::vector<ProductRow> rows_;
   mutable std::array<bool, kLimits> noted_{};

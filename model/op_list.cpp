@@ -222,6 +222,26 @@ OpList build_list(const OpListInputs& inputs, std::int64_t tokens, const Forward
 
 }  // namespace
 
+std::string_view pointwise_kind(OpKind kind) {
+  switch (kind) {
+    case OpKind::embed: return "embed";
+    case OpKind::norm: return "norm";
+    case OpKind::residual_add: return "residual_add";
+    case OpKind::rope_append: return "rope_append";
+    case OpKind::activation: return "activation";
+    case OpKind::route: return "route";
+    case OpKind::combine: return "combine";
+    case OpKind::sample: return "sample";
+    case OpKind::gemm:
+    case OpKind::moe_gemm:
+    case OpKind::prefill_attention:
+    case OpKind::decode_attention:
+    case OpKind::all_reduce:
+    case OpKind::send: break;
+  }
+  return {};
+}
+
 OpList make_op_list(const OpListInputs& inputs, const ForwardWork& work) {
   OpList list = build_list(inputs, total_tokens(work), &work);
   list.after = head_ops(inputs, work.sampled);

@@ -4,6 +4,7 @@
 // Layout by rank: tp_layout.h. Counts and their sources: docs/cost-model.md.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,10 @@ enum class OpKind : std::uint8_t {
   embed, norm, residual_add, gemm, moe_gemm, rope_append, prefill_attention, decode_attention,
   activation, route, combine, all_reduce, send, sample
 };
+inline constexpr std::size_t kOpKinds = 14;
+
+/// "norm", "rope_append" …: names of the pointwise kinds; empty for other kinds.
+[[nodiscard]] std::string_view pointwise_kind(OpKind kind);
 
 /// One operation. Flops and bytes are those of one execution on one rank; `count` executions make a forward.
 struct Op {

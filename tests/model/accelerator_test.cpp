@@ -93,5 +93,45 @@ TEST(Residual, IsBilinearAndConstantOutside) {
   EXPECT_DOUBLE_EQ(residual_at(table, 9, 0), 2);
 }
 
+// A kind that was measured by itself has its own price; the others keep that of the class.
+TEST(PointwiseKinds, AreAPriceOfTheirOwn) {
+  Deployment d;
+  d.shape = shape_named("llama-2-7b");
+  Op op{.kind = OpKind::sample, .name = "sample", .m = 4, .n = 32000};
+  op.other_bytes = 4.0 * 4 * 32000;
+  const double as_class = OpPricer(d.inputs()).price(op).total();
+  d.accelerator.pointwise_kinds["sample"] = {.compute_efficiency = 1, .memory_efficiency = 1, .p = 1, .t0 = Seconds(1e-3), .residual = nullptr};
+  const OpPricer pricer(d.inputs());
+  const double gap = d.accelerator.kernel_gap.count();
+  EXPECT_NEAR(pricer.price(op).total(), 1e-3 + op.other_bytes / d.accelerator.memory_bandwidth.value + gap, 1e-9);
+  op.kind = OpKind::norm;
+  EXPECT_DOUBLE_EQ(pricer.price(op).total(), as_class);
+}
+
+// Its table is by rows and width: an op without k is not one of k = 0.
+TEST(PointwiseKinds, HaveATableByRowsAndWidth) {
+  Deployment d;
+  d.shape = shape_named("llama-2-7b");
+  Op op{.kind = OpKind::norm, .name = "norm", .m = 8, .n = 1024};
+  op.other_bytes = 4.0 * 8 * 1024;
+  OpCoefficients own{.compute_efficiency = 1, .memory_efficiency = 1, .p = 1, .t0 = Seconds(1e-5), .residual = nullptr};
+  d.accelerator.kernel_gap = Seconds(0);
+  d.accelerator.pointwise_kinds["norm"] = own;
+  const double plain = OpPricer(d.inputs()).price(op).total();
+  auto table = std::make_shared<ResidualTable>();
+  table->x = {0, 3};
+  table->y = {10};
+  table->log_ratio = {0, std::log(2.0)};
+  own.residual = table;
+  d.accelerator.pointwise_kinds["norm"] = own;
+  EXPECT_NEAR(OpPricer(d.inputs()).price(op).total(), 2 * plain, 1e-12);
+}
+
+TEST(PointwiseKinds, AreCheckedByName) {
+  Accelerator a = a10g();
+  a.pointwise_kinds["embed"].memory_efficiency = -1;
+  EXPECT_THAT(validate_coefficients(a), HasSubstr("embed: memory_efficiency -1"));
+}
+
 }  // namespace
 }  // namespace plimsoll::model
