@@ -34,7 +34,8 @@ Usage forward_usage() {
               .example = "  plimsoll forward tests/golden/models/llama --tokens tests/golden/models/llama/prompts.jsonl \\\n"
                          "    --generate 12 --out out/llama\n",
               .positional_required = true,
-              .options = po::options_description("Options")};
+              .options = po::options_description("Options"),
+              .without = {"set", "format", "stepwise"}};
   auto add = usage.options.add_options();
   const auto text = [] { return po::value<std::string>(); };
   add("tokens", text()->value_name("FILE"), "prompts, one {\"id\": …, \"tokens\": […]} a line");

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/program_options.hpp>
 #include <charconv>
 #include <cstdio>
@@ -17,9 +18,11 @@ namespace {
 constexpr int kMostJobs = 1024;
 constexpr std::uint64_t kMostSeed = (std::uint64_t{1} << 53U) - 1;   // as in a study: a double holds it exactly
 
-po::options_description common_options() {
+po::options_description common_options(const std::vector<std::string_view>& without) {
   po::options_description common("Common options");
-  auto add = common.add_options();
+  const auto add = [&](const char* name, auto... rest) {
+    if (std::find(without.begin(), without.end(), name) == without.end()) common.add_options()(name, rest...);
+  };
   add("help,h", "this text");
   add("set", po::value<std::vector<std::string>>()->composing()->value_name("PATH=VALUE"),
       "replace a value of the study, e.g. --set deployment.tp=4; repeatable");
@@ -78,7 +81,7 @@ CommonOptions read_common(const po::variables_map& values) {
   if (values.count("seed") > 0) common.seed = whole_number("seed", text("seed"), 0, kMostSeed);
   if (values.count("progress") > 0) common.progress = progress_named(text("progress"));
   common.quiet = values["quiet"].as<bool>();
-  common.stepwise = values["stepwise"].as<bool>();
+  common.stepwise = values.count("stepwise") > 0 && values["stepwise"].as<bool>();
   return common;
 }
 
@@ -108,7 +111,7 @@ void print_help(const Usage& usage, const po::options_description& own, const po
 }  // namespace
 
 std::optional<Parsed> parse_arguments(const Usage& usage, const std::vector<std::string>& arguments) {
-  const po::options_description common = common_options();
+  const po::options_description common = common_options(usage.without);
   po::options_description all;
   all.add(usage.options).add(common);
   all.add_options()("operand", po::value<std::vector<std::string>>());

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -33,6 +34,7 @@ struct Usage {
   std::string verb, positional, summary, example;
   bool positional_required = true;
   po::options_description options;     // the verb's own; the common ones are added
+  std::vector<std::string_view> without = {};   // common options that would do nothing: unknown to this verb
 };
 
 struct Parsed {
