@@ -12,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/run_commands.h"
+#include "cli/this_machine.h"
 #include "configs/this_machine.h"
 #include "study/write_file.h"
 #include "validation/machine_calibration.h"
@@ -31,12 +32,13 @@ Usage calibrate_usage() {
                          "  plimsoll validate more-kernels.csv.gz --calibration calibration\n"
                          "  plimsoll calibrate --engine tgi-1.1\n",
               .positional_required = false,
-              .options = po::options_description("What to measure")};
+              .options = po::options_description("What to measure"),
+              .without = {"set", "format", "seed", "stepwise"}};
   auto add = usage.options.add_options();
   add("model", po::value<std::vector<std::string>>()->value_name("NAME"), "models whose shapes are measured; repeatable (default: demo-llama-40m)");
-  add("dtype", po::value<std::string>()->value_name("fp32|bf16"), "of weights and KV cache (default: bf16)");
-  add("ranks", po::value<std::string>()->value_name("LIST"), "TP ranks that share the machine (default: 1,2)");
-  add("seconds", po::value<std::string>()->value_name("N"), "time to spend, roughly (default: 60)");
+  add("dtype", po::value<std::string>()->value_name("LIST"), "of weights and KV cache: bf16, fp32 (default: bf16,fp32)");
+  add("ranks", po::value<std::string>()->value_name("LIST"), "TP ranks that share the machine (default: 1,2; a GPU: 1)");
+  add("seconds", po::value<std::string>()->value_name("N"), "time to spend, roughly (default: 120)");
   add("device", po::value<std::string>()->value_name("cpu|cuda"), "what to measure (default: cpu)");
   add_engine_options(usage.options);
   add_kernel_options(usage.options);
@@ -63,16 +65,22 @@ std::vector<std::int32_t> read_ranks(const std::string& text) {
   return ranks;
 }
 
+std::vector<model::DType> read_dtypes(const std::string& text) {
+  if (text == "bf16") return {model::DType::bf16};
+  if (text == "fp32") return {model::DType::fp32};
+  if (text == "bf16,fp32" || text == "fp32,bf16") return {model::DType::bf16, model::DType::fp32};
+  throw InputError(fmt::format("--dtype: found '{}', allowed: bf16, fp32, bf16,fp32", text));
+}
+
 validation::MachineSettings read_settings(const Parsed& parsed) {
   validation::MachineSettings settings;
   if (parsed.values.count("model") > 0) settings.models = parsed.values["model"].as<std::vector<std::string>>();
-  const std::string dtype = option(parsed, "dtype", "bf16"), device = option(parsed, "device", "cpu");
-  if (dtype != "fp32" && dtype != "bf16") throw InputError(fmt::format("--dtype: found '{}', allowed: fp32, bf16", dtype));
+  const std::string device = option(parsed, "device", "cpu");
   if (device != "cpu" && device != "cuda") throw InputError(fmt::format("--device: found '{}', allowed: cpu, cuda", device));
-  if (device == "cuda") throw DeviceError("calibrate --device cuda: not in this version; GPUs are calibrated from kernel tables");
-  settings.dtype = dtype == "fp32" ? model::DType::fp32 : model::DType::bf16;
-  settings.ranks = read_ranks(option(parsed, "ranks", "1,2"));
-  settings.seconds = static_cast<double>(whole_option(parsed, "seconds", 5, 36'000, 60));
+  settings.device = device == "cuda" ? exec::DeviceKind::cuda : exec::DeviceKind::cpu;
+  settings.dtypes = read_dtypes(option(parsed, "dtype", "bf16,fp32"));
+  settings.ranks = read_ranks(option(parsed, "ranks", device == "cuda" ? "1" : "1,2"));
+  settings.seconds = static_cast<double>(whole_option(parsed, "seconds", 5, 36'000, 120));
   return settings;
 }
 
@@ -94,21 +102,24 @@ int run_calibrate(const Arguments& arguments, Console& console) {
   const RunCommands commands(control, console.is_jsonl());
   settings.control = &control;
   std::string last;
-  settings.progress = [&](const std::string& what, double fraction) {
+  settings.progress = [&](const std::string& what, double fraction, double recalled) {
     if (what != last) console.note(last = what);
-    console.progress(100 * fraction, 100);
+    console.progress(100 * fraction, 100, 100 * recalled);
   };
+  const std::string device = settings.device == exec::DeviceKind::cuda ? "cuda" : "cpu";
+  if (device == "cuda") (void)gpu_description(configs::Catalogue(configs::Catalogue::default_root()));   // or says what is missing
+  const std::string file = parsed->common.out.empty() ? configs::machine_file(device) : parsed->common.out + "/this-machine.yaml";
+  study::make_folder(std::filesystem::path(file).parent_path().string());
+  settings.samples = file + ".samples";
   const configs::Catalogue catalogue(configs::Catalogue::default_root());
   try {
-    validation::MachineCalibration result = validation::calibrate_cpu(catalogue, settings);
+    validation::MachineCalibration result = validation::calibrate_machine(catalogue, settings);
     result.date = today();
     result.command = arguments.empty() ? "plimsoll calibrate" : fmt::format("plimsoll calibrate {}", fmt::join(arguments, " "));
-    const std::string file = parsed->common.out.empty() ? configs::machine_file("cpu") : parsed->common.out + "/this-machine.yaml";
-    study::make_folder(std::filesystem::path(file).parent_path().string());
     study::write_file(file, validation::machine_yaml(result));
     console.print(validation::machine_report(result) + fmt::format("\nwritten to {}\n", file));
   } catch (const validation::Cancelled&) {
-    console.warn("interrupted: nothing is written");
+    console.warn(fmt::format("interrupted: the same command goes on from {}", settings.samples));
     return kInterrupted;
   }
   return kDone;

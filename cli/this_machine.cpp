@@ -39,20 +39,9 @@ configs::ThisMachine probe_cpu(const configs::Catalogue& catalogue) {
   configs::ThisMachine machine;
   machine.description = processor_name();
   machine.cores = cores();
-  machine.shares.push_back({1, std::make_shared<const model::Accelerator>(std::move(a))});
+  machine.shares.push_back({.accelerator = std::make_shared<const model::Accelerator>(std::move(a))});
   machine.interconnect = catalogue.interconnect("shared-memory");
   return machine;
-}
-
-// A backend of a small model says what the GPU is, or what is missing.
-std::string gpu_description(const configs::Catalogue& catalogue) {
-  exec::BackendConfig config;
-  config.architecture = model::default_architecture(*catalogue.model("demo-llama-40m"));
-  config.rank = model::rank_shape(config.architecture.shape, 1);
-  config.kv_blocks = 1;
-  config.sequences = 1;
-  config.step_rows = 1;
-  return exec::make_cuda_backend(config, nullptr, 0)->description();
 }
 
 configs::ThisMachine probe_gpu(const configs::Catalogue& catalogue) {
@@ -62,7 +51,7 @@ configs::ThisMachine probe_gpu(const configs::Catalogue& catalogue) {
     if (!is_same_device(machine.description, listing.name)) continue;
     model::Accelerator a = *catalogue.accelerator(listing.name);
     machine.interconnect = catalogue.link(a, "");
-    machine.shares.push_back({1, std::make_shared<const model::Accelerator>(std::move(a))});
+    machine.shares.push_back({.accelerator = std::make_shared<const model::Accelerator>(std::move(a))});
     return machine;
   }
   throw InputError(fmt::format("the catalogue does not know this machine's {}; state hardware: {{accelerator, count}}", machine.description));
@@ -85,6 +74,17 @@ std::string processor_name() {
     break;
   }
   return fmt::format("{} x {} threads", name, cores());
+}
+
+// A backend of a small model says what the GPU is, or what is missing.
+std::string gpu_description(const configs::Catalogue& catalogue) {
+  exec::BackendConfig config;
+  config.architecture = model::default_architecture(*catalogue.model("demo-llama-40m"));
+  config.rank = model::rank_shape(config.architecture.shape, 1);
+  config.kv_blocks = 1;
+  config.sequences = 1;
+  config.step_rows = 1;
+  return exec::make_cuda_backend(config, nullptr, 0)->description();
 }
 
 configs::ThisMachine probe_machine(const std::string& device) {

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "configs/catalogue.h"
 #include "configs/this_machine.h"
 
 namespace plimsoll::cli {
@@ -15,6 +16,9 @@ namespace plimsoll::cli {
 /// of the GPU that is found ("cuda"). Throws DeviceError where there is no such device, InputError for a GPU that the
 /// catalogue does not know.
 [[nodiscard]] configs::ThisMachine probe_machine(const std::string& device);
+
+/// "NVIDIA H200 (sm_90)": the first GPU. Throws DeviceError with what is missing where there is none.
+[[nodiscard]] std::string gpu_description(const configs::Catalogue& catalogue);
 
 /// Whether a device that calls itself `description` ("NVIDIA H200 (sm_90)") is the accelerator `id` ("h200-sxm").
 [[nodiscard]] bool is_same_device(const std::string& description, const std::string& id);

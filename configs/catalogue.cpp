@@ -244,6 +244,11 @@ std::shared_ptr<const ThisMachine> Catalogue::this_machine(const std::string& de
   return machine;
 }
 
+void Catalogue::set_machine(const std::string& device, ThisMachine machine) {
+  const std::scoped_lock lock(mutex_);
+  machines_[device] = std::make_shared<const ThisMachine>(std::move(machine));
+}
+
 bool Catalogue::has_instance(const std::string& name) const {
   return find_file("instances", name.starts_with("ml.") ? name.substr(3) : name).has_value();
 }

@@ -67,6 +67,8 @@ class Catalogue {
   /// Measures what a machine without calibration can do, in some two seconds, when first asked for. To be set before
   /// threads share the catalogue.
   void set_machine_probe(std::function<ThisMachine(const std::string& device)> probe) { machine_probe_ = std::move(probe); }
+  /// What this_machine() answers from now on, whatever is kept in a file.
+  void set_machine(const std::string& device, ThisMachine machine);
 
   /// Files of accelerators and interconnects in `folder` (accelerators/ID.yaml …, as `calibrate --from --out` writes them)
   /// stand in for those of the catalogue. To be set before threads share the catalogue. Throws InputError if it is none.

@@ -56,27 +56,64 @@ model::Accelerator divided(const model::Accelerator& whole, double parts) {
   return part;
 }
 
+model::DType read_share_type(const Node& node) {
+  const std::string& text = node.as_string();
+  if (text == "bf16") return model::DType::bf16;
+  if (text == "fp32") return model::DType::fp32;
+  node.fail(fmt::format("found '{}', allowed: bf16, fp32", text));
+}
+
 ThisMachine::Share read_share(const Node& node) {
-  static constexpr std::array<std::string_view, 2> kKeys = {"ranks", "accelerator"};
+  static constexpr std::array<std::string_view, 4> kKeys = {"ranks", "dtype", "accelerator", "interconnect"};
   node.require_known_keys(kKeys);
   ThisMachine::Share share;
   share.ranks = static_cast<std::int32_t>(node.at("ranks").as_integer(1, 4096));
+  share.dtype = read_share_type(node.at("dtype"));
   share.accelerator = std::make_shared<const model::Accelerator>(read_accelerator(node.at("accelerator"), "this-machine"));
+  if (const auto link = node.find("interconnect"))
+    share.interconnect = std::make_shared<const model::Interconnect>(read_interconnect(*link, "this-machine"));
   return share;
+}
+
+// By dtype, each beginning with one rank and ascending.
+bool in_order(const std::vector<ThisMachine::Share>& shares) {
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    const bool first = i == 0 || shares[i].dtype != shares[i - 1].dtype;
+    if (first ? shares[i].ranks != 1 : shares[i].ranks <= shares[i - 1].ranks) return false;
+  }
+  return !shares.empty();
+}
+
+void read_probes(const Node& node, ThisMachine& machine) {
+  static constexpr std::array<std::string_view, 3> kKeys = {"read_bandwidth", "multiply_add", "spread"};
+  node.require_known_keys(kKeys);
+  machine.read_bandwidth = node.at("read_bandwidth").as_bytes_per_second(1).value;
+  machine.multiply_add = node.at("multiply_add").as_flops_per_second(1).value;
 }
 
 }  // namespace
 
-std::shared_ptr<const model::Accelerator> share_of(const ThisMachine& machine, std::int32_t ranks) {
-  const ThisMachine::Share* nearest = &machine.shares.front();
+ThisMachine::Share share_of(const ThisMachine& machine, std::int32_t ranks, model::DType dtype) {
+  if (dtype == model::DType::fp16) dtype = model::DType::bf16;
+  const ThisMachine::Share* nearest = nullptr;
   for (const ThisMachine::Share& share : machine.shares)
-    if (share.ranks <= ranks) nearest = &share;
-  if (nearest->ranks == ranks) return nearest->accelerator;
+    if (share.dtype == dtype && share.ranks <= ranks) nearest = &share;
+  const bool other_type = nearest == nullptr;
+  for (const ThisMachine::Share& share : machine.shares)
+    if (other_type && share.ranks <= ranks && (nearest == nullptr || share.ranks > nearest->ranks)) nearest = &share;
+  if (nearest->ranks == ranks && !other_type) return *nearest;
+  ThisMachine::Share share = *nearest;
   model::Accelerator derived = divided(*nearest->accelerator, static_cast<double>(ranks) / nearest->ranks);
-  if (derived.calibrated)
-    derived.fit_source = fmt::format("calibrated for {} ranks at once and divided for {}", nearest->ranks, ranks);
+  if (derived.calibrated) {
+    derived.fit_source = nearest->ranks == ranks
+                             ? fmt::format("calibrated in {}, not in {}", model::name(nearest->dtype), model::name(dtype))
+                             : fmt::format("calibrated for {} ranks at once and divided for {}", nearest->ranks, ranks);
+  }
   derived.calibrated = false;
-  return std::make_shared<const model::Accelerator>(std::move(derived));
+  share.ranks = ranks;
+  share.dtype = dtype;
+  share.accelerator = std::make_shared<const model::Accelerator>(std::move(derived));
+  return share;
 }
 
 std::string machine_fingerprint() {
@@ -115,10 +152,8 @@ ThisMachine read_this_machine(const Document& document) {
   machine.description = root.at("machine").as_string();
   machine.cores = static_cast<std::int32_t>(root.at("cores").as_integer(1, 100'000));
   for (const Item& item : root.at("shares").items()) machine.shares.push_back(read_share(item.value));
-  const auto ascending = [](const auto& a, const auto& b) { return a.ranks < b.ranks; };
-  if (machine.shares.empty() || machine.shares.front().ranks != 1 ||
-      !std::is_sorted(machine.shares.begin(), machine.shares.end(), ascending))
-    root.at("shares").fail("expected shares by ascending ranks, beginning with 1");
+  if (!in_order(machine.shares)) root.at("shares").fail("expected shares by dtype and ascending ranks, beginning with 1");
+  if (const auto probes = root.find("probes")) read_probes(*probes, machine);
   if (const auto link = root.find("interconnect"))
     machine.interconnect = std::make_shared<const model::Interconnect>(read_interconnect(*link, "this-machine"));
   if (const auto engine = root.find("engine")) {

@@ -118,7 +118,10 @@ void settle_this_machine(PointSpec& spec) {
   const std::int32_t tp = d.tp_is_max ? hardware.count : d.tp;
   const std::int64_t ranks = std::int64_t{tp} * d.pp * d.replicas;
   hardware.count = static_cast<std::int32_t>(std::clamp<std::int64_t>(ranks, hardware.count, kMostReplicas));
-  hardware.accelerator = configs::share_of(*hardware.this_machine, static_cast<std::int32_t>(std::min<std::int64_t>(ranks, kMostReplicas)));
+  const configs::ThisMachine::Share share =
+      configs::share_of(*hardware.this_machine, static_cast<std::int32_t>(std::min<std::int64_t>(ranks, kMostReplicas)), spec.weight_dtype);
+  hardware.accelerator = share.accelerator;
+  if (share.interconnect) hardware.interconnect = share.interconnect;
   const auto& own = hardware.this_machine->engine;
   if (own && own->id == spec.engine->id) spec.engine = own;
 }

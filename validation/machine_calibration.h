@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "configs/catalogue.h"
+#include "exec/cpu/probes.h"
+#include "exec/engine.h"
 #include "model/accelerator.h"
 #include "model/engine_profile.h"
 #include "study/run_control.h"
@@ -18,16 +20,19 @@ namespace plimsoll::validation {
 
 struct MachineSettings {
   std::vector<std::string> models = {"demo-llama-40m"};  // whose shapes are measured
-  model::DType dtype = model::DType::bf16;
+  exec::DeviceKind device = exec::DeviceKind::cpu;
+  std::vector<model::DType> dtypes = {model::DType::bf16};
   std::vector<std::int32_t> ranks = {1, 2};
   double seconds = 60;                 // for all of it, roughly
+  std::string samples;                 // file that keeps what was measured for a run that is interrupted; empty: none
   study::RunControl* control = nullptr;
-  std::function<void(const std::string& what, double fraction)> progress = {};
+  /// `recalled`: the part of `fraction` that an interrupted run had measured.
+  std::function<void(const std::string& what, double fraction, double recalled)> progress = {};
 };
 
 /// The fit of one class of op.
 struct ClassFit {
-  model::OpClass op_class = model::OpClass::gemm;
+  std::string name;                    // of the class, or of the pointwise kind
   OpFit fit;
 };
 
@@ -40,24 +45,27 @@ struct HeldOut {
 /// What one of `ranks` ranks does when all of them work.
 struct ShareCalibration {
   std::int32_t ranks = 1;
-  double read_bandwidth = 0, multiply_add = 0;   // probes of all ranks together, bytes/s and flop/s
+  model::DType dtype = model::DType::bf16;
+  double read_bandwidth = 0, multiply_add = 0;   // best of all ranks together, bytes/s and flop/s
   model::Accelerator accelerator;
+  model::Interconnect interconnect;
   std::vector<ClassFit> fits;
   HeldOut held_out;
 };
 
 struct MachineCalibration {
-  std::string description, device = "cpu", date, command, dtype;
+  std::string description, device = "cpu", date, command;
   std::vector<std::string> models;
   std::int32_t cores = 1;
   std::vector<ShareCalibration> shares;
-  model::Interconnect interconnect;
+  exec::SteadyRates rates;             // means over the calibration's probes; zeros on a GPU
+  double rates_spread = 0;             // largest difference of a probe from them, as a part
   model::EngineProfile engine;
   double seconds = 0;                  // it took
 };
 
 /// Measures and fits. Throws InputError for a model that cannot be run; DeviceError; a cancelled run throws Cancelled.
-[[nodiscard]] MachineCalibration calibrate_cpu(const configs::Catalogue& catalogue, const MachineSettings& settings);
+[[nodiscard]] MachineCalibration calibrate_machine(const configs::Catalogue& catalogue, const MachineSettings& settings);
 struct Cancelled {};
 
 /// The machine file's text.

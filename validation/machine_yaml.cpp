@@ -35,19 +35,21 @@ std::string accelerator_yaml(const model::Accelerator& a, const std::string& pad
   text += pad + "efficiency:\n";
   for (std::size_t i = 0; i < model::kOpClasses; ++i)
     text += fmt::format("{}  {}: {}", pad, kClassNames[i], coefficients_yaml(a.coefficients[i], pad + "  "));
+  if (!a.pointwise_kinds.empty()) text += pad + "  pointwise_kinds:\n";
+  for (const auto& [kind, c] : a.pointwise_kinds) text += fmt::format("{}    {}: {}", pad, kind, coefficients_yaml(c, pad + "    "));
   text += fmt::format("{0}  kernel_gap: {1:.3g} us\n{0}  source: \"{2}\"\n", pad, a.kernel_gap.count() * 1e6, a.fit_source);
   return text + fmt::format("{0}calibrated: true\n{0}source: \"{1}\"\n", pad, a.source);
 }
 
-std::string interconnect_yaml(const model::Interconnect& link) {
-  std::string text = "interconnect:\n  kind: none\n  unidirectional: 0 GB/s\n";
-  if (!link.all_reduce.empty()) text += "  all_reduce:\n";
+std::string interconnect_yaml(const model::Interconnect& link, const std::string& pad) {
+  std::string text = fmt::format("{0}kind: none\n{0}unidirectional: 0 GB/s\n", pad);
+  if (!link.all_reduce.empty()) text += pad + "all_reduce:\n";
   for (const model::AllReduceCurve& curve : link.all_reduce) {
-    text += fmt::format("  - ranks: {}\n    segments:\n", curve.ranks);
+    text += fmt::format("{0}- ranks: {1}\n{0}  segments:\n", pad, curve.ranks);
     for (const model::AllReduceSegment& s : curve.segments)
-      text += fmt::format("    - {{latency: {:.4g} us, bandwidth: {:.6g} GB/s}}\n", s.latency.count() * 1e6, s.bandwidth.value / 1e9);
+      text += fmt::format("{}  - {{latency: {:.4g} us, bandwidth: {:.6g} GB/s}}\n", pad, s.latency.count() * 1e6, s.bandwidth.value / 1e9);
   }
-  return text + fmt::format("  source: \"{}\"\n", link.source);
+  return text + fmt::format("{}source: \"{}\"\n", pad, link.source);
 }
 
 std::string engine_yaml(const model::EngineProfile& e) {
@@ -58,6 +60,8 @@ std::string engine_yaml(const model::EngineProfile& e) {
                      e.memory_fraction, e.overhead.value, e.activation_factor, e.calibrated_on);
 }
 
+constexpr double kQuietSpread = 0.1;
+
 std::string percent(double value) { return fmt::format("{:.1f} %", 100 * value); }
 
 }  // namespace
@@ -67,36 +71,40 @@ std::string machine_yaml(const MachineCalibration& c) {
       "# SPDX-License-Identifier: Apache-2.0\n# Measured on this machine; `hardware: this-machine` reads it. Another run replaces it.\n"
       "plimsoll_calibration: {}\nfingerprint: {}\nmachine: \"{}\"\ncores: {}\ndevice: {}\ndate: \"{}\"\ncommand: \"{}\"\n",
       configs::kMachineFileVersion, configs::machine_fingerprint(), c.description, c.cores, c.device, c.date, c.command);
-  text += "probes:\n";
-  for (const ShareCalibration& share : c.shares)
-    text += fmt::format("- {{ranks: {}, read_bandwidth: {:.4g} GB/s, multiply_add: {:.4g} GFLOP/s}}\n", share.ranks,
-                        share.read_bandwidth / 1e9, share.multiply_add / 1e9);
+  if (c.rates.read_bandwidth > 0)
+    text += fmt::format("probes: {{read_bandwidth: {:.5g} GB/s, multiply_add: {:.5g} GFLOP/s, spread: {:.3f}}}\n",
+                        c.rates.read_bandwidth / 1e9, c.rates.multiply_add / 1e9, c.rates_spread);
   text += "shares:\n";
+  for (const ShareCalibration& share : c.shares) {
+    text += fmt::format("- ranks: {}\n  dtype: {}\n  accelerator:\n{}", share.ranks, model::name(share.dtype), accelerator_yaml(share.accelerator, "    "));
+    text += "  interconnect:\n" + interconnect_yaml(share.interconnect, "    ");
+  }
+  text += engine_yaml(c.engine) + "fit:\n";
   for (const ShareCalibration& share : c.shares)
-    text += fmt::format("- ranks: {}\n  accelerator:\n{}", share.ranks, accelerator_yaml(share.accelerator, "    "));
-  text += interconnect_yaml(c.interconnect) + engine_yaml(c.engine) + "fit:\n";
-  for (const ShareCalibration& share : c.shares)
-    text += fmt::format("- {{ranks: {}, held_out_forwards: {}, mean_error: {:.4f}, p90_error: {:.4f}, bias: {:.4f}}}\n", share.ranks,
-                        share.held_out.forwards, share.held_out.mean, share.held_out.p90, share.held_out.bias);
+    text += fmt::format("- {{ranks: {}, dtype: {}, held_out_forwards: {}, mean_error: {:.4f}, p90_error: {:.4f}, bias: {:.4f}}}\n", share.ranks,
+                        model::name(share.dtype), share.held_out.forwards, share.held_out.mean, share.held_out.p90, share.held_out.bias);
   return text;
 }
 
 std::string machine_report(const MachineCalibration& c) {
   std::string text = fmt::format("{}: {} in {:.0f} s\n", c.description, fmt::join(c.models, ", "), c.seconds);
   for (const ShareCalibration& share : c.shares) {
-    text += fmt::format("\n{} rank{} at once: read {:.1f} GB/s, multiply-add {:.0f} GFLOP/s\n", share.ranks, share.ranks > 1 ? "s" : "",
+    text += fmt::format("\n{}, {} rank{} at once: read {:.1f} GB/s, multiply-add {:.0f} GFLOP/s\n", model::name(share.dtype), share.ranks, share.ranks > 1 ? "s" : "",
                         share.read_bandwidth / 1e9, share.multiply_add / 1e9);
     text += fmt::format("  {:<18} {:>6} {:>9} {:>9} {:>6} {:>9} {:>10} {:>7}\n", "op", "shapes", "compute", "memory", "p", "t0", "p-norm", "table");
     for (const ClassFit& f : share.fits) {
       const model::OpCoefficients& k = f.fit.coefficients;
       text += fmt::format("  {:<18} {:>6} {:>9.3f} {:>9.3f} {:>6.2f} {:>6.1f} us {:>10} {:>7}\n",
-                          kClassNames[static_cast<std::size_t>(f.op_class)], f.fit.samples, k.compute_efficiency, k.memory_efficiency,
+                          f.name, f.fit.samples, k.compute_efficiency, k.memory_efficiency,
                           k.p, k.t0.count() * 1e6, percent(f.fit.roofline_error), percent(f.fit.fit_error));
     }
     text += fmt::format("  {} whole forwards that were not fitted: error mean {}, median {}, p90 {}, bias {}\n", share.held_out.forwards,
                         percent(share.held_out.mean), percent(share.held_out.median), percent(share.held_out.p90),
                         percent(share.held_out.bias));
   }
+  if (c.rates_spread > kQuietSpread)
+    text += fmt::format("\nnot quiet: probes between the measurements differ by up to {:.0f} %; calibrate again when nothing else runs\n",
+                        100 * c.rates_spread);
   return text + fmt::format("\nhost: {:.1f} us a step, {:.2f} us a sequence, {:.3f} us a token\n", c.engine.host_step.count() * 1e6,
                             c.engine.host_sequence.count() * 1e6, c.engine.host_token.count() * 1e6);
 }

@@ -29,10 +29,9 @@ struct Problem {
   OpClass op_class;
   std::span<const OpSample> samples;
   double peak, bandwidth;
-  // Root of a sample's weight. Pointwise ops are of many kinds that one curve cannot hold, so there the long ones count.
-  [[nodiscard]] double root_weight(const OpSample& sample) const {
-    return op_class == OpClass::pointwise ? std::sqrt(sample.seconds / longest) : 1.0;
-  }
+  bool mixed;                          // ops of many kinds that one curve cannot hold: there the long ones count
+  // Root of a sample's weight.
+  [[nodiscard]] double root_weight(const OpSample& sample) const { return mixed ? std::sqrt(sample.seconds / longest) : 1.0; }
   double longest = 1;
 };
 
@@ -129,7 +128,7 @@ GridPlace place_of(OpClass op_class, const model::Op& op) {
     case OpClass::moe_gemm:
     case OpClass::pointwise: break;
   }
-  return {m, std::log2(static_cast<double>(op.n) * static_cast<double>(op.k))};
+  return {m, std::log2(static_cast<double>(op.n) * static_cast<double>(std::max<std::int64_t>(op.k, 1)))};
 }
 
 // What a line of the grid lacks is interpolated along x (held beyond its ends).
@@ -222,7 +221,8 @@ OpFit fit_op_class(OpClass op_class, std::span<const OpSample> samples, FlopsPer
   PLIMSOLL_CHECK(!samples.empty(), "there is something to fit");
   double longest = 0;
   for (const OpSample& sample : samples) longest = std::max(longest, sample.seconds);
-  const Problem problem{op_class, samples, peak.value, bandwidth.value, longest};
+  const bool mixed = std::any_of(samples.begin(), samples.end(), [&](const OpSample& s) { return s.op.kind != samples.front().op.kind; });
+  const Problem problem{op_class, samples, peak.value, bandwidth.value, mixed, longest};
   const Parameters x = fit_roofline(problem);
   OpFit fit;
   fit.samples = static_cast<std::int64_t>(samples.size());
@@ -232,7 +232,7 @@ OpFit fit_op_class(OpClass op_class, std::span<const OpSample> samples, FlopsPer
   fit.coefficients.p = x[3];
   fit.roofline_error = mean_error(problem, x, nullptr);
   fit.fit_error = fit.roofline_error;
-  if (op_class == OpClass::pointwise) return fit;   // many kinds of op share the class: no table tells them apart
+  if (mixed) return fit;               // no table tells the kinds apart
   const auto table = residual_table(problem, x);
   fit.fit_error = mean_error(problem, x, table.get());
   fit.coefficients.residual = table;

@@ -22,7 +22,7 @@ struct OpFit {
 /// The class that an op is priced in; nothing for all-reduces and hops.
 [[nodiscard]] std::optional<model::OpClass> class_of(model::OpKind kind);
 
-/// Fits one class. `peak` and `bandwidth` are those of the accelerator. Needs at least one sample.
+/// Fits one class, or one kind of pointwise op. Samples of several kinds share one curve and have no table. `peak` and `bandwidth` are those of the accelerator. Needs at least one sample.
 [[nodiscard]] OpFit fit_op_class(model::OpClass op_class, std::span<const OpSample> samples, FlopsPerSecond peak,
                                  BytesPerSecond bandwidth);
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <map>
 #include <random>
+#include <string>
 #include <tuple>
 
 #include "model/error.h"
@@ -117,10 +118,11 @@ std::vector<GridForward> benchmark_grid(const BenchmarkSettings& settings, std::
   const auto add = [&](GridForward forward) {
     if (tokens_of(forward) + 64 * 16 < kv_tokens) grid.push_back(std::move(forward));
   };
-  const std::int64_t batches[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
-  for (const std::int64_t batch : batches)
+  // Over all contexts for attention; in between for the products, whose time jumps where a tile of rows more is needed.
+  for (const std::int64_t batch : {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64})
     for (std::int64_t context = 15; context < settings.most_context; context = 4 * context + 3)
       add({.prefill = {}, .decode = {{batch, 1, context}}});
+  for (const std::int64_t batch : {5, 7, 10, 14, 15, 18, 20, 28, 29, 40, 42, 43, 56, 57}) add({.prefill = {}, .decode = {{batch, 1, 255}}});
   for (const std::int64_t chunk : {8, 16, 32, 64, 100, 128, 192, 256, 384, 512, 1024, 2048}) {
     if (chunk > settings.most_rows) break;
     for (const std::int64_t past : {0, 128, 512, 2048})
@@ -149,54 +151,108 @@ std::vector<GridForward> held_out_forwards(const BenchmarkSettings& settings, st
   return forwards;
 }
 
-std::vector<OpSample> measure_ops(exec::Engine& engine, const std::vector<GridForward>& grid, const BenchmarkSettings& settings) {
-  fill_pool(engine);
-  std::map<Shape, std::pair<model::Op, std::vector<double>>> times;
+namespace {
+
+const std::vector<OpSample>* recalled(const BenchmarkSettings& settings, const std::string& group) {
+  return settings.store == nullptr ? nullptr : settings.store->find(group);
+}
+
+void keep(const BenchmarkSettings& settings, const std::string& group, const std::vector<OpSample>& samples) {
+  if (settings.store != nullptr) settings.store->add(group, samples);
+}
+
+// The ops of one forward, again and again for some time: medians by shape.
+std::vector<OpSample> trace_forward(exec::Engine& engine, const GridForward& forward, double seconds) {
+  const Inputs inputs(engine, forward);
   exec::ForwardOutput output;
-  for (std::size_t i = 0; i < grid.size() && !stopped(settings); ++i) {
-    const Inputs inputs(engine, grid[i]);
-    const auto start = std::chrono::steady_clock::now();
-    const double share = settings.seconds / static_cast<double>(grid.size());
-    engine.run(inputs.input(), output);   // warms up: its times do not count
-    engine.traces().clear();
-    for (int repeat = 0; repeat < 50; ++repeat) {
-      engine.run(inputs.input(), output);
-      const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
-      if (repeat >= 2 && spent.count() > share) break;
-    }
-    for (const exec::OpTrace& trace : over_ranks(engine.traces())) {
-      auto& entry = times[shape_of(trace.op)];
-      entry.first = trace.op;
-      entry.second.push_back(trace.measured_s);
-    }
-    engine.traces().clear();
-    if (settings.progress) settings.progress(static_cast<double>(i + 1) / static_cast<double>(grid.size()));
+  engine.run(inputs.input(), output);     // warms up: its times do not count
+  engine.traces().clear();
+  const auto start = std::chrono::steady_clock::now();
+  for (int repeat = 0; repeat < 50; ++repeat) {
+    engine.run(inputs.input(), output);
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+    if (repeat >= 2 && spent.count() > seconds) break;
   }
+  std::map<Shape, std::pair<model::Op, std::vector<double>>> times;
+  for (const exec::OpTrace& trace : over_ranks(engine.traces())) {
+    auto& entry = times[shape_of(trace.op)];
+    entry.first = trace.op;
+    entry.second.push_back(trace.measured_s);
+  }
+  engine.traces().clear();
   std::vector<OpSample> samples;
   for (auto& [shape, entry] : times)
     samples.push_back({entry.first, median(entry.second), static_cast<std::int64_t>(entry.second.size())});
   return samples;
 }
 
+double time_forward(exec::Engine& engine, const GridForward& forward, double seconds) {
+  const Inputs inputs(engine, forward);
+  exec::ForwardOutput output;
+  engine.run(inputs.input(), output);
+  std::vector<double> times;
+  double spent = 0;
+  while (times.size() < 3 || (times.size() < 50 && spent < seconds)) {
+    const auto start = std::chrono::steady_clock::now();
+    engine.run(inputs.input(), output);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    times.push_back(took.count());
+    spent += took.count();
+  }
+  return median(times);
+}
+
+}  // namespace
+
+std::vector<OpSample> measure_ops(exec::Engine& engine, const std::vector<GridForward>& grid, const BenchmarkSettings& settings) {
+  std::map<Shape, std::pair<OpSample, std::vector<double>>> merged;
+  bool filled = false;
+  for (std::size_t i = 0; i < grid.size() && !stopped(settings); ++i) {
+    const std::string group = settings.key + " ops " + std::to_string(i);
+    const std::vector<OpSample>* const known = recalled(settings, group);
+    if (known == nullptr && !filled) {
+      fill_pool(engine);
+      filled = true;
+    }
+    const std::vector<OpSample> samples =
+        known != nullptr ? *known : trace_forward(engine, grid[i], settings.seconds / static_cast<double>(grid.size()));
+    if (known == nullptr) keep(settings, group, samples);
+    for (const OpSample& sample : samples) {
+      auto& [first, times] = merged.try_emplace(shape_of(sample.op), sample, std::vector<double>{}).first->second;
+      if (!times.empty()) first.repeats += sample.repeats;
+      times.push_back(sample.seconds);
+    }
+    if (settings.progress) settings.progress(static_cast<double>(i + 1) / static_cast<double>(grid.size()), known != nullptr);
+  }
+  std::vector<OpSample> out;
+  for (auto& [shape, entry] : merged) {
+    out.push_back(entry.first);
+    out.back().seconds = median(entry.second);
+  }
+  return out;
+}
+
 std::vector<ForwardSample> measure_forwards(exec::Engine& engine, const std::vector<GridForward>& forwards,
                                             const BenchmarkSettings& settings) {
-  fill_pool(engine);
   std::vector<ForwardSample> samples;
-  exec::ForwardOutput output;
+  bool filled = false;
   for (std::size_t i = 0; i < forwards.size() && !stopped(settings); ++i) {
-    const Inputs inputs(engine, forwards[i]);
-    engine.run(inputs.input(), output);
-    std::vector<double> times;
-    double spent = 0;
-    while (times.size() < 3 || (times.size() < 50 && spent < settings.seconds / static_cast<double>(forwards.size()))) {
-      const auto start = std::chrono::steady_clock::now();
-      engine.run(inputs.input(), output);
-      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-      times.push_back(took.count());
-      spent += took.count();
+    const std::string group = settings.key + " forward " + std::to_string(i);
+    const std::vector<OpSample>* const known = recalled(settings, group);
+    if (known == nullptr && !filled) {
+      fill_pool(engine);
+      filled = true;
     }
-    samples.push_back({forwards[i], median(times)});
-    if (settings.progress) settings.progress(static_cast<double>(i + 1) / static_cast<double>(forwards.size()));
+    OpSample sample;
+    sample.op.kind = model::OpKind::send;
+    sample.op.name = "forward";
+    sample.repeats = 1;
+    sample.seconds = known != nullptr && known->size() == 1
+                         ? known->front().seconds
+                         : time_forward(engine, forwards[i], settings.seconds / static_cast<double>(forwards.size()));
+    if (known == nullptr) keep(settings, group, {sample});
+    samples.push_back({forwards[i], sample.seconds});
+    if (settings.progress) settings.progress(static_cast<double>(i + 1) / static_cast<double>(forwards.size()), known != nullptr);
   }
   return samples;
 }

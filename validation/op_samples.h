@@ -10,15 +10,9 @@
 #include "exec/engine.h"
 #include "model/op_list.h"
 #include "study/run_control.h"
+#include "validation/sample_store.h"
 
 namespace plimsoll::validation {
-
-/// The median time of one op at one shape.
-struct OpSample {
-  model::Op op;
-  double seconds = 0;
-  std::int64_t repeats = 0;
-};
 
 /// A forward of the grid: sequences that prefill `new_tokens` on `context`, and sequences that decode on `context`.
 struct GridForward {
@@ -32,17 +26,14 @@ struct ForwardSample {
   double seconds = 0;                  // median
 };
 
-struct OpBenchmark {
-  std::vector<OpSample> ops;           // one for each distinct op and shape
-  std::vector<ForwardSample> forwards;
-};
-
 struct BenchmarkSettings {
   std::int64_t most_rows = 512;        // of one forward
   std::int64_t most_context = 2048;    // of one sequence
   double seconds = 20;                 // to spend, roughly; more repeats with more time
   study::RunControl* control = nullptr;
-  std::function<void(double fraction)> progress = {};
+  std::function<void(double fraction, bool recalled)> progress = {};
+  SampleStore* store = nullptr;        // what was measured before the interruption; may be null
+  std::string key = {};                // of this engine's samples in the store
 };
 
 /// The grid that is measured: decode over batch and context, prefill over chunk and past.
@@ -50,7 +41,8 @@ struct BenchmarkSettings {
 /// Mixed forwards that are no grid points, drawn from a seed: never used in a fit.
 [[nodiscard]] std::vector<GridForward> held_out_forwards(const BenchmarkSettings& settings, std::int64_t kv_tokens);
 
-/// Measures the grid's ops on an engine that traces (engine.trace_ops() was called).
+/// Measures the grid's ops on an engine that traces (engine.trace_ops() was called). One entry for each distinct op and
+/// shape: the median of the medians of its forwards.
 [[nodiscard]] std::vector<OpSample> measure_ops(exec::Engine& engine, const std::vector<GridForward>& grid, const BenchmarkSettings& settings);
 /// Measures whole forwards on an engine that does not trace.
 [[nodiscard]] std::vector<ForwardSample> measure_forwards(exec::Engine& engine, const std::vector<GridForward>& forwards,

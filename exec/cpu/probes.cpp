@@ -26,6 +26,21 @@ double best_of(const Shot& shot) {
   return best;
 }
 
+// The mean rate of shots of equal work: their number over the sum of their times.
+template <class Shot>
+double mean_of(const Shot& shot, double seconds) {
+  const auto start = Clock::now();
+  double inverse = 0;
+  int shots = 0;
+  do {
+    inverse += 1 / shot();
+    ++shots;
+  } while (seconds_since(start) < seconds);
+  return shots / inverse;
+}
+
+constexpr std::size_t kSteadyBytes = std::size_t{256} << 20U;
+
 // The compiler must believe that results are used.
 volatile float sink;
 
@@ -76,6 +91,15 @@ double fma_peak(int threads) {
   ThreadPool pool(threads);
   Probe probe(select_kernels(), pool, 0);
   return best_of([&] { return probe.fma_once(); });
+}
+
+SteadyProbe::SteadyProbe(int threads) : pool_(threads), probe_(select_kernels(), pool_, kSteadyBytes) {}
+
+SteadyRates SteadyProbe::rates(double seconds) {
+  SteadyRates rates;
+  rates.read_bandwidth = mean_of([&] { return probe_.read_once(); }, seconds);
+  rates.multiply_add = mean_of([&] { return probe_.fma_once(); }, seconds);
+  return rates;
 }
 
 }  // namespace plimsoll::exec

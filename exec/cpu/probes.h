@@ -33,4 +33,20 @@ class Probe {
 /// Best of about 0.2 s: f32 flops a second of `threads` threads.
 [[nodiscard]] double fma_peak(int threads);
 
+/// What the machine gives on average, neighbours and all: means, where the probes above are bests.
+struct SteadyRates {
+  double read_bandwidth = 0, multiply_add = 0;   // bytes/s, flop/s
+};
+/// Keeps its threads and its 256 MiB, so that it can be asked often.
+class SteadyProbe {
+ public:
+  explicit SteadyProbe(int threads);
+  /// `seconds` of reading, then `seconds` of multiplying.
+  [[nodiscard]] SteadyRates rates(double seconds);
+
+ private:
+  ThreadPool pool_;
+  Probe probe_;
+};
+
 }  // namespace plimsoll::exec

@@ -20,10 +20,10 @@ std::string accelerator(const char* indent, int gflops) {
   return text + pad + "  kernel_gap: 1 us\n" + pad + "  source: measured\n" + pad + "calibrated: true\n" + pad + "source: probes\n";
 }
 
-std::string machine(const std::string& version = "1", const std::string& fingerprint = machine_fingerprint()) {
+std::string machine(const std::string& version = "2", const std::string& fingerprint = machine_fingerprint()) {
   return "plimsoll_calibration: " + version + "\nfingerprint: " + fingerprint +
-         "\nmachine: \"two cores\"\ncores: 2\ndevice: cpu\nshares:\n- ranks: 1\n  accelerator:\n" + accelerator("    ", 200) +
-         "- ranks: 2\n  accelerator:\n" + accelerator("    ", 90) +
+         "\nmachine: \"two cores\"\ncores: 2\ndevice: cpu\nshares:\n- ranks: 1\n  dtype: bf16\n  accelerator:\n" + accelerator("    ", 200) +
+         "- ranks: 2\n  dtype: bf16\n  accelerator:\n" + accelerator("    ", 90) +
          "engine:\n  host: {step: 20 us, overlap: none}\n  memory: {fraction: 0.8}\n  scheduler: {policy: vllm_v1}\n"
          "  calibrated: true\n  calibrated_on: here\n";
 }
@@ -32,25 +32,41 @@ ThisMachine read(const std::string& text) { return read_this_machine(Document::f
 
 TEST(ThisMachine, HasAnAcceleratorForEveryNumberOfRanksThatWasCalibrated) {
   const ThisMachine m = read(machine());
-  EXPECT_EQ(share_of(m, 1)->fp32.value, 200e9);
-  EXPECT_EQ(share_of(m, 2)->fp32.value, 90e9);
-  EXPECT_TRUE(share_of(m, 2)->calibrated);
+  EXPECT_EQ(share_of(m, 1).accelerator->fp32.value, 200e9);
+  EXPECT_EQ(share_of(m, 2).accelerator->fp32.value, 90e9);
+  EXPECT_TRUE(share_of(m, 2).accelerator->calibrated);
   ASSERT_NE(m.engine, nullptr);
   EXPECT_EQ(m.engine->id, "plimsoll-cpu");
 }
 
 // Four ranks on what two were measured on: half of each, and it says that this was not measured.
 TEST(ThisMachine, DividesTheNearestForOtherNumbers) {
-  const auto four = share_of(read(machine()), 4);
+  const auto four = share_of(read(machine()), 4).accelerator;
   EXPECT_EQ(four->fp32.value, 45e9);
   EXPECT_EQ(four->memory_bandwidth.value, 15e9);
   EXPECT_FALSE(four->calibrated);
   EXPECT_THAT(four->fit_source, HasSubstr("2 ranks at once"));
 }
 
+// bf16 stands in for what was not measured, and says so; fp16 runs as bf16 and is measured.
+TEST(ThisMachine, SaysWhichTypeWasCalibrated) {
+  const ThisMachine m = read(machine());
+  EXPECT_TRUE(share_of(m, 1, model::DType::fp16).accelerator->calibrated);
+  const auto f32 = share_of(m, 2, model::DType::fp32).accelerator;
+  EXPECT_FALSE(f32->calibrated);
+  EXPECT_EQ(f32->fp32.value, 90e9);
+  EXPECT_THAT(f32->fit_source, HasSubstr("calibrated in bf16, not in fp32"));
+}
+
+TEST(ThisMachine, RefusesSharesThatDoNotBeginWithOneRank) {
+  std::string text = machine();
+  text.replace(text.find("- ranks: 1"), 10, "- ranks: 3");
+  EXPECT_THAT(problem_of([&] { (void)read(text); }), HasSubstr("beginning with 1"));
+}
+
 TEST(ThisMachine, RefusesOtherVersionsAndOtherMachines) {
-  EXPECT_THAT(problem_of([] { (void)read(machine("2")); }), HasSubstr("machine.yaml:1:23: found version 2, expected 1"));
-  EXPECT_THAT(problem_of([] { (void)read(machine("1", "a-pdp-11")); }), HasSubstr("this calibration is of another machine: found 'a-pdp-11'"));
+  EXPECT_THAT(problem_of([] { (void)read(machine("1")); }), HasSubstr("machine.yaml:1:23: found version 1, expected 2"));
+  EXPECT_THAT(problem_of([] { (void)read(machine("2", "a-pdp-11")); }), HasSubstr("this calibration is of another machine: found 'a-pdp-11'"));
 }
 
 TEST(ThisMachine, RefusesCoefficientsThatCannotBe) {

@@ -25,7 +25,7 @@ inline std::shared_ptr<const configs::Catalogue> shipped_catalogue() {
     auto catalogue = std::make_shared<configs::Catalogue>(root);
     catalogue->set_machine_probe([root](const std::string&) {
       configs::ThisMachine machine;
-      machine.shares.push_back({1, configs::Catalogue(root).accelerator("generic-cpu")});
+      machine.shares.push_back({.accelerator = configs::Catalogue(root).accelerator("generic-cpu")});
       return machine;
     });
     return std::shared_ptr<const configs::Catalogue>(std::move(catalogue));

@@ -34,10 +34,12 @@ MachineCalibration example() {
     a.coefficients[0].residual = table;
     a.source = "probes";
     a.fit_source = "a test";
+    if (ranks == 2) share.interconnect.all_reduce.push_back({2, {{Seconds(12e-6), BytesPerSecond(8e9)}}});
+    share.interconnect.source = "measured";
+    a.pointwise_kinds["sample"] = {.compute_efficiency = 1, .memory_efficiency = 0.1, .p = 1, .t0 = Seconds(7e-6), .residual = nullptr};
     c.shares.push_back(std::move(share));
   }
-  c.interconnect.all_reduce.push_back({2, {{Seconds(12e-6), BytesPerSecond(8e9)}}});
-  c.interconnect.source = "measured";
+  c.rates = {28e9, 190e9};
   c.engine.host_step = Seconds(20e-6);
   c.engine.host_sequence = Seconds(1.5e-6);
   c.engine.calibrated_on = "a test";
@@ -57,8 +59,11 @@ TEST(MachineFile, ReadsBackWhatWasCalibrated) {
   ASSERT_NE(gemm.residual, nullptr);
   EXPECT_EQ(gemm.residual->x, (std::vector<double>{0, 3.321928, 4}));
   EXPECT_EQ(gemm.residual->log_ratio, (std::vector<double>{0.1, -0.05, 0, 0.2, 0.01, 0.3}));
-  ASSERT_NE(machine.interconnect, nullptr);
-  EXPECT_DOUBLE_EQ(machine.interconnect->all_reduce.at(0).segments.at(0).latency.count(), 12e-6);
+  EXPECT_DOUBLE_EQ(a.pointwise_kinds.at("sample").t0.count(), 7e-6);
+  EXPECT_DOUBLE_EQ(machine.read_bandwidth, 28e9);
+  EXPECT_DOUBLE_EQ(machine.multiply_add, 190e9);
+  ASSERT_NE(machine.shares[1].interconnect, nullptr);
+  EXPECT_DOUBLE_EQ(machine.shares[1].interconnect->all_reduce.at(0).segments.at(0).latency.count(), 12e-6);
   ASSERT_NE(machine.engine, nullptr);
   EXPECT_DOUBLE_EQ(machine.engine->host_sequence.count(), 1.5e-6);
   EXPECT_EQ(machine.engine->overlap, model::HostOverlap::none);
