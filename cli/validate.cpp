@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/run_commands.h"
+#include "cli/validate_live.h"
 #include "study/write_file.h"
 #include "validation/compare.h"
 #include "validation/html_report.h"
@@ -31,6 +32,7 @@ Usage validate_usage() {
                          "  plimsoll validate gemm_perf.csv.gz --format csv\n",
               .positional_required = false,
               .options = po::options_description("Verdict")};
+  add_live_options(usage.options);
   usage.options.add_options()("max-error", po::value<double>(), "exit 4 when the mean absolute error of a figure exceeds this many per cent")
       ("leave-one-out", "predict every configuration by a fit of its engine that did not see it (minutes)")
       ("calibration", po::value<std::string>()->value_name("DIR"), "accelerators and links that calibrate --from wrote, instead of the catalogue's");
@@ -113,6 +115,7 @@ int validate_kernels(const Parsed& parsed, Console& console, double max_error) {
 int run_validate(const Arguments& arguments, Console& console) {
   const auto parsed = parse_arguments(validate_usage(), arguments);
   if (!parsed) return kDone;
+  if (parsed->values.count("live") > 0) return validate_live_runs(*parsed, console);
   double max_error = -1;
   if (parsed->values.count("max-error") > 0) {
     max_error = parsed->values["max-error"].as<double>();

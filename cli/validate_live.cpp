@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/validate_live.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <thread>
+
+#include "cli/commands.h"
+#include "cli/load_study.h"
+#include "cli/measured_points.h"
+#include "cli/run_commands.h"
+#include "configs/yaml_document.h"
+#include "exec/cpu/probes.h"
+#include "study/write_file.h"
+#include "validation/live_validation.h"
+
+namespace plimsoll::cli {
+namespace {
+
+constexpr double kMostFitPart = 0.9;
+constexpr double kProbeSeconds = 1;     // of reading, and as long of multiplying
+
+double fit_part(const Parsed& parsed) {
+  if (parsed.values.count("fit-part") == 0) return 0;
+  const double part = parsed.values["fit-part"].as<double>();
+  if (!(part >= 0 && part <= kMostFitPart))
+    throw InputError(fmt::format("--fit-part: found {}, allowed: 0 to {}", part, kMostFitPart));
+  return part;
+}
+
+// The same study on this machine with a slower device.
+study::Study slower_study(const Parsed& parsed, const study::Study& study, double factor) {
+  const auto machine = study.point(0).hardware.this_machine;
+  const auto catalogue = std::make_shared<configs::Catalogue>(configs::Catalogue::default_root());
+  catalogue->set_machine("cpu", validation::slowed(*machine, factor));
+  study::Overrides overrides = parsed.common.set;
+  if (parsed.common.seed) overrides.emplace_back("seed", fmt::format("{}", *parsed.common.seed));
+  return study::Study(parsed.values["live"].as<std::string>(), overrides, catalogue);
+}
+
+void check_hardware(const study::Study& study) {
+  for (std::size_t i = 0; i < study.point_count(); ++i) {
+    const study::PointSpec spec = study.point(i);
+    if (!spec.hardware.this_machine || spec.engine->id != MeasuredPoints::engine_name(exec::DeviceKind::cpu))
+      throw InputError(spec.places.study, "validate --live measures this machine's CPU: state hardware: this-machine and engine: plimsoll-cpu");
+  }
+}
+
+exec::SteadyRates calibrated_rates(const study::Study& study, Console& console) {
+  const auto machine = study.point(0).hardware.this_machine;
+  if (!machine->shares.front().accelerator->calibrated)
+    console.warn("this machine is not calibrated: predictions rest on a probe; run `plimsoll calibrate` first");
+  return {machine->read_bandwidth, machine->multiply_add};
+}
+
+}  // namespace
+
+void add_live_options(po::options_description& options) {
+  auto add = options.add_options();
+  add("live", po::value<std::string>()->value_name("STUDY"),
+      "measure the points of a study on this machine's CPU, between probes that tell whether it is quiet, and predict them");
+  add("fit-part", po::value<double>()->value_name("F"),
+      "with --live: fit the device's speed on this part of the points, which then count in no error (default: 0)");
+}
+
+int validate_live_runs(const Parsed& parsed, Console& console) {
+  if (parsed.common.format == Format::json) throw InputError("--format: validate --live prints table or csv");
+  if (!parsed.operand.empty()) throw InputError("--live takes the place of the table to validate");
+  Parsed named = parsed;
+  named.operand = parsed.values["live"].as<std::string>();
+  const study::Study study = load_study(named, console);
+  check_hardware(study);
+  MeasuredPoints points(study, {}, console);
+  points.check();
+  study::RunControl control;
+  const RunCommands commands(control, console.is_jsonl());
+  exec::SteadyProbe probe(static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
+
+  validation::LiveSettings settings;
+  settings.fit_part = fit_part(parsed);
+  settings.control = &control;
+  settings.quiet.control = &control;
+  settings.quiet.reference = calibrated_rates(study, console);
+  settings.quiet.probe = [&] { return probe.rates(kProbeSeconds); };
+  settings.measure = [&](const study::PointResult& point, const sim::Scenario& scenario, const sim::RunOptions& options) {
+    sim::RunResult run = points.run(point, scenario, options);
+    if (!points.failure().empty()) throw DeviceError(points.failure());
+    return run;
+  };
+  settings.progress = [&](double done) { console.progress(done, study.point_count()); };
+  settings.with_device_time = [&](double factor) { return slower_study(parsed, study, factor); };
+  const validation::LiveValidation result = validation::validate_live(study, settings);
+  if (result.cancelled) return kInterrupted;
+
+  const std::string csv = validation::live_csv(result);
+  if (!parsed.common.out.empty()) {
+    study::make_folder(parsed.common.out);
+    study::write_file(parsed.common.out + "/live.csv", csv);
+  }
+  
+  console.print(parsed.common.format == Format::csv ? csv : validation::live_text(result));
+  if (parsed.values.count("max-error") == 0) return kDone;
+  const double most = parsed.values["max-error"].as<double>();
+  const auto exceeds = [&](const validation::LiveMetric& metric) {
+    const validation::LiveErrors errors = validation::live_errors(result, metric);
+    return errors.count == 0 || 100 * errors.median > most;
+  };
+  return std::any_of(validation::live_metrics().begin(), validation::live_metrics().end(), exceeds) ? kAnswerIsNo : kDone;
+}
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "validation/live_validation.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sim/simulate.h"
+
+namespace plimsoll::validation {
+namespace {
+
+using testing::HasSubstr;
+
+std::shared_ptr<configs::Catalogue> catalogue_of(double factor) {
+  auto catalogue = std::make_shared<configs::Catalogue>(std::string(PLIMSOLL_SOURCE_DIR) + "/configs");
+  configs::ThisMachine machine;
+  machine.cores = 2;
+  model::Accelerator a = *catalogue->accelerator("generic-cpu");
+  a.memory = a.memory_visible = Bytes(16e9);
+  machine.shares.push_back({.accelerator = std::make_shared<const model::Accelerator>(a)});
+  machine.interconnect = catalogue->interconnect("shared-memory");
+  catalogue->set_machine("cpu", slowed(machine, factor));
+  return catalogue;
+}
+
+study::Study study_on(double factor) {
+  const char* text =
+      "model: demo-llama-40m\ndtype: bf16\nhardware: this-machine\nengine: plimsoll-cpu\n"
+      "workload:\n  load: {closed_loop: {concurrency: 1}}\n  lengths: {input: 64, output: 16}\n  requests: 8\n"
+      "sweep:\n  workload.concurrency: [1, 2, 3, 4]\n";
+  return study::Study(configs::Document::from_text(text, "live.yaml"), "live.yaml", {}, catalogue_of(factor));
+}
+
+// "Measured" by simulation on a machine that is slower by a known factor.
+LiveSettings settings_for(double truth) {
+  LiveSettings settings;
+  settings.measure = [truth](const study::PointResult& point, const sim::Scenario&, const sim::RunOptions& options) {
+    const study::Study other = study_on(truth);
+    return sim::simulate(*study::resolve_point(other, point.index).scenario, options);
+  };
+  settings.quiet.probe = [] { return exec::SteadyRates{30e9, 200e9}; };
+  settings.with_device_time = study_on;
+  return settings;
+}
+
+TEST(LiveValidation, AMachineThatIsAsPredictedHasNoError) {
+  const LiveValidation v = validate_live(study_on(1), settings_for(1));
+  ASSERT_EQ(v.points.size(), 4U);
+  for (const LiveMetric& metric : live_metrics()) {
+    const LiveErrors e = live_errors(v, metric);
+    EXPECT_EQ(e.count, 4U);
+    EXPECT_LT(e.mean, 1e-9) << metric.name;
+  }
+}
+
+// Half the points tell the factor; the errors are those of the other half.
+TEST(LiveValidation, FitsTheDeviceOnAPartAndPredictsTheRest) {
+  LiveSettings settings = settings_for(1.5);
+  const LiveErrors before = live_errors(validate_live(study_on(1), settings), live_metrics()[0]);
+  EXPECT_EQ(before.count, 4U);
+  EXPECT_GT(before.mean, 0.3);
+  settings.fit_part = 0.5;
+  const LiveValidation v = validate_live(study_on(1), settings);
+  EXPECT_NEAR(v.device_factor, 1.5, 0.02);
+  const LiveErrors after = live_errors(v, live_metrics()[0]);
+  EXPECT_EQ(after.count, 2U);
+  EXPECT_LT(after.mean, 0.01);
+  EXPECT_THAT(live_text(v), HasSubstr("2 fitted"));
+}
+
+TEST(LiveValidation, PointsThatAreNotQuietAreExcludedAndCounted) {
+  LiveSettings settings = settings_for(1);
+  int probes = 0;
+  settings.quiet.most_attempts = 2;
+  // Before the first point, after it, and then noise.
+  settings.quiet.probe = [&probes] { return ++probes <= 2 ? exec::SteadyRates{30e9, 200e9} : exec::SteadyRates{20e9, 200e9}; };
+  const LiveValidation v = validate_live(study_on(1), settings);
+  EXPECT_EQ(live_errors(v, live_metrics()[0]).count, 1U);
+  EXPECT_THAT(live_text(v), HasSubstr("excluded: 3 not quiet"));
+  EXPECT_THAT(live_csv(v), HasSubstr("tpot_mean_s"));
+}
+
+}  // namespace
+}  // namespace plimsoll::validation

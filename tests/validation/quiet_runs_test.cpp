@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "validation/quiet_runs.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+
+namespace plimsoll::validation {
+namespace {
+
+constexpr exec::SteadyRates kQuiet{30e9, 200e9}, kNoisy{26e9, 200e9}, kSlow{30e9, 170e9};
+
+// Probes in the order given, each a measurement of its own.
+struct Machine {
+  std::deque<exec::SteadyRates> probes;
+  int runs = 0;
+  [[nodiscard]] QuietSettings settings() {
+    return {.reference = kQuiet, .tolerance = 0.1, .most_attempts = 5,
+            .probe = [this] {
+              const exec::SteadyRates next = probes.front();
+              if (probes.size() > 1) probes.pop_front();
+              return next;
+            },
+            .control = nullptr};
+  }
+  [[nodiscard]] study::RunPoint measure() {
+    return [this](const study::PointResult&, const sim::Scenario&, const sim::RunOptions&) {
+      ++runs;
+      sim::RunResult result;
+      result.steps_run = runs;
+      return result;
+    };
+  }
+};
+
+std::int64_t run(QuietRuns& runs, std::size_t index) {
+  study::PointResult point;
+  point.index = index;
+  return runs.run(point, {}, {}).steps_run;
+}
+
+TEST(QuietRuns, ARateThatDiffersByMoreThanTheToleranceIsNotQuiet) {
+  EXPECT_TRUE(is_quiet({32.9e9, 200e9}, kQuiet, 0.1));
+  EXPECT_FALSE(is_quiet(kNoisy, kQuiet, 0.1));   // 13 % less bandwidth
+  EXPECT_FALSE(is_quiet(kSlow, kQuiet, 0.1));    // 15 % fewer multiply-adds
+  EXPECT_FALSE(is_quiet({34e9, 200e9}, kQuiet, 0.1));   // more is other than what was calibrated, too
+}
+
+// One probe before the first point and one after each: the one after a point is the one before the next.
+TEST(QuietRuns, QuietPointsAreMeasuredOnce) {
+  Machine machine{.probes = {kQuiet, kQuiet, kQuiet}};
+  QuietRuns runs(machine.settings(), machine.measure());
+  run(runs, 0);
+  run(runs, 1);
+  ASSERT_EQ(runs.records().size(), 2U);
+  EXPECT_TRUE(runs.records()[1].quiet);
+  EXPECT_EQ(runs.records()[1].attempts, 1);
+  EXPECT_EQ(runs.records()[1].point, 1U);
+}
+
+// The probe after the first attempt is noisy, so it stands before the second as well: the third is the first quiet one.
+TEST(QuietRuns, ADisturbedPointIsMeasuredAgainAndTheQuietAttemptIsKept) {
+  Machine machine{.probes = {kQuiet, kNoisy, kQuiet, kQuiet}};
+  QuietRuns runs(machine.settings(), machine.measure());
+  EXPECT_EQ(run(runs, 0), 3);
+  EXPECT_TRUE(runs.records()[0].quiet);
+  EXPECT_EQ(runs.records()[0].attempts, 3);
+}
+
+TEST(QuietRuns, GivesUpAfterSoManyAttemptsAndSaysSo) {
+  Machine machine{.probes = {kSlow}};
+  QuietRuns runs(machine.settings(), machine.measure());
+  EXPECT_EQ(run(runs, 0), 5);
+  EXPECT_FALSE(runs.records()[0].quiet);
+  EXPECT_EQ(runs.records()[0].after.multiply_add, kSlow.multiply_add);
+}
+
+// Without rates of a calibration the run's first probes are what quiet means.
+TEST(QuietRuns, TheFirstProbesStandInForACalibration) {
+  Machine machine{.probes = {kSlow, kSlow}};
+  QuietSettings settings = machine.settings();
+  settings.reference = {};
+  QuietRuns runs(settings, machine.measure());
+  run(runs, 0);
+  EXPECT_TRUE(runs.records()[0].quiet);
+  EXPECT_EQ(runs.reference().multiply_add, kSlow.multiply_add);
+}
+
+}  // namespace
+}  // namespace plimsoll::validation

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "validation/live_validation.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "model/error.h"
+
+namespace plimsoll::validation {
+
+namespace {
+
+// Every n-th point, from the middle of the first n on: the parts are spread over the sweep, and the same in every run.
+std::vector<bool> points_to_fit(std::size_t points, double part) {
+  std::vector<bool> chosen(points, false);
+  double due = part / 2;
+  for (std::size_t i = 0; i < points; ++i) {
+    due += part;
+    if (due < 1) continue;
+    chosen[i] = true;
+    due -= 1;
+  }
+  return chosen;
+}
+
+std::vector<study::PointResult> simulate(const study::Study& study, study::RunControl* control) {
+  study::RunSettings settings;
+  settings.control = control;
+  return study::run_study(study, settings).points;
+}
+
+void put_simulated(LiveValidation& validation, const std::vector<study::PointResult>& simulated) {
+  for (LivePoint& point : validation.points)
+    for (const study::PointResult& s : simulated)
+      if (s.index == point.measured.index) point.simulated = s;
+}
+
+// Mean log of measured over predicted time a token, over the fitted points.
+double mean_log_ratio(const LiveValidation& validation) {
+  double sum = 0;
+  std::size_t count = 0;
+  for (const LivePoint& point : validation.points) {
+    if (!point.fitted || !point.quiet.quiet || !point.simulated.metrics || !point.measured.metrics) continue;
+    sum += std::log(point.simulated.metrics->output_tokens_per_s / point.measured.metrics->output_tokens_per_s);
+    ++count;
+  }
+  if (count == 0) throw DeviceError("validate --live: none of the points to fit on was quiet");
+  return sum / static_cast<double>(count);
+}
+
+// The factor that takes the mean error away; host time is not scaled, so it takes some rounds.
+void fit_device_time(LiveValidation& validation, const LiveSettings& settings) {
+  PLIMSOLL_CHECK(settings.with_device_time, "a fit needs studies on slower machines");
+  constexpr int kRounds = 6;
+  constexpr double kClose = 1e-3;
+  for (int round = 0; round < kRounds; ++round) {
+    const double log_ratio = mean_log_ratio(validation);
+    if (std::abs(log_ratio) < kClose) break;
+    validation.device_factor *= std::exp(log_ratio);
+    put_simulated(validation, simulate(settings.with_device_time(validation.device_factor), settings.control));
+  }
+}
+
+}  // namespace
+
+configs::ThisMachine slowed(const configs::ThisMachine& machine, double factor) {
+  configs::ThisMachine out = machine;
+  for (configs::ThisMachine::Share& share : out.shares) {
+    model::Accelerator a = *share.accelerator;
+    for (FlopsPerSecond* peak : {&a.fp16, &a.bf16, &a.fp8, &a.int8, &a.fp32}) peak->value /= factor;
+    a.memory_bandwidth.value /= factor;
+    a.kernel_gap *= factor;
+    for (model::OpCoefficients& c : a.coefficients) c.t0 *= factor;
+    for (auto& [kind, c] : a.pointwise_kinds) c.t0 *= factor;
+    share.accelerator = std::make_shared<const model::Accelerator>(std::move(a));
+  }
+  if (machine.interconnect) {
+    model::Interconnect link = *machine.interconnect;
+    for (model::AllReduceCurve& curve : link.all_reduce)
+      for (model::AllReduceSegment& s : curve.segments) {
+        s.latency *= factor;
+        s.bandwidth.value /= factor;
+      }
+    out.interconnect = std::make_shared<const model::Interconnect>(std::move(link));
+  }
+  return out;
+}
+
+LiveValidation validate_live(const study::Study& study, const LiveSettings& settings) {
+  QuietRuns runs(settings.quiet, settings.measure);
+  study::RunSettings run;
+  run.jobs = 1;
+  run.control = settings.control;
+  run.on_progress = settings.progress;
+  run.run = [&](const study::PointResult& point, const sim::Scenario& scenario, const sim::RunOptions& options) {
+    return runs.run(point, scenario, options);
+  };
+  const study::StudyResult measured = study::run_study(study, run);
+
+  LiveValidation validation;
+  validation.swept_keys = study.swept_keys();
+  validation.reference = runs.reference();
+  validation.cancelled = measured.cancelled;
+  const std::vector<bool> fitted = points_to_fit(study.point_count(), settings.fit_part);
+  for (const study::PointResult& point : measured.points) {
+    LivePoint& live = validation.points.emplace_back();
+    live.measured = point;
+    live.measured.labels.source = "measured";
+    live.fitted = fitted[point.index];
+    for (const QuietRecord& record : runs.records())
+      if (record.point == point.index) live.quiet = record;
+  }
+  if (validation.cancelled || validation.points.empty()) return validation;
+  put_simulated(validation, simulate(study, settings.control));
+  if (std::find(fitted.begin(), fitted.end(), true) != fitted.end()) fit_device_time(validation, settings);
+  const study::PointSpec spec = study.point(0);
+  if (spec.hardware.accelerator) validation.basis = spec.hardware.accelerator->fit_source;
+  return validation;
+}
+
+}  // namespace plimsoll::validation
