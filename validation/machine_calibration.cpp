@@ -15,6 +15,7 @@
 #include "model/memory_plan.h"
 #include "validation/machine_fit.h"
 #include "validation/machine_host.h"
+#include "validation/machine_live.h"
 
 namespace plimsoll::validation {
 
@@ -24,7 +25,7 @@ constexpr std::size_t kProbeBytes = 256U << 20;   // 8 times the last-level cach
 constexpr std::int64_t kKvBlocks = 6000, kMostRows = 512, kMostContext = 2048;
 constexpr double kProbeSeconds = 0.5;
 // Shares of the time: ops and held-out forwards of a (dtype, ranks, model), whose engine takes the rest; then the host.
-constexpr double kOpsPart = 0.55, kForwardsPart = 0.25, kHostPart = 0.3;
+constexpr double kOpsPart = 0.45, kForwardsPart = 0.2, kHostPart = 0.1;
 
 std::string settings_line(const MachineSettings& s) {
   std::vector<std::string> dtypes;
@@ -46,11 +47,13 @@ class MachineCalibrator {
     result_.models = settings_.models;
     result_.device = on_cpu() ? "cpu" : "cuda";
     if (on_cpu()) probe_.emplace(result_.cores);
-    for (const model::DType dtype : settings_.dtypes)
-      for (const std::int32_t ranks : settings_.ranks) calibrate_share(dtype, ranks);
     report("host", 0, false);
     probe();
     result_.engine = measure_host(catalogue_, settings_);
+    done_ += kHostPart;
+    for (const model::DType dtype : settings_.dtypes)
+      for (const std::int32_t ranks : settings_.ranks) calibrate_share(dtype, ranks);
+    probe();
     set_rates();
     store_.finish();
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
@@ -107,6 +110,8 @@ class MachineCalibrator {
     }
     fit_share(share, samples, fmt::format("{} in {}", fmt::join(settings_.models, ", "), model::name(dtype)));
     check_held_out(share, samples);
+    if (!live_.empty()) settle_live(share, live_, result_.engine, catalogue_);
+    live_.clear();
     result_.shares.push_back(std::move(share));
   }
 
@@ -135,11 +140,15 @@ class MachineCalibrator {
                             .store = &store_, .key = fmt::format("{} {} {}", model, model::name(dtype), ranks)};
     const std::int64_t tokens = kKvBlocks * config.block_tokens;
     samples.forwards.emplace_back(config, measure_forwards(engine, held_out_forwards(bench, tokens), bench));
+    if (on_cpu()) {
+      bench.progress = [&](double f, bool known) { report(label, 0.3 + 0.1 * f, known); };
+      live_.emplace_back(model, measure_live(engine, catalogue_, model, bench));
+    }
     const std::vector<GridForward> grid = benchmark_grid(bench, tokens);
     if (!on_cpu()) samples.whole.emplace_back(config, measure_whole(engine, grid, bench));
     engine.trace_ops();
     bench.seconds = settings_.seconds / parts_ * kOpsPart;
-    bench.progress = [&](double f, bool known) { report(label, 0.3 + 0.7 * f, known); };
+    bench.progress = [&](double f, bool known) { report(label, 0.4 + 0.6 * f, known); };
     for (OpSample& sample : measure_ops(engine, grid, bench)) {
       if (sample.op.kind == model::OpKind::all_reduce) samples.all_reduces.push_back({sample.op.other_bytes, sample.seconds});
       else samples.ops.push_back(std::move(sample));
@@ -161,6 +170,7 @@ class MachineCalibrator {
   SampleStore store_;
   std::optional<exec::SteadyProbe> probe_;
   std::vector<exec::SteadyRates> rates_;
+  std::vector<std::pair<std::string, std::vector<double>>> live_;   // of this share's models
   MachineCalibration result_;
   double parts_ = 1, done_ = 0, last_ = 0, recalled_ = 0;
 };

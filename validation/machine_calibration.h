@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "configs/catalogue.h"
@@ -50,6 +51,8 @@ struct ShareCalibration {
   model::Accelerator accelerator;
   model::Interconnect interconnect;
   std::vector<ClassFit> fits;
+  /// (rows of a step, how many times longer it takes in live runs than the sum of its ops); empty on a GPU.
+  std::vector<std::pair<double, double>> live_rows;
   HeldOut held_out;
 };
 

@@ -64,6 +64,13 @@ constexpr double kQuietSpread = 0.1;
 
 std::string percent(double value) { return fmt::format("{:.1f} %", 100 * value); }
 
+// "1 row x 1.04, 6 x 1.07".
+std::string live_text(const ShareCalibration& share) {
+  std::string text;
+  for (const auto& [rows, factor] : share.live_rows) text += fmt::format("{}{:g}{} x {:.2f}", text.empty() ? "" : ", ", rows, text.empty() ? " rows" : "", factor);
+  return text;
+}
+
 }  // namespace
 
 std::string machine_yaml(const MachineCalibration& c) {
@@ -98,6 +105,7 @@ std::string machine_report(const MachineCalibration& c) {
                           f.name, f.fit.samples, k.compute_efficiency, k.memory_efficiency,
                           k.p, k.t0.count() * 1e6, percent(f.fit.roofline_error), percent(f.fit.fit_error));
     }
+    if (!share.live_rows.empty()) text += "  a step takes longer in live runs than its ops: " + live_text(share) + "\n";
     text += fmt::format("  {} whole forwards that were not fitted: error mean {}, median {}, p90 {}, bias {}\n", share.held_out.forwards,
                         percent(share.held_out.mean), percent(share.held_out.median), percent(share.held_out.p90),
                         percent(share.held_out.bias));
