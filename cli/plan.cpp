@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/load_study.h"
 #include "cli/options.h"
+#include "cli/ranks.h"
 #include "cli/run_commands.h"
 #include "model/error.h"
 #include "study/plan/search.h"
@@ -62,8 +63,9 @@ void write_finding(const study::Study& study, const Finding& finding, const std:
 
 class Planner {
  public:
-  Planner(const Parsed& parsed, const study::Study& study, Console& console)
-      : parsed_(parsed), study_(study), console_(console), commands_(control_, console.is_jsonl()) {
+  Planner(const Parsed& parsed, const study::Study& study, Console& console, Ranks* ranks)
+      : parsed_(parsed), study_(study), console_(console), ranks_(ranks), commands_(control_, console.is_jsonl()) {
+    if (ranks_ != nullptr) ranks_->open(study_, parsed_);
     if (parsed.common.out.empty()) return;
     study::make_folder(parsed.common.out);
     store_ = std::make_unique<study::ResultStore>(parsed.common.out + "/results.sqlite");
@@ -74,6 +76,7 @@ class Planner {
     for (std::size_t i = 0; i < study_.point_count() && !cancelled_; ++i) answer(i);
     if (store_) store_->commit();
     write_tables();
+    if (ranks_ != nullptr) ranks_->close(console_);
     print();
     if (cancelled_) {
       console_.warn("interrupted: the answer is that of the simulations so far");
@@ -92,6 +95,10 @@ class Planner {
     settings.control = &control_;
     settings.store = store_.get();
     settings.on_progress = [&](double done, std::size_t asked, double recalled) { console_.progress(done, asked, recalled); };
+    if (ranks_ != nullptr) {
+      settings.jobs = ranks_->places();
+      settings.spread = [this](const std::string& task, const std::function<std::string()>& here) { return ranks_->run(task, control_, here); };
+    }
     const std::vector<std::string> columns = study::point_columns(study_.swept_keys());
     settings.on_first = [&](const study::plan::Candidate& candidate, const sched::PointMetrics& metrics) {
       if (!console_.is_jsonl()) return;
@@ -164,12 +171,18 @@ class Planner {
 };
 
 }  // namespace
+  Ranks* ranks_ = nullptr;             // null: this process is alone
 
 int run_plan(const Arguments& arguments, Console& console) {
   const auto parsed = parse_arguments(plan_usage(), arguments);
   if (!parsed) return kDone;
   const study::Study study = load_study(*parsed, console);
-  return Planner(*parsed, study, console).run();
+  return Planner(*parsed, study, console, ranks.get()).run();
 }
 
 }  // namespace plimsoll::cli
+  const auto ranks = Ranks::join();
+  if (ranks && !ranks->leads()) {
+    ranks->follow(plan_usage(), arguments);
+    return kDone;
+  }

@@ -8,9 +8,11 @@
 #include "cli/commands.h"
 #include "cli/load_study.h"
 #include "cli/options.h"
+#include "cli/ranks.h"
 #include "cli/report_points.h"
 #include "cli/run_commands.h"
 #include "sim/replay.h"
+#include "study/metrics_record.h"
 #include "study/outputs.h"
 #include "study/run_files.h"
 #include "study/run_study.h"
@@ -81,9 +83,34 @@ int replay_run(Parsed parsed, Console& console) {
   return kDone;
 }
 
+// Points go to whichever rank is free; what they keep besides their metrics is not sent, so such runs stay here.
+void spread(Ranks& ranks, const study::Study& study, const Parsed& parsed, Console& console, study::RunSettings& settings) {
+  ranks.open(study, parsed);
+  if (settings.keep_requests || settings.keep_decisions || settings.keep_steps) {
+    console.warn("--requests, --decisions and --timeline are written by rank 0 alone: the others have nothing to do");
+    return;
+  }
+  settings.jobs = ranks.places();
+  settings.run = [&ranks, &control = *settings.control](const study::PointResult& point, const sim::Scenario& scenario, const sim::RunOptions& options) {
+    const std::string text = ranks.run(fmt::format("{}", point.index), control, [&] {
+      const sim::RunResult here = sim::simulate(scenario, options);
+      return here.stopped ? std::string() : study::metrics_record(here.metrics);
+    });
+    sim::RunResult run;
+    run.stopped = text.empty();
+    if (!run.stopped) run.metrics = study::read_metrics_record(text);
+    return run;
+  };
+}
+
 }  // namespace
 
 int run_simulate(const Arguments& arguments, Console& console) {
+  const auto ranks = Ranks::join();
+  if (ranks && !ranks->leads()) {
+    ranks->follow(simulate_usage(), arguments);
+    return kDone;
+  }
   const auto parsed = parse_arguments(simulate_usage(), arguments);
   if (!parsed) return kDone;
   if (parsed->values.count("replay") > 0) return replay_run(*parsed, console);
@@ -107,7 +134,9 @@ int run_simulate(const Arguments& arguments, Console& console) {
     outputs.tick();
     console.progress(done, study.point_count(), static_cast<double>(outputs.recalled()));
   };
+  if (ranks) spread(*ranks, study, *parsed, console, settings);
   const study::StudyResult result = study::run_study(study, settings);
+  if (ranks) ranks->close(console);
 
   outputs.finish(result);
   if (outputs.recalled() > 0) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <sstream>
 
 #include "study/load_variation.h"
 
@@ -91,6 +92,20 @@ PointSpec trial_spec(PointSpec spec, const Trial& trial) {
   if (trial.length_scale != 1) scale_lengths(spec.workload, trial.length_scale);
   if (trial.step_scale != 1) slow_clock(spec, trial.step_scale);
   return spec;
+}
+
+std::string trial_task(std::size_t question, const Trial& trial) {
+  return fmt::format("{} {} {}", question, trial.candidate, trial_text(trial));
+}
+
+std::optional<TrialTask> read_trial_task(const std::string& text) {
+  TrialTask task;
+  Trial& t = task.trial;
+  std::string word;
+  std::istringstream words(text);
+  words >> task.question >> t.candidate >> word >> t.replication >> t.requests >> t.load >> t.load_scale >> t.length_scale >> t.step_scale;
+  if (!words || word != "trial") return {};
+  return task;
 }
 
 std::string trial_text(const Trial& trial) {

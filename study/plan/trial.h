@@ -5,6 +5,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "study/study.h"
@@ -28,6 +29,14 @@ struct Trial {
 
 /// Everything but the candidate, as text: part of the key under which results are stored.
 [[nodiscard]] std::string trial_text(const Trial& trial);
+
+/// A trial of a study's question as a task for another process, and back; nullopt for any other text.
+struct TrialTask {
+  std::size_t question = 0;
+  Trial trial;
+};
+[[nodiscard]] std::string trial_task(std::size_t question, const Trial& trial);
+[[nodiscard]] std::optional<TrialTask> read_trial_task(const std::string& text);
 
 /// Whether more requests make the same experiment longer: open and closed loops without a duration.
 [[nodiscard]] bool can_be_longer(const PointSpec& spec);

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "model/error.h"
-#include "sim/simulate.h"
 #include "study/metrics_record.h"
 #include "study/resolve.h"
 #include "study/work_crew.h"
@@ -49,10 +48,6 @@ class Trials::Batch {
   }
 
   std::optional<sched::PointMetrics> simulate(std::size_t i, const Trial& trial, const Candidate& candidate) {
-    ResolvedPoint point = resolve_spec(trial_spec(candidate.spec, trial));
-    // Memory and degrees are those of the candidate, which exists; only a variation's workload can be at fault.
-    if (point.impossible) throw InputError(point.impossible->where, point.impossible->reason);
-    point.scenario->stepwise = settings().stepwise;
     sim::RunOptions options;
     if (settings().control != nullptr) options.stop = settings().control->stop();
     options.progress = [this, i](double fraction) {
@@ -60,14 +55,14 @@ class Trials::Batch {
       const std::lock_guard lock(mutex_);
       report(i, static_cast<float>(std::clamp(fraction, 0.0, 1.0)));
     };
-    try {
-      sim::RunResult run = sim::simulate(*point.scenario, options);
-      if (run.stopped) return {};
-      return std::move(run.metrics);
-    } catch (const InputError& error) {
-      if (!error.where().file.empty()) throw;
-      throw InputError(candidate.spec.places.workload, error.text());
-    }
+    const auto here = [&] { return simulate_trial(candidate, trial, settings().stepwise, options); };
+    if (!settings().spread) return here();
+    const std::string text = settings().spread(trial_task(owner_.question_.index, trial), [&] {
+      const auto metrics = here();
+      return metrics ? metrics_record(*metrics) : std::string();
+    });
+    if (text.empty()) return {};
+    return read_metrics_record(text);
   }
 
   // With the mutex held.
@@ -85,6 +80,22 @@ class Trials::Batch {
   std::mutex mutex_;
   double base_ = 0, done_ = 0;
 };
+
+std::optional<sched::PointMetrics> simulate_trial(const Candidate& candidate, const Trial& trial, bool stepwise,
+                                                  const sim::RunOptions& options) {
+  ResolvedPoint point = resolve_spec(trial_spec(candidate.spec, trial));
+  // Memory and degrees are those of the candidate, which exists; only a variation's workload can be at fault.
+  if (point.impossible) throw InputError(point.impossible->where, point.impossible->reason);
+  point.scenario->stepwise = stepwise;
+  try {
+    sim::RunResult run = sim::simulate(*point.scenario, options);
+    if (run.stopped) return {};
+    return std::move(run.metrics);
+  } catch (const InputError& error) {
+    if (!error.where().file.empty()) throw;
+    throw InputError(candidate.spec.places.workload, error.text());
+  }
+}
 
 Trials::Trials(const Question& question, TrialSettings settings) : question_(question), settings_(std::move(settings)) {
   if (settings_.store != nullptr) keys_ = std::make_unique<PointKeys>(*question.study, settings_.stepwise ? "stepwise" : "");

@@ -6,10 +6,12 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "sched/measurements.h"
+#include "sim/simulate.h"
 #include "study/plan/candidate.h"
 #include "study/plan/trial.h"
 #include "study/point_keys.h"
@@ -22,12 +24,18 @@ struct TrialSettings {
   int jobs = 0;                        // threads; 0: one per core
   bool stepwise = false;
   RunControl* control = nullptr;       // may be null
+  /// Runs a trial, named by a task text (read_trial_task), here or elsewhere; "" when it was given up. May be empty: here.
+  std::function<std::string(const std::string& task, const std::function<std::string()>& here)> spread = {};
   ResultStore* store = nullptr;        // may be null
   /// Finished and known trials, fractions of running ones included; one call at a time; may be empty.
   std::function<void(double done, std::size_t asked, double recalled)> on_progress = {};
   /// A first trial of a candidate has finished; one call at a time; may be empty.
   std::function<void(const Candidate&, const sched::PointMetrics&)> on_first = {};
 };
+
+/// One trial, simulated; nullopt when options.stop was requested. Throws InputError for a workload that cannot be.
+[[nodiscard]] std::optional<sched::PointMetrics> simulate_trial(const Candidate& candidate, const Trial& trial, bool stepwise,
+                                                                const sim::RunOptions& options);
 
 /// The search was cancelled: what it knows stands in its answer so far.
 struct Cancelled {};

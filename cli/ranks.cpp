@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/ranks.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <stop_token>
+
+#include "cli/load_study.h"
+#include "model/error.h"
+#include "study/digest.h"
+#include "study/metrics_record.h"
+#include "study/plan/trial.h"
+#include "study/resolve.h"
+
+namespace plimsoll::cli {
+namespace {
+
+constexpr std::size_t kMeetingSize = 4096;
+constexpr std::string_view kFailed = "failed ";
+
+int ranks_of_mpirun() {
+  const char* const text = std::getenv("OMPI_COMM_WORLD_SIZE");
+  return text == nullptr ? 1 : std::atoi(text);
+}
+
+/// The module that is linked with MPI. It stays loaded: MPI leaves threads and handlers behind.
+class Module {
+ public:
+  Module() {
+    std::error_code none;
+    const auto beside = std::filesystem::read_symlink("/proc/self/exe", none).parent_path() / "libplimsoll_mpi.so";
+    handle_ = ::dlopen(beside.c_str(), RTLD_NOW | RTLD_GLOBAL);
+    if (handle_ != nullptr) return;
+    throw DeviceError(fmt::format("mpirun started {} ranks, but this build has no part for MPI ({}): install libopenmpi-dev and openmpi-bin, build again, "
+                                  "or start one process with --jobs", ranks_of_mpirun(), ::dlerror()));
+  }
+  template <class... Arguments>
+  int call(const char* name, Arguments... arguments) const {
+    const auto function = reinterpret_cast<int (*)(Arguments...)>(::dlsym(handle_, name));  // NOLINT: what dlsym is for
+    PLIMSOLL_CHECK(function != nullptr, "the module has the function");
+    return function(arguments...);
+  }
+
+ private:
+  void* handle_ = nullptr;
+};
+
+// Equal texts: the same program simulates the same points.
+std::string greeting_of(const study::Study& study, const Parsed& parsed) {
+  std::string text = study::hex(study::program_digest()) + study::hex(study::digest_of_folder(study.catalogue().root())) + study.resolved_yaml();
+  for (const std::string& file : study.point_file(0).files) text += study::hex(study::digest_of_file(file));
+  return study::hex(study::digest_of(text + (parsed.common.stepwise ? "stepwise" : "")));
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+/// Answers tasks of one study.
+class Follower {
+ public:
+  Follower(const study::Study& study, bool stepwise) : study_(study), stepwise_(stepwise) {}
+
+  // "" for what cannot be done here: the leader then does it and says why.
+  std::string answer(const std::string& task, const std::function<bool()>& gone) {
+    std::stop_source stop;
+    sim::RunOptions options;
+    options.stop = stop.get_token();
+    options.progress = [&](double) {
+      if (gone()) stop.request_stop();
+    };
+    try {
+      if (const auto trial = study::plan::read_trial_task(task)) {
+        const study::plan::Candidate& candidate = question(trial->question).candidates.at(trial->trial.candidate);
+        const auto metrics = study::plan::simulate_trial(candidate, trial->trial, stepwise_, options);
+        return metrics ? study::metrics_record(*metrics) : std::string();
+      }
+      study::ResolvedPoint point = study::resolve_point(study_, std::stoul(task));
+      if (!point.scenario) return {};
+      point.scenario->stepwise = stepwise_;
+      const sim::RunResult run = sim::simulate(*point.scenario, options);
+      return run.stopped ? std::string() : study::metrics_record(run.metrics);
+    } catch (const std::exception&) {
+      return {};
+    }
+  }
+
+ private:
+  const study::plan::Question& question(std::size_t index) {
+    const std::lock_guard lock(mutex_);
+    const auto found = questions_.find(index);
+    if (found != questions_.end()) return found->second;
+    return questions_.emplace(index, study::plan::make_question(study_, index)).first->second;
+  }
+
+  const study::Study& study_;
+  bool stepwise_;
+  std::mutex mutex_;
+  std::map<std::size_t, study::plan::Question> questions_;
+};
+
+}  // namespace
+
+std::unique_ptr<Ranks> Ranks::join() {
+  if (ranks_of_mpirun() < 2) return nullptr;
+  const Module module;
+  std::unique_ptr<Ranks> ranks(new Ranks);
+  int one_host = 0;
+  if (module.call("plimsoll_mpi_begin", &ranks->rank_, &ranks->count_, &one_host) != 0) throw DeviceError("MPI cannot begin");
+  std::array<char, kMeetingSize> text{};
+  if (ranks->rank_ == 0) {
+    ranks->crew_ = std::make_unique<study::RankCrew>(one_host == 1);
+    const std::string meeting = ranks->crew_->meeting().text();
+    std::memcpy(text.data(), meeting.data(), std::min(meeting.size(), text.size() - 1));
+  }
+  module.call("plimsoll_mpi_share", text.data(), static_cast<int>(text.size()));
+  module.call("plimsoll_mpi_end");     // from here on a rank may die without taking the others along
+  ranks->meeting_ = study::Meeting::read(text.data());
+  return ranks;
+}
+
+void Ranks::open(const study::Study& study, const Parsed& parsed) {
+  jobs_ = std::max(1, parsed.common.jobs);
+  crew_->open(static_cast<std::size_t>(jobs_), greeting_of(study, parsed), [this](const std::string& greeting) {
+    const bool failed = greeting.starts_with(kFailed);
+    const std::lock_guard lock(mutex_);
+    strangers_.push_back(failed ? greeting.substr(kFailed.size()) : "it has another program, catalogue or study");
+  });
+}
+
+std::string Ranks::run(const std::string& task, study::RunControl& control, const std::function<std::string()>& here) {
+  const auto give_up = [&control] {
+    control.look_in();
+    return control.cancelled();
+  };
+  return crew_->run(task, give_up, here);
+}
+
+void Ranks::close(Console& console) const {
+  console.note(fmt::format("{} of the simulations were done by the other {} ranks", crew_->answered(), count_ - 1));
+  const std::lock_guard lock(mutex_);
+  for (const std::string& stranger : strangers_) console.warn("a rank took no part: " + stranger);
+  if (crew_->lost() > 0) {
+    console.warn(fmt::format("{} task{} of ranks that died {} done again by others", crew_->lost(), crew_->lost() == 1 ? "" : "s", crew_->lost() == 1 ? "was" : "were"));
+  }
+}
+
+void Ranks::follow(const Usage& usage, const std::vector<std::string>& arguments) const {
+  Console mute;
+  mute.configure(ProgressMode::none, true);
+  const auto leave = [this](const std::string& why) {
+    static_cast<void>(study::follow(meeting_, fmt::format("{}rank {} on {}: {}", kFailed, rank_, host_name(), why), 1,
+                                    [](const std::string&, const std::function<bool()>&) { return std::string(); }));
+  };
+  try {
+    const auto parsed = parse_arguments(usage, arguments);
+    if (!parsed) return;
+    const study::Study study = load_study(*parsed, mute);
+    Follower follower(study, parsed->common.stepwise);
+    static_cast<void>(study::follow(meeting_, greeting_of(study, *parsed), static_cast<std::size_t>(std::max(1, parsed->common.jobs)),
+                                    [&](const std::string& task, const std::function<bool()>& gone) { return follower.answer(task, gone); }));
+  } catch (const InputError& error) {
+    leave(error.what());
+  } catch (const DeviceError& error) {
+    leave(error.what());
+  }
+}
+
+}  // namespace plimsoll::cli
