@@ -22,9 +22,9 @@ using Keys = std::vector<std::string_view>;
 
 constexpr std::int32_t kMostReplicas = 100'000;
 constexpr std::int32_t kMostDegree = 4096;
-constexpr std::array<std::string_view, 20> kStudyKeys = {
+constexpr std::array<std::string_view, 21> kStudyKeys = {
     "study", "model", "dtype", "kv_dtype", "hardware", "price_date", "prices", "engine", "deployment", "scheduler", "workload",
-    "limits", "slo", "seed", "replications", "sweep", "search", "weights", "prompts", "script_step"};
+    "limits", "slo", "seed", "replications", "sweep", "models", "search", "weights", "prompts", "script_step"};
 
 // A path is relative to the study; a name is not.
 std::string model_name(const std::string& text, const TraceStore& traces) {

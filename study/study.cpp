@@ -19,6 +19,7 @@ namespace {
 using configs::Document;
 using configs::Node;
 
+constexpr std::string_view kModels = "models";
 constexpr std::size_t kMostPoints = 1'000'000;
 constexpr std::size_t kMostTried = 10'000;
 constexpr std::string_view kLoad = "workload.load";
@@ -94,6 +95,15 @@ void put(Document& document, const std::string& path, const Node& value) {
   document.set(full, value);
 }
 
+// An entry of `models` is a map of paths and values; anything else is put where its path says.
+void put_swept(Document& document, const std::string& path, const Node& value) {
+  if (path != kModels) {
+    put(document, path, value);
+    return;
+  }
+  for (const configs::Item& item : value.items()) put(document, item.key, item.value);
+}
+
 Node override_value(const std::string& path, const std::string& yaml) {
   constexpr std::size_t kShown = 60;
   const std::string shown = yaml.size() <= kShown ? yaml : yaml.substr(0, kShown) + "…";
@@ -125,6 +135,7 @@ void pin(Document& document, const std::string& path) {
 }
 
 Cell cell_of(const Node& value) {
+  if (value.is_map() && value.has("model")) return value.at("model").as_string();
   const std::string text = value.to_text();
   const auto number = value.is_scalar() ? configs::parse_number(text) : std::nullopt;
   if (!number) return text;
@@ -178,6 +189,7 @@ Study::Study(Document document, const std::string& file, const Overrides& overri
 void Study::read_sweep() {
   base_ = document_;
   base_.remove("sweep");
+  read_models();
   const auto sweep = document_.root().find("sweep");
   if (!sweep || sweep->is_null()) return;
   if (!sweep->is_map()) sweep->fail("expected a map of paths and lists of values, as in {deployment.tp: [1, 2]}");
@@ -188,6 +200,19 @@ void Study::read_sweep() {
     }
     points_ *= key.values.size();
   }
+}
+
+// Several models on the same machines: each entry of the list is laid over the study and makes a point of its own.
+void Study::read_models() {
+  const auto models = document_.root().find(kModels);
+  if (!models) return;
+  base_.remove(std::string(kModels));
+  std::vector<Node> entries = read_list(*models);
+  for (const Node& entry : entries) {
+    if (!entry.is_map() || !entry.has("model")) entry.fail("expected a map with a model, as in {model: llama-2-7b, workload.rate: 4 /s}");
+  }
+  points_ *= entries.size();
+  sweep_.push_back({std::string(kModels), std::move(entries)});
 }
 
 // Each value beside the first ones of the other keys: faults show before anything runs, without reading every point.
@@ -215,7 +240,7 @@ std::vector<std::size_t> Study::choice_of(std::size_t index) const {
 
 Document Study::document_with(const std::vector<std::size_t>& choice, std::span<const Setting> settings) const {
   Document document = base_;
-  for (std::size_t key = 0; key < sweep_.size(); ++key) put(document, sweep_[key].path, sweep_[key].values[choice[key]]);
+  for (std::size_t key = 0; key < sweep_.size(); ++key) put_swept(document, sweep_[key].path, sweep_[key].values[choice[key]]);
   for (const auto& [path, value] : settings) put(document, path, value);
   return document;
 }

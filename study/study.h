@@ -144,6 +144,7 @@ class Study {
   [[nodiscard]] PointSpec point_with(const std::vector<std::size_t>& choice) const;
   [[nodiscard]] std::vector<std::size_t> choice_of(std::size_t index) const;
   void read_sweep();
+  void read_models();
   void try_every_value() const;
 
   std::string file_;
