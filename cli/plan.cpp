@@ -12,6 +12,7 @@
 #include "cli/run_commands.h"
 #include "model/error.h"
 #include "study/plan/search.h"
+#include "study/plan/together.h"
 #include "study/plan/view.h"
 #include "study/write_file.h"
 
@@ -75,8 +76,8 @@ class Planner {
   int run() {
     for (std::size_t i = 0; i < study_.point_count() && !cancelled_; ++i) answer(i);
     if (store_) store_->commit();
-    write_tables();
     if (ranks_ != nullptr) ranks_->close(console_);
+    write_tables();
     print();
     if (cancelled_) {
       console_.warn("interrupted: the answer is that of the simulations so far");
@@ -94,11 +95,11 @@ class Planner {
     settings.stepwise = parsed_.common.stepwise;
     settings.control = &control_;
     settings.store = store_.get();
-    settings.on_progress = [&](double done, std::size_t asked, double recalled) { console_.progress(done, asked, recalled); };
     if (ranks_ != nullptr) {
       settings.jobs = ranks_->places();
       settings.spread = [this](const std::string& task, const std::function<std::string()>& here) { return ranks_->run(task, control_, here); };
     }
+    settings.on_progress = [&](double done, std::size_t asked, double recalled) { console_.progress(done, asked, recalled); };
     const std::vector<std::string> columns = study::point_columns(study_.swept_keys());
     settings.on_first = [&](const study::plan::Candidate& candidate, const sched::PointMetrics& metrics) {
       if (!console_.is_jsonl()) return;
@@ -108,12 +109,15 @@ class Planner {
       console_.point(columns, point);
     };
     study::plan::Trials trials(finding.question, settings);
-    finding.answer = study::plan::find_best(finding.question, trials);
+    finding.answer = study::plan::find_best(finding.question, trials, {.examine_winner = true, .fewest_on_each = shares_instances()});
     cancelled_ = finding.answer.cancelled;
     findings_.push_back(std::move(finding));
     if (!parsed_.common.out.empty()) write_finding(study_, findings_.back(), folder_of(parsed_.common.out, study_, index));
     if (console_.is_jsonl()) tell(index);
   }
+
+  // Several models, and nothing else varied.
+  [[nodiscard]] bool shares_instances() const { return study_.swept_keys() == std::vector<std::string>{"models"}; }
 
   // The answer as lines: its deployments, best first, then what it says of the best.
   void tell(std::size_t index) {
@@ -133,6 +137,9 @@ class Planner {
   void write_tables() const {
     if (parsed_.common.out.empty()) return;
     study::write_file(parsed_.common.out + "/ranking.csv", study::plan::ranking_csv(study_.swept_keys(), findings_));
+    if (shares_instances() && !cancelled_) {
+      study::write_file(parsed_.common.out + "/together.csv", study::plan::shared_csv(findings_, study::plan::share_instances(findings_)));
+    }
     study::write_file(parsed_.common.out + "/plan.json", study::plan::findings_json(study_.swept_keys(), findings_));
   }
 
@@ -148,6 +155,7 @@ class Planner {
       for (std::size_t k = 0; k < keys.size(); ++k) head += (k > 0 ? ", " : "") + keys[k] + ' ' + study::plain_text(finding.swept[k]);
       console_.print((keys.empty() ? head : head + "\n") + finding_text(finding, parsed_.values["rows"].as<std::size_t>()));
     }
+    if (shares_instances() && !cancelled_) console_.print(study::plan::shared_text(findings_, study::plan::share_instances(findings_)));
   }
 
   int report_failures() {
@@ -163,6 +171,7 @@ class Planner {
   const Parsed& parsed_;
   const study::Study& study_;
   Console& console_;
+  Ranks* ranks_ = nullptr;             // null: this process is alone
   study::RunControl control_;
   RunCommands commands_;
   std::unique_ptr<study::ResultStore> store_;
@@ -171,9 +180,13 @@ class Planner {
 };
 
 }  // namespace
-  Ranks* ranks_ = nullptr;             // null: this process is alone
 
 int run_plan(const Arguments& arguments, Console& console) {
+  const auto ranks = Ranks::join();
+  if (ranks && !ranks->leads()) {
+    ranks->follow(plan_usage(), arguments);
+    return kDone;
+  }
   const auto parsed = parse_arguments(plan_usage(), arguments);
   if (!parsed) return kDone;
   const study::Study study = load_study(*parsed, console);
@@ -181,8 +194,3 @@ int run_plan(const Arguments& arguments, Console& console) {
 }
 
 }  // namespace plimsoll::cli
-  const auto ranks = Ranks::join();
-  if (ranks && !ranks->leads()) {
-    ranks->follow(plan_usage(), arguments);
-    return kDone;
-  }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -64,6 +65,7 @@ struct Answer {
   std::vector<Entry> entries;          // by candidate
   std::vector<std::size_t> order;      // candidates that were simulated, best first; those that meet the SLO lead
   std::optional<std::size_t> winner;
+  std::map<std::string, std::size_t> fewest_gpus;   // by instance type, where asked for: the candidate that needs fewest
   LoadCurve curve;
   std::vector<Sensitivity> sensitivities;
   std::size_t trials = 0;              // simulated

@@ -37,9 +37,10 @@ class Search {
       } else {
         take_back_nearest();
         screen();
-        leaders_ = is_known(question_.search.objective) ? confirm_by_level() : confirm_by_measure();
+        leaders_ = is_known(question_) ? confirm_by_level() : confirm_by_measure();
       }
       rank(question_, answer_, leaders_);
+      if (options.fewest_on_each) find_fewest();
       if (options.examine_winner && answer_.winner) examine();
     } catch (const Cancelled&) {
       answer_.cancelled = true;
@@ -164,6 +165,27 @@ class Search {
     if (near_a != near_b) return near_a;
     if (near_a && question_.candidates[a].gpus != question_.candidates[b].gpus) return question_.candidates[a].gpus < question_.candidates[b].gpus;
     return near_a ? screened_before(a, b) : goes_before(question_, answer_, a, b);
+  }
+
+  // On each instance type, the fewest GPUs on which somebody surely keeps the SLO.
+  void find_fewest() {
+    std::map<std::string, std::map<std::int64_t, std::vector<std::size_t>>> levels;
+    for (std::size_t i = 0; i < answer_.entries.size(); ++i) {
+      const Entry& entry = answer_.entries[i];
+      const bool possible = (entry.stage == Stage::screened && entry.standing.ratio <= kHopeless) || (entry.stage == Stage::confirmed && entry.standing.meets);
+      if (possible) levels[question_.candidates[i].spec.hardware.label][question_.candidates[i].gpus].push_back(i);
+    }
+    for (auto& [hardware, by_gpus] : levels) {
+      for (auto& [gpus, members] : by_gpus) {
+        std::sort(members.begin(), members.end(), [&](std::size_t a, std::size_t b) { return screened_before(a, b); });
+        members.resize(std::min(members.size(), kAtOnce));
+        const std::vector<std::size_t> order = Confirm(question_, trials_, answer_).order_of(members);
+        if (order.empty()) continue;
+        answer_.fewest_gpus.emplace(hardware, order.front());
+        break;
+      }
+    }
+    rank(question_, answer_, leaders_);
   }
 
   void examine() {
