@@ -124,7 +124,7 @@ class Builder {
     candidate.point = std::move(resolved.result);
     candidate.point.index = question_.candidates.size();
     const Deployment& d = candidate.spec.deployment;
-    candidate.gpus = std::int64_t{d.tp} * d.pp * d.replicas;
+    candidate.gpus = std::int64_t{d.tp} * d.pp * d.most_replicas();
     candidate.name = name_of(candidate);
     if (resolved.impossible) candidate.excluded = resolved.impossible->reason;
     else candidate.excluded = over_limit(candidate);

@@ -19,7 +19,7 @@ struct Candidate {
   std::vector<Setting> settings;       // of the study's file
   PointSpec spec;
   PointResult point;                   // labels, instances and price; no metrics
-  std::int64_t gpus = 0;               // that its replicas use, of those that its instances have
+  std::int64_t gpus = 0;               // that its replicas use (at most at once), of those that its instances have
   std::string excluded;                // why it is out before any simulation; empty: it takes part
 };
 

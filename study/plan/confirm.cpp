@@ -56,7 +56,8 @@ std::vector<double> Confirm::values(std::size_t candidate, bool objective) const
   std::vector<double> out;
   for (const sched::PointMetrics* run : runs_of(candidate)) {
     const bool tokens = objective && question_.search.objective == Objective::throughput;
-    out.push_back(tokens ? -run->output_tokens_per_s : p90_latency(question_.spec, *run));
+    const bool cost = objective && question_.search.objective == Objective::cost;
+    out.push_back(tokens ? -run->output_tokens_per_s : cost ? run_cost(question_.candidates[candidate], *run) : p90_latency(question_.spec, *run));
   }
   return out;
 }
@@ -72,7 +73,7 @@ Confirm::Relation Confirm::compare(const std::vector<double>& a, const std::vect
 }
 
 Confirm::Relation Confirm::by_objective(std::size_t a, std::size_t b) const {
-  if (!is_known(question_.search.objective)) {
+  if (!is_known(question_)) {
     return compare(values(a, true), values(b, true), question_.search.objective == Objective::throughput ? kSameThroughput : 0);
   }
   const double x = answer_.entries[a].objective.mean, y = answer_.entries[b].objective.mean;

@@ -12,7 +12,10 @@
 namespace plimsoll::study::plan {
 namespace {
 
-std::string percent(double ratio) { return fmt::format("{:.2g} %", 100 * std::abs(ratio)); }
+std::string percent(double ratio) {
+  constexpr double kWhole = 0.1;       // above, digits after the point say nothing
+  return std::abs(ratio) < kWhole ? fmt::format("{:.2g} %", 100 * std::abs(ratio)) : fmt::format("{:.0f} %", 100 * std::abs(ratio));
+}
 
 std::string miss_text(const Question& question, const Entry& entry) {
   const Check& worst = entry.standing.checks[entry.standing.worst];

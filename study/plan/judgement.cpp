@@ -158,6 +158,9 @@ Standing standing_of(const PointSpec& spec, std::span<const sched::PointMetrics*
   out.ttft_p90 = estimate_of(runs, confidence, [&](const auto& m) { return m.ttft.p90.value_or(kInfinity); });
   out.output_tokens_per_s = estimate_of(runs, confidence, [](const auto& m) { return m.output_tokens_per_s; });
   out.total_tokens_per_s = estimate_of(runs, confidence, [](const auto& m) { return m.total_tokens_per_s; });
+  if (!runs.empty() && runs.front()->instance_s) {
+    out.instances = estimate_of(runs, confidence, [](const auto& m) { return m.duration_s > 0 ? *m.instance_s / m.duration_s : 0; });
+  }
   return out;
 }
 

@@ -46,6 +46,7 @@ struct Standing {
   bool meets = false;                  // by the means
   bool certain = false;                // of that, at the stated confidence
   Estimate latency_p90, ttft_p90, output_tokens_per_s, total_tokens_per_s;
+  Estimate instances;                  // in use in the mean, of a fleet that comes and goes; else without values
   std::size_t runs = 0;
 };
 

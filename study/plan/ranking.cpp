@@ -25,7 +25,16 @@ struct Corner {                        // smaller is better in each
 
 }  // namespace
 
-bool is_known(Objective objective) { return objective == Objective::cost || objective == Objective::gpus; }
+bool is_known(const Question& question) {
+  const Objective objective = question.search.objective;
+  return objective == Objective::gpus || (objective == Objective::cost && question.spec.deployment.is_fixed());
+}
+
+double run_cost(const Candidate& candidate, const sched::PointMetrics& run) {
+  if (!candidate.point.usd_per_hour) return kInfinity;
+  if (!run.instance_s || !(run.duration_s > 0)) return *candidate.point.usd_per_hour;
+  return *candidate.point.usd_per_hour / candidate.point.instances * *run.instance_s / run.duration_s;
+}
 
 bool is_minimised(Objective objective) { return objective != Objective::capacity && objective != Objective::throughput; }
 
@@ -54,7 +63,12 @@ std::string_view objective_unit(Objective objective, const traces::LoadSpec& loa
 
 Estimate objective_of(const Question& question, const Candidate& candidate, const Standing& standing) {
   switch (question.search.objective) {
-    case Objective::cost: return {candidate.point.usd_per_hour.value_or(kInfinity), 0, 1};
+    case Objective::cost: {
+      if (!candidate.point.usd_per_hour) return {kInfinity, 0, 1};
+      const Estimate& used = standing.instances;
+      const double price = *candidate.point.usd_per_hour / candidate.point.instances;
+      return used.values == 0 ? Estimate{*candidate.point.usd_per_hour, 0, 1} : Estimate{price * used.mean, price * used.half_width, used.values};
+    }
     case Objective::gpus: return {static_cast<double>(candidate.gpus), 0, 1};
     case Objective::latency: return standing.latency_p90;
     case Objective::throughput: return standing.output_tokens_per_s;

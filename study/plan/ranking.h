@@ -10,8 +10,10 @@
 
 namespace plimsoll::study::plan {
 
-/// Objectives that follow from the deployment alone; the others must be measured.
-[[nodiscard]] bool is_known(Objective objective);
+/// Whether the objective follows from the deployment alone, or must be measured (as the cost of a fleet that scales).
+[[nodiscard]] bool is_known(const Question& question);
+/// USD/h of one run: of the instances that it used. Infinite without a price.
+[[nodiscard]] double run_cost(const Candidate& candidate, const sched::PointMetrics& run);
 /// Of a candidate, given its standing (of capacity: elsewhere). Infinite, or 0 where more is better, beyond capacity.
 [[nodiscard]] Estimate objective_of(const Question& question, const Candidate& candidate, const Standing& standing);
 /// Whether `a` goes before `b` by their means alone.

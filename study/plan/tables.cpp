@@ -69,9 +69,9 @@ std::vector<Cell> ranking_row(const Finding& f, std::size_t place, std::size_t i
   add(count_cell(c.point.instances));
   add(count_cell(c.gpus));
   add(text_cell(l.policy));
-  add(number_cell(c.point.usd_per_hour));
-  if_ran(number_cell(usd_per_million(c.point.usd_per_hour, s.output_tokens_per_s.mean)));
-  if_ran(number_cell(usd_per_million(c.point.usd_per_hour, s.total_tokens_per_s.mean)));
+  add(number_cell(cost_of(c, s)));
+  if_ran(number_cell(usd_per_million(cost_of(c, s), s.output_tokens_per_s.mean)));
+  if_ran(number_cell(usd_per_million(cost_of(c, s), s.total_tokens_per_s.mean)));
   if_ran(number_cell(s.latency_p90.mean));
   if_ran(interval_cell(s.latency_p90));
   if_ran(number_cell(s.ttft_p90.mean));

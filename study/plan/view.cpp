@@ -22,15 +22,34 @@ std::string number(std::optional<double> value, int digits = 4) { return value ?
 
 std::string with_interval(const Estimate& e) {
   if (!std::isfinite(e.mean)) return "-";
+  constexpr double kRounding = 1e-9;   // runs without chance differ by that
   if (e.values < 2) return number(e.mean, 3);
+  if (e.half_width <= kRounding * std::abs(e.mean)) return number(e.mean);
   return fmt::format("{} ± {}", number(e.mean), number(e.half_width, 2));
+}
+
+// " (8.2 /s in the mean, 13 /s in its busiest 60 s)"
+std::string peak_text(const traces::LoadSpec& load) {
+  const auto* const replay = std::get_if<traces::TraceReplay>(&load);
+  if (replay == nullptr || !replay->trace || !replay->trace->has_arrivals()) return {};
+  constexpr double kMinute = 60, kShort = 10, kLong = 1200;   // seconds
+  const std::vector<traces::TraceRecord>& records = replay->trace->records;
+  const double end = 1e-9 * static_cast<double>(records.back().arrival) / replay->rate_scale, window = end < kLong ? kShort : kMinute;
+  if (!(end > kMinute)) return {};
+  std::size_t most = 0, first = 0;
+  for (std::size_t last = 0; last < records.size(); ++last) {
+    while (static_cast<double>(records[last].arrival - records[first].arrival) >= 1e9 * window * replay->rate_scale) ++first;
+    most = std::max(most, last + 1 - first);
+  }
+  return fmt::format(" ({} /s in the mean, {} /s in its busiest {} s)", number(static_cast<double>(records.size()) / end, 3),
+                     number(static_cast<double>(most) / window, 3), window);
 }
 
 std::string load_text(const Question& q) {
   const traces::LoadSpec& load = q.spec.workload.load;
   const std::string kind(traces::load_kind(load));
   if (kind == "script") return "a script";
-  return fmt::format("{} {} {}", kind, number(traces::load_value(load)), load_unit(load));
+  return fmt::format("{} {} {}{}", kind, number(traces::load_value(load)), load_unit(load), peak_text(load));
 }
 
 std::string limits_text(const Question& q, const Answer& answer) {
@@ -112,24 +131,39 @@ std::string sensitivity_lines(const Finding& f) {
   return text.empty() ? text : "If the world is 10 % off\n" + text;
 }
 
+std::string unused_line(const Question& q, const Candidate& candidate, const Entry& entry) {
+  if (!entry.capacity || !candidate.point.usd_per_hour || q.search.objective == Objective::capacity) return {};
+  const double carries = entry.capacity->load.mean, load = traces::load_value(q.spec.workload.load);
+  if (!(carries > load)) return {};
+  return fmt::format("  idle        {:.0f} % of what it carries is not used: {} USD/h\n", 100 * (1 - load / carries), number(*candidate.point.usd_per_hour * (1 - load / carries), 3));
+}
+
+std::string interval_text(const Estimate& e, double confidence) {
+  constexpr double kRounding = 1e-9;
+  if (e.values < 2 || e.half_width <= kRounding * std::abs(e.mean)) return {};
+  return fmt::format(" (± {} at {:g} %)", number(e.half_width, 2), 100 * confidence);
+}
+
 std::string winner_text(const Finding& f) {
   const std::size_t w = *f.answer.winner;
   const Entry& entry = f.answer.entries[w];
   const Candidate& candidate = f.question.candidates[w];
   std::string text = "Answer: " + candidate.name + "\n";
   const Standing& s = entry.standing;
-  if (const auto& usd = candidate.point.usd_per_hour) {
+  if (const auto usd = cost_of(candidate, s)) {
     text += fmt::format("  cost        {} USD/h ({}); {} USD a million output tokens, {} a million tokens in all\n", number(*usd),
                         candidate.spec.hardware.price_note, number(usd_per_million(usd, s.output_tokens_per_s.mean)),
                         number(usd_per_million(usd, s.total_tokens_per_s.mean)));
   }
   for (const Check& check : s.checks) {
-    if (check.name != "queue") text += fmt::format("  {:<11} {}{}\n", "meets", check_text(check), check.value.values > 1 ? fmt::format(" (± {} at {:g} %)", number(check.value.half_width, 2), 100 * f.question.search.confidence) : "");
+    if (check.name != "queue") text += fmt::format("  {:<11} {}{}\n", "meets", check_text(check), interval_text(check.value, f.question.search.confidence));
   }
   const std::string part = entry.metrics ? largest_part(*entry.metrics) : std::string();
   text += fmt::format("  p90 latency {} s, {} output tokens/s on {} GPU{}{}\n", with_interval(s.latency_p90), number(s.output_tokens_per_s.mean),
                       candidate.gpus, candidate.gpus == 1 ? "" : "s", part.empty() ? part : "; " + part);
+  if (s.instances.values > 0) text += fmt::format("  uses        {} instances in the mean, at most {}\n", with_interval(s.instances), candidate.point.instances);
   if (entry.capacity) text += capacity_lines(f.question, *entry.capacity);
+  text += unused_line(f.question, candidate, entry);
   text += knee_line(f.question, f.answer.curve);
   std::string ties;
   for (const std::size_t i : f.answer.order) {
@@ -145,8 +179,8 @@ std::vector<std::string> table_row(const Finding& f, std::size_t place) {
   const Entry& e = f.answer.entries[i];
   const Candidate& c = f.question.candidates[i];
   const double per_gpu = e.standing.output_tokens_per_s.mean / static_cast<double>(std::max<std::int64_t>(1, c.gpus));
-  std::vector<std::string> row = {e.ties ? "=" : fmt::format("{}", place + 1), c.name, number(c.point.usd_per_hour),
-                                  number(usd_per_million(c.point.usd_per_hour, e.standing.output_tokens_per_s.mean)),
+  std::vector<std::string> row = {e.ties ? "=" : fmt::format("{}", place + 1), c.name, number(cost_of(c, e.standing)),
+                                  number(usd_per_million(cost_of(c, e.standing), e.standing.output_tokens_per_s.mean)),
                                   fmt::format("{}", c.gpus), with_interval(e.standing.latency_p90), number(e.standing.output_tokens_per_s.mean),
                                   number(per_gpu, 3)};
   if (f.question.search.objective == Objective::capacity) row.push_back(with_interval(e.objective));
@@ -169,6 +203,11 @@ std::string table_text(const Finding& f, std::size_t rows) {
 }
 
 }  // namespace
+
+std::optional<double> cost_of(const Candidate& candidate, const Standing& standing) {
+  if (!candidate.point.usd_per_hour || standing.instances.values == 0) return candidate.point.usd_per_hour;
+  return *candidate.point.usd_per_hour / candidate.point.instances * standing.instances.mean;
+}
 
 std::optional<double> usd_per_million(std::optional<double> usd_per_hour, double tokens_per_s) {
   if (!usd_per_hour || !(tokens_per_s > 0)) return {};

@@ -38,6 +38,8 @@ struct Finding {
 /// What starts a replica of the candidate, headed by how many there are of it.
 [[nodiscard]] std::vector<DeployFile> deploy_files_of(const Candidate& candidate);
 
+/// USD/h: of the instances in use in the mean, where they come and go; nullopt without a price.
+[[nodiscard]] std::optional<double> cost_of(const Candidate& candidate, const Standing& standing);
 /// What a million tokens cost at this rate; nullopt without a price or without tokens.
 [[nodiscard]] std::optional<double> usd_per_million(std::optional<double> usd_per_hour, double tokens_per_s);
 
