@@ -36,9 +36,11 @@ Usage plan_usage() {
                          "    max_usd_per_hour: 100            # also max_gpus\n"
                          "    objective: cost                  # or gpus, latency, throughput, capacity\n"
                          "    confidence: 0.95\n\n"
-                         "A sweep asks the question anew for each of its points. With --out DIR the folder holds ranking.csv, plan.json,\n"
-                         "curve.csv, winner.yaml (a study for `simulate`) and the files to deploy the winner; results.sqlite lets a search\n"
-                         "that was ended continue. Exit code 4: nothing meets the SLO. docs/plan.md explains an example.",
+                         "A sweep asks the question anew for each of its points; `models: [{model: ..., workload.rate: ...}, ...]` asks for\n"
+                         "several models on the same instances; `mpirun -n N plimsoll plan ...` spreads the simulations over processes.\n"
+                         "With --out DIR the folder holds ranking.csv, plan.json, curve.csv, winner.yaml (a study for `simulate`) and the\n"
+                         "files to deploy the winner; results.sqlite lets a search that was ended continue. Exit code 4: nothing meets\n"
+                         "the SLO. docs/plan.md explains an example.",
               .example = "  plimsoll plan configs/studies/plan-jumpstart.yaml\n"
                          "  plimsoll plan configs/studies/plan-jumpstart.yaml --set model=llama-2-13b --set search.objective=gpus --out out/plan\n",
               .positional_required = true,
