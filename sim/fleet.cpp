@@ -50,7 +50,7 @@ bool Fleet::may_go_on() {
 void Fleet::process(Nanos now) {
   while (may_go_on()) {
     bool any = steps_and_timers(now);
-    any = changes(now) || any;
+    if (scenario_.life) any = changes(now) || any;
     any = time_outs(now) || any;
     any = arrivals(now) || any;
     if (any) continue;
