@@ -95,6 +95,24 @@ TEST_F(PlanCommandTest, ItContinuesFromItsStore) {
   EXPECT_EQ(std::filesystem::file_size(file("out/results.sqlite")), size);
 }
 
+// Ended again and again in the middle (by the signal that a closed pipe sends), it finishes as if undisturbed.
+TEST_F(PlanCommandTest, WhatIsEndedIsNotLost) {
+  const std::string arguments = "plan " + study() + " --set workload.requests=2000";
+  for (const char* const lines : {"3", "5", "8", "12"}) {
+    shell(kProgram + " " + arguments + " --out " + file("out") + " --progress jsonl 2>/dev/null </dev/null | head -n " + lines + " > /dev/null");
+  }
+  const Outcome ended = run(arguments + " --out " + file("out") + " --format csv", "2>/dev/null"), calm = run(arguments + " --format csv", "2>/dev/null");
+  EXPECT_EQ(ended.exit, 0);
+  EXPECT_EQ(ended.output, calm.output);
+}
+
+TEST_F(PlanCommandTest, AFolderThatCannotBeWrittenIsOneMessage) {
+  write("a-file", "");
+  const Outcome plan = run("plan " + study() + " --out " + file("a-file/out"));
+  EXPECT_EQ(plan.exit, 3);
+  EXPECT_EQ(std::count(plan.output.begin(), plan.output.end(), '\n'), 1) << plan.output;
+}
+
 TEST_F(PlanCommandTest, JobsDoNotChangeABit) {
   const Outcome one = run("plan " + study() + " --format json --jobs 1"), three = run("plan " + study() + " --format json --jobs 3");
   EXPECT_EQ(one.output, three.output);
