@@ -52,7 +52,7 @@ configs::ThisMachine assumed_machine(const std::string& device) {
   configs::ThisMachine machine;
   machine.description = "not calibrated";
   machine.cores = static_cast<std::int32_t>(std::max(1U, std::thread::hardware_concurrency()));
-  machine.shares.push_back({1, std::make_shared<const model::Accelerator>(std::move(typical))});
+  machine.shares.push_back({.accelerator = std::make_shared<const model::Accelerator>(std::move(typical))});
   machine.interconnect = catalogue.interconnect("shared-memory");
   return machine;
 }
