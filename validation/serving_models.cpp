@@ -44,10 +44,32 @@ ServingModel tgi() {
   return m;
 }
 
+// Servers of 2025 on H100: decode steps replay CUDA graphs, the scheduler prepares the next step while the device works, and
+// what is left of the host is a time a step, a little a sequence, and more a prompt. Kernels come from the accelerator's
+// tables, measured with one server; another's differ by a factor. Priors: those of the profiles before any data.
+ServingModel on_h100(const std::string& id, double step_ms, double sequence_us, double prefill_ms, double front_end_ms) {
+  const std::string engine = "engines/" + id;
+  ServingModel m;
+  m.engine = id;
+  m.data = "h100";
+  m.numbers = {number(engine, "host.step", "ms", step_ms, 0.7),
+               number(engine, "host.sequence", "us", sequence_us, 0.7),
+               number(engine, "host.prefill", "ms", prefill_ms, 0.7),
+               number(engine, "host.front_end", "ms", front_end_ms, 0.7),
+               number(engine, "host.rank_growth", "", 0.04, 0.7),
+               number(engine, "kernels.compute_scale", "", 1, 0.15, 0.4, 1.6),
+               number(engine, "kernels.memory_scale", "", 1, 0.15, 0.4, 1.6)};
+  m.scales = {{"ttft_mean_s", 0.15}, {"tpot_mean_s", 0.05}};
+  m.tables = {"serving-h100"};
+  m.range = "{accelerators: [h100-sxm], tp: 8, batch: 128, context: 5120, parameters: [8.0e9, 32.8e9]}";
+  return m;
+}
+
 }  // namespace
 
 const std::vector<ServingModel>& serving_models() {
-  static const std::vector<ServingModel> kModels = {tgi()};
+  static const std::vector<ServingModel> kModels = {tgi(), on_h100("vllm-0.12", 1, 30, 0.2, 30), on_h100("sglang-0.5", 1, 5, 0.2, 60),
+                                                    on_h100("trtllm-1.0", 0.3, 12, 0.1, 20)};
   return kModels;
 }
 
