@@ -34,7 +34,7 @@ Usage plan_usage() {
                          "    replicas: [1, 2, 4, 8, 16]       # left out: 1 to 128; or replicas_per_instance and instance_count\n"
                          "    max_running: [32, 128]           # also policies, step_token_budget, mem_fraction, dtype, routers\n"
                          "    max_usd_per_hour: 100            # also max_gpus\n"
-                         "    objective: cost                  # or gpus, latency, throughput, capacity\n"
+                         "    objective: cost                  # or gpus, latency, throughput, capacity, cost_per_token\n"
                          "    confidence: 0.95\n\n"
                          "A sweep asks the question anew for each of its points; `models: [{model: ..., workload.rate: ...}, ...]` asks for\n"
                          "several models on the same instances; `mpirun -n N plimsoll plan ...` spreads the simulations over processes.\n"

@@ -130,7 +130,7 @@ SearchSpec read_search(const Node& node) {
   }
   if (const auto usd = section.find("max_usd_per_hour")) search.max_usd_per_hour = read_positive(*usd, 1e9);
   search.max_gpus = section.whole("max_gpus", 1);
-  constexpr std::array<std::string_view, 5> kObjectives = {"cost", "capacity", "gpus", "latency", "throughput"};
+  constexpr std::array<std::string_view, 6> kObjectives = {"cost", "capacity", "gpus", "latency", "throughput", "cost_per_token"};
   if (const auto objective = section.find("objective")) {
     search.objective = static_cast<Objective>(objective->as_one_of(kObjectives));
   }

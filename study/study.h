@@ -61,7 +61,7 @@ struct SearchAxis {
   std::vector<configs::Node> values;
 };
 
-enum class Objective : std::uint8_t { cost, capacity, gpus, latency, throughput };
+enum class Objective : std::uint8_t { cost, capacity, gpus, latency, throughput, cost_per_token };
 
 /// The `search` block (docs/study-file.md); an axis that is not there leaves the study's own value.
 struct SearchSpec {

@@ -74,6 +74,8 @@ struct Answer {
 
 /// Whether smaller values of an objective are better.
 [[nodiscard]] bool is_minimised(Objective objective);
+/// Whether the search itself looks for the load: capacity, and cost per token at it.
+[[nodiscard]] bool finds_load(Objective objective);
 [[nodiscard]] std::string_view objective_name(Objective objective);
 [[nodiscard]] std::string_view objective_unit(Objective objective, const traces::LoadSpec& load);
 /// "/s", "clients", "x".

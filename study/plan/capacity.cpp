@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "study/plan/bracket.h"
@@ -91,17 +92,26 @@ class Rounds {
   std::vector<Line> lines_;
 };
 
+// USD a million output tokens at the largest load, with whose interval that of the tokens widens. Infinite without one.
+Estimate cost_of_a_million(const Candidate& candidate, const Capacity& capacity) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (!capacity.at_passing || !(capacity.at_passing->output_tokens_per_s > 0) || !(capacity.load.mean > 0)) return {kInfinity, 0, 1};
+  const double here = run_cost(candidate, *capacity.at_passing) / 3600 / capacity.at_passing->output_tokens_per_s * 1e6;
+  const double mean = here * capacity.passing / capacity.load.mean;
+  return {mean, mean * capacity.load.half_width / capacity.load.mean, capacity.load.values};
+}
+
 // The figures of an entry of a search for capacity are those at the load that it carries.
 void fill_entry(const Question& question, Answer& answer, std::size_t candidate, Capacity capacity, Stage stage) {
   Entry& entry = answer.entries[candidate];
   entry.stage = stage;
-  entry.objective = capacity.load;
   const auto& shown = capacity.at_passing ? capacity.at_passing : capacity.at_failing;
   if (shown) {
     const sched::PointMetrics* const run = &*shown;
     entry.standing = standing_of(question.spec, std::span(&run, 1), question.search.confidence);
     entry.metrics = *shown;
   }
+  entry.objective = question.search.objective == Objective::capacity ? capacity.load : cost_of_a_million(question.candidates[candidate], capacity);
   entry.capacity = std::move(capacity);
 }
 
@@ -109,8 +119,12 @@ void fill_entry(const Question& question, Answer& answer, std::size_t candidate,
 void settle(const Question& question, Answer& answer, std::vector<std::size_t>& leaders) {
   if (leaders.empty()) return;
   std::sort(leaders.begin(), leaders.end(), [&](std::size_t a, std::size_t b) { return goes_before(question, answer, a, b); });
-  const double low = answer.entries[leaders.front()].objective.low();
-  const auto end = std::stable_partition(leaders.begin(), leaders.end(), [&](std::size_t c) { return answer.entries[c].objective.high() >= low; });
+  const Estimate best = answer.entries[leaders.front()].objective;
+  const bool less = is_minimised(question.search.objective);
+  const auto end = std::stable_partition(leaders.begin(), leaders.end(), [&](std::size_t c) {
+    const Estimate& mine = answer.entries[c].objective;
+    return less ? mine.low() <= best.high() : mine.high() >= best.low();
+  });
   std::sort(leaders.begin(), end, [&](std::size_t a, std::size_t b) {
     const Candidate &c = question.candidates[a], &d = question.candidates[b];
     if (c.gpus != d.gpus) return c.gpus < d.gpus;
@@ -143,7 +157,7 @@ std::vector<std::size_t> rank_by_capacity(const Question& question, Trials& tria
     if (answer.entries[i].stage == Stage::waiting) candidates.push_back(i);
   }
   const std::vector<double> starts(candidates.size(), traces::load_value(question.spec.workload.load));
-  const CapacityPlan coarse{.requests = 0, .replications = 1, .stride = 2, .tolerance = 0.05, .stop_losers = true};
+  const CapacityPlan coarse{.requests = 0, .replications = 1, .stride = 2, .tolerance = 0.05, .stop_losers = question.search.objective == Objective::capacity};
   std::vector<Capacity> found = find_capacities(question, trials, candidates, starts, coarse);
   for (std::size_t i = 0; i < candidates.size(); ++i) fill_entry(question, answer, candidates[i], std::move(found[i]), Stage::screened);
 
@@ -152,8 +166,10 @@ std::vector<std::size_t> rank_by_capacity(const Question& question, Trials& tria
   std::vector<std::size_t> leaders;
   std::vector<double> leader_starts;
   for (const std::size_t c : candidates) {
-    const double load = answer.entries[c].objective.mean;
-    if (leaders.size() == kMostConfirmed || load <= 0 || load < kStillPossible * answer.entries[candidates.front()].objective.mean) break;
+    const double load = answer.entries[c].capacity->load.mean;
+    const double mine = answer.entries[c].objective.mean, best = answer.entries[candidates.front()].objective.mean;
+    const bool too_far = is_minimised(question.search.objective) ? kStillPossible * mine > best : mine < kStillPossible * best;
+    if (leaders.size() == kMostConfirmed || load <= 0 || too_far) break;
     leaders.push_back(c);
     leader_starts.push_back(load);
   }

@@ -39,6 +39,7 @@ std::string objective_gap(const Question& question, const Entry& entry, const En
     case Objective::gpus: return fmt::format("{:.0f} GPUs {}", std::abs(mine - its), off > 0 ? "more" : "fewer");
     case Objective::latency: return fmt::format("p90 latency {} {}", percent(off), off > 0 ? "longer" : "shorter");
     case Objective::throughput: return fmt::format("{} {} tokens/s", percent(off), off > 0 ? "more" : "fewer");
+    case Objective::cost_per_token: return fmt::format("{} {} a token", percent(off), off > 0 ? "more" : "less");
     case Objective::capacity: return fmt::format("carries {} {}", percent(off), off > 0 ? "more" : "less");
   }
   return {};

@@ -36,10 +36,12 @@ double run_cost(const Candidate& candidate, const sched::PointMetrics& run) {
   return *candidate.point.usd_per_hour / candidate.point.instances * *run.instance_s / run.duration_s;
 }
 
+bool finds_load(Objective objective) { return objective == Objective::capacity || objective == Objective::cost_per_token; }
+
 bool is_minimised(Objective objective) { return objective != Objective::capacity && objective != Objective::throughput; }
 
 std::string_view objective_name(Objective objective) {
-  constexpr std::array<std::string_view, 5> kNames = {"cost", "capacity", "gpus", "latency", "throughput"};
+  constexpr std::array<std::string_view, 6> kNames = {"cost", "capacity", "gpus", "latency", "throughput", "cost_per_token"};
   return kNames[static_cast<std::size_t>(objective)];
 }
 
@@ -57,6 +59,7 @@ std::string_view objective_unit(Objective objective, const traces::LoadSpec& loa
     case Objective::latency: return "s";
     case Objective::throughput: return "tokens/s";
     case Objective::capacity: return load_unit(load);
+    case Objective::cost_per_token: return "USD/M output tokens";
   }
   return "";
 }
@@ -72,7 +75,8 @@ Estimate objective_of(const Question& question, const Candidate& candidate, cons
     case Objective::gpus: return {static_cast<double>(candidate.gpus), 0, 1};
     case Objective::latency: return standing.latency_p90;
     case Objective::throughput: return standing.output_tokens_per_s;
-    case Objective::capacity: return {};
+    case Objective::capacity:
+    case Objective::cost_per_token: return {};
   }
   return {};
 }

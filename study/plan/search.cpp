@@ -32,7 +32,7 @@ class Search {
   Answer run(const SearchOptions& options) {
     try {
       apply_bounds();
-      if (question_.search.objective == Objective::capacity) {
+      if (finds_load(question_.search.objective)) {
         leaders_ = rank_by_capacity(question_, trials_, answer_);
       } else {
         take_back_nearest();
@@ -56,7 +56,7 @@ class Search {
  private:
   void apply_bounds() {
     Bounds bounds;
-    const bool loads_vary = question_.search.objective == Objective::capacity;
+    const bool loads_vary = finds_load(question_.search.objective);
     for (std::size_t i = 0; i < question_.candidates.size(); ++i) {
       Entry& entry = answer_.entries[i];
       const Candidate& candidate = question_.candidates[i];
@@ -195,7 +195,7 @@ class Search {
     const bool bounded = !question_.spec.slo.empty() || !traces::is_closed_loop(question_.spec.workload.load);
     if (!entry.capacity && bounded) entry.capacity = capacity_of(question_, trials_, winner, traces::load_value(question_.spec.workload.load));
     if (entry.capacity) answer_.curve = load_curve(question_, trials_, winner, *entry.capacity);
-    if (question_.search.objective != Objective::capacity) answer_.sensitivities = sensitivities(question_, trials_, answer_);
+    if (!finds_load(question_.search.objective)) answer_.sensitivities = sensitivities(question_, trials_, answer_);
   }
 
   const Question& question_;
@@ -209,8 +209,8 @@ class Search {
 
 Answer find_best(const Question& question, Trials& trials, const SearchOptions& options) {
   const bool endless = traces::is_closed_loop(question.spec.workload.load) && question.spec.slo.empty();
-  if (question.search.objective == Objective::capacity && endless) {
-    throw InputError(question.spec.places.workload, "objective capacity needs an slo: a closed loop of any size is carried, only slower");
+  if (finds_load(question.search.objective) && endless) {
+    throw InputError(question.spec.places.workload, "an objective that looks for the load needs an slo: a closed loop of any size is carried, only slower");
   }
   return Search(question, trials).run(options);
 }

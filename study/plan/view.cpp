@@ -73,6 +73,8 @@ std::string question_text(const Question& q, const Answer& answer) {
     case Objective::gpus: return fmt::format("Fewest GPUs that carry {}; {}", load, limits);
     case Objective::latency: return fmt::format("Lowest p90 latency under {}; {}", load, limits);
     case Objective::throughput: return fmt::format("Most output tokens/s under {}; {}", load, limits);
+    case Objective::cost_per_token:
+      return fmt::format("Least USD a token, under the largest load of this kind: {}; {}", traces::load_kind(q.spec.workload.load), limits);
     case Objective::capacity: return fmt::format("Largest load of this kind: {}; {}", traces::load_kind(q.spec.workload.load), limits);
   }
   return {};
@@ -132,7 +134,7 @@ std::string sensitivity_lines(const Finding& f) {
 }
 
 std::string unused_line(const Question& q, const Candidate& candidate, const Entry& entry) {
-  if (!entry.capacity || !candidate.point.usd_per_hour || q.search.objective == Objective::capacity) return {};
+  if (!entry.capacity || !candidate.point.usd_per_hour || finds_load(q.search.objective)) return {};
   const double carries = entry.capacity->load.mean, load = traces::load_value(q.spec.workload.load);
   if (!(carries > load)) return {};
   return fmt::format("  idle        {:.0f} % of what it carries is not used: {} USD/h\n", 100 * (1 - load / carries), number(*candidate.point.usd_per_hour * (1 - load / carries), 3));
@@ -183,7 +185,7 @@ std::vector<std::string> table_row(const Finding& f, std::size_t place) {
                                   number(usd_per_million(cost_of(c, e.standing), e.standing.output_tokens_per_s.mean)),
                                   fmt::format("{}", c.gpus), with_interval(e.standing.latency_p90), number(e.standing.output_tokens_per_s.mean),
                                   number(per_gpu, 3)};
-  if (f.question.search.objective == Objective::capacity) row.push_back(with_interval(e.objective));
+  if (finds_load(f.question.search.objective)) row.push_back(e.capacity ? with_interval(e.capacity->load) : kBlank);
   row.emplace_back(e.on_frontier ? "*" : "");
   row.push_back(e.verdict);
   return row;
@@ -191,7 +193,7 @@ std::vector<std::string> table_row(const Finding& f, std::size_t place) {
 
 std::string table_text(const Finding& f, std::size_t rows) {
   TextTable table{.header = {{"rank", "deployment", "USD/h", "USD/M out", "GPUs", "p90 latency s", "tokens/s", "per GPU"}}, .rows = {}, .left = 2};
-  if (f.question.search.objective == Objective::capacity) table.header[0].push_back(fmt::format("carries {}", load_unit(f.question.spec.workload.load)));
+  if (finds_load(f.question.search.objective)) table.header[0].push_back(fmt::format("carries {}", load_unit(f.question.spec.workload.load)));
   table.header[0].emplace_back("front");
   table.header[0].emplace_back("why it does not win");
   for (std::size_t place = 0; place < std::min(rows, f.answer.order.size()); ++place) table.rows.push_back(table_row(f, place));

@@ -47,5 +47,16 @@ TEST_F(JumpStartTest, TheSmallerG5IsCheaper) {
   EXPECT_EQ(found.winner().spec.hardware.label, "ml.g5.2xlarge") << found.winner_name();
 }
 
+// The post's cost a token: each instance at the concurrency that keeps 60 s, ml.g5.2xlarge 0.87 USD a million, ml.g5.12xlarge
+// 1.62 at TP 4.
+TEST_F(JumpStartTest, ATokenIsCheaperOnTheSmallerG5) {
+  const Searched found = search(kJumpStart, {{"search.instances", "[ml.g5.2xlarge, ml.g5.12xlarge]"}, {"search.objective", "cost_per_token"},
+                                             {"search.tp", "[max]"}, {"workload.concurrency", "32"}, {"workload.requests", "200"}, {"slo", "{p90_latency: 40 s}"}});
+  EXPECT_EQ(found.winner().spec.hardware.label, "ml.g5.2xlarge") << found.winner_name();
+  const Entry& best = found.answer.entries[*found.answer.winner];
+  EXPECT_GT(best.objective.mean, 0.4);
+  EXPECT_LT(best.objective.mean, 1.6);
+}
+
 }  // namespace
 }  // namespace plimsoll::study::plan
