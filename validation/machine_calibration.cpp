@@ -24,6 +24,7 @@ namespace {
 constexpr std::size_t kProbeBytes = 256U << 20;   // 8 times the last-level cache of a usual server
 constexpr std::int64_t kKvBlocks = 6000, kMostRows = 512, kMostContext = 2048;
 constexpr double kProbeSeconds = 0.5;
+constexpr double kCoarseBelow = 15;    // seconds: less time buys fewer shapes
 // Shares of the time: ops and held-out forwards of a (dtype, ranks, model), whose engine takes the rest; then the host.
 constexpr double kOpsPart = 0.45, kForwardsPart = 0.2, kHostPart = 0.1;
 
@@ -62,6 +63,7 @@ class MachineCalibrator {
   }
 
  private:
+  [[nodiscard]] bool is_coarse() const { return settings_.seconds < kCoarseBelow; }
   [[nodiscard]] bool on_cpu() const { return settings_.device == exec::DeviceKind::cpu; }
 
   void report(const std::string& what, double fraction_of_part, bool recalled) {
@@ -77,7 +79,7 @@ class MachineCalibrator {
 
   // What a quiet machine gives, for runs that are compared with this calibration.
   void probe() {
-    if (probe_) rates_.push_back(probe_->rates(kProbeSeconds));
+    if (probe_) rates_.push_back(probe_->rates(is_coarse() ? kProbeSeconds / 3 : kProbeSeconds));
   }
 
   void set_rates() {
@@ -136,7 +138,7 @@ class MachineCalibrator {
     exec::Engine engine(config, *weights);
     result_.description = engine.description();
     BenchmarkSettings bench{.most_rows = kMostRows, .most_context = kMostContext, .seconds = settings_.seconds / parts_ * kForwardsPart,
-                            .control = settings_.control, .progress = [&](double f, bool known) { report(label, 0.3 * f, known); },
+                            .coarse = is_coarse(), .control = settings_.control, .progress = [&](double f, bool known) { report(label, 0.3 * f, known); },
                             .store = &store_, .key = fmt::format("{} {} {}", model, model::name(dtype), ranks)};
     const std::int64_t tokens = kKvBlocks * config.block_tokens;
     samples.forwards.emplace_back(config, measure_forwards(engine, held_out_forwards(bench, tokens), bench));

@@ -57,10 +57,10 @@ double run_once(const traces::Scenario& scenario, exec::ForwardDevice& device, c
   return run.run.metrics.duration_s;
 }
 
-double run_live(const traces::Scenario& scenario, exec::ForwardDevice& device, const exec::PromptSource& prompts) {
+double run_live(const traces::Scenario& scenario, exec::ForwardDevice& device, const exec::PromptSource& prompts, bool once) {
   constexpr double kLong = 4;          // seconds
   std::vector<double> times = {run_once(scenario, device, prompts)};
-  while (times.size() < 3 && times.front() < kLong) times.push_back(run_once(scenario, device, prompts));
+  while (!once && times.size() < 3 && times.front() < kLong) times.push_back(run_once(scenario, device, prompts));
   std::sort(times.begin(), times.end());
   return times[times.size() / 2];
 }
@@ -121,7 +121,7 @@ std::vector<double> measure_live(exec::Engine& engine, const configs::Catalogue&
     sample.repeats = 1;
     sample.seconds = known != nullptr && known->size() == 1
                          ? known->front().seconds
-                         : run_live(scenario_of(live_loads()[i], model, config.weight_dtype, config.tp, own), device, prompts);
+                         : run_live(scenario_of(live_loads()[i], model, config.weight_dtype, config.tp, own), device, prompts, settings.coarse);
     if (known == nullptr && settings.store != nullptr) settings.store->add(group, {sample});
     seconds.push_back(sample.seconds);
     if (settings.progress) settings.progress(static_cast<double>(i + 1) / static_cast<double>(live_loads().size()), known != nullptr);

@@ -20,7 +20,7 @@ struct LiveLoad {
 };
 [[nodiscard]] const std::vector<LiveLoad>& live_loads();
 
-/// Seconds that each load takes on the engine: the median of three runs, or of one where that is long.
+/// Seconds that each load takes on the engine: the median of three runs, or of one where that is long or the grid coarse.
 [[nodiscard]] std::vector<double> measure_live(exec::Engine& engine, const configs::Catalogue& catalogue, const std::string& model,
                                                const BenchmarkSettings& settings);
 

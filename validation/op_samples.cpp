@@ -118,6 +118,12 @@ std::vector<GridForward> benchmark_grid(const BenchmarkSettings& settings, std::
   const auto add = [&](GridForward forward) {
     if (tokens_of(forward) + 64 * 16 < kv_tokens) grid.push_back(std::move(forward));
   };
+  if (settings.coarse) {
+    for (const std::int64_t batch : {1, 2, 4, 8, 16, 32})
+      for (const std::int64_t context : {15, 255, 1023}) add({.prefill = {}, .decode = {{batch, 1, context}}});
+    for (const std::int64_t chunk : {16, 64, 128, 256}) add({.prefill = {{1, chunk, 0}}, .decode = {}});
+    return grid;
+  }
   // Over all contexts for attention; in between for the products, whose time jumps where a tile of rows more is needed.
   for (const std::int64_t batch : {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64})
     for (std::int64_t context = 15; context < settings.most_context; context = 4 * context + 3)
@@ -137,7 +143,8 @@ std::vector<GridForward> held_out_forwards(const BenchmarkSettings& settings, st
     return low + static_cast<std::int64_t>(generator() % static_cast<std::uint64_t>(high - low + 1));
   };
   std::vector<GridForward> forwards;
-  while (forwards.size() < 30) {
+  const std::size_t wanted = settings.coarse ? 6 : 30;
+  while (forwards.size() < wanted) {
     GridForward forward;
     const std::int64_t rows = draw(0, 40);
     for (std::int64_t done = 0; done < rows;) {

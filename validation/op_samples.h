@@ -30,6 +30,7 @@ struct BenchmarkSettings {
   std::int64_t most_rows = 512;        // of one forward
   std::int64_t most_context = 2048;    // of one sequence
   double seconds = 20;                 // to spend, roughly; more repeats with more time
+  bool coarse = false;                 // a fifth of the grid and of the held-out forwards, for demonstrations
   study::RunControl* control = nullptr;
   std::function<void(double fraction, bool recalled)> progress = {};
   SampleStore* store = nullptr;        // what was measured before the interruption; may be null
