@@ -15,6 +15,7 @@
 
 #include "cli/load_study.h"
 #include "model/error.h"
+#include "study/bands.h"
 #include "study/digest.h"
 #include "study/metrics_record.h"
 #include "study/plan/trial.h"
@@ -88,8 +89,7 @@ class Follower {
       study::ResolvedPoint point = study::resolve_point(study_, std::stoul(task));
       if (!point.scenario) return {};
       point.scenario->stepwise = stepwise_;
-      const sim::RunResult run = sim::simulate(*point.scenario, options);
-      return run.stopped ? std::string() : study::metrics_record(run.metrics);
+      return point_answer(study::simulate_with_bands(*point.scenario, options, !point.result.extrapolates.empty()));
     } catch (const std::exception&) {
       return {};
     }
@@ -110,6 +110,27 @@ class Follower {
 };
 
 }  // namespace
+
+std::string point_answer(const sim::RunResult& run) {
+  if (run.stopped) return {};
+  std::string text = study::metrics_record(run.metrics);
+  for (const std::string& why : run.beyond_measured) text += '\n' + why;
+  return text;
+}
+
+sim::RunResult read_point_answer(const std::string& text) {
+  sim::RunResult run;
+  run.stopped = text.empty();
+  if (run.stopped) return run;
+  std::size_t end = text.find('\n');
+  run.metrics = study::read_metrics_record(std::string_view(text).substr(0, end));
+  while (end != std::string::npos) {
+    const std::size_t begin = end + 1;
+    end = text.find('\n', begin);
+    run.beyond_measured.insert(text.substr(begin, end == std::string::npos ? end : end - begin));
+  }
+  return run;
+}
 
 std::unique_ptr<Ranks> Ranks::join() {
   if (ranks_of_mpirun() < 2) return nullptr;

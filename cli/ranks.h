@@ -10,12 +10,17 @@
 
 #include "cli/console.h"
 #include "cli/options.h"
+#include "sim/simulate.h"
 #include "study/plan/trials.h"
 #include "study/rank_crew.h"
 #include "study/run_control.h"
 #include "study/study.h"
 
 namespace plimsoll::cli {
+
+/// What a rank answers for a point: its metrics and why they are estimates; empty for a run that was stopped.
+[[nodiscard]] std::string point_answer(const sim::RunResult& run);
+[[nodiscard]] sim::RunResult read_point_answer(const std::string& text);
 
 class Ranks {
  public:

@@ -12,7 +12,7 @@
 #include "cli/report_points.h"
 #include "cli/run_commands.h"
 #include "sim/replay.h"
-#include "study/metrics_record.h"
+#include "study/bands.h"
 #include "study/outputs.h"
 #include "study/run_files.h"
 #include "study/run_study.h"
@@ -92,14 +92,9 @@ void spread(Ranks& ranks, const study::Study& study, const Parsed& parsed, Conso
   }
   settings.jobs = ranks.places();
   settings.run = [&ranks, &control = *settings.control](const study::PointResult& point, const sim::Scenario& scenario, const sim::RunOptions& options) {
-    const std::string text = ranks.run(fmt::format("{}", point.index), control, [&] {
-      const sim::RunResult here = sim::simulate(scenario, options);
-      return here.stopped ? std::string() : study::metrics_record(here.metrics);
-    });
-    sim::RunResult run;
-    run.stopped = text.empty();
-    if (!run.stopped) run.metrics = study::read_metrics_record(text);
-    return run;
+    return read_point_answer(ranks.run(fmt::format("{}", point.index), control, [&] {
+      return point_answer(study::simulate_with_bands(scenario, options, !point.extrapolates.empty()));
+    }));
   };
 }
 

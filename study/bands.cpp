@@ -100,4 +100,10 @@ void add_bands(const sim::Scenario& scenario, bool extrapolates, PointMetrics& m
     metrics.output_tokens_per_s_band.high = std::max(metrics.output_tokens_per_s, *high);
 }
 
+sim::RunResult simulate_with_bands(const sim::Scenario& scenario, const sim::RunOptions& options, bool extrapolates) {
+  sim::RunResult run = sim::simulate(scenario, options);
+  if (!run.stopped) add_bands(scenario, extrapolates || !run.beyond_measured.empty(), run.metrics, options.stop);
+  return run;
+}
+
 }  // namespace plimsoll::study

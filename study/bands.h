@@ -8,6 +8,7 @@
 
 #include "sched/measurements.h"
 #include "sim/scenario.h"
+#include "sim/simulate.h"
 
 namespace plimsoll::study {
 
@@ -19,5 +20,8 @@ namespace plimsoll::study {
 /// itself is that of the whole. Engines of constant cost have no bands. A side that is not bounded, because at that end the
 /// queue grows for ever, stays blank.
 void add_bands(const sim::Scenario& scenario, bool extrapolates, sched::PointMetrics& metrics, std::stop_token stop = {});
+
+/// Simulates a point and adds its bands. `extrapolates`: whether it does already, whatever else the run shows.
+[[nodiscard]] sim::RunResult simulate_with_bands(const sim::Scenario& scenario, const sim::RunOptions& options, bool extrapolates);
 
 }  // namespace plimsoll::study

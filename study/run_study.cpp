@@ -38,7 +38,6 @@ class Run {
       if (point.run.stopped) return;
       point.result.metrics = std::move(point.run.metrics);
       for (const std::string& why : point.run.beyond_measured) add_extrapolation(point.result, why);
-      if (settings_.bands && !settings_.run) add_bands_to(point.result, *resolved.scenario);
     }
     finish(index, point);
   }
@@ -47,16 +46,12 @@ class Run {
   sim::RunResult run_scenario(const PointResult& point, const sim::Scenario& scenario) {
     try {
       const sim::RunOptions options = run_options(point.index);
-      return settings_.run ? settings_.run(point, scenario, options) : sim::simulate(scenario, options);
+      if (settings_.run) return settings_.run(point, scenario, options);
+      return settings_.bands ? simulate_with_bands(scenario, options, !point.extrapolates.empty()) : sim::simulate(scenario, options);
     } catch (const InputError& error) {
       if (!error.where().file.empty()) throw;
       throw InputError(study_.point(point.index).places.workload, error.text());
     }
-  }
-
-  void add_bands_to(PointResult& point, const sim::Scenario& scenario) const {
-    add_bands(scenario, !point.extrapolates.empty(), *point.metrics,
-              settings_.control != nullptr ? settings_.control->stop() : std::stop_token());
   }
 
   sim::RunOptions run_options(std::size_t index) {

@@ -74,6 +74,7 @@ TEST_F(HfConfigFile, HasTheCataloguesShape) {
     const auto known = catalogue.model(std::string(config.model));
     from_hf.id = known->id;
     from_hf.source = known->source;
+    from_hf.hf_id = known->hf_id;      // a name, which a configuration does not have
     from_hf.max_position = known->max_position;
     if (known->rope_base == 0) from_hf.rope_base = 0;
     if (known->family == "phi3") from_hf.sliding_window = known->sliding_window;

@@ -25,6 +25,7 @@ inline std::shared_ptr<const configs::Catalogue> shipped_catalogue() {
     auto catalogue = std::make_shared<configs::Catalogue>(root);
     catalogue->set_machine_probe([root](const std::string&) {
       configs::ThisMachine machine;
+      machine.cores = 2;
       machine.shares.push_back({.accelerator = configs::Catalogue(root).accelerator("generic-cpu")});
       return machine;
     });
