@@ -71,6 +71,19 @@ class DeviceBuffer {
   std::size_t bytes_ = 0;
 };
 
+/// Both return when it is done, seen by every stream: plain cudaMemset and cudaMemcpy need not have ended by then, and
+/// streams of make_stream() do not wait for them.
+inline void fill(const DeviceBuffer& buffer, int byte, const char* what) {
+  if (buffer.bytes() == 0) return;
+  check(cudaMemset(buffer.get(), byte, buffer.bytes()), what);
+  check(cudaStreamSynchronize(nullptr), what);
+}
+inline void copy_in(const DeviceBuffer& buffer, const void* host, const char* what) {
+  if (buffer.bytes() == 0) return;
+  check(cudaMemcpy(buffer.get(), host, buffer.bytes(), cudaMemcpyHostToDevice), what);
+  check(cudaStreamSynchronize(nullptr), what);
+}
+
 /// Host memory that the GPU copies from and to without a detour.
 class PinnedBuffer {
  public:

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -31,10 +32,15 @@ class Upload {
   void run() {
     const auto pieces = static_cast<unsigned>(std::min<std::int64_t>(spec_.copies * pieces_a_copy_, kMostThreads));
     const unsigned wanted = std::clamp(std::thread::hardware_concurrency(), 1U, kMostThreads);
-    std::vector<std::thread> threads;
-    for (unsigned i = 1; i < std::min(pieces, wanted); ++i) threads.emplace_back([this] { work(); });
-    work();
-    for (std::thread& thread : threads) thread.join();
+    {
+      std::vector<std::jthread> threads;     // joined also where the system has no more of them
+      try {
+        for (unsigned i = 1; i < std::min(pieces, wanted); ++i) threads.emplace_back([this] { work(); });
+      } catch (const std::system_error&) {
+        // Those that there are do all the work.
+      }
+      work();
+    }
     if (failure_) std::rethrow_exception(failure_);
   }
 
@@ -96,12 +102,12 @@ CudaLinear::CudaLinear(const LinearSpec& spec, Element element, const FillRows& 
 }
 
 CudaVector::CudaVector(std::span<const float> values, Element element) : f32_(values.size_bytes(), "weights") {
-  check(cudaMemcpy(f32_.get(), values.data(), values.size_bytes(), cudaMemcpyHostToDevice), "copying weights");
+  copy_in(f32_, values.data(), "copying weights");
   if (element == Element::f32) return;
   std::vector<std::uint16_t> narrow(values.size());
   convert(values, element, narrow.data());
   bf16_ = DeviceBuffer(narrow.size() * sizeof(std::uint16_t), "weights");
-  check(cudaMemcpy(bf16_.get(), narrow.data(), bf16_.bytes(), cudaMemcpyHostToDevice), "copying weights");
+  copy_in(bf16_, narrow.data(), "copying weights");
 }
 
 }  // namespace plimsoll::exec::cuda

@@ -126,10 +126,21 @@ TEST(Emulation, streams_do_nothing_until_they_are_waited_for) {
   EXPECT_EQ(*to.as<int>(), 2);
 }
 
+TEST(Emulation, calls_without_a_stream_are_not_waited_for_by_streams) {
+  const StreamOwner stream = make_stream();
+  const DeviceBuffer device(1, "a test");
+  check(cudaMemsetAsync(device.get(), 5, 1, stream.get()), "a test");
+  check(cudaMemset(device.get(), 7, 1), "a test");
+  check(cudaStreamSynchronize(stream.get()), "a test");
+  EXPECT_EQ(*device.as<unsigned char>(), 5);
+  check(cudaStreamSynchronize(nullptr), "a test");
+  EXPECT_EQ(*device.as<unsigned char>(), 7);
+}
+
 TEST(Emulation, a_captured_stream_runs_when_its_graph_does) {
   const StreamOwner stream = make_stream();
   const DeviceBuffer device(1, "a test");
-  check(cudaMemset(device.get(), 7, 1), "a test");
+  fill(device, 7, "a test");
   check(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal), "a test");
   check(cudaMemsetAsync(device.get(), 9, 1, stream.get()), "a test");
   EXPECT_NE(cudaStreamSynchronize(stream.get()), cudaSuccess);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stands in for CUDA's header where kernels run on the CPU: the part of the language and of the runtime that exec/cuda
 // uses. Streams hold their work back until somebody waits for it, so that an answer read too early, or a buffer reused
-// too early, shows in a test.
+// too early, shows in a test; so does the default stream (null), whose calls other streams do not wait for.
 #pragma once
 
 #include <bit>
@@ -92,6 +92,7 @@ enum cudaError_t {
   cudaErrorNoDevice = 100, cudaErrorNotReady = 600, cudaErrorPeerAccessAlreadyEnabled = 704,
   cudaErrorStreamCaptureUnsupported = 900
 };
+enum cudaDeviceAttr { cudaDevAttrL2CacheSize = 38 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cudaMemcpyDeviceToDevice = 3 };
 enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal };
 enum { cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2, cudaEventDefault = 0 };
@@ -115,6 +116,7 @@ cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDevice(int* device);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
 cudaError_t cudaDriverGetVersion(int* version);
 cudaError_t cudaRuntimeGetVersion(int* version);
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total);
@@ -158,6 +160,8 @@ struct Machine {
   std::size_t memory = std::size_t{4} << 30;
 };
 void set_machine(const Machine& machine);
+/// How often memory has been taken or given back, pinned memory included: each time a device may be waited for.
+[[nodiscard]] std::size_t allocation_calls();
 /// Allocations that are not freed.
 [[nodiscard]] std::size_t live_allocations();
 }  // namespace plimsoll::exec::cuda_emulation

@@ -38,6 +38,7 @@ namespace {
 std::mutex allocations_mutex;
 std::map<void*, std::size_t> device_allocations, pinned_allocations;
 Machine machine;
+std::size_t allocation_count = 0;
 thread_local int current_device = 0;
 thread_local int captures = 0;         // while a thread captures, calls that would synchronise fail
 
@@ -66,6 +67,12 @@ void run_until(CUstream_st& stream, std::uint64_t place) {
   }
 }
 
+// What calls without a stream use; no stream of ours waits for it. Left to the system at exit.
+CUstream_st& default_stream() {
+  static auto* const stream = new CUstream_st;
+  return *stream;
+}
+
 std::uint64_t end_of(CUstream_st& stream) {
   const std::lock_guard lock(stream.queue_mutex);
   return stream.enqueued;
@@ -82,6 +89,7 @@ bool is_pinned(const void* pointer) {
 cudaError_t allocate(std::map<void*, std::size_t>& into, void** pointer, std::size_t bytes) {
   *pointer = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   const std::lock_guard lock(allocations_mutex);
+  ++allocation_count;
   into[*pointer] = bytes;
   return cudaSuccess;
 }
@@ -90,6 +98,7 @@ cudaError_t release(std::map<void*, std::size_t>& from, void* pointer) {
   if (pointer == nullptr) return cudaSuccess;
   const std::lock_guard lock(allocations_mutex);
   if (from.erase(pointer) == 0) return cudaErrorInvalidValue;
+  ++allocation_count;
   std::free(pointer);
   return cudaSuccess;
 }
@@ -115,6 +124,11 @@ void enqueue(cudaStream_t stream, Work work) {
 }
 
 void set_machine(const Machine& m) { machine = m; }
+
+std::size_t allocation_calls() {
+  const std::lock_guard lock(allocations_mutex);
+  return allocation_count;
+}
 
 std::size_t live_allocations() {
   const std::lock_guard lock(allocations_mutex);
@@ -142,6 +156,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   *properties = {"emulated GPU", 8, 0, 4, 1 << 16, machine.memory};
   return cudaSuccess;
 }
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) { *value = 1 << 16; return cudaSuccess; }
 cudaError_t cudaDriverGetVersion(int* version) { *version = 13000; return cudaSuccess; }
 cudaError_t cudaRuntimeGetVersion(int* version) { *version = 13000; return cudaSuccess; }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
@@ -161,13 +176,21 @@ cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
   if (bytes > free) return cudaErrorMemoryAllocation;
   return allocate(device_allocations, pointer, bytes);
 }
-cudaError_t cudaFree(void* pointer) { return release(device_allocations, pointer); }
+cudaError_t cudaFree(void* pointer) {
+  cudaStreamSynchronize(nullptr);      // a device is waited for before its memory goes
+  return release(device_allocations, pointer);
+}
 cudaError_t cudaMallocHost(void** pointer, std::size_t bytes) { return allocate(pinned_allocations, pointer, bytes); }
 cudaError_t cudaFreeHost(void* pointer) { return release(pinned_allocations, pointer); }
 
-cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind) {
+cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
   if (captures > 0) return cudaErrorStreamCaptureUnsupported;
-  std::memcpy(to, from, bytes);
+  if (kind != cudaMemcpyHostToDevice || is_pinned(from)) return cudaErrorInvalidValue;   // not used, so not emulated
+  // The host's memory may be reused at once; the device's has it when the default stream has come to it.
+  const auto* bytes_from = static_cast<const char*>(from);
+  enqueue(&default_stream(), [to, staged = std::vector<char>(bytes_from, bytes_from + bytes)] {
+    std::memcpy(to, staged.data(), staged.size());
+  });
   return cudaSuccess;
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
@@ -186,8 +209,7 @@ cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from, 
 }
 cudaError_t cudaMemset(void* at, int value, std::size_t bytes) {
   if (captures > 0) return cudaErrorStreamCaptureUnsupported;
-  std::memset(at, value, bytes);
-  return cudaSuccess;
+  return cudaMemsetAsync(at, value, bytes, &default_stream());
 }
 cudaError_t cudaMemsetAsync(void* at, int value, std::size_t bytes, cudaStream_t stream) {
   enqueue(stream, [=] { std::memset(at, value, bytes); });
@@ -206,6 +228,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (stream == nullptr) stream = &default_stream();
   if (stream->capturing) return cudaErrorStreamCaptureUnsupported;
   run_until(*stream, end_of(*stream));
   return cudaSuccess;
