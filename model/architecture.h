@@ -27,6 +27,8 @@ struct Rope {
   RopeScaling scaling = RopeScaling::none;
   double factor = 1, low_freq_factor = 1, high_freq_factor = 4;   // llama3 uses all, linear the first
   std::int32_t original_max_position = 8192;                      // llama3
+
+  bool operator==(const Rope&) const = default;
 };
 
 struct Architecture {

@@ -8,12 +8,6 @@ namespace plimsoll::exec {
 
 namespace {
 
-bool same(const model::Rope& a, const model::Rope& b) {
-  return a.base == b.base && a.rotary_dim == b.rotary_dim && a.interleaved == b.interleaved && a.scaling == b.scaling &&
-         a.factor == b.factor && a.low_freq_factor == b.low_freq_factor && a.high_freq_factor == b.high_freq_factor &&
-         a.original_max_position == b.original_max_position;
-}
-
 // Long waves are stretched, short ones stay, and those between go over smoothly.
 double llama3(const model::Rope& rope, double frequency) {
   const double length = 2 * std::numbers::pi / frequency, original = rope.original_max_position;
@@ -39,7 +33,7 @@ std::vector<double> rope_frequencies(const model::Rope& rope) {
 }
 
 void RopeTable::fill(const model::Rope& rope, std::span<const std::int32_t> positions, ThreadPool& pool) {
-  if (!same(rope, rope_)) {
+  if (rope != rope_) {
     rope_ = rope;
     frequencies_ = rope_frequencies(rope);
     filled_ = false;

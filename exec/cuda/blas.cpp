@@ -2,8 +2,10 @@
 #include "exec/cuda/blas.h"
 
 #include <cublasLt.h>
+#include <fmt/format.h>
 
 #include <cstring>
+#include <type_traits>
 
 #include "exec/cuda/buffer.h"
 #include "exec/cuda/dynamic_library.h"
@@ -12,9 +14,6 @@
 namespace plimsoll::exec::cuda {
 
 namespace {
-
-// 32 MiB: what NVIDIA recommends for Hopper; older GPUs use less of it.
-constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
 
 static_assert(sizeof(cublasLtMatmulAlgo_t) == sizeof(MatmulAlgorithm));
 
@@ -56,7 +55,15 @@ struct Table {
 
 void check(cublasStatus_t status, const char* what) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
-  throw DeviceError(std::string("cuBLASLt: ") + what + " failed with status " + std::to_string(static_cast<int>(status)));
+  throw DeviceError(fmt::format("cuBLASLt: {} failed with status {}", what, static_cast<int>(status)));
+}
+// "... a product of bf16 [8, 4096] and [6144, 4096] into f32, with a bias, added: ..."
+void check(cublasStatus_t status, const char* what, const MatmulShape& s) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  const auto name = [](Element element) { return element == Element::f32 ? "f32" : "bf16"; };
+  const std::string words = fmt::format("{} of {} [{}, {}] and [{}, {}] into {}{}{}", what, name(s.x), s.m, s.k, s.n, s.k,
+                                        name(s.y), s.bias ? ", with a bias" : "", s.accumulate ? ", added" : "");
+  check(status, words.c_str());
 }
 
 cudaDataType_t type_of(Element element) { return element == Element::f32 ? CUDA_R_32F : CUDA_R_16BF; }
@@ -65,42 +72,44 @@ cudaDataType_t type_of(Element element) { return element == Element::f32 ? CUDA_
 // [k, m]. So y = op(W) x, and the bias, which it adds to every column, has n numbers.
 class Problem {
  public:
-  Problem(const Table& table, const MatmulShape& shape) : t_(table) {
-    check(t_.desc_create(&desc, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing a product");
+  Problem(const Table& table, const MatmulShape& shape)
+      : t_(table), desc_(nullptr, table.desc_destroy), w_(layout(shape.x, shape.k, shape.n)), x_(layout(shape.x, shape.k, shape.m)),
+        y_(layout(shape.y, shape.n, shape.m)) {
+    cublasLtMatmulDesc_t made = nullptr;
+    check(t_.desc_create(&made, CUBLAS_COMPUTE_32F, CUDA_R_32F), "the description", shape);
+    desc_.reset(made);
     set(CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
     set(CUBLASLT_MATMUL_DESC_TRANSB, CUBLAS_OP_N);
     if (shape.bias) {
       set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
       set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(type_of(shape.y)));
     }
-    make(w, shape.x, shape.k, shape.n);
-    make(x, shape.x, shape.k, shape.m);
-    make(y, shape.y, shape.n, shape.m);
-  }
-  Problem(const Problem&) = delete;
-  Problem& operator=(const Problem&) = delete;
-  ~Problem() {
-    for (const cublasLtMatrixLayout_t layout : {w, x, y}) {
-      if (layout != nullptr) t_.layout_destroy(layout);
-    }
-    if (desc != nullptr) t_.desc_destroy(desc);
   }
   void set_bias(const void* pointer) { set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, pointer); }
 
-  cublasLtMatmulDesc_t desc = nullptr;
-  cublasLtMatrixLayout_t w = nullptr, x = nullptr, y = nullptr;
+  [[nodiscard]] cublasLtMatmulDesc_t desc() const { return desc_.get(); }
+  [[nodiscard]] cublasLtMatrixLayout_t w() const { return w_.get(); }
+  [[nodiscard]] cublasLtMatrixLayout_t x() const { return x_.get(); }
+  [[nodiscard]] cublasLtMatrixLayout_t y() const { return y_.get(); }
 
  private:
+  template <class Handle>
+  using Owner = std::unique_ptr<std::remove_pointer_t<Handle>, cublasStatus_t (*)(Handle)>;
+
   template <class Value>
   void set(cublasLtMatmulDescAttributes_t attribute, Value value) {
-    check(t_.desc_set(desc, attribute, &value, sizeof value), "describing a product");
+    check(t_.desc_set(desc_.get(), attribute, &value, sizeof value), "describing a product");
   }
-  void make(cublasLtMatrixLayout_t& layout, Element element, std::int64_t rows, std::int64_t columns) {
-    check(t_.layout_create(&layout, type_of(element), static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(columns), rows),
+  [[nodiscard]] Owner<cublasLtMatrixLayout_t> layout(Element element, std::int64_t rows, std::int64_t columns) const {
+    cublasLtMatrixLayout_t made = nullptr;
+    check(t_.layout_create(&made, type_of(element), static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(columns), rows),
           "describing a matrix");
+    return {made, t_.layout_destroy};
   }
 
   const Table& t_;
+  Owner<cublasLtMatmulDesc_t> desc_;
+  Owner<cublasLtMatrixLayout_t> w_, x_, y_;
 };
 
 // Rows of an odd number of elements are not aligned to 16 bytes: kernels that need that are not proposed.
@@ -122,7 +131,7 @@ cublasLtMatmulAlgo_t native(const MatmulAlgorithm& algorithm) {
 struct Blas::State {
   Table table;
   cublasLtHandle_t handle = nullptr;
-  DeviceBuffer workspace{kWorkspaceBytes, "cuBLASLt's workspace"};
+  DeviceBuffer workspace{kBlasWorkspaceBytes, "cuBLASLt's workspace"};
 
   ~State() {
     if (handle != nullptr) table.destroy(handle);
@@ -138,19 +147,19 @@ std::vector<MatmulAlgorithm> Blas::ways(const MatmulShape& shape, int most) {
   const Table& t = state_->table;
   Problem problem(t, shape);
   cublasLtMatmulPreference_t preference = nullptr;
-  check(t.preference_create(&preference), "asking for algorithms");
+  check(t.preference_create(&preference), "asking for algorithms", shape);
   const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
     static_cast<void>(t.preference_set(preference, attribute, &value, sizeof value));   // what is not set has its default
   };
   const std::uint32_t y_alignment = alignment_of(shape.y, shape.n);
-  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(kWorkspaceBytes));
+  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(kBlasWorkspaceBytes));
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(shape.x, shape.k));
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(shape.x, shape.k));
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, y_alignment);
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, y_alignment);
   std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<std::size_t>(most));
   int count = 0;
-  const cublasStatus_t status = t.heuristic(state_->handle, problem.desc, problem.w, problem.x, problem.y, problem.y,
+  const cublasStatus_t status = t.heuristic(state_->handle, problem.desc(), problem.w(), problem.x(), problem.y(), problem.y(),
                                             preference, most, found.data(), &count);
   static_cast<void>(t.preference_destroy(preference));
   std::vector<MatmulAlgorithm> result;
@@ -167,9 +176,9 @@ bool Blas::fits(const MatmulShape& shape, const MatmulAlgorithm& algorithm) {
   Problem problem(state_->table, shape);
   cublasLtMatmulHeuristicResult_t result{};
   const cublasLtMatmulAlgo_t algo = native(algorithm);
-  return state_->table.check(state_->handle, problem.desc, problem.w, problem.x, problem.y, problem.y, &algo, &result) ==
+  return state_->table.check(state_->handle, problem.desc(), problem.w(), problem.x(), problem.y(), problem.y(), &algo, &result) ==
              CUBLAS_STATUS_SUCCESS &&
-         result.workspaceSize <= kWorkspaceBytes;
+         result.workspaceSize <= kBlasWorkspaceBytes;
 }
 
 void Blas::run(const MatmulShape& shape, const MatmulAlgorithm& algorithm, const MatmulOperands& operands, cudaStream_t stream) {
@@ -177,9 +186,9 @@ void Blas::run(const MatmulShape& shape, const MatmulAlgorithm& algorithm, const
   if (shape.bias) problem.set_bias(operands.bias);
   const float alpha = 1, beta = shape.accumulate ? 1.0F : 0.0F;
   const cublasLtMatmulAlgo_t algo = native(algorithm);
-  check(state_->table.matmul(state_->handle, problem.desc, &alpha, operands.w, problem.w, operands.x, problem.x, &beta,
-                             operands.y, problem.y, operands.y, problem.y, &algo, state_->workspace.get(), kWorkspaceBytes, stream),
-        "a product");
+  check(state_->table.matmul(state_->handle, problem.desc(), &alpha, operands.w, problem.w(), operands.x, problem.x(), &beta,
+                             operands.y, problem.y(), operands.y, problem.y(), &algo, state_->workspace.get(), kBlasWorkspaceBytes, stream),
+        "a product", shape);
 }
 
 }  // namespace plimsoll::exec::cuda

@@ -30,6 +30,9 @@ struct MatmulOperands {
 /// How cuBLASLt is to compute a product: opaque, to be stored for the same GPU and library only.
 using MatmulAlgorithm = std::array<std::uint64_t, 8>;
 
+/// 32 MiB: what NVIDIA recommends for Hopper; older GPUs use less of it.
+constexpr std::size_t kBlasWorkspaceBytes = std::size_t{32} << 20;
+
 class Blas {
  public:
   /// Of the current device. Throws DeviceError where cuBLASLt is missing.

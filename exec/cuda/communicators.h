@@ -17,6 +17,8 @@ class CudaCommunicator : public Communicator {
  public:
   /// Whether its operations may become part of a CUDA graph.
   [[nodiscard]] virtual bool capturable() const = 0;
+  /// Whether each rank has a GPU to itself.
+  [[nodiscard]] virtual bool own_gpu() const = 0;
   /// Throws DeviceError after abort(): what the GPU has done since is not to be believed. Any thread.
   virtual void check_alive() const = 0;
 };
@@ -25,8 +27,8 @@ class CudaCommunicator : public Communicator {
 /// GPUs. Operations meet on the host, so every rank needs its own thread. Throws DeviceError.
 [[nodiscard]] std::vector<std::unique_ptr<Communicator>> make_loopback_group(int size, int device);
 
-/// A rank a GPU by NCCL; short all-reduces go through peer memory where all GPUs see each other's. Throws DeviceError
-/// where NCCL or a GPU is missing.
+/// A rank a GPU by NCCL; short all-reduces go through peer memory where all GPUs see each other's. Two ranks on one GPU need
+/// NCCL 2.30 and NCCL_MULTI_RANK_GPU_ENABLE=1. Throws DeviceError where NCCL or a GPU is missing, or more than kMostRanks.
 [[nodiscard]] std::vector<std::unique_ptr<Communicator>> make_nccl_group(std::span<const int> devices);
 
 /// What every rank of a NCCL group has to know, for groups of several processes: rank 0 makes it and sends it to all.
@@ -39,12 +41,6 @@ using NcclId = std::array<char, 128>;
 /// every rank reads all others' parts and adds them up in the order of ranks. Only all_reduce and barrier.
 [[nodiscard]] std::vector<std::unique_ptr<Communicator>> make_peer_group(std::span<const int> devices, std::size_t capacity);
 
-/// 0 where there is no driver or no GPU.
-[[nodiscard]] int gpu_count();
-struct GpuMemory {
-  double free = 0, total = 0;                // bytes
-};
-/// Throws DeviceError.
-[[nodiscard]] GpuMemory gpu_memory(int device);
+[[nodiscard]] bool all_different(std::span<const int> devices);
 
 }  // namespace plimsoll::exec::cuda

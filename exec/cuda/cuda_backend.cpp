@@ -40,6 +40,9 @@ StreamOwner stream_on(int device) {
   return make_stream();
 }
 
+constexpr std::size_t kSmallestInputs = std::size_t{512} << 10;   // of a forward: room for most
+constexpr std::size_t kGraphs = std::size_t{256} << 20;            // set aside for graphs and the code of kernels
+
 int ranks_of(const Communicator* communicator) { return communicator == nullptr ? 1 : communicator->size(); }
 
 }  // namespace
@@ -52,21 +55,29 @@ CudaBackend::CudaBackend(const BackendConfig& config, Communicator* communicator
       stream_(stream_on(device)), gemm_({}), workspace_(config_, properties_.multiProcessorCount, ranks_of(communicator)) {
   check_config();
   check_memory();
-  int driver = 0;
-  check(cudaDriverGetVersion(&driver), "asking for the driver's version");
-  gemm_.use_file(gemm_file(fmt::format("{}-driver{}-{}", properties_.name, driver, gemm_.version())));
+  if (runs_alone()) {
+    int driver = 0;
+    check(cudaDriverGetVersion(&driver), "asking for the driver's version");
+    gemm_.use_file(gemm_file(fmt::format("{}-driver{}-{}", properties_.name, driver, gemm_.version())));
+  }
   const std::size_t cache_bytes = static_cast<std::size_t>(2 * shape_.layers * kv_.plane * bytes_of(kv_element_));
   cache_ = DeviceBuffer(cache_bytes, "the KV cache");
-  if (config_.poison && cache_bytes > 0) check(cudaMemset(cache_.get(), 0xff, cache_bytes), "filling the KV cache with NaN");
+  if (config_.poison) fill(cache_, 0xff, "filling the KV cache with NaN");
   slots_ = DeviceBuffer(static_cast<std::size_t>(std::max(1, config_.sequences)) * sizeof(std::int32_t), "sampled tokens");
-  check(cudaMemset(slots_.get(), 0, slots_.bytes()), "clearing sampled tokens");
+  fill(slots_, 0, "clearing sampled tokens");
+  frequencies_ = DeviceBuffer(static_cast<std::size_t>(std::max(1, shape_.head_dim / 2)) * sizeof(double), "frequencies");
   workspace_.reserve(config_.step_rows, padded_decode_rows(config_.sequences));
+  gemm_.reserve(workspace_.largest());
+  reserve_exchange(kSmallestInputs, static_cast<std::size_t>(padded_decode_rows(config_.sequences)) * sizeof(std::int32_t));
 }
 
 CudaBackend::~CudaBackend() {
   static_cast<void>(cudaSetDevice(device_));
   if (stream_) static_cast<void>(cudaStreamSynchronize(stream_.get()));   // nothing may run on memory that goes
 }
+
+// What is timed on a GPU that ranks share, or on numbers that are none, is of no use to others.
+bool CudaBackend::runs_alone() const { return !config_.poison && (communicator_ == nullptr || (group_ != nullptr && group_->own_gpu())); }
 
 void CudaBackend::check_config() const {
   const auto refuse = [&](const std::string& what) {
@@ -83,15 +94,21 @@ void CudaBackend::check_config() const {
 void CudaBackend::check_memory() const {
   const double weights = model::weight_bytes_per_rank(shape_, config_.weight_dtype, ranks_of(communicator_), 1).value;
   const double kv = static_cast<double>(2 * shape_.layers * kv_.plane * bytes_of(kv_element_));
-  const auto workspace = static_cast<double>(Workspace::bytes(config_, config_.step_rows, padded_decode_rows(config_.sequences)));
+  const std::int64_t sampled = padded_decode_rows(config_.sequences);
+  const auto workspace = static_cast<double>(Workspace::bytes(config_, config_.step_rows, sampled) +
+                                             Gemm::bytes(Workspace::largest(config_, config_.step_rows, sampled)) + kGraphs);
   std::size_t free = 0, total = 0;
   check(cudaMemGetInfo(&free, &total), "asking for free memory");
   constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
-  if (weights + kv + workspace <= static_cast<double>(free)) return;
-  throw DeviceError(fmt::format("out of GPU memory: needs {:.2f} GiB (weights {:.2f}, KV cache {:.2f}, activations {:.2f}), "
+  const int ranks = config_.ranks_on_device;
+  const double need = ranks * (weights + kv + workspace);
+  if (communicator_ != nullptr) communicator_->barrier();   // nobody takes memory before all have looked
+  if (need <= static_cast<double>(free)) return;
+  throw DeviceError(fmt::format("out of GPU memory: needs {:.2f} GiB (weights {:.2f}, KV cache {:.2f}, activations and graphs {:.2f}{}), "
                                 "{:.2f} GiB free of {:.2f} GiB",
-                                (weights + kv + workspace) / kGiB, weights / kGiB, kv / kGiB, workspace / kGiB,
-                                static_cast<double>(free) / kGiB, static_cast<double>(total) / kGiB));
+                                need / kGiB, weights / kGiB, kv / kGiB, workspace / kGiB,
+                                ranks > 1 ? fmt::format(", {} times", ranks) : "", static_cast<double>(free) / kGiB,
+                                static_cast<double>(total) / kGiB));
 }
 
 std::string CudaBackend::description() const {
@@ -152,6 +169,7 @@ void CudaBackend::end() {
     cudaGraphExec_t executable = nullptr;
     check(cudaGraphInstantiate(&executable, graph.get(), 0), "making a graph");
     graphs_[table_->rows].executable.reset(executable);
+    if (communicator_ != nullptr) communicator_->barrier();   // making it takes memory: see make_room()
     check(cudaGraphLaunch(executable, stream_.get()), "replaying a graph");
   }
   finish_forward();
@@ -160,16 +178,35 @@ void CudaBackend::end() {
 void CudaBackend::forget_graphs() { graphs_.clear(); }
 
 // Buffers that move would leave kernels on their way, and graphs, with pointers to nowhere.
+//
+// Taking memory may wait for every GPU that this one sees. If one rank's GPU waited in a collective for another rank that
+// waits so, that would be for ever: memory is taken here only, before the forward's first collective, all ranks come here
+// with equal sizes, and none goes on before all have theirs. (Engine: all ranks have enqueued the forward before this one.)
 void CudaBackend::make_room(const RowTable& table) {
   const auto sampled = static_cast<std::int64_t>(table.sampled.size());
-  const std::size_t bytes = layout_of(table, tiles_).bytes();
-  if (workspace_.has_room(table.rows, sampled) && bytes <= step_memory_.bytes()) return;
+  const std::size_t bytes = layout_of(table, tiles_).bytes(), ids = table.sampled.size() * sizeof(std::int32_t);
+  if (workspace_.has_room(table.rows, sampled) && bytes <= step_memory_.bytes() && ids <= exchanges_[0].ids.bytes()) return;
   check(cudaStreamSynchronize(stream_.get()), "waiting for earlier forwards");
   forget_graphs();
   workspace_.reserve(table.rows, sampled);
-  if (bytes > step_memory_.bytes()) {
+  gemm_.reserve(workspace_.largest());
+  reserve_exchange(bytes, ids);
+  if (communicator_ != nullptr) communicator_->barrier();
+}
+
+// At least so many bytes for the inputs of a forward, on both sides, and for its samples. The stream is idle; samples of
+// earlier forwards may not have been fetched.
+void CudaBackend::reserve_exchange(std::size_t inputs, std::size_t ids) {
+  if (inputs > step_memory_.bytes()) {
     step_memory_ = {};
-    step_memory_ = DeviceBuffer(std::max(2 * bytes, std::size_t{1} << 20), "inputs");
+    step_memory_ = DeviceBuffer(2 * inputs, "inputs");
+    for (Exchange& exchange : exchanges_) exchange.inputs = PinnedBuffer(step_memory_.bytes());
+  }
+  if (ids <= exchanges_[0].ids.bytes()) return;
+  for (Exchange& exchange : exchanges_) {
+    PinnedBuffer larger(2 * ids);
+    if (exchange.sampled > 0) std::memcpy(larger.get(), exchange.ids.get(), exchange.sampled * sizeof(std::int32_t));
+    exchange.ids = std::move(larger);
   }
 }
 
@@ -178,7 +215,6 @@ void CudaBackend::upload(const RowTable& table) {
   check(cudaEventSynchronize(exchange.copied.get()), "waiting for inputs to be copied");
   const StepLayout layout = layout_of(table, tiles_);
   const std::size_t bytes = layout.bytes();
-  if (exchange.inputs.bytes() < bytes) exchange.inputs = PinnedBuffer(2 * bytes);
   pack(table, tiles_, layout, exchange.inputs.get());
   check(cudaMemcpyAsync(step_memory_.get(), exchange.inputs.get(), bytes, cudaMemcpyHostToDevice, stream_.get()), "copying inputs");
   check(cudaEventRecord(exchange.copied.get(), stream_.get()), "copying inputs");
@@ -190,7 +226,6 @@ void CudaBackend::finish_forward() {
   Exchange& exchange = exchanges_[next_exchange_];
   exchange.sampled = table_->sampled.size();
   const std::size_t bytes = exchange.sampled * sizeof(std::int32_t);
-  if (exchange.ids.bytes() < bytes) exchange.ids = PinnedBuffer(2 * bytes);
   if (bytes > 0) {
     check(cudaMemcpyAsync(exchange.ids.get(), workspace_.ids(), bytes, cudaMemcpyDeviceToHost, stream_.get()), "copying samples");
   }
@@ -230,35 +265,29 @@ std::int64_t CudaBackend::bytes_per_block() const {
   return 2 * shape_.layers * kv_.plane / std::max<std::int64_t>(1, config_.kv_blocks) * bytes_of(kv_element_);
 }
 
-namespace {
-
-// A block is a column of the planes: one piece in each.
-struct BlockPieces {
-  std::size_t piece, pitch, count;
-};
-BlockPieces pieces_of(const KvGeometry& kv, std::int64_t blocks, std::int64_t layers, Element element) {
-  const auto pitch = static_cast<std::size_t>(kv.plane * bytes_of(element));
-  return {pitch / static_cast<std::size_t>(blocks), pitch, static_cast<std::size_t>(2 * layers)};
+// A block has a piece in every plane. One copy of two dimensions would do, but its pitch is bounded by 2 GiB, and planes are
+// not.
+template <class Copy>
+void CudaBackend::copy_pieces(std::int32_t block, const Copy& copy) {
+  set_device();
+  const std::int64_t pitch = kv_.plane * bytes_of(kv_element_), piece = bytes_per_block() / (2 * shape_.layers);
+  for (std::int64_t plane = 0; plane < 2 * shape_.layers; ++plane) {
+    check(copy(cache_.as<std::byte>() + plane * pitch + block * piece, plane * piece, static_cast<std::size_t>(piece)),
+          "copying a KV block");
+  }
+  check(cudaStreamSynchronize(stream_.get()), "copying a KV block");
 }
 
-}  // namespace
-
 void CudaBackend::read_block(std::int32_t block, void* host) {
-  set_device();
-  const BlockPieces p = pieces_of(kv_, config_.kv_blocks, shape_.layers, kv_element_);
-  check(cudaMemcpy2DAsync(host, p.piece, cache_.as<std::byte>() + static_cast<std::size_t>(block) * p.piece, p.pitch, p.piece,
-                          p.count, cudaMemcpyDeviceToHost, stream_.get()),
-        "copying a KV block");
-  check(cudaStreamSynchronize(stream_.get()), "copying a KV block");
+  copy_pieces(block, [&](std::byte* device, std::int64_t at, std::size_t bytes) {
+    return cudaMemcpyAsync(static_cast<std::byte*>(host) + at, device, bytes, cudaMemcpyDeviceToHost, stream_.get());
+  });
 }
 
 void CudaBackend::write_block(std::int32_t block, const void* host) {
-  set_device();
-  const BlockPieces p = pieces_of(kv_, config_.kv_blocks, shape_.layers, kv_element_);
-  check(cudaMemcpy2DAsync(cache_.as<std::byte>() + static_cast<std::size_t>(block) * p.piece, p.pitch, host, p.piece, p.piece,
-                          p.count, cudaMemcpyHostToDevice, stream_.get()),
-        "copying a KV block");
-  check(cudaStreamSynchronize(stream_.get()), "copying a KV block");
+  copy_pieces(block, [&](std::byte* device, std::int64_t at, std::size_t bytes) {
+    return cudaMemcpyAsync(device, static_cast<const std::byte*>(host) + at, bytes, cudaMemcpyHostToDevice, stream_.get());
+  });
 }
 
 }  // namespace plimsoll::exec::cuda

@@ -25,6 +25,7 @@ class CudaBackend final : public Backend {
   [[nodiscard]] std::unique_ptr<Vector> make_vector(std::span<const float> values) override;
 
   [[nodiscard]] std::int64_t padded_decode_rows(std::int64_t rows) const override;
+  [[nodiscard]] bool replays_decodes() const override { return graphs_enabled_; }
   bool begin(const RowTable& table) override;
   void end() override;
   void wait(std::int32_t* tokens, float* logits) override;
@@ -66,8 +67,12 @@ class CudaBackend final : public Backend {
 
   void upload(const RowTable& table);
   void make_room(const RowTable& table);
+  void reserve_exchange(std::size_t inputs, std::size_t ids);
+  [[nodiscard]] bool runs_alone() const;
   void forget_graphs();
   void finish_forward();
+  template <class Copy>
+  void copy_pieces(std::int32_t block, const Copy& copy);
   void set_device() const;
   void check_alive() const;
   [[nodiscard]] void* plane(std::int32_t layer, int value) const;
@@ -90,7 +95,7 @@ class CudaBackend final : public Backend {
   Gemm gemm_;
   Workspace workspace_;
   DeviceBuffer cache_, slots_, step_memory_, frequencies_;
-  model::Rope rope_;                         // of the frequencies
+  model::Rope rope_{.rotary_dim = -1};       // of the frequencies
   bool rope_table_filled_ = false;
 
   const RowTable* table_ = nullptr;          // between begin() and end()

@@ -17,12 +17,6 @@ const float* f32(const Vector* vector) { return vector == nullptr ? nullptr : st
 
 const CudaLinear& on_gpu(const Linear& linear) { return static_cast<const CudaLinear&>(linear); }
 
-bool same(const model::Rope& a, const model::Rope& b) {
-  return a.base == b.base && a.rotary_dim == b.rotary_dim && a.scaling == b.scaling && a.factor == b.factor &&
-         a.low_freq_factor == b.low_freq_factor && a.high_freq_factor == b.high_freq_factor &&
-         a.original_max_position == b.original_max_position;
-}
-
 }  // namespace
 
 void CudaBackend::embed(const Linear& embedding, std::int64_t vocab_begin, const Linear* positions) {
@@ -82,12 +76,13 @@ void CudaBackend::linear(const Linear& weight, Slot x, Slot y, std::int64_t rows
 }
 
 void CudaBackend::fill_rope_table(const model::Rope& rope) {
-  if (!same(rope, rope_) || frequencies_.bytes() == 0) {
+  if (rope != rope_) {
     PLIMSOLL_CHECK(!capturing_, "a graph is captured after its ops have run");
     const std::vector<double> frequencies = rope_frequencies(rope);
-    check(cudaStreamSynchronize(stream_.get()), "waiting for earlier forwards");
-    frequencies_ = DeviceBuffer(frequencies.size() * sizeof(double), "frequencies");
-    check(cudaMemcpy(frequencies_.get(), frequencies.data(), frequencies_.bytes(), cudaMemcpyHostToDevice), "copying frequencies");
+    PLIMSOLL_CHECK(frequencies.size() * sizeof(double) <= frequencies_.bytes(), "at most all of a head rotates");
+    // Of ordinary memory: it has been read when the call returns.
+    check(cudaMemcpyAsync(frequencies_.get(), frequencies.data(), frequencies.size() * sizeof(double), cudaMemcpyHostToDevice,
+                          stream_.get()), "copying frequencies");
     rope_ = rope;
     rope_table_filled_ = false;
   }

@@ -13,6 +13,15 @@ namespace {
 
 constexpr int kWays = 12;                    // of cuBLASLt's to try
 constexpr int kTimes = 5;                    // the median counts
+constexpr std::size_t kMostScratch = std::size_t{256} << 20;   // larger results are logits that nobody is timed for
+
+// Twice the cache of the current device: writing them leaves nothing else in it.
+std::size_t flush_bytes() {
+  int device = 0, cache = 0;
+  check(cudaGetDevice(&device), "asking for the device");
+  check(cudaDeviceGetAttribute(&cache, cudaDevAttrL2CacheSize, device), "asking for the size of the cache");
+  return 2 * static_cast<std::size_t>(cache);
+}
 
 }  // namespace
 
@@ -37,24 +46,41 @@ Gemm::~Gemm() {
   }
 }
 
+void Gemm::reserve(std::size_t result_bytes) {
+  result_bytes = std::min(result_bytes, kMostScratch);
+  if (flush_.bytes() == 0) flush_ = DeviceBuffer(flush_bytes(), "measuring products");
+  if (result_bytes <= scratch_.bytes()) return;
+  scratch_ = {};                             // first free, then take
+  scratch_ = DeviceBuffer(result_bytes, "measuring products");
+}
+
+std::size_t Gemm::bytes(std::size_t result_bytes) { return std::min(result_bytes, kMostScratch) + flush_bytes() + kBlasWorkspaceBytes; }
+
 void Gemm::run(MatmulShape shape, const GemmOperands& operands, bool may_measure, cudaStream_t stream) {
   if (shape.m == 0 || shape.n == 0) return;
+  const auto known = exact_.find({shape});
+  run_way(shape, known != exact_.end() ? known->second : find(shape, operands, may_measure, stream), operands, stream);
+}
+
+// What was measured with other rows of the bucket, or comes from a file, may not be possible with these rows. That is asked
+// once: the answer costs as much host time as a product.
+GemmChoice Gemm::find(const MatmulShape& shape, const GemmOperands& operands, bool may_measure, cudaStream_t stream) {
   MatmulShape bucket = shape;
   bucket.m = gemm_bucket(shape.m);
-  auto known = choices_.find({bucket});
-  if (known == choices_.end() && may_measure) {
-    known = choices_.emplace(GemmKey{bucket}, choose(shape, operands, stream)).first;
-    fresh_.insert(*known);
+  const bool fits_scratch = static_cast<std::size_t>(shape.m * shape.n * bytes_of(shape.y)) <= scratch_.bytes();
+  if (const auto known = choices_.find({bucket}); known != choices_.end()) {
+    const bool possible = !known->second || blas_.fits(shape, *known->second);
+    return exact_[{shape}] = possible ? known->second : first_way(shape);
   }
-  GemmChoice way;
-  if (known != choices_.end()) way = known->second;
-  // What was measured with other rows of the bucket may not be possible with these.
-  const bool usable = known != choices_.end() && (!way || shape.m == bucket.m || blas_.fits(shape, *way));
-  if (!usable) {
-    const std::vector<MatmulAlgorithm> ways = blas_.ways(shape, 1);
-    way = ways.empty() ? GemmChoice{} : GemmChoice{ways.front()};
-  }
-  run_way(shape, way, operands, stream);
+  if (!may_measure || !fits_scratch) return first_way(shape);   // perhaps the next time
+  const GemmChoice best = choose(shape, operands, stream);
+  choices_[{bucket}] = fresh_[{bucket}] = best;
+  return exact_[{shape}] = best;
+}
+
+GemmChoice Gemm::first_way(const MatmulShape& shape) {
+  const std::vector<MatmulAlgorithm> ways = blas_.ways(shape, 1);
+  return ways.empty() ? GemmChoice{} : GemmChoice{ways.front()};
 }
 
 void Gemm::run_way(const MatmulShape& shape, const GemmChoice& way, const GemmOperands& operands, cudaStream_t stream) {
@@ -73,35 +99,31 @@ GemmChoice Gemm::choose(const MatmulShape& shape, const GemmOperands& operands, 
   if (shape.m <= kGemvRows || candidates.empty()) candidates.emplace_back();
   if (candidates.size() == 1) return candidates.front();
 
-  int device = 0;
-  cudaDeviceProp properties{};
-  check(cudaGetDevice(&device), "asking for the device");
-  check(cudaGetDeviceProperties(&properties, device), "asking for the device's properties");
-  const DeviceBuffer scratch(static_cast<std::size_t>(shape.m * shape.n * bytes_of(shape.y)), "measuring products");
-  const DeviceBuffer flush(2 * static_cast<std::size_t>(properties.l2CacheSize), "measuring products");
-  check(cudaMemsetAsync(scratch.get(), 0, scratch.bytes(), stream), "measuring products");
+  check(cudaMemsetAsync(scratch_.get(), 0, scratch_.bytes(), stream), "measuring products");
   GemmOperands harmless = operands;
-  harmless.y = scratch.get();                // y may be a sum that is added to
+  harmless.y = scratch_.get();               // y may be a sum that is added to
   GemmChoice best = candidates.front();
   double least = std::numeric_limits<double>::infinity();
   for (const GemmChoice& way : candidates) {
-    const double time = seconds(shape, way, harmless, flush, stream);
+    const double time = seconds(shape, way, harmless, stream);
     if (time < least) {
       least = time;
       best = way;
     }
   }
-  check(cudaStreamSynchronize(stream), "measuring products");
   return best;
 }
 
-// With weights that are not in the cache, as in a forward.
-double Gemm::seconds(const MatmulShape& shape, const GemmChoice& way, const GemmOperands& operands, const DeviceBuffer& flush,
-                     cudaStream_t stream) {
-  run_way(shape, way, operands, stream);
+// With weights that are not in the cache, as in a forward. Infinite for a way that is proposed and refused after all.
+double Gemm::seconds(const MatmulShape& shape, const GemmChoice& way, const GemmOperands& operands, cudaStream_t stream) {
+  try {
+    run_way(shape, way, operands, stream);
+  } catch (const DeviceError&) {
+    return std::numeric_limits<double>::infinity();
+  }
   std::array<float, kTimes> milliseconds{};
   for (float& time : milliseconds) {
-    check(cudaMemsetAsync(flush.get(), 0, flush.bytes(), stream), "measuring products");
+    check(cudaMemsetAsync(flush_.get(), 0, flush_.bytes(), stream), "measuring products");
     check(cudaEventRecord(begin_.get(), stream), "measuring products");
     run_way(shape, way, operands, stream);
     check(cudaEventRecord(end_.get(), stream), "measuring products");

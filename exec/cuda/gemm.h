@@ -59,16 +59,25 @@ class Gemm {
   /// "cublaslt131001"
   [[nodiscard]] std::string version() const { return blas_.version(); }
   void use_file(std::filesystem::path file);
+  /// Makes room for measuring products with results of up to so many bytes; larger ones go the way that cuBLASLt proposes
+  /// first. Nothing else allocates: measuring may fall between collectives (cuda_backend.cpp). Throws DeviceError.
+  void reserve(std::size_t result_bytes);
+  /// Bytes that reserve() takes on the current device, and what cuBLASLt takes besides.
+  [[nodiscard]] static std::size_t bytes(std::size_t result_bytes);
 
  private:
+  [[nodiscard]] GemmChoice find(const MatmulShape& shape, const GemmOperands& operands, bool may_measure, cudaStream_t stream);
+  [[nodiscard]] GemmChoice first_way(const MatmulShape& shape);
   GemmChoice choose(const MatmulShape& shape, const GemmOperands& operands, cudaStream_t stream);
   [[nodiscard]] double seconds(const MatmulShape& shape, const GemmChoice& way, const GemmOperands& operands,
-                               const DeviceBuffer& flush, cudaStream_t stream);
+                               cudaStream_t stream);
   void run_way(const MatmulShape& shape, const GemmChoice& way, const GemmOperands& operands, cudaStream_t stream);
 
   Blas blas_;
   std::filesystem::path file_;
   GemmChoices choices_, fresh_;              // fresh: not in the file yet
+  GemmChoices exact_;                        // by the rows themselves: known to be possible
+  DeviceBuffer scratch_, flush_;
   EventOwner begin_ = make_event(cudaEventDefault), end_ = make_event(cudaEventDefault);
 };
 

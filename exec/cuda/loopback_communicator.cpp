@@ -32,6 +32,7 @@ class LoopbackCommunicator final : public CudaCommunicator {
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int size() const override { return static_cast<int>(room_->operands.size()); }
   [[nodiscard]] bool capturable() const override { return false; }   // it meets on the host
+  [[nodiscard]] bool own_gpu() const override { return false; }
 
   void all_reduce(void* data, std::int64_t elements, model::DType dtype, Stream stream) override {
     together(data, data, stream, [&](cudaStream_t on) {

@@ -22,8 +22,8 @@ struct RankMemory {
     staging = DeviceBuffer(2 * capacity, "messages between GPUs");
     flags = DeviceBuffer(kFlagBytes, "messages between GPUs");
     calls = DeviceBuffer(kPeerBlocks * sizeof(std::uint32_t), "messages between GPUs");
-    check(cudaMemset(flags.get(), 0, flags.bytes()), "clearing flags");
-    check(cudaMemset(calls.get(), 0, calls.bytes()), "clearing flags");
+    fill(flags, 0, "clearing flags");
+    fill(calls, 0, "clearing flags");
   }
   int device;
   DeviceBuffer staging, flags, calls;
@@ -32,6 +32,7 @@ struct RankMemory {
 struct Room {
   explicit Room(int size) : rendezvous(size) { *aborted.as<std::uint32_t>() = 0; }
   Rendezvous rendezvous;
+  bool own_gpus = false;
   std::vector<RankMemory> ranks;
   PinnedBuffer aborted{sizeof(std::uint32_t)};   // every GPU sees pinned memory at the host's address
 };
@@ -43,6 +44,7 @@ class PeerCommunicator final : public CudaCommunicator {
   [[nodiscard]] int rank() const override { return part_.rank; }
   [[nodiscard]] int size() const override { return part_.ranks; }
   [[nodiscard]] bool capturable() const override { return true; }
+  [[nodiscard]] bool own_gpu() const override { return room_->own_gpus; }
 
   void all_reduce(void* data, std::int64_t elements, model::DType dtype, Stream stream) override {
     check_alive();
@@ -91,6 +93,7 @@ std::vector<std::unique_ptr<Communicator>> make_peer_group(std::span<const int> 
   PLIMSOLL_CHECK(size >= 1 && size <= kMostRanks && capacity % 16 == 0 && capacity > 0, "a group of a few ranks");
   let_see_each_other(devices);
   auto room = std::make_shared<Room>(size);
+  room->own_gpus = all_different(devices);
   for (const int device : devices) room->ranks.emplace_back(device, capacity);
   PeerPart part;
   part.ranks = size;

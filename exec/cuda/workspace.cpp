@@ -46,6 +46,16 @@ std::size_t slot_bytes(const BackendConfig& config, Slot slot, std::int64_t rows
   return static_cast<std::size_t>(rows * width(config, slot) * bytes_of(element));
 }
 
+std::size_t rope_bytes(const BackendConfig& config, std::int64_t rows) {
+  return static_cast<std::size_t>(rows * (config.architecture.shape.head_dim / 2)) * sizeof(float2);
+}
+
+std::array<Slot, kSlots> all_slots() {
+  std::array<Slot, kSlots> slots{};
+  for (std::size_t i = 0; i < slots.size(); ++i) slots[i] = static_cast<Slot>(i);
+  return slots;
+}
+
 }  // namespace
 
 Workspace::Workspace(const BackendConfig& config, int multiprocessors, int ranks)
@@ -61,7 +71,7 @@ Element Workspace::element(Slot slot) const { return is_f32(slot) ? Element::f32
 
 DeviceBuffer Workspace::make(std::size_t bytes) const {
   DeviceBuffer buffer(bytes, "activations");
-  if (config_.poison && bytes > 0) check(cudaMemset(buffer.get(), 0xff, bytes), "filling activations with NaN");
+  if (config_.poison) fill(buffer, 0xff, "filling activations with NaN");
   return buffer;
 }
 
@@ -72,16 +82,15 @@ void Workspace::reserve(std::int64_t rows, std::int64_t sampled) {
 
 void Workspace::reserve_rows(std::int64_t rows) {
   rows_ = 0;                                 // nothing is there if an allocation throws
-  for (int i = 0; i < kSlots; ++i) {
-    const Slot slot = static_cast<Slot>(i);
+  for (const Slot slot : all_slots()) {
     if (slot == Slot::logits) continue;
-    DeviceBuffer& buffer = slots_[static_cast<std::size_t>(i)];
+    DeviceBuffer& buffer = slots_[static_cast<std::size_t>(slot)];
     buffer = {};                             // first free, then take
     buffer = make(slot_bytes(config_, slot, rows));
   }
   const auto count = static_cast<std::size_t>(rows);
   rope_ = {};
-  rope_ = make(count * static_cast<std::size_t>(config_.architecture.shape.head_dim / 2) * sizeof(float2));
+  rope_ = make(rope_bytes(config_, rows));
   const std::size_t choices = count * static_cast<std::size_t>(per_token(config_));
   chosen_ = make(choices * sizeof(std::int32_t));
   weight_ = make(choices * sizeof(float));
@@ -91,7 +100,7 @@ void Workspace::reserve_rows(std::int64_t rows) {
   const std::int64_t counters = decode_counters(rows, static_cast<std::int32_t>(config_.rank.heads), static_cast<std::int32_t>(config_.rank.kv_heads));
   arrived_ = {};
   arrived_ = DeviceBuffer(static_cast<std::size_t>(counters) * sizeof(std::uint32_t), "attention scratch");
-  check(cudaMemset(arrived_.get(), 0, arrived_.bytes()), "clearing counters");
+  fill(arrived_, 0, "clearing counters");
   rows_ = rows;
 }
 
@@ -114,12 +123,17 @@ DecodeScratch Workspace::decode_scratch(std::int64_t sequences) const {
 }
 
 std::size_t Workspace::bytes(const BackendConfig& config, std::int64_t rows, std::int64_t sampled) {
-  std::size_t sum = 0;
-  for (int i = 0; i < kSlots; ++i) {
-    const Slot slot = static_cast<Slot>(i);
-    sum += slot_bytes(config, slot, slot == Slot::logits ? sampled : rows);
-  }
+  std::size_t sum = rope_bytes(config, rows);
+  for (const Slot slot : all_slots()) sum += slot_bytes(config, slot, slot == Slot::logits ? sampled : rows);
   return sum;
 }
+
+std::size_t Workspace::largest(const BackendConfig& config, std::int64_t rows, std::int64_t sampled) {
+  std::size_t most = 0;
+  for (const Slot slot : all_slots()) most = std::max(most, slot_bytes(config, slot, slot == Slot::logits ? sampled : rows));
+  return most;
+}
+
+std::size_t Workspace::largest() const { return largest(config_, rows_, sampled_); }
 
 }  // namespace plimsoll::exec::cuda

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// exec/cuda/blas.h on the CPU. It knows two ways for every product, which differ in the order of the sum.
+// exec/cuda/blas.h on the CPU. It knows two ways for every product, which differ in the order of the sum, and proposes a third
+// that it refuses to run, as the real one may.
 #include "exec/cuda/blas.h"
 
 #include "exec/cuda/bf16.h"
+#include "model/error.h"
 
 namespace plimsoll::exec::cuda {
 
@@ -39,14 +41,15 @@ Blas::~Blas() = default;
 std::string Blas::version() const { return "emulated"; }
 
 std::vector<MatmulAlgorithm> Blas::ways(const MatmulShape&, int most) {
-  std::vector<MatmulAlgorithm> both{{0}, {1}};
-  if (most == 1) both.pop_back();
-  return both;
+  std::vector<MatmulAlgorithm> all{{0}, {1}, {2}};
+  if (most == 1) all.resize(1);
+  return all;
 }
 
 bool Blas::fits(const MatmulShape&, const MatmulAlgorithm& algorithm) { return algorithm[0] == 0; }
 
 void Blas::run(const MatmulShape& shape, const MatmulAlgorithm& algorithm, const MatmulOperands& operands, cudaStream_t stream) {
+  if (algorithm[0] > 1) throw DeviceError("cuBLASLt: a product failed");
   cuda_emulation::enqueue(stream, [=] { multiply(shape, algorithm[0] == 1, operands); });
 }
 
