@@ -16,7 +16,8 @@ class Communicator {
   virtual ~Communicator() = default;
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
-  /// data[i] becomes the sum over the ranks, added in the order of ranks in f32: the same bits everywhere.
+  /// data[i] becomes the sum over the ranks: the same bits on all of them. In f32 and in the order of ranks, by NCCL in an
+  /// order of its own.
   virtual void all_reduce(void* data, std::int64_t elements, model::DType dtype, Stream stream) = 0;
   /// `out` becomes the `bytes` of rank 0, of rank 1, …
   virtual void all_gather(const void* in, void* out, std::int64_t bytes, Stream stream) = 0;
