@@ -80,6 +80,7 @@ struct BackendConfig {
   std::int32_t block_tokens = 16;
   std::int32_t sequences = 256;        // slots that remember a sampled token
   std::int64_t step_rows = 2048;       // rows to make room for at the start; larger forwards grow the workspace
+  int ranks_on_device = 1;             // GPU: how many share its memory, this one included
   bool graphs = true;                  // GPU: replay decode forwards as graphs
   bool poison = false;                 // tests: fill the KV cache and fresh workspace with NaN
 };
@@ -97,6 +98,8 @@ class Backend {
   // ---- a forward: begin, ops in the order of the list, end, wait ---------------------------------------------
   /// Rows that a decode forward is padded to (graph buckets); `rows` where nothing is padded.
   [[nodiscard]] virtual std::int64_t padded_decode_rows(std::int64_t rows) const { return rows; }
+  /// Whether decode forwards of those sizes are recorded the second time and replayed from then on.
+  [[nodiscard]] virtual bool replays_decodes() const { return false; }
   /// Uploads the table. False: the forward was replayed from a graph; call no ops, only wait().
   virtual bool begin(const RowTable& table) = 0;
   virtual void end() = 0;
@@ -155,9 +158,10 @@ class Backend {
 /// How the ranks of a TP group on GPUs talk: automatic takes NCCL where there is a GPU a rank, and loopback where there is
 /// one GPU for all.
 enum class CommunicatorKind : std::uint8_t { automatic, loopback, nccl };
-/// Whether such a group's ranks all live on the first device.
-[[nodiscard]] bool shares_one_device(CommunicatorKind kind, int size);
-/// Endpoint i is rank i's. Throws DeviceError as make_cuda_backend.
-[[nodiscard]] std::vector<std::unique_ptr<Communicator>> make_cuda_group(CommunicatorKind kind, int size, int first_device);
+/// 0 where there is no driver or no GPU.
+[[nodiscard]] int gpu_count();
+/// Endpoint i is rank i's, on devices[i] (gpu_placement.h); `kind` is loopback, with one device for all, or nccl. Throws
+/// DeviceError as make_cuda_backend.
+[[nodiscard]] std::vector<std::unique_ptr<Communicator>> make_cuda_group(CommunicatorKind kind, std::span<const int> devices);
 
 }  // namespace plimsoll::exec

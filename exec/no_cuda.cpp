@@ -16,8 +16,8 @@ namespace {
 
 std::unique_ptr<Backend> make_cuda_backend(const BackendConfig&, Communicator*, int) { no_cuda(); }
 
-bool shares_one_device(CommunicatorKind kind, int) { return kind == CommunicatorKind::loopback; }
+int gpu_count() { return 0; }
 
-std::vector<std::unique_ptr<Communicator>> make_cuda_group(CommunicatorKind, int, int) { no_cuda(); }
+std::vector<std::unique_ptr<Communicator>> make_cuda_group(CommunicatorKind, std::span<const int>) { no_cuda(); }
 
 }  // namespace plimsoll::exec

@@ -2,7 +2,7 @@
 // Which GPUs there are, and the doors of this folder: make_cuda_backend and make_cuda_group of exec/backend.h.
 #include <fmt/format.h>
 
-#include <numeric>
+#include <set>
 
 #include "exec/cuda/buffer.h"
 #include "exec/cuda/communicators.h"
@@ -48,19 +48,8 @@ void require(int device) {
 
 }  // namespace
 
-int gpu_count() {
-  int count = 0;
-  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
-  static_cast<void>(cudaGetLastError());
-  return 0;
-}
-
-GpuMemory gpu_memory(int device) {
-  require(device);
-  check(cudaSetDevice(device), "choosing the device");
-  std::size_t free = 0, total = 0;
-  check(cudaMemGetInfo(&free, &total), "asking for free memory");
-  return {static_cast<double>(free), static_cast<double>(total)};
+bool all_different(std::span<const int> devices) {
+  return std::set<int>(devices.begin(), devices.end()).size() == devices.size();
 }
 
 }  // namespace cuda
@@ -70,17 +59,16 @@ std::unique_ptr<Backend> make_cuda_backend(const BackendConfig& config, Communic
   return std::make_unique<cuda::CudaBackend>(config, communicator, device);
 }
 
-bool shares_one_device(CommunicatorKind kind, int size) {
-  if (kind == CommunicatorKind::automatic) return cuda::gpu_count() < size;
-  return kind == CommunicatorKind::loopback;
+int gpu_count() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+  static_cast<void>(cudaGetLastError());
+  return 0;
 }
 
-std::vector<std::unique_ptr<Communicator>> make_cuda_group(CommunicatorKind kind, int size, int first_device) {
-  cuda::require(first_device);
-  if (shares_one_device(kind, size)) return cuda::make_loopback_group(size, first_device);
-  cuda::require(first_device + size - 1);
-  std::vector<int> devices(static_cast<std::size_t>(size));
-  std::iota(devices.begin(), devices.end(), first_device);
+std::vector<std::unique_ptr<Communicator>> make_cuda_group(CommunicatorKind kind, std::span<const int> devices) {
+  for (const int device : devices) cuda::require(device);
+  if (kind == CommunicatorKind::loopback) return cuda::make_loopback_group(static_cast<int>(devices.size()), devices.front());
   return cuda::make_nccl_group(devices);
 }
 

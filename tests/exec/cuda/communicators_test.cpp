@@ -9,6 +9,7 @@
 #include <functional>
 #include <thread>
 
+#include "exec/backend.h"
 #include "exec/cuda/bf16.h"
 #include "exec/cuda/buffer.h"
 #include "model/error.h"

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exec/gpu_placement.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
+namespace plimsoll::exec {
+
+RankPlaces place_ranks(CommunicatorKind kind, int size, int first, int gpus, bool two_a_gpu) {
+  const int here = gpus - first;
+  if (kind == CommunicatorKind::automatic) kind = size <= here ? CommunicatorKind::nccl : CommunicatorKind::loopback;
+  RankPlaces places{.kind = kind, .devices = std::vector<int>(static_cast<std::size_t>(size), first)};
+  if (kind == CommunicatorKind::loopback) return places;
+  const int spread = two_a_gpu && here > 0 ? std::min(size, here) : size;
+  for (int rank = 0; rank < size; ++rank) places.devices[static_cast<std::size_t>(rank)] = first + rank % spread;
+  return places;
+}
+
+RankPlaces place_ranks(CommunicatorKind kind, int size, int first) {
+  const char* shared = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+  return place_ranks(kind, size, first, gpu_count(), shared != nullptr && std::string_view(shared) == "1");
+}
+
+std::string too_few_gpus(int tp, int replicas, int gpus) {
+  if (std::int64_t{tp} * replicas <= gpus) return {};
+  return fmt::format("tp {} x {} replica{}: {} GPUs are needed, this machine has {}", tp, replicas, replicas == 1 ? "" : "s",
+                     std::int64_t{tp} * replicas, gpus);
+}
+
+}  // namespace plimsoll::exec

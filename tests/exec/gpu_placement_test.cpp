@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exec/gpu_placement.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace plimsoll::exec {
+namespace {
+
+using testing::ElementsAre;
+
+TEST(GpuPlacement, automatic_takes_a_gpu_a_rank_where_there_are_enough_from_the_first_on) {
+  const RankPlaces own = place_ranks(CommunicatorKind::automatic, 2, 2, 4, false);
+  EXPECT_EQ(own.kind, CommunicatorKind::nccl);
+  EXPECT_THAT(own.devices, ElementsAre(2, 3));
+  const RankPlaces shared = place_ranks(CommunicatorKind::automatic, 2, 3, 4, false);   // GPU 3 is the last
+  EXPECT_EQ(shared.kind, CommunicatorKind::loopback);
+  EXPECT_THAT(shared.devices, ElementsAre(3, 3));
+}
+
+TEST(GpuPlacement, loopback_stays_on_one_gpu_of_many) {
+  EXPECT_THAT(place_ranks(CommunicatorKind::loopback, 3, 1, 8, false).devices, ElementsAre(1, 1, 1));
+}
+
+TEST(GpuPlacement, nccl_shares_gpus_only_when_told_so) {
+  EXPECT_THAT(place_ranks(CommunicatorKind::nccl, 4, 0, 2, true).devices, ElementsAre(0, 1, 0, 1));
+  EXPECT_THAT(place_ranks(CommunicatorKind::nccl, 2, 0, 4, true).devices, ElementsAre(0, 1));
+  EXPECT_THAT(place_ranks(CommunicatorKind::nccl, 2, 0, 1, false).devices, ElementsAre(0, 1));   // GPU 1 will be missed by name
+}
+
+TEST(GpuPlacement, says_how_many_gpus_are_missing) {
+  EXPECT_EQ(too_few_gpus(2, 3, 6), "");
+  EXPECT_EQ(too_few_gpus(2, 3, 5), "tp 2 x 3 replicas: 6 GPUs are needed, this machine has 5");
+  EXPECT_EQ(too_few_gpus(2, 1, 1), "tp 2 x 1 replica: 2 GPUs are needed, this machine has 1");
+}
+
+}  // namespace
+}  // namespace plimsoll::exec
