@@ -6,10 +6,11 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
-#include <fstream>
 #include <optional>
 #include <thread>
 
+#include "exec/available_memory.h"
+#include "exec/gpu_placement.h"
 #include "exec/rank_runner.h"
 #include "exec/rank_threads.h"
 #include "exec/thread_communicator.h"
@@ -33,17 +34,6 @@ std::vector<std::size_t> answers_of(const ForwardInput& input) {
   }
   for (std::size_t i = 0; i < input.decode.size(); ++i) answers.push_back(sampled++);
   return answers;
-}
-
-// Memory that can be taken without swapping; nothing where the kernel does not tell.
-std::optional<double> available_memory() {
-  std::ifstream file("/proc/meminfo");
-  std::string key, unit;
-  double kib = 0;
-  while (file >> key >> kib && std::getline(file, unit)) {
-    if (key == "MemAvailable:") return kib * 1024;
-  }
-  return {};
 }
 
 void check_config(const EngineConfig& config) {
@@ -71,6 +61,7 @@ struct Engine::State {
     check_config(config);
     source.check(config.architecture);
     if (config.device == DeviceKind::cpu) check_host_memory();
+    else places = place_ranks(config.communicator, config.tp, config.first_device);
     make_communicators();
     ranks.resize(static_cast<std::size_t>(config.tp));
     threads.on_all([&](int rank) { load(rank, source); }, [this] { abort(); });
@@ -79,7 +70,7 @@ struct Engine::State {
   // Before anything is loaded, with the sizes. The KV cache is mapped, and only what is used is touched: see start().
   void check_host_memory() {
     const EngineMemory need = engine_memory(config);
-    const std::optional<double> there = available_memory();
+    const std::optional<double> there = config.host_memory > 0 ? std::optional(config.host_memory) : available_memory();
     const double total = (need.weights + need.workspace) * config.tp;
     if (!there) return;
     if (total > *there)
@@ -93,7 +84,7 @@ struct Engine::State {
   void make_communicators() {
     if (config.tp == 1) return;
     if (config.device == DeviceKind::cpu) communicators = make_thread_group(config.tp);
-    else communicators = make_cuda_group(config.communicator, config.tp, config.first_device);
+    else communicators = make_cuda_group(places.kind, places.devices);
   }
 
   void load(int rank, const WeightSource& source) {
@@ -109,9 +100,11 @@ struct Engine::State {
     b.step_rows = config.step_rows;
     b.graphs = config.graphs;
     b.poison = config.poison;
+    if (config.device == DeviceKind::cuda)
+      b.ranks_on_device = static_cast<int>(std::count(places.devices.begin(), places.devices.end(), places.devices[r]));
     Communicator* communicator = communicators.empty() ? nullptr : communicators[r].get();
     auto backend = config.device == DeviceKind::cpu ? make_cpu_backend(b, communicator, threads_of(rank))
-                                                    : make_cuda_backend(b, communicator, device_of(rank));
+                                                    : make_cuda_backend(b, communicator, places.devices[r]);
     ranks[r] = std::make_unique<RankRunner>(config, rank, std::move(backend), source);
   }
 
@@ -119,9 +112,6 @@ struct Engine::State {
   [[nodiscard]] int threads_of(int rank) const {
     const int all = config.threads > 0 ? config.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
     return std::max(1, all / config.tp + (rank < all % config.tp ? 1 : 0));
-  }
-  [[nodiscard]] int device_of(int rank) const {
-    return config.first_device + (shares_one_device(config.communicator, config.tp) ? 0 : rank);
   }
 
   void abort() {
@@ -188,6 +178,7 @@ struct Engine::State {
   }
 
   EngineConfig config;
+  RankPlaces places;                   // on GPUs
   std::vector<std::unique_ptr<Communicator>> communicators;
   std::vector<std::unique_ptr<RankRunner>> ranks;
   RankThreads threads;                 // after what they use: they end first
@@ -208,6 +199,15 @@ void Engine::run(const ForwardInput& input, ForwardOutput& output) {
 
 void Engine::start(const ForwardInput& input) { state_->start(input); }
 void Engine::finish(ForwardOutput& output) { state_->finish(output); }
+
+std::vector<std::int64_t> Engine::recorded_decodes(std::int64_t rows) const {
+  const Backend& backend = state_->ranks[0]->backend();
+  std::vector<std::int64_t> sizes;
+  if (!backend.replays_decodes()) return sizes;
+  do sizes.push_back(backend.padded_decode_rows(sizes.empty() ? 1 : sizes.back() + 1));
+  while (sizes.back() < rows);
+  return sizes;
+}
 
 void Engine::trace_ops() {
   PLIMSOLL_CHECK(!state_->config.graphs, "ops of a graph cannot be told apart");
@@ -237,8 +237,10 @@ void Engine::write_block(std::int32_t block, std::span<const std::byte> host) {
   for (std::size_t r = 0; r < state_->ranks.size(); ++r) state_->ranks[r]->backend().write_block(block, host.data() + r * part);
 }
 
+std::string Engine::device() const { return state_->ranks[0]->backend().description(); }
+
 std::string Engine::description() const {
-  std::string text = state_->ranks[0]->backend().description();
+  std::string text = device();
   if (state_->config.tp > 1) text += fmt::format(", {} ranks", state_->config.tp);
   return text;
 }

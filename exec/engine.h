@@ -30,6 +30,7 @@ struct EngineConfig {
   std::int32_t sequences = 256;
   std::int64_t step_rows = 2048;
   int threads = 0;                     // CPU: of all ranks together; 0: one a core
+  double host_memory = 0;              // CPU: bytes that this engine may take; 0: all that is available
   bool graphs = true, poison = false;
 };
 
@@ -57,6 +58,9 @@ class Engine {
   void start(const ForwardInput& input);
   void finish(ForwardOutput& output);
 
+  /// As ForwardDevice::recorded_decodes: the graphs of a GPU.
+  [[nodiscard]] std::vector<std::int64_t> recorded_decodes(std::int64_t rows) const;
+
   /// From now on every op is waited for and noted; no graphs.
   void trace_ops();
   [[nodiscard]] std::vector<OpTrace>& traces();
@@ -67,6 +71,8 @@ class Engine {
   void write_block(std::int32_t block, std::span<const std::byte> host);
 
   [[nodiscard]] std::string description() const;
+  /// The same of one rank's device.
+  [[nodiscard]] std::string device() const;
   [[nodiscard]] const EngineConfig& config() const;
 
  private:

@@ -13,7 +13,7 @@ namespace plimsoll::exec {
 class LiveEngines {
  public:
   /// `config` is that of one replica, but its threads are those of all together; on GPUs replica i takes the devices after
-  /// those of replica i - 1. Throws as Engine does.
+  /// those of replica i - 1, or with loopback the same one. Throws as Engine does; memory is looked at for all together.
   LiveEngines(const EngineConfig& config, std::int32_t replicas, const WeightSource& weights);
 
   [[nodiscard]] const LiveReplicas& replicas() const { return replicas_; }
@@ -26,6 +26,7 @@ class LiveEngines {
     explicit Device(Engine& engine) : engine_(engine) {}
     void start(const ForwardInput& input) override { engine_.start(input); }
     void finish(ForwardOutput& output) override { engine_.finish(output); }
+    [[nodiscard]] std::vector<std::int64_t> recorded_decodes(std::int64_t rows) const override { return engine_.recorded_decodes(rows); }
     [[nodiscard]] std::int64_t bytes_per_block() const override { return engine_.bytes_per_block(); }
     void read_block(std::int32_t block, std::span<std::byte> host) override { engine_.read_block(block, host); }
     void write_block(std::int32_t block, std::span<const std::byte> host) override { engine_.write_block(block, host); }
