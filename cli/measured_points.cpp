@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "cli/this_machine.h"
+#include "exec/gpu_placement.h"
 #include "exec/prompts.h"
 #include "model/error.h"
 
@@ -14,6 +15,8 @@ namespace {
 
 constexpr std::int64_t kMostSlots = 1024;    // more sequences than this share none, and cannot run ahead
 constexpr std::int64_t kStepRows = 2048;
+constexpr std::int64_t kMostBlocks = std::int64_t{1} << 26;
+constexpr double kMostPoolBytes = 64e12;     // a process has addresses for twice as many
 
 // 16-bit floats have one form on the executor: the traffic is the same.
 model::DType executed(model::DType dtype) { return dtype == model::DType::fp16 ? model::DType::bf16 : dtype; }
@@ -26,6 +29,8 @@ exec::EngineConfig engine_config(const sim::Scenario& scenario, const model::Arc
   exec::EngineConfig config;
   config.architecture = architecture;
   config.device = settings.device;
+  if (settings.device == exec::DeviceKind::cuda && !exec::too_few_gpus(scenario.tp, scenario.replicas, exec::gpu_count()).empty())
+    config.communicator = exec::CommunicatorKind::loopback;   // check_gpus() has let it
   config.tp = scenario.tp;
   config.weight_dtype = executed(scenario.weight_dtype);
   config.kv_dtype = executed(scenario.kv_dtype);
@@ -48,11 +53,14 @@ const char* MeasuredPoints::engine_name(exec::DeviceKind device) {
 
 void MeasuredPoints::check() const {
   bool fp16 = false;
+  std::string shared;
   for (std::size_t i = 0; i < study_.point_count(); ++i) {
     const study::PointSpec spec = study_.point(i);
     check_point(spec);
+    if (shared.empty()) shared = check_gpus(spec);
     fp16 = fp16 || spec.weight_dtype == model::DType::fp16 || spec.kv_dtype == model::DType::fp16;
   }
+  if (!shared.empty()) console_.note(shared + "; all ranks share one, and times are not those of GPUs of their own");
   if (fp16) console_.note("fp16 is executed as bf16, which has the same size");
 }
 
@@ -70,7 +78,21 @@ void MeasuredPoints::check_point(const study::PointSpec& spec) const {
   }
   if (const std::string problem = model::execution_problem(model::default_architecture(*spec.shape)); !problem.empty())
     throw InputError(spec.places.model, fmt::format("{}: {}", spec.shape->id, problem));
+  if (spec.policy.kv_blocks) check_pool(spec, *spec.policy.kv_blocks);
   check_hardware(spec);
+}
+
+// Blocks have numbers of 32 bits, and each costs some 40 bytes before it is used.
+void MeasuredPoints::check_pool(const study::PointSpec& spec, std::int64_t blocks) const {
+  if (blocks > kMostBlocks) {
+    throw InputError(spec.places.scheduler, fmt::format("a pool of {} KV blocks: the executor has up to {}; state a smaller "
+                                                        "scheduler.kv_blocks or larger blocks", blocks, kMostBlocks));
+  }
+  const double bytes = static_cast<double>(blocks) * spec.policy.block_size.value_or(1) *
+                       model::kv_bytes_per_token(*spec.shape, executed(spec.kv_dtype)).value;
+  if (bytes <= kMostPoolBytes) return;
+  throw InputError(spec.places.scheduler, fmt::format("a pool of {} KV blocks takes {:.0f} GB, more than any machine has; state "
+                                                      "a smaller scheduler.kv_blocks", blocks, bytes / 1e9));
 }
 
 // A GPU says what it is only when it is there: check_gpu().
@@ -84,6 +106,17 @@ void MeasuredPoints::check_hardware(const study::PointSpec& spec) const {
                                                   processor_name()));
 }
 
+// Ranks that share a GPU compute what they should, but not in the time that they should.
+std::string MeasuredPoints::check_gpus(const study::PointSpec& spec) const {
+  if (settings_.device != exec::DeviceKind::cuda) return {};
+  const int gpus = exec::gpu_count();
+  const std::string problem = gpus == 0 ? std::string()   // loading says why there is none
+                                        : exec::too_few_gpus(spec.deployment.tp, spec.deployment.replicas, gpus);
+  if (problem.empty() || settings_.as_is) return problem;
+  throw InputError(spec.places.tp.file.empty() ? spec.places.study : spec.places.tp,
+                   problem + "; with --as-is they share one, and times say little");
+}
+
 void MeasuredPoints::check_gpu(const study::PointSpec& spec) const {
   if (settings_.as_is || spec.hardware.this_machine || settings_.device == exec::DeviceKind::cpu) return;
   const std::string found = engines_->engine(0).description();
@@ -95,6 +128,7 @@ void MeasuredPoints::check_gpu(const study::PointSpec& spec) const {
 // ---- running ------------------------------------------------------------------------------------------------
 
 void MeasuredPoints::load(const study::PointSpec& spec, const sim::Scenario& scenario) {
+  check_pool(spec, scenario.kv.blocks);
   const std::uint64_t seed = spec.workload.seed;
   const exec::OpenModel named = exec::open_model(spec.model_name, seed, study_.catalogue());
   const exec::EngineConfig config = engine_config(scenario, named.architecture, settings_);
@@ -157,15 +191,23 @@ std::string MeasuredPoints::machine() const {
   return (settings_.device == exec::DeviceKind::cuda ? device : fmt::format("{} ({})", processor_name(), device)) + all;
 }
 
+// "NVIDIA H200 (sm_90) x 2", or of one that ranks share "... x 1, shared by 2 ranks".
+std::string MeasuredPoints::gpus_label(std::int32_t tp, std::int32_t replicas) const {
+  const std::string device = engines_->engine(0).device();
+  if (exec::too_few_gpus(tp, replicas, exec::gpu_count()).empty()) return fmt::format("{} x {}", device, tp * replicas);
+  return fmt::format("{} x 1, shared by {} ranks", device, tp * replicas);
+}
+
 void MeasuredPoints::label(study::PointResult& point) const {
   study::PointLabels& labels = point.labels;
   labels.source = "measured";
   labels.engine = engine_name(settings_.device);
   labels.dtype = model::name(executed(study_.point(point.index).weight_dtype));
   point.extrapolates.clear();          // nothing is predicted
-  if (!settings_.as_is || labels.hardware == "this-machine") return;
+  const bool own = settings_.device == exec::DeviceKind::cpu || exec::too_few_gpus(labels.tp, labels.replicas, exec::gpu_count()).empty();
+  if (!settings_.as_is || (labels.hardware == "this-machine" && own)) return;
   labels.hardware = settings_.device == exec::DeviceKind::cpu ? processor_name()
-                    : engines_ ? fmt::format("{} x {}", engines_->engine(0).description(), labels.tp * labels.replicas) : labels.hardware;
+                    : engines_ ? gpus_label(labels.tp, labels.replicas) : labels.hardware;
   point.usd_per_hour.reset();          // of hardware that was not there
 }
 

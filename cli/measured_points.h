@@ -42,9 +42,13 @@ class MeasuredPoints {
 
  private:
   void check_point(const study::PointSpec& spec) const;
+  void check_pool(const study::PointSpec& spec, std::int64_t blocks) const;
   void check_hardware(const study::PointSpec& spec) const;
   void load(const study::PointSpec& spec, const sim::Scenario& scenario);
   void check_gpu(const study::PointSpec& spec) const;
+  /// What is said of GPUs that are too few and may be; throws InputError where they may not.
+  [[nodiscard]] std::string check_gpus(const study::PointSpec& spec) const;
+  [[nodiscard]] std::string gpus_label(std::int32_t tp, std::int32_t replicas) const;
   [[nodiscard]] exec::PromptSource prompts_of(const study::PointSpec& spec) const;
   [[nodiscard]] std::string machine() const;
   void collect_ops(const sim::Scenario& scenario);
