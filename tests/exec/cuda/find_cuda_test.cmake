@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+# Which nvcc will do (exec/cuda/find_cuda.cmake): an old one found on some machine must leave CUDA out, not break the build.
+#   cmake -DSCRATCH=folder -P find_cuda_test.cmake
+set(PLIMSOLL_CUDA OFF CACHE STRING "")
+include(${CMAKE_CURRENT_LIST_DIR}/../../../exec/cuda/find_cuda.cmake)
+
+function(expect what nvcc pattern)
+  plimsoll_nvcc_problem(found ${nvcc})
+  if(NOT found MATCHES "${pattern}")
+    message(SEND_ERROR "${what}: found '${found}', expected '${pattern}'")
+  endif()
+endfunction()
+
+function(make_toolkit name words header)
+  file(WRITE ${SCRATCH}/${name}/bin/nvcc "#!/bin/sh\necho '${words}'\n")
+  file(CHMOD ${SCRATCH}/${name}/bin/nvcc PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
+  if(header)
+    file(WRITE ${SCRATCH}/${name}/${header} "")
+  endif()
+endfunction()
+
+file(REMOVE_RECURSE ${SCRATCH})
+make_toolkit(new "Cuda compilation tools, release 13.0, V13.0.1" include/cublasLt.h)
+make_toolkit(cross "Cuda compilation tools, release 12.0, V12.0.1" targets/sbsa-linux/include/cublasLt.h)
+make_toolkit(old "Cuda compilation tools, release 11.8, V11.8.89" include/cublasLt.h)
+make_toolkit(bare "Cuda compilation tools, release 12.4, V12.4.1" "")
+make_toolkit(mute "hello" include/cublasLt.h)
+expect("a new toolkit" ${SCRATCH}/new/bin/nvcc "^$")
+expect("headers by target" ${SCRATCH}/cross/bin/nvcc "^$")
+expect("an old toolkit" ${SCRATCH}/old/bin/nvcc "is of CUDA 11.8, 12.0 or later is needed")
+expect("something else of that name" ${SCRATCH}/mute/bin/nvcc "does not say its version")
+if(NOT EXISTS /usr/include/cublasLt.h)
+  expect("a compiler alone" ${SCRATCH}/bare/bin/nvcc "cublasLt.h is not beside")
+endif()
+file(CREATE_LINK ${SCRATCH}/new/bin/nvcc ${SCRATCH}/nvcc SYMBOLIC)
+expect("a link to a toolkit" ${SCRATCH}/nvcc "^$")
