@@ -94,8 +94,9 @@ void Dispatcher::note_backlog(std::int64_t queued) {
 bool Dispatcher::may_go_on() const {
   if (clients_.attempts() > kMostAttempts)
     throw InputError(fmt::format("more than {} requests have been sent; state requests, or a shorter duration", kMostAttempts));
-  if (options_.progress && clients_.planned() > 0)
-    options_.progress(static_cast<double>(clients_.finished()) / static_cast<double>(clients_.planned()));
+  // Told even where it is unknown: whoever is told may want to stop the run.
+  if (options_.progress)
+    options_.progress(clients_.planned() > 0 ? static_cast<double>(clients_.finished()) / static_cast<double>(clients_.planned()) : 0);
   return !options_.stop.stop_requested();
 }
 

@@ -49,7 +49,7 @@ class Dispatcher {
   /// that grows says that the point is beyond capacity.
   [[nodiscard]] bool backlog_due() const;
   void note_backlog(std::int64_t queued);
-  /// How far the run is, told to options.progress, and whether it may go on. Throws InputError for a run without end.
+  /// How far the run is (0 where nobody knows), told to options.progress, and whether it may go on. Throws InputError for a run without end.
   [[nodiscard]] bool may_go_on() const;
 
   /// Adds what a replica measured since `before` (null: since its start).

@@ -24,7 +24,7 @@ class ScriptRun {
 
   /// False if options.stop was requested.
   bool run() {
-    while (!options_.stop.stop_requested()) {
+    while (may_go_on()) {
       deliver();
       const bool step = driver_.decide(now_);
       collect();
@@ -43,19 +43,27 @@ class ScriptRun {
     return !options_.stop.stop_requested();
   }
 
-  void report(sched::RunResult& result) {
+  void measure() {
     const sched::Replica& r = replica_;
     out_.add_replica(r.integrals(), r.peak_used_tokens(), static_cast<double>(r.kv().total()) * r.kv().block_tokens(),
                      r.preemptions());
     out_.add_itl(replica_.itl());
     out_.end_run(0, real_, in_system_, queue_, true);
+  }
+
+  void report(sched::RunResult& result) {
     std::sort(rows_.begin(), rows_.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
     result.requests = std::move(rows_);
     if (options_.keep_log) result.logs.push_back(replica_.log().text());
-    result.steps_run = r.steps();
+    result.steps_run = replica_.steps();
   }
 
  private:
+  [[nodiscard]] bool may_go_on() const {
+    if (options_.progress) options_.progress(static_cast<double>(ended_) / static_cast<double>(std::max<std::size_t>(1, order_.size())));
+    return !options_.stop.stop_requested();
+  }
+
   void deliver() {
     for (; next_ < order_.size() && script_.requests[order_[next_]].visible_before_step <= k_; ++next_) {
       const ScriptRequest& r = script_.requests[order_[next_]];
@@ -95,6 +103,7 @@ class ScriptRun {
   void collect() {
     for (const sched::Ended& e : replica_.ended()) {
       driver_.ended(e);
+      ++ended_;
       sched::RequestResult result;
       result.sent = real(e.sent);
       result.first_token = real(e.first_token);
@@ -140,7 +149,7 @@ class ScriptRun {
   ScriptReplica& driver_;
   sched::Replica& replica_;
   std::vector<std::size_t> order_;     // requests by the step they appear before
-  std::size_t next_ = 0;
+  std::size_t next_ = 0, ended_ = 0;
   std::int64_t k_ = 1;                 // the step about to be decided
   Nanos now_ = 0;                      // the script's clock
   double real_ = 0;                    // seconds of the run
@@ -152,11 +161,18 @@ class ScriptRun {
 }  // namespace
 
 sched::RunResult run_script(const Scenario& scenario, const sched::RunOptions& options, ScriptReplica& replica,
-                            sched::Measurements& out) {
+                            sched::Measurements& out, std::string* failure) {
   PLIMSOLL_CHECK(scenario.replicas == 1, "a script drives one replica");
   ScriptRun run(scenario, options, replica, out);
   sched::RunResult result;
-  result.stopped = !run.run();
+  try {
+    result.stopped = !run.run();
+    run.measure();
+  } catch (const DeviceError& error) {
+    if (failure == nullptr) throw;
+    *failure = error.what();
+    result.stopped = true;
+  }
   run.report(result);
   return result;
 }

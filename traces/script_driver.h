@@ -5,6 +5,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "sched/measurements.h"
 #include "sched/replica.h"
@@ -29,8 +30,11 @@ class ScriptReplica {
   virtual double run_step(Nanos start, Nanos end, double real_start) = 0;
 };
 
-/// The result's metrics are left to `out`, its steps to the caller. Throws InputError for a script that never ends.
+/// The result's metrics are left to `out`, its steps to the caller. A DeviceError of the replica ends the run: where there is
+/// a `failure`, its text goes there, and the result, `stopped`, has what there was until then. Throws InputError for a script
+/// that never ends.
 [[nodiscard]] sched::RunResult run_script(const Scenario& scenario, const sched::RunOptions& options,
-                                          ScriptReplica& replica, sched::Measurements& out);
+                                          ScriptReplica& replica, sched::Measurements& out,
+                                          std::string* failure = nullptr);
 
 }  // namespace plimsoll::traces
