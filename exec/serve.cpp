@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec/serve.h"
 
-#include <algorithm>
-#include <chrono>
-
 #include "exec/live_run.h"
 #include "exec/step_workers.h"
 #include "model/error.h"
@@ -74,13 +71,7 @@ void run_script(const traces::Scenario& scenario, const LiveReplicas& replicas, 
                 const sched::RunOptions& options, sched::Measurements& measurements, MeasuredRun& result) {
   StepWorkers workers(replicas.devices, builder_config(scenario, replicas), prompts);
   LiveScript script(scenario, options, workers);
-  try {
-    result.run = traces::run_script(scenario, options, script, measurements);
-  } catch (const DeviceError& error) {
-    result.failure = error.what();
-    result.run.stopped = true;
-    if (options.keep_log) result.run.logs.push_back(script.replica().log().text());
-  }
+  result.run = traces::run_script(scenario, options, script, measurements, &result.failure);
   result.run.steps = script.step_rows();
 }
 
@@ -99,68 +90,6 @@ MeasuredRun measure_point(const traces::Scenario& scenario, const LiveReplicas& 
   }
   if (!result.run.stopped) result.run.metrics = measurements.metrics();
   return result;
-}
-
-// ---- warm-up ------------------------------------------------------------------------------------------------
-
-namespace {
-
-constexpr std::chrono::milliseconds kLongestWarmUp{1000};
-constexpr Tok kPrompt = 128;           // of the first row; the others have one token
-constexpr Tok kDecodes = 16;           // tokens that a row may grow by
-constexpr std::int64_t kMostRows = 1024;
-
-/// Rows that a warm-up batch may have; 0: the pool is too small for one.
-std::int64_t warm_rows(const traces::Scenario& scenario) {
-  std::int64_t rows = scenario.policy.max_running.value_or(64);
-  if (const auto* closed = std::get_if<traces::ClosedLoop>(&scenario.workload.load))
-    rows = std::min<std::int64_t>(rows, closed->concurrency);
-  const auto blocks_for = [&](Tok tokens) { return (tokens + scenario.kv.block_tokens - 1) / scenario.kv.block_tokens; };
-  const std::int64_t room = (scenario.kv.blocks - blocks_for(kPrompt + kDecodes)) / blocks_for(1 + kDecodes);
-  const bool short_model = scenario.shape->max_position > 0 && scenario.shape->max_position < kPrompt + kDecodes;
-  return short_model ? 0 : std::max<std::int64_t>(0, std::min({rows, room, kMostRows}));
-}
-
-StepOrder prompt_order(std::int64_t rows) {
-  StepOrder order;
-  OrderForward forward;
-  for (std::int64_t i = 0; i < rows; ++i) {
-    const auto id = static_cast<ReqId>(i);
-    const Tok tokens = i == 0 ? kPrompt : 1;
-    order.changes.push_back({.opens = true, .request = {.id = id, .serial = 0, .input = tokens, .prefix_hashes = {},
-                                                        .hash_block_tokens = 0}});
-    order.kv.push_back({.kind = sched::KvOp::Kind::grow, .id = id, .tokens = tokens});
-    forward.prefill.push_back({.id = id, .new_tokens = tokens, .context = 0, .emits = true});
-  }
-  order.forwards.push_back(std::move(forward));
-  return order;
-}
-
-void run_one(StepBuilder& builder, const StepOrder& order) {
-  builder.begin(order);
-  builder.start(order, 0, 0);
-  builder.finish();
-  builder.end_step();
-}
-
-}  // namespace
-
-void warm_up(const traces::Scenario& scenario, const LiveReplicas& replicas, const PromptSource& prompts) {
-  const auto end = std::chrono::steady_clock::now() + kLongestWarmUp;
-  for (ForwardDevice* device : replicas.devices) {
-    StepBuilder builder(builder_config(scenario, replicas), prompts, *device);
-    const std::int64_t rows = warm_rows(scenario);
-    if (rows == 0) continue;
-    run_one(builder, prompt_order(rows));
-    StepOrder order;
-    order.forwards.emplace_back();
-    std::vector<ReqId>& decode = order.forwards[0].decode;
-    for (std::int64_t size = 1;; size = std::min(2 * size, rows)) {   // 11 sizes at most: within kDecodes
-      while (static_cast<std::int64_t>(decode.size()) < size) decode.push_back(static_cast<ReqId>(decode.size()));
-      run_one(builder, order);
-      if (size == rows || std::chrono::steady_clock::now() > end) break;
-    }
-  }
 }
 
 }  // namespace plimsoll::exec

@@ -32,7 +32,7 @@ struct MeasuredRun {
                                         const PromptSource& prompts, const sched::RunOptions& options);
 
 /// Runs forwards of the scenario's kind for a moment, so that pages are mapped, kernels chosen and graphs recorded before
-/// the clock starts. Throws DeviceError.
+/// the clock starts (warm_up.cpp): up to a second a device, half a minute where it records. Throws DeviceError.
 void warm_up(const traces::Scenario& scenario, const LiveReplicas& replicas, const PromptSource& prompts);
 
 }  // namespace plimsoll::exec

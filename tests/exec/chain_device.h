@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -63,11 +64,23 @@ class ChainDevice final : public ForwardDevice {
       tokens.push_back(remember(row.slot, answer(write(row.blocks, row.context, walk(row.blocks, row.context), token))));
     }
     ++forwards;
+    std::int64_t prefilled = 0;
+    for (const PrefillRows& span : input.prefill) prefilled += static_cast<std::int64_t>(span.tokens.size());
+    most_prefilled = std::max(most_prefilled, prefilled);
+    if (prefilled == 0) ++decodes[input.decode.size()];
     most_in_flight = std::max(most_in_flight, in_flight_.size());
   }
   void finish(ForwardOutput& output) override {
     output.tokens = in_flight_.front();
     in_flight_.pop_front();
+  }
+  [[nodiscard]] std::vector<std::int64_t> recorded_decodes(std::int64_t rows) const override {
+    std::vector<std::int64_t> sizes;
+    for (const std::int64_t size : buckets) {
+      sizes.push_back(size);
+      if (size >= rows) break;
+    }
+    return sizes;
   }
   [[nodiscard]] std::int64_t bytes_per_block() const override { return block_tokens_ * std::int64_t{sizeof(Entry)}; }
   void read_block(std::int32_t block, std::span<std::byte> host) override {
@@ -78,7 +91,9 @@ class ChainDevice final : public ForwardDevice {
     std::memcpy(&kv_[place(block)], host.data(), host.size());
   }
 
-  std::int64_t forwards = 0;
+  std::int64_t forwards = 0, most_prefilled = 0;
+  std::map<std::size_t, int> decodes;     // forwards without prefill, by their rows
+  std::vector<std::int64_t> buckets;      // it claims to record
   std::int64_t forwards_to_failure = 0;   // > 0: the one that fails
   std::size_t most_in_flight = 0;
 

@@ -10,6 +10,7 @@
 #include <deque>
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "exec/step_workers.h"
 #include "model/error.h"
@@ -195,6 +196,55 @@ TEST(Serve, AFailureKeepsWhatWasMeasured) {
   EXPECT_THAT(measured.run.events, HasSubstr("\"event\":\"end\""));
 }
 
+traces::Scenario script_of(std::vector<traces::ScriptRequest> requests) {
+  traces::Scenario s = closed_loop(1, 1);
+  s.workload.load = traces::Script{.requests = std::move(requests), .step = 1};
+  return s;
+}
+
+TEST(Serve, AScriptThatFailsKeepsWhatWasMeasured) {
+  const traces::Scenario s = script_of({{"A", 20, 3, 3, 1}, {"B", 20, 10, 10, 1}});
+  Machine machine(s);
+  machine.devices[0].forwards_to_failure = 6;   // A ends in the third
+  sched::RunOptions options;
+  options.keep_requests = options.keep_log = options.keep_steps = true;
+  const MeasuredRun measured = measure_point(s, machine.replicas, machine.prompts, options);
+  EXPECT_EQ(measured.failure, "the device is gone");
+  EXPECT_TRUE(measured.run.stopped);
+  ASSERT_EQ(measured.run.requests.size(), 1U);
+  EXPECT_EQ(measured.run.requests[0].name, "A");
+  EXPECT_EQ(measured.run.logs.size(), 1U);
+  EXPECT_GE(measured.run.steps.size(), 5U);
+}
+
+// Whoever may stop a run is asked now and then, also where nobody knows how far the run is.
+TEST(Serve, StopsALoadOfGivenDuration) {
+  traces::Scenario s = closed_loop(4, 0);
+  s.workload.duration = Seconds(3600);
+  Machine machine(s);
+  std::stop_source stop;
+  sched::RunOptions options;
+  options.stop = stop.get_token();
+  options.progress = [&](double fraction) {
+    EXPECT_EQ(fraction, 0);
+    stop.request_stop();
+  };
+  EXPECT_TRUE(measure_point(s, machine.replicas, machine.prompts, options).run.stopped);   // else it takes an hour
+}
+
+TEST(Serve, StopsAScript) {
+  const traces::Scenario s = script_of({{"A", 20, 1, 1, 1}, {"B", 20, 1, 1, 100}, {"C", 20, 1, 1, 200}});
+  Machine machine(s);
+  std::stop_source stop;
+  sched::RunOptions options;
+  options.stop = stop.get_token();
+  options.keep_requests = true;
+  options.progress = [&](double fraction) { if (fraction > 0) stop.request_stop(); };
+  const MeasuredRun measured = measure_point(s, machine.replicas, machine.prompts, options);
+  EXPECT_TRUE(measured.run.stopped);
+  EXPECT_EQ(measured.run.requests.size(), 1U);
+}
+
 TEST(Serve, StopsBetweenSteps) {
   const traces::Scenario s = closed_loop(4, 1'000'000);
   Machine machine(s);
@@ -248,6 +298,22 @@ std::vector<StepReport> run_order(StepWorkers& workers, StepOrder order) {
   workers.submit(0, std::move(order));
   while (reports.empty() || !reports.back().last) (void)workers.wait(sched::kNever, reports);
   return reports;
+}
+
+// What a GPU does the first time and the second time is done before anything is measured, on every replica.
+TEST(Serve, AWarmUpRunsEveryRecordedSizeTwiceAndAWholeStepOfPrefill) {
+  traces::Scenario s = closed_loop(5, 20);
+  s.replicas = 2;
+  s.policy.step_token_budget = 200;
+  s.kv.blocks = 100;
+  Machine machine(s);
+  for (ChainDevice& device : machine.devices) device.buckets = {1, 2, 4, 8, 16};
+  warm_up(s, machine.replicas, machine.prompts);
+  const std::map<std::size_t, int> twice{{1, 2}, {2, 2}, {4, 2}, {5, 2}};   // five take the bucket of 8
+  for (const ChainDevice& device : machine.devices) {
+    EXPECT_EQ(device.decodes, twice);
+    EXPECT_EQ(device.most_prefilled, 200);
+  }
 }
 
 TEST(StepWorkers, RunAheadAsFarAsThePolicyAllows) {
