@@ -10,11 +10,8 @@ namespace plimsoll::exec {
 BlockPool::BlockPool(Blk blocks, Tok block_tokens, bool prefix_caching)
     : block_tokens_(block_tokens), caching_(prefix_caching), free_(0), blocks_(static_cast<std::size_t>(blocks)) {
   PLIMSOLL_CHECK(blocks <= INT32_MAX, "a KV block has a 32-bit number");
-  if (caching_) {
-    for (Blk i = 0; i < blocks; ++i) push_idle(static_cast<std::int32_t>(i));
-  } else {
-    for (Blk i = blocks; i-- > 0;) push_idle(static_cast<std::int32_t>(i));  // the low ones first
-  }
+  blank_.reserve(blocks_.size());
+  for (Blk i = blocks; i-- > 0;) give_back(static_cast<std::int32_t>(i));   // the low ones first
 }
 
 void BlockPool::open(ReqId id, std::span<const std::uint64_t> prompt_hashes) {
@@ -23,40 +20,68 @@ void BlockPool::open(ReqId id, std::span<const std::uint64_t> prompt_hashes) {
   if (caching_) requests_[id].hashes.assign(prompt_hashes.begin(), prompt_hashes.end());
 }
 
-// With a cache the queue is first in, first out: content lives as long as it can. Without one, the block used last comes
-// first: it may still be in the processor's caches, and memory that was never needed is never touched.
-void BlockPool::push_idle(std::int32_t index) {
-  Block& b = block(index);
-  ++free_;
-  if (caching_) {
-    b.previous = tail_;
-    b.next = kNone;
-    (tail_ != kNone ? block(tail_).next : head_) = index;
-    tail_ = index;
+std::int32_t BlockPool::append_place() {
+  std::int32_t index = static_cast<std::int32_t>(places_.size());
+  if (unused_places_.empty()) {
+    places_.emplace_back();
   } else {
-    b.next = head_;
-    head_ = index;
+    index = unused_places_.back();
+    unused_places_.pop_back();
   }
+  place(index) = {.previous = tail_, .next = kNone, .block = kNone, .count = 0};
+  (tail_ != kNone ? place(tail_).next : head_) = index;
+  tail_ = index;
+  return index;
 }
 
 void BlockPool::unlink(std::int32_t index) {
-  Block& b = block(index);
-  (b.previous != kNone ? block(b.previous).next : head_) = b.next;
-  (b.next != kNone ? block(b.next).previous : tail_) = b.previous;
-  b.previous = b.next = kNone;
-  --free_;
+  const Place& p = place(index);
+  (p.previous != kNone ? place(p.previous).next : head_) = p.next;
+  (p.next != kNone ? place(p.next).previous : tail_) = p.previous;
+  unused_places_.push_back(index);
 }
 
-// From the head of the queue; the block's content is lost.
+// A block without content becomes idle.
+void BlockPool::give_back(std::int32_t index) {
+  ++free_;
+  blank_.push_back(index);
+  if (tail_ == kNone || place(tail_).block != kNone) (void)append_place();
+  ++place(tail_).count;
+}
+
+// A block with content becomes idle.
+void BlockPool::keep_idle(std::int32_t index) {
+  ++free_;
+  block(index).place = append_place();
+  place(tail_).block = index;
+}
+
+// An idle block with content is held again.
+void BlockPool::take_idle(std::int32_t index) {
+  --free_;
+  unlink(block(index).place);
+}
+
+// Nobody can ask any more for what an idle block holds; its place in the queue stays.
+void BlockPool::forget(std::int32_t index) {
+  Place& p = place(block(index).place);
+  p.block = kNone;
+  p.count = 1;
+  blank_.push_back(index);
+}
+
+// From the head of the queue; content that is there is lost.
 std::int32_t BlockPool::take() {
   PLIMSOLL_CHECK(head_ != kNone, "the ledger counts the blocks that are taken");
-  const std::int32_t index = head_;
-  if (!caching_) {
-    head_ = block(index).next;
-    --free_;
-    return index;
+  --free_;
+  const std::int32_t index = place(head_).block;
+  if (index == kNone) {
+    if (--place(head_).count == 0) unlink(head_);
+    const std::int32_t blank = blank_.back();
+    blank_.pop_back();
+    return blank;
   }
-  unlink(index);
+  unlink(head_);
   Block& b = block(index);
   if (b.hashed) {
     by_hash_.erase(b.hash);
@@ -84,19 +109,20 @@ void BlockPool::attach_prefix(ReqId id, Tok tokens) {
   while (held.table.size() < std::min(blocks, held.hashes.size())) {
     const auto found = by_hash_.find(held.hashes[held.table.size()]);
     if (found == by_hash_.end()) break;
-    if (block(found->second).holders++ == 0) unlink(found->second);
+    if (block(found->second).holders++ == 0) take_idle(found->second);
     held.table.push_back(found->second);
   }
   held.published = held.table.size();
   if (held.table.size() == blocks) return;
   const std::size_t own = blocks - held.table.size();
   PLIMSOLL_CHECK(held.own.size() >= own && held.own_begin == held.table.size(), "a prefix is attached as it was hit");
-  const std::vector<std::int32_t> kept(held.own.begin(), held.own.begin() + static_cast<std::ptrdiff_t>(own));
-  disown(held);                        // what is left of it will be computed anew
-  for (const std::int32_t index : kept) {
-    unlink(index);
-    held.table.push_back(index);
+  for (std::size_t i = 0; i < own; ++i) {
+    take_idle(held.own[i]);
+    block(held.own[i]).owner = sched::kNoRequest;
+    held.table.push_back(held.own[i]);
   }
+  held.own.erase(held.own.begin(), held.own.begin() + static_cast<std::ptrdiff_t>(own));
+  disown(held);                        // what is left of it will be computed anew
 }
 
 void BlockPool::publish(ReqId id, Tok computed) {
@@ -114,7 +140,10 @@ void BlockPool::publish(ReqId id, Tok computed) {
 }
 
 void BlockPool::disown(Held& held) {
-  for (const std::int32_t index : held.own) block(index).owner = sched::kNoRequest;
+  for (const std::int32_t index : held.own) {
+    block(index).owner = sched::kNoRequest;
+    forget(index);
+  }
   held.own.clear();
 }
 
@@ -122,7 +151,7 @@ void BlockPool::disown(Held& held) {
 void BlockPool::release(ReqId id, Tok computed) {
   Held& held = requests_[id];
   if (!caching_) {
-    for (auto i = held.table.rbegin(); i != held.table.rend(); ++i) push_idle(*i);
+    for (auto i = held.table.rbegin(); i != held.table.rend(); ++i) give_back(*i);
     held.table.clear();
     return;
   }
@@ -130,8 +159,12 @@ void BlockPool::release(ReqId id, Tok computed) {
   const std::size_t all = held.table.size(), published = std::min(held.published, all);
   const std::size_t whole = std::clamp(static_cast<std::size_t>(computed / block_tokens_), published, all);
   for (std::size_t i = all; i-- > published;) {
-    push_idle(held.table[i]);
-    if (i < whole) block(held.table[i]).owner = id;
+    if (i >= whole) {
+      give_back(held.table[i]);
+      continue;
+    }
+    keep_idle(held.table[i]);
+    block(held.table[i]).owner = id;
   }
   held.own_begin = published;
   held.own.assign(held.table.begin() + static_cast<std::ptrdiff_t>(published),
@@ -139,7 +172,8 @@ void BlockPool::release(ReqId id, Tok computed) {
   for (std::size_t i = published; i-- > 0;) {
     Block& b = block(held.table[i]);
     if (b.hashed && --b.holders > 0) continue;
-    push_idle(held.table[i]);
+    if (b.hashed) keep_idle(held.table[i]);
+    else give_back(held.table[i]);
   }
   held.table.clear();
   held.published = 0;

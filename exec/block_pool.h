@@ -4,7 +4,9 @@
 //
 // With prefix caching, blocks with known content are shared by their hash, with a count of holders. Blocks that nobody
 // holds stand in a queue, reused from its head, in exactly the order of sched::PrefixCache: what the ledger calls a hit is
-// then still in memory, and only blocks that the ledger has given up are overwritten.
+// then still in memory, and only blocks that the ledger has given up are overwritten. Which block it is matters only where
+// there is content: the others have places in the queue but no names, and whoever comes to such a place gets the block that
+// was given back last. So memory that was never needed is never touched, and a block may still be in the processor's caches.
 #pragma once
 
 #include <cstdint>
@@ -46,8 +48,13 @@ class BlockPool {
 
  private:
   static constexpr std::int32_t kNone = -1;
+  struct Place {                                   // in the queue of idle blocks
+    std::int32_t previous = kNone, next = kNone;
+    std::int32_t block = kNone;                    // with content; kNone: a run of blocks without
+    Blk count = 0;                                 // of that run
+  };
   struct Block {
-    std::int32_t previous = kNone, next = kNone;   // in the queue of idle blocks
+    std::int32_t place = kNone;                    // of an idle block with content
     std::int32_t holders = 0;                      // of a hashed block
     std::uint64_t hash = 0;
     ReqId owner = sched::kNoRequest;               // idle, content only its former holder can find
@@ -62,8 +69,13 @@ class BlockPool {
   };
 
   [[nodiscard]] Block& block(std::int32_t index) { return blocks_[static_cast<std::size_t>(index)]; }
-  void push_idle(std::int32_t index);
-  void unlink(std::int32_t index);
+  [[nodiscard]] Place& place(std::int32_t index) { return places_[static_cast<std::size_t>(index)]; }
+  [[nodiscard]] std::int32_t append_place();
+  void unlink(std::int32_t place);
+  void give_back(std::int32_t index);
+  void keep_idle(std::int32_t index);
+  void take_idle(std::int32_t index);
+  void forget(std::int32_t index);
   [[nodiscard]] std::int32_t take();
   void disown(Held& held);
 
@@ -71,6 +83,9 @@ class BlockPool {
   bool caching_;
   Blk free_;
   std::vector<Block> blocks_;
+  std::vector<std::int32_t> blank_;                // idle blocks without content, as many as the runs of the queue count
+  std::vector<Place> places_;
+  std::vector<std::int32_t> unused_places_;
   std::vector<Held> requests_;                     // by ReqId
   std::unordered_map<std::uint64_t, std::int32_t> by_hash_;
   std::int32_t head_ = kNone, tail_ = kNone;
