@@ -20,7 +20,8 @@ using sched::ReqId;
 
 constexpr std::size_t kMaxLine = std::size_t{16} << 20U;   // hashes of a prompt of a million tokens take some 1 MB
 constexpr std::int64_t kMaxTokens = 1 << 30;               // input + max_new fits 32 bits
-constexpr std::int64_t kMaxBlock = 1 << 20;                // tokens; the ledger keeps a count for each
+constexpr std::int64_t kMaxBlock = 1 << 20;                // tokens; the ledger keeps a count for each ...
+constexpr std::int64_t kMostCounts = 1 << 24;              // ... in every replica
 
 /// The lines of the file as JSON objects.
 class Events {
@@ -32,10 +33,13 @@ class Events {
   /// False at the end of the file.
   bool next() {
     std::string text;
-    if (!std::getline(in_, text)) return false;
+    if (in_.peek() == std::ifstream::traits_type::eof()) return false;
     ++line_;
-    if (text.size() > kMaxLine) fail("the line is longer than 16 MiB");
-    if (in_.eof()) fail("the file was cut off here: its last line has no end");
+    for (int c = in_.get(); c != '\n'; c = in_.get()) {
+      if (c == std::ifstream::traits_type::eof()) fail("the file was cut off here: its last line has no end");
+      if (text.size() == kMaxLine) fail("the line is longer than 16 MiB");
+      text.push_back(static_cast<char>(c));
+    }
     value_ = json::parse(text, nullptr, false);
     if (!value_.is_object()) fail("not a JSON object");
     return true;
@@ -190,7 +194,12 @@ class Replay {
     config.policy.swap_blocks = events_.whole("swap_blocks", 0, INT64_MAX / 2);
     config.policy.model_max_len = static_cast<sched::Tok>(events_.whole("model_max_len", 0, INT32_MAX));
     config.window = static_cast<sched::Tok>(events_.whole("window", 0, INT32_MAX));
-    const std::int64_t replicas = events_.whole("replicas", 1, kMostReplicas);
+    const std::int64_t replicas = events_.whole("replicas", 1, INT32_MAX);
+    if (replicas != scenario.replicas)
+      events_.fail(fmt::format("a run of {} replicas, but the study states {}", replicas, scenario.replicas));
+    if (replicas * config.kv.block_tokens > kMostCounts)
+      events_.fail(fmt::format("{} replicas with blocks of {} tokens, allowed is a product of up to {}", replicas,
+                               config.kv.block_tokens, kMostCounts));
     for (std::int64_t i = 0; i < replicas; ++i) lanes_.emplace_back(config);
   }
 
@@ -211,8 +220,6 @@ class Replay {
   }
 
  private:
-  static constexpr std::int64_t kMostReplicas = 100'000;
-
   std::vector<std::string> finish() {
     if (events_.next()) events_.fail("something follows the end");
     std::vector<std::string> logs;

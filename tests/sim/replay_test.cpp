@@ -86,6 +86,18 @@ TEST_F(ReplayTest, RefusesDamagedLines) {
   EXPECT_THAT(refusal(other), HasSubstr("1: a run of policy sarathi, but the study states vllm_v1"));
 }
 
+TEST_F(ReplayTest, RefusesAHeadingThatWouldTakeAllMemory) {
+  std::string many = kHeading, wide = kHeading;
+  many.replace(many.find("\"replicas\":1"), 12, "\"replicas\":2");
+  EXPECT_THAT(refusal(many), HasSubstr("1: a run of 2 replicas, but the study states 1"));
+  wide.replace(wide.find("\"block_tokens\":16"), 17, "\"block_tokens\":9999999");
+  EXPECT_THAT(refusal(wide), HasSubstr("1: \"block_tokens\" is 9999999"));
+}
+
+TEST_F(ReplayTest, RefusesALineWithoutEnd) {
+  EXPECT_THAT(refusal(std::string((std::size_t{16} << 20U) + 1, 'x')), HasSubstr("1: the line is longer than 16 MiB"));
+}
+
 TEST_F(ReplayTest, RefusesAFileThatIsNotThere) {
   EXPECT_THROW((void)replay("/nowhere/events.jsonl", testing::base_scenario()), InputError);
 }
