@@ -149,8 +149,10 @@ int run_forward(const Arguments& arguments, Console& console) {
   }
   const std::string text = tokens_text(prompts, *tokens);
   if (logits) {
+    logits->close();                   // what can fail for want of room does so before either has its name
+    study::PendingFile continuations(out + "/tokens.jsonl", text);
     logits->finish();
-    study::write_file(out + "/tokens.jsonl", text);
+    continuations.commit();
   }
   if (request.run.generate > 0) console.print(text);
   return kDone;

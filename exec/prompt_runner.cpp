@@ -20,7 +20,9 @@ std::int64_t positions(const Prompt& prompt, const PromptRun& run) {
 }
 std::int64_t blocks_of(std::int64_t tokens, std::int32_t block_tokens) { return (tokens + block_tokens - 1) / block_tokens; }
 
-std::int64_t rows_of_forward(const EngineConfig& config) {
+// Fewer where the logits of every row are handed over.
+std::int64_t rows_of_forward(const EngineConfig& config, const PromptRun& run) {
+  if (!run.on_logits) return kMostRows;
   return std::clamp<std::int64_t>(kMostLogits / config.architecture.shape.vocab, 1, kMostRows);
 }
 
@@ -88,7 +90,7 @@ class Group {
  private:
   // A prompt is cut only by --chunk, or if it is longer than a forward has rows.
   std::int64_t choose_spans() {
-    const std::int64_t room = rows_of_forward(engine_.config());
+    const std::int64_t room = rows_of_forward(engine_.config(), run_);
     const std::int64_t piece = std::min(room, run_.chunk > 0 ? run_.chunk : room);
     input_.prefill.clear();
     chosen_.clear();
@@ -159,7 +161,7 @@ void make_room(const std::vector<Prompt>& prompts, const PromptRun& run, EngineC
     first = last;
   }
   config.sequences = static_cast<std::int32_t>(most);
-  config.step_rows = std::min(rows_of_forward(config), static_cast<std::int64_t>(most) * longest);
+  config.step_rows = std::min(rows_of_forward(config, run), static_cast<std::int64_t>(most) * longest);
 }
 
 std::vector<std::vector<std::int32_t>> run_prompts(Engine& engine, const std::vector<Prompt>& prompts, const PromptRun& run) {

@@ -61,9 +61,8 @@ SafetensorsWriter::SafetensorsWriter(std::string path, const std::vector<Tensor>
 }
 
 SafetensorsWriter::~SafetensorsWriter() {
-  if (file_ < 0) return;
-  ::close(file_);
-  std::remove(temporary_.c_str());
+  if (file_ >= 0) ::close(file_);
+  if (!temporary_.empty()) std::remove(temporary_.c_str());
 }
 
 void SafetensorsWriter::write(std::size_t tensor, std::int64_t row, std::span<const float> values) {
@@ -71,14 +70,14 @@ void SafetensorsWriter::write(std::size_t tensor, std::int64_t row, std::span<co
   write_at(values.data(), values.size_bytes(), offset + row * columns * static_cast<std::int64_t>(sizeof(float)));
 }
 
+void SafetensorsWriter::close() {
+  if (file_ >= 0 && ::close(std::exchange(file_, -1)) != 0) refuse();
+}
+
 void SafetensorsWriter::finish() {
-  const int file = file_;
-  file_ = -1;
-  if (::close(file) == 0 && std::rename(temporary_.c_str(), path_.c_str()) == 0) return;
-  const int error = errno;
-  std::remove(temporary_.c_str());
-  errno = error;
-  refuse();
+  close();
+  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) refuse();
+  temporary_.clear();
 }
 
 void SafetensorsWriter::write_at(const void* bytes, std::size_t size, std::int64_t offset) {

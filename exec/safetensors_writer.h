@@ -27,7 +27,9 @@ class SafetensorsWriter {
 
   /// Rows of tensor number `tensor` from `row` on.
   void write(std::size_t tensor, std::int64_t row, std::span<const float> values);
-  /// Call when every row is written.
+  /// Call when every row is written: the file is whole, under its temporary name still.
+  void close();
+  /// Gives it its name, after close() where that has not been.
   void finish();
 
  private:
@@ -35,7 +37,7 @@ class SafetensorsWriter {
   [[noreturn]] void refuse() const;
 
   std::string path_, temporary_;
-  int file_ = -1;
+  int file_ = -1;                      // -1: closed
   std::vector<std::pair<std::int64_t, std::int64_t>> places_;  // offset in the file, columns
 };
 

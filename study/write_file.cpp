@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <memory>
 #include <system_error>
+#include <utility>
 
 #include "model/error.h"
 
@@ -27,20 +28,30 @@ struct CloseFile {
 
 }  // namespace
 
-void write_file(const std::string& path, std::string_view text) {
-  // The process id keeps two runs that share a folder from writing into one another's temporary file.
-  const std::string temporary = fmt::format("{}.{}.tmp", path, ::getpid());
-  std::unique_ptr<std::FILE, CloseFile> file(std::fopen(temporary.c_str(), "wb"));
-  if (!file) refuse(path);
+// The process id keeps two runs that share a folder from writing into one another's temporary file.
+PendingFile::PendingFile(std::string path, std::string_view text)
+    : path_(std::move(path)), temporary_(fmt::format("{}.{}.tmp", path_, ::getpid())) {
+  std::unique_ptr<std::FILE, CloseFile> file(std::fopen(temporary_.c_str(), "wb"));
+  if (!file) refuse(path_);
   const bool written = std::fwrite(text.data(), 1, text.size(), file.get()) == text.size();
   const bool closed = std::fclose(file.release()) == 0;
-  if (!written || !closed || std::rename(temporary.c_str(), path.c_str()) != 0) {
-    const int error = errno;
-    std::remove(temporary.c_str());
-    errno = error;
-    refuse(path);
-  }
+  if (written && closed) return;
+  const int error = errno;
+  std::remove(temporary_.c_str());
+  errno = error;
+  refuse(path_);
 }
+
+PendingFile::~PendingFile() {
+  if (!temporary_.empty()) std::remove(temporary_.c_str());
+}
+
+void PendingFile::commit() {
+  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) refuse(path_);
+  temporary_.clear();
+}
+
+void write_file(const std::string& path, std::string_view text) { PendingFile(path, text).commit(); }
 
 void make_folder(const std::string& path) {
   std::error_code error;
