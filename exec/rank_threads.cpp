@@ -5,10 +5,17 @@ namespace plimsoll::exec {
 
 RankThreads::RankThreads(int ranks) {
   if (ranks == 1) return;
-  for (int rank = 0; rank < ranks; ++rank) threads_.emplace_back([this, rank] { serve(rank); });
+  try {
+    for (int rank = 0; rank < ranks; ++rank) threads_.emplace_back([this, rank] { serve(rank); });
+  } catch (...) {
+    stop();                            // the system has no more threads: those that run must end first
+    throw;
+  }
 }
 
-RankThreads::~RankThreads() {
+RankThreads::~RankThreads() { stop(); }
+
+void RankThreads::stop() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;

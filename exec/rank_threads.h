@@ -23,6 +23,7 @@ class RankThreads {
 
  private:
   void serve(int rank);
+  void stop();
 
   std::mutex mutex_;
   std::condition_variable started_, done_;

@@ -41,10 +41,17 @@ bool spin(const Ready& ready) {
 ThreadPool::ThreadPool(int threads) {
   PLIMSOLL_CHECK(threads >= 1, "the caller is one of the threads");
   workers_.reserve(static_cast<std::size_t>(threads - 1));
-  for (int thread = 1; thread < threads; ++thread) workers_.emplace_back([this, thread] { work(thread); });
+  try {
+    for (int thread = 1; thread < threads; ++thread) workers_.emplace_back([this, thread] { work(thread); });
+  } catch (...) {
+    end_workers();                     // the system has no more threads: those that run must end first
+    throw;
+  }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { end_workers(); }
+
+void ThreadPool::end_workers() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;

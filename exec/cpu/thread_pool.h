@@ -63,6 +63,7 @@ class ThreadPool {
   void run_erased(Erased body, void* object);
   void call(int thread);
   void work(int thread);
+  void end_workers();
 
   // Written by the driver before `generation_` is raised.
   Erased body_ = nullptr;
