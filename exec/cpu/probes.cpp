@@ -42,7 +42,7 @@ double mean_of(const Shot& shot, double seconds) {
 constexpr std::size_t kSteadyBytes = std::size_t{256} << 20U;
 
 // The compiler must believe that results are used.
-volatile float sink;
+void use(float result) { asm volatile("" : : "g"(result) : "memory"); }
 
 }  // namespace
 
@@ -60,7 +60,7 @@ double Probe::read_once() {
   pool_.run([](int) {});
   const auto start = Clock::now();
   pool_.parallel_for(lines, [&](int, std::int64_t begin, std::int64_t end) {
-    sink = kernels_.read(buffer_.data() + begin * kLine, static_cast<std::size_t>((end - begin) * kLine));
+    use(kernels_.read(buffer_.data() + begin * kLine, static_cast<std::size_t>((end - begin) * kLine)));
   });
   return static_cast<double>(lines * kLine) / seconds_since(start);
 }
@@ -73,7 +73,7 @@ double Probe::fma_once() {
   pool_.run([&](int thread) {
     float values[] = {0.5F, 0.25F, 0};
     flops[static_cast<std::size_t>(thread)] = kernels_.multiply_add(kRounds, values);
-    sink = values[2];
+    use(values[2]);
   });
   const double seconds = seconds_since(start);
   double total = 0;
