@@ -8,11 +8,7 @@
 #include <cstdint>
 #include <cstring>
 
-#if defined(__CUDACC__)
-#define PLIMSOLL_HOST_DEVICE __host__ __device__
-#else
-#define PLIMSOLL_HOST_DEVICE
-#endif
+#include "exec/splitmix.h"
 
 namespace plimsoll::exec {
 
@@ -68,19 +64,10 @@ PLIMSOLL_HOST_DEVICE inline float minus_log_of_complement(float v) {
   return times(-natural_log(w), over(v, plus(1.0F, -w)));
 }
 
-/// The finalizer of SplitMix64 (Steele, Lea, Flood 2014): every input bit reaches every output bit.
-PLIMSOLL_HOST_DEVICE inline std::uint64_t mix(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15U;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
-  return x ^ (x >> 31);
-}
-
 }  // namespace gumbel_detail
 
 /// What a row's noise depends on besides the token: compute it once a row. `position`: of the sampled token.
 PLIMSOLL_HOST_DEVICE inline std::uint64_t gumbel_key(std::uint64_t seed, std::uint64_t request, std::int32_t position) {
-  using gumbel_detail::mix;
   return mix(mix(mix(seed) ^ request) ^ static_cast<std::uint64_t>(static_cast<std::uint32_t>(position)));
 }
 

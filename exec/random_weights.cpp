@@ -2,25 +2,18 @@
 // Weights from a seed. An element is a function of its unsharded index alone, so that ranks can draw their parts apart.
 #include <memory>
 
+#include "exec/splitmix.h"
 #include "exec/weights.h"
 
 namespace plimsoll::exec {
 
 namespace {
 
-// The finalizer of SplitMix64 (Steele, Lea, Flood 2014): every input bit reaches every output bit.
-std::uint64_t mix(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
-
 // The sum of four uniform 16-bit numbers is close to normal (Irwin and Hall), with mean 131070 and standard deviation
 // sqrt(4 (65536^2 - 1) / 12) = 37837.2; 0.02 is what the models themselves are initialised with.
 float draw(std::uint64_t key, std::uint64_t index) {
   constexpr float kScale = 0.02F / 37837.2F;
-  const std::uint64_t bits = mix(key + index * 0x9e3779b97f4a7c15);
+  const std::uint64_t bits = mix(key + index * kSplitMixStep);
   const auto sum = static_cast<std::int32_t>((bits & 0xffff) + ((bits >> 16) & 0xffff) + ((bits >> 32) & 0xffff) + (bits >> 48));
   return static_cast<float>(sum - 131070) * kScale;
 }
