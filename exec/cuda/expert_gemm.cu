@@ -75,6 +75,36 @@ __device__ __forceinline__ void fetch(Bf16 (&to)[kTile][kPitchElements], const B
   }
 }
 
+// A warp's 16 rows times 64 columns, over the depth that is there.
+__device__ __forceinline__ void multiply(float (&sum)[kTile / 8][4], const Bf16 (&x)[kTile][kPitchElements],
+                                         const Bf16 (&w)[kTile][kPitchElements], int warp, int lane) {
+#pragma unroll
+  for (int step = 0; step < kDepth / 16; ++step) {
+    std::uint32_t a[4];
+    ldmatrix_x4(a, &x[warp * 16 + lane % 16][lane / 16 * 8 + step * 16]);
+#pragma unroll
+    for (int t = 0; t < kTile / 16; ++t) {     // 16 columns: rows of W
+      std::uint32_t b[4];
+      ldmatrix_x4(b, &w[t * 16 + lane / 16 * 8 + lane % 8][lane / 8 % 2 * 8 + step * 16]);
+      mma_bf16(sum[2 * t], a, b[0], b[1]);
+      mma_bf16(sum[2 * t + 1], a, b[2], b[3]);
+    }
+  }
+}
+
+__device__ __forceinline__ void write_sums(Bf16* y, const float (&sum)[kTile / 8][4], const RowTile& tile, std::int64_t column,
+                                           std::int64_t n, int warp, int lane) {
+#pragma unroll
+  for (int t = 0; t < kTile / 8; ++t) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int row = warp * 16 + lane / 4 + i / 2 * 8;
+      const std::int64_t to = column + t * 8 + lane % 4 * 2 + i % 2;
+      if (row < tile.rows && to < n) y[(tile.first + row) * n + to] = to_bf16(sum[t][i]);
+    }
+  }
+}
+
 __global__ void __launch_bounds__(kThreads) expert_kernel_bf16(const Bf16* weight, const Bf16* x, Bf16* y, std::int64_t n,
                                                                std::int64_t k, int experts, const std::int32_t* offsets) {
   __shared__ __align__(16) Bf16 xs[2][kTile][kPitchElements];
@@ -98,29 +128,10 @@ __global__ void __launch_bounds__(kThreads) expert_kernel_bf16(const Bf16* weigh
     cp_async_commit();
     cp_async_wait<1>();
     __syncthreads();
-#pragma unroll
-    for (int step = 0; step < kDepth / 16; ++step) {
-      std::uint32_t a[4];
-      ldmatrix_x4(a, &xs[depth % 2][warp * 16 + lane % 16][lane / 16 * 8 + step * 16]);
-#pragma unroll
-      for (int t = 0; t < kTile / 16; ++t) {   // 16 columns: rows of W
-        std::uint32_t b[4];
-        ldmatrix_x4(b, &ws[depth % 2][t * 16 + lane / 16 * 8 + lane % 8][lane / 8 % 2 * 8 + step * 16]);
-        mma_bf16(sum[2 * t], a, b[0], b[1]);
-        mma_bf16(sum[2 * t + 1], a, b[2], b[3]);
-      }
-    }
+    multiply(sum, xs[depth % 2], ws[depth % 2], warp, lane);
     __syncthreads();
   }
-#pragma unroll
-  for (int t = 0; t < kTile / 8; ++t) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int row = warp * 16 + lane / 4 + i / 2 * 8;
-      const std::int64_t to = column + t * 8 + lane % 4 * 2 + i % 2;
-      if (row < tile.rows && to < n) y[(tile.first + row) * n + to] = to_bf16(sum[t][i]);
-    }
-  }
+  write_sums(y, sum, tile, column, n, warp, lane);
 }
 
 // ---- plain: f32, or rows that are not aligned; 32 x 32 a block ---------------------------------------------------------------

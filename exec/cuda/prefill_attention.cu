@@ -114,6 +114,37 @@ __device__ __forceinline__ void write(const OnlineSoftmax<D>& state, const Atten
   }
 }
 
+// Which keys a warp's rows see. `low` and `high` are the positions of a lane's two rows; no row of the warp needs the mask
+// for keys up to its first row's position, after its last row's window began.
+struct Sight {
+  int low, high, safe_end;
+  std::int64_t safe_begin;
+};
+
+__device__ __forceinline__ Sight sight_of(const Work& work, std::int64_t window, int warp, int lane) {
+  const int first = work.first + warp * 16;
+  return {position_of(work.sequence, first + lane / 4), position_of(work.sequence, first + lane / 4 + 8),
+          position_of(work.sequence, first), window > 0 ? position_of(work.sequence, first + 15) + 1 - window : 0};
+}
+
+// A warp's 16 queries against the keys and values of a tile, the first of which is number `first`.
+template <int D, class LoadQ>
+__device__ __forceinline__ void attend(OnlineSoftmax<D>& state, const Bf16* tile, int first, const Sight& sight,
+                                       const AttentionArguments& a, const LoadQ& load_q, int lane) {
+  using S = Shape<D>;
+  float s[S::kKeys / 8][4] = {};
+#pragma unroll
+  for (int t = 0; t < S::kKeys / 16; ++t) {
+    score_16_keys<D>(s[2 * t], s[2 * t + 1], load_q, tile + t * 16 * kPitch<D>, lane);
+  }
+  if (first + S::kKeys - 1 > sight.safe_end || first < sight.safe_begin) mask(s, first, sight.low, sight.high, a.window, lane);
+  weigh<D, S::kKeys / 8>(state, s, a.scale * kLog2E);
+#pragma unroll
+  for (int t = 0; t < S::kKeys / 16; ++t) {
+    add_16_values<D>(state, s[2 * t], s[2 * t + 1], tile + S::kTileElements + t * 16 * kPitch<D>, lane);
+  }
+}
+
 template <int D>
 __global__ void __launch_bounds__(Shape<D>::kThreads, 1) prefill_kernel(AttentionArguments a, KvGeometry kv, StepView step) {
   using S = Shape<D>;
@@ -126,11 +157,7 @@ __global__ void __launch_bounds__(Shape<D>::kThreads, 1) prefill_kernel(Attentio
   std::uint32_t q[D / 16][4];
   load_queries<D>(shared, a, work, head, q);
 
-  const int low = position_of(work.sequence, work.first + warp * 16 + lane / 4);
-  const int high = position_of(work.sequence, work.first + warp * 16 + lane / 4 + 8);
-  // Where no row of this warp needs the mask: keys up to its first row's position, after its last row's window began.
-  const int safe_end = position_of(work.sequence, work.first + warp * 16);
-  const std::int64_t safe_begin = a.window > 0 ? position_of(work.sequence, work.first + warp * 16 + 15) + 1 - a.window : 0;
+  const Sight sight = sight_of(work, a.window, warp, lane);
   const auto stage = [&](int i) { return shared + i % kStages * 2 * S::kTileElements; };
   const auto load_q = [&](int k, std::uint32_t (&to)[4]) {
 #pragma unroll
@@ -146,18 +173,7 @@ __global__ void __launch_bounds__(Shape<D>::kThreads, 1) prefill_kernel(Attentio
     cp_async_commit();
     cp_async_wait<1>();
     __syncthreads();
-    const Bf16* keys = stage(tile);
-    float s[S::kKeys / 8][4] = {};
-#pragma unroll
-    for (int t = 0; t < S::kKeys / 16; ++t) {
-      score_16_keys<D>(s[2 * t], s[2 * t + 1], load_q, keys + t * 16 * kPitch<D>, lane);
-    }
-    if (first + S::kKeys - 1 > safe_end || first < safe_begin) mask(s, first, low, high, a.window, lane);
-    weigh<D, S::kKeys / 8>(state, s, a.scale * kLog2E);
-#pragma unroll
-    for (int t = 0; t < S::kKeys / 16; ++t) {
-      add_16_values<D>(state, s[2 * t], s[2 * t + 1], keys + S::kTileElements + t * 16 * kPitch<D>, lane);
-    }
+    attend<D>(state, stage(tile), first, sight, a, load_q, lane);
     __syncthreads();                         // the stage is refilled in the next turn
   }
   finish<D>(state);

@@ -59,8 +59,8 @@ std::int32_t narrow(std::int64_t value) {
 // Dead rows may claim more context than they have blocks.
 DeviceSequence device_sequence(const SequenceRows& s, std::int64_t block_tokens) {
   const std::int64_t length = std::min(s.context + s.tokens, s.block_count * block_tokens);
-  return {.first_row = narrow(s.first_row), .rows = narrow(s.rows), .tokens = narrow(s.tokens), .context = narrow(s.context),
-          .first_block = narrow(s.first_block), .block_count = narrow(s.block_count), .length = narrow(length),
+  return {.first_row = narrow(s.first_row), .rows = narrow(s.rows), .context = narrow(s.context),
+          .first_block = narrow(s.first_block), .length = narrow(length),
           .charged = narrow(s.charged)};
 }
 

@@ -14,8 +14,8 @@ namespace plimsoll::exec::cuda {
 
 /// A sequence of the table as kernels read it.
 struct alignas(16) DeviceSequence {
-  std::int32_t first_row, rows, tokens, context;   // rows with padding, tokens without
-  std::int32_t first_block, block_count;
+  std::int32_t first_row, rows, context;           // rows with padding
+  std::int32_t first_block;
   std::int32_t length;                             // keys in the cache: context + tokens
   std::int32_t charged;                            // decode: go through at least so many keys
 };
