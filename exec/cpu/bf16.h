@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// bf16 on the CPU: the type that weights and KV caches are kept in; arithmetic is in f32.
 #pragma once
 
 #include <bit>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// The mixture of experts' router on the CPU: from logits to experts, and to rows sorted by expert, so that every expert is
+// one product.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Memory for weights, caches and buffers on the host: from the kernel in whole pages, so that what is never used costs nothing.
 #pragma once
 
 #include <cstddef>

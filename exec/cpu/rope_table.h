@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Rotary position embeddings: the frequencies of a model, shared with the GPU, and a forward's sines and cosines.
 #pragma once
 
 #include <cstdint>

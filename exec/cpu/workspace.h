@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The buffers of a forward on the CPU: named slots of rows that grow and never shrink.
 #pragma once
 
 #include <array>
