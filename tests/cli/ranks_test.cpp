@@ -22,6 +22,7 @@ class RanksTest : public CommandTest {
     if (!std::filesystem::exists(std::string(PLIMSOLL_BINARY_DIR) + "/libplimsoll_mpi.so")) GTEST_SKIP() << "built without OpenMPI";
     ::setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     ::setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+    ::setenv("OMPI_MCA_plm", "isolated", 1);   // one host: no ssh
     ::setenv("TMPDIR", file("").c_str(), 1);
     // The MPI of the machine is not what is tested here, nor does it free what it took.
     ::setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
