@@ -9,6 +9,7 @@
 #include "gui/core/text.h"
 #include "model/error.h"
 #include "sim/simulate.h"
+#include "study/bands.h"
 #include "study/estimate.h"
 #include "study/load_variation.h"
 #include "study/resolve.h"
@@ -23,7 +24,7 @@ PointRow row_of(study::PointResult result, std::int32_t pp) { return make_row(st
 
 }  // namespace
 
-enum class Phase : unsigned char { fresh, opening, points, refining, done };
+enum class Phase : unsigned char { fresh, opening, points, refining, banding, done };
 
 struct CurveLane::Job {
   Generation generation = 0;
@@ -36,7 +37,7 @@ struct CurveLane::Job {
   CurveGrid grid;
   std::deque<Task> tasks;
   std::size_t running = 0, shown = 0;
-  std::vector<LanePoint> seen;                 // the study's points, for the refinement
+  std::vector<LanePoint> seen;                 // the study's points, for the refinement and the bands
 };
 
 struct CurveLane::Delivery {
@@ -141,6 +142,12 @@ void CurveLane::task_done(const std::shared_ptr<Job>& job) {
     wake_.notify_all();
   }
   if (!job->tasks.empty()) return;
+  if (job->phase == Phase::refining && job->request.bands) {
+    job->phase = Phase::banding;
+    for (std::size_t i = 0; i < job->seen.size(); ++i) job->tasks.push_back({i, job->seen[i].curve, {}, true});
+    wake_.notify_all();
+    if (!job->tasks.empty()) return;
+  }
   job->phase = Phase::done;
   post({.kind = Delivery::Kind::finished, .generation = job->generation, .outline = {}, .points = {}, .seconds = 0, .failure = {}});
 }
@@ -197,8 +204,36 @@ void CurveLane::estimate(Job& job) {
   post(std::move(delivery));
 }
 
+// The point of `task.index` among those that were seen: twice more simulated, with its times at either end.
+void CurveLane::add_band(Job& job, const Task& task) {
+  LanePoint out;
+  {
+    const std::lock_guard lock(mutex_);
+    out = job.seen[task.index];
+  }
+  if (!out.row.result.metrics) return;
+  try {
+    const study::ResolvedPoint point = study::resolve_point(*job.study, out.index);
+    study::add_bands(*point.scenario, !out.row.result.extrapolates.empty(), *out.row.result.metrics, job.stop.get_token());
+    if (job.stop.stop_requested()) return;
+    out.row = row_of(std::move(out.row.result), point.scenario->pp);
+  } catch (const std::exception& error) {
+    fail(job, {qs(error.what()), {}});
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  Delivery delivery;
+  delivery.generation = job.generation;
+  delivery.points.push_back(std::move(out));
+  post(std::move(delivery));
+}
+
 void CurveLane::run_task(Job& job, const Task& task) {
   if (job.stop.stop_requested()) return;
+  if (task.band) {
+    add_band(job, task);
+    return;
+  }
   LanePoint out{task.load ? Stage::refined : Stage::study, task.curve, task.index, {}};
   try {
     study::ResolvedPoint point;

@@ -3,7 +3,8 @@
 // under way, so a slider that is dragged never waits for points that nobody wants any more.
 //
 // Order of a job: the study is read; a closed-form estimate of every point; the study's points from both ends and the
-// middle inwards; then, as asked, points between them, marked refined. What is final is exactly the study's points.
+// middle inwards; then, as asked, points between them, marked refined, and the 90 % bands of the study's points, each of
+// which comes once more with its band. What is final is exactly the study's points.
 #pragma once
 
 #include <QObject>
@@ -47,6 +48,7 @@ struct CurveOutline {
 struct LaneRequest {
   Scenario scenario;
   bool refine = true;                  // add points where the study's own are far apart
+  bool bands = true;                   // and bands to the study's own
   double slo_limit_s = 0;              // > 0: refine where latency_per_token_p90_s crosses this
 };
 
@@ -77,14 +79,14 @@ class CurveLane final : public QObject {
   // All in the thread of this object and in order; nothing of a generation that was superseded before it finished.
   void outlined(quint64 generation, const plimsoll::gui::CurveOutline& outline);
   void points(quint64 generation, const std::vector<plimsoll::gui::LanePoint>& points);
-  /// Every point of the study has been handed over; refined ones may follow.
+  /// Every point of the study has been handed over; refined ones and bands may follow.
   void study_done(quint64 generation, double seconds);
   void finished(quint64 generation);
   void failed(quint64 generation, const plimsoll::gui::LaneFailure& failure);
 
  private:
   using Clock = std::chrono::steady_clock;
-  struct Task { std::size_t index = 0, curve = 0; std::optional<double> load; };
+  struct Task { std::size_t index = 0, curve = 0; std::optional<double> load; bool band = false; };
   struct Job;
   struct Delivery;
 
@@ -94,6 +96,7 @@ class CurveLane final : public QObject {
   void estimate(Job& job);
   void run_task(Job& job, const Task& task);
   void plan_refinement(Job& job);
+  void add_band(Job& job, const Task& task);
   void task_done(const std::shared_ptr<Job>& job);
   void fail(Job& job, LaneFailure failure);
   void post(Delivery delivery);

@@ -42,6 +42,11 @@ void CurveModel::insert(const LanePoint& point) {
   if (point.curve >= curves_.size()) return;
   std::vector<LanePoint>& points = curves_[point.curve].points;
   if (point.stage == Stage::study) {
+    const auto known = std::find_if(points.begin(), points.end(), [&](const LanePoint& p) { return p.stage == Stage::study && p.index == point.index; });
+    if (known != points.end()) {       // the same once more, with its band
+      *known = point;
+      return;
+    }
     ++simulated_;
     std::erase_if(points, [&](const LanePoint& p) { return p.stage == Stage::estimate && p.index == point.index; });
   }

@@ -95,6 +95,7 @@ Workbench::Workbench(int threads, QObject* parent)
   connect(&lane_, &CurveLane::study_done, this, [this](quint64 generation, double seconds) {
     last_seconds_ = seconds;
     curves_.complete(generation);
+    tasks_.set_paused(false);          // refined points and bands are no reason to hold up a timeline
     Q_EMIT curves_changed();
   });
   connect(&lane_, &CurveLane::finished, this, &Workbench::finish);
@@ -128,7 +129,7 @@ LaneRequest Workbench::request_for(const Scenario& scenario) const {
   const ViewState& view = session_.state().view;
   const Metric* y = find_metric(view.y);
   const bool per_token = view.y == "latency_per_token_p90_s" && y != nullptr;
-  return {scenario, true, per_token ? view.limit / y->scale : 0};
+  return {scenario, true, true, per_token ? view.limit / y->scale : 0};
 }
 
 void Workbench::session_changed() {
@@ -167,7 +168,7 @@ void Workbench::submit_compared() {
   const std::string key = key_of(scenario, {});
   if (key == submitted_compared_) return;
   submitted_compared_ = key;
-  compared_lane_.submit({scenario, false, 0});
+  compared_lane_.submit({scenario, false, false, 0});
 }
 
 void Workbench::load_tables() {

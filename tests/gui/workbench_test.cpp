@@ -18,7 +18,9 @@ class WorkbenchTest : public BenchTest {};
 
 std::string simulated_csv(const Workbench& bench) {
   const study::Study study = make_study(bench.session().scenario(), bench.catalogue());
-  return study::points_csv(study.swept_keys(), study::run_study(study, {}).points);
+  study::RunSettings settings;
+  settings.bands = true;               // as `simulate` does
+  return study::points_csv(study.swept_keys(), study::run_study(study, settings).points);
 }
 
 TEST_F(WorkbenchTest, TheFinalCurveIsWhatSimulatePrintsToTheLastDigit) {
@@ -41,8 +43,25 @@ TEST_F(WorkbenchTest, TheSavedStudyGivesTheSamePoints) {
   const QString saved = folder_.filePath(QStringLiteral("saved.yaml"));
   bench.save_study(saved);
   const study::Study study(utf8(saved), {}, bench.catalogue());
-  EXPECT_TRUE(study::points_csv(study.swept_keys(), study::run_study(study, {}).points) ==
+  study::RunSettings settings;
+  settings.bands = true;
+  EXPECT_TRUE(study::points_csv(study.swept_keys(), study::run_study(study, settings).points) ==
               study::points_csv(bench.curves().outline().swept_keys, bench.curves().results()));
+}
+
+TEST_F(WorkbenchTest, EveryPointOfTheStudyGetsItsBandInTheEnd) {
+  Workbench bench;
+  open(bench, kJumpStart);
+  const auto low = column_index("latency_per_token_p90_s_lo"), high = column_index("latency_per_token_p90_s_hi"), value = column_index("latency_per_token_p90_s");
+  for (const Curve& curve : bench.curves().curves()) {
+    for (const LanePoint& point : curve.points) {
+      if (point.stage != Stage::study) continue;
+      const auto& cells = point.row.cells;
+      ASSERT_TRUE(std::holds_alternative<double>(cells[*low]) && std::holds_alternative<double>(cells[*high]));
+      EXPECT_LE(std::get<double>(cells[*low]), std::get<double>(cells[*value]));
+      EXPECT_GE(std::get<double>(cells[*high]), std::get<double>(cells[*value]));
+    }
+  }
 }
 
 TEST_F(WorkbenchTest, RefinedPointsAreMarkedAndNeverAmongTheStudys) {
