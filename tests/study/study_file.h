@@ -26,6 +26,7 @@ inline std::shared_ptr<const configs::Catalogue> shipped_catalogue() {
     catalogue->set_machine_probe([root](const std::string&) {
       configs::ThisMachine machine;
       machine.cores = 2;
+      machine.interconnect = configs::Catalogue(root).interconnect("shared-memory");
       machine.shares.push_back({.accelerator = configs::Catalogue(root).accelerator("generic-cpu")});
       return machine;
     });
