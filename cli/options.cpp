@@ -18,22 +18,30 @@ namespace {
 constexpr int kMostJobs = 1024;
 constexpr std::uint64_t kMostSeed = (std::uint64_t{1} << 53U) - 1;   // as in a study: a double holds it exactly
 
+po::options_description every_common_option() {
+  po::options_description common;
+  common.add_options()
+      ("help,h", "this text")
+      ("set", po::value<std::vector<std::string>>()->composing()->value_name("PATH=VALUE"),
+       "replace a value of the study, e.g. --set deployment.tp=4; repeatable")
+      ("out", po::value<std::string>()->value_name("DIR"), "folder for the output files")
+      ("format", po::value<std::string>()->value_name("table|csv|json"), "form of the result on standard output")
+      ("jobs", po::value<std::string>()->value_name("N"), "threads (default: one per core)")
+      ("seed", po::value<std::string>()->value_name("N"), "replaces the study's seed; forward: of random weights")
+      ("progress", po::value<std::string>()->value_name("auto|none|jsonl"),
+       "a bar where standard error is a terminal, nothing, or JSON lines on standard output")
+      ("quiet", po::bool_switch(), "no notes and no progress bar")
+      ("stepwise", po::bool_switch(), "simulate step by step, without leaps");
+  return common;
+}
+
 po::options_description common_options(const std::vector<std::string_view>& without) {
   po::options_description common("Common options");
-  const auto add = [&](const char* name, auto... rest) {
-    if (std::find(without.begin(), without.end(), name) == without.end()) common.add_options()(name, rest...);
-  };
-  add("help,h", "this text");
-  add("set", po::value<std::vector<std::string>>()->composing()->value_name("PATH=VALUE"),
-      "replace a value of the study, e.g. --set deployment.tp=4; repeatable");
-  add("out", po::value<std::string>()->value_name("DIR"), "folder for the output files");
-  add("format", po::value<std::string>()->value_name("table|csv|json"), "form of the result on standard output");
-  add("jobs", po::value<std::string>()->value_name("N"), "threads (default: one per core)");
-  add("seed", po::value<std::string>()->value_name("N"), "replaces the study's seed; forward: of random weights");
-  add("progress", po::value<std::string>()->value_name("auto|none|jsonl"),
-      "a bar where standard error is a terminal, nothing, or JSON lines on standard output");
-  add("quiet", po::bool_switch(), "no notes and no progress bar");
-  add("stepwise", po::bool_switch(), "simulate step by step, without leaps");
+  const po::options_description every = every_common_option();
+  for (const auto& option : every.options()) {
+    const bool acts = std::none_of(without.begin(), without.end(), [&](std::string_view name) { return option->long_name() == name; });
+    if (acts) common.add(option);
+  }
   return common;
 }
 
