@@ -45,10 +45,6 @@ Usage calibrate_usage() {
   return usage;
 }
 
-std::string option(const Parsed& parsed, const char* name, const std::string& fallback) {
-  return parsed.values.count(name) == 0 ? fallback : parsed.values[name].as<std::string>();
-}
-
 std::vector<std::int32_t> read_ranks(const std::string& text) {
   std::vector<std::int32_t> ranks;
   std::size_t begin = 0;
@@ -75,11 +71,11 @@ std::vector<model::DType> read_dtypes(const std::string& text) {
 validation::MachineSettings read_settings(const Parsed& parsed) {
   validation::MachineSettings settings;
   if (parsed.values.count("model") > 0) settings.models = parsed.values["model"].as<std::vector<std::string>>();
-  const std::string device = option(parsed, "device", "cpu");
+  const std::string device = text_option(parsed, "device", "cpu");
   if (device != "cpu" && device != "cuda") throw InputError(fmt::format("--device: found '{}', allowed: cpu, cuda", device));
   settings.device = device == "cuda" ? exec::DeviceKind::cuda : exec::DeviceKind::cpu;
-  settings.dtypes = read_dtypes(option(parsed, "dtype", "bf16,fp32"));
-  settings.ranks = read_ranks(option(parsed, "ranks", device == "cuda" ? "1" : "1,2"));
+  settings.dtypes = read_dtypes(text_option(parsed, "dtype", "bf16,fp32"));
+  settings.ranks = read_ranks(text_option(parsed, "ranks", device == "cuda" ? "1" : "1,2"));
   settings.seconds = static_cast<double>(whole_option(parsed, "seconds", 5, 36'000, 120));
   return settings;
 }

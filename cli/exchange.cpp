@@ -34,8 +34,8 @@ Usage import_usage() {
   add("engine", po::value<std::string>()->value_name("NAME"), "engine profile");
   add("dtype", po::value<std::string>()->value_name("NAME"), "number format of the weights");
   add("policy", po::value<std::string>()->value_name("NAME"), "batching policy");
-  add("tp", po::value<std::int64_t>()->value_name("N"), "tensor-parallel degree");
-  add("replicas", po::value<std::int64_t>()->value_name("N"), "replicas");
+  add("tp", po::value<std::string>()->value_name("N"), "tensor-parallel degree");
+  add("replicas", po::value<std::string>()->value_name("N"), "replicas");
   return usage;
 }
 
@@ -49,10 +49,6 @@ Usage export_usage() {
   usage.options.add_options()("as", po::value<std::string>()->value_name("FORMAT")->default_value("vllm"),
                               fmt::format("{}", fmt::join(study::export_formats(), " or ")).c_str());
   return usage;
-}
-
-std::string text_option(const Parsed& parsed, const char* name) {
-  return parsed.values.count(name) > 0 ? parsed.values[name].as<std::string>() : std::string();
 }
 
 std::optional<std::int32_t> degree_option(const Parsed& parsed, const char* name) {

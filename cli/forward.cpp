@@ -49,13 +49,9 @@ Usage forward_usage() {
   return usage;
 }
 
-std::string option(const Parsed& parsed, const char* name, const std::string& fallback) {
-  return parsed.values.count(name) == 0 ? fallback : parsed.values[name].as<std::string>();
-}
-
 template <class Value, std::size_t N>
 Value one_of(const Parsed& parsed, const char* name, const std::pair<const char*, Value> (&values)[N]) {
-  const std::string found = option(parsed, name, values[0].first);
+  const std::string found = text_option(parsed, name, values[0].first);
   std::vector<std::string> names;
   for (const auto& [text, value] : values) {
     if (found == text) return value;
@@ -75,7 +71,7 @@ Request read_request(const Parsed& parsed) {
   constexpr std::pair<const char*, model::DType> kDTypes[] = {{"f32", model::DType::fp32}, {"bf16", model::DType::bf16}};
   constexpr std::pair<const char*, exec::DeviceKind> kDevices[] = {{"cpu", exec::DeviceKind::cpu}, {"cuda", exec::DeviceKind::cuda}};
   Request request;
-  request.tokens_file = option(parsed, "tokens", "");
+  request.tokens_file = text_option(parsed, "tokens", "");
   if (request.tokens_file.empty()) throw InputError("--tokens is missing: a file of prompts, one {\"id\": …, \"tokens\": […]} a line");
   request.seed = parsed.common.seed.value_or(kDefaultSeed);
   request.engine.weight_dtype = request.engine.kv_dtype = one_of(parsed, "dtype", kDTypes);
@@ -84,7 +80,7 @@ Request read_request(const Parsed& parsed) {
   request.engine.threads = static_cast<int>(whole_option(parsed, "threads", 1, kMostThreads, parsed.common.jobs));
   request.run.generate = whole_option(parsed, "generate", 0, kMostTokens, 0);
   request.run.chunk = whole_option(parsed, "chunk", 1, kMostTokens, 0);
-  const bool whole = option(parsed, "block-size", "") == "max";
+  const bool whole = text_option(parsed, "block-size", "") == "max";
   request.run.block_tokens = whole ? 0 : static_cast<std::int32_t>(whole_option(parsed, "block-size", 1, kMostTokens, 16));
   if (request.run.generate == 0 && parsed.common.out.empty())
     throw InputError("nothing to do: expected --generate N for tokens, --out DIR for logits, or both");

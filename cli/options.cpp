@@ -152,6 +152,10 @@ std::optional<Parsed> parse_arguments(const Usage& usage, const std::vector<std:
   return parsed;
 }
 
+std::string text_option(const Parsed& parsed, const std::string& name, const std::string& fallback) {
+  return parsed.values.count(name) == 0 ? fallback : parsed.values[name].as<std::string>();
+}
+
 std::int64_t whole_option(const Parsed& parsed, const std::string& name, std::int64_t low, std::int64_t high, std::int64_t fallback) {
   if (parsed.values.count(name) == 0) return fallback;
   return static_cast<std::int64_t>(whole_number(name, parsed.values[name].as<std::string>(), static_cast<std::uint64_t>(low),

@@ -51,6 +51,9 @@ struct Parsed {
 [[nodiscard]] std::int64_t whole_option(const Parsed& parsed, const std::string& name, std::int64_t low, std::int64_t high,
                                         std::int64_t fallback);
 
+/// The value of a verb's own option `name`; `fallback` where it is not given.
+[[nodiscard]] std::string text_option(const Parsed& parsed, const std::string& name, const std::string& fallback = {});
+
 /// --progress and --quiet, found before anything else is read, so that errors in the rest are reported as asked.
 void configure_console(Console& console, const std::vector<std::string>& arguments);
 

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// plimsoll import and export as a user runs them, with the commands of docs/import.md.
+#include <gmock/gmock.h>
+
+#include "tests/cli/command_fixture.h"
+
+namespace plimsoll::study {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class ExchangeCommandTest : public CommandTest {
+ protected:
+  // One run of `vllm bench serve --save-result`: 120 requests at 2 /s, 200 + 100 tokens each, times in milliseconds.
+  std::string vllm_result() {
+    return write("vllm-result.json", R"({"date": "20261121-120000", "backend": "vllm", "model_id": "llama-2-7b",
+ "num_prompts": 120, "request_rate": 2.0, "max_concurrency": 8, "duration": 60.0, "completed": 120,
+ "total_input_tokens": 24000, "total_output_tokens": 12000, "request_throughput": 2.0, "output_throughput": 200.0,
+ "total_token_throughput": 600.0, "mean_ttft_ms": 20.0, "median_ttft_ms": 18.0, "p99_ttft_ms": 40.0,
+ "mean_tpot_ms": 12.0, "median_tpot_ms": 11.0, "p99_tpot_ms": 16.0})");
+  }
+};
+
+// Labels that are numbers came as text to a reader of numbers, and ended the program.
+TEST_F(ExchangeCommandTest, LabelsSayWhatTheFileLeavesOut) {
+  const Outcome imported = run("import " + vllm_result() + " --hardware \"h100-sxm x 2\" --dtype bf16 --tp 2 --replicas 1 --out " +
+                               file("imported"));
+  ASSERT_EQ(imported.exit, 0) << imported.output;
+  const std::string points = read_text(file("imported/points.csv"));
+  EXPECT_THAT(points, AllOf(HasSubstr("h100-sxm x 2"), HasSubstr("requests_completed")));
+  const Outcome validated = run("validate " + file("imported/points.csv"));
+  EXPECT_EQ(validated.exit, 0) << validated.output;
+}
+
+TEST_F(ExchangeCommandTest, LabelsOutOfRangeAreRefused) {
+  const Outcome outcome = run("import " + vllm_result() + " --tp none");
+  EXPECT_EQ(outcome.exit, 2);
+  EXPECT_THAT(outcome.output, AllOf(HasSubstr("--tp"), HasSubstr("none"), HasSubstr("a whole number from 1")));
+}
+
+TEST_F(ExchangeCommandTest, AnImportedRunGoesOutAgain) {
+  ASSERT_EQ(run("import " + vllm_result() + " --tp 2 --quiet --out " + file("imported")).exit, 0);
+  const Outcome exported = run("export " + file("imported/points.csv") + " --as vllm");
+  EXPECT_EQ(exported.exit, 0);
+  EXPECT_THAT(exported.output, HasSubstr("\"mean_ttft_ms\""));   // 20 ms in, 20 ms out
+  EXPECT_EQ(run("export " + file("imported/points.csv") + " --as prometheus").exit, 2);
+}
+
+}  // namespace
+}  // namespace plimsoll::study
