@@ -7,7 +7,7 @@
 #include <map>
 
 #include "configs/catalogue.h"
-#include "tests/configs/scratch.h"
+#include "tests/scratch.h"
 
 namespace plimsoll::configs {
 namespace {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "configs/catalogue.h"
-#include "tests/configs/scratch.h"
+#include "tests/scratch.h"
 
 namespace plimsoll::configs {
 namespace {

@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "sched/policy_config.h"
-#include "tests/configs/scratch.h"
+#include "tests/scratch.h"
 
 namespace plimsoll::configs {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "configs/catalogue.h"
 #include "model/tp_layout.h"
-#include "tests/configs/scratch.h"
+#include "tests/scratch.h"
 
 namespace plimsoll::configs {
 namespace {

@@ -7,7 +7,7 @@
 #include <array>
 #include <functional>
 
-#include "tests/configs/scratch.h"
+#include "tests/scratch.h"
 
 namespace plimsoll::configs {
 namespace {

@@ -5,7 +5,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "configs/yaml_document.h"
-#include "tests/configs/scratch.h"
+#include "tests/scratch.h"
 
 namespace plimsoll::configs {
 namespace {

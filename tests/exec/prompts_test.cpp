@@ -7,15 +7,13 @@
 
 #include "exec/prompt_runner.h"
 #include "model/error.h"
-#include "tests/configs/scratch.h"
+#include "tests/scratch.h"
 #include "tests/exec/sequences.h"
 #include "tests/exec/tiny_models.h"
 
 namespace plimsoll::exec {
 namespace {
 
-using configs::problem_of;
-using configs::Scratch;
 
 std::vector<Prompt> read(const Scratch& scratch, const std::string& text) {
   return read_prompts(scratch.write("p.jsonl", text), {.vocabulary = 97, .positions = 8, .generated = 0});

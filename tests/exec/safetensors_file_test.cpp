@@ -10,14 +10,12 @@
 #include <limits>
 
 #include "exec/safetensors_writer.h"
-#include "tests/configs/scratch.h"
+#include "tests/scratch.h"
 #include "tests/exec/safetensors_bytes.h"
 
 namespace plimsoll::exec {
 namespace {
 
-using configs::problem_of;
-using configs::Scratch;
 using ::testing::HasSubstr;
 
 std::vector<float> all_of(const FileTensor& tensor, std::size_t count) {

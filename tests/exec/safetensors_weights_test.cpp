@@ -5,15 +5,13 @@
 
 #include "exec/weights.h"
 #include "model/error.h"
-#include "tests/configs/scratch.h"
+#include "tests/scratch.h"
 #include "tests/exec/safetensors_bytes.h"
 #include "tests/exec/tiny_models.h"
 
 namespace plimsoll::exec {
 namespace {
 
-using configs::problem_of;
-using configs::Scratch;
 using ::testing::HasSubstr;
 
 // Every tensor under its first name; number i of tensor t is t + i / 2^20, so that each is known and exact in f32.

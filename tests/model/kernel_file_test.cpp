@@ -16,16 +16,6 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-template <class Action>
-std::string problem_of(Action&& action) {
-  try {
-    action();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 std::string problem_of_table(const KernelTable& table) {
   const KernelFolder folder;
   const KernelFile file(folder.write({table}));

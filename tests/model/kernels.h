@@ -2,18 +2,13 @@
 // A small table of measured kernels, and a file of one in a folder of the test's own.
 #pragma once
 
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
 #include <limits>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <gtest/gtest.h>
-
 #include "model/kernel_file.h"
+#include "tests/scratch.h"
 
 namespace plimsoll::model {
 
@@ -53,33 +48,13 @@ inline KernelTable attention_table(KernelOp op) {
   return t;
 }
 
-/// Removed at the end of the test.
-class KernelFolder {
+/// A folder with files of measured kernels.
+class KernelFolder : public Scratch {
  public:
-  KernelFolder() {
-    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    root_ = std::filesystem::temp_directory_path() /
-            ("plimsoll_" + std::string(test->test_suite_name()) + "_" + test->name() + "_" + std::to_string(getpid()));
-    std::filesystem::create_directories(root_);
-  }
-  KernelFolder(const KernelFolder&) = delete;
-  KernelFolder& operator=(const KernelFolder&) = delete;
-  ~KernelFolder() {
-    std::error_code error;
-    std::filesystem::remove_all(root_, error);
-  }
-  [[nodiscard]] std::string path() const { return root_.string(); }
-  std::string write(const std::string& bytes, const std::string& name = "test.kernels") const {
-    const std::string path = (root_ / name).string();
-    std::ofstream(path, std::ios::binary) << bytes;
-    return path;
-  }
+  std::string write(const std::string& bytes, const std::string& name = "test.kernels") const { return Scratch::write(name, bytes); }
   std::string write(const std::vector<KernelTable>& tables) const {
     return write(kernel_file_bytes({"test", "a test", "2026-11-21"}, tables));
   }
-
- private:
-  std::filesystem::path root_;
 };
 
 }  // namespace plimsoll::model

@@ -11,7 +11,7 @@
 
 #include "model/error.h"
 
-namespace plimsoll::configs {
+namespace plimsoll {
 
 /// Removed with everything in it at the end.
 class Scratch {
@@ -55,4 +55,4 @@ std::string problem_of(Action&& action) {
   return "no error";
 }
 
-}  // namespace plimsoll::configs
+}  // namespace plimsoll
