@@ -109,14 +109,18 @@ std::uint32_t skew_of(const Row& row) {
   row.fail("distribution", fmt::format("found '{}', allowed: balanced, power_law_P", found.substr(0, 40)));
 }
 
+std::string dtype_of(const Row& row, const std::string& column) {
+  const std::string found = row.text(column);
+  check_dtype(row, column, found);
+  return canonical_dtype(found);
+}
+
 // Reads one row into `rows`.
 void read_gemm(const Row& row, KernelRows& rows) {
   KernelMeasurement m;
   read_origin(row, m);
   m.op = KernelOp::gemm;
-  m.dtype = row.text("gemm_dtype");
-  check_dtype(row, "gemm_dtype", m.dtype);
-  m.dtype = canonical_dtype(m.dtype);
+  m.dtype = dtype_of(row, "gemm_dtype");
   m.key = {row.whole("n", 1), row.whole("k", 1), 0, 0, 0, 0, 0};
   m.column = row.whole("m", 1);
   rows.kernels.push_back(std::move(m));
@@ -126,9 +130,7 @@ void read_moe(const Row& row, KernelRows& rows) {
   KernelMeasurement m;
   read_origin(row, m);
   m.op = KernelOp::moe;
-  m.dtype = row.text("moe_dtype");
-  check_dtype(row, "moe_dtype", m.dtype);
-  m.dtype = canonical_dtype(m.dtype);
+  m.dtype = dtype_of(row, "moe_dtype");
   m.key = {row.whole("hidden_size", 1), row.whole("inter_size", 1), row.whole("topk", 1), row.whole("num_experts", 1),
            skew_of(row), row.whole("moe_tp_size", 1), row.whole("moe_ep_size", 1)};
   if (m.key[2] > m.key[3]) row.fail("topk", fmt::format("{} of {} experts", m.key[2], m.key[3]));
@@ -145,12 +147,8 @@ void read_attention(const Row& row, KernelRows& rows) {
   KernelMeasurement m;
   read_origin(row, m);
   m.op = decode ? KernelOp::decode_attention : KernelOp::prefill_attention;
-  m.dtype = row.text("attn_dtype");
-  m.kv_dtype = row.text("kv_cache_dtype");
-  check_dtype(row, "attn_dtype", m.dtype);
-  check_dtype(row, "kv_cache_dtype", m.kv_dtype);
-  m.dtype = canonical_dtype(m.dtype);
-  m.kv_dtype = canonical_dtype(m.kv_dtype);
+  m.dtype = dtype_of(row, "attn_dtype");
+  m.kv_dtype = dtype_of(row, "kv_cache_dtype");
   m.key = {row.whole("batch_size", 1), row.whole("num_heads", 1), row.whole("num_key_value_heads", 1), row.whole("head_dim", 1), 0, 0, 0};
   if (m.key[2] > m.key[1]) row.fail("num_key_value_heads", fmt::format("{} for {} heads", m.key[2], m.key[1]));
   const std::uint32_t tokens = row.whole("isl", 1), step = row.whole("step", 0);
