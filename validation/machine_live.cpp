@@ -114,17 +114,10 @@ std::vector<double> measure_live(exec::Engine& engine, const configs::Catalogue&
   std::vector<double> seconds;
   for (std::size_t i = 0; i < live_loads().size(); ++i) {
     const std::string group = fmt::format("{} live {}", settings.key, i);
-    const std::vector<OpSample>* const known = settings.store == nullptr ? nullptr : settings.store->find(group);
-    OpSample sample;
-    sample.op.kind = model::OpKind::send;
-    sample.op.name = "live";
-    sample.repeats = 1;
-    sample.seconds = known != nullptr && known->size() == 1
-                         ? known->front().seconds
-                         : run_live(scenario_of(live_loads()[i], model, config.weight_dtype, config.tp, own), device, prompts, settings.coarse);
-    if (known == nullptr && settings.store != nullptr) settings.store->add(group, {sample});
-    seconds.push_back(sample.seconds);
-    if (settings.progress) settings.progress(static_cast<double>(i + 1) / static_cast<double>(live_loads().size()), known != nullptr);
+    const std::optional<double> known = settings.store == nullptr ? std::nullopt : settings.store->find_time(group);
+    seconds.push_back(known ? *known : run_live(scenario_of(live_loads()[i], model, config.weight_dtype, config.tp, own), device, prompts, settings.coarse));
+    if (!known && settings.store != nullptr) settings.store->add_time(group, "live", seconds.back());
+    if (settings.progress) settings.progress(static_cast<double>(i + 1) / static_cast<double>(live_loads().size()), known.has_value());
   }
   return seconds;
 }

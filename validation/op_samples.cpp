@@ -160,14 +160,6 @@ std::vector<GridForward> held_out_forwards(const BenchmarkSettings& settings, st
 
 namespace {
 
-const std::vector<OpSample>* recalled(const BenchmarkSettings& settings, const std::string& group) {
-  return settings.store == nullptr ? nullptr : settings.store->find(group);
-}
-
-void keep(const BenchmarkSettings& settings, const std::string& group, const std::vector<OpSample>& samples) {
-  if (settings.store != nullptr) settings.store->add(group, samples);
-}
-
 // The ops of one forward, again and again for some time: medians by shape.
 std::vector<OpSample> trace_forward(exec::Engine& engine, const GridForward& forward, double seconds) {
   const Inputs inputs(engine, forward);
@@ -216,14 +208,14 @@ std::vector<OpSample> measure_ops(exec::Engine& engine, const std::vector<GridFo
   bool filled = false;
   for (std::size_t i = 0; i < grid.size() && !stopped(settings); ++i) {
     const std::string group = settings.key + " ops " + std::to_string(i);
-    const std::vector<OpSample>* const known = recalled(settings, group);
+    const std::vector<OpSample>* const known = settings.store == nullptr ? nullptr : settings.store->find(group);
     if (known == nullptr && !filled) {
       fill_pool(engine);
       filled = true;
     }
     const std::vector<OpSample> samples =
         known != nullptr ? *known : trace_forward(engine, grid[i], settings.seconds / static_cast<double>(grid.size()));
-    if (known == nullptr) keep(settings, group, samples);
+    if (known == nullptr && settings.store != nullptr) settings.store->add(group, samples);
     for (const OpSample& sample : samples) {
       auto& [first, times] = merged.try_emplace(shape_of(sample.op), sample, std::vector<double>{}).first->second;
       if (!times.empty()) first.repeats += sample.repeats;
@@ -245,21 +237,15 @@ std::vector<ForwardSample> measure_forwards(exec::Engine& engine, const std::vec
   bool filled = false;
   for (std::size_t i = 0; i < forwards.size() && !stopped(settings); ++i) {
     const std::string group = settings.key + " forward " + std::to_string(i);
-    const std::vector<OpSample>* const known = recalled(settings, group);
-    if (known == nullptr && !filled) {
+    const std::optional<double> known = settings.store == nullptr ? std::nullopt : settings.store->find_time(group);
+    if (!known && !filled) {
       fill_pool(engine);
       filled = true;
     }
-    OpSample sample;
-    sample.op.kind = model::OpKind::send;
-    sample.op.name = "forward";
-    sample.repeats = 1;
-    sample.seconds = known != nullptr && known->size() == 1
-                         ? known->front().seconds
-                         : time_forward(engine, forwards[i], settings.seconds / static_cast<double>(forwards.size()));
-    if (known == nullptr) keep(settings, group, {sample});
-    samples.push_back({forwards[i], sample.seconds});
-    if (settings.progress) settings.progress(static_cast<double>(i + 1) / static_cast<double>(forwards.size()), known != nullptr);
+    const double seconds = known ? *known : time_forward(engine, forwards[i], settings.seconds / static_cast<double>(forwards.size()));
+    if (!known && settings.store != nullptr) settings.store->add_time(group, "forward", seconds);
+    samples.push_back({forwards[i], seconds});
+    if (settings.progress) settings.progress(static_cast<double>(i + 1) / static_cast<double>(forwards.size()), known.has_value());
   }
   return samples;
 }

@@ -93,6 +93,20 @@ void SampleStore::add(const std::string& group, std::vector<OpSample> samples) {
   groups_[group] = std::move(samples);
 }
 
+std::optional<double> SampleStore::find_time(const std::string& group) const {
+  const std::vector<OpSample>* const samples = find(group);
+  return samples != nullptr && samples->size() == 1 ? std::optional(samples->front().seconds) : std::nullopt;
+}
+
+void SampleStore::add_time(const std::string& group, const std::string& name, double seconds) {
+  OpSample sample;
+  sample.op.kind = model::OpKind::send;
+  sample.op.name = name;
+  sample.seconds = seconds;
+  sample.repeats = 1;
+  add(group, {sample});
+}
+
 void SampleStore::finish() {
   if (out_.is_open()) out_ << kComplete << std::endl;
 }

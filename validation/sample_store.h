@@ -5,6 +5,7 @@
 
 #include <fstream>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,9 @@ class SampleStore {
 
   [[nodiscard]] const std::vector<OpSample>* find(const std::string& group) const;
   void add(const std::string& group, std::vector<OpSample> samples);
+  /// A group that is one time: of a whole forward, a host loop, a live load. `name` says what, in the file.
+  [[nodiscard]] std::optional<double> find_time(const std::string& group) const;
+  void add_time(const std::string& group, const std::string& name, double seconds);
   /// Groups that were there already.
   [[nodiscard]] std::size_t recalled() const { return recalled_; }
   /// The calibration is complete: the next one measures again.
