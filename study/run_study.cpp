@@ -36,8 +36,7 @@ class Run {
       resolved.scenario->stepwise = settings_.stepwise;
       point.run = run_scenario(point.result, *resolved.scenario);
       if (point.run.stopped) return;
-      point.result.metrics = std::move(point.run.metrics);
-      for (const std::string& why : point.run.beyond_measured) add_extrapolation(point.result, why);
+      take_run(point.result, point.run);
     }
     finish(index, point);
   }
@@ -105,6 +104,11 @@ class Run {
 };
 
 }  // namespace
+
+void take_run(PointResult& point, sim::RunResult& run) {
+  point.metrics = std::move(run.metrics);
+  for (const std::string& why : run.beyond_measured) add_extrapolation(point, why);
+}
 
 StudyResult run_study(const Study& study, const RunSettings& settings) { return Run(study, settings).go(); }
 

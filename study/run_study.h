@@ -27,6 +27,9 @@ struct FinishedPoint {
 /// Runs a point some other way than by simulation. Throws InputError; `stopped` in the result drops the point.
 using RunPoint = std::function<sim::RunResult(const PointResult& point, const sim::Scenario& scenario, const sim::RunOptions& options)>;
 
+/// Takes what a simulated run gave into its point: the metrics, moved, and why they are estimates.
+void take_run(PointResult& point, sim::RunResult& run);
+
 struct RunSettings {
   int jobs = 0;                        // threads; 0: one per core
   bool stepwise = false;               // no leaps

@@ -13,6 +13,7 @@
 #include "study/estimate.h"
 #include "study/load_variation.h"
 #include "study/resolve.h"
+#include "study/run_study.h"
 
 namespace plimsoll::gui {
 namespace {
@@ -251,7 +252,7 @@ void CurveLane::run_task(Job& job, const Task& task) {
       options.stop = job.stop.get_token();
       sim::RunResult run = sim::simulate(*point.scenario, options);
       if (run.stopped) return;
-      point.result.metrics = run.metrics;
+      study::take_run(point.result, run);
     } else {
       point.result.infeasible = point.impossible->reason;
     }
