@@ -3,10 +3,9 @@
 // --percentile-metrics asked for; with --save-detailed a list for each request, in seconds.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
-#include <cmath>
 
+#include "sched/measurements.h"
 #include "study/exchange/foreign_formats.h"
 
 namespace plimsoll::study {
@@ -42,14 +41,6 @@ void read_statistics(const ForeignValue& document, PointDraft& draft) {
   }
 }
 
-double percentile(std::vector<double> values, double p) {      // type 7, as ours
-  std::sort(values.begin(), values.end());
-  const double place = p * static_cast<double>(values.size() - 1);
-  const auto below = static_cast<std::size_t>(place);
-  const double next = values[std::min(below + 1, values.size() - 1)];
-  return values[below] + (place - static_cast<double>(below)) * (next - values[below]);
-}
-
 double mean(const std::vector<double>& values) {
   double sum = 0;
   for (const double value : values) sum += value;
@@ -75,11 +66,11 @@ void read_details(const ForeignValue& document, PointDraft& draft) {
   }
   if (latencies.empty()) return;
   draft.number("latency_per_token_mean_s", mean(per_token));
-  draft.number("latency_per_token_p90_s", percentile(per_token, 0.9));
+  draft.number("latency_per_token_p90_s", sched::quantile(per_token, 0.9));
   if (draft.has("latency_mean_s")) return;
   draft.number("latency_mean_s", mean(latencies));
   constexpr std::array<std::pair<std::string_view, double>, 4> kOf = {{{"p50", 0.5}, {"p90", 0.9}, {"p95", 0.95}, {"p99", 0.99}}};
-  for (const auto& [name, p] : kOf) draft.number(fmt::format("latency_{}_s", name), percentile(latencies, p));
+  for (const auto& [name, p] : kOf) draft.number(fmt::format("latency_{}_s", name), sched::quantile(latencies, p));
   draft.note("latency is the first token's time and the gaps of each request, as it was not saved itself");
 }
 
