@@ -7,10 +7,10 @@
 #include <cmath>
 #include <array>
 #include <filesystem>
-#include <fstream>
 
 #include "configs/catalogue.h"
 #include "configs/quantity.h"
+#include "study/exchange/csv_file.h"
 
 namespace plimsoll::validation {
 
@@ -23,36 +23,17 @@ constexpr std::array<std::string_view, 21> kColumns = {
     "load_value", "requests", "output_tokens_per_s", "latency_per_token_p90_s", "latency_p90_s", "latency_mean_s",
     "ttft_mean_s", "tpot_mean_s", "source", "length_cv", "turnaround_s"};
 
-struct Field {
-  std::string text;
-  std::size_t column = 1;              // byte, from 1
-};
+// A column that only points.csv has.
+constexpr std::string_view kPointsOnly = "requests_completed";
 
-// RFC 4180 within one line: no field of ours holds a line break.
-std::vector<Field> split(const std::string& line, const Where& where) {
-  std::vector<Field> fields(1);
-  bool quoted = false;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    if (quoted) {
-      if (line[i] != '"') fields.back().text += line[i];
-      else if (i + 1 < line.size() && line[i + 1] == '"') fields.back().text += line[++i];
-      else quoted = false;
-    } else if (line[i] == '"' && fields.back().text.empty()) {
-      quoted = true;
-    } else if (line[i] == ',') {
-      fields.push_back({{}, i + 2});
-    } else {
-      fields.back().text += line[i];
-    }
-  }
-  if (quoted) throw InputError(Where{where.file, where.line, fields.back().column}, "a quoted field is not closed");
-  return fields;
+bool is_points_csv(const std::vector<study::CsvField>& header) {
+  return std::any_of(header.begin(), header.end(), [](const study::CsvField& field) { return field.text == kPointsOnly; });
 }
 
 class Row {
  public:
-  Row(const std::vector<std::size_t>& places, std::vector<Field> fields, Where where)
-      : places_(places), fields_(std::move(fields)), where_(std::move(where)) {}
+  Row(const std::vector<std::size_t>& places, const std::vector<study::CsvField>& fields, const Where& where)
+      : places_(places), fields_(fields), where_(where) {}
 
   [[nodiscard]] const Where& where() const { return where_; }
   [[nodiscard]] std::string text(std::size_t column) const {
@@ -70,6 +51,10 @@ class Row {
     if (!parsed || !(*parsed > above) || *parsed > 1e15) fail(column, fmt::format("found '{}', expected a number above {}", value.substr(0, 40), above));
     return parsed;
   }
+  /// Of points.csv: a mean over requests, rounded.
+  [[nodiscard]] std::int64_t mean_tokens(std::size_t column) const {
+    return static_cast<std::int64_t>(std::llround(number(column, 0).value_or(0)));
+  }
   [[nodiscard]] std::int64_t whole(std::size_t column, std::int64_t fallback) const {
     const std::optional<double> value = number(column, 0);
     if (value && *value != std::floor(*value)) fail(column, fmt::format("found '{}', expected a whole number", text(column)));
@@ -82,15 +67,24 @@ class Row {
     throw InputError(Where{where_.file, where_.line, place}, fmt::format("{}: {}", kColumns[column], text));
   }
   const std::vector<std::size_t>& places_;
-  std::vector<Field> fields_;
-  Where where_;
+  const std::vector<study::CsvField>& fields_;
+  const Where& where_;
 };
 
-std::vector<std::size_t> read_header(const std::vector<Field>& header, const Where& where) {
+// What points.csv calls the columns of measured points; the others have the same names.
+std::string_view measured_name(std::string_view column) {
+  if (column == "input_tokens_mean") return "input_tokens";
+  if (column == "output_tokens_mean") return "output_tokens";
+  return column == kPointsOnly ? "requests" : column;
+}
+
+std::vector<std::size_t> read_header(const std::vector<study::CsvField>& header, const Where& where) {
+  const bool points = is_points_csv(header);
   std::vector<std::size_t> places(kColumns.size(), static_cast<std::size_t>(-1));
   for (std::size_t i = 0; i < header.size(); ++i) {
-    const auto* const found = std::find(kColumns.begin(), kColumns.end(), header[i].text);
+    const auto* const found = std::find(kColumns.begin(), kColumns.end(), points ? measured_name(header[i].text) : header[i].text);
     if (found == kColumns.end()) {
+      if (points) continue;            // figures that are not compared
       const std::string_view near = configs::nearest(header[i].text, std::span<const std::string_view>(kColumns));
       throw InputError(Where{where.file, where.line, header[i].column},
                        fmt::format("unknown column '{}'{}", header[i].text.substr(0, 40),
@@ -104,7 +98,7 @@ std::vector<std::size_t> read_header(const std::vector<Field>& header, const Whe
   return places;
 }
 
-MeasuredPoint read_row(const Row& row) {
+MeasuredPoint read_row(const Row& row, bool points) {
   MeasuredPoint p;
   p.where = row.where();
   p.model = row.needed(0);
@@ -114,8 +108,8 @@ MeasuredPoint read_row(const Row& row) {
   p.tp = static_cast<std::int32_t>(row.whole(4, 1));
   p.replicas = static_cast<std::int32_t>(row.whole(5, 1));
   p.policy = row.text(6);
-  p.input_tokens = row.whole(7, 0);
-  p.output_tokens = row.whole(8, 0);
+  p.input_tokens = points ? row.mean_tokens(7) : row.whole(7, 0);
+  p.output_tokens = points ? row.mean_tokens(8) : row.whole(8, 0);
   p.load_kind = row.needed(9);
   p.load_value = row.number(10, 0).value_or(0);
   p.requests = row.whole(11, 0);
@@ -134,25 +128,17 @@ MeasuredPoint read_row(const Row& row) {
 }  // namespace
 
 MeasuredTable read_measured(const std::string& file) {
-  std::error_code error;
-  if (fs::is_directory(file, error)) throw InputError(Where{file, 0, 0}, "is a directory, expected a CSV of measured points");
-  std::ifstream stream(file);
-  if (!stream) throw InputError(Where{file, 0, 0}, "no such file, or it cannot be read");
   MeasuredTable table{fs::path(file).stem().string(), {}};
   std::vector<std::size_t> places;
-  std::string line;
-  for (std::size_t number = 1; std::getline(stream, line); ++number) {
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    if (line.empty() || line.front() == '#') continue;
-    const Where where{file, number, 0};
-    if (line.find('\0') != std::string::npos) throw InputError(where, "a NUL byte: this is not CSV");
-    std::vector<Field> fields = split(line, where);
+  bool points = false;
+  study::read_csv(file, "a CSV of measured points", [&](const std::vector<study::CsvField>& fields, const Where& where) {
     if (places.empty()) {
       places = read_header(fields, where);
-      continue;
+      points = is_points_csv(fields);
+    } else {
+      table.points.push_back(read_row(Row(places, fields, where), points));
     }
-    table.points.push_back(read_row(Row(places, std::move(fields), where)));
-  }
+  });
   if (table.points.empty()) throw InputError(Where{file, 0, 0}, "holds no measured point");
   return table;
 }

@@ -28,7 +28,8 @@ struct MeasuredTable {
   std::vector<MeasuredPoint> points;
 };
 
-/// Reads a CSV with the columns above in any order; lines that begin with # are remarks. Throws InputError with
+/// Reads a CSV with the columns above in any order, or the points.csv of a run or an import, whose lengths are rounded;
+/// lines that begin with # are remarks. Throws InputError with
 /// file:line:column.
 [[nodiscard]] MeasuredTable read_measured(const std::string& file);
 

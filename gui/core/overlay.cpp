@@ -15,6 +15,7 @@
 #include "gui/core/text.h"
 #include "model/error.h"
 #include "study/exchange/import_results.h"
+#include "study/exchange/points_file.h"
 #include "validation/measured_points.h"
 
 namespace plimsoll::gui {
@@ -61,44 +62,12 @@ OverlayTable table_of(const std::string& file, bool published) {
   return table;
 }
 
-// Fields of a line without line breaks in them, as points.csv has them.
-std::vector<std::string> split(const QString& line) {
-  std::vector<std::string> fields(1);
-  bool quoted = false;
-  const std::string text = utf8(line);
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '"') {
-      if (quoted && i + 1 < text.size() && text[i + 1] == '"') fields.back() += text[++i];
-      else quoted = !quoted;
-    } else if (text[i] == ',' && !quoted) {
-      fields.emplace_back();
-    } else {
-      fields.back() += text[i];
-    }
-  }
-  return fields;
-}
-
-Cell cell_from(const std::string& text) {
-  if (text.empty()) return {};
-  if (const auto number = configs::parse_number(text)) return *number;
-  return text;
-}
-
-OverlayTable points_table(const std::string& file, const QStringList& lines) {
+OverlayTable points_table(const std::string& file) {
   const std::filesystem::path folder = std::filesystem::path(file).parent_path();
   OverlayTable table{qs(folder.filename().string() + "/points.csv"), {}, false, {}, {}, folder.string()};
-  const std::vector<std::string> names = split(lines.front());
-  for (qsizetype i = 1; i < lines.size(); ++i) {
-    if (lines[i].isEmpty()) continue;
-    const std::vector<std::string> fields = split(lines[i]);
-    if (fields.size() != names.size()) {
-      throw InputError(Where{file, static_cast<std::size_t>(i) + 1, 1}, "found " + std::to_string(fields.size()) + " fields, expected " + std::to_string(names.size()));
-    }
-    NamedCells cells;
-    for (std::size_t f = 0; f < fields.size(); ++f) cells.emplace_back(names[f], cell_from(fields[f]));
-    table.rows.push_back(overlay_row(cells));
-    table.rows.back().result.index = static_cast<std::size_t>(i) - 1;
+  for (const study::ImportedPoint& point : study::read_points_csv(file)) {
+    table.rows.push_back(overlay_row(point.cells));
+    table.rows.back().result.index = table.rows.size() - 1;
   }
   return table;
 }
@@ -219,8 +188,7 @@ OverlayTable read_overlay(const std::string& file) {
   QFile source(qs(file));
   if (!source.open(QIODevice::ReadOnly | QIODevice::Text)) throw InputError(Where{file, 0, 0}, "cannot be read: " + utf8(source.errorString()));
   if (source.size() > kMost) throw InputError(Where{file, 0, 0}, "is larger than 64 MiB; expected a table of points");
-  const QStringList lines = QString::fromUtf8(source.readAll()).split(QChar(u'\n'));
-  if (lines.front().contains(QStringLiteral("requests_completed"))) return points_table(file, lines);
+  if (source.readLine().contains("requests_completed")) return points_table(file);
   if (file.ends_with(".json") || file.ends_with(".jsonl")) return imported_table(file);
   return table_of(file, false);
 }

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <fstream>
 
 #include "configs/quantity.h"
+#include "study/exchange/csv_file.h"
 #include "study/point_result.h"
 
 namespace plimsoll::study {
@@ -38,15 +38,13 @@ void check_header(const std::vector<std::string>& names, const Where& where) {
   }
 }
 
-ImportedPoint point_of(const std::vector<std::string>& names, const std::string& line, const Where& where) {
+ImportedPoint point_of(const std::vector<std::string>& names, const std::vector<CsvField>& fields, const Where& where) {
   static const std::vector<std::string> known = point_columns({});
-  std::vector<std::size_t> starts;
-  const std::vector<std::string> fields = csv_fields(line, where, &starts);
   if (fields.size() != names.size()) throw InputError(where, fmt::format("found {} fields, expected {} as in the header", fields.size(), names.size()));
   ImportedPoint point;
   for (std::size_t i = 0; i < fields.size(); ++i) {
     const bool ours = std::find(known.begin(), known.end(), names[i]) != known.end();
-    Cell cell = cell_of(names[i], fields[i], ours, Where{where.file, where.line, starts[i]});
+    Cell cell = cell_of(names[i], fields[i].text, ours, Where{where.file, where.line, fields[i].column});
     if (!std::holds_alternative<std::monostate>(cell)) point.cells.emplace_back(names[i], std::move(cell));
   }
   return point;
@@ -54,50 +52,21 @@ ImportedPoint point_of(const std::vector<std::string>& names, const std::string&
 
 }  // namespace
 
-std::vector<std::string> csv_fields(std::string_view line, const Where& where, std::vector<std::size_t>* starts) {
-  std::vector<std::string> fields(1);
-  if (starts != nullptr) *starts = {1};
-  bool quoted = false;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    if (quoted) {
-      if (line[i] != '"') fields.back() += line[i];
-      else if (i + 1 < line.size() && line[i + 1] == '"') fields.back() += line[++i];
-      else quoted = false;
-    } else if (line[i] == '"' && fields.back().empty()) {
-      quoted = true;
-    } else if (line[i] == ',') {
-      fields.emplace_back();
-      if (starts != nullptr) starts->push_back(i + 2);
-    } else {
-      fields.back() += line[i];
-    }
-  }
-  if (quoted) throw InputError(where, "a quoted field is not closed");
-  return fields;
-}
-
 std::vector<ImportedPoint> read_points_csv(const std::string& file) {
   constexpr std::uintmax_t kLargest = 64U << 20;
   std::error_code error;
-  if (std::filesystem::is_directory(file, error)) throw InputError(Where{file, 0, 0}, "is a directory, expected a points.csv");
-  std::ifstream stream(file);
-  if (!stream) throw InputError(Where{file, 0, 0}, "no such file, or it cannot be read");
-  if (std::filesystem::file_size(file, error) > kLargest && !error) throw InputError(Where{file, 0, 0}, "is larger than 64 MiB, expected a table of points");
+  const std::uintmax_t size = std::filesystem::file_size(file, error);
+  if (!error && size > kLargest) throw InputError(Where{file, 0, 0}, "is larger than 64 MiB, expected a table of points");
   std::vector<ImportedPoint> points;
   std::vector<std::string> names;
-  std::string line;
-  for (std::size_t number = 1; std::getline(stream, line); ++number) {
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    if (line.empty() || line.front() == '#') continue;
-    const Where where{file, number, 0};
-    if (line.find('\0') != std::string::npos) throw InputError(where, "a NUL byte: this is not CSV");
-    if (names.empty()) {
-      names = csv_fields(line, where);
-      check_header(names, where);
-    } else {
-      points.push_back(point_of(names, line, where));
+  read_csv(file, "a points.csv", [&](const std::vector<CsvField>& fields, const Where& where) {
+    if (!names.empty()) {
+      points.push_back(point_of(names, fields, where));
+      return;
     }
-  }
+    for (const CsvField& field : fields) names.push_back(field.text);
+    check_header(names, where);
+  });
   if (points.empty()) throw InputError(Where{file, 0, 0}, "holds no point");
   return points;
 }

@@ -14,8 +14,4 @@ namespace plimsoll::study {
 /// file:line:column.
 [[nodiscard]] std::vector<ImportedPoint> read_points_csv(const std::string& file);
 
-/// One line of CSV without its end as fields, quotes undone (RFC 4180 without line breaks inside a field). `starts`, if
-/// given, gets the byte column of each field, from 1. Throws InputError at `where` for a quote that is not closed.
-[[nodiscard]] std::vector<std::string> csv_fields(std::string_view line, const Where& where, std::vector<std::size_t>* starts = nullptr);
-
 }  // namespace plimsoll::study

@@ -50,6 +50,20 @@ TEST(MeasuredPoints, FaultsAreNamedWithTheirPlace) {
   expect_error(kHeader, 0, 0, "no measured point");
 }
 
+// What `plimsoll import --out` keeps: more columns, mean lengths that need not be whole, under other names.
+TEST(MeasuredPoints, PointsOfARunAreMeasuredPoints) {
+  const MeasuredTable table = read_measured(file_with(
+      "source,model,hardware,engine,dtype,tp,load_kind,load_value,input_tokens_mean,output_tokens_mean,requests_completed,ttft_p99_s,ttft_mean_s\n"
+      "measured,m,h x 1,e,,2,closed_loop,16,255.6,128,100,0.5,0.125\n"));
+  ASSERT_EQ(table.points.size(), 1U);
+  const MeasuredPoint& p = table.points.front();
+  EXPECT_EQ(p.input_tokens, 256);
+  EXPECT_EQ(p.output_tokens, 128);
+  EXPECT_EQ(p.requests, 100);
+  EXPECT_EQ(p.ttft_mean_s, 0.125);
+  EXPECT_FALSE(p.latency_mean_s.has_value());
+}
+
 // The tables that ship: 215 rows, of which some have one figure and most have two.
 TEST(MeasuredPoints, ThePublishedTablesAreWhole) {
   const std::vector<MeasuredTable> tables = jumpstart_tables();
