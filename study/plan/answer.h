@@ -68,7 +68,7 @@ struct Answer {
   std::map<std::string, std::size_t> fewest_gpus;   // by instance type, where asked for: the candidate that needs fewest
   LoadCurve curve;
   std::vector<Sensitivity> sensitivities;
-  std::size_t trials = 0;              // simulated
+  std::size_t trials = 0;              // simulations that it stands on
   bool cancelled = false;
 };
 

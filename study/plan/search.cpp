@@ -49,7 +49,7 @@ class Search {
     }
     mark_frontier(question_, answer_);
     explain(question_, answer_);
-    answer_.trials = trials_.simulated();
+    answer_.trials = trials_.count();
     return std::move(answer_);
   }
 

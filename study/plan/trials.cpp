@@ -41,7 +41,7 @@ class Trials::Batch {
     if (!metrics) return;              // stopped
     const std::lock_guard lock(mutex_);
     if (settings().store != nullptr && !recalled) settings().store->put(owner_.key_of(trial), metrics_record(*metrics));
-    (recalled ? owner_.recalled_ : owner_.simulated_) += 1;
+    if (recalled) owner_.recalled_ += 1;
     if (settings().on_first && trial == Trial{.candidate = trial.candidate}) settings().on_first(candidate, *metrics);
     results_[i] = std::move(metrics);
     report(i, 1);

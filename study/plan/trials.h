@@ -54,7 +54,8 @@ class Trials {
   [[nodiscard]] bool knows(const Trial& trial) const { return known_.count(trial) > 0; }
   /// Runs one and returns it.
   const sched::PointMetrics& one(const Trial& trial);
-  [[nodiscard]] std::size_t simulated() const { return simulated_; }
+  /// How many trials the answer stands on, whether this process or an earlier one ran them.
+  [[nodiscard]] std::size_t count() const { return known_.size(); }
 
  private:
   class Batch;
@@ -63,7 +64,7 @@ class Trials {
   TrialSettings settings_;
   std::unique_ptr<PointKeys> keys_;
   std::map<Trial, sched::PointMetrics> known_;
-  std::size_t asked_ = 0, recalled_ = 0, simulated_ = 0;
+  std::size_t asked_ = 0, recalled_ = 0;
 };
 
 }  // namespace plimsoll::study::plan

@@ -27,7 +27,7 @@ class ResumeCommandTest : public CommandTest {
     return write("sweep.yaml", yaml) + " --set workload.requests=400";
   }
 
-  // Starts the sweep, reads this many finished points from its progress lines, and kills it.
+  // Starts a sweep or a search, reads this many finished points from its progress lines, and kills it.
   void run_and_kill(const std::string& arguments, int points) const {
     int ends[2];
     ASSERT_EQ(::pipe(ends), 0);
@@ -36,7 +36,7 @@ class ResumeCommandTest : public CommandTest {
       ::dup2(ends[1], STDOUT_FILENO);
       ::close(ends[0]);
       ::close(ends[1]);
-      const std::string command = "exec " + kProgram + " simulate " + arguments + " --progress jsonl < /dev/null";
+      const std::string command = "exec " + kProgram + " " + arguments + " --progress jsonl < /dev/null";
       ::execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
       ::_exit(127);
     }
@@ -72,7 +72,7 @@ TEST_F(ResumeCommandTest, KilledTwentyTimesItEndsAsIfUndisturbed) {
   std::map<std::string, std::int64_t> known;
   for (int kill = 0; kill < 20; ++kill) {
     // Recalled points are reported as well: some go beyond what is known already.
-    run_and_kill(arguments, static_cast<int>(random() % (known.size() + 5)));
+    run_and_kill("simulate " + arguments, static_cast<int>(random() % (known.size() + 5)));
     if (!std::filesystem::exists(file("out/results.sqlite"))) continue;   // killed before it began
     for (const auto& entry : std::filesystem::directory_iterator(file("out"))) {
       const std::string text = read_text(entry.path());
@@ -93,6 +93,32 @@ TEST_F(ResumeCommandTest, KilledTwentyTimesItEndsAsIfUndisturbed) {
   EXPECT_EQ(read_text(file("out/points.csv")), read_text(file("calm/points.csv")));
   EXPECT_EQ(read_text(file("out/requests-59.csv")), read_text(file("calm/requests-59.csv")));
   for (const auto& entry : std::filesystem::directory_iterator(file("out"))) EXPECT_NE(entry.path().extension(), ".tmp");
+}
+
+// A search keeps every simulation; its answer does not say how often it was interrupted.
+TEST_F(ResumeCommandTest, ASearchKilledTwentyTimesEndsAsIfUndisturbed) {
+  const std::string study = write("plan.yaml",
+      "study: small\nmodel: llama-2-7b\nhardware: ml.p4d.24xlarge\nengine: vllm-0.6\n"
+      "workload:\n  load: {poisson: {rate: 10 /s}}\n  lengths: {input: 64, output: 16}\n  requests: 1000\n"
+      "slo: {p90_latency: 2 s}\nsearch: {instances: [ml.g5.2xlarge, ml.p4d.24xlarge], tp: [1, 2], replicas: [1, 2, 4]}\n");
+  const std::string arguments = "plan " + study + " --out " + file("out");
+  std::mt19937 random(6);
+  std::map<std::string, std::int64_t> known;
+  for (int kill = 0; kill < 20; ++kill) {
+    run_and_kill(arguments, static_cast<int>(random() % (known.size() + 3)));
+    if (!std::filesystem::exists(file("out/results.sqlite"))) continue;
+    const auto now = stored();
+    for (const auto& [key, row] : known) EXPECT_EQ(now.at(key), row) << "stored twice";
+    known = now;
+  }
+  EXPECT_GE(known.size(), 3U);
+  ASSERT_EQ(run(arguments).exit, 0);
+  const auto all = stored();
+  for (const auto& [key, row] : known) EXPECT_EQ(all.at(key), row) << "stored twice";
+  ASSERT_EQ(run("plan " + study + " --out " + file("calm")).exit, 0);
+  for (const char* const name : {"plan.json", "ranking.csv", "curve.csv", "winner.yaml"}) {
+    EXPECT_EQ(read_text(file(std::string("out/") + name)), read_text(file(std::string("calm/") + name))) << name;
+  }
 }
 
 TEST_F(ResumeCommandTest, ItSaysWhatItFound) {
