@@ -36,6 +36,7 @@ std::string advice(int code) {
     case SQLITE_READONLY:
     case SQLITE_PERM:
     case SQLITE_CANTOPEN: return "it cannot be written: state another --out or change its permissions";
+    case SQLITE_IOERR: return "see that its folder can be read and written; what is stored there stays; run again to continue";
     default: return "what is stored there stays; run again to continue";
   }
 }
