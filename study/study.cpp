@@ -2,12 +2,14 @@
 #include "study/study.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <filesystem>
 
+#include "study/cell.h"
 #include "study/read_point.h"
 #include "study/read_workload.h"
 #include "study/scheduler_names.h"
@@ -151,6 +153,24 @@ std::string existing_file(const Node& value, const std::string& folder) {
   return std::filesystem::exists(file, error) ? std::filesystem::absolute(file).lexically_normal().string() : std::string();
 }
 
+/// The value as YAML, the files that it names made absolute: `path` says what it would set.
+std::string with_whole_paths(const Node& value, const std::string& path, const std::string& folder) {
+  std::vector<std::string> parts;
+  if (value.is_sequence()) {
+    for (const configs::Item& item : value.items()) parts.push_back(with_whole_paths(item.value, path, folder));
+    return fmt::format("[{}]", fmt::join(parts, ", "));
+  }
+  if (value.is_map()) {
+    for (const configs::Item& item : value.items()) {
+      parts.push_back(fmt::format("{}: {}", json_quoted(item.key), with_whole_paths(item.value, path.empty() ? item.key : path + '.' + item.key, folder)));
+    }
+    return fmt::format("{{{}}}", fmt::join(parts, ", "));
+  }
+  const bool names_file = std::find(kFileKeys.begin(), kFileKeys.end(), path) != kFileKeys.end();
+  const std::string file = names_file ? existing_file(value, folder) : std::string();
+  return file.empty() ? value.to_text() : json_quoted(file);
+}
+
 std::optional<Node> node_at(const Document& document, std::string_view path) {
   std::optional<Node> node = document.root();
   while (node && !path.empty()) {
@@ -292,7 +312,11 @@ std::string Study::resolved_yaml() const {
   for (const std::string_view key : kFileKeys) {
     const auto value = node_at(document, key);
     const std::string file = value ? existing_file(*value, folder) : std::string();
-    if (!file.empty()) document.set(key, fmt::format("\"{}\"", file), value->where());
+    if (!file.empty()) document.set(key, json_quoted(file), value->where());
+  }
+  for (const std::string_view key : {std::string_view("sweep"), kModels}) {
+    const auto value = node_at(document, key);
+    if (value && !value->is_scalar() && !value->is_null()) document.set(key, with_whole_paths(*value, "", folder), value->where());
   }
   return "# SPDX-License-Identifier: Apache-2.0\n" + document.dump();
 }

@@ -62,6 +62,23 @@ TEST_F(OutputsTest, TheResolvedStudyGivesTheSamePoints) {
   EXPECT_EQ(points, read_text(file("second/deeper/points.csv")));
 }
 
+// A file that only a swept value or an entry of `models` names is found from anywhere as well.
+TEST_F(OutputsTest, TheResolvedStudyFindsSweptFiles) {
+  write("short.csv", "num_prefill_tokens,num_decode_tokens\n10,5\n");
+  write("long.csv", "num_prefill_tokens,num_decode_tokens\n100,50\n");
+  const std::string head = "study: pairs\nengine: {constant: {decode: 10 ms}}\nmodel: llama-2-7b\nworkload:\n"
+                           "  load: {poisson: {rate: 1 /s}}\n  lengths: {trace: short.csv}\n  requests: 20\n";
+  for (const char* const tail : {"sweep: {workload.lengths.trace: [short.csv, long.csv]}\n",
+                                 "sweep: {workload: {lengths: {trace: [short.csv, long.csv]}}}\n",
+                                 "models: [{model: llama-2-7b}, {model: llama-2-13b, workload.lengths.trace: long.csv}]\n"}) {
+    const StudyResult first = run(read(head + tail), {.folder = file("first")});
+    const StudyResult again = run(Study(file("first/study.yaml"), {}, shipped_catalogue()), {.folder = file("second/deeper")});
+    ASSERT_EQ(again.points.size(), 2U) << tail;
+    EXPECT_EQ(again.points[1].metrics->output_tokens_mean, 50) << tail;
+    EXPECT_EQ(again.points[1].metrics->output_tokens_per_s, first.points[1].metrics->output_tokens_per_s) << tail;
+  }
+}
+
 TEST_F(OutputsTest, OnePointOfOneReplicaHasPlainNames) {
   run(read(kTinyStudy), {.folder = file("out"), .requests = true, .decisions = true, .timeline = true});
   EXPECT_THAT(read_text(file("out/decisions.txt")), ::testing::StartsWith("1: P[r0:10 r1:10]\n"));
