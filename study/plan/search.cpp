@@ -124,12 +124,19 @@ class Search {
     for (const std::size_t i : hopeful()) levels[{answer_.entries[i].objective.mean, question_.candidates[i].gpus}].push_back(i);
     for (auto& [level, members] : levels) {
       std::sort(members.begin(), members.end(), [&](std::size_t a, std::size_t b) { return screened_before(a, b); });
-      for (std::size_t from = 0; from < members.size(); from += kAtOnce) {
-        const auto first = members.begin() + static_cast<std::ptrdiff_t>(from);
-        const auto last = members.begin() + static_cast<std::ptrdiff_t>(std::min(from + kAtOnce, members.size()));
-        const std::vector<std::size_t> order = Confirm(question_, trials_, answer_).order_of({first, last});
-        if (!order.empty()) return order;
-      }
+      const std::vector<std::size_t> order = first_order_of(members);
+      if (!order.empty()) return order;
+    }
+    return {};
+  }
+
+  // The order of the first few of the members among whom somebody keeps the SLO.
+  std::vector<std::size_t> first_order_of(const std::vector<std::size_t>& members) {
+    for (std::size_t from = 0; from < members.size(); from += kAtOnce) {
+      const auto first = members.begin() + static_cast<std::ptrdiff_t>(from);
+      const auto last = members.begin() + static_cast<std::ptrdiff_t>(std::min(from + kAtOnce, members.size()));
+      std::vector<std::size_t> order = Confirm(question_, trials_, answer_).order_of({first, last});
+      if (!order.empty()) return order;
     }
     return {};
   }
@@ -143,7 +150,8 @@ class Search {
   std::vector<std::size_t> confirm_by_measure() {
     std::vector<std::size_t> left = hopeful();
     while (!left.empty()) {
-      std::sort(left.begin(), left.end(), [&](std::size_t a, std::size_t b) { return near_before(a, b, best_of(left)); });
+      const double best = best_of(left);   // not within the comparison, while `left` is being sorted
+      std::sort(left.begin(), left.end(), [&](std::size_t a, std::size_t b) { return near_before(a, b, best); });
       const std::vector<std::size_t> contenders(left.begin(), left.begin() + static_cast<std::ptrdiff_t>(std::min(kAtOnce, left.size())));
       left.erase(left.begin(), left.begin() + static_cast<std::ptrdiff_t>(contenders.size()));
       std::vector<std::size_t> order = Confirm(question_, trials_, answer_).order_of(contenders);
@@ -175,16 +183,18 @@ class Search {
       const bool possible = (entry.stage == Stage::screened && entry.standing.ratio <= kHopeless) || (entry.stage == Stage::confirmed && entry.standing.meets);
       if (possible) levels[question_.candidates[i].spec.hardware.label][question_.candidates[i].gpus].push_back(i);
     }
+    std::vector<bool> ties;              // with the winner, not with the leader of a type
+    for (const Entry& entry : answer_.entries) ties.push_back(entry.ties);
     for (auto& [hardware, by_gpus] : levels) {
       for (auto& [gpus, members] : by_gpus) {
         std::sort(members.begin(), members.end(), [&](std::size_t a, std::size_t b) { return screened_before(a, b); });
-        members.resize(std::min(members.size(), kAtOnce));
-        const std::vector<std::size_t> order = Confirm(question_, trials_, answer_).order_of(members);
+        const std::vector<std::size_t> order = first_order_of(members);
         if (order.empty()) continue;
         answer_.fewest_gpus.emplace(hardware, order.front());
         break;
       }
     }
+    for (std::size_t i = 0; i < ties.size(); ++i) answer_.entries[i].ties = ties[i];
     rank(question_, answer_, leaders_);
   }
 
