@@ -64,9 +64,12 @@ std::optional<double> steady_rate(const PointSpec& spec, double load) {
   return load > 0 ? load : traces::load_value(spec.workload.load);
 }
 
+// Measured times may fall where the work grows.
 bool has_residuals(const sim::Scenario& scenario) {
-  const auto& coefficients = scenario.accelerator->coefficients;
-  return std::any_of(coefficients.begin(), coefficients.end(), [](const auto& c) { return c.residual != nullptr; });
+  const model::Accelerator& a = *scenario.accelerator;
+  if (a.kernels && scenario.engine->measured_kernels) return true;
+  return std::any_of(a.coefficients.begin(), a.coefficients.end(), [](const auto& c) { return c.residual != nullptr; }) ||
+         std::any_of(a.pointwise_kinds.begin(), a.pointwise_kinds.end(), [](const auto& kind) { return kind.second.residual != nullptr; });
 }
 
 // Rows that one step may have: by the batch limit, and by a pool in which each needs its shortest prompt.

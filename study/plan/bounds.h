@@ -24,7 +24,7 @@ struct Bounded {
 
 class Bounds {
  public:
-  /// At `load` (0: the study's own). Where the formulas do not hold (a calibration with residuals, loads that are no rate)
+  /// At `load` (0: the study's own). Where the formulas do not hold (measured kernels or residuals, loads that are no rate)
   /// nothing is excluded.
   [[nodiscard]] Bounded problem(const Candidate& candidate, double load = 0);
 
