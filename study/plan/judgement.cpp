@@ -52,7 +52,7 @@ Found find_all(const PointSpec& spec, const sched::PointMetrics& m) {
   if (open) found.add("queue", "", 1, is_beyond_capacity(spec, m) ? kInfinity : 0, false);   // grows or not
   const sched::Slo& slo = spec.slo;
   for (std::size_t i = 0; i < slo.bounds.size(); ++i) {
-    const double value = i < m.slo_values.size() ? m.slo_values[i] : 0;
+    const double value = i < m.slo_values.size() ? m.slo_values[i] : kInfinity;   // nothing was measured
     found.add(bound_name(slo.bounds[i]), "s", slo.bounds[i].limit, value, false);
   }
   if (slo.min_output_tokens_per_s) found.add("output tokens", "/s", *slo.min_output_tokens_per_s, m.output_tokens_per_s, true);

@@ -112,6 +112,7 @@ void rank(const Question& question, Answer& answer, const std::vector<std::size_
 }
 
 void mark_frontier(const Question& question, Answer& answer) {
+  constexpr double kNoPrice = std::numeric_limits<double>::infinity();   // unknown is not free
   std::vector<Corner> corners;
   for (const std::size_t i : answer.order) {
     const Entry& entry = answer.entries[i];
@@ -119,7 +120,7 @@ void mark_frontier(const Question& question, Answer& answer) {
     const double p90 = entry.standing.latency_p90.mean;
     if (!std::isfinite(p90)) continue;
     const double per_gpu = entry.standing.output_tokens_per_s.mean / static_cast<double>(std::max<std::int64_t>(1, candidate.gpus));
-    corners.push_back({i, {p90, -per_gpu, candidate.point.usd_per_hour.value_or(0)}});
+    corners.push_back({i, {p90, -per_gpu, candidate.point.usd_per_hour.value_or(kNoPrice)}});
   }
   // In this order nobody is beaten by a later one, but for equals, of which the first stays.
   std::stable_sort(corners.begin(), corners.end(), [](const Corner& a, const Corner& b) { return a.values < b.values; });

@@ -104,12 +104,13 @@ std::string shared_text(std::span<const Finding> findings, std::span<const Share
   for (const SharedHost& host : hosts) {
     if (!host.impossible.empty()) text += fmt::format("  {}: {}\n", host.hardware, host.impossible);
   }
-  double apart = 0;
+  std::optional<double> apart = 0;     // nothing where a price is not known
   for (const Finding& finding : findings) {
     if (!finding.answer.winner) return text + "  apart: not all models have a deployment\n";
-    apart += candidate_of(finding, *finding.answer.winner).point.usd_per_hour.value_or(0);
+    const std::optional<double> usd = candidate_of(finding, *finding.answer.winner).point.usd_per_hour;
+    apart = apart && usd ? std::optional(*apart + *usd) : std::nullopt;
   }
-  text += fmt::format("  apart, each on its own best: {} USD/h\n", reader_number(apart, 4));
+  text += fmt::format("  apart, each on its own best: {} USD/h\n", apart ? reader_number(*apart, 4) : "-");
   if (table.rows.empty()) return text;
   const SharedHost& best = hosts.front();
   for (std::size_t i = 0; i < best.instances.size(); ++i) {
