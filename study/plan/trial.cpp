@@ -65,9 +65,14 @@ void slow_clock(PointSpec& spec, double k) {
   spec.workload.duration /= k;
   spec.warmup /= k;
   spec.limits.timeout /= k;
-  if (spec.policy.max_batch_delay) {
-    spec.policy.max_batch_delay = std::llround(static_cast<double>(*spec.policy.max_batch_delay) / k);
+  const auto faster = [k](Nanos& time) { time = std::llround(static_cast<double>(time) / k); };
+  if (spec.policy.max_batch_delay) faster(*spec.policy.max_batch_delay);
+  if (auto& scaling = spec.deployment.autoscaling) {
+    for (auto* time : {&scaling->period, &scaling->in_time, &scaling->out_cooldown, &scaling->in_cooldown, &scaling->start_up}) faster(*time);
+    if (scaling->metric == sched::ScalingMetric::invocations) scaling->target *= k;   // a rate
   }
+  faster(spec.deployment.failures.mean_between);
+  faster(spec.deployment.failures.restart);
   for (sched::Slo::Bound& bound : spec.slo.bounds) bound.limit /= k;
   for (auto* rate : {&spec.slo.min_output_tokens_per_s, &spec.slo.min_requests_per_s, &spec.slo.min_goodput}) {
     if (*rate) **rate *= k;
