@@ -93,7 +93,7 @@ bool Fleet::changes(Nanos now) {
     if (event->change == traces::FleetLife::Change::drains) continue;
     events_[i] = sched::kNever;
     if (event->change == traces::FleetLife::Change::dies) continue;
-    if (slots_[i]->replica().steps() == 0 && !slots_[i]->busy()) continue;   // unused yet
+    if (slots_[i]->unused()) continue;
     replicas_.emplace_back(scenario_, static_cast<std::int32_t>(i), options_);
     slots_[i] = &replicas_.back();
   }

@@ -105,6 +105,7 @@ void SimReplica::complete(std::int64_t steps, double total) {
 
 std::optional<sched::ReqId> SimReplica::arrive(const sched::NewRequest& request, Nanos now) {
   settle(now);
+  unused_ = false;
   const auto id = replica_.arrive(request, now);
   // A refused request leaves the policy as it was, but its refusal stands on the next step's line of the log.
   const bool breaks = id ? replica_.decision().arrival_breaks : replica_.log().enabled();

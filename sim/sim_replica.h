@@ -27,6 +27,8 @@ class SimReplica {
   [[nodiscard]] Nanos next_event() const;
   /// A step is in flight.
   [[nodiscard]] bool busy() const { return remaining_ > 0; }
+  /// No request has come to it yet.
+  [[nodiscard]] bool unused() const { return unused_; }
   /// Steps that have ended by `now` are completed. True if the replica must decide.
   bool advance(Nanos now);
   /// Delivers a request; steps that ended before are completed first. The request's handle, or nothing if refused.
@@ -76,6 +78,7 @@ class SimReplica {
   double piece_total_ = 0;             // seconds; of a leap only once it is needed (piece_exact_)
   bool piece_exact_ = true;
   Nanos piece_end_ = sched::kNever;    // a lower bound while the piece is not exact: most leaps are cut before they end
+  bool unused_ = true;
   bool leap_ = false;                  // the piece is described by series_; else by single_
   bool stop_after_piece_ = false;      // decide when the piece ends, whatever remains
   StepSeries series_;

@@ -110,6 +110,25 @@ TEST(FleetLife, RetriesSurviveAFailure) {
   EXPECT_GT(m.replica_failures.value(), 20);
 }
 
+// One request a minute waits for a second one, on a replica that dies every two minutes in the mean. A life that ends
+// while its first batch gathers takes the waiting request with it: the next life's batches hold living requests alone.
+TEST(FleetLife, RequestsLostWhileABatchGathersTakeNoPlaceLater) {
+  Scenario s = one_second_servers(1.0 / 60, 500);
+  s.engine = testing::constant_engine(0.9e-3, 0.1e-3);   // nobody dies within a batch
+  s.policy.policy = sched::PolicyKind::dynamic;
+  s.policy.batch_size = 2;
+  s.policy.max_batch_delay = 36'000 * kSecond;
+  s.life = traces::LifeConfig{.initial = 1, .slots_per_instance = 1, .autoscaling = {}, .failures = {.mean_between = 120 * kSecond, .restart = kSecond}};
+  RunOptions options;
+  options.keep_steps = true;
+  const RunResult run = simulate(s, options);
+  std::int64_t rows = 0;
+  for (const StepRow& step : run.steps) rows += step.prefill_rows;
+  EXPECT_GT(run.metrics.requests_rejected, 50);
+  EXPECT_GT(run.metrics.requests_completed, 50);
+  EXPECT_EQ(rows, run.metrics.requests_completed);
+}
+
 // Leaps and steps agree also where replicas die in the middle of a leap.
 TEST(FleetLife, LeapsAndStepsAgree) {
   Scenario s = testing::base_scenario();
