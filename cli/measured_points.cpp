@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "cli/this_machine.h"
+#include "configs/device_name.h"
 #include "exec/gpu_placement.h"
 #include "exec/prompts.h"
 #include "model/error.h"
@@ -120,7 +121,7 @@ std::string MeasuredPoints::check_gpus(const study::PointSpec& spec) const {
 void MeasuredPoints::check_gpu(const study::PointSpec& spec) const {
   if (settings_.as_is || spec.hardware.this_machine || settings_.device == exec::DeviceKind::cpu) return;
   const std::string found = engines_->engine(0).description();
-  if (spec.hardware.accelerator && is_same_device(found, spec.hardware.accelerator->id)) return;
+  if (spec.hardware.accelerator && configs::is_same_device(found, spec.hardware.accelerator->id)) return;
   throw InputError(spec.places.study, fmt::format("the study is for {}, this machine has {}; state hardware: this-machine, or measure "
                                                   "on what is here with --as-is", spec.hardware.label, found));
 }
@@ -135,7 +136,10 @@ void MeasuredPoints::load(const study::PointSpec& spec, const sim::Scenario& sce
   std::string wanted = fmt::format("{}\n{}\n{} tp {} x {} {} {} blocks {} of {} slots {} rows {}", spec.model_name, spec.weights,
                                    spec.weights.empty() ? seed : 0, config.tp, scenario.replicas, model::name(config.weight_dtype),
                                    model::name(config.kv_dtype), config.kv_blocks, config.block_tokens, config.sequences, config.step_rows);
-  if (wanted == loaded_) return;
+  if (wanted == loaded_) {
+    check_gpu(spec);                   // the same engine, perhaps under other hardware's name
+    return;
+  }
   engines_.reset();                    // two do not fit
   loaded_.clear();
   const exec::OpenModel model = exec::open_weights(named.architecture, spec.weights, seed);

@@ -5,11 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <fstream>
 #include <thread>
 
 #include "configs/catalogue.h"
+#include "configs/device_name.h"
 #include "exec/backend.h"
 #include "exec/cpu/probes.h"
 #include "model/error.h"
@@ -48,18 +48,13 @@ configs::ThisMachine probe_gpu(const configs::Catalogue& catalogue) {
   configs::ThisMachine machine;
   machine.description = gpu_description(catalogue);
   for (const configs::Listing& listing : catalogue.list("accelerators")) {
-    if (!is_same_device(machine.description, listing.name)) continue;
+    if (!configs::is_same_device(machine.description, listing.name)) continue;
     model::Accelerator a = *catalogue.accelerator(listing.name);
     machine.interconnect = catalogue.link(a, "");
     machine.shares.push_back({.accelerator = std::make_shared<const model::Accelerator>(std::move(a))});
     return machine;
   }
   throw InputError(fmt::format("the catalogue does not know this machine's {}; state hardware: {{accelerator, count}}", machine.description));
-}
-
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
 }
 
 }  // namespace
@@ -90,17 +85,6 @@ std::string gpu_description(const configs::Catalogue& catalogue) {
 configs::ThisMachine probe_machine(const std::string& device) {
   const configs::Catalogue catalogue(configs::Catalogue::default_root());   // the caller's is busy asking us
   return device == "cuda" ? probe_gpu(catalogue) : probe_cpu(catalogue);
-}
-
-// The model's own name, whatever its form: "h200" of h200-sxm as a word of the description.
-bool is_same_device(const std::string& description, const std::string& id) {
-  const std::string name = id.substr(0, id.find('-')), text = lower(description);
-  const auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
-  for (std::size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + 1)) {
-    const std::size_t end = at + name.size();
-    if ((at == 0 || !is_word(text[at - 1])) && (end == text.size() || !is_word(text[end]))) return true;
-  }
-  return false;
 }
 
 }  // namespace plimsoll::cli

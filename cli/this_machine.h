@@ -20,7 +20,4 @@ namespace plimsoll::cli {
 /// "NVIDIA H200 (sm_90)": the first GPU. Throws DeviceError with what is missing where there is none.
 [[nodiscard]] std::string gpu_description(const configs::Catalogue& catalogue);
 
-/// Whether a device that calls itself `description` ("NVIDIA H200 (sm_90)") is the accelerator `id` ("h200-sxm").
-[[nodiscard]] bool is_same_device(const std::string& description, const std::string& id);
-
 }  // namespace plimsoll::cli
