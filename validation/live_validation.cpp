@@ -61,6 +61,19 @@ void fit_device_time(LiveValidation& validation, const LiveSettings& settings) {
   }
 }
 
+std::shared_ptr<const model::Interconnect> slower_link(const std::shared_ptr<const model::Interconnect>& link, double factor) {
+  if (!link) return {};
+  model::Interconnect slower = *link;
+  for (model::AllReduceCurve& curve : slower.all_reduce) {
+    for (model::AllReduceSegment& s : curve.segments) {
+      s.latency *= factor;
+      s.bandwidth.value /= factor;
+    }
+    for (model::AllReducePoint& p : curve.points) p.time *= factor;
+  }
+  return std::make_shared<const model::Interconnect>(std::move(slower));
+}
+
 }  // namespace
 
 configs::ThisMachine slowed(const configs::ThisMachine& machine, double factor) {
@@ -73,16 +86,9 @@ configs::ThisMachine slowed(const configs::ThisMachine& machine, double factor) 
     for (model::OpCoefficients& c : a.coefficients) c.t0 *= factor;
     for (auto& [kind, c] : a.pointwise_kinds) c.t0 *= factor;
     share.accelerator = std::make_shared<const model::Accelerator>(std::move(a));
+    share.interconnect = slower_link(share.interconnect, factor);
   }
-  if (machine.interconnect) {
-    model::Interconnect link = *machine.interconnect;
-    for (model::AllReduceCurve& curve : link.all_reduce)
-      for (model::AllReduceSegment& s : curve.segments) {
-        s.latency *= factor;
-        s.bandwidth.value /= factor;
-      }
-    out.interconnect = std::make_shared<const model::Interconnect>(std::move(link));
-  }
+  out.interconnect = slower_link(machine.interconnect, factor);
   return out;
 }
 
@@ -115,6 +121,7 @@ LiveValidation validate_live(const study::Study& study, const LiveSettings& sett
   if (std::find(fitted.begin(), fitted.end(), true) != fitted.end()) fit_device_time(validation, settings);
   const study::PointSpec spec = study.point(0);
   if (spec.hardware.accelerator) validation.basis = spec.hardware.accelerator->fit_source;
+  validation.cancelled = settings.control != nullptr && settings.control->cancelled();
   return validation;
 }
 

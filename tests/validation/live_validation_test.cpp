@@ -31,6 +31,19 @@ study::Study study_on(double factor) {
   return study::Study(configs::Document::from_text(text, "live.yaml"), "live.yaml", {}, catalogue_of(factor));
 }
 
+// A machine that takes twice as long does so in its all-reduces too, those of a share of its own included.
+TEST(SlowedMachine, SlowsEveryLink) {
+  model::Interconnect link;
+  link.all_reduce.push_back({.ranks = 2, .segments = {}, .points = {{Bytes(1024), Seconds(3e-6)}}});
+  configs::ThisMachine machine;
+  machine.shares.push_back({.ranks = 2, .accelerator = std::make_shared<model::Accelerator>(),
+                            .interconnect = std::make_shared<model::Interconnect>(link)});
+  machine.interconnect = std::make_shared<model::Interconnect>(link);
+  const configs::ThisMachine slow = slowed(machine, 2);
+  EXPECT_DOUBLE_EQ(slow.shares[0].interconnect->all_reduce[0].points[0].time.count(), 6e-6);
+  EXPECT_DOUBLE_EQ(slow.interconnect->all_reduce[0].points[0].time.count(), 6e-6);
+}
+
 // "Measured" by simulation on a machine that is slower by a known factor.
 LiveSettings settings_for(double truth) {
   LiveSettings settings;
