@@ -150,7 +150,7 @@ std::vector<Comparison> compare(const std::vector<MeasuredTable>& tables, std::s
     for (const std::string& key : order) {
       const Rows& rows = groups[key];
       const std::vector<study::PointResult> points = simulate_rows(rows, catalogue, settings);
-      for (std::size_t i = 0; i < points.size(); ++i) append_comparisons(table, *rows[i], points[i], out);
+      for (const study::PointResult& point : points) append_comparisons(table, *rows[point.index], point, out);   // cancelled: not all
     }
   }
   return out;
