@@ -121,7 +121,8 @@ std::string RankCrew::run(const std::string& task, const std::function<bool()>& 
     }
     const bool sent = send_text(place->socket, task);
     std::optional<std::string> answer = sent ? receive_text(place->socket, give_up) : std::nullopt;
-    if (!answer) {                     // lost, and its connection ends here
+    if (!answer) {                     // given up, or lost; its connection ends here
+      if (give_up()) break;
       const std::lock_guard lock(mutex_);
       ++lost_;
       continue;

@@ -27,6 +27,7 @@ class RanksTest : public CommandTest {
     // The MPI of the machine is not what is tested here, nor does it free what it took.
     ::setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
   }
+  void TearDown() override { ::unsetenv("TMPDIR"); }   // it goes with the test
   [[nodiscard]] static std::string mpirun(const std::string& options = "") { return "mpirun -n 3 --oversubscribe --bind-to none " + options + " " + kProgram + " "; }
   [[nodiscard]] std::string sweep(int points, int requests) const {
     std::string seeds;
