@@ -57,9 +57,11 @@ ordered_json vllm_object(const ImportedPoint& p) {
   object["hardware"] = text(p, "hardware");
   object["request_rate"] = is_open(kind) && load ? ordered_json(*load) : ordered_json("inf");
   object["max_concurrency"] = !is_open(kind) && kind != "burst" && load ? ordered_json(*load) : ordered_json(nullptr);
-  put(object, "num_prompts", completed);
+  const double failed = number(p, "requests_rejected").value_or(0) + number(p, "requests_timed_out").value_or(0);
+  put(object, "num_prompts", completed ? std::optional(*completed + failed) : std::nullopt);
   put(object, "duration", number(p, "duration_s"));
   put(object, "completed", completed);
+  put(object, "failed", completed ? std::optional(failed) : std::nullopt);
   for (const auto& [ours, theirs] : {Name{"input_tokens_mean", "total_input_tokens"}, Name{"output_tokens_mean", "total_output_tokens"}}) {
     const auto mean = number(p, ours);
     if (mean && completed) object[std::string(theirs)] = std::llround(*mean * *completed);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -155,6 +156,10 @@ void PointDraft::number(std::string_view column, std::optional<double> value, do
 
 void PointDraft::count(std::string_view column, std::optional<double> value) {
   if (!value) return;
+  constexpr double kMost = 1e15;
+  if (*value != std::floor(*value) || std::abs(*value) > kMost) {
+    throw InputError(fmt::format("{}: found {:g}, expected a whole number", column, *value));
+  }
   std::erase_if(point_.cells, [&](const auto& cell) { return cell.first == column; });
   point_.cells.emplace_back(column, static_cast<std::int64_t>(*value));
 }
