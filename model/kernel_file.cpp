@@ -154,7 +154,8 @@ KernelTable read_table(const KernelFile::Entry& entry, std::string_view bytes) {
   if (!(quantum > 0) || !(quantum < 1)) throw InputError(fmt::format("a quantum of {} is not between 0 and 1", quantum));
   const std::uint64_t columns = in.get<std::uint32_t>(), sites = in.get<std::uint32_t>();
   const std::size_t parts = key_parts(entry.op);
-  if (in.left() != 4 * columns + 4 * parts * sites + 2 * columns * sites) throw InputError("has not the size that it states");
+  const std::uint64_t left = in.left();   // first the factors: their product may wrap
+  if (columns > left / 4 || sites > left / 4 || left != 4 * columns + 4 * parts * sites + 2 * columns * sites) throw InputError("has not the size that it states");
   t.columns.resize(columns);
   in.get_all(t.columns);
   std::vector<std::uint32_t> keys(parts * sites);
@@ -248,9 +249,9 @@ std::shared_ptr<const ResidualTable> MeasuredKernel::grid(std::uint32_t heads, s
   for (const KernelKey& site : table_.sites) largest = std::max(largest, site[0]);
   ResidualTable grid;
   for (const std::uint32_t column : table_.columns) grid.y.push_back(std::log2(static_cast<double>(column)));
-  for (std::uint32_t batch = 1; batch <= largest; batch *= 2) {
+  for (std::uint64_t batch = 1; batch <= largest; batch *= 2) {
     grid.x.push_back(std::log2(static_cast<double>(batch)));
-    const auto ratios = row({batch, heads, kv_heads, head_dim, 0, 0, 0});
+    const auto ratios = row({static_cast<std::uint32_t>(batch), heads, kv_heads, head_dim, 0, 0, 0});
     grid.log_ratio.insert(grid.log_ratio.end(), ratios->log_ratio.begin(), ratios->log_ratio.end());
   }
   const std::scoped_lock lock(mutex_);

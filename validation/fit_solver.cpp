@@ -91,7 +91,7 @@ class Solver {
         values[i] = limited(i, values[i] * std::exp(std::clamp(step(static_cast<Eigen::Index>(i)), -1.0, 1.0)));
       std::vector<double> moved = evaluate({values}).front();
       const double loss = fit_loss(numbers_, values, moved);
-      if (loss >= best.loss) continue;
+      if (!(loss < best.loss)) continue;   // nor where it is no number
       best.values = std::move(values);
       best.loss = loss;
       at = std::move(moved);

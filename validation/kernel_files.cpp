@@ -190,7 +190,7 @@ std::string interconnect_text(const std::string& text, const FittedAccelerator& 
   Lines lines = lines_of(text), block{"all_reduce:"};
   for (const model::AllReduceCurve& curve : fitted.all_reduce) {
     block.push_back(fmt::format("  - ranks: {}", curve.ranks));
-    block.push_back(fmt::format("    kernel: {}", curve.kernel));
+    block.push_back(fmt::format("    kernel: \"{}\"", curve.kernel));
     block.emplace_back("    points: |");
     block.push_back("      " + points_text(curve.points));
   }

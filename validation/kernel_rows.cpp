@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <optional>
 #include <set>
@@ -75,12 +76,21 @@ class Row {
   std::vector<std::string_view> fields_;
 };
 
+// Names go into YAML files between double quotes.
+std::string quotable(const Row& row, const std::string& column) {
+  const std::string name = row.text_or(column, "");
+  const auto breaks = [](char c) { return c == '"' || c == '\\' || std::iscntrl(static_cast<unsigned char>(c)) != 0; };
+  if (std::any_of(name.begin(), name.end(), breaks)) row.fail(column, "quotes, backslashes and control characters are not allowed");
+  return name;
+}
+
 template <class Measurement>
 void read_origin(const Row& row, Measurement& m) {
-  m.device = row.text("device");
-  m.framework = row.text_or("framework", "");
-  m.version = row.text_or("version", "");
-  m.kernel = row.text_or("kernel_source", "");
+  static_cast<void>(row.text("device"));   // needed
+  m.device = quotable(row, "device");
+  m.framework = quotable(row, "framework");
+  m.version = quotable(row, "version");
+  m.kernel = quotable(row, "kernel_source");
   m.line = row.line();
   m.seconds = row.seconds();
 }

@@ -57,7 +57,9 @@ class Row {
   }
   [[nodiscard]] std::int64_t whole(std::size_t column, std::int64_t fallback) const {
     const std::optional<double> value = number(column, 0);
-    if (value && *value != std::floor(*value)) fail(column, fmt::format("found '{}', expected a whole number", text(column)));
+    constexpr double kMost = 1e9;      // tokens, requests and GPUs alike
+    if (value && (*value != std::floor(*value) || *value > kMost))
+      fail(column, fmt::format("found '{}', expected a whole number of at most 1e9", text(column)));
     return value ? static_cast<std::int64_t>(*value) : fallback;
   }
 
