@@ -88,7 +88,7 @@ std::string today() {
 }  // namespace
 
 int run_calibrate(const Arguments& arguments, Console& console) {
-  const auto parsed = parse_arguments(calibrate_usage(), arguments);
+  const auto parsed = parse_arguments(calibrate_usage(), arguments, console);
   if (!parsed) return kDone;
   if (parsed->values.count("engine") > 0) return calibrate_engine(*parsed, console, today());
   if (parsed->values.count("export") > 0) return export_kernels(*parsed, console);

@@ -62,8 +62,9 @@ int run_demo(const Arguments& arguments, Console& console) {
                                "simulated beside measured. Files and pictures go to out/ (or --out).",
                     .example = "  plimsoll demo\n",
                     .positional_required = false,
-                    .options = po::options_description("Demonstration")};
-  const auto parsed = parse_arguments(usage, arguments);
+                    .options = po::options_description("Demonstration"),
+                    .without = {"set", "format", "seed", "stepwise"}};
+  const auto parsed = parse_arguments(usage, arguments, console);
   if (!parsed) return kDone;
   study::RunControl control;
   const RunCommands commands(control, console.is_jsonl());

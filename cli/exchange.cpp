@@ -27,7 +27,8 @@ Usage import_usage() {
               .example = "  plimsoll import vllm-result.json --hardware \"h100-sxm x 1\" --dtype bf16 --out imported\n"
                          "  plimsoll validate imported/points.csv\n",
               .positional_required = true,
-              .options = po::options_description("What the file does not say")};
+              .options = po::options_description("What the file does not say"),
+              .without = {"set", "jobs", "seed", "stepwise"}};
   auto add = usage.options.add_options();
   add("model", po::value<std::string>()->value_name("NAME"), "model, as studies name it");
   add("hardware", po::value<std::string>()->value_name("NAME"), "instance, or \"ACCELERATOR x COUNT\"");
@@ -45,7 +46,8 @@ Usage export_usage() {
               .summary = "Gives the points of a points.csv in the form of another tool, a JSON object a line.",
               .example = "  plimsoll simulate configs/studies/jumpstart-7b-p4d.yaml --out run\n  plimsoll export run/points.csv --as vllm > run.jsonl\n",
               .positional_required = true,
-              .options = po::options_description("Form")};
+              .options = po::options_description("Form"),
+              .without = {"set", "out", "format", "jobs", "seed", "stepwise"}};
   usage.options.add_options()("as", po::value<std::string>()->value_name("FORMAT")->default_value("vllm"),
                               fmt::format("{}", fmt::join(study::export_formats(), " or ")).c_str());
   return usage;
@@ -81,7 +83,7 @@ std::string table_of(const study::ImportedResults& results) {
 }  // namespace
 
 int run_import(const Arguments& arguments, Console& console) {
-  const auto parsed = parse_arguments(import_usage(), arguments);
+  const auto parsed = parse_arguments(import_usage(), arguments, console);
   if (!parsed) return kDone;
   study::ImportLabels labels{.model = text_option(*parsed, "model"), .hardware = text_option(*parsed, "hardware"),
                              .engine = text_option(*parsed, "engine"), .dtype = text_option(*parsed, "dtype"),
@@ -102,7 +104,7 @@ int run_import(const Arguments& arguments, Console& console) {
 }
 
 int run_export(const Arguments& arguments, Console& console) {
-  const auto parsed = parse_arguments(export_usage(), arguments);
+  const auto parsed = parse_arguments(export_usage(), arguments, console);
   if (!parsed) return kDone;
   const std::string format = text_option(*parsed, "as");
   const auto formats = study::export_formats();

@@ -121,7 +121,7 @@ std::optional<std::vector<std::vector<std::int32_t>>> compute(exec::Engine& engi
 }  // namespace
 
 int run_forward(const Arguments& arguments, Console& console) {
-  const auto parsed = parse_arguments(forward_usage(), arguments);
+  const auto parsed = parse_arguments(forward_usage(), arguments, console);
   if (!parsed) return kDone;
   Request request = read_request(*parsed);
   const configs::Catalogue catalogue(configs::Catalogue::default_root());

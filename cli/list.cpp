@@ -88,8 +88,9 @@ int run_list(const Arguments& arguments, Console& console) {
                     .summary = fmt::format("Lists the names that studies may use; KIND is one of {}.", fmt::join(kKinds, ", ")),
                     .example = "  plimsoll list instances\n",
                     .positional_required = true,
-                    .options = {}};
-  const auto parsed = parse_arguments(usage, arguments);
+                    .options = {},
+                    .without = {"set", "out", "jobs", "seed", "stepwise"}};
+  const auto parsed = parse_arguments(usage, arguments, console);
   if (!parsed) return kDone;
   const std::string& kind = parsed->operand;
   if (std::find(kKinds.begin(), kKinds.end(), kind) == kKinds.end()) {

@@ -85,7 +85,7 @@ exec::DeviceKind choose_device(Parsed& parsed) {
 }  // namespace
 
 int run_measure(const Arguments& arguments, Console& console) {
-  auto parsed = parse_arguments(measure_usage(), arguments);
+  auto parsed = parse_arguments(measure_usage(), arguments, console);
   if (!parsed) return kDone;
   Request request = read_request(*parsed);
   request.settings.device = choose_device(*parsed);

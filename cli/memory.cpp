@@ -18,7 +18,8 @@ Usage memory_usage() {
                      "formulas for the largest KV batch and the critical batch size.",
           .example = "  plimsoll memory configs/studies/jumpstart-7b-p4d.yaml --format csv\n",
           .positional_required = true,
-          .options = {}};
+          .options = {},
+          .without = {"out", "jobs", "seed", "stepwise"}};
 }
 
 std::string text_of(const study::Study& study, const study::MemoryTable& table, Format format) {
@@ -38,7 +39,7 @@ std::string text_of(const study::Study& study, const study::MemoryTable& table, 
 }  // namespace
 
 int run_memory(const Arguments& arguments, Console& console) {
-  const auto parsed = parse_arguments(memory_usage(), arguments);
+  const auto parsed = parse_arguments(memory_usage(), arguments, console);
   if (!parsed) return kDone;
   const study::Study study = load_study(*parsed, console);
   const study::MemoryTable table = study::memory_table(study);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <boost/program_options.hpp>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <sstream>
 
@@ -89,7 +90,7 @@ CommonOptions read_common(const po::variables_map& values) {
   if (values.count("seed") > 0) common.seed = whole_number("seed", text("seed"), 0, kMostSeed);
   if (values.count("progress") > 0) common.progress = progress_named(text("progress"));
   common.quiet = values["quiet"].as<bool>();
-  common.stepwise = values.count("stepwise") > 0 && values["stepwise"].as<bool>();
+  common.stepwise = values["stepwise"].as<bool>();
   return common;
 }
 
@@ -118,8 +119,8 @@ void print_help(const Usage& usage, const po::options_description& own, const po
 
 }  // namespace
 
-std::optional<Parsed> parse_arguments(const Usage& usage, const std::vector<std::string>& arguments) {
-  const po::options_description common = common_options(usage.without);
+std::optional<Parsed> parse_arguments(const Usage& usage, const std::vector<std::string>& arguments, Console& console) {
+  const po::options_description common = every_common_option();
   po::options_description all;
   all.add(usage.options).add(common);
   all.add_options()("operand", po::value<std::vector<std::string>>());
@@ -137,8 +138,12 @@ std::optional<Parsed> parse_arguments(const Usage& usage, const std::vector<std:
     throw InputError(error.what());
   }
   if (parsed.values.count("help") > 0) {
-    print_help(usage, usage.options, common);
+    print_help(usage, usage.options, common_options(usage.without));
     return {};
+  }
+  for (const std::string_view name : usage.without) {
+    const po::variable_value& value = parsed.values[std::string(name)];
+    if (!value.empty() && !value.defaulted()) console.note(fmt::format("--{} does nothing for {}", name, usage.verb));
   }
   std::vector<std::string> operands;
   if (parsed.values.count("operand") > 0) operands = parsed.values["operand"].as<std::vector<std::string>>();
@@ -150,6 +155,13 @@ std::optional<Parsed> parse_arguments(const Usage& usage, const std::vector<std:
   if (!operands.empty()) parsed.operand = operands.front();
   parsed.common = read_common(parsed.values);
   return parsed;
+}
+
+std::optional<double> max_error_option(const Parsed& parsed) {
+  if (parsed.values.count("max-error") == 0) return {};
+  const double most = parsed.values["max-error"].as<double>();
+  if (!(most >= 0) || !std::isfinite(most)) throw InputError("--max-error: expected a percentage of 0 or more");
+  return most;
 }
 
 std::string text_option(const Parsed& parsed, const std::string& name, const std::string& fallback) {

@@ -34,7 +34,7 @@ struct Usage {
   std::string verb, positional, summary, example;
   bool positional_required = true;
   po::options_description options;     // the verb's own; the common ones are added
-  std::vector<std::string_view> without = {};   // common options that would do nothing: unknown to this verb
+  std::vector<std::string_view> without = {};   // common options that do nothing for this verb: taken with a note, not in its help
 };
 
 struct Parsed {
@@ -45,11 +45,15 @@ struct Parsed {
 
 /// Reads a verb's arguments. Prints the help text and returns nullopt for --help. Throws InputError for what it does not
 /// know, with the nearest option.
-[[nodiscard]] std::optional<Parsed> parse_arguments(const Usage& usage, const std::vector<std::string>& arguments);
+[[nodiscard]] std::optional<Parsed> parse_arguments(const Usage& usage, const std::vector<std::string>& arguments,
+                                                    Console& console);
 
 /// The value of a verb's own option `name` as a whole number; `fallback` where it is not given. Throws InputError.
 [[nodiscard]] std::int64_t whole_option(const Parsed& parsed, const std::string& name, std::int64_t low, std::int64_t high,
                                         std::int64_t fallback);
+
+/// --max-error: a percentage; nothing where it is not given. Throws InputError.
+[[nodiscard]] std::optional<double> max_error_option(const Parsed& parsed);
 
 /// The value of a verb's own option `name`; `fallback` where it is not given.
 [[nodiscard]] std::string text_option(const Parsed& parsed, const std::string& name, const std::string& fallback = {});

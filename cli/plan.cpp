@@ -189,7 +189,7 @@ int run_plan(const Arguments& arguments, Console& console) {
     ranks->follow(plan_usage(), arguments);
     return kDone;
   }
-  const auto parsed = parse_arguments(plan_usage(), arguments);
+  const auto parsed = parse_arguments(plan_usage(), arguments, console);
   if (!parsed) return kDone;
   const study::Study study = load_study(*parsed, console);
   return Planner(*parsed, study, console, ranks.get()).run();

@@ -184,7 +184,7 @@ void Ranks::follow(const Usage& usage, const std::vector<std::string>& arguments
                                     [](const std::string&, const std::function<bool()>&) { return std::string(); }));
   };
   try {
-    const auto parsed = parse_arguments(usage, arguments);
+    const auto parsed = parse_arguments(usage, arguments, mute);
     if (!parsed) return;
     const study::Study study = load_study(*parsed, mute);
     Follower follower(study, parsed->common.stepwise);

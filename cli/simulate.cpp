@@ -106,7 +106,7 @@ int run_simulate(const Arguments& arguments, Console& console) {
     ranks->follow(simulate_usage(), arguments);
     return kDone;
   }
-  const auto parsed = parse_arguments(simulate_usage(), arguments);
+  const auto parsed = parse_arguments(simulate_usage(), arguments, console);
   if (!parsed) return kDone;
   if (parsed->values.count("replay") > 0) return replay_run(*parsed, console);
   if (parsed->operand.empty()) throw InputError("missing STUDY; usage: plimsoll simulate STUDY [options]");

@@ -26,9 +26,10 @@ Usage trace_usage() {
   Usage usage{.verb = "trace",
               .positional = "FILE",
               .summary = "Reads a trace (plain or .gz) and says what is in it: format, counts, rates, lengths, problems.",
-              .example = "  plimsoll trace traces/samples/azure-conversation-cut.csv\n",
+              .example = "  plimsoll trace traces/samples/azure-conversation.csv\n",
               .positional_required = true,
-              .options = po::options_description("Options")};
+              .options = po::options_description("Options"),
+              .without = {"set", "out", "jobs", "seed", "stepwise"}};
   auto add = usage.options.add_options();
   add("as", po::value<std::string>()->value_name("FORMAT"), "read it as this format (plimsoll list formats)");
   add("block-tokens", po::value<int>()->value_name("N"), "tokens that one prefix hash stands for (default: the format's)");
@@ -107,7 +108,7 @@ void print_problem(const traces::TraceProblem& problem) {
 }  // namespace
 
 int run_trace(const Arguments& arguments, Console& console) {
-  const auto parsed = parse_arguments(trace_usage(), arguments);
+  const auto parsed = parse_arguments(trace_usage(), arguments, console);
   if (!parsed) return kDone;
   traces::ReadOptions options;
   if (parsed->values.count("as") > 0) options.format = parsed->values["as"].as<std::string>();

@@ -31,9 +31,10 @@ Usage validate_usage() {
               .example = "  plimsoll validate jumpstart\n  plimsoll validate my-measurements.csv --max-error 15\n"
                          "  plimsoll validate gemm_perf.csv.gz --format csv\n",
               .positional_required = false,
-              .options = po::options_description("Verdict")};
+              .options = po::options_description("Verdict"),
+              .without = {"stepwise"}};
   add_live_options(usage.options);
-  usage.options.add_options()("max-error", po::value<double>(), "exit 4 when the mean absolute error of a figure exceeds this many per cent")
+  usage.options.add_options()("max-error", po::value<double>(), "exit 4 when the mean (--live: median) absolute error of a figure exceeds this many per cent")
       ("leave-one-out", "predict every configuration by a fit of its engine that did not see it (minutes)")
       ("calibration", po::value<std::string>()->value_name("DIR"), "accelerators and links that calibrate --from wrote, instead of the catalogue's");
   return usage;
@@ -72,10 +73,9 @@ std::vector<validation::Comparison> leave_one_out(const std::vector<validation::
 
 // comparisons.csv and a page with pictures.
 void write_report(const std::string& folder, const std::string& data, const Arguments& arguments,
-                  const std::vector<validation::Comparison>& comparisons, Console& console) {
+                  bool left_out, const std::vector<validation::Comparison>& comparisons, Console& console) {
   study::make_folder(folder);
   study::write_file(folder + "/comparisons.csv", validation::comparison_csv(comparisons));
-  const bool left_out = std::find(arguments.begin(), arguments.end(), "--leave-one-out") != arguments.end();
   const std::vector<std::string> notes = {
       fmt::format("plimsoll validate {}", fmt::join(arguments, " ")),
       left_out ? "Every configuration is predicted by a fit of its engine that did not see it."
@@ -91,7 +91,7 @@ std::shared_ptr<configs::Catalogue> open_catalogue(const Parsed& parsed) {
 }
 
 // A table of kernels: predicted, never fitted. With --out every row goes to rows.csv.
-int validate_kernels(const Parsed& parsed, Console& console, double max_error) {
+int validate_kernels(const Parsed& parsed, Console& console, std::optional<double> max_error) {
   const validation::KernelReport report = validation::compare_kernels({validation::read_kernel_rows(parsed.operand)}, *open_catalogue(parsed));
   switch (parsed.common.format) {
     case Format::table: console.print(validation::kernel_report_text(report)); break;
@@ -106,21 +106,19 @@ int validate_kernels(const Parsed& parsed, Console& console, double max_error) {
     study::write_file(parsed.common.out + "/rows.csv", validation::kernel_rows_csv(report));
   }
   const std::vector<validation::KernelSummary> groups = validation::summarise(report);
-  const bool exceeded = std::any_of(groups.begin(), groups.end(), [&](const auto& g) { return 100 * g.mean > max_error; });
-  return max_error >= 0 && (exceeded || groups.empty()) ? kAnswerIsNo : kDone;
+  if (!max_error) return kDone;
+  const bool exceeded = std::any_of(groups.begin(), groups.end(), [&](const auto& g) { return 100 * g.mean > *max_error; });
+  return exceeded || groups.empty() ? kAnswerIsNo : kDone;
 }
 
 }  // namespace
 
 int run_validate(const Arguments& arguments, Console& console) {
-  const auto parsed = parse_arguments(validate_usage(), arguments);
+  const auto parsed = parse_arguments(validate_usage(), arguments, console);
   if (!parsed) return kDone;
   if (parsed->values.count("live") > 0) return validate_live_runs(*parsed, console);
-  double max_error = -1;
-  if (parsed->values.count("max-error") > 0) {
-    max_error = parsed->values["max-error"].as<double>();
-    if (!(max_error >= 0) || !std::isfinite(max_error)) throw InputError("--max-error: expected a percentage of 0 or more");
-  }
+  if (parsed->common.seed) console.note("--seed does nothing without --live");
+  const std::optional<double> max_error = max_error_option(*parsed);
   if (!parsed->operand.empty() && parsed->operand != "jumpstart" && validation::is_kernel_table(parsed->operand)) {
     return validate_kernels(*parsed, console, max_error);
   }
@@ -144,9 +142,10 @@ int run_validate(const Arguments& arguments, Console& console) {
     case Format::csv: console.print(validation::comparison_csv(comparisons)); break;
     case Format::json: console.print(validation::comparison_json(comparisons)); break;
   }
-  if (!parsed->common.out.empty()) write_report(parsed->common.out, jumpstart ? "jumpstart" : parsed->operand, arguments, comparisons, console);
+  if (!parsed->common.out.empty()) write_report(parsed->common.out, jumpstart ? "jumpstart" : parsed->operand, arguments,
+                                           parsed->values.count("leave-one-out") > 0, comparisons, console);
   if (control.cancelled()) return kInterrupted;
-  return max_error >= 0 && exceeds(comparisons, max_error) ? kAnswerIsNo : kDone;
+  return max_error && exceeds(comparisons, *max_error) ? kAnswerIsNo : kDone;
 }
 
 }  // namespace plimsoll::cli

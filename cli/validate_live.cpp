@@ -69,6 +69,7 @@ void add_live_options(po::options_description& options) {
 int validate_live_runs(const Parsed& parsed, Console& console) {
   if (parsed.common.format == Format::json) throw InputError("--format: validate --live prints table or csv");
   if (!parsed.operand.empty()) throw InputError("--live takes the place of the table to validate");
+  const std::optional<double> max_error = max_error_option(parsed);
   Parsed named = parsed;
   named.operand = parsed.values["live"].as<std::string>();
   const study::Study study = load_study(named, console);
@@ -100,13 +101,11 @@ int validate_live_runs(const Parsed& parsed, Console& console) {
     study::make_folder(parsed.common.out);
     study::write_file(parsed.common.out + "/live.csv", csv);
   }
-  
   console.print(parsed.common.format == Format::csv ? csv : validation::live_text(result));
-  if (parsed.values.count("max-error") == 0) return kDone;
-  const double most = parsed.values["max-error"].as<double>();
+  if (!max_error) return kDone;
   const auto exceeds = [&](const validation::LiveMetric& metric) {
     const validation::LiveErrors errors = validation::live_errors(result, metric);
-    return errors.count == 0 || 100 * errors.median > most;
+    return errors.count == 0 || 100 * errors.median > *max_error;
   };
   return std::any_of(validation::live_metrics().begin(), validation::live_metrics().end(), exceeds) ? kAnswerIsNo : kDone;
 }
