@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many replicas there should be: target tracking as SageMaker does it (scheduling.md §3). A state machine without
+// How many replicas there should be: target tracking as SageMaker does it (Amazon SageMaker developer guide,
+// "Automatic scaling of Amazon SageMaker AI models", and the alarms that its policies create). A state machine without
 // clock: the caller brings a data point at the end of each period.
 #pragma once
 

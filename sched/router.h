@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which replica gets a request (scheduling.md §3): one instantaneous decision a request, from the router's own count of
+// Which replica gets a request (docs/policies.md): one instantaneous decision a request, from the router's own count of
 // what is outstanding (dispatched and not finished, failed or given up: running and queued).
 #pragma once
 

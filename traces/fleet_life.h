@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which replicas of a fleet are there, and when: autoscaling, start-up, drain, failures and restarts (scheduling.md §3).
+// Which replicas of a fleet are there, and when: autoscaling, start-up, drain, failures and restarts.
 // Replicas live in slots, as many as there may ever be; slot i stands on instance i / slots_per_instance, which is paid
 // for while any of its slots is in use.
 #pragma once

@@ -268,7 +268,7 @@ std::vector<Comparison> ServingProblem::State::predict(const ServingValues& valu
   return out;
 }
 
-// Comparisons stand in the order of the cells, several a cell. Fold kNone: everything that is in no fold.
+// Comparisons stand in the order of the cells, several a cell. Fold kNoFold: everything that is in no fold.
 void ServingProblem::State::predict_fold(std::size_t fold, const ServingValues& values, const model::TimeUncertainty& uncertainty,
                                          std::vector<Comparison>& comparisons) const {
   ServingParts parts = files.parts(values);

@@ -15,7 +15,7 @@ AutoscalingConfig invocations(double target) {
   return config;
 }
 
-// scheduling.md S14: 150 invocations a minute on one replica of target 70 for 3 minutes: ceil(150 / 70) = 3.
+// 150 invocations a minute on one replica of target 70 for 3 minutes: ceil(150 / 70) = 3.
 TEST(Autoscaler, ThreePointsAboveTheTargetScaleOut) {
   Autoscaler scaler(invocations(70), 1);
   EXPECT_EQ(scaler.on_point(1 * kMinute, 150, 1), 1);

@@ -87,7 +87,7 @@ TEST(KernelFit, IsTheSameEveryTimeInAnyOrder) {
   EXPECT_EQ(model::kernel_file_bytes({}, {a}), model::kernel_file_bytes({}, {b}));
 }
 
-// A single time that is twice too long is not believed: its neighbours stand in, and it is counted.
+// A single time that is three times too long is not believed: its neighbours stand in, and it is counted.
 TEST(KernelFit, ReplacesOutliersOfProducts) {
   auto rows = measurements([](const KernelKey&, std::uint32_t) { return 0.0; });
   for (std::size_t i = 5; i < rows.size(); i += 29) rows[i].seconds *= 3;
