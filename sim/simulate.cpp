@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/simulate.h"
 
+#include <fmt/format.h>
+
 #include "sim/fleet.h"
 #include "traces/script_driver.h"
 
@@ -26,6 +28,14 @@ RunResult simulate_script(const Scenario& scenario, const RunOptions& options, s
   result.beyond_measured = script.sim().beyond_measured();
   if (!result.stopped) result.metrics = measurements.metrics();
   return result;
+}
+
+// How large batches of an open loop become is only known now. Users of a closed one were counted before.
+void note_batch(const Scenario& scenario, RunResult& result) {
+  const model::CalibratedRange& range = scenario.engine->range;
+  if (!scenario.engine->calibrated || range.batch <= 0 || traces::is_closed_loop(scenario.workload.load)) return;
+  if (result.metrics.batch_mean <= static_cast<double>(range.batch)) return;
+  result.beyond_measured.insert(fmt::format("beyond what engine {} was fitted on: batches of more than {} sequences in the mean", scenario.engine->id, range.batch));
 }
 
 }  // namespace
@@ -59,6 +69,7 @@ RunResult simulate(const Scenario& scenario, const RunOptions& options) {
     if (replication == 0) result.requests = fleet.clients().take_rows();
   }
   result.metrics = measurements.metrics();
+  note_batch(scenario, result);
   return result;
 }
 
