@@ -7,6 +7,7 @@
 
 #include "model/error.h"
 #include "study/bands.h"
+#include "study/slo_text.h"
 #include "study/work_crew.h"
 
 namespace plimsoll::study {
@@ -38,6 +39,7 @@ class Run {
       if (point.run.stopped) return;
       take_run(point.result, point.run);
     }
+    if (point.result.metrics && !resolved.scenario->slo.empty()) point.result.missed_slo = missed_slo(resolved.scenario->slo, *point.result.metrics);
     finish(index, point);
   }
 

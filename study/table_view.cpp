@@ -83,7 +83,12 @@ std::string notes_of(const PointResult& point, Footnotes& footnotes) {
     notes.push_back(footnotes.mark("cannot exist: " + point.infeasible));
   } else {
     const sched::PointMetrics& m = *point.metrics;
+    constexpr double kWide = 0.1;
     if (!m.stable) notes.emplace_back("unstable");
+    if (point.missed_slo) notes.push_back(point.missed_slo->empty() ? "SLO kept" : "SLO missed: " + footnotes.mark("misses " + *point.missed_slo));
+    if (m.latency_mean_ci95_s && m.latency.mean && *m.latency_mean_ci95_s > kWide * *m.latency.mean) {
+      notes.push_back(footnotes.mark(fmt::format("mean latency only known to ± {:.2g} s (95 %): more requests tell more", *m.latency_mean_ci95_s)));
+    }
     if (m.requests_rejected > 0) notes.push_back(fmt::format("{} rejected", m.requests_rejected));
     if (m.requests_timed_out > 0) notes.push_back(fmt::format("{} timed out", m.requests_timed_out));
     if (m.preemptions > 0) notes.push_back(fmt::format("{} preempted", m.preemptions));

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <limits>
 
-#include "study/chart_axis.h"
+#include "study/slo_text.h"
 
 namespace plimsoll::study::plan {
 namespace {
@@ -19,12 +19,6 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 double student_quantile(std::size_t degrees, double confidence) {
   const boost::math::students_t distribution(static_cast<double>(degrees));
   return boost::math::quantile(distribution, 0.5 + confidence / 2);
-}
-
-std::string bound_name(const sched::Slo::Bound& bound) {
-  constexpr std::array<std::string_view, 5> kMetrics = {"latency", "ttft", "tpot", "itl", "latency per token"};
-  const std::string_view metric = kMetrics[static_cast<std::size_t>(bound.metric)];
-  return bound.quantile < 0 ? fmt::format("mean {}", metric) : fmt::format("p{} {}", std::round(bound.quantile * 1e5) / 1e3, metric);
 }
 
 std::int64_t logical_requests(const sched::PointMetrics& m) {
@@ -86,12 +80,6 @@ bool verdict_is_certain(const Standing& standing) {
   if (standing.runs < 2) return false;
   if (standing.meets) return std::all_of(standing.checks.begin(), standing.checks.end(), is_certain);
   return std::any_of(standing.checks.begin(), standing.checks.end(), [](const Check& c) { return c.ratio() > 1 && is_certain(c); });
-}
-
-std::string value_text(double value, const std::string& unit) {
-  if (!std::isfinite(value)) return "infinite";
-  if (unit == "s" && value < 1) return reader_number(value * 1e3) + " ms";
-  return reader_number(value) + (unit.empty() ? "" : " ") + unit;
 }
 
 }  // namespace
@@ -167,7 +155,7 @@ Standing standing_of(const PointSpec& spec, std::span<const sched::PointMetrics*
 std::string check_text(const Check& check) {
   if (check.name == "queue") return check.ratio() > 1 ? "the queue grows without end" : "keeps up";
   const double ratio = check.ratio();
-  const std::string value = value_text(check.value.mean, check.unit), limit = value_text(check.limit, check.unit);
+  const std::string value = limit_text(check.value.mean, check.unit), limit = limit_text(check.limit, check.unit);
   if (ratio <= 1) return fmt::format("{} {} of {} {}", check.name, value, check.at_least ? "at least" : "at most", limit);
   if (!std::isfinite(ratio)) {
     return check.at_least || check.limit <= 0 ? fmt::format("{} {}, limit {}", check.name, value, limit)
