@@ -29,7 +29,7 @@ std::string coefficients_yaml(const model::OpCoefficients& c, const std::string&
                             numbers(c.residual->log_ratio, "{:.4f}"));
 }
 
-std::string accelerator_yaml(const model::Accelerator& a, const std::string& pad) {
+std::string accelerator_yaml(const model::Accelerator& a, const std::string& pad, bool calibrated) {
   std::string text = fmt::format("{0}fp32: {1:.6g} GFLOP/s\n{0}fp16: {1:.6g} GFLOP/s\n{0}bf16: {1:.6g} GFLOP/s\n", pad, a.fp32.value / 1e9);
   text += fmt::format("{0}memory: {1:.0f} B\n{0}memory_bandwidth: {2:.6g} GB/s\n", pad, a.memory.value, a.memory_bandwidth.value / 1e9);
   text += pad + "efficiency:\n";
@@ -38,7 +38,7 @@ std::string accelerator_yaml(const model::Accelerator& a, const std::string& pad
   if (!a.pointwise_kinds.empty()) text += pad + "  pointwise_kinds:\n";
   for (const auto& [kind, c] : a.pointwise_kinds) text += fmt::format("{}    {}: {}", pad, kind, coefficients_yaml(c, pad + "    "));
   text += fmt::format("{0}  kernel_gap: {1:.3g} us\n{0}  source: \"{2}\"\n", pad, a.kernel_gap.count() * 1e6, a.fit_source);
-  return text + fmt::format("{0}calibrated: true\n{0}source: \"{1}\"\n", pad, a.source);
+  return text + fmt::format("{0}calibrated: {2}\n{0}source: \"{1}\"\n", pad, a.source, calibrated);
 }
 
 std::string interconnect_yaml(const model::Interconnect& link, const std::string& pad) {
@@ -82,8 +82,11 @@ std::string machine_yaml(const MachineCalibration& c) {
     text += fmt::format("probes: {{read_bandwidth: {:.5g} GB/s, multiply_add: {:.5g} GFLOP/s, spread: {:.3f}}}\n",
                         c.rates.read_bandwidth / 1e9, c.rates.multiply_add / 1e9, c.rates_spread);
   text += "shares:\n";
+  const bool quiet = c.rates_spread <= kQuietSpread;
   for (const ShareCalibration& share : c.shares) {
-    text += fmt::format("- ranks: {}\n  dtype: {}\n  accelerator:\n{}", share.ranks, model::name(share.dtype), accelerator_yaml(share.accelerator, "    "));
+    model::Accelerator a = share.accelerator;
+    if (!quiet) a.fit_source += fmt::format(", on a machine that was not quiet: probes differ by up to {:.0f} %", 100 * c.rates_spread);
+    text += fmt::format("- ranks: {}\n  dtype: {}\n  accelerator:\n{}", share.ranks, model::name(share.dtype), accelerator_yaml(a, "    ", quiet));
     text += "  interconnect:\n" + interconnect_yaml(share.interconnect, "    ");
   }
   text += engine_yaml(c.engine) + "fit:\n";
