@@ -3,9 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <string_view>
 #include <utility>
+
+#include "study/resolve.h"
 
 namespace plimsoll::study {
 namespace {
@@ -68,8 +71,17 @@ std::string quantisation(model::DType dtype) { return dtype == model::DType::fp8
 
 std::string kv_word(const PointSpec& spec) { return spec.kv_dtype == model::DType::fp8 ? "fp8" : ""; }
 
+// Servers refuse to start where the model's longest sequence is more than the KV pool holds. The pool is predicted: a tenth
+// less is stated, but never less than what the workload sends.
 std::optional<std::int64_t> longest(const PointSpec& spec) {
-  return spec.policy.max_total ? std::optional<std::int64_t>(*spec.policy.max_total) : std::nullopt;
+  constexpr std::int64_t kUnit = 256;
+  if (spec.policy.max_total) return *spec.policy.max_total;
+  if (!spec.shape || spec.engine->constant) return {};
+  const ResolvedPoint point = resolve_spec(spec);
+  if (!point.scenario) return {};
+  const std::int64_t pool = static_cast<std::int64_t>(point.scenario->kv.blocks) * point.scenario->kv.block_tokens;
+  if (pool >= longest_sequence(spec)) return {};
+  return std::max(longest_sent(spec.workload), pool * 9 / 10 / kUnit * kUnit);
 }
 
 std::string flag(bool value) { return value ? "true" : ""; }
@@ -117,11 +129,14 @@ std::string lmi_rolling(PolicyKind policy) {
   }
 }
 
+// lmi-dist and TensorRT-LLM start a process a GPU; vLLM and the models without rolling batch live in one of Python's.
+bool starts_by_mpi(PolicyKind policy) { return policy == PolicyKind::rolling || policy == PolicyKind::trtllm; }
+
 DeployFile lmi(const PointSpec& spec) {
   const sched::PolicyConfig& p = spec.policy;
   const bool rolling = lmi_rolling(p.policy) != "disable";
   Options o;
-  o.add("engine", "MPI").add("option.model_id", model_of(spec)).add("option.tensor_parallel_degree", degree(spec.deployment.tp));
+  o.add("engine", starts_by_mpi(p.policy) ? "MPI" : "Python").add("option.model_id", model_of(spec)).add("option.tensor_parallel_degree", degree(spec.deployment.tp));
   o.add_if(spec.deployment.pp > 1, "option.pipeline_parallel_degree", degree(spec.deployment.pp));
   const std::string word = dtype_word(spec.weight_dtype);
   o.add("option.dtype", word == "float16" ? "fp16" : word == "bfloat16" ? "bf16" : word == "float32" ? "fp32" : "auto");

@@ -199,20 +199,6 @@ PointLabels labels_of(const PointSpec& spec) {
   return labels;
 }
 
-// The longest sequence that the workload sends, where that is bounded.
-std::int64_t longest_sent(const traces::WorkloadSpec& workload) {
-  const auto most = [](const traces::LengthMarginal& m) -> std::int64_t {
-    if (const auto* fixed = std::get_if<traces::FixedLength>(&m)) return fixed->tokens;
-    const auto& drawn = std::get<traces::LengthDistribution>(m);
-    return drawn.max > 0 ? drawn.max : std::llround(drawn.mean);
-  };
-  if (const auto* lengths = std::get_if<traces::IndependentLengths>(&workload.lengths)) return most(lengths->input) + most(lengths->output);
-  std::int64_t longest = 0;
-  for (const traces::TraceRecord& r : std::get<traces::TracePairs>(workload.lengths).trace->records)
-    longest = std::max(longest, std::int64_t{r.input_tokens} + r.output_tokens);
-  return longest;
-}
-
 // What of the point lies beyond the runs that the engine's profile was fitted on.
 std::string outside_calibration(const PointSpec& spec) {
   const model::CalibratedRange& range = spec.engine->range;
@@ -284,6 +270,19 @@ sim::Scenario scenario_of(const PointSpec& spec, const Pool& pool) {
 
 sched::Tok block_tokens(const PointSpec& spec) {
   return spec.policy.block_size.value_or(spec.policy.policy == PolicyKind::sglang ? 1 : 16);  // SGLang: --page-size 1
+}
+
+std::int64_t longest_sent(const traces::WorkloadSpec& workload) {
+  const auto most = [](const traces::LengthMarginal& m) -> std::int64_t {
+    if (const auto* fixed = std::get_if<traces::FixedLength>(&m)) return fixed->tokens;
+    const auto& drawn = std::get<traces::LengthDistribution>(m);
+    return drawn.max > 0 ? drawn.max : std::llround(drawn.mean);
+  };
+  if (const auto* lengths = std::get_if<traces::IndependentLengths>(&workload.lengths)) return most(lengths->input) + most(lengths->output);
+  std::int64_t longest = 0;
+  for (const traces::TraceRecord& r : std::get<traces::TracePairs>(workload.lengths).trace->records)
+    longest = std::max(longest, std::int64_t{r.input_tokens} + r.output_tokens);
+  return longest;
 }
 
 std::int64_t longest_sequence(const PointSpec& spec) {

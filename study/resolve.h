@@ -36,5 +36,7 @@ struct ResolvedPoint {
 [[nodiscard]] sched::Tok block_tokens(const PointSpec& spec);
 /// The longest sequence: max_total, else the model's context.
 [[nodiscard]] std::int64_t longest_sequence(const PointSpec& spec);
+/// The longest sequence that the workload sends, where that is bounded; else about the mean.
+[[nodiscard]] std::int64_t longest_sent(const traces::WorkloadSpec& workload);
 
 }  // namespace plimsoll::study

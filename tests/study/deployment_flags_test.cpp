@@ -60,5 +60,26 @@ TEST_F(DeploymentFlagsTest, WhatNoProductRunsSaysSo) {
   EXPECT_TRUE(deployment_flags(orca).starts_with("#"));
 }
 
+// Llama 3.1 8B takes sequences of 131 072 tokens; beside its weights a GPU of 24 GB holds some 26 000: vLLM would not start.
+TEST_F(DeploymentFlagsTest, TheLongestSequenceFitsThePool) {
+  const auto flags = [&](const std::string& hardware) {
+    return deployment_flags(read("model: llama-3.1-8b\ndtype: bf16\nhardware: " + hardware + "\nengine: vllm-0.12\n"
+                                 "workload: {load: {poisson: {rate: 1 /s}}, lengths: {input: 512, output: 512}, requests: 10}\n").point(0));
+  };
+  const std::string small = flags("g6.xlarge"), large = flags("p5.4xlarge");
+  const std::size_t at = small.find("--max-model-len ");
+  ASSERT_NE(at, std::string::npos) << small;
+  const long length = std::strtol(small.c_str() + at + 16, nullptr, 10);
+  EXPECT_GE(length, 1024);
+  EXPECT_LT(length, 27'000);
+  EXPECT_EQ(large.find("--max-model-len"), std::string::npos) << large;
+}
+
+TEST_F(DeploymentFlagsTest, LmiRunsVllmInPython) {
+  const auto properties = [&](const std::string& engine) { return deploy_files(spec(engine, "{}")).back().text; };
+  EXPECT_NE(properties("vllm-0.6").find("engine=Python\n"), std::string::npos);
+  EXPECT_NE(properties("trtllm-1.0").find("engine=MPI\n"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace plimsoll::study
