@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <optional>
 
 #include "study/chart_axis.h"
 #include "study/deployment_flags.h"
@@ -218,15 +220,29 @@ std::optional<double> usd_per_million(std::optional<double> usd_per_hour, double
 
 std::vector<DeployFile> deploy_files_of(const Candidate& candidate) {
   const Deployment& d = candidate.spec.deployment;
-  const std::string head = fmt::format("# {}\n# Start {} of these: {} instance{} of {}, tp {} each.\n", candidate.name, d.replicas, candidate.point.instances,
-                                       candidate.point.instances == 1 ? "" : "s", candidate.spec.hardware.label, d.tp);
+  std::string head = fmt::format("# {}\n# Start {} of these: {} instance{} of {}, tp {} each.\n", candidate.name, d.replicas, candidate.point.instances,
+                                 candidate.point.instances == 1 ? "" : "s", candidate.spec.hardware.label, d.tp);
+  if (d.replicas > candidate.point.instances) head += "# Those on one instance need GPUs (CUDA_VISIBLE_DEVICES) and a port of their own each.\n";
   std::vector<DeployFile> files = deploy_files(candidate.spec);
   for (DeployFile& file : files) file.text.insert(0, head);
   return files;
 }
 
+// Of what is within the machines' means but beyond the search's own limits the cheapest, else any reason.
+std::string why_excluded(const Finding& f) {
+  const std::vector<Entry>& entries = f.answer.entries;
+  const auto usd = [&](std::size_t i) { return f.question.candidates[i].point.usd_per_hour.value_or(std::numeric_limits<double>::infinity()); };
+  std::optional<std::size_t> nearest;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (entries[i].reason.find("are more than max_") == std::string::npos) continue;
+    if (!nearest || usd(i) < usd(*nearest)) nearest = i;
+  }
+  if (nearest) return fmt::format("all deployments are beyond the search's limits; nearest: {}: {}", f.question.candidates[*nearest].name, entries[*nearest].reason);
+  return entries.empty() ? "the search holds no deployment" : "no deployment can exist, e.g. " + f.question.candidates.front().name + ": " + entries.front().reason;
+}
+
 std::string nearest_text(const Finding& f) {
-  if (f.answer.order.empty()) return "no deployment of the search could be simulated";
+  if (f.answer.order.empty()) return why_excluded(f);
   const std::size_t nearest = f.answer.order.front();
   return fmt::format("nearest: {}: {}", f.question.candidates[nearest].name, f.answer.entries[nearest].verdict);
 }

@@ -56,6 +56,13 @@ TEST_F(PlanCommandTest, AnImpossibleWishExitsFourAndNamesTheNearest) {
   EXPECT_THAT(plan.output, HasSubstr("over 20 ms"));
 }
 
+TEST_F(PlanCommandTest, LimitsThatNothingKeepsNameTheCheapest) {
+  const Outcome plan = run("plan " + study() + " --set search.max_usd_per_hour=1");
+  EXPECT_EQ(plan.exit, 4);
+  EXPECT_THAT(plan.output, HasSubstr("beyond the search's limits; nearest: ml.g5.2xlarge x 1"));
+  EXPECT_THAT(plan.output, HasSubstr("USD/h are more than max_usd_per_hour: 1.00"));
+}
+
 TEST_F(PlanCommandTest, ASearchOfNothingThatCanExistIsAMistake) {
   const Outcome plan = run("plan " + study() + " --set model=llama-2-70b");
   EXPECT_EQ(plan.exit, 2);
