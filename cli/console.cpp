@@ -22,7 +22,11 @@ std::string duration_text(double seconds) {
   return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
 }
 
-void write(std::FILE* file, std::string_view text) { std::fwrite(text.data(), 1, text.size(), file); }
+// Both may go to the same file: what came first stands first.
+void write(std::FILE* file, std::string_view text) {
+  if (file == stderr) std::fflush(stdout);
+  std::fwrite(text.data(), 1, text.size(), file);
+}
 
 // Messages quote what they found: a line break or an escape sequence in it must not reach the terminal as such.
 std::string one_line(std::string_view text) {
