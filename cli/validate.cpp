@@ -35,7 +35,7 @@ Usage validate_usage() {
               .without = {"stepwise"}};
   add_live_options(usage.options);
   usage.options.add_options()("max-error", po::value<double>(), "exit 4 when the mean (--live: median) absolute error of a figure exceeds this many per cent")
-      ("leave-one-out", "predict every configuration by a fit of its engine that did not see it (minutes)")
+      ("leave-one-out", "predict every configuration by a fit of its engine that did not see it (half a minute for jumpstart)")
       ("calibration", po::value<std::string>()->value_name("DIR"), "accelerators and links that calibrate --from wrote, instead of the catalogue's");
   return usage;
 }

@@ -62,11 +62,11 @@ std::string lose_text(const Question& question, std::size_t i, std::size_t winne
 
 std::string largest_part(const sched::PointMetrics& m) {
   const std::array<std::pair<double, const char*>, 8> parts = {{{m.time_queue_s, "waiting"},
-                                                                {m.time_host_s, "host time"},
+                                                                {m.time_host_s, "in the host"},
                                                                 {m.time_weights_s, "reading weights"},
                                                                 {m.time_kv_s, "reading the KV cache"},
                                                                 {m.time_compute_s, "computing"},
-                                                                {m.time_allreduce_s, "all-reduce"},
+                                                                {m.time_allreduce_s, "in all-reduces"},
                                                                 {m.time_preempt_s, "preempted"},
                                                                 {m.time_other_s, "other steps"}}};
   double whole = 0;
