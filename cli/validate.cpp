@@ -107,7 +107,7 @@ int validate_kernels(const Parsed& parsed, Console& console, std::optional<doubl
   }
   const std::vector<validation::KernelSummary> groups = validation::summarise(report);
   if (!max_error) return kDone;
-  const bool exceeded = std::any_of(groups.begin(), groups.end(), [&](const auto& g) { return 100 * g.mean > *max_error; });
+  const bool exceeded = std::any_of(groups.begin(), groups.end(), [&](const auto& g) { return 100 * g.errors.mean > *max_error; });
   return exceeded || groups.empty() ? kAnswerIsNo : kDone;
 }
 

@@ -105,7 +105,7 @@ int validate_live_runs(const Parsed& parsed, Console& console) {
   console.print(parsed.common.format == Format::csv ? csv : validation::live_text(result));
   if (!max_error) return kDone;
   const auto exceeds = [&](const validation::LiveMetric& metric) {
-    const validation::LiveErrors errors = validation::live_errors(result, metric);
+    const validation::ErrorSummary errors = validation::live_errors(result, metric);
     return errors.count == 0 || 100 * errors.median > *max_error;
   };
   return std::any_of(validation::live_metrics().begin(), validation::live_metrics().end(), exceeds) ? kAnswerIsNo : kDone;

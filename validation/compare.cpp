@@ -9,7 +9,6 @@
 #include <map>
 
 #include "configs/quantity.h"
-#include "sched/measurements.h"
 #include "study/run_study.h"
 #include "study/study.h"
 
@@ -166,24 +165,11 @@ std::vector<Comparison> match(const MeasuredTable& table, const std::vector<stud
 }
 
 ErrorSummary summarise(const std::vector<const Comparison*>& comparisons) {
-  ErrorSummary summary;
   std::vector<double> errors;
-  for (const Comparison* c : comparisons) {
-    const std::optional<double> error = c->relative_error();
-    if (!error) {
-      ++summary.missing;
-      continue;
-    }
-    errors.push_back(std::abs(*error));
-    summary.mean += std::abs(*error);
-    summary.bias += *error;
-  }
-  summary.count = errors.size();
-  if (errors.empty()) return summary;
-  summary.mean /= static_cast<double>(errors.size());
-  summary.bias /= static_cast<double>(errors.size());
-  summary.median = sched::quantile(errors, 0.5);
-  summary.p90 = sched::quantile(errors, 0.9);
+  for (const Comparison* c : comparisons)
+    if (const std::optional<double> error = c->relative_error()) errors.push_back(*error);
+  ErrorSummary summary = summarise_errors(errors);
+  summary.missing = comparisons.size() - errors.size();
   return summary;
 }
 

@@ -12,6 +12,7 @@
 #include "configs/catalogue.h"
 #include "study/point_result.h"
 #include "study/run_control.h"
+#include "validation/error_summary.h"
 #include "validation/measured_points.h"
 
 namespace plimsoll::validation {
@@ -58,11 +59,7 @@ void set_prediction(const study::PointResult& point, Comparison& comparison);
 /// The study file of one configuration, with the load's values of all given rows as its sweep.
 [[nodiscard]] std::string study_text(const std::vector<const MeasuredPoint*>& rows);
 
-/// Of the absolute relative errors; bias is the mean of the signed ones.
-struct ErrorSummary {
-  std::size_t count = 0, missing = 0;
-  double mean = 0, median = 0, p90 = 0, bias = 0;
-};
+/// Comparisons without a prediction are counted as missing.
 [[nodiscard]] ErrorSummary summarise(const std::vector<const Comparison*>& comparisons);
 
 }  // namespace plimsoll::validation

@@ -36,7 +36,7 @@ study::Chart curves(const std::string& title, const std::vector<study::PointResu
 }
 
 std::string error_line(const LiveValidation& validation) {
-  const LiveErrors tokens = live_errors(validation, live_metrics()[0]), times = live_errors(validation, live_metrics()[1]);
+  const ErrorSummary tokens = live_errors(validation, live_metrics()[0]), times = live_errors(validation, live_metrics()[1]);
   if (tokens.count == 0) return "no point was quiet: something else runs on this machine";
   return fmt::format("median error {:.1f} % in output tokens/s and {:.1f} % in TPOT, {} points of {}", 100 * tokens.median,
                      100 * times.median, tokens.count, validation.points.size());

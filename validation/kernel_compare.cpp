@@ -9,7 +9,6 @@
 #include <tuple>
 
 #include "model/kernel_file.h"
-#include "sched/statistics.h"
 #include "study/cell.h"
 #include "study/table_view.h"
 
@@ -136,8 +135,8 @@ const std::vector<std::string>& summary_columns() {
 
 std::vector<study::Cell> summary_cells(const KernelSummary& s) {
   const auto whole = [](std::size_t n) { return study::Cell(static_cast<std::int64_t>(n)); };
-  return {s.accelerator, s.op, s.dtype, s.kernel, whole(s.count), whole(s.unseen), whole(s.outside), whole(s.derived), s.mean,
-          s.median, s.p90, s.bias, s.unseen > 0 ? study::Cell(s.unseen_mean) : study::Cell(std::monostate{})};
+  return {s.accelerator, s.op, s.dtype, s.kernel, whole(s.errors.count), whole(s.unseen), whole(s.outside), whole(s.derived), s.errors.mean,
+          s.errors.median, s.errors.p90, s.errors.bias, s.unseen > 0 ? study::Cell(s.unseen_mean) : study::Cell(std::monostate{})};
 }
 
 }  // namespace
@@ -154,28 +153,18 @@ std::vector<KernelSummary> summarise(const KernelReport& report) {
   for (const KernelComparison& c : report.rows) groups[{c.accelerator, c.op, c.dtype, c.kernel}].push_back(&c);
   std::vector<KernelSummary> out;
   for (const auto& [name, rows] : groups) {
-    KernelSummary s{.accelerator = std::get<0>(name), .op = std::get<1>(name), .dtype = std::get<2>(name), .kernel = std::get<3>(name)};
+    KernelSummary s{.accelerator = std::get<0>(name), .op = std::get<1>(name), .dtype = std::get<2>(name), .kernel = std::get<3>(name), .errors = {}};
     std::vector<double> errors;
     for (const KernelComparison* c : rows) {
-      const double error = error_of(*c);
-      errors.push_back(std::abs(error));
-      s.mean += std::abs(error);
-      s.bias += error;
+      errors.push_back(error_of(*c));
       s.outside += c->outside ? 1 : 0;
       s.derived += c->derived ? 1 : 0;
       if (c->seen) continue;
       ++s.unseen;
-      s.unseen_mean += std::abs(error);
+      s.unseen_mean += std::abs(errors.back());
     }
-    s.count = rows.size();
-    s.mean /= static_cast<double>(s.count);
-    s.bias /= static_cast<double>(s.count);
     if (s.unseen > 0) s.unseen_mean /= static_cast<double>(s.unseen);
-    const double at[] = {0.5, 0.9};
-    double found[2];
-    sched::quantiles(errors, at, found);
-    s.median = found[0];
-    s.p90 = found[1];
+    s.errors = summarise_errors(std::move(errors));
     out.push_back(std::move(s));
   }
   return out;
@@ -186,8 +175,8 @@ std::string kernel_report_text(const KernelReport& report) {
   std::size_t derived = 0;
   for (const KernelSummary& s : summarise(report)) {
     derived += s.derived;
-    table.rows.push_back({s.accelerator, s.op, s.dtype, s.kernel, fmt::format("{}", s.count), fmt::format("{}", s.unseen), fmt::format("{}", s.outside),
-                          per_cent(s.mean), per_cent(s.median), per_cent(s.p90), per_cent(s.bias), s.unseen > 0 ? per_cent(s.unseen_mean) : ""});
+    table.rows.push_back({s.accelerator, s.op, s.dtype, s.kernel, fmt::format("{}", s.errors.count), fmt::format("{}", s.unseen), fmt::format("{}", s.outside),
+                          per_cent(s.errors.mean), per_cent(s.errors.median), per_cent(s.errors.p90), per_cent(s.errors.bias), s.unseen > 0 ? per_cent(s.unseen_mean) : ""});
   }
   std::string text = study::text_table(table);
   text += "unseen: shapes that are not in the fit; extrapolates: beyond the fitted shapes, rows or contexts\n";

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "configs/catalogue.h"
+#include "validation/error_summary.h"
 #include "validation/kernel_rows.h"
 
 namespace plimsoll::validation {
@@ -33,8 +34,8 @@ struct KernelReport {
 /// Of one accelerator, op, type and kernel.
 struct KernelSummary {
   std::string accelerator, op, dtype, kernel;
-  std::size_t count = 0, unseen = 0, outside = 0, derived = 0;
-  double mean = 0, median = 0, p90 = 0, bias = 0;  // of |predicted / measured - 1|; bias with its sign
+  ErrorSummary errors;
+  std::size_t unseen = 0, outside = 0, derived = 0;
   double unseen_mean = 0;               // over shapes that are not in the fit
 };
 

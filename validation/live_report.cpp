@@ -2,9 +2,6 @@
 // What `validate --live` prints and writes.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
-
 #include "validation/live_validation.h"
 
 namespace plimsoll::validation {
@@ -57,25 +54,13 @@ const std::vector<LiveMetric>& live_metrics() {
   return metrics;
 }
 
-LiveErrors live_errors(const LiveValidation& validation, const LiveMetric& metric) {
-  LiveErrors out;
+ErrorSummary live_errors(const LiveValidation& validation, const LiveMetric& metric) {
   std::vector<double> errors;
   for (const LivePoint& point : validation.points) {
     if (!point.counts()) continue;
     if (const auto error = error_of(point, metric)) errors.push_back(*error);
   }
-  out.count = errors.size();
-  if (errors.empty()) return out;
-  for (double& error : errors) {
-    out.bias += error / static_cast<double>(errors.size());
-    error = std::abs(error);
-    out.mean += error / static_cast<double>(errors.size());
-  }
-  std::sort(errors.begin(), errors.end());
-  const std::size_t n = errors.size();
-  out.median = n % 2 == 1 ? errors[n / 2] : (errors[n / 2 - 1] + errors[n / 2]) / 2;
-  out.p90 = errors[std::min(n - 1, static_cast<std::size_t>(std::ceil(0.9 * static_cast<double>(n))) - 1)];
-  return out;
+  return summarise_errors(std::move(errors));
 }
 
 std::string live_text(const LiveValidation& v) {
@@ -92,7 +77,7 @@ std::string live_text(const LiveValidation& v) {
   }
   text += "\n";
   for (const LiveMetric& metric : live_metrics()) {
-    const LiveErrors e = live_errors(v, metric);
+    const ErrorSummary e = live_errors(v, metric);
     text += fmt::format("{:<20} {:>3} points: error median {:.1f} %, mean {:.1f} %, p90 {:.1f} %, bias {:+.1f} %\n", metric.name, e.count,
                         100 * e.median, 100 * e.mean, 100 * e.p90, 100 * e.bias);
   }

@@ -11,6 +11,7 @@
 #include "configs/this_machine.h"
 #include "study/run_study.h"
 #include "study/study.h"
+#include "validation/error_summary.h"
 #include "validation/quiet_runs.h"
 
 namespace plimsoll::validation {
@@ -35,11 +36,6 @@ struct LivePoint {
   [[nodiscard]] bool counts() const { return simulated.metrics && measured.metrics && quiet.quiet && !fitted; }
 };
 
-struct LiveErrors {
-  std::size_t count = 0;
-  double median = 0, mean = 0, p90 = 0, bias = 0;   // of |predicted / measured - 1|; bias is signed
-};
-
 struct LiveValidation {
   std::vector<std::string> swept_keys;
   std::vector<LivePoint> points;
@@ -60,7 +56,7 @@ struct LiveMetric {
 /// Output tokens a second and mean TPOT.
 [[nodiscard]] const std::vector<LiveMetric>& live_metrics();
 /// Over the points that count.
-[[nodiscard]] LiveErrors live_errors(const LiveValidation& validation, const LiveMetric& metric);
+[[nodiscard]] ErrorSummary live_errors(const LiveValidation& validation, const LiveMetric& metric);
 
 /// The table, one row a point, and the errors; the same rows as CSV.
 [[nodiscard]] std::string live_text(const LiveValidation& validation);

@@ -15,6 +15,7 @@
 #include "model/accelerator.h"
 #include "model/engine_profile.h"
 #include "study/run_control.h"
+#include "validation/error_summary.h"
 #include "validation/op_fit.h"
 
 namespace plimsoll::validation {
@@ -37,12 +38,6 @@ struct ClassFit {
   OpFit fit;
 };
 
-/// Whole forwards that were in no fit: |predicted / measured - 1|.
-struct HeldOut {
-  std::int64_t forwards = 0;
-  double mean = 0, median = 0, p90 = 0, bias = 0;
-};
-
 /// What one of `ranks` ranks does when all of them work.
 struct ShareCalibration {
   std::int32_t ranks = 1;
@@ -53,7 +48,7 @@ struct ShareCalibration {
   std::vector<ClassFit> fits;
   /// (rows of a step, how many times longer it takes in live runs than the sum of its ops); empty on a GPU.
   std::vector<std::pair<double, double>> live_rows;
-  HeldOut held_out;
+  ErrorSummary held_out;               // of whole forwards that were in no fit
 };
 
 struct MachineCalibration {

@@ -151,28 +151,13 @@ void fit_share(ShareCalibration& share, ShareSamples& samples, const std::string
   settle_gaps(share, samples);
 }
 
-HeldOut held_out_of(std::vector<double> errors) {
-  HeldOut out;
-  out.forwards = static_cast<std::int64_t>(errors.size());
-  if (errors.empty()) return out;
-  for (double& error : errors) {
-    out.bias += error / static_cast<double>(errors.size());
-    error = std::abs(error);
-    out.mean += error / static_cast<double>(errors.size());
-  }
-  std::sort(errors.begin(), errors.end());
-  out.median = errors[errors.size() / 2];
-  out.p90 = errors[std::min(errors.size() - 1, errors.size() * 9 / 10)];
-  return out;
-}
-
 void check_held_out(ShareCalibration& share, const ShareSamples& samples) {
   std::vector<double> errors;
   for (const auto& [config, forwards] : samples.forwards) {
     const std::vector<double> predicted = predictions(share, config, forwards);
     for (std::size_t i = 0; i < forwards.size(); ++i) errors.push_back(predicted[i] / forwards[i].seconds - 1);
   }
-  share.held_out = held_out_of(std::move(errors));
+  share.held_out = summarise_errors(std::move(errors));
 }
 
 }  // namespace plimsoll::validation

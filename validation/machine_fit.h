@@ -23,6 +23,5 @@ struct ShareSamples {
 void fit_share(ShareCalibration& share, ShareSamples& samples, const std::string& what);
 /// Predicts the forwards that are in no fit.
 void check_held_out(ShareCalibration& share, const ShareSamples& samples);
-[[nodiscard]] HeldOut held_out_of(std::vector<double> relative_errors);
 
 }  // namespace plimsoll::validation

@@ -92,7 +92,7 @@ std::string machine_yaml(const MachineCalibration& c) {
   text += engine_yaml(c.engine) + "fit:\n";
   for (const ShareCalibration& share : c.shares)
     text += fmt::format("- {{ranks: {}, dtype: {}, held_out_forwards: {}, mean_error: {:.4f}, p90_error: {:.4f}, bias: {:.4f}}}\n", share.ranks,
-                        model::name(share.dtype), share.held_out.forwards, share.held_out.mean, share.held_out.p90, share.held_out.bias);
+                        model::name(share.dtype), share.held_out.count, share.held_out.mean, share.held_out.p90, share.held_out.bias);
   return text;
 }
 
@@ -109,7 +109,7 @@ std::string machine_report(const MachineCalibration& c) {
                           k.p, k.t0.count() * 1e6, percent(f.fit.roofline_error), percent(f.fit.fit_error));
     }
     if (!share.live_rows.empty()) text += "  a step takes longer in live runs than its ops: " + live_text(share) + "\n";
-    text += fmt::format("  {} whole forwards that were not fitted: error mean {}, median {}, p90 {}, bias {}\n", share.held_out.forwards,
+    text += fmt::format("  {} whole forwards that were not fitted: error mean {}, median {}, p90 {}, bias {}\n", share.held_out.count,
                         percent(share.held_out.mean), percent(share.held_out.median), percent(share.held_out.p90),
                         percent(share.held_out.bias));
   }

@@ -82,9 +82,9 @@ TEST_F(KernelCalibration, PredictsWhatItWasNotGiven) {
   EXPECT_EQ(summarise(seen).front().unseen, 0U);
   const KernelReport unseen = compare_kernels({read(products(true), "other.csv")}, *catalogue);
   const KernelSummary summary = summarise(unseen).front();
-  EXPECT_EQ(summary.unseen, summary.count);
-  EXPECT_LT(summary.mean, 0.04);
-  EXPECT_GT(summary.mean, 0.0002);
+  EXPECT_EQ(summary.unseen, summary.errors.count);
+  EXPECT_LT(summary.errors.mean, 0.04);
+  EXPECT_GT(summary.errors.mean, 0.0002);
   EXPECT_EQ(summary.outside, 0U);
 }
 

@@ -60,7 +60,7 @@ TEST(LiveValidation, AMachineThatIsAsPredictedHasNoError) {
   const LiveValidation v = validate_live(study_on(1), settings_for(1));
   ASSERT_EQ(v.points.size(), 4U);
   for (const LiveMetric& metric : live_metrics()) {
-    const LiveErrors e = live_errors(v, metric);
+    const ErrorSummary e = live_errors(v, metric);
     EXPECT_EQ(e.count, 4U);
     EXPECT_LT(e.mean, 1e-9) << metric.name;
   }
@@ -69,13 +69,13 @@ TEST(LiveValidation, AMachineThatIsAsPredictedHasNoError) {
 // Half the points tell the factor; the errors are those of the other half.
 TEST(LiveValidation, FitsTheDeviceOnAPartAndPredictsTheRest) {
   LiveSettings settings = settings_for(1.5);
-  const LiveErrors before = live_errors(validate_live(study_on(1), settings), live_metrics()[0]);
+  const ErrorSummary before = live_errors(validate_live(study_on(1), settings), live_metrics()[0]);
   EXPECT_EQ(before.count, 4U);
   EXPECT_GT(before.mean, 0.3);
   settings.fit_part = 0.5;
   const LiveValidation v = validate_live(study_on(1), settings);
   EXPECT_NEAR(v.device_factor, 1.5, 0.02);
-  const LiveErrors after = live_errors(v, live_metrics()[0]);
+  const ErrorSummary after = live_errors(v, live_metrics()[0]);
   EXPECT_EQ(after.count, 2U);
   EXPECT_LT(after.mean, 0.01);
   EXPECT_THAT(live_text(v), HasSubstr("2 fitted"));
