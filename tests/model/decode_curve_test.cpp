@@ -98,5 +98,15 @@ TEST(DecodeResidualSlice, RaisesTimesThatWouldFallOrBeatTheMemory) {
   }
 }
 
+// A first measurement that took e times as long is lowered to the longer of the next two, 5 us + 128 ns, and raises the second,
+// 5 us + 16 ns, no further than that; the others stay.
+TEST(DecodeResidualSlice, ASlowMeasurementStaysAlone) {
+  const AffineTime affine{5e-6, 1e-9, 0.8e-9};
+  const ResidualTable disturbed{{0}, {1, 4, 7, 10}, {1.0, 0, 0, 0}};
+  const auto knots = decode_residual_slice(disturbed, 1, affine);
+  for (const std::size_t i : {0U, 1U, 2U}) EXPECT_DOUBLE_EQ(knots[i].time, 5e-6 + 128e-9);
+  EXPECT_DOUBLE_EQ(knots[3].time, 5e-6 + 1024e-9);
+}
+
 }  // namespace
 }  // namespace plimsoll::model
