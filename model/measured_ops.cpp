@@ -95,14 +95,25 @@ void OpPricer::use_attention(const KernelFile& file, double wide) {
   prefill_other_ = token.other_bytes;
 }
 
+// Experts in fp8 are those of block-scaled weights where these were measured: the models that are published so (DeepSeek-V3,
+// Qwen3) are. Hopper's kernel for a scale a tensor takes four times as long, and no server uses it for them.
+const MeasuredKernel* OpPricer::expert_kernel(const KernelFile& file, const KernelKey& key) const {
+  const std::string dtype = measured_dtype(inputs_.weight_dtype);
+  if (dtype.empty()) return nullptr;
+  const MeasuredKernel* scaled = dtype == "fp8" ? file.find(KernelOp::moe, "fp8_block", {}, key) : nullptr;
+  return scaled != nullptr ? scaled : file.find(KernelOp::moe, dtype, {}, key);
+}
+
 // One measured kernel is both products of all experts with what is between and after them.
 void OpPricer::use_experts(const KernelFile& file, double wide, double narrow) {
+  // Trained routers are not even: with a power law of 1.01, the weaker of those measured, few tokens reach some two thirds of
+  // the experts that the collectors' `balanced` rows, which spread them without a repetition, do.
+  constexpr std::uint32_t kSkew = 101;
   const LlmShape& shape = *inputs_.shape;
   const MoeShape& moe = *shape.moe;
   const KernelKey key{key_part(shape.hidden), key_part(moe.intermediate), key_part(moe.experts_per_token), key_part(moe.experts),
-                      0, key_part(inputs_.tp), 1};
-  const std::string dtype = measured_dtype(inputs_.weight_dtype);
-  experts_.kernel = dtype.empty() ? nullptr : file.find(KernelOp::moe, dtype, {}, key);
+                      kSkew, key_part(inputs_.tp), 1};
+  experts_.kernel = expert_kernel(file, key);
   if (experts_.kernel == nullptr) {
     beyond_.insert(fmt::format("no measured experts in {} on {}", name(inputs_.weight_dtype), inputs_.accelerator->id));
     return;
@@ -132,7 +143,11 @@ double OpPricer::measured_ratio(const Op& op, const Products& products) const {
   const KernelTable& table = products.kernel->table();
   const auto rows = static_cast<double>(op.m);
   note(Limit::rows, rows, table.columns.back());
-  return log_ratio_at(table, *found->row, rows);
+  const double ratio = log_ratio_at(table, *found->row, rows);
+  // The first number of rows of a benchmark bears what a shape's first use costs (fp8 on a B200: three times as long as two
+  // rows). It can be padded to the second.
+  const bool is_first = table.columns.size() > 1 && rows < table.columns[1];
+  return is_first ? std::min(ratio, found->row->log_ratio[1]) : ratio;
 }
 
 TimeParts OpPricer::price_product(const Op& op) const {

@@ -87,6 +87,7 @@ class OpPricer {
   void use_measured(double wide, double narrow);
   void use_attention(const KernelFile& file, double wide);
   void use_experts(const KernelFile& file, double wide, double narrow);
+  [[nodiscard]] const MeasuredKernel* expert_kernel(const KernelFile& file, const KernelKey& key) const;
   [[nodiscard]] TimeParts price_roofline(const Op& op, const ClassPrices& c, double log_ratio) const;
   [[nodiscard]] TimeParts price_class(const Op& op, const ClassPrices& c) const;
   [[nodiscard]] TimeParts price_product(const Op& op) const;

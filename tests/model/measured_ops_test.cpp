@@ -81,6 +81,39 @@ TEST_F(MeasuredOps, NoProductReadsItsWeightsFasterThanColdOnesWereRead) {
   EXPECT_NEAR(product(4096, 4096, 1), 2.0 * 4096 * 4096 / (0.9 * d_.accelerator.memory_bandwidth.value), 1e-12);
 }
 
+// Two rows take what the roofline says; one row, measured first, three times as long. It can be padded to two.
+TEST_F(MeasuredOps, OneRowCostsNoMoreThanTwo) {
+  KernelTable table = square_table();
+  table.columns = {1, 2, 256};
+  table.log_ratio = {1.1F, 0, 0, 1.1F, 0, 0, 1.1F, 0, 0, -0.1F, 0, 0};
+  use({table});
+  EXPECT_NEAR(product(1024, 4096, 1), measured(0, {1024, 4096}, 1) * std::exp(-1.1), 1e-9);
+  EXPECT_NEAR(product(4096, 4096, 1), measured(0, {4096, 4096}, 1), 1e-12);  // faster than two: as measured
+}
+
+// Models of experts in fp8 are published with a scale a block: that kernel is used where it was measured, whatever the other.
+TEST_F(MeasuredOps, ExpertsInFp8AreBlockScaled) {
+  d_.shape = shape_named("mixtral-8x7b");
+  d_.weight_dtype = DType::fp8;
+  const auto experts = [](const char* dtype, float ratio) {
+    KernelTable t = square_table();
+    t.op = KernelOp::moe;
+    t.dtype = dtype;
+    t.metric = {.scale = {1, 1, 1, 1, 1, 1, 1}, .nugget = 0.01, .neighbours = 1, .knee = 0};
+    t.sites = {{4096, 14336, 2, 8, 101, 1, 1}};
+    t.log_ratio = {ratio, ratio, ratio};
+    return t;
+  };
+  const auto step = [&](const std::vector<KernelTable>& tables) {
+    d_.accelerator.kernels = std::make_shared<const KernelFile>(folder_.write(tables));
+    ForwardCost cost(d_.inputs());
+    return cost.forward(decode_work(d_.shape, 4, 500)).total();
+  };
+  const double block = step({experts("fp8_block", 0.5F)}), tensor = step({experts("fp8", 1.5F)});
+  EXPECT_GT(tensor, 1.2 * block);
+  EXPECT_EQ(step({experts("fp8", 1.5F), experts("fp8_block", 0.5F)}), block);
+}
+
 // Between measured contexts a layer's time is linear, and at them it is the measured one.
 TEST_F(MeasuredOps, DecodeAttentionFollowsTheMeasuredContexts) {
   ForwardCost cost(d_.inputs());
