@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <map>
 
 #include "configs/quantity.h"
@@ -20,8 +19,8 @@ using Rows = std::vector<const MeasuredPoint*>;
 
 // What rows of one study share; they differ in the load's value.
 std::string configuration(const MeasuredPoint& p) {
-  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", p.model, p.hardware, p.engine, p.dtype, p.tp, p.replicas, p.policy,
-                     p.input_tokens, p.output_tokens, p.load_kind) +
+  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", p.model, p.hardware, p.engine, p.dtype, p.kv_dtype, p.tp, p.replicas,
+                     p.policy, p.max_running, p.step_token_budget, p.input_tokens, p.output_tokens, p.load_kind) +
          (p.load_kind == "jumpstart" ? std::string() : fmt::format("|{}|{}|{}", p.requests, p.length_cv, p.turnaround_s));
 }
 
@@ -40,6 +39,15 @@ Load load_of(const MeasuredPoint& p) {
   if (p.load_kind == "poisson") return {"{poisson: {rate: 1 /s}}", "workload.rate", " /s"};
   if (p.load_kind == "constant") return {"{constant: {rate: 1 /s}}", "workload.rate", " /s"};
   throw InputError(p.where, fmt::format("load_kind: found '{}', allowed: jumpstart, closed_loop, poisson, constant", p.load_kind));
+}
+
+std::string scheduler_text(const MeasuredPoint& p) {
+  std::string keys;
+  const auto add = [&](const std::string& key) { keys += (keys.empty() ? "" : ", ") + key; };
+  if (!p.policy.empty()) add("policy: " + p.policy);
+  if (p.max_running > 0) add(fmt::format("max_running: {}", p.max_running));
+  if (p.step_token_budget > 0) add(fmt::format("step_token_budget: {}", p.step_token_budget));
+  return keys.empty() ? "" : "scheduler: {" + keys + "}\n";
 }
 
 using Metrics = sched::PointMetrics;
@@ -123,11 +131,12 @@ std::string study_text(const std::vector<const MeasuredPoint*>& rows) {
   std::string text = fmt::format("model: {}\nhardware: {}\nengine: {}\ndeployment: {{tp: {}, replicas: {}}}\n", p.model,
                                  hardware_text(p), p.engine, p.tp, p.replicas);
   if (!p.dtype.empty()) text += "dtype: " + p.dtype + "\n";
+  if (!p.kv_dtype.empty()) text += "kv_dtype: " + p.kv_dtype + "\n";
   // The endpoints of the JumpStart post: docs/validation.md.
   if (p.load_kind == "jumpstart")
     text += "scheduler: {max_concurrent: 512, max_total: 4096, max_input: 4095, max_batch_prefill_tokens: 4096}\n";
-  else if (!p.policy.empty())
-    text += "scheduler: {policy: " + p.policy + "}\n";
+  else
+    text += scheduler_text(p);
   const std::string output = p.length_cv > 0 ? fmt::format("{{lognormal: {{mean: {}, cv: {}}}}}", p.output_tokens, configs::number_text(p.length_cv))
                                              : fmt::format("{}", p.output_tokens);
   text += fmt::format("workload:\n  load: {}\n  lengths: {{input: {}, output: {}}}\n", load.text, p.input_tokens, output);

@@ -18,10 +18,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 21> kColumns = {
+constexpr std::array<std::string_view, 24> kColumns = {
     "model", "hardware", "engine", "dtype", "tp", "replicas", "policy", "input_tokens", "output_tokens", "load_kind",
     "load_value", "requests", "output_tokens_per_s", "latency_per_token_p90_s", "latency_p90_s", "latency_mean_s",
-    "ttft_mean_s", "tpot_mean_s", "source", "length_cv", "turnaround_s"};
+    "ttft_mean_s", "tpot_mean_s", "source", "length_cv", "turnaround_s", "kv_dtype", "max_running",
+    "step_token_budget"};
 
 // A column that only points.csv has.
 constexpr std::string_view kPointsOnly = "requests_completed";
@@ -124,6 +125,9 @@ MeasuredPoint read_row(const Row& row, bool points) {
   p.source = row.text(18);
   p.length_cv = row.number(19, 0).value_or(0);
   p.turnaround_s = row.number(20, 0).value_or(0);
+  p.kv_dtype = row.text(21);
+  p.max_running = row.whole(22, 0);
+  p.step_token_budget = row.whole(23, 0);
   return p;
 }
 

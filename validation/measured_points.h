@@ -13,9 +13,10 @@ namespace plimsoll::validation {
 
 /// One row; blank figures were not measured. Times in seconds.
 struct MeasuredPoint {
-  std::string model, hardware, engine, dtype, policy, load_kind, source;
+  std::string model, hardware, engine, dtype, kv_dtype, policy, load_kind, source;
   std::int32_t tp = 1, replicas = 1;
   std::int64_t input_tokens = 0, output_tokens = 0, requests = 0;
+  std::int64_t max_running = 0, step_token_budget = 0;  // the server's limits of sequences and of tokens a step; 0: its engine's
   double load_value = 0;
   double length_cv = 0;                // spread of the output lengths; 0: all equal
   double turnaround_s = 0;             // closed loop: from an answer to the client's next request

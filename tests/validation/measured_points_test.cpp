@@ -40,6 +40,18 @@ TEST(MeasuredPoints, BlankFiguresAreNotMeasured) {
   EXPECT_EQ(p.latency_mean_s, 1.5);
 }
 
+// What a server was told besides its engine's defaults decides what is simulated, and tells configurations apart.
+TEST(MeasuredPoints, ServersSettingsAreSimulatedAsMeasured) {
+  const MeasuredTable table = read_measured(file_with(
+      "model,hardware,engine,input_tokens,output_tokens,load_kind,load_value,kv_dtype,max_running,step_token_budget\n"
+      "m,h,e,256,128,closed_loop,8,fp8,7,2048\nm,h,e,256,128,closed_loop,8,,,\n"));
+  const std::string stated = study_text({&table.points[0]}), blank = study_text({&table.points[1]});
+  EXPECT_NE(stated.find("kv_dtype: fp8\n"), std::string::npos);
+  EXPECT_NE(stated.find("scheduler: {max_running: 7, step_token_budget: 2048}\n"), std::string::npos);
+  EXPECT_EQ(blank.find("kv_dtype"), std::string::npos);
+  EXPECT_EQ(blank.find("scheduler"), std::string::npos);
+}
+
 TEST(MeasuredPoints, FaultsAreNamedWithTheirPlace) {
   expect_error("model,hardware,engine,input_tokens,output_tokens,load_kind,load_vale\n", 1, 60, "did you mean 'load_value'");
   expect_error("model,hardware\n", 1, 0, "'engine' is missing");
