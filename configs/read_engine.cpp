@@ -16,9 +16,9 @@ Seconds time_or_zero(const Node& node, std::string_view key) {
 }
 
 void read_host(const Node& node, model::EngineProfile& e) {
-  static constexpr std::array<std::string_view, 15> kKeys = {
+  static constexpr std::array<std::string_view, 16> kKeys = {
       "step", "op", "layer", "layer_tp", "layer_rank", "sequence", "token", "prefill", "prompt_rank", "rank_growth",
-      "serial_output", "front_end", "overlap", "overlap_exponent", "cuda_graphs"};
+      "serial_output", "front_end", "intake", "overlap", "overlap_exponent", "cuda_graphs"};
   static constexpr std::array<std::string_view, 3> kOverlaps = {"none", "p_norm", "full"};
   node.require_known_keys(kKeys);
   e.host_step = time_or_zero(node, "step");
@@ -31,6 +31,7 @@ void read_host(const Node& node, model::EngineProfile& e) {
   e.host_op = time_or_zero(node, "op");
   e.host_prompt_rank = time_or_zero(node, "prompt_rank");
   e.front_end = time_or_zero(node, "front_end");
+  e.intake = time_or_zero(node, "intake");
   if (const auto found = node.find("rank_growth")) e.host_rank_growth = found->as_number(0, 10);
   if (const auto found = node.find("serial_output")) e.serial_output = found->as_bool();
   if (const auto found = node.find("overlap")) e.overlap = static_cast<model::HostOverlap>(found->as_one_of(kOverlaps));
@@ -39,12 +40,13 @@ void read_host(const Node& node, model::EngineProfile& e) {
 }
 
 void read_memory(const Node& node, model::EngineProfile& e) {
-  static constexpr std::array<std::string_view, 4> kKeys = {"fraction", "overhead", "graph_pool", "activation_factor"};
+  static constexpr std::array<std::string_view, 5> kKeys = {"fraction", "overhead", "graph_pool", "activation_factor", "fp8_cache"};
   node.require_known_keys(kKeys);
   if (const auto found = node.find("fraction")) e.memory_fraction = found->as_number(0.01, 1);
   if (const auto found = node.find("overhead")) e.overhead = found->as_bytes();
   if (const auto found = node.find("graph_pool")) e.graph_pool = found->as_bytes();
   if (const auto found = node.find("activation_factor")) e.activation_factor = found->as_number(0, 100);
+  if (const auto found = node.find("fp8_cache")) e.fp8_cache = found->as_bool();
 }
 
 std::pair<double, double> read_pair(const Node& node, double min, double max) {

@@ -57,6 +57,8 @@ struct EngineProfile {
   // What a request takes before the scheduler sees it (HTTP, tokenizing, queues between processes). It delays the request
   // and occupies nothing.
   Seconds front_end{0};
+  // The part of it that one process of a replica does for one request after the other: requests that come together queue.
+  Seconds intake{0};
   // Multiply the accelerator's efficiencies: how well this engine's kernels do against the reference.
   double compute_scale = 1, memory_scale = 1;
   // KV bytes a second that one query head of one sequence is read with in decode attention, for kernels that leave a
@@ -69,6 +71,7 @@ struct EngineProfile {
   double memory_fraction = 0.9;         // of the visible memory
   Bytes overhead{0};                    // context, library workspaces, fragmentation: a GPU
   Bytes graph_pool{0};                  // a GPU
+  bool fp8_cache = false;               // with fp8 weights the cache is fp8 too, unless a study says otherwise
   double activation_factor = 1;         // times our estimate of the activation peak
   std::string scheduler_policy;         // default policy; other scheduler defaults are in the YAML
   std::optional<ConstantCost> constant;

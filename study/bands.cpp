@@ -40,6 +40,7 @@ PointMetrics at_end(const sim::Scenario& scenario, double decode, double prefill
   engine->decode_time_scale *= decode;
   engine->prefill_time_scale *= prefill;
   engine->front_end = engine->front_end * prefill;
+  engine->intake = engine->intake * prefill;
   s.engine = std::move(engine);
   sim::RunOptions options;
   options.stop = stop;

@@ -31,10 +31,11 @@ std::int32_t users(const LoadSpec& load) {
 }  // namespace
 
 Clients::Clients(const Scenario& scenario, std::uint64_t replication, const sched::RunOptions& options,
-                 sched::Measurements& out, Seconds front_end)
+                 sched::Measurements& out, const FrontEnd& front_end)
     : scenario_(scenario), workload_(scenario.workload, replication), out_(out),
       closed_(is_closed_loop(scenario.workload.load)), keep_rows_(options.keep_requests && replication == 0),
-      timeout_(to_nanos(scenario.limits.timeout)), warmup_(to_nanos(scenario.warmup)), front_end_(to_nanos(front_end)),
+      timeout_(to_nanos(scenario.limits.timeout)), warmup_(to_nanos(scenario.warmup)), front_end_(to_nanos(front_end.delay)),
+      intake_(to_nanos(front_end.intake)), intakes_(intake_ > 0 ? static_cast<std::size_t>(scenario.replicas) : 0, 0),
       planned_(workload_.planned_requests()) {
   if (const auto* closed = std::get_if<ClosedLoop>(&scenario.workload.load)) think_ = to_nanos(closed->think);
   if (scenario.workload.duration.count() > 0) send_until_ = to_nanos(scenario.workload.duration);
@@ -66,30 +67,47 @@ double Clients::gap_scv() const {
 
 void Clients::push_send(Nanos time, ClientId client, bool fresh) {
   if (fresh && (exhausted_ || time > send_until_)) return;
-  sends_.push_back({time + front_end_, next_order_++, client, fresh});
+  sends_.push_back({time, next_order_++, client, fresh});
   std::push_heap(sends_.begin(), sends_.end(), kLater);
 }
 
-Nanos Clients::next_send() const {
+Nanos Clients::next_sending() const {
   const Nanos scheduled = sends_.empty() ? sched::kNever : sends_.front().time;
-  return next_arrival_ ? std::min(*next_arrival_ + front_end_, scheduled) : scheduled;
+  return next_arrival_ ? std::min(*next_arrival_, scheduled) : scheduled;
+}
+
+// Attempts pass the front end in the order in which they were sent.
+Nanos Clients::delivery(Nanos sent) const {
+  if (intakes_.empty()) return sent + front_end_;
+  return std::max(sent, *std::min_element(intakes_.begin(), intakes_.end())) + intake_ + front_end_;
+}
+
+void Clients::take_in(Nanos sent) {
+  if (intakes_.empty()) return;
+  Nanos& free = *std::min_element(intakes_.begin(), intakes_.end());
+  free = std::max(sent, free) + intake_;
+}
+
+Nanos Clients::next_send() const {
+  const Nanos sent = next_sending();
+  return sent == sched::kNever ? sched::kNever : delivery(sent);
 }
 
 std::optional<Attempt> Clients::send(Nanos now) {
   while (next_send() <= now) {
-    if (next_arrival_ && (sends_.empty() || *next_arrival_ + front_end_ <= sends_.front().time)) {
+    if (next_arrival_ && (sends_.empty() || *next_arrival_ <= sends_.front().time)) {
       const Nanos time = *next_arrival_;
       const std::optional<ClientId> client = open_request(time);
       if (client) draw_arrival();
       else next_arrival_.reset();
-      if (client) return attempt(*client);
+      if (client) return attempt(*client, time);
       continue;
     }
     std::pop_heap(sends_.begin(), sends_.end(), kLater);
     const Send next = sends_.back();
     sends_.pop_back();
-    if (!next.fresh) return attempt(next.client);
-    if (const std::optional<ClientId> client = open_request(next.time - front_end_)) return attempt(*client);
+    if (!next.fresh) return attempt(next.client, next.time);
+    if (const std::optional<ClientId> client = open_request(next.time)) return attempt(*client, next.time);
     // Every request has been drawn: only repeated attempts are still to come.
     exhausted_ = true;
     std::erase_if(sends_, [](const Send& send) { return send.fresh; });
@@ -128,8 +146,10 @@ std::optional<ClientId> Clients::open_request(Nanos time) {
   return client;
 }
 
-Attempt Clients::attempt(ClientId client) {
+Attempt Clients::attempt(ClientId client, Nanos sent) {
+  take_in(sent);
   Logical& l = logical_[client];
+  l.sent = sent;
   ++l.attempts;
   l.serial = next_serial_++;
   l.waits_to_resend = false;
@@ -154,7 +174,7 @@ void Clients::dispatched(ClientId client, std::int32_t replica, std::optional<sc
   l.row.replica = replica;
   l.row.dispatched = now;
   l.replica_id = id.value_or(sched::kNoRequest);
-  if (timeout_ > 0 && id) timeouts_.push_back({now + std::max<Nanos>(0, timeout_ - front_end_), client, l.serial});
+  if (timeout_ > 0 && id) timeouts_.push_back({std::max(now, l.sent + timeout_), client, l.serial});
 }
 
 void Clients::refuse(ClientId client, Nanos now) {

@@ -35,11 +35,16 @@ struct TimedOut {
   std::uint64_t serial = 0;
 };
 
+/// What an attempt takes before it is delivered; a real engine brings its own.
+struct FrontEnd {
+  Seconds delay{0};                    // of every attempt by itself
+  Seconds intake{0};                   // before that: one attempt after the other, as many at a time as there are replicas
+};
+
 class Clients {
  public:
-  /// `front_end`: what every attempt takes before it is delivered; a real engine brings its own.
   Clients(const Scenario& scenario, std::uint64_t replication, const sched::RunOptions& options, sched::Measurements& out,
-          Seconds front_end = Seconds(0));
+          const FrontEnd& front_end = {});
 
   /// When the next attempt is delivered; kNever when nobody sends without hearing something first.
   [[nodiscard]] Nanos next_send() const;
@@ -81,18 +86,22 @@ class Clients {
     sched::RequestRow row;                    // also the account that ends in the measurements
     std::uint64_t serial = 0;          // of the open attempt
     std::uint64_t session = 0;
+    Nanos sent = 0;                    // the open attempt
     sched::Tok max_new = 0;
     std::int32_t attempts = 0, hash_block_tokens = 0;
     sched::ReqId replica_id = sched::kNoRequest;
     bool open = false, waits_to_resend = false;
     std::vector<std::uint64_t> hashes; // kept only when the attempt may be repeated
   };
-  struct Send { Nanos time; std::uint64_t order; ClientId client; bool fresh; };   // delivery; fresh: a user's next request
+  struct Send { Nanos time; std::uint64_t order; ClientId client; bool fresh; };   // fresh: a user's next request
   struct Deadline { Nanos deadline; ClientId client; std::uint64_t serial; };
 
   void push_send(Nanos time, ClientId client, bool fresh);
+  [[nodiscard]] Nanos next_sending() const;
+  [[nodiscard]] Nanos delivery(Nanos sent) const;
+  void take_in(Nanos sent);
   [[nodiscard]] std::optional<ClientId> open_request(Nanos time);
-  [[nodiscard]] Attempt attempt(ClientId client);
+  [[nodiscard]] Attempt attempt(ClientId client, Nanos sent);
   void draw_arrival();
   void fail_or_retry(ClientId client, sched::Outcome outcome, Nanos now);
   void close(ClientId client, sched::Outcome outcome, Nanos now);
@@ -101,12 +110,13 @@ class Clients {
   Workload workload_;
   sched::Measurements& out_;
   bool closed_ = false, keep_rows_ = false, exhausted_ = false;
-  Nanos timeout_ = 0, think_ = 0, send_until_ = sched::kNever, warmup_ = 0, front_end_ = 0;
+  Nanos timeout_ = 0, think_ = 0, send_until_ = sched::kNever, warmup_ = 0, front_end_ = 0, intake_ = 0;
+  std::vector<Nanos> intakes_;         // when each is free again; empty: they take no time
   std::vector<Logical> logical_;
   std::vector<ClientId> free_;
   std::vector<Send> sends_;            // min-heap by (time, order)
   std::deque<Deadline> timeouts_;      // the time-out is one constant, so deadlines come in order of dispatch
-  std::optional<Nanos> next_arrival_;  // at the front end
+  std::optional<Nanos> next_arrival_;  // sent
   std::optional<RequestBody> body_;
   std::uint64_t next_id_ = 0, next_serial_ = 0, next_order_ = 0;
   std::int64_t open_ = 0, finished_ = 0, planned_ = 0, sent_ = 0;

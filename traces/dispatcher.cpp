@@ -15,7 +15,7 @@ constexpr std::uint64_t kRouterStream = 0x726f75746572;  // keeps the router's d
 }
 
 Dispatcher::Dispatcher(const Scenario& scenario, std::uint64_t replication, const sched::RunOptions& options,
-                       sched::Measurements& out, Seconds front_end)
+                       sched::Measurements& out, const FrontEnd& front_end)
     : scenario_(scenario), options_(options), clients_(scenario, replication, options, out, front_end),
       router_(sched::make_router(scenario.router, (scenario.workload.seed ^ kRouterStream) + replication)),
       loads_(static_cast<std::size_t>(scenario.replicas)) {

@@ -22,7 +22,7 @@ namespace plimsoll::traces {
 class Dispatcher {
  public:
   Dispatcher(const Scenario& scenario, std::uint64_t replication, const sched::RunOptions& options,
-             sched::Measurements& out, Seconds front_end = Seconds(0));
+             sched::Measurements& out, const FrontEnd& front_end = {});
 
   [[nodiscard]] Clients& clients() { return clients_; }
   [[nodiscard]] const Clients& clients() const { return clients_; }

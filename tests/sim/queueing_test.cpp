@@ -74,6 +74,24 @@ TEST(Queueing, AFrontEndDelaysAndOccupiesNothing) {
   EXPECT_NEAR(open.batch_mean, 1, 1e-9);
 }
 
+// Four users' requests, 40 ms of service each, that come at once reach the scheduler 100, 200, 300 and 400 ms after they were
+// sent: nobody waits for another's step, so latencies are 140, 240, 340 and 440 ms. From then on each user's next request
+// finds the intake busy with the one before, until 100 ms before its own turn: latency 400 ms, 10 requests a second.
+TEST(Queueing, AnIntakeTakesOneRequestAfterTheOther) {
+  Scenario s = testing::base_scenario();
+  auto engine = testing::constant_engine(0, 0.01);
+  engine->intake = Seconds(0.1);
+  s.engine = engine;
+  s.workload.load = traces::ClosedLoop{4, Seconds(0)};
+  s.workload.lengths = traces::IndependentLengths{traces::FixedLength{8}, traces::FixedLength{4}};
+  s.workload.requests = 4;
+  EXPECT_NEAR(*simulate(s).metrics.latency.mean, (0.14 + 0.24 + 0.34 + 0.44) / 4, 1e-9);
+  s.workload.requests = 400;
+  EXPECT_NEAR(simulate(s).metrics.duration_s, 40.04, 1e-6);
+  s.replicas = 2;                       // each replica has an intake of its own
+  EXPECT_NEAR(simulate(s).metrics.duration_s, 20.04, 1e-6);
+}
+
 TEST(Queueing, OverloadIsReportedAsUnstable) {
   Scenario s = single_server(1.3 / 0.25, traces::FixedLength{24});
   s.workload.requests = 4000;
