@@ -35,7 +35,8 @@ std::string model_name(const std::string& text, const TraceStore& traces) {
 }
 
 // "4-bit" weights still keep a 16-bit cache.
-model::DType default_kv_dtype(model::DType weights) {
+model::DType default_kv_dtype(model::DType weights, const model::EngineProfile& engine) {
+  if (weights == model::DType::fp8 && engine.fp8_cache) return weights;
   const bool wide = weights == model::DType::fp32 || weights == model::DType::bf16 || weights == model::DType::fp16;
   return wide ? weights : model::DType::fp16;
 }
@@ -43,7 +44,7 @@ model::DType default_kv_dtype(model::DType weights) {
 void read_model(const Section& study, const Catalogue& catalogue, const TraceStore& traces, PointSpec& spec) {
   if (const auto dtype = study.find("dtype")) spec.weight_dtype = dtype->as_dtype();
   const auto kv_dtype = study.find("kv_dtype");
-  spec.kv_dtype = kv_dtype ? kv_dtype->as_dtype() : default_kv_dtype(spec.weight_dtype);
+  spec.kv_dtype = kv_dtype ? kv_dtype->as_dtype() : default_kv_dtype(spec.weight_dtype, *spec.engine);
   if (spec.engine->constant && !study.has("model")) return;
   const Node name = study.need("model", "llama-2-7b");
   spec.model_name = model_name(name.as_string(), traces);
