@@ -87,7 +87,7 @@ TEST_F(MeasuredOps, OneRowCostsNoMoreThanTwo) {
   table.columns = {1, 2, 256};
   table.log_ratio = {1.1F, 0, 0, 1.1F, 0, 0, 1.1F, 0, 0, -0.1F, 0, 0};
   use({table});
-  EXPECT_NEAR(product(1024, 4096, 1), measured(0, {1024, 4096}, 1) * std::exp(-1.1), 1e-9);
+  EXPECT_NEAR(product(1024, 4096, 1), measured(0, {1024, 4096}, 1) * std::exp(-1.1), 3e-9);  // ratios are kept to 1/8192
   EXPECT_NEAR(product(4096, 4096, 1), measured(0, {4096, 4096}, 1), 1e-12);  // faster than two: as measured
 }
 
