@@ -81,7 +81,10 @@ int calibrate_engine(const Parsed& parsed, Console& console, const std::string& 
         .errors = fmt::format("absolute errors in the fit: {}; leaving one configuration out at a time: {}", errors_text(in, model, fitted),
                               errors_text(out, model, fitted))};
     console.print(values_text(model, in) + "\npredicted by fits that did not see the configuration:\n" + validation::summary_text(out.comparisons) +
-                  fmt::format("\n{} simulations; in the fit: {}\n", out.simulations, errors_text(in, model, fitted)));
+                  fmt::format("\nthe same where all users' sequences fit the KV pool at once: {}\n", errors_text(out, model, [&](const Comparison& c) {
+                    return fitted(c) && !out.beyond_pool.contains(c.point);
+                  })) +
+                  fmt::format("{} simulations; in the fit: {}\n", out.simulations, errors_text(in, model, fitted)));
     write_files(problem.files(out, provenance), parsed.common.out.empty() ? configs::Catalogue::default_root() : parsed.common.out, console);
   } catch (const validation::ServingCancelled&) {
     console.warn("interrupted: nothing is written");

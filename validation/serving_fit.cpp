@@ -255,6 +255,8 @@ ServingFit ServingProblem::fit() const {
   fit.comparisons = s.predict(fit.values);
   for (const Comparison& c : fit.comparisons)
     fit.fitted.push_back(std::find(s.model.tables.begin(), s.model.tables.end(), c.table) != s.model.tables.end());
+  for (const Cell& cell : s.cells)
+    if (!cell.fits) fit.beyond_pool.insert(cell.row);
   fit.simulations = s.simulations;
   return fit;
 }

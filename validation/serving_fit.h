@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,7 @@ struct ServingFit {
   int simulations = 0;
   std::vector<Comparison> comparisons;          // all tables, in their order
   std::vector<bool> fitted;                     // of each comparison: it was looked at
+  std::set<const MeasuredPoint*> beyond_pool;   // rows whose users' sequences do not all fit the KV pool at once
   model::TimeUncertainty uncertainty;           // of leave_one_out(): from what was left out
 };
 

@@ -78,7 +78,7 @@ TEST_F(KernelCalibration, PredictsWhatItWasNotGiven) {
   const auto catalogue = calibrated();
   const KernelReport seen = compare_kernels({given.front()}, *catalogue);
   ASSERT_EQ(summarise(seen).size(), 1U);
-  EXPECT_LT(summarise(seen).front().mean, 0.0002);         // the rounding of the file: 1/8192 at most
+  EXPECT_LT(summarise(seen).front().errors.mean, 0.0002);         // the rounding of the file: 1/8192 at most
   EXPECT_EQ(summarise(seen).front().unseen, 0U);
   const KernelReport unseen = compare_kernels({read(products(true), "other.csv")}, *catalogue);
   const KernelSummary summary = summarise(unseen).front();

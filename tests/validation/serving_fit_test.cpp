@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "validation/compare.h"
 
 namespace plimsoll::validation {
@@ -70,15 +72,16 @@ TEST(ServingFit, FewNumbersAreFitted) {
 TEST(ServingFit, AnEngineWithoutDataIsRefusedByName) { EXPECT_THROW((void)serving_model("ideal"), InputError); }
 
 // Of the 212 rows of the source two have no concurrency. With the profiles that ship the median error of the time per token
-// stays below 6 %.
-TEST(ServingFit, TimesPerTokenOnH100ArePredicted) {
+// stays below 6 %, that of the time to the first token below 20 % for every engine: the aims of docs/validation.md.
+TEST(ServingFit, TimesOnH100ArePredicted) {
   const std::vector<MeasuredTable> tables = serving_tables(serving_model("vllm-0.12"));
   ASSERT_EQ(tables.front().points.size(), 210U);
   const std::vector<Comparison> comparisons = compare(tables, catalogue(), {});
-  std::vector<const Comparison*> tpot;
-  for (const Comparison& c : comparisons)
-    if (c.metric == "tpot_mean_s") tpot.push_back(&c);
-  EXPECT_LT(summarise(tpot).median, 0.06);
+  std::map<std::string, std::vector<const Comparison*>> tpot, ttft;
+  for (const Comparison& c : comparisons) (c.metric == "tpot_mean_s" ? tpot : ttft)[c.point->engine].push_back(&c);
+  ASSERT_EQ(ttft.size(), 3U);
+  for (const auto& [engine, group] : tpot) EXPECT_LT(summarise(group).median, 0.06) << engine;
+  for (const auto& [engine, group] : ttft) EXPECT_LT(summarise(group).median, 0.20) << engine;
 }
 
 }  // namespace
