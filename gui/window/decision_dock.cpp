@@ -13,6 +13,7 @@
 #include <QVBoxLayout>
 #include <algorithm>
 
+#include "gui/core/plan_question.h"
 #include "gui/core/text.h"
 #include "gui/window/scenario_dock.h"
 #include "model/error.h"
@@ -28,16 +29,29 @@ const std::vector<Column>& columns() {
   static const std::vector<Column> all = {
       {"rank", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "#")},
       {"meets_slo", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "SLO")},
+      {"tp", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "TP")},
+      {"replicas", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "replicas")},
+      {"scheduler.max_running", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "batch")},
       {"objective", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "objective")},
+      {"output_tokens_per_s", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "tokens/s")},
       {"usd_per_hour", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "USD/h")},
-      {"deployment", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "deployment")},
       {"usd_per_million_output_tokens", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "USD/M tokens")},
       {"gpus", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "GPUs")},
       {"latency_p90_s", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "p90 latency (s)")},
-      {"output_tokens_per_s", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "tokens/s")},
       {"stage", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "stage")},
+      {"deployment", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "deployment")},
   };
   return all;
+}
+
+// A column's value: of the row, or of the study's settings that the deployment is made of.
+QJsonValue value_of(const QJsonObject& deployment, const char* key) {
+  const QJsonValue own = deployment.value(QLatin1String(key));
+  if (!own.isUndefined()) return own;
+  const QString setting = deployment.value(QStringLiteral("settings")).toObject().value(QLatin1String(key)).toString();
+  bool number = false;
+  const double value = setting.toDouble(&number);
+  return number ? QJsonValue(value) : QJsonValue(setting);
 }
 
 QString shown(const QJsonValue& value) {
@@ -45,6 +59,8 @@ QString shown(const QJsonValue& value) {
   if (value.isDouble()) return reader_text(value.toDouble(), 4);
   return value.toString();
 }
+
+constexpr int kObjective = 5;          // whose title is its unit, once that is known
 
 /// Sorts numbers as numbers.
 class Item final : public QTableWidgetItem {
@@ -60,47 +76,7 @@ class Item final : public QTableWidgetItem {
   QJsonValue value_;
 };
 
-// "latency_per_token_p90_s" at 50 ms: {p90_latency_per_token: 50 ms}; empty: the metric cannot be a limit.
-std::string slo_of(const ViewState& view) {
-  const Metric* metric = find_metric(view.y);
-  if (view.limit <= 0 || metric == nullptr) return {};
-  std::string id = metric->id;
-  if (!id.ends_with("_s")) return {};
-  id.resize(id.size() - 2);
-  const std::size_t split = id.rfind('_');
-  if (split == std::string::npos) return {};
-  const std::string what = id.substr(0, split), which = id.substr(split + 1);
-  if (what != "latency" && what != "ttft" && what != "tpot" && what != "itl" && what != "latency_per_token") return {};
-  return "{" + which + "_" + what + ": " + study::number_text(view.limit / metric->scale) + " s}";
-}
-
-std::string list_of(const Scenario& scenario, const char* path, const char* otherwise) {
-  const QString text = field_value(scenario, path).text;
-  if (text.isEmpty() || text == QStringLiteral("max")) return otherwise;
-  return "[" + utf8(text) + "]";
-}
-
 }  // namespace
-
-Scenario plan_scenario(const Scenario& scenario, const ViewState& view) {
-  Scenario planned = scenario;
-  const bool swept = load_field(scenario).values.contains(QChar(u','));
-  if (field_value(scenario, "slo").text.isEmpty()) {
-    const std::string slo = slo_of(view);
-    if (slo.empty()) throw InputError("state an SLO: in the field above, or as the SLO line of a latency in Curves");
-    set_edit(planned, "slo", slo);
-  }
-  if (field_value(scenario, "search").text.isEmpty()) {
-    // Where the scenario sweeps its load, the question is which deployment carries most of it.
-    set_edit(planned, "search", "{objective: " + std::string(swept ? "capacity" : "cost") + ", tp: " + list_of(scenario, "deployment.tp", "[1, 2, 4, 8]") +
-                                    ", replicas: " + list_of(scenario, "deployment.replicas", "[1, 2, 4, 8]") +
-                                    ", max_running: " + list_of(scenario, "scheduler.max_running", "[16, 32, 64, 128]") + "}");
-  }
-  std::erase_if(planned.edits, [](const auto& edit) { return edit.first.starts_with("sweep"); });
-  set_edit(planned, "sweep", "{}");
-  std::rotate(planned.edits.begin(), planned.edits.end() - 1, planned.edits.end());
-  return planned;
-}
 
 DecisionDock::DecisionDock(Workbench& bench, QWidget* parent) : RunDock(bench, parent) {
   slo_ = new Field({QStringLiteral("slo"), tr("SLO"), tr("Limits that must hold, as {p90_latency: 20 s, p99_ttft: 2 s}; empty: the SLO line of the curves"),
@@ -108,12 +84,11 @@ DecisionDock::DecisionDock(Workbench& bench, QWidget* parent) : RunDock(bench, p
   search_ = new Field({QStringLiteral("search"), tr("Search"), tr("What may vary and what counts: tp, replicas, max_running, instances; objective cost, capacity, gpus, latency or throughput"),
                        {QStringLiteral("{objective: capacity, tp: [1, 2, 4, 8], replicas: [1], max_running: [16, 32, 64, 128]}"),
                         QStringLiteral("{objective: cost, tp: [1, 2, 4, 8], replicas: [1, 2, 4, 8], instances: [ml.g5.12xlarge, ml.p4d.24xlarge]}")}, false}, this);
-  best_ = new QLabel(this);
-  best_->setWordWrap(true);
-  best_->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
-  why_ = new QLabel(this);
-  why_->setWordWrap(true);
-  why_->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
+  for (QLabel** label : {&asks_, &best_, &why_}) {
+    *label = new QLabel(this);
+    (*label)->setWordWrap(true);
+    (*label)->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
+  }
   ranking_ = new QTableWidget(this);
   ranking_->setAccessibleName(tr("Deployments, best first"));
   ranking_->setEditTriggers(QAbstractItemView::NoEditTriggers);
@@ -135,6 +110,7 @@ DecisionDock::DecisionDock(Workbench& bench, QWidget* parent) : RunDock(bench, p
   last->addWidget(use_);
   column_->insertWidget(0, slo_);
   column_->insertWidget(1, search_);
+  column_->insertWidget(2, asks_);
   column_->insertWidget(column_->count() - 1, best_);
   column_->insertWidget(column_->count() - 1, ranking_, 4);
   column_->insertWidget(column_->count() - 1, why_);
@@ -151,18 +127,39 @@ DecisionDock::DecisionDock(Workbench& bench, QWidget* parent) : RunDock(bench, p
   connect(use_, &QPushButton::clicked, this, [this] { use(ranking_->currentRow()); });
   connect(&bench.session(), &Session::changed, this, &DecisionDock::refresh);
   clear();
-  best_->setText(tr("Searches TP degrees, replicas, batch limits and instances for what carries the scenario's load within its SLO."));
   refresh();
 }
 
 void DecisionDock::refresh() {
   for (Field* field : {slo_, search_}) field->show_value(field_value(bench_.session().scenario(), utf8(field->spec().path)));
+  if (!isVisible()) return;
+  try {
+    asks_->setText(plan_question(bench_.session().scenario(), bench_.session().state().view).words);
+  } catch (const InputError& error) {
+    asks_->setText(tr("To plan, %1.").arg(qs(error.text())));
+  }
+  if (asked_.empty() || run_.state() != ChildRun::State::idle) return;
+  state().setText(asked_ == key() ? verdict_ : tr("⚠ The question has changed since. Plan again."));
+}
+
+void DecisionDock::showEvent(QShowEvent* event) {
+  RunDock::showEvent(event);
+  refresh();
+}
+
+// Empty where there is nothing that could be asked.
+std::string DecisionDock::key() const {
+  try {
+    return question_key(bench_.session().scenario(), bench_.session().state().view);
+  } catch (const InputError&) {
+    return {};
+  }
 }
 
 void DecisionDock::plan() {
   try {
     const Scenario planned = plan_scenario(bench_.session().scenario(), bench_.session().state().view);
-    start(QStringLiteral("plan"), {}, make_study(planned, bench_.catalogue()).resolved_yaml());
+    if (start(QStringLiteral("plan"), {}, make_study(planned, bench_.catalogue()).resolved_yaml())) asking_ = key();
   } catch (const std::exception& error) {
     refuse(qs(error.what()));
   }
@@ -170,6 +167,7 @@ void DecisionDock::plan() {
 
 void DecisionDock::clear() {
   deployments_.clear();
+  asked_.clear();
   deploy_ = {};
   tried_ = 0;
   best_->clear();
@@ -196,12 +194,15 @@ void DecisionDock::add_deployment(const QJsonObject& line) {
   ranking_->insertRow(row);
   for (int c = 0; c < static_cast<int>(columns().size()); ++c) {
     const Column& column = columns()[static_cast<std::size_t>(c)];
-    auto* item = new Item(line.value(QLatin1String(column.key)));
+    const QJsonValue value = value_of(line, column.key);
+    auto* item = new Item(value);
     item->setToolTip(line.value(QStringLiteral("deployment")).toString());
     item->setData(Qt::UserRole, static_cast<qulonglong>(deployments_.size()));
-    if (line.value(QLatin1String(column.key)).isDouble()) item->setTextAlignment(Qt::AlignRight | Qt::AlignVCenter);
+    if (value.isDouble()) item->setTextAlignment(Qt::AlignRight | Qt::AlignVCenter);
     ranking_->setItem(row, c, item);
   }
+  const QString unit = line.value(QStringLiteral("objective_unit")).toString();
+  if (deployments_.empty() && !unit.isEmpty()) ranking_->horizontalHeaderItem(kObjective)->setText(unit);
   deployments_.push_back(line);
 }
 
@@ -212,7 +213,8 @@ void DecisionDock::show_answer(const QJsonObject& line) {
   } else {
     QString text = tr("✓ Best: %1").arg(winner.value(QStringLiteral("deployment")).toString());
     const QJsonObject capacity = winner.value(QStringLiteral("capacity")).toObject();
-    if (!capacity.isEmpty()) text += tr("\nCarries a load of %1 within the SLO").arg(reader_text(capacity.value(QStringLiteral("load")).toDouble(), 4));
+    if (!capacity.isEmpty()) text += QStringLiteral("\n") + tr("Carries %1 %2 within the SLO").arg(reader_text(capacity.value(QStringLiteral("load")).toDouble(), 4),
+                                                                                    line.value(QStringLiteral("objective_unit")).toString());
     const QString price = winner.value(QStringLiteral("price")).toString();
     if (!price.isEmpty()) text += QStringLiteral("\n") + tr("Price: %1").arg(price);
     for (const QJsonValue& one : line.value(QStringLiteral("sensitivity")).toArray()) {
@@ -226,6 +228,7 @@ void DecisionDock::show_answer(const QJsonObject& line) {
     copy_->setEnabled(files_->count() > 0);
   }
   say(line.value(QStringLiteral("text")).toString());
+  show_log_from_top();
   ranking_->resizeColumnsToContents();
   const int widest = 40 * fontMetrics().averageCharWidth();
   for (int c = 0; c < ranking_->columnCount(); ++c) ranking_->setColumnWidth(c, std::min(ranking_->columnWidth(c), widest));
@@ -237,6 +240,8 @@ void DecisionDock::show_answer(const QJsonObject& line) {
 void DecisionDock::finished(const QString& verb, int exit_code, const QString& text) {
   RunDock::finished(verb, exit_code, text);
   if (exit_code == 4 && text.isEmpty()) state().setText(tr("✓ done: nothing meets the SLO"));
+  verdict_ = state().text();
+  asked_ = text.isEmpty() && (exit_code == 0 || exit_code == 4) ? asking_ : std::string();
 }
 
 const QJsonObject* DecisionDock::deployment_at(int row) const {
@@ -258,6 +263,7 @@ void DecisionDock::explain(int row) {
 void DecisionDock::use(int row) {
   const QJsonObject* deployment = deployment_at(row);
   if (deployment == nullptr) return;
+  const bool current = asked_ == key();
   bench_.session().edit(tr("Use a deployment"), {}, [&](SessionState& s) {
     Scenario& scenario = s.scenarios[s.current];
     const QJsonObject settings = deployment->value(QStringLiteral("settings")).toObject();   // path of the study, value
@@ -270,6 +276,9 @@ void DecisionDock::use(int row) {
       else if (value.isString() && !value.toString().isEmpty()) set_field(scenario, path, value.toString());
     }
   });
+  // What it was chosen from is no longer swept by the form; the answer is as good as before.
+  if (current) asked_ = key();
+  refresh();
 }
 
 void DecisionDock::copy_file() { QApplication::clipboard()->setText(deploy_.value(files_->currentText()).toString()); }

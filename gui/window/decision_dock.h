@@ -16,10 +16,6 @@ namespace plimsoll::gui {
 
 class Field;
 
-/// The study that is planned: the scenario without its sweep, with the SLO line where it states no SLO, and a search of
-/// what it sweeps where it states none. Throws InputError where no SLO can be had.
-[[nodiscard]] Scenario plan_scenario(const Scenario& scenario, const ViewState& view);
-
 class DecisionDock final : public RunDock {
   Q_OBJECT
  public:
@@ -35,6 +31,7 @@ class DecisionDock final : public RunDock {
 
  protected:
   void clear() override;
+  void showEvent(QShowEvent* event) override;
   void finished(const QString& verb, int exit_code, const QString& text) override;
 
  private:
@@ -43,14 +40,17 @@ class DecisionDock final : public RunDock {
   void show_answer(const QJsonObject& line);
   void explain(int row);
   void copy_file();
+  [[nodiscard]] std::string key() const;
   [[nodiscard]] const QJsonObject* deployment_at(int row) const;
   Field *slo_ = nullptr, *search_ = nullptr;
   QTableWidget* ranking_ = nullptr;
-  QLabel *best_ = nullptr, *why_ = nullptr;
+  QLabel *asks_ = nullptr, *best_ = nullptr, *why_ = nullptr;
   QComboBox* files_ = nullptr;
   QPushButton *copy_ = nullptr, *use_ = nullptr;
   std::vector<QJsonObject> deployments_;   // best first
   QJsonObject deploy_;                     // name of a file or of a tool's flags, its text
+  std::string asking_, asked_;             // the question under way, the one that was answered; empty: none
+  QString verdict_;                        // how it ended
   std::size_t tried_ = 0;
 };
 

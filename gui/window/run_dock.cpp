@@ -6,8 +6,10 @@
 #include <QPlainTextEdit>
 #include <QProgressBar>
 #include <QPushButton>
+#include <QTextCursor>
 #include <QVBoxLayout>
 #include <algorithm>
+#include <cmath>
 
 #include "gui/core/text.h"
 #include "gui/window/flow_layout.h"
@@ -46,7 +48,8 @@ RunDock::RunDock(Workbench& bench, QWidget* parent) : QWidget(parent), bench_(be
   connect(&run_, &ChildRun::progressed, this, [this](double done, double total, double eta) {
     progress_->setRange(0, 1000);
     progress_->setValue(total > 0 ? static_cast<int>(1000 * done / total) : 0);
-    state_->setText(tr("%1 of %2").arg(reader_text(done, 3), reader_text(total, 6)) + (eta >= 0 ? tr(", %1 s left").arg(reader_text(eta, 2)) : QString()));
+    if (run_.state() == ChildRun::State::paused) return;   // what is on its way still ends
+    state_->setText(tr("%1 of %2").arg(reader_text(std::floor(done), 6), reader_text(total, 6)) + (eta >= 0 ? tr(", %1 s left").arg(reader_text(eta, 2)) : QString()));
   });
 }
 
@@ -71,7 +74,7 @@ void RunDock::refresh_buttons() {
   pause_->setText(run_.state() == ChildRun::State::paused ? tr("&Resume") : tr("&Pause"));
   cancel_->setEnabled(!idle && run_.state() != ChildRun::State::cancelling);
   progress_->setVisible(!idle);
-  if (run_.state() == ChildRun::State::paused) state_->setText(tr("paused"));
+  if (run_.state() == ChildRun::State::paused) state_->setText(tr("paused: what has begun still ends"));
   if (run_.state() == ChildRun::State::cancelling) state_->setText(tr("cancelling…"));
 }
 
@@ -98,6 +101,11 @@ bool RunDock::start(const QString& verb, const QStringList& options, const std::
 }
 
 void RunDock::say(const QString& text) { log_->appendPlainText(text); }
+
+void RunDock::show_log_from_top() {
+  log_->moveCursor(QTextCursor::Start);
+  log_->ensureCursorVisible();
+}
 
 void RunDock::refuse(const QString& why) { state_->setText(QStringLiteral("✗ ") + why); }
 

@@ -32,6 +32,7 @@ class RunDock : public QWidget {
   /// cannot be.
   bool start(const QString& verb, const QStringList& options, const std::string& study);
   void say(const QString& text);
+  void show_log_from_top();
   void refuse(const QString& why);
   /// Before a run.
   virtual void clear() {}

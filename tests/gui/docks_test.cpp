@@ -10,10 +10,10 @@
 #include <QSpinBox>
 #include <QTableWidget>
 
+#include "gui/core/plan_question.h"
 #include "gui/window/decision_dock.h"
 #include "gui/window/live_dock.h"
 #include "gui/window/main_window.h"
-#include "model/error.h"
 #include "tests/gui/bench_fixture.h"
 
 namespace plimsoll::gui {
@@ -157,7 +157,7 @@ constexpr const char* kPlan = R"(cat <<'END'
 {"v":1,"type":"point","t_s":0.1,"index":0,"tp":4,"load_value":8}
 {"v":1,"type":"ranking","t_s":0.2,"question":0,"rank":1,"deployment":"tp 4 x 2","meets_slo":true,"objective":57.5,"objective_unit":"clients","usd_per_hour":37.7,"gpus":8,"tp":4,"replicas":2,"hardware":"ml.p4d.24xlarge","slo_used":0.9,"slo_check":"p90_latency_per_token","stage":"confirmed","verdict":"wins","settings":{"deployment.tp":"4","deployment.replicas":"2","scheduler.max_running":"64"}}
 {"v":1,"type":"ranking","t_s":0.2,"question":0,"rank":10,"deployment":"tp 8 x 1","meets_slo":false,"objective":20,"gpus":8,"tp":8,"replicas":1,"hardware":"ml.p4d.24xlarge","slo_used":1.2,"slo_check":"p90_latency_per_token","stage":"screened","verdict":"all-reduce"}
-{"v":1,"type":"answer","t_s":0.3,"question":0,"objective":"capacity","winner":{"deployment":"tp 4 x 2","price":"us-east-1, 2024","capacity":{"load":57.5,"ci":1,"passing":57,"failing":58},"deploy":{"tgi.env":"NUM_SHARD=4","vllm.sh":"vllm serve"}},"sensitivity":[{"change":"load +10 %","winner":"tp 8 x 1","same":false,"slo_used":1.1,"slo_check":"x"}],"text":"the answer"}
+{"v":1,"type":"answer","t_s":0.3,"question":0,"objective":"capacity","objective_unit":"clients","winner":{"deployment":"tp 4 x 2","price":"us-east-1, 2024","capacity":{"load":57.5,"ci":1,"passing":57,"failing":58},"deploy":{"tgi.env":"NUM_SHARD=4","vllm.sh":"vllm serve"}},"sensitivity":[{"change":"load +10 %","winner":"tp 8 x 1","same":false,"slo_used":1.1,"slo_check":"x"}],"text":"the answer"}
 {"v":1,"type":"done","t_s":0.3,"exit":0}
 END
 )";
@@ -170,9 +170,13 @@ TEST_F(DockTest, ThePlannersAnswerBecomesARankingThatCanBeUsed) {
   dock.plan();
   wait(dock);
   EXPECT_THAT(texts_of(dock), HasSubstr("✓ Best: tp 4 x 2"));
+  EXPECT_THAT(texts_of(dock), HasSubstr("Carries 57.5 clients within the SLO"));
   EXPECT_THAT(texts_of(dock), HasSubstr("load +10 %: tp 8 x 1 would win"));
   ASSERT_EQ(dock.ranking().rowCount(), 2);
-  EXPECT_EQ(dock.ranking().item(0, 4)->text(), QStringLiteral("tp 4 x 2")) << "rank 1 before rank 10: numbers sort as numbers";
+  EXPECT_EQ(dock.ranking().item(0, 0)->text(), QStringLiteral("1")) << "rank 1 before rank 10: numbers sort as numbers";
+  const std::vector<QString> first = {QStringLiteral("1"), QStringLiteral("✓"), QStringLiteral("4"), QStringLiteral("2"), QStringLiteral("64"), QStringLiteral("57.5")};
+  for (std::size_t c = 0; c < first.size(); ++c) EXPECT_EQ(dock.ranking().item(0, static_cast<int>(c))->text(), first[c]);
+  EXPECT_EQ(dock.ranking().horizontalHeaderItem(5)->text(), QStringLiteral("clients"));
   dock.ranking().setCurrentCell(1, 1);
   EXPECT_THAT(texts_of(dock), HasSubstr("tp 8 x 1: all-reduce; p90_latency_per_token uses 120 % of its limit"));
   EXPECT_EQ(dock.table().rows.size(), 2U);
@@ -197,15 +201,31 @@ TEST_F(DockTest, APlanNeedsAnSlo) {
 }
 
 TEST_F(DockTest, TheSloLineBecomesTheStudysSlo) {
-  Scenario scenario = open_scenario(kJumpStart);
   ViewState view;
   view.limit = 50;                     // ms of p90 latency per token
-  const study::Study study = make_study(plan_scenario(scenario, view), bench_->catalogue());
+  const study::Study study = make_study(plan_scenario(open_scenario(kJumpStart), view), bench_->catalogue());
   EXPECT_EQ(study.point_count(), 1U) << "one question, not one a load";
   EXPECT_NE(study.resolved_yaml().find("p90_latency_per_token"), std::string::npos) << study.resolved_yaml();
   EXPECT_NE(study.resolved_yaml().find("capacity"), std::string::npos);
-  view.y = "output_tokens_per_s";
-  EXPECT_THROW(static_cast<void>(plan_scenario(scenario, view)), InputError);
+}
+
+TEST_F(DockTest, TheDockSaysWhatItAsksAndWhenTheAnswerIsOld) {
+  open(*bench_, kJumpStart);
+  stand_in(kPlan);
+  DecisionDock& dock = window_->decision();
+  dock.window()->findChild<QWidget*>(QStringLiteral("decision"))->show();
+  EXPECT_THAT(texts_of(dock), HasSubstr("To plan, state an SLO"));
+  bench_->set_view({}, {}, [](ViewState& v) { v.limit = 50; });
+  EXPECT_THAT(texts_of(dock), HasSubstr("Asks for the largest load on one ml.p4d.24xlarge"));
+  dock.plan();
+  wait(dock);
+  EXPECT_THAT(texts_of(dock), HasSubstr("✓ done"));
+  bench_->set_view({}, {}, [](ViewState& v) { v.limit = 60; });
+  EXPECT_THAT(texts_of(dock), HasSubstr("⚠ The question has changed since"));
+  bench_->session().undo();
+  EXPECT_THAT(texts_of(dock), HasSubstr("✓ done"));
+  dock.use(0);
+  EXPECT_THAT(texts_of(dock), HasSubstr("✓ done")) << "its own answer is not another question";
 }
 
 TEST_F(DockTest, ThePlannerItselfAnswersTheJumpStartQuestion) {

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "gui/core/plan_question.h"
+
+#include <QCoreApplication>
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "gui/core/metrics.h"
+#include "gui/core/text.h"
+#include "model/error.h"
+#include "study/cell.h"
+
+namespace plimsoll::gui {
+namespace {
+
+constexpr const char *kTp = "deployment.tp", *kReplicas = "deployment.replicas", *kBatch = "scheduler.max_running", *kHardware = "hardware";
+
+QString tr(const char* text) { return QCoreApplication::translate("plimsoll::gui::PlanQuestion", text); }
+
+struct Limit {
+  std::string yaml;                    // empty: the metric cannot be a limit
+  QString words;
+};
+
+// "latency_per_token_p90_s" at 50 ms: {p90_latency_per_token: 50 ms}.
+Limit limit_of(const ViewState& view) {
+  const Metric* metric = find_metric(view.y);
+  if (view.limit <= 0 || metric == nullptr) return {};
+  std::string id = metric->id;
+  if (!id.ends_with("_s")) return {};
+  id.resize(id.size() - 2);
+  const std::size_t split = id.rfind('_');
+  if (split == std::string::npos) return {};
+  const std::string what = id.substr(0, split), which = id.substr(split + 1);
+  if (what != "latency" && what != "ttft" && what != "tpot" && what != "itl" && what != "latency_per_token") return {};
+  return {"{" + which + "_" + what + ": " + study::number_text(view.limit / metric->scale) + " s}",
+          QStringLiteral("%1 ≤ %2 %3").arg(qs(metric->label), reader_text(view.limit, 4), qs(metric->unit))};
+}
+
+std::string swept(const Scenario& scenario, const char* path) {
+  const FieldValue value = field_value(scenario, path);
+  return value.swept ? utf8(value.text) : std::string();
+}
+
+// The usual batch limits and the one that the scenario states.
+std::string batch_limits(const Scenario& scenario) {
+  std::vector<long long> limits = {16, 32, 64, 128, 256};
+  bool number = false;
+  const long long stated = field_value(scenario, kBatch).text.toLongLong(&number);
+  if (number && stated > 0 && std::find(limits.begin(), limits.end(), stated) == limits.end()) limits.push_back(stated);
+  std::sort(limits.begin(), limits.end());
+  std::string list;
+  for (const long long limit : limits) list += (list.empty() ? "" : ", ") + std::to_string(limit);
+  return list;
+}
+
+// Where the load is swept the question is which deployment carries most of it, on one instance: a fleet could always be
+// larger. Else it is which carries the load at the least cost.
+PlanQuestion searched(const Scenario& scenario) {
+  const bool capacity = load_field(scenario).values.contains(QChar(u','));
+  std::string tp = swept(scenario, kTp), replicas = swept(scenario, kReplicas), batch = swept(scenario, kBatch);
+  const std::string instances = swept(scenario, kHardware);
+  if (tp.empty()) tp = "1, 2, 4, 8";
+  if (batch.empty()) batch = batch_limits(scenario);
+  std::string placing = "replicas: [" + replicas + "]";
+  if (replicas.empty() && capacity) placing = "replicas_per_instance: [" + (replicas = "1, 2, 4, 8") + "], instance_count: [1]";
+  else if (replicas.empty()) placing = "replicas: [" + (replicas = "1, 2, 3, 4, 6, 8, 12, 16, 24, 32") + "]";
+  PlanQuestion out;
+  out.search = "{objective: " + std::string(capacity ? "capacity" : "cost") + ", tp: [" + tp + "], " + placing + ", max_running: [" + batch + "]" +
+               (instances.empty() ? "" : ", instances: [" + instances + "]") + "}";
+  const QString on = instances.empty() ? field_value(scenario, kHardware).text : qs(instances);
+  out.words = (capacity ? tr("the largest load on one %1") : tr("the least cost on %1")).arg(on) + QStringLiteral("\n") +
+              tr("among TP %1 × replicas %2 × batch limit %3").arg(qs(tp), qs(replicas), qs(batch));
+  return out;
+}
+
+}  // namespace
+
+PlanQuestion plan_question(const Scenario& scenario, const ViewState& view) {
+  const std::string slo = utf8(field_value(scenario, "slo").text), search = utf8(field_value(scenario, "search").text);
+  PlanQuestion out = searched(scenario);
+  if (!search.empty()) out.words = qs(out.search = search);
+  const Limit limit = limit_of(view);
+  if (slo.empty() && limit.yaml.empty()) throw InputError("state an SLO: in the field above, or as the SLO line of a latency in Curves");
+  out.slo = slo.empty() ? limit.yaml : slo;
+  out.words = tr("Asks for %1").arg(out.words) + QStringLiteral("\n") + tr("within %1").arg(slo.empty() ? limit.words : qs(slo));
+  return out;
+}
+
+Scenario plan_scenario(const Scenario& scenario, const ViewState& view) {
+  const PlanQuestion question = plan_question(scenario, view);
+  Scenario planned = scenario;
+  if (field_value(scenario, "slo").text.isEmpty()) set_edit(planned, "slo", question.slo);
+  if (field_value(scenario, "search").text.isEmpty()) set_edit(planned, "search", question.search);
+  std::erase_if(planned.edits, [](const auto& edit) { return edit.first.starts_with("sweep"); });
+  planned.edits.insert(planned.edits.begin(), {"sweep", "{}"});
+  return planned;
+}
+
+std::string question_key(const Scenario& scenario, const ViewState& view) {
+  constexpr std::array<std::string_view, 4> kSearched = {kTp, kReplicas, kBatch, "deployment.instances"};
+  const Scenario planned = plan_scenario(scenario, view);
+  std::string key = planned.file + '\n' + planned.document.dump();
+  for (const auto& [path, yaml] : planned.edits) {
+    if (std::find(kSearched.begin(), kSearched.end(), path) == kSearched.end()) key += '\n' + path + '=' + yaml;
+  }
+  return key;
+}
+
+}  // namespace plimsoll::gui

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gui/core/plan_question.h"
+
+#include "model/error.h"
+#include "tests/gui/bench_fixture.h"
+
+namespace plimsoll::gui {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+ViewState limit_of(double ms) {
+  ViewState view;
+  view.limit = ms;                     // of p90 latency per token
+  return view;
+}
+
+TEST(PlanQuestionTest, WhereTheFormStandsDoesNotRestrictTheSearch) {
+  Scenario scenario = default_scenario();
+  set_field(scenario, "deployment.tp", QStringLiteral("8"));
+  set_field(scenario, "deployment.replicas", QStringLiteral("1"));
+  set_field(scenario, "scheduler.max_running", QStringLiteral("48"));
+  const PlanQuestion question = plan_question(scenario, limit_of(50));
+  EXPECT_EQ(question.slo, "{p90_latency_per_token: 0.05 s}");
+  EXPECT_EQ(question.search, "{objective: capacity, tp: [1, 2, 4, 8], replicas_per_instance: [1, 2, 4, 8], instance_count: [1], max_running: [16, 32, 48, 64, 128, 256]}");
+  EXPECT_THAT(utf8(question.words), HasSubstr("the largest load on one ml.p4d.24xlarge"));
+  EXPECT_THAT(utf8(question.words), HasSubstr("p90 latency per output token ≤ 50 ms"));
+}
+
+TEST(PlanQuestionTest, AListInTheFormDoes) {
+  Scenario scenario = default_scenario();
+  set_field(scenario, "deployment.tp", QStringLiteral("2, 4"));
+  set_field(scenario, "deployment.replicas", QStringLiteral("1, 3"));
+  set_field(scenario, "scheduler.max_running", QStringLiteral("8, 16"));
+  set_field(scenario, "hardware", QStringLiteral("ml.p4d.24xlarge, ml.g5.12xlarge"));
+  EXPECT_EQ(plan_question(scenario, limit_of(50)).search,
+            "{objective: capacity, tp: [2, 4], replicas: [1, 3], max_running: [8, 16], instances: [ml.p4d.24xlarge, ml.g5.12xlarge]}");
+}
+
+TEST(PlanQuestionTest, OneLoadAsksForTheLeastCost) {
+  Scenario scenario = default_scenario();
+  set_load(scenario, QStringLiteral("poisson"), QStringLiteral("4"));
+  const PlanQuestion question = plan_question(scenario, limit_of(50));
+  EXPECT_THAT(question.search, HasSubstr("objective: cost"));
+  EXPECT_THAT(question.search, Not(HasSubstr("instance_count")));
+}
+
+TEST(PlanQuestionTest, TheStudysOwnWordsWin) {
+  Scenario scenario = default_scenario();
+  set_field(scenario, "slo", QStringLiteral("{p95_ttft: 1 s}"));
+  set_field(scenario, "search", QStringLiteral("{objective: gpus, tp: [8]}"));
+  const PlanQuestion question = plan_question(scenario, limit_of(50));
+  EXPECT_EQ(question.slo, "{p95_ttft: 1 s}");
+  EXPECT_EQ(question.search, "{objective: gpus, tp: [8]}");
+}
+
+TEST(PlanQuestionTest, UsingADeploymentAsksNothingElse) {
+  Scenario scenario = default_scenario();
+  const std::string before = question_key(scenario, limit_of(50));
+  set_field(scenario, "deployment.tp", QStringLiteral("1"));
+  set_field(scenario, "deployment.replicas", QStringLiteral("8"));
+  EXPECT_EQ(question_key(scenario, limit_of(50)), before);
+  EXPECT_NE(question_key(scenario, limit_of(60)), before);
+  set_field(scenario, "model", QStringLiteral("llama-2-13b"));
+  EXPECT_NE(question_key(scenario, limit_of(50)), before);
+}
+
+TEST(PlanQuestionTest, AThroughputIsNoSlo) {
+  ViewState view = limit_of(50);
+  view.y = "output_tokens_per_s";
+  EXPECT_THROW(static_cast<void>(plan_question(default_scenario(), view)), InputError);
+}
+
+}  // namespace
+}  // namespace plimsoll::gui
