@@ -37,6 +37,37 @@ std::optional<double> metric_of(study::ResolvedPoint point, std::uint64_t seed, 
   return value_of(make_row(std::move(point.result), pp), metric);
 }
 
+// The value of a swept key; -1: not swept.
+std::int64_t swept_number(const study::Study& study, const study::PointResult& point, const char* key) {
+  const auto keys = study.swept_keys();
+  const auto at = static_cast<std::size_t>(std::find(keys.begin(), keys.end(), key) - keys.begin());
+  return at < keys.size() ? std::get<std::int64_t>(point.swept[at]) : -1;
+}
+
+// Keeps of each cell the point that `better` prefers to the one kept so far (null: none).
+template <class Better>
+HeatMap simulate_map(Scenario scenario, const std::shared_ptr<const configs::Catalogue>& catalogue, study::RunControl& control, const Better& better) {
+  HeatMap map{{1, 2, 4, 8}, {4, 8, 16, 32, 64, 128, 256}, 0, {}};
+  set_field(scenario, "deployment.tp", QStringLiteral("1, 2, 4, 8"));
+  set_field(scenario, "scheduler.max_running", QStringLiteral("4, 8, 16, 32, 64, 128, 256"));
+  const study::Study study = make_study(scenario, catalogue);
+  study::RunSettings settings;
+  settings.jobs = 1;
+  settings.control = &control;
+  map.cells.resize(map.tp.size() * map.batch.size());
+  for (study::PointResult& point : study::run_study(study, settings).points) {
+    const auto t = std::find(map.tp.begin(), map.tp.end(), swept_number(study, point, "deployment.tp"));
+    const auto b = std::find(map.batch.begin(), map.batch.end(), swept_number(study, point, "scheduler.max_running"));
+    if (t == map.tp.end() || b == map.batch.end()) continue;
+    HeatMap::Cell& cell = map.cells[static_cast<std::size_t>(t - map.tp.begin()) * map.batch.size() + static_cast<std::size_t>(b - map.batch.begin())];
+    cell.reason = qs(point.infeasible);
+    if (!point.metrics) continue;
+    PointRow row = make_row(std::move(point), 1);
+    if (better(row, cell.row ? &*cell.row : nullptr)) cell.row = std::move(row);
+  }
+  return map;
+}
+
 }  // namespace
 
 PointDetails simulate_details(const study::Study& study, std::size_t index, std::optional<double> load, study::RunControl& control) {
@@ -87,31 +118,21 @@ std::vector<TimedValue> step_difference(const std::vector<TimedValue>& a, const 
 
 HeatMap simulate_heat_map(const Scenario& scenario, const std::shared_ptr<const configs::Catalogue>& catalogue, double load,
                           study::RunControl& control) {
-  HeatMap map{{1, 2, 4, 8}, {4, 8, 16, 32, 64, 128, 256}, load, {}};
   Scenario varied = scenario;
   const LoadField field = load_field(scenario);
   if (!field.kind.isEmpty() && load > 0) set_load(varied, field.kind, qs(study::number_text(load)));
-  set_field(varied, "deployment.tp", QStringLiteral("1, 2, 4, 8"));
-  set_field(varied, "scheduler.max_running", QStringLiteral("4, 8, 16, 32, 64, 128, 256"));
-  const study::Study study = make_study(varied, catalogue);
-  study::RunSettings settings;
-  settings.jobs = 1;
-  settings.control = &control;
-  map.cells.resize(map.tp.size() * map.batch.size());
-  for (study::PointResult& point : study::run_study(study, settings).points) {
-    const auto value = [&](const char* key) {
-      const auto keys = study.swept_keys();
-      const auto at = std::find(keys.begin(), keys.end(), key) - keys.begin();
-      return static_cast<std::size_t>(at) < keys.size() ? std::get<std::int64_t>(point.swept[static_cast<std::size_t>(at)]) : -1;
-    };
-    const auto t = std::find(map.tp.begin(), map.tp.end(), value("deployment.tp"));
-    const auto b = std::find(map.batch.begin(), map.batch.end(), value("scheduler.max_running"));
-    if (t == map.tp.end() || b == map.batch.end()) continue;
-    HeatMap::Cell& cell = map.cells[static_cast<std::size_t>(t - map.tp.begin()) * map.batch.size() + static_cast<std::size_t>(b - map.batch.begin())];
-    cell.reason = qs(point.infeasible);
-    if (point.metrics) cell.row = make_row(std::move(point), 1);
-  }
+  HeatMap map = simulate_map(std::move(varied), catalogue, control, [](const PointRow&, const PointRow* best) { return best == nullptr; });
+  map.load = load;
   return map;
+}
+
+HeatMap simulate_heat_map_within(const Scenario& scenario, const std::shared_ptr<const configs::Catalogue>& catalogue, const Metric& metric,
+                                 double limit, study::RunControl& control) {
+  return simulate_map(scenario, catalogue, control, [&](const PointRow& point, const PointRow* best) {
+    const auto value = value_of(point, metric);
+    if (!value || *value > limit) return false;
+    return best == nullptr || point.result.metrics->output_tokens_per_s > best->result.metrics->output_tokens_per_s;
+  });
 }
 
 std::vector<PairedDifference> paired_differences(const study::Study& a, const study::Study& b, const Metric& metric, int replications,

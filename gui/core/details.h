@@ -42,18 +42,21 @@ struct RequestDifference {
 struct TimedValue { double at_s = 0, value = 0; };
 [[nodiscard]] std::vector<TimedValue> step_difference(const std::vector<TimedValue>& a, const std::vector<TimedValue>& b);
 
-/// TP degrees by batch limits at one load.
+/// TP degrees by batch limits: at one load, or each at the most that it carries within a limit.
 struct HeatMap {
   std::vector<std::int64_t> tp, batch;
-  double load = 0;
+  double load = 0;                     // 0: of each its own
   struct Cell {
     std::optional<PointRow> row;
-    QString reason;                    // why there is no row
+    QString reason;                    // why it cannot exist; empty beside no row: nothing is within the limit
   };
   std::vector<Cell> cells;             // row-major: cells[t * batch.size() + b]
 };
 [[nodiscard]] HeatMap simulate_heat_map(const Scenario& scenario, const std::shared_ptr<const configs::Catalogue>& catalogue,
                                         double load, study::RunControl& control);
+/// Of the scenario's own loads the one with the most output tokens/s whose `metric` is at most `limit`.
+[[nodiscard]] HeatMap simulate_heat_map_within(const Scenario& scenario, const std::shared_ptr<const configs::Catalogue>& catalogue,
+                                               const Metric& metric, double limit, study::RunControl& control);
 
 /// The relative difference B / A - 1 of a metric at one load, over paired replications: both scenarios see the same
 /// requests at the same times, so that what they share cancels out.

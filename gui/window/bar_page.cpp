@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "gui/window/bar_page.h"
 
+#include <QCheckBox>
 #include <QHeaderView>
 #include <QLabel>
 #include <QPainter>
@@ -191,9 +192,24 @@ TablePage::TablePage(Workbench& bench, QWidget* parent) : View(bench, parent) {
   view_->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 8);
   view_->horizontalHeader()->setDefaultSectionSize(fontMetrics().horizontalAdvance(QStringLiteral("output_tokens_per_s  ")));
   view_->setTabKeyNavigation(false);
+  all_ = new QCheckBox(tr("&All columns, those that are the same for every point too"), this);
   auto* column = new QVBoxLayout(this);
   column->setContentsMargins(6, 6, 6, 6);
+  column->addWidget(all_);
   column->addWidget(view_);
+  connect(all_, &QCheckBox::toggled, this, &TablePage::refresh);
+}
+
+// What tells no point from another is hidden, unless all is wanted.
+void TablePage::refresh() {
+  const CurveModel& model = bench_.curves();
+  if (!isVisible() || !model.is_complete()) return;
+  for (int c = 0; c < model.columnCount(); ++c) {
+    bool differs = all_->isChecked() || model.rowCount() < 2;
+    const QVariant first = model.data(model.index(0, c), Qt::UserRole);
+    for (int r = 1; r < model.rowCount() && !differs; ++r) differs = model.data(model.index(r, c), Qt::UserRole) != first;
+    view_->setColumnHidden(c, !differs);
+  }
 }
 
 TableData TablePage::table() const {

@@ -5,6 +5,7 @@
 #include "gui/core/details.h"
 #include "gui/window/view.h"
 
+class QCheckBox;
 class QComboBox;
 class QLabel;
 class QTableView;
@@ -80,7 +81,9 @@ class HeatPage final : public View {
   class Grid;
   Grid* grid_ = nullptr;
   QLabel* caption_ = nullptr;
-  QComboBox* metric_ = nullptr;
+  [[nodiscard]] bool is_within();
+  QComboBox *metric_ = nullptr, *at_ = nullptr;
+  bool chosen_ = false;                // the user said at which load
   std::string key_;
 };
 
@@ -90,12 +93,13 @@ class TablePage final : public View {
   explicit TablePage(Workbench& bench, QWidget* parent = nullptr);
   [[nodiscard]] QString id() const override { return QStringLiteral("table"); }
   [[nodiscard]] QString title() const override { return tr("Points"); }
-  void refresh() override {}
+  void refresh() override;
   void set_theme(const Theme& /*theme*/) override {}
   [[nodiscard]] TableData table() const override;
 
  private:
   QTableView* view_ = nullptr;
+  QCheckBox* all_ = nullptr;
 };
 
 }  // namespace plimsoll::gui

@@ -3,6 +3,7 @@
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QPainter>
+#include <QStandardItemModel>
 #include <QVBoxLayout>
 #include <algorithm>
 #include <cmath>
@@ -26,6 +27,9 @@ class HeatPage::Grid final : public QWidget {
   HeatMap map;
   const Metric* metric = nullptr;
   const Theme* theme = &light_theme();
+  // The SLO line: cells beyond it are marked.
+  const Metric* limited = nullptr;
+  double limit = 0;
   QString message;
 
  protected:
@@ -72,7 +76,7 @@ class HeatPage::Grid final : public QWidget {
     if (!value) {
       painter.fillRect(box, QBrush(theme->frame, Qt::BDiagPattern));
       painter.setPen(theme->soft_text);
-      painter.drawText(box, Qt::AlignCenter | Qt::TextWordWrap, cell.reason.isEmpty() ? QStringLiteral("–") : HeatPage::tr("✗ cannot exist"));
+      painter.drawText(box, Qt::AlignCenter | Qt::TextWordWrap, cell.reason.isEmpty() ? HeatPage::tr("✗ never within the SLO") : HeatPage::tr("✗ cannot exist"));
       return;
     }
     double share = high > low ? (*value - low) / (high - low) : 1;
@@ -81,7 +85,8 @@ class HeatPage::Grid final : public QWidget {
     const QColor fill = mixed(theme->background, theme->colour(0), 0.08 + 0.85 * good);
     painter.fillRect(box, fill);
     painter.setPen(contrast(fill, Qt::white) > contrast(fill, Qt::black) ? Qt::white : Qt::black);
-    painter.drawText(box, Qt::AlignCenter, reader_text(*value, 4));
+    const auto held = limit > 0 ? value_of(*cell.row, *limited) : std::nullopt;
+    painter.drawText(box, Qt::AlignCenter, reader_text(*value, 4) + (held && *held > limit ? QStringLiteral(" ✗") : QString()));
   }
 };
 
@@ -92,38 +97,60 @@ HeatPage::HeatPage(Workbench& bench, QWidget* parent) : View(bench, parent) {
   metric_->setAccessibleName(tr("Metric of the map"));
   for (const Metric& metric : metrics()) metric_->addItem(axis_title(metric), qs(metric.id));
   metric_->setCurrentIndex(metric_->findData(QStringLiteral("output_tokens_per_s")));
-  metric_->setSizeAdjustPolicy(QComboBox::AdjustToContents);
+  metric_->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
+  metric_->setMinimumContentsLength(24);
+  at_ = new QComboBox(this);
+  at_->setAccessibleName(tr("At which load"));
+  at_->addItems({tr("at one load"), tr("at the most within the SLO")});
   grid_ = new Grid(this);
   grid_->setFocusPolicy(Qt::StrongFocus);
   grid_->setAccessibleName(tr("Map of tensor-parallel degree by batch limit"));
   grid_->setMinimumHeight(160);
   auto* row = new QHBoxLayout();
   row->addWidget(metric_);
+  row->addWidget(at_);
   row->addWidget(caption_, 1);
   auto* column = new QVBoxLayout(this);
   column->setContentsMargins(6, 6, 6, 6);
   column->addLayout(row);
   column->addWidget(grid_, 1);
   connect(metric_, &QComboBox::activated, this, &HeatPage::refresh);
+  connect(at_, &QComboBox::activated, this, [this] {
+    chosen_ = true;
+    refresh();
+  });
+}
+
+// Where there is an SLO line, what is carried within it is what is asked; unless the user chose otherwise.
+bool HeatPage::is_within() {
+  const double limit = bench_.session().state().view.limit;
+  auto* items = qobject_cast<QStandardItemModel*>(at_->model());
+  items->item(1)->setEnabled(limit > 0);
+  if (!chosen_ || !(limit > 0)) at_->setCurrentIndex(limit > 0 ? 1 : 0);
+  at_->setToolTip(limit > 0 ? QString() : tr("State an SLO in Curves to see what each carries within it"));
+  return at_->currentIndex() == 1;
 }
 
 void HeatPage::prepare() {
+  const ViewState& view = bench_.session().state().view;
   const LoadField load = load_field(bench_.session().scenario());
   const QStringList values = load.values.split(QChar(u','));
   double at = bench_.selection() ? bench_.selection()->load : values[values.size() / 2].trimmed().toDouble();
   if (!(at > 0)) at = values.back().trimmed().toDouble();
   SessionState alone;
   alone.scenarios = {bench_.session().scenario()};
-  const std::string key = session_text(alone) + std::to_string(at);
+  const bool within = is_within();
+  const std::string key = session_text(alone) + (within ? view.y + std::to_string(view.limit) : std::to_string(at));
   if (key == key_) return;
   key_ = key;
   grid_->map = {};
   grid_->message = tr("Simulating the map…");
-  bench_.tasks().start(tr("TP by batch"), [this, key, at, scenario = bench_.session().scenario(), catalogue = bench_.catalogue()](study::RunControl& control) {
+  bench_.tasks().start(tr("TP by batch"), [this, key, at, within, limit = view.limit, metric = find_metric(view.y), scenario = bench_.session().scenario(),
+                                           catalogue = bench_.catalogue()](study::RunControl& control) {
     HeatMap map;
     QString failure;
     try {
-      map = simulate_heat_map(scenario, catalogue, at, control);
+      map = within ? simulate_heat_map_within(scenario, catalogue, *metric, limit, control) : simulate_heat_map(scenario, catalogue, at, control);
     } catch (const std::exception& error) {
       failure = qs(error.what());
     }
@@ -138,9 +165,14 @@ void HeatPage::prepare() {
 
 void HeatPage::refresh() {
   if (isVisible()) prepare();
+  const ViewState& view = bench_.session().state().view;
   grid_->metric = find_metric(utf8(metric_->currentData().toString()));
+  grid_->limited = find_metric(view.y);
+  grid_->limit = view.limit;
   if (!grid_->map.cells.empty()) {
-    caption_->setText(tr("at load %1; the stronger the colour the better. Select a point in the curves to change the load.").arg(reader_text(grid_->map.load, 4)));
+    const QString slo = tr("%1 ≤ %2 %3").arg(qs(grid_->limited->label), reader_text(view.limit, 4), qs(grid_->limited->unit));
+    if (!(grid_->map.load > 0)) caption_->setText(tr("of the scenario's loads, the one with the most tokens/s within %1").arg(slo));
+    else caption_->setText(tr("%1. Select a point in the curves to change it%2").arg(reader_text(grid_->map.load, 4), view.limit > 0 ? tr("; ✗: not within %1").arg(slo) : QString()));
   }
   grid_->update();
 }

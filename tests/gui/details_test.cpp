@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is simulated on demand: the map of TP by batch limit, the paired comparison.
+#include "gui/core/details.h"
+
+#include <map>
+
+#include "study/run_study.h"
+#include "tests/gui/bench_fixture.h"
+
+namespace plimsoll::gui {
+namespace {
+
+class DetailsTest : public BenchTest {
+ protected:
+  std::shared_ptr<const configs::Catalogue> catalogue_ = std::make_shared<const configs::Catalogue>(configs::Catalogue::default_root());
+  study::RunControl control_;
+};
+
+TEST_F(DetailsTest, TheMapWithinALimitHoldsTheMostThatEachDeploymentCarries) {
+  Scenario scenario = open_scenario(kJumpStart);
+  const Metric& metric = *find_metric("latency_per_token_p90_s");
+  constexpr double kLimitMs = 30;
+  const HeatMap map = simulate_heat_map_within(scenario, catalogue_, metric, kLimitMs, control_);
+  ASSERT_EQ(map.cells.size(), map.tp.size() * map.batch.size());
+  EXPECT_EQ(map.load, 0);
+
+  set_field(scenario, "deployment.tp", QStringLiteral("8"));
+  set_field(scenario, "scheduler.max_running", QStringLiteral("16"));
+  double most = 0, beyond = 0;
+  for (const study::PointResult& point : study::run_study(make_study(scenario, catalogue_), {}).points) {
+    double& which = *point.metrics->latency_per_token.p90 * 1e3 <= kLimitMs ? most : beyond;
+    which = std::max(which, point.metrics->output_tokens_per_s);
+  }
+  ASSERT_GT(most, 0);
+  ASSERT_GT(beyond, most) << "the limit decides something";
+  const auto row = static_cast<std::size_t>(std::find(map.tp.begin(), map.tp.end(), 8) - map.tp.begin());
+  const auto column = static_cast<std::size_t>(std::find(map.batch.begin(), map.batch.end(), 16) - map.batch.begin());
+  const HeatMap::Cell& cell = map.cells[row * map.batch.size() + column];
+  ASSERT_TRUE(cell.row);
+  EXPECT_EQ(cell.row->result.metrics->output_tokens_per_s, most);
+}
+
+TEST_F(DetailsTest, WhatIsNeverWithinALimitIsApartFromWhatCannotExist) {
+  Scenario scenario = open_scenario(kJumpStart);
+  set_field(scenario, "hardware", QStringLiteral("ml.g5.12xlarge"));   // four GPUs: TP 8 cannot exist
+  const HeatMap map = simulate_heat_map_within(scenario, catalogue_, *find_metric("latency_per_token_p90_s"), 0.001, control_);
+  for (std::size_t i = 0; i < map.cells.size(); ++i) {
+    EXPECT_FALSE(map.cells[i].row);
+    EXPECT_EQ(map.cells[i].reason.isEmpty(), map.tp[i / map.batch.size()] < 8) << i << utf8(map.cells[i].reason);
+  }
+}
+
+TEST_F(DetailsTest, TheMapAtALoadIsOfThatLoad) {
+  const HeatMap map = simulate_heat_map(open_scenario(kJumpStart), catalogue_, 16, control_);
+  EXPECT_EQ(map.load, 16);
+  for (const HeatMap::Cell& cell : map.cells) {
+    ASSERT_TRUE(cell.row);
+    EXPECT_EQ(cell.row->result.labels.load_value, 16);
+  }
+}
+
+TEST_F(DetailsTest, AScenarioDoesNotDifferFromItself) {
+  Scenario scenario = open_scenario(kJumpStart);
+  set_field(scenario, "deployment.tp", QStringLiteral("4"));
+  const auto same = paired_differences(make_study(scenario, catalogue_), make_study(scenario, catalogue_), *find_metric("latency_mean_s"), 3, control_);
+  ASSERT_EQ(same.size(), 10U);
+  for (const PairedDifference& d : same) {
+    EXPECT_EQ(d.mean, 0);
+    EXPECT_EQ(d.half_width.value_or(1), 0);
+  }
+  Scenario other = scenario;
+  set_field(other, "deployment.tp", QStringLiteral("8"));
+  const auto changed = paired_differences(make_study(scenario, catalogue_), make_study(other, catalogue_), *find_metric("latency_mean_s"), 3, control_);
+  ASSERT_EQ(changed.size(), 10U);
+  for (const PairedDifference& d : changed) EXPECT_NE(d.mean, 0);
+}
+
+TEST_F(DetailsTest, ACancelledComparisonEnds) {
+  control_.cancel();
+  Scenario scenario = open_scenario(kJumpStart);
+  EXPECT_TRUE(paired_differences(make_study(scenario, catalogue_), make_study(scenario, catalogue_), *find_metric("latency_mean_s"), 3, control_).empty());
+}
+
+}  // namespace
+}  // namespace plimsoll::gui
