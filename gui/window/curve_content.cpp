@@ -137,6 +137,24 @@ void add_pins(const Workbench& bench, const ContentChoice& choice, CurveContent&
   }
 }
 
+// What a curve carries with its y metric within the limit.
+QString within_limit(const Curve& curve, const ContentChoice& choice) {
+  const LanePoint* best = nullptr;
+  bool all = true;
+  for (const LanePoint& point : curve.points) {
+    const auto y = value_of(point.row, *choice.y);
+    const bool within = y && *y <= choice.limit && point.stage != Stage::estimate;
+    all = all && within;
+    if (within && (best == nullptr || point.row.result.metrics->output_tokens_per_s > best->row.result.metrics->output_tokens_per_s)) best = &point;
+  }
+  if (best == nullptr) return tr("✗ never within");
+  QString text = (all ? tr("✓ every load, %1 at %2 tokens/s") : tr("✓ %1, %2 tokens/s"))
+                     .arg(load_text(best->row.result.labels), number(best->row, "output_tokens_per_s"));
+  const QString cost = number(best->row, "usd_per_million_output_tokens");
+  if (cost != QStringLiteral("–")) text += tr(", %1 USD/M tokens").arg(cost);
+  return text;
+}
+
 QString message_of(const Workbench& bench) {
   if (bench.failure()) return bench.failure()->text;
   const auto reasons = bench.curves().impossible();
@@ -152,6 +170,13 @@ QString message_of(const Workbench& bench) {
 
 QString curve_name(const Workbench& bench, const Curve& curve) {
   return curve.name.isEmpty() ? bench.session().scenario().name : curve.name;
+}
+
+QString load_text(const study::PointLabels& labels) {
+  const bool clients = labels.load_kind == "jumpstart" || labels.load_kind == "closed_loop";
+  const bool rate = labels.load_kind == "poisson" || labels.load_kind == "constant" || labels.load_kind == "gamma";
+  const QString value = reader_text(labels.load_value, 4);
+  return clients ? tr("%1 clients").arg(value) : rate ? tr("%1 requests/s").arg(value) : tr("load %1").arg(value);
 }
 
 QString point_tip(const PointRow& row, const QString& name, const QString& kind) {
@@ -243,20 +268,16 @@ QString validity_text(const Workbench& bench) {
 
 QString limit_answer(const Workbench& bench, const ContentChoice& choice) {
   if (choice.limit <= 0) return {};
-  QString text;
-  for (const Curve& curve : bench.curves().curves()) {
-    const LanePoint* best = nullptr;
-    for (const LanePoint& point : curve.points) {
-      const auto y = value_of(point.row, *choice.y);
-      if (point.stage == Stage::estimate || !y || *y > choice.limit) continue;
-      if (best == nullptr || point.row.result.metrics->output_tokens_per_s > best->row.result.metrics->output_tokens_per_s) best = &point;
+  QStringList answers;
+  for (const Curve& curve : bench.curves().curves()) answers << curve_name(bench, curve) + QStringLiteral(": ") + within_limit(curve, choice);
+  const auto& other = bench.session().state().compared;
+  if (other) {
+    const QString& scenario = bench.session().state().scenarios[*other].name;
+    for (const Curve& curve : bench.compared().curves()) {
+      answers << (curve.name.isEmpty() ? scenario : QStringLiteral("%1, %2").arg(scenario, curve.name)) + QStringLiteral(": ") + within_limit(curve, choice);
     }
-    text += text.isEmpty() ? QString() : QStringLiteral(" · ");
-    text += curve_name(bench, curve) + QStringLiteral(": ");
-    if (best == nullptr) text += tr("✗ never within");
-    else text += tr("✓ load %1, %2 tokens/s").arg(reader_text(best->row.result.labels.load_value, 4), reader_text(best->row.result.metrics->output_tokens_per_s, 4));
   }
-  return text;
+  return answers.join(QStringLiteral(" · "));
 }
 
 }  // namespace plimsoll::gui

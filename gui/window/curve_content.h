@@ -34,11 +34,14 @@ struct CurveContent {
 
 /// Name of a curve: what is swept besides the load, else the scenario's name.
 [[nodiscard]] QString curve_name(const Workbench& bench, const Curve& curve);
+/// "64 clients", "2.5 requests/s": the load of a point.
+[[nodiscard]] QString load_text(const study::PointLabels& labels);
 /// Why the figures are estimates, without what stands in brackets, and which are; empty: none is.
 [[nodiscard]] QString validity_text(const Workbench& bench);
 /// Lines of text about a point.
 [[nodiscard]] QString point_tip(const PointRow& row, const QString& name, const QString& kind);
-/// The largest load, throughput and x at which the y metric stays within the limit, by curve: the inverse question.
+/// The most that each curve carries while the y metric stays within the limit, and its cost: the inverse question. The
+/// compared scenario's too.
 [[nodiscard]] QString limit_answer(const Workbench& bench, const ContentChoice& choice);
 
 }  // namespace plimsoll::gui

@@ -68,22 +68,30 @@ PlotPage::Page ParetoPage::build(const std::set<QString>& hidden) const {
   return {std::move(content), tr("Up and to the right is better: more tokens from each GPU, faster for each user.")};
 }
 
+// Against the latency that Curves shows: against throughput every deployment of one price is on one line.
 PlotPage::Page CostPage::build(const std::set<QString>& hidden) const {
-  const ContentChoice choice{find_metric("output_tokens_per_s"), find_metric("usd_per_million_output_tokens"), true, true, false, false, false, 0, hidden};
+  const ViewState& view = bench_.session().state().view;
+  const Metric* shown = find_metric(view.y);
+  const bool latency = std::string_view(shown->group) == "latency" && shown->better_low;
+  const ContentChoice choice{latency ? shown : find_metric("latency_per_token_p90_s"), find_metric("usd_per_million_output_tokens"), true, true, false, false, false, 0, hidden};
+  const double limit = latency ? view.limit : 0;
   PlotContent content = curve_content(bench_, choice).content;
   double best = 0;
   QString where;
   for (const Curve& curve : bench_.curves().curves()) {
     for (const LanePoint& point : curve.points) {
-      const auto cost = value_of(point.row, *choice.y);
+      const auto cost = value_of(point.row, *choice.y), slow = value_of(point.row, *choice.x);
       if (point.stage == Stage::estimate || !cost || (best > 0 && *cost >= best)) continue;
+      if (limit > 0 && (!slow || *slow > limit)) continue;
       best = *cost;
-      where = tr("%1 at load %2").arg(curve_name(bench_, curve), reader_text(point.row.result.labels.load_value, 4));
+      where = tr("%1 at %2").arg(curve_name(bench_, curve), load_text(point.row.result.labels));
     }
   }
-  const QString caption = best > 0 ? tr("Cheapest: %1 USD per million output tokens, %2. Whole instances count.").arg(reader_text(best, 3), where)
-                                   : tr("No price is known for this hardware; state usd_per_hour, or choose an instance.");
-  return {std::move(content), caption};
+  if (limit > 0) content.lines.push_back({0, Qt::Vertical, limit, QStringLiteral("SLO %1 %2").arg(reader_text(limit, 3), qs(choice.x->unit)), false, true});
+  if (best > 0) return {std::move(content), (limit > 0 ? tr("Cheapest within the SLO: %1 USD per million output tokens, %2. Whole instances count.")
+                                                       : tr("Cheapest: %1 USD per million output tokens, %2. Whole instances count.")).arg(reader_text(best, 3), where)};
+  const bool priced = std::any_of(content.series.begin(), content.series.end(), [](const PlotSeries& series) { return !series.points.empty(); });
+  return {std::move(content), priced ? tr("Nothing is within the SLO.") : tr("No price is known for this hardware; state usd_per_hour, or choose an instance.")};
 }
 
 PlotPage::Page ParityPage::build(const std::set<QString>& hidden) const {
