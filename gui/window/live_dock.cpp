@@ -25,7 +25,7 @@ LiveDock::LiveDock(Workbench& bench, QWidget* parent) : RunDock(bench, parent) {
   device_->setAccessibleName(tr("Device to measure on"));
   device_->addItem(tr("This machine's CPU"), QStringLiteral("cpu"));
   device_->addItem(tr("This machine's GPU"), QStringLiteral("cuda"));
-  as_is_ = new QCheckBox(tr("Although it is for other hardware"), this);
+  as_is_ = new QCheckBox(tr("Measure what is for other hardware"), this);
   as_is_->setToolTip(tr("Measure here a scenario that names other hardware (--as-is); the points then stand in no curve of it"));
   as_is_->setAccessibleDescription(as_is_->toolTip());
   seconds_ = new QSpinBox(this);
@@ -58,7 +58,7 @@ bool LiveDock::is_this_machine() const { return field_value(bench_.session().sce
 
 void LiveDock::refresh() {
   const QString hardware = field_value(bench_.session().scenario(), "hardware").text;
-  as_is_->setVisible(!is_this_machine());
+  as_is_->setEnabled(!is_this_machine());
   hint_->setText(is_this_machine() ? tr("Runs the scenario's points here, in real time, with the simulator's own scheduler. Points appear as they finish.")
                                    : tr("The scenario is for %1. “This machine” turns it into one that can be measured and predicted here.").arg(hardware));
 }
@@ -77,6 +77,7 @@ void LiveDock::use_this_machine() {
     set_load(scenario, QStringLiteral("closed_loop"), QStringLiteral("1, 2, 4, 8, 16"));
     set_field(scenario, "workload.requests", QStringLiteral("24"));
   });
+  if (run_.state() == ChildRun::State::idle) state().clear();   // a refusal was about the scenario before
 }
 
 void LiveDock::measure() {
@@ -84,7 +85,7 @@ void LiveDock::measure() {
   try {
     make_folder();
     QStringList options{QStringLiteral("--device"), device_->currentData().toString(), QStringLiteral("--requests"), QStringLiteral("--timeline")};
-    if (as_is_->isVisibleTo(this) && as_is_->isChecked()) options << QStringLiteral("--as-is");
+    if (as_is_->isEnabled() && as_is_->isChecked()) options << QStringLiteral("--as-is");
     options << QStringLiteral("--out") << folder();
     start(QStringLiteral("measure"), options, bench_.study_text());
   } catch (const std::exception& error) {
