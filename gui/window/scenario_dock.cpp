@@ -43,8 +43,8 @@ Field::Field(FieldSpec spec, QWidget* parent) : QWidget(parent), spec_(std::move
   auto* column = new QVBoxLayout(this);
   column->setContentsMargins(0, 0, 0, 0);
   column->setSpacing(1);
-  auto* label = new QLabel(spec_.label, this);
-  label->setToolTip(spec_.help);
+  label_ = new QLabel(spec_.label, this);
+  label_->setToolTip(spec_.help);
   box_ = new QComboBox(this);
   box_->setEditable(true);
   box_->setInsertPolicy(QComboBox::NoInsert);
@@ -55,8 +55,8 @@ Field::Field(FieldSpec spec, QWidget* parent) : QWidget(parent), spec_(std::move
   box_->lineEdit()->setAccessibleName(spec_.label);
   box_->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
   box_->setMinimumContentsLength(spec_.slider ? 7 : 12);
-  label->setBuddy(box_);
-  column->addWidget(label);
+  label_->setBuddy(box_);
+  column->addWidget(label_);
   auto* row = new QHBoxLayout();
   row->setSpacing(6);
   if (spec_.slider) {
@@ -90,7 +90,7 @@ void Field::place_slider(const QString& text) {
   }
   bool ok = false;
   const double value = text.toDouble(&ok);
-  int nearest = 0;
+  int nearest = text.isEmpty() && spec_.unset_is_most ? slider_->maximum() : 0;
   for (int i = 0; ok && i < spec_.choices.size(); ++i) {
     if (spec_.choices[i].toDouble() <= value) nearest = i;
   }
@@ -106,8 +106,8 @@ void Field::show_value(const FieldValue& value) {
   }
   box_->lineEdit()->setPlaceholderText(tr("default"));
   QFont font = this->font();
-  font.setBold(value.edited);
-  box_->setFont(font);
+  font.setBold(value.edited);          // the label's: a bold value would need a wider box
+  label_->setFont(font);
   place_slider(value.text);
 }
 

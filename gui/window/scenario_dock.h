@@ -22,6 +22,7 @@ struct FieldSpec {
   QString path, label, help;
   QStringList choices;
   bool slider = false;                 // over the choices
+  bool unset_is_most = false;          // without a value the slider stands at its end, not at its beginning
 };
 
 /// A label, an editable list of choices, a slider where that helps, and what is wrong.
@@ -42,7 +43,7 @@ class Field final : public QWidget {
  private:
   void place_slider(const QString& text);
   FieldSpec spec_;
-  QLabel* problem_ = nullptr;
+  QLabel *label_ = nullptr, *problem_ = nullptr;
   QComboBox* box_ = nullptr;
   QSlider* slider_ = nullptr;
 };

@@ -42,7 +42,8 @@ QStringList hardware(const configs::Catalogue& catalogue) {
 }
 
 FieldSpec spec(const char* path, const QString& label, const QString& help, QStringList choices = {}, bool slider = false) {
-  return {QString::fromLatin1(path), label, help, std::move(choices), slider};
+  // Engines without a stated batch limit take many sequences, not one.
+  return {QString::fromLatin1(path), label, help, std::move(choices), slider, std::string_view(path) == "scheduler.max_running"};
 }
 
 }  // namespace
