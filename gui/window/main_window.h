@@ -65,6 +65,7 @@ class MainWindow final : public QMainWindow {
   void make_view_menu();
   void make_run_menu();
   void make_help_menu();
+  void add_to_corner(const std::vector<std::pair<QString, QAction*>>& buttons);
   QDockWidget* add_dock(const QString& name, const QString& title, QWidget* inside, Qt::DockWidgetArea area);
   void open_dialog();
   void save(bool ask);

@@ -6,10 +6,13 @@
 #include <QDockWidget>
 #include <QFileDialog>
 #include <QFileInfo>
+#include <QHBoxLayout>
 #include <QMenuBar>
 #include <QMessageBox>
 #include <QSettings>
 #include <QStatusBar>
+#include <QToolButton>
+#include <algorithm>
 
 #include "gui/core/text.h"
 #include "gui/window/decision_dock.h"
@@ -25,6 +28,7 @@ namespace plimsoll::gui {
 namespace {
 
 constexpr int kMostRecent = 10;
+constexpr int kDockWidth = 360;        // in which a ranking's first columns and its buttons stand beside each other
 const QString kRecent = QStringLiteral("recent");
 
 }  // namespace
@@ -141,12 +145,14 @@ void MainWindow::make_run_menu() {
   const auto show = [this](std::size_t dock) {
     docks_[dock]->show();
     docks_[dock]->raise();
+    const int wanted = std::min(kDockWidth, width() / 3);
+    if (docks_[dock]->width() < wanted) resizeDocks({docks_[dock]}, {wanted}, Qt::Horizontal);
   };
-  add_action(menu, tr("&Plan: find the best deployment"), QKeySequence(tr("Ctrl+P")), [this, show] {
+  QAction* plan = add_action(menu, tr("&Plan: find the best deployment"), QKeySequence(tr("Ctrl+P")), [this, show] {
     show(1);
     decision_->plan();
   });
-  add_action(menu, tr("&Measure on this machine"), QKeySequence(tr("Ctrl+M")), [this, show] {
+  QAction* measure = add_action(menu, tr("&Measure on this machine"), QKeySequence(tr("Ctrl+M")), [this, show] {
     show(2);
     live_->measure();
   });
@@ -163,6 +169,28 @@ void MainWindow::make_run_menu() {
     live_->cancel();
     bench_.tasks().cancel_all();
   });
+  add_to_corner({{tr("Plan"), plan}, {tr("Measure"), measure}});
+}
+
+// What a newcomer looks for, at the end of the menu bar. Not for Tab: the menus have them all.
+void MainWindow::add_to_corner(const std::vector<std::pair<QString, QAction*>>& buttons) {
+  QWidget* corner = menuBar()->cornerWidget();
+  if (corner == nullptr) {
+    corner = new QWidget(menuBar());
+    auto* row = new QHBoxLayout(corner);
+    row->setContentsMargins(0, 1, 6, 1);
+    row->setSpacing(4);
+    menuBar()->setCornerWidget(corner);
+  }
+  for (const auto& [text, action] : buttons) {
+    auto* button = new QToolButton(corner);
+    button->setText(text);
+    button->setAccessibleName(action->text().remove(QChar(u'&')));
+    button->setToolTip(QStringLiteral("%1 (%2)").arg(button->accessibleName(), action->shortcut().toString(QKeySequence::NativeText)));
+    button->setFocusPolicy(Qt::NoFocus);
+    connect(button, &QToolButton::clicked, action, &QAction::trigger);
+    corner->layout()->addWidget(button);
+  }
 }
 
 void MainWindow::make_help_menu() {
@@ -172,11 +200,12 @@ void MainWindow::make_help_menu() {
     help->setAttribute(Qt::WA_DeleteOnClose);
     help->show();
   });
-  add_action(menu, tr("&Command palette"), QKeySequence(tr("Ctrl+K")), [this] {
+  QAction* commands = add_action(menu, tr("&Command palette"), QKeySequence(tr("Ctrl+K")), [this] {
     auto* palette = new Palette(actions_of_menus(), this);
     palette->setAttribute(Qt::WA_DeleteOnClose);
     palette->open();
   });
+  add_to_corner({{tr("Commands…"), commands}});
   add_action(menu, tr("About &Qt"), {}, [] { QApplication::aboutQt(); });
 }
 
