@@ -284,8 +284,6 @@ QPointF ChartsPlot::value_at(const QPointF& place) const {
   return {x_.value(px), y_.value(py)};
 }
 
-void ChartsPlot::draw(QPainter& painter) { view_->render(&painter); }
-
 void ChartsPlot::resizeEvent(QResizeEvent* event) {
   PlotView::resizeEvent(event);
   view_->resize(size());

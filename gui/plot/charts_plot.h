@@ -32,7 +32,6 @@ class ChartsPlot final : public PlotView {
   [[nodiscard]] std::size_t undrawable() const override { return undrawable_; }
   [[nodiscard]] QPointF place_of(double x, double y) const override;
   [[nodiscard]] QPointF value_at(const QPointF& place) const override;
-  void draw(QPainter& painter) override;
   [[nodiscard]] PlotFrame frame() const;
 
  protected:

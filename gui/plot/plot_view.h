@@ -93,8 +93,6 @@ class PlotView : public QWidget {
   /// Where a value lies in this widget, and what lies at a place; for tests and for dragging.
   [[nodiscard]] virtual QPointF place_of(double x, double y) const = 0;
   [[nodiscard]] virtual QPointF value_at(const QPointF& place) const = 0;
-  /// Only the plot's own legend-free picture at the size it has.
-  virtual void draw(QPainter& painter) = 0;
 
  Q_SIGNALS:
   void hovered(const QString& tip);                                     // empty: nothing

@@ -26,6 +26,12 @@ void write_png(View& view, const QString& file, const std::string& session, doub
   if (!image.save(file, "PNG")) cannot_write(file);
 }
 
+// On the window's own ground, or a dark theme's labels would stand on white paper.
+void draw(View& view, QPainter& painter) {
+  painter.fillRect(view.rect(), view.palette().color(QPalette::Window));
+  view.render(&painter, QPoint(), QRegion(), QWidget::DrawChildren);
+}
+
 void write_svg(View& view, const QString& file, const std::string& session) {
   QSaveFile out(file);
   if (!out.open(QIODevice::WriteOnly)) cannot_write(file);
@@ -37,7 +43,7 @@ void write_svg(View& view, const QString& file, const std::string& session) {
   svg.setDescription(qs(std::string(kKey) + "\n" + session));
   QPainter painter;
   if (!painter.begin(&svg)) cannot_write(file);
-  view.render(&painter, QPoint(), QRegion(), QWidget::DrawChildren);
+  draw(view, painter);
   painter.end();
   if (!out.commit()) cannot_write(file);
 }
@@ -53,7 +59,7 @@ void write_pdf(View& view, const QString& file, const std::string& session) {
   pdf.addFileAttachment(QStringLiteral("study.plimsoll-session.yaml"), QByteArray::fromStdString(session), QStringLiteral("application/yaml"));
   QPainter painter;
   if (!painter.begin(&pdf)) cannot_write(file);
-  view.render(&painter, QPoint(), QRegion(), QWidget::DrawChildren);
+  draw(view, painter);
   painter.end();
   if (!out.commit()) cannot_write(file);
 }
