@@ -24,6 +24,7 @@ CurvesView::CurvesView(Workbench& bench, QWidget* parent) : View(bench, parent) 
   residuals_->setFixedHeight(130);
   legend_ = new Legend(this);
   summary_ = new QLabel(this);
+  summary_->setWordWrap(true);
   answer_ = new QLabel(this);
   answer_->setWordWrap(true);
   answer_->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);

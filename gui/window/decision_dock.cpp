@@ -16,6 +16,7 @@
 #include "gui/core/plan_question.h"
 #include "gui/core/text.h"
 #include "gui/window/scenario_dock.h"
+#include "gui/window/sorted_item.h"
 #include "model/error.h"
 
 namespace plimsoll::gui {
@@ -61,20 +62,6 @@ QString shown(const QJsonValue& value) {
 }
 
 constexpr int kObjective = 5;          // whose title is its unit, once that is known
-
-/// Sorts numbers as numbers.
-class Item final : public QTableWidgetItem {
- public:
-  explicit Item(const QJsonValue& value) : QTableWidgetItem(shown(value)), value_(value) {}
-  bool operator<(const QTableWidgetItem& other) const override {
-    const auto* item = dynamic_cast<const Item*>(&other);
-    if (item == nullptr || !value_.isDouble() || !item->value_.isDouble()) return value_.isDouble() || (item != nullptr && !item->value_.isDouble() && text() < other.text());
-    return value_.toDouble() < item->value_.toDouble();
-  }
-
- private:
-  QJsonValue value_;
-};
 
 }  // namespace
 
@@ -195,10 +182,9 @@ void DecisionDock::add_deployment(const QJsonObject& line) {
   for (int c = 0; c < static_cast<int>(columns().size()); ++c) {
     const Column& column = columns()[static_cast<std::size_t>(c)];
     const QJsonValue value = value_of(line, column.key);
-    auto* item = new Item(value);
+    auto* item = new SortedItem(shown(value), value.isDouble() ? std::optional(value.toDouble()) : std::nullopt);
     item->setToolTip(line.value(QStringLiteral("deployment")).toString());
     item->setData(Qt::UserRole, static_cast<qulonglong>(deployments_.size()));
-    if (value.isDouble()) item->setTextAlignment(Qt::AlignRight | Qt::AlignVCenter);
     ranking_->setItem(row, c, item);
   }
   const QString unit = line.value(QStringLiteral("objective_unit")).toString();

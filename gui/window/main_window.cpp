@@ -4,6 +4,7 @@
 #include <QApplication>
 #include <QDockWidget>
 #include <QDragEnterEvent>
+#include <QHeaderView>
 #include <QKeyEvent>
 #include <QLabel>
 #include <QMimeData>
@@ -22,6 +23,7 @@
 #include "gui/window/plot_page.h"
 #include "gui/window/point_page.h"
 #include "gui/window/scenario_dock.h"
+#include "gui/window/sorted_item.h"
 #include "gui/window/timeline_page.h"
 
 namespace plimsoll::gui {
@@ -110,6 +112,7 @@ void MainWindow::make_docks() {
   twin_->setEditTriggers(QAbstractItemView::NoEditTriggers);
   twin_->setTabKeyNavigation(false);
   twin_->setSortingEnabled(true);
+  twin_->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 8);
   add_dock(QStringLiteral("scenario"), tr("Scenario"), scenario_, Qt::LeftDockWidgetArea);
   QDockWidget* decision = add_dock(QStringLiteral("decision"), tr("Decision"), decision_, Qt::RightDockWidgetArea);
   QDockWidget* live = add_dock(QStringLiteral("live"), tr("Measure"), live_, Qt::RightDockWidgetArea);
@@ -125,6 +128,8 @@ void MainWindow::fill_twin() {
   const View* view = current_view();
   if (view == nullptr || !twin_->isVisible()) return;
   const TableData table = view->table();
+  QStringList before;
+  for (int c = 0; c < twin_->columnCount(); ++c) before << twin_->horizontalHeaderItem(c)->text();
   twin_->setSortingEnabled(false);
   twin_->clear();
   twin_->setColumnCount(static_cast<int>(table.headers.size()));
@@ -132,8 +137,13 @@ void MainWindow::fill_twin() {
   twin_->setHorizontalHeaderLabels(table.headers);
   for (int r = 0; r < twin_->rowCount(); ++r) {
     const QStringList& row = table.rows[static_cast<std::size_t>(r)];
-    for (int c = 0; c < row.size(); ++c) twin_->setItem(r, c, new QTableWidgetItem(row[c]));
+    for (int c = 0; c < row.size(); ++c) {
+      bool number = false;
+      const double value = row[c].toDouble(&number);
+      twin_->setItem(r, c, new SortedItem(row[c], number ? std::optional(value) : std::nullopt));
+    }
   }
+  if (before != table.headers) twin_->resizeColumnsToContents();   // not at every step of a drag
   twin_->setSortingEnabled(true);
 }
 

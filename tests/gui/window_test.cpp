@@ -6,11 +6,13 @@
 #include <QAbstractSlider>
 #include <QAbstractSpinBox>
 #include <QComboBox>
+#include <QDockWidget>
 #include <QDropEvent>
 #include <QLabel>
 #include <QLineEdit>
 #include <QMimeData>
 #include <QSlider>
+#include <QTableWidget>
 #include <QUrl>
 
 #include "gui/window/curves_view.h"
@@ -115,6 +117,30 @@ TEST_F(WindowTest, WhatTheKeyboardReachesHasAName) {
     EXPECT_TRUE(inner || !widget->accessibleName().isEmpty() || (button && !button->text().isEmpty()))
         << widget->metaObject()->className() << " in " << widget->parentWidget()->metaObject()->className();
   }
+}
+
+TEST_F(WindowTest, AllOfItFitsASmallScreen) {
+  bench_.set_view({}, {}, [](ViewState& v) { v.limit = 50; });
+  for (QDockWidget* dock : window_.findChildren<QDockWidget*>()) dock->show();
+  for (View* view : window_.views()) window_.show_view(view->id());
+  settle(bench_);
+  EXPECT_LE(window_.minimumSizeHint().width(), 1024);
+  EXPECT_LE(window_.minimumSizeHint().height(), 700);
+  for (const View* view : window_.views()) EXPECT_LE(view->minimumSizeHint().width(), 480) << utf8(view->id());
+}
+
+TEST_F(WindowTest, TheDataOfAViewSortAsNumbers) {
+  QTableWidget* twin = nullptr;
+  for (QDockWidget* dock : window_.findChildren<QDockWidget*>()) {
+    if (dock->objectName() != QStringLiteral("data")) continue;
+    dock->show();
+    twin = dock->findChild<QTableWidget*>();
+  }
+  ASSERT_NE(twin, nullptr);
+  settle(bench_);
+  ASSERT_GT(twin->rowCount(), 40);
+  twin->sortItems(1);
+  for (int r = 1; r < twin->rowCount(); ++r) ASSERT_LE(twin->item(r - 1, 1)->text().toDouble(), twin->item(r, 1)->text().toDouble());
 }
 
 TEST_F(WindowTest, TheThemeCanBeChangedAtAnyTime) {
