@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "gui/core/workbench.h"
 
-#include <QFile>
 #include <QFileInfo>
 #include <QSaveFile>
 #include <algorithm>
 #include <thread>
 
+#include "gui/core/file_kind.h"
 #include "gui/core/text.h"
 #include "model/error.h"
 
@@ -21,14 +21,6 @@ void write_file(const QString& file, const std::string& text) {
   if (!out.open(QIODevice::WriteOnly) || out.write(bytes) != bytes.size() || !out.commit()) {
     throw DeviceError(utf8(file) + " cannot be written: " + utf8(out.errorString()));
   }
-}
-
-std::string read_text(const QString& file) {
-  constexpr qint64 kMost = 16 << 20;
-  QFile in(file);
-  if (!in.open(QIODevice::ReadOnly)) throw InputError(Where{utf8(file), 0, 0}, "cannot be read: " + utf8(in.errorString()));
-  if (in.size() > kMost) throw InputError(Where{utf8(file), 0, 0}, "is larger than 16 MiB");
-  return in.readAll().toStdString();
 }
 
 void add_run_files(PointDetails& details, const std::string& folder, std::size_t index) {
@@ -266,28 +258,30 @@ void Workbench::open_trace(const QString& file) {
 
 void Workbench::open(const QString& file) {
   const std::string path = utf8(file);
-  if (file.endsWith(QStringLiteral(".gz"))) {
-    open_trace(file);
-    return;
+  const std::string text = is_packed(file) ? std::string() : read_text(file);
+  switch (kind_of(file, text)) {
+    case FileKind::trace: return open_trace(file);
+    case FileKind::table: return add_measured(file);
+    case FileKind::study: return open_study(file);
+    case FileKind::session:
+      session_.replace(parse_session(text, path));
+      session_file_ = file;
+      return;
+    case FileKind::model:
+      static_cast<void>(catalogue_->model(path));
+      return set_value(QStringLiteral("model"), file);
+    case FileKind::unknown_json:
+      throw InputError(Where{path, 0, 0}, "is neither a model's config.json nor a result that can be imported: of vllm bench serve, guidellm, AIPerf, GenAI-Perf, InferenceX");
   }
-  const std::string text = read_text(file);
-  const bool json = file.endsWith(QStringLiteral(".json"));
-  if (text.find("plimsoll_session:") != std::string::npos) {
-    session_.replace(parse_session(text, path));
-    session_file_ = file;
-  } else if (is_overlay(text)) {
-    add_measured(file);
-  } else if (json && text.find("\"model_type\"") == std::string::npos && text.find("\"architectures\"") == std::string::npos) {
-    throw InputError(Where{path, 0, 0}, "is neither a model's config.json nor a result that can be imported: of vllm bench serve, guidellm, AIPerf, GenAI-Perf, InferenceX");
-  } else if (json) {
-    static_cast<void>(catalogue_->model(path));
-    set_value(QStringLiteral("model"), file);
-  } else if (file.endsWith(QStringLiteral(".csv")) && text.starts_with("model,")) {
-    add_measured(file);                // says what is wrong with it
-  } else if (file.endsWith(QStringLiteral(".csv")) || file.endsWith(QStringLiteral(".jsonl"))) {
-    open_trace(file);
-  } else {
-    open_study(file);
+}
+
+bool Workbench::replaces_session(const QString& file) {
+  if (is_packed(file)) return false;
+  try {
+    const FileKind kind = kind_of(file, read_text(file));
+    return kind == FileKind::session || kind == FileKind::study;
+  } catch (const std::exception&) {    // open() says why
+    return false;
   }
 }
 

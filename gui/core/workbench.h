@@ -50,6 +50,8 @@ class Workbench final : public QObject {
   /// A study, a session, a table of measured points, another tool's result, a Hugging Face config.json or a trace, by what
   /// is in it. Throws InputError; then nothing has changed.
   void open(const QString& file);
+  /// Whether that would take the place of the whole session, rather than add to it.
+  [[nodiscard]] static bool replaces_session(const QString& file);
   void save(const QString& file);
   /// The study alone, as `simulate` reads it. Throws InputError.
   [[nodiscard]] std::string study_text() const;
