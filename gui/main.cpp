@@ -3,6 +3,7 @@
 #include <QApplication>
 #include <QCommandLineParser>
 #include <QSettings>
+#include <QStandardPaths>
 #include <QStyleFactory>
 #include <QTimer>
 #include <cstdio>
@@ -18,6 +19,7 @@ using namespace plimsoll;
 using namespace plimsoll::gui;
 
 constexpr int kBadInput = 2, kDeviceFailed = 3;
+constexpr int kKeepMs = 3000;          // what a crash may cost
 
 void add_options(QCommandLineParser& parser) {
   parser.setApplicationDescription(QStringLiteral(
@@ -44,6 +46,7 @@ QSize read_size(const QString& text) {
 
 int list_views(MainWindow& window) {
   for (const View* view : window.views()) std::printf("%-10s %s\n", utf8(view->id()).c_str(), utf8(view->title()).c_str());
+  std::printf("%-10s %s\n", kDecisionView, "Curves, and what the planner finds");
   return 0;
 }
 
@@ -56,7 +59,7 @@ int run(const QCommandLineParser& parser) {
     throw InputError("--theme: found '" + utf8(theme) + "', expected light or dark");
   }
   const QString view = parser.isSet(QStringLiteral("view")) ? parser.value(QStringLiteral("view")) : QStringLiteral("curves");
-  if (window.view(view) == nullptr) throw InputError("--view: found '" + utf8(view) + "'; --list-views names them");
+  if (window.view(view) == nullptr && view != QLatin1String(kDecisionView)) throw InputError("--view: found '" + utf8(view) + "'; --list-views names them");
   const QSize size = read_size(parser.value(QStringLiteral("size")));
   window.set_dark(theme == QStringLiteral("dark"));
   const QStringList files = parser.positionalArguments();
@@ -75,6 +78,7 @@ int run(const QCommandLineParser& parser) {
   QTimer::singleShot(0, &window, [&] {
     if (files.isEmpty()) bench.session().replace(default_session());
     else window.open_files(files);
+    window.guard(QStandardPaths::writableLocation(QStandardPaths::AppDataLocation), kKeepMs);
   });
   return QApplication::exec();
 }

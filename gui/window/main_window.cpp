@@ -27,6 +27,12 @@
 #include "gui/window/timeline_page.h"
 
 namespace plimsoll::gui {
+namespace {
+
+constexpr std::size_t kDecisionDock = 1;
+constexpr int kDockWidth = 360;        // in which a ranking's first columns and its buttons stand beside each other
+
+}  // namespace
 
 MainWindow::MainWindow(Workbench& bench, QWidget* parent) : QMainWindow(parent), bench_(bench) {
   setObjectName(QStringLiteral("main"));
@@ -103,6 +109,13 @@ QDockWidget* MainWindow::add_dock(const QString& name, const QString& title, QWi
   return dock;
 }
 
+void MainWindow::show_dock(QDockWidget& dock) {
+  dock.show();
+  dock.raise();
+  const int wanted = std::min(kDockWidth, width() / 3);
+  if (dock.width() < wanted) resizeDocks({&dock}, {wanted}, Qt::Horizontal);
+}
+
 void MainWindow::make_docks() {
   scenario_ = new ScenarioDock(bench_, this);
   decision_ = new DecisionDock(bench_, this);
@@ -157,6 +170,10 @@ View* MainWindow::view(const QString& id) const {
 View* MainWindow::current_view() const { return qobject_cast<View*>(tabs_->currentWidget()); }
 
 bool MainWindow::show_view(const QString& id) {
+  if (id == QLatin1String(kDecisionView)) {
+    show_dock(*docks_[kDecisionDock]);
+    return show_view(curves_->id());
+  }
   View* found = view(id);
   if (found == nullptr) return false;
   tabs_->setCurrentWidget(found);

@@ -20,6 +20,10 @@ class ScenarioDock;
 class CurvesView;
 class DecisionDock;
 class LiveDock;
+class Recovery;
+
+/// A name for show_view besides the views': the curves and the planner's dock.
+inline constexpr const char* kDecisionView = "decision";
 
 class MainWindow final : public QMainWindow {
   Q_OBJECT
@@ -45,6 +49,8 @@ class MainWindow final : public QMainWindow {
   [[nodiscard]] std::vector<QAction*> actions_of_menus() const;
   /// Docks and size as they were when the last window was closed.
   void restore_layout();
+  /// From now on what is not saved survives a crash, in this folder; and what one before left there can be recovered.
+  void guard(const QString& folder, int delay_ms);
   void save_to(const QString& file);
   void export_to(const QString& file);
   [[nodiscard]] const Theme& theme() const { return dark_ ? dark_theme() : light_theme(); }
@@ -66,6 +72,7 @@ class MainWindow final : public QMainWindow {
   void make_run_menu();
   void make_help_menu();
   void add_to_corner(const std::vector<std::pair<QString, QAction*>>& buttons);
+  void show_dock(QDockWidget& dock);
   QDockWidget* add_dock(const QString& name, const QString& title, QWidget* inside, Qt::DockWidgetArea area);
   void open_dialog();
   void save(bool ask);
@@ -91,7 +98,8 @@ class MainWindow final : public QMainWindow {
   std::vector<QDockWidget*> docks_;
   QMenu* recent_ = nullptr;
   QLabel *state_ = nullptr, *validity_ = nullptr, *banner_ = nullptr;
-  QAction *undo_ = nullptr, *redo_ = nullptr, *dark_action_ = nullptr;
+  QAction *undo_ = nullptr, *redo_ = nullptr, *dark_action_ = nullptr, *recover_ = nullptr;
+  Recovery* recovery_ = nullptr;
   QTimer refresh_soon_;
   bool dark_ = false;
 };

@@ -7,6 +7,7 @@
 #include <QFileDialog>
 #include <QFileInfo>
 #include <QHBoxLayout>
+#include <QLabel>
 #include <QMenuBar>
 #include <QMessageBox>
 #include <QSettings>
@@ -14,6 +15,7 @@
 #include <QToolButton>
 #include <algorithm>
 
+#include "gui/core/recovery.h"
 #include "gui/core/text.h"
 #include "gui/window/decision_dock.h"
 #include "gui/window/export.h"
@@ -28,7 +30,6 @@ namespace plimsoll::gui {
 namespace {
 
 constexpr int kMostRecent = 10;
-constexpr int kDockWidth = 360;        // in which a ranking's first columns and its buttons stand beside each other
 const QString kRecent = QStringLiteral("recent");
 
 }  // namespace
@@ -57,6 +58,15 @@ void MainWindow::make_file_menu() {
   add_action(file, tr("&Open…"), QKeySequence::Open, [this] { open_dialog(); });
   recent_ = file->addMenu(tr("Open &recent"));
   connect(recent_, &QMenu::aboutToShow, this, &MainWindow::refresh_recent);
+  recover_ = add_action(file, tr("&Recover the unsaved session"), {}, [this] {
+    try {
+      report({});
+      recovery_->restore();
+    } catch (const std::exception& error) {
+      report(qs(error.what()));
+    }
+  });
+  recover_->setEnabled(false);
   file->addSeparator();
   add_action(file, tr("&Save session"), QKeySequence::Save, [this] { save(false); });
   add_action(file, tr("Save session &as…"), QKeySequence(tr("Ctrl+Shift+S")), [this] { save(true); });
@@ -142,12 +152,7 @@ void MainWindow::make_view_menu() {
 
 void MainWindow::make_run_menu() {
   QMenu* menu = menuBar()->addMenu(tr("&Run"));
-  const auto show = [this](std::size_t dock) {
-    docks_[dock]->show();
-    docks_[dock]->raise();
-    const int wanted = std::min(kDockWidth, width() / 3);
-    if (docks_[dock]->width() < wanted) resizeDocks({docks_[dock]}, {wanted}, Qt::Horizontal);
-  };
+  const auto show = [this](std::size_t dock) { show_dock(*docks_[dock]); };
   QAction* plan = add_action(menu, tr("&Plan: find the best deployment"), QKeySequence(tr("Ctrl+P")), [this, show] {
     show(1);
     decision_->plan();
@@ -221,7 +226,7 @@ std::vector<QAction*> MainWindow::actions_of_menus() const {
 
 void MainWindow::open_dialog() {
   const QStringList files = QFileDialog::getOpenFileNames(this, tr("Open"), {}, tr("Studies, sessions, tables, pictures (*.yaml *.yml *.csv *.json *.jsonl *.png *.svg *.pdf);;All files (*)"));
-  if (!files.isEmpty() && may_discard()) open_files(files);
+  open_files(files);
 }
 
 void MainWindow::open_files(const QStringList& files) {
@@ -229,7 +234,9 @@ void MainWindow::open_files(const QStringList& files) {
   for (const QString& file : files) {
     try {
       const QString ending = file.section(QChar(u'.'), -1).toLower();
-      if (ending == QStringLiteral("png") || ending == QStringLiteral("svg") || ending == QStringLiteral("pdf")) {
+      const bool picture = ending == QStringLiteral("png") || ending == QStringLiteral("svg") || ending == QStringLiteral("pdf");
+      if ((picture || Workbench::replaces_session(file)) && !may_discard()) continue;
+      if (picture) {
         const std::string session = session_in_picture(file);
         if (session.empty()) throw InputError(utf8(file) + ": no session of this program is inside");
         bench_.session().replace(parse_session(session, utf8(file)));
@@ -291,9 +298,7 @@ void MainWindow::remember(const QString& file) {
 void MainWindow::refresh_recent() {
   recent_->clear();
   for (const QString& file : QSettings().value(kRecent).toStringList()) {
-    connect(recent_->addAction(file), &QAction::triggered, this, [this, file] {
-      if (may_discard()) open_files({file});
-    });
+    connect(recent_->addAction(file), &QAction::triggered, this, [this, file] { open_files({file}); });
   }
   if (recent_->isEmpty()) recent_->addAction(tr("nothing yet"))->setEnabled(false);
 }
@@ -311,9 +316,18 @@ void MainWindow::closeEvent(QCloseEvent* event) {
     event->ignore();
     return;
   }
+  if (recovery_ != nullptr) recovery_->done();
   QSettings().setValue(QStringLiteral("layout"), saveState());
   QSettings().setValue(QStringLiteral("geometry"), saveGeometry());
   QMainWindow::closeEvent(event);
+}
+
+void MainWindow::guard(const QString& folder, int delay_ms) {
+  recovery_ = new Recovery(bench_.session(), folder, delay_ms, this);
+  if (recovery_->found().isEmpty()) return;
+  recover_->setEnabled(true);
+  banner_->setText(tr("⚠ The program ended before a session was saved. File ▸ Recover the unsaved session brings it back."));
+  banner_->show();
 }
 
 void MainWindow::restore_layout() {

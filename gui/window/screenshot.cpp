@@ -8,6 +8,7 @@
 #include <QPixmap>
 
 #include "gui/core/text.h"
+#include "gui/window/decision_dock.h"
 #include "model/error.h"
 
 namespace plimsoll::gui {
@@ -16,9 +17,12 @@ void write_screenshot(Workbench& bench, MainWindow& window, const QString& view,
   window.resize(size);
   window.show();
   window.show_view(view);
+  if (view == QLatin1String(kDecisionView)) window.decision().plan();
   QElapsedTimer clock;
   clock.start();
-  const auto ready = [&] { return !bench.is_busy() && !bench.tasks().busy() && window.current_view()->is_ready(); };
+  const auto ready = [&] {
+    return !bench.is_busy() && !bench.tasks().busy() && window.current_view()->is_ready() && window.decision().run().state() == ChildRun::State::idle;
+  };
   int quiet = 0;                       // several idle turns: results may start further work
   while (quiet < 5) {
     QApplication::processEvents(QEventLoop::AllEvents | QEventLoop::WaitForMoreEvents, 20);

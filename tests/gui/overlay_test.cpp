@@ -92,7 +92,37 @@ TEST_F(OverlayTest, MissingFieldsAreSaidInTheWindow) {
   EXPECT_EQ(bench_.session().state().measured.size(), 0U);
 }
 
+// Whatever is left out of a result or of a table, it is said or does not matter; and it is not the end of the rest.
+TEST_F(OverlayTest, EachFieldMayBeMissing) {
+  const std::vector<std::string> fields = {R"("model_id": "llama-2-7b")", R"("request_rate": "inf")", R"("max_concurrency": 8)", R"("completed": 10)",
+      R"("total_input_tokens": 2560)", R"("total_output_tokens": 2560)", R"("output_throughput": 512)", R"("duration": 5)", R"("mean_tpot_ms": 13)", R"("mean_ttft_ms": 60)"};
+  const std::vector<std::string> columns = {"model", "hardware", "engine", "tp", "replicas", "input_tokens", "output_tokens", "load_kind", "load_value",
+                                            "output_tokens_per_s", "latency_per_token_p90_s"};
+  const std::vector<std::string> cells = {"llama-2-7b", "ml.p4d.24xlarge", "tgi-1.1", "4", "1", "256", "256", "jumpstart", "64", "1900", "0.035"};
+  const auto without = [](const std::vector<std::string>& all, std::size_t left_out) {
+    std::string text;
+    for (std::size_t i = 0; i < all.size(); ++i) text += i == left_out ? "" : (text.empty() ? "" : ",") + all[i];
+    return text;
+  };
+  const auto try_file = [&](const std::string& name, const std::string& text) {
+    window_.open_files({qs(write(name, text))});
+    settle(bench_);
+    EXPECT_FALSE(bench_.failure());
+    EXPECT_EQ(bench_.curves().results().size(), 10U) << name;
+    return window_.problem().isEmpty();
+  };
+  for (std::size_t i = 0; i < fields.size(); ++i) try_file("result-" + std::to_string(i) + ".json", "{" + without(fields, i) + "}");
+  for (std::size_t i = 0; i < columns.size(); ++i) try_file("table-" + std::to_string(i) + ".csv", without(columns, i) + "\n" + without(cells, i) + "\n");
+  EXPECT_TRUE(try_file("whole.csv", without(columns, columns.size()) + "\n" + without(cells, columns.size()) + "\n")) << utf8(window_.problem());
+  EXPECT_FALSE(try_file("nothing.csv", "model,\n"));
+  for (View* view : window_.views()) {
+    window_.show_view(view->id());
+    settle(bench_);
+  }
+}
+
 TEST_F(OverlayTest, EveryKindOfFileCanBeDropped) {
+  bench_.session().set_saved();        // nothing is asked
   const QString trace = qs(write("trace.csv", "arrival_s,input_tokens,output_tokens\n0,100,20\n1,50,30\n2.5,80,10\n"));
   const QString config = qs(write("config.json", R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 32000, "hidden_size": 2048,
     "intermediate_size": 5632, "num_hidden_layers": 22, "num_attention_heads": 32, "num_key_value_heads": 4, "max_position_embeddings": 4096})"));

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gui/core/session.h"
 
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "gui/core/recovery.h"
 #include "model/error.h"
 #include "tests/gui/bench_fixture.h"
 
@@ -64,6 +68,65 @@ TEST(SessionTest, CorruptSessionsSayWhere) {
   EXPECT_THAT(message(wrong), HasSubstr("requests_per_x"));
   // Cut anywhere: an error or a session, never a crash.
   for (std::size_t n = 0; n < good.size(); n += 7) static_cast<void>(message(good.substr(0, n)));
+}
+
+// Bytes changed, lines lost or doubled: an error or a session whose studies can be tried, never a crash.
+RC_GTEST_PROP(SessionTest, DamagedSessionsAreRefusedOrRead, ()) {
+  static const auto catalogue = std::make_shared<const configs::Catalogue>(configs::Catalogue::default_root());
+  static const std::string good = session_text(rich_session());
+  std::string text = good;
+  for (int n = *rc::gen::inRange(1, 4); n > 0; --n) {
+    const auto at = static_cast<std::size_t>(*rc::gen::inRange(0, static_cast<int>(text.size())));
+    const auto line = std::min(text.find('\n', at), text.size() - 1);
+    switch (*rc::gen::inRange(0, 3)) {
+      case 0: text[at] = *rc::gen::element('\0', '"', '{', '}', '[', ':', '-', ' ', '\n', '9', '\xff'); break;
+      case 1: text.erase(at, line + 1 - at); break;
+      default: text.insert(at, text.substr(at, line + 1 - at)); break;
+    }
+    if (text.empty()) return;
+  }
+  try {
+    const SessionState state = parse_session(text, "s.yaml");
+    RC_ASSERT(state.current < state.scenarios.size());
+    for (const Scenario& scenario : state.scenarios) static_cast<void>(make_study(scenario, catalogue));
+  } catch (const InputError&) {
+  }
+}
+
+class RecoveryTest : public BenchTest {};
+
+TEST_F(RecoveryTest, WhatACrashLeavesIsThereForTheNext) {
+  const QString copy = folder_.filePath(QStringLiteral("unsaved.plimsoll-session.yaml"));
+  std::string unsaved;
+  {
+    Session session;
+    Recovery recovery(session, folder_.path(), 1);
+    EXPECT_EQ(recovery.found(), QString());
+    session.replace(rich_session());
+    session.edit(QStringLiteral("tp"), {}, [](SessionState& s) { set_edit(s.scenarios[0], "deployment.tp", "2"); });
+    unsaved = session_text(session.state());
+    ASSERT_TRUE(QTest::qWaitFor([&] { return QFile::exists(copy); }, 20000));
+    Session other;                     // another program at the same time has nothing to recover and keeps no copies
+    EXPECT_EQ(Recovery(other, folder_.path(), 1).found(), QString());
+  }
+  Session session;
+  Recovery recovery(session, folder_.path(), 1);
+  ASSERT_NE(recovery.found(), QString());
+  recovery.restore();
+  EXPECT_EQ(session_text(session.state()), unsaved);
+  EXPECT_TRUE(session.is_modified());
+  ASSERT_TRUE(QTest::qWaitFor([&] { return QFile::exists(copy); }, 20000)) << "it is still not saved";
+  recovery.done();
+  EXPECT_FALSE(QFile::exists(copy));
+}
+
+TEST_F(RecoveryTest, ADamagedCopyIsAnErrorAndChangesNothing) {
+  write("unsaved.plimsoll-session.yaml", "plimsoll_session: [");
+  Session session;
+  Recovery recovery(session, folder_.path(), 1);
+  const std::string before = session_text(session.state());
+  EXPECT_THROW(recovery.restore(), InputError);
+  EXPECT_EQ(session_text(session.state()), before);
 }
 
 TEST(SessionTest, UndoAndRedoGiveTheSameBytes) {
