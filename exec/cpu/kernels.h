@@ -89,6 +89,8 @@ struct KernelSet {
   float (*read)(const void* data, std::size_t bytes) = nullptr;
 
   [[nodiscard]] std::int64_t tile_count(std::int64_t m) const { return (m + rows - 1) / rows; }
+  /// Panels that a product of m rows in one tile reads side by side.
+  [[nodiscard]] std::int64_t panels_at_once(std::int64_t m) const { return m > rows ? 1 : m * 4 > rows ? rows / m : 4; }
   [[nodiscard]] std::int64_t panels(std::int64_t n) const { return (n + panel - 1) / panel; }
 };
 

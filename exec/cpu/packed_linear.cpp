@@ -89,7 +89,9 @@ void Multiplier::run(const PackedLinear& weights, std::span<const ProductRows> p
   // A single row is packed as it stands.
   const bool as_it_stands = products.size() == 1 && products.front().rows == 1;
   if (!as_it_stands) pack(products, k);
-  pool_.parallel_for(kernels_.panels(n), [&](int, std::int64_t begin, std::int64_t end) {
+  std::int64_t grain = 1;              // panels that are read side by side stay together
+  for (const ProductRows& product : products) grain = std::max(grain, kernels_.panels_at_once(product.rows));
+  pool_.parallel_for(kernels_.panels(n), grain, [&](int, std::int64_t begin, std::int64_t end) {
     GemmTask task;
     task.n = n;
     task.k = k;

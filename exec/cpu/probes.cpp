@@ -2,9 +2,9 @@
 #include "exec/cpu/probes.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
-#include <vector>
 
 #include "exec/cpu/isa.h"
 
@@ -41,6 +41,10 @@ double mean_of(const Shot& shot, double seconds) {
 
 constexpr std::size_t kSteadyBytes = std::size_t{256} << 20U;
 
+// Pieces that a shot is cut into: a thread that a neighbour holds up leaves its share to the others, as in a forward.
+constexpr std::int64_t kPieceBytes = 256 << 10, kPiecesPerThread = 8;
+constexpr std::int64_t kRounds = 500'000;   // multiply-adds of a thread in a shot, about 2 ms
+
 // The compiler must believe that results are used.
 void use(float result) { asm volatile("" : : "g"(result) : "memory"); }
 
@@ -49,36 +53,39 @@ void use(float result) { asm volatile("" : : "g"(result) : "memory"); }
 Probe::Probe(const KernelSet& kernels, ThreadPool& pool, std::size_t bytes)
     : kernels_(kernels), pool_(pool), buffer_(bytes, "a bandwidth probe") {
   // Written, because pages that were never written are all the same page of zeros.
-  pool_.parallel_for(static_cast<std::int64_t>(bytes), [&](int, std::int64_t begin, std::int64_t end) {
+  pool_.parallel_for(static_cast<std::int64_t>(bytes), kPieceBytes, [&](int, std::int64_t begin, std::int64_t end) {
     std::memset(buffer_.data() + begin, 1, static_cast<std::size_t>(end - begin));
   });
 }
 
+void Probe::multiply_add(std::int64_t rounds, std::atomic<double>& flops) {
+  float values[] = {0.5F, 0.25F, 0};
+  flops += kernels_.multiply_add(rounds, values);
+  use(values[2]);
+}
+
+// Some 100 us of work in pieces: the others are awake before the caller has done it all.
+void Probe::rouse() {
+  std::atomic<double> flops = 0;
+  pool_.for_each(pool_.threads() * kPiecesPerThread, [&](int, std::int64_t) { multiply_add(kRounds / (20 * kPiecesPerThread), flops); });
+}
+
 double Probe::read_once() {
-  constexpr std::int64_t kLine = 64;
-  const auto lines = static_cast<std::int64_t>(buffer_.bytes()) / kLine;
-  pool_.run([](int) {});
+  const auto bytes = static_cast<std::int64_t>(buffer_.bytes());
+  rouse();
   const auto start = Clock::now();
-  pool_.parallel_for(lines, [&](int, std::int64_t begin, std::int64_t end) {
-    use(kernels_.read(buffer_.data() + begin * kLine, static_cast<std::size_t>((end - begin) * kLine)));
+  pool_.parallel_for(bytes, kPieceBytes, [&](int, std::int64_t begin, std::int64_t end) {
+    use(kernels_.read(buffer_.data() + begin, static_cast<std::size_t>(end - begin)));
   });
-  return static_cast<double>(lines * kLine) / seconds_since(start);
+  return static_cast<double>(bytes) / seconds_since(start);
 }
 
 double Probe::fma_once() {
-  constexpr std::int64_t kRounds = 500'000;
-  std::vector<double> flops(static_cast<std::size_t>(pool_.threads()));
-  pool_.run([](int) {});
+  std::atomic<double> flops = 0;
+  rouse();
   const auto start = Clock::now();
-  pool_.run([&](int thread) {
-    float values[] = {0.5F, 0.25F, 0};
-    flops[static_cast<std::size_t>(thread)] = kernels_.multiply_add(kRounds, values);
-    use(values[2]);
-  });
-  const double seconds = seconds_since(start);
-  double total = 0;
-  for (const double f : flops) total += f;
-  return total / seconds;
+  pool_.for_each(pool_.threads() * kPiecesPerThread, [&](int, std::int64_t) { multiply_add(kRounds / kPiecesPerThread, flops); });
+  return flops / seconds_since(start);
 }
 
 double read_bandwidth(int threads, std::size_t bytes) {

@@ -3,6 +3,7 @@
 // kernels are judged by, and the accelerator that a plan for this machine starts from.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -17,12 +18,15 @@ class Probe {
  public:
   /// `bytes` to read in one shot: at least 8 times the last-level cache, or the cache is measured.
   Probe(const KernelSet& kernels, ThreadPool& pool, std::size_t bytes);
-  /// Bytes a second of one pass over the buffer.
+  /// Bytes a second of one pass over the buffer. The team wakes before the clock starts.
   [[nodiscard]] double read_once();
-  /// f32 multiply-adds count twice; per second over about 2 ms. The team wakes before the clock starts.
+  /// f32 multiply-adds count twice; per second over about 2 ms.
   [[nodiscard]] double fma_once();
 
  private:
+  void rouse();
+  void multiply_add(std::int64_t rounds, std::atomic<double>& flops);
+
   const KernelSet& kernels_;
   ThreadPool& pool_;
   HostMemory buffer_;

@@ -1,45 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec/cpu/thread_pool.h"
 
-#include <sched.h>
-
+#include <algorithm>
+#include <limits>
 #include <utility>
 
+#include "exec/cpu/brief_wait.h"
 #include "model/error.h"
 
 namespace plimsoll::exec {
 
 namespace {
-
-// A pause is some 40 cycles: about 4 us. Afterwards a waiting thread gives its core to whoever else wants it, and after
-// about 50 us in all it sleeps, which costs its waker a system call.
-constexpr int kPauses = 256;
-constexpr int kYields = 128;
-
-void pause() {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#endif
-}
-
-// True once ready() is; false if it was not for a while.
-template <class Ready>
-bool spin(const Ready& ready) {
-  for (int i = 0; i < kPauses; ++i) {
-    if (ready()) return true;
-    pause();
-  }
-  for (int i = 0; i < kYields; ++i) {
-    if (ready()) return true;
-    sched_yield();
-  }
-  return ready();
-}
-
+constexpr std::uint64_t kUnits = 0xffff'ffff;   // the half of a part's word that counts units
 }  // namespace
 
 ThreadPool::ThreadPool(int threads) {
   PLIMSOLL_CHECK(threads >= 1, "the caller is one of the threads");
+  part_ = std::make_unique<Part[]>(static_cast<std::size_t>(threads));
   workers_.reserve(static_cast<std::size_t>(threads - 1));
   try {
     for (int thread = 1; thread < threads; ++thread) workers_.emplace_back([this, thread] { work(thread); });
@@ -52,63 +29,103 @@ ThreadPool::ThreadPool(int threads) {
 ThreadPool::~ThreadPool() { end_workers(); }
 
 void ThreadPool::end_workers() {
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-    ++generation_;
-  }
-  start_.notify_all();
+  stop_ = true;
+  ++round_;
+  wake(round_, std::numeric_limits<int>::max());
   for (std::thread& worker : workers_) worker.join();
 }
 
-void ThreadPool::call(int thread) {
+// ---- the caller's side --------------------------------------------------------------------------------------
+
+void ThreadPool::run_erased(Piece piece, void* object, std::int64_t units, Claim claim) {
+  PLIMSOLL_CHECK(units <= std::numeric_limits<std::int32_t>::max(), "units of a grain that keeps them countable");
+  publish(piece, object, units, claim);
+  take_all(0);
+  wait_for_claimed();
+  if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+}
+
+// Sleeping and waking meet like this: a worker counts itself a sleeper and then looks at the round once more; the driver
+// raises the round and then looks for sleepers. Both in one total order, so one of them sees the other.
+void ThreadPool::publish(Piece piece, void* object, std::int64_t units, Claim claim) {
+  const int parts = claim == Claim::one_of_all ? 1 : threads();
+  piece_.store(piece, std::memory_order_relaxed);
+  object_.store(object, std::memory_order_relaxed);
+  units_.store(units, std::memory_order_relaxed);
+  parts_.store(parts, std::memory_order_relaxed);
+  halves_.store(claim == Claim::half_of_a_part, std::memory_order_relaxed);
+  unfinished_.store(static_cast<std::uint32_t>(units), std::memory_order_relaxed);
+  const std::uint64_t round = round_.load(std::memory_order_relaxed) + std::uint32_t{1};
+  for (int part = 0; part < parts; ++part) {
+    const auto size = static_cast<std::uint64_t>(units * (part + 1) / parts - units * part / parts);
+    part_[static_cast<std::size_t>(part)].left.store(round << 32U | size, std::memory_order_release);
+  }
+  round_.store(static_cast<std::uint32_t>(round));
+  if (sleepers_.load() > 0) wake(round_, static_cast<int>(std::min<std::int64_t>(units - 1, threads() - 1)));
+}
+
+void ThreadPool::wait_for_claimed() {
+  if (spin_briefly([this] { return unfinished_.load(std::memory_order_acquire) == 0; })) return;
+  driver_sleeps_.store(true);
+  for (std::uint32_t left = unfinished_.load(); left != 0; left = unfinished_.load()) sleep_while(unfinished_, left);
+  driver_sleeps_.store(false, std::memory_order_relaxed);
+}
+
+// ---- everybody's --------------------------------------------------------------------------------------------
+
+// The own part first, then those of the next ones.
+void ThreadPool::take_all(int thread) {
+  const int parts = parts_.load(std::memory_order_relaxed);
+  for (int i = 0; i < parts; ++i) {
+    const int part = (thread + i) % parts;
+    while (take_from(part, thread)) {
+    }
+  }
+}
+
+bool ThreadPool::take_from(int part, int thread) {
+  std::atomic<std::uint64_t>& word = part_[static_cast<std::size_t>(part)].left;
+  std::uint64_t seen = word.load(std::memory_order_acquire);
+  while ((seen & kUnits) != 0) {
+    const Piece piece = piece_.load(std::memory_order_relaxed);
+    void* const object = object_.load(std::memory_order_relaxed);
+    const std::int64_t units = units_.load(std::memory_order_relaxed), parts = parts_.load(std::memory_order_relaxed);
+    const bool halves = halves_.load(std::memory_order_relaxed);
+    const auto left = static_cast<std::int64_t>(seen & kUnits), taken = halves ? (left + 1) / 2 : 1;
+    // Success means that the part was not exhausted since `seen`, so all of the above is of this round.
+    if (!word.compare_exchange_weak(seen, seen - static_cast<std::uint64_t>(taken), std::memory_order_acq_rel, std::memory_order_acquire)) continue;
+    const std::int64_t begin = units * (part + 1) / parts - left;
+    call(piece, object, thread, begin, begin + taken);
+    if (unfinished_.fetch_sub(static_cast<std::uint32_t>(taken)) == static_cast<std::uint32_t>(taken) && driver_sleeps_.load())
+      wake(unfinished_, 1);
+    return true;
+  }
+  return false;
+}
+
+void ThreadPool::call(Piece piece, void* object, int thread, std::int64_t begin, std::int64_t end) {
   try {
-    body_(object_, thread);
+    piece(object, thread, begin, end);
   } catch (...) {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(failing_);
     if (!failure_) failure_ = std::current_exception();
   }
 }
 
-// Sleeping and waking meet like this: a worker counts itself a sleeper and then looks at the generation once more; the
-// driver raises the generation and then looks for sleepers. Both in one total order, so one of them sees the other.
-void ThreadPool::run_erased(Erased body, void* object) {
-  body_ = body;
-  object_ = object;
-  busy_.store(static_cast<std::int32_t>(workers_.size()), std::memory_order_relaxed);
-  generation_.fetch_add(1);
-  if (sleepers_.load() > 0) {
-    { const std::lock_guard lock(mutex_); }
-    start_.notify_all();
-  }
-  call(0);
-  const auto all_done = [this] { return busy_.load() == 0; };
-  if (!spin(all_done)) {
-    std::unique_lock lock(mutex_);
-    driver_sleeps_.store(true);
-    done_.wait(lock, all_done);
-    driver_sleeps_.store(false);
-  }
-  if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
-}
+// ---- the workers' side --------------------------------------------------------------------------------------
 
 void ThreadPool::work(int thread) {
   std::uint32_t seen = 0;
   while (true) {
-    const auto called = [&] { return generation_.load() != seen; };
-    if (!spin(called)) {
-      std::unique_lock lock(mutex_);
+    const auto called = [&] { return round_.load(std::memory_order_acquire) != seen; };
+    if (!spin_briefly(called)) {
       ++sleepers_;
-      start_.wait(lock, called);
+      while (round_.load() == seen) sleep_while(round_, seen);
       --sleepers_;
     }
-    seen = generation_.load();
+    seen = round_.load(std::memory_order_acquire);
     if (stop_) return;
-    call(thread);
-    if (busy_.fetch_sub(1) == 1 && driver_sleeps_.load()) {
-      { const std::lock_guard lock(mutex_); }
-      done_.notify_one();
-    }
+    take_all(thread);
   }
 }
 
