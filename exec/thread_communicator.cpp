@@ -2,39 +2,46 @@
 #include "exec/thread_communicator.h"
 
 #include <algorithm>
-#include <condition_variable>
+#include <atomic>
+#include <cstdint>
 #include <cstring>
-#include <mutex>
+#include <thread>
 
+#include "exec/cpu/brief_wait.h"
 #include "model/error.h"
 
 namespace plimsoll::exec {
 
 namespace {
 
-// What the ranks of a group share: where each keeps its operand, and a barrier that a failing rank can break.
+// What the ranks of a group share: where each keeps its operand, and a barrier that a failing rank can break. A forward has
+// two of them a sublayer, so who waits spins for a moment, unless there are more ranks than cores.
 class Meeting {
  public:
-  explicit Meeting(int size) : size_(size), operands_(static_cast<std::size_t>(size)) {}
+  explicit Meeting(int size)
+      : size_(size), spins_(static_cast<unsigned>(size) <= std::thread::hardware_concurrency()), operands_(static_cast<std::size_t>(size)) {}
 
   void wait() {
-    std::unique_lock lock(mutex_);
-    if (aborted_) throw DeviceError("another rank of the tensor-parallel group has failed");
-    if (++arrived_ == size_) {
-      arrived_ = 0;
-      ++generation_;
-      all_here_.notify_all();
+    const std::uint32_t mine = turn_.load();
+    if ((mine & kAborted) != 0) fail();
+    if (arrived_.fetch_add(1) + 1 == size_) {
+      arrived_.store(0);
+      turn_.fetch_add(kTurn);
+      if (sleepers_.load() > 0) wake(turn_, size_);
       return;
     }
-    const std::uint64_t mine = generation_;
-    all_here_.wait(lock, [&] { return generation_ != mine || aborted_; });
-    if (generation_ == mine) throw DeviceError("another rank of the tensor-parallel group has failed");
+    const auto over = [&] { return turn_.load() != mine; };
+    if (!spins_ || !spin_briefly(over)) {
+      ++sleepers_;                     // before the last look, as the last one to arrive looks for sleepers behind its step
+      while (!over()) sleep_while(turn_, mine);
+      --sleepers_;
+    }
+    if ((turn_.load() & ~kAborted) == mine) fail();
   }
 
   void abort() {
-    const std::lock_guard lock(mutex_);
-    aborted_ = true;
-    all_here_.notify_all();
+    turn_.fetch_or(kAborted);
+    wake(turn_, size_);
   }
 
   // The pointers of all ranks, from the barrier after which they were published to the next one.
@@ -42,13 +49,15 @@ class Meeting {
   [[nodiscard]] int size() const { return size_; }
 
  private:
+  static constexpr std::uint32_t kAborted = 1, kTurn = 2;
+  [[noreturn]] static void fail() { throw DeviceError("another rank of the tensor-parallel group has failed"); }
+
   int size_;
+  bool spins_;
   std::vector<const void*> operands_;
-  std::mutex mutex_;
-  std::condition_variable all_here_;
-  int arrived_ = 0;
-  std::uint64_t generation_ = 0;
-  bool aborted_ = false;
+  alignas(64) std::atomic<int> arrived_{0};
+  alignas(64) std::atomic<std::uint32_t> turn_{0};   // twice the number of barriers that are over, and kAborted
+  std::atomic<int> sleepers_{0};
 };
 
 class ThreadCommunicator final : public Communicator {
