@@ -46,10 +46,6 @@ struct Avx2 {
     first = _mm256_castsi256_ps(_mm256_slli_epi32(words, 16));
     second = _mm256_castsi256_ps(_mm256_and_si256(words, _mm256_set1_epi32(static_cast<int>(0xffff0000))));
   }
-  static F load_bf16(const std::uint16_t* p) {
-    const __m256i words = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-    return _mm256_castsi256_ps(_mm256_slli_epi32(words, 16));
-  }
   static void transpose(F (&r)[8]) {
     F t[8];
 #pragma GCC unroll 4

@@ -36,10 +36,6 @@ struct Avx512 {
     first = _mm512_castsi512_ps(_mm512_slli_epi32(words, 16));
     second = _mm512_castsi512_ps(_mm512_and_si512(words, _mm512_set1_epi32(static_cast<int>(0xffff0000))));
   }
-  static F load_bf16(const std::uint16_t* p) {
-    const __m512i words = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
-    return _mm512_castsi512_ps(_mm512_slli_epi32(words, 16));
-  }
   static F pair_of(F a, F b, bool high) {
     return _mm512_castpd_ps(high ? _mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(b))
                                  : _mm512_unpacklo_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));

@@ -63,9 +63,6 @@ struct Portable {
     first = from_bits(words << 16);
     second = from_bits(words & static_cast<std::int32_t>(0xffff0000));
   }
-  static F load_bf16(const std::uint16_t* p) {
-    return from_bits(I{p[0], p[1], p[2], p[3]} << 16);
-  }
   /// r[i][j] becomes r[j][i].
   static void transpose(F (&r)[4]) {
     const F low = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5), high = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7);
