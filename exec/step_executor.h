@@ -27,9 +27,9 @@ class StepExecutor {
   virtual void submit(std::size_t replica, StepOrder order) = 0;
   /// The order in progress ends with the step in flight.
   virtual void end_order(std::size_t replica) = 0;
-  /// Waits until a step has ended or the clock reads `until`; at once if one of them is the case already. Appends the
-  /// steps that have ended, in order of their ends, and returns the time: none of them ended later, and every step not yet
-  /// reported ends at that time or after. Throws what a worker threw.
+  /// Waits until an order has ended or the clock reads `until`; at once if one of them is the case already, and maybe when
+  /// any step ends. Appends the steps that have ended, in order of their ends, and returns the time: none of them ended later,
+  /// and every step not yet reported ends at that time or after. Throws what a worker threw.
   [[nodiscard]] virtual Nanos wait(Nanos until, std::vector<StepReport>& reports) = 0;
 };
 

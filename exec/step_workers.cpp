@@ -53,12 +53,13 @@ void StepWorkers::end_order(std::size_t replica) {
 // Ends are stamped under the lock, so what has not been reported when the time is read ends later.
 Nanos StepWorkers::wait(Nanos until, std::vector<StepReport>& reports) {
   std::unique_lock lock(mutex_);
-  const auto has_news = [this] { return !reports_.empty() || failure_; };
+  const auto has_news = [this] { return has_last_ || failure_; };
   if (until == sched::kNever) news_.wait(lock, has_news);
   else news_.wait_until(lock, origin_ + std::chrono::nanoseconds(until), has_news);
   if (failure_ && reports_.empty()) std::rethrow_exception(failure_);   // what ended before it comes first
   reports.insert(reports.end(), reports_.begin(), reports_.end());
   reports_.clear();
+  has_last_ = false;
   return now();
 }
 
@@ -129,7 +130,8 @@ bool StepWorkers::goes_on(const Worker& worker, const StepOrder& order, const Pr
   return done.started < order.steps && !worker.end_order && now() < order.wake_at;
 }
 
-// Reports the oldest step in flight. True if it was the order's last.
+// Reports the oldest step in flight. True if it was the order's last: only then does the control thread have to hear of it.
+// Waking it for every step would hold up the next one, and take a core from it where there is none to spare.
 bool StepWorkers::end_step(std::size_t replica, const StepOrder& order, Progress& done) {
   const std::lock_guard lock(mutex_);
   const StepSpan span{done.starts.front(), now()};
@@ -138,7 +140,8 @@ bool StepWorkers::end_step(std::size_t replica, const StepOrder& order, Progress
   const bool stops = done.ended == order.steps || workers_[replica]->end_order || span.end >= order.wake_at;
   const bool last = stops && done.started == done.ended;
   reports_.push_back({replica, span, last});
-  news_.notify_one();
+  has_last_ = has_last_ || last;
+  if (last) news_.notify_one();
   return last;
 }
 

@@ -63,6 +63,7 @@ class StepWorkers final : public StepExecutor {
   std::mutex mutex_;                   // of everything below, and of the order of time stamps
   std::condition_variable news_;
   std::vector<StepReport> reports_;
+  bool has_last_ = false;              // some report is of an order's last step
   std::exception_ptr failure_;
   bool quit_ = false;
   Clock::time_point origin_ = Clock::now();
