@@ -160,6 +160,8 @@ class Backend {
 enum class CommunicatorKind : std::uint8_t { automatic, loopback, nccl };
 /// 0 where there is no driver or no GPU.
 [[nodiscard]] int gpu_count();
+/// As NCCL writes it, 23003 for 2.30.3; 0 where there is no NCCL.
+[[nodiscard]] int nccl_version();
 /// Endpoint i is rank i's, on devices[i] (gpu_placement.h); `kind` is loopback, with one device for all, or nccl. Throws
 /// DeviceError as make_cuda_backend.
 [[nodiscard]] std::vector<std::unique_ptr<Communicator>> make_cuda_group(CommunicatorKind kind, std::span<const int> devices);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A rank a GPU by NCCL, loaded when it is needed. NCCL's sums have the same bits on all ranks, but in an order of its own.
+#include "exec/backend.h"
 #include "exec/cuda/communicators.h"
 #include "model/error.h"
 
@@ -31,6 +32,7 @@ constexpr std::size_t kPeerBytes = std::size_t{512} << 10;
 struct Table {
   Table() : library("NCCL (libnccl)", {"libnccl.so.2", "libnccl.so"}) {
     library.find(error_string, "ncclGetErrorString");
+    library.find(version, "ncclGetVersion");
     library.find(unique_id, "ncclGetUniqueId");
     library.find(init_rank, "ncclCommInitRank");
     library.find(destroy, "ncclCommDestroy");
@@ -46,6 +48,7 @@ struct Table {
 
   DynamicLibrary library;
   decltype(ncclGetErrorString)* error_string = nullptr;
+  decltype(ncclGetVersion)* version = nullptr;
   decltype(ncclGetUniqueId)* unique_id = nullptr;
   decltype(ncclCommInitRank)* init_rank = nullptr;
   decltype(ncclCommDestroy)* destroy = nullptr;
@@ -244,7 +247,26 @@ std::vector<std::unique_ptr<Communicator>> make_nccl_group(std::span<const int> 
 
 }  // namespace plimsoll::exec::cuda
 
+namespace plimsoll::exec {
+
+int nccl_version() {
+  int version = 0;
+  try {
+    const auto table = cuda::load_nccl();
+    if (table->version(&version) != ncclSuccess) version = 0;
+  } catch (const DeviceError&) {       // there is none
+    version = 0;
+  }
+  return version;
+}
+
+}  // namespace plimsoll::exec
+
 #else
+
+namespace plimsoll::exec {
+int nccl_version() { return 0; }
+}  // namespace plimsoll::exec
 
 namespace plimsoll::exec::cuda {
 

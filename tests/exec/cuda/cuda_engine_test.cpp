@@ -2,7 +2,6 @@
 // The whole model on the CUDA backend: what the CPU's engine is held to (tests/exec/engine_test.cpp), and graphs.
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 
 #include "exec/engine.h"
 #include "model/error.h"
@@ -116,22 +115,17 @@ TEST_P(CudaFamily, decoding_continues_the_prompt_greedily) {
   }
 }
 
-// One rank a GPU, or two on one where NCCL lets them (2.30 and later, when told so).
+// One rank a GPU, or two on one where NCCL lets them.
 TEST(CudaEngine, two_ranks_of_nccl_compute_what_one_rank_does) {
   PLIMSOLL_NEEDS_GPU();
-  if (gpu_count() < 2) ::setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 1);
+  if (const std::string problem = nccl_problem(2); !problem.empty()) GTEST_SKIP() << problem;
   const model::Architecture a = tiny_model("llama");
   const auto weights = random_weights(a, 5);
   EngineConfig config = config_of(a, model::DType::fp32, 2);
   config.communicator = CommunicatorKind::nccl;
   const std::vector<Tokens> prompts = prompts_of(a);
-  std::unique_ptr<Engine> engine;
-  try {
-    engine = std::make_unique<Engine>(config, *weights);
-  } catch (const DeviceError& error) {
-    GTEST_SKIP() << error.what();
-  }
-  const auto got = Sequences(*engine).prefill(prompts);
+  Engine engine(config, *weights);
+  const auto got = Sequences(engine).prefill(prompts);
   for (std::size_t i = 0; i < prompts.size(); ++i) EXPECT_LT(relative_l2(got[i], reference_logits(a, *weights, prompts[i])), kF32);
 }
 
