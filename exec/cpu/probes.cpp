@@ -2,6 +2,7 @@
 #include "exec/cpu/probes.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -102,11 +103,21 @@ double fma_peak(int threads) {
 
 SteadyProbe::SteadyProbe(int threads) : pool_(threads), probe_(select_kernels(), pool_, kSteadyBytes) {}
 
+// In turns, so that both see the same stretch of time, and the median turn: a hiccup of the host spoils one of them, whoever
+// uses the cores spoils all. The first turn raises the clock and finds the pages, and does not count.
 SteadyRates SteadyProbe::rates(double seconds) {
-  SteadyRates rates;
-  rates.read_bandwidth = mean_of([&] { return probe_.read_once(); }, seconds);
-  rates.multiply_add = mean_of([&] { return probe_.fma_once(); }, seconds);
-  return rates;
+  constexpr std::size_t kTurns = 5;
+  const double turn = seconds / kTurns;
+  std::array<double, kTurns> reads{}, products{};
+  static_cast<void>(mean_of([&] { return probe_.read_once(); }, turn / 2));
+  static_cast<void>(mean_of([&] { return probe_.fma_once(); }, turn / 2));
+  for (std::size_t i = 0; i < kTurns; ++i) {
+    reads[i] = mean_of([&] { return probe_.read_once(); }, turn);
+    products[i] = mean_of([&] { return probe_.fma_once(); }, turn);
+  }
+  std::sort(reads.begin(), reads.end());
+  std::sort(products.begin(), products.end());
+  return {reads[kTurns / 2], products[kTurns / 2]};
 }
 
 }  // namespace plimsoll::exec

@@ -37,7 +37,7 @@ class Probe {
 /// Best of about 0.2 s: f32 flops a second of `threads` threads.
 [[nodiscard]] double fma_peak(int threads);
 
-/// What the machine gives on average, neighbours and all: means, where the probes above are bests.
+/// What the machine gives on average, neighbours and all, where the probes above are bests.
 struct SteadyRates {
   double read_bandwidth = 0, multiply_add = 0;   // bytes/s, flop/s
 };
@@ -45,7 +45,7 @@ struct SteadyRates {
 class SteadyProbe {
  public:
   explicit SteadyProbe(int threads);
-  /// `seconds` of reading, then `seconds` of multiplying.
+  /// `seconds` of reading and as many of multiplying, in turns: the mean rates of the median turn.
   [[nodiscard]] SteadyRates rates(double seconds);
 
  private:
