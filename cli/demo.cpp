@@ -16,6 +16,7 @@ namespace {
 
 // Of the 30 s that the measured half may take.
 constexpr double kCalibrationSeconds = 6;
+constexpr double kPatienceSeconds = 12;   // from then on every point is measured once
 constexpr double kProbeSeconds = 0.2;   // of reading, and as long of multiplying, before and after every point
 
 std::string simulate_published(const Parsed& parsed, const std::string& folder, study::RunControl& control) {
@@ -48,6 +49,7 @@ std::string measure_this_machine(const std::string& folder, study::RunControl& c
   settings.reference = {machine->read_bandwidth, machine->multiply_add};
   exec::SteadyProbe probe(machine->cores);
   settings.probe = [&] { return probe.rates(kProbeSeconds); };
+  settings.patience = kPatienceSeconds;
   settings.label = [&](study::PointResult& point) { points.label(point); };
   return validation::demonstrate_cpu(study, settings);
 }

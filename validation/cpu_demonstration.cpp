@@ -60,7 +60,8 @@ std::string demonstrate_cpu(const study::Study& study, const CpuDemonstrationSet
   LiveSettings live;
   live.measure = settings.measure;
   live.control = settings.control;
-  live.quiet = {.reference = settings.reference, .tolerance = kQuietTolerance, .most_attempts = 2, .probe = settings.probe, .control = settings.control};
+  live.quiet = {.reference = settings.reference, .tolerance = kQuietTolerance, .most_attempts = 2, .patience = settings.patience,
+                .probe = settings.probe, .control = settings.control};
   const LiveValidation validation = validate_live(study, live);
   if (validation.cancelled) return {};
 

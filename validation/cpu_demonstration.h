@@ -19,6 +19,7 @@ struct CpuDemonstrationSettings {
   std::function<void(study::PointResult&)> label;   // says of a result what it was measured on
   exec::SteadyRates reference;         // of the calibration; zeros: the first probe's
   std::function<exec::SteadyRates()> probe;         // asked before and after every point
+  double patience = 1e9;               // seconds from the first point on in which disturbed points are measured again
   study::RunControl* control = nullptr;
 };
 

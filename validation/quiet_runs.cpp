@@ -24,17 +24,24 @@ exec::SteadyRates QuietRuns::probe() {
 }
 
 sim::RunResult QuietRuns::run(const study::PointResult& point, const sim::Scenario& scenario, const sim::RunOptions& options) {
-  if (!std::exchange(probed_, true)) last_ = probe();
+  if (!std::exchange(probed_, true)) {
+    start_ = std::chrono::steady_clock::now();
+    last_ = probe();
+  }
+  const auto has_patience = [this] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count() < settings_.patience;
+  };
   QuietRecord record{.point = point.index, .before = {}, .after = {}};
   sim::RunResult result;
   do {
     ++record.attempts;
+    if (!is_quiet(last_, settings_.reference, settings_.tolerance)) last_ = probe();   // what was noisy may have gone
     record.before = last_;
     result = measure_(point, scenario, options);
     record.after = last_ = probe();
     record.quiet = is_quiet(record.before, settings_.reference, settings_.tolerance) &&
                    is_quiet(record.after, settings_.reference, settings_.tolerance);
-  } while (!record.quiet && !result.stopped && record.attempts < settings_.most_attempts &&
+  } while (!record.quiet && !result.stopped && record.attempts < settings_.most_attempts && has_patience() &&
            (settings_.control == nullptr || !settings_.control->cancelled()));
   records_.push_back(record);
   return result;

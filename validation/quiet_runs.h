@@ -3,8 +3,10 @@
 // after, and the point is measured again.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
+#include <limits>
 #include <vector>
 
 #include "exec/cpu/probes.h"
@@ -20,6 +22,7 @@ struct QuietSettings {
   exec::SteadyRates reference;         // of the calibration; zeros: the first probes of the run take their place
   double tolerance = kQuietTolerance;
   int most_attempts = 5;
+  double patience = std::numeric_limits<double>::infinity();   // seconds from the first point on in which points are repeated
   std::function<exec::SteadyRates()> probe;
   study::RunControl* control = nullptr;
 };
@@ -40,7 +43,7 @@ class QuietRuns {
  public:
   QuietRuns(QuietSettings settings, study::RunPoint measure);
   /// Measures the point until the probes around it are quiet, at most so many times; keeps the last attempt. The probe
-  /// after a point is the one before the next.
+  /// after a point is the one before the next, unless it was noisy: then there is another one first.
   [[nodiscard]] sim::RunResult run(const study::PointResult& point, const sim::Scenario& scenario, const sim::RunOptions& options);
   [[nodiscard]] const std::vector<QuietRecord>& records() const { return records_; }
   /// Rates that count as quiet.
@@ -52,6 +55,7 @@ class QuietRuns {
   QuietSettings settings_;
   study::RunPoint measure_;
   std::vector<QuietRecord> records_;
+  std::chrono::steady_clock::time_point start_ = {};
   exec::SteadyRates last_;
   bool probed_ = false;
 };

@@ -58,13 +58,34 @@ TEST(QuietRuns, QuietPointsAreMeasuredOnce) {
   EXPECT_EQ(runs.records()[1].point, 1U);
 }
 
-// The probe after the first attempt is noisy, so it stands before the second as well: the third is the first quiet one.
+// The probe after the first attempt is noisy; the next one, before the second attempt, is quiet again.
 TEST(QuietRuns, ADisturbedPointIsMeasuredAgainAndTheQuietAttemptIsKept) {
   Machine machine{.probes = {kQuiet, kNoisy, kQuiet, kQuiet}};
   QuietRuns runs(machine.settings(), machine.measure());
-  EXPECT_EQ(run(runs, 0), 3);
+  EXPECT_EQ(run(runs, 0), 2);
   EXPECT_TRUE(runs.records()[0].quiet);
-  EXPECT_EQ(runs.records()[0].attempts, 3);
+  EXPECT_EQ(runs.records()[0].attempts, 2);
+}
+
+// Noise that was seen after a point is not held against the next one.
+TEST(QuietRuns, ANoisyProbeSpoilsOnePoint) {
+  Machine machine{.probes = {kQuiet, kNoisy, kQuiet, kQuiet}};
+  QuietSettings settings = machine.settings();
+  settings.most_attempts = 1;
+  QuietRuns runs(settings, machine.measure());
+  run(runs, 0);
+  run(runs, 1);
+  EXPECT_FALSE(runs.records()[0].quiet);
+  EXPECT_TRUE(runs.records()[1].quiet);
+}
+
+TEST(QuietRuns, RepeatsNothingWhenPatienceIsOver) {
+  Machine machine{.probes = {kSlow}};
+  QuietSettings settings = machine.settings();
+  settings.patience = 0;
+  QuietRuns runs(settings, machine.measure());
+  run(runs, 0);
+  EXPECT_EQ(runs.records()[0].attempts, 1);
 }
 
 TEST(QuietRuns, GivesUpAfterSoManyAttemptsAndSaysSo) {
