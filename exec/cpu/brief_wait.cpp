@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec/cpu/brief_wait.h"
 
+#include <fcntl.h>
 #include <linux/futex.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cstdlib>
+#include <cstring>
 #include <utility>
 
 namespace plimsoll::exec {
@@ -14,12 +16,38 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A few time slices: a neighbour that computes shows itself in every one of them.
-constexpr auto kMemory = std::chrono::milliseconds(20);
+// A neighbour that computes shows itself once in a few time slices. A thread of the kernel takes some 20 us at a time.
+constexpr auto kMemory = std::chrono::milliseconds(20), kBetweenLooks = std::chrono::milliseconds(1);
+constexpr long long kLongDelay = 200'000;   // ns
 
-struct Displacements {
-  long seen = -1;                      // involuntary switches of this thread; -1: never asked
-  Clock::time_point wanted_until;
+// How long this thread has been ready to run without a core; the second number of the kernel's file.
+class RunDelay {
+ public:
+  RunDelay() : file_(open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC)) {}
+  ~RunDelay() {
+    if (file_ >= 0) close(file_);
+  }
+  RunDelay(const RunDelay&) = delete;
+  RunDelay& operator=(const RunDelay&) = delete;
+
+  /// ns; 0 where the kernel does not say.
+  [[nodiscard]] long long read() const {
+    char text[64];
+    const ssize_t size = file_ < 0 ? 0 : pread(file_, text, sizeof text - 1, 0);
+    if (size <= 0) return 0;
+    text[size] = 0;
+    const char* const second = std::strchr(text, ' ');
+    return second == nullptr ? 0 : std::strtoll(second, nullptr, 10);
+  }
+
+ private:
+  int file_;
+};
+
+struct Displacement {
+  RunDelay delay;
+  long long seen = delay.read();
+  Clock::time_point look_again, wanted_until;
 };
 
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free && sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t),
@@ -57,12 +85,14 @@ void ask_for_short_slices() {
 }  // namespace
 
 bool core_is_wanted() {
-  thread_local Displacements mine;
-  rusage usage{};
-  if (getrusage(RUSAGE_THREAD, &usage) != 0) return true;
+  thread_local Displacement mine;
   const auto now = Clock::now();
-  if (mine.seen >= 0 && usage.ru_nivcsw != mine.seen) mine.wanted_until = now + kMemory;
-  mine.seen = usage.ru_nivcsw;
+  if (now >= mine.look_again) {
+    mine.look_again = now + kBetweenLooks;
+    const long long delay = mine.delay.read();
+    if (delay - mine.seen > kLongDelay) mine.wanted_until = now + kMemory;
+    mine.seen = delay;
+  }
   return now < mine.wanted_until;
 }
 

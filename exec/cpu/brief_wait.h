@@ -18,7 +18,7 @@ inline void pause_briefly() {
 #endif
 }
 
-/// Whether this thread has lately been taken off its core for the sake of another one.
+/// Whether this thread has lately had to wait for a core while another one computed on it.
 [[nodiscard]] bool core_is_wanted();
 
 /// True once ready() is; false if it was not for a while: then sleep.
