@@ -11,6 +11,7 @@
 #include "cli/calibrate_kernels.h"
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/ranks.h"
 #include "cli/run_commands.h"
 #include "cli/this_machine.h"
 #include "configs/this_machine.h"
@@ -88,6 +89,7 @@ std::string today() {
 }  // namespace
 
 int run_calibrate(const Arguments& arguments, Console& console) {
+  if (Ranks::is_surplus("calibrate")) return kDone;
   const auto parsed = parse_arguments(calibrate_usage(), arguments, console);
   if (!parsed) return kDone;
   if (parsed->values.count("engine") > 0) return calibrate_engine(*parsed, console, today());

@@ -6,6 +6,7 @@
 #include "cli/load_study.h"
 #include "cli/measured_points.h"
 #include "cli/options.h"
+#include "cli/ranks.h"
 #include "cli/report_points.h"
 #include "cli/run_commands.h"
 #include "configs/yaml_document.h"
@@ -85,6 +86,7 @@ exec::DeviceKind choose_device(Parsed& parsed) {
 }  // namespace
 
 int run_measure(const Arguments& arguments, Console& console) {
+  if (Ranks::is_surplus("measure")) return kDone;
   auto parsed = parse_arguments(measure_usage(), arguments, console);
   if (!parsed) return kDone;
   Request request = read_request(*parsed);

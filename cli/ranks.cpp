@@ -132,6 +132,13 @@ sim::RunResult read_point_answer(const std::string& text) {
   return run;
 }
 
+bool Ranks::is_surplus(std::string_view verb) {
+  if (ranks_of_mpirun() < 2) return false;
+  const char* const rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  if (rank != nullptr && std::atoi(rank) != 0) return true;
+  throw InputError(fmt::format("mpirun started {} ranks, but {} is one process, which drives all GPUs of its host; start it without mpirun", ranks_of_mpirun(), verb));
+}
+
 std::unique_ptr<Ranks> Ranks::join() {
   if (ranks_of_mpirun() < 2) return nullptr;
   const Module module;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/console.h"
@@ -26,6 +27,9 @@ class Ranks {
  public:
   /// Null unless this process is one of several that mpirun started. Throws DeviceError where MPI cannot begin.
   [[nodiscard]] static std::unique_ptr<Ranks> join();
+  /// For verbs that one process runs alone. Where mpirun started several, the first throws InputError, and for the others it
+  /// is true: they end as if all were well, because mpirun ends the rest when one fails, maybe before it has said why.
+  [[nodiscard]] static bool is_surplus(std::string_view verb);
   [[nodiscard]] bool leads() const { return crew_ != nullptr; }
 
   /// The leader: lets the others in, each with as many tasks at once as this one.

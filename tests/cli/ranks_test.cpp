@@ -93,5 +93,16 @@ TEST_F(RanksTest, AMistakeIsOneMessage) {
   EXPECT_EQ(spread.output.find("plimsoll: ", first + 1), std::string::npos) << spread.output;
 }
 
+// Three measurements at once would measure each other.
+TEST_F(RanksTest, WhatOneProcessMeasuresIsRefusedOnce) {
+  for (const std::string verb : {"measure none.yaml", "calibrate"}) {
+    const Outcome spread = shell(mpirun() + verb + " 2>&1");
+    EXPECT_NE(spread.exit, 0);
+    const std::size_t first = spread.output.find("mpirun started 3 ranks, but ");
+    ASSERT_NE(first, std::string::npos) << spread.output;
+    EXPECT_EQ(spread.output.find("mpirun started", first + 1), std::string::npos) << spread.output;
+  }
+}
+
 }  // namespace
 }  // namespace plimsoll::study
