@@ -30,6 +30,8 @@ std::string probes_of(const LivePoint& point, const exec::SteadyRates& reference
                      q.after.multiply_add / reference.multiply_add);
 }
 
+std::string shown(const std::optional<double>& value, double unit) { return value ? fmt::format("{:.4g}", unit * *value) : "-"; }
+
 std::string row_of(const LivePoint& point, const exec::SteadyRates& reference) {
   const study::PointLabels& labels = point.measured.labels;
   std::string text = fmt::format("{:>3}  {:<12} {:>3} {:>7g}", point.measured.index + 1, labels.policy, labels.tp, labels.load_value);
@@ -39,7 +41,7 @@ std::string row_of(const LivePoint& point, const exec::SteadyRates& reference) {
     const auto error = error_of(point, metric);
     const bool is_time = std::string_view(metric.name).ends_with("_s") && !std::string_view(metric.name).ends_with("per_s");
     const double unit = is_time ? 1e3 : 1;
-    text += fmt::format(" | {:>9.4g} {:>9.4g} {:>7}", predicted ? unit * *predicted : 0.0, measured ? unit * *measured : 0.0,
+    text += fmt::format(" | {:>9} {:>9} {:>7}", shown(predicted, unit), shown(measured, unit),
                         error ? fmt::format("{:+.1f} %", 100 * *error) : "");
   }
   return text + fmt::format(" | {} {} {}\n", probes_of(point, reference), point.quiet.attempts, state_of(point));
@@ -78,6 +80,10 @@ std::string live_text(const LiveValidation& v) {
   text += "\n";
   for (const LiveMetric& metric : live_metrics()) {
     const ErrorSummary e = live_errors(v, metric);
+    if (e.count == 0) {
+      text += fmt::format("{:<20}   0 points: no error can be stated\n", metric.name);
+      continue;
+    }
     text += fmt::format("{:<20} {:>3} points: error median {:.1f} %, mean {:.1f} %, p90 {:.1f} %, bias {:+.1f} %\n", metric.name, e.count,
                         100 * e.median, 100 * e.mean, 100 * e.p90, 100 * e.bias);
   }
