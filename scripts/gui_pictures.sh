@@ -17,8 +17,9 @@ session=$folder/tour.plimsoll-session.yaml
   sed 's/^/      /' "$study"
 } > "$session"
 
-draw() { "$program" gui --screenshot "$root/docs/images/gui-$1.png" --size 1100x700 --view "$2" "$3"; }
+draw() { "$program" gui --screenshot "$root/docs/images/gui-$1.png" --size "${4:-1100x700}" --view "$2" "$3"; }
 draw curves curves "$study"
 draw slo curves "$session"
-draw heatmap heatmap "$study"
+draw heatmap heatmap "$session"
+draw decision decision "$session" 1320x760
 draw timeline timeline "$study"

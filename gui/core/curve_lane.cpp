@@ -19,6 +19,8 @@ namespace plimsoll::gui {
 namespace {
 
 constexpr auto kMayFinish = std::chrono::milliseconds(100);
+// Bands are for a hand that rests: in a drag the cores are the curve's and the window's.
+constexpr auto kRest = std::chrono::milliseconds(60);
 constexpr std::size_t kShownEnough = 3;
 
 PointRow row_of(study::PointResult result, std::int32_t pp) { return make_row(std::move(result), pp); }
@@ -115,6 +117,10 @@ void CurveLane::work(const std::stop_token& stop) {
       lock.lock();
       if (job->phase == Phase::opening) job->phase = Phase::points;
       wake_.notify_all();
+      continue;
+    }
+    if (job->phase == Phase::banding && Clock::now() < job->start + kRest) {
+      wake_.wait_until(lock, stop, job->start + kRest, [&] { return job_ != job; });
       continue;
     }
     const Task task = job->tasks.front();

@@ -150,8 +150,8 @@ QString within_limit(const Curve& curve, const ContentChoice& choice) {
   if (best == nullptr) return tr("✗ never within");
   QString text = (all ? tr("✓ every load, %1 at %2 tokens/s") : tr("✓ %1, %2 tokens/s"))
                      .arg(load_text(best->row.result.labels), number(best->row, "output_tokens_per_s"));
-  const QString cost = number(best->row, "usd_per_million_output_tokens");
-  if (cost != QStringLiteral("–")) text += tr(", %1 USD/M tokens").arg(cost);
+  const auto cost = value_of(best->row, *find_metric("usd_per_million_output_tokens"));
+  if (cost) text += tr(", %1 USD/M tokens").arg(reader_text(*cost, 3));
   return text;
 }
 

@@ -114,8 +114,10 @@ void TimelinePage::refresh() {
   const bool measured = side == Shown::measured;
   const auto& requests = measured ? details->measured->requests : details->requests;
   const auto& steps = measured ? details->measured->steps : details->steps;
+  std::int64_t step_count = 0;         // a row stands for a run of equal steps
+  for (const sim::StepRow& row : steps) step_count += row.steps;
   caption_->setText(tr("%1 at load %2, %3: %4 requests in %5 steps. Wheel zooms, A and D move, W and S zoom, 0 shows all.")
-                        .arg(details->name, reader_text(details->load, 4), measured ? tr("measured") : tr("simulated")).arg(requests.size()).arg(steps.size()));
+                        .arg(details->name, reader_text(details->load, 4), measured ? tr("measured") : tr("simulated")).arg(requests.size()).arg(reader_text(static_cast<double>(step_count), 6)));
   show_run(requests, steps);
 }
 

@@ -32,10 +32,10 @@ TEST_F(GuiCommandTest, EveryListedViewHasAPicture) {
   for (std::string line; std::getline(lines, line);) {
     const std::string view = line.substr(0, line.find(' '));
     const std::string picture = this->file("shot-" + view + ".png");
-    const Outcome shot = run("gui --screenshot " + picture + " --view " + view + " --size 900x600 --scale 2 " + kStudy);
+    const Outcome shot = run("gui --screenshot " + picture + " --view " + view + " --size 1100x600 --scale 2 " + kStudy);
     ASSERT_EQ(shot.exit, 0) << view << ": " << shot.output;
     const QImage image(QString::fromStdString(picture));
-    EXPECT_EQ(image.size(), QSize(1800, 1200)) << view;
+    EXPECT_EQ(image.size(), QSize(2200, 1200)) << view;
   }
 }
 

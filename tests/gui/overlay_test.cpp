@@ -3,6 +3,7 @@
 #include "gui/core/overlay.h"
 
 #include <QDropEvent>
+#include <QLabel>
 #include <QMimeData>
 #include <QUrl>
 
@@ -150,6 +151,12 @@ TEST_F(OverlayTest, ARunsFilesGiveTheMeasuredTimeline) {
   const PointDetails* details = bench_.details();
   ASSERT_NE(details, nullptr);
   EXPECT_FALSE(details->measured);
+  std::int64_t steps = 0;
+  for (const sim::StepRow& row : details->steps) steps += row.steps;
+  ASSERT_GT(steps, std::ssize(details->steps)) << "rows stand for runs of equal steps";
+  bool said = false;
+  for (const QLabel* label : window_.current_view()->findChildren<QLabel*>()) said = said || label->text().contains(QStringLiteral(" %1 steps").arg(reader_text(static_cast<double>(steps), 6)));
+  EXPECT_TRUE(said);
   const LanePoint* point = bench_.curves().find(0, details->load);
   ASSERT_NE(point, nullptr);
   std::vector<sim::RequestRow> slower = details->requests;
