@@ -79,7 +79,7 @@ class MachineCalibrator {
 
   // What a quiet machine gives, for runs that are compared with this calibration.
   void probe() {
-    if (probe_) rates_.push_back(probe_->rates(is_coarse() ? kProbeSeconds / 3 : kProbeSeconds));
+    if (probe_) rates_.push_back(probe_->rates(is_coarse() ? kProbeSeconds / 5 : kProbeSeconds));
   }
 
   void set_rates() {
@@ -142,9 +142,11 @@ class MachineCalibrator {
                             .store = &store_, .key = fmt::format("{} {} {}", model, model::name(dtype), ranks)};
     const std::int64_t tokens = kKvBlocks * config.block_tokens;
     samples.forwards.emplace_back(config, measure_forwards(engine, held_out_forwards(bench, tokens), bench));
+    probe();
     if (on_cpu()) {
       bench.progress = [&](double f, bool known) { report(label, 0.3 + 0.1 * f, known); };
       live_.emplace_back(model, measure_live(engine, catalogue_, model, bench));
+      probe();
     }
     const std::vector<GridForward> grid = benchmark_grid(bench, tokens);
     if (!on_cpu()) samples.whole.emplace_back(config, measure_whole(engine, grid, bench));
