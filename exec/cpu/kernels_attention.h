@@ -113,7 +113,7 @@ class Attention {
   void attend(std::int64_t head, std::int64_t token) {
     constexpr std::int64_t kPanel = 2 * V::kWidth;
     const std::int64_t low = low_of(token), high = high_of(token);
-    const bool few = rows_ <= kFewRows && tiles_.tiles == 1;
+    const bool few = rows_ <= kFewRows<V> && tiles_.tiles == 1;
     for (std::int64_t at = low / kPanel * kPanel; at < high; at += kPanel) {
       const KeyPanel panel{now_->key + at, next_->key + at, next_->value + at};
       if (few) score_few_of<V, Element>(static_cast<int>(rows_))(s_.q + head * rows_ * t_.head_dim, panel, t_.head_dim, s_.scores + at);
