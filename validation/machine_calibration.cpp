@@ -13,6 +13,7 @@
 #include "configs/this_machine.h"
 #include "model/error.h"
 #include "model/memory_plan.h"
+#include "sched/statistics.h"
 #include "validation/machine_fit.h"
 #include "validation/machine_host.h"
 #include "validation/machine_live.h"
@@ -24,6 +25,7 @@ namespace {
 constexpr std::size_t kProbeBytes = 256U << 20;   // 8 times the last-level cache of a usual server
 constexpr std::int64_t kKvBlocks = 6000, kMostRows = 512, kMostContext = 2048;
 constexpr double kProbeSeconds = 0.5;
+constexpr double kMostProbes = 0.8;
 constexpr double kCoarseBelow = 15;    // seconds: less time buys fewer shapes
 // Shares of the time: ops and held-out forwards of a (dtype, ranks, model), whose engine takes the rest; then the host.
 constexpr double kOpsPart = 0.45, kForwardsPart = 0.2, kHostPart = 0.1;
@@ -34,6 +36,12 @@ std::string settings_line(const MachineSettings& s) {
   return fmt::format("{} {} models {} dtypes {} ranks {} seconds {:g}", configs::machine_fingerprint(),
                      s.device == exec::DeviceKind::cuda ? "cuda" : "cpu", fmt::join(s.models, ","), fmt::join(dtypes, ","),
                      fmt::join(s.ranks, ","), s.seconds);
+}
+
+double quantile_of(std::vector<double> values, double at) {
+  double found = 0;
+  sched::quantiles(values, {&at, 1}, {&found, 1});
+  return found;
 }
 
 class MachineCalibrator {
@@ -87,9 +95,9 @@ class MachineCalibrator {
     const auto median_of = [&](double exec::SteadyRates::* rate) {
       std::vector<double> values;
       for (const exec::SteadyRates& r : rates_) values.push_back(r.*rate);
-      std::sort(values.begin(), values.end());
-      const double middle = values[values.size() / 2];
-      for (const double v : values) result_.rates_spread = std::max(result_.rates_spread, std::abs(v / middle - 1));
+      const double middle = quantile_of(values, 0.5);
+      for (double& v : values) v = std::abs(v / middle - 1);
+      result_.rates_spread = std::max(result_.rates_spread, quantile_of(values, kMostProbes));   // a moment's burst is no noise
       return middle;
     };
     result_.rates = {median_of(&exec::SteadyRates::read_bandwidth), median_of(&exec::SteadyRates::multiply_add)};

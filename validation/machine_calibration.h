@@ -57,7 +57,7 @@ struct MachineCalibration {
   std::int32_t cores = 1;
   std::vector<ShareCalibration> shares;
   exec::SteadyRates rates;             // means over the calibration's probes; zeros on a GPU
-  double rates_spread = 0;             // largest difference of a probe from them, as a part
+  double rates_spread = 0;             // 80 % of the probes differ by at most this part from them
   model::EngineProfile engine;
   double seconds = 0;                  // it took
 };

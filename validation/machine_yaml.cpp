@@ -85,7 +85,7 @@ std::string machine_yaml(const MachineCalibration& c) {
   const bool quiet = c.rates_spread <= kQuietSpread;
   for (const ShareCalibration& share : c.shares) {
     model::Accelerator a = share.accelerator;
-    if (!quiet) a.fit_source += fmt::format(", on a machine that was not quiet: probes differ by up to {:.0f} %", 100 * c.rates_spread);
+    if (!quiet) a.fit_source += fmt::format(", on a machine that was not quiet: one probe in five differs by more than {:.0f} %", 100 * c.rates_spread);
     text += fmt::format("- ranks: {}\n  dtype: {}\n  accelerator:\n{}", share.ranks, model::name(share.dtype), accelerator_yaml(a, "    ", quiet));
     text += "  interconnect:\n" + interconnect_yaml(share.interconnect, "    ");
   }
@@ -114,7 +114,7 @@ std::string machine_report(const MachineCalibration& c) {
                         percent(share.held_out.bias));
   }
   if (c.rates_spread > kQuietSpread)
-    text += fmt::format("\nnot quiet: probes between the measurements differ by up to {:.0f} %; calibrate again when nothing else runs\n",
+    text += fmt::format("\nnot quiet: one probe in five between the measurements differs by more than {:.0f} %; calibrate again when nothing else runs\n",
                         100 * c.rates_spread);
   return text + fmt::format("\nhost: {:.1f} us a step, {:.2f} us a sequence, {:.3f} us a token\n", c.engine.host_step.count() * 1e6,
                             c.engine.host_sequence.count() * 1e6, c.engine.host_token.count() * 1e6);

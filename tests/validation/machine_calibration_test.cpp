@@ -75,7 +75,7 @@ TEST(MachineFile, ACalibrationThatWasNotQuietIsNone) {
   busy.rates_spread = 0.34;
   const configs::ThisMachine machine = configs::read_this_machine(configs::Document::from_text(machine_yaml(busy), "machine.yaml"));
   EXPECT_FALSE(machine.shares[0].accelerator->calibrated);
-  EXPECT_NE(machine.shares[0].accelerator->fit_source.find("probes differ by up to 34 %"), std::string::npos);
+  EXPECT_NE(machine.shares[0].accelerator->fit_source.find("one probe in five differs by more than 34 %"), std::string::npos);
 }
 
 // Two straight lines that meet at 1 MB: 10 us + bytes at 20 GB/s below, 35 us + bytes at 40 GB/s above.
