@@ -10,10 +10,17 @@ namespace plimsoll::exec {
 StepWorkers::StepWorkers(const std::vector<ForwardDevice*>& devices, const StepBuilderConfig& config,
                          const PromptSource& prompts) {
   for (ForwardDevice* device : devices) workers_.push_back(std::make_unique<Worker>(config, prompts, *device));
-  for (std::size_t i = 0; i < workers_.size(); ++i) workers_[i]->thread = std::thread([this, i] { serve(i); });
+  try {
+    for (std::size_t i = 0; i < workers_.size(); ++i) workers_[i]->thread = std::thread([this, i] { serve(i); });
+  } catch (...) {                      // no thread to be had: those that run are ended first
+    stop();
+    throw;
+  }
 }
 
-StepWorkers::~StepWorkers() {
+StepWorkers::~StepWorkers() { stop(); }
+
+void StepWorkers::stop() {
   {
     const std::lock_guard lock(mutex_);
     quit_ = true;
@@ -22,7 +29,9 @@ StepWorkers::~StepWorkers() {
       worker->wake.notify_one();
     }
   }
-  for (const auto& worker : workers_) worker->thread.join();
+  for (const auto& worker : workers_) {
+    if (worker->thread.joinable()) worker->thread.join();
+  }
 }
 
 // ---- the control thread's side ------------------------------------------------------------------------------

@@ -53,6 +53,7 @@ class StepWorkers final : public StepExecutor {
     std::deque<Nanos> starts = {};     // of the steps in flight
   };
 
+  void stop();
   void serve(std::size_t replica);
   void run_order(std::size_t replica, const StepOrder& order);
   void start_step(StepBuilder& builder, const StepOrder& order, Progress& done) const;
