@@ -3,7 +3,6 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -59,12 +58,6 @@ std::string greeting_of(const study::Study& study, const Parsed& parsed) {
   std::string text = study::hex(study::program_digest()) + study::hex(study::digest_of_folder(study.catalogue().root())) + study.resolved_yaml();
   for (const std::string& file : study.point_file(0).files) text += study::hex(study::digest_of_file(file));
   return study::hex(study::digest_of(text + (parsed.common.stepwise ? "stepwise" : "")));
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
 }
 
 /// Answers tasks of one study.
@@ -187,7 +180,7 @@ void Ranks::follow(const Usage& usage, const std::vector<std::string>& arguments
   Console mute;
   mute.configure(ProgressMode::none, true);
   const auto leave = [this](const std::string& why) {
-    static_cast<void>(study::follow(meeting_, fmt::format("{}rank {} on {}: {}", kFailed, rank_, host_name(), why), 1,
+    static_cast<void>(study::follow(meeting_, fmt::format("{}rank {} on {}: {}", kFailed, rank_, study::host_name(), why), 1,
                                     [](const std::string&, const std::function<bool()>&) { return std::string(); }));
   };
   try {

@@ -5,7 +5,7 @@
 #include <deque>
 #include <memory>
 
-#include "exec/engine.h"
+#include "exec/engine_device.h"
 #include "exec/serve.h"
 
 namespace plimsoll::exec {
@@ -21,22 +21,8 @@ class LiveEngines {
   [[nodiscard]] Engine& engine(std::size_t replica) { return *engines_[replica]; }
 
  private:
-  class Device final : public ForwardDevice {
-   public:
-    explicit Device(Engine& engine) : engine_(engine) {}
-    void start(const ForwardInput& input) override { engine_.start(input); }
-    void finish(ForwardOutput& output) override { engine_.finish(output); }
-    [[nodiscard]] std::vector<std::int64_t> recorded_decodes(std::int64_t rows) const override { return engine_.recorded_decodes(rows); }
-    [[nodiscard]] std::int64_t bytes_per_block() const override { return engine_.bytes_per_block(); }
-    void read_block(std::int32_t block, std::span<std::byte> host) override { engine_.read_block(block, host); }
-    void write_block(std::int32_t block, std::span<const std::byte> host) override { engine_.write_block(block, host); }
-
-   private:
-    Engine& engine_;
-  };
-
   std::vector<std::unique_ptr<Engine>> engines_;
-  std::deque<Device> devices_;
+  std::deque<EngineDevice> devices_;
   LiveReplicas replicas_;
 };
 

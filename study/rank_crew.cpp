@@ -19,12 +19,6 @@ namespace {
 constexpr int kLookEvery = 100;        // milliseconds
 constexpr std::string_view kWelcome = "welcome", kStranger = "stranger";
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
-
 std::string random_word() {
   std::random_device device;
   return fmt::format("{:08x}{:08x}{:08x}{:08x}", device(), device(), device(), device());
@@ -42,6 +36,12 @@ Socket reach(const Meeting& meeting) {
 }
 
 }  // namespace
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
 
 std::string Meeting::text() const { return fmt::format("{} {} {} {}", host, port, token, addresses); }
 

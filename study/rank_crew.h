@@ -27,6 +27,9 @@ struct Meeting {
   [[nodiscard]] static Meeting read(const std::string& text);
 };
 
+/// Of this machine.
+[[nodiscard]] std::string host_name();
+
 class RankCrew {
  public:
   /// Begins to listen. Throws DeviceError.

@@ -30,6 +30,11 @@ struct Comparison {
   [[nodiscard]] std::optional<double> relative_error() const {
     return predicted ? std::optional(*predicted / measured - 1) : std::nullopt;
   }
+  /// Whether the band holds what was measured; nothing without a band.
+  [[nodiscard]] std::optional<bool> is_in_band() const {
+    if (!predicted || (!low && !high)) return {};
+    return (!low || measured >= *low) && (!high || measured <= *high);
+  }
 };
 
 /// "weights", "KV reads", "compute", "all-reduce", "host", "queue", "preemption", "other".

@@ -73,9 +73,9 @@ std::string parity(const std::string& metric, const std::vector<Comparison>& com
 std::string held(const Group& group) {
   std::size_t inside = 0, all = 0;
   for (const Comparison* c : group) {
-    if (!c->predicted || (!c->low && !c->high)) continue;
-    ++all;
-    inside += (!c->low || c->measured >= *c->low) && (!c->high || c->measured <= *c->high) ? 1 : 0;
+    const std::optional<bool> inside_it = c->is_in_band();
+    all += inside_it ? 1 : 0;
+    inside += inside_it.value_or(false) ? 1 : 0;
   }
   return all == 0 ? "" : fmt::format("{:.0f} %", 100.0 * static_cast<double>(inside) / static_cast<double>(all));
 }

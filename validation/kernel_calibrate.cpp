@@ -135,7 +135,10 @@ std::vector<FittedAccelerator> fit_kernels(const std::vector<KernelRows>& files,
       one.all_reduce = curves_of(found->second);
     }
     if (const auto found = sorted.kernels.find(id); found != sorted.kernels.end()) {
-      for (const auto& [name, rows] : found->second) tasks.push_back({fitted.size(), one.tables.size() + 0, &rows}), one.tables.emplace_back();
+      for (const auto& [name, rows] : found->second) {
+        tasks.push_back({fitted.size(), one.tables.size(), &rows});
+        one.tables.emplace_back();
+      }
     }
     one.errors.resize(one.tables.size());
     fitted.push_back(std::move(one));

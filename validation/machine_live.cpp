@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "configs/this_machine.h"
+#include "exec/engine_device.h"
 #include "exec/serve.h"
 #include "model/error.h"
 #include "sim/simulate.h"
@@ -19,19 +20,6 @@ namespace plimsoll::validation {
 namespace {
 
 constexpr std::int32_t kSequences = 128;
-
-class EngineDevice final : public exec::ForwardDevice {
- public:
-  explicit EngineDevice(exec::Engine& engine) : engine_(engine) {}
-  void start(const exec::ForwardInput& input) override { engine_.start(input); }
-  void finish(exec::ForwardOutput& output) override { engine_.finish(output); }
-  [[nodiscard]] std::int64_t bytes_per_block() const override { return engine_.bytes_per_block(); }
-  void read_block(std::int32_t block, std::span<std::byte> host) override { engine_.read_block(block, host); }
-  void write_block(std::int32_t block, std::span<const std::byte> host) override { engine_.write_block(block, host); }
-
- private:
-  exec::Engine& engine_;
-};
 
 traces::Scenario scenario_of(const LiveLoad& load, const std::string& model, model::DType dtype, std::int32_t tp,
                              const std::shared_ptr<const configs::Catalogue>& catalogue) {
@@ -110,7 +98,7 @@ std::vector<double> measure_live(exec::Engine& engine, const configs::Catalogue&
   machine.interconnect = catalogue.interconnect("shared-memory");
   const auto own = catalogue_with(std::move(machine), catalogue.root());
   const exec::PromptSource prompts(1, config.architecture.shape.vocab);
-  EngineDevice device(engine);
+  exec::EngineDevice device(engine);
   std::vector<double> seconds;
   for (std::size_t i = 0; i < live_loads().size(); ++i) {
     const std::string group = fmt::format("{} live {}", settings.key, i);

@@ -353,9 +353,9 @@ model::TimeUncertainty uncertainty_of(const std::vector<const Comparison*>& left
 double coverage_of(const std::vector<Comparison>& comparisons) {
   std::size_t inside = 0, all = 0;
   for (const Comparison& c : comparisons) {
-    if (!c.predicted || (!c.low && !c.high)) continue;
-    ++all;
-    if ((!c.low || c.measured >= *c.low) && (!c.high || c.measured <= *c.high)) ++inside;
+    const std::optional<bool> held = c.is_in_band();
+    all += held ? 1 : 0;
+    inside += held.value_or(false) ? 1 : 0;
   }
   return all == 0 ? 0 : static_cast<double>(inside) / static_cast<double>(all);
 }
