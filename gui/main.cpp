@@ -6,6 +6,7 @@
 #include <QStandardPaths>
 #include <QStyleFactory>
 #include <QTimer>
+#include <algorithm>
 #include <cstdio>
 
 #include "gui/core/text.h"
@@ -44,6 +45,18 @@ QSize read_size(const QString& text) {
   return size;
 }
 
+double read_scale(const QString& text) {
+  bool is_number = false;
+  const double scale = text.toDouble(&is_number);
+  if (!is_number || !(scale >= 1) || scale > 4) throw InputError("--scale: found '" + utf8(text) + "', expected a number from 1 to 4");
+  return scale;
+}
+
+QString read_theme(const QString& text) {
+  if (text == QStringLiteral("light") || text == QStringLiteral("dark")) return text;
+  throw InputError("--theme: found '" + utf8(text) + "', expected light or dark");
+}
+
 int list_views(MainWindow& window) {
   for (const View* view : window.views()) std::printf("%-10s %s\n", utf8(view->id()).c_str(), utf8(view->title()).c_str());
   std::printf("%-10s %s\n", kDecisionView, "Curves, and what the planner finds");
@@ -54,10 +67,7 @@ int run(const QCommandLineParser& parser) {
   Workbench bench;
   MainWindow window(bench);
   if (parser.isSet(QStringLiteral("list-views"))) return list_views(window);
-  const QString theme = parser.value(QStringLiteral("theme"));
-  if (theme != QStringLiteral("light") && theme != QStringLiteral("dark")) {
-    throw InputError("--theme: found '" + utf8(theme) + "', expected light or dark");
-  }
+  const QString theme = read_theme(parser.value(QStringLiteral("theme")));
   const QString view = parser.isSet(QStringLiteral("view")) ? parser.value(QStringLiteral("view")) : QStringLiteral("curves");
   if (window.view(view) == nullptr && view != QLatin1String(kDecisionView)) throw InputError("--view: found '" + utf8(view) + "'; --list-views names them");
   const QSize size = read_size(parser.value(QStringLiteral("size")));
@@ -90,38 +100,43 @@ void pass_on(QtMsgType type, const QMessageLogContext& /*context*/, const QStrin
 }
 
 // Before the application exists: the platform and the scale cannot be changed afterwards.
-void prepare_environment(int argc, char** argv) {
-  bool headless = false;
-  for (int i = 1; i < argc; ++i) {
-    const QByteArray word(argv[i]);
-    headless = headless || word == "--list-views" || word == "--screenshot" || word.startsWith("--screenshot=") || word == "--help" || word == "-h";
-    if (word == "--scale" && i + 1 < argc) qputenv("QT_SCALE_FACTOR", argv[i + 1]);
-    if (word.startsWith("--scale=")) qputenv("QT_SCALE_FACTOR", word.mid(8));
-  }
+void prepare(const QCommandLineParser& parser) {
+  constexpr double kMostPixels = 16384;   // a side
+  const QSize size = read_size(parser.value(QStringLiteral("size")));
+  const double scale = read_scale(parser.value(QStringLiteral("scale")));
+  static_cast<void>(read_theme(parser.value(QStringLiteral("theme"))));
+  if (scale * std::max(size.width(), size.height()) > kMostPixels) throw InputError("--size times --scale: expected at most 16384 pixels a side");
+  qputenv("QT_SCALE_FACTOR", QByteArray::number(scale));
+  const bool headless = parser.isSet(QStringLiteral("screenshot")) || parser.isSet(QStringLiteral("list-views"));
   if (headless) qputenv("QT_QPA_PLATFORM", "offscreen");
+  const bool has_display = qEnvironmentVariableIsSet("DISPLAY") || qEnvironmentVariableIsSet("WAYLAND_DISPLAY") || qEnvironmentVariableIsSet("QT_QPA_PLATFORM");
+  if (!has_display) throw DeviceError("no display: neither DISPLAY nor WAYLAND_DISPLAY is set; `--screenshot OUT.png` needs none");
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  prepare_environment(argc, argv);
+int begin(int argc, char** argv) {
+  QStringList words;
+  for (int i = 0; i < argc; ++i) words.append(QString::fromLocal8Bit(argv[i]));
+  QCommandLineParser parser;
+  add_options(parser);
+  if (!parser.parse(words)) throw InputError(utf8(parser.errorText()));
+  const bool help = parser.isSet(QStringLiteral("help"));
+  if (help) qputenv("QT_QPA_PLATFORM", "offscreen");
+  else prepare(parser);
   qInstallMessageHandler(pass_on);
   QApplication::setStyle(QStyleFactory::create(QStringLiteral("Fusion")));
   const QApplication app(argc, argv);
   QCoreApplication::setOrganizationName(QStringLiteral("plimsoll"));
   QCoreApplication::setApplicationName(QStringLiteral("plimsoll-gui"));
-  QCommandLineParser parser;
-  add_options(parser);
-  if (!parser.parse(QCoreApplication::arguments())) {
-    std::fprintf(stderr, "plimsoll: %s\n", utf8(parser.errorText()).c_str());
-    return kBadInput;
-  }
-  if (parser.isSet(QStringLiteral("help"))) {
-    std::fputs(utf8(parser.helpText().replace(QStringLiteral("plimsoll-gui"), QStringLiteral("gui"))).c_str(), stdout);
-    return 0;
-  }
+  if (!help) return run(parser);
+  std::fputs(utf8(parser.helpText().replace(QCoreApplication::applicationFilePath(), QStringLiteral("plimsoll gui")).replace(QStringLiteral("plimsoll-gui"), QStringLiteral("plimsoll gui"))).c_str(), stdout);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
   try {
-    return run(parser);
+    return begin(argc, argv);
   } catch (const InputError& error) {
     std::fprintf(stderr, "plimsoll: %s\n", error.what());
     return kBadInput;

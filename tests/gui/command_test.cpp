@@ -40,7 +40,8 @@ TEST_F(GuiCommandTest, EveryListedViewHasAPicture) {
 }
 
 TEST_F(GuiCommandTest, BadUseIsOneLineAndExitTwo) {
-  for (const char* const arguments : {"--view nonsense --screenshot x.png", "--size 3x4", "--theme pink", "--nonsense", "--screenshot x.png /nowhere.yaml"}) {
+  for (const char* const arguments : {"--view nonsense --screenshot x.png", "--size 3x4", "--theme pink", "--nonsense", "--screenshot x.png --scale 0", "--scale 99", "--scale abc",
+                                      "--screenshot x.png --scale 4 --size 8000x8000", "--screenshot x.png /nowhere.yaml"}) {
     const Outcome outcome = run(std::string("gui ") + arguments, "2>&1 < /dev/null");
     EXPECT_EQ(outcome.exit, 2) << arguments << ": " << outcome.output;
     EXPECT_THAT(outcome.output, HasSubstr("plimsoll: "));
