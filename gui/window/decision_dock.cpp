@@ -177,6 +177,7 @@ void DecisionDock::add(const QString& type, const QJsonObject& line) {
 }
 
 void DecisionDock::add_deployment(const QJsonObject& line) {
+  ranking_->setSortingEnabled(false);   // a row must not move before it is whole
   const int row = ranking_->rowCount();
   ranking_->insertRow(row);
   for (int c = 0; c < static_cast<int>(columns().size()); ++c) {
@@ -194,7 +195,9 @@ void DecisionDock::add_deployment(const QJsonObject& line) {
 
 void DecisionDock::show_answer(const QJsonObject& line) {
   const QJsonObject winner = line.value(QStringLiteral("winner")).toObject();
-  if (winner.isEmpty()) {
+  if (winner.isEmpty() && line.value(QStringLiteral("cancelled")).toBool()) {
+    best_->setText(tr("No answer yet: the search was cancelled. The ranking holds what was simulated."));
+  } else if (winner.isEmpty()) {
     best_->setText(tr("✗ No deployment of this search meets the SLO. The ranking says what limits each."));
   } else {
     QString text = tr("✓ Best: %1").arg(winner.value(QStringLiteral("deployment")).toString());
