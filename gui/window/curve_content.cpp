@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <vector>
 
 #include "gui/core/text.h"
 #include "study/curve_shape.h"
@@ -109,17 +111,40 @@ void add_knees(const Workbench& bench, const ContentChoice& choice, CurveContent
   }
 }
 
+/// A band relative to the curve, at a load.
+struct BandRatio {
+  double load = 0, low = 1, high = 1;
+};
+
+// Refined points have no band of their own: in between, the ratios to the curve change in a straight line.
+std::optional<BandRatio> ratio_at(const std::vector<BandRatio>& known, double load) {
+  const auto after = std::lower_bound(known.begin(), known.end(), load, [](const BandRatio& r, double at) { return r.load < at; });
+  if (after == known.end()) return {};
+  if (after->load == load) return *after;
+  if (after == known.begin()) return {};
+  const BandRatio& before = *(after - 1);
+  const double part = (load - before.load) / (after->load - before.load);
+  return BandRatio{load, std::lerp(before.low, after->low, part), std::lerp(before.high, after->high, part)};
+}
+
 // The 90 % band of the prediction, where the points have one.
 void add_bands(const Workbench& bench, const ContentChoice& choice, CurveContent& out) {
   const auto low = column_index(std::string(choice.y->id) + "_lo"), high = column_index(std::string(choice.y->id) + "_hi");
   if (!low || !high) return;
   for (std::size_t c = 0; c < bench.curves().curves().size(); ++c) {
     PlotBand band{c, {}};
+    std::vector<BandRatio> known;
     for (const LanePoint& point : bench.curves().curves()[c].points) {
-      const auto x = value_of(point.row, *choice.x);
+      const auto y = value_of(point.row, *choice.y);
       const auto* l = std::get_if<double>(&point.row.cells[*low]);
       const auto* h = std::get_if<double>(&point.row.cells[*high]);
-      if (x && l && h) band.spans.push_back({*x, *l * choice.y->scale, *h * choice.y->scale});
+      if (y && *y > 0 && l && h) known.push_back({point.row.result.labels.load_value, *l * choice.y->scale / *y, *h * choice.y->scale / *y});
+    }
+    std::sort(known.begin(), known.end(), [](const BandRatio& a, const BandRatio& b) { return a.load < b.load; });
+    for (const LanePoint& point : bench.curves().curves()[c].points) {
+      const auto x = value_of(point.row, *choice.x), y = value_of(point.row, *choice.y);
+      const auto ratio = ratio_at(known, point.row.result.labels.load_value);
+      if (x && y && ratio) band.spans.push_back({*x, ratio->low * *y, ratio->high * *y});
     }
     if (!band.spans.empty()) out.content.bands.push_back(std::move(band));
   }
