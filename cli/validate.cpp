@@ -137,6 +137,7 @@ int run_validate(const Arguments& arguments, Console& console) {
   } catch (const validation::ServingCancelled&) {
     return kInterrupted;
   }
+  if (comparisons.empty() && !control.cancelled()) console.warn("nothing was compared: no row holds a figure that can be predicted");
   switch (parsed->common.format) {
     case Format::table: console.print(validation::comparison_text(comparisons)); break;
     case Format::csv: console.print(validation::comparison_csv(comparisons)); break;

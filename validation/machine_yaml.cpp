@@ -109,7 +109,8 @@ std::string machine_report(const MachineCalibration& c) {
                           k.p, k.t0.count() * 1e6, percent(f.fit.roofline_error), percent(f.fit.fit_error));
     }
     if (!share.live_rows.empty()) text += "  a step takes longer in live runs than its ops: " + live_text(share) + "\n";
-    text += fmt::format("  {} whole forwards that were not fitted: error mean {}, median {}, p90 {}, bias {}\n", share.held_out.count,
+    text += fmt::format("  {} whole forwards that were not fitted{}: error mean {}, median {}, p90 {}, bias {}\n", share.held_out.count,
+                        share.live_rows.empty() ? "" : ", by the tables before that factor",
                         percent(share.held_out.mean), percent(share.held_out.median), percent(share.held_out.p90),
                         percent(share.held_out.bias));
   }
