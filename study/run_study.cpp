@@ -39,7 +39,10 @@ class Run {
       if (point.run.stopped) return;
       take_run(point.result, point.run);
     }
-    if (point.result.metrics && !resolved.scenario->slo.empty()) point.result.missed_slo = missed_slo(resolved.scenario->slo, *point.result.metrics);
+    if (point.result.metrics && !resolved.scenario->slo.empty()) {
+      const bool beyond_capacity = !point.result.metrics->stable && !point.result.labels.closed_loop;
+      point.result.missed_slo = missed_slo(resolved.scenario->slo, *point.result.metrics, beyond_capacity);
+    }
     finish(index, point);
   }
 

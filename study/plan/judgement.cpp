@@ -21,10 +21,6 @@ double student_quantile(std::size_t degrees, double confidence) {
   return boost::math::quantile(distribution, 0.5 + confidence / 2);
 }
 
-std::int64_t logical_requests(const sched::PointMetrics& m) {
-  return m.requests_completed + m.requests_rejected + m.requests_timed_out;
-}
-
 bool is_beyond_capacity(const PointSpec& spec, const sched::PointMetrics& m) {
   return !m.stable && !traces::is_closed_loop(spec.workload.load);
 }
@@ -44,21 +40,7 @@ Found find_all(const PointSpec& spec, const sched::PointMetrics& m) {
   Found found;
   const bool open = !traces::is_closed_loop(spec.workload.load);
   if (open) found.add("queue", "", 1, is_beyond_capacity(spec, m) ? kInfinity : 0, false);   // grows or not
-  const sched::Slo& slo = spec.slo;
-  for (std::size_t i = 0; i < slo.bounds.size(); ++i) {
-    const double value = i < m.slo_values.size() ? m.slo_values[i] : kInfinity;   // nothing was measured
-    found.add(bound_name(slo.bounds[i]), "s", slo.bounds[i].limit, value, false);
-  }
-  if (slo.min_output_tokens_per_s) found.add("output tokens", "/s", *slo.min_output_tokens_per_s, m.output_tokens_per_s, true);
-  if (slo.min_requests_per_s) found.add("requests", "/s", *slo.min_requests_per_s, m.requests_per_s, true);
-  const auto requests = static_cast<double>(std::max<std::int64_t>(1, logical_requests(m)));
-  if (slo.max_timeout_rate) {
-    found.add("time-out rate", "", *slo.max_timeout_rate, static_cast<double>(m.requests_timed_out) / requests, false);
-  }
-  if (slo.min_goodput) {
-    const double good = m.slo_attainment.value_or(is_beyond_capacity(spec, m) ? 0 : static_cast<double>(m.requests_completed) / requests);
-    found.add("goodput", "/s", *slo.min_goodput, m.duration_s > 0 ? good * requests / m.duration_s : 0, true);
-  }
+  for (SloFigure& f : slo_figures(spec.slo, m, is_beyond_capacity(spec, m))) found.add(std::move(f.name), std::move(f.unit), f.limit, f.value, f.at_least);
   return found;
 }
 

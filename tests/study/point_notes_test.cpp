@@ -36,7 +36,7 @@ TEST_F(PointNotesTest, AKeptSloIsSaidAndNoneIsNot) {
 TEST(MissedSlo, NothingMeasuredKeepsNothing) {
   sched::Slo slo;
   slo.bounds.push_back({sched::Slo::Metric::ttft, 0.95, 1});
-  EXPECT_EQ(missed_slo(slo, {}), "p95 ttft infinite of at most 1 s");
+  EXPECT_EQ(missed_slo(slo, {}, false), "p95 ttft infinite of at most 1 s");
 }
 
 // The profile was fitted on at most 128 users; an open loop far beyond capacity fills batches of hundreds.
