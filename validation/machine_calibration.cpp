@@ -13,7 +13,7 @@
 #include "configs/this_machine.h"
 #include "model/error.h"
 #include "model/memory_plan.h"
-#include "sched/statistics.h"
+#include "sched/measurements.h"
 #include "validation/machine_fit.h"
 #include "validation/machine_host.h"
 #include "validation/machine_live.h"
@@ -36,12 +36,6 @@ std::string settings_line(const MachineSettings& s) {
   return fmt::format("{} {} models {} dtypes {} ranks {} seconds {:g}", configs::machine_fingerprint(),
                      s.device == exec::DeviceKind::cuda ? "cuda" : "cpu", fmt::join(s.models, ","), fmt::join(dtypes, ","),
                      fmt::join(s.ranks, ","), s.seconds);
-}
-
-double quantile_of(std::vector<double> values, double at) {
-  double found = 0;
-  sched::quantiles(values, {&at, 1}, {&found, 1});
-  return found;
 }
 
 class MachineCalibrator {
@@ -95,9 +89,9 @@ class MachineCalibrator {
     const auto median_of = [&](double exec::SteadyRates::* rate) {
       std::vector<double> values;
       for (const exec::SteadyRates& r : rates_) values.push_back(r.*rate);
-      const double middle = quantile_of(values, 0.5);
+      const double middle = sched::quantile(values, 0.5);
       for (double& v : values) v = std::abs(v / middle - 1);
-      result_.rates_spread = std::max(result_.rates_spread, quantile_of(values, kMostProbes));   // a moment's burst is no noise
+      result_.rates_spread = std::max(result_.rates_spread, sched::quantile(values, kMostProbes));   // a moment's burst is no noise
       return middle;
     };
     result_.rates = {median_of(&exec::SteadyRates::read_bandwidth), median_of(&exec::SteadyRates::multiply_add)};
