@@ -51,7 +51,6 @@ TEST(Queueing, GeometricLengthsAreAnMG1) {
   }
 }
 
-// Beyond capacity the queue grows for ever: said, and no latency given as if it were one.
 // 10 requests of 4 x 10 ms one after another: with 500 ms in front of the scheduler each takes 540 ms, its first token comes
 // after 510 ms, the server is idle meanwhile, and the causes of the latency still sum to it.
 TEST(Queueing, AFrontEndDelaysAndOccupiesNothing) {
@@ -92,6 +91,7 @@ TEST(Queueing, AnIntakeTakesOneRequestAfterTheOther) {
   EXPECT_NEAR(simulate(s).metrics.duration_s, 20.04, 1e-6);
 }
 
+// Beyond capacity the queue grows for ever: said, and no latency given as if it were one.
 TEST(Queueing, OverloadIsReportedAsUnstable) {
   Scenario s = single_server(1.3 / 0.25, traces::FixedLength{24});
   s.workload.requests = 4000;
