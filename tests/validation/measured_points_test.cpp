@@ -3,8 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-
+#include "tests/scratch.h"
 #include "validation/compare.h"
 #include "validation/report.h"
 
@@ -13,15 +12,19 @@ namespace {
 
 constexpr const char* kHeader = "model,hardware,engine,dtype,tp,input_tokens,output_tokens,load_kind,load_value,output_tokens_per_s,latency_mean_s\n";
 
-std::string file_with(const std::string& text) {
-  const std::string path = ::testing::TempDir() + "/measured.csv";
-  std::ofstream(path, std::ios::binary) << text;
-  return path;
-}
+// Each in a folder of its own: the tests of this file run at the same time, as processes.
+class MeasuredPoints : public testing::Test {
+ protected:
+  [[nodiscard]] MeasuredTable read(const std::string& text) const { return read_measured(folder_.write("measured.csv", text)); }
+  void expect_error(const std::string& text, std::size_t line, std::size_t column, const std::string& phrase) const;
 
-void expect_error(const std::string& text, std::size_t line, std::size_t column, const std::string& phrase) {
+ private:
+  Scratch folder_;
+};
+
+void MeasuredPoints::expect_error(const std::string& text, std::size_t line, std::size_t column, const std::string& phrase) const {
   try {
-    (void)read_measured(file_with(text));
+    (void)read(text);
     FAIL() << "accepted: " << text;
   } catch (const InputError& error) {
     EXPECT_EQ(error.where().line, line) << error.what();
@@ -30,8 +33,8 @@ void expect_error(const std::string& text, std::size_t line, std::size_t column,
   }
 }
 
-TEST(MeasuredPoints, BlankFiguresAreNotMeasured) {
-  const MeasuredTable table = read_measured(file_with(std::string("# a remark\n") + kHeader + "m,h,e,fp16,2,256,128,closed_loop,8,,1.5\r\n"));
+TEST_F(MeasuredPoints, BlankFiguresAreNotMeasured) {
+  const MeasuredTable table = read(std::string("# a remark\n") + kHeader + "m,h,e,fp16,2,256,128,closed_loop,8,,1.5\r\n");
   ASSERT_EQ(table.points.size(), 1U);
   const MeasuredPoint& p = table.points.front();
   EXPECT_EQ(p.tp, 2);
@@ -41,10 +44,10 @@ TEST(MeasuredPoints, BlankFiguresAreNotMeasured) {
 }
 
 // What a server was told besides its engine's defaults decides what is simulated, and tells configurations apart.
-TEST(MeasuredPoints, ServersSettingsAreSimulatedAsMeasured) {
-  const MeasuredTable table = read_measured(file_with(
+TEST_F(MeasuredPoints, ServersSettingsAreSimulatedAsMeasured) {
+  const MeasuredTable table = read(
       "model,hardware,engine,input_tokens,output_tokens,load_kind,load_value,kv_dtype,max_running,step_token_budget\n"
-      "m,h,e,256,128,closed_loop,8,fp8,7,2048\nm,h,e,256,128,closed_loop,8,,,\n"));
+      "m,h,e,256,128,closed_loop,8,fp8,7,2048\nm,h,e,256,128,closed_loop,8,,,\n");
   const std::string stated = study_text({&table.points[0]}), blank = study_text({&table.points[1]});
   EXPECT_NE(stated.find("kv_dtype: fp8\n"), std::string::npos);
   EXPECT_NE(stated.find("scheduler: {max_running: 7, step_token_budget: 2048}\n"), std::string::npos);
@@ -52,7 +55,7 @@ TEST(MeasuredPoints, ServersSettingsAreSimulatedAsMeasured) {
   EXPECT_EQ(blank.find("scheduler"), std::string::npos);
 }
 
-TEST(MeasuredPoints, FaultsAreNamedWithTheirPlace) {
+TEST_F(MeasuredPoints, FaultsAreNamedWithTheirPlace) {
   expect_error("model,hardware,engine,input_tokens,output_tokens,load_kind,load_vale\n", 1, 60, "did you mean 'load_value'");
   expect_error("model,hardware\n", 1, 0, "'engine' is missing");
   expect_error(std::string(kHeader) + "m,h,e,fp16,nan,1,1,closed_loop,1,1,1\n", 2, 12, "tp: found 'nan'");
@@ -63,10 +66,10 @@ TEST(MeasuredPoints, FaultsAreNamedWithTheirPlace) {
 }
 
 // What `plimsoll import --out` keeps: more columns, mean lengths that need not be whole, under other names.
-TEST(MeasuredPoints, PointsOfARunAreMeasuredPoints) {
-  const MeasuredTable table = read_measured(file_with(
+TEST_F(MeasuredPoints, PointsOfARunAreMeasuredPoints) {
+  const MeasuredTable table = read(
       "source,model,hardware,engine,dtype,tp,load_kind,load_value,input_tokens_mean,output_tokens_mean,requests_completed,ttft_p99_s,ttft_mean_s\n"
-      "measured,m,h x 1,e,,2,closed_loop,16,255.6,128,100,0.5,0.125\n"));
+      "measured,m,h x 1,e,,2,closed_loop,16,255.6,128,100,0.5,0.125\n");
   ASSERT_EQ(table.points.size(), 1U);
   const MeasuredPoint& p = table.points.front();
   EXPECT_EQ(p.input_tokens, 256);
@@ -77,7 +80,7 @@ TEST(MeasuredPoints, PointsOfARunAreMeasuredPoints) {
 }
 
 // The tables that ship: 215 rows, of which some have one figure and most have two.
-TEST(MeasuredPoints, ThePublishedTablesAreWhole) {
+TEST_F(MeasuredPoints, ThePublishedTablesAreWhole) {
   const std::vector<MeasuredTable> tables = jumpstart_tables();
   ASSERT_EQ(tables.size(), 5U);
   EXPECT_EQ(tables[0].points.size(), 52U);

@@ -6,17 +6,17 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/scratch.h"
+
 namespace plimsoll::validation {
 namespace {
 
 class SampleStoreTest : public testing::Test {
  protected:
-  SampleStoreTest() : file_(testing::TempDir() + "/samples-" + testing::UnitTest::GetInstance()->current_test_info()->name()) {
-    std::filesystem::remove(file_);
-  }
-  ~SampleStoreTest() override { std::filesystem::remove(file_); }
   void append(const std::string& text) { std::ofstream(file_, std::ios::app) << text; }
-  std::string file_;
+
+  const Scratch folder_;
+  const std::string file_ = folder_.path("samples");
 };
 
 OpSample sample(double seconds) {
