@@ -76,7 +76,10 @@ void Measurements::add(const RequestResult& result) {
   ++slo_total_;
   switch (result.outcome) {
     case Outcome::completed: add_completed(result); break;
-    case Outcome::rejected: ++rejected_; break;
+    case Outcome::rejected:
+      ++rejected_;
+      ++rejections_[result.code];
+      break;
     case Outcome::timed_out: ++timed_out_; break;
     case Outcome::cancelled: break;
   }
@@ -176,6 +179,7 @@ void Measurements::fill_rates(PointMetrics& point) const {
   point.duration_s = window_s();
   point.requests_completed = static_cast<std::int64_t>(records_.size());
   point.requests_rejected = rejected_;
+  point.rejections = rejections_;
   point.requests_timed_out = timed_out_;
   point.preemptions = preemptions_;
   point.input_tokens_mean = ratio(static_cast<double>(input_tokens_), completed);

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "sched/log_histogram.h"
@@ -34,6 +36,7 @@ struct RequestResult {
   Nanos sent = 0, first_token = -1, end = 0;   // sent: the first attempt's intended time
   Tok input = 0, output = 0, generated = 0;
   Outcome outcome = Outcome::completed;
+  const char* code = "";                       // why it was rejected: a code of docs/policies.md
   double queue_s = 0, preempt_s = 0;           // queue_s includes the time before the last attempt
   model::TimeParts service = {};
 };
@@ -42,6 +45,8 @@ struct RequestResult {
 struct PointMetrics {
   double input_tokens_mean = 0, output_tokens_mean = 0;
   std::int64_t requests_completed = 0, requests_rejected = 0, requests_timed_out = 0, preemptions = 0;
+  /// The rejected ones by the code of the last refusal, in order of codes.
+  std::map<std::string, std::int64_t> rejections;
   double duration_s = 0;
   double requests_per_s = 0, output_tokens_per_s = 0, total_tokens_per_s = 0;
   struct Quantiles {
@@ -140,6 +145,7 @@ class Measurements {
   model::TimeParts service_;
   double queue_s_ = 0, preempt_s_ = 0;
   std::int64_t input_tokens_ = 0, output_tokens_ = 0;
+  std::map<std::string, std::int64_t> rejections_;
   std::int64_t rejected_ = 0, timed_out_ = 0, preemptions_ = 0, slo_met_ = 0, slo_total_ = 0;
   bool per_request_slo_ = false, stable_ = true;
 };

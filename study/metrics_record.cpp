@@ -5,6 +5,7 @@
 
 #include <charconv>
 #include <iterator>
+#include <map>
 
 #include "model/error.h"
 
@@ -15,12 +16,12 @@ using sched::PointMetrics;
 using Quantiles = PointMetrics::Quantiles;
 
 // A field that is added to these and not below would be lost on its way through the store.
-static_assert(sizeof(PointMetrics) == 960 && sizeof(Quantiles) == 80, "name the new field below");
+static_assert(sizeof(PointMetrics) == 1008 && sizeof(Quantiles) == 80, "name the new field below");
 
 template <class Archive, class Metrics>
 void all_fields(Archive& archive, Metrics& m) {
   archive(m.input_tokens_mean, m.output_tokens_mean, m.requests_completed, m.requests_rejected, m.requests_timed_out,
-          m.preemptions, m.duration_s, m.requests_per_s, m.output_tokens_per_s, m.total_tokens_per_s);
+          m.rejections, m.preemptions, m.duration_s, m.requests_per_s, m.output_tokens_per_s, m.total_tokens_per_s);
   for (auto* q : {&m.latency, &m.ttft, &m.tpot, &m.itl, &m.latency_per_token}) archive(q->mean, q->p50, q->p90, q->p95, q->p99);
   archive(m.batch_mean, m.kv_used_mean, m.kv_used_peak, m.kv_wasted_mean, m.slo_attainment, m.slo_values, m.stable,
           m.latency_mean_ci95_s, m.output_tokens_per_s_ci95, m.in_system_mean, m.queue_mean, m.kv_internal_mean,
@@ -44,6 +45,10 @@ struct Writer {
   void put(const std::vector<double>& values) {
     put(static_cast<std::int64_t>(values.size()));
     for (const double value : values) put(value);
+  }
+  void put(const std::map<std::string, std::int64_t>& counts) {
+    put(static_cast<std::int64_t>(counts.size()));
+    for (const auto& [name, count] : counts) fmt::format_to(std::back_inserter(text), "{},{},", name, count);
   }
   void put(const std::optional<double>& value) { value ? put(*value) : text.push_back(','); }
 };
@@ -75,6 +80,13 @@ struct Reader {
     const auto count = number<std::uint16_t>(word());
     values.resize(count);
     for (double& value : values) take(value);
+  }
+  void take(std::map<std::string, std::int64_t>& counts) {
+    const auto size = number<std::uint16_t>(word());
+    for (std::uint16_t i = 0; i < size; ++i) {
+      const std::string_view name = word();
+      take(counts[std::string(name)]);
+    }
   }
   void take(std::optional<double>& value) {
     const std::string_view text = word();

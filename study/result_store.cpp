@@ -17,7 +17,7 @@ namespace {
 constexpr auto kCommitEvery = std::chrono::milliseconds(100);
 constexpr int kPatience = 1000;                      // milliseconds, for another process that is about to let go
 constexpr std::int64_t kApplication = 0x506c696d;    // "Plim", in the file's header
-constexpr std::int64_t kVersion = 1;
+constexpr std::int64_t kVersion = 2;
 constexpr int kChecksumBytes = 8;
 
 // A damaged page that SQLite does not notice must not become a result.

@@ -77,6 +77,14 @@ const std::vector<std::vector<std::string>> kHeader = {
     {"requests", "output", "latency", "latency", "per token", "TTFT", "TTFT", "TPOT", "batch", "KV", "KV", "cost", "notes"},
     {"/s", "tokens/s", "p50 s", "p90 s", "p90 ms", "p50 ms", "p99 ms", "mean ms", "mean", "used %", "wasted %", "$/M tok", ""}};
 
+// " (max_model_len)", with counts where there are several.
+std::string rejection_codes(const sched::PointMetrics& m) {
+  std::vector<std::string> codes;
+  for (const auto& [code, count] : m.rejections)
+    codes.push_back(m.rejections.size() == 1 ? code : fmt::format("{} {}", count, code));
+  return codes.empty() ? "" : fmt::format(" ({})", fmt::join(codes, ", "));
+}
+
 std::string notes_of(const PointResult& point, Footnotes& footnotes) {
   std::vector<std::string> notes;
   if (!point.metrics) {
@@ -89,7 +97,7 @@ std::string notes_of(const PointResult& point, Footnotes& footnotes) {
     if (m.latency_mean_ci95_s && m.latency.mean && *m.latency_mean_ci95_s > kWide * *m.latency.mean) {
       notes.push_back(footnotes.mark(fmt::format("mean latency only known to ± {:.2g} s (95 %): more requests tell more", *m.latency_mean_ci95_s)));
     }
-    if (m.requests_rejected > 0) notes.push_back(fmt::format("{} rejected", m.requests_rejected));
+    if (m.requests_rejected > 0) notes.push_back(fmt::format("{} rejected{}", m.requests_rejected, rejection_codes(m)));
     if (m.requests_timed_out > 0) notes.push_back(fmt::format("{} timed out", m.requests_timed_out));
     if (m.preemptions > 0) notes.push_back(fmt::format("{} preempted", m.preemptions));
   }

@@ -250,6 +250,7 @@ void Clients::fail_or_retry(ClientId client, sched::Outcome outcome, Nanos now) 
   result.output = l.row.output;
   result.generated = l.row.generated;
   result.outcome = outcome;
+  result.code = l.row.code;
   out_.add(result);
   close(client, outcome, now);
 }

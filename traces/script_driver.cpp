@@ -112,6 +112,7 @@ class ScriptRun {
       result.output = e.output;
       result.generated = e.generated;
       result.outcome = e.outcome;
+      result.code = e.code;
       const double latency = 1e-9 * static_cast<double>(result.end - result.sent);
       result.queue_s = e.first_scheduled < 0 ? latency
                                              : 1e-9 * static_cast<double>(real(e.first_scheduled) - result.sent);

@@ -132,13 +132,16 @@ TEST(Measurements, FailedRequestsCountButTheirTokensDoNot) {
   measurements.add(completed(0, 1, 2, 4));
   measurements.add(failed(Outcome::timed_out, 0));
   measurements.add(failed(Outcome::timed_out, 1));
-  measurements.add(failed(Outcome::rejected, 1));
+  RequestResult refused = failed(Outcome::rejected, 1);
+  refused.code = "max_model_len";
+  measurements.add(refused);
   measurements.add(failed(Outcome::cancelled, 1));
   measurements.end_run(0, 4, 0, 0, true);
   const PointMetrics point = measurements.metrics();
   EXPECT_EQ(point.requests_completed, 1);
   EXPECT_EQ(point.requests_timed_out, 2);
   EXPECT_EQ(point.requests_rejected, 1);
+  EXPECT_EQ(point.rejections, (std::map<std::string, std::int64_t>{{"max_model_len", 1}}));
   EXPECT_DOUBLE_EQ(point.output_tokens_per_s, 1);
   EXPECT_DOUBLE_EQ(*point.latency.mean, 2);
 }

@@ -28,6 +28,7 @@ RC_GTEST_PROP(MetricsRecord, ComesBackToTheLastBit, ()) {
   metrics.latency = {perhaps(), perhaps(), perhaps(), perhaps(), perhaps()};
   metrics.latency_per_token.p99 = perhaps();
   metrics.slo_attainment = perhaps();
+  metrics.rejections = {{"kv_capacity", *rc::gen::arbitrary<std::int64_t>()}, {"max_model_len", 3}};
   metrics.slo_values = {any_double(), any_double()};
   metrics.stable = *rc::gen::arbitrary<bool>();
   metrics.kv_last_block_mean = perhaps();

@@ -33,6 +33,15 @@ TEST_F(PointNotesTest, AKeptSloIsSaidAndNoneIsNot) {
   EXPECT_THAT(points_table("", {}, run_study(none, {}).points), Not(HasSubstr("SLO")));
 }
 
+// The first of two requests fits, the second is four tokens too long.
+TEST_F(PointNotesTest, RefusalsAreCountedByTheirCode) {
+  const Study study = read(
+      "model: demo-llama-40m\ndtype: bf16\nhardware: {accelerator: l40s, count: 1}\nengine: vllm-0.12\n"
+      "scheduler: {max_total: 100}\n"
+      "workload: {load: {script: \"A:90+5 B:99+5\"}}\n");
+  EXPECT_THAT(points_table("", {}, run_study(study, {}).points), HasSubstr("1 rejected (max_total_tokens)"));
+}
+
 TEST(MissedSlo, NothingMeasuredKeepsNothing) {
   sched::Slo slo;
   slo.bounds.push_back({sched::Slo::Metric::ttft, 0.95, 1});
