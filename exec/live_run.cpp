@@ -60,21 +60,29 @@ bool LiveRun::run() {
   return true;
 }
 
+// All steps first: they ended before now, which is when what waited for their ends is cancelled. The log's time must not run
+// backwards.
 void LiveRun::take_reports(const std::vector<StepReport>& reports, Nanos now) {
   for (const StepReport& report : reports) {
     if (!warm_ && report.span.end > warmup_) end_warmup();
-    take_report(report, now);
+    take_report(report);
   }
   if (!warm_ && now > warmup_) end_warmup();
+  for (Lane& lane : lanes_)
+    if (!lane.busy) cancel_pending(lane, now);
 }
 
-void LiveRun::take_report(const StepReport& report, Nanos now) {
+void LiveRun::take_report(const StepReport& report) {
   Lane& lane = lanes_[report.replica];
   lane.live.complete(report.span);
   collect(lane);
   if (!report.last) return;
   lane.busy = lane.ending = false;
   lane.dirty = true;
+}
+
+void LiveRun::cancel_pending(Lane& lane, Nanos now) {
+  if (lane.cancels.empty()) return;
   for (const Cancel& cancel : lane.cancels) lane.live.cancel(cancel.id, cancel.serial, now);
   lane.cancels.clear();
   collect(lane);

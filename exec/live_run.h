@@ -40,7 +40,8 @@ class LiveRun {
   [[nodiscard]] Nanos next_event() const;
   [[nodiscard]] bool is_over(Nanos next) const;
   void take_reports(const std::vector<StepReport>& reports, Nanos now);
-  void take_report(const StepReport& report, Nanos now);
+  void take_report(const StepReport& report);
+  void cancel_pending(Lane& lane, Nanos now);
   void time_outs(Nanos now);
   void arrivals(Nanos now);
   void dispatch(const traces::Attempt& attempt, Nanos now);

@@ -5,8 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include "sim/replay.h"
 #include "sim/simulate.h"
 #include "tests/exec/ticked_executor.h"
+#include "tests/scratch.h"
 #include "tests/sim/random_scenarios.h"
 
 namespace plimsoll::exec {
@@ -86,6 +88,47 @@ TEST_P(LiveRunTest, DecidesAsTheSimulatorDoes) {
       ADD_FAILURE() << "seed " << seed;
       return;
     }
+  }
+}
+// A control thread that hears of steps late hears of those of several replicas at once.
+class LateExecutor final : public StepExecutor {
+ public:
+  using TickedExecutor = testing::TickedExecutor;
+  explicit LateExecutor(TickedExecutor& ticked) : ticked_(ticked) {}
+  void start_clock() override { ticked_.start_clock(); }
+  void submit(std::size_t replica, StepOrder order) override { ticked_.submit(replica, std::move(order)); }
+  void end_order(std::size_t replica) override { ticked_.end_order(replica); }
+  Nanos wait(Nanos until, std::vector<StepReport>& reports) override {
+    constexpr Nanos kLate = 4'000'000;
+    Nanos now = ticked_.wait(until, reports);
+    for (const Nanos end = now + kLate; now < end;) now = ticked_.wait(end, reports);
+    return now;
+  }
+
+ private:
+  TickedExecutor& ticked_;
+};
+
+// What a late report finds to cancel is cancelled when it is heard, after steps of other replicas that ended before.
+TEST_P(LiveRunTest, EventsHeardLateAreReplayed) {
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    traces::Scenario s = constant_scenario(GetParam(), seed);
+    s.workload.load = traces::Poisson{100};
+    s.workload.prefix = {};
+    s.replicas = 3;
+    s.limits = {.timeout = Seconds(0.055), .cancel_on_timeout = true, .retries = 0};
+    sched::RunOptions options;
+    options.keep_log = true;
+    const PromptSource prompts(kSeed, testing::kVocabulary);
+    sched::Measurements measurements(s.slo, s.warmup, false);
+    TickedExecutor ticked(s, kTimes, prompts);
+    LateExecutor executor(ticked);
+    LiveRun live(s, 0, options, executor, measurements);
+    ASSERT_TRUE(live.run());
+    sched::RunResult result;
+    live.take(result);
+    const Scratch folder;
+    EXPECT_EQ(sim::replay(folder.write("events.jsonl", result.events), s), result.logs) << "seed " << seed;
   }
 }
 INSTANTIATE_TEST_SUITE_P(Policies, LiveRunTest, ::testing::ValuesIn(sim::testing::kPolicyCases), sim::testing::case_name);
