@@ -24,8 +24,10 @@ void require(const JsonFields& f, const char* field, bool expected, const char* 
 
 // --- rotation
 
-// 4.x has the scaling in rope_scaling, 5.x all of it in rope_parameters.
+// 4.x has the scaling in rope_scaling, 5.x all of it in rope_parameters; of a file with both they read different ones.
 std::optional<JsonFields> rope_fields(const JsonFields& f) {
+  if (!f.is_null("rope_scaling") && !f.is_null("rope_parameters") && *f.find("rope_scaling") != *f.find("rope_parameters"))
+    f.fail("rope_scaling", "stands beside rope_parameters, which say something else, expected one of them");
   return f.inside(f.is_null("rope_scaling") ? "rope_parameters" : "rope_scaling");
 }
 

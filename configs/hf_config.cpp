@@ -57,24 +57,30 @@ void read_layer_types(const JsonFields& f, LlmShape& m) {
            "expected full_attention in all layers, sliding_attention in all, or both in turn, windowed first");
 }
 
-// null is no window; `fallback` stands for a missing one.
+// Of all layers, whatever else the file says of windows: its class reads no other field. null is no window; `fallback`
+// stands for a missing one.
 void read_window(const JsonFields& f, LlmShape& m, std::int32_t fallback = 0) {
-  if (!f.flag_or("use_sliding_window", true)) return;
   m.sliding_window = f.find("sliding_window") == nullptr ? fallback : f.whole_or("sliding_window", kPositions, 0);
-  read_layer_types(f, m);
 }
 
-// Qwen windows the layers from max_window_layers on, and only if told to.
+constexpr std::int32_t kQwenWindow = 4096;
+
+// Qwen windows only if told to: the layers that layer_types lists, else those from max_window_layers on.
 void read_qwen_window(const JsonFields& f, LlmShape& m) {
   if (!f.flag_or("use_sliding_window", false)) return;
-  constexpr std::int32_t kClassWindow = 4096, kClassLayers = 28;
+  if (!f.is_null("layer_types")) {
+    read_window(f, m, kQwenWindow);
+    read_layer_types(f, m);
+    return;
+  }
+  constexpr std::int32_t kClassLayers = 28;
   const std::int32_t first = f.whole_or("max_window_layers", {0, kLayers.max}, kClassLayers);
   if (first >= m.layers) return;
-  if (first > 0 && f.is_null("layer_types"))
+  if (first > 0)
     f.fail("max_window_layers",
            fmt::format("found {}, expected 0 or at least the {} layers: a window in some layers is not modelled", first,
                        m.layers));
-  read_window(f, m, kClassWindow);
+  read_window(f, m, kQwenWindow);
 }
 
 // --- dense families
@@ -109,11 +115,15 @@ void read_qwen2(const JsonFields& f, LlmShape& m) {
   read_qwen_window(f, m);
 }
 
-void read_qwen3(const JsonFields& f, LlmShape& m) {
+void read_qwen3_attention(const JsonFields& f, LlmShape& m) {
   constexpr std::int32_t kClassHeadDim = 128;
   if (f.find("head_dim") == nullptr) m.head_dim = kClassHeadDim;
   read_dense(f, m);
   m.qk_norm = true;
+}
+
+void read_qwen3(const JsonFields& f, LlmShape& m) {
+  read_qwen3_attention(f, m);
   read_qwen_window(f, m);
 }
 
@@ -129,6 +139,7 @@ void read_gemma2(const JsonFields& f, LlmShape& m) {
   read_dense(f, m);
   m.window_period = 2;
   read_window(f, m, kClassWindow);
+  read_layer_types(f, m);
   if (m.sliding_window == 0) m.window_period = 1;
 }
 
@@ -204,7 +215,8 @@ void read_mixtral(const JsonFields& f, LlmShape& m) {
 
 // mlp_only_layers: the layers without experts; they are modelled where they are the first ones.
 void read_qwen3_moe(const JsonFields& f, LlmShape& m) {
-  read_qwen3(f, m);
+  read_qwen3_attention(f, m);
+  if (f.flag_or("use_sliding_window", false)) read_window(f, m, kQwenWindow);   // in all layers, unlike the dense ones
   read_moe(f, m, {{"num_experts", "num_local_experts"}, "moe_intermediate_size"});  // since transformers 5 the latter
   require_one(f, "decoder_sparse_step");
   const json* dense = f.find("mlp_only_layers");

@@ -87,6 +87,12 @@ TEST_F(HfArchitecture, ReadsScalingInTheNewForm) {
                 .rope.original_max_position, 512);
 }
 
+TEST_F(HfArchitecture, OneFormOfScalingIsEnough) {
+  const std::string both = R"("rope_scaling": {"type": "linear", "factor": 2}, "rope_parameters": )";
+  EXPECT_EQ(read(llama(both + R"({"type": "linear", "factor": 2})")).rope.factor, 2);
+  EXPECT_THAT(problem(llama(both + R"({"rope_theta": 5.0})")), HasSubstr("rope_scaling: stands beside rope_parameters"));
+}
+
 TEST_F(HfArchitecture, RefusesOtherScalingsByNameAndPlace) {
   for (const char* const kind : {"yarn", "longrope", "dynamic", "mrope"}) {
     EXPECT_THAT(problem(llama(std::string(R"("rope_scaling": {"factor": 2.0, "type": ")") + kind + "\"}")),

@@ -101,7 +101,6 @@ TEST_F(HfConfigFile, NullsHaveTheirMeaning) {
   EXPECT_EQ(read("qwen3-0.6b", {{"head_dim", nullptr}}).head_dim, 64);  // 1024 / 16
   EXPECT_EQ(read("qwen3-0.6b", {{"head_dim", "-"}}).head_dim, 128);     // the class's
   EXPECT_EQ(read("mistral-7b-v0.1", {{"sliding_window", nullptr}}).sliding_window, 0);
-  EXPECT_EQ(read("mistral-7b-v0.1", {{"use_sliding_window", false}}).sliding_window, 0);
   EXPECT_EQ(read("gpt-j-6b", {{"n_inner", 8192}}).intermediate, 8192);
   EXPECT_EQ(read("llama-2-7b", {{"rope_theta", nullptr}}).rope_base, 10000);
   EXPECT_EQ(read("llama-2-7b", {{"rope_parameters", {{"rope_theta", 500000.0}}}}).rope_base, 500000);
@@ -115,8 +114,16 @@ TEST_F(HfConfigFile, WindowsBelongToTheLayersThatHaveThem) {
               HasSubstr("max_window_layers: found 14, expected 0 or at least the 28 layers"));
   const char* full = "full_attention";
   const char* windowed = "sliding_attention";
-  EXPECT_EQ(read("mistral-7b-v0.1", {{"layer_types", {full, full}}}).sliding_window, 0);
-  EXPECT_EQ(read("mistral-7b-v0.1", {{"layer_types", {windowed, windowed}}}).window_period, 1);
+  // layer_types wins over max_window_layers.
+  EXPECT_EQ(read("qwen2.5-7b", {{"use_sliding_window", true}, {"layer_types", {windowed, windowed}}}).sliding_window, 131072);
+  EXPECT_EQ(read("qwen2.5-7b", {{"use_sliding_window", true}, {"layer_types", {full, full}}}).sliding_window, 0);
+  EXPECT_EQ(read("qwen2.5-7b", {{"use_sliding_window", false}, {"layer_types", {windowed}}}).sliding_window, 0);
+  EXPECT_THAT(problem("qwen2.5-7b", {{"use_sliding_window", true}, {"layer_types", {full, windowed}}}),
+              HasSubstr("layer_types: expected"));
+  // Classes that read sliding_window alone; Qwen3's experts only if told to.
+  EXPECT_EQ(read("qwen3-30b-a3b", {{"use_sliding_window", true}, {"sliding_window", 6}, {"max_window_layers", 28}}).sliding_window, 6);
+  EXPECT_EQ(read("mistral-7b-v0.1", {{"layer_types", {full, full}}}).sliding_window, 4096);
+  EXPECT_EQ(read("mistral-7b-v0.1", {{"use_sliding_window", false}}).sliding_window, 4096);
   EXPECT_EQ(read("gemma-2-9b", {{"layer_types", {windowed, full, windowed}}}).window_period, 2);
   EXPECT_THAT(problem("gemma-2-9b", {{"layer_types", {full, windowed, full}}}), HasSubstr("layer_types: expected"));
 }
