@@ -109,7 +109,9 @@ void check_cover(const SafetensorsFile::Tensors& tensors, std::span<const std::b
   const std::string* before = nullptr;
   for (const auto& [bytes, name] : places) {
     if (bytes.data() < end) fail(path, fmt::format("tensor {} overlaps {}", quoted_name(*name), quoted_name(*before)));
-    if (bytes.data() > end) fail(path, fmt::format("tensor {}: the {} bytes before it belong to none", quoted_name(*name), bytes.data() - end));
+    if (bytes.data() > end)
+      fail(path, fmt::format("tensor {}: the {} bytes before it belong to none{}", quoted_name(*name), bytes.data() - end,
+                             before == nullptr ? "" : fmt::format(", and lie behind {}", quoted_name(*before))));
     end = bytes.data() + bytes.size();
     before = name;
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -86,8 +87,22 @@ class SafetensorsWeights final : public WeightSource {
       problem_ = fmt::format("tensor {} has dtype {}, expected F64, F32, F16 or BF16", quoted_name(found->name), there.type_name);
     else if (there.shape != found->shape)
       problem_ = fmt::format("tensor {} has shape {}, expected {}", quoted_name(found->name), shape_text(there.shape), shape_text(found->shape));
+    else if (tensor.kind == TensorKind::token_embedding && differs_from_another(there, std::span(found + 1, places.end())))
+      return;
     else
       tensors_.emplace(tensor, Resolved{&there, std::move(*found)});
+  }
+
+  // A tied model's file may hold embedding and head, if they are one: releases of transformers read different ones.
+  bool differs_from_another(const FileTensor& embedding, std::span<const TensorPlace> others) {
+    for (const TensorPlace& other : others) {
+      const FileTensor* const head = files_.find(other.name);
+      if (head == nullptr) continue;
+      if (head->type == embedding.type && head->shape == embedding.shape && std::ranges::equal(head->bytes, embedding.bytes)) continue;
+      problem_ = fmt::format("tensor {} differs from the token embedding, which tie_word_embeddings of config.json says it equals",
+                             quoted_name(other.name));
+    }
+    return !problem_.empty();
   }
 
   void refuse(const TensorRef& tensor) {

@@ -152,14 +152,20 @@ void TensorFiles::open_index() {
       fail(path_, fmt::format("tensor {}: found {}, expected the name of a .safetensors file in the same folder", quoted_name(name),
                               quoted_name(shard)));
     const SafetensorsFile*& file = opened[shard];
-    if (file == nullptr) {
-      files_.push_back(std::make_unique<SafetensorsFile>((fs::path(path_).parent_path() / shard).string()));
-      file = files_.back().get();
-    }
+    if (file == nullptr) file = open_shard(shard, name);
     const auto found = file->tensors().find(name);
     if (found == file->tensors().end()) fail(path_, fmt::format("tensor {} is not in {}, as the index says", quoted_name(name), quoted_name(shard)));
     tensors_.emplace(name, &found->second);
   }
+}
+
+const SafetensorsFile* TensorFiles::open_shard(const std::string& shard, const std::string& tensor) {
+  const std::string path = (fs::path(path_).parent_path() / shard).string();
+  std::error_code error;
+  if (!fs::is_regular_file(path, error))
+    fail(path_, fmt::format("tensor {}: its file {} {}", quoted_name(tensor), quoted_name(shard),
+                            fs::exists(path, error) ? "is no ordinary file" : "is missing"));
+  return files_.emplace_back(std::make_unique<SafetensorsFile>(path)).get();
 }
 
 const FileTensor* TensorFiles::find(std::string_view name) const {

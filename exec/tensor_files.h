@@ -25,6 +25,7 @@ class TensorFiles {
 
  private:
   void open_index();
+  const SafetensorsFile* open_shard(const std::string& shard, const std::string& tensor);
 
   std::string path_;
   std::vector<std::unique_ptr<SafetensorsFile>> files_;

@@ -121,6 +121,16 @@ TEST_F(SafetensorsWeightsTest, ATiedModelMayKeepOnlyItsHead) {
   safetensors_weights(tied, write(tensors))->check(tied);
 }
 
+TEST_F(SafetensorsWeightsTest, ATiedModelsHeadIsItsEmbedding) {
+  const model::Architecture tied = tiny_model("qwen2");
+  PlainTensors tensors = checkpoint(tied, "model.");
+  PlainTensor& head = tensors["lm_head.weight"] = tensors.at("model.embed_tokens.weight");
+  safetensors_weights(tied, write(tensors))->check(tied);
+  head.values[3] += 1;
+  const auto other = safetensors_weights(tied, write(tensors));
+  EXPECT_THAT(problem_of([&] { other->check(tied); }), HasSubstr("tensor 'lm_head.weight' differs from the token embedding"));
+}
+
 TEST_F(SafetensorsWeightsTest, ExpertsMayBeStacked) {
   const model::Architecture mixtral = tiny_model("mixtral");   // 4 experts of 88
   PlainTensors tensors = checkpoint(mixtral, "model.");
@@ -183,7 +193,7 @@ TEST_F(SafetensorsWeightsTest, RefusesIndicesThatLie) {
   EXPECT_THAT(problem_at(scratch_.path()), HasSubstr("tensor 'model.norm.weight' is not in"));
   map["model.norm.weight"] = "c.safetensors";
   write_index(map);
-  EXPECT_THAT(problem_at(scratch_.path()), HasSubstr("c.safetensors: cannot be opened"));
+  EXPECT_THAT(problem_at(scratch_.path()), HasSubstr("tensor 'model.norm.weight': its file 'c.safetensors' is missing"));
 }
 
 TEST_F(SafetensorsWeightsTest, AnIndexDoesNotLeadOutOfItsFolder) {
