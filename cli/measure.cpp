@@ -6,7 +6,7 @@
 #include "cli/load_study.h"
 #include "cli/measured_points.h"
 #include "cli/options.h"
-#include "cli/ranks.h"
+#include "cli/rank_group.h"
 #include "cli/report_points.h"
 #include "cli/run_commands.h"
 #include "configs/yaml_document.h"
@@ -86,14 +86,20 @@ exec::DeviceKind choose_device(Parsed& parsed) {
 }  // namespace
 
 int run_measure(const Arguments& arguments, Console& console) {
-  if (Ranks::is_surplus("measure")) return kDone;
+  const auto group = RankGroup::join();
+  if (group && !group->leads()) {
+    group->follow();
+    return kDone;
+  }
   auto parsed = parse_arguments(measure_usage(), arguments, console);
   if (!parsed) return kDone;
   Request request = read_request(*parsed);
   request.settings.device = choose_device(*parsed);
+  request.settings.processes = group ? group->processes() : 1;
   const study::Study study = load_study(*parsed, console);
   MeasuredPoints points(study, request.settings, console);
   points.check();
+  if (group) points.lead(group->open(points.most_replicas()));
   study::Outputs outputs(study, request.files);
   const std::vector<std::string> columns = study::point_columns(study.swept_keys());
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "cli/rank_group.h"
 #include "cli/this_machine.h"
 #include "configs/device_name.h"
 #include "exec/gpu_placement.h"
@@ -30,7 +31,8 @@ exec::EngineConfig engine_config(const sim::Scenario& scenario, const model::Arc
   exec::EngineConfig config;
   config.architecture = architecture;
   config.device = settings.device;
-  if (settings.device == exec::DeviceKind::cuda && !exec::too_few_gpus(scenario.tp, scenario.replicas, exec::gpu_count()).empty())
+  const bool alone = settings.processes == 1;
+  if (alone && settings.device == exec::DeviceKind::cuda && !exec::too_few_gpus(scenario.tp, scenario.replicas, exec::gpu_count()).empty())
     config.communicator = exec::CommunicatorKind::loopback;   // check_gpus() has let it
   config.tp = scenario.tp;
   config.weight_dtype = executed(scenario.weight_dtype);
@@ -79,8 +81,22 @@ void MeasuredPoints::check_point(const study::PointSpec& spec) const {
   }
   if (const std::string problem = model::execution_problem(model::default_architecture(*spec.shape)); !problem.empty())
     throw InputError(spec.places.model, fmt::format("{}: {}", spec.shape->id, problem));
+  check_processes(spec);
   if (spec.policy.kv_blocks) check_pool(spec, *spec.policy.kv_blocks);
   check_hardware(spec);
+}
+
+void MeasuredPoints::check_processes(const study::PointSpec& spec) const {
+  if (spec.deployment.tp % settings_.processes == 0) return;
+  throw InputError(spec.places.tp.file.empty() ? spec.places.study : spec.places.tp,
+                   fmt::format("mpirun started {} processes for tp {}: each takes the same number of tensor-parallel ranks of every "
+                               "replica, allowed: mpirun -n with a divisor of tp, or no mpirun", settings_.processes, spec.deployment.tp));
+}
+
+std::int32_t MeasuredPoints::most_replicas() const {
+  std::int32_t most = 1;
+  for (std::size_t i = 0; i < study_.point_count(); ++i) most = std::max(most, static_cast<std::int32_t>(study_.point(i).deployment.replicas));
+  return most;
 }
 
 // Blocks have numbers of 32 bits, and each costs some 40 bytes before it is used.
@@ -109,7 +125,8 @@ void MeasuredPoints::check_hardware(const study::PointSpec& spec) const {
 
 // Ranks that share a GPU compute what they should, but not in the time that they should.
 std::string MeasuredPoints::check_gpus(const study::PointSpec& spec) const {
-  if (settings_.device != exec::DeviceKind::cuda) return {};
+  // Ranks in several processes have a GPU each; every process looks for those of its own (exec/gpu_placement.h).
+  if (settings_.device != exec::DeviceKind::cuda || settings_.processes > 1) return {};
   const int gpus = exec::gpu_count();
   const std::string problem = gpus == 0 ? std::string()   // loading says why there is none
                                         : exec::too_few_gpus(spec.deployment.tp, spec.deployment.replicas, gpus);
@@ -143,12 +160,43 @@ void MeasuredPoints::load(const study::PointSpec& spec, const sim::Scenario& sce
   engines_.reset();                    // two do not fit
   loaded_.clear();
   const exec::OpenModel model = exec::open_weights(named.architecture, spec.weights, seed);
-  engines_ = std::make_unique<exec::LiveEngines>(config, scenario.replicas, *model.weights);
+  make_engines(config, spec, scenario.replicas, *model.weights);
   check_gpu(spec);
   loaded_ = std::move(wanted);
   console_.note(fmt::format("{}, {}: {}", spec.shape->id, model.origin, machine()));
   if (settings_.trace_ops)
     for (std::size_t i = 0; i < engines_->size(); ++i) engines_->engine(i).trace_ops();
+}
+
+void MeasuredPoints::make_engines(const exec::EngineConfig& config, const study::PointSpec& spec, std::int32_t replicas,
+                                  const exec::WeightSource& weights) {
+  if (leader_ == nullptr) {
+    engines_ = std::make_unique<exec::LiveEngines>(config, replicas, weights);
+    return;
+  }
+  leader_->load({.model = spec.model_name, .weights = spec.weights, .seed = spec.workload.seed, .digest = model_digest(spec.model_name),
+                 .replicas = replicas, .config = config});
+  try {
+    engines_ = std::make_unique<exec::LiveEngines>(config, replicas, weights, leader_);
+  } catch (const exec::group::RankFailed&) {
+    throw;
+  } catch (const DeviceError& error) {
+    throw DeviceError(fmt::format("{}: {}", leader_->place(0), error.what()));
+  }
+  for (const std::string& device : leader_->wait()) {
+    if (settings_.device == exec::DeviceKind::cuda && device != engines_->engine(0).device())
+      console_.warn(fmt::format("the processes run on different GPUs: {} and {}; a step takes as long as on the slowest", engines_->engine(0).device(), device));
+  }
+}
+
+// One that died may have been noticed by mpirun first, which then ends the run as if a user had.
+void MeasuredPoints::check_followers() {
+  if (leader_ == nullptr || !failure_.empty()) return;
+  try {
+    leader_->check(false);
+  } catch (const DeviceError& error) {
+    failure_ = error.what();
+  }
 }
 
 exec::PromptSource MeasuredPoints::prompts_of(const study::PointSpec& spec) const {
@@ -169,6 +217,7 @@ sim::RunResult MeasuredPoints::run(const study::PointResult& point, const sim::S
     for (std::size_t i = 0; settings_.trace_ops && i < engines_->size(); ++i) engines_->engine(i).traces().clear();
     exec::MeasuredRun measured = exec::measure_point(scenario, engines_->replicas(), prompts, options);
     failure_ = std::move(measured.failure);
+    check_followers();
     if (settings_.trace_ops) collect_ops(scenario);
     return std::move(measured.run);
   } catch (const DeviceError& error) {
@@ -198,7 +247,7 @@ std::string MeasuredPoints::machine() const {
 // "NVIDIA H200 (sm_90) x 2", or of one that ranks share "... x 1, shared by 2 ranks".
 std::string MeasuredPoints::gpus_label(std::int32_t tp, std::int32_t replicas) const {
   const std::string device = engines_->engine(0).device();
-  if (exec::too_few_gpus(tp, replicas, exec::gpu_count()).empty()) return fmt::format("{} x {}", device, tp * replicas);
+  if (settings_.processes > 1 || exec::too_few_gpus(tp, replicas, exec::gpu_count()).empty()) return fmt::format("{} x {}", device, tp * replicas);
   return fmt::format("{} x 1, shared by {} ranks", device, tp * replicas);
 }
 
@@ -208,7 +257,7 @@ void MeasuredPoints::label(study::PointResult& point) const {
   labels.engine = engine_name(settings_.device);
   labels.dtype = model::name(executed(study_.point(point.index).weight_dtype));
   point.extrapolates.clear();          // nothing is predicted
-  const bool own = settings_.device == exec::DeviceKind::cpu || exec::too_few_gpus(labels.tp, labels.replicas, exec::gpu_count()).empty();
+  const bool own = settings_.device == exec::DeviceKind::cpu || settings_.processes > 1 || exec::too_few_gpus(labels.tp, labels.replicas, exec::gpu_count()).empty();
   if (!settings_.as_is || (labels.hardware == "this-machine" && own)) return;
   labels.hardware = settings_.device == exec::DeviceKind::cpu ? processor_name()
                     : engines_ ? gpus_label(labels.tp, labels.replicas) : labels.hardware;

@@ -9,6 +9,7 @@
 
 #include "cli/console.h"
 #include "cli/op_traces.h"
+#include "exec/group/leader.h"
 #include "exec/live_engines.h"
 #include "exec/open_model.h"
 #include "study/run_study.h"
@@ -19,7 +20,8 @@ struct MeasureSettings {
   exec::DeviceKind device = exec::DeviceKind::cpu;
   bool as_is = false;                  // whatever hardware the study names
   bool trace_ops = false;
-  int threads = 0;                     // CPU; 0: one a core
+  int threads = 0;                     // CPU, of each process; 0: one a core
+  int processes = 1;                   // that mpirun started: each has its share of every replica's ranks
 };
 
 class MeasuredPoints {
@@ -29,6 +31,10 @@ class MeasuredPoints {
 
   /// Throws InputError for the first point that the executor cannot run, before anything is loaded.
   void check() const;
+  /// With settings.processes > 1, before the first run: who leads them; it outlives this.
+  void lead(exec::group::Leader& leader) { leader_ = &leader; }
+  /// The most replicas of any point.
+  [[nodiscard]] std::int32_t most_replicas() const;
   /// Measures a point (study::RunPoint). After a device's failure `stopped` is set and failure() says why.
   [[nodiscard]] sim::RunResult run(const study::PointResult& point, const sim::Scenario& scenario, const sim::RunOptions& options);
   /// Says of a result that it was measured, and on what.
@@ -42,9 +48,12 @@ class MeasuredPoints {
 
  private:
   void check_point(const study::PointSpec& spec) const;
+  void check_processes(const study::PointSpec& spec) const;
   void check_pool(const study::PointSpec& spec, std::int64_t blocks) const;
   void check_hardware(const study::PointSpec& spec) const;
   void load(const study::PointSpec& spec, const sim::Scenario& scenario);
+  void make_engines(const exec::EngineConfig& config, const study::PointSpec& spec, std::int32_t replicas, const exec::WeightSource& weights);
+  void check_followers();
   void check_gpu(const study::PointSpec& spec) const;
   /// What is said of GPUs that are too few and may be; throws InputError where they may not.
   [[nodiscard]] std::string check_gpus(const study::PointSpec& spec) const;
@@ -56,6 +65,7 @@ class MeasuredPoints {
   const study::Study& study_;
   MeasureSettings settings_;
   Console& console_;
+  exec::group::Leader* leader_ = nullptr;
   std::unique_ptr<exec::LiveEngines> engines_;
   std::string loaded_;                 // what they are: engines of equal points are kept
   std::string failure_, ops_;

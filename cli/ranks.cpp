@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/ranks.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <map>
 #include <stop_token>
 
 #include "cli/load_study.h"
+#include "cli/ranks_module.h"
 #include "model/error.h"
 #include "study/bands.h"
 #include "study/digest.h"
@@ -25,33 +24,6 @@ namespace {
 
 constexpr std::size_t kMeetingSize = 4096;
 constexpr std::string_view kFailed = "failed ";
-
-int ranks_of_mpirun() {
-  const char* const text = std::getenv("OMPI_COMM_WORLD_SIZE");
-  return text == nullptr ? 1 : std::atoi(text);
-}
-
-/// The module that is linked with MPI. It stays loaded: MPI leaves threads and handlers behind.
-class Module {
- public:
-  Module() {
-    std::error_code none;
-    const auto beside = std::filesystem::read_symlink("/proc/self/exe", none).parent_path() / "libplimsoll_mpi.so";
-    handle_ = ::dlopen(beside.c_str(), RTLD_NOW | RTLD_GLOBAL);
-    if (handle_ != nullptr) return;
-    throw DeviceError(fmt::format("mpirun started {} ranks, but this build has no part for MPI ({}): install libopenmpi-dev and openmpi-bin, build again, "
-                                  "or start one process with --jobs", ranks_of_mpirun(), ::dlerror()));
-  }
-  template <class... Arguments>
-  int call(const char* name, Arguments... arguments) const {
-    const auto function = reinterpret_cast<int (*)(Arguments...)>(::dlsym(handle_, name));  // NOLINT: what dlsym is for
-    PLIMSOLL_CHECK(function != nullptr, "the module has the function");
-    return function(arguments...);
-  }
-
- private:
-  void* handle_ = nullptr;
-};
 
 // Equal texts: the same program simulates the same points.
 std::string greeting_of(const study::Study& study, const Parsed& parsed) {
@@ -134,18 +106,19 @@ bool Ranks::is_surplus(std::string_view verb) {
 
 std::unique_ptr<Ranks> Ranks::join() {
   if (ranks_of_mpirun() < 2) return nullptr;
-  const Module module;
+  const RanksModule module;
   std::unique_ptr<Ranks> ranks(new Ranks);
-  int one_host = 0;
-  if (module.call("plimsoll_mpi_begin", &ranks->rank_, &ranks->count_, &one_host) != 0) throw DeviceError("MPI cannot begin");
+  const Introduction place = module.begin();
+  ranks->rank_ = place.rank;
+  ranks->count_ = place.count;
   std::array<char, kMeetingSize> text{};
   if (ranks->rank_ == 0) {
-    ranks->crew_ = std::make_unique<study::RankCrew>(one_host == 1);
+    ranks->crew_ = std::make_unique<study::RankCrew>(place.one_host);
     const std::string meeting = ranks->crew_->meeting().text();
     std::memcpy(text.data(), meeting.data(), std::min(meeting.size(), text.size() - 1));
   }
-  module.call("plimsoll_mpi_share", text.data(), static_cast<int>(text.size()));
-  module.call("plimsoll_mpi_end");     // from here on a rank may die without taking the others along
+  module.share(text);
+  module.end();                        // from here on a rank may die without taking the others along
   ranks->meeting_ = study::Meeting::read(text.data());
   return ranks;
 }

@@ -6,6 +6,7 @@
 // enqueued: on a GPU they return before they are done, and wait() is the end of a forward. One thread at a time.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -165,5 +166,15 @@ enum class CommunicatorKind : std::uint8_t { automatic, loopback, nccl };
 /// Endpoint i is rank i's, on devices[i] (gpu_placement.h); `kind` is loopback, with one device for all, or nccl. Throws
 /// DeviceError as make_cuda_backend.
 [[nodiscard]] std::vector<std::unique_ptr<Communicator>> make_cuda_group(CommunicatorKind kind, std::span<const int> devices);
+
+
+/// What several processes need to make one group by NCCL. Every process gives the same number of ranks.
+struct SpreadGroup {
+  int first = 0, size = 0;             // this process's first rank, the ranks of all
+  std::function<void(std::span<std::byte>)> share;    // gives all processes the bytes of the first, and waits for them
+  std::vector<std::unique_ptr<Communicator>> hosts;   // of this process's ranks: they meet on the host
+};
+/// Endpoint i is that of rank group.first + i, on devices[i]. Returns when all processes have called it.
+[[nodiscard]] std::vector<std::unique_ptr<Communicator>> make_cuda_group(SpreadGroup group, std::span<const int> devices);
 
 }  // namespace plimsoll::exec

@@ -5,11 +5,18 @@
 
 #include <cstdint>
 
+#include "model/error.h"
 #include "model/llm_shape.h"
 
 namespace plimsoll::exec {
 
 using Stream = void*;   // a cudaStream_t; null on the CPU, where operations return when they are done
+
+/// Another rank has failed, and says why itself.
+class PeerFailed : public DeviceError {
+ public:
+  PeerFailed() : DeviceError("another rank of the tensor-parallel group has failed") {}
+};
 
 class Communicator {
  public:
@@ -22,7 +29,7 @@ class Communicator {
   /// `out` becomes the `bytes` of rank 0, of rank 1, …
   virtual void all_gather(const void* in, void* out, std::int64_t bytes, Stream stream) = 0;
   virtual void barrier() = 0;
-  /// Wakes ranks that wait and makes every later operation throw DeviceError: one rank has failed.
+  /// Wakes ranks that wait and makes every later operation throw PeerFailed: one rank has failed.
   virtual void abort() = 0;
 };
 

@@ -36,7 +36,7 @@ std::vector<std::size_t> answers_of(const ForwardInput& input) {
   return answers;
 }
 
-void check_config(const EngineConfig& config) {
+const EngineConfig& checked(const EngineConfig& config) {
   const auto is_float = [](model::DType dtype) { return dtype == model::DType::fp32 || dtype == model::DType::bf16; };
   if (!is_float(config.weight_dtype) || !is_float(config.kv_dtype))
     throw InputError(fmt::format("the executor runs weights and KV in fp32 or bf16, found {} and {}",
@@ -46,6 +46,7 @@ void check_config(const EngineConfig& config) {
     throw InputError(fmt::format("{}: {}", model, problem));
   if (const std::string problem = model::tp_problem(config.architecture.shape, config.tp); !problem.empty())
     throw InputError(fmt::format("{}: {}", model, problem));
+  return config;
 }
 
 }  // namespace
@@ -57,38 +58,53 @@ struct Engine::State {
     ForwardOutput output;
   };
 
-  State(const EngineConfig& c, const WeightSource& source) : config(c), threads(c.tp) {
-    check_config(config);
+  State(const EngineConfig& c, const WeightSource& source, RemoteRanks* r)
+      : config(checked(c)), remote(r), share(r == nullptr ? RankShare{0, c.tp} : r->share(c.tp)), threads(share.count), watch{r} {
     source.check(config.architecture);
     if (config.device == DeviceKind::cpu) check_host_memory();
-    else places = place_ranks(config.communicator, config.tp, config.first_device);
-    make_communicators();
-    ranks.resize(static_cast<std::size_t>(config.tp));
-    threads.on_all([&](int rank) { load(rank, source); }, [this] { abort(); });
+    else places = place_ranks(remote == nullptr ? config.communicator : CommunicatorKind::nccl, share.count, config.first_device);
+    ranks.resize(static_cast<std::size_t>(share.count));
+    explained([&] {
+      make_communicators();
+      if (remote != nullptr) remote->watch([this] { abort(); });
+      threads.on_all([&](int i) { load(i, source); }, [this] { abort(); });
+    });
+  }
+  // Where a rank of another process failed, what it says is thrown and not that it has failed.
+  template <class Work>
+  void explained(const Work& work) {
+    try {
+      work();
+    } catch (const PeerFailed&) {
+      if (remote != nullptr) remote->explain();
+      throw;
+    }
   }
 
   // Before anything is loaded, with the sizes. The KV cache is mapped, and only what is used is touched: see start().
   void check_host_memory() {
     const EngineMemory need = engine_memory(config);
     const std::optional<double> there = config.host_memory > 0 ? std::optional(config.host_memory) : available_memory();
-    const double total = (need.weights + need.workspace) * config.tp;
+    const double total = (need.weights + need.workspace) * share.count;
     if (!there) return;
     if (total > *there)
       throw DeviceError(fmt::format("out of memory: {} needs {:.2f} GiB for weights and {:.2f} GiB for activations, {:.2f} GiB are available",
-                                    config.architecture.shape.id, need.weights * config.tp / kGiB,
-                                    need.workspace * config.tp / kGiB, *there / kGiB));
-    const double block = need.kv * config.tp / static_cast<double>(std::max<std::int64_t>(1, config.kv_blocks));
+                                    config.architecture.shape.id, need.weights * share.count / kGiB,
+                                    need.workspace * share.count / kGiB, *there / kGiB));
+    const double block = need.kv * share.count / static_cast<double>(std::max<std::int64_t>(1, config.kv_blocks));
     if (block > 0) touchable_blocks = static_cast<std::int64_t>((*there - total) / block);
   }
 
   void make_communicators() {
     if (config.tp == 1) return;
-    if (config.device == DeviceKind::cpu) communicators = make_thread_group(config.tp);
+    if (remote != nullptr) communicators = remote->communicators(config, places.devices);
+    else if (config.device == DeviceKind::cpu) communicators = make_thread_group(config.tp);
     else communicators = make_cuda_group(places.kind, places.devices);
   }
 
-  void load(int rank, const WeightSource& source) {
-    const auto r = static_cast<std::size_t>(rank);
+  // Rank share.first + i.
+  void load(int i, const WeightSource& source) {
+    const auto r = static_cast<std::size_t>(i);
     BackendConfig b;
     b.architecture = config.architecture;
     b.rank = model::rank_shape(config.architecture.shape, config.tp);
@@ -103,15 +119,15 @@ struct Engine::State {
     if (config.device == DeviceKind::cuda)
       b.ranks_on_device = static_cast<int>(std::count(places.devices.begin(), places.devices.end(), places.devices[r]));
     Communicator* communicator = communicators.empty() ? nullptr : communicators[r].get();
-    auto backend = config.device == DeviceKind::cpu ? make_cpu_backend(b, communicator, threads_of(rank))
+    auto backend = config.device == DeviceKind::cpu ? make_cpu_backend(b, communicator, threads_of(i))
                                                     : make_cuda_backend(b, communicator, places.devices[r]);
-    ranks[r] = std::make_unique<RankRunner>(config, rank, std::move(backend), source);
+    ranks[r] = std::make_unique<RankRunner>(config, share.first + i, std::move(backend), source);
   }
 
   // The cores shared out over the ranks; the first ones take the remainder.
-  [[nodiscard]] int threads_of(int rank) const {
+  [[nodiscard]] int threads_of(int i) const {
     const int all = config.threads > 0 ? config.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-    return std::max(1, all / config.tp + (rank < all % config.tp ? 1 : 0));
+    return std::max(1, all / share.count + (i < all % share.count ? 1 : 0));
   }
 
   void abort() {
@@ -121,6 +137,7 @@ struct Engine::State {
   void start(const ForwardInput& input) {
     check_blocks(input);
     pending.push_back({answers_of(input), input.all_logits, false, {}});
+    if (remote != nullptr) remote->start(input);
     threads.on_all([&](int rank) { ranks[static_cast<std::size_t>(rank)]->start(input); }, [this] { abort(); });
     if (config.device == DeviceKind::cpu) collect(pending.back());  // it has run already
   }
@@ -133,7 +150,7 @@ struct Engine::State {
         if (block < touchable_blocks) continue;
         throw DeviceError(fmt::format("out of memory: the KV cache of {} blocks has outgrown the {:.1f} GiB that were available; "
                                       "lower scheduler.kv_blocks", config.kv_blocks,
-                                      static_cast<double>(touchable_blocks) * engine_memory(config).kv * config.tp /
+                                      static_cast<double>(touchable_blocks) * engine_memory(config).kv * share.count /
                                           static_cast<double>(config.kv_blocks) / kGiB));
       }
     };
@@ -159,17 +176,19 @@ struct Engine::State {
     forward.output.tokens.clear();
     for (const std::size_t i : forward.answers) forward.output.tokens.push_back(tokens[0][i]);
     forward.output.logits.clear();
-    if (forward.all_logits) join_logits(forward.output.logits);
+    if (!forward.all_logits) return;
+    join_logits(forward.output.logits);
+    if (remote != nullptr) remote->add_logits(forward.output.logits);
   }
 
-  // Every rank has its rows of the vocabulary; what pads them is left out.
+  // Every rank has its rows of the vocabulary; what pads them is left out. 0 where other processes have theirs.
   void join_logits(std::vector<float>& out) const {
     const auto vocab = static_cast<std::size_t>(config.architecture.shape.vocab);
     const auto part = static_cast<std::size_t>(ranks[0]->rank_shape().vocab_rows);
     const std::size_t rows = tokens[0].size();
-    out.resize(rows * vocab);
+    out.assign(rows * vocab, 0.0F);
     for (std::size_t r = 0; r < ranks.size(); ++r) {
-      const std::size_t first = r * part;
+      const std::size_t first = (static_cast<std::size_t>(share.first) + r) * part;
       if (first >= vocab) break;
       const std::size_t count = std::min(part, vocab - first);
       for (std::size_t row = 0; row < rows; ++row)
@@ -177,7 +196,16 @@ struct Engine::State {
     }
   }
 
+  // The part of a block of all ranks that rank share.first + i has.
+  template <class Byte>
+  [[nodiscard]] std::span<Byte> part_of(std::span<Byte> block, std::size_t i) const {
+    const auto part = static_cast<std::size_t>(ranks[0]->backend().bytes_per_block());
+    return block.subspan((static_cast<std::size_t>(share.first) + i) * part, part);
+  }
+
   EngineConfig config;
+  RemoteRanks* remote;                 // null: all ranks are in this process
+  RankShare share;                     // the ranks that are
   RankPlaces places;                   // on GPUs
   std::vector<std::unique_ptr<Communicator>> communicators;
   std::vector<std::unique_ptr<RankRunner>> ranks;
@@ -187,9 +215,17 @@ struct Engine::State {
   std::vector<std::vector<float>> logits;
   std::vector<OpTrace> all_traces;
   std::int64_t touchable_blocks = -1;  // blocks that the memory at hand has room for; -1: not known
+
+  struct Watch {                       // ends before what abort() uses
+    RemoteRanks* remote;
+    ~Watch() {
+      if (remote != nullptr) remote->watch({});
+    }
+  } watch;
 };
 
-Engine::Engine(const EngineConfig& config, const WeightSource& weights) : state_(std::make_unique<State>(config, weights)) {}
+Engine::Engine(const EngineConfig& config, const WeightSource& weights, RemoteRanks* remote)
+    : state_(std::make_unique<State>(config, weights, remote)) {}
 Engine::~Engine() = default;
 
 void Engine::run(const ForwardInput& input, ForwardOutput& output) {
@@ -197,8 +233,13 @@ void Engine::run(const ForwardInput& input, ForwardOutput& output) {
   finish(output);
 }
 
-void Engine::start(const ForwardInput& input) { state_->start(input); }
-void Engine::finish(ForwardOutput& output) { state_->finish(output); }
+void Engine::start(const ForwardInput& input) {
+  state_->explained([&] { state_->start(input); });
+}
+void Engine::finish(ForwardOutput& output) {
+  state_->explained([&] { state_->finish(output); });
+}
+void Engine::abort() { state_->abort(); }
 
 std::vector<std::int64_t> Engine::recorded_decodes(std::int64_t rows) const {
   const Backend& backend = state_->ranks[0]->backend();
@@ -212,14 +253,17 @@ std::vector<std::int64_t> Engine::recorded_decodes(std::int64_t rows) const {
 void Engine::trace_ops() {
   PLIMSOLL_CHECK(!state_->config.graphs, "ops of a graph cannot be told apart");
   for (const auto& rank : state_->ranks) rank->trace();
+  if (state_->remote != nullptr) state_->explained([&] { state_->remote->trace(); });
 }
 
 std::vector<OpTrace>& Engine::traces() {
+  const std::vector<OpTrace> first = state_->ranks[0]->traces();
   for (const auto& rank : state_->ranks) {
     std::vector<OpTrace>& own = rank->traces();
     state_->all_traces.insert(state_->all_traces.end(), own.begin(), own.end());
     own.clear();
   }
+  if (state_->remote != nullptr) state_->explained([&] { state_->remote->add_traces(first, state_->all_traces); });
   return state_->all_traces;
 }
 
@@ -228,20 +272,24 @@ std::int64_t Engine::bytes_per_block() const {
 }
 
 void Engine::read_block(std::int32_t block, std::span<std::byte> host) {
-  const auto part = static_cast<std::size_t>(state_->ranks[0]->backend().bytes_per_block());
-  for (std::size_t r = 0; r < state_->ranks.size(); ++r) state_->ranks[r]->backend().read_block(block, host.data() + r * part);
+  if (state_->remote != nullptr) state_->explained([&] { state_->remote->read_block(block, host); });
+  for (std::size_t i = 0; i < state_->ranks.size(); ++i)
+    state_->ranks[i]->backend().read_block(block, state_->part_of(host, i).data());
 }
 
 void Engine::write_block(std::int32_t block, std::span<const std::byte> host) {
-  const auto part = static_cast<std::size_t>(state_->ranks[0]->backend().bytes_per_block());
-  for (std::size_t r = 0; r < state_->ranks.size(); ++r) state_->ranks[r]->backend().write_block(block, host.data() + r * part);
+  if (state_->remote != nullptr) state_->explained([&] { state_->remote->write_block(block, host); });
+  for (std::size_t i = 0; i < state_->ranks.size(); ++i)
+    state_->ranks[i]->backend().write_block(block, state_->part_of(host, i).data());
 }
 
 std::string Engine::device() const { return state_->ranks[0]->backend().description(); }
 
 std::string Engine::description() const {
   std::string text = device();
-  if (state_->config.tp > 1) text += fmt::format(", {} ranks", state_->config.tp);
+  const int tp = state_->config.tp;
+  if (tp > 1) text += fmt::format(", {} ranks", tp);
+  if (tp > state_->share.count) text += fmt::format(" in {} processes", tp / state_->share.count);
   return text;
 }
 

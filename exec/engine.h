@@ -11,6 +11,7 @@
 
 #include "exec/backend.h"
 #include "exec/forward_input.h"
+#include "exec/remote_ranks.h"
 #include "exec/weights.h"
 #include "model/architecture.h"
 #include "model/op_list.h"
@@ -22,14 +23,14 @@ struct EngineConfig {
   model::Architecture architecture;
   DeviceKind device = DeviceKind::cpu;
   CommunicatorKind communicator = CommunicatorKind::automatic;
-  std::int32_t first_device = 0;       // GPU of rank 0
+  std::int32_t first_device = 0;       // GPU of this process's first rank
   std::int32_t tp = 1;
   model::DType weight_dtype = model::DType::bf16, kv_dtype = model::DType::bf16;  // fp32 or bf16
   std::int64_t kv_blocks = 0;
   std::int32_t block_tokens = 16;
   std::int32_t sequences = 256;
   std::int64_t step_rows = 2048;
-  int threads = 0;                     // CPU: of all ranks together; 0: one a core
+  int threads = 0;                     // CPU: of this process's ranks together; 0: one a core
   double host_memory = 0;              // CPU: bytes that this engine may take; 0: all that is available
   bool graphs = true, poison = false;
 };
@@ -45,8 +46,9 @@ struct OpTrace {
 class Engine {
  public:
   /// Loads or draws the weights. Throws InputError for a model that cannot be run so (by name), and DeviceError where
-  /// the device or its memory is missing, with the sizes, before anything is loaded.
-  Engine(const EngineConfig& config, const WeightSource& weights);
+  /// the device or its memory is missing, with the sizes, before anything is loaded. With `remote`, which outlives it, it is
+  /// one process's part of an engine: all processes make theirs at the same time.
+  Engine(const EngineConfig& config, const WeightSource& weights, RemoteRanks* remote = nullptr);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -61,11 +63,14 @@ class Engine {
   /// As ForwardDevice::recorded_decodes: the graphs of a GPU.
   [[nodiscard]] std::vector<std::int64_t> recorded_decodes(std::int64_t rows) const;
 
+  /// Wakes ranks that wait for others. Any thread.
+  void abort();
+
   /// From now on every op is waited for and noted; no graphs.
   void trace_ops();
   [[nodiscard]] std::vector<OpTrace>& traces();
 
-  /// Swapping: a block of all ranks, to and from host memory.
+  /// Swapping: a block of all ranks, to and from host memory. Where another process leads, of this one's ranks only.
   [[nodiscard]] std::int64_t bytes_per_block() const;
   void read_block(std::int32_t block, std::span<std::byte> host);
   void write_block(std::int32_t block, std::span<const std::byte> host);

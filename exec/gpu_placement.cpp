@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "model/error.h"
+
 namespace plimsoll::exec {
 
 RankPlaces place_ranks(CommunicatorKind kind, int size, int first, int gpus, bool two_a_gpu) {
@@ -28,6 +30,20 @@ std::string too_few_gpus(int tp, int replicas, int gpus) {
   if (std::int64_t{tp} * replicas <= gpus) return {};
   return fmt::format("tp {} x {} replica{}: {} GPUs are needed, this machine has {}", tp, replicas, replicas == 1 ? "" : "s",
                      std::int64_t{tp} * replicas, gpus);
+}
+
+
+int first_gpu(int local, int locals, int wanted, int gpus, bool chosen) {
+  if (locals * wanted <= gpus) return local * wanted;
+  if (wanted <= gpus && chosen) return 0;
+  throw DeviceError(fmt::format("{} GPU{} a process needed by {} process{} on this host, which has {}", wanted, wanted == 1 ? " is" : "s are",
+                                locals, locals == 1 ? "" : "es", gpus));
+}
+
+int first_gpu_here(int local, int locals, int wanted) {
+  const int gpus = gpu_count();
+  if (gpus == 0) return 0;             // who asks for it hears why there is none
+  return first_gpu(local, locals, wanted, gpus, std::getenv("CUDA_VISIBLE_DEVICES") != nullptr);
 }
 
 }  // namespace plimsoll::exec

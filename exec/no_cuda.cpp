@@ -22,4 +22,6 @@ int nccl_version() { return 0; }
 
 std::vector<std::unique_ptr<Communicator>> make_cuda_group(CommunicatorKind, std::span<const int>) { no_cuda(); }
 
+std::vector<std::unique_ptr<Communicator>> make_cuda_group(SpreadGroup, std::span<const int>) { no_cuda(); }
+
 }  // namespace plimsoll::exec

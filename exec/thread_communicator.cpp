@@ -5,21 +5,23 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <thread>
 
 #include "exec/cpu/brief_wait.h"
+#include "exec/group/mesh.h"
 #include "model/error.h"
 
 namespace plimsoll::exec {
 
 namespace {
 
-// What the ranks of a group share: where each keeps its operand, and a barrier that a failing rank can break. A forward has
-// two of them a sublayer, so who waits spins for a moment, unless there are more ranks than cores.
+// A barrier that a failing rank can break. A forward has two of them a sublayer, so who waits spins for a moment, unless
+// there are more ranks than cores.
 class Meeting {
  public:
   explicit Meeting(int size)
-      : size_(size), spins_(static_cast<unsigned>(size) <= std::thread::hardware_concurrency()), operands_(static_cast<std::size_t>(size)) {}
+      : size_(size), spins_(static_cast<unsigned>(size) <= std::thread::hardware_concurrency()) {}
 
   void wait() {
     const std::uint32_t mine = turn_.load();
@@ -44,83 +46,133 @@ class Meeting {
     wake(turn_, size_);
   }
 
-  // The pointers of all ranks, from the barrier after which they were published to the next one.
-  [[nodiscard]] std::vector<const void*>& operands() { return operands_; }
-  [[nodiscard]] int size() const { return size_; }
-
  private:
   static constexpr std::uint32_t kAborted = 1, kTurn = 2;
-  [[noreturn]] static void fail() { throw DeviceError("another rank of the tensor-parallel group has failed"); }
+  [[noreturn]] static void fail() { throw PeerFailed(); }
 
   int size_;
   bool spins_;
-  std::vector<const void*> operands_;
   alignas(64) std::atomic<int> arrived_{0};
   alignas(64) std::atomic<std::uint32_t> turn_{0};   // twice the number of barriers that are over, and kAborted
   std::atomic<int> sleepers_{0};
 };
 
+// What the ranks of a group share: where each keeps its operand. Those of other processes are received.
+class SharedOperands {
+ public:
+  SharedOperands(int size, RankShare share, group::Mesh* mesh)
+      : share_(share), mesh_(mesh), meeting_(share.count), operands_(static_cast<std::size_t>(size)) {}
+
+  [[nodiscard]] int size() const { return static_cast<int>(operands_.size()); }
+  [[nodiscard]] RankShare share() const { return share_; }
+
+  /// The operands of all ranks, of `bytes` each, until the next wait().
+  [[nodiscard]] std::span<const void* const> publish(int rank, const void* data, std::size_t bytes) {
+    operands_[static_cast<std::size_t>(rank)] = data;
+    meeting_.wait();
+    if (mesh_ != nullptr) {
+      if (rank == share_.first) receive(bytes);
+      meeting_.wait();
+    }
+    return operands_;
+  }
+  void wait() { meeting_.wait(); }
+  void barrier(int rank) {
+    meeting_.wait();
+    if (mesh_ == nullptr) return;
+    if (rank == share_.first) mesh_->meet();
+    meeting_.wait();
+  }
+  void abort() {
+    meeting_.abort();
+    if (mesh_ != nullptr) mesh_->abort();
+  }
+
+ private:
+  void receive(std::size_t bytes) {
+    received_.resize(operands_.size() * bytes);
+    parts_.clear();
+    const auto first = static_cast<std::size_t>(share_.first), end = first + static_cast<std::size_t>(share_.count);
+    for (std::size_t rank = first; rank < end; ++rank) parts_.emplace_back(static_cast<const std::byte*>(operands_[rank]), bytes);
+    mesh_->exchange(parts_, received_);
+    for (std::size_t rank = 0; rank < operands_.size(); ++rank)
+      if (rank < first || rank >= end) operands_[rank] = received_.data() + rank * bytes;
+  }
+
+  RankShare share_;
+  group::Mesh* mesh_;                  // null: all ranks are here
+  Meeting meeting_;                    // of those that are here
+  std::vector<const void*> operands_;
+  std::vector<std::byte> received_;    // [rank][bytes]
+  std::vector<std::span<const std::byte>> parts_;
+};
+
 class ThreadCommunicator final : public Communicator {
  public:
-  ThreadCommunicator(std::shared_ptr<Meeting> meeting, int rank) : meeting_(std::move(meeting)), rank_(rank) {}
+  ThreadCommunicator(std::shared_ptr<SharedOperands> shared, int rank) : shared_(std::move(shared)), rank_(rank) {}
 
   [[nodiscard]] int rank() const override { return rank_; }
-  [[nodiscard]] int size() const override { return meeting_->size(); }
+  [[nodiscard]] int size() const override { return shared_->size(); }
 
-  // Every rank sums its own slice for all: each element is added once, in the order of ranks.
+  // Every rank sums its own slice for all of its process: each element is added once, in the order of ranks.
   void all_reduce(void* data, std::int64_t elements, model::DType dtype, Stream) override {
     PLIMSOLL_CHECK(dtype == model::DType::fp32, "activations on the CPU are f32");
-    meeting_->operands()[static_cast<std::size_t>(rank_)] = data;
-    meeting_->wait();
-    const std::int64_t part = (elements + size() - 1) / size();
-    const std::int64_t begin = std::min(elements, part * rank_), end = std::min(elements, begin + part);
-    sum(begin, end);
-    meeting_->wait();
+    const auto operands = shared_->publish(rank_, data, static_cast<std::size_t>(elements) * sizeof(float));
+    const RankShare share = shared_->share();
+    const std::int64_t part = (elements + share.count - 1) / share.count;
+    const std::int64_t begin = std::min(elements, part * (rank_ - share.first)), end = std::min(elements, begin + part);
+    sum(operands, begin, end);
+    shared_->wait();
   }
 
   void all_gather(const void* in, void* out, std::int64_t bytes, Stream) override {
-    meeting_->operands()[static_cast<std::size_t>(rank_)] = in;
-    meeting_->wait();
     auto* to = static_cast<std::byte*>(out);
-    for (const void* from : meeting_->operands()) {
+    for (const void* from : shared_->publish(rank_, in, static_cast<std::size_t>(bytes))) {
       std::memcpy(to, from, static_cast<std::size_t>(bytes));
       to += bytes;
     }
-    meeting_->wait();
+    shared_->wait();
   }
 
-  void barrier() override { meeting_->wait(); }
-  void abort() override { meeting_->abort(); }
+  void barrier() override { shared_->barrier(rank_); }
+  void abort() override { shared_->abort(); }
 
  private:
   // In tiles that stay in the first-level cache.
-  void sum(std::int64_t begin, std::int64_t end) {
+  void sum(std::span<const void* const> operands, std::int64_t begin, std::int64_t end) const {
     constexpr std::int64_t kTile = 1024;
     float tile[kTile];
+    const auto here = operands.subspan(static_cast<std::size_t>(shared_->share().first), static_cast<std::size_t>(shared_->share().count));
     for (std::int64_t at = begin; at < end; at += kTile) {
       const auto count = static_cast<std::size_t>(std::min(kTile, end - at));
       std::fill_n(tile, count, 0.0F);
-      for (const void* operand : meeting_->operands()) {
+      for (const void* operand : operands) {
         const float* from = static_cast<const float*>(operand) + at;
         for (std::size_t i = 0; i < count; ++i) tile[i] += from[i];
       }
       // This slice of every rank's buffer is nobody else's until the second barrier.
-      for (const void* operand : meeting_->operands())
+      for (const void* operand : here)
         std::memcpy(static_cast<float*>(const_cast<void*>(operand)) + at, tile, count * sizeof(float));
     }
   }
 
-  std::shared_ptr<Meeting> meeting_;
+  std::shared_ptr<SharedOperands> shared_;
   int rank_;
 };
 
+std::vector<std::unique_ptr<Communicator>> make_group(int size, RankShare share, group::Mesh* mesh) {
+  auto shared = std::make_shared<SharedOperands>(size, share, mesh);
+  std::vector<std::unique_ptr<Communicator>> ranks;
+  for (int i = 0; i < share.count; ++i) ranks.push_back(std::make_unique<ThreadCommunicator>(shared, share.first + i));
+  return ranks;
+}
+
 }  // namespace
 
-std::vector<std::unique_ptr<Communicator>> make_thread_group(int size) {
-  auto meeting = std::make_shared<Meeting>(size);
-  std::vector<std::unique_ptr<Communicator>> ranks;
-  for (int rank = 0; rank < size; ++rank) ranks.push_back(std::make_unique<ThreadCommunicator>(meeting, rank));
-  return ranks;
+std::vector<std::unique_ptr<Communicator>> make_thread_group(int size) { return make_group(size, {0, size}, nullptr); }
+
+std::vector<std::unique_ptr<Communicator>> make_thread_group(int size, RankShare share, group::Mesh& mesh) {
+  return make_group(size, share, &mesh);
 }
 
 }  // namespace plimsoll::exec

@@ -24,6 +24,14 @@ std::string random_word() {
   return fmt::format("{:08x}{:08x}{:08x}{:08x}", device(), device(), device(), device());
 }
 
+}  // namespace
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
 Socket reach(const Meeting& meeting) {
   if (meeting.host == host_name()) {
     if (Socket socket = connect_to("127.0.0.1", meeting.port); socket.is_open()) return socket;
@@ -33,14 +41,6 @@ Socket reach(const Meeting& meeting) {
     if (Socket socket = connect_to(address, meeting.port); socket.is_open()) return socket;
   }
   return {};
-}
-
-}  // namespace
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
 }
 
 std::string Meeting::text() const { return fmt::format("{} {} {} {}", host, port, token, addresses); }

@@ -29,6 +29,8 @@ struct Meeting {
 
 /// Of this machine.
 [[nodiscard]] std::string host_name();
+/// A connection to whoever listens there; not open where nobody is found.
+[[nodiscard]] Socket reach(const Meeting& meeting);
 
 class RankCrew {
  public:

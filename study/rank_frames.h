@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Texts over a stream socket: what the ranks of a distributed sweep say to each other. Internal to study/rank_*.
+// Texts over a stream socket: what the ranks of a distributed sweep say to each other, and those of a tensor-parallel group
+// when they meet. Internal to study/rank_* and cli/rank_group.cpp.
 #pragma once
 
 #include <cstdint>

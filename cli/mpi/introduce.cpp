@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of plimsoll that is linked with MPI: a module, loaded under mpirun only. MPI starts the ranks and introduces
-// them to each other; the work then travels on sockets (study/rank_crew.h), since a communicator does not survive the death
+// them to each other; the work then travels on sockets (study/rank_crew.h, exec/group/), since a communicator does not survive the death
 // of a rank and a socket merely closes.
 #include <mpi.h>
 
 extern "C" {
 
-/// Which rank this is, of how many, and whether all are on one host. Returns 0 when MPI began.
-int plimsoll_mpi_begin(int* rank, int* size, int* one_host) {
+/// Which rank this is, of how many, the same on its host, and whether all are on one host. Returns 0 when MPI began.
+int plimsoll_mpi_begin(int* rank, int* size, int* local, int* locals, int* one_host) {
   if (MPI_Init(nullptr, nullptr) != MPI_SUCCESS) return 1;
   MPI_Comm_rank(MPI_COMM_WORLD, rank);
   MPI_Comm_size(MPI_COMM_WORLD, size);
   MPI_Comm host = MPI_COMM_NULL;
   int here = 0;
   if (MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host) == MPI_SUCCESS) MPI_Comm_size(host, &here);
-  if (host != MPI_COMM_NULL) MPI_Comm_free(&host);
+  if (host != MPI_COMM_NULL) {
+    MPI_Comm_rank(host, local);
+    MPI_Comm_free(&host);
+  }
+  *locals = here;
   int fewest = 0;
   MPI_Allreduce(&here, &fewest, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
   *one_host = fewest == *size ? 1 : 0;
@@ -23,6 +27,11 @@ int plimsoll_mpi_begin(int* rank, int* size, int* one_host) {
 
 /// Rank 0's text for everybody.
 int plimsoll_mpi_share(char* text, int size) { return MPI_Bcast(text, size, MPI_CHAR, 0, MPI_COMM_WORLD); }
+
+/// Everybody's text of `size` bytes, in the order of ranks.
+int plimsoll_mpi_gather(char* mine, char* all, int size) {
+  return MPI_Allgather(mine, size, MPI_CHAR, all, size, MPI_CHAR, MPI_COMM_WORLD);
+}
 
 int plimsoll_mpi_end() { return MPI_Finalize(); }
 }

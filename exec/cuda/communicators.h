@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups of tensor-parallel ranks on GPUs: one process, one driver thread a rank. No CUDA types here.
+// Groups of tensor-parallel ranks on GPUs: one driver thread a rank, in one process or, by NCCL, in several. No CUDA types here.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <memory>
 #include <span>
 #include <vector>
 
-#include "exec/communicator.h"
+#include "exec/backend.h"
 
 namespace plimsoll::exec::cuda {
 
@@ -19,7 +18,7 @@ class CudaCommunicator : public Communicator {
   [[nodiscard]] virtual bool capturable() const = 0;
   /// Whether each rank has a GPU to itself.
   [[nodiscard]] virtual bool own_gpu() const = 0;
-  /// Throws DeviceError after abort(): what the GPU has done since is not to be believed. Any thread.
+  /// Throws PeerFailed after abort(): what the GPU has done since is not to be believed. Any thread.
   virtual void check_alive() const = 0;
 };
 
@@ -31,11 +30,9 @@ class CudaCommunicator : public Communicator {
 /// NCCL 2.30 and NCCL_MULTI_RANK_GPU_ENABLE=1. Throws DeviceError where NCCL or a GPU is missing, or more than kMostRanks.
 [[nodiscard]] std::vector<std::unique_ptr<Communicator>> make_nccl_group(std::span<const int> devices);
 
-/// What every rank of a NCCL group has to know, for groups of several processes: rank 0 makes it and sends it to all.
-using NcclId = std::array<char, 128>;
-[[nodiscard]] NcclId make_nccl_id();
-/// One rank on `device`. Returns when all `size` ranks have called it.
-[[nodiscard]] std::unique_ptr<Communicator> make_nccl_rank(const NcclId& id, int rank, int size, int device);
+/// One process's ranks of a group of several processes. All go through NCCL; peer memory does not reach over processes.
+/// Throws as above, and PeerFailed where another process has failed before it joined.
+[[nodiscard]] std::vector<std::unique_ptr<Communicator>> make_nccl_group(SpreadGroup group, std::span<const int> devices);
 
 /// The ranks of one process whose GPUs see each other's memory (or share one GPU), for messages of up to `capacity` bytes:
 /// every rank reads all others' parts and adds them up in the order of ranks. Only all_reduce and barrier.

@@ -72,4 +72,9 @@ std::vector<std::unique_ptr<Communicator>> make_cuda_group(CommunicatorKind kind
   return cuda::make_nccl_group(devices);
 }
 
+std::vector<std::unique_ptr<Communicator>> make_cuda_group(SpreadGroup group, std::span<const int> devices) {
+  for (const int device : devices) cuda::require(device);
+  return cuda::make_nccl_group(std::move(group), devices);
+}
+
 }  // namespace plimsoll::exec

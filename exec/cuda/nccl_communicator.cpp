@@ -23,8 +23,6 @@ namespace plimsoll::exec::cuda {
 
 namespace {
 
-static_assert(sizeof(NcclId) == sizeof(ncclUniqueId));
-
 // Up to here one kernel over peer memory is faster than NCCL: 512 KiB on NVLink (vLLM's custom all-reduce against NCCL in
 // the tables of aiconfigurator, H200 with 2 to 8 ranks).
 constexpr std::size_t kPeerBytes = std::size_t{512} << 10;
@@ -91,15 +89,9 @@ class Place {
 
 class NcclCommunicator final : public CudaCommunicator {
  public:
-  /// `here`: where the driver threads meet when all ranks are in this process; null: they are not.
-  NcclCommunicator(Place place, int rank, int size, int device, bool own_gpu, std::shared_ptr<Rendezvous> here)
-      : place_(std::move(place)), rank_(rank), size_(size), device_(device), own_gpu_(own_gpu), here_(std::move(here)) {
-    if (here_) return;
-    check(cudaSetDevice(device_), "choosing the device");
-    word_ = DeviceBuffer(sizeof(float), "a barrier");
-    fill(word_, 0, "a barrier");
-    stream_ = make_stream();
-  }
+  /// `here`: where the driver threads meet when all ranks are in this process; else null, and `host` joins them all.
+  NcclCommunicator(Place place, int rank, int size, bool own_gpu, std::shared_ptr<Rendezvous> here, std::unique_ptr<Communicator> host)
+      : place_(std::move(place)), rank_(rank), size_(size), own_gpu_(own_gpu), here_(std::move(here)), host_(std::move(host)) {}
 
   /// For messages of up to kPeerBytes.
   void use_peers(std::unique_ptr<Communicator> peers) { peers_ = std::move(peers); }
@@ -127,30 +119,23 @@ class NcclCommunicator final : public CudaCommunicator {
     });
   }
 
-  // On the host where that is possible: nothing may wait on a GPU while a rank takes memory (cuda_backend.cpp).
+  // On the host: nothing may wait on a GPU while a rank takes memory (cuda_backend.cpp).
   void barrier() override {
-    if (here_) {
-      here_->meet();
-      return;
-    }
-    check(cudaSetDevice(device_), "choosing the device");
-    enqueue("a barrier", [&](const Table& nccl, ncclComm_t comm) {
-      return nccl.all_reduce(word_.get(), word_.get(), 1, ncclFloat32, ncclSum, comm, stream_.get());
-    });
-    check(cudaStreamSynchronize(stream_.get()), "a barrier");
-    check_alive();                     // an abort ends the wait as well
+    if (here_) here_->meet();
+    else host_->barrier();
   }
 
   void abort() override {
     aborted_ = true;
     if (here_) here_->abort();
+    else host_->abort();
     if (peers_) peers_->abort();
     const std::lock_guard lock(calls_);
     place_.abort();
   }
 
   void check_alive() const override {
-    if (aborted_) throw DeviceError("another tensor-parallel rank has failed");
+    if (aborted_) throw PeerFailed();
   }
 
  private:
@@ -164,20 +149,13 @@ class NcclCommunicator final : public CudaCommunicator {
 
   std::mutex calls_;
   Place place_;
-  int rank_, size_, device_;
+  int rank_, size_;
   bool own_gpu_;
   std::shared_ptr<Rendezvous> here_;
-  DeviceBuffer word_;                  // of the barrier between processes
-  StreamOwner stream_;
+  std::unique_ptr<Communicator> host_;
   std::atomic<bool> aborted_{false};
   std::unique_ptr<Communicator> peers_;
 };
-
-ncclUniqueId native(const NcclId& id) {
-  ncclUniqueId result;
-  std::copy(id.begin(), id.end(), result.internal);
-  return result;
-}
 
 // Each GPU another one, no more than peer memory takes, and every one sees the memory of all others.
 bool can_be_peers(std::span<const int> devices) {
@@ -192,17 +170,23 @@ bool can_be_peers(std::span<const int> devices) {
   return true;
 }
 
-// One thread may join for all ranks inside a group call, which has to end whatever happens.
-std::vector<Place> join_all(const std::shared_ptr<const Table>& table, std::span<const int> devices) {
-  const ncclUniqueId id = native(make_nccl_id());
+ncclUniqueId make_id(const Table& table) {
+  ncclUniqueId id;
+  table.check(table.unique_id(&id), "making an id");
+  return id;
+}
+
+// One thread may join for all ranks of a process, first … of size, inside a group call, which has to end whatever happens.
+std::vector<Place> join_all(const std::shared_ptr<const Table>& table, const ncclUniqueId& id, int first, int size,
+                            std::span<const int> devices) {
   std::vector<Place> places;
-  for (std::size_t rank = 0; rank < devices.size(); ++rank) places.emplace_back(table);
+  for (std::size_t i = 0; i < devices.size(); ++i) places.emplace_back(table);
   table->check(table->group_start(), "making a group");
   cudaError_t chosen = cudaSuccess;
   ncclResult_t joined = ncclSuccess;
-  for (std::size_t rank = 0; rank < devices.size() && chosen == cudaSuccess && joined == ncclSuccess; ++rank) {
-    chosen = cudaSetDevice(devices[rank]);
-    if (chosen == cudaSuccess) joined = places[rank].join(static_cast<int>(devices.size()), id, static_cast<int>(rank));
+  for (std::size_t i = 0; i < devices.size() && chosen == cudaSuccess && joined == ncclSuccess; ++i) {
+    chosen = cudaSetDevice(devices[i]);
+    if (chosen == cudaSuccess) joined = places[i].join(size, id, first + static_cast<int>(i));
   }
   const ncclResult_t ended = table->group_end();
   check(chosen, "choosing the device");
@@ -213,34 +197,33 @@ std::vector<Place> join_all(const std::shared_ptr<const Table>& table, std::span
 
 }  // namespace
 
-NcclId make_nccl_id() {
-  const auto table = load_nccl();
-  ncclUniqueId id;
-  table->check(table->unique_id(&id), "making an id");
-  NcclId result;
-  std::copy(std::begin(id.internal), std::end(id.internal), result.begin());
-  return result;
-}
-
-std::unique_ptr<Communicator> make_nccl_rank(const NcclId& id, int rank, int size, int device) {
-  Place place(load_nccl());
-  check(cudaSetDevice(device), "choosing the device");
-  place.nccl().check(place.join(size, native(id), rank), "joining a group");
-  return std::make_unique<NcclCommunicator>(std::move(place), rank, size, device, true, nullptr);
-}
-
 std::vector<std::unique_ptr<Communicator>> make_nccl_group(std::span<const int> devices) {
-  std::vector<Place> places = join_all(load_nccl(), devices);
+  const auto table = load_nccl();
   const int size = static_cast<int>(devices.size());
+  std::vector<Place> places = join_all(table, make_id(*table), 0, size, devices);
   const auto here = std::make_shared<Rendezvous>(size);
   std::vector<std::unique_ptr<Communicator>> peers;
   if (can_be_peers(devices)) peers = make_peer_group(devices, kPeerBytes);
   std::vector<std::unique_ptr<Communicator>> ranks;
   for (int rank = 0; rank < size; ++rank) {
     const auto r = static_cast<std::size_t>(rank);
-    auto communicator = std::make_unique<NcclCommunicator>(std::move(places[r]), rank, size, devices[r], all_different(devices), here);
+    auto communicator = std::make_unique<NcclCommunicator>(std::move(places[r]), rank, size, all_different(devices), here, nullptr);
     if (!peers.empty()) communicator->use_peers(std::move(peers[r]));
     ranks.push_back(std::move(communicator));
+  }
+  return ranks;
+}
+
+// What can fail here fails before the id is shared: whoever joins waits for all.
+std::vector<std::unique_ptr<Communicator>> make_nccl_group(SpreadGroup group, std::span<const int> devices) {
+  const auto table = load_nccl();
+  ncclUniqueId id = group.first == 0 ? make_id(*table) : ncclUniqueId{};
+  group.share(std::as_writable_bytes(std::span(&id, 1)));
+  std::vector<Place> places = join_all(table, id, group.first, group.size, devices);
+  std::vector<std::unique_ptr<Communicator>> ranks;
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    ranks.push_back(std::make_unique<NcclCommunicator>(std::move(places[i]), group.first + static_cast<int>(i), group.size,
+                                                       all_different(devices), nullptr, std::move(group.hosts[i])));
   }
   return ranks;
 }
@@ -274,9 +257,8 @@ namespace {
 [[noreturn]] void no_nccl() { throw DeviceError("built without NCCL: nccl.h was not found when this program was built"); }
 }  // namespace
 
-NcclId make_nccl_id() { no_nccl(); }
-std::unique_ptr<Communicator> make_nccl_rank(const NcclId&, int, int, int) { no_nccl(); }
 std::vector<std::unique_ptr<Communicator>> make_nccl_group(std::span<const int>) { no_nccl(); }
+std::vector<std::unique_ptr<Communicator>> make_nccl_group(SpreadGroup, std::span<const int>) { no_nccl(); }
 
 }  // namespace plimsoll::exec::cuda
 

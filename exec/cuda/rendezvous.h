@@ -6,7 +6,7 @@
 #include <functional>
 #include <mutex>
 
-#include "model/error.h"
+#include "exec/communicator.h"
 
 namespace plimsoll::exec::cuda {
 
@@ -14,7 +14,7 @@ class Rendezvous {
  public:
   explicit Rendezvous(int size) : size_(size) {}
 
-  /// Returns when all ranks have come; the last one runs `work` before anybody leaves. Throws DeviceError after abort()
+  /// Returns when all ranks have come; the last one runs `work` before anybody leaves. Throws PeerFailed after abort()
   /// and where `work` has thrown (to the last rank, what it threw).
   void meet(const std::function<void()>& work = {}) {
     std::unique_lock lock(mutex_);
@@ -37,7 +37,7 @@ class Rendezvous {
     all_here_.notify_all();
   }
 
-  /// Throws DeviceError after abort().
+  /// Throws PeerFailed after abort().
   void check_alive() const {
     const std::lock_guard lock(mutex_);
     if (aborted_) fail();
@@ -50,7 +50,7 @@ class Rendezvous {
   }
 
  private:
-  [[noreturn]] static void fail() { throw DeviceError("another tensor-parallel rank has failed"); }
+  [[noreturn]] static void fail() { throw PeerFailed(); }
 
   mutable std::mutex mutex_;
   std::condition_variable all_here_;

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exec/group/follower.h"
+
+#include <algorithm>
+#include <mutex>
+#include <new>
+#include <thread>
+
+#include "exec/group/forward_wire.h"
+#include "exec/live_engines.h"
+#include "model/error.h"
+
+namespace plimsoll::exec::group {
+
+namespace {
+
+constexpr std::size_t kInFlight = 2;   // as many as the leader has
+// A forward is not waited for while the next one may come: it would start late. After this time a failure is looked for.
+constexpr std::chrono::milliseconds kUnwatched{50};
+
+/// The ranks of one replica that others hold.
+class FollowerRanks final : public MemberRanks {
+ public:
+  using MemberRanks::MemberRanks;
+  // While this process waits for a GPU it hears nothing; that the leader is gone it must hear.
+  void watch(std::function<void()> abort) override {
+    watch_.reset();
+    if (abort) watch_.emplace(lane_.steps.front(), std::move(abort));
+  }
+  void explain() override {}
+  void start(const ForwardInput&) override {}
+  void add_logits(std::span<float>) override {}
+  void trace() override {}
+  void add_traces(std::span<const OpTrace>, std::vector<OpTrace>&) override {}
+  void read_block(std::int32_t, std::span<std::byte>) override {}
+  void write_block(std::int32_t, std::span<const std::byte>) override {}
+
+ private:
+  std::optional<EndWatch> watch_;
+};
+
+class FollowerPart final : public GroupPart {
+ public:
+  explicit FollowerPart(Member& member) : member_(member) {
+    for (Lane& lane : member_.lanes) ranks_.push_back(std::make_unique<FollowerRanks>(member_, lane));
+  }
+  [[nodiscard]] RemoteRanks& ranks(std::size_t replica) override { return *ranks_.at(replica); }
+  void meet() override { member_.lanes.front().mesh->meet(); }
+  [[nodiscard]] int local() const override { return member_.local; }
+  [[nodiscard]] int locals() const override { return member_.locals; }
+
+ private:
+  Member& member_;
+  std::vector<std::unique_ptr<FollowerRanks>> ranks_;
+};
+
+// One engine and the messages about it.
+class Steps {
+ public:
+  Steps(const Link& leader, Engine& engine, RankShare share) : leader_(leader), engine_(engine), share_(share) {}
+
+  bool serve() {
+    while (true) {
+      while (in_flight_.size() > 0 && !leader_.wait(kUnwatched)) finish();
+      const std::optional<Bytes> message = leader_.receive();
+      if (!message) return false;
+      Reader in(*message);
+      if (in.kind() == Kind::forward) {
+        start(in);
+        continue;
+      }
+      while (!in_flight_.empty()) finish();
+      if (in.kind() == Kind::end) return true;
+      between_forwards(in);
+    }
+  }
+
+ private:
+  void start(Reader& in) {
+    if (in_flight_.size() == kInFlight) finish();
+    const ForwardInput& input = decoder_.decode(in);
+    engine_.start(input);
+    in_flight_.push_back(input.all_logits);
+    while (input.all_logits && !in_flight_.empty()) finish();
+  }
+
+  void finish() {
+    engine_.finish(output_);
+    if (in_flight_.front()) answer_logits();
+    in_flight_.pop_front();
+  }
+
+  void between_forwards(Reader& in) {
+    switch (in.kind()) {
+      case Kind::trace: engine_.trace_ops(); return;
+      case Kind::fetch_traces: answer_traces(); return;
+      case Kind::read_block: read_block(in); return;
+      case Kind::write_block: write_block(in); return;
+      default: throw DeviceError("the leader said what nobody follows");
+    }
+  }
+
+  // The columns of this process's part of the vocabulary, of every row.
+  void answer_logits() {
+    const auto vocabulary = static_cast<std::size_t>(engine_.config().architecture.shape.vocab);
+    const auto part = static_cast<std::size_t>(model::rank_shape(engine_.config().architecture.shape, engine_.config().tp).vocab_rows);
+    const std::size_t first = std::min(vocabulary, static_cast<std::size_t>(share_.first) * part);
+    const std::size_t columns = std::min(vocabulary - first, static_cast<std::size_t>(share_.count) * part);
+    const std::size_t rows = output_.logits.size() / vocabulary;
+    Writer out(Kind::logits);
+    out.whole(rows);
+    out.whole(first);
+    out.whole(columns);
+    for (std::size_t row = 0; row < rows; ++row)
+      out.raw(std::as_bytes(std::span(output_.logits).subspan(row * vocabulary + first, columns)));
+    tell(out);
+  }
+
+  void answer_traces() {
+    std::vector<OpTrace>& traces = engine_.traces();
+    Writer out(Kind::times);
+    out.whole(static_cast<std::uint64_t>(share_.first));
+    out.whole(static_cast<std::uint64_t>(share_.count));
+    for (const OpTrace& trace : traces) out.f64(trace.measured_s);
+    traces.clear();
+    tell(out);
+  }
+
+  // The blocks of this process's ranks, behind each other.
+  [[nodiscard]] std::span<std::byte> own_part() {
+    block_.resize(static_cast<std::size_t>(engine_.bytes_per_block()));
+    const std::size_t each = block_.size() / static_cast<std::size_t>(engine_.config().tp);
+    return std::span(block_).subspan(static_cast<std::size_t>(share_.first) * each, static_cast<std::size_t>(share_.count) * each);
+  }
+
+  void read_block(Reader& in) {
+    const std::span<std::byte> own = own_part();
+    engine_.read_block(static_cast<std::int32_t>(in.number()), block_);
+    Writer out(Kind::block);
+    out.raw(own);
+    tell(out);
+  }
+
+  void write_block(Reader& in) {
+    const auto block = static_cast<std::int32_t>(in.number());
+    const std::span<std::byte> own = own_part();
+    std::ranges::copy(in.raw(own.size()), own.begin());
+    in.end();
+    engine_.write_block(block, block_);
+  }
+
+  void tell(const Writer& out) const {
+    if (!leader_.send(out.bytes())) throw PeerFailed();
+  }
+
+  const Link& leader_;
+  Engine& engine_;
+  RankShare share_;
+  ForwardDecoder decoder_;
+  std::deque<bool> in_flight_;         // whether it asks for all logits
+  ForwardOutput output_;
+  Bytes block_;
+};
+
+// Everything of a group that ends here, with the reason.
+class Farewell {
+ public:
+  explicit Farewell(Member& member) : member_(member) {}
+
+  /// Runs the work; tells the leader of what it throws, on `link`, and ends all connections.
+  template <class Work>
+  bool guard(const Link& link, const Work& work) {
+    try {
+      return work();
+    } catch (const PeerFailed&) {
+      leave(link, plain(Kind::peer_failed));
+    } catch (const InputError& error) {
+      leave(link, reason(error.what(), true));
+    } catch (const std::bad_alloc&) {
+      leave(link, reason("out of memory", false));
+    } catch (const std::exception& error) {
+      leave(link, reason(error.what(), false));
+    }
+    return false;
+  }
+
+ private:
+  static Bytes reason(const char* text, bool bad_input) {
+    Writer out(Kind::failed);
+    out.byte(bad_input ? 1 : 0);
+    out.text(text);
+    return out.bytes();
+  }
+  // The reason first: the leader hears of a mesh that ends as soon as it does.
+  void leave(const Link& link, const Bytes& message) {
+    const std::lock_guard lock(mutex_);
+    static_cast<void>(link.send(message));
+    for (Lane& lane : member_.lanes) lane.mesh->abort();
+    for (const Lane& lane : member_.lanes) lane.steps.front().shut();
+    member_.control.front().shut();
+  }
+
+  Member& member_;
+  std::mutex mutex_;                   // one reason at a time
+};
+
+}  // namespace
+
+bool serve_steps(const Link& leader, Engine& engine, RankShare share) { return Steps(leader, engine, share).serve(); }
+
+void follow(Member& member, const OpenOrder& open) {
+  const Link& control = member.control.front();
+  FollowerPart part(member);
+  Farewell farewell(member);
+  while (const std::optional<Bytes> message = control.receive()) {
+    std::unique_ptr<LiveEngines> engines;
+    EngineOrder order;
+    const bool loaded = farewell.guard(control, [&] {
+      order = decode_order(*message);
+      if (order.replicas < 1 || static_cast<std::size_t>(order.replicas) > member.lanes.size()) throw DeviceError("an order of more replicas than there are connections for");
+      OpenModel model = open(order);
+      order.config.architecture = model.architecture;
+      engines = std::make_unique<LiveEngines>(order.config, order.replicas, *model.weights, &part);
+      Writer loaded_on(Kind::loaded);
+      loaded_on.text(engines->engine(0).device());
+      return control.send(loaded_on.bytes());
+    });
+    if (!loaded) return;
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < engines->size(); ++i) {
+      threads.emplace_back([&, i] {
+        const Link& leader = member.lanes[i].steps.front();
+        farewell.guard(leader, [&] { return serve_steps(leader, engines->engine(i), part.ranks(i).share(order.config.tp)); });
+      });
+    }
+    threads.clear();                   // joined
+  }
+}
+
+}  // namespace plimsoll::exec::group

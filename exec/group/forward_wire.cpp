@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exec/group/forward_wire.h"
+
+#include <algorithm>
+
+#include "model/error.h"
+
+namespace plimsoll::exec::group {
+
+namespace {
+
+// Bits of a decode row's first byte; what is not said has the value of a DecodeRow{}.
+constexpr std::uint8_t kDead = 1, kHasToken = 2, kIsCharged = 4;
+
+std::int32_t number32(Reader& in) {
+  const std::int64_t value = in.number();
+  if (value != static_cast<std::int32_t>(value)) throw DeviceError("a message of another process holds a number that is too long");
+  return static_cast<std::int32_t>(value);
+}
+
+}  // namespace
+
+Bytes ForwardEncoder::encode(const ForwardInput& input) {
+  Writer out(Kind::forward);
+  out.byte(input.all_logits ? 1 : 0);
+  out.f32(input.sampling.temperature);
+  out.whole(input.sampling.seed);
+  out.whole(input.prefill.size());
+  for (const PrefillRows& span : input.prefill) {
+    out.byte(span.emits ? 1 : 0);
+    out.number(span.slot);
+    out.whole(span.request);
+    out.number(span.context);
+    out.number(span.padding);
+    out.whole(span.tokens.size());
+    for (const std::int32_t token : span.tokens) out.number(token);
+    blocks(out, span.slot, span.blocks);
+  }
+  out.whole(input.decode.size());
+  for (const DecodeRow& row : input.decode) {
+    out.byte(static_cast<std::uint8_t>((row.dead ? kDead : 0) | (row.token != -1 ? kHasToken : 0) | (row.charged != 0 ? kIsCharged : 0)));
+    if (row.token != -1) out.number(row.token);
+    if (row.charged != 0) out.number(row.charged);
+    out.number(row.slot);
+    out.whole(row.request);
+    out.number(row.context);
+    blocks(out, row.slot, row.blocks);
+  }
+  return out.bytes();
+}
+
+// How many of the slot's last table stay, how many come behind them, and those.
+void ForwardEncoder::blocks(Writer& out, std::int32_t slot, std::span<const std::int32_t> table) {
+  std::vector<std::int32_t> none;
+  std::vector<std::int32_t>& last = slot < 0 ? none : tables_[slot];
+  const auto changed = std::mismatch(table.begin(), table.end(), last.begin(), last.end()).first;
+  const auto kept = static_cast<std::size_t>(changed - table.begin());
+  out.whole(kept);
+  out.whole(table.size() - kept);
+  for (const std::int32_t block : table.subspan(kept)) out.number(block);
+  last.resize(kept);
+  last.insert(last.end(), changed, table.end());
+}
+
+const ForwardInput& ForwardDecoder::decode(Reader& message) {
+  Forward& forward = forwards_[next_];
+  next_ = (next_ + 1) % std::size(forwards_);
+  forward = {};
+  ForwardInput& input = forward.input;
+  input.all_logits = message.byte() != 0;
+  input.sampling.temperature = message.f32();
+  input.sampling.seed = message.whole();
+  for (std::size_t left = message.count(); left > 0; --left) input.prefill.push_back(prefill(message, forward));
+  for (std::size_t left = message.count(); left > 0; --left) input.decode.push_back(decode_row(message, forward));
+  message.end();
+  return input;
+}
+
+PrefillRows ForwardDecoder::prefill(Reader& in, Forward& forward) {
+  PrefillRows span;
+  span.emits = in.byte() != 0;
+  span.slot = number32(in);
+  span.request = in.whole();
+  span.context = in.number();
+  span.padding = in.number();
+  std::vector<std::int32_t>& tokens = forward.numbers.emplace_back(in.count());
+  for (std::int32_t& token : tokens) token = number32(in);
+  span.tokens = tokens;
+  span.blocks = blocks(in, span.slot, forward);
+  return span;
+}
+
+DecodeRow ForwardDecoder::decode_row(Reader& in, Forward& forward) {
+  DecodeRow row;
+  const std::uint8_t bits = in.byte();
+  row.dead = (bits & kDead) != 0;
+  if ((bits & kHasToken) != 0) row.token = number32(in);
+  if ((bits & kIsCharged) != 0) row.charged = in.number();
+  row.slot = number32(in);
+  row.request = in.whole();
+  row.context = in.number();
+  row.blocks = blocks(in, row.slot, forward);
+  return row;
+}
+
+std::span<const std::int32_t> ForwardDecoder::blocks(Reader& in, std::int32_t slot, Forward& forward) {
+  std::vector<std::int32_t> none;
+  std::vector<std::int32_t>& table = slot < 0 ? none : tables_[slot];
+  const std::uint64_t kept = in.whole();
+  if (kept > table.size()) throw DeviceError("a message of another process counts on blocks that were never sent");
+  table.resize(static_cast<std::size_t>(kept));
+  for (std::size_t left = in.count(); left > 0; --left) table.push_back(number32(in));
+  return forward.numbers.emplace_back(table);
+}
+
+}  // namespace plimsoll::exec::group

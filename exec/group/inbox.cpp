@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exec/group/inbox.h"
+
+#include "exec/communicator.h"
+
+namespace plimsoll::exec::group {
+
+Inbox::Inbox(const Link& link) : link_(link), thread_([this] { read(); }) {}
+
+Inbox::~Inbox() {
+  watch({});
+  link_.shut();
+  thread_.join();
+}
+
+Bytes Inbox::take(Kind kind) {
+  std::unique_lock lock(mutex_);
+  news_.wait(lock, [this] { return !messages_.empty() || fate_.ended; });
+  if (messages_.empty()) throw PeerFailed();
+  Bytes message = std::move(messages_.front());
+  messages_.pop_front();
+  lock.unlock();
+  if (Reader(message).kind() != kind) throw DeviceError("another process answered what it was not asked");
+  return message;
+}
+
+void Inbox::watch(std::function<void()> on_failure) {
+  const std::lock_guard lock(watching_);
+  on_failure_ = std::move(on_failure);
+  if (on_failure_ && fate().ended) on_failure_();
+}
+
+Fate Inbox::fate() const {
+  const std::lock_guard lock(mutex_);
+  return fate_;
+}
+
+void Inbox::read() {
+  while (std::optional<Bytes> message = link_.receive()) {
+    try {
+      Reader in(*message);
+      const std::lock_guard lock(mutex_);
+      if (in.kind() == Kind::peer_failed) {
+        fate_.peer_failed = true;
+      } else if (in.kind() == Kind::failed) {
+        fate_.bad_input = in.byte() != 0;
+        fate_.failure = in.text();
+      } else {
+        messages_.push_back(std::move(*message));
+        news_.notify_all();
+        continue;
+      }
+    } catch (const DeviceError& error) {
+      const std::lock_guard lock(mutex_);
+      fate_.failure = error.what();
+    }
+    break;                             // it says no more
+  }
+  fail();
+}
+
+void Inbox::fail() {
+  {
+    const std::lock_guard lock(mutex_);
+    fate_.ended = true;
+    news_.notify_all();
+  }
+  const std::lock_guard lock(watching_);
+  if (on_failure_) on_failure_();
+}
+
+}  // namespace plimsoll::exec::group

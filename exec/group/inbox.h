@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the leader finds what a follower answers, and learns at once that it failed or died: a thread of its own reads.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "exec/group/wire.h"
+
+namespace plimsoll::exec::group {
+
+/// What became of a process, as far as one connection tells.
+struct Fate {
+  bool ended = false;                  // nothing comes any more
+  bool peer_failed = false;            // it said that it ends because another one failed
+  bool bad_input = false;              // what it said is an InputError's
+  std::optional<std::string> failure;  // what it said of itself
+};
+
+class Inbox {
+ public:
+  explicit Inbox(const Link& link);
+  /// Ends the connection.
+  ~Inbox();
+  Inbox(const Inbox&) = delete;
+  Inbox& operator=(const Inbox&) = delete;
+
+  /// The next answer, which is to be of `kind`. Throws PeerFailed when the follower has failed or died.
+  [[nodiscard]] Bytes take(Kind kind);
+  /// Calls `on_failure` when the follower fails or dies, at once if it has; an empty one takes it back and waits for a call
+  /// that is in progress. Any thread.
+  void watch(std::function<void()> on_failure);
+  [[nodiscard]] Fate fate() const;
+
+ private:
+  void read();
+  void fail();
+
+  const Link& link_;
+  mutable std::mutex mutex_;
+  std::condition_variable news_;
+  std::deque<Bytes> messages_;
+  Fate fate_;
+  std::mutex watching_;                // held during a call
+  std::function<void()> on_failure_;
+  std::thread thread_;
+};
+
+}  // namespace plimsoll::exec::group

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the processes of a tensor-parallel group say to each other, as bytes: a version, a kind, then what belongs to the
+// kind. Whole numbers take seven bits a byte, so that a decode row takes some ten bytes. All processes are of one program
+// (cli/rank_group.h); the version stands in every message all the same, as a message that is misread runs a wrong forward.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exec/group/link.h"
+
+namespace plimsoll::exec::group {
+
+inline constexpr std::uint8_t kWireVersion = 1;
+
+enum class Kind : std::uint8_t {
+  load, loaded,                        // engines: engine_order.h; they are there
+  forward, logits,                     // forward_wire.h; with all_logits, the answer
+  trace, fetch_traces, times,          // note every op; what was noted; the answer
+  read_block, block, write_block,      // a KV block; the answer
+  end,                                 // of the engine
+  failed, peer_failed                  // the process ends: why, or because another one does
+};
+
+class Writer {
+ public:
+  explicit Writer(Kind kind);
+  void byte(std::uint8_t value) { bytes_.push_back(std::byte{value}); }
+  void whole(std::uint64_t value);
+  /// Small where the number is near 0 on either side.
+  void number(std::int64_t value);
+  void f32(float value) { raw(std::as_bytes(std::span(&value, 1))); }
+  void f64(double value) { raw(std::as_bytes(std::span(&value, 1))); }
+  void text(std::string_view value);
+  void raw(std::span<const std::byte> bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
+  [[nodiscard]] const Bytes& bytes() const { return bytes_; }
+
+ private:
+  Bytes bytes_;
+};
+
+/// Of one message, which outlives it. Throws DeviceError for one of another version, or that ends too early.
+class Reader {
+ public:
+  explicit Reader(std::span<const std::byte> message);
+  [[nodiscard]] Kind kind() const { return kind_; }
+  [[nodiscard]] std::uint8_t byte() { return std::to_integer<std::uint8_t>(raw(1).front()); }
+  [[nodiscard]] std::uint64_t whole();
+  [[nodiscard]] std::int64_t number();
+  /// How many of something follow, each of at least a byte.
+  [[nodiscard]] std::size_t count();
+  [[nodiscard]] float f32();
+  [[nodiscard]] double f64();
+  [[nodiscard]] std::string text();
+  [[nodiscard]] std::span<const std::byte> raw(std::size_t size);
+  /// Throws DeviceError where something is left.
+  void end() const;
+
+ private:
+  std::span<const std::byte> rest_;
+  Kind kind_ = Kind::end;
+};
+
+/// A message without contents.
+[[nodiscard]] Bytes plain(Kind kind);
+
+}  // namespace plimsoll::exec::group
