@@ -36,8 +36,8 @@ std::string too_few_gpus(int tp, int replicas, int gpus) {
 int first_gpu(int local, int locals, int wanted, int gpus, bool chosen) {
   if (locals * wanted <= gpus) return local * wanted;
   if (wanted <= gpus && chosen) return 0;
-  throw DeviceError(fmt::format("{} GPU{} a process needed by {} process{} on this host, which has {}", wanted, wanted == 1 ? " is" : "s are",
-                                locals, locals == 1 ? "" : "es", gpus));
+  throw DeviceError(fmt::format("too few GPUs: {} process{} on this host need{} {} each, and it has {}", locals, locals == 1 ? "" : "es",
+                                locals == 1 ? "s" : "", wanted, gpus));
 }
 
 int first_gpu_here(int local, int locals, int wanted) {

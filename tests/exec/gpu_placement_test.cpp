@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "model/error.h"
+
 namespace plimsoll::exec {
 namespace {
 
@@ -32,6 +34,14 @@ TEST(GpuPlacement, says_how_many_gpus_are_missing) {
   EXPECT_EQ(too_few_gpus(2, 3, 6), "");
   EXPECT_EQ(too_few_gpus(2, 3, 5), "tp 2 x 3 replicas: 6 GPUs are needed, this machine has 5");
   EXPECT_EQ(too_few_gpus(2, 1, 1), "tp 2 x 1 replica: 2 GPUs are needed, this machine has 1");
+}
+
+TEST(GpuPlacement, processes_of_a_host_take_the_next_gpus) {
+  EXPECT_EQ(first_gpu(0, 2, 4, 8, false), 0);
+  EXPECT_EQ(first_gpu(1, 2, 4, 8, false), 4);
+  EXPECT_EQ(first_gpu(1, 2, 1, 1, true), 0);   // each sees one, chosen for it
+  EXPECT_THROW(static_cast<void>(first_gpu(1, 2, 1, 1, false)), DeviceError);
+  EXPECT_THROW(static_cast<void>(first_gpu(0, 1, 2, 1, true)), DeviceError);
 }
 
 }  // namespace

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// The processes of a tensor-parallel group as threads of one test, joined by socket pairs.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "exec/group/follower.h"
+#include "exec/group/leader.h"
+
+namespace plimsoll::exec::group {
+
+/// A group of `processes` on hosts "host0", "host1" …, with lanes for `replicas`.
+inline std::vector<Member> make_members(int processes, std::int32_t replicas = 1) {
+  const auto count = static_cast<std::size_t>(processes);
+  std::vector<Member> members(count);
+  for (std::size_t p = 0; p < count; ++p) {
+    members[p].process = static_cast<int>(p);
+    members[p].processes = processes;
+    for (std::size_t q = 0; q < count; ++q) members[p].hosts.push_back("host" + std::to_string(q));
+    members[p].control.resize(p == 0 ? count : 1);
+    members[p].lanes.resize(static_cast<std::size_t>(replicas));
+  }
+  for (std::size_t p = 1; p < count; ++p) std::tie(members[0].control[p], members[p].control[0]) = make_link_pair();
+  for (std::size_t r = 0; r < static_cast<std::size_t>(replicas); ++r) {
+    std::vector<std::vector<Link>> mesh(count);
+    for (std::vector<Link>& links : mesh) links.resize(count);
+    for (std::size_t p = 0; p < count; ++p)
+      for (std::size_t q = 0; q < p; ++q) std::tie(mesh[p][q], mesh[q][p]) = make_link_pair();
+    members[0].lanes[r].steps.resize(count);
+    for (std::size_t p = 0; p < count; ++p) {
+      members[p].lanes[r].mesh = std::make_unique<Mesh>(static_cast<int>(p), std::move(mesh[p]));
+      if (p == 0) continue;
+      members[p].lanes[r].steps.resize(1);
+      std::tie(members[0].lanes[r].steps[p], members[p].lanes[r].steps[0]) = make_link_pair();
+    }
+  }
+  return members;
+}
+
+/// A leader and its followers, which run `open` for every order, on threads.
+class TestGroup {
+ public:
+  TestGroup(int processes, OpenOrder open, std::int32_t replicas = 1)
+      : members_(make_members(processes, replicas)), leader_(std::make_unique<Leader>(members_[0])) {
+    for (std::size_t p = 1; p < members_.size(); ++p) {
+      followers_.emplace_back([this, p, open] {
+        follow(members_[p], open);
+        end(members_[p]);              // as a process that exits
+      });
+    }
+  }
+  ~TestGroup() {
+    leader_.reset();
+    end(members_[0]);
+  }
+
+  [[nodiscard]] Leader& leader() { return *leader_; }
+  [[nodiscard]] Member& member(std::size_t process) { return members_[process]; }
+  /// What the others see when a process is killed.
+  static void end(Member& member) {
+    for (const Link& link : member.control) link.shut();
+    for (const Lane& lane : member.lanes) {
+      for (const Link& link : lane.steps) link.shut();
+      lane.mesh->abort();
+    }
+  }
+
+ private:
+  std::vector<Member> members_;
+  std::unique_ptr<Leader> leader_;
+  std::vector<std::jthread> followers_;
+};
+
+}  // namespace plimsoll::exec::group
