@@ -23,14 +23,15 @@ Usage measure_usage() {
   Usage usage{.verb = "measure",
               .positional = "STUDY",
               .summary = "Runs every point of a study on this machine, in real time, with the simulator's own scheduler, clients\n"
-                         "and metrics (docs/measure.md). Points run one after another.",
+                         "and metrics (docs/measure.md). Points run one after another. mpirun -n N spreads the tensor-parallel\n"
+                         "ranks of every replica over N processes, on one host or several; N divides tp.",
               .example = "  plimsoll measure configs/studies/cpu-demo.yaml --out out/measured\n",
               .positional_required = true,
               .options = po::options_description("What runs it, and files of each point, in --out")};
   auto add = usage.options.add_options();
   add("device", po::value<std::string>()->value_name("cpu|cuda"), "what runs the forwards (default: the study's engine's, else cpu)");
   add("as-is", po::bool_switch(), "measure on this machine although the study names other hardware");
-  add("threads", po::value<std::string>()->value_name("N"), "CPU threads of all replicas together (default: one per core)");
+  add("threads", po::value<std::string>()->value_name("N"), "CPU threads of all replicas together (default: one per core); under mpirun of each process");
   add("requests", po::bool_switch(), "requests.csv: one row a request");
   add("decisions", po::bool_switch(), "decisions.txt: what the scheduler did in each step; events.jsonl: what made it do so");
   add("timeline", po::bool_switch(), "timeline.json: a Chrome trace, opens in Perfetto");

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpirun -n N plimsoll: the bytes of one process, also when a rank is killed.
+// mpirun -n N plimsoll: the bytes of one process, also when a rank is killed; and one model in several processes.
 #include <gmock/gmock.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <sstream>
 #include <thread>
 
 #include "tests/cli/command_fixture.h"
@@ -93,15 +96,124 @@ TEST_F(RanksTest, AMistakeIsOneMessage) {
   EXPECT_EQ(spread.output.find("plimsoll: ", first + 1), std::string::npos) << spread.output;
 }
 
-// Three measurements at once would measure each other.
+// Three calibrations at once would measure each other.
 TEST_F(RanksTest, WhatOneProcessMeasuresIsRefusedOnce) {
-  for (const std::string verb : {"measure none.yaml", "calibrate"}) {
-    const Outcome spread = shell(mpirun() + verb + " 2>&1");
-    EXPECT_NE(spread.exit, 0);
-    const std::size_t first = spread.output.find("mpirun started 3 ranks, but ");
-    ASSERT_NE(first, std::string::npos) << spread.output;
-    EXPECT_EQ(spread.output.find("mpirun started", first + 1), std::string::npos) << spread.output;
+  const Outcome spread = shell(mpirun() + "calibrate 2>&1");
+  EXPECT_NE(spread.exit, 0);
+  const std::size_t first = spread.output.find("mpirun started 3 ranks, but ");
+  ASSERT_NE(first, std::string::npos) << spread.output;
+  EXPECT_EQ(spread.output.find("mpirun started", first + 1), std::string::npos) << spread.output;
+}
+
+// ---- measure: one tensor-parallel group in several processes ------------------------------------------------------
+
+class GroupRanksTest : public RanksTest {
+ protected:
+  void SetUp() override {
+    RanksTest::SetUp();
+    if (IsSkipped()) return;
+    write("config.json", R"({"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4,
+      "num_key_value_heads": 2, "intermediate_size": 176, "vocab_size": 97, "max_position_embeddings": 512})");
   }
+  [[nodiscard]] std::string measure(const std::string& name, const std::string& load) const {
+    return " measure " + write(name, "model: ./config.json\ndtype: fp32\nhardware: this-machine\nengine: plimsoll-cpu\ndeployment: {tp: 4}\n"
+                                     "scheduler: {policy: vllm_v1, kv_blocks: 6, max_running: 4}\nworkload:\n  load: " + load + "\n");
+  }
+  [[nodiscard]] std::string endless() const {
+    return measure("endless.yaml", "{closed_loop: {concurrency: 2}}\n  lengths: {input: 20, output: 8}\n  requests: 10000000");
+  }
+  [[nodiscard]] static std::string processes(int count, const std::string& options = "") {
+    return "mpirun -n " + std::to_string(count) + " --oversubscribe --bind-to none " + options + " " + kProgram;
+  }
+  // Runs the endless study until requests have been answered, kills a rank, and returns what the run was.
+  Outcome kill_rank(int rank, const std::string& options) {
+    Outcome outcome;
+    std::atomic<bool> done{false};
+    {
+      const std::jthread running([&] {
+        outcome = shell(processes(2, options) + endless() + " --requests --out " + file("out") + " > " + file("said") + " 2>&1");
+        done = true;
+      });
+      // Steps take a follower less than a millisecond, and it does nothing else that takes a processor so long.
+      while (!done && cpu_ticks(process_of_rank(1, file("endless.yaml"))) < 30) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      if (const pid_t victim = process_of_rank(rank, file("endless.yaml")); victim != 0) ::kill(victim, SIGKILL);
+      else ADD_FAILURE() << "the run was over before a rank could be killed";
+    }
+    outcome.output = read_text(file("said"));
+    return outcome;
+  }
+  // Of user and system together, a hundred a second; 0 for a process that is not there.
+  static long cpu_ticks(pid_t process) {
+    const std::string stat = read_text("/proc/" + std::to_string(process) + "/stat");
+    std::istringstream fields(stat.substr(std::min(stat.size(), stat.rfind(')') + 1)));
+    std::string skipped;
+    for (int i = 0; i < 11; ++i) fields >> skipped;   // state to cmajflt: proc(5)
+    long user = 0, system = 0;
+    fields >> user >> system;
+    return user + system;
+  }
+  // Whether the process goes within a few seconds.
+  [[nodiscard]] bool is_gone(int rank) const {
+    for (int i = 0; i < 100 && process_of_rank(rank, file("endless.yaml")) != 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    return process_of_rank(rank, file("endless.yaml")) == 0;
+  }
+};
+
+TEST_F(GroupRanksTest, AScriptIsDecidedAsInOneProcess) {
+  const std::string arguments = measure("script.yaml", "{script: \"A:20+20@1 B:30+10@1 C:25+25@2 D:3+40@3\"}") + " --decisions --out ";
+  ASSERT_EQ(shell(kProgram + arguments + file("alone") + " 2>/dev/null").exit, 0);
+  for (const int count : {2, 4}) {
+    const std::string out = file("of" + std::to_string(count));
+    const Outcome spread = shell(processes(count) + arguments + out + " 2>&1");
+    ASSERT_EQ(spread.exit, 0) << spread.output;
+    EXPECT_THAT(spread.output, HasSubstr("4 ranks in " + std::to_string(count) + " processes"));
+    EXPECT_EQ(read_text(out + "/decisions.txt"), read_text(file("alone/decisions.txt")));
+  }
+  EXPECT_THAT(read_text(file("alone/decisions.txt")), HasSubstr("P[A:20"));
+}
+
+// Blocks are swapped out, which followers copy too, and replicas run at the same time, over two points of different groups.
+TEST_F(GroupRanksTest, ReplicasSwapsAndSweepsSpanTheProcesses) {
+  const std::string live = measure("live.yaml", "{closed_loop: {concurrency: 6}}\n  lengths: {input: 20, output: 30}\n  requests: 12\n"
+                                                "sweep: {deployment.tp: [2, 4]}\n") + " --set deployment.replicas=2 --format csv";
+  const Outcome spread = shell(processes(2) + live + " 2> " + file("notes"));
+  ASSERT_EQ(spread.exit, 0) << read_text(file("notes"));
+  EXPECT_EQ(std::count(spread.output.begin(), spread.output.end(), '\n'), 3) << spread.output;   // a heading, two points
+  const Outcome swaps = shell(processes(2) + measure("swap.yaml", "{script: \"A:20+40@1 B:30+30@1 C:25+25@2 D:3+40@3\"}") +
+                              " --set scheduler.policy=vllm_v0 --set scheduler.preemption=swap --format csv 2> " + file("notes"));
+  EXPECT_EQ(swaps.exit, 0) << read_text(file("notes"));
+}
+
+TEST_F(GroupRanksTest, EveryRankIsInOpsCsv) {
+  const std::string arguments = measure("script.yaml", "{script: \"A:20+4@1\"}") + " --trace-ops --out ";
+  const Outcome spread = shell(processes(2) + arguments + file("ops") + " 2>&1");
+  ASSERT_EQ(spread.exit, 0) << spread.output;
+  for (const std::string rank : {"0", "1", "2", "3"}) EXPECT_THAT(read_text(file("ops/ops.csv")), HasSubstr("\n1," + rank + ",0,qkv,20,"));
+}
+
+TEST_F(GroupRanksTest, ProcessesThatDoNotDivideTheRanksAreRefusedOnce) {
+  const Outcome spread = shell(processes(3) + measure("script.yaml", "{script: \"A:20+4@1\"}") + " 2>&1");
+  EXPECT_EQ(spread.exit, 2) << spread.output;
+  const std::size_t first = spread.output.find("mpirun started 3 processes for tp 4: ");
+  ASSERT_NE(first, std::string::npos) << spread.output;
+  EXPECT_EQ(spread.output.find("plimsoll: ", spread.output.find("plimsoll: ") + 1), std::string::npos) << spread.output;
+}
+
+// mpirun's own answer to a killed rank is to end the others, unless it is told not to; its exit code is then that of the rank
+// that it saw go first. What rank 0 says and keeps is the same.
+TEST_F(GroupRanksTest, AFollowerThatIsKilledIsNamedAndWhatWasMeasuredIsKept) {
+  const Outcome spread = kill_rank(1, "");
+  EXPECT_NE(spread.exit, 0);
+  EXPECT_THAT(spread.output, HasSubstr("plimsoll: ranks 2 to 3 on "));
+  EXPECT_THAT(spread.output, HasSubstr(": its process has died"));
+  const std::string requests = read_text(file("out/requests.csv"));
+  EXPECT_GT(std::count(requests.begin(), requests.end(), '\n'), 1) << requests;
+  EXPECT_TRUE(is_gone(0));
+}
+
+TEST_F(GroupRanksTest, FollowersGoWithTheLeader) {
+  EXPECT_NE(kill_rank(0, "").exit, 0);
+  EXPECT_TRUE(is_gone(1));
 }
 
 }  // namespace
