@@ -69,7 +69,13 @@ ChartsPlot::ChartsPlot(QWidget* parent) : PlotView(parent) {
   layout->addWidget(view_);
   setFocusProxy(view_);
   const auto bounds = [this] { return QRectF(QPointF(0, 0), QSizeF(view_->size())); };
-  under_ = new PaintItem(chart_, bounds, [this](QPainter& painter) { paint_under(painter, frame()); });
+  under_ = new PaintItem(chart_, bounds, [this](QPainter& painter) {
+    const PlotFrame now = frame();
+    painter.fillRect(now.area, theme_->background);
+    if (!has_scale(content_)) return;
+    axes_.draw_axes(painter, now);
+    paint_grounds(painter, now);
+  });
   over_ = new PaintItem(chart_, bounds, [this](QPainter& painter) {
     paint_over(painter, frame());
     if (cursor_) {

@@ -11,6 +11,7 @@
 #include <QtCharts/QValueAxis>
 
 #include "gui/plot/axis_scale.h"
+#include "gui/plot/layer_cache.h"
 #include "gui/plot/plot_painter.h"
 #include "gui/plot/plot_view.h"
 
@@ -33,6 +34,7 @@ class ChartsPlot final : public PlotView {
   [[nodiscard]] QPointF place_of(double x, double y) const override;
   [[nodiscard]] QPointF value_at(const QPointF& place) const override;
   [[nodiscard]] PlotFrame frame() const;
+  [[nodiscard]] const LayerCache& axes() const { return axes_; }
 
  protected:
   bool eventFilter(QObject* watched, QEvent* event) override;
@@ -65,6 +67,7 @@ class ChartsPlot final : public PlotView {
   PlotContent content_;
   const Theme* theme_ = &light_theme();
   AxisScale x_, y_;
+  LayerCache axes_;
   QChart* chart_ = nullptr;
   QChartView* view_ = nullptr;
   QValueAxis *x_axis_ = nullptr, *y_axis_ = nullptr;

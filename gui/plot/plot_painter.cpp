@@ -233,17 +233,22 @@ void draw_swatch(QPainter& painter, const QRectF& box, const PlotSeries& series,
   draw_marker(painter, box.center(), series.colour, 4, colour, look == PointLook::small ? PointLook::filled : look, theme.background);
 }
 
-void paint_under(QPainter& painter, const PlotFrame& f) {
-  painter.fillRect(f.area, f.theme->background);
+bool has_scale(const PlotContent& content) {
   const auto has_points = [](const PlotSeries& series) { return !series.points.empty(); };
-  const bool empty = f.content->cloud.empty() && std::none_of(f.content->series.begin(), f.content->series.end(), has_points);
-  if (empty && !f.content->message.isEmpty()) return;   // a scale of nothing would only mislead
+  return content.message.isEmpty() || !content.cloud.empty() || std::any_of(content.series.begin(), content.series.end(), has_points);
+}
+
+void paint_axes(QPainter& painter, const PlotFrame& f) {
+  painter.setRenderHint(QPainter::Antialiasing);
   paint_grid(painter, f);
+  paint_labels(painter, f);
+  paint_titles(painter, f);
+}
+
+void paint_grounds(QPainter& painter, const PlotFrame& f) {
   paint_cloud(painter, f);
   painter.setRenderHint(QPainter::Antialiasing);
   for (const PlotSeries& series : f.content->series) paint_doubt(painter, f, series);
-  paint_labels(painter, f);
-  paint_titles(painter, f);
 }
 
 void paint_over(QPainter& painter, const PlotFrame& f) {

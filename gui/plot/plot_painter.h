@@ -28,7 +28,11 @@ void draw_marker(QPainter& painter, const QPointF& at, std::size_t shape, double
 /// A line and a marker, for legends.
 void draw_swatch(QPainter& painter, const QRectF& box, const PlotSeries& series, const Theme& theme);
 
-void paint_under(QPainter& painter, const PlotFrame& frame);   // grid, axes, titles, cloud
+/// Whether axes would mean something: not those of a chart that only holds a message.
+[[nodiscard]] bool has_scale(const PlotContent& content);
+// In the order in which they lie on each other:
+void paint_axes(QPainter& painter, const PlotFrame& frame);      // grid, labels, titles
+void paint_grounds(QPainter& painter, const PlotFrame& frame);   // cloud, hatching; then come the lines
 void paint_over(QPainter& painter, const PlotFrame& frame);    // markers, error bars, limits, marks, message
 /// The ring around the point under the cursor, and its text.
 void paint_cursor(QPainter& painter, const PlotFrame& frame, const QPointF& at, const QString& tip);
