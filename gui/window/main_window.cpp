@@ -30,6 +30,7 @@ namespace plimsoll::gui {
 namespace {
 
 constexpr std::size_t kDecisionDock = 1;
+constexpr int kFrameMs = 16;
 constexpr int kDockWidth = 360;        // in which a ranking's first columns and its buttons stand beside each other
 
 }  // namespace
@@ -48,13 +49,15 @@ MainWindow::MainWindow(Workbench& bench, QWidget* parent) : QMainWindow(parent),
   statusBar()->addPermanentWidget(validity_);
   statusBar()->addPermanentWidget(state_);
   refresh_soon_.setSingleShot(true);
-  refresh_soon_.setInterval(0);
+  refresh_soon_.setTimerType(Qt::PreciseTimer);
   connect(&refresh_soon_, &QTimer::timeout, this, &MainWindow::refresh);
-  // However many changes come with one event, the window is drawn once.
   for (const auto change : {&Workbench::curves_changed, &Workbench::overlays_changed, &Workbench::selection_changed}) {
-    connect(&bench_, change, &refresh_soon_, qOverload<>(&QTimer::start));
+    connect(&bench_, change, this, &MainWindow::refresh_in_time);
   }
-  connect(&bench_, &Workbench::settled, this, &MainWindow::refresh_status);
+  connect(&bench_, &Workbench::settled, this, [this] {
+    if (refresh_soon_.isActive()) refresh_soon_.start(0);
+    refresh_status();
+  });
   connect(&bench_.session(), &Session::changed, this, [this] {
     scenario_->refresh();
     refresh_title();
@@ -200,7 +203,20 @@ void MainWindow::report(const QString& text) {
 
 QString MainWindow::problem() const { return banner_->isHidden() ? QString() : banner_->text(); }
 
+// However many changes come, the window is drawn once a frame: at once where it has not been drawn for one.
+void MainWindow::refresh_in_time() {
+  const qint64 passed = refreshed_.isValid() ? refreshed_.elapsed() : kFrameMs;
+  auto wait = static_cast<int>(std::clamp<qint64>(kFrameMs - passed, 0, kFrameMs));
+  // An outline is followed by its first points within milliseconds; drawn without them it would hold them up.
+  const auto& curves = bench_.curves().curves();
+  const bool points = std::any_of(curves.begin(), curves.end(), [](const Curve& c) { return !c.points.empty(); });
+  if (!points && !bench_.failure()) wait = kFrameMs;
+  if (!bench_.is_busy()) wait = 0;     // nothing more is to come
+  if (!refresh_soon_.isActive() || refresh_soon_.remainingTime() > wait) refresh_soon_.start(wait);
+}
+
 void MainWindow::refresh() {
+  refreshed_.start();
   scenario_->refresh_problems();
   if (View* view = current_view()) view->refresh();
   fill_twin();

@@ -2,6 +2,7 @@
 // The window: menus, docks, views, status. It holds no knowledge of its own; the workbench does.
 #pragma once
 
+#include <QElapsedTimer>
 #include <QMainWindow>
 #include <QTimer>
 #include <vector>
@@ -81,6 +82,7 @@ class MainWindow final : public QMainWindow {
   void remember(const QString& file);
   void fill_twin();
   [[nodiscard]] bool may_discard();
+  void refresh_in_time();
   void refresh();
   void refresh_status();
   void refresh_title();
@@ -101,6 +103,7 @@ class MainWindow final : public QMainWindow {
   QAction *undo_ = nullptr, *redo_ = nullptr, *dark_action_ = nullptr, *recover_ = nullptr;
   Recovery* recovery_ = nullptr;
   QTimer refresh_soon_;
+  QElapsedTimer refreshed_;
   bool dark_ = false;
 };
 

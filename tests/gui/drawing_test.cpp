@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is not drawn again: axes that look as before, and a window that was drawn within the same frame.
+#include <gtest/gtest.h>
+
+#include <QBuffer>
+#include <QElapsedTimer>
+#include <QSlider>
+#include <QSvgGenerator>
+
+#include "gui/plot/layer_cache.h"
+#include "gui/window/curves_view.h"
+#include "gui/window/main_window.h"
+#include "gui/window/scenario_dock.h"
+#include "tests/gui/bench_fixture.h"
+
+namespace plimsoll::gui {
+namespace {
+
+class LayerCacheTest : public ::testing::Test {
+ protected:
+  LayerCacheTest() {
+    content_.x.title = QStringLiteral("load");
+    content_.y.title = QStringLiteral("latency");
+    x_.fit({0, 100}, true);
+    y_.fit({0, 7}, true);
+  }
+  [[nodiscard]] PlotFrame frame() const {
+    return {&content_, theme_, &x_, &y_, QRectF(60, 10, 320, 230), QRectF(0, 0, 400, 300), QFont()};
+  }
+  template <class Paint>
+  [[nodiscard]] QImage picture(double ratio, const Paint& paint) const {
+    QImage image((QSizeF(400, 300) * ratio).toSize(), QImage::Format_RGB32);
+    image.setDevicePixelRatio(ratio);
+    image.fill(theme_->background);
+    QPainter painter(&image);
+    paint(painter);
+    return image;
+  }
+  QImage cached(double ratio = 1) {
+    return picture(ratio, [&](QPainter& painter) { cache_.draw_axes(painter, frame()); });
+  }
+  [[nodiscard]] QImage fresh(double ratio = 1) const {
+    return picture(ratio, [&](QPainter& painter) { paint_axes(painter, frame()); });
+  }
+  PlotContent content_;
+  const Theme* theme_ = &light_theme();
+  AxisScale x_, y_;
+  LayerCache cache_;
+};
+
+TEST_F(LayerCacheTest, ThePictureIsWhatPaintingWouldGive) {
+  for (const double ratio : {1.0, 2.0}) {
+    EXPECT_EQ(cached(ratio), fresh(ratio)) << "made, at ratio " << ratio;
+    EXPECT_EQ(cached(ratio), fresh(ratio)) << "kept, at ratio " << ratio;
+  }
+  EXPECT_EQ(cache_.times_made(), 2);
+}
+
+// One change after the other, each of which shows: a picture of what was would be wrong.
+TEST_F(LayerCacheTest, WhateverShowsMakesItAnew) {
+  static_cast<void>(cached());
+  const auto expect_anew = [&](const char* what) {
+    const int before = cache_.times_made();
+    EXPECT_EQ(cached(), fresh()) << what;
+    EXPECT_EQ(cache_.times_made(), before + 1) << what;
+  };
+  y_.fit({0, 70}, true);
+  expect_anew("range");
+  content_.y.title = QStringLiteral("TTFT");
+  expect_anew("title");
+  theme_ = &dark_theme();
+  expect_anew("theme");
+  x_.set_log(true);
+  x_.fit({0, 2}, false);
+  expect_anew("scale");
+}
+
+TEST_F(LayerCacheTest, AnSvgKeepsItsText) {
+  QBuffer out;
+  QSvgGenerator svg;
+  svg.setOutputDevice(&out);
+  svg.setSize(QSize(400, 300));
+  QPainter painter(&svg);
+  cache_.draw_axes(painter, frame());
+  painter.end();
+  EXPECT_TRUE(out.data().contains("latency</text>"));
+  EXPECT_FALSE(out.data().contains("<image"));
+  EXPECT_EQ(cache_.times_made(), 0);
+}
+
+class Paints final : public QObject {
+ public:
+  explicit Paints(QWidget& widget) { widget.installEventFilter(this); }
+  int count = 0;
+
+ protected:
+  bool eventFilter(QObject* /*watched*/, QEvent* event) override {
+    count += event->type() == QEvent::Paint ? 1 : 0;
+    return false;
+  }
+};
+
+// Each move makes an outline, estimates, points one by one, and a complete curve: at least four changes. The bound is in
+// frames that passed, so that a slow machine is allowed what it takes; one more for the first and one when all is at rest.
+TEST(FrameTest, ADragIsDrawnOnceAFrame) {
+  Workbench bench;
+  MainWindow window(bench);
+  window.show();
+  bench.open(qs(kJumpStart));
+  bench.set_value(QStringLiteral("deployment.tp"), QStringLiteral("4"));
+  ASSERT_TRUE(QTest::qWaitFor([&] { return !bench.is_busy(); }, 60000));
+  for (int turn = 0; turn < 3; ++turn) QCoreApplication::processEvents();
+  QSlider* slider = window.scenario().field(QStringLiteral("scheduler.max_running"))->slider();
+  Paints paints(*window.curves().plot().findChild<QWidget*>(QStringLiteral("canvas")));
+  QSignalSpy changes(&bench, &Workbench::curves_changed);
+  QElapsedTimer clock;
+  clock.start();
+  for (int move = 0; move < 30; ++move) {
+    slider->setValue(1 + move % (slider->maximum() - 1));
+    QTest::qWait(10);
+  }
+  ASSERT_TRUE(QTest::qWaitFor([&] { return !bench.is_busy(); }, 60000));
+  for (int turn = 0; turn < 3; ++turn) QCoreApplication::processEvents();
+  EXPECT_GT(changes.count(), 60);
+  EXPECT_GT(paints.count, 0);
+  EXPECT_LE(paints.count, clock.elapsed() / 16 + 2) << changes.count() << " changes";
+}
+
+}  // namespace
+}  // namespace plimsoll::gui
