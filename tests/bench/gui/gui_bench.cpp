@@ -112,12 +112,12 @@ void SliderToCurve(benchmark::State& state) {
 }
 BENCHMARK(SliderToCurve)->Iterations(1)->Unit(benchmark::kMillisecond);
 
-// A drag of 200 moves, 16 ms apart: how long one turn of the event loop takes, and how soon after the last move the curve
-// is complete.
+// A drag of 200 moves, 16 ms apart: how long one turn of the event loop takes (`turn`), how long the longest between two
+// moves does (`longest`: short turns do not thin it out), and how soon after the last move the curve is complete.
 void Drag(benchmark::State& state) {
   Desk desk;
   QSlider* slider = desk.window.scenario().field(QStringLiteral("scheduler.max_running"))->slider();
-  std::vector<double> turns, after;
+  std::vector<double> turns, longest, after;
   for (auto _ : state) {
     QElapsedTimer total;
     total.start();
@@ -126,12 +126,14 @@ void Drag(benchmark::State& state) {
       turn.start();
       slider->setValue(1 + move % (slider->maximum() - 1));
       QCoreApplication::processEvents();
+      const std::size_t first = turns.size();
       turns.push_back(ms(turn));
       while (ms(total) < 16.0 * (move + 1)) {
         turn.start();
         QCoreApplication::processEvents();
         turns.push_back(ms(turn));
       }
+      longest.push_back(*std::max_element(turns.begin() + static_cast<std::ptrdiff_t>(first), turns.end()));
     }
     QElapsedTimer last;
     last.start();
@@ -140,6 +142,8 @@ void Drag(benchmark::State& state) {
   }
   std::erase_if(turns, [](double turn) { return turn < 0.05; });   // nothing was waiting
   report(state, "turn", turns);
+  report(state, "longest", longest);
+  state.counters["turns"] = static_cast<double>(turns.size());
   state.counters["turn_max"] = at(turns, 1);
   report(state, "after_last", after);
 }
