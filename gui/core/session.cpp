@@ -140,13 +140,13 @@ void Session::edit(const QString& label, const QString& merge, const std::functi
   SessionState next = state_;
   change(next);                        // may throw: then nothing has happened
   if (merge.isEmpty() || merge != merge_) {
-    past_.push_back({label, std::move(state_)});
+    past_.push_back({label, std::move(state_), revision_});
     if (past_.size() > kMostSteps) past_.erase(past_.begin());
   }
   merge_ = merge;
   state_ = std::move(next);
   future_.clear();
-  modified_ = true;
+  revision_ = ++newest_;
   Q_EMIT changed();
 }
 
@@ -155,30 +155,30 @@ void Session::replace(SessionState state) {
   past_.clear();
   future_.clear();
   merge_.clear();
-  modified_ = false;
+  revision_ = saved_ = ++newest_;
   Q_EMIT changed();
 }
 
-void Session::undo() {
-  if (past_.empty()) return;
-  Step step = std::move(past_.back());
-  past_.pop_back();
-  future_.push_back({step.label, std::move(state_)});
-  state_ = std::move(step.state);
+void Session::set_saved() {
+  saved_ = revision_;
   merge_.clear();
-  modified_ = true;
   Q_EMIT changed();
 }
 
-void Session::redo() {
-  if (future_.empty()) return;
-  Step step = std::move(future_.back());
-  future_.pop_back();
-  past_.push_back({step.label, std::move(state_)});
+// The last state of `from` takes the place of the present one, which `to` keeps.
+void Session::step(std::vector<Step>& from, std::vector<Step>& to) {
+  if (from.empty()) return;
+  Step step = std::move(from.back());
+  from.pop_back();
+  to.push_back({step.label, std::move(state_), revision_});
   state_ = std::move(step.state);
+  revision_ = step.revision;
   merge_.clear();
-  modified_ = true;
   Q_EMIT changed();
 }
+
+void Session::undo() { step(past_, future_); }
+
+void Session::redo() { step(future_, past_); }
 
 }  // namespace plimsoll::gui

@@ -66,8 +66,10 @@ class Session final : public QObject {
   [[nodiscard]] QString redo_label() const { return future_.empty() ? QString() : future_.back().label; }
   void undo();
   void redo();
-  [[nodiscard]] bool is_modified() const { return modified_; }
-  void set_saved() { modified_ = false; Q_EMIT changed(); }
+  /// Whether the state is another one than what was saved or opened; undo and redo lead back to that.
+  [[nodiscard]] bool is_modified() const { return revision_ != saved_; }
+  /// The state is in a file now. What follows is a step of its own, or no undo would lead back here.
+  void set_saved();
 
  Q_SIGNALS:
   void changed();
@@ -76,12 +78,14 @@ class Session final : public QObject {
   struct Step {
     QString label;
     SessionState state;
+    quint64 revision = 0;
   };
+  void step(std::vector<Step>& from, std::vector<Step>& to);
   static constexpr std::size_t kMostSteps = 500;
   SessionState state_;
   std::vector<Step> past_, future_;
   QString merge_;
-  bool modified_ = false;
+  quint64 revision_ = 0, saved_ = 0, newest_ = 0;   // every state that an edit made has a number of its own
 };
 
 }  // namespace plimsoll::gui

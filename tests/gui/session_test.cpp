@@ -167,6 +167,31 @@ TEST(SessionTest, StepsOfOneDragAreOneStepAndTheNextDragAnother) {
   EXPECT_FALSE(session.can_undo());
 }
 
+TEST(SessionTest, UndoBackToWhatWasSavedLeavesNothingToSave) {
+  Session session;
+  const auto drag = [&](int value) {
+    session.edit(QStringLiteral("tp"), QStringLiteral("tp"), [&](SessionState& s) { set_edit(s.scenarios[0], "deployment.tp", std::to_string(value)); });
+  };
+  EXPECT_FALSE(session.is_modified());
+  drag(1);
+  EXPECT_TRUE(session.is_modified());
+  session.undo();
+  EXPECT_FALSE(session.is_modified()) << "as it was opened";
+  session.redo();
+  session.set_saved();
+  EXPECT_FALSE(session.is_modified());
+  drag(2);                             // of the same drag; what was saved in between stays a step
+  EXPECT_TRUE(session.is_modified());
+  session.undo();
+  EXPECT_EQ(field_value(session.scenario(), "deployment.tp").text, QStringLiteral("1"));
+  EXPECT_FALSE(session.is_modified());
+  session.undo();
+  EXPECT_TRUE(session.is_modified()) << "before what was saved";
+  drag(8);                             // the saved state can be reached no more
+  session.undo();
+  EXPECT_TRUE(session.is_modified());
+}
+
 TEST(SessionTest, AChangeThatThrowsHasNotHappened) {
   Session session;
   const std::string before = session_text(session.state());
