@@ -176,6 +176,7 @@ void CurveLane::open(Job& job) {
     const study::PointSpec first = study->point(0);
     outline.notes = first.notes;
     outline.slo = first.slo;
+    outline.defaults = field_defaults(job.request.scenario, first);
     const std::lock_guard lock(mutex_);
     job.study = std::move(study);
     job.grid = std::move(grid);

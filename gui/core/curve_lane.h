@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "configs/catalogue.h"
+#include "gui/core/field_defaults.h"
 #include "gui/core/metrics.h"
 #include "gui/core/scenario.h"
 #include "study/study.h"
@@ -43,6 +44,7 @@ struct CurveOutline {
   std::size_t points = 0;
   std::vector<std::string> notes;
   sched::Slo slo;                      // of the first point
+  FieldDefaults defaults;              // of the first point: what its empty fields stand for
 };
 
 struct LaneRequest {

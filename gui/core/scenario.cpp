@@ -10,6 +10,7 @@
 #include "model/error.h"
 #include "study/cell.h"
 #include "study/read_workload.h"
+#include "study/scheduler_names.h"
 #include "traces/reader.h"
 
 namespace plimsoll::gui {
@@ -154,6 +155,25 @@ FieldValue field_value(const Scenario& scenario, const std::string& path) {
     value.text = qs(node->to_text());
   }
   return value;
+}
+
+std::map<std::string, std::string> other_spellings(const Scenario& scenario) {
+  std::map<std::string, std::string> out;
+  const auto note = [&](const std::string& key) {
+    const auto alias = study::scheduler_alias(key, false);
+    if (!alias || alias->ours.empty() || alias->ours == key) return;
+    const bool degree = alias->form == study::AliasForm::degree;
+    out[(degree ? "deployment." : "scheduler.") + std::string(alias->ours)] = key;
+  };
+  const Document document = edited_document(scenario);
+  if (const auto stated = node_at(document.root(), "scheduler"); stated && stated->is_map()) {
+    for (const configs::Item& item : stated->items()) note(item.key);
+  }
+  constexpr std::string_view kSection = "scheduler.";
+  for (const auto& [path, yaml] : scenario.edits) {
+    if (path.starts_with(kSection)) note(path.substr(kSection.size()));
+  }
+  return out;
 }
 
 std::vector<std::string> editable_load_kinds() { return {"jumpstart", "closed_loop", "poisson", "constant", "gamma", "burst"}; }

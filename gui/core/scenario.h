@@ -4,6 +4,7 @@
 #pragma once
 
 #include <QString>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -43,6 +44,10 @@ struct FieldValue {
 };
 /// `path`: "deployment.tp", "workload.lengths.input" …
 [[nodiscard]] FieldValue field_value(const Scenario& scenario, const std::string& path);
+
+/// Scheduler settings that are stated under a product's name for them, by the path of their field: {"scheduler.max_running",
+/// "MAX_BATCH_SIZE"}. A field shows only what is stated under its own.
+[[nodiscard]] std::map<std::string, std::string> other_spellings(const Scenario& scenario);
 
 /// The load as the form edits it.
 struct LoadField {

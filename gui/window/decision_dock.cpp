@@ -67,10 +67,10 @@ constexpr int kObjective = 5;          // whose title is its unit, once that is 
 
 DecisionDock::DecisionDock(Workbench& bench, QWidget* parent) : RunDock(bench, parent) {
   slo_ = new Field({QStringLiteral("slo"), tr("SLO"), tr("Limits that must hold, as {p90_latency: 20 s, p99_ttft: 2 s}; empty: the SLO line of the curves"),
-                    {QStringLiteral("{p90_latency_per_token: 50 ms}"), QStringLiteral("{p90_latency: 20 s}"), QStringLiteral("{p95_ttft: 500 ms, p99_itl: 50 ms}")}, false}, this);
+                    {QStringLiteral("{p90_latency_per_token: 50 ms}"), QStringLiteral("{p90_latency: 20 s}"), QStringLiteral("{p95_ttft: 500 ms, p99_itl: 50 ms}")}, false, false, tr("the SLO line of Curves")}, this);
   search_ = new Field({QStringLiteral("search"), tr("Search"), tr("What may vary and what counts: tp, replicas, max_running, instances; objective cost, capacity, gpus, latency or throughput"),
                        {QStringLiteral("{objective: capacity, tp: [1, 2, 4, 8], replicas: [1], max_running: [16, 32, 64, 128]}"),
-                        QStringLiteral("{objective: cost, tp: [1, 2, 4, 8], replicas: [1, 2, 4, 8], instances: [ml.g5.12xlarge, ml.p4d.24xlarge]}")}, false}, this);
+                        QStringLiteral("{objective: cost, tp: [1, 2, 4, 8], replicas: [1, 2, 4, 8], instances: [ml.g5.12xlarge, ml.p4d.24xlarge]}")}, false, false, tr("as said below")}, this);
   for (QLabel** label : {&asks_, &best_, &why_}) {
     *label = new QLabel(this);
     (*label)->setWordWrap(true);

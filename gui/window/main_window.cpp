@@ -217,7 +217,7 @@ void MainWindow::refresh_in_time() {
 
 void MainWindow::refresh() {
   refreshed_.start();
-  scenario_->refresh_problems();
+  scenario_->refresh_findings();
   if (View* view = current_view()) view->refresh();
   fill_twin();
   refresh_status();

@@ -53,6 +53,7 @@ Field::Field(FieldSpec spec, QWidget* parent) : QWidget(parent), spec_(std::move
   box_->setAccessibleName(spec_.label);
   box_->setAccessibleDescription(spec_.help);
   box_->lineEdit()->setAccessibleName(spec_.label);
+  box_->lineEdit()->setPlaceholderText(unset_text());
   box_->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
   box_->setMinimumContentsLength(spec_.slider ? 7 : 12);
   label_->setBuddy(box_);
@@ -83,13 +84,13 @@ Field::Field(FieldSpec spec, QWidget* parent) : QWidget(parent), spec_(std::move
 void Field::place_slider(const QString& text) {
   if (slider_ == nullptr) return;
   const QSignalBlocker quiet(slider_);
-  const auto exact = spec_.choices.indexOf(text);
+  const auto exact = spec_.choices.indexOf(text.isEmpty() ? default_.value : text);
   if (exact >= 0) {
     slider_->setValue(static_cast<int>(exact));
     return;
   }
   bool ok = false;
-  const double value = text.toDouble(&ok);
+  const double value = (text.isEmpty() ? default_.value : text).toDouble(&ok);
   int nearest = text.isEmpty() && spec_.unset_is_most ? slider_->maximum() : 0;
   for (int i = 0; ok && i < spec_.choices.size(); ++i) {
     if (spec_.choices[i].toDouble() <= value) nearest = i;
@@ -104,11 +105,23 @@ void Field::show_value(const FieldValue& value) {
     box_->lineEdit()->setCursorPosition(0);
     box_->lineEdit()->setModified(false);
   }
-  box_->lineEdit()->setPlaceholderText(tr("default"));
   QFont font = this->font();
   font.setBold(value.edited);          // the label's: a bold value would need a wider box
   label_->setFont(font);
   place_slider(value.text);
+}
+
+// A field beside a slider is narrow: who says so is in its tip.
+void Field::show_default(const FieldDefault* value) {
+  const FieldDefault now = value != nullptr ? *value : FieldDefault();
+  if (now == default_) return;
+  default_ = now;
+  const bool known = !now.value.isEmpty();
+  box_->lineEdit()->setPlaceholderText(!known ? unset_text() : spec_.slider ? now.value : default_text(now));
+  const QString help = known ? tr("%1. Now %2").arg(spec_.help, default_text(now)) : spec_.help;
+  box_->setToolTip(help);
+  box_->setAccessibleDescription(help);
+  if (box_->lineEdit()->text().isEmpty()) place_slider({});
 }
 
 void Field::show_problem(const QString& text) { show_text(*problem_, text); }
@@ -230,7 +243,7 @@ void ScenarioDock::refresh() {
   refresh_load();
   const Scenario& scenario = bench_.session().scenario();
   for (Field* field : fields_) field->show_value(field_value(scenario, utf8(field->spec().path)));
-  refresh_problems();
+  refresh_findings();
 }
 
 void ScenarioDock::refresh_scenarios() {
@@ -255,6 +268,15 @@ void ScenarioDock::refresh_load() {
   values_->setCursorPosition(0);
   values_->setEnabled(at >= 0);
   values_->setPlaceholderText(at >= 0 ? QString() : tr("the study's own load: %1").arg(load.kind));
+}
+
+void ScenarioDock::refresh_findings() {
+  refresh_problems();
+  const FieldDefaults& defaults = bench_.curves().outline().defaults;
+  for (Field* field : fields_) {
+    const auto found = defaults.find(utf8(field->spec().path));
+    field->show_default(bench_.failure() || found == defaults.end() ? nullptr : &found->second);
+  }
 }
 
 // What failed goes to the field that caused it, where one did.

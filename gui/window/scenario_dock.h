@@ -22,7 +22,8 @@ struct FieldSpec {
   QString path, label, help;
   QStringList choices;
   bool slider = false;                 // over the choices
-  bool unset_is_most = false;          // without a value the slider stands at its end, not at its beginning
+  bool unset_is_most = false;          // without a value or a default the slider stands at its end, not at its beginning
+  QString unset = {};                  // what stands in the empty field where its default is not known
 };
 
 /// A label, an editable list of choices, a slider where that helps, and what is wrong.
@@ -31,6 +32,8 @@ class Field final : public QWidget {
  public:
   Field(FieldSpec spec, QWidget* parent);
   void show_value(const FieldValue& value);
+  /// What an empty field stands for; nullptr: not known.
+  void show_default(const FieldDefault* value);
   void show_problem(const QString& text);
   [[nodiscard]] const FieldSpec& spec() const { return spec_; }
   [[nodiscard]] QSlider* slider() const { return slider_; }
@@ -42,7 +45,9 @@ class Field final : public QWidget {
 
  private:
   void place_slider(const QString& text);
+  [[nodiscard]] QString unset_text() const { return spec_.unset.isEmpty() ? tr("default") : spec_.unset; }
   FieldSpec spec_;
+  FieldDefault default_;               // an empty value: not known
   QLabel *label_ = nullptr, *problem_ = nullptr;
   QComboBox* box_ = nullptr;
   QSlider* slider_ = nullptr;
@@ -53,10 +58,12 @@ class ScenarioDock final : public QWidget {
  public:
   ScenarioDock(Workbench& bench, QWidget* parent = nullptr);
   void refresh();
-  void refresh_problems();
+  /// What the simulation found out of the scenario: what is wrong, and what its empty fields stand for.
+  void refresh_findings();
   [[nodiscard]] Field* field(const QString& path) const;
 
  private:
+  void refresh_problems();
   void add_group(const QString& title, const std::vector<FieldSpec>& specs);
   QWidget* make_scenarios();
   QWidget* make_load();

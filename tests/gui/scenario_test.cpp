@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "gui/core/field_defaults.h"
 #include "gui/core/scenario.h"
 
 #include "model/error.h"
@@ -27,6 +28,30 @@ TEST(ScenarioTest, OneValuePinsASweptKeyAndNothingGivesItBack) {
   set_field(scenario, "deployment.tp", QString());
   EXPECT_TRUE(scenario.edits.empty());
   EXPECT_EQ(make_study(scenario, catalogue()).point_count(), 40U);
+}
+
+TEST(FieldDefaultsTest, AreTheEnginesWhereTheStudySaysNothing) {
+  Scenario scenario = open_scenario(kJumpStart);
+  const auto defaults = [&] { return field_defaults(scenario, make_study(scenario, catalogue()).point(0)); };
+  EXPECT_FALSE(defaults().contains("deployment.tp")) << "stated: it is swept";
+  EXPECT_EQ(default_text(defaults().at("scheduler.max_running")), QStringLiteral("none (default of tgi-1.1)"));
+  EXPECT_EQ(default_text(defaults().at("workload.requests")), QStringLiteral("3 a client (default)"));
+  set_field(scenario, "engine", QStringLiteral("vllm-0.12"));
+  set_edit(scenario, "scheduler", "{}");
+  // configs/engines/vllm-0.12.yaml: 256 sequences; 1024 only from 70 GiB on, which an A100-40 does not have.
+  EXPECT_EQ(default_text(defaults().at("scheduler.max_running")), QStringLiteral("256 (default of vllm-0.12)"));
+  EXPECT_EQ(default_text(defaults().at("scheduler.step_token_budget")), QStringLiteral("2048 (default of vllm-0.12)"));
+  EXPECT_EQ(default_text(defaults().at("scheduler.mem_fraction")), QStringLiteral("0.9 (default of vllm-0.12)"));
+  set_field(scenario, "scheduler.max_running", QStringLiteral("64"));
+  EXPECT_FALSE(defaults().contains("scheduler.max_running")) << "its field holds it";
+}
+
+// Such a value would else be taken for the engine's.
+TEST(FieldDefaultsTest, SayUnderWhichOtherNameAValueIsStated) {
+  Scenario scenario = open_scenario(kJumpStart);
+  set_edit(scenario, "scheduler", "{MAX_BATCH_SIZE: 48}");
+  const FieldDefaults defaults = field_defaults(scenario, make_study(scenario, catalogue()).point(0));
+  EXPECT_EQ(default_text(defaults.at("scheduler.max_running")), QStringLiteral("48 (stated as MAX_BATCH_SIZE)"));
 }
 
 TEST(ScenarioTest, AListSweepsAKeyThatTheFileDoesNot) {

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "gui/core/field_defaults.h"
+
+#include <QCoreApplication>
+
+#include "gui/core/text.h"
+#include "study/cell.h"
+
+namespace plimsoll::gui {
+namespace {
+
+QString tr(const char* text) { return QCoreApplication::translate("plimsoll::gui::FieldDefaults", text); }
+
+void add_scheduler(const study::PointSpec& point, FieldDefaults& out) {
+  const sched::PolicyConfig& policy = point.policy;
+  const QString engine = point.engine ? qs(point.engine->id) : QString();
+  out["scheduler.policy"] = {qs(sched::name(policy.policy)), engine, {}};
+  if (policy.max_running) out["scheduler.max_running"] = {QString::number(*policy.max_running), engine, {}};
+  else if (policy.policy == sched::PolicyKind::tgi) out["scheduler.max_running"] = {tr("none"), engine, {}};   // memory and the prefill budget alone limit it
+  if (policy.step_token_budget) out["scheduler.step_token_budget"] = {QString::number(*policy.step_token_budget), engine, {}};
+  if (policy.mem_fraction) out["scheduler.mem_fraction"] = {qs(study::number_text(*policy.mem_fraction)), engine, {}};
+  else if (point.engine && !point.free_memory_fraction) out["scheduler.mem_fraction"] = {qs(study::number_text(point.engine->memory_fraction)), engine, {}};
+}
+
+}  // namespace
+
+QString default_text(const FieldDefault& value) {
+  if (!value.spelling.isEmpty()) return tr("%1 (stated as %2)").arg(value.value, value.spelling);
+  return value.origin.isEmpty() ? tr("%1 (default)").arg(value.value) : tr("%1 (default of %2)").arg(value.value, value.origin);
+}
+
+FieldDefaults field_defaults(const Scenario& scenario, const study::PointSpec& point) {
+  FieldDefaults out;
+  add_scheduler(point, out);
+  out["deployment.tp"] = {QString::number(point.deployment.tp), {}, {}};
+  out["deployment.replicas"] = {QString::number(point.deployment.replicas), {}, {}};
+  out["deployment.router"] = {qs(sched::name(point.deployment.router)), {}, {}};
+  out["replications"] = {QString::number(point.replications), {}, {}};
+  out["seed"] = {QString::number(point.workload.seed), {}, {}};
+  out["dtype"] = {qs(model::name(point.weight_dtype)), {}, {}};
+  if (std::holds_alternative<traces::JumpStart>(point.workload.load)) out["workload.requests"] = {tr("3 a client"), {}, {}};
+  else if (point.workload.requests > 0) out["workload.requests"] = {QString::number(point.workload.requests), {}, {}};
+  if (point.engine) out["engine"] = {qs(point.engine->id), {}, {}};
+  for (const auto& [path, spelling] : other_spellings(scenario)) {
+    if (const auto found = out.find(path); found != out.end()) found->second.spelling = qs(spelling);
+  }
+  std::erase_if(out, [&](const auto& entry) { return !field_value(scenario, entry.first).text.isEmpty(); });
+  return out;
+}
+
+}  // namespace plimsoll::gui
