@@ -38,13 +38,13 @@ CurvesView::CurvesView(Workbench& bench, QWidget* parent) : View(bench, parent) 
   plots->addWidget(summary_);
   plots->addWidget(residuals_);
   plots->addWidget(notes_);
-  auto* row = new QHBoxLayout();
-  row->addLayout(plots, 1);
-  row->addWidget(legend_);
+  row_ = new QHBoxLayout();
+  row_->addLayout(plots, 1);
+  row_->addWidget(legend_);
   auto* all = new QVBoxLayout(this);
   all->setContentsMargins(6, 6, 6, 6);
   all->addWidget(make_bar());
-  all->addLayout(row, 1);
+  all->addLayout(row_, 1);
   connect(plot_, &PlotView::activated, this, &CurvesView::activate);
   connect(plot_, &PlotView::hovered, this, [this](const QString& tip) { Q_EMIT message(QString(tip).replace(QChar(u'\n'), QStringLiteral(" · "))); });
   connect(plot_, &PlotView::line_moved, this, [this](int, double value, bool finished) { move_limit(value, finished); });
@@ -169,6 +169,11 @@ void CurvesView::refresh_notes() {
   notes_->setVisible(!lines.isEmpty());
   notes_->setToolTip(bench_.curves().extrapolates());
   if (notes_->text() != lines.join(QChar(u'\n'))) notes_->setText(lines.join(QChar(u'\n')));
+}
+
+void CurvesView::resizeEvent(QResizeEvent* event) {
+  View::resizeEvent(event);
+  legend_->place_in(*row_, width());
 }
 
 void CurvesView::set_theme(const Theme& theme) {

@@ -9,6 +9,7 @@
 class QCheckBox;
 class QComboBox;
 class QDoubleSpinBox;
+class QBoxLayout;
 class QLabel;
 
 namespace plimsoll::gui {
@@ -30,6 +31,9 @@ class CurvesView final : public View {
   [[nodiscard]] ContentChoice choice() const;
   [[nodiscard]] QString notes() const;
 
+ protected:
+  void resizeEvent(QResizeEvent* event) override;
+
  private:
   QWidget* make_bar();
   QComboBox* metric_box(const QString& name, bool x);
@@ -39,6 +43,7 @@ class CurvesView final : public View {
   void refresh_notes();
   PlotView *plot_ = nullptr, *residuals_ = nullptr;
   Legend* legend_ = nullptr;
+  QBoxLayout* row_ = nullptr;          // the plots and the legend
   QLabel *summary_ = nullptr, *answer_ = nullptr, *notes_ = nullptr;
   QComboBox *x_ = nullptr, *y_ = nullptr;
   QDoubleSpinBox* limit_ = nullptr;

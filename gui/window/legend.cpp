@@ -7,6 +7,7 @@
 #include <QVBoxLayout>
 
 #include "gui/plot/plot_painter.h"
+#include "gui/window/flow_layout.h"
 
 namespace plimsoll::gui {
 namespace {
@@ -25,11 +26,31 @@ QIcon swatch(const PlotSeries& series, const Theme& theme, double ratio) {
 }  // namespace
 
 Legend::Legend(QWidget* parent) : QWidget(parent) {
-  layout_ = new QVBoxLayout(this);
-  layout_->setContentsMargins(0, 6, 0, 6);
-  layout_->setSpacing(0);
-  layout_->addStretch();
+  lay_out();
   setAccessibleName(tr("Legend"));
+}
+
+void Legend::lay_out() {
+  delete layout();
+  if (below_) {
+    auto* rows = new FlowLayout(this);
+    for (QToolButton* button : buttons_) rows->addWidget(button);
+    return;
+  }
+  auto* column = new QVBoxLayout(this);
+  column->setContentsMargins(0, 6, 0, 6);
+  column->setSpacing(0);
+  for (QToolButton* button : buttons_) column->addWidget(button);
+  column->addStretch();
+}
+
+void Legend::place_in(QBoxLayout& row, int width) {
+  constexpr int kRoomForBoth = 90;     // characters: of the plot, its labels and a name
+  const bool below = width < kRoomForBoth * fontMetrics().averageCharWidth();
+  if (below == below_) return;
+  below_ = below;
+  row.setDirection(below ? QBoxLayout::TopToBottom : QBoxLayout::LeftToRight);
+  lay_out();
 }
 
 void Legend::show_series(const std::vector<PlotSeries>& series, const Theme& theme) {
@@ -38,6 +59,7 @@ void Legend::show_series(const std::vector<PlotSeries>& series, const Theme& the
   for (const PlotSeries& one : series) {
     if (one.line != LineLook::faded && !one.name.isEmpty() && seen.insert(one.name).second) named.push_back(&one);
   }
+  const std::size_t before = buttons_.size();
   while (buttons_.size() > named.size()) {
     delete buttons_.back();
     buttons_.pop_back();
@@ -52,9 +74,9 @@ void Legend::show_series(const std::vector<PlotSeries>& series, const Theme& the
     button->setFocusPolicy(Qt::StrongFocus);
     button->installEventFilter(this);
     connect(button, &QToolButton::clicked, this, [this, button] { toggle(button->accessibleName()); });
-    layout_->insertWidget(static_cast<int>(buttons_.size()), button);
     buttons_.push_back(button);
   }
+  if (buttons_.size() != before) lay_out();
   for (std::size_t i = 0; i < named.size(); ++i) {
     const QString& name = named[i]->name;
     const QString look = QStringLiteral("%1 %2 %3 %4 %5").arg(hidden_.contains(name)).arg(named[i]->colour).arg(static_cast<int>(named[i]->line)).arg(theme.dark).arg(

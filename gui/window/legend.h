@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The series of a plot as a column of buttons: a click hides or shows one, a double click shows it alone. Buttons, so that
-// the keyboard and assistive technology reach them.
+// The series of a plot as buttons, in a column beside it or in rows below: a click hides or shows one, a double click shows
+// it alone. Buttons, so that the keyboard and assistive technology reach them.
 #pragma once
 
 #include <QWidget>
@@ -8,8 +8,8 @@
 
 #include "gui/plot/plot_view.h"
 
+class QBoxLayout;
 class QToolButton;
-class QVBoxLayout;
 
 namespace plimsoll::gui {
 
@@ -20,6 +20,8 @@ class Legend final : public QWidget {
   void show_series(const std::vector<PlotSeries>& series, const Theme& theme);
   [[nodiscard]] const std::set<QString>& hidden() const { return hidden_; }
   void clear_hidden();
+  /// Places this, the last of `row`, beside the plot where a view of `width` pixels has room for both, else below it.
+  void place_in(QBoxLayout& row, int width);
 
  Q_SIGNALS:
   void changed();
@@ -30,7 +32,8 @@ class Legend final : public QWidget {
  private:
   void toggle(const QString& name);
   void solo(const QString& name);
-  QVBoxLayout* layout_ = nullptr;
+  void lay_out();
+  bool below_ = false;
   std::vector<QToolButton*> buttons_;
   std::set<QString> hidden_;
 };

@@ -17,13 +17,13 @@ PlotPage::PlotPage(Workbench& bench, QWidget* parent) : View(bench, parent) {
   caption_ = new QLabel(this);
   caption_->setWordWrap(true);
   caption_->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
-  auto* row = new QHBoxLayout();
-  row->addWidget(plot_, 1);
-  row->addWidget(legend_);
+  row_ = new QHBoxLayout();
+  row_->addWidget(plot_, 1);
+  row_->addWidget(legend_);
   auto* column = new QVBoxLayout(this);
   column->setContentsMargins(6, 6, 6, 6);
   column->addWidget(caption_);
-  column->addLayout(row, 1);
+  column->addLayout(row_, 1);
   connect(legend_, &Legend::changed, this, &PlotPage::refresh);
   connect(plot_, &PlotView::hovered, this, [this](const QString& tip) { Q_EMIT message(QString(tip).replace(QChar(u'\n'), QStringLiteral(" · "))); });
 }
@@ -34,6 +34,11 @@ void PlotPage::refresh() {
   legend_->show_series(page.content.series, *theme_);
   plot_->set_content(std::move(page.content));
   caption_->setText(page.caption);
+}
+
+void PlotPage::resizeEvent(QResizeEvent* event) {
+  View::resizeEvent(event);
+  legend_->place_in(*row_, width());
 }
 
 void PlotPage::set_theme(const Theme& theme) {

@@ -9,6 +9,7 @@
 #include "gui/window/legend.h"
 #include "gui/window/view.h"
 
+class QBoxLayout;
 class QLabel;
 
 namespace plimsoll::gui {
@@ -30,10 +31,12 @@ class PlotPage : public View {
   };
   /// What to show; `hidden` are the legend's.
   [[nodiscard]] virtual Page build(const std::set<QString>& hidden) const = 0;
+  void resizeEvent(QResizeEvent* event) override;
   PlotView* plot_ = nullptr;
 
  private:
   Legend* legend_ = nullptr;
+  QBoxLayout* row_ = nullptr;          // the plot and the legend
   QLabel* caption_ = nullptr;
   const Theme* theme_ = &light_theme();
 };
