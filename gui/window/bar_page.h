@@ -12,6 +12,8 @@ class QTableView;
 
 namespace plimsoll::gui {
 
+class HeatGrid;
+
 /// Stacked horizontal bars with a legend.
 class BarChart final : public QWidget {
   Q_OBJECT
@@ -78,8 +80,9 @@ class HeatPage final : public View {
   [[nodiscard]] TableData table() const override;
 
  private:
-  class Grid;
-  Grid* grid_ = nullptr;
+  void use(int tp, int batch);
+  [[nodiscard]] QString load_of_map() const;
+  HeatGrid* grid_ = nullptr;
   QLabel* caption_ = nullptr;
   [[nodiscard]] bool is_within();
   QComboBox *metric_ = nullptr, *at_ = nullptr;

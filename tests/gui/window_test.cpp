@@ -12,10 +12,12 @@
 #include <QLineEdit>
 #include <QMimeData>
 #include <QSlider>
+#include <QStatusBar>
 #include <QTableWidget>
 #include <QUrl>
 
 #include "gui/window/curves_view.h"
+#include "gui/window/heat_grid.h"
 #include "gui/window/scenario_dock.h"
 #include "tests/gui/bench_fixture.h"
 
@@ -127,6 +129,77 @@ TEST_F(WindowTest, AllOfItFitsASmallScreen) {
   EXPECT_LE(window_.minimumSizeHint().width(), 1024);
   EXPECT_LE(window_.minimumSizeHint().height(), 700);
   for (const View* view : window_.views()) EXPECT_LE(view->minimumSizeHint().width(), 480) << utf8(view->id());
+}
+
+TEST_F(WindowTest, TheLegendGoesBelowANarrowPlot) {
+  const auto legend_place = [&](int width) {
+    window_.resize(width, 800);
+    settle(bench_);
+    const QWidget& legend = window_.curves().legend();
+    const QWidget& plot = window_.curves().plot();
+    EXPECT_FALSE(QRect(legend.mapTo(&window_, QPoint()), legend.size()).intersects(QRect(plot.mapTo(&window_, QPoint()), plot.size())));
+    for (const QWidget* button : legend.findChildren<QAbstractButton*>()) {
+      EXPECT_TRUE(legend.rect().contains(button->geometry())) << utf8(button->accessibleName()) << " at a width of " << width;
+    }
+    return legend.mapTo(&window_, QPoint()).y() > plot.mapTo(&window_, QPoint(0, plot.height() - 1)).y();
+  };
+  EXPECT_FALSE(legend_place(1500));
+  EXPECT_TRUE(legend_place(760));
+  EXPECT_FALSE(legend_place(1500));
+}
+
+TEST_F(WindowTest, AnEmptyFieldShowsWhatItStandsFor) {
+  const auto placeholder = [&](const char* path) { return window_.scenario().field(qs(path))->box()->lineEdit()->placeholderText(); };
+  EXPECT_EQ(placeholder("scheduler.policy"), QStringLiteral("tgi (default of tgi-1.1)"));
+  EXPECT_EQ(placeholder("seed"), QStringLiteral("1 (default)"));
+  bench_.set_value(QStringLiteral("engine"), QStringLiteral("vllm-0.12"));
+  bench_.session().edit({}, {}, [](SessionState& s) { set_edit(s.scenarios[0], "scheduler", "{}"); });
+  settle(bench_);
+  const Field& batch = *window_.scenario().field(QStringLiteral("scheduler.max_running"));
+  EXPECT_EQ(placeholder("scheduler.max_running"), QStringLiteral("256")) << "short: it stands beside a slider";
+  EXPECT_EQ(batch.spec().choices[batch.slider()->value()], QStringLiteral("256"));
+  EXPECT_THAT(utf8(batch.box()->toolTip()), ::testing::HasSubstr("256 (default of vllm-0.12)"));
+  bench_.set_value(QStringLiteral("model"), QStringLiteral("no-such-model"));
+  settle(bench_);
+  EXPECT_EQ(placeholder("scheduler.policy"), QStringLiteral("default")) << "nothing is known of a study that cannot be read";
+}
+
+// The map itself, not only its table: every cell is reached, said and can be made the scenario's.
+TEST_F(WindowTest, TheHeatMapIsWalkedByKeyboard) {
+  window_.show_view(QStringLiteral("heatmap"));
+  settle(bench_);
+  HeatGrid& grid = *window_.findChild<HeatGrid*>();
+  ASSERT_EQ(grid.map().cells.size(), grid.map().tp.size() * grid.map().batch.size());
+  grid.setFocus();
+  QTest::keyClick(&grid, Qt::Key_Right);
+  EXPECT_EQ(grid.cursor(), 0U) << "the first key shows the cursor";
+  EXPECT_THAT(utf8(grid.accessibleDescription()), ::testing::StartsWith("TP 1, batch limit 4: "));
+  QTest::keyClick(&grid, Qt::Key_Right);
+  QTest::keyClick(&grid, Qt::Key_Down);
+  EXPECT_EQ(utf8(grid.accessibleDescription()), utf8(grid.cell_text(grid.map().batch.size() + 1)));
+  EXPECT_THAT(utf8(window_.statusBar()->currentMessage()), ::testing::StartsWith("TP 2, batch limit 8: "));
+  QTest::keyClick(&grid, Qt::Key_Left);
+  QTest::keyClick(&grid, Qt::Key_Left);
+  EXPECT_EQ(grid.cursor(), grid.map().batch.size()) << "it stays within its row";
+  QTest::keyClick(&grid, Qt::Key_End);
+  EXPECT_EQ(grid.cursor(), 2 * grid.map().batch.size() - 1);
+  QTest::keyClick(&grid, Qt::Key_Return);
+  EXPECT_EQ(field_value(bench_.session().scenario(), "deployment.tp").text, QStringLiteral("2"));
+  EXPECT_EQ(field_value(bench_.session().scenario(), "scheduler.max_running").text, QString::number(grid.map().batch.back()));
+}
+
+TEST_F(WindowTest, TheHeatMapsCellsAnswerTheMouse) {
+  window_.show_view(QStringLiteral("heatmap"));
+  settle(bench_);
+  HeatGrid& grid = *window_.findChild<HeatGrid*>();
+  const QPoint place = grid.cell_box(5).center().toPoint();
+  const QImage before = grid.grab().toImage();
+  QTest::mouseClick(&grid, Qt::LeftButton, {}, place);
+  EXPECT_EQ(grid.cursor(), 5U);
+  EXPECT_NE(grid.grab().toImage(), before) << "the cursor shows";
+  EXPECT_FALSE(bench_.session().is_modified()) << "a click only asks";
+  QTest::mouseDClick(&grid, Qt::LeftButton, {}, place);
+  EXPECT_EQ(field_value(bench_.session().scenario(), "scheduler.max_running").text, QString::number(grid.map().batch[5]));
 }
 
 TEST_F(WindowTest, TheDataOfAViewSortAsNumbers) {

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The cells of the TP x batch map, walked along by mouse and keyboard.
+#pragma once
+
+#include <QWidget>
+#include <optional>
+
+#include "gui/core/details.h"
+#include "gui/core/metrics.h"
+#include "gui/plot/theme.h"
+
+namespace plimsoll::gui {
+
+/// Arrows, Home and End move a cursor whose cell is said, to assistive technology too; Return or a double-click chooses it.
+class HeatGrid final : public QWidget {
+  Q_OBJECT
+ public:
+  explicit HeatGrid(QWidget* parent = nullptr);
+
+  /// `message` stands where the map has no cells. The cursor stays where it is.
+  void show_map(HeatMap map, const QString& message);
+  /// Which metric the cells show; `limited` above `limit` (> 0, in its unit) is marked.
+  void show_metric(const Metric& metric, const Metric& limited, double limit);
+  void set_theme(const Theme& theme);
+  [[nodiscard]] const HeatMap& map() const { return map_; }
+  [[nodiscard]] std::optional<double> value(std::size_t cell) const;
+  /// "TP 4, batch limit 64: 1343 tokens/s", or why there is no value.
+  [[nodiscard]] QString cell_text(std::size_t cell) const;
+  [[nodiscard]] std::optional<std::size_t> cursor() const { return cursor_; }
+  /// Where a cell lies in this widget.
+  [[nodiscard]] QRectF cell_box(std::size_t cell) const;
+
+ Q_SIGNALS:
+  void said(const QString& text);
+  void chosen(int tp, int batch);
+
+ protected:
+  void paintEvent(QPaintEvent* event) override;
+  void keyPressEvent(QKeyEvent* event) override;
+  void mousePressEvent(QMouseEvent* event) override;
+  void mouseDoubleClickEvent(QMouseEvent* event) override;
+  void focusInEvent(QFocusEvent* event) override;
+
+ private:
+  [[nodiscard]] std::pair<double, double> range() const;
+  [[nodiscard]] std::optional<std::size_t> cell_at(const QPointF& place) const;
+  [[nodiscard]] QString mark_of(std::size_t cell) const;
+  void move_cursor(std::size_t cell);
+  void choose();
+  void paint_heads(QPainter& painter) const;
+  void paint_cell(QPainter& painter, std::size_t cell, double low, double high) const;
+
+  HeatMap map_;
+  QString message_;
+  const Metric* metric_ = nullptr;
+  const Metric* limited_ = nullptr;
+  double limit_ = 0;
+  const Theme* theme_ = &light_theme();
+  std::optional<std::size_t> cursor_;
+};
+
+}  // namespace plimsoll::gui
