@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include <QComboBox>
-#include <QHBoxLayout>
 #include <QLabel>
 #include <QStandardItemModel>
 #include <QVBoxLayout>
@@ -8,6 +7,7 @@
 #include "gui/core/text.h"
 #include "gui/window/bar_page.h"
 #include "gui/window/curve_content.h"
+#include "gui/window/flow_layout.h"
 #include "gui/window/heat_grid.h"
 
 namespace plimsoll::gui {
@@ -25,13 +25,14 @@ HeatPage::HeatPage(Workbench& bench, QWidget* parent) : View(bench, parent) {
   at_->setAccessibleName(tr("At which load"));
   at_->addItems({tr("at one load"), tr("at the most within the SLO")});
   grid_ = new HeatGrid(this);
-  auto* row = new QHBoxLayout();
-  row->addWidget(metric_);
-  row->addWidget(at_);
-  row->addWidget(caption_, 1);
+  auto* bar = new QWidget(this);
+  auto* choices = new FlowLayout(bar);
+  choices->addWidget(metric_);
+  choices->addWidget(at_);
   auto* column = new QVBoxLayout(this);
   column->setContentsMargins(6, 6, 6, 6);
-  column->addLayout(row);
+  column->addWidget(bar);
+  column->addWidget(caption_);
   column->addWidget(grid_, 1);
   connect(metric_, &QComboBox::activated, this, &HeatPage::refresh);
   connect(grid_, &HeatGrid::said, this, &HeatPage::message);

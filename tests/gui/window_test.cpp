@@ -164,6 +164,19 @@ TEST_F(WindowTest, AnEmptyFieldShowsWhatItStandsFor) {
   EXPECT_EQ(placeholder("scheduler.policy"), QStringLiteral("default")) << "nothing is known of a study that cannot be read";
 }
 
+// Beside the boxes that choose its metric, the map's caption had a column of single words, and the window grew.
+TEST_F(WindowTest, TheHeatMapFitsBesideTheDecision) {
+  window_.resize(1024, 700);
+  window_.show_view(QString::fromLatin1(kDecisionView));
+  window_.show_view(QStringLiteral("heatmap"));
+  settle(bench_);
+  EXPECT_EQ(window_.width(), 1024);
+  const View& view = *window_.current_view();
+  for (const QLabel* label : view.findChildren<QLabel*>()) {
+    EXPECT_LE(label->height(), 3 * label->fontMetrics().lineSpacing()) << utf8(label->text());
+  }
+}
+
 // The map itself, not only its table: every cell is reached, said and can be made the scenario's.
 TEST_F(WindowTest, TheHeatMapIsWalkedByKeyboard) {
   window_.show_view(QStringLiteral("heatmap"));
