@@ -16,7 +16,7 @@ namespace plimsoll::model {
 namespace {
 
 constexpr std::string_view kMagic = "PLIMKRN\n";
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 constexpr std::size_t kPrefix = 20;                 // magic, version, size and checksum of the list
 constexpr std::uint32_t kMostListBytes = 1U << 20U;
 constexpr std::uint64_t kMostTableBytes = 64U << 20U;
@@ -106,7 +106,7 @@ std::size_t key_parts(KernelOp op) { return key_names(op).size() - 1; }
 std::string table_bytes(const KernelTable& t) {
   Writer out;
   const OpCoefficients& c = t.coefficients;
-  for (const double v : {c.compute_efficiency, c.memory_efficiency, c.p, c.t0.count(), t.cold_efficiency}) out.put(v);
+  for (const double v : {c.compute_efficiency, c.memory_efficiency, c.p, c.t0.count(), t.cold_efficiency, t.cache.bytes.value, t.cache.speedup}) out.put(v);
   for (const double v : t.metric.scale) out.put(v);
   out.put(t.metric.nugget);
   out.put(t.metric.knee);
@@ -134,6 +134,8 @@ void read_numbers(Reader& in, KernelTable& t) {
   c.p = in.get<double>();
   c.t0 = Seconds(in.get<double>());
   t.cold_efficiency = in.get<double>();
+  t.cache.bytes = Bytes(in.get<double>());
+  t.cache.speedup = in.get<double>();
   for (double& scale : t.metric.scale) scale = in.get<double>();
   t.metric.nugget = in.get<double>();
   t.metric.knee = in.get<double>();
@@ -148,7 +150,7 @@ void read_numbers(Reader& in, KernelTable& t) {
 KernelTable read_table(const KernelFile::Entry& entry, std::string_view bytes) {
   Reader in(bytes);
   KernelTable t{.op = entry.op, .dtype = entry.dtype, .kv_dtype = entry.kv_dtype, .kernel = entry.kernel, .coefficients = {},
-                .metric = {}, .columns = {}, .sites = {}, .log_ratio = {}};
+                .cache = {}, .metric = {}, .columns = {}, .sites = {}, .log_ratio = {}};
   read_numbers(in, t);
   const auto quantum = in.get<double>();
   if (!(quantum > 0) || !(quantum < 1)) throw InputError(fmt::format("a quantum of {} is not between 0 and 1", quantum));

@@ -97,6 +97,12 @@ std::string number_problem(const KernelTable& table) {
     return fmt::format("{} neighbours are not 1 to 64", table.metric.neighbours);
   }
   if (!(table.metric.knee >= 0) || !std::isfinite(table.metric.knee)) return fmt::format("knee {} is negative", table.metric.knee);
+  if (!(table.cache.bytes.value >= 0) || !std::isfinite(table.cache.bytes.value)) {
+    return fmt::format("a cache of {} bytes is no size", table.cache.bytes.value);
+  }
+  if (!(table.cache.speedup >= 1) || !std::isfinite(table.cache.speedup)) {
+    return fmt::format("a cache {} times as fast as memory is slower than it", table.cache.speedup);
+  }
   for (const double scale : table.metric.scale) {
     if (!(scale >= 0) || !std::isfinite(scale)) return fmt::format("scale {} is negative", scale);
   }

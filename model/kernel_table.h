@@ -36,7 +36,7 @@ using KernelKey = std::array<std::uint32_t, kKeyParts>;
 [[nodiscard]] std::span<const std::string_view> key_names(KernelOp op);
 
 /// Distances are sums of scale x |difference of feature|; the features of an op are listed by feature_names().
-inline constexpr std::size_t kFeatures = 7;
+inline constexpr std::size_t kFeatures = 8;
 using KernelFeatures = std::array<double, kFeatures>;
 [[nodiscard]] std::span<const std::string_view> feature_names(KernelOp op);
 /// `knee`: see KernelMetric.
@@ -46,14 +46,25 @@ struct KernelMetric {
   KernelFeatures scale{};               // per unit of a feature, mostly per doubling
   double nugget = 0.05;                 // variance of a single measurement against that of the field
   std::int32_t neighbours = 16;         // sites that a row is interpolated from
-  double knee = 0;                      // gemm: log2 of the n k at which weights cease to stay in the cache; a feature that
-                                        // steps from 0 to 1 there keeps both sides apart. 0: none
+  double knee = 0;                      // gemm, moe: log2 of the weights at which they cease to stay in the cache; a feature
+                                        // that steps from 0 to 1 there keeps both sides apart. 0: none
 };
+
+/// A last-level cache that keeps weights from one run of a benchmark to the next. It explains measurements and prices
+/// nothing: a step reads the weights of every layer before it comes back to the first, so there all of them are cold.
+struct WarmCache {
+  Bytes bytes{0};                       // 0: none
+  double speedup = 1;                   // how much faster than memory it is read
+};
+/// The part of `bytes` read over and over again that is found in the cache, when lines are replaced at random: of a load of L
+/// caches (L > 1) a line survives the L (1 - h) misses a cache line between two visits with probability h = exp(-L (1 - h)).
+[[nodiscard]] double cache_hits(const WarmCache& cache, Bytes bytes);
 
 struct KernelTable {
   KernelOp op = KernelOp::gemm;
   std::string dtype, kv_dtype, kernel;  // as measured: "bfloat16", "fp8"; kv_dtype of attention; the kernel's name
   OpCoefficients coefficients;          // of the roofline that the ratios are relative to
+  WarmCache cache;                      // moe: what the ratios are relative to as well
   double cold_efficiency = 1;           // the largest fraction of the bandwidth seen on data far larger than the cache
   KernelMetric metric;
   std::vector<std::uint32_t> columns;   // ascending
@@ -121,8 +132,9 @@ struct KernelWork {
 [[nodiscard]] KernelWork kernel_work(KernelOp op, const KernelKey& key, double column, double bytes_per_stored_element);
 
 /// Seconds of the roofline alone. Decode attention adds what passes to t0 (accelerator.h); everything else is one p-norm.
+/// With a cache what is stored counts as fewer bytes: those that hit it divided by its speedup.
 [[nodiscard]] double kernel_roofline(KernelOp op, const OpCoefficients& coefficients, FlopsPerSecond peak,
-                                     BytesPerSecond bandwidth, const KernelWork& work);
+                                     BytesPerSecond bandwidth, const KernelWork& work, const WarmCache& cache = {});
 /// Seconds of a prefill's later chunk, which nobody measured: the whole prefill of everything so far, less that of what was
 /// cached before, plus the fixed cost that both contain.
 [[nodiscard]] double chunk_time(double t0, double whole, double cached);

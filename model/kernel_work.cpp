@@ -73,9 +73,9 @@ std::span<const std::string_view> key_names(KernelOp op) {
 
 std::span<const std::string_view> feature_names(KernelOp op) {
   static constexpr std::array<std::string_view, 4> kGemm = {"n", "k", "n k", "beyond the cache"};
-  static constexpr std::array<std::string_view, 7> kMoe = {"hidden",          "width of a rank", "experts a token",
-                                                           "experts of a rank", "skew",          "TP",
-                                                           "EP"};
+  static constexpr std::array<std::string_view, 8> kMoe = {"hidden",            "width of a rank", "experts a token",
+                                                           "experts of a rank", "skew",            "TP",
+                                                           "EP",                "beyond the cache"};
   static constexpr std::array<std::string_view, 5> kPrefill = {"batch", "heads", "group", "head size", "batch x heads"};
   static constexpr std::array<std::string_view, 5> kDecode = {"batch x KV heads", "KV heads", "group", "head size",
                                                                "batch"};
@@ -101,7 +101,8 @@ KernelFeatures features(KernelOp op, const KernelKey& key, double knee) {
     case KernelOp::gemm: return {a, b, a + b, step_at(a + b, knee)};
     case KernelOp::moe: {
       const double tp = log2_of(key[5]), ep = log2_of(key[6]);
-      return {a, b - tp, log2_of(key[2]), log2_of(key[3]) - ep, key[4] / 100.0, tp, ep};
+      const double width = b - tp, local = log2_of(key[3]) - ep;
+      return {a, width, log2_of(key[2]), local, key[4] / 100.0, tp, ep, step_at(a + width + local, knee)};
     }
     case KernelOp::prefill_attention: return {a, b, b - log2_of(key[2]), log2_of(key[3]), a + b};
     case KernelOp::decode_attention: {
@@ -140,11 +141,25 @@ KernelWork kernel_work(KernelOp op, const KernelKey& key, double column, double 
   PLIMSOLL_CHECK(false, "no such op");
 }
 
+double cache_hits(const WarmCache& cache, Bytes bytes) {
+  constexpr int kMostSteps = 40;
+  const double load = bytes.value / cache.bytes.value;
+  if (load <= 1) return 1;
+  double hits = 0;                      // Newton from below ends at the smaller of the two solutions; the other one is 1
+  for (int step = 0; step < kMostSteps; ++step) {
+    const double survives = std::exp(-load * (1 - hits)), change = (survives - hits) / (1 - load * survives);
+    hits += change;
+    if (change < 1e-9) break;
+  }
+  return hits;
+}
+
 double kernel_roofline(KernelOp op, const OpCoefficients& c, FlopsPerSecond peak, BytesPerSecond bandwidth,
-                       const KernelWork& work) {
+                       const KernelWork& work, const WarmCache& cache) {
   const bool decode = op == KernelOp::decode_attention;
-  const double time =
-      roofline_time(c, peak, bandwidth, Flops(work.flops), Bytes(work.stored + (decode ? 0 : work.passing))).count();
+  const double hits = cache.bytes.value > 0 ? cache_hits(cache, Bytes(work.stored + work.passing)) : 0;
+  const double stored = work.stored * (1 - hits + hits / cache.speedup);
+  const double time = roofline_time(c, peak, bandwidth, Flops(work.flops), Bytes(stored + (decode ? 0 : work.passing))).count();
   return decode ? time + work.passing / (bandwidth.value * c.memory_efficiency) : time;
 }
 

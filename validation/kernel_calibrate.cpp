@@ -178,10 +178,10 @@ std::string kernel_file_text(const model::KernelFile& file) {
   for (std::size_t i = 0; i < file.entries().size(); ++i) {
     const model::KernelTable& t = file.kernel(i).table();
     const model::OpCoefficients& c = t.coefficients;
-    text += fmt::format("# table: {} {} {} {}\n# compute {}, memory {}, p {}, t0 {} s, cold memory {}\n# points {}, replaced {}, "
+    text += fmt::format("# table: {} {} {} {}\n# compute {}, memory {}, p {}, t0 {} s, cold memory {}, cache {} B {} times as fast\n# points {}, replaced {}, "
                         "mean error of the roofline {}, in fit {}, out of fit {}\n# nugget {}, neighbours {}, knee {}, scales",
                         model::name(t.op), t.dtype, t.kv_dtype, t.kernel, c.compute_efficiency, c.memory_efficiency, c.p,
-                        c.t0.count(), t.cold_efficiency, t.points, t.replaced, t.roofline_error, t.in_fit, t.out_of_fit,
+                        c.t0.count(), t.cold_efficiency, t.cache.bytes.value, t.cache.speedup, t.points, t.replaced, t.roofline_error, t.in_fit, t.out_of_fit,
                         t.metric.nugget, t.metric.neighbours, t.metric.knee);
     const auto features = model::feature_names(t.op);
     for (std::size_t f = 0; f < features.size(); ++f) text += fmt::format(" {}: {}{}", features[f], t.metric.scale[f], f + 1 < features.size() ? "," : "\n");

@@ -22,8 +22,10 @@ using model::KernelWork;
 using model::LeaveOut;
 using model::OpCoefficients;
 
-// The roofline's unknowns on scales without bounds: log t0, logit of the efficiencies, log (p - 1).
-using Unknowns = Eigen::Vector4d;
+// The roofline's unknowns on scales without bounds: log t0, logit of the efficiencies, log (p - 1), and with a cache
+// log (speedup - 1).
+using Unknowns = Eigen::VectorXd;
+constexpr Eigen::Index kSpeedup = 4;
 
 double logistic(double x) { return 1 / (1 + std::exp(-x)); }
 
@@ -34,6 +36,11 @@ OpCoefficients coefficients_of(const Unknowns& x) {
   c.memory_efficiency = logistic(std::clamp(x[2], -6.0, 6.0));
   c.p = 1 + std::exp(std::clamp(x[3], -5.0, 3.0));                     // to 21: beyond, it is the maximum
   return c;
+}
+
+model::WarmCache cache_of(const Unknowns& x, Bytes bytes) {
+  if (x.size() <= kSpeedup) return {};
+  return {bytes, 1 + std::exp(std::clamp(x[kSpeedup], -5.0, 3.0))};    // to 21 times
 }
 
 // Sum of a loss that is quadratic for small errors and linear for large ones, so that wave steps and outliers do not
@@ -48,12 +55,14 @@ struct Problem {
   std::span<const double> seconds;
   FlopsPerSecond peak;
   BytesPerSecond bandwidth;
+  Bytes cache;                          // 0: none
 
   [[nodiscard]] Eigen::VectorXd errors(const Unknowns& x) const {
     const OpCoefficients c = coefficients_of(x);
+    const model::WarmCache warm = cache_of(x, cache);
     Eigen::VectorXd out(static_cast<Eigen::Index>(work.size()));
     for (std::size_t i = 0; i < work.size(); ++i) {
-      out[static_cast<Eigen::Index>(i)] = std::log(model::kernel_roofline(op, c, peak, bandwidth, work[i]) / seconds[i]);
+      out[static_cast<Eigen::Index>(i)] = std::log(model::kernel_roofline(op, c, peak, bandwidth, work[i], warm) / seconds[i]);
     }
     return out;
   }
@@ -64,23 +73,23 @@ struct Problem {
   }
 };
 
-// Levenberg-Marquardt with weights by the loss and a numeric Jacobian: four unknowns.
+// Levenberg-Marquardt with weights by the loss and a numeric Jacobian: few unknowns.
 Unknowns minimise(const Problem& problem, Unknowns x) {
   constexpr int kMostSteps = 60;
   constexpr double kStep = 1e-5;
   Eigen::VectorXd errors = problem.errors(x);
   double loss = problem.loss(errors), damping = 1e-2;
   for (int step = 0; step < kMostSteps && damping < 1e8; ++step) {
-    Eigen::MatrixXd jacobian(errors.size(), 4);
-    for (int j = 0; j < 4; ++j) {
+    Eigen::MatrixXd jacobian(errors.size(), x.size());
+    for (Eigen::Index j = 0; j < x.size(); ++j) {
       Unknowns moved = x;
       moved[j] += kStep;
       jacobian.col(j) = (problem.errors(moved) - errors) / kStep;
     }
     const Eigen::VectorXd weights = errors.unaryExpr([](double e) { return weight_of(e); });
-    const Eigen::Matrix4d normal = jacobian.transpose() * weights.asDiagonal() * jacobian;
-    const Eigen::Vector4d gradient = jacobian.transpose() * weights.asDiagonal() * errors;
-    const Eigen::Matrix4d damped = normal + damping * (normal.diagonal().array() + 1e-9).matrix().asDiagonal().toDenseMatrix();
+    const Eigen::MatrixXd normal = jacobian.transpose() * weights.asDiagonal() * jacobian;
+    const Unknowns gradient = jacobian.transpose() * weights.asDiagonal() * errors;
+    const Eigen::MatrixXd damped = normal + damping * (normal.diagonal().array() + 1e-9).matrix().asDiagonal().toDenseMatrix();
     const Unknowns next = x - damped.ldlt().solve(gradient);
     const Eigen::VectorXd next_errors = problem.errors(next);
     const double next_loss = problem.loss(next_errors);
@@ -157,7 +166,7 @@ double mean_error(std::span<const float> predicted, std::span<const float> measu
 model::KernelMetric first_metric(KernelOp op) {
   switch (op) {
     case KernelOp::gemm: return {.scale = {0.5, 0.125, 0}, .nugget = 0.03, .neighbours = 32};
-    case KernelOp::moe: return {.scale = {2, 0.5, 2, 0.25, 0.3, 0.25, 0.25}, .nugget = 0.03, .neighbours = 16};
+    case KernelOp::moe: return {.scale = {2, 0.5, 2, 0.25, 0.3, 0.25, 0.25, 0}, .nugget = 0.03, .neighbours = 16};
     case KernelOp::prefill_attention: return {.scale = {0.5, 0.5, 0.3, 3, 0}, .nugget = 0.1, .neighbours = 8};
     case KernelOp::decode_attention: return {.scale = {1, 0.1, 0.15, 2, 0}, .nugget = 0.05, .neighbours = 8};
   }
@@ -169,7 +178,7 @@ class MetricSearch {
  public:
   /// Errors are those against `measured`, whatever the table holds in place of some of it.
   MetricSearch(KernelTable& table, const std::vector<float>& measured)
-      : table_(table), measured_(measured), best_(error_of(table.metric)) {}
+      : table_(table), step_(step_of(table.op)), measured_(measured), best_(error_of(table.metric)) {}
 
   double run() {
     constexpr int kRounds = 3;
@@ -177,9 +186,10 @@ class MetricSearch {
     for (int round = 0; round < kRounds; ++round) {
       const double before = best_;
       for (std::size_t f = 0; f < features; ++f) {
-        if (!is_step(f)) improve_scale(f);
+        if (f != step_) improve_scale(f);
       }
-      if (table_.op == KernelOp::gemm) find_knee();
+      if (table_.op == KernelOp::gemm) find_knee(19, 26);
+      if (table_.cache.bytes.value > 0) find_knee(23, 29);
       for (const double factor : {3.0, 1 / 3.0}) {
         model::KernelMetric trial = table_.metric;
         trial.nugget = std::clamp(trial.nugget * factor, 1e-3, 3.0);
@@ -210,14 +220,18 @@ class MetricSearch {
     }
     try_scale(f, 0);
   }
-  [[nodiscard]] bool is_step(std::size_t f) const { return table_.op == KernelOp::gemm && f == kStep; }
-  // Where weights cease to stay in the cache between runs of a benchmark: between 2^19 and 2^26 of them.
-  void find_knee() {
-    for (double knee = 19; knee <= 26; knee += 0.25) {
+  // The feature that steps at the knee; it is no other op's.
+  [[nodiscard]] static std::size_t step_of(KernelOp op) {
+    if (op == KernelOp::gemm) return 3;
+    return op == KernelOp::moe ? 7 : model::kFeatures;
+  }
+  // Where weights cease to stay in the cache between runs of a benchmark: log2 of their number.
+  void find_knee(double low, double high) {
+    for (double knee = low; knee <= high; knee += 0.25) {
       for (const double scale : {0.5, 1.0}) {
         model::KernelMetric trial = table_.metric;
         trial.knee = knee;
-        trial.scale[kStep] = scale;
+        trial.scale[step_] = scale;
         try_metric(trial, 0.01);
       }
     }
@@ -244,8 +258,8 @@ class MetricSearch {
     return error;
   }
 
-  static constexpr std::size_t kStep = 3;
   KernelTable& table_;
+  std::size_t step_;
   const std::vector<float>& measured_;
   double best_;
 };
@@ -285,20 +299,23 @@ double replace_outliers(KernelTable& table, double error) {
 
 }  // namespace
 
-OpCoefficients fit_roofline(KernelOp op, std::span<const KernelWork> work, std::span<const double> seconds,
-                            FlopsPerSecond peak, BytesPerSecond bandwidth) {
-  const Problem problem{op, work, seconds, peak, bandwidth};
+FittedRoofline fit_roofline(KernelOp op, std::span<const KernelWork> work, std::span<const double> seconds,
+                            FlopsPerSecond peak, BytesPerSecond bandwidth, Bytes cache) {
+  const Problem problem{op, work, seconds, peak, bandwidth, cache};
   const double fastest = *std::min_element(seconds.begin(), seconds.end());
   Unknowns best;
   double lowest = std::numeric_limits<double>::infinity();
   for (const double compute : {0.0, 1.5}) {
-    const Unknowns found = minimise(problem, {std::log(fastest), compute, 1.0, 0.5});
+    Unknowns start(cache.value > 0 ? kSpeedup + 1 : kSpeedup);
+    start.head<4>() << std::log(fastest), compute, 1.0, 0.5;
+    if (cache.value > 0) start[kSpeedup] = 0.7;                         // three times as fast
+    const Unknowns found = minimise(problem, start);
     const double loss = problem.loss(problem.errors(found));
     if (loss >= lowest) continue;
     best = found;
     lowest = loss;
   }
-  return coefficients_of(best);
+  return {coefficients_of(best), cache_of(best, cache)};
 }
 
 LeftOutErrors left_out_errors(const KernelTable& table) {
@@ -321,38 +338,43 @@ LeftOutErrors left_out_errors(const KernelTable& table) {
   return errors;
 }
 
-KernelTable fit_kernel_table(std::span<const KernelMeasurement* const> rows, const model::Accelerator& accelerator) {
-  const KernelMeasurement& first = *rows.front();
-  const FlopsPerSecond peak = model::kernel_peak(accelerator, first.dtype);
-  if (!(peak.value > 0) || !(accelerator.memory_bandwidth.value > 0)) {
-    throw InputError(fmt::format("accelerator {} has no peak for {} or no bandwidth", accelerator.id, first.dtype));
-  }
-  KernelTable table{.op = first.op, .dtype = first.dtype, .kv_dtype = first.kv_dtype, .kernel = first.kernel,
-                    .coefficients = {}, .metric = first_metric(first.op), .columns = {}, .sites = {}, .log_ratio = {}};
-  table.points = static_cast<std::int64_t>(rows.size());
-  const Measured measured = merged(rows);
+namespace {
+
+// Everything that was measured, in the order of the table: sites, and their columns.
+struct Measurements {
+  Measured by_site;
   std::vector<KernelWork> work;
   std::vector<double> seconds;
-  for (const auto& [key, columns] : measured) {
+};
+
+Measurements prepare(std::span<const KernelMeasurement* const> rows, KernelTable& table) {
+  Measurements m{merged(rows), {}, {}};
+  for (const auto& [key, columns] : m.by_site) {
     table.sites.push_back(key);
     for (const auto& [column, time] : columns) {
       table.columns.push_back(column);
-      work.push_back(model::kernel_work(table.op, key, column, stored_element_bytes(table)));
-      seconds.push_back(time);
+      m.work.push_back(model::kernel_work(table.op, key, column, stored_element_bytes(table)));
+      m.seconds.push_back(time);
     }
   }
   std::sort(table.columns.begin(), table.columns.end());
   table.columns.erase(std::unique(table.columns.begin(), table.columns.end()), table.columns.end());
-  table.coefficients = fit_roofline(table.op, work, seconds, peak, accelerator.memory_bandwidth);
-  table.cold_efficiency = cold_efficiency(work, seconds, accelerator);
+  return m;
+}
+
+// The roofline, with a cache of some bytes (0: none), what it leaves, and the metric that predicts that best.
+KernelTable fit_all(KernelTable table, const Measurements& m, FlopsPerSecond peak, BytesPerSecond bandwidth, Bytes cache) {
+  const FittedRoofline fitted = fit_roofline(table.op, m.work, m.seconds, peak, bandwidth, cache);
+  table.coefficients = fitted.coefficients;
+  table.cache = fitted.cache;
   table.log_ratio.assign(table.sites.size() * table.columns.size(), std::numeric_limits<float>::quiet_NaN());
   std::size_t i = 0, site = 0;
-  for (const auto& [key, columns] : measured) {
+  for (const auto& [key, columns] : m.by_site) {
     for (const auto& [column, time] : columns) {
       const auto place = std::lower_bound(table.columns.begin(), table.columns.end(), column) - table.columns.begin();
-      const double base = model::kernel_roofline(table.op, table.coefficients, peak, accelerator.memory_bandwidth, work[i++]);
+      const double base = model::kernel_roofline(table.op, table.coefficients, peak, bandwidth, m.work[i++], table.cache);
       table.log_ratio[site * table.columns.size() + static_cast<std::size_t>(place)] = static_cast<float>(std::log(time / base));
-      table.roofline_error += std::abs(base / time - 1) / static_cast<double>(seconds.size());
+      table.roofline_error += std::abs(base / time - 1) / static_cast<double>(m.seconds.size());
     }
     ++site;
   }
@@ -362,6 +384,28 @@ KernelTable fit_kernel_table(std::span<const KernelMeasurement* const> rows, con
   if (table.op == KernelOp::gemm) table.out_of_fit = replace_outliers(table, table.out_of_fit);
   table.in_fit = mean_error(table.log_ratio, exact);
   return table;
+}
+
+}  // namespace
+
+KernelTable fit_kernel_table(std::span<const KernelMeasurement* const> rows, const model::Accelerator& accelerator) {
+  const KernelMeasurement& first = *rows.front();
+  const FlopsPerSecond peak = model::kernel_peak(accelerator, first.dtype);
+  const BytesPerSecond bandwidth = accelerator.memory_bandwidth;
+  if (!(peak.value > 0) || !(bandwidth.value > 0)) {
+    throw InputError(fmt::format("accelerator {} has no peak for {} or no bandwidth", accelerator.id, first.dtype));
+  }
+  KernelTable table{.op = first.op, .dtype = first.dtype, .kv_dtype = first.kv_dtype, .kernel = first.kernel,
+                    .coefficients = {}, .cache = {}, .metric = first_metric(first.op), .columns = {}, .sites = {}, .log_ratio = {}};
+  table.points = static_cast<std::int64_t>(rows.size());
+  const Measurements measured = prepare(rows, table);
+  table.cold_efficiency = cold_efficiency(measured.work, measured.seconds, accelerator);
+  KernelTable plain = fit_all(table, measured, peak, bandwidth, Bytes(0));
+  if (table.op != KernelOp::moe || !(accelerator.last_level_cache.value > 0)) return plain;
+  // A cache must be worth it: it is where experts of a rank fit (L40S: 96 MB), and explains nothing where none do.
+  constexpr double kWorthIt = 0.9;
+  KernelTable cached = fit_all(std::move(table), measured, peak, bandwidth, accelerator.last_level_cache);
+  return cached.out_of_fit < kWorthIt * plain.out_of_fit ? cached : plain;
 }
 
 }  // namespace plimsoll::validation

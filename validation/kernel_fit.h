@@ -24,10 +24,14 @@ struct LeftOutErrors {
 /// Deterministic. Throws InputError when nothing can be fitted (the accelerator's peak or bandwidth is not known).
 [[nodiscard]] model::KernelTable fit_kernel_table(std::span<const KernelMeasurement* const> rows,
                                                   const model::Accelerator& accelerator);
-/// The roofline alone. `seconds` and `work` belong together.
-[[nodiscard]] model::OpCoefficients fit_roofline(model::KernelOp op, std::span<const model::KernelWork> work,
-                                                 std::span<const double> seconds, FlopsPerSecond peak,
-                                                 BytesPerSecond bandwidth);
+struct FittedRoofline {
+  model::OpCoefficients coefficients;
+  model::WarmCache cache;
+};
+/// The roofline alone. `seconds` and `work` belong together. With a cache of some bytes (0: none) its speedup is fitted too.
+[[nodiscard]] FittedRoofline fit_roofline(model::KernelOp op, std::span<const model::KernelWork> work,
+                                          std::span<const double> seconds, FlopsPerSecond peak, BytesPerSecond bandwidth,
+                                          Bytes cache);
 [[nodiscard]] LeftOutErrors left_out_errors(const model::KernelTable& table);
 
 }  // namespace plimsoll::validation

@@ -29,7 +29,9 @@ TEST(Crc32, IsThatOfZlib) {
 
 TEST(KernelFile, GivesBackWhatWasWritten) {
   const KernelFolder folder;
-  const KernelTable gemm = square_table(), decode = attention_table(KernelOp::decode_attention);
+  KernelTable gemm = square_table();
+  const KernelTable decode = attention_table(KernelOp::decode_attention);
+  gemm.cache = {Bytes(48e6), 2.5};
   const KernelFile file(folder.write({gemm, decode}));
   EXPECT_EQ(file.head().accelerator, "test");
   EXPECT_EQ(file.head().date, "2026-11-21");
@@ -43,6 +45,8 @@ TEST(KernelFile, GivesBackWhatWasWritten) {
   EXPECT_EQ(read.coefficients.t0.count(), 4e-6);
   EXPECT_EQ(read.cold_efficiency, 0.9);
   EXPECT_EQ(read.metric.scale, gemm.metric.scale);
+  EXPECT_EQ(read.cache.bytes.value, 48e6);
+  EXPECT_EQ(read.cache.speedup, 2.5);
   for (std::size_t i = 0; i < gemm.log_ratio.size(); ++i) {
     if (std::isnan(gemm.log_ratio[i])) EXPECT_TRUE(std::isnan(read.log_ratio[i]));
     else EXPECT_NEAR(read.log_ratio[i], gemm.log_ratio[i], 0.5 / 4096);  // half a quantum
@@ -56,9 +60,12 @@ TEST(KernelFile, RefusesWhatIsNoneOrOfAnotherVersion) {
   const std::string text = folder.write(std::string("efficiency: yes, please, a whole lot of it"));
   EXPECT_THAT(problem_of([&] { KernelFile{text}; }), HasSubstr("is no file of measured kernels"));
   std::string bytes = kernel_file_bytes({"test", "", ""}, {square_table()});
-  bytes[8] = 2;
-  const std::string newer = folder.write(bytes);
-  EXPECT_THAT(problem_of([&] { KernelFile{newer}; }), HasSubstr("is version 2 of the format; this program reads version 1"));
+  for (const int version : {1, 3}) {    // 1 had no caches
+    bytes[8] = static_cast<char>(version);
+    const std::string other = folder.write(bytes);
+    EXPECT_THAT(problem_of([&] { KernelFile{other}; }),
+                HasSubstr(other + ": is version " + std::to_string(version) + " of the format; this program reads version 2"));
+  }
 }
 
 // Whichever byte is changed, wherever the file ends: opening it or asking for its table says so, by file and table.

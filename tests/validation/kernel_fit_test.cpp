@@ -96,6 +96,36 @@ TEST(KernelFit, ReplacesOutliersOfProducts) {
   EXPECT_GT(table.in_fit, 0);                              // what was replaced is not hidden
 }
 
+// Experts that a 50 MB cache serves four times faster than memory: the fit finds how much, and predicts layouts left out;
+// experts that no cache served get none.
+TEST(KernelFit, FindsTheCacheThatBenchmarksOfExpertsReadFrom) {
+  const auto times = [](const model::WarmCache& cache) {
+    std::vector<KernelMeasurement> rows;
+    for (std::uint32_t hidden = 1024; hidden <= 8192; hidden *= 2) {
+      for (std::uint32_t tp = 1; tp <= 64; tp *= 2) {
+        for (std::uint32_t tokens = 1; tokens <= 4096; tokens *= 4) {
+          KernelMeasurement row;
+          row.op = KernelOp::moe;
+          row.dtype = "bfloat16";
+          row.kernel = "made";
+          row.key = {hidden, 4096, 2, 16, 101, tp, 1};
+          row.column = tokens;
+          const model::KernelWork work = model::kernel_work(KernelOp::moe, row.key, tokens, 2);
+          row.seconds = model::kernel_roofline(KernelOp::moe, kTrue, device().bf16, device().memory_bandwidth, work, cache);
+          rows.push_back(row);
+        }
+      }
+    }
+    return rows;
+  };
+  const model::KernelTable warm = fit_kernel_table(pointers(times({Bytes(50e6), 4})), device());
+  EXPECT_EQ(warm.cache.bytes.value, 50e6);
+  EXPECT_NEAR(warm.cache.speedup, 4, 0.2);
+  EXPECT_NEAR(warm.coefficients.memory_efficiency, 0.85, 0.02);      // that of memory, not of a mixture
+  EXPECT_LT(warm.out_of_fit, 0.01);
+  EXPECT_EQ(fit_kernel_table(pointers(times({})), device()).cache.bytes.value, 0);
+}
+
 TEST(KernelFit, NeedsAPeak) {
   model::Accelerator a = device();
   a.fp16 = a.bf16 = FlopsPerSecond(0);
