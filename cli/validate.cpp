@@ -135,6 +135,7 @@ int run_validate(const Arguments& arguments, Console& console) {
                       ? leave_one_out(tables, *parsed, catalogue, control, console)
                       : validation::compare(tables, catalogue, {.jobs = parsed->common.jobs, .control = &control, .set = parsed->common.set});
   } catch (const validation::ServingCancelled&) {
+    console.warn("interrupted: nothing is compared");
     return kInterrupted;
   }
   if (comparisons.empty() && !control.cancelled()) console.warn("nothing was compared: no row holds a figure that can be predicted");

@@ -36,6 +36,13 @@ struct Cell {
 
 using Indices = std::vector<std::size_t>;
 
+// What the configuration that is left out is predicted with.
+struct Fold {
+  ServingValues values;
+  model::TimeUncertainty uncertainty;
+};
+using Folds = std::map<std::size_t, Fold>;   // by configuration; kNoFold: what is in no fold
+
 }  // namespace
 
 std::string configuration_of(const MeasuredPoint& p) {
@@ -59,9 +66,9 @@ struct ServingProblem::State {
   [[nodiscard]] ServingValues priors() const;
   [[nodiscard]] study::PointResult simulate(const Cell& cell, const ServingParts& parts) const;
   [[nodiscard]] std::vector<Comparison> predict(const ServingValues& values) const;
-  void predict_fold(std::size_t fold, const ServingValues& values, const model::TimeUncertainty& uncertainty,
-                    std::vector<Comparison>& comparisons) const;
-  void band_folds(const std::map<std::size_t, ServingValues>& folds, ServingFit& out) const;
+  enum class Bands : std::uint8_t { none, propagated };
+  void predict_folds(const Folds& folds, Bands bands, std::vector<Comparison>& comparisons) const;
+  void band_folds(Folds folds, ServingFit& out) const;
   /// The fold that a cell is left out in; kNoFold when its configuration is in no fitted table.
   [[nodiscard]] std::size_t fold_of(const Cell& cell) const { return is_fitted[cell.configuration] ? cell.configuration : kNoFold; }
   /// [values][place in `which`].
@@ -72,6 +79,18 @@ struct ServingProblem::State {
   [[nodiscard]] ServingValues solve(const Indices& which, ServingValues start, int iterations, double& loss) const;
   [[nodiscard]] double best_scanned(const Indices& which, const ServingValues& values) const;
   [[nodiscard]] Indices fitted_cells(std::optional<std::size_t> without = {}) const;
+  /// one(0) … one(count - 1) on the threads that the settings allow; throws ServingCancelled between two of them.
+  template <class Work>
+  void in_parallel(std::size_t count, const Work& one) const {
+    const int jobs = settings.jobs > 0 ? settings.jobs : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    tbb::task_arena arena(jobs);
+    arena.execute([&] {
+      tbb::parallel_for(std::size_t{0}, count, [&](std::size_t i) {
+        check_in();
+        one(i);
+      });
+    });
+  }
   void check_in() const {
     if (settings.control == nullptr) return;
     settings.control->check_in();
@@ -140,16 +159,12 @@ study::PointResult ServingProblem::State::simulate(const Cell& cell, const Servi
 
 std::vector<std::vector<study::PointResult>> ServingProblem::State::run(const std::vector<ServingValues>& values,
                                                                        const Indices& which) const {
-  check_in();
   std::vector<ServingParts> parts;
   for (const ServingValues& v : values) parts.push_back(files.parts(v));
   std::vector<std::vector<study::PointResult>> results(values.size(), std::vector<study::PointResult>(which.size()));
-  const auto one = [&](std::size_t i) {
+  in_parallel(values.size() * which.size(), [&](std::size_t i) {
     results[i / which.size()][i % which.size()] = simulate(cells[which[i % which.size()]], parts[i / which.size()]);
-  };
-  const int jobs = settings.jobs > 0 ? settings.jobs : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  tbb::task_arena arena(jobs);
-  arena.execute([&] { tbb::parallel_for(std::size_t{0}, values.size() * which.size(), one); });
+  });
   return results;
 }
 
@@ -270,45 +285,52 @@ std::vector<Comparison> ServingProblem::State::predict(const ServingValues& valu
   return out;
 }
 
-// Comparisons stand in the order of the cells, several a cell. Fold kNoFold: everything that is in no fold.
-void ServingProblem::State::predict_fold(std::size_t fold, const ServingValues& values, const model::TimeUncertainty& uncertainty,
-                                         std::vector<Comparison>& comparisons) const {
-  ServingParts parts = files.parts(values);
-  auto engine = std::make_shared<model::EngineProfile>(*parts.engine);
-  engine->uncertainty = uncertainty;
-  parts.engine = std::move(engine);
-  parts.bands = true;
-  std::map<const MeasuredPoint*, study::PointResult> points;
-  for (const Cell& cell : cells)
-    if (fold_of(cell) == fold) points[cell.row] = simulate(cell, parts);
+// All cells of the folds at once, so that no thread waits for the last of a fold.
+void ServingProblem::State::predict_folds(const Folds& folds, Bands bands, std::vector<Comparison>& comparisons) const {
+  std::map<std::size_t, ServingParts> parts;
+  for (const auto& [name, fold] : folds) {
+    ServingParts one = files.parts(fold.values);
+    auto engine = std::make_shared<model::EngineProfile>(*one.engine);
+    engine->uncertainty = fold.uncertainty;
+    one.engine = std::move(engine);
+    one.bands = bands == Bands::propagated;
+    parts.emplace(name, std::move(one));
+  }
+  Indices which;
+  for (std::size_t i = 0; i < cells.size(); ++i)
+    if (parts.contains(fold_of(cells[i]))) which.push_back(i);
+  std::vector<study::PointResult> points(which.size());
+  in_parallel(which.size(), [&](std::size_t i) { points[i] = simulate(cells[which[i]], parts.at(fold_of(cells[which[i]]))); });
+  std::map<const MeasuredPoint*, const study::PointResult*> point_of;
+  for (std::size_t i = 0; i < which.size(); ++i) point_of[cells[which[i]].row] = &points[i];
   for (Comparison& c : comparisons)
-    if (const auto found = points.find(c.point); found != points.end()) set_prediction(found->second, c);
+    if (const auto found = point_of.find(c.point); found != point_of.end()) set_prediction(*found->second, c);
 }
 
 ServingFit ServingProblem::leave_one_out(const ServingFit& start) const {
   const State& s = *state_;
   ServingFit out = start;
-  std::map<std::size_t, ServingValues> folds;
+  Folds folds;
   for (const Cell& cell : s.cells)
-    if (cell.fitted) folds[cell.configuration] = start.values;
+    if (cell.fitted) folds[cell.configuration].values = start.values;
   constexpr int kIterations = 6;
   std::size_t done = 0;
-  for (auto& [fold, values] : folds) {
+  for (auto& [name, fold] : folds) {
     s.progress(fmt::format("leaving out {} of {} configurations", ++done, folds.size()));
-    const Indices which = s.fitted_cells(fold);
+    const Indices which = s.fitted_cells(name);
     double loss = 0;
-    if (!s.model.scan.empty()) values.back() = s.best_scanned(which, values);
-    values = s.solve(which, values, kIterations, loss);
-    s.predict_fold(fold, values, {}, out.comparisons);
+    if (!s.model.scan.empty()) fold.values.back() = s.best_scanned(which, fold.values);
+    fold.values = s.solve(which, fold.values, kIterations, loss);
   }
-  s.band_folds(folds, out);
+  s.predict_folds(folds, State::Bands::none, out.comparisons);
+  s.progress(fmt::format("propagating bands of {} runs", s.cells.size()));
+  s.band_folds(std::move(folds), out);
   out.simulations = s.simulations;
   return out;
 }
 
 // Every fold's band comes from the errors of the other folds; that of what was in none from all of them.
-void ServingProblem::State::band_folds(const std::map<std::size_t, ServingValues>& folds, ServingFit& out) const {
-  progress("propagating bands");
+void ServingProblem::State::band_folds(Folds folds, ServingFit& out) const {
   std::map<const MeasuredPoint*, const Cell*> cell_of;
   for (const Cell& cell : cells) cell_of[cell.row] = &cell;
   const auto errors_without = [&](std::size_t fold) {
@@ -320,11 +342,10 @@ void ServingProblem::State::band_folds(const std::map<std::size_t, ServingValues
     }
     return uncertainty_of(errors);
   };
-  std::map<std::size_t, model::TimeUncertainty> uncertainty;
-  for (const auto& [fold, values] : folds) uncertainty[fold] = errors_without(fold);
+  for (auto& [name, fold] : folds) fold.uncertainty = errors_without(name);
   out.uncertainty = errors_without(kNoFold);
-  for (const auto& [fold, values] : folds) predict_fold(fold, values, uncertainty[fold], out.comparisons);
-  predict_fold(kNoFold, out.values, out.uncertainty, out.comparisons);
+  folds[kNoFold] = {out.values, out.uncertainty};
+  predict_folds(folds, Bands::propagated, out.comparisons);
   for (std::size_t i = 0; i < out.comparisons.size(); ++i) out.fitted[i] = false;
 }
 

@@ -3,9 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
+#include <string>
+#include <vector>
 
 #include "validation/compare.h"
+#include "validation/report.h"
 
 namespace plimsoll::validation {
 namespace {
@@ -82,6 +86,44 @@ TEST(ServingFit, TimesOnH100ArePredicted) {
   ASSERT_EQ(ttft.size(), 3U);
   for (const auto& [engine, group] : tpot) EXPECT_LT(summarise(group).median, 0.06) << engine;
   for (const auto& [engine, group] : ttft) EXPECT_LT(summarise(group).median, 0.20) << engine;
+}
+
+// Four configurations of one engine: enough to leave one out, and quick to simulate.
+std::vector<MeasuredTable> few_runs() {
+  std::vector<MeasuredTable> tables = serving_tables(serving_model("vllm-0.12"));
+  std::vector<MeasuredPoint>& points = tables.front().points;
+  std::erase_if(points, [](const MeasuredPoint& p) { return configs::canonical_name(p.engine) != "vllm-0.12"; });
+  std::vector<std::string> names;
+  for (const MeasuredPoint& p : points)
+    if (std::find(names.begin(), names.end(), configuration_of(p)) == names.end()) names.push_back(configuration_of(p));
+  names.resize(4);
+  std::erase_if(points, [&](const MeasuredPoint& p) { return std::find(names.begin(), names.end(), configuration_of(p)) == names.end(); });
+  return tables;
+}
+
+TEST(ServingFit, LeavesOutTheSameWithAnyNumberOfThreads) {
+  const std::vector<MeasuredTable> tables = few_runs();
+  const auto left_out = [&](int jobs) {
+    const ServingProblem problem(serving_model("vllm-0.12"), tables, catalogue(), {.jobs = jobs, .control = nullptr, .progress = {}});
+    return problem.leave_one_out(problem.fit());
+  };
+  const ServingFit one = left_out(1), two = left_out(2);
+  ASSERT_GE(one.comparisons.size(), 8U);
+  EXPECT_EQ(comparison_csv(one.comparisons), comparison_csv(two.comparisons));
+  EXPECT_EQ(one.simulations, two.simulations);
+  for (const Comparison& c : one.comparisons) EXPECT_TRUE(c.is_in_band().has_value());   // every figure left out has a band
+}
+
+// While bands are propagated as well, which nothing used to interrupt.
+TEST(ServingFit, StopsWhereverItIsCancelled) {
+  const std::vector<MeasuredTable> tables = few_runs();
+  for (const std::string stage : {"fitting", "leaving out", "propagating"}) {
+    study::RunControl control;
+    const ServingProblem problem(serving_model("vllm-0.12"), tables, catalogue(), {.jobs = 2, .control = &control, .progress = [&](const std::string& text) {
+                                   if (text.starts_with(stage)) control.cancel();
+                                 }});
+    EXPECT_THROW((void)problem.leave_one_out(problem.fit()), ServingCancelled) << stage;
+  }
 }
 
 }  // namespace
