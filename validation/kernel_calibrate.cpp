@@ -154,6 +154,41 @@ std::vector<FittedAccelerator> fit_kernels(const std::vector<KernelRows>& files,
   return fitted;
 }
 
+namespace {
+
+// Mean error of one kernel's all-reduces with each size up to 8 MiB that lies between two others left out; and how many.
+std::pair<double, std::size_t> sizes_left_out(const std::vector<model::AllReduceCurve>& curves, const std::string& kernel) {
+  constexpr double kMostBytes = 8 << 20;
+  double sum = 0;
+  std::size_t count = 0;
+  for (const model::AllReduceCurve& curve : curves) {
+    if (curve.kernel != kernel) continue;
+    for (std::size_t i = 1; i + 1 < curve.points.size() && curve.points[i].bytes.value <= kMostBytes; ++i) {
+      model::Interconnect link;
+      link.all_reduce = {curve};
+      link.all_reduce.front().kernel.clear();
+      link.all_reduce.front().points.erase(link.all_reduce.front().points.begin() + static_cast<std::ptrdiff_t>(i));
+      const model::AllReducePoint& point = curve.points[i];
+      sum += std::abs(model::all_reduce_time(link, point.bytes, curve.ranks) / point.time - 1);
+      ++count;
+    }
+  }
+  return {count > 0 ? sum / static_cast<double>(count) : 0, count};
+}
+
+std::string all_reduce_text(const FittedAccelerator& one) {
+  std::string text = fmt::format("  all-reduce: {} curves of {}\n", one.all_reduce.size(), one.interconnect);
+  std::set<std::string> kernels;
+  for (const model::AllReduceCurve& curve : one.all_reduce) kernels.insert(curve.kernel);
+  for (const std::string& kernel : kernels) {
+    const auto [error, count] = sizes_left_out(one.all_reduce, kernel);
+    if (count > 0) text += fmt::format("  all-reduce {}: size up to 8 MiB left out {:.1f} % ({})\n", kernel, 100 * error, count);
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string fit_text(const std::vector<FittedAccelerator>& fitted) {
   std::string text;
   for (const FittedAccelerator& one : fitted) {
@@ -168,7 +203,7 @@ std::string fit_text(const std::vector<FittedAccelerator>& fitted) {
       if (t.replaced > 0) text += fmt::format(", {} outliers replaced", t.replaced);
       text += '\n';
     }
-    if (!one.all_reduce.empty()) text += fmt::format("  all-reduce: {} curves of {}\n", one.all_reduce.size(), one.interconnect);
+    if (!one.all_reduce.empty()) text += all_reduce_text(one);
   }
   return text;
 }
