@@ -264,15 +264,30 @@ class MetricSearch {
   double best_;
 };
 
+// The median over the columns beside one of a shape's measurements of how far it lies from what is expected there.
+float offset_around(const KernelTable& table, std::span<const float> measured, std::span<const float> expected, std::size_t i) {
+  constexpr std::size_t kReach = 8;     // either side
+  const std::size_t width = table.columns.size(), column = i % width, row = i - column;
+  std::vector<float> offsets;
+  for (std::size_t c = column - std::min(column, kReach); c <= std::min(column + kReach, width - 1); ++c) {
+    if (c != column && !std::isnan(measured[row + c])) offsets.push_back(measured[row + c] - expected[row + c]);
+  }
+  if (offsets.empty()) return 0;
+  const auto middle = offsets.begin() + static_cast<std::ptrdiff_t>(offsets.size() / 2);
+  std::nth_element(offsets.begin(), middle, offsets.end());
+  return *middle;
+}
+
 // Measurements that disagree with all their neighbours (a clock that dropped, a cold start) spoil what is interpolated
-// from them. They are replaced by what the others say where that predicts configurations left out better; then the metric,
-// which they had spoiled too, is looked for again. Being too slow is the commoner fault. Returns the error out of fit against
-// what was measured.
+// from them: with those of the same shape beside them and with what other shapes say at their column. A shape that differs from
+// the others in all its columns does not. They are replaced by what the others say where that predicts configurations left out
+// better; then the metric, which they had spoiled too, is looked for again. Being too slow is the commoner fault. Returns the
+// error out of fit against what was measured.
 double replace_outliers(KernelTable& table, double error) {
   constexpr float kSlow = 0.2F, kFast = 0.3F;  // 22 % above, 26 % below
   constexpr double kWorthIt = 0.9;
   constexpr int kRounds = 3, kPasses = 4;
-  const std::vector<float> measured = table.log_ratio;
+  const std::vector<float> measured = table.log_ratio, level(measured.size(), 0.0F);
   KernelTable cleaned = table;
   cleaned.metric = first_metric(table.op);
   double best = error;
@@ -281,8 +296,11 @@ double replace_outliers(KernelTable& table, double error) {
       const std::vector<float> expected = left_out(cleaned, LeaveOut::configuration);
       for (std::size_t i = 0; i < measured.size(); ++i) {
         if (std::isnan(measured[i])) continue;
-        const float off = measured[i] - expected[i];
-        cleaned.log_ratio[i] = off > kSlow || off < -kFast ? expected[i] : measured[i];
+        // What others say at first bears the outliers of others: one must stick out of its own row as well.
+        const float likely = expected[i] + offset_around(table, measured, expected, i), off = measured[i] - likely;
+        const float sticks_out = pass > 0 ? off : 2 * (measured[i] - offset_around(table, measured, level, i));
+        const bool is_outlier = std::min(off, sticks_out) > kSlow || std::max(off, sticks_out) < -kFast;
+        cleaned.log_ratio[i] = is_outlier ? likely : measured[i];
       }
     }
     const double after = MetricSearch(cleaned, measured).run();

@@ -96,6 +96,19 @@ TEST(KernelFit, ReplacesOutliersOfProducts) {
   EXPECT_GT(table.in_fit, 0);                              // what was replaced is not hidden
 }
 
+// A shape twice as slow as all others in every row is what it is, and of use for shapes beside it; single times are replaced
+// all the same.
+TEST(KernelFit, KeepsAShapeThatDiffersInAllItsRows) {
+  auto rows = measurements([](const KernelKey& key, std::uint32_t) { return key[0] == 512 && key[1] == 16384 ? 0.7 : 0.0; });
+  for (std::size_t i = 5; i < rows.size(); i += 29) rows[i].seconds *= 3;
+  const model::KernelTable table = fit_kernel_table(pointers(rows), device());
+  EXPECT_GT(table.replaced, 0);
+  const auto site = std::find(table.sites.begin(), table.sites.end(), KernelKey{512, 16384});
+  const auto first = static_cast<std::size_t>(site - table.sites.begin());
+  ASSERT_LT(first, table.sites.size());
+  for (std::size_t c = 0; c < table.columns.size(); ++c) EXPECT_NEAR(table.at(first, c), 0.7, 0.1) << table.columns[c];
+}
+
 // Experts that a 50 MB cache serves four times faster than memory: the fit finds how much, and predicts layouts left out;
 // experts that no cache served get none.
 TEST(KernelFit, FindsTheCacheThatBenchmarksOfExpertsReadFrom) {
