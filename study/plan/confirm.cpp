@@ -10,16 +10,10 @@ namespace plimsoll::study::plan {
 namespace {
 
 constexpr std::size_t kFirstRuns = 3, kMostRuns = 24;
-constexpr std::int64_t kLonger = 10, kLongEnough = 10'000;   // requests
 // Open loops of one rate carry the same tokens/s as long as they are stable; what is left is chance.
 constexpr double kSameThroughput = 0.01;
 
 }  // namespace
-
-std::int64_t confirming_requests(const PointSpec& spec) {
-  if (!can_be_longer(spec)) return 0;
-  return std::max(spec.workload.requests, std::min(spec.workload.requests * kLonger, kLongEnough));
-}
 
 Trial Confirm::trial(std::size_t candidate, std::size_t run) const {
   return {.candidate = candidate, .replication = static_cast<std::int32_t>(run), .requests = confirming_requests(question_.spec)};

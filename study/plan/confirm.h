@@ -10,9 +10,6 @@
 
 namespace plimsoll::study::plan {
 
-/// How many requests a confirming run sends; 0: the experiment has a length of its own.
-[[nodiscard]] std::int64_t confirming_requests(const PointSpec& spec);
-
 class Confirm {
  public:
   Confirm(const Question& question, Trials& trials, Answer& answer) : question_(question), trials_(trials), answer_(answer) {}

@@ -21,6 +21,8 @@ std::string miss_text(const Question& question, const Entry& entry) {
   const Check& worst = entry.standing.checks[entry.standing.worst];
   std::string text = check_text(worst);
   if (!entry.metrics) return text;
+  const sched::PointMetrics& m = *entry.metrics;
+  if (m.requests_completed + m.requests_rejected + m.requests_timed_out == 0) return "nothing was measured: all requests were sent within the warm-up";
   if (worst.name == "queue") {
     text = fmt::format("cannot keep up: carries {} of {} requests/s", reader_number(entry.metrics->requests_per_s, 3),
                        reader_number(traces::load_value(question.spec.workload.load), 3));

@@ -2,6 +2,7 @@
 #include "study/plan/search.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -17,8 +18,8 @@
 namespace plimsoll::study::plan {
 namespace {
 
-// A candidate whose first run uses so many times its limit, or that cannot keep up, will not meet it in longer ones, which
-// begin as that run did and give queues more time to grow.
+// A run that uses so many times its limit is no case for confirming. A short one may be so by how it begins (all clients at
+// once) and ends (in its last requests' time): unless its queue grows, it gets a longer one before it is left out.
 constexpr double kHopeless = 1.5;
 constexpr std::size_t kAtOnce = 12;    // candidates confirmed side by side
 constexpr std::size_t kNearest = 24;   // of those excluded by bounds, where all are
@@ -83,10 +84,11 @@ class Search {
     }
   }
 
-  static Trial first_trial(std::size_t candidate) { return {.candidate = candidate}; }
+  [[nodiscard]] Trial first_of(std::size_t candidate) const { return first_trial(question_.spec, candidate); }
+  [[nodiscard]] Trial longer_of(std::size_t candidate) const { return {.candidate = candidate, .requests = confirming_requests(question_.spec)}; }
 
-  void fill_screened(std::size_t i) {
-    const sched::PointMetrics* const run = &trials_.of(first_trial(i));
+  void fill_screened(std::size_t i, const Trial& trial) {
+    const sched::PointMetrics* const run = &trials_.of(trial);
     Entry& entry = answer_.entries[i];
     entry.stage = Stage::screened;
     entry.standing = standing_of(question_.spec, std::span(&run, 1), question_.search.confidence);
@@ -97,32 +99,59 @@ class Search {
   void screen() {
     std::vector<Trial> todo;
     for (std::size_t i = 0; i < answer_.entries.size(); ++i) {
-      if (answer_.entries[i].stage == Stage::waiting) todo.push_back(first_trial(i));
+      if (answer_.entries[i].stage == Stage::waiting) todo.push_back(first_of(i));
     }
     trials_.run(todo);
-    for (const Trial& trial : todo) fill_screened(trial.candidate);
+    for (const Trial& trial : todo) fill_screened(trial.candidate, trial);
   }
 
   void take_what_is_known() {
     for (std::size_t i = 0; i < answer_.entries.size(); ++i) {
-      if (answer_.entries[i].stage == Stage::waiting && trials_.knows(first_trial(i))) fill_screened(i);
+      if (answer_.entries[i].stage == Stage::waiting && trials_.knows(first_of(i))) fill_screened(i, first_of(i));
     }
   }
 
-  [[nodiscard]] std::vector<std::size_t> hopeful() const {
+  [[nodiscard]] bool is_hopeful(std::size_t i) const {
+    const Entry& entry = answer_.entries[i];
+    return entry.stage == Stage::screened && entry.standing.ratio <= kHopeless;
+  }
+
+  // A longer run may say better of it.
+  [[nodiscard]] bool is_doubtful(std::size_t i) const {
+    const Entry& entry = answer_.entries[i];
+    if (entry.stage != Stage::screened || entry.standing.ratio <= kHopeless || !entry.metrics->stable) return false;
+    return can_be_longer(question_.spec) && !trials_.knows(longer_of(i));
+  }
+
+  template <class Test>
+  [[nodiscard]] std::vector<std::size_t> all_that(Test test) const {
     std::vector<std::size_t> out;
     for (std::size_t i = 0; i < answer_.entries.size(); ++i) {
-      const Entry& entry = answer_.entries[i];
-      if (entry.stage == Stage::screened && entry.standing.ratio <= kHopeless) out.push_back(i);
+      if (test(i)) out.push_back(i);
     }
+    return out;
+  }
+
+  // The members that are worth confirming, or are confirmed, after a longer run of the doubtful ones.
+  std::vector<std::size_t> without_hopeless(const std::vector<std::size_t>& members) {
+    std::vector<Trial> todo;
+    for (const std::size_t i : members) {
+      if (is_doubtful(i)) todo.push_back(longer_of(i));
+    }
+    trials_.run(todo);
+    for (const Trial& trial : todo) fill_screened(trial.candidate, trial);
+    std::vector<std::size_t> out;
+    std::copy_if(members.begin(), members.end(), std::back_inserter(out), [&](std::size_t i) { return is_hopeful(i) || answer_.entries[i].stage == Stage::confirmed; });
     return out;
   }
 
   // The objective is known beforehand: the first level of it on which somebody surely keeps the SLO has the winner.
   std::vector<std::size_t> confirm_by_level() {
     std::map<std::pair<double, std::int64_t>, std::vector<std::size_t>> levels;
-    for (const std::size_t i : hopeful()) levels[{answer_.entries[i].objective.mean, question_.candidates[i].gpus}].push_back(i);
-    for (auto& [level, members] : levels) {
+    const auto may_win = [&](std::size_t i) { return is_hopeful(i) || is_doubtful(i); };
+    for (const std::size_t i : all_that(may_win)) levels[{answer_.entries[i].objective.mean, question_.candidates[i].gpus}].push_back(i);
+    for (auto& [level, all] : levels) {
+      std::vector<std::size_t> members = without_hopeless(all);
       std::sort(members.begin(), members.end(), [&](std::size_t a, std::size_t b) { return screened_before(a, b); });
       const std::vector<std::size_t> order = first_order_of(members);
       if (!order.empty()) return order;
@@ -146,9 +175,27 @@ class Search {
     return x != y ? x < y : name_before(question_.candidates[a].name, question_.candidates[b].name);
   }
 
-  // The objective is what the runs say: all who are near the best so far are confirmed, in rounds until one stands.
+  // The objective is what the runs say: all who are near the best so far are confirmed, in rounds until one stands. Then
+  // those that it beats by a short run only have their longer one.
   std::vector<std::size_t> confirm_by_measure() {
-    std::vector<std::size_t> left = hopeful();
+    std::vector<std::size_t> order = first_order_near_best(all_that([&](std::size_t i) { return is_hopeful(i); }));
+    const auto rivals = [&](std::size_t i) { return is_doubtful(i) && (order.empty() || may_beat(i, order.front())); };
+    std::vector<std::size_t> more = without_hopeless(all_that(rivals));
+    if (more.empty()) return order;
+    for (const std::size_t i : order) answer_.entries[i].ties = false;
+    more.insert(more.end(), order.begin(), order.end());
+    return first_order_near_best(std::move(more));
+  }
+
+  // By a short run, whose objective may be as wrong as its limits.
+  [[nodiscard]] bool may_beat(std::size_t i, std::size_t leader) const {
+    const Entry& entry = answer_.entries[i];
+    if (entry.metrics->requests_completed == 0) return true;   // nothing was measured
+    const double mine = entry.objective.mean, best = answer_.entries[leader].objective.mean;
+    return is_minimised(question_.search.objective) ? mine <= kHopeless * best : kHopeless * mine >= best;
+  }
+
+  std::vector<std::size_t> first_order_near_best(std::vector<std::size_t> left) {
     while (!left.empty()) {
       const double best = best_of(left);   // not within the comparison, while `left` is being sorted
       std::sort(left.begin(), left.end(), [&](std::size_t a, std::size_t b) { return near_before(a, b, best); });
@@ -161,18 +208,34 @@ class Search {
   }
 
   [[nodiscard]] double best_of(const std::vector<std::size_t>& candidates) const {
-    const auto best = std::min_element(candidates.begin(), candidates.end(), [&](std::size_t a, std::size_t b) { return goes_before(question_, answer_, a, b); });
+    const auto best = std::min_element(candidates.begin(), candidates.end(), [&](std::size_t a, std::size_t b) { return goes_first(a, b); });
     return answer_.entries[*best].objective.mean;
+  }
+
+  // Throughput that is to be kept is not for a short run to judge.
+  [[nodiscard]] bool may_meet(std::size_t i) const {
+    const Entry& entry = answer_.entries[i];
+    if (entry.standing.meets || entry.stage == Stage::confirmed || !can_be_longer(question_.spec)) return entry.standing.meets;
+    return std::all_of(entry.standing.checks.begin(), entry.standing.checks.end(), [](const Check& c) { return c.at_least || c.ratio() <= 1; });
+  }
+
+  [[nodiscard]] bool goes_first(std::size_t a, std::size_t b) const {
+    if (may_meet(a) != may_meet(b)) return may_meet(a);
+    if (!may_meet(a)) return goes_before(question_, answer_, a, b);
+    const double x = answer_.entries[a].objective.mean, y = answer_.entries[b].objective.mean;
+    if (x != y) return (x < y) == is_minimised(question_.search.objective);
+    const std::int64_t mine = question_.candidates[a].gpus, others = question_.candidates[b].gpus;
+    return mine != others ? mine < others : screened_before(a, b);
   }
 
   // Those who cannot be told from the best by one run come first, fewer GPUs first; then the others by their objective.
   [[nodiscard]] bool near_before(std::size_t a, std::size_t b, double best) const {
     const double tolerance = question_.search.objective == Objective::throughput ? 0.02 : 0;
-    const auto is_near = [&](std::size_t i) { return answer_.entries[i].standing.meets && std::abs(answer_.entries[i].objective.mean - best) <= tolerance * std::abs(best); };
+    const auto is_near = [&](std::size_t i) { return may_meet(i) && std::abs(answer_.entries[i].objective.mean - best) <= tolerance * std::abs(best); };
     const bool near_a = is_near(a), near_b = is_near(b);
     if (near_a != near_b) return near_a;
     if (near_a && question_.candidates[a].gpus != question_.candidates[b].gpus) return question_.candidates[a].gpus < question_.candidates[b].gpus;
-    return near_a ? screened_before(a, b) : goes_before(question_, answer_, a, b);
+    return near_a ? screened_before(a, b) : goes_first(a, b);
   }
 
   // On each instance type, the fewest GPUs on which somebody surely keeps the SLO.
@@ -180,13 +243,14 @@ class Search {
     std::map<std::string, std::map<std::int64_t, std::vector<std::size_t>>> levels;
     for (std::size_t i = 0; i < answer_.entries.size(); ++i) {
       const Entry& entry = answer_.entries[i];
-      const bool possible = (entry.stage == Stage::screened && entry.standing.ratio <= kHopeless) || (entry.stage == Stage::confirmed && entry.standing.meets);
+      const bool possible = is_hopeful(i) || is_doubtful(i) || (entry.stage == Stage::confirmed && entry.standing.meets);
       if (possible) levels[question_.candidates[i].spec.hardware.label][question_.candidates[i].gpus].push_back(i);
     }
     std::vector<bool> ties;              // with the winner, not with the leader of a type
     for (const Entry& entry : answer_.entries) ties.push_back(entry.ties);
     for (auto& [hardware, by_gpus] : levels) {
-      for (auto& [gpus, members] : by_gpus) {
+      for (auto& [gpus, all] : by_gpus) {
+        std::vector<std::size_t> members = without_hopeless(all);
         std::sort(members.begin(), members.end(), [&](std::size_t a, std::size_t b) { return screened_before(a, b); });
         const std::vector<std::size_t> order = first_order_of(members);
         if (order.empty()) continue;

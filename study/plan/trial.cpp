@@ -16,6 +16,9 @@ namespace {
 constexpr std::uint64_t kSeedStride = 1'000'003;     // replications of neighbouring seeds stay apart
 constexpr std::uint64_t kMostSeed = (std::uint64_t{1} << 53U) - 1;
 
+constexpr std::int64_t kTurns = 30;                  // of each client of a closed loop
+constexpr std::int64_t kLonger = 10, kLongEnough = 10'000, kLongForRates = 40'000;   // requests
+
 std::int32_t scaled(std::int32_t tokens, double scale) {
   return std::max<std::int32_t>(1, static_cast<std::int32_t>(std::lround(tokens * scale)));
 }
@@ -87,6 +90,23 @@ bool can_be_longer(const PointSpec& spec) {
                        std::holds_alternative<traces::GammaArrivals>(load) || std::holds_alternative<traces::ConstantRate>(load);
   return endless && spec.workload.duration.count() == 0;
 }
+
+std::int64_t screening_requests(const PointSpec& spec) {
+  const auto* const closed = std::get_if<traces::ClosedLoop>(&spec.workload.load);
+  if (closed == nullptr || !can_be_longer(spec)) return 0;
+  const std::int64_t least = std::min(kTurns * closed->concurrency, kLongEnough);
+  return least > spec.workload.requests ? least : 0;
+}
+
+std::int64_t confirming_requests(const PointSpec& spec) {
+  if (!can_be_longer(spec)) return 0;
+  const sched::Slo& slo = spec.slo;
+  const bool keeps_rate = slo.min_output_tokens_per_s || slo.min_requests_per_s || slo.min_goodput;
+  if (keeps_rate && !traces::is_closed_loop(spec.workload.load)) return std::max(spec.workload.requests, kLongForRates);
+  return std::max({spec.workload.requests, std::min(spec.workload.requests * kLonger, kLongEnough), screening_requests(spec)});
+}
+
+Trial first_trial(const PointSpec& spec, std::size_t candidate) { return {.candidate = candidate, .requests = screening_requests(spec)}; }
 
 PointSpec trial_spec(PointSpec spec, const Trial& trial) {
   const std::uint64_t seed = spec.workload.seed + kSeedStride * static_cast<std::uint64_t>(trial.replication);

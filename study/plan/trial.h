@@ -41,4 +41,14 @@ struct TrialTask {
 /// Whether more requests make the same experiment longer: open and closed loops without a duration.
 [[nodiscard]] bool can_be_longer(const PointSpec& spec);
 
+/// How many requests a first run sends; 0: as the study says. A closed loop opens with a wave of all its clients at once,
+/// and a short one is little else: it has 30 requests a client, up to 10 000.
+[[nodiscard]] std::int64_t screening_requests(const PointSpec& spec);
+/// And a confirming run; 0: the experiment has a length of its own. At least as many, ten times those of the study up to
+/// 10 000; where an open loop has a throughput to keep 40 000, as the time in which its last requests end counts.
+[[nodiscard]] std::int64_t confirming_requests(const PointSpec& spec);
+
+/// The first run of a candidate of a study with this workload.
+[[nodiscard]] Trial first_trial(const PointSpec& spec, std::size_t candidate);
+
 }  // namespace plimsoll::study::plan

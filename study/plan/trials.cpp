@@ -42,7 +42,7 @@ class Trials::Batch {
     const std::lock_guard lock(mutex_);
     if (settings().store != nullptr && !recalled) settings().store->put(owner_.key_of(trial), metrics_record(*metrics));
     if (recalled) owner_.recalled_ += 1;
-    if (settings().on_first && trial == Trial{.candidate = trial.candidate}) settings().on_first(candidate, *metrics);
+    if (settings().on_first && trial == first_trial(owner_.question_.spec, trial.candidate)) settings().on_first(candidate, *metrics);
     results_[i] = std::move(metrics);
     report(i, 1);
   }

@@ -147,6 +147,39 @@ TEST_F(SearchTest, FewestServersOfAQueue) {
   EXPECT_THAT(four.verdict, ::testing::AnyOf(HasSubstr("keep up"), HasSubstr("carries"), HasSubstr("p90 latency"))) << four.verdict;
 }
 
+// One server of 100 ms behind 8 clients that think 3 s each: once they are spread out, 8 of 3.1 s keep it busy for a
+// quarter of the time, and a p90 of 350 ms is met. They begin all at once, though: of 8 requests the last waits for 800 ms,
+// 2.2 times the limit.
+TEST_F(SearchTest, AnOpeningWaveThrowsNobodyAway) {
+  const Overrides eight{{"workload.requests", "8"}};
+  const std::string load = "{closed_loop: {concurrency: 8, think: 3 s}}", slo = "{p90_latency: 350 ms}";
+  const Searched gpus = search(queue_study(load, slo, "{replicas: [1, 2, 4, 8], objective: gpus}"), eight);
+  EXPECT_EQ(gpus.winner_name(), gpus.question.candidates[0].name);
+  const Searched tokens = search(queue_study(load, slo, "{replicas: [1], objective: throughput}"), eight);
+  EXPECT_TRUE(tokens.answer.winner);
+}
+
+// One server of 100 ms under 5 /s keeps 4.8 /s. Over 4 requests, sent within 0.8 s, the last one's service takes part of
+// the time: their throughput is far below.
+TEST_F(SearchTest, TheEndOfAShortRunIsNoLackOfThroughput) {
+  for (const char* const objective : {"gpus", "latency", "throughput"}) {
+    const Searched found = search(queue_study("{constant: {rate: 5 /s}}", "{min_requests_per_s: 4.8 /s}", std::string("{replicas: [1, 2], objective: ") + objective + "}"),
+                                  {{"workload.requests", "2"}});
+    EXPECT_EQ(found.winner_name(), found.question.candidates[0].name) << objective;
+  }
+}
+
+// The warm-up outlasts a run of 20 requests at 10 /s, of which nothing is measured then, but not one of 200.
+TEST_F(SearchTest, WhatWasNotMeasuredIsMeasuredLonger) {
+  const Overrides warm{{"workload.requests", "20"}, {"workload.warmup", "5 s"}};
+  const std::string study = queue_study("{poisson: {rate: 10 /s}}", "{p90_latency: 1 s}", "{replicas: [2, 4], objective: gpus}");
+  const Searched found = search(study, warm);
+  EXPECT_EQ(found.winner_name(), found.question.candidates[0].name);
+  const Searched never = search(study, {{"workload.requests", "20"}, {"workload.warmup", "1 h"}});
+  EXPECT_FALSE(never.answer.winner);
+  EXPECT_THAT(never.answer.entries.front().verdict, HasSubstr("nothing was measured"));
+}
+
 TEST_F(SearchTest, LowestLatencyAtAThroughput) {
   const Searched found = search(kPlanStudy, {{"search.objective", "latency"}, {"search.instances", "[ml.p4d.24xlarge]"}, {"search.max_gpus", "8"},
                                              {"workload.load", "{closed_loop: {concurrency: 16}}"}, {"slo", "{min_output_tokens_per_s: 300}"}});
