@@ -9,20 +9,22 @@ namespace {
 constexpr double kReachUp = 4096, kReachDown = 16777216;   // 2^12, 2^24: closed loops grow with their clients
 }
 
-Bracket::Bracket(double start, double stride, double tolerance, bool whole)
-    : start_(whole ? std::max(1.0, std::round(start)) : start), stride_(stride), tolerance_(tolerance), whole_(whole) {}
+Bracket::Bracket(double start, double stride, double tolerance, bool whole, double least)
+    : start_(whole ? std::max(1.0, std::round(start)) : std::max(start, least)),
+      stride_(stride), tolerance_(tolerance), least_(std::max(least, start_ / kReachDown)), whole_(whole) {}
 
 double Bracket::rounded(double load) const { return whole_ ? std::round(load) : load; }
 
 std::optional<double> Bracket::next() const {
   if (passing_ == 0 && !failing_) return start_;
+  if (ended_ && (!failing_ || passing_ == 0)) return {};
   if (!failing_) {
     if (passing_ >= start_ * kReachUp) return {};
     return whole_ ? std::max(passing_ + 1, std::round(passing_ * stride_)) : passing_ * stride_;
   }
   if (passing_ == 0) {
-    if (*failing_ <= start_ / kReachDown || (whole_ && *failing_ <= 1)) return {};
-    return whole_ ? std::clamp(std::round(*failing_ / stride_), 1.0, *failing_ - 1) : *failing_ / stride_;
+    if (*failing_ <= least_ || (whole_ && *failing_ <= 1)) return {};
+    return whole_ ? std::clamp(std::round(*failing_ / stride_), 1.0, *failing_ - 1) : std::max(least_, *failing_ / stride_);
   }
   if (*failing_ - passing_ <= tolerance_ * *failing_ || (whole_ && *failing_ - passing_ <= 1)) return {};
   return rounded((passing_ + *failing_) / 2);

@@ -11,12 +11,14 @@ namespace plimsoll::study::plan {
 class Bracket {
  public:
   /// Begins at `start` > 0 and moves by factors of `stride` until both sides are found, then halves the gap until it is
-  /// below `tolerance` of the load. `whole`: loads are whole numbers.
-  Bracket(double start, double stride, double tolerance, bool whole);
+  /// below `tolerance` of the load. `whole`: loads are whole numbers. Nothing below `least` is tested.
+  Bracket(double start, double stride, double tolerance, bool whole, double least = 0);
 
   /// The next load to test; nothing when it is settled.
   [[nodiscard]] std::optional<double> next() const;
   void answer(double load, bool passes);
+  /// Loads below those that failed, or above those that passed, say nothing more.
+  void end_search() { ended_ = true; }
   /// The largest load that passed and the smallest above that failed; 0 and nothing where there is none from
   /// start / 2^24 to start * 2^12.
   [[nodiscard]] double passing() const { return passing_; }
@@ -26,8 +28,8 @@ class Bracket {
 
  private:
   [[nodiscard]] double rounded(double load) const;
-  double start_, stride_, tolerance_;
-  bool whole_;
+  double start_, stride_, tolerance_, least_;
+  bool whole_, ended_ = false;
   double passing_ = 0;
   std::optional<double> failing_;
 };

@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 
+#include "study/load_variation.h"
 #include "study/plan/bracket.h"
 #include "study/plan/confirm.h"
 #include "study/plan/ranking.h"
@@ -21,6 +22,31 @@ bool whole_loads(const PointSpec& spec) {
          std::holds_alternative<traces::Burst>(spec.workload.load);
 }
 
+// Throughput that is to be kept bounds the load from below: it is asked for at the load that the limits above allow.
+PointSpec without_goals(PointSpec spec) {
+  spec.slo.min_output_tokens_per_s = spec.slo.min_requests_per_s = spec.slo.min_goodput = std::nullopt;
+  return spec;
+}
+
+// The load with which a run of so many requests lasts ten years: its requests are long alone, and a run that lasts more than
+// a hundred cannot be simulated.
+double least_load(const PointSpec& spec, std::int64_t requests) {
+  constexpr double kTenYears = 10 * 365.25 * 86'400;   // seconds
+  if (const auto* const replay = std::get_if<traces::TraceReplay>(&spec.workload.load)) {
+    const bool timed = replay->trace && replay->trace->has_arrivals();
+    return timed ? 1e-9 * static_cast<double>(replay->trace->records.back().arrival) / kTenYears : 0;
+  }
+  if (whole_loads(spec) || spec.workload.duration.count() > 0) return 0;
+  return static_cast<double>(std::max(requests, spec.workload.requests)) / kTenYears;
+}
+
+// Requests that are alone in the system (but for one in a thousand, in the mean) do not fare better under less load.
+bool is_alone(const PointSpec& spec, const sched::PointMetrics& m) {
+  constexpr double kAlone = 1e-3;
+  const bool measured = m.requests_completed + m.requests_rejected + m.requests_timed_out > 0;
+  return measured && !traces::is_closed_loop(spec.workload.load) && m.in_system_mean < kAlone;
+}
+
 struct Line {                          // one bracket
   std::size_t slot = 0, candidate = 0, replication = 0;
   Bracket bracket;
@@ -29,11 +55,13 @@ struct Line {                          // one bracket
 
 class Rounds {
  public:
-  Rounds(const Question& question, Trials& trials, const CapacityPlan& plan) : question_(question), trials_(trials), plan_(plan) {}
+  Rounds(const Question& question, Trials& trials, const CapacityPlan& plan)
+      : question_(question), trials_(trials), plan_(plan), limits_(without_goals(question.spec)) {}
 
   void add(std::size_t slot, std::size_t candidate, double start) {
+    const double least = least_load(limits_, requests_at(start));
     for (std::size_t r = 0; r < plan_.replications; ++r) {
-      lines_.push_back({slot, candidate, r, Bracket(start, plan_.stride, plan_.tolerance, whole_loads(question_.spec))});
+      lines_.push_back({slot, candidate, r, Bracket(start, plan_.stride, plan_.tolerance, whole_loads(limits_), least)});
     }
   }
 
@@ -46,7 +74,7 @@ class Rounds {
       if (todo.empty()) return;
       trials_.run(todo);
       for (Line& line : lines_) {
-        if (const auto load = next_of(line)) line.bracket.answer(*load, passes(trials_.of(trial(line, *load))));
+        if (const auto load = next_of(line)) answer(line, *load, trials_.of(trial(line, *load)));
       }
       if (plan_.stop_losers) drop_losers();
     }
@@ -72,12 +100,19 @@ class Rounds {
   [[nodiscard]] static std::optional<double> next_of(const Line& line) { return line.dropped ? std::nullopt : line.bracket.next(); }
 
   [[nodiscard]] Trial trial(const Line& line, double load) const {
-    return {.candidate = line.candidate, .replication = static_cast<std::int32_t>(line.replication), .requests = plan_.requests, .load = load};
+    return {.candidate = line.candidate, .replication = static_cast<std::int32_t>(line.replication), .requests = requests_at(load), .load = load};
   }
 
-  [[nodiscard]] bool passes(const sched::PointMetrics& metrics) const {
+  [[nodiscard]] std::int64_t requests_at(double load) const {
+    const PointSpec spec = with_load_value(limits_, load).value_or(limits_);
+    return plan_.confirms ? confirming_requests(spec) : screening_requests(spec);
+  }
+
+  void answer(Line& line, double load, const sched::PointMetrics& metrics) const {
     const sched::PointMetrics* const run = &metrics;
-    return standing_of(question_.spec, std::span(&run, 1), question_.search.confidence).meets;
+    const bool passes = standing_of(limits_, std::span(&run, 1), question_.search.confidence).meets;
+    line.bracket.answer(load, passes);
+    if (!passes && is_alone(limits_, metrics)) line.bracket.end_search();
   }
 
   void drop_losers() {
@@ -89,6 +124,7 @@ class Rounds {
   const Question& question_;
   Trials& trials_;
   const CapacityPlan& plan_;
+  const PointSpec limits_;
   std::vector<Line> lines_;
 };
 
@@ -136,6 +172,10 @@ void settle(const Question& question, Answer& answer, std::vector<std::size_t>& 
 
 }  // namespace
 
+bool ends_somewhere(const PointSpec& spec) {
+  return !traces::is_closed_loop(spec.workload.load) || !spec.slo.bounds.empty() || spec.slo.max_timeout_rate;
+}
+
 std::vector<Capacity> find_capacities(const Question& question, Trials& trials, const std::vector<std::size_t>& candidates,
                                       const std::vector<double>& starts, const CapacityPlan& plan) {
   Rounds rounds(question, trials, plan);
@@ -147,7 +187,7 @@ std::vector<Capacity> find_capacities(const Question& question, Trials& trials, 
 }
 
 Capacity capacity_of(const Question& question, Trials& trials, std::size_t candidate, double start) {
-  const CapacityPlan plan{.requests = confirming_requests(question.spec), .replications = kConfirmingRuns, .stride = 1.2, .tolerance = 0.005, .stop_losers = false};
+  const CapacityPlan plan{.confirms = true, .replications = kConfirmingRuns, .stride = 1.2, .tolerance = 0.005, .stop_losers = false};
   return find_capacities(question, trials, {candidate}, {start}, plan).front();
 }
 
@@ -157,7 +197,7 @@ std::vector<std::size_t> rank_by_capacity(const Question& question, Trials& tria
     if (answer.entries[i].stage == Stage::waiting) candidates.push_back(i);
   }
   const std::vector<double> starts(candidates.size(), traces::load_value(question.spec.workload.load));
-  const CapacityPlan coarse{.requests = 0, .replications = 1, .stride = 2, .tolerance = 0.05, .stop_losers = question.search.objective == Objective::capacity};
+  const CapacityPlan coarse{.confirms = false, .replications = 1, .stride = 2, .tolerance = 0.05, .stop_losers = question.search.objective == Objective::capacity};
   std::vector<Capacity> found = find_capacities(question, trials, candidates, starts, coarse);
   for (std::size_t i = 0; i < candidates.size(); ++i) fill_entry(question, answer, candidates[i], std::move(found[i]), Stage::screened);
 
@@ -173,9 +213,10 @@ std::vector<std::size_t> rank_by_capacity(const Question& question, Trials& tria
     leaders.push_back(c);
     leader_starts.push_back(load);
   }
-  const CapacityPlan fine{.requests = confirming_requests(question.spec), .replications = kConfirmingRuns, .stride = 1.05, .tolerance = 0.005, .stop_losers = false};
+  const CapacityPlan fine{.confirms = true, .replications = kConfirmingRuns, .stride = 1.05, .tolerance = 0.005, .stop_losers = false};
   std::vector<Capacity> confirmed = find_capacities(question, trials, leaders, leader_starts, fine);
   for (std::size_t i = 0; i < leaders.size(); ++i) fill_entry(question, answer, leaders[i], std::move(confirmed[i]), Stage::confirmed);
+  std::erase_if(leaders, [&](std::size_t c) { return !answer.entries[c].standing.meets; });   // too little throughput there
   settle(question, answer, leaders);
   return leaders;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The largest load that a deployment carries within the SLO: brackets between a load that keeps it and one that does not,
-// each with the same random numbers at every load, so that a larger load only packs the same requests closer.
+// each with the same random numbers at every load, so that a larger load only packs the same requests closer. Goals of
+// throughput, which more load serves, are not part of the brackets: they are asked for at the load that is found.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +14,14 @@ namespace plimsoll::study::plan {
 
 /// How a set of brackets is run: side by side, in rounds.
 struct CapacityPlan {
-  std::int64_t requests = 0;           // of each run; 0: as the study says
+  bool confirms = false;               // by runs of confirming length, else by those of a first run
   std::size_t replications = 1;
   double stride = 2, tolerance = 0.01;
   bool stop_losers = false;            // a candidate that fails where another passes is not followed further
 };
+
+/// Whether more load breaks something: a queue that grows, or a limit. Not so throughput that is to be kept.
+[[nodiscard]] bool ends_somewhere(const PointSpec& spec);
 
 /// Capacities of candidates; `starts` are the loads at which to begin.
 [[nodiscard]] std::vector<Capacity> find_capacities(const Question& question, Trials& trials, const std::vector<std::size_t>& candidates,

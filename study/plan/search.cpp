@@ -266,8 +266,7 @@ class Search {
     const std::size_t winner = *answer_.winner;
     Entry& entry = answer_.entries[winner];
     if (std::holds_alternative<traces::Script>(question_.spec.workload.load)) return;
-    const bool bounded = !question_.spec.slo.empty() || !traces::is_closed_loop(question_.spec.workload.load);
-    if (!entry.capacity && bounded) entry.capacity = capacity_of(question_, trials_, winner, traces::load_value(question_.spec.workload.load));
+    if (!entry.capacity && ends_somewhere(question_.spec)) entry.capacity = capacity_of(question_, trials_, winner, traces::load_value(question_.spec.workload.load));
     if (entry.capacity) answer_.curve = load_curve(question_, trials_, winner, *entry.capacity);
     if (!finds_load(question_.search.objective)) answer_.sensitivities = sensitivities(question_, trials_, answer_);
   }
@@ -282,9 +281,8 @@ class Search {
 }  // namespace
 
 Answer find_best(const Question& question, Trials& trials, const SearchOptions& options) {
-  const bool endless = traces::is_closed_loop(question.spec.workload.load) && question.spec.slo.empty();
-  if (finds_load(question.search.objective) && endless) {
-    throw InputError(question.spec.places.workload, "an objective that looks for the load needs an slo: a closed loop of any size is carried, only slower");
+  if (finds_load(question.search.objective) && !ends_somewhere(question.spec)) {
+    throw InputError(question.spec.places.workload, "an objective that looks for the load needs a limit in slo: a closed loop of any size is carried, only slower");
   }
   return Search(question, trials).run(options);
 }

@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint64_t kSeedStride = 1'000'003;     // replications of neighbouring seeds stay apart
 constexpr std::uint64_t kMostSeed = (std::uint64_t{1} << 53U) - 1;
 
-constexpr std::int64_t kTurns = 30;                  // of each client of a closed loop
+constexpr std::int64_t kTurns = 30, kMostTurns = 100'000;   // requests: of each client of a closed loop, of all
 constexpr std::int64_t kLonger = 10, kLongEnough = 10'000, kLongForRates = 40'000;   // requests
 
 std::int32_t scaled(std::int32_t tokens, double scale) {
@@ -82,6 +82,12 @@ void slow_clock(PointSpec& spec, double k) {
   }
 }
 
+// In how many requests the clients of a closed loop spread out.
+std::int64_t turns_of(const PointSpec& spec) {
+  const auto* const closed = std::get_if<traces::ClosedLoop>(&spec.workload.load);
+  return closed == nullptr ? 0 : std::min(kTurns * closed->concurrency, kMostTurns);
+}
+
 }  // namespace
 
 bool can_be_longer(const PointSpec& spec) {
@@ -92,10 +98,8 @@ bool can_be_longer(const PointSpec& spec) {
 }
 
 std::int64_t screening_requests(const PointSpec& spec) {
-  const auto* const closed = std::get_if<traces::ClosedLoop>(&spec.workload.load);
-  if (closed == nullptr || !can_be_longer(spec)) return 0;
-  const std::int64_t least = std::min(kTurns * closed->concurrency, kLongEnough);
-  return least > spec.workload.requests ? least : 0;
+  const std::int64_t least = std::min(turns_of(spec), kLongEnough);
+  return can_be_longer(spec) && least > spec.workload.requests ? least : 0;
 }
 
 std::int64_t confirming_requests(const PointSpec& spec) {
@@ -103,7 +107,7 @@ std::int64_t confirming_requests(const PointSpec& spec) {
   const sched::Slo& slo = spec.slo;
   const bool keeps_rate = slo.min_output_tokens_per_s || slo.min_requests_per_s || slo.min_goodput;
   if (keeps_rate && !traces::is_closed_loop(spec.workload.load)) return std::max(spec.workload.requests, kLongForRates);
-  return std::max({spec.workload.requests, std::min(spec.workload.requests * kLonger, kLongEnough), screening_requests(spec)});
+  return std::max({spec.workload.requests, std::min(spec.workload.requests * kLonger, kLongEnough), turns_of(spec)});
 }
 
 Trial first_trial(const PointSpec& spec, std::size_t candidate) { return {.candidate = candidate, .requests = screening_requests(spec)}; }

@@ -2,6 +2,7 @@
 // The largest load within an SLO, against queues that have a formula.
 #include "study/plan/capacity.h"
 
+#include "model/error.h"
 #include "study/plan/bracket.h"
 #include "study/plan/load_curve.h"
 #include "tests/study/plan/plan_study.h"
@@ -62,6 +63,36 @@ TEST_F(CapacityTest, MoreServersCarryMore) {
   EXPECT_EQ(found.winner().spec.deployment.replicas, 3);
 }
 
+// 100 ms of service never keep 50 ms. Requests that are alone already say so: nobody looks for a load at which a run lasts
+// for centuries.
+TEST_F(CapacityTest, NobodyLooksForEverForALoadThatPasses) {
+  const Searched found = search(queue_study("{poisson: {rate: 5 /s}}", "{p90_latency: 50 ms}", "{replicas: [1, 2], objective: capacity}"));
+  EXPECT_FALSE(found.answer.winner);
+  for (const Entry& entry : found.answer.entries) EXPECT_EQ(entry.capacity.value().passing, 0);
+}
+
+// 4.9 of 5 requests/s: any smaller load misses the goal, and that says nothing about the most that the server carries.
+TEST_F(CapacityTest, AGoalOfThroughputIsNoLimitOfTheLoad) {
+  const std::string queue = queue_study("{poisson: {rate: 5 /s}}", "{min_requests_per_s: 4.9 /s, mean_latency: 200 ms}", "{replicas: [1], objective: gpus}");
+  const Searched found = search(queue, {}, 2, true);
+  ASSERT_TRUE(found.answer.winner);
+  const Capacity& carries = found.answer.entries.front().capacity.value();
+  EXPECT_NEAR(carries.load.mean, 20.0 / 3, std::max(0.02 * 20 / 3, carries.load.half_width)) << "as MeanLatencyOfAnMD1";
+}
+
+// What one server of 10 /s carries is less than the 12 /s that are asked for, two carry more.
+TEST_F(CapacityTest, AGoalOfThroughputIsAskedForAtTheLoadThatIsFound) {
+  const Searched found = search(queue_study("{poisson: {rate: 5 /s}}", "{min_requests_per_s: 12 /s, p90_latency: 400 ms}", "{replicas: [1, 2], objective: capacity}"));
+  ASSERT_TRUE(found.answer.winner);
+  EXPECT_EQ(found.winner().spec.deployment.replicas, 2);
+  EXPECT_FALSE(found.answer.entries[0].standing.meets);
+  EXPECT_GT(found.answer.entries[0].capacity.value().load.mean, 5) << "its own load is found all the same";
+}
+
+TEST_F(CapacityTest, GoalsAloneEndNoClosedLoop) {
+  EXPECT_THROW(search(queue_study("{closed_loop: {concurrency: 4}}", "{min_requests_per_s: 5 /s}", "{objective: capacity}")), InputError);
+}
+
 TEST(Bracket, ClosesOnTheEdge) {
   Bracket bracket(1, 2, 0.01, false);
   while (const auto load = bracket.next()) bracket.answer(*load, *load <= 37.3);
@@ -75,6 +106,19 @@ TEST(Bracket, NothingPasses) {
   while (const auto load = bracket.next()) bracket.answer(*load, false);
   EXPECT_EQ(bracket.passing(), 0);
   EXPECT_EQ(bracket.failing(), 1);
+}
+
+TEST(Bracket, GoesNoFurtherDownThanItIsTold) {
+  Bracket least(16, 2, 0.01, false, 3);
+  while (const auto load = least.next()) {
+    EXPECT_GE(*load, 3);
+    least.answer(*load, false);
+  }
+  EXPECT_EQ(least.failing(), 3);
+  Bracket ended(16, 2, 0.01, false);
+  ended.answer(16, false);
+  ended.end_search();
+  EXPECT_FALSE(ended.next());
 }
 
 // M/M/1 latency 1 / (mu - lambda), mu = 1: twice that at half the load where 1 / (1 - x) = 2 / (1 - x / 2), x = 2/3.
