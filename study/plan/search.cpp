@@ -281,6 +281,9 @@ class Search {
 }  // namespace
 
 Answer find_best(const Question& question, Trials& trials, const SearchOptions& options) {
+  if (finds_load(question.search.objective) && std::holds_alternative<traces::Script>(question.spec.workload.load)) {
+    throw InputError(question.spec.places.workload, "an objective that looks for the load needs one that has a size: a script has none");
+  }
   if (finds_load(question.search.objective) && !ends_somewhere(question.spec)) {
     throw InputError(question.spec.places.workload, "an objective that looks for the load needs a limit in slo: a closed loop of any size is carried, only slower");
   }

@@ -196,6 +196,13 @@ TEST_F(SearchTest, ACapacityThatHasNoEndIsRefused) {
   EXPECT_THROW(search(queue_study("{closed_loop: {concurrency: 4}}", "{}", "{objective: capacity}")), InputError);
 }
 
+TEST_F(SearchTest, AScriptHasNoLoadToLookFor) {
+  for (const char* const objective : {"capacity", "cost_per_token"}) {
+    const Overrides script{{"workload.load", "{script: \"A:6+3@1 B:5+4@2\"}"}, {"search.objective", objective}};
+    EXPECT_THROW(search(kPlanStudy, script), InputError) << objective;
+  }
+}
+
 TEST_F(SearchTest, ACancelledSearchAnswersWithWhatItKnows) {
   const Study study = read(kPlanStudy);
   const Question question = make_question(study, 0);
