@@ -86,6 +86,11 @@ std::int64_t most_rows(const sim::Scenario& scenario, double input_min) {
   return std::min(rows, std::max<std::int64_t>(1, static_cast<std::int64_t>(pool / input_min)));
 }
 
+// Batches that return as a whole have no time between tokens: a limit on it is met.
+bool returns_whole_batches(const PointSpec& spec) {
+  return spec.policy.policy == sched::PolicyKind::static_batch || spec.policy.policy == sched::PolicyKind::dynamic;
+}
+
 double share_late_allowed(const sched::Slo& slo, double& limit) {
   double share = std::numeric_limits<double>::infinity();
   for (const sched::Slo::Bound& bound : slo.bounds) {
@@ -139,7 +144,8 @@ Bounded Bounds::problem(const Candidate& candidate, double load) {
     double least = floor.step;                                   // TPOT, ITL
     if (bound.metric == sched::Slo::Metric::ttft) continue;
     if (bound.metric == sched::Slo::Metric::latency) least = lengths.output_min * floor.step;
-    if ((bound.metric == sched::Slo::Metric::tpot || bound.metric == sched::Slo::Metric::itl) && lengths.output_min < 2) continue;
+    const bool between_tokens = bound.metric == sched::Slo::Metric::tpot || bound.metric == sched::Slo::Metric::itl;
+    if (between_tokens && (lengths.output_min < 2 || returns_whole_batches(spec))) continue;
     if (least <= bound.limit) continue;
     return {fmt::format("{:.3g} s are more than the limit of {:.3g} s even on an idle machine: its fastest step takes {:.3g} ms",
                         least, bound.limit, 1e3 * floor.step),

@@ -100,6 +100,21 @@ TEST_F(SearchTest, LimitsOnMoneyAndGpusAreKept) {
   EXPECT_THAT(poor.answer.entries.front().verdict, HasSubstr("max_usd_per_hour"));
 }
 
+// docs/metrics.md: a batch that returns as a whole has no time between its tokens, and a limit on it is met. A token of an A10G
+// takes some 30 ms.
+TEST_F(SearchTest, TimeBetweenTokensExcludesNoWholeBatches) {
+  const Searched found = search(kPlanStudy, {{"slo", "{p99_itl: 10 ms, p99_tpot: 10 ms, p90_latency: 12 s}"}, {"search.instances", "[ml.g5.2xlarge]"},
+                                             {"search.policies", "[static, dynamic, tgi]"}, {"search.max_running", "[8]"}, {"workload.rate", "2 /s"},
+                                             {"scheduler", "{max_batch_delay: 100 ms}"}});
+  ASSERT_TRUE(found.answer.winner);
+  EXPECT_NE(found.winner().spec.policy.policy, sched::PolicyKind::tgi);
+  for (std::size_t i = 0; i < found.answer.entries.size(); ++i) {
+    const bool whole = found.question.candidates[i].spec.policy.policy != sched::PolicyKind::tgi;
+    if (whole) EXPECT_NE(found.answer.entries[i].stage, Stage::bounded) << found.question.candidates[i].name;
+    else EXPECT_NE(found.answer.entries[i].standing.meets, true);
+  }
+}
+
 TEST_F(SearchTest, AnImpossibleWishNamesWhatComesNearest) {
   const Searched found = search(kPlanStudy, {{"slo", "{p90_latency: 10 ms}"}});
   EXPECT_FALSE(found.answer.winner);
