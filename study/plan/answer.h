@@ -27,6 +27,8 @@ struct Capacity {
   double passing = 0;                  // of the first replication
   std::optional<double> failing;
   std::optional<sched::PointMetrics> at_passing, at_failing;
+  /// Nothing failed: the load is as far as the search went, not a limit.
+  [[nodiscard]] bool is_open() const { return passing > 0 && !failing; }
 };
 
 struct Entry {

@@ -47,6 +47,14 @@ bool is_alone(const PointSpec& spec, const sched::PointMetrics& m) {
   return measured && !traces::is_closed_loop(spec.workload.load) && m.in_system_mean < kAlone;
 }
 
+// Where most clients of a closed loop wait and the SLO limits nothing but the time between tokens, more clients wait longer
+// and break nothing.
+bool only_waits(const PointSpec& spec, const sched::PointMetrics& m) {
+  const auto between_tokens = [](const sched::Slo::Bound& b) { return b.metric == sched::Slo::Metric::tpot || b.metric == sched::Slo::Metric::itl; };
+  const bool no_other = std::all_of(spec.slo.bounds.begin(), spec.slo.bounds.end(), between_tokens) && !spec.slo.max_timeout_rate;
+  return traces::is_closed_loop(spec.workload.load) && no_other && m.queue_mean > m.in_system_mean / 2;
+}
+
 struct Line {                          // one bracket
   std::size_t slot = 0, candidate = 0, replication = 0;
   Bracket bracket;
@@ -112,7 +120,7 @@ class Rounds {
     const sched::PointMetrics* const run = &metrics;
     const bool passes = standing_of(limits_, std::span(&run, 1), question_.search.confidence).meets;
     line.bracket.answer(load, passes);
-    if (!passes && is_alone(limits_, metrics)) line.bracket.end_search();
+    if (passes ? only_waits(limits_, metrics) : is_alone(limits_, metrics)) line.bracket.end_search();
   }
 
   void drop_losers() {

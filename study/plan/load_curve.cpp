@@ -90,7 +90,7 @@ LoadCurve load_curve(const Question& question, Trials& trials, std::size_t candi
   }
   curve.max_curvature = max_curvature_knee(loads, latencies);
   curve.half_latency = half_latency_knee(loads, latencies);
-  curve.slo = top;
+  if (!capacity.is_open()) curve.slo = top;
   return curve;
 }
 

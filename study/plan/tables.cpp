@@ -77,8 +77,9 @@ std::vector<Cell> ranking_row(const Finding& f, std::size_t place, std::size_t i
   if_ran(number_cell(s.ttft_p90.mean));
   if_ran(number_cell(s.output_tokens_per_s.mean));
   if_ran(number_cell(s.output_tokens_per_s.mean / static_cast<double>(std::max<std::int64_t>(1, c.gpus))));
-  add(e.capacity ? number_cell(e.capacity->load.mean) : Cell());
-  add(e.capacity ? interval_cell(e.capacity->load) : Cell());
+  const bool limited = e.capacity && !e.capacity->is_open();
+  add(limited ? number_cell(e.capacity->load.mean) : Cell());
+  add(limited ? interval_cell(e.capacity->load) : Cell());
   if_ran(count_cell(static_cast<std::int64_t>(s.runs)));
   add(text_cell(e.verdict));
   return row;
@@ -121,7 +122,7 @@ std::string winner_json(const Finding& f) {
   }
   const Entry& entry = f.answer.entries[*f.answer.winner];
   return fmt::format("{{\"deployment\":{},\"price\":{},\"capacity\":{},\"curve\":{},\"deploy\":{{{}}}}}", json_quoted(candidate.name),
-                     json_quoted(candidate.spec.hardware.price_note), entry.capacity ? capacity_json(*entry.capacity) : "null",
+                     json_quoted(candidate.spec.hardware.price_note), entry.capacity && !entry.capacity->is_open() ? capacity_json(*entry.capacity) : "null",
                      curve_json(f.answer.curve), files);
 }
 

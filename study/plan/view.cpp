@@ -10,6 +10,7 @@
 
 #include "study/chart_axis.h"
 #include "study/deployment_flags.h"
+#include "study/plan/capacity.h"
 #include "study/plan/explain.h"
 #include "study/plan/ranking.h"
 #include "study/table_view.h"
@@ -102,6 +103,7 @@ std::string counts_text(const Question& q, const Answer& answer) {
 
 std::string capacity_lines(const Question& q, const Capacity& capacity) {
   const std::string unit(load_unit(q.spec.workload.load));
+  if (capacity.is_open()) return fmt::format("  carries     {} {} and more: this SLO does not limit the load\n", number(capacity.passing), unit);
   std::string text = fmt::format("  carries     {} {} within the SLO", with_interval(capacity.load), unit);
   const auto side = [&](const std::optional<sched::PointMetrics>& metrics) {
     if (!metrics) return std::string("not found");
@@ -136,7 +138,8 @@ std::string sensitivity_lines(const Finding& f) {
 }
 
 std::string unused_line(const Question& q, const Candidate& candidate, const Entry& entry) {
-  if (!entry.capacity || !candidate.point.usd_per_hour || finds_load(q.search.objective)) return {};
+  if (!entry.capacity || entry.capacity->is_open() || !candidate.point.usd_per_hour || finds_load(q.search.objective)) return {};
+  if (!candidate.spec.deployment.is_fixed()) return {};   // replicas come and go with the load: nothing idles at that price
   const double carries = entry.capacity->load.mean, load = traces::load_value(q.spec.workload.load);
   if (!(carries > load)) return {};
   return fmt::format("  idle        {:.0f} % of what it carries is not used: {} USD/h\n", 100 * (1 - load / carries), number(*candidate.point.usd_per_hour * (1 - load / carries), 3));
@@ -167,6 +170,7 @@ std::string winner_text(const Finding& f) {
                       candidate.gpus, candidate.gpus == 1 ? "" : "s", part.empty() ? part : "; " + part);
   if (s.instances.values > 0) text += fmt::format("  uses        {} instances in the mean, at most {}\n", with_interval(s.instances), candidate.point.instances);
   if (entry.capacity) text += capacity_lines(f.question, *entry.capacity);
+  else if (!ends_somewhere(f.question.spec)) text += "  carries     more clients as well: this SLO does not limit the load\n";
   text += unused_line(f.question, candidate, entry);
   text += knee_line(f.question, f.answer.curve);
   std::string ties;
@@ -178,6 +182,11 @@ std::string winner_text(const Finding& f) {
   return text;
 }
 
+std::string carries_text(const Entry& e) {
+  if (!e.capacity) return kBlank;
+  return e.capacity->is_open() ? "no limit" : with_interval(e.capacity->load);
+}
+
 std::vector<std::string> table_row(const Finding& f, std::size_t place) {
   const std::size_t i = f.answer.order[place];
   const Entry& e = f.answer.entries[i];
@@ -187,7 +196,7 @@ std::vector<std::string> table_row(const Finding& f, std::size_t place) {
                                   number(usd_per_million(cost_of(c, e.standing), e.standing.output_tokens_per_s.mean)),
                                   fmt::format("{}", c.gpus), with_interval(e.standing.latency_p90), number(e.standing.output_tokens_per_s.mean),
                                   number(per_gpu, 3)};
-  if (finds_load(f.question.search.objective)) row.push_back(e.capacity ? with_interval(e.capacity->load) : kBlank);
+  if (finds_load(f.question.search.objective)) row.push_back(carries_text(e));
   row.emplace_back(e.on_frontier ? "*" : "");
   row.push_back(e.verdict);
   return row;

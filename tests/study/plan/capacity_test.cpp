@@ -2,13 +2,19 @@
 // The largest load within an SLO, against queues that have a formula.
 #include "study/plan/capacity.h"
 
+#include <gmock/gmock.h>
+
 #include "model/error.h"
 #include "study/plan/bracket.h"
 #include "study/plan/load_curve.h"
+#include "study/plan/view.h"
 #include "tests/study/plan/plan_study.h"
 
 namespace plimsoll::study::plan {
 namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 class CapacityTest : public PlanFolder {
  protected:
@@ -91,6 +97,31 @@ TEST_F(CapacityTest, AGoalOfThroughputIsAskedForAtTheLoadThatIsFound) {
 
 TEST_F(CapacityTest, GoalsAloneEndNoClosedLoop) {
   EXPECT_THROW(search(queue_study("{closed_loop: {concurrency: 4}}", "{min_requests_per_s: 5 /s}", "{objective: capacity}")), InputError);
+}
+
+// More clients than a batch has places for wait, and the time between tokens stays: nothing ends. Nor is a limit shown then.
+TEST_F(CapacityTest, WhatNoLoadBreaksHasNoCapacity) {
+  const Searched found = search(kPlanStudy, {{"workload.load", "{closed_loop: {concurrency: 16}}"}, {"slo", "{p90_tpot: 1 s}"}, {"search.instances", "[ml.g5.2xlarge]"},
+                                             {"search.replicas", "[1]"}, {"search.max_running", "[8]"}}, 2, true);
+  ASSERT_TRUE(found.answer.winner);
+  const Capacity& carries = found.answer.entries[*found.answer.winner].capacity.value();
+  EXPECT_TRUE(carries.is_open());
+  EXPECT_LT(carries.passing, 100) << "the search ends when most clients wait";
+  EXPECT_FALSE(found.answer.curve.slo);
+  const Finding finding{.question = found.question, .answer = found.answer, .swept = {}};
+  const std::string text = finding_text(finding, 3);
+  EXPECT_THAT(text, HasSubstr("this SLO does not limit the load"));
+  EXPECT_THAT(text, Not(HasSubstr("idle")));
+  EXPECT_THAT(answer_members(finding), HasSubstr("\"capacity\":null"));
+}
+
+// With replicas that come and go what is paid follows the load.
+TEST_F(CapacityTest, NothingIdlesInAFleetThatScales) {
+  const Overrides scaled{{"deployment", "{replicas: 2, autoscaling: {min: 1, max: 4, metric: concurrency, target: 10, start_up: 2 min}}"},
+                         {"search", "{instances: [ml.p4d.24xlarge], tp: [1], max_running: [64]}"}};
+  const Searched found = search(kPlanStudy, scaled, 2, true);
+  ASSERT_TRUE(found.answer.winner);
+  EXPECT_THAT(finding_text({.question = found.question, .answer = found.answer, .swept = {}}, 3), Not(HasSubstr("idle  ")));
 }
 
 TEST(Bracket, ClosesOnTheEdge) {
