@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
+#include <utility>
 
 #include "study/plan/ranking.h"
 
@@ -14,7 +16,7 @@ namespace {
 
 constexpr double kOff = 0.1;
 constexpr std::size_t kMostRivals = 4, kMostNearMisses = 6;
-constexpr std::int64_t kRequests = 4000;
+constexpr std::int64_t kRequests = 4000;   // enough for the latencies of an open loop
 
 struct World {
   const char* what;
@@ -29,10 +31,13 @@ constexpr std::array<World, 6> kWorlds = {{{"load +10 %", 1 + kOff, 1, 1},
 
 // Those that may lead in one of the worlds: near misses that the objective prefers, and whoever comes after the winner with
 // another deployment, not just another batch limit.
-std::vector<std::size_t> rivals(const Question& question, const Answer& answer) {
+struct Rivals {
+  std::vector<std::size_t> preferred, others;
+};
+
+Rivals rivals_of(const Question& question, const Answer& answer) {
   constexpr double kNear = 2;          // times the limit, or beyond capacity by little
-  std::vector<std::size_t> out{*answer.winner};
-  std::vector<std::size_t> misses;
+  std::vector<std::size_t> out{*answer.winner}, misses;
   const auto same_fleet = [&](std::size_t a, std::size_t b) {
     const Candidate &c = question.candidates[a], &d = question.candidates[b];
     return c.spec.hardware.label == d.spec.hardware.label && c.spec.deployment.tp == d.spec.deployment.tp &&
@@ -53,8 +58,7 @@ std::vector<std::size_t> rivals(const Question& question, const Answer& answer) 
                       (entry.metrics && entry.metrics->requests_per_s > (1 - 2 * kOff) * traces::load_value(question.spec.workload.load));
     if (preferred && near && misses.size() < kMostNearMisses && is_new(misses, i)) misses.push_back(i);
   }
-  out.insert(out.end(), misses.begin(), misses.end());
-  return out;
+  return {std::move(misses), {out.begin() + 1, out.end()}};
 }
 
 // What differs by less than one run can tell is no change.
@@ -63,42 +67,92 @@ bool is_as_good(const Entry& entry, const Entry& best) {
   return entry.standing.meets && std::abs(entry.objective.mean - best.objective.mean) <= kSame * std::abs(best.objective.mean);
 }
 
+// As many as a confirming run where a short one says little: of closed loops, and of throughput to keep.
+std::int64_t requests_of(const PointSpec& spec) {
+  if (!can_be_longer(spec)) return 0;
+  const sched::Slo& slo = spec.slo;
+  const bool keeps_rate = slo.min_output_tokens_per_s || slo.min_requests_per_s || slo.min_goodput;
+  return keeps_rate || traces::is_closed_loop(spec.workload.load) ? confirming_requests(spec) : std::max(spec.workload.requests, kRequests);
+}
+
+// All worlds side by side; each has an answer of its own.
+class Worlds {
+ public:
+  Worlds(const Question& question, Trials& trials, const Answer& answer)
+      : question_(question), trials_(trials), answer_(answer), requests_(requests_of(question.spec)) {
+    others_.resize(kWorlds.size());
+    for (Answer& other : others_) other.entries.resize(answer.entries.size());
+  }
+
+  /// Only where nobody meets the SLO so far, or everywhere.
+  void add(std::span<const std::size_t> candidates, bool everywhere) {
+    std::vector<Trial> todo;
+    std::vector<std::size_t> worlds;
+    for (std::size_t w = 0; w < kWorlds.size(); ++w) {
+      if (!everywhere && others_[w].winner) continue;
+      worlds.push_back(w);
+      for (const std::size_t c : candidates) todo.push_back(trial(c, kWorlds[w]));
+    }
+    trials_.run(todo);
+    for (const std::size_t w : worlds) {
+      for (const std::size_t c : candidates) fill(w, c);
+      rank(question_, others_[w], {});
+    }
+  }
+
+  [[nodiscard]] std::vector<Sensitivity> results() const {
+    std::vector<Sensitivity> out;
+    const std::size_t best = *answer_.winner;
+    for (std::size_t w = 0; w < kWorlds.size(); ++w) {
+      const Answer& other = others_[w];
+      const Standing& standing = other.entries[best].standing;
+      Sensitivity result;
+      result.what = kWorlds[w].what;
+      result.winner = other.winner;
+      result.ratio = standing.ratio;
+      if (!standing.checks.empty()) {
+        result.check = standing.checks[standing.worst].name;
+        result.at_least = standing.checks[standing.worst].at_least;
+      }
+      if (other.winner && is_as_good(other.entries[best], other.entries[*other.winner])) result.winner = best;
+      out.push_back(std::move(result));
+    }
+    return out;
+  }
+
+ private:
+  [[nodiscard]] Trial trial(std::size_t candidate, const World& world) const {
+    return {.candidate = candidate, .requests = requests_, .load_scale = world.load, .length_scale = world.length, .step_scale = world.step};
+  }
+
+  void fill(std::size_t world, std::size_t candidate) {
+    const Trial asked = trial(candidate, kWorlds[world]);
+    const PointSpec spec = trial_spec(question_.candidates[candidate].spec, asked);   // its clock and limits may be scaled
+    const sched::PointMetrics* const run = &trials_.of(asked);
+    Entry& entry = others_[world].entries[candidate];
+    entry.stage = Stage::screened;
+    entry.standing = standing_of(spec, std::span(&run, 1), question_.search.confidence);
+    entry.objective = objective_of(question_, question_.candidates[candidate], entry.standing);
+  }
+
+  const Question& question_;
+  Trials& trials_;
+  const Answer& answer_;
+  std::int64_t requests_;
+  std::vector<Answer> others_;
+};
+
 }  // namespace
 
 std::vector<Sensitivity> sensitivities(const Question& question, Trials& trials, const Answer& answer) {
-  const std::vector<std::size_t> contenders = rivals(question, answer);
-  const std::int64_t requests = can_be_longer(question.spec) ? std::max(question.spec.workload.requests, kRequests) : 0;
-  const auto trial = [&](std::size_t candidate, const World& world) {
-    return Trial{.candidate = candidate, .requests = requests, .load_scale = world.load, .length_scale = world.length, .step_scale = world.step};
-  };
-  std::vector<Trial> todo;
-  for (const World& world : kWorlds) {
-    for (const std::size_t c : contenders) todo.push_back(trial(c, world));
-  }
-  trials.run(todo);
-  std::vector<Sensitivity> out;
-  for (const World& world : kWorlds) {
-    Answer other;
-    other.entries.resize(answer.entries.size());
-    Sensitivity result;
-    result.what = world.what;
-    for (const std::size_t c : contenders) {
-      const PointSpec spec = trial_spec(question.candidates[c].spec, trial(c, world));   // its clock and limits may be scaled
-      const sched::PointMetrics* const run = &trials.of(trial(c, world));
-      Entry& entry = other.entries[c];
-      entry.stage = Stage::screened;
-      entry.standing = standing_of(spec, std::span(&run, 1), question.search.confidence);
-      entry.objective = objective_of(question, question.candidates[c], entry.standing);
-      if (c != *answer.winner) continue;
-      result.ratio = entry.standing.ratio;
-      if (!entry.standing.checks.empty()) result.check = entry.standing.checks[entry.standing.worst].name;
-    }
-    rank(question, other, {});
-    result.winner = other.winner;
-    if (other.winner && is_as_good(other.entries[*answer.winner], other.entries[*other.winner])) result.winner = answer.winner;
-    out.push_back(std::move(result));
-  }
-  return out;
+  const Rivals rivals = rivals_of(question, answer);
+  std::vector<std::size_t> first{*answer.winner};
+  first.insert(first.end(), rivals.preferred.begin(), rivals.preferred.end());
+  Worlds worlds(question, trials, answer);
+  worlds.add(first, true);
+  // An objective that is known beforehand is the same in every world: who comes after the winner comes after it there.
+  worlds.add(rivals.others, !is_known(question));
+  return worlds.results();
 }
 
 }  // namespace plimsoll::study::plan

@@ -127,8 +127,8 @@ std::string knee_line(const Question& q, const LoadCurve& curve) {
 std::string sensitivity_lines(const Finding& f) {
   std::string text;
   for (const Sensitivity& s : f.answer.sensitivities) {
-    const std::string use = s.check.empty() || s.check == "queue" ? (s.ratio > 1 ? "queue grows" : "keeps up")
-                                                                  : fmt::format("{} at {:.0f} % of its limit", s.check, 100 * s.ratio);
+    std::string use = fmt::format("{} at {:.0f} % of {}", s.check, 100 * (s.at_least ? 1 / s.ratio : s.ratio), s.at_least ? "the least" : "its limit");
+    if (s.check.empty() || s.check == "queue") use = s.ratio > 1 ? "queue grows" : "keeps up";
     std::string winner = "the same answer";
     if (!s.winner) winner = "none of the nearest meets the SLO";
     else if (s.winner != f.answer.winner) winner = "then " + f.question.candidates[*s.winner].name;
