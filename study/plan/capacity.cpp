@@ -67,7 +67,7 @@ class Rounds {
       : question_(question), trials_(trials), plan_(plan), limits_(without_goals(question.spec)) {}
 
   void add(std::size_t slot, std::size_t candidate, double start) {
-    const double least = least_load(limits_, requests_at(start));
+    const double least = least_load(question_.spec, requests_at(start));
     for (std::size_t r = 0; r < plan_.replications; ++r) {
       lines_.push_back({slot, candidate, r, Bracket(start, plan_.stride, plan_.tolerance, whole_loads(limits_), least)});
     }
@@ -112,7 +112,7 @@ class Rounds {
   }
 
   [[nodiscard]] std::int64_t requests_at(double load) const {
-    const PointSpec spec = with_load_value(limits_, load).value_or(limits_);
+    const PointSpec spec = with_load_value(question_.spec, load).value_or(question_.spec);
     return plan_.confirms ? confirming_requests(spec) : screening_requests(spec);
   }
 
