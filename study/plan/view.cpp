@@ -145,10 +145,30 @@ std::string unused_line(const Question& q, const Candidate& candidate, const Ent
   return fmt::format("  idle        {:.0f} % of what it carries is not used: {} USD/h\n", 100 * (1 - load / carries), number(*candidate.point.usd_per_hour * (1 - load / carries), 3));
 }
 
-std::string interval_text(const Estimate& e, double confidence) {
+std::string interval_text(const Check& check, double confidence) {
   constexpr double kRounding = 1e-9;
+  const Estimate& e = check.value;
   if (e.values < 2 || e.half_width <= kRounding * std::abs(e.mean)) return {};
-  return fmt::format(" (± {} at {:g} %)", number(e.half_width, 2), 100 * confidence);
+  const bool in_ms = check.unit == "s" && e.mean < 1;   // as check_text has it
+  const std::string unit = in_ms ? "ms" : check.unit;
+  return fmt::format(" (± {}{}{} at {:g} %)", number(e.half_width * (in_ms ? 1e3 : 1), 2), unit.empty() ? "" : " ", unit, 100 * confidence);
+}
+
+// A limit between tokens on batches that return as a whole.
+bool does_not_apply(const PointSpec& spec, const Check& check) {
+  const bool whole = spec.policy.policy == sched::PolicyKind::static_batch || spec.policy.policy == sched::PolicyKind::dynamic;
+  return whole && (check.name.ends_with(" itl") || check.name.ends_with(" tpot"));
+}
+
+std::string checks_text(const Finding& f, const Candidate& candidate, const Standing& s) {
+  std::string text;
+  for (const Check& check : s.checks) {
+    if (check.name == "queue") continue;
+    text += does_not_apply(candidate.spec, check)
+                ? fmt::format("  {:<11} {}, which does not apply: a batch returns as a whole\n", "meets", check.name)
+                : fmt::format("  {:<11} {}{}\n", "meets", check_text(check), interval_text(check, f.question.search.confidence));
+  }
+  return text;
 }
 
 std::string winner_text(const Finding& f) {
@@ -162,9 +182,7 @@ std::string winner_text(const Finding& f) {
                         candidate.spec.hardware.price_note, number(usd_per_million(usd, s.output_tokens_per_s.mean)),
                         number(usd_per_million(usd, s.total_tokens_per_s.mean)));
   }
-  for (const Check& check : s.checks) {
-    if (check.name != "queue") text += fmt::format("  {:<11} {}{}\n", "meets", check_text(check), interval_text(check.value, f.question.search.confidence));
-  }
+  text += checks_text(f, candidate, s);
   const std::string part = entry.metrics ? largest_part(*entry.metrics) : std::string();
   text += fmt::format("  p90 latency {} s, {} output tokens/s on {} GPU{}{}\n", with_interval(s.latency_p90), number(s.output_tokens_per_s.mean),
                       candidate.gpus, candidate.gpus == 1 ? "" : "s", part.empty() ? part : "; " + part);

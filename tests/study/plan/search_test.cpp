@@ -7,12 +7,14 @@
 #include "model/error.h"
 #include "sim/simulate.h"
 #include "study/resolve.h"
+#include "study/plan/view.h"
 #include "tests/study/plan/plan_study.h"
 
 namespace plimsoll::study::plan {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class SearchTest : public PlanFolder {
  protected:
@@ -125,6 +127,9 @@ TEST_F(SearchTest, TimeBetweenTokensExcludesNoWholeBatches) {
     if (whole) EXPECT_NE(found.answer.entries[i].stage, Stage::bounded) << found.question.candidates[i].name;
     else EXPECT_NE(found.answer.entries[i].standing.meets, true);
   }
+  const std::string text = finding_text({.question = found.question, .answer = found.answer, .swept = {}}, 3);
+  EXPECT_THAT(text, HasSubstr("p99 itl, which does not apply"));
+  EXPECT_THAT(text, Not(HasSubstr("itl 0 ms")));
 }
 
 TEST_F(SearchTest, AnImpossibleWishNamesWhatComesNearest) {
