@@ -112,7 +112,7 @@ std::string capacity_lines(const Question& q, const Capacity& capacity) {
     return standing.checks.empty() ? std::string("keeps up") : check_text(standing.checks[standing.worst]);
   };
   text += fmt::format("; one run: {} {} passes ({})", number(capacity.passing), unit, side(capacity.at_passing));
-  if (capacity.failing) text += fmt::format(", {} {} fails ({})", number(*capacity.failing), unit, side(capacity.at_failing));
+  if (capacity.failing) text += fmt::format(", {} {} is the next that fails ({})", number(*capacity.failing), unit, side(capacity.at_failing));
   return text + "\n";
 }
 
