@@ -49,10 +49,19 @@ std::vector<SearchAxis> all_axes(const Study& study, std::size_t index, const Po
   return axes;
 }
 
+// A deployment that stands there twice would tie with itself.
+void refuse_twice(const SearchAxis& axis) {
+  for (auto value = axis.values.begin(); value != axis.values.end(); ++value) {
+    const auto same = [&](const configs::Node& other) { return other.to_text() == value->to_text(); };
+    if (std::any_of(axis.values.begin(), value, same)) value->fail(fmt::format("{} is listed twice", value->to_text()));
+  }
+}
+
 std::size_t combinations(const std::vector<SearchAxis>& axes, const SearchSpec& search) {
   std::size_t count = std::max<std::size_t>(1, search.replicas_per_instance.size()) *
                       std::max<std::size_t>(1, search.instance_counts.size());
   for (const SearchAxis& axis : axes) {
+    refuse_twice(axis);
     if (axis.values.size() > kMostCandidates / count) {
       axis.values.front().fail(fmt::format("the search has more than {} combinations; expected fewer values", kMostCandidates));
     }

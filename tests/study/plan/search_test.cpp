@@ -105,6 +105,19 @@ TEST_F(SearchTest, AnotherWorldIsNotJudgedByAShortRun) {
   }
 }
 
+TEST_F(SearchTest, ListingAValueTwiceIsRefused) {
+  EXPECT_THROW(search(kPlanStudy, {{"search.instances", "[ml.g5.2xlarge, ml.g5.2xlarge]"}}), InputError);
+  EXPECT_THROW(search(kPlanStudy, {{"search.max_running", "[8, 64, 8]"}}), InputError);
+}
+
+// What is shown in ms has its interval in ms.
+TEST_F(SearchTest, IntervalsHaveTheUnitOfTheirValue) {
+  const Searched found = search(queue_study("{poisson: {rate: 5 /s}}", "{mean_latency: 300 ms, min_requests_per_s: 4 /s}", "{replicas: [1], objective: gpus}"));
+  const std::string text = finding_text({.question = found.question, .answer = found.answer, .swept = {}}, 3);
+  EXPECT_THAT(text, ::testing::ContainsRegex("mean latency 1[0-9.]+ ms of at most 300 ms \\(± [0-9.]+ ms at 95 %\\)")) << text;
+  EXPECT_THAT(text, ::testing::ContainsRegex("requests [0-9.]+ /s of at least 4 /s \\(± [0-9.]+ /s at 95 %\\)")) << text;
+}
+
 TEST_F(SearchTest, LimitsOnMoneyAndGpusAreKept) {
   const Searched found = search(kPlanStudy, {{"search.max_gpus", "2"}, {"workload.rate", "4 /s"}});
   ASSERT_TRUE(found.answer.winner);
