@@ -39,6 +39,18 @@ std::vector<std::vector<std::int32_t>> pack(std::vector<Piece> pieces, std::int3
   return instances;
 }
 
+// Why a model has no deployment on an instance type.
+std::string why_not(const Finding& finding, const std::string& hardware) {
+  const std::vector<Candidate>& candidates = finding.question.candidates;
+  const std::string* reason = nullptr;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    if (candidates[i].spec.hardware.label != hardware) continue;
+    if (candidates[i].excluded.empty()) return fmt::format("{} does not meet its SLO there", model_of(finding));
+    if (reason == nullptr) reason = &candidates[i].excluded;
+  }
+  return reason == nullptr ? fmt::format("{} is not asked for there", model_of(finding)) : fmt::format("{} cannot be there: {}", model_of(finding), *reason);
+}
+
 SharedHost host_of(std::span<const Finding> findings, const std::string& hardware) {
   SharedHost host;
   host.hardware = hardware;
@@ -48,7 +60,7 @@ SharedHost host_of(std::span<const Finding> findings, const std::string& hardwar
   for (std::size_t f = 0; f < findings.size(); ++f) {
     const auto found = findings[f].answer.fewest_gpus.find(hardware);
     if (found == findings[f].answer.fewest_gpus.end()) {
-      host.impossible = fmt::format("{} does not meet its SLO there", model_of(findings[f]));
+      host.impossible = why_not(findings[f], hardware);
       return host;
     }
     const Candidate& candidate = candidate_of(findings[f], found->second);
