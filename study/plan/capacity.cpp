@@ -155,6 +155,9 @@ void fill_entry(const Question& question, Answer& answer, std::size_t candidate,
     entry.standing = standing_of(question.spec, std::span(&run, 1), question.search.confidence);
     entry.metrics = *shown;
   }
+  // Each replication has its load that passes.
+  entry.standing.runs = capacity.load.values;
+  entry.standing.certain = entry.standing.meets && stage == Stage::confirmed && capacity.load.low() > 0;
   entry.objective = question.search.objective == Objective::capacity ? capacity.load : cost_of_a_million(question.candidates[candidate], capacity);
   entry.capacity = std::move(capacity);
 }

@@ -29,6 +29,7 @@ TEST_F(CapacityTest, MeanLatencyOfAnMD1) {
   const Capacity found = capacity("{mean_latency: 200 ms}");
   EXPECT_NEAR(found.load.mean, 20.0 / 3, std::max(0.02 * 20 / 3, found.load.half_width));
   EXPECT_LT(found.load.half_width, 0.5);
+  EXPECT_EQ(found.load.values, 4U);
   ASSERT_TRUE(found.failing);
   EXPECT_LT(found.passing, *found.failing);
   EXPECT_LT(*found.at_passing->latency.mean, 0.2);
@@ -67,6 +68,9 @@ TEST_F(CapacityTest, ClientsAreWhole) {
 TEST_F(CapacityTest, MoreServersCarryMore) {
   const Searched found = search(queue_study("{poisson: {rate: 5 /s}}", "{p90_latency: 400 ms}", "{replicas: [1, 2, 3], objective: capacity}"));
   EXPECT_EQ(found.winner().spec.deployment.replicas, 3);
+  const Standing& standing = found.answer.entries[*found.answer.winner].standing;
+  EXPECT_EQ(standing.runs, 4U) << "four brackets stand behind it";
+  EXPECT_TRUE(standing.certain);
 }
 
 // 100 ms of service never keep 50 ms. Requests that are alone already say so: nobody looks for a load at which a run lasts
