@@ -130,6 +130,7 @@ int run_measure(const Arguments& arguments, Console& console) {
   const study::StudyResult result = study::run_study(study, settings);
 
   outputs.finish(result);
+  if (!points.failure().empty() && result.points.empty()) throw DeviceError(points.failure());
   report_points(study, result, parsed->common.format, console);
   if (!points.failure().empty()) throw DeviceError(points.failure());
   return result.cancelled ? kInterrupted : kDone;

@@ -57,9 +57,10 @@ const char* MeasuredPoints::engine_name(exec::DeviceKind device) {
 void MeasuredPoints::check() const {
   bool fp16 = false;
   std::string shared;
+  for (std::size_t i = 0; i < study_.point_count(); ++i) check_point(study_.point(i));
+  if (settings_.device == exec::DeviceKind::cuda) exec::require_gpu();
   for (std::size_t i = 0; i < study_.point_count(); ++i) {
     const study::PointSpec spec = study_.point(i);
-    check_point(spec);
     if (shared.empty()) shared = check_gpus(spec);
     fp16 = fp16 || spec.weight_dtype == model::DType::fp16 || spec.kv_dtype == model::DType::fp16;
   }
@@ -127,9 +128,7 @@ void MeasuredPoints::check_hardware(const study::PointSpec& spec) const {
 std::string MeasuredPoints::check_gpus(const study::PointSpec& spec) const {
   // Ranks in several processes have a GPU each; every process looks for those of its own (exec/gpu_placement.h).
   if (settings_.device != exec::DeviceKind::cuda || settings_.processes > 1) return {};
-  const int gpus = exec::gpu_count();
-  const std::string problem = gpus == 0 ? std::string()   // loading says why there is none
-                                        : exec::too_few_gpus(spec.deployment.tp, spec.deployment.replicas, gpus);
+  const std::string problem = exec::too_few_gpus(spec.deployment.tp, spec.deployment.replicas, exec::gpu_count());
   if (problem.empty() || settings_.as_is) return problem;
   throw InputError(spec.places.tp.file.empty() ? spec.places.study : spec.places.tp,
                    problem + "; with --as-is they share one, and times say little");

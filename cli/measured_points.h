@@ -29,7 +29,7 @@ class MeasuredPoints {
   MeasuredPoints(const study::Study& study, const MeasureSettings& settings, Console& console)
       : study_(study), settings_(settings), console_(console) {}
 
-  /// Throws InputError for the first point that the executor cannot run, before anything is loaded.
+  /// Before anything is loaded: throws InputError for the first point that the executor cannot run, DeviceError without a GPU.
   void check() const;
   /// With settings.processes > 1, before the first run: who leads them; it outlives this.
   void lead(exec::group::Leader& leader) { leader_ = &leader; }

@@ -161,6 +161,8 @@ class Backend {
 enum class CommunicatorKind : std::uint8_t { automatic, loopback, nccl };
 /// 0 where there is no driver or no GPU.
 [[nodiscard]] int gpu_count();
+/// Throws DeviceError that says why there is no GPU to run on.
+void require_gpu();
 /// As NCCL writes it, 23003 for 2.30.3; 0 where there is no NCCL.
 [[nodiscard]] int nccl_version();
 /// Endpoint i is rank i's, on devices[i] (gpu_placement.h); `kind` is loopback, with one device for all, or nccl. Throws

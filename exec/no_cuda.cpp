@@ -18,6 +18,8 @@ std::unique_ptr<Backend> make_cuda_backend(const BackendConfig&, Communicator*, 
 
 int gpu_count() { return 0; }
 
+void require_gpu() { no_cuda(); }
+
 int nccl_version() { return 0; }
 
 std::vector<std::unique_ptr<Communicator>> make_cuda_group(CommunicatorKind, std::span<const int>) { no_cuda(); }

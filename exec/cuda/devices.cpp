@@ -66,6 +66,8 @@ int gpu_count() {
   return 0;
 }
 
+void require_gpu() { cuda::require(0); }
+
 std::vector<std::unique_ptr<Communicator>> make_cuda_group(CommunicatorKind kind, std::span<const int> devices) {
   for (const int device : devices) cuda::require(device);
   if (kind == CommunicatorKind::loopback) return cuda::make_loopback_group(static_cast<int>(devices.size()), devices.front());

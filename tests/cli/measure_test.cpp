@@ -134,12 +134,15 @@ TEST_F(MeasureTest, PromptsMayBeGiven) {
   EXPECT_THAT(outside.output, HasSubstr("prompts.jsonl:1"));
 }
 
+// Nothing is said of a run that cannot begin, nor of fp16 that nobody executes.
 TEST_F(MeasureTest, WithoutAGpuTheMessageSaysWhatIsMissing) {
-  const Outcome outcome = run("measure " + closed_loop() + " --device cuda");
-  if (outcome.exit == 0) GTEST_SKIP() << "this machine has a GPU";
-  EXPECT_EQ(outcome.exit, 3);
-  EXPECT_EQ(std::count(outcome.output.begin(), outcome.output.end(), '\n'), 1) << outcome.output;
-  EXPECT_THAT(outcome.output, HasSubstr("--device cpu"));
+  for (const char* const more : {"", " --as-is --set dtype=fp16"}) {
+    const Outcome outcome = run("measure " + closed_loop() + " --device cuda" + more);
+    if (outcome.exit == 0) GTEST_SKIP() << "this machine has a GPU";
+    EXPECT_EQ(outcome.exit, 3);
+    EXPECT_EQ(std::count(outcome.output.begin(), outcome.output.end(), '\n'), 1) << outcome.output;
+    EXPECT_THAT(outcome.output, HasSubstr("--device cpu"));
+  }
 }
 
 }  // namespace
