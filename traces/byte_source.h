@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes of a trace file, plain or gzip, a piece at a time. Internal to traces/.
+// The bytes of a trace or a table, plain or gzip, a piece at a time.
 //
 // gzip is recognised by its magic number whatever the file is called. Small compressed files that expand without end
 // are refused: beyond kFreeExpansion the ratio may not pass kMaxExpansion (CSV and JSON of real traces stay below 30).

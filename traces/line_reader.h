@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Physical lines of a ByteSource without copying them twice. Internal to traces/.
+// Physical lines of a ByteSource without copying them twice.
 #pragma once
 
 #include <cstddef>

@@ -78,6 +78,7 @@ std::vector<study::PointResult> simulate_rows(const Rows& rows, const std::share
     run.control = settings.control;
     return study::run_study(study, run).points;
   } catch (const InputError& error) {
+    if (error.where().file == first.where.file) throw;
     throw InputError(first.where, error.where().file == "study" ? error.text() : error.what());
   }
 }
@@ -97,6 +98,10 @@ void set_prediction(const study::PointResult& point, Comparison& c) {
   c.time_parts = {};
   if (!point.metrics) return;
   const Metrics& m = *point.metrics;
+  if (m.requests_completed == 0) {
+    c.reason = m.rejections.empty() ? "nothing was completed" : "all requests were rejected: " + m.rejections.begin()->first;
+    return;
+  }
   c.kv_used = m.kv_used_mean;
   c.time_parts = {m.time_weights_s, m.time_kv_s, m.time_compute_s, m.time_allreduce_s, m.time_host_s, m.time_queue_s, m.time_preempt_s, m.time_other_s};
   for (const Metric& metric : kMetrics) {
@@ -106,7 +111,7 @@ void set_prediction(const study::PointResult& point, Comparison& c) {
     c.low = (m.*metric.band).low;
     c.high = (m.*metric.band).high;
   }
-  if (!c.predicted) c.reason = point.metrics->stable ? "nothing was completed" : "the load is beyond capacity";
+  if (!c.predicted) c.reason = m.stable ? "no request has this figure" : "the load is beyond capacity";
 }
 
 void append_comparisons(const MeasuredTable& table, const MeasuredPoint& row, const study::PointResult& point, std::vector<Comparison>& out) {

@@ -93,7 +93,10 @@ std::vector<std::size_t> read_header(const std::vector<study::CsvField>& header,
                        fmt::format("unknown column '{}'{}", header[i].text.substr(0, 40),
                                    near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
     }
-    places[static_cast<std::size_t>(found - kColumns.begin())] = i;
+    std::size_t& place = places[static_cast<std::size_t>(found - kColumns.begin())];
+    if (place != static_cast<std::size_t>(-1))
+      throw InputError(Where{where.file, where.line, header[i].column}, fmt::format("column '{}' stands twice", header[i].text));
+    place = i;
   }
   for (const std::size_t column : {0U, 1U, 2U, 7U, 8U, 9U, 10U})
     if (places[column] == static_cast<std::size_t>(-1))
@@ -134,7 +137,8 @@ MeasuredPoint read_row(const Row& row, bool points) {
 }  // namespace
 
 MeasuredTable read_measured(const std::string& file) {
-  MeasuredTable table{fs::path(file).stem().string(), {}};
+  const fs::path name = fs::path(file).extension() == ".gz" ? fs::path(file).stem() : fs::path(file);
+  MeasuredTable table{name.stem().string(), {}};
   std::vector<std::size_t> places;
   bool points = false;
   study::read_csv(file, "a CSV of measured points", [&](const std::vector<study::CsvField>& fields, const Where& where) {

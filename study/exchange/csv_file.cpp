@@ -4,7 +4,8 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <fstream>
+
+#include "traces/line_reader.h"
 
 namespace plimsoll::study {
 
@@ -32,14 +33,14 @@ std::vector<CsvField> csv_fields(std::string_view line, const Where& where) {
 void read_csv(const std::string& file, std::string_view expected, const std::function<void(const std::vector<CsvField>& fields, const Where& where)>& line) {
   std::error_code error;
   if (std::filesystem::is_directory(file, error)) throw InputError(Where{file, 0, 0}, fmt::format("is a directory, expected {}", expected));
-  std::ifstream stream(file);
-  if (!stream) throw InputError(Where{file, 0, 0}, "no such file, or it cannot be read");
-  std::string text;
-  for (std::size_t number = 1; std::getline(stream, text); ++number) {
-    if (!text.empty() && text.back() == '\r') text.pop_back();
+  traces::ByteSource source(file);
+  traces::LineReader lines(source, file);
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";   // spreadsheets write one
+  if (lines.peek(kByteOrderMark.size()).starts_with(kByteOrderMark)) lines.skip(kByteOrderMark.size());
+  for (std::string_view text; lines.next(text);) {
     if (text.empty() || text.front() == '#') continue;
-    const Where where{file, number, 0};
-    if (text.find('\0') != std::string::npos) throw InputError(where, "a NUL byte: this is not CSV");
+    const Where where{file, lines.number(), 0};
+    if (text.find('\0') != std::string_view::npos) throw InputError(where, "a NUL byte: this is not CSV");
     line(csv_fields(text, where), where);
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CSV files of points, line by line: RFC 4180 with comma, no line breaks inside a field; lines that begin with # are
+// CSV files of points, plain or gzip, line by line: RFC 4180 with comma, no line breaks inside a field; lines that begin with # are
 // remarks.
 #pragma once
 

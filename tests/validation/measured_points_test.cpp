@@ -2,6 +2,7 @@
 #include "validation/measured_points.h"
 
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include "tests/scratch.h"
 #include "validation/compare.h"
@@ -43,6 +44,23 @@ TEST_F(MeasuredPoints, BlankFiguresAreNotMeasured) {
   EXPECT_EQ(p.latency_mean_s, 1.5);
 }
 
+// As spreadsheets write it; a table may also be kept compressed.
+TEST_F(MeasuredPoints, AByteOrderMarkIsNoPartOfTheFirstName) {
+  EXPECT_EQ(read(std::string("\xEF\xBB\xBF") + kHeader + "m,h,e,fp16,2,256,128,closed_loop,8,,1.5\n").points.size(), 1U);
+}
+
+TEST_F(MeasuredPoints, MayBeGzipped) {
+  const Scratch folder;
+  const std::string path = folder.path("measured.csv.gz");
+  const std::string text = std::string(kHeader) + "m,h,e,fp16,2,256,128,closed_loop,8,,1.5\n";
+  gzFile file = gzopen(path.c_str(), "wb");
+  gzwrite(file, text.data(), static_cast<unsigned>(text.size()));
+  gzclose(file);
+  const MeasuredTable table = read_measured(path);
+  EXPECT_EQ(table.points.size(), 1U);
+  EXPECT_EQ(table.name, "measured");
+}
+
 // What a server was told besides its engine's defaults decides what is simulated, and tells configurations apart.
 TEST_F(MeasuredPoints, ServersSettingsAreSimulatedAsMeasured) {
   const MeasuredTable table = read(
@@ -57,6 +75,7 @@ TEST_F(MeasuredPoints, ServersSettingsAreSimulatedAsMeasured) {
 
 TEST_F(MeasuredPoints, FaultsAreNamedWithTheirPlace) {
   expect_error("model,hardware,engine,input_tokens,output_tokens,load_kind,load_vale\n", 1, 60, "did you mean 'load_value'");
+  expect_error("model,hardware,engine,tp,tp\n", 1, 26, "column 'tp' stands twice");
   expect_error("model,hardware\n", 1, 0, "'engine' is missing");
   expect_error(std::string(kHeader) + "m,h,e,fp16,nan,1,1,closed_loop,1,1,1\n", 2, 12, "tp: found 'nan'");
   expect_error(std::string(kHeader) + "m,h,e,fp16,1.5,1,1,closed_loop,1,1,1\n", 2, 12, "whole number");
@@ -88,6 +107,18 @@ TEST_F(MeasuredPoints, ThePublishedTablesAreWhole) {
   EXPECT_EQ(tables[2].points.size(), 23U);
   EXPECT_EQ(tables[3].points.size(), 32U);
   EXPECT_EQ(tables[4].points.size(), 32U);
+}
+
+// A prompt that the model has no room for says nothing of the speed of those that it has.
+TEST_F(MeasuredPoints, WhatIsRefusedIsNotPredicted) {
+  const auto catalogue = std::make_shared<const configs::Catalogue>(std::string(PLIMSOLL_SOURCE_DIR) + "/configs");
+  const MeasuredTable table = read(std::string(kHeader) + "llama-2-7b,h100-sxm x 1,vllm-0.12,fp16,1,200000,128,closed_loop,1,50,1.5\n");
+  const std::vector<Comparison> comparisons = compare({table}, catalogue, {});
+  ASSERT_EQ(comparisons.size(), 2U);
+  for (const Comparison& c : comparisons) {
+    EXPECT_FALSE(c.predicted.has_value()) << c.metric;
+    EXPECT_EQ(c.reason, "all requests were rejected: max_model_len");
+  }
 }
 
 // relative_error = predicted / measured - 1; the mean is of absolute values, the bias of signed ones.
