@@ -180,8 +180,11 @@ TEST_F(GroupRanksTest, ReplicasSwapsAndSweepsSpanTheProcesses) {
   ASSERT_EQ(spread.exit, 0) << read_text(file("notes"));
   EXPECT_EQ(std::count(spread.output.begin(), spread.output.end(), '\n'), 3) << spread.output;   // a heading, two points
   const Outcome swaps = shell(processes(2) + measure("swap.yaml", "{script: \"A:20+40@1 B:30+30@1 C:25+25@2 D:3+40@3\"}") +
-                              " --set scheduler.policy=vllm_v0 --set scheduler.preemption=swap --format csv 2> " + file("notes"));
-  EXPECT_EQ(swaps.exit, 0) << read_text(file("notes"));
+                              " --set scheduler.policy=vllm_v0 --set scheduler.preemption=swap --decisions --out " + file("swaps") + " 2>&1");
+  ASSERT_EQ(swaps.exit, 0) << swaps.output;
+  const std::string decisions = read_text(file("swaps/decisions.txt"));
+  EXPECT_THAT(decisions, HasSubstr(" !B"));                  // preempted, and never computed again:
+  EXPECT_EQ(decisions.find("B:"), decisions.rfind("B:"));    // it came back from the host
 }
 
 TEST_F(GroupRanksTest, EveryRankIsInOpsCsv) {
@@ -197,6 +200,21 @@ TEST_F(GroupRanksTest, ProcessesThatDoNotDivideTheRanksAreRefusedOnce) {
   const std::size_t first = spread.output.find("mpirun started 3 processes for tp 4: ");
   ASSERT_NE(first, std::string::npos) << spread.output;
   EXPECT_EQ(spread.output.find("plimsoll: ", spread.output.find("plimsoll: ") + 1), std::string::npos) << spread.output;
+}
+
+// As on a host where somebody has edited it: both have a model under that path.
+TEST_F(GroupRanksTest, AnotherModelFileIsRefusedWithItsRank) {
+  static_cast<void>(measure("script.yaml", "{script: \"A:20+4@1\"}"));
+  for (const std::string place : {"here", "there"}) {
+    std::filesystem::create_directory(file(place));
+    std::filesystem::copy(file("script.yaml"), file(place + "/script.yaml"));
+    write(place + "/config.json", read_text(file("config.json")) + (place == "there" ? " " : ""));
+  }
+  const auto in = [&](const std::string& place) { return "-n 1 -wdir " + file(place) + " " + kProgram + " measure script.yaml"; };
+  const Outcome spread = shell("mpirun --oversubscribe --bind-to none " + in("here") + " : " + in("there") + " 2>&1");
+  EXPECT_EQ(spread.exit, 2) << spread.output;
+  EXPECT_THAT(spread.output, HasSubstr("ranks 2 to 3 on "));
+  EXPECT_THAT(spread.output, HasSubstr("config.json is another file here than where rank 0 is"));
 }
 
 // mpirun's own answer to a killed rank is to end the others, unless it is told not to; its exit code is then that of the rank
