@@ -128,11 +128,12 @@ std::string sensitivity_lines(const Finding& f) {
   std::string text;
   for (const Sensitivity& s : f.answer.sensitivities) {
     std::string use = fmt::format("{} at {:.0f} % of {}", s.check, 100 * (s.at_least ? 1 / s.ratio : s.ratio), s.at_least ? "the least" : "its limit");
-    if (s.check.empty() || s.check == "queue") use = s.ratio > 1 ? "queue grows" : "keeps up";
+    if (!std::isfinite(s.ratio)) use = s.check + ": too many requests fail";
+    if (s.check.empty() || s.check == "queue") use = s.ratio > 1 ? "the queue grows" : "keeps up";
     std::string winner = "the same answer";
     if (!s.winner) winner = "none of the nearest meets the SLO";
     else if (s.winner != f.answer.winner) winner = "then " + f.question.candidates[*s.winner].name;
-    text += fmt::format("  {:<16} {} ({})\n", s.what, winner, std::isfinite(s.ratio) ? use : "the queue grows");
+    text += fmt::format("  {:<16} {} ({})\n", s.what, winner, use);
   }
   return text.empty() ? text : "If the world is 10 % off\n" + text;
 }
@@ -188,7 +189,7 @@ std::string winner_text(const Finding& f) {
                       candidate.gpus, candidate.gpus == 1 ? "" : "s", part.empty() ? part : "; " + part);
   if (s.instances.values > 0) text += fmt::format("  uses        {} instances in the mean, at most {}\n", with_interval(s.instances), candidate.point.instances);
   if (entry.capacity) text += capacity_lines(f.question, *entry.capacity);
-  else if (!ends_somewhere(f.question.spec)) text += "  carries     more clients as well: this SLO does not limit the load\n";
+  else if (!ends_somewhere(f.question.spec)) text += "  carries     any load of this kind: this SLO does not limit the load\n";
   text += unused_line(f.question, candidate, entry);
   text += knee_line(f.question, f.answer.curve);
   std::string ties;
