@@ -184,7 +184,8 @@ void settle(const Question& question, Answer& answer, std::vector<std::size_t>& 
 }  // namespace
 
 bool ends_somewhere(const PointSpec& spec) {
-  return !traces::is_closed_loop(spec.workload.load) || !spec.slo.bounds.empty() || spec.slo.max_timeout_rate;
+  const bool queues = !traces::is_closed_loop(spec.workload.load) && !std::holds_alternative<traces::Burst>(spec.workload.load);
+  return queues || !spec.slo.bounds.empty() || spec.slo.max_timeout_rate;
 }
 
 std::vector<Capacity> find_capacities(const Question& question, Trials& trials, const std::vector<std::size_t>& candidates,

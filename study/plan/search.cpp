@@ -285,7 +285,7 @@ Answer find_best(const Question& question, Trials& trials, const SearchOptions& 
     throw InputError(question.spec.places.workload, "an objective that looks for the load needs one that has a size: a script has none");
   }
   if (finds_load(question.search.objective) && !ends_somewhere(question.spec)) {
-    throw InputError(question.spec.places.workload, "an objective that looks for the load needs a limit in slo: a closed loop of any size is carried, only slower");
+    throw InputError(question.spec.places.workload, "an objective that looks for the load needs a limit in slo: a closed loop or a burst of any size is carried, only slower");
   }
   return Search(question, trials).run(options);
 }

@@ -99,7 +99,8 @@ TEST_F(CapacityTest, AGoalOfThroughputIsAskedForAtTheLoadThatIsFound) {
   EXPECT_GT(found.answer.entries[0].capacity.value().load.mean, 5) << "its own load is found all the same";
 }
 
-TEST_F(CapacityTest, GoalsAloneEndNoClosedLoop) {
+TEST_F(CapacityTest, GoalsAloneEndNeitherAClosedLoopNorABurst) {
+  EXPECT_THROW(search(queue_study("{burst: {count: 4}}", "{min_requests_per_s: 5 /s}", "{objective: capacity}")), InputError);
   EXPECT_THROW(search(queue_study("{closed_loop: {concurrency: 4}}", "{min_requests_per_s: 5 /s}", "{objective: capacity}")), InputError);
 }
 
