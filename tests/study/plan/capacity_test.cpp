@@ -81,10 +81,11 @@ TEST_F(CapacityTest, NobodyLooksForEverForALoadThatPasses) {
   for (const Entry& entry : found.answer.entries) EXPECT_EQ(entry.capacity.value().passing, 0);
 }
 
-// 4.9 of 5 requests/s: any smaller load misses the goal, and that says nothing about the most that the server carries.
+// 4.9 of 5 requests/s: any smaller load misses the goal, some runs of 5 /s do by chance, and that says nothing about the most
+// that the server carries.
 TEST_F(CapacityTest, AGoalOfThroughputIsNoLimitOfTheLoad) {
   const std::string queue = queue_study("{poisson: {rate: 5 /s}}", "{min_requests_per_s: 4.9 /s, mean_latency: 200 ms}", "{replicas: [1], objective: gpus}");
-  const Searched found = search(queue, {}, 2, true);
+  const Searched found = search(queue, {{"workload.requests", "500"}}, 2, true);
   ASSERT_TRUE(found.answer.winner);
   const Capacity& carries = found.answer.entries.front().capacity.value();
   EXPECT_NEAR(carries.load.mean, 20.0 / 3, std::max(0.02 * 20 / 3, carries.load.half_width)) << "as MeanLatencyOfAnMD1";

@@ -204,12 +204,11 @@ TEST_F(SearchTest, AnOpeningWaveThrowsNobodyAway) {
   EXPECT_TRUE(tokens.answer.winner);
 }
 
-// One server of 100 ms under 5 /s keeps 4.8 /s. Over 4 requests, sent within 0.8 s, the last one's service takes part of
-// the time: their throughput is far below.
+// 60 servers of 10 s carry 6 /s, and so 4.9 of 5 /s. But 20 requests, sent within 4 s, take 14 s until the last one ends: 1.4 /s.
 TEST_F(SearchTest, TheEndOfAShortRunIsNoLackOfThroughput) {
   for (const char* const objective : {"gpus", "latency", "throughput"}) {
-    const Searched found = search(queue_study("{constant: {rate: 5 /s}}", "{min_requests_per_s: 4.8 /s}", std::string("{replicas: [1, 2], objective: ") + objective + "}"),
-                                  {{"workload.requests", "2"}});
+    const Searched found = search(queue_study("{constant: {rate: 5 /s}}", "{min_requests_per_s: 4.9 /s}", std::string("{replicas: [60, 70], objective: ") + objective + "}"),
+                                  {{"workload.requests", "20"}, {"engine", "{constant: {prefill: 9 s, decode: 1 s}}"}});
     EXPECT_EQ(found.winner_name(), found.question.candidates[0].name) << objective;
   }
 }
