@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <iterator>
 #include <memory>
 
@@ -54,16 +55,19 @@ bool exceeds(const std::vector<validation::Comparison>& comparisons, double limi
   return false;
 }
 
-// Configurations of every engine that has a fit; the other rows are predicted with the profiles that ship.
-std::vector<validation::Comparison> leave_one_out(const std::vector<validation::MeasuredTable>& tables, const Parsed& parsed,
+using Tables = std::vector<validation::MeasuredTable>;
+
+// The given rows of every engine that has a fit, by a fit without their configurations. `kept` has what is pointed to.
+std::vector<validation::Comparison> leave_one_out(const Tables& given, const Parsed& parsed,
                                                   const std::shared_ptr<const configs::Catalogue>& catalogue,
-                                                  study::RunControl& control, Console& console) {
+                                                  study::RunControl& control, Console& console, std::deque<Tables>& kept) {
   const validation::ServingSettings settings{.jobs = parsed.common.jobs, .control = &control, .progress = [&](const std::string& text) { console.note(text); }};
   std::vector<validation::Comparison> all;
   for (const validation::ServingModel& model : validation::serving_models()) {
-    if (!validation::has_engine(tables, model.engine)) continue;
-    const validation::ServingProblem problem(model, tables, catalogue, settings);
+    if (!validation::has_engine(given, model.engine)) continue;
+    const validation::ServingProblem problem(model, kept.emplace_back(validation::with_fitted_tables(given, model)), catalogue, settings);
     validation::ServingFit fit = problem.leave_one_out(problem.fit());
+    std::erase_if(fit.comparisons, [&](const validation::Comparison& c) { return !validation::holds_table(given, c.table); });
     console.note(fmt::format("{}: 90 % bands hold {:.0f} % of the figures left out", model.engine, 100 * validation::coverage_of(fit.comparisons)));
     std::move(fit.comparisons.begin(), fit.comparisons.end(), std::back_inserter(all));
   }
@@ -123,16 +127,17 @@ int run_validate(const Arguments& arguments, Console& console) {
     return validate_kernels(*parsed, console, max_error);
   }
   const bool jumpstart = parsed->operand.empty() || parsed->operand == "jumpstart";
-  const std::vector<validation::MeasuredTable> tables =
+  const Tables tables =
       jumpstart ? validation::jumpstart_tables() : std::vector{validation::read_measured(parsed->operand)};
 
   study::RunControl control;
   const RunCommands commands(control, console.is_jsonl());
   const std::shared_ptr<const configs::Catalogue> catalogue = open_catalogue(*parsed);
+  std::deque<Tables> kept;
   std::vector<validation::Comparison> comparisons;
   try {
     comparisons = parsed->values.count("leave-one-out") > 0
-                      ? leave_one_out(tables, *parsed, catalogue, control, console)
+                      ? leave_one_out(tables, *parsed, catalogue, control, console, kept)
                       : validation::compare(tables, catalogue, {.jobs = parsed->common.jobs, .control = &control, .set = parsed->common.set});
   } catch (const validation::ServingCancelled&) {
     console.warn("interrupted: nothing is compared");

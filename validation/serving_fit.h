@@ -48,6 +48,10 @@ struct ServingModel {
 [[nodiscard]] const ServingModel& serving_model(const std::string& engine);
 /// The tables of a model's data. Throws InputError when they are not there.
 [[nodiscard]] std::vector<MeasuredTable> serving_tables(const ServingModel& model);
+[[nodiscard]] bool holds_table(const std::vector<MeasuredTable>& tables, const std::string& name);
+/// The given tables, behind them those that the profile is fitted on and that are not among them: by these the given ones
+/// can be predicted, whatever they are called.
+[[nodiscard]] std::vector<MeasuredTable> with_fitted_tables(const std::vector<MeasuredTable>& given, const ServingModel& model);
 
 /// A row was measured with this engine.
 [[nodiscard]] bool has_engine(const std::vector<MeasuredTable>& tables, const std::string& engine);

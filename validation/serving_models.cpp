@@ -90,4 +90,17 @@ std::vector<MeasuredTable> serving_tables(const ServingModel& model) {
   return {read_measured(published_folder() + "/serving-" + model.data + ".csv")};
 }
 
+bool holds_table(const std::vector<MeasuredTable>& tables, const std::string& name) {
+  return std::any_of(tables.begin(), tables.end(), [&](const MeasuredTable& table) { return table.name == name; });
+}
+
+std::vector<MeasuredTable> with_fitted_tables(const std::vector<MeasuredTable>& given, const ServingModel& model) {
+  std::vector<MeasuredTable> tables = given;
+  for (MeasuredTable& table : serving_tables(model)) {
+    const bool fitted = std::find(model.tables.begin(), model.tables.end(), table.name) != model.tables.end();
+    if (fitted && !holds_table(given, table.name)) tables.push_back(std::move(table));
+  }
+  return tables;
+}
+
 }  // namespace plimsoll::validation

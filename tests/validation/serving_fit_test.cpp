@@ -73,6 +73,22 @@ TEST(ServingFit, FewNumbersAreFitted) {
   for (const ServingModel& m : serving_models()) EXPECT_LE(m.numbers.size() + (m.scan.empty() ? 0 : 1), 12U) << m.engine;
 }
 
+// TGI's profile is fitted on three of the five JumpStart tables.
+TEST(ServingFit, OwnTablesArePredictedByTheFitOfThePublishedOnes) {
+  const std::vector<MeasuredTable> published = jumpstart_tables();
+  const auto names = [&](std::vector<MeasuredTable> given) {
+    std::vector<std::string> all;
+    for (const MeasuredTable& table : with_fitted_tables(given, serving_model("tgi-1.1"))) all.push_back(table.name);
+    return all;
+  };
+  MeasuredTable own = published[0];
+  own.name = "mine";
+  EXPECT_EQ(names({own}), (std::vector<std::string>{"mine", "jumpstart-by-instance", "jumpstart-by-tp", "jumpstart-by-instance-count"}));
+  EXPECT_EQ(names({published[3], published[1]}),
+            (std::vector<std::string>{"jumpstart-min-latency", "jumpstart-by-tp", "jumpstart-by-instance", "jumpstart-by-instance-count"}));
+  EXPECT_EQ(names(published).size(), published.size());
+}
+
 TEST(ServingFit, AnEngineWithoutDataIsRefusedByName) { EXPECT_THROW((void)serving_model("ideal"), InputError); }
 
 // Of the 212 rows of the source two have no concurrency. With the profiles that ship the median error of the time per token
