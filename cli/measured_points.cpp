@@ -175,24 +175,20 @@ void MeasuredPoints::make_engines(const exec::EngineConfig& config, const study:
   }
   leader_->load({.model = spec.model_name, .weights = spec.weights, .seed = spec.workload.seed, .digest = model_digest(spec.model_name),
                  .replicas = replicas, .config = config});
-  try {
-    engines_ = std::make_unique<exec::LiveEngines>(config, replicas, weights, leader_);
-  } catch (const exec::group::RankFailed&) {
-    throw;
-  } catch (const DeviceError& error) {
-    throw DeviceError(fmt::format("{}: {}", leader_->place(0), error.what()));
-  }
+  engines_ = std::make_unique<exec::LiveEngines>(config, replicas, weights, leader_);
   for (const std::string& device : leader_->wait()) {
     if (settings_.device == exec::DeviceKind::cuda && device != engines_->engine(0).device())
       console_.warn(fmt::format("the processes run on different GPUs: {} and {}; a step takes as long as on the slowest", engines_->engine(0).device(), device));
   }
 }
 
-// One that died may have been noticed by mpirun first, which then ends the run as if a user had.
-void MeasuredPoints::check_followers() {
-  if (leader_ == nullptr || !failure_.empty()) return;
+// One that died may have been noticed by mpirun first, which then ends the run as if a user had; and what fails here may be
+// what the failure of another one looks like from here. What is left is this process's own.
+void MeasuredPoints::name_failure() {
+  if (leader_ == nullptr) return;
   try {
-    leader_->check(false);
+    leader_->check(!failure_.empty());
+    if (!failure_.empty()) failure_ = fmt::format("{}: {}", leader_->place(0), failure_);
   } catch (const DeviceError& error) {
     failure_ = error.what();
   }
@@ -209,22 +205,24 @@ exec::PromptSource MeasuredPoints::prompts_of(const study::PointSpec& spec) cons
 sim::RunResult MeasuredPoints::run(const study::PointResult& point, const sim::Scenario& scenario, const sim::RunOptions& options) {
   const study::PointSpec spec = study_.point(point.index);
   ops_.clear();
+  sim::RunResult result;
   try {
     load(spec, scenario);
     const exec::PromptSource prompts = prompts_of(spec);
     exec::warm_up(scenario, engines_->replicas(), prompts);
     for (std::size_t i = 0; settings_.trace_ops && i < engines_->size(); ++i) engines_->engine(i).traces().clear();
     exec::MeasuredRun measured = exec::measure_point(scenario, engines_->replicas(), prompts, options);
+    result = std::move(measured.run);  // is kept whatever fails from here on
     failure_ = std::move(measured.failure);
-    check_followers();
-    if (settings_.trace_ops) collect_ops(scenario);
-    return std::move(measured.run);
+    name_failure();
+    if (settings_.trace_ops && failure_.empty()) collect_ops(scenario);
+    return result;
   } catch (const DeviceError& error) {
     failure_ = error.what();
+    name_failure();
   }
-  sim::RunResult nothing;
-  nothing.stopped = true;
-  return nothing;
+  result.stopped = true;
+  return result;
 }
 
 void MeasuredPoints::collect_ops(const sim::Scenario& scenario) {

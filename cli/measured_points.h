@@ -53,7 +53,7 @@ class MeasuredPoints {
   void check_hardware(const study::PointSpec& spec) const;
   void load(const study::PointSpec& spec, const sim::Scenario& scenario);
   void make_engines(const exec::EngineConfig& config, const study::PointSpec& spec, std::int32_t replicas, const exec::WeightSource& weights);
-  void check_followers();
+  void name_failure();
   void check_gpu(const study::PointSpec& spec) const;
   /// What is said of GPUs that are too few and may be; throws InputError where they may not.
   [[nodiscard]] std::string check_gpus(const study::PointSpec& spec) const;

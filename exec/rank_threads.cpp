@@ -26,7 +26,12 @@ void RankThreads::stop() {
 
 void RankThreads::on_all(const std::function<void(int)>& work, const std::function<void()>& on_failure) {
   if (threads_.empty()) {
-    work(0);
+    try {
+      work(0);
+    } catch (...) {
+      if (on_failure) on_failure();    // its peers may be in other processes
+      throw;
+    }
     return;
   }
   std::unique_lock lock(mutex_);

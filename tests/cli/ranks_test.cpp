@@ -126,12 +126,12 @@ class GroupRanksTest : public RanksTest {
     return "mpirun -n " + std::to_string(count) + " --oversubscribe --bind-to none " + options + " " + kProgram;
   }
   // Runs the endless study until requests have been answered, kills a rank, and returns what the run was.
-  Outcome kill_rank(int rank, const std::string& options) {
+  Outcome kill_rank(int rank, const std::string& options, const std::string& outputs = "--requests") {
     Outcome outcome;
     std::atomic<bool> done{false};
     {
       const std::jthread running([&] {
-        outcome = shell(processes(2, options) + endless() + " --requests --out " + file("out") + " > " + file("said") + " 2>&1");
+        outcome = shell(processes(2, options) + endless() + " " + outputs + " --out " + file("out") + " > " + file("said") + " 2>&1");
         done = true;
       });
       // Steps take a follower less than a millisecond, and it does nothing else that takes a processor so long.
@@ -221,6 +221,17 @@ TEST_F(GroupRanksTest, AnotherModelFileIsRefusedWithItsRank) {
 // that it saw go first. What rank 0 says and keeps is the same.
 TEST_F(GroupRanksTest, AFollowerThatIsKilledIsNamedAndWhatWasMeasuredIsKept) {
   const Outcome spread = kill_rank(1, "");
+  EXPECT_NE(spread.exit, 0);
+  EXPECT_THAT(spread.output, HasSubstr("plimsoll: ranks 2 to 3 on "));
+  EXPECT_THAT(spread.output, HasSubstr(": its process has died"));
+  const std::string requests = read_text(file("out/requests.csv"));
+  EXPECT_GT(std::count(requests.begin(), requests.end(), '\n'), 1) << requests;
+  EXPECT_TRUE(is_gone(0));
+}
+
+// The ops of a follower that is gone cannot be had; asking for them must not take the run and its reason along.
+TEST_F(GroupRanksTest, AFollowerThatIsKilledIsNamedWithTraceOps) {
+  const Outcome spread = kill_rank(1, "", "--requests --trace-ops");
   EXPECT_NE(spread.exit, 0);
   EXPECT_THAT(spread.output, HasSubstr("plimsoll: ranks 2 to 3 on "));
   EXPECT_THAT(spread.output, HasSubstr(": its process has died"));

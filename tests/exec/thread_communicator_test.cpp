@@ -6,6 +6,7 @@
 #include <atomic>
 #include <thread>
 
+#include "exec/rank_threads.h"
 #include "model/error.h"
 
 namespace plimsoll::exec {
@@ -80,6 +81,16 @@ TEST(ThreadGroup, a_failing_rank_wakes_those_that_wait) {
     }
   });
   EXPECT_EQ(failed, 2);
+}
+
+// rank_threads.h: one rank may have peers in other processes, which somebody has to wake.
+TEST(RankThreads, a_single_rank_that_throws_calls_on_failure_too) {
+  for (const int ranks : {1, 2}) {
+    RankThreads threads(ranks);
+    std::atomic<int> calls = 0;
+    EXPECT_THROW(threads.on_all([](int) { throw DeviceError("no memory"); }, [&] { ++calls; }), DeviceError);
+    EXPECT_EQ(calls, 1) << ranks;
+  }
 }
 
 }  // namespace
