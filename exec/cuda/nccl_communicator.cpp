@@ -41,6 +41,7 @@ struct Table {
     library.find(group_end, "ncclGroupEnd");
   }
   void check(ncclResult_t result, const char* what) const {
+    if (result == ncclRemoteError) throw PeerFailed();   // the leader asks who it was
     if (result != ncclSuccess) throw DeviceError(std::string("NCCL: ") + what + ": " + error_string(result));
   }
 
@@ -176,6 +177,11 @@ ncclUniqueId make_id(const Table& table) {
   return id;
 }
 
+// A CUDA context on each; what it lacks shows here, while nobody waits.
+void open_devices(std::span<const int> devices) {
+  for (const int device : devices) check(cudaSetDevice(device), "choosing the device");
+}
+
 // One thread may join for all ranks of a process, first … of size, inside a group call, which has to end whatever happens.
 std::vector<Place> join_all(const std::shared_ptr<const Table>& table, const ncclUniqueId& id, int first, int size,
                             std::span<const int> devices) {
@@ -217,6 +223,7 @@ std::vector<std::unique_ptr<Communicator>> make_nccl_group(std::span<const int> 
 // What can fail here fails before the id is shared: whoever joins waits for all.
 std::vector<std::unique_ptr<Communicator>> make_nccl_group(SpreadGroup group, std::span<const int> devices) {
   const auto table = load_nccl();
+  open_devices(devices);
   ncclUniqueId id = group.first == 0 ? make_id(*table) : ncclUniqueId{};
   group.share(std::as_writable_bytes(std::span(&id, 1)));
   std::vector<Place> places = join_all(table, id, group.first, group.size, devices);

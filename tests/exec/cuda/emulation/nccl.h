@@ -10,7 +10,7 @@
 struct ncclComm;
 using ncclComm_t = ncclComm*;
 struct ncclUniqueId { char internal[128]; };
-enum ncclResult_t { ncclSuccess, ncclInvalidUsage };
+enum ncclResult_t { ncclSuccess, ncclInvalidUsage, ncclRemoteError };
 enum ncclDataType_t { ncclInt8, ncclFloat32, ncclBfloat16 };
 enum ncclRedOp_t { ncclSum };
 
