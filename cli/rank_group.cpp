@@ -4,11 +4,15 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <optional>
 #include <random>
+#include <set>
 #include <sstream>
+#include <utility>
 
 #include "configs/catalogue.h"
 #include "exec/group/follower.h"
@@ -52,29 +56,44 @@ std::string random_word() {
   return fmt::format("{:08x}{:08x}{:08x}{:08x}", device(), device(), device(), device());
 }
 
+[[noreturn]] void refuse_hello() { throw DeviceError("a process of this group introduces itself as none that is missing"); }
+
 // Throws what ends the wait: nobody else comes.
 class Door {
  public:
   Door(const study::Socket& listening, std::string token) : listening_(listening), token_(std::move(token)) {}
-  // The next connection of a process of this group, with what it says.
-  std::pair<study::Socket, Hello> next(std::size_t missing) const {
+  // The next connection of a process of this group, with what it says; nullopt where none comes in time.
+  std::optional<std::pair<study::Socket, Hello>> next() const {
     const auto until = std::chrono::steady_clock::now() + kComeWithin;
-    while (std::chrono::steady_clock::now() < until) {
+    const auto is_late = [until] { return std::chrono::steady_clock::now() >= until; };
+    while (!is_late()) {
       study::Socket socket = study::accept_within(listening_, kLookEvery);
       if (!socket.is_open()) continue;
-      int patience = 10;
-      const auto text = study::receive_text(socket, [&] { return --patience < 0; });
+      const auto text = study::receive_text(socket, is_late);
       if (!text) continue;
       Hello hello = read_hello(*text);
-      if (hello.token == token_) return {std::move(socket), std::move(hello)};   // whoever does not know the token is none of ours
+      if (hello.token == token_) return std::pair(std::move(socket), std::move(hello));   // whoever does not know the token is none of ours
     }
-    throw DeviceError(fmt::format("{} connection{} of the other processes did not come within {} s", missing, missing == 1 ? "" : "s", kComeWithin.count()));
+    return {};
   }
 
  private:
   const study::Socket& listening_;
   std::string token_;
 };
+
+[[noreturn]] void nobody_came(const std::set<std::size_t>& missing, const std::vector<std::string>& hosts) {
+  std::string names;
+  for (const std::size_t rank : missing) names += fmt::format("{}rank {} on {}", names.empty() ? "" : ", ", rank, hosts[rank]);
+  throw DeviceError(fmt::format("{} did not connect within {} s", names, kComeWithin.count()));
+}
+
+std::int32_t read_replicas(const std::string& welcome) {
+  std::int32_t replicas = 0;
+  const auto [end, error] = std::from_chars(welcome.data(), welcome.data() + welcome.size(), replicas);
+  if (error != std::errc() || end != welcome.data() + welcome.size() || replicas < 1) throw DeviceError("rank 0 did not say how many replicas there are");
+  return replicas;
+}
 
 group::Link link_of(study::Socket socket) { return group::Link(socket.release()); }
 
@@ -134,13 +153,18 @@ void RankGroup::welcome(std::int32_t replicas) {
   const std::string program = program_name();
   member_.control.resize(count);
   std::vector<study::Socket> sockets(count);
-  for (std::size_t missing = count - 1; missing > 0; --missing) {
-    auto [socket, greeting] = door.next(missing);
+  std::set<std::size_t> missing;
+  for (std::size_t p = 1; p < count; ++p) missing.insert(p);
+  while (!missing.empty()) {
+    auto next = door.next();
+    if (!next) nobody_came(missing, member_.hosts);
+    auto& [socket, greeting] = *next;
     const auto process = static_cast<std::size_t>(greeting.process);
+    if (greeting.what != kControl || missing.erase(process) == 0) refuse_hello();
     if (greeting.program != program)
       throw DeviceError(fmt::format("rank {} on {} has another program or catalogue than rank 0 on {}: install the same on every host", process,
-                                    member_.hosts.at(process), member_.hosts.front()));
-    sockets.at(process) = std::move(socket);
+                                    member_.hosts[process], member_.hosts.front()));
+    sockets[process] = std::move(socket);
   }
   for (std::size_t p = 1; p < count; ++p) {
     static_cast<void>(study::send_text(sockets[p], fmt::format("{}", replicas)));
@@ -176,12 +200,23 @@ void RankGroup::connect_down(std::int32_t replicas) {
 
 void RankGroup::accept_up() {
   const Door door(listening_, meetings_.front().token);
-  const std::size_t above = static_cast<std::size_t>(place_.count - place_.rank - 1);
-  for (std::size_t missing = above * member_.lanes.size() * (leads() ? 2 : 1); missing > 0; --missing) {
-    auto [socket, greeting] = door.next(missing);
+  const auto missing = [&] {           // ranks of which some connection is
+    std::set<std::size_t> ranks;
+    for (std::size_t i = 0; i < mesh_.size(); ++i)
+      for (auto p = static_cast<std::size_t>(place_.rank) + 1; p < static_cast<std::size_t>(place_.count); ++p)
+        if (!mesh_[i][p].is_open() || (leads() && !member_.lanes[i].steps[p].is_open())) ranks.insert(p);
+    return ranks;
+  };
+  for (auto ranks = missing(); !ranks.empty(); ranks = missing()) {
+    auto next = door.next();
+    if (!next) nobody_came(ranks, member_.hosts);
+    auto& [socket, greeting] = *next;
     const auto replica = static_cast<std::size_t>(greeting.replica), process = static_cast<std::size_t>(greeting.process);
-    auto& links = greeting.what == kSteps ? member_.lanes.at(replica).steps : mesh_.at(replica);
-    links.at(process) = link_of(std::move(socket));
+    const bool steps = greeting.what == kSteps;
+    if ((steps ? !leads() : greeting.what != kMesh) || replica >= mesh_.size() || !ranks.contains(process)) refuse_hello();
+    group::Link& link = (steps ? member_.lanes[replica].steps : mesh_[replica])[process];
+    if (link.is_open()) refuse_hello();
+    link = link_of(std::move(socket));
   }
   for (std::size_t i = 0; i < mesh_.size(); ++i) member_.lanes[i].mesh = std::make_unique<group::Mesh>(place_.rank, std::move(mesh_[i]));
   listening_.close();
@@ -192,11 +227,12 @@ void RankGroup::accept_up() {
 void RankGroup::follow() {
   std::signal(SIGINT, SIG_IGN);        // the leader ends the run, and with it this process
   std::signal(SIGTERM, SIG_IGN);
+  const std::string greeting = hello(std::string(kControl), 0);   // reads the program and the catalogue: nobody waits for it yet
   study::Socket socket = study::reach(meetings_.front());
-  if (!socket.is_open() || !study::send_text(socket, hello(std::string(kControl), 0))) return;
+  if (!socket.is_open() || !study::send_text(socket, greeting)) return;
   const auto welcome = study::receive_text(socket);
   if (!welcome) return;                // the leader says why
-  const std::int32_t replicas = std::stoi(*welcome);
+  const std::int32_t replicas = read_replicas(*welcome);
   member_.control.push_back(link_of(std::move(socket)));
   make_lanes(replicas);
   connect_down(replicas);

@@ -21,10 +21,12 @@ class RankGroup {
   [[nodiscard]] bool leads() const { return place_.rank == 0; }
   [[nodiscard]] int processes() const { return place_.count; }
 
-  /// Rank 0: connects all, for up to `replicas` replicas. Throws DeviceError where one does not come within half a minute
-  /// or is of another program or catalogue.
+  /// Rank 0: connects all, for up to `replicas` replicas. Throws DeviceError where half a minute passes and nobody else
+  /// comes, with the ranks that are missing, or where one is of another program or catalogue.
   [[nodiscard]] exec::group::Leader& open(std::int32_t replicas);
-  /// The others: serve until the leader is gone, whatever ended it. Signals are the leader's to answer.
+  /// The others: serve until the leader is gone, whatever ended it, or something fails here, which the leader is told.
+  /// Signals are the leader's to answer. Returns where rank 0 is gone before the start, or turns this process away. Throws
+  /// DeviceError where another process does not come or cannot be reached.
   void follow();
 
  private:
