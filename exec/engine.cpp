@@ -257,7 +257,8 @@ void Engine::trace_ops() {
 }
 
 std::vector<OpTrace>& Engine::traces() {
-  const std::vector<OpTrace> first = state_->ranks[0]->traces();
+  std::vector<OpTrace> first;          // what the others' are told by
+  if (state_->remote != nullptr) first = state_->ranks[0]->traces();
   for (const auto& rank : state_->ranks) {
     std::vector<OpTrace>& own = rank->traces();
     state_->all_traces.insert(state_->all_traces.end(), own.begin(), own.end());

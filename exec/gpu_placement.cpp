@@ -32,7 +32,6 @@ std::string too_few_gpus(int tp, int replicas, int gpus) {
                      std::int64_t{tp} * replicas, gpus);
 }
 
-
 int first_gpu(int local, int locals, int wanted, int gpus, bool chosen) {
   if (locals * wanted <= gpus) return local * wanted;
   if (wanted <= gpus && chosen) return 0;

@@ -24,7 +24,6 @@ struct RankPlaces {
 /// "tp 2 x 1 replica: 2 GPUs are needed, this machine has 1", or nothing where a machine with `gpus` has enough.
 [[nodiscard]] std::string too_few_gpus(int tp, int replicas, int gpus);
 
-
 /// The first of the `wanted` GPUs of process `local` of `locals` on a host with `gpus`: the next ones each. Where there are
 /// too few for all but enough for one, and `chosen` says that somebody has chosen them for each process, it is the first.
 /// Throws DeviceError where there are too few.

@@ -20,7 +20,7 @@ struct EngineOrder {
 };
 
 [[nodiscard]] Bytes encode(const EngineOrder& order);
-/// Throws DeviceError for what is no order.
+/// Throws DeviceError for what is no order, and for numbers and names that no order has.
 [[nodiscard]] EngineOrder decode_order(const Bytes& message);
 
 }  // namespace plimsoll::exec::group

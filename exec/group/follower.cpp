@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec/group/follower.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <chrono>
+#include <deque>
+#include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <thread>
+#include <vector>
 
 #include "exec/group/forward_wire.h"
 #include "exec/live_engines.h"
@@ -15,6 +22,7 @@ namespace plimsoll::exec::group {
 namespace {
 
 constexpr std::size_t kInFlight = 2;   // as many as the leader has
+constexpr std::size_t kHeading = 64;   // of a message of logits, at most
 // A forward is not waited for while the next one may come: it would start late. After this time a failure is looked for.
 constexpr std::chrono::milliseconds kUnwatched{50};
 
@@ -107,6 +115,11 @@ class Steps {
     const std::size_t first = std::min(vocabulary, static_cast<std::size_t>(share_.first) * part);
     const std::size_t columns = std::min(vocabulary - first, static_cast<std::size_t>(share_.count) * part);
     const std::size_t rows = output_.logits.size() / vocabulary;
+    const std::size_t bytes = rows * columns * sizeof(float);
+    if (bytes > Link::kLongest - kHeading) {
+      throw DeviceError(fmt::format("all logits of {} rows take {} bytes of a message, which holds {}: ask for fewer rows", rows, bytes,
+                                    Link::kLongest - kHeading));
+    }
     Writer out(Kind::logits);
     out.whole(rows);
     out.whole(first);
@@ -119,8 +132,8 @@ class Steps {
   void answer_traces() {
     std::vector<OpTrace>& traces = engine_.traces();
     Writer out(Kind::times);
-    out.whole(static_cast<std::uint64_t>(share_.first));
-    out.whole(static_cast<std::uint64_t>(share_.count));
+    out.number(share_.first);
+    out.number(share_.count);
     for (const OpTrace& trace : traces) out.f64(trace.measured_s);
     traces.clear();
     tell(out);
@@ -135,14 +148,14 @@ class Steps {
 
   void read_block(Reader& in) {
     const std::span<std::byte> own = own_part();
-    engine_.read_block(static_cast<std::int32_t>(in.number()), block_);
+    engine_.read_block(in.number32(), block_);
     Writer out(Kind::block);
     out.raw(own);
     tell(out);
   }
 
   void write_block(Reader& in) {
-    const auto block = static_cast<std::int32_t>(in.number());
+    const auto block = in.number32();
     const std::span<std::byte> own = own_part();
     std::ranges::copy(in.raw(own.size()), own.begin());
     in.end();
@@ -227,13 +240,17 @@ void follow(Member& member, const OpenOrder& open) {
     });
     if (!loaded) return;
     std::vector<std::jthread> threads;
-    for (std::size_t i = 0; i < engines->size(); ++i) {
-      threads.emplace_back([&, i] {
-        const Link& leader = member.lanes[i].steps.front();
-        farewell.guard(leader, [&] { return serve_steps(leader, engines->engine(i), part.ranks(i).share(order.config.tp)); });
-      });
-    }
+    const bool served = farewell.guard(control, [&] {   // the system may have no more threads
+      for (std::size_t i = 0; i < engines->size(); ++i) {
+        threads.emplace_back([&, i] {
+          const Link& leader = member.lanes[i].steps.front();
+          farewell.guard(leader, [&] { return serve_steps(leader, engines->engine(i), part.ranks(i).share(order.config.tp)); });
+        });
+      }
+      return true;
+    });
     threads.clear();                   // joined
+    if (!served) return;
   }
 }
 

@@ -14,7 +14,7 @@ namespace plimsoll::exec::group {
 using OpenOrder = std::function<OpenModel(const EngineOrder& order)>;
 
 /// Serves until the leader is gone, or something fails here, which the leader is told. One thread a replica. Nothing is
-/// thrown that an order or a message may cause.
+/// thrown that an order or a message may cause; bad_alloc where a message does not fit in memory before it is read.
 void follow(Member& member, const OpenOrder& open);
 
 /// One engine's part of it: until the leader ends it (true) or is gone (false). Throws what the engine throws.

@@ -12,12 +12,6 @@ namespace {
 // Bits of a decode row's first byte; what is not said has the value of a DecodeRow{}.
 constexpr std::uint8_t kDead = 1, kHasToken = 2, kIsCharged = 4;
 
-std::int32_t number32(Reader& in) {
-  const std::int64_t value = in.number();
-  if (value != static_cast<std::int32_t>(value)) throw DeviceError("a message of another process holds a number that is too long");
-  return static_cast<std::int32_t>(value);
-}
-
 }  // namespace
 
 Bytes ForwardEncoder::encode(const ForwardInput& input) {
@@ -79,12 +73,12 @@ const ForwardInput& ForwardDecoder::decode(Reader& message) {
 PrefillRows ForwardDecoder::prefill(Reader& in, Forward& forward) {
   PrefillRows span;
   span.emits = in.byte() != 0;
-  span.slot = number32(in);
+  span.slot = in.number32();
   span.request = in.whole();
   span.context = in.number();
   span.padding = in.number();
   std::vector<std::int32_t>& tokens = forward.numbers.emplace_back(in.count());
-  for (std::int32_t& token : tokens) token = number32(in);
+  for (std::int32_t& token : tokens) token = in.number32();
   span.tokens = tokens;
   span.blocks = blocks(in, span.slot, forward);
   return span;
@@ -94,9 +88,9 @@ DecodeRow ForwardDecoder::decode_row(Reader& in, Forward& forward) {
   DecodeRow row;
   const std::uint8_t bits = in.byte();
   row.dead = (bits & kDead) != 0;
-  if ((bits & kHasToken) != 0) row.token = number32(in);
+  if ((bits & kHasToken) != 0) row.token = in.number32();
   if ((bits & kIsCharged) != 0) row.charged = in.number();
-  row.slot = number32(in);
+  row.slot = in.number32();
   row.request = in.whole();
   row.context = in.number();
   row.blocks = blocks(in, row.slot, forward);
@@ -109,7 +103,7 @@ std::span<const std::int32_t> ForwardDecoder::blocks(Reader& in, std::int32_t sl
   const std::uint64_t kept = in.whole();
   if (kept > table.size()) throw DeviceError("a message of another process counts on blocks that were never sent");
   table.resize(static_cast<std::size_t>(kept));
-  for (std::size_t left = in.count(); left > 0; --left) table.push_back(number32(in));
+  for (std::size_t left = in.count(); left > 0; --left) table.push_back(in.number32());
   return forward.numbers.emplace_back(table);
 }
 

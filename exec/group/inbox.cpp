@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec/group/inbox.h"
 
+#include <new>
+#include <utility>
+
 #include "exec/communicator.h"
 
 namespace plimsoll::exec::group {
@@ -36,8 +39,10 @@ Fate Inbox::fate() const {
 }
 
 void Inbox::read() {
-  while (std::optional<Bytes> message = link_.receive()) {
+  while (true) {
     try {
+      std::optional<Bytes> message = link_.receive();
+      if (!message) break;
       Reader in(*message);
       const std::lock_guard lock(mutex_);
       if (in.kind() == Kind::peer_failed) {
@@ -53,6 +58,9 @@ void Inbox::read() {
     } catch (const DeviceError& error) {
       const std::lock_guard lock(mutex_);
       fate_.failure = error.what();
+    } catch (const std::bad_alloc&) {
+      const std::lock_guard lock(mutex_);
+      fate_.failure = "out of memory";
     }
     break;                             // it says no more
   }

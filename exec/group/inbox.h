@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "exec/group/link.h"
 #include "exec/group/wire.h"
 
 namespace plimsoll::exec::group {
@@ -22,19 +23,23 @@ struct Fate {
   std::optional<std::string> failure;  // what it said of itself
 };
 
+/// Of one connection, whose link outlives it.
 class Inbox {
  public:
+  /// Throws system_error where the system has no more threads.
   explicit Inbox(const Link& link);
   /// Ends the connection.
   ~Inbox();
   Inbox(const Inbox&) = delete;
   Inbox& operator=(const Inbox&) = delete;
 
-  /// The next answer, which is to be of `kind`. Throws PeerFailed when the follower has failed or died.
+  /// Blocks for the next answer, which is to be of `kind`. Throws PeerFailed when the follower has failed or died, and
+  /// DeviceError for an answer of another kind. One thread.
   [[nodiscard]] Bytes take(Kind kind);
   /// Calls `on_failure` when the follower fails or dies, at once if it has; an empty one takes it back and waits for a call
   /// that is in progress. Any thread.
   void watch(std::function<void()> on_failure);
+  /// Any thread.
   [[nodiscard]] Fate fate() const;
 
  private:

@@ -55,12 +55,11 @@ class LeaderRanks final : public MemberRanks {
     for (const auto& inbox : inboxes_) {
       const Bytes message = inbox->take(Kind::times);
       Reader in(message);
-      const auto first = static_cast<std::int32_t>(in.whole());
-      const std::uint64_t ranks = in.whole();
-      for (std::uint64_t rank = 0; rank < ranks; ++rank)
+      const std::int32_t first = in.number32(), ranks = in.number32();
+      for (std::int32_t rank = 0; rank < ranks; ++rank)
         for (const OpTrace& trace : rank_0) {
           all.push_back(trace);
-          all.back().rank = first + static_cast<std::int32_t>(rank);
+          all.back().rank = first + rank;
           all.back().measured_s = in.f64();
         }
       in.end();

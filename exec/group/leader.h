@@ -22,6 +22,7 @@ class RankFailed : public DeviceError {
   using DeviceError::DeviceError;
 };
 
+/// One thread loads, waits and checks. ranks() of a replica are that of its engine's thread, all at the same time.
 class Leader final : public GroupPart {
  public:
   /// `member` outlives it and is process 0.

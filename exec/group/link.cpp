@@ -7,6 +7,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdint>
@@ -18,8 +19,6 @@
 namespace plimsoll::exec::group {
 
 namespace {
-
-constexpr std::uint32_t kLongest = std::uint32_t{1} << 30U;
 
 bool receive_all(int fd, std::byte* to, std::size_t size) {
   while (size > 0) {
@@ -46,7 +45,7 @@ Link::~Link() {
 }
 
 bool Link::send(std::span<const std::byte> message) const {
-  PLIMSOLL_CHECK(message.size() <= kLongest, "a message has up to a gibibyte");
+  PLIMSOLL_CHECK(message.size() <= kLongest, "who sends longer ones says so first");
   auto size = static_cast<std::uint32_t>(message.size());
   std::array<std::byte, sizeof size> head{};
   std::memcpy(head.data(), &size, sizeof size);
@@ -84,7 +83,12 @@ std::optional<Bytes> Link::receive() const {
 
 bool Link::wait(std::chrono::milliseconds patience) const {
   pollfd ready{fd_, POLLIN, 0};
-  return ::poll(&ready, 1, static_cast<int>(patience.count())) != 0;
+  const auto until = std::chrono::steady_clock::now() + patience;
+  while (true) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+    const int found = ::poll(&ready, 1, static_cast<int>(std::max<std::int64_t>(0, left.count())));
+    if (found >= 0 || errno != EINTR) return found != 0;   // what cannot be waited for is received at once, and says why
+  }
 }
 
 void Link::shut() const {
@@ -98,19 +102,20 @@ std::pair<Link, Link> make_link_pair() {
 }
 
 EndWatch::EndWatch(const Link& link, std::function<void()> on_end) : stop_(::eventfd(0, EFD_CLOEXEC)) {
-  if (stop_ < 0) throw DeviceError("the system has no more file descriptors");
-  thread_ = std::thread([this, fd = link.fd(), ended = std::move(on_end)] {
-    std::array<pollfd, 2> events{{{fd, POLLRDHUP, 0}, {stop_, POLLIN, 0}}};
-    while (::poll(events.data(), events.size(), -1) < 0) {}   // a signal
+  if (!stop_.is_open()) throw DeviceError("the system has no more file descriptors");
+  thread_ = std::thread([fd = link.fd(), stop = stop_.fd(), ended = std::move(on_end)] {
+    std::array<pollfd, 2> events{{{fd, POLLRDHUP, 0}, {stop, POLLIN, 0}}};
+    while (::poll(events.data(), events.size(), -1) < 0) {
+      if (errno != EINTR) return ended();   // who cannot watch must not wait
+    }
     if (events[1].revents == 0) ended();
   });
 }
 
 EndWatch::~EndWatch() {
   const std::uint64_t one = 1;
-  static_cast<void>(!::write(stop_, &one, sizeof one));
+  static_cast<void>(!::write(stop_.fd(), &one, sizeof one));
   thread_.join();
-  ::close(stop_);
 }
 
 }  // namespace plimsoll::exec::group

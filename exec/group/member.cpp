@@ -18,7 +18,7 @@ std::vector<std::unique_ptr<Communicator>> MemberRanks::communicators(const Engi
   if (config.device == DeviceKind::cpu) return hosts;
   SpreadGroup group{.first = share(config.tp).first, .size = config.tp, .share = {}, .hosts = std::move(hosts)};
   group.share = [&mesh](std::span<std::byte> bytes) {
-    mesh.share(bytes);
+    mesh.broadcast(bytes);
     mesh.meet();
   };
   return make_cuda_group(std::move(group), devices);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,7 @@
 
 namespace plimsoll::exec::group {
 
-/// The connections of one replica, which its thread uses.
+/// The connections of one replica, which its thread uses: one a replica, so that replicas do not wait for each other.
 struct Lane {
   std::vector<Link> steps;             // of the leader: [process], its own not open; of a follower: one, to the leader
   std::unique_ptr<Mesh> mesh;

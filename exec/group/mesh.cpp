@@ -26,7 +26,7 @@ void Mesh::exchange(std::span<const std::span<const std::byte>> parts, std::span
   finish(parts);
 }
 
-void Mesh::share(std::span<std::byte> bytes) {
+void Mesh::broadcast(std::span<std::byte> bytes) {
   const std::array<std::span<const std::byte>, 1> parts{bytes};
   open_.clear();
   if (own_ > 0) {
@@ -70,7 +70,7 @@ void Mesh::finish(std::span<const std::span<const std::byte>> parts) {
         const int sends = transfer.part < parts.size() ? POLLOUT : 0, receives = transfer.missing.empty() ? 0 : POLLIN;
         ready.push_back({transfer.fd, static_cast<short>(sends | receives), 0});
       }
-      ::poll(ready.data(), ready.size(), -1);
+      if (::poll(ready.data(), ready.size(), -1) < 0 && errno != EINTR) throw PeerFailed();   // as good as gone: nothing is heard of anybody
     }
   } catch (const PeerFailed&) {
     fail();

@@ -25,7 +25,7 @@ class Mesh {
   /// stays as it is.
   void exchange(std::span<const std::span<const std::byte>> parts, std::span<std::byte> all);
   /// Everybody gets what process 0 has.
-  void share(std::span<std::byte> bytes);
+  void broadcast(std::span<std::byte> bytes);
   /// Returns when all have come.
   void meet();
   void abort();

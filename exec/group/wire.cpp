@@ -58,6 +58,18 @@ std::int64_t Reader::number() {
   return static_cast<std::int64_t>((bits & 1U) != 0 ? ~(bits >> 1U) : bits >> 1U);
 }
 
+std::int32_t Reader::number32() {
+  const std::int64_t value = number();
+  if (value != static_cast<std::int32_t>(value)) refuse("holds a number that is too long");
+  return static_cast<std::int32_t>(value);
+}
+
+std::int64_t Reader::below(std::int64_t limit) {
+  const std::int64_t value = number();
+  if (value < 0 || value >= limit) refuse("names what is not known here");
+  return value;
+}
+
 std::size_t Reader::count() {
   const std::uint64_t value = whole();
   if (value > rest_.size()) refuse("is cut off");

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the processes of a tensor-parallel group say to each other, as bytes: a version, a kind, then what belongs to the
-// kind. Whole numbers take seven bits a byte, so that a decode row takes some ten bytes. All processes are of one program
-// (cli/rank_group.h); the version stands in every message all the same, as a message that is misread runs a wrong forward.
+// kind. Whole numbers take seven bits a byte, the lowest first, so that a decode row takes some ten bytes; floats have the
+// bytes of the machine, and all machines of a group the same order. All processes are of one program (cli/rank_group.h); the
+// version stands in every message all the same, as a message that is misread runs a wrong forward.
 #pragma once
 
 #include <cstdint>
@@ -50,6 +51,13 @@ class Reader {
   [[nodiscard]] std::uint8_t byte() { return std::to_integer<std::uint8_t>(raw(1).front()); }
   [[nodiscard]] std::uint64_t whole();
   [[nodiscard]] std::int64_t number();
+  /// As number(). Throws DeviceError for one that 32 bits do not hold.
+  [[nodiscard]] std::int32_t number32();
+  /// As number(), of an enumeration from 0 to `last`. Throws DeviceError for another one.
+  template <class Enum>
+  [[nodiscard]] Enum one_of(Enum last) {
+    return static_cast<Enum>(below(static_cast<std::int64_t>(last) + 1));
+  }
   /// How many of something follow, each of at least a byte.
   [[nodiscard]] std::size_t count();
   [[nodiscard]] float f32();
@@ -60,6 +68,7 @@ class Reader {
   void end() const;
 
  private:
+  [[nodiscard]] std::int64_t below(std::int64_t limit);
   std::span<const std::byte> rest_;
   Kind kind_ = Kind::end;
 };

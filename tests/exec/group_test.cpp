@@ -81,7 +81,7 @@ TEST(GroupMesh, everybody_gets_what_the_first_has) {
   std::vector<Member> members = make_members(4);
   on_processes(members, [](Member& member) {
     Bytes id(128, std::byte{static_cast<unsigned char>(member.process + 1)});
-    member.lanes[0].mesh->share(id);
+    member.lanes[0].mesh->broadcast(id);
     member.lanes[0].mesh->meet();
     EXPECT_EQ(id, Bytes(128, std::byte{1}));
   });

@@ -223,6 +223,26 @@ TEST(GroupWire, tables_that_were_never_sent_are_refused) {
               HasSubstr("counts on blocks that were never sent"));
 }
 
+TEST(GroupWire, numbers_and_names_that_do_not_fit_are_refused) {
+  using Small = std::numeric_limits<std::int32_t>;
+  Writer out(Kind::load);
+  for (const std::int64_t value : {std::int64_t{Small::min()}, std::int64_t{Small::max()}, std::int64_t{Small::max()} + 1, std::int64_t{1}, std::int64_t{2}, std::int64_t{-1}})
+    out.number(value);
+  Reader in(out.bytes());
+  EXPECT_EQ(in.number32(), Small::min());
+  EXPECT_EQ(in.number32(), Small::max());
+  EXPECT_THAT(device_error([&] { static_cast<void>(in.number32()); }), HasSubstr("a number that is too long"));
+  EXPECT_EQ(in.one_of(DeviceKind::cuda), DeviceKind::cuda);
+  for (int i = 0; i < 2; ++i) EXPECT_THAT(device_error([&] { static_cast<void>(in.one_of(DeviceKind::cuda)); }), HasSubstr("names what is not known here"));
+}
+
+// A program of another version may know devices that this one does not.
+TEST(GroupWire, an_order_for_an_unknown_device_is_refused) {
+  EngineOrder order{.model = "m", .weights = {}, .seed = 0, .digest = {}, .replicas = 1, .config = {}};
+  order.config.device = static_cast<DeviceKind>(7);
+  EXPECT_THAT(device_error([&] { static_cast<void>(decode_order(encode(order))); }), HasSubstr("names what is not known here"));
+}
+
 TEST(GroupWire, an_order_of_engines_comes_back) {
   EngineOrder order{.model = "llama-3-8b", .weights = "w.safetensors", .seed = 7, .digest = "abc", .replicas = 3, .config = {}};
   order.config.device = DeviceKind::cuda;
