@@ -169,14 +169,14 @@ void require_gpu();
 /// DeviceError as make_cuda_backend.
 [[nodiscard]] std::vector<std::unique_ptr<Communicator>> make_cuda_group(CommunicatorKind kind, std::span<const int> devices);
 
-
 /// What several processes need to make one group by NCCL. Every process gives the same number of ranks.
 struct SpreadGroup {
   int first = 0, size = 0;             // this process's first rank, the ranks of all
-  std::function<void(std::span<std::byte>)> share;    // gives all processes the bytes of the first, and waits for them
+  std::function<void(std::span<std::byte>)> share;    // gives all processes the bytes of the first, waits; throws PeerFailed
   std::vector<std::unique_ptr<Communicator>> hosts;   // of this process's ranks: they meet on the host
 };
-/// Endpoint i is that of rank group.first + i, on devices[i]. Returns when all processes have called it.
+/// Endpoint i is that of rank group.first + i, on devices[i]. Returns when all processes have called it. Throws DeviceError as
+/// make_cuda_backend and where NCCL is missing or fails, PeerFailed where another process has failed before it joined.
 [[nodiscard]] std::vector<std::unique_ptr<Communicator>> make_cuda_group(SpreadGroup group, std::span<const int> devices);
 
 }  // namespace plimsoll::exec
