@@ -15,6 +15,7 @@ namespace plimsoll::study::plan {
 namespace {
 
 constexpr double kStillPossible = 0.85;      // of the best screened capacity, for a deployment to be confirmed
+constexpr double kFine = 0.005;              // of a load, where a confirming bracket ends: closer ones cannot be told apart
 constexpr std::size_t kMostConfirmed = 8, kConfirmingRuns = 4;
 
 bool whole_loads(const PointSpec& spec) {
@@ -170,7 +171,7 @@ void settle(const Question& question, Answer& answer, std::vector<std::size_t>& 
   const bool less = is_minimised(question.search.objective);
   const auto end = std::stable_partition(leaders.begin(), leaders.end(), [&](std::size_t c) {
     const Estimate& mine = answer.entries[c].objective;
-    return less ? mine.low() <= best.high() : mine.high() >= best.low();
+    return less ? mine.low() <= best.high() + kFine * best.mean : mine.high() >= best.low() - kFine * best.mean;
   });
   std::sort(leaders.begin(), end, [&](std::size_t a, std::size_t b) {
     const Candidate &c = question.candidates[a], &d = question.candidates[b];
@@ -199,7 +200,7 @@ std::vector<Capacity> find_capacities(const Question& question, Trials& trials, 
 }
 
 Capacity capacity_of(const Question& question, Trials& trials, std::size_t candidate, double start) {
-  const CapacityPlan plan{.confirms = true, .replications = kConfirmingRuns, .stride = 1.2, .tolerance = 0.005, .stop_losers = false};
+  const CapacityPlan plan{.confirms = true, .replications = kConfirmingRuns, .stride = 1.2, .tolerance = kFine, .stop_losers = false};
   return find_capacities(question, trials, {candidate}, {start}, plan).front();
 }
 
@@ -225,7 +226,7 @@ std::vector<std::size_t> rank_by_capacity(const Question& question, Trials& tria
     leaders.push_back(c);
     leader_starts.push_back(load);
   }
-  const CapacityPlan fine{.confirms = true, .replications = kConfirmingRuns, .stride = 1.05, .tolerance = 0.005, .stop_losers = false};
+  const CapacityPlan fine{.confirms = true, .replications = kConfirmingRuns, .stride = 1.05, .tolerance = kFine, .stop_losers = false};
   std::vector<Capacity> confirmed = find_capacities(question, trials, leaders, leader_starts, fine);
   for (std::size_t i = 0; i < leaders.size(); ++i) fill_entry(question, answer, leaders[i], std::move(confirmed[i]), Stage::confirmed);
   std::erase_if(leaders, [&](std::size_t c) { return !answer.entries[c].standing.meets; });   // too little throughput there

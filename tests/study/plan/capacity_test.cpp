@@ -130,6 +130,15 @@ TEST_F(CapacityTest, NothingIdlesInAFleetThatScales) {
   EXPECT_THAT(finding_text({.question = found.question, .answer = found.answer, .swept = {}}, 3), Not(HasSubstr("idle  ")));
 }
 
+// One server with 70 clients or three with 211: a token costs the same within 0.05 %, a bracket ends at 0.5 %, and the fewer
+// GPUs win.
+TEST_F(CapacityTest, WhatABracketCannotTellApartTies) {
+  const Searched found = search(kPlanStudy, {{"workload.load", "{closed_loop: {concurrency: 16}}"}, {"slo", "{p90_latency: 2 s}"}, {"search.instances", "[ml.g5.2xlarge]"},
+                                             {"search.replicas", "[1, 3]"}, {"search.max_running", "[256]"}, {"search.objective", "cost_per_token"}, {"search.tp", "[1]"}});
+  EXPECT_EQ(found.winner().gpus, 1) << found.winner_name();
+  EXPECT_TRUE(found.answer.entries[1].ties);
+}
+
 TEST(Bracket, ClosesOnTheEdge) {
   Bracket bracket(1, 2, 0.01, false);
   while (const auto load = bracket.next()) bracket.answer(*load, *load <= 37.3);
