@@ -6,6 +6,8 @@
 #include <cmath>
 #include <vector>
 
+#include "study/load_variation.h"
+
 namespace plimsoll::study::plan {
 namespace {
 
@@ -30,6 +32,13 @@ double interpolated(std::span<const double> x, std::span<const double> y, double
   if (right == x.size()) return y.back();
   const double share = (at - x[right - 1]) / (x[right] - x[right - 1]);
   return y[right - 1] + share * (y[right] - y[right - 1]);
+}
+
+// At least as many as a first run of that load: the opening wave of many clients would be most of a short one.
+std::int64_t requests_at(const PointSpec& spec, double load) {
+  if (!can_be_longer(spec)) return 0;
+  const PointSpec there = with_load_value(spec, load).value_or(spec);
+  return std::max({spec.workload.requests, kCurveRequests, screening_requests(there)});
 }
 
 }  // namespace
@@ -72,12 +81,12 @@ LoadCurve load_curve(const Question& question, Trials& trials, std::size_t candi
   LoadCurve curve;
   const double top = capacity.load.mean;
   if (!(top > 0) || std::holds_alternative<traces::Script>(question.spec.workload.load)) return curve;
-  const std::int64_t requests = can_be_longer(question.spec) ? std::max(question.spec.workload.requests, kCurveRequests) : 0;
   const bool whole = load_unit(question.spec.workload.load) == "clients" || load_unit(question.spec.workload.load) == "requests";
   std::vector<Trial> todo;
   for (const double share : kShares) {
     const double load = whole ? std::max(1.0, std::round(top * share)) : top * share;
-    if (todo.empty() || load > todo.back().load) todo.push_back({.candidate = candidate, .requests = requests, .load = load});
+    if (!todo.empty() && load <= todo.back().load) continue;
+    todo.push_back({.candidate = candidate, .requests = requests_at(question.spec, load), .load = load});
   }
   trials.run(todo);
   std::vector<double> loads, latencies;
