@@ -5,6 +5,7 @@
 
 #include <array>
 #include <charconv>
+#include <set>
 
 namespace plimsoll::study {
 namespace {
@@ -68,14 +69,16 @@ constexpr std::array<AxisKey, 11> kAxes = {{{"instances", "hardware"},
                                             {"mem_fraction", "scheduler.mem_fraction"}}};
 constexpr std::int64_t kMostReplicas = 100'000;
 
-// Whole numbers, and 0 for "max".
+// Whole numbers, and 0 for "max"; each once, as a deployment that stands there twice would tie with itself.
 std::vector<std::int32_t> counts(const Section& section, std::string_view key) {
   std::vector<std::int32_t> out;
   const auto node = section.find(key);
   if (!node) return out;
+  std::set<std::int32_t> seen;
   for (const Node& item : read_list(*node)) {
     const bool is_max = item.is_scalar() && item.as_string() == "max";
     out.push_back(is_max ? 0 : static_cast<std::int32_t>(item.as_integer(1, kMostReplicas)));
+    if (!seen.insert(out.back()).second) item.fail(fmt::format("{} is listed twice", item.as_string()));
   }
   return out;
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <set>
 
 #include "study/resolve.h"
 
@@ -51,9 +52,9 @@ std::vector<SearchAxis> all_axes(const Study& study, std::size_t index, const Po
 
 // A deployment that stands there twice would tie with itself.
 void refuse_twice(const SearchAxis& axis) {
-  for (auto value = axis.values.begin(); value != axis.values.end(); ++value) {
-    const auto same = [&](const configs::Node& other) { return other.to_text() == value->to_text(); };
-    if (std::any_of(axis.values.begin(), value, same)) value->fail(fmt::format("{} is listed twice", value->to_text()));
+  std::set<std::string> seen;
+  for (const configs::Node& value : axis.values) {
+    if (!seen.insert(value.to_text()).second) value.fail(fmt::format("{} is listed twice", value.to_text()));
   }
 }
 
@@ -61,12 +62,12 @@ std::size_t combinations(const std::vector<SearchAxis>& axes, const SearchSpec& 
   std::size_t count = std::max<std::size_t>(1, search.replicas_per_instance.size()) *
                       std::max<std::size_t>(1, search.instance_counts.size());
   for (const SearchAxis& axis : axes) {
-    refuse_twice(axis);
     if (axis.values.size() > kMostCandidates / count) {
       axis.values.front().fail(fmt::format("the search has more than {} combinations; expected fewer values", kMostCandidates));
     }
     count *= axis.values.size();
   }
+  for (const SearchAxis& axis : axes) refuse_twice(axis);
   return count;
 }
 
@@ -107,8 +108,10 @@ class Builder {
     const std::int32_t degree = (spec.deployment.tp_is_max ? spec.hardware.count : spec.deployment.tp) * spec.deployment.pp;
     const std::vector<std::int32_t> densities = search.replicas_per_instance.empty() ? std::vector<std::int32_t>{0} : search.replicas_per_instance;
     const std::vector<std::int32_t> counts = search.instance_counts.empty() ? std::vector<std::int32_t>{1} : search.instance_counts;
+    std::set<std::int32_t> seen;         // "max" may be a number that is listed as well
     for (const std::int32_t wanted : densities) {
       const std::int32_t density = wanted > 0 ? wanted : std::max(1, spec.hardware.count / degree);
+      if (!seen.insert(density).second) continue;
       for (const std::int32_t instances : counts) place(settings, spec, density, instances);
     }
   }
