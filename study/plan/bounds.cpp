@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/forward_cost.h"
+#include "study/plan/judgement.h"
 #include "study/resolve.h"
 
 namespace plimsoll::study::plan {
@@ -84,11 +85,6 @@ std::int64_t most_rows(const sim::Scenario& scenario, double input_min) {
   if (policy.prefix_caching.value_or(false)) return rows;   // prompts may share their blocks
   const double pool = static_cast<double>(scenario.kv.blocks) * scenario.kv.block_tokens;
   return std::min(rows, std::max<std::int64_t>(1, static_cast<std::int64_t>(pool / input_min)));
-}
-
-// Batches that return as a whole have no time between tokens: a limit on it is met.
-bool returns_whole_batches(const PointSpec& spec) {
-  return spec.policy.policy == sched::PolicyKind::static_batch || spec.policy.policy == sched::PolicyKind::dynamic;
 }
 
 double share_late_allowed(const sched::Slo& slo, double& limit) {

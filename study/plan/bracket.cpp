@@ -9,9 +9,9 @@ namespace {
 constexpr double kReachUp = 4096, kReachDown = 16777216;   // 2^12, 2^24: closed loops grow with their clients
 }
 
-Bracket::Bracket(double start, double stride, double tolerance, bool whole, double least)
-    : start_(whole ? std::max(1.0, std::round(start)) : std::max(start, least)),
-      stride_(stride), tolerance_(tolerance), least_(std::max(least, start_ / kReachDown)), whole_(whole) {}
+Bracket::Bracket(const BracketSpec& spec)
+    : start_(spec.whole ? std::max(1.0, std::round(spec.start)) : std::max(spec.start, spec.least)),
+      stride_(spec.stride), tolerance_(spec.tolerance), least_(std::max(spec.least, start_ / kReachDown)), whole_(spec.whole) {}
 
 double Bracket::rounded(double load) const { return whole_ ? std::round(load) : load; }
 

@@ -8,11 +8,17 @@
 
 namespace plimsoll::study::plan {
 
+/// Begins at `start` > 0 and moves by factors of `stride` until both sides are found, then halves the gap until it is below
+/// `tolerance` of the load.
+struct BracketSpec {
+  double start = 1, stride = 2, tolerance = 0.01;
+  bool whole = false;                  // loads are whole numbers
+  double least = 0;                    // nothing below is tested
+};
+
 class Bracket {
  public:
-  /// Begins at `start` > 0 and moves by factors of `stride` until both sides are found, then halves the gap until it is
-  /// below `tolerance` of the load. `whole`: loads are whole numbers. Nothing below `least` is tested.
-  Bracket(double start, double stride, double tolerance, bool whole, double least = 0);
+  explicit Bracket(const BracketSpec& spec);
 
   /// The next load to test; nothing when it is settled.
   [[nodiscard]] std::optional<double> next() const;

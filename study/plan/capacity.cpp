@@ -8,7 +8,6 @@
 
 #include "study/load_variation.h"
 #include "study/plan/bracket.h"
-#include "study/plan/confirm.h"
 #include "study/plan/ranking.h"
 
 namespace plimsoll::study::plan {
@@ -41,11 +40,13 @@ double least_load(const PointSpec& spec, std::int64_t requests) {
   return static_cast<double>(std::max(requests, spec.workload.requests)) / kTenYears;
 }
 
-// Requests that are alone in the system (but for one in a thousand, in the mean) do not fare better under less load.
+// Requests that are alone in the system (but for one in a thousand, in the mean) do not fare better under less load. Where
+// they come in clusters, of a trace or by a gamma distribution, the system is empty in the mean and they wait all the same.
 bool is_alone(const PointSpec& spec, const sched::PointMetrics& m) {
   constexpr double kAlone = 1e-3;
   const bool measured = m.requests_completed + m.requests_rejected + m.requests_timed_out > 0;
-  return measured && !traces::is_closed_loop(spec.workload.load) && m.in_system_mean < kAlone;
+  const bool clusters = !std::holds_alternative<traces::Poisson>(spec.workload.load) && !std::holds_alternative<traces::ConstantRate>(spec.workload.load);
+  return measured && !clusters && m.in_system_mean < kAlone;
 }
 
 // Where most clients of a closed loop wait and the SLO limits nothing but the time between tokens, more clients wait longer
@@ -70,7 +71,7 @@ class Rounds {
   void add(std::size_t slot, std::size_t candidate, double start) {
     const double least = least_load(question_.spec, requests_at(start));
     for (std::size_t r = 0; r < plan_.replications; ++r) {
-      lines_.push_back({slot, candidate, r, Bracket(start, plan_.stride, plan_.tolerance, whole_loads(limits_), least)});
+      lines_.push_back({slot, candidate, r, Bracket({.start = start, .stride = plan_.stride, .tolerance = plan_.tolerance, .whole = whole_loads(limits_), .least = least})});
     }
   }
 

@@ -40,7 +40,7 @@ struct Check {
 };
 
 struct Standing {
-  std::vector<Check> checks;           // first "load", where an open loop is not kept up with
+  std::vector<Check> checks;           // first "queue" of an open load: whether it grows without end
   std::size_t worst = 0;               // the check that uses most of its limit
   double ratio = 0;                    // its ratio; 0 without an SLO
   bool meets = false;                  // by the means
@@ -52,6 +52,9 @@ struct Standing {
 
 /// `runs`: one or several replications of one trial. `spec` has their SLO and load.
 [[nodiscard]] Standing standing_of(const PointSpec& spec, std::span<const sched::PointMetrics* const> runs, double confidence);
+
+/// Batches that return as a whole have no time between tokens: a limit on it is met.
+[[nodiscard]] bool returns_whole_batches(const PointSpec& spec);
 
 /// Infinite where a run is beyond capacity or completed nothing.
 [[nodiscard]] double p90_latency(const PointSpec& spec, const sched::PointMetrics& run);

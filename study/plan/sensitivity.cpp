@@ -70,9 +70,8 @@ bool is_as_good(const Entry& entry, const Entry& best) {
 // As many as a confirming run where a short one says little: of closed loops, and of throughput to keep.
 std::int64_t requests_of(const PointSpec& spec) {
   if (!can_be_longer(spec)) return 0;
-  const sched::Slo& slo = spec.slo;
-  const bool keeps_rate = slo.min_output_tokens_per_s || slo.min_requests_per_s || slo.min_goodput;
-  return keeps_rate || traces::is_closed_loop(spec.workload.load) ? confirming_requests(spec) : std::max(spec.workload.requests, kRequests);
+  const bool long_ones = keeps_rate(spec.slo) || traces::is_closed_loop(spec.workload.load);
+  return long_ones ? confirming_requests(spec) : std::max(spec.workload.requests, kRequests);
 }
 
 // All worlds side by side; each has an answer of its own.
@@ -84,12 +83,13 @@ class Worlds {
     for (Answer& other : others_) other.entries.resize(answer.entries.size());
   }
 
-  /// Only where nobody meets the SLO so far, or everywhere.
-  void add(std::span<const std::size_t> candidates, bool everywhere) {
+  enum class Where { everywhere, unanswered };   // unanswered: nobody meets the SLO there so far
+
+  void add(std::span<const std::size_t> candidates, Where where) {
     std::vector<Trial> todo;
     std::vector<std::size_t> worlds;
     for (std::size_t w = 0; w < kWorlds.size(); ++w) {
-      if (!everywhere && others_[w].winner) continue;
+      if (where == Where::unanswered && others_[w].winner) continue;
       worlds.push_back(w);
       for (const std::size_t c : candidates) todo.push_back(trial(c, kWorlds[w]));
     }
@@ -149,9 +149,9 @@ std::vector<Sensitivity> sensitivities(const Question& question, Trials& trials,
   std::vector<std::size_t> first{*answer.winner};
   first.insert(first.end(), rivals.preferred.begin(), rivals.preferred.end());
   Worlds worlds(question, trials, answer);
-  worlds.add(first, true);
+  worlds.add(first, Worlds::Where::everywhere);
   // An objective that is known beforehand is the same in every world: who comes after the winner comes after it there.
-  worlds.add(rivals.others, !is_known(question));
+  worlds.add(rivals.others, is_known(question) ? Worlds::Where::unanswered : Worlds::Where::everywhere);
   return worlds.results();
 }
 

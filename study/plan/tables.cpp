@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "study/plan/ranking.h"
@@ -39,50 +40,65 @@ std::vector<std::size_t> all_in_order(const Answer& answer) {
   return order;
 }
 
+/// A row as it grows.
+struct Row {
+  bool ran = false;                    // else its measures stay empty
+  std::vector<Cell> cells;
+
+  void add(Cell cell) { cells.push_back(std::move(cell)); }
+  void if_ran(Cell cell) { cells.push_back(ran ? std::move(cell) : Cell()); }
+};
+
+void add_deployment(Row& row, const Candidate& c) {
+  const PointLabels& l = c.point.labels;
+  row.add(text_cell(l.model));
+  row.add(text_cell(l.hardware));
+  row.add(text_cell(l.dtype));
+  row.add(count_cell(l.tp));
+  row.add(count_cell(c.spec.deployment.pp));
+  row.add(count_cell(l.replicas));
+  row.add(count_cell(c.point.instances));
+  row.add(count_cell(c.gpus));
+  row.add(text_cell(l.policy));
+}
+
+void add_measures(Row& row, const Candidate& c, const Standing& s) {
+  const std::optional<double> usd = cost_of(c, s);
+  row.add(number_cell(usd));
+  row.if_ran(number_cell(usd_per_million(usd, s.output_tokens_per_s.mean)));
+  row.if_ran(number_cell(usd_per_million(usd, s.total_tokens_per_s.mean)));
+  row.if_ran(number_cell(s.latency_p90.mean));
+  row.if_ran(interval_cell(s.latency_p90));
+  row.if_ran(number_cell(s.ttft_p90.mean));
+  row.if_ran(number_cell(s.output_tokens_per_s.mean));
+  row.if_ran(number_cell(s.output_tokens_per_s.mean / static_cast<double>(std::max<std::int64_t>(1, c.gpus))));
+}
+
 std::vector<Cell> ranking_row(const Finding& f, std::size_t place, std::size_t i) {
   const Entry& e = f.answer.entries[i];
   const Candidate& c = f.question.candidates[i];
   const Standing& s = e.standing;
-  const bool ran = e.stage == Stage::screened || e.stage == Stage::confirmed;
-  std::vector<Cell> row = f.swept;
-  const auto add = [&row](Cell cell) { row.push_back(std::move(cell)); };
-  const auto if_ran = [&](Cell cell) { row.push_back(ran ? std::move(cell) : Cell()); };
-  if_ran(count_cell(static_cast<std::int64_t>(place) + 1));
-  if_ran(Cell(e.ties));
-  add(Cell(c.name));
-  add(text_cell(stage_name(e.stage)));
-  if_ran(Cell(s.meets));
-  if_ran(Cell(s.certain));
-  if_ran(number_cell(s.ratio));
-  if_ran(text_cell(s.checks.empty() ? "" : s.checks[s.worst].name));
-  if_ran(number_cell(e.objective.mean));
-  if_ran(interval_cell(e.objective));
-  add(text_cell(objective_unit(f.question.search.objective, f.question.spec.workload.load)));
-  if_ran(Cell(e.on_frontier));
-  const PointLabels& l = c.point.labels;
-  add(text_cell(l.model));
-  add(text_cell(l.hardware));
-  add(text_cell(l.dtype));
-  add(count_cell(l.tp));
-  add(count_cell(c.spec.deployment.pp));
-  add(count_cell(l.replicas));
-  add(count_cell(c.point.instances));
-  add(count_cell(c.gpus));
-  add(text_cell(l.policy));
-  add(number_cell(cost_of(c, s)));
-  if_ran(number_cell(usd_per_million(cost_of(c, s), s.output_tokens_per_s.mean)));
-  if_ran(number_cell(usd_per_million(cost_of(c, s), s.total_tokens_per_s.mean)));
-  if_ran(number_cell(s.latency_p90.mean));
-  if_ran(interval_cell(s.latency_p90));
-  if_ran(number_cell(s.ttft_p90.mean));
-  if_ran(number_cell(s.output_tokens_per_s.mean));
-  if_ran(number_cell(s.output_tokens_per_s.mean / static_cast<double>(std::max<std::int64_t>(1, c.gpus))));
+  Row row{.ran = e.stage == Stage::screened || e.stage == Stage::confirmed, .cells = f.swept};
+  row.if_ran(count_cell(static_cast<std::int64_t>(place) + 1));
+  row.if_ran(Cell(e.ties));
+  row.add(Cell(c.name));
+  row.add(text_cell(stage_name(e.stage)));
+  row.if_ran(Cell(s.meets));
+  row.if_ran(Cell(s.certain));
+  row.if_ran(number_cell(s.ratio));
+  row.if_ran(text_cell(s.checks.empty() ? "" : s.checks[s.worst].name));
+  row.if_ran(number_cell(e.objective.mean));
+  row.if_ran(interval_cell(e.objective));
+  row.add(text_cell(objective_unit(f.question.search.objective, f.question.spec.workload.load)));
+  row.if_ran(Cell(e.on_frontier));
+  add_deployment(row, c);
+  add_measures(row, c, s);
   const bool limited = e.capacity && !e.capacity->is_open();
-  add(limited ? number_cell(e.capacity->load.mean) : Cell());
-  add(limited ? interval_cell(e.capacity->load) : Cell());
-  if_ran(count_cell(static_cast<std::int64_t>(s.runs)));
-  add(text_cell(e.verdict));
-  return row;
+  row.add(limited ? number_cell(e.capacity->load.mean) : Cell());
+  row.add(limited ? interval_cell(e.capacity->load) : Cell());
+  row.if_ran(count_cell(static_cast<std::int64_t>(s.runs)));
+  row.add(text_cell(e.verdict));
+  return std::move(row.cells);
 }
 
 std::string optional_json(const std::optional<double>& value) { return json_text(number_cell(value)); }

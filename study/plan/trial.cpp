@@ -97,6 +97,8 @@ bool can_be_longer(const PointSpec& spec) {
   return endless && spec.workload.duration.count() == 0;
 }
 
+bool keeps_rate(const sched::Slo& slo) { return slo.min_output_tokens_per_s || slo.min_requests_per_s || slo.min_goodput; }
+
 std::int64_t screening_requests(const PointSpec& spec) {
   const std::int64_t least = std::min(turns_of(spec), kLongEnough);
   return can_be_longer(spec) && least > spec.workload.requests ? least : 0;
@@ -104,9 +106,7 @@ std::int64_t screening_requests(const PointSpec& spec) {
 
 std::int64_t confirming_requests(const PointSpec& spec) {
   if (!can_be_longer(spec)) return 0;
-  const sched::Slo& slo = spec.slo;
-  const bool keeps_rate = slo.min_output_tokens_per_s || slo.min_requests_per_s || slo.min_goodput;
-  if (keeps_rate && !traces::is_closed_loop(spec.workload.load)) return std::max(spec.workload.requests, kLongForRates);
+  if (keeps_rate(spec.slo) && !traces::is_closed_loop(spec.workload.load)) return std::max(spec.workload.requests, kLongForRates);
   return std::max({spec.workload.requests, std::min(spec.workload.requests * kLonger, kLongEnough), turns_of(spec)});
 }
 

@@ -41,6 +41,9 @@ struct TrialTask {
 /// Whether more requests make the same experiment longer: open and closed loops without a duration.
 [[nodiscard]] bool can_be_longer(const PointSpec& spec);
 
+/// Whether throughput is to be kept, of which a short run says little.
+[[nodiscard]] bool keeps_rate(const sched::Slo& slo);
+
 /// How many requests a first run sends; 0: as the study says. A closed loop opens with a wave of all its clients at once,
 /// and a short one is little else: it has 30 requests a client, up to 10 000.
 [[nodiscard]] std::int64_t screening_requests(const PointSpec& spec);

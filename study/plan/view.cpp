@@ -128,7 +128,7 @@ std::string sensitivity_lines(const Finding& f) {
   std::string text;
   for (const Sensitivity& s : f.answer.sensitivities) {
     std::string use = fmt::format("{} at {:.0f} % of {}", s.check, 100 * (s.at_least ? 1 / s.ratio : s.ratio), s.at_least ? "the least" : "its limit");
-    if (!std::isfinite(s.ratio)) use = s.check + ": too many requests fail";
+    if (!std::isfinite(s.ratio)) use = s.check + (s.at_least ? " is 0 there" : ": too many requests fail");
     if (s.check.empty() || s.check == "queue") use = s.ratio > 1 ? "the queue grows" : "keeps up";
     std::string winner = "the same answer";
     if (!s.winner) winner = "none of the nearest meets the SLO";
@@ -157,8 +157,7 @@ std::string interval_text(const Check& check, double confidence) {
 
 // A limit between tokens on batches that return as a whole.
 bool does_not_apply(const PointSpec& spec, const Check& check) {
-  const bool whole = spec.policy.policy == sched::PolicyKind::static_batch || spec.policy.policy == sched::PolicyKind::dynamic;
-  return whole && (check.name.ends_with(" itl") || check.name.ends_with(" tpot"));
+  return returns_whole_batches(spec) && (check.name.ends_with(" itl") || check.name.ends_with(" tpot"));
 }
 
 std::string checks_text(const Finding& f, const Candidate& candidate, const Standing& s) {

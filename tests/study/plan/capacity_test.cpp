@@ -140,7 +140,7 @@ TEST_F(CapacityTest, WhatABracketCannotTellApartTies) {
 }
 
 TEST(Bracket, ClosesOnTheEdge) {
-  Bracket bracket(1, 2, 0.01, false);
+  Bracket bracket({.start = 1, .stride = 2, .tolerance = 0.01});
   while (const auto load = bracket.next()) bracket.answer(*load, *load <= 37.3);
   EXPECT_LE(bracket.passing(), 37.3);
   EXPECT_GT(bracket.failing().value(), 37.3);
@@ -148,20 +148,20 @@ TEST(Bracket, ClosesOnTheEdge) {
 }
 
 TEST(Bracket, NothingPasses) {
-  Bracket bracket(16, 2, 0.01, true);
+  Bracket bracket({.start = 16, .stride = 2, .tolerance = 0.01, .whole = true});
   while (const auto load = bracket.next()) bracket.answer(*load, false);
   EXPECT_EQ(bracket.passing(), 0);
   EXPECT_EQ(bracket.failing(), 1);
 }
 
 TEST(Bracket, GoesNoFurtherDownThanItIsTold) {
-  Bracket least(16, 2, 0.01, false, 3);
+  Bracket least({.start = 16, .stride = 2, .tolerance = 0.01, .least = 3});
   while (const auto load = least.next()) {
     EXPECT_GE(*load, 3);
     least.answer(*load, false);
   }
   EXPECT_EQ(least.failing(), 3);
-  Bracket ended(16, 2, 0.01, false);
+  Bracket ended({.start = 16, .stride = 2, .tolerance = 0.01});
   ended.answer(16, false);
   ended.end_search();
   EXPECT_FALSE(ended.next());
