@@ -4,6 +4,7 @@
 #include <QCoreApplication>
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <vector>
 
 #include "gui/core/metrics.h"
@@ -36,6 +37,13 @@ Limit limit_of(const ViewState& view) {
   if (what != "latency" && what != "ttft" && what != "tpot" && what != "itl" && what != "latency_per_token") return {};
   return {"{" + which + "_" + what + ": " + study::number_text(view.limit / metric->scale) + " s}",
           QStringLiteral("%1 ≤ %2 %3").arg(qs(metric->label), reader_text(view.limit, 4), qs(metric->unit))};
+}
+
+// The column of points.csv that a bound limits.
+std::string column_of(const sched::Slo::Bound& bound) {
+  constexpr std::array<const char*, 5> kWhat = {"latency", "ttft", "tpot", "itl", "latency_per_token"};
+  const std::string which = bound.quantile < 0 ? "mean" : "p" + study::number_text(std::round(bound.quantile * 1e5) / 1e3);
+  return std::string(kWhat[static_cast<std::size_t>(bound.metric)]) + "_" + which + "_s";
 }
 
 std::string swept(const Scenario& scenario, const char* path) {
@@ -96,6 +104,17 @@ Scenario plan_scenario(const Scenario& scenario, const ViewState& view) {
   std::erase_if(planned.edits, [](const auto& edit) { return edit.first.starts_with("sweep"); });
   planned.edits.insert(planned.edits.begin(), {"sweep", "{}"});
   return planned;
+}
+
+void show_slo(const sched::Slo& slo, ViewState& view) {
+  const sched::Slo::Bound* shown = nullptr;
+  for (const sched::Slo::Bound& bound : slo.bounds) {
+    const std::string column = column_of(bound);
+    if (find_metric(column) != nullptr && (shown == nullptr || column == view.y)) shown = &bound;
+  }
+  if (shown == nullptr) return;
+  view.y = column_of(*shown);
+  view.limit = shown->limit * find_metric(view.y)->scale;
 }
 
 std::string question_key(const Scenario& scenario, const ViewState& view) {

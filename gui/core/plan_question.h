@@ -23,4 +23,8 @@ struct PlanQuestion {
 /// Equal for scenarios that ask the same, wherever among the deployments searched they stand.
 [[nodiscard]] std::string question_key(const Scenario& scenario, const ViewState& view);
 
+/// The curves show what the SLO limits, with the limit as their SLO line: the metric that is shown if it is among them, else
+/// the first that can be shown. Nothing changes without one.
+void show_slo(const sched::Slo& slo, ViewState& view);
+
 }  // namespace plimsoll::gui

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "gui/core/file_kind.h"
+#include "gui/core/plan_question.h"
 #include "gui/core/text.h"
 #include "model/error.h"
 
@@ -288,8 +289,9 @@ bool Workbench::replaces_session(const QString& file) {
 void Workbench::open_study(const QString& file) {
   SessionState state = default_session();
   state.scenarios = {open_scenario(utf8(file))};
-  static_cast<void>(make_study(state.scenarios.front(), catalogue_));
+  const study::Study study = make_study(state.scenarios.front(), catalogue_);
   state.view = session_.state().view;
+  show_slo(study.point(0).slo, state.view);
   session_.replace(std::move(state));
   session_file_.clear();
 }

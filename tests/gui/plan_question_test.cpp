@@ -72,5 +72,26 @@ TEST(PlanQuestionTest, AThroughputIsNoSlo) {
   EXPECT_THROW(static_cast<void>(plan_question(default_scenario(), view)), InputError);
 }
 
+sched::Slo::Bound bound(sched::Slo::Metric metric, double quantile, double limit) { return {metric, quantile, limit}; }
+
+// What a study asks is what its curves show; a percentile that no curve has is passed over.
+TEST(ShowSloTest, TheLineIsAtTheFirstLimitThatCanBeShown) {
+  using Metric = sched::Slo::Metric;
+  sched::Slo slo;
+  slo.bounds = {bound(Metric::itl, 0.9, 0.04), bound(Metric::ttft, 0.95, 0.5), bound(Metric::latency, -1, 20)};
+  ViewState view;
+  show_slo(slo, view);
+  EXPECT_EQ(view.y, "ttft_p95_s");
+  EXPECT_DOUBLE_EQ(view.limit, 500);   // ms
+  view = {};
+  view.y = "latency_mean_s";
+  show_slo(slo, view);
+  EXPECT_EQ(view.y, "latency_mean_s");
+  EXPECT_DOUBLE_EQ(view.limit, 20);    // s
+  view = limit_of(50);
+  show_slo({}, view);
+  EXPECT_EQ(view, limit_of(50));
+}
+
 }  // namespace
 }  // namespace plimsoll::gui
