@@ -57,6 +57,17 @@ bool exceeds(const std::vector<validation::Comparison>& comparisons, double limi
 
 using Tables = std::vector<validation::MeasuredTable>;
 
+// Fits go by the names of tables: one of the user's own is not the published one that it is called after.
+validation::MeasuredTable read_table(const std::string& file) {
+  validation::MeasuredTable table = validation::read_measured(file);
+  const auto& models = validation::serving_models();
+  const bool like_a_fitted_one = std::any_of(models.begin(), models.end(), [&](const validation::ServingModel& model) {
+    return std::find(model.tables.begin(), model.tables.end(), table.name) != model.tables.end();
+  });
+  if (like_a_fitted_one && !validation::is_published(file)) table.name = "own " + table.name;
+  return table;
+}
+
 // The given rows of every engine that has a fit, by a fit without their configurations. `kept` has what is pointed to.
 std::vector<validation::Comparison> leave_one_out(const Tables& given, const Parsed& parsed,
                                                   const std::shared_ptr<const configs::Catalogue>& catalogue,
@@ -127,8 +138,7 @@ int run_validate(const Arguments& arguments, Console& console) {
     return validate_kernels(*parsed, console, max_error);
   }
   const bool jumpstart = parsed->operand.empty() || parsed->operand == "jumpstart";
-  const Tables tables =
-      jumpstart ? validation::jumpstart_tables() : std::vector{validation::read_measured(parsed->operand)};
+  const Tables tables = jumpstart ? validation::jumpstart_tables() : Tables{read_table(parsed->operand)};
 
   study::RunControl control;
   const RunCommands commands(control, console.is_jsonl());

@@ -163,6 +163,11 @@ std::string published_folder() {
   throw InputError(Where{beside.string(), 0, 0}, "the published tables are not there");
 }
 
+bool is_published(const std::string& file) {
+  std::error_code error;
+  return fs::equivalent(fs::absolute(file, error).parent_path(), published_folder(), error) && !error;
+}
+
 std::vector<MeasuredTable> jumpstart_tables() {
   std::vector<MeasuredTable> tables;
   for (const char* name : {"by-instance", "by-tp", "by-instance-count", "min-latency", "max-throughput"})

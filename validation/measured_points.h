@@ -36,6 +36,8 @@ struct MeasuredTable {
 
 /// The folder of the published tables that ship with the program. Throws InputError when it is not found.
 [[nodiscard]] std::string published_folder();
+/// Whether a file is one of the published tables, and not one of the same name elsewhere.
+[[nodiscard]] bool is_published(const std::string& file);
 /// The tables of the JumpStart post.
 [[nodiscard]] std::vector<MeasuredTable> jumpstart_tables();
 
