@@ -11,7 +11,6 @@
 #include "cli/calibrate_kernels.h"
 #include "cli/commands.h"
 #include "cli/options.h"
-#include "cli/ranks.h"
 #include "cli/run_commands.h"
 #include "cli/this_machine.h"
 #include "configs/this_machine.h"
@@ -89,12 +88,13 @@ std::string today() {
 }  // namespace
 
 int run_calibrate(const Arguments& arguments, Console& console) {
-  if (Ranks::is_surplus("calibrate")) return kDone;
   const auto parsed = parse_arguments(calibrate_usage(), arguments, console);
   if (!parsed) return kDone;
   if (parsed->values.count("engine") > 0) return calibrate_engine(*parsed, console, today());
   if (parsed->values.count("export") > 0) return export_kernels(*parsed, console);
   if (parsed->values.count("from") > 0) return calibrate_from(*parsed, console, today());
+  for (const char* const option : {"hold-out", "source"})
+    if (parsed->values.count(option) > 0) throw InputError(fmt::format("--{}: is for tables of measured kernels, state them with --from", option));
   validation::MachineSettings settings = read_settings(*parsed);
   study::RunControl control;
   const RunCommands commands(control, console.is_jsonl());

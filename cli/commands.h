@@ -32,6 +32,7 @@ struct Command {
   std::string_view verb, summary;
   int (*run)(const Arguments&, Console&);
   bool hidden = false;                 // works, but --help does not list it
+  bool spreads = false;                // over the processes that mpirun starts
 };
 
 }  // namespace plimsoll::cli

@@ -40,7 +40,7 @@ std::string measure_this_machine(const std::string& folder, study::RunControl& c
   if (!folder.empty()) settings.folder = folder + "/cpu-demo";
   settings.control = &control;
   settings.measure = [&](const study::PointResult& point, const sim::Scenario& scenario, const sim::RunOptions& options) {
-    console.note(fmt::format("measuring {:g} users", point.labels.load_value));
+    console.note(fmt::format("measuring {:g} user{}", point.labels.load_value, point.labels.load_value == 1 ? "" : "s"));
     sim::RunResult run = points.run(point, scenario, options);
     if (!points.failure().empty()) throw DeviceError(points.failure());
     return run;

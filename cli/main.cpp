@@ -10,6 +10,7 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/ranks.h"
 #include "configs/quantity.h"
 #include "model/error.h"
 
@@ -19,9 +20,9 @@ using namespace plimsoll;
 using namespace plimsoll::cli;
 
 constexpr std::array kCommands = {
-    Command{"simulate", "points of a study by simulation", run_simulate},
-    Command{"measure", "the same points on this machine's CPU or GPUs", run_measure},
-    Command{"plan", "the deployment that carries the load at the least cost", run_plan},
+    Command{"simulate", "points of a study by simulation", run_simulate, false, true},
+    Command{"measure", "the same points on this machine's CPU or GPUs", run_measure, false, true},
+    Command{"plan", "the deployment that carries the load at the least cost", run_plan, false, true},
     Command{"memory", "memory of a GPU, KV capacity and critical batch", run_memory},
     Command{"forward", "logits and greedy tokens of given token ids, to compare with other programs", run_forward},
     Command{"trace", "what is in a trace file", run_trace},
@@ -29,7 +30,7 @@ constexpr std::array kCommands = {
     Command{"import", "results of other load generators as points of ours", run_import},
     Command{"export", "points of ours in the form of other tools", run_export},
     Command{"calibrate", "this machine measured, for hardware: this-machine", run_calibrate},
-    Command{"list", "models, accelerators, instances, engines, policies, routers, formats", run_list},
+    Command{"list", "models, accelerators, interconnects, instances, engines, policies, routers, formats", run_list},
     Command{"gui", "the desktop program: curves simulated live, beside measured ones", run_gui},
     Command{"demo", "what plimsoll does without arguments", run_demo, true},
 };
@@ -61,7 +62,10 @@ int run(const Arguments& all, Console& console) {
   const std::string& verb = all.front();
   if (verb == "--help" || verb == "-h" || verb == "help") return print_help();
   const auto* const found = std::find_if(kCommands.begin(), kCommands.end(), [&](const Command& c) { return c.verb == verb; });
-  if (found != kCommands.end()) return found->run(Arguments(all.begin() + 1, all.end()), console);
+  if (found != kCommands.end()) {
+    if (!found->spreads && Ranks::is_surplus(verb)) return kDone;
+    return found->run(Arguments(all.begin() + 1, all.end()), console);
+  }
   const std::vector<std::string> verbs = shown_verbs();
   const std::string_view near = configs::nearest(verb, verbs);
   throw InputError(fmt::format("unknown verb '{}'{}; allowed: {}", verb,

@@ -101,7 +101,7 @@ bool Ranks::is_surplus(std::string_view verb) {
   if (ranks_of_mpirun() < 2) return false;
   const char* const rank = std::getenv("OMPI_COMM_WORLD_RANK");
   if (rank != nullptr && std::atoi(rank) != 0) return true;
-  throw InputError(fmt::format("mpirun started {} ranks, but {} is one process, which drives all GPUs of its host; start it without mpirun", ranks_of_mpirun(), verb));
+  throw InputError(fmt::format("mpirun started {} ranks, but {} is one process; start it without mpirun", ranks_of_mpirun(), verb));
 }
 
 std::unique_ptr<Ranks> Ranks::join() {
@@ -141,7 +141,7 @@ std::string Ranks::run(const std::string& task, study::RunControl& control, cons
 }
 
 void Ranks::close(Console& console) const {
-  console.note(fmt::format("{} of the simulations were done by the other {} ranks", crew_->answered(), count_ - 1));
+  console.note(fmt::format("{} of the simulations were done by the other {}", crew_->answered(), count_ == 2 ? "rank" : fmt::format("{} ranks", count_ - 1)));
   const std::lock_guard lock(mutex_);
   for (const std::string& stranger : strangers_) console.warn("a rank took no part: " + stranger);
   if (crew_->lost() > 0) {

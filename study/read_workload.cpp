@@ -156,7 +156,7 @@ bool is_endless(const traces::LoadSpec& load) {
 // Where neither is stated, endless loads stop after kDefaultRequests; the others end by themselves.
 void read_extent(const Section& section, PointSpec& spec) {
   traces::WorkloadSpec& workload = spec.workload;
-  const auto requests = section.whole("requests", 1);
+  const auto requests = section.whole("requests", 1, traces::kMostAttempts);
   workload.requests = requests.value_or(0);
   if (const auto duration = section.find("duration")) workload.duration = read_positive_time(*duration);
   spec.warmup = section.time("warmup").value_or(Seconds(0));

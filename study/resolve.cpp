@@ -98,10 +98,10 @@ double gigabytes(Bytes bytes) { return bytes.value / 1e9; }
 
 std::string misfit_text(const PointSpec& spec, const model::MemoryPlan& plan) {
   return fmt::format(
-      "{} in {} does not fit on {} at tp {}{}: a GPU offers {:.1f} GB to weights of {:.1f} GB, activations of {:.1f} GB, "
+      "{} in {} does not fit on {} at tp {}{}: {} offers {:.1f} GB to weights of {:.1f} GB, activations of {:.1f} GB, "
       "overhead of {:.1f} GB and one KV block; {:.2f} GB are missing",
       spec.shape->id, model::name(spec.weight_dtype), spec.hardware.accelerator->id, spec.deployment.tp,
-      spec.deployment.pp > 1 ? fmt::format(", pp {}", spec.deployment.pp) : "", gigabytes(plan.budget),
+      spec.deployment.pp > 1 ? fmt::format(", pp {}", spec.deployment.pp) : "", spec.hardware.this_machine ? "its share of this machine" : "a GPU", gigabytes(plan.budget),
       gigabytes(plan.weights), gigabytes(plan.activation), gigabytes(plan.overhead),
       gigabytes(plan.kv_per_token * static_cast<double>(block_tokens(spec)) - plan.kv));
 }
