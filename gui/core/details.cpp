@@ -103,6 +103,20 @@ std::vector<RequestDifference> request_differences(const PointDetails& details) 
   return out;
 }
 
+std::vector<TimedValue> step_values(const std::vector<sim::StepRow>& steps, std::int32_t replica, const std::function<double(const sim::StepRow&)>& value) {
+  const auto seconds = [](Nanos nanos) { return static_cast<double>(nanos) * 1e-9; };
+  std::vector<TimedValue> out;
+  Nanos end = 0;
+  for (const sim::StepRow& step : steps) {
+    if (step.replica != replica) continue;
+    out.push_back({seconds(step.start), value(step)});
+    end = std::max(end, step.end);
+  }
+  std::stable_sort(out.begin(), out.end(), [](const TimedValue& a, const TimedValue& b) { return a.at_s < b.at_s; });
+  if (!out.empty()) out.push_back({seconds(end), 0});
+  return out;
+}
+
 std::vector<TimedValue> step_difference(const std::vector<TimedValue>& a, const std::vector<TimedValue>& b) {
   std::vector<TimedValue> out;
   std::size_t i = 0, k = 0;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <QString>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -40,6 +41,9 @@ struct RequestDifference {
 
 /// A value over time that changes at steps; the difference of two, at the times at which either changes.
 struct TimedValue { double at_s = 0, value = 0; };
+/// A replica's value at the start of each of its steps, in order of time, and 0 from the end of the last one.
+[[nodiscard]] std::vector<TimedValue> step_values(const std::vector<sim::StepRow>& steps, std::int32_t replica,
+                                                  const std::function<double(const sim::StepRow&)>& value);
 [[nodiscard]] std::vector<TimedValue> step_difference(const std::vector<TimedValue>& a, const std::vector<TimedValue>& b);
 
 /// TP degrees by batch limits: at one load, or each at the most that it carries within a limit.

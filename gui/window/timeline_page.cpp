@@ -26,15 +26,6 @@ std::int32_t replicas_of(const std::vector<sim::StepRow>& steps) {
   return replicas;
 }
 
-std::vector<TimedValue> values_of(const std::vector<sim::StepRow>& steps, std::int32_t replica, const std::function<double(const sim::StepRow&)>& value) {
-  std::vector<TimedValue> out;
-  for (const sim::StepRow& step : steps) {
-    if (step.replica == replica) out.push_back({seconds(step.start), value(step)});
-  }
-  std::stable_sort(out.begin(), out.end(), [](const TimedValue& a, const TimedValue& b) { return a.at_s < b.at_s; });
-  return out;
-}
-
 PlotSeries stepped(std::int32_t replica, const std::vector<TimedValue>& values) {
   PlotSeries series;
   series.name = TimelinePage::tr("replica %1").arg(replica);
@@ -125,7 +116,7 @@ PlotContent TimelinePage::strip(const QString& title, const StepValue& value, co
   PlotContent content;
   content.x = {QString(), false, true};
   content.y = {title, false, true};
-  for (std::int32_t r = 0; r < replicas_of(steps); ++r) content.series.push_back(stepped(r, values_of(steps, r, value)));
+  for (std::int32_t r = 0; r < replicas_of(steps); ++r) content.series.push_back(stepped(r, step_values(steps, r, value)));
   if (steps.empty()) content.message = tr("The run left no timeline.json (--timeline)");
   return content;
 }
@@ -147,7 +138,7 @@ PlotContent TimelinePage::difference_strip(const QString& title, const StepValue
   content.y = {title, false, true};
   const std::int32_t replicas = std::max(replicas_of(details.steps), replicas_of(details.measured->steps));
   for (std::int32_t r = 0; r < replicas; ++r) {
-    content.series.push_back(stepped(r, step_difference(values_of(details.measured->steps, r, value), values_of(details.steps, r, value))));
+    content.series.push_back(stepped(r, step_difference(step_values(details.measured->steps, r, value), step_values(details.steps, r, value))));
   }
   if (details.measured->steps.empty()) {
     content.series.clear();

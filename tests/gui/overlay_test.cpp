@@ -228,6 +228,19 @@ TEST(RunFilesTest, WhatIsWrongIsNamed) {
   EXPECT_THROW(static_cast<void>(parse_timeline("nonsense", "t.json")), InputError);
 }
 
+TEST(StepValuesTest, TheLastValueHoldsUntilItsStepEnds) {
+  std::vector<sim::StepRow> steps(3);
+  steps[0] = {.replica = 0, .start = 0, .end = 2'000'000'000, .decode_rows = 4};
+  steps[1] = {.replica = 1, .start = 0, .end = 9'000'000'000, .decode_rows = 7};
+  steps[2] = {.replica = 0, .start = 2'000'000'000, .end = 5'000'000'000, .decode_rows = 3};   // a run of steps in one row
+  const auto out = step_values(steps, 0, [](const sim::StepRow& step) { return static_cast<double>(step.decode_rows); });
+  ASSERT_EQ(out.size(), 3U);
+  EXPECT_EQ(out[1].value, 3);
+  EXPECT_DOUBLE_EQ(out[2].at_s, 5) << "of this replica, not of the other one";
+  EXPECT_EQ(out[2].value, 0) << "nothing runs any more";
+  EXPECT_TRUE(step_values(steps, 2, [](const sim::StepRow&) { return 1.0; }).empty());
+}
+
 TEST(StepDifferenceTest, ChangesWhereEitherChanges) {
   const auto out = step_difference({{0, 1}, {2, 5}}, {{1, 3}, {2, 4}});
   ASSERT_EQ(out.size(), 3U);
