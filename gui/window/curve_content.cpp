@@ -162,21 +162,61 @@ void add_pins(const Workbench& bench, const ContentChoice& choice, CurveContent&
   }
 }
 
-// What a curve carries with its y metric within the limit.
+bool counts_clients(const study::PointLabels& labels) { return labels.load_kind == "jumpstart" || labels.load_kind == "closed_loop"; }
+
+/// What a curve carries within the limit.
+struct Carried {
+  double load = 0, tokens_per_s = 0;
+  std::optional<double> usd_per_million;
+  bool between = false;                // of two simulated points; else it is one of them
+};
+
+// Where the line from `within` to `beyond` crosses the limit, as the curve is drawn: straight on the y axis, linear or
+// logarithmic; load, throughput and cost in proportion. nullopt: nothing is drawn between them.
+std::optional<Carried> crossing(const LanePoint& within, const LanePoint& beyond, const ContentChoice& choice) {
+  const Metric &tokens = *find_metric("output_tokens_per_s"), &cost = *find_metric("usd_per_million_output_tokens");
+  const auto y0 = value_of(within.row, *choice.y), y1 = value_of(beyond.row, *choice.y);
+  const auto t0 = value_of(within.row, tokens), t1 = value_of(beyond.row, tokens);
+  const double l0 = within.row.result.labels.load_value, l1 = beyond.row.result.labels.load_value;
+  if (!y0 || !y1 || !t0 || !t1 || *y1 <= choice.limit || *t0 <= 0 || *t1 <= 0 || l0 <= 0 || l1 <= 0 || (choice.log_y && *y0 <= 0)) return {};
+  const auto part_of = [&](double y) { return choice.log_y ? std::log(y / *y0) / std::log(*y1 / *y0) : (y - *y0) / (*y1 - *y0); };
+  const double part = part_of(choice.limit);
+  const auto between = [part](double a, double b) { return a * std::pow(b / a, part); };
+  Carried out{between(l0, l1), between(*t0, *t1), {}, true};
+  const auto c0 = value_of(within.row, cost), c1 = value_of(beyond.row, cost);
+  if (c0 && c1 && *c0 > 0 && *c1 > 0) out.usd_per_million = between(*c0, *c1);
+  return out;
+}
+
+// The load up to which the curve's y metric is within the limit; where the throughput falls before that, its peak.
 QString within_limit(const Curve& curve, const ContentChoice& choice) {
-  const LanePoint* best = nullptr;
+  const LanePoint *best = nullptr, *next = nullptr;   // next: the simulated point after the best one
   bool all = true;
   for (const LanePoint& point : curve.points) {
+    if (point.stage == Stage::estimate || !point.row.result.metrics) {
+      all = false;
+      continue;
+    }
     const auto y = value_of(point.row, *choice.y);
-    const bool within = y && *y <= choice.limit && point.stage != Stage::estimate;
+    const bool within = y && *y <= choice.limit;
     all = all && within;
-    if (within && (best == nullptr || point.row.result.metrics->output_tokens_per_s > best->row.result.metrics->output_tokens_per_s)) best = &point;
+    if (within && (best == nullptr || point.row.result.metrics->output_tokens_per_s > best->row.result.metrics->output_tokens_per_s)) {
+      best = &point;
+      next = nullptr;
+    } else if (best != nullptr && next == nullptr) {
+      next = &point;
+    }
   }
   if (best == nullptr) return tr("✗ never within");
-  QString text = (all ? tr("✓ every load, %1 at %2 tokens/s") : tr("✓ %1, %2 tokens/s"))
-                     .arg(load_text(best->row.result.labels), number(best->row, "output_tokens_per_s"));
   const auto cost = value_of(best->row, *find_metric("usd_per_million_output_tokens"));
-  if (cost) text += tr(", %1 USD/M tokens").arg(reader_text(*cost, 3));
+  Carried carried{best->row.result.labels.load_value, best->row.result.metrics->output_tokens_per_s, cost, false};
+  if (const auto crossed = next != nullptr ? crossing(*best, *next, choice) : std::nullopt) carried = *crossed;
+  study::PointLabels labels = best->row.result.labels;
+  labels.load_value = carried.between && counts_clients(labels) ? std::floor(carried.load) : carried.load;
+  const int digits = carried.between ? 3 : 4;
+  QString text = (all ? tr("✓ every load, %1 at %2 tokens/s") : carried.between ? tr("✓ about %1, %2 tokens/s") : tr("✓ %1, %2 tokens/s"))
+                     .arg(load_text(labels, digits), reader_text(carried.tokens_per_s, digits));
+  if (carried.usd_per_million) text += tr(", %1 USD/M tokens").arg(reader_text(*carried.usd_per_million, 3));
   return text;
 }
 
@@ -197,11 +237,10 @@ QString curve_name(const Workbench& bench, const Curve& curve) {
   return curve.name.isEmpty() ? bench.session().scenario().name : curve.name;
 }
 
-QString load_text(const study::PointLabels& labels) {
-  const bool clients = labels.load_kind == "jumpstart" || labels.load_kind == "closed_loop";
+QString load_text(const study::PointLabels& labels, int digits) {
   const bool rate = labels.load_kind == "poisson" || labels.load_kind == "constant" || labels.load_kind == "gamma";
-  const QString value = reader_text(labels.load_value, 4);
-  return clients ? tr("%1 clients").arg(value) : rate ? tr("%1 requests/s").arg(value) : tr("load %1").arg(value);
+  const QString value = reader_text(labels.load_value, digits);
+  return counts_clients(labels) ? tr("%1 clients").arg(value) : rate ? tr("%1 requests/s").arg(value) : tr("load %1").arg(value);
 }
 
 QString point_tip(const PointRow& row, const QString& name, const QString& kind) {

@@ -35,13 +35,14 @@ struct CurveContent {
 /// Name of a curve: what is swept besides the load, else the scenario's name.
 [[nodiscard]] QString curve_name(const Workbench& bench, const Curve& curve);
 /// "64 clients", "2.5 requests/s": the load of a point.
-[[nodiscard]] QString load_text(const study::PointLabels& labels);
+[[nodiscard]] QString load_text(const study::PointLabels& labels, int digits = 4);
 /// Why the figures are estimates, without what stands in brackets, and which are; empty: none is.
 [[nodiscard]] QString validity_text(const Workbench& bench);
 /// Lines of text about a point.
 [[nodiscard]] QString point_tip(const PointRow& row, const QString& name, const QString& kind);
-/// The most that each curve carries while the y metric stays within the limit, and its cost: the inverse question. The
-/// compared scenario's too.
+/// The most that each curve carries while the y metric stays within the limit, and its cost: the inverse question. Between
+/// the last point within and the first beyond it is where the drawn line crosses the limit, and says "about". The compared
+/// scenario's too.
 [[nodiscard]] QString limit_answer(const Workbench& bench, const ContentChoice& choice);
 
 }  // namespace plimsoll::gui

@@ -8,6 +8,7 @@
 #include <QLabel>
 #include <QLineEdit>
 #include <QPlainTextEdit>
+#include <QRegularExpression>
 #include <QSlider>
 #include <QTabWidget>
 #include <map>
@@ -43,6 +44,24 @@ class NewcomerTest : public BenchTest {
     }
     return {};
   }
+  /// What is said of each TP degree lies between its last simulated point within the SLO line and the first beyond.
+  void expect_crossings(const QString& all) {
+    const Metric& metric = *find_metric("latency_per_token_p90_s");
+    static const QRegularExpression said(QStringLiteral("tp \\d: ✓ about (\\d+) clients, ([\\d\u202f ]+) tokens/s"));
+    QRegularExpressionMatchIterator found = said.globalMatch(all);
+    for (const Curve& curve : bench_.curves().curves()) {
+      ASSERT_TRUE(found.hasNext()) << utf8(all);
+      const QRegularExpressionMatch match = found.next();
+      const auto beyond = std::find_if(curve.points.begin(), curve.points.end(), [&](const LanePoint& p) { return *value_of(p.row, metric) > 50; });
+      ASSERT_TRUE(beyond != curve.points.begin() && beyond != curve.points.end()) << utf8(curve.name);
+      const auto load = match.captured(1).toDouble();
+      EXPECT_GE(load, (beyond - 1)->row.result.labels.load_value) << utf8(all);
+      EXPECT_LT(load, beyond->row.result.labels.load_value) << utf8(all);
+      const double tokens = match.captured(2).remove(QRegularExpression(QStringLiteral("\\D"))).toDouble(), rounding = tokens * 0.005;
+      EXPECT_GE(tokens + rounding, (beyond - 1)->row.result.metrics->output_tokens_per_s) << utf8(all);
+      EXPECT_LE(tokens - rounding, beyond->row.result.metrics->output_tokens_per_s) << utf8(all);
+    }
+  }
   Workbench bench_;
   MainWindow window_;
 };
@@ -59,6 +78,7 @@ TEST_F(NewcomerTest, TheJumpStartQuestionIsAnsweredByTypingAndSliding) {
   EXPECT_EQ(bench_.session().state().view.limit, 50);
   const QString all = answer();
   for (const char* const tp : {"tp 1: ", "tp 2: ", "tp 4: ", "tp 8: "}) EXPECT_TRUE(all.contains(qs(tp))) << utf8(all);
+  expect_crossings(all);
 
   QSlider* tp = window_.scenario().field(QStringLiteral("deployment.tp"))->slider();
   tp->setFocus();
