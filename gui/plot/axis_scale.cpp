@@ -27,7 +27,7 @@ std::optional<double> AxisScale::place(double value) const {
 
 double AxisScale::value(double place) const { return log_ ? std::pow(10, place) : place; }
 
-void AxisScale::fit(const std::vector<double>& places, bool from_zero) {
+void AxisScale::fit(const std::vector<double>& places, bool from_zero, bool symmetric) {
   if (places.empty()) {
     low_ = 0;
     high_ = 1;
@@ -50,12 +50,18 @@ void AxisScale::fit(const std::vector<double>& places, bool from_zero) {
   const double step = nice_step(high - low, 8) / 2;
   low_ = low == 0 ? 0 : std::floor((low - 0.02 * (high - low)) / step) * step;
   high_ = std::ceil((high + 0.02 * (high - low)) / step) * step;
+  if (!symmetric) return;
+  high_ = std::max(std::abs(low_), std::abs(high_));
+  low_ = -high_;
 }
 
 std::vector<AxisTick> AxisScale::linear_ticks(int wanted) const {
   std::vector<AxisTick> out;
   const double from = value(low_), to = value(high_);
-  const double step = nice_step(to - from, wanted);
+  double step = nice_step(to - from, wanted);
+  if (from == -to) {
+    for (int more = wanted + 1; step > to; ++more) step = nice_step(to - from, more);
+  }
   for (double k = std::ceil(from / step - 1e-9); k * step <= to + step * 1e-9; ++k) {
     const double v = k * step;
     if (const auto at = place(v)) out.push_back({*at, reader_text(std::abs(v) < step * 1e-9 ? 0 : v, 6)});

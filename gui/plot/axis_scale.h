@@ -22,11 +22,12 @@ class AxisScale {
   [[nodiscard]] std::optional<double> place(double value) const;
   [[nodiscard]] double value(double place) const;
   /// The range that shows `places` with a margin, snapped outwards so that it does not tremble as they move.
-  void fit(const std::vector<double>& places, bool from_zero);
+  /// `symmetric`: as far below zero as above it; linear scales only.
+  void fit(const std::vector<double>& places, bool from_zero, bool symmetric = false);
   void set_range(double low, double high) { low_ = low; high_ = high; }
   [[nodiscard]] double low() const { return low_; }
   [[nodiscard]] double high() const { return high_; }
-  /// About `wanted` labelled ticks at round values.
+  /// About `wanted` labelled ticks at round values; on a range symmetric about zero at least one on either side.
   [[nodiscard]] std::vector<AxisTick> ticks(int wanted) const;
 
  private:

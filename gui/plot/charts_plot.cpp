@@ -191,8 +191,8 @@ void ChartsPlot::fit() {
     const bool across = line.orientation == Qt::Horizontal;
     if (const auto place = (across ? y_ : x_).place(line.value)) (across ? ys : xs).push_back(*place);
   }
-  x_.fit(xs, content_.x.from_zero);
-  y_.fit(ys, content_.y.from_zero);
+  x_.fit(xs, content_.x.from_zero, content_.x.symmetric);
+  y_.fit(ys, content_.y.from_zero, content_.y.symmetric);
   if (followed_) x_.set_range(followed_->first, followed_->second);
   if (zoom_) {
     x_.set_range(zoom_->left(), zoom_->right());

@@ -61,6 +61,7 @@ struct PlotAxis {
   QString title;
   bool log = false;
   bool from_zero = true;               // linear axes only
+  bool symmetric = false;              // linear axes only: as far below zero as above it
 };
 
 struct PlotContent {

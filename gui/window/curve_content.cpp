@@ -297,7 +297,7 @@ CurveContent curve_content(const Workbench& bench, const ContentChoice& choice) 
 PlotContent residual_content(const Workbench& bench, const ContentChoice& choice) {
   PlotContent content;
   content.x = {QString(), choice.log_x, true};
-  content.y = {tr("error (%)"), false, true};
+  content.y = {tr("error (%)"), false, true, true};
   const auto all = residuals(bench.curves(), overlay_points(bench.curves(), bench.tables()), *choice.x, *choice.y);
   for (std::size_t c = 0; c < bench.curves().curves().size(); ++c) {
     PlotSeries series;

@@ -111,6 +111,20 @@ TEST(ThemeTest, TheFirstSeriesStayApartForColourBlindReaders) {
   }
 }
 
+// Three ticks wanted on a strip of errors from -16 to 12 %: a round step of 20 would leave 0 alone.
+TEST(AxisScaleTest, ASymmetricRangeHasTicksOnBothSides) {
+  for (const double least : {-16.0, -19.0, -3.2, -45.0}) {
+    AxisScale axis;
+    axis.fit({least, -least * 0.75}, true, true);
+    EXPECT_EQ(axis.low(), -axis.high());
+    EXPECT_LE(axis.low(), least);
+    const std::vector<AxisTick> ticks = axis.ticks(3);
+    ASSERT_GE(ticks.size(), 3U) << least;
+    EXPECT_LE(ticks.size(), 5U) << least;
+    EXPECT_DOUBLE_EQ(ticks.front().place, -ticks.back().place);
+  }
+}
+
 class PlotTest : public ::testing::Test {
  protected:
   PlotTest() : plot_(make_plot_view()) {
