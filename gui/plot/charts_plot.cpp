@@ -108,7 +108,7 @@ void ChartsPlot::set_content(PlotContent content) {
     if (content.series.size() != content_.series.size() || content.bands.size() != content_.bands.size()) return false;
     for (std::size_t i = 0; i < content.series.size(); ++i) {
       const PlotSeries &a = content.series[i], &b = content_.series[i];
-      if (a.line != b.line || a.colour != b.colour) return false;
+      if (a.line != b.line || a.colour != b.colour || a.width != b.width) return false;
     }
     return true;
   };
@@ -145,7 +145,7 @@ void ChartsPlot::rebuild_series() {
   for (const PlotSeries& series : content_.series) {
     auto* line = new QLineSeries();
     const bool faded = series.line == LineLook::faded;
-    QPen pen(faded ? theme_->frame : theme_->colour(series.colour), faded ? 1.6 : 2.2);
+    QPen pen(faded ? theme_->frame : theme_->colour(series.colour), faded ? 1.6 : series.width);
     if (series.line == LineLook::dashed) pen.setStyle(Qt::DashLine);
     if (series.line == LineLook::none) pen = QPen(Qt::NoPen);
     line->setPen(pen);

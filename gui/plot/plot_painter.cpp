@@ -225,7 +225,7 @@ void draw_marker(QPainter& painter, const QPointF& at, std::size_t shape, double
 void draw_swatch(QPainter& painter, const QRectF& box, const PlotSeries& series, const Theme& theme) {
   const QColor colour = series.line == LineLook::faded ? theme.frame : theme.colour(series.colour);
   if (series.line != LineLook::none) {
-    painter.setPen(QPen(colour, 2.2, series.line == LineLook::dashed ? Qt::DashLine : Qt::SolidLine));
+    painter.setPen(QPen(colour, series.width, series.line == LineLook::dashed ? Qt::DashLine : Qt::SolidLine));
     painter.drawLine(QPointF(box.left(), box.center().y()), QPointF(box.right(), box.center().y()));
   }
   if (!series.markers) return;

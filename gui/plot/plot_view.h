@@ -34,6 +34,7 @@ struct PlotSeries {
   LineLook line = LineLook::solid;
   bool markers = true;
   std::vector<PlotPoint> points;
+  double width = 2.2;                  // of the line, pixels
 };
 
 struct PlotBand {

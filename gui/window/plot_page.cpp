@@ -65,11 +65,13 @@ PlotPage::Page ParetoPage::build(const std::set<QString>& hidden) const {
   PlotSeries front;
   front.name = tr("Pareto front");
   front.colour = 6;
-  front.line = LineLook::dashed;
   front.markers = false;
-  for (const std::size_t i : study::pareto_front(x, y)) front.points.push_back(*points[i]);
-  std::reverse(front.points.begin(), front.points.end());
-  if (!hidden.contains(front.name)) content.series.push_back(std::move(front));
+  front.width = 7;                     // behind the curves that it is made of, and still to be seen
+  if (!hidden.contains(front.name)) {
+    for (const std::size_t i : study::pareto_front(x, y)) front.points.push_back(*points[i]);
+    std::reverse(front.points.begin(), front.points.end());
+  }
+  content.series.insert(content.series.begin(), std::move(front));
   return {std::move(content), tr("Up and to the right is better: more tokens from each GPU, faster for each user.")};
 }
 
