@@ -201,9 +201,12 @@ const PointDetails* Workbench::details() {
   if (!curves_.is_complete() || curves_.curves().empty()) return nullptr;
   const LanePoint* point = selected_point();
   if (point == nullptr) {
-    const Curve& curve = curves_.curves().back();
-    if (curve.points.empty()) return nullptr;
-    point = &curve.points[curve.points.size() / 2];
+    std::vector<const LanePoint*> stated;   // refined points come and go with the SLO line
+    for (const LanePoint& one : curves_.curves().back().points) {
+      if (one.stage == Stage::study) stated.push_back(&one);
+    }
+    if (stated.empty()) return nullptr;
+    point = stated[stated.size() / 2];
   }
   const double load = point->row.result.labels.load_value;
   const auto [folder, measured_index] = run_of(*point);

@@ -73,8 +73,8 @@ class Workbench final : public QObject {
   void toggle_pin(const Pin& pin);
   void select(const Selection& selection);
 
-  /// The selected point's requests and steps (the middle point's where none is selected), simulated when first asked for;
-  /// nullptr until details_changed().
+  /// The selected point's requests and steps (where none is selected, those of the middle load that the study states),
+  /// simulated when first asked for; nullptr until details_changed().
   [[nodiscard]] const PointDetails* details();
   [[nodiscard]] const QString& details_failure() const { return details_failure_; }
 

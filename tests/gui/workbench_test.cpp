@@ -78,6 +78,15 @@ TEST_F(WorkbenchTest, RefinedPointsAreMarkedAndNeverAmongTheStudys) {
   EXPECT_EQ(bench.curves().results().size(), 40U);
 }
 
+TEST_F(WorkbenchTest, WithoutASelectionTheDetailsAreOfALoadThatTheStudyStates) {
+  Workbench bench;
+  open(bench, kJumpStart);
+  static_cast<void>(bench.details());
+  settle(bench);
+  ASSERT_NE(bench.details(), nullptr);
+  EXPECT_EQ(bench.details()->load, 32) << "the sixth of 1, 2, 4 ... 512; 45, the middle of the refined curve, is stated nowhere";
+}
+
 TEST_F(WorkbenchTest, ADragEndsWithTheCurveOfItsLastPosition) {
   Workbench bench;
   open(bench, kJumpStart);
