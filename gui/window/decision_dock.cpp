@@ -120,13 +120,22 @@ DecisionDock::DecisionDock(Workbench& bench, QWidget* parent) : RunDock(bench, p
 void DecisionDock::refresh() {
   for (Field* field : {slo_, search_}) field->show_value(field_value(bench_.session().scenario(), utf8(field->spec().path)));
   if (!isVisible()) return;
+  ask();
+  if (asked_.empty() || run_.state() != ChildRun::State::idle) return;
+  state().setText(asked_ == key() ? verdict_ : tr("⚠ The question has changed since. Plan again."));
+}
+
+// Says what the planner would be asked, or what it lacks: false.
+bool DecisionDock::ask() {
+  QString missing;
   try {
     asks_->setText(plan_question(bench_.session().scenario(), bench_.session().state().view).words);
   } catch (const InputError& error) {
-    asks_->setText(tr("To plan, %1.").arg(qs(error.text())));
+    missing = tr("To plan, %1.").arg(qs(error.text()));
+    asks_->setText(missing);
   }
-  if (asked_.empty() || run_.state() != ChildRun::State::idle) return;
-  state().setText(asked_ == key() ? verdict_ : tr("⚠ The question has changed since. Plan again."));
+  hold(missing);
+  return missing.isEmpty();
 }
 
 void DecisionDock::showEvent(QShowEvent* event) {
@@ -144,6 +153,7 @@ std::string DecisionDock::key() const {
 }
 
 void DecisionDock::plan() {
+  if (!ask()) return;
   try {
     const Scenario planned = plan_scenario(bench_.session().scenario(), bench_.session().state().view);
     if (start(QStringLiteral("plan"), {}, make_study(planned, bench_.catalogue()).resolved_yaml())) asking_ = key();
@@ -167,6 +177,7 @@ void DecisionDock::clear() {
   QStringList titles;
   for (const Column& column : columns()) titles << tr(column.title);
   ranking_->setHorizontalHeaderLabels(titles);
+  fit_columns();
   copy_->setEnabled(false);
   use_->setEnabled(false);
 }
@@ -218,12 +229,16 @@ void DecisionDock::show_answer(const QJsonObject& line) {
   }
   say(line.value(QStringLiteral("text")).toString());
   show_log_from_top();
-  ranking_->resizeColumnsToContents();
-  const int widest = 40 * fontMetrics().averageCharWidth();
-  for (int c = 0; c < ranking_->columnCount(); ++c) ranking_->setColumnWidth(c, std::min(ranking_->columnWidth(c), widest));
+  fit_columns();
   ranking_->setSortingEnabled(true);
   ranking_->sortByColumn(0, Qt::AscendingOrder);
   if (ranking_->rowCount() > 0) ranking_->setCurrentCell(0, 0);
+}
+
+void DecisionDock::fit_columns() {
+  ranking_->resizeColumnsToContents();
+  const int widest = 40 * fontMetrics().averageCharWidth();
+  for (int c = 0; c < ranking_->columnCount(); ++c) ranking_->setColumnWidth(c, std::min(ranking_->columnWidth(c), widest));
 }
 
 void DecisionDock::finished(const QString& verb, int exit_code, const QString& text) {

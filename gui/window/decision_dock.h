@@ -35,6 +35,8 @@ class DecisionDock final : public RunDock {
   void finished(const QString& verb, int exit_code, const QString& text) override;
 
  private:
+  bool ask();
+  void fit_columns();
   void add(const QString& type, const QJsonObject& line);
   void add_deployment(const QJsonObject& line);
   void show_answer(const QJsonObject& line);

@@ -55,7 +55,6 @@ RunDock::RunDock(Workbench& bench, QWidget* parent) : QWidget(parent), bench_(be
 
 QPushButton* RunDock::add_button(const QString& text, const QString& help) {
   auto* button = new QPushButton(text, buttons_);
-  button->setToolTip(help);
   button->setAccessibleDescription(help);
   buttons_->layout()->addWidget(button);
   starters_.push_back(button);
@@ -69,13 +68,22 @@ QPushButton* RunDock::add_button(const QString& text, const QString& help) {
 
 void RunDock::refresh_buttons() {
   const bool idle = run_.state() == ChildRun::State::idle;
-  for (QPushButton* starter : starters_) starter->setEnabled(idle);
+  for (QPushButton* starter : starters_) {
+    starter->setEnabled(idle && held_.isEmpty());
+    starter->setToolTip(held_.isEmpty() ? starter->accessibleDescription() : held_);
+  }
   pause_->setEnabled(run_.state() == ChildRun::State::running || run_.state() == ChildRun::State::paused);
   pause_->setText(run_.state() == ChildRun::State::paused ? tr("&Resume") : tr("&Pause"));
   cancel_->setEnabled(!idle && run_.state() != ChildRun::State::cancelling);
   progress_->setVisible(!idle);
   if (run_.state() == ChildRun::State::paused) state_->setText(tr("paused: what has begun still ends"));
   if (run_.state() == ChildRun::State::cancelling) state_->setText(tr("cancelling…"));
+}
+
+void RunDock::hold(const QString& why) {
+  if (held_ == why) return;
+  held_ = why;
+  refresh_buttons();
 }
 
 bool RunDock::start(const QString& verb, const QStringList& options, const std::string& study) {

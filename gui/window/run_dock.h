@@ -31,6 +31,8 @@ class RunDock : public QWidget {
   /// Runs `plimsoll VERB [STUDY] OPTIONS --progress jsonl`; `study` is the text of its file, empty: none. False where that
   /// cannot be.
   bool start(const QString& verb, const QStringList& options, const std::string& study);
+  /// Keeps the starting buttons from being pressed, with the reason as their tool tip; empty: no longer.
+  void hold(const QString& why);
   void say(const QString& text);
   void show_log_from_top();
   void refuse(const QString& why);
@@ -57,7 +59,7 @@ class RunDock : public QWidget {
   QProgressBar* progress_ = nullptr;
   QLabel* state_ = nullptr;
   QPlainTextEdit* log_ = nullptr;
-  QString verb_;
+  QString verb_, held_;
 };
 
 }  // namespace plimsoll::gui

@@ -195,9 +195,20 @@ TEST_F(DockTest, ThePlannersAnswerBecomesARankingThatCanBeUsed) {
 TEST_F(DockTest, APlanNeedsAnSlo) {
   open(*bench_, kJumpStart);
   stand_in(kPlan);
-  window_->decision().plan();
-  EXPECT_EQ(window_->decision().run().state(), ChildRun::State::idle);
-  EXPECT_THAT(texts_of(window_->decision()), HasSubstr("✗ state an SLO"));
+  DecisionDock& dock = window_->decision();
+  dock.plan();
+  EXPECT_EQ(dock.run().state(), ChildRun::State::idle);
+  const QString said = qs(texts_of(dock));
+  EXPECT_EQ(said.count(QStringLiteral("state an SLO")), 1) << "once is enough: " << utf8(said);
+  const auto buttons = dock.findChildren<QPushButton*>();
+  const auto plan = std::find_if(buttons.begin(), buttons.end(), [](const QPushButton* b) { return b->text() == QStringLiteral("P&lan"); });
+  ASSERT_NE(plan, buttons.end());
+  EXPECT_FALSE((*plan)->isEnabled());
+  EXPECT_THAT(utf8((*plan)->toolTip()), HasSubstr("state an SLO"));
+  window_->findChild<QWidget*>(QStringLiteral("decision"))->show();
+  bench_->set_view({}, {}, [](ViewState& v) { v.limit = 50; });
+  EXPECT_TRUE((*plan)->isEnabled());
+  EXPECT_EQ((*plan)->toolTip(), (*plan)->accessibleDescription());
 }
 
 TEST_F(DockTest, TheSloLineBecomesTheStudysSlo) {
