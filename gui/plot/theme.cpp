@@ -26,7 +26,7 @@ Theme make_light() {
   t.good = rgb(0x0a6b45);
   t.bad = rgb(0xb3261e);
   t.shade = QColor(179, 38, 30, 16);
-  t.series = {rgb(0x0072b2), rgb(0xc95400), rgb(0x008a63), rgb(0xa8458c), rgb(0x8f6a00), rgb(0x3c7fa8), rgb(0x000000), rgb(0x6b4fbb)};
+  t.series = {rgb(0x0072b2), rgb(0xc65200), rgb(0x008660), rgb(0xa8458c), rgb(0x8f6a00), rgb(0x3c7ca5), rgb(0x000000), rgb(0x6b4fbb)};
   return t;
 }
 
@@ -87,6 +87,11 @@ QPalette Theme::palette() const {
 double contrast(const QColor& a, const QColor& b) {
   const double la = luminance(a), lb = luminance(b);
   return (std::max(la, lb) + 0.05) / (std::min(la, lb) + 0.05);
+}
+
+QColor text_on(const QColor& fill) {
+  const double white = contrast(fill, Qt::white);
+  return white >= 4.5 || white > contrast(fill, Qt::black) ? Qt::white : Qt::black;
 }
 
 }  // namespace plimsoll::gui

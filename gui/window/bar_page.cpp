@@ -70,7 +70,7 @@ void BarChart::paint_bar(QPainter& painter, const Bar& bar, const QRectF& box, d
     painter.fillRect(part, colour);
     const QString text = reader_text(bar.values[i], 3);
     if (width > metrics.horizontalAdvance(text) + 8 && box.height() > metrics.height()) {
-      painter.setPen(contrast(colour, Qt::white) > contrast(colour, Qt::black) ? Qt::white : Qt::black);
+      painter.setPen(text_on(colour));
       painter.drawText(part, Qt::AlignCenter, text);
     }
     x += width;

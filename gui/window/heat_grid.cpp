@@ -187,7 +187,7 @@ void HeatGrid::paint_cell(QPainter& painter, std::size_t cell, double low, doubl
   const double good = metric_->better_low ? 1 - share : share;
   const QColor fill = mixed(theme_->background, theme_->colour(0), 0.08 + 0.85 * good);
   painter.fillRect(box, fill);
-  painter.setPen(contrast(fill, Qt::white) > contrast(fill, Qt::black) ? Qt::white : Qt::black);
+  painter.setPen(text_on(fill));
   painter.drawText(box, Qt::AlignCenter, reader_text(*number, 4) + mark_of(cell));
 }
 

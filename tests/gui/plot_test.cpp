@@ -85,6 +85,12 @@ TEST(ThemeTest, ColoursKeepTheContrastOfWcag) {
   }
 }
 
+TEST(ThemeTest, TextOnAFillIsReadAndDarkFillsCarryWhite) {
+  for (const QColor& fill : light_theme().series) EXPECT_EQ(text_on(fill), QColor(Qt::white)) << fill.name().toStdString();
+  for (const QColor& fill : dark_theme().series) EXPECT_EQ(text_on(fill), QColor(Qt::black)) << fill.name().toStdString();
+  for (int grey = 0; grey < 256; ++grey) EXPECT_GE(contrast(text_on(QColor(grey, grey, grey)), QColor(grey, grey, grey)), 4.5) << grey;
+}
+
 // Machado, Oliveira and Fernandes (2009), severity 1: what protanopic and deuteranopic readers see, in linear RGB.
 using Matrix = std::array<std::array<double, 3>, 3>;
 QColor seen_by(const QColor& c, const Matrix& m) {
