@@ -108,6 +108,8 @@ constexpr BadStudy kBadStudies[] = {
     {"SweptShortcutOfAnotherLoad", HEAD TAIL "sweep: {workload.rate: [1 /s]}\n", 7, 25, "no rate"},
     {"SearchObjective", HEAD TAIL "search: {objective: cheap}\n", 7, 21, "expected one of cost"},
     {"SearchReplicasTwice", HEAD TAIL "search: {replicas: [1], instance_count: [1]}\n", 7, 20, "excludes replicas_per_instance"},
+    {"SearchCountTwice", HEAD TAIL "search: {instance_count: [1, 1]}\n", 7, 30, "1 is listed twice"},
+    {"SearchMaxTwice", HEAD TAIL "search: {replicas_per_instance: [max, max]}\n", 7, 39, "max is listed twice"},
     {"SearchUnknownKey", HEAD TAIL "search: {tps: [1]}\n", 7, 10, "did you mean 'tp'"},
     {"PriceOfNothing", HEAD "prices: {ml.p4d.25xlarge: 1}\n" TAIL, 4, 10, "p4d.24xlarge"},
     {"ScalingWithoutMost", HEAD "deployment: {autoscaling: {target: 70, start_up: 5 min}}\n" TAIL, 4, 27, "max"},

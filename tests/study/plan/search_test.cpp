@@ -4,6 +4,8 @@
 
 #include <gmock/gmock.h>
 
+#include <limits>
+
 #include "model/error.h"
 #include "sim/simulate.h"
 #include "study/resolve.h"
@@ -108,6 +110,38 @@ TEST_F(SearchTest, AnotherWorldIsNotJudgedByAShortRun) {
 TEST_F(SearchTest, ListingAValueTwiceIsRefused) {
   EXPECT_THROW(search(kPlanStudy, {{"search.instances", "[ml.g5.2xlarge, ml.g5.2xlarge]"}}), InputError);
   EXPECT_THROW(search(kPlanStudy, {{"search.max_running", "[8, 64, 8]"}}), InputError);
+}
+
+// Four replicas of one GPU each are as many as fit on the four of an ml.g5.12xlarge.
+TEST_F(SearchTest, AsManyAsFitAndTheirNumberAreOneDeployment) {
+  const Study study = read(kPlanStudy, {{"search", "{instances: [ml.g5.12xlarge], tp: [1], replicas_per_instance: [4, max, 2], instance_count: [1, 2]}"}});
+  std::vector<std::int32_t> replicas;
+  for (const Candidate& candidate : make_question(study, 0).candidates) replicas.push_back(candidate.spec.deployment.replicas);
+  EXPECT_THAT(replicas, ::testing::ElementsAre(4, 8, 2, 4));
+}
+
+// Nobody compares a million values before the search is known to be too large.
+TEST_F(SearchTest, TooManyCombinationsAreRefusedFirst) {
+  std::string thousand = "[1";
+  for (int i = 2; i <= 1001; ++i) thousand += ", " + std::to_string(i);
+  const Overrides large{{"search.replicas", thousand + "]"}, {"search.max_running", thousand + ", 1]"}};
+  try {
+    static_cast<void>(search(kPlanStudy, large));
+    FAIL() << "a million deployments and more are accepted";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("combinations"));
+  }
+}
+
+// No output at all is a throughput of 0, infinitely below the least: nothing failed for that.
+TEST_F(SearchTest, AThroughputOfZeroIsNotCalledAFailure) {
+  Searched found = search(queue_study("{poisson: {rate: 5 /s}}", "{min_requests_per_s: 4 /s}", "{replicas: [1], objective: gpus}"));
+  const double infinity = std::numeric_limits<double>::infinity();
+  found.answer.sensitivities = {{.what = "load +10 %", .winner = {}, .ratio = infinity, .check = "goodput", .at_least = true},
+                                {.what = "load -10 %", .winner = {}, .ratio = infinity, .check = "p90 latency", .at_least = false}};
+  const std::string text = finding_text({.question = found.question, .answer = found.answer, .swept = {}}, 3);
+  EXPECT_THAT(text, ::testing::HasSubstr("(goodput is 0 there)"));
+  EXPECT_THAT(text, ::testing::HasSubstr("(p90 latency: too many requests fail)"));
 }
 
 // What is shown in ms has its interval in ms.
