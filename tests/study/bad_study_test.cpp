@@ -93,7 +93,7 @@ constexpr BadStudy kBadStudies[] = {
     {"LoopWithoutEnd",
      "engine: {constant: {prefill: 0 s, decode: 0 s}}\nworkload:\n  load: {closed_loop: {concurrency: 4}}\n"
      "  lengths: {input: 8, output: 8}\n  duration: 1 s\n", 3, 3, "endlessly many requests"},
-    {"MoreRequestsThanAnyRun", HEAD TAIL "  requests: 1000000000\n", 5, 3, "at most 100000000"},
+    {"MoreRequestsThanAnyRun", HEAD TAIL "  requests: 1000000000\n", 7, 13, "expected a whole number from 1 to 100000000"},
     {"GoodputWithoutUnit", HEAD TAIL "slo: {min_goodput: 3}\n", 7, 20, "a unit is missing"},
     {"SloWithoutUnit", HEAD TAIL "slo: {p95_ttft: 1}\n", 7, 17, "a unit is missing"},
     {"UnknownSlo", HEAD TAIL "slo: {p95_tttft: 1 s}\n", 7, 7, "did you mean 'p95_ttft'"},
