@@ -14,8 +14,8 @@
 #include "cli/run_commands.h"
 #include "cli/this_machine.h"
 #include "configs/this_machine.h"
-#include "study/write_file.h"
-#include "validation/machine_calibration.h"
+#include "study/output/write_file.h"
+#include "calibration/machine_calibration.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -68,8 +68,8 @@ std::vector<model::DType> read_dtypes(const std::string& text) {
   throw InputError(fmt::format("--dtype: found '{}', allowed: bf16, fp32, bf16,fp32", text));
 }
 
-validation::MachineSettings read_settings(const Parsed& parsed) {
-  validation::MachineSettings settings;
+calibration::MachineSettings read_settings(const Parsed& parsed) {
+  calibration::MachineSettings settings;
   if (parsed.values.count("model") > 0) settings.models = parsed.values["model"].as<std::vector<std::string>>();
   const std::string device = text_option(parsed, "device", "cpu");
   if (device != "cpu" && device != "cuda") throw InputError(fmt::format("--device: found '{}', allowed: cpu, cuda", device));
@@ -95,7 +95,7 @@ int run_calibrate(const Arguments& arguments, Console& console) {
   if (parsed->values.count("from") > 0) return calibrate_from(*parsed, console, today());
   for (const char* const option : {"hold-out", "source"})
     if (parsed->values.count(option) > 0) throw InputError(fmt::format("--{}: is for tables of measured kernels, state them with --from", option));
-  validation::MachineSettings settings = read_settings(*parsed);
+  calibration::MachineSettings settings = read_settings(*parsed);
   study::RunControl control;
   const RunCommands commands(control, console.is_jsonl());
   settings.control = &control;
@@ -111,12 +111,12 @@ int run_calibrate(const Arguments& arguments, Console& console) {
   settings.samples = file + ".samples";
   const configs::Catalogue catalogue(configs::Catalogue::default_root());
   try {
-    validation::MachineCalibration result = validation::calibrate_machine(catalogue, settings);
+    calibration::MachineCalibration result = calibration::calibrate_machine(catalogue, settings);
     result.date = today();
     result.command = arguments.empty() ? "plimsoll calibrate" : fmt::format("plimsoll calibrate {}", fmt::join(arguments, " "));
-    study::write_file(file, validation::machine_yaml(result));
-    console.print(validation::machine_report(result) + fmt::format("\nwritten to {}\n", file));
-  } catch (const validation::Cancelled&) {
+    study::write_file(file, calibration::machine_yaml(result));
+    console.print(calibration::machine_report(result) + fmt::format("\nwritten to {}\n", file));
+  } catch (const calibration::Cancelled&) {
     console.warn(fmt::format("interrupted: the same command goes on from {}", settings.samples));
     return kInterrupted;
   }

@@ -9,19 +9,19 @@
 
 #include "cli/commands.h"
 #include "cli/run_commands.h"
-#include "study/write_file.h"
+#include "study/output/write_file.h"
 #include "validation/report.h"
-#include "validation/serving_fit.h"
+#include "calibration/serving_fit.h"
 
 namespace plimsoll::cli {
 namespace {
 
 using validation::Comparison;
-using validation::ServingFit;
+using calibration::ServingFit;
 
 // "latency 9.1 %, throughput 8.7 %": means of the absolute errors over the rows that `keep` names.
 template <class Keep>
-std::string errors_text(const ServingFit& fit, const validation::ServingModel& model, Keep&& keep) {
+std::string errors_text(const ServingFit& fit, const calibration::ServingModel& model, Keep&& keep) {
   std::string text;
   for (const auto& [metric, scale] : model.scales) {
     std::vector<const Comparison*> group;
@@ -34,16 +34,16 @@ std::string errors_text(const ServingFit& fit, const validation::ServingModel& m
   return text;
 }
 
-std::string values_text(const validation::ServingModel& model, const ServingFit& fit) {
+std::string values_text(const calibration::ServingModel& model, const ServingFit& fit) {
   std::string text = "fitted values (prior):\n";
-  std::vector<validation::ServingNumber> numbers = model.numbers;
+  std::vector<calibration::ServingNumber> numbers = model.numbers;
   if (!model.scan.empty()) numbers.push_back(model.scanned);
   for (std::size_t i = 0; i < numbers.size(); ++i)
     text += fmt::format("  {:<44} {:>9.4g} {:<5} ({:g})\n", numbers[i].file + " " + numbers[i].path, fit.values[i], numbers[i].unit, numbers[i].number.prior);
   return text;
 }
 
-bool is_fitted_table(const validation::ServingModel& model, const std::string& table) {
+bool is_fitted_table(const calibration::ServingModel& model, const std::string& table) {
   return std::find(model.tables.begin(), model.tables.end(), table) != model.tables.end();
 }
 
@@ -64,18 +64,18 @@ void add_engine_options(po::options_description& options) {
 }
 
 int calibrate_engine(const Parsed& parsed, Console& console, const std::string& date) {
-  const validation::ServingModel& model = validation::serving_model(parsed.values["engine"].as<std::string>());
-  const std::vector<validation::MeasuredTable> tables = validation::serving_tables(model);
+  const calibration::ServingModel& model = calibration::serving_model(parsed.values["engine"].as<std::string>());
+  const std::vector<validation::MeasuredTable> tables = calibration::serving_tables(model);
   study::RunControl control;
   const RunCommands commands(control, console.is_jsonl());
-  validation::ServingSettings settings{.jobs = parsed.common.jobs, .control = &control, .progress = [&](const std::string& text) { console.note(text); }};
+  calibration::ServingSettings settings{.jobs = parsed.common.jobs, .control = &control, .progress = [&](const std::string& text) { console.note(text); }};
   const auto catalogue = std::make_shared<const configs::Catalogue>(configs::Catalogue::default_root());
-  const validation::ServingProblem problem(model, tables, catalogue, settings);
+  const calibration::ServingProblem problem(model, tables, catalogue, settings);
   try {
     const ServingFit in = problem.fit();
     const ServingFit out = problem.leave_one_out(in);
     const auto fitted = [&](const Comparison& c) { return is_fitted_table(model, c.table); };
-    const validation::Provenance provenance{
+    const calibration::Provenance provenance{
         .what = fmt::format("fitted {} by 'plimsoll calibrate --engine {}': {} numbers to {} figures of {}", date, model.engine, in.values.size(),
                             std::count_if(out.comparisons.begin(), out.comparisons.end(), fitted), fmt::join(model.tables, ", ")),
         .errors = fmt::format("absolute errors in the fit: {}; leaving one configuration out at a time: {}", errors_text(in, model, fitted),
@@ -86,7 +86,7 @@ int calibrate_engine(const Parsed& parsed, Console& console, const std::string& 
                   })) +
                   fmt::format("{} simulations; in the fit: {}\n", out.simulations, errors_text(in, model, fitted)));
     write_files(problem.files(out, provenance), parsed.common.out.empty() ? configs::Catalogue::default_root() : parsed.common.out, console);
-  } catch (const validation::ServingCancelled&) {
+  } catch (const calibration::ServingCancelled&) {
     console.warn("interrupted: nothing is written");
     return kInterrupted;
   }

@@ -7,27 +7,27 @@
 #include <mutex>
 
 #include "cli/commands.h"
-#include "study/write_file.h"
-#include "validation/kernel_calibrate.h"
-#include "validation/kernel_compare.h"
+#include "study/output/write_file.h"
+#include "calibration/kernel_calibrate.h"
+#include "calibration/kernel_compare.h"
 
 namespace plimsoll::cli {
 namespace {
 
-void write_files(const std::vector<validation::FittedAccelerator>& fitted, const configs::Catalogue& catalogue,
+void write_files(const std::vector<calibration::FittedAccelerator>& fitted, const configs::Catalogue& catalogue,
                  const std::string& folder) {
   study::make_folder(folder + "/accelerators");
   study::make_folder(folder + "/interconnects");
-  for (const validation::FittedAccelerator& one : fitted) {
-    for (const auto& [name, bytes] : validation::calibrated_files(one, catalogue)) study::write_file(folder + "/" + name, bytes);
+  for (const calibration::FittedAccelerator& one : fitted) {
+    for (const auto& [name, bytes] : calibration::calibrated_files(one, catalogue)) study::write_file(folder + "/" + name, bytes);
   }
 }
 
 // Only what the fit did not see.
-std::vector<validation::KernelRows> held_out(std::vector<validation::KernelRows> files, int hold_out) {
-  for (validation::KernelRows& file : files) {
-    std::erase_if(file.kernels, [&](const auto& row) { return !validation::is_held_out(row, hold_out); });
-    std::erase_if(file.all_reduces, [&](const auto& row) { return !validation::is_held_out(row, hold_out); });
+std::vector<calibration::KernelRows> held_out(std::vector<calibration::KernelRows> files, int hold_out) {
+  for (calibration::KernelRows& file : files) {
+    std::erase_if(file.kernels, [&](const auto& row) { return !calibration::is_held_out(row, hold_out); });
+    std::erase_if(file.all_reduces, [&](const auto& row) { return !calibration::is_held_out(row, hold_out); });
     file.not_modelled.clear();
   }
   return files;
@@ -53,7 +53,7 @@ void add_kernel_options(po::options_description& options) {
 
 int calibrate_from(const Parsed& parsed, Console& console, const std::string& date) {
   if (parsed.common.out.empty()) throw InputError("--from: needs --out DIR, a folder for the files of accelerators and links");
-  validation::CalibrateSettings settings;
+  calibration::CalibrateSettings settings;
   settings.date = date;
   if (parsed.values.count("source") > 0) settings.source = parsed.values["source"].as<std::string>();
   if (settings.source.find_first_of("\"\\\n") != std::string::npos) throw InputError("--source: quotes, backslashes and line breaks are not allowed");
@@ -61,8 +61,8 @@ int calibrate_from(const Parsed& parsed, Console& console, const std::string& da
   const auto names = parsed.values["from"].as<std::vector<std::string>>();
   settings.command = command_of(names, settings.hold_out);
   if (settings.command.find_first_of("\"\\\n") != std::string::npos) throw InputError("--from: quotes, backslashes and line breaks are not allowed in names");
-  std::vector<validation::KernelRows> files;
-  for (const std::string& file : names) files.push_back(validation::read_kernel_rows(file));
+  std::vector<calibration::KernelRows> files;
+  for (const std::string& file : names) files.push_back(calibration::read_kernel_rows(file));
   std::mutex mutex;
   settings.progress = [&](double done, std::size_t total) {
     const std::scoped_lock lock(mutex);
@@ -70,21 +70,21 @@ int calibrate_from(const Parsed& parsed, Console& console, const std::string& da
   };
   configs::Catalogue catalogue(configs::Catalogue::default_root());
   catalogue.leave_kernels_out();  // so that damaged ones can be made anew
-  const std::vector<validation::FittedAccelerator> fitted = validation::fit_kernels(files, catalogue, settings);
+  const std::vector<calibration::FittedAccelerator> fitted = calibration::fit_kernels(files, catalogue, settings);
   write_files(fitted, catalogue, parsed.common.out);
-  console.print(validation::fit_text(fitted) + fmt::format("written to {}\n", parsed.common.out));
+  console.print(calibration::fit_text(fitted) + fmt::format("written to {}\n", parsed.common.out));
   if (settings.hold_out > 0) {
     configs::Catalogue calibrated(configs::Catalogue::default_root());
     calibrated.set_calibration(parsed.common.out);
     console.print("\nconfigurations that were kept out of the fit:\n" +
-                  validation::kernel_report_text(validation::compare_kernels(held_out(std::move(files), settings.hold_out), calibrated)));
+                  calibration::kernel_report_text(calibration::compare_kernels(held_out(std::move(files), settings.hold_out), calibrated)));
   }
   return kDone;
 }
 
 int export_kernels(const Parsed& parsed, Console& console) {
   const model::KernelFile file(parsed.values["export"].as<std::string>());
-  console.print(validation::kernel_file_text(file));
+  console.print(calibration::kernel_file_text(file));
   return kDone;
 }
 

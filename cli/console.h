@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "model/error.h"
-#include "study/point_result.h"
+#include "study/run/point_result.h"
 
 namespace plimsoll::cli {
 

@@ -7,9 +7,9 @@
 #include "cli/measured_points.h"
 #include "cli/options.h"
 #include "cli/run_commands.h"
-#include "validation/cpu_demonstration.h"
-#include "validation/demonstration.h"
-#include "validation/machine_calibration.h"
+#include "cli/cpu_demonstration.h"
+#include "cli/demonstration.h"
+#include "calibration/machine_calibration.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -20,26 +20,26 @@ constexpr double kPatienceSeconds = 12;   // from then on every point is measure
 constexpr double kProbeSeconds = 0.2;   // of reading, and as long of multiplying, before and after every point
 
 std::string simulate_published(const Parsed& parsed, const std::string& folder, study::RunControl& control) {
-  validation::DemonstrationSettings settings;
+  DemonstrationSettings settings;
   if (!folder.empty()) settings.folder = folder + "/jumpstart-7b-p4d";
   settings.jobs = parsed.common.jobs;
   settings.control = &control;
-  return validation::demonstrate(std::make_shared<const configs::Catalogue>(configs::Catalogue::default_root()), settings);
+  return demonstrate(std::make_shared<const configs::Catalogue>(configs::Catalogue::default_root()), settings);
 }
 
 std::string measure_this_machine(const std::string& folder, study::RunControl& control, Console& console) {
   const auto catalogue = std::make_shared<configs::Catalogue>(configs::Catalogue::default_root());
   catalogue->set_machine_probe([&, root = catalogue->root()](const std::string&) {
     console.note(fmt::format("calibrating this machine's CPU in {:.0f} s; `plimsoll calibrate` does it better and keeps it", kCalibrationSeconds));
-    return validation::quick_calibration(root, kCalibrationSeconds, &control);
+    return quick_calibration(root, kCalibrationSeconds, &control);
   });
   const study::Study study(catalogue->root() + "/studies/cpu-demo.yaml", {}, catalogue);
   MeasuredPoints points(study, {}, console);
   points.check();
-  validation::CpuDemonstrationSettings settings;
+  CpuDemonstrationSettings settings;
   if (!folder.empty()) settings.folder = folder + "/cpu-demo";
   settings.control = &control;
-  settings.measure = [&](const study::PointResult& point, const sim::Scenario& scenario, const sim::RunOptions& options) {
+  settings.measure = [&](const study::PointResult& point, const load::Scenario& scenario, const sim::RunOptions& options) {
     console.note(fmt::format("measuring {:g} user{}", point.labels.load_value, point.labels.load_value == 1 ? "" : "s"));
     sim::RunResult run = points.run(point, scenario, options);
     if (!points.failure().empty()) throw DeviceError(points.failure());
@@ -51,7 +51,7 @@ std::string measure_this_machine(const std::string& folder, study::RunControl& c
   settings.probe = [&] { return probe.rates(kProbeSeconds); };
   settings.patience = kPatienceSeconds;
   settings.label = [&](study::PointResult& point) { points.label(point); };
-  return validation::demonstrate_cpu(study, settings);
+  return demonstrate_cpu(study, settings);
 }
 
 }  // namespace
@@ -74,7 +74,7 @@ int run_demo(const Arguments& arguments, Console& console) {
   if (control.cancelled()) return kInterrupted;
   try {
     console.print("\n" + measure_this_machine(parsed->common.out, control, console));
-  } catch (const validation::Cancelled&) {
+  } catch (const calibration::Cancelled&) {
     return kInterrupted;
   }
   return control.cancelled() ? kInterrupted : kDone;

@@ -10,8 +10,8 @@
 #include "study/exchange/export_results.h"
 #include "study/exchange/import_results.h"
 #include "study/exchange/points_file.h"
-#include "study/table_view.h"
-#include "study/write_file.h"
+#include "study/output/table_view.h"
+#include "study/output/write_file.h"
 
 namespace plimsoll::cli {
 namespace {

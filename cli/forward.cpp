@@ -13,10 +13,10 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/run_commands.h"
-#include "exec/open_model.h"
-#include "exec/prompt_runner.h"
-#include "exec/safetensors_writer.h"
-#include "study/write_file.h"
+#include "exec/weights/open_model.h"
+#include "exec/live/prompt_runner.h"
+#include "exec/weights/safetensors_writer.h"
+#include "study/output/write_file.h"
 
 namespace plimsoll::cli {
 namespace {

@@ -9,8 +9,8 @@
 #include "configs/catalogue.h"
 #include "sched/policy_config.h"
 #include "sched/router.h"
-#include "study/cell.h"
-#include "study/table_view.h"
+#include "study/file/cell.h"
+#include "study/output/table_view.h"
 #include "traces/reader.h"
 
 namespace plimsoll::cli {

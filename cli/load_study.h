@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cli/options.h"
-#include "study/study.h"
+#include "study/file/study.h"
 
 namespace plimsoll::cli {
 

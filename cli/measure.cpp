@@ -10,9 +10,9 @@
 #include "cli/report_points.h"
 #include "cli/run_commands.h"
 #include "configs/yaml_document.h"
-#include "study/outputs.h"
-#include "study/run_files.h"
-#include "study/write_file.h"
+#include "study/output/outputs.h"
+#include "study/output/run_files.h"
+#include "study/output/write_file.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -112,7 +112,7 @@ int run_measure(const Arguments& arguments, Console& console) {
   settings.keep_decisions = request.files.decisions;
   settings.keep_steps = request.files.timeline;
   settings.control = &control;
-  settings.run = [&](const study::PointResult& point, const sim::Scenario& scenario, const sim::RunOptions& options) {
+  settings.run = [&](const study::PointResult& point, const load::Scenario& scenario, const sim::RunOptions& options) {
     if (scenario.life) throw InputError(study.point(point.index).places.study, "measure runs fixed fleets: no deployment.autoscaling, no deployment.failures");
     sim::RunResult run = points.run(point, scenario, options);
     if (!points.failure().empty()) control.cancel();

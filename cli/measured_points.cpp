@@ -9,7 +9,7 @@
 #include "cli/this_machine.h"
 #include "configs/device_name.h"
 #include "exec/gpu_placement.h"
-#include "exec/prompts.h"
+#include "exec/live/prompts.h"
 #include "model/error.h"
 
 namespace plimsoll::cli {
@@ -27,7 +27,7 @@ bool can_execute(model::DType dtype) {
   return dtype == model::DType::fp32 || dtype == model::DType::bf16 || dtype == model::DType::fp16;
 }
 
-exec::EngineConfig engine_config(const sim::Scenario& scenario, const model::Architecture& architecture, const MeasureSettings& settings) {
+exec::EngineConfig engine_config(const load::Scenario& scenario, const model::Architecture& architecture, const MeasureSettings& settings) {
   exec::EngineConfig config;
   config.architecture = architecture;
   config.device = settings.device;
@@ -144,7 +144,7 @@ void MeasuredPoints::check_gpu(const study::PointSpec& spec) const {
 
 // ---- running ------------------------------------------------------------------------------------------------
 
-void MeasuredPoints::load(const study::PointSpec& spec, const sim::Scenario& scenario) {
+void MeasuredPoints::load(const study::PointSpec& spec, const load::Scenario& scenario) {
   check_pool(spec, scenario.kv.blocks);
   const std::uint64_t seed = spec.workload.seed;
   const exec::OpenModel named = exec::open_model(spec.model_name, seed, study_.catalogue());
@@ -202,7 +202,7 @@ exec::PromptSource MeasuredPoints::prompts_of(const study::PointSpec& spec) cons
   return exec::PromptSource(std::move(given));
 }
 
-sim::RunResult MeasuredPoints::run(const study::PointResult& point, const sim::Scenario& scenario, const sim::RunOptions& options) {
+sim::RunResult MeasuredPoints::run(const study::PointResult& point, const load::Scenario& scenario, const sim::RunOptions& options) {
   const study::PointSpec spec = study_.point(point.index);
   ops_.clear();
   sim::RunResult result;
@@ -225,7 +225,7 @@ sim::RunResult MeasuredPoints::run(const study::PointResult& point, const sim::S
   return result;
 }
 
-void MeasuredPoints::collect_ops(const sim::Scenario& scenario) {
+void MeasuredPoints::collect_ops(const load::Scenario& scenario) {
   std::vector<ReplicaTraces> replicas;
   for (std::size_t i = 0; i < engines_->size(); ++i) {
     std::vector<exec::OpTrace>& traces = engines_->engine(i).traces();

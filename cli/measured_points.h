@@ -10,9 +10,9 @@
 #include "cli/console.h"
 #include "cli/op_traces.h"
 #include "exec/group/leader.h"
-#include "exec/live_engines.h"
-#include "exec/open_model.h"
-#include "study/run_study.h"
+#include "exec/live/live_engines.h"
+#include "exec/weights/open_model.h"
+#include "study/run/run_study.h"
 
 namespace plimsoll::cli {
 
@@ -36,7 +36,7 @@ class MeasuredPoints {
   /// The most replicas of any point.
   [[nodiscard]] std::int32_t most_replicas() const;
   /// Measures a point (study::RunPoint). After a device's failure `stopped` is set and failure() says why.
-  [[nodiscard]] sim::RunResult run(const study::PointResult& point, const sim::Scenario& scenario, const sim::RunOptions& options);
+  [[nodiscard]] sim::RunResult run(const study::PointResult& point, const load::Scenario& scenario, const sim::RunOptions& options);
   /// Says of a result that it was measured, and on what.
   void label(study::PointResult& point) const;
 
@@ -51,7 +51,7 @@ class MeasuredPoints {
   void check_processes(const study::PointSpec& spec) const;
   void check_pool(const study::PointSpec& spec, std::int64_t blocks) const;
   void check_hardware(const study::PointSpec& spec) const;
-  void load(const study::PointSpec& spec, const sim::Scenario& scenario);
+  void load(const study::PointSpec& spec, const load::Scenario& scenario);
   void make_engines(const exec::EngineConfig& config, const study::PointSpec& spec, std::int32_t replicas, const exec::WeightSource& weights);
   void name_failure();
   void check_gpu(const study::PointSpec& spec) const;
@@ -60,7 +60,7 @@ class MeasuredPoints {
   [[nodiscard]] std::string gpus_label(std::int32_t tp, std::int32_t replicas) const;
   [[nodiscard]] exec::PromptSource prompts_of(const study::PointSpec& spec) const;
   [[nodiscard]] std::string machine() const;
-  void collect_ops(const sim::Scenario& scenario);
+  void collect_ops(const load::Scenario& scenario);
 
   const study::Study& study_;
   MeasureSettings settings_;

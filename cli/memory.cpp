@@ -5,8 +5,8 @@
 #include "cli/commands.h"
 #include "cli/load_study.h"
 #include "cli/options.h"
-#include "study/memory_table.h"
-#include "study/point_result.h"
+#include "study/output/memory_table.h"
+#include "study/run/point_result.h"
 
 namespace plimsoll::cli {
 namespace {

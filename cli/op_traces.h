@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "exec/engine.h"
-#include "traces/scenario.h"
+#include "load/scenario.h"
 
 namespace plimsoll::cli {
 
@@ -18,6 +18,6 @@ struct ReplicaTraces {
 };
 
 /// Prices with the scenario's accelerator and engine. Steps count from 1.
-[[nodiscard]] std::string ops_csv(std::span<const ReplicaTraces> replicas, const traces::Scenario& scenario);
+[[nodiscard]] std::string ops_csv(std::span<const ReplicaTraces> replicas, const load::Scenario& scenario);
 
 }  // namespace plimsoll::cli

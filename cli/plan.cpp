@@ -14,7 +14,7 @@
 #include "study/plan/search.h"
 #include "study/plan/together.h"
 #include "study/plan/view.h"
-#include "study/write_file.h"
+#include "study/output/write_file.h"
 
 namespace plimsoll::cli {
 namespace {

@@ -17,7 +17,7 @@
 #include "configs/catalogue.h"
 #include "exec/group/follower.h"
 #include "model/error.h"
-#include "study/digest.h"
+#include "study/run/digest.h"
 
 namespace plimsoll::cli {
 namespace {

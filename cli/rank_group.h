@@ -10,7 +10,7 @@
 
 #include "cli/ranks_module.h"
 #include "exec/group/leader.h"
-#include "study/rank_crew.h"
+#include "study/run/rank_crew.h"
 
 namespace plimsoll::cli {
 

@@ -13,11 +13,11 @@
 #include "cli/load_study.h"
 #include "cli/ranks_module.h"
 #include "model/error.h"
-#include "study/bands.h"
-#include "study/digest.h"
-#include "study/metrics_record.h"
+#include "study/run/bands.h"
+#include "study/run/digest.h"
+#include "study/output/metrics_record.h"
 #include "study/plan/trial.h"
-#include "study/resolve.h"
+#include "study/run/resolve.h"
 
 namespace plimsoll::cli {
 namespace {

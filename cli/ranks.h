@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpirun -n N plimsoll simulate|plan …: rank 0 leads, the others follow (study/rank_crew.h).
+// mpirun -n N plimsoll simulate|plan …: rank 0 leads, the others follow (study/run/rank_crew.h).
 #pragma once
 
 #include <functional>
@@ -13,9 +13,9 @@
 #include "cli/options.h"
 #include "sim/simulate.h"
 #include "study/plan/trials.h"
-#include "study/rank_crew.h"
-#include "study/run_control.h"
-#include "study/study.h"
+#include "study/run/rank_crew.h"
+#include "study/run/run_control.h"
+#include "study/file/study.h"
 
 namespace plimsoll::cli {
 

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "model/error.h"
-#include "study/table_view.h"
+#include "study/output/table_view.h"
 
 namespace plimsoll::cli {
 namespace {

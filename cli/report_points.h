@@ -4,7 +4,7 @@
 
 #include "cli/console.h"
 #include "cli/options.h"
-#include "study/run_study.h"
+#include "study/run/run_study.h"
 
 namespace plimsoll::cli {
 

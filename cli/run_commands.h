@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "study/run_control.h"
+#include "study/run/run_control.h"
 
 namespace plimsoll::cli {
 

@@ -12,11 +12,11 @@
 #include "cli/report_points.h"
 #include "cli/run_commands.h"
 #include "sim/replay.h"
-#include "study/bands.h"
-#include "study/outputs.h"
-#include "study/run_files.h"
-#include "study/run_study.h"
-#include "study/write_file.h"
+#include "study/run/bands.h"
+#include "study/output/outputs.h"
+#include "study/output/run_files.h"
+#include "study/run/run_study.h"
+#include "study/output/write_file.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -91,7 +91,7 @@ void spread(Ranks& ranks, const study::Study& study, const Parsed& parsed, Conso
     return;
   }
   settings.jobs = ranks.places();
-  settings.run = [&ranks, &control = *settings.control](const study::PointResult& point, const sim::Scenario& scenario, const sim::RunOptions& options) {
+  settings.run = [&ranks, &control = *settings.control](const study::PointResult& point, const load::Scenario& scenario, const sim::RunOptions& options) {
     return read_point_answer(ranks.run(fmt::format("{}", point.index), control, [&] {
       return point_answer(study::simulate_with_bands(scenario, options, !point.extrapolates.empty()));
     }));

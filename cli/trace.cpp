@@ -6,9 +6,9 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
-#include "study/cell.h"
-#include "study/chart_axis.h"
-#include "study/table_view.h"
+#include "study/file/cell.h"
+#include "study/output/chart_axis.h"
+#include "study/output/table_view.h"
 #include "traces/reader.h"
 #include "traces/summary.h"
 

@@ -13,12 +13,12 @@
 #include "cli/options.h"
 #include "cli/run_commands.h"
 #include "cli/validate_live.h"
-#include "study/write_file.h"
+#include "study/output/write_file.h"
 #include "validation/compare.h"
 #include "validation/html_report.h"
-#include "validation/kernel_compare.h"
+#include "calibration/kernel_compare.h"
 #include "validation/report.h"
-#include "validation/serving_fit.h"
+#include "calibration/serving_fit.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -60,8 +60,8 @@ using Tables = std::vector<validation::MeasuredTable>;
 // Fits go by the names of tables: one of the user's own is not the published one that it is called after.
 validation::MeasuredTable read_table(const std::string& file) {
   validation::MeasuredTable table = validation::read_measured(file);
-  const auto& models = validation::serving_models();
-  const bool like_a_fitted_one = std::any_of(models.begin(), models.end(), [&](const validation::ServingModel& model) {
+  const auto& models = calibration::serving_models();
+  const bool like_a_fitted_one = std::any_of(models.begin(), models.end(), [&](const calibration::ServingModel& model) {
     return std::find(model.tables.begin(), model.tables.end(), table.name) != model.tables.end();
   });
   if (like_a_fitted_one && !validation::is_published(file)) table.name = "own " + table.name;
@@ -72,14 +72,14 @@ validation::MeasuredTable read_table(const std::string& file) {
 std::vector<validation::Comparison> leave_one_out(const Tables& given, const Parsed& parsed,
                                                   const std::shared_ptr<const configs::Catalogue>& catalogue,
                                                   study::RunControl& control, Console& console, std::deque<Tables>& kept) {
-  const validation::ServingSettings settings{.jobs = parsed.common.jobs, .control = &control, .progress = [&](const std::string& text) { console.note(text); }};
+  const calibration::ServingSettings settings{.jobs = parsed.common.jobs, .control = &control, .progress = [&](const std::string& text) { console.note(text); }};
   std::vector<validation::Comparison> all;
-  for (const validation::ServingModel& model : validation::serving_models()) {
-    if (!validation::has_engine(given, model.engine)) continue;
-    const validation::ServingProblem problem(model, kept.emplace_back(validation::with_fitted_tables(given, model)), catalogue, settings);
-    validation::ServingFit fit = problem.leave_one_out(problem.fit());
-    std::erase_if(fit.comparisons, [&](const validation::Comparison& c) { return !validation::holds_table(given, c.table); });
-    console.note(fmt::format("{}: 90 % bands hold {:.0f} % of the figures left out", model.engine, 100 * validation::coverage_of(fit.comparisons)));
+  for (const calibration::ServingModel& model : calibration::serving_models()) {
+    if (!calibration::has_engine(given, model.engine)) continue;
+    const calibration::ServingProblem problem(model, kept.emplace_back(calibration::with_fitted_tables(given, model)), catalogue, settings);
+    calibration::ServingFit fit = problem.leave_one_out(problem.fit());
+    std::erase_if(fit.comparisons, [&](const validation::Comparison& c) { return !calibration::holds_table(given, c.table); });
+    console.note(fmt::format("{}: 90 % bands hold {:.0f} % of the figures left out", model.engine, 100 * calibration::coverage_of(fit.comparisons)));
     std::move(fit.comparisons.begin(), fit.comparisons.end(), std::back_inserter(all));
   }
   if (all.empty()) throw InputError("--leave-one-out: no row of an engine that can be fitted");
@@ -107,20 +107,20 @@ std::shared_ptr<configs::Catalogue> open_catalogue(const Parsed& parsed) {
 
 // A table of kernels: predicted, never fitted. With --out every row goes to rows.csv.
 int validate_kernels(const Parsed& parsed, Console& console, std::optional<double> max_error) {
-  const validation::KernelReport report = validation::compare_kernels({validation::read_kernel_rows(parsed.operand)}, *open_catalogue(parsed));
+  const calibration::KernelReport report = calibration::compare_kernels({calibration::read_kernel_rows(parsed.operand)}, *open_catalogue(parsed));
   switch (parsed.common.format) {
-    case Format::table: console.print(validation::kernel_report_text(report)); break;
-    case Format::csv: console.print(validation::kernel_report_csv(report)); break;
-    case Format::json: console.print(validation::kernel_report_json(report)); break;
+    case Format::table: console.print(calibration::kernel_report_text(report)); break;
+    case Format::csv: console.print(calibration::kernel_report_csv(report)); break;
+    case Format::json: console.print(calibration::kernel_report_json(report)); break;
   }
   if (parsed.common.format != Format::table) {
     for (const auto& [what, count] : report.not_predicted) console.warn(fmt::format("not predicted: {} ({} rows)", what, count));
   }
   if (!parsed.common.out.empty()) {
     study::make_folder(parsed.common.out);
-    study::write_file(parsed.common.out + "/rows.csv", validation::kernel_rows_csv(report));
+    study::write_file(parsed.common.out + "/rows.csv", calibration::kernel_rows_csv(report));
   }
-  const std::vector<validation::KernelSummary> groups = validation::summarise(report);
+  const std::vector<calibration::KernelSummary> groups = calibration::summarise(report);
   if (!max_error) return kDone;
   const bool exceeded = std::any_of(groups.begin(), groups.end(), [&](const auto& g) { return 100 * g.errors.mean > *max_error; });
   return exceeded || groups.empty() ? kAnswerIsNo : kDone;
@@ -134,7 +134,7 @@ int run_validate(const Arguments& arguments, Console& console) {
   if (parsed->values.count("live") > 0) return validate_live_runs(*parsed, console);
   if (parsed->common.seed) console.note("--seed does nothing without --live");
   const std::optional<double> max_error = max_error_option(*parsed);
-  if (!parsed->operand.empty() && parsed->operand != "jumpstart" && validation::is_kernel_table(parsed->operand)) {
+  if (!parsed->operand.empty() && parsed->operand != "jumpstart" && calibration::is_kernel_table(parsed->operand)) {
     return validate_kernels(*parsed, console, max_error);
   }
   const bool jumpstart = parsed->operand.empty() || parsed->operand == "jumpstart";
@@ -149,7 +149,7 @@ int run_validate(const Arguments& arguments, Console& console) {
     comparisons = parsed->values.count("leave-one-out") > 0
                       ? leave_one_out(tables, *parsed, catalogue, control, console, kept)
                       : validation::compare(tables, catalogue, {.jobs = parsed->common.jobs, .control = &control, .set = parsed->common.set});
-  } catch (const validation::ServingCancelled&) {
+  } catch (const calibration::ServingCancelled&) {
     console.warn("interrupted: nothing is compared");
     return kInterrupted;
   }

@@ -14,7 +14,7 @@
 #include "cli/run_commands.h"
 #include "configs/yaml_document.h"
 #include "exec/cpu/probes.h"
-#include "study/write_file.h"
+#include "study/output/write_file.h"
 #include "validation/live_validation.h"
 
 namespace plimsoll::cli {
@@ -87,7 +87,7 @@ int validate_live_runs(const Parsed& parsed, Console& console) {
   settings.quiet.control = &control;
   settings.quiet.reference = calibrated_rates(study, console);
   settings.quiet.probe = [&] { return probe.rates(kProbeSeconds); };
-  settings.measure = [&](const study::PointResult& point, const sim::Scenario& scenario, const sim::RunOptions& options) {
+  settings.measure = [&](const study::PointResult& point, const load::Scenario& scenario, const sim::RunOptions& options) {
     sim::RunResult run = points.run(point, scenario, options);
     if (!points.failure().empty()) throw DeviceError(points.failure());
     return run;

@@ -12,7 +12,7 @@
 #include "exec/backend.h"
 #include "exec/forward_input.h"
 #include "exec/remote_ranks.h"
-#include "exec/weights.h"
+#include "exec/weights/weights.h"
 #include "model/architecture.h"
 #include "model/op_list.h"
 

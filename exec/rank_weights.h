@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "exec/backend.h"
-#include "exec/weights.h"
+#include "exec/weights/weights.h"
 
 namespace plimsoll::exec {
 

@@ -8,8 +8,8 @@
 #include <span>
 #include <thread>
 
-#include "exec/cpu/brief_wait.h"
-#include "exec/group/mesh.h"
+#include "exec/brief_wait.h"
+#include "exec/mesh.h"
 #include "model/error.h"
 
 namespace plimsoll::exec {

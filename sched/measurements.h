@@ -72,7 +72,7 @@ struct PointMetrics {
   double time_queue_s = 0, time_preempt_s = 0, time_other_s = 0;
   /// Fleets whose replicas come and go: use within the window, means a replication. Blank where all are there all the time.
   std::optional<double> replica_s, instance_s, replica_starts, replica_failures;
-  // 90 % bands of a prediction (study/bands.h); blank: none, or no bound on that side.
+  // 90 % bands of a prediction (study/run/bands.h); blank: none, or no bound on that side.
   struct Band {
     std::optional<double> low, high;
     bool operator==(const Band&) const = default;

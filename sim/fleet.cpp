@@ -8,7 +8,7 @@
 
 namespace plimsoll::sim {
 
-Fleet::Fleet(const Scenario& scenario, std::uint64_t replication, const RunOptions& options, sched::Measurements& out)
+Fleet::Fleet(const load::Scenario& scenario, std::uint64_t replication, const RunOptions& options, sched::Measurements& out)
     : scenario_(scenario), options_(options), dispatcher_(scenario, replication, options, out, {scenario.engine->front_end, scenario.engine->intake}),
       events_(static_cast<std::size_t>(scenario.replicas), sched::kNever),
       dirty_(static_cast<std::size_t>(scenario.replicas), false),
@@ -20,7 +20,7 @@ Fleet::Fleet(const Scenario& scenario, std::uint64_t replication, const RunOptio
 }
 
 Nanos Fleet::next_event() const {
-  const traces::Clients& clients = dispatcher_.clients();
+  const load::Clients& clients = dispatcher_.clients();
   Nanos next = clients.next_send();
   for (const Nanos time : events_) next = std::min(next, time);
   if (!clients.done()) next = std::min({next, clients.next_timeout(), dispatcher_.next_change()});
@@ -31,7 +31,7 @@ bool Fleet::run() {
   while (!stopped_) {
     const Nanos now = next_event();
     if (now == sched::kNever) return true;
-    if (now > kLongestRun) throw InputError("the run lasts more than 100 years of simulated time; lower the times or the requests");
+    if (now > load::kLongestRun) throw InputError("the run lasts more than 100 years of simulated time; lower the times or the requests");
     if (!warm_ && now >= warmup_) end_warmup(warmup_);
     process(now);
   }
@@ -87,12 +87,12 @@ bool Fleet::steps_and_timers(Nanos now) {
 bool Fleet::changes(Nanos now) {
   bool any = false;
   if (dispatcher_.clients().done()) return any;   // nobody is left to be served
-  while (const std::optional<traces::FleetLife::Event> event = dispatcher_.change(now)) {
+  while (const std::optional<load::FleetLife::Event> event = dispatcher_.change(now)) {
     any = true;
     const std::size_t i = event->slot;
-    if (event->change == traces::FleetLife::Change::drains) continue;
+    if (event->change == load::FleetLife::Change::drains) continue;
     events_[i] = sched::kNever;
-    if (event->change == traces::FleetLife::Change::dies) continue;
+    if (event->change == load::FleetLife::Change::dies) continue;
     if (slots_[i]->unused()) continue;
     replicas_.emplace_back(scenario_, static_cast<std::int32_t>(i), options_);
     slots_[i] = &replicas_.back();
@@ -102,7 +102,7 @@ bool Fleet::changes(Nanos now) {
 
 bool Fleet::time_outs(Nanos now) {
   bool any = false;
-  while (const std::optional<traces::TimedOut> out = dispatcher_.time_out(now)) {
+  while (const std::optional<load::TimedOut> out = dispatcher_.time_out(now)) {
     any = true;
     const auto i = static_cast<std::size_t>(out->replica);
     if (scenario_.limits.cancel_on_timeout) {
@@ -122,7 +122,7 @@ bool Fleet::time_outs(Nanos now) {
 
 bool Fleet::arrivals(Nanos now) {
   bool any = false;
-  while (const std::optional<traces::Attempt> attempt = dispatcher_.clients().send(now)) {
+  while (const std::optional<load::Attempt> attempt = dispatcher_.clients().send(now)) {
     any = true;
     dispatch(*attempt, now);
     watch_queue();
@@ -139,7 +139,7 @@ void Fleet::note_kv(Nanos now) {
   }
 }
 
-void Fleet::dispatch(const traces::Attempt& attempt, Nanos now) {
+void Fleet::dispatch(const load::Attempt& attempt, Nanos now) {
   if (!dispatcher_.can_route()) {
     dispatcher_.refuse(attempt, now);
     return;
@@ -178,7 +178,7 @@ void Fleet::watch_queue() {
 
 void Fleet::report(sched::Measurements& out) {
   for (std::size_t i = 0; i < replicas_.size(); ++i) {
-    traces::Dispatcher::report(replicas_[i].replica(), i >= before_.size() ? nullptr : &before_[i], out);
+    load::Dispatcher::report(replicas_[i].replica(), i >= before_.size() ? nullptr : &before_[i], out);
   }
   dispatcher_.end_run(out);
 }

@@ -7,23 +7,23 @@
 #include <deque>
 #include <vector>
 
-#include "sim/scenario.h"
+#include "load/scenario.h"
 #include "sim/sim_replica.h"
 #include "sim/simulate.h"
-#include "traces/dispatcher.h"
+#include "load/dispatcher.h"
 
 namespace plimsoll::sim {
 
 class Fleet {
  public:
-  Fleet(const Scenario& scenario, std::uint64_t replication, const RunOptions& options, sched::Measurements& out);
+  Fleet(const load::Scenario& scenario, std::uint64_t replication, const RunOptions& options, sched::Measurements& out);
 
   /// Runs to the end. False if `options.stop` was requested.
   bool run();
   /// Adds what the replicas measured and closes the replication.
   void report(sched::Measurements& out);
   [[nodiscard]] std::deque<SimReplica>& replicas() { return replicas_; }
-  [[nodiscard]] traces::Clients& clients() { return dispatcher_.clients(); }
+  [[nodiscard]] load::Clients& clients() { return dispatcher_.clients(); }
 
  private:
   [[nodiscard]] Nanos next_event() const;
@@ -34,14 +34,14 @@ class Fleet {
   bool time_outs(Nanos now);
   bool arrivals(Nanos now);
   void note_kv(Nanos now);
-  void dispatch(const traces::Attempt& attempt, Nanos now);
+  void dispatch(const load::Attempt& attempt, Nanos now);
   void collect(std::size_t replica);
   void end_warmup(Nanos now);
   void watch_queue();
 
-  const Scenario& scenario_;
+  const load::Scenario& scenario_;
   const RunOptions& options_;
-  traces::Dispatcher dispatcher_;
+  load::Dispatcher dispatcher_;
   std::deque<SimReplica> replicas_;    // never moved; those that have died stay, for what they measured
   std::vector<SimReplica*> slots_;     // the one in each slot of the fleet
   std::vector<Nanos> events_;          // next event of each replica

@@ -182,7 +182,7 @@ class Lane {
 
 class Replay {
  public:
-  Replay(const std::string& file, const Scenario& scenario) : events_(file) {
+  Replay(const std::string& file, const load::Scenario& scenario) : events_(file) {
     expect_heading(events_);
     const std::string_view policy = sched::name(scenario.policy.policy);
     if (const std::string found = events_.text("policy"); found != policy)
@@ -206,7 +206,7 @@ class Replay {
   std::vector<std::string> run() {
     Nanos now = 0;
     while (events_.next()) {
-      now = events_.whole("t", now, kLongestRun);
+      now = events_.whole("t", now, load::kLongestRun);
       const std::string event = events_.text("event");
       if (event == "end") return finish();
       Lane& lane = lanes_[static_cast<std::size_t>(events_.whole("replica", 0, static_cast<std::int64_t>(lanes_.size()) - 1))];
@@ -239,6 +239,6 @@ std::size_t replayed_point(const std::string& file) {
   return static_cast<std::size_t>(events.whole("point", 0, INT32_MAX));
 }
 
-std::vector<std::string> replay(const std::string& file, const Scenario& scenario) { return Replay(file, scenario).run(); }
+std::vector<std::string> replay(const std::string& file, const load::Scenario& scenario) { return Replay(file, scenario).run(); }
 
 }  // namespace plimsoll::sim

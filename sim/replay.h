@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/scenario.h"
+#include "load/scenario.h"
 
 namespace plimsoll::sim {
 
@@ -16,6 +16,6 @@ namespace plimsoll::sim {
 
 /// The decision log of each replica. What the file says of the KV pool wins over `scenario`, so that a run can be replayed
 /// where less memory is. Throws InputError with file and line for a file that is damaged, or is not a run of this policy.
-[[nodiscard]] std::vector<std::string> replay(const std::string& file, const Scenario& scenario);
+[[nodiscard]] std::vector<std::string> replay(const std::string& file, const load::Scenario& scenario);
 
 }  // namespace plimsoll::sim

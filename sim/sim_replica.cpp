@@ -10,15 +10,15 @@
 namespace plimsoll::sim {
 
 namespace {
-constexpr double kTooLong = 2e-9 * static_cast<double>(kLongestRun);
+constexpr double kTooLong = 2e-9 * static_cast<double>(load::kLongestRun);
 
-model::CostInputs cost_inputs(const Scenario& s) {
+model::CostInputs cost_inputs(const load::Scenario& s) {
   return {.shape = s.shape.get(), .accelerator = s.accelerator.get(), .interconnect = s.interconnect.get(),
           .engine = s.engine.get(), .weight_dtype = s.weight_dtype, .kv_dtype = s.kv_dtype, .tp = s.tp, .pp = s.pp};
 }
 }  // namespace
 
-SimReplica::SimReplica(const Scenario& scenario, std::int32_t index, const RunOptions& options)
+SimReplica::SimReplica(const load::Scenario& scenario, std::int32_t index, const RunOptions& options)
     : replica_({.policy = scenario.policy, .kv = scenario.kv, .window = scenario.shape->sliding_window,
                 .keep_log = options.keep_log}),
       cost_(cost_inputs(scenario)), index_(index), stepwise_(scenario.stepwise), keep_steps_(options.keep_steps),
@@ -30,7 +30,7 @@ SimReplica::SimReplica(const Scenario& scenario, std::int32_t index, const RunOp
 }
 
 // Beyond the longest run (scenario.h) every time is the same: too late.
-Nanos SimReplica::stamp(double seconds) { return seconds < kTooLong ? std::llround(seconds * 1e9) : 2 * kLongestRun; }
+Nanos SimReplica::stamp(double seconds) { return seconds < kTooLong ? std::llround(seconds * 1e9) : 2 * load::kLongestRun; }
 
 Nanos SimReplica::next_event() const {
   if (remaining_ > 0) return piece_end_;

@@ -13,7 +13,7 @@
 
 #include "model/forward_cost.h"
 #include "sched/replica.h"
-#include "sim/scenario.h"
+#include "load/scenario.h"
 #include "sim/simulate.h"
 #include "sim/step_series.h"
 
@@ -21,7 +21,7 @@ namespace plimsoll::sim {
 
 class SimReplica {
  public:
-  SimReplica(const Scenario& scenario, std::int32_t index, const RunOptions& options);
+  SimReplica(const load::Scenario& scenario, std::int32_t index, const RunOptions& options);
 
   /// When something happens by itself: the end of the step (or leap) in flight, or the policy's wake-up; kNever if neither.
   [[nodiscard]] Nanos next_event() const;

@@ -4,15 +4,15 @@
 #include <fmt/format.h>
 
 #include "sim/fleet.h"
-#include "traces/script_driver.h"
+#include "load/script_driver.h"
 
 namespace plimsoll::sim {
 
 namespace {
 
-class SimScript final : public traces::ScriptReplica {
+class SimScript final : public load::ScriptReplica {
  public:
-  SimScript(const Scenario& scenario, const RunOptions& options) : sim_(scenario, 0, options) {}
+  SimScript(const load::Scenario& scenario, const RunOptions& options) : sim_(scenario, 0, options) {}
   sched::Replica& replica() override { return sim_.replica(); }
   double run_step(Nanos start, Nanos end, double real_start) override { return sim_.run_scripted_step(start, end, real_start); }
   [[nodiscard]] const SimReplica& sim() const { return sim_; }
@@ -21,9 +21,9 @@ class SimScript final : public traces::ScriptReplica {
   SimReplica sim_;
 };
 
-RunResult simulate_script(const Scenario& scenario, const RunOptions& options, sched::Measurements& measurements) {
+RunResult simulate_script(const load::Scenario& scenario, const RunOptions& options, sched::Measurements& measurements) {
   SimScript script(scenario, options);
-  RunResult result = traces::run_script(scenario, options, script, measurements);
+  RunResult result = load::run_script(scenario, options, script, measurements);
   result.steps = script.sim().step_rows();
   result.beyond_measured = script.sim().beyond_measured();
   if (!result.stopped) result.metrics = measurements.metrics();
@@ -31,19 +31,19 @@ RunResult simulate_script(const Scenario& scenario, const RunOptions& options, s
 }
 
 // How large batches of an open loop become is only known now. Users of a closed one were counted before.
-void note_batch(const Scenario& scenario, RunResult& result) {
+void note_batch(const load::Scenario& scenario, RunResult& result) {
   const model::CalibratedRange& range = scenario.engine->range;
-  if (!scenario.engine->calibrated || range.batch <= 0 || traces::is_closed_loop(scenario.workload.load)) return;
+  if (!scenario.engine->calibrated || range.batch <= 0 || load::is_closed_loop(scenario.workload.load)) return;
   if (result.metrics.batch_mean <= static_cast<double>(range.batch)) return;
   result.beyond_measured.insert(fmt::format("beyond what engine {} was fitted on: batches of more than {} sequences in the mean", scenario.engine->id, range.batch));
 }
 
 }  // namespace
 
-RunResult simulate(const Scenario& scenario, const RunOptions& options) {
+RunResult simulate(const load::Scenario& scenario, const RunOptions& options) {
   const bool whole_batches = sched::make_policy(scenario.policy)->traits().returns_at_batch_end;
   sched::Measurements measurements(scenario.slo, scenario.warmup, whole_batches);
-  if (std::holds_alternative<traces::Script>(scenario.workload.load)) {
+  if (std::holds_alternative<load::Script>(scenario.workload.load)) {
     return simulate_script(scenario, options, measurements);
   }
   RunResult result;

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sched/run_result.h"
-#include "sim/scenario.h"
+#include "load/scenario.h"
 
 namespace plimsoll::sim {
 
@@ -13,6 +13,6 @@ using sched::RunResult;
 using sched::StepRow;
 
 /// Deterministic: the same scenario gives the same result, bit for bit. Any number of threads may run scenarios at once.
-[[nodiscard]] RunResult simulate(const Scenario& scenario, const RunOptions& options = {});
+[[nodiscard]] RunResult simulate(const load::Scenario& scenario, const RunOptions& options = {});
 
 }  // namespace plimsoll::sim

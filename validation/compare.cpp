@@ -8,8 +8,8 @@
 #include <map>
 
 #include "configs/quantity.h"
-#include "study/run_study.h"
-#include "study/study.h"
+#include "study/run/run_study.h"
+#include "study/file/study.h"
 
 namespace plimsoll::validation {
 

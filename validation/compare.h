@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "configs/catalogue.h"
-#include "study/point_result.h"
-#include "study/run_control.h"
+#include "study/run/point_result.h"
+#include "study/run/run_control.h"
 #include "validation/error_summary.h"
 #include "validation/measured_points.h"
 

@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-#include "study/svg_chart.h"
+#include "study/output/svg_chart.h"
 
 namespace plimsoll::validation {
 namespace {

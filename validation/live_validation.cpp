@@ -98,7 +98,7 @@ LiveValidation validate_live(const study::Study& study, const LiveSettings& sett
   run.jobs = 1;
   run.control = settings.control;
   run.on_progress = settings.progress;
-  run.run = [&](const study::PointResult& point, const sim::Scenario& scenario, const sim::RunOptions& options) {
+  run.run = [&](const study::PointResult& point, const load::Scenario& scenario, const sim::RunOptions& options) {
     return runs.run(point, scenario, options);
   };
   const study::StudyResult measured = study::run_study(study, run);

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "configs/this_machine.h"
-#include "study/run_study.h"
-#include "study/study.h"
+#include "study/run/run_study.h"
+#include "study/file/study.h"
 #include "validation/error_summary.h"
 #include "validation/quiet_runs.h"
 

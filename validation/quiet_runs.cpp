@@ -23,7 +23,7 @@ exec::SteadyRates QuietRuns::probe() {
   return rates;
 }
 
-sim::RunResult QuietRuns::run(const study::PointResult& point, const sim::Scenario& scenario, const sim::RunOptions& options) {
+sim::RunResult QuietRuns::run(const study::PointResult& point, const load::Scenario& scenario, const sim::RunOptions& options) {
   if (!std::exchange(probed_, true)) {
     start_ = std::chrono::steady_clock::now();
     last_ = probe();

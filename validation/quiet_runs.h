@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "exec/cpu/probes.h"
-#include "study/run_control.h"
-#include "study/run_study.h"
+#include "study/run/run_control.h"
+#include "study/run/run_study.h"
 
 namespace plimsoll::validation {
 
@@ -44,7 +44,7 @@ class QuietRuns {
   QuietRuns(QuietSettings settings, study::RunPoint measure);
   /// Measures the point until the probes around it are quiet, at most so many times; keeps the last attempt. The probe
   /// after a point is the one before the next, unless it was noisy: then there is another one first.
-  [[nodiscard]] sim::RunResult run(const study::PointResult& point, const sim::Scenario& scenario, const sim::RunOptions& options);
+  [[nodiscard]] sim::RunResult run(const study::PointResult& point, const load::Scenario& scenario, const sim::RunOptions& options);
   [[nodiscard]] const std::vector<QuietRecord>& records() const { return records_; }
   /// Rates that count as quiet.
   [[nodiscard]] const exec::SteadyRates& reference() const { return settings_.reference; }

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <set>
 
-#include "study/cell.h"
-#include "study/table_view.h"
+#include "study/file/cell.h"
+#include "study/output/table_view.h"
 
 namespace plimsoll::validation {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of plimsoll that is linked with MPI: a module, loaded under mpirun only. MPI starts the ranks and introduces
-// them to each other; the work then travels on sockets (study/rank_crew.h, exec/group/), since a communicator does not survive the death
+// them to each other; the work then travels on sockets (study/run/rank_crew.h, exec/group/), since a communicator does not survive the death
 // of a rank and a socket merely closes.
 #include <mpi.h>
 

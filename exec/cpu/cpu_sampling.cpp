@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "exec/cpu/cpu_backend.h"
-#include "exec/gumbel.h"
+#include "exec/weights/gumbel.h"
 
 namespace plimsoll::exec {
 

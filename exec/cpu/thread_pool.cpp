@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "exec/cpu/brief_wait.h"
+#include "exec/brief_wait.h"
 #include "model/error.h"
 
 namespace plimsoll::exec {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sampling: the largest logit, or the largest of logit / temperature + Gumbel noise (exec/gumbel.h). Value and token are
+// Sampling: the largest logit, or the largest of logit / temperature + Gumbel noise (exec/weights/gumbel.h). Value and token are
 // packed into one number whose order is that of the values, the lower token first among equals, so that the maximum over
 // blocks and over ranks is a maximum of integers and does not depend on who comes first.
 #include "exec/cuda/device.cuh"
 #include "exec/cuda/kernels.h"
 #include "exec/cuda/launch.cuh"
 #include "exec/cuda/sample_order.h"
-#include "exec/gumbel.h"
+#include "exec/weights/gumbel.h"
 
 namespace plimsoll::exec::cuda {
 

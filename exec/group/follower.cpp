@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "exec/group/forward_wire.h"
-#include "exec/live_engines.h"
+#include "exec/live/live_engines.h"
 #include "model/error.h"
 
 namespace plimsoll::exec::group {

@@ -6,7 +6,7 @@
 
 #include "exec/group/engine_order.h"
 #include "exec/group/member.h"
-#include "exec/open_model.h"
+#include "exec/weights/open_model.h"
 
 namespace plimsoll::exec::group {
 

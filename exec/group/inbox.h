@@ -10,7 +10,7 @@
 #include <string>
 #include <thread>
 
-#include "exec/group/link.h"
+#include "net/link.h"
 #include "exec/group/wire.h"
 
 namespace plimsoll::exec::group {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "exec/group/mesh.h"
+#include "exec/mesh.h"
 #include "exec/remote_ranks.h"
 
 namespace plimsoll::exec::group {

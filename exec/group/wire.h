@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "exec/group/link.h"
+#include "net/link.h"
 
 namespace plimsoll::exec::group {
 

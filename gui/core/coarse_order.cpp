@@ -8,7 +8,7 @@
 
 #include "gui/core/curve_lane.h"
 #include "gui/core/text.h"
-#include "study/curve_shape.h"
+#include "study/run/curve_shape.h"
 
 namespace plimsoll::gui {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "study/study.h"
+#include "study/file/study.h"
 
 namespace plimsoll::gui {
 

@@ -9,11 +9,11 @@
 #include "gui/core/text.h"
 #include "model/error.h"
 #include "sim/simulate.h"
-#include "study/bands.h"
-#include "study/estimate.h"
-#include "study/load_variation.h"
-#include "study/resolve.h"
-#include "study/run_study.h"
+#include "study/run/bands.h"
+#include "study/run/estimate.h"
+#include "study/run/load_variation.h"
+#include "study/run/resolve.h"
+#include "study/run/run_study.h"
 
 namespace plimsoll::gui {
 namespace {

@@ -23,7 +23,7 @@
 #include "gui/core/field_defaults.h"
 #include "gui/core/metrics.h"
 #include "gui/core/scenario.h"
-#include "study/study.h"
+#include "study/file/study.h"
 
 namespace plimsoll::gui {
 

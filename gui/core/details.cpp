@@ -7,16 +7,16 @@
 #include "gui/core/text.h"
 #include "model/error.h"
 #include "sched/statistics.h"
-#include "study/load_variation.h"
-#include "study/resolve.h"
-#include "study/run_study.h"
+#include "study/run/load_variation.h"
+#include "study/run/resolve.h"
+#include "study/run/run_study.h"
 
 namespace plimsoll::gui {
 namespace {
 
 study::ResolvedPoint resolve(const study::Study& study, std::size_t index, std::optional<double> load) {
   study::PointSpec spec = study.point(index);
-  if (load && *load != traces::load_value(spec.workload.load)) {
+  if (load && *load != load::load_value(spec.workload.load)) {
     if (auto varied = study::with_load_value(spec, *load)) spec = std::move(*varied);
   }
   study::ResolvedPoint point = study::resolve_spec(std::move(spec));
@@ -157,7 +157,7 @@ std::vector<PairedDifference> paired_differences(const study::Study& a, const st
     const std::uint64_t seed = spec.workload.seed;
     std::vector<double> differences;
     PairedDifference difference;
-    difference.load = traces::load_value(spec.workload.load);
+    difference.load = load::load_value(spec.workload.load);
     for (int r = 0; r < replications && !control.cancelled(); ++r) {
       study::ResolvedPoint pa = study::resolve_point(a, i), pb = study::resolve_point(b, i);
       if (pa.impossible || pb.impossible) break;

@@ -12,7 +12,7 @@
 #include "gui/core/run_files.h"
 #include "gui/core/scenario.h"
 #include "sim/simulate.h"
-#include "study/run_control.h"
+#include "study/run/run_control.h"
 
 namespace plimsoll::gui {
 

@@ -4,7 +4,7 @@
 #include <QCoreApplication>
 
 #include "gui/core/text.h"
-#include "study/cell.h"
+#include "study/file/cell.h"
 
 namespace plimsoll::gui {
 namespace {
@@ -38,7 +38,7 @@ FieldDefaults field_defaults(const Scenario& scenario, const study::PointSpec& p
   out["replications"] = {QString::number(point.replications), {}, {}};
   out["seed"] = {QString::number(point.workload.seed), {}, {}};
   out["dtype"] = {qs(model::name(point.weight_dtype)), {}, {}};
-  if (std::holds_alternative<traces::JumpStart>(point.workload.load)) out["workload.requests"] = {tr("3 a client"), {}, {}};
+  if (std::holds_alternative<load::JumpStart>(point.workload.load)) out["workload.requests"] = {tr("3 a client"), {}, {}};
   else if (point.workload.requests > 0) out["workload.requests"] = {QString::number(point.workload.requests), {}, {}};
   if (point.engine) out["engine"] = {qs(point.engine->id), {}, {}};
   for (const auto& [path, spelling] : other_spellings(scenario)) {

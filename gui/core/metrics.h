@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "study/point_result.h"
+#include "study/run/point_result.h"
 
 namespace plimsoll::gui {
 

@@ -10,7 +10,7 @@
 #include "gui/core/metrics.h"
 #include "gui/core/text.h"
 #include "model/error.h"
-#include "study/cell.h"
+#include "study/file/cell.h"
 
 namespace plimsoll::gui {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "gui/core/text.h"
 #include "model/error.h"
-#include "study/run_files.h"
+#include "study/output/run_files.h"
 
 namespace plimsoll::gui {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "gui/core/text.h"
 #include "model/error.h"
-#include "study/cell.h"
-#include "study/read_workload.h"
-#include "study/scheduler_names.h"
+#include "study/file/cell.h"
+#include "study/file/read_workload.h"
+#include "study/file/scheduler_names.h"
 #include "traces/reader.h"
 
 namespace plimsoll::gui {

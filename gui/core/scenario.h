@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "configs/yaml_document.h"
-#include "study/study.h"
+#include "study/file/study.h"
 
 namespace plimsoll::gui {
 

@@ -13,7 +13,7 @@
 #include <stop_token>
 #include <thread>
 
-#include "study/run_control.h"
+#include "study/run/run_control.h"
 
 namespace plimsoll::gui {
 

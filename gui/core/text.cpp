@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "gui/core/text.h"
 
-#include "study/chart_axis.h"
+#include "study/output/chart_axis.h"
 
 namespace plimsoll::gui {
 

@@ -13,7 +13,7 @@
 #include "gui/core/text.h"
 #include "gui/window/curve_content.h"
 #include "model/memory_plan.h"
-#include "study/resolve.h"
+#include "study/run/resolve.h"
 
 namespace plimsoll::gui {
 

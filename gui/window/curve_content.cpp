@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "gui/core/text.h"
-#include "study/curve_shape.h"
+#include "study/run/curve_shape.h"
 
 namespace plimsoll::gui {
 namespace {

@@ -24,7 +24,7 @@
 #include "gui/window/main_window.h"
 #include "gui/window/palette.h"
 #include "model/error.h"
-#include "study/deployment_flags.h"
+#include "study/output/deployment_flags.h"
 
 namespace plimsoll::gui {
 namespace {

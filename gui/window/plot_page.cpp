@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "gui/core/text.h"
-#include "study/curve_shape.h"
+#include "study/run/curve_shape.h"
 
 namespace plimsoll::gui {
 

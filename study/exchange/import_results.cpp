@@ -11,7 +11,7 @@
 #include <sstream>
 
 #include "study/exchange/foreign_formats.h"
-#include "study/point_result.h"
+#include "study/run/point_result.h"
 
 namespace plimsoll::study {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "model/error.h"
-#include "study/cell.h"
+#include "study/file/cell.h"
 
 namespace plimsoll::study {
 

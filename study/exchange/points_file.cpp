@@ -9,7 +9,7 @@
 
 #include "configs/quantity.h"
 #include "study/exchange/csv_file.h"
-#include "study/point_result.h"
+#include "study/run/point_result.h"
 
 namespace plimsoll::study {
 namespace {

@@ -80,8 +80,8 @@ struct Answer {
 /// Whether the search itself looks for the load: capacity, and cost per token at it.
 [[nodiscard]] bool finds_load(Objective objective);
 [[nodiscard]] std::string_view objective_name(Objective objective);
-[[nodiscard]] std::string_view objective_unit(Objective objective, const traces::LoadSpec& load);
+[[nodiscard]] std::string_view objective_unit(Objective objective, const load::LoadSpec& load);
 /// "/s", "clients", "x".
-[[nodiscard]] std::string_view load_unit(const traces::LoadSpec& load);
+[[nodiscard]] std::string_view load_unit(const load::LoadSpec& load);
 
 }  // namespace plimsoll::study::plan

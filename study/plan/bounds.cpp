@@ -11,7 +11,7 @@
 
 #include "model/forward_cost.h"
 #include "study/plan/judgement.h"
-#include "study/resolve.h"
+#include "study/run/resolve.h"
 
 namespace plimsoll::study::plan {
 namespace {
@@ -24,26 +24,26 @@ struct Lengths {
   double output_mean_low = 1;          // of any run of this many requests, but for one in a million
 };
 
-double fixed_or(const traces::LengthMarginal& marginal, double otherwise) {
-  const auto* fixed = std::get_if<traces::FixedLength>(&marginal);
+double fixed_or(const load::LengthMarginal& marginal, double otherwise) {
+  const auto* fixed = std::get_if<load::FixedLength>(&marginal);
   return fixed != nullptr ? fixed->tokens : otherwise;
 }
 
-double floor_of_marginal(const traces::LengthMarginal& marginal) {
-  const auto* family = std::get_if<traces::LengthDistribution>(&marginal);
+double floor_of_marginal(const load::LengthMarginal& marginal) {
+  const auto* family = std::get_if<load::LengthDistribution>(&marginal);
   return fixed_or(marginal, family != nullptr ? std::max<double>(1, family->min) : 1);
 }
 
-Lengths lengths_of(const traces::WorkloadSpec& workload, double requests) {
+Lengths lengths_of(const load::WorkloadSpec& workload, double requests) {
   constexpr double kFiveSigma = 5;
   Lengths lengths;
-  if (const auto* independent = std::get_if<traces::IndependentLengths>(&workload.lengths)) {
+  if (const auto* independent = std::get_if<load::IndependentLengths>(&workload.lengths)) {
     lengths.input_min = floor_of_marginal(independent->input);
     lengths.output_min = floor_of_marginal(independent->output);
     lengths.output_mean_low = lengths.output_min;
     return lengths;
   }
-  const auto* pairs = std::get_if<traces::TracePairs>(&workload.lengths);
+  const auto* pairs = std::get_if<load::TracePairs>(&workload.lengths);
   if (pairs == nullptr || !pairs->trace || pairs->trace->records.empty()) return lengths;
   double sum = 0, squares = 0;
   for (const traces::TraceRecord& record : pairs->trace->records) {
@@ -59,14 +59,14 @@ Lengths lengths_of(const traces::WorkloadSpec& workload, double requests) {
 /// Requests/s of an open loop that goes on as long as it takes; nothing for the other loads.
 std::optional<double> steady_rate(const PointSpec& spec, double load) {
   if (spec.workload.duration.count() > 0) return {};
-  const bool steady = std::holds_alternative<traces::Poisson>(spec.workload.load) ||
-                      std::holds_alternative<traces::ConstantRate>(spec.workload.load);
+  const bool steady = std::holds_alternative<load::Poisson>(spec.workload.load) ||
+                      std::holds_alternative<load::ConstantRate>(spec.workload.load);
   if (!steady) return {};
-  return load > 0 ? load : traces::load_value(spec.workload.load);
+  return load > 0 ? load : load::load_value(spec.workload.load);
 }
 
 // Measured times may fall where the work grows.
-bool has_residuals(const sim::Scenario& scenario) {
+bool has_residuals(const load::Scenario& scenario) {
   const model::Accelerator& a = *scenario.accelerator;
   if (a.kernels && scenario.engine->measured_kernels) return true;
   return std::any_of(a.coefficients.begin(), a.coefficients.end(), [](const auto& c) { return c.residual != nullptr; }) ||
@@ -74,7 +74,7 @@ bool has_residuals(const sim::Scenario& scenario) {
 }
 
 // Rows that one step may have: by the batch limit, and by a pool in which each needs its shortest prompt.
-std::int64_t most_rows(const sim::Scenario& scenario, double input_min) {
+std::int64_t most_rows(const load::Scenario& scenario, double input_min) {
   const sched::PolicyConfig& policy = scenario.policy;
   std::int64_t rows = kMostRows + 1;
   if (policy.policy == sched::PolicyKind::none) rows = 1;
@@ -103,7 +103,7 @@ double share_late_allowed(const sched::Slo& slo, double& limit) {
 Bounds::Floor Bounds::floor_of(const Candidate& candidate) {
   const ResolvedPoint point = resolve_spec(candidate.spec);
   if (!point.scenario || has_residuals(*point.scenario)) return {};
-  const sim::Scenario& s = *point.scenario;
+  const load::Scenario& s = *point.scenario;
   if (s.engine->constant && s.engine->constant->batch) return {};
   const double context = lengths_of(s.workload, 1).input_min;
   const std::int64_t rows = most_rows(s, context);

@@ -8,7 +8,7 @@
 #include <charconv>
 #include <set>
 
-#include "study/resolve.h"
+#include "study/run/resolve.h"
 
 namespace plimsoll::study::plan {
 namespace {

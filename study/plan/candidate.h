@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "study/point_result.h"
-#include "study/study.h"
+#include "study/run/point_result.h"
+#include "study/file/study.h"
 
 namespace plimsoll::study::plan {
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <map>
 
-#include "study/load_variation.h"
+#include "study/run/load_variation.h"
 #include "study/plan/bracket.h"
 #include "study/plan/ranking.h"
 
@@ -18,8 +18,8 @@ constexpr double kFine = 0.005;              // of a load, where a confirming br
 constexpr std::size_t kMostConfirmed = 8, kConfirmingRuns = 4;
 
 bool whole_loads(const PointSpec& spec) {
-  return std::holds_alternative<traces::ClosedLoop>(spec.workload.load) || std::holds_alternative<traces::JumpStart>(spec.workload.load) ||
-         std::holds_alternative<traces::Burst>(spec.workload.load);
+  return std::holds_alternative<load::ClosedLoop>(spec.workload.load) || std::holds_alternative<load::JumpStart>(spec.workload.load) ||
+         std::holds_alternative<load::Burst>(spec.workload.load);
 }
 
 // Throughput that is to be kept bounds the load from below: it is asked for at the load that the limits above allow.
@@ -32,7 +32,7 @@ PointSpec without_goals(PointSpec spec) {
 // a hundred cannot be simulated.
 double least_load(const PointSpec& spec, std::int64_t requests) {
   constexpr double kTenYears = 10 * 365.25 * 86'400;   // seconds
-  if (const auto* const replay = std::get_if<traces::TraceReplay>(&spec.workload.load)) {
+  if (const auto* const replay = std::get_if<load::TraceReplay>(&spec.workload.load)) {
     const bool timed = replay->trace && replay->trace->has_arrivals();
     return timed ? 1e-9 * static_cast<double>(replay->trace->records.back().arrival) / kTenYears : 0;
   }
@@ -45,7 +45,7 @@ double least_load(const PointSpec& spec, std::int64_t requests) {
 bool is_alone(const PointSpec& spec, const sched::PointMetrics& m) {
   constexpr double kAlone = 1e-3;
   const bool measured = m.requests_completed + m.requests_rejected + m.requests_timed_out > 0;
-  const bool clusters = !std::holds_alternative<traces::Poisson>(spec.workload.load) && !std::holds_alternative<traces::ConstantRate>(spec.workload.load);
+  const bool clusters = !std::holds_alternative<load::Poisson>(spec.workload.load) && !std::holds_alternative<load::ConstantRate>(spec.workload.load);
   return measured && !clusters && m.in_system_mean < kAlone;
 }
 
@@ -54,7 +54,7 @@ bool is_alone(const PointSpec& spec, const sched::PointMetrics& m) {
 bool only_waits(const PointSpec& spec, const sched::PointMetrics& m) {
   const auto between_tokens = [](const sched::Slo::Bound& b) { return b.metric == sched::Slo::Metric::tpot || b.metric == sched::Slo::Metric::itl; };
   const bool no_other = std::all_of(spec.slo.bounds.begin(), spec.slo.bounds.end(), between_tokens) && !spec.slo.max_timeout_rate;
-  return traces::is_closed_loop(spec.workload.load) && no_other && m.queue_mean > m.in_system_mean / 2;
+  return load::is_closed_loop(spec.workload.load) && no_other && m.queue_mean > m.in_system_mean / 2;
 }
 
 struct Line {                          // one bracket
@@ -186,7 +186,7 @@ void settle(const Question& question, Answer& answer, std::vector<std::size_t>& 
 }  // namespace
 
 bool ends_somewhere(const PointSpec& spec) {
-  const bool queues = !traces::is_closed_loop(spec.workload.load) && !std::holds_alternative<traces::Burst>(spec.workload.load);
+  const bool queues = !load::is_closed_loop(spec.workload.load) && !std::holds_alternative<load::Burst>(spec.workload.load);
   return queues || !spec.slo.bounds.empty() || spec.slo.max_timeout_rate;
 }
 
@@ -210,7 +210,7 @@ std::vector<std::size_t> rank_by_capacity(const Question& question, Trials& tria
   for (std::size_t i = 0; i < answer.entries.size(); ++i) {
     if (answer.entries[i].stage == Stage::waiting) candidates.push_back(i);
   }
-  const std::vector<double> starts(candidates.size(), traces::load_value(question.spec.workload.load));
+  const std::vector<double> starts(candidates.size(), load::load_value(question.spec.workload.load));
   const CapacityPlan coarse{.confirms = false, .replications = 1, .stride = 2, .tolerance = 0.05, .stop_losers = question.search.objective == Objective::capacity};
   std::vector<Capacity> found = find_capacities(question, trials, candidates, starts, coarse);
   for (std::size_t i = 0; i < candidates.size(); ++i) fill_entry(question, answer, candidates[i], std::move(found[i]), Stage::screened);

@@ -7,7 +7,7 @@
 #include <array>
 #include <cmath>
 
-#include "study/chart_axis.h"
+#include "study/output/chart_axis.h"
 
 namespace plimsoll::study::plan {
 namespace {
@@ -25,7 +25,7 @@ std::string miss_text(const Question& question, const Entry& entry) {
   if (m.requests_completed + m.requests_rejected + m.requests_timed_out == 0) return "nothing was measured: all requests were sent within the warm-up";
   if (worst.name == "queue") {
     text = fmt::format("cannot keep up: carries {} of {} requests/s", reader_number(entry.metrics->requests_per_s, 3),
-                       reader_number(traces::load_value(question.spec.workload.load), 3));
+                       reader_number(load::load_value(question.spec.workload.load), 3));
     return text;
   }
   const std::string part = largest_part(*entry.metrics);

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <limits>
 
-#include "study/slo_text.h"
+#include "study/run/slo_text.h"
 
 namespace plimsoll::study::plan {
 namespace {
@@ -22,7 +22,7 @@ double student_quantile(std::size_t degrees, double confidence) {
 }
 
 bool is_beyond_capacity(const PointSpec& spec, const sched::PointMetrics& m) {
-  return !m.stable && !traces::is_closed_loop(spec.workload.load);
+  return !m.stable && !load::is_closed_loop(spec.workload.load);
 }
 
 /// What one run found for each check, in a fixed order.
@@ -38,7 +38,7 @@ struct Found {
 
 Found find_all(const PointSpec& spec, const sched::PointMetrics& m) {
   Found found;
-  const bool open = !traces::is_closed_loop(spec.workload.load);
+  const bool open = !load::is_closed_loop(spec.workload.load);
   if (open) found.add("queue", "", 1, is_beyond_capacity(spec, m) ? kInfinity : 0, false);   // grows or not
   for (SloFigure& f : slo_figures(spec.slo, m, is_beyond_capacity(spec, m))) found.add(std::move(f.name), std::move(f.unit), f.limit, f.value, f.at_least);
   return found;

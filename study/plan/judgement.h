@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "sched/measurements.h"
-#include "study/study.h"
+#include "study/file/study.h"
 
 namespace plimsoll::study::plan {
 

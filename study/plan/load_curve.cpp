@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-#include "study/load_variation.h"
+#include "study/run/load_variation.h"
 
 namespace plimsoll::study::plan {
 namespace {
@@ -80,7 +80,7 @@ std::optional<double> half_latency_knee(std::span<const double> load, std::span<
 LoadCurve load_curve(const Question& question, Trials& trials, std::size_t candidate, const Capacity& capacity) {
   LoadCurve curve;
   const double top = capacity.load.mean;
-  if (!(top > 0) || std::holds_alternative<traces::Script>(question.spec.workload.load)) return curve;
+  if (!(top > 0) || std::holds_alternative<load::Script>(question.spec.workload.load)) return curve;
   const bool whole = load_unit(question.spec.workload.load) == "clients" || load_unit(question.spec.workload.load) == "requests";
   std::vector<Trial> todo;
   for (const double share : kShares) {

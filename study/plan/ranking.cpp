@@ -45,14 +45,14 @@ std::string_view objective_name(Objective objective) {
   return kNames[static_cast<std::size_t>(objective)];
 }
 
-std::string_view load_unit(const traces::LoadSpec& load) {
-  if (std::holds_alternative<traces::ClosedLoop>(load) || std::holds_alternative<traces::JumpStart>(load)) return "clients";
-  if (std::holds_alternative<traces::TraceReplay>(load)) return "x";
-  if (std::holds_alternative<traces::Burst>(load)) return "requests";
+std::string_view load_unit(const load::LoadSpec& load) {
+  if (std::holds_alternative<load::ClosedLoop>(load) || std::holds_alternative<load::JumpStart>(load)) return "clients";
+  if (std::holds_alternative<load::TraceReplay>(load)) return "x";
+  if (std::holds_alternative<load::Burst>(load)) return "requests";
   return "/s";
 }
 
-std::string_view objective_unit(Objective objective, const traces::LoadSpec& load) {
+std::string_view objective_unit(Objective objective, const load::LoadSpec& load) {
   switch (objective) {
     case Objective::cost: return "USD/h";
     case Objective::gpus: return "GPUs";

@@ -265,8 +265,8 @@ class Search {
   void examine() {
     const std::size_t winner = *answer_.winner;
     Entry& entry = answer_.entries[winner];
-    if (std::holds_alternative<traces::Script>(question_.spec.workload.load)) return;
-    if (!entry.capacity && ends_somewhere(question_.spec)) entry.capacity = capacity_of(question_, trials_, winner, traces::load_value(question_.spec.workload.load));
+    if (std::holds_alternative<load::Script>(question_.spec.workload.load)) return;
+    if (!entry.capacity && ends_somewhere(question_.spec)) entry.capacity = capacity_of(question_, trials_, winner, load::load_value(question_.spec.workload.load));
     if (entry.capacity) answer_.curve = load_curve(question_, trials_, winner, *entry.capacity);
     if (!finds_load(question_.search.objective)) answer_.sensitivities = sensitivities(question_, trials_, answer_);
   }
@@ -281,7 +281,7 @@ class Search {
 }  // namespace
 
 Answer find_best(const Question& question, Trials& trials, const SearchOptions& options) {
-  if (finds_load(question.search.objective) && std::holds_alternative<traces::Script>(question.spec.workload.load)) {
+  if (finds_load(question.search.objective) && std::holds_alternative<load::Script>(question.spec.workload.load)) {
     throw InputError(question.spec.places.workload, "an objective that looks for the load needs one that has a size: a script has none");
   }
   if (finds_load(question.search.objective) && !ends_somewhere(question.spec)) {

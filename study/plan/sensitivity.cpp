@@ -55,7 +55,7 @@ Rivals rivals_of(const Question& question, const Answer& answer) {
     }
     const bool preferred = is_minimised(question.search.objective) ? entry.objective.mean <= best : entry.objective.mean >= best;
     const bool near = entry.standing.ratio < kNear ||
-                      (entry.metrics && entry.metrics->requests_per_s > (1 - 2 * kOff) * traces::load_value(question.spec.workload.load));
+                      (entry.metrics && entry.metrics->requests_per_s > (1 - 2 * kOff) * load::load_value(question.spec.workload.load));
     if (preferred && near && misses.size() < kMostNearMisses && is_new(misses, i)) misses.push_back(i);
   }
   return {std::move(misses), {out.begin() + 1, out.end()}};
@@ -70,7 +70,7 @@ bool is_as_good(const Entry& entry, const Entry& best) {
 // As many as a confirming run where a short one says little: of closed loops, and of throughput to keep.
 std::int64_t requests_of(const PointSpec& spec) {
   if (!can_be_longer(spec)) return 0;
-  const bool long_ones = keeps_rate(spec.slo) || traces::is_closed_loop(spec.workload.load);
+  const bool long_ones = keeps_rate(spec.slo) || load::is_closed_loop(spec.workload.load);
   return long_ones ? confirming_requests(spec) : std::max(spec.workload.requests, kRequests);
 }
 

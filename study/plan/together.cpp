@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "study/chart_axis.h"
-#include "study/table_view.h"
+#include "study/output/chart_axis.h"
+#include "study/output/table_view.h"
 
 namespace plimsoll::study::plan {
 namespace {

@@ -8,7 +8,7 @@
 #include <memory>
 #include <sstream>
 
-#include "study/load_variation.h"
+#include "study/run/load_variation.h"
 
 namespace plimsoll::study::plan {
 namespace {
@@ -33,9 +33,9 @@ std::shared_ptr<const traces::Trace> scaled(const std::shared_ptr<const traces::
   return copy;
 }
 
-void scale(traces::LengthMarginal& lengths, double by) {
-  if (auto* fixed = std::get_if<traces::FixedLength>(&lengths)) fixed->tokens = scaled(fixed->tokens, by);
-  if (auto* family = std::get_if<traces::LengthDistribution>(&lengths)) {
+void scale(load::LengthMarginal& lengths, double by) {
+  if (auto* fixed = std::get_if<load::FixedLength>(&lengths)) fixed->tokens = scaled(fixed->tokens, by);
+  if (auto* family = std::get_if<load::LengthDistribution>(&lengths)) {
     family->mean *= by;
     family->min = scaled(family->min, by);
     if (family->max > 0) family->max = scaled(family->max, by);
@@ -43,28 +43,28 @@ void scale(traces::LengthMarginal& lengths, double by) {
 }
 
 // Pairs that are the replayed trace's own must stay so.
-void scale_lengths(traces::WorkloadSpec& workload, double by) {
-  auto* const replay = std::get_if<traces::TraceReplay>(&workload.load);
-  auto* const pairs = std::get_if<traces::TracePairs>(&workload.lengths);
+void scale_lengths(load::WorkloadSpec& workload, double by) {
+  auto* const replay = std::get_if<load::TraceReplay>(&workload.load);
+  auto* const pairs = std::get_if<load::TracePairs>(&workload.lengths);
   const bool same = replay != nullptr && pairs != nullptr && replay->trace == pairs->trace;
   if (replay != nullptr) replay->trace = scaled(replay->trace, by);
   if (pairs != nullptr) pairs->trace = same ? replay->trace : scaled(pairs->trace, by);
-  if (auto* independent = std::get_if<traces::IndependentLengths>(&workload.lengths)) {
+  if (auto* independent = std::get_if<load::IndependentLengths>(&workload.lengths)) {
     scale(independent->input, by);
     scale(independent->output, by);
   }
 }
 
-bool has_rate(const traces::LoadSpec& load) {
-  return std::holds_alternative<traces::Poisson>(load) || std::holds_alternative<traces::GammaArrivals>(load) ||
-         std::holds_alternative<traces::ConstantRate>(load) || std::holds_alternative<traces::TraceReplay>(load);
+bool has_rate(const load::LoadSpec& load) {
+  return std::holds_alternative<load::Poisson>(load) || std::holds_alternative<load::GammaArrivals>(load) ||
+         std::holds_alternative<load::ConstantRate>(load) || std::holds_alternative<load::TraceReplay>(load);
 }
 
 // If every step takes k times as long, then on a clock k times as slow nothing has changed but the world outside: it is
 // faster by k.
 void slow_clock(PointSpec& spec, double k) {
-  if (has_rate(spec.workload.load)) spec = *with_load_value(spec, traces::load_value(spec.workload.load) * k);
-  if (auto* closed = std::get_if<traces::ClosedLoop>(&spec.workload.load)) closed->think /= k;
+  if (has_rate(spec.workload.load)) spec = *with_load_value(spec, load::load_value(spec.workload.load) * k);
+  if (auto* closed = std::get_if<load::ClosedLoop>(&spec.workload.load)) closed->think /= k;
   spec.workload.duration /= k;
   spec.warmup /= k;
   spec.limits.timeout /= k;
@@ -84,16 +84,16 @@ void slow_clock(PointSpec& spec, double k) {
 
 // In how many requests the clients of a closed loop spread out.
 std::int64_t turns_of(const PointSpec& spec) {
-  const auto* const closed = std::get_if<traces::ClosedLoop>(&spec.workload.load);
+  const auto* const closed = std::get_if<load::ClosedLoop>(&spec.workload.load);
   return closed == nullptr ? 0 : std::min(kTurns * closed->concurrency, kMostTurns);
 }
 
 }  // namespace
 
 bool can_be_longer(const PointSpec& spec) {
-  const traces::LoadSpec& load = spec.workload.load;
-  const bool endless = std::holds_alternative<traces::ClosedLoop>(load) || std::holds_alternative<traces::Poisson>(load) ||
-                       std::holds_alternative<traces::GammaArrivals>(load) || std::holds_alternative<traces::ConstantRate>(load);
+  const load::LoadSpec& load = spec.workload.load;
+  const bool endless = std::holds_alternative<load::ClosedLoop>(load) || std::holds_alternative<load::Poisson>(load) ||
+                       std::holds_alternative<load::GammaArrivals>(load) || std::holds_alternative<load::ConstantRate>(load);
   return endless && spec.workload.duration.count() == 0;
 }
 
@@ -106,7 +106,7 @@ std::int64_t screening_requests(const PointSpec& spec) {
 
 std::int64_t confirming_requests(const PointSpec& spec) {
   if (!can_be_longer(spec)) return 0;
-  if (keeps_rate(spec.slo) && !traces::is_closed_loop(spec.workload.load)) return std::max(spec.workload.requests, kLongForRates);
+  if (keeps_rate(spec.slo) && !load::is_closed_loop(spec.workload.load)) return std::max(spec.workload.requests, kLongForRates);
   return std::max({spec.workload.requests, std::min(spec.workload.requests * kLonger, kLongEnough), turns_of(spec)});
 }
 
@@ -116,7 +116,7 @@ PointSpec trial_spec(PointSpec spec, const Trial& trial) {
   const std::uint64_t seed = spec.workload.seed + kSeedStride * static_cast<std::uint64_t>(trial.replication);
   spec.workload.seed = seed & kMostSeed;
   if (trial.requests > 0) spec.workload.requests = trial.requests;
-  const double load = (trial.load > 0 ? trial.load : traces::load_value(spec.workload.load)) * trial.load_scale;
+  const double load = (trial.load > 0 ? trial.load : load::load_value(spec.workload.load)) * trial.load_scale;
   if (auto varied = with_load_value(spec, load)) spec = std::move(*varied);
   if (trial.length_scale != 1) scale_lengths(spec.workload, trial.length_scale);
   if (trial.step_scale != 1) slow_clock(spec, trial.step_scale);

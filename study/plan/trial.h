@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "study/study.h"
+#include "study/file/study.h"
 
 namespace plimsoll::study::plan {
 

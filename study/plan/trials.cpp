@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "model/error.h"
-#include "study/metrics_record.h"
-#include "study/resolve.h"
-#include "study/work_crew.h"
+#include "study/output/metrics_record.h"
+#include "study/run/resolve.h"
+#include "study/run/work_crew.h"
 
 namespace plimsoll::study::plan {
 

@@ -14,9 +14,9 @@
 #include "sim/simulate.h"
 #include "study/plan/candidate.h"
 #include "study/plan/trial.h"
-#include "study/point_keys.h"
-#include "study/result_store.h"
-#include "study/run_control.h"
+#include "study/run/point_keys.h"
+#include "study/run/result_store.h"
+#include "study/run/run_control.h"
 
 namespace plimsoll::study::plan {
 

@@ -8,12 +8,12 @@
 #include <limits>
 #include <optional>
 
-#include "study/chart_axis.h"
-#include "study/deployment_flags.h"
+#include "study/output/chart_axis.h"
+#include "study/output/deployment_flags.h"
 #include "study/plan/capacity.h"
 #include "study/plan/explain.h"
 #include "study/plan/ranking.h"
-#include "study/table_view.h"
+#include "study/output/table_view.h"
 
 namespace plimsoll::study::plan {
 namespace {
@@ -32,8 +32,8 @@ std::string with_interval(const Estimate& e) {
 }
 
 // " (8.2 /s in the mean, 13 /s in its busiest 60 s)"
-std::string peak_text(const traces::LoadSpec& load) {
-  const auto* const replay = std::get_if<traces::TraceReplay>(&load);
+std::string peak_text(const load::LoadSpec& load) {
+  const auto* const replay = std::get_if<load::TraceReplay>(&load);
   if (replay == nullptr || !replay->trace || !replay->trace->has_arrivals()) return {};
   constexpr double kMinute = 60, kShort = 10, kLong = 1200;   // seconds
   const std::vector<traces::TraceRecord>& records = replay->trace->records;
@@ -49,10 +49,10 @@ std::string peak_text(const traces::LoadSpec& load) {
 }
 
 std::string load_text(const Question& q) {
-  const traces::LoadSpec& load = q.spec.workload.load;
-  const std::string kind(traces::load_kind(load));
+  const load::LoadSpec& load = q.spec.workload.load;
+  const std::string kind(load::load_kind(load));
   if (kind == "script") return "a script";
-  return fmt::format("{} {} {}{}", kind, number(traces::load_value(load)), load_unit(load), peak_text(load));
+  return fmt::format("{} {} {}{}", kind, number(load::load_value(load)), load_unit(load), peak_text(load));
 }
 
 std::string limits_text(const Question& q, const Answer& answer) {
@@ -77,8 +77,8 @@ std::string question_text(const Question& q, const Answer& answer) {
     case Objective::latency: return fmt::format("Lowest p90 latency under {}; {}", load, limits);
     case Objective::throughput: return fmt::format("Most output tokens/s under {}; {}", load, limits);
     case Objective::cost_per_token:
-      return fmt::format("Least USD a token, under the largest load of this kind: {}; {}", traces::load_kind(q.spec.workload.load), limits);
-    case Objective::capacity: return fmt::format("Largest load of this kind: {}; {}", traces::load_kind(q.spec.workload.load), limits);
+      return fmt::format("Least USD a token, under the largest load of this kind: {}; {}", load::load_kind(q.spec.workload.load), limits);
+    case Objective::capacity: return fmt::format("Largest load of this kind: {}; {}", load::load_kind(q.spec.workload.load), limits);
   }
   return {};
 }
@@ -141,7 +141,7 @@ std::string sensitivity_lines(const Finding& f) {
 std::string unused_line(const Question& q, const Candidate& candidate, const Entry& entry) {
   if (!entry.capacity || entry.capacity->is_open() || !candidate.point.usd_per_hour || finds_load(q.search.objective)) return {};
   if (!candidate.spec.deployment.is_fixed()) return {};   // replicas come and go with the load: nothing idles at that price
-  const double carries = entry.capacity->load.mean, load = traces::load_value(q.spec.workload.load);
+  const double carries = entry.capacity->load.mean, load = load::load_value(q.spec.workload.load);
   if (!(carries > load)) return {};
   return fmt::format("  idle        {:.0f} % of what it carries is not used: {} USD/h\n", 100 * (1 - load / carries), number(*candidate.point.usd_per_hour * (1 - load / carries), 3));
 }

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "study/cell.h"
-#include "study/deployment_flags.h"
+#include "study/file/cell.h"
+#include "study/output/deployment_flags.h"
 #include "study/plan/answer.h"
 
 namespace plimsoll::study::plan {

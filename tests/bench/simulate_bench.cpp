@@ -7,13 +7,13 @@
 
 #include "configs/catalogue.h"
 #include "sim/simulate.h"
-#include "study/resolve.h"
-#include "study/study.h"
+#include "study/run/resolve.h"
+#include "study/file/study.h"
 
 namespace plimsoll {
 namespace {
 
-sim::Scenario scenario(const std::string& text) {
+load::Scenario scenario(const std::string& text) {
   const auto catalogue = std::make_shared<const configs::Catalogue>(configs::Catalogue::default_root());
   const study::Study study(configs::Document::from_text(text, "benchmark"), "benchmark", {}, catalogue);
   study::ResolvedPoint point = study::resolve_point(study, 0);
@@ -27,7 +27,7 @@ std::string chat_study(const char* hardware, const char* model, int tokens, doub
          "}\n  requests: " + std::to_string(requests) + "\n";
 }
 
-void run(benchmark::State& state, const sim::Scenario& s) {
+void run(benchmark::State& state, const load::Scenario& s) {
   std::int64_t steps = 0;
   for (auto _ : state) {
     const sim::RunResult result = sim::simulate(s);
@@ -45,7 +45,7 @@ void BM_TenThousand(benchmark::State& state) {
 BENCHMARK(BM_TenThousand)->ArgName("req_per_s")->Arg(8)->Arg(40)->Unit(benchmark::kMillisecond);
 
 void BM_TenThousandStepwise(benchmark::State& state) {
-  sim::Scenario s = scenario(chat_study("h100-sxm", "llama-3.1-8b", 512, 8, 10000));
+  load::Scenario s = scenario(chat_study("h100-sxm", "llama-3.1-8b", 512, 8, 10000));
   s.stepwise = true;
   run(state, s);
 }

@@ -10,9 +10,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "exec/open_model.h"
-#include "exec/prompt_runner.h"
-#include "exec/safetensors_file.h"
+#include "exec/weights/open_model.h"
+#include "exec/live/prompt_runner.h"
+#include "exec/weights/safetensors_file.h"
 
 namespace plimsoll::exec {
 namespace {

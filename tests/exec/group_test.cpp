@@ -8,7 +8,7 @@
 #include <atomic>
 
 #include "exec/group/forward_wire.h"
-#include "exec/live_engines.h"
+#include "exec/live/live_engines.h"
 #include "exec/thread_communicator.h"
 #include "tests/exec/group_harness.h"
 #include "tests/exec/sequences.h"

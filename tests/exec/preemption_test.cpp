@@ -5,9 +5,9 @@
 
 #include <map>
 
-#include "exec/live_engines.h"
-#include "exec/live_replica.h"
-#include "exec/step_builder.h"
+#include "exec/live/live_engines.h"
+#include "exec/live/live_replica.h"
+#include "exec/live/step_builder.h"
 #include "tests/exec/tiny_models.h"
 #include "tests/sim/scenarios.h"
 
@@ -19,8 +19,8 @@ struct Run {
   std::int64_t preemptions = 0;
 };
 
-traces::Scenario scenario(const model::Architecture& architecture, sched::PolicyKind policy, sched::Preemption preemption, sched::Blk blocks) {
-  traces::Scenario s = sim::testing::base_scenario();
+load::Scenario scenario(const model::Architecture& architecture, sched::PolicyKind policy, sched::Preemption preemption, sched::Blk blocks) {
+  load::Scenario s = sim::testing::base_scenario();
   s.shape = std::make_shared<const model::LlmShape>(architecture.shape);
   s.policy = {};
   s.policy.policy = policy;
@@ -31,7 +31,7 @@ traces::Scenario scenario(const model::Architecture& architecture, sched::Policy
   return s;
 }
 
-Run run_requests(const model::Architecture& architecture, const traces::Scenario& s) {
+Run run_requests(const model::Architecture& architecture, const load::Scenario& s) {
   EngineConfig config;
   config.architecture = architecture;
   config.weight_dtype = config.kv_dtype = model::DType::fp32;

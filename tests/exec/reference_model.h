@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-#include "exec/weights.h"
+#include "exec/weights/weights.h"
 
 namespace plimsoll::exec {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "exec/tensor_names.h"
+#include "exec/weights/tensor_names.h"
 
 namespace plimsoll::exec {
 

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "exec/step_builder.h"
-#include "exec/step_executor.h"
+#include "exec/live/step_builder.h"
+#include "exec/live/step_executor.h"
 #include "tests/exec/chain_device.h"
 
 namespace plimsoll::exec::testing {
@@ -20,7 +20,7 @@ struct TickedTimes {
 
 class TickedExecutor final : public StepExecutor {
  public:
-  TickedExecutor(const traces::Scenario& scenario, TickedTimes times, const PromptSource& prompts) : times_(times) {
+  TickedExecutor(const load::Scenario& scenario, TickedTimes times, const PromptSource& prompts) : times_(times) {
     const std::int32_t sequences = 64;
     for (std::int32_t i = 0; i < scenario.replicas; ++i) {
       devices_.emplace_back(scenario.kv.blocks, scenario.kv.block_tokens, sequences);

@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "study/run_study.h"
+#include "study/run/run_study.h"
 #include "tests/gui/bench_fixture.h"
 
 namespace plimsoll::gui {

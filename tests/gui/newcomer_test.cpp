@@ -17,7 +17,7 @@
 #include "gui/window/curves_view.h"
 #include "gui/window/main_window.h"
 #include "gui/window/scenario_dock.h"
-#include "study/run_study.h"
+#include "study/run/run_study.h"
 #include "tests/gui/bench_fixture.h"
 
 namespace plimsoll::gui {

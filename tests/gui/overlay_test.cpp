@@ -12,7 +12,7 @@
 #include "gui/window/main_window.h"
 #include "gui/window/timeline_page.h"
 #include "model/error.h"
-#include "study/run_files.h"
+#include "study/output/run_files.h"
 #include "tests/gui/bench_fixture.h"
 
 namespace plimsoll::gui {

@@ -68,7 +68,7 @@ TEST(ScenarioTest, AnotherKindOfLoadTakesItsSweepAlong) {
   set_load(scenario, QStringLiteral("poisson"), QStringLiteral("1 2, 4"));
   const study::Study study = make_study(scenario, catalogue());
   EXPECT_EQ(study.point_count(), 12U);                               // 4 degrees x 3 rates
-  EXPECT_EQ(traces::load_kind(study.point(0).workload.load), "poisson");
+  EXPECT_EQ(load::load_kind(study.point(0).workload.load), "poisson");
   EXPECT_EQ(load_field(scenario).values, QStringLiteral("1, 2, 4"));
   EXPECT_TRUE(load_field(scenario).rate);
   set_load(scenario, QStringLiteral("closed_loop"), QStringLiteral("16"));

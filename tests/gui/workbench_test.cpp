@@ -8,7 +8,7 @@
 
 #include "gui/core/coarse_order.h"
 #include "model/error.h"
-#include "study/run_study.h"
+#include "study/run/run_study.h"
 #include "tests/gui/bench_fixture.h"
 
 namespace plimsoll::gui {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "sched/replica.h"
-#include "traces/workload.h"
+#include "load/workload.h"
 
 namespace plimsoll::sched::testing {
 
@@ -23,7 +23,7 @@ struct ScriptRun {
 /// `leap`: take whole plans instead of single steps; the log must not differ.
 inline ScriptRun run_script(const PolicyConfig& policy, const KvConfig& kv, const std::string& script, bool leap = false,
                             std::int64_t most_steps = 100000) {
-  const std::vector<traces::ScriptRequest> requests = traces::parse_script(script);
+  const std::vector<load::ScriptRequest> requests = load::parse_script(script);
   Replica replica({.policy = policy, .kv = kv, .window = 0, .keep_log = true});
   constexpr Nanos kStep = 1'000'000;
   ScriptRun run;
@@ -37,7 +37,7 @@ inline ScriptRun run_script(const PolicyConfig& policy, const KvConfig& kv, cons
   });
   const auto deliver = [&] {
     for (; next < order.size() && requests[order[next]].visible_before_step <= k; ++next) {
-      const traces::ScriptRequest& r = requests[order[next]];
+      const load::ScriptRequest& r = requests[order[next]];
       (void)replica.arrive({.serial = next, .input = r.prompt, .output = std::min(r.output, r.cap), .max_new = r.cap,
                             .sent = now, .session = 0, .priority = 0, .prefix_hashes = {}, .hash_block_tokens = 0,
                             .name = r.name}, now);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Replicas that come and go, in fleets simple enough for arithmetic: one request at a time, each of one second.
-#include "traces/fleet_life.h"
+#include "load/fleet_life.h"
 
 #include <gtest/gtest.h>
 
@@ -13,25 +13,25 @@ namespace {
 constexpr Nanos kSecond = 1'000'000'000;
 
 // A request takes 0.9 s and 0.1 s for its one token.
-Scenario one_second_servers(double rate, std::int64_t requests) {
-  Scenario s = testing::base_scenario();
+load::Scenario one_second_servers(double rate, std::int64_t requests) {
+  load::Scenario s = testing::base_scenario();
   s.engine = testing::constant_engine(0.9, 0.1);
   s.policy.policy = sched::PolicyKind::none;
-  s.workload.load = traces::ConstantRate{rate};
-  s.workload.lengths = traces::IndependentLengths{traces::FixedLength{16}, traces::FixedLength{1}};
+  s.workload.load = load::ConstantRate{rate};
+  s.workload.lengths = load::IndependentLengths{load::FixedLength{16}, load::FixedLength{1}};
   s.workload.requests = requests;
   s.router = sched::RouterKind::least_outstanding;
   return s;
 }
 
-Scenario scaled_fleet(double rate, std::int64_t requests, double target, Nanos start_up) {
-  Scenario s = one_second_servers(rate, requests);
+load::Scenario scaled_fleet(double rate, std::int64_t requests, double target, Nanos start_up) {
+  load::Scenario s = one_second_servers(rate, requests);
   s.replicas = 5;
   sched::AutoscalingConfig scaling;
   scaling.max = 5;
   scaling.target = target;
   scaling.start_up = start_up;
-  s.life = traces::LifeConfig{.initial = 1, .slots_per_instance = 1, .autoscaling = scaling, .failures = {}};
+  s.life = load::LifeConfig{.initial = 1, .slots_per_instance = 1, .autoscaling = scaling, .failures = {}};
   return s;
 }
 
@@ -49,7 +49,7 @@ TEST(FleetLife, ThreePointsThenStartUpThenService) {
 
 // Two replicas an instance: the second and the third share the second instance... of which the first slot is the first's.
 TEST(FleetLife, WholeInstancesArePaid) {
-  Scenario s = scaled_fleet(2, 1200, 40, 60 * kSecond);
+  load::Scenario s = scaled_fleet(2, 1200, 40, 60 * kSecond);
   s.life->slots_per_instance = 2;      // slots 0 1 | 2 3 | 4
   const sched::PointMetrics m = simulate(s).metrics;
   EXPECT_NEAR(m.instance_s.value(), m.duration_s + (m.duration_s - 180), 1e-6);
@@ -57,12 +57,12 @@ TEST(FleetLife, WholeInstancesArePaid) {
 
 // 120 a minute for 10 minutes, then 12: nobody who drains loses a request, and the fleet ends smaller.
 TEST(FleetLife, AScaleInDrains) {
-  Scenario s = scaled_fleet(2, 1500, 40, 0);
+  load::Scenario s = scaled_fleet(2, 1500, 40, 0);
   auto trace = std::make_shared<traces::Trace>();
   for (int i = 0; i < 1200; ++i) trace->records.push_back({.arrival = i * kSecond / 2, .input_tokens = 16, .output_tokens = 1});
   for (int i = 0; i < 600; ++i) trace->records.push_back({.arrival = 600 * kSecond + i * 5 * kSecond, .input_tokens = 16, .output_tokens = 1});
-  s.workload.load = traces::TraceReplay{trace, 1.0};
-  s.workload.lengths = traces::TracePairs{trace};
+  s.workload.load = load::TraceReplay{trace, 1.0};
+  s.workload.lengths = load::TracePairs{trace};
   s.workload.requests = 0;
   const sched::PointMetrics m = simulate(s).metrics;
   EXPECT_EQ(m.requests_completed, 1800);
@@ -74,10 +74,10 @@ TEST(FleetLife, AScaleInDrains) {
 
 // A life without events changes nothing.
 TEST(FleetLife, AFleetThatStaysIsAFixedOne) {
-  Scenario s = testing::base_scenario();
+  load::Scenario s = testing::base_scenario();
   s.replicas = 3;
   sched::PointMetrics fixed = simulate(s).metrics;
-  s.life = traces::LifeConfig{.initial = 3, .slots_per_instance = 1, .autoscaling = {}, .failures = {}};
+  s.life = load::LifeConfig{.initial = 3, .slots_per_instance = 1, .autoscaling = {}, .failures = {}};
   sched::PointMetrics lives = simulate(s).metrics;
   EXPECT_NEAR(lives.replica_s.value(), 3 * lives.duration_s, 1e-6);
   lives.replica_s = lives.instance_s = lives.replica_starts = lives.replica_failures = std::nullopt;
@@ -90,9 +90,9 @@ TEST(FleetLife, AFleetThatStaysIsAFixedOne) {
 // third of the requests, and those it dies with: half a second's worth of each life. 40 runs of some 22 lives each: the
 // standard error of the share is about 0.01.
 TEST(FleetLife, FailuresRefuseWhatTheyShould) {
-  Scenario s = one_second_servers(0.5, 10'000);
+  load::Scenario s = one_second_servers(0.5, 10'000);
   s.replications = 40;
-  s.life = traces::LifeConfig{.initial = 1, .slots_per_instance = 1, .autoscaling = {}, .failures = {.mean_between = 600 * kSecond, .restart = 300 * kSecond}};
+  s.life = load::LifeConfig{.initial = 1, .slots_per_instance = 1, .autoscaling = {}, .failures = {.mean_between = 600 * kSecond, .restart = 300 * kSecond}};
   const sched::PointMetrics m = simulate(s).metrics;
   EXPECT_EQ(m.requests_completed + m.requests_rejected, 400'000);
   EXPECT_NEAR(static_cast<double>(m.requests_rejected) / 400'000, 1.0 / 3, 0.04);
@@ -101,10 +101,10 @@ TEST(FleetLife, FailuresRefuseWhatTheyShould) {
 
 // Clients that try again get their answer from the others.
 TEST(FleetLife, RetriesSurviveAFailure) {
-  Scenario s = one_second_servers(1, 5000);
+  load::Scenario s = one_second_servers(1, 5000);
   s.replicas = 4;
   s.limits.retries = 20;
-  s.life = traces::LifeConfig{.initial = 4, .slots_per_instance = 1, .autoscaling = {}, .failures = {.mean_between = 300 * kSecond, .restart = 30 * kSecond}};
+  s.life = load::LifeConfig{.initial = 4, .slots_per_instance = 1, .autoscaling = {}, .failures = {.mean_between = 300 * kSecond, .restart = 30 * kSecond}};
   const sched::PointMetrics m = simulate(s).metrics;
   EXPECT_EQ(m.requests_completed, 5000);
   EXPECT_GT(m.replica_failures.value(), 20);
@@ -113,12 +113,12 @@ TEST(FleetLife, RetriesSurviveAFailure) {
 // One request a minute waits for a second one, on a replica that dies every two minutes in the mean. A life that ends
 // while its first batch gathers takes the waiting request with it: the next life's batches hold living requests alone.
 TEST(FleetLife, RequestsLostWhileABatchGathersTakeNoPlaceLater) {
-  Scenario s = one_second_servers(1.0 / 60, 500);
+  load::Scenario s = one_second_servers(1.0 / 60, 500);
   s.engine = testing::constant_engine(0.9e-3, 0.1e-3);   // nobody dies within a batch
   s.policy.policy = sched::PolicyKind::dynamic;
   s.policy.batch_size = 2;
   s.policy.max_batch_delay = 36'000 * kSecond;
-  s.life = traces::LifeConfig{.initial = 1, .slots_per_instance = 1, .autoscaling = {}, .failures = {.mean_between = 120 * kSecond, .restart = kSecond}};
+  s.life = load::LifeConfig{.initial = 1, .slots_per_instance = 1, .autoscaling = {}, .failures = {.mean_between = 120 * kSecond, .restart = kSecond}};
   RunOptions options;
   options.keep_steps = true;
   const RunResult run = simulate(s, options);
@@ -131,7 +131,7 @@ TEST(FleetLife, RequestsLostWhileABatchGathersTakeNoPlaceLater) {
 
 // Leaps and steps agree also where replicas die in the middle of a leap.
 TEST(FleetLife, LeapsAndStepsAgree) {
-  Scenario s = testing::base_scenario();
+  load::Scenario s = testing::base_scenario();
   s.replicas = 3;
   s.workload.requests = 400;
   s.limits.retries = 3;
@@ -144,7 +144,7 @@ TEST(FleetLife, LeapsAndStepsAgree) {
   scaling.in_time = 6 * kSecond;
   scaling.out_cooldown = scaling.in_cooldown = 2 * kSecond;
   scaling.start_up = 3 * kSecond;
-  s.life = traces::LifeConfig{.initial = 1, .slots_per_instance = 1, .autoscaling = scaling, .failures = {.mean_between = 20 * kSecond, .restart = 5 * kSecond}};
+  s.life = load::LifeConfig{.initial = 1, .slots_per_instance = 1, .autoscaling = scaling, .failures = {.mean_between = 20 * kSecond, .restart = 5 * kSecond}};
   const sched::PointMetrics leaps = simulate(s).metrics;
   s.stepwise = true;
   const sched::PointMetrics steps = simulate(s).metrics;

@@ -48,7 +48,7 @@ class LeapTest : public ::testing::TestWithParam<Case> {};
 
 TEST_P(LeapTest, EqualsItsSteps) {
   for (std::uint64_t seed = 1; seed <= 24; ++seed) {
-    Scenario s = random_scenario(GetParam(), seed);
+    load::Scenario s = random_scenario(GetParam(), seed);
     if (seed % 2 == 0) make_harder(s, seed);
     RunOptions options;
     options.keep_requests = options.keep_log = true;
@@ -82,7 +82,7 @@ INSTANTIATE_TEST_SUITE_P(Policies, LeapTest, ::testing::ValuesIn(testing::kPolic
 // Every request ends exactly once, and tokens are conserved.
 TEST_P(LeapTest, EveryRequestEndsOnceWithItsTokens) {
   for (std::uint64_t seed = 20; seed <= 26; ++seed) {
-    const Scenario s = random_scenario(GetParam(), seed);
+    const load::Scenario s = random_scenario(GetParam(), seed);
     RunOptions options;
     options.keep_requests = true;
     const RunResult run = simulate(s, options);
@@ -103,34 +103,34 @@ TEST_P(LeapTest, EveryRequestEndsOnceWithItsTokens) {
 
 // A batch at constant cost: the steps after the first take no time, and other replicas' clients send in between.
 TEST(Simulate, LeapsOfNoTimeMayBeInterrupted) {
-  Scenario s = testing::base_scenario();
+  load::Scenario s = testing::base_scenario();
   auto engine = testing::constant_engine(0, 0);
   engine->constant->batch = Seconds(0.1);
   s.engine = engine;
   s.policy.policy = PolicyKind::static_batch;
   s.policy.batch_size = 4;
   s.replicas = 3;
-  s.workload.load = traces::ClosedLoop{24, Seconds(0)};
+  s.workload.load = load::ClosedLoop{24, Seconds(0)};
   s.limits.timeout = Seconds(2);
   EXPECT_EQ(simulate(s).metrics.requests_completed, 200);
 }
 
 TEST(Simulate, ARunBeyondACenturyIsRefused) {
-  Scenario s = testing::base_scenario();
+  load::Scenario s = testing::base_scenario();
   s.engine = testing::constant_engine(0, 1e9);
   EXPECT_THROW(static_cast<void>(simulate(s)), InputError);
   s = testing::base_scenario();
-  s.workload.load = traces::ClosedLoop{2, Seconds(1e9)};
+  s.workload.load = load::ClosedLoop{2, Seconds(1e9)};
   EXPECT_THROW(static_cast<void>(simulate(s)), InputError);
-  s.workload.load = traces::Poisson{1e-300};
+  s.workload.load = load::Poisson{1e-300};
   EXPECT_THROW(static_cast<void>(simulate(s)), InputError);
 }
 
 // Nothing takes time and only a duration ends the loop: it never leaves its first instant, but hears a stop.
 TEST(Simulate, AnEndlessInstantCanBeStopped) {
-  Scenario s = testing::base_scenario();
+  load::Scenario s = testing::base_scenario();
   s.engine = testing::constant_engine(0, 0);
-  s.workload.load = traces::ClosedLoop{2, Seconds(0)};
+  s.workload.load = load::ClosedLoop{2, Seconds(0)};
   s.workload.requests = 0;
   s.workload.duration = Seconds(1);
   std::stop_source stop;
@@ -141,7 +141,7 @@ TEST(Simulate, AnEndlessInstantCanBeStopped) {
 }
 
 TEST(Simulate, IsDeterministic) {
-  const Scenario s = random_scenario({PolicyKind::vllm_v1, PolicyVariant::standard}, 3);
+  const load::Scenario s = random_scenario({PolicyKind::vllm_v1, PolicyVariant::standard}, 3);
   EXPECT_EQ(simulate(s).metrics, simulate(s).metrics);
 }
 

@@ -10,12 +10,12 @@
 namespace plimsoll::sim {
 namespace {
 
-Scenario single_server(double rate, traces::LengthMarginal output) {
-  Scenario s = testing::base_scenario();
+load::Scenario single_server(double rate, load::LengthMarginal output) {
+  load::Scenario s = testing::base_scenario();
   s.engine = testing::constant_engine(0.010, 0.010);
   s.policy.policy = sched::PolicyKind::none;
-  s.workload.load = traces::Poisson{rate};
-  s.workload.lengths = traces::IndependentLengths{traces::FixedLength{16}, output};
+  s.workload.load = load::Poisson{rate};
+  s.workload.lengths = load::IndependentLengths{load::FixedLength{16}, output};
   s.workload.requests = 20000;
   s.replications = 8;
   s.warmup = Seconds(200);
@@ -23,7 +23,7 @@ Scenario single_server(double rate, traces::LengthMarginal output) {
 }
 
 // Mean wait of M/G/1 by Pollaczek-Khinchine: W = lambda E[S^2] / (2 (1 - rho)).
-void expect_wait(const Scenario& s, double rate, double mean, double second_moment) {
+void expect_wait(const load::Scenario& s, double rate, double mean, double second_moment) {
   const sched::PointMetrics m = simulate(s).metrics;
   const double rho = rate * mean;
   const double latency = mean + rate * second_moment / (2 * (1 - rho));
@@ -37,7 +37,7 @@ void expect_wait(const Scenario& s, double rate, double mean, double second_mome
 TEST(Queueing, FixedLengthsAreAnMD1) {
   for (const double rho : {0.3, 0.6, 0.8}) {
     const double rate = rho / 0.25;
-    expect_wait(single_server(rate, traces::FixedLength{24}), rate, 0.25, 0.25 * 0.25);
+    expect_wait(single_server(rate, load::FixedLength{24}), rate, 0.25, 0.25 * 0.25);
   }
 }
 
@@ -47,19 +47,19 @@ TEST(Queueing, GeometricLengthsAreAnMG1) {
   const double mean = 0.25, second = 1e-4 * variance + mean * mean;
   for (const double rho : {0.3, 0.7}) {
     const double rate = rho / mean;
-    expect_wait(single_server(rate, traces::LengthDistribution{traces::LengthFamily::geometric, 24, 1, 1, 0}), rate, mean, second);
+    expect_wait(single_server(rate, load::LengthDistribution{load::LengthFamily::geometric, 24, 1, 1, 0}), rate, mean, second);
   }
 }
 
 // 10 requests of 4 x 10 ms one after another: with 500 ms in front of the scheduler each takes 540 ms, its first token comes
 // after 510 ms, the server is idle meanwhile, and the causes of the latency still sum to it.
 TEST(Queueing, AFrontEndDelaysAndOccupiesNothing) {
-  Scenario s = testing::base_scenario();
+  load::Scenario s = testing::base_scenario();
   auto engine = testing::constant_engine(0, 0.01);
   engine->front_end = Seconds(0.5);
   s.engine = engine;
-  s.workload.load = traces::ClosedLoop{1, Seconds(0)};
-  s.workload.lengths = traces::IndependentLengths{traces::FixedLength{8}, traces::FixedLength{4}};
+  s.workload.load = load::ClosedLoop{1, Seconds(0)};
+  s.workload.lengths = load::IndependentLengths{load::FixedLength{8}, load::FixedLength{4}};
   s.workload.requests = 10;
   const sched::PointMetrics one = simulate(s).metrics;
   EXPECT_NEAR(*one.latency.mean, 0.54, 1e-9);
@@ -67,7 +67,7 @@ TEST(Queueing, AFrontEndDelaysAndOccupiesNothing) {
   EXPECT_NEAR(one.duration_s, 5.4, 1e-9);
   EXPECT_NEAR(one.time_weights_s + one.time_kv_s + one.time_compute_s + one.time_allreduce_s + one.time_host_s +
                   one.time_queue_s + one.time_preempt_s + one.time_other_s, 0.54, 1e-9);
-  s.workload.load = traces::ConstantRate{20};   // 50 ms apart, 40 ms of service: nobody waits
+  s.workload.load = load::ConstantRate{20};   // 50 ms apart, 40 ms of service: nobody waits
   const sched::PointMetrics open = simulate(s).metrics;
   EXPECT_NEAR(*open.latency.p90, 0.54, 1e-9);
   EXPECT_NEAR(open.batch_mean, 1, 1e-9);
@@ -77,12 +77,12 @@ TEST(Queueing, AFrontEndDelaysAndOccupiesNothing) {
 // sent: nobody waits for another's step, so latencies are 140, 240, 340 and 440 ms. From then on each user's next request
 // finds the intake busy with the one before, until 100 ms before its own turn: latency 400 ms, 10 requests a second.
 TEST(Queueing, AnIntakeTakesOneRequestAfterTheOther) {
-  Scenario s = testing::base_scenario();
+  load::Scenario s = testing::base_scenario();
   auto engine = testing::constant_engine(0, 0.01);
   engine->intake = Seconds(0.1);
   s.engine = engine;
-  s.workload.load = traces::ClosedLoop{4, Seconds(0)};
-  s.workload.lengths = traces::IndependentLengths{traces::FixedLength{8}, traces::FixedLength{4}};
+  s.workload.load = load::ClosedLoop{4, Seconds(0)};
+  s.workload.lengths = load::IndependentLengths{load::FixedLength{8}, load::FixedLength{4}};
   s.workload.requests = 4;
   EXPECT_NEAR(*simulate(s).metrics.latency.mean, (0.14 + 0.24 + 0.34 + 0.44) / 4, 1e-9);
   s.workload.requests = 400;
@@ -93,7 +93,7 @@ TEST(Queueing, AnIntakeTakesOneRequestAfterTheOther) {
 
 // Beyond capacity the queue grows for ever: said, and no latency given as if it were one.
 TEST(Queueing, OverloadIsReportedAsUnstable) {
-  Scenario s = single_server(1.3 / 0.25, traces::FixedLength{24});
+  load::Scenario s = single_server(1.3 / 0.25, load::FixedLength{24});
   s.workload.requests = 4000;
   s.warmup = Seconds(0);
   s.replications = 1;
@@ -103,7 +103,7 @@ TEST(Queueing, OverloadIsReportedAsUnstable) {
 // A server at 80 % is stable whatever the seed.
 TEST(Queueing, HighLoadIsNotCalledUnstable) {
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
-    Scenario s = single_server(0.8 / 0.25, traces::FixedLength{24});
+    load::Scenario s = single_server(0.8 / 0.25, load::FixedLength{24});
     s.workload.requests = 1000;
     s.workload.seed = seed;
     s.warmup = Seconds(0);

@@ -66,16 +66,16 @@ inline Scenario random_scenario(const PolicyCase& c, std::uint64_t seed) {
     s.shape = windowed;
   }
   const auto lengths = [&](double mean) {
-    return traces::LengthDistribution{traces::LengthFamily::lognormal, mean, pick(0.3, 1.5), 1, 900};
+    return load::LengthDistribution{load::LengthFamily::lognormal, mean, pick(0.3, 1.5), 1, 900};
   };
-  s.workload.lengths = traces::IndependentLengths{lengths(200), lengths(150)};
+  s.workload.lengths = load::IndependentLengths{lengths(200), lengths(150)};
   s.workload.requests = 120;
   s.workload.seed = seed;
   switch (random() % 4) {
-    case 0: s.workload.load = traces::Poisson{pick(1.0, 5.0, 40.0)}; break;
-    case 1: s.workload.load = traces::ClosedLoop{pick(1, 8, 50), Seconds(pick(0.0, 0.3))}; break;
-    case 2: s.workload.load = traces::GammaArrivals{8, 3}; break;
-    default: s.workload.load = traces::Burst{120}; break;
+    case 0: s.workload.load = load::Poisson{pick(1.0, 5.0, 40.0)}; break;
+    case 1: s.workload.load = load::ClosedLoop{pick(1, 8, 50), Seconds(pick(0.0, 0.3))}; break;
+    case 2: s.workload.load = load::GammaArrivals{8, 3}; break;
+    default: s.workload.load = load::Burst{120}; break;
   }
   s.replicas = pick(1, 1, 3);
   s.router = pick(sched::RouterKind::round_robin, sched::RouterKind::least_outstanding);
@@ -99,7 +99,7 @@ inline void make_harder(Scenario& s, std::uint64_t seed) {
   s.warmup = Seconds(static_cast<double>(random() % 3));
   if (random() % 2 == 0) s.engine = constant_engine(0.003, 0.01);
   else if (random() % 2 == 0) s.engine = python_engine();
-  if (random() % 2 == 0 && std::holds_alternative<traces::Poisson>(s.workload.load)) s.workload.load = traces::ConstantRate{20};
+  if (random() % 2 == 0 && std::holds_alternative<load::Poisson>(s.workload.load)) s.workload.load = load::ConstantRate{20};
 }
 
 inline std::string case_name(const ::testing::TestParamInfo<PolicyCase>& info) {

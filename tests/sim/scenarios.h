@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "sim/scenario.h"
+#include "load/scenario.h"
 
 namespace plimsoll::sim::testing {
 
@@ -79,8 +79,8 @@ inline Scenario base_scenario() {
   s.kv = {.blocks = 7000, .block_tokens = 16, .prefix_caching = false};
   s.policy.policy = sched::PolicyKind::vllm_v1;
   s.policy.model_max_len = 4096;
-  s.workload.load = traces::Poisson{4};
-  s.workload.lengths = traces::IndependentLengths{traces::FixedLength{256}, traces::FixedLength{256}};
+  s.workload.load = load::Poisson{4};
+  s.workload.lengths = load::IndependentLengths{load::FixedLength{256}, load::FixedLength{256}};
   s.workload.requests = 200;
   s.workload.seed = 7;
   return s;

@@ -21,7 +21,7 @@ class StepSeriesTest : public ::testing::Test {
     return {cost_.decode_curve(rows), n * context_a_row, n, n * context_a_row, n};
   }
 
-  Scenario scenario_;
+  load::Scenario scenario_;
   model::ForwardCost cost_;
 };
 

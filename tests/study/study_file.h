@@ -13,7 +13,7 @@
 #include <string>
 
 #include "configs/catalogue.h"
-#include "study/study.h"
+#include "study/file/study.h"
 
 namespace plimsoll::study {
 

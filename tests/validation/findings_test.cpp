@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <memory>
 
-#include "study/run_study.h"
-#include "study/study.h"
+#include "study/run/run_study.h"
+#include "study/file/study.h"
 
 namespace plimsoll {
 namespace {

@@ -47,7 +47,7 @@ TEST(SlowedMachine, SlowsEveryLink) {
 // "Measured" by simulation on a machine that is slower by a known factor.
 LiveSettings settings_for(double truth) {
   LiveSettings settings;
-  settings.measure = [truth](const study::PointResult& point, const sim::Scenario&, const sim::RunOptions& options) {
+  settings.measure = [truth](const study::PointResult& point, const load::Scenario&, const sim::RunOptions& options) {
     const study::Study other = study_on(truth);
     return sim::simulate(*study::resolve_point(other, point.index).scenario, options);
   };

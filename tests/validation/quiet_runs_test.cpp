@@ -24,7 +24,7 @@ struct Machine {
             .control = nullptr};
   }
   [[nodiscard]] study::RunPoint measure() {
-    return [this](const study::PointResult&, const sim::Scenario&, const sim::RunOptions&) {
+    return [this](const study::PointResult&, const load::Scenario&, const sim::RunOptions&) {
       ++runs;
       sim::RunResult result;
       result.steps_run = runs;

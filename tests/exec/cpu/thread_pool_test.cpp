@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "exec/cpu/brief_wait.h"
+#include "exec/brief_wait.h"
 
 namespace plimsoll::exec {
 namespace {

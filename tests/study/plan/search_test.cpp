@@ -8,7 +8,7 @@
 
 #include "model/error.h"
 #include "sim/simulate.h"
-#include "study/resolve.h"
+#include "study/run/resolve.h"
 #include "study/plan/view.h"
 #include "tests/study/plan/plan_study.h"
 

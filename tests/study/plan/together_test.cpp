@@ -39,10 +39,10 @@ TEST_F(TogetherTest, EachModelIsAPointOfTheStudy) {
   const Study study = read(kTwoModels);
   ASSERT_EQ(study.point_count(), 2U);
   EXPECT_EQ(study.point(0).shape->id, "llama-2-7b");
-  EXPECT_EQ(traces::load_value(study.point(0).workload.load), 10);
+  EXPECT_EQ(load::load_value(study.point(0).workload.load), 10);
   EXPECT_EQ(study.point(0).slo.bounds.at(0).limit, 2);
   EXPECT_EQ(study.point(1).shape->id, "llama-2-13b");
-  EXPECT_EQ(traces::load_value(study.point(1).workload.load), 5);
+  EXPECT_EQ(load::load_value(study.point(1).workload.load), 5);
   EXPECT_EQ(study.point(1).slo.bounds.at(0).limit, 3);
 }
 

@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "exec/live_engines.h"
+#include "exec/live/live_engines.h"
 #include "tests/exec/cuda/gpu.h"
 #include "tests/exec/group_harness.h"
 #include "tests/exec/sequences.h"

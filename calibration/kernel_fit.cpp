@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calibration/kernel_fit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+namespace plimsoll::calibration {
+namespace {
+
+using model::KernelFeatures;
+using model::KernelInterpolation;
+using model::KernelKey;
+using model::KernelOp;
+using model::KernelRow;
+using model::KernelTable;
+using model::KernelWork;
+using model::LeaveOut;
+
+// Means of the logarithms of repeated measurements, by key and column.
+using Measured = std::map<KernelKey, std::map<std::uint32_t, double>>;
+Measured merged(std::span<const KernelMeasurement* const> rows) {
+  std::map<KernelKey, std::map<std::uint32_t, std::pair<double, int>>> sums;
+  for (const KernelMeasurement* row : rows) {
+    auto& [sum, count] = sums[row->key][row->column];
+    sum += std::log(row->seconds);
+    ++count;
+  }
+  Measured means;
+  for (const auto& [key, columns] : sums) {
+    for (const auto& [column, sum] : columns) means[key][column] = std::exp(sum.first / sum.second);
+  }
+  return means;
+}
+
+double stored_element_bytes(const KernelTable& table) {
+  return model::stored_bytes(table.kv_dtype.empty() ? table.dtype : table.kv_dtype).value();
+}
+
+// The largest fraction of the bandwidth at which data that fill the cache four times were read, of the best few per cent.
+double cold_efficiency(std::span<const KernelWork> work, std::span<const double> seconds, const model::Accelerator& a) {
+  constexpr double kTimesCache = 4, kBest = 0.98;
+  const double cache = std::max(a.last_level_cache.value, 32e6);
+  std::vector<double> reached;
+  for (std::size_t i = 0; i < work.size(); ++i) {
+    if (work[i].stored > kTimesCache * cache) reached.push_back(work[i].stored / seconds[i] / a.memory_bandwidth.value);
+  }
+  if (reached.empty()) return 1;
+  const auto place = reached.begin() + static_cast<std::ptrdiff_t>(kBest * static_cast<double>(reached.size() - 1));
+  std::nth_element(reached.begin(), place, reached.end());
+  return std::clamp(*place, 0.05, 1.0);
+}
+
+// Ratios with everything of a site's configuration left out, site by site as in the table.
+std::vector<float> left_out(const KernelTable& table, LeaveOut what) {
+  const KernelInterpolation interpolation(table);
+  std::vector<float> out;
+  out.reserve(table.log_ratio.size());
+  for (const KernelKey& key : table.sites) {
+    for (const double value : interpolation.row(key, what).log_ratio) out.push_back(static_cast<float>(value));
+  }
+  return out;
+}
+
+double mean_error(std::span<const float> predicted, std::span<const float> measured) {
+  double sum = 0, count = 0;
+  for (std::size_t i = 0; i < measured.size(); ++i) {
+    if (std::isnan(measured[i])) continue;
+    sum += std::abs(std::expm1(static_cast<double>(predicted[i] - measured[i])));
+    ++count;
+  }
+  return count > 0 ? sum / count : 0;
+}
+
+// Where the search for the metric starts: found on the published tables of five accelerators.
+model::KernelMetric first_metric(KernelOp op) {
+  switch (op) {
+    case KernelOp::gemm: return {.scale = {0.5, 0.125, 0}, .nugget = 0.03, .neighbours = 32};
+    case KernelOp::moe: return {.scale = {2, 0.5, 2, 0.25, 0.3, 0.25, 0.25, 0}, .nugget = 0.03, .neighbours = 16};
+    case KernelOp::prefill_attention: return {.scale = {0.5, 0.5, 0.3, 3, 0}, .nugget = 0.1, .neighbours = 8};
+    case KernelOp::decode_attention: return {.scale = {1, 0.1, 0.15, 2, 0}, .nugget = 0.05, .neighbours = 8};
+  }
+  return {};
+}
+
+// Coordinate descent by factors of two on the error of configurations left out.
+class MetricSearch {
+ public:
+  /// Errors are those against `measured`, whatever the table holds in place of some of it.
+  MetricSearch(KernelTable& table, const std::vector<float>& measured)
+      : table_(table), step_(step_of(table.op)), measured_(measured), best_(error_of(table.metric)) {}
+
+  double run() {
+    constexpr int kRounds = 3;
+    const std::size_t features = model::feature_names(table_.op).size();
+    for (int round = 0; round < kRounds; ++round) {
+      const double before = best_;
+      for (std::size_t f = 0; f < features; ++f) {
+        if (f != step_) improve_scale(f);
+      }
+      if (table_.op == KernelOp::gemm) find_knee(19, 26);
+      if (table_.cache.bytes.value > 0) find_knee(23, 29);
+      for (const double factor : {3.0, 1 / 3.0}) {
+        model::KernelMetric trial = table_.metric;
+        trial.nugget = std::clamp(trial.nugget * factor, 1e-3, 3.0);
+        try_metric(trial);
+      }
+      if (best_ > 0.995 * before) break;
+    }
+    // More neighbours cost time whenever a row is asked for.
+    model::KernelMetric trial = table_.metric;
+    trial.neighbours *= 2;
+    if (trial.neighbours <= 16) try_metric(trial, 0.05);
+    return best_;
+  }
+
+ private:
+  void improve_scale(std::size_t f) {
+    const double from = table_.metric.scale[f];
+    if (from == 0) {
+      double better = 0;
+      for (double next = 0.25; try_scale(f, next); next *= 2) better = next;
+      if (better == 0) try_scale(f, 0.0625);
+      return;
+    }
+    for (const double factor : {2.0, 0.5}) {
+      bool better = try_scale(f, from * factor);
+      for (double next = from * factor * factor; better; next *= factor) better = try_scale(f, next);
+      if (table_.metric.scale[f] != from) return;
+    }
+    try_scale(f, 0);
+  }
+  // The feature that steps at the knee; it is no other op's.
+  [[nodiscard]] static std::size_t step_of(KernelOp op) {
+    if (op == KernelOp::gemm) return 3;
+    return op == KernelOp::moe ? 7 : model::kFeatures;
+  }
+  // Where weights cease to stay in the cache between runs of a benchmark: log2 of their number.
+  void find_knee(double low, double high) {
+    for (double knee = low; knee <= high; knee += 0.25) {
+      for (const double scale : {0.5, 1.0}) {
+        model::KernelMetric trial = table_.metric;
+        trial.knee = knee;
+        trial.scale[step_] = scale;
+        try_metric(trial, 0.01);
+      }
+    }
+  }
+  bool try_scale(std::size_t f, double value) {
+    if (value > 64 || (value > 0 && value < 1e-3)) return false;
+    model::KernelMetric trial = table_.metric;
+    trial.scale[f] = value;
+    return try_metric(trial);
+  }
+  // Better by the fraction `margin` of the error, so that nothing is added for nothing.
+  bool try_metric(const model::KernelMetric& trial, double margin = 1e-4) {
+    const double error = error_of(trial);
+    if (error >= best_ * (1 - margin)) return false;
+    best_ = error;
+    table_.metric = trial;
+    return true;
+  }
+  double error_of(const model::KernelMetric& metric) {
+    const model::KernelMetric kept = table_.metric;
+    table_.metric = metric;
+    const double error = mean_error(left_out(table_, LeaveOut::configuration), measured_);
+    table_.metric = kept;
+    return error;
+  }
+
+  KernelTable& table_;
+  std::size_t step_;
+  const std::vector<float>& measured_;
+  double best_;
+};
+
+// The median over the columns beside one of a shape's measurements of how far it lies from what is expected there.
+float offset_around(const KernelTable& table, std::span<const float> measured, std::span<const float> expected, std::size_t i) {
+  constexpr std::size_t kReach = 8;     // either side
+  const std::size_t width = table.columns.size(), column = i % width, row = i - column;
+  std::vector<float> offsets;
+  for (std::size_t c = column - std::min(column, kReach); c <= std::min(column + kReach, width - 1); ++c) {
+    if (c != column && !std::isnan(measured[row + c])) offsets.push_back(measured[row + c] - expected[row + c]);
+  }
+  if (offsets.empty()) return 0;
+  const auto middle = offsets.begin() + static_cast<std::ptrdiff_t>(offsets.size() / 2);
+  std::nth_element(offsets.begin(), middle, offsets.end());
+  return *middle;
+}
+
+// Measurements that disagree with all their neighbours (a clock that dropped, a cold start) spoil what is interpolated
+// from them: with those of the same shape beside them and with what other shapes say at their column. A shape that differs from
+// the others in all its columns does not. They are replaced by what the others say where that predicts configurations left out
+// better; then the metric, which they had spoiled too, is looked for again. Being too slow is the commoner fault. Returns the
+// error out of fit against what was measured.
+double replace_outliers(KernelTable& table, double error) {
+  constexpr float kSlow = 0.2F, kFast = 0.3F;  // 22 % above, 26 % below
+  constexpr double kWorthIt = 0.9;
+  constexpr int kRounds = 3, kPasses = 4;
+  const std::vector<float> measured = table.log_ratio, level(measured.size(), 0.0F);
+  KernelTable cleaned = table;
+  cleaned.metric = first_metric(table.op);
+  double best = error;
+  for (int round = 0; round < kRounds; ++round) {
+    for (int pass = 0; pass < kPasses; ++pass) {
+      const std::vector<float> expected = left_out(cleaned, LeaveOut::configuration);
+      for (std::size_t i = 0; i < measured.size(); ++i) {
+        if (std::isnan(measured[i])) continue;
+        // What others say at first bears the outliers of others: one must stick out of its own row as well.
+        const float likely = expected[i] + offset_around(table, measured, expected, i), off = measured[i] - likely;
+        const float sticks_out = pass > 0 ? off : 2 * (measured[i] - offset_around(table, measured, level, i));
+        const bool is_outlier = std::min(off, sticks_out) > kSlow || std::max(off, sticks_out) < -kFast;
+        cleaned.log_ratio[i] = is_outlier ? likely : measured[i];
+      }
+    }
+    const double after = MetricSearch(cleaned, measured).run();
+    if (after >= best || after > kWorthIt * error) break;
+    best = after;
+    table.log_ratio = cleaned.log_ratio;
+    table.metric = cleaned.metric;
+  }
+  for (std::size_t i = 0; i < measured.size(); ++i) {
+    if (!std::isnan(measured[i]) && table.log_ratio[i] != measured[i]) ++table.replaced;
+  }
+  return best;
+}
+
+}  // namespace
+
+LeftOutErrors left_out_errors(const KernelTable& table) {
+  LeftOutErrors errors;
+  errors.configuration = mean_error(left_out(table, LeaveOut::configuration), table.log_ratio);
+  errors.shape = table.op == KernelOp::moe ? mean_error(left_out(table, LeaveOut::shape), table.log_ratio) : errors.configuration;
+  double sum = 0, count = 0;
+  const std::size_t width = table.columns.size();
+  for (std::size_t site = 0; site < table.sites.size(); ++site) {
+    for (std::size_t i = 1; i + 1 < width; ++i) {
+      const float left = table.at(site, i - 1), middle = table.at(site, i), right = table.at(site, i + 1);
+      if (std::isnan(left) || std::isnan(middle) || std::isnan(right)) continue;
+      const double low = std::log(table.columns[i - 1]), high = std::log(table.columns[i + 1]);
+      const double fraction = (std::log(table.columns[i]) - low) / (high - low);
+      sum += std::abs(std::expm1(static_cast<double>(left) + fraction * static_cast<double>(right - left) - static_cast<double>(middle)));
+      ++count;
+    }
+  }
+  errors.column = count > 0 ? sum / count : 0;
+  return errors;
+}
+
+namespace {
+
+// Everything that was measured, in the order of the table: sites, and their columns.
+struct Measurements {
+  Measured by_site;
+  std::vector<KernelWork> work;
+  std::vector<double> seconds;
+};
+
+Measurements prepare(std::span<const KernelMeasurement* const> rows, KernelTable& table) {
+  Measurements m{merged(rows), {}, {}};
+  for (const auto& [key, columns] : m.by_site) {
+    table.sites.push_back(key);
+    for (const auto& [column, time] : columns) {
+      table.columns.push_back(column);
+      m.work.push_back(model::kernel_work(table.op, key, column, stored_element_bytes(table)));
+      m.seconds.push_back(time);
+    }
+  }
+  std::sort(table.columns.begin(), table.columns.end());
+  table.columns.erase(std::unique(table.columns.begin(), table.columns.end()), table.columns.end());
+  return m;
+}
+
+// The roofline, with a cache of some bytes (0: none), what it leaves, and the metric that predicts that best.
+KernelTable fit_all(KernelTable table, const Measurements& m, FlopsPerSecond peak, BytesPerSecond bandwidth, Bytes cache) {
+  const FittedRoofline fitted = fit_roofline(table.op, m.work, m.seconds, peak, bandwidth, cache);
+  table.coefficients = fitted.coefficients;
+  table.cache = fitted.cache;
+  table.log_ratio.assign(table.sites.size() * table.columns.size(), std::numeric_limits<float>::quiet_NaN());
+  std::size_t i = 0, site = 0;
+  for (const auto& [key, columns] : m.by_site) {
+    for (const auto& [column, time] : columns) {
+      const auto place = std::lower_bound(table.columns.begin(), table.columns.end(), column) - table.columns.begin();
+      const double base = model::kernel_roofline(table.op, table.coefficients, peak, bandwidth, m.work[i++], table.cache);
+      table.log_ratio[site * table.columns.size() + static_cast<std::size_t>(place)] = static_cast<float>(std::log(time / base));
+      table.roofline_error += std::abs(base / time - 1) / static_cast<double>(m.seconds.size());
+    }
+    ++site;
+  }
+  const std::vector<float> exact = table.log_ratio;
+  table.out_of_fit = MetricSearch(table, exact).run();
+  // Only products have neighbours enough to tell an outlier from an edge.
+  if (table.op == KernelOp::gemm) table.out_of_fit = replace_outliers(table, table.out_of_fit);
+  table.in_fit = mean_error(table.log_ratio, exact);
+  return table;
+}
+
+}  // namespace
+
+KernelTable fit_kernel_table(std::span<const KernelMeasurement* const> rows, const model::Accelerator& accelerator) {
+  const KernelMeasurement& first = *rows.front();
+  const FlopsPerSecond peak = model::kernel_peak(accelerator, first.dtype);
+  const BytesPerSecond bandwidth = accelerator.memory_bandwidth;
+  if (!(peak.value > 0) || !(bandwidth.value > 0)) {
+    throw InputError(fmt::format("accelerator {} has no peak for {} or no bandwidth", accelerator.id, first.dtype));
+  }
+  KernelTable table{.op = first.op, .dtype = first.dtype, .kv_dtype = first.kv_dtype, .kernel = first.kernel,
+                    .coefficients = {}, .cache = {}, .metric = first_metric(first.op), .columns = {}, .sites = {}, .log_ratio = {}};
+  table.points = static_cast<std::int64_t>(rows.size());
+  const Measurements measured = prepare(rows, table);
+  table.cold_efficiency = cold_efficiency(measured.work, measured.seconds, accelerator);
+  KernelTable plain = fit_all(table, measured, peak, bandwidth, Bytes(0));
+  if (table.op != KernelOp::moe || !(accelerator.last_level_cache.value > 0)) return plain;
+  // A cache must be worth it: it is where experts of a rank fit (L40S: 96 MB), and explains nothing where none do.
+  constexpr double kWorthIt = 0.9;
+  KernelTable cached = fit_all(std::move(table), measured, peak, bandwidth, accelerator.last_level_cache);
+  return cached.out_of_fit < kWorthIt * plain.out_of_fit ? cached : plain;
+}
+
+}  // namespace plimsoll::calibration

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// The roofline of a table of measured kernels: a handful of numbers by robust Levenberg-Marquardt.
+#include <Eigen/Dense>
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "calibration/kernel_fit.h"
+
+namespace plimsoll::calibration {
+namespace {
+
+using model::KernelOp;
+using model::KernelWork;
+using model::OpCoefficients;
+
+// The roofline's unknowns on scales without bounds: log t0, logit of the efficiencies, log (p - 1), and with a cache
+// log (speedup - 1).
+using Unknowns = Eigen::VectorXd;
+constexpr Eigen::Index kSpeedup = 4;
+
+double logistic(double x) { return 1 / (1 + std::exp(-x)); }
+
+OpCoefficients coefficients_of(const Unknowns& x) {
+  OpCoefficients c;
+  c.t0 = Seconds(std::exp(std::clamp(x[0], -18.4, -4.6)));            // 10 ns to 10 ms
+  c.compute_efficiency = logistic(std::clamp(x[1], -6.0, 6.0));
+  c.memory_efficiency = logistic(std::clamp(x[2], -6.0, 6.0));
+  c.p = 1 + std::exp(std::clamp(x[3], -5.0, 3.0));                     // to 21: beyond, it is the maximum
+  return c;
+}
+
+model::WarmCache cache_of(const Unknowns& x, Bytes bytes) {
+  if (x.size() <= kSpeedup) return {};
+  return {bytes, 1 + std::exp(std::clamp(x[kSpeedup], -5.0, 3.0))};    // to 21 times
+}
+
+// Sum of a loss that is quadratic for small errors and linear for large ones, so that wave steps and outliers do not
+// bend the curve: sqrt(1 + (e / s)^2) - 1.
+constexpr double kScale = 0.15;
+double loss_of(double error) { return std::sqrt(1 + (error / kScale) * (error / kScale)) - 1; }
+double weight_of(double error) { return 1 / std::sqrt(1 + (error / kScale) * (error / kScale)); }
+
+struct Problem {
+  KernelOp op;
+  std::span<const KernelWork> work;
+  std::span<const double> seconds;
+  FlopsPerSecond peak;
+  BytesPerSecond bandwidth;
+  Bytes cache;                          // 0: none
+
+  [[nodiscard]] Eigen::VectorXd errors(const Unknowns& x) const {
+    const OpCoefficients c = coefficients_of(x);
+    const model::WarmCache warm = cache_of(x, cache);
+    Eigen::VectorXd out(static_cast<Eigen::Index>(work.size()));
+    for (std::size_t i = 0; i < work.size(); ++i) {
+      out[static_cast<Eigen::Index>(i)] = std::log(model::kernel_roofline(op, c, peak, bandwidth, work[i], warm) / seconds[i]);
+    }
+    return out;
+  }
+  [[nodiscard]] double loss(const Eigen::VectorXd& errors) const {
+    double sum = 0;
+    for (const double e : errors) sum += loss_of(e);
+    return sum;
+  }
+};
+
+// Levenberg-Marquardt with weights by the loss and a numeric Jacobian: few unknowns.
+Unknowns minimise(const Problem& problem, Unknowns x) {
+  constexpr int kMostSteps = 60;
+  constexpr double kStep = 1e-5;
+  Eigen::VectorXd errors = problem.errors(x);
+  double loss = problem.loss(errors), damping = 1e-2;
+  for (int step = 0; step < kMostSteps && damping < 1e8; ++step) {
+    Eigen::MatrixXd jacobian(errors.size(), x.size());
+    for (Eigen::Index j = 0; j < x.size(); ++j) {
+      Unknowns moved = x;
+      moved[j] += kStep;
+      jacobian.col(j) = (problem.errors(moved) - errors) / kStep;
+    }
+    const Eigen::VectorXd weights = errors.unaryExpr([](double e) { return weight_of(e); });
+    const Eigen::MatrixXd normal = jacobian.transpose() * weights.asDiagonal() * jacobian;
+    const Unknowns gradient = jacobian.transpose() * weights.asDiagonal() * errors;
+    const Eigen::MatrixXd damped = normal + damping * (normal.diagonal().array() + 1e-9).matrix().asDiagonal().toDenseMatrix();
+    const Unknowns next = x - damped.ldlt().solve(gradient);
+    const Eigen::VectorXd next_errors = problem.errors(next);
+    const double next_loss = problem.loss(next_errors);
+    if (!std::isfinite(next_loss) || next_loss >= loss) {
+      damping *= 4;
+      continue;
+    }
+    const bool settled = loss - next_loss < 1e-7 * loss;
+    x = next;
+    errors = next_errors;
+    loss = next_loss;
+    damping = std::max(damping / 4, 1e-9);
+    if (settled) break;
+  }
+  return x;
+}
+
+}  // namespace
+
+FittedRoofline fit_roofline(KernelOp op, std::span<const KernelWork> work, std::span<const double> seconds,
+                            FlopsPerSecond peak, BytesPerSecond bandwidth, Bytes cache) {
+  const Problem problem{op, work, seconds, peak, bandwidth, cache};
+  const double fastest = *std::min_element(seconds.begin(), seconds.end());
+  Unknowns best;
+  double lowest = std::numeric_limits<double>::infinity();
+  for (const double compute : {0.0, 1.5}) {
+    Unknowns start(cache.value > 0 ? kSpeedup + 1 : kSpeedup);
+    start.head<4>() << std::log(fastest), compute, 1.0, 0.5;
+    if (cache.value > 0) start[kSpeedup] = 0.7;                         // three times as fast
+    const Unknowns found = minimise(problem, start);
+    const double loss = problem.loss(problem.errors(found));
+    if (loss >= lowest) continue;
+    best = found;
+    lowest = loss;
+  }
+  return {coefficients_of(best), cache_of(best, cache)};
+}
+
+}  // namespace plimsoll::calibration

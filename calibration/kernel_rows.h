@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tables of measured kernels in the form of docs/kernel-tables.md: CSV, plain or gzip, one kernel a row, times in
+// milliseconds.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/error.h"
+#include "model/kernel_table.h"
+
+namespace plimsoll::calibration {
+
+/// One measured execution of a kernel.
+struct KernelMeasurement {
+  std::string device, framework, version;  // "NVIDIA H200", "VLLM", "0.24.0"
+  model::KernelOp op = model::KernelOp::gemm;
+  std::string dtype, kv_dtype, kernel;
+  model::KernelKey key{};
+  std::uint32_t column = 0;
+  std::uint32_t past = 0;               // prefill attention: cached tokens of each sequence before these
+  double seconds = 0;
+  std::size_t line = 0;
+};
+
+/// One measured all-reduce.
+struct AllReduceMeasurement {
+  std::string device, framework, version, dtype, kernel;
+  std::uint32_t ranks = 0;
+  double bytes = 0, seconds = 0;
+  std::size_t line = 0;
+};
+
+/// The name of a kernel's curve for a type other than the one that engines reduce: "NCCL int8".
+[[nodiscard]] inline std::string all_reduce_name(const std::string& kernel, const std::string& dtype) { return kernel + " " + dtype; }
+
+/// A file's rows. Rows of kinds that nothing here models (other collectives, windows, beams) are counted
+/// by what they are.
+struct KernelRows {
+  std::string file;
+  std::vector<KernelMeasurement> kernels;
+  std::vector<AllReduceMeasurement> all_reduces;
+  std::map<std::string, std::size_t> not_modelled;
+};
+
+/// Whether a line of column names is that of such a table.
+[[nodiscard]] bool is_kernel_header(std::string_view line);
+/// Whether a file begins with such a line; false for a file that cannot be read.
+[[nodiscard]] bool is_kernel_table(const std::string& file);
+/// Throws InputError with file, line and column: unreadable, damaged, a missing column, a value that is none.
+[[nodiscard]] KernelRows read_kernel_rows(const std::string& file);
+
+}  // namespace plimsoll::calibration

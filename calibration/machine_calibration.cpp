@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calibration/machine_calibration.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <optional>
+#include <thread>
+
+#include "configs/this_machine.h"
+#include "model/error.h"
+#include "model/memory_plan.h"
+#include "sched/measurements.h"
+#include "calibration/machine_fit.h"
+#include "calibration/machine_host.h"
+#include "calibration/machine_live.h"
+
+namespace plimsoll::calibration {
+
+namespace {
+
+constexpr std::size_t kProbeBytes = 256U << 20;   // 8 times the last-level cache of a usual server
+constexpr std::int64_t kKvBlocks = 6000, kMostRows = 512, kMostContext = 2048;
+constexpr double kProbeSeconds = 0.5;
+constexpr double kMostProbes = 0.8;
+constexpr double kCoarseBelow = 15;    // seconds: less time buys fewer shapes
+// Shares of the time: ops and held-out forwards of a (dtype, ranks, model), whose engine takes the rest; then the host.
+constexpr double kOpsPart = 0.45, kForwardsPart = 0.2, kHostPart = 0.1;
+
+std::string settings_line(const MachineSettings& s) {
+  std::vector<std::string> dtypes;
+  for (const model::DType dtype : s.dtypes) dtypes.emplace_back(model::name(dtype));
+  return fmt::format("{} {} models {} dtypes {} ranks {} seconds {:g}", configs::machine_fingerprint(),
+                     s.device == exec::DeviceKind::cuda ? "cuda" : "cpu", fmt::join(s.models, ","), fmt::join(dtypes, ","),
+                     fmt::join(s.ranks, ","), s.seconds);
+}
+
+class MachineCalibrator {
+ public:
+  MachineCalibrator(const configs::Catalogue& catalogue, const MachineSettings& settings)
+      : catalogue_(catalogue), settings_(settings), store_(settings.samples.empty() ? SampleStore() : SampleStore(settings.samples, settings_line(settings))),
+        parts_(static_cast<double>(settings.models.size() * settings.ranks.size() * settings.dtypes.size()) + kHostPart) {}
+
+  MachineCalibration run() {
+    const auto start = std::chrono::steady_clock::now();
+    result_.cores = static_cast<std::int32_t>(std::max(1U, std::thread::hardware_concurrency()));
+    result_.models = settings_.models;
+    result_.device = on_cpu() ? "cpu" : "cuda";
+    if (on_cpu()) probe_.emplace(result_.cores);
+    report("host", 0, false);
+    probe();
+    result_.engine = measure_host(catalogue_, settings_);
+    done_ += kHostPart;
+    for (const model::DType dtype : settings_.dtypes)
+      for (const std::int32_t ranks : settings_.ranks) calibrate_share(dtype, ranks);
+    probe();
+    set_rates();
+    store_.finish();
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    result_.seconds = took.count();
+    return std::move(result_);
+  }
+
+ private:
+  [[nodiscard]] bool is_coarse() const { return settings_.seconds < kCoarseBelow; }
+  [[nodiscard]] bool on_cpu() const { return settings_.device == exec::DeviceKind::cpu; }
+
+  void report(const std::string& what, double fraction_of_part, bool recalled) {
+    if (settings_.control != nullptr) {
+      settings_.control->check_in();
+      if (settings_.control->cancelled()) throw Cancelled{};
+    }
+    const double fraction = std::min(1.0, (done_ + fraction_of_part) / parts_);
+    if (recalled) recalled_ += fraction - last_;
+    last_ = fraction;
+    if (settings_.progress) settings_.progress(what, fraction, recalled_);
+  }
+
+  // What a quiet machine gives, for runs that are compared with this calibration.
+  void probe() {
+    if (probe_) rates_.push_back(probe_->rates(is_coarse() ? kProbeSeconds / 5 : kProbeSeconds));
+  }
+
+  void set_rates() {
+    if (rates_.empty()) return;
+    const auto median_of = [&](double exec::SteadyRates::* rate) {
+      std::vector<double> values;
+      for (const exec::SteadyRates& r : rates_) values.push_back(r.*rate);
+      const double middle = sched::quantile(values, 0.5);
+      for (double& v : values) v = std::abs(v / middle - 1);
+      result_.rates_spread = std::max(result_.rates_spread, sched::quantile(values, kMostProbes));   // a moment's burst is no noise
+      return middle;
+    };
+    result_.rates = {median_of(&exec::SteadyRates::read_bandwidth), median_of(&exec::SteadyRates::multiply_add)};
+  }
+
+  void calibrate_share(model::DType dtype, std::int32_t ranks) {
+    ShareCalibration share;
+    share.ranks = ranks;
+    share.dtype = dtype;
+    if (on_cpu()) {
+      const int threads = std::max(result_.cores, ranks);
+      share.read_bandwidth = exec::read_bandwidth(threads, kProbeBytes);
+      share.multiply_add = exec::fma_peak(threads);
+    }
+    ShareSamples samples;
+    for (const std::string& model : settings_.models) {
+      probe();
+      measure(model, dtype, ranks, samples);
+      done_ += 1;
+    }
+    fit_share(share, samples, fmt::format("{} in {}", fmt::join(settings_.models, ", "), model::name(dtype)));
+    check_held_out(share, samples);
+    if (!live_.empty()) settle_live(share, live_, result_.engine, catalogue_);
+    live_.clear();
+    result_.shares.push_back(std::move(share));
+  }
+
+  exec::EngineConfig engine_config(const std::string& model, model::DType dtype, std::int32_t tp) const {
+    exec::EngineConfig config;
+    config.architecture = model::default_architecture(*catalogue_.model(model));
+    config.device = settings_.device;
+    config.tp = tp;
+    config.weight_dtype = config.kv_dtype = dtype;
+    config.kv_blocks = kKvBlocks;
+    config.sequences = 128;
+    config.step_rows = kMostRows;
+    config.graphs = !on_cpu();
+    return config;
+  }
+
+  void measure(const std::string& model, model::DType dtype, std::int32_t ranks, ShareSamples& samples) {
+    const exec::EngineConfig config = engine_config(model, dtype, ranks);
+    const auto weights = exec::random_weights(config.architecture, 1);
+    const std::string label = fmt::format("{} {}, {} rank{}", model, model::name(dtype), ranks, ranks > 1 ? "s" : "");
+    report(label, 0, false);
+    exec::Engine engine(config, *weights);
+    result_.description = engine.description();
+    BenchmarkSettings bench{.most_rows = kMostRows, .most_context = kMostContext, .seconds = settings_.seconds / parts_ * kForwardsPart,
+                            .coarse = is_coarse(), .control = settings_.control, .progress = [&](double f, bool known) { report(label, 0.3 * f, known); },
+                            .store = &store_, .key = fmt::format("{} {} {}", model, model::name(dtype), ranks)};
+    const std::int64_t tokens = kKvBlocks * config.block_tokens;
+    samples.forwards.emplace_back(config, measure_forwards(engine, held_out_forwards(bench, tokens), bench));
+    probe();
+    if (on_cpu()) {
+      bench.progress = [&](double f, bool known) { report(label, 0.3 + 0.1 * f, known); };
+      live_.emplace_back(model, measure_live(engine, catalogue_, model, bench));
+      probe();
+    }
+    const std::vector<GridForward> grid = benchmark_grid(bench, tokens);
+    if (!on_cpu()) samples.whole.emplace_back(config, measure_whole(engine, grid, bench));
+    engine.trace_ops();
+    bench.seconds = settings_.seconds / parts_ * kOpsPart;
+    bench.progress = [&](double f, bool known) { report(label, 0.4 + 0.6 * f, known); };
+    for (OpSample& sample : measure_ops(engine, grid, bench)) {
+      if (sample.op.kind == model::OpKind::all_reduce) samples.all_reduces.push_back({sample.op.other_bytes, sample.seconds});
+      else samples.ops.push_back(std::move(sample));
+    }
+    report(label, 1, false);
+  }
+
+  // Decode forwards of the grid as they run in service, in one graph: what the gaps between kernels are found from.
+  std::vector<ForwardSample> measure_whole(exec::Engine& engine, const std::vector<GridForward>& grid, BenchmarkSettings bench) {
+    std::vector<GridForward> decodes;
+    for (const GridForward& forward : grid)
+      if (forward.prefill.empty()) decodes.push_back(forward);
+    bench.key += " graph";
+    return measure_forwards(engine, decodes, bench);
+  }
+
+  const configs::Catalogue& catalogue_;
+  const MachineSettings& settings_;
+  SampleStore store_;
+  std::optional<exec::SteadyProbe> probe_;
+  std::vector<exec::SteadyRates> rates_;
+  std::vector<std::pair<std::string, std::vector<double>>> live_;   // of this share's models
+  MachineCalibration result_;
+  double parts_ = 1, done_ = 0, last_ = 0, recalled_ = 0;
+};
+
+}  // namespace
+
+MachineCalibration calibrate_machine(const configs::Catalogue& catalogue, const MachineSettings& settings) {
+  return MachineCalibrator(catalogue, settings).run();
+}
+
+}  // namespace plimsoll::calibration

@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calibration/serving_fit.h"
+
+#include <fmt/format.h>
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <optional>
+#include <thread>
+
+#include "model/error.h"
+#include "sched/statistics.h"
+#include "sim/simulate.h"
+#include "study/run/bands.h"
+#include "study/run/resolve.h"
+#include "study/file/study.h"
+#include "calibration/serving_files.h"
+
+namespace plimsoll::calibration {
+namespace {
+
+constexpr std::size_t kNoFold = static_cast<std::size_t>(-1);
+constexpr double kMissing = 1;          // log error of a figure that the model says cannot exist
+
+struct Cell {
+  const validation::MeasuredTable* table = nullptr;
+  const validation::MeasuredPoint* row = nullptr;
+  std::size_t configuration = 0;
+  bool fitted = false;                  // its table is fitted
+  bool fits = true;                     // everything that runs at once fits the pool: first tokens do not wait for memory
+  study::PointSpec spec;
+};
+
+using Indices = std::vector<std::size_t>;
+
+// What the configuration that is left out is predicted with.
+struct Fold {
+  ServingValues values;
+  model::TimeUncertainty uncertainty;
+};
+using Folds = std::map<std::size_t, Fold>;   // by configuration; kNoFold: what is in no fold
+
+}  // namespace
+
+std::string configuration_of(const validation::MeasuredPoint& p) {
+  return fmt::format("{}|{}|{}|{}|{}|{}|{}", p.model, p.hardware, p.engine, p.dtype, p.tp, p.input_tokens, p.output_tokens);
+}
+
+bool has_engine(const std::vector<validation::MeasuredTable>& tables, const std::string& engine) {
+  for (const validation::MeasuredTable& table : tables)
+    for (const validation::MeasuredPoint& row : table.points)
+      if (configs::canonical_name(row.engine) == engine) return true;
+  return false;
+}
+
+struct ServingProblem::State {
+  State(const ServingModel& m, std::shared_ptr<const configs::Catalogue> c, const ServingSettings& s)
+      : model(m), catalogue(std::move(c)), settings(s), files(model, *catalogue) {
+    for (const ServingNumber& n : model.numbers) numbers.push_back(n.number);
+  }
+
+  void add(const validation::MeasuredTable& table);
+  [[nodiscard]] ServingValues priors() const;
+  [[nodiscard]] study::PointResult simulate(const Cell& cell, const ServingParts& parts) const;
+  [[nodiscard]] std::vector<validation::Comparison> predict(const ServingValues& values) const;
+  enum class Bands : std::uint8_t { none, propagated };
+  void predict_folds(const Folds& folds, Bands bands, std::vector<validation::Comparison>& comparisons) const;
+  void band_folds(Folds folds, ServingFit& out) const;
+  /// The fold that a cell is left out in; kNoFold when its configuration is in no fitted table.
+  [[nodiscard]] std::size_t fold_of(const Cell& cell) const { return is_fitted[cell.configuration] ? cell.configuration : kNoFold; }
+  /// [values][place in `which`].
+  [[nodiscard]] std::vector<std::vector<study::PointResult>> run(const std::vector<ServingValues>& values, const Indices& which) const;
+  void note_what_fits();
+  [[nodiscard]] std::vector<double> residuals(const Indices& which, const std::vector<study::PointResult>& points) const;
+  [[nodiscard]] Residuals residuals_of(const Indices& which, double scanned) const;
+  [[nodiscard]] ServingValues solve(const Indices& which, ServingValues start, int iterations, double& loss) const;
+  [[nodiscard]] double best_scanned(const Indices& which, const ServingValues& values) const;
+  [[nodiscard]] Indices fitted_cells(std::optional<std::size_t> without = {}) const;
+  /// one(0) … one(count - 1) on the threads that the settings allow; throws ServingCancelled between two of them.
+  template <class Work>
+  void in_parallel(std::size_t count, const Work& one) const {
+    const int jobs = settings.jobs > 0 ? settings.jobs : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    tbb::task_arena arena(jobs);
+    arena.execute([&] {
+      tbb::parallel_for(std::size_t{0}, count, [&](std::size_t i) {
+        check_in();
+        one(i);
+      });
+    });
+  }
+  void check_in() const {
+    if (settings.control == nullptr) return;
+    settings.control->check_in();
+    if (settings.control->cancelled()) throw ServingCancelled{};
+  }
+  void progress(const std::string& text) const {
+    check_in();
+    if (settings.progress) settings.progress(text);
+  }
+
+  const ServingModel& model;
+  std::shared_ptr<const configs::Catalogue> catalogue;
+  ServingSettings settings;
+  ServingFiles files;
+  std::vector<FitNumber> numbers;
+  std::vector<Cell> cells;
+  std::vector<std::string> configurations;
+  std::vector<bool> is_fitted;          // of the configurations: stands in a fitted table
+  mutable std::atomic<int> simulations{0};
+};
+
+void ServingProblem::State::add(const validation::MeasuredTable& table) {
+  const bool fitted = std::find(model.tables.begin(), model.tables.end(), table.name) != model.tables.end();
+  for (const validation::MeasuredPoint& row : table.points) {
+    if (configs::canonical_name(row.engine) != model.engine) continue;
+    const std::string name = configuration_of(row);
+    const auto found = std::find(configurations.begin(), configurations.end(), name);
+    Cell cell;
+    cell.table = &table;
+    cell.row = &row;
+    cell.fitted = fitted;
+    cell.configuration = static_cast<std::size_t>(found - configurations.begin());
+    if (found == configurations.end()) {
+      configurations.push_back(name);
+      is_fitted.push_back(false);
+    }
+    if (fitted) is_fitted[cell.configuration] = true;
+    try {
+      cell.spec = study::Study(configs::Document::from_text(validation::study_text({&row}), "study"), "study", {}, catalogue).point(0);
+    } catch (const InputError& error) {
+      throw InputError(row.where, error.where().file == "study" ? error.text() : error.what());
+    }
+    cells.push_back(std::move(cell));
+  }
+}
+
+ServingValues ServingProblem::State::priors() const {
+  ServingValues values;
+  for (const FitNumber& n : numbers) values.push_back(n.prior);
+  if (!model.scan.empty()) values.push_back(model.scanned.number.prior);
+  return values;
+}
+
+study::PointResult ServingProblem::State::simulate(const Cell& cell, const ServingParts& parts) const {
+  study::PointSpec spec = cell.spec;
+  parts.replace_in(spec);
+  study::ResolvedPoint resolved = study::resolve_spec(std::move(spec));
+  if (resolved.impossible) resolved.result.infeasible = resolved.impossible->reason;
+  if (resolved.scenario) {
+    resolved.result.metrics = sim::simulate(*resolved.scenario).metrics;
+    if (parts.bands) study::add_bands(*resolved.scenario, false, *resolved.result.metrics);
+  }
+  ++simulations;
+  return std::move(resolved.result);
+}
+
+std::vector<std::vector<study::PointResult>> ServingProblem::State::run(const std::vector<ServingValues>& values,
+                                                                       const Indices& which) const {
+  std::vector<ServingParts> parts;
+  for (const ServingValues& v : values) parts.push_back(files.parts(v));
+  std::vector<std::vector<study::PointResult>> results(values.size(), std::vector<study::PointResult>(which.size()));
+  in_parallel(values.size() * which.size(), [&](std::size_t i) {
+    results[i / which.size()][i % which.size()] = simulate(cells[which[i % which.size()]], parts[i / which.size()]);
+  });
+  return results;
+}
+
+// Memory is the same for all values but the scanned one, which does not matter where first tokens are fitted.
+void ServingProblem::State::note_what_fits() {
+  const ServingParts parts = files.parts(priors());
+  for (Cell& cell : cells) {
+    study::PointSpec spec = cell.spec;
+    parts.replace_in(spec);
+    const study::ResolvedPoint resolved = study::resolve_spec(std::move(spec));
+    if (!resolved.scenario) continue;
+    const sched::KvConfig& kv = resolved.scenario->kv;
+    const double tokens = cell.row->load_value * static_cast<double>(cell.row->input_tokens + cell.row->output_tokens);
+    cell.fits = tokens <= static_cast<double>(kv.blocks) * static_cast<double>(kv.block_tokens);
+  }
+}
+
+std::vector<double> ServingProblem::State::residuals(const Indices& which, const std::vector<study::PointResult>& points) const {
+  std::vector<double> out;
+  for (std::size_t i = 0; i < which.size(); ++i) {
+    const Cell& cell = cells[which[i]];
+    std::vector<validation::Comparison> figures;
+    validation::append_comparisons(*cell.table, *cell.row, points[i], figures);
+    for (const validation::Comparison& c : figures) {
+      const auto scale = model.scales.find(c.metric);
+      if (scale == model.scales.end() || (c.metric == "ttft_mean_s" && !cell.fits)) continue;
+      out.push_back((c.predicted ? std::log(*c.predicted / c.measured) : kMissing) / scale->second);
+    }
+  }
+  return out;
+}
+
+Residuals ServingProblem::State::residuals_of(const Indices& which, double scanned) const {
+  return [this, which, scanned](const std::vector<std::vector<double>>& candidates) {
+    std::vector<ServingValues> values = candidates;
+    if (!model.scan.empty())
+      for (ServingValues& v : values) v.push_back(scanned);
+    const auto points = run(values, which);
+    std::vector<std::vector<double>> out;
+    for (const auto& p : points) out.push_back(residuals(which, p));
+    return out;
+  };
+}
+
+ServingValues ServingProblem::State::solve(const Indices& which, ServingValues start, int iterations, double& loss) const {
+  const bool scans = !model.scan.empty();
+  const double scanned = scans ? start.back() : 0;
+  if (scans) start.pop_back();
+  FitOptions options;
+  options.iterations = iterations;
+  FitResult result = fit_numbers(numbers, start, residuals_of(which, scanned), options);
+  loss = result.loss;
+  if (scans) result.values.push_back(scanned);
+  return std::move(result.values);
+}
+
+// Of the values that explain the rows about equally well, the middle one: the data tell a range, not a point.
+double ServingProblem::State::best_scanned(const Indices& which, const ServingValues& values) const {
+  std::vector<ServingValues> candidates;
+  for (const double value : model.scan) {
+    candidates.push_back(values);
+    candidates.back().back() = value;
+  }
+  const auto points = run(candidates, which);
+  const std::vector<double> others(values.begin(), values.end() - 1);
+  std::vector<double> losses;
+  for (const auto& p : points) losses.push_back(fit_loss(numbers, others, residuals(which, p)));
+  const double least = *std::min_element(losses.begin(), losses.end());
+  constexpr double kAboutEqual = 1.02;
+  Indices good;
+  for (std::size_t i = 0; i < losses.size(); ++i)
+    if (losses[i] <= kAboutEqual * least) good.push_back(i);
+  return model.scan[good[good.size() / 2]];
+}
+
+Indices ServingProblem::State::fitted_cells(std::optional<std::size_t> without) const {
+  Indices which;
+  for (std::size_t i = 0; i < cells.size(); ++i)
+    if (cells[i].fitted && cells[i].configuration != without) which.push_back(i);
+  return which;
+}
+
+ServingProblem::ServingProblem(const ServingModel& model, const std::vector<validation::MeasuredTable>& tables,
+                               std::shared_ptr<const configs::Catalogue> catalogue, const ServingSettings& settings)
+    : state_(std::make_unique<State>(model, std::move(catalogue), settings)) {
+  for (const validation::MeasuredTable& table : tables) state_->add(table);
+  if (state_->fitted_cells().empty()) throw InputError("no row of the tables was measured with " + model.engine);
+  state_->note_what_fits();
+}
+ServingProblem::~ServingProblem() = default;
+
+ServingFit ServingProblem::fit() const {
+  const State& s = *state_;
+  const Indices which = s.fitted_cells();
+  ServingFit fit;
+  constexpr int kIterations = 12, kAgain = 6;
+  s.progress(fmt::format("fitting {} numbers to {} runs", s.numbers.size() + (s.model.scan.empty() ? 0 : 1), which.size()));
+  fit.values = s.solve(which, s.priors(), kIterations, fit.loss);
+  if (!s.model.scan.empty()) {
+    fit.values.back() = s.best_scanned(which, fit.values);
+    fit.values = s.solve(which, fit.values, kAgain, fit.loss);
+  }
+  fit.comparisons = s.predict(fit.values);
+  for (const validation::Comparison& c : fit.comparisons)
+    fit.fitted.push_back(std::find(s.model.tables.begin(), s.model.tables.end(), c.table) != s.model.tables.end());
+  for (const Cell& cell : s.cells)
+    if (!cell.fits) fit.beyond_pool.insert(cell.row);
+  fit.simulations = s.simulations;
+  return fit;
+}
+
+std::vector<validation::Comparison> ServingProblem::State::predict(const ServingValues& values) const {
+  Indices all(cells.size());
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
+  const auto points = run({values}, all).front();
+  std::vector<validation::Comparison> out;
+  for (std::size_t i = 0; i < all.size(); ++i) validation::append_comparisons(*cells[i].table, *cells[i].row, points[i], out);
+  return out;
+}
+
+// All cells of the folds at once, so that no thread waits for the last of a fold.
+void ServingProblem::State::predict_folds(const Folds& folds, Bands bands, std::vector<validation::Comparison>& comparisons) const {
+  std::map<std::size_t, ServingParts> parts;
+  for (const auto& [name, fold] : folds) {
+    ServingParts one = files.parts(fold.values);
+    auto engine = std::make_shared<model::EngineProfile>(*one.engine);
+    engine->uncertainty = fold.uncertainty;
+    one.engine = std::move(engine);
+    one.bands = bands == Bands::propagated;
+    parts.emplace(name, std::move(one));
+  }
+  Indices which;
+  for (std::size_t i = 0; i < cells.size(); ++i)
+    if (parts.contains(fold_of(cells[i]))) which.push_back(i);
+  std::vector<study::PointResult> points(which.size());
+  in_parallel(which.size(), [&](std::size_t i) { points[i] = simulate(cells[which[i]], parts.at(fold_of(cells[which[i]]))); });
+  std::map<const validation::MeasuredPoint*, const study::PointResult*> point_of;
+  for (std::size_t i = 0; i < which.size(); ++i) point_of[cells[which[i]].row] = &points[i];
+  for (validation::Comparison& c : comparisons)
+    if (const auto found = point_of.find(c.point); found != point_of.end()) validation::set_prediction(*found->second, c);
+}
+
+ServingFit ServingProblem::leave_one_out(const ServingFit& start) const {
+  const State& s = *state_;
+  ServingFit out = start;
+  Folds folds;
+  for (const Cell& cell : s.cells)
+    if (cell.fitted) folds[cell.configuration].values = start.values;
+  constexpr int kIterations = 6;
+  std::size_t done = 0;
+  for (auto& [name, fold] : folds) {
+    s.progress(fmt::format("leaving out {} of {} configurations", ++done, folds.size()));
+    const Indices which = s.fitted_cells(name);
+    double loss = 0;
+    if (!s.model.scan.empty()) fold.values.back() = s.best_scanned(which, fold.values);
+    fold.values = s.solve(which, fold.values, kIterations, loss);
+  }
+  s.predict_folds(folds, State::Bands::none, out.comparisons);
+  s.progress(fmt::format("propagating bands of {} runs", s.cells.size()));
+  s.band_folds(std::move(folds), out);
+  out.simulations = s.simulations;
+  return out;
+}
+
+// Every fold's band comes from the errors of the other folds; that of what was in none from all of them.
+void ServingProblem::State::band_folds(Folds folds, ServingFit& out) const {
+  std::map<const validation::MeasuredPoint*, const Cell*> cell_of;
+  for (const Cell& cell : cells) cell_of[cell.row] = &cell;
+  const auto errors_without = [&](std::size_t fold) {
+    std::vector<const validation::Comparison*> errors;
+    for (const validation::Comparison& c : out.comparisons) {
+      const Cell& cell = *cell_of.at(c.point);
+      if (!cell.fitted || cell.configuration == fold || (c.metric == "ttft_mean_s" && !cell.fits)) continue;
+      errors.push_back(&c);
+    }
+    return uncertainty_of(errors);
+  };
+  for (auto& [name, fold] : folds) fold.uncertainty = errors_without(name);
+  out.uncertainty = errors_without(kNoFold);
+  folds[kNoFold] = {out.values, out.uncertainty};
+  predict_folds(folds, Bands::propagated, out.comparisons);
+  for (std::size_t i = 0; i < out.comparisons.size(); ++i) out.fitted[i] = false;
+}
+
+std::map<std::string, std::string> ServingProblem::files(const ServingFit& fit, const Provenance& provenance) const {
+  return state_->files.texts(fit.values, fit.uncertainty, provenance);
+}
+
+model::TimeUncertainty uncertainty_of(const std::vector<const validation::Comparison*>& left_out) {
+  std::vector<double> decode, prefill;
+  for (const validation::Comparison* c : left_out) {
+    if (!c->predicted) continue;
+    const double ratio = c->measured / *c->predicted;
+    (c->metric == "ttft_mean_s" ? prefill : decode).push_back(c->metric == "output_tokens_per_s" ? 1 / ratio : ratio);
+  }
+  constexpr double kLow = 0.05, kHigh = 0.95;
+  model::TimeUncertainty u;
+  if (decode.empty()) return u;
+  // The prediction itself is always inside.
+  u.decode_low = std::min(1.0, sched::quantile(decode, kLow));
+  u.decode_high = std::max(1.0, sched::quantile(decode, kHigh));
+  u.prefill_low = prefill.empty() ? u.decode_low : std::min(1.0, sched::quantile(prefill, kLow));
+  u.prefill_high = prefill.empty() ? u.decode_high : std::max(1.0, sched::quantile(prefill, kHigh));
+  return u;
+}
+
+double coverage_of(const std::vector<validation::Comparison>& comparisons) {
+  std::size_t inside = 0, all = 0;
+  for (const validation::Comparison& c : comparisons) {
+    const std::optional<bool> held = c.is_in_band();
+    all += held ? 1 : 0;
+    inside += held.value_or(false) ? 1 : 0;
+  }
+  return all == 0 ? 0 : static_cast<double>(inside) / static_cast<double>(all);
+}
+
+}  // namespace plimsoll::calibration

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exec/live/event_log.h"
+
+#include <fmt/format.h>
+
+#include <iterator>
+
+#include "sched/policy_config.h"
+
+namespace plimsoll::exec {
+
+namespace {
+// Names come from script-like sources without quotes or backslashes, or are r<number>.
+template <class... Args>
+void append(std::string& text, fmt::format_string<Args...> format, Args&&... args) {
+  fmt::format_to(std::back_inserter(text), format, std::forward<Args>(args)...);
+}
+}  // namespace
+
+void EventLog::begin(const load::Scenario& scenario, std::size_t point) {
+  if (!enabled_) return;
+  append(text_,
+         R"({{"v":1,"event":"run","point":{},"policy":"{}","replicas":{},"kv_blocks":{},"block_tokens":{},"prefix_caching":{},)"
+         R"("swap_blocks":{},"model_max_len":{},"window":{}}})"
+         "\n",
+         point, sched::name(scenario.policy.policy), scenario.replicas, scenario.kv.blocks, scenario.kv.block_tokens,
+         scenario.kv.prefix_caching, scenario.policy.swap_blocks, scenario.policy.model_max_len,
+         scenario.shape->sliding_window);
+}
+
+void EventLog::arrival(std::size_t replica, const sched::NewRequest& request, Nanos now) {
+  if (!enabled_) return;
+  append(text_, R"({{"t":{},"event":"arrival","replica":{},"id":{},"input":{},"output":{},"max_new":{},"sent":{})", now, replica,
+         request.serial, request.input, request.output, request.max_new, request.sent);
+  if (request.session != 0) append(text_, R"(,"session":{})", request.session);
+  if (request.priority != 0) append(text_, R"(,"priority":{})", request.priority);
+  if (!request.name.empty()) append(text_, R"(,"name":"{}")", request.name);
+  if (!request.prefix_hashes.empty())
+    append(text_, R"(,"hash_tokens":{},"hashes":[{}])", request.hash_block_tokens, fmt::join(request.prefix_hashes, ","));
+  text_ += "}\n";
+}
+
+void EventLog::cancel(std::size_t replica, std::uint64_t serial, Nanos now) {
+  if (enabled_) append(text_, R"({{"t":{},"event":"cancel","replica":{},"id":{}}})" "\n", now, replica, serial);
+}
+
+void EventLog::decide(std::size_t replica, Nanos now) {
+  if (enabled_) append(text_, R"({{"t":{},"event":"decide","replica":{}}})" "\n", now, replica);
+}
+
+void EventLog::step(std::size_t replica, Nanos start, Nanos end) {
+  if (enabled_) append(text_, R"({{"t":{},"event":"step","replica":{},"start":{}}})" "\n", end, replica, start);
+}
+
+void EventLog::end(Nanos now) {
+  if (enabled_) append(text_, R"({{"t":{},"event":"end"}})" "\n", now);
+}
+
+}  // namespace plimsoll::exec

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// events.jsonl (docs/measure.md): everything that reached the schedulers of a live run, in order, in nanoseconds since its
+// start. Feeding it to the same policy again gives the same decisions (sim/replay.h).
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "sched/replica.h"
+#include "load/scenario.h"
+
+namespace plimsoll::exec {
+
+class EventLog {
+ public:
+  /// Free when it is off.
+  explicit EventLog(bool enabled) : enabled_(enabled) {}
+
+  /// First: what the decisions depend on besides the study's scheduler.
+  void begin(const load::Scenario& scenario, std::size_t point);
+  void arrival(std::size_t replica, const sched::NewRequest& request, Nanos now);
+  void cancel(std::size_t replica, std::uint64_t serial, Nanos now);
+  void decide(std::size_t replica, Nanos now);
+  /// A step has ended; `start` is when its first forward was handed to the device.
+  void step(std::size_t replica, Nanos start, Nanos end);
+  /// Last: a file without it was cut off.
+  void end(Nanos now);
+  [[nodiscard]] std::string take() { return std::move(text_); }
+
+ private:
+  bool enabled_;
+  std::string text_;
+};
+
+}  // namespace plimsoll::exec

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exec/live/live_replica.h"
+
+#include <algorithm>
+
+#include "model/error.h"
+
+namespace plimsoll::exec {
+
+LiveReplica::LiveReplica(const load::Scenario& scenario, std::size_t index, const sched::RunOptions& options,
+                         EventLog& events)
+    : replica_({.policy = scenario.policy, .kv = scenario.kv, .window = scenario.shape->sliding_window,
+                .keep_log = options.keep_log}),
+      index_(index), events_(events), keep_steps_(options.keep_steps) {}
+
+std::optional<ReqId> LiveReplica::arrive(const sched::NewRequest& request, Nanos now) {
+  events_.arrival(index_, request, now);
+  const std::optional<ReqId> id = replica_.arrive(request, now);
+  if (!id) return {};
+  ids_[request.serial] = *id;
+  changes_.push_back({.opens = true,
+                      .request = {.id = *id,
+                                  .serial = request.serial,
+                                  .input = request.input,
+                                  .prefix_hashes = {request.prefix_hashes.begin(), request.prefix_hashes.end()},
+                                  .hash_block_tokens = request.hash_block_tokens}});
+  return id;
+}
+
+void LiveReplica::cancel(ReqId id, std::uint64_t serial, Nanos now) {
+  if (!replica_.is_live(id, serial)) return;
+  events_.cancel(index_, serial, now);
+  replica_.cancel(id, sched::Outcome::timed_out, now);
+}
+
+void LiveReplica::abandon(ReqId id, std::uint64_t serial) {
+  if (replica_.is_live(id, serial)) replica_.abandon(id);
+}
+
+void LiveReplica::ended(const sched::Ended& ended) {
+  const auto found = ids_.find(ended.serial);
+  if (found == ids_.end()) return;     // refused at the front door
+  changes_.push_back({.opens = false, .request = {.id = found->second, .serial = ended.serial, .input = 0,
+                                                  .prefix_hashes = {}, .hash_block_tokens = 0}});
+  ids_.erase(found);
+}
+
+bool LiveReplica::decide(Nanos now) {
+  events_.decide(index_, now);
+  const bool step = replica_.decide(now);
+  PLIMSOLL_CHECK(step || replica_.wake_at() > now, "a policy that waits wakes up later");
+  if (!step && !replica_.decision().kv.empty()) note_moves();
+  if (step && idle_) last_end_ = now;
+  idle_ = !step;
+  return step;
+}
+
+// A preemption may be all that was decided: the worker hears of it with the next order. What the decision refused gave its
+// blocks back before.
+void LiveReplica::note_moves() {
+  for (const sched::Ended& refused : replica_.ended()) ended(refused);
+  changes_.push_back({.opens = false, .request = {}, .kv = replica_.decision().kv});
+}
+
+// The group in the policy's batch order: what the decision log writes is what runs.
+OrderForward LiveReplica::expand(const sched::Forward& forward) const {
+  OrderForward out{.prefill = forward.prefill, .decode = {}, .dead = forward.dead, .padded = forward.padded};
+  if (forward.decodes == sched::Decodes::listed) out.decode = forward.listed;
+  if (forward.decodes != sched::Decodes::group) return out;
+  for (const ReqId id : replica_.policy().batch_order())
+    if (replica_.requests().decoding(id)) out.decode.push_back(id);
+  PLIMSOLL_CHECK(static_cast<std::int64_t>(out.decode.size()) == replica_.requests().group_size(),
+                 "every member of the decode group stands in the batch");
+  return out;
+}
+
+StepOrder LiveReplica::make_order() {
+  StepOrder order;
+  order.changes.swap(changes_);
+  order.kv = replica_.decision().kv;
+  for (const sched::Forward& forward : replica_.decision().forwards()) order.forwards.push_back(expand(forward));
+  order.steps = replica_.plan_steps();
+  order.wake_at = replica_.wake_at();
+  order.inflight = replica_.policy().traits().max_inflight_steps;
+  return order;
+}
+
+// Without a gap a step begins where the last one ended: the host's share of it is what passes until the device gets work.
+void LiveReplica::complete(const StepSpan& span) {
+  events_.step(index_, span.start, span.end);
+  sched::StepsTime time;
+  time.start = 1e-9 * static_cast<double>(last_end_);
+  time.first = time.total = 1e-9 * static_cast<double>(span.end - last_end_);
+  time.parts.host = 1e-9 * static_cast<double>(std::max<Nanos>(0, span.start - last_end_));
+  time.parts.other = time.total - time.parts.host;
+  time.end = 1e-9 * static_cast<double>(span.end);
+  time.end_stamp = span.end;
+  if (keep_steps_) note_step(last_end_, span.end);
+  last_end_ = span.end;
+  replica_.complete(time);
+}
+
+void LiveReplica::complete_scripted(Nanos start, Nanos end, double real_start, double real_total) {
+  sched::StepsTime time;
+  time.start = real_start;
+  time.first = time.total = real_total;
+  time.parts.other = real_total;
+  time.end = real_start + real_total;
+  time.end_stamp = end;
+  if (keep_steps_) note_step(start, end);
+  replica_.complete(time);
+}
+
+void LiveReplica::note_step(Nanos start, Nanos end) {
+  sched::StepRow row = sched::step_row(replica_, static_cast<std::int32_t>(index_));
+  row.start = start;
+  row.end = end;
+  step_rows_.push_back(row);
+}
+
+}  // namespace plimsoll::exec

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// A replica in real time, as the control thread sees it: the scheduler's Replica, and what its worker has to be told. The
+// worker itself is behind StepExecutor (step_executor.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "exec/live/event_log.h"
+#include "exec/live/step_order.h"
+#include "sched/replica.h"
+#include "sched/run_result.h"
+#include "load/scenario.h"
+
+namespace plimsoll::exec {
+
+/// When a step's first forward was handed to the device, and when its last one had ended.
+struct StepSpan {
+  Nanos start = 0, end = 0;
+};
+
+class LiveReplica {
+ public:
+  LiveReplica(const load::Scenario& scenario, std::size_t index, const sched::RunOptions& options, EventLog& events);
+
+  [[nodiscard]] sched::Replica& replica() { return replica_; }
+  [[nodiscard]] const sched::Replica& replica() const { return replica_; }
+  [[nodiscard]] std::size_t index() const { return index_; }
+
+  std::optional<ReqId> arrive(const sched::NewRequest& request, Nanos now);
+  /// No step is in flight.
+  void cancel(ReqId id, std::uint64_t serial, Nanos now);
+  void abandon(ReqId id, std::uint64_t serial);
+  /// To be called for every request that left (Replica::ended), before the list is cleared. A second call does nothing.
+  void ended(const sched::Ended& ended);
+  /// Asks the policy. True if there are steps to run: make_order() says which.
+  bool decide(Nanos now);
+  [[nodiscard]] StepOrder make_order();
+  /// One of the order's steps has ended.
+  void complete(const StepSpan& span);
+  /// The same on a script's clock: `stamps` are the policy's, `real` the run's, in seconds.
+  void complete_scripted(Nanos start, Nanos end, double real_start, double real_total);
+  [[nodiscard]] std::vector<sched::StepRow>& step_rows() { return step_rows_; }
+
+ private:
+  void note_moves();
+  void note_step(Nanos start, Nanos end);
+  [[nodiscard]] OrderForward expand(const sched::Forward& forward) const;
+
+  sched::Replica replica_;
+  std::size_t index_;
+  EventLog& events_;
+  bool keep_steps_;
+  std::vector<Change> changes_;        // since the last order
+  std::unordered_map<std::uint64_t, ReqId> ids_;   // of live requests, by serial; looked up, never iterated
+  std::vector<sched::StepRow> step_rows_;
+  Nanos last_end_ = 0;                 // of the last step, or when idling ended
+  bool idle_ = true;
+};
+
+}  // namespace plimsoll::exec

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exec/live/prompt_source.h"
+
+#include <algorithm>
+
+#include "exec/weights/splitmix.h"
+
+namespace plimsoll::exec {
+
+namespace {
+// Keeps the tokens of requests apart from those of shared blocks, whose hashes may be any number.
+constexpr std::uint64_t kRequest = 0x72657175657374ULL, kShared = 0x736861726564ULL;
+}  // namespace
+
+std::int32_t PromptSource::draw(std::uint64_t key, std::uint64_t position) const {
+  const std::uint64_t bits = finalized(finalized(finalized(seed_) ^ key) + kSplitMixStep * (position + 1));
+  return static_cast<std::int32_t>(((bits >> 32U) * static_cast<std::uint64_t>(vocabulary_)) >> 32U);
+}
+
+void PromptSource::append(std::uint64_t serial, sched::Tok input, std::span<const std::uint64_t> hashes,
+                          sched::Tok hash_block_tokens, std::vector<std::int32_t>& out) const {
+  const auto length = static_cast<std::size_t>(input);
+  out.reserve(out.size() + length);
+  if (!given_.empty()) {
+    const std::vector<std::int32_t>& prompt = given_[serial % given_.size()];
+    for (std::size_t i = 0; i < length; ++i) out.push_back(prompt[i % prompt.size()]);
+    return;
+  }
+  const auto block = static_cast<std::size_t>(hash_block_tokens);
+  const std::size_t shared = std::min(length, hashes.size() * block);
+  for (std::size_t i = 0; i < shared; ++i) out.push_back(draw(finalized(hashes[i / block] ^ kShared), i % block));
+  for (std::size_t i = shared; i < length; ++i) out.push_back(draw(finalized(serial ^ kRequest), i));
+}
+
+}  // namespace plimsoll::exec

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exec/live/serve.h"
+
+#include "exec/live/live_run.h"
+#include "exec/live/step_workers.h"
+#include "model/error.h"
+#include "load/script_driver.h"
+
+namespace plimsoll::exec {
+
+namespace {
+
+StepBuilderConfig builder_config(const load::Scenario& scenario, const LiveReplicas& replicas) {
+  return {.kv = scenario.kv, .sequences = replicas.sequences, .sampling = replicas.sampling};
+}
+
+// A script's steps run like any others; only the stamps that the policy sees are the script's.
+class LiveScript final : public load::ScriptReplica {
+ public:
+  LiveScript(const load::Scenario& scenario, const sched::RunOptions& options, StepExecutor& executor)
+      : live_(scenario, 0, options, events_), executor_(executor) {
+    executor_.start_clock();
+  }
+  sched::Replica& replica() override { return live_.replica(); }
+  std::optional<ReqId> arrive(const sched::NewRequest& request, Nanos now) override { return live_.arrive(request, now); }
+  bool decide(Nanos now) override { return live_.decide(now); }
+  void ended(const sched::Ended& ended) override { live_.ended(ended); }
+
+  double run_step(Nanos start, Nanos end, double real_start) override {
+    StepOrder order = live_.make_order();
+    order.steps = 1;                   // something may arrive before the next
+    order.wake_at = sched::kNever;     // of another clock
+    executor_.submit(0, std::move(order));
+    std::vector<StepReport> reports;
+    while (reports.empty()) (void)executor_.wait(sched::kNever, reports);
+    const StepSpan& span = reports.front().span;
+    const double seconds = 1e-9 * static_cast<double>(span.end - span.start);
+    live_.complete_scripted(start, end, real_start, seconds);
+    return seconds;
+  }
+
+  [[nodiscard]] std::vector<sched::StepRow>& step_rows() { return live_.step_rows(); }
+
+ private:
+  EventLog events_{false};
+  LiveReplica live_;
+  StepExecutor& executor_;
+};
+
+void run_replications(const load::Scenario& scenario, const LiveReplicas& replicas, const PromptSource& prompts,
+                      const sched::RunOptions& options, sched::Measurements& measurements, MeasuredRun& result) {
+  for (std::int32_t replication = 0; replication < scenario.replications; ++replication) {
+    sched::RunOptions run_options = options;
+    if (replication > 0) run_options.keep_requests = run_options.keep_log = run_options.keep_steps = false;
+    StepWorkers workers(replicas.devices, builder_config(scenario, replicas), prompts);
+    LiveRun run(scenario, static_cast<std::uint64_t>(replication), run_options, workers, measurements);
+    try {
+      result.run.stopped = !run.run();
+    } catch (const DeviceError& error) {
+      result.failure = error.what();
+      result.run.stopped = true;
+    }
+    if (replication == 0) run.take(result.run);
+    result.run.steps_run += run.steps();
+    if (result.run.stopped) return;
+    run.report(measurements);
+  }
+}
+
+void run_script(const load::Scenario& scenario, const LiveReplicas& replicas, const PromptSource& prompts,
+                const sched::RunOptions& options, sched::Measurements& measurements, MeasuredRun& result) {
+  StepWorkers workers(replicas.devices, builder_config(scenario, replicas), prompts);
+  LiveScript script(scenario, options, workers);
+  result.run = load::run_script(scenario, options, script, measurements, &result.failure);
+  result.run.steps = script.step_rows();
+}
+
+}  // namespace
+
+MeasuredRun measure_point(const load::Scenario& scenario, const LiveReplicas& replicas, const PromptSource& prompts,
+                          const sched::RunOptions& options) {
+  PLIMSOLL_CHECK(replicas.devices.size() == static_cast<std::size_t>(scenario.replicas), "one device a replica");
+  const bool whole_batches = sched::make_policy(scenario.policy)->traits().returns_at_batch_end;
+  sched::Measurements measurements(scenario.slo, scenario.warmup, whole_batches);
+  MeasuredRun result;
+  if (std::holds_alternative<load::Script>(scenario.workload.load)) {
+    run_script(scenario, replicas, prompts, options, measurements, result);
+  } else {
+    run_replications(scenario, replicas, prompts, options, measurements, result);
+  }
+  if (!result.run.stopped) result.run.metrics = measurements.metrics();
+  return result;
+}
+
+}  // namespace plimsoll::exec

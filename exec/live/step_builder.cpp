@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exec/live/step_builder.h"
+
+#include <algorithm>
+
+#include "model/error.h"
+#include "sched/prefix_cache.h"
+
+namespace plimsoll::exec {
+
+using sched::KvOp;
+
+StepBuilder::StepBuilder(const StepBuilderConfig& config, const PromptSource& prompts, ForwardDevice& device)
+    : prompts_(prompts), device_(device), pool_(config.kv.blocks, config.kv.block_tokens, config.kv.prefix_caching),
+      sampling_(config.sampling), block_tokens_(config.kv.block_tokens) {
+  for (std::int32_t slot = config.sequences; slot-- > 0;) free_slots_.push_back(slot);
+}
+
+// ---- requests and their blocks ------------------------------------------------------------------------------
+
+void StepBuilder::begin(const StepOrder& order) {
+  for (const Change& change : order.changes) {
+    if (!change.kv.empty()) apply(change.kv);
+    else if (change.opens) open(change.request);
+    else close(change.request.id);
+  }
+  apply(order.kv);
+}
+
+void StepBuilder::apply(const std::vector<KvOp>& ops) {
+  for (const KvOp& op : ops) {
+    if (op.kind == KvOp::Kind::free_all) {
+      pool_.release(op.id, sequence(op.id).computed);
+      sequence(op.id).computed = 0;
+    }
+    if (op.kind == KvOp::Kind::swap_out) swap_out(op.id);
+  }
+  for (const KvOp& op : ops) {
+    if (op.kind == KvOp::Kind::attach_prefix) {
+      pool_.attach_prefix(op.id, static_cast<Tok>(op.tokens));
+      sequence(op.id).computed = static_cast<Tok>(op.tokens);
+    }
+    if (op.kind == KvOp::Kind::swap_in) swap_in(op.id);
+    if (op.kind == KvOp::Kind::grow || op.kind == KvOp::Kind::reserve) pool_.cover(op.id, op.tokens);
+  }
+}
+
+void StepBuilder::open(const OpenRequest& request) {
+  if (request.id >= sequences_.size()) sequences_.resize(request.id + 1);
+  Sequence& s = sequence(request.id);
+  s = Sequence{};
+  s.serial = request.serial;
+  s.origin = request;
+  pool_.open(request.id, sched::block_hashes(request.prefix_hashes, request.hash_block_tokens, request.input, block_tokens_));
+}
+
+void StepBuilder::close(ReqId id) {
+  Sequence& s = sequence(id);
+  pool_.release(id, 0);
+  pool_.close(id);
+  if (s.slot >= 0) free_slots_.push_back(s.slot);
+  s = Sequence{};
+}
+
+void StepBuilder::swap_out(ReqId id) {
+  Sequence& s = sequence(id);
+  const std::span<const std::int32_t> table = pool_.table(id);
+  const auto bytes = static_cast<std::size_t>(device_.bytes_per_block());
+  s.swapped.resize(table.size() * bytes);
+  s.swapped_blocks = static_cast<std::int64_t>(table.size());
+  for (std::size_t i = 0; i < table.size(); ++i)
+    device_.read_block(table[i], std::span(s.swapped).subspan(i * bytes, bytes));
+  pool_.release(id, 0);
+}
+
+void StepBuilder::swap_in(ReqId id) {
+  Sequence& s = sequence(id);
+  pool_.cover(id, s.swapped_blocks * block_tokens_);
+  const std::span<const std::int32_t> table = pool_.table(id);
+  const auto bytes = static_cast<std::size_t>(device_.bytes_per_block());
+  for (std::size_t i = 0; i < table.size(); ++i)
+    device_.write_block(table[i], std::span(s.swapped).subspan(i * bytes, bytes));
+  s.swapped = {};
+  s.swapped_blocks = 0;
+}
+
+// A request that waits costs no tokens.
+void StepBuilder::materialise(Sequence& s) {
+  if (!s.tokens.empty()) return;
+  prompts_.append(s.serial, s.origin.input, s.origin.prefix_hashes, s.origin.hash_block_tokens, s.tokens);
+  s.origin.prefix_hashes = {};
+}
+
+void StepBuilder::take_slot(Sequence& s) {
+  if (s.slot >= 0 || free_slots_.empty()) return;
+  s.slot = free_slots_.back();
+  free_slots_.pop_back();
+}
+
+bool StepBuilder::may_run_ahead(const StepOrder& order) const {
+  return std::all_of(order.forwards.begin(), order.forwards.end(), [this](const OrderForward& forward) {
+    return std::all_of(forward.decode.begin(), forward.decode.end(), [this](ReqId id) { return sequences_[id].slot >= 0; });
+  });
+}
+
+// ---- forwards -----------------------------------------------------------------------------------------------
+
+void StepBuilder::prepare(const StepOrder& order, std::int64_t step, std::size_t index) {
+  const OrderForward& decided = order.forwards[index];
+  if (spare_.empty()) {
+    in_flight_.emplace_back();
+  } else {
+    in_flight_.push_back(std::move(spare_.back()));
+    spare_.pop_back();
+  }
+  InFlight& forward = in_flight_.back();
+  forward.input.prefill.clear();
+  forward.input.decode.clear();
+  forward.input.sampling = sampling_;
+  forward.answers.clear();
+  if (index == 0) cover_decodes(order);
+  for (const sched::Segment& segment : decided.prefill) add_prefill(segment, decided.padded, forward);
+  const Tok charged = decided.padded > 0 && !decided.decode.empty() ? decided.padded + static_cast<Tok>(step) : 0;
+  for (const ReqId id : decided.decode) add_decode(id, charged, forward);
+  for (const ReqId id : decided.dead) add_dead(id, decided.padded > 0 ? decided.padded + static_cast<Tok>(step) : 0, forward);
+}
+
+// Before any row points into a block table, which may move when it grows, and for all forwards of the step at once: the
+// ledger too lets decodes grow before it publishes what the step prefilled.
+void StepBuilder::cover_decodes(const StepOrder& order) {
+  for (const OrderForward& forward : order.forwards)
+    for (const ReqId id : forward.decode) pool_.cover(id, sequence(id).computed + 1);
+}
+
+void StepBuilder::add_prefill(const sched::Segment& segment, Tok padded, InFlight& forward) {
+  Sequence& s = sequence(segment.id);
+  materialise(s);
+  take_slot(s);
+  PLIMSOLL_CHECK(s.computed == segment.context, "a segment begins where the cache ends");
+  const auto first = static_cast<std::size_t>(segment.context), count = static_cast<std::size_t>(segment.new_tokens);
+  PLIMSOLL_CHECK(first + count <= s.tokens.size(), "the tokens of a segment have come back");
+  s.computed += segment.new_tokens;
+  PLIMSOLL_CHECK(pool_.held(segment.id) * block_tokens_ >= s.computed, "the ledger gave a segment its blocks");
+  forward.input.prefill.push_back({.tokens = std::span(s.tokens).subspan(first, count),
+                                   .context = segment.context,
+                                   .blocks = pool_.table(segment.id),
+                                   .slot = s.slot,
+                                   .request = s.serial,
+                                   .padding = std::max<Tok>(0, padded - segment.new_tokens),
+                                   .emits = segment.emits});
+  published_.emplace_back(segment.id, s.computed);
+  if (segment.emits) forward.answers.push_back(segment.id);
+}
+
+void StepBuilder::add_decode(ReqId id, Tok charged, InFlight& forward) {
+  Sequence& s = sequence(id);
+  const auto newest = static_cast<std::size_t>(s.computed);
+  const bool known = newest < s.tokens.size();
+  PLIMSOLL_CHECK(known || s.slot >= 0, "a token that is still in flight stands in its slot");
+  forward.input.decode.push_back({.token = known ? s.tokens[newest] : -1,
+                                  .context = s.computed,
+                                  .blocks = pool_.table(id),
+                                  .slot = s.slot,
+                                  .request = s.serial,
+                                  .charged = charged,
+                                  .dead = false});
+  ++s.computed;
+  forward.answers.push_back(id);
+}
+
+void StepBuilder::add_dead(ReqId id, Tok charged, InFlight& forward) {
+  const Sequence& s = sequence(id);
+  forward.input.decode.push_back({.token = 0,
+                                  .context = s.computed,
+                                  .blocks = pool_.table(id),
+                                  .slot = s.slot,
+                                  .request = s.serial,
+                                  .charged = charged,
+                                  .dead = true});
+  forward.answers.push_back(sched::kNoRequest);
+}
+
+void StepBuilder::finish() {
+  PLIMSOLL_CHECK(!in_flight_.empty(), "a forward was started");
+  device_.finish(output_);
+  InFlight& forward = in_flight_.front();
+  PLIMSOLL_CHECK(output_.tokens.size() == forward.answers.size(), "a token for each emitting span and decode row");
+  for (std::size_t i = 0; i < forward.answers.size(); ++i) {
+    if (forward.answers[i] == sched::kNoRequest) continue;
+    Sequence& s = sequence(forward.answers[i]);
+    s.tokens.push_back(output_.tokens[i]);
+      if (on_token) on_token(s.serial, output_.tokens[i]);
+  }
+  spare_.push_back(std::move(forward));
+  in_flight_.pop_front();
+}
+
+void StepBuilder::end_step() {
+  for (const auto& [id, computed] : published_) pool_.publish(id, computed);
+  published_.clear();
+}
+
+}  // namespace plimsoll::exec

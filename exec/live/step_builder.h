@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Turns what the scheduler decided into forwards: token ids, contexts and block tables. Belongs to a replica's worker and
+// remembers what its requests consist of: prompt and produced tokens, how much of them is in the cache, which blocks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "exec/block_pool.h"
+#include "exec/forward_device.h"
+#include "exec/live/prompt_source.h"
+#include "exec/live/step_order.h"
+#include "sched/kv_ledger.h"
+
+namespace plimsoll::exec {
+
+struct StepBuilderConfig {
+  sched::KvConfig kv;
+  std::int32_t sequences = 256;        // slots of the engine that remember a token
+  Sampling sampling;
+};
+
+/// One thread. `device` and `prompts` outlive it.
+class StepBuilder {
+ public:
+  StepBuilder(const StepBuilderConfig& config, const PromptSource& prompts, ForwardDevice& device);
+
+  /// The order's changes and KV operations; swaps copy.
+  void begin(const StepOrder& order);
+  /// Lays out forward `index` of step `step` of the order; at most two are in flight.
+  void prepare(const StepOrder& order, std::int64_t step, std::size_t index);
+  /// Hands what was prepared to the device.
+  void launch() { device_.start(in_flight_.back().input); }
+  void start(const StepOrder& order, std::int64_t step, std::size_t index) {
+    prepare(order, step, index);
+    launch();
+  }
+  /// Ends the oldest forward.
+  void finish();
+  /// All forwards of a step have been finished.
+  void end_step();
+  /// Whether the order's next step could start before the last one is finished: every row has a slot for its token.
+  [[nodiscard]] bool may_run_ahead(const StepOrder& order) const;
+
+  [[nodiscard]] const BlockPool& pool() const { return pool_; }
+  /// Called by finish() with the token that a request produced; may be empty. For tests.
+  std::function<void(std::uint64_t serial, std::int32_t token)> on_token;
+
+ private:
+  struct Sequence {
+    std::uint64_t serial = 0;
+    OpenRequest origin;                // until its prompt is needed
+    std::vector<std::int32_t> tokens;  // prompt, then what was produced
+    Tok computed = 0;                  // tokens in the cache, those of started forwards included
+    std::int32_t slot = -1;
+    std::vector<std::byte> swapped;    // its blocks while it is out
+    std::int64_t swapped_blocks = 0;
+  };
+  struct InFlight {
+    ForwardInput input;
+    std::vector<ReqId> answers;        // whose tokens come back; kNoRequest: nobody's
+  };
+
+  void apply(const std::vector<sched::KvOp>& ops);
+  void open(const OpenRequest& request);
+  void close(ReqId id);
+  void swap_out(ReqId id);
+  void swap_in(ReqId id);
+  void materialise(Sequence& sequence);
+  void add_prefill(const sched::Segment& segment, Tok padded, InFlight& forward);
+  void cover_decodes(const StepOrder& order);
+  void add_decode(ReqId id, Tok charged, InFlight& forward);
+  void add_dead(ReqId id, Tok charged, InFlight& forward);
+  void take_slot(Sequence& sequence);
+  [[nodiscard]] Sequence& sequence(ReqId id) { return sequences_[id]; }
+
+  const PromptSource& prompts_;
+  ForwardDevice& device_;
+  BlockPool pool_;
+  Sampling sampling_;
+  Tok block_tokens_;
+  std::vector<Sequence> sequences_;    // by ReqId
+  std::vector<std::int32_t> free_slots_;
+  std::deque<InFlight> in_flight_;     // references stay valid
+  std::vector<InFlight> spare_;        // keep their storage
+  std::vector<std::pair<ReqId, Tok>> published_;   // prompts of which so much is there when the step has ended
+  ForwardOutput output_;
+};
+
+}  // namespace plimsoll::exec

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exec/live/step_workers.h"
+
+#include <algorithm>
+
+#include "model/error.h"
+
+namespace plimsoll::exec {
+
+StepWorkers::StepWorkers(const std::vector<ForwardDevice*>& devices, const StepBuilderConfig& config,
+                         const PromptSource& prompts) {
+  for (ForwardDevice* device : devices) workers_.push_back(std::make_unique<Worker>(config, prompts, *device));
+  try {
+    for (std::size_t i = 0; i < workers_.size(); ++i) workers_[i]->thread = std::thread([this, i] { serve(i); });
+  } catch (...) {                      // no thread to be had: those that run are ended first
+    stop();
+    throw;
+  }
+}
+
+StepWorkers::~StepWorkers() { stop(); }
+
+void StepWorkers::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    quit_ = true;
+    for (const auto& worker : workers_) {
+      worker->end_order = true;
+      worker->wake.notify_one();
+    }
+  }
+  for (const auto& worker : workers_) {
+    if (worker->thread.joinable()) worker->thread.join();
+  }
+}
+
+// ---- the control thread's side ------------------------------------------------------------------------------
+
+Nanos StepWorkers::now() const {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - origin_).count();
+}
+
+void StepWorkers::start_clock() {
+  const std::lock_guard lock(mutex_);
+  origin_ = Clock::now();
+}
+
+void StepWorkers::submit(std::size_t replica, StepOrder order) {
+  Worker& worker = *workers_[replica];
+  const std::lock_guard lock(mutex_);
+  PLIMSOLL_CHECK(!worker.order, "a worker has one order at a time");
+  worker.order = std::move(order);
+  worker.end_order = false;
+  worker.wake.notify_one();
+}
+
+void StepWorkers::end_order(std::size_t replica) {
+  const std::lock_guard lock(mutex_);
+  workers_[replica]->end_order = true;
+}
+
+// Ends are stamped under the lock, so what has not been reported when the time is read ends later.
+Nanos StepWorkers::wait(Nanos until, std::vector<StepReport>& reports) {
+  std::unique_lock lock(mutex_);
+  const auto has_news = [this] { return has_last_ || failure_; };
+  if (until == sched::kNever) news_.wait(lock, has_news);
+  else news_.wait_until(lock, origin_ + std::chrono::nanoseconds(until), has_news);
+  if (failure_ && reports_.empty()) std::rethrow_exception(failure_);   // what ended before it comes first
+  reports.insert(reports.end(), reports_.begin(), reports_.end());
+  reports_.clear();
+  has_last_ = false;
+  return now();
+}
+
+// ---- the workers' side --------------------------------------------------------------------------------------
+
+void StepWorkers::serve(std::size_t replica) {
+  Worker& worker = *workers_[replica];
+  while (true) {
+    StepOrder order;
+    {
+      std::unique_lock lock(mutex_);
+      worker.wake.wait(lock, [&] { return quit_ || worker.order; });
+      if (quit_) return;
+      order = std::move(*worker.order);
+      worker.order.reset();
+    }
+    try {
+      run_order(replica, order);
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      if (!failure_) failure_ = std::current_exception();
+      news_.notify_one();
+      return;
+    }
+  }
+}
+
+namespace {
+bool moves_blocks(const StepOrder& order) {
+  return std::any_of(order.kv.begin(), order.kv.end(), [](const sched::KvOp& op) {
+    return op.kind == sched::KvOp::Kind::swap_out || op.kind == sched::KvOp::Kind::swap_in;
+  });
+}
+}  // namespace
+
+void StepWorkers::run_order(std::size_t replica, const StepOrder& order) {
+  Worker& worker = *workers_[replica];
+  StepBuilder& builder = worker.builder;
+  const std::size_t forwards = order.forwards.size();
+  Progress done;
+  const Nanos taken = now();
+  builder.begin(order);
+  start_step(builder, order, done);
+  if (moves_blocks(order)) done.starts.front() = taken;   // copies are the device's time
+  const bool may_run_ahead = order.inflight > 1 && forwards == 1 && builder.may_run_ahead(order);
+  while (true) {
+    if (may_run_ahead && done.started - done.ended == 1 && goes_on(worker, order, done)) start_step(builder, order, done);
+    for (std::size_t i = 1; i < forwards; ++i) {
+      builder.start(order, done.ended, i);
+      builder.finish();
+    }
+    builder.finish();
+    builder.end_step();
+    if (end_step(replica, order, done)) return;
+    if (done.started == done.ended) start_step(builder, order, done);
+  }
+}
+
+void StepWorkers::start_step(StepBuilder& builder, const StepOrder& order, Progress& done) const {
+  builder.prepare(order, done.started++, 0);
+  done.starts.push_back(now());
+  builder.launch();
+}
+
+// Whether another step may start while one is in flight.
+bool StepWorkers::goes_on(const Worker& worker, const StepOrder& order, const Progress& done) {
+  const std::lock_guard lock(mutex_);
+  return done.started < order.steps && !worker.end_order && now() < order.wake_at;
+}
+
+// Reports the oldest step in flight. True if it was the order's last: only then does the control thread have to hear of it.
+// Waking it for every step would hold up the next one, and take a core from it where there is none to spare.
+bool StepWorkers::end_step(std::size_t replica, const StepOrder& order, Progress& done) {
+  const std::lock_guard lock(mutex_);
+  const StepSpan span{done.starts.front(), now()};
+  done.starts.pop_front();
+  ++done.ended;
+  const bool stops = done.ended == order.steps || workers_[replica]->end_order || span.end >= order.wake_at;
+  const bool last = stops && done.started == done.ended;
+  reports_.push_back({replica, span, last});
+  has_last_ = has_last_ || last;
+  if (last) news_.notify_one();
+  return last;
+}
+
+}  // namespace plimsoll::exec

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Replicas in real time: one worker thread each, which runs the forwards of its orders on its device and never waits for
+// the control thread while an order has steps left. Nobody spins.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "exec/forward_device.h"
+#include "exec/live/step_builder.h"
+#include "exec/live/step_executor.h"
+
+namespace plimsoll::exec {
+
+class StepWorkers final : public StepExecutor {
+ public:
+  /// One worker for each device. Devices and prompts outlive it.
+  StepWorkers(const std::vector<ForwardDevice*>& devices, const StepBuilderConfig& config, const PromptSource& prompts);
+  /// Ends the orders in progress with their steps in flight.
+  ~StepWorkers() override;
+  StepWorkers(const StepWorkers&) = delete;
+  StepWorkers& operator=(const StepWorkers&) = delete;
+
+  void start_clock() override;
+  void submit(std::size_t replica, StepOrder order) override;
+  void end_order(std::size_t replica) override;
+  [[nodiscard]] Nanos wait(Nanos until, std::vector<StepReport>& reports) override;
+
+  /// Only while no order is in progress.
+  [[nodiscard]] StepBuilder& builder(std::size_t replica) { return workers_[replica]->builder; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Worker {
+    Worker(const StepBuilderConfig& config, const PromptSource& prompts, ForwardDevice& device)
+        : builder(config, prompts, device) {}
+    StepBuilder builder;
+    std::optional<StepOrder> order;    // handed over, not yet taken
+    bool end_order = false;            // the order in progress ends with the step in flight
+    std::condition_variable wake;
+    std::thread thread;
+  };
+
+  struct Progress {                    // of an order
+    std::int64_t started = 0, ended = 0;
+    std::deque<Nanos> starts = {};     // of the steps in flight
+  };
+
+  void stop();
+  void serve(std::size_t replica);
+  void run_order(std::size_t replica, const StepOrder& order);
+  void start_step(StepBuilder& builder, const StepOrder& order, Progress& done) const;
+  [[nodiscard]] bool goes_on(const Worker& worker, const StepOrder& order, const Progress& done);
+  [[nodiscard]] bool end_step(std::size_t replica, const StepOrder& order, Progress& done);
+  [[nodiscard]] Nanos now() const;
+
+  std::mutex mutex_;                   // of everything below, and of the order of time stamps
+  std::condition_variable news_;
+  std::vector<StepReport> reports_;
+  bool has_last_ = false;              // some report is of an order's last step
+  std::exception_ptr failure_;
+  bool quit_ = false;
+  Clock::time_point origin_ = Clock::now();
+  std::vector<std::unique_ptr<Worker>> workers_;
+};
+
+}  // namespace plimsoll::exec

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// The forwards before the clock starts. On a CPU they map pages and wake threads. A GPU measures products the first time it
+// meets a shape, records a decode forward as a graph the second time, and pays for both in forwards that are being measured
+// if they have not been here: every size that it records, twice, and the largest prefill that the scheduler decides.
+#include <algorithm>
+#include <chrono>
+
+#include "exec/live/serve.h"
+#include "exec/live/step_builder.h"
+
+namespace plimsoll::exec {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kLongest{1000}, kLongestRecording{30'000};   // of a device
+constexpr Tok kPrompt = 128;           // of the first row; the others have one token
+constexpr std::int64_t kMostRows = 1024;
+constexpr std::int64_t kMostPrefill = 2048;
+
+class WarmUp {
+ public:
+  WarmUp(const load::Scenario& scenario, const StepBuilderConfig& config, const PromptSource& prompts, ForwardDevice& device)
+      : scenario_(scenario), builder_(config, prompts, device), records_(!device.recorded_decodes(1).empty()),
+        sizes_(device.recorded_decodes(wanted_rows())), end_(Clock::now() + (records_ ? kLongestRecording : kLongest)) {}
+
+  void run() {
+    if (records_) prefill();
+    const std::int64_t rows = rows_for(most_decodes());
+    if (rows == 0) return;
+    if (!records_) {
+      for (std::int64_t size = 1; size < rows; size *= 2) sizes_.push_back(size);
+      sizes_.push_back(rows);
+    }
+    begin(rows);
+    decode(rows);
+  }
+
+ private:
+  [[nodiscard]] std::int64_t wanted_rows() const {
+    std::int64_t rows = std::min(kMostRows, scenario_.policy.max_running.value_or(records_ ? kMostRows : 64));
+    if (const auto* closed = std::get_if<load::ClosedLoop>(&scenario_.workload.load)) rows = std::min<std::int64_t>(rows, closed->concurrency);
+    return rows;
+  }
+  // Tokens that a row may grow by.
+  [[nodiscard]] Tok most_decodes() const { return records_ ? 2 * static_cast<Tok>(sizes_.size()) : 16; }
+
+  [[nodiscard]] std::int64_t blocks_for(Tok tokens) const {
+    return (tokens + scenario_.kv.block_tokens - 1) / scenario_.kv.block_tokens;
+  }
+  [[nodiscard]] bool fits_model(Tok tokens) const {
+    return scenario_.shape->max_position <= 0 || tokens <= scenario_.shape->max_position;
+  }
+  /// Rows that a batch may have; 0: pool or model are too small for one.
+  [[nodiscard]] std::int64_t rows_for(Tok decodes) const {
+    if (!fits_model(kPrompt + decodes)) return 0;
+    const std::int64_t room = (scenario_.kv.blocks - blocks_for(kPrompt + decodes)) / blocks_for(1 + decodes);
+    return std::max<std::int64_t>(0, std::min(wanted_rows(), room));
+  }
+
+  void run_one(const StepOrder& order) {
+    builder_.begin(order);
+    builder_.start(order, 0, 0);
+    builder_.finish();
+    builder_.end_step();
+  }
+
+  static void add_prompt(StepOrder& order, ReqId id, Tok tokens) {
+    order.changes.push_back({.opens = true, .request = {.id = id, .serial = 0, .input = tokens, .prefix_hashes = {},
+                                                        .hash_block_tokens = 0}});
+    order.kv.push_back({.kind = sched::KvOp::Kind::grow, .id = id, .tokens = tokens});
+    order.forwards[0].prefill.push_back({.id = id, .new_tokens = tokens, .context = 0, .emits = true});
+  }
+
+  // One prompt that fills a step.
+  void prefill() {
+    const std::int64_t most = std::min({kMostPrefill, scenario_.policy.step_token_budget.value_or(kMostPrefill),
+                                        scenario_.kv.blocks * scenario_.kv.block_tokens});
+    const Tok tokens = static_cast<Tok>(most);
+    if (tokens <= 0 || !fits_model(tokens)) return;
+    StepOrder order;
+    order.forwards.emplace_back();
+    add_prompt(order, 0, tokens);
+    run_one(order);
+    StepOrder end;
+    end.changes.push_back({.opens = false, .request = {.id = 0, .serial = 0, .input = 0, .prefix_hashes = {}, .hash_block_tokens = 0}});
+    builder_.begin(end);
+  }
+
+  void begin(std::int64_t rows) {
+    StepOrder order;
+    order.forwards.emplace_back();
+    for (std::int64_t i = 0; i < rows; ++i) add_prompt(order, static_cast<ReqId>(i), i == 0 ? kPrompt : 1);
+    run_one(order);
+  }
+
+  void decode(std::int64_t rows) {
+    StepOrder order;
+    order.forwards.emplace_back();
+    std::vector<ReqId>& decode = order.forwards[0].decode;
+    for (const std::int64_t size : sizes_) {
+      const auto count = static_cast<std::size_t>(std::min(size, rows));
+      while (decode.size() < count) decode.push_back(static_cast<ReqId>(decode.size()));
+      for (int turn = 0; turn < (records_ ? 2 : 1); ++turn) {
+        run_one(order);
+        if (Clock::now() > end_) return;
+      }
+      if (size >= rows) return;
+    }
+  }
+
+  const load::Scenario& scenario_;
+  StepBuilder builder_;
+  bool records_;                       // what it has run, for each size of a decode forward
+  std::vector<std::int64_t> sizes_;    // of decode forwards, ascending
+  Clock::time_point end_;
+};
+
+}  // namespace
+
+void warm_up(const load::Scenario& scenario, const LiveReplicas& replicas, const PromptSource& prompts) {
+  for (ForwardDevice* device : replicas.devices) {
+    const StepBuilderConfig config{.kv = scenario.kv, .sequences = replicas.sequences, .sampling = replicas.sampling};
+    WarmUp(scenario, config, prompts, *device).run();
+  }
+}
+
+}  // namespace plimsoll::exec

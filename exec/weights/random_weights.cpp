@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Weights from a seed. An element is a function of its unsharded index alone, so that ranks can draw their parts apart.
+#include <memory>
+
+#include "exec/weights/splitmix.h"
+#include "exec/weights/weights.h"
+
+namespace plimsoll::exec {
+
+namespace {
+
+// The sum of four uniform 16-bit numbers is close to normal (Irwin and Hall), with mean 131070 and standard deviation
+// sqrt(4 (65536^2 - 1) / 12) = 37837.2; 0.02 is what the models themselves are initialised with.
+float draw(std::uint64_t key, std::uint64_t index) {
+  constexpr float kScale = 0.02F / 37837.2F;
+  const std::uint64_t bits = mix(key + index * kSplitMixStep);
+  const auto sum = static_cast<std::int32_t>((bits & 0xffff) + ((bits >> 16) & 0xffff) + ((bits >> 32) & 0xffff) + (bits >> 48));
+  return static_cast<float>(sum - 131070) * kScale;
+}
+
+bool is_norm(TensorKind kind) {
+  return kind == TensorKind::final_norm || kind == TensorKind::input_norm || kind == TensorKind::mlp_norm ||
+         kind == TensorKind::q_norm || kind == TensorKind::k_norm;
+}
+
+class RandomWeights final : public WeightSource {
+ public:
+  RandomWeights(const model::Architecture& architecture, std::uint64_t seed) : architecture_(architecture), seed_(mix(seed)) {}
+
+  void read(const TensorRef& tensor, std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns,
+            float* out) const override {
+    const std::int64_t width = shape_of(architecture_, tensor).columns;
+    const std::uint64_t key = key_of(tensor);
+    const float centre = is_norm(tensor.kind) ? 1.0F : 0.0F;
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const auto first = static_cast<std::uint64_t>((row + r) * width + column);
+      for (std::int64_t c = 0; c < columns; ++c) *out++ = centre + draw(key, first + static_cast<std::uint64_t>(c));
+    }
+  }
+
+  void check(const model::Architecture&) const override {}
+
+ private:
+  [[nodiscard]] std::uint64_t key_of(const TensorRef& tensor) const {
+    std::uint64_t key = mix(seed_ ^ static_cast<std::uint64_t>(tensor.kind));
+    key = mix(key ^ static_cast<std::uint64_t>(tensor.layer + 1));
+    return mix(key ^ static_cast<std::uint64_t>(tensor.expert + 1));
+  }
+
+  model::Architecture architecture_;
+  std::uint64_t seed_;
+};
+
+}  // namespace
+
+std::unique_ptr<WeightSource> random_weights(const model::Architecture& architecture, std::uint64_t seed) {
+  return std::make_unique<RandomWeights>(architecture, seed);
+}
+
+}  // namespace plimsoll::exec

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// Weights out of .safetensors files: every tensor of the model is looked up once, then read where it lies.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <span>
+#include <tuple>
+#include <utility>
+
+#include "exec/weights/tensor_files.h"
+#include "exec/weights/tensor_names.h"
+#include "exec/weights/weights.h"
+#include "model/error.h"
+
+namespace plimsoll::exec {
+namespace {
+
+// A tensor of the model and its place in a file.
+struct Resolved {
+  const FileTensor* tensor = nullptr;
+  TensorPlace place;
+};
+
+struct InOrder {
+  bool operator()(const TensorRef& a, const TensorRef& b) const {
+    return std::tuple(a.layer, a.kind, a.expert) < std::tuple(b.layer, b.kind, b.expert);
+  }
+};
+
+class SafetensorsWeights final : public WeightSource {
+ public:
+  SafetensorsWeights(const model::Architecture& architecture, const std::string& path)
+      : architecture_(architecture), files_(path), beginning_(find_beginning()) {
+    visit_tensors(architecture_, [this](const TensorRef& tensor, Presence presence) {
+      if (presence == Presence::lacking) refuse(tensor);
+      else resolve(tensor);
+      return problem_.empty();
+    });
+  }
+
+  void read(const TensorRef& tensor, std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns,
+            float* out) const override {
+    const TensorShape shape = shape_of(architecture_, tensor);
+    PLIMSOLL_CHECK(row >= 0 && rows >= 0 && row + rows <= shape.rows, "rows of the tensor are read");
+    PLIMSOLL_CHECK(column >= 0 && columns >= 0 && column + columns <= shape.columns, "columns of the tensor are read");
+    const auto found = tensors_.find(tensor);
+    if (found == tensors_.end()) fail(problem_.empty() ? fmt::format("the model has no {}", describe(tensor)) : problem_);
+    const Resolved& at = found->second;
+    while (rows > 0) {
+      // Whole rows that lie behind each other are read at once.
+      const bool whole = columns == shape.columns;
+      const std::int64_t run = whole ? std::min(rows, at.place.group - row % at.place.group) : 1;
+      read_elements(*at.tensor, at.place.file_row(row) * shape.columns + column, run * columns, out);
+      out += run * columns;
+      row += run;
+      rows -= run;
+    }
+  }
+
+  void check(const model::Architecture& architecture) const override {
+    PLIMSOLL_CHECK(architecture.shape == architecture_.shape, "weights are checked for the model that they were opened for");
+    if (!problem_.empty()) fail(problem_);
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& text) const { throw InputError(Where{files_.path(), 0, 0}, text); }
+
+  [[nodiscard]] std::string find_beginning() const {
+    const std::vector<std::string> beginnings = name_beginnings(architecture_);
+    for (const std::string& beginning : beginnings) {
+      const auto places = tensor_places(architecture_, beginning, {TensorKind::token_embedding, -1, -1});
+      if (files_.find(places.front().name) != nullptr) return beginning;
+    }
+    return beginnings.front();
+  }
+
+  void resolve(const TensorRef& tensor) {
+    std::vector<TensorPlace> places = tensor_places(architecture_, beginning_, tensor);
+    const auto found = std::find_if(places.begin(), places.end(), [&](const TensorPlace& p) { return files_.find(p.name) != nullptr; });
+    if (found == places.end()) {
+      problem_ = fmt::format("tensor {} is missing ({})", quoted_name(places.front().name), describe(tensor));
+      return;
+    }
+    const FileTensor& there = *files_.find(found->name);
+    if (there.type == ElementType::other)
+      problem_ = fmt::format("tensor {} has dtype {}, expected F64, F32, F16 or BF16", quoted_name(found->name), there.type_name);
+    else if (there.shape != found->shape)
+      problem_ = fmt::format("tensor {} has shape {}, expected {}", quoted_name(found->name), shape_text(there.shape), shape_text(found->shape));
+    else if (tensor.kind == TensorKind::token_embedding && differs_from_another(there, std::span(found + 1, places.end())))
+      return;
+    else
+      tensors_.emplace(tensor, Resolved{&there, std::move(*found)});
+  }
+
+  // A tied model's file may hold embedding and head, if they are one: releases of transformers read different ones.
+  bool differs_from_another(const FileTensor& embedding, std::span<const TensorPlace> others) {
+    for (const TensorPlace& other : others) {
+      const FileTensor* const head = files_.find(other.name);
+      if (head == nullptr) continue;
+      if (head->type == embedding.type && head->shape == embedding.shape && std::ranges::equal(head->bytes, embedding.bytes)) continue;
+      problem_ = fmt::format("tensor {} differs from the token embedding, which tie_word_embeddings of config.json says it equals",
+                             quoted_name(other.name));
+    }
+    return !problem_.empty();
+  }
+
+  void refuse(const TensorRef& tensor) {
+    for (const TensorPlace& place : tensor_places(architecture_, beginning_, tensor)) {
+      if (files_.find(place.name) != nullptr)
+        problem_ = fmt::format("tensor {}: the model has no {}: the file and config.json are of different models",
+                               quoted_name(place.name), describe(tensor));
+    }
+  }
+
+  model::Architecture architecture_;
+  TensorFiles files_;
+  std::string beginning_;
+  std::map<TensorRef, Resolved, InOrder> tensors_;
+  std::string problem_;                // the first one that was found; empty: none
+};
+
+}  // namespace
+
+std::unique_ptr<WeightSource> safetensors_weights(const model::Architecture& architecture, const std::string& path) {
+  return std::make_unique<SafetensorsWeights>(architecture, path);
+}
+
+}  // namespace plimsoll::exec

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names as in transformers' modeling_<type>.py, with those of its older and newer ways to save experts.
+#include "exec/weights/tensor_names.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <string_view>
+#include <utility>
+
+#include "model/error.h"
+#include "model/tp_layout.h"
+
+namespace plimsoll::exec {
+namespace {
+
+using model::Architecture;
+
+// Names without ".weight" or ".bias"; '|' separates what a file may have in order of preference; empty: there is none.
+struct Scheme {
+  std::string_view beginning, layers;
+  std::string_view embedding, positions, final_norm;
+  std::string_view input_norm, mlp_norm;
+  std::string_view q, k, v, fused_qkv, out;
+  std::string_view gate, up, fused_gate_up, down;
+};
+
+constexpr Scheme kLlama = {.beginning = "model.",
+                           .layers = "layers.",
+                           .embedding = "embed_tokens",
+                           .positions = "",
+                           .final_norm = "norm",
+                           .input_norm = "input_layernorm",
+                           .mlp_norm = "post_attention_layernorm",
+                           .q = "self_attn.q_proj",
+                           .k = "self_attn.k_proj",
+                           .v = "self_attn.v_proj",
+                           .fused_qkv = "self_attn.qkv_proj",
+                           .out = "self_attn.o_proj",
+                           .gate = "mlp.gate_proj",
+                           .up = "mlp.up_proj",
+                           .fused_gate_up = "mlp.gate_up_proj",
+                           .down = "mlp.down_proj"};
+
+constexpr Scheme kOpt = {.beginning = "model.decoder.",
+                         .layers = "layers.",
+                         .embedding = "embed_tokens",
+                         .positions = "embed_positions",
+                         .final_norm = "final_layer_norm",
+                         .input_norm = "self_attn_layer_norm",
+                         .mlp_norm = "final_layer_norm",
+                         .q = "self_attn.q_proj",
+                         .k = "self_attn.k_proj",
+                         .v = "self_attn.v_proj",
+                         .fused_qkv = "",
+                         .out = "self_attn.out_proj",
+                         .gate = "",
+                         .up = "fc1",
+                         .fused_gate_up = "",
+                         .down = "fc2"};
+
+constexpr Scheme kGptj = {.beginning = "transformer.",
+                          .layers = "h.",
+                          .embedding = "wte",
+                          .positions = "",
+                          .final_norm = "ln_f",
+                          .input_norm = "ln_1",
+                          .mlp_norm = "",
+                          .q = "attn.q_proj",
+                          .k = "attn.k_proj",
+                          .v = "attn.v_proj",
+                          .fused_qkv = "",
+                          .out = "attn.out_proj",
+                          .gate = "",
+                          .up = "mlp.fc_in",
+                          .fused_gate_up = "",
+                          .down = "mlp.fc_out"};
+
+// The new decoder has a norm for each of attention and MLP; elsewhere, side by side, they share one.
+constexpr Scheme kFalcon = {.beginning = "transformer.",
+                            .layers = "h.",
+                            .embedding = "word_embeddings",
+                            .positions = "",
+                            .final_norm = "ln_f",
+                            .input_norm = "ln_attn|input_layernorm",
+                            .mlp_norm = "ln_mlp",
+                            .q = "",
+                            .k = "",
+                            .v = "",
+                            .fused_qkv = "self_attention.query_key_value",
+                            .out = "self_attention.dense",
+                            .gate = "",
+                            .up = "mlp.dense_h_to_4h",
+                            .fused_gate_up = "",
+                            .down = "mlp.dense_4h_to_h"};
+
+Scheme scheme_of(const model::LlmShape& shape) {
+  if (shape.family == "opt") return kOpt;
+  if (shape.family == "gptj") return kGptj;
+  if (shape.family != "falcon") return kLlama;
+  Scheme falcon = kFalcon;
+  if (!shape.parallel_attention) falcon.mlp_norm = "post_attention_layernorm";
+  return falcon;
+}
+
+// Which of q, k, v (gate, up) a kind is a part of, as the matrix or as its bias.
+enum class Part : unsigned char { first, second, third };
+
+class Finder {
+ public:
+  Finder(const Architecture& architecture, const std::string& beginning, const TensorRef& tensor)
+      : a_(architecture), s_(architecture.shape), names_(scheme_of(architecture.shape)), tensor_(tensor), own_(shape_of(a_, tensor)) {
+    before_ = beginning;
+    if (tensor.layer >= 0) before_ += fmt::format("{}{}.", names_.layers, tensor.layer);
+  }
+
+  std::vector<TensorPlace> places() {
+    switch (tensor_.kind) {
+      case TensorKind::token_embedding: embedding(); break;
+      case TensorKind::position_embedding: positions(); break;
+      case TensorKind::lm_head: head(".weight"); break;
+      case TensorKind::lm_head_bias: head(".bias"); break;
+      case TensorKind::final_norm: whole(names_.final_norm, ".weight"); break;
+      case TensorKind::final_norm_bias: whole(names_.final_norm, ".bias"); break;
+      case TensorKind::input_norm: whole(names_.input_norm, ".weight"); break;
+      case TensorKind::input_norm_bias: whole(names_.input_norm, ".bias"); break;
+      case TensorKind::mlp_norm: whole(names_.mlp_norm, ".weight"); break;
+      case TensorKind::mlp_norm_bias: whole(names_.mlp_norm, ".bias"); break;
+      case TensorKind::q: qkv(names_.q, Part::first, ".weight"); break;
+      case TensorKind::k: qkv(names_.k, Part::second, ".weight"); break;
+      case TensorKind::v: qkv(names_.v, Part::third, ".weight"); break;
+      case TensorKind::q_bias: qkv(names_.q, Part::first, ".bias"); break;
+      case TensorKind::k_bias: qkv(names_.k, Part::second, ".bias"); break;
+      case TensorKind::v_bias: qkv(names_.v, Part::third, ".bias"); break;
+      case TensorKind::q_norm: whole("self_attn.q_norm", ".weight"); break;
+      case TensorKind::k_norm: whole("self_attn.k_norm", ".weight"); break;
+      case TensorKind::attention_out: whole(names_.out, ".weight"); break;
+      case TensorKind::attention_out_bias: whole(names_.out, ".bias"); break;
+      case TensorKind::gate: gate_up(names_.gate, Part::first, ".weight"); break;
+      case TensorKind::up: gate_up(names_.up, Part::second, ".weight"); break;
+      case TensorKind::down: whole(names_.down, ".weight"); break;
+      case TensorKind::gate_bias: gate_up(names_.gate, Part::first, ".bias"); break;
+      case TensorKind::up_bias: gate_up(names_.up, Part::second, ".bias"); break;
+      case TensorKind::down_bias: whole(names_.down, ".bias"); break;
+      case TensorKind::router: whole("block_sparse_moe.gate|mlp.gate", ".weight"); break;
+      case TensorKind::expert_gate: expert("w1", "gate_proj", "gate_up_proj", 0, 2); break;
+      case TensorKind::expert_up: expert("w3", "up_proj", "gate_up_proj", 1, 2); break;
+      case TensorKind::expert_down: expert("w2", "down_proj", "down_proj", 0, 1); break;
+    }
+    return std::move(places_);
+  }
+
+ private:
+  [[nodiscard]] std::vector<std::int64_t> shape_with(std::int64_t rows) const {
+    return own_.columns == 1 ? std::vector{rows} : std::vector{rows, own_.columns};
+  }
+
+  // Rows [base, base + rows) of a tensor of `rows_there`.
+  void slice(std::string_view name, std::string_view end, std::int64_t rows_there, std::int64_t base) {
+    places_.push_back({fmt::format("{}{}{}", before_, name, end), shape_with(rows_there), base, own_.rows, own_.rows});
+  }
+
+  void whole(std::string_view names, std::string_view end) {
+    for (std::size_t bar = 0; !names.empty(); names.remove_prefix(bar)) {
+      bar = std::min(names.find('|'), names.size());
+      slice(names.substr(0, bar), end, own_.rows, 0);
+      if (bar < names.size()) ++bar;
+    }
+  }
+
+  void embedding() {
+    whole(names_.embedding, ".weight");
+    if (s_.tie_embeddings) head(".weight");  // some files keep the other of two equal tensors
+  }
+
+  void positions() { slice(names_.positions, ".weight", own_.rows + a_.position_offset, a_.position_offset); }
+
+  void head(std::string_view end) {
+    before_.clear();                   // the head is not part of the model that other classes begin with
+    slice("lm_head", end, own_.rows, 0);
+  }
+
+  void qkv(std::string_view separate, Part part, std::string_view end) {
+    if (!separate.empty()) whole(separate, end);
+    if (names_.fused_qkv.empty()) return;
+    const std::int64_t d = s_.head_dim, heads = s_.heads, kv_heads = s_.kv_heads;
+    const std::int64_t rows = (heads + 2 * kv_heads) * d;
+    if (s_.family == "falcon") {
+      // Behind each group of query heads their key and value head: [q … q k v] a KV head. One KV head is one group, and
+      // as many as query heads are groups of one.
+      const std::int64_t queries = heads / kv_heads * d;
+      const std::int64_t base = part == Part::first ? 0 : part == Part::second ? queries : queries + d;
+      places_.push_back({fmt::format("{}{}{}", before_, names_.fused_qkv, end), shape_with(rows), base,
+                         part == Part::first ? queries : d, queries + 2 * d});
+      return;
+    }
+    slice(names_.fused_qkv, end, rows, part == Part::first ? 0 : part == Part::second ? heads * d : (heads + kv_heads) * d);
+  }
+
+  void gate_up(std::string_view separate, Part part, std::string_view end) {
+    if (!separate.empty()) whole(separate, end);
+    if (!names_.fused_gate_up.empty()) slice(names_.fused_gate_up, end, 2 * own_.rows, part == Part::first ? 0 : own_.rows);
+  }
+
+  // Mixtral's w1, w2, w3, the others' names, or all experts in one tensor [experts, parts * rows, columns].
+  void expert(std::string_view mixtral, std::string_view usual, std::string_view stacked, std::int64_t part, std::int64_t parts) {
+    const std::int64_t e = tensor_.expert;
+    slice(fmt::format("block_sparse_moe.experts.{}.{}", e, mixtral), ".weight", own_.rows, 0);
+    slice(fmt::format("mlp.experts.{}.{}", e, usual), ".weight", own_.rows, 0);
+    places_.push_back({fmt::format("{}mlp.experts.{}", before_, stacked),
+                       {s_.moe->experts, parts * own_.rows, own_.columns},
+                       (e * parts + part) * own_.rows, own_.rows, own_.rows});
+  }
+
+  const Architecture& a_;
+  const model::LlmShape& s_;
+  Scheme names_;
+  TensorRef tensor_;
+  TensorShape own_;
+  std::string before_;
+  std::vector<TensorPlace> places_;
+};
+
+class Walk {
+ public:
+  Walk(const Architecture& architecture, const std::function<bool(const TensorRef&, Presence)>& visit)
+      : a_(architecture), s_(architecture.shape), visit_(visit) {}
+
+  void run() {
+    using enum TensorKind;
+    if (!add(true, {token_embedding}) || (s_.learned_positions && !add(true, {position_embedding}))) return;
+    if (!add(true, {final_norm}) || !add(a_.norm_bias, {final_norm_bias})) return;
+    // A tied head may be in the file all the same: it is the embedding.
+    if (!s_.tie_embeddings && !add(true, {lm_head})) return;
+    if (!add(a_.lm_head_bias, {lm_head_bias})) return;
+    for (layer_ = 0; layer_ < s_.layers; ++layer_) {
+      if (!attention() || !(model::layer_kind(s_, layer_).moe ? experts() : mlp())) return;
+    }
+  }
+
+ private:
+  bool add(bool there, std::initializer_list<TensorKind> kinds, std::int32_t expert = -1) {
+    for (const TensorKind kind : kinds) {
+      if (!visit_({kind, layer_, expert}, there ? Presence::there : Presence::lacking)) return false;
+    }
+    return true;
+  }
+
+  bool attention() {
+    using enum TensorKind;
+    const bool two_norms = model::norms_per_layer(s_) >= 2;
+    return add(true, {input_norm, q, k, v, attention_out}) && (!two_norms || add(true, {mlp_norm})) &&
+           add(a_.norm_bias, {input_norm_bias}) && (!two_norms || add(a_.norm_bias, {mlp_norm_bias})) &&
+           add(s_.qkv_bias, {q_bias, k_bias, v_bias}) && add(s_.qk_norm, {q_norm, k_norm}) &&
+           add(a_.attention_out_bias, {attention_out_bias});
+  }
+
+  bool mlp() {
+    using enum TensorKind;
+    if (s_.gated_mlp && (!add(true, {gate}) || !add(a_.mlp_bias, {gate_bias}))) return false;
+    return add(true, {up, down}) && add(a_.mlp_bias, {up_bias, down_bias});
+  }
+
+  bool experts() {
+    using enum TensorKind;
+    bool going = add(true, {router});
+    for (std::int32_t e = 0; going && e < s_.moe->experts; ++e) going = add(true, {expert_gate, expert_up, expert_down}, e);
+    return going;
+  }
+
+  const Architecture& a_;
+  const model::LlmShape& s_;
+  const std::function<bool(const TensorRef&, Presence)>& visit_;
+  std::int32_t layer_ = -1;
+};
+
+}  // namespace
+
+std::vector<std::string> name_beginnings(const Architecture& architecture) {
+  const std::string full(scheme_of(architecture.shape).beginning);
+  // "model.decoder." without its head is "decoder."
+  const std::size_t dot = full.find('.') + 1;
+  return {full, full.substr(dot)};
+}
+
+std::vector<TensorPlace> tensor_places(const Architecture& architecture, const std::string& beginning, const TensorRef& tensor) {
+  std::vector<TensorPlace> places = Finder(architecture, beginning, tensor).places();
+  PLIMSOLL_CHECK(!places.empty(), "every tensor of a model has a name");
+  return places;
+}
+
+void visit_tensors(const Architecture& architecture, const std::function<bool(const TensorRef&, Presence)>& visit) {
+  Walk(architecture, visit).run();
+}
+
+}  // namespace plimsoll::exec

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exec/weights/weights.h"
+
+#include <fmt/format.h>
+
+#include "model/error.h"
+
+namespace plimsoll::exec {
+
+const char* name(TensorKind kind) {
+  switch (kind) {
+    case TensorKind::token_embedding: return "token_embedding";
+    case TensorKind::position_embedding: return "position_embedding";
+    case TensorKind::lm_head: return "lm_head";
+    case TensorKind::lm_head_bias: return "lm_head_bias";
+    case TensorKind::final_norm: return "final_norm";
+    case TensorKind::final_norm_bias: return "final_norm_bias";
+    case TensorKind::input_norm: return "input_norm";
+    case TensorKind::input_norm_bias: return "input_norm_bias";
+    case TensorKind::mlp_norm: return "mlp_norm";
+    case TensorKind::mlp_norm_bias: return "mlp_norm_bias";
+    case TensorKind::q: return "q";
+    case TensorKind::k: return "k";
+    case TensorKind::v: return "v";
+    case TensorKind::q_bias: return "q_bias";
+    case TensorKind::k_bias: return "k_bias";
+    case TensorKind::v_bias: return "v_bias";
+    case TensorKind::q_norm: return "q_norm";
+    case TensorKind::k_norm: return "k_norm";
+    case TensorKind::attention_out: return "attention_out";
+    case TensorKind::attention_out_bias: return "attention_out_bias";
+    case TensorKind::gate: return "gate";
+    case TensorKind::up: return "up";
+    case TensorKind::down: return "down";
+    case TensorKind::gate_bias: return "gate_bias";
+    case TensorKind::up_bias: return "up_bias";
+    case TensorKind::down_bias: return "down_bias";
+    case TensorKind::router: return "router";
+    case TensorKind::expert_gate: return "expert_gate";
+    case TensorKind::expert_up: return "expert_up";
+    case TensorKind::expert_down: return "expert_down";
+  }
+  PLIMSOLL_CHECK(false, "a tensor kind has a name");
+}
+
+std::string describe(const TensorRef& tensor) {
+  std::string text;
+  if (tensor.layer >= 0) text += fmt::format("layer {} ", tensor.layer);
+  if (tensor.expert >= 0) text += fmt::format("expert {} ", tensor.expert);
+  return text + name(tensor.kind);
+}
+
+TensorShape shape_of(const model::Architecture& architecture, const TensorRef& tensor) {
+  const model::LlmShape& s = architecture.shape;
+  const std::int64_t queries = std::int64_t{s.heads} * s.head_dim, keys = std::int64_t{s.kv_heads} * s.head_dim;
+  const std::int64_t expert = s.moe ? s.moe->intermediate : 0;
+  switch (tensor.kind) {
+    case TensorKind::token_embedding:
+    case TensorKind::lm_head: return {s.vocab, s.hidden};
+    case TensorKind::position_embedding: return {s.max_position, s.hidden};
+    case TensorKind::lm_head_bias: return {s.vocab, 1};
+    case TensorKind::final_norm:
+    case TensorKind::final_norm_bias:
+    case TensorKind::input_norm:
+    case TensorKind::input_norm_bias:
+    case TensorKind::mlp_norm:
+    case TensorKind::mlp_norm_bias:
+    case TensorKind::attention_out_bias:
+    case TensorKind::down_bias: return {s.hidden, 1};
+    case TensorKind::q: return {queries, s.hidden};
+    case TensorKind::k:
+    case TensorKind::v: return {keys, s.hidden};
+    case TensorKind::q_bias: return {queries, 1};
+    case TensorKind::k_bias:
+    case TensorKind::v_bias: return {keys, 1};
+    case TensorKind::q_norm:
+    case TensorKind::k_norm: return {s.head_dim, 1};
+    case TensorKind::attention_out: return {s.hidden, queries};
+    case TensorKind::gate:
+    case TensorKind::up: return {s.intermediate, s.hidden};
+    case TensorKind::down: return {s.hidden, s.intermediate};
+    case TensorKind::gate_bias:
+    case TensorKind::up_bias: return {s.intermediate, 1};
+    case TensorKind::router: return {s.moe ? s.moe->experts : 0, s.hidden};
+    case TensorKind::expert_gate:
+    case TensorKind::expert_up: return {expert, s.hidden};
+    case TensorKind::expert_down: return {s.hidden, expert};
+  }
+  PLIMSOLL_CHECK(false, "a tensor kind has a shape");
+}
+
+}  // namespace plimsoll::exec

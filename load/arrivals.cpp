@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "load/arrivals.h"
+
+#include <cmath>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "model/error.h"
+
+namespace plimsoll::load {
+namespace {
+
+template <class... Ts>
+struct Overloaded : Ts... {
+  using Ts::operator()...;
+};
+template <class... Ts>
+Overloaded(Ts...) -> Overloaded<Ts...>;
+
+void require(bool good, std::string_view name, double value, std::string_view allowed) {
+  if (!good) throw InputError(fmt::format("load: {} is {}, allowed is {}", name, value, allowed));
+}
+
+void check_rate(double rate) { require(rate > 0 && std::isfinite(rate), "rate", rate, "above 0 requests/s"); }
+
+void check_trace(const TraceReplay& load) {
+  if (load.trace == nullptr || load.trace->records.empty()) throw InputError("load: the trace is empty");
+  if (!load.trace->has_arrivals()) {
+    throw InputError(fmt::format("{}: format {} has no arrival times and cannot be replayed; use it for lengths",
+                                 load.trace->file, load.trace->format));
+  }
+  require(load.rate_scale > 0 && std::isfinite(load.rate_scale), "rate_scale", load.rate_scale, "above 0");
+}
+
+}  // namespace
+
+void check_load(const LoadSpec& load) {
+  const auto clients = [](std::int32_t n) { require(n >= 1, "concurrency", n, "1 or more"); };
+  std::visit(Overloaded{
+                 [&](const ClosedLoop& l) {
+                   clients(l.concurrency);
+                   require(l.think.count() >= 0 && std::isfinite(l.think.count()), "think", l.think.count(),
+                           "0 s or more");
+                 },
+                 [](const Poisson& l) { check_rate(l.rate); },
+                 [](const GammaArrivals& l) {
+                   check_rate(l.rate);
+                   // Beyond 1000 the shape 1/cv^2 is so small that all gaps but a few in a million underflow.
+                   require(l.cv >= 0 && l.cv <= 1000, "cv", l.cv, "0 to 1000");
+                 },
+                 [](const ConstantRate& l) { check_rate(l.rate); },
+                 [](const Burst& l) { require(l.count >= 1, "count", static_cast<double>(l.count), "1 or more"); },
+                 [](const TraceReplay& l) { check_trace(l); },
+                 [&](const JumpStart& l) { clients(l.concurrency); },
+                 [](const Script& l) {
+                   if (l.requests.empty()) throw InputError("load: the script has no requests");
+                 },
+             },
+             load);
+}
+
+// Below, gaps differ by less than a nanosecond a second, and 1/cv^2 would overflow in the end.
+constexpr double kRegular = 1e-9;
+
+// Neumaier's summation: after ten million gaps the error is still one rounding, not ten million.
+double ArrivalClock::renewal(double gap_s) {
+  const double sum = sum_s_ + gap_s;
+  carry_s_ += std::abs(sum_s_) >= gap_s ? (sum_s_ - sum) + gap_s : (gap_s - sum) + sum_s_;
+  sum_s_ = sum;
+  return sum_s_ + carry_s_;
+}
+
+std::optional<double> ArrivalClock::time_of_next() {
+  const std::uint64_t i = index_++;
+  using Time = std::optional<double>;
+  return std::visit(
+      Overloaded{
+          [&](const Poisson& l) -> Time { return renewal(standard_exponential(stream_.block(i)[0]) / l.rate) * 1e9; },
+          [&](const GammaArrivals& l) -> Time {
+            if (l.cv < kRegular) return static_cast<double>(i + 1) / l.rate * 1e9;
+            const double shape = 1.0 / (l.cv * l.cv);
+            return renewal(standard_gamma(stream_, i, shape) / (l.rate * shape)) * 1e9;
+          },
+          // Not summed: the i-th arrival is exact however many there are.
+          [&](const ConstantRate& l) -> Time { return static_cast<double>(i + 1) / l.rate * 1e9; },
+          [&](const Burst& l) -> Time { return i < static_cast<std::uint64_t>(l.count) ? Time(0.0) : std::nullopt; },
+          [&](const TraceReplay& l) -> Time {
+            const auto& rows = l.trace->records;
+            if (i >= rows.size()) return std::nullopt;
+            return static_cast<double>(rows[i].arrival - rows.front().arrival) / l.rate_scale;
+          },
+          [](const ClosedLoop&) -> Time { return std::nullopt; },
+          [](const JumpStart&) -> Time { return std::nullopt; },
+          [](const Script&) -> Time { return std::nullopt; },
+      },
+      load_);
+}
+
+std::optional<Nanos> ArrivalClock::next() {
+  constexpr double kEnd = 9e18;  // ns, some 285 years: just below 2^63, and later than any run
+  const std::optional<double> nanos = time_of_next();
+  if (!nanos.has_value()) return std::nullopt;
+  return std::llround(*nanos < kEnd ? *nanos : kEnd);
+}
+
+}  // namespace plimsoll::load

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arrival times of the open loops. Internal to traces/.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "load/random.h"
+#include "load/workload.h"
+
+namespace plimsoll::load {
+
+/// Throws InputError when the numbers do not describe a load.
+void check_load(const LoadSpec& load);
+
+/// Produces the times of one load in order; closed loops and scripts produce none.
+class ArrivalClock {
+ public:
+  ArrivalClock(const LoadSpec& load, RandomStream stream) : load_(load), stream_(stream) {}
+  /// Time since the start of the run, nondecreasing; nullopt when the load has no more of its own or the time passes
+  /// what int64 ns can hold.
+  [[nodiscard]] std::optional<Nanos> next();
+
+ private:
+  [[nodiscard]] std::optional<double> time_of_next();
+  double renewal(double gap_s);
+
+  LoadSpec load_;
+  RandomStream stream_;
+  std::uint64_t index_ = 0;
+  double sum_s_ = 0, carry_s_ = 0;  // the sum of the gaps and what rounding has cost it so far
+};
+
+}  // namespace plimsoll::load

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// The clients of a run: who sends when, who gives up, who tries again. They know logical requests; the fleet knows
+// attempts. Latency counts from the intended send time of the first attempt.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sched/measurements.h"
+#include "sched/replica.h"
+#include "sched/run_result.h"
+#include "load/scenario.h"
+#include "load/workload.h"
+
+namespace plimsoll::load {
+
+/// Handle of a logical request that is still open; reused.
+using ClientId = std::uint32_t;
+
+/// An attempt to deliver.
+struct Attempt {
+  ClientId client = 0;
+  std::uint64_t serial = 0;            // of the attempt: order of sending
+  sched::NewRequest request;
+};
+
+/// An attempt whose client gave up.
+struct TimedOut {
+  std::int64_t tokens = 0;             // input + cap, as the router counted them
+  std::int32_t replica = 0;
+  sched::ReqId id = 0;
+  std::uint64_t serial = 0;
+};
+
+/// What an attempt takes before it is delivered; a real engine brings its own.
+struct FrontEnd {
+  Seconds delay{0};                    // of every attempt by itself
+  Seconds intake{0};                   // before that: one attempt after the other, as many at a time as there are replicas
+};
+
+class Clients {
+ public:
+  Clients(const Scenario& scenario, std::uint64_t replication, const sched::RunOptions& options, sched::Measurements& out,
+          const FrontEnd& front_end = {});
+
+  /// When the next attempt is delivered; kNever when nobody sends without hearing something first.
+  [[nodiscard]] Nanos next_send() const;
+  /// When the next client gives up.
+  [[nodiscard]] Nanos next_timeout() const { return timeouts_.empty() ? sched::kNever : timeouts_.front().deadline; }
+  /// The next attempt that is delivered by `now`, in order of sending. The request's spans and names live until the
+  /// next call.
+  [[nodiscard]] std::optional<Attempt> send(Nanos now);
+  /// The attempt went to this replica under this handle (nothing if it was refused there).
+  void dispatched(ClientId client, std::int32_t replica, std::optional<sched::ReqId> id, Nanos now);
+  /// No replica serves: the attempt fails at once.
+  void refuse(ClientId client, Nanos now);
+  /// A replica died: every open attempt on it fails.
+  void lose(std::int32_t replica, Nanos now);
+  /// The next attempt whose deadline is at or before `now` and that is still open.
+  [[nodiscard]] std::optional<TimedOut> time_out(Nanos now);
+  /// An attempt left its replica. False (and ignored) when its client had given up before.
+  bool ended(const sched::Ended& ended, Nanos now);
+
+  /// All requests have been sent and have ended.
+  [[nodiscard]] bool done() const { return open_ == 0 && next_send() == sched::kNever; }
+  [[nodiscard]] std::int64_t finished() const { return finished_; }
+  [[nodiscard]] std::int64_t planned() const { return planned_; }
+  /// Time integrals since the warm-up, request-seconds, and the end of the last request.
+  [[nodiscard]] double in_system_integral() const { return in_system_; }
+  [[nodiscard]] double queue_integral() const { return queue_; }
+  [[nodiscard]] Nanos last_end() const { return last_end_; }
+  /// Open loops: no further arrival will come by itself.
+  [[nodiscard]] bool arrivals_over() const { return !closed_ && !next_arrival_; }
+  [[nodiscard]] std::int64_t arrivals() const { return sent_; }
+  /// The same with repeated attempts.
+  [[nodiscard]] std::int64_t attempts() const { return static_cast<std::int64_t>(next_serial_); }
+  /// Variance over squared mean of the gaps between open-loop arrivals.
+  [[nodiscard]] double gap_scv() const;
+  std::vector<sched::RequestRow> take_rows();
+
+ private:
+  struct Logical {
+    sched::RequestRow row;                    // also the account that ends in the measurements
+    std::uint64_t serial = 0;          // of the open attempt
+    std::uint64_t session = 0;
+    Nanos sent = 0;                    // the open attempt
+    sched::Tok max_new = 0;
+    std::int32_t attempts = 0, hash_block_tokens = 0;
+    sched::ReqId replica_id = sched::kNoRequest;
+    bool open = false, waits_to_resend = false;
+    std::vector<std::uint64_t> hashes; // kept only when the attempt may be repeated
+  };
+  struct Send { Nanos time; std::uint64_t order; ClientId client; bool fresh; };   // fresh: a user's next request
+  struct Deadline { Nanos deadline; ClientId client; std::uint64_t serial; };
+
+  void push_send(Nanos time, ClientId client, bool fresh);
+  [[nodiscard]] Nanos next_sending() const;
+  [[nodiscard]] Nanos delivery(Nanos sent) const;
+  void take_in(Nanos sent);
+  [[nodiscard]] std::optional<ClientId> open_request(Nanos time);
+  [[nodiscard]] Attempt attempt(ClientId client, Nanos sent);
+  void draw_arrival();
+  void fail_or_retry(ClientId client, sched::Outcome outcome, Nanos now);
+  void close(ClientId client, sched::Outcome outcome, Nanos now);
+
+  const Scenario& scenario_;
+  Workload workload_;
+  sched::Measurements& out_;
+  bool closed_ = false, keep_rows_ = false, exhausted_ = false;
+  Nanos timeout_ = 0, think_ = 0, send_until_ = sched::kNever, warmup_ = 0, front_end_ = 0, intake_ = 0;
+  std::vector<Nanos> intakes_;         // when each is free again; empty: they take no time
+  std::vector<Logical> logical_;
+  std::vector<ClientId> free_;
+  std::vector<Send> sends_;            // min-heap by (time, order)
+  std::deque<Deadline> timeouts_;      // the time-out is one constant, so deadlines come in order of dispatch
+  std::optional<Nanos> next_arrival_;  // sent
+  std::optional<RequestBody> body_;
+  std::uint64_t next_id_ = 0, next_serial_ = 0, next_order_ = 0;
+  std::int64_t open_ = 0, finished_ = 0, planned_ = 0, sent_ = 0;
+  double in_system_ = 0, queue_ = 0, gap_sum_ = 0, gap_square_sum_ = 0;
+  Nanos last_end_ = 0, last_arrival_ = -1;
+  std::vector<sched::RequestRow> rows_;
+};
+
+}  // namespace plimsoll::load

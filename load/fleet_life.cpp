@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "load/fleet_life.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace plimsoll::load {
+
+namespace {
+constexpr double kNanosASecond = 1e9;
+constexpr double kNanosAMinute = 60e9;
+}  // namespace
+
+FleetLife::FleetLife(const LifeConfig& config, std::int32_t slots, std::uint64_t seed, std::uint64_t replication, Nanos warmup)
+    : config_(config), random_(seed, replication, Purpose::failure), warmup_(warmup), slots_(static_cast<std::size_t>(slots)),
+      instances_((slots_.size() + static_cast<std::size_t>(config.slots_per_instance) - 1) / static_cast<std::size_t>(config.slots_per_instance)) {
+  if (config_.autoscaling) {
+    scaler_.emplace(*config_.autoscaling, config_.initial);
+    next_point_ = config_.autoscaling->period;
+  }
+  const std::int32_t initial = scaler_ ? scaler_->wanted() : config_.initial;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(initial); ++i) {
+    launch(i, 0, 0);
+    serve(i, 0);
+  }
+  use_.starts = 0;                     // those at the start are not counted
+  pending_.clear();
+  find_next();
+}
+
+void FleetLife::find_next() {
+  next_ = pending_.empty() ? next_point_ : 0;
+  for (const Slot& slot : slots_) next_ = std::min(next_, slot.due);
+}
+
+void FleetLife::launch(std::size_t slot, Nanos now, Nanos ready) {
+  slots_[slot].state = State::starting;
+  slots_[slot].launched = now;
+  slots_[slot].due = ready;
+  ++use_.starts;
+  Instance& instance = instances_[slot / static_cast<std::size_t>(config_.slots_per_instance)];
+  if (instance.used++ == 0) instance.launched = now;
+}
+
+void FleetLife::serve(std::size_t slot, Nanos now) {
+  Slot& s = slots_[slot];
+  s.state = State::ready;
+  s.due = sched::kNever;
+  if (config_.failures.mean_between > 0) {
+    constexpr std::uint64_t kLives = std::uint64_t{1} << 32U;   // of one slot, more than any run sees
+    const double mean = static_cast<double>(config_.failures.mean_between);
+    const double life = mean * standard_exponential(random_.block(slot * kLives + s.lives++)[0]);
+    constexpr double kForever = 4e18;
+    s.due = life < kForever ? now + static_cast<Nanos>(life) : sched::kNever;
+  }
+  pending_.push_back({slot, Change::serves});
+}
+
+double FleetLife::paid(Nanos from, Nanos to) const {
+  return static_cast<double>(std::max<Nanos>(0, to - std::max(from, warmup_))) / kNanosASecond;
+}
+
+void FleetLife::release(std::size_t slot, Nanos now) {
+  slots_[slot].state = State::off;
+  slots_[slot].due = sched::kNever;
+  use_.replica_s += paid(slots_[slot].launched, now);
+  Instance& instance = instances_[slot / static_cast<std::size_t>(config_.slots_per_instance)];
+  if (--instance.used == 0) use_.instance_s += paid(instance.launched, now);
+}
+
+std::int32_t FleetLife::count(State state) const {
+  return static_cast<std::int32_t>(std::count_if(slots_.begin(), slots_.end(), [state](const Slot& s) { return s.state == state; }));
+}
+
+void FleetLife::integrate(Nanos now) {
+  if (now <= last_) return;
+  request_s_ += static_cast<double>(requests_) * static_cast<double>(now - last_) / kNanosASecond;
+  last_ = now;
+}
+
+void FleetLife::note(std::size_t slot, Nanos now, std::int64_t delta) {
+  integrate(now);
+  requests_ += delta;
+  Slot& s = slots_[slot];
+  s.requests += delta;
+  if (s.state != State::draining || s.requests > 0) return;
+  release(slot, now);
+  adjust(now);                         // somebody may have waited for a free slot
+  find_next();
+}
+
+// A data point: requests a minute over this period, or the mean number of requests in the fleet during it.
+void FleetLife::end_period(Nanos now) {
+  integrate(now);
+  const sched::AutoscalingConfig& scaling = *config_.autoscaling;
+  const auto period = static_cast<double>(scaling.period);
+  const double load = scaling.metric == sched::ScalingMetric::invocations
+                          ? static_cast<double>(arrivals_) * kNanosAMinute / period
+                          : request_s_ * kNanosASecond / period;
+  scaler_->on_point(now, load, count(State::ready));
+  arrivals_ = 0;
+  request_s_ = 0;
+  next_point_ = now + scaling.period;
+  adjust(now);
+}
+
+void FleetLife::adjust(Nanos now) {
+  if (!scaler_) return;
+  const auto there = [this] { return count(State::starting) + count(State::ready) + count(State::dead); };
+  for (std::size_t i = 0; i < slots_.size() && there() < scaler_->wanted(); ++i) {
+    if (slots_[i].state == State::off) launch(i, now, now + config_.autoscaling->start_up);
+  }
+  while (there() > scaler_->wanted() && stop_one(now)) {
+  }
+}
+
+// Those that do not serve yet go first, then the last ones, so that whole instances fall free.
+bool FleetLife::stop_one(Nanos now) {
+  for (const State state : {State::starting, State::dead, State::ready}) {
+    for (std::size_t i = slots_.size(); i-- > 0;) {
+      if (slots_[i].state != state) continue;
+      if (state == State::ready) pending_.push_back({i, Change::drains});
+      if (state == State::ready && slots_[i].requests > 0) {
+        slots_[i].state = State::draining;
+        slots_[i].due = sched::kNever;
+      } else {
+        release(i, now);
+      }
+      return true;
+    }
+  }
+  return false;
+}
+
+std::optional<FleetLife::Event> FleetLife::take(Nanos now) {
+  while (pending_.empty() && next_ <= now) {
+    const auto first = std::min_element(slots_.begin(), slots_.end(), [](const Slot& a, const Slot& b) { return a.due < b.due; });
+    if (next_point_ < first->due) {
+      end_period(next_point_);
+    } else if (const auto slot = static_cast<std::size_t>(first - slots_.begin()); first->state == State::ready) {
+      const Nanos at = first->due;
+      integrate(at);
+      requests_ -= first->requests;
+      first->requests = 0;
+      first->state = State::dead;
+      first->due = at + config_.failures.restart;
+      ++use_.failures;
+      pending_.push_back({slot, Change::dies});
+    } else {
+      serve(slot, first->due);
+    }
+    find_next();
+  }
+  if (pending_.empty()) return {};
+  const Event event = pending_.front();
+  pending_.erase(pending_.begin());
+  find_next();
+  return event;
+}
+
+FleetUse FleetLife::use(Nanos end) const {
+  FleetUse use = use_;
+  for (const Slot& slot : slots_) use.replica_s += slot.state == State::off ? 0 : paid(slot.launched, end);
+  for (const Instance& instance : instances_) use.instance_s += instance.used == 0 ? 0 : paid(instance.launched, end);
+  return use;
+}
+
+}  // namespace plimsoll::load

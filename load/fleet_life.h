@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which replicas of a fleet are there, and when: autoscaling, start-up, drain, failures and restarts.
+// Replicas live in slots, as many as there may ever be; slot i stands on instance i / slots_per_instance, which is paid
+// for while any of its slots is in use.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "sched/autoscaler.h"
+#include "load/random.h"
+
+namespace plimsoll::load {
+
+
+/// Replicas that die by themselves, each independently, after exponential times in service.
+struct FailureConfig {
+  Nanos mean_between = 0;              // 0: never
+  Nanos restart = 0;                   // until the replica serves again
+};
+
+struct LifeConfig {
+  std::int32_t initial = 1;            // replicas at the start, in service from the first moment
+  std::int32_t slots_per_instance = 1;
+  std::optional<sched::AutoscalingConfig> autoscaling;
+  FailureConfig failures;
+};
+
+/// What a run used, within its measured window.
+struct FleetUse {
+  double replica_s = 0, instance_s = 0;
+  std::int64_t starts = 0, failures = 0;
+};
+
+class FleetLife {
+ public:
+  enum class Change : std::uint8_t {
+    serves,                            // a new replica takes requests
+    drains,                            // takes no more; what it has is finished
+    dies                               // with everything in it
+  };
+  struct Event {
+    std::size_t slot = 0;
+    Change change = Change::serves;
+  };
+
+  FleetLife(const LifeConfig& config, std::int32_t slots, std::uint64_t seed, std::uint64_t replication, Nanos warmup);
+
+  [[nodiscard]] bool serves(std::size_t slot) const { return slots_[slot].state == State::ready; }
+  /// When something happens by itself; kNever: nothing will.
+  [[nodiscard]] Nanos next() const { return next_; }
+  /// The next change at or before `now`.
+  [[nodiscard]] std::optional<Event> take(Nanos now);
+  /// A request came to the fleet, whether it could be served or not.
+  void arrived() { ++arrivals_; }
+  /// A slot's requests change by `delta`. A slot that drains is released when it has none.
+  void note(std::size_t slot, Nanos now, std::int64_t delta);
+  /// What was used from the warm-up to `end`.
+  [[nodiscard]] FleetUse use(Nanos end) const;
+
+ private:
+  enum class State : std::uint8_t { off, starting, ready, draining, dead };
+  struct Slot {
+    State state = State::off;
+    Nanos launched = 0;                // in use since
+    Nanos due = sched::kNever;         // when a starting or dead one serves, or a ready one dies
+    std::int64_t requests = 0;
+    std::uint64_t lives = 0;           // draws of its stream
+  };
+  struct Instance {
+    std::int32_t used = 0;
+    Nanos launched = 0;
+  };
+
+  void find_next();
+  void launch(std::size_t slot, Nanos now, Nanos ready);
+  void serve(std::size_t slot, Nanos now);
+  void release(std::size_t slot, Nanos now);
+  void end_period(Nanos now);
+  void adjust(Nanos now);
+  bool stop_one(Nanos now);
+  [[nodiscard]] std::int32_t count(State state) const;
+  [[nodiscard]] double paid(Nanos from, Nanos to) const;
+  void integrate(Nanos now);
+
+  LifeConfig config_;
+  RandomStream random_;
+  Nanos warmup_ = 0;
+  std::vector<Slot> slots_;
+  std::vector<Instance> instances_;
+  std::optional<sched::Autoscaler> scaler_;
+  std::vector<Event> pending_;
+  Nanos next_ = sched::kNever, next_point_ = sched::kNever, last_ = 0;
+  std::int64_t arrivals_ = 0, requests_ = 0;
+  double request_s_ = 0;               // integral of the requests in the fleet, in this period
+  FleetUse use_;                       // of slots and instances that were released
+};
+
+}  // namespace plimsoll::load

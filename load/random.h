@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counter-based random numbers: the i-th draw of a stream is a function of (seed, replication, purpose, i) and nothing
+// else, so that runs which differ in load or deployment share their numbers and any draw can be made out of order.
+//
+// Philox4x64-10 of Random123 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3. SC 2011). The
+// distributions on top are ours because those of <random> differ from library to library. Internal to traces/.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <numbers>
+
+#include <Random123/philox.h>
+
+namespace plimsoll::load {
+
+/// What a stream is for. The values are part of the reproducibility of results: never renumber.
+enum class Purpose : std::uint64_t { gap = 1, input_length = 2, output_length = 3, pair = 4, prefix_group = 5, failure = 6 };
+
+using RandomBlock = std::array<std::uint64_t, 4>;
+
+class RandomStream {
+ public:
+  RandomStream(std::uint64_t seed, std::uint64_t replication, Purpose purpose)
+      : seed_(seed), replication_(replication), purpose_(static_cast<std::uint64_t>(purpose)) {}
+
+  /// 256 random bits for draw `index`; `attempt` counts the trials of a rejection method.
+  [[nodiscard]] RandomBlock block(std::uint64_t index, std::uint64_t attempt = 0) const {
+    const r123::Philox4x64::ctr_type counter = {{index, attempt, 0, 0}};
+    // Purposes are few: the top byte of the second key word stays free of replications below 2^56.
+    const r123::Philox4x64::key_type key = {{seed_, replication_ ^ (purpose_ << 56U)}};
+    const r123::Philox4x64::ctr_type bits = r123::Philox4x64()(counter, key);
+    return {bits[0], bits[1], bits[2], bits[3]};
+  }
+
+ private:
+  std::uint64_t seed_, replication_, purpose_;
+};
+
+/// 53 bits, uniform on [0, 1).
+[[nodiscard]] inline double uniform01(std::uint64_t bits) { return static_cast<double>(bits >> 11U) * 0x1p-53; }
+/// Uniform on (0, 1], whose logarithm is finite.
+[[nodiscard]] inline double uniform01_open(std::uint64_t bits) { return 1.0 - uniform01(bits); }
+
+/// Uniform on 0 … count-1; the bias is below count / 2^64.
+[[nodiscard]] inline std::uint64_t uniform_below(std::uint64_t bits, std::uint64_t count) {
+  // High half of the 128-bit product bits x count, for count < 2^32 without a 128-bit type.
+  const std::uint64_t high = (bits >> 32U) * count, low = (bits & 0xFFFFFFFFU) * count;
+  return (high + (low >> 32U)) >> 32U;
+}
+
+/// Standard normal (Box and Muller, Ann. Math. Stat. 29, 1958): uses both words.
+[[nodiscard]] inline double standard_normal(std::uint64_t a, std::uint64_t b) {
+  return std::sqrt(-2.0 * std::log(uniform01_open(a))) * std::cos(2.0 * std::numbers::pi * uniform01(b));
+}
+
+/// Exponential of mean 1, not truncated: -ln(1 - u).
+[[nodiscard]] inline double standard_exponential(std::uint64_t bits) { return -std::log(uniform01_open(bits)); }
+
+/// Gamma of the given shape > 0 and scale 1 (Marsaglia and Tsang, ACM TOMS 26(3), 2000).
+[[nodiscard]] double standard_gamma(const RandomStream& stream, std::uint64_t index, double shape);
+
+}  // namespace plimsoll::load

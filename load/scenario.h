@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything one point depends on, resolved: no names, no defaults left open. Both backends run it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "model/accelerator.h"
+#include "model/engine_profile.h"
+#include "model/llm_shape.h"
+#include "sched/measurements.h"
+#include "sched/policy_config.h"
+#include "sched/router.h"
+#include "load/fleet_life.h"
+#include "load/workload.h"
+
+namespace plimsoll::load {
+
+/// Time on any clock ends here, after a century: whatever is added to a time within it still fits 64 bits.
+inline constexpr Nanos kLongestRun = Nanos{3'155'760'000} * 1'000'000'000;
+/// Attempts that the requests of one point may take in all, so that a run that would not end says so.
+inline constexpr std::int64_t kMostAttempts = 100'000'000;
+
+/// What clients do about slow or refused requests.
+struct ClientLimits {
+  Seconds timeout{0};                  // from dispatch; 0: none
+  bool cancel_on_timeout = false;      // false: the client gives up, the slot stays busy
+  std::int32_t retries = 0;            // further attempts after a rejection or a time-out
+};
+
+struct Scenario {
+  std::shared_ptr<const model::LlmShape> shape;
+  std::shared_ptr<const model::Accelerator> accelerator;
+  std::shared_ptr<const model::Interconnect> interconnect;  // null when tp = pp = 1
+  std::shared_ptr<const model::EngineProfile> engine;
+  model::DType weight_dtype = model::DType::fp16, kv_dtype = model::DType::fp16;
+  std::int32_t tp = 1, pp = 1;
+  std::int32_t replicas = 1;           // with `life`: as many as there may be at once
+  sched::RouterKind router = sched::RouterKind::round_robin;
+  sched::PolicyConfig policy;
+  sched::KvConfig kv;                  // of one replica
+  WorkloadSpec workload;
+  ClientLimits limits;
+  Seconds warmup{0};
+  std::int32_t replications = 1;
+  sched::Slo slo;
+  bool stepwise = false;               // no leaps
+  std::optional<LifeConfig> life = {}; // replicas come and go; none: all are there all the time
+};
+
+}  // namespace plimsoll::load

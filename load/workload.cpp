@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "load/workload.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "model/error.h"
+#include "load/arrivals.h"
+#include "load/lengths.h"
+#include "load/random.h"
+
+namespace plimsoll::load {
+namespace {
+
+constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
+// Tokens of one block of a shared prefix; 16 is the usual KV block, so that no engine's blocks are finer.
+constexpr std::int32_t kPrefixBlock = 16;
+
+const IndependentLengths kOneToken{};
+
+const IndependentLengths& marginals(const LengthSpec& lengths) {
+  const auto* both = std::get_if<IndependentLengths>(&lengths);
+  return both != nullptr ? *both : kOneToken;
+}
+
+// Whether requests take the replayed rows' own lengths, in order.
+bool uses_own_rows(const WorkloadSpec& spec) {
+  const auto* replay = std::get_if<TraceReplay>(&spec.load);
+  const auto* pairs = std::get_if<TracePairs>(&spec.lengths);
+  if (replay == nullptr || pairs == nullptr) return false;
+  if (pairs->trace == nullptr || pairs->trace == replay->trace) return true;
+  // The same file read twice, once for the load and once for the lengths.
+  return replay->trace != nullptr && !pairs->trace->file.empty() && pairs->trace->file == replay->trace->file;
+}
+
+void check(const WorkloadSpec& spec) {
+  check_load(spec.load);
+  if (spec.requests < 0)
+    throw InputError(fmt::format("requests is {}, allowed is 0 (no limit) or more", spec.requests));
+  if (!(spec.duration.count() >= 0)) throw InputError("duration must be 0 s (no limit) or more");
+  if (spec.prefix.groups < 0 || spec.prefix.tokens < 0) throw InputError("prefix: groups and tokens must be 0 or more");
+  if (const auto* both = std::get_if<IndependentLengths>(&spec.lengths)) {
+    check_lengths(both->input, "input");
+    check_lengths(both->output, "output");
+  } else if (!uses_own_rows(spec)) {
+    const auto& pairs = std::get<TracePairs>(spec.lengths);
+    if (pairs.trace == nullptr || pairs.trace->records.empty()) throw InputError("lengths: the trace is empty");
+  }
+}
+
+// Requests the load itself ends after; kUnlimited where only `requests` or `duration` ends it.
+std::int64_t own_limit(const LoadSpec& load) {
+  if (const auto* jump = std::get_if<JumpStart>(&load)) return 3 * std::int64_t{jump->concurrency};
+  if (const auto* burst = std::get_if<Burst>(&load)) return burst->count;
+  if (const auto* replay = std::get_if<TraceReplay>(&load))
+    return static_cast<std::int64_t>(replay->trace->records.size());
+  if (const auto* script = std::get_if<Script>(&load)) return static_cast<std::int64_t>(script->requests.size());
+  return kUnlimited;
+}
+
+// The published benchmark's protocol and a script fix their own number of requests.
+bool fixes_requests(const LoadSpec& load) {
+  return std::holds_alternative<JumpStart>(load) || std::holds_alternative<Script>(load);
+}
+
+}  // namespace
+
+struct Workload::State {
+  State(const WorkloadSpec& s, std::uint64_t replication);
+
+  [[nodiscard]] RequestBody scripted(std::uint64_t i) const;
+  [[nodiscard]] RequestBody sampled(std::uint64_t i) const;
+  [[nodiscard]] RequestBody own_row(std::uint64_t i) const;
+  void add_prefix(std::uint64_t i, RequestBody& body);
+  [[nodiscard]] std::int64_t arrivals_within_duration(const TraceReplay& replay) const;
+
+  WorkloadSpec spec;
+  ArrivalClock clock;
+  LengthSampler input, output;
+  RandomStream pair_stream, prefix_stream;
+  bool own_rows = false;
+  std::int64_t limit = kUnlimited;  // of bodies and of arrivals
+  double last_ns = std::numeric_limits<double>::infinity();
+  std::int64_t arrivals = 0, bodies = 0;
+  bool ended = false;
+  std::vector<std::uint64_t> prefix_hashes;
+};
+
+Workload::State::State(const WorkloadSpec& s, std::uint64_t replication)
+    : spec(s),
+      clock(spec.load, RandomStream(s.seed, replication, Purpose::gap)),
+      input(marginals(spec.lengths).input, RandomStream(s.seed, replication, Purpose::input_length)),
+      output(marginals(spec.lengths).output, RandomStream(s.seed, replication, Purpose::output_length)),
+      pair_stream(s.seed, replication, Purpose::pair),
+      prefix_stream(s.seed, replication, Purpose::prefix_group),
+      own_rows(uses_own_rows(spec)),
+      limit(own_limit(spec.load)) {
+  if (spec.requests > 0 && !fixes_requests(spec.load)) limit = std::min(limit, spec.requests);
+  if (spec.duration.count() > 0) last_ns = spec.duration.count() * 1e9;
+}
+
+RequestBody Workload::State::scripted(std::uint64_t i) const {
+  const ScriptRequest& request = std::get<Script>(spec.load).requests[i];
+  RequestBody body;
+  body.input_tokens = request.prompt;
+  body.output_tokens = std::min(request.output, request.cap);
+  body.max_new_tokens = request.cap;
+  body.name = request.name;
+  return body;
+}
+
+// A resampled row leaves its session and its block ids behind: two draws of one row are two requests of its kind, and
+// with the same ids they would hit each other's cache as no real requests do.
+RequestBody Workload::State::sampled(std::uint64_t i) const {
+  RequestBody body;
+  if (const auto* pairs = std::get_if<TracePairs>(&spec.lengths)) {
+    const auto& rows = pairs->trace->records;
+    const traces::TraceRecord& row = rows[uniform_below(pair_stream.block(i)[0], rows.size())];
+    body.input_tokens = row.input_tokens;
+    body.output_tokens = row.output_tokens;
+  } else {
+    body.input_tokens = input.draw(i);
+    body.output_tokens = output.draw(i);
+  }
+  body.max_new_tokens = body.output_tokens;
+  return body;
+}
+
+RequestBody Workload::State::own_row(std::uint64_t i) const {
+  const traces::Trace& trace = *std::get<TraceReplay>(spec.load).trace;
+  const traces::TraceRecord& row = trace.records[i];
+  RequestBody body;
+  body.input_tokens = row.input_tokens;
+  body.output_tokens = body.max_new_tokens = row.output_tokens;
+  body.session = row.session;
+  if (row.hash_end > row.hash_begin) {
+    body.prefix_hashes = std::span(trace.hashes).subspan(row.hash_begin, row.hash_end - row.hash_begin);
+    body.hash_block_tokens = trace.hash_block_tokens;
+  }
+  return body;
+}
+
+void Workload::State::add_prefix(std::uint64_t i, RequestBody& body) {
+  const std::uint64_t group = uniform_below(prefix_stream.block(i)[0], static_cast<std::uint64_t>(spec.prefix.groups));
+  const std::int32_t blocks = std::min(spec.prefix.tokens, body.input_tokens) / kPrefixBlock;
+  prefix_hashes.clear();
+  // Group and block number together: two blocks are the same exactly when both are.
+  for (std::int32_t block = 0; block < blocks; ++block)
+    prefix_hashes.push_back(group << 32U | static_cast<std::uint32_t>(block));
+  body.prefix_hashes = prefix_hashes;
+  body.hash_block_tokens = kPrefixBlock;
+}
+
+std::int64_t Workload::State::arrivals_within_duration(const TraceReplay& replay) const {
+  const auto& rows = replay.trace->records;
+  const auto late = [&](double end, const traces::TraceRecord& row) {
+    return static_cast<double>(
+               std::llround(static_cast<double>(row.arrival - rows.front().arrival) / replay.rate_scale)) > end;
+  };
+  return std::upper_bound(rows.begin(), rows.end(), last_ns, late) - rows.begin();
+}
+
+Workload::Workload(const WorkloadSpec& spec, std::uint64_t replication) {
+  check(spec);
+  state_ = std::make_unique<State>(spec, replication);
+}
+Workload::~Workload() = default;
+Workload::Workload(Workload&&) noexcept = default;
+Workload& Workload::operator=(Workload&&) noexcept = default;
+
+std::optional<Nanos> Workload::next_arrival() {
+  State& s = *state_;
+  if (s.ended || s.arrivals >= s.limit) return std::nullopt;
+  const std::optional<Nanos> time = s.clock.next();
+  s.ended = !time.has_value() || static_cast<double>(*time) > s.last_ns;
+  if (s.ended) return std::nullopt;
+  ++s.arrivals;
+  return time;
+}
+
+std::optional<RequestBody> Workload::next_body() {
+  State& s = *state_;
+  if (s.bodies >= s.limit) return std::nullopt;
+  const auto i = static_cast<std::uint64_t>(s.bodies++);
+  if (std::holds_alternative<Script>(s.spec.load)) return s.scripted(i);
+  // The published protocol sends one and the same request again and again.
+  const std::uint64_t drawn = std::holds_alternative<JumpStart>(s.spec.load) ? 0 : i;
+  RequestBody body = s.own_rows ? s.own_row(i) : s.sampled(drawn);
+  if (s.spec.prefix.groups > 0) s.add_prefix(drawn, body);
+  return body;
+}
+
+std::int64_t Workload::planned_requests() const {
+  const State& s = *state_;
+  if (s.limit == kUnlimited) return 0;
+  if (s.spec.duration.count() == 0 || fixes_requests(s.spec.load)) return s.limit;
+  if (std::holds_alternative<Burst>(s.spec.load)) return s.limit;
+  if (const auto* replay = std::get_if<TraceReplay>(&s.spec.load))
+    return std::min(s.limit, s.arrivals_within_duration(*replay));
+  return 0;
+}
+
+}  // namespace plimsoll::load

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// One cell of a result table, and its text in CSV, JSON and the terminal. Numbers are written in the shortest form that
+// reads back to the same value, whatever the locale.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace plimsoll::study {
+
+/// monostate: not applicable, blank.
+using Cell = std::variant<std::monostate, std::string, double, std::int64_t, bool>;
+
+/// A blank cell for nullopt and for what is not a number.
+[[nodiscard]] Cell number_cell(std::optional<double> value);
+
+[[nodiscard]] std::string number_text(double value);
+/// A number for a reader: thousands apart, no exponent between 1e-6 and 1e12, at most `digits` significant digits.
+[[nodiscard]] std::string reader_number(double value, int digits = 4);
+/// Unquoted text: "", "12.5", "true".
+[[nodiscard]] std::string plain_text(const Cell& cell);
+/// plain_text, quoted as RFC 4180 asks where it holds a comma, a quote or a line break.
+[[nodiscard]] std::string csv_text(const Cell& cell);
+/// A JSON value; blank is null.
+[[nodiscard]] std::string json_text(const Cell& cell);
+/// A JSON string with its quotes; bytes that are not UTF-8 become U+FFFD.
+[[nodiscard]] std::string json_quoted(std::string_view text);
+
+[[nodiscard]] std::string csv_line(const std::vector<Cell>& cells);
+[[nodiscard]] std::string csv_header(const std::vector<std::string>& columns);
+
+}  // namespace plimsoll::study

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a study asks of its points: client limits, the SLO and the search space of `plan`.
+#pragma once
+
+#include "study/file/section.h"
+#include "study/file/study.h"
+
+namespace plimsoll::study {
+
+[[nodiscard]] load::ClientLimits read_limits(const configs::Node& node);
+[[nodiscard]] sched::Slo read_slo(const configs::Node& node);
+[[nodiscard]] SearchSpec read_search(const configs::Node& node);
+
+}  // namespace plimsoll::study

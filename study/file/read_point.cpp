@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "study/file/read_point.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include "study/file/read_life.h"
+#include "study/file/read_objectives.h"
+#include "study/file/read_scheduler.h"
+#include "study/file/read_workload.h"
+#include "study/file/section.h"
+
+namespace plimsoll::study {
+namespace {
+
+using configs::Catalogue;
+using configs::Node;
+using Keys = std::vector<std::string_view>;
+
+constexpr std::int32_t kMostReplicas = 100'000;
+constexpr std::int32_t kMostDegree = 4096;
+constexpr std::array<std::string_view, 21> kStudyKeys = {
+    "study", "model", "dtype", "kv_dtype", "hardware", "price_date", "prices", "engine", "deployment", "scheduler", "workload",
+    "limits", "slo", "seed", "replications", "sweep", "models", "search", "weights", "prompts", "script_step"};
+
+// A path is relative to the study; a name is not.
+std::string model_name(const std::string& text, const TraceStore& traces) {
+  const std::string path = traces.path_of(text);
+  std::error_code error;
+  const bool is_path = text.ends_with(".json") || (text.find('/') != std::string::npos && std::filesystem::exists(path, error));
+  return is_path ? path : text;
+}
+
+// "4-bit" weights still keep a 16-bit cache.
+model::DType default_kv_dtype(model::DType weights, const model::EngineProfile& engine) {
+  if (weights == model::DType::fp8 && engine.fp8_cache) return weights;
+  const bool wide = weights == model::DType::fp32 || weights == model::DType::bf16 || weights == model::DType::fp16;
+  return wide ? weights : model::DType::fp16;
+}
+
+void read_model(const Section& study, const Catalogue& catalogue, const TraceStore& traces, PointSpec& spec) {
+  if (const auto dtype = study.find("dtype")) spec.weight_dtype = dtype->as_dtype();
+  const auto kv_dtype = study.find("kv_dtype");
+  spec.kv_dtype = kv_dtype ? kv_dtype->as_dtype() : default_kv_dtype(spec.weight_dtype, *spec.engine);
+  if (spec.engine->constant && !study.has("model")) return;
+  const Node name = study.need("model", "llama-2-7b");
+  spec.model_name = model_name(name.as_string(), traces);
+  spec.shape = catalogue.model(spec.model_name, name.where());
+  spec.places.model = name.where();
+}
+
+Hardware read_instance(const Node& node, const std::string& price_date, const Catalogue& catalogue) {
+  const std::string name = node.as_string();
+  const auto instance = catalogue.instance(name, node.where());
+  const bool sagemaker = name.starts_with("ml.");
+  Hardware hardware;
+  hardware.label = (sagemaker ? "ml." : "") + instance->id;
+  hardware.accelerator = catalogue.accelerator(instance->accelerator, node.where());
+  hardware.count = instance->count;
+  if (instance->count > 1) hardware.interconnect = catalogue.link(*hardware.accelerator, instance->interconnect, node.where());
+  const auto price = sagemaker ? instance->sagemaker : instance->price(price_date);
+  if (!price) return hardware;
+  hardware.usd_per_hour = price->usd_per_hour;
+  hardware.price_note = fmt::format("{} {}, {}", sagemaker ? "SageMaker on demand" : instance->cloud + " on demand", price->date,
+                                    instance->region);
+  return hardware;
+}
+
+double read_usd(const Node& node) {
+  return configs::parse_number(node.as_string()) ? node.as_number(0, 1e9) : node.as_usd().value;
+}
+
+// The user's own prices win over the catalogue's: an instance's, or so much for each accelerator.
+void read_prices(const Section& study, const Catalogue& catalogue, Hardware& hardware) {
+  constexpr std::string_view kGpuHour = "gpu_hour";
+  const auto prices = study.find("prices");
+  if (!prices) return;
+  for (const configs::Item& item : prices->items()) {
+    const double usd = read_usd(item.value);
+    if (item.key == kGpuHour) {
+      hardware.usd_per_hour = usd * hardware.count;
+      hardware.price_note = fmt::format("own price of {} USD an accelerator and hour", configs::number_text(usd));
+    } else {
+      static_cast<void>(catalogue.instance(item.key, item.key_where));
+    }
+  }
+  for (const configs::Item& item : prices->items()) {
+    if (item.key == kGpuHour) continue;
+    const std::string label = (item.key.starts_with("ml.") ? "ml." : "") + catalogue.instance(item.key, item.key_where)->id;
+    if (label != hardware.label) continue;
+    hardware.usd_per_hour = read_usd(item.value);
+    hardware.price_note = "own price";
+  }
+}
+
+bool is_this_machine(const Node& node) {
+  return node.is_scalar() && configs::canonical_name(node.as_string()) == "this-machine";
+}
+
+// How many ranks share it is not known yet: see settle_this_machine.
+Hardware read_this_machine(const Node& node, const Catalogue& catalogue, const PointSpec& spec) {
+  Hardware hardware;
+  hardware.label = "this-machine";
+  hardware.this_machine = catalogue.this_machine(spec.engine->id == "plimsoll-cuda" ? "cuda" : "cpu", node.where());
+  hardware.accelerator = hardware.this_machine->shares.front().accelerator;
+  hardware.interconnect = hardware.this_machine->interconnect;
+  hardware.count = hardware.this_machine->cores;
+  return hardware;
+}
+
+// All ranks of all replicas share the machine; its own engine has been measured with it.
+void settle_this_machine(PointSpec& spec) {
+  Hardware& hardware = spec.hardware;
+  if (!hardware.this_machine) return;
+  const Deployment& d = spec.deployment;
+  const std::int32_t tp = d.tp_is_max ? hardware.count : d.tp;
+  const std::int64_t ranks = std::int64_t{tp} * d.pp * d.replicas;
+  hardware.count = static_cast<std::int32_t>(std::clamp<std::int64_t>(ranks, hardware.count, kMostReplicas));
+  const configs::ThisMachine::Share share =
+      configs::share_of(*hardware.this_machine, static_cast<std::int32_t>(std::min<std::int64_t>(ranks, kMostReplicas)), spec.weight_dtype);
+  hardware.accelerator = share.accelerator;
+  if (share.interconnect) hardware.interconnect = share.interconnect;
+  const auto& own = hardware.this_machine->engine;
+  if (own && own->id == spec.engine->id) spec.engine = own;
+}
+
+Hardware read_machine(const Node& node, const Catalogue& catalogue) {
+  const Section section(node, Keys{"accelerator", "count", "interconnect", "usd_per_hour"});
+  const Node accelerator = section.need("accelerator", "a100-sxm-40gb");
+  Hardware hardware;
+  hardware.accelerator = catalogue.accelerator(accelerator.as_string(), accelerator.where());
+  hardware.count = static_cast<std::int32_t>(section.whole("count", 1, kMostDegree).value_or(1));
+  hardware.label = fmt::format("{} x {}", hardware.accelerator->id, hardware.count);
+  const auto link = section.text("interconnect");
+  if (link || hardware.count > 1) {  // a GPU alone has nothing to talk to
+    hardware.interconnect = catalogue.link(*hardware.accelerator, link.value_or(""), section.where("interconnect"));
+  }
+  if (const auto usd = section.find("usd_per_hour")) {
+    hardware.usd_per_hour = read_usd(*usd);
+    hardware.price_note = "own price";
+  }
+  return hardware;
+}
+
+// "2025-04"; nothing: the newest.
+std::string read_month(const Section& study) {
+  const auto node = study.find("price_date");
+  if (!node) return {};
+  const std::string text = node->as_string();
+  const auto digits = [&text](std::size_t from, std::size_t to) {
+    return std::all_of(text.begin() + static_cast<std::ptrdiff_t>(from), text.begin() + static_cast<std::ptrdiff_t>(to),
+                       [](char c) { return c >= '0' && c <= '9'; });
+  };
+  const bool shaped = text.size() == 7 && text[4] == '-' && digits(0, 4) && digits(5, 7);
+  if (!shaped || text.substr(5) < "01" || text.substr(5) > "12") {
+    node->fail(fmt::format("found {}, expected a month, as in 2025-04", node->to_text()));
+  }
+  return text;
+}
+
+void read_hardware(const Section& study, const Catalogue& catalogue, PointSpec& spec) {
+  if (spec.engine->constant && !study.has("hardware")) return;
+  const Node node = study.need("hardware", "ml.g5.12xlarge");
+  const std::string month = read_month(study);
+  if (node.is_map()) spec.hardware = read_machine(node, catalogue);
+  else if (is_this_machine(node)) spec.hardware = read_this_machine(node, catalogue, spec);
+  else spec.hardware = read_instance(node, month, catalogue);
+  if (!node.is_map() || !node.has("usd_per_hour")) read_prices(study, catalogue, spec.hardware);
+}
+
+std::shared_ptr<const model::EngineProfile> read_constant(const Node& engine) {
+  const Section outer(engine, Keys{"constant"});
+  const Section section(outer.need("constant", "{prefill: 0 s, decode: 10 ms}"), Keys{"prefill", "decode", "batch"});
+  model::ConstantCost cost;
+  cost.batch = section.time("batch");
+  if (cost.batch && (section.has("prefill") || section.has("decode"))) {
+    throw InputError(section.where("batch"), "batch excludes prefill and decode: it is the cost of a whole batch");
+  }
+  if (!cost.batch) {
+    static_cast<void>(section.need("decode", "10 ms"));
+    cost.prefill = section.time("prefill").value_or(Seconds(0));
+    cost.decode = *section.time("decode");
+  }
+  model::EngineProfile profile;
+  profile.id = "constant";
+  profile.constant = cost;
+  profile.scheduler_policy = "none";
+  profile.calibrated = true;  // a stated cost is no estimate
+  return std::make_shared<const model::EngineProfile>(profile);
+}
+
+std::shared_ptr<const configs::Engine> read_engine(const Section& study, const Catalogue& catalogue, PointSpec& spec) {
+  const auto node = study.find("engine");
+  spec.places.engine = study.where("engine");
+  if (node && node->is_map()) {
+    configs::Engine engine;
+    engine.profile = spec.engine = read_constant(*node);
+    return std::make_shared<const configs::Engine>(engine);
+  }
+  const auto engine = node ? catalogue.engine(node->as_string(), node->where()) : catalogue.engine("ideal", study.node().where());
+  spec.engine = engine->profile;
+  return engine;
+}
+
+void read_deployment(const Section& study, PointSpec& spec) {
+  const auto node = study.find("deployment");
+  if (!node) return;
+  const Section section(*node, Keys{"tp", "pp", "replicas", "router", "instances", "autoscaling", "failures"});
+  Deployment& deployment = spec.deployment;
+  const auto tp = section.find("tp");
+  deployment.tp_is_max = tp && tp->is_scalar() && tp->as_string() == "max";
+  if (tp && !deployment.tp_is_max) deployment.tp = static_cast<std::int32_t>(tp->as_integer(1, kMostDegree));
+  deployment.pp = static_cast<std::int32_t>(section.whole("pp", 1, kMostDegree).value_or(1));
+  deployment.replicas = static_cast<std::int32_t>(section.whole("replicas", 1, kMostReplicas).value_or(1));
+  if (const auto instances = section.whole("instances", 1, kMostReplicas)) {
+    deployment.instances = static_cast<std::int32_t>(*instances);
+  }
+  if (const auto router = section.find("router")) {
+    deployment.router = static_cast<sched::RouterKind>(router->as_one_of(sched::router_names()));
+  }
+  if (const auto scaling = section.find("autoscaling")) deployment.autoscaling = read_autoscaling(*scaling);
+  if (const auto failures = section.find("failures")) deployment.failures = read_failures(*failures);
+  spec.places.tp = section.where("tp");
+  spec.places.replicas = section.where("replicas");
+  spec.places.instances = section.where("instances");
+}
+
+// A product's name for the degree, among the scheduler's settings.
+void take_degree(const std::optional<SchedulerSettings::Degree>& degree, bool stated, std::int32_t& value, bool* is_max,
+                 Where* place) {
+  if (!degree) return;
+  const bool wants_max = degree->value < 0;
+  if (stated && !wants_max && degree->value != value) {
+    throw InputError(degree->where, fmt::format("found {}, but deployment states {}; state one", degree->value, value));
+  }
+  if (stated) return;
+  if (!wants_max) value = degree->value;
+  if (is_max != nullptr) *is_max = wants_max;
+  if (place != nullptr) *place = degree->where;
+}
+
+bool takes_larger_defaults(const configs::Engine& engine, const Hardware& hardware) {
+  if (!engine.larger || !hardware.accelerator || hardware.accelerator->memory.value < engine.larger->memory) return false;
+  const auto& except = engine.larger->except;
+  return std::none_of(except.begin(), except.end(), [&](const std::string& id) { return hardware.accelerator->id.starts_with(id); });
+}
+
+void read_scheduler_of(const Section& study, const configs::Engine& engine, PointSpec& spec) {
+  std::vector<Node> maps;
+  if (engine.scheduler) maps.push_back(*engine.scheduler);
+  if (takes_larger_defaults(engine, spec.hardware)) maps.push_back(engine.larger->scheduler);
+  const auto node = study.find("scheduler");
+  SchedulerSettings settings = read_scheduler(node ? &*node : nullptr, maps, engine.profile->scheduler_policy);
+  spec.policy = settings.config;
+  spec.free_memory_fraction = settings.free_memory_fraction;
+  spec.scheduler_problem = settings.problem;
+  spec.notes = std::move(settings.notes);
+  spec.places.scheduler = study.where("scheduler");
+  const auto deployment = study.find("deployment");
+  Deployment& d = spec.deployment;
+  take_degree(settings.tp, deployment && deployment->has("tp"), d.tp, &d.tp_is_max, &spec.places.tp);
+  take_degree(settings.pp, deployment && deployment->has("pp"), d.pp, nullptr, nullptr);
+}
+
+}  // namespace
+
+std::span<const std::string_view> study_keys() { return kStudyKeys; }
+
+PointSpec read_point(const Node& root, const Catalogue& catalogue, TraceStore& traces) {
+  const Section study(root, kStudyKeys);
+  PointSpec spec;
+  spec.name = study.text("study").value_or("");
+  spec.places.study = root.where();
+  const auto engine = read_engine(study, catalogue, spec);
+  read_model(study, catalogue, traces, spec);
+  read_hardware(study, catalogue, spec);
+  read_deployment(study, spec);
+  read_scheduler_of(study, *engine, spec);
+  settle_this_machine(spec);
+  Seconds script_step(1e-3);
+  if (const auto step = study.find("script_step")) script_step = read_positive_time(*step);
+  read_workload(study.need("workload", "{load: {closed_loop: {concurrency: 32}}, lengths: {input: 256, output: 256}}"),
+                script_step, traces, spec);
+  if (const auto limits = study.find("limits")) spec.limits = read_limits(*limits);
+  if (const auto slo = study.find("slo")) spec.slo = read_slo(*slo);
+  if (const auto search = study.find("search")) spec.search = read_search(*search);
+  spec.workload.seed = static_cast<std::uint64_t>(study.whole("seed", 0, (std::int64_t{1} << 53) - 1).value_or(1));
+  spec.replications = static_cast<std::int32_t>(study.whole("replications", 1, 10'000).value_or(1));
+  if (std::holds_alternative<load::Script>(spec.workload.load) && (study.has("limits") || study.has("replications"))) {
+    spec.notes.emplace_back("a script runs once and its clients wait: 'limits' and 'replications' have no effect");
+  }
+  const std::string weights = study.text("weights").value_or("random"), prompts = study.text("prompts").value_or("");
+  if (weights != "random") spec.weights = traces.path_of(weights);
+  if (!prompts.empty()) spec.prompts = traces.path_of(prompts);
+  return spec;
+}
+
+}  // namespace plimsoll::study

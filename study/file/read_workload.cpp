@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "study/file/read_workload.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace plimsoll::study {
+namespace {
+
+using configs::Node;
+using Keys = std::vector<std::string_view>;
+
+constexpr std::int64_t kMostClients = 10'000'000;
+constexpr std::int64_t kDefaultRequests = 1000;
+
+struct LoadKind {
+  std::string_view name;
+  std::string_view concurrency, rate;  // fields that the shortcuts stand for
+};
+constexpr std::array<LoadKind, 8> kLoads = {{{"closed_loop", "concurrency", ""},
+                                             {"poisson", "", "rate"},
+                                             {"gamma", "", "rate"},
+                                             {"constant", "", "rate"},
+                                             {"burst", "", ""},
+                                             {"trace", "", ""},
+                                             {"jumpstart", "concurrency", ""},
+                                             {"script", "", ""}}};
+constexpr std::array<std::string_view, 8> kLoadNames = {"closed_loop", "poisson", "gamma",     "constant",
+                                                        "burst",       "trace",   "jumpstart", "script"};
+
+std::int32_t to_int32(std::int64_t value) { return static_cast<std::int32_t>(value); }
+
+double needed_rate(const Section& load) {
+  const Node rate = load.need("rate", "4 /s");
+  const double value = rate.as_rate().value;
+  if (value > 0) return value;
+  rate.fail(fmt::format("found '{}', expected a rate above 0", rate.to_text()));
+}
+
+std::int32_t needed_concurrency(const Section& load) {
+  return to_int32(load.need("concurrency", "32").as_integer(1, kMostClients));
+}
+
+load::LoadSpec read_trace_load(const Node& node, TraceStore& store) {
+  const Section load(node, Keys{"file", "format", "rate_scale"});
+  const std::string file = load.need("file", "conversation.csv").as_string();
+  load::TraceReplay replay;
+  replay.trace = store.get(file, load.text("format").value_or(""), load.where("file"));
+  replay.rate_scale = load.has("rate_scale") ? read_positive(*load.find("rate_scale"), 1e6) : 1;
+  if (!replay.trace->has_arrivals()) {
+    throw InputError(load.where("file"), fmt::format("'{}' has lengths but no arrival times; use it as "
+                                                     "lengths: {{trace: FILE}} with another load", file));
+  }
+  return replay;
+}
+
+load::LoadSpec read_script(const Node& node, Seconds step) {
+  const std::string text = node.as_string();
+  try {
+    return load::Script{.requests = load::parse_script(text), .step = static_cast<Nanos>(step.count() * 1e9 + 0.5)};
+  } catch (const InputError& error) {
+    throw InputError(node.where(), fmt::format("script: {}{}", to_string(error.where()), error.text()));
+  }
+}
+
+load::LoadSpec read_load(const Node& node, Seconds script_step, TraceStore& store) {
+  const Section choice(node, kLoadNames);
+  const auto entries = node.items();
+  if (entries.size() != 1) {
+    throw InputError(node.where(), fmt::format("found {} loads, allowed: exactly one of {}", entries.size(),
+                                               fmt::join(kLoadNames, ", ")));
+  }
+  const std::string& kind = entries.front().key;
+  const Node& body = entries.front().value;
+  if (kind == "script") return read_script(body, script_step);
+  if (kind == "trace") return read_trace_load(body, store);
+  if (kind == "closed_loop") {
+    const Section load(body, Keys{"concurrency", "think"});
+    return load::ClosedLoop{needed_concurrency(load), load.time("think").value_or(Seconds(0))};
+  }
+  if (kind == "jumpstart") return load::JumpStart{needed_concurrency(Section(body, Keys{"concurrency"}))};
+  if (kind == "burst") {
+    const Section load(body, Keys{"count"});
+    return load::Burst{load.need("count", "100").as_integer(1, kMostClients)};
+  }
+  if (kind == "gamma") {
+    const Section load(body, Keys{"rate", "cv"});
+    return load::GammaArrivals{needed_rate(load), load.has("cv") ? load.find("cv")->as_number(0, 1e3) : 1};
+  }
+  const double rate = needed_rate(Section(body, Keys{"rate"}));
+  if (kind == "poisson") return load::Poisson{rate};
+  return load::ConstantRate{rate};
+}
+
+load::LengthMarginal read_distribution(const Node& node, load::LengthFamily family) {
+  using load::LengthFamily;
+  const Section part(node, family == LengthFamily::uniform     ? Keys{"min", "max"}
+                           : family == LengthFamily::geometric ? Keys{"mean", "min", "max"}
+                                                               : Keys{"mean", "cv", "min", "max"});
+  load::LengthDistribution lengths{.family = family};
+  lengths.min = to_int32(part.whole("min", 1, kMostTokens).value_or(1));
+  lengths.max = to_int32(part.whole("max", 1, kMostTokens).value_or(0));
+  if (family == LengthFamily::uniform) {
+    static_cast<void>(part.need("max", "512"));
+  } else {
+    lengths.mean = part.need("mean", "256").as_number(1, 1e9);
+    lengths.cv = part.has("cv") ? part.find("cv")->as_number(0, 100) : 1;
+  }
+  if (lengths.max > 0 && lengths.max < lengths.min) {
+    throw InputError(part.where("max"), fmt::format("max {} is below min {}", lengths.max, lengths.min));
+  }
+  return lengths;
+}
+
+load::LengthMarginal read_marginal(const Node& node) {
+  if (!node.is_map()) return load::FixedLength{to_int32(node.as_integer(1, kMostTokens))};
+  constexpr std::array<std::string_view, 3> kFamilies = {"uniform", "lognormal", "geometric"};
+  const Section choice(node, kFamilies);
+  const auto entries = node.items();
+  if (entries.size() != 1) {
+    throw InputError(node.where(), "found several distributions, allowed: one of uniform, lognormal, geometric");
+  }
+  const auto family = std::find(kFamilies.begin(), kFamilies.end(), entries.front().key) - kFamilies.begin();
+  return read_distribution(entries.front().value, static_cast<load::LengthFamily>(family));
+}
+
+load::LengthSpec read_lengths(const Node& node, TraceStore& store) {
+  const Section part(node, Keys{"input", "output", "trace", "format"});
+  if (part.has("trace")) {
+    if (part.has("input") || part.has("output")) {
+      throw InputError(part.where("trace"), "trace gives both lengths; it excludes input and output");
+    }
+    return load::TracePairs{store.get(*part.text("trace"), part.text("format").value_or(""), part.where("trace"))};
+  }
+  load::IndependentLengths lengths;
+  lengths.input = read_marginal(part.need("input", "256"));
+  lengths.output = read_marginal(part.need("output", "256"));
+  return lengths;
+}
+
+void refuse_beside_script(const Section& section) {
+  for (const char* const key : {"requests", "lengths", "warmup", "duration", "prefix"}) {
+    if (section.has(key)) {
+      throw InputError(section.where(key), fmt::format("a script states its requests: it excludes '{}'", key));
+    }
+  }
+}
+
+bool is_endless(const load::LoadSpec& load) {
+  return std::holds_alternative<load::ClosedLoop>(load) || std::holds_alternative<load::Poisson>(load) ||
+         std::holds_alternative<load::GammaArrivals>(load) || std::holds_alternative<load::ConstantRate>(load);
+}
+
+// Where neither is stated, endless loads stop after kDefaultRequests; the others end by themselves.
+void read_extent(const Section& section, PointSpec& spec) {
+  load::WorkloadSpec& workload = spec.workload;
+  const auto requests = section.whole("requests", 1, load::kMostAttempts);
+  workload.requests = requests.value_or(0);
+  if (const auto duration = section.find("duration")) workload.duration = read_positive_time(*duration);
+  spec.warmup = section.time("warmup").value_or(Seconds(0));
+  if (std::holds_alternative<load::JumpStart>(workload.load) && requests) {
+    spec.notes.emplace_back("the jumpstart load sends 3 x concurrency requests; 'requests' has no effect");
+    workload.requests = 0;
+  }
+  if (is_endless(workload.load) && workload.requests == 0 && workload.duration <= Seconds(0)) {
+    workload.requests = kDefaultRequests;
+  }
+}
+
+void read_prefix(const Section& section, PointSpec& spec) {
+  const auto node = section.find("prefix");
+  if (!node) return;
+  const Section prefix(*node, Keys{"groups", "tokens"});
+  spec.workload.prefix.groups = to_int32(prefix.need("groups", "8").as_integer(1, kMostClients));
+  spec.workload.prefix.tokens = to_int32(prefix.need("tokens", "512").as_integer(1, kMostTokens));
+}
+
+}  // namespace
+
+void read_workload(const Node& node, Seconds script_step, TraceStore& store, PointSpec& spec) {
+  const Section section(node, Keys{"load", "lengths", "requests", "duration", "warmup", "prefix"});
+  spec.places.workload = node.where();
+  load::WorkloadSpec& workload = spec.workload;
+  workload.load = read_load(section.need("load", "{closed_loop: {concurrency: 32}}"), script_step, store);
+  if (std::holds_alternative<load::Script>(workload.load)) {
+    refuse_beside_script(section);
+    return;
+  }
+  const auto* const replay = std::get_if<load::TraceReplay>(&workload.load);
+  const bool stated = section.has("lengths");
+  if (!stated && replay != nullptr) {
+    workload.lengths = load::TracePairs{replay->trace};
+  } else {
+    workload.lengths = read_lengths(section.need("lengths", "{input: 256, output: 256}"), store);
+  }
+  read_extent(section, spec);
+  read_prefix(section, spec);
+}
+
+std::span<const std::string_view> load_kinds() { return kLoadNames; }
+
+std::string load_field(std::string_view kind, std::string_view shortcut) {
+  for (const LoadKind& load : kLoads) {
+    if (load.name == kind) return std::string(shortcut == "rate" ? load.rate : load.concurrency);
+  }
+  return {};
+}
+
+}  // namespace plimsoll::study

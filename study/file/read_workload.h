@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The workload of a study file.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "study/file/section.h"
+#include "study/file/study.h"
+#include "study/file/trace_store.h"
+
+namespace plimsoll::study {
+
+/// Fills workload, warmup and what belongs to them.
+void read_workload(const configs::Node& node, Seconds script_step, TraceStore& traces, PointSpec& spec);
+
+
+/// The names of the load kinds, and the field that `workload.concurrency` or `workload.rate` stands for in each; empty:
+/// none.
+[[nodiscard]] std::span<const std::string_view> load_kinds();
+[[nodiscard]] std::string load_field(std::string_view kind, std::string_view shortcut);
+
+}  // namespace plimsoll::study

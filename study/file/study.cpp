@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "study/file/study.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+
+#include "study/file/cell.h"
+#include "study/file/read_point.h"
+#include "study/file/read_workload.h"
+#include "study/file/scheduler_names.h"
+#include "study/file/section.h"
+
+namespace plimsoll::study {
+namespace {
+
+using configs::Document;
+using configs::Node;
+
+constexpr std::string_view kModels = "models";
+constexpr std::size_t kMostPoints = 1'000'000;
+constexpr std::size_t kMostTried = 10'000;
+constexpr std::string_view kLoad = "workload.load";
+// Values that are names of files, relative to the study's folder.
+constexpr std::array<std::string_view, 5> kFileKeys = {"workload.load.trace.file", "workload.lengths.trace", "weights",
+                                                       "prompts", "model"};
+
+std::string folder_of(const std::string& file) { return std::filesystem::path(file).parent_path().string(); }
+
+/// The kind of load that the document states; empty when it states none.
+std::string active_load(const Document& document) {
+  const auto workload = document.root().find("workload");
+  const auto load = workload && workload->is_map() ? workload->find("load") : std::nullopt;
+  if (!load || !load->is_map()) return {};
+  const auto items = load->items();
+  return items.size() == 1 ? items.front().key : std::string();
+}
+
+// workload.concurrency and workload.rate stand for the active load's own field.
+std::string full_path(const Document& document, const std::string& path, const Where& where) {
+  constexpr std::string_view kPrefix = "workload.";
+  const bool shortcut = path == "workload.concurrency" || path == "workload.rate";
+  if (!shortcut) return path;
+  const std::string word = path.substr(kPrefix.size());
+  const std::string kind = active_load(document);
+  if (kind.empty()) throw InputError(where, fmt::format("{} needs workload.load to state one load", path));
+  const std::string field = load_field(kind, word);
+  if (!field.empty()) return fmt::format("{}.{}.{}", kLoad, kind, field);
+  throw InputError(where, fmt::format("the load is '{}', which has no {}; {} is for {}", kind, word, path,
+                                      word == "rate" ? "poisson, gamma and constant" : "closed_loop and jumpstart"));
+}
+
+// Setting a field of one load, or one source of lengths, replaces the other.
+void make_room(Document& document, const std::string& path) {
+  const std::string load_prefix = fmt::format("{}.", kLoad);
+  if (path.starts_with(load_prefix)) {
+    const std::string kind = path.substr(load_prefix.size(), path.find('.', load_prefix.size()) - load_prefix.size());
+    const auto kinds = load_kinds();
+    const std::string active = active_load(document);
+    if (!active.empty() && active != kind && std::find(kinds.begin(), kinds.end(), kind) != kinds.end()) {
+      document.remove(kLoad);
+    }
+  }
+  if (path == "workload.lengths.trace") document.remove("workload.lengths");
+  if (path == "workload.lengths.input" || path == "workload.lengths.output") document.remove("workload.lengths.trace");
+}
+
+// A scheduler setting replaces the same one under another name. Dots in a product's property are no path: what the file
+// does not hold already goes by its environment spelling (OPTION_ROLLING_BATCH).
+std::string scheduler_path(Document& document, const std::string& key) {
+  const auto alias = scheduler_alias(key, false);
+  const auto scheduler = document.root().find("scheduler");
+  if (scheduler && scheduler->is_map() && alias) {
+    if (scheduler->has(key)) return "scheduler." + key;
+    for (const configs::Item& item : scheduler->items()) {
+      const auto other = scheduler_alias(item.key, false);
+      if (other && !alias->ours.empty() && other->ours == alias->ours) document.remove("scheduler." + item.key);
+    }
+  }
+  std::string flat = key;
+  std::replace(flat.begin(), flat.end(), '.', '_');
+  return "scheduler." + flat;
+}
+
+void put(Document& document, const std::string& path, const Node& value) {
+  constexpr std::string_view kScheduler = "scheduler.";
+  if (path.starts_with(kScheduler)) {
+    document.set(scheduler_path(document, path.substr(kScheduler.size())), value);
+    return;
+  }
+  const std::string full = full_path(document, path, value.where());
+  make_room(document, full);
+  document.set(full, value);
+}
+
+// An entry of `models` is a map of paths and values; anything else is put where its path says.
+void put_swept(Document& document, const std::string& path, const Node& value) {
+  if (path != kModels) {
+    put(document, path, value);
+    return;
+  }
+  for (const configs::Item& item : value.items()) put(document, item.key, item.value);
+}
+
+Node override_value(const std::string& path, const std::string& yaml) {
+  constexpr std::size_t kShown = 60;
+  const std::string shown = yaml.size() <= kShown ? yaml : yaml.substr(0, kShown) + "…";
+  return setting_value(yaml, fmt::format("--set {}={}", path, shown));
+}
+
+// Nested maps under `sweep:` are dotted paths written another way.
+void collect_sweep(const Node& map, const std::string& prefix, std::vector<SweptKey>& out) {
+  for (const configs::Item& item : map.items()) {
+    const std::string path = prefix.empty() ? item.key : prefix + '.' + item.key;
+    if (item.value.is_map()) {
+      collect_sweep(item.value, path, out);
+      continue;
+    }
+    if (path == "sweep" || path.starts_with("sweep.")) throw InputError(item.key_where, "a sweep cannot sweep itself");
+    out.push_back({path, read_list(item.value)});
+  }
+}
+
+// --set of a swept key pins it.
+void pin(Document& document, const std::string& path) {
+  const auto sweep = document.root().find("sweep");
+  if (!sweep || !sweep->is_map()) return;
+  for (const configs::Item& item : sweep->items()) {
+    if (item.key == path || full_path(document, item.key, item.key_where) == full_path(document, path, {})) {
+      document.remove("sweep." + item.key);
+    }
+  }
+}
+
+Cell cell_of(const Node& value) {
+  if (value.is_map() && value.has("model")) return value.at("model").as_string();
+  const std::string text = value.to_text();
+  const auto number = value.is_scalar() ? configs::parse_number(text) : std::nullopt;
+  if (!number) return text;
+  const bool whole = text.find_first_not_of("-0123456789") == std::string::npos && std::abs(*number) < 9e15;
+  return whole ? Cell(static_cast<std::int64_t>(*number)) : Cell(*number);
+}
+
+/// The file or folder that a value names; empty: none.
+std::string existing_file(const Node& value, const std::string& folder) {
+  if (!value.is_scalar()) return {};
+  const std::filesystem::path file = std::filesystem::path(folder) / value.as_string();
+  std::error_code error;
+  return std::filesystem::exists(file, error) ? std::filesystem::absolute(file).lexically_normal().string() : std::string();
+}
+
+/// The value as YAML, the files that it names made absolute: `path` says what it would set.
+std::string with_whole_paths(const Node& value, const std::string& path, const std::string& folder) {
+  std::vector<std::string> parts;
+  if (value.is_sequence()) {
+    for (const configs::Item& item : value.items()) parts.push_back(with_whole_paths(item.value, path, folder));
+    return fmt::format("[{}]", fmt::join(parts, ", "));
+  }
+  if (value.is_map()) {
+    for (const configs::Item& item : value.items()) {
+      parts.push_back(fmt::format("{}: {}", json_quoted(item.key), with_whole_paths(item.value, path.empty() ? item.key : path + '.' + item.key, folder)));
+    }
+    return fmt::format("{{{}}}", fmt::join(parts, ", "));
+  }
+  const bool names_file = std::find(kFileKeys.begin(), kFileKeys.end(), path) != kFileKeys.end();
+  const std::string file = names_file ? existing_file(value, folder) : std::string();
+  return file.empty() ? value.to_text() : json_quoted(file);
+}
+
+std::optional<Node> node_at(const Document& document, std::string_view path) {
+  std::optional<Node> node = document.root();
+  while (node && !path.empty()) {
+    if (!node->is_map()) return {};
+    const std::size_t dot = std::min(path.find('.'), path.size());
+    node = node->find(path.substr(0, dot));
+    path.remove_prefix(std::min(dot + 1, path.size()));
+  }
+  return node;
+}
+
+}  // namespace
+
+Node setting_value(const std::string& yaml, const std::string& origin) {
+  Document scratch = Document::from_text("{}", origin);
+  scratch.set("value", yaml, Where{origin, 0, 0});
+  return scratch.root().at("value");
+}
+
+Study::Study(const std::string& file, const Overrides& overrides, std::shared_ptr<const configs::Catalogue> catalogue)
+    : Study(Document::from_file(file), file, overrides, std::move(catalogue)) {}
+
+Study::Study(Document document, const std::string& file, const Overrides& overrides,
+             std::shared_ptr<const configs::Catalogue> catalogue)
+    : file_(file), catalogue_(std::move(catalogue)), traces_(std::make_shared<TraceStore>(folder_of(file))),
+      document_(std::move(document)), base_(document_) {
+  document_.root().require_known_keys(study_keys());
+  for (const auto& [path, yaml] : overrides) {
+    pin(document_, path);
+    put(document_, path, override_value(path, yaml));
+  }
+  read_sweep();
+  try_every_value();
+}
+
+void Study::read_sweep() {
+  base_ = document_;
+  base_.remove("sweep");
+  read_models();
+  const auto sweep = document_.root().find("sweep");
+  if (!sweep || sweep->is_null()) return;
+  if (!sweep->is_map()) sweep->fail("expected a map of paths and lists of values, as in {deployment.tp: [1, 2]}");
+  collect_sweep(*sweep, "", sweep_);
+  for (const SweptKey& key : sweep_) {
+    if (key.values.size() > kMostPoints / points_) {
+      sweep->fail(fmt::format("the sweep has more than {} points; expected fewer values", kMostPoints));
+    }
+    points_ *= key.values.size();
+  }
+}
+
+// Several models on the same machines: each entry of the list is laid over the study and makes a point of its own.
+void Study::read_models() {
+  const auto models = document_.root().find(kModels);
+  if (!models) return;
+  base_.remove(std::string(kModels));
+  std::vector<Node> entries = read_list(*models);
+  for (const Node& entry : entries) {
+    if (!entry.is_map() || !entry.has("model")) entry.fail("expected a map with a model, as in {model: llama-2-7b, workload.rate: 4 /s}");
+  }
+  points_ *= entries.size();
+  sweep_.push_back({std::string(kModels), std::move(entries)});
+}
+
+// Each value beside the first ones of the other keys: faults show before anything runs, without reading every point.
+// What lies beyond kMostTried values of one key is read when its turn comes.
+void Study::try_every_value() const {
+  std::vector<std::size_t> choice(sweep_.size(), 0);
+  static_cast<void>(point_with(choice));
+  for (std::size_t key = 0; key < sweep_.size(); ++key) {
+    for (std::size_t value = 1; value < std::min(sweep_[key].values.size(), kMostTried); ++value) {
+      choice[key] = value;
+      static_cast<void>(point_with(choice));
+    }
+    choice[key] = 0;
+  }
+}
+
+std::vector<std::size_t> Study::choice_of(std::size_t index) const {
+  std::vector<std::size_t> choice(sweep_.size());
+  for (std::size_t key = sweep_.size(); key-- > 0;) {
+    choice[key] = index % sweep_[key].values.size();
+    index /= sweep_[key].values.size();
+  }
+  return choice;
+}
+
+Document Study::document_with(const std::vector<std::size_t>& choice, std::span<const Setting> settings) const {
+  Document document = base_;
+  for (std::size_t key = 0; key < sweep_.size(); ++key) put_swept(document, sweep_[key].path, sweep_[key].values[choice[key]]);
+  for (const auto& [path, value] : settings) put(document, path, value);
+  return document;
+}
+
+PointSpec Study::point_with(const std::vector<std::size_t>& choice) const {
+  return read_point(document_with(choice).root(), *catalogue_, *traces_);
+}
+
+bool Study::states(std::size_t index, std::string_view path) const {
+  return node_at(document_with(choice_of(index)), path).has_value();
+}
+
+PointFile Study::point_file(std::size_t index, std::span<const Setting> settings) const {
+  const Document document = document_with(choice_of(index), settings);
+  PointFile point{document.dump(), {}};
+  for (const std::string_view key : kFileKeys) {
+    const auto value = node_at(document, key);
+    const std::string file = value ? existing_file(*value, folder_of(file_)) : std::string();
+    if (!file.empty()) point.files.push_back(file);
+  }
+  return point;
+}
+
+PointSpec Study::point(std::size_t index, std::span<const Setting> settings) const {
+  return read_point(document_with(choice_of(index), settings).root(), *catalogue_, *traces_);
+}
+
+std::string Study::title() const {
+  const auto name = document_.root().find("study");
+  return name && name->is_scalar() ? name->as_string() : std::filesystem::path(file_).stem().string();
+}
+
+std::vector<std::string> Study::swept_keys() const {
+  std::vector<std::string> keys;
+  for (const SweptKey& key : sweep_) keys.push_back(key.path);
+  return keys;
+}
+
+std::vector<Cell> Study::swept_values(std::size_t index) const {
+  const std::vector<std::size_t> choice = choice_of(index);
+  std::vector<Cell> cells;
+  for (std::size_t key = 0; key < sweep_.size(); ++key) cells.push_back(cell_of(sweep_[key].values[choice[key]]));
+  return cells;
+}
+
+std::string Study::resolved_yaml() const {
+  Document document = document_;
+  const std::string folder = folder_of(file_);
+  for (const std::string_view key : kFileKeys) {
+    const auto value = node_at(document, key);
+    const std::string file = value ? existing_file(*value, folder) : std::string();
+    if (!file.empty()) document.set(key, json_quoted(file), value->where());
+  }
+  for (const std::string_view key : {std::string_view("sweep"), kModels}) {
+    const auto value = node_at(document, key);
+    if (value && !value->is_scalar() && !value->is_null()) document.set(key, with_whole_paths(*value, "", folder), value->where());
+  }
+  return "# SPDX-License-Identifier: Apache-2.0\n" + document.dump();
+}
+
+}  // namespace plimsoll::study

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// A point's deployment as the products spell it, to be pasted where it is deployed. Only what the study states or its
+// engine's profile sets is written; the names are those of docs/study-file.md.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "study/file/study.h"
+
+namespace plimsoll::study {
+
+struct DeployFile {
+  std::string name;                    // "vllm.sh", "tgi.env", "serving.properties", "trtllm.sh", "sglang.sh"
+  std::string product;                 // "vLLM", "Text Generation Inference" …
+  std::string text;
+};
+
+/// Of one replica, for each product that runs the point's policy, the policy's own first. Empty where none does (none,
+/// static, orca, sarathi).
+[[nodiscard]] std::vector<DeployFile> deploy_files(const PointSpec& spec);
+/// The text of the first one, or a comment that there is none.
+[[nodiscard]] std::string deployment_flags(const PointSpec& spec);
+
+}  // namespace plimsoll::study

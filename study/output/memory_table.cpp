@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "study/output/memory_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "study/output/chart_axis.h"
+#include "study/output/table_view.h"
+
+namespace plimsoll::study {
+namespace {
+
+bool varies_memory(const std::string& key) {
+  return !key.starts_with("workload.") && !key.starts_with("limits.") && key != "seed" && key != "replications";
+}
+
+MemoryRow row_of(PointSpec spec) {
+  if (!spec.shape || !spec.hardware.accelerator) {
+    throw InputError(spec.places.study, "memory needs a study that states model and hardware");
+  }
+  MemoryRow row;
+  if (spec.deployment.tp_is_max) spec.deployment.tp = spec.hardware.count;
+  const ResolvedPoint resolved = resolve_spec(spec);
+  row.impossible = resolved.impossible;
+  row.longest = longest_sequence(spec);
+  row.critical_batch = model::jumpstart_critical_batch(*spec.hardware.accelerator, spec.weight_dtype);
+  row.attention_intensity = model::attention_intensity(row.longest, spec.shape->head_dim);
+  row.max_kv_batch = model::jumpstart_max_kv_batch(*spec.shape, *spec.hardware.accelerator, spec.weight_dtype,
+                                                   spec.deployment.tp, row.longest);
+  if (model::tp_problem(*spec.shape, spec.deployment.tp).empty()) {
+    row.plan = point_memory(spec);
+    row.kv_blocks = resolved.scenario ? resolved.scenario->kv.blocks : row.plan.kv_blocks;
+  }
+  row.spec = std::move(spec);
+  return row;
+}
+
+std::string gigabytes(Bytes bytes) { return reader_number(bytes.value / 1e9, 4); }
+
+}  // namespace
+
+MemoryTable memory_table(const Study& study) {
+  MemoryTable table;
+  const std::vector<std::string> keys = study.swept_keys();
+  std::vector<std::size_t> kept;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (!varies_memory(keys[i])) continue;
+    kept.push_back(i);
+    table.swept_keys.push_back(keys[i]);
+  }
+  for (std::size_t index = 0; index < study.point_count(); ++index) {
+    const std::vector<Cell> all = study.swept_values(index);
+    std::vector<Cell> swept;
+    for (const std::size_t i : kept) swept.push_back(all[i]);
+    const bool seen = std::any_of(table.rows.begin(), table.rows.end(), [&](const MemoryRow& r) { return r.swept == swept; });
+    if (seen) continue;
+    MemoryRow row = row_of(study.point(index));
+    row.swept = std::move(swept);
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+std::vector<std::string> memory_columns(const MemoryTable& table) {
+  std::vector<std::string> columns = table.swept_keys;
+  for (const char* const name : {"max_kv_batch", "critical_batch", "attention_intensity", "weights_bytes", "activation_bytes",
+                                 "overhead_bytes", "kv_bytes", "kv_blocks", "kv_tokens"}) {
+    columns.emplace_back(name);
+  }
+  return columns;
+}
+
+std::vector<Cell> memory_cells(const MemoryRow& row) {
+  std::vector<Cell> cells = row.swept;
+  cells.insert(cells.end(), {row.max_kv_batch, row.critical_batch, row.attention_intensity, row.plan.weights.value,
+                             row.plan.activation.value, row.plan.overhead.value, row.plan.kv.value, row.kv_blocks,
+                             row.kv_blocks * block_tokens(row.spec)});
+  return cells;
+}
+
+std::string memory_text(const std::string& title, const MemoryTable& table) {
+  TextTable text{.header = {table.swept_keys, std::vector<std::string>(table.swept_keys.size())}, .rows = {}, .left = 0};
+  for (std::string& key : text.header[0]) key = key.substr(key.rfind('.') + 1);
+  constexpr std::array<std::pair<const char*, const char*>, 11> kColumns = {{{"budget", "GB"}, {"weights", "GB"},
+      {"activation", "GB"}, {"overhead", "GB"}, {"KV pool", "GB"}, {"KV", "blocks"}, {"KV", "tokens"}, {"sequences", "of max len"},
+      {"max KV batch", "(formula)"}, {"critical", "batch"}, {"attention", "op/byte"}}};
+  for (const auto& [name, unit] : kColumns) {
+    text.header[0].emplace_back(name);
+    text.header[1].emplace_back(unit);
+  }
+  std::string notes;
+  for (const MemoryRow& row : table.rows) {
+    const std::int64_t tokens = row.kv_blocks * block_tokens(row.spec);
+    std::vector<std::string> cells;
+    for (const Cell& cell : row.swept) cells.push_back(plain_text(cell));
+    cells.insert(cells.end(), {gigabytes(row.plan.budget), gigabytes(row.plan.weights), gigabytes(row.plan.activation),
+                               gigabytes(row.plan.overhead), gigabytes(row.plan.kv), fmt::format("{}", row.kv_blocks),
+                               fmt::format("{}", tokens), fmt::format("{}", row.longest > 0 ? tokens / row.longest : 0),
+                               fmt::format("{}", row.max_kv_batch), fmt::format("{}", row.critical_batch),
+                               reader_number(row.attention_intensity, 3)});
+    text.rows.push_back(std::move(cells));
+    if (row.impossible) notes += "  " + row.impossible->reason + '\n';
+  }
+  const PointSpec& first = table.rows.front().spec;
+  const std::string head = fmt::format("{}\n{} in {}, KV in {}, on {} ({}), engine {}; longest sequence {} tokens; bytes a GPU\n\n",
+                                       title, first.shape->id, model::name(first.weight_dtype), model::name(first.kv_dtype),
+                                       first.hardware.label, first.hardware.accelerator->id, first.engine->id,
+                                       table.rows.front().longest);
+  return head + text_table(text) + notes;
+}
+
+}  // namespace plimsoll::study

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "study/output/outputs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+
+#include "study/file/cell.h"
+#include "study/output/metrics_record.h"
+#include "study/output/run_files.h"
+#include "study/output/write_file.h"
+
+namespace plimsoll::study {
+
+Outputs::Outputs(const Study& study, OutputChoice choice) : study_(study), choice_(std::move(choice)) {
+  if (choice_.folder.empty()) return;
+  make_folder(choice_.folder);
+  if (choice_.resumable) {
+    store_ = std::make_unique<ResultStore>(path("results.sqlite"));
+    remove_leftovers();                // the store is ours alone, so nobody is writing them
+    keys_ = std::make_unique<PointKeys>(study, choice_.stepwise ? "stepwise" : "");
+  }
+  write_file(path("study.yaml"), study.resolved_yaml());
+}
+
+// Temporary files (write_file.h) of a run that was killed.
+void Outputs::remove_leftovers() const {
+  namespace fs = std::filesystem;
+  constexpr std::array<std::string_view, 8> kStems = {"study.yaml.", "points.csv.", "infeasible.csv.", "requests",
+                                                      "timeline", "decisions", "events", "ops"};
+  std::error_code error;
+  std::vector<fs::path> found;
+  for (fs::directory_iterator at(choice_.folder, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    const bool ours = std::any_of(kStems.begin(), kStems.end(), [&](std::string_view stem) { return name.starts_with(stem); });
+    if (ours && name.ends_with(".tmp")) found.push_back(at->path());
+  }
+  for (const fs::path& file : found) fs::remove(file, error);
+}
+
+// Files of a point are named after its place in the sweep, so they belong to the place as well as to the point.
+Digest Outputs::key_of(std::size_t index) const {
+  if (!choice_.requests && !choice_.decisions && !choice_.timeline) return keys_->of_point(index);
+  return keys_->of_point(index, fmt::format("files {} {} {} of point {} of {}", choice_.requests, choice_.decisions,
+                                            choice_.timeline, index, study_.point_count()));
+}
+
+bool Outputs::has_files(std::size_t index, std::size_t replicas) const {
+  const std::size_t points = study_.point_count();
+  std::error_code error;
+  const auto is_there = [&](const std::string& name) { return std::filesystem::exists(path(name), error); };
+  if (choice_.requests && !is_there(point_file_name("requests", ".csv", points, index))) return false;
+  if (choice_.timeline && !is_there(point_file_name("timeline", ".json", points, index))) return false;
+  for (std::size_t r = 0; choice_.decisions && r < replicas; ++r) {
+    if (!is_there(decisions_file_name(points, index, replicas, r))) return false;
+  }
+  return true;
+}
+
+std::optional<sched::PointMetrics> Outputs::recall(PointResult& point) {
+  if (!store_) return {};
+  const std::optional<std::string> text = store_->find(key_of(point.index));
+  if (!text || !has_files(point.index, static_cast<std::size_t>(point.labels.replicas))) return {};
+  ++recalled_;
+  const std::size_t end = std::min(text->find('\n'), text->size());
+  for (std::size_t begin = end + 1; begin < text->size();) {
+    const std::size_t next = std::min(text->find('\n', begin), text->size());
+    add_extrapolation(point, text->substr(begin, next - begin));
+    begin = next + 1;
+  }
+  return read_metrics_record(std::string_view(*text).substr(0, end));
+}
+
+void Outputs::add(const FinishedPoint& point) {
+  if (choice_.folder.empty()) return;
+  if (point.result.metrics) write_files(point);   // before the store says that they are there
+  const bool keep = store_ && point.result.metrics;   // why a point cannot exist is quickly found again
+  if (!keep) return;
+  std::string text = metrics_record(*point.result.metrics);   // then, a line each, what only the run knows
+  for (const std::string& why : point.run.beyond_measured) text += '\n' + why;
+  store_->put(key_of(point.result.index), text);
+}
+
+void Outputs::tick() {
+  if (store_) store_->tick();
+}
+
+void Outputs::add_unfinished(const FinishedPoint& point) const {
+  if (!choice_.folder.empty()) write_files(point);
+}
+
+void Outputs::write_files(const FinishedPoint& point) const {
+  const std::size_t points = study_.point_count(), index = point.result.index;
+  if (choice_.requests) write_file(path(point_file_name("requests", ".csv", points, index)), requests_csv(point.run.requests));
+  if (choice_.timeline) {
+    write_file(path(point_file_name("timeline", ".json", points, index)), timeline_json(point.run.steps, study_.title()));
+  }
+  if (!choice_.decisions) return;
+  if (!point.run.events.empty()) write_file(path(point_file_name("events", ".jsonl", points, index)), point.run.events);
+  const std::size_t replicas = point.run.logs.size();
+  for (std::size_t r = 0; r < replicas; ++r) {
+    write_file(path(decisions_file_name(points, index, replicas, r)), point.run.logs[r]);
+  }
+}
+
+void Outputs::finish(const StudyResult& result) {
+  if (choice_.folder.empty()) return;
+  if (store_) store_->commit();
+  const std::vector<std::string> keys = study_.swept_keys();
+  write_file(path("points.csv"), points_csv(keys, result.points));
+  std::vector<std::string> columns = keys;
+  columns.emplace_back("reason");
+  std::string text = csv_header(columns);
+  bool any = false;
+  for (const PointResult& point : result.points) {
+    if (point.metrics) continue;
+    std::vector<Cell> row = point.swept;
+    row.emplace_back(point.infeasible);
+    text += csv_line(row);
+    any = true;
+  }
+  if (any) {
+    write_file(path("infeasible.csv"), text);
+  } else {
+    std::remove(path("infeasible.csv").c_str());  // of an earlier run
+  }
+}
+
+}  // namespace plimsoll::study

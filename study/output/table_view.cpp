@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "study/output/table_view.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "study/output/chart_axis.h"
+
+namespace plimsoll::study {
+namespace {
+
+constexpr const char* kBlank = "-";
+
+std::size_t display_width(const std::string& text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
+}
+
+std::string shown(std::optional<double> value, double scale = 1) {
+  return value ? reader_number(*value * scale) : kBlank;
+}
+
+std::string shown_cell(const Cell& cell) {
+  if (const auto* number = std::get_if<double>(&cell)) return reader_number(*number);
+  const std::string text = plain_text(cell);
+  return text.empty() ? kBlank : text;
+}
+
+/// "deployment.tp" -> "tp".
+std::string short_key(const std::string& key) { return key.substr(key.rfind('.') + 1); }
+
+bool same_everywhere(const std::vector<PointResult>& points, const std::string PointLabels::*label) {
+  return std::all_of(points.begin(), points.end(),
+                     [&](const PointResult& p) { return p.labels.*label == points.front().labels.*label; });
+}
+
+std::string constants_line(const std::vector<PointResult>& points) {
+  const PointLabels& first = points.front().labels;
+  std::string line;
+  const auto add = [&](const char* before, const std::string PointLabels::*label) {
+    if ((first.*label).empty() || !same_everywhere(points, label)) return;
+    line += (line.empty() ? "" : ", ") + std::string(before) + first.*label;
+  };
+  add("", &PointLabels::model);
+  if (!first.model.empty()) add("", &PointLabels::dtype);
+  add("on ", &PointLabels::hardware);
+  add("engine ", &PointLabels::engine);
+  add("policy ", &PointLabels::policy);
+  add("load ", &PointLabels::load_kind);
+  return line;
+}
+
+/// Notes below the table; a row refers to one by its letter.
+class Footnotes {
+ public:
+  std::string mark(const std::string& text) {
+    const auto found = std::find(texts_.begin(), texts_.end(), text);
+    const auto index = static_cast<std::size_t>(found - texts_.begin());
+    if (found == texts_.end()) texts_.push_back(text);
+    return index < 26 ? std::string(1, static_cast<char>('a' + index)) : fmt::format("{}", index);
+  }
+  [[nodiscard]] std::string text() const {
+    std::string out;
+    for (std::size_t i = 0; i < texts_.size(); ++i) {
+      out += i < 26 ? fmt::format("  {}  {}\n", static_cast<char>('a' + i), texts_[i]) : fmt::format("  {}  {}\n", i, texts_[i]);
+    }
+    return out;
+  }
+
+ private:
+  std::vector<std::string> texts_;
+};
+
+const std::vector<std::vector<std::string>> kHeader = {
+    {"requests", "output", "latency", "latency", "per token", "TTFT", "TTFT", "TPOT", "batch", "KV", "KV", "cost", "notes"},
+    {"/s", "tokens/s", "p50 s", "p90 s", "p90 ms", "p50 ms", "p99 ms", "mean ms", "mean", "used %", "wasted %", "$/M tok", ""}};
+
+// " (max_model_len)", with counts where there are several.
+std::string rejection_codes(const sched::PointMetrics& m) {
+  std::vector<std::string> codes;
+  for (const auto& [code, count] : m.rejections)
+    codes.push_back(m.rejections.size() == 1 ? code : fmt::format("{} {}", count, code));
+  return codes.empty() ? "" : fmt::format(" ({})", fmt::join(codes, ", "));
+}
+
+std::string notes_of(const PointResult& point, Footnotes& footnotes) {
+  std::vector<std::string> notes;
+  if (!point.metrics) {
+    notes.push_back(footnotes.mark("cannot exist: " + point.infeasible));
+  } else {
+    const sched::PointMetrics& m = *point.metrics;
+    constexpr double kWide = 0.1;
+    if (!m.stable) notes.emplace_back("unstable");
+    if (point.missed_slo) notes.push_back(point.missed_slo->empty() ? "SLO kept" : "SLO missed: " + footnotes.mark("misses " + *point.missed_slo));
+    if (m.latency_mean_ci95_s && m.latency.mean && *m.latency_mean_ci95_s > kWide * *m.latency.mean) {
+      notes.push_back(footnotes.mark(fmt::format("mean latency only known to ± {:.2g} s (95 %): more requests tell more", *m.latency_mean_ci95_s)));
+    }
+    if (m.requests_rejected > 0) notes.push_back(fmt::format("{} rejected{}", m.requests_rejected, rejection_codes(m)));
+    if (m.requests_timed_out > 0) notes.push_back(fmt::format("{} timed out", m.requests_timed_out));
+    if (m.preemptions > 0) notes.push_back(fmt::format("{} preempted", m.preemptions));
+  }
+  if (!point.extrapolates.empty()) notes.push_back(footnotes.mark("estimated: " + point.extrapolates));
+  return fmt::format("{}", fmt::join(notes, ", "));
+}
+
+std::vector<std::string> figures_of(const PointResult& point) {
+  if (!point.metrics) return std::vector<std::string>(kHeader[0].size() - 1, kBlank);
+  const sched::PointMetrics& m = *point.metrics;
+  const bool meaningful = m.stable || point.labels.closed_loop;
+  const auto if_stable = [meaningful](std::optional<double> v) { return meaningful ? v : std::nullopt; };
+  return {shown(m.requests_per_s),
+          shown(m.output_tokens_per_s),
+          shown(if_stable(m.latency.p50)),
+          shown(if_stable(m.latency.p90)),
+          shown(if_stable(m.latency_per_token.p90), 1e3),
+          shown(if_stable(m.ttft.p50), 1e3),
+          shown(if_stable(m.ttft.p99), 1e3),
+          shown(m.tpot.mean, 1e3),
+          shown(m.batch_mean),
+          shown(m.kv_used_mean, 100),
+          shown(m.kv_wasted_mean, 100),
+          shown(usd_per_million_output_tokens(point))};
+}
+
+void append_line(std::string& out, const std::vector<std::string>& cells, const std::vector<std::size_t>& widths,
+                 std::size_t left) {
+  std::string line;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const std::string pad(widths[i] - display_width(cells[i]), ' ');
+    line += (i > 0 ? "  " : "") + (i < left || i + 1 == cells.size() ? cells[i] + pad : pad + cells[i]);
+  }
+  line.erase(line.find_last_not_of(' ') + 1);
+  out += line + '\n';
+}
+
+}  // namespace
+
+std::string text_table(const TextTable& table) {
+  std::vector<std::size_t> widths;
+  for (const auto* part : {&table.header, &table.rows}) {
+    for (const std::vector<std::string>& cells : *part) {
+      widths.resize(std::max(widths.size(), cells.size()), 0);
+      for (std::size_t i = 0; i < cells.size(); ++i) widths[i] = std::max(widths[i], display_width(cells[i]));
+    }
+  }
+  std::string out;
+  for (const auto& cells : table.header) append_line(out, cells, widths, table.left);
+  std::size_t total = 0;
+  for (const std::size_t width : widths) total += width + 2;
+  for (std::size_t i = 2; i < total; ++i) out += "─";
+  out += '\n';
+  for (const auto& cells : table.rows) append_line(out, cells, widths, table.left);
+  return out;
+}
+
+std::string points_table(const std::string& title, const std::vector<std::string>& swept_keys,
+                         const std::vector<PointResult>& points) {
+  std::string out = title + '\n';
+  if (points.empty()) return out + "no points\n";
+  out += constants_line(points) + "\n\n";
+  TextTable table{.header = kHeader, .rows = {}, .left = 0};
+  std::vector<std::string> names;
+  for (const std::string& key : swept_keys) names.push_back(short_key(key));
+  table.header[0].insert(table.header[0].begin(), names.begin(), names.end());
+  table.header[1].insert(table.header[1].begin(), names.size(), "");
+  Footnotes footnotes;
+  for (const PointResult& point : points) {
+    std::vector<std::string> row;
+    for (const Cell& cell : point.swept) row.push_back(shown_cell(cell));
+    const std::vector<std::string> figures = figures_of(point);
+    row.insert(row.end(), figures.begin(), figures.end());
+    row.push_back(notes_of(point, footnotes));
+    table.rows.push_back(std::move(row));
+  }
+  return out + text_table(table) + footnotes.text();
+}
+
+}  // namespace plimsoll::study

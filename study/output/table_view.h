@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// A result as a table for the terminal: what is the same for all points once on top, one line a point, footnotes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "study/run/point_result.h"
+
+namespace plimsoll::study {
+
+[[nodiscard]] std::string points_table(const std::string& title, const std::vector<std::string>& swept_keys,
+                                       const std::vector<PointResult>& points);
+
+/// Cells in columns: the first `left` columns flush left, the others right; `header` may hold several lines.
+struct TextTable {
+  std::vector<std::vector<std::string>> header, rows;
+  std::size_t left = 0;
+};
+[[nodiscard]] std::string text_table(const TextTable& table);
+
+}  // namespace plimsoll::study

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "study/run/bands.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "sim/simulate.h"
+
+namespace plimsoll::study {
+namespace {
+
+using model::TimeUncertainty;
+using sched::PointMetrics;
+
+// Requests that represent a long run, and waves of a closed loop.
+constexpr std::int64_t kSample = 600, kWaves = 3;
+
+std::int64_t sample_size(const load::Scenario& s) {
+  const bool closed = load::is_closed_loop(s.workload.load);
+  return std::max(kSample, closed ? kWaves * static_cast<std::int64_t>(load::load_value(s.workload.load)) : 0);
+}
+
+// What a warm-up or a set duration hides cannot be shortened.
+bool can_be_shortened(const load::Scenario& s, const PointMetrics& metrics) {
+  if (s.warmup.count() > 0 || std::holds_alternative<load::Script>(s.workload.load)) return false;
+  return s.replications > 1 || metrics.requests_completed > 2 * sample_size(s);
+}
+
+load::Scenario beginning_of(const load::Scenario& scenario) {
+  load::Scenario s = scenario;
+  s.replications = 1;
+  const std::int64_t sample = sample_size(s);
+  if (s.workload.requests == 0 || s.workload.requests > sample) s.workload.requests = sample;
+  return s;
+}
+
+PointMetrics at_end(const load::Scenario& scenario, double decode, double prefill, const std::stop_token& stop) {
+  load::Scenario s = scenario;
+  auto engine = std::make_shared<model::EngineProfile>(*s.engine);
+  engine->decode_time_scale *= decode;
+  engine->prefill_time_scale *= prefill;
+  engine->front_end = engine->front_end * prefill;
+  engine->intake = engine->intake * prefill;
+  s.engine = std::move(engine);
+  sim::RunOptions options;
+  options.stop = stop;
+  return sim::simulate(s, options).metrics;
+}
+
+struct Ends {
+  const PointMetrics &middle, &fast, &slow;
+  bool bounded_above = true;           // times at the slow end
+};
+
+// The value at one end relative to the middle's.
+std::optional<double> scaled(const std::optional<double>& value, const std::optional<double>& middle, const std::optional<double>& end) {
+  if (!value || !middle || !end || !(*middle > 0)) return {};
+  return *value * (*end / *middle);
+}
+
+template <class Get>
+PointMetrics::Band time_band(const Ends& ends, const PointMetrics& metrics, Get&& get) {
+  const std::optional<double> value = get(metrics), middle = get(ends.middle);
+  if (!value) return {};
+  PointMetrics::Band band;
+  if (const auto low = scaled(value, middle, get(ends.fast))) band.low = std::min(*value, *low);
+  if (const auto high = scaled(value, middle, get(ends.slow)); high && ends.bounded_above) band.high = std::max(*value, *high);
+  return band;
+}
+
+}  // namespace
+
+TimeUncertainty band_factors(const model::EngineProfile& engine, bool extrapolates) {
+  constexpr TimeUncertainty kUnknown{.decode_low = 0.7, .decode_high = 1.5, .prefill_low = 0.6, .prefill_high = 1.8};
+  if (!engine.uncertainty) return kUnknown;
+  TimeUncertainty u = *engine.uncertainty;
+  if (!extrapolates) return u;
+  for (double* factor : {&u.decode_low, &u.decode_high, &u.prefill_low, &u.prefill_high}) *factor *= *factor;
+  return u;
+}
+
+void add_bands(const load::Scenario& scenario, bool extrapolates, PointMetrics& metrics, std::stop_token stop) {
+  if (scenario.engine->constant || metrics.requests_completed == 0) return;
+  const TimeUncertainty u = band_factors(*scenario.engine, extrapolates);
+  const bool shortened = can_be_shortened(scenario, metrics);
+  const load::Scenario s = shortened ? beginning_of(scenario) : scenario;
+  const PointMetrics middle = shortened ? at_end(s, 1, 1, stop) : metrics;
+  const PointMetrics fast = at_end(s, u.decode_low, u.prefill_low, stop), slow = at_end(s, u.decode_high, u.prefill_high, stop);
+  if (stop.stop_requested()) return;
+  const bool closed = load::is_closed_loop(scenario.workload.load);
+  const Ends ends{middle, fast, slow, closed || slow.stable};
+  metrics.latency_mean_band = time_band(ends, metrics, [](const PointMetrics& m) { return m.latency.mean; });
+  metrics.ttft_mean_band = time_band(ends, metrics, [](const PointMetrics& m) { return m.ttft.mean; });
+  metrics.latency_per_token_p90_band = time_band(ends, metrics, [](const PointMetrics& m) { return m.latency_per_token.p90; });
+  // The time between tokens does not hang on the queue.
+  metrics.tpot_mean_band = time_band({middle, fast, slow, true}, metrics, [](const PointMetrics& m) { return m.tpot.mean; });
+  const auto rate = [](const PointMetrics& m) { return std::optional(m.output_tokens_per_s); };
+  if (const auto low = scaled(rate(metrics), rate(middle), rate(slow)))
+    metrics.output_tokens_per_s_band.low = std::min(metrics.output_tokens_per_s, *low);
+  if (const auto high = scaled(rate(metrics), rate(middle), rate(fast)))
+    metrics.output_tokens_per_s_band.high = std::max(metrics.output_tokens_per_s, *high);
+}
+
+sim::RunResult simulate_with_bands(const load::Scenario& scenario, const sim::RunOptions& options, bool extrapolates) {
+  sim::RunResult run = sim::simulate(scenario, options);
+  if (!run.stopped) add_bands(scenario, extrapolates || !run.beyond_measured.empty(), run.metrics, options.stop);
+  return run;
+}
+
+}  // namespace plimsoll::study

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "study/run/estimate.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "model/forward_cost.h"
+
+namespace plimsoll::study {
+namespace {
+
+struct Lengths {
+  double input = 1, output = 1;
+};
+
+double mean_of(const load::LengthMarginal& marginal) {
+  if (const auto* fixed = std::get_if<load::FixedLength>(&marginal)) return fixed->tokens;
+  const auto& d = std::get<load::LengthDistribution>(marginal);
+  if (d.family == load::LengthFamily::uniform) return (d.min + d.max) / 2.0;
+  return d.mean;
+}
+
+std::optional<Lengths> mean_lengths(const load::LengthSpec& spec) {
+  if (const auto* independent = std::get_if<load::IndependentLengths>(&spec)) {
+    return Lengths{mean_of(independent->input), mean_of(independent->output)};
+  }
+  const auto& trace = std::get<load::TracePairs>(spec).trace;
+  if (!trace || trace->records.empty()) return {};
+  constexpr std::size_t kSeen = 1000;   // enough for a first guess
+  Lengths sum{0, 0};
+  const std::size_t n = std::min(kSeen, trace->records.size());
+  for (std::size_t i = 0; i < n; ++i) {
+    const traces::TraceRecord& record = trace->records[i * trace->records.size() / n];
+    sum.input += record.input_tokens;
+    sum.output += record.output_tokens;
+  }
+  return Lengths{std::max(1.0, sum.input / static_cast<double>(n)), std::max(1.0, sum.output / static_cast<double>(n))};
+}
+
+std::optional<double> arrival_rate(const load::LoadSpec& load) {
+  if (const auto* poisson = std::get_if<load::Poisson>(&load)) return poisson->rate;
+  if (const auto* gamma = std::get_if<load::GammaArrivals>(&load)) return gamma->rate;
+  if (const auto* constant = std::get_if<load::ConstantRate>(&load)) return constant->rate;
+  return {};
+}
+
+class Replica {
+ public:
+  Replica(const load::Scenario& s, Lengths lengths)
+      : lengths_(lengths), cost_({.shape = s.shape.get(), .accelerator = s.accelerator.get(), .interconnect = s.interconnect.get(),
+                                  .engine = s.engine.get(), .weight_dtype = s.weight_dtype, .kv_dtype = s.kv_dtype,
+                                  .tp = s.tp, .pp = s.pp}) {
+    const model::PrefillSpan span{static_cast<std::int64_t>(std::llround(lengths.input)), 0};
+    model::ForwardWork work;
+    work.prefill = {&span, 1};
+    work.sampled = 1;
+    prefill_ = cost_.forward(work).total();
+    const double pool = static_cast<double>(s.kv.blocks) * static_cast<double>(s.kv.block_tokens);
+    const double most = s.policy.policy == sched::PolicyKind::none ? 1 : static_cast<double>(s.policy.max_running.value_or(512));
+    largest_ = std::max(1.0, std::min(most, std::floor(pool / (lengths.input + lengths.output))));
+    window_ = s.shape->sliding_window;
+  }
+  [[nodiscard]] double largest_batch() const { return largest_; }
+  [[nodiscard]] double prefill() const { return prefill_; }
+  /// Seconds in service in a batch of b, a fraction being as good as a whole number here.
+  [[nodiscard]] double service(double b) {
+    const double context = lengths_.input + lengths_.output / 2;
+    const double windowed = window_ > 0 ? std::min(context, static_cast<double>(window_)) : context;
+    const auto rows = static_cast<std::int64_t>(std::max(1.0, std::ceil(b)));
+    const double n = static_cast<double>(rows);
+    return lengths_.output * cost_.decode_curve(rows).time(n * context, n * windowed) + b * prefill_;
+  }
+
+ private:
+  Lengths lengths_;
+  model::ForwardCost cost_;
+  double prefill_ = 0, largest_ = 1;
+  std::int64_t window_ = 0;
+};
+
+// The batch that an open loop of `rate` keeps busy; nullopt beyond capacity.
+std::optional<double> open_batch(Replica& replica, double rate) {
+  double low = 0, high = replica.largest_batch();
+  if (rate * replica.service(high) > high) return {};
+  for (int i = 0; i < 24; ++i) {
+    const double middle = (low + high) / 2;
+    (rate * replica.service(middle) > middle ? low : high) = middle;
+  }
+  return high;
+}
+
+sched::PointMetrics::Quantiles all(double value) { return {value, value, value, value, value}; }
+
+sched::PointMetrics metrics_of(Lengths lengths, double requests_per_s, double latency, double ttft, double batch) {
+  sched::PointMetrics m;
+  m.input_tokens_mean = lengths.input;
+  m.output_tokens_mean = lengths.output;
+  m.requests_completed = 1;
+  m.requests_per_s = requests_per_s;
+  m.output_tokens_per_s = requests_per_s * lengths.output;
+  m.total_tokens_per_s = requests_per_s * (lengths.input + lengths.output);
+  m.latency = all(latency);
+  m.latency_per_token = all(latency / lengths.output);
+  m.ttft = all(ttft);
+  if (lengths.output > 1) m.tpot = m.itl = all((latency - ttft) / (lengths.output - 1));
+  m.batch_mean = batch;
+  m.in_system_mean = requests_per_s * latency;
+  return m;
+}
+
+}  // namespace
+
+std::optional<sched::PointMetrics> estimate_point(const load::Scenario& scenario) {
+  const auto lengths = mean_lengths(scenario.workload.lengths);
+  if (!lengths) return {};
+  Replica replica(scenario, *lengths);
+  const double replicas = scenario.replicas;
+  if (load::is_closed_loop(scenario.workload.load)) {
+    const double clients = load::load_value(scenario.workload.load) / replicas;
+    const double batch = std::min(std::max(clients, 1.0), replica.largest_batch());
+    const double service = replica.service(batch);
+    const double rate = std::min(batch, std::max(clients, 1 / replicas)) / service;
+    const double wait = std::max(0.0, clients - batch) / rate;
+    return metrics_of(*lengths, rate * replicas, service + wait, replica.prefill() + wait, batch);
+  }
+  const auto rate = arrival_rate(scenario.workload.load);
+  if (!rate) return {};
+  const auto batch = open_batch(replica, *rate / replicas);
+  if (!batch) return {};
+  return metrics_of(*lengths, *rate, replica.service(*batch), replica.prefill(), *batch);
+}
+
+}  // namespace plimsoll::study

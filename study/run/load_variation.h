@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// The same point at another load, for curves that are refined between the points of a study.
+#pragma once
+
+#include <optional>
+
+#include "study/file/study.h"
+
+namespace plimsoll::study {
+
+/// `spec` with another value of its load: clients (rounded, at least 1), requests/s, count or rate scale. nullopt for a
+/// script, which has none.
+[[nodiscard]] std::optional<PointSpec> with_load_value(PointSpec spec, double value);
+
+}  // namespace plimsoll::study

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "study/run/point_result.h"
+
+#include <array>
+#include <iterator>
+#include <string_view>
+
+#include "model/error.h"
+
+namespace plimsoll::study {
+namespace {
+
+// The contract: columns are only ever added at the end.
+constexpr std::array<std::string_view, 81> kColumns = {
+    "source", "model", "hardware", "engine", "dtype", "tp", "replicas", "policy", "load_kind", "load_value",
+    "input_tokens_mean", "output_tokens_mean", "requests_completed", "requests_rejected", "requests_timed_out",
+    "preemptions", "duration_s", "requests_per_s", "output_tokens_per_s", "total_tokens_per_s", "latency_mean_s",
+    "latency_p50_s", "latency_p90_s", "latency_p95_s", "latency_p99_s", "ttft_mean_s", "ttft_p50_s", "ttft_p90_s",
+    "ttft_p99_s", "tpot_mean_s", "tpot_p50_s", "tpot_p90_s", "tpot_p99_s", "itl_mean_s", "itl_p50_s", "itl_p99_s",
+    "latency_per_token_p90_s", "latency_per_token_mean_s", "ttft_p95_s", "itl_p95_s", "batch_mean", "kv_used_mean",
+    "kv_used_peak", "kv_wasted_mean", "slo_attainment", "stable", "usd_per_million_output_tokens", "extrapolates",
+    "latency_mean_s_lo", "latency_mean_s_hi", "ttft_mean_s_lo", "ttft_mean_s_hi", "tpot_mean_s_lo", "tpot_mean_s_hi",
+    "latency_per_token_p90_s_lo", "latency_per_token_p90_s_hi", "output_tokens_per_s_lo", "output_tokens_per_s_hi",
+    "time_weights_s", "time_kv_s", "time_compute_s", "time_allreduce_s", "time_host_s", "time_queue_s",
+    "time_preempt_s", "time_other_s", "latency_mean_ci95_s", "output_tokens_per_s_ci95", "in_system_mean",
+    "queue_mean", "kv_internal_mean", "kv_reserved_unused_mean", "kv_external_mean", "kv_last_block_mean",
+    "instances", "usd_per_hour", "instance_hours", "usd", "replicas_mean", "replica_starts", "replica_failures"};
+
+using Quantiles = sched::PointMetrics::Quantiles;
+
+/// Appends cells in the order of the columns.
+class Row {
+ public:
+  explicit Row(std::vector<Cell> cells) : cells_(std::move(cells)) {}
+  Row& text(const std::string& value) { cells_.emplace_back(value); return *this; }
+  Row& count(std::int64_t value) { cells_.emplace_back(value); return *this; }
+  Row& number(std::optional<double> value) { cells_.push_back(number_cell(value)); return *this; }
+  Row& flag(bool value) { cells_.emplace_back(value); return *this; }
+  Row& blanks(std::size_t n) { cells_.resize(cells_.size() + n); return *this; }
+  [[nodiscard]] std::vector<Cell> take() { return std::move(cells_); }
+
+ private:
+  std::vector<Cell> cells_;
+};
+
+void append_labels(Row& row, const PointLabels& labels) {
+  row.text(labels.source).text(labels.model).text(labels.hardware).text(labels.engine).text(labels.dtype);
+  row.count(labels.tp).count(labels.replicas).text(labels.policy).text(labels.load_kind);
+  if (labels.load_kind == "script") {
+    row.blanks(1);
+  } else {
+    row.number(labels.load_value);
+  }
+}
+
+void append_counts(Row& row, const sched::PointMetrics& m) {
+  row.number(m.input_tokens_mean).number(m.output_tokens_mean);
+  row.count(m.requests_completed).count(m.requests_rejected).count(m.requests_timed_out).count(m.preemptions);
+  row.number(m.duration_s).number(m.requests_per_s).number(m.output_tokens_per_s).number(m.total_tokens_per_s);
+}
+
+// A growing queue has no latency: what an unstable open-loop run saw depends only on how long it ran.
+void append_latencies(Row& row, const sched::PointMetrics& m, bool meaningful) {
+  const Quantiles none;
+  const Quantiles& latency = meaningful ? m.latency : none;
+  const Quantiles& ttft = meaningful ? m.ttft : none;
+  const Quantiles& per_token = meaningful ? m.latency_per_token : none;
+  row.number(latency.mean).number(latency.p50).number(latency.p90).number(latency.p95).number(latency.p99);
+  row.number(ttft.mean).number(ttft.p50).number(ttft.p90).number(ttft.p99);
+  row.number(m.tpot.mean).number(m.tpot.p50).number(m.tpot.p90).number(m.tpot.p99);
+  row.number(m.itl.mean).number(m.itl.p50).number(m.itl.p99);
+  row.number(per_token.p90).number(per_token.mean).number(ttft.p95).number(m.itl.p95);
+}
+
+void append_bands(Row& row, const sched::PointMetrics& m, bool meaningful) {
+  const auto band = [&row](const sched::PointMetrics::Band& b) { row.number(b.low).number(b.high); };
+  const sched::PointMetrics::Band none;
+  band(meaningful ? m.latency_mean_band : none);
+  band(meaningful ? m.ttft_mean_band : none);
+  band(m.tpot_mean_band);
+  band(meaningful ? m.latency_per_token_p90_band : none);
+  band(m.output_tokens_per_s_band);
+}
+
+void append_times(Row& row, const sched::PointMetrics& m, bool meaningful) {
+  if (!meaningful || m.requests_completed == 0) {
+    row.blanks(8);
+    return;
+  }
+  row.number(m.time_weights_s).number(m.time_kv_s).number(m.time_compute_s).number(m.time_allreduce_s);
+  row.number(m.time_host_s).number(m.time_queue_s).number(m.time_preempt_s).number(m.time_other_s);
+}
+
+void append_use(Row& row, const PointResult& point) {
+  const sched::PointMetrics& m = *point.metrics;
+  const double hours = instance_hours(point);
+  row.number(hours);
+  row.number(point.usd_per_hour ? std::optional(*point.usd_per_hour / point.instances * hours) : std::nullopt);
+  row.number(m.replica_s && m.duration_s > 0 ? *m.replica_s / m.duration_s : point.labels.replicas);
+  row.number(m.replica_starts).number(m.replica_failures);
+}
+
+}  // namespace
+
+double instance_hours(const PointResult& point) {
+  if (!point.metrics) return 0;
+  return point.metrics->instance_s.value_or(point.instances * point.metrics->duration_s) / 3600.0;
+}
+
+std::optional<double> mean_usd_per_hour(const PointResult& point) {
+  const bool comes_and_goes = point.metrics && point.metrics->instance_s && point.metrics->duration_s > 0;
+  if (!comes_and_goes || !point.usd_per_hour) return point.usd_per_hour;
+  return *point.usd_per_hour / point.instances * *point.metrics->instance_s / point.metrics->duration_s;
+}
+
+void add_extrapolation(PointResult& point, const std::string& why) {
+  point.extrapolates += (point.extrapolates.empty() ? "" : "; ") + why;
+}
+
+std::optional<double> usd_per_million_output_tokens(const PointResult& point) {
+  if (!point.metrics) return {};
+  const double rate = point.metrics->output_tokens_per_s;
+  const std::optional<double> usd = mean_usd_per_hour(point);
+  if (!usd || !(rate > 0)) return {};
+  return *usd / 3600.0 / rate * 1e6;
+}
+
+std::vector<std::string> point_columns(const std::vector<std::string>& swept_keys) {
+  std::vector<std::string> columns = swept_keys;
+  columns.insert(columns.end(), kColumns.begin(), kColumns.end());
+  return columns;
+}
+
+std::vector<Cell> point_row(const PointResult& point) {
+  const std::size_t width = point.swept.size() + kColumns.size();
+  Row row(point.swept);
+  append_labels(row, point.labels);
+  if (!point.metrics) {
+    std::vector<Cell> cells = row.take();
+    cells.resize(width);
+    return cells;
+  }
+  const sched::PointMetrics& m = *point.metrics;
+  const bool meaningful = m.stable || point.labels.closed_loop;
+  append_counts(row, m);
+  append_latencies(row, m, meaningful);
+  row.number(m.batch_mean).number(m.kv_used_mean).number(m.kv_used_peak).number(m.kv_wasted_mean);
+  row.number(meaningful ? m.slo_attainment : std::nullopt).flag(m.stable).number(usd_per_million_output_tokens(point));
+  row.flag(!point.extrapolates.empty());
+  append_bands(row, m, meaningful);
+  append_times(row, m, meaningful);
+  row.number(meaningful ? m.latency_mean_ci95_s : std::nullopt).number(m.output_tokens_per_s_ci95);
+  row.number(m.in_system_mean).number(m.queue_mean);
+  row.number(m.kv_internal_mean).number(m.kv_reserved_unused_mean).number(m.kv_external_mean);
+  row.number(m.kv_last_block_mean).count(point.instances).number(mean_usd_per_hour(point));
+  append_use(row, point);
+  std::vector<Cell> cells = row.take();
+  PLIMSOLL_CHECK(cells.size() == width, "a row has a cell for each column");
+  return cells;
+}
+
+std::string points_csv(const std::vector<std::string>& swept_keys, const std::vector<PointResult>& points) {
+  std::string text = csv_header(point_columns(swept_keys));
+  for (const PointResult& point : points) text += csv_line(point_row(point));
+  return text;
+}
+
+std::string json_members(const std::vector<std::string>& columns, const std::vector<Cell>& cells) {
+  std::string text;
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    if (i > 0) text += ',';
+    text += json_quoted(columns[i]) + ':' + json_text(cells[i]);
+  }
+  return text;
+}
+
+std::string points_json(const std::vector<std::string>& swept_keys, const std::vector<PointResult>& points) {
+  const std::vector<std::string> columns = point_columns(swept_keys);
+  std::string text = "[";
+  for (const PointResult& point : points) {
+    text += point.index == points.front().index ? "\n " : ",\n ";
+    text += '{' + json_members(columns, point_row(point)) + '}';
+  }
+  return text + "\n]\n";
+}
+
+}  // namespace plimsoll::study

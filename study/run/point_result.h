@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// One point of a study's curve: which point it is, what it gave, and what it cost.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sched/measurements.h"
+#include "study/file/cell.h"
+
+namespace plimsoll::study {
+
+/// The columns that say which point this is.
+struct PointLabels {
+  std::string source = "simulated";    // simulated, measured, published
+  std::string model, hardware, engine, dtype;
+  std::int32_t tp = 1, replicas = 1;
+  std::string policy, load_kind;
+  double load_value = 0;
+  bool closed_loop = false;
+};
+
+struct PointResult {
+  std::size_t index = 0;               // place in the sweep, from 0
+  std::vector<Cell> swept;             // one value per swept key
+  PointLabels labels;
+  std::optional<sched::PointMetrics> metrics;  // none: the point cannot exist
+  std::string infeasible;              // the reason when there are no metrics
+  std::optional<std::string> missed_slo;   // which bounds it misses, empty: none; none: no SLO, or nothing measured
+  std::string extrapolates;            // why the figures are estimates; empty: calibrated
+  std::int32_t instances = 1;          // at most at once
+  std::optional<double> usd_per_hour;  // of these
+};
+
+/// What the run used, and what it cost an hour in the mean: less than `usd_per_hour` where instances come and go.
+[[nodiscard]] double instance_hours(const PointResult& point);
+[[nodiscard]] std::optional<double> mean_usd_per_hour(const PointResult& point);
+
+/// Adds a reason why the point's figures are estimates.
+void add_extrapolation(PointResult& point, const std::string& why);
+/// What a million output tokens cost at this point; nullopt without a price or without output.
+[[nodiscard]] std::optional<double> usd_per_million_output_tokens(const PointResult& point);
+
+/// Names of the columns of points.csv: swept keys, then the contract of docs/metrics.md.
+[[nodiscard]] std::vector<std::string> point_columns(const std::vector<std::string>& swept_keys);
+/// The cells of one row, in that order.
+[[nodiscard]] std::vector<Cell> point_row(const PointResult& point);
+
+/// Columns and rows of a whole result as CSV text, or as a JSON array of objects.
+[[nodiscard]] std::string points_csv(const std::vector<std::string>& swept_keys, const std::vector<PointResult>& points);
+[[nodiscard]] std::string points_json(const std::vector<std::string>& swept_keys, const std::vector<PointResult>& points);
+/// One object with every column: the body of a `point` line of --progress jsonl, without its braces.
+[[nodiscard]] std::string json_members(const std::vector<std::string>& columns, const std::vector<Cell>& cells);
+
+}  // namespace plimsoll::study

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "study/run/resolve.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <variant>
+#include <vector>
+
+#include "study/run/run_size.h"
+
+namespace plimsoll::study {
+namespace {
+
+using sched::PolicyConfig;
+using sched::PolicyKind;
+using sched::PolicyVariant;
+
+constexpr sched::Blk kAmpleBlocks = sched::Blk{1} << 30U;   // a constant engine without a model has no KV to run out of
+constexpr double kDefaultSwap = 4.0 * 1073741824.0;         // vLLM: --swap-space 4 (GiB)
+
+// A queueing check needs no model and no machine; what the simulator still asks of them is harmless.
+std::shared_ptr<const model::LlmShape> stand_in_shape() {
+  model::LlmShape shape;
+  shape.layers = shape.heads = shape.kv_heads = 1;
+  shape.hidden = shape.head_dim = shape.intermediate = shape.vocab = 64;
+  return std::make_shared<const model::LlmShape>(shape);
+}
+
+std::shared_ptr<const model::Accelerator> stand_in_accelerator() {
+  model::Accelerator accelerator;
+  accelerator.fp16 = accelerator.bf16 = accelerator.fp32 = FlopsPerSecond(1e14);
+  accelerator.memory = accelerator.memory_visible = Bytes(80e9);
+  accelerator.memory_bandwidth = BytesPerSecond(1e12);
+  accelerator.host_link = BytesPerSecond(1e10);
+  return std::make_shared<const model::Accelerator>(accelerator);
+}
+
+// Sequences that one forward may hold, by each product's default.
+std::int64_t most_sequences(const PolicyConfig& config) {
+  switch (config.policy) {
+    case PolicyKind::none: return 1;
+    case PolicyKind::static_batch:
+    case PolicyKind::dynamic: return config.batch_size.value_or(config.max_running.value_or(1));
+    case PolicyKind::rolling: return config.max_running.value_or(32);
+    case PolicyKind::orca:
+    case PolicyKind::tgi:
+    case PolicyKind::sarathi: return config.max_running.value_or(128);
+    case PolicyKind::vllm_v0:
+    case PolicyKind::vllm_v1:
+    case PolicyKind::sglang: return config.max_running.value_or(256);  // SGLang's own bound follows from the pool
+    case PolicyKind::trtllm: return config.max_running.value_or(2048);
+  }
+  return 1;
+}
+
+// Tokens that one forward may hold, by each product's default: they size the activations.
+std::int64_t most_step_tokens(const PolicyConfig& config, std::int64_t longest) {
+  constexpr std::int64_t kWholeBatch = 8192;   // policies without a token budget
+  switch (config.policy) {
+    case PolicyKind::none:
+    case PolicyKind::static_batch:
+    case PolicyKind::dynamic:
+    case PolicyKind::orca:
+      return config.step_token_budget.value_or(std::clamp<std::int64_t>(most_sequences(config) * longest, 1, kWholeBatch));
+    case PolicyKind::rolling: return config.step_token_budget.value_or(most_sequences(config) * 272);  // DJL 0.24's default
+    case PolicyKind::tgi: return config.prefill_token_budget.value_or(4096);
+    case PolicyKind::vllm_v0:
+      if (config.variant == PolicyVariant::vllm_chunked) return config.step_token_budget.value_or(512);
+      if (config.variant == PolicyVariant::vllm_01) return config.step_token_budget.value_or(2560);
+      return config.step_token_budget.value_or(std::max<std::int64_t>(longest, 2048));
+    case PolicyKind::vllm_v1: return config.step_token_budget.value_or(2048);
+    case PolicyKind::sarathi: return config.step_token_budget.value_or(512);
+    case PolicyKind::trtllm: return config.step_token_budget.value_or(8192);
+    case PolicyKind::sglang: return config.step_token_budget.value_or(config.chunked.value_or(true) ? 8192 : 16384);
+  }
+  return 1;
+}
+
+model::MemoryPlan plan_with(const PointSpec& spec, double memory_fraction) {
+  const std::int64_t longest = longest_sequence(spec);
+  return model::plan_memory({.shape = spec.shape.get(),
+                             .accelerator = spec.hardware.accelerator.get(),
+                             .engine = spec.engine.get(),
+                             .weight_dtype = spec.weight_dtype,
+                             .kv_dtype = spec.kv_dtype,
+                             .tp = spec.deployment.tp,
+                             .pp = spec.deployment.pp,
+                             .step_tokens = most_step_tokens(spec.policy, longest),
+                             .max_sequences = most_sequences(spec.policy),
+                             .block_tokens = block_tokens(spec),
+                             .memory_fraction = memory_fraction});
+}
+
+double gigabytes(Bytes bytes) { return bytes.value / 1e9; }
+
+std::string misfit_text(const PointSpec& spec, const model::MemoryPlan& plan) {
+  return fmt::format(
+      "{} in {} does not fit on {} at tp {}{}: {} offers {:.1f} GB to weights of {:.1f} GB, activations of {:.1f} GB, "
+      "overhead of {:.1f} GB and one KV block; {:.2f} GB are missing",
+      spec.shape->id, model::name(spec.weight_dtype), spec.hardware.accelerator->id, spec.deployment.tp,
+      spec.deployment.pp > 1 ? fmt::format(", pp {}", spec.deployment.pp) : "", spec.hardware.this_machine ? "its share of this machine" : "a GPU", gigabytes(plan.budget),
+      gigabytes(plan.weights), gigabytes(plan.activation), gigabytes(plan.overhead),
+      gigabytes(plan.kv_per_token * static_cast<double>(block_tokens(spec)) - plan.kv));
+}
+
+std::optional<Impossible> degree_problem(const PointSpec& spec) {
+  const Deployment& d = spec.deployment;
+  const Where& where = spec.places.tp.file.empty() ? spec.places.study : spec.places.tp;
+  if (spec.shape) {
+    if (const std::string problem = model::tp_problem(*spec.shape, d.tp); !problem.empty()) {
+      return Impossible{where, fmt::format("tp {} is impossible for {}: {}", d.tp, spec.shape->id, problem)};
+    }
+    if (d.pp > spec.shape->layers) {
+      return Impossible{where, fmt::format("pp {} is more than the {} layers of {}", d.pp, spec.shape->layers, spec.shape->id)};
+    }
+  }
+  if (!spec.hardware.accelerator) return {};
+  if (std::int64_t{d.tp} * d.pp > spec.hardware.count) {
+    return Impossible{where, fmt::format("tp {} x pp {} needs {} accelerators, {} has {}: no replica spans instances", d.tp,
+                                         d.pp, std::int64_t{d.tp} * d.pp, spec.hardware.label, spec.hardware.count)};
+  }
+  if (d.tp * d.pp > 1 && !spec.hardware.interconnect && !spec.engine->constant) {
+    return Impossible{where, fmt::format("no link between the accelerators of {} is known; state hardware: {{accelerator, "
+                                         "count, interconnect}}", spec.hardware.label)};
+  }
+  return {};
+}
+
+// Whole instances, however many of their accelerators stay idle.
+std::optional<Impossible> place_replicas(const PointSpec& spec, PointResult& result) {
+  const Deployment& d = spec.deployment;
+  const std::int32_t per_instance = std::max(1, spec.hardware.count / (d.tp * d.pp));
+  const std::int32_t needed = (d.most_replicas() + per_instance - 1) / per_instance;
+  if (d.instances && *d.instances < needed) {
+    return Impossible{spec.places.instances, fmt::format("{} replicas of tp {} need {} instances of {}, found instances: {}",
+                                                         d.most_replicas(), d.tp, needed, spec.hardware.label, *d.instances)};
+  }
+  result.instances = d.instances.value_or(needed);
+  if (spec.hardware.usd_per_hour) result.usd_per_hour = *spec.hardware.usd_per_hour * result.instances;
+  return {};
+}
+
+struct Pool {
+  sched::KvConfig kv;
+  sched::Blk swap_blocks = 0;
+  std::optional<Impossible> impossible;
+};
+
+bool has_memory_model(const PointSpec& spec) { return spec.shape && spec.hardware.accelerator; }
+
+sched::Blk swap_blocks(const PointSpec& spec) {
+  if (spec.policy.preemption != sched::Preemption::swap) return 0;
+  if (!has_memory_model(spec)) return kAmpleBlocks;
+  const double block = block_tokens(spec) * model::kv_bytes_per_token_per_rank(*spec.shape, spec.kv_dtype,
+                                                                                      spec.deployment.tp, spec.deployment.pp).value;
+  return static_cast<sched::Blk>(spec.policy.swap_space_bytes.value_or(kDefaultSwap) / block);
+}
+
+Pool kv_pool(const PointSpec& spec) {
+  Pool pool;
+  pool.kv.block_tokens = block_tokens(spec);
+  pool.kv.prefix_caching = spec.policy.prefix_caching.value_or(false);
+  pool.swap_blocks = swap_blocks(spec);
+  if (spec.policy.kv_blocks) {
+    pool.kv.blocks = *spec.policy.kv_blocks;
+    return pool;
+  }
+  pool.kv.blocks = kAmpleBlocks;
+  if (has_memory_model(spec)) {
+    const model::MemoryPlan plan = point_memory(spec);
+    pool.kv.blocks = plan.kv_blocks;
+    if (!plan.fits()) {
+      const Where& where = spec.places.tp.file.empty() ? spec.places.model : spec.places.tp;
+      pool.impossible = Impossible{where, misfit_text(spec, plan)};
+    }
+  }
+  // TGI counts its token budget itself, with roundings of its own.
+  if (spec.policy.kv_token_budget && spec.policy.policy != PolicyKind::tgi) {
+    pool.kv.blocks = std::min(pool.kv.blocks, std::max<sched::Blk>(1, *spec.policy.kv_token_budget / pool.kv.block_tokens));
+  }
+  return pool;
+}
+
+PointLabels labels_of(const PointSpec& spec) {
+  PointLabels labels;
+  labels.model = spec.shape ? spec.shape->id : "";
+  labels.hardware = spec.hardware.label;
+  labels.engine = spec.engine->id;
+  labels.dtype = model::name(spec.weight_dtype);
+  labels.tp = spec.deployment.tp;
+  labels.replicas = spec.deployment.replicas;
+  labels.policy = sched::name(spec.policy.policy);
+  labels.load_kind = load::load_kind(spec.workload.load);
+  labels.load_value = load::load_value(spec.workload.load);
+  labels.closed_loop = load::is_closed_loop(spec.workload.load);
+  return labels;
+}
+
+// What of the point lies beyond the runs that the engine's profile was fitted on.
+std::string outside_calibration(const PointSpec& spec) {
+  const model::CalibratedRange& range = spec.engine->range;
+  std::vector<std::string> reasons;
+  const std::string& accelerator = spec.hardware.accelerator->id;
+  if (!range.accelerators.empty() && std::find(range.accelerators.begin(), range.accelerators.end(), accelerator) == range.accelerators.end())
+    reasons.push_back(fmt::format("accelerator {}", accelerator));
+  if (range.tp > 0 && spec.deployment.tp > range.tp) reasons.push_back(fmt::format("tp {} of at most {}", spec.deployment.tp, range.tp));
+  const double batch = load::is_closed_loop(spec.workload.load) ? load::load_value(spec.workload.load) / spec.deployment.replicas : 0;
+  if (range.batch > 0 && batch > static_cast<double>(range.batch)) reasons.push_back(fmt::format("{:g} users a replica of at most {}", batch, range.batch));
+  const std::int64_t context = longest_sent(spec.workload);
+  if (range.context > 0 && context > range.context) reasons.push_back(fmt::format("sequences of {} tokens of at most {}", context, range.context));
+  if (range.parameters_high > 0 && spec.shape) {
+    const double parameters = model::weight_count(*spec.shape);
+    if (parameters < range.parameters_low || parameters > range.parameters_high)
+      reasons.push_back(fmt::format("{:.1f} G parameters of {:.1f} to {:.1f}", 1e-9 * parameters, 1e-9 * range.parameters_low, 1e-9 * range.parameters_high));
+  }
+  if (reasons.empty()) return {};
+  return fmt::format("beyond what engine {} was fitted on: {}", spec.engine->id, fmt::join(reasons, ", "));
+}
+
+std::string extrapolation(const PointSpec& spec) {
+  if (spec.engine->constant) return {};
+  std::string reason;
+  const auto add = [&reason](const std::string& text) { reason += (reason.empty() ? "" : "; ") + text; };
+  const model::Accelerator& accelerator = *spec.hardware.accelerator;
+  if (!accelerator.calibrated) {
+    add(fmt::format("{} is not calibrated ({})", accelerator.id,
+                    accelerator.fit_source.empty() ? "datasheet only" : accelerator.fit_source));
+  }
+  if (!spec.engine->calibrated) add(fmt::format("engine {} is not calibrated ({})", spec.engine->id, spec.engine->calibrated_on));
+  else if (const std::string outside = outside_calibration(spec); !outside.empty()) add(outside);
+  return reason;
+}
+
+load::Scenario scenario_of(const PointSpec& spec, const Pool& pool) {
+  const bool parallel = spec.deployment.tp * spec.deployment.pp > 1;
+  load::Scenario scenario{.shape = spec.shape ? spec.shape : stand_in_shape(),
+                         .accelerator = spec.hardware.accelerator ? spec.hardware.accelerator : stand_in_accelerator(),
+                         .interconnect = parallel ? spec.hardware.interconnect : nullptr,
+                         .engine = spec.engine,
+                         .weight_dtype = spec.weight_dtype,
+                         .kv_dtype = spec.kv_dtype,
+                         .tp = spec.deployment.tp,
+                         .pp = spec.deployment.pp,
+                         .replicas = spec.deployment.most_replicas(),
+                         .router = spec.deployment.router,
+                         .policy = spec.policy,
+                         .kv = pool.kv,
+                         .workload = spec.workload,
+                         .limits = spec.limits,
+                         .warmup = spec.warmup,
+                         .replications = spec.replications,
+                         .slo = spec.slo,
+                         .stepwise = false};
+  const Deployment& d = spec.deployment;
+  if (!d.is_fixed()) {
+    scenario.life = load::LifeConfig{.initial = d.replicas,
+                                       .slots_per_instance = std::max(1, spec.hardware.count / (d.tp * d.pp)),
+                                       .autoscaling = d.autoscaling,
+                                       .failures = d.failures};
+  }
+  scenario.policy.model_max_len = spec.shape ? spec.shape->max_position : 0;
+  scenario.policy.swap_blocks = pool.swap_blocks;
+  return scenario;
+}
+
+}  // namespace
+
+sched::Tok block_tokens(const PointSpec& spec) {
+  return spec.policy.block_size.value_or(spec.policy.policy == PolicyKind::sglang ? 1 : 16);  // SGLang: --page-size 1
+}
+
+std::int64_t longest_sent(const load::WorkloadSpec& workload) {
+  const auto most = [](const load::LengthMarginal& m) -> std::int64_t {
+    if (const auto* fixed = std::get_if<load::FixedLength>(&m)) return fixed->tokens;
+    const auto& drawn = std::get<load::LengthDistribution>(m);
+    return drawn.max > 0 ? drawn.max : std::llround(drawn.mean);
+  };
+  if (const auto* lengths = std::get_if<load::IndependentLengths>(&workload.lengths)) return most(lengths->input) + most(lengths->output);
+  std::int64_t longest = 0;
+  for (const traces::TraceRecord& r : std::get<load::TracePairs>(workload.lengths).trace->records)
+    longest = std::max(longest, std::int64_t{r.input_tokens} + r.output_tokens);
+  return longest;
+}
+
+std::int64_t longest_sequence(const PointSpec& spec) {
+  constexpr std::int64_t kUnstated = 4096;
+  if (spec.policy.max_total) return *spec.policy.max_total;
+  return spec.shape && spec.shape->max_position > 0 ? spec.shape->max_position : kUnstated;
+}
+
+model::MemoryPlan point_memory(const PointSpec& spec) {
+  if (!spec.free_memory_fraction) return plan_with(spec, spec.policy.mem_fraction.value_or(-1));
+  // TensorRT-LLM gives the KV pool a share of what weights and activations leave.
+  model::MemoryPlan plan = plan_with(spec, 1);
+  if (plan.kv.value > 0) plan.kv = plan.kv * *spec.free_memory_fraction;
+  plan.kv_blocks = static_cast<std::int64_t>(static_cast<double>(plan.kv_blocks) * *spec.free_memory_fraction);
+  plan.kv_tokens = plan.kv_blocks * block_tokens(spec);
+  return plan;
+}
+
+ResolvedPoint resolve_spec(PointSpec spec) {
+  if (spec.deployment.tp_is_max) spec.deployment.tp = spec.hardware.count;
+  ResolvedPoint point;
+  point.result.labels = labels_of(spec);
+  if (!spec.scheduler_problem.empty()) point.impossible = Impossible{spec.places.scheduler, spec.scheduler_problem};
+  if (!point.impossible) point.impossible = workload_problem(spec);
+  if (!point.impossible) point.impossible = degree_problem(spec);
+  if (!point.impossible) point.impossible = place_replicas(spec, point.result);
+  if (point.impossible) return point;
+  const Pool pool = kv_pool(spec);
+  point.impossible = pool.impossible;
+  if (point.impossible) return point;
+  point.result.extrapolates = extrapolation(spec);
+  point.scenario = scenario_of(spec, pool);
+  return point;
+}
+
+ResolvedPoint resolve_point(const Study& study, std::size_t index) {
+  ResolvedPoint point = resolve_spec(study.point(index));
+  point.result.index = index;
+  point.result.swept = study.swept_values(index);
+  if (point.impossible) point.result.infeasible = point.impossible->reason;
+  return point;
+}
+
+}  // namespace plimsoll::study

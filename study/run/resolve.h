@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// From what a study says to what the simulator needs: memory, KV blocks, instances and cost of one point.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "model/error.h"
+#include "model/memory_plan.h"
+#include "load/scenario.h"
+#include "study/run/point_result.h"
+#include "study/file/study.h"
+
+namespace plimsoll::study {
+
+/// Why a point cannot exist: an impossible TP degree, a model that does not fit, limits that contradict each other.
+struct Impossible {
+  Where where;
+  std::string reason;
+};
+
+/// `result` has everything but metrics. Either `scenario` or `impossible` is there.
+struct ResolvedPoint {
+  PointResult result;
+  std::optional<load::Scenario> scenario;
+  std::optional<Impossible> impossible;
+};
+
+/// `spec` of any origin: `plan` and the GUI vary one without a file.
+[[nodiscard]] ResolvedPoint resolve_spec(PointSpec spec);
+[[nodiscard]] ResolvedPoint resolve_point(const Study& study, std::size_t index);
+
+/// The memory of one GPU of a point, as `plimsoll memory` prints it; `kv_blocks` after the study's own overrides.
+[[nodiscard]] model::MemoryPlan point_memory(const PointSpec& spec);
+/// Tokens of a KV block.
+[[nodiscard]] sched::Tok block_tokens(const PointSpec& spec);
+/// The longest sequence: max_total, else the model's context.
+[[nodiscard]] std::int64_t longest_sequence(const PointSpec& spec);
+/// The longest sequence that the workload sends, where that is bounded; else about the mean.
+[[nodiscard]] std::int64_t longest_sent(const load::WorkloadSpec& workload);
+
+}  // namespace plimsoll::study

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calibration/machine_host.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace plimsoll::calibration {
+namespace {
+
+HostSample run_of(double steps, double rows, double tokens, double prompts, const std::array<double, 4>& x) {
+  return {steps, rows, tokens, prompts, steps * x[0] + rows * x[1] + tokens * x[2] + prompts * x[3]};
+}
+
+std::vector<HostSample> samples_of(const std::array<double, 4>& x) {
+  return {run_of(1200, 1200, 1290, 6, x), run_of(200, 800, 920, 8, x), run_of(120, 1920, 2400, 32, x), run_of(12, 32, 272, 16, x),
+          run_of(48, 48, 1578, 6, x), run_of(12, 12, 2406, 6, x)};
+}
+
+// Times that are such a sum exactly leave one solution.
+TEST(HostFit, FindsTheTimesARunIsMadeOf) {
+  const std::array<double, 4> x = {12e-6, 0.4e-6, 0.02e-6, 30e-6}, found = fit_host(samples_of(x));
+  for (std::size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(found[i], x[i], 1e-9 * x[0]) << i;
+}
+
+// Where the best fit would pay for one term with another's negative time, the term is left out and the others are fitted
+// without it.
+TEST(HostFit, LeavesOutATermRatherThanPayingForIt) {
+  std::array<double, 4> x = {12e-6, 0.4e-6, -0.002e-6, 30e-6};
+  const std::array<double, 4> found = fit_host(samples_of(x));
+  double error = 0;
+  for (const HostSample& s : samples_of(x)) {
+    const double predicted = s.steps * found[0] + s.rows * found[1] + s.tokens * found[2] + s.prompts * found[3];
+    error = std::max(error, std::abs(predicted / s.seconds - 1));
+  }
+  for (const double time : found) EXPECT_GE(time, 0);
+  EXPECT_EQ(found[2], 0);
+  EXPECT_LT(error, 0.02);
+}
+
+}  // namespace
+}  // namespace plimsoll::calibration

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// A live run whose steps take constant times is a simulated run at constant cost: same decisions, same times, for every
+// policy, under KV pressure, preemption, shared prefixes, time-outs and several replicas.
+#include "exec/live/live_run.h"
+
+#include <gtest/gtest.h>
+
+#include "sim/replay.h"
+#include "sim/simulate.h"
+#include "tests/exec/ticked_executor.h"
+#include "tests/scratch.h"
+#include "tests/sim/random_scenarios.h"
+
+namespace plimsoll::exec {
+namespace {
+
+using sched::PolicyKind;
+using sim::testing::PolicyCase;
+using testing::TickedExecutor;
+
+// No multiple of one is near a multiple of the other, of a millisecond or of a think time, so that events fall together only
+// where one causes the other.
+constexpr testing::TickedTimes kTimes{.prefill = 3'000'017, .decode = 10'000'019};
+constexpr std::uint64_t kSeed = 11;
+
+load::Scenario constant_scenario(const PolicyCase& policy, std::uint64_t seed) {
+  load::Scenario s = sim::testing::random_scenario(policy, seed);
+  if (seed % 2 == 0) sim::testing::make_harder(s, seed);
+  s.engine = sim::testing::constant_engine(1e-9 * kTimes.prefill, 1e-9 * kTimes.decode);
+  auto accelerator = sim::testing::datasheet_a100();
+  accelerator->host_link = BytesPerSecond(0);   // swaps take no time: the constant engine knows none
+  s.accelerator = accelerator;
+  s.stepwise = true;
+  s.workload.requests = 60;
+  // Answers of one replica that fall on a step boundary of another would be a tie, which real time does not have.
+  if (load::is_closed_loop(s.workload.load)) s.replicas = 1;
+  return s;
+}
+
+sched::RunResult run_live(const load::Scenario& s, const sched::RunOptions& options) {
+  const PromptSource prompts(kSeed, testing::kVocabulary);
+  sched::Measurements measurements(s.slo, s.warmup, sched::make_policy(s.policy)->traits().returns_at_batch_end);
+  TickedExecutor executor(s, kTimes, prompts);
+  LiveRun live(s, 0, options, executor, measurements);
+  sched::RunResult result;
+  result.stopped = !live.run();
+  live.take(result);
+  live.report(measurements);
+  result.metrics = measurements.metrics();
+  return result;
+}
+
+void expect_same_log(const std::string& live, const std::string& simulated) {
+  if (live == simulated) return;
+  const auto [a, b] = std::mismatch(live.begin(), live.end(), simulated.begin(), simulated.end());
+  const auto at = static_cast<std::size_t>(a - live.begin());
+  const std::size_t from = at > 150 ? at - 150 : 0;
+  ADD_FAILURE() << "live: …" << live.substr(from, 300) << "\nsimulated: …" << simulated.substr(from, 300);
+}
+
+void expect_same_run(const sched::RunResult& live, const sched::RunResult& simulated) {
+  ASSERT_EQ(live.logs.size(), simulated.logs.size());
+  for (std::size_t i = 0; i < live.logs.size(); ++i) expect_same_log(live.logs[i], simulated.logs[i]);
+  ASSERT_EQ(live.requests.size(), simulated.requests.size());
+  for (std::size_t i = 0; i < live.requests.size(); ++i) {
+    const sched::RequestRow &a = live.requests[i], &b = simulated.requests[i];
+    EXPECT_EQ(a.outcome, b.outcome) << i;
+    EXPECT_EQ(a.replica, b.replica) << i;
+    EXPECT_NEAR(static_cast<double>(a.first_token), static_cast<double>(b.first_token), 2) << i;
+    EXPECT_NEAR(static_cast<double>(a.end), static_cast<double>(b.end), 2) << i;
+  }
+  EXPECT_EQ(live.metrics.preemptions, simulated.metrics.preemptions);
+  EXPECT_EQ(live.metrics.stable, simulated.metrics.stable);
+  EXPECT_NEAR(live.metrics.batch_mean, simulated.metrics.batch_mean, 1e-6 * simulated.metrics.batch_mean);
+  EXPECT_NEAR(live.metrics.kv_used_mean, simulated.metrics.kv_used_mean, 1e-6);
+  EXPECT_EQ(live.metrics.itl.p50, simulated.metrics.itl.p50);
+}
+
+class LiveRunTest : public ::testing::TestWithParam<PolicyCase> {};
+
+TEST_P(LiveRunTest, DecidesAsTheSimulatorDoes) {
+  for (std::uint64_t seed = 1; seed <= 24; ++seed) {
+    const load::Scenario s = constant_scenario(GetParam(), seed);
+    sched::RunOptions options;
+    options.keep_requests = options.keep_log = true;
+    expect_same_run(run_live(s, options), sim::simulate(s, options));
+    if (HasFailure()) {
+      ADD_FAILURE() << "seed " << seed;
+      return;
+    }
+  }
+}
+// A control thread that hears of steps late hears of those of several replicas at once.
+class LateExecutor final : public StepExecutor {
+ public:
+  using TickedExecutor = testing::TickedExecutor;
+  explicit LateExecutor(TickedExecutor& ticked) : ticked_(ticked) {}
+  void start_clock() override { ticked_.start_clock(); }
+  void submit(std::size_t replica, StepOrder order) override { ticked_.submit(replica, std::move(order)); }
+  void end_order(std::size_t replica) override { ticked_.end_order(replica); }
+  Nanos wait(Nanos until, std::vector<StepReport>& reports) override {
+    constexpr Nanos kLate = 4'000'000;
+    Nanos now = ticked_.wait(until, reports);
+    for (const Nanos end = now + kLate; now < end;) now = ticked_.wait(end, reports);
+    return now;
+  }
+
+ private:
+  TickedExecutor& ticked_;
+};
+
+// What a late report finds to cancel is cancelled when it is heard, after steps of other replicas that ended before.
+TEST_P(LiveRunTest, EventsHeardLateAreReplayed) {
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    load::Scenario s = constant_scenario(GetParam(), seed);
+    s.workload.load = load::Poisson{100};
+    s.workload.prefix = {};
+    s.replicas = 3;
+    s.limits = {.timeout = Seconds(0.055), .cancel_on_timeout = true, .retries = 0};
+    sched::RunOptions options;
+    options.keep_log = true;
+    const PromptSource prompts(kSeed, testing::kVocabulary);
+    sched::Measurements measurements(s.slo, s.warmup, false);
+    TickedExecutor ticked(s, kTimes, prompts);
+    LateExecutor executor(ticked);
+    LiveRun live(s, 0, options, executor, measurements);
+    ASSERT_TRUE(live.run());
+    sched::RunResult result;
+    live.take(result);
+    const Scratch folder;
+    EXPECT_EQ(sim::replay(folder.write("events.jsonl", result.events), s), result.logs) << "seed " << seed;
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Policies, LiveRunTest, ::testing::ValuesIn(sim::testing::kPolicyCases), sim::testing::case_name);
+
+}  // namespace
+}  // namespace plimsoll::exec

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "study/output/metrics_record.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <bit>
+#include <limits>
+
+#include "model/error.h"
+#include "study/run/run_study.h"
+#include "tests/study/study_file.h"
+
+namespace plimsoll::study {
+namespace {
+
+// Any bits but those of a NaN, which equals nothing.
+double any_double() {
+  const auto value = std::bit_cast<double>(*rc::gen::arbitrary<std::uint64_t>());
+  return std::isnan(value) ? std::numeric_limits<double>::infinity() : value;
+}
+std::optional<double> perhaps() { return *rc::gen::arbitrary<bool>() ? std::optional(any_double()) : std::nullopt; }
+
+RC_GTEST_PROP(MetricsRecord, ComesBackToTheLastBit, ()) {
+  sched::PointMetrics metrics;
+  metrics.input_tokens_mean = any_double();
+  metrics.requests_completed = *rc::gen::arbitrary<std::int64_t>();
+  metrics.latency = {perhaps(), perhaps(), perhaps(), perhaps(), perhaps()};
+  metrics.latency_per_token.p99 = perhaps();
+  metrics.slo_attainment = perhaps();
+  metrics.rejections = {{"kv_capacity", *rc::gen::arbitrary<std::int64_t>()}, {"max_model_len", 3}};
+  metrics.slo_values = {any_double(), any_double()};
+  metrics.stable = *rc::gen::arbitrary<bool>();
+  metrics.kv_last_block_mean = perhaps();
+  metrics.time_other_s = any_double();
+  RC_ASSERT(read_metrics_record(metrics_record(metrics)) == metrics);
+}
+
+class SimulatedRecordTest : public StudyFolder {};
+
+// A simulated point fills every field that the property above leaves alone.
+TEST_F(SimulatedRecordTest, KeepsASimulatedPoint) {
+  const StudyResult result = run_study(read(kSmallStudy), {});
+  const sched::PointMetrics& metrics = *result.points.at(0).metrics;
+  EXPECT_EQ(read_metrics_record(metrics_record(metrics)), metrics);
+}
+
+TEST(MetricsRecordText, ThatIsCutOrForeignIsRefused) {
+  const std::string whole = metrics_record({});
+  EXPECT_EQ(read_metrics_record(whole), sched::PointMetrics{});
+  EXPECT_THROW(static_cast<void>(read_metrics_record(whole.substr(0, whole.size() / 2))), DeviceError);
+  EXPECT_THROW(static_cast<void>(read_metrics_record(whole + "1,")), DeviceError);
+  EXPECT_THROW(static_cast<void>(read_metrics_record("")), DeviceError);
+}
+
+}  // namespace
+}  // namespace plimsoll::study
