@@ -280,7 +280,7 @@ validation::ErrorSummary summary_of(const std::vector<Residual>& residuals) {
   }
   std::vector<const validation::Comparison*> pointers;
   for (const auto& c : comparisons) pointers.push_back(&c);
-  return calibration::summarise(pointers);
+  return validation::summarise(pointers);
 }
 
 }  // namespace plimsoll::gui

@@ -31,13 +31,13 @@ inline const PolicyCase kPolicyCases[] = {
 };
 
 // A random scenario; std::mt19937_64 is the same on every platform, and so are these few integer draws.
-inline Scenario random_scenario(const PolicyCase& c, std::uint64_t seed) {
+inline load::Scenario random_scenario(const PolicyCase& c, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto pick = [&random](auto... values) {
     const std::common_type_t<decltype(values)...> all[] = {values...};
     return all[random() % std::size(all)];
   };
-  Scenario s = base_scenario();
+  load::Scenario s = base_scenario();
   s.policy.policy = c.policy;
   s.policy.variant = c.variant;
   if (pick(0, 1) == 1) s.policy.max_running = pick(4, 16, 64);
@@ -89,7 +89,7 @@ inline Scenario random_scenario(const PolicyCase& c, std::uint64_t seed) {
 
 // Shared prefixes under pressure, a router that looks into the replicas, a warm-up that ends within a leap or with it,
 // times that coincide.
-inline void make_harder(Scenario& s, std::uint64_t seed) {
+inline void make_harder(load::Scenario& s, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   if (random() % 2 == 0) {
     s.kv.prefix_caching = true;

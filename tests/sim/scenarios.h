@@ -71,8 +71,8 @@ inline std::shared_ptr<model::EngineProfile> constant_engine(double prefill_s, d
   return e;
 }
 
-inline Scenario base_scenario() {
-  Scenario s;
+inline load::Scenario base_scenario() {
+  load::Scenario s;
   s.shape = small_shape();
   s.accelerator = datasheet_a100();
   s.engine = test_engine();
