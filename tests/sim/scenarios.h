@@ -8,6 +8,8 @@
 
 namespace plimsoll::sim::testing {
 
+using load::Scenario;
+
 inline std::shared_ptr<model::LlmShape> small_shape() {
   auto shape = std::make_shared<model::LlmShape>();
   shape->id = "llama-2-7b";
