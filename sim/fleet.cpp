@@ -83,7 +83,8 @@ bool Fleet::steps_and_timers(Nanos now) {
   return any;
 }
 
-// A replica that dies takes its step with it; what it measured until then stays. A new one begins empty.
+// A replica that dies takes its step with it; what it measured until then stays. A new one begins empty. Work that no client
+// waits for may still go on in a slot that is started again: it ends there.
 bool Fleet::changes(Nanos now) {
   bool any = false;
   if (dispatcher_.clients().done()) return any;   // nobody is left to be served
@@ -91,9 +92,10 @@ bool Fleet::changes(Nanos now) {
     any = true;
     const std::size_t i = event->slot;
     if (event->change == load::FleetLife::Change::drains) continue;
+    if (slots_[i]->unused()) continue;
+    slots_[i]->die(now);
     events_[i] = sched::kNever;
     if (event->change == load::FleetLife::Change::dies) continue;
-    if (slots_[i]->unused()) continue;
     replicas_.emplace_back(scenario_, static_cast<std::int32_t>(i), options_);
     slots_[i] = &replicas_.back();
   }
@@ -172,7 +174,7 @@ void Fleet::end_warmup(Nanos now) {
 void Fleet::watch_queue() {
   if (!dispatcher_.backlog_due()) return;
   std::int64_t queued = 0;
-  for (const SimReplica& r : replicas_) queued += r.replica().policy().queued();
+  for (const SimReplica* r : slots_) queued += r->queued();
   dispatcher_.note_backlog(queued);
 }
 

@@ -33,6 +33,7 @@ SimReplica::SimReplica(const load::Scenario& scenario, std::int32_t index, const
 Nanos SimReplica::stamp(double seconds) { return seconds < kTooLong ? std::llround(seconds * 1e9) : 2 * load::kLongestRun; }
 
 Nanos SimReplica::next_event() const {
+  if (dead_) return sched::kNever;
   if (remaining_ > 0) return piece_end_;
   return replica_.wake_at();
 }
@@ -79,6 +80,13 @@ void SimReplica::settle(Nanos now) {
   if (piece_exact_) piece_total_ = rest;
   else bound_piece();
   boundary_ = stamp(clock_);
+}
+
+void SimReplica::die(Nanos now) {
+  settle(now);
+  remaining_ = 0;
+  cancels_.clear();
+  dead_ = true;
 }
 
 // Steps are completed and the series, if any, moves on; the plan's counters shrink.
@@ -145,7 +153,7 @@ void SimReplica::stop_at_next_boundary(Nanos now) {
 // ---- starting steps -----------------------------------------------------------------------------------------
 
 void SimReplica::decide(Nanos now) {
-  if (remaining_ > 0) return;
+  if (remaining_ > 0 || dead_) return;
   const bool step = replica_.decide(now);
   PLIMSOLL_CHECK(step || replica_.wake_at() > now, "a policy that waits wakes up later");
   if (!step) return;

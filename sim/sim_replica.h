@@ -29,6 +29,8 @@ class SimReplica {
   [[nodiscard]] bool busy() const { return remaining_ > 0; }
   /// No request has come to it yet.
   [[nodiscard]] bool unused() const { return unused_; }
+  /// Requests that wait here for service: none once it has failed, for their clients have heard so.
+  [[nodiscard]] std::int64_t queued() const { return dead_ ? 0 : replica_.policy().queued(); }
   /// Steps that have ended by `now` are completed. True if the replica must decide.
   bool advance(Nanos now);
   /// Delivers a request; steps that ended before are completed first. The request's handle, or nothing if refused.
@@ -40,6 +42,8 @@ class SimReplica {
   void decide(Nanos now);
   /// Completes the steps that have ended by `now`, without deciding.
   void settle(Nanos now);
+  /// The replica fails: steps that ended by `now` count, the one in flight is lost, and nothing happens here any more.
+  void die(Nanos now);
 
   [[nodiscard]] sched::Replica& replica() { return replica_; }
   [[nodiscard]] const sched::Replica& replica() const { return replica_; }
@@ -78,7 +82,7 @@ class SimReplica {
   double piece_total_ = 0;             // seconds; of a leap only once it is needed (piece_exact_)
   bool piece_exact_ = true;
   Nanos piece_end_ = sched::kNever;    // a lower bound while the piece is not exact: most leaps are cut before they end
-  bool unused_ = true;
+  bool unused_ = true, dead_ = false;
   bool leap_ = false;                  // the piece is described by series_; else by single_
   bool stop_after_piece_ = false;      // decide when the piece ends, whatever remains
   StepSeries series_;

@@ -102,6 +102,33 @@ inline void make_harder(load::Scenario& s, std::uint64_t seed) {
   if (random() % 2 == 0 && std::holds_alternative<load::Poisson>(s.workload.load)) s.workload.load = load::ConstantRate{20};
 }
 
+// Replicas that come and go within the few seconds that these runs last, often in the middle of a leap.
+inline void add_life(Scenario& s, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto pick = [&random](auto... values) {
+    const std::common_type_t<decltype(values)...> all[] = {values...};
+    return all[random() % std::size(all)];
+  };
+  constexpr Nanos kSecond = 1'000'000'000;
+  load::LifeConfig life{.initial = s.replicas, .slots_per_instance = pick(1, 2), .autoscaling = {}, .failures = {}};
+  const int kind = pick(0, 1, 2);      // failures, autoscaling, both
+  if (kind != 1) life.failures = {.mean_between = pick(1, 3, 9) * kSecond, .restart = pick(Nanos{0}, kSecond / 2, 2 * kSecond)};
+  if (kind != 0) {
+    sched::AutoscalingConfig scaling;
+    s.replicas = scaling.max = s.replicas + pick(0, 1, 3);
+    scaling.metric = pick(sched::ScalingMetric::concurrency, sched::ScalingMetric::invocations);
+    scaling.target = scaling.metric == sched::ScalingMetric::concurrency ? pick(1, 4, 20) : pick(30, 120);
+    scaling.period = pick(kSecond / 4, kSecond);
+    scaling.out_points = pick(1, 3);
+    scaling.in_time = pick(1, 4) * kSecond;
+    scaling.out_cooldown = scaling.in_cooldown = pick(0, 2) * kSecond;
+    scaling.start_up = pick(Nanos{0}, kSecond / 3, 2 * kSecond);
+    life.autoscaling = scaling;
+  }
+  if (pick(0, 1) == 1) s.limits.retries = 3;
+  s.life = life;
+}
+
 inline std::string case_name(const ::testing::TestParamInfo<PolicyCase>& info) {
   return std::string(sched::name(info.param.policy)) + "_" + std::to_string(static_cast<int>(info.param.variant));
 }
