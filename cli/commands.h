@@ -21,6 +21,7 @@ int run_memory(const Arguments& arguments, Console& console);
 int run_forward(const Arguments& arguments, Console& console);
 int run_import(const Arguments& arguments, Console& console);
 int run_export(const Arguments& arguments, Console& console);
+int run_init(const Arguments& arguments, Console& console);
 int run_trace(const Arguments& arguments, Console& console);
 int run_list(const Arguments& arguments, Console& console);
 int run_validate(const Arguments& arguments, Console& console);

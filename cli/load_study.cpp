@@ -3,16 +3,37 @@
 
 #include <fmt/format.h>
 
+#include "cli/stated_study.h"
 #include "cli/this_machine.h"
+#include "model/error.h"
 
 namespace plimsoll::cli {
+namespace {
+
+study::Study read_study(const Parsed& parsed, const study::Overrides& overrides, const std::shared_ptr<const configs::Catalogue>& catalogue,
+                        Console& console) {
+  const bool stated = parsed.study_options != StudyOptions::none && states_study(parsed);
+  if (parsed.operand.empty() && !stated) throw InputError("missing STUDY, or --model, --hardware and --rate in its place; see --help");
+  if (!stated) return {parsed.operand, overrides, catalogue};
+  if (!parsed.operand.empty()) {
+    std::vector<std::string> notes;
+    study::Study study(document_with_options(parsed.operand, parsed, catalogue, notes), parsed.operand, overrides, catalogue);
+    for (const std::string& note : notes) console.note(note);
+    return study;
+  }
+  const StatedStudy whole = stated_study(parsed, catalogue);
+  for (const std::string& note : whole.notes) console.note(note);
+  return {document_of(whole), kCommandLine, overrides, catalogue};
+}
+
+}  // namespace
 
 study::Study load_study(const Parsed& parsed, Console& console) {
   study::Overrides overrides = parsed.common.set;
   if (parsed.common.seed) overrides.emplace_back("seed", fmt::format("{}", *parsed.common.seed));
   const auto catalogue = std::make_shared<configs::Catalogue>(configs::Catalogue::default_root());
   catalogue->set_machine_probe(probe_machine);
-  study::Study study(parsed.operand, overrides, catalogue);
+  study::Study study = read_study(parsed, overrides, catalogue, console);
   for (const std::string& note : study.point(0).notes) console.note(note);
   return study;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The study that a verb's arguments name, with --set and --seed applied.
+// The study that a verb's arguments name or state, with --set and --seed applied.
 #pragma once
 
 #include "cli/options.h"
@@ -7,7 +7,7 @@
 
 namespace plimsoll::cli {
 
-/// Prints the study's notes. Throws InputError.
+/// From STUDY, from options in its place (cli/stated_study.h), or from both. Prints the study's notes. Throws InputError.
 [[nodiscard]] study::Study load_study(const Parsed& parsed, Console& console);
 
 }  // namespace plimsoll::cli

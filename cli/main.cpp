@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/ranks.h"
+#include "configs/catalogue.h"
 #include "configs/quantity.h"
 #include "model/error.h"
 
@@ -25,6 +26,7 @@ constexpr std::array kCommands = {
     Command{"plan", "the deployment that carries the load at the least cost", run_plan, false, true},
     Command{"memory", "memory of a GPU, KV capacity and critical batch", run_memory},
     Command{"forward", "logits and greedy tokens of given token ids, to compare with other programs", run_forward},
+    Command{"init", "a study file with comments, to begin with", run_init},
     Command{"trace", "what is in a trace file", run_trace},
     Command{"validate", "predicted against published or measured figures", run_validate},
     Command{"import", "results of other load generators as points of ours", run_import},
@@ -52,7 +54,19 @@ int print_help() {
   }
   text += "  setup      CUDA for machines with a GPU and no toolkit: ./plimsoll setup --cuda, in a checkout\n";
   text += "\n`plimsoll VERB --help` says more. Exit codes: 0 done; 2 bad input; 3 device or environment failure;\n"
-          "4 the answer is no; 130 interrupted.\n\nexample:\n  plimsoll simulate configs/studies/jumpstart-7b-p4d.yaml\n";
+          "4 the answer is no; 130 interrupted. `plimsoll --version`: what this program is.\n\n"
+          "example:\n  plimsoll simulate --model llama-3.1-8b --hardware h100 --rate 4,8,16 --input 1000 --output 300\n"
+          "  plimsoll simulate configs/studies/jumpstart-7b-p4d.yaml\n";
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  return kDone;
+}
+
+// The build's own words for itself: cli/CMakeLists.txt.
+int print_version() {
+  const std::string text = fmt::format(
+      "plimsoll {}\nbuilt with {} {}, {}; CUDA: {}\nstudies and catalogue: {}\n", PLIMSOLL_VERSION, PLIMSOLL_COMPILER, __VERSION__, PLIMSOLL_BUILD_TYPE,
+      std::string_view(PLIMSOLL_CUDA_VERSION).empty() ? "no (./plimsoll setup --cuda, or install the toolkit, and build anew)" : PLIMSOLL_CUDA_VERSION,
+      configs::Catalogue::default_root());
   std::fwrite(text.data(), 1, text.size(), stdout);
   return kDone;
 }
@@ -61,6 +75,7 @@ int run(const Arguments& all, Console& console) {
   if (all.empty()) throw InputError(fmt::format("a verb is missing, allowed: {}; see plimsoll --help", fmt::join(shown_verbs(), ", ")));
   const std::string& verb = all.front();
   if (verb == "--help" || verb == "-h" || verb == "help") return print_help();
+  if (verb == "--version" || verb == "version") return print_version();
   const auto* const found = std::find_if(kCommands.begin(), kCommands.end(), [&](const Command& c) { return c.verb == verb; });
   if (found != kCommands.end()) {
     if (!found->spreads && Ranks::is_surplus(verb)) return kDone;

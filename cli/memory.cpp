@@ -16,10 +16,12 @@ Usage memory_usage() {
           .positional = "STUDY",
           .summary = "Memory of a GPU: weights, activations, overhead and the KV pool; beside them the JumpStart post's\n"
                      "formulas for the largest KV batch and the critical batch size.",
-          .example = "  plimsoll memory configs/studies/jumpstart-7b-p4d.yaml --format csv\n",
-          .positional_required = true,
+          .example = "  plimsoll memory --model llama-3.1-70b --hardware h100 --tp 2,4,8 --dtype bf16\n"
+                     "  plimsoll memory configs/studies/jumpstart-7b-p4d.yaml --format csv\n",
+          .positional_required = false,
           .options = {},
-          .without = {"out", "jobs", "seed", "stepwise"}};
+          .without = {"out", "jobs", "seed", "stepwise"},
+          .study_options = StudyOptions::memory};
 }
 
 std::string text_of(const study::Study& study, const study::MemoryTable& table, Format format) {

@@ -10,8 +10,9 @@
 #include <cstdio>
 #include <sstream>
 
-#include "model/error.h"
+#include "cli/stated_study.h"
 #include "configs/quantity.h"
+#include "model/error.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -94,6 +95,33 @@ CommonOptions read_common(const po::variables_map& values) {
   return common;
 }
 
+po::options_description study_options(StudyOptions kind) {
+  const char* const title = kind == StudyOptions::file_of_its_own ? "What the study says" : "In place of STUDY, or of its values; N,N,... makes several points";
+  po::options_description options(title);
+  add_study_options(options, kind);
+  return options;
+}
+
+bool is_count(const std::string& text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// --requests asks for a file, --requests N states a number: only the word after it tells.
+std::vector<std::string> without_count(const std::vector<std::string>& arguments, std::string& count) {
+  constexpr std::string_view kOption = "--requests", kJoined = "--requests=";
+  std::vector<std::string> rest;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i] == kOption && i + 1 < arguments.size() && is_count(arguments[i + 1])) {
+      count = arguments[++i];
+    } else if (arguments[i].starts_with(kJoined)) {
+      count = arguments[i].substr(kJoined.size());
+    } else {
+      rest.push_back(arguments[i]);
+    }
+  }
+  return rest;
+}
+
 void print_help(const Usage& usage, const po::options_description& own, const po::options_description& common) {
   std::ostringstream text;
   text << "usage: plimsoll " << usage.verb;
@@ -102,6 +130,7 @@ void print_help(const Usage& usage, const po::options_description& own, const po
   }
   text << " [options]\n\n" << usage.summary << "\n\n";
   if (!own.options().empty()) text << own << '\n';
+  if (usage.study_options != StudyOptions::none) text << study_options(usage.study_options) << '\n';
   text << common << "\nexample:\n" << usage.example;
   const std::string out = text.str();
   std::fwrite(out.data(), 1, out.size(), stdout);
@@ -123,13 +152,16 @@ std::optional<Parsed> parse_arguments(const Usage& usage, const std::vector<std:
   const po::options_description common = every_common_option();
   po::options_description all;
   all.add(usage.options).add(common);
+  if (usage.study_options != StudyOptions::none) all.add(study_options(usage.study_options));
   all.add_options()("operand", po::value<std::vector<std::string>>());
   po::positional_options_description positional;
   positional.add("operand", -1);
   Parsed parsed;
+  parsed.study_options = usage.study_options;
+  const bool counts = usage.study_options == StudyOptions::points;
   namespace style = po::command_line_style;
   try {
-    const auto options = po::command_line_parser(arguments).options(all).positional(positional)
+    const auto options = po::command_line_parser(counts ? without_count(arguments, parsed.requests) : arguments).options(all).positional(positional)
         .style(style::unix_style & ~style::allow_guessing).run();
     po::store(options, parsed.values);
   } catch (const po::unknown_option& unknown) {

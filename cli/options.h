@@ -19,6 +19,10 @@ namespace po = boost::program_options;
 
 enum class Format : unsigned char { table, csv, json };
 
+/// Which options of a study (cli/stated_study.h) a verb takes: `points` are those of simulate and measure, whose --requests
+/// without a number asks for a file.
+enum class StudyOptions : unsigned char { none, points, search, memory, file_of_its_own };
+
 struct CommonOptions {
   std::vector<std::pair<std::string, std::string>> set;   // --set path=value, in order
   std::string out;                     // folder; empty: none
@@ -35,12 +39,15 @@ struct Usage {
   bool positional_required = true;
   po::options_description options;     // the verb's own; the common ones are added
   std::vector<std::string_view> without = {};   // common options that do nothing for this verb: taken with a note, not in its help
+  StudyOptions study_options = StudyOptions::none;
 };
 
 struct Parsed {
   CommonOptions common;
   std::string operand;
   po::variables_map values;            // of the verb's own options
+  StudyOptions study_options = StudyOptions::none;
+  std::string requests;                // N of --requests N; empty: not given
 };
 
 /// Reads a verb's arguments. Prints the help text and returns nullopt for --help. Throws InputError for what it does not

@@ -41,10 +41,12 @@ Usage plan_usage() {
                          "With --out DIR the folder holds ranking.csv, plan.json, curve.csv, winner.yaml (a study for `simulate`) and the\n"
                          "files to deploy the winner; results.sqlite lets a search that was ended continue. Exit code 4: nothing meets\n"
                          "the SLO. docs/plan.md explains an example.",
-              .example = "  plimsoll plan configs/studies/plan-jumpstart.yaml\n"
+              .example = "  plimsoll plan --model llama-3.1-70b --hardware 8xh100 --rate 4 --input 1000 --output 300 --slo p99_ttft=1s,p99_tpot=50ms\n"
+                         "  plimsoll plan configs/studies/plan-jumpstart.yaml\n"
                          "  plimsoll plan configs/studies/plan-jumpstart.yaml --set model=llama-2-13b --set search.objective=gpus --out out/plan\n",
-              .positional_required = true,
-              .options = po::options_description("Of the plan")};
+              .positional_required = false,
+              .options = po::options_description("Of the plan"),
+              .study_options = StudyOptions::search};
   auto add = usage.options.add_options();
   add("rows", po::value<std::size_t>()->default_value(15)->value_name("N"), "deployments in the table");
   return usage;

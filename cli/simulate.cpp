@@ -24,12 +24,15 @@ namespace {
 Usage simulate_usage() {
   Usage usage{.verb = "simulate",
               .positional = "STUDY",
-              .summary = "Simulates every point of a study and prints its latency and throughput.",
-              .example = "  plimsoll simulate configs/studies/jumpstart-7b-p4d.yaml --set deployment.tp=4 --out out/tp4\n",
+              .summary = "Simulates every point of a study and prints its latency and throughput. The study is a file, or stated by\n"
+                         "options.",
+              .example = "  plimsoll simulate --model llama-3.1-8b --hardware h100 --rate 4,8,16 --input 1000 --output 300\n"
+                         "  plimsoll simulate configs/studies/jumpstart-7b-p4d.yaml --tp 4 --out out/tp4\n",
               .positional_required = false,
-              .options = po::options_description("Files of each point, in --out")};
+              .options = po::options_description("Files of each point, in --out"),
+              .study_options = StudyOptions::points};
   auto add = usage.options.add_options();
-  add("requests", po::bool_switch(), "requests.csv: one row a request");
+  add("requests", po::bool_switch(), "requests.csv: one row a request; --requests N: how many are simulated");
   add("decisions", po::bool_switch(), "decisions.txt: what the scheduler did in each step");
   add("timeline", po::bool_switch(), "timeline.json: a Chrome trace, opens in Perfetto");
   add("replay", po::value<std::string>()->value_name("FILE"),
@@ -109,7 +112,6 @@ int run_simulate(const Arguments& arguments, Console& console) {
   const auto parsed = parse_arguments(simulate_usage(), arguments, console);
   if (!parsed) return kDone;
   if (parsed->values.count("replay") > 0) return replay_run(*parsed, console);
-  if (parsed->operand.empty()) throw InputError("missing STUDY; usage: plimsoll simulate STUDY [options]");
   const study::OutputChoice choice = output_choice(*parsed);
   const study::Study study = load_study(*parsed, console);
   study::Outputs outputs(study, choice);

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// plimsoll init: a study file with comments, from the same options that simulate, plan and memory take in its place.
+#include <filesystem>
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/stated_study.h"
+#include "cli/this_machine.h"
+#include "model/error.h"
+#include "study/file/cell.h"
+#include "study/file/study.h"
+#include "study/output/write_file.h"
+
+namespace plimsoll::cli {
+namespace {
+
+Usage init_usage() {
+  return {.verb = "init",
+          .positional = "",
+          .summary = "Writes a study file with a comment on every key, to standard output or to --out FILE. What no option states is\n"
+                     "taken and said. The study runs as it is: plimsoll simulate FILE.",
+          .example = "  plimsoll init --model llama-3.1-70b --hardware 8xh100 --rate 4 --slo p99_ttft=1s,p99_tpot=50ms --out study.yaml\n",
+          .positional_required = false,
+          .options = {},
+          .without = {"set", "format", "jobs", "seed", "progress", "stepwise"},
+          .study_options = StudyOptions::file_of_its_own};
+}
+
+// A study names files from where it lies.
+void name_from(const std::string& study, StatedStudy& stated, const Parsed& parsed) {
+  for (StatedValue& value : stated.values) {
+    if (!names_trace(value)) continue;
+    const std::filesystem::path folder = std::filesystem::absolute(study).parent_path();
+    value.yaml = study::json_quoted(std::filesystem::proximate(text_option(parsed, "trace"), folder).string());
+  }
+}
+
+}  // namespace
+
+int run_init(const Arguments& arguments, Console& console) {
+  const auto parsed = parse_arguments(init_usage(), arguments, console);
+  if (!parsed) return kDone;
+  const auto catalogue = std::make_shared<configs::Catalogue>(configs::Catalogue::default_root());
+  catalogue->set_machine_probe(probe_machine);
+  StatedStudy stated = stated_study(*parsed, catalogue);
+  static_cast<void>(study::Study(document_of(stated), kCommandLine, {}, catalogue));   // checks every value, and names its option
+  for (const std::string& note : stated.notes) console.note(note);
+  const std::string& file = parsed->common.out;
+  if (!file.empty()) name_from(file, stated, *parsed);
+  const std::string text = commented_study(stated, file.empty() ? "study.yaml" : file);
+  if (file.empty()) {
+    console.print(text);
+    return kDone;
+  }
+  std::error_code error;
+  if (std::filesystem::exists(file, error)) throw InputError(fmt::format("--out: '{}' exists already; name another file", file));
+  study::write_file(file, text);
+  console.note(fmt::format("written to {0}; next: plimsoll simulate {0}", file));
+  return kDone;
+}
+
+}  // namespace plimsoll::cli
