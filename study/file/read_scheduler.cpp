@@ -9,6 +9,7 @@
 
 #include "configs/quantity.h"
 #include "sched/policy.h"
+#include "study/file/not_modelled.h"
 #include "study/file/scheduler_names.h"
 
 namespace plimsoll::study {
@@ -145,7 +146,7 @@ class MapReader {
   void read() {
     for (const auto& entry : map_.items()) {
       const auto alias = scheduler_alias(entry.key, out_.config.policy == PolicyKind::sglang);
-      if (!alias) refuse(entry.key, entry.key_where);
+      if (!alias) refuse(entry);
       if (memory_only_ && alias->ours != "block_size" && alias->ours != "mem_fraction") continue;
       if (!alias->ours.empty()) claim(alias->ours, entry.key, entry.key_where);
       apply(entry.key, *alias, entry.value);
@@ -160,10 +161,12 @@ class MapReader {
     throw InputError(where, fmt::format("'{}' and '{}' both set {}; state one", place->second, spelling, ours));
   }
 
-  [[noreturn]] static void refuse(const std::string& key, const Where& where) {
+  [[noreturn]] static void refuse(const configs::Item& entry) {
+    refuse_not_modelled(entry.key, entry.value, entry.key_where);
+    const std::string& key = entry.key;
     const std::vector<std::string_view> all = scheduler_spellings();
     const std::string_view near = configs::nearest(key, all);
-    throw InputError(where, fmt::format("unknown key 'scheduler.{}'; {}", key,
+    throw InputError(entry.key_where, fmt::format("unknown key 'scheduler.{}'; {}", key,
                                         near.empty() ? fmt::format("allowed: {}, or a product's name for one of them",
                                                                    fmt::join(scheduler_keys(), ", "))
                                                      : fmt::format("nearest known key: '{}'", near)));
@@ -230,6 +233,7 @@ class MapReader {
 
   // vLLM's --scheduling-policy and SGLang's --schedule-policy.
   void apply_order(const std::string& key, const Node& value) {
+    if (value.is_scalar() && lower(value.as_string()) == "priority") value.fail(text_of(not_modelled("priorities")));
     static_cast<void>(value.as_one_of(Names<1>{"fcfs"}));
     out_.notes.push_back(fmt::format("'{}: fcfs' is how every policy here serves; it has no effect", key));
   }

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "configs/quantity.h"
+#include "study/file/not_modelled.h"
 
 namespace plimsoll::study {
 
@@ -39,6 +40,7 @@ std::vector<Node> read_list(const Node& node) {
 }
 
 Section::Section(Node node, std::span<const std::string_view> keys) : node_(std::move(node)) {
+  refuse_not_modelled(node_, keys);
   node_.require_known_keys(keys);
 }
 

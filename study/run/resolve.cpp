@@ -119,7 +119,7 @@ std::optional<Impossible> degree_problem(const PointSpec& spec) {
   }
   if (!spec.hardware.accelerator) return {};
   if (std::int64_t{d.tp} * d.pp > spec.hardware.count) {
-    return Impossible{where, fmt::format("tp {} x pp {} needs {} accelerators, {} has {}: no replica spans instances", d.tp,
+    return Impossible{where, fmt::format("tp {} x pp {} needs {} accelerators, {} has {}: no replica spans instances (docs/limits.md)", d.tp,
                                          d.pp, std::int64_t{d.tp} * d.pp, spec.hardware.label, spec.hardware.count)};
   }
   if (d.tp * d.pp > 1 && !spec.hardware.interconnect && !spec.engine->constant) {
@@ -231,6 +231,10 @@ std::string extrapolation(const PointSpec& spec) {
   }
   if (!spec.engine->calibrated) add(fmt::format("engine {} is not calibrated ({})", spec.engine->id, spec.engine->calibrated_on));
   else if (const std::string outside = outside_calibration(spec); !outside.empty()) add(outside);
+  if (spec.deployment.pp > 1) {
+    add(fmt::format("pp {0}: one step at a time passes all stages, several in flight are not modelled: throughput up to {0} "
+                    "times too low (docs/limits.md)", spec.deployment.pp));
+  }
   return reason;
 }
 
