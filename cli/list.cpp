@@ -26,32 +26,13 @@ std::vector<configs::Listing> bare(const Names& names) {
   return listings;
 }
 
-std::string policy_description(std::string_view name) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kDescriptions = {{
-      {"none", "one request at a time"},
-      {"static", "whole batches; finished rows keep their place until the batch ends"},
-      {"dynamic", "static batches formed within a wait window (DJL, Triton)"},
-      {"rolling", "LMI rolling batch: new prefills, then one decode of all, each iteration (lmi-dist)"},
-      {"orca", "iteration-level batching with slots reserved for life"},
-      {"tgi", "Text Generation Inference: prefill-only or decode-only steps, token budgets (variants v1, v3)"},
-      {"vllm_v0", "vLLM 0.2 to 0.6: prefill first, paged KV, preemption (variants default, 0.1, chunked)"},
-      {"vllm_v1", "vLLM 0.8 and later: one token budget, mixed steps"},
-      {"sarathi", "chunked prefills beside decodes"},
-      {"trtllm", "TensorRT-LLM in-flight batching with a capacity scheduler"},
-      {"sglang", "SGLang: prefill first, estimated output, radix cache"},
-  }};
-  for (const auto& [policy, text] : kDescriptions) {
-    if (policy == name) return std::string(text);
-  }
-  return {};
-}
-
 std::vector<configs::Listing> listings_of(const std::string& kind) {
   if (kind == "routers") return bare(sched::router_names());
   if (kind == "formats") return bare(traces::trace_formats());
   if (kind == "policies") {
     std::vector<configs::Listing> listings = bare(sched::policy_names());
-    for (configs::Listing& listing : listings) listing.description = policy_description(listing.name);
+    for (configs::Listing& listing : listings)
+      listing.description = sched::policy_info(*sched::policy_from_name(listing.name)).description;
     return listings;
   }
   return configs::Catalogue(configs::Catalogue::default_root()).list(kind);

@@ -39,7 +39,7 @@ exec::EngineConfig engine_config(const load::Scenario& scenario, const model::Ar
   config.kv_dtype = executed(scenario.kv_dtype);
   config.kv_blocks = scenario.kv.blocks;
   config.block_tokens = scenario.kv.block_tokens;
-  config.sequences = static_cast<std::int32_t>(std::clamp<std::int64_t>(scenario.policy.max_running.value_or(kMostSlots), 1, kMostSlots));
+  config.sequences = static_cast<std::int32_t>(std::clamp<std::int64_t>(sched::resolve_limits(scenario.policy).max_running, 1, kMostSlots));
   config.step_rows = std::min(kStepRows, scenario.policy.step_token_budget.value_or(kStepRows));
   config.threads = settings.threads;
   config.graphs = !settings.trace_ops;

@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sched/orca.h"
 
-#include "sched/policies.h"
 #include "sched/rows.h"
 
 namespace plimsoll::sched {
-
-namespace {
-constexpr std::int64_t kMaxRunning = 128;  // max_num_seqs of the Orca scheduler in sarathi-serve
-}  // namespace
 
 std::unique_ptr<Policy> make_orca(const PolicyConfig& config) { return std::make_unique<Orca>(config); }
 
 Orca::Orca(const PolicyConfig& config)
     : config_(config), reserve_(config.reserve.value_or(Reserve::max_len)),
-      max_running_(config.max_running.value_or(kMaxRunning)) {}
+      max_running_(resolve_limits(config).max_running) {}
 
 std::int64_t Orca::reserved_tokens(const Request& request) const {
   switch (reserve_) {

@@ -22,11 +22,6 @@ struct View {
   const KvLedger& kv;
 };
 
-struct Traits {
-  int max_inflight_steps = 1;
-  bool returns_at_batch_end = false;   // rows are returned together when the last one is finished (static, dynamic)
-};
-
 /// `steps` identical steps (more than one only after a decision with repeat) ended, and these requests with them.
 struct StepsDone {
   std::int64_t steps = 1;
@@ -36,7 +31,6 @@ struct StepsDone {
 class Policy {
  public:
   virtual ~Policy() = default;
-  [[nodiscard]] virtual Traits traits() const { return {}; }
   /// The product's own limit at the front door, after the common checks (front_door.h): nothing, or why it is refused.
   [[nodiscard]] virtual std::optional<Reject> admit(const Request&, const View&) const { return {}; }
   virtual void on_arrival(ReqId id, const View& view, Nanos now) = 0;

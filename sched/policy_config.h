@@ -1,28 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The scheduler's settings as a study states them (keys of docs/study-file.md). What is not stated takes the default of
-// the policy's product, given in docs/policies.md and in each policy's source.
+// the policy's product, given in docs/policies.md, in the table of policies and in each policy's source.
 #pragma once
 
 #include <cstdint>
 #include <optional>
-#include <span>
-#include <string>
-#include <string_view>
 
 #include "model/units.h"
+#include "sched/policy_table.h"
 #include "sched/types.h"
 
 namespace plimsoll::sched {
 
-enum class PolicyKind : std::uint8_t {
-  none, static_batch, dynamic, rolling, orca, tgi, vllm_v0, vllm_v1, sarathi, trtllm, sglang
-};
-enum class PolicyVariant : std::uint8_t {
-  standard,                  // of any policy
-  vllm_01, vllm_chunked,     // vllm_v0: 0.1, chunked
-  contiguous,                // rolling: contiguous (standard is paged)
-  tgi_v3                     // tgi: v3 (standard is v1)
-};
 enum class Reserve : std::uint8_t { max_len, pow2, request_cap, oracle };
 enum class Preemption : std::uint8_t { recompute, swap };
 enum class CapacityPolicy : std::uint8_t { guaranteed_no_evict, max_utilization, static_batch };
@@ -71,10 +60,5 @@ struct PolicyConfig {
 
   [[nodiscard]] Tok max_len() const { return max_total ? *max_total : model_max_len; }
 };
-
-[[nodiscard]] std::string_view name(PolicyKind kind);
-[[nodiscard]] std::optional<PolicyKind> policy_from_name(std::string_view text);
-/// All policy names, in the order of the history of batching.
-[[nodiscard]] std::span<const std::string_view> policy_names();
 
 }  // namespace plimsoll::sched

@@ -14,20 +14,9 @@ namespace plimsoll::sched {
 namespace {
 constexpr auto kLater = [](const auto& a, const auto& b) { return a.clock > b.clock; };
 
-bool reserves_contiguously(const PolicyConfig& config) {
-  switch (config.policy) {
-    case PolicyKind::none: case PolicyKind::static_batch: case PolicyKind::dynamic: return true;
-    case PolicyKind::rolling: return config.variant == PolicyVariant::contiguous;
-    case PolicyKind::orca: return true;
-    case PolicyKind::tgi: case PolicyKind::vllm_v0: case PolicyKind::vllm_v1: case PolicyKind::sarathi:
-    case PolicyKind::trtllm: case PolicyKind::sglang: return false;
-  }
-  return false;
-}
-
 // What a policy that needs the output length may know of it: how much to reserve, not the length.
 Tok reserve_tokens(const PolicyConfig& config, const NewRequest& request) {
-  if (config.policy != PolicyKind::orca || !config.reserve) return 0;
+  if (!config.reserve) return 0;
   if (*config.reserve == Reserve::oracle) return request.input + request.output;
   if (*config.reserve == Reserve::pow2)
     return request.input + static_cast<Tok>(std::bit_ceil(static_cast<std::uint32_t>(request.output)));
@@ -36,8 +25,8 @@ Tok reserve_tokens(const PolicyConfig& config, const NewRequest& request) {
 }  // namespace
 
 Replica::Replica(const Config& config)
-    : policy_(make_policy(config.policy)), traits_(policy_->traits()), config_(config.policy), table_(config.window),
-      kv_(config.kv), contiguous_(reserves_contiguously(config.policy)), log_(config.keep_log) {}
+    : policy_(make_policy(config.policy)), traits_(traits_of(config.policy)), config_(config.policy), table_(config.window),
+      kv_(config.kv), log_(config.keep_log) {}
 Replica::~Replica() = default;
 
 // TGI takes the concurrency permit before it validates, and checks the total before the input.

@@ -117,6 +117,7 @@ class Replica {
   [[nodiscard]] RequestTable& requests() { return table_; }
   [[nodiscard]] const KvLedger& kv() const { return kv_; }
   [[nodiscard]] const Policy& policy() const { return *policy_; }
+  [[nodiscard]] const Traits& traits() const { return traits_; }
   [[nodiscard]] const Integrals& integrals() const { return integrals_; }
   [[nodiscard]] double peak_used_tokens() const { return peak_used_tokens_; }
   [[nodiscard]] std::int64_t preemptions() const { return preemptions_; }
@@ -171,7 +172,6 @@ class Replica {
   double reserved_tokens_ = 0, reserved_final_ = 0, reserved_used_ = 0;
   std::int64_t reserved_members_ = 0;
   double pending_prefill_ = 0;         // held on demand for tokens not computed yet
-  bool contiguous_ = false;            // reservations are address ranges: what is left over cannot be used
   std::int64_t preemptions_ = 0, steps_ = 0, running_ = 0;
   LogHistogram itl_;
   DecisionLog log_;

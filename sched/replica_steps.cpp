@@ -177,7 +177,7 @@ void Replica::integrate(const StepsTime& time) {
   sum.reserved_unused += (reserved_final_ - reserved_used_ + pending_prefill_) * time.total -
                          static_cast<double>(group > 0 ? reserved_members_ : 0) * time.moment1;
   const double left = static_cast<double>(kv_.free()) * kv_.block_tokens();
-  if (contiguous_ && policy_->queued() > 0 && left < config_.max_len()) sum.external += left * time.total;
+  if (traits_.contiguous && policy_->queued() > 0 && left < config_.max_len()) sum.external += left * time.total;
   sum.last_block = sum.held_tokens - sum.used_tokens - sum.internal - sum.reserved_unused;
   peak_used_tokens_ = std::max(peak_used_tokens_, used_tokens_ + prefill_tokens + static_cast<double>(listed) +
                                                       members * static_cast<double>(time.steps));

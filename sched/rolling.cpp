@@ -3,13 +3,11 @@
 
 #include <fmt/format.h>
 
-#include "sched/policies.h"
 #include "sched/rows.h"
 
 namespace plimsoll::sched {
 
 namespace {
-constexpr std::int64_t kMaxRunning = 32;        // DJL Serving: max_rolling_batch_size
 constexpr std::int64_t kJobQueue = 1000;        // DJL Serving: job_queue_size
 constexpr Nanos kPredictTimeout = 120'000'000'000;  // DJL Serving: PREDICT_TIMEOUT 120 s
 }  // namespace
@@ -17,7 +15,7 @@ constexpr Nanos kPredictTimeout = 120'000'000'000;  // DJL Serving: PREDICT_TIME
 std::unique_ptr<Policy> make_rolling(const PolicyConfig& config) { return std::make_unique<Rolling>(config); }
 
 Rolling::Rolling(const PolicyConfig& config)
-    : config_(config), max_running_(config.max_running.value_or(kMaxRunning)),
+    : config_(config), max_running_(resolve_limits(config).max_running),
       queue_limit_(config.queue_limit.value_or(kJobQueue)), waiting_steps_(config.force_after.value_or(0)),
       contiguous_(config.variant == PolicyVariant::contiguous) {}
 

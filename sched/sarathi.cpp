@@ -3,21 +3,18 @@
 
 #include <algorithm>
 
-#include "sched/policies.h"
 #include "sched/rows.h"
 
 namespace plimsoll::sched {
 
 namespace {
-constexpr std::int64_t kMaxRunning = 128;
-constexpr std::int64_t kChunk = 512;
 constexpr double kWatermark = 0.01;
 }  // namespace
 
 std::unique_ptr<Policy> make_sarathi(const PolicyConfig& config) { return std::make_unique<Sarathi>(config); }
 
 Sarathi::Sarathi(const PolicyConfig& config)
-    : max_running_(config.max_running.value_or(kMaxRunning)), chunk_(config.step_token_budget.value_or(kChunk)),
+    : max_running_(resolve_limits(config).max_running), chunk_(resolve_limits(config).step_tokens),
       watermark_(config.watermark.value_or(kWatermark)), max_len_(config.max_len()) {}
 
 std::optional<Reject> Sarathi::admit(const Request& request, const View&) const {

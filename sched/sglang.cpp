@@ -3,15 +3,11 @@
 
 #include <algorithm>
 
-#include "sched/policies.h"
 #include "sched/rows.h"
 
 namespace plimsoll::sched {
 
 namespace {
-constexpr std::int64_t kMaxRunning = 4096;       // the server derives it from the pool; this is its usual upper bound
-constexpr std::int64_t kChunkTokens = 8192;      // chunked_prefill_size
-constexpr std::int64_t kPrefillTokens = 16384;   // max_prefill_tokens
 constexpr std::int64_t kClip = 4096;             // CLIP_MAX_NEW_TOKENS: longer caps are not believed
 constexpr double kInitRatio = 0.7, kMinShare = 0.14, kDecaySteps = 600;
 constexpr std::int64_t kRetractSteps = 20;       // decode steps ahead that the estimate covers after a retraction
@@ -27,14 +23,12 @@ std::int64_t remaining_cap(ReqId id, const View& view) {
 std::unique_ptr<Policy> make_sglang(const PolicyConfig& config) { return std::make_unique<SgLang>(config); }
 
 SgLang::SgLang(const PolicyConfig& config)
-    : max_running_(config.max_running.value_or(kMaxRunning)), chunk_tokens_(kForever), prefill_tokens_(kPrefillTokens),
+    : max_running_(resolve_limits(config).max_running), chunk_tokens_(resolve_limits(config).chunk_tokens),
+      prefill_tokens_(resolve_limits(config).prefill_tokens),
       chunked_(config.chunked.value_or(true)), max_len_(config.max_len()),
       init_ratio_(std::min(kInitRatio * config.conservativeness.value_or(1), 1.0)),
       min_ratio_(std::min(init_ratio_ * kMinShare, 1.0)), decay_((init_ratio_ - min_ratio_) / kDecaySteps),
-      base_ratio_(init_ratio_) {
-  if (chunked_) chunk_tokens_ = config.step_token_budget.value_or(kChunkTokens);
-  else prefill_tokens_ = config.step_token_budget.value_or(kPrefillTokens);
-}
+      base_ratio_(init_ratio_) {}
 
 // What would not be admitted to an empty pool either would block the queue for ever.
 std::optional<Reject> SgLang::admit(const Request& request, const View& view) const {

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include "sched/policies.h"
 #include "sched/rows.h"
 
 namespace plimsoll::sched {
@@ -15,10 +14,8 @@ constexpr std::int64_t kJobQueue = 1000; // DJL Serving: job_queue_size
 
 std::unique_ptr<Policy> make_static_batch(const PolicyConfig& config) { return std::make_unique<StaticBatch>(config); }
 
-// max_running stands in for a batch_size that is not stated, so that a sweep over it works for every policy. No product
-// has a default for static; 1 is DJL Serving's batch_size.
-StaticBatch::StaticBatch(const PolicyConfig& config) : config_(config) {
-  if (config.policy != PolicyKind::none) batch_size_ = config.batch_size.value_or(config.max_running.value_or(1));
+StaticBatch::StaticBatch(const PolicyConfig& config)
+    : config_(config), batch_size_(resolve_limits(config).max_running) {
   if (config.policy != PolicyKind::dynamic) return;
   start_ = config.delay_origin == DelayOrigin::worker_free ? Start::worker_delay : Start::oldest_delay;
   delay_ = config.max_batch_delay.value_or(kDelay);

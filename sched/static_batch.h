@@ -22,7 +22,6 @@ namespace plimsoll::sched {
 class StaticBatch final : public Policy {
  public:
   explicit StaticBatch(const PolicyConfig& config);
-  [[nodiscard]] Traits traits() const override { return {.max_inflight_steps = 1, .returns_at_batch_end = true}; }
   [[nodiscard]] std::optional<Reject> admit(const Request& request, const View& view) const override;
   void on_arrival(ReqId id, const View& view, Nanos now) override;
   void on_cancel(ReqId id, const View& view, Nanos now) override;
@@ -44,8 +43,8 @@ class StaticBatch final : public Policy {
   void decode(Decision& out) const;
 
   PolicyConfig config_;
+  std::int64_t batch_size_;
   Start start_ = Start::when_idle;
-  std::int64_t batch_size_ = 1;
   Nanos delay_ = 0;
   std::deque<ReqId> queue_;
   // The batch being put together.

@@ -6,16 +6,13 @@
 #include <cmath>
 
 #include "model/error.h"
-#include "sched/policies.h"
 #include "sched/rows.h"
 #include "sched/tgi_chunked.h"
 
 namespace plimsoll::sched {
 
 namespace {
-constexpr std::int64_t kPrefillBudget = 4096;  // MAX_BATCH_PREFILL_TOKENS
-constexpr std::int64_t kForceAfter = 20;       // MAX_WAITING_TOKENS
-constexpr double kServedRatio = 1.2;           // WAITING_SERVED_RATIO of the router; the launcher has 0.3 from 2.0.2
+constexpr std::int64_t kForceAfter = 20;  // MAX_WAITING_TOKENS
 
 template <class A, class B>
 void require_at_most(const char* low_name, const std::optional<A>& low, const char* high_name, const std::optional<B>& high) {
@@ -30,7 +27,7 @@ void check_start(const PolicyConfig& config) {
   if (config.max_input && config.max_total && *config.max_input >= *config.max_total)
     throw InputError(fmt::format("scheduler: max_input is {}, but TGI starts only with less than max_total, which is {}",
                                  *config.max_input, *config.max_total));
-  if (config.variant != PolicyVariant::tgi_v3)
+  if (variant_of(config) != PolicyVariant::tgi_v3)
     require_at_most("max_input", config.max_input, "prefill_token_budget", config.prefill_token_budget);
   require_at_most("prefill_token_budget", config.prefill_token_budget, "kv_token_budget", config.kv_token_budget);
   require_at_most("max_total", config.max_total, "kv_token_budget", config.kv_token_budget);
@@ -41,14 +38,14 @@ std::int64_t round_up(std::int64_t tokens, const KvLedger& kv) { return kv.block
 
 std::unique_ptr<Policy> make_tgi(const PolicyConfig& config) {
   check_start(config);
-  if (config.variant == PolicyVariant::tgi_v3) return std::make_unique<TgiChunked>(config);
+  if (variant_of(config) == PolicyVariant::tgi_v3) return std::make_unique<TgiChunked>(config);
   return std::make_unique<Tgi>(config);
 }
 
 Tgi::Tgi(const PolicyConfig& config)
-    : config_(config), prefill_budget_(config.prefill_token_budget.value_or(kPrefillBudget)),
+    : config_(config), prefill_budget_(resolve_limits(config).prefill_tokens),
       force_after_(config.force_after.value_or(kForceAfter)),
-      served_ratio_(static_cast<float>(config.served_ratio.value_or(kServedRatio))) {}
+      served_ratio_(static_cast<float>(config.served_ratio.value_or(policy_info(config.policy).served_ratio.value_or(1)))) {}
 
 std::int64_t Tgi::total_budget(const KvLedger& kv) const {
   return config_.kv_token_budget.value_or(kv.total() * kv.block_tokens());

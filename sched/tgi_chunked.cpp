@@ -4,18 +4,13 @@
 #include <fmt/format.h>
 
 #include "sched/kv_preview.h"
-#include "sched/policies.h"
 #include "sched/rows.h"
 
 namespace plimsoll::sched {
 
-namespace {
-constexpr std::int64_t kPrefillBudget = 4096;  // the product derives it from the GPU's speed; this is its fallback
-}
-
 // The product ignores its batch size beside chunking, once a batch runs; a stated max_running is kept here at all times.
 TgiChunked::TgiChunked(const PolicyConfig& config)
-    : config_(config), budget_(config.prefill_token_budget.value_or(kPrefillBudget)),
+    : config_(config), budget_(resolve_limits(config).prefill_tokens),
       max_running_(config.max_running.value_or(kForever)) {}
 
 Blk TgiChunked::usable_blocks(const KvLedger& kv) const {

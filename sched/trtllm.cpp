@@ -3,21 +3,15 @@
 
 #include <algorithm>
 
-#include "sched/policies.h"
 #include "sched/rows.h"
 
 namespace plimsoll::sched {
 
-namespace {
-constexpr std::int64_t kMaxRunning = 2048;    // max_batch_size of trtllm-build 1.0
-constexpr std::int64_t kStepTokens = 8192;    // max_num_tokens
-}  // namespace
-
 std::unique_ptr<Policy> make_trtllm(const PolicyConfig& config) { return std::make_unique<TrtLlm>(config); }
 
 TrtLlm::TrtLlm(const PolicyConfig& config)
-    : policy_(config.capacity_policy), max_running_(config.max_running.value_or(kMaxRunning)),
-      budget_(config.step_token_budget.value_or(kStepTokens)), chunked_(config.chunked.value_or(false)),
+    : policy_(config.capacity_policy), max_running_(resolve_limits(config).max_running),
+      budget_(resolve_limits(config).step_tokens), chunked_(config.chunked.value_or(false)),
       max_len_(config.max_len()) {}
 
 // Refused at once: what is longer than a sequence may be, than a step can make progress with, or than the whole pool.

@@ -4,31 +4,19 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sched/policies.h"
 #include "sched/rows.h"
 
 namespace plimsoll::sched {
 
 namespace {
-constexpr std::int64_t kMaxRunning = 256;     // max_num_seqs
-constexpr std::int64_t kStepTokens = 2048;    // max_num_batched_tokens is at least this, and at least the context
-constexpr std::int64_t kStepTokens01 = 2560;  // 0.1
-constexpr std::int64_t kChunkTokens = 512;    // with chunked prefill
 constexpr double kWatermark = 0.01;
-
-std::int64_t default_budget(const PolicyConfig& config) {
-  if (config.variant == PolicyVariant::vllm_chunked) return kChunkTokens;
-  if (config.variant == PolicyVariant::vllm_01) return kStepTokens01;
-  return std::max<std::int64_t>(config.max_len(), kStepTokens);
-}
 }  // namespace
 
 std::unique_ptr<Policy> make_vllm_v0(const PolicyConfig& config) { return std::make_unique<VllmV0>(config); }
 
 VllmV0::VllmV0(const PolicyConfig& config)
-    : variant_(config.variant == PolicyVariant::standard && config.chunked.value_or(false) ? PolicyVariant::vllm_chunked
-                                                                                            : config.variant),
-      max_running_(config.max_running.value_or(kMaxRunning)), budget_(config.step_token_budget.value_or(default_budget(config))),
+    : variant_(variant_of(config)), max_running_(resolve_limits(config).max_running),
+      budget_(resolve_limits(config).step_tokens),
       watermark_(config.watermark.value_or(kWatermark)), delay_factor_(config.delay_factor.value_or(0)),
       swaps_(config.preemption.value_or(Preemption::recompute) == Preemption::swap), swap_blocks_(config.swap_blocks),
       max_len_(config.max_len()) {}

@@ -3,20 +3,14 @@
 
 #include <algorithm>
 
-#include "sched/policies.h"
 #include "sched/rows.h"
 
 namespace plimsoll::sched {
 
-namespace {
-constexpr std::int64_t kMaxRunning = 256;    // max_num_seqs
-constexpr std::int64_t kStepTokens = 2048;   // max_num_batched_tokens of the server
-}  // namespace
-
 std::unique_ptr<Policy> make_vllm_v1(const PolicyConfig& config) { return std::make_unique<VllmV1>(config); }
 
 VllmV1::VllmV1(const PolicyConfig& config)
-    : max_running_(config.max_running.value_or(kMaxRunning)), budget_(config.step_token_budget.value_or(kStepTokens)),
+    : max_running_(resolve_limits(config).max_running), budget_(resolve_limits(config).step_tokens),
       threshold_(config.long_prefill_threshold.value_or(0)), watermark_(config.watermark.value_or(0)),
       chunked_(config.chunked.value_or(true)), full_sequence_(config.reserve_full_sequence.value_or(false)),
       max_len_(config.max_len()) {}

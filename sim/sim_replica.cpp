@@ -22,7 +22,7 @@ SimReplica::SimReplica(const load::Scenario& scenario, std::int32_t index, const
     : replica_({.policy = scenario.policy, .kv = scenario.kv, .window = scenario.shape->sliding_window,
                 .keep_log = options.keep_log}),
       cost_(cost_inputs(scenario)), index_(index), stepwise_(scenario.stepwise), keep_steps_(options.keep_steps),
-      gaps_(!replica_.policy().traits().returns_at_batch_end) {
+      gaps_(!replica_.traits().returns_at_batch_end) {
   swap_bytes_per_block_ =
       scenario.kv.block_tokens *
       model::kv_bytes_per_token_per_rank(*scenario.shape, scenario.kv_dtype, scenario.tp, scenario.pp).value;

@@ -41,7 +41,7 @@ void note_batch(const load::Scenario& scenario, RunResult& result) {
 }  // namespace
 
 RunResult simulate(const load::Scenario& scenario, const RunOptions& options) {
-  const bool whole_batches = sched::make_policy(scenario.policy)->traits().returns_at_batch_end;
+  const bool whole_batches = sched::traits_of(scenario.policy).returns_at_batch_end;
   sched::Measurements measurements(scenario.slo, scenario.warmup, whole_batches);
   if (std::holds_alternative<load::Script>(scenario.workload.load)) {
     return simulate_script(scenario, options, measurements);

@@ -81,7 +81,7 @@ StepOrder LiveReplica::make_order() {
   for (const sched::Forward& forward : replica_.decision().forwards()) order.forwards.push_back(expand(forward));
   order.steps = replica_.plan_steps();
   order.wake_at = replica_.wake_at();
-  order.inflight = replica_.policy().traits().max_inflight_steps;
+  order.inflight = replica_.traits().max_inflight_steps;
   return order;
 }
 

@@ -80,7 +80,7 @@ void run_script(const load::Scenario& scenario, const LiveReplicas& replicas, co
 MeasuredRun measure_point(const load::Scenario& scenario, const LiveReplicas& replicas, const PromptSource& prompts,
                           const sched::RunOptions& options) {
   PLIMSOLL_CHECK(replicas.devices.size() == static_cast<std::size_t>(scenario.replicas), "one device a replica");
-  const bool whole_batches = sched::make_policy(scenario.policy)->traits().returns_at_batch_end;
+  const bool whole_batches = sched::traits_of(scenario.policy).returns_at_batch_end;
   sched::Measurements measurements(scenario.slo, scenario.warmup, whole_batches);
   MeasuredRun result;
   if (std::holds_alternative<load::Script>(scenario.workload.load)) {

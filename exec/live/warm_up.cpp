@@ -17,6 +17,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kLongest{1000}, kLongestRecording{30'000};   // of a device
 constexpr Tok kPrompt = 128;           // of the first row; the others have one token
 constexpr std::int64_t kMostRows = 1024;
+constexpr std::int64_t kUnstatedRows = 64;   // where the study states no limit: it seldom runs into a product's default
 constexpr std::int64_t kMostPrefill = 2048;
 
 class WarmUp {
@@ -39,7 +40,8 @@ class WarmUp {
 
  private:
   [[nodiscard]] std::int64_t wanted_rows() const {
-    std::int64_t rows = std::min(kMostRows, scenario_.policy.max_running.value_or(records_ ? kMostRows : 64));
+    std::int64_t rows = std::min(kMostRows, sched::resolve_limits(scenario_.policy).max_running);
+    if (!records_ && !scenario_.policy.max_running) rows = std::min(rows, kUnstatedRows);
     if (const auto* closed = std::get_if<load::ClosedLoop>(&scenario_.workload.load)) rows = std::min<std::int64_t>(rows, closed->concurrency);
     return rows;
   }

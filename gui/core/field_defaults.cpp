@@ -5,6 +5,7 @@
 
 #include "gui/core/text.h"
 #include "study/file/cell.h"
+#include "study/run/resolve.h"
 
 namespace plimsoll::gui {
 namespace {
@@ -15,8 +16,9 @@ void add_scheduler(const study::PointSpec& point, FieldDefaults& out) {
   const sched::PolicyConfig& policy = point.policy;
   const QString engine = point.engine ? qs(point.engine->id) : QString();
   out["scheduler.policy"] = {qs(sched::name(policy.policy)), engine, {}};
-  if (policy.max_running) out["scheduler.max_running"] = {QString::number(*policy.max_running), engine, {}};
-  else if (policy.policy == sched::PolicyKind::tgi) out["scheduler.max_running"] = {tr("none"), engine, {}};   // memory and the prefill budget alone limit it
+  const std::int64_t batch = sched::resolve_limits(policy, study::longest_sequence(point)).max_running;
+  // Without a limit, memory and the prefill budget alone limit the batch.
+  out["scheduler.max_running"] = {batch == sched::kForever ? tr("none") : QString::number(batch), policy.max_running ? engine : qs(sched::name(policy.policy)), {}};
   if (policy.step_token_budget) out["scheduler.step_token_budget"] = {QString::number(*policy.step_token_budget), engine, {}};
   if (policy.mem_fraction) out["scheduler.mem_fraction"] = {qs(study::number_text(*policy.mem_fraction)), engine, {}};
   else if (point.engine && !point.free_memory_fraction) out["scheduler.mem_fraction"] = {qs(study::number_text(point.engine->memory_fraction)), engine, {}};

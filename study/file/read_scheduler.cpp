@@ -104,38 +104,15 @@ const std::vector<Setter>& setters() {
   return kSetters;
 }
 
-struct VariantName {
-  PolicyKind policy;
-  std::string_view name;
-  PolicyVariant variant;
-};
-constexpr std::array<VariantName, 7> kVariants = {{{PolicyKind::vllm_v0, "default", PolicyVariant::standard},
-                                                   {PolicyKind::vllm_v0, "0.1", PolicyVariant::vllm_01},
-                                                   {PolicyKind::vllm_v0, "chunked", PolicyVariant::vllm_chunked},
-                                                   {PolicyKind::rolling, "paged", PolicyVariant::standard},
-                                                   {PolicyKind::rolling, "contiguous", PolicyVariant::contiguous},
-                                                   {PolicyKind::tgi, "v1", PolicyVariant::standard},
-                                                   {PolicyKind::tgi, "v3", PolicyVariant::tgi_v3}}};
-
-PolicyVariant variant_of(PolicyKind policy, const Node& node) {
+PolicyVariant read_variant(PolicyKind policy, const Node& node) {
   std::vector<std::string_view> allowed;
-  for (const VariantName& v : kVariants) {
-    if (v.policy != policy) continue;
+  for (const sched::VariantName& v : sched::policy_info(policy).variants) {
     if (v.name == node.as_string()) return v.variant;
     allowed.push_back(v.name);
   }
   if (allowed.empty() && node.as_string() == "default") return PolicyVariant::standard;
   throw InputError(node.where(), fmt::format("found variant '{}', allowed for policy {}: {}", node.as_string(),
                                              sched::name(policy), allowed.empty() ? "default" : fmt::format("{}", fmt::join(allowed, ", "))));
-}
-
-// The policy of LMI's option.rolling_batch. `scheduler` (DJL's seq_scheduler) is nearest to lmi-dist: new requests are
-// prefilled and every running one decodes in each iteration. `disable` leaves the dynamic batching of the worker queue.
-PolicyKind rolling_batch_policy(const Node& node) {
-  constexpr Names<6> kNames = {"auto", "lmi-dist", "scheduler", "vllm", "trtllm", "disable"};
-  constexpr std::array kPolicies = {PolicyKind::rolling, PolicyKind::rolling, PolicyKind::rolling,
-                                    PolicyKind::vllm_v0, PolicyKind::trtllm,  PolicyKind::dynamic};
-  return kPolicies[node.as_one_of(kNames)];
 }
 
 /// Reads one map into the settings.
@@ -145,7 +122,7 @@ class MapReader {
 
   void read() {
     for (const auto& entry : map_.items()) {
-      const auto alias = scheduler_alias(entry.key, out_.config.policy == PolicyKind::sglang);
+      const auto alias = scheduler_alias(entry.key, sched::runs_on(out_.config.policy, sched::Server::sglang));
       if (!alias) refuse(entry);
       if (memory_only_ && alias->ours != "block_size" && alias->ours != "mem_fraction") continue;
       if (!alias->ours.empty()) claim(alias->ours, entry.key, entry.key_where);
@@ -175,8 +152,9 @@ class MapReader {
   // The same budget under two names: TGI limits prefills, the others whole steps. Where both stand, each policy takes its own.
   void share_budget() {
     PolicyConfig& config = out_.config;
-    if (config.policy == PolicyKind::sglang) return;
-    const bool by_prefill = config.policy == PolicyKind::tgi;
+    const sched::BudgetKey key = sched::policy_info(config.policy).budget;
+    if (key == sched::BudgetKey::smaller) return;
+    const bool by_prefill = key == sched::BudgetKey::prefill;
     const std::string_view own = by_prefill ? "prefill_token_budget" : "step_token_budget";
     const std::string_view other = by_prefill ? "step_token_budget" : "prefill_token_budget";
     if (!seen_.contains(other) || seen_.contains(own)) return;
@@ -262,34 +240,17 @@ Chosen chosen_policy(const Node* map, PolicyKind otherwise) {
   for (const auto& entry : map->items()) {
     const auto alias = scheduler_alias(entry.key, false);
     if (!alias) continue;
-    if (alias->form == AliasForm::lmi_rolling) chosen.policy = rolling_batch_policy(entry.value);
+    if (alias->form == AliasForm::lmi_rolling) chosen.policy = sched::rolling_batch_policy(entry.value.as_one_of(sched::rolling_batch_names()));
     if (alias->form == AliasForm::lmi_paged) paged = entry.value;
     if (entry.key == "policy") chosen.policy = static_cast<PolicyKind>(entry.value.as_one_of(sched::policy_names()));
     if (entry.key == "variant") variant = entry.value;
   }
   const PolicyKind policy = chosen.policy.value_or(otherwise);
-  if (variant) chosen.variant = variant_of(policy, *variant);
-  if (paged && policy == PolicyKind::rolling) {
+  if (variant) chosen.variant = read_variant(policy, *variant);
+  if (paged && sched::has_variant(policy, PolicyVariant::contiguous)) {
     chosen.variant = read_switch(*paged) ? PolicyVariant::standard : PolicyVariant::contiguous;
   }
   return chosen;
-}
-
-// PREFILL_CHUNKING is TGI 3's way of working, --enable-chunked-prefill another scheduler in vLLM's V0.
-void derive_variant(SchedulerSettings& settings) {
-  PolicyConfig& config = settings.config;
-  if (!config.chunked.value_or(false) || config.variant != PolicyVariant::standard) return;
-  if (config.policy == PolicyKind::tgi) config.variant = PolicyVariant::tgi_v3;
-  if (config.policy == PolicyKind::vllm_v0) config.variant = PolicyVariant::vllm_chunked;
-}
-
-// SGLang limits the new tokens of a prefill by both of its settings; its policy takes one number.
-void join_sglang_budgets(PolicyConfig& config) {
-  constexpr std::int64_t kChunk = 8192;  // SGLang: --chunked-prefill-size
-  if (config.policy != PolicyKind::sglang || !config.prefill_token_budget) return;
-  const std::int64_t prefill = *config.prefill_token_budget;
-  const bool chunked = config.chunked.value_or(true);
-  config.step_token_budget = chunked ? std::min(prefill, config.step_token_budget.value_or(kChunk)) : prefill;
 }
 
 std::string start_problem(const PolicyConfig& config) {
@@ -315,13 +276,13 @@ void give_way(SchedulerSettings& settings, const PolicyConfig& stated) {
 void set_common_defaults(PolicyConfig& config) {
   config.prefix_caching = config.prefix_caching.value_or(false);
   config.reserve_full_sequence = config.reserve_full_sequence.value_or(false);
-  if (config.policy == PolicyKind::tgi) config.served_ratio = config.served_ratio.value_or(1.2);
+  if (!config.served_ratio) config.served_ratio = sched::policy_info(config.policy).served_ratio;
 }
 
 }  // namespace
 
 SchedulerSettings read_scheduler(const Node* study, std::span<const Node> engine, std::string_view default_policy) {
-  PolicyKind engine_policy = sched::policy_from_name(default_policy).value_or(PolicyKind::vllm_v1);
+  PolicyKind engine_policy = sched::policy_from_name(default_policy).value_or(PolicyConfig{}.policy);
   std::optional<PolicyVariant> engine_variant;
   for (const Node& map : engine) {
     const Chosen chosen = chosen_policy(&map, engine_policy);
@@ -340,8 +301,7 @@ SchedulerSettings read_scheduler(const Node* study, std::span<const Node> engine
     MapReader(*study, merged, false).read();
     MapReader(*study, stated, false).read();
   }
-  derive_variant(merged);
-  join_sglang_budgets(merged.config);
+  sched::derive_settings(merged.config);
   give_way(merged, stated.config);
   set_common_defaults(merged.config);
   return merged;

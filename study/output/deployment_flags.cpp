@@ -13,8 +13,8 @@
 namespace plimsoll::study {
 namespace {
 
-using sched::PolicyKind;
 using sched::PolicyVariant;
+using sched::Server;
 
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
@@ -86,9 +86,8 @@ std::optional<std::int64_t> longest(const PointSpec& spec) {
 
 std::string flag(bool value) { return value ? "true" : ""; }
 
-DeployFile vllm(const PointSpec& spec) {
+DeployFile vllm(const PointSpec& spec, bool v1) {
   const sched::PolicyConfig& p = spec.policy;
-  const bool v1 = p.policy == PolicyKind::vllm_v1;
   const bool caching = p.prefix_caching.value_or(false);
   Options o;
   o.add("--tensor-parallel-size", degree(spec.deployment.tp)).add_if(spec.deployment.pp > 1, "--pipeline-parallel-size", degree(spec.deployment.pp));
@@ -119,36 +118,25 @@ DeployFile tgi(const PointSpec& spec) {
   return {"tgi.env", "Text Generation Inference", note + lines(o.pairs())};
 }
 
-std::string lmi_rolling(PolicyKind policy) {
-  switch (policy) {
-    case PolicyKind::rolling: return "lmi-dist";
-    case PolicyKind::vllm_v0:
-    case PolicyKind::vllm_v1: return "vllm";
-    case PolicyKind::trtllm: return "trtllm";
-    default: return "disable";
-  }
-}
-
-// lmi-dist and TensorRT-LLM start a process a GPU; vLLM and the models without rolling batch live in one of Python's.
-bool starts_by_mpi(PolicyKind policy) { return policy == PolicyKind::rolling || policy == PolicyKind::trtllm; }
-
 DeployFile lmi(const PointSpec& spec) {
   const sched::PolicyConfig& p = spec.policy;
-  const bool rolling = lmi_rolling(p.policy) != "disable";
+  const sched::LmiSettings& settings = sched::policy_info(p.policy).lmi;
+  const bool rolling = settings.rolling_batch != sched::LmiSettings{}.rolling_batch;
+  const bool may_be_contiguous = sched::has_variant(p.policy, PolicyVariant::contiguous);   // lmi-dist
   Options o;
-  o.add("engine", starts_by_mpi(p.policy) ? "MPI" : "Python").add("option.model_id", model_of(spec)).add("option.tensor_parallel_degree", degree(spec.deployment.tp));
+  o.add("engine", settings.starts_by_mpi ? "MPI" : "Python").add("option.model_id", model_of(spec)).add("option.tensor_parallel_degree", degree(spec.deployment.tp));
   o.add_if(spec.deployment.pp > 1, "option.pipeline_parallel_degree", degree(spec.deployment.pp));
   const std::string word = dtype_word(spec.weight_dtype);
   o.add("option.dtype", word == "float16" ? "fp16" : word == "bfloat16" ? "bf16" : word == "float32" ? "fp32" : "auto");
-  o.add("option.quantize", quantisation(spec.weight_dtype)).add("option.rolling_batch", lmi_rolling(p.policy));
+  o.add("option.quantize", quantisation(spec.weight_dtype)).add("option.rolling_batch", std::string(settings.rolling_batch));
   if (rolling) o.add("option.max_rolling_batch_size", p.max_running).add("option.max_rolling_batch_prefill_tokens", p.step_token_budget);
   if (!rolling) {
     o.add("batch_size", p.batch_size ? p.batch_size : p.max_running);
     if (p.max_batch_delay) o.add("max_batch_delay", fmt::format("{}", *p.max_batch_delay / 1'000'000));
   }
-  o.add_if(p.policy == PolicyKind::rolling, "option.paged_attention", p.variant == PolicyVariant::contiguous ? "false" : "true");
+  o.add_if(may_be_contiguous, "option.paged_attention", p.variant == PolicyVariant::contiguous ? "false" : "true");
   o.add("option.max_model_len", longest(spec)).add("option.gpu_memory_utilization", p.mem_fraction);
-  o.add("option.waiting_steps", p.policy == PolicyKind::rolling ? p.force_after : std::nullopt).add("job_queue_size", p.queue_limit);
+  o.add("option.waiting_steps", may_be_contiguous ? p.force_after : std::nullopt).add("job_queue_size", p.queue_limit);
   return {"serving.properties", "Large Model Inference (DJL Serving)", lines(o.pairs())};
 }
 
@@ -173,23 +161,24 @@ DeployFile sglang(const PointSpec& spec) {
   return {"sglang.sh", "SGLang", command("python -m sglang.launch_server", o.pairs())};
 }
 
+DeployFile deploy_file(const PointSpec& spec, Server server) {
+  switch (server) {
+    case Server::lmi: return lmi(spec);
+    case Server::tgi: return tgi(spec);
+    case Server::vllm_v0: return vllm(spec, false);
+    case Server::vllm: return vllm(spec, true);
+    case Server::trtllm: return trtllm(spec);
+    case Server::sglang: return sglang(spec);
+  }
+  return {};
+}
+
 }  // namespace
 
 std::vector<DeployFile> deploy_files(const PointSpec& spec) {
-  switch (spec.policy.policy) {
-    case PolicyKind::tgi: return {tgi(spec)};
-    case PolicyKind::vllm_v0:
-    case PolicyKind::vllm_v1: return {vllm(spec), lmi(spec)};
-    case PolicyKind::trtllm: return {trtllm(spec), lmi(spec)};
-    case PolicyKind::sglang: return {sglang(spec)};
-    case PolicyKind::rolling:
-    case PolicyKind::dynamic: return {lmi(spec)};
-    case PolicyKind::none:
-    case PolicyKind::static_batch:
-    case PolicyKind::orca:
-    case PolicyKind::sarathi: return {};
-  }
-  return {};
+  std::vector<DeployFile> files;
+  for (const Server server : sched::policy_info(spec.policy.policy).servers) files.push_back(deploy_file(spec, server));
+  return files;
 }
 
 std::string deployment_flags(const PointSpec& spec) {

@@ -76,7 +76,7 @@ std::vector<Cell> memory_cells(const MemoryRow& row) {
   std::vector<Cell> cells = row.swept;
   cells.insert(cells.end(), {row.max_kv_batch, row.critical_batch, row.attention_intensity, row.plan.weights.value,
                              row.plan.activation.value, row.plan.overhead.value, row.plan.kv.value, row.kv_blocks,
-                             row.kv_blocks * block_tokens(row.spec)});
+                             row.kv_blocks * sched::block_tokens(row.spec.policy)});
   return cells;
 }
 
@@ -92,7 +92,7 @@ std::string memory_text(const std::string& title, const MemoryTable& table) {
   }
   std::string notes;
   for (const MemoryRow& row : table.rows) {
-    const std::int64_t tokens = row.kv_blocks * block_tokens(row.spec);
+    const std::int64_t tokens = row.kv_blocks * sched::block_tokens(row.spec.policy);
     std::vector<std::string> cells;
     for (const Cell& cell : row.swept) cells.push_back(plain_text(cell));
     cells.insert(cells.end(), {gigabytes(row.plan.budget), gigabytes(row.plan.weights), gigabytes(row.plan.activation),

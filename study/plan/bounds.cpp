@@ -75,14 +75,8 @@ bool has_residuals(const load::Scenario& scenario) {
 
 // Rows that one step may have: by the batch limit, and by a pool in which each needs its shortest prompt.
 std::int64_t most_rows(const load::Scenario& scenario, double input_min) {
-  const sched::PolicyConfig& policy = scenario.policy;
-  std::int64_t rows = kMostRows + 1;
-  if (policy.policy == sched::PolicyKind::none) rows = 1;
-  else if (policy.max_running) rows = *policy.max_running;
-  if (policy.policy == sched::PolicyKind::static_batch || policy.policy == sched::PolicyKind::dynamic) {
-    rows = policy.batch_size.value_or(policy.max_running.value_or(1));
-  }
-  if (policy.prefix_caching.value_or(false)) return rows;   // prompts may share their blocks
+  const std::int64_t rows = std::min(sched::resolve_limits(scenario.policy).max_running, kMostRows + 1);
+  if (scenario.policy.prefix_caching.value_or(false)) return rows;   // prompts may share their blocks
   const double pool = static_cast<double>(scenario.kv.blocks) * scenario.kv.block_tokens;
   return std::min(rows, std::max<std::int64_t>(1, static_cast<std::int64_t>(pool / input_min)));
 }
@@ -141,7 +135,7 @@ Bounded Bounds::problem(const Candidate& candidate, double load) {
     if (bound.metric == sched::Slo::Metric::ttft) continue;
     if (bound.metric == sched::Slo::Metric::latency) least = lengths.output_min * floor.step;
     const bool between_tokens = bound.metric == sched::Slo::Metric::tpot || bound.metric == sched::Slo::Metric::itl;
-    if (between_tokens && (lengths.output_min < 2 || returns_whole_batches(spec))) continue;
+    if (between_tokens && (lengths.output_min < 2 || sched::traits_of(spec.policy).returns_at_batch_end)) continue;
     if (least <= bound.limit) continue;
     return {fmt::format("{:.3g} s are more than the limit of {:.3g} s even on an idle machine: its fastest step takes {:.3g} ms",
                         least, bound.limit, 1e3 * floor.step),

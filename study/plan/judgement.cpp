@@ -99,10 +99,6 @@ double Check::ratio_of(double v) const {
   return v > 0 ? kInfinity : 0;
 }
 
-bool returns_whole_batches(const PointSpec& spec) {
-  return spec.policy.policy == sched::PolicyKind::static_batch || spec.policy.policy == sched::PolicyKind::dynamic;
-}
-
 double p90_latency(const PointSpec& spec, const sched::PointMetrics& run) {
   if (is_beyond_capacity(spec, run)) return kInfinity;
   return run.latency.p90.value_or(kInfinity);

@@ -53,9 +53,6 @@ struct Standing {
 /// `runs`: one or several replications of one trial. `spec` has their SLO and load.
 [[nodiscard]] Standing standing_of(const PointSpec& spec, std::span<const sched::PointMetrics* const> runs, double confidence);
 
-/// Batches that return as a whole have no time between tokens: a limit on it is met.
-[[nodiscard]] bool returns_whole_batches(const PointSpec& spec);
-
 /// Infinite where a run is beyond capacity or completed nothing.
 [[nodiscard]] double p90_latency(const PointSpec& spec, const sched::PointMetrics& run);
 

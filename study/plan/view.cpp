@@ -157,7 +157,7 @@ std::string interval_text(const Check& check, double confidence) {
 
 // A limit between tokens on batches that return as a whole.
 bool does_not_apply(const PointSpec& spec, const Check& check) {
-  return returns_whole_batches(spec) && (check.name.ends_with(" itl") || check.name.ends_with(" tpot"));
+  return sched::traits_of(spec.policy).returns_at_batch_end && (check.name.ends_with(" itl") || check.name.ends_with(" tpot"));
 }
 
 std::string checks_text(const Finding& f, const Candidate& candidate, const Standing& s) {

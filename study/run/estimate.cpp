@@ -56,7 +56,8 @@ class Replica {
     work.sampled = 1;
     prefill_ = cost_.forward(work).total();
     const double pool = static_cast<double>(s.kv.blocks) * static_cast<double>(s.kv.block_tokens);
-    const double most = s.policy.policy == sched::PolicyKind::none ? 1 : static_cast<double>(s.policy.max_running.value_or(512));
+    constexpr std::int64_t kMostRows = 65536;   // of a pool without bounds
+    const auto most = static_cast<double>(std::min(sched::resolve_limits(s.policy).max_running, kMostRows));
     largest_ = std::max(1.0, std::min(most, std::floor(pool / (lengths.input + lengths.output))));
     window_ = s.shape->sliding_window;
   }

@@ -14,10 +14,6 @@
 namespace plimsoll::study {
 namespace {
 
-using sched::PolicyConfig;
-using sched::PolicyKind;
-using sched::PolicyVariant;
-
 constexpr sched::Blk kAmpleBlocks = sched::Blk{1} << 30U;   // a constant engine without a model has no KV to run out of
 constexpr double kDefaultSwap = 4.0 * 1073741824.0;         // vLLM: --swap-space 4 (GiB)
 
@@ -38,49 +34,8 @@ std::shared_ptr<const model::Accelerator> stand_in_accelerator() {
   return std::make_shared<const model::Accelerator>(accelerator);
 }
 
-// Sequences that one forward may hold, by each product's default.
-std::int64_t most_sequences(const PolicyConfig& config) {
-  switch (config.policy) {
-    case PolicyKind::none: return 1;
-    case PolicyKind::static_batch:
-    case PolicyKind::dynamic: return config.batch_size.value_or(config.max_running.value_or(1));
-    case PolicyKind::rolling: return config.max_running.value_or(32);
-    case PolicyKind::orca:
-    case PolicyKind::tgi:
-    case PolicyKind::sarathi: return config.max_running.value_or(128);
-    case PolicyKind::vllm_v0:
-    case PolicyKind::vllm_v1:
-    case PolicyKind::sglang: return config.max_running.value_or(256);  // SGLang's own bound follows from the pool
-    case PolicyKind::trtllm: return config.max_running.value_or(2048);
-  }
-  return 1;
-}
-
-// Tokens that one forward may hold, by each product's default: they size the activations.
-std::int64_t most_step_tokens(const PolicyConfig& config, std::int64_t longest) {
-  constexpr std::int64_t kWholeBatch = 8192;   // policies without a token budget
-  switch (config.policy) {
-    case PolicyKind::none:
-    case PolicyKind::static_batch:
-    case PolicyKind::dynamic:
-    case PolicyKind::orca:
-      return config.step_token_budget.value_or(std::clamp<std::int64_t>(most_sequences(config) * longest, 1, kWholeBatch));
-    case PolicyKind::rolling: return config.step_token_budget.value_or(most_sequences(config) * 272);  // DJL 0.24's default
-    case PolicyKind::tgi: return config.prefill_token_budget.value_or(4096);
-    case PolicyKind::vllm_v0:
-      if (config.variant == PolicyVariant::vllm_chunked) return config.step_token_budget.value_or(512);
-      if (config.variant == PolicyVariant::vllm_01) return config.step_token_budget.value_or(2560);
-      return config.step_token_budget.value_or(std::max<std::int64_t>(longest, 2048));
-    case PolicyKind::vllm_v1: return config.step_token_budget.value_or(2048);
-    case PolicyKind::sarathi: return config.step_token_budget.value_or(512);
-    case PolicyKind::trtllm: return config.step_token_budget.value_or(8192);
-    case PolicyKind::sglang: return config.step_token_budget.value_or(config.chunked.value_or(true) ? 8192 : 16384);
-  }
-  return 1;
-}
-
 model::MemoryPlan plan_with(const PointSpec& spec, double memory_fraction) {
-  const std::int64_t longest = longest_sequence(spec);
+  const sched::Limits limits = sched::resolve_limits(spec.policy, longest_sequence(spec));
   return model::plan_memory({.shape = spec.shape.get(),
                              .accelerator = spec.hardware.accelerator.get(),
                              .engine = spec.engine.get(),
@@ -88,9 +43,9 @@ model::MemoryPlan plan_with(const PointSpec& spec, double memory_fraction) {
                              .kv_dtype = spec.kv_dtype,
                              .tp = spec.deployment.tp,
                              .pp = spec.deployment.pp,
-                             .step_tokens = most_step_tokens(spec.policy, longest),
-                             .max_sequences = most_sequences(spec.policy),
-                             .block_tokens = block_tokens(spec),
+                             .step_tokens = limits.reserved_tokens,
+                             .max_sequences = limits.reserved_sequences,
+                             .block_tokens = sched::block_tokens(spec.policy),
                              .memory_fraction = memory_fraction});
 }
 
@@ -103,7 +58,7 @@ std::string misfit_text(const PointSpec& spec, const model::MemoryPlan& plan) {
       spec.shape->id, model::name(spec.weight_dtype), spec.hardware.accelerator->id, spec.deployment.tp,
       spec.deployment.pp > 1 ? fmt::format(", pp {}", spec.deployment.pp) : "", spec.hardware.this_machine ? "its share of this machine" : "a GPU", gigabytes(plan.budget),
       gigabytes(plan.weights), gigabytes(plan.activation), gigabytes(plan.overhead),
-      gigabytes(plan.kv_per_token * static_cast<double>(block_tokens(spec)) - plan.kv));
+      gigabytes(plan.kv_per_token * static_cast<double>(sched::block_tokens(spec.policy)) - plan.kv));
 }
 
 std::optional<Impossible> degree_problem(const PointSpec& spec) {
@@ -154,14 +109,14 @@ bool has_memory_model(const PointSpec& spec) { return spec.shape && spec.hardwar
 sched::Blk swap_blocks(const PointSpec& spec) {
   if (spec.policy.preemption != sched::Preemption::swap) return 0;
   if (!has_memory_model(spec)) return kAmpleBlocks;
-  const double block = block_tokens(spec) * model::kv_bytes_per_token_per_rank(*spec.shape, spec.kv_dtype,
+  const double block = sched::block_tokens(spec.policy) * model::kv_bytes_per_token_per_rank(*spec.shape, spec.kv_dtype,
                                                                                       spec.deployment.tp, spec.deployment.pp).value;
   return static_cast<sched::Blk>(spec.policy.swap_space_bytes.value_or(kDefaultSwap) / block);
 }
 
 Pool kv_pool(const PointSpec& spec) {
   Pool pool;
-  pool.kv.block_tokens = block_tokens(spec);
+  pool.kv.block_tokens = sched::block_tokens(spec.policy);
   pool.kv.prefix_caching = spec.policy.prefix_caching.value_or(false);
   pool.swap_blocks = swap_blocks(spec);
   if (spec.policy.kv_blocks) {
@@ -177,8 +132,7 @@ Pool kv_pool(const PointSpec& spec) {
       pool.impossible = Impossible{where, misfit_text(spec, plan)};
     }
   }
-  // TGI counts its token budget itself, with roundings of its own.
-  if (spec.policy.kv_token_budget && spec.policy.policy != PolicyKind::tgi) {
+  if (spec.policy.kv_token_budget && !sched::policy_info(spec.policy.policy).counts_kv_budget) {
     pool.kv.blocks = std::min(pool.kv.blocks, std::max<sched::Blk>(1, *spec.policy.kv_token_budget / pool.kv.block_tokens));
   }
   return pool;
@@ -272,10 +226,6 @@ load::Scenario scenario_of(const PointSpec& spec, const Pool& pool) {
 
 }  // namespace
 
-sched::Tok block_tokens(const PointSpec& spec) {
-  return spec.policy.block_size.value_or(spec.policy.policy == PolicyKind::sglang ? 1 : 16);  // SGLang: --page-size 1
-}
-
 std::int64_t longest_sent(const load::WorkloadSpec& workload) {
   const auto most = [](const load::LengthMarginal& m) -> std::int64_t {
     if (const auto* fixed = std::get_if<load::FixedLength>(&m)) return fixed->tokens;
@@ -301,7 +251,7 @@ model::MemoryPlan point_memory(const PointSpec& spec) {
   model::MemoryPlan plan = plan_with(spec, 1);
   if (plan.kv.value > 0) plan.kv = plan.kv * *spec.free_memory_fraction;
   plan.kv_blocks = static_cast<std::int64_t>(static_cast<double>(plan.kv_blocks) * *spec.free_memory_fraction);
-  plan.kv_tokens = plan.kv_blocks * block_tokens(spec);
+  plan.kv_tokens = plan.kv_blocks * sched::block_tokens(spec.policy);
   return plan;
 }
 

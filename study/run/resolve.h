@@ -32,8 +32,6 @@ struct ResolvedPoint {
 
 /// The memory of one GPU of a point, as `plimsoll memory` prints it; `kv_blocks` after the study's own overrides.
 [[nodiscard]] model::MemoryPlan point_memory(const PointSpec& spec);
-/// Tokens of a KV block.
-[[nodiscard]] sched::Tok block_tokens(const PointSpec& spec);
 /// The longest sequence: max_total, else the model's context.
 [[nodiscard]] std::int64_t longest_sequence(const PointSpec& spec);
 /// The longest sequence that the workload sends, where that is bounded; else about the mean.

@@ -39,7 +39,7 @@ load::Scenario constant_scenario(const PolicyCase& policy, std::uint64_t seed) {
 
 sched::RunResult run_live(const load::Scenario& s, const sched::RunOptions& options) {
   const PromptSource prompts(kSeed, testing::kVocabulary);
-  sched::Measurements measurements(s.slo, s.warmup, sched::make_policy(s.policy)->traits().returns_at_batch_end);
+  sched::Measurements measurements(s.slo, s.warmup, sched::traits_of(s.policy).returns_at_batch_end);
   TickedExecutor executor(s, kTimes, prompts);
   LiveRun live(s, 0, options, executor, measurements);
   sched::RunResult result;

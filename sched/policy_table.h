@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of policies: what each policy is called, how it behaves, its product's defaults and which servers run it.
+// Everything outside sched/ asks this table and never a PolicyKind. Adding a policy touches its own file and this table.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "sched/types.h"
+
+namespace plimsoll::sched {
+
+struct PolicyConfig;
+class Policy;
+
+enum class PolicyKind : std::uint8_t {
+  none, static_batch, dynamic, rolling, orca, tgi, vllm_v0, vllm_v1, sarathi, trtllm, sglang
+};
+enum class PolicyVariant : std::uint8_t {
+  standard,                  // of any policy
+  vllm_01, vllm_chunked,     // vllm_v0: 0.1, chunked
+  contiguous,                // rolling: contiguous (standard is paged)
+  tgi_v3                     // tgi: v3 (standard is v1)
+};
+struct VariantName {
+  std::string_view name = {};          // as studies write it
+  PolicyVariant variant = PolicyVariant::standard;
+};
+
+/// How a policy behaves under given settings.
+struct Traits {
+  int max_inflight_steps = 1;
+  bool returns_at_batch_end = false;   // all rows return together, when the last one is finished: no time between tokens
+  bool contiguous = false;             // reservations are address ranges: what is left over between them cannot be used
+};
+
+/// What bounds a batch, with the product's defaults where the settings state nothing. kForever: no such limit.
+struct Limits {
+  std::int64_t max_running = kForever;      // sequences in a batch
+  std::int64_t step_tokens = kForever;      // tokens of a step with prompts in it, decodes included
+  std::int64_t prefill_tokens = kForever;   // prompt tokens of a step
+  std::int64_t chunk_tokens = kForever;     // prompt tokens of a step where a prompt may be cut (sglang)
+  // The forward that the product reserves activation memory for when it starts.
+  std::int64_t reserved_sequences = 1, reserved_tokens = 1;
+};
+
+/// The setting that limits the tokens of a step. The products of one family give the same limit two names.
+enum class BudgetKey : std::uint8_t {
+  step,                                // step_token_budget
+  prefill,                             // prefill_token_budget
+  smaller                              // both, the smaller one of the two counts
+};
+
+/// Servers that `deploy` writes settings for. A policy's first server is the product whose scheduler it reproduces.
+enum class Server : std::uint8_t { lmi, tgi, vllm_v0, vllm, trtllm, sglang };
+
+/// How LMI (DJL Serving) selects the policy.
+struct LmiSettings {
+  std::string_view rolling_batch = "disable";   // option.rolling_batch
+  bool starts_by_mpi = false;                   // a process for each GPU; otherwise one Python process
+};
+
+/// A row of the table. Views and spans are valid for ever.
+struct PolicyInfo {
+  std::string_view name = {};          // as studies write it
+  std::string_view description = {};   // for `list policies`
+  std::span<const VariantName> variants = {};         // empty: standard alone, called "default"
+  PolicyVariant chunked_variant = PolicyVariant::standard;  // what `chunked: true` makes of the standard variant
+  BudgetKey budget = BudgetKey::step;
+  bool counts_kv_budget = false;       // enforces kv_token_budget itself; for the others it is the size of the pool
+  Tok block_tokens = 16;               // the product's default
+  std::optional<double> served_ratio = {};  // the product's default, where the policy has this setting
+  std::span<const Server> servers = {};     // empty: no product runs it
+  LmiSettings lmi = {};
+};
+
+[[nodiscard]] const PolicyInfo& policy_info(PolicyKind kind);
+[[nodiscard]] inline std::string_view name(PolicyKind kind) { return policy_info(kind).name; }
+[[nodiscard]] std::optional<PolicyKind> policy_from_name(std::string_view text);
+/// All policy names, in the order of PolicyKind and of the history of batching.
+[[nodiscard]] std::span<const std::string_view> policy_names();
+[[nodiscard]] bool has_variant(PolicyKind kind, PolicyVariant variant);
+/// True if `server` can run the policy.
+[[nodiscard]] bool runs_on(PolicyKind kind, Server server);
+/// The values of LMI's option.rolling_batch, and the policy that the value at `index` selects.
+[[nodiscard]] std::span<const std::string_view> rolling_batch_names();
+[[nodiscard]] PolicyKind rolling_batch_policy(std::size_t index);
+
+/// The variant in effect: `chunked` selects one where the settings state none.
+[[nodiscard]] PolicyVariant variant_of(const PolicyConfig& config);
+[[nodiscard]] Traits traits_of(const PolicyConfig& config);
+/// `longest`: tokens of the longest sequence, for products that derive limits from it; 0: that of the settings.
+[[nodiscard]] Limits resolve_limits(const PolicyConfig& config, std::int64_t longest = 0);
+/// Tokens of a KV block.
+[[nodiscard]] Tok block_tokens(const PolicyConfig& config);
+/// Settings that follow from others: the variant in effect, and one token budget where the product joins two.
+void derive_settings(PolicyConfig& config);
+
+// The factories; make_policy (policy.h) chooses among them. make_static_batch makes none, static and dynamic.
+[[nodiscard]] std::unique_ptr<Policy> make_static_batch(const PolicyConfig& config);
+[[nodiscard]] std::unique_ptr<Policy> make_rolling(const PolicyConfig& config);
+[[nodiscard]] std::unique_ptr<Policy> make_orca(const PolicyConfig& config);
+[[nodiscard]] std::unique_ptr<Policy> make_tgi(const PolicyConfig& config);
+[[nodiscard]] std::unique_ptr<Policy> make_vllm_v0(const PolicyConfig& config);
+[[nodiscard]] std::unique_ptr<Policy> make_vllm_v1(const PolicyConfig& config);
+[[nodiscard]] std::unique_ptr<Policy> make_sarathi(const PolicyConfig& config);
+[[nodiscard]] std::unique_ptr<Policy> make_trtllm(const PolicyConfig& config);
+[[nodiscard]] std::unique_ptr<Policy> make_sglang(const PolicyConfig& config);
+
+}  // namespace plimsoll::sched
