@@ -34,7 +34,7 @@ study::Study load_study(const Parsed& parsed, Console& console) {
   const auto catalogue = std::make_shared<configs::Catalogue>(configs::Catalogue::default_root());
   catalogue->set_machine_probe(probe_machine);
   study::Study study = read_study(parsed, overrides, catalogue, console);
-  for (const std::string& note : study.point(0).notes) console.note(note);
+  for (const std::string& note : study.notes()) console.note(note);
   return study;
 }
 

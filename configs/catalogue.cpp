@@ -253,6 +253,26 @@ bool Catalogue::has_instance(const std::string& name) const {
   return find_file("instances", name.starts_with("ml.") ? name.substr(3) : name).has_value();
 }
 
+bool Catalogue::has_accelerator(const std::string& name) const { return find_file("accelerators", name).has_value(); }
+
+void Catalogue::refuse_hardware(const std::string& name, const Where& where) const {
+  const fs::path accelerators = fs::path(root_) / "accelerators";
+  std::vector<std::string> names = file_names(fs::path(root_) / "instances");
+  const std::size_t instances = names.size();
+  const std::vector<std::string> ids = file_names(accelerators);
+  names.insert(names.end(), ids.begin(), ids.end());
+  for (const std::string& id : ids) {
+    for (std::string& alias : aliases_in(accelerators / (id + ".yaml"))) names.push_back(std::move(alias));
+  }
+  const std::string id = canonical_name(name.starts_with("ml.") ? name.substr(3) : name);
+  std::stable_partition(names.begin(), names.end(), [&](const std::string& known) { return known.starts_with(id); });   // of equally near ones
+  const std::string meant = suggestion(id, names);
+  throw InputError(where, fmt::format("unknown instance or accelerator '{}'{} `plimsoll list instances` names all {}, "
+                                      "`plimsoll list accelerators` all {}; 8xH100 is eight accelerators",
+                                      shortened(name, 60), meant.empty() ? "." : fmt::format(", did you mean '{}'?", meant),
+                                      instances, ids.size()));
+}
+
 std::shared_ptr<const Engine> Catalogue::engine(const std::string& name, const Where& where) const {
   return lookup(engines_, "engines", name, where, read_engine);
 }

@@ -60,6 +60,9 @@ class Catalogue {
   [[nodiscard]] std::shared_ptr<const Instance> instance(const std::string& name, const Where& where = {}) const;
   /// Whether there is such an instance.
   [[nodiscard]] bool has_instance(const std::string& name) const;
+  [[nodiscard]] bool has_accelerator(const std::string& name) const;
+  /// Says what may have been meant by a name that is neither an instance nor an accelerator. Throws InputError.
+  [[noreturn]] void refuse_hardware(const std::string& name, const Where& where) const;
   [[nodiscard]] std::shared_ptr<const Engine> engine(const std::string& name, const Where& where = {}) const;
 
   /// This machine's device ("cpu", "cuda") as calibrated, else as the probe finds it.

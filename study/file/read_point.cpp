@@ -7,6 +7,7 @@
 #include <array>
 #include <filesystem>
 
+#include "configs/hardware_name.h"
 #include "study/file/read_life.h"
 #include "study/file/read_objectives.h"
 #include "study/file/read_scheduler.h"
@@ -27,11 +28,12 @@ constexpr std::array<std::string_view, 21> kStudyKeys = {
     "limits", "slo", "seed", "replications", "sweep", "models", "search", "weights", "prompts", "script_step"};
 
 // A path is relative to the study; a name is not.
-std::string model_name(const std::string& text, const TraceStore& traces) {
+void read_model_name(const std::string& text, const TraceStore& traces, PointSpec& spec) {
   const std::string path = traces.path_of(text);
   std::error_code error;
-  const bool is_path = text.ends_with(".json") || (text.find('/') != std::string::npos && std::filesystem::exists(path, error));
-  return is_path ? path : text;
+  spec.model_stated = text;
+  spec.model_is_file = text.ends_with(".json") || (text.find('/') != std::string::npos && std::filesystem::exists(path, error));
+  spec.model_name = spec.model_is_file ? path : text;
 }
 
 // "4-bit" weights still keep a 16-bit cache.
@@ -47,7 +49,7 @@ void read_model(const Section& study, const Catalogue& catalogue, const TraceSto
   spec.kv_dtype = kv_dtype ? kv_dtype->as_dtype() : default_kv_dtype(spec.weight_dtype, *spec.engine);
   if (spec.engine->constant && !study.has("model")) return;
   const Node name = study.need("model", "llama-2-7b");
-  spec.model_name = model_name(name.as_string(), traces);
+  read_model_name(name.as_string(), traces, spec);
   spec.shape = catalogue.model(spec.model_name, name.where());
   spec.places.model = name.where();
 }
@@ -64,6 +66,7 @@ Hardware read_instance(const Node& node, const std::string& price_date, const Ca
   const auto price = sagemaker ? instance->sagemaker : instance->price(price_date);
   if (!price) return hardware;
   hardware.usd_per_hour = price->usd_per_hour;
+  hardware.price_date = price->date;
   hardware.price_note = fmt::format("{} {}, {}", sagemaker ? "SageMaker on demand" : instance->cloud + " on demand", price->date,
                                     instance->region);
   return hardware;
@@ -83,6 +86,7 @@ void read_prices(const Section& study, const Catalogue& catalogue, Hardware& har
     if (item.key == kGpuHour) {
       hardware.usd_per_hour = usd * hardware.count;
       hardware.price_note = fmt::format("own price of {} USD an accelerator and hour", configs::number_text(usd));
+      hardware.price_date.clear();
     } else {
       static_cast<void>(catalogue.instance(item.key, item.key_where));
     }
@@ -93,6 +97,7 @@ void read_prices(const Section& study, const Catalogue& catalogue, Hardware& har
     if (label != hardware.label) continue;
     hardware.usd_per_hour = read_usd(item.value);
     hardware.price_note = "own price";
+    hardware.price_date.clear();
   }
 }
 
@@ -127,21 +132,41 @@ void settle_this_machine(PointSpec& spec) {
   if (own && own->id == spec.engine->id) spec.engine = own;
 }
 
+void settle_machine(Hardware& hardware, const Catalogue& catalogue, const std::string& link, const Where& where) {
+  hardware.label = fmt::format("{} x {}", hardware.accelerator->id, hardware.count);
+  if (!link.empty() || hardware.count > 1) {  // a GPU alone has nothing to talk to
+    hardware.interconnect = catalogue.link(*hardware.accelerator, link, where);
+  }
+}
+
 Hardware read_machine(const Node& node, const Catalogue& catalogue) {
   const Section section(node, Keys{"accelerator", "count", "interconnect", "usd_per_hour"});
   const Node accelerator = section.need("accelerator", "a100-sxm-40gb");
   Hardware hardware;
   hardware.accelerator = catalogue.accelerator(accelerator.as_string(), accelerator.where());
   hardware.count = static_cast<std::int32_t>(section.whole("count", 1, kMostDegree).value_or(1));
-  hardware.label = fmt::format("{} x {}", hardware.accelerator->id, hardware.count);
-  const auto link = section.text("interconnect");
-  if (link || hardware.count > 1) {  // a GPU alone has nothing to talk to
-    hardware.interconnect = catalogue.link(*hardware.accelerator, link.value_or(""), section.where("interconnect"));
-  }
+  settle_machine(hardware, catalogue, section.text("interconnect").value_or(""), section.where("interconnect"));
   if (const auto usd = section.find("usd_per_hour")) {
     hardware.usd_per_hour = read_usd(*usd);
     hardware.price_note = "own price";
   }
+  return hardware;
+}
+
+// An instance's name, or accelerators as in "8xH100".
+Hardware read_named(const Node& node, const std::string& month, const Catalogue& catalogue) {
+  const std::string name = node.as_string();
+  if (catalogue.has_instance(name)) return read_instance(node, month, catalogue);
+  const auto found = configs::find_accelerators(catalogue, name);
+  if (!found) {
+    const auto counted = configs::parse_accelerator_count(name);
+    catalogue.refuse_hardware(counted && counted->count > 1 ? counted->accelerator : name, node.where());
+  }
+  if (found->count > kMostDegree) node.fail(fmt::format("found {} accelerators, expected at most {}", found->count, kMostDegree));
+  Hardware hardware;
+  hardware.accelerator = catalogue.accelerator(found->accelerator, node.where());
+  hardware.count = static_cast<std::int32_t>(found->count);
+  settle_machine(hardware, catalogue, "", node.where());
   return hardware;
 }
 
@@ -167,7 +192,8 @@ void read_hardware(const Section& study, const Catalogue& catalogue, PointSpec& 
   const std::string month = read_month(study);
   if (node.is_map()) spec.hardware = read_machine(node, catalogue);
   else if (is_this_machine(node)) spec.hardware = read_this_machine(node, catalogue, spec);
-  else spec.hardware = read_instance(node, month, catalogue);
+  else spec.hardware = read_named(node, month, catalogue);
+  spec.places.hardware = node.where();
   if (!node.is_map() || !node.has("usd_per_hour")) read_prices(study, catalogue, spec.hardware);
 }
 

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "configs/hardware_name.h"
 #include "study/file/cell.h"
 #include "study/file/read_point.h"
 #include "study/file/read_workload.h"
@@ -198,12 +199,43 @@ Study::Study(Document document, const std::string& file, const Overrides& overri
     : file_(file), catalogue_(std::move(catalogue)), traces_(std::make_shared<TraceStore>(folder_of(file))),
       document_(std::move(document)), base_(document_) {
   static_cast<void>(Section(document_.root(), study_keys()));
+  settle_hardware();                   // a part of it may be set
   for (const auto& [path, yaml] : overrides) {
     pin(document_, path);
     put(document_, path, override_value(path, yaml));
   }
+  settle_hardware();
   read_sweep();
   try_every_value();
+}
+
+// "8xH100" becomes what it means, here and in `search.instances`: what is written and run again says so.
+void Study::settle_hardware() {
+  const auto meant_by = [this](const Node& node) -> std::string {
+    const auto found = node.is_scalar() ? configs::find_accelerators(*catalogue_, node.as_string()) : std::nullopt;
+    if (!found) return node.to_text();
+    notes_.push_back(fmt::format("hardware: {} is {}", node.as_string(), found->to_text()));
+    return found->to_text();
+  };
+  const std::size_t before = notes_.size();
+  const auto hardware = document_.root().find("hardware");
+  if (hardware && hardware->is_scalar()) {
+    const std::string text = meant_by(*hardware);
+    if (notes_.size() > before) document_.set("hardware", text, hardware->where());
+  }
+  const auto instances = node_at(document_, "search.instances");
+  if (!instances || instances->is_map()) return;
+  const std::size_t known = notes_.size();
+  std::vector<std::string> texts;
+  for (const Node& item : read_list(*instances)) texts.push_back(meant_by(item));
+  if (notes_.size() > known) document_.set("search.instances", fmt::format("[{}]", fmt::join(texts, ", ")), instances->where());
+}
+
+std::vector<std::string> Study::notes() const {
+  std::vector<std::string> notes = notes_;
+  const std::vector<std::string> own = point(0).notes;
+  notes.insert(notes.end(), own.begin(), own.end());
+  return notes;
 }
 
 void Study::read_sweep() {

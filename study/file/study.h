@@ -30,7 +30,7 @@ namespace plimsoll::study {
 
 /// A place in the study that a later check may have to name.
 struct Places {
-  Where study, model, tp, replicas, instances, scheduler, engine, workload;
+  Where study, model, hardware, tp, replicas, instances, scheduler, engine, workload;
 };
 
 struct Hardware {
@@ -40,6 +40,7 @@ struct Hardware {
   std::shared_ptr<const model::Interconnect> interconnect;  // null: none is known
   std::optional<double> usd_per_hour;  // of one instance
   std::string price_note;              // "on demand, us-east-1, 2026-07"
+  std::string price_date;              // "2026-07", of the catalogue's price; empty: none, or the user's own
   std::shared_ptr<const configs::ThisMachine> this_machine;  // null: some other hardware
 };
 
@@ -78,6 +79,8 @@ struct PointSpec {
   std::string name;
   std::shared_ptr<const model::LlmShape> shape;          // null: not stated, which only a constant engine allows
   std::string model_name;              // as the catalogue takes it: a name, or the full name of a file
+  std::string model_stated;            // as the study spells it
+  bool model_is_file = false;          // a config.json or its folder, not a name
   model::DType weight_dtype = model::DType::fp16, kv_dtype = model::DType::fp16;
   Hardware hardware;
   std::shared_ptr<const model::EngineProfile> engine;
@@ -126,6 +129,8 @@ class Study {
 
   [[nodiscard]] const std::string& file() const { return file_; }
   [[nodiscard]] std::string title() const;
+  /// What was read in another spelling or has no effect, of the study and its first point.
+  [[nodiscard]] std::vector<std::string> notes() const;
   [[nodiscard]] std::size_t point_count() const { return points_; }
   [[nodiscard]] std::vector<std::string> swept_keys() const;
   /// The swept values of a point; the last key runs fastest.
@@ -143,6 +148,7 @@ class Study {
   [[nodiscard]] configs::Document document_with(const std::vector<std::size_t>& choice, std::span<const Setting> settings = {}) const;
   [[nodiscard]] PointSpec point_with(const std::vector<std::size_t>& choice) const;
   [[nodiscard]] std::vector<std::size_t> choice_of(std::size_t index) const;
+  void settle_hardware();
   void read_sweep();
   void read_models();
   void try_every_value() const;
@@ -153,6 +159,7 @@ class Study {
   configs::Document document_;         // with its sweep
   configs::Document base_;             // without
   std::vector<SweptKey> sweep_;
+  std::vector<std::string> notes_;
   std::size_t points_ = 1;
 };
 

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hardware as people write it, in every place where a study names it.
+#include <gmock/gmock.h>
+
+#include "model/error.h"
+#include "study/plan/candidate.h"
+#include "tests/study/study_file.h"
+
+namespace plimsoll::study {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+class HardwareTest : public StudyFolder {
+ protected:
+  static std::string on(const std::string& hardware, const std::string& rest = "") {
+    return "model: llama-2-7b\nhardware: " + hardware + "\nengine: tgi-1.1\n"
+           "workload: {load: {poisson: {rate: 1 /s}}, lengths: {input: 8, output: 8}, requests: 10}\n" + rest;
+  }
+  static std::string label(const Study& study, std::size_t index = 0) { return study.point(index).hardware.label; }
+};
+
+TEST_F(HardwareTest, ACountOfAcceleratorsIsAMachine) {
+  const Study study = read(on("8xH100"));
+  EXPECT_EQ(label(study), "h100-sxm x 8");
+  EXPECT_NE(study.point(0).hardware.interconnect, nullptr) << "linked as the kind usually is";
+}
+
+// What was understood is said, and what is written runs without guessing again.
+TEST_F(HardwareTest, TheResolvedFormIsSaidAndWritten) {
+  const Study study = read(on("h100 x 8"));
+  EXPECT_THAT(study.notes(), Contains(HasSubstr("h100 x 8 is {accelerator: h100-sxm, count: 8}")));
+  EXPECT_THAT(study.resolved_yaml(), HasSubstr("accelerator: h100-sxm"));
+}
+
+TEST_F(HardwareTest, OverridesSweepsAndSearchesTakeItToo) {
+  EXPECT_EQ(label(read(on("g5.xlarge"), {{"hardware", "4 x a100"}})), "a100-sxm-80gb x 4");
+  EXPECT_EQ(label(read(on("h100"), {{"hardware.count", "4"}})), "h100-sxm x 4");
+  const Study swept = read(on("g5.xlarge", "sweep: {hardware: [l4, 2xl40s]}\n"));
+  EXPECT_EQ(label(swept, 0), "l4 x 1");
+  EXPECT_EQ(label(swept, 1), "l40s x 2");
+  const Study searched = read(on("g5.xlarge", "search: {instances: [8xh100, l40s x 4], tp: [1], replicas: [1], objective: gpus}\n"));
+  const plan::Question question = plan::make_question(searched, 0);
+  ASSERT_EQ(question.candidates.size(), 2U);
+  EXPECT_EQ(question.candidates[0].spec.hardware.label, "h100-sxm x 8");
+  EXPECT_EQ(question.candidates[1].spec.hardware.label, "l40s x 4");
+}
+
+TEST_F(HardwareTest, ATypoGetsTheNearestName) {
+  try {
+    static_cast<void>(read(on("8xh10")));
+    FAIL() << "there is no h10";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("did you mean 'h100'"));
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::study
