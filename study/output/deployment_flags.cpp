@@ -4,9 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <filesystem>
 #include <optional>
 #include <string_view>
-#include <utility>
 
 #include "study/run/resolve.h"
 
@@ -16,43 +17,116 @@ namespace {
 using sched::PolicyVariant;
 using sched::Server;
 
-using Pairs = std::vector<std::pair<std::string, std::string>>;
+/// One option of a server; without a value it is a switch.
+struct Option {
+  std::string name;
+  std::optional<std::string> value;
+};
 
 class Options {
  public:
   template <class T>
   Options& add(std::string_view name, const std::optional<T>& value) {
-    if (value) pairs_.emplace_back(name, fmt::format("{}", *value));
+    if (value) options_.push_back({std::string(name), fmt::format("{}", *value)});
     return *this;
   }
   Options& add(std::string_view name, const std::string& value) {
-    if (!value.empty()) pairs_.emplace_back(name, value);
+    if (!value.empty()) options_.push_back({std::string(name), value});
     return *this;
   }
   Options& add_if(bool wanted, std::string_view name, const std::string& value) { return wanted ? add(name, value) : *this; }
-  [[nodiscard]] const Pairs& pairs() const { return pairs_; }
+  Options& add_switch(bool wanted, std::string_view name) {
+    if (wanted) options_.push_back({std::string(name), std::nullopt});
+    return *this;
+  }
+  [[nodiscard]] const std::vector<Option>& all() const { return options_; }
 
  private:
-  Pairs pairs_;
+  std::vector<Option> options_;
 };
 
-// KEY=VALUE lines, as environment files and property files have them.
-std::string lines(const Pairs& pairs) {
+// A shell takes everything between single quotes as it is, newlines included; a quote itself stands outside them.
+std::string shell_quoted(const std::string& text) {
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
+  if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) return text;
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+// A value of a Java property file: a backslash begins an escape, blanks before the value are skipped, a line ends it. Bytes
+// beyond ASCII stay: DJL Serving reads the file as UTF-8.
+std::string property_quoted(const std::string& text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    switch (text[i]) {
+      case '\\': out += "\\\\"; break;
+      case '\n': out += "\\n"; break;
+      case '\r': out += "\\r"; break;
+      case '\t': out += "\\t"; break;
+      case '\f': out += "\\f"; break;
+      case ' ': out += i == 0 ? "\\ " : " "; break;
+      default: out += text[i];
+    }
+  }
+  return out;
+}
+
+// KEY=VALUE lines.
+std::string lines(const Options& options, std::string (*quoted)(const std::string&)) {
   std::string text;
-  for (const auto& [name, value] : pairs) text += name + "=" + value + "\n";
+  for (const Option& option : options.all()) text += option.name + "=" + quoted(option.value.value_or("true")) + "\n";
   return text;
 }
 
-// One command over several lines; a pair without a value is a switch.
-std::string command(const std::string& begin, const Pairs& pairs) {
+// One command over several lines.
+std::string command(const std::string& begin, const Options& options) {
   std::string text = begin;
-  for (const auto& [name, value] : pairs) text += " \\\n  " + name + (value == "true" ? "" : " " + value);
+  for (const Option& option : options.all()) {
+    text += " \\\n  " + option.name + (option.value ? " " + shell_quoted(*option.value) : std::string());
+  }
   return text + "\n";
 }
 
+bool has_word(std::string_view name, std::string_view word) {
+  for (std::size_t at = name.find(word); at != std::string_view::npos; at = name.find(word, at + 1)) {
+    const bool begins = at == 0 || name[at - 1] == '-', ends = at + word.size() == name.size() || name[at + word.size()] == '-';
+    if (begins && ends) return true;
+  }
+  return false;
+}
+
+// The catalogue names base models. A study that names a tuning of one ("llama-3.1-70b-instruct") means that: makers put the
+// word behind the size, before a version or the name of a packaging.
+std::string hub_name(const std::string& base, const std::string& stated) {
+  struct Tuning {
+    std::string_view word, after_capital;
+  };
+  constexpr std::array<Tuning, 3> kTunings = {{{"instruct", "Instruct"}, {"chat", "chat"}, {"it", "it"}}};
+  const std::string asked = configs::canonical_name(stated), own = configs::canonical_name(base);
+  for (const Tuning& tuning : kTunings) {
+    if (!has_word(asked, tuning.word) || has_word(own, tuning.word)) continue;
+    const std::size_t name = base.find('/') + 1;
+    const bool capital = name < base.size() && base[name] >= 'A' && base[name] <= 'Z';
+    const std::size_t at = std::min({base.find("-hf", name), base.find("-v0", name), base.size()});
+    return fmt::format("{}-{}{}", base.substr(0, at), capital ? tuning.after_capital : tuning.word, base.substr(at));
+  }
+  return base;
+}
+
+// A path or a name of the hub as the study states it, of a path the folder, which is what servers open; else the hub's name
+// of the catalogue's model.
 std::string model_of(const PointSpec& spec) {
   if (!spec.shape) return "MODEL";
-  return spec.shape->hf_id.empty() ? spec.shape->id : spec.shape->hf_id;
+  const std::string& stated = spec.model_stated;
+  if (spec.model_is_file) {
+    const std::filesystem::path path(stated);
+    std::string folder = path.extension() == ".json" ? path.parent_path().string() : stated;
+    if (folder.empty()) folder = ".";
+    return folder.starts_with('-') ? "./" + folder : folder;       // no option
+  }
+  if (stated.find('/') != std::string::npos && !stated.starts_with('-')) return stated;
+  return spec.shape->hf_id.empty() ? spec.shape->id : hub_name(spec.shape->hf_id, stated);
 }
 
 std::string degree(std::int32_t value) { return fmt::format("{}", value); }
@@ -84,8 +158,6 @@ std::optional<std::int64_t> longest(const PointSpec& spec) {
   return std::max(longest_sent(spec.workload), pool * 9 / 10 / kUnit * kUnit);
 }
 
-std::string flag(bool value) { return value ? "true" : ""; }
-
 DeployFile vllm(const PointSpec& spec, bool v1) {
   const sched::PolicyConfig& p = spec.policy;
   const bool caching = p.prefix_caching.value_or(false);
@@ -94,28 +166,30 @@ DeployFile vllm(const PointSpec& spec, bool v1) {
   o.add("--dtype", dtype_word(spec.weight_dtype)).add("--quantization", quantisation(spec.weight_dtype)).add("--kv-cache-dtype", kv_word(spec));
   o.add("--max-model-len", longest(spec)).add("--max-num-seqs", p.max_running).add("--max-num-batched-tokens", p.step_token_budget);
   o.add("--gpu-memory-utilization", p.mem_fraction).add("--block-size", p.block_size).add("--num-gpu-blocks-override", p.kv_blocks);
-  o.add(v1 && !caching ? "--no-enable-prefix-caching" : "--enable-prefix-caching", flag(v1 || caching));
+  o.add_switch(v1 || caching, v1 && !caching ? "--no-enable-prefix-caching" : "--enable-prefix-caching");
   if (v1) o.add("--long-prefill-token-threshold", p.long_prefill_threshold);
   if (!v1) {
-    o.add("--enable-chunked-prefill", flag(p.variant == PolicyVariant::vllm_chunked)).add("--scheduler-delay-factor", p.delay_factor);
+    o.add_switch(p.variant == PolicyVariant::vllm_chunked, "--enable-chunked-prefill").add("--scheduler-delay-factor", p.delay_factor);
     if (p.swap_space_bytes) o.add("--swap-space", fmt::format("{:.4g}", *p.swap_space_bytes / 1073741824.0));
     o.add_if(p.preemption == sched::Preemption::swap, "--preemption-mode", "swap");
   }
-  return {"vllm.sh", "vLLM", command("vllm serve " + model_of(spec), o.pairs())};
+  return {"vllm.sh", "vLLM", command("vllm serve " + shell_quoted(model_of(spec)), o)};
 }
 
 DeployFile tgi(const PointSpec& spec) {
   const sched::PolicyConfig& p = spec.policy;
+  std::string note = p.max_running ? "# MAX_BATCH_SIZE: version 2.0 or later\n" : "";
+  const std::string model = model_of(spec);
+  if (shell_quoted(model) != model) note += "# MODEL_ID is quoted for a shell; docker's --env-file takes it without quotes.\n";
   Options o;
-  o.add("MODEL_ID", model_of(spec)).add("NUM_SHARD", degree(spec.deployment.tp));
+  o.add("MODEL_ID", model).add("NUM_SHARD", degree(spec.deployment.tp));
   o.add("DTYPE", dtype_word(spec.weight_dtype) == "auto" ? std::string() : dtype_word(spec.weight_dtype)).add("QUANTIZE", quantisation(spec.weight_dtype));
   o.add("MAX_CONCURRENT_REQUESTS", p.max_concurrent).add("MAX_INPUT_LENGTH", p.max_input).add("MAX_TOTAL_TOKENS", p.max_total);
   o.add("MAX_BATCH_PREFILL_TOKENS", p.prefill_token_budget ? p.prefill_token_budget : p.step_token_budget);
   o.add("MAX_BATCH_TOTAL_TOKENS", p.kv_token_budget).add("MAX_BATCH_SIZE", p.max_running);
   o.add("WAITING_SERVED_RATIO", p.served_ratio).add("MAX_WAITING_TOKENS", p.force_after).add("CUDA_MEMORY_FRACTION", p.mem_fraction);
   o.add_if(p.variant == PolicyVariant::tgi_v3, "PREFILL_CHUNKING", "1");
-  const std::string note = p.max_running ? "# MAX_BATCH_SIZE: version 2.0 or later\n" : "";
-  return {"tgi.env", "Text Generation Inference", note + lines(o.pairs())};
+  return {"tgi.env", "Text Generation Inference", note + lines(o, shell_quoted)};
 }
 
 DeployFile lmi(const PointSpec& spec) {
@@ -137,7 +211,7 @@ DeployFile lmi(const PointSpec& spec) {
   o.add_if(may_be_contiguous, "option.paged_attention", p.variant == PolicyVariant::contiguous ? "false" : "true");
   o.add("option.max_model_len", longest(spec)).add("option.gpu_memory_utilization", p.mem_fraction);
   o.add("option.waiting_steps", may_be_contiguous ? p.force_after : std::nullopt).add("job_queue_size", p.queue_limit);
-  return {"serving.properties", "Large Model Inference (DJL Serving)", lines(o.pairs())};
+  return {"serving.properties", "Large Model Inference (DJL Serving)", lines(o, property_quoted)};
 }
 
 DeployFile trtllm(const PointSpec& spec) {
@@ -146,7 +220,7 @@ DeployFile trtllm(const PointSpec& spec) {
   o.add("--tp_size", degree(spec.deployment.tp)).add_if(spec.deployment.pp > 1, "--pp_size", degree(spec.deployment.pp));
   o.add("--max_batch_size", p.max_running).add("--max_num_tokens", p.step_token_budget).add("--max_seq_len", longest(spec));
   o.add("--kv_cache_free_gpu_memory_fraction", spec.free_memory_fraction);
-  return {"trtllm.sh", "TensorRT-LLM", command("trtllm-serve " + model_of(spec), o.pairs())};
+  return {"trtllm.sh", "TensorRT-LLM", command("trtllm-serve " + shell_quoted(model_of(spec)), o)};
 }
 
 DeployFile sglang(const PointSpec& spec) {
@@ -157,8 +231,8 @@ DeployFile sglang(const PointSpec& spec) {
   o.add(p.chunked.value_or(true) ? "--chunked-prefill-size" : "--max-prefill-tokens", p.step_token_budget);
   o.add("--mem-fraction-static", p.mem_fraction).add("--page-size", p.block_size).add("--context-length", longest(spec));
   o.add("--max-total-tokens", p.kv_token_budget).add("--schedule-conservativeness", p.conservativeness);
-  o.add("--disable-radix-cache", flag(!p.prefix_caching.value_or(true)));
-  return {"sglang.sh", "SGLang", command("python -m sglang.launch_server", o.pairs())};
+  o.add_switch(!p.prefix_caching.value_or(true), "--disable-radix-cache");
+  return {"sglang.sh", "SGLang", command("python -m sglang.launch_server", o)};
 }
 
 DeployFile deploy_file(const PointSpec& spec, Server server) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A point's deployment as the products spell it, to be pasted where it is deployed. Only what the study states or its
-// engine's profile sets is written; the names are those of docs/study-file.md.
+// engine's profile sets is written; the names are those of docs/study-file.md. The model is the path (its folder) or the
+// name that the study states. Values are quoted as the reader of each file wants it: a shell, or Java's property files.
 #pragma once
 
 #include <string>

@@ -81,5 +81,81 @@ TEST_F(DeploymentFlagsTest, LmiRunsVllmInPython) {
   EXPECT_NE(properties("trtllm-1.0").find("engine=MPI\n"), std::string::npos);
 }
 
+// Names that a shell, a property file or an option parser could take for something else.
+const std::vector<std::string> kHostile = {"plain", "two words", "m$(touch owned)", "`touch owned`", "a;touch owned", "it's", "\"double\"",
+                                           "new\nline", "$HOME", "back\\slash", "-rf", "--help", "true", "#no", "a&b|c>d", "*", "~", "ümlaut", "a=b"};
+
+class HostileNames : public DeploymentFlagsTest {
+ protected:
+  PointSpec of_folder(const std::string& folder, const std::string& engine) {
+    PointSpec named = spec(engine, "{}");
+    named.model_stated = folder + "/config.json";
+    named.model_is_file = true;
+    return named;
+  }
+
+  // What the program that a script starts is given, one argument after a NUL byte.
+  std::string arguments_of(const std::string& script, const std::string& program) {
+    std::filesystem::create_directories(file("bin"));
+    write("bin/" + program, "#!/bin/sh\nfor a in \"$@\"; do printf '%s\\0' \"$a\"; done > \"$OUT\"\n");
+    std::filesystem::permissions(file("bin/" + program), std::filesystem::perms::owner_all);
+    write("start.sh", script);
+    const std::string line = "cd '" + file(".") + "' && OUT=arguments PATH=\"$PWD/bin:$PATH\" sh ./start.sh";
+    EXPECT_EQ(std::system(line.c_str()), 0) << script;
+    EXPECT_FALSE(std::filesystem::exists(file("owned"))) << script;
+    return read_text(file("arguments"));
+  }
+};
+
+TEST_F(HostileNames, ReachTheServerAsTheyAre) {
+  for (const std::string& name : kHostile) {
+    const std::string path = name.starts_with('-') ? "./" + name : name, asked = path + std::string(1, '\0');
+    const std::string serve = "serve" + std::string(1, '\0');
+    EXPECT_TRUE(arguments_of(deploy_files(of_folder(name, "vllm-0.12")).front().text, "vllm").starts_with(serve + asked)) << name;
+    EXPECT_TRUE(arguments_of(deploy_files(of_folder(name, "trtllm-1.0")).front().text, "trtllm-serve").starts_with(asked)) << name;
+    const std::string option = "--model-path" + std::string(1, '\0') + asked;
+    EXPECT_NE(arguments_of(deploy_files(of_folder(name, "sglang-0.5")).front().text, "python").find(option), std::string::npos) << name;
+  }
+}
+
+// An environment file that a shell reads.
+TEST_F(HostileNames, AnEnvironmentFileSetsThemAndRunsNothing) {
+  for (const std::string& name : kHostile) {
+    const std::string env = deploy_files(of_folder(name, "tgi-1.1")).front().text;
+    const std::string path = name.starts_with('-') ? "./" + name : name;
+    EXPECT_EQ(arguments_of(env + "show \"$MODEL_ID\"\n", "show"), path + std::string(1, '\0'));
+  }
+}
+
+// Java's rules (java.util.Properties.load): a backslash begins an escape, a line ends the value.
+TEST_F(HostileNames, APropertyFileReadsThemBack) {
+  for (const std::string& name : kHostile) {
+    const std::string text = deploy_files(of_folder(name, "lmi-dist-0.24")).front().text;
+    const std::string key = "option.model_id=";
+    const std::size_t begin = text.find(key) + key.size(), end = text.find('\n', begin);
+    std::string value;
+    for (std::size_t i = begin; i < end; ++i) {
+      const bool escape = text[i] == '\\' && ++i < end;
+      value += escape && text[i] == 'n' ? '\n' : text[i];
+    }
+    EXPECT_EQ(value, name.starts_with('-') ? "./" + name : name);
+  }
+}
+
+TEST_F(DeploymentFlagsTest, TheServerStartsTheModelThatTheStudyNames) {
+  const auto started = [&](const std::string& model) {
+    const std::string text = deployment_flags(read("model: " + model + "\ndtype: bf16\nhardware: p5.48xlarge\nengine: vllm-0.12\ndeployment: {tp: 8}\n"
+                                                   "workload: {load: {poisson: {rate: 1 /s}}, lengths: {input: 8, output: 8}, requests: 10}\n").point(0));
+    const std::string begin = "vllm serve ";
+    return text.substr(begin.size(), text.find(" \\") - begin.size());
+  };
+  EXPECT_EQ(started("meta-llama/Llama-3.1-70B-Instruct"), "meta-llama/Llama-3.1-70B-Instruct") << "a hub name is as stated";
+  EXPECT_EQ(started("meta-llama/Meta-Llama-3.1-70B"), "meta-llama/Meta-Llama-3.1-70B");
+  EXPECT_EQ(started("llama-3.1-70b"), "meta-llama/Meta-Llama-3.1-70B") << "the catalogue knows the hub's name";
+  EXPECT_EQ(started("llama-3.1-70b-instruct"), "meta-llama/Meta-Llama-3.1-70B-Instruct") << "a tuning is not its base model";
+  EXPECT_EQ(started("llama-2-7b-chat"), "meta-llama/Llama-2-7b-chat-hf");
+  EXPECT_EQ(started("mixtral-8x7b-instruct-v0.1"), "mistralai/Mixtral-8x7B-Instruct-v0.1");
+}
+
 }  // namespace
 }  // namespace plimsoll::study
