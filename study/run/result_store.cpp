@@ -46,8 +46,10 @@ std::string advice(int code) {
 void ResultStore::Close::operator()(sqlite3* database) const { sqlite3_close_v2(database); }
 void ResultStore::Close::operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
 
+// A failed statement ends its transaction, and what other threads then ask for fails for that: the first failure is told.
 void ResultStore::refuse(int code) {
-  throw DeviceError(fmt::format("cannot use '{}': {}; {}", file_, sqlite3_errstr(code), advice(code)));
+  if (failure_ == SQLITE_OK) failure_ = code;
+  throw DeviceError(fmt::format("cannot use '{}': {}; {}", file_, sqlite3_errstr(failure_), advice(failure_)));
 }
 
 ResultStore::ResultStore(std::string file) : file_(std::move(file)) {

@@ -58,6 +58,7 @@ class ResultStore {
   std::unique_ptr<sqlite3, Close> database_;
   Statement find_, put_;
   bool in_transaction_ = false;
+  int failure_ = 0;                    // SQLite's code of the first one
   std::chrono::steady_clock::time_point last_commit_{};
 };
 

@@ -3,8 +3,11 @@
 
 #include <gmock/gmock.h>
 #include <sqlite3.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <csignal>
 
 #include "model/error.h"
 #include "tests/study/study_file.h"
@@ -139,6 +142,36 @@ TEST_F(FolderDigestTest, SeesContentsAndNames) {
   EXPECT_EQ(digest_of_folder(file("in")), before);
   std::filesystem::rename(file("in/a"), file("in/c"));
   EXPECT_NE(digest_of_folder(file("in")), before);
+}
+
+// A file that may grow no further stands for a full disk: SQLite then ends the transaction, and a later call would fail for
+// that alone ("SQL logic error").
+TEST_F(ResultStoreTest, TheFirstFailureIsTold) {
+  const std::string text(200'000, 'x');
+  const auto key = [](std::uint8_t i) {
+    Digest digest{};
+    digest[0] = i;
+    return digest;
+  };
+  ResultStore store(store_file());
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  auto* const handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{100'000, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  std::vector<std::string> problems;
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    problems.push_back(problem_of([&] { 
+      for (std::uint8_t k = 0; k < 50; ++k) store.put(key(k), text);
+      store.commit();
+    }));
+  }
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_THAT(problems[0], HasSubstr("cannot use"));
+  EXPECT_THAT(problems[0], testing::Not(HasSubstr("SQL logic error")));
+  EXPECT_EQ(problems[1], problems[0]);
+  EXPECT_EQ(problems[2], problems[0]);
 }
 
 }  // namespace
