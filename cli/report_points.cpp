@@ -56,6 +56,25 @@ void report_empty(const std::vector<study::PointResult>& points, Console& consol
                            count, points.size()));
 }
 
+// On standard error, as a table that is cut or read by a program hides its notes.
+void report_idle(const std::vector<study::PointResult>& points, Console& console) {
+  std::set<std::string> notes;
+  std::size_t idle = 0;
+  for (const study::PointResult& point : points) {
+    if (!point.metrics) continue;
+    const std::string note = study::unused_gpus(point);
+    idle += note.empty() ? 0 : 1;
+    notes.insert(note);
+  }
+  notes.erase("");
+  constexpr std::size_t kShown = 3;
+  if (notes.size() > kShown) {
+    console.note(fmt::format("{} points leave GPUs of their instances idle; the table says which", idle));
+    return;
+  }
+  for (const std::string& note : notes) console.note(note);
+}
+
 void report_estimates(const std::vector<study::PointResult>& points, Console& console) {
   std::set<std::string> reasons;
   for (const study::PointResult& point : points) {
@@ -81,6 +100,7 @@ void report_points(const study::Study& study, const study::StudyResult& result, 
   if (none && !result.cancelled) refuse_all(study, result.points);
   report_infeasible(result.points, console);
   report_empty(result.points, console);
+  report_idle(result.points, console);
   if (format != Format::table) report_estimates(result.points, console);
   if (result.cancelled)
     console.warn(fmt::format("interrupted: {} of {} points finished", result.points.size(), study.point_count()));

@@ -101,6 +101,7 @@ std::string notes_of(const PointResult& point, Footnotes& footnotes) {
     if (m.requests_timed_out > 0) notes.push_back(fmt::format("{} timed out", m.requests_timed_out));
     if (m.preemptions > 0) notes.push_back(fmt::format("{} preempted", m.preemptions));
   }
+  if (const std::string unused = unused_gpus(point); point.metrics && !unused.empty()) notes.push_back("idle GPUs: " + footnotes.mark(unused));
   if (!point.extrapolates.empty()) notes.push_back(footnotes.mark("estimated: " + point.extrapolates));
   return fmt::format("{}", fmt::join(notes, ", "));
 }

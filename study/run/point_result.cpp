@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "study/run/point_result.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <iterator>
 #include <string_view>
@@ -11,7 +13,7 @@ namespace plimsoll::study {
 namespace {
 
 // The contract: columns are only ever added at the end.
-constexpr std::array<std::string_view, 81> kColumns = {
+constexpr std::array<std::string_view, 82> kColumns = {
     "source", "model", "hardware", "engine", "dtype", "tp", "replicas", "policy", "load_kind", "load_value",
     "input_tokens_mean", "output_tokens_mean", "requests_completed", "requests_rejected", "requests_timed_out",
     "preemptions", "duration_s", "requests_per_s", "output_tokens_per_s", "total_tokens_per_s", "latency_mean_s",
@@ -24,7 +26,8 @@ constexpr std::array<std::string_view, 81> kColumns = {
     "time_weights_s", "time_kv_s", "time_compute_s", "time_allreduce_s", "time_host_s", "time_queue_s",
     "time_preempt_s", "time_other_s", "latency_mean_ci95_s", "output_tokens_per_s_ci95", "in_system_mean",
     "queue_mean", "kv_internal_mean", "kv_reserved_unused_mean", "kv_external_mean", "kv_last_block_mean",
-    "instances", "usd_per_hour", "instance_hours", "usd", "replicas_mean", "replica_starts", "replica_failures"};
+    "instances", "usd_per_hour", "instance_hours", "usd", "replicas_mean", "replica_starts", "replica_failures",
+    "slo_met"};
 
 using Quantiles = sched::PointMetrics::Quantiles;
 
@@ -102,6 +105,14 @@ void append_use(Row& row, const PointResult& point) {
 
 }  // namespace
 
+std::string unused_gpus(const PointResult& point) {
+  const std::int64_t paid = std::int64_t{point.instances} * point.gpus_per_instance, used = point.gpus;
+  if (used == 0 || used >= paid) return {};
+  return fmt::format("{} of the {} GPUs of {} are not used{}: more replicas, or a larger tp, would use them", paid - used, paid,
+                     point.instances == 1 ? point.labels.hardware : fmt::format("{} x {}", point.instances, point.labels.hardware),
+                     point.usd_per_hour ? ", but paid" : "");
+}
+
 double instance_hours(const PointResult& point) {
   if (!point.metrics) return 0;
   return point.metrics->instance_s.value_or(point.instances * point.metrics->duration_s) / 3600.0;
@@ -154,6 +165,8 @@ std::vector<Cell> point_row(const PointResult& point) {
   row.number(m.kv_internal_mean).number(m.kv_reserved_unused_mean).number(m.kv_external_mean);
   row.number(m.kv_last_block_mean).count(point.instances).number(mean_usd_per_hour(point));
   append_use(row, point);
+  if (point.missed_slo) row.flag(point.missed_slo->empty());
+  else row.blanks(1);
   std::vector<Cell> cells = row.take();
   PLIMSOLL_CHECK(cells.size() == width, "a row has a cell for each column");
   return cells;

@@ -32,7 +32,12 @@ struct PointResult {
   std::string extrapolates;            // why the figures are estimates; empty: calibrated
   std::int32_t instances = 1;          // at most at once
   std::optional<double> usd_per_hour;  // of these
+  std::int64_t gpus = 0;               // that the replicas use, at most at once; 0: there are none, or this machine's cores
+  std::int32_t gpus_per_instance = 1;
 };
+
+/// "7 of the 8 GPUs of p5.48xlarge are not used …"; empty: all are.
+[[nodiscard]] std::string unused_gpus(const PointResult& point);
 
 /// What the run used, and what it cost an hour in the mean: less than `usd_per_hour` where instances come and go.
 [[nodiscard]] double instance_hours(const PointResult& point);

@@ -94,6 +94,8 @@ std::optional<Impossible> place_replicas(const PointSpec& spec, PointResult& res
                                                          d.most_replicas(), d.tp, needed, spec.hardware.label, *d.instances)};
   }
   result.instances = d.instances.value_or(needed);
+  if (spec.hardware.accelerator && !spec.hardware.this_machine) result.gpus = std::int64_t{d.tp} * d.pp * d.most_replicas();
+  result.gpus_per_instance = spec.hardware.count;
   if (spec.hardware.usd_per_hour) result.usd_per_hour = *spec.hardware.usd_per_hour * result.instances;
   return {};
 }

@@ -57,6 +57,12 @@ std::string missed_slo(const sched::Slo& slo, const sched::PointMetrics& metrics
   std::vector<std::string> missed;
   for (const SloFigure& f : slo_figures(slo, metrics, beyond_capacity)) {
     if (f.at_least ? f.value >= f.limit : f.value <= f.limit) continue;
+    if (!std::isfinite(f.value)) {     // no figure tells by how much
+      const bool measured = metrics.requests_completed + metrics.requests_rejected + metrics.requests_timed_out > 0;
+      missed.push_back(fmt::format("{} of at most {} ({})", f.name, limit_text(f.limit, f.unit),
+                                   beyond_capacity ? "the queue grows without end" : measured ? "too many requests fail" : "nothing was measured"));
+      continue;
+    }
     missed.push_back(fmt::format("{} {} of {} {}", f.name, limit_text(f.value, f.unit), f.at_least ? "at least" : "at most", limit_text(f.limit, f.unit)));
   }
   return fmt::format("{}", fmt::join(missed, ", "));
