@@ -15,6 +15,7 @@
 #include "study/plan/together.h"
 #include "study/plan/view.h"
 #include "study/output/write_file.h"
+#include "study/run/slo_text.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -94,6 +95,9 @@ class Planner {
   void answer(std::size_t index) {
     Finding finding{.question = study::plan::make_question(study_, index), .answer = {}, .swept = study_.swept_values(index)};
     refuse_empty(finding.question);
+    if (parsed_.common.format != Format::table) {
+      for (const std::string& note : finding.question.notes) console_.note(note);
+    }
     study::plan::TrialSettings settings;
     settings.jobs = parsed_.common.jobs;
     settings.stepwise = parsed_.common.stepwise;
@@ -110,6 +114,8 @@ class Planner {
       study::PointResult point = candidate.point;
       point.swept = finding.swept;
       point.metrics = metrics;
+      const bool beyond = !metrics.stable && !point.labels.closed_loop;
+      if (!candidate.spec.slo.empty()) point.missed_slo = study::missed_slo(candidate.spec.slo, metrics, beyond);
       console_.point(columns, point);
     };
     study::plan::Trials trials(finding.question, settings);

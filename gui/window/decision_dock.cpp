@@ -213,8 +213,10 @@ void DecisionDock::show_answer(const QJsonObject& line) {
   } else {
     QString text = tr("✓ Best: %1").arg(winner.value(QStringLiteral("deployment")).toString());
     const QJsonObject capacity = winner.value(QStringLiteral("capacity")).toObject();
-    if (!capacity.isEmpty()) text += QStringLiteral("\n") + tr("Carries %1 %2 within the SLO").arg(reader_text(capacity.value(QStringLiteral("load")).toDouble(), 4),
-                                                                                    line.value(QStringLiteral("objective_unit")).toString());
+    if (!capacity.isEmpty()) {
+      text += QStringLiteral("\n") + tr("Carries %1 %2 within the SLO").arg(reader_text(capacity.value(QStringLiteral("load")).toDouble(), 4),
+                                                                           capacity.value(QStringLiteral("unit")).toString());
+    }
     const QString price = winner.value(QStringLiteral("price")).toString();
     if (!price.isEmpty()) text += QStringLiteral("\n") + tr("Price: %1").arg(price);
     for (const QJsonValue& one : line.value(QStringLiteral("sensitivity")).toArray()) {

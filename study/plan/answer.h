@@ -80,7 +80,7 @@ struct Answer {
 /// Whether the search itself looks for the load: capacity, and cost per token at it.
 [[nodiscard]] bool finds_load(Objective objective);
 [[nodiscard]] std::string_view objective_name(Objective objective);
-[[nodiscard]] std::string_view objective_unit(Objective objective, const load::LoadSpec& load);
+[[nodiscard]] std::string_view objective_unit(const Question& question);
 /// "/s", "clients", "x".
 [[nodiscard]] std::string_view load_unit(const load::LoadSpec& load);
 

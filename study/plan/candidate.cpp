@@ -2,12 +2,15 @@
 #include "study/plan/candidate.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <map>
 #include <set>
 
+#include "model/error.h"
 #include "study/run/resolve.h"
 
 namespace plimsoll::study::plan {
@@ -136,7 +139,7 @@ class Builder {
     candidate.point = std::move(resolved.result);
     candidate.point.index = question_.candidates.size();
     const Deployment& d = candidate.spec.deployment;
-    candidate.gpus = std::int64_t{d.tp} * d.pp * d.most_replicas();
+    candidate.gpus = std::int64_t{d.tp} * d.pp * d.most_replicas();   // of those that cannot exist as well
     candidate.name = name_of(candidate);
     if (resolved.impossible) candidate.excluded = resolved.impossible->reason;
     else candidate.excluded = over_limit(candidate);
@@ -147,9 +150,6 @@ class Builder {
   [[nodiscard]] std::string over_limit(const Candidate& candidate) const {
     const SearchSpec& search = question_.search;
     const std::optional<double>& usd = candidate.point.usd_per_hour;
-    if (search.objective == Objective::cost && !usd) {
-      return fmt::format("no price of {} is known: state it under prices", candidate.spec.hardware.label);
-    }
     if (search.max_usd_per_hour && usd && *usd > *search.max_usd_per_hour) {
       return fmt::format("{:.2f} USD/h are more than max_usd_per_hour: {:.2f}", *usd, *search.max_usd_per_hour);
     }
@@ -182,13 +182,65 @@ class Builder {
   bool auto_tp_ = false;
 };
 
+// Instance types that may take part, each with one of its candidates.
+std::map<std::string, const Candidate*> types_of(const Question& question) {
+  std::map<std::string, const Candidate*> types;
+  for (const Candidate& c : question.candidates) {
+    if (c.excluded.empty()) types.emplace(c.spec.hardware.label, &c);
+  }
+  return types;
+}
+
+bool asks_for_cost(Objective objective) { return objective == Objective::cost || objective == Objective::cost_per_token; }
+
+constexpr std::string_view kHowToPrice = "state usd_per_hour in hardware, or prices: {gpu_hour: 2.5}";
+
+void need_price(const Candidate& candidate, std::string_view what) {
+  if (candidate.point.usd_per_hour) return;
+  throw InputError(candidate.spec.places.hardware, fmt::format("{} needs the price of {}, and none is known: {}", what,
+                                                               candidate.spec.hardware.label, kHowToPrice));
+}
+
+// One's own machines need no price as long as nothing else is compared with them.
+void settle_prices(Question& question) {
+  const std::map<std::string, const Candidate*> types = types_of(question);
+  const bool costs = asks_for_cost(question.search.objective);
+  for (const auto& [label, candidate] : types) {
+    if (question.search.max_usd_per_hour) need_price(*candidate, "max_usd_per_hour");
+    if (costs && types.size() > 1) need_price(*candidate, "a search for the least cost over several kinds of hardware");
+    question.is_priced = question.is_priced && candidate->point.usd_per_hour.has_value();
+  }
+  for (Candidate& c : question.candidates) c.rent = question.is_priced ? c.point.usd_per_hour.value_or(0) : static_cast<double>(c.gpus);
+  if (costs && !question.is_priced) {
+    question.notes.push_back(fmt::format("no price of {} is known: the cost is counted in GPUs; {}", types.begin()->first, kHowToPrice));
+  }
+}
+
+// Prices of other months may have changed since.
+void note_dates(Question& question) {
+  std::map<std::string, std::vector<std::string>> labels;   // by date
+  for (const auto& [label, candidate] : types_of(question)) {
+    if (!candidate->spec.hardware.price_date.empty()) labels[candidate->spec.hardware.price_date].push_back(label);
+  }
+  if (labels.size() < 2) return;
+  std::vector<std::string> parts;
+  for (const auto& [date, of] : labels) parts.push_back(fmt::format("{} of {}", fmt::join(of, ", "), date));
+  question.notes.push_back(fmt::format("prices of different dates are compared: {}", fmt::join(parts, "; ")));
+}
+
 }  // namespace
 
 Question make_question(const Study& study, std::size_t index) {
-  Question question{.study = &study, .index = index, .search = {}, .spec = study.point(index), .candidates = {}, .feasible = 0};
+  Question question{.study = &study, .index = index, .search = {}, .spec = study.point(index), .candidates = {}, .notes = {}};
   question.search = question.spec.search.value_or(SearchSpec{});
   Builder(study, index, question).build();
+  settle_prices(question);
+  note_dates(question);
   return question;
+}
+
+std::int64_t paid_gpus(const Candidate& candidate) {
+  return candidate.point.gpus == 0 ? candidate.gpus : std::int64_t{candidate.point.instances} * candidate.point.gpus_per_instance;
 }
 
 bool name_before(std::string_view a, std::string_view b) {

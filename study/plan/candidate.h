@@ -20,6 +20,7 @@ struct Candidate {
   PointSpec spec;
   PointResult point;                   // labels, instances and price; no metrics
   std::int64_t gpus = 0;               // that its replicas use (at most at once), of those that its instances have
+  double rent = 0;                     // what an hour of it costs: USD, or the GPUs in use where no price is needed or known
   std::string excluded;                // why it is out before any simulation; empty: it takes part
 };
 
@@ -31,12 +32,18 @@ struct Question {
   PointSpec spec;                      // of the study itself: workload and SLO are everybody's
   std::vector<Candidate> candidates;   // in the order of the axes, the last one fastest
   std::size_t feasible = 0;            // of them
+  bool is_priced = true;               // else costs are counted in GPUs: all are of one kind, or nothing asks for a price
+  std::vector<std::string> notes;      // on the prices
 };
 
-/// Throws InputError for a search that has more than a million combinations, or a value that no study may have. TP
+/// Throws InputError for a search that has more than a million combinations, a value that no study may have, or no price
+/// where one is needed (max_usd_per_hour, costs of several instance types). TP
 /// degrees that neither the search nor the study states are all powers of two that an instance holds; numbers of replicas
 /// 1, 2, 3, 4, 6, 8, 12 … 128.
 [[nodiscard]] Question make_question(const Study& study, std::size_t index);
+
+/// GPUs of all its instances, whether replicas use them or not.
+[[nodiscard]] std::int64_t paid_gpus(const Candidate& candidate);
 
 /// Names in the order of a reader: runs of digits count as numbers.
 [[nodiscard]] bool name_before(std::string_view a, std::string_view b);

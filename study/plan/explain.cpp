@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "study/output/chart_axis.h"
+#include "study/run/load_variation.h"
 
 namespace plimsoll::study::plan {
 namespace {
@@ -24,25 +25,32 @@ std::string miss_text(const Question& question, const Entry& entry) {
   const sched::PointMetrics& m = *entry.metrics;
   if (m.requests_completed + m.requests_rejected + m.requests_timed_out == 0) return "nothing was measured: all requests were sent within the warm-up";
   if (worst.name == "queue") {
-    text = fmt::format("cannot keep up: carries {} of {} requests/s", reader_number(entry.metrics->requests_per_s, 3),
-                       reader_number(load::load_value(question.spec.workload.load), 3));
-    return text;
+    const std::optional<double> offered = offered_rate(question.spec.workload.load);
+    return fmt::format("cannot keep up: carries {}{} requests/s", reader_number(m.requests_per_s, 3),
+                       offered ? fmt::format(" of {}", reader_number(*offered, 3)) : std::string());
   }
   const std::string part = largest_part(*entry.metrics);
   return part.empty() ? text : text + "; " + part;
 }
 
+// "34 % more USD/h", "3.1 times the USD/h".
+std::string factor_gap(double factor, const char* more, const char* less, const char* unit) {
+  constexpr double kManyTimes = 2;     // above, per cent are hard to read
+  if (factor >= kManyTimes) return fmt::format("{} times the {}", reader_number(factor, 3), unit);
+  return fmt::format("{} {} {}", percent(factor - 1), factor > 1 ? more : less, unit);
+}
+
 std::string objective_gap(const Question& question, const Entry& entry, const Entry& best) {
   const double mine = entry.objective.mean, its = best.objective.mean;
   if (mine == its || its == 0) return {};
-  const double off = mine / its - 1;
+  const double factor = mine / its;
   switch (question.search.objective) {
-    case Objective::cost: return fmt::format("{} {}", percent(off), off > 0 ? "more USD/h" : "less USD/h");
-    case Objective::gpus: return fmt::format("{:.0f} GPUs {}", std::abs(mine - its), off > 0 ? "more" : "fewer");
-    case Objective::latency: return fmt::format("p90 latency {} {}", percent(off), off > 0 ? "longer" : "shorter");
-    case Objective::throughput: return fmt::format("{} {} tokens/s", percent(off), off > 0 ? "more" : "fewer");
-    case Objective::cost_per_token: return fmt::format("{} {} a token", percent(off), off > 0 ? "more" : "less");
-    case Objective::capacity: return fmt::format("carries {} {}", percent(off), off > 0 ? "more" : "less");
+    case Objective::cost: return question.is_priced ? factor_gap(factor, "more", "less", "USD/h") : fmt::format("{:.0f} GPUs {}", std::abs(mine - its), factor > 1 ? "more" : "fewer");
+    case Objective::gpus: return fmt::format("{:.0f} GPUs {}", std::abs(mine - its), factor > 1 ? "more" : "fewer");
+    case Objective::latency: return factor_gap(factor, "longer", "shorter", "p90 latency");
+    case Objective::throughput: return factor_gap(factor, "more", "fewer", "tokens/s");
+    case Objective::cost_per_token: return factor_gap(factor, "more", "less", question.is_priced ? "USD a token" : "GPU time a token");
+    case Objective::capacity: return fmt::format("carries {} {}", percent(factor - 1), factor > 1 ? "more" : "less");
   }
   return {};
 }

@@ -143,6 +143,8 @@ std::string check_text(const Check& check) {
     return check.at_least || check.limit <= 0 ? fmt::format("{} {}, limit {}", check.name, value, limit)
                                               : fmt::format("{}: too many requests fail to keep {}", check.name, limit);
   }
+  constexpr double kManyTimes = 2;     // above, per cent are hard to read
+  if (!check.at_least && ratio >= kManyTimes) return fmt::format("{} {}, {:.3g} times the limit of {}", check.name, value, ratio, limit);
   const double off = check.at_least ? 1 - check.value.mean / check.limit : ratio - 1;
   return fmt::format("{} {}, {:.3g} % {} {}", check.name, value, 100 * off, check.at_least ? "below" : "over", limit);
 }

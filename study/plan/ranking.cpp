@@ -9,8 +9,6 @@
 namespace plimsoll::study::plan {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 struct Corner {                        // smaller is better in each
   std::size_t candidate = 0;
   std::array<double, 3> values{};
@@ -31,9 +29,8 @@ bool is_known(const Question& question) {
 }
 
 double run_cost(const Candidate& candidate, const sched::PointMetrics& run) {
-  if (!candidate.point.usd_per_hour) return kInfinity;
-  if (!run.instance_s || !(run.duration_s > 0)) return *candidate.point.usd_per_hour;
-  return *candidate.point.usd_per_hour / candidate.point.instances * *run.instance_s / run.duration_s;
+  if (!run.instance_s || !(run.duration_s > 0)) return candidate.rent;
+  return candidate.rent / candidate.point.instances * *run.instance_s / run.duration_s;
 }
 
 bool finds_load(Objective objective) { return objective == Objective::capacity || objective == Objective::cost_per_token; }
@@ -52,14 +49,14 @@ std::string_view load_unit(const load::LoadSpec& load) {
   return "/s";
 }
 
-std::string_view objective_unit(Objective objective, const load::LoadSpec& load) {
-  switch (objective) {
-    case Objective::cost: return "USD/h";
+std::string_view objective_unit(const Question& question) {
+  switch (question.search.objective) {
+    case Objective::cost: return question.is_priced ? "USD/h" : "GPUs";
     case Objective::gpus: return "GPUs";
     case Objective::latency: return "s";
     case Objective::throughput: return "tokens/s";
-    case Objective::capacity: return load_unit(load);
-    case Objective::cost_per_token: return "USD/M output tokens";
+    case Objective::capacity: return load_unit(question.spec.workload.load);
+    case Objective::cost_per_token: return question.is_priced ? "USD/M output tokens" : "GPU h/M output tokens";
   }
   return "";
 }
@@ -67,10 +64,9 @@ std::string_view objective_unit(Objective objective, const load::LoadSpec& load)
 Estimate objective_of(const Question& question, const Candidate& candidate, const Standing& standing) {
   switch (question.search.objective) {
     case Objective::cost: {
-      if (!candidate.point.usd_per_hour) return {kInfinity, 0, 1};
       const Estimate& used = standing.instances;
-      const double price = *candidate.point.usd_per_hour / candidate.point.instances;
-      return used.values == 0 ? Estimate{*candidate.point.usd_per_hour, 0, 1} : Estimate{price * used.mean, price * used.half_width, used.values};
+      const double rent = candidate.rent / candidate.point.instances;
+      return used.values == 0 ? Estimate{candidate.rent, 0, 1} : Estimate{rent * used.mean, rent * used.half_width, used.values};
     }
     case Objective::gpus: return {static_cast<double>(candidate.gpus), 0, 1};
     case Objective::latency: return standing.latency_p90;

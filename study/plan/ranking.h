@@ -12,7 +12,7 @@ namespace plimsoll::study::plan {
 
 /// Whether the objective follows from the deployment alone, or must be measured (as the cost of a fleet that scales).
 [[nodiscard]] bool is_known(const Question& question);
-/// USD/h of one run: of the instances that it used. Infinite without a price.
+/// What an hour of one run costs, in the unit of Candidate::rent: of the instances that it used.
 [[nodiscard]] double run_cost(const Candidate& candidate, const sched::PointMetrics& run);
 /// Of a candidate, given its standing (of capacity: elsewhere). Infinite, or 0 where more is better, beyond capacity.
 [[nodiscard]] Estimate objective_of(const Question& question, const Candidate& candidate, const Standing& standing);

@@ -89,7 +89,7 @@ std::vector<Cell> ranking_row(const Finding& f, std::size_t place, std::size_t i
   row.if_ran(text_cell(s.checks.empty() ? "" : s.checks[s.worst].name));
   row.if_ran(number_cell(e.objective.mean));
   row.if_ran(interval_cell(e.objective));
-  row.add(text_cell(objective_unit(f.question.search.objective, f.question.spec.workload.load)));
+  row.add(text_cell(objective_unit(f.question)));
   row.if_ran(Cell(e.on_frontier));
   add_deployment(row, c);
   add_measures(row, c, s);
@@ -103,9 +103,9 @@ std::vector<Cell> ranking_row(const Finding& f, std::size_t place, std::size_t i
 
 std::string optional_json(const std::optional<double>& value) { return json_text(number_cell(value)); }
 
-std::string capacity_json(const Capacity& c) {
-  return fmt::format("{{\"load\":{},\"ci\":{},\"passing\":{},\"failing\":{}}}", json_text(number_cell(c.load.mean)), json_text(interval_cell(c.load)),
-                     json_text(number_cell(c.passing)), optional_json(c.failing));
+std::string capacity_json(const Finding& f, const Capacity& c) {
+  return fmt::format("{{\"load\":{},\"ci\":{},\"passing\":{},\"failing\":{},\"unit\":{}}}", json_text(number_cell(c.load.mean)), json_text(interval_cell(c.load)),
+                     json_text(number_cell(c.passing)), optional_json(c.failing), json_quoted(load_unit(f.question.spec.workload.load)));
 }
 
 std::string curve_json(const LoadCurve& curve) {
@@ -138,7 +138,7 @@ std::string winner_json(const Finding& f) {
   }
   const Entry& entry = f.answer.entries[*f.answer.winner];
   return fmt::format("{{\"deployment\":{},\"price\":{},\"capacity\":{},\"curve\":{},\"deploy\":{{{}}}}}", json_quoted(candidate.name),
-                     json_quoted(candidate.spec.hardware.price_note), entry.capacity && !entry.capacity->is_open() ? capacity_json(*entry.capacity) : "null",
+                     json_quoted(candidate.spec.hardware.price_note), entry.capacity && !entry.capacity->is_open() ? capacity_json(f, *entry.capacity) : "null",
                      curve_json(f.answer.curve), files);
 }
 
@@ -170,7 +170,7 @@ std::string answer_members(const Finding& f) {
   return fmt::format("\"study\":{},\"objective\":{},\"objective_unit\":{},\"confidence\":{},\"deployments\":{},\"feasible\":{},\"simulations\":{},"
                      "\"cancelled\":{},\"winner\":{},\"sensitivity\":{}",
                      json_quoted(f.question.study->title()), json_quoted(objective_name(f.question.search.objective)),
-                     json_quoted(objective_unit(f.question.search.objective, f.question.spec.workload.load)), f.question.search.confidence,
+                     json_quoted(objective_unit(f.question)), f.question.search.confidence,
                      f.question.candidates.size(), f.question.feasible, f.answer.trials, f.answer.cancelled, winner_json(f), sensitivities_json(f));
 }
 

@@ -2,6 +2,7 @@
 #include "study/plan/view.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -14,6 +15,7 @@
 #include "study/plan/explain.h"
 #include "study/plan/ranking.h"
 #include "study/output/table_view.h"
+#include "study/run/load_variation.h"
 
 namespace plimsoll::study::plan {
 namespace {
@@ -72,12 +74,13 @@ std::string question_text(const Question& q, const Answer& answer) {
   const std::string limits = limits_text(q, answer);
   const std::string load = load_text(q);
   switch (q.search.objective) {
-    case Objective::cost: return fmt::format("Least USD/h that carries {}; {}", load, limits);
+    case Objective::cost: return fmt::format("{} {}; {}", q.is_priced ? "Least USD/h that carries" : "Fewest GPUs that carry", load, limits);
     case Objective::gpus: return fmt::format("Fewest GPUs that carry {}; {}", load, limits);
     case Objective::latency: return fmt::format("Lowest p90 latency under {}; {}", load, limits);
     case Objective::throughput: return fmt::format("Most output tokens/s under {}; {}", load, limits);
     case Objective::cost_per_token:
-      return fmt::format("Least USD a token, under the largest load of this kind: {}; {}", load::load_kind(q.spec.workload.load), limits);
+      return fmt::format("Least {} a token, under the largest load of this kind: {}; {}", q.is_priced ? "USD" : "GPU time",
+                         load::load_kind(q.spec.workload.load), limits);
     case Objective::capacity: return fmt::format("Largest load of this kind: {}; {}", load::load_kind(q.spec.workload.load), limits);
   }
   return {};
@@ -101,10 +104,20 @@ std::string counts_text(const Question& q, const Answer& answer) {
   return text;
 }
 
+// A trace is replayed so many times as fast: " (19.7 requests/s in the mean)".
+std::string rate_text(const load::LoadSpec& load, double scale) {
+  const auto* const replay = std::get_if<load::TraceReplay>(&load);
+  const auto rate = replay == nullptr ? std::nullopt : offered_rate(load);
+  return rate ? fmt::format(" ({} requests/s in the mean)", number(*rate * scale / replay->rate_scale, 3)) : std::string();
+}
+
 std::string capacity_lines(const Question& q, const Capacity& capacity) {
   const std::string unit(load_unit(q.spec.workload.load));
-  if (capacity.is_open()) return fmt::format("  carries     {} {} and more: this SLO does not limit the load\n", number(capacity.passing), unit);
-  std::string text = fmt::format("  carries     {} {} within the SLO", with_interval(capacity.load), unit);
+  if (capacity.is_open()) {
+    return fmt::format("  carries     {} {}{} and more: this SLO does not limit the load\n", number(capacity.passing), unit,
+                       rate_text(q.spec.workload.load, capacity.passing));
+  }
+  std::string text = fmt::format("  carries     {} {}{} within the SLO", with_interval(capacity.load), unit, rate_text(q.spec.workload.load, capacity.load.mean));
   const auto side = [&](const std::optional<sched::PointMetrics>& metrics) {
     if (!metrics) return std::string("not found");
     const sched::PointMetrics* const run = &*metrics;
@@ -138,12 +151,23 @@ std::string sensitivity_lines(const Finding& f) {
   return text.empty() ? text : "If the world is 10 % off\n" + text;
 }
 
+// Of what is paid: GPUs that no replica has, and load that those in use would carry besides the study's.
 std::string unused_line(const Question& q, const Candidate& candidate, const Entry& entry) {
-  if (!entry.capacity || entry.capacity->is_open() || !candidate.point.usd_per_hour || finds_load(q.search.objective)) return {};
-  if (!candidate.spec.deployment.is_fixed()) return {};   // replicas come and go with the load: nothing idles at that price
-  const double carries = entry.capacity->load.mean, load = load::load_value(q.spec.workload.load);
-  if (!(carries > load)) return {};
-  return fmt::format("  idle        {:.0f} % of what it carries is not used: {} USD/h\n", 100 * (1 - load / carries), number(*candidate.point.usd_per_hour * (1 - load / carries), 3));
+  if (!candidate.spec.deployment.is_fixed()) return {};   // what is paid follows the load
+  const std::int64_t paid = paid_gpus(candidate);
+  double used = static_cast<double>(candidate.gpus) / static_cast<double>(std::max<std::int64_t>(1, paid));
+  std::vector<std::string> parts;
+  if (candidate.gpus < paid) parts.push_back(fmt::format("{} of {} GPUs have no replica", paid - candidate.gpus, paid));
+  const bool limited = entry.capacity && !entry.capacity->is_open() && !finds_load(q.search.objective);
+  const double carries = limited ? entry.capacity->load.mean : 0, load = load::load_value(q.spec.workload.load);
+  if (carries > load) {
+    used *= load / carries;
+    parts.push_back(fmt::format("{:.0f} % of what it carries is not used", 100 * (1 - load / carries)));
+  }
+  if (parts.empty()) return {};
+  std::string text = fmt::format("  idle        {:.0f} % of what is paid: {}", 100 * (1 - used), fmt::join(parts, ", "));
+  if (candidate.point.usd_per_hour) text += fmt::format("; {} USD/h", number(*candidate.point.usd_per_hour * (1 - used), 3));
+  return text + "\n";
 }
 
 std::string interval_text(const Check& check, double confidence) {
@@ -247,9 +271,14 @@ std::optional<double> usd_per_million(std::optional<double> usd_per_hour, double
 
 std::vector<DeployFile> deploy_files_of(const Candidate& candidate) {
   const Deployment& d = candidate.spec.deployment;
-  std::string head = fmt::format("# {}\n# Start {} of these: {} instance{} of {}, tp {} each.\n", candidate.name, d.replicas, candidate.point.instances,
-                                 candidate.point.instances == 1 ? "" : "s", candidate.spec.hardware.label, d.tp);
+  const auto one_line = [](std::string text) {   // a line break would end the comment
+    std::replace_if(text.begin(), text.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+    return text;
+  };
+  std::string head = fmt::format("# {}\n# Start {} of these: {} instance{} of {}, tp {} each.\n", one_line(candidate.name), d.replicas,
+                                 candidate.point.instances, candidate.point.instances == 1 ? "" : "s", one_line(candidate.spec.hardware.label), d.tp);
   if (d.replicas > candidate.point.instances) head += "# Those on one instance need GPUs (CUDA_VISIBLE_DEVICES) and a port of their own each.\n";
+  if (candidate.spec.model_is_file && !candidate.spec.model_stated.starts_with('/')) head += "# The model's path is relative to the study's folder.\n";
   std::vector<DeployFile> files = deploy_files(candidate.spec);
   for (DeployFile& file : files) file.text.insert(0, head);
   return files;
@@ -275,7 +304,9 @@ std::string nearest_text(const Finding& f) {
 }
 
 std::string finding_text(const Finding& f, std::size_t rows) {
-  std::string text = f.question.study->title() + "\n" + question_text(f.question, f.answer) + "\n" + counts_text(f.question, f.answer) + "\n\n";
+  std::string text = f.question.study->title() + "\n" + question_text(f.question, f.answer) + "\n" + counts_text(f.question, f.answer) + "\n";
+  for (const std::string& note : f.question.notes) text += "note: " + note + "\n";
+  text += "\n";
   if (f.answer.winner) {
     text += winner_text(f) + "\n" + sensitivity_lines(f) + "\n";
   } else {

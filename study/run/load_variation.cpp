@@ -27,4 +27,15 @@ std::optional<PointSpec> with_load_value(PointSpec spec, double value) {
   return spec;
 }
 
+std::optional<double> offered_rate(const load::LoadSpec& load) {
+  if (const auto* const replay = std::get_if<load::TraceReplay>(&load)) {
+    if (!replay->trace || !replay->trace->has_arrivals()) return {};
+    const double end = 1e-9 * static_cast<double>(replay->trace->records.back().arrival) / replay->rate_scale;
+    return end > 0 ? std::optional(static_cast<double>(replay->trace->records.size()) / end) : std::nullopt;
+  }
+  const bool has_rate = std::holds_alternative<load::Poisson>(load) || std::holds_alternative<load::GammaArrivals>(load) ||
+                        std::holds_alternative<load::ConstantRate>(load);
+  return has_rate ? std::optional(load::load_value(load)) : std::nullopt;
+}
+
 }  // namespace plimsoll::study

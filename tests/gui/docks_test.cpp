@@ -157,7 +157,7 @@ constexpr const char* kPlan = R"(cat <<'END'
 {"v":1,"type":"point","t_s":0.1,"index":0,"tp":4,"load_value":8}
 {"v":1,"type":"ranking","t_s":0.2,"question":0,"rank":1,"deployment":"tp 4 x 2","meets_slo":true,"objective":57.5,"objective_unit":"clients","usd_per_hour":37.7,"gpus":8,"tp":4,"replicas":2,"hardware":"ml.p4d.24xlarge","slo_used":0.9,"slo_check":"p90_latency_per_token","stage":"confirmed","verdict":"wins","settings":{"deployment.tp":"4","deployment.replicas":"2","scheduler.max_running":"64"}}
 {"v":1,"type":"ranking","t_s":0.2,"question":0,"rank":10,"deployment":"tp 8 x 1","meets_slo":false,"objective":20,"gpus":8,"tp":8,"replicas":1,"hardware":"ml.p4d.24xlarge","slo_used":1.2,"slo_check":"p90_latency_per_token","stage":"screened","verdict":"all-reduce"}
-{"v":1,"type":"answer","t_s":0.3,"question":0,"objective":"capacity","objective_unit":"clients","winner":{"deployment":"tp 4 x 2","price":"us-east-1, 2024","capacity":{"load":57.5,"ci":1,"passing":57,"failing":58},"deploy":{"tgi.env":"NUM_SHARD=4","vllm.sh":"vllm serve"}},"sensitivity":[{"change":"load +10 %","winner":"tp 8 x 1","same":false,"slo_used":1.1,"slo_check":"x"}],"text":"the answer"}
+{"v":1,"type":"answer","t_s":0.3,"question":0,"objective":"cost","objective_unit":"USD/h","winner":{"deployment":"tp 4 x 2","price":"us-east-1, 2024","capacity":{"load":57.5,"ci":1,"passing":57,"failing":58,"unit":"clients"},"deploy":{"tgi.env":"NUM_SHARD=4","vllm.sh":"vllm serve"}},"sensitivity":[{"change":"load +10 %","winner":"tp 8 x 1","same":false,"slo_used":1.1,"slo_check":"x"}],"text":"the answer"}
 {"v":1,"type":"done","t_s":0.3,"exit":0}
 END
 )";
@@ -170,7 +170,7 @@ TEST_F(DockTest, ThePlannersAnswerBecomesARankingThatCanBeUsed) {
   dock.plan();
   wait(dock);
   EXPECT_THAT(texts_of(dock), HasSubstr("✓ Best: tp 4 x 2"));
-  EXPECT_THAT(texts_of(dock), HasSubstr("Carries 57.5 clients within the SLO"));
+  EXPECT_THAT(texts_of(dock), HasSubstr("Carries 57.5 clients within the SLO")) << "in the load's unit, not in the objective's";
   EXPECT_THAT(texts_of(dock), HasSubstr("load +10 %: tp 8 x 1 would win"));
   ASSERT_EQ(dock.ranking().rowCount(), 2);
   EXPECT_EQ(dock.ranking().item(0, 0)->text(), QStringLiteral("1")) << "rank 1 before rank 10: numbers sort as numbers";

@@ -160,6 +160,18 @@ TEST_F(CapacityTest, NothingIdlesInAFleetThatScales) {
   EXPECT_THAT(finding_text({.question = found.question, .answer = found.answer, .swept = {}}, 3), Not(HasSubstr("idle  ")));
 }
 
+// 400 requests within 79.8 s: 5.01 requests/s, of which one server of 100 ms per request keeps up with twice as many.
+TEST_F(CapacityTest, ATraceIsTimesItsOwnRate) {
+  std::string trace = "arrival_s,input_tokens,output_tokens\n";
+  for (int i = 1; i <= 400; ++i) trace += std::to_string(0.2 * i) + ",1,1\n";
+  write("trace.csv", trace);
+  const Searched found = search(queue_study("{trace: {file: trace.csv}}", "{p90_latency: 1 s}", "{replicas: [1], objective: capacity}"));
+  const std::string text = finding_text({.question = found.question, .answer = found.answer, .swept = {}}, 3);
+  EXPECT_THAT(text, ::testing::ContainsRegex("carries +[0-9.± ]+ x \\([0-9.]+ requests/s in the mean\\)")) << text;
+  const Searched beyond = search(queue_study("{trace: {file: trace.csv, rate_scale: 4}}", "{p90_latency: 1 s}", "{replicas: [1], objective: gpus}"));
+  EXPECT_THAT(beyond.answer.entries.front().verdict, HasSubstr("of 20.1 requests/s")) << "four times 5.01 /s, not 4 of anything";
+}
+
 // One server with 70 clients or three with 211: a token costs the same within 0.05 %, a bracket ends at 0.5 %, and the fewer
 // GPUs win.
 TEST_F(CapacityTest, WhatABracketCannotTellApartTies) {

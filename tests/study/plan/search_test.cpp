@@ -194,7 +194,7 @@ TEST_F(SearchTest, AnImpossibleWishNamesWhatComesNearest) {
   ASSERT_FALSE(found.answer.order.empty());
   const Candidate& nearest = found.question.candidates[found.answer.order.front()];
   EXPECT_EQ(nearest.spec.hardware.label, "ml.p4d.24xlarge") << nearest.name;
-  EXPECT_THAT(found.answer.entries[found.answer.order.front()].verdict, HasSubstr("over 10 ms"));
+  EXPECT_THAT(found.answer.entries[found.answer.order.front()].verdict, HasSubstr("times the limit of 10 ms"));
 }
 
 // Own prices turn the order around: p4d for 0.01 USD an hour and GPU is the cheapest of all.
@@ -203,6 +203,48 @@ TEST_F(SearchTest, OwnPricesCount) {
   ASSERT_TRUE(found.answer.winner);
   EXPECT_EQ(found.winner().spec.hardware.label, "ml.p4d.24xlarge");
   EXPECT_DOUBLE_EQ(*found.winner().point.usd_per_hour, 0.08);
+}
+
+// One's own box has no price, and needs none: the cost is then counted in GPUs.
+TEST_F(SearchTest, AnOwnBoxNeedsNoPrice) {
+  const Overrides box{{"hardware", "8xh100"}, {"search", "{tp: [1, 2], replicas: [1, 2, 4], objective: cost}"}};
+  const Searched found = search(kPlanStudy, box);
+  ASSERT_TRUE(found.answer.winner);
+  EXPECT_FALSE(found.question.is_priced);
+  EXPECT_EQ(found.winner().gpus, 1) << "30 requests/s of 64 + 16 tokens are little for an H100";
+  EXPECT_EQ(found.answer.entries[*found.answer.winner].objective.mean, 1);
+  EXPECT_EQ(objective_unit(found.question), "GPUs");
+  const std::string text = finding_text({.question = found.question, .answer = found.answer, .swept = {}}, 3);
+  EXPECT_THAT(text, HasSubstr("no price of h100-sxm x 8 is known"));
+  EXPECT_THAT(text, HasSubstr("7 of 8 GPUs have no replica"));
+}
+
+// A comparison of prices with one missing is no answer, and never "nothing meets the SLO".
+TEST_F(SearchTest, APriceThatIsNeededIsAskedFor) {
+  const Overrides both{{"search.instances", "[8xh100, ml.g5.2xlarge]"}};
+  const auto said = [&](Overrides overrides) {
+    try {
+      static_cast<void>(search(kPlanStudy, overrides));
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_THAT(said(both), HasSubstr("the price of h100-sxm x 8"));
+  EXPECT_THAT(said(both), HasSubstr("usd_per_hour"));
+  EXPECT_THAT(said({{"hardware", "8xh100"}, {"search", "{tp: [1], replicas: [1], max_usd_per_hour: 10}"}}), HasSubstr("max_usd_per_hour needs the price"));
+  EXPECT_EQ(said({both[0], {"search.objective", "gpus"}}), "") << "fewest GPUs ask for no price";
+  EXPECT_EQ(said({both[0], {"prices", "{gpu_hour: 2}"}}), "");
+}
+
+// SageMaker's prices are of 2025-04, EC2's newest of 2026-07.
+TEST_F(SearchTest, PricesOfDifferentDatesAreSaid) {
+  const auto notes = [&](const std::string& instances) {
+    const Study study = read(kPlanStudy, {{"search.instances", instances}});
+    return make_question(study, 0).notes;
+  };
+  EXPECT_THAT(notes("[ml.g5.2xlarge, g5.2xlarge]"), ::testing::Contains(HasSubstr("prices of different dates")));
+  EXPECT_TRUE(notes("[g5.2xlarge, g5.12xlarge]").empty());
 }
 
 // Rows of equal deployment are ties and shown as such: a batch limit that is never reached does not matter.
