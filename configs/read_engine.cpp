@@ -57,26 +57,82 @@ std::pair<double, double> read_pair(const Node& node, double min, double max) {
   return pair;
 }
 
+model::Interval read_interval(const Node& node, std::string_view key, double max) {
+  const auto found = node.find(key);
+  if (!found) return {};
+  const auto [low, high] = read_pair(*found, 1, max);
+  return {low, high};
+}
+
+std::vector<std::string> read_names(const Node& node, std::string_view key) {
+  std::vector<std::string> names;
+  if (const auto found = node.find(key))
+    for (const Item& item : found->items()) names.push_back(item.value.as_string());
+  return names;
+}
+
 model::CalibratedRange read_range(const Node& node) {
-  static constexpr std::array<std::string_view, 5> kKeys = {"accelerators", "tp", "batch", "context", "parameters"};
+  static constexpr std::array<std::string_view, 10> kKeys = {"family", "types", "models", "accelerators", "parameters", "tp",
+                                                             "batch", "input", "output", "context"};
+  static constexpr std::array<std::string_view, 2> kFamilies = {"dense", "moe"};
+  constexpr double kMostTokens = 1e9;
   node.require_known_keys(kKeys);
   model::CalibratedRange range;
-  if (const auto found = node.find("accelerators"))
-    for (const Item& item : found->items()) range.accelerators.push_back(item.value.as_string());
-  if (const auto found = node.find("tp")) range.tp = static_cast<std::int32_t>(found->as_integer(1, 4096));
-  if (const auto found = node.find("batch")) range.batch = found->as_integer(1);
-  if (const auto found = node.find("context")) range.context = found->as_integer(1);
-  if (const auto found = node.find("parameters")) std::tie(range.parameters_low, range.parameters_high) = read_pair(*found, 1, 1e15);
+  range.family = static_cast<model::ModelFamily>(node.at("family").as_one_of(kFamilies));
+  const std::vector<Item> types = node.at("types").items();
+  if (types.size() != 2) node.at("types").fail("expected two types, of the weights and of the KV cache");
+  range.weights = types[0].value.as_dtype();
+  range.cache = types[1].value.as_dtype();
+  range.models = read_names(node, "models");
+  range.accelerators = read_names(node, "accelerators");
+  range.parameters = read_interval(node, "parameters", 1e15);
+  range.tp = read_interval(node, "tp", 4096);
+  range.batch = read_interval(node, "batch", kMostTokens);
+  range.input = read_interval(node, "input", kMostTokens);
+  range.output = read_interval(node, "output", kMostTokens);
+  if (const auto found = node.find("context")) range.context = found->as_number(1, kMostTokens);
   return range;
+}
+
+void read_ranges(const Node& node, model::EngineProfile& e) {
+  static constexpr std::array<std::string_view, 2> kKeys = {"versions", "groups"};
+  node.require_known_keys(kKeys);
+  e.versions = read_names(node, "versions");
+  for (const Item& item : node.at("groups").items()) e.ranges.push_back(read_range(item.value));
+}
+
+constexpr double kMostFactor = 20;      // of a measured time over a predicted one
+
+model::TimeUncertainty read_factors(const Node& node) {
+  model::TimeUncertainty u;
+  std::tie(u.decode_low, u.decode_high) = read_pair(node.at("decode"), 1 / kMostFactor, kMostFactor);
+  std::tie(u.prefill_low, u.prefill_high) = read_pair(node.at("prefill"), 1 / kMostFactor, kMostFactor);
+  return u;
 }
 
 model::TimeUncertainty read_uncertainty(const Node& node) {
   static constexpr std::array<std::string_view, 2> kKeys = {"decode", "prefill"};
   node.require_known_keys(kKeys);
-  model::TimeUncertainty u;
-  std::tie(u.decode_low, u.decode_high) = read_pair(node.at("decode"), 0.05, 20);
-  std::tie(u.prefill_low, u.prefill_high) = read_pair(node.at("prefill"), 0.05, 20);
-  return u;
+  return read_factors(node);
+}
+
+// By the kind of group that was left out; each says where it is from.
+void read_beyond(const Node& node, model::EngineProfile& e) {
+  static constexpr std::array<std::string_view, 3> kKeys = {"decode", "prefill", "source"};
+  node.require_known_keys(model::kBeyondNames);
+  for (std::size_t i = 0; i < model::kBeyondNames.size(); ++i) {
+    const auto found = node.find(model::kBeyondNames[i]);
+    if (!found) continue;
+    found->require_known_keys(kKeys);
+    (void)found->at("source").as_string();
+    e.uncertainty_beyond[static_cast<model::Beyond>(i)] = read_factors(*found);
+  }
+}
+
+double read_drift(const Node& node) {
+  static constexpr std::array<std::string_view, 2> kKeys = {"output_cv", "source"};
+  node.require_known_keys(kKeys);
+  return node.at("output_cv").as_number(0, 1);
 }
 
 Engine::Larger read_larger(const Node& node) {
@@ -91,9 +147,10 @@ Engine::Larger read_larger(const Node& node) {
 }  // namespace
 
 Engine read_engine(const Node& root, const std::string& id) {
-  static constexpr std::array<std::string_view, 13> kKeys = {"name", "aliases", "host", "kernels", "memory", "scheduler",
+  static constexpr std::array<std::string_view, 15> kKeys = {"name", "aliases", "host", "kernels", "memory", "scheduler",
                                                              "scheduler_when_memory_at_least", "calibrated", "calibrated_on",
-                                                             "calibrated_for", "uncertainty", "note", "source"};
+                                                             "calibrated_for", "uncertainty", "uncertainty_beyond",
+                                                             "closed_loop_drift", "note", "source"};
   static constexpr std::array<std::string_view, 5> kKernels = {"compute_scale", "memory_scale", "attention_stream",
                                                                "all_reduce", "measured"};
   root.require_known_keys(kKeys);
@@ -111,8 +168,10 @@ Engine read_engine(const Node& root, const std::string& id) {
   if (const auto memory = root.find("memory")) read_memory(*memory, e);
   e.calibrated_on = root.at("calibrated_on").as_string();
   e.calibrated = root.at("calibrated").as_bool();
-  if (const auto found = root.find("calibrated_for")) e.range = read_range(*found);
+  if (const auto found = root.find("calibrated_for")) read_ranges(*found, e);
   if (const auto found = root.find("uncertainty")) e.uncertainty = read_uncertainty(*found);
+  if (const auto found = root.find("uncertainty_beyond")) read_beyond(*found, e);
+  if (const auto found = root.find("closed_loop_drift")) e.closed_loop_drift = read_drift(*found);
   Engine engine;
   if (const auto scheduler = root.find("scheduler")) {
     engine.scheduler = *scheduler;

@@ -32,7 +32,7 @@ std::int32_t users(const LoadSpec& load) {
 
 Clients::Clients(const Scenario& scenario, std::uint64_t replication, const sched::RunOptions& options,
                  sched::Measurements& out, const FrontEnd& front_end)
-    : scenario_(scenario), workload_(scenario.workload, replication), out_(out),
+    : scenario_(scenario), workload_(scenario.workload, replication, front_end.drift), out_(out),
       closed_(is_closed_loop(scenario.workload.load)), keep_rows_(options.keep_requests && replication == 0),
       timeout_(to_nanos(scenario.limits.timeout)), warmup_(to_nanos(scenario.warmup)), front_end_(to_nanos(front_end.delay)),
       intake_(to_nanos(front_end.intake)), intakes_(intake_ > 0 ? static_cast<std::size_t>(scenario.replicas) : 0, 0),
@@ -230,6 +230,8 @@ bool Clients::ended(const sched::Ended& ended, Nanos now) {
   result.queue_s = ended.queue_s;
   result.preempt_s = ended.preempt_s;
   result.service = ended.service;
+  const auto* const loop = std::get_if<ClosedLoop>(&scenario_.workload.load);
+  result.first_wave = loop != nullptr && l.row.id < static_cast<std::uint64_t>(loop->concurrency);
   queue_ += result.sent >= warmup_ ? ended.queue_s : 0;
   out_.add(result);
   close(ended.client, ended.outcome, now);

@@ -39,6 +39,7 @@ struct TimedOut {
 struct FrontEnd {
   Seconds delay{0};                    // of every attempt by itself
   Seconds intake{0};                   // before that: one attempt after the other, as many at a time as there are replicas
+  OutputDrift drift = {};              // of equal requests in a closed loop
 };
 
 class Clients {

@@ -41,10 +41,12 @@ struct Scenario {
   sched::PolicyConfig policy;
   sched::KvConfig kv;                  // of one replica
   WorkloadSpec workload;
+  OutputDrift drift = {};              // of the simulated clients; a real engine brings its own
   ClientLimits limits;
   Seconds warmup{0};
   std::int32_t replications = 1;
   sched::Slo slo;
+  model::TimeUncertainty uncertainty = {};   // of predicted times: what the band rests on
   bool stepwise = false;               // no leaps
   std::optional<LifeConfig> life = {}; // replicas come and go; none: all are there all the time
 };

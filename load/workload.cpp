@@ -52,6 +52,9 @@ void check(const WorkloadSpec& spec) {
   }
 }
 
+// Of an even distribution around `tokens` with this coefficient of variation.
+double half_width(std::int32_t tokens, double cv) { return std::sqrt(3.0) * cv * tokens; }
+
 // Requests the load itself ends after; kUnlimited where only `requests` or `duration` ends it.
 std::int64_t own_limit(const LoadSpec& load) {
   if (const auto* jump = std::get_if<JumpStart>(&load)) return 3 * std::int64_t{jump->concurrency};
@@ -70,18 +73,20 @@ bool fixes_requests(const LoadSpec& load) {
 }  // namespace
 
 struct Workload::State {
-  State(const WorkloadSpec& s, std::uint64_t replication);
+  State(const WorkloadSpec& s, std::uint64_t replication, const OutputDrift& output_drift);
 
   [[nodiscard]] RequestBody scripted(std::uint64_t i) const;
   [[nodiscard]] RequestBody sampled(std::uint64_t i) const;
   [[nodiscard]] RequestBody own_row(std::uint64_t i) const;
   void add_prefix(std::uint64_t i, RequestBody& body);
+  void let_drift(std::uint64_t i, RequestBody& body) const;
   [[nodiscard]] std::int64_t arrivals_within_duration(const TraceReplay& replay) const;
 
   WorkloadSpec spec;
   ArrivalClock clock;
   LengthSampler input, output;
-  RandomStream pair_stream, prefix_stream;
+  RandomStream pair_stream, prefix_stream, drift_stream;
+  OutputDrift drift;
   bool own_rows = false;
   std::int64_t limit = kUnlimited;  // of bodies and of arrivals
   double last_ns = std::numeric_limits<double>::infinity();
@@ -90,13 +95,15 @@ struct Workload::State {
   std::vector<std::uint64_t> prefix_hashes;
 };
 
-Workload::State::State(const WorkloadSpec& s, std::uint64_t replication)
+Workload::State::State(const WorkloadSpec& s, std::uint64_t replication, const OutputDrift& output_drift)
     : spec(s),
       clock(spec.load, RandomStream(s.seed, replication, Purpose::gap)),
       input(marginals(spec.lengths).input, RandomStream(s.seed, replication, Purpose::input_length)),
       output(marginals(spec.lengths).output, RandomStream(s.seed, replication, Purpose::output_length)),
       pair_stream(s.seed, replication, Purpose::pair),
       prefix_stream(s.seed, replication, Purpose::prefix_group),
+      drift_stream(s.seed, replication, Purpose::drift),
+      drift(output_drift),
       own_rows(uses_own_rows(spec)),
       limit(own_limit(spec.load)) {
   if (spec.requests > 0 && !fixes_requests(spec.load)) limit = std::min(limit, spec.requests);
@@ -155,6 +162,23 @@ void Workload::State::add_prefix(std::uint64_t i, RequestBody& body) {
   body.hash_block_tokens = kPrefixBlock;
 }
 
+// Requests 2k and 2k + 1 share a draw, with opposite signs; the last one of an odd number has none to make up for it.
+void Workload::State::let_drift(std::uint64_t i, RequestBody& body) const {
+  if (i % 2 == 0 && static_cast<std::int64_t>(i) + 1 == limit) return;
+  const std::int32_t most = body.output_tokens - shortest_output(body.output_tokens, drift.cv);
+  const RandomBlock bits = drift_stream.block(i / 2);
+  const double real = half_width(body.output_tokens, drift.cv) * (2 * uniform01(bits[0]) - 1);
+  // Rounded up as often as the fraction says: short outputs drift too.
+  auto by = std::clamp(static_cast<std::int32_t>(std::floor(real + uniform01(bits[1]))), -most, most);
+  if (i % 2 == 1) by = -by;
+  if (drift.longest > 0) {
+    const std::int64_t room = drift.longest - body.input_tokens - body.output_tokens;
+    by = static_cast<std::int32_t>(std::min<std::int64_t>(by, std::max<std::int64_t>(0, room)));
+  }
+  body.output_tokens += by;
+  body.max_new_tokens = body.output_tokens;
+}
+
 std::int64_t Workload::State::arrivals_within_duration(const TraceReplay& replay) const {
   const auto& rows = replay.trace->records;
   const auto late = [&](double end, const traces::TraceRecord& row) {
@@ -164,9 +188,30 @@ std::int64_t Workload::State::arrivals_within_duration(const TraceReplay& replay
   return std::upper_bound(rows.begin(), rows.end(), last_ns, late) - rows.begin();
 }
 
-Workload::Workload(const WorkloadSpec& spec, std::uint64_t replication) {
+std::int32_t shortest_output(std::int32_t tokens, double drift_cv) {
+  return std::max(1, tokens - static_cast<std::int32_t>(std::ceil(half_width(tokens, drift_cv))));
+}
+
+double length_mean(const LengthMarginal& lengths) {
+  if (const auto* fixed = std::get_if<FixedLength>(&lengths)) return fixed->tokens;
+  const auto& d = std::get<LengthDistribution>(lengths);
+  return d.family == LengthFamily::uniform ? (d.min + d.max) / 2.0 : d.mean;
+}
+
+double length_cv(const LengthMarginal& lengths) {
+  if (std::holds_alternative<FixedLength>(lengths)) return 0;
+  const auto& d = std::get<LengthDistribution>(lengths);
+  switch (d.family) {
+    case LengthFamily::uniform: return (d.max - d.min) / std::sqrt(3.0) / (d.max + d.min);
+    case LengthFamily::lognormal: return d.cv;
+    case LengthFamily::geometric: return std::sqrt(1 - 1 / d.mean);
+  }
+  return 0;
+}
+
+Workload::Workload(const WorkloadSpec& spec, std::uint64_t replication, const OutputDrift& drift) {
   check(spec);
-  state_ = std::make_unique<State>(spec, replication);
+  state_ = std::make_unique<State>(spec, replication, drift);
 }
 Workload::~Workload() = default;
 Workload::Workload(Workload&&) noexcept = default;
@@ -190,6 +235,7 @@ std::optional<RequestBody> Workload::next_body() {
   // The published protocol sends one and the same request again and again.
   const std::uint64_t drawn = std::holds_alternative<JumpStart>(s.spec.load) ? 0 : i;
   RequestBody body = s.own_rows ? s.own_row(i) : s.sampled(drawn);
+  if (s.drift.cv > 0) s.let_drift(i, body);
   if (s.spec.prefix.groups > 0) s.add_prefix(drawn, body);
   return body;
 }

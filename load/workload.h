@@ -18,7 +18,12 @@
 namespace plimsoll::load {
 
 // ---- load: when requests are sent -------------------------------------------------------------------------
-struct ClosedLoop { std::int32_t concurrency = 1; Seconds think{0}; bool operator==(const ClosedLoop&) const = default; };
+struct ClosedLoop {
+  std::int32_t concurrency = 1;
+  Seconds think{0};
+  double drift = 0;                    // coefficient of variation of equal output lengths (OutputDrift); 0: they stay equal
+  bool operator==(const ClosedLoop&) const = default;
+};
 struct Poisson { double rate = 0; bool operator==(const Poisson&) const = default; };              // requests per second
 struct GammaArrivals { double rate = 0, cv = 1; bool operator==(const GammaArrivals&) const = default; };
 struct ConstantRate { double rate = 0; bool operator==(const ConstantRate&) const = default; };
@@ -76,6 +81,20 @@ struct WorkloadSpec {
   std::uint64_t seed = 1;
 };
 
+/// Spread that output lengths get so that equal requests of a closed loop do not stay together. Lengths are drawn evenly
+/// within about 1.7 cv around the stated one, in pairs: what a request has more, the next one has less, so that the tokens
+/// of all requests together are as stated.
+struct OutputDrift {
+  double cv = 0;                       // 0: none
+  std::int64_t longest = 0;            // input and output of a lengthened request have at most so many tokens; 0: no limit
+};
+/// The shortest output that a drift makes of `tokens`.
+[[nodiscard]] std::int32_t shortest_output(std::int32_t tokens, double drift_cv);
+/// The mean of drawn lengths, before they are cut off at `min` and `max`.
+[[nodiscard]] double length_mean(const LengthMarginal& lengths);
+/// The coefficient of variation of drawn lengths, before they are cut off at `min` and `max`.
+[[nodiscard]] double length_cv(const LengthMarginal& lengths);
+
 /// What one request asks for. `output_tokens` is the true length, which no policy sees; `max_new_tokens` is the user's cap.
 struct RequestBody {
   std::int32_t input_tokens = 0, output_tokens = 0, max_new_tokens = 0;
@@ -91,7 +110,7 @@ struct RequestBody {
 class Workload {
  public:
   /// Throws InputError when the numbers of the spec describe no workload (rate 0, an empty trace, a mean below 1 …).
-  Workload(const WorkloadSpec& spec, std::uint64_t replication);
+  Workload(const WorkloadSpec& spec, std::uint64_t replication, const OutputDrift& drift = {});
   ~Workload();
   Workload(Workload&&) noexcept;
   Workload& operator=(Workload&&) noexcept;

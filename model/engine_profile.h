@@ -3,11 +3,15 @@
 // estimated; `calibrated_on` says which.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "model/llm_shape.h"
 #include "model/units.h"
 
 namespace plimsoll::model {
@@ -32,13 +36,32 @@ struct TimeUncertainty {
   double decode_low = 1, decode_high = 1, prefill_low = 1, prefill_high = 1;
 };
 
-/// What the profile was fitted on. Limits of 0 or "" were not stated.
-struct CalibratedRange {
-  std::vector<std::string> accelerators;
-  std::int32_t tp = 0;                  // largest degree
-  std::int64_t batch = 0, context = 0;  // largest concurrency and sequence
-  double parameters_low = 0, parameters_high = 0;
+/// Both ends belong to it. 0 and 0: nothing is stated, and everything is inside.
+struct Interval {
+  double low = 0, high = 0;
+  [[nodiscard]] bool is_stated() const { return high > 0; }
+  [[nodiscard]] bool holds(double value) const { return !is_stated() || (low <= value && value <= high); }
 };
+
+enum class ModelFamily : std::uint8_t { dense, moe };
+
+/// One group of the runs that the profile was fitted on: models of one family in one pair of types.
+struct CalibratedRange {
+  ModelFamily family = ModelFamily::dense;
+  DType weights = DType::fp16, cache = DType::fp16;
+  std::vector<std::string> models, accelerators;   // empty: not stated
+  Interval parameters;                  // all weights of the model
+  Interval tp, batch;                   // batch: users of a replica
+  Interval input, output;               // tokens of a request
+  double context = 0;                   // input and output together, the longest; 0: not stated
+};
+
+/// In which way a point lies beyond the runs that were fitted. Fits that leave out a whole group of that kind tell how far
+/// predictions then are off.
+enum class Beyond : std::uint8_t { model, accelerator, tp, length, batch, type, version, pipeline };
+/// Their names in profiles, in this order.
+inline constexpr std::array<std::string_view, 8> kBeyondNames = {"model", "accelerator", "tp", "length",
+                                                                 "batch", "type", "version", "pipeline"};
 
 struct EngineProfile {
   std::string id;                       // "tgi-1.1"
@@ -77,8 +100,13 @@ struct EngineProfile {
   std::optional<ConstantCost> constant;
   std::string calibrated_on;            // "JumpStart tables …" or "estimated: …"
   bool calibrated = false;
-  CalibratedRange range;                // of a calibrated profile
-  std::optional<TimeUncertainty> uncertainty;
+  std::vector<CalibratedRange> ranges;  // of a calibrated profile; none: nothing is stated
+  std::vector<std::string> versions;    // of the product, in the runs that were fitted
+  std::optional<TimeUncertainty> uncertainty;              // inside the ranges
+  std::map<Beyond, TimeUncertainty> uncertainty_beyond;    // outside, by fits that left out a whole group of a kind
+  // Requests of real servers drift apart, even where all are equal: the coefficient of variation that the fit gave to the
+  // output lengths of closed loops whose requests are equal. 0: none.
+  double closed_loop_drift = 0;
   // All times of steps without and with prefill are multiplied by these: how bands are propagated.
   double decode_time_scale = 1, prefill_time_scale = 1;
 };

@@ -9,7 +9,7 @@
 namespace plimsoll::sim {
 
 Fleet::Fleet(const load::Scenario& scenario, std::uint64_t replication, const RunOptions& options, sched::Measurements& out)
-    : scenario_(scenario), options_(options), dispatcher_(scenario, replication, options, out, {scenario.engine->front_end, scenario.engine->intake}),
+    : scenario_(scenario), options_(options), dispatcher_(scenario, replication, options, out, {scenario.engine->front_end, scenario.engine->intake, scenario.drift}),
       events_(static_cast<std::size_t>(scenario.replicas), sched::kNever),
       dirty_(static_cast<std::size_t>(scenario.replicas), false),
       warmup_(std::llround(scenario.warmup.count() * 1e9)), warm_(warmup_ == 0) {

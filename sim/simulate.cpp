@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "sim/fleet.h"
 #include "load/script_driver.h"
 
@@ -32,10 +34,18 @@ RunResult simulate_script(const load::Scenario& scenario, const RunOptions& opti
 
 // How large batches of an open loop become is only known now. Users of a closed one were counted before.
 void note_batch(const load::Scenario& scenario, RunResult& result) {
-  const model::CalibratedRange& range = scenario.engine->range;
-  if (!scenario.engine->calibrated || range.batch <= 0 || load::is_closed_loop(scenario.workload.load)) return;
-  if (result.metrics.batch_mean <= static_cast<double>(range.batch)) return;
-  result.beyond_measured.insert(fmt::format("beyond what engine {} was fitted on: batches of more than {} sequences in the mean", scenario.engine->id, range.batch));
+  if (!scenario.engine->calibrated || load::is_closed_loop(scenario.workload.load) || result.metrics.requests_completed == 0) return;
+  model::Interval fitted;
+  for (const model::CalibratedRange& range : scenario.engine->ranges) {
+    if (!range.batch.is_stated()) return;
+    fitted.low = fitted.is_stated() ? std::min(fitted.low, range.batch.low) : range.batch.low;
+    fitted.high = std::max(fitted.high, range.batch.high);
+  }
+  const double batch = result.metrics.batch_mean;
+  if (fitted.holds(batch)) return;
+  const bool small = batch < fitted.low;
+  result.beyond_measured.insert(fmt::format("beyond what engine {} was fitted on: batches of {} than {:g} sequences in the mean",
+                                            scenario.engine->id, small ? "less" : "more", small ? fitted.low : fitted.high));
 }
 
 }  // namespace

@@ -228,6 +228,7 @@ std::shared_ptr<const configs::Engine> read_engine(const Section& study, const C
   }
   const auto engine = node ? catalogue.engine(node->as_string(), node->where()) : catalogue.engine("ideal", study.node().where());
   spec.engine = engine->profile;
+  spec.engine_name = node ? node->as_string() : engine->profile->id;
   return engine;
 }
 

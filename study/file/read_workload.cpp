@@ -65,6 +65,15 @@ load::LoadSpec read_script(const Node& node, Seconds step) {
   }
 }
 
+// A number, or `off`; nothing where the load does not say.
+std::optional<double> stated_drift(const Section& load) {
+  const auto node = load.find("drift");
+  if (!node) return {};
+  if (node->is_scalar() && node->as_string() == "off") return 0;
+  constexpr double kMostDrift = 0.5;
+  return node->as_number(0, kMostDrift);
+}
+
 load::LoadSpec read_load(const Node& node, Seconds script_step, TraceStore& store) {
   const Section choice(node, kLoadNames);
   const auto entries = node.items();
@@ -77,8 +86,8 @@ load::LoadSpec read_load(const Node& node, Seconds script_step, TraceStore& stor
   if (kind == "script") return read_script(body, script_step);
   if (kind == "trace") return read_trace_load(body, store);
   if (kind == "closed_loop") {
-    const Section load(body, Keys{"concurrency", "think"});
-    return load::ClosedLoop{needed_concurrency(load), load.time("think").value_or(Seconds(0))};
+    const Section load(body, Keys{"concurrency", "think", "drift"});
+    return load::ClosedLoop{needed_concurrency(load), load.time("think").value_or(Seconds(0)), stated_drift(load).value_or(-1)};
   }
   if (kind == "jumpstart") return load::JumpStart{needed_concurrency(Section(body, Keys{"concurrency"}))};
   if (kind == "burst") {
@@ -177,6 +186,33 @@ void read_prefix(const Section& section, PointSpec& spec) {
   spec.workload.prefix.tokens = to_int32(prefix.need("tokens", "512").as_integer(1, kMostTokens));
 }
 
+// Fitted engines without a drift were fitted to runs in which equal requests stay together.
+void note_waves(const load::ClosedLoop& closed, bool own_policy, PointSpec& spec) {
+  if (!own_policy || !spec.engine->calibrated || spec.engine->constant || closed.concurrency < 2) return;
+  spec.notes.push_back(fmt::format("equal requests of the closed loop stay together in waves, as in the runs that engine {} was fitted on: their "
+                                   "first tokens depend on the step budget (workload.load.closed_loop.drift: 0.02 lets them drift apart)", spec.engine->id));
+}
+
+// Where a closed loop does not say how its equal requests drift apart, they do as those that the engine's profile was fitted
+// with, under the engine's own policy: of others the fit knows nothing.
+void settle_drift(PointSpec& spec) {
+  auto* const closed = std::get_if<load::ClosedLoop>(&spec.workload.load);
+  if (closed == nullptr) return;
+  const bool stated = closed->drift >= 0;
+  const auto* const lengths = std::get_if<load::IndependentLengths>(&spec.workload.lengths);
+  const bool own_policy = sched::name(spec.policy.policy) == spec.engine->scheduler_policy;
+  const double drift = stated ? closed->drift : own_policy ? spec.engine->closed_loop_drift : 0;
+  const bool alone = closed->concurrency == 1;       // one user has no other to keep step with
+  const bool equal = lengths != nullptr && load::length_cv(lengths->output) < drift;
+  if (stated && drift > 0 && !equal && !alone)
+    spec.notes.emplace_back("the output lengths of the closed loop differ by more than its 'drift', which has no effect");
+  closed->drift = equal && !alone ? drift : 0;
+  if (!stated && drift == 0 && lengths != nullptr && load::length_cv(lengths->output) == 0) note_waves(*closed, own_policy, spec);
+  if (stated || closed->drift == 0) return;
+  spec.notes.push_back(fmt::format("equal requests of the closed loop drift apart, as engine {} was fitted: output lengths vary by "
+                                   "{:g} % (workload.load.closed_loop.drift: off keeps them equal)", spec.engine->id, 100 * drift));
+}
+
 }  // namespace
 
 void read_workload(const Node& node, Seconds script_step, TraceStore& store, PointSpec& spec) {
@@ -197,6 +233,7 @@ void read_workload(const Node& node, Seconds script_step, TraceStore& store, Poi
   }
   read_extent(section, spec);
   read_prefix(section, spec);
+  settle_drift(spec);
 }
 
 std::span<const std::string_view> load_kinds() { return kLoadNames; }

@@ -338,8 +338,35 @@ std::vector<Cell> Study::swept_values(std::size_t index) const {
   return cells;
 }
 
+// The drift that all points have; nothing where they differ. Each value of the sweep is looked at beside the first ones of
+// the other keys, as in try_every_value().
+std::optional<double> Study::common_drift() const {
+  std::optional<double> common;
+  bool same = true;
+  const auto look = [&](const std::vector<std::size_t>& choice) {
+    const PointSpec spec = point_with(choice);
+    const auto* const closed = std::get_if<load::ClosedLoop>(&spec.workload.load);
+    if (closed != nullptr && closed->concurrency == 1) return;   // has none, whatever is stated
+    const double drift = closed == nullptr ? 0 : closed->drift;
+    same = same && common.value_or(drift) == drift;
+    common = drift;
+  };
+  std::vector<std::size_t> choice(sweep_.size(), 0);
+  look(choice);
+  for (std::size_t key = 0; key < sweep_.size() && same; ++key) {
+    for (std::size_t value = 1; value < std::min(sweep_[key].values.size(), kMostTried) && same; ++value) {
+      choice[key] = value;
+      look(choice);
+    }
+    choice[key] = 0;
+  }
+  return same ? common : std::nullopt;
+}
+
 std::string Study::resolved_yaml() const {
   Document document = document_;
+  if (const auto drift = common_drift(); drift.value_or(0) > 0)
+    document.set("workload.load.closed_loop.drift", configs::number_text(*drift), document.root().where());
   const std::string folder = folder_of(file_);
   for (const std::string_view key : kFileKeys) {
     const auto value = node_at(document, key);

@@ -84,6 +84,7 @@ struct PointSpec {
   model::DType weight_dtype = model::DType::fp16, kv_dtype = model::DType::fp16;
   Hardware hardware;
   std::shared_ptr<const model::EngineProfile> engine;
+  std::string engine_name;             // as written: an alias may name another version
   Deployment deployment;
   sched::PolicyConfig policy;
   std::string scheduler_problem;       // limits that the product refuses at start-up; empty: none
@@ -152,6 +153,7 @@ class Study {
   void read_sweep();
   void read_models();
   void try_every_value() const;
+  [[nodiscard]] std::optional<double> common_drift() const;
 
   std::string file_;
   std::shared_ptr<const configs::Catalogue> catalogue_;

@@ -40,6 +40,9 @@ Lengths lengths_of(const load::WorkloadSpec& workload, double requests) {
   if (const auto* independent = std::get_if<load::IndependentLengths>(&workload.lengths)) {
     lengths.input_min = floor_of_marginal(independent->input);
     lengths.output_min = floor_of_marginal(independent->output);
+    const auto* const closed = std::get_if<load::ClosedLoop>(&workload.load);
+    if (closed != nullptr && closed->drift > 0)
+      lengths.output_min = load::shortest_output(static_cast<std::int32_t>(lengths.output_min), closed->drift);
     lengths.output_mean_low = lengths.output_min;
     return lengths;
   }

@@ -249,6 +249,54 @@ TEST(Workload, RunsThatDifferInLoadShareTheirNumbers) {
   for (int i = 0; i < 100; ++i) EXPECT_EQ(a.next_body()->input_tokens, b.next_body()->input_tokens);
 }
 
+std::vector<int> drifted_outputs(const WorkloadSpec& spec, const OutputDrift& drift) {
+  Workload workload(spec, 0, drift);
+  std::vector<int> outputs;
+  while (const auto body = workload.next_body()) {
+    EXPECT_EQ(body->max_new_tokens, body->output_tokens);
+    outputs.push_back(body->output_tokens);
+  }
+  return outputs;
+}
+
+// An even distribution with a coefficient of variation of 2 % is 3.46 % wide on either side: 1024 ± 35.5 tokens. Pairs make up
+// for each other, and the last of an odd number keeps its length, so that the sum is that of equal requests.
+TEST(Workload, ADriftSpreadsEqualOutputsAndKeepsTheirSum) {
+  WorkloadSpec spec = open_loop(ClosedLoop{8}, 2001);
+  spec.lengths = IndependentLengths{FixedLength{100}, FixedLength{1024}};
+  const std::vector<int> outputs = drifted_outputs(spec, {.cv = 0.02, .longest = 0});
+  double sum = 0, squares = 0;
+  for (const int output : outputs) {
+    EXPECT_GE(output, shortest_output(1024, 0.02));
+    EXPECT_LE(output, 1024 + 36);
+    sum += output;
+    squares += (output - 1024.0) * (output - 1024.0);
+  }
+  EXPECT_EQ(sum, 2001.0 * 1024);
+  EXPECT_NEAR(std::sqrt(squares / 2001) / 1024, 0.02, 0.0007);   // four standard errors of 1 000 draws
+  EXPECT_EQ(outputs, drifted_outputs(spec, {.cv = 0.02, .longest = 0}));
+}
+
+// 20 tokens ± 0.69: short answers drift by one token now and then instead of never.
+TEST(Workload, ShortOutputsDriftToo) {
+  WorkloadSpec spec = open_loop(ClosedLoop{8}, 400);
+  spec.lengths = IndependentLengths{FixedLength{100}, FixedLength{20}};
+  const std::vector<int> outputs = drifted_outputs(spec, {.cv = 0.02, .longest = 0});
+  EXPECT_GT(std::count_if(outputs.begin(), outputs.end(), [](int output) { return output != 20; }), 50);
+  for (const int output : outputs) EXPECT_LE(std::abs(output - 20), 1);
+  spec.lengths = IndependentLengths{FixedLength{100}, FixedLength{1}};
+  for (const int output : drifted_outputs(spec, {.cv = 0.02, .longest = 0})) EXPECT_EQ(output, 1);
+}
+
+// A request that fills the context is not made longer: a server would refuse it.
+TEST(Workload, ADriftMakesNoRequestLongerThanFits) {
+  WorkloadSpec spec = open_loop(ClosedLoop{8}, 400);
+  spec.lengths = IndependentLengths{FixedLength{3072}, FixedLength{1024}};
+  for (const int output : drifted_outputs(spec, {.cv = 0.02, .longest = 4096})) EXPECT_LE(output, 1024);
+  spec.lengths = IndependentLengths{FixedLength{5000}, FixedLength{1024}};   // too long already: refused as it is
+  for (const int output : drifted_outputs(spec, {.cv = 0.02, .longest = 4096})) EXPECT_LE(output, 1024);
+}
+
 TEST(Workload, EndsAfterItsRequestsOrItsDuration) {
   WorkloadSpec spec = open_loop(ConstantRate{2}, 0);
   spec.duration = Seconds(3);
