@@ -24,6 +24,10 @@ std::string value_text(const ServingNumber& n, double value) {
   return n.unit.empty() ? fmt::format("{:.5g}", value) : fmt::format("{:.5g} {}", value, n.unit);
 }
 
+std::string factors_text(const model::TimeUncertainty& u) {
+  return fmt::format("decode: [{:.3f}, {:.3f}], prefill: [{:.3f}, {:.3f}]", u.decode_low, u.decode_high, u.prefill_low, u.prefill_high);
+}
+
 }  // namespace
 
 std::string pcie_curve_text(int ranks, double gigabytes_per_s) {
@@ -97,9 +101,11 @@ std::map<std::string, std::string> ServingFiles::texts(const std::vector<double>
     if (kind == "engines") {
       document.set("calibrated", "true", where);
       document.set("calibrated_on", quoted(provenance.what + "; " + provenance.errors), where);
-      document.set("calibrated_for", model_.range, where);
-      document.set("uncertainty", fmt::format("{{decode: [{:.3f}, {:.3f}], prefill: [{:.3f}, {:.3f}]}}", u.decode_low,
-                                              u.decode_high, u.prefill_low, u.prefill_high), where);
+      document.set("calibrated_for", provenance.ranges, where);
+      document.set("uncertainty", fmt::format("{{{}}}", factors_text(u)), where);
+      for (const auto& [beyond, group] : provenance.groups)
+        document.set(fmt::format("uncertainty_beyond.{}", model::kBeyondNames.at(static_cast<std::size_t>(beyond))),
+                     fmt::format("{{{}, source: {}}}", factors_text(group.uncertainty), quoted(group.source)), where);
     } else if (kind == "accelerators") {
       document.set("calibrated", "true", where);
       document.set("efficiency.source", quoted(model_.accelerator_note + "; " + provenance.what + ", whose profile states the errors"), where);

@@ -29,6 +29,12 @@ struct ServingParts {
 /// On what, when and by which command a fit was made, and how far off it was.
 struct Provenance {
   std::string what, errors;
+  std::string ranges;                  // YAML of `calibrated_for`
+  struct Group {
+    model::TimeUncertainty uncertainty;
+    std::string source;
+  };
+  std::map<model::Beyond, Group> groups;   // `uncertainty_beyond`
 };
 
 class ServingFiles {

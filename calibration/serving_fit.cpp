@@ -18,6 +18,7 @@
 #include "study/run/resolve.h"
 #include "study/file/study.h"
 #include "calibration/serving_files.h"
+#include "calibration/serving_ranges.h"
 
 namespace plimsoll::calibration {
 namespace {
@@ -28,7 +29,6 @@ constexpr double kMissing = 1;          // log error of a figure that the model 
 struct Cell {
   const validation::MeasuredTable* table = nullptr;
   const validation::MeasuredPoint* row = nullptr;
-  std::size_t configuration = 0;
   bool fitted = false;                  // its table is fitted
   bool fits = true;                     // everything that runs at once fits the pool: first tokens do not wait for memory
   study::PointSpec spec;
@@ -41,7 +41,10 @@ struct Fold {
   ServingValues values;
   model::TimeUncertainty uncertainty;
 };
-using Folds = std::map<std::size_t, Fold>;   // by configuration; kNoFold: what is in no fold
+using Folds = std::map<std::size_t, Fold>;   // kNoFold: what is in no fold
+
+// What is left out at a time: the fold of every cell.
+using Folding = std::vector<std::size_t>;
 
 }  // namespace
 
@@ -67,10 +70,13 @@ struct ServingProblem::State {
   [[nodiscard]] study::PointResult simulate(const Cell& cell, const ServingParts& parts) const;
   [[nodiscard]] std::vector<validation::Comparison> predict(const ServingValues& values) const;
   enum class Bands : std::uint8_t { none, propagated };
-  void predict_folds(const Folds& folds, Bands bands, std::vector<validation::Comparison>& comparisons) const;
-  void band_folds(Folds folds, ServingFit& out) const;
-  /// The fold that a cell is left out in; kNoFold when its configuration is in no fitted table.
-  [[nodiscard]] std::size_t fold_of(const Cell& cell) const { return is_fitted[cell.configuration] ? cell.configuration : kNoFold; }
+  void predict_folds(const Folding& folding, const Folds& folds, Bands bands, std::vector<validation::Comparison>& comparisons) const;
+  void band_folds(const Folding& folding, Folds folds, ServingFit& out) const;
+  [[nodiscard]] ServingFit leave_out(const ServingFit& start, const Folding& folding, const std::string& what) const;
+  /// Cells are in one fold where `name` says the same; in none where nothing of the name is in a fitted table.
+  template <class Name>
+  [[nodiscard]] Folding folding_by(const Name& name) const;
+  [[nodiscard]] std::string group_of(const Cell& cell, model::Beyond kind) const;
   /// [values][place in `which`].
   [[nodiscard]] std::vector<std::vector<study::PointResult>> run(const std::vector<ServingValues>& values, const Indices& which) const;
   void note_what_fits();
@@ -78,7 +84,7 @@ struct ServingProblem::State {
   [[nodiscard]] Residuals residuals_of(const Indices& which, double scanned) const;
   [[nodiscard]] ServingValues solve(const Indices& which, ServingValues start, int iterations, double& loss) const;
   [[nodiscard]] double best_scanned(const Indices& which, const ServingValues& values) const;
-  [[nodiscard]] Indices fitted_cells(std::optional<std::size_t> without = {}) const;
+  [[nodiscard]] Indices fitted_cells() const;
   /// one(0) … one(count - 1) on the threads that the settings allow; throws ServingCancelled between two of them.
   template <class Work>
   void in_parallel(std::size_t count, const Work& one) const {
@@ -107,8 +113,6 @@ struct ServingProblem::State {
   ServingFiles files;
   std::vector<FitNumber> numbers;
   std::vector<Cell> cells;
-  std::vector<std::string> configurations;
-  std::vector<bool> is_fitted;          // of the configurations: stands in a fitted table
   mutable std::atomic<int> simulations{0};
 };
 
@@ -116,18 +120,10 @@ void ServingProblem::State::add(const validation::MeasuredTable& table) {
   const bool fitted = std::find(model.tables.begin(), model.tables.end(), table.name) != model.tables.end();
   for (const validation::MeasuredPoint& row : table.points) {
     if (configs::canonical_name(row.engine) != model.engine) continue;
-    const std::string name = configuration_of(row);
-    const auto found = std::find(configurations.begin(), configurations.end(), name);
     Cell cell;
     cell.table = &table;
     cell.row = &row;
     cell.fitted = fitted;
-    cell.configuration = static_cast<std::size_t>(found - configurations.begin());
-    if (found == configurations.end()) {
-      configurations.push_back(name);
-      is_fitted.push_back(false);
-    }
-    if (fitted) is_fitted[cell.configuration] = true;
     try {
       cell.spec = study::Study(configs::Document::from_text(validation::study_text({&row}), "study"), "study", {}, catalogue).point(0);
     } catch (const InputError& error) {
@@ -240,11 +236,39 @@ double ServingProblem::State::best_scanned(const Indices& which, const ServingVa
   return model.scan[good[good.size() / 2]];
 }
 
-Indices ServingProblem::State::fitted_cells(std::optional<std::size_t> without) const {
+Indices ServingProblem::State::fitted_cells() const {
   Indices which;
   for (std::size_t i = 0; i < cells.size(); ++i)
-    if (cells[i].fitted && cells[i].configuration != without) which.push_back(i);
+    if (cells[i].fitted) which.push_back(i);
   return which;
+}
+
+template <class Name>
+Folding ServingProblem::State::folding_by(const Name& name) const {
+  std::vector<std::string> names;
+  for (const Cell& cell : cells)
+    if (cell.fitted && std::find(names.begin(), names.end(), name(cell)) == names.end()) names.push_back(name(cell));
+  Folding folding;
+  for (const Cell& cell : cells) {
+    const auto found = std::find(names.begin(), names.end(), name(cell));
+    folding.push_back(found == names.end() ? kNoFold : static_cast<std::size_t>(found - names.begin()));
+  }
+  return folding;
+}
+
+// Empty: the kind names no groups of runs.
+std::string ServingProblem::State::group_of(const Cell& cell, model::Beyond kind) const {
+  switch (kind) {
+    case model::Beyond::model: return configs::canonical_name(cell.row->model);
+    case model::Beyond::accelerator: return cell.spec.hardware.accelerator->id;
+    case model::Beyond::tp: return fmt::format("{}", cell.row->tp);
+    case model::Beyond::length: return fmt::format("{}", cell.row->input_tokens);
+    case model::Beyond::batch: return fmt::format("{}", cell.row->load_value / cell.row->replicas);
+    case model::Beyond::type:
+    case model::Beyond::version:
+    case model::Beyond::pipeline: return {};
+  }
+  return {};
 }
 
 ServingProblem::ServingProblem(const ServingModel& model, const std::vector<validation::MeasuredTable>& tables,
@@ -270,6 +294,7 @@ ServingFit ServingProblem::fit() const {
   fit.comparisons = s.predict(fit.values);
   for (const validation::Comparison& c : fit.comparisons)
     fit.fitted.push_back(std::find(s.model.tables.begin(), s.model.tables.end(), c.table) != s.model.tables.end());
+  fit.in_fitted_table = fit.fitted;
   for (const Cell& cell : s.cells)
     if (!cell.fits) fit.beyond_pool.insert(cell.row);
   fit.simulations = s.simulations;
@@ -286,58 +311,73 @@ std::vector<validation::Comparison> ServingProblem::State::predict(const Serving
 }
 
 // All cells of the folds at once, so that no thread waits for the last of a fold.
-void ServingProblem::State::predict_folds(const Folds& folds, Bands bands, std::vector<validation::Comparison>& comparisons) const {
+void ServingProblem::State::predict_folds(const Folding& folding, const Folds& folds, Bands bands,
+                                          std::vector<validation::Comparison>& comparisons) const {
   std::map<std::size_t, ServingParts> parts;
   for (const auto& [name, fold] : folds) {
     ServingParts one = files.parts(fold.values);
     auto engine = std::make_shared<model::EngineProfile>(*one.engine);
     engine->uncertainty = fold.uncertainty;
+    engine->ranges.clear();            // the fold's errors are those of what it leaves out
     one.engine = std::move(engine);
     one.bands = bands == Bands::propagated;
     parts.emplace(name, std::move(one));
   }
   Indices which;
   for (std::size_t i = 0; i < cells.size(); ++i)
-    if (parts.contains(fold_of(cells[i]))) which.push_back(i);
+    if (parts.contains(folding[i])) which.push_back(i);
   std::vector<study::PointResult> points(which.size());
-  in_parallel(which.size(), [&](std::size_t i) { points[i] = simulate(cells[which[i]], parts.at(fold_of(cells[which[i]]))); });
+  in_parallel(which.size(), [&](std::size_t i) { points[i] = simulate(cells[which[i]], parts.at(folding[which[i]])); });
   std::map<const validation::MeasuredPoint*, const study::PointResult*> point_of;
   for (std::size_t i = 0; i < which.size(); ++i) point_of[cells[which[i]].row] = &points[i];
   for (validation::Comparison& c : comparisons)
     if (const auto found = point_of.find(c.point); found != point_of.end()) validation::set_prediction(*found->second, c);
 }
 
-ServingFit ServingProblem::leave_one_out(const ServingFit& start) const {
-  const State& s = *state_;
+ServingFit ServingProblem::State::leave_out(const ServingFit& start, const Folding& folding, const std::string& what) const {
   ServingFit out = start;
   Folds folds;
-  for (const Cell& cell : s.cells)
-    if (cell.fitted) folds[cell.configuration].values = start.values;
+  for (std::size_t i = 0; i < cells.size(); ++i)
+    if (cells[i].fitted) folds[folding[i]].values = start.values;
   constexpr int kIterations = 6;
   std::size_t done = 0;
   for (auto& [name, fold] : folds) {
-    s.progress(fmt::format("leaving out {} of {} configurations", ++done, folds.size()));
-    const Indices which = s.fitted_cells(name);
+    progress(fmt::format("leaving out {} of {} {}", ++done, folds.size(), what));
+    Indices which = fitted_cells();
+    std::erase_if(which, [&, left_out = name](std::size_t i) { return folding[i] == left_out; });
     double loss = 0;
-    if (!s.model.scan.empty()) fold.values.back() = s.best_scanned(which, fold.values);
-    fold.values = s.solve(which, fold.values, kIterations, loss);
+    if (!model.scan.empty()) fold.values.back() = best_scanned(which, fold.values);
+    fold.values = solve(which, fold.values, kIterations, loss);
   }
-  s.predict_folds(folds, State::Bands::none, out.comparisons);
-  s.progress(fmt::format("propagating bands of {} runs", s.cells.size()));
-  s.band_folds(std::move(folds), out);
-  out.simulations = s.simulations;
+  predict_folds(folding, folds, Bands::none, out.comparisons);
+  progress(fmt::format("propagating bands of {} runs", cells.size()));
+  band_folds(folding, std::move(folds), out);
+  out.simulations = simulations;
   return out;
 }
 
+ServingFit ServingProblem::leave_one_out(const ServingFit& start) const {
+  const auto name = [](const Cell& cell) { return configuration_of(*cell.row); };
+  return state_->leave_out(start, state_->folding_by(name), "configurations");
+}
+
+std::optional<ServingFit> ServingProblem::leave_group_out(const ServingFit& start, model::Beyond kind) const {
+  const State& s = *state_;
+  const Folding folding = s.folding_by([&](const Cell& cell) { return s.group_of(cell, kind); });
+  const auto in_other_fold = [&](std::size_t fold) { return fold != kNoFold && fold != 0; };
+  if (std::none_of(folding.begin(), folding.end(), in_other_fold)) return {};
+  return s.leave_out(start, folding, fmt::format("groups by {}", model::kBeyondNames.at(static_cast<std::size_t>(kind))));
+}
+
 // Every fold's band comes from the errors of the other folds; that of what was in none from all of them.
-void ServingProblem::State::band_folds(Folds folds, ServingFit& out) const {
-  std::map<const validation::MeasuredPoint*, const Cell*> cell_of;
-  for (const Cell& cell : cells) cell_of[cell.row] = &cell;
+void ServingProblem::State::band_folds(const Folding& folding, Folds folds, ServingFit& out) const {
+  std::map<const validation::MeasuredPoint*, std::size_t> cell_of;
+  for (std::size_t i = 0; i < cells.size(); ++i) cell_of[cells[i].row] = i;
   const auto errors_without = [&](std::size_t fold) {
     std::vector<const validation::Comparison*> errors;
     for (const validation::Comparison& c : out.comparisons) {
-      const Cell& cell = *cell_of.at(c.point);
-      if (!cell.fitted || cell.configuration == fold || (c.metric == "ttft_mean_s" && !cell.fits)) continue;
+      const std::size_t i = cell_of.at(c.point);
+      if (!cells[i].fitted || folding[i] == fold || (c.metric == "ttft_mean_s" && !cells[i].fits)) continue;
       errors.push_back(&c);
     }
     return uncertainty_of(errors);
@@ -345,8 +385,26 @@ void ServingProblem::State::band_folds(Folds folds, ServingFit& out) const {
   for (auto& [name, fold] : folds) fold.uncertainty = errors_without(name);
   out.uncertainty = errors_without(kNoFold);
   folds[kNoFold] = {out.values, out.uncertainty};
-  predict_folds(folds, Bands::propagated, out.comparisons);
+  predict_folds(folding, folds, Bands::propagated, out.comparisons);
+  // Groups err together, and few of them tell little of the next one: the bands grow (or shrink) until those made without
+  // the group hold 90 % of its figures.
+  constexpr int kRounds = 3;           // the width of a propagated band is nearly linear in that of the factors
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<BandMiss> misses;
+    for (const validation::Comparison* c : fitted_errors(out)) misses.push_back({c, folds.at(folding[cell_of.at(c->point)]).uncertainty});
+    const Widening by = widening_of(misses);
+    for (auto& [name, fold] : folds) fold.uncertainty = widened(fold.uncertainty, by);
+    predict_folds(folding, folds, Bands::propagated, out.comparisons);
+  }
+  out.uncertainty = folds.at(kNoFold).uncertainty;
   for (std::size_t i = 0; i < out.comparisons.size(); ++i) out.fitted[i] = false;
+}
+
+std::string ServingProblem::fitted_ranges() const {
+  std::vector<FittedRun> runs;
+  for (const Cell& cell : state_->cells)
+    if (cell.fitted) runs.push_back({cell.row, &cell.spec});
+  return ranges_text(runs);
 }
 
 std::map<std::string, std::string> ServingProblem::files(const ServingFit& fit, const Provenance& provenance) const {
@@ -369,6 +427,44 @@ model::TimeUncertainty uncertainty_of(const std::vector<const validation::Compar
   u.prefill_low = prefill.empty() ? u.decode_low : std::min(1.0, sched::quantile(prefill, kLow));
   u.prefill_high = prefill.empty() ? u.decode_high : std::max(1.0, sched::quantile(prefill, kHigh));
   return u;
+}
+
+model::TimeUncertainty widened(const model::TimeUncertainty& u, const Widening& by) {
+  // The prediction itself stays inside.
+  const auto low = [](double factor, double log) { return std::min(1.0, factor * std::exp(-log)); };
+  const auto high = [](double factor, double log) { return std::max(1.0, factor * std::exp(log)); };
+  return {.decode_low = low(u.decode_low, by.decode), .decode_high = high(u.decode_high, by.decode),
+          .prefill_low = low(u.prefill_low, by.prefill), .prefill_high = high(u.prefill_high, by.prefill)};
+}
+
+Widening widening_of(const std::vector<BandMiss>& misses) {
+  std::vector<double> decode, prefill;
+  for (const auto& [c, u] : misses) {
+    if (!c->predicted || !c->low || !c->high) continue;
+    const bool first_token = c->metric == "ttft_mean_s", above = c->measured > *c->predicted;
+    const double missing = above ? std::log(c->measured / *c->high) : std::log(*c->low / c->measured);
+    // By how much the figure's band answers to the factor; a rate's upper side is that of short times.
+    const bool slow_side = (c->metric == "output_tokens_per_s") != above;
+    const double factor = std::abs(std::log(first_token ? (slow_side ? u.prefill_high : u.prefill_low) : (slow_side ? u.decode_high : u.decode_low)));
+    const double width = std::abs(std::log((above ? *c->high : *c->low) / *c->predicted));
+    constexpr double kNarrow = 0.01, kLeast = 0.25, kMost = 4;
+    const double answer = factor > kNarrow ? std::clamp(width / factor, kLeast, kMost) : 1;
+    (first_token ? prefill : decode).push_back(missing / answer);
+  }
+  constexpr double kHeld = 0.9;
+  Widening out;
+  if (!decode.empty()) out.decode = sched::quantile(decode, kHeld);
+  out.prefill = prefill.empty() ? out.decode : sched::quantile(prefill, kHeld);
+  return out;
+}
+
+std::vector<const validation::Comparison*> fitted_errors(const ServingFit& fit) {
+  std::vector<const validation::Comparison*> errors;
+  for (std::size_t i = 0; i < fit.comparisons.size(); ++i) {
+    const validation::Comparison& c = fit.comparisons[i];
+    if (fit.in_fitted_table[i] && (c.metric != "ttft_mean_s" || !fit.beyond_pool.contains(c.point))) errors.push_back(&c);
+  }
+  return errors;
 }
 
 double coverage_of(const std::vector<validation::Comparison>& comparisons) {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -38,7 +39,6 @@ struct ServingModel {
   std::vector<double> scan;            // empty: nothing is scanned
   std::map<std::string, double> scales;  // by metric: the log error that counts as one; metrics that are not here are not fitted
   std::vector<std::string> tables;     // that are fitted; the others are only predicted
-  std::string range;                   // YAML of `calibrated_for`
   std::string accelerator_note, link_note;   // what in the accelerator's and the link's file is not fitted
 };
 
@@ -66,6 +66,7 @@ struct ServingFit {
   int simulations = 0;
   std::vector<validation::Comparison> comparisons;          // all tables, in their order
   std::vector<bool> fitted;                     // of each comparison: it was looked at
+  std::vector<bool> in_fitted_table;            // of each comparison: its row is one of those that fits look at
   std::set<const validation::MeasuredPoint*> beyond_pool;   // rows whose users' sequences do not all fit the KV pool at once
   model::TimeUncertainty uncertainty;           // of leave_one_out(): from what was left out
 };
@@ -73,8 +74,22 @@ struct ServingFit {
 /// Measured over predicted times, 5 and 95 % quantiles: of first tokens for prefill (where there are none, as decode), of
 /// everything else for decode. Throughput counts as its inverse.
 [[nodiscard]] model::TimeUncertainty uncertainty_of(const std::vector<const validation::Comparison*>& left_out);
+/// Logarithms by which the ends of bands move outwards (inwards where negative).
+struct Widening { double decode = 0, prefill = 0; };
+[[nodiscard]] model::TimeUncertainty widened(const model::TimeUncertainty& uncertainty, const Widening& by);
+/// A figure with its band, and the factors that the band was propagated from.
+struct BandMiss {
+  const validation::Comparison* figure = nullptr;
+  model::TimeUncertainty factors;
+};
+/// The widening with which 90 % of the figures are held, first tokens by `prefill`, all others by `decode`.
+[[nodiscard]] Widening widening_of(const std::vector<BandMiss>& misses);
 /// The share of measured figures inside their bands, of those that have one.
 [[nodiscard]] double coverage_of(const std::vector<validation::Comparison>& comparisons);
+
+/// What of a fit's figures tells how far it is off: those of fitted tables, first tokens only where they did not wait for
+/// memory. They live as long as the fit.
+[[nodiscard]] std::vector<const validation::Comparison*> fitted_errors(const ServingFit& fit);
 
 struct ServingSettings {
   int jobs = 0;                                 // 0: one per core
@@ -99,9 +114,15 @@ class ServingProblem {
   /// instance counts at once) is predicted by a fit that did not see it, with a band from the errors on the others that
   /// were left out. `start`: a fit of everything, for speed.
   [[nodiscard]] ServingFit leave_one_out(const ServingFit& start) const;
+  /// As leave_one_out(), but a whole group of that kind at a time: every run of one model, accelerator, TP degree, prompt
+  /// length or number of users. What is in none of the groups that were fitted is predicted by the fit of everything.
+  /// nullopt: the runs are of one group, or the kind names none.
+  [[nodiscard]] std::optional<ServingFit> leave_group_out(const ServingFit& start, model::Beyond kind) const;
   /// The catalogue's files with a fit's values and, after leave_one_out(), its uncertainty. By path below the catalogue's
   /// root.
   [[nodiscard]] std::map<std::string, std::string> files(const ServingFit& fit, const Provenance& provenance) const;
+  /// What the fitted runs are, as `calibrated_for` of a profile says it: YAML.
+  [[nodiscard]] std::string fitted_ranges() const;
 
  private:
   struct State;

@@ -36,7 +36,6 @@ ServingModel tgi() {
   m.scan = {2.1, 2.3, 2.5, 2.7, 2.9, 3.1, 3.3, 3.5};
   m.scales = {{"latency_per_token_p90_s", 0.08}, {"output_tokens_per_s", 0.08}};
   m.tables = {"jumpstart-by-instance", "jumpstart-by-tp", "jumpstart-by-instance-count"};
-  m.range = "{accelerators: [a10g, a100-sxm-40gb], tp: 8, batch: 512, context: 4096, parameters: [6.7e9, 13.1e9]}";
   m.accelerator_note = "fitted here: gemm memory; the other efficiencies are generic, gemm compute and p those of tensor cores "
                        "that accumulate in FP32 at half rate and are therefore the only limit of a product";
   m.link_note = "fitted here: the bandwidth of large all-reduces at 4 and 8 ranks; latencies and the shape are those of NCCL "
@@ -64,7 +63,6 @@ ServingModel on_h100(const std::string& id, double step_ms, double sequence_us, 
   // Its front end (Dynamo's) lets in one request after the other; those of the others show no such queue. Prior: parsing,
   // tokenizing and handing over some thousand tokens.
   if (id == "trtllm-1.0") m.numbers.push_back(number(engine, "host.intake", "ms", 5, 1));
-  m.range = "{accelerators: [h100-sxm], tp: 8, batch: 128, context: 5120, parameters: [8.0e9, 32.8e9]}";
   return m;
 }
 

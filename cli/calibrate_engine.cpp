@@ -12,6 +12,7 @@
 #include "study/output/write_file.h"
 #include "validation/report.h"
 #include "calibration/serving_fit.h"
+#include "calibration/serving_groups.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -63,7 +64,21 @@ void add_engine_options(po::options_description& options) {
                         "fit this engine's profile to the measured serving runs that ship with the program");
 }
 
+// Not ignored: it would look as if the fit were of the user's own runs.
+void refuse_other_data(const Parsed& parsed) {
+  if (parsed.values.count("from") == 0) return;
+  for (const std::string& file : parsed.values["from"].as<std::vector<std::string>>()) {
+    const validation::MeasuredTable table = validation::read_measured(file);   // or says what is wrong with it
+    const std::string engine = parsed.values["engine"].as<std::string>();
+    if (!calibration::has_engine({table}, configs::canonical_name(engine)))
+      throw InputError(Where{file, 0, 0}, fmt::format("no row was measured with the engine '{}'", engine));
+  }
+  throw InputError("--from: an engine is fitted to the runs that ship with the program alone; compare your own with "
+                   "'plimsoll validate FILE'");
+}
+
 int calibrate_engine(const Parsed& parsed, Console& console, const std::string& date) {
+  refuse_other_data(parsed);
   const calibration::ServingModel& model = calibration::serving_model(parsed.values["engine"].as<std::string>());
   const std::vector<validation::MeasuredTable> tables = calibration::serving_tables(model);
   study::RunControl control;
@@ -79,7 +94,9 @@ int calibrate_engine(const Parsed& parsed, Console& console, const std::string& 
         .what = fmt::format("fitted {} by 'plimsoll calibrate --engine {}': {} numbers to {} figures of {}", date, model.engine, in.values.size(),
                             std::count_if(out.comparisons.begin(), out.comparisons.end(), fitted), fmt::join(model.tables, ", ")),
         .errors = fmt::format("absolute errors in the fit: {}; leaving one configuration out at a time: {}", errors_text(in, model, fitted),
-                              errors_text(out, model, fitted))};
+                              errors_text(out, model, fitted)),
+        .ranges = problem.fitted_ranges(),
+        .groups = calibration::group_errors(model, problem, in, catalogue, settings)};
     console.print(values_text(model, in) + "\npredicted by fits that did not see the configuration:\n" + validation::summary_text(out.comparisons) +
                   fmt::format("\nthe same where all users' sequences fit the KV pool at once: {}\n", errors_text(out, model, [&](const Comparison& c) {
                     return fitted(c) && !out.beyond_pool.contains(c.point);

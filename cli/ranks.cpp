@@ -54,7 +54,7 @@ class Follower {
       study::ResolvedPoint point = study::resolve_point(study_, std::stoul(task));
       if (!point.scenario) return {};
       point.scenario->stepwise = stepwise_;
-      return point_answer(study::simulate_with_bands(*point.scenario, options, !point.result.extrapolates.empty()));
+      return point_answer(study::simulate_with_bands(*point.scenario, options));
     } catch (const std::exception&) {
       return {};
     }

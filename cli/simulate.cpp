@@ -96,7 +96,7 @@ void spread(Ranks& ranks, const study::Study& study, const Parsed& parsed, Conso
   settings.jobs = ranks.places();
   settings.run = [&ranks, &control = *settings.control](const study::PointResult& point, const load::Scenario& scenario, const sim::RunOptions& options) {
     return read_point_answer(ranks.run(fmt::format("{}", point.index), control, [&] {
-      return point_answer(study::simulate_with_bands(scenario, options, !point.extrapolates.empty()));
+      return point_answer(study::simulate_with_bands(scenario, options));
     }));
   };
 }

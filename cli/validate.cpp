@@ -7,7 +7,9 @@
 #include <cmath>
 #include <deque>
 #include <iterator>
+#include <map>
 #include <memory>
+#include <optional>
 
 #include "cli/commands.h"
 #include "cli/options.h"
@@ -19,6 +21,7 @@
 #include "calibration/kernel_compare.h"
 #include "validation/report.h"
 #include "calibration/serving_fit.h"
+#include "calibration/serving_groups.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -37,6 +40,8 @@ Usage validate_usage() {
   add_live_options(usage.options);
   usage.options.add_options()("max-error", po::value<double>(), "exit 4 when the mean (--live: median) absolute error of a figure exceeds this many per cent")
       ("leave-one-out", "predict every configuration by a fit of its engine that did not see it (half a minute for jumpstart)")
+      ("leave-group-out", po::value<std::string>()->value_name("KIND"),
+       "the same, leaving out a whole model, accelerator, tp, length or batch at a time, with the coverage of the bands")
       ("calibration", po::value<std::string>()->value_name("DIR"), "accelerators and links that calibrate --from wrote, instead of the catalogue's");
   return usage;
 }
@@ -68,21 +73,53 @@ validation::MeasuredTable read_table(const std::string& file) {
   return table;
 }
 
-// The given rows of every engine that has a fit, by a fit without their configurations. `kept` has what is pointed to.
-std::vector<validation::Comparison> leave_one_out(const Tables& given, const Parsed& parsed,
-                                                  const std::shared_ptr<const configs::Catalogue>& catalogue,
-                                                  study::RunControl& control, Console& console, std::deque<Tables>& kept) {
+// What --leave-group-out names; nothing: single configurations are left out.
+std::optional<model::Beyond> group_option(const Parsed& parsed) {
+  if (parsed.values.count("leave-group-out") == 0) return {};
+  const std::string name = parsed.values["leave-group-out"].as<std::string>();
+  std::vector<std::string_view> names;
+  for (const model::Beyond kind : calibration::group_kinds()) {
+    names.push_back(model::kBeyondNames.at(static_cast<std::size_t>(kind)));
+    if (name == names.back()) return kind;
+  }
+  throw InputError(fmt::format("--leave-group-out: found '{}', allowed: {}", name, fmt::join(names, ", ")));
+}
+
+// "tpot_mean_s 91 % of 35, ttft_mean_s 88 % of 35": by figure.
+std::string coverage_text(const std::vector<validation::Comparison>& comparisons) {
+  std::map<std::string, std::vector<validation::Comparison>> by_metric;
+  for (const validation::Comparison& c : comparisons)
+    if (c.is_in_band()) by_metric[c.metric].push_back(c);
+  std::vector<std::string> parts;
+  for (const auto& [metric, group] : by_metric)
+    parts.push_back(fmt::format("{} {:.0f} % of {}", metric, 100 * calibration::coverage_of(group), group.size()));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+// The given rows of every engine that has a fit, by a fit without their configurations or groups. `kept` has what is pointed to.
+std::vector<validation::Comparison> leave_out(const Tables& given, const Parsed& parsed,
+                                              const std::shared_ptr<const configs::Catalogue>& catalogue,
+                                              study::RunControl& control, Console& console, std::deque<Tables>& kept) {
+  const std::optional<model::Beyond> kind = group_option(parsed);
   const calibration::ServingSettings settings{.jobs = parsed.common.jobs, .control = &control, .progress = [&](const std::string& text) { console.note(text); }};
   std::vector<validation::Comparison> all;
   for (const calibration::ServingModel& model : calibration::serving_models()) {
     if (!calibration::has_engine(given, model.engine)) continue;
     const calibration::ServingProblem problem(model, kept.emplace_back(calibration::with_fitted_tables(given, model)), catalogue, settings);
-    calibration::ServingFit fit = problem.leave_one_out(problem.fit());
+    const calibration::ServingFit all_rows = problem.fit();
+    std::optional<calibration::ServingFit> left_out = kind ? problem.leave_group_out(all_rows, *kind) : problem.leave_one_out(all_rows);
+    if (!left_out) {
+      console.note(fmt::format("{}: all runs that were fitted are of one group: none can be left out", model.engine));
+      continue;
+    }
+    calibration::ServingFit& fit = *left_out;
     std::erase_if(fit.comparisons, [&](const validation::Comparison& c) { return !calibration::holds_table(given, c.table); });
-    console.note(fmt::format("{}: 90 % bands hold {:.0f} % of the figures left out", model.engine, 100 * calibration::coverage_of(fit.comparisons)));
+    console.note(fmt::format("{}: 90 % bands hold {:.0f} % of the figures left out: {}", model.engine,
+                             100 * calibration::coverage_of(fit.comparisons), coverage_text(fit.comparisons)));
     std::move(fit.comparisons.begin(), fit.comparisons.end(), std::back_inserter(all));
   }
-  if (all.empty()) throw InputError("--leave-one-out: no row of an engine that can be fitted");
+  if (all.empty()) throw InputError(kind ? "--leave-group-out: no row of an engine whose runs are of several groups of that kind"
+                                         : "--leave-one-out: no row of an engine that can be fitted");
   return all;
 }
 
@@ -93,7 +130,7 @@ void write_report(const std::string& folder, const std::string& data, const Argu
   study::write_file(folder + "/comparisons.csv", validation::comparison_csv(comparisons));
   const std::vector<std::string> notes = {
       fmt::format("plimsoll validate {}", fmt::join(arguments, " ")),
-      left_out ? "Every configuration is predicted by a fit of its engine that did not see it."
+      left_out ? "Every row is predicted by a fit of its engine that did not see its configuration or group."
                : "Predicted with the profiles of the catalogue; what they were fitted on stands in their files."};
   study::write_file(folder + "/report.html", validation::comparison_html("Predicted and measured: " + data, notes, comparisons));
   console.note(fmt::format("written to {0}/report.html and {0}/comparisons.csv", folder));
@@ -144,10 +181,11 @@ int run_validate(const Arguments& arguments, Console& console) {
   const RunCommands commands(control, console.is_jsonl());
   const std::shared_ptr<const configs::Catalogue> catalogue = open_catalogue(*parsed);
   std::deque<Tables> kept;
+  const bool leaves_out = parsed->values.count("leave-one-out") > 0 || parsed->values.count("leave-group-out") > 0;
   std::vector<validation::Comparison> comparisons;
   try {
-    comparisons = parsed->values.count("leave-one-out") > 0
-                      ? leave_one_out(tables, *parsed, catalogue, control, console, kept)
+    comparisons = leaves_out
+                      ? leave_out(tables, *parsed, catalogue, control, console, kept)
                       : validation::compare(tables, catalogue, {.jobs = parsed->common.jobs, .control = &control, .set = parsed->common.set});
   } catch (const calibration::ServingCancelled&) {
     console.warn("interrupted: nothing is compared");
@@ -160,7 +198,7 @@ int run_validate(const Arguments& arguments, Console& console) {
     case Format::json: console.print(validation::comparison_json(comparisons)); break;
   }
   if (!parsed->common.out.empty()) write_report(parsed->common.out, jumpstart ? "jumpstart" : parsed->operand, arguments,
-                                           parsed->values.count("leave-one-out") > 0, comparisons, console);
+                                           leaves_out, comparisons, console);
   if (control.cancelled()) return kInterrupted;
   return max_error && exceeds(comparisons, *max_error) ? kAnswerIsNo : kDone;
 }

@@ -222,7 +222,8 @@ void CurveLane::add_band(Job& job, const Task& task) {
   if (!out.row.result.metrics) return;
   try {
     const study::ResolvedPoint point = study::resolve_point(*job.study, out.index);
-    study::add_bands(*point.scenario, !out.row.result.extrapolates.empty(), *out.row.result.metrics, job.stop.get_token());
+    const bool beyond_measured = out.row.result.extrapolates != point.result.extrapolates;   // which the run has added
+    study::add_bands(*point.scenario, beyond_measured, *out.row.result.metrics, job.stop.get_token());
     if (job.stop.stop_requested()) return;
     out.row = row_of(std::move(out.row.result), point.scenario->pp);
   } catch (const std::exception& error) {

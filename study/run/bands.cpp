@@ -2,6 +2,7 @@
 #include "study/run/bands.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 
 #include "sim/simulate.h"
@@ -68,20 +69,50 @@ PointMetrics::Band time_band(const Ends& ends, const PointMetrics& metrics, Get&
   return band;
 }
 
+// Both as independent errors: squares of logarithms add up, on each side.
+TimeUncertainty both(const TimeUncertainty& a, const TimeUncertainty& b) {
+  const auto add = [](double x, double y) {
+    const double log = std::hypot(std::log(x), std::log(y));
+    return std::exp(x < 1 || y < 1 ? -log : log);
+  };
+  return {.decode_low = add(a.decode_low, b.decode_low), .decode_high = add(a.decode_high, b.decode_high),
+          .prefill_low = add(a.prefill_low, b.prefill_low), .prefill_high = add(a.prefill_high, b.prefill_high)};
+}
+
+// For profiles that state no errors.
+constexpr TimeUncertainty kUnknown{.decode_low = 0.7, .decode_high = 1.5, .prefill_low = 0.6, .prefill_high = 1.8};
+
+TimeUncertainty widest(const model::EngineProfile& engine) {
+  if (engine.uncertainty_beyond.empty()) return kUnknown;
+  TimeUncertainty out;
+  for (const auto& [kind, u] : engine.uncertainty_beyond) {
+    out.decode_low = std::min(out.decode_low, u.decode_low);
+    out.decode_high = std::max(out.decode_high, u.decode_high);
+    out.prefill_low = std::min(out.prefill_low, u.prefill_low);
+    out.prefill_high = std::max(out.prefill_high, u.prefill_high);
+  }
+  return out;
+}
+
+TimeUncertainty beyond(const model::EngineProfile& engine, model::Beyond kind) {
+  const auto found = engine.uncertainty_beyond.find(kind);
+  return found != engine.uncertainty_beyond.end() ? found->second : widest(engine);
+}
+
 }  // namespace
 
-TimeUncertainty band_factors(const model::EngineProfile& engine, bool extrapolates) {
-  constexpr TimeUncertainty kUnknown{.decode_low = 0.7, .decode_high = 1.5, .prefill_low = 0.6, .prefill_high = 1.8};
+TimeUncertainty band_factors(const model::EngineProfile& engine, const std::set<model::Beyond>& kinds) {
   if (!engine.uncertainty) return kUnknown;
-  TimeUncertainty u = *engine.uncertainty;
-  if (!extrapolates) return u;
-  for (double* factor : {&u.decode_low, &u.decode_high, &u.prefill_low, &u.prefill_high}) *factor *= *factor;
+  if (kinds.empty()) return *engine.uncertainty;
+  TimeUncertainty u;
+  for (const model::Beyond kind : kinds) u = both(u, beyond(engine, kind));
   return u;
 }
 
-void add_bands(const load::Scenario& scenario, bool extrapolates, PointMetrics& metrics, std::stop_token stop) {
+void add_bands(const load::Scenario& scenario, bool beyond_measured, PointMetrics& metrics, std::stop_token stop) {
   if (scenario.engine->constant || metrics.requests_completed == 0) return;
-  const TimeUncertainty u = band_factors(*scenario.engine, extrapolates);
+  TimeUncertainty u = scenario.uncertainty;
+  if (beyond_measured && scenario.engine->uncertainty) u = both(u, beyond(*scenario.engine, model::Beyond::batch));
   const bool shortened = can_be_shortened(scenario, metrics);
   const load::Scenario s = shortened ? beginning_of(scenario) : scenario;
   const PointMetrics middle = shortened ? at_end(s, 1, 1, stop) : metrics;
@@ -101,9 +132,9 @@ void add_bands(const load::Scenario& scenario, bool extrapolates, PointMetrics& 
     metrics.output_tokens_per_s_band.high = std::max(metrics.output_tokens_per_s, *high);
 }
 
-sim::RunResult simulate_with_bands(const load::Scenario& scenario, const sim::RunOptions& options, bool extrapolates) {
+sim::RunResult simulate_with_bands(const load::Scenario& scenario, const sim::RunOptions& options) {
   sim::RunResult run = sim::simulate(scenario, options);
-  if (!run.stopped) add_bands(scenario, extrapolates || !run.beyond_measured.empty(), run.metrics, options.stop);
+  if (!run.stopped) add_bands(scenario, !run.beyond_measured.empty(), run.metrics, options.stop);
   return run;
 }
 

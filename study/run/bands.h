@@ -4,6 +4,7 @@
 // queueing turns a factor on times into another one on latencies, and past the knee into a much larger one.
 #pragma once
 
+#include <set>
 #include <stop_token>
 
 #include "sched/measurements.h"
@@ -12,16 +13,18 @@
 
 namespace plimsoll::study {
 
-/// The factors that a point's band rests on. Of a profile without its own they are wide, and so they are squared where the
-/// prediction extrapolates (both estimated).
-[[nodiscard]] model::TimeUncertainty band_factors(const model::EngineProfile& engine, bool extrapolates);
+/// The factors that a point's band rests on: the errors of configurations that the fit did not see, or, in each way in which
+/// the point lies beyond the fit, those of groups that were left out whole. Independent ways add up as squares of
+/// logarithms; a way whose errors nobody knows has the widest of the others. Profiles without errors of their own have wide
+/// factors (estimated).
+[[nodiscard]] model::TimeUncertainty band_factors(const model::EngineProfile& engine, const std::set<model::Beyond>& kinds);
 
-/// Fills the bands of what simulating `scenario` gave. Long runs are represented by their beginning, whose band relative to
-/// itself is that of the whole. Engines of constant cost have no bands. A side that is not bounded, because at that end the
-/// queue grows for ever, stays blank.
-void add_bands(const load::Scenario& scenario, bool extrapolates, sched::PointMetrics& metrics, std::stop_token stop = {});
+/// Fills the bands of what simulating `scenario` gave, from its `uncertainty`. Long runs are represented by their beginning,
+/// whose band relative to itself is that of the whole. Engines of constant cost have no bands. A side that is not bounded,
+/// because at that end the queue grows for ever, stays blank. `beyond_measured`: the run itself left what was measured.
+void add_bands(const load::Scenario& scenario, bool beyond_measured, sched::PointMetrics& metrics, std::stop_token stop = {});
 
-/// Simulates a point and adds its bands. `extrapolates`: whether it does already, whatever else the run shows.
-[[nodiscard]] sim::RunResult simulate_with_bands(const load::Scenario& scenario, const sim::RunOptions& options, bool extrapolates);
+/// Simulates a point and adds its bands.
+[[nodiscard]] sim::RunResult simulate_with_bands(const load::Scenario& scenario, const sim::RunOptions& options);
 
 }  // namespace plimsoll::study

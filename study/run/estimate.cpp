@@ -7,35 +7,25 @@
 #include "model/forward_cost.h"
 
 namespace plimsoll::study {
-namespace {
 
-struct Lengths {
-  double input = 1, output = 1;
-};
-
-double mean_of(const load::LengthMarginal& marginal) {
-  if (const auto* fixed = std::get_if<load::FixedLength>(&marginal)) return fixed->tokens;
-  const auto& d = std::get<load::LengthDistribution>(marginal);
-  if (d.family == load::LengthFamily::uniform) return (d.min + d.max) / 2.0;
-  return d.mean;
-}
-
-std::optional<Lengths> mean_lengths(const load::LengthSpec& spec) {
+std::optional<MeanLengths> mean_lengths(const load::LengthSpec& spec) {
   if (const auto* independent = std::get_if<load::IndependentLengths>(&spec)) {
-    return Lengths{mean_of(independent->input), mean_of(independent->output)};
+    return MeanLengths{load::length_mean(independent->input), load::length_mean(independent->output)};
   }
   const auto& trace = std::get<load::TracePairs>(spec).trace;
   if (!trace || trace->records.empty()) return {};
   constexpr std::size_t kSeen = 1000;   // enough for a first guess
-  Lengths sum{0, 0};
+  MeanLengths sum{0, 0};
   const std::size_t n = std::min(kSeen, trace->records.size());
   for (std::size_t i = 0; i < n; ++i) {
     const traces::TraceRecord& record = trace->records[i * trace->records.size() / n];
     sum.input += record.input_tokens;
     sum.output += record.output_tokens;
   }
-  return Lengths{std::max(1.0, sum.input / static_cast<double>(n)), std::max(1.0, sum.output / static_cast<double>(n))};
+  return MeanLengths{std::max(1.0, sum.input / static_cast<double>(n)), std::max(1.0, sum.output / static_cast<double>(n))};
 }
+
+namespace {
 
 std::optional<double> arrival_rate(const load::LoadSpec& load) {
   if (const auto* poisson = std::get_if<load::Poisson>(&load)) return poisson->rate;
@@ -46,7 +36,7 @@ std::optional<double> arrival_rate(const load::LoadSpec& load) {
 
 class Replica {
  public:
-  Replica(const load::Scenario& s, Lengths lengths)
+  Replica(const load::Scenario& s, MeanLengths lengths)
       : lengths_(lengths), cost_({.shape = s.shape.get(), .accelerator = s.accelerator.get(), .interconnect = s.interconnect.get(),
                                   .engine = s.engine.get(), .weight_dtype = s.weight_dtype, .kv_dtype = s.kv_dtype,
                                   .tp = s.tp, .pp = s.pp}) {
@@ -73,7 +63,7 @@ class Replica {
   }
 
  private:
-  Lengths lengths_;
+  MeanLengths lengths_;
   model::ForwardCost cost_;
   double prefill_ = 0, largest_ = 1;
   std::int64_t window_ = 0;
@@ -92,7 +82,7 @@ std::optional<double> open_batch(Replica& replica, double rate) {
 
 sched::PointMetrics::Quantiles all(double value) { return {value, value, value, value, value}; }
 
-sched::PointMetrics metrics_of(Lengths lengths, double requests_per_s, double latency, double ttft, double batch) {
+sched::PointMetrics metrics_of(MeanLengths lengths, double requests_per_s, double latency, double ttft, double batch) {
   sched::PointMetrics m;
   m.input_tokens_mean = lengths.input;
   m.output_tokens_mean = lengths.output;

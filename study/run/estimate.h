@@ -10,6 +10,12 @@
 
 namespace plimsoll::study {
 
+struct MeanLengths {
+  double input = 1, output = 1;
+};
+/// What requests have in the mean; of a long trace, of a thousand of them. nullopt: an empty trace.
+[[nodiscard]] std::optional<MeanLengths> mean_lengths(const load::LengthSpec& spec);
+
 /// With b sequences in the batch of a replica, context c = input + output / 2, d(b) the time of a decode step and p that
 /// of a prefill, a request is in service for S = output d(b) + b p, since each of the b prefills stalls all; a closed loop
 /// of n clients has b = min(n, batch limit, KV pool / (input + output)) and latency S n / b (Little), an open one of rate

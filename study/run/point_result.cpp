@@ -13,7 +13,7 @@ namespace plimsoll::study {
 namespace {
 
 // The contract: columns are only ever added at the end.
-constexpr std::array<std::string_view, 82> kColumns = {
+constexpr std::array<std::string_view, 86> kColumns = {
     "source", "model", "hardware", "engine", "dtype", "tp", "replicas", "policy", "load_kind", "load_value",
     "input_tokens_mean", "output_tokens_mean", "requests_completed", "requests_rejected", "requests_timed_out",
     "preemptions", "duration_s", "requests_per_s", "output_tokens_per_s", "total_tokens_per_s", "latency_mean_s",
@@ -27,7 +27,7 @@ constexpr std::array<std::string_view, 82> kColumns = {
     "time_preempt_s", "time_other_s", "latency_mean_ci95_s", "output_tokens_per_s_ci95", "in_system_mean",
     "queue_mean", "kv_internal_mean", "kv_reserved_unused_mean", "kv_external_mean", "kv_last_block_mean",
     "instances", "usd_per_hour", "instance_hours", "usd", "replicas_mean", "replica_starts", "replica_failures",
-    "slo_met"};
+    "slo_met", "ttft_first_wave_mean_s", "ttft_steady_mean_s", "ttft_steady_p99_s", "latency_steady_mean_s"};
 
 using Quantiles = sched::PointMetrics::Quantiles;
 
@@ -167,6 +167,7 @@ std::vector<Cell> point_row(const PointResult& point) {
   append_use(row, point);
   if (point.missed_slo) row.flag(point.missed_slo->empty());
   else row.blanks(1);
+  row.number(m.ttft_first_wave_mean).number(m.ttft_steady_mean).number(m.ttft_steady_p99).number(m.latency_steady_mean);
   std::vector<Cell> cells = row.take();
   PLIMSOLL_CHECK(cells.size() == width, "a row has a cell for each column");
   return cells;

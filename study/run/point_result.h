@@ -29,6 +29,7 @@ struct PointResult {
   std::optional<sched::PointMetrics> metrics;  // none: the point cannot exist
   std::string infeasible;              // the reason when there are no metrics
   std::optional<std::string> missed_slo;   // which bounds it misses, empty: none; none: no SLO, or nothing measured
+  std::string starved;                 // which setting keeps prompts out of steps, and the key to change; empty: none
   std::string extrapolates;            // why the figures are estimates; empty: calibrated
   std::int32_t instances = 1;          // at most at once
   std::optional<double> usd_per_hour;  // of these

@@ -9,6 +9,9 @@
 #include <variant>
 #include <vector>
 
+#include "study/run/bands.h"
+#include "study/run/estimate.h"
+#include "study/run/extrapolation.h"
 #include "study/run/run_size.h"
 
 namespace plimsoll::study {
@@ -155,43 +158,31 @@ PointLabels labels_of(const PointSpec& spec) {
   return labels;
 }
 
-// What of the point lies beyond the runs that the engine's profile was fitted on.
-std::string outside_calibration(const PointSpec& spec) {
-  const model::CalibratedRange& range = spec.engine->range;
-  std::vector<std::string> reasons;
-  const std::string& accelerator = spec.hardware.accelerator->id;
-  if (!range.accelerators.empty() && std::find(range.accelerators.begin(), range.accelerators.end(), accelerator) == range.accelerators.end())
-    reasons.push_back(fmt::format("accelerator {}", accelerator));
-  if (range.tp > 0 && spec.deployment.tp > range.tp) reasons.push_back(fmt::format("tp {} of at most {}", spec.deployment.tp, range.tp));
-  const double batch = load::is_closed_loop(spec.workload.load) ? load::load_value(spec.workload.load) / spec.deployment.replicas : 0;
-  if (range.batch > 0 && batch > static_cast<double>(range.batch)) reasons.push_back(fmt::format("{:g} users a replica of at most {}", batch, range.batch));
-  const std::int64_t context = longest_sent(spec.workload);
-  if (range.context > 0 && context > range.context) reasons.push_back(fmt::format("sequences of {} tokens of at most {}", context, range.context));
-  if (range.parameters_high > 0 && spec.shape) {
-    const double parameters = model::weight_count(*spec.shape);
-    if (parameters < range.parameters_low || parameters > range.parameters_high)
-      reasons.push_back(fmt::format("{:.1f} G parameters of {:.1f} to {:.1f}", 1e-9 * parameters, 1e-9 * range.parameters_low, 1e-9 * range.parameters_high));
-  }
-  if (reasons.empty()) return {};
-  return fmt::format("beyond what engine {} was fitted on: {}", spec.engine->id, fmt::join(reasons, ", "));
+// Where a prompt enters a step whole and beside the running decodes, long prompts wait until enough others have finished.
+std::string starved_prompts(const PointSpec& spec) {
+  const auto lengths = mean_lengths(spec.workload.lengths);
+  if (!sched::traits_of(spec.policy).fits_whole_prompts || !lengths || std::holds_alternative<load::Script>(spec.workload.load)) return {};
+  const sched::Limits limits = sched::resolve_limits(spec.policy, longest_sequence(spec));
+  const auto prompt = static_cast<std::int64_t>(std::llround(lengths->input));
+  const std::int64_t beside = limits.step_tokens - prompt;
+  const double load = load::load_value(spec.workload.load);
+  const std::int64_t users = load::is_closed_loop(spec.workload.load) ? static_cast<std::int64_t>(std::ceil(load / spec.deployment.replicas)) : limits.max_running;
+  constexpr std::int64_t kFew = 16;    // sequences of an open loop, whose batches nobody knows before
+  const std::int64_t running = std::min(users, limits.max_running) - 1;
+  const bool closed = load::is_closed_loop(spec.workload.load);
+  if (running < 1 || beside >= (closed ? running : std::min(running, kFew))) return {};
+  const std::string key = fmt::format("raise scheduler.step_token_budget{} or set scheduler.chunked: true",
+                                      closed ? fmt::format(" to {} or more", prompt + running) : "");
+  if (beside < 0) return fmt::format("a prompt of {} tokens never fits a step of {}: {}", prompt, limits.step_tokens, key);
+  return fmt::format("a prompt of {} tokens enters a step of {} only while {} run: first tokens wait for others' last ones; {}", prompt,
+                     limits.step_tokens, beside == 0 ? "no other sequences" : fmt::format("at most {} other sequences", beside), key);
 }
 
-std::string extrapolation(const PointSpec& spec) {
-  if (spec.engine->constant) return {};
-  std::string reason;
-  const auto add = [&reason](const std::string& text) { reason += (reason.empty() ? "" : "; ") + text; };
-  const model::Accelerator& accelerator = *spec.hardware.accelerator;
-  if (!accelerator.calibrated) {
-    add(fmt::format("{} is not calibrated ({})", accelerator.id,
-                    accelerator.fit_source.empty() ? "datasheet only" : accelerator.fit_source));
-  }
-  if (!spec.engine->calibrated) add(fmt::format("engine {} is not calibrated ({})", spec.engine->id, spec.engine->calibrated_on));
-  else if (const std::string outside = outside_calibration(spec); !outside.empty()) add(outside);
-  if (spec.deployment.pp > 1) {
-    add(fmt::format("pp {0}: one step at a time passes all stages, several in flight are not modelled: throughput up to {0} "
-                    "times too low (docs/limits.md)", spec.deployment.pp));
-  }
-  return reason;
+// A drift makes no request longer than the context or the pool.
+load::OutputDrift output_drift(const PointSpec& spec, const sched::KvConfig& kv) {
+  const auto* const closed = std::get_if<load::ClosedLoop>(&spec.workload.load);
+  if (closed == nullptr || closed->drift <= 0) return {};
+  return {closed->drift, std::min<std::int64_t>(longest_sequence(spec), kv.blocks * kv.block_tokens)};
 }
 
 load::Scenario scenario_of(const PointSpec& spec, const Pool& pool) {
@@ -209,6 +200,7 @@ load::Scenario scenario_of(const PointSpec& spec, const Pool& pool) {
                          .policy = spec.policy,
                          .kv = pool.kv,
                          .workload = spec.workload,
+                         .drift = output_drift(spec, pool.kv),
                          .limits = spec.limits,
                          .warmup = spec.warmup,
                          .replications = spec.replications,
@@ -269,8 +261,11 @@ ResolvedPoint resolve_spec(PointSpec spec) {
   const Pool pool = kv_pool(spec);
   point.impossible = pool.impossible;
   if (point.impossible) return point;
-  point.result.extrapolates = extrapolation(spec);
+  point.result.starved = starved_prompts(spec);
+  const Extrapolation beyond = extrapolation_of(spec);
+  point.result.extrapolates = beyond.reason;
   point.scenario = scenario_of(spec, pool);
+  point.scenario->uncertainty = band_factors(*spec.engine, beyond.kinds);
   return point;
 }
 

@@ -51,7 +51,7 @@ class Run {
     try {
       const sim::RunOptions options = run_options(point.index);
       if (settings_.run) return settings_.run(point, scenario, options);
-      return settings_.bands ? simulate_with_bands(scenario, options, !point.extrapolates.empty()) : sim::simulate(scenario, options);
+      return settings_.bands ? simulate_with_bands(scenario, options) : sim::simulate(scenario, options);
     } catch (const InputError& error) {
       if (!error.where().file.empty()) throw;
       throw InputError(study_.point(point.index).places.workload, error.text());

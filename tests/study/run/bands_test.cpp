@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "study/run/resolve.h"
 #include "study/run/run_study.h"
 #include "study/file/study.h"
@@ -18,21 +20,19 @@ constexpr const char* kStudy =
 load::Scenario scenario_with(const model::TimeUncertainty& u) {
   const Study study(configs::Document::from_text(kStudy, "study"), "study", {}, std::make_shared<const configs::Catalogue>(configs::Catalogue::default_root()));
   ResolvedPoint point = resolve_point(study, 0);
-  auto engine = std::make_shared<model::EngineProfile>(*point.scenario->engine);
-  engine->uncertainty = u;
-  point.scenario->engine = engine;
+  point.scenario->uncertainty = u;
   return *point.scenario;
 }
 
-sched::PointMetrics with_bands(const model::TimeUncertainty& u, bool extrapolates) {
+sched::PointMetrics with_bands(const model::TimeUncertainty& u) {
   const load::Scenario scenario = scenario_with(u);
   sched::PointMetrics metrics = sim::simulate(scenario).metrics;
-  add_bands(scenario, extrapolates, metrics);
+  add_bands(scenario, false, metrics);
   return metrics;
 }
 
 TEST(Bands, AFactorOnEveryStepIsOneOnTimesThatDoNotQueue) {
-  const sched::PointMetrics m = with_bands({.decode_low = 0.9, .decode_high = 1.2, .prefill_low = 0.8, .prefill_high = 1.5}, false);
+  const sched::PointMetrics m = with_bands({.decode_low = 0.9, .decode_high = 1.2, .prefill_low = 0.8, .prefill_high = 1.5});
   // Stamps are rounded to nanoseconds, a step takes milliseconds.
   EXPECT_NEAR(*m.tpot_mean_band.low / *m.tpot.mean, 0.9, 1e-6);
   EXPECT_NEAR(*m.tpot_mean_band.high / *m.tpot.mean, 1.2, 1e-6);
@@ -42,18 +42,27 @@ TEST(Bands, AFactorOnEveryStepIsOneOnTimesThatDoNotQueue) {
   EXPECT_GT(*m.output_tokens_per_s_band.high, m.output_tokens_per_s / 0.9 * 0.999);
 }
 
-// Outside what was fitted the factors are squared.
-TEST(Bands, ExtrapolationWidensThem) {
-  const sched::PointMetrics m = with_bands({.decode_low = 0.9, .decode_high = 1.2, .prefill_low = 0.8, .prefill_high = 1.5}, true);
-  EXPECT_NEAR(*m.tpot_mean_band.low / *m.tpot.mean, 0.81, 1e-6);
-  EXPECT_NEAR(*m.tpot_mean_band.high / *m.tpot.mean, 1.44, 1e-6);
+// Errors of a whole group that was left out; of two ways out of the fit, the squares of the logarithms add up: 0.3 and 0.4
+// give 0.5.
+TEST(Bands, BeyondTheFitTheyAreThoseOfGroupsLeftOut) {
+  model::EngineProfile engine;
+  engine.uncertainty = model::TimeUncertainty{.decode_low = 0.95, .decode_high = 1.05, .prefill_low = 0.9, .prefill_high = 1.1};
+  engine.uncertainty_beyond[model::Beyond::tp] = {.decode_low = std::exp(-0.3), .decode_high = std::exp(0.3), .prefill_low = 0.5, .prefill_high = 2};
+  engine.uncertainty_beyond[model::Beyond::model] = {.decode_low = std::exp(-0.4), .decode_high = 1, .prefill_low = 1, .prefill_high = 1};
+  EXPECT_DOUBLE_EQ(band_factors(engine, {}).decode_low, 0.95);
+  EXPECT_DOUBLE_EQ(band_factors(engine, {model::Beyond::tp}).decode_high, std::exp(0.3));
+  const model::TimeUncertainty both = band_factors(engine, {model::Beyond::tp, model::Beyond::model});
+  EXPECT_NEAR(both.decode_low, std::exp(-0.5), 1e-12);
+  EXPECT_NEAR(both.decode_high, std::exp(0.3), 1e-12);
+  EXPECT_NEAR(both.prefill_high, 2, 1e-12);
+  // Nobody left out a version: it has the widest errors that there are.
+  const model::TimeUncertainty version = band_factors(engine, {model::Beyond::version});
+  EXPECT_DOUBLE_EQ(version.decode_low, std::exp(-0.4));
+  EXPECT_DOUBLE_EQ(version.prefill_high, 2);
 }
 
 TEST(Bands, AProfileWithoutErrorsOfItsOwnHasWideOnes) {
-  load::Scenario scenario = scenario_with({});
-  auto engine = std::make_shared<model::EngineProfile>(*scenario.engine);
-  engine->uncertainty.reset();
-  const model::TimeUncertainty u = band_factors(*engine, false);
+  const model::TimeUncertainty u = band_factors(model::EngineProfile{}, {});
   EXPECT_LT(u.decode_low, 0.8);
   EXPECT_GT(u.decode_high, 1.3);
 }
@@ -69,9 +78,7 @@ TEST(Bands, BeyondCapacityThereIsNoUpperBound) {
   ResolvedPoint point = resolve_point(study, 0);
   sched::PointMetrics metrics = sim::simulate(*point.scenario).metrics;
   ASSERT_TRUE(metrics.stable);
-  auto engine = std::make_shared<model::EngineProfile>(*point.scenario->engine);
-  engine->uncertainty = model::TimeUncertainty{.decode_low = 0.9, .decode_high = 4, .prefill_low = 0.9, .prefill_high = 4};
-  point.scenario->engine = engine;
+  point.scenario->uncertainty = model::TimeUncertainty{.decode_low = 0.9, .decode_high = 4, .prefill_low = 0.9, .prefill_high = 4};
   add_bands(*point.scenario, false, metrics);
   EXPECT_TRUE(metrics.latency_mean_band.low.has_value());
   EXPECT_FALSE(metrics.latency_mean_band.high.has_value());

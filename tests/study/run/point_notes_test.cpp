@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a run says of a point beside its figures: whether it keeps the SLO, and what it rests on.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <limits>
 
+#include "study/run/resolve.h"
 #include "study/run/run_study.h"
 #include "study/run/slo_text.h"
 #include "study/output/table_view.h"
@@ -12,6 +14,7 @@
 namespace plimsoll::study {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -41,7 +44,42 @@ TEST_F(PointNotesTest, RefusalsAreCountedByTheirCode) {
       "model: demo-llama-40m\ndtype: bf16\nhardware: {accelerator: l40s, count: 1}\nengine: vllm-0.12\n"
       "scheduler: {max_total: 100}\n"
       "workload: {load: {script: \"A:90+5 B:99+5\"}}\n");
-  EXPECT_THAT(points_table("", {}, run_study(study, {}).points), HasSubstr("1 rejected (max_total_tokens)"));
+  EXPECT_THAT(points_table("", {}, run_study(study, {}).points), AllOf(HasSubstr("1 rejected (max_total_tokens): a"), HasSubstr("raise scheduler.max_total")));
+}
+
+// 8 users send at once and prefill one after the other or together; after that each prompt comes when another request has ended.
+// The parts make up the whole: 80 requests, 8 of them in the first wave.
+TEST_F(PointNotesTest, TheFirstWaveOfAClosedLoopIsToldApart) {
+  const char* const text = "model: qwen3-32b\ndtype: bf16\nhardware: {accelerator: h100-sxm, count: 2}\nengine: vllm-0.12\ndeployment: {tp: 2}\n"
+                           "workload: {load: {closed_loop: {concurrency: 8}}, lengths: {input: 2048, output: 256}, requests: 80}\n";
+  const StudyResult result = run_study(read(text), {});
+  const sched::PointMetrics& m = *result.points.at(0).metrics;
+  ASSERT_TRUE(m.ttft_first_wave_mean && m.ttft_steady_mean && m.ttft_steady_p99 && m.latency_steady_mean);
+  EXPECT_GT(*m.ttft_first_wave_mean, 1.5 * *m.ttft_steady_mean);
+  EXPECT_NEAR(80 * *m.ttft.mean, 8 * *m.ttft_first_wave_mean + 72 * *m.ttft_steady_mean, 1e-9);
+  EXPECT_LT(*m.ttft_steady_p99, *m.ttft.p99);
+  EXPECT_THAT(points_table("", {}, result.points), HasSubstr("after the first wave"));
+  const StudyResult open = run_study(read(text, {{"workload.load", "{poisson: {rate: 1 /s}}"}}), {});
+  EXPECT_FALSE(open.points.at(0).metrics->ttft_steady_mean.has_value());
+}
+
+// Prompts of 8192 tokens enter steps of 8192 whole: with anything else running there is no room for one.
+TEST_F(PointNotesTest, APromptAsLongAsAStepIsExplainedWithTheKey) {
+  const auto starved = [&](const char* scheduler, int input = 8192) {
+    const Study study = read(fmt::format("model: qwen3-32b\ndtype: fp8\nhardware: {{accelerator: h100-sxm, count: 8}}\nengine: trtllm-1.0\n"
+                                         "deployment: {{tp: 8}}\nscheduler: {}\n"
+                                         "workload: {{load: {{closed_loop: {{concurrency: 32}}}}, lengths: {{input: {}, output: 64}}}}\n",
+                                         scheduler, input));
+    return resolve_point(study, 0).result.starved;
+  };
+  EXPECT_EQ(starved("{step_token_budget: 8192}"),
+            "a prompt of 8192 tokens enters a step of 8192 only while no other sequences run: first tokens wait for others' last ones; "
+            "raise scheduler.step_token_budget to 8223 or more or set scheduler.chunked: true");
+  EXPECT_THAT(starved("{step_token_budget: 8200}"), HasSubstr("at most 8 other sequences"));
+  EXPECT_THAT(starved("{step_token_budget: 4096}"), HasSubstr("never fits a step of 4096"));
+  EXPECT_EQ(starved("{step_token_budget: 8223}"), "");
+  EXPECT_EQ(starved("{step_token_budget: 8192, chunked: true}"), "");
+  EXPECT_EQ(starved("{step_token_budget: 8192}", 1024), "");
 }
 
 TEST(MissedSlo, NothingMeasuredKeepsNothing) {
@@ -80,14 +118,17 @@ TEST_F(PointNotesTest, GpusWithoutReplicasAreSaid) {
   EXPECT_THAT(points_table("", {}, run_study(read(kSmallStudy), {}).points), HasSubstr("idle GPUs"));
 }
 
-// The profile was fitted on at most 128 users; an open loop far beyond capacity fills batches of hundreds.
+// The profile was fitted on 8 to 128 users; an open loop far beyond capacity fills batches of hundreds, and one of a request
+// now and then has one sequence at a time.
 TEST_F(PointNotesTest, LargeBatchesOfAnOpenLoopAreBeyondTheFit) {
   const auto reason = [&](const char* rate) {
-    const Study study = read(std::string("model: llama-3.1-8b\ndtype: bf16\nhardware: p5.4xlarge\nengine: vllm-0.12\n"
-                                         "workload: {load: {poisson: {rate: ") + rate + "}}, lengths: {input: 256, output: 256}, requests: 1500}\n");
+    const Study study = read(std::string("model: qwen3-32b\ndtype: bf16\nhardware: {accelerator: h100-sxm, count: 2}\nengine: vllm-0.12\n"
+                                         "deployment: {tp: 2}\nworkload: {load: {poisson: {rate: ") + rate +
+                             "}}, lengths: {input: 1024, output: 128}, requests: 500}\n");
     return run_study(study, {}).points.at(0).extrapolates;
   };
-  EXPECT_EQ(reason("1 /s"), "");
+  EXPECT_EQ(reason("6 /s"), "");       // some 2.5 s each: 15 at a time
+  EXPECT_THAT(reason("0.1 /s"), HasSubstr("batches of less than 8 sequences"));
   EXPECT_THAT(reason("200 /s"), HasSubstr("batches of more than 128 sequences"));
 }
 

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calibration/serving_ranges.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <tuple>
+
+#include "model/llm_shape.h"
+
+namespace plimsoll::calibration {
+namespace {
+
+using model::CalibratedRange;
+using model::Interval;
+
+void widen(Interval& interval, double value) {
+  interval.low = interval.is_stated() ? std::min(interval.low, value) : value;
+  interval.high = std::max(interval.high, value);
+}
+
+void add_name(std::vector<std::string>& names, const std::string& name) {
+  if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+}
+
+CalibratedRange& group_of(std::vector<CalibratedRange>& groups, const study::PointSpec& spec) {
+  const auto family = spec.shape->moe ? model::ModelFamily::moe : model::ModelFamily::dense;
+  for (CalibratedRange& group : groups)
+    if (std::tie(group.family, group.weights, group.cache) == std::tie(family, spec.weight_dtype, spec.kv_dtype)) return group;
+  CalibratedRange& group = groups.emplace_back();
+  group.family = family;
+  group.weights = spec.weight_dtype;
+  group.cache = spec.kv_dtype;
+  return group;
+}
+
+void add_run(CalibratedRange& group, const FittedRun& run) {
+  const validation::MeasuredPoint& row = *run.row;
+  add_name(group.models, run.spec->shape->id);
+  add_name(group.accelerators, run.spec->hardware.accelerator->id);
+  widen(group.parameters, model::weight_count(*run.spec->shape));
+  widen(group.tp, row.tp);
+  widen(group.batch, std::max(1.0, row.load_value / row.replicas));   // of replicas without a user nothing is known
+  widen(group.input, static_cast<double>(row.input_tokens));
+  widen(group.output, static_cast<double>(row.output_tokens));
+  group.context = std::max(group.context, static_cast<double>(row.input_tokens + row.output_tokens));
+}
+
+std::string interval_text(const Interval& interval) { return fmt::format("[{:.5g}, {:.5g}]", interval.low, interval.high); }
+
+std::string group_text(const CalibratedRange& g) {
+  return fmt::format("{{family: {}, types: [{}, {}], models: [{}], parameters: {}, accelerators: [{}], tp: {}, batch: {}, input: {}, "
+                     "output: {}, context: {:g}}}", g.family == model::ModelFamily::moe ? "moe" : "dense", model::name(g.weights),
+                     model::name(g.cache), fmt::join(g.models, ", "), interval_text(g.parameters), fmt::join(g.accelerators, ", "),
+                     interval_text(g.tp), interval_text(g.batch), interval_text(g.input), interval_text(g.output), g.context);
+}
+
+// "vllm 0.12.0" -> "0.12.0".
+std::string version_of(const std::string& source) {
+  const std::string last = source.substr(source.rfind(' ') + 1);
+  return !last.empty() && last.front() >= '0' && last.front() <= '9' ? last : std::string();
+}
+
+}  // namespace
+
+std::string ranges_text(const std::vector<FittedRun>& runs) {
+  std::vector<CalibratedRange> groups;
+  std::set<std::string> versions;
+  for (const FittedRun& run : runs) {
+    add_run(group_of(groups, *run.spec), run);
+    if (const std::string version = version_of(run.row->source); !version.empty()) versions.insert('"' + version + '"');
+  }
+  std::vector<std::string> texts;
+  for (const CalibratedRange& group : groups) texts.push_back(group_text(group));
+  return fmt::format("{{versions: [{}], groups: [{}]}}", fmt::join(versions, ", "), fmt::join(texts, ", "));
+}
+
+}  // namespace plimsoll::calibration
