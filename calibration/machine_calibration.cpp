@@ -45,7 +45,6 @@ class MachineCalibrator {
         parts_(static_cast<double>(settings.models.size() * settings.ranks.size() * settings.dtypes.size()) + kHostPart) {}
 
   MachineCalibration run() {
-    const auto start = std::chrono::steady_clock::now();
     result_.cores = static_cast<std::int32_t>(std::max(1U, std::thread::hardware_concurrency()));
     result_.models = settings_.models;
     result_.device = on_cpu() ? "cpu" : "cuda";
@@ -59,7 +58,7 @@ class MachineCalibrator {
     probe();
     set_rates();
     store_.finish();
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start_;
     result_.seconds = took.count();
     return std::move(result_);
   }
@@ -74,6 +73,8 @@ class MachineCalibrator {
       if (settings_.control->cancelled()) throw Cancelled{};
     }
     const double fraction = std::min(1.0, (done_ + fraction_of_part) / parts_);
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start_;
+    if (settings_.most_seconds > 0 && spent.count() > settings_.most_seconds && fraction < 1) throw TimeIsUp{spent.count(), fraction};
     if (recalled) recalled_ += fraction - last_;
     last_ = fraction;
     if (settings_.progress) settings_.progress(what, fraction, recalled_);
@@ -171,6 +172,7 @@ class MachineCalibrator {
     return measure_forwards(engine, decodes, bench);
   }
 
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   const configs::Catalogue& catalogue_;
   const MachineSettings& settings_;
   SampleStore store_;
@@ -182,6 +184,16 @@ class MachineCalibrator {
 };
 
 }  // namespace
+
+std::string calibration_problem(const MachineCalibration& calibration) {
+  constexpr double kWorst = 0.5;       // a quiet machine: some hundredths; docs/calibrate.md
+  for (const ShareCalibration& share : calibration.shares) {
+    if (share.held_out.count == 0 || share.held_out.median <= kWorst) continue;
+    return fmt::format("forwards that were held out from the fit ({}, {} rank{}) are predicted with a median error of {:.0f} %, more than {:.0f} %",
+                       model::name(share.dtype), share.ranks, share.ranks > 1 ? "s" : "", 100 * share.held_out.median, 100 * kWorst);
+  }
+  return {};
+}
 
 MachineCalibration calibrate_machine(const configs::Catalogue& catalogue, const MachineSettings& settings) {
   return MachineCalibrator(catalogue, settings).run();

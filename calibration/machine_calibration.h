@@ -26,6 +26,7 @@ struct MachineSettings {
   std::vector<model::DType> dtypes = {model::DType::bf16};
   std::vector<std::int32_t> ranks = {1, 2};
   double seconds = 60;                 // for all of it, roughly
+  double most_seconds = 0;             // then TimeIsUp, as on a machine that is busy; 0: however long it takes
   std::string samples;                 // file that keeps what was measured for a run that is interrupted; empty: none
   study::RunControl* control = nullptr;
   /// `recalled`: the part of `fraction` that an interrupted run had measured.
@@ -62,9 +63,15 @@ struct MachineCalibration {
   double seconds = 0;                  // it took
 };
 
-/// Measures and fits. Throws InputError for a model that cannot be run; DeviceError; a cancelled run throws Cancelled.
+/// Measures and fits. Throws InputError for a model that cannot be run; DeviceError; a cancelled run throws Cancelled, one
+/// that takes too long TimeIsUp.
 [[nodiscard]] MachineCalibration calibrate_machine(const configs::Catalogue& catalogue, const MachineSettings& settings);
 struct Cancelled {};
+struct TimeIsUp {
+  double seconds = 0, fraction = 0;    // of the run, and what of the measurements is done
+};
+/// Why a calibration is not worth keeping: forwards that were held out are predicted nowhere near. Empty: it is.
+[[nodiscard]] std::string calibration_problem(const MachineCalibration& calibration);
 
 /// The machine file's text.
 [[nodiscard]] std::string machine_yaml(const MachineCalibration& calibration);

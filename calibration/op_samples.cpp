@@ -160,17 +160,37 @@ std::vector<GridForward> held_out_forwards(const BenchmarkSettings& settings, st
 
 namespace {
 
+constexpr int kMostRepeats = 50;        // of a forward
+
+// How often a forward is run at least: once where the time for all of them is up already, as on a machine that computes
+// other things too.
+class Pace {
+ public:
+  Pace(double seconds, std::size_t forwards) : seconds_(seconds), forwards_(static_cast<double>(forwards)) {}
+  [[nodiscard]] double seconds_each() const { return seconds_ / forwards_; }
+  [[nodiscard]] int least_repeats() const {
+    constexpr int kForAMedian = 3;
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start_;
+    return spent.count() > seconds_ ? 1 : kForAMedian;
+  }
+
+ private:
+  double seconds_, forwards_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
 // The ops of one forward, again and again for some time: medians by shape.
-std::vector<OpSample> trace_forward(exec::Engine& engine, const GridForward& forward, double seconds) {
+std::vector<OpSample> trace_forward(exec::Engine& engine, const GridForward& forward, const Pace& pace) {
   const Inputs inputs(engine, forward);
   exec::ForwardOutput output;
   engine.run(inputs.input(), output);     // warms up: its times do not count
   engine.traces().clear();
   const auto start = std::chrono::steady_clock::now();
-  for (int repeat = 0; repeat < 50; ++repeat) {
+  const int least = pace.least_repeats();
+  for (int repeat = 1; repeat <= kMostRepeats; ++repeat) {
     engine.run(inputs.input(), output);
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
-    if (repeat >= 2 && spent.count() > seconds) break;
+    if (repeat >= least && spent.count() > pace.seconds_each()) break;
   }
   std::map<Shape, std::pair<model::Op, std::vector<double>>> times;
   for (const exec::OpTrace& trace : over_ranks(engine.traces())) {
@@ -185,13 +205,14 @@ std::vector<OpSample> trace_forward(exec::Engine& engine, const GridForward& for
   return samples;
 }
 
-double time_forward(exec::Engine& engine, const GridForward& forward, double seconds) {
+double time_forward(exec::Engine& engine, const GridForward& forward, const Pace& pace) {
   const Inputs inputs(engine, forward);
   exec::ForwardOutput output;
   engine.run(inputs.input(), output);
   std::vector<double> times;
   double spent = 0;
-  while (times.size() < 3 || (times.size() < 50 && spent < seconds)) {
+  const auto least = static_cast<std::size_t>(pace.least_repeats());
+  while (times.size() < least || (times.size() < kMostRepeats && spent < pace.seconds_each())) {
     const auto start = std::chrono::steady_clock::now();
     engine.run(inputs.input(), output);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
@@ -205,6 +226,7 @@ double time_forward(exec::Engine& engine, const GridForward& forward, double sec
 
 std::vector<OpSample> measure_ops(exec::Engine& engine, const std::vector<GridForward>& grid, const BenchmarkSettings& settings) {
   std::map<Shape, std::pair<OpSample, std::vector<double>>> merged;
+  const Pace pace(settings.seconds, grid.size());
   bool filled = false;
   for (std::size_t i = 0; i < grid.size() && !stopped(settings); ++i) {
     const std::string group = settings.key + " ops " + std::to_string(i);
@@ -214,7 +236,7 @@ std::vector<OpSample> measure_ops(exec::Engine& engine, const std::vector<GridFo
       filled = true;
     }
     const std::vector<OpSample> samples =
-        known != nullptr ? *known : trace_forward(engine, grid[i], settings.seconds / static_cast<double>(grid.size()));
+        known != nullptr ? *known : trace_forward(engine, grid[i], pace);
     if (known == nullptr && settings.store != nullptr) settings.store->add(group, samples);
     for (const OpSample& sample : samples) {
       auto& [first, times] = merged.try_emplace(shape_of(sample.op), sample, std::vector<double>{}).first->second;
@@ -234,6 +256,7 @@ std::vector<OpSample> measure_ops(exec::Engine& engine, const std::vector<GridFo
 std::vector<ForwardSample> measure_forwards(exec::Engine& engine, const std::vector<GridForward>& forwards,
                                             const BenchmarkSettings& settings) {
   std::vector<ForwardSample> samples;
+  const Pace pace(settings.seconds, forwards.size());
   bool filled = false;
   for (std::size_t i = 0; i < forwards.size() && !stopped(settings); ++i) {
     const std::string group = settings.key + " forward " + std::to_string(i);
@@ -242,7 +265,7 @@ std::vector<ForwardSample> measure_forwards(exec::Engine& engine, const std::vec
       fill_pool(engine);
       filled = true;
     }
-    const double seconds = known ? *known : time_forward(engine, forwards[i], settings.seconds / static_cast<double>(forwards.size()));
+    const double seconds = known ? *known : time_forward(engine, forwards[i], pace);
     if (!known && settings.store != nullptr) settings.store->add_time(group, "forward", seconds);
     samples.push_back({forwards[i], seconds});
     if (settings.progress) settings.progress(static_cast<double>(i + 1) / static_cast<double>(forwards.size()), known.has_value());

@@ -38,7 +38,7 @@ Usage calibrate_usage() {
   add("model", po::value<std::vector<std::string>>()->value_name("NAME"), "models whose shapes are measured; repeatable (default: demo-llama-40m)");
   add("dtype", po::value<std::string>()->value_name("LIST"), "of weights and KV cache: bf16, fp32 (default: bf16,fp32)");
   add("ranks", po::value<std::string>()->value_name("LIST"), "TP ranks that share the machine (default: 1,2; a GPU: 1)");
-  add("seconds", po::value<std::string>()->value_name("N"), "time to spend, roughly (default: 120)");
+  add("seconds", po::value<std::string>()->value_name("N"), "time to spend, roughly (default: 120); twice as long and a minute at most");
   add("device", po::value<std::string>()->value_name("cpu|cuda"), "what to measure (default: cpu)");
   add_engine_options(usage.options);
   add_kernel_options(usage.options);
@@ -77,6 +77,8 @@ calibration::MachineSettings read_settings(const Parsed& parsed) {
   settings.dtypes = read_dtypes(text_option(parsed, "dtype", "bf16,fp32"));
   settings.ranks = read_ranks(text_option(parsed, "ranks", device == "cuda" ? "1" : "1,2"));
   settings.seconds = static_cast<double>(whole_option(parsed, "seconds", 5, 36'000, 120));
+  constexpr double kTimes = 2, kAlways = 60;    // what a quiet machine takes for few seconds, and room for a moment's noise
+  settings.most_seconds = kTimes * settings.seconds + kAlways;
   return settings;
 }
 
@@ -112,6 +114,8 @@ int run_calibrate(const Arguments& arguments, Console& console) {
   const configs::Catalogue catalogue(configs::Catalogue::default_root());
   try {
     calibration::MachineCalibration result = calibration::calibrate_machine(catalogue, settings);
+    if (const std::string problem = calibration::calibration_problem(result); !problem.empty())
+      throw DeviceError(fmt::format("nothing is written: {}. Other programs seem to compute on this machine; repeat it when they do not", problem));
     result.date = today();
     result.command = arguments.empty() ? "plimsoll calibrate" : fmt::format("plimsoll calibrate {}", fmt::join(arguments, " "));
     study::write_file(file, calibration::machine_yaml(result));
@@ -119,6 +123,9 @@ int run_calibrate(const Arguments& arguments, Console& console) {
   } catch (const calibration::Cancelled&) {
     console.warn(fmt::format("interrupted: the same command goes on from {}", settings.samples));
     return kInterrupted;
+  } catch (const calibration::TimeIsUp& up) {
+    throw DeviceError(fmt::format("nothing is written: after {:.0f} s {:.0f} % is measured, so other programs seem to compute on this machine. "
+                                  "The same command goes on from {}; a larger --seconds allows more time", up.seconds, 100 * up.fraction, settings.samples));
   }
   return kDone;
 }

@@ -13,6 +13,7 @@ namespace plimsoll::cli {
 namespace {
 
 constexpr double kShowEvery = 0.1;   // seconds between progress reports
+constexpr double kLineEvery = 30;    // and between lines where there is no terminal for a bar
 constexpr int kBarWidth = 28;
 
 std::string duration_text(double seconds) {
@@ -83,15 +84,19 @@ void Console::error(const Where& where, const std::string& text, int exit_code) 
 }
 
 void Console::progress(double done, std::size_t total, double known) {
-  if (!is_jsonl() && !bar_allowed_) return;
+  const bool lines = mode_ == ProgressMode::automatic && !quiet_ && !bar_allowed_;
+  if (!is_jsonl() && !bar_allowed_ && !lines) return;
   const double now = elapsed();
   const bool complete = done >= static_cast<double>(total);
-  if (now - last_shown_ < kShowEvery && !(complete && is_jsonl())) return;
+  if (now - last_shown_ < (lines ? kLineEvery : kShowEvery) && !(complete && is_jsonl())) return;
   last_shown_ = now;
   const double rate = (done - known) / now, left = static_cast<double>(total) - done;
   if (is_jsonl()) {
     const std::string eta = left <= 0 ? "0.000" : rate > 0 ? fmt::format("{:.3f}", left / rate) : "null";
     line("progress", fmt::format("\"done\":{:.3f},\"total\":{},\"eta_s\":{}", done, total, eta));
+  } else if (lines) {
+    write(stderr, fmt::format("plimsoll: {:.0f} % after {}, about {} left\n", 100 * done / static_cast<double>(total),
+                              duration_text(now), duration_text(left / rate)));
   } else {
     draw_bar(done, total, rate);
   }

@@ -79,6 +79,19 @@ TEST(MachineFile, ACalibrationThatWasNotQuietIsNone) {
 }
 
 // Two straight lines that meet at 1 MB: 10 us + bytes at 20 GB/s below, 35 us + bytes at 40 GB/s above.
+// On a busy machine fits came out hundreds of per cent off: such a one is refused by name; one of a quiet machine, or of a GPU
+// without held-out forwards, is kept.
+TEST(MachineFile, AFitThatPredictsNothingIsNotWorthKeeping) {
+  MachineCalibration calibration;
+  ShareCalibration& share = calibration.shares.emplace_back();
+  EXPECT_EQ(calibration_problem(calibration), "");
+  share.held_out.count = 6;
+  share.held_out.median = 0.06;
+  EXPECT_EQ(calibration_problem(calibration), "");
+  share.held_out.median = 3.1;
+  EXPECT_NE(calibration_problem(calibration).find("310 %"), std::string::npos);
+}
+
 TEST(AllReduceFit, FindsTheTwoSegmentsThatMadeTheSamples) {
   std::vector<AllReduceSample> samples;
   for (double bytes = 1e3; bytes < 1e8; bytes *= 2) samples.push_back({bytes, std::min(10e-6 + bytes / 20e9, 35e-6 + bytes / 40e9)});

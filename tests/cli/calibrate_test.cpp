@@ -41,6 +41,31 @@ TEST_F(CalibrateTest, AMachineWithoutAGpuSaysSoInOneLine) {
   EXPECT_FALSE(std::filesystem::exists(file("data")));   // nothing was begun
 }
 
+// It used to be ignored, and the shipped table fitted in its stead.
+TEST_F(CalibrateTest, AnEngineRefusesFilesThatItCannotBeFittedTo) {
+  const std::string out = " --out " + file("cal");
+  const Outcome missing = run("calibrate --engine vllm-0.12 --from " + file("none.csv") + out);
+  EXPECT_EQ(missing.exit, 2);
+  EXPECT_THAT(missing.output, HasSubstr("none.csv"));
+  const Outcome unusable = run("calibrate --engine vllm-0.12 --from " + write("kernels.csv", "a,b\n1,2\n") + out);
+  EXPECT_EQ(unusable.exit, 2);
+  EXPECT_THAT(unusable.output, HasSubstr("kernels.csv"));
+  const std::string header = "model,hardware,engine,dtype,tp,replicas,input_tokens,output_tokens,load_kind,load_value,ttft_mean_s\n";
+  const Outcome other = run("calibrate --engine vllm-0.12 --from " + write("sglang.csv", header + "qwen3-32b,h100-sxm x 8,sglang-0.5,bf16,8,1,1024,128,closed_loop,16,0.35\n") + out);
+  EXPECT_EQ(other.exit, 2);
+  EXPECT_THAT(other.output, HasSubstr("no row was measured with the engine 'vllm-0.12'"));
+  const Outcome own = run("calibrate --engine vllm-0.12 --from " + write("own.csv", header + "qwen3-32b,h100-sxm x 8,vllm-0.12,bf16,8,1,1024,128,closed_loop,16,0.35\n") + out);
+  EXPECT_EQ(own.exit, 2);
+  EXPECT_THAT(own.output, HasSubstr("plimsoll validate"));
+  EXPECT_FALSE(std::filesystem::exists(file("cal")));
+}
+
+TEST_F(CalibrateTest, ValidateNamesTheGroupsThatCanBeLeftOut) {
+  const Outcome outcome = run("validate jumpstart --leave-group-out engine");
+  EXPECT_EQ(outcome.exit, 2);
+  EXPECT_THAT(outcome.output, HasSubstr("allowed: model, accelerator, tp, length, batch"));
+}
+
 // The study is for a GPU that is not here; nothing is measured.
 TEST_F(CalibrateTest, LiveValidationIsOfThisMachine) {
   const Outcome other = run("validate --live " + write("tiny.yaml", kTinyStudy));
