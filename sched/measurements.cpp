@@ -91,6 +91,7 @@ void Measurements::add_completed(const RequestResult& result) {
   const double ttft = whole ? latency : static_cast<double>(result.first_token - result.sent) * kNano;
   const Record record{latency, ttft, static_cast<double>(result.end) * kNano, result.output};
   records_.push_back(record);
+  if (result.first_wave) first_wave_.push_back(records_.size() - 1);
   input_tokens_ += result.input;
   output_tokens_ += result.output;
   service_ += result.service;
@@ -165,6 +166,7 @@ PointMetrics Measurements::metrics() const {
   PointMetrics point;
   fill_rates(point);
   fill_request_metrics(point);
+  fill_steady(point);
   fill_slo_values(point);
   fill_kv(point);
   fill_fleet(point);
@@ -213,6 +215,28 @@ void Measurements::fill_request_metrics(PointMetrics& point) const {
     if (r.output > 1) column.push_back((r.latency - r.ttft) / (r.output - 1));
   point.tpot = summarise(column);
   point.itl = summarise(itl_);
+}
+
+void Measurements::fill_steady(PointMetrics& point) const {
+  if (first_wave_.empty() || first_wave_.size() == records_.size()) return;
+  std::vector<double> steady;
+  steady.reserve(records_.size() - first_wave_.size());
+  double first = 0, latency = 0;
+  auto next = first_wave_.begin();
+  for (std::size_t i = 0; i < records_.size(); ++i) {
+    if (next != first_wave_.end() && *next == i) {
+      first += records_[i].ttft;
+      ++next;
+    } else {
+      steady.push_back(records_[i].ttft);
+      latency += records_[i].latency;
+    }
+  }
+  point.ttft_first_wave_mean = first / static_cast<double>(first_wave_.size());
+  point.latency_steady_mean = latency / static_cast<double>(steady.size());
+  const PointMetrics::Quantiles ttft = summarise(steady);
+  point.ttft_steady_mean = ttft.mean;
+  point.ttft_steady_p99 = ttft.p99;
 }
 
 void Measurements::fill_slo_values(PointMetrics& point) const {

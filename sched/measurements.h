@@ -39,6 +39,7 @@ struct RequestResult {
   const char* code = "";                       // why it was rejected: a code of docs/policies.md
   double queue_s = 0, preempt_s = 0;           // queue_s includes the time before the last attempt
   model::TimeParts service = {};
+  bool first_wave = false;                     // of a closed loop: its user's first one, which all users send at once
 };
 
 /// The measured columns of a point (docs/metrics.md has units and definitions); absent values are blank.
@@ -77,6 +78,8 @@ struct PointMetrics {
     std::optional<double> low, high;
     bool operator==(const Band&) const = default;
   };
+  // Closed loops: the requests that all users send at once at the start, and those after them. Blank without both.
+  std::optional<double> ttft_first_wave_mean, ttft_steady_mean, ttft_steady_p99, latency_steady_mean;
   Band latency_mean_band, ttft_mean_band, tpot_mean_band, latency_per_token_p90_band, output_tokens_per_s_band;
   bool operator==(const PointMetrics&) const = default;
 };
@@ -122,6 +125,7 @@ class Measurements {
   [[nodiscard]] double window_s() const;
   void fill_request_metrics(PointMetrics& point) const;
   void fill_rates(PointMetrics& point) const;
+  void fill_steady(PointMetrics& point) const;
   void fill_slo_values(PointMetrics& point) const;
   [[nodiscard]] double slo_value(const Slo::Bound& bound) const;
   void fill_kv(PointMetrics& point) const;
@@ -146,6 +150,7 @@ class Measurements {
   double queue_s_ = 0, preempt_s_ = 0;
   std::int64_t input_tokens_ = 0, output_tokens_ = 0;
   std::map<std::string, std::int64_t> rejections_;
+  std::vector<std::size_t> first_wave_;              // places among the records, ascending
   std::int64_t rejected_ = 0, timed_out_ = 0, preemptions_ = 0, slo_met_ = 0, slo_total_ = 0;
   bool per_request_slo_ = false, stable_ = true;
 };

@@ -234,6 +234,8 @@ PolicyVariant variant_of(const PolicyConfig& config) {
 Traits traits_of(const PolicyConfig& config) {
   Traits traits = row_of(config.policy).traits;
   if (variant_of(config) == PolicyVariant::contiguous) traits.contiguous = true;
+  if (config.policy == PolicyKind::vllm_v1) traits.fits_whole_prompts = !config.chunked.value_or(true);
+  if (config.policy == PolicyKind::trtllm) traits.fits_whole_prompts = !config.chunked.value_or(false);
   return traits;
 }
 

@@ -34,6 +34,7 @@ struct VariantName {
 struct Traits {
   int max_inflight_steps = 1;
   bool returns_at_batch_end = false;   // all rows return together, when the last one is finished: no time between tokens
+  bool fits_whole_prompts = false;     // a prompt enters a step whole, beside the running decodes, within step_tokens of all
   bool contiguous = false;             // reservations are address ranges: what is left over between them cannot be used
 };
 

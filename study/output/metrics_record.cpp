@@ -16,7 +16,7 @@ using sched::PointMetrics;
 using Quantiles = PointMetrics::Quantiles;
 
 // A field that is added to these and not below would be lost on its way through the store.
-static_assert(sizeof(PointMetrics) == 1008 && sizeof(Quantiles) == 80, "name the new field below");
+static_assert(sizeof(PointMetrics) == 1072 && sizeof(Quantiles) == 80, "name the new field below");
 
 template <class Archive, class Metrics>
 void all_fields(Archive& archive, Metrics& m) {
@@ -27,7 +27,8 @@ void all_fields(Archive& archive, Metrics& m) {
           m.latency_mean_ci95_s, m.output_tokens_per_s_ci95, m.in_system_mean, m.queue_mean, m.kv_internal_mean,
           m.kv_reserved_unused_mean, m.kv_external_mean, m.kv_last_block_mean);
   archive(m.time_weights_s, m.time_kv_s, m.time_compute_s, m.time_allreduce_s, m.time_host_s, m.time_queue_s,
-          m.time_preempt_s, m.time_other_s, m.replica_s, m.instance_s, m.replica_starts, m.replica_failures);
+          m.time_preempt_s, m.time_other_s, m.replica_s, m.instance_s, m.replica_starts, m.replica_failures,
+          m.ttft_first_wave_mean, m.ttft_steady_mean, m.ttft_steady_p99, m.latency_steady_mean);
   for (auto* band : {&m.latency_mean_band, &m.ttft_mean_band, &m.tpot_mean_band, &m.latency_per_token_p90_band,
                      &m.output_tokens_per_s_band})
     archive(band->low, band->high);

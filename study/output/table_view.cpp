@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "study/output/chart_axis.h"
@@ -85,6 +86,41 @@ std::string rejection_codes(const sched::PointMetrics& m) {
   return codes.empty() ? "" : fmt::format(" ({})", fmt::join(codes, ", "));
 }
 
+// Where the first wave of a closed loop moves the mean TTFT; empty: it does not.
+std::string steady_note(const sched::PointMetrics& m, Footnotes& footnotes) {
+  constexpr double kMoves = 0.1;
+  if (!m.ttft.mean || !m.ttft_steady_mean || std::abs(*m.ttft.mean - *m.ttft_steady_mean) <= kMoves * *m.ttft_steady_mean) return {};
+  return fmt::format("mean TTFT {} ms, after the first wave {} ms: {}", reader_number(1e3 * *m.ttft.mean), reader_number(1e3 * *m.ttft_steady_mean),
+                     footnotes.mark("all figures are of the whole run, the first wave included, which all users send at once; "
+                                    "ttft_steady_mean_s and others in points.csv leave it out"));
+}
+
+// What a refusal means, and the key to change.
+struct Refusal {
+  std::string_view code, meaning;
+};
+constexpr Refusal kRefusals[] = {
+    {"max_num_tokens", "a prompt has more tokens than a step may have: raise scheduler.step_token_budget or set scheduler.chunked: true"},
+    {"max_num_batched_tokens", "a prompt has more tokens than a step may have: raise scheduler.step_token_budget or set scheduler.chunked: true"},
+    {"ignored", "a prompt has more tokens than a step or the KV pool: raise scheduler.step_token_budget, or give more memory"},
+    {"input_length", "a prompt is longer than scheduler.max_input or the prefill budget: raise scheduler.max_input or scheduler.prefill_token_budget"},
+    {"max_total_tokens", "prompt and answer are longer than a sequence may be: raise scheduler.max_total (which takes memory), or shorten them"},
+    {"max_model_len", "prompt and answer are longer than the context: raise scheduler.max_total as far as the model goes, or shorten them"},
+    {"max_seq_len", "prompt and answer are longer than the context: raise scheduler.max_total as far as the model goes, or shorten them"},
+    {"context_length", "prompt and answer are longer than the context: raise scheduler.max_total as far as the model goes, or shorten them"},
+    {"kv_capacity", "the KV pool is too small for a request: a larger tp, a smaller dtype or kv_dtype, or more memory a GPU"},
+    {"overloaded", "too many requests at once: raise scheduler.max_concurrent or scheduler.queue_limit, or add replicas"},
+    {"queue_capacity", "the queue is full: raise scheduler.queue_limit, or add replicas"}};
+
+// "3 rejected (max_num_tokens): a".
+std::string rejections(const sched::PointMetrics& m, Footnotes& footnotes) {
+  std::string text = fmt::format("{} rejected{}", m.requests_rejected, rejection_codes(m));
+  for (const auto& [code, count] : m.rejections)
+    for (const Refusal& refusal : kRefusals)
+      if (refusal.code == code) text += fmt::format("{} {}", text.ends_with(')') ? ":" : "", footnotes.mark(fmt::format("{}: {}", code, refusal.meaning)));
+  return text;
+}
+
 std::string notes_of(const PointResult& point, Footnotes& footnotes) {
   std::vector<std::string> notes;
   if (!point.metrics) {
@@ -97,8 +133,10 @@ std::string notes_of(const PointResult& point, Footnotes& footnotes) {
     if (m.latency_mean_ci95_s && m.latency.mean && *m.latency_mean_ci95_s > kWide * *m.latency.mean) {
       notes.push_back(footnotes.mark(fmt::format("mean latency only known to ± {:.2g} s (95 %): more requests tell more", *m.latency_mean_ci95_s)));
     }
-    if (m.requests_rejected > 0) notes.push_back(fmt::format("{} rejected{}", m.requests_rejected, rejection_codes(m)));
+    if (m.requests_rejected > 0) notes.push_back(rejections(m, footnotes));
+    if (!point.starved.empty()) notes.push_back("prompts wait: " + footnotes.mark(point.starved));
     if (m.requests_timed_out > 0) notes.push_back(fmt::format("{} timed out", m.requests_timed_out));
+    if (const std::string steady = steady_note(m, footnotes); !steady.empty()) notes.push_back(steady);
     if (m.preemptions > 0) notes.push_back(fmt::format("{} preempted", m.preemptions));
   }
   if (const std::string unused = unused_gpus(point); point.metrics && !unused.empty()) notes.push_back("idle GPUs: " + footnotes.mark(unused));
