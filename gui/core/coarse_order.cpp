@@ -44,21 +44,21 @@ std::vector<Sample> samples_of(const std::vector<LanePoint>& seen, std::size_t c
 
 class Refiner {
  public:
-  Refiner(std::size_t curve, bool closed, std::vector<Refinement>& out) : curve_(curve), closed_(closed), out_(out) {}
+  Refiner(std::size_t curve, bool whole, std::vector<Refinement>& out) : curve_(curve), whole_(whole), out_(out) {}
   void add(const Sample& base, double load) {
-    if (closed_) load = std::round(load);
+    if (whole_) load = std::round(load);
     const bool known = std::any_of(out_.begin(), out_.end(), [&](const Refinement& r) { return r.curve == curve_ && r.load == load; });
     if (load > 0 && !known) out_.push_back({base.index, curve_, load});
   }
   void between(const Sample& a, const Sample& b) {
     const double middle = std::sqrt(a.load * b.load);
-    const double load = closed_ ? std::round(middle) : middle;
+    const double load = whole_ ? std::round(middle) : middle;
     if (load > a.load && load < b.load) add(a, load);
   }
 
  private:
   std::size_t curve_;
-  bool closed_;
+  bool whole_;
   std::vector<Refinement>& out_;
 };
 
@@ -145,7 +145,7 @@ std::vector<Refinement> refinements(const CurveGrid& grid, const std::vector<Lan
     const std::vector<Sample> samples = samples_of(seen, curve);
     if (samples.empty()) continue;
     const auto any = std::find_if(seen.begin(), seen.end(), [&](const LanePoint& p) { return p.index == samples.front().index; });
-    Refiner refiner(curve, any->row.result.labels.closed_loop || any->row.result.labels.load_kind == "burst", out);
+    Refiner refiner(curve, load::is_whole(any->row.result.labels.load().quantity), out);
     refine_curve(refiner, samples, limit_s);
   }
   return out;

@@ -110,8 +110,6 @@ bool alike(const std::string& stated, const std::string& ours) {
   return a.empty() || a.find(b) != std::string::npos || b.find(a) != std::string::npos;
 }
 
-bool is_closed(const std::string& kind) { return kind == "closed_loop" || kind == "jumpstart"; }
-
 // The first thing in which another tool's row differs from a curve's points; empty: nothing.
 QString difference(const PointRow& measured, const study::PointResult& point) {
   const study::PointLabels &l = point.labels, &m = measured.result.labels;
@@ -122,8 +120,7 @@ QString difference(const PointRow& measured, const study::PointResult& point) {
   if (!alike(m.hardware, l.hardware)) return differs("hardware", qs(m.hardware));
   const double tp = number_of(measured, "tp");
   if (tp > 0 && m.tp != l.tp) return differs("TP degree", reader_text(tp, 3));
-  const bool burst = (m.load_kind == "burst") != (l.load_kind == "burst");
-  if (!m.load_kind.empty() && (burst || is_closed(m.load_kind) != is_closed(l.load_kind))) return differs("load", qs(m.load_kind).replace(QChar(u'_'), QChar(u' ')));
+  if (!m.load_kind.empty() && m.load().load_class != l.load().load_class) return differs("load", qs(m.load_kind).replace(QChar(u'_'), QChar(u' ')));
   if (!same_lengths(measured, point)) {
     return differs("lengths", QStringLiteral("%1 + %2").arg(reader_text(number_of(measured, "input_tokens_mean"), 5), reader_text(number_of(measured, "output_tokens_mean"), 5)));
   }

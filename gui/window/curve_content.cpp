@@ -162,7 +162,7 @@ void add_pins(const Workbench& bench, const ContentChoice& choice, CurveContent&
   }
 }
 
-bool counts_clients(const study::PointLabels& labels) { return labels.load_kind == "jumpstart" || labels.load_kind == "closed_loop"; }
+bool counts_clients(const study::PointLabels& labels) { return labels.load().quantity == load::LoadQuantity::clients; }
 
 /// What a curve carries within the limit.
 struct Carried {
@@ -238,7 +238,7 @@ QString curve_name(const Workbench& bench, const Curve& curve) {
 }
 
 QString load_text(const study::PointLabels& labels, int digits) {
-  const bool rate = labels.load_kind == "poisson" || labels.load_kind == "constant" || labels.load_kind == "gamma";
+  const bool rate = labels.load().quantity == load::LoadQuantity::requests_per_s;
   const QString value = reader_text(labels.load_value, digits);
   return counts_clients(labels) ? tr("%1 clients").arg(value) : rate ? tr("%1 requests/s").arg(value) : tr("load %1").arg(value);
 }

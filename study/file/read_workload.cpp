@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 
+#include "load/load_kind.h"
+
 namespace plimsoll::study {
 namespace {
 
@@ -14,21 +16,6 @@ using Keys = std::vector<std::string_view>;
 
 constexpr std::int64_t kMostClients = 10'000'000;
 constexpr std::int64_t kDefaultRequests = 1000;
-
-struct LoadKind {
-  std::string_view name;
-  std::string_view concurrency, rate;  // fields that the shortcuts stand for
-};
-constexpr std::array<LoadKind, 8> kLoads = {{{"closed_loop", "concurrency", ""},
-                                             {"poisson", "", "rate"},
-                                             {"gamma", "", "rate"},
-                                             {"constant", "", "rate"},
-                                             {"burst", "", ""},
-                                             {"trace", "", ""},
-                                             {"jumpstart", "concurrency", ""},
-                                             {"script", "", ""}}};
-constexpr std::array<std::string_view, 8> kLoadNames = {"closed_loop", "poisson", "gamma",     "constant",
-                                                        "burst",       "trace",   "jumpstart", "script"};
 
 std::int32_t to_int32(std::int64_t value) { return static_cast<std::int32_t>(value); }
 
@@ -75,11 +62,12 @@ std::optional<double> stated_drift(const Section& load) {
 }
 
 load::LoadSpec read_load(const Node& node, Seconds script_step, TraceStore& store) {
-  const Section choice(node, kLoadNames);
+  const std::span<const std::string_view> names = load::load_kind_names();
+  const Section choice(node, Keys(names.begin(), names.end()));
   const auto entries = node.items();
   if (entries.size() != 1) {
     throw InputError(node.where(), fmt::format("found {} loads, allowed: exactly one of {}", entries.size(),
-                                               fmt::join(kLoadNames, ", ")));
+                                               fmt::join(load::load_kind_names(), ", ")));
   }
   const std::string& kind = entries.front().key;
   const Node& body = entries.front().value;
@@ -236,13 +224,10 @@ void read_workload(const Node& node, Seconds script_step, TraceStore& store, Poi
   settle_drift(spec);
 }
 
-std::span<const std::string_view> load_kinds() { return kLoadNames; }
-
 std::string load_field(std::string_view kind, std::string_view shortcut) {
-  for (const LoadKind& load : kLoads) {
-    if (load.name == kind) return std::string(shortcut == "rate" ? load.rate : load.concurrency);
-  }
-  return {};
+  const load::LoadQuantity quantity = load::load_kind_named(kind).quantity;
+  if (shortcut == "rate") return quantity == load::LoadQuantity::requests_per_s ? "rate" : "";
+  return quantity == load::LoadQuantity::clients ? "concurrency" : "";
 }
 
 }  // namespace plimsoll::study

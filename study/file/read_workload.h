@@ -15,10 +15,7 @@ namespace plimsoll::study {
 /// Fills workload, warmup and what belongs to them.
 void read_workload(const configs::Node& node, Seconds script_step, TraceStore& traces, PointSpec& spec);
 
-
-/// The names of the load kinds, and the field that `workload.concurrency` or `workload.rate` stands for in each; empty:
-/// none.
-[[nodiscard]] std::span<const std::string_view> load_kinds();
+/// The field of a load that `workload.concurrency` or `workload.rate` sets; empty: none.
 [[nodiscard]] std::string load_field(std::string_view kind, std::string_view shortcut);
 
 }  // namespace plimsoll::study

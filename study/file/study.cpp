@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "configs/hardware_name.h"
+#include "load/load_kind.h"
 #include "study/file/cell.h"
 #include "study/file/read_point.h"
 #include "study/file/read_workload.h"
@@ -60,7 +61,7 @@ void make_room(Document& document, const std::string& path) {
   const std::string load_prefix = fmt::format("{}.", kLoad);
   if (path.starts_with(load_prefix)) {
     const std::string kind = path.substr(load_prefix.size(), path.find('.', load_prefix.size()) - load_prefix.size());
-    const auto kinds = load_kinds();
+    const auto kinds = load::load_kind_names();
     const std::string active = active_load(document);
     if (!active.empty() && active != kind && std::find(kinds.begin(), kinds.end(), kind) != kinds.end()) {
       document.remove(kLoad);

@@ -147,7 +147,7 @@ std::string notes_of(const PointResult& point, Footnotes& footnotes) {
 std::vector<std::string> figures_of(const PointResult& point) {
   if (!point.metrics) return std::vector<std::string>(kHeader[0].size() - 1, kBlank);
   const sched::PointMetrics& m = *point.metrics;
-  const bool meaningful = m.stable || point.labels.closed_loop;
+  const bool meaningful = m.stable || point.labels.load().load_class == load::LoadClass::closed;
   const auto if_stable = [meaningful](std::optional<double> v) { return meaningful ? v : std::nullopt; };
   return {shown(m.requests_per_s),
           shown(m.output_tokens_per_s),

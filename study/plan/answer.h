@@ -61,6 +61,7 @@ struct Sensitivity {
   std::optional<std::size_t> winner;   // candidate; nothing: none of those that were looked at meets the SLO
   double ratio = 0;                    // the winner of the study itself: how much of its worst limit it uses there
   std::string check;                   // that limit
+  CheckKind check_kind = CheckKind::other;
   bool at_least = false;               // which is a least
 };
 

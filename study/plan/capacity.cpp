@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 
+#include "load/load_kind.h"
 #include "study/run/load_variation.h"
 #include "study/plan/bracket.h"
 #include "study/plan/ranking.h"
@@ -18,8 +19,7 @@ constexpr double kFine = 0.005;              // of a load, where a confirming br
 constexpr std::size_t kMostConfirmed = 8, kConfirmingRuns = 4;
 
 bool whole_loads(const PointSpec& spec) {
-  return std::holds_alternative<load::ClosedLoop>(spec.workload.load) || std::holds_alternative<load::JumpStart>(spec.workload.load) ||
-         std::holds_alternative<load::Burst>(spec.workload.load);
+  return load::is_whole(load::kind_of(spec.workload.load).quantity);
 }
 
 // Throughput that is to be kept bounds the load from below: it is asked for at the load that the limits above allow.
@@ -186,7 +186,8 @@ void settle(const Question& question, Answer& answer, std::vector<std::size_t>& 
 }  // namespace
 
 bool ends_somewhere(const PointSpec& spec) {
-  const bool queues = !load::is_closed_loop(spec.workload.load) && !std::holds_alternative<load::Burst>(spec.workload.load);
+  const load::LoadClass loads = load::kind_of(spec.workload.load).load_class;
+  const bool queues = loads != load::LoadClass::closed && loads != load::LoadClass::burst;
   return queues || !spec.slo.bounds.empty() || spec.slo.max_timeout_rate;
 }
 

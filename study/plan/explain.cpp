@@ -24,7 +24,7 @@ std::string miss_text(const Question& question, const Entry& entry) {
   if (!entry.metrics) return text;
   const sched::PointMetrics& m = *entry.metrics;
   if (m.requests_completed + m.requests_rejected + m.requests_timed_out == 0) return "nothing was measured: all requests were sent within the warm-up";
-  if (worst.name == "queue") {
+  if (worst.kind == CheckKind::queue) {
     const std::optional<double> offered = offered_rate(question.spec.workload.load);
     return fmt::format("cannot keep up: carries {}{} requests/s", reader_number(m.requests_per_s, 3),
                        offered ? fmt::format(" of {}", reader_number(*offered, 3)) : std::string());

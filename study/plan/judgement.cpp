@@ -30,17 +30,22 @@ struct Found {
   std::vector<Check> checks;           // limits and names
   std::vector<double> values;
 
-  void add(std::string name, std::string unit, double limit, double value, bool at_least) {
-    checks.push_back({std::move(name), std::move(unit), {}, limit, at_least});
-    values.push_back(value);
+  void add(CheckKind kind, SloFigure figure) {
+    checks.push_back({kind, std::move(figure.name), std::move(figure.unit), {}, figure.limit, figure.at_least});
+    values.push_back(figure.value);
   }
 };
+
+CheckKind kind_of(const SloFigure& figure) {
+  using enum sched::Slo::Metric;
+  return figure.metric == tpot || figure.metric == itl ? CheckKind::between_tokens : CheckKind::other;
+}
 
 Found find_all(const PointSpec& spec, const sched::PointMetrics& m) {
   Found found;
   const bool open = !load::is_closed_loop(spec.workload.load);
-  if (open) found.add("queue", "", 1, is_beyond_capacity(spec, m) ? kInfinity : 0, false);   // grows or not
-  for (SloFigure& f : slo_figures(spec.slo, m, is_beyond_capacity(spec, m))) found.add(std::move(f.name), std::move(f.unit), f.limit, f.value, f.at_least);
+  if (open) found.add(CheckKind::queue, {"queue", "", 1, is_beyond_capacity(spec, m) ? kInfinity : 0, false, {}});
+  for (const SloFigure& f : slo_figures(spec.slo, m, is_beyond_capacity(spec, m))) found.add(kind_of(f), f);
   return found;
 }
 
@@ -135,7 +140,7 @@ Standing standing_of(const PointSpec& spec, std::span<const sched::PointMetrics*
 }
 
 std::string check_text(const Check& check) {
-  if (check.name == "queue") return check.ratio() > 1 ? "the queue grows without end" : "keeps up";
+  if (check.kind == CheckKind::queue) return check.ratio() > 1 ? "the queue grows without end" : "keeps up";
   const double ratio = check.ratio();
   const std::string value = limit_text(check.value.mean, check.unit), limit = limit_text(check.limit, check.unit);
   if (ratio <= 1) return fmt::format("{} {} of {} {}", check.name, value, check.at_least ? "at least" : "at most", limit);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,8 +28,16 @@ struct Estimate {
 /// The same for the mean of a[i] - b[i], where both shared their random numbers.
 [[nodiscard]] Estimate paired_difference(std::span<const double> a, std::span<const double> b, double confidence);
 
+/// What a check is about.
+enum class CheckKind : std::uint8_t {
+  queue,                               // whether the queue of an open load grows without end
+  between_tokens,                      // TPOT or ITL: batches that return as a whole have none
+  other
+};
+
 /// One limit and what was found.
 struct Check {
+  CheckKind kind = CheckKind::other;
   std::string name;                    // "p90 latency"
   std::string unit;                    // "s", "/s" or empty
   Estimate value;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "load/load_kind.h"
 #include "study/run/load_variation.h"
 
 namespace plimsoll::study::plan {
@@ -81,7 +82,7 @@ LoadCurve load_curve(const Question& question, Trials& trials, std::size_t candi
   LoadCurve curve;
   const double top = capacity.load.mean;
   if (!(top > 0) || std::holds_alternative<load::Script>(question.spec.workload.load)) return curve;
-  const bool whole = load_unit(question.spec.workload.load) == "clients" || load_unit(question.spec.workload.load) == "requests";
+  const bool whole = load::is_whole(load::kind_of(question.spec.workload.load).quantity);
   std::vector<Trial> todo;
   for (const double share : kShares) {
     const double load = whole ? std::max(1.0, std::round(top * share)) : top * share;

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "load/load_kind.h"
+
 namespace plimsoll::study::plan {
 namespace {
 
@@ -43,9 +45,13 @@ std::string_view objective_name(Objective objective) {
 }
 
 std::string_view load_unit(const load::LoadSpec& load) {
-  if (std::holds_alternative<load::ClosedLoop>(load) || std::holds_alternative<load::JumpStart>(load)) return "clients";
-  if (std::holds_alternative<load::TraceReplay>(load)) return "x";
-  if (std::holds_alternative<load::Burst>(load)) return "requests";
+  switch (load::kind_of(load).quantity) {
+    case load::LoadQuantity::clients: return "clients";
+    case load::LoadQuantity::rate_scale: return "x";
+    case load::LoadQuantity::requests: return "requests";
+    case load::LoadQuantity::requests_per_s:
+    case load::LoadQuantity::none: break;
+  }
   return "/s";
 }
 

@@ -112,6 +112,7 @@ class Worlds {
       result.ratio = standing.ratio;
       if (!standing.checks.empty()) {
         result.check = standing.checks[standing.worst].name;
+        result.check_kind = standing.checks[standing.worst].kind;
         result.at_least = standing.checks[standing.worst].at_least;
       }
       if (other.winner && is_as_good(other.entries[best], other.entries[*other.winner])) result.winner = best;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <sstream>
 
+#include "load/load_kind.h"
 #include "study/run/load_variation.h"
 
 namespace plimsoll::study::plan {
@@ -56,8 +57,7 @@ void scale_lengths(load::WorkloadSpec& workload, double by) {
 }
 
 bool has_rate(const load::LoadSpec& load) {
-  return std::holds_alternative<load::Poisson>(load) || std::holds_alternative<load::GammaArrivals>(load) ||
-         std::holds_alternative<load::ConstantRate>(load) || std::holds_alternative<load::TraceReplay>(load);
+  return load::kind_of(load).load_class == load::LoadClass::open;
 }
 
 // If every step takes k times as long, then on a clock k times as slow nothing has changed but the world outside: it is

@@ -61,7 +61,7 @@ std::string limits_text(const Question& q, const Answer& answer) {
   for (const std::size_t i : answer.order) {
     std::string text;
     for (const Check& check : answer.entries[i].standing.checks) {
-      if (check.name == "queue") continue;
+      if (check.kind == CheckKind::queue) continue;
       text += fmt::format("{}{} {} {}{}{}", text.empty() ? "" : ", ", check.name, check.at_least ? ">=" : "<=", number(check.limit),
                           check.unit.empty() ? "" : " ", check.unit);
     }
@@ -142,7 +142,7 @@ std::string sensitivity_lines(const Finding& f) {
   for (const Sensitivity& s : f.answer.sensitivities) {
     std::string use = fmt::format("{} at {:.0f} % of {}", s.check, 100 * (s.at_least ? 1 / s.ratio : s.ratio), s.at_least ? "the least" : "its limit");
     if (!std::isfinite(s.ratio)) use = s.check + (s.at_least ? " is 0 there" : ": too many requests fail");
-    if (s.check.empty() || s.check == "queue") use = s.ratio > 1 ? "the queue grows" : "keeps up";
+    if (s.check.empty() || s.check_kind == CheckKind::queue) use = s.ratio > 1 ? "the queue grows" : "keeps up";
     std::string winner = "the same answer";
     if (!s.winner) winner = "none of the nearest meets the SLO";
     else if (s.winner != f.answer.winner) winner = "then " + f.question.candidates[*s.winner].name;
@@ -181,13 +181,13 @@ std::string interval_text(const Check& check, double confidence) {
 
 // A limit between tokens on batches that return as a whole.
 bool does_not_apply(const PointSpec& spec, const Check& check) {
-  return sched::traits_of(spec.policy).returns_at_batch_end && (check.name.ends_with(" itl") || check.name.ends_with(" tpot"));
+  return sched::traits_of(spec.policy).returns_at_batch_end && check.kind == CheckKind::between_tokens;
 }
 
 std::string checks_text(const Finding& f, const Candidate& candidate, const Standing& s) {
   std::string text;
   for (const Check& check : s.checks) {
-    if (check.name == "queue") continue;
+    if (check.kind == CheckKind::queue) continue;
     text += does_not_apply(candidate.spec, check)
                 ? fmt::format("  {:<11} {}, which does not apply: a batch returns as a whole\n", "meets", check.name)
                 : fmt::format("  {:<11} {}{}\n", "meets", check_text(check), interval_text(check, f.question.search.confidence));

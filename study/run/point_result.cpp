@@ -49,7 +49,7 @@ class Row {
 void append_labels(Row& row, const PointLabels& labels) {
   row.text(labels.source).text(labels.model).text(labels.hardware).text(labels.engine).text(labels.dtype);
   row.count(labels.tp).count(labels.replicas).text(labels.policy).text(labels.load_kind);
-  if (labels.load_kind == "script") {
+  if (labels.load().load_class == load::LoadClass::script) {
     row.blanks(1);
   } else {
     row.number(labels.load_value);
@@ -152,7 +152,7 @@ std::vector<Cell> point_row(const PointResult& point) {
     return cells;
   }
   const sched::PointMetrics& m = *point.metrics;
-  const bool meaningful = m.stable || point.labels.closed_loop;
+  const bool meaningful = m.stable || point.labels.load().load_class == load::LoadClass::closed;
   append_counts(row, m);
   append_latencies(row, m, meaningful);
   row.number(m.batch_mean).number(m.kv_used_mean).number(m.kv_used_peak).number(m.kv_wasted_mean);

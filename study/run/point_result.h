@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "load/load_kind.h"
 #include "sched/measurements.h"
 #include "study/file/cell.h"
 
@@ -19,7 +20,8 @@ struct PointLabels {
   std::int32_t tp = 1, replicas = 1;
   std::string policy, load_kind;
   double load_value = 0;
-  bool closed_loop = false;
+  /// Of load_kind: how requests come and what load_value counts.
+  [[nodiscard]] const load::LoadKind& load() const { return load::load_kind_named(load_kind); }
 };
 
 struct PointResult {

@@ -154,7 +154,6 @@ PointLabels labels_of(const PointSpec& spec) {
   labels.policy = sched::name(spec.policy.policy);
   labels.load_kind = load::load_kind(spec.workload.load);
   labels.load_value = load::load_value(spec.workload.load);
-  labels.closed_loop = load::is_closed_loop(spec.workload.load);
   return labels;
 }
 

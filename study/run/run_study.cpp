@@ -40,7 +40,7 @@ class Run {
       take_run(point.result, point.run);
     }
     if (point.result.metrics && !resolved.scenario->slo.empty()) {
-      const bool beyond_capacity = !point.result.metrics->stable && !point.result.labels.closed_loop;
+      const bool beyond_capacity = !point.result.metrics->stable && point.result.labels.load().load_class != load::LoadClass::closed;
       point.result.missed_slo = missed_slo(resolved.scenario->slo, *point.result.metrics, beyond_capacity);
     }
     finish(index, point);

@@ -35,12 +35,13 @@ std::string limit_text(double value, const std::string& unit) {
 std::vector<SloFigure> slo_figures(const sched::Slo& slo, const sched::PointMetrics& m, bool beyond_capacity) {
   std::vector<SloFigure> figures;
   const auto at_most = [&](std::string name, std::string unit, double limit, double value) {
-    figures.push_back({std::move(name), std::move(unit), limit, value, false});
+    figures.push_back({std::move(name), std::move(unit), limit, value, false, {}});
   };
-  const auto at_least = [&](std::string name, double limit, double value) { figures.push_back({std::move(name), "/s", limit, value, true}); };
+  const auto at_least = [&](std::string name, double limit, double value) { figures.push_back({std::move(name), "/s", limit, value, true, {}}); };
   for (std::size_t i = 0; i < slo.bounds.size(); ++i) {
     const double value = i < m.slo_values.size() ? m.slo_values[i] : std::numeric_limits<double>::infinity();   // nothing was measured
     at_most(bound_name(slo.bounds[i]), "s", slo.bounds[i].limit, value);
+    figures.back().metric = slo.bounds[i].metric;
   }
   if (slo.min_output_tokens_per_s) at_least("output tokens", *slo.min_output_tokens_per_s, m.output_tokens_per_s);
   if (slo.min_requests_per_s) at_least("requests", *slo.min_requests_per_s, m.requests_per_s);

@@ -2,6 +2,7 @@
 // What a service level objective asks for and where a point misses it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@ struct SloFigure {
   std::string name, unit;              // "p90 latency", "s"
   double limit = 0, value = 0;         // value: infinite where nothing was measured
   bool at_least = false;               // the limit is a minimum
+  std::optional<sched::Slo::Metric> metric = {};   // of a bound on a latency
 };
 
 /// In a fixed order. `beyond_capacity`: the queue of an open loop grows without end, so that nobody is served in time.

@@ -103,7 +103,7 @@ TEST_F(SearchTest, AnotherWorldIsNotJudgedByAShortRun) {
   ASSERT_TRUE(found.answer.winner);
   for (const Sensitivity& world : found.answer.sensitivities) {
     EXPECT_EQ(world.winner.has_value(), world.what != "load -10 %") << world.what;
-    EXPECT_TRUE(world.at_least || world.check == "queue") << world.check;
+    EXPECT_TRUE(world.at_least || world.check_kind == CheckKind::queue) << world.check;
   }
 }
 

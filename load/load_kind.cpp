@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "load/load_kind.h"
+
+#include <algorithm>
+#include <array>
+
+namespace plimsoll::load {
+namespace {
+
+// In the order of LoadSpec.
+constexpr std::array<LoadKind, std::variant_size_v<LoadSpec>> kKinds = {{
+    {"closed_loop", LoadClass::closed, LoadQuantity::clients},
+    {"poisson", LoadClass::open, LoadQuantity::requests_per_s},
+    {"gamma", LoadClass::open, LoadQuantity::requests_per_s},
+    {"constant", LoadClass::open, LoadQuantity::requests_per_s},
+    {"burst", LoadClass::burst, LoadQuantity::requests},
+    {"trace", LoadClass::open, LoadQuantity::rate_scale},
+    {"jumpstart", LoadClass::closed, LoadQuantity::clients},
+    {"script", LoadClass::script, LoadQuantity::none},
+}};
+
+double value_of(const ClosedLoop& l) { return l.concurrency; }
+double value_of(const Poisson& l) { return l.rate; }
+double value_of(const GammaArrivals& l) { return l.rate; }
+double value_of(const ConstantRate& l) { return l.rate; }
+double value_of(const Burst& l) { return static_cast<double>(l.count); }
+double value_of(const TraceReplay& l) { return l.rate_scale; }
+double value_of(const JumpStart& l) { return l.concurrency; }
+double value_of(const Script&) { return 0; }
+
+}  // namespace
+
+const LoadKind& kind_of(const LoadSpec& load) { return kKinds[load.index()]; }
+
+const LoadKind& load_kind_named(std::string_view name) {
+  static constexpr LoadKind kUnknown;
+  const auto* const found = std::find_if(kKinds.begin(), kKinds.end(), [&](const LoadKind& k) { return k.name == name; });
+  return found != kKinds.end() ? *found : kUnknown;
+}
+
+std::span<const std::string_view> load_kind_names() {
+  static constexpr auto kNames = [] {
+    std::array<std::string_view, kKinds.size()> names;
+    std::transform(kKinds.begin(), kKinds.end(), names.begin(), [](const LoadKind& k) { return k.name; });
+    return names;
+  }();
+  return kNames;
+}
+
+std::string_view load_kind(const LoadSpec& load) { return kind_of(load).name; }
+
+double load_value(const LoadSpec& load) {
+  return std::visit([](const auto& l) { return value_of(l); }, load);
+}
+
+bool is_closed_loop(const LoadSpec& load) { return kind_of(load).load_class == LoadClass::closed; }
+
+}  // namespace plimsoll::load
