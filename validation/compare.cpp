@@ -21,6 +21,7 @@ using Rows = std::vector<const MeasuredPoint*>;
 std::string configuration(const MeasuredPoint& p) {
   return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", p.model, p.hardware, p.engine, p.dtype, p.kv_dtype, p.tp, p.replicas,
                      p.policy, p.max_running, p.step_token_budget, p.input_tokens, p.output_tokens, p.load_kind) +
+         fmt::format("|{}|{}", p.arrival_cv, p.unusable) +
          (p.load_kind == "jumpstart" ? std::string() : fmt::format("|{}|{}|{}", p.requests, p.length_cv, p.turnaround_s));
 }
 
@@ -38,7 +39,10 @@ Load load_of(const MeasuredPoint& p) {
     return {fmt::format("{{closed_loop: {{concurrency: 1, think: {} s}}}}", configs::number_text(p.turnaround_s)), "workload.concurrency", ""};
   if (p.load_kind == "poisson") return {"{poisson: {rate: 1 /s}}", "workload.rate", " /s"};
   if (p.load_kind == "constant") return {"{constant: {rate: 1 /s}}", "workload.rate", " /s"};
-  throw InputError(p.where, fmt::format("load_kind: found '{}', allowed: jumpstart, closed_loop, poisson, constant", p.load_kind));
+  if (p.load_kind == "gamma")
+    return {fmt::format("{{gamma: {{rate: 1 /s, cv: {}}}}}", configs::number_text(p.arrival_cv)), "workload.rate", " /s"};
+  if (p.load_kind == "burst") return {"{burst: {count: 1}}", "workload.load.burst.count", ""};
+  throw InputError(p.where, p.unusable);
 }
 
 std::string scheduler_text(const MeasuredPoint& p) {
@@ -67,6 +71,16 @@ constexpr Metric kMetrics[] = {
     {"tpot_mean_s", &MeasuredPoint::tpot_mean_s, [](const Metrics& m) { return m.tpot.mean; }, &Metrics::tpot_mean_band},
 };
 
+// Points of another tool that cannot be simulated are reported with the reason; in a table of one's own it is an error.
+std::vector<study::PointResult> without_prediction(const Rows& rows, const std::string& reason) {
+  std::vector<study::PointResult> points(rows.size());
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    points[i].index = i;
+    points[i].infeasible = reason;
+  }
+  return points;
+}
+
 std::vector<study::PointResult> simulate_rows(const Rows& rows, const std::shared_ptr<const configs::Catalogue>& catalogue,
                                               const CompareSettings& settings) {
   const MeasuredPoint& first = *rows.front();
@@ -79,8 +93,17 @@ std::vector<study::PointResult> simulate_rows(const Rows& rows, const std::share
     return study::run_study(study, run).points;
   } catch (const InputError& error) {
     if (error.where().file == first.where.file) throw;
+    if (first.imported && error.where().file == "study") return without_prediction(rows, error.text());
     throw InputError(first.where, error.where().file == "study" ? error.text() : error.what());
   }
+}
+
+std::vector<study::PointResult> predict_rows(const Rows& rows, const std::shared_ptr<const configs::Catalogue>& catalogue,
+                                             const CompareSettings& settings) {
+  const MeasuredPoint& first = *rows.front();
+  if (first.unusable.empty()) return simulate_rows(rows, catalogue, settings);
+  if (first.imported) return without_prediction(rows, first.unusable);
+  throw InputError(first.where, first.unusable);
 }
 
 }  // namespace
@@ -145,7 +168,8 @@ std::string study_text(const std::vector<const MeasuredPoint*>& rows) {
   const std::string output = p.length_cv > 0 ? fmt::format("{{lognormal: {{mean: {}, cv: {}}}}}", p.output_tokens, configs::number_text(p.length_cv))
                                              : fmt::format("{}", p.output_tokens);
   text += fmt::format("workload:\n  load: {}\n  lengths: {{input: {}, output: {}}}\n", load.text, p.input_tokens, output);
-  if (p.load_kind != "jumpstart") text += fmt::format("  requests: {}\n", p.requests > 0 ? p.requests : 1000);
+  const bool ends_itself = p.load_kind == "jumpstart" || p.load_kind == "burst";
+  if (!ends_itself) text += fmt::format("  requests: {}\n", p.requests > 0 ? p.requests : 1000);
   return text + fmt::format("sweep: {{{}: [{}]}}\n", load.key, values);
 }
 
@@ -162,7 +186,7 @@ std::vector<Comparison> compare(const std::vector<MeasuredTable>& tables, std::s
     }
     for (const std::string& key : order) {
       const Rows& rows = groups[key];
-      const std::vector<study::PointResult> points = simulate_rows(rows, catalogue, settings);
+      const std::vector<study::PointResult> points = predict_rows(rows, catalogue, settings);
       for (const study::PointResult& point : points) append_comparisons(table, *rows[point.index], point, out);   // cancelled: not all
     }
   }

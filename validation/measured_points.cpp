@@ -10,6 +10,7 @@
 
 #include "configs/catalogue.h"
 #include "configs/quantity.h"
+#include "load/load_kind.h"
 #include "study/exchange/csv_file.h"
 
 namespace plimsoll::validation {
@@ -18,11 +19,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 24> kColumns = {
+constexpr std::array<std::string_view, 25> kColumns = {
     "model", "hardware", "engine", "dtype", "tp", "replicas", "policy", "input_tokens", "output_tokens", "load_kind",
     "load_value", "requests", "output_tokens_per_s", "latency_per_token_p90_s", "latency_p90_s", "latency_mean_s",
     "ttft_mean_s", "tpot_mean_s", "source", "length_cv", "turnaround_s", "kv_dtype", "max_running",
-    "step_token_budget"};
+    "step_token_budget", "arrival_cv"};
 
 // A column that only points.csv has.
 constexpr std::string_view kPointsOnly = "requests_completed";
@@ -78,6 +79,7 @@ class Row {
 std::string_view measured_name(std::string_view column) {
   if (column == "input_tokens_mean") return "input_tokens";
   if (column == "output_tokens_mean") return "output_tokens";
+  if (column == "workload.load.gamma.cv") return "arrival_cv";
   return column == kPointsOnly ? "requests" : column;
 }
 
@@ -104,19 +106,39 @@ std::vector<std::size_t> read_header(const std::vector<study::CsvField>& header,
   return places;
 }
 
+// Why a point cannot be simulated: what is not stated, and loads that a row does not describe in full.
+std::string problem_of(const MeasuredPoint& p) {
+  if (p.model.empty()) return "model is not stated";
+  if (p.hardware.empty()) return "hardware is not stated";
+  if (p.engine.empty()) return "engine is not stated";
+  if (p.input_tokens < 1 || p.output_tokens < 1) return "lengths are not stated";
+  if (p.load_kind.empty()) return "load_kind is not stated";
+  const load::LoadKind& kind = load::load_kind_named(p.load_kind);
+  if (kind.name.empty())
+    return fmt::format("load_kind: found '{}', allowed: jumpstart, closed_loop, poisson, constant, gamma, burst", p.load_kind);
+  if (kind.quantity == load::LoadQuantity::rate_scale) return "load_kind: a trace, but not which";
+  if (kind.quantity == load::LoadQuantity::none) return "load_kind: a script, but not which";
+  if (!(p.load_value > 0)) return "load_value is not stated";
+  const bool is_gamma = kind.name == load::load_kind(load::GammaArrivals{});
+  if (is_gamma && !(p.arrival_cv > 0)) return "arrival_cv, the spread of the gaps between a gamma load's requests, is not stated";
+  return {};
+}
+
 MeasuredPoint read_row(const Row& row, bool points) {
+  const auto name = [&](std::size_t column) { return points ? row.text(column) : row.needed(column); };
   MeasuredPoint p;
   p.where = row.where();
-  p.model = row.needed(0);
-  p.hardware = row.needed(1);
-  p.engine = row.needed(2);
+  p.imported = points;
+  p.model = name(0);
+  p.hardware = name(1);
+  p.engine = name(2);
   p.dtype = row.text(3);
   p.tp = static_cast<std::int32_t>(row.whole(4, 1));
   p.replicas = static_cast<std::int32_t>(row.whole(5, 1));
   p.policy = row.text(6);
   p.input_tokens = points ? row.mean_tokens(7) : row.whole(7, 0);
   p.output_tokens = points ? row.mean_tokens(8) : row.whole(8, 0);
-  p.load_kind = row.needed(9);
+  p.load_kind = name(9);
   p.load_value = row.number(10, 0).value_or(0);
   p.requests = row.whole(11, 0);
   p.output_tokens_per_s = row.number(12, 0);
@@ -131,6 +153,8 @@ MeasuredPoint read_row(const Row& row, bool points) {
   p.kv_dtype = row.text(21);
   p.max_running = row.whole(22, 0);
   p.step_token_budget = row.whole(23, 0);
+  p.arrival_cv = row.number(24, 0).value_or(0);
+  p.unusable = problem_of(p);
   return p;
 }
 

@@ -21,6 +21,9 @@ struct MeasuredPoint {
   double length_cv = 0;                // spread of the output lengths; 0: all equal
   double turnaround_s = 0;             // closed loop: from an answer to the client's next request
   std::optional<double> output_tokens_per_s, latency_per_token_p90_s, latency_p90_s, latency_mean_s, ttft_mean_s, tpot_mean_s;
+  double arrival_cv = 0;               // spread of a gamma load's gaps; 0: not stated
+  std::string unusable;                // why it cannot be simulated; empty: nothing is known against it
+  bool imported = false;               // of a points.csv: what cannot be simulated is no error but has no prediction
   Where where;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cmath>
 
 #include "study/exchange/foreign_formats.h"
 
@@ -47,8 +48,17 @@ void read_load(const ForeignValue& document, PointDraft& draft) {
     const auto found = config->find_deep(name);
     return found && found->is_number() ? std::optional(found->as_number()) : std::nullopt;
   };
-  if (const auto rate = usable("request_rate")) draft.load("poisson", rate);
-  else draft.load("closed_loop", usable("concurrency"));
+  const auto pattern = config->find_deep("arrival_pattern");
+  const std::string spread = pattern && pattern->raw().is_string() ? pattern->raw().get<std::string>() : "poisson";
+  if (const auto rate = usable("request_rate")) {
+    draft.load(spread == "constant" || spread == "gamma" ? spread : "poisson", rate);
+    const auto shape = usable("arrival_smoothness");
+    if (spread == "gamma" && shape && *shape > 0) draft.swept(kArrivalCv, 1 / std::sqrt(*shape));
+  } else if (const auto clients = usable("concurrency")) {
+    draft.load("closed_loop", clients);
+  } else if (spread == kAllAtOnce) {
+    draft.load("burst", usable("request_count"));
+  }
   if (const auto model = config->find_deep("model"); model && model->raw().is_string()) draft.text("model", model->raw().get<std::string>());
 }
 

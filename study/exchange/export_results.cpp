@@ -8,7 +8,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "load/load_kind.h"
 #include "model/error.h"
+#include "study/exchange/foreign_formats.h"
 
 namespace plimsoll::study {
 namespace {
@@ -43,20 +45,49 @@ void put(ordered_json& object, std::string_view key, std::optional<double> value
   if (value) object[std::string(key)] = *value * scale;
 }
 
-bool is_open(const std::string& kind) { return kind == "poisson" || kind == "gamma" || kind == "constant"; }
+ordered_json json_of(const Cell& cell) {
+  if (const auto* real = std::get_if<double>(&cell)) return *real;
+  if (const auto* whole = std::get_if<std::int64_t>(&cell)) return *whole;
+  if (const auto* yes = std::get_if<bool>(&cell)) return *yes;
+  return plain_text(cell);
+}
+
+// What the other tools have no place for, so that `import` gives the same point again.
+ordered_json own_object(const ImportedPoint& p) {
+  ordered_json object = ordered_json::object();
+  for (const std::string_view column : kOwnColumns)
+    if (const Cell* cell = p.find(column)) object[std::string(column)] = json_of(*cell);
+  return object;
+}
+
+// The shape of the gamma distribution of the gaps: vLLM's burstiness, AIPerf's smoothness. 1 is a Poisson process.
+std::optional<double> gap_shape(const ImportedPoint& p) {
+  if (text(p, "load_kind") == load::load_kind(load::Poisson{})) return 1;
+  const auto cv = number(p, kArrivalCv);
+  return cv && *cv > 0 ? std::optional(1 / (*cv * *cv)) : std::nullopt;
+}
+
+// A burst is a run without a rate and without a cap. A trace or a script has no form there: neither rate nor cap is stated.
+void put_vllm_load(ordered_json& object, const ImportedPoint& p) {
+  const std::optional<double> load = number(p, "load_value");
+  const load::LoadQuantity quantity = load::load_kind_named(text(p, "load_kind")).quantity;
+  const bool has_rate = quantity == load::LoadQuantity::requests_per_s && load;
+  const bool has_clients = quantity == load::LoadQuantity::clients && load;
+  object["request_rate"] = has_rate ? ordered_json(*load) : is_whole(quantity) ? ordered_json("inf") : ordered_json(nullptr);
+  if (has_rate) put(object, "burstiness", gap_shape(p));
+  object["max_concurrency"] = has_clients ? ordered_json(*load) : ordered_json(nullptr);
+}
 
 ordered_json vllm_object(const ImportedPoint& p) {
   ordered_json object;
-  const std::string kind = text(p, "load_kind");
-  const std::optional<double> load = number(p, "load_value"), completed = number(p, "requests_completed");
+  const std::optional<double> completed = number(p, "requests_completed");
   object["backend"] = "plimsoll";
   object["label"] = text(p, "source");
   object["model_id"] = text(p, "model");
   object["tensor_parallel_size"] = number(p, "tp").value_or(1);
   object["data_parallel_size"] = number(p, "replicas").value_or(1);
   object["hardware"] = text(p, "hardware");
-  object["request_rate"] = is_open(kind) && load ? ordered_json(*load) : ordered_json("inf");
-  object["max_concurrency"] = !is_open(kind) && kind != "burst" && load ? ordered_json(*load) : ordered_json(nullptr);
+  put_vllm_load(object, p);
   const double failed = number(p, "requests_rejected").value_or(0) + number(p, "requests_timed_out").value_or(0);
   put(object, "num_prompts", completed ? std::optional(*completed + failed) : std::nullopt);
   put(object, "duration", number(p, "duration_s"));
@@ -72,10 +103,33 @@ ordered_json vllm_object(const ImportedPoint& p) {
   for (const Name& time : kVllmTimes)
     for (const Name& statistic : kVllmStatistics)
       put(object, fmt::format("{}_{}_ms", statistic.theirs, time.theirs), number(p, fmt::format("{}_{}_s", time.ours, statistic.ours)), kMillisecondsPerSecond);
+  object[std::string(kOwnObject)] = own_object(p);
   return object;
 }
 
 ordered_json average_of(std::string_view unit, double value) { return {{"unit", unit}, {"avg", value}}; }
+
+// Its own options by their names: --concurrency, --request-rate with --arrival-pattern, --fixed-schedule.
+ordered_json aiperf_config(const ImportedPoint& p) {
+  ordered_json config = {{"model", text(p, "model")}};
+  const std::string kind = text(p, "load_kind");
+  const std::optional<double> load = number(p, "load_value");
+  switch (load::load_kind_named(kind).quantity) {
+    case load::LoadQuantity::clients: put(config, "concurrency", load); break;
+    case load::LoadQuantity::requests_per_s:
+      put(config, "request_rate", load);
+      config["arrival_pattern"] = kind;
+      if (kind == load::load_kind(load::GammaArrivals{})) put(config, "arrival_smoothness", gap_shape(p));
+      break;
+    case load::LoadQuantity::requests:
+      config["arrival_pattern"] = kAllAtOnce;
+      put(config, "request_count", load);
+      break;
+    case load::LoadQuantity::rate_scale: config["fixed_schedule"] = true; break;
+    case load::LoadQuantity::none: break;
+  }
+  return config;
+}
 
 ordered_json aiperf_object(const ImportedPoint& p) {
   ordered_json object;
@@ -95,10 +149,8 @@ ordered_json aiperf_object(const ImportedPoint& p) {
     metric["unit"] = "ms";
     object[std::string(time.theirs)] = std::move(metric);
   }
-  const std::string kind = text(p, "load_kind");
-  ordered_json config = {{"model", text(p, "model")}};
-  if (const auto load = number(p, "load_value")) config[is_open(kind) ? "request_rate" : "concurrency"] = *load;
-  object["input_config"] = std::move(config);
+  object["input_config"] = aiperf_config(p);
+  object[std::string(kOwnObject)] = own_object(p);
   return object;
 }
 

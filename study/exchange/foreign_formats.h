@@ -3,7 +3,9 @@
 // tools' own exporters (docs/import.md names the versions).
 #pragma once
 
+#include <array>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "study/exchange/foreign_value.h"
@@ -13,13 +15,26 @@ namespace plimsoll::study {
 
 inline constexpr double kSecondsPerMillisecond = 1e-3;
 
+/// The object that `export` adds to what the tools write, and the columns it holds.
+inline constexpr std::string_view kOwnObject = "plimsoll";
+/// The spread of a gamma load's gaps, as the column of a swept key.
+inline constexpr std::string_view kArrivalCv = "workload.load.gamma.cv";
+inline constexpr std::array<std::string_view, 12> kOwnColumns = {
+    "source", "hardware", "engine", "dtype", "policy", "tp", "replicas", "load_kind", "load_value", "requests_rejected",
+    "requests_timed_out", kArrivalCv};
+/// AIPerf's pattern of requests that are sent as soon as a cap allows; without a cap all at once.
+inline constexpr std::string_view kAllAtOnce = "concurrency_burst";
+
 /// Collects a point's cells and what is worth a note.
 class PointDraft {
  public:
   void text(std::string_view column, const std::optional<std::string>& value);
   void number(std::string_view column, std::optional<double> value, double scale = 1);
   void count(std::string_view column, std::optional<double> value);
+  /// Replaces the load; a kind without the value that it needs is not stated.
   void load(std::string_view kind, std::optional<double> value);
+  /// The column of a swept key.
+  void swept(std::string_view key, std::optional<double> value);
   void note(std::string text) { notes_.push_back(std::move(text)); }
   [[nodiscard]] bool has(std::string_view column) const { return point_.find(column) != nullptr; }
   [[nodiscard]] ImportedPoint& point() { return point_; }

@@ -89,11 +89,21 @@ std::vector<PointDraft> read_document(std::string_view format, const ForeignValu
   return {read_vllm(document)};
 }
 
+// What `export` added.
+void read_own(const ForeignValue& document, PointDraft& draft) {
+  const auto own = document.find(kOwnObject);
+  if (!own || !own->is_object()) return;
+  for (const char* column : {"source", "hardware", "engine", "dtype", "policy"}) draft.text(column, own->text(column));
+  for (const char* column : {"tp", "replicas", "requests_rejected", "requests_timed_out"}) draft.count(column, own->number(column));
+  if (const auto kind = own->text("load_kind")) draft.load(*kind, own->number("load_value"));
+  draft.swept(kArrivalCv, own->number(kArrivalCv));
+}
+
 void apply(const ImportLabels& labels, PointDraft& draft) {
   const auto text = [&](std::string_view column, const std::string& value) {
     if (!value.empty()) draft.text(column, value);
   };
-  draft.text("source", "measured");
+  if (!draft.has("source")) draft.text("source", "measured");
   text("model", labels.model);
   text("hardware", labels.hardware);
   text("engine", labels.engine);
@@ -123,6 +133,12 @@ void note_missing(ImportedResults& results) {
                                         lacking < results.points.size() ? fmt::format(" by {} of {} points", lacking, results.points.size()) : "",
                                         can_be_stated ? fmt::format("; --{} says it", column) : ""));
   }
+}
+
+// Those of points.csv, after the swept keys that some point states.
+std::vector<std::string> columns_of(const std::vector<ImportedPoint>& points) {
+  const bool spread = std::any_of(points.begin(), points.end(), [](const ImportedPoint& p) { return p.find(kArrivalCv) != nullptr; });
+  return point_columns(spread ? std::vector<std::string>{std::string(kArrivalCv)} : std::vector<std::string>{});
 }
 
 std::vector<Cell> row_of(const ImportedPoint& point, const std::vector<std::string>& columns) {
@@ -165,9 +181,16 @@ void PointDraft::count(std::string_view column, std::optional<double> value) {
 }
 
 void PointDraft::load(std::string_view kind, std::optional<double> value) {
-  if (!value) return;
+  if (!value && load::load_kind_named(kind).quantity != load::LoadQuantity::none) return;
   text("load_kind", std::string(kind));
+  std::erase_if(point_.cells, [](const auto& cell) { return cell.first == "load_value"; });
   number("load_value", value);
+}
+
+void PointDraft::swept(std::string_view key, std::optional<double> value) {
+  if (!value) return;
+  std::erase_if(point_.cells, [&](const auto& cell) { return cell.first == key; });
+  point_.cells.emplace_back(key, *value);
 }
 
 std::span<const std::string_view> import_formats() { return kFormats; }
@@ -181,6 +204,7 @@ ImportedResults import_results(const std::string& file, const ImportLabels& labe
     if (!results.format.empty() && results.format != format) document.fail(fmt::format("found results of {} after those of {}, expected one kind a file", format, results.format));
     results.format = format;
     for (PointDraft& draft : read_document(format, document)) {
+      read_own(document, draft);
       if (!holds_a_figure(draft)) document.fail("holds neither a throughput nor a mean latency, TTFT or TPOT");
       apply(labels, draft);
       add_notes(draft, results.notes);
@@ -193,14 +217,14 @@ ImportedResults import_results(const std::string& file, const ImportLabels& labe
 }
 
 std::string imported_csv(const std::vector<ImportedPoint>& points) {
-  const std::vector<std::string> columns = point_columns({});
+  const std::vector<std::string> columns = columns_of(points);
   std::string text = csv_header(columns);
   for (const ImportedPoint& point : points) text += csv_line(row_of(point, columns));
   return text;
 }
 
 std::string imported_json(const std::vector<ImportedPoint>& points) {
-  const std::vector<std::string> columns = point_columns({});
+  const std::vector<std::string> columns = columns_of(points);
   std::string text = "[";
   for (const ImportedPoint& point : points) text += fmt::format("{}\n{{{}}}", text.size() > 1 ? "," : "", json_members(columns, row_of(point, columns)));
   return text + "\n]\n";

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cmath>
 
 #include "sched/measurements.h"
 #include "study/exchange/foreign_formats.h"
@@ -29,6 +30,7 @@ void read_load(const ForeignValue& document, PointDraft& draft) {
   }
   const double burstiness = document.number("burstiness").value_or(1);
   draft.load(burstiness == 1 ? "poisson" : "gamma", rate);
+  if (burstiness != 1 && burstiness > 0) draft.swept(kArrivalCv, 1 / std::sqrt(burstiness));   // of gaps with that shape
   if (concurrency) draft.note(fmt::format("the client held no more than {} requests open: the rate may not have been reached", *concurrency));
 }
 

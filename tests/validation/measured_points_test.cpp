@@ -121,6 +121,29 @@ TEST_F(MeasuredPoints, WhatIsRefusedIsNotPredicted) {
   }
 }
 
+// Whatever an import wrote is read: what can be simulated is, and the rest says why not. A burst of 20 requests is one
+// (vLLM's request_rate: inf without a cap); nobody knows the trace of a replay any more.
+TEST_F(MeasuredPoints, ImportsOfEveryLoadAreReported) {
+  const auto catalogue = std::make_shared<const configs::Catalogue>(std::string(PLIMSOLL_SOURCE_DIR) + "/configs");
+  const std::string header = "workload.load.gamma.cv,source,model,hardware,engine,load_kind,load_value,input_tokens_mean,output_tokens_mean,requests_completed,output_tokens_per_s\n";
+  const auto reason = [&](const std::string& load, const std::string& model = "llama-2-7b") {
+    const std::size_t comma = load.find(';');
+    const std::string cv = comma == std::string::npos ? "" : load.substr(comma + 1);
+    const MeasuredTable table = read(header + cv + ",measured," + model + ",h100-sxm x 1,vllm-0.12," + load.substr(0, comma) + ",64,16,20,500\n");
+    const std::vector<Comparison> comparisons = compare({table}, catalogue, {});
+    EXPECT_EQ(comparisons.size(), 1U) << load;
+    return comparisons.at(0).predicted ? "predicted" : comparisons.at(0).reason;
+  };
+  for (const char* load : {"burst,20", "closed_loop,4", "poisson,2.5", "constant,2.5", "gamma,2.5;2"}) EXPECT_EQ(reason(load), "predicted") << load;
+  EXPECT_EQ(reason("gamma,2.5"), "arrival_cv, the spread of the gaps between a gamma load's requests, is not stated");
+  EXPECT_EQ(reason("trace,4"), "load_kind: a trace, but not which");
+  EXPECT_EQ(reason("script,"), "load_kind: a script, but not which");
+  EXPECT_EQ(reason("burst,"), "load_value is not stated");
+  EXPECT_EQ(reason(","), "load_kind is not stated");
+  EXPECT_EQ(reason("burst,20", ""), "model is not stated");
+  EXPECT_NE(reason("burst,20", "nobody/no-model").find("no-model"), std::string::npos);
+}
+
 // relative_error = predicted / measured - 1; the mean is of absolute values, the bias of signed ones.
 TEST(ErrorSummaries, AreMeansOfAbsoluteAndSignedErrors) {
   std::vector<Comparison> all(4);

@@ -4,10 +4,12 @@
 #include "study/exchange/export_results.h"
 #include "study/exchange/import_results.h"
 #include "study/exchange/points_file.h"
+#include "load/load_kind.h"
 #include "tests/study/study_file.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <rapidcheck/gtest.h>
 
 namespace plimsoll::study {
 namespace {
@@ -165,6 +167,75 @@ TEST_F(ExchangeTest, WhatIsExportedIsImportedAgain) {
       EXPECT_NEAR(figure(back, column), figure(points[0], column), 1e-9) << format << ' ' << column;
     EXPECT_EQ(label(back, "load_kind"), "closed_loop") << format;
   }
+}
+
+/// A point of a random load as points.csv has it: the value of a script is blank, a gamma load may have swept its spread.
+ImportedPoint drawn_point(std::string_view kind) {
+  using load::LoadQuantity;
+  const LoadQuantity quantity = load::load_kind_named(kind).quantity;
+  const auto drawn = [](int low, int high) { return *rc::gen::inRange(low, high); };
+  ImportedPoint p;
+  if (kind == "gamma" && drawn(0, 2) == 1) p.cells.emplace_back("workload.load.gamma.cv", drawn(1, 40) / 8.0);
+  p.cells.emplace_back("source", std::string(drawn(0, 2) == 1 ? "simulated" : "measured"));
+  p.cells.emplace_back("model", std::string("llama-2-7b"));
+  p.cells.emplace_back("hardware", std::string("p5.4xlarge"));
+  p.cells.emplace_back("engine", std::string("vllm-0.12"));
+  p.cells.emplace_back("policy", std::string("vllm_v1"));
+  p.cells.emplace_back("tp", std::int64_t{drawn(1, 9)});
+  p.cells.emplace_back("replicas", std::int64_t{drawn(1, 9)});
+  p.cells.emplace_back("load_kind", std::string(kind));
+  if (load::is_whole(quantity)) p.cells.emplace_back("load_value", static_cast<double>(drawn(1, 1000)));
+  else if (quantity != LoadQuantity::none) p.cells.emplace_back("load_value", drawn(1, 4000) / 16.0);
+  const std::int64_t completed = drawn(1, 1000);
+  p.cells.emplace_back("input_tokens_mean", static_cast<double>(drawn(1, 5000)));
+  p.cells.emplace_back("output_tokens_mean", static_cast<double>(drawn(1, 5000)));
+  p.cells.emplace_back("requests_completed", completed);
+  p.cells.emplace_back("requests_rejected", std::int64_t{drawn(0, 9)});
+  for (const char* column : {"duration_s", "requests_per_s", "output_tokens_per_s", "latency_mean_s", "ttft_mean_s", "ttft_p99_s", "tpot_mean_s"})
+    p.cells.emplace_back(column, drawn(1, 100000) / 64.0);
+  return p;
+}
+
+// import(export(x)) = x for every kind of load. Times go through milliseconds, hence the tolerance.
+RC_GTEST_FIXTURE_PROP(ExchangeTest, EveryKindOfLoadComesBack, ()) {
+  const std::string_view kind = load::load_kind_names()[*rc::gen::inRange<std::size_t>(0, load::load_kind_names().size())];
+  const ImportedPoint point = drawn_point(kind);
+  for (const std::string_view format : export_formats()) {
+    const ImportedPoint back = import(exported_text(format, {point})).points.at(0);
+    for (const auto& [column, cell] : point.cells) {
+      RC_LOG() << format << ' ' << kind << ' ' << column << '\n';
+      if (std::holds_alternative<std::string>(cell)) RC_ASSERT(label(back, column) == plain_text(cell));
+      else RC_ASSERT(std::abs(figure(back, column) / figure(point, column) - 1) < 1e-12 || figure(back, column) == figure(point, column));
+    }
+    RC_ASSERT((back.find("load_value") != nullptr) == (point.find("load_value") != nullptr));
+  }
+}
+
+// What the other tool reads, without what is ours: neither an open load nor a burst is a number of clients.
+TEST_F(ExchangeTest, OnlyClosedLoopsAreAConcurrency) {
+  for (const std::string_view kind : load::load_kind_names()) {
+    const ImportedPoint point{{{"load_kind", std::string(kind)}, {"load_value", 4.0}, {"requests_completed", std::int64_t{4}}, {"ttft_mean_s", 1.0}}};
+    const bool closed = load::load_kind_named(kind).load_class == load::LoadClass::closed;
+    EXPECT_EQ(exported_text("vllm", {point}).find("\"max_concurrency\":null") == std::string::npos, closed) << kind;
+    EXPECT_EQ(exported_text("aiperf", {point}).find("\"concurrency\"") != std::string::npos, closed) << kind;
+  }
+  const ImportedPoint burst{{{"load_kind", std::string("burst")}, {"load_value", 50.0}, {"requests_completed", std::int64_t{50}}, {"ttft_mean_s", 1.0}}};
+  EXPECT_THAT(exported_text("vllm", {burst}), HasSubstr("\"request_rate\":\"inf\",\"max_concurrency\":null,\"num_prompts\":50.0"));
+  EXPECT_THAT(exported_text("aiperf", {burst}), HasSubstr("\"arrival_pattern\":\"concurrency_burst\",\"request_count\":50.0"));
+  const ImportedPoint trace{{{"load_kind", std::string("trace")}, {"load_value", 4.0}, {"ttft_mean_s", 1.0}}};
+  EXPECT_THAT(exported_text("vllm", {trace}), HasSubstr("\"request_rate\":null"));
+  EXPECT_THAT(exported_text("aiperf", {trace}), HasSubstr("\"fixed_schedule\":true"));
+}
+
+// vLLM: burstiness is the shape of the gaps' gamma distribution, whose coefficient of variation is 1 / sqrt(shape).
+TEST_F(ExchangeTest, TheSpreadOfArrivalsIsKept) {
+  std::string text = kVllm;
+  text.replace(text.find("\"inf\""), 5, "4.5");
+  text.replace(text.find("\"burstiness\": 1.0"), 17, "\"burstiness\": 0.25");
+  const ImportedResults results = import(text);
+  EXPECT_EQ(figure(results.points[0], "workload.load.gamma.cv"), 2);
+  EXPECT_THAT(exported_text("vllm", results.points), HasSubstr("\"burstiness\":0.25"));
+  EXPECT_THAT(imported_csv(results.points), ::testing::StartsWith("workload.load.gamma.cv,source,"));
 }
 
 TEST_F(ExchangeTest, PointsFilesReadBack) {
