@@ -149,15 +149,16 @@ void MeasuredPoints::load(const study::PointSpec& spec, const load::Scenario& sc
   const std::uint64_t seed = spec.workload.seed;
   const exec::OpenModel named = exec::open_model(spec.model_name, seed, study_.catalogue());
   const exec::EngineConfig config = engine_config(scenario, named.architecture, settings_);
-  std::string wanted = fmt::format("{}\n{}\n{} tp {} x {} {} {} blocks {} of {} slots {} rows {}", spec.model_name, spec.weights,
-                                   spec.weights.empty() ? seed : 0, config.tp, scenario.replicas, model::name(config.weight_dtype),
-                                   model::name(config.kv_dtype), config.kv_blocks, config.block_tokens, config.sequences, config.step_rows);
+  Loaded wanted{.model = spec.model_name, .weights = spec.weights, .seed = spec.weights.empty() ? seed : 0, .tp = config.tp,
+                .replicas = scenario.replicas, .weight_dtype = config.weight_dtype, .kv_dtype = config.kv_dtype,
+                .kv_blocks = config.kv_blocks, .step_rows = config.step_rows, .block_tokens = config.block_tokens,
+                .sequences = config.sequences};
   if (wanted == loaded_) {
     check_gpu(spec);                   // the same engine, perhaps under other hardware's name
     return;
   }
   engines_.reset();                    // two do not fit
-  loaded_.clear();
+  loaded_.reset();
   const exec::OpenModel model = exec::open_weights(named.architecture, spec.weights, seed);
   make_engines(config, spec, scenario.replicas, *model.weights);
   check_gpu(spec);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -62,12 +63,23 @@ class MeasuredPoints {
   [[nodiscard]] std::string machine() const;
   void collect_ops(const load::Scenario& scenario);
 
+  /// What decides whether loaded engines serve another point.
+  struct Loaded {
+    std::string model, weights;
+    std::uint64_t seed = 0;            // of random weights
+    std::int32_t tp = 1, replicas = 1;
+    model::DType weight_dtype = {}, kv_dtype = {};
+    std::int64_t kv_blocks = 0, step_rows = 0;
+    std::int32_t block_tokens = 0, sequences = 0;
+    bool operator==(const Loaded&) const = default;
+  };
+
   const study::Study& study_;
   MeasureSettings settings_;
   Console& console_;
   exec::group::Leader* leader_ = nullptr;
   std::unique_ptr<exec::LiveEngines> engines_;
-  std::string loaded_;                 // what they are: engines of equal points are kept
+  std::optional<Loaded> loaded_;       // what they are: engines of equal points are kept
   std::string failure_, ops_;
 };
 

@@ -114,7 +114,7 @@ class Planner {
       study::PointResult point = candidate.point;
       point.swept = finding.swept;
       point.metrics = metrics;
-      const bool beyond = !metrics.stable && !point.labels.closed_loop;
+      const bool beyond = !metrics.stable && point.labels.load().load_class != load::LoadClass::closed;
       if (!candidate.spec.slo.empty()) point.missed_slo = study::missed_slo(candidate.spec.slo, metrics, beyond);
       console_.point(columns, point);
     };

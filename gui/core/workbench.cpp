@@ -111,11 +111,9 @@ void Workbench::finish(quint64 /*generation*/) {
   Q_EMIT settled();
 }
 
-std::string Workbench::key_of(const Scenario& scenario, const ViewState& view) {
-  std::string key = scenario.file + '\n' + scenario.document.dump();
-  for (const auto& [path, yaml] : scenario.edits) key += '\n' + path + '=' + yaml;
-  if (view.y == "latency_per_token_p90_s") key += "\nlimit " + std::to_string(view.limit);
-  return key;
+Workbench::CurveQuestion Workbench::question_of(const Scenario& scenario, const ViewState& view) {
+  const bool refines = view.y == "latency_per_token_p90_s";
+  return {scenario.file, scenario.document.dump(), scenario.edits, refines ? view.limit : 0};
 }
 
 LaneRequest Workbench::request_for(const Scenario& scenario) const {
@@ -137,9 +135,9 @@ void Workbench::session_changed() {
 }
 
 void Workbench::submit() {
-  const std::string key = key_of(session_.scenario(), session_.state().view);
-  if (key != submitted_) {
-    submitted_ = key;
+  CurveQuestion question = question_of(session_.scenario(), session_.state().view);
+  if (question != submitted_) {
+    submitted_ = std::move(question);
     tasks_.set_paused(true);
     lane_.submit(request_for(session_.scenario()));
   }
@@ -149,8 +147,8 @@ void Workbench::submit() {
 void Workbench::submit_compared() {
   const auto& other = session_.state().compared;
   if (!other || *other == session_.state().current) {
-    if (!submitted_compared_.empty()) {
-      submitted_compared_.clear();
+    if (submitted_compared_) {
+      submitted_compared_.reset();
       compared_lane_.cancel();
       compared_.clear();
       Q_EMIT curves_changed();
@@ -158,9 +156,9 @@ void Workbench::submit_compared() {
     return;
   }
   const Scenario& scenario = session_.state().scenarios[*other];
-  const std::string key = key_of(scenario, {});
-  if (key == submitted_compared_) return;
-  submitted_compared_ = key;
+  CurveQuestion question = question_of(scenario, {});
+  if (question == submitted_compared_) return;
+  submitted_compared_ = std::move(question);
   compared_lane_.submit({scenario, false, false, 0});
 }
 
@@ -210,14 +208,14 @@ const PointDetails* Workbench::details() {
   }
   const double load = point->row.result.labels.load_value;
   const auto [folder, measured_index] = run_of(*point);
-  const std::string key = submitted_ + "\n" + std::to_string(point->curve) + " " + std::to_string(load) + "\n" + folder;
-  if (key == details_key_) return details_ ? &*details_ : nullptr;
-  details_key_ = key;
+  const DetailQuestion question{submitted_, point->curve, load, folder};
+  if (question == asked_details_) return details_ ? &*details_ : nullptr;
+  asked_details_ = question;
   details_.reset();
   details_failure_.clear();
   const QString curve = curves_.curves()[point->curve].name;
   const QString name = curve.isEmpty() ? session_.scenario().name : curve;
-  tasks_.start(tr("Point in detail"), [this, key, name, load, folder = folder, measured_index = measured_index, index = point->index, scenario = session_.scenario(),
+  tasks_.start(tr("Point in detail"), [this, question, name, load, folder = folder, measured_index = measured_index, index = point->index, scenario = session_.scenario(),
                                        catalogue = catalogue_](study::RunControl& control) {
     std::optional<PointDetails> found;
     QString failure;
@@ -228,8 +226,8 @@ const PointDetails* Workbench::details() {
     } catch (const std::exception& error) {
       failure = qs(error.what());
     }
-    return std::function<void()>([this, key, found = std::move(found), failure] {
-      if (key != details_key_) return;
+    return std::function<void()>([this, question, found = std::move(found), failure] {
+      if (question != asked_details_) return;
       details_ = found;
       details_failure_ = failure;
       Q_EMIT details_changed();
@@ -313,9 +311,9 @@ void Workbench::reload_catalogue() {
   catalogue_ = load_catalogue();
   lane_.set_catalogue(catalogue_);
   compared_lane_.set_catalogue(catalogue_);
-  submitted_.clear();
-  submitted_compared_.clear();
-  details_key_.clear();
+  submitted_.reset();
+  submitted_compared_.reset();
+  asked_details_.reset();
   submit();
 }
 

@@ -97,7 +97,22 @@ class Workbench final : public QObject {
   void submit();
   void submit_compared();
   void load_tables();
-  [[nodiscard]] static std::string key_of(const Scenario& scenario, const ViewState& view);
+  /// What decides the curves of a scenario.
+  struct CurveQuestion {
+    std::string file, text;
+    study::Overrides edits;
+    double limit = 0;                  // on the metric of the y axis, where points are refined around it; else 0
+    bool operator==(const CurveQuestion&) const = default;
+  };
+  /// A point in detail. `folder` has the files of the run that measured it.
+  struct DetailQuestion {
+    std::optional<CurveQuestion> curves;
+    std::size_t curve = 0;
+    double load = 0;
+    std::string folder;
+    bool operator==(const DetailQuestion&) const = default;
+  };
+  [[nodiscard]] static CurveQuestion question_of(const Scenario& scenario, const ViewState& view);
   [[nodiscard]] LaneRequest request_for(const Scenario& scenario) const;
   void finish(quint64 generation);
 
@@ -109,10 +124,10 @@ class Workbench final : public QObject {
   std::optional<LaneFailure> failure_;
   std::optional<Selection> selection_;
   std::optional<PointDetails> details_;
-  std::string details_key_;
+  std::optional<DetailQuestion> asked_details_;
   QString details_failure_;
   QString session_file_;
-  std::string submitted_, submitted_compared_;
+  std::optional<CurveQuestion> submitted_, submitted_compared_;
   double last_seconds_ = 0;
   QTimer coalesce_;
   bool dirty_ = false, published_read_ = false;
