@@ -94,8 +94,12 @@ FlopsPerSecond matmul_peak(const Accelerator& accelerator, DType dtype) {
     case DType::fp8:
       if (accelerator.fp8.value > 0) return accelerator.fp8;
       break;
+    case DType::nvfp4:
+      if (accelerator.fp4.value > 0) return accelerator.fp4;
+      break;
     case DType::int8:
-    case DType::int4: break;
+    case DType::int4:
+    case DType::mxfp4: break;
   }
   return or_fp32(accelerator, half_peak(accelerator));
 }

@@ -75,7 +75,7 @@ class KernelFile;
 struct Accelerator {
   std::string id;                       // "a100-sxm-40gb"
   std::string vendor;
-  FlopsPerSecond fp16{0}, bf16{0}, fp8{0}, int8{0}, fp32{0};  // dense peaks; 0: not supported or not known
+  FlopsPerSecond fp16{0}, bf16{0}, fp8{0}, int8{0}, fp32{0}, fp4{0};  // dense peaks; 0: not supported or not known
   Bytes memory{0};                      // nameplate
   Bytes memory_visible{0};              // what the device reports to programs; decides what fits
   BytesPerSecond memory_bandwidth{0};
@@ -93,8 +93,8 @@ struct Accelerator {
   std::string fit_source;               // of the coefficients: what was fitted, or "datasheet only"
 };
 
-/// Peak for matrix products with this weight type; 0 when there is none. Weight-only types (int8, int4, and fp8 where
-/// the device has no fp8 units) compute in 16 bits.
+/// Peak for matrix products with this weight type; 0 when there is none. Weight-only types (int8, int4, mxfp4, and
+/// fp8 and nvfp4 where the device has no such units) compute in 16 bits.
 [[nodiscard]] FlopsPerSecond matmul_peak(const Accelerator& accelerator, DType dtype);
 
 /// Empty when the coefficients can be used, else what is wrong: an efficiency outside (0, 1], p below 1, a negative or

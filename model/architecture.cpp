@@ -85,6 +85,8 @@ std::string execution_problem(const Architecture& architecture) {
   if (shape.mla) return "multi-head latent attention is simulated but not executed";
   if (shape.family.starts_with("gemma"))
     return "Gemma (soft-capped logits, scaled embeddings, norms after the sublayers) is simulated but not executed";
+  for (const std::string_view family : {"gpt_oss", "glm", "glm4", "glm4_moe", "llama4", "minimax_m2", "nemotron"})
+    if (shape.family == family) return fmt::format("models of the family {} are simulated but not executed", family);
   if (!activation_from_name(shape.activation))
     return fmt::format("the activation '{}' is not executed, silu, gelu, gelu_tanh and relu are", shape.activation);
   if (std::string problem = expert_problem(shape); !problem.empty()) return problem;

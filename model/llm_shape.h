@@ -6,13 +6,16 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "model/units.h"
 
 namespace plimsoll::model {
 
-enum class DType : std::uint8_t { fp32, fp16, bf16, fp8, int8, int4 };
-/// Bytes an element takes; int4 takes half a byte.
+/// nvfp4: 4-bit floats with an fp8 scale for every 16; mxfp4: with an 8-bit exponent for every 32.
+enum class DType : std::uint8_t { fp32, fp16, bf16, fp8, int8, int4, nvfp4, mxfp4 };
+inline constexpr DType kLastDType = DType::mxfp4;
+/// Bytes an element takes: int4 half a byte, nvfp4 and mxfp4 that and their scales.
 [[nodiscard]] double bytes_per_element(DType dtype);
 [[nodiscard]] const char* name(DType dtype);
 /// nullopt for a name that is none.
@@ -27,6 +30,7 @@ struct MoeShape {
   std::int32_t shared_experts = 0;      // always active, of the routed experts' size
   std::int32_t intermediate = 0;        // width of one expert
   std::int32_t first_dense_layers = 0;  // these use LlmShape::intermediate
+  std::int32_t period = 1;              // experts in layers period - 1, 2 period - 1 …; the others are dense
   bool operator==(const MoeShape&) const = default;
 };
 
@@ -35,6 +39,17 @@ struct MlaShape {
   std::int32_t q_lora_rank = 0;         // 0: queries are projected directly
   std::int32_t kv_lora_rank = 0, qk_nope_head_dim = 0, qk_rope_head_dim = 0, v_head_dim = 0;
   bool operator==(const MlaShape&) const = default;
+};
+
+/// How the published weights are stored: what a study that states no type runs.
+struct Checkpoint {
+  DType dtype = DType::bf16;
+  double scale_bytes = 0;               // of scales and zero points, a quantised weight, beyond bytes_per_element(dtype)
+  std::vector<std::string> wide;        // matrices that keep 16 bits, by their names in tp_layout.h
+  std::optional<DType> kv_dtype;        // where the checkpoint says so
+  std::string format;                   // "AWQ, 4 bits, groups of 128"
+  std::vector<std::string> notes;       // what of it is not computed as it runs
+  bool operator==(const Checkpoint&) const = default;
 };
 
 struct LlmShape {
@@ -55,9 +70,13 @@ struct LlmShape {
   std::int32_t rotary_dim = 0;          // 0: the whole head
   std::int32_t sliding_window = 0;      // tokens; 0: none
   std::int32_t window_period = 1;       // 1: every layer is windowed; 2: every other one (Gemma 2)
+  std::vector<std::uint8_t> windows;    // by layer, 1: windowed; empty: as window_period says
+  bool chunked = false;                 // the window is a chunk that begins anew (Llama 4); computed as a window
   std::optional<MoeShape> moe;
   std::optional<MlaShape> mla;
+  std::optional<Checkpoint> checkpoint;  // nullopt: not stated
   std::string source;                   // where the figures come from
+  std::vector<std::string> notes;       // what of the model is not computed
   bool operator==(const LlmShape&) const = default;
 };
 

@@ -33,14 +33,27 @@ std::string measured_dtype(DType dtype) {
     case DType::fp16:
     case DType::bf16: return "bfloat16";
     case DType::fp8: return "fp8";
+    case DType::nvfp4: return "nvfp4";
     case DType::fp32:
     case DType::int8:
-    case DType::int4: break;
+    case DType::int4:
+    case DType::mxfp4: break;
   }
   return {};
 }
 
-void OpPricer::use_measured(double wide, double narrow) {
+std::string measured_expert_dtype(DType dtype) {
+  if (dtype == DType::int4) return "int4_wo";
+  if (dtype == DType::mxfp4) return "w4a16_mxfp4";
+  return measured_dtype(dtype);
+}
+
+// The peak that a table's roofline was fitted with (nvfp4: that of fp8), whatever else the accelerator can do.
+double OpPricer::fitted_peak(std::string_view dtype, double wide) const {
+  return is_narrow(dtype) ? kernel_peak(*inputs_.accelerator, dtype).value : wide;
+}
+
+void OpPricer::use_measured(double wide) {
   const KernelFile& file = *inputs_.accelerator->kernels;
   // fp32 weights are computed in fp32 throughout; everything else has 16-bit activations, LM head and routers.
   const bool is_fp32 = inputs_.weight_dtype == DType::fp32;
@@ -51,13 +64,13 @@ void OpPricer::use_measured(double wide, double narrow) {
     if (!products->dtype.empty()) products->kernel = file.find(KernelOp::gemm, products->dtype, {}, any);
     if (products->kernel == nullptr) continue;
     const KernelTable& table = products->kernel->table();
-    products->prices = scaled(table.coefficients, table.cold_efficiency, wide, narrow);
+    products->prices = scaled(table.coefficients, table.cold_efficiency, wide, fitted_peak(products->dtype, wide));
   }
   if (narrow_.kernel == nullptr) {
     beyond_.insert(fmt::format("no measured products in {} on {}", name(inputs_.weight_dtype), inputs_.accelerator->id));
   }
   if (!is_fp32) use_attention(file, wide);
-  if (inputs_.shape->moe && !is_fp32) use_experts(file, wide, narrow);
+  if (inputs_.shape->moe && !is_fp32) use_experts(file, wide);
 }
 
 void OpPricer::use_attention(const KernelFile& file, double wide) {
@@ -98,14 +111,14 @@ void OpPricer::use_attention(const KernelFile& file, double wide) {
 // Experts in fp8 are those of block-scaled weights where these were measured: the models that are published so (DeepSeek-V3,
 // Qwen3) are. Hopper's kernel for a scale a tensor takes four times as long, and no server uses it for them.
 const MeasuredKernel* OpPricer::expert_kernel(const KernelFile& file, const KernelKey& key) const {
-  const std::string dtype = measured_dtype(inputs_.weight_dtype);
+  const std::string dtype = measured_expert_dtype(inputs_.weight_dtype);
   if (dtype.empty()) return nullptr;
   const MeasuredKernel* scaled = dtype == "fp8" ? file.find(KernelOp::moe, "fp8_block", {}, key) : nullptr;
   return scaled != nullptr ? scaled : file.find(KernelOp::moe, dtype, {}, key);
 }
 
 // One measured kernel is both products of all experts with what is between and after them.
-void OpPricer::use_experts(const KernelFile& file, double wide, double narrow) {
+void OpPricer::use_experts(const KernelFile& file, double wide) {
   // Trained routers are not even: with a power law of 1.01, the weaker of those measured, few tokens reach some two thirds of
   // the experts that the collectors' `balanced` rows, which spread them without a repetition, do.
   constexpr std::uint32_t kSkew = 101;
@@ -123,7 +136,7 @@ void OpPricer::use_experts(const KernelFile& file, double wide, double narrow) {
     beyond_.insert(fmt::format("experts of the shape {} x {}, {} of {}, were not measured", shape.hidden, moe.intermediate, moe.experts_per_token, moe.experts));
   }
   const KernelTable& table = experts_.kernel->table();
-  experts_.prices = scaled(table.coefficients, table.cold_efficiency, wide, narrow);
+  experts_.prices = scaled(table.coefficients, table.cold_efficiency, wide, fitted_peak(table.dtype, wide));
   const double width = static_cast<double>(moe.intermediate) / inputs_.tp, parts = shape.gated_mlp ? 3 : 2;
   experts_.matrices = parts * shape.hidden * width;
   experts_.passing = 2 * shape.hidden + parts * width;

@@ -12,7 +12,9 @@ namespace plimsoll::model {
 namespace {
 
 double layer_bytes(const LlmShape& shape, DType dtype, std::int32_t tp, bool moe) {
-  double bytes = layer_vector_elements(shape, tp) * activation_element_bytes(dtype);
+  double vectors = layer_vector_elements(shape, tp);
+  if (moe) vectors += expert_vector_elements(shape, tp, shape.moe->experts);
+  double bytes = vectors * activation_element_bytes(dtype);
   for (const Matrix& matrix : attention_matrices(shape, tp)) bytes += matrix_bytes(matrix, dtype);
   for (const Matrix& matrix : mlp_matrices(shape, tp, moe)) bytes += matrix_bytes(matrix, dtype);
   return bytes;
@@ -99,7 +101,7 @@ std::string tp_problem(const LlmShape& shape, std::int32_t tp) {
   if (shape.heads % tp != 0) return fmt::format("{} attention heads do not divide by tp {}", shape.heads, tp);
   const bool kv_fits = shape.mla || shape.kv_heads % tp == 0 || tp % shape.kv_heads == 0;
   if (!kv_fits) return fmt::format("{} KV heads neither divide by tp {} nor divide it", shape.kv_heads, tp);
-  const bool has_dense = !shape.moe || shape.moe->first_dense_layers > 0;
+  const bool has_dense = !shape.moe || shape.moe->first_dense_layers > 0 || shape.moe->period > 1;
   if (has_dense && shape.intermediate % tp != 0) {
     return fmt::format("MLP width {} does not divide by tp {}", shape.intermediate, tp);
   }

@@ -32,7 +32,9 @@ DType activation_type(DType weight_dtype, const Accelerator& accelerator) {
     case DType::bf16: return weight_dtype;
     case DType::fp8:
     case DType::int8:
-    case DType::int4: break;
+    case DType::int4:
+    case DType::nvfp4:
+    case DType::mxfp4: break;
   }
   return accelerator.bf16 > accelerator.fp16 ? DType::bf16 : DType::fp16;
 }
@@ -92,7 +94,7 @@ OpPricer::OpPricer(const CostInputs& inputs) : inputs_(inputs) {
     pointwise_[i] = own == accelerator.pointwise_kinds.end() ? prices(OpClass::pointwise) : priced(own->second);
   }
   wide_.prices = narrow_.prices = prices(OpClass::gemm);
-  if (accelerator.kernels && inputs.engine->measured_kernels) use_measured(wide, narrow);
+  if (accelerator.kernels && inputs.engine->measured_kernels) use_measured(wide);
 }
 
 // A scale above one corrects a low efficiency; it cannot lift it above the specification.

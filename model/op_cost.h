@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/accelerator.h"
@@ -84,9 +85,10 @@ class OpPricer {
   };
 
   [[nodiscard]] ClassPrices scaled(const OpCoefficients& c, double cold_efficiency, double wide, double narrow) const;
-  void use_measured(double wide, double narrow);
+  [[nodiscard]] double fitted_peak(std::string_view dtype, double wide) const;
+  void use_measured(double wide);
   void use_attention(const KernelFile& file, double wide);
-  void use_experts(const KernelFile& file, double wide, double narrow);
+  void use_experts(const KernelFile& file, double wide);
   [[nodiscard]] const MeasuredKernel* expert_kernel(const KernelFile& file, const KernelKey& key) const;
   [[nodiscard]] TimeParts price_roofline(const Op& op, const ClassPrices& c, double log_ratio) const;
   [[nodiscard]] TimeParts price_class(const Op& op, const ClassPrices& c) const;
@@ -116,5 +118,7 @@ class OpPricer {
 
 /// The name that tables of measured kernels give a type; empty for one that none has.
 [[nodiscard]] std::string measured_dtype(DType dtype);
+/// The same for experts, which were measured in more types.
+[[nodiscard]] std::string measured_expert_dtype(DType dtype);
 
 }  // namespace plimsoll::model

@@ -3,6 +3,8 @@
 #include "model/tp_layout.h"
 
 #include <algorithm>
+#include <string>
+#include <utility>
 
 namespace plimsoll::model {
 namespace {
@@ -17,7 +19,22 @@ std::int64_t padded_vocabulary(std::int64_t vocab, std::int64_t tp) {
 
 // Families whose biases the shape's flags do not tell.
 bool has_mlp_bias(const LlmShape& shape) { return shape.family == "opt" || shape.family == "gptj"; }
-bool has_output_bias(const LlmShape& shape) { return shape.family == "opt"; }
+bool has_output_bias(const LlmShape& shape) { return shape.family == "opt" || shape.family == "gpt_oss"; }
+bool has_expert_bias(const LlmShape& shape) { return shape.family == "gpt_oss"; }
+bool has_sinks(const LlmShape& shape) { return shape.family == "gpt_oss"; }  // a learned logit a head
+// One norm over the queries of all heads and one over their keys, not one a head.
+bool has_wide_qk_norm(const LlmShape& shape) { return shape.family == "minimax_m2"; }
+
+// What the checkpoint keeps in 16 bits, and what the scales of the rest take.
+std::vector<Matrix> stored(std::vector<Matrix> matrices, const LlmShape& shape) {
+  if (!shape.checkpoint) return matrices;
+  const std::vector<std::string>& wide = shape.checkpoint->wide;
+  for (Matrix& matrix : matrices) {
+    matrix.scale_bytes = shape.checkpoint->scale_bytes;
+    if (std::find(wide.begin(), wide.end(), matrix.name) != wide.end()) matrix.quantised = false;
+  }
+  return matrices;
+}
 
 std::vector<Matrix> latent_attention_matrices(const LlmShape& shape, const RankShape& rank) {
   const MlaShape& mla = *shape.mla;
@@ -59,8 +76,11 @@ RankShape rank_shape(const LlmShape& shape, std::int32_t tp) {
 
 LayerKind layer_kind(const LlmShape& shape, std::int32_t layer) {
   LayerKind kind;
-  kind.windowed = shape.sliding_window > 0 && layer % std::max(1, shape.window_period) == 0;
-  kind.moe = shape.moe && layer >= shape.moe->first_dense_layers;
+  const auto place = static_cast<std::size_t>(layer);
+  const bool in_window = shape.windows.empty() ? layer % std::max(1, shape.window_period) == 0
+                                               : place < shape.windows.size() && shape.windows[place] != 0;
+  kind.windowed = shape.sliding_window > 0 && in_window;
+  kind.moe = shape.moe && layer >= shape.moe->first_dense_layers && (layer + 1) % std::max(1, shape.moe->period) == 0;
   return kind;
 }
 
@@ -72,9 +92,10 @@ LayerRange stage_layers(const LlmShape& shape, std::int32_t pp, std::int32_t sta
 
 std::vector<Matrix> attention_matrices(const LlmShape& shape, std::int32_t tp) {
   const RankShape rank = rank_shape(shape, tp);
-  if (shape.mla) return latent_attention_matrices(shape, rank);
-  return {{"qkv", (rank.heads + 2 * rank.kv_heads) * shape.head_dim, shape.hidden},
-          {"attention_out", shape.hidden, rank.heads * shape.head_dim}};
+  if (shape.mla) return stored(latent_attention_matrices(shape, rank), shape);
+  return stored({{"qkv", (rank.heads + 2 * rank.kv_heads) * shape.head_dim, shape.hidden},
+                 {"attention_out", shape.hidden, rank.heads * shape.head_dim}},
+                shape);
 }
 
 std::vector<Matrix> mlp_matrices(const LlmShape& shape, std::int32_t tp, bool moe) {
@@ -83,7 +104,7 @@ std::vector<Matrix> mlp_matrices(const LlmShape& shape, std::int32_t tp, bool mo
   std::vector<Matrix> out;
   if (!moe) {
     add_dense_mlp(out, shape, rank.intermediate, up, "down");
-    return out;
+    return stored(std::move(out), shape);
   }
   out.push_back({"router", shape.moe->experts, shape.hidden, 1, false});
   if (rank.shared_intermediate > 0) {
@@ -92,12 +113,13 @@ std::vector<Matrix> mlp_matrices(const LlmShape& shape, std::int32_t tp, bool mo
   const auto routed = static_cast<std::ptrdiff_t>(out.size());
   add_dense_mlp(out, shape, rank.expert_intermediate, shape.gated_mlp ? "expert_gate_up" : "expert_up", "expert_down");
   for (auto it = out.begin() + routed; it != out.end(); ++it) it->copies = shape.moe->experts;
-  return out;
+  return stored(std::move(out), shape);
 }
 
 std::int32_t norms_per_layer(const LlmShape& shape) {
   if (shape.norms > 0) return shape.norms;
-  if (shape.family == "gemma2") return 4;                            // before and after each sublayer
+  // Before and after each sublayer.
+  if (shape.family == "gemma2" || shape.family == "gemma3" || shape.family == "glm4") return 4;
   if (shape.family == "gptj") return 1;                              // one shared by attention and MLP
   // Falcon: 7B shares one; the new decoder and sequential sublayers have one for each.
   if (shape.family == "falcon") return shape.kv_heads == 1 && shape.parallel_attention ? 1 : 2;
@@ -110,10 +132,17 @@ double layer_vector_elements(const LlmShape& shape, std::int32_t tp) {
   std::int64_t elements = norms_per_layer(shape) * per_norm * shape.hidden;
   if (shape.mla) elements += shape.mla->q_lora_rank + shape.mla->kv_lora_rank;
   if (shape.qkv_bias) elements += (rank.heads + 2 * rank.kv_heads) * shape.head_dim;
-  if (shape.qk_norm) elements += 2 * shape.head_dim;
+  if (shape.qk_norm) elements += (has_wide_qk_norm(shape) ? rank.heads + rank.kv_heads : 2) * shape.head_dim;
+  if (has_sinks(shape)) elements += rank.heads;
   if (has_output_bias(shape)) elements += shape.hidden;
   if (has_mlp_bias(shape)) elements += rank.intermediate + shape.hidden;
   return static_cast<double>(elements);
+}
+
+double expert_vector_elements(const LlmShape& shape, std::int32_t tp, std::int32_t experts) {
+  if (!has_expert_bias(shape)) return 0;
+  const std::int64_t width = rank_shape(shape, tp).expert_intermediate;
+  return static_cast<double>(shape.moe->experts + experts * ((shape.gated_mlp ? 2 : 1) * width + shape.hidden));
 }
 
 double kv_elements_per_layer(const LlmShape& shape, std::int32_t tp) {
@@ -124,8 +153,9 @@ double kv_elements_per_layer(const LlmShape& shape, std::int32_t tp) {
 double activation_element_bytes(DType weight_dtype) { return weight_dtype == DType::fp32 ? 4.0 : 2.0; }
 
 double matrix_bytes(const Matrix& matrix, DType weight_dtype) {
-  return matrix.elements() *
-         (matrix.quantised ? bytes_per_element(weight_dtype) : activation_element_bytes(weight_dtype));
+  const double wide = activation_element_bytes(weight_dtype), narrow = bytes_per_element(weight_dtype);
+  if (!matrix.quantised || narrow >= wide) return matrix.elements() * (matrix.quantised ? narrow : wide);
+  return matrix.elements() * (narrow + matrix.scale_bytes);
 }
 
 }  // namespace plimsoll::model

@@ -42,6 +42,7 @@ struct Matrix {
   std::int64_t n = 0, k = 0;
   std::int64_t copies = 1;
   bool quantised = true;                // false: stays in the activations' type when weights are narrower
+  double scale_bytes = 0;               // a weight's part of the checkpoint's scales, when weights are narrower
   [[nodiscard]] double elements() const {
     return static_cast<double>(n) * static_cast<double>(k) * static_cast<double>(copies);
   }
@@ -53,6 +54,8 @@ struct Matrix {
 
 /// Norms and biases of one layer, elements on one rank.
 [[nodiscard]] double layer_vector_elements(const LlmShape& shape, std::int32_t tp);
+/// Biases of the router and of `experts` experts, elements on one rank.
+[[nodiscard]] double expert_vector_elements(const LlmShape& shape, std::int32_t tp, std::int32_t experts);
 /// Norms before a layer's sublayers (and after them in Gemma 2); parallel attention may share one.
 [[nodiscard]] std::int32_t norms_per_layer(const LlmShape& shape);
 

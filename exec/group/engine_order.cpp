@@ -32,8 +32,8 @@ EngineOrder decode_order(const Bytes& message) {
   order.replicas = in.number32();
   c.device = in.one_of(DeviceKind::cuda);
   c.tp = in.number32();
-  c.weight_dtype = in.one_of(model::DType::int4);
-  c.kv_dtype = in.one_of(model::DType::int4);
+  c.weight_dtype = in.one_of(model::kLastDType);
+  c.kv_dtype = in.one_of(model::kLastDType);
   c.kv_blocks = in.number();
   c.block_tokens = in.number32();
   c.sequences = in.number32();

@@ -70,7 +70,7 @@ FieldGroups field_groups(const configs::Catalogue& catalogue) {
   };
   g.machine = {
       spec("model", tr("Model"), tr("A name of the catalogue, or a Hugging Face config.json"), names(catalogue, "models")),
-      spec("dtype", tr("Weights"), tr("Number format of the weights"), words("fp16 bf16 fp8 int8 int4 fp32")),
+      spec("dtype", tr("Weights"), tr("Number format of the weights"), words("fp16 bf16 fp8 int8 int4 nvfp4 mxfp4 fp32")),
       spec("hardware", tr("Hardware"), tr("An instance, or {accelerator: h100-sxm, count: 8}"), hardware(catalogue)),
       spec("engine", tr("Engine"), tr("Whose scheduler defaults and host times apply"), names(catalogue, "engines")),
   };

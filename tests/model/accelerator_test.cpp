@@ -24,6 +24,14 @@ TEST(MatmulPeak, WeightOnlyTypesComputeInSixteenBits) {
   EXPECT_EQ(matmul_peak(a100, DType::fp32).value, 0);      // not known
 }
 
+TEST(MatmulPeak, FourBitFloatsNeedUnitsOfTheirOwn) {
+  Accelerator a = a100_40();
+  EXPECT_EQ(matmul_peak(a, DType::nvfp4).value, 312e12);
+  a.fp4 = FlopsPerSecond(1248e12);
+  EXPECT_EQ(matmul_peak(a, DType::nvfp4).value, 1248e12);
+  EXPECT_EQ(matmul_peak(a, DType::mxfp4).value, 312e12);   // weights only
+}
+
 TEST(MatmulPeak, TypesAreNotSubstitutedOnAGpuButOnACpu) {
   Accelerator t4;
   t4.fp16 = FlopsPerSecond(65e12);

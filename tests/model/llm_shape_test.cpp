@@ -7,6 +7,7 @@
 #include <fstream>
 #include <map>
 
+#include "model/tp_layout.h"
 #include "tests/model/shapes.h"
 
 namespace plimsoll::model {
@@ -27,11 +28,34 @@ TEST(LlmShape, KvBytesFollowTheCacheType) {
 }
 
 TEST(DType, NamesAreReadBack) {
-  for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16, DType::fp8, DType::int8, DType::int4}) {
+  for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16, DType::fp8, DType::int8, DType::int4, DType::nvfp4, DType::mxfp4}) {
     EXPECT_EQ(dtype_from_name(name(dtype)), dtype);
   }
   EXPECT_EQ(dtype_from_name("bfloat16"), DType::bf16);
   EXPECT_FALSE(dtype_from_name("fp12").has_value());
+}
+
+// 4 bits and a scale of 8 for every 16 or 32 weights.
+TEST(DType, FourBitFloatsHaveTheirScales) {
+  EXPECT_EQ(bytes_per_element(DType::nvfp4), (16 * 4 + 8) / 8.0 / 16);
+  EXPECT_EQ(bytes_per_element(DType::mxfp4), (32 * 4 + 8) / 8.0 / 32);
+}
+
+TEST(LlmShape, LayersAreWindowedAndHaveExpertsWhereTheModelSaysSo) {
+  LlmShape shape = shape_named("mixtral-8x7b");
+  shape.layers = 6;
+  shape.sliding_window = 128;
+  shape.windows = {1, 1, 0, 1, 1, 0};    // every third layer attends to everything
+  shape.moe->period = 2;                 // experts in layers 1, 3, 5
+  for (std::int32_t layer = 0; layer < 6; ++layer) {
+    EXPECT_EQ(layer_kind(shape, layer).windowed, layer % 3 != 2) << layer;
+    EXPECT_EQ(layer_kind(shape, layer).moe, layer % 2 == 1) << layer;
+  }
+  // Three layers without eight experts and a router, with an MLP.
+  LlmShape all = shape;
+  all.moe->period = 1;
+  const double expert = 3.0 * shape.hidden * shape.moe->intermediate, router = 8.0 * shape.hidden;
+  EXPECT_EQ(weight_count(all) - weight_count(shape), 3 * (8 * expert + router - 3.0 * shape.hidden * shape.intermediate));
 }
 
 // The catalogue's source file: two levels of "key: value", flow maps for MLA.

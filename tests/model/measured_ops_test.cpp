@@ -177,6 +177,31 @@ TEST_F(MeasuredOps, SaysWhichTypesAndHeadsWereNotMeasured) {
   EXPECT_THAT(ForwardCost(d_.inputs()).beyond_measured(), Contains(HasSubstr("8 KV heads of size 128 lies outside what was measured")));
 }
 
+// Tables of nvfp4 are fitted against the peak of fp8; an accelerator's own peak of 4 bits is for what was not measured.
+TEST_F(MeasuredOps, FourBitFloatsCostWhatWasMeasured) {
+  KernelTable nvfp4 = square_table();
+  nvfp4.dtype = "nvfp4";
+  use({square_table(), nvfp4});
+  d_.accelerator.fp8 = FlopsPerSecond(600e12);
+  d_.accelerator.fp4 = FlopsPerSecond(1200e12);
+  d_.weight_dtype = DType::nvfp4;
+  const OpPricer pricer(d_.inputs());
+  const KernelTable& t = d_.accelerator.kernels->kernel(1).table();
+  ASSERT_EQ(t.dtype, "nvfp4");
+  Op op;
+  op.kind = OpKind::gemm;
+  op.m = 256;
+  op.n = op.k = 4096;
+  op.flops = 2.0 * 256 * 4096 * 4096;
+  op.weight_bytes = 0.5625 * 4096 * 4096;
+  op.other_bytes = 2.0 * 256 * (4096 + 4096);
+  const KernelKey key{4096, 4096};
+  const double expected = kernel_roofline(t.op, t.coefficients, FlopsPerSecond(600e12), d_.accelerator.memory_bandwidth,
+                                          kernel_work(t.op, key, 256, 0.5625)) *
+                          std::exp(log_ratio_at(t, *d_.accelerator.kernels->kernel(1).row(key), 256));
+  EXPECT_NEAR(pricer.price(op).total() - pricer.kernel_gap(), expected, 1e-12);
+}
+
 TEST_F(MeasuredOps, NothingIsBeyondWhereNothingWasMeasured) {
   d_.accelerator.kernels = nullptr;
   ForwardCost cost(d_.inputs());
