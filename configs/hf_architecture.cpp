@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "configs/catalogue.h"
+#include "configs/hf_families.h"
 #include "configs/json_fields.h"
 
 namespace plimsoll::configs {
@@ -110,6 +111,8 @@ double norm_epsilon(const JsonFields& f, const Architecture& a) {
 Architecture read_hf_architecture(const std::string& path) {
   Architecture a = model::default_architecture(read_hf_config(path));
   const JsonFields f = JsonFields::from_file(path);
+  if (find_type(f.text("model_type")) == nullptr)
+    f.fail("model_type", "the language model of a multimodal checkpoint is simulated but not executed");
   a.norm_epsilon = norm_epsilon(f, a);
   read_rope(f, a);
   read_family(f, a);

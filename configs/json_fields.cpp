@@ -73,11 +73,12 @@ class Watcher {
   void add(int depth, const std::string& name) {
     const std::size_t quotes = 2;
     const std::size_t length = name.size() + quotes;  // without escapes, which no field name has
-    const Where where = place_in(text_, reached >= length ? reached - length : 0, file_);
+    // Looked for only where it is needed: a long file has tens of thousands of names.
+    const auto where = [&] { return place_in(text_, reached >= length ? reached - length : 0, file_); };
     names_.resize(static_cast<std::size_t>(depth));
     if (!names_.back().insert(name).second)
-      throw InputError(where, fmt::format("'{}' stands twice in one object", shortened(name)));
-    if (depth == 1) places_.emplace(name, where);
+      throw InputError(where(), fmt::format("'{}' stands twice in one object", shortened(name)));
+    if (depth == 1) places_.emplace(name, where());
   }
 
   const std::string& text_;
@@ -154,6 +155,11 @@ std::optional<JsonFields> JsonFields::inside(const FieldName& field) const {
   const auto place = places_.find(found.name);
   fields.whole_ = place == places_.end() ? whole_ : place->second;
   return fields;
+}
+
+void JsonFields::add_defaults(const json& defaults) {
+  for (const auto& [name, value] : defaults.items())
+    if (!object_.contains(name)) object_[name] = value;
 }
 
 std::int32_t JsonFields::converted(const FieldName& field, const json& value, Range range) const {

@@ -52,6 +52,8 @@ class JsonFields {
   /// The fields of an object inside this one, nullopt where it is missing or null; their errors name "outer.inner" at the
   /// place of the outer name.
   [[nodiscard]] std::optional<JsonFields> inside(const FieldName& field) const;
+  /// Fields that are missing take these.
+  void add_defaults(const nlohmann::json& defaults);
   [[nodiscard]] const std::string& file() const { return file_; }
   [[noreturn]] void fail(const FieldName& field, const std::string& text) const;
 

@@ -2,6 +2,7 @@
 #include "configs/yaml_document.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -59,6 +60,16 @@ std::optional<Node> Node::find(std::string_view key) const {
 Node Node::at(std::string_view key) const {
   if (const std::optional<Node> found = find(key)) return *found;
   fail(fmt::format("key '{}' is missing", key));
+}
+
+void Node::require_keys(std::span<const std::string_view> keys, std::string_view also) const {
+  std::vector<std::string> missing;
+  for (const std::string_view key : keys)
+    if (!has(key)) missing.push_back(fmt::format("'{}'", key));
+  if (missing.empty() && also.empty()) return;
+  if (missing.size() == 1 && also.empty()) fail(fmt::format("key {} is missing", missing.front()));
+  if (!also.empty()) missing.emplace_back(also);
+  fail(fmt::format("missing: {}", fmt::join(missing, ", ")));
 }
 
 std::vector<Item> Node::items() const {
@@ -147,7 +158,7 @@ PerSecond Node::as_rate(double min, double max) const { return PerSecond(quantit
 Usd Node::as_usd(double min, double max) const { return Usd(quantity(Dimension::usd, min, max)); }
 
 model::DType Node::as_dtype() const {
-  static constexpr std::array<std::string_view, 6> kNames = {"fp32", "fp16", "bf16", "fp8", "int8", "int4"};
+  static constexpr std::array<std::string_view, 8> kNames = {"fp32", "fp16", "bf16", "fp8", "int8", "int4", "nvfp4", "mxfp4"};
   const std::string& text = scalar("a data type");
   if (const auto dtype = model::dtype_from_name(text)) return *dtype;
   fail(fmt::format("found '{}', expected one of {}", shortened(text), joined(kNames)));

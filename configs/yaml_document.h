@@ -45,6 +45,9 @@ class Node {
   /// Throws for a key that is not among `allowed`, with the nearest one that is.
   void require_known_keys(std::span<const std::string_view> allowed) const;
 
+  /// Throws for a map in which some of the keys are missing, with all that are. `also` is one more thing that is.
+  void require_keys(std::span<const std::string_view> keys, std::string_view also = {}) const;
+
   [[nodiscard]] std::string as_string() const;
   [[nodiscard]] std::int64_t as_integer(std::int64_t min = std::numeric_limits<std::int64_t>::min(),
                                         std::int64_t max = std::numeric_limits<std::int64_t>::max()) const;
