@@ -27,8 +27,8 @@ bool flag(const Node& node, std::string_view key) {
 }
 
 model::MoeShape read_moe(const Node& node) {
-  static constexpr std::array<std::string_view, 5> kKeys = {"experts", "experts_per_token", "shared_experts", "intermediate",
-                                                            "first_dense_layers"};
+  static constexpr std::array<std::string_view, 6> kKeys = {"experts", "experts_per_token", "shared_experts", "intermediate",
+                                                            "first_dense_layers", "period"};
   node.require_known_keys(kKeys);
   model::MoeShape moe;
   moe.experts = count(node, "experts", kHeads);
@@ -36,6 +36,7 @@ model::MoeShape read_moe(const Node& node) {
   moe.shared_experts = count_or(node, "shared_experts", 0);
   moe.intermediate = count(node, "intermediate");
   moe.first_dense_layers = count_or(node, "first_dense_layers", 0);
+  moe.period = std::max(1, count_or(node, "period", 1));
   if (moe.experts_per_token > moe.experts) node.at("experts_per_token").fail("more experts a token than there are");
   return moe;
 }
@@ -46,6 +47,28 @@ model::MlaShape read_mla(const Node& node) {
   node.require_known_keys(kKeys);
   return {count_or(node, "q_lora_rank", 0), count(node, "kv_lora_rank"), count(node, "qk_nope_head_dim"),
           count(node, "qk_rope_head_dim"), count(node, "v_head_dim")};
+}
+
+model::Checkpoint read_checkpoint(const Node& node) {
+  static constexpr std::array<std::string_view, 5> kKeys = {"dtype", "kv_dtype", "format", "keeps_16_bits", "scale_bytes"};
+  node.require_known_keys(kKeys);
+  model::Checkpoint checkpoint;
+  checkpoint.dtype = node.at("dtype").as_dtype();
+  checkpoint.format = node.has("format") ? node.at("format").as_string() : model::name(checkpoint.dtype);
+  if (const auto kv = node.find("kv_dtype")) checkpoint.kv_dtype = kv->as_dtype();
+  if (const auto scales = node.find("scale_bytes")) checkpoint.scale_bytes = scales->as_number(0, 4);
+  if (const auto wide = node.find("keeps_16_bits"))
+    for (const Item& matrix : wide->items()) checkpoint.wide.push_back(matrix.value.as_string());
+  return checkpoint;
+}
+
+// Every `period`-th layer attends to everything, the others in the window.
+void read_global_layers(const Node& root, model::LlmShape& m) {
+  const auto node = root.find("global_every");
+  if (!node) return;
+  const auto period = static_cast<std::int32_t>(node->as_integer(2, kLayers));
+  if (m.sliding_window == 0 || root.has("window_period")) node->fail("stands beside sliding_window, instead of window_period");
+  for (std::int32_t layer = 0; layer < m.layers; ++layer) m.windows.push_back((layer + 1) % period != 0 ? 1 : 0);
 }
 
 void read_flags(const Node& root, model::LlmShape& m) {
@@ -83,12 +106,15 @@ void check_consistency(const Node& root, const model::LlmShape& m) {
 }  // namespace
 
 model::LlmShape read_model(const Node& root, const std::string& id) {
-  static constexpr std::array<std::string_view, 30> kKeys = {
+  static constexpr std::array<std::string_view, 10> kNeeded = {"family", "layers", "hidden", "heads", "kv_heads", "intermediate",
+                                                               "vocab", "norm", "activation", "source"};
+  static constexpr std::array<std::string_view, 33> kKeys = {
       "name", "aliases", "hf_id", "family", "layers", "hidden", "heads", "kv_heads", "head_dim", "intermediate", "vocab",
       "max_position", "gated_mlp", "parallel_attention", "qkv_bias", "qk_norm", "tie_embeddings", "learned_positions", "norm",
       "activation", "rope_base", "rotary_dim", "sliding_window", "window_period", "moe", "mla", "weights_params",
-      "active_params", "note", "source"};
+      "active_params", "note", "source", "global_every", "chunked", "checkpoint"};
   root.require_known_keys(kKeys);
+  root.require_keys(kNeeded);
   model::LlmShape m;
   m.id = id;
   if (const auto hf_id = root.find("hf_id")) m.hf_id = hf_id->as_string();
@@ -106,6 +132,9 @@ model::LlmShape read_model(const Node& root, const std::string& id) {
   m.rotary_dim = count_or(root, "rotary_dim", 0);
   m.sliding_window = count_or(root, "sliding_window", 0);
   m.window_period = std::max(1, count_or(root, "window_period", 1));
+  read_global_layers(root, m);
+  m.chunked = flag(root, "chunked");
+  if (const auto checkpoint = root.find("checkpoint")) m.checkpoint = read_checkpoint(*checkpoint);
   if (const auto moe = root.find("moe")) m.moe = read_moe(*moe);
   if (const auto mla = root.find("mla")) m.mla = read_mla(*mla);
   m.source = root.at("source").as_string();
