@@ -107,11 +107,11 @@ int run_calibrate(const Arguments& arguments, Console& console) {
     console.progress(100 * fraction, 100, 100 * recalled);
   };
   const std::string device = settings.device == exec::DeviceKind::cuda ? "cuda" : "cpu";
-  if (device == "cuda") (void)gpu_description(configs::Catalogue(configs::Catalogue::default_root()));   // or says what is missing
+  if (device == "cuda") (void)gpu_description(configs::Catalogue());   // or says what is missing
   const std::string file = parsed->common.out.empty() ? configs::machine_file(device) : parsed->common.out + "/this-machine.yaml";
   study::make_folder(std::filesystem::path(file).parent_path().string());
   settings.samples = file + ".samples";
-  const configs::Catalogue catalogue(configs::Catalogue::default_root());
+  const configs::Catalogue catalogue;
   try {
     calibration::MachineCalibration result = calibration::calibrate_machine(catalogue, settings);
     if (const std::string problem = calibration::calibration_problem(result); !problem.empty())

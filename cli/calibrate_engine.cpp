@@ -84,7 +84,7 @@ int calibrate_engine(const Parsed& parsed, Console& console, const std::string& 
   study::RunControl control;
   const RunCommands commands(control, console.is_jsonl());
   calibration::ServingSettings settings{.jobs = parsed.common.jobs, .control = &control, .progress = [&](const std::string& text) { console.note(text); }};
-  const auto catalogue = std::make_shared<const configs::Catalogue>(configs::Catalogue::default_root());
+  const auto catalogue = std::make_shared<const configs::Catalogue>();
   const calibration::ServingProblem problem(model, tables, catalogue, settings);
   try {
     const ServingFit in = problem.fit();

@@ -68,13 +68,13 @@ int calibrate_from(const Parsed& parsed, Console& console, const std::string& da
     const std::scoped_lock lock(mutex);
     console.progress(done, total);
   };
-  configs::Catalogue catalogue(configs::Catalogue::default_root());
+  configs::Catalogue catalogue;
   catalogue.leave_kernels_out();  // so that damaged ones can be made anew
   const std::vector<calibration::FittedAccelerator> fitted = calibration::fit_kernels(files, catalogue, settings);
   write_files(fitted, catalogue, parsed.common.out);
   console.print(calibration::fit_text(fitted) + fmt::format("written to {}\n", parsed.common.out));
   if (settings.hold_out > 0) {
-    configs::Catalogue calibrated(configs::Catalogue::default_root());
+    configs::Catalogue calibrated;
     calibrated.set_calibration(parsed.common.out);
     console.print("\nconfigurations that were kept out of the fit:\n" +
                   calibration::kernel_report_text(calibration::compare_kernels(held_out(std::move(files), settings.hold_out), calibrated)));

@@ -24,11 +24,11 @@ std::string simulate_published(const Parsed& parsed, const std::string& folder, 
   if (!folder.empty()) settings.folder = folder + "/jumpstart-7b-p4d";
   settings.jobs = parsed.common.jobs;
   settings.control = &control;
-  return demonstrate(std::make_shared<const configs::Catalogue>(configs::Catalogue::default_root()), settings);
+  return demonstrate(std::make_shared<const configs::Catalogue>(), settings);
 }
 
 std::string measure_this_machine(const std::string& folder, study::RunControl& control, Console& console) {
-  const auto catalogue = std::make_shared<configs::Catalogue>(configs::Catalogue::default_root());
+  const auto catalogue = std::make_shared<configs::Catalogue>();
   catalogue->set_machine_probe([&, root = catalogue->root()](const std::string&) {
     console.note(fmt::format("calibrating this machine's CPU in {:.0f} s; `plimsoll calibrate` does it better and keeps it", kCalibrationSeconds));
     return quick_calibration(root, kCalibrationSeconds, &control);

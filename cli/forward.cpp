@@ -124,7 +124,7 @@ int run_forward(const Arguments& arguments, Console& console) {
   const auto parsed = parse_arguments(forward_usage(), arguments, console);
   if (!parsed) return kDone;
   Request request = read_request(*parsed);
-  const configs::Catalogue catalogue(configs::Catalogue::default_root());
+  const configs::Catalogue catalogue;
   const exec::OpenModel model = exec::open_model(parsed->operand, request.seed, catalogue);
   const model::LlmShape& shape = model.architecture.shape;
   const std::vector<exec::Prompt> prompts =

@@ -35,7 +35,7 @@ std::vector<configs::Listing> listings_of(const std::string& kind) {
       listing.description = sched::policy_info(*sched::policy_from_name(listing.name)).description;
     return listings;
   }
-  return configs::Catalogue(configs::Catalogue::default_root()).list(kind);
+  return configs::Catalogue().list(kind);
 }
 
 std::string text_of(const std::vector<configs::Listing>& listings, Format format) {

@@ -31,7 +31,7 @@ study::Study read_study(const Parsed& parsed, const study::Overrides& overrides,
 study::Study load_study(const Parsed& parsed, Console& console) {
   study::Overrides overrides = parsed.common.set;
   if (parsed.common.seed) overrides.emplace_back("seed", fmt::format("{}", *parsed.common.seed));
-  const auto catalogue = std::make_shared<configs::Catalogue>(configs::Catalogue::default_root());
+  const auto catalogue = std::make_shared<configs::Catalogue>();
   catalogue->set_machine_probe(probe_machine);
   study::Study study = read_study(parsed, overrides, catalogue, console);
   for (const std::string& note : study.notes()) console.note(note);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <new>
 #include <system_error>
 
@@ -53,6 +54,7 @@ int print_help() {
     if (!command.hidden) text += fmt::format("  {:<10} {}\n", command.verb, command.summary);
   }
   text += "  setup      CUDA for machines with a GPU and no toolkit: ./plimsoll setup --cuda, in a checkout\n";
+  text += "\nAll verbs take --catalogue DIR: models, accelerators, instances and engines of your own, before those that ship.\n";
   text += "\n`plimsoll VERB --help` says more. Exit codes: 0 done; 2 bad input; 3 device or environment failure;\n"
           "4 the answer is no; 130 interrupted. `plimsoll --version`: what this program is.\n\n"
           "example:\n  plimsoll simulate --model llama-3.1-8b --hardware h100 --rate 4,8,16 --input 1000 --output 300\n"
@@ -71,7 +73,27 @@ int print_version() {
   return kDone;
 }
 
-int run(const Arguments& all, Console& console) {
+// --catalogue DIR holds for every verb, and for the processes that it starts.
+Arguments without_catalogue(const Arguments& all) {
+  constexpr std::string_view kOption = "--catalogue";
+  Arguments rest;
+  std::string folders;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const bool joined = all[i].starts_with("--catalogue=");
+    if (!joined && all[i] != kOption) {
+      rest.push_back(all[i]);
+      continue;
+    }
+    if (!joined && i + 1 == all.size()) throw InputError("--catalogue needs a folder: a catalogue of your own (docs/catalogue.md)");
+    folders += (folders.empty() ? "" : ":") + (joined ? all[i].substr(kOption.size() + 1) : all[++i]);
+  }
+  if (!folders.empty()) ::setenv("PLIMSOLL_CATALOGUE", folders.c_str(), 1);
+  return rest;
+}
+
+int run(const Arguments& given, Console& console) {
+  const Arguments all = without_catalogue(given);
+
   if (all.empty()) throw InputError(fmt::format("a verb is missing, allowed: {}; see plimsoll --help", fmt::join(shown_verbs(), ", ")));
   const std::string& verb = all.front();
   if (verb == "--help" || verb == "-h" || verb == "help") return print_help();

@@ -47,7 +47,7 @@ Hello read_hello(const std::string& text) {
 
 // Equal texts: the same program means the same by every message.
 std::string program_name() {
-  const std::string both = study::hex(study::program_digest()) + study::hex(study::digest_of_folder(configs::Catalogue::default_root()));
+  const std::string both = study::hex(study::program_digest()) + study::hex(study::digest_of_folders(configs::Catalogue().folders()));
   return study::hex(study::digest_of(both));
 }
 
@@ -99,7 +99,7 @@ group::Link link_of(study::Socket socket) { return group::Link(socket.release())
 
 exec::OpenModel open_order(const group::EngineOrder& order) {
   if (model_digest(order.model) != order.digest) throw InputError(fmt::format("{} is another file here than where rank 0 is", order.model));
-  const configs::Catalogue catalogue(configs::Catalogue::default_root());
+  const configs::Catalogue catalogue;
   const exec::OpenModel named = exec::open_model(order.model, order.seed, catalogue);
   return exec::open_weights(named.architecture, order.weights, order.seed);
 }

@@ -216,7 +216,7 @@ class Builder {
     } else if (fills_up_) {
       put("engine", newest_engine(std::string(kDefaultEngine), *catalogue_, stated_.notes), "", "plimsoll list engines");
     }
-    add("dtype", "dtype", "dtype", "of the weights: bf16, fp16, fp8, int4");
+    add("dtype", "dtype", "dtype", "of the weights: bf16, fp16, fp8, int4, nvfp4, mxfp4");
   }
 
   void deployment() {
@@ -434,7 +434,7 @@ std::string further_keys(const StatedStudy& stated) {
   const auto offer = [&](const char* key, const std::string& line, const char* comment) {
     if (!states(stated, key)) text += with_comment("# " + line, comment, 50);
   };
-  offer("dtype", "dtype: fp8", "of the weights; left out: fp16");
+  offer("dtype", "dtype: fp8", "of the weights; left out: the checkpoint's, else fp16");
   offer("limits", "limits: {timeout: 60 s}", "clients give up");
   offer("slo", "slo: {p99_ttft: 1 s, p99_tpot: 50 ms}", "what to keep: tables and plan judge by it");
   if (states(stated, "workload.load.closed_loop")) offer("sweep", "sweep: {workload.concurrency: [1, 8, 32, 128]}", "a curve over the load");

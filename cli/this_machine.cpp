@@ -83,7 +83,7 @@ std::string gpu_description(const configs::Catalogue& catalogue) {
 }
 
 configs::ThisMachine probe_machine(const std::string& device) {
-  const configs::Catalogue catalogue(configs::Catalogue::default_root());   // the caller's is busy asking us
+  const configs::Catalogue catalogue;   // the caller's is busy asking us
   return device == "cuda" ? probe_gpu(catalogue) : probe_cpu(catalogue);
 }
 

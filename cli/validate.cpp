@@ -137,7 +137,7 @@ void write_report(const std::string& folder, const std::string& data, const Argu
 }
 
 std::shared_ptr<configs::Catalogue> open_catalogue(const Parsed& parsed) {
-  auto catalogue = std::make_shared<configs::Catalogue>(configs::Catalogue::default_root());
+  auto catalogue = std::make_shared<configs::Catalogue>();
   if (parsed.values.count("calibration") > 0) catalogue->set_calibration(parsed.values["calibration"].as<std::string>());
   return catalogue;
 }

@@ -34,7 +34,7 @@ double fit_part(const Parsed& parsed) {
 // The same study on this machine with a slower device.
 study::Study slower_study(const Parsed& parsed, const study::Study& study, double factor) {
   const auto machine = study.point(0).hardware.this_machine;
-  const auto catalogue = std::make_shared<configs::Catalogue>(configs::Catalogue::default_root());
+  const auto catalogue = std::make_shared<configs::Catalogue>();
   catalogue->set_machine("cpu", validation::slowed(*machine, factor));
   study::Overrides overrides = parsed.common.set;
   if (parsed.common.seed) overrides.emplace_back("seed", fmt::format("{}", *parsed.common.seed));

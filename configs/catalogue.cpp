@@ -2,6 +2,7 @@
 #include "configs/catalogue.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -18,6 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kGiB = 1024.0 * 1024 * 1024;
+constexpr std::array<std::string_view, 5> kFolders = {"models", "accelerators", "interconnects", "instances", "engines"};
 
 bool is_folder(const fs::path& path) {
   std::error_code error;
@@ -111,9 +113,40 @@ std::optional<Price> Instance::price(const std::string& date) const {
   return *best;
 }
 
-Catalogue::Catalogue(std::string root) : root_(std::move(root)) {
-  if (!is_folder(fs::path(root_) / "models"))
-    throw InputError(Where{root_, 0, 0}, "is no catalogue: there is no folder models/ in it (set PLIMSOLL_CONFIGS)");
+Catalogue::Catalogue() : Catalogue(default_root()) {
+  const std::vector<std::string> own = default_overlays();
+  for (auto folder = own.rbegin(); folder != own.rend(); ++folder) add_overlay(*folder);
+}
+
+Catalogue::Catalogue(std::string root) : folders_{std::move(root)} {
+  if (!is_folder(fs::path(folders_.back()) / "models"))
+    throw InputError(Where{folders_.back(), 0, 0}, "is no catalogue: there is no folder models/ in it (set PLIMSOLL_CONFIGS)");
+}
+
+std::vector<std::string> Catalogue::default_overlays() {
+  std::vector<std::string> folders;
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  std::string named = variable("PLIMSOLL_CATALOGUE");
+  while (!named.empty()) {
+    const std::size_t end = std::min(named.find(':'), named.size());
+    if (end > 0) folders.push_back(named.substr(0, end));
+    named.erase(0, end + 1);
+  }
+  for (const auto& [name, otherwise] : {std::pair("XDG_DATA_HOME", "/.local/share"), std::pair("XDG_CONFIG_HOME", "/.config")}) {
+    std::string base = variable(name);
+    if (!base.starts_with('/')) base = variable("HOME").empty() ? "" : variable("HOME") + otherwise;  // relative ones do not count
+    if (const std::string folder = base + "/plimsoll/catalogue"; !base.empty() && is_folder(folder)) folders.push_back(folder);
+  }
+  return folders;
+}
+
+void Catalogue::add_overlay(const std::string& folder) {
+  if (std::none_of(kFolders.begin(), kFolders.end(), [&](std::string_view kind) { return is_folder(fs::path(folder) / kind); }))
+    throw InputError(Where{folder, 0, 0}, fmt::format("is no catalogue of your own: there is no folder {} in it", fmt::join(kFolders, "/, ")));
+  folders_.insert(folders_.begin(), folder);
 }
 
 void Catalogue::set_calibration(const std::string& folder) {
@@ -139,26 +172,77 @@ std::string Catalogue::default_root() {
 #endif
 }
 
+// All files of a kind by name, each from the strongest folder that has it.
+std::vector<Catalogue::File> Catalogue::files(std::string_view kind) const {
+  std::vector<File> all;
+  for (const std::string& folder : folders_)
+    for (const std::string& name : file_names(fs::path(folder) / kind)) {
+      const bool known = std::any_of(all.begin(), all.end(), [&](const File& f) { return f.id == name; });
+      if (!known) all.push_back({name, (fs::path(folder) / kind / (name + ".yaml")).string()});
+    }
+  if (folders_.size() > 1) std::sort(all.begin(), all.end(), [](const File& a, const File& b) { return a.id < b.id; });
+  return all;
+}
+
 // The file whose stem is the name, freely spelt; then the file that lists it among its aliases; then either with less
 // meant by the name.
-std::optional<std::string> Catalogue::find_file(std::string_view kind, const std::string& name) const {
-  const fs::path folder = fs::path(root_) / kind;
+std::optional<Catalogue::File> Catalogue::find_file(std::string_view kind, const std::string& name) const {
   const std::string id = canonical_name(name);
   if (id.empty() || id.find("..") != std::string::npos) return {};
   std::error_code error;
-  if (fs::exists(folder / (id + ".yaml"), error)) return id;
-  const std::vector<std::string> names = file_names(folder);
-  std::vector<std::pair<std::string, std::string>> spellings;  // and their files
-  for (const std::string& file : names) spellings.emplace_back(file, file);
-  for (const std::string& file : names)
-    for (std::string& alias : aliases_in(folder / (file + ".yaml"))) spellings.emplace_back(std::move(alias), file);
+  for (const std::string& folder : folders_)
+    if (const fs::path path = fs::path(folder) / kind / (id + ".yaml"); fs::exists(path, error)) return File{id, path.string()};
+  const std::vector<File> all = files(kind);
+  std::vector<std::pair<std::string, const File*>> spellings;
+  for (const File& file : all) spellings.emplace_back(file.id, &file);
+  for (const File& file : all)
+    for (std::string& alias : aliases_in(file.path)) spellings.emplace_back(std::move(alias), &file);
   for (const auto form : {squeezed, bare}) {
     const std::string key = form(id);
     const auto found =
         std::find_if(spellings.begin(), spellings.end(), [&](const auto& s) { return form(s.first) == key; });
-    if (!key.empty() && found != spellings.end()) return found->second;
+    if (!key.empty() && found != spellings.end()) return *found->second;
   }
   return {};
+}
+
+// Words behind a model's name that say how it was quantised or packed.
+std::string without_packaging(std::string id) {
+  static constexpr std::array<std::string_view, 27> kWords = {
+      "fp8", "awq", "gptq", "int4", "int8", "4bit", "8bit", "w4a16", "w8a16", "w8a8", "w4a8", "nvfp4", "fp4", "mxfp4",
+      "dynamic", "static", "block", "bnb", "gguf", "quantized", "marlin", "hf", "bf16", "fp16", "g128", "int", "bit"};
+  for (std::size_t dash = id.rfind('-'); dash != std::string::npos; dash = id.rfind('-')) {
+    const std::string_view word = std::string_view(id).substr(dash + 1);
+    if (std::find(kWords.begin(), kWords.end(), word) == kWords.end()) break;
+    id.resize(dash);
+  }
+  return id;
+}
+
+// A fine-tune often ends in the name of its base: "hermes-3-llama-3.1-8b-awq-int4".
+std::string Catalogue::model_hint(const std::string& name) const {
+  std::string hint = " A config.json is a model too: 'model: FOLDER/config.json', with the file of its repository.";
+  const std::string whole = canonical_name(name), id = without_packaging(whole);
+  std::optional<File> base = id == whole ? std::nullopt : find_file("models", id);
+  for (std::size_t dash = id.find('-'); !base && dash != std::string::npos; dash = id.find('-', dash + 1)) {
+    const std::string tail = id.substr(dash + 1);
+    if (tail.find('-') != std::string::npos) base = find_file("models", tail);
+  }
+  if (base)
+    hint += fmt::format(" Its name ends in a known model's: '{}' has that shape{}.", base->id,
+                        id == whole ? "" : ", and 'dtype' says how the weights are stored");
+  return hint;
+}
+
+void Catalogue::fail_unknown(std::string_view kind, const std::string& name, const Where& where) const {
+  const std::vector<File> all = files(kind);
+  std::vector<std::string> names;
+  for (const File& file : all) names.push_back(file.id);
+  const std::string meant = suggestion(canonical_name(name), names);
+  const bool is_model = kind == "models" && (meant.empty() || name.find('/') != std::string::npos);   // and no slip of a letter
+  throw InputError(where, fmt::format("unknown {} '{}'{} `plimsoll list {}` names all {}{}", singular(kind), shortened(name, 60),
+                                      meant.empty() ? "." : fmt::format(", did you mean '{}'?", meant), kind, names.size(),
+                                      is_model ? "." + model_hint(name) : ""));
 }
 
 template <class T, class Read>
@@ -167,21 +251,29 @@ std::shared_ptr<const T> Catalogue::lookup(std::unordered_map<std::string, std::
                                            Read&& read) const {
   const std::scoped_lock lock(mutex_);
   if (const auto found = cache.find(name); found != cache.end()) return found->second;
-  const std::optional<std::string> id = find_file(kind, name);
-  if (!id) {
-    const std::vector<std::string> names = file_names(fs::path(root_) / kind);
-    const std::string meant = suggestion(canonical_name(name), names);
-    throw InputError(
-        where, fmt::format("unknown {} '{}'{} `plimsoll list {}` names all {}", singular(kind), shortened(name, 60),
-                           meant.empty() ? "." : fmt::format(", did you mean '{}'?", meant), kind, names.size()));
-  }
-  const fs::path own = fs::path(kind) / (*id + ".yaml");
+  const std::optional<File> file = find_file(kind, name);
+  if (!file) fail_unknown(kind, name, where);
+  const fs::path own = fs::path(kind) / (file->id + ".yaml");
   std::error_code error;
   const bool is_calibrated = !calibration_.empty() && fs::exists(fs::path(calibration_) / own, error);
-  const Document document = Document::from_file((fs::path(is_calibrated ? calibration_ : root_) / own).string());
-  auto value = std::make_shared<const T>(read(document.root(), *id));
+  const Document document = Document::from_file(is_calibrated ? (fs::path(calibration_) / own).string() : file->path);
+  auto value = std::make_shared<const T>(read(document.root(), file->id));
   cache.emplace(name, value);
   return value;
+}
+
+// Every point of a sweep asks again; a file that was changed meanwhile is read anew.
+std::shared_ptr<const model::LlmShape> Catalogue::model_file(const std::string& path) const {
+  const auto stamp = [](const fs::path& file) {
+    std::error_code error;
+    const auto time = fs::last_write_time(file, error);
+    return error ? std::int64_t{0} : static_cast<std::int64_t>(time.time_since_epoch().count());
+  };
+  const std::string key = fmt::format("{}\n{}\n{}", path, stamp(path), stamp(fs::path(path).parent_path() / "hf_quant_config.json"));
+  const std::scoped_lock lock(mutex_);
+  std::shared_ptr<const model::LlmShape>& shape = model_files_[key];
+  if (!shape) shape = std::make_shared<const model::LlmShape>(read_hf_config(path));
+  return shape;
 }
 
 std::shared_ptr<const model::LlmShape> Catalogue::model(const std::string& name, const Where& where) const {
@@ -189,13 +281,30 @@ std::shared_ptr<const model::LlmShape> Catalogue::model(const std::string& name,
   if (name.ends_with(".json") || (name.find('/') != std::string::npos && fs::exists(name, error))) {
     const fs::path path = is_folder(name) ? fs::path(name) / "config.json" : fs::path(name);
     if (!fs::exists(path, error)) throw InputError(where, fmt::format("model '{}': no such file", path.string()));
-    return std::make_shared<const model::LlmShape>(read_hf_config(path.string()));
+    return model_file(path.string());
   }
   return lookup(models_, "models", name, where, read_model);
 }
 
 std::shared_ptr<const model::Accelerator> Catalogue::accelerator(const std::string& name, const Where& where) const {
-  return lookup(accelerators_, "accelerators", name, where, kernels_ ? read_accelerator : read_accelerator_alone);
+  return lookup(accelerators_, "accelerators", name, where, [&](const Node& root, const std::string& id) {
+    model::Accelerator a = kernels_ ? read_accelerator(root, id) : read_accelerator_alone(root, id);
+    estimate(a);
+    return a;
+  });
+}
+
+std::shared_ptr<const model::Accelerator> Catalogue::accelerator(const Node& stated) const {
+  model::Accelerator a = read_inline_accelerator(stated);
+  estimate(a);
+  return std::make_shared<const model::Accelerator>(std::move(a));
+}
+
+void Catalogue::estimate(model::Accelerator& accelerator) const {
+  if (!accelerator.fit_source.empty()) return;
+  const Document file = Document::from_file((fs::path(root()) / "estimates.yaml").string());
+  read_estimates(file.root(), accelerator);
+  accelerator.calibrated = false;
 }
 
 std::shared_ptr<const model::Interconnect> Catalogue::interconnect(const std::string& name, const Where& where) const {
@@ -256,13 +365,13 @@ bool Catalogue::has_instance(const std::string& name) const {
 bool Catalogue::has_accelerator(const std::string& name) const { return find_file("accelerators", name).has_value(); }
 
 void Catalogue::refuse_hardware(const std::string& name, const Where& where) const {
-  const fs::path accelerators = fs::path(root_) / "accelerators";
-  std::vector<std::string> names = file_names(fs::path(root_) / "instances");
+  std::vector<std::string> names;
+  for (const File& file : files("instances")) names.push_back(file.id);
   const std::size_t instances = names.size();
-  const std::vector<std::string> ids = file_names(accelerators);
-  names.insert(names.end(), ids.begin(), ids.end());
-  for (const std::string& id : ids) {
-    for (std::string& alias : aliases_in(accelerators / (id + ".yaml"))) names.push_back(std::move(alias));
+  const std::vector<File> accelerators = files("accelerators");
+  for (const File& file : accelerators) names.push_back(file.id);
+  for (const File& file : accelerators) {
+    for (std::string& alias : aliases_in(file.path)) names.push_back(std::move(alias));
   }
   const std::string id = canonical_name(name.starts_with("ml.") ? name.substr(3) : name);
   std::stable_partition(names.begin(), names.end(), [&](const std::string& known) { return known.starts_with(id); });   // of equally near ones
@@ -270,7 +379,7 @@ void Catalogue::refuse_hardware(const std::string& name, const Where& where) con
   throw InputError(where, fmt::format("unknown instance or accelerator '{}'{} `plimsoll list instances` names all {}, "
                                       "`plimsoll list accelerators` all {}; 8xH100 is eight accelerators",
                                       shortened(name, 60), meant.empty() ? "." : fmt::format(", did you mean '{}'?", meant),
-                                      instances, ids.size()));
+                                      instances, accelerators.size()));
 }
 
 std::shared_ptr<const Engine> Catalogue::engine(const std::string& name, const Where& where) const {
@@ -279,12 +388,14 @@ std::shared_ptr<const Engine> Catalogue::engine(const std::string& name, const W
 
 std::vector<Listing> Catalogue::list(std::string_view kind) const {
   std::vector<Listing> listings;
-  for (const std::string& name : file_names(fs::path(root_) / kind)) {
+  for (const File& file : files(kind)) {
+    const std::string& name = file.id;
     Listing listing{name, {}};
     if (kind == "models") {
       const auto m = model(name);
       listing.description = fmt::format("{:.3g} B parameters, {} layers x {}, {} KV heads",
                                         model::weight_count(*m) / 1e9, m->layers, m->hidden, m->kv_heads);
+      if (m->checkpoint) listing.description += fmt::format(", published in {}", m->checkpoint->format);
     } else if (kind == "accelerators") {
       const auto a = accelerator(name);
       listing.description =
@@ -305,9 +416,17 @@ std::vector<Listing> Catalogue::list(std::string_view kind) const {
     } else {
       listing.description = interconnect(name)->source;
     }
+    listing.description += overlay_text(kind, file);
     listings.push_back(std::move(listing));
   }
   return listings;
+}
+
+std::string Catalogue::overlay_text(std::string_view kind, const File& file) const {
+  const fs::path shipped = fs::path(root()) / kind / (file.id + ".yaml");
+  if (file.path == shipped.string()) return {};
+  std::error_code error;
+  return fmt::format(" [{} {}]", fs::exists(shipped, error) ? "overridden by" : "from", file.path);
 }
 
 }  // namespace plimsoll::configs

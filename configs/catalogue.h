@@ -43,14 +43,27 @@ struct Listing {
 /// nearest ones that are, or at the file's own place for a file that is wrong.
 class Catalogue {
  public:
+  /// The installed one: default_root() under default_overlays().
+  Catalogue();
   /// `root` holds models/, accelerators/, interconnects/, instances/ and engines/. Throws InputError if it is no folder.
   explicit Catalogue(std::string root);
   /// $PLIMSOLL_CONFIGS, else configs/ or share/plimsoll/configs near the executable, else the source tree's.
   [[nodiscard]] static std::string default_root();
 
+  /// Folders of the user's own, the first one first: those of $PLIMSOLL_CATALOGUE (with colons between), which must exist, then
+  /// plimsoll/catalogue under $XDG_DATA_HOME and $XDG_CONFIG_HOME (or their defaults), where they do.
+  [[nodiscard]] static std::vector<std::string> default_overlays();
+  /// Files in `folder` (models/ID.yaml …) go before those of the same name in the catalogue and in earlier overlays, and add to
+  /// them. To be called before threads share the catalogue. Throws InputError if there is none of the five folders in it.
+  void add_overlay(const std::string& folder);
+  /// Overlays, the strongest first, then the root.
+  [[nodiscard]] const std::vector<std::string>& folders() const { return folders_; }
+
   /// A catalogue name, or a path to a Hugging Face config.json.
   [[nodiscard]] std::shared_ptr<const model::LlmShape> model(const std::string& name, const Where& where = {}) const;
   [[nodiscard]] std::shared_ptr<const model::Accelerator> accelerator(const std::string& name, const Where& where = {}) const;
+  /// One that a study states itself. What has no efficiencies takes the catalogue's estimates, as files do.
+  [[nodiscard]] std::shared_ptr<const model::Accelerator> accelerator(const Node& stated) const;
   [[nodiscard]] std::shared_ptr<const model::Interconnect> interconnect(const std::string& name, const Where& where = {}) const;
   /// The link between accelerators of one kind. "nvswitch", "nvlink" and "pcie" alone are the accelerator's own link, if
   /// that is of the kind; an empty name is its own link too, whatever the kind. nullptr: it has none.
@@ -81,20 +94,31 @@ class Catalogue {
   /// before threads share the catalogue.
   void leave_kernels_out() { kernels_ = false; }
 
-  /// `kind`: models, accelerators, interconnects, instances, engines.
+  /// `kind`: models, accelerators, interconnects, instances, engines. Entries of overlays say so.
   [[nodiscard]] std::vector<Listing> list(std::string_view kind) const;
-  [[nodiscard]] const std::string& root() const { return root_; }
+  [[nodiscard]] const std::string& root() const { return folders_.back(); }
 
  private:
   template <class T, class Read>
   std::shared_ptr<const T> lookup(std::unordered_map<std::string, std::shared_ptr<const T>>& cache, std::string_view kind,
                                   const std::string& name, const Where& where, Read&& read) const;
-  [[nodiscard]] std::optional<std::string> find_file(std::string_view kind, const std::string& name) const;
+  struct File {
+    std::string id, path;
+  };
+  [[nodiscard]] std::optional<File> find_file(std::string_view kind, const std::string& name) const;
+  [[nodiscard]] std::vector<File> files(std::string_view kind) const;
+  [[noreturn]] void fail_unknown(std::string_view kind, const std::string& name, const Where& where) const;
+  [[nodiscard]] std::string model_hint(const std::string& name) const;
+  [[nodiscard]] std::string overlay_text(std::string_view kind, const File& file) const;
+  void estimate(model::Accelerator& accelerator) const;
+  [[nodiscard]] std::shared_ptr<const model::LlmShape> model_file(const std::string& path) const;
 
-  std::string root_, calibration_;
+  std::vector<std::string> folders_;
+  std::string calibration_;
   bool kernels_ = true;
   mutable std::mutex mutex_;
   mutable std::unordered_map<std::string, std::shared_ptr<const model::LlmShape>> models_;
+  mutable std::unordered_map<std::string, std::shared_ptr<const model::LlmShape>> model_files_;   // by path and time
   mutable std::unordered_map<std::string, std::shared_ptr<const model::Accelerator>> accelerators_;
   mutable std::unordered_map<std::string, std::shared_ptr<const model::Interconnect>> interconnects_;
   mutable std::unordered_map<std::string, std::shared_ptr<const Instance>> instances_;
@@ -113,6 +137,10 @@ class Catalogue {
 [[nodiscard]] model::Accelerator read_accelerator(const Node& root, const std::string& id);
 /// Without its measured kernels.
 [[nodiscard]] model::Accelerator read_accelerator_alone(const Node& root, const std::string& id);
+/// The efficiencies of configs/estimates.yaml, for an accelerator that states none.
+void read_estimates(const Node& root, model::Accelerator& accelerator);
+/// An accelerator that a study states itself (docs/study-file.md), without efficiencies where it has none.
+[[nodiscard]] model::Accelerator read_inline_accelerator(const Node& node);
 [[nodiscard]] model::Interconnect read_interconnect(const Node& root, const std::string& id);
 [[nodiscard]] Instance read_instance(const Node& root, const std::string& id);
 [[nodiscard]] Engine read_engine(const Node& root, const std::string& id);

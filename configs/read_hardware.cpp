@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Accelerators, links and instances from their files (configs/README.md).
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -46,6 +47,7 @@ std::shared_ptr<const model::ResidualTable> read_residual(const Node& node) {
 model::OpCoefficients read_coefficients(const Node& node) {
   static constexpr std::array<std::string_view, 5> kKeys = {"compute", "memory", "p", "t0", "residual"};
   node.require_known_keys(kKeys);
+  node.require_keys(Names(kKeys).first(4));
   model::OpCoefficients c;
   c.compute_efficiency = node.at("compute").as_number(1e-3, 1);
   c.memory_efficiency = node.at("memory").as_number(1e-3, 1);
@@ -123,6 +125,7 @@ void read_efficiency(const Node& node, model::Accelerator& a) {
   static constexpr std::array<std::string_view, 8> kKeys = {"gemm", "moe_gemm", "prefill_attention", "decode_attention",
                                                             "pointwise", "kernel_gap", "source", "pointwise_kinds"};
   node.require_known_keys(kKeys);
+  node.require_keys(Names(kKeys).first(7));
   if (const auto kinds = node.find("pointwise_kinds")) {
     static constexpr std::array<std::string_view, 8> kKinds = {"embed", "norm", "residual_add", "rope_append", "activation",
                                                                "route", "combine", "sample"};
@@ -159,10 +162,13 @@ std::shared_ptr<const model::KernelFile> read_kernels(const Node& node) {
 }  // namespace
 
 model::Accelerator read_accelerator_alone(const Node& root, const std::string& id) {
-  static constexpr std::array<std::string_view, 20> kKeys = {
-      "name", "aliases", "vendor", "form", "fp32", "fp16", "bf16", "fp8", "int8", "memory", "memory_visible",
+  static constexpr std::array<std::string_view, 21> kKeys = {
+      "name", "aliases", "vendor", "form", "fp32", "fp16", "bf16", "fp8", "int8", "fp4", "memory", "memory_visible",
       "memory_bandwidth", "last_level_cache", "host_link", "interconnect", "efficiency", "kernels", "calibrated", "note", "source"};
+  static constexpr std::array<std::string_view, 3> kNeeded = {"memory", "memory_bandwidth", "source"};
   root.require_known_keys(kKeys);
+  const bool has_peak = root.has("fp32") || root.has("fp16") || root.has("bf16");
+  root.require_keys(kNeeded, has_peak ? "" : "a peak, one of fp16, bf16, fp32");
   model::Accelerator a;
   a.id = id;
   a.vendor = text_or(root, "vendor");
@@ -171,6 +177,7 @@ model::Accelerator read_accelerator_alone(const Node& root, const std::string& i
   a.bf16 = peak(root, "bf16");
   a.fp8 = peak(root, "fp8");
   a.int8 = peak(root, "int8");
+  a.fp4 = peak(root, "fp4");
   if (a.fp32.value + a.fp16.value + a.bf16.value <= 0) root.fail("expected a peak: one of fp16, bf16, fp32");
   a.memory = root.at("memory").as_bytes(1e6);
   const auto visible = root.find("memory_visible");
@@ -179,12 +186,49 @@ model::Accelerator read_accelerator_alone(const Node& root, const std::string& i
   if (const auto cache = root.find("last_level_cache")) a.last_level_cache = cache->as_bytes();
   if (const auto link = root.find("host_link")) a.host_link = link->as_bytes_per_second();
   a.default_interconnect = text_or(root, "interconnect");
-  read_efficiency(root.at("efficiency"), a);
+  if (const auto efficiency = root.find("efficiency")) read_efficiency(*efficiency, a);
   const auto calibrated = root.find("calibrated");
   a.calibrated = calibrated && calibrated->as_bool();
   a.source = root.at("source").as_string();
   if (const std::string problem = model::validate_coefficients(a); !problem.empty()) root.at("efficiency").fail(problem);
   return a;
+}
+
+void read_estimates(const Node& root, model::Accelerator& a) {
+  static constexpr std::array<std::string_view, 1> kKeys = {"efficiency"};
+  root.require_known_keys(kKeys);
+  read_efficiency(root.at("efficiency"), a);
+}
+
+// {name: …, memory: …, bandwidth: …, peak: {fp16: …}} in a study; the keys of a file are taken too.
+model::Accelerator read_inline_accelerator(const Node& node) {
+  static constexpr std::array<std::string_view, 13> kKeys = {"name", "vendor", "memory", "memory_visible", "bandwidth", "memory_bandwidth", "peak",
+                                                             "last_level_cache", "host_link", "interconnect", "efficiency", "note", "source"};
+  static constexpr std::array<std::string_view, 6> kTypes = {"fp32", "fp16", "bf16", "fp8", "int8", "fp4"};
+  std::vector<std::string_view> allowed(kKeys.begin(), kKeys.end());
+  allowed.insert(allowed.end(), kTypes.begin(), kTypes.end());
+  node.require_known_keys(allowed);
+  Document file = Document::from_text("{calibrated: false}", node.where().file);
+  for (const Item& item : node.items()) {
+    if (item.key == "peak" && item.value.is_map()) {
+      item.value.require_known_keys(kTypes);
+      for (const Item& type : item.value.items()) file.set(type.key, type.value);
+    } else {
+      file.set(item.key == "bandwidth" ? "memory_bandwidth" : item.key == "peak" ? "bf16" : item.key, item.value);
+      if (item.key == "peak") file.set("fp16", item.value);  // one number: products in 16 bits
+    }
+  }
+  if (!node.has("source")) file.set("source", "stated in the study", node.where());
+  std::vector<std::string_view> missing;
+  const bool has_peak = file.root().has("fp32") || file.root().has("fp16") || file.root().has("bf16");
+  if (!file.root().has("memory")) missing.emplace_back("memory");
+  if (!file.root().has("memory_bandwidth")) missing.emplace_back("bandwidth");
+  if (!has_peak) missing.emplace_back("peak");
+  if (!missing.empty())
+    node.fail(fmt::format("missing: {}; write for example {{name: my-gpu, memory: 80 GB, bandwidth: 2 TB/s, peak: {{bf16: 400 TFLOP/s}}}}",
+                          fmt::join(missing, ", ")));
+  const std::string name = node.has("name") ? canonical_name(node.at("name").as_string()) : "own accelerator";
+  return read_accelerator_alone(file.root(), name);
 }
 
 model::Accelerator read_accelerator(const Node& root, const std::string& id) {
@@ -198,6 +242,8 @@ model::Interconnect read_interconnect(const Node& root, const std::string& id) {
   static constexpr std::array<std::string_view, 4> kKinds = {"none", "nvswitch", "nvlink", "pcie"};
   root.require_known_keys(kKeys);
   model::Interconnect link;
+  static constexpr std::array<std::string_view, 3> kNeeded = {"kind", "unidirectional", "source"};
+  root.require_keys(kNeeded);
   link.id = id;
   link.kind = static_cast<model::LinkKind>(root.at("kind").as_one_of(kKinds));
   link.unidirectional = root.at("unidirectional").as_bytes_per_second(link.kind == model::LinkKind::none ? 0 : 1e6);
@@ -219,6 +265,8 @@ Instance read_instance(const Node& root, const std::string& id) {
                                                              "usd_per_hour", "sagemaker_usd_per_hour", "region", "note", "source", "vcpus"};
   root.require_known_keys(kKeys);
   Instance i;
+  static constexpr std::array<std::string_view, 4> kNeeded = {"cloud", "accelerator", "count", "source"};
+  root.require_keys(kNeeded);
   i.id = text_or(root, "name", id);
   i.cloud = root.at("cloud").as_string();
   i.accelerator = root.at("accelerator").as_string();

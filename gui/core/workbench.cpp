@@ -38,7 +38,7 @@ void add_run_files(PointDetails& details, const std::string& folder, std::size_t
 // stands in, and every point says that it was not calibrated.
 configs::ThisMachine assumed_machine(const std::string& device) {
   if (device != "cpu") throw InputError("this machine's GPU is not known here: state hardware as {accelerator: h100-sxm, count: 1}");
-  const configs::Catalogue catalogue(configs::Catalogue::default_root());   // the caller's is busy asking us
+  const configs::Catalogue catalogue;   // the caller's is busy asking us
   model::Accelerator typical = *catalogue.accelerator("generic-cpu");
   typical.id = "this-machine";
   typical.fit_source = "this machine is not calibrated: taken as a typical CPU; Run > Calibrate this machine";
@@ -51,7 +51,7 @@ configs::ThisMachine assumed_machine(const std::string& device) {
 }
 
 std::shared_ptr<const configs::Catalogue> load_catalogue() {
-  auto catalogue = std::make_shared<configs::Catalogue>(configs::Catalogue::default_root());
+  auto catalogue = std::make_shared<configs::Catalogue>();
   catalogue->set_machine_probe(assumed_machine);
   return catalogue;
 }

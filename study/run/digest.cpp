@@ -79,6 +79,12 @@ Digest digest_of_folder(const std::string& path) {
   return digest_of(text);
 }
 
+Digest digest_of_folders(std::span<const std::string> paths) {
+  std::string text;
+  for (const std::string& path : paths) text += hex(digest_of_folder(path));
+  return digest_of(text);
+}
+
 Digest program_digest() {
   std::string id;
   dl_iterate_phdr(read_build_id, &id);

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -17,6 +18,8 @@ using Digest = std::array<std::uint8_t, 16>;
 [[nodiscard]] Digest digest_of_file(const std::string& path);
 /// Of the names and bytes of all files below, whatever the order in which the disk lists them.
 [[nodiscard]] Digest digest_of_folder(const std::string& path);
+/// Of several, in their order.
+[[nodiscard]] Digest digest_of_folders(std::span<const std::string> paths);
 /// Of the running program: the linker's build id, which changes with any of its code.
 [[nodiscard]] Digest program_digest();
 

@@ -49,7 +49,7 @@ TEST(CatalogueFileErrors, OfAnAccelerator) {
       {"312 TFLOP/s", "nan TFLOP/s", "f.yaml:1:7: found 'nan TFLOP/s': expected a finite number"},
       {"312 TFLOP/s", "312", "f.yaml:1:7: found '312': a unit is missing; write for example '312 TFLOP/s'"},
       {"312 TFLOP/s", "312 GB/s", "f.yaml:1:7: found '312 GB/s': unknown unit 'GB/s'; allowed: FLOP/s"},
-      {"fp16: 312 TFLOP/s\n", "", "f.yaml:1:1: expected a peak: one of fp16, bf16, fp32"},
+      {"fp16: 312 TFLOP/s\n", "", "f.yaml:1:1: missing: a peak, one of fp16, bf16, fp32"},
       {"40 GB", "-40 GB", "f.yaml:2:9: found '-40 GB': must not be negative"},
       {"40 GB", "[40 GB]", "f.yaml:2:9: found a list of 1, expected a number with a unit"},
       {"memory: 40 GB\n", "", "f.yaml:1:1: key 'memory' is missing"},

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// A user's own files beside and before those that ship, accelerators without efficiencies, and hints for models' names.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "configs/catalogue.h"
+#include "tests/scratch.h"
+
+namespace plimsoll::configs {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr const char* kOwnGpu =
+    "name: My GPU\nbf16: 500 TFLOP/s\nmemory: 96 GB\nmemory_bandwidth: 3 TB/s\nsource: a datasheet\n";
+
+class Overlay : public testing::Test {
+ protected:
+  Overlay() : catalogue_(PLIMSOLL_SOURCE_DIR "/configs") {}
+  std::string listed(std::string_view kind, const std::string& name) const {
+    for (const Listing& listing : catalogue_.list(kind))
+      if (listing.name == name) return listing.description;
+    return "not listed";
+  }
+  const Scratch scratch_;
+  Catalogue catalogue_;
+};
+
+TEST_F(Overlay, AddsFilesAndSaysSoInTheList) {
+  scratch_.write("accelerators/my-gpu.yaml", kOwnGpu);
+  catalogue_.add_overlay(scratch_.path());
+  EXPECT_EQ(catalogue_.accelerator("My GPU")->memory_bandwidth.value, 3e12);
+  EXPECT_THAT(listed("accelerators", "my-gpu"), HasSubstr("[from " + scratch_.path()));
+  EXPECT_THAT(listed("accelerators", "h100-sxm"), Not(HasSubstr("[")));
+}
+
+// An own T4 with other figures goes before the one that ships, under its aliases too; the rest of the catalogue stays.
+TEST_F(Overlay, OverridesWhatShips) {
+  scratch_.write("accelerators/t4.yaml", kOwnGpu);
+  catalogue_.add_overlay(scratch_.path());
+  EXPECT_EQ(catalogue_.accelerator("NVIDIA T4")->bf16.value, 500e12);
+  EXPECT_THAT(listed("accelerators", "t4"), HasSubstr("[overridden by " + scratch_.path()));
+  EXPECT_EQ(catalogue_.accelerator("l4")->memory_bandwidth.value, 300e9);
+}
+
+TEST_F(Overlay, TheLastOneAddedIsTheStrongest) {
+  const Scratch& s = scratch_;
+  s.write("a/accelerators/t4.yaml", kOwnGpu);
+  s.write("b/accelerators/t4.yaml", std::string(kOwnGpu) + "host_link: 9 GB/s\n");
+  catalogue_.add_overlay(s.path("a"));
+  catalogue_.add_overlay(s.path("b"));
+  EXPECT_EQ(catalogue_.accelerator("t4")->host_link.value, 9e9);
+  EXPECT_THAT(catalogue_.folders(), ElementsAre(s.path("b"), s.path("a"), PLIMSOLL_SOURCE_DIR "/configs"));
+}
+
+TEST_F(Overlay, IsAFolderOfOurKind) {
+  EXPECT_THAT(problem_of([&] { catalogue_.add_overlay(scratch_.path()); }),
+              AllOf(HasSubstr(scratch_.path()), HasSubstr("is no catalogue of your own: there is no folder models/, accelerators/")));
+}
+
+TEST_F(Overlay, FoldersComeFromTheEnvironmentAndTheHome) {
+  scratch_.write("data/plimsoll/catalogue/accelerators/my-gpu.yaml", kOwnGpu);
+  for (const auto& [name, value] : {std::pair("XDG_DATA_HOME", scratch_.path("data")), std::pair("XDG_CONFIG_HOME", scratch_.path("none")),
+                                    std::pair("PLIMSOLL_CATALOGUE", std::string("/x/a:/x/b"))})
+    ::setenv(name, value.c_str(), 1);
+  EXPECT_THAT(Catalogue::default_overlays(), ElementsAre("/x/a", "/x/b", scratch_.path("data/plimsoll/catalogue")));
+  ::unsetenv("PLIMSOLL_CATALOGUE");
+  EXPECT_THAT(Catalogue::default_overlays(), ElementsAre(scratch_.path("data/plimsoll/catalogue")));
+}
+
+TEST_F(Overlay, EfficienciesHaveDefaultsThatSayWhatTheyAre) {
+  scratch_.write("accelerators/my-gpu.yaml", std::string(kOwnGpu) + "calibrated: true\n");
+  catalogue_.add_overlay(scratch_.path());
+  const auto a = catalogue_.accelerator("my-gpu");
+  EXPECT_THAT(a->fit_source, HasSubstr("generic estimates"));
+  EXPECT_FALSE(a->calibrated);           // nothing was fitted, whatever the file says
+  EXPECT_EQ(a->coefficients[0].compute_efficiency, catalogue_.accelerator("l4")->coefficients[0].compute_efficiency);
+}
+
+TEST_F(Overlay, AllMissingKeysComeInOneMessage) {
+  scratch_.write("accelerators/my-gpu.yaml", "name: My GPU\nmemory: 96 GB\n");
+  scratch_.write("models/my-model.yaml", "family: llama\nlayers: 2\nhidden: 64\n");
+  scratch_.write("instances/my-box.yaml", "cloud: own\n");
+  catalogue_.add_overlay(scratch_.path());
+  EXPECT_THAT(problem_of([&] { (void)catalogue_.accelerator("my-gpu"); }),
+              HasSubstr("my-gpu.yaml:1:1: missing: 'memory_bandwidth', 'source', a peak, one of fp16, bf16, fp32"));
+  EXPECT_THAT(problem_of([&] { (void)catalogue_.model("my-model"); }),
+              HasSubstr("missing: 'heads', 'kv_heads', 'intermediate', 'vocab', 'norm', 'activation', 'source'"));
+  EXPECT_THAT(problem_of([&] { (void)catalogue_.instance("my-box"); }), HasSubstr("missing: 'accelerator', 'count', 'source'"));
+}
+
+// A hub's name of a fine-tune is no entry; its base may be.
+TEST_F(Overlay, UnknownModelsAreToldOfTheirConfigAndTheirBase) {
+  const auto hint = [&](const std::string& name) { return problem_of([&] { (void)catalogue_.model(name); }); };
+  EXPECT_THAT(hint("NousResearch/Hermes-3-Llama-3.1-8B"),
+              AllOf(HasSubstr("A config.json is a model too"), HasSubstr("'llama-3.1-8b' has that shape."), Not(HasSubstr("'dtype'"))));
+  EXPECT_THAT(hint("NousResearch/Hermes-3-Llama-3.1-8B-FP8"), HasSubstr("'llama-3.1-8b' has that shape, and 'dtype' says"));
+  EXPECT_THAT(hint("x/Hermes-3-Llama-3.1-8B-AWQ-INT4"), HasSubstr("'llama-3.1-8b' has that shape"));
+  EXPECT_THAT(hint("neuralmagic/Meta-Llama-3.1-70B-Instruct-FP8-dynamic"), HasSubstr("'llama-3.1-70b' has that shape"));
+  EXPECT_THAT(hint("somebody/entirely-new"), AllOf(HasSubstr("A config.json is a model too"), Not(HasSubstr("has that shape"))));
+}
+
+TEST_F(Overlay, DeepSeeksNamesHaveOneShape) {
+  for (const char* const name : {"deepseek-ai/DeepSeek-R1", "DeepSeek-R1-0528", "deepseek-ai/DeepSeek-V3.1", "DeepSeek-V3-0324"}) {
+    EXPECT_EQ(catalogue_.model(name)->id, "deepseek-v3") << name;
+    EXPECT_EQ(catalogue_.model(name)->checkpoint->dtype, model::DType::fp8) << name;
+  }
+  EXPECT_EQ(catalogue_.model("deepseek-ai/DeepSeek-R1-Distill-Llama-8B")->id, "llama-3.1-8b");
+}
+
+}  // namespace
+}  // namespace plimsoll::configs
