@@ -30,11 +30,22 @@ std::int32_t needed_concurrency(const Section& load) {
   return to_int32(load.need("concurrency", "32").as_integer(1, kMostClients));
 }
 
+// One number for prompts and answers, or {input: …, output: …}.
+std::shared_ptr<const traces::Trace> with_scaled_lengths(const Section& section, std::shared_ptr<const traces::Trace> trace, TraceStore& store) {
+  constexpr double kMostScale = 1e4;
+  const auto node = section.find("lengths_scale");
+  if (!node) return trace;
+  if (!node->is_map()) return store.scaled(trace, read_positive(*node, kMostScale), read_positive(*node, kMostScale));
+  const Section parts(*node, Keys{"input", "output"});
+  const auto part = [&](const char* key) { return parts.has(key) ? read_positive(*parts.find(key), kMostScale) : 1; };
+  return store.scaled(trace, part("input"), part("output"));
+}
+
 load::LoadSpec read_trace_load(const Node& node, TraceStore& store) {
-  const Section load(node, Keys{"file", "format", "rate_scale"});
+  const Section load(node, Keys{"file", "format", "rate_scale", "lengths_scale"});
   const std::string file = load.need("file", "conversation.csv").as_string();
   load::TraceReplay replay;
-  replay.trace = store.get(file, load.text("format").value_or(""), load.where("file"));
+  replay.trace = with_scaled_lengths(load, store.get(file, load.text("format").value_or(""), load.where("file")), store);
   replay.rate_scale = load.has("rate_scale") ? read_positive(*load.find("rate_scale"), 1e6) : 1;
   if (!replay.trace->has_arrivals()) {
     throw InputError(load.where("file"), fmt::format("'{}' has lengths but no arrival times; use it as "
@@ -124,13 +135,14 @@ load::LengthMarginal read_marginal(const Node& node) {
 }
 
 load::LengthSpec read_lengths(const Node& node, TraceStore& store) {
-  const Section part(node, Keys{"input", "output", "trace", "format"});
+  const Section part(node, Keys{"input", "output", "trace", "format", "lengths_scale"});
   if (part.has("trace")) {
     if (part.has("input") || part.has("output")) {
       throw InputError(part.where("trace"), "trace gives both lengths; it excludes input and output");
     }
-    return load::TracePairs{store.get(*part.text("trace"), part.text("format").value_or(""), part.where("trace"))};
+    return load::TracePairs{with_scaled_lengths(part, store.get(*part.text("trace"), part.text("format").value_or(""), part.where("trace")), store)};
   }
+  if (part.has("lengths_scale")) throw InputError(part.where("lengths_scale"), "lengths_scale is a trace's: state the lengths themselves");
   load::IndependentLengths lengths;
   lengths.input = read_marginal(part.need("input", "256"));
   lengths.output = read_marginal(part.need("output", "256"));

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "study/file/trace_store.h"
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 namespace plimsoll::study {
+
+constexpr double kMostScaledTokens = 1e9;
 
 std::string TraceStore::path_of(const std::string& file) const {
   const std::filesystem::path path(file);
@@ -22,6 +26,24 @@ std::shared_ptr<const traces::Trace> TraceStore::get(const std::string& file, co
   } catch (const InputError& error) {  // the fault in the trace, and the place in the study that asked for it
     throw InputError(where, error.what());
   }
+  return entry;
+}
+
+std::shared_ptr<const traces::Trace> TraceStore::scaled(const std::shared_ptr<const traces::Trace>& trace, double input, double output) {
+  if (input == 1 && output == 1) return trace;
+  const auto tokens = [](std::int32_t count, double by) {
+    return static_cast<std::int32_t>(std::clamp(std::round(count * by), 1.0, kMostScaledTokens));
+  };
+  const std::lock_guard lock(mutex_);
+  auto& entry = scaled_[{trace.get(), input, output}];
+  if (entry) return entry;
+  auto copy = std::make_shared<traces::Trace>(*trace);
+  for (traces::TraceRecord& record : copy->records) {
+    record.input_tokens = tokens(record.input_tokens, input);
+    record.output_tokens = tokens(record.output_tokens, output);
+  }
+  if (copy->hash_block_tokens > 0) copy->hash_block_tokens = tokens(copy->hash_block_tokens, input);
+  entry = std::move(copy);
   return entry;
 }
 
