@@ -44,14 +44,58 @@ model::DType default_kv_dtype(model::DType weights, const model::EngineProfile& 
 }
 
 void read_model(const Section& study, const Catalogue& catalogue, const TraceStore& traces, PointSpec& spec) {
-  if (const auto dtype = study.find("dtype")) spec.weight_dtype = dtype->as_dtype();
-  const auto kv_dtype = study.find("kv_dtype");
-  spec.kv_dtype = kv_dtype ? kv_dtype->as_dtype() : default_kv_dtype(spec.weight_dtype, *spec.engine);
   if (spec.engine->constant && !study.has("model")) return;
   const Node name = study.need("model", "llama-2-7b");
   read_model_name(name.as_string(), traces, spec);
   spec.shape = catalogue.model(spec.model_name, name.where());
   spec.places.model = name.where();
+  spec.notes.insert(spec.notes.end(), spec.shape->notes.begin(), spec.shape->notes.end());
+}
+
+bool is_sixteen_bit(model::DType dtype) { return dtype == model::DType::fp16 || dtype == model::DType::bf16; }
+
+// The study's type, else the checkpoint's own. Of another type the checkpoint's scales and exceptions do not hold.
+void read_weight_dtype(const Section& study, PointSpec& spec) {
+  const auto stated = study.find("dtype");
+  if (stated) spec.weight_dtype = stated->as_dtype();
+  if (!spec.shape || !spec.shape->checkpoint) return;
+  const model::Checkpoint& checkpoint = *spec.shape->checkpoint;
+  if (!stated) spec.weight_dtype = checkpoint.dtype;
+  const bool no_bf16 = spec.hardware.accelerator && spec.hardware.accelerator->bf16.value <= 0 && spec.hardware.accelerator->fp16.value > 0;
+  if (!stated && checkpoint.dtype == model::DType::bf16 && no_bf16) {
+    spec.weight_dtype = model::DType::fp16;
+    spec.notes.push_back(fmt::format("the checkpoint is bf16, which {} does not compute: fp16", spec.hardware.accelerator->id));
+  }
+  if (spec.weight_dtype == checkpoint.dtype) {
+    spec.notes.insert(spec.notes.end(), checkpoint.notes.begin(), checkpoint.notes.end());
+    return;
+  }
+  if (stated && !(is_sixteen_bit(spec.weight_dtype) && is_sixteen_bit(checkpoint.dtype)))
+    spec.notes.push_back(fmt::format("dtype {} as stated, not the checkpoint's own {} ({})", model::name(spec.weight_dtype),
+                                     model::name(checkpoint.dtype), checkpoint.format));
+  model::LlmShape shape = *spec.shape;
+  shape.checkpoint.reset();
+  spec.shape = std::make_shared<const model::LlmShape>(std::move(shape));
+}
+
+// Types that run as weights only say so.
+void note_widened(PointSpec& spec) {
+  if (!spec.hardware.accelerator) return;
+  const model::Accelerator& a = *spec.hardware.accelerator;
+  if (spec.weight_dtype == model::DType::nvfp4 && a.fp4.value <= 0)
+    spec.notes.push_back(fmt::format("{} has no 4-bit units: nvfp4 weights are read in 4 bits and computed in 16", a.id));
+  if (spec.weight_dtype == model::DType::mxfp4)
+    spec.notes.emplace_back("mxfp4 weights are read in 4 bits and computed in 16");
+}
+
+void read_dtypes(const Section& study, PointSpec& spec) {
+  read_weight_dtype(study, spec);
+  note_widened(spec);
+  const auto kv_dtype = study.find("kv_dtype");
+  const bool own = spec.shape && spec.shape->checkpoint && spec.shape->checkpoint->kv_dtype;
+  if (kv_dtype) spec.kv_dtype = kv_dtype->as_dtype();
+  else spec.kv_dtype = own ? *spec.shape->checkpoint->kv_dtype : default_kv_dtype(spec.weight_dtype, *spec.engine);
+  if (own && !kv_dtype) spec.notes.push_back(fmt::format("the KV cache is {}, as the checkpoint says", model::name(spec.kv_dtype)));
 }
 
 Hardware read_instance(const Node& node, const std::string& price_date, const Catalogue& catalogue) {
@@ -143,7 +187,7 @@ Hardware read_machine(const Node& node, const Catalogue& catalogue) {
   const Section section(node, Keys{"accelerator", "count", "interconnect", "usd_per_hour"});
   const Node accelerator = section.need("accelerator", "a100-sxm-40gb");
   Hardware hardware;
-  hardware.accelerator = catalogue.accelerator(accelerator.as_string(), accelerator.where());
+  hardware.accelerator = accelerator.is_map() ? catalogue.accelerator(accelerator) : catalogue.accelerator(accelerator.as_string(), accelerator.where());
   hardware.count = static_cast<std::int32_t>(section.whole("count", 1, kMostDegree).value_or(1));
   settle_machine(hardware, catalogue, section.text("interconnect").value_or(""), section.where("interconnect"));
   if (const auto usd = section.find("usd_per_hour")) {
@@ -284,7 +328,7 @@ void read_scheduler_of(const Section& study, const configs::Engine& engine, Poin
   spec.policy = settings.config;
   spec.free_memory_fraction = settings.free_memory_fraction;
   spec.scheduler_problem = settings.problem;
-  spec.notes = std::move(settings.notes);
+  spec.notes.insert(spec.notes.end(), settings.notes.begin(), settings.notes.end());
   spec.places.scheduler = study.where("scheduler");
   const auto deployment = study.find("deployment");
   Deployment& d = spec.deployment;
@@ -304,6 +348,7 @@ PointSpec read_point(const Node& root, const Catalogue& catalogue, TraceStore& t
   const auto engine = read_engine(study, catalogue, spec);
   read_model(study, catalogue, traces, spec);
   read_hardware(study, catalogue, spec);
+  read_dtypes(study, spec);
   read_deployment(study, spec);
   read_scheduler_of(study, *engine, spec);
   settle_this_machine(spec);

@@ -114,6 +114,10 @@ Extrapolation extrapolation_of(const PointSpec& spec) {
     out.kinds.insert(difference.kinds.begin(), difference.kinds.end());
     add(fmt::format("beyond what engine {} was fitted on: {}", spec.engine->id, fmt::join(difference.reasons, ", ")));
   }
+  if (spec.shape && spec.shape->sliding_window > 0 && longest_sent(spec.workload) > spec.shape->sliding_window) {
+    add(fmt::format("the cache of windowed layers counts at full length, beyond their {} tokens fewer sequences fit than in servers that "
+                    "free it{}", spec.shape->sliding_window, spec.shape->chunked ? ", and a chunk reads as much as a window" : ""));
+  }
   if (spec.deployment.pp > 1) {
     add(fmt::format("pp {0}: one step at a time passes all stages, several in flight are not modelled: throughput up to {0} "
                     "times too low (docs/limits.md)", spec.deployment.pp));
