@@ -247,7 +247,7 @@ void Measurements::fill_slo_values(PointMetrics& point) const {
 double Measurements::slo_value(const Slo::Bound& bound) const {
   constexpr double kNever_s = std::numeric_limits<double>::infinity();
   if (bound.metric == Slo::Metric::itl) {
-    if (itl_.count() == 0) return 0;
+    if (itl_.count() == 0) return records_.empty() && rejected_ + timed_out_ > 0 ? kNever_s : 0;
     return bound.quantile < 0 ? itl_.mean() : itl_.quantile(bound.quantile);
   }
   if (!stable_) return kNever_s;

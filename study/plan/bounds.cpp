@@ -16,6 +16,8 @@
 namespace plimsoll::study::plan {
 namespace {
 
+constexpr double kFourSigma = 4;
+constexpr double kItlRounding = 1e-3, kRounding = 1e-6;
 constexpr std::int64_t kMostRows = 2048;     // above, the floor of a row is not worth its computation
 
 /// The lengths that every request of a workload has at least, and how many output tokens they have together.
@@ -84,15 +86,21 @@ std::int64_t most_rows(const load::Scenario& scenario, double input_min) {
   return std::min(rows, std::max<std::int64_t>(1, static_cast<std::int64_t>(pool / input_min)));
 }
 
-double share_late_allowed(const sched::Slo& slo, double& limit) {
-  double share = std::numeric_limits<double>::infinity();
+/// The strictest limit on a quantile of the latency.
+struct LateAllowed {
+  double share = std::numeric_limits<double>::infinity();   // of the requests; infinite: no such limit
+  double limit = 0;                                         // seconds
+};
+
+// A quantile of n values lies between two of them: those above it may all be late, and the one just above its place too.
+LateAllowed late_allowed(const sched::Slo& slo, double requests) {
+  LateAllowed allowed;
   for (const sched::Slo::Bound& bound : slo.bounds) {
     if (bound.metric != sched::Slo::Metric::latency || bound.quantile < 0) continue;
-    if (1 - bound.quantile >= share) continue;
-    share = 1 - bound.quantile;
-    limit = bound.limit;
+    const double share = std::ceil((1 - bound.quantile) * (requests - 1)) / requests;
+    if (share < allowed.share) allowed = {share, bound.limit};
   }
-  return share;
+  return allowed;
 }
 
 }  // namespace
@@ -139,20 +147,25 @@ Bounded Bounds::problem(const Candidate& candidate, double load) {
     if (bound.metric == sched::Slo::Metric::latency) least = lengths.output_min * floor.step;
     const bool between_tokens = bound.metric == sched::Slo::Metric::tpot || bound.metric == sched::Slo::Metric::itl;
     if (between_tokens && (lengths.output_min < 2 || sched::traits_of(spec.policy).returns_at_batch_end)) continue;
-    if (least <= bound.limit) continue;
+    // What a run reports is rounded: ITL to a histogram's bins, the others to nanoseconds.
+    const double rounded = bound.metric == sched::Slo::Metric::itl ? kItlRounding : kRounding;
+    if (least <= bound.limit * (1 + rounded)) continue;
     return {fmt::format("{:.3g} s are more than the limit of {:.3g} s even on an idle machine: its fastest step takes {:.3g} ms",
                         least, bound.limit, 1e3 * floor.step),
             least / bound.limit};
   }
   const auto rate = steady_rate(spec, load);
-  double limit = 0;
-  const double allowed = share_late_allowed(spec.slo, limit);
-  if (!rate || allowed > 1) return {};
-  const double capacity = spec.deployment.replicas / (lengths.output_mean_low * floor.share);   // requests/s, at most
-  constexpr double kFourSigma = 4;
+  if (!rate) return {};
+  // Requests sent within the warm-up do not count; at worst they are the ones that are late.
+  const double unmeasured = std::ceil(*rate * spec.warmup.count() + kFourSigma * std::sqrt(*rate * spec.warmup.count()));
+  const double measured = n - unmeasured;
+  if (measured < 1) return {};
+  const LateAllowed allowed = late_allowed(spec.slo, measured);
+  if (allowed.share > 1) return {};
+  const double capacity = spec.deployment.most_replicas() / (lengths.output_mean_low * floor.share);   // requests/s, at most
   const double arrivals_end = n / *rate * (1 + kFourSigma / std::sqrt(n));
-  const double late = 1 - capacity * (arrivals_end + limit) / n;
-  if (late <= allowed) return {};
+  const double late = (n - capacity * (arrivals_end + allowed.limit) - unmeasured) / measured;
+  if (late <= allowed.share) return {};
   return {fmt::format("carries at most {:.3g} of {:.3g} requests/s: full batches give {:.4g} output tokens/s a replica", capacity,
                       *rate, 1 / floor.share),
           *rate / capacity};
