@@ -388,12 +388,13 @@ void ServingProblem::State::band_folds(const Folding& folding, Folds folds, Serv
   predict_folds(folding, folds, Bands::propagated, out.comparisons);
   // Groups err together, and few of them tell little of the next one: the bands grow (or shrink) until those made without
   // the group hold 90 % of its figures.
+  const Folds raw = folds;
   constexpr int kRounds = 3;           // the width of a propagated band is nearly linear in that of the factors
   for (int round = 0; round < kRounds; ++round) {
     std::vector<BandMiss> misses;
     for (const validation::Comparison* c : fitted_errors(out)) misses.push_back({c, folds.at(folding[cell_of.at(c->point)]).uncertainty});
     const Widening by = widening_of(misses);
-    for (auto& [name, fold] : folds) fold.uncertainty = widened(fold.uncertainty, by);
+    for (auto& [name, fold] : folds) fold.uncertainty = at_least_half(raw.at(name).uncertainty, widened(fold.uncertainty, by));
     predict_folds(folding, folds, Bands::propagated, out.comparisons);
   }
   out.uncertainty = folds.at(kNoFold).uncertainty;
@@ -435,6 +436,11 @@ model::TimeUncertainty widened(const model::TimeUncertainty& u, const Widening& 
   const auto high = [](double factor, double log) { return std::max(1.0, factor * std::exp(log)); };
   return {.decode_low = low(u.decode_low, by.decode), .decode_high = high(u.decode_high, by.decode),
           .prefill_low = low(u.prefill_low, by.prefill), .prefill_high = high(u.prefill_high, by.prefill)};
+}
+
+model::TimeUncertainty at_least_half(const model::TimeUncertainty& whole, const model::TimeUncertainty& u) {
+  return {.decode_low = std::min(u.decode_low, std::sqrt(whole.decode_low)), .decode_high = std::max(u.decode_high, std::sqrt(whole.decode_high)),
+          .prefill_low = std::min(u.prefill_low, std::sqrt(whole.prefill_low)), .prefill_high = std::max(u.prefill_high, std::sqrt(whole.prefill_high))};
 }
 
 Widening widening_of(const std::vector<BandMiss>& misses) {

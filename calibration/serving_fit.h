@@ -77,6 +77,9 @@ struct ServingFit {
 /// Logarithms by which the ends of bands move outwards (inwards where negative).
 struct Widening { double decode = 0, prefill = 0; };
 [[nodiscard]] model::TimeUncertainty widened(const model::TimeUncertainty& uncertainty, const Widening& by);
+/// `u`, but no end nearer to 1 than half of that of `whole`, in logarithms: runs with less prefill than those that were fitted have
+/// bands from the decode factors alone.
+[[nodiscard]] model::TimeUncertainty at_least_half(const model::TimeUncertainty& whole, const model::TimeUncertainty& u);
 /// A figure with its band, and the factors that the band was propagated from.
 struct BandMiss {
   const validation::Comparison* figure = nullptr;

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace plimsoll::calibration {
 namespace {
@@ -23,19 +24,22 @@ class OtherEngines {
 
   [[nodiscard]] Provenance::Group errors(model::Beyond kind) {
     if (fitted_.empty()) fit_all();
-    model::TimeUncertainty widest;
+    model::TimeUncertainty sum{0, 0, 0, 0};                        // of logarithms
     std::vector<std::string> names;
     for (const Fitted& one : fitted_) {
       const std::optional<ServingFit> fit = one.problem->leave_group_out(one.fit, kind);
       if (!fit) continue;
-      widest.decode_low = std::min(widest.decode_low, fit->uncertainty.decode_low);
-      widest.decode_high = std::max(widest.decode_high, fit->uncertainty.decode_high);
-      widest.prefill_low = std::min(widest.prefill_low, fit->uncertainty.prefill_low);
-      widest.prefill_high = std::max(widest.prefill_high, fit->uncertainty.prefill_high);
+      sum.decode_low += std::log(fit->uncertainty.decode_low);
+      sum.decode_high += std::log(fit->uncertainty.decode_high);
+      sum.prefill_low += std::log(fit->uncertainty.prefill_low);
+      sum.prefill_high += std::log(fit->uncertainty.prefill_high);
       names.push_back(one.engine);
     }
-    return {widest, fmt::format("the runs are of one group by {}: the widest of {}, leaving out one group at a time", kind_name(kind),
-                                fmt::join(names, ", "))};
+    const double n = std::max(1.0, static_cast<double>(names.size()));
+    const model::TimeUncertainty between{std::exp(sum.decode_low / n), std::exp(sum.decode_high / n), std::exp(sum.prefill_low / n),
+                                         std::exp(sum.prefill_high / n)};
+    return {between, fmt::format("the runs are of one group by {}: between those of {}, leaving out one group at a time", kind_name(kind),
+                                 fmt::join(names, ", "))};
   }
 
  private:

@@ -16,7 +16,7 @@ namespace plimsoll::calibration {
 [[nodiscard]] const std::vector<model::Beyond>& group_kinds();
 
 /// Errors of groups left out, by kind. A kind of which an engine's own runs have a single group (one model, one accelerator)
-/// takes the errors of all other engines whose runs have several; its source names them. `fit`: one of `problem`.
+/// takes what lies between the errors of the other engines whose runs have several; its source names them. `fit`: one of `problem`.
 [[nodiscard]] std::map<model::Beyond, Provenance::Group> group_errors(const ServingModel& model, const ServingProblem& problem,
                                                                       const ServingFit& fit,
                                                                       const std::shared_ptr<const configs::Catalogue>& catalogue,

@@ -82,20 +82,22 @@ TimeUncertainty both(const TimeUncertainty& a, const TimeUncertainty& b) {
 // For profiles that state no errors.
 constexpr TimeUncertainty kUnknown{.decode_low = 0.7, .decode_high = 1.5, .prefill_low = 0.6, .prefill_high = 1.8};
 
+TimeUncertainty wider(const TimeUncertainty& a, const TimeUncertainty& b) {
+  return {.decode_low = std::min(a.decode_low, b.decode_low), .decode_high = std::max(a.decode_high, b.decode_high),
+          .prefill_low = std::min(a.prefill_low, b.prefill_low), .prefill_high = std::max(a.prefill_high, b.prefill_high)};
+}
+
 TimeUncertainty widest(const model::EngineProfile& engine) {
   if (engine.uncertainty_beyond.empty()) return kUnknown;
   TimeUncertainty out;
-  for (const auto& [kind, u] : engine.uncertainty_beyond) {
-    out.decode_low = std::min(out.decode_low, u.decode_low);
-    out.decode_high = std::max(out.decode_high, u.decode_high);
-    out.prefill_low = std::min(out.prefill_low, u.prefill_low);
-    out.prefill_high = std::max(out.prefill_high, u.prefill_high);
-  }
+  for (const auto& [kind, u] : engine.uncertainty_beyond) out = wider(out, u);
   return out;
 }
 
+// Runs that leave out a model leave out a type with it, and another version changes as much as another model may.
 TimeUncertainty beyond(const model::EngineProfile& engine, model::Beyond kind) {
-  const auto found = engine.uncertainty_beyond.find(kind);
+  const bool like_a_model = kind == model::Beyond::type || kind == model::Beyond::version;
+  const auto found = engine.uncertainty_beyond.find(like_a_model ? model::Beyond::model : kind);
   return found != engine.uncertainty_beyond.end() ? found->second : widest(engine);
 }
 
@@ -106,7 +108,7 @@ TimeUncertainty band_factors(const model::EngineProfile& engine, const std::set<
   if (kinds.empty()) return *engine.uncertainty;
   TimeUncertainty u;
   for (const model::Beyond kind : kinds) u = both(u, beyond(engine, kind));
-  return u;
+  return wider(u, *engine.uncertainty);   // never narrower than inside
 }
 
 void add_bands(const load::Scenario& scenario, bool beyond_measured, PointMetrics& metrics, std::stop_token stop) {

@@ -15,7 +15,7 @@ namespace plimsoll::study {
 
 /// The factors that a point's band rests on: the errors of configurations that the fit did not see, or, in each way in which
 /// the point lies beyond the fit, those of groups that were left out whole. Independent ways add up as squares of
-/// logarithms; a way whose errors nobody knows has the widest of the others. Profiles without errors of their own have wide
+/// logarithms; another type or version counts as another model, and a way whose errors are not known has the widest of the others. Profiles without errors of their own have wide
 /// factors (estimated).
 [[nodiscard]] model::TimeUncertainty band_factors(const model::EngineProfile& engine, const std::set<model::Beyond>& kinds);
 
