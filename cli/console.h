@@ -4,10 +4,12 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "model/error.h"
+#include "study/output/text_chart.h"
 #include "study/run/point_result.h"
 
 namespace plimsoll::cli {
@@ -19,6 +21,9 @@ class Console {
   Console() : start_(std::chrono::steady_clock::now()) {}
   void configure(ProgressMode mode, bool quiet);
   [[nodiscard]] bool is_jsonl() const { return mode_ == ProgressMode::jsonl; }
+
+  /// The terminal that standard output goes to; nothing where it is a file, a pipe or too narrow for a picture.
+  [[nodiscard]] static std::optional<study::TextCanvas> picture_size();
 
   /// A result for standard output; in jsonl mode the lines stand in its place.
   void print(std::string_view text);

@@ -24,7 +24,7 @@ Usage import_usage() {
               .summary = "Reads results of another load generator (vLLM's bench serve, AIPerf, GenAI-Perf, guidellm, InferenceX),\n"
                          "told apart by what is in them, and gives them as points of ours: times in seconds, the columns of\n"
                          "points.csv. `validate` and the window read the points.csv that --out keeps.",
-              .example = "  plimsoll import vllm-result.json --hardware \"h100-sxm x 1\" --dtype bf16 --out imported\n"
+              .example = "  plimsoll import docs/samples/vllm-8-users.json --hardware \"h100-sxm x 1\" --dtype bf16 --out imported\n"
                          "  plimsoll validate imported/points.csv\n",
               .positional_required = true,
               .options = po::options_description("What the file does not say"),
@@ -99,6 +99,7 @@ int run_import(const Arguments& arguments, Console& console) {
   if (!parsed->common.out.empty()) {
     study::make_folder(parsed->common.out);
     study::write_file(parsed->common.out + "/points.csv", study::imported_csv(results.points));
+    console.note("written to " + parsed->common.out + ": points.csv");
   }
   return kDone;
 }

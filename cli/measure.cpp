@@ -132,6 +132,7 @@ int run_measure(const Arguments& arguments, Console& console) {
   outputs.finish(result);
   if (!points.failure().empty() && result.points.empty()) throw DeviceError(points.failure());
   report_points(study, result, parsed->common.format, console);
+  if (!outputs.written_text().empty()) console.note(outputs.written_text());
   if (!points.failure().empty()) throw DeviceError(points.failure());
   return result.cancelled ? kInterrupted : kDone;
 }

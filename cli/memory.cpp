@@ -6,6 +6,7 @@
 #include "cli/load_study.h"
 #include "cli/options.h"
 #include "study/output/memory_table.h"
+#include "study/output/write_file.h"
 #include "study/run/point_result.h"
 
 namespace plimsoll::cli {
@@ -20,7 +21,7 @@ Usage memory_usage() {
                      "  plimsoll memory configs/studies/jumpstart-7b-p4d.yaml --format csv\n",
           .positional_required = false,
           .options = {},
-          .without = {"out", "jobs", "seed", "stepwise"},
+          .without = {"jobs", "seed", "stepwise"},
           .study_options = StudyOptions::memory};
 }
 
@@ -46,6 +47,12 @@ int run_memory(const Arguments& arguments, Console& console) {
   const study::Study study = load_study(*parsed, console);
   const study::MemoryTable table = study::memory_table(study);
   console.print(text_of(study, table, parsed->common.format));
+  if (const std::string& folder = parsed->common.out; !folder.empty()) {
+    study::make_folder(folder);
+    study::write_file(folder + "/memory.csv", text_of(study, table, Format::csv));
+    study::write_file(folder + "/report.html", study::memory_html(study.title(), table));
+    console.note("written to " + folder + ": report.html (open it in a browser), memory.csv");
+  }
   const bool some_fit = std::any_of(table.rows.begin(), table.rows.end(), [](const auto& row) { return !row.impossible; });
   if (!some_fit) throw InputError(table.rows.front().impossible->where, table.rows.front().impossible->reason);
   return kDone;

@@ -9,8 +9,10 @@
 #include "cli/load_study.h"
 #include "cli/options.h"
 #include "cli/ranks.h"
+#include "cli/report_points.h"
 #include "cli/run_commands.h"
 #include "model/error.h"
+#include "study/plan/plan_page.h"
 #include "study/plan/search.h"
 #include "study/plan/together.h"
 #include "study/plan/view.h"
@@ -39,7 +41,7 @@ Usage plan_usage() {
                          "    confidence: 0.95\n\n"
                          "A sweep asks the question anew for each of its points; `models: [{model: ..., workload.rate: ...}, ...]` asks for\n"
                          "several models on the same instances; `mpirun -n N plimsoll plan ...` spreads the simulations over processes.\n"
-                         "With --out DIR the folder holds ranking.csv, plan.json, curve.csv, winner.yaml (a study for `simulate`) and the\n"
+                         "With --out DIR the folder holds report.html, ranking.csv, plan.json, curve.csv, winner.yaml (a study for `simulate`) and the\n"
                          "files to deploy the winner; results.sqlite lets a search that was ended continue. Exit code 4: nothing meets\n"
                          "the SLO. docs/plan.md explains an example.",
               .example = "  plimsoll plan --model llama-3.1-70b --hardware 8xh100 --rate 4 --input 1000 --output 300 --slo p99_ttft=1s,p99_tpot=50ms\n"
@@ -84,6 +86,7 @@ class Planner {
     if (ranks_ != nullptr) ranks_->close(console_);
     write_tables();
     print();
+    say_written();
     if (cancelled_) {
       console_.warn("interrupted: the answer is that of the simulations so far");
       return kInterrupted;
@@ -151,6 +154,15 @@ class Planner {
       study::write_file(parsed_.common.out + "/together.csv", study::plan::shared_csv(findings_, study::plan::share_instances(findings_)));
     }
     study::write_file(parsed_.common.out + "/plan.json", study::plan::findings_json(study_.swept_keys(), findings_));
+    study::write_file(parsed_.common.out + "/report.html", study::plan::findings_html(study_, findings_));
+  }
+
+  void say_written() {
+    if (parsed_.common.out.empty()) return;
+    const bool won = std::any_of(findings_.begin(), findings_.end(), [](const Finding& f) { return f.answer.winner.has_value(); });
+    const std::string of_winner = study_.point_count() > 1 ? ", and in question-N winner.yaml, curve.csv and files to deploy it"
+                                                           : ", winner.yaml, curve.csv and files to deploy it";
+    console_.note(fmt::format("written to {}: report.html (open it in a browser), ranking.csv, plan.json, study.yaml{}", parsed_.common.out, won ? of_winner : ""));
   }
 
   void print() {
@@ -164,6 +176,7 @@ class Planner {
       std::string head = &finding == findings_.data() ? "" : "\n";
       for (std::size_t k = 0; k < keys.size(); ++k) head += (k > 0 ? ", " : "") + keys[k] + ' ' + study::plain_text(finding.swept[k]);
       console_.print((keys.empty() ? head : head + "\n") + finding_text(finding, parsed_.values["rows"].as<std::size_t>()));
+      print_curve(study::plan::winner_charts(finding), console_);
     }
     if (shares_instances() && !cancelled_) console_.print(study::plan::shared_text(findings_, study::plan::share_instances(findings_)));
   }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "model/error.h"
+#include "study/output/points_chart.h"
 #include "study/output/table_view.h"
 
 namespace plimsoll::cli {
@@ -86,13 +87,23 @@ void report_estimates(const std::vector<study::PointResult>& points, Console& co
 void print_points(const study::Study& study, const study::StudyResult& result, Format format, Console& console) {
   const std::vector<std::string> keys = study.swept_keys();
   switch (format) {
-    case Format::table: console.print(study::points_table(study.title(), keys, result.points)); return;
+    case Format::table:
+      console.print(study::points_table(study.title(), keys, result.points));
+      print_curve(study::points_charts(study.title(), keys, result.points), console);
+      return;
     case Format::csv: console.print(study::points_csv(keys, result.points)); return;
     case Format::json: console.print(study::points_json(keys, result.points)); return;
   }
 }
 
 }  // namespace
+
+void print_curve(const std::vector<study::Chart>& charts, Console& console) {
+  const std::optional<study::TextCanvas> canvas = Console::picture_size();
+  if (charts.empty() || !canvas) return;
+  const std::string picture = study::text_chart(charts.front(), *canvas);
+  if (!picture.empty()) console.print('\n' + picture);
+}
 
 void report_points(const study::Study& study, const study::StudyResult& result, Format format, Console& console) {
   print_points(study, result, format, console);

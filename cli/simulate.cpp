@@ -25,7 +25,7 @@ Usage simulate_usage() {
   Usage usage{.verb = "simulate",
               .positional = "STUDY",
               .summary = "Simulates every point of a study and prints its latency and throughput. The study is a file, or stated by\n"
-                         "options.",
+                         "options. With --out DIR the folder holds report.html (curves, figures, what was assumed) and points.csv.",
               .example = "  plimsoll simulate --model llama-3.1-8b --hardware h100 --rate 4,8,16 --input 1000 --output 300\n"
                          "  plimsoll simulate configs/studies/jumpstart-7b-p4d.yaml --tp 4 --out out/tp4\n",
               .positional_required = false,
@@ -140,6 +140,7 @@ int run_simulate(const Arguments& arguments, Console& console) {
     console.note(fmt::format("{} of {} points stood in {}/results.sqlite", outputs.recalled(), study.point_count(), choice.folder));
   }
   report_points(study, result, parsed->common.format, console);
+  if (!outputs.written_text().empty()) console.note(outputs.written_text());
   return result.cancelled ? kInterrupted : kDone;
 }
 

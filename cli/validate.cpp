@@ -15,6 +15,7 @@
 #include "cli/options.h"
 #include "cli/run_commands.h"
 #include "cli/validate_live.h"
+#include "study/output/html_page.h"
 #include "study/output/write_file.h"
 #include "validation/compare.h"
 #include "validation/html_report.h"
@@ -32,8 +33,8 @@ Usage validate_usage() {
               .summary = "Simulates every filled cell of the published JumpStart tables, or of a CSV of measured points\n"
                          "(docs/metrics.md), and prints predicted beside measured with the errors. A table of measured kernels\n"
                          "(docs/kernel-tables.md) is predicted kernel by kernel; nothing is ever fitted to it.",
-              .example = "  plimsoll validate jumpstart\n  plimsoll validate my-measurements.csv --max-error 15\n"
-                         "  plimsoll validate gemm_perf.csv.gz --format csv\n",
+              .example = "  plimsoll validate jumpstart\n  plimsoll validate docs/samples/my-measurements.csv --max-error 15\n"
+                         "  plimsoll validate docs/samples/more-kernels.csv --format csv\n",
               .positional_required = false,
               .options = po::options_description("Verdict"),
               .without = {"stepwise"}};
@@ -133,7 +134,7 @@ void write_report(const std::string& folder, const std::string& data, const Argu
       left_out ? "Every row is predicted by a fit of its engine that did not see its configuration or group."
                : "Predicted with the profiles of the catalogue; what they were fitted on stands in their files."};
   study::write_file(folder + "/report.html", validation::comparison_html("Predicted and measured: " + data, notes, comparisons));
-  console.note(fmt::format("written to {0}/report.html and {0}/comparisons.csv", folder));
+  console.note(fmt::format("written to {}: report.html (open it in a browser), comparisons.csv", folder));
 }
 
 std::shared_ptr<configs::Catalogue> open_catalogue(const Parsed& parsed) {
@@ -156,6 +157,9 @@ int validate_kernels(const Parsed& parsed, Console& console, std::optional<doubl
   if (!parsed.common.out.empty()) {
     study::make_folder(parsed.common.out);
     study::write_file(parsed.common.out + "/rows.csv", calibration::kernel_rows_csv(report));
+    study::HtmlPage page("Kernels predicted and measured: " + parsed.operand);
+    study::write_file(parsed.common.out + "/report.html", page.preformatted(calibration::kernel_report_text(report)).text());
+    console.note("written to " + parsed.common.out + ": report.html (open it in a browser), rows.csv");
   }
   const std::vector<calibration::KernelSummary> groups = calibration::summarise(report);
   if (!max_error) return kDone;

@@ -14,6 +14,8 @@
 #include "cli/run_commands.h"
 #include "configs/yaml_document.h"
 #include "exec/cpu/probes.h"
+#include "study/output/html_page.h"
+#include "study/output/points_page.h"
 #include "study/output/write_file.h"
 #include "validation/live_validation.h"
 
@@ -101,6 +103,10 @@ int validate_live_runs(const Parsed& parsed, Console& console) {
   if (!parsed.common.out.empty()) {
     study::make_folder(parsed.common.out);
     study::write_file(parsed.common.out + "/live.csv", csv);
+    study::HtmlPage page("Measured on this machine and predicted: " + study.title());
+    page.preformatted(validation::live_text(result)).heading("What the predictions rest on").list(study::assumptions_of(study.point(0)));
+    study::write_file(parsed.common.out + "/report.html", page.text());
+    console.note("written to " + parsed.common.out + ": report.html (open it in a browser), live.csv");
   }
   console.print(parsed.common.format == Format::csv ? csv : validation::live_text(result));
   if (!max_error) return kDone;

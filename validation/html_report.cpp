@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "study/output/html_page.h"
 #include "study/output/svg_chart.h"
 
 namespace plimsoll::validation {
@@ -16,17 +17,6 @@ namespace {
 using Group = std::vector<const Comparison*>;
 using Name = std::pair<double, std::string>;   // in the order of the number, then of the text
 using Key = std::function<Name(const Comparison&)>;
-
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&') out += "&amp;";
-    else if (c == '<') out += "&lt;";
-    else if (c == '>') out += "&gt;";
-    else out += c;
-  }
-  return out;
-}
 
 std::vector<std::string> metrics_of(const std::vector<Comparison>& comparisons) {
   std::vector<std::string> names;
@@ -83,7 +73,7 @@ std::string held(const Group& group) {
 std::string error_row(const std::string& name, const std::string& metric, const Group& group) {
   const ErrorSummary s = summarise(group);
   return fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{:.1f} %</td><td>{:.1f} %</td><td>{:.1f} %</td><td>{:+.1f} %</td><td>{}</td><td>{}</td></tr>\n",
-                     escaped(name), metric, s.count, 100 * s.mean, 100 * s.median, 100 * s.p90, 100 * s.bias, held(group), s.missing > 0 ? fmt::format("{}", s.missing) : "");
+                     study::html_escaped(name), metric, s.count, 100 * s.mean, 100 * s.median, 100 * s.p90, 100 * s.bias, held(group), s.missing > 0 ? fmt::format("{}", s.missing) : "");
 }
 
 // Groups in the order of their names; the whole last where there are several.
@@ -101,7 +91,7 @@ std::string errors_by(const std::string& what, const std::vector<Comparison>& co
     if (groups.size() > 1) rows += error_row("all", metric, all);
   }
   return fmt::format("<h2>Errors by {0}</h2>\n<table><tr><th>{0}</th><th>figure</th><th>n</th><th>mean |error|</th><th>median</th><th>p90</th>"
-                     "<th>bias</th><th>bands hold</th><th>not predicted</th></tr>\n{1}</table>\n", escaped(what), rows);
+                     "<th>bias</th><th>bands hold</th><th>not predicted</th></tr>\n{1}</table>\n", study::html_escaped(what), rows);
 }
 
 Name band_of(double value, std::initializer_list<double> limits, const char* unit) {
@@ -144,7 +134,7 @@ std::string time_section(const std::vector<Comparison>& comparisons) {
                                          p.input_tokens, p.output_tokens, p.load_kind, p.load_value);
     if (name == last) continue;
     last = name;
-    rows += fmt::format("<tr><td>{}</td><td>{}</td></tr>\n", escaped(name), time_bar(c));
+    rows += fmt::format("<tr><td>{}</td><td>{}</td></tr>\n", study::html_escaped(name), time_bar(c));
   }
   return "<h2>Where the predicted latency goes</h2>\n<p>From the left: weights, KV reads, compute, all-reduce, host, queue, preemption, other.</p>\n"
          "<details><summary>every point</summary><table>\n" + rows + "</table></details>\n";
@@ -156,8 +146,8 @@ std::string comparison_html(const std::string& title, const std::vector<std::str
   std::string page = fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0}</title>\n<style>body{{font:15px/1.4 sans-serif;max-width:70em;"
       "margin:2em auto;padding:0 1em}}table{{border-collapse:collapse}}td,th{{padding:.15em .7em;text-align:right;border-bottom:1px solid #ddd}}"
-      "td:first-child,th:first-child,td:nth-child(2),th:nth-child(2){{text-align:left}}svg{{max-width:100%}}</style></head>\n<body><h1>{0}</h1>\n", escaped(title));
-  for (const std::string& note : notes) page += "<p>" + escaped(note) + "</p>\n";
+      "td:first-child,th:first-child,td:nth-child(2),th:nth-child(2){{text-align:left}}svg{{max-width:100%}}</style></head>\n<body><h1>{0}</h1>\n", study::html_escaped(title));
+  for (const std::string& note : notes) page += "<p>" + study::html_escaped(note) + "</p>\n";
   page += errors_by("table", comparisons, [](const Comparison& c) { return Name{0, c.table}; });
   page += "<h2>Parity</h2>\n";
   for (const std::string& metric : metrics_of(comparisons)) page += parity(metric, comparisons);
@@ -170,7 +160,7 @@ std::string comparison_html(const std::string& title, const std::vector<std::str
   for (const Comparison& c : comparisons)
     if (!c.extrapolates.empty()) estimated.insert(c.extrapolates);
   if (!estimated.empty()) page += "<h2>Estimated</h2>\n<ul>\n";
-  for (const std::string& reason : estimated) page += "<li>" + escaped(reason) + "</li>\n";
+  for (const std::string& reason : estimated) page += "<li>" + study::html_escaped(reason) + "</li>\n";
   if (!estimated.empty()) page += "</ul>\n";
   return page + "</body></html>\n";
 }

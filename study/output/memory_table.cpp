@@ -6,7 +6,8 @@
 #include <algorithm>
 #include <array>
 
-#include "study/output/chart_axis.h"
+#include "study/output/html_page.h"
+#include "study/output/points_page.h"
 #include "study/output/table_view.h"
 
 namespace plimsoll::study {
@@ -37,6 +38,9 @@ MemoryRow row_of(PointSpec spec) {
   return row;
 }
 
+// Of the longest kind that the pool holds at once.
+std::int64_t sequences_of(const MemoryRow& row) { return row.longest > 0 ? row.kv_blocks * sched::block_tokens(row.spec.policy) / row.longest : 0; }
+
 std::string gigabytes(Bytes bytes) { return reader_number(bytes.value / 1e9, 4); }
 
 }  // namespace
@@ -66,7 +70,8 @@ MemoryTable memory_table(const Study& study) {
 std::vector<std::string> memory_columns(const MemoryTable& table) {
   std::vector<std::string> columns = table.swept_keys;
   for (const char* const name : {"max_kv_batch", "critical_batch", "attention_intensity", "weights_bytes", "activation_bytes",
-                                 "overhead_bytes", "kv_bytes", "kv_blocks", "kv_tokens"}) {
+                                 "overhead_bytes", "kv_bytes", "kv_blocks", "kv_tokens", "budget_bytes", "longest_tokens",
+                                 "sequences", "infeasible"}) {
     columns.emplace_back(name);
   }
   return columns;
@@ -76,11 +81,14 @@ std::vector<Cell> memory_cells(const MemoryRow& row) {
   std::vector<Cell> cells = row.swept;
   cells.insert(cells.end(), {row.max_kv_batch, row.critical_batch, row.attention_intensity, row.plan.weights.value,
                              row.plan.activation.value, row.plan.overhead.value, row.plan.kv.value, row.kv_blocks,
-                             row.kv_blocks * sched::block_tokens(row.spec.policy)});
+                             row.kv_blocks * sched::block_tokens(row.spec.policy), row.plan.budget.value, row.longest, sequences_of(row),
+                             row.impossible ? Cell(row.impossible->reason) : Cell()});
   return cells;
 }
 
-std::string memory_text(const std::string& title, const MemoryTable& table) {
+namespace {
+
+TextTable memory_cells_table(const MemoryTable& table) {
   TextTable text{.header = {table.swept_keys, std::vector<std::string>(table.swept_keys.size())}, .rows = {}, .left = 0};
   for (std::string& key : text.header[0]) key = key.substr(key.rfind('.') + 1);
   constexpr std::array<std::pair<const char*, const char*>, 11> kColumns = {{{"budget", "GB"}, {"weights", "GB"},
@@ -90,25 +98,47 @@ std::string memory_text(const std::string& title, const MemoryTable& table) {
     text.header[0].emplace_back(name);
     text.header[1].emplace_back(unit);
   }
-  std::string notes;
   for (const MemoryRow& row : table.rows) {
     const std::int64_t tokens = row.kv_blocks * sched::block_tokens(row.spec.policy);
     std::vector<std::string> cells;
     for (const Cell& cell : row.swept) cells.push_back(plain_text(cell));
     cells.insert(cells.end(), {gigabytes(row.plan.budget), gigabytes(row.plan.weights), gigabytes(row.plan.activation),
                                gigabytes(row.plan.overhead), gigabytes(row.plan.kv), fmt::format("{}", row.kv_blocks),
-                               fmt::format("{}", tokens), fmt::format("{}", row.longest > 0 ? tokens / row.longest : 0),
+                               fmt::format("{}", tokens), fmt::format("{}", sequences_of(row)),
                                fmt::format("{}", row.max_kv_batch), fmt::format("{}", row.critical_batch),
                                reader_number(row.attention_intensity, 3)});
     text.rows.push_back(std::move(cells));
-    if (row.impossible) notes += "  " + row.impossible->reason + '\n';
   }
+  return text;
+}
+
+std::string constants_of(const MemoryTable& table) {
   const PointSpec& first = table.rows.front().spec;
-  const std::string head = fmt::format("{}\n{} in {}, KV in {}, on {} ({}), engine {}; longest sequence {} tokens; bytes a GPU\n\n",
-                                       title, first.shape->id, model::name(first.weight_dtype), model::name(first.kv_dtype),
-                                       first.hardware.label, first.hardware.accelerator->id, first.engine->id,
-                                       table.rows.front().longest);
-  return head + text_table(text) + notes;
+  return fmt::format("{} in {}, KV in {}, on {} ({}), engine {}; longest sequence {} tokens; bytes a GPU", first.shape->id,
+                     model::name(first.weight_dtype), model::name(first.kv_dtype), first.hardware.label, first.hardware.accelerator->id,
+                     first.engine->id, table.rows.front().longest);
+}
+
+std::vector<std::string> reasons_of(const MemoryTable& table) {
+  std::vector<std::string> reasons;
+  for (const MemoryRow& row : table.rows) {
+    if (row.impossible) reasons.push_back(row.impossible->reason);
+  }
+  return reasons;
+}
+
+}  // namespace
+
+std::string memory_text(const std::string& title, const MemoryTable& table) {
+  std::string text = fmt::format("{}\n{}\n\n{}", title, constants_of(table), text_table(memory_cells_table(table)));
+  for (const std::string& reason : reasons_of(table)) text += "  " + reason + '\n';
+  return text;
+}
+
+std::string memory_html(const std::string& title, const MemoryTable& table) {
+  HtmlPage page(title + ": memory");
+  page.paragraph(constants_of(table)).table(memory_cells_table(table)).list(reasons_of(table));
+  return page.heading("What the figures rest on").list(assumptions_of(table.rows.front().spec)).text();
 }
 
 }  // namespace plimsoll::study

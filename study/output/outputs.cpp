@@ -11,6 +11,7 @@
 
 #include "study/file/cell.h"
 #include "study/output/metrics_record.h"
+#include "study/output/points_page.h"
 #include "study/output/run_files.h"
 #include "study/output/write_file.h"
 
@@ -30,7 +31,7 @@ Outputs::Outputs(const Study& study, OutputChoice choice) : study_(study), choic
 // Temporary files (write_file.h) of a run that was killed.
 void Outputs::remove_leftovers() const {
   namespace fs = std::filesystem;
-  constexpr std::array<std::string_view, 8> kStems = {"study.yaml.", "points.csv.", "infeasible.csv.", "requests",
+  constexpr std::array<std::string_view, 9> kStems = {"study.yaml.", "points.csv.", "report.html.", "infeasible.csv.", "requests",
                                                       "timeline", "decisions", "events", "ops"};
   std::error_code error;
   std::vector<fs::path> found;
@@ -123,11 +124,27 @@ void Outputs::finish(const StudyResult& result) {
     text += csv_line(row);
     any = true;
   }
+  infeasible_ = any;
   if (any) {
     write_file(path("infeasible.csv"), text);
   } else {
     std::remove(path("infeasible.csv").c_str());  // of an earlier run
   }
+  write_file(path("report.html"), points_html(study_, result.points));
+}
+
+std::string Outputs::written_text() const {
+  if (choice_.folder.empty()) return {};
+  const bool several = study_.point_count() > 1;
+  std::string text = fmt::format("written to {}: report.html (open it in a browser), points.csv, study.yaml", choice_.folder);
+  if (infeasible_) text += ", infeasible.csv";
+  const auto add = [&](bool chosen, const char* one, const char* many) {
+    if (chosen) text += std::string(", ") + (several ? many : one);
+  };
+  add(choice_.requests, "requests.csv", "requests-*.csv");
+  add(choice_.decisions, "decisions*.txt", "decisions-*.txt");
+  add(choice_.timeline, "timeline.json", "timeline-*.json");
+  return text;
 }
 
 }  // namespace plimsoll::study

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The folder of a run (docs/study-file.md, "Outputs"): points.csv, infeasible.csv, study.yaml, and for each point what was
+// The folder of a run (docs/study-file.md, "Outputs"): report.html, points.csv, infeasible.csv, study.yaml, and for each point what was
 // asked for: requests, decisions (of live runs with their events), timeline. Every file is written whole or not at all. Finished points are also kept in
 // results.sqlite, from which a run that was ended continues.
 #pragma once
@@ -37,8 +37,10 @@ class Outputs {
   void add_unfinished(const FinishedPoint& point) const;
   /// Now and then while points run: what is finished becomes safe.
   void tick();
-  /// points.csv and, where some point cannot exist, infeasible.csv.
+  /// report.html, points.csv and, where some point cannot exist, infeasible.csv.
   void finish(const StudyResult& result);
+  /// "written to DIR: report.html, points.csv, …"; after finish(). Empty: there is no folder.
+  [[nodiscard]] std::string written_text() const;
   /// How many points were recalled.
   [[nodiscard]] std::size_t recalled() const { return recalled_; }
 
@@ -53,6 +55,7 @@ class Outputs {
   std::unique_ptr<ResultStore> store_;
   std::unique_ptr<PointKeys> keys_;
   std::atomic<std::size_t> recalled_{0};
+  bool infeasible_ = false;            // infeasible.csv was written
 };
 
 }  // namespace plimsoll::study

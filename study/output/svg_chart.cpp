@@ -43,9 +43,11 @@ class Drawing {
     open();
     grid();
     for (const ChartSeries& series : chart_.series) {
-      if (series.style == SeriesStyle::curve) line(series);
+      if (series.style != SeriesStyle::points) line(series);
     }
-    for (const ChartSeries& series : chart_.series) markers(series);
+    for (const ChartSeries& series : chart_.series) {
+      if (series.style != SeriesStyle::limit) markers(series);
+    }
     titles();
     legend();
     return std::move(out_) + "</svg>\n";
@@ -69,6 +71,7 @@ class Drawing {
   double px(double value) const { return kLeft + x_.fraction(value) * kPlotWidth; }
   double py(double value) const { return kTop + (1 - y_.fraction(value)) * kPlotHeight; }
   bool shows(const ChartPoint& point) const { return x_.shows(point.x) && y_.shows(point.y); }
+  static const char* dashes(const ChartSeries& series) { return series.style == SeriesStyle::limit ? " stroke-dasharray=\"3 7\"" : ""; }
   static const char* colour(std::size_t index) { return kPalette[index % kPalette.size()]; }
 
   void open() {
@@ -116,8 +119,8 @@ class Drawing {
     }
     if (path.empty()) return;
     put("<path d=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2.4\" stroke-linejoin=\"round\" "
-        "stroke-linecap=\"round\"/>",
-        path, colour(series.colour));
+        "stroke-linecap=\"round\"{}/>",
+        path, colour(series.colour), dashes(series));
   }
 
   void markers(const ChartSeries& series) {
@@ -166,11 +169,11 @@ class Drawing {
     const double x = kLeft + kPlotWidth + 22;
     double y = kTop + 12;
     for (const ChartSeries& series : chart_.series) {
-      if (series.style == SeriesStyle::curve) {
-        put("<path d=\"M{:.1f} {:.1f}h26\" stroke=\"{}\" stroke-width=\"2.4\" stroke-linecap=\"round\"/>", x, y,
-            colour(series.colour));
+      if (series.style != SeriesStyle::points) {
+        put("<path d=\"M{:.1f} {:.1f}h26\" stroke=\"{}\" stroke-width=\"2.4\" stroke-linecap=\"round\"{}/>", x, y,
+            colour(series.colour), dashes(series));
       }
-      marker(series, x + 13, y, "");
+      if (series.style != SeriesStyle::limit) marker(series, x + 13, y, "");
       put("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"13\" fill=\"{}\">{}</text>", x + 34, y + 4.5, kInk,
           escaped(series.name));
       y += 23;

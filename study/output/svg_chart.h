@@ -18,7 +18,8 @@ struct ChartPoint {
 
 enum class SeriesStyle : unsigned char {
   curve,                               // a line with small filled markers: a prediction
-  points                               // hollow markers alone: measured or published
+  points,                              // hollow markers alone: measured or published
+  limit                                // a dashed line without markers: an SLO
 };
 
 struct ChartSeries {

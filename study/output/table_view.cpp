@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 
@@ -62,12 +63,12 @@ class Footnotes {
     if (found == texts_.end()) texts_.push_back(text);
     return index < 26 ? std::string(1, static_cast<char>('a' + index)) : fmt::format("{}", index);
   }
-  [[nodiscard]] std::string text() const {
-    std::string out;
+  [[nodiscard]] std::vector<std::string> lines() const {
+    std::vector<std::string> lines;
     for (std::size_t i = 0; i < texts_.size(); ++i) {
-      out += i < 26 ? fmt::format("  {}  {}\n", static_cast<char>('a' + i), texts_[i]) : fmt::format("  {}  {}\n", i, texts_[i]);
+      lines.push_back(i < 26 ? fmt::format("{}  {}", static_cast<char>('a' + i), texts_[i]) : fmt::format("{}  {}", i, texts_[i]));
     }
-    return out;
+    return lines;
   }
 
  private:
@@ -77,6 +78,37 @@ class Footnotes {
 const std::vector<std::vector<std::string>> kHeader = {
     {"requests", "output", "latency", "latency", "per token", "TTFT", "TTFT", "TPOT", "batch", "KV", "KV", "cost", "notes"},
     {"/s", "tokens/s", "p50 s", "p90 s", "p90 ms", "p50 ms", "p99 ms", "mean ms", "mean", "used %", "wasted %", "$/M tok", ""}};
+
+constexpr std::size_t kAfterSlo = 5;   // columns right of TPOT: use of batch and KV pool, cost, notes
+
+/// A figure that the SLO limits and that has no column of its own in kHeader.
+struct SloColumn {
+  std::string figure, name, unit;
+  double scale = 1;
+};
+
+std::vector<SloColumn> slo_columns(const std::vector<PointResult>& points) {
+  constexpr std::array<std::string_view, 8> kShown = {"p50 latency", "p90 latency", "p90 latency per token", "p50 ttft", "p99 ttft",
+                                                      "mean tpot", "output tokens", "requests"};
+  std::vector<SloColumn> columns;
+  for (const PointResult& point : points) {
+    for (const SloFigure& f : point.slo) {
+      const bool known = std::find(kShown.begin(), kShown.end(), f.name) != kShown.end() ||
+                         std::any_of(columns.begin(), columns.end(), [&](const SloColumn& c) { return c.figure == f.name; });
+      if (known) continue;
+      const bool in_ms = f.unit == "s" && !f.name.ends_with(" latency");
+      columns.push_back({f.name, slo_heading(f), in_ms ? "ms" : f.unit, in_ms ? 1e3 : 1});
+    }
+  }
+  return columns;
+}
+
+std::string slo_cell(const PointResult& point, const SloColumn& column) {
+  for (const SloFigure& f : point.slo) {
+    if (f.name == column.figure && std::isfinite(f.value)) return reader_number(f.value * column.scale);
+  }
+  return kBlank;
+}
 
 // " (max_model_len)", with counts where there are several.
 std::string rejection_codes(const sched::PointMetrics& m) {
@@ -194,12 +226,13 @@ std::string text_table(const TextTable& table) {
   return out;
 }
 
-std::string points_table(const std::string& title, const std::vector<std::string>& swept_keys,
-                         const std::vector<PointResult>& points) {
-  std::string out = title + '\n';
-  if (points.empty()) return out + "no points\n";
-  out += constants_line(points) + "\n\n";
+PointsTable points_text_table(const std::vector<std::string>& swept_keys, const std::vector<PointResult>& points) {
   TextTable table{.header = kHeader, .rows = {}, .left = 0};
+  const std::vector<SloColumn> limited = slo_columns(points);
+  for (const SloColumn& column : limited) {
+    table.header[0].insert(table.header[0].end() - static_cast<std::ptrdiff_t>(kAfterSlo), column.name);
+    table.header[1].insert(table.header[1].end() - static_cast<std::ptrdiff_t>(kAfterSlo), column.unit);
+  }
   std::vector<std::string> names;
   for (const std::string& key : swept_keys) names.push_back(short_key(key));
   table.header[0].insert(table.header[0].begin(), names.begin(), names.end());
@@ -210,10 +243,19 @@ std::string points_table(const std::string& title, const std::vector<std::string
     for (const Cell& cell : point.swept) row.push_back(shown_cell(cell));
     const std::vector<std::string> figures = figures_of(point);
     row.insert(row.end(), figures.begin(), figures.end());
+    for (const SloColumn& column : limited) row.insert(row.end() - static_cast<std::ptrdiff_t>(kAfterSlo - 1), slo_cell(point, column));
     row.push_back(notes_of(point, footnotes));
     table.rows.push_back(std::move(row));
   }
-  return out + text_table(table) + footnotes.text();
+  return {constants_line(points), std::move(table), footnotes.lines()};
+}
+
+std::string points_table(const std::string& title, const std::vector<std::string>& swept_keys, const std::vector<PointResult>& points) {
+  if (points.empty()) return title + "\nno points\n";
+  const PointsTable table = points_text_table(swept_keys, points);
+  std::string text = fmt::format("{}\n{}\n\n{}", title, table.constants, text_table(table.table));
+  for (const std::string& line : table.footnotes) text += "  " + line + '\n';
+  return text;
 }
 
 }  // namespace plimsoll::study

@@ -9,14 +9,22 @@
 
 namespace plimsoll::study {
 
-[[nodiscard]] std::string points_table(const std::string& title, const std::vector<std::string>& swept_keys,
-                                       const std::vector<PointResult>& points);
-
 /// Cells in columns: the first `left` columns flush left, the others right; `header` may hold several lines.
 struct TextTable {
   std::vector<std::vector<std::string>> header, rows;
   std::size_t left = 0;
 };
 [[nodiscard]] std::string text_table(const TextTable& table);
+
+/// A result's cells with what goes above and below them. Metrics that the SLO limits have columns of their own.
+struct PointsTable {
+  std::string constants;               // what is the same for all points
+  TextTable table;
+  std::vector<std::string> footnotes;  // "a  estimated: …"
+};
+/// `points` is not empty.
+[[nodiscard]] PointsTable points_text_table(const std::vector<std::string>& swept_keys, const std::vector<PointResult>& points);
+[[nodiscard]] std::string points_table(const std::string& title, const std::vector<std::string>& swept_keys,
+                                       const std::vector<PointResult>& points);
 
 }  // namespace plimsoll::study

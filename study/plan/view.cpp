@@ -244,13 +244,21 @@ std::vector<std::string> table_row(const Finding& f, std::size_t place) {
   return row;
 }
 
-std::string table_text(const Finding& f, std::size_t rows) {
+}  // namespace
+
+TextTable ranking_table(const Finding& f, std::size_t rows) {
   TextTable table{.header = {{"rank", "deployment", "USD/h", "USD/M out", "GPUs", "p90 latency s", "tokens/s", "per GPU"}}, .rows = {}, .left = 2};
   if (finds_load(f.question.search.objective)) table.header[0].push_back(fmt::format("carries {}", load_unit(f.question.spec.workload.load)));
   table.header[0].emplace_back("front");
   table.header[0].emplace_back("why it does not win");
   for (std::size_t place = 0; place < std::min(rows, f.answer.order.size()); ++place) table.rows.push_back(table_row(f, place));
-  std::string text = text_table(table);
+  return table;
+}
+
+namespace {
+
+std::string table_text(const Finding& f, std::size_t rows) {
+  std::string text = text_table(ranking_table(f, rows));
   if (f.answer.order.size() > rows) {
     text += fmt::format("… and {} more; --rows N shows N, --format csv and --out DIR have all\n", f.answer.order.size() - rows);
   }
@@ -303,7 +311,7 @@ std::string nearest_text(const Finding& f) {
   return fmt::format("nearest: {}: {}", f.question.candidates[nearest].name, f.answer.entries[nearest].verdict);
 }
 
-std::string finding_text(const Finding& f, std::size_t rows) {
+std::string answer_text(const Finding& f) {
   std::string text = f.question.study->title() + "\n" + question_text(f.question, f.answer) + "\n" + counts_text(f.question, f.answer) + "\n";
   for (const std::string& note : f.question.notes) text += "note: " + note + "\n";
   text += "\n";
@@ -312,6 +320,11 @@ std::string finding_text(const Finding& f, std::size_t rows) {
   } else {
     text += (f.answer.cancelled ? "No answer yet: the search was cancelled\n" : "Nothing meets the SLO: ") + (f.answer.cancelled ? std::string() : nearest_text(f) + "\n") + "\n";
   }
+  return text;
+}
+
+std::string finding_text(const Finding& f, std::size_t rows) {
+  std::string text = answer_text(f);
   if (!f.answer.order.empty()) text += table_text(f, rows);
   if (!f.answer.winner) return text;
   for (const DeployFile& file : deploy_files_of(f.question.candidates[*f.answer.winner])) {

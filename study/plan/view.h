@@ -8,6 +8,7 @@
 
 #include "study/file/cell.h"
 #include "study/output/deployment_flags.h"
+#include "study/output/table_view.h"
 #include "study/plan/answer.h"
 
 namespace plimsoll::study::plan {
@@ -21,6 +22,9 @@ struct Finding {
 
 /// For the terminal: the answer, the winner from all sides, and the best `rows` candidates.
 [[nodiscard]] std::string finding_text(const Finding& finding, std::size_t rows);
+/// Its parts: everything above the table, the table of the best `rows`.
+[[nodiscard]] std::string answer_text(const Finding& finding);
+[[nodiscard]] TextTable ranking_table(const Finding& finding, std::size_t rows);
 /// Where nothing meets the SLO: what comes nearest.
 [[nodiscard]] std::string nearest_text(const Finding& finding);
 

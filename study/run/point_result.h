@@ -10,6 +10,7 @@
 #include "load/load_kind.h"
 #include "sched/measurements.h"
 #include "study/file/cell.h"
+#include "study/run/slo_text.h"
 
 namespace plimsoll::study {
 
@@ -30,6 +31,7 @@ struct PointResult {
   PointLabels labels;
   std::optional<sched::PointMetrics> metrics;  // none: the point cannot exist
   std::string infeasible;              // the reason when there are no metrics
+  std::vector<SloFigure> slo;          // what the SLO limits and what was found; empty: no SLO, or nothing measured
   std::optional<std::string> missed_slo;   // which bounds it misses, empty: none; none: no SLO, or nothing measured
   std::string starved;                 // which setting keeps prompts out of steps, and the key to change; empty: none
   std::string extrapolates;            // why the figures are estimates; empty: calibrated

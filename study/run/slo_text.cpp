@@ -32,6 +32,15 @@ std::string limit_text(double value, const std::string& unit) {
   return reader_number(value) + (unit.empty() ? "" : " ") + unit;
 }
 
+std::string slo_heading(const SloFigure& figure) {
+  std::string name = figure.name;
+  for (const std::string_view word : {"ttft", "tpot", "itl"}) {
+    const std::size_t at = name.find(word);
+    for (std::size_t i = at; at != std::string::npos && i < at + word.size(); ++i) name[i] = static_cast<char>(name[i] - 'a' + 'A');
+  }
+  return name;
+}
+
 std::vector<SloFigure> slo_figures(const sched::Slo& slo, const sched::PointMetrics& m, bool beyond_capacity) {
   std::vector<SloFigure> figures;
   const auto at_most = [&](std::string name, std::string unit, double limit, double value) {

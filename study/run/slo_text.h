@@ -20,6 +20,9 @@ struct SloFigure {
   std::optional<sched::Slo::Metric> metric = {};   // of a bound on a latency
 };
 
+/// The figure's name for a heading: "p99 TPOT".
+[[nodiscard]] std::string slo_heading(const SloFigure& figure);
+
 /// In a fixed order. `beyond_capacity`: the queue of an open loop grows without end, so that nobody is served in time.
 [[nodiscard]] std::vector<SloFigure> slo_figures(const sched::Slo& slo, const sched::PointMetrics& metrics, bool beyond_capacity);
 /// Which of them are missed and by what, e.g. "p90 latency 20.5 s of at most 10 s"; empty: all are kept.
