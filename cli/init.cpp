@@ -17,10 +17,10 @@ namespace {
 
 Usage init_usage() {
   return {.verb = "init",
-          .positional = "",
-          .summary = "Writes a study file with a comment on every key, to standard output or to --out FILE. What no option states is\n"
+          .positional = "FILE",
+          .summary = "Writes a study file with a comment on every key, to FILE or standard output. What no option states is\n"
                      "taken and said. The study runs as it is: plimsoll simulate FILE.",
-          .example = "  plimsoll init --model llama-3.1-70b --hardware 8xh100 --rate 4 --slo p99_ttft=1s,p99_tpot=50ms --out study.yaml\n",
+          .example = "  plimsoll init --model llama-3.1-70b --hardware 8xh100 --rate 4 --slo p99_ttft=1s,p99_tpot=50ms study.yaml\n",
           .positional_required = false,
           .options = {},
           .without = {"set", "format", "jobs", "seed", "progress", "stepwise"},
@@ -46,7 +46,7 @@ int run_init(const Arguments& arguments, Console& console) {
   StatedStudy stated = stated_study(*parsed, catalogue);
   static_cast<void>(study::Study(document_of(stated), kCommandLine, {}, catalogue));   // checks every value, and names its option
   for (const std::string& note : stated.notes) console.note(note);
-  const std::string& file = parsed->common.out;
+  const std::string& file = parsed->operand.empty() ? parsed->common.out : parsed->operand;
   if (!file.empty()) name_from(file, stated, *parsed);
   const std::string text = commented_study(stated, file.empty() ? "study.yaml" : file);
   if (file.empty()) {
@@ -54,7 +54,7 @@ int run_init(const Arguments& arguments, Console& console) {
     return kDone;
   }
   std::error_code error;
-  if (std::filesystem::exists(file, error)) throw InputError(fmt::format("--out: '{}' exists already; name another file", file));
+  if (std::filesystem::exists(file, error)) throw InputError(fmt::format("'{}' exists already; name another file", file));
   study::write_file(file, text);
   console.note(fmt::format("written to {0}; next: plimsoll simulate {0}", file));
   return kDone;

@@ -2,6 +2,7 @@
 // plimsoll list KIND: the names that studies may use.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "cli/commands.h"
@@ -10,7 +11,7 @@
 #include "sched/policy_config.h"
 #include "sched/router.h"
 #include "study/file/cell.h"
-#include "study/output/table_view.h"
+#include "study/run/point_result.h"
 #include "traces/reader.h"
 
 namespace plimsoll::cli {
@@ -26,7 +27,7 @@ std::vector<configs::Listing> bare(const Names& names) {
   return listings;
 }
 
-std::vector<configs::Listing> listings_of(const std::string& kind) {
+std::vector<configs::Listing> listings_of(const std::string& kind, const configs::Catalogue& catalogue) {
   if (kind == "routers") return bare(sched::router_names());
   if (kind == "formats") return bare(traces::trace_formats());
   if (kind == "policies") {
@@ -35,28 +36,129 @@ std::vector<configs::Listing> listings_of(const std::string& kind) {
       listing.description = sched::policy_info(*sched::policy_from_name(listing.name)).description;
     return listings;
   }
-  return configs::Catalogue().list(kind);
+  return catalogue.list(kind);
 }
 
-std::string text_of(const std::vector<configs::Listing>& listings, Format format) {
-  if (format == Format::csv) {
-    std::string text = "name,description\n";
-    for (const auto& listing : listings) text += study::csv_line({listing.name, listing.description});
-    return text;
+/// The figures of one entry, by their names; of one kind, all have the same ones.
+struct Figures {
+  std::vector<std::string> names;
+  std::vector<study::Cell> cells;
+  void add(const char* name, study::Cell cell) {
+    names.emplace_back(name);
+    cells.push_back(std::move(cell));
   }
-  if (format == Format::json) {
-    std::string text = "[";
-    for (const auto& listing : listings) {
-      text += fmt::format("{}\n {{\"name\":{},\"description\":{}}}", text.size() > 1 ? "," : "",
-                          study::json_quoted(listing.name), study::json_quoted(listing.description));
+};
+
+// A peak of 0 is not supported, or not known.
+study::Cell known(double value) { return study::number_cell(value > 0 ? std::optional(value) : std::nullopt); }
+
+Figures model_figures(const model::LlmShape& shape) {
+  Figures figures;
+  figures.add("parameters", model::weight_count(shape));
+  figures.add("active_parameters", model::active_weight_count(shape));
+  figures.add("layers", std::int64_t{shape.layers});
+  figures.add("hidden", std::int64_t{shape.hidden});
+  figures.add("heads", std::int64_t{shape.heads});
+  figures.add("kv_heads", std::int64_t{shape.kv_heads});
+  figures.add("max_position", std::int64_t{shape.max_position});
+  figures.add("kv_bytes_per_token_fp16", model::kv_bytes_per_token(shape, model::DType::fp16).value);
+  figures.add("hf_id", shape.hf_id);
+  return figures;
+}
+
+Figures accelerator_figures(const model::Accelerator& accelerator) {
+  Figures figures;
+  figures.add("memory_bytes", accelerator.memory_visible.value);
+  figures.add("memory_bytes_per_s", accelerator.memory_bandwidth.value);
+  figures.add("fp16_flops_per_s", known(accelerator.fp16.value));
+  figures.add("bf16_flops_per_s", known(accelerator.bf16.value));
+  figures.add("fp8_flops_per_s", known(accelerator.fp8.value));
+  figures.add("int8_ops_per_s", known(accelerator.int8.value));
+  figures.add("interconnect", accelerator.default_interconnect);
+  figures.add("calibrated", accelerator.calibrated);
+  return figures;
+}
+
+Figures instance_figures(const configs::Instance& instance) {
+  const auto price = instance.price();
+  Figures figures;
+  figures.add("cloud", instance.cloud);
+  figures.add("accelerator", instance.accelerator);
+  figures.add("count", std::int64_t{instance.count});
+  figures.add("interconnect", instance.interconnect);
+  figures.add("usd_per_hour", study::number_cell(price ? std::optional(price->usd_per_hour) : std::nullopt));
+  figures.add("price_date", price ? price->date : std::string());
+  figures.add("sagemaker_usd_per_hour", study::number_cell(instance.sagemaker ? std::optional(instance.sagemaker->usd_per_hour) : std::nullopt));
+  return figures;
+}
+
+Figures engine_figures(const model::EngineProfile& profile) {
+  Figures figures;
+  figures.add("policy", profile.scheduler_policy);
+  figures.add("calibrated", profile.calibrated);
+  figures.add("calibrated_on", profile.calibrated_on);
+  return figures;
+}
+
+Figures figures_of(const std::string& kind, const std::string& name, const configs::Catalogue& catalogue) {
+  if (kind == "models") return model_figures(*catalogue.model(name));
+  if (kind == "accelerators") return accelerator_figures(*catalogue.accelerator(name));
+  if (kind == "instances") return instance_figures(*catalogue.instance(name));
+  if (kind == "engines") return engine_figures(*catalogue.engine(name)->profile);
+  return {};
+}
+
+std::string csv_of(const std::string& kind, const std::vector<configs::Listing>& listings, const configs::Catalogue& catalogue) {
+  std::string text;
+  for (const auto& listing : listings) {
+    const Figures figures = figures_of(kind, listing.name, catalogue);
+    if (text.empty()) {
+      std::vector<std::string> columns = {"name", "description"};
+      columns.insert(columns.end(), figures.names.begin(), figures.names.end());
+      text = study::csv_header(columns);
     }
-    return text + "\n]\n";
+    std::vector<study::Cell> row = {listing.name, listing.description};
+    row.insert(row.end(), figures.cells.begin(), figures.cells.end());
+    text += study::csv_line(row);
   }
+  return text;
+}
+
+std::string json_of(const std::string& kind, const std::vector<configs::Listing>& listings, const configs::Catalogue& catalogue) {
+  std::string text = "[";
+  for (const auto& listing : listings) {
+    const Figures figures = figures_of(kind, listing.name, catalogue);
+    const std::string members = study::json_members(figures.names, figures.cells);
+    text += fmt::format("{}\n {{\"name\":{},\"description\":{}{}{}}}", text.size() > 1 ? "," : "", study::json_quoted(listing.name),
+                        study::json_quoted(listing.description), members.empty() ? "" : ",", members);
+  }
+  return text + "\n]\n";
+}
+
+// Words in lines of at most `width` bytes; a longer word has a line of its own.
+std::vector<std::string> wrapped(const std::string& text, std::size_t width) {
+  std::vector<std::string> lines(1);
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    const std::string word = text.substr(begin, end - begin);
+    if (!lines.back().empty() && lines.back().size() + 1 + word.size() > width) lines.emplace_back();
+    lines.back() += (lines.back().empty() ? "" : " ") + word;
+    begin = end + 1;
+  }
+  return lines;
+}
+
+std::string table_of(const std::vector<configs::Listing>& listings) {
+  constexpr std::size_t kWidth = 118;
   std::size_t width = 0;
   for (const auto& listing : listings) width = std::max(width, listing.name.size());
   std::string text;
   for (const auto& listing : listings) {
-    text += listing.description.empty() ? listing.name + '\n' : fmt::format("{:<{}}  {}\n", listing.name, width, listing.description);
+    std::string name = listing.name;
+    for (const std::string& line : wrapped(listing.description, kWidth - width - 2)) {
+      text += line.empty() ? name + '\n' : fmt::format("{:<{}}  {}\n", name, width, line);
+      name.clear();
+    }
   }
   return text;
 }
@@ -79,7 +181,12 @@ int run_list(const Arguments& arguments, Console& console) {
     throw InputError(fmt::format("list: found '{}'{}, allowed: {}", kind,
                                  near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near), fmt::join(kKinds, ", ")));
   }
-  console.print(text_of(listings_of(kind), parsed->common.format));
+  const configs::Catalogue catalogue;
+  switch (parsed->common.format) {
+    case Format::table: console.print(table_of(listings_of(kind, catalogue))); break;
+    case Format::csv: console.print(csv_of(kind, listings_of(kind, catalogue), catalogue)); break;
+    case Format::json: console.print(json_of(kind, listings_of(kind, catalogue), catalogue)); break;
+  }
   return kDone;
 }
 

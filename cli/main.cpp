@@ -96,8 +96,9 @@ int run(const Arguments& given, Console& console) {
 
   if (all.empty()) throw InputError(fmt::format("a verb is missing, allowed: {}; see plimsoll --help", fmt::join(shown_verbs(), ", ")));
   const std::string& verb = all.front();
+  if (verb == "help" && all.size() > 1) return run({all[1], "--help"}, console);
   if (verb == "--help" || verb == "-h" || verb == "help") return print_help();
-  if (verb == "--version" || verb == "version") return print_version();
+  if (verb == "--version" || verb == "-V" || verb == "version") return print_version();
   const auto* const found = std::find_if(kCommands.begin(), kCommands.end(), [&](const Command& c) { return c.verb == verb; });
   if (found != kCommands.end()) {
     if (!found->spreads && Ranks::is_surplus(verb)) return kDone;

@@ -129,6 +129,8 @@ int begin(int argc, char** argv) {
   QCoreApplication::setApplicationName(QStringLiteral("plimsoll-gui"));
   if (!help) return run(parser);
   std::fputs(utf8(parser.helpText().replace(QCoreApplication::applicationFilePath(), QStringLiteral("plimsoll gui")).replace(QStringLiteral("plimsoll-gui"), QStringLiteral("plimsoll gui"))).c_str(), stdout);
+  std::fputs("\nexample:\n  plimsoll gui configs/studies/jumpstart-7b-p4d.yaml\n"
+             "  plimsoll gui --screenshot curves.png configs/studies/jumpstart-7b-p4d.yaml\n", stdout);
   return 0;
 }
 

@@ -114,7 +114,7 @@ TEST_F(CommandTest, MemoryHasTheColumnsOfTheContract) {
   const std::string path = write("small.yaml", kSmallStudy);
   EXPECT_THAT(run("memory " + path + " --format csv").output,
               StartsWith("max_kv_batch,critical_batch,attention_intensity,weights_bytes,activation_bytes,overhead_bytes,"
-                         "kv_bytes,kv_blocks,kv_tokens\n"));
+                         "kv_bytes,kv_blocks,kv_tokens,budget_bytes,longest_tokens,sequences,infeasible\n"));
 }
 
 TEST_F(CommandTest, ListKnowsEveryKind) {
@@ -124,6 +124,56 @@ TEST_F(CommandTest, ListKnowsEveryKind) {
     EXPECT_FALSE(list.output.empty()) << kind;
   }
   EXPECT_EQ(run("list modls").exit, 2);
+}
+
+// The notes of an engine's fit are the longest; a column of text is wrapped, and JSON has figures in members of their own.
+TEST_F(CommandTest, ListsFitATerminalAndJsonHasFigures) {
+  for (const char* const kind : {"models", "accelerators", "interconnects", "instances", "engines", "policies"}) {
+    std::istringstream lines(run(std::string("list ") + kind).output);
+    for (std::string line; std::getline(lines, line);) {
+      const auto cells = std::count_if(line.begin(), line.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; });
+      EXPECT_LE(cells, 120) << line;
+    }
+  }
+  EXPECT_THAT(run("list engines --format json").output, HasSubstr("\"policy\":\"vllm_v1\",\"calibrated\":true"));
+  EXPECT_THAT(run("list instances --format json").output, HasSubstr("\"accelerator\":\"a100-sxm-40gb\",\"count\":8"));
+}
+
+TEST_F(CommandTest, AFolderHasAPageWithPicturesAndTheVerbSaysSo) {
+  const std::string path = write("small.yaml", std::string(kSmallStudy) + "slo: {p99_tpot: 1 s}\nsweep: {workload.concurrency: [1, 2, 4]}\n");
+  const std::string out = file("out");
+  EXPECT_THAT(run("simulate " + path + " --out " + out).output, HasSubstr("written to " + out + ": report.html"));
+  const std::string page = read_text(out + "/report.html");
+  EXPECT_THAT(page, HasSubstr("<svg"));
+  EXPECT_THAT(page, HasSubstr("p99 TPOT"));              // the SLO's own metric, kept as it is
+  EXPECT_THAT(page, HasSubstr("What they rest on"));
+  EXPECT_THAT(page, Not(HasSubstr("<script")));
+  EXPECT_THAT(page, Not(HasSubstr("src=")));             // nothing from elsewhere
+  EXPECT_THAT(run("memory " + path + " --out " + out).output, HasSubstr("memory.csv"));
+  EXPECT_THAT(read_text(out + "/report.html"), HasSubstr("KV pool"));
+}
+
+TEST_F(CommandTest, TheTableShowsWhatTheSloLimits) {
+  const std::string path = write("small.yaml", std::string(kSmallStudy) + "slo: {p99_tpot: 1 s, p90_latency: 100 s}\n");
+  const Outcome outcome = run("simulate " + path);
+  EXPECT_THAT(outcome.output, HasSubstr("p99 TPOT"));
+  EXPECT_EQ(outcome.output.find("p90 latency"), std::string::npos) << "it has a column already";
+}
+
+// A curve is for a terminal: none in a pipe, none beside CSV.
+TEST_F(CommandTest, TheCurveIsDrawnOnATerminalAlone) {
+  if (shell("command -v script > /dev/null").exit != 0) GTEST_SKIP() << "no 'script' to give a command a terminal";
+  const std::string path = write("small.yaml", std::string(kSmallStudy) + "sweep: {workload.concurrency: [1, 2, 4]}\n");
+  const auto on_terminal = [&](const std::string& environment, const std::string& options) {
+    return shell(environment + " script -qec 'stty cols 90 rows 40; " + kProgram + " simulate --quiet " + path + options + "' /dev/null < /dev/null").output;
+  };
+  const std::string drawn = on_terminal("TERM=xterm", "");
+  EXPECT_THAT(drawn, HasSubstr("over output tokens/s"));
+  EXPECT_THAT(drawn, HasSubstr("\033["));
+  EXPECT_THAT(on_terminal("NO_COLOR=1 TERM=xterm", ""), ::testing::AllOf(HasSubstr("●"), Not(HasSubstr("\033["))));
+  EXPECT_THAT(on_terminal("TERM=dumb", ""), Not(HasSubstr("●")));
+  EXPECT_THAT(on_terminal("TERM=xterm", " --format csv"), Not(HasSubstr("●")));
+  EXPECT_THAT(run("simulate " + path).output, Not(HasSubstr("●")));
 }
 
 }  // namespace

@@ -127,6 +127,8 @@ TEST_F(StatedStudyTest, InitWithoutOptionsWritesAStudyThatRuns) {
   EXPECT_THAT(read_text(study), HasSubstr("# plimsoll list models"));
   EXPECT_EQ(run("simulate --set workload.requests=20 " + study).exit, 0);
   EXPECT_EQ(run("memory " + study).exit, 0);
+  EXPECT_EQ(run("init " + file("other.yaml")).exit, 0);   // the file without --out
+  EXPECT_TRUE(std::filesystem::exists(file("other.yaml")));
   EXPECT_THAT(run("init --out " + study).output, HasSubstr("exists already"));   // nothing is overwritten
 }
 
@@ -143,6 +145,11 @@ TEST_F(StatedStudyTest, TheVersionSaysHowItWasBuilt) {
   const Outcome outcome = run("--version");
   EXPECT_EQ(outcome.exit, 0);
   EXPECT_THAT(outcome.output, ::testing::MatchesRegex("plimsoll [0-9]+\\.[0-9]+\\.[0-9]+\nbuilt with .*; CUDA: (no|[0-9]+).*\nstudies and catalogue: .*\n"));
+}
+
+TEST_F(StatedStudyTest, HelpTakesAVerb) {
+  EXPECT_EQ(run("help memory").output, run("memory --help").output);
+  EXPECT_EQ(run("help").output, run("--help").output);
 }
 
 }  // namespace
