@@ -21,7 +21,7 @@ class ChildRunTest : public BenchTest {
     });
     ASSERT_TRUE(child_.start(QStringLiteral("/bin/sh"), {QStringLiteral("-c"), qs(script)}));
   }
-  void wait() { ASSERT_TRUE(QTest::qWaitFor([this] { return ended_; }, 20000)); }
+  void wait() { ASSERT_TRUE(QTest::qWaitFor([this] { return ended_; }, kPatienceMs)); }
 
   ChildRun child_{ChildRun::Patience{.silence = 150, .cancel = 100}};
   std::vector<PointRow> points_;
@@ -77,7 +77,7 @@ TEST_F(ChildRunTest, AnEndWithoutDoneIsNoSuccess) {
 
 TEST_F(ChildRunTest, AHangingChildIsSaidToBeSilentAndCanBeKilled) {
   run("trap '' TERM; while :; do read line || sleep 1; done < /dev/null");
-  ASSERT_TRUE(QTest::qWaitFor([this] { return !log_.isEmpty(); }, 20000));
+  ASSERT_TRUE(QTest::qWaitFor([this] { return !log_.isEmpty(); }, kPatienceMs));
   EXPECT_TRUE(log_.front().contains(QStringLiteral("no sign of life")));
   child_.cancel();
   EXPECT_EQ(child_.state(), ChildRun::State::cancelling);
@@ -100,7 +100,7 @@ TEST_F(ChildRunTest, AProgramThatIsNotThereSaysSo) {
   QString text;
   QObject::connect(&child_, &ChildRun::ended, &child_, [&](int, const QString& why) { text = why; });
   child_.start(QStringLiteral("/nowhere/plimsoll"), {});
-  ASSERT_TRUE(QTest::qWaitFor([&] { return !text.isEmpty(); }, 20000));
+  ASSERT_TRUE(QTest::qWaitFor([&] { return !text.isEmpty(); }, kPatienceMs));
   EXPECT_TRUE(text.contains(QStringLiteral("cannot be started")));
 }
 

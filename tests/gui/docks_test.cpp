@@ -46,9 +46,9 @@ class DockTest : public BenchTest {
   static bool knows_plan() {
     QProcess list;
     list.start(qEnvironmentVariable("PLIMSOLL_PROGRAM"), {QStringLiteral("--help")});
-    return list.waitForFinished(20000) && list.readAllStandardOutput().contains("\n  plan ");
+    return list.waitForFinished(kPatienceMs) && list.readAllStandardOutput().contains("\n  plan ");
   }
-  void wait(RunDock& dock, int deadline_ms = 120000) {
+  void wait(RunDock& dock, int deadline_ms = kPatienceMs) {
     ASSERT_TRUE(QTest::qWaitFor([&] { return dock.run().state() == ChildRun::State::idle; }, deadline_ms));
     settle(*bench_);
   }
@@ -108,7 +108,7 @@ TEST_F(DockTest, ACancelledMeasurementKeepsWhatItHad) {
   window_->live().measure();
   bool begun = false;
   QObject::connect(&window_->live().run(), &ChildRun::progressed, &window_->live(), [&](double done, double, double) { begun = begun || done > 0; });
-  ASSERT_TRUE(QTest::qWaitFor([&] { return begun || window_->live().run().state() == ChildRun::State::idle; }, 120000));
+  ASSERT_TRUE(QTest::qWaitFor([&] { return begun || window_->live().run().state() == ChildRun::State::idle; }, kPatienceMs));
   ASSERT_TRUE(begun) << texts_of(window_->live());
   window_->live().cancel();
   wait(window_->live());

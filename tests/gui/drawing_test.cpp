@@ -108,7 +108,7 @@ TEST(FrameTest, ADragIsDrawnOnceAFrame) {
   window.show();
   bench.open(qs(kJumpStart));
   bench.set_value(QStringLiteral("deployment.tp"), QStringLiteral("4"));
-  ASSERT_TRUE(QTest::qWaitFor([&] { return !bench.is_busy(); }, 60000));
+  ASSERT_TRUE(QTest::qWaitFor([&] { return !bench.is_busy(); }, kPatienceMs));
   for (int turn = 0; turn < 3; ++turn) QCoreApplication::processEvents();
   QSlider* slider = window.scenario().field(QStringLiteral("scheduler.max_running"))->slider();
   Paints paints(*window.curves().plot().findChild<QWidget*>(QStringLiteral("canvas")));
@@ -117,11 +117,12 @@ TEST(FrameTest, ADragIsDrawnOnceAFrame) {
   clock.start();
   for (int move = 0; move < 30; ++move) {
     slider->setValue(1 + move % (slider->maximum() - 1));
-    QTest::qWait(10);
+    const auto before = changes.count();
+    ASSERT_TRUE(QTest::qWaitFor([&] { return changes.count() >= before + 2; }, kPatienceMs)) << "move " << move;
   }
-  ASSERT_TRUE(QTest::qWaitFor([&] { return !bench.is_busy(); }, 60000));
+  ASSERT_TRUE(QTest::qWaitFor([&] { return !bench.is_busy(); }, kPatienceMs));
   for (int turn = 0; turn < 3; ++turn) QCoreApplication::processEvents();
-  EXPECT_GT(changes.count(), 60);
+  EXPECT_GE(changes.count(), 60);
   EXPECT_GT(paints.count, 0);
   EXPECT_LE(paints.count, clock.elapsed() / 16 + 2) << changes.count() << " changes";
 }

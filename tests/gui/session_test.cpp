@@ -105,7 +105,7 @@ TEST_F(RecoveryTest, WhatACrashLeavesIsThereForTheNext) {
     session.replace(rich_session());
     session.edit(QStringLiteral("tp"), {}, [](SessionState& s) { set_edit(s.scenarios[0], "deployment.tp", "2"); });
     unsaved = session_text(session.state());
-    ASSERT_TRUE(QTest::qWaitFor([&] { return QFile::exists(copy); }, 20000));
+    ASSERT_TRUE(QTest::qWaitFor([&] { return QFile::exists(copy); }, kPatienceMs));
     Session other;                     // another program at the same time has nothing to recover and keeps no copies
     EXPECT_EQ(Recovery(other, folder_.path(), 1).found(), QString());
   }
@@ -115,7 +115,7 @@ TEST_F(RecoveryTest, WhatACrashLeavesIsThereForTheNext) {
   recovery.restore();
   EXPECT_EQ(session_text(session.state()), unsaved);
   EXPECT_TRUE(session.is_modified());
-  ASSERT_TRUE(QTest::qWaitFor([&] { return QFile::exists(copy); }, 20000)) << "it is still not saved";
+  ASSERT_TRUE(QTest::qWaitFor([&] { return QFile::exists(copy); }, kPatienceMs)) << "it is still not saved";
   recovery.done();
   EXPECT_FALSE(QFile::exists(copy));
 }
