@@ -32,7 +32,7 @@ install_missing() {
   (( ${#missing[@]} )) || return 0
   if (( EUID != 0 )); then
     command -v sudo >/dev/null || fail "these packages are missing and need root to install: ${missing[*]}
-  run as root: apt-get install ${missing[*]}"
+  run as root: apt-get update && apt-get install --no-install-recommends ${missing[*]}"
     as_root=(sudo DEBIAN_FRONTEND=noninteractive)
   fi
   say "installing ${missing[*]}"
