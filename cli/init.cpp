@@ -41,7 +41,7 @@ void name_from(const std::string& study, StatedStudy& stated, const Parsed& pars
 int run_init(const Arguments& arguments, Console& console) {
   const auto parsed = parse_arguments(init_usage(), arguments, console);
   if (!parsed) return kDone;
-  const auto catalogue = std::make_shared<configs::Catalogue>(configs::Catalogue::default_root());
+  const auto catalogue = std::make_shared<configs::Catalogue>();
   catalogue->set_machine_probe(probe_machine);
   StatedStudy stated = stated_study(*parsed, catalogue);
   static_cast<void>(study::Study(document_of(stated), kCommandLine, {}, catalogue));   // checks every value, and names its option

@@ -208,7 +208,7 @@ class Builder {
     add("model", "model", "", kModels);
     if (fills_up_ && !given_.has("model")) take("model", "model", "llama-3.1-8b", kModels);
     add("hardware", "hardware", "instances", kMachines, [](const std::string& text) { return is_flow(text) ? text : scalar(text); });
-    if (fills_up_ && !given_.has("hardware")) take("hardware", "hardware", "{accelerator: h100-sxm, count: 1}", kMachines);
+    if (fills_up_ && !given_.has("hardware")) take("hardware", "hardware", "1xh100", kMachines);
     if (given_.has("engine") && items_of(given_.text("engine")).size() == 1) {
       put("engine", scalar(newest_engine(given_.text("engine"), *catalogue_, stated_.notes)), given_.option("engine"), "plimsoll list engines");
     } else if (given_.has("engine")) {

@@ -104,7 +104,7 @@ int validate_live_runs(const Parsed& parsed, Console& console) {
     study::make_folder(parsed.common.out);
     study::write_file(parsed.common.out + "/live.csv", csv);
     study::HtmlPage page("Measured on this machine and predicted: " + study.title());
-    page.preformatted(validation::live_text(result)).heading("What the predictions rest on").list(study::assumptions_of(study.point(0)));
+    page.preformatted(validation::live_text(result)).heading("What the predictions rest on").list(study::assumptions_of(study.point(0), study.notes()));
     study::write_file(parsed.common.out + "/report.html", page.text());
     console.note("written to " + parsed.common.out + ": report.html (open it in a browser), live.csv");
   }

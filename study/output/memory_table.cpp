@@ -138,7 +138,7 @@ std::string memory_text(const std::string& title, const MemoryTable& table) {
 std::string memory_html(const std::string& title, const MemoryTable& table) {
   HtmlPage page(title + ": memory");
   page.paragraph(constants_of(table)).table(memory_cells_table(table)).list(reasons_of(table));
-  return page.heading("What the figures rest on").list(assumptions_of(table.rows.front().spec)).text();
+  return page.heading("What the figures rest on").list(assumptions_of(table.rows.front().spec, table.rows.front().spec.notes)).text();
 }
 
 }  // namespace plimsoll::study

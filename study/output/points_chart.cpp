@@ -25,6 +25,7 @@ struct Axis {
   Value value;
 };
 
+bool is_closed(const PointResult& point) { return point.labels.load().load_class == load::LoadClass::closed; }
 bool is_load(const std::string& key) { return key == "workload.rate" || key == "workload.concurrency" || key.starts_with("workload.load"); }
 
 double number_of(const Cell& cell) {
@@ -67,9 +68,9 @@ std::optional<std::size_t> key_across(const std::vector<std::string>& keys, cons
 double tokens_per_s(const PointResult& point) { return point.metrics ? point.metrics->output_tokens_per_s : kNone; }
 
 Axis axis_across(const std::vector<std::string>& keys, const std::vector<PointResult>& points, std::size_t key) {
-  if (is_load(keys[key]) && points.front().labels.closed_loop) return {"output tokens/s", tokens_per_s};
+  if (is_load(keys[key]) && is_closed(points.front())) return {"output tokens/s", tokens_per_s};
   if (is_load(keys[key])) {
-    const bool scaled = points.front().labels.load_kind == "trace";
+    const bool scaled = points.front().labels.load().quantity == load::LoadQuantity::rate_scale;
     return {scaled ? "load, times the recorded one" : "offered requests/s", [](const PointResult& point) { return point.labels.load_value; }};
   }
   return {keys[key].substr(keys[key].rfind('.') + 1), [key](const PointResult& point) { return leading_number(point.swept[key]); }};
@@ -92,7 +93,7 @@ std::vector<Axis> axes_up(const std::vector<PointResult>& points) {
   }
   if (axes.empty()) {
     axes.push_back({"p90 latency, s", [](const PointResult& point) {
-                      const bool known = point.metrics && (point.metrics->stable || point.labels.closed_loop);
+                      const bool known = point.metrics && (point.metrics->stable || is_closed(point));
                       return known ? point.metrics->latency.p90.value_or(kNone) : kNone;
                     }});
   }

@@ -10,7 +10,7 @@
 
 namespace plimsoll::study {
 
-std::vector<std::string> assumptions_of(const PointSpec& spec) {
+std::vector<std::string> assumptions_of(const PointSpec& spec, const std::vector<std::string>& notes) {
   std::vector<std::string> lines;
   if (spec.shape) lines.push_back(fmt::format("Model {}: weights in {}, KV cache in {}.", spec.shape->id, model::name(spec.weight_dtype), model::name(spec.kv_dtype)));
   const Hardware& hardware = spec.hardware;
@@ -23,7 +23,7 @@ std::vector<std::string> assumptions_of(const PointSpec& spec) {
   std::string engine = "Engine profile " + spec.engine->id;
   if (!spec.engine->calibrated_on.empty()) engine += ": " + spec.engine->calibrated_on;
   lines.push_back(engine + '.');
-  for (const std::string& note : spec.notes) lines.push_back(note + '.');
+  for (const std::string& note : notes) lines.push_back(note + '.');
   return lines;
 }
 
@@ -35,7 +35,7 @@ std::string points_html(const Study& study, const std::vector<PointResult>& poin
   page.paragraph(table.constants);
   for (const Chart& chart : points_charts(study.title(), keys, points)) page.picture(chart);
   page.heading("Figures").table(table.table).list(table.footnotes);
-  page.heading("What they rest on").list(assumptions_of(study.point(0)));
+  page.heading("What they rest on").list(assumptions_of(study.point(0), study.notes()));
   page.paragraph("points.csv beside this page has every column, with 90 % bands where the engine's profile states them; docs/metrics.md defines them.");
   return page.folded("The study", study.resolved_yaml()).text();
 }

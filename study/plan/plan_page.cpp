@@ -17,7 +17,7 @@ std::vector<Chart> winner_charts(const Finding& f) {
     point.swept = {Cell(at.load)};
     point.labels.load_value = at.load;
     point.metrics = at.metrics;
-    point.slo = slo_figures(winner.spec.slo, at.metrics, !at.metrics.stable && !point.labels.closed_loop);
+    point.slo = slo_figures(winner.spec.slo, at.metrics, !at.metrics.stable && point.labels.load().load_class != load::LoadClass::closed);
     points.push_back(std::move(point));
   }
   return points_charts(winner.name, {"workload.load"}, points);
@@ -34,7 +34,7 @@ std::string findings_html(const Study& study, std::span<const Finding> findings)
     for (const Chart& chart : winner_charts(f)) page.picture(chart);
     if (!f.answer.order.empty()) page.heading("Deployments, best first").table(ranking_table(f, f.answer.order.size()));
     page.heading("What the figures rest on");
-    page.list(assumptions_of(f.answer.winner ? f.question.candidates[*f.answer.winner].spec : f.question.spec));
+    page.list(assumptions_of(f.answer.winner ? f.question.candidates[*f.answer.winner].spec : f.question.spec, study.notes()));
     if (!f.answer.winner) continue;
     for (const DeployFile& file : deploy_files_of(f.question.candidates[*f.answer.winner])) page.folded("Deploy with " + file.product, file.text);
   }

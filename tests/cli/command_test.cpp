@@ -49,7 +49,7 @@ TEST_F(CommandTest, BadInputIsOneLineWithItsPlace) {
 
 TEST_F(CommandTest, CsvOnStandardOutputIsPointsCsv) {
   const std::string path = write("tiny.yaml", kTinyStudy);
-  const Outcome done = run("simulate " + path + " --format csv --out " + file("out"));
+  const Outcome done = run("simulate --quiet " + path + " --format csv --out " + file("out"));
   EXPECT_EQ(done.exit, 0);
   EXPECT_EQ(done.output, read_text(file("out/points.csv")));
 }

@@ -78,7 +78,7 @@ PointResult point(double load, std::int64_t tp, std::optional<double> p90, bool 
   PointResult result;
   result.swept = {Cell(tp), Cell(load)};
   result.labels.load_value = load;
-  result.labels.closed_loop = closed;
+  result.labels.load_kind = closed ? "closed_loop" : "poisson";
   result.metrics.emplace();
   result.metrics->output_tokens_per_s = 100 * load;
   result.metrics->latency.p90 = p90;
