@@ -12,8 +12,6 @@
 namespace plimsoll::sched {
 
 namespace {
-constexpr auto kLater = [](const auto& a, const auto& b) { return a.clock > b.clock; };
-
 // What a policy that needs the output length may know of it: how much to reserve, not the length.
 Tok reserve_tokens(const PolicyConfig& config, const NewRequest& request) {
   if (!config.reserve) return 0;

@@ -6,6 +6,9 @@
 
 namespace plimsoll::sched {
 
+/// Orders a heap so that the earliest clock is on top.
+inline constexpr auto kLater = [](const auto& a, const auto& b) { return a.clock > b.clock; };
+
 struct Replica::Live {
   Ended record;
   model::TimeParts service_begin;      // the replica's time by cause when the request last entered service

@@ -10,8 +10,6 @@
 namespace plimsoll::sched {
 
 namespace {
-constexpr auto kLater = [](const auto& a, const auto& b) { return a.clock > b.clock; };
-
 // The parabola a + b x + c x^2 (x = j - (n-1)/2) with the zeroth, first and second moments of the step times.
 struct Parabola { double a, b, c; };
 Parabola fit(const StepsTime& time) {

@@ -26,7 +26,6 @@ class CurvesView final : public View {
   void reset_zoom() override;
   void zoom_back() override;
   [[nodiscard]] PlotView& plot() { return *plot_; }
-  [[nodiscard]] PlotView& residual_plot() { return *residuals_; }
   [[nodiscard]] Legend& legend() { return *legend_; }
   [[nodiscard]] ContentChoice choice() const;
   [[nodiscard]] QString notes() const;

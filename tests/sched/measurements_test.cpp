@@ -180,6 +180,19 @@ TEST(Measurements, AttainmentIsBlankWithoutABoundOnRequests) {
   EXPECT_FALSE(measurements.metrics().slo_attainment);
 }
 
+// Requests without a gap meet a limit on ITL; where all were refused, none was served in time.
+TEST(Measurements, AnItlLimitIsMissedWhereAllAreRefused) {
+  Slo slo;
+  slo.bounds = {{Slo::Metric::itl, 0.99, 1}};
+  Measurements refused = streaming(slo);
+  refused.add(failed(Outcome::rejected, 0));
+  EXPECT_EQ(refused.metrics().slo_values.at(0), std::numeric_limits<double>::infinity());
+  Measurements single = streaming(slo);
+  single.add(failed(Outcome::rejected, 0));
+  single.add(completed(0, 1, 1, 1));
+  EXPECT_EQ(single.metrics().slo_values.at(0), 0);
+}
+
 TEST(Measurements, TimePartsSumToTheMeanLatency) {
   Measurements measurements = streaming();
   for (const Nanos end : {10, 20}) {
