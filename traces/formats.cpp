@@ -10,7 +10,7 @@
 namespace plimsoll::traces {
 namespace {
 
-constexpr Need kMust = Need::required;
+constexpr Need kMust = Need::required, kExpected = Need::expected;
 
 constexpr std::array kAzure = {Column{"TIMESTAMP", Role::arrival, kMust}, Column{"ContextTokens", Role::input, kMust},
                                Column{"GeneratedTokens", Role::output, kMust}};
@@ -53,11 +53,11 @@ constexpr std::array kPlimsoll = {Column{"arrival_s", Role::arrival, kMust}, Col
                                   Column{"prefix", Role::prefix}};
 constexpr std::array kMooncake = {Column{"timestamp", Role::arrival, kMust}, Column{"input_length", Role::input, kMust},
                                   Column{"output_length", Role::output, kMust},
-                                  Column{"hash_ids", Role::prefix, kMust}};
+                                  Column{"hash_ids", Role::prefix, kExpected}};
 constexpr std::array kQwen = {
     Column{"chat_id", Role::session, kMust},      Column{"parent_chat_id", Role::parent, kMust},
     Column{"timestamp", Role::arrival, kMust},    Column{"input_length", Role::input, kMust},
-    Column{"output_length", Role::output, kMust}, Column{"hash_ids", Role::prefix, kMust}};
+    Column{"output_length", Role::output, kMust}, Column{"hash_ids", Role::prefix, kExpected}};
 constexpr std::array kServingSim = {Column{"input_toks", Role::input, kMust},
                                     Column{"output_toks", Role::output, kMust},
                                     Column{"arrival_time_ns", Role::arrival, kMust}};

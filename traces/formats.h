@@ -11,7 +11,11 @@ namespace plimsoll::traces {
 
 enum class Role : std::uint8_t { other, arrival, input, output, total, session, parent, prefix };
 enum class TimeUnit : std::uint8_t { none, date, seconds, milliseconds, nanoseconds };
-enum class Need : std::uint8_t { required, optional };
+enum class Need : std::uint8_t {
+  required,
+  expected,  // a row without it is used, and said to lack it
+  optional
+};
 enum class Syntax : std::uint8_t { csv, jsonl };
 
 /// One column of a CSV file or one key of a JSON record.

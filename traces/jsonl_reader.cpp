@@ -165,6 +165,10 @@ void JsonlReader::check_keys() {
   for (std::size_t i = 0; i < format_.columns.size(); ++i) {
     const Column& column = format_.columns[i];
     if (column.need == Need::optional || (seen_ & (1U << i)) != 0) continue;
+    if (column.need == Need::expected) {
+      builder_.lacks(place_of(column.name));
+      continue;
+    }
     reject({file_, lines_.number(), 0, std::string(column.name), fmt::format("record has no '{}'", column.name),
             "missing-key"});
   }

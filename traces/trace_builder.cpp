@@ -27,6 +27,11 @@ void TraceBuilder::warn(const FieldPlace& place, std::string_view code, std::str
   ++it->count;
 }
 
+void TraceBuilder::lacks(const FieldPlace& place) {
+  warn(place, "no-block-ids", fmt::format("no '{}'", place.column));
+  ++trace_->rows_without_blocks;
+}
+
 void TraceBuilder::add(const ParsedRow& row) {
   ++rows_;
   if (row.record.arrival >= 0) {
@@ -88,7 +93,11 @@ ReadResult TraceBuilder::finish(std::size_t header_line) {
   for (Oddity& odd : oddities_) {
     const bool skipped = odd.code == "zero-tokens";
     const bool hashes = odd.code == "inconsistent" && odd.column != "Total tokens" && odd.column != "num_total_tokens";
-    const std::string_view what = skipped ? "skipped" : hashes ? "prefix reuse is off for them" : "the sum is used";
+    const bool lacking = odd.code == "no-block-ids";
+    const std::string_view what = skipped   ? "skipped"
+                                  : lacking ? "they share no prefix with others"
+                                  : hashes  ? "prefix reuse is off for them"
+                                            : "the sum is used";
     std::string text =
         fmt::format("{} of {} rows: {} (first: line {}): {}", odd.count, rows_, odd.text, odd.first.line, what);
     result.warnings.push_back({file_, odd.first.line, odd.first.byte_column, odd.column, std::move(text), odd.code});

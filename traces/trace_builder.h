@@ -35,6 +35,8 @@ class TraceBuilder {
   void add(const ParsedRow& row);
   /// Counts one odd row under (code, column); the first one's place is kept. `text` says what the row has.
   void warn(const FieldPlace& place, std::string_view code, std::string text);
+  /// The next row has no block ids, which its format expects: it shares nothing.
+  void lacks(const FieldPlace& place);
   /// The finished trace, times counted from its first row. `header_line` is blamed where there are no rows.
   /// Throws TraceError no-rows.
   [[nodiscard]] ReadResult finish(std::size_t header_line);

@@ -225,6 +225,11 @@ void read_workload(const Node& node, Seconds script_step, TraceStore& store, Poi
     return;
   }
   const auto* const replay = std::get_if<load::TraceReplay>(&workload.load);
+  if (replay != nullptr && replay->trace->rows_without_blocks > 0) {
+    spec.notes.push_back(fmt::format("{} of {} rows of {} have no hash_ids: they share no prefix with others",
+                                     replay->trace->rows_without_blocks, replay->trace->records.size(),
+                                     replay->trace->file));
+  }
   const bool stated = section.has("lengths");
   if (!stated && replay != nullptr) {
     workload.lengths = load::TracePairs{replay->trace};

@@ -109,6 +109,27 @@ TEST_F(Reader, MooncakeKeepsItsBlockIds) {
   EXPECT_EQ(trace.hashes, (std::vector<std::uint64_t>{4, 9}));  // ceil(513/512) = 2 blocks
 }
 
+// Block ids may be missing, from all rows or from some: such a row shares nothing, and the file says so once.
+TEST_F(Reader, RowsWithoutBlockIdsShareNothing) {
+  const std::string row = "{\"timestamp\": 1, \"input_length\": 600, \"output_length\": 2";
+  const ReadResult bare = read_trace(write("bare.jsonl", row + "}\n" + row + "}\n"));
+  EXPECT_EQ(bare.trace->format, "mooncake");
+  EXPECT_EQ(bare.trace->rows_without_blocks, 2);
+  EXPECT_EQ(bare.trace->hash_block_tokens, 0);
+  ASSERT_EQ(bare.warnings.size(), 1U);
+  EXPECT_EQ(bare.warnings[0].code, "no-block-ids");
+  EXPECT_EQ(bare.warnings[0].text, "2 of 2 rows: no 'hash_ids' (first: line 1): they share no prefix with others");
+  const ReadResult some = read_trace(write("some.jsonl", row + ", \"hash_ids\": [4, 9]}\n" + row + "}\n"));
+  EXPECT_EQ(some.trace->rows_without_blocks, 1);
+  EXPECT_EQ(some.trace->records[1].hash_begin, some.trace->records[1].hash_end);
+  const ReadResult qwen =
+      read_trace(write("q.jsonl",
+                       "{\"chat_id\": 1, \"parent_chat_id\": -1, \"timestamp\": 1.5, \"input_length\": 20, "
+                       "\"output_length\": 2, \"type\": \"text\", \"turn\": 1}\n"));
+  EXPECT_EQ(qwen.trace->format, "qwen_bailian");
+  EXPECT_EQ(qwen.trace->rows_without_blocks, 1);
+}
+
 TEST_F(Reader, MessagesNameFileLineByteAndColumn) {
   const std::string path = write("bad.csv", kOwn + "0,5,x7\n");
   const TraceProblem problem = refusal(path);
