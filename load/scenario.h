@@ -21,6 +21,8 @@ namespace plimsoll::load {
 inline constexpr Nanos kLongestRun = Nanos{3'155'760'000} * 1'000'000'000;
 /// Attempts that the requests of one point may take in all, so that a run that would not end says so.
 inline constexpr std::int64_t kMostAttempts = 100'000'000;
+/// The same for the failures, restarts and autoscaling periods of one point.
+inline constexpr std::int64_t kMostLifeEvents = 100'000'000;
 
 /// What clients do about slow or refused requests.
 struct ClientLimits {

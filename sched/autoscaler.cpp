@@ -7,8 +7,9 @@
 namespace plimsoll::sched {
 
 Autoscaler::Autoscaler(const AutoscalingConfig& config, std::int32_t initial)
-    : config_(config), wanted_(std::clamp(initial, config.min, config.max)),
-      in_points_(static_cast<std::int32_t>(std::max<Nanos>(1, (config.in_time + config.period - 1) / config.period))) {}
+    : config_(config),
+      wanted_(std::clamp(initial, config.min, config.max)),
+      in_points_(std::max<Nanos>(1, (config.in_time + config.period - 1) / config.period)) {}
 
 // Published: the metrics, the alarms (3 of 3 points above; 15 of 15 minutes below 0.9 of the target, observed by users)
 // and the cooldowns. Not published: desired = ceil(load / target), and that capacity just added is not taken away while

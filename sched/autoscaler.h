@@ -39,7 +39,8 @@ class Autoscaler {
 
  private:
   AutoscalingConfig config_;
-  std::int32_t wanted_ = 1, above_ = 0, below_ = 0, in_points_ = 15;
+  std::int32_t wanted_ = 1;
+  std::int64_t above_ = 0, below_ = 0, in_points_ = 15;
   Nanos last_out_ = -1, last_in_ = -1;   // -1: never
 };
 

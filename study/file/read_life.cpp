@@ -17,10 +17,18 @@ constexpr std::int32_t kMostReplicas = 10'000;
 constexpr std::int32_t kMostPoints = 10'000;
 constexpr Nanos kHighResolution = 10'000'000'000;   // data points of concurrency
 
+constexpr Seconds kShortest(1e-3);  // of what repeats: a run would drown in events of shorter periods
+
 Nanos nanos(Seconds time) { return std::llround(time.count() * 1e9); }
 
 void take_time(const Section& section, std::string_view key, Nanos& value) {
   if (const auto time = section.time(key)) value = nanos(*time);
+}
+
+Nanos take_period(const configs::Node& node) {
+  const Seconds time = node.as_seconds();
+  if (time < kShortest) node.fail(fmt::format("found '{}', expected a time of at least 1 ms", node.as_string()));
+  return nanos(time);
 }
 
 }  // namespace
@@ -37,7 +45,7 @@ sched::AutoscalingConfig read_autoscaling(const configs::Node& node) {
   if (const auto metric = section.find("metric")) config.metric = static_cast<sched::ScalingMetric>(metric->as_one_of(kMetrics));
   config.target = read_positive(section.need("target", "70"), 1e9);
   if (config.metric == sched::ScalingMetric::concurrency) config.period = kHighResolution;
-  if (const auto period = section.find("period")) config.period = nanos(read_positive_time(*period));
+  if (const auto period = section.find("period")) config.period = take_period(*period);
   config.out_points = static_cast<std::int32_t>(section.whole("out_points", 1, kMostPoints).value_or(config.out_points));
   take_time(section, "in_time", config.in_time);
   take_time(section, "scale_out_cooldown", config.out_cooldown);
@@ -50,7 +58,7 @@ sched::AutoscalingConfig read_autoscaling(const configs::Node& node) {
 load::FailureConfig read_failures(const configs::Node& node) {
   const Section section(node, Keys{"mean_time_between", "restart"});
   load::FailureConfig config;
-  config.mean_between = nanos(read_positive_time(section.need("mean_time_between", "24 h")));
+  config.mean_between = take_period(section.need("mean_time_between", "24 h"));
   config.restart = nanos(section.need("restart", "5 min").as_seconds());
   return config;
 }

@@ -58,6 +58,7 @@ bool is_sixteen_bit(model::DType dtype) { return dtype == model::DType::fp16 || 
 void read_weight_dtype(const Section& study, PointSpec& spec) {
   const auto stated = study.find("dtype");
   if (stated) spec.weight_dtype = stated->as_dtype();
+  spec.places.dtype = study.where(stated ? "dtype" : "model");
   if (!spec.shape || !spec.shape->checkpoint) return;
   const model::Checkpoint& checkpoint = *spec.shape->checkpoint;
   if (!stated) spec.weight_dtype = checkpoint.dtype;
@@ -297,6 +298,8 @@ void read_deployment(const Section& study, PointSpec& spec) {
   spec.places.tp = section.where("tp");
   spec.places.replicas = section.where("replicas");
   spec.places.instances = section.where("instances");
+  spec.places.autoscaling = section.where("autoscaling");
+  spec.places.failures = section.where("failures");
 }
 
 // A product's name for the degree, among the scheduler's settings.

@@ -30,7 +30,7 @@ namespace plimsoll::study {
 
 /// A place in the study that a later check may have to name.
 struct Places {
-  Where study, model, hardware, tp, replicas, instances, scheduler, engine, workload;
+  Where study, model, hardware, dtype, tp, replicas, instances, autoscaling, failures, scheduler, engine, workload;
 };
 
 struct Hardware {

@@ -34,6 +34,16 @@ TEST(Autoscaler, ScaleInTakesFifteenPoints) {
   EXPECT_EQ(scaler.on_point(23 * kMinute, 10, 2), 1);
 }
 
+// A century in periods of a millisecond is more points than 32 bits count: the fleet stays as it is.
+TEST(Autoscaler, ALongTimeOfShortPeriodsIsLong) {
+  AutoscalingConfig config = invocations(70);
+  config.period = 1'000'000;
+  config.in_time = Nanos{3'155'760'000} * 1'000'000'000;
+  config.out_cooldown = config.in_cooldown = 0;
+  Autoscaler scaler(config, 3);
+  for (int i = 1; i <= 100; ++i) EXPECT_EQ(scaler.on_point(i * config.period, 1, 3), 3);
+}
+
 TEST(Autoscaler, OnePointBetweenStartsTheCountAnew) {
   Autoscaler scaler(invocations(70), 1);
   scaler.on_point(1 * kMinute, 150, 1);
