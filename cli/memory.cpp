@@ -53,6 +53,11 @@ int run_memory(const Arguments& arguments, Console& console) {
     study::write_file(folder + "/report.html", study::memory_html(study.title(), table));
     console.note("written to " + folder + ": report.html (open it in a browser), memory.csv");
   }
+  if (parsed->common.format != Format::table) {
+    for (const study::MemoryRow& row : table.rows) {
+      if (row.impossible) console.warn("cannot exist: " + row.impossible->reason);
+    }
+  }
   const bool some_fit = std::any_of(table.rows.begin(), table.rows.end(), [](const auto& row) { return !row.impossible; });
   if (!some_fit) throw InputError(table.rows.front().impossible->where, table.rows.front().impossible->reason);
   return kDone;

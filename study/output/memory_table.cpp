@@ -28,11 +28,11 @@ MemoryRow row_of(PointSpec spec) {
   row.longest = longest_sequence(spec);
   row.critical_batch = model::jumpstart_critical_batch(*spec.hardware.accelerator, spec.weight_dtype);
   row.attention_intensity = model::attention_intensity(row.longest, spec.shape->head_dim);
-  row.max_kv_batch = model::jumpstart_max_kv_batch(*spec.shape, *spec.hardware.accelerator, spec.weight_dtype,
-                                                   spec.deployment.tp, row.longest);
-  if (model::tp_problem(*spec.shape, spec.deployment.tp).empty()) {
+  if (model::tp_problem(*spec.shape, spec.deployment.tp).empty() && spec.deployment.pp <= spec.shape->layers) {
+    row.max_kv_batch = model::jumpstart_max_kv_batch(*spec.shape, *spec.hardware.accelerator, spec.weight_dtype,
+                                                     spec.deployment.tp, row.longest);
     row.plan = point_memory(spec);
-    row.kv_blocks = resolved.scenario ? resolved.scenario->kv.blocks : row.plan.kv_blocks;
+    row.kv_blocks = resolved.scenario ? resolved.scenario->kv.blocks : row.plan->kv_blocks;
   }
   row.spec = std::move(spec);
   return row;
@@ -42,6 +42,28 @@ MemoryRow row_of(PointSpec spec) {
 std::int64_t sequences_of(const MemoryRow& row) { return row.longest > 0 ? row.kv_blocks * sched::block_tokens(row.spec.policy) / row.longest : 0; }
 
 std::string gigabytes(Bytes bytes) { return reader_number(bytes.value / 1e9, 4); }
+
+// The columns of the table after the swept keys; "-" for what is not known.
+std::vector<std::string> figures_of(const MemoryRow& row) {
+  constexpr std::size_t kOfPlan = 9;
+  const std::string blank = "-";
+  std::vector<std::string> cells(kOfPlan, blank);
+  if (row.plan) {
+    const std::int64_t tokens = row.kv_blocks * sched::block_tokens(row.spec.policy);
+    cells = {gigabytes(row.plan->budget),
+             gigabytes(row.plan->weights),
+             gigabytes(row.plan->activation),
+             gigabytes(row.plan->overhead),
+             gigabytes(row.plan->kv),
+             fmt::format("{}", row.kv_blocks),
+             fmt::format("{}", tokens),
+             fmt::format("{}", sequences_of(row)),
+             fmt::format("{}", row.max_kv_batch)};
+  }
+  cells.push_back(row.critical_batch > 0 ? fmt::format("{}", row.critical_batch) : blank);
+  cells.push_back(reader_number(row.attention_intensity, 3));
+  return cells;
+}
 
 }  // namespace
 
@@ -78,11 +100,20 @@ std::vector<std::string> memory_columns(const MemoryTable& table) {
 }
 
 std::vector<Cell> memory_cells(const MemoryRow& row) {
+  const Cell blank;
+  const bool planned = row.plan.has_value();
   std::vector<Cell> cells = row.swept;
-  cells.insert(cells.end(), {row.max_kv_batch, row.critical_batch, row.attention_intensity, row.plan.weights.value,
-                             row.plan.activation.value, row.plan.overhead.value, row.plan.kv.value, row.kv_blocks,
-                             row.kv_blocks * sched::block_tokens(row.spec.policy), row.plan.budget.value, row.longest, sequences_of(row),
-                             row.impossible ? Cell(row.impossible->reason) : Cell()});
+  cells.insert(cells.end(), {planned ? Cell(row.max_kv_batch) : blank,
+                             row.critical_batch > 0 ? Cell(row.critical_batch) : blank, row.attention_intensity});
+  if (planned) {
+    const model::MemoryPlan& plan = *row.plan;
+    cells.insert(cells.end(), {plan.weights.value, plan.activation.value, plan.overhead.value, plan.kv.value, row.kv_blocks,
+                               row.kv_blocks * sched::block_tokens(row.spec.policy), plan.budget.value, row.longest,
+                               sequences_of(row)});
+  } else {
+    cells.resize(cells.size() + 9);
+  }
+  cells.push_back(row.impossible ? Cell(row.impossible->reason) : blank);
   return cells;
 }
 
@@ -99,14 +130,10 @@ TextTable memory_cells_table(const MemoryTable& table) {
     text.header[1].emplace_back(unit);
   }
   for (const MemoryRow& row : table.rows) {
-    const std::int64_t tokens = row.kv_blocks * sched::block_tokens(row.spec.policy);
     std::vector<std::string> cells;
     for (const Cell& cell : row.swept) cells.push_back(plain_text(cell));
-    cells.insert(cells.end(), {gigabytes(row.plan.budget), gigabytes(row.plan.weights), gigabytes(row.plan.activation),
-                               gigabytes(row.plan.overhead), gigabytes(row.plan.kv), fmt::format("{}", row.kv_blocks),
-                               fmt::format("{}", tokens), fmt::format("{}", sequences_of(row)),
-                               fmt::format("{}", row.max_kv_batch), fmt::format("{}", row.critical_batch),
-                               reader_number(row.attention_intensity, 3)});
+    const std::vector<std::string> figures = figures_of(row);
+    cells.insert(cells.end(), figures.begin(), figures.end());
     text.rows.push_back(std::move(cells));
   }
   return text;
@@ -131,7 +158,7 @@ std::vector<std::string> reasons_of(const MemoryTable& table) {
 
 std::string memory_text(const std::string& title, const MemoryTable& table) {
   std::string text = fmt::format("{}\n{}\n\n{}", title, constants_of(table), text_table(memory_cells_table(table)));
-  for (const std::string& reason : reasons_of(table)) text += "  " + reason + '\n';
+  for (const std::string& reason : reasons_of(table)) text += "  cannot exist: " + reason + '\n';
   return text;
 }
 

@@ -15,10 +15,11 @@ namespace plimsoll::study {
 struct MemoryRow {
   std::vector<Cell> swept;
   PointSpec spec;
-  model::MemoryPlan plan;
+  std::optional<model::MemoryPlan> plan;  // none: the TP degree cannot exist
   std::int64_t kv_blocks = 0;          // after the study's own kv_blocks
   std::int64_t longest = 0;            // tokens of the sequence that the formulas assume
-  std::int64_t max_kv_batch = 0, critical_batch = 0;
+  std::int64_t max_kv_batch = 0;       // 0 without a plan
+  std::int64_t critical_batch = 0;     // 0: the accelerator does not compute in this type
   double attention_intensity = 0;
   std::optional<Impossible> impossible;
 };
@@ -33,7 +34,7 @@ struct MemoryTable {
 
 /// Swept keys, then max_kv_batch, critical_batch, attention_intensity, weights_bytes, activation_bytes, overhead_bytes,
 /// kv_bytes, kv_blocks, kv_tokens, budget_bytes, longest_tokens, sequences of that length that the pool holds, infeasible: why
-/// the deployment cannot exist.
+/// the deployment cannot exist. What is not known is blank.
 [[nodiscard]] std::vector<std::string> memory_columns(const MemoryTable& table);
 [[nodiscard]] std::vector<Cell> memory_cells(const MemoryRow& row);
 /// A breakdown for the terminal.

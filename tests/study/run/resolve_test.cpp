@@ -142,6 +142,25 @@ TEST_F(ResolveTest, MemoryHasARowForEachDeployment) {
   EXPECT_EQ(table.rows.size(), 2U);
 }
 
+// 71 attention heads do not divide by 2: of such a deployment only what does not depend on the degree is known.
+TEST_F(ResolveTest, MemoryOfADegreeThatCannotExistIsBlankWithItsReason) {
+  const MemoryTable table =
+      memory_table(read(std::string(kSmallStudy) + "sweep: {deployment.tp: [1, 2]}\n", {{"model", "falcon-7b"}}));
+  ASSERT_EQ(table.rows.size(), 2U);
+  const std::vector<std::string> columns = memory_columns(table);
+  const std::vector<Cell> possible = memory_cells(table.rows[0]), impossible = memory_cells(table.rows[1]);
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    const bool reason = columns[i] == "reason";
+    const bool independent =
+        columns[i] == "deployment.tp" || columns[i] == "critical_batch" || columns[i] == "attention_intensity";
+    EXPECT_EQ(plain_text(possible[i]).empty(), reason) << columns[i];
+    EXPECT_EQ(plain_text(impossible[i]).empty(), !reason && !independent) << columns[i];
+  }
+  EXPECT_EQ(plain_text(impossible.back()),
+            "tp 2 is impossible for falcon-7b: 71 attention heads do not divide by tp 2");
+  EXPECT_EQ(memory_text("", table).find(" 0  "), std::string::npos);
+}
+
 TEST(ShippedStudies, CanAllBeRead) {
   int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator(std::string(PLIMSOLL_SOURCE_DIR) + "/configs/studies")) {
