@@ -30,8 +30,9 @@ std::optional<FleetLife::Event> Dispatcher::change(Nanos now) {
   if (!event) return {};
   sched::ReplicaLoad& load = loads_[event->slot];
   load.healthy = event->change == FleetLife::Change::serves;
-  if (event->change == FleetLife::Change::drains) return event;
-  load = {.healthy = load.healthy, .outstanding = 0, .outstanding_tokens = 0, .kv_blocks_in_use = 0};
+  if (event->change != FleetLife::Change::drains)
+    load = {.healthy = load.healthy, .outstanding = 0, .outstanding_tokens = 0, .kv_blocks_in_use = 0};
+  router_->changed(event->slot, loads_);
   if (event->change == FleetLife::Change::dies) clients_.lose(static_cast<std::int32_t>(event->slot), now);
   return event;
 }
@@ -49,6 +50,7 @@ void Dispatcher::refuse(const Attempt& attempt, Nanos now) {
 void Dispatcher::count(std::size_t replica, Nanos now, std::int64_t requests, std::int64_t tokens) {
   loads_[replica].outstanding += requests;
   loads_[replica].outstanding_tokens += tokens;
+  router_->changed(replica, loads_);
   if (life_) life_->note(replica, now, requests);
 }
 
@@ -94,6 +96,11 @@ void Dispatcher::note_backlog(std::int64_t queued) {
 bool Dispatcher::may_go_on() const {
   if (clients_.attempts() > kMostAttempts)
     throw InputError(fmt::format("more than {} requests have been sent; state requests, or a shorter duration", kMostAttempts));
+  if (life_ && life_->events() > kMostLifeEvents)
+    throw InputError(fmt::format(
+        "replicas have come and gone, or been counted, more than {} times; state a longer autoscaling.period or "
+        "failures.mean_time_between, or a shorter run",
+        kMostLifeEvents));
   // Told even where it is unknown: whoever is told may want to stop the run.
   if (options_.progress)
     options_.progress(clients_.planned() > 0 ? static_cast<double>(clients_.finished()) / static_cast<double>(clients_.planned()) : 0);

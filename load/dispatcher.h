@@ -34,6 +34,10 @@ class Dispatcher {
   /// new and empty; of one that dies all requests have failed.
   [[nodiscard]] std::optional<FleetLife::Event> change(Nanos now);
   [[nodiscard]] Nanos next_change() const { return life_ ? life_->next() : sched::kNever; }
+  /// How the fleet changed until the last request ended; empty where all replicas are there all the time.
+  [[nodiscard]] std::vector<sched::FleetRow> fleet_rows() const {
+    return life_ ? life_->rows(clients_.last_end()) : std::vector<sched::FleetRow>{};
+  }
   /// Whether any replica serves; otherwise refuse() the attempt instead of routing it.
   [[nodiscard]] bool can_route() const;
   void refuse(const Attempt& attempt, Nanos now);

@@ -11,9 +11,15 @@ constexpr double kNanosASecond = 1e9;
 constexpr double kNanosAMinute = 60e9;
 }  // namespace
 
-FleetLife::FleetLife(const LifeConfig& config, std::int32_t slots, std::uint64_t seed, std::uint64_t replication, Nanos warmup)
-    : config_(config), random_(seed, replication, Purpose::failure), warmup_(warmup), slots_(static_cast<std::size_t>(slots)),
-      instances_((slots_.size() + static_cast<std::size_t>(config.slots_per_instance) - 1) / static_cast<std::size_t>(config.slots_per_instance)) {
+FleetLife::FleetLife(const LifeConfig& config, std::int32_t slots, std::uint64_t seed, std::uint64_t replication,
+                     Nanos warmup)
+    : config_(config),
+      random_(seed, replication, Purpose::failure),
+      warmup_(warmup),
+      slots_(static_cast<std::size_t>(slots)),
+      instances_((slots_.size() + static_cast<std::size_t>(config.slots_per_instance) - 1) /
+                 static_cast<std::size_t>(config.slots_per_instance)),
+      keep_rows_(replication == 0) {
   if (config_.autoscaling) {
     scaler_.emplace(*config_.autoscaling, config_.initial);
     next_point_ = config_.autoscaling->period;
@@ -26,6 +32,38 @@ FleetLife::FleetLife(const LifeConfig& config, std::int32_t slots, std::uint64_t
   use_.starts = 0;                     // those at the start are not counted
   pending_.clear();
   find_next();
+  record(0);
+}
+
+// Several changes at one time make one row; what changes nothing makes none.
+void FleetLife::record(Nanos now) {
+  if (!keep_rows_) return;
+  sched::FleetRow row{.time = now, .starting = 0, .serving = 0, .draining = 0, .failed = 0, .instances = 0};
+  for (const Slot& slot : slots_) {
+    switch (slot.state) {
+      case State::off: break;
+      case State::starting: ++row.starting; break;
+      case State::ready: ++row.serving; break;
+      case State::draining: ++row.draining; break;
+      case State::dead: ++row.failed; break;
+    }
+  }
+  for (const Instance& instance : instances_) row.instances += instance.used > 0 ? 1 : 0;
+  if (!rows_.empty() && rows_.back().time == now) rows_.pop_back();
+  const auto same = [&row](const sched::FleetRow& last) {
+    return last.starting == row.starting && last.serving == row.serving && last.draining == row.draining &&
+           last.failed == row.failed && last.instances == row.instances;
+  };
+  if (rows_.empty() || !same(rows_.back())) rows_.push_back(row);
+}
+
+std::vector<sched::FleetRow> FleetLife::rows(Nanos end) const {
+  std::vector<sched::FleetRow> rows = rows_;
+  while (!rows.empty() && rows.back().time > end) rows.pop_back();
+  if (rows.empty()) return rows;
+  rows.push_back(rows.back());
+  rows.back().time = end;
+  return rows;
 }
 
 void FleetLife::find_next() {
@@ -85,7 +123,8 @@ void FleetLife::note(std::size_t slot, Nanos now, std::int64_t delta) {
   s.requests += delta;
   if (s.state != State::draining || s.requests > 0) return;
   release(slot, now);
-  adjust(now);                         // somebody may have waited for a free slot
+  adjust(now);  // a wanted replica may have waited for a free slot
+  record(now);
   find_next();
 }
 
@@ -134,11 +173,12 @@ bool FleetLife::stop_one(Nanos now) {
 
 std::optional<FleetLife::Event> FleetLife::take(Nanos now) {
   while (pending_.empty() && next_ <= now) {
+    ++events_;
     const auto first = std::min_element(slots_.begin(), slots_.end(), [](const Slot& a, const Slot& b) { return a.due < b.due; });
+    const Nanos at = std::min(next_point_, first->due);
     if (next_point_ < first->due) {
-      end_period(next_point_);
+      end_period(at);
     } else if (const auto slot = static_cast<std::size_t>(first - slots_.begin()); first->state == State::ready) {
-      const Nanos at = first->due;
       integrate(at);
       requests_ -= first->requests;
       first->requests = 0;
@@ -147,8 +187,9 @@ std::optional<FleetLife::Event> FleetLife::take(Nanos now) {
       ++use_.failures;
       pending_.push_back({slot, Change::dies});
     } else {
-      serve(slot, first->due);
+      serve(slot, at);
     }
+    record(at);
     find_next();
   }
   if (pending_.empty()) return {};

@@ -8,8 +8,9 @@
 #include <optional>
 #include <vector>
 
-#include "sched/autoscaler.h"
 #include "load/random.h"
+#include "sched/autoscaler.h"
+#include "sched/run_result.h"
 
 namespace plimsoll::load {
 
@@ -52,10 +53,14 @@ class FleetLife {
   [[nodiscard]] Nanos next() const { return next_; }
   /// The next change at or before `now`.
   [[nodiscard]] std::optional<Event> take(Nanos now);
+  /// Changes and data points so far.
+  [[nodiscard]] std::int64_t events() const { return events_; }
   /// A request came to the fleet, whether it could be served or not.
   void arrived() { ++arrivals_; }
   /// A slot's requests change by `delta`. A slot that drains is released when it has none.
   void note(std::size_t slot, Nanos now, std::int64_t delta);
+  /// The states from the start to `end`, of the first replication alone.
+  [[nodiscard]] std::vector<sched::FleetRow> rows(Nanos end) const;
   /// What was used from the warm-up to `end`.
   [[nodiscard]] FleetUse use(Nanos end) const;
 
@@ -83,6 +88,7 @@ class FleetLife {
   [[nodiscard]] std::int32_t count(State state) const;
   [[nodiscard]] double paid(Nanos from, Nanos to) const;
   void integrate(Nanos now);
+  void record(Nanos now);
 
   LifeConfig config_;
   RandomStream random_;
@@ -92,8 +98,10 @@ class FleetLife {
   std::optional<sched::Autoscaler> scaler_;
   std::vector<Event> pending_;
   Nanos next_ = sched::kNever, next_point_ = sched::kNever, last_ = 0;
-  std::int64_t arrivals_ = 0, requests_ = 0;
+  std::int64_t arrivals_ = 0, requests_ = 0, events_ = 0;
   double request_s_ = 0;               // integral of the requests in the fleet, in this period
+  bool keep_rows_ = false;
+  std::vector<sched::FleetRow> rows_;
   FleetUse use_;                       // of slots and instances that were released
 };
 

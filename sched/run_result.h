@@ -36,6 +36,12 @@ struct StepRow {
   std::int64_t queued = 0;
 };
 
+/// How many replicas of a fleet that comes and goes are in each state from `time` on, and how many instances are paid for.
+struct FleetRow {
+  Nanos time = 0;
+  std::int32_t starting = 0, serving = 0, draining = 0, failed = 0, instances = 0;
+};
+
 /// The decided step of a replica, which has just begun; times are the caller's.
 [[nodiscard]] StepRow step_row(const Replica& replica, std::int32_t index);
 
@@ -51,6 +57,8 @@ struct RunResult {
   PointMetrics metrics;
   std::vector<RequestRow> requests;    // with keep_requests: in order of id, of the first replication
   std::vector<std::string> logs;       // with keep_log: a decision log for each replica, of the first replication
+  std::vector<FleetRow>
+      fleet;  // replicas that come and go: a row a change, the last at the end; of the first replication
   std::vector<StepRow> steps;          // with keep_steps: of the first replication
   std::int64_t steps_run = 0;          // steps of all replicas, leaps counted in full
   std::set<std::string> beyond_measured;  // simulated runs: why they lie outside the measured kernels (model/forward_cost.h)

@@ -66,9 +66,10 @@ RunResult simulate(const load::Scenario& scenario, const RunOptions& options) {
       return result;
     }
     fleet.report(measurements);
+    const std::set<std::string>& beyond = fleet.beyond_measured();
+    result.beyond_measured.insert(beyond.begin(), beyond.end());
     for (SimReplica& r : fleet.replicas()) {
       result.steps_run += r.replica().steps();
-      result.beyond_measured.insert(r.beyond_measured().begin(), r.beyond_measured().end());
       if (replication > 0) continue;
       if (options.keep_log) {
         r.replica().log().finish();
@@ -76,7 +77,9 @@ RunResult simulate(const load::Scenario& scenario, const RunOptions& options) {
       }
       result.steps.insert(result.steps.end(), r.step_rows().begin(), r.step_rows().end());
     }
-    if (replication == 0) result.requests = fleet.clients().take_rows();
+    if (replication > 0) continue;
+    result.requests = fleet.clients().take_rows();
+    result.fleet = fleet.dispatcher().fleet_rows();
   }
   result.metrics = measurements.metrics();
   note_batch(scenario, result);

@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "study/file/cell.h"
+#include "study/output/fleet_view.h"
 #include "study/output/metrics_record.h"
 #include "study/output/points_page.h"
 #include "study/output/run_files.h"
@@ -31,8 +32,8 @@ Outputs::Outputs(const Study& study, OutputChoice choice) : study_(study), choic
 // Temporary files (write_file.h) of a run that was killed.
 void Outputs::remove_leftovers() const {
   namespace fs = std::filesystem;
-  constexpr std::array<std::string_view, 9> kStems = {"study.yaml.", "points.csv.", "report.html.", "infeasible.csv.", "requests",
-                                                      "timeline", "decisions", "events", "ops"};
+  constexpr std::array<std::string_view, 10> kStems = {"study.yaml.", "points.csv.", "report.html.", "infeasible.csv.", "requests",
+                                                       "timeline", "decisions", "events", "ops", "fleet"};
   std::error_code error;
   std::vector<fs::path> found;
   for (fs::directory_iterator at(choice_.folder, error), end; !error && at != end; at.increment(error)) {
@@ -99,6 +100,12 @@ void Outputs::write_files(const FinishedPoint& point) const {
   if (choice_.requests) write_file(path(point_file_name("requests", ".csv", points, index)), requests_csv(point.run.requests));
   if (choice_.timeline) {
     write_file(path(point_file_name("timeline", ".json", points, index)), timeline_json(point.run.steps, study_.title()));
+  }
+  if (!point.result.fleet.empty()) {
+    write_file(path(point_file_name("fleet", ".csv", points, index)), fleet_csv(point.result));
+    write_file(path(point_file_name("fleet", ".svg", points, index)), fleet_svg(study_.title(), point.result));
+    write_file(path(point_file_name("fleet-cost", ".svg", points, index)),
+               fleet_cost_svg(study_.title(), point.result));
   }
   if (!choice_.decisions) return;
   if (!point.run.events.empty()) write_file(path(point_file_name("events", ".jsonl", points, index)), point.run.events);

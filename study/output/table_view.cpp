@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "study/output/chart_axis.h"
+#include "study/output/fleet_view.h"
 
 namespace plimsoll::study {
 namespace {
@@ -195,6 +196,20 @@ std::vector<std::string> figures_of(const PointResult& point) {
           shown(usd_per_million_output_tokens(point))};
 }
 
+// Of fleets whose replicas come and go: what they used. Before the notes.
+const std::vector<std::vector<std::string>> kFleetHeader = {{"replicas", "instance", "cost"}, {"mean", "hours", "USD"}};
+
+bool comes_and_goes(const PointResult& point) { return point.metrics && point.metrics->replica_s.has_value(); }
+
+std::vector<std::string> fleet_figures(const PointResult& point) {
+  if (!point.metrics) return std::vector<std::string>(kFleetHeader[0].size(), kBlank);
+  const sched::PointMetrics& m = *point.metrics;
+  const double hours = instance_hours(point);
+  const auto usd = point.usd_per_hour ? std::optional(*point.usd_per_hour / point.instances * hours) : std::nullopt;
+  return {shown(m.replica_s && m.duration_s > 0 ? *m.replica_s / m.duration_s : point.labels.replicas), shown(hours),
+          shown(usd)};
+}
+
 void append_line(std::string& out, const std::vector<std::string>& cells, const std::vector<std::size_t>& widths,
                  std::size_t left) {
   std::string line;
@@ -237,6 +252,9 @@ PointsTable points_text_table(const std::vector<std::string>& swept_keys, const 
   for (const std::string& key : swept_keys) names.push_back(short_key(key));
   table.header[0].insert(table.header[0].begin(), names.begin(), names.end());
   table.header[1].insert(table.header[1].begin(), names.size(), "");
+  const bool fleets = std::any_of(points.begin(), points.end(), comes_and_goes);
+  for (std::size_t line = 0; fleets && line < kFleetHeader.size(); ++line)
+    table.header[line].insert(table.header[line].end() - 1, kFleetHeader[line].begin(), kFleetHeader[line].end());
   Footnotes footnotes;
   for (const PointResult& point : points) {
     std::vector<std::string> row;
@@ -244,6 +262,10 @@ PointsTable points_text_table(const std::vector<std::string>& swept_keys, const 
     const std::vector<std::string> figures = figures_of(point);
     row.insert(row.end(), figures.begin(), figures.end());
     for (const SloColumn& column : limited) row.insert(row.end() - static_cast<std::ptrdiff_t>(kAfterSlo - 1), slo_cell(point, column));
+    if (fleets) {
+      const std::vector<std::string> use = fleet_figures(point);
+      row.insert(row.end(), use.begin(), use.end());
+    }
     row.push_back(notes_of(point, footnotes));
     table.rows.push_back(std::move(row));
   }
@@ -255,7 +277,8 @@ std::string points_table(const std::string& title, const std::vector<std::string
   const PointsTable table = points_text_table(swept_keys, points);
   std::string text = fmt::format("{}\n{}\n\n{}", title, table.constants, text_table(table.table));
   for (const std::string& line : table.footnotes) text += "  " + line + '\n';
-  return text;
+  const bool alone = points.size() == 1 && !points.front().fleet.empty();  // a sweep has its files in --out
+  return alone ? text + '\n' + fleet_table(points.front()) : text;
 }
 
 }  // namespace plimsoll::study

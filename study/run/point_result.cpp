@@ -48,8 +48,12 @@ class Row {
 
 void append_labels(Row& row, const PointLabels& labels) {
   row.text(labels.source).text(labels.model).text(labels.hardware).text(labels.engine).text(labels.dtype);
-  row.count(labels.tp).count(labels.replicas).text(labels.policy).text(labels.load_kind);
-  if (labels.load().load_class == load::LoadClass::script) {
+  if (labels.tp > 0)
+    row.count(labels.tp).count(labels.replicas);
+  else
+    row.blanks(2);
+  row.text(labels.policy).text(labels.load_kind);
+  if (labels.load_kind.empty() || labels.load().load_class == load::LoadClass::script) {
     row.blanks(1);
   } else {
     row.number(labels.load_value);

@@ -9,6 +9,7 @@
 
 #include "load/load_kind.h"
 #include "sched/measurements.h"
+#include "sched/run_result.h"
 #include "study/file/cell.h"
 #include "study/run/slo_text.h"
 
@@ -18,7 +19,7 @@ namespace plimsoll::study {
 struct PointLabels {
   std::string source = "simulated";    // simulated, measured, published
   std::string model, hardware, engine, dtype;
-  std::int32_t tp = 1, replicas = 1;
+  std::int32_t tp = 1, replicas = 1;  // 0: not known
   std::string policy, load_kind;
   double load_value = 0;
   /// Of load_kind: how requests come and what load_value counts.
@@ -39,6 +40,7 @@ struct PointResult {
   std::optional<double> usd_per_hour;  // of these
   std::int64_t gpus = 0;               // that the replicas use, at most at once; 0: there are none, or this machine's cores
   std::int32_t gpus_per_instance = 1;
+  std::vector<sched::FleetRow> fleet;  // replicas that come and go, simulated here: how the fleet changed; else empty
 };
 
 /// "7 of the 8 GPUs of p5.48xlarge are not used …"; empty: all are.

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "study/output/run_files.h"
+#include "study/output/table_view.h"
 #include "tests/study/study_file.h"
 
 namespace plimsoll::study {
@@ -98,6 +99,23 @@ TEST_F(OutputsTest, SeveralPointsOrReplicasAreNumbered) {
                                  "requests-0.csv", "requests-1.csv"}) {
     EXPECT_TRUE(std::filesystem::exists(file(std::string("out/") + name))) << name;
   }
+}
+
+// Two users on one replica are above the target of 1 at each of the first three points: at 0.3 s a second replica starts.
+// 20 requests of 50 ms, two at a time, end before it serves.
+TEST_F(OutputsTest, AFleetThatComesAndGoesHasItsFiles) {
+  const std::string yaml =
+      std::string(kTinyStudy) +
+      "deployment: {autoscaling: {max: 2, target: 1, start_up: 1 s, metric: concurrency, period: 100 ms}}\n";
+  const StudyResult result = run(read(yaml), {.folder = file("out")});
+  const std::string rows = read_text(file("out/fleet.csv"));
+  EXPECT_TRUE(rows.starts_with(
+      "time_s,starting,serving,draining,failed,instances,instance_hours,usd\n0,0,1,0,0,1,0,\n0.3,1,1,0,0,2,"));
+  EXPECT_NE(read_text(file("out/fleet.svg")).find("replicas over time"), std::string::npos);
+  EXPECT_NE(read_text(file("out/fleet-cost.svg")).find("instance hours"), std::string::npos);
+  const std::string table = points_table("fleet", {}, result.points);
+  EXPECT_NE(table.find("replicas over time"), std::string::npos);
+  EXPECT_EQ(points_table("fixed", {}, run(read(kTinyStudy), {}).points).find("replicas"), std::string::npos);
 }
 
 TEST_F(OutputsTest, WhatCannotExistIsListed) {
