@@ -36,6 +36,16 @@ void report_infeasible(const std::vector<study::PointResult>& points, Console& c
   }
 }
 
+// Where the study states what makes the point impossible; the workload's place where only the run showed it.
+Where place_of(const study::Study& study, std::size_t index) {
+  try {
+    const study::ResolvedPoint point = study::resolve_point(study, index);
+    return point.impossible ? point.impossible->where : study.point(index).places.workload;
+  } catch (const InputError& error) {
+    return error.where();
+  }
+}
+
 // Nothing to show: the first point's place stands for all, and a few of the reasons.
 [[noreturn]] void refuse_all(const study::Study& study, const std::vector<study::PointResult>& points) {
   constexpr std::size_t kShown = 3;
@@ -43,7 +53,7 @@ void report_infeasible(const std::vector<study::PointResult>& points, Console& c
   std::string text = "no point of the sweep can exist: ";
   for (std::size_t i = 0; i < std::min(reasons.size(), kShown); ++i) text += (i > 0 ? "; " : "") + reasons[i].first;
   if (reasons.size() > kShown) text += fmt::format("; and {} other reasons", reasons.size() - kShown);
-  throw InputError(study::resolve_point(study, points.front().index).impossible->where, text);
+  throw InputError(place_of(study, points.front().index), text);
 }
 
 // A warm-up that outlasts the run, a duration in which nobody comes.

@@ -71,14 +71,20 @@ Seconds roofline_time(const OpCoefficients& coefficients, FlopsPerSecond peak, B
   return coefficients.t0 + Seconds(p_norm(compute, memory, coefficients.p).value);
 }
 
+std::string dtype_problem(const Accelerator& accelerator, DType weight_dtype) {
+  const bool computes = matmul_peak(accelerator, weight_dtype).value > 0 &&
+                        matmul_peak(accelerator, activation_type(weight_dtype, accelerator)).value > 0;
+  if (computes) return {};
+  return "accelerator " + accelerator.id + " has no matrix products in " + name(weight_dtype) +
+         " (its peak is 0 or not known)";
+}
+
 OpPricer::OpPricer(const CostInputs& inputs) : inputs_(inputs) {
   const Accelerator& accelerator = *inputs.accelerator;
   const double narrow = matmul_peak(accelerator, inputs.weight_dtype).value;
   const double wide = matmul_peak(accelerator, activation_type(inputs.weight_dtype, accelerator)).value;
-  if (narrow <= 0 || wide <= 0) {
-    throw InputError("accelerator " + accelerator.id + " has no matrix products in " + name(inputs.weight_dtype) +
-                     " (its peak is 0 or not known)");
-  }
+  if (const std::string problem = dtype_problem(accelerator, inputs.weight_dtype); !problem.empty())
+    throw InputError(problem);
   if (!(accelerator.memory_bandwidth.value > 0)) {
     throw InputError("accelerator " + accelerator.id + " has no memory bandwidth");
   }

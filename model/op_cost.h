@@ -18,6 +18,9 @@
 
 namespace plimsoll::model {
 
+/// Why the accelerator cannot compute with weights of this type; empty where it can.
+[[nodiscard]] std::string dtype_problem(const Accelerator& accelerator, DType weight_dtype);
+
 /// Bilinear interpolation of the log ratio, constant outside the grid.
 [[nodiscard]] double residual_at(const ResidualTable& table, double x, double y);
 

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "model/op_cost.h"
 #include "study/run/bands.h"
 #include "study/run/estimate.h"
 #include "study/run/extrapolation.h"
@@ -76,6 +77,11 @@ std::optional<Impossible> degree_problem(const PointSpec& spec) {
     }
   }
   if (!spec.hardware.accelerator) return {};
+  if (spec.shape && !spec.engine->constant) {
+    if (const std::string problem = model::dtype_problem(*spec.hardware.accelerator, spec.weight_dtype);
+        !problem.empty())
+      return Impossible{spec.places.dtype, problem};
+  }
   if (std::int64_t{d.tp} * d.pp > spec.hardware.count) {
     return Impossible{where, fmt::format("tp {} x pp {} needs {} accelerators, {} has {}: no replica spans instances (docs/limits.md)", d.tp,
                                          d.pp, std::int64_t{d.tp} * d.pp, spec.hardware.label, spec.hardware.count)};

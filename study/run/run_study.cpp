@@ -25,19 +25,15 @@ class Run {
 
  private:
   void run_point(std::size_t index) {
-    ResolvedPoint resolved = resolve_point(study_, index);
-    if (resolved.impossible && study_.point_count() == 1) {
-      throw InputError(resolved.impossible->where, resolved.impossible->reason);
-    }
+    ResolvedPoint resolved = resolve(index);
     FinishedPoint point;
     point.result = std::move(resolved.result);
     if (resolved.scenario && settings_.recall) point.result.metrics = settings_.recall(point.result);
     point.recalled = point.result.metrics.has_value();
     if (resolved.scenario && !point.recalled) {
       resolved.scenario->stepwise = settings_.stepwise;
-      point.run = run_scenario(point.result, *resolved.scenario);
+      run_scenario(point, *resolved.scenario);
       if (point.run.stopped) return;
-      take_run(point.result, point.run);
     }
     if (point.result.metrics && !resolved.scenario->slo.empty()) {
       const bool beyond_capacity = !point.result.metrics->stable && point.result.labels.load().load_class != load::LoadClass::closed;
@@ -47,15 +43,42 @@ class Run {
     finish(index, point);
   }
 
-  // What only the run shows is the workload's fault.
-  sim::RunResult run_scenario(const PointResult& point, const load::Scenario& scenario) {
+  // A point that cannot exist ends a study of its own; in a sweep it is a row with the reason, and so is one whose settings
+  // contradict each other.
+  [[nodiscard]] ResolvedPoint resolve(std::size_t index) const {
+    const bool alone = study_.point_count() == 1;
+    ResolvedPoint point;
     try {
-      const sim::RunOptions options = run_options(point.index);
-      if (settings_.run) return settings_.run(point, scenario, options);
-      return settings_.bands ? simulate_with_bands(scenario, options) : sim::simulate(scenario, options);
+      point = resolve_point(study_, index);
     } catch (const InputError& error) {
-      if (!error.where().file.empty()) throw;
-      throw InputError(study_.point(point.index).places.workload, error.text());
+      if (alone) throw;
+      point.result.index = index;
+      point.result.swept = study_.swept_values(index);
+      point.result.labels.tp = point.result.labels.replicas = 0;  // not known
+      point.result.infeasible = error.text();
+    }
+    if (point.impossible && alone) throw InputError(point.impossible->where, point.impossible->reason);
+    return point;
+  }
+
+  // What only the run shows is the workload's fault.
+  void run_scenario(FinishedPoint& point, const load::Scenario& scenario) {
+    try {
+      const sim::RunOptions options = run_options(point.result.index);
+      if (settings_.run)
+        point.run = settings_.run(point.result, scenario, options);
+      else if (settings_.bands)
+        point.run = simulate_with_bands(scenario, options);
+      else
+        point.run = sim::simulate(scenario, options);
+      if (!point.run.stopped) take_run(point.result, point.run);
+    } catch (const InputError& error) {
+      if (study_.point_count() > 1)
+        point.result.infeasible = error.text();
+      else if (!error.where().file.empty())
+        throw;
+      else
+        throw InputError(study_.point(point.result.index).places.workload, error.text());
     }
   }
 
@@ -113,6 +136,7 @@ class Run {
 
 void take_run(PointResult& point, sim::RunResult& run) {
   point.metrics = std::move(run.metrics);
+  point.fleet = std::move(run.fleet);
   for (const std::string& why : run.beyond_measured) add_extrapolation(point, why);
 }
 

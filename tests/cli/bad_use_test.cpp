@@ -71,9 +71,12 @@ TEST_F(BadUseTest, AFullStandardOutputIsNoSuccess) {
   EXPECT_EQ(full.output, "plimsoll: cannot write to standard output\n");
 }
 
+// A queue that grows as long as the run lasts: how much memory that takes is not known before.
 TEST_F(BadUseTest, OutOfMemoryIsAMessage) {
-  const std::string path = write("burst.yaml", "engine: {constant: {prefill: 0 s, decode: 1 s}}\nworkload:\n"
-                                               "  load: {burst: {count: 10000000}}\n  lengths: {input: 1, output: 1}\n");
+  const std::string path =
+      write("queue.yaml",
+            "engine: {constant: {prefill: 0 s, decode: 1 s}}\nworkload:\n"
+            "  load: {poisson: {rate: 1000000 /s}}\n  lengths: {input: 1, output: 1}\n  requests: 10000000\n");
   const std::string command = "ulimit -v 400000; " + kProgram + " simulate " + path + " 2>&1";
   if (std::string(PLIMSOLL_BINARY_DIR).find("asan") != std::string::npos) GTEST_SKIP() << "sanitizers need address space";
   const Outcome outcome = shell(command);
@@ -81,12 +84,44 @@ TEST_F(BadUseTest, OutOfMemoryIsAMessage) {
   EXPECT_THAT(outcome.output, HasSubstr("out of memory"));
 }
 
-TEST_F(BadUseTest, ASweepOfNothingPossibleIsOneMessageAtItsPlace) {
-  const std::string path = write("none.yaml", std::string(kSmallStudy) + "sweep: {deployment.tp: [3, 5]}\n");
-  const Outcome none = run("simulate " + path + " --progress jsonl", "2>&1 >/dev/null");
-  EXPECT_EQ(none.exit, 2);
-  EXPECT_THAT(none.output, HasSubstr(path + ":10:25: no point of the sweep can exist: tp 3 is impossible"));
-  EXPECT_EQ(std::count(none.output.begin(), none.output.end(), '\n'), 1);
+TEST_F(BadUseTest, ABurstBeyondAllMemoryIsRefusedBefore) {
+  const std::string path = write("burst.yaml",
+                                 "engine: {constant: {prefill: 0 s, decode: 1 s}}\nworkload:\n"
+                                 "  load: {burst: {count: 10000000}}\n  lengths: {input: 1, output: 1}\n");
+  if (std::string(PLIMSOLL_BINARY_DIR).find("asan") != std::string::npos)
+    GTEST_SKIP() << "sanitizers need address space";
+  const Outcome outcome = shell("ulimit -v 400000; " + kProgram + " simulate " + path + " 2>&1");
+  EXPECT_EQ(outcome.exit, 2);
+  EXPECT_THAT(outcome.output, HasSubstr(path + ":3:3: 10000000 requests at once take about "));
+}
+
+// One accelerator of the sweep has no matrix products in the type: a row, and a reason. A sweep of nothing else is refused.
+TEST_F(BadUseTest, AnAcceleratorWithoutTheTypeIsARow) {
+  const std::string head =
+      "model: opt-125m\ndtype: fp32\nhardware: {accelerator: a100-sxm-80gb, count: 1}\nengine: ideal\n"
+      "workload: {load: {burst: {count: 2}}, lengths: {input: 8, output: 8}}\n";
+  const Outcome one =
+      run("simulate " + write("one.yaml", head + "sweep: {hardware.accelerator: [a100-sxm-80gb, tpu-v5e]}\n") +
+          " --format csv");
+  EXPECT_EQ(one.exit, 0) << one.output;
+  EXPECT_THAT(one.output, HasSubstr("1 of 2 points cannot exist: accelerator tpu-v5e has no matrix products in fp32"));
+  const std::string none = write("none.yaml", head + "sweep: {hardware.accelerator: [tpu-v5e, h100-sxm]}\n");
+  const Outcome refused = run("simulate " + none);
+  EXPECT_EQ(refused.exit, 2);
+  EXPECT_THAT(refused.output,
+              HasSubstr(none + ":2:8: no point of the sweep can exist: accelerator tpu-v5e has no matrix products"));
+}
+
+// Each value is possible beside the first of the other key; of the four pairs one contradicts itself.
+TEST_F(BadUseTest, ValuesThatContradictEachOtherAreARow) {
+  const std::string path =
+      write("pairs.yaml", std::string(kTinyStudy) +
+                              "deployment: {autoscaling: {target: 1, start_up: 1 s, max: 4}}\n"
+                              "sweep: {deployment.autoscaling.min: [1, 4], deployment.autoscaling.max: [4, 2]}\n");
+  const Outcome outcome = run("simulate " + path + " --format csv");
+  EXPECT_EQ(outcome.exit, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("1 of 4 points cannot exist: found max: 2 below min: 4"));
+  EXPECT_THAT(outcome.output, HasSubstr("\n4,2,simulated,,,,,,,,,"));
 }
 
 TEST_F(BadUseTest, ARunThatMeasuresNothingSaysSo) {
