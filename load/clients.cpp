@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "model/error.h"
 
@@ -79,13 +80,14 @@ Nanos Clients::next_sending() const {
 // Attempts pass the front end in the order in which they were sent.
 Nanos Clients::delivery(Nanos sent) const {
   if (intakes_.empty()) return sent + front_end_;
-  return std::max(sent, *std::min_element(intakes_.begin(), intakes_.end())) + intake_ + front_end_;
+  return std::max(sent, intakes_.front()) + intake_ + front_end_;
 }
 
 void Clients::take_in(Nanos sent) {
   if (intakes_.empty()) return;
-  Nanos& free = *std::min_element(intakes_.begin(), intakes_.end());
-  free = std::max(sent, free) + intake_;
+  std::pop_heap(intakes_.begin(), intakes_.end(), std::greater<>());
+  intakes_.back() = std::max(sent, intakes_.back()) + intake_;
+  std::push_heap(intakes_.begin(), intakes_.end(), std::greater<>());
 }
 
 Nanos Clients::next_send() const {
@@ -131,66 +133,87 @@ std::optional<ClientId> Clients::open_request(Nanos time) {
   Logical& l = logical_[client];
   l = Logical{};
   l.open = true;
-  l.row.id = next_id_++;
-  l.row.arrival = time;
-  l.row.input = body_->input_tokens;
-  l.row.output = body_->output_tokens;
+  l.id = next_id_++;
+  l.arrival = time;
+  l.input = body_->input_tokens;
+  l.output = body_->output_tokens;
   l.max_new = body_->max_new_tokens;
-  l.session = body_->session;
-  l.hash_block_tokens = body_->hash_block_tokens;
-  if (keep_rows_) l.row.name = body_->name.empty() ? "r" + std::to_string(l.row.id) : std::string(body_->name);
-  if (scenario_.kv.prefix_caching || scenario_.router == sched::RouterKind::prefix)
-    l.hashes.assign(body_->prefix_hashes.begin(), body_->prefix_hashes.end());
+  keep_prompt(client);
+  if (keep_rows_) {
+    if (client >= open_rows_.size()) open_rows_.resize(client + 1);
+    sched::RequestRow& row = open_rows_[client] = {};
+    row.id = l.id;
+    row.name = body_->name.empty() ? "r" + std::to_string(l.id) : std::string(body_->name);
+    row.arrival = time;
+    row.input = l.input;
+    row.output = l.output;
+  }
   ++open_;
   ++sent_;
   return client;
 }
 
+void Clients::keep_prompt(ClientId client) {
+  const bool hashes =
+      (scenario_.kv.prefix_caching || scenario_.router == sched::RouterKind::prefix) && !body_->prefix_hashes.empty();
+  if (prompts_.empty() && body_->session == 0 && !hashes) return;
+  if (client >= prompts_.size()) prompts_.resize(logical_.size());
+  Prompt& prompt = prompts_[client];
+  prompt.session = body_->session;
+  prompt.hash_block_tokens = body_->hash_block_tokens;
+  prompt.hashes.clear();
+  if (hashes) prompt.hashes.assign(body_->prefix_hashes.begin(), body_->prefix_hashes.end());
+}
+
 Attempt Clients::attempt(ClientId client, Nanos sent) {
   take_in(sent);
+  attempt_sent_ = sent;
   Logical& l = logical_[client];
-  l.sent = sent;
   ++l.attempts;
   l.serial = next_serial_++;
+  l.replica = -1;
+  l.replica_id = sched::kNoRequest;
   l.waits_to_resend = false;
   Attempt a;
   a.client = client;
   a.serial = l.serial;
   a.request.serial = l.serial;
   a.request.client = client;
-  a.request.input = l.row.input;
-  a.request.output = l.row.output;
+  a.request.input = l.input;
+  a.request.output = l.output;
   a.request.max_new = l.max_new;
-  a.request.sent = l.row.arrival;
-  a.request.session = l.session;
-  a.request.prefix_hashes = l.hashes;
-  a.request.hash_block_tokens = l.hash_block_tokens;
-  a.request.name = l.row.name;
+  a.request.sent = l.arrival;
+  if (client < prompts_.size()) {
+    const Prompt& prompt = prompts_[client];
+    a.request.session = prompt.session;
+    a.request.prefix_hashes = prompt.hashes;
+    a.request.hash_block_tokens = prompt.hash_block_tokens;
+  }
+  if (keep_rows_) a.request.name = open_rows_[client].name;
   return a;
 }
 
 void Clients::dispatched(ClientId client, std::int32_t replica, std::optional<sched::ReqId> id, Nanos now) {
   Logical& l = logical_[client];
-  l.row.replica = replica;
-  l.row.dispatched = now;
+  l.replica = replica;
   l.replica_id = id.value_or(sched::kNoRequest);
-  if (timeout_ > 0 && id) timeouts_.push_back({std::max(now, l.sent + timeout_), client, l.serial});
+  if (keep_rows_) {  // the row tells of the last attempt
+    open_rows_[client].replica = replica;
+    open_rows_[client].dispatched = now;
+  }
+  if (timeout_ > 0 && id) timeouts_.push_back({std::max(now, attempt_sent_ + timeout_), client, l.serial});
 }
 
 void Clients::refuse(ClientId client, Nanos now) {
-  Logical& l = logical_[client];
-  l.row.http = kUnavailable;
-  l.row.code = "no replica serves";
-  fail_or_retry(client, sched::Outcome::rejected, now);
+  fail_or_retry(client, {.outcome = sched::Outcome::rejected, .http = kUnavailable, .code = "no replica serves"}, now);
 }
 
 void Clients::lose(std::int32_t replica, Nanos now) {
   for (ClientId client = 0; client < logical_.size(); ++client) {
-    Logical& l = logical_[client];
-    if (!l.open || l.waits_to_resend || l.row.replica != replica || l.replica_id == sched::kNoRequest) continue;
-    l.row.http = kUnavailable;
-    l.row.code = "the replica failed";
-    fail_or_retry(client, sched::Outcome::rejected, now);
+    const Logical& l = logical_[client];
+    if (!l.open || l.waits_to_resend || l.replica != replica || l.replica_id == sched::kNoRequest) continue;
+    fail_or_retry(client, {.outcome = sched::Outcome::rejected, .http = kUnavailable, .code = "the replica failed"},
+                  now);
   }
 }
 
@@ -198,29 +221,30 @@ std::optional<TimedOut> Clients::time_out(Nanos now) {
   while (!timeouts_.empty() && timeouts_.front().deadline <= now) {
     const Deadline due = timeouts_.front();
     timeouts_.pop_front();
-    Logical& l = logical_[due.client];
+    const Logical& l = logical_[due.client];
     if (!l.open || l.serial != due.serial || l.waits_to_resend) continue;
-    const TimedOut out{std::int64_t{l.row.input} + l.max_new, l.row.replica, l.replica_id, due.serial};
-    fail_or_retry(due.client, sched::Outcome::timed_out, now);
+    const TimedOut out{std::int64_t{l.input} + l.max_new, l.replica, l.replica_id, due.serial};
+    fail_or_retry(due.client, {.outcome = sched::Outcome::timed_out}, now);
     return out;
   }
   return {};
 }
 
 bool Clients::ended(const sched::Ended& ended, Nanos now) {
-  Logical& l = logical_[ended.client];
+  const Logical& l = logical_[ended.client];
   if (!l.open || l.serial != ended.serial || l.waits_to_resend) return false;
-  l.row.first_token = ended.first_token;
-  l.row.generated = ended.generated;
-  l.row.http = ended.http;
-  l.row.code = ended.code;
-  l.row.preemptions += ended.preemptions;
+  const Ending ending{.outcome = ended.outcome,
+                      .http = ended.http,
+                      .code = ended.code,
+                      .first_token = ended.first_token,
+                      .generated = ended.generated};
+  if (keep_rows_) open_rows_[ended.client].preemptions += ended.preemptions;
   if (ended.outcome == sched::Outcome::rejected) {
-    fail_or_retry(ended.client, ended.outcome, now);
+    fail_or_retry(ended.client, ending, now);
     return true;
   }
   sched::RequestResult result;
-  result.sent = l.row.arrival;
+  result.sent = l.arrival;
   result.first_token = ended.first_token;
   result.end = now;
   result.input = ended.input;
@@ -231,14 +255,14 @@ bool Clients::ended(const sched::Ended& ended, Nanos now) {
   result.preempt_s = ended.preempt_s;
   result.service = ended.service;
   const auto* const loop = std::get_if<ClosedLoop>(&scenario_.workload.load);
-  result.first_wave = loop != nullptr && l.row.id < static_cast<std::uint64_t>(loop->concurrency);
+  result.first_wave = loop != nullptr && l.id < static_cast<std::uint64_t>(loop->concurrency);
   queue_ += result.sent >= warmup_ ? ended.queue_s : 0;
   out_.add(result);
-  close(ended.client, ended.outcome, now);
+  close(ended.client, ending, now);
   return true;
 }
 
-void Clients::fail_or_retry(ClientId client, sched::Outcome outcome, Nanos now) {
+void Clients::fail_or_retry(ClientId client, const Ending& ending, Nanos now) {
   Logical& l = logical_[client];
   if (l.attempts <= scenario_.limits.retries) {
     l.waits_to_resend = true;
@@ -246,29 +270,36 @@ void Clients::fail_or_retry(ClientId client, sched::Outcome outcome, Nanos now) 
     return;
   }
   sched::RequestResult result;
-  result.sent = l.row.arrival;
+  result.sent = l.arrival;
   result.end = now;
-  result.input = l.row.input;
-  result.output = l.row.output;
-  result.generated = l.row.generated;
-  result.outcome = outcome;
-  result.code = l.row.code;
+  result.input = l.input;
+  result.output = l.output;
+  result.generated = ending.generated;
+  result.outcome = ending.outcome;
+  result.code = ending.code;
   out_.add(result);
-  close(client, outcome, now);
+  close(client, ending, now);
 }
 
-void Clients::close(ClientId client, sched::Outcome outcome, Nanos now) {
+void Clients::close(ClientId client, const Ending& ending, Nanos now) {
   Logical& l = logical_[client];
-  l.row.outcome = outcome;
-  l.row.end = now;
   l.open = false;
   --open_;
   ++finished_;
   last_end_ = std::max(last_end_, now);
-  in_system_ += 1e-9 * static_cast<double>(std::max<Nanos>(0, now - std::max(l.row.arrival, warmup_)));
-  if (keep_rows_) rows_.push_back(l.row);
+  in_system_ += 1e-9 * static_cast<double>(std::max<Nanos>(0, now - std::max(l.arrival, warmup_)));
+  if (keep_rows_) {
+    sched::RequestRow& row = open_rows_[client];
+    row.outcome = ending.outcome;
+    row.http = ending.http;
+    row.code = ending.code;
+    row.first_token = ending.first_token;
+    row.generated = ending.generated;
+    row.end = now;
+    rows_.push_back(std::move(row));
+  }
   // The user goes on: at once after an answer or a time-out, after a pause when the service refused.
-  if (closed_) push_send(now + think_ + (outcome == sched::Outcome::rejected ? back_off(1) : 0), 0, true);
+  if (closed_) push_send(now + think_ + (ending.outcome == sched::Outcome::rejected ? back_off(1) : 0), 0, true);
   free_.push_back(client);
 }
 

@@ -83,16 +83,27 @@ class Clients {
   std::vector<sched::RequestRow> take_rows();
 
  private:
-  struct Logical {
-    sched::RequestRow row;                    // also the account that ends in the measurements
+  struct Logical {                     // 48 bytes: millions may wait at once
     std::uint64_t serial = 0;          // of the open attempt
-    std::uint64_t session = 0;
-    Nanos sent = 0;                    // the open attempt
-    sched::Tok max_new = 0;
-    std::int32_t attempts = 0, hash_block_tokens = 0;
+    Nanos arrival = 0;
+    sched::Tok input = 0, output = 0, max_new = 0;
+    std::int32_t attempts = 0;
+    std::int32_t replica = -1;  // of the open attempt, once it is dispatched
     sched::ReqId replica_id = sched::kNoRequest;
+    std::uint32_t id = 0;  // kMostAttempts fits
     bool open = false, waits_to_resend = false;
-    std::vector<std::uint64_t> hashes; // kept only when the attempt may be repeated
+  };
+  struct Prompt {  // what else an attempt may have to repeat
+    std::uint64_t session = 0;
+    std::int32_t hash_block_tokens = 0;
+    std::vector<std::uint64_t> hashes;
+  };
+  struct Ending {  // of an attempt, as the client sees it
+    sched::Outcome outcome = sched::Outcome::completed;
+    std::uint16_t http = 0;
+    const char* code = "";
+    Nanos first_token = -1;
+    sched::Tok generated = 0;
   };
   struct Send { Nanos time; std::uint64_t order; ClientId client; bool fresh; };   // fresh: a user's next request
   struct Deadline { Nanos deadline; ClientId client; std::uint64_t serial; };
@@ -104,22 +115,27 @@ class Clients {
   [[nodiscard]] std::optional<ClientId> open_request(Nanos time);
   [[nodiscard]] Attempt attempt(ClientId client, Nanos sent);
   void draw_arrival();
-  void fail_or_retry(ClientId client, sched::Outcome outcome, Nanos now);
-  void close(ClientId client, sched::Outcome outcome, Nanos now);
+  void keep_prompt(ClientId client);
+  void fail_or_retry(ClientId client, const Ending& ending, Nanos now);
+  void close(ClientId client, const Ending& ending, Nanos now);
 
   const Scenario& scenario_;
   Workload workload_;
   sched::Measurements& out_;
   bool closed_ = false, keep_rows_ = false, exhausted_ = false;
   Nanos timeout_ = 0, think_ = 0, send_until_ = sched::kNever, warmup_ = 0, front_end_ = 0, intake_ = 0;
-  std::vector<Nanos> intakes_;         // when each is free again; empty: they take no time
+  std::vector<Nanos> intakes_;  // when each is free again, a min-heap; empty: they take no time
   std::vector<Logical> logical_;
+  std::vector<Prompt> prompts_;               // by client; empty where no request has a session or known blocks
+  std::vector<sched::RequestRow> open_rows_;  // by client; empty unless rows are kept
+  Nanos attempt_sent_ = 0;                    // of the attempt that send() gave last: dispatched() follows it
   std::vector<ClientId> free_;
   std::vector<Send> sends_;            // min-heap by (time, order)
   std::deque<Deadline> timeouts_;      // the time-out is one constant, so deadlines come in order of dispatch
   std::optional<Nanos> next_arrival_;  // sent
   std::optional<RequestBody> body_;
-  std::uint64_t next_id_ = 0, next_serial_ = 0, next_order_ = 0;
+  std::uint32_t next_id_ = 0;
+  std::uint64_t next_serial_ = 0, next_order_ = 0;
   std::int64_t open_ = 0, finished_ = 0, planned_ = 0, sent_ = 0;
   double in_system_ = 0, queue_ = 0, gap_sum_ = 0, gap_square_sum_ = 0;
   Nanos last_end_ = 0, last_arrival_ = -1;

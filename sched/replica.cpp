@@ -37,22 +37,26 @@ std::optional<Reject> Replica::front_door(const Request& request) const {
 }
 
 std::optional<ReqId> Replica::arrive(const NewRequest& request, Nanos now) {
-  Request entry{.serial = request.serial, .prompt = request.input, .max_new = request.max_new,
-                .reserve_tokens = reserve_tokens(config_, request), .arrival = now, .priority = request.priority,
+  Request entry{.serial = request.serial,
+                .prompt = request.input,
+                .max_new = request.max_new,
+                .reserve_tokens = reserve_tokens(config_, request),
+                .arrival = now,
+                .priority = request.priority,
                 .session = request.session};
-  Ended record;
-  record.serial = request.serial;
-  record.client = request.client;
-  record.input = request.input;
-  record.output = request.output;
-  record.max_new = request.max_new;
-  record.sent = request.sent;
-  record.arrived = now;
   if (const std::optional<Reject> refusal = front_door(entry)) {
-    record.outcome = Outcome::rejected;
-    record.http = refusal->http;
-    record.code = refusal->code;
-    record.end = now;
+    Ended record{.serial = request.serial,
+                 .client = request.client,
+                 .outcome = Outcome::rejected,
+                 .http = refusal->http,
+                 .code = refusal->code,
+                 .input = request.input,
+                 .output = request.output,
+                 .max_new = request.max_new,
+                 .sent = request.sent,
+                 .arrived = now,
+                 .end = now,
+                 .service = {}};
     record.queue_s = 1e-9 * static_cast<double>(now - request.sent);
     if (log_.enabled())
       log_.reject(request.name.empty() ? "r" + std::to_string(request.serial) : std::string(request.name), refusal->http);
@@ -64,7 +68,9 @@ std::optional<ReqId> Replica::arrive(const NewRequest& request, Nanos now) {
   const std::uint32_t epoch = live_[id].epoch + 1;
   live_[id] = Live{};
   live_[id].epoch = epoch;
-  live_[id].record = record;
+  live_[id].sent = request.sent;
+  live_[id].client = request.client;
+  live_[id].output = request.output;
   log_.name(id, request.serial, request.name);
   open_prefix(id, request);
   policy_->on_arrival(id, View{table_, kv_}, now);
@@ -79,7 +85,7 @@ void Replica::open_prefix(ReqId id, const NewRequest& request) {
 }
 
 bool Replica::is_live(ReqId id, std::uint64_t serial) const {
-  return id < live_.size() && live_[id].live && live_[id].record.serial == serial;
+  return id < live_.size() && live_[id].live && table_[id].serial == serial;
 }
 
 void Replica::abandon(ReqId id) { live_[id].abandoned = true; }
@@ -130,41 +136,43 @@ void Replica::apply(const Decision& decision, Nanos now) {
 
 void Replica::apply_grow(const KvOp& op) {
   Live& live = live_[op.id];
+  Live::Served& served = live.served();
   if (op.kind == KvOp::Kind::reserve) {
     kv_.reserve(op.id, op.tokens);
     const double tokens = static_cast<double>(kv_.held(op.id) * kv_.block_tokens());
     // The last output token's KV is never stored.
-    live.reserved_final = std::min<double>(tokens, live.record.input + live.record.output - 1);
-    live.reserved_tokens = tokens;
+    served.reserved_final = std::min<double>(tokens, table_[op.id].prompt + live.output - 1);
+    served.reserved_tokens = tokens;
     reserved_tokens_ += tokens;
-    reserved_final_ += live.reserved_final;
+    reserved_final_ += served.reserved_final;
     reserved_used_ += table_.computed(op.id);
     return;
   }
   kv_.grow(op.id, op.tokens);
   const double pending = std::max<double>(0, static_cast<double>(op.tokens - table_.computed(op.id)));
-  pending_prefill_ += pending - live.pending;
-  live.pending = pending;
+  pending_prefill_ += pending - served.pending;
+  served.pending = pending;
 }
 
 // The request holds nothing any more (released or swapped out); call before its computed count changes.
 void Replica::forget_kv(ReqId id) {
-  Live& live = live_[id];
   used_tokens_ -= table_.computed(id);
-  if (live.reserved_tokens > 0) {
-    reserved_tokens_ -= live.reserved_tokens;
-    reserved_final_ -= live.reserved_final;
+  Live& live = live_[id];
+  if (!live.served_) return;
+  Live::Served& served = *live.served_;
+  if (served.reserved_tokens > 0) {
+    reserved_tokens_ -= served.reserved_tokens;
+    reserved_final_ -= served.reserved_final;
     reserved_used_ -= table_.computed(id);
-    live.reserved_tokens = live.reserved_final = 0;
+    served.reserved_tokens = served.reserved_final = 0;
   }
-  pending_prefill_ -= live.pending;
-  live.pending = 0;
+  pending_prefill_ -= served.pending;
+  served.pending = 0;
 }
 
 void Replica::preempt(ReqId id, bool swap, Nanos now) {
   Live& live = live_[id];
   ++preemptions_;
-  ++live.record.preemptions;
   ++table_.edit(id).preemptions;
   live.was_decoding = table_.decoding(id);
   if (live.was_decoding) leave(id);
@@ -181,51 +189,69 @@ void Replica::preempt(ReqId id, bool swap, Nanos now) {
 
 void Replica::start_service(ReqId id, Nanos now) {
   Live& live = live_[id];
+  Live::Served& served = live.served();
   table_.edit(id).state = State::running;
   ++running_;
-  live.service_begin = spent_;
-  if (live.record.first_scheduled < 0) {
-    live.record.first_scheduled = now;
-    live.record.queue_s = 1e-9 * static_cast<double>(now - live.record.sent);
+  served.service_begin = spent_;
+  if (served.first_scheduled < 0) {
+    served.first_scheduled = now;
+    served.queue_s = 1e-9 * static_cast<double>(now - live.sent);
   } else {
-    live.record.preempt_s += 1e-9 * static_cast<double>(now - live.stopped);
+    served.preempt_s += 1e-9 * static_cast<double>(now - served.stopped);
   }
 }
 
 void Replica::stop_service(ReqId id, Nanos now) {
-  Live& live = live_[id];
+  Live::Served& served = live_[id].served();
   --running_;
-  live.record.service += spent_;
-  live.record.service += live.service_begin * -1.0;
-  live.stopped = now;
+  served.service += spent_;
+  served.service += served.service_begin * -1.0;
+  served.stopped = now;
 }
 
 void Replica::reject(const Reject& refusal, Nanos now) {
   log_.reject(refusal.id, refusal.http);
-  live_[refusal.id].record.http = refusal.http;
-  live_[refusal.id].record.code = refusal.code;
   end_request(refusal.id, Outcome::rejected, now);
+  ended_.back().http = refusal.http;
+  ended_.back().code = refusal.code;
 }
 
 void Replica::end_request(ReqId id, Outcome outcome, Nanos now) {
   Live& live = live_[id];
-  Ended& record = live.record;
   if (table_.decoding(id)) leave(id);
-  if (table_[id].state == State::running) {
+  const bool scheduled = live.served_ && live.served_->first_scheduled >= 0;
+  if (table_[id].state == State::running)
     stop_service(id, now);
-  } else if (record.first_scheduled >= 0) {
-    record.preempt_s += 1e-9 * static_cast<double>(now - live.stopped);
-  } else {
-    record.queue_s = 1e-9 * static_cast<double>(now - record.sent);
-  }
+  else if (scheduled)
+    live.served_->preempt_s += 1e-9 * static_cast<double>(now - live.served_->stopped);
   if (table_[id].state != State::swapped) forget_kv(id);
   // What it published stays findable; the rest was its own alone, and it does not come back.
   kv_.release(id, 0);
   kv_.close(id);
-  record.outcome = live.abandoned && outcome == Outcome::completed ? Outcome::timed_out : outcome;
-  record.generated = table_.generated(id);
-  record.end = now;
+  const Request& request = table_[id];
+  Ended record{.serial = request.serial,
+               .client = live.client,
+               .outcome = outcome,
+               .input = request.prompt,
+               .output = live.output,
+               .max_new = request.max_new,
+               .generated = table_.generated(id),
+               .preemptions = request.preemptions,
+               .sent = live.sent,
+               .arrived = request.arrival,
+               .end = now,
+               .service = {}};
+  if (live.abandoned && outcome == Outcome::completed) record.outcome = Outcome::timed_out;
+  if (!scheduled) record.queue_s = 1e-9 * static_cast<double>(now - live.sent);
+  if (const Live::Served* const served = live.served_.get()) {
+    record.first_scheduled = served->first_scheduled;
+    record.first_token = served->first_token;
+    if (scheduled) record.queue_s = served->queue_s;
+    record.preempt_s = served->preempt_s;
+    record.service = served->service;
+  }
   ended_.push_back(record);
+  live.served_.reset();
   live.live = false;
   ++live.epoch;
   table_.remove(id);
@@ -235,7 +261,7 @@ void Replica::join(ReqId id) {
   Live& live = live_[id];
   table_.join_group(id);
   kv_.join_group(id, table_.computed(id));
-  if (live.reserved_tokens > 0) ++reserved_members_;
+  if (live.served().reserved_tokens > 0) ++reserved_members_;
   live.fresh = true;
   fresh_.push_back(id);
   push_finish(id);
@@ -243,17 +269,17 @@ void Replica::join(ReqId id) {
 
 void Replica::leave(ReqId id) {
   Live& live = live_[id];
-  if (!live.fresh) live.emitted = group_emitted_;
+  if (!live.fresh) live.served().emitted = group_emitted_;
   live.fresh = false;
   ++live.epoch;
-  if (live.reserved_tokens > 0) --reserved_members_;
+  if (live.served().reserved_tokens > 0) --reserved_members_;
   kv_.leave_group(id);
   table_.leave_group(id);
 }
 
 void Replica::push_finish(ReqId id) {
   Live& live = live_[id];
-  finishes_.push_back({table_.clock() + live.record.output - table_.generated(id), id, ++live.epoch});
+  finishes_.push_back({table_.clock() + live.output - table_.generated(id), id, ++live.epoch});
   std::push_heap(finishes_.begin(), finishes_.end(), kLater);
 }
 

@@ -72,6 +72,24 @@ TEST(FleetLife, AScaleInDrains) {
   EXPECT_NEAR(m.replica_s.value(), 180 + 3 * (1500 - 180) + (m.duration_s - 1500), 70);
 }
 
+// The same as rows: one replica from the start, two more start at 180 s and serve at 240 s, and the last row ends the run.
+TEST(FleetLife, RowsTellWhenReplicasStartAndServe) {
+  const RunResult run = simulate(scaled_fleet(2, 1200, 40, 60 * kSecond));
+  ASSERT_EQ(run.fleet.size(), 4U);
+  const auto expect = [&run](std::size_t i, Nanos time, std::int32_t starting, std::int32_t serving) {
+    EXPECT_EQ(run.fleet[i].time, time);
+    EXPECT_EQ(run.fleet[i].starting, starting);
+    EXPECT_EQ(run.fleet[i].serving, serving);
+    EXPECT_EQ(run.fleet[i].instances, starting + serving);
+    EXPECT_EQ(run.fleet[i].draining + run.fleet[i].failed, 0);
+  };
+  expect(0, 0, 0, 1);
+  expect(1, 180 * kSecond, 2, 1);
+  expect(2, 240 * kSecond, 0, 3);
+  expect(3, std::llround(run.metrics.duration_s * 1e9), 0, 3);
+  EXPECT_TRUE(simulate(testing::base_scenario()).fleet.empty());
+}
+
 // A life without events changes nothing.
 TEST(FleetLife, AFleetThatStaysIsAFixedOne) {
   load::Scenario s = testing::base_scenario();
@@ -108,6 +126,34 @@ TEST(FleetLife, RetriesSurviveAFailure) {
   const sched::PointMetrics m = simulate(s).metrics;
   EXPECT_EQ(m.requests_completed, 5000);
   EXPECT_GT(m.replica_failures.value(), 20);
+}
+
+// Clients give up after 1.5 s of a queue that grows, and try again: a row tells of the last attempt alone, so nothing in it
+// happened before that attempt was dispatched.
+TEST(FleetLife, ARetriedRequestsRowTellsOfItsLastAttempt) {
+  load::Scenario s = one_second_servers(3, 300);
+  s.policy.policy = sched::PolicyKind::vllm_v1;
+  s.policy.max_running = 2;
+  s.workload.lengths = load::IndependentLengths{load::FixedLength{16}, load::FixedLength{9}};
+  s.replicas = 2;
+  s.limits = {.timeout = Seconds(1.5), .cancel_on_timeout = true, .retries = 2};
+  s.life = load::LifeConfig{.initial = 2,
+                            .slots_per_instance = 1,
+                            .autoscaling = {},
+                            .failures = {.mean_between = 5 * kSecond, .restart = 2 * kSecond}};
+  RunOptions options;
+  options.keep_requests = true;
+  const RunResult run = simulate(s, options);
+  EXPECT_GT(run.metrics.requests_timed_out, 0);
+  EXPECT_GT(run.metrics.requests_completed, 0);
+  for (const RequestRow& row : run.requests) {
+    EXPECT_LE(row.arrival, row.dispatched);
+    if (row.first_token >= 0) {
+      EXPECT_LE(row.dispatched, row.first_token);
+    }
+    EXPECT_LE(row.dispatched, row.end);
+    EXPECT_EQ(row.code[0] != 0, row.outcome == sched::Outcome::rejected) << row.code;
+  }
 }
 
 // One request a minute waits for a second one, on a replica that dies every two minutes in the mean. A life that ends
