@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <random>
 #include <vector>
 
@@ -66,11 +67,38 @@ class Random final : public Router {
   std::mt19937_64 engine_;
 };
 
+/// A tournament over the replicas, each match won by the one with less outstanding: a change is played again up to the
+/// final alone.
 class LeastOutstanding final : public Router {
  public:
   std::size_t route(const RouteQuery&, Loads loads) override {
-    return least_outstanding(loads);
+    if (winners_.empty()) return least_outstanding(loads);
+    PLIMSOLL_CHECK(loads[winners_[1]].healthy, "a request is routed only while a replica is healthy");
+    return winners_[1];
   }
+
+  void changed(std::size_t index, Loads loads) override {
+    if (winners_.empty()) {
+      seats_ = std::bit_ceil(loads.size());
+      winners_.assign(2 * seats_, 0);
+      for (std::size_t i = 0; i < seats_; ++i)
+        winners_[seats_ + i] = static_cast<std::uint32_t>(std::min(i, loads.size() - 1));
+      for (std::size_t match = seats_; --match > 0;) play(match, loads);
+    }
+    for (std::size_t match = (seats_ + index) / 2; match > 0; match /= 2) play(match, loads);
+  }
+
+ private:
+  // At a tie the lower index wins, which sits on the left.
+  void play(std::size_t match, Loads loads) {
+    const std::uint32_t left = winners_[2 * match], right = winners_[2 * match + 1];
+    const bool right_wins =
+        loads[right].healthy && (!loads[left].healthy || loads[right].outstanding < loads[left].outstanding);
+    winners_[match] = right_wins ? right : left;
+  }
+
+  std::size_t seats_ = 0;
+  std::vector<std::uint32_t> winners_;  // of each match, the final in 1; then the replicas themselves
 };
 
 class PowerOfTwo final : public Router {

@@ -41,6 +41,9 @@ class Router {
   virtual ~Router() = default;
   /// Index of the chosen replica; at least one is healthy.
   [[nodiscard]] virtual std::size_t route(const RouteQuery& query, std::span<const ReplicaLoad> loads) = 0;
+  /// One of the loads has changed. A caller that tells every change has routers that need not look at all replicas for every
+  /// request; one that tells none is served as well, only later.
+  virtual void changed(std::size_t /*index*/, std::span<const ReplicaLoad> /*loads*/) {}
 };
 
 struct RouterOptions {

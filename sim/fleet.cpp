@@ -8,21 +8,26 @@
 
 namespace plimsoll::sim {
 
-Fleet::Fleet(const load::Scenario& scenario, std::uint64_t replication, const RunOptions& options, sched::Measurements& out)
-    : scenario_(scenario), options_(options), dispatcher_(scenario, replication, options, out, {scenario.engine->front_end, scenario.engine->intake, scenario.drift}),
-      events_(static_cast<std::size_t>(scenario.replicas), sched::kNever),
+Fleet::Fleet(const load::Scenario& scenario, std::uint64_t replication, const RunOptions& options,
+             sched::Measurements& out)
+    : scenario_(scenario),
+      options_(options),
+      cost_(SimReplica::make_cost(scenario)),
+      dispatcher_(scenario, replication, options, out,
+                  {scenario.engine->front_end, scenario.engine->intake, scenario.drift}),
+      events_(static_cast<std::size_t>(scenario.replicas)),
       dirty_(static_cast<std::size_t>(scenario.replicas), false),
-      warmup_(std::llround(scenario.warmup.count() * 1e9)), warm_(warmup_ == 0) {
+      warmup_(std::llround(scenario.warmup.count() * 1e9)),
+      warm_(warmup_ == 0) {
   for (std::int32_t i = 0; i < scenario.replicas; ++i) {
-    replicas_.emplace_back(scenario, i, options);
+    replicas_.emplace_back(scenario, i, options, cost_);
     slots_.push_back(&replicas_.back());
   }
 }
 
 Nanos Fleet::next_event() const {
   const load::Clients& clients = dispatcher_.clients();
-  Nanos next = clients.next_send();
-  for (const Nanos time : events_) next = std::min(next, time);
+  Nanos next = std::min(clients.next_send(), events_.next());
   if (!clients.done()) next = std::min({next, clients.next_timeout(), dispatcher_.next_change()});
   return next;
 }
@@ -60,7 +65,7 @@ void Fleet::process(Nanos now) {
       dirty_[i] = false;
       slots_[i]->decide(now);
       collect(i);
-      events_[i] = slots_[i]->next_event();
+      events_.set(i, slots_[i]->next_event());
     }
     dirty_list_.clear();
   }
@@ -68,8 +73,8 @@ void Fleet::process(Nanos now) {
 
 bool Fleet::steps_and_timers(Nanos now) {
   bool any = false;
-  for (std::size_t i = 0; i < events_.size(); ++i) {
-    if (events_[i] > now) continue;
+  events_.due(now, due_);
+  for (const std::size_t i : due_) {
     const bool was_busy = slots_[i]->busy();
     const bool decide = slots_[i]->advance(now);
     any = any || was_busy;
@@ -78,7 +83,7 @@ bool Fleet::steps_and_timers(Nanos now) {
       dirty_[i] = true;
       dirty_list_.push_back(i);
     }
-    events_[i] = slots_[i]->busy() ? slots_[i]->next_event() : sched::kNever;  // a timer has fired
+    events_.set(i, slots_[i]->busy() ? slots_[i]->next_event() : sched::kNever);  // a timer has fired
   }
   return any;
 }
@@ -94,9 +99,9 @@ bool Fleet::changes(Nanos now) {
     if (event->change == load::FleetLife::Change::drains) continue;
     if (slots_[i]->unused()) continue;
     slots_[i]->die(now);
-    events_[i] = sched::kNever;
+    events_.set(i, sched::kNever);
     if (event->change == load::FleetLife::Change::dies) continue;
-    replicas_.emplace_back(scenario_, static_cast<std::int32_t>(i), options_);
+    replicas_.emplace_back(scenario_, static_cast<std::int32_t>(i), options_, cost_);
     slots_[i] = &replicas_.back();
   }
   return any;
@@ -114,7 +119,7 @@ bool Fleet::time_outs(Nanos now) {
         dirty_[i] = true;
         dirty_list_.push_back(i);
       }
-      events_[i] = slots_[i]->busy() ? slots_[i]->next_event() : sched::kNever;
+      events_.set(i, slots_[i]->busy() ? slots_[i]->next_event() : sched::kNever);
     } else {
       slots_[i]->abandon(out->id, out->serial);
     }
@@ -136,7 +141,7 @@ bool Fleet::arrivals(Nanos now) {
 void Fleet::note_kv(Nanos now) {
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     slots_[i]->settle(now);
-    if (slots_[i]->busy()) events_[i] = slots_[i]->next_event();
+    if (slots_[i]->busy()) events_.set(i, slots_[i]->next_event());
     dispatcher_.note_kv(i, slots_[i]->replica().kv().in_use());
   }
 }
@@ -152,11 +157,11 @@ void Fleet::dispatch(const load::Attempt& attempt, Nanos now) {
   dispatcher_.clients().dispatched(attempt.client, static_cast<std::int32_t>(i), id, now);
   collect(i);
   if (slots_[i]->busy()) {
-    events_[i] = slots_[i]->next_event();
+    events_.set(i, slots_[i]->next_event());
   } else if (!dirty_[i]) {
     dirty_[i] = true;
     dirty_list_.push_back(i);
-    events_[i] = sched::kNever;
+    events_.set(i, sched::kNever);
   }
 }
 

@@ -7,10 +7,11 @@
 #include <deque>
 #include <vector>
 
+#include "load/dispatcher.h"
 #include "load/scenario.h"
+#include "sim/event_queue.h"
 #include "sim/sim_replica.h"
 #include "sim/simulate.h"
-#include "load/dispatcher.h"
 
 namespace plimsoll::sim {
 
@@ -24,6 +25,8 @@ class Fleet {
   void report(sched::Measurements& out);
   [[nodiscard]] std::deque<SimReplica>& replicas() { return replicas_; }
   [[nodiscard]] load::Clients& clients() { return dispatcher_.clients(); }
+  [[nodiscard]] const std::set<std::string>& beyond_measured() const { return cost_->beyond_measured(); }
+  [[nodiscard]] const load::Dispatcher& dispatcher() const { return dispatcher_; }
 
  private:
   [[nodiscard]] Nanos next_event() const;
@@ -41,10 +44,12 @@ class Fleet {
 
   const load::Scenario& scenario_;
   const RunOptions& options_;
+  std::shared_ptr<model::ForwardCost> cost_;
   load::Dispatcher dispatcher_;
   std::deque<SimReplica> replicas_;    // never moved; those that have died stay, for what they measured
   std::vector<SimReplica*> slots_;     // the one in each slot of the fleet
-  std::vector<Nanos> events_;          // next event of each replica
+  EventQueue events_;                  // next event of each replica
+  std::vector<std::size_t> due_;       // those with an event now
   std::vector<bool> dirty_;            // must decide
   std::vector<std::size_t> dirty_list_;
   Nanos warmup_ = 0;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "model/error.h"
 #include "model/memory_plan.h"
@@ -18,10 +19,20 @@ model::CostInputs cost_inputs(const load::Scenario& s) {
 }
 }  // namespace
 
-SimReplica::SimReplica(const load::Scenario& scenario, std::int32_t index, const RunOptions& options)
-    : replica_({.policy = scenario.policy, .kv = scenario.kv, .window = scenario.shape->sliding_window,
+std::shared_ptr<model::ForwardCost> SimReplica::make_cost(const load::Scenario& scenario) {
+  return std::make_shared<model::ForwardCost>(cost_inputs(scenario));
+}
+
+SimReplica::SimReplica(const load::Scenario& scenario, std::int32_t index, const RunOptions& options,
+                       std::shared_ptr<model::ForwardCost> cost)
+    : replica_({.policy = scenario.policy,
+                .kv = scenario.kv,
+                .window = scenario.shape->sliding_window,
                 .keep_log = options.keep_log}),
-      cost_(cost_inputs(scenario)), index_(index), stepwise_(scenario.stepwise), keep_steps_(options.keep_steps),
+      cost_(cost ? std::move(cost) : make_cost(scenario)),
+      index_(index),
+      stepwise_(scenario.stepwise),
+      keep_steps_(options.keep_steps),
       gaps_(!replica_.traits().returns_at_batch_end) {
   swap_bytes_per_block_ =
       scenario.kv.block_tokens *
@@ -199,12 +210,14 @@ void SimReplica::find_piece_end() {
 
 void SimReplica::start_leap(const sched::Forward& forward) {
   const sched::Replica::DecodeLoad load = replica_.decode_load(forward);
-  const model::DecodeCurve& curve = cost_.decode_curve(load.rows);
-  cost_.note_decode(load.rows, load.context);
+  const model::DecodeCurve& curve = cost_->decode_curve(load.rows);
+  cost_->note_decode(load.rows, load.context);
   const auto growth = static_cast<double>(load.rows);
   const bool padded = forward.padded > 0;
   const auto windowed_growth = padded ? growth : static_cast<double>(replica_.requests().window_growing());
   series_ = StepSeries(curve, load.context, growth, load.context_windowed, windowed_growth);
+  if (series_.first() <= 0)
+    remaining_ = 1;  // at one instant what happens first decides: it is asked again after each step
   piece_ = std::min(remaining_, series_.cell());
   if (!padded) piece_ = std::min(piece_, std::max<std::int64_t>(replica_.requests().steps_to_window_kink(), 1));
   if (piece_ > 1) {
@@ -247,8 +260,11 @@ model::TimeParts SimReplica::price(const sched::Forward& forward) {
     spans_.push_back({std::max(segment.new_tokens, forward.padded), segment.context});
     if (segment.emits) ++sampled;
   }
-  return cost_.forward({.prefill = spans_, .decode_rows = load.rows, .decode_context = load.context,
-                        .decode_context_windowed = load.context_windowed, .sampled = sampled});
+  return cost_->forward({.prefill = spans_,
+                         .decode_rows = load.rows,
+                         .decode_context = load.context,
+                         .decode_context_windowed = load.context_windowed,
+                         .sampled = sampled});
 }
 
 // Swapped blocks cross the host link before the step, every rank its own share.

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <set>
 #include <string>
 #include <string_view>
@@ -21,7 +22,11 @@ namespace plimsoll::sim {
 
 class SimReplica {
  public:
-  SimReplica(const load::Scenario& scenario, std::int32_t index, const RunOptions& options);
+  /// `cost` may be shared by the replicas of a run, which are of one thread and price the same steps; null: one of its own.
+  SimReplica(const load::Scenario& scenario, std::int32_t index, const RunOptions& options,
+             std::shared_ptr<model::ForwardCost> cost = {});
+  /// The prices of the scenario's steps.
+  [[nodiscard]] static std::shared_ptr<model::ForwardCost> make_cost(const load::Scenario& scenario);
 
   /// When something happens by itself: the end of the step (or leap) in flight, or the policy's wake-up; kNever if neither.
   [[nodiscard]] Nanos next_event() const;
@@ -49,7 +54,7 @@ class SimReplica {
   [[nodiscard]] const sched::Replica& replica() const { return replica_; }
   [[nodiscard]] const std::vector<StepRow>& step_rows() const { return step_rows_; }
   /// Why what ran so far lies outside the accelerator's measured kernels (model/forward_cost.h).
-  [[nodiscard]] const std::set<std::string>& beyond_measured() const { return cost_.beyond_measured(); }
+  [[nodiscard]] const std::set<std::string>& beyond_measured() const { return cost_->beyond_measured(); }
   /// Scripts: runs the decided step; its stamps are given, its duration is the model's. Returns the duration in seconds.
   double run_scripted_step(Nanos start, Nanos end, double real_start);
 
@@ -72,7 +77,7 @@ class SimReplica {
   [[nodiscard]] static Nanos stamp(double seconds);
 
   sched::Replica replica_;
-  model::ForwardCost cost_;
+  std::shared_ptr<model::ForwardCost> cost_;
   std::int32_t index_ = 0;
   bool stepwise_ = false, keep_steps_ = false, gaps_ = true;
   double swap_bytes_per_block_ = 0, host_link_ = 0;

@@ -2,7 +2,9 @@
 #include "sched/router.h"
 
 #include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <vector>
@@ -40,6 +42,22 @@ TEST(Router, S14RoundRobinStartsAtZeroWhateverTheLoad) {
 
 TEST(Router, S14LeastOutstandingTakesTheIdleReplica) {
   EXPECT_EQ(make_router(RouterKind::least_outstanding, 1)->route({}, outstanding({2, 0, 1})), 1u);
+}
+
+// A router that is told every change chooses as one that is told none, and so looks at all replicas.
+RC_GTEST_PROP(Router, ToldOfChangesChoosesAsOneThatLooksAtAll, ()) {
+  for (std::size_t k = 0; k < router_names().size(); ++k) {
+    const auto told = make_router(static_cast<RouterKind>(k), 5), looking = make_router(static_cast<RouterKind>(k), 5);
+    std::vector<ReplicaLoad> loads(*rc::gen::inRange<std::size_t>(1, 20));
+    for (int change = 0; change < 60; ++change) {
+      const auto i = *rc::gen::inRange<std::size_t>(0, loads.size());
+      loads[i].outstanding = *rc::gen::inRange<std::int64_t>(0, 5);
+      loads[i].healthy = *rc::gen::weightedElement<bool>({{4, true}, {1, false}});
+      told->changed(i, loads);
+      if (std::none_of(loads.begin(), loads.end(), [](const ReplicaLoad& load) { return load.healthy; })) continue;
+      RC_ASSERT(told->route({}, loads) == looking->route({}, loads));
+    }
+  }
 }
 
 // Of the pairs {0,1} {0,2} {1,2}, equally likely, the less loaded are 1, 2 and 1: replica 0 never wins.
