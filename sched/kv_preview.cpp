@@ -14,7 +14,7 @@ std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 std::int32_t KvPreview::holders(std::int32_t hashed) const {
   const auto more = joined_.find(hashed);
-  return kv_.cache()->hashed_[at(hashed)].holders + (more == joined_.end() ? 0 : more->second);
+  return kv_.cache()->elements_[at(hashed)].holders + (more == joined_.end() ? 0 : more->second);
 }
 
 void KvPreview::take(Blk blocks) {
@@ -54,10 +54,11 @@ PrefixHit KvPreview::prefix_hit(ReqId id, Tok limit) {
   const auto most = static_cast<std::size_t>(std::max<Tok>(limit, 0) / kv_.block_tokens());
   std::size_t blocks = 0;
   PrefixHit hit;
+  std::int32_t found = -1;
   for (; blocks < std::min(most, holder.hashes.size()); ++blocks) {
-    const auto found = cache.by_hash_.find(holder.hashes[blocks]);
-    if (found == cache.by_hash_.end() || lost_.contains(found->second)) break;
-    if (holders(found->second) == 0) ++hit.idle_blocks;
+    found = cache.find_behind(found, holder.hashes[blocks]);
+    if (found < 0 || lost_.contains(found)) break;
+    if (holders(found) == 0) ++hit.idle_blocks;
   }
   if (holder.own >= 0 && blocks == holder.own_begin && !lost_runs_.contains(holder.own)) {
     const Blk passed = holder.own == element_ ? passed_of_element_ : 0;
@@ -75,8 +76,10 @@ void KvPreview::attach_prefix(ReqId id, Tok tokens) {
   const PrefixCache::Holder& holder = cache.holders_[id];
   const auto blocks = static_cast<std::size_t>(tokens / kv_.block_tokens());
   const std::size_t shared = std::min(blocks, holder.own >= 0 ? std::min(holder.own_begin, holder.hashes.size()) : holder.hashes.size());
+  std::int32_t hashed = -1;
   for (std::size_t i = 0; i < shared; ++i) {
-    const std::int32_t hashed = cache.by_hash_.at(holder.hashes[i]);
+    hashed = cache.find_behind(hashed, holder.hashes[i]);
+    PLIMSOLL_CHECK(hashed >= 0, "a prefix is attached as it was hit");
     if (holders(hashed) == 0) --free_;
     ++joined_[hashed];
   }

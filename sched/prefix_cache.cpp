@@ -10,17 +10,6 @@ namespace plimsoll::sched {
 
 namespace {
 std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
-
-template <class T>
-std::int32_t new_slot(std::vector<T>& slots, std::vector<std::int32_t>& free) {
-  if (free.empty()) {
-    slots.emplace_back();
-    return static_cast<std::int32_t>(slots.size() - 1);
-  }
-  const std::int32_t slot = free.back();
-  free.pop_back();
-  return slot;
-}
 }  // namespace
 
 // The position inside the trace's block is mixed in, so that every KV block has its own hash.
@@ -53,10 +42,11 @@ PrefixHit PrefixCache::hit(ReqId id, Tok limit) const {
   const auto most = static_cast<std::size_t>(std::max<Tok>(limit, 0) / block_tokens_);
   std::size_t blocks = 0;
   PrefixHit hit;
+  std::int32_t found = -1;
   for (; blocks < std::min(most, holder.hashes.size()); ++blocks) {
-    const auto found = by_hash_.find(holder.hashes[blocks]);
-    if (found == by_hash_.end()) break;
-    if (hashed_[at(found->second)].holders == 0) ++hit.idle_blocks;
+    found = find_behind(found, holder.hashes[blocks]);
+    if (found < 0) break;
+    if (elements_[at(found)].holders == 0) ++hit.idle_blocks;
   }
   if (holder.own >= 0 && blocks == holder.own_begin) {
     const auto own = std::min(static_cast<std::size_t>(elements_[at(holder.own)].count), most - blocks);
@@ -67,35 +57,70 @@ PrefixHit PrefixCache::hit(ReqId id, Tok limit) const {
   return hit;
 }
 
+// The block with this hash, or -1. Prompts that begin alike go on alike, so it mostly is where it was behind `before`.
+std::int32_t PrefixCache::find_behind(std::int32_t before, std::uint64_t hash) const {
+  if (before < 0) return by_hash_.find(hash);
+  std::int32_t& follower = elements_[at(before)].follower;
+  if (follower >= 0) {
+    const Element& e = elements_[at(follower)];
+    if (e.kind == Kind::hashed && e.hash == hash) return follower;
+  }
+  const std::int32_t found = by_hash_.find(hash);
+  if (found >= 0) follower = found;
+  return found;
+}
+
+std::int32_t PrefixCache::new_element() {
+  if (free_elements_.empty()) {
+    elements_.emplace_back();
+    return static_cast<std::int32_t>(elements_.size() - 1);
+  }
+  const std::int32_t element = free_elements_.back();
+  free_elements_.pop_back();
+  return element;
+}
+
 std::int32_t PrefixCache::push_idle(Kind kind, Blk count, std::int32_t what) {
   if (count == 0) return -1;
   if (kind == Kind::anonymous && tail_ >= 0 && elements_[at(tail_)].kind == Kind::anonymous) {
     elements_[at(tail_)].count += count;
     return tail_;
   }
-  const std::int32_t element = new_slot(elements_, free_elements_);
-  elements_[at(element)] = {kind, count, what, tail_, -1};
+  const std::int32_t element = new_element();
+  Element& e = elements_[at(element)];
+  e.kind = kind;
+  e.count = count;
+  e.what = what;
+  link(element);
+  return element;
+}
+
+void PrefixCache::link(std::int32_t element) {
+  Element& e = elements_[at(element)];
+  e.previous = tail_;
+  e.next = -1;
   (tail_ >= 0 ? elements_[at(tail_)].next : head_) = element;
   tail_ = element;
-  return element;
 }
 
 void PrefixCache::unlink(std::int32_t element) {
   const Element& e = elements_[at(element)];
   (e.previous >= 0 ? elements_[at(e.previous)].next : head_) = e.next;
   (e.next >= 0 ? elements_[at(e.next)].previous : tail_) = e.previous;
+}
+
+void PrefixCache::drop(std::int32_t element) {
+  unlink(element);
+  elements_[at(element)].kind = Kind::anonymous;  // whatever pointed here finds nothing
   free_elements_.push_back(element);
 }
 
 // The element at the head has lost its last block.
 void PrefixCache::evict_head() {
-  const Element e = elements_[at(head_)];
+  const Element& e = elements_[at(head_)];
   if (e.kind == Kind::own) holders_[at(e.what)].own = -1;
-  if (e.kind == Kind::hashed) {
-    by_hash_.erase(hashed_[at(e.what)].hash);
-    free_hashed_.push_back(e.what);
-  }
-  unlink(head_);
+  if (e.kind == Kind::hashed) by_hash_.erase(e.hash);
+  drop(head_);
 }
 
 void PrefixCache::take(Blk blocks) {
@@ -114,15 +139,15 @@ Blk PrefixCache::attach(ReqId id, Tok tokens) {
   const auto blocks = static_cast<std::size_t>(tokens / block_tokens_);
   Blk were_idle = 0;
   holder.published.clear();
+  std::int32_t found = -1;
   while (holder.published.size() < std::min(blocks, holder.hashes.size())) {
-    const auto found = by_hash_.find(holder.hashes[holder.published.size()]);
-    if (found == by_hash_.end()) break;
-    Hashed& h = hashed_[at(found->second)];
-    if (h.holders++ == 0) {
-      unlink(h.element);
+    found = find_behind(found, holder.hashes[holder.published.size()]);
+    if (found < 0) break;
+    if (elements_[at(found)].holders++ == 0) {
+      unlink(found);
       ++were_idle;
     }
-    holder.published.push_back(found->second);
+    holder.published.push_back(found);
   }
   if (holder.published.size() < blocks) {
     const auto own = static_cast<Blk>(blocks - holder.published.size());
@@ -131,7 +156,7 @@ Blk PrefixCache::attach(ReqId id, Tok tokens) {
     run.count -= own;
     were_idle += own;
     run.kind = Kind::anonymous;          // what is left of it will be computed anew
-    if (run.count == 0) unlink(holder.own);
+    if (run.count == 0) drop(holder.own);
     holder.own = -1;
   }
   return were_idle;
@@ -142,13 +167,23 @@ void PrefixCache::publish(ReqId id, Tok computed) {
   const std::size_t blocks = std::min(static_cast<std::size_t>(computed / block_tokens_), holder.hashes.size());
   while (holder.published.size() < blocks) {
     const std::uint64_t hash = holder.hashes[holder.published.size()];
-    std::int32_t index = -1;
-    if (by_hash_.find(hash) == by_hash_.end()) {
-      index = new_slot(hashed_, free_hashed_);
-      hashed_[at(index)] = {hash, 1, -1};
-      by_hash_.emplace(hash, index);
+    const std::int32_t element = new_element();
+    if (by_hash_.insert(hash, element) != element) {
+      free_elements_.push_back(element);
+      holder.published.push_back(-1);
+      continue;
     }
-    holder.published.push_back(index);
+    elements_[at(element)] = {.hash = hash,
+                              .count = 1,
+                              .what = element,
+                              .holders = 1,
+                              .follower = -1,
+                              .previous = -1,
+                              .next = -1,
+                              .kind = Kind::hashed};
+    if (!holder.published.empty() && holder.published.back() >= 0)
+      elements_[at(holder.published.back())].follower = element;
+    holder.published.push_back(element);
   }
 }
 
@@ -170,9 +205,8 @@ Blk PrefixCache::release(ReqId id, Blk held, Tok computed) {
       ++became_idle;
       continue;
     }
-    Hashed& h = hashed_[at(*i)];
-    if (--h.holders > 0) continue;
-    h.element = push_idle(Kind::hashed, 1, *i);
+    if (--elements_[at(*i)].holders > 0) continue;
+    link(*i);
     ++became_idle;
   }
   holder.published.clear();

@@ -10,9 +10,9 @@
 
 #include <cstdint>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
+#include "sched/block_index.h"
 #include "sched/types.h"
 
 namespace plimsoll::sched {
@@ -45,31 +45,36 @@ class PrefixCache {
  private:
   friend class KvPreview;
   enum class Kind : std::uint8_t { anonymous, own, hashed };
-  struct Element {                     // of the queue of idle blocks
-    Kind kind = Kind::anonymous;
+  struct Element {  // a block with a known hash, held or idle; or an idle run of others
+    std::uint64_t hash = 0;
     Blk count = 0;                     // blocks of a run; 1 for hashed
-    std::int32_t what = -1;            // own: the request; hashed: index into hashed_
+    std::int32_t what = -1;            // own: the request; hashed: its own index
+    std::int32_t holders = 0;          // of a hashed block; it is in the queue when nothing holds it
+    std::int32_t follower = -1;  // of a hashed block: the block that was found behind it last, where it may be again
     std::int32_t previous = -1, next = -1;
+    Kind kind = Kind::anonymous;
   };
-  struct Hashed { std::uint64_t hash = 0; std::int32_t holders = 0; std::int32_t element = -1; };
   struct Holder {
     std::vector<std::uint64_t> hashes;
-    std::vector<std::int32_t> published;  // by position: index into hashed_, or -1 where another had the same content first
+    std::vector<std::int32_t>
+        published;  // by position: a hashed element, or -1 where another had the same content first
     std::int32_t own = -1;                // element of the own run while preempted; it begins at position own_begin
     std::size_t own_begin = 0;
   };
 
+  [[nodiscard]] std::int32_t find_behind(std::int32_t before, std::uint64_t hash) const;
+  std::int32_t new_element();
   std::int32_t push_idle(Kind kind, Blk count, std::int32_t what);
+  void link(std::int32_t element);
   void unlink(std::int32_t element);
+  void drop(std::int32_t element);
   void evict_head();
 
   Tok block_tokens_;
-  std::vector<Element> elements_;
+  mutable std::vector<Element> elements_;  // a look-up remembers what follows what
   std::vector<std::int32_t> free_elements_;
-  std::vector<Hashed> hashed_;
-  std::vector<std::int32_t> free_hashed_;
   std::vector<Holder> holders_;           // by ReqId
-  std::unordered_map<std::uint64_t, std::int32_t> by_hash_;
+  BlockIndex by_hash_;                    // hashed elements
   std::int32_t head_ = -1, tail_ = -1;
 };
 
