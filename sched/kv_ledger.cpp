@@ -81,6 +81,7 @@ void KvLedger::open(ReqId id, std::span<const std::uint64_t> prompt_hashes) {
 void KvLedger::take(Blk blocks) {
   PLIMSOLL_CHECK(blocks <= free_, "the policy asked for more KV blocks than are free");
   free_ -= blocks;
+  held_ += blocks;
   if (cache_) cache_->take(blocks);
 }
 
@@ -101,6 +102,7 @@ void KvLedger::attach_prefix(ReqId id, Tok tokens) {
   PLIMSOLL_CHECK(cache_ != nullptr && accounts_[id].held == 0, "a prefix is attached first, with caching on");
   free_ -= cache_->attach(id, tokens);
   accounts_[id].held = blocks_for(tokens);
+  held_ += accounts_[id].held;
 }
 
 void KvLedger::publish(ReqId id, Tok computed) {
@@ -111,6 +113,7 @@ void KvLedger::release(ReqId id, Tok computed) {
   if (accounts_[id].phase >= 0) leave_group(id);
   Account& a = accounts_[id];
   free_ += cache_ ? cache_->release(id, a.held, computed) : a.held;
+  held_ -= a.held;
   a.held = 0;
   a.reserved = false;
   PLIMSOLL_CHECK(free_ <= config_.blocks, "more KV blocks came back than were taken");
@@ -122,6 +125,7 @@ void KvLedger::swap_out(ReqId id) {
   a.swapped = a.held;
   swapped_ += a.swapped;
   free_ += cache_ ? cache_->release(id, a.held, 0) : a.held;
+  held_ -= a.held;
   a.held = 0;
 }
 

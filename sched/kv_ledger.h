@@ -92,6 +92,8 @@ class KvLedger {
   /// whose step times follow that parabola. O(steps) additions.
   [[nodiscard]] double weighted_growth(std::int64_t steps, double a, double b, double c) const;
   [[nodiscard]] Blk in_use() const { return config_.blocks - free_; }
+  /// How many more blocks the requests hold together than are in use: shared ones count for each that holds them.
+  [[nodiscard]] Blk shared() const { return held_ - in_use(); }
   /// Whether the request's blocks are reserved for life.
   [[nodiscard]] bool reserved(ReqId id) const { return accounts_[id].reserved; }
 
@@ -110,6 +112,7 @@ class KvLedger {
 
   KvConfig config_;
   Blk free_ = 0, swapped_ = 0;
+  Blk held_ = 0;                        // by all requests together
   std::vector<Account> accounts_;       // by ReqId
   // Growing members by (covered - clock) mod block size: at clock k those with phase = -k mod B need a block.
   std::vector<std::int64_t> phases_;

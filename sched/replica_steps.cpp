@@ -69,15 +69,17 @@ void Replica::complete_decodes(const Forward& forward, const StepsTime& time) {
   if (forward.decodes == Decodes::listed) {
     for (const ReqId id : forward.listed) {
       Live& live = live_[id];
-      const double emitted = live.fresh ? live.emitted : group_emitted_;
+      Live::Served& served = live.served();
+      const double emitted = live.fresh ? served.emitted : group_emitted_;
       if (!traits_.returns_at_batch_end) itl_.add((time.start - emitted) + time.first, 1);
-      live.emitted = time.end;
+      served.emitted = time.end;
       if (!live.fresh) { live.fresh = true; fresh_.push_back(id); }
       table_.advance_member(id);
       kv_.advance_member(id);
       used_tokens_ += 1;
-      if (live.reserved_tokens > 0) reserved_used_ += 1;
-      if (table_.generated(id) == live.record.output) finished_.push_back(id);
+      if (served.reserved_tokens > 0) reserved_used_ += 1;
+      if (table_.generated(id) == live.output)
+        finished_.push_back(id);
       else push_finish(id);
     }
     return;
@@ -86,7 +88,7 @@ void Replica::complete_decodes(const Forward& forward, const StepsTime& time) {
     std::int64_t rest = table_.group_size();
     for (const ReqId id : fresh_) {
       if (!live_[id].fresh) continue;
-      itl_.add((time.start - live_[id].emitted) + time.first, 1);
+      itl_.add((time.start - live_[id].served().emitted) + time.first, 1);
       --rest;
       live_[id].fresh = false;
     }
@@ -109,12 +111,12 @@ void Replica::complete_decodes(const Forward& forward, const StepsTime& time) {
 
 void Replica::complete_prefills(const Forward& forward, const StepsTime& time) {
   for (const Segment& segment : forward.prefill) {
-    Live& live = live_[segment.id];
+    Live::Served& served = live_[segment.id].served();
     table_.prefill(segment.id, segment.new_tokens);
     used_tokens_ += segment.new_tokens;
-    if (live.reserved_tokens > 0) reserved_used_ += segment.new_tokens;
-    const double arrived = std::min<double>(live.pending, segment.new_tokens);
-    live.pending -= arrived;
+    if (served.reserved_tokens > 0) reserved_used_ += segment.new_tokens;
+    const double arrived = std::min<double>(served.pending, segment.new_tokens);
+    served.pending -= arrived;
     pending_prefill_ -= arrived;
     kv_.publish(segment.id, table_.computed(segment.id));
     PLIMSOLL_CHECK(segment.emits == (table_.computed(segment.id) == table_.length(segment.id)),
@@ -126,11 +128,15 @@ void Replica::complete_prefills(const Forward& forward, const StepsTime& time) {
 // A completed (re)prefill samples one token; then the request decodes with the group, or is finished.
 void Replica::emit(ReqId id, const StepsTime& time) {
   Live& live = live_[id];
-  if (live.record.first_token < 0) live.record.first_token = time.end_stamp;
-  else if (!traits_.returns_at_batch_end) itl_.add(time.end - live.emitted, 1);
-  live.emitted = time.end;
+  Live::Served& served = live.served();
+  if (served.first_token < 0)
+    served.first_token = time.end_stamp;
+  else if (!traits_.returns_at_batch_end)
+    itl_.add(time.end - served.emitted, 1);
+  served.emitted = time.end;
   table_.emit(id);
-  if (table_.generated(id) == live.record.output) finished_.push_back(id);
+  if (table_.generated(id) == live.output)
+    finished_.push_back(id);
   else join(id);
 }
 
@@ -147,7 +153,7 @@ void Replica::finish_rows(const StepsTime& time) {
   held_rows_.insert(held_rows_.end(), finished_.begin(), finished_.end());
   if (table_.group_size() > 0) return;
   for (const ReqId id : held_rows_) {
-    live_[id].record.first_token = time.end_stamp;  // the whole answer comes at once
+    live_[id].served().first_token = time.end_stamp;  // the whole answer comes at once
     end_request(id, Outcome::completed, time.end_stamp);
   }
   held_rows_.clear();
@@ -166,8 +172,9 @@ void Replica::integrate(const StepsTime& time) {
   Integrals& sum = integrals_;
   sum.busy_s += time.total;
   sum.batch += time.total * static_cast<double>(group + listed + prefills);
-  // Tokens present during step j: those before it and one more a member for every step since.
-  sum.used_tokens += used_tokens_ * time.total + members * time.moment1;
+  // Tokens present during step j: those before it and one more a member for every step since. A shared block counts once.
+  const double used = used_tokens_ - static_cast<double>(kv_.shared() * kv_.block_tokens());
+  sum.used_tokens += used * time.total + members * time.moment1;
   const Parabola f = fit(time);
   const double growth = group > 0 ? kv_.weighted_growth(time.steps, f.a, f.b, f.c) : 0;
   sum.held_tokens += (static_cast<double>(kv_.in_use()) * time.total + growth) * kv_.block_tokens();
@@ -177,7 +184,7 @@ void Replica::integrate(const StepsTime& time) {
   const double left = static_cast<double>(kv_.free()) * kv_.block_tokens();
   if (traits_.contiguous && policy_->queued() > 0 && left < config_.max_len()) sum.external += left * time.total;
   sum.last_block = sum.held_tokens - sum.used_tokens - sum.internal - sum.reserved_unused;
-  peak_used_tokens_ = std::max(peak_used_tokens_, used_tokens_ + prefill_tokens + static_cast<double>(listed) +
+  peak_used_tokens_ = std::max(peak_used_tokens_, used + prefill_tokens + static_cast<double>(listed) +
                                                       members * static_cast<double>(time.steps));
 }
 
