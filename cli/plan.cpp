@@ -117,7 +117,7 @@ class Planner {
       study::PointResult point = candidate.point;
       point.swept = finding.swept;
       point.metrics = metrics;
-      const bool beyond = !metrics.stable && point.labels.load().load_class != load::LoadClass::closed;
+      const bool beyond = metrics.steady.grows;
       if (!candidate.spec.slo.empty()) point.missed_slo = study::missed_slo(candidate.spec.slo, metrics, beyond);
       console_.point(columns, point);
     };

@@ -94,6 +94,18 @@ void report_estimates(const std::vector<study::PointResult>& points, Console& co
   for (const std::string& reason : reasons) console.note("estimated: " + reason);
 }
 
+// One line of each kind: how many points, and the first as an example.
+void report_steadiness(const std::vector<study::PointResult>& points, Console& console) {
+  for (const auto verdict : {sched::Steadiness::unstable, sched::Steadiness::too_short}) {
+    const auto is_so = [&](const study::PointResult& p) { return p.metrics && p.metrics->steady.verdict == verdict; };
+    const auto first = std::find_if(points.begin(), points.end(), is_so);
+    if (first == points.end()) continue;
+    const auto count = std::count_if(points.begin(), points.end(), is_so);
+    const std::string text = study::steady_text(first->metrics->steady);
+    console.note(points.size() == 1 ? text : fmt::format("{} of {} points: {}", count, points.size(), text));
+  }
+}
+
 void print_points(const study::Study& study, const study::StudyResult& result, Format format, Console& console) {
   const std::vector<std::string> keys = study.swept_keys();
   switch (format) {
@@ -121,6 +133,7 @@ void report_points(const study::Study& study, const study::StudyResult& result, 
   if (none && !result.cancelled) refuse_all(study, result.points);
   report_infeasible(result.points, console);
   report_empty(result.points, console);
+  report_steadiness(result.points, console);
   report_idle(result.points, console);
   if (format != Format::table) report_estimates(result.points, console);
   if (result.cancelled)

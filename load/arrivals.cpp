@@ -30,6 +30,7 @@ void check_trace(const TraceReplay& load) {
     throw InputError(fmt::format("{}: format {} has no arrival times and cannot be replayed; use it for lengths",
                                  load.trace->file, load.trace->format));
   }
+  require(load.tiles >= 1, "tiles", load.tiles, "1 or more");
   require(load.rate_scale > 0 && std::isfinite(load.rate_scale), "rate_scale", load.rate_scale, "above 0");
 }
 
@@ -87,8 +88,11 @@ std::optional<double> ArrivalClock::time_of_next() {
           [&](const Burst& l) -> Time { return i < static_cast<std::uint64_t>(l.count) ? Time(0.0) : std::nullopt; },
           [&](const TraceReplay& l) -> Time {
             const auto& rows = l.trace->records;
-            if (i >= rows.size()) return std::nullopt;
-            return static_cast<double>(rows[i].arrival - rows.front().arrival) / l.rate_scale;
+            const std::uint64_t tile = i / rows.size();
+            if (tile >= static_cast<std::uint64_t>(l.tiles)) return std::nullopt;
+            const auto since = static_cast<double>(rows[i % rows.size()].arrival - rows.front().arrival);
+            const double before = tile > 0 ? static_cast<double>(tile) * static_cast<double>(tile_length(*l.trace)) : 0;
+            return (since + before) / l.rate_scale;
           },
           [](const ClosedLoop&) -> Time { return std::nullopt; },
           [](const JumpStart&) -> Time { return std::nullopt; },

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <string_view>
 
 #include "model/error.h"
 
@@ -150,6 +151,7 @@ std::optional<ClientId> Clients::open_request(Nanos time) {
   }
   ++open_;
   ++sent_;
+  last_sent_ = time;
   return client;
 }
 
@@ -262,6 +264,13 @@ bool Clients::ended(const sched::Ended& ended, Nanos now) {
   return true;
 }
 
+// Refused for its length, by an empty engine as by a full one (docs/policies.md, Refusals).
+bool Clients::is_unfit(const Ending& ending) {
+  constexpr std::uint16_t kBadRequest = 400, kUnprocessable = 422, kTooLargeForPool = 500;
+  const bool waited_too_long = std::string_view(ending.code) == "time_out";
+  return ending.http == kUnprocessable || ending.http == kTooLargeForPool || (ending.http == kBadRequest && !waited_too_long);
+}
+
 void Clients::fail_or_retry(ClientId client, const Ending& ending, Nanos now) {
   Logical& l = logical_[client];
   if (l.attempts <= scenario_.limits.retries) {
@@ -277,6 +286,7 @@ void Clients::fail_or_retry(ClientId client, const Ending& ending, Nanos now) {
   result.generated = ending.generated;
   result.outcome = ending.outcome;
   result.code = ending.code;
+  result.unfit = ending.outcome == sched::Outcome::rejected && is_unfit(ending);
   out_.add(result);
   close(client, ending, now);
 }

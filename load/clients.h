@@ -73,10 +73,9 @@ class Clients {
   [[nodiscard]] double in_system_integral() const { return in_system_; }
   [[nodiscard]] double queue_integral() const { return queue_; }
   [[nodiscard]] Nanos last_end() const { return last_end_; }
-  /// Open loops: no further arrival will come by itself.
-  [[nodiscard]] bool arrivals_over() const { return !closed_ && !next_arrival_; }
-  [[nodiscard]] std::int64_t arrivals() const { return sent_; }
-  /// The same with repeated attempts.
+  /// When the last logical request was sent.
+  [[nodiscard]] Nanos last_sent() const { return last_sent_; }
+  /// Requests sent so far, repeated attempts included.
   [[nodiscard]] std::int64_t attempts() const { return static_cast<std::int64_t>(next_serial_); }
   /// Variance over squared mean of the gaps between open-loop arrivals.
   [[nodiscard]] double gap_scv() const;
@@ -108,6 +107,7 @@ class Clients {
   struct Send { Nanos time; std::uint64_t order; ClientId client; bool fresh; };   // fresh: a user's next request
   struct Deadline { Nanos deadline; ClientId client; std::uint64_t serial; };
 
+  [[nodiscard]] static bool is_unfit(const Ending& ending);
   void push_send(Nanos time, ClientId client, bool fresh);
   [[nodiscard]] Nanos next_sending() const;
   [[nodiscard]] Nanos delivery(Nanos sent) const;
@@ -138,7 +138,7 @@ class Clients {
   std::uint64_t next_serial_ = 0, next_order_ = 0;
   std::int64_t open_ = 0, finished_ = 0, planned_ = 0, sent_ = 0;
   double in_system_ = 0, queue_ = 0, gap_sum_ = 0, gap_square_sum_ = 0;
-  Nanos last_end_ = 0, last_arrival_ = -1;
+  Nanos last_end_ = 0, last_sent_ = 0, last_arrival_ = -1;
   std::vector<sched::RequestRow> rows_;
 };
 

@@ -82,17 +82,6 @@ void Dispatcher::collect(std::size_t replica, std::vector<sched::Ended>& ended) 
   ended.clear();
 }
 
-bool Dispatcher::backlog_due() const {
-  if (backlog_taken_ || is_closed_loop(scenario_.workload.load)) return false;
-  return clients_.arrivals_over() || (clients_.planned() > 0 && clients_.arrivals() == clients_.planned() / 2);
-}
-
-void Dispatcher::note_backlog(std::int64_t queued) {
-  const bool last = clients_.arrivals_over();
-  (last ? backlog_ : backlog_half_) = queued;
-  backlog_taken_ = last;
-}
-
 bool Dispatcher::may_go_on() const {
   if (clients_.attempts() > kMostAttempts)
     throw InputError(fmt::format("more than {} requests have been sent; state requests, or a shorter duration", kMostAttempts));
@@ -115,14 +104,25 @@ void Dispatcher::report(sched::Replica& replica, const sched::Integrals* before,
   out.add_itl(replica.itl());
 }
 
-// At the edge of capacity the excess of arrivals over services wanders like sqrt(cv^2 N); a queue three times as long
-// when the last request is sent, and longer than half way, means that the service cannot keep up.
-bool Dispatcher::is_unstable() const {
+// Bursts, scripts and the published protocol end by themselves.
+sched::OfferedLoad Dispatcher::offered() const {
+  using Kind = sched::OfferedLoad::Kind;
   const LoadSpec& load = scenario_.workload.load;
-  const bool open = std::holds_alternative<Poisson>(load) || std::holds_alternative<GammaArrivals>(load) ||
-                    std::holds_alternative<ConstantRate>(load) || std::holds_alternative<TraceReplay>(load);
-  const double wander = std::sqrt(std::max(1.0, clients_.gap_scv()) * static_cast<double>(clients_.arrivals()));
-  return open && static_cast<double>(backlog_) > 3 * wander && backlog_ > backlog_half_;
+  sched::OfferedLoad out;
+  out.last_sent_s = 1e-9 * static_cast<double>(clients_.last_sent());
+  out.settles_s = life_ ? 1e-9 * static_cast<double>(settling_time(*scenario_.life)) : 0;
+  if (const auto* closed = std::get_if<ClosedLoop>(&load)) {
+    out.kind = Kind::closed;
+    out.clients = closed->concurrency;
+  } else if (const auto rate = stationary_rate(load)) {
+    out.kind = Kind::open;
+    out.rate = *rate;
+    out.gap_scv = gap_scv(load);
+  } else if (std::holds_alternative<TraceReplay>(load)) {
+    out.kind = Kind::open;
+    out.gap_scv = clients_.gap_scv();
+  }
+  return out;
 }
 
 void Dispatcher::end_run(sched::Measurements& out) const {
@@ -131,8 +131,7 @@ void Dispatcher::end_run(sched::Measurements& out) const {
     const FleetUse use = life_->use(clients_.last_end());
     out.add_fleet({.replica_s = use.replica_s, .instance_s = use.instance_s, .starts = use.starts, .failures = use.failures});
   }
-  out.end_run(std::min(scenario_.warmup.count(), end), end, clients_.in_system_integral(), clients_.queue_integral(),
-              !is_unstable());
+  out.end_run(std::min(scenario_.warmup.count(), end), end, clients_.in_system_integral(), clients_.queue_integral(), offered());
 }
 
 }  // namespace plimsoll::load

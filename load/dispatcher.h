@@ -49,10 +49,6 @@ class Dispatcher {
   /// Hands the requests that left a replica to their clients, and clears the list.
   void collect(std::size_t replica, std::vector<sched::Ended>& ended);
 
-  /// Open loops: whether note_backlog() is due after this arrival, with the requests waiting in all replicas. A backlog
-  /// that grows says that the point is beyond capacity.
-  [[nodiscard]] bool backlog_due() const;
-  void note_backlog(std::int64_t queued);
   /// How far the run is (0 where nobody knows), told to options.progress, and whether it may go on. Throws InputError for a run without end.
   [[nodiscard]] bool may_go_on() const;
 
@@ -62,7 +58,7 @@ class Dispatcher {
   void end_run(sched::Measurements& out) const;
 
  private:
-  [[nodiscard]] bool is_unstable() const;
+  [[nodiscard]] sched::OfferedLoad offered() const;
   void count(std::size_t replica, Nanos now, std::int64_t requests, std::int64_t tokens);
 
   const Scenario& scenario_;
@@ -71,9 +67,6 @@ class Dispatcher {
   std::unique_ptr<sched::Router> router_;
   std::vector<sched::ReplicaLoad> loads_;
   std::optional<FleetLife> life_;      // none: all replicas serve all the time
-  // Requests waiting when the last open-loop request was sent, and half way there.
-  std::int64_t backlog_ = 0, backlog_half_ = 0;
-  bool backlog_taken_ = false;
 };
 
 }  // namespace plimsoll::load

@@ -199,6 +199,14 @@ std::optional<FleetLife::Event> FleetLife::take(Nanos now) {
   return event;
 }
 
+Nanos settling_time(const LifeConfig& config) {
+  Nanos time = config.failures.mean_between > 0 ? config.failures.restart : 0;
+  if (const auto& scaling = config.autoscaling) {
+    time = std::max(time, scaling->out_points * scaling->period + scaling->start_up + scaling->out_cooldown);
+  }
+  return time;
+}
+
 FleetUse FleetLife::use(Nanos end) const {
   FleetUse use = use_;
   for (const Slot& slot : slots_) use.replica_s += slot.state == State::off ? 0 : paid(slot.launched, end);

@@ -28,6 +28,9 @@ struct LifeConfig {
   FailureConfig failures;
 };
 
+/// How long after a change of the load, or a failure, such a fleet has followed it.
+[[nodiscard]] Nanos settling_time(const LifeConfig& config);
+
 /// What a run used, within its measured window.
 struct FleetUse {
   double replica_s = 0, instance_s = 0;

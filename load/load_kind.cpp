@@ -53,6 +53,27 @@ double load_value(const LoadSpec& load) {
   return std::visit([](const auto& l) { return value_of(l); }, load);
 }
 
+std::int64_t replayed_requests(const TraceReplay& replay) {
+  return std::int64_t{replay.tiles} * static_cast<std::int64_t>(replay.trace->records.size());
+}
+
+Nanos tile_length(const traces::Trace& trace) {
+  const Nanos span = trace.records.back().arrival - trace.records.front().arrival;
+  const auto gaps = static_cast<Nanos>(trace.records.size()) - 1;
+  return gaps > 0 ? span + span / gaps : span;
+}
+
+std::optional<double> stationary_rate(const LoadSpec& load) {
+  const bool stationary = std::holds_alternative<Poisson>(load) || std::holds_alternative<GammaArrivals>(load) ||
+                          std::holds_alternative<ConstantRate>(load);
+  return stationary ? std::optional(load_value(load)) : std::nullopt;
+}
+
+double gap_scv(const LoadSpec& load) {
+  if (const auto* gamma = std::get_if<GammaArrivals>(&load)) return gamma->cv * gamma->cv;
+  return std::holds_alternative<Poisson>(load) ? 1 : 0;
+}
+
 bool is_closed_loop(const LoadSpec& load) { return kind_of(load).load_class == LoadClass::closed; }
 
 }  // namespace plimsoll::load

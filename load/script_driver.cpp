@@ -48,7 +48,7 @@ class ScriptRun {
     out_.add_replica(r.integrals(), r.peak_used_tokens(), static_cast<double>(r.kv().total()) * r.kv().block_tokens(),
                      r.preemptions());
     out_.add_itl(replica_.itl());
-    out_.end_run(0, real_, in_system_, queue_, true);
+    out_.end_run(0, real_, in_system_, queue_, {});
   }
 
   void report(sched::RunResult& result) {

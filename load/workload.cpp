@@ -60,9 +60,16 @@ std::int64_t own_limit(const LoadSpec& load) {
   if (const auto* jump = std::get_if<JumpStart>(&load)) return 3 * std::int64_t{jump->concurrency};
   if (const auto* burst = std::get_if<Burst>(&load)) return burst->count;
   if (const auto* replay = std::get_if<TraceReplay>(&load))
-    return static_cast<std::int64_t>(replay->trace->records.size());
+    return replayed_requests(*replay);
   if (const auto* script = std::get_if<Script>(&load)) return static_cast<std::int64_t>(script->requests.size());
   return kUnlimited;
+}
+
+// Another id in every tile, so that a prompt of one is not found in the cache of another.
+std::uint64_t of_tile(std::uint64_t id, std::uint64_t tile) {
+  if (tile == 0) return id;
+  const std::uint64_t mixed = RandomStream(id, tile, Purpose::prefix_group).block(0)[0];
+  return mixed == 0 ? 1 : mixed;       // 0: no session
 }
 
 // The published benchmark's protocol and a script fix their own number of requests.
@@ -77,7 +84,7 @@ struct Workload::State {
 
   [[nodiscard]] RequestBody scripted(std::uint64_t i) const;
   [[nodiscard]] RequestBody sampled(std::uint64_t i) const;
-  [[nodiscard]] RequestBody own_row(std::uint64_t i) const;
+  [[nodiscard]] RequestBody own_row(std::uint64_t i);
   void add_prefix(std::uint64_t i, RequestBody& body);
   void let_drift(std::uint64_t i, RequestBody& body) const;
   [[nodiscard]] std::int64_t arrivals_within_duration(const TraceReplay& replay) const;
@@ -137,15 +144,21 @@ RequestBody Workload::State::sampled(std::uint64_t i) const {
   return body;
 }
 
-RequestBody Workload::State::own_row(std::uint64_t i) const {
+RequestBody Workload::State::own_row(std::uint64_t i) {
   const traces::Trace& trace = *std::get<TraceReplay>(spec.load).trace;
-  const traces::TraceRecord& row = trace.records[i];
+  const traces::TraceRecord& row = trace.records[i % trace.records.size()];
+  const std::uint64_t tile = i / trace.records.size();
   RequestBody body;
   body.input_tokens = row.input_tokens;
   body.output_tokens = body.max_new_tokens = row.output_tokens;
-  body.session = row.session;
+  body.session = row.session == 0 ? 0 : of_tile(row.session, tile);
   if (row.hash_end > row.hash_begin) {
     body.prefix_hashes = std::span(trace.hashes).subspan(row.hash_begin, row.hash_end - row.hash_begin);
+    if (tile > 0) {
+      prefix_hashes.clear();
+      for (const std::uint64_t hash : body.prefix_hashes) prefix_hashes.push_back(of_tile(hash, tile));
+      body.prefix_hashes = prefix_hashes;
+    }
     body.hash_block_tokens = trace.hash_block_tokens;
   }
   return body;
@@ -181,6 +194,8 @@ void Workload::State::let_drift(std::uint64_t i, RequestBody& body) const {
 
 std::int64_t Workload::State::arrivals_within_duration(const TraceReplay& replay) const {
   const auto& rows = replay.trace->records;
+  const double period = static_cast<double>(tile_length(*replay.trace)) / replay.rate_scale;
+  if (replay.tiles > 1 && last_ns >= period) return limit;
   const auto late = [&](double end, const traces::TraceRecord& row) {
     return static_cast<double>(
                std::llround(static_cast<double>(row.arrival - rows.front().arrival) / replay.rate_scale)) > end;

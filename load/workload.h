@@ -28,7 +28,16 @@ struct Poisson { double rate = 0; bool operator==(const Poisson&) const = defaul
 struct GammaArrivals { double rate = 0, cv = 1; bool operator==(const GammaArrivals&) const = default; };
 struct ConstantRate { double rate = 0; bool operator==(const ConstantRate&) const = default; };
 struct Burst { std::int64_t count = 1; bool operator==(const Burst&) const = default; };           // all at t = 0
-struct TraceReplay { std::shared_ptr<const traces::Trace> trace; double rate_scale = 1; bool operator==(const TraceReplay&) const = default; };
+/// The trace `tiles` times in a row, a mean gap apart; sessions and prefixes of each time are its own.
+struct TraceReplay {
+  std::shared_ptr<const traces::Trace> trace;
+  double rate_scale = 1;
+  std::int32_t tiles = 1;
+  bool operator==(const TraceReplay&) const = default;
+};
+/// Requests of a whole replay, and the time from its start to that of the next tile, at rate scale 1.
+[[nodiscard]] std::int64_t replayed_requests(const TraceReplay& replay);
+[[nodiscard]] Nanos tile_length(const traces::Trace& trace);
 /// 3 x concurrency identical requests in a closed loop, the first wave at t = 0; WorkloadSpec::requests does not apply.
 struct JumpStart { std::int32_t concurrency = 1; bool operator==(const JumpStart&) const = default; };
 /// The conformance mini-language: "A:6+3@1 B:5+4/8@2", name:prompt+output[/cap][@k]. `output` is as written: the body's
@@ -49,6 +58,10 @@ using LoadSpec = std::variant<ClosedLoop, Poisson, GammaArrivals, ConstantRate, 
 [[nodiscard]] std::string_view load_kind(const LoadSpec& load);
 /// The number a sweep varies: concurrency, rate (requests/s), count, rate_scale; 0 for a script.
 [[nodiscard]] double load_value(const LoadSpec& load);
+/// Requests/s of an open loop whose rate stays the same; nullopt for the others.
+[[nodiscard]] std::optional<double> stationary_rate(const LoadSpec& load);
+/// Variance over squared mean of the gaps of such a load; 0 for the others.
+[[nodiscard]] double gap_scv(const LoadSpec& load);
 /// Whether clients wait for completions before they send again.
 [[nodiscard]] bool is_closed_loop(const LoadSpec& load);
 

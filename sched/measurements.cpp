@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "sched/statistics.h"
 
@@ -78,9 +79,13 @@ void Measurements::add(const RequestResult& result) {
     case Outcome::completed: add_completed(result); break;
     case Outcome::rejected:
       ++rejected_;
+      ++(result.unfit ? unfit_ : shed_);
       ++rejections_[result.code];
       break;
-    case Outcome::timed_out: ++timed_out_; break;
+    case Outcome::timed_out:
+      ++timed_out_;
+      ++shed_;
+      break;
     case Outcome::cancelled: break;
   }
 }
@@ -149,11 +154,10 @@ void Measurements::add_fleet(const FleetUsage& usage) {
 }
 
 void Measurements::end_run(double start_s, double end_s, double in_system_integral, double queue_integral,
-                           bool stable) {
-  runs_.push_back({records_.size(), start_s, end_s});
+                           const OfferedLoad& load) {
+  runs_.push_back({records_.size(), start_s, end_s, load, shed_, unfit_});
   in_system_ += in_system_integral;
   queue_ += queue_integral;
-  stable_ &= stable;
 }
 
 double Measurements::window_s() const {
@@ -172,7 +176,7 @@ PointMetrics Measurements::metrics() const {
   fill_fleet(point);
   fill_time_parts(point);
   fill_intervals(point);
-  blank_unstable(point);
+  blank_growing(point);
   return point;
 }
 
@@ -191,9 +195,22 @@ void Measurements::fill_rates(PointMetrics& point) const {
   point.total_tokens_per_s = ratio(static_cast<double>(input_tokens_ + output_tokens_), point.duration_s);
   point.in_system_mean = ratio(in_system_, point.duration_s);
   point.queue_mean = ratio(queue_, point.duration_s);
-  point.stable = stable_;
+  point.steady = steady_state();
   if (per_request_slo_ && slo_total_ > 0)
     point.slo_attainment = static_cast<double>(slo_met_) / static_cast<double>(slo_total_);
+}
+
+SteadyState Measurements::steady_state() const {
+  std::vector<JudgedRun> judged;
+  std::size_t first = 0;
+  std::int64_t shed = 0, unfit = 0;
+  for (const Run& run : runs_) {
+    judged.push_back({run.load, run.start_s, std::span(records_).subspan(first, run.records_end - first), run.shed_end - shed, run.unfit_end - unfit});
+    first = run.records_end;
+    shed = run.shed_end;
+    unfit = run.unfit_end;
+  }
+  return judge_steady_state(judged, ratio(queue_s_, static_cast<double>(records_.size())));
 }
 
 void Measurements::fill_request_metrics(PointMetrics& point) const {
@@ -241,16 +258,16 @@ void Measurements::fill_steady(PointMetrics& point) const {
 
 void Measurements::fill_slo_values(PointMetrics& point) const {
   if (slo_total_ == 0) return;
-  for (const Slo::Bound& bound : slo_.bounds) point.slo_values.push_back(slo_value(bound));
+  for (const Slo::Bound& bound : slo_.bounds) point.slo_values.push_back(slo_value(bound, point.steady.grows));
 }
 
-double Measurements::slo_value(const Slo::Bound& bound) const {
+double Measurements::slo_value(const Slo::Bound& bound, bool grows) const {
   constexpr double kNever_s = std::numeric_limits<double>::infinity();
   if (bound.metric == Slo::Metric::itl) {
     if (itl_.count() == 0) return records_.empty() && rejected_ + timed_out_ > 0 ? kNever_s : 0;
     return bound.quantile < 0 ? itl_.mean() : itl_.quantile(bound.quantile);
   }
-  if (!stable_) return kNever_s;
+  if (grows) return kNever_s;
   std::vector<double> values;
   values.reserve(records_.size());
   for (const Record& record : records_) {
@@ -348,8 +365,8 @@ void Measurements::fill_run_intervals(PointMetrics& point) const {
 }
 
 // Beyond capacity the queue grows as long as the run lasts: its waits describe the run's length, not the system.
-void Measurements::blank_unstable(PointMetrics& point) const {
-  if (stable_) return;
+void Measurements::blank_growing(PointMetrics& point) {
+  if (!point.steady.grows) return;
   point.latency = point.ttft = point.latency_per_token = {};
   point.slo_attainment.reset();
   point.latency_mean_ci95_s.reset();

@@ -11,6 +11,7 @@
 
 #include "sched/log_histogram.h"
 #include "sched/replica.h"
+#include "sched/steady_state.h"
 
 namespace plimsoll::sched {
 
@@ -37,6 +38,7 @@ struct RequestResult {
   Tok input = 0, output = 0, generated = 0;
   Outcome outcome = Outcome::completed;
   const char* code = "";                       // why it was rejected: a code of docs/policies.md
+  bool unfit = false;                          // rejected for what it is, whatever the load: too long
   double queue_s = 0, preempt_s = 0;           // queue_s includes the time before the last attempt
   model::TimeParts service = {};
   bool first_wave = false;                     // of a closed loop: its user's first one, which all users send at once
@@ -60,10 +62,10 @@ struct PointMetrics {
   /// token, whatever the bound's quantile; blank without such bounds. ITL is not known per request and does not count.
   std::optional<double> slo_attainment;
   /// The statistic that each bound of the SLO limits, in their order, over all logical requests: one that was rejected or
-  /// timed out is infinitely late, however fast the others were, and so is everybody beyond capacity. ITL over the gaps of
+  /// timed out is infinitely late, however fast the others were, and so are all where the backlog grows. ITL over the gaps of
   /// completed requests. Empty where nothing was measured.
   std::vector<double> slo_values;
-  bool stable = true;
+  SteadyState steady;
   /// Half-widths: over replications where there are several, else over the batches of the one run; blank in short runs.
   std::optional<double> latency_mean_ci95_s, output_tokens_per_s_ci95;
   double in_system_mean = 0, queue_mean = 0;
@@ -104,20 +106,19 @@ class Measurements {
   /// pools.
   void add_replica(const Integrals& integrals, double peak_used_tokens, double pool_tokens, std::int64_t preemptions);
   /// Closes one replication: [start, end] is the measured window, seconds; the two are the integrals over it of the number
-  /// of logical requests between sending and end, and of those that have not begun service.
-  void end_run(double start_s, double end_s, double in_system_integral, double queue_integral, bool stable);
+  /// of logical requests between sending and end, and of those that have not begun service. `load` is what the run offered.
+  void end_run(double start_s, double end_s, double in_system_integral, double queue_integral, const OfferedLoad& load);
   /// Of a run whose replicas come and go; before its end_run.
   void add_fleet(const FleetUsage& usage);
   [[nodiscard]] PointMetrics metrics() const;
 
  private:
-  struct Record {                      // of a completed request after warm-up; 32 bytes, twice that while the vector grows
-    double latency, ttft, end;         // seconds
-    std::int32_t output;
-  };
+  using Record = Served;               // of a completed request after warm-up; 32 bytes, twice that while the vector grows
   struct Run {
     std::size_t records_end = 0;       // the run's records end here
     double start_s = 0, end_s = 0;
+    OfferedLoad load;
+    std::int64_t shed_end = 0, unfit_end = 0;   // of all runs up to this one
   };
   [[nodiscard]] std::optional<double> value_of(const Record& record, Slo::Metric metric) const;
   [[nodiscard]] bool meets_slo(const Record& record) const;
@@ -127,13 +128,14 @@ class Measurements {
   void fill_rates(PointMetrics& point) const;
   void fill_steady(PointMetrics& point) const;
   void fill_slo_values(PointMetrics& point) const;
-  [[nodiscard]] double slo_value(const Slo::Bound& bound) const;
+  [[nodiscard]] double slo_value(const Slo::Bound& bound, bool grows) const;
+  [[nodiscard]] SteadyState steady_state() const;
   void fill_kv(PointMetrics& point) const;
   void fill_fleet(PointMetrics& point) const;
   void fill_time_parts(PointMetrics& point) const;
   void fill_intervals(PointMetrics& point) const;
   void fill_run_intervals(PointMetrics& point) const;
-  void blank_unstable(PointMetrics& point) const;
+  static void blank_growing(PointMetrics& point);
 
   Slo slo_;
   Nanos warmup_ = 0;
@@ -152,7 +154,8 @@ class Measurements {
   std::map<std::string, std::int64_t> rejections_;
   std::vector<std::size_t> first_wave_;              // places among the records, ascending
   std::int64_t rejected_ = 0, timed_out_ = 0, preemptions_ = 0, slo_met_ = 0, slo_total_ = 0;
-  bool per_request_slo_ = false, stable_ = true;
+  std::int64_t shed_ = 0, unfit_ = 0;
+  bool per_request_slo_ = false;
 };
 
 /// Linear interpolation between order statistics (type 7); `values` is partially reordered. Not empty.

@@ -132,7 +132,6 @@ bool Fleet::arrivals(Nanos now) {
   while (const std::optional<load::Attempt> attempt = dispatcher_.clients().send(now)) {
     any = true;
     dispatch(*attempt, now);
-    watch_queue();
   }
   return any;
 }
@@ -174,13 +173,6 @@ void Fleet::end_warmup(Nanos now) {
     before_.push_back(r.replica().integrals());
     r.replica().itl() = {};
   }
-}
-
-void Fleet::watch_queue() {
-  if (!dispatcher_.backlog_due()) return;
-  std::int64_t queued = 0;
-  for (const SimReplica* r : slots_) queued += r->queued();
-  dispatcher_.note_backlog(queued);
 }
 
 void Fleet::report(sched::Measurements& out) {

@@ -40,7 +40,6 @@ class Fleet {
   void dispatch(const load::Attempt& attempt, Nanos now);
   void collect(std::size_t replica);
   void end_warmup(Nanos now);
-  void watch_queue();
 
   const load::Scenario& scenario_;
   const RunOptions& options_;

@@ -134,7 +134,7 @@ void set_prediction(const study::PointResult& point, Comparison& c) {
     c.low = (m.*metric.band).low;
     c.high = (m.*metric.band).high;
   }
-  if (!c.predicted) c.reason = m.stable ? "no request has this figure" : "the load is beyond capacity";
+  if (!c.predicted) c.reason = m.steady.grows ? "the load is beyond capacity" : "no request has this figure";
 }
 
 void append_comparisons(const MeasuredTable& table, const MeasuredPoint& row, const study::PointResult& point, std::vector<Comparison>& out) {

@@ -108,7 +108,6 @@ void LiveRun::time_outs(Nanos now) {
 void LiveRun::arrivals(Nanos now) {
   while (const std::optional<load::Attempt> attempt = dispatcher_.clients().send(now)) {
     dispatch(*attempt, now);
-    watch_queue();
   }
 }
 
@@ -157,13 +156,6 @@ void LiveRun::end_warmup() {
     before_.push_back(lane.live.replica().integrals());
     lane.live.replica().itl() = {};
   }
-}
-
-void LiveRun::watch_queue() {
-  if (!dispatcher_.backlog_due()) return;
-  std::int64_t queued = 0;
-  for (const Lane& lane : lanes_) queued += lane.live.replica().policy().queued();
-  dispatcher_.note_backlog(queued);
 }
 
 // Workers come to rest before what they work for goes away.

@@ -49,7 +49,6 @@ class LiveRun {
   void break_order(Lane& lane);
   void collect(Lane& lane);
   void end_warmup();
-  void watch_queue();
   void drain();
 
   const load::Scenario& scenario_;

@@ -35,7 +35,7 @@ std::vector<Sample> samples_of(const std::vector<LanePoint>& seen, std::size_t c
   std::vector<Sample> samples;
   for (const LanePoint& point : seen) {
     const auto& metrics = point.row.result.metrics;
-    if (point.curve != curve || !metrics || !metrics->stable) continue;
+    if (point.curve != curve || !metrics || metrics->steady.grows) continue;
     samples.push_back({point.index, point.row.result.labels.load_value, metrics->output_tokens_per_s, latency_of(*metrics)});
   }
   std::sort(samples.begin(), samples.end(), [](const Sample& a, const Sample& b) { return a.load < b.load; });

@@ -99,7 +99,7 @@ void add_knees(const Workbench& bench, const ContentChoice& choice, CurveContent
     std::vector<const LanePoint*> from;
     for (const LanePoint& point : curve.points) {
       const auto& m = point.row.result.metrics;
-      if (!m || !m->stable || point.stage == Stage::estimate) continue;
+      if (!m || m->steady.grows || point.stage == Stage::estimate) continue;
       shape.push_back({point.row.result.labels.load_value, m->output_tokens_per_s, m->latency_per_token.p90.value_or(m->latency.p90.value_or(0))});
       from.push_back(&point);
     }

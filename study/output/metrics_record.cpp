@@ -16,19 +16,20 @@ using sched::PointMetrics;
 using Quantiles = PointMetrics::Quantiles;
 
 // A field that is added to these and not below would be lost on its way through the store.
-static_assert(sizeof(PointMetrics) == 1072 && sizeof(Quantiles) == 80, "name the new field below");
+static_assert(sizeof(PointMetrics) == 1112 && sizeof(Quantiles) == 80, "name the new field below");
 
 template <class Archive, class Metrics>
 void all_fields(Archive& archive, Metrics& m) {
   archive(m.input_tokens_mean, m.output_tokens_mean, m.requests_completed, m.requests_rejected, m.requests_timed_out,
           m.rejections, m.preemptions, m.duration_s, m.requests_per_s, m.output_tokens_per_s, m.total_tokens_per_s);
   for (auto* q : {&m.latency, &m.ttft, &m.tpot, &m.itl, &m.latency_per_token}) archive(q->mean, q->p50, q->p90, q->p95, q->p99);
-  archive(m.batch_mean, m.kv_used_mean, m.kv_used_peak, m.kv_wasted_mean, m.slo_attainment, m.slo_values, m.stable,
+  archive(m.batch_mean, m.kv_used_mean, m.kv_used_peak, m.kv_wasted_mean, m.slo_attainment, m.slo_values,
           m.latency_mean_ci95_s, m.output_tokens_per_s_ci95, m.in_system_mean, m.queue_mean, m.kv_internal_mean,
           m.kv_reserved_unused_mean, m.kv_external_mean, m.kv_last_block_mean);
   archive(m.time_weights_s, m.time_kv_s, m.time_compute_s, m.time_allreduce_s, m.time_host_s, m.time_queue_s,
           m.time_preempt_s, m.time_other_s, m.replica_s, m.instance_s, m.replica_starts, m.replica_failures,
           m.ttft_first_wave_mean, m.ttft_steady_mean, m.ttft_steady_p99, m.latency_steady_mean);
+  archive(m.steady.verdict, m.steady.grows, m.steady.reason, m.steady.requests_needed);
   for (auto* band : {&m.latency_mean_band, &m.ttft_mean_band, &m.tpot_mean_band, &m.latency_per_token_p90_band,
                      &m.output_tokens_per_s_band})
     archive(band->low, band->high);
@@ -42,6 +43,8 @@ struct Writer {
  private:
   void put(double value) { fmt::format_to(std::back_inserter(text), "{},", value); }
   void put(std::int64_t value) { fmt::format_to(std::back_inserter(text), "{},", value); }
+  void put(sched::Steadiness value) { put(static_cast<std::int64_t>(value)); }
+  void put(const std::string& value) { fmt::format_to(std::back_inserter(text), "{},{},", value.size(), value); }
   void put(bool value) { text += value ? "1," : "0,"; }
   void put(const std::vector<double>& values) {
     put(static_cast<std::int64_t>(values.size()));
@@ -76,6 +79,13 @@ struct Reader {
   }
   void take(double& value) { value = number<double>(word()); }
   void take(std::int64_t& value) { value = number<std::int64_t>(word()); }
+  void take(sched::Steadiness& value) { value = static_cast<sched::Steadiness>(number<std::uint8_t>(word())); }
+  void take(std::string& value) {      // it may hold commas
+    const auto size = number<std::size_t>(word());
+    if (rest.size() <= size) refuse();
+    value = rest.substr(0, size);
+    rest.remove_prefix(size + 1);
+  }
   void take(bool& value) { value = number<int>(word()) != 0; }
   void take(std::vector<double>& values) {
     const auto count = number<std::uint16_t>(word());

@@ -93,7 +93,7 @@ std::vector<Axis> axes_up(const std::vector<PointResult>& points) {
   }
   if (axes.empty()) {
     axes.push_back({"p90 latency, s", [](const PointResult& point) {
-                      const bool known = point.metrics && (point.metrics->stable || is_closed(point));
+                      const bool known = point.metrics && !point.metrics->steady.grows;
                       return known ? point.metrics->latency.p90.value_or(kNone) : kNone;
                     }});
   }

@@ -161,7 +161,8 @@ std::string notes_of(const PointResult& point, Footnotes& footnotes) {
   } else {
     const sched::PointMetrics& m = *point.metrics;
     constexpr double kWide = 0.1;
-    if (!m.stable) notes.emplace_back("unstable");
+    if (m.steady.verdict == sched::Steadiness::unstable) notes.push_back("unstable: " + footnotes.mark(steady_text(m.steady)));
+    if (m.steady.verdict == sched::Steadiness::too_short) notes.push_back("run too short to tell: " + footnotes.mark(steady_text(m.steady)));
     if (point.missed_slo) notes.push_back(point.missed_slo->empty() ? "SLO kept" : "SLO missed: " + footnotes.mark("misses " + *point.missed_slo));
     if (m.latency_mean_ci95_s && m.latency.mean && *m.latency_mean_ci95_s > kWide * *m.latency.mean) {
       notes.push_back(footnotes.mark(fmt::format("mean latency only known to ± {:.2g} s (95 %): more requests tell more", *m.latency_mean_ci95_s)));
@@ -180,7 +181,7 @@ std::string notes_of(const PointResult& point, Footnotes& footnotes) {
 std::vector<std::string> figures_of(const PointResult& point) {
   if (!point.metrics) return std::vector<std::string>(kHeader[0].size() - 1, kBlank);
   const sched::PointMetrics& m = *point.metrics;
-  const bool meaningful = m.stable || point.labels.load().load_class == load::LoadClass::closed;
+  const bool meaningful = !m.steady.grows;
   const auto if_stable = [meaningful](std::optional<double> v) { return meaningful ? v : std::nullopt; };
   return {shown(m.requests_per_s),
           shown(m.output_tokens_per_s),

@@ -23,6 +23,7 @@ enum class Stage : std::uint8_t {
 
 /// The largest load within the SLO.
 struct Capacity {
+  bool confirmed = false;              // by long runs, several times; else a first look
   Estimate load;                       // over replications
   double passing = 0;                  // of the first replication
   std::optional<double> failing;
@@ -38,6 +39,7 @@ struct Entry {
   std::optional<sched::PointMetrics> metrics;   // of the first run at that load
   Estimate objective;                  // in its own unit: USD/h, GPUs, s, tokens/s, or the load's
   std::optional<Capacity> capacity;
+  std::optional<double> capacity_at_most;   // a bound, where nothing better is known
   bool on_frontier = false;
   bool ties = false;                   // cannot be told from the one before it
   std::string verdict;                 // what keeps it from winning, and by how much

@@ -10,6 +10,7 @@
 #include "study/run/load_variation.h"
 #include "study/plan/bracket.h"
 #include "study/plan/ranking.h"
+#include "study/plan/rate_bound.h"
 
 namespace plimsoll::study::plan {
 namespace {
@@ -60,6 +61,7 @@ bool only_waits(const PointSpec& spec, const sched::PointMetrics& m) {
 struct Line {                          // one bracket
   std::size_t slot = 0, candidate = 0, replication = 0;
   Bracket bracket;
+  double most = std::numeric_limits<double>::infinity();   // of the load, by its bound: more fails without a run
   bool dropped = false;
 };
 
@@ -70,8 +72,10 @@ class Rounds {
 
   void add(std::size_t slot, std::size_t candidate, double start) {
     const double least = least_load(question_.spec, requests_at(start));
+    const double most = bounds_.most(question_.candidates[candidate]).value_or(std::numeric_limits<double>::infinity());
     for (std::size_t r = 0; r < plan_.replications; ++r) {
-      lines_.push_back({slot, candidate, r, Bracket({.start = start, .stride = plan_.stride, .tolerance = plan_.tolerance, .whole = whole_loads(limits_), .least = least})});
+      lines_.push_back({slot, candidate, r, Bracket({.start = start, .stride = plan_.stride, .tolerance = plan_.tolerance, .whole = whole_loads(limits_), .least = least}), most});
+      skip_impossible(lines_.back());
     }
   }
 
@@ -84,7 +88,9 @@ class Rounds {
       if (todo.empty()) return;
       trials_.run(todo);
       for (Line& line : lines_) {
-        if (const auto load = next_of(line)) answer(line, *load, trials_.of(trial(line, *load)));
+        const auto load = next_of(line);
+        if (load) answer(line, *load, trials_.of(trial(line, *load)));
+        skip_impossible(line);
       }
       if (plan_.stop_losers) drop_losers();
     }
@@ -100,9 +106,10 @@ class Rounds {
       out.passing = line.bracket.passing();
       out.failing = line.bracket.failing();
       if (out.passing > 0) out.at_passing = trials_.of(trial(line, out.passing));
-      if (out.failing) out.at_failing = trials_.of(trial(line, *out.failing));
+      if (out.failing && *out.failing < line.most) out.at_failing = trials_.of(trial(line, *out.failing));
     }
     out.load = estimate(values, question_.search.confidence);
+    out.confirmed = plan_.confirms;
     return out;
   }
 
@@ -110,12 +117,17 @@ class Rounds {
   [[nodiscard]] static std::optional<double> next_of(const Line& line) { return line.dropped ? std::nullopt : line.bracket.next(); }
 
   [[nodiscard]] Trial trial(const Line& line, double load) const {
-    return {.candidate = line.candidate, .replication = static_cast<std::int32_t>(line.replication), .requests = requests_at(load), .load = load};
+    return {.candidate = line.candidate, .replication = static_cast<std::int32_t>(line.replication), .requests = requests_at(load), .load = load,
+            .lives = plan_.confirms ? kConfirmingLives : kScreeningLives};
   }
 
   [[nodiscard]] std::int64_t requests_at(double load) const {
     const PointSpec spec = with_load_value(question_.spec, load).value_or(question_.spec);
     return plan_.confirms ? confirming_requests(spec) : screening_requests(spec);
+  }
+
+  static void skip_impossible(Line& line) {
+    for (auto load = next_of(line); load && *load >= line.most; load = next_of(line)) line.bracket.answer(*load, false);
   }
 
   void answer(Line& line, double load, const sched::PointMetrics& metrics) const {
@@ -135,6 +147,7 @@ class Rounds {
   Trials& trials_;
   const CapacityPlan& plan_;
   const PointSpec limits_;
+  RateBound bounds_;
   std::vector<Line> lines_;
 };
 
@@ -161,6 +174,9 @@ void fill_entry(const Question& question, Answer& answer, std::size_t candidate,
   entry.standing.runs = capacity.load.values;
   entry.standing.certain = entry.standing.meets && stage == Stage::confirmed && capacity.load.low() > 0;
   entry.objective = question.search.objective == Objective::capacity ? capacity.load : cost_of_a_million(question.candidates[candidate], capacity);
+  // One run may be wrong by chance about a load that is close.
+  constexpr double kByChance = 1.05;
+  if (!capacity.confirmed && capacity.failing) entry.capacity_at_most = kByChance * *capacity.failing;
   entry.capacity = std::move(capacity);
 }
 

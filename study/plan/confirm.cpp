@@ -16,7 +16,7 @@ constexpr double kSameThroughput = 0.01;
 }  // namespace
 
 Trial Confirm::trial(std::size_t candidate, std::size_t run) const {
-  return {.candidate = candidate, .replication = static_cast<std::int32_t>(run), .requests = confirming_requests(question_.spec)};
+  return {.candidate = candidate, .replication = static_cast<std::int32_t>(run), .requests = confirming_requests(question_.spec), .lives = kConfirmingLives};
 }
 
 std::vector<const sched::PointMetrics*> Confirm::runs_of(std::size_t candidate) const {

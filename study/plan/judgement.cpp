@@ -21,8 +21,9 @@ double student_quantile(std::size_t degrees, double confidence) {
   return boost::math::quantile(distribution, 0.5 + confidence / 2);
 }
 
+// A run that was too short to tell, however long it was made, proves no capacity.
 bool is_beyond_capacity(const PointSpec& spec, const sched::PointMetrics& m) {
-  return !m.stable && !load::is_closed_loop(spec.workload.load);
+  return m.steady.verdict != sched::Steadiness::stable && !load::is_closed_loop(spec.workload.load);
 }
 
 /// What one run found for each check, in a fixed order.

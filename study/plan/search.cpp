@@ -13,6 +13,7 @@
 #include "study/plan/explain.h"
 #include "study/plan/load_curve.h"
 #include "study/plan/ranking.h"
+#include "study/plan/rate_bound.h"
 #include "study/plan/sensitivity.h"
 
 namespace plimsoll::study::plan {
@@ -57,6 +58,7 @@ class Search {
  private:
   void apply_bounds() {
     Bounds bounds;
+    RateBound rates;
     const bool loads_vary = finds_load(question_.search.objective);
     for (std::size_t i = 0; i < question_.candidates.size(); ++i) {
       Entry& entry = answer_.entries[i];
@@ -64,7 +66,9 @@ class Search {
       entry.reason = candidate.excluded;
       if (!entry.reason.empty()) entry.stage = Stage::excluded;
       if (!entry.reason.empty() || loads_vary) continue;
+      entry.capacity_at_most = rates.most(candidate);
       Bounded bounded = bounds.problem(candidate);
+      if (bounded.reason.empty()) bounded = beyond_rate(candidate, entry.capacity_at_most);
       entry.reason = std::move(bounded.reason);
       if (entry.reason.empty()) continue;
       entry.stage = Stage::bounded;
@@ -119,7 +123,7 @@ class Search {
   // A longer run may say better of it.
   [[nodiscard]] bool is_doubtful(std::size_t i) const {
     const Entry& entry = answer_.entries[i];
-    if (entry.stage != Stage::screened || entry.standing.ratio <= kHopeless || !entry.metrics->stable) return false;
+    if (entry.stage != Stage::screened || entry.standing.ratio <= kHopeless || entry.metrics->steady.grows) return false;
     return can_be_longer(question_.spec) && !trials_.knows(longer_of(i));
   }
 

@@ -14,11 +14,11 @@
 namespace plimsoll::study::plan {
 namespace {
 
-constexpr std::array<std::string_view, 33> kColumns = {
+constexpr std::array<std::string_view, 34> kColumns = {
     "rank", "tie", "deployment", "stage", "meets_slo", "certain", "slo_used", "slo_check", "objective", "objective_ci", "objective_unit", "frontier",
     "model", "hardware", "dtype", "tp", "pp", "replicas", "instances", "gpus", "policy", "usd_per_hour", "usd_per_million_output_tokens",
     "usd_per_million_total_tokens", "latency_p90_s", "latency_p90_ci_s", "ttft_p90_s", "output_tokens_per_s", "output_tokens_per_s_per_gpu",
-    "capacity", "capacity_ci", "runs", "verdict"};
+    "capacity", "capacity_ci", "runs", "verdict", "capacity_at_most"};
 
 std::string_view stage_name(Stage stage) {
   constexpr std::array<std::string_view, 5> kNames = {"excluded", "bounded", "waiting", "screened", "confirmed"};
@@ -87,17 +87,19 @@ std::vector<Cell> ranking_row(const Finding& f, std::size_t place, std::size_t i
   row.if_ran(Cell(s.certain));
   row.if_ran(number_cell(s.ratio));
   row.if_ran(text_cell(s.checks.empty() ? "" : s.checks[s.worst].name));
-  row.if_ran(number_cell(e.objective.mean));
-  row.if_ran(interval_cell(e.objective));
+  const bool found = !finds_load(f.question.search.objective) || (e.capacity && e.capacity->confirmed);
+  row.if_ran(found ? number_cell(e.objective.mean) : Cell());
+  row.if_ran(found ? interval_cell(e.objective) : Cell());
   row.add(text_cell(objective_unit(f.question)));
   row.if_ran(Cell(e.on_frontier));
   add_deployment(row, c);
   add_measures(row, c, s);
-  const bool limited = e.capacity && !e.capacity->is_open();
+  const bool limited = e.capacity && e.capacity->confirmed && !e.capacity->is_open();
   row.add(limited ? number_cell(e.capacity->load.mean) : Cell());
   row.add(limited ? interval_cell(e.capacity->load) : Cell());
   row.if_ran(count_cell(static_cast<std::int64_t>(s.runs)));
   row.add(text_cell(e.verdict));
+  row.add(!limited && e.capacity_at_most ? number_cell(*e.capacity_at_most) : Cell());
   return std::move(row.cells);
 }
 
@@ -113,7 +115,7 @@ std::string curve_json(const LoadCurve& curve) {
   for (const CurveLoad& at : curve.loads) {
     points += fmt::format("{}{{\"load\":{},\"latency_mean_s\":{},\"latency_p90_s\":{},\"output_tokens_per_s\":{},\"stable\":{}}}", points.empty() ? "" : ",",
                           json_text(number_cell(at.load)), optional_json(at.metrics.latency.mean), optional_json(at.metrics.latency.p90),
-                          json_text(number_cell(at.metrics.output_tokens_per_s)), at.metrics.stable);
+                          json_text(number_cell(at.metrics.output_tokens_per_s)), json_text(stable_cell(at.metrics.steady)));
   }
   return fmt::format("{{\"points\":[{}],\"knee_max_curvature\":{},\"knee_half_latency\":{},\"knee_slo\":{}}}", points, optional_json(curve.max_curvature),
                      optional_json(curve.half_latency), optional_json(curve.slo));
@@ -202,7 +204,7 @@ std::string curve_csv(const Finding& f) {
                                  "ttft_p90_s", "tpot_mean_s", "batch_mean", "kv_used_mean"});
   for (const CurveLoad& at : f.answer.curve.loads) {
     const sched::PointMetrics& m = at.metrics;
-    text += csv_line({number_cell(at.load), Cell(m.stable), number_cell(m.requests_per_s), number_cell(m.output_tokens_per_s), number_cell(m.latency.mean),
+    text += csv_line({number_cell(at.load), stable_cell(m.steady), number_cell(m.requests_per_s), number_cell(m.output_tokens_per_s), number_cell(m.latency.mean),
                       number_cell(m.latency.p90), number_cell(m.latency.p99), number_cell(m.ttft.p90), number_cell(m.tpot.mean), number_cell(m.batch_mean),
                       number_cell(m.kv_used_mean)});
   }

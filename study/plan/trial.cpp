@@ -97,6 +97,22 @@ bool can_be_longer(const PointSpec& spec) {
   return endless && spec.workload.duration.count() == 0;
 }
 
+std::optional<PointSpec> with_requests(PointSpec spec, std::int64_t requests) {
+  load::LoadSpec& load = spec.workload.load;
+  if (auto* const replay = std::get_if<load::TraceReplay>(&load)) {
+    if (!replay->trace || replay->trace->records.empty()) return {};
+    const double rows = static_cast<double>(replay->trace->records.size());
+    replay->tiles = static_cast<std::int32_t>(std::clamp(std::ceil(static_cast<double>(requests) / rows), 1.0, 1e6));
+    spec.workload.requests = load::replayed_requests(*replay);   // whole tiles: the rate of all of it is the trace's
+  } else if (std::holds_alternative<load::ClosedLoop>(load) || load::stationary_rate(load)) {
+    spec.workload.requests = requests;
+  } else {
+    return {};
+  }
+  spec.workload.duration = Seconds(0);
+  return spec;
+}
+
 bool keeps_rate(const sched::Slo& slo) { return slo.min_output_tokens_per_s || slo.min_requests_per_s || slo.min_goodput; }
 
 std::int64_t screening_requests(const PointSpec& spec) {
@@ -132,14 +148,14 @@ std::optional<TrialTask> read_trial_task(const std::string& text) {
   Trial& t = task.trial;
   std::string word;
   std::istringstream words(text);
-  words >> task.question >> t.candidate >> word >> t.replication >> t.requests >> t.load >> t.load_scale >> t.length_scale >> t.step_scale;
+  words >> task.question >> t.candidate >> word >> t.replication >> t.requests >> t.load >> t.load_scale >> t.length_scale >> t.step_scale >> t.lives;
   if (!words || word != "trial") return {};
   return task;
 }
 
 std::string trial_text(const Trial& trial) {
-  return fmt::format("trial {} {} {} {} {} {}", trial.replication, trial.requests, trial.load, trial.load_scale,
-                     trial.length_scale, trial.step_scale);
+  return fmt::format("trial {} {} {} {} {} {} {}", trial.replication, trial.requests, trial.load, trial.load_scale,
+                     trial.length_scale, trial.step_scale, trial.lives);
 }
 
 }  // namespace plimsoll::study::plan

@@ -13,13 +13,16 @@
 namespace plimsoll::study::plan {
 
 /// Trials that differ in their candidate alone share their random numbers; so do, draw by draw, those that differ in load
-/// or length.
+/// or length. What a trial asks for is the least: it is made longer until it tells whether the load has a steady state.
+inline constexpr double kScreeningLives = sched::kLivesNeeded, kConfirmingLives = 20;
+
 struct Trial {
   std::size_t candidate = 0;
   std::int32_t replication = 0;
   std::int64_t requests = 0;           // 0: as the study says
   double load = 0;                     // clients, requests/s, rate scale; 0: as the study says
   double load_scale = 1, length_scale = 1, step_scale = 1;   // of the load, of prompts and answers, of every step's time
+  double lives = kScreeningLives;      // mean latencies that an open load lasts at least, where it can be made longer
   auto operator<=>(const Trial&) const = default;
 };
 
@@ -40,6 +43,12 @@ struct TrialTask {
 
 /// Whether more requests make the same experiment longer: open and closed loops without a duration.
 [[nodiscard]] bool can_be_longer(const PointSpec& spec);
+
+/// The most requests that a run is lengthened to.
+inline constexpr std::int64_t kLongestRun = 4'000'000;
+/// `spec` with a load of at least so many requests: a replay is repeated as often as it takes, a duration gives way.
+/// nullopt for a load that ends by itself.
+[[nodiscard]] std::optional<PointSpec> with_requests(PointSpec spec, std::int64_t requests);
 
 /// Whether throughput is to be kept, of which a short run says little.
 [[nodiscard]] bool keeps_rate(const sched::Slo& slo);

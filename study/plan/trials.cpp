@@ -7,6 +7,7 @@
 
 #include "model/error.h"
 #include "study/output/metrics_record.h"
+#include "study/plan/judgement.h"
 #include "study/run/resolve.h"
 #include "study/run/work_crew.h"
 
@@ -81,9 +82,35 @@ class Trials::Batch {
   double base_ = 0, done_ = 0;
 };
 
-std::optional<sched::PointMetrics> simulate_trial(const Candidate& candidate, const Trial& trial, bool stepwise,
-                                                  const sim::RunOptions& options) {
-  ResolvedPoint point = resolve_spec(trial_spec(candidate.spec, trial));
+namespace {
+
+// A run that misses a limit by more than that, as short as it is, need not be made longer: queues only grow with time.
+constexpr double kFarOff = 1.5;
+constexpr int kMostRuns = 8;
+
+bool is_far_off(const PointSpec& spec, const sched::PointMetrics& metrics) {
+  if (load::is_closed_loop(spec.workload.load)) return false;   // there the first wave is the worst
+  const sched::PointMetrics* const run = &metrics;
+  const Standing standing = standing_of(spec, std::span(&run, 1), 0.95);
+  return std::any_of(standing.checks.begin(), standing.checks.end(),
+                     [](const Check& c) { return c.name != "queue" && !c.at_least && c.ratio() > kFarOff; });
+}
+
+// How many requests this run should have had; 0: it is long enough.
+double requests_wanted(const PointSpec& spec, const Trial& trial, const sched::PointMetrics& m) {
+  using sched::Steadiness;
+  if (m.steady.verdict == Steadiness::unstable || is_far_off(spec, m)) return 0;
+  if (m.steady.verdict == Steadiness::too_short) return static_cast<double>(m.steady.requests_needed);
+  if (load::is_closed_loop(spec.workload.load) || !m.latency.mean || !(m.duration_s > *m.latency.mean)) return 0;
+  const double lives = m.duration_s / *m.latency.mean - 1;   // the last requests end one life after the load
+  constexpr double kMargin = 1.1;
+  const auto sent = static_cast<double>(m.requests_completed + m.requests_rejected + m.requests_timed_out);
+  return lives < trial.lives ? kMargin * sent * trial.lives / lives : 0;
+}
+
+std::optional<sched::PointMetrics> simulate_once(const Candidate& candidate, const PointSpec& spec, bool stepwise,
+                                                 const sim::RunOptions& options) {
+  ResolvedPoint point = resolve_spec(spec);
   // Memory and degrees are those of the candidate, which exists; only a variation's workload can be at fault.
   if (point.impossible) throw InputError(point.impossible->where, point.impossible->reason);
   point.scenario->stepwise = stepwise;
@@ -94,6 +121,23 @@ std::optional<sched::PointMetrics> simulate_trial(const Candidate& candidate, co
   } catch (const InputError& error) {
     if (!error.where().file.empty()) throw;
     throw InputError(candidate.spec.places.workload, error.text());
+  }
+}
+
+}  // namespace
+
+std::optional<sched::PointMetrics> simulate_trial(const Candidate& candidate, const Trial& trial, bool stepwise,
+                                                  const sim::RunOptions& options) {
+  PointSpec spec = trial_spec(candidate.spec, trial);
+  for (int run = 1;; ++run) {
+    std::optional<sched::PointMetrics> metrics = simulate_once(candidate, spec, stepwise, options);
+    if (!metrics || run == kMostRuns) return metrics;
+    const double wanted = requests_wanted(spec, trial, *metrics);
+    const auto sent = static_cast<double>(metrics->requests_completed + metrics->requests_rejected + metrics->requests_timed_out);
+    if (wanted <= sent || sent >= static_cast<double>(kLongestRun)) return metrics;
+    auto longer = with_requests(spec, static_cast<std::int64_t>(std::min(wanted, static_cast<double>(kLongestRun))));
+    if (!longer) return metrics;
+    spec = std::move(*longer);
   }
 }
 

@@ -119,7 +119,7 @@ std::string capacity_lines(const Question& q, const Capacity& capacity) {
   }
   std::string text = fmt::format("  carries     {} {}{} within the SLO", with_interval(capacity.load), unit, rate_text(q.spec.workload.load, capacity.load.mean));
   const auto side = [&](const std::optional<sched::PointMetrics>& metrics) {
-    if (!metrics) return std::string("not found");
+    if (!metrics) return std::string("more than full batches serve");
     const sched::PointMetrics* const run = &*metrics;
     const Standing standing = standing_of(q.spec, std::span(&run, 1), q.search.confidence);
     return standing.checks.empty() ? std::string("keeps up") : check_text(standing.checks[standing.worst]);
@@ -226,7 +226,9 @@ std::string winner_text(const Finding& f) {
 
 std::string carries_text(const Entry& e) {
   if (!e.capacity) return kBlank;
-  return e.capacity->is_open() ? "no limit" : with_interval(e.capacity->load);
+  if (e.capacity->is_open()) return e.capacity->confirmed ? "no limit" : kBlank;
+  if (e.capacity->confirmed) return with_interval(e.capacity->load);
+  return e.capacity_at_most ? "≤ " + number(*e.capacity_at_most, 3) : kBlank;
 }
 
 std::vector<std::string> table_row(const Finding& f, std::size_t place) {

@@ -120,8 +120,7 @@ void add_bands(const load::Scenario& scenario, bool beyond_measured, PointMetric
   const PointMetrics middle = shortened ? at_end(s, 1, 1, stop) : metrics;
   const PointMetrics fast = at_end(s, u.decode_low, u.prefill_low, stop), slow = at_end(s, u.decode_high, u.prefill_high, stop);
   if (stop.stop_requested()) return;
-  const bool closed = load::is_closed_loop(scenario.workload.load);
-  const Ends ends{middle, fast, slow, closed || slow.stable};
+  const Ends ends{middle, fast, slow, !slow.steady.grows};
   metrics.latency_mean_band = time_band(ends, metrics, [](const PointMetrics& m) { return m.latency.mean; });
   metrics.ttft_mean_band = time_band(ends, metrics, [](const PointMetrics& m) { return m.ttft.mean; });
   metrics.latency_per_token_p90_band = time_band(ends, metrics, [](const PointMetrics& m) { return m.latency_per_token.p90; });

@@ -13,7 +13,7 @@ namespace plimsoll::study {
 namespace {
 
 // The contract: columns are only ever added at the end.
-constexpr std::array<std::string_view, 86> kColumns = {
+constexpr std::array<std::string_view, 88> kColumns = {
     "source", "model", "hardware", "engine", "dtype", "tp", "replicas", "policy", "load_kind", "load_value",
     "input_tokens_mean", "output_tokens_mean", "requests_completed", "requests_rejected", "requests_timed_out",
     "preemptions", "duration_s", "requests_per_s", "output_tokens_per_s", "total_tokens_per_s", "latency_mean_s",
@@ -27,7 +27,8 @@ constexpr std::array<std::string_view, 86> kColumns = {
     "time_preempt_s", "time_other_s", "latency_mean_ci95_s", "output_tokens_per_s_ci95", "in_system_mean",
     "queue_mean", "kv_internal_mean", "kv_reserved_unused_mean", "kv_external_mean", "kv_last_block_mean",
     "instances", "usd_per_hour", "instance_hours", "usd", "replicas_mean", "replica_starts", "replica_failures",
-    "slo_met", "ttft_first_wave_mean_s", "ttft_steady_mean_s", "ttft_steady_p99_s", "latency_steady_mean_s"};
+    "stable_reason", "requests_needed", "slo_met", "ttft_first_wave_mean_s", "ttft_steady_mean_s", "ttft_steady_p99_s",
+    "latency_steady_mean_s"};
 
 using Quantiles = sched::PointMetrics::Quantiles;
 
@@ -39,6 +40,7 @@ class Row {
   Row& count(std::int64_t value) { cells_.emplace_back(value); return *this; }
   Row& number(std::optional<double> value) { cells_.push_back(number_cell(value)); return *this; }
   Row& flag(bool value) { cells_.emplace_back(value); return *this; }
+  Row& cell(Cell value) { cells_.push_back(std::move(value)); return *this; }
   Row& blanks(std::size_t n) { cells_.resize(cells_.size() + n); return *this; }
   [[nodiscard]] std::vector<Cell> take() { return std::move(cells_); }
 
@@ -140,6 +142,20 @@ std::optional<double> usd_per_million_output_tokens(const PointResult& point) {
   return *usd / 3600.0 / rate * 1e6;
 }
 
+Cell stable_cell(const sched::SteadyState& steady) {
+  return steady.verdict == sched::Steadiness::too_short ? Cell() : Cell(steady.verdict == sched::Steadiness::stable);
+}
+
+std::string steady_text(const sched::SteadyState& steady) {
+  switch (steady.verdict) {
+    case sched::Steadiness::stable: return {};
+    case sched::Steadiness::unstable: return "unstable: " + steady.reason;
+    case sched::Steadiness::too_short:
+      return fmt::format("run too short to tell whether it keeps up: {}; requests: {} would tell", steady.reason, steady.requests_needed);
+  }
+  return {};
+}
+
 std::vector<std::string> point_columns(const std::vector<std::string>& swept_keys) {
   std::vector<std::string> columns = swept_keys;
   columns.insert(columns.end(), kColumns.begin(), kColumns.end());
@@ -156,11 +172,11 @@ std::vector<Cell> point_row(const PointResult& point) {
     return cells;
   }
   const sched::PointMetrics& m = *point.metrics;
-  const bool meaningful = m.stable || point.labels.load().load_class == load::LoadClass::closed;
+  const bool meaningful = !m.steady.grows;
   append_counts(row, m);
   append_latencies(row, m, meaningful);
   row.number(m.batch_mean).number(m.kv_used_mean).number(m.kv_used_peak).number(m.kv_wasted_mean);
-  row.number(meaningful ? m.slo_attainment : std::nullopt).flag(m.stable).number(usd_per_million_output_tokens(point));
+  row.number(meaningful ? m.slo_attainment : std::nullopt).cell(stable_cell(m.steady)).number(usd_per_million_output_tokens(point));
   row.flag(!point.extrapolates.empty());
   append_bands(row, m, meaningful);
   append_times(row, m, meaningful);
@@ -169,8 +185,10 @@ std::vector<Cell> point_row(const PointResult& point) {
   row.number(m.kv_internal_mean).number(m.kv_reserved_unused_mean).number(m.kv_external_mean);
   row.number(m.kv_last_block_mean).count(point.instances).number(mean_usd_per_hour(point));
   append_use(row, point);
-  if (point.missed_slo) row.flag(point.missed_slo->empty());
-  else row.blanks(1);
+  row.cell(m.steady.reason.empty() ? Cell() : Cell(m.steady.reason));
+  row.cell(m.steady.requests_needed > 0 ? Cell(m.steady.requests_needed) : Cell());
+  const bool unknown = !point.missed_slo || (point.missed_slo->empty() && m.steady.verdict == sched::Steadiness::too_short);
+  row.cell(unknown ? Cell() : Cell(point.missed_slo->empty()));
   row.number(m.ttft_first_wave_mean).number(m.ttft_steady_mean).number(m.ttft_steady_p99).number(m.latency_steady_mean);
   std::vector<Cell> cells = row.take();
   PLIMSOLL_CHECK(cells.size() == width, "a row has a cell for each column");

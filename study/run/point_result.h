@@ -55,6 +55,11 @@ void add_extrapolation(PointResult& point, const std::string& why);
 /// What a million output tokens cost at this point; nullopt without a price or without output.
 [[nodiscard]] std::optional<double> usd_per_million_output_tokens(const PointResult& point);
 
+/// true, false, or blank where the run was too short to tell.
+[[nodiscard]] Cell stable_cell(const sched::SteadyState& steady);
+/// For a reader: why a point is not stable, or how long a run would tell; empty where it is stable.
+[[nodiscard]] std::string steady_text(const sched::SteadyState& steady);
+
 /// Names of the columns of points.csv: swept keys, then the contract of docs/metrics.md.
 [[nodiscard]] std::vector<std::string> point_columns(const std::vector<std::string>& swept_keys);
 /// The cells of one row, in that order.

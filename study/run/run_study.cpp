@@ -36,7 +36,7 @@ class Run {
       if (point.run.stopped) return;
     }
     if (point.result.metrics && !resolved.scenario->slo.empty()) {
-      const bool beyond_capacity = !point.result.metrics->stable && point.result.labels.load().load_class != load::LoadClass::closed;
+      const bool beyond_capacity = point.result.metrics->steady.grows;
       point.result.slo = slo_figures(resolved.scenario->slo, *point.result.metrics, beyond_capacity);
       point.result.missed_slo = missed_slo(resolved.scenario->slo, *point.result.metrics, beyond_capacity);
     }

@@ -156,6 +156,28 @@ TEST(Replay, TakesTheRowsOwnLengthsInOrder) {
   EXPECT_FALSE(workload.next_body().has_value());
 }
 
+// Rows at 0, 1000 and 4001 ns: a mean gap of 2000 ns after the last one the second tile begins, at 6001.
+TEST(Replay, OfSeveralTilesGoesOnWithNewSessionsAndPrefixes) {
+  WorkloadSpec spec = open_loop(TraceReplay{three_rows(), 1, 2}, 0);
+  EXPECT_EQ(all_arrivals(spec), (std::vector<Nanos>{0, 1000, 4001, 6001, 7001, 10002}));
+  EXPECT_EQ(all_arrivals(open_loop(TraceReplay{three_rows(), 2, 2}, 0)).at(3), 3001);   // 3000.5 away from 0
+  spec.lengths = TracePairs{};
+  Workload workload(spec, 0);
+  EXPECT_EQ(workload.planned_requests(), 6);
+  std::vector<std::uint64_t> sessions, hashes;
+  while (const auto body = workload.next_body()) {
+    sessions.push_back(body->session);
+    hashes.insert(hashes.end(), body->prefix_hashes.begin(), body->prefix_hashes.end());
+  }
+  ASSERT_EQ(sessions.size(), 6U);
+  EXPECT_EQ(sessions[0], 5U);
+  EXPECT_NE(sessions[3], sessions[0]);
+  EXPECT_NE(sessions[3], 0U);
+  ASSERT_EQ(hashes.size() % 2, 0U);
+  const auto half = hashes.begin() + static_cast<std::ptrdiff_t>(hashes.size() / 2);
+  for (auto hash = half; hash != hashes.end(); ++hash) EXPECT_EQ(std::find(hashes.begin(), half, *hash), half);
+}
+
 TEST(Replay, ResamplesThePairsOfAnotherTrace) {
   // A resampled row is a new request of its kind: its session and block ids stay behind. The load still ends the run.
   traces::Trace other = *three_rows();

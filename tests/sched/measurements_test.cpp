@@ -21,6 +21,16 @@ RequestResult failed(Outcome outcome, Nanos sent) {
           .outcome = outcome};
 }
 
+/// One request a second, each of two seconds, and only one server: half of what is offered is served.
+void add_overload(Measurements& out) {
+  for (Nanos i = 0; i < 100; ++i) {
+    RequestResult result = completed(i, 2 * i + 1, 2 * i + 2, 2);
+    result.queue_s = static_cast<double>(i);
+    out.add(result);
+  }
+  out.end_run(0, 200, 0, 0, {.kind = OfferedLoad::Kind::open, .last_sent_s = 99, .rate = 1, .gap_scv = 0});
+}
+
 Measurements streaming(Slo slo = {}, double warmup = 0) { return {std::move(slo), Seconds(warmup), false}; }
 
 TEST(Measurements, OfNothingAreBlank) {
@@ -28,14 +38,14 @@ TEST(Measurements, OfNothingAreBlank) {
   EXPECT_FALSE(point.latency.mean || point.ttft.p50 || point.tpot.p99 || point.itl.mean || point.slo_attainment);
   EXPECT_FALSE(point.latency_mean_ci95_s || point.kv_internal_mean);
   EXPECT_EQ(point.requests_per_s, 0);
-  EXPECT_TRUE(point.stable);
+  EXPECT_EQ(point.steady, SteadyState{});
 }
 
 TEST(Measurements, FollowTheDefinitions) {
   Measurements measurements = streaming();
   measurements.add(completed(0, 2, 10, 5));    // latency 10, TTFT 2, TPOT 8/4, 2 a token
   measurements.add(completed(5, 6, 11, 6));    // latency 6, TTFT 1, TPOT 5/5, 1 a token
-  measurements.end_run(0, 20, 16, 4, true);
+  measurements.end_run(0, 20, 16, 4, {});
   const PointMetrics point = measurements.metrics();
   EXPECT_DOUBLE_EQ(*point.latency.mean, 8);
   EXPECT_DOUBLE_EQ(*point.latency.p50, 8);     // halfway between the two
@@ -65,7 +75,7 @@ TEST(Measurements, KnowTheStatisticOfEveryBound) {
   Measurements measurements = streaming(bounds({{Metric::latency, 0.75, 1}, {Metric::ttft, -1, 1}, {Metric::tpot, 0.5, 1}}));
   measurements.add(completed(0, 2, 10, 5));
   measurements.add(completed(5, 6, 11, 6));
-  measurements.end_run(0, 20, 16, 4, true);
+  measurements.end_run(0, 20, 16, 4, {});
   // Latencies 6 and 10 at three quarters; TTFT 1 and 2; TPOT 1 and 2.
   EXPECT_EQ(measurements.metrics().slo_values, (std::vector<double>{9, 1.5, 1.5}));
 }
@@ -75,7 +85,7 @@ TEST(Measurements, ARequestThatFailedIsLateForEveryBound) {
   for (Nanos latency = 1; latency <= 3; ++latency) measurements.add(completed(0, 1, latency, 5));
   measurements.add(failed(Outcome::timed_out, 0));
   measurements.add(failed(Outcome::rejected, 0));
-  measurements.end_run(0, 20, 16, 4, true);
+  measurements.end_run(0, 20, 16, 4, {});
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
   // 1, 2, 3, inf, inf: the median is the third; nine tenths lie between the two failed ones.
   EXPECT_EQ(measurements.metrics().slo_values, (std::vector<double>{3, kInfinite, kInfinite}));
@@ -83,8 +93,7 @@ TEST(Measurements, ARequestThatFailedIsLateForEveryBound) {
 
 TEST(Measurements, BeyondCapacityNoBoundOnTimeIsMet) {
   Measurements measurements = streaming(bounds({{Metric::latency_per_token, 0.5, 1}}));
-  measurements.add(completed(0, 1, 5, 5));
-  measurements.end_run(0, 20, 16, 4, false);
+  add_overload(measurements);
   EXPECT_EQ(measurements.metrics().slo_values, std::vector<double>{std::numeric_limits<double>::infinity()});
 }
 
@@ -136,7 +145,7 @@ TEST(Measurements, FailedRequestsCountButTheirTokensDoNot) {
   refused.code = "max_model_len";
   measurements.add(refused);
   measurements.add(failed(Outcome::cancelled, 1));
-  measurements.end_run(0, 4, 0, 0, true);
+  measurements.end_run(0, 4, 0, 0, {});
   const PointMetrics point = measurements.metrics();
   EXPECT_EQ(point.requests_completed, 1);
   EXPECT_EQ(point.requests_timed_out, 2);
@@ -151,7 +160,7 @@ TEST(Measurements, RequestsSentDuringWarmupAreLeftOut) {
   measurements.add(completed(4, 5, 9, 4));
   measurements.add(failed(Outcome::rejected, 4));
   measurements.add(completed(5, 6, 7, 4));
-  measurements.end_run(5, 9, 0, 0, true);
+  measurements.end_run(5, 9, 0, 0, {});
   const PointMetrics point = measurements.metrics();
   EXPECT_EQ(point.requests_completed, 1);
   EXPECT_EQ(point.requests_rejected, 0);
@@ -217,7 +226,7 @@ TEST(Measurements, KvIntegralsBecomeFractions) {
                       .reserved_unused = 100, .external = 25, .last_block = 50};
   measurements.add_replica(one, 80, 100, 3);
   measurements.add_replica({}, 10, 100, 0);
-  measurements.end_run(10, 20, 0, 0, true);
+  measurements.end_run(10, 20, 0, 0, {});
   const PointMetrics point = measurements.metrics();
   EXPECT_DOUBLE_EQ(point.kv_used_mean, 0.15);
   EXPECT_DOUBLE_EQ(point.kv_wasted_mean, 0.1);
@@ -234,11 +243,11 @@ TEST(Measurements, ReplicationsArePooled) {
   Measurements measurements = streaming();
   measurements.add(completed(0, 1, 2, 10));
   measurements.add_replica({.used_tokens = 100, .held_tokens = 100}, 10, 10, 0);
-  measurements.end_run(0, 10, 5, 0, true);
+  measurements.end_run(0, 10, 5, 0, {});
   measurements.add(completed(0, 1, 4, 50));
   measurements.add(completed(0, 1, 6, 60));
   measurements.add_replica({.used_tokens = 200, .held_tokens = 200}, 10, 10, 0);
-  measurements.end_run(0, 30, 5, 0, true);
+  measurements.end_run(0, 30, 5, 0, {});
   const PointMetrics point = measurements.metrics();
   EXPECT_DOUBLE_EQ(point.duration_s, 40);
   EXPECT_DOUBLE_EQ(point.output_tokens_per_s, 120 / 40.0);
@@ -253,7 +262,7 @@ TEST(Measurements, ReplicationsArePooled) {
 TEST(Measurements, OneRunHasBatchMeansIntervals) {
   Measurements measurements = streaming();
   for (Nanos i = 0; i < 300; ++i) measurements.add(completed(i, i + 1, i + 2 + i % 2, 10));
-  measurements.end_run(0, 300, 0, 0, true);
+  measurements.end_run(0, 300, 0, 0, {});
   const PointMetrics point = measurements.metrics();
   EXPECT_DOUBLE_EQ(*point.latency.mean, 2.5);
   EXPECT_NEAR(*point.latency_mean_ci95_s, 0, 1e-12);       // every batch of ten has the same mean
@@ -264,7 +273,7 @@ TEST(Measurements, OneRunHasBatchMeansIntervals) {
 TEST(Measurements, ShortRunsHaveNoIntervals) {
   Measurements measurements = streaming();
   for (Nanos i = 0; i < 40; ++i) measurements.add(completed(i, i + 1, i + 2, 10));
-  measurements.end_run(0, 42, 0, 0, true);
+  measurements.end_run(0, 42, 0, 0, {});
   EXPECT_FALSE(measurements.metrics().latency_mean_ci95_s);
   EXPECT_FALSE(measurements.metrics().output_tokens_per_s_ci95);
 }
@@ -273,10 +282,10 @@ TEST(Measurements, AnUnstablePointHasNoLatency) {
   Slo slo;
   slo.bounds = {{Slo::Metric::latency, 0.9, 10}};
   Measurements measurements = streaming(slo);
-  for (Nanos i = 0; i < 100; ++i) measurements.add(completed(i, 2 * i + 1, 2 * i + 2, 2));
-  measurements.end_run(0, 200, 0, 0, false);
+  add_overload(measurements);
   const PointMetrics point = measurements.metrics();
-  EXPECT_FALSE(point.stable);
+  EXPECT_EQ(point.steady.verdict, Steadiness::unstable);
+  EXPECT_EQ(point.steady.reason, "the backlog grows: 50 % of what is offered is served");
   EXPECT_FALSE(point.latency.mean || point.ttft.p90 || point.latency_per_token.p90 || point.slo_attainment);
   EXPECT_FALSE(point.latency_mean_ci95_s);
   EXPECT_TRUE(point.tpot.mean);

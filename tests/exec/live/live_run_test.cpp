@@ -70,7 +70,7 @@ void expect_same_run(const sched::RunResult& live, const sched::RunResult& simul
     EXPECT_NEAR(static_cast<double>(a.end), static_cast<double>(b.end), 2) << i;
   }
   EXPECT_EQ(live.metrics.preemptions, simulated.metrics.preemptions);
-  EXPECT_EQ(live.metrics.stable, simulated.metrics.stable);
+  EXPECT_EQ(live.metrics.steady.verdict, simulated.metrics.steady.verdict);
   EXPECT_NEAR(live.metrics.batch_mean, simulated.metrics.batch_mean, 1e-6 * simulated.metrics.batch_mean);
   EXPECT_NEAR(live.metrics.kv_used_mean, simulated.metrics.kv_used_mean, 1e-6);
   EXPECT_EQ(live.metrics.itl.p50, simulated.metrics.itl.p50);

@@ -24,8 +24,8 @@ constexpr const char* kContract =
     "output_tokens_per_s_lo,output_tokens_per_s_hi,time_weights_s,time_kv_s,time_compute_s,time_allreduce_s,time_host_s,"
     "time_queue_s,time_preempt_s,time_other_s,latency_mean_ci95_s,output_tokens_per_s_ci95,in_system_mean,queue_mean,"
     "kv_internal_mean,kv_reserved_unused_mean,kv_external_mean,kv_last_block_mean,instances,usd_per_hour";
-constexpr const char* kAdded = ",instance_hours,usd,replicas_mean,replica_starts,replica_failures,slo_met,"
-    "ttft_first_wave_mean_s,ttft_steady_mean_s,ttft_steady_p99_s,latency_steady_mean_s\n";   // since, at the end
+constexpr const char* kAdded = ",instance_hours,usd,replicas_mean,replica_starts,replica_failures,stable_reason,requests_needed,"
+    "slo_met,ttft_first_wave_mean_s,ttft_steady_mean_s,ttft_steady_p99_s,latency_steady_mean_s\n";   // since, at the end
 
 TEST(PointsCsv, HasTheColumnsOfTheContract) {
   EXPECT_EQ(points_csv({}, {}), std::string(kContract) + kAdded);

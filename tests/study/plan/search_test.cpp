@@ -29,7 +29,7 @@ class SearchTest : public PlanFolder {
   }
 
   static bool keeps_slo(const PointSpec& spec, const sched::PointMetrics& metrics) {
-    if (!metrics.stable) return false;
+    if (metrics.steady.verdict != sched::Steadiness::stable) return false;
     for (std::size_t i = 0; i < spec.slo.bounds.size(); ++i) {
       if (metrics.slo_values[i] > spec.slo.bounds[i].limit) return false;
     }

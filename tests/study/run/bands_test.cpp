@@ -79,7 +79,7 @@ TEST(Bands, BeyondCapacityThereIsNoUpperBound) {
   const Study study(configs::Document::from_text(text, "study"), "study", {}, catalogue);
   ResolvedPoint point = resolve_point(study, 0);
   sched::PointMetrics metrics = sim::simulate(*point.scenario).metrics;
-  ASSERT_TRUE(metrics.stable);
+  ASSERT_EQ(metrics.steady.verdict, sched::Steadiness::stable);
   point.scenario->uncertainty = model::TimeUncertainty{.decode_low = 0.9, .decode_high = 4, .prefill_low = 0.9, .prefill_high = 4};
   add_bands(*point.scenario, false, metrics);
   EXPECT_TRUE(metrics.latency_mean_band.low.has_value());

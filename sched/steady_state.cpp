@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sched/steady_state.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdio>
+#include <vector>
+
+namespace plimsoll::sched {
+
+namespace {
+
+constexpr std::size_t kInstants = 96;          // at which the backlog is looked at
+constexpr std::size_t kFrom = kInstants / 3, kMiddle = 2 * kInstants / 3;   // the window is the last two thirds of the load
+constexpr std::int64_t kFewest = 100;          // requests that can tell anything
+constexpr double kServiceTimes = 5;            // a load must last, for a backlog to be called a growing one
+constexpr double kSigmas = 3, kLengthSigmas = 2;
+constexpr double kSmallGrowth = 0.01;          // of what is offered; less is no matter
+// The time average of (B - mean B)^2 of a Brownian path B on [0, 1] has the distribution of the Cramer-von Mises statistic;
+// one in a thousand of its values is below this (Anderson and Darling 1952).
+constexpr double kCalmPath = 0.0171;
+
+double ratio(double amount, double whole) { return whole > 0 ? amount / whole : 0; }
+
+/// The backlog of one run, in requests: each counts 1 until its first token and then the share of its tokens to come.
+struct Path {
+  std::array<double, kInstants + 1> backlog{};
+  std::array<double, kInstants + 1> sent{};    // completed requests sent by then
+
+  [[nodiscard]] double growth(std::size_t from, std::size_t to) const { return backlog[to] - backlog[from]; }
+  [[nodiscard]] double offered(std::size_t from, std::size_t to) const { return sent[to] - sent[from]; }
+};
+
+// The backlog is a sum of pieces of straight lines; each piece adds to the differences of neighbouring instants.
+class PathBuilder {
+ public:
+  PathBuilder(double start, double length) : start_(start), step_(length / static_cast<double>(kInstants)) {}
+
+  void add(const Served& request) {
+    const double sent = request.end - request.latency - start_, first = sent + request.ttft, end = request.end - start_;
+    const std::size_t from = at_or_after(sent), flat_end = at_or_after(first), until = at_or_after(end);
+    sent_[from] += 1;
+    constant_[from] += 1;
+    constant_[flat_end] -= 1;
+    if (!(end > first)) return;
+    const double slope = 1 / (end - first);
+    constant_[flat_end] += end * slope;
+    constant_[until] -= end * slope;
+    slope_[flat_end] += slope;
+    slope_[until] -= slope;
+  }
+
+  [[nodiscard]] Path path() const {
+    Path out;
+    double constant = 0, slope = 0, sent = 0;
+    for (std::size_t k = 0; k <= kInstants; ++k) {
+      constant += constant_[k];
+      slope += slope_[k];
+      sent += sent_[k];
+      out.backlog[k] = std::max(0.0, constant - slope * step_ * static_cast<double>(k));
+      out.sent[k] = sent;
+    }
+    return out;
+  }
+
+ private:
+  // The first instant at or after a time; kInstants + 1: none.
+  [[nodiscard]] std::size_t at_or_after(double time) const {
+    const double k = std::ceil(time / step_);
+    return static_cast<std::size_t>(std::clamp(k, 0.0, static_cast<double>(kInstants + 1)));
+  }
+  double start_, step_;
+  std::array<double, kInstants + 2> constant_{}, slope_{}, sent_{};
+};
+
+double variance_of_window(const Path& path) {
+  double sum = 0, squares = 0;
+  constexpr double kCount = kInstants - kFrom + 1;
+  for (std::size_t k = kFrom; k <= kInstants; ++k) {
+    sum += path.backlog[k];
+    squares += path.backlog[k] * path.backlog[k];
+  }
+  return std::max(0.0, squares / kCount - sum / kCount * (sum / kCount));
+}
+
+/// Sums over all runs.
+struct Evidence {
+  double runs = 0, requests = 0, latency_s = 0, length_s = 0, shed = 0, unfit = 0;
+  double output = 0, output_squares = 0;
+  double offered = 0, growth = 0, growth_before = 0, growth_last = 0;   // in the window, and in its halves
+  double last_offered = 0, last_served_s = 0;
+  double variance = 0, backlog_end = 0, meant = 0;   // meant: what the window should have been offered
+  double rate = 0, gap_scv = 0, settles_s = 0, clients = 0, warmup_s = 0;
+  bool open = false, closed = false, replay = false;
+
+  void add(const JudgedRun& run) {
+    const double length = run.load.last_sent_s - run.start_s;
+    runs += 1;
+    open = open || run.load.kind == OfferedLoad::Kind::open;
+    closed = closed || run.load.kind == OfferedLoad::Kind::closed;
+    replay = replay || !(run.load.rate > 0);
+    requests += static_cast<double>(run.served.size()) + static_cast<double>(run.shed);
+    shed += static_cast<double>(run.shed);
+    unfit += static_cast<double>(run.unfit);
+    length_s += std::max(0.0, length);
+    clients = static_cast<double>(run.load.clients);
+    settles_s = run.load.settles_s;
+    gap_scv = std::max(gap_scv, run.load.gap_scv);
+    warmup_s = run.start_s;
+    for (const Served& request : run.served) {
+      latency_s += request.latency;
+      output += request.output;
+      output_squares += static_cast<double>(request.output) * request.output;
+    }
+    if (run.load.kind == OfferedLoad::Kind::open && length > 0) add_path(run, length);
+  }
+
+  void add_path(const JudgedRun& run, double length) {
+    PathBuilder builder(run.start_s, length);
+    for (const Served& request : run.served) builder.add(request);
+    const Path path = builder.path();
+    offered += path.offered(kFrom, kInstants);
+    growth += path.growth(kFrom, kInstants);
+    growth_before += path.growth(kFrom, kMiddle);
+    growth_last += path.growth(kMiddle, kInstants);
+    last_offered += path.offered(kMiddle, kInstants);
+    variance += variance_of_window(path);
+    backlog_end += path.backlog[kInstants];
+    // What is not fit for the deployment is not its load.
+    const auto all = static_cast<double>(run.served.size()) + static_cast<double>(run.shed);
+    const double fit = ratio(all, all + static_cast<double>(run.unfit));
+    const double mean = run.load.rate > 0 ? run.load.rate * fit : all / length;
+    constexpr double kWindow = static_cast<double>(kInstants - kFrom) / static_cast<double>(kInstants);
+    constexpr double kLast = static_cast<double>(kInstants - kMiddle) / static_cast<double>(kInstants);
+    meant += mean * length * kWindow;
+    last_served_s += mean * length * kLast;
+    rate += mean;
+  }
+
+  [[nodiscard]] double latency() const { return ratio(latency_s, requests - shed); }
+  [[nodiscard]] double length() const { return ratio(length_s, runs); }
+  [[nodiscard]] double rate_mean() const { return ratio(rate, runs); }
+  [[nodiscard]] double output_scv() const {
+    const double n = requests - shed, mean = ratio(output, n);
+    return mean > 0 ? std::max(0.0, output_squares / n / (mean * mean) - 1) : 0;
+  }
+};
+
+std::string text(const char* format, double a, double b = 0, double c = 0) {
+  std::array<char, 240> buffer{};
+  // NOLINTNEXTLINE: the formats are those below
+  std::snprintf(buffer.data(), buffer.size(), format, a, b, c);
+  return buffer.data();
+}
+
+/// Two digits, upwards.
+std::int64_t rounded_up(double requests) {
+  constexpr double kMost = 1e12;
+  const double bounded = std::clamp(requests, 1.0, kMost);
+  const double unit = std::pow(10, std::max(0.0, std::floor(std::log10(bounded)) - 1));
+  return static_cast<std::int64_t>(std::ceil(bounded / unit) * unit);
+}
+
+class Judgement {
+ public:
+  Judgement(const Evidence& evidence, double queue_mean_s) : e_(evidence), service_s_(std::max(0.0, e_.latency() - queue_mean_s)) {}
+
+  [[nodiscard]] SteadyState closed_loop() const {
+    if (sheds_surely()) return sheds();
+    const double rounds = ratio(e_.requests, e_.runs * e_.clients);
+    const double rate = ratio(e_.requests, e_.length_s);
+    if (rounds < kRoundsNeeded) {
+      return too_short(text("%.2g requests a client; a steady state takes %g", rounds, kRoundsNeeded), kRoundsNeeded * e_.clients + rate * e_.warmup_s);
+    }
+    if (e_.length() < 3 * e_.settles_s) return fleet_is_slow(rate);
+    if (sheds_much()) return too_few(rate);
+    return {};
+  }
+
+  [[nodiscard]] SteadyState open_loop() const {
+    const double rate = ratio(e_.requests, e_.length_s);
+    if (sheds_surely()) return sheds();
+    if (e_.requests < static_cast<double>(kFewest) * e_.runs) return few_requests(rate);
+    if (e_.length() < 3 * e_.settles_s) return fleet_is_slow(rate);
+    if (is_overloaded()) return overloaded();
+    if (grows()) return still_fills(rate);
+    const double lives = ratio(e_.length(), e_.latency());
+    if (e_.latency() > 0 && lives < kLivesNeeded) return short_time(rate);
+    if (sheds_much()) return too_few(rate);
+    return shows_its_rate() || (!e_.replay && is_calm()) ? SteadyState{} : too_few(rate);
+  }
+
+ private:
+  [[nodiscard]] bool sheds_much() const { return e_.shed > (1 - kShareServed) * e_.requests; }
+  [[nodiscard]] bool sheds_surely() const { return e_.shed - 2 * std::sqrt(e_.shed) > (1 - kShareServed) * e_.requests; }
+
+  // Chance in what is offered and in what it takes, requests, of n of them.
+  [[nodiscard]] double wander(double n) const { return std::sqrt((e_.gap_scv + e_.output_scv()) * n); }
+
+  [[nodiscard]] bool grows() const {
+    const double least = kSmallGrowth * e_.offered + 2 * e_.runs;
+    return e_.growth > std::max(least, kSigmas * wander(e_.offered));
+  }
+
+  // A backlog that will come to rest grows ever slower; one beyond capacity as fast as before.
+  [[nodiscard]] bool is_overloaded() const {
+    if (e_.replay) return replay_is_overloaded();
+    if (!grows() || e_.length() < kServiceTimes * service_s_) return false;
+    constexpr double kAsFast = 0.7;
+    const double chance = 2 * std::sqrt(2.0) * wander(e_.offered / 2);
+    return e_.growth_last > 0 && e_.growth_last >= kAsFast * e_.growth_before - std::min(chance, e_.growth_before / 2);
+  }
+
+  // Rates of a replay change as they like: what counts is what is left at its end, beyond what is being served, and that the
+  // deployment never showed the mean rate.
+  [[nodiscard]] bool replay_is_overloaded() const {
+    const double sent = e_.requests, left = e_.backlog_end - service_s_ * e_.rate;
+    if (e_.length() < kServiceTimes * service_s_ || shows_its_rate()) return false;
+    return left > (1 - kShareServed) * sent && left > kSigmas * std::sqrt(std::max(1.0, e_.gap_scv) * sent);
+  }
+
+  // Served, in the window, what the load stands for: whatever chance it had in its requests, so much it can serve.
+  [[nodiscard]] bool shows_its_rate() const {
+    if (e_.replay && e_.backlog_end <= (1 - kShareServed) * e_.requests) return true;
+    if (e_.replay && e_.last_offered - e_.growth_last >= kShareServed * e_.last_served_s && e_.length() >= kLivesNeeded * e_.latency()) return true;
+    const double by_chance = kLengthSigmas * std::sqrt(e_.output_scv() * e_.offered);
+    return e_.offered - e_.growth - by_chance >= kShareServed * e_.meant;
+  }
+
+  // A backlog beyond capacity is a random walk, and wanders further.
+  [[nodiscard]] bool is_calm() const {
+    return ratio(e_.variance, e_.runs) < kCalmPath * e_.gap_scv * ratio(e_.offered, e_.runs) - 0.5;
+  }
+
+  [[nodiscard]] double now() const { return ratio(e_.requests + e_.unfit, e_.runs); }
+
+  [[nodiscard]] SteadyState too_short(std::string why, double needed) const {
+    constexpr double kLonger = 1.5;
+    return {.verdict = Steadiness::too_short, .grows = false, .reason = std::move(why),
+            .requests_needed = rounded_up(std::max(needed, kLonger * now()))};
+  }
+  [[nodiscard]] SteadyState few_requests(double rate) const {
+    return too_short(text("only %.0f requests", now()), std::max(static_cast<double>(kFewest), needed_in_time(rate)) * 2);
+  }
+  [[nodiscard]] SteadyState fleet_is_slow(double rate) const {
+    return too_short(text("the load lasts %.3g s, and the fleet follows it within %.3g s", e_.length(), e_.settles_s), 3.3 * e_.settles_s * rate);
+  }
+  [[nodiscard]] SteadyState short_time(double rate) const {
+    return too_short(text("the load lasts %.3g s, %.2g times the mean latency; a steady state takes %g", e_.length(),
+                          ratio(e_.length(), e_.latency()), kLivesNeeded),
+                     needed_in_time(rate));
+  }
+  [[nodiscard]] SteadyState still_fills(double rate) const {
+    if (e_.length() < kLivesNeeded * e_.latency()) return short_time(rate);
+    constexpr double kAgain = 2.5;
+    return too_short(text("the backlog still grows, by %.2g %% of what is offered, but ever slower", 100 * ratio(e_.growth, e_.offered)),
+                     std::max(kAgain * now(), needed_in_time(rate)));
+  }
+  // With a margin, since longer runs see longer waits.
+  [[nodiscard]] double needed_in_time(double rate) const {
+    constexpr double kMargin = 1.2;
+    return kMargin * kLivesNeeded * e_.latency() * rate + rate * e_.warmup_s;
+  }
+
+  // By whichever of the two ways takes fewer requests.
+  [[nodiscard]] SteadyState too_few(double rate) const {
+    const double share = std::clamp(ratio(e_.growth, e_.offered), 0.0, 1 - kShareServed - 0.005);
+    const double spread = kLengthSigmas * std::sqrt(e_.output_scv()) + 2 * std::sqrt(e_.gap_scv);
+    const double to_show = std::pow(spread / (1 - kShareServed - share), 2);
+    const double calm = e_.gap_scv > 0 && !e_.replay ? 1.3 * (ratio(e_.variance, e_.runs) + 0.5) / (kCalmPath * e_.gap_scv) : to_show;
+    const double drain = e_.replay ? 1.2 * e_.backlog_end / (1 - kShareServed) : 0;
+    constexpr double kWindow = 1.5;    // all requests for those in the window
+    return too_short("too few requests to tell a backlog that grows from chance",
+                     std::max({kWindow * std::min(to_show, calm), needed_in_time(rate), drain}));
+  }
+
+  [[nodiscard]] SteadyState sheds() const {
+    return {.verdict = Steadiness::unstable, .grows = false,
+            .reason = text("%.2g %% of the requests are refused or time out", 100 * ratio(e_.shed, e_.requests)), .requests_needed = 0};
+  }
+  [[nodiscard]] SteadyState overloaded() const {
+    const double served = e_.replay ? 1 - ratio(e_.backlog_end, e_.requests) : ratio(e_.offered - e_.growth, e_.offered);
+    return {.verdict = Steadiness::unstable, .grows = true,
+            .reason = text("the backlog grows: %.0f %% of what is offered is served", 100 * std::clamp(served, 0.0, 1.0)), .requests_needed = 0};
+  }
+
+  const Evidence& e_;
+  double service_s_ = 0;
+};
+
+}  // namespace
+
+SteadyState judge_steady_state(std::span<const JudgedRun> runs, double queue_mean_s) {
+  Evidence evidence;
+  for (const JudgedRun& run : runs) evidence.add(run);
+  const Judgement judgement(evidence, queue_mean_s);
+  if (evidence.closed) return judgement.closed_loop();
+  if (evidence.open) return judgement.open_loop();
+  return {};
+}
+
+}  // namespace plimsoll::sched

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// The judgement of runs, on queues whose service rate is known: c servers, each busy 1 s a request.
+#include "sched/steady_state.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <queue>
+#include <random>
+#include <vector>
+
+namespace plimsoll::sched {
+namespace {
+
+struct Queue {
+  int servers = 1;
+  double rho = 0.5;                    // of what the servers can do
+  int requests = 1000;
+  double length_cv = 0;
+  unsigned seed = 1;
+};
+
+struct Ran {
+  std::vector<Served> served;
+  OfferedLoad load;
+  double queue_mean_s = 0;
+};
+
+double exponential(std::mt19937_64& random) { return -std::log(1 - static_cast<double>(random() >> 11U) * 0x1p-53); }
+
+// Poisson arrivals, first come first served; lengths 1 - cv or 1 + cv, each half of the time.
+Ran run(const Queue& q) {
+  Ran out;
+  std::mt19937_64 random(q.seed);
+  std::priority_queue<double, std::vector<double>, std::greater<>> free_at;
+  for (int i = 0; i < q.servers; ++i) free_at.push(0);
+  const double rate = q.rho * q.servers;
+  double now = 0;
+  for (int i = 0; i < q.requests; ++i) {
+    now += exponential(random) / rate;
+    const double start = std::max(now, free_at.top()), service = 1 + (random() % 2 == 0 ? -1 : 1) * q.length_cv;
+    free_at.pop();
+    free_at.push(start + service);
+    out.served.push_back({start + service - now, start - now, start + service, static_cast<std::int32_t>(100 * service)});
+    out.queue_mean_s += (start - now) / q.requests;
+  }
+  std::sort(out.served.begin(), out.served.end(), [](const Served& a, const Served& b) { return a.end < b.end; });
+  out.load = {.kind = OfferedLoad::Kind::open, .last_sent_s = now, .rate = rate};
+  return out;
+}
+
+SteadyState judge(const Ran& run, std::int64_t shed = 0) {
+  const JudgedRun judged{.load = run.load, .start_s = 0, .served = run.served, .shed = shed, .unfit = 0};
+  return judge_steady_state(std::span(&judged, 1), run.queue_mean_s);
+}
+
+TEST(SteadyState, AQueueThatKeepsUpIsStable) {
+  for (const int servers : {1, 16}) {
+    for (unsigned seed = 1; seed <= 20; ++seed) {
+      EXPECT_EQ(judge(run({.servers = servers, .rho = 0.7, .requests = 3000, .seed = seed})).verdict, Steadiness::stable) << servers << ' ' << seed;
+    }
+  }
+}
+
+// The property that everything else rests on: what serves less than 97 % in the long run is never called stable, however
+// short the run and however many servers there are to fill first. rho 1.05 serves 95 %.
+TEST(SteadyState, WhatServesTooLittleIsNeverStable) {
+  for (const int servers : {1, 8, 128, 1000}) {
+    for (const int requests : {30, 100, 300, 1000, 3000, 10'000}) {
+      for (const double rho : {1.05, 1.3, 2.0, 5.0}) {
+        for (const double cv : {0.0, 0.5}) {
+          for (unsigned seed = 1; seed <= 4; ++seed) {
+            EXPECT_NE(judge(run({servers, rho, requests, cv, seed})).verdict, Steadiness::stable)
+                << servers << " servers, " << requests << " requests, rho " << rho << ", cv " << cv << ", seed " << seed;
+          }
+        }
+      }
+    }
+  }
+}
+
+// The other side: what keeps up is not called unstable, while its servers fill and later.
+TEST(SteadyState, WhatKeepsUpIsNeverUnstable) {
+  for (const int servers : {1, 8, 128, 1000}) {
+    for (const int requests : {30, 300, 3000, 10'000}) {
+      for (const double rho : {0.5, 0.95}) {
+        for (unsigned seed = 1; seed <= 8; ++seed) {
+          EXPECT_NE(judge(run({servers, rho, requests, 0.5, seed})).verdict, Steadiness::unstable) << servers << ' ' << requests << ' ' << rho << ' ' << seed;
+        }
+      }
+    }
+  }
+}
+
+// 1000 requests at 1.5 x 1000 a second are 0.7 s of load: nothing has been served yet. What it asks for tells.
+TEST(SteadyState, ARunThatIsTooShortSaysHowLongOneWouldTell) {
+  for (const double rho : {0.5, 1.5}) {
+    Queue queue{.servers = 1000, .rho = rho, .requests = 1000};
+    SteadyState found = judge(run(queue));
+    ASSERT_EQ(found.verdict, Steadiness::too_short);
+    EXPECT_GT(found.requests_needed, 5000) << "ten lives of 1 s at " << rho * 1000 << " a second";
+    for (int i = 0; i < 4 && found.verdict == Steadiness::too_short; ++i) {
+      queue.requests = static_cast<int>(found.requests_needed);
+      found = judge(run(queue));
+    }
+    EXPECT_EQ(found.verdict, rho < 1 ? Steadiness::stable : Steadiness::unstable);
+    EXPECT_LE(queue.requests, 60'000);
+  }
+}
+
+// Refused requests do not queue, but they are not served either: 5 % of 4000 is more than 3 % and more than chance.
+TEST(SteadyState, WhatIsRefusedIsNotServed) {
+  const Ran light = run({.servers = 4, .rho = 0.5, .requests = 3800});
+  EXPECT_EQ(judge(light, 200).verdict, Steadiness::unstable);
+  EXPECT_FALSE(judge(light, 200).grows) << "its latency is that of a steady state";
+  EXPECT_EQ(judge(light, 40).verdict, Steadiness::stable);
+}
+
+TEST(SteadyState, ClientsOfAClosedLoopNeedRounds) {
+  Ran closed = run({.servers = 8, .rho = 0.9, .requests = 800});
+  closed.load = {.kind = OfferedLoad::Kind::closed, .last_sent_s = closed.load.last_sent_s, .clients = 100};
+  const SteadyState found = judge(closed);
+  EXPECT_EQ(found.verdict, Steadiness::too_short);
+  EXPECT_EQ(found.requests_needed, 1200) << "10 rounds of 100 are 1000, and at least half as many again as there were";
+  closed.load.clients = 80;
+  EXPECT_EQ(judge(closed).verdict, Steadiness::stable);
+}
+
+// A replay has the rate that it has: it is judged by what is left at its end.
+TEST(SteadyState, AReplayIsJudgedByWhatIsLeft) {
+  for (const double rho : {0.8, 1.3}) {
+    Ran replay = run({.servers = 4, .rho = rho, .requests = 4000});
+    replay.load.rate = 0;
+    EXPECT_EQ(judge(replay).verdict, rho < 1 ? Steadiness::stable : Steadiness::unstable);
+  }
+  Ran brief = run({.servers = 1000, .rho = 1.3, .requests = 1000});
+  brief.load.rate = 0;
+  EXPECT_EQ(judge(brief).verdict, Steadiness::too_short);
+}
+
+TEST(SteadyState, AFleetThatScalesNeedsTimeToFollow) {
+  Ran slow = run({.servers = 4, .rho = 0.5, .requests = 4000});   // 2000 s
+  slow.load.settles_s = 900;
+  EXPECT_EQ(judge(slow).verdict, Steadiness::too_short);
+  slow.load.settles_s = 600;
+  EXPECT_EQ(judge(slow).verdict, Steadiness::stable);
+}
+
+TEST(SteadyState, BurstsAndScriptsHaveNone) {
+  Ran burst = run({.requests = 50});
+  burst.load = {};
+  EXPECT_EQ(judge(burst), SteadyState{});
+}
+
+}  // namespace
+}  // namespace plimsoll::sched
