@@ -34,8 +34,6 @@ class SimReplica {
   [[nodiscard]] bool busy() const { return remaining_ > 0; }
   /// No request has come to it yet.
   [[nodiscard]] bool unused() const { return unused_; }
-  /// Requests that wait here for service: none once it has failed, for their clients have heard so.
-  [[nodiscard]] std::int64_t queued() const { return dead_ ? 0 : replica_.policy().queued(); }
   /// Steps that have ended by `now` are completed. True if the replica must decide.
   bool advance(Nanos now);
   /// Delivers a request; steps that ended before are completed first. The request's handle, or nothing if refused.

@@ -61,6 +61,7 @@ bool only_waits(const PointSpec& spec, const sched::PointMetrics& m) {
 struct Line {                          // one bracket
   std::size_t slot = 0, candidate = 0, replication = 0;
   Bracket bracket;
+  double requests_per_load = 0;
   double most = std::numeric_limits<double>::infinity();   // of the load, by its bound: more fails without a run
   bool dropped = false;
 };
@@ -70,11 +71,11 @@ class Rounds {
   Rounds(const Question& question, Trials& trials, const CapacityPlan& plan)
       : question_(question), trials_(trials), plan_(plan), limits_(without_goals(question.spec)) {}
 
-  void add(std::size_t slot, std::size_t candidate, double start) {
-    const double least = least_load(question_.spec, requests_at(start));
+  void add(std::size_t slot, std::size_t candidate, const CapacityStart& start) {
+    const double least = least_load(question_.spec, requests_at(start.load, 0));
     const double most = bounds_.most(question_.candidates[candidate]).value_or(std::numeric_limits<double>::infinity());
     for (std::size_t r = 0; r < plan_.replications; ++r) {
-      lines_.push_back({slot, candidate, r, Bracket({.start = start, .stride = plan_.stride, .tolerance = plan_.tolerance, .whole = whole_loads(limits_), .least = least}), most});
+      lines_.push_back({slot, candidate, r, Bracket({.start = start.load, .stride = plan_.stride, .tolerance = plan_.tolerance, .whole = whole_loads(limits_), .least = least}), start.requests_per_load, most});
       skip_impossible(lines_.back());
     }
   }
@@ -117,13 +118,14 @@ class Rounds {
   [[nodiscard]] static std::optional<double> next_of(const Line& line) { return line.dropped ? std::nullopt : line.bracket.next(); }
 
   [[nodiscard]] Trial trial(const Line& line, double load) const {
-    return {.candidate = line.candidate, .replication = static_cast<std::int32_t>(line.replication), .requests = requests_at(load), .load = load,
+    return {.candidate = line.candidate, .replication = static_cast<std::int32_t>(line.replication), .requests = requests_at(load, line.requests_per_load), .load = load,
             .lives = plan_.confirms ? kConfirmingLives : kScreeningLives};
   }
 
-  [[nodiscard]] std::int64_t requests_at(double load) const {
+  [[nodiscard]] std::int64_t requests_at(double load, double requests_per_load) const {
     const PointSpec spec = with_load_value(question_.spec, load).value_or(question_.spec);
-    return plan_.confirms ? confirming_requests(spec) : screening_requests(spec);
+    const std::int64_t least = plan_.confirms ? confirming_requests(spec) : screening_requests(spec);
+    return least > 0 ? std::max<std::int64_t>(least, std::llround(load * requests_per_load)) : 0;
   }
 
   static void skip_impossible(Line& line) {
@@ -208,7 +210,7 @@ bool ends_somewhere(const PointSpec& spec) {
 }
 
 std::vector<Capacity> find_capacities(const Question& question, Trials& trials, const std::vector<std::size_t>& candidates,
-                                      const std::vector<double>& starts, const CapacityPlan& plan) {
+                                      const std::vector<CapacityStart>& starts, const CapacityPlan& plan) {
   Rounds rounds(question, trials, plan);
   for (std::size_t i = 0; i < candidates.size(); ++i) rounds.add(i, candidates[i], starts[i]);
   rounds.run();
@@ -217,7 +219,15 @@ std::vector<Capacity> find_capacities(const Question& question, Trials& trials, 
   return out;
 }
 
-Capacity capacity_of(const Question& question, Trials& trials, std::size_t candidate, double start) {
+// Open loops: in proportion to the rate, since the loads to come are close.
+CapacityStart start_from(const PointSpec& spec, double load, double run_load, const sched::PointMetrics& run) {
+  if (!can_be_longer(spec) || load::is_closed_loop(spec.workload.load) || !run.latency.mean || !(run_load > 0)) return {load, 0};
+  const double lives = run.duration_s / *run.latency.mean - 1;
+  if (!(lives >= kScreeningLives / 2)) return {load, 0};
+  return {load, static_cast<double>(run.requests_completed) / run_load * 1.05 * kConfirmingLives / lives};
+}
+
+Capacity capacity_of(const Question& question, Trials& trials, std::size_t candidate, const CapacityStart& start) {
   const CapacityPlan plan{.confirms = true, .replications = kConfirmingRuns, .stride = 1.2, .tolerance = kFine, .stop_losers = false};
   return find_capacities(question, trials, {candidate}, {start}, plan).front();
 }
@@ -227,7 +237,7 @@ std::vector<std::size_t> rank_by_capacity(const Question& question, Trials& tria
   for (std::size_t i = 0; i < answer.entries.size(); ++i) {
     if (answer.entries[i].stage == Stage::waiting) candidates.push_back(i);
   }
-  const std::vector<double> starts(candidates.size(), load::load_value(question.spec.workload.load));
+  const std::vector<CapacityStart> starts(candidates.size(), {load::load_value(question.spec.workload.load), 0});
   const CapacityPlan coarse{.confirms = false, .replications = 1, .stride = 2, .tolerance = 0.05, .stop_losers = question.search.objective == Objective::capacity};
   std::vector<Capacity> found = find_capacities(question, trials, candidates, starts, coarse);
   for (std::size_t i = 0; i < candidates.size(); ++i) fill_entry(question, answer, candidates[i], std::move(found[i]), Stage::screened);
@@ -235,14 +245,15 @@ std::vector<std::size_t> rank_by_capacity(const Question& question, Trials& tria
   const auto before = [&](std::size_t a, std::size_t b) { return goes_before(question, answer, a, b); };
   std::sort(candidates.begin(), candidates.end(), before);
   std::vector<std::size_t> leaders;
-  std::vector<double> leader_starts;
+  std::vector<CapacityStart> leader_starts;
   for (const std::size_t c : candidates) {
     const double load = answer.entries[c].capacity->load.mean;
     const double mine = answer.entries[c].objective.mean, best = answer.entries[candidates.front()].objective.mean;
     const bool too_far = is_minimised(question.search.objective) ? kStillPossible * mine > best : mine < kStillPossible * best;
     if (leaders.size() == kMostConfirmed || load <= 0 || too_far) break;
     leaders.push_back(c);
-    leader_starts.push_back(load);
+    const Capacity& first = *answer.entries[c].capacity;
+    leader_starts.push_back(first.at_passing ? start_from(question.spec, load, first.passing, *first.at_passing) : CapacityStart{load, 0});
   }
   const CapacityPlan fine{.confirms = true, .replications = kConfirmingRuns, .stride = 1.05, .tolerance = kFine, .stop_losers = false};
   std::vector<Capacity> confirmed = find_capacities(question, trials, leaders, leader_starts, fine);

@@ -20,17 +20,26 @@ struct CapacityPlan {
   bool stop_losers = false;            // a candidate that fails where another passes is not followed further
 };
 
+/// Where the search for one capacity begins.
+struct CapacityStart {
+  double load = 0;
+  double requests_per_load = 0;        // that runs at such loads are known to take to tell; 0: not known
+};
+
 /// Whether more load breaks something: a queue that grows, or a limit. Not so throughput that is to be kept.
 [[nodiscard]] bool ends_somewhere(const PointSpec& spec);
 
-/// Capacities of candidates; `starts` are the loads at which to begin.
+/// Capacities of candidates, one start each.
 [[nodiscard]] std::vector<Capacity> find_capacities(const Question& question, Trials& trials, const std::vector<std::size_t>& candidates,
-                                                    const std::vector<double>& starts, const CapacityPlan& plan);
+                                                    const std::vector<CapacityStart>& starts, const CapacityPlan& plan);
 
 /// The search for the largest capacity: fills every entry; the leaders in their settled order.
 [[nodiscard]] std::vector<std::size_t> rank_by_capacity(const Question& question, Trials& trials, Answer& answer);
 
 /// The capacity of one deployment, as an answer shows it.
-[[nodiscard]] Capacity capacity_of(const Question& question, Trials& trials, std::size_t candidate, double start);
+[[nodiscard]] Capacity capacity_of(const Question& question, Trials& trials, std::size_t candidate, const CapacityStart& start);
+
+/// A start at `load`, given what a run of at least kScreeningLives at some load found.
+[[nodiscard]] CapacityStart start_from(const PointSpec& spec, double load, double run_load, const sched::PointMetrics& run);
 
 }  // namespace plimsoll::study::plan

@@ -270,7 +270,11 @@ class Search {
     const std::size_t winner = *answer_.winner;
     Entry& entry = answer_.entries[winner];
     if (std::holds_alternative<load::Script>(question_.spec.workload.load)) return;
-    if (!entry.capacity && ends_somewhere(question_.spec)) entry.capacity = capacity_of(question_, trials_, winner, load::load_value(question_.spec.workload.load));
+    const double load = load::load_value(question_.spec.workload.load);
+    if (!entry.capacity && ends_somewhere(question_.spec)) {
+      const CapacityStart start = entry.metrics ? start_from(question_.spec, load, load, *entry.metrics) : CapacityStart{load, 0};
+      entry.capacity = capacity_of(question_, trials_, winner, start);
+    }
     if (entry.capacity) answer_.curve = load_curve(question_, trials_, winner, *entry.capacity);
     if (!finds_load(question_.search.objective)) answer_.sensitivities = sensitivities(question_, trials_, answer_);
   }
