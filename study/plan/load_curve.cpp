@@ -35,11 +35,16 @@ double interpolated(std::span<const double> x, std::span<const double> y, double
   return y[right - 1] + share * (y[right] - y[right - 1]);
 }
 
-// At least as many as a first run of that load: the opening wave of many clients would be most of a short one.
-std::int64_t requests_at(const PointSpec& spec, double load) {
+// At least as many as a first run of that load: the opening wave of many clients would be most of a short one. Near the
+// capacity as many as tell, by what its own run took.
+std::int64_t requests_at(const PointSpec& spec, double load, const Capacity& capacity) {
+  constexpr double kNear = 0.9;
   if (!can_be_longer(spec)) return 0;
   const PointSpec there = with_load_value(spec, load).value_or(spec);
-  return std::max({spec.workload.requests, kCurveRequests, screening_requests(there)});
+  const std::int64_t least = std::max({spec.workload.requests, kCurveRequests, screening_requests(there)});
+  if (load::is_closed_loop(spec.workload.load) || !capacity.at_passing || load < kNear * capacity.passing) return least;
+  const double per_load = static_cast<double>(capacity.at_passing->requests_completed) / capacity.passing;
+  return std::max<std::int64_t>(least, std::llround(load * per_load * kScreeningLives / kConfirmingLives));
 }
 
 }  // namespace
@@ -87,7 +92,7 @@ LoadCurve load_curve(const Question& question, Trials& trials, std::size_t candi
   for (const double share : kShares) {
     const double load = whole ? std::max(1.0, std::round(top * share)) : top * share;
     if (!todo.empty() && load <= todo.back().load) continue;
-    todo.push_back({.candidate = candidate, .requests = requests_at(question.spec, load), .load = load});
+    todo.push_back({.candidate = candidate, .requests = requests_at(question.spec, load, capacity), .load = load});
   }
   trials.run(todo);
   std::vector<double> loads, latencies;
