@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "study/plan/capacity.h"
 #include "study/plan/ranking.h"
 
 namespace plimsoll::study::plan {
@@ -16,7 +17,16 @@ constexpr double kSameThroughput = 0.01;
 }  // namespace
 
 Trial Confirm::trial(std::size_t candidate, std::size_t run) const {
-  return {.candidate = candidate, .replication = static_cast<std::int32_t>(run), .requests = confirming_requests(question_.spec), .lives = kConfirmingLives};
+  return {.candidate = candidate, .replication = static_cast<std::int32_t>(run), .requests = requests_[candidate], .lives = kConfirmingLives};
+}
+
+// As many as the first run shows to be needed: a run that proves too short would be repeated.
+std::int64_t Confirm::requests_of(std::size_t candidate) const {
+  const std::int64_t least = confirming_requests(question_.spec);
+  const Trial first = first_trial(question_.spec, candidate);
+  if (least == 0 || !trials_.knows(first)) return least;
+  const double load = load::load_value(question_.spec.workload.load);
+  return std::max<std::int64_t>(least, std::llround(load * start_from(question_.spec, load, load, trials_.of(first)).requests_per_load));
 }
 
 std::vector<const sched::PointMetrics*> Confirm::runs_of(std::size_t candidate) const {
@@ -103,6 +113,8 @@ std::vector<std::size_t> Confirm::unsettled(const std::vector<std::size_t>& cont
 
 std::vector<std::size_t> Confirm::order_of(const std::vector<std::size_t>& contenders) {
   runs_.assign(question_.candidates.size(), 0);
+  requests_.assign(question_.candidates.size(), 0);
+  for (const std::size_t c : contenders) requests_[c] = requests_of(c);
   // Bonferroni: each comparison with the leader at a level at which all of them hold together.
   const auto comparisons = static_cast<double>(std::max<std::size_t>(1, contenders.size()));
   confidence_ = 1 - (1 - question_.search.confidence) / comparisons;

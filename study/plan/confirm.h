@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "study/plan/answer.h"
@@ -31,6 +32,7 @@ class Confirm {
   [[nodiscard]] Relation compare(const std::vector<double>& a, const std::vector<double>& b, double indifference) const;
   [[nodiscard]] std::vector<double> values(std::size_t candidate, bool objective) const;
   [[nodiscard]] Trial trial(std::size_t candidate, std::size_t run) const;
+  [[nodiscard]] std::int64_t requests_of(std::size_t candidate) const;
   [[nodiscard]] std::vector<const sched::PointMetrics*> runs_of(std::size_t candidate) const;
 
   const Question& question_;
@@ -38,6 +40,7 @@ class Confirm {
   Answer& answer_;
   double confidence_ = 0.95;           // of one comparison, so that all hold together
   std::vector<std::size_t> runs_;      // of each candidate
+  std::vector<std::int64_t> requests_; // of each of its runs
 };
 
 }  // namespace plimsoll::study::plan
