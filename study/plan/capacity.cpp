@@ -16,8 +16,13 @@ namespace plimsoll::study::plan {
 namespace {
 
 constexpr double kStillPossible = 0.85;      // of the best screened capacity, for a deployment to be confirmed
-constexpr double kFine = 0.005;              // of a load, where a confirming bracket ends: closer ones cannot be told apart
+constexpr double kFine = 0.01;               // of a load, where a confirming bracket ends: closer ones cannot be told apart
 constexpr std::size_t kMostConfirmed = 8, kConfirmingRuns = 4;
+// What brackets of some replications find is a little too large, since it takes long for the worst to come: it is held against
+// one run that is much longer, and lowered by steps until that passes.
+constexpr double kLowered = 0.03, kLongLives = 3 * kConfirmingLives;
+constexpr std::int64_t kLongRequests = 100'000;
+constexpr int kPairs = 4;              // of steps
 
 bool whole_loads(const PointSpec& spec) {
   return load::is_whole(load::kind_of(spec.workload.load).quantity);
@@ -97,6 +102,24 @@ class Rounds {
     }
   }
 
+  // Lowers what was found to loads that long runs sustain.
+  void hold_against_long_runs(const std::vector<std::size_t>& candidates, std::vector<Capacity>& found) {
+    std::vector<std::size_t> open;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      if (found[i].failing && found[i].passing > 0) open.push_back(i);
+    }
+    const std::vector<Capacity> first = found;
+    for (int pair = 0; pair < kPairs && !open.empty(); ++pair) {
+      std::vector<Trial> todo;
+      for (const std::size_t i : open) {
+        for (const int step : {2 * pair, 2 * pair + 1}) todo.push_back(long_trial(candidates[i], first[i], step));
+      }
+      trials_.run(todo);
+      std::erase_if(open, [&](std::size_t i) { return take_long_run(candidates[i], first[i], 2 * pair, found[i]); });
+    }
+    for (const std::size_t i : open) found[i].confirmed = false;
+  }
+
   [[nodiscard]] Capacity capacity(std::size_t slot) const {
     Capacity out;
     std::vector<double> values;
@@ -128,15 +151,46 @@ class Rounds {
     return least > 0 ? std::max<std::int64_t>(least, std::llround(load * requests_per_load)) : 0;
   }
 
+  [[nodiscard]] Trial long_trial(std::size_t candidate, const Capacity& found, int step) const {
+    double load = found.load.mean * (1 - kLowered * step);
+    if (whole_loads(limits_)) load = std::max(1.0, std::round(found.load.mean) - std::max<double>(step, std::ceil(kLowered * step * found.load.mean)));
+    Trial trial{.candidate = candidate, .replication = static_cast<std::int32_t>(kConfirmingRuns), .load = load, .lives = kLongLives};
+    const double used = found.at_passing ? static_cast<double>(found.at_passing->requests_completed) : 0;
+    if (can_be_longer(question_.spec)) trial.requests = std::max<std::int64_t>({requests_at(load, 0), kLongRequests, std::llround(2 * used)});
+    return trial;
+  }
+
+  // From this step or the next; false: neither passes.
+  bool take_long_run(std::size_t candidate, const Capacity& first, int step, Capacity& out) const {
+    for (const int s : {step, step + 1}) {
+      const Trial trial = long_trial(candidate, first, s);
+      const sched::PointMetrics& metrics = trials_.of(trial);
+      if (!passes(metrics)) {
+        out.failing = trial.load;
+        out.at_failing = metrics;
+        continue;
+      }
+      if (s == 0) return true;
+      out.load.mean = out.passing = trial.load;
+      out.at_passing = metrics;
+      return true;
+    }
+    return false;
+  }
+
+  [[nodiscard]] bool passes(const sched::PointMetrics& metrics) const {
+    const sched::PointMetrics* const run = &metrics;
+    return standing_of(limits_, std::span(&run, 1), question_.search.confidence).meets;
+  }
+
   static void skip_impossible(Line& line) {
     for (auto load = next_of(line); load && *load >= line.most; load = next_of(line)) line.bracket.answer(*load, false);
   }
 
   void answer(Line& line, double load, const sched::PointMetrics& metrics) const {
-    const sched::PointMetrics* const run = &metrics;
-    const bool passes = standing_of(limits_, std::span(&run, 1), question_.search.confidence).meets;
-    line.bracket.answer(load, passes);
-    if (passes ? only_waits(limits_, metrics) : is_alone(limits_, metrics)) line.bracket.end_search();
+    const bool keeps = passes(metrics);
+    line.bracket.answer(load, keeps);
+    if (keeps ? only_waits(limits_, metrics) : is_alone(limits_, metrics)) line.bracket.end_search();
   }
 
   void drop_losers() {
@@ -216,6 +270,7 @@ std::vector<Capacity> find_capacities(const Question& question, Trials& trials, 
   rounds.run();
   std::vector<Capacity> out;
   for (std::size_t i = 0; i < candidates.size(); ++i) out.push_back(rounds.capacity(i));
+  if (plan.confirms) rounds.hold_against_long_runs(candidates, out);
   return out;
 }
 
