@@ -259,6 +259,9 @@ QString point_tip(const PointRow& row, const QString& name, const QString& kind)
   line(tr("TTFT p90"), "ttft_p90_s", "ms");
   line(tr("cost"), "usd_per_million_output_tokens", "USD/M tokens");
   if (row.result.metrics) text += QStringLiteral("\nn = %1").arg(row.result.metrics->requests_completed);
+  if (row.result.metrics && !row.result.metrics->steady.reason.empty()) {
+    text += QStringLiteral("\n") + qs(study::steady_text(row.result.metrics->steady)).left(120);
+  }
   if (!row.result.extrapolates.empty()) text += QStringLiteral("\n") + tr("estimate: %1").arg(qs(row.result.extrapolates).left(90));
   return text;
 }
