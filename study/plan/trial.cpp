@@ -17,7 +17,8 @@ namespace {
 constexpr std::uint64_t kSeedStride = 1'000'003;     // replications of neighbouring seeds stay apart
 constexpr std::uint64_t kMostSeed = (std::uint64_t{1} << 53U) - 1;
 
-constexpr std::int64_t kTurns = 30, kMostTurns = 100'000;   // requests: of each client of a closed loop, of all
+constexpr double kTurns = 30;          // requests of each client of a closed loop
+constexpr std::int64_t kMostTurns = 400'000;   // of all of them
 constexpr std::int64_t kLonger = 10, kLongEnough = 10'000, kLongForRates = 40'000;   // requests
 
 std::int32_t scaled(std::int32_t tokens, double scale) {
@@ -85,7 +86,20 @@ void slow_clock(PointSpec& spec, double k) {
 // In how many requests the clients of a closed loop spread out.
 std::int64_t turns_of(const PointSpec& spec) {
   const auto* const closed = std::get_if<load::ClosedLoop>(&spec.workload.load);
-  return closed == nullptr ? 0 : std::min(kTurns * closed->concurrency, kMostTurns);
+  return closed == nullptr ? 0 : std::min<std::int64_t>(std::llround(kTurns * closed->concurrency), kMostTurns);
+}
+
+// All clients begin at once, and their first wave waits as no later one does: it must be a small part of what a limit allows
+// to be late, and of a mean.
+std::int64_t long_turns_of(const PointSpec& spec) {
+  const auto* const closed = std::get_if<load::ClosedLoop>(&spec.workload.load);
+  if (closed == nullptr) return 0;
+  constexpr double kOfAMean = 100, kOfTheLate = 3, kMostRounds = 1000;
+  double rounds = kTurns;
+  for (const sched::Slo::Bound& bound : spec.slo.bounds) {
+    rounds = std::max(rounds, bound.quantile < 0 ? kOfAMean : std::min(kMostRounds, kOfTheLate / (1 - bound.quantile)));
+  }
+  return std::min<std::int64_t>(std::llround(rounds * closed->concurrency), kMostTurns);
 }
 
 }  // namespace
@@ -123,7 +137,7 @@ std::int64_t screening_requests(const PointSpec& spec) {
 std::int64_t confirming_requests(const PointSpec& spec) {
   if (!can_be_longer(spec)) return 0;
   if (keeps_rate(spec.slo) && !load::is_closed_loop(spec.workload.load)) return std::max(spec.workload.requests, kLongForRates);
-  return std::max({spec.workload.requests, std::min(spec.workload.requests * kLonger, kLongEnough), turns_of(spec)});
+  return std::max({spec.workload.requests, std::min(spec.workload.requests * kLonger, kLongEnough), long_turns_of(spec)});
 }
 
 Trial first_trial(const PointSpec& spec, std::size_t candidate) { return {.candidate = candidate, .requests = screening_requests(spec)}; }

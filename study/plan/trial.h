@@ -57,7 +57,7 @@ inline constexpr std::int64_t kLongestRun = 4'000'000;
 /// and a short one is little else: it has 30 requests a client, up to 10 000.
 [[nodiscard]] std::int64_t screening_requests(const PointSpec& spec);
 /// And a confirming run; 0: the experiment has a length of its own. Ten times those of the study up to 10 000, of a closed
-/// loop at least 30 a client up to 100 000; where an open loop has a throughput to keep 40 000, as the time in which its last requests end counts.
+/// loop at least 30 a client (100 for a mean, 3 / (1 - q) for a quantile) up to 400 000; where an open loop has a throughput to keep 40 000, as the time in which its last requests end counts.
 [[nodiscard]] std::int64_t confirming_requests(const PointSpec& spec);
 
 /// The first run of a candidate of a study with this workload.
