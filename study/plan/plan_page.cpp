@@ -17,7 +17,7 @@ std::vector<Chart> winner_charts(const Finding& f) {
     point.swept = {Cell(at.load)};
     point.labels.load_value = at.load;
     point.metrics = at.metrics;
-    point.slo = slo_figures(winner.spec.slo, at.metrics, !at.metrics.stable && point.labels.load().load_class != load::LoadClass::closed);
+    point.slo = slo_figures(winner.spec.slo, at.metrics, at.metrics.steady.grows);
     points.push_back(std::move(point));
   }
   return points_charts(winner.name, {"workload.load"}, points);

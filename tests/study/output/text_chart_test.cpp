@@ -113,7 +113,7 @@ TEST(PointsChart, ShowsWhatTheSloLimitsWithItsLine) {
 
 TEST(PointsChart, AGrowingQueueHasNoLatency) {
   std::vector<PointResult> points = {point(1, 1, 2), point(2, 1, 300)};
-  points[1].metrics->stable = false;
+  points[1].metrics->steady = {.verdict = sched::Steadiness::unstable, .grows = true, .reason = "grows"};
   EXPECT_TRUE(std::isnan(points_charts("t", kKeys, points)[0].series[0].points[1].y));
 }
 

@@ -233,7 +233,7 @@ void expect_steps(const FinishedPoint& leaps, const FinishedPoint& steps) {
   near(m.time_kv_s, n.time_kv_s, "time_kv_s");
   near(m.time_weights_s, n.time_weights_s, "time_weights_s");
   EXPECT_EQ(m.preemptions, n.preemptions);
-  EXPECT_EQ(m.stable, n.stable);
+  EXPECT_EQ(m.steady.verdict, n.steady.verdict);
 }
 
 class FeatureCross : public StudyFolder {
