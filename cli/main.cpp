@@ -101,7 +101,7 @@ int run(const Arguments& given, Console& console) {
   if (verb == "--version" || verb == "-V" || verb == "version") return print_version();
   const auto* const found = std::find_if(kCommands.begin(), kCommands.end(), [&](const Command& c) { return c.verb == verb; });
   if (found != kCommands.end()) {
-    if (!found->spreads && Ranks::is_surplus(verb)) return kDone;
+    if (!found->spreads) Ranks::refuse_several(verb);
     return found->run(Arguments(all.begin() + 1, all.end()), console);
   }
   const std::vector<std::string> verbs = shown_verbs();

@@ -108,7 +108,9 @@ class Planner {
     settings.store = store_.get();
     if (ranks_ != nullptr) {
       settings.jobs = ranks_->places();
-      settings.spread = [this](const std::string& task, const std::function<std::string()>& here) { return ranks_->run(task, control_, here); };
+      settings.spread = [this](const std::string& task, const std::function<std::string()>& here) {
+        return ranks_->run(task, control_, here, is_trial_answer);
+      };
     }
     settings.on_progress = [&](double done, std::size_t asked, double recalled) { console_.progress(done, asked, recalled); };
     const std::vector<std::string> columns = study::point_columns(study_.swept_keys());

@@ -3,13 +3,12 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <charconv>
 #include <chrono>
 #include <csignal>
+#include <exception>
 #include <filesystem>
 #include <optional>
-#include <random>
 #include <set>
 #include <sstream>
 #include <utility>
@@ -17,6 +16,7 @@
 #include "configs/catalogue.h"
 #include "exec/group/follower.h"
 #include "model/error.h"
+#include "net/endpoint.h"
 #include "study/run/digest.h"
 
 namespace plimsoll::cli {
@@ -25,15 +25,15 @@ namespace {
 namespace group = exec::group;
 namespace fs = std::filesystem;
 
-constexpr std::size_t kLongestMeeting = 4096;
 constexpr std::chrono::seconds kComeWithin{30};
-constexpr int kLookEvery = 100;        // milliseconds
+constexpr std::size_t kMaxWelcome = 64;       // bytes
+constexpr std::string_view kDone = "done";    // instead of a welcome: the run is over
 
 // What connections are for, as they introduce themselves.
 constexpr std::string_view kControl = "control", kSteps = "steps", kMesh = "mesh";
 
 struct Hello {
-  std::string token, what, program;
+  std::string what, program;
   int process = -1;
   std::int32_t replica = 0;
 };
@@ -41,7 +41,7 @@ struct Hello {
 Hello read_hello(const std::string& text) {
   Hello hello;
   std::istringstream words(text);
-  words >> hello.token >> hello.process >> hello.what >> hello.replica >> hello.program;
+  words >> hello.process >> hello.what >> hello.replica >> hello.program;
   return hello;
 }
 
@@ -51,36 +51,7 @@ std::string program_name() {
   return study::hex(study::digest_of(both));
 }
 
-std::string random_word() {
-  std::random_device device;
-  return fmt::format("{:08x}{:08x}{:08x}{:08x}", device(), device(), device(), device());
-}
-
 [[noreturn]] void refuse_hello() { throw DeviceError("a process of this group introduces itself as none that is missing"); }
-
-// Throws what ends the wait: nobody else comes.
-class Door {
- public:
-  Door(const study::Socket& listening, std::string token) : listening_(listening), token_(std::move(token)) {}
-  // The next connection of a process of this group, with what it says; nullopt where none comes in time.
-  std::optional<std::pair<study::Socket, Hello>> next() const {
-    const auto until = std::chrono::steady_clock::now() + kComeWithin;
-    const auto is_late = [until] { return std::chrono::steady_clock::now() >= until; };
-    while (!is_late()) {
-      study::Socket socket = study::accept_within(listening_, kLookEvery);
-      if (!socket.is_open()) continue;
-      const auto text = study::receive_text(socket, is_late);
-      if (!text) continue;
-      Hello hello = read_hello(*text);
-      if (hello.token == token_) return std::pair(std::move(socket), std::move(hello));   // whoever does not know the token is none of ours
-    }
-    return {};
-  }
-
- private:
-  const study::Socket& listening_;
-  std::string token_;
-};
 
 [[noreturn]] void nobody_came(const std::set<std::size_t>& missing, const std::vector<std::string>& hosts) {
   std::string names;
@@ -94,8 +65,6 @@ std::int32_t read_replicas(const std::string& welcome) {
   if (error != std::errc() || end != welcome.data() + welcome.size() || replicas < 1) throw DeviceError("rank 0 did not say how many replicas there are");
   return replicas;
 }
-
-group::Link link_of(study::Socket socket) { return group::Link(socket.release()); }
 
 exec::OpenModel open_order(const group::EngineOrder& order) {
   if (model_digest(order.model) != order.digest) throw InputError(fmt::format("{} is another file here than where rank 0 is", order.model));
@@ -119,22 +88,22 @@ std::unique_ptr<RankGroup> RankGroup::join() {
   const RanksModule module;
   std::unique_ptr<RankGroup> group(new RankGroup);
   group->place_ = module.begin();
-  group->listening_ = study::listen_somewhere(group->place_.one_host);
-  const study::Meeting own{.host = study::host_name(), .addresses = group->place_.one_host ? std::string() : study::host_addresses(),
-                           .port = study::port_of(group->listening_), .token = random_word()};
-  for (const std::string& text : module.gather(own.text(), kLongestMeeting, group->place_.count)) group->meetings_.push_back(study::Meeting::read(text));
+  group->lobby_ = std::make_unique<net::Lobby>(module.listening_addresses(group->place_));
+  for (const std::string& text : module.gather(group->lobby_->meeting().text(), group->place_.count))
+    group->meetings_.push_back(net::Meeting::read(text));
+  if (!group->leads()) group->to_leader_ = group->connect(0, kControl, 0);   // while MPI still holds all ranks together: rank 0 is there
   module.end();                        // from here on a process that dies is a connection that closes
   group::Member& member = group->member_;
   member.process = group->place_.rank;
   member.processes = group->place_.count;
   member.local = group->place_.local;
   member.locals = group->place_.locals;
-  for (const study::Meeting& meeting : group->meetings_) member.hosts.push_back(meeting.host);
+  for (const net::Meeting& meeting : group->meetings_) member.hosts.push_back(meeting.host);
   return group;
 }
 
-std::string RankGroup::hello(const std::string& what, std::int32_t replica) const {
-  return fmt::format("{} {} {} {} {}", meetings_.front().token, place_.rank, what, replica, what == kControl ? program_name() : "-");
+RankGroup::~RankGroup() {
+  if (leads() && std::uncaught_exceptions() == 0) finish();
 }
 
 // ---- rank 0 ---------------------------------------------------------------------------------------------------
@@ -147,29 +116,31 @@ group::Leader& RankGroup::open(std::int32_t replicas) {
   return *leader_;
 }
 
+// Those that are still to be let in have connected when the group came together, and wait.
+void RankGroup::finish() {
+  if (leader_) return leader_->finish();
+  while (const auto guest = lobby_->next(net::Deadline::min())) guest->link.send(kDone, net::within(kComeWithin));
+}
+
 void RankGroup::welcome(std::int32_t replicas) {
-  const Door door(listening_, meetings_.front().token);
   const auto count = static_cast<std::size_t>(place_.count);
   const std::string program = program_name();
   member_.control.resize(count);
-  std::vector<study::Socket> sockets(count);
   std::set<std::size_t> missing;
   for (std::size_t p = 1; p < count; ++p) missing.insert(p);
+  const auto until = net::within(kComeWithin);
   while (!missing.empty()) {
-    auto next = door.next();
-    if (!next) nobody_came(missing, member_.hosts);
-    auto& [socket, greeting] = *next;
-    const auto process = static_cast<std::size_t>(greeting.process);
-    if (greeting.what != kControl || missing.erase(process) == 0) refuse_hello();
-    if (greeting.program != program)
+    auto guest = lobby_->next(until);
+    if (!guest) nobody_came(missing, member_.hosts);
+    const Hello hello = read_hello(guest->message);
+    const auto process = static_cast<std::size_t>(hello.process);
+    if (hello.what != kControl || missing.erase(process) == 0) refuse_hello();
+    if (hello.program != program)
       throw DeviceError(fmt::format("rank {} on {} has another program or catalogue than rank 0 on {}: install the same on every host", process,
                                     member_.hosts[process], member_.hosts.front()));
-    sockets[process] = std::move(socket);
+    member_.control[process] = std::move(guest->link);
   }
-  for (std::size_t p = 1; p < count; ++p) {
-    static_cast<void>(study::send_text(sockets[p], fmt::format("{}", replicas)));
-    member_.control[p] = link_of(std::move(sockets[p]));
-  }
+  for (std::size_t p = 1; p < count; ++p) member_.control[p].send(fmt::format("{}", replicas), net::within(kComeWithin));
 }
 
 // ---- all ------------------------------------------------------------------------------------------------------
@@ -183,14 +154,17 @@ void RankGroup::make_lanes(std::int32_t replicas) {
   }
 }
 
-// Everybody connects to those before it, which then accept.
+net::Link RankGroup::connect(std::size_t process, std::string_view what, std::int32_t replica) const {
+  net::Link link = net::reach(meetings_[process]);
+  const std::string hello = fmt::format("{} {} {} {} {}", meetings_[process].token, place_.rank, what, replica,
+                                        what == kControl ? program_name() : "-");
+  if (!link.is_open() || !link.send(hello, net::within(kComeWithin)))
+    throw DeviceError(fmt::format("rank {} on {} cannot reach rank {} on {}", place_.rank, net::host_name(), process, meetings_[process].host));
+  return link;
+}
+
+// Each process connects to those before it, which then accept.
 void RankGroup::connect_down(std::int32_t replicas) {
-  const auto connect = [&](std::size_t process, std::string_view what, std::int32_t replica) {
-    study::Socket socket = study::reach(meetings_[process]);
-    if (!socket.is_open() || !study::send_text(socket, hello(std::string(what), replica)))
-      throw DeviceError(fmt::format("rank {} on {} cannot reach rank {} on {}", place_.rank, study::host_name(), process, member_.hosts[process]));
-    return link_of(std::move(socket));
-  };
   for (std::int32_t replica = 0; replica < replicas; ++replica) {
     const auto i = static_cast<std::size_t>(replica);
     member_.lanes[i].steps.front() = connect(0, kSteps, replica);
@@ -199,7 +173,6 @@ void RankGroup::connect_down(std::int32_t replicas) {
 }
 
 void RankGroup::accept_up() {
-  const Door door(listening_, meetings_.front().token);
   const auto missing = [&] {           // ranks of which some connection is
     std::set<std::size_t> ranks;
     for (std::size_t i = 0; i < mesh_.size(); ++i)
@@ -207,19 +180,20 @@ void RankGroup::accept_up() {
         if (!mesh_[i][p].is_open() || (leads() && !member_.lanes[i].steps[p].is_open())) ranks.insert(p);
     return ranks;
   };
+  const auto until = net::within(kComeWithin);
   for (auto ranks = missing(); !ranks.empty(); ranks = missing()) {
-    auto next = door.next();
-    if (!next) nobody_came(ranks, member_.hosts);
-    auto& [socket, greeting] = *next;
-    const auto replica = static_cast<std::size_t>(greeting.replica), process = static_cast<std::size_t>(greeting.process);
-    const bool steps = greeting.what == kSteps;
-    if ((steps ? !leads() : greeting.what != kMesh) || replica >= mesh_.size() || !ranks.contains(process)) refuse_hello();
-    group::Link& link = (steps ? member_.lanes[replica].steps : mesh_[replica])[process];
+    auto guest = lobby_->next(until);
+    if (!guest) nobody_came(ranks, member_.hosts);
+    const Hello hello = read_hello(guest->message);
+    const auto replica = static_cast<std::size_t>(hello.replica), process = static_cast<std::size_t>(hello.process);
+    const bool steps = hello.what == kSteps;
+    if ((steps ? !leads() : hello.what != kMesh) || replica >= mesh_.size() || !ranks.contains(process)) refuse_hello();
+    net::Link& link = (steps ? member_.lanes[replica].steps : mesh_[replica])[process];
     if (link.is_open()) refuse_hello();
-    link = link_of(std::move(socket));
+    link = std::move(guest->link);
   }
   for (std::size_t i = 0; i < mesh_.size(); ++i) member_.lanes[i].mesh = std::make_unique<group::Mesh>(place_.rank, std::move(mesh_[i]));
-  listening_.close();
+  lobby_.reset();                      // listens no more
 }
 
 // ---- the others -----------------------------------------------------------------------------------------------
@@ -227,17 +201,22 @@ void RankGroup::accept_up() {
 void RankGroup::follow() {
   std::signal(SIGINT, SIG_IGN);        // the leader ends the run, and with it this process
   std::signal(SIGTERM, SIG_IGN);
-  const std::string greeting = hello(std::string(kControl), 0);   // reads the program and the catalogue: nobody waits for it yet
-  study::Socket socket = study::reach(meetings_.front());
-  if (!socket.is_open() || !study::send_text(socket, greeting)) return;
-  const auto welcome = study::receive_text(socket);
-  if (!welcome) return;                // the leader says why
+  if (serve()) return;
+  std::signal(SIGTERM, SIG_DFL);
+  let_mpirun_end_this();
+  throw DeviceError(fmt::format("rank {} on {}: rank 0 is gone before the end of the run, or has turned this rank away", place_.rank, net::host_name()));
+}
+
+bool RankGroup::serve() {
+  const auto welcome = to_leader_.receive_text(kMaxWelcome);
+  if (!welcome) return false;
+  if (*welcome == kDone) return true;
   const std::int32_t replicas = read_replicas(*welcome);
-  member_.control.push_back(link_of(std::move(socket)));
+  member_.control.push_back(std::move(to_leader_));
   make_lanes(replicas);
   connect_down(replicas);
   accept_up();
-  group::follow(member_, open_order);
+  return group::follow(member_, open_order);
 }
 
 }  // namespace plimsoll::cli

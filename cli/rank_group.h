@@ -6,11 +6,12 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/ranks_module.h"
 #include "exec/group/leader.h"
-#include "study/run/rank_crew.h"
+#include "net/lobby.h"
 
 namespace plimsoll::cli {
 
@@ -18,29 +19,34 @@ class RankGroup {
  public:
   /// Null unless this process is one of several that mpirun started. Throws DeviceError where MPI cannot begin.
   [[nodiscard]] static std::unique_ptr<RankGroup> join();
+  /// Rank 0: ends the run of the others, except while an exception unwinds the stack.
+  ~RankGroup();
   [[nodiscard]] bool leads() const { return place_.rank == 0; }
   [[nodiscard]] int processes() const { return place_.count; }
 
   /// Rank 0: connects all, for up to `replicas` replicas. Throws DeviceError where half a minute passes and nobody else
   /// comes, with the ranks that are missing, or where one is of another program or catalogue.
   [[nodiscard]] exec::group::Leader& open(std::int32_t replicas);
-  /// The others: serve until the leader is gone, whatever ended it, or something fails here, which the leader is told.
-  /// Signals are the leader's to answer. Returns where rank 0 is gone before the start, or turns this process away. Throws
-  /// DeviceError where another process does not come or cannot be reached.
+  /// The others: serve until the leader ends the run, or something fails here, which the leader is told. Signals are the
+  /// leader's to answer. Throws DeviceError if another process does not come or cannot be reached, or the leader is gone
+  /// before the end; not before mpirun has had time to end this process.
   void follow();
 
  private:
   RankGroup() = default;
+  [[nodiscard]] bool serve();
+  void finish();
   void welcome(std::int32_t replicas);
   void make_lanes(std::int32_t replicas);
   void connect_down(std::int32_t replicas);
   void accept_up();
-  [[nodiscard]] std::string hello(const std::string& what, std::int32_t replica) const;
+  [[nodiscard]] net::Link connect(std::size_t process, std::string_view what, std::int32_t replica) const;
 
   Introduction place_;
-  study::Socket listening_;
-  std::vector<study::Meeting> meetings_;     // [process]
-  std::vector<std::vector<exec::group::Link>> mesh_;   // [replica][process], until all are there
+  std::unique_ptr<net::Lobby> lobby_;
+  std::vector<net::Meeting> meetings_;       // [process]
+  net::Link to_leader_;                      // of the others
+  std::vector<std::vector<net::Link>> mesh_; // [replica][process], until all are there
   exec::group::Member member_;
   std::unique_ptr<exec::group::Leader> leader_;
 };

@@ -4,15 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdlib>
-#include <cstring>
 #include <map>
 #include <stop_token>
 
 #include "cli/load_study.h"
 #include "cli/ranks_module.h"
 #include "model/error.h"
+#include "net/endpoint.h"
 #include "study/run/bands.h"
 #include "study/run/digest.h"
 #include "study/output/metrics_record.h"
@@ -22,8 +20,16 @@
 namespace plimsoll::cli {
 namespace {
 
-constexpr std::size_t kMeetingSize = 4096;
 constexpr std::string_view kFailed = "failed ";
+
+std::string_view reason(study::RankCrew::Loss loss) {
+  switch (loss) {
+    case study::RankCrew::Loss::died: return "died";
+    case study::RankCrew::Loss::silent: return "gave no sign of life any more";
+    case study::RankCrew::Loss::unreadable: return "gave an answer that cannot be read";
+  }
+  return {};
+}
 
 // Equal texts: the same program simulates the same points.
 std::string greeting_of(const study::Study& study, const Parsed& parsed) {
@@ -97,11 +103,22 @@ sim::RunResult read_point_answer(const std::string& text) {
   return run;
 }
 
-bool Ranks::is_surplus(std::string_view verb) {
-  if (ranks_of_mpirun() < 2) return false;
-  const char* const rank = std::getenv("OMPI_COMM_WORLD_RANK");
-  if (rank != nullptr && std::atoi(rank) != 0) return true;
-  throw InputError(fmt::format("mpirun started {} ranks, but {} is one process; start it without mpirun", ranks_of_mpirun(), verb));
+bool is_point_answer(const std::string& text) {
+  try {
+    static_cast<void>(read_point_answer(text));
+    return true;
+  } catch (const DeviceError&) {
+    return false;
+  }
+}
+
+bool is_trial_answer(const std::string& text) { return text.find('\n') == std::string::npos && is_point_answer(text); }
+
+void Ranks::refuse_several(std::string_view verb) {
+  const int count = ranks_of_mpirun();
+  if (count < 2) return;
+  if (own_rank_of_mpirun() != 0) let_mpirun_end_this();
+  throw InputError(fmt::format("mpirun started {} ranks, but {} is one process; start it without mpirun", count, verb));
 }
 
 std::unique_ptr<Ranks> Ranks::join() {
@@ -111,15 +128,13 @@ std::unique_ptr<Ranks> Ranks::join() {
   const Introduction place = module.begin();
   ranks->rank_ = place.rank;
   ranks->count_ = place.count;
-  std::array<char, kMeetingSize> text{};
-  if (ranks->rank_ == 0) {
-    ranks->crew_ = std::make_unique<study::RankCrew>(place.one_host);
-    const std::string meeting = ranks->crew_->meeting().text();
-    std::memcpy(text.data(), meeting.data(), std::min(meeting.size(), text.size() - 1));
-  }
-  module.share(text);
+  const std::vector<std::string> addresses = module.listening_addresses(place);
+  if (ranks->rank_ == 0) ranks->crew_ = std::make_unique<study::RankCrew>(addresses);
+  const std::string meeting = module.share(ranks->crew_ ? ranks->crew_->meeting().text() : std::string());
+  // While MPI still holds all ranks together: rank 0 is there.
+  if (ranks->rank_ != 0)
+    ranks->leader_ = std::make_unique<study::RankLeader>(net::Meeting::read(meeting), study::RankName::own(ranks->rank_));
   module.end();                        // from here on a rank may die without taking the others along
-  ranks->meeting_ = study::Meeting::read(text.data());
   return ranks;
 }
 
@@ -132,42 +147,54 @@ void Ranks::open(const study::Study& study, const Parsed& parsed) {
   });
 }
 
-std::string Ranks::run(const std::string& task, study::RunControl& control, const std::function<std::string()>& here) {
+std::string Ranks::run(const std::string& task, study::RunControl& control, const std::function<std::string()>& here,
+                       const study::RankCrew::IsAnswer& is_answer) {
   const auto give_up = [&control] {
     control.look_in();
     return control.cancelled();
   };
-  return crew_->run(task, give_up, here);
+  return crew_->run(task, give_up, here, is_answer);
 }
 
 void Ranks::close(Console& console) const {
-  console.note(fmt::format("{} of the simulations were done by the other {}", crew_->answered(), count_ == 2 ? "rank" : fmt::format("{} ranks", count_ - 1)));
+  console.note(fmt::format("{} of the simulations were done by the other {}", crew_->answered(),
+                           count_ == 2 ? "rank" : fmt::format("{} ranks", count_ - 1)));
   const std::lock_guard lock(mutex_);
   for (const std::string& stranger : strangers_) console.warn("a rank took no part: " + stranger);
-  if (crew_->lost() > 0) {
-    console.warn(fmt::format("{} task{} of ranks that died {} done again by others", crew_->lost(), crew_->lost() == 1 ? "" : "s", crew_->lost() == 1 ? "was" : "were"));
+  for (const study::RankCrew::Lost& lost : crew_->lost()) {
+    console.warn(fmt::format("rank {} on {} {}: {} task{} done again by others", lost.rank.rank, lost.rank.host,
+                             reason(lost.loss), lost.tasks, lost.tasks == 1 ? " was" : "s were"));
+    if (lost.loss == study::RankCrew::Loss::silent && lost.rank.host != net::host_name())
+      console.warn(fmt::format("mpirun waits until process {} on {} goes on or is killed", lost.rank.process, lost.rank.host));
   }
 }
 
-void Ranks::follow(const Usage& usage, const std::vector<std::string>& arguments) const {
+void Ranks::follow(const Usage& usage, const std::vector<std::string>& arguments) {
+  using End = study::RankLeader::End;
   Console mute;
   mute.configure(ProgressMode::none, true);
   const auto leave = [this](const std::string& why) {
-    static_cast<void>(study::follow(meeting_, fmt::format("{}rank {} on {}: {}", kFailed, rank_, study::host_name(), why), 1,
-                                    [](const std::string&, const std::function<bool()>&) { return std::string(); }));
+    const std::string greeting = fmt::format("{}rank {} on {}: {}", kFailed, rank_, net::host_name(), why);
+    return leader_->follow(greeting.substr(0, net::Lobby::kMaxNext), 1,
+                           [](const std::string&, const std::function<bool()>&) { return std::string(); });
   };
-  try {
-    const auto parsed = parse_arguments(usage, arguments, mute);
-    if (!parsed) return;
-    const study::Study study = load_study(*parsed, mute);
-    Follower follower(study, parsed->common.stepwise);
-    static_cast<void>(study::follow(meeting_, greeting_of(study, *parsed), static_cast<std::size_t>(std::max(1, parsed->common.jobs)),
-                                    [&](const std::string& task, const std::function<bool()>& gone) { return follower.answer(task, gone); }));
-  } catch (const InputError& error) {
-    leave(error.what());
-  } catch (const DeviceError& error) {
-    leave(error.what());
-  }
+  const auto serve = [&] {
+    try {
+      const auto parsed = parse_arguments(usage, arguments, mute);
+      if (!parsed) return End::done;
+      const study::Study study = load_study(*parsed, mute);
+      Follower follower(study, parsed->common.stepwise);
+      return leader_->follow(greeting_of(study, *parsed), static_cast<std::size_t>(std::max(1, parsed->common.jobs)),
+                             [&](const std::string& task, const std::function<bool()>& gone) { return follower.answer(task, gone); });
+    } catch (const InputError& error) {
+      return leave(error.what());
+    } catch (const DeviceError& error) {
+      return leave(error.what());
+    }
+  };
+  if (serve() != End::lost) return;
+  let_mpirun_end_this();
+  throw DeviceError(fmt::format("rank {} on {}: rank 0 is gone before the end of the run", rank_, net::host_name()));
 }
 
 }  // namespace plimsoll::cli

@@ -5,16 +5,33 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
+#include <limits>
+#include <sstream>
+#include <thread>
 
 #include "model/error.h"
+#include "net/endpoint.h"
 
 namespace plimsoll::cli {
 
 int ranks_of_mpirun() {
   const char* const text = std::getenv("OMPI_COMM_WORLD_SIZE");
   return text == nullptr ? 1 : std::atoi(text);
+}
+
+int own_rank_of_mpirun() {
+  const char* const text = std::getenv("OMPI_COMM_WORLD_RANK");
+  return text == nullptr ? 0 : std::atoi(text);
+}
+
+void let_mpirun_end_this() {
+  constexpr std::chrono::seconds kPatience{2};
+  const bool started = std::getenv("PMIX_RANK") != nullptr || std::getenv("PMIX_NAMESPACE") != nullptr;
+  if (started) std::this_thread::sleep_for(kPatience);
 }
 
 RanksModule::RanksModule() {
@@ -41,18 +58,44 @@ Introduction RanksModule::begin() const {
   return place;
 }
 
-void RanksModule::share(std::span<char> text) const { call("plimsoll_mpi_share", text.data(), static_cast<int>(text.size())); }
+std::string RanksModule::share(const std::string& text) const {
+  std::string shared = text.substr(0, kLongestText - 1);
+  shared.resize(kLongestText);
+  call("plimsoll_mpi_share", shared.data(), static_cast<int>(shared.size()));
+  return shared.c_str();  // NOLINT: up to the first NUL
+}
 
-std::vector<std::string> RanksModule::gather(const std::string& text, std::size_t longest, int count) const {
-  std::string mine = text.substr(0, longest - 1);
-  mine.resize(longest);
-  std::vector<char> all(longest * static_cast<std::size_t>(count));
-  call("plimsoll_mpi_gather", mine.data(), all.data(), static_cast<int>(longest));
+std::vector<std::string> RanksModule::gather(const std::string& text, int count) const {
+  std::string mine = text.substr(0, kLongestText - 1);
+  mine.resize(kLongestText);
+  std::vector<char> all(kLongestText * static_cast<std::size_t>(count));
+  call("plimsoll_mpi_gather", mine.data(), all.data(), static_cast<int>(kLongestText));
   std::vector<std::string> texts;
-  for (std::size_t at = 0; at < all.size(); at += longest) texts.emplace_back(all.data() + at);
+  for (std::size_t at = 0; at < all.size(); at += kLongestText) texts.emplace_back(all.data() + at);
   return texts;
 }
 
 void RanksModule::end() const { call("plimsoll_mpi_end"); }
+
+std::vector<std::string> RanksModule::listening_addresses(const Introduction& place) const {
+  if (place.one_host) return {std::string(net::kLoopback)};
+  const char* const named = std::getenv("OMPI_MCA_btl_tcp_if_include");
+  const std::vector<net::Interface> own = net::chosen_interfaces(net::interfaces(), named == nullptr ? "" : named);
+  std::string mine = net::host_name();
+  for (const net::Interface& each : own) mine += ' ' + each.address;
+  std::vector<std::vector<std::string>> peers;
+  for (const std::string& text : gather(mine, place.count)) {
+    if (text == mine) continue;        // of this host
+    std::istringstream words(text);
+    words.ignore(std::numeric_limits<std::streamsize>::max(), ' ');
+    peers.emplace_back(std::istream_iterator<std::string>(words), std::istream_iterator<std::string>());
+  }
+  std::vector<std::string> addresses = net::shared_addresses(own, peers);
+  if (addresses.empty()) {
+    throw DeviceError(fmt::format("no network of {} leads to the hosts of all other ranks{}", net::host_name(),
+                                  named == nullptr ? "" : fmt::format(" (btl_tcp_if_include: {})", named)));
+  }
+  return addresses;
+}
 
 }  // namespace plimsoll::cli

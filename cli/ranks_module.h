@@ -2,14 +2,18 @@
 // The part of the program that is linked with MPI (cli/mpi), loaded under mpirun only.
 #pragma once
 
-#include <span>
+#include <cstddef>
 #include <string>
 #include <vector>
 
 namespace plimsoll::cli {
 
-/// How many processes mpirun started; 1 without it.
+/// How many processes mpirun started, and which one this is; 1 and 0 without it.
 [[nodiscard]] int ranks_of_mpirun();
+[[nodiscard]] int own_rank_of_mpirun();
+/// mpirun ends all processes when one of them fails, maybe before that one has said why. A process that only fails because
+/// another one did calls this first: it returns when mpirun has had time to end it, at once without mpirun.
+void let_mpirun_end_this();
 
 struct Introduction {
   int rank = 0, count = 1;
@@ -24,11 +28,18 @@ class RanksModule {
   RanksModule();
   /// Throws DeviceError where MPI cannot begin.
   [[nodiscard]] Introduction begin() const;
-  /// Everybody gets rank 0's text.
-  void share(std::span<char> text) const;
-  /// Everybody's text, of up to `longest` bytes, in the order of ranks.
-  [[nodiscard]] std::vector<std::string> gather(const std::string& text, std::size_t longest, int count) const;
+  /// Texts of more bytes are cut off.
+  static constexpr std::size_t kLongestText = 4095;
+  /// Rank 0's text, on every rank.
+  [[nodiscard]] std::string share(const std::string& text) const;
+  /// The texts of all ranks, in their order, on every rank.
+  [[nodiscard]] std::vector<std::string> gather(const std::string& text, int count) const;
   void end() const;
+
+  /// The addresses of this host at which the others reach it: the loopback if all are on one host, otherwise the fewest
+  /// (net::shared_addresses) of the interfaces that `mpirun --mca btl_tcp_if_include` names, of all without it. All ranks
+  /// call it. Throws DeviceError if there is none.
+  [[nodiscard]] std::vector<std::string> listening_addresses(const Introduction& place) const;
 
  private:
   template <class... Arguments>

@@ -97,7 +97,7 @@ void spread(Ranks& ranks, const study::Study& study, const Parsed& parsed, Conso
   settings.run = [&ranks, &control = *settings.control](const study::PointResult& point, const load::Scenario& scenario, const sim::RunOptions& options) {
     return read_point_answer(ranks.run(fmt::format("{}", point.index), control, [&] {
       return point_answer(study::simulate_with_bands(scenario, options));
-    }));
+    }, is_point_answer));
   };
 }
 

@@ -16,7 +16,7 @@ namespace {
 bool would_wait() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 }  // namespace
 
-Mesh::Mesh(int own, std::vector<Link> links) : own_(own), links_(std::move(links)) {}
+Mesh::Mesh(int own, std::vector<net::Link> links) : own_(own), links_(std::move(links)) {}
 
 void Mesh::exchange(std::span<const std::span<const std::byte>> parts, std::span<std::byte> all) {
   const std::size_t each = all.size() / links_.size();
@@ -41,13 +41,13 @@ void Mesh::broadcast(std::span<std::byte> bytes) {
 void Mesh::meet() {
   const std::array<std::byte, 1> one{};
   const std::array<std::span<const std::byte>, 1> parts{one};
-  Bytes all(links_.size());
+  net::Bytes all(links_.size());
   exchange(parts, all);
 }
 
 void Mesh::abort() {
   aborted_ = true;
-  for (const Link& link : links_) link.shut();
+  for (const net::Link& link : links_) link.shut();
 }
 
 void Mesh::fail() {

@@ -16,7 +16,7 @@ namespace plimsoll::exec::group {
 class Mesh {
  public:
   /// links[p] leads to process p; the one of `own` is not open.
-  Mesh(int own, std::vector<Link> links);
+  Mesh(int own, std::vector<net::Link> links);
 
   [[nodiscard]] int own() const { return own_; }
   [[nodiscard]] int size() const { return static_cast<int>(links_.size()); }
@@ -41,7 +41,7 @@ class Mesh {
   [[noreturn]] void fail();
 
   int own_;
-  std::vector<Link> links_;
+  std::vector<net::Link> links_;
   std::vector<Transfer> open_;         // of the operation in progress, those that are not done
   std::atomic<bool> aborted_{false};
 };

@@ -4,10 +4,30 @@
 // of a rank and a socket merely closes.
 #include <mpi.h>
 
+#include <cstdlib>
+#include <cstring>
+
+namespace {
+
+// On one host MPI needs no network: without this its TCP transport listens on all interfaces. What the user says goes first.
+void stay_on_one_host() {
+  const char* const all = std::getenv("OMPI_COMM_WORLD_SIZE");
+  const char* const here = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+  if (all == nullptr || here == nullptr || std::strcmp(all, here) != 0) return;
+#if defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION < 5
+  ::setenv("OMPI_MCA_btl", "self,vader", 0);
+#else
+  ::setenv("OMPI_MCA_btl", "self,sm", 0);
+#endif
+}
+
+}  // namespace
+
 extern "C" {
 
 /// Which rank this is, of how many, the same on its host, and whether all are on one host. Returns 0 when MPI began.
 int plimsoll_mpi_begin(int* rank, int* size, int* local, int* locals, int* one_host) {
+  stay_on_one_host();
   if (MPI_Init(nullptr, nullptr) != MPI_SUCCESS) return 1;
   MPI_Comm_rank(MPI_COMM_WORLD, rank);
   MPI_Comm_size(MPI_COMM_WORLD, size);

@@ -5,7 +5,7 @@
 
 namespace plimsoll::exec::group {
 
-Bytes encode(const EngineOrder& order) {
+net::Bytes encode(const EngineOrder& order) {
   const EngineConfig& c = order.config;
   Writer out(Kind::load);
   out.text(order.model);
@@ -20,7 +20,7 @@ Bytes encode(const EngineOrder& order) {
   return out.bytes();
 }
 
-EngineOrder decode_order(const Bytes& message) {
+EngineOrder decode_order(const net::Bytes& message) {
   Reader in(message);
   if (in.kind() != Kind::load) throw DeviceError("another process was to say what to load");
   EngineOrder order;

@@ -19,8 +19,8 @@ struct EngineOrder {
   EngineConfig config;                 // without the architecture, and what each process knows of its own machine
 };
 
-[[nodiscard]] Bytes encode(const EngineOrder& order);
+[[nodiscard]] net::Bytes encode(const EngineOrder& order);
 /// Throws DeviceError for what is no order, and for numbers and names that no order has.
-[[nodiscard]] EngineOrder decode_order(const Bytes& message);
+[[nodiscard]] EngineOrder decode_order(const net::Bytes& message);
 
 }  // namespace plimsoll::exec::group

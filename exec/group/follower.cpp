@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <deque>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <optional>
+#include <stop_token>
 #include <thread>
 #include <vector>
 
@@ -25,6 +27,7 @@ constexpr std::size_t kInFlight = 2;   // as many as the leader has
 constexpr std::size_t kHeading = 64;   // of a message of logits, at most
 // A forward is not waited for while the next one may come: it would start late. After this time a failure is looked for.
 constexpr std::chrono::milliseconds kUnwatched{50};
+constexpr std::chrono::milliseconds kBeat{1000};
 
 /// The ranks of one replica that others hold.
 class FollowerRanks final : public MemberRanks {
@@ -44,7 +47,7 @@ class FollowerRanks final : public MemberRanks {
   void write_block(std::int32_t, std::span<const std::byte>) override {}
 
  private:
-  std::optional<EndWatch> watch_;
+  std::optional<net::EndWatch> watch_;
 };
 
 class FollowerPart final : public GroupPart {
@@ -65,12 +68,12 @@ class FollowerPart final : public GroupPart {
 // One engine and the messages about it.
 class Steps {
  public:
-  Steps(const Link& leader, Engine& engine, RankShare share) : leader_(leader), engine_(engine), share_(share) {}
+  Steps(const net::Link& leader, Engine& engine, RankShare share) : leader_(leader), engine_(engine), share_(share) {}
 
   bool serve() {
     while (true) {
-      while (in_flight_.size() > 0 && !leader_.wait(kUnwatched)) finish();
-      const std::optional<Bytes> message = leader_.receive();
+      while (in_flight_.size() > 0 && !leader_.wait(net::within(kUnwatched))) finish();
+      const std::optional<net::Bytes> message = leader_.receive();
       if (!message) return false;
       Reader in(*message);
       if (in.kind() == Kind::forward) {
@@ -116,9 +119,9 @@ class Steps {
     const std::size_t columns = std::min(vocabulary - first, static_cast<std::size_t>(share_.count) * part);
     const std::size_t rows = output_.logits.size() / vocabulary;
     const std::size_t bytes = rows * columns * sizeof(float);
-    if (bytes > Link::kLongest - kHeading) {
+    if (bytes > net::Link::kLongest - kHeading) {
       throw DeviceError(fmt::format("all logits of {} rows take {} bytes of a message, which holds {}: ask for fewer rows", rows, bytes,
-                                    Link::kLongest - kHeading));
+                                    net::Link::kLongest - kHeading));
     }
     Writer out(Kind::logits);
     out.whole(rows);
@@ -166,23 +169,34 @@ class Steps {
     if (!leader_.send(out.bytes())) throw PeerFailed();
   }
 
-  const Link& leader_;
+  const net::Link& leader_;
   Engine& engine_;
   RankShare share_;
   ForwardDecoder decoder_;
   std::deque<bool> in_flight_;         // whether it asks for all logits
   ForwardOutput output_;
-  Bytes block_;
+  net::Bytes block_;
 };
 
-// Everything of a group that ends here, with the reason.
+// Everything of a group that ends here, with the reason; until then, signs of life.
 class Farewell {
  public:
-  explicit Farewell(Member& member) : member_(member) {}
+  explicit Farewell(Member& member)
+      : member_(member), beating_([this](const std::stop_token& stop) {
+          std::unique_lock lock(mutex_);
+          while (!wake_.wait_for(lock, stop, kBeat, [&stop] { return stop.stop_requested(); }))
+            static_cast<void>(control().send(plain(Kind::alive)));
+        }) {}
+
+  /// On the connection that the signs of life use.
+  bool tell(const net::Bytes& message) {
+    const std::lock_guard lock(mutex_);
+    return control().send(message);
+  }
 
   /// Runs the work; tells the leader of what it throws, on `link`, and ends all connections.
   template <class Work>
-  bool guard(const Link& link, const Work& work) {
+  bool guard(const net::Link& link, const Work& work) {
     try {
       return work();
     } catch (const PeerFailed&) {
@@ -198,34 +212,38 @@ class Farewell {
   }
 
  private:
-  static Bytes reason(const char* text, bool bad_input) {
+  static net::Bytes reason(const char* text, bool bad_input) {
     Writer out(Kind::failed);
     out.byte(bad_input ? 1 : 0);
     out.text(text);
     return out.bytes();
   }
   // The reason first: the leader hears of a mesh that ends as soon as it does.
-  void leave(const Link& link, const Bytes& message) {
+  void leave(const net::Link& link, const net::Bytes& message) {
     const std::lock_guard lock(mutex_);
     static_cast<void>(link.send(message));
     for (Lane& lane : member_.lanes) lane.mesh->abort();
     for (const Lane& lane : member_.lanes) lane.steps.front().shut();
-    member_.control.front().shut();
+    control().shut();
   }
+  [[nodiscard]] const net::Link& control() const { return member_.control.front(); }
 
   Member& member_;
-  std::mutex mutex_;                   // one reason at a time
+  std::mutex mutex_;                   // one message at a time
+  std::condition_variable_any wake_;
+  std::jthread beating_;               // last: it uses the others
 };
 
 }  // namespace
 
-bool serve_steps(const Link& leader, Engine& engine, RankShare share) { return Steps(leader, engine, share).serve(); }
+bool serve_steps(const net::Link& leader, Engine& engine, RankShare share) { return Steps(leader, engine, share).serve(); }
 
-void follow(Member& member, const OpenOrder& open) {
-  const Link& control = member.control.front();
+bool follow(Member& member, const OpenOrder& open) {
+  const net::Link& control = member.control.front();
   FollowerPart part(member);
   Farewell farewell(member);
-  while (const std::optional<Bytes> message = control.receive()) {
+  while (const std::optional<net::Bytes> message = control.receive()) {
+    if (*message == plain(Kind::done)) return true;
     std::unique_ptr<LiveEngines> engines;
     EngineOrder order;
     const bool loaded = farewell.guard(control, [&] {
@@ -236,22 +254,23 @@ void follow(Member& member, const OpenOrder& open) {
       engines = std::make_unique<LiveEngines>(order.config, order.replicas, *model.weights, &part);
       Writer loaded_on(Kind::loaded);
       loaded_on.text(engines->engine(0).device());
-      return control.send(loaded_on.bytes());
+      return farewell.tell(loaded_on.bytes());
     });
-    if (!loaded) return;
+    if (!loaded) return false;
     std::vector<std::jthread> threads;
     const bool served = farewell.guard(control, [&] {   // the system may have no more threads
       for (std::size_t i = 0; i < engines->size(); ++i) {
         threads.emplace_back([&, i] {
-          const Link& leader = member.lanes[i].steps.front();
+          const net::Link& leader = member.lanes[i].steps.front();
           farewell.guard(leader, [&] { return serve_steps(leader, engines->engine(i), part.ranks(i).share(order.config.tp)); });
         });
       }
       return true;
     });
     threads.clear();                   // joined
-    if (!served) return;
+    if (!served) return false;
   }
+  return false;
 }
 
 }  // namespace plimsoll::exec::group

@@ -14,7 +14,7 @@ constexpr std::uint8_t kDead = 1, kHasToken = 2, kIsCharged = 4;
 
 }  // namespace
 
-Bytes ForwardEncoder::encode(const ForwardInput& input) {
+net::Bytes ForwardEncoder::encode(const ForwardInput& input) {
   Writer out(Kind::forward);
   out.byte(input.all_logits ? 1 : 0);
   out.f32(input.sampling.temperature);

@@ -20,7 +20,7 @@ using BlockTables = std::unordered_map<std::int32_t, std::vector<std::int32_t>>;
 /// The messages of one encoder go to one decoder or several, all of them and in their order.
 class ForwardEncoder {
  public:
-  [[nodiscard]] Bytes encode(const ForwardInput& input);
+  [[nodiscard]] net::Bytes encode(const ForwardInput& input);
 
  private:
   void blocks(Writer& out, std::int32_t slot, std::span<const std::int32_t> table);

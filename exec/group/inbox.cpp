@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec/group/inbox.h"
 
+#include <fmt/format.h>
+
 #include <new>
 #include <utility>
 
@@ -8,7 +10,8 @@
 
 namespace plimsoll::exec::group {
 
-Inbox::Inbox(const Link& link) : link_(link), thread_([this] { read(); }) {}
+Inbox::Inbox(const net::Link& link, std::optional<std::chrono::milliseconds> silence)
+    : link_(link), silence_(silence), thread_([this] { read(); }) {}
 
 Inbox::~Inbox() {
   watch({});
@@ -16,11 +19,11 @@ Inbox::~Inbox() {
   thread_.join();
 }
 
-Bytes Inbox::take(Kind kind) {
+net::Bytes Inbox::take(Kind kind) {
   std::unique_lock lock(mutex_);
   news_.wait(lock, [this] { return !messages_.empty() || fate_.ended; });
   if (messages_.empty()) throw PeerFailed();
-  Bytes message = std::move(messages_.front());
+  net::Bytes message = std::move(messages_.front());
   messages_.pop_front();
   lock.unlock();
   if (Reader(message).kind() != kind) throw DeviceError("another process answered what it was not asked");
@@ -41,9 +44,17 @@ Fate Inbox::fate() const {
 void Inbox::read() {
   while (true) {
     try {
-      std::optional<Bytes> message = link_.receive();
+      const net::Deadline until = patience();
+      std::optional<net::Bytes> message = link_.receive(net::Link::kLongest, until);
+      if (!message && std::chrono::steady_clock::now() >= until) {
+        const std::lock_guard lock(mutex_);
+        fate_.silent = true;
+        fate_.failure = fmt::format("its process has given no sign of life for {} s: it is stopped, or its host hangs",
+                                    std::chrono::ceil<std::chrono::seconds>(*silence_).count());
+      }
       if (!message) break;
       Reader in(*message);
+      if (in.kind() == Kind::alive) continue;
       const std::lock_guard lock(mutex_);
       if (in.kind() == Kind::peer_failed) {
         fate_.peer_failed = true;

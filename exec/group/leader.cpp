@@ -24,7 +24,7 @@ class LeaderRanks final : public MemberRanks {
   }
   [[nodiscard]] Fate fate(std::size_t process) const { return inboxes_[process - 1]->fate(); }
 
-  void tell(const Bytes& message) {
+  void tell(const net::Bytes& message) {
     for (std::size_t p = 1; p < lane_.steps.size(); ++p)
       if (!lane_.steps[p].send(message)) throw PeerFailed();
   }
@@ -39,7 +39,7 @@ class LeaderRanks final : public MemberRanks {
 
   void add_logits(std::span<float> logits) override {
     for (const auto& inbox : inboxes_) {
-      const Bytes message = inbox->take(Kind::logits);
+      const net::Bytes message = inbox->take(Kind::logits);
       Reader in(message);
       const std::uint64_t rows = in.whole(), vocabulary = rows == 0 ? 0 : logits.size() / rows;
       const std::uint64_t first = in.whole(), columns = in.whole();
@@ -53,7 +53,7 @@ class LeaderRanks final : public MemberRanks {
   void add_traces(std::span<const OpTrace> rank_0, std::vector<OpTrace>& all) override {
     tell(plain(Kind::fetch_traces));
     for (const auto& inbox : inboxes_) {
-      const Bytes message = inbox->take(Kind::times);
+      const net::Bytes message = inbox->take(Kind::times);
       Reader in(message);
       const std::int32_t first = in.number32(), ranks = in.number32();
       for (std::int32_t rank = 0; rank < ranks; ++rank)
@@ -72,7 +72,7 @@ class LeaderRanks final : public MemberRanks {
     tell(out.bytes());
     const std::size_t part = host.size() / static_cast<std::size_t>(member_.processes);
     for (std::size_t p = 1; p < lane_.steps.size(); ++p) {
-      const Bytes message = inboxes_[p - 1]->take(Kind::block);
+      const net::Bytes message = inboxes_[p - 1]->take(Kind::block);
       Reader in(message);
       std::ranges::copy(in.raw(part), host.subspan(p * part).begin());
     }
@@ -94,12 +94,27 @@ class LeaderRanks final : public MemberRanks {
   std::vector<std::unique_ptr<Inbox>> inboxes_;   // [process - 1]
 };
 
-Leader::Leader(Member& member) : member_(member) {
-  for (std::size_t p = 1; p < member_.control.size(); ++p) control_.push_back(std::make_unique<Inbox>(member_.control[p]));
+Leader::Leader(Member& member, std::chrono::milliseconds silence) : member_(member) {
+  for (std::size_t p = 1; p < member_.control.size(); ++p)
+    control_.push_back(std::make_unique<Inbox>(member_.control[p], silence));
   for (Lane& lane : member_.lanes) ranks_.push_back(std::make_unique<LeaderRanks>(*this, member_, lane));
+  // What waits for a step of a process that is stopped must hear of it: its connections stay open.
+  for (std::size_t p = 1; p < member_.control.size(); ++p) {
+    control_[p - 1]->watch([this, p] {
+      if (!control_[p - 1]->fate().silent) return;
+      for (const Lane& lane : member_.lanes) lane.steps[p].shut();
+    });
+  }
 }
 
-Leader::~Leader() = default;
+Leader::~Leader() {
+  for (const auto& inbox : control_) inbox->watch({});
+}
+
+void Leader::finish() {
+  for (std::size_t p = 1; p < member_.control.size(); ++p)
+    static_cast<void>(member_.control[p].send(plain(Kind::done), net::within(kPatience)));
+}
 
 RemoteRanks& Leader::ranks(std::size_t replica) { return *ranks_.at(replica); }
 
@@ -110,7 +125,7 @@ void Leader::load(const EngineOrder& order) {
     for (std::int32_t i = 0; i < loaded_; ++i) ranks_[static_cast<std::size_t>(i)]->tell(plain(Kind::end));
     loaded_ = order.replicas;
     tp_ = order.config.tp;
-    const Bytes message = encode(order);
+    const net::Bytes message = encode(order);
     for (std::int32_t i = 0; i < loaded_; ++i) ranks_[static_cast<std::size_t>(i)]->begin();
     for (std::size_t p = 1; p < member_.control.size(); ++p)
       if (!member_.control[p].send(message)) throw PeerFailed();
@@ -124,7 +139,7 @@ std::vector<std::string> Leader::wait() {
   std::vector<std::string> devices;
   try {
     for (const auto& inbox : control_) {
-      const Bytes message = inbox->take(Kind::loaded);
+      const net::Bytes message = inbox->take(Kind::loaded);
       devices.push_back(Reader(message).text());
     }
     return devices;

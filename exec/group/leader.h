@@ -3,6 +3,7 @@
 // asks of its engines it tells the followers first; nobody waits for an answer but a collective.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,9 +26,13 @@ class RankFailed : public DeviceError {
 /// One thread loads, waits and checks. ranks() of a replica are that of its engine's thread, all at the same time.
 class Leader final : public GroupPart {
  public:
+  /// A follower says every second that it is alive; after `silence` it counts as failed.
+  static constexpr std::chrono::milliseconds kSilence{15000};
   /// `member` outlives it and is process 0.
-  explicit Leader(Member& member);
+  explicit Leader(Member& member, std::chrono::milliseconds silence = kSilence);
   ~Leader() override;
+  /// Tells the followers that the run is over and all is well: without it they end as failed.
+  void finish();
 
   /// Has the followers load; this process then makes its LiveEngines of the same order, those of the last one being gone,
   /// and calls wait(), which returns when all are there, with the followers' devices. Both throw what a follower says that

@@ -15,7 +15,7 @@ namespace plimsoll::exec::group {
 
 /// The connections of one replica, which its thread uses: one a replica, so that replicas do not wait for each other.
 struct Lane {
-  std::vector<Link> steps;             // of the leader: [process], its own not open; of a follower: one, to the leader
+  std::vector<net::Link> steps;             // of the leader: [process], its own not open; of a follower: one, to the leader
   std::unique_ptr<Mesh> mesh;
 };
 
@@ -23,7 +23,7 @@ struct Member {
   int process = 0, processes = 1;
   int local = 0, locals = 1;           // among those of its host
   std::vector<std::string> hosts;      // [process]
-  std::vector<Link> control;           // as Lane::steps, for what concerns all replicas
+  std::vector<net::Link> control;           // as Lane::steps, for what concerns all replicas
   std::vector<Lane> lanes;             // [replica]
 };
 

@@ -106,6 +106,6 @@ void Reader::end() const {
   if (!rest_.empty()) refuse("is longer than it should be");
 }
 
-Bytes plain(Kind kind) { return Writer(kind).bytes(); }
+net::Bytes plain(Kind kind) { return Writer(kind).bytes(); }
 
 }  // namespace plimsoll::exec::group

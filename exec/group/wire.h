@@ -15,7 +15,7 @@
 
 namespace plimsoll::exec::group {
 
-inline constexpr std::uint8_t kWireVersion = 1;
+inline constexpr std::uint8_t kWireVersion = 2;
 
 enum class Kind : std::uint8_t {
   load, loaded,                        // engines: engine_order.h; they are there
@@ -23,6 +23,8 @@ enum class Kind : std::uint8_t {
   trace, fetch_traces, times,          // note every op; what was noted; the answer
   read_block, block, write_block,      // a KV block; the answer
   end,                                 // of the engine
+  alive,                               // of a follower: now and then, whatever it does meanwhile
+  done,                                // of the leader: the run is over, and all is well
   failed, peer_failed                  // the process ends: why, or because another one does
 };
 
@@ -37,10 +39,10 @@ class Writer {
   void f64(double value) { raw(std::as_bytes(std::span(&value, 1))); }
   void text(std::string_view value);
   void raw(std::span<const std::byte> bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
-  [[nodiscard]] const Bytes& bytes() const { return bytes_; }
+  [[nodiscard]] const net::Bytes& bytes() const { return bytes_; }
 
  private:
-  Bytes bytes_;
+  net::Bytes bytes_;
 };
 
 /// Of one message, which outlives it. Throws DeviceError for one of another version, or that ends too early.
@@ -74,6 +76,6 @@ class Reader {
 };
 
 /// A message without contents.
-[[nodiscard]] Bytes plain(Kind kind);
+[[nodiscard]] net::Bytes plain(Kind kind);
 
 }  // namespace plimsoll::exec::group

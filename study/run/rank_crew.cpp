@@ -2,64 +2,92 @@
 #include "study/run/rank_crew.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 #include <unistd.h>
 
-#include <array>
-#include <atomic>
-#include <chrono>
-#include <random>
+#include <algorithm>
+#include <exception>
 #include <sstream>
 #include <utility>
 
 #include "model/error.h"
+#include "net/endpoint.h"
+#include "study/run/digest.h"
 
 namespace plimsoll::study {
 namespace {
 
-constexpr int kLookEvery = 100;        // milliseconds
-constexpr std::string_view kWelcome = "welcome", kStranger = "stranger";
+constexpr std::chrono::milliseconds kLookEvery{100};
+constexpr std::size_t kMaxMessage = std::size_t{64} << 20U;   // bytes
+// What the leader says besides tasks, which begin with a digit.
+constexpr std::string_view kWelcome = "welcome", kStranger = "stranger", kDone = "done";
+// What a follower says: nothing as a sign of life, otherwise an answer behind its digest.
+std::string sealed(const std::string& answer) { return hex(digest_of(answer)) + answer; }
 
-std::string random_word() {
-  std::random_device device;
-  return fmt::format("{:08x}{:08x}{:08x}{:08x}", device(), device(), device(), device());
+std::optional<std::string> unsealed(const std::string& message) {
+  const std::size_t size = 2 * Digest{}.size();
+  if (message.size() < size || message.compare(0, size, hex(digest_of(message.substr(size)))) != 0) return {};
+  return message.substr(size);
 }
+
+// Sends signs of life while a task is worked at; one message at a time.
+class Beating {
+ public:
+  Beating(const net::Link& link, std::chrono::milliseconds beat)
+      : link_(link), thread_([this, beat](const std::stop_token& stop) {
+          std::unique_lock lock(mutex_);
+          while (!wake_.wait_for(lock, stop, beat, [&stop] { return stop.stop_requested(); }))
+            static_cast<void>(link_.send(std::string_view()));
+        }) {}
+
+ private:
+  const net::Link& link_;
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::jthread thread_;                // last: it uses the others
+};
 
 }  // namespace
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
+// ---- names ------------------------------------------------------------------------------------------------------
 
-Socket reach(const Meeting& meeting) {
-  if (meeting.host == host_name()) {
-    if (Socket socket = connect_to("127.0.0.1", meeting.port); socket.is_open()) return socket;
-  }
-  std::istringstream addresses(meeting.addresses);
-  for (std::string address; addresses >> address;) {
-    if (Socket socket = connect_to(address, meeting.port); socket.is_open()) return socket;
-  }
-  return {};
-}
+RankName RankName::own(int rank) { return {rank, ::getpid(), net::host_name()}; }
 
-std::string Meeting::text() const { return fmt::format("{} {} {} {}", host, port, token, addresses); }
+std::string RankName::text() const { return fmt::format("{} {} {}", rank, process, host); }
 
-Meeting Meeting::read(const std::string& text) {
-  Meeting meeting;
+RankName RankName::read(const std::string& text) {
+  RankName name;
   std::istringstream words(text);
-  words >> meeting.host >> meeting.port >> meeting.token;
-  std::getline(words >> std::ws, meeting.addresses);
-  return meeting;
+  words >> name.rank >> name.process >> name.host;
+  return name;
 }
 
-RankCrew::RankCrew(bool this_host_only) : listening_(listen_somewhere(this_host_only)) {
-  meeting_ = {host_name(), this_host_only ? std::string() : host_addresses(), port_of(listening_), random_word()};
+// ---- the leader -------------------------------------------------------------------------------------------------
+
+RankCrew::RankCrew(const std::vector<std::string>& addresses, Pulse pulse)
+    : pulse_(pulse), exceptions_(std::uncaught_exceptions()), lobby_(addresses) {}
+
+RankCrew::~RankCrew() {
+  door_ = {};                          // joined
+  if (std::uncaught_exceptions() == exceptions_) finish();
 }
 
-RankCrew::~RankCrew() = default;
-
-Meeting RankCrew::meeting() const { return meeting_; }
+// A stopped process cannot end, and mpirun waits for it: it is continued, to hear that the run is over.
+void RankCrew::finish() {
+  while (auto guest = lobby_.next(net::Deadline::min())) lobby_.keep(std::move(guest->link), "guest");
+  for (net::Link& link : lobby_.dismiss()) places_.push_back({std::move(link), {}});
+  for (std::vector<Place>* places : {&places_, &dropped_}) {
+    for (const Place& place : *places) {
+      if (!place.link.is_open()) continue;
+      static_cast<void>(place.link.send(kDone, net::within(kLookEvery)));
+      place.link.socket().shut_sending();
+    }
+  }
+  for (const Lost& lost : lost_) {
+    const bool here = lost.rank.host == net::host_name() && lost.rank.process > 0 && lost.rank.process != ::getpid();
+    if (lost.loss == Loss::silent && here) ::kill(lost.rank.process, SIGCONT);
+  }
+}
 
 void RankCrew::open(std::size_t local, std::string same, std::function<void(const std::string&)> on_stranger) {
   places_.resize(local);
@@ -68,28 +96,27 @@ void RankCrew::open(std::size_t local, std::string same, std::function<void(cons
   door_ = std::jthread([this](const std::stop_token& stop) { welcome(stop); });
 }
 
-// Whoever does not say the token within a second is none of ours and is not spoken of.
+// A follower connects early, so that it sees whether the leader is there, and greets when it has read the study.
 void RankCrew::welcome(const std::stop_token& stop) {
   std::string told;
   while (!stop.stop_requested()) {
-    Socket socket = accept_within(listening_, kLookEvery);
-    if (!socket.is_open()) continue;
-    int patience = 10;
-    const auto hello = receive_text(socket, [&] { return --patience < 0 || stop.stop_requested(); });
-    if (!hello || !hello->starts_with(meeting_.token + ' ')) continue;
-    const std::string greeting = hello->substr(meeting_.token.size() + 1);
-    if (greeting != same_) {
-      static_cast<void>(send_text(socket, kStranger));
-      if (greeting != std::exchange(told, greeting) && on_stranger_) on_stranger_(greeting);
-      continue;
+    auto guest = lobby_.next(net::within(kLookEvery));
+    if (!guest) continue;
+    if (guest->introduction.empty()) {
+      lobby_.keep(std::move(guest->link), guest->message);
+    } else if (guest->message == same_) {
+      if (guest->link.send(kWelcome, net::within(pulse_.silence)))
+        give({std::move(guest->link), RankName::read(guest->introduction)});
+    } else {
+      static_cast<void>(guest->link.send(kStranger, net::within(kLookEvery)));
+      if (guest->message != std::exchange(told, guest->message) && on_stranger_) on_stranger_(guest->message);
     }
-    if (send_text(socket, kWelcome)) give({false, std::move(socket)});
   }
 }
 
 std::optional<RankCrew::Place> RankCrew::take(const std::function<bool()>& give_up) {
   std::unique_lock lock(mutex_);
-  while (!free_.wait_for(lock, std::chrono::milliseconds(kLookEvery), [this] { return !places_.empty(); })) {
+  while (!free_.wait_for(lock, kLookEvery, [this] { return !places_.empty(); })) {
     lock.unlock();
     if (give_up()) return {};
     lock.lock();
@@ -107,7 +134,44 @@ void RankCrew::give(Place place) {
   free_.notify_one();
 }
 
-std::string RankCrew::run(const std::string& task, const std::function<bool()>& give_up, const std::function<std::string()>& here) {
+// The answer; nullopt if there is none, for the reason `loss` unless it was given up.
+std::optional<std::string> RankCrew::ask(const Place& place, const std::string& task,
+                                         const std::function<bool()>& give_up, Loss& loss) const {
+  loss = Loss::died;
+  if (!place.link.send(task, net::within(pulse_.silence))) return {};
+  auto lost_at = net::within(pulse_.silence);
+  while (!give_up()) {
+    if (!place.link.wait(std::min(lost_at, net::within(kLookEvery)))) {
+      if (std::chrono::steady_clock::now() < lost_at) continue;
+      loss = Loss::silent;
+      return {};
+    }
+    const auto until = net::within(pulse_.silence);
+    auto message = place.link.receive_text(kMaxMessage, until);
+    if (!message && std::chrono::steady_clock::now() >= until) loss = Loss::silent;
+    if (!message) return {};
+    if (!message->empty()) return message;
+    lost_at = net::within(pulse_.silence);
+  }
+  return {};
+}
+
+// A process that is stopped or answers nonsense gets no other task, on none of its connections.
+void RankCrew::drop(Place place, Loss loss) {
+  const std::lock_guard lock(mutex_);
+  const RankName rank = place.rank;
+  const auto known = std::ranges::find_if(lost_, [&](const Lost& each) { return each.rank == rank && each.loss == loss; });
+  if (known != lost_.end()) ++known->tasks;
+  else lost_.push_back({rank, loss});
+  dropped_.push_back(std::move(place));
+  if (loss == Loss::died) return;
+  const auto others = std::ranges::stable_partition(places_, [&](const Place& each) { return !(each.link.is_open() && each.rank == rank); });
+  std::ranges::move(others, std::back_inserter(dropped_));
+  places_.erase(others.begin(), others.end());
+}
+
+std::string RankCrew::run(const std::string& task, const std::function<bool()>& give_up,
+                          const std::function<std::string()>& here, const IsAnswer& is_answer) {
   struct Back {                        // a place of this process is given back whatever happens
     RankCrew* crew;
     ~Back() { crew->give({}); }
@@ -115,16 +179,25 @@ std::string RankCrew::run(const std::string& task, const std::function<bool()>& 
   while (!give_up()) {
     std::optional<Place> place = take(give_up);
     if (!place) break;
-    if (place->local) {
+    if (!place->link.is_open()) {
       const Back back{this};
       return here();
     }
-    const bool sent = send_text(place->socket, task);
-    std::optional<std::string> answer = sent ? receive_text(place->socket, give_up) : std::nullopt;
-    if (!answer) {                     // given up, or lost; its connection ends here
-      if (give_up()) break;
+    Loss loss{};
+    std::optional<std::string> answer = ask(*place, task, give_up, loss);
+    if (!answer && give_up()) {
+      static_cast<void>(place->link.send(kDone, net::within(kLookEvery)));
       const std::lock_guard lock(mutex_);
-      ++lost_;
+      dropped_.push_back(std::move(*place));
+      break;
+    }
+    if (answer) {
+      answer = unsealed(*answer);
+      if (answer && !answer->empty() && is_answer && !is_answer(*answer)) answer.reset();
+      loss = Loss::unreadable;
+    }
+    if (!answer) {
+      drop(std::move(*place), loss);
       continue;
     }
     give(std::move(*place));
@@ -141,29 +214,54 @@ std::size_t RankCrew::answered() const {
   return answered_;
 }
 
-std::size_t RankCrew::lost() const {
+std::vector<RankCrew::Lost> RankCrew::lost() const {
   const std::lock_guard lock(mutex_);
   return lost_;
 }
 
-bool follow(const Meeting& meeting, const std::string& greeting, std::size_t jobs,
-            const std::function<std::string(const std::string&, const std::function<bool()>&)>& answer) {
-  std::atomic<bool> welcome{true};
-  const auto serve = [&] {
-    const Socket socket = reach(meeting);
-    if (!socket.is_open() || !send_text(socket, meeting.token + ' ' + greeting) || receive_text(socket) != kWelcome) {
-      welcome = false;
-      return;
-    }
-    while (const auto task = receive_text(socket)) {
-      if (!send_text(socket, answer(*task, [&] { return is_gone(socket); }))) return;
-    }
-  };
+// ---- a follower -------------------------------------------------------------------------------------------------
+
+RankLeader::RankLeader(net::Meeting meeting, RankName own, Pulse pulse)
+    : meeting_(std::move(meeting)), own_(std::move(own)), pulse_(pulse), first_(connect()) {
+  if (!first_.is_open())
+    throw DeviceError(fmt::format("rank {} on {} cannot reach rank 0 on {}", own_.rank, own_.host, meeting_.host));
+}
+
+net::Link RankLeader::connect() const {
+  net::Link link = net::reach(meeting_);
+  if (link.is_open() && !link.send(meeting_.token + ' ' + own_.text())) return {};
+  return link;
+}
+
+RankLeader::End RankLeader::follow(const std::string& greeting, std::size_t jobs, const Answer& answer) {
+  std::vector<End> ends(std::max<std::size_t>(jobs, 1), End::lost);
   {
     std::vector<std::jthread> threads;
-    for (std::size_t i = 0; i < jobs; ++i) threads.emplace_back(serve);
+    for (std::size_t i = 0; i < ends.size(); ++i) {
+      threads.emplace_back([&, i] {
+        const net::Link link = i == 0 ? std::move(first_) : connect();
+        if (link.is_open()) ends[i] = serve(link, greeting, answer);
+      });
+    }
   }
-  return welcome;
+  return ends.front();                 // the others only add places, and may come after the end
+}
+
+RankLeader::End RankLeader::serve(const net::Link& link, const std::string& greeting, const Answer& answer) const {
+  // What cannot be sent any more may follow the leader's last word.
+  static_cast<void>(link.send(greeting));
+  while (const auto message = link.receive_text(kMaxMessage)) {
+    if (*message == kDone) return End::done;
+    if (*message == kStranger) return End::refused;
+    if (*message == kWelcome) continue;
+    std::string text;
+    {
+      const Beating beating(link, pulse_.beat);
+      text = sealed(answer(*message, [&link] { return link.socket().is_peer_gone(); }));
+    }
+    static_cast<void>(link.send(text));
+  }
+  return End::lost;
 }
 
 }  // namespace plimsoll::study

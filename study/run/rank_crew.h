@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sweep spread over processes, on one or many machines. One leads: it hands out tasks, one at a time, to whoever is
-// free, itself included, and alone keeps and prints results. The others follow: they answer tasks until the leader is
-// gone. A follower that dies, at whatever moment, is a closed connection: its task goes to somebody else.
+// A sweep spread over processes, on one or many hosts. One process leads: it hands out tasks, one at a time, to whatever
+// place is free, its own included, and alone keeps and prints results. The others follow: they answer tasks until the
+// leader ends the run. A follower that dies is a closed connection, one that is stopped sends no sign of life, one that
+// fails may answer what cannot be read: its task is done again elsewhere.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -11,71 +13,114 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
-#include "study/run/rank_frames.h"
+#include "net/lobby.h"
 
 namespace plimsoll::study {
 
-/// Where the leader is found, and the word that shows who belongs to it. As text without line breaks.
-struct Meeting {
-  std::string host, addresses;         // name; numeric, separated by spaces
-  std::uint16_t port = 0;
-  std::string token;
+/// Which process a connection comes from. As text without line breaks.
+struct RankName {
+  int rank = 0;
+  int process = 0;                     // its id on its host
+  std::string host;
+  bool operator==(const RankName&) const = default;
+  /// Of this process.
+  [[nodiscard]] static RankName own(int rank);
   [[nodiscard]] std::string text() const;
-  [[nodiscard]] static Meeting read(const std::string& text);
+  [[nodiscard]] static RankName read(const std::string& text);
 };
 
-/// Of this machine.
-[[nodiscard]] std::string host_name();
-/// A connection to whoever listens there; not open where nobody is found.
-[[nodiscard]] Socket reach(const Meeting& meeting);
+/// A follower says that it is alive this often, and counts as lost when it has said nothing for so long.
+struct Pulse {
+  std::chrono::milliseconds beat{1000}, silence{15000};
+};
 
 class RankCrew {
  public:
-  /// Begins to listen. Throws DeviceError.
-  explicit RankCrew(bool this_host_only);
+  /// What became of a task that a follower did not answer.
+  enum class Loss { died, silent, unreadable };
+  struct Lost {
+    RankName rank;
+    Loss loss;
+    std::size_t tasks = 1;
+  };
+
+  /// Listens at these addresses. Throws DeviceError.
+  explicit RankCrew(const std::vector<std::string>& addresses, Pulse pulse = {});
+  /// Ends the run of the followers, except while an exception unwinds the stack: they then see that the leader is gone.
   ~RankCrew();
   RankCrew(const RankCrew&) = delete;
   RankCrew& operator=(const RankCrew&) = delete;
 
-  [[nodiscard]] Meeting meeting() const;
+  [[nodiscard]] const net::Meeting& meeting() const { return lobby_.meeting(); }
   /// Lets followers in from now on, beside `local` tasks at once here. Only those whose greeting is `same` take part: the
-  /// same program, study and options. `on_stranger` hears the greetings of the others on a thread of its own.
+  /// same program, study and options. `on_stranger` gets the greetings of the others, on a thread of its own.
   void open(std::size_t local, std::string same, std::function<void(const std::string&)> on_stranger);
 
+  /// Whether an answer of a follower can be used. Any thread.
+  using IsAnswer = std::function<bool(const std::string& answer)>;
   /// Runs `task` wherever there is room, by `here` or by a follower, and returns its answer; waits for a free place. Empty
   /// as soon as `give_up`, asked ten times a second, says so. A task that a follower cannot do is done here, so that its
   /// failure is reported here. Any number of threads.
-  [[nodiscard]] std::string run(const std::string& task, const std::function<bool()>& give_up, const std::function<std::string()>& here);
-  /// Tasks that followers answered, and followers that were lost in the middle of one.
+  [[nodiscard]] std::string run(const std::string& task, const std::function<bool()>& give_up,
+                                const std::function<std::string()>& here, const IsAnswer& is_answer = {});
+  /// Tasks that followers answered.
   [[nodiscard]] std::size_t answered() const;
-  [[nodiscard]] std::size_t lost() const;
+  /// Tasks that followers took and did not answer, by follower and reason.
+  [[nodiscard]] std::vector<Lost> lost() const;
 
  private:
   struct Place {
-    bool local = true;
-    Socket socket;
+    net::Link link;                    // not open: a place of this process
+    RankName rank;
   };
   void welcome(const std::stop_token& stop);
   [[nodiscard]] std::optional<Place> take(const std::function<bool()>& give_up);
   void give(Place place);
+  [[nodiscard]] std::optional<std::string> ask(const Place& place, const std::string& task,
+                                               const std::function<bool()>& give_up, Loss& loss) const;
+  void drop(Place place, Loss loss);
+  void finish();
 
-  Socket listening_;
-  Meeting meeting_;
+  Pulse pulse_;
+  int exceptions_;                     // in flight when it was made
+  net::Lobby lobby_;
   std::string same_;
   std::function<void(const std::string&)> on_stranger_;
   mutable std::mutex mutex_;
   std::condition_variable free_;
   std::vector<Place> places_;          // free ones
-  std::size_t answered_ = 0, lost_ = 0;
+  std::vector<Place> dropped_;         // connections of followers that were lost: they still hear of the end
+  std::vector<Lost> lost_;
+  std::size_t answered_ = 0;
   std::jthread door_;
 };
 
-/// A follower: `answer` gets a task and whether the leader is gone meanwhile, and returns the answer; "" for a task it
-/// cannot do. Serves `jobs` tasks at once until the leader goes. False where it was not found or did not want this one.
-bool follow(const Meeting& meeting, const std::string& greeting, std::size_t jobs,
-            const std::function<std::string(const std::string& task, const std::function<bool()>& gone)>& answer);
+/// The leader, as a follower sees it.
+class RankLeader {
+ public:
+  enum class End { done, refused, lost };   // the run is over; this process may not take part; the leader is gone before
+
+  /// Connects, so that the end of the leader is seen from now on. Throws DeviceError if it cannot be reached.
+  RankLeader(net::Meeting meeting, RankName own, Pulse pulse = {});
+
+  /// `answer` gets a task and whether the leader is gone meanwhile, and returns the answer; "" for a task it cannot do.
+  /// Any thread.
+  using Answer = std::function<std::string(const std::string& task, const std::function<bool()>& gone)>;
+  /// Serves `jobs` tasks at once until the leader ends the run, refuses this process or is gone. Once.
+  [[nodiscard]] End follow(const std::string& greeting, std::size_t jobs, const Answer& answer);
+
+ private:
+  [[nodiscard]] net::Link connect() const;
+  [[nodiscard]] End serve(const net::Link& link, const std::string& greeting, const Answer& answer) const;
+
+  net::Meeting meeting_;
+  RankName own_;
+  Pulse pulse_;
+  net::Link first_;
+};
 
 }  // namespace plimsoll::study

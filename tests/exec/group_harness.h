@@ -23,18 +23,18 @@ inline std::vector<Member> make_members(int processes, std::int32_t replicas = 1
     members[p].control.resize(p == 0 ? count : 1);
     members[p].lanes.resize(static_cast<std::size_t>(replicas));
   }
-  for (std::size_t p = 1; p < count; ++p) std::tie(members[0].control[p], members[p].control[0]) = make_link_pair();
+  for (std::size_t p = 1; p < count; ++p) std::tie(members[0].control[p], members[p].control[0]) = net::make_link_pair();
   for (std::size_t r = 0; r < static_cast<std::size_t>(replicas); ++r) {
-    std::vector<std::vector<Link>> mesh(count);
-    for (std::vector<Link>& links : mesh) links.resize(count);
+    std::vector<std::vector<net::Link>> mesh(count);
+    for (std::vector<net::Link>& links : mesh) links.resize(count);
     for (std::size_t p = 0; p < count; ++p)
-      for (std::size_t q = 0; q < p; ++q) std::tie(mesh[p][q], mesh[q][p]) = make_link_pair();
+      for (std::size_t q = 0; q < p; ++q) std::tie(mesh[p][q], mesh[q][p]) = net::make_link_pair();
     members[0].lanes[r].steps.resize(count);
     for (std::size_t p = 0; p < count; ++p) {
       members[p].lanes[r].mesh = std::make_unique<Mesh>(static_cast<int>(p), std::move(mesh[p]));
       if (p == 0) continue;
       members[p].lanes[r].steps.resize(1);
-      std::tie(members[0].lanes[r].steps[p], members[p].lanes[r].steps[0]) = make_link_pair();
+      std::tie(members[0].lanes[r].steps[p], members[p].lanes[r].steps[0]) = net::make_link_pair();
     }
   }
   return members;
@@ -61,9 +61,9 @@ class TestGroup {
   [[nodiscard]] Member& member(std::size_t process) { return members_[process]; }
   /// What the others see when a process is killed.
   static void end(Member& member) {
-    for (const Link& link : member.control) link.shut();
+    for (const net::Link& link : member.control) link.shut();
     for (const Lane& lane : member.lanes) {
-      for (const Link& link : lane.steps) link.shut();
+      for (const net::Link& link : lane.steps) link.shut();
       lane.mesh->abort();
     }
   }

@@ -17,6 +17,7 @@
 namespace plimsoll::exec::group {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 EngineConfig config_of(const model::Architecture& architecture, std::int32_t tp) {
@@ -65,9 +66,9 @@ TEST(GroupMesh, long_messages_cross) {
   std::vector<Member> members = make_members(3);
   on_processes(members, [](Member& member) {
     constexpr std::size_t kBytes = std::size_t{8} << 20U;
-    const Bytes own(kBytes, std::byte{static_cast<unsigned char>(10 + member.process)});
+    const net::Bytes own(kBytes, std::byte{static_cast<unsigned char>(10 + member.process)});
     const std::array<std::span<const std::byte>, 2> parts{std::span(own).first(5), std::span(own).subspan(5)};
-    Bytes all(3 * kBytes);
+    net::Bytes all(3 * kBytes);
     member.lanes[0].mesh->exchange(parts, all);
     for (std::size_t p = 0; p < 3; ++p) {
       const auto expected = std::byte{static_cast<unsigned char>(static_cast<int>(p) == member.process ? 0 : 10 + p)};
@@ -80,10 +81,10 @@ TEST(GroupMesh, long_messages_cross) {
 TEST(GroupMesh, everybody_gets_what_the_first_has) {
   std::vector<Member> members = make_members(4);
   on_processes(members, [](Member& member) {
-    Bytes id(128, std::byte{static_cast<unsigned char>(member.process + 1)});
+    net::Bytes id(128, std::byte{static_cast<unsigned char>(member.process + 1)});
     member.lanes[0].mesh->broadcast(id);
     member.lanes[0].mesh->meet();
-    EXPECT_EQ(id, Bytes(128, std::byte{1}));
+    EXPECT_EQ(id, net::Bytes(128, std::byte{1}));
   });
 }
 
@@ -209,15 +210,15 @@ TEST(Group, blocks_of_all_ranks_travel) {
   static_cast<void>(Sequences(engine).prefill(prompts_of(architecture)));
   static_cast<void>(Sequences(alone).prefill(prompts_of(architecture)));
   ASSERT_EQ(engine.bytes_per_block(), alone.bytes_per_block());
-  std::vector<Bytes> blocks(64, Bytes(static_cast<std::size_t>(engine.bytes_per_block())));
-  Bytes expected(blocks[0].size());
+  std::vector<net::Bytes> blocks(64, net::Bytes(static_cast<std::size_t>(engine.bytes_per_block())));
+  net::Bytes expected(blocks[0].size());
   for (std::int32_t block = 0; block < 64; ++block) {
     engine.read_block(block, blocks[static_cast<std::size_t>(block)]);
     alone.read_block(block, expected);
     EXPECT_EQ(blocks[static_cast<std::size_t>(block)], expected) << block;
   }
   // 53 tokens in three sequences fill 2 + 1 + 3 blocks, the rest is poison.
-  EXPECT_GE(std::ranges::count_if(blocks, [&](const Bytes& block) { return !std::ranges::equal(block, blocks[0]); }), 6);
+  EXPECT_GE(std::ranges::count_if(blocks, [&](const net::Bytes& block) { return !std::ranges::equal(block, blocks[0]); }), 6);
   for (std::int32_t block = 0; block < 64; ++block) engine.write_block(63 - block, blocks[static_cast<std::size_t>(block)]);
   for (std::int32_t block = 0; block < 64; ++block) {
     engine.read_block(63 - block, expected);
@@ -298,7 +299,7 @@ TEST(GroupFailure, nothing_is_said_of_those_that_are_well) {
 TEST(GroupFailure, a_message_that_nobody_understands_is_answered_with_the_reason) {
   std::vector<Member> members = make_members(2);
   std::jthread follower([&] { follow(members[1], open_tiny); });
-  Bytes message = encode(order_of("llama", 2));
+  net::Bytes message = encode(order_of("llama", 2));
   message[0] = std::byte{kWireVersion + 1};
   ASSERT_TRUE(members[0].control[1].send(message));
   const auto answer = members[0].control[1].receive();
@@ -306,7 +307,7 @@ TEST(GroupFailure, a_message_that_nobody_understands_is_answered_with_the_reason
   Reader in(*answer);
   EXPECT_EQ(in.kind(), Kind::failed);
   EXPECT_EQ(in.byte(), 0);
-  EXPECT_THAT(in.text(), HasSubstr("of version 2"));
+  EXPECT_THAT(in.text(), HasSubstr("of version 3"));
   EXPECT_FALSE(members[0].control[1].receive());   // it is gone
 }
 
@@ -328,6 +329,36 @@ TEST(GroupFailure, followers_end_with_the_leader) {
   }
   TestGroup::end(members[0]);
 }                                      // joins the follower
+
+// It is connected, as one that was stopped is, and sends no sign of life.
+TEST(GroupFailure, a_follower_that_is_stopped_is_named) {
+  std::vector<Member> members = make_members(2);
+  Leader leader(members[0], std::chrono::milliseconds(20));
+  leader.load(order_of("llama", 2));
+  try {
+    static_cast<void>(leader.wait());
+    ADD_FAILURE() << "it waited in vain";
+  } catch (const RankFailed& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("host1: its process has given no sign of life"), HasSubstr("is stopped")));
+  }
+}
+
+// A run that is over and a leader that is gone are not the same.
+TEST(GroupFailure, followers_know_whether_the_run_is_over) {
+  for (const bool over : {true, false}) {
+    std::vector<Member> members = make_members(2);
+    bool ended_well = !over;
+    std::jthread follower([&] { ended_well = follow(members[1], open_tiny); });
+    {
+      Leader leader(members[0]);
+      const auto engines = load(leader, order_of("llama", 2));
+      if (over) leader.finish();
+    }
+    TestGroup::end(members[0]);
+    follower.join();
+    EXPECT_EQ(ended_well, over);
+  }
+}
 
 }  // namespace
 }  // namespace plimsoll::exec::group

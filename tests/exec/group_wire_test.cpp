@@ -131,7 +131,7 @@ TEST(GroupWire, forwards_come_back_as_they_were_sent) {
   ForwardDecoder decoder;
   for (int step = 0; step < 200; ++step) {
     const ForwardInput& sent = forwards.next();
-    const Bytes message = encoder.encode(sent);
+    const net::Bytes message = encoder.encode(sent);
     Reader in(message);
     expect_equal(decoder.decode(in), sent);
   }
@@ -142,12 +142,12 @@ TEST(GroupWire, a_forward_stays_while_the_next_two_are_read) {
   Forwards first(5), others(6);
   ForwardEncoder encoder;
   ForwardDecoder decoder;
-  const Bytes message = encoder.encode(first.next());
+  const net::Bytes message = encoder.encode(first.next());
   Reader in(message);
   const ForwardInput& kept = decoder.decode(in);
   const std::vector<DecodeRow> rows = kept.decode;
   for (int i = 0; i < 2; ++i) {
-    const Bytes next = encoder.encode(others.next());
+    const net::Bytes next = encoder.encode(others.next());
     Reader next_in(next);
     static_cast<void>(decoder.decode(next_in));
   }
@@ -178,7 +178,7 @@ TEST(GroupWire, a_decode_row_takes_eight_bytes_while_its_table_stays) {
 TEST(GroupWire, a_forward_that_is_cut_off_anywhere_is_refused) {
   ForwardEncoder encoder;
   Forwards forwards(9);
-  const Bytes whole = encoder.encode(forwards.next());
+  const net::Bytes whole = encoder.encode(forwards.next());
   for (std::size_t size = 0; size < whole.size(); ++size) {
     const std::string error = device_error([&] {
       Reader in{std::span<const std::byte>(whole).first(size)};
@@ -187,7 +187,7 @@ TEST(GroupWire, a_forward_that_is_cut_off_anywhere_is_refused) {
     });
     EXPECT_THAT(error, HasSubstr("a message of another process is cut off")) << size;
   }
-  Bytes longer = whole;
+  net::Bytes longer = whole;
   longer.push_back(std::byte{0});
   EXPECT_THAT(device_error([&] {
                 Reader in(longer);
@@ -198,9 +198,9 @@ TEST(GroupWire, a_forward_that_is_cut_off_anywhere_is_refused) {
 }
 
 TEST(GroupWire, other_versions_and_kinds_are_refused) {
-  Bytes message = plain(Kind::end);
+  net::Bytes message = plain(Kind::end);
   message[0] = std::byte{kWireVersion + 1};
-  EXPECT_EQ(device_error([&] { Reader in(message); }), "a message of another process is of version 2, this program's are of 1");
+  EXPECT_EQ(device_error([&] { Reader in(message); }), "a message of another process is of version 3, this program's are of 2");
   message = plain(Kind::peer_failed);
   message[1] = std::byte{99};
   EXPECT_THAT(device_error([&] { Reader in(message); }), HasSubstr("of no known kind"));
@@ -214,7 +214,7 @@ TEST(GroupWire, tables_that_were_never_sent_are_refused) {
   row.blocks = table;
   input.decode.push_back(row);
   static_cast<void>(encoder.encode(input));
-  const Bytes second = encoder.encode(input);   // counts on the first
+  const net::Bytes second = encoder.encode(input);   // counts on the first
   EXPECT_THAT(device_error([&] {
                 Reader in(second);
                 ForwardDecoder decoder;
@@ -260,7 +260,7 @@ TEST(GroupWire, an_order_of_engines_comes_back) {
   const EngineConfig &a = got.config, &b = order.config;
   EXPECT_EQ(std::tie(a.device, a.tp, a.weight_dtype, a.kv_dtype, a.kv_blocks, a.block_tokens, a.sequences, a.step_rows, a.threads, a.graphs, a.poison),
             std::tie(b.device, b.tp, b.weight_dtype, b.kv_dtype, b.kv_blocks, b.block_tokens, b.sequences, b.step_rows, b.threads, b.graphs, b.poison));
-  Bytes cut = encode(order);
+  net::Bytes cut = encode(order);
   cut.pop_back();
   EXPECT_THAT(device_error([&] { static_cast<void>(decode_order(cut)); }), HasSubstr("is cut off"));
 }
