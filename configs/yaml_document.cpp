@@ -98,7 +98,12 @@ const std::string& Node::scalar(std::string_view expected) const {
   return data_->scalar;
 }
 
-std::string Node::as_string() const { return scalar("text"); }
+// The system would read a name up to a NUL character as another one.
+std::string Node::as_string() const {
+  const std::string& text = scalar("text");
+  if (text.find('\0') != std::string::npos) fail("holds a NUL character, expected text");
+  return text;
+}
 
 std::int64_t Node::as_integer(std::int64_t min, std::int64_t max) const {
   const std::string& text = scalar("a whole number");
