@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shared corpus of malformed and odd-but-valid files, and the real traces with their oracles. Skipped, with a
-// message, where the folder is absent: reader_test.cpp covers the code without it.
+// Malformed and odd-but-valid files (tests/traces/corpus, made from descriptions), and real traces with their oracles.
+#include <zlib.h>
+
 #include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/scratch.h"
 #include "traces/reader.h"
 #include "traces/summary.h"
 
@@ -20,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kShared = fs::path(PLIMSOLL_SOURCE_DIR) / ".." / "shared" / "data";
+const fs::path kTests = fs::path(PLIMSOLL_SOURCE_DIR) / "tests" / "traces";
 
 struct Expectation {
   std::string format, file, verdict, line, column, byte_column, code, rows;
@@ -37,20 +38,92 @@ std::vector<std::string> split(const std::string& text, char delimiter) {
   return out;
 }
 
-std::vector<Expectation> read_expectations() {
-  std::vector<Expectation> out;
-  std::ifstream in(kShared / "traces-malformed" / "EXPECT.tsv");
-  std::string line;
-  std::getline(in, line);
-  while (std::getline(in, line)) {
-    std::vector<std::string> f = split(line, '\t');
-    f.resize(9);
-    // ServeGen describes a rate curve and length tables, not requests: it is no trace format of ours.
-    if (f[0] == "servegen_trace" || f[0] == "servegen_dataset") continue;
-    out.push_back({f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[8]});
+// ---- files from their descriptions (corpus/README.md) -----------------------------------------------------------------
+
+// One character from `at` on, which moves behind it.
+char unescape(const std::string& text, std::size_t& at) {
+  if (text[at] != '\\') return text[at++];
+  const char kind = text.at(at + 1);
+  at += 2;
+  if (kind == 't') return '\t';
+  if (kind == 'r') return '\r';
+  if (kind != 'x') return kind;
+  at += 2;
+  return static_cast<char>(std::stoi(text.substr(at - 2, 2), nullptr, 16));
+}
+
+std::string unescape(const std::string& text) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    if (text.compare(at, 2, "\\{") != 0) {
+      out += unescape(text, at);
+      continue;
+    }
+    at += 2;
+    const char repeated = unescape(text, at);
+    const std::size_t end = text.find('}', at);
+    out.append(std::stoul(text.substr(at + 1, end - at - 1)), repeated);   // behind the '*'
+    at = end + 1;
   }
   return out;
 }
+
+std::string gzipped(const std::string& text, const std::string& kind) {
+  z_stream stream{};
+  deflateInit2(&stream, Z_BEST_COMPRESSION, Z_DEFLATED, MAX_WBITS + 16, MAX_MEM_LEVEL, Z_DEFAULT_STRATEGY);
+  std::string out(deflateBound(&stream, text.size()) + 64, '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));  // NOLINT: zlib only reads
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());  // NOLINT
+  stream.avail_out = static_cast<uInt>(out.size());
+  deflate(&stream, Z_FINISH);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  if (kind == "truncated") out.resize(out.size() / 2);
+  if (kind == "bad_crc") out[out.size() - 8] = static_cast<char>(~out[out.size() - 8]);   // CRC and size are the last eight
+  return out;
+}
+
+// Reads the descriptions of one format and writes its files below `folder`.
+class Cases {
+ public:
+  Cases(const fs::path& description, const fs::path& folder) : format_(description.stem()), folder_(folder / format_) {
+    fs::create_directories(folder_);
+    std::ifstream in(description);
+    for (std::string line; std::getline(in, line);) read(line);
+    finish();
+  }
+  [[nodiscard]] const std::vector<Expectation>& expectations() const { return expectations_; }
+
+ private:
+  void read(const std::string& line) {
+    if (line.starts_with("== ")) {
+      finish();
+      std::vector<std::string> f = split(line.substr(3), '\t');
+      for (std::string& cell : f)
+        if (cell == "-") cell.clear();
+      expectations_.push_back({format_, f.at(0), f.at(1), f.at(2), f.at(3), f.at(4), f.at(5), f.at(6)});
+    } else if (line.starts_with("gzip ")) {
+      text_ = gzipped(text_, line.substr(5));
+    } else if (line.starts_with('=')) {
+      const std::size_t dash = line.find('-');
+      for (std::size_t i = std::stoul(line.substr(1)); i <= std::stoul(line.substr(dash + 1)); ++i) text_ += good_.at(i - 1);
+    } else if (line.starts_with('|') || line.starts_with('_')) {
+      text_ += unescape(line.substr(1)) + (line.starts_with('|') ? "\n" : "");
+      if (expectations_.size() == 1) good_.push_back(unescape(line.substr(1)) + (line.starts_with('|') ? "\n" : ""));
+    }
+  }
+  void finish() {
+    if (!expectations_.empty()) std::ofstream(folder_ / expectations_.back().file, std::ios::binary) << text_;
+    text_.clear();
+  }
+
+  std::string format_;
+  fs::path folder_;
+  std::vector<Expectation> expectations_;
+  std::vector<std::string> good_;      // lines of the first case
+  std::string text_;                   // of the case that is read
+};
 
 // How a problem differs from what is expected; empty when it does not. Blank cells of the table are "not applicable".
 std::string difference(const Expectation& want, const TraceProblem& got) {
@@ -78,8 +151,8 @@ bool same_rows(const Trace& a, const Trace& b) {
   return true;
 }
 
-std::string check(const Expectation& want, const std::string& format) {
-  const fs::path folder = kShared / "traces-malformed" / want.format;
+std::string check(const fs::path& root, const Expectation& want, const std::string& format) {
+  const fs::path folder = root / want.format;
   ReadOptions options;
   options.format = format;
   try {
@@ -106,24 +179,29 @@ std::string check(const Expectation& want, const std::string& format) {
 class Corpus : public testing::Test {
  protected:
   void SetUp() override {
-    if (!fs::exists(kShared)) GTEST_SKIP() << "no " << kShared << ": the shared corpus is not on this machine";
+    for (const auto& entry : fs::directory_iterator(kTests / "corpus")) {
+      if (entry.path().extension() != ".txt") continue;
+      const Cases cases(entry.path(), scratch_.path());
+      all_.insert(all_.end(), cases.expectations().begin(), cases.expectations().end());
+    }
   }
+  Scratch scratch_;
+  std::vector<Expectation> all_;
 };
 
 TEST_F(Corpus, EveryFileGivesItsVerdictWhenTheFormatIsNamed) {
-  const std::vector<Expectation> all = read_expectations();
-  ASSERT_GT(all.size(), 300U);
-  for (const Expectation& want : all) {
-    EXPECT_EQ(check(want, want.format), "") << want.format << "/" << want.file;
+  ASSERT_GT(all_.size(), 300U);
+  for (const Expectation& want : all_) {
+    EXPECT_EQ(check(scratch_.path(), want, want.format), "") << want.format << "/" << want.file;
   }
 }
 
 TEST_F(Corpus, EveryFileGivesItsVerdictWhenTheFormatIsRecognised) {
   // Blank lines fit every format; only a named one can say more than that.
   const std::set<std::string> ambiguous = {"servegen_offline/02_blank_only.jsonl"};
-  for (const Expectation& want : read_expectations()) {
+  for (const Expectation& want : all_) {
     if (ambiguous.contains(want.format + "/" + want.file)) continue;
-    EXPECT_EQ(check(want, ""), "") << want.format << "/" << want.file;
+    EXPECT_EQ(check(scratch_.path(), want, ""), "") << want.format << "/" << want.file;
   }
 }
 
@@ -144,11 +222,13 @@ Sums sums_of(const Trace& trace) {
   return sums;
 }
 
-TEST_F(Corpus, RealTracesReproduceTheirOracles) {
-  const nlohmann::json oracles = nlohmann::json::parse(std::ifstream(kShared / "traces" / "oracles.json"));
-  for (const auto& [name, want] : oracles.items()) {
+nlohmann::json oracles() { return nlohmann::json::parse(std::ifstream(kTests / "real" / "oracles.json")); }
+
+TEST(RealTraces, ReproduceTheirOracles) {
+  const nlohmann::json all = oracles();
+  for (const auto& [name, want] : all.items()) {
     SCOPED_TRACE(name);
-    const ReadResult result = read_trace(kShared / "traces" / name.substr(std::string("public/").size()));
+    const ReadResult result = read_trace(kTests / "real" / name);
     const Trace& trace = *result.trace;
     EXPECT_EQ(result.warnings.size(), 0U);
     EXPECT_EQ(trace.records.size(), want["rows"].get<std::size_t>());
@@ -157,11 +237,9 @@ TEST_F(Corpus, RealTracesReproduceTheirOracles) {
     EXPECT_EQ(sums.output, want["sum_output"].get<std::int64_t>());
     EXPECT_EQ(sums.max_input, want["max_input"].get<std::int32_t>());
     EXPECT_EQ(sums.max_output, want["max_output"].get<std::int32_t>());
-    if (want.contains("first_ns")) {
-      EXPECT_EQ(trace.first_arrival, want["first_ns"].get<Nanos>());
-      EXPECT_EQ(trace.first_arrival + trace.records.back().arrival, want["last_ns"].get<Nanos>());
-      EXPECT_EQ(sums.offset, want["sum_offset_ns"].get<std::int64_t>());
-    }
+    EXPECT_EQ(trace.first_arrival, want["first_ns"].get<Nanos>());
+    EXPECT_EQ(trace.first_arrival + trace.records.back().arrival, want["last_ns"].get<Nanos>());
+    EXPECT_EQ(sums.offset, want["sum_offset_ns"].get<std::int64_t>());
     if (want.contains("blocks")) {
       EXPECT_EQ(trace.hashes.size(), want["blocks"].get<std::size_t>());
       EXPECT_EQ(std::set<std::uint64_t>(trace.hashes.begin(), trace.hashes.end()).size(),
@@ -170,18 +248,7 @@ TEST_F(Corpus, RealTracesReproduceTheirOracles) {
   }
 }
 
-// Files of the statistics that are here, by their name in stats.json.
-const std::pair<std::string, std::string> kStatistics[] = {
-    {"azure2023-code", "azure2023/AzureLLMInferenceTrace_code.csv"},
-    {"azure2023-conv", "azure2023/AzureLLMInferenceTrace_conv.csv"},
-    {"mooncake-conversation", "mooncake/conversation_trace.jsonl.gz"},
-    {"mooncake-synthetic", "mooncake/synthetic_trace.jsonl"},
-    {"vidur-splitwise_conv", "vidur/splitwise_conv.csv"},
-    {"etalon-bwb", "etalon/bwb_stats_llama2_tokenizer_filtered_v2.csv"},
-    {"apex-llama-creation", "apex/llama_creation_05.lengths.csv"},
-};
-
-// The table is rounded: means to 2 decimals, coefficients to 3 or 4.
+// The statistics are rounded: means to 2 decimals, coefficients to 3 or 4.
 void expect_lengths(const LengthSummary& got, const nlohmann::json& want) {
   EXPECT_NEAR(got.mean, want["mean"].get<double>(), 0.0051);
   EXPECT_NEAR(got.cv, want["cv"].get<double>(), 0.0011);
@@ -192,26 +259,25 @@ void expect_lengths(const LengthSummary& got, const nlohmann::json& want) {
 }
 
 void expect_arrivals(const ArrivalSummary& got, const nlohmann::json& want) {
-  EXPECT_NEAR(got.mean_rate, want["mean_rate_rps"].get<double>(), 0.00006);
-  EXPECT_NEAR(got.gap_cv, want["iat_cv"].get<double>(), 0.0051);
-  EXPECT_EQ(got.equal_stamps, want["zero_iat"].get<std::int64_t>());
-  EXPECT_EQ(got.busiest_second, want["win1s"]["peak"].get<std::int64_t>());
-  EXPECT_NEAR(got.dispersion_per_second, want["win1s"]["index_of_dispersion"].get<double>(), 0.0051);
+  EXPECT_NEAR(got.mean_rate, want["mean_rate"].get<double>(), 0.00006);
+  EXPECT_NEAR(got.gap_cv, want["gap_cv"].get<double>(), 0.0051);
+  EXPECT_EQ(got.equal_stamps, want["equal_stamps"].get<std::int64_t>());
+  EXPECT_EQ(got.busiest_second, want["busiest_second"].get<std::int64_t>());
+  EXPECT_NEAR(got.dispersion_per_second, want["dispersion_per_second"].get<double>(), 0.0051);
 }
 
-TEST_F(Corpus, SummariesAgreeWithTheIndependentStatistics) {
-  const nlohmann::json all = nlohmann::json::parse(std::ifstream(kShared / "traces" / "stats.json"));
-  for (const auto& [name, file] : kStatistics) {
+TEST(RealTraces, HaveTheSummariesOfIndependentStatistics) {
+  const nlohmann::json all = oracles();
+  for (const auto& [name, want] : all.items()) {
     SCOPED_TRACE(name);
-    const nlohmann::json& want = all[name];
-    const TraceSummary got = summarise(read_trace(kShared / "traces" / file));
+    const TraceSummary got = summarise(read_trace(kTests / "real" / name));
     EXPECT_EQ(got.rows, want["rows"].get<std::int64_t>());
     expect_lengths(got.input, want["input"]);
     expect_lengths(got.output, want["output"]);
     EXPECT_NEAR(got.correlation, want["pearson"].get<double>(), 0.00006);
-    if (want.contains("arrival")) expect_arrivals(got.arrivals.value(), want["arrival"]);
-    if (want.contains("prefix")) {
-      EXPECT_NEAR(got.prefix_hit_ratio, want["prefix"]["infinite_cache_token_hit_ratio"].get<double>(), 0.00006);
+    expect_arrivals(got.arrivals.value(), want["arrival"]);
+    if (want.contains("prefix_hit_ratio")) {
+      EXPECT_NEAR(got.prefix_hit_ratio, want["prefix_hit_ratio"].get<double>(), 0.00006);
     }
   }
 }
