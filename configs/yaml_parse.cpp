@@ -14,6 +14,7 @@
 
 #include "configs/text_file.h"
 #include "configs/yaml_node_data.h"
+#include "model/utf8.h"
 
 namespace plimsoll::configs {
 
@@ -124,27 +125,13 @@ class TreeBuilder final : public YAML::EventHandler {
   std::size_t nodes_ = 0;
 };
 
-// Position of the first byte that is no text, or npos. UTF-8 by the letter: no overlong forms, no surrogates.
-std::size_t first_bad_byte(const std::string& text) {
-  std::size_t i = 0;
-  while (i < text.size()) {
+// Position of the first byte that is no text, or npos: control characters but line ends and tabs, and what is not UTF-8.
+std::size_t first_bad_byte(std::string_view text) {
+  for (std::size_t i = 0; i < text.size();) {
     const auto c = static_cast<unsigned char>(text[i]);
-    if (c < 0x80) {
-      if (c == 0x7f || (c < 0x20 && c != '\n' && c != '\r' && c != '\t')) return i;
-      ++i;
-      continue;
-    }
-    const std::size_t length = c >= 0xf0 && c < 0xf5 ? 4 : c >= 0xe0 ? 3 : c >= 0xc2 ? 2 : 0;
-    if (length == 0 || c >= 0xf5 || i + length > text.size()) return i;
-    std::uint32_t point = c & (0xffU >> (length + 1));
-    for (std::size_t k = 1; k < length; ++k) {
-      const auto next = static_cast<unsigned char>(text[i + k]);
-      if ((next & 0xc0) != 0x80) return i;
-      point = (point << 6) | (next & 0x3fU);
-    }
-    if ((length == 3 && point < 0x800) || (length == 4 && point < 0x10000) || (point >= 0xd800 && point < 0xe000) ||
-        point > 0x10ffff)
-      return i;
+    if (c == 0x7f || (c < 0x20 && c != '\n' && c != '\r' && c != '\t')) return i;
+    const std::size_t length = utf8_length(text.substr(i));
+    if (length == 0) return i;
     i += length;
   }
   return std::string::npos;
