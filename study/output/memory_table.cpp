@@ -112,6 +112,7 @@ std::vector<Cell> memory_cells(const MemoryRow& row) {
                                sequences_of(row)});
   } else {
     cells.resize(cells.size() + 9);
+    cells[cells.size() - 2] = row.longest;   // it is the model's, whatever the degree
   }
   cells.push_back(row.impossible ? Cell(row.impossible->reason) : blank);
   return cells;

@@ -98,18 +98,18 @@ TEST_F(BadUseTest, ABurstBeyondAllMemoryIsRefusedBefore) {
 // One accelerator of the sweep has no matrix products in the type: a row, and a reason. A sweep of nothing else is refused.
 TEST_F(BadUseTest, AnAcceleratorWithoutTheTypeIsARow) {
   const std::string head =
-      "model: opt-125m\ndtype: fp32\nhardware: {accelerator: a100-sxm-80gb, count: 1}\nengine: ideal\n"
+      "model: opt-125m\ndtype: bf16\nhardware: {accelerator: a100-sxm-80gb, count: 1}\nengine: ideal\n"
       "workload: {load: {burst: {count: 2}}, lengths: {input: 8, output: 8}}\n";
   const Outcome one =
-      run("simulate " + write("one.yaml", head + "sweep: {hardware.accelerator: [a100-sxm-80gb, tpu-v5e]}\n") +
+      run("simulate " + write("one.yaml", head + "sweep: {hardware.accelerator: [a100-sxm-80gb, t4]}\n") +
           " --format csv");
   EXPECT_EQ(one.exit, 0) << one.output;
-  EXPECT_THAT(one.output, HasSubstr("1 of 2 points cannot exist: accelerator tpu-v5e has no matrix products in fp32"));
-  const std::string none = write("none.yaml", head + "sweep: {hardware.accelerator: [tpu-v5e, h100-sxm]}\n");
+  EXPECT_THAT(one.output, HasSubstr("1 of 2 points cannot exist: accelerator t4 has no matrix products in bf16"));
+  const std::string none = write("none.yaml", head + "sweep: {hardware.accelerator: [t4, v100-pcie-16gb]}\n");
   const Outcome refused = run("simulate " + none);
   EXPECT_EQ(refused.exit, 2);
   EXPECT_THAT(refused.output,
-              HasSubstr(none + ":2:8: no point of the sweep can exist: accelerator tpu-v5e has no matrix products"));
+              HasSubstr(none + ":2:8: no point of the sweep can exist: accelerator t4 has no matrix products"));
 }
 
 // Each value is possible beside the first of the other key; of the four pairs one contradicts itself.

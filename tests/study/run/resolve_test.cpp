@@ -150,9 +150,9 @@ TEST_F(ResolveTest, MemoryOfADegreeThatCannotExistIsBlankWithItsReason) {
   const std::vector<std::string> columns = memory_columns(table);
   const std::vector<Cell> possible = memory_cells(table.rows[0]), impossible = memory_cells(table.rows[1]);
   for (std::size_t i = 0; i < columns.size(); ++i) {
-    const bool reason = columns[i] == "reason";
-    const bool independent =
-        columns[i] == "deployment.tp" || columns[i] == "critical_batch" || columns[i] == "attention_intensity";
+    const bool reason = columns[i] == "infeasible";
+    const bool independent = columns[i] == "deployment.tp" || columns[i] == "critical_batch" ||
+                             columns[i] == "attention_intensity" || columns[i] == "longest_tokens";
     EXPECT_EQ(plain_text(possible[i]).empty(), reason) << columns[i];
     EXPECT_EQ(plain_text(impossible[i]).empty(), !reason && !independent) << columns[i];
   }
