@@ -93,7 +93,7 @@ bool is_far_off(const PointSpec& spec, const sched::PointMetrics& metrics) {
   const sched::PointMetrics* const run = &metrics;
   const Standing standing = standing_of(spec, std::span(&run, 1), 0.95);
   return std::any_of(standing.checks.begin(), standing.checks.end(),
-                     [](const Check& c) { return c.name != "queue" && !c.at_least && c.ratio() > kFarOff; });
+                     [](const Check& c) { return c.kind != CheckKind::queue && !c.at_least && c.ratio() > kFarOff; });
 }
 
 // How many requests this run should have had; 0: it is long enough.
