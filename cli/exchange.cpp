@@ -3,7 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <glob.h>
+
 #include <algorithm>
+#include <filesystem>
+#include <iterator>
 
 #include "cli/commands.h"
 #include "cli/options.h"
@@ -20,16 +24,20 @@ using study::ImportedPoint;
 
 Usage import_usage() {
   Usage usage{.verb = "import",
-              .positional = "FILE",
-              .summary = "Reads results of another load generator (vLLM's bench serve, AIPerf, GenAI-Perf, guidellm, InferenceX),\n"
-                         "told apart by what is in them, and gives them as points of ours: times in seconds, the columns of\n"
-                         "points.csv. `validate` and the window read the points.csv that --out keeps.",
-              .example = "  plimsoll import docs/samples/vllm-8-users.json --hardware \"h100-sxm x 1\" --dtype bf16 --out imported\n"
-                         "  plimsoll validate imported/points.csv\n",
+              .positional = "FILE...",
+              .summary = "Reads results of other load generators (vLLM's bench serve, AIPerf, GenAI-Perf, guidellm, InferenceX),\n"
+                         "told apart by what is in them, or any CSV with a row a point, and gives them as points of ours: times\n"
+                         "in seconds, the columns of points.csv. `validate` and the window read the points.csv that --out keeps.",
+              .example = "  plimsoll import docs/samples/vllm-*.json --hardware \"h100-sxm x 1\" --dtype bf16 --out imported\n"
+                         "  plimsoll validate imported/points.csv\n"
+                         "  plimsoll import docs/samples/my-runs.csv --map ttft=first_token_ms --map concurrency=threads\n",
               .positional_required = true,
               .options = po::options_description("What the file does not say"),
-              .without = {"set", "jobs", "seed", "stepwise"}};
+              .without = {"set", "jobs", "seed", "stepwise"},
+              .many = true};
   auto add = usage.options.add_options();
+  add("map", po::value<std::vector<std::string>>()->value_name("FIGURE=COLUMN[:UNIT]"),
+      "what a column of a CSV is, where its name does not tell: ttft=first_token_ms, latency=took:s");
   add("model", po::value<std::string>()->value_name("NAME"), "model, as studies name it");
   add("hardware", po::value<std::string>()->value_name("NAME"), "instance, or \"ACCELERATOR x COUNT\"");
   add("engine", po::value<std::string>()->value_name("NAME"), "engine profile");
@@ -77,7 +85,38 @@ std::string table_of(const study::ImportedResults& results) {
                           shown(p, "input_tokens_mean", 1), shown(p, "output_tokens_mean", 1), shown(p, "output_tokens_per_s", 1),
                           shown(p, "ttft_mean_s", kMilliseconds), shown(p, "tpot_mean_s", kMilliseconds), shown(p, "latency_mean_s", 1)});
   }
-  return fmt::format("{} points, as {} writes them\n\n{}", results.points.size(), results.format, study::text_table(table));
+  return fmt::format("{} point{} ({})\n\n{}", results.points.size(), results.points.size() == 1 ? "" : "s", results.format,
+                     study::text_table(table));
+}
+
+// A pattern that the shell has left as it is stands for the files that it matches, in the order of their names.
+std::vector<std::string> files_of(const std::vector<std::string>& operands) {
+  std::vector<std::string> files;
+  for (const std::string& operand : operands) {
+    std::error_code error;
+    if (operand.find_first_of("*?[") == std::string::npos || std::filesystem::exists(operand, error)) {
+      files.push_back(operand);
+      continue;
+    }
+    glob_t found{};
+    const int result = ::glob(operand.c_str(), 0, nullptr, &found);
+    for (std::size_t i = 0; i < found.gl_pathc; ++i) files.emplace_back(found.gl_pathv[i]);
+    ::globfree(&found);
+    if (result != 0) throw InputError(fmt::format("{}: no file has such a name", operand));
+  }
+  return files;
+}
+
+study::ImportedResults import_files(const std::vector<std::string>& files, const study::ImportLabels& labels, const Parsed& parsed, Console& console) {
+  const std::vector<std::string> maps = parsed.values.count("map") > 0 ? parsed.values["map"].as<std::vector<std::string>>() : std::vector<std::string>();
+  study::ImportedResults all;
+  for (const std::string& file : files) {
+    study::ImportedResults results = study::import_results(file, labels, maps);
+    for (const std::string& note : results.notes) console.note(fmt::format("{}: {}", file, note));
+    if (all.format.find(results.format) == std::string::npos) all.format += (all.format.empty() ? "" : ", ") + results.format;
+    std::move(results.points.begin(), results.points.end(), std::back_inserter(all.points));
+  }
+  return all;
 }
 
 }  // namespace
@@ -89,8 +128,7 @@ int run_import(const Arguments& arguments, Console& console) {
                              .engine = text_option(*parsed, "engine"), .dtype = text_option(*parsed, "dtype"),
                              .policy = text_option(*parsed, "policy"), .tp = degree_option(*parsed, "tp"),
                              .replicas = degree_option(*parsed, "replicas")};
-  const study::ImportedResults results = study::import_results(parsed->operand, labels);
-  for (const std::string& note : results.notes) console.note(fmt::format("{}: {}", parsed->operand, note));
+  const study::ImportedResults results = import_files(files_of(parsed->operands), labels, *parsed, console);
   switch (parsed->common.format) {
     case Format::table: console.print(table_of(results)); break;
     case Format::csv: console.print(study::imported_csv(results.points)); break;

@@ -180,11 +180,12 @@ std::optional<Parsed> parse_arguments(const Usage& usage, const std::vector<std:
   std::vector<std::string> operands;
   if (parsed.values.count("operand") > 0) operands = parsed.values["operand"].as<std::vector<std::string>>();
   const std::size_t most = usage.positional.empty() ? 0 : 1;
-  if (operands.size() > most) throw InputError(fmt::format("unexpected argument '{}'", operands[most]));
+  if (operands.size() > most && !usage.many) throw InputError(fmt::format("unexpected argument '{}'", operands[most]));
   if (operands.empty() && most == 1 && usage.positional_required) {
     throw InputError(fmt::format("missing {}; usage: plimsoll {} {} [options]", usage.positional, usage.verb, usage.positional));
   }
   if (!operands.empty()) parsed.operand = operands.front();
+  parsed.operands = std::move(operands);
   parsed.common = read_common(parsed.values);
   return parsed;
 }

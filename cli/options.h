@@ -33,18 +33,20 @@ struct CommonOptions {
   bool quiet = false, stepwise = false;
 };
 
-/// What a verb takes. `positional` is shown in the usage line and names its one operand; empty: none.
+/// What a verb takes. `positional` is shown in the usage line and names its operand; empty: none.
 struct Usage {
   std::string verb, positional, summary, example;
   bool positional_required = true;
   po::options_description options;     // the verb's own; the common ones are added
   std::vector<std::string_view> without = {};   // common options that do nothing for this verb: taken with a note, not in its help
   StudyOptions study_options = StudyOptions::none;
+  bool many = false;                   // takes more than one operand
 };
 
 struct Parsed {
   CommonOptions common;
-  std::string operand;
+  std::string operand;                 // the first
+  std::vector<std::string> operands;   // all
   po::variables_map values;            // of the verb's own options
   StudyOptions study_options = StudyOptions::none;
   std::string requests;                // N of --requests N; empty: not given

@@ -40,6 +40,9 @@ Usage validate_usage() {
               .without = {"stepwise"}};
   add_live_options(usage.options);
   usage.options.add_options()("max-error", po::value<double>(), "exit 4 when the mean (--live: median) absolute error of a figure exceeds this many per cent")
+      ("model", po::value<std::string>()->value_name("NAME"), "model of the rows that name none; rows of another one are left out")
+      ("hardware", po::value<std::string>()->value_name("NAME"), "the same for the hardware: an instance, or \"ACCELERATOR x COUNT\"")
+      ("engine", po::value<std::string>()->value_name("NAME"), "the same for the engine")
       ("leave-one-out", "predict every configuration by a fit of its engine that did not see it (half a minute for jumpstart)")
       ("leave-group-out", po::value<std::string>()->value_name("KIND"),
        "the same, leaving out a whole model, accelerator, tp, length or batch at a time, with the coverage of the bands")
@@ -95,6 +98,51 @@ std::string coverage_text(const std::vector<validation::Comparison>& comparisons
   for (const auto& [metric, group] : by_metric)
     parts.push_back(fmt::format("{} {:.0f} % of {}", metric, 100 * calibration::coverage_of(group), group.size()));
   return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+// Rows that are left out, by reason; said once each, and why nothing is left if nothing is.
+class LeftOut {
+ public:
+  void add(const Where& where, const std::string& reason) {
+    Count& count = counts_[reason];
+    if (count.rows++ == 0) count.first = where;
+    ++rows_;
+  }
+  void tell(Console& console, std::size_t all) const {
+    if (rows_ == 0) return;
+    if (rows_ == all) throw InputError(counts_.begin()->second.first, fmt::format("{}; no row can be compared", counts_.begin()->first));
+    for (const auto& [reason, count] : counts_)
+      console.warn(fmt::format("{} row{} left out: {} (first: {}:{})", count.rows, count.rows == 1 ? " is" : "s are", reason,
+                               count.first.file, count.first.line));
+    console.note(fmt::format("{} of {} rows are compared", all - rows_, all));
+  }
+
+ private:
+  struct Count {
+    Where first;
+    std::size_t rows = 0;
+  };
+  std::map<std::string, Count> counts_;
+  std::size_t rows_ = 0;
+};
+
+// Fills in what rows do not name; takes away those that name something else.
+void keep_rows_of(validation::MeasuredTable& table, const Parsed& parsed, LeftOut& left_out) {
+  const std::pair<const char*, std::string validation::MeasuredPoint::*> names[] = {
+      {"model", &validation::MeasuredPoint::model}, {"hardware", &validation::MeasuredPoint::hardware}, {"engine", &validation::MeasuredPoint::engine}};
+  for (const auto& [option, member] : names) {
+    const std::string stated = text_option(parsed, option);
+    if (stated.empty()) continue;
+    std::erase_if(table.points, [&, option = option, member = member](validation::MeasuredPoint& row) {
+      if ((row.*member).empty()) {
+        row.*member = stated;
+        row.unusable = validation::problem_of(row);
+      }
+      if (configs::canonical_name(row.*member) == configs::canonical_name(stated)) return false;
+      left_out.add(row.where, fmt::format("{} is '{}'", option, row.*member));
+      return true;
+    });
+  }
 }
 
 // The given rows of every engine that has a fit, by a fit without their configurations or groups. `kept` has what is pointed to.
@@ -179,7 +227,10 @@ int run_validate(const Arguments& arguments, Console& console) {
     return validate_kernels(*parsed, console, max_error);
   }
   const bool jumpstart = parsed->operand.empty() || parsed->operand == "jumpstart";
-  const Tables tables = jumpstart ? validation::jumpstart_tables() : Tables{read_table(parsed->operand)};
+  Tables tables = jumpstart ? validation::jumpstart_tables() : Tables{read_table(parsed->operand)};
+  const std::size_t rows = jumpstart ? 0 : tables.front().points.size();
+  LeftOut left_out;
+  if (!jumpstart) keep_rows_of(tables.front(), *parsed, left_out);
 
   study::RunControl control;
   const RunCommands commands(control, console.is_jsonl());
@@ -195,6 +246,7 @@ int run_validate(const Arguments& arguments, Console& console) {
     console.warn("interrupted: nothing is compared");
     return kInterrupted;
   }
+  left_out.tell(console, rows);
   if (comparisons.empty() && !control.cancelled()) console.warn("nothing was compared: no row holds a figure that can be predicted");
   switch (parsed->common.format) {
     case Format::table: console.print(validation::comparison_text(comparisons)); break;

@@ -106,24 +106,6 @@ std::vector<std::size_t> read_header(const std::vector<study::CsvField>& header,
   return places;
 }
 
-// Why a point cannot be simulated: what is not stated, and loads that a row does not describe in full.
-std::string problem_of(const MeasuredPoint& p) {
-  if (p.model.empty()) return "model is not stated";
-  if (p.hardware.empty()) return "hardware is not stated";
-  if (p.engine.empty()) return "engine is not stated";
-  if (p.input_tokens < 1 || p.output_tokens < 1) return "lengths are not stated";
-  if (p.load_kind.empty()) return "load_kind is not stated";
-  const load::LoadKind& kind = load::load_kind_named(p.load_kind);
-  if (kind.name.empty())
-    return fmt::format("load_kind: found '{}', allowed: jumpstart, closed_loop, poisson, constant, gamma, burst", p.load_kind);
-  if (kind.quantity == load::LoadQuantity::rate_scale) return "load_kind: a trace, but not which";
-  if (kind.quantity == load::LoadQuantity::none) return "load_kind: a script, but not which";
-  if (!(p.load_value > 0)) return "load_value is not stated";
-  const bool is_gamma = kind.name == load::load_kind(load::GammaArrivals{});
-  if (is_gamma && !(p.arrival_cv > 0)) return "arrival_cv, the spread of the gaps between a gamma load's requests, is not stated";
-  return {};
-}
-
 MeasuredPoint read_row(const Row& row, bool points) {
   const auto name = [&](std::size_t column) { return points ? row.text(column) : row.needed(column); };
   MeasuredPoint p;
@@ -159,6 +141,23 @@ MeasuredPoint read_row(const Row& row, bool points) {
 }
 
 }  // namespace
+
+std::string problem_of(const MeasuredPoint& p) {
+  if (p.model.empty()) return "model is not stated";
+  if (p.hardware.empty()) return "hardware is not stated";
+  if (p.engine.empty()) return "engine is not stated";
+  if (p.input_tokens < 1 || p.output_tokens < 1) return "lengths are not stated";
+  if (p.load_kind.empty()) return "load_kind is not stated";
+  const load::LoadKind& kind = load::load_kind_named(p.load_kind);
+  if (kind.name.empty())
+    return fmt::format("load_kind: found '{}', allowed: jumpstart, closed_loop, poisson, constant, gamma, burst", p.load_kind);
+  if (kind.quantity == load::LoadQuantity::rate_scale) return "load_kind: a trace, but not which";
+  if (kind.quantity == load::LoadQuantity::none) return "load_kind: a script, but not which";
+  if (!(p.load_value > 0)) return "load_value is not stated";
+  const bool is_gamma = kind.name == load::load_kind(load::GammaArrivals{});
+  if (is_gamma && !(p.arrival_cv > 0)) return "arrival_cv, the spread of the gaps between a gamma load's requests, is not stated";
+  return {};
+}
 
 MeasuredTable read_measured(const std::string& file) {
   const fs::path name = fs::path(file).extension() == ".gz" ? fs::path(file).stem() : fs::path(file);

@@ -27,6 +27,10 @@ struct MeasuredPoint {
   Where where;
 };
 
+/// Why a point cannot be simulated: what it does not state, or a load that a row does not describe in full. Empty: nothing
+/// is known against it.
+[[nodiscard]] std::string problem_of(const MeasuredPoint& point);
+
 struct MeasuredTable {
   std::string name;                    // the file's stem
   std::vector<MeasuredPoint> points;

@@ -7,31 +7,41 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
+#include "study/exchange/csv_results.h"
 #include "study/exchange/foreign_formats.h"
 #include "study/run/point_result.h"
+#include "traces/byte_source.h"
 
 namespace plimsoll::study {
 namespace {
 
 using nlohmann::json;
 
-constexpr std::array<std::string_view, 4> kFormats = {"vllm", "aiperf", "guidellm", "inferencex"};
+constexpr std::string_view kTable = "csv";
+constexpr std::array<std::string_view, 5> kFormats = {"vllm", "aiperf", "guidellm", "inferencex", kTable};
 constexpr int kDeepest = 64;
+constexpr std::size_t kLargest = std::size_t{256} << 20U, kPiece = 1U << 16U;   // bytes
 
+// Plain or gzip. The start of a text holds no NUL byte: what never ends (/dev/zero) is refused at once.
 std::string read_whole(const std::string& file) {
-  constexpr std::uintmax_t kLargest = 1ULL << 30;
   std::error_code error;
-  if (std::filesystem::is_directory(file, error)) throw InputError(Where{file, 0, 0}, "is a directory, expected the JSON of a load generator");
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) throw InputError(Where{file, 0, 0}, "no such file, or it cannot be read");
-  const std::uintmax_t size = std::filesystem::file_size(file, error);
-  if (!error && size > kLargest) throw InputError(Where{file, 0, 0}, "is larger than 1 GiB, expected the results of a run");
-  std::stringstream text;
-  text << stream.rdbuf();
-  return std::move(text).str();
+  if (std::filesystem::is_directory(file, error)) throw InputError(Where{file, 0, 0}, "is a directory, expected the results of a load generator");
+  traces::ByteSource source(file);
+  std::string text;
+  std::vector<char> piece(kPiece);
+  while (const std::size_t got = source.read(piece)) {
+    if (std::find(piece.begin(), piece.begin() + static_cast<std::ptrdiff_t>(got), '\0') != piece.begin() + static_cast<std::ptrdiff_t>(got))
+      throw InputError(Where{file, 0, 0}, "holds NUL bytes, expected the JSON or CSV of a load generator");
+    text.append(piece.data(), got);
+    if (text.size() > kLargest) throw InputError(Where{file, 0, 0}, fmt::format("is larger than {} MiB, expected the results of a run", kLargest >> 20U));
+  }
+  return text;
+}
+
+bool is_json(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  return first == std::string_view::npos || text[first] == '{' || text[first] == '[';
 }
 
 std::size_t line_of(std::string_view text, std::size_t byte) {
@@ -135,6 +145,41 @@ void note_missing(ImportedResults& results) {
   }
 }
 
+void add(PointDraft& draft, const ImportLabels& labels, ImportedResults& results) {
+  apply(labels, draft);
+  add_notes(draft, results.notes);
+  results.points.push_back(std::move(draft.point()));
+}
+
+ImportedResults read_json_results(const std::string& text, const std::string& file, const ImportLabels& labels) {
+  const std::vector<json> documents = documents_in(text, file);
+  ImportedResults results;
+  for (std::size_t i = 0; i < documents.size(); ++i) {
+    const ForeignValue document(documents[i], file, documents.size() > 1 ? fmt::format("[{}]", i) : "");
+    const std::string_view format = format_of(document);
+    if (!results.format.empty() && results.format != format) document.fail(fmt::format("found results of {} after those of {}, expected one kind a file", format, results.format));
+    results.format = format;
+    for (PointDraft& draft : read_document(format, document)) {
+      read_own(document, draft);
+      if (!holds_a_figure(draft)) document.fail("holds neither a throughput nor a mean latency, TTFT or TPOT");
+      add(draft, labels, results);
+    }
+  }
+  return results;
+}
+
+ImportedResults read_table(const std::string& text, const std::string& file, const ImportLabels& labels, const std::vector<ColumnMap>& columns) {
+  ImportedResults results;
+  results.format = kTable;
+  std::size_t blank = 0;
+  for (PointDraft& draft : read_csv_results(text, file, columns)) {
+    if (holds_a_figure(draft)) add(draft, labels, results);
+    else ++blank;
+  }
+  if (blank > 0) results.notes.push_back(fmt::format("{} row{} without a throughput, mean latency, TTFT or TPOT left out", blank, blank == 1 ? "" : "s"));
+  return results;
+}
+
 // Those of points.csv, after the swept keys that some point states.
 std::vector<std::string> columns_of(const std::vector<ImportedPoint>& points) {
   const bool spread = std::any_of(points.begin(), points.end(), [](const ImportedPoint& p) { return p.find(kArrivalCv) != nullptr; });
@@ -195,22 +240,12 @@ void PointDraft::swept(std::string_view key, std::optional<double> value) {
 
 std::span<const std::string_view> import_formats() { return kFormats; }
 
-ImportedResults import_results(const std::string& file, const ImportLabels& labels) {
-  const std::vector<json> documents = documents_in(read_whole(file), file);
-  ImportedResults results;
-  for (std::size_t i = 0; i < documents.size(); ++i) {
-    const ForeignValue document(documents[i], file, documents.size() > 1 ? fmt::format("[{}]", i) : "");
-    const std::string_view format = format_of(document);
-    if (!results.format.empty() && results.format != format) document.fail(fmt::format("found results of {} after those of {}, expected one kind a file", format, results.format));
-    results.format = format;
-    for (PointDraft& draft : read_document(format, document)) {
-      read_own(document, draft);
-      if (!holds_a_figure(draft)) document.fail("holds neither a throughput nor a mean latency, TTFT or TPOT");
-      apply(labels, draft);
-      add_notes(draft, results.notes);
-      results.points.push_back(std::move(draft.point()));
-    }
-  }
+ImportedResults import_results(const std::string& file, const ImportLabels& labels, const std::vector<std::string>& maps) {
+  std::vector<ColumnMap> columns;
+  for (const std::string& map : maps) columns.push_back(read_column_map(map));
+  const std::string text = read_whole(file);
+  ImportedResults results = is_json(text) ? read_json_results(text, file, labels) : read_table(text, file, labels, columns);
+  if (is_json(text) && !maps.empty()) results.notes.emplace_back("--map is for CSV: JSON is told by what is in it");
   if (results.points.empty()) throw InputError(Where{file, 0, 0}, "holds no results");
   note_missing(results);
   return results;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Results of other load generators as points of ours (docs/import.md): vLLM's bench serve, AIPerf and GenAI-Perf,
-// guidellm, InferenceX. A format is told by what is in the file, never by its name.
+// guidellm, InferenceX, and tables of any tool. A format is told by what is in the file, never by its name.
 #pragma once
 
 #include <cstddef>
@@ -37,9 +37,12 @@ struct ImportedResults {
 
 [[nodiscard]] std::span<const std::string_view> import_formats();
 
-/// Reads a file, at most 1 GiB of JSON or JSON Lines. Throws InputError, with file:line where the text is not JSON and with
-/// file and field where a value is of the wrong kind, negative or not finite, or a point holds neither a rate nor a latency.
-[[nodiscard]] ImportedResults import_results(const std::string& file, const ImportLabels& labels = {});
+/// Reads a file of at most 256 MiB, plain or gzip: JSON, JSON Lines, or CSV with a header, a point a row. `maps` says what
+/// columns of a CSV are that their names do not tell: "ttft=first_token_ms", "ttft=first_token:ms". Throws InputError, with
+/// file:line where the text cannot be read and with file and field where a value is of the wrong kind, negative or not
+/// finite, or a point holds neither a rate nor a latency.
+[[nodiscard]] ImportedResults import_results(const std::string& file, const ImportLabels& labels = {},
+                                             const std::vector<std::string>& maps = {});
 
 /// All columns of points.csv; blank where a point has none.
 [[nodiscard]] std::string imported_csv(const std::vector<ImportedPoint>& points);

@@ -85,7 +85,9 @@ bool is_vllm(const ForeignValue& document) {
 PointDraft read_vllm(const ForeignValue& document) {
   PointDraft draft;
   draft.text("model", document.text("model_id"));
-  draft.text("engine", document.has("endpoint_type") ? document.text("endpoint_type") : document.text("backend"));
+  // "openai-chat" names the interface, not what is behind it.
+  const auto backend = document.has("endpoint_type") ? document.text("endpoint_type") : document.text("backend");
+  if (backend && !backend->starts_with("openai")) draft.text("engine", backend);
   draft.count("tp", document.number("tensor_parallel_size"));
   draft.count("replicas", document.number("data_parallel_size"));
   read_load(document, draft);

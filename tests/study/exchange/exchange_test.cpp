@@ -246,5 +246,97 @@ TEST_F(ExchangeTest, PointsFilesReadBack) {
   EXPECT_THROW((void)read_points_csv(write("short.csv", "source,model,load_kind\nmeasured,m\n")), InputError);
 }
 
+// ---- tables of any tool -------------------------------------------------------------------------------------------
+
+class TableTest : public ExchangeTest {
+ protected:
+  [[nodiscard]] ImportedResults table(const std::string& text, const std::vector<std::string>& maps = {}) const {
+    return import_results(write("mine.csv", text), {}, maps);
+  }
+  [[nodiscard]] std::string refused(const std::string& text, const std::vector<std::string>& maps = {}) const {
+    try {
+      (void)table(text, maps);
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "accepted";
+  }
+};
+
+TEST_F(TableTest, ColumnsAreKnownByTheirNamesAndUnits) {
+  const ImportedResults results = table("model,concurrency,Mean TTFT (ms),p90_ttft_s,tpot_us,E2E Latency [s],output_tokens_per_s,prompt_tokens,osl,p75_ttft_ms,colour\n"
+                                        "llama-2-7b,4,125,0.2,20000,2.5,640,256,128,1,blue\n"
+                                        "llama-2-7b,8,250,0.4,25000,3.5,,256,128,1,red\n");
+  EXPECT_EQ(results.format, "csv");
+  ASSERT_EQ(results.points.size(), 2U);
+  const ImportedPoint& p = results.points[0];
+  EXPECT_EQ(label(p, "source"), "measured");
+  EXPECT_EQ(label(p, "model"), "llama-2-7b");
+  EXPECT_EQ(label(p, "load_kind"), "closed_loop");
+  EXPECT_DOUBLE_EQ(figure(p, "load_value"), 4);
+  EXPECT_DOUBLE_EQ(figure(p, "ttft_mean_s"), 0.125);
+  EXPECT_DOUBLE_EQ(figure(p, "ttft_p90_s"), 0.2);
+  EXPECT_DOUBLE_EQ(figure(p, "tpot_mean_s"), 0.02);
+  EXPECT_DOUBLE_EQ(figure(p, "latency_mean_s"), 2.5);
+  EXPECT_DOUBLE_EQ(figure(p, "output_tokens_per_s"), 640);
+  EXPECT_DOUBLE_EQ(figure(p, "input_tokens_mean"), 256);
+  EXPECT_DOUBLE_EQ(figure(p, "output_tokens_mean"), 128);
+  EXPECT_EQ(results.points[1].find("output_tokens_per_s"), nullptr);   // blank: not measured
+}
+
+// 80 and 80 ms are the same time; the unit is at the end of the name or behind a colon.
+TEST_F(TableTest, MapsSayWhatAColumnIs) {
+  for (const char* map : {"ttft=first_ms", "ttft_mean_s=first_ms", "mean_ttft=first_ms:ms"})
+    EXPECT_DOUBLE_EQ(figure(table("first_ms\n80\n", {map}).points.at(0), "ttft_mean_s"), 0.08) << map;
+  EXPECT_DOUBLE_EQ(figure(table("first\n0.08\n", {"p99_ttft=first:s", "ttft=first:s"}).points.at(0), "ttft_mean_s"), 0.08);
+  const ImportedResults results = table("took,threads,ttft_ms\n2000,3,99\n", {"latency=took:ms", "concurrency=threads", "ttft=took:ms"});
+  EXPECT_DOUBLE_EQ(figure(results.points.at(0), "load_value"), 3);
+}
+
+TEST_F(TableTest, ARateIsPoissonAndInfinityIsNoRate) {
+  const ImportedResults results = table("request_rate,concurrency,ttft_ms\n2.5,64,80\ninf,64,80\n");
+  EXPECT_EQ(label(results.points.at(0), "load_kind"), "poisson");
+  EXPECT_DOUBLE_EQ(figure(results.points.at(0), "load_value"), 2.5);
+  EXPECT_EQ(label(results.points.at(1), "load_kind"), "closed_loop");
+  EXPECT_DOUBLE_EQ(figure(results.points.at(1), "load_value"), 64);
+}
+
+TEST_F(TableTest, WhatItCannotUseIsSaid) {
+  EXPECT_THAT(table("ttft,tpot_ms\n80,20\n").notes, ::testing::Contains(HasSubstr("column 'ttft' is left out, since its unit is not told")));
+  EXPECT_THAT(table("ttft_ms\n80\n\n# remark\n\"\"\n").notes, ::testing::Contains(HasSubstr("1 row without a throughput")));
+  EXPECT_THAT(refused("a,b\n1,2\n"), HasSubstr("mine.csv:1: no column holds a figure that is known"));
+  EXPECT_THAT(refused("ttft_ms\n-80\n"), HasSubstr("mine.csv:2:1: ttft_mean_s: found '-80', expected a number of 0 or more"));
+  EXPECT_THAT(refused("ttft_ms\nnan\n"), HasSubstr("found 'nan'"));
+  EXPECT_THAT(refused("ttft_ms,tpot_ms\n80\n"), HasSubstr("mine.csv:2: found 1 fields, expected 2"));
+  EXPECT_THAT(refused("ttft_ms\n80\n", {"ttft"}), HasSubstr("expected FIGURE=COLUMN"));
+  EXPECT_THAT(refused("ttft_ms\n80\n", {"tftt=ttft_ms"}), HasSubstr("did you mean 'ttft'?"));
+  EXPECT_THAT(refused("ttft_ms\n80\n", {"ttft=first_ms"}), HasSubstr("no column 'first_ms', found ttft_ms"));
+  EXPECT_THAT(refused("ttft_ms\n80\n", {"ttft=ttft_ms:h"}), HasSubstr("unknown unit 'h', allowed: s, ms, us, ns"));
+  EXPECT_THAT(refused("first\n80\n", {"ttft=first"}), HasSubstr("the unit of 'first' is not told"));
+}
+
+TEST_F(TableTest, APointsFileOfOursIsReadBack) {
+  ImportLabels labels;
+  labels.hardware = "h100-sxm x 1";
+  const ImportedResults once = import(kVllm, labels);
+  const ImportedResults again = import_results(write("points.csv", imported_csv(once.points)));
+  EXPECT_EQ(imported_csv(again.points), imported_csv(once.points));
+}
+
+// What has no end is not read to its end.
+TEST_F(ExchangeTest, WhatNeverEndsIsRefusedAtOnce) {
+  try {
+    (void)import_results("/dev/zero");
+    ADD_FAILURE() << "accepted";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("/dev/zero: holds NUL bytes"));
+  }
+}
+
+// The interface that a load generator speaks is no engine.
+TEST_F(ExchangeTest, OpenaiIsNoEngine) {
+  EXPECT_EQ(import(R"({"mean_ttft_ms": 1, "backend": "openai-chat", "request_throughput": 1})").points.at(0).find("engine"), nullptr);
+}
+
 }  // namespace
 }  // namespace plimsoll::study
