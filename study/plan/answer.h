@@ -18,7 +18,8 @@ enum class Stage : std::uint8_t {
   bounded,                             // cannot meet the SLO: shown without simulation
   waiting,                             // not simulated yet: the search was cancelled
   screened,                            // simulated once, as the study says
-  confirmed                            // simulated longer, several times
+  confirmed,                           // simulated longer, several times
+  outranked                            // not simulated, as it cannot win
 };
 
 /// The largest load within the SLO.
@@ -34,7 +35,7 @@ struct Capacity {
 
 struct Entry {
   Stage stage = Stage::waiting;
-  std::string reason;                  // of excluded and bounded ones
+  std::string reason;                  // of excluded, bounded and outranked ones
   Standing standing;                   // at the study's load; of a search for capacity: at its own
   std::optional<sched::PointMetrics> metrics;   // of the first run at that load
   Estimate objective;                  // in its own unit: USD/h, GPUs, s, tokens/s, or the load's

@@ -103,7 +103,23 @@ LateAllowed late_allowed(const sched::Slo& slo, double requests) {
   return allowed;
 }
 
+bool has_prefixes(const std::shared_ptr<const traces::Trace>& trace) { return trace && trace->hash_block_tokens > 0; }
+
+// Requests find in a cache what others left there.
+bool shares_caches(const PointSpec& spec) {
+  if (!spec.policy.prefix_caching.value_or(true)) return false;
+  const auto* const replay = std::get_if<load::TraceReplay>(&spec.workload.load);
+  const auto* const pairs = std::get_if<load::TracePairs>(&spec.workload.lengths);
+  return spec.workload.prefix.groups > 0 || (replay != nullptr && has_prefixes(replay->trace)) || (pairs != nullptr && has_prefixes(pairs->trace));
+}
+
 }  // namespace
+
+bool more_replicas_help(const PointSpec& spec) {
+  const sched::RouterKind router = spec.deployment.router;
+  const bool sticks = router == sched::RouterKind::session || router == sched::RouterKind::prefix;
+  return spec.deployment.is_fixed() && !sched::traits_of(spec.policy).returns_at_batch_end && !sticks && !shares_caches(spec);
+}
 
 Bounds::Floor Bounds::floor_of(const Candidate& candidate) {
   const ResolvedPoint point = resolve_spec(candidate.spec);

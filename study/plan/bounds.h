@@ -22,6 +22,10 @@ struct Bounded {
   double ratio = 0;                    // by how many times at least
 };
 
+/// Whether the same deployment with more replicas keeps the SLO at least as well: each then has less of the same load. Not so
+/// where batches wait to be full, where requests share caches or sessions, or where replicas come and go.
+[[nodiscard]] bool more_replicas_help(const PointSpec& spec);
+
 class Bounds {
  public:
   /// At `load` (0: the study's own). Where the formulas do not hold (measured kernels or residuals, loads that are no rate)

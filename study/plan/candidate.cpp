@@ -141,10 +141,19 @@ class Builder {
     const Deployment& d = candidate.spec.deployment;
     candidate.gpus = std::int64_t{d.tp} * d.pp * d.most_replicas();   // of those that cannot exist as well
     candidate.name = name_of(candidate);
+    candidate.family = families_.try_emplace(family_of(candidate), families_.size()).first->second;
     if (resolved.impossible) candidate.excluded = resolved.impossible->reason;
     else candidate.excluded = over_limit(candidate);
     if (!resolved.impossible) ++question_.feasible;
     question_.candidates.push_back(std::move(candidate));
+  }
+
+  [[nodiscard]] static std::string family_of(const Candidate& candidate) {
+    std::string text;
+    for (const auto& [path, value] : candidate.settings) {
+      if (path != kReplicas && path != kInstances) text += path + '=' + value.to_text() + '\n';
+    }
+    return text;
   }
 
   [[nodiscard]] std::string over_limit(const Candidate& candidate) const {
@@ -179,6 +188,7 @@ class Builder {
   std::size_t index_;
   Question& question_;
   std::vector<SearchAxis> axes_;
+  std::map<std::string, std::size_t> families_;
   bool auto_tp_ = false;
 };
 

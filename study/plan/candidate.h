@@ -20,6 +20,7 @@ struct Candidate {
   PointSpec spec;
   PointResult point;                   // labels, instances and price; no metrics
   std::int64_t gpus = 0;               // that its replicas use (at most at once), of those that its instances have
+  std::size_t family = 0;              // the same for those that differ in their numbers of replicas and instances alone
   double rent = 0;                     // what an hour of it costs: USD, or the GPUs in use where no price is needed or known
   std::string excluded;                // why it is out before any simulation; empty: it takes part
 };

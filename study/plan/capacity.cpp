@@ -195,8 +195,15 @@ class Rounds {
 
   void drop_losers() {
     double best = 0;
-    for (const Line& line : lines_) best = std::max(best, line.bracket.passing());
-    for (Line& line : lines_) line.dropped = line.dropped || line.bracket.failing().value_or(best) < kStillPossible * best;
+    for (const Line& line : lines_) best = std::max(best, worth(line, line.bracket.passing()));
+    for (Line& line : lines_) {
+      const auto failing = line.bracket.failing();
+      line.dropped = line.dropped || (failing && worth(line, *failing) < kStillPossible * best);
+    }
+  }
+
+  [[nodiscard]] double worth(const Line& line, double load) const {
+    return plan_.for_its_rent ? load / question_.candidates[line.candidate].rent : load;
   }
 
   const Question& question_;
@@ -236,23 +243,16 @@ void fill_entry(const Question& question, Answer& answer, std::size_t candidate,
   entry.capacity = std::move(capacity);
 }
 
-// Overlapping intervals are ties: fewer GPUs, then lower latency, then name.
-void settle(const Question& question, Answer& answer, std::vector<std::size_t>& leaders) {
-  if (leaders.empty()) return;
-  std::sort(leaders.begin(), leaders.end(), [&](std::size_t a, std::size_t b) { return goes_before(question, answer, a, b); });
-  const Estimate best = answer.entries[leaders.front()].objective;
+// Overlapping intervals are ties.
+void settle_overlapping(const Question& question, Answer& answer, std::vector<std::size_t>& leaders) {
   const bool less = is_minimised(question.search.objective);
-  const auto end = std::stable_partition(leaders.begin(), leaders.end(), [&](std::size_t c) {
-    const Estimate& mine = answer.entries[c].objective;
+  const auto overlaps = [&](std::size_t a, std::size_t b) {
+    const Estimate &mine = answer.entries[a].objective, &best = answer.entries[b].objective;
     return less ? mine.low() <= best.high() + kFine * best.mean : mine.high() >= best.low() - kFine * best.mean;
+  };
+  settle(question, answer, leaders, overlaps, [&](std::size_t a, std::size_t b) {
+    return answer.entries[a].standing.latency_p90.mean == answer.entries[b].standing.latency_p90.mean;
   });
-  std::sort(leaders.begin(), end, [&](std::size_t a, std::size_t b) {
-    const Candidate &c = question.candidates[a], &d = question.candidates[b];
-    if (c.gpus != d.gpus) return c.gpus < d.gpus;
-    const double x = answer.entries[a].standing.latency_p90.mean, y = answer.entries[b].standing.latency_p90.mean;
-    return x != y ? x < y : name_before(c.name, d.name);
-  });
-  for (auto c = leaders.begin(); c != leaders.end(); ++c) answer.entries[*c].ties = c != leaders.begin() && c < end;
 }
 
 }  // namespace
@@ -282,8 +282,12 @@ CapacityStart start_from(const PointSpec& spec, double load, double run_load, co
   return {load, static_cast<double>(run.requests_completed) / run_load * 1.05 * kConfirmingLives / lives};
 }
 
+CapacityPlan confirming_brackets() {
+  return {.confirms = true, .replications = kConfirmingRuns, .stride = 1.05, .tolerance = kFine, .stop_losers = false, .for_its_rent = false};
+}
+
 Capacity capacity_of(const Question& question, Trials& trials, std::size_t candidate, const CapacityStart& start) {
-  const CapacityPlan plan{.confirms = true, .replications = kConfirmingRuns, .stride = 1.2, .tolerance = kFine, .stop_losers = false};
+  const CapacityPlan plan{.confirms = true, .replications = kConfirmingRuns, .stride = 1.2, .tolerance = kFine, .stop_losers = false, .for_its_rent = false};
   return find_capacities(question, trials, {candidate}, {start}, plan).front();
 }
 
@@ -293,7 +297,9 @@ std::vector<std::size_t> rank_by_capacity(const Question& question, Trials& tria
     if (answer.entries[i].stage == Stage::waiting) candidates.push_back(i);
   }
   const std::vector<CapacityStart> starts(candidates.size(), {load::load_value(question.spec.workload.load), 0});
-  const CapacityPlan coarse{.confirms = false, .replications = 1, .stride = 2, .tolerance = 0.05, .stop_losers = question.search.objective == Objective::capacity};
+  const bool per_token = question.search.objective == Objective::cost_per_token;
+  const CapacityPlan coarse{.confirms = false, .replications = 1, .stride = 2, .tolerance = 0.05,
+                            .stop_losers = !per_token || question.spec.deployment.is_fixed(), .for_its_rent = per_token};
   std::vector<Capacity> found = find_capacities(question, trials, candidates, starts, coarse);
   for (std::size_t i = 0; i < candidates.size(); ++i) fill_entry(question, answer, candidates[i], std::move(found[i]), Stage::screened);
 
@@ -310,11 +316,10 @@ std::vector<std::size_t> rank_by_capacity(const Question& question, Trials& tria
     const Capacity& first = *answer.entries[c].capacity;
     leader_starts.push_back(first.at_passing ? start_from(question.spec, load, first.passing, *first.at_passing) : CapacityStart{load, 0});
   }
-  const CapacityPlan fine{.confirms = true, .replications = kConfirmingRuns, .stride = 1.05, .tolerance = kFine, .stop_losers = false};
-  std::vector<Capacity> confirmed = find_capacities(question, trials, leaders, leader_starts, fine);
+  std::vector<Capacity> confirmed = find_capacities(question, trials, leaders, leader_starts, confirming_brackets());
   for (std::size_t i = 0; i < leaders.size(); ++i) fill_entry(question, answer, leaders[i], std::move(confirmed[i]), Stage::confirmed);
   std::erase_if(leaders, [&](std::size_t c) { return !answer.entries[c].standing.meets; });   // too little throughput there
-  settle(question, answer, leaders);
+  settle_overlapping(question, answer, leaders);
   return leaders;
 }
 

@@ -18,6 +18,7 @@ struct CapacityPlan {
   std::size_t replications = 1;
   double stride = 2, tolerance = 0.01;
   bool stop_losers = false;            // a candidate that fails where another passes is not followed further
+  bool for_its_rent = false;           // of losers: the load that an hour's cost buys counts
 };
 
 /// Where the search for one capacity begins.
@@ -32,6 +33,9 @@ struct CapacityStart {
 /// Capacities of candidates, one start each.
 [[nodiscard]] std::vector<Capacity> find_capacities(const Question& question, Trials& trials, const std::vector<std::size_t>& candidates,
                                                     const std::vector<CapacityStart>& starts, const CapacityPlan& plan);
+
+/// Brackets that confirm what candidates carry, from loads near to it.
+[[nodiscard]] CapacityPlan confirming_brackets();
 
 /// The search for the largest capacity: fills every entry; the leaders in their settled order.
 [[nodiscard]] std::vector<std::size_t> rank_by_capacity(const Question& question, Trials& trials, Answer& answer);

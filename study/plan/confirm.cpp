@@ -88,11 +88,7 @@ Confirm::Relation Confirm::by_latency(std::size_t a, std::size_t b) const { retu
 
 // More runs may still show that the candidate belongs before the leader, or that it cannot be told from it.
 bool Confirm::could_lead(std::size_t candidate, std::size_t leader) const {
-  const Relation objective = by_objective(candidate, leader);
-  if (objective == Relation::unknown) return true;
-  if (objective != Relation::equal) return false;
-  const std::int64_t mine = question_.candidates[candidate].gpus, others = question_.candidates[leader].gpus;
-  return mine == others && by_latency(candidate, leader) == Relation::unknown;
+  return by_objective(candidate, leader) == Relation::unknown;
 }
 
 std::vector<std::size_t> Confirm::unsettled(const std::vector<std::size_t>& contenders) const {
@@ -126,7 +122,6 @@ std::vector<std::size_t> Confirm::order_of(const std::vector<std::size_t>& conte
   }
   std::vector<std::size_t> order = meeting(contenders);
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return goes_before(question_, answer_, a, b); });
-  if (!order.empty()) settle_ties(order);
   return order;
 }
 
@@ -138,27 +133,10 @@ std::vector<std::size_t> Confirm::meeting(const std::vector<std::size_t>& conten
   return out;
 }
 
-// Those that cannot be told from the first are its ties: fewer GPUs, then lower latency where that can be told, then name.
 void Confirm::settle_ties(std::vector<std::size_t>& order) {
   const auto is_open = [](Relation relation) { return relation == Relation::equal || relation == Relation::unknown; };
-  const auto by_gpus = [&](std::size_t a, std::size_t b) {
-    const Candidate &c = question_.candidates[a], &d = question_.candidates[b];
-    if (c.gpus != d.gpus) return c.gpus < d.gpus;
-    const double x = answer_.entries[a].standing.latency_p90.mean, y = answer_.entries[b].standing.latency_p90.mean;
-    return x != y ? x < y : name_before(c.name, d.name);
-  };
-  const auto by_name = [&](std::size_t a, std::size_t b) {
-    return name_before(question_.candidates[a].name, question_.candidates[b].name);
-  };
-  const std::size_t first = order.front();
-  const auto end = std::stable_partition(order.begin(), order.end(), [&](std::size_t c) { return c == first || is_open(by_objective(c, first)); });
-  std::sort(order.begin(), end, by_gpus);
-  const std::size_t best = order.front();
-  const auto last = std::stable_partition(order.begin(), end, [&](std::size_t c) {
-    return c == best || (question_.candidates[c].gpus == question_.candidates[best].gpus && is_open(by_latency(c, best)));
-  });
-  std::sort(order.begin(), last, by_name);
-  for (auto c = order.begin(); c != order.end(); ++c) answer_.entries[*c].ties = c != order.begin() && c < last;
+  settle(question_, answer_, order, [&](std::size_t a, std::size_t b) { return is_open(by_objective(a, b)); },
+         [&](std::size_t a, std::size_t b) { return is_open(by_latency(a, b)); });
 }
 
 }  // namespace plimsoll::study::plan

@@ -15,16 +15,17 @@ class Confirm {
  public:
   Confirm(const Question& question, Trials& trials, Answer& answer) : question_(question), trials_(trials), answer_(answer) {}
 
-  /// Among `contenders`, those that meet the SLO in their final order: by objective, where that must be measured, then by
-  /// GPUs, p90 latency and name; the intervals of the differences decide. Every contender's entry is brought up to date.
+  /// Among `contenders`, those that meet the SLO, best first by their means, once intervals have decided on that and on
+  /// objectives that must be measured. Every contender's entry is brought up to date.
   std::vector<std::size_t> order_of(const std::vector<std::size_t>& contenders);
+  /// Their final order (ranking.h), by the intervals of their differences.
+  void settle_ties(std::vector<std::size_t>& order);
 
  private:
   enum class Relation : unsigned char { before, after, equal, unknown };
   void add_runs(const std::vector<std::size_t>& candidates, std::size_t runs);
   void update(std::size_t candidate);
   [[nodiscard]] std::vector<std::size_t> meeting(const std::vector<std::size_t>& contenders) const;
-  void settle_ties(std::vector<std::size_t>& order);
   [[nodiscard]] std::vector<std::size_t> unsettled(const std::vector<std::size_t>& contenders) const;
   [[nodiscard]] bool could_lead(std::size_t candidate, std::size_t leader) const;
   [[nodiscard]] Relation by_objective(std::size_t a, std::size_t b) const;

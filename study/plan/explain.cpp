@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "study/output/chart_axis.h"
+#include "study/plan/ranking.h"
 #include "study/run/load_variation.h"
 
 namespace plimsoll::study::plan {
@@ -40,6 +41,26 @@ std::string factor_gap(double factor, const char* more, const char* less, const 
   return fmt::format("{} {} {}", percent(factor - 1), factor > 1 ? more : less, unit);
 }
 
+std::string lose_text(const Question& question, std::size_t i, std::size_t winner, const Answer& answer) {
+  const Entry &entry = answer.entries[i], &best = answer.entries[winner];
+  if (entry.ties) return "ties with the winner";
+  const std::string gap = objective_gap(question, entry, best);
+  const bool counts = is_minimised(question.search.objective) ? entry.objective.mean > best.objective.mean : entry.objective.mean < best.objective.mean;
+  if (!gap.empty() && counts) return gap;
+  const Candidate &mine = question.candidates[i], &its = question.candidates[winner];
+  if (mine.rent > its.rent) return fmt::format("the same, for {}", factor_gap(mine.rent / its.rent, "more", "less", question.is_priced ? "USD/h" : "GPUs"));
+  if (entry.capacity && best.capacity && entry.capacity->load.mean < best.capacity->load.mean && !entry.capacity->is_open()) {
+    return fmt::format("the same, but carries {} less", percent(1 - entry.capacity->load.mean / best.capacity->load.mean));
+  }
+  if (entry.stage != Stage::confirmed && best.capacity && is_known(question)) return "the same, but carries less by one run";
+  const double slower = entry.standing.latency_p90.mean / best.standing.latency_p90.mean - 1;
+  if (std::isfinite(slower) && slower > 0) return fmt::format("the same, with {} more p90 latency", percent(slower));
+  if (mine.gpus > its.gpus) return fmt::format("{} more GPUs for the same", mine.gpus - its.gpus);
+  return entry.stage == Stage::confirmed ? "ties with the winner" : "as good within one run";
+}
+
+}  // namespace
+
 std::string objective_gap(const Question& question, const Entry& entry, const Entry& best) {
   const double mine = entry.objective.mean, its = best.objective.mean;
   if (mine == its || its == 0) return {};
@@ -54,21 +75,6 @@ std::string objective_gap(const Question& question, const Entry& entry, const En
   }
   return {};
 }
-
-std::string lose_text(const Question& question, std::size_t i, std::size_t winner, const Answer& answer) {
-  const Entry &entry = answer.entries[i], &best = answer.entries[winner];
-  if (entry.ties) return "ties with the winner";
-  const std::string gap = objective_gap(question, entry, best);
-  const bool counts = is_minimised(question.search.objective) ? entry.objective.mean > best.objective.mean : entry.objective.mean < best.objective.mean;
-  if (!gap.empty() && counts) return gap;
-  const std::int64_t more = question.candidates[i].gpus - question.candidates[winner].gpus;
-  if (more > 0) return fmt::format("{} more GPUs for the same", more);
-  const double slower = entry.standing.latency_p90.mean / best.standing.latency_p90.mean - 1;
-  if (std::isfinite(slower) && slower > 0) return fmt::format("the same, with {} more p90 latency", percent(slower));
-  return entry.stage == Stage::confirmed ? "ties with the winner" : "as good within one run";
-}
-
-}  // namespace
 
 std::string largest_part(const sched::PointMetrics& m) {
   const std::array<std::pair<double, const char*>, 8> parts = {{{m.time_queue_s, "waiting"},
@@ -89,7 +95,7 @@ std::string largest_part(const sched::PointMetrics& m) {
 void explain(const Question& question, Answer& answer) {
   for (std::size_t i = 0; i < answer.entries.size(); ++i) {
     Entry& entry = answer.entries[i];
-    if (entry.stage == Stage::excluded || entry.stage == Stage::bounded) entry.verdict = entry.reason;
+    if (entry.stage == Stage::excluded || entry.stage == Stage::bounded || entry.stage == Stage::outranked) entry.verdict = entry.reason;
     else if (entry.stage == Stage::waiting) entry.verdict = "not simulated";
     else if (!entry.standing.meets) entry.verdict = miss_text(question, entry);
     else if (answer.winner && i != *answer.winner) entry.verdict = lose_text(question, i, *answer.winner, answer);

@@ -23,6 +23,20 @@ struct Corner {                        // smaller is better in each
   }
 };
 
+// The largest load, where it was looked for; without a limit beyond all numbers.
+double carried(const Entry& entry) {
+  if (!entry.capacity) return 0;
+  return entry.capacity->is_open() ? std::numeric_limits<double>::infinity() : entry.capacity->load.mean;
+}
+
+// Within their intervals, and within the width in which brackets end.
+bool carry_alike(const Entry& a, const Entry& b) {
+  constexpr double kFine = 0.01;
+  if (!a.capacity || !b.capacity || a.capacity->is_open() || b.capacity->is_open()) return carried(a) == carried(b);
+  const Estimate &x = a.capacity->load, &y = b.capacity->load;
+  return std::abs(x.mean - y.mean) <= std::max(kFine * y.mean, x.half_width + y.half_width);
+}
+
 }  // namespace
 
 bool is_known(const Question& question) {
@@ -92,11 +106,37 @@ bool goes_before(const Question& question, const Answer& answer, std::size_t a, 
   }
   const Objective objective = question.search.objective;
   if (x.objective.mean != y.objective.mean) return (x.objective.mean < y.objective.mean) == is_minimised(objective);
+  return breaks_tie(question, answer, a, b);
+}
+
+bool breaks_tie(const Question& question, const Answer& answer, std::size_t a, std::size_t b) {
+  const Entry &x = answer.entries[a], &y = answer.entries[b];
   const Candidate &c = question.candidates[a], &d = question.candidates[b];
-  if (c.gpus != d.gpus) return c.gpus < d.gpus;
+  if (c.rent != d.rent) return c.rent < d.rent;
+  if (carried(x) != carried(y)) return carried(x) > carried(y);
   if (x.standing.latency_p90.mean != y.standing.latency_p90.mean) return x.standing.latency_p90.mean < y.standing.latency_p90.mean;
-  if (c.name != d.name) return name_before(c.name, d.name);
-  return a < b;
+  if (c.gpus != d.gpus) return c.gpus < d.gpus;
+  return c.name != d.name ? name_before(c.name, d.name) : a < b;
+}
+
+void settle(const Question& question, Answer& answer, std::vector<std::size_t>& order, const Alike& by_objective, const Alike& by_latency) {
+  if (order.empty()) return;
+  const std::vector<Candidate>& all = question.candidates;
+  auto end = order.end();              // up to here none is told from the first yet
+  const auto narrow = [&](const auto& before, const auto& alike) {
+    std::stable_sort(order.begin(), end, before);
+    const std::size_t first = order.front();
+    end = std::stable_partition(order.begin(), end, [&](std::size_t c) { return c == first || alike(c, first); });
+  };
+  const auto p90 = [&](std::size_t c) { return answer.entries[c].standing.latency_p90.mean; };
+  narrow([&](std::size_t a, std::size_t b) { return goes_before(question, answer, a, b); }, by_objective);
+  narrow([&](std::size_t a, std::size_t b) { return all[a].rent < all[b].rent; }, [&](std::size_t a, std::size_t b) { return all[a].rent == all[b].rent; });
+  narrow([&](std::size_t a, std::size_t b) { return carried(answer.entries[a]) > carried(answer.entries[b]); },
+         [&](std::size_t a, std::size_t b) { return carry_alike(answer.entries[a], answer.entries[b]); });
+  narrow([&](std::size_t a, std::size_t b) { return p90(a) < p90(b); }, by_latency);
+  narrow([&](std::size_t a, std::size_t b) { return all[a].gpus < all[b].gpus; }, [&](std::size_t a, std::size_t b) { return all[a].gpus == all[b].gpus; });
+  std::sort(order.begin(), end, [&](std::size_t a, std::size_t b) { return name_before(all[a].name, all[b].name); });
+  for (auto c = order.begin(); c != order.end(); ++c) answer.entries[*c].ties = c != order.begin() && c < end;
 }
 
 void rank(const Question& question, Answer& answer, const std::vector<std::size_t>& leaders) {

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "study/plan/search.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <map>
+#include <string>
 #include <utility>
 
 #include "model/error.h"
@@ -14,41 +18,41 @@
 #include "study/plan/load_curve.h"
 #include "study/plan/ranking.h"
 #include "study/plan/rate_bound.h"
+#include "study/plan/screening.h"
 #include "study/plan/sensitivity.h"
 
 namespace plimsoll::study::plan {
 namespace {
 
-// A run that uses so many times its limit is no case for confirming. A short one may be so by how it begins (all clients at
-// once) and ends (in its last requests' time): unless its queue grows, it gets a longer one before it is left out.
-constexpr double kHopeless = 1.5;
+constexpr double kMuchWorse = 1.5;     // a short run's objective may be as wrong as that
 constexpr std::size_t kAtOnce = 12;    // candidates confirmed side by side
+constexpr std::size_t kAbleAtOnce = 4;   // the same, in the order of what they carry
 constexpr std::size_t kNearest = 24;   // of those excluded by bounds, where all are
+constexpr std::size_t kNextFleets = 6;   // after the winner, for the table and for a world that is 10 % off
+constexpr double kCoarse = 0.03;       // of a load, where brackets end that only choose contenders
+
+using Candidates = std::vector<std::size_t>;
 
 class Search {
  public:
-  Search(const Question& question, Trials& trials) : question_(question), trials_(trials) {
-    answer_.entries.resize(question.candidates.size());
+  Search(const Question& question, Trials& trials) : question_(question), trials_(trials), screening_(question, trials, answer_) {
+    answer_.entries.resize(question_.candidates.size());
   }
 
   Answer run(const SearchOptions& options) {
     try {
       apply_bounds();
-      if (finds_load(question_.search.objective)) {
-        leaders_ = rank_by_capacity(question_, trials_, answer_);
-      } else {
-        take_back_nearest();
-        screen();
-        leaders_ = is_known(question_) ? confirm_by_level() : confirm_by_measure();
-      }
+      find_leaders();
       rank(question_, answer_, leaders_);
       if (options.fewest_on_each) find_fewest();
+      if (answer_.winner && is_known(question_)) find_others();
       if (options.examine_winner && answer_.winner) examine();
     } catch (const Cancelled&) {
       answer_.cancelled = true;
-      take_what_is_known();
+      screening_.take_what_is_known();
       rank(question_, answer_, leaders_);
     }
+    if (!answer_.cancelled) say_why_left_out();
     mark_frontier(question_, answer_);
     explain(question_, answer_);
     answer_.trials = trials_.count();
@@ -56,6 +60,21 @@ class Search {
   }
 
  private:
+  void find_leaders() {
+    if (finds_load(question_.search.objective)) {
+      find_most_carried();
+      return;
+    }
+    take_back_nearest();
+    const Candidates all = all_that([](std::size_t) { return true; });
+    if (is_known(question_)) {
+      leaders_ = first_level(all, objective_level(), true);
+      return;
+    }
+    screening_.screen(all);
+    leaders_ = confirm_by_measure();
+  }
+
   void apply_bounds() {
     Bounds bounds;
     RateBound rates;
@@ -76,7 +95,7 @@ class Search {
     }
   }
 
-  // Where nobody may meet the SLO, those that miss it by least are simulated all the same, to say what comes nearest.
+  // Where none may meet the SLO, those that miss it by least are simulated all the same, to say what comes nearest.
   void take_back_nearest() {
     const bool any = std::any_of(answer_.entries.begin(), answer_.entries.end(), [](const Entry& e) { return e.stage == Stage::waiting; });
     if (any) return;
@@ -88,103 +107,239 @@ class Search {
     }
   }
 
-  [[nodiscard]] Trial first_of(std::size_t candidate) const { return first_trial(question_.spec, candidate); }
-  [[nodiscard]] Trial longer_of(std::size_t candidate) const { return {.candidate = candidate, .requests = confirming_requests(question_.spec)}; }
-
-  void fill_screened(std::size_t i, const Trial& trial) {
-    const sched::PointMetrics* const run = &trials_.of(trial);
-    Entry& entry = answer_.entries[i];
-    entry.stage = Stage::screened;
-    entry.standing = standing_of(question_.spec, std::span(&run, 1), question_.search.confidence);
-    entry.metrics = *run;
-    entry.objective = objective_of(question_, question_.candidates[i], entry.standing);
-  }
-
-  void screen() {
-    std::vector<Trial> todo;
-    for (std::size_t i = 0; i < answer_.entries.size(); ++i) {
-      if (answer_.entries[i].stage == Stage::waiting) todo.push_back(first_of(i));
-    }
-    trials_.run(todo);
-    for (const Trial& trial : todo) fill_screened(trial.candidate, trial);
-  }
-
-  void take_what_is_known() {
-    for (std::size_t i = 0; i < answer_.entries.size(); ++i) {
-      if (answer_.entries[i].stage == Stage::waiting && trials_.knows(first_of(i))) fill_screened(i, first_of(i));
-    }
-  }
-
-  [[nodiscard]] bool is_hopeful(std::size_t i) const {
-    const Entry& entry = answer_.entries[i];
-    return entry.stage == Stage::screened && entry.standing.ratio <= kHopeless;
-  }
-
-  // A longer run may say better of it.
-  [[nodiscard]] bool is_doubtful(std::size_t i) const {
-    const Entry& entry = answer_.entries[i];
-    if (entry.stage != Stage::screened || entry.standing.ratio <= kHopeless || entry.metrics->steady.grows) return false;
-    return can_be_longer(question_.spec) && !trials_.knows(longer_of(i));
-  }
-
   template <class Test>
-  [[nodiscard]] std::vector<std::size_t> all_that(Test test) const {
-    std::vector<std::size_t> out;
+  [[nodiscard]] Candidates all_that(Test test) const {
+    Candidates out;
     for (std::size_t i = 0; i < answer_.entries.size(); ++i) {
       if (test(i)) out.push_back(i);
     }
     return out;
   }
 
-  // The members that are worth confirming, or are confirmed, after a longer run of the doubtful ones.
-  std::vector<std::size_t> without_hopeless(const std::vector<std::size_t>& members) {
-    std::vector<Trial> todo;
-    for (const std::size_t i : members) {
-      if (is_doubtful(i)) todo.push_back(longer_of(i));
+  void sort_by_rank(Candidates& candidates) const {
+    std::sort(candidates.begin(), candidates.end(), [&](std::size_t a, std::size_t b) { return goes_before(question_, answer_, a, b); });
+  }
+
+  // ---- objectives that are known beforehand -------------------------------------------------------------------
+
+  // Of a fixed deployment: no run is needed.
+  [[nodiscard]] Screening::Level objective_level() const {
+    return [this](std::size_t i) { return objective_of(question_, question_.candidates[i], {}).mean; };
+  }
+
+  // The first level on which some keep the SLO, in their order; with `confirms` surely, else by one run.
+  Candidates first_level(const Candidates& set, const Screening::Level& level, bool confirms) {
+    screening_.scout(set, level);
+    std::map<double, Candidates> levels;
+    for (const std::size_t i : set) levels[level(i)].push_back(i);
+    for (const auto& [value, members] : levels) {
+      screening_.screen(members);
+      Candidates order = confirms ? leaders_of(members) : keeping(members);
+      if (!order.empty()) return order;
     }
-    trials_.run(todo);
-    for (const Trial& trial : todo) fill_screened(trial.candidate, trial);
-    std::vector<std::size_t> out;
-    std::copy_if(members.begin(), members.end(), std::back_inserter(out), [&](std::size_t i) { return is_hopeful(i) || answer_.entries[i].stage == Stage::confirmed; });
+    return {};
+  }
+
+  [[nodiscard]] Candidates keeping(const Candidates& members) const {
+    Candidates out;
+    std::copy_if(members.begin(), members.end(), std::back_inserter(out), [&](std::size_t i) {
+      const Stage stage = answer_.entries[i].stage;
+      return (stage == Stage::screened || stage == Stage::confirmed) && answer_.entries[i].standing.meets;
+    });
+    sort_by_rank(out);
     return out;
   }
 
-  // The objective is known beforehand: the first level of it on which somebody surely keeps the SLO has the winner.
-  std::vector<std::size_t> confirm_by_level() {
-    std::map<std::pair<double, std::int64_t>, std::vector<std::size_t>> levels;
-    const auto may_win = [&](std::size_t i) { return is_hopeful(i) || is_doubtful(i); };
-    for (const std::size_t i : all_that(may_win)) levels[{answer_.entries[i].objective.mean, question_.candidates[i].gpus}].push_back(i);
-    for (auto& [level, all] : levels) {
-      std::vector<std::size_t> members = without_hopeless(all);
-      std::sort(members.begin(), members.end(), [&](std::size_t a, std::size_t b) { return screened_before(a, b); });
-      const std::vector<std::size_t> order = first_order_of(members);
-      if (!order.empty()) return order;
+  // Of equal cost, those that carry most are confirmed first.
+  Candidates leaders_of(const Candidates& members) {
+    Candidates able = screening_.worth_confirming(members);
+    sort_by_rank(able);                  // those that keep the SLO by one run lead
+    const auto rest = std::find_if(able.begin(), able.end(), [&](std::size_t i) { return !answer_.entries[i].standing.meets; });
+    std::map<std::size_t, Capacity> carried;
+    if (rest - able.begin() > 1 && capacity_counts()) carried = capacities_by_short_runs({able.begin(), rest});
+    const auto carries_more = [&](std::size_t a, std::size_t b) { return carried.at(a).load.mean > carried.at(b).load.mean; };
+    if (!carried.empty()) std::stable_sort(able.begin(), rest, carries_more);
+    const std::size_t at_once = carried.empty() ? kAtOnce : kAbleAtOnce;
+    for (std::size_t from = 0; from < able.size(); from += at_once) {
+      const auto first = able.begin() + static_cast<std::ptrdiff_t>(from);
+      const Candidates some(first, able.begin() + static_cast<std::ptrdiff_t>(std::min(from + at_once, able.size())));
+      Confirm confirm(question_, trials_, answer_);
+      Candidates order = confirm.order_of(some);
+      for (const std::size_t i : some) screening_.learn(i);
+      if (order.empty()) continue;
+      if (!carried.empty()) fill_capacities(order, carried);
+      confirm.settle_ties(order);
+      return order;
     }
     return {};
   }
 
-  // The order of the first few of the members among whom somebody keeps the SLO.
-  std::vector<std::size_t> first_order_of(const std::vector<std::size_t>& members) {
-    for (std::size_t from = 0; from < members.size(); from += kAtOnce) {
-      const auto first = members.begin() + static_cast<std::ptrdiff_t>(from);
-      const auto last = members.begin() + static_cast<std::ptrdiff_t>(std::min(from + kAtOnce, members.size()));
-      std::vector<std::size_t> order = Confirm(question_, trials_, answer_).order_of({first, last});
-      if (!order.empty()) return order;
+  [[nodiscard]] bool capacity_counts() const {
+    return !std::holds_alternative<load::Script>(question_.spec.workload.load) && ends_somewhere(question_.spec);
+  }
+
+  // By short runs; members that are far from carrying most are not followed to their end.
+  std::map<std::size_t, Capacity> capacities_by_short_runs(const Candidates& members) {
+    const CapacityPlan coarse{.confirms = false, .replications = 1, .stride = 1.25, .tolerance = kCoarse, .stop_losers = true, .for_its_rent = false};
+    const std::vector<CapacityStart> starts(members.size(), {load::load_value(question_.spec.workload.load), 0});
+    const std::vector<Capacity> found = find_capacities(question_, trials_, members, starts, coarse);
+    std::map<std::size_t, Capacity> carried;
+    for (std::size_t i = 0; i < members.size(); ++i) carried[members[i]] = found[i];
+    return carried;
+  }
+
+  // Of those that may carry most.
+  void fill_capacities(const Candidates& order, const std::map<std::size_t, Capacity>& carried) {
+    double best = 0;
+    const Capacity unknown;
+    const auto of = [&](std::size_t i) -> const Capacity& { const auto at = carried.find(i); return at == carried.end() ? unknown : at->second; };
+    for (const std::size_t i : order) best = std::max(best, of(i).load.mean);
+    Candidates close;
+    std::vector<CapacityStart> starts;
+    for (const std::size_t i : order) {
+      const Capacity& first = of(i);
+      if (first.load.mean < (1 - 2 * kCoarse) * best || !first.at_passing) continue;
+      close.push_back(i);
+      starts.push_back(start_from(question_.spec, first.load.mean, first.passing, *first.at_passing));
     }
-    return {};
+    std::vector<Capacity> found = find_capacities(question_, trials_, close, starts, confirming_brackets());
+    for (std::size_t i = 0; i < close.size(); ++i) answer_.entries[close[i]].capacity = std::move(found[i]);
   }
 
-  [[nodiscard]] bool screened_before(std::size_t a, std::size_t b) const {
-    const double x = answer_.entries[a].standing.latency_p90.mean, y = answer_.entries[b].standing.latency_p90.mean;
-    return x != y ? x < y : name_before(question_.candidates[a].name, question_.candidates[b].name);
+  // The cheapest of each other kind of hardware, and the fleets that cost a little more than the winner: what readers
+  // compare it with, and what may win in a world that is 10 % off.
+  void find_others() {
+    const auto level = objective_level();
+    const Candidate& winner = question_.candidates[*answer_.winner];
+    std::map<std::string, Candidates> types;
+    for (std::size_t i = 0; i < answer_.entries.size(); ++i) types[question_.candidates[i].spec.hardware.label].push_back(i);
+    types.erase(winner.spec.hardware.label);
+    for (const auto& [label, members] : types) first_level(all_simulable(members), level, false);
+    screening_.screen(next_fleets(level));
+    rank(question_, answer_, leaders_);
   }
 
-  // The objective is what the runs say: all who are near the best so far are confirmed, in rounds until one stands. Then
-  // those that it beats by a short run only have their longer one.
-  std::vector<std::size_t> confirm_by_measure() {
-    std::vector<std::size_t> order = first_order_near_best(all_that([&](std::size_t i) { return is_hopeful(i); }));
-    const auto rivals = [&](std::size_t i) { return is_doubtful(i) && (order.empty() || may_beat(i, order.front())); };
-    std::vector<std::size_t> more = without_hopeless(all_that(rivals));
+  [[nodiscard]] Candidates all_simulable(const Candidates& members) const {
+    Candidates out;
+    std::copy_if(members.begin(), members.end(), std::back_inserter(out), [&](std::size_t i) {
+      const Stage stage = answer_.entries[i].stage;
+      return stage != Stage::excluded && stage != Stage::bounded;
+    });
+    return out;
+  }
+
+  // With the winner's own batch limits, the next dearer numbers of replicas and degrees.
+  [[nodiscard]] Candidates next_fleets(const Screening::Level& level) const {
+    const std::size_t winner = *answer_.winner;
+    Candidates dearer = all_that([&](std::size_t i) {
+      return answer_.entries[i].stage == Stage::waiting && level(i) > level(winner) && same_limits(i, winner);
+    });
+    std::stable_sort(dearer.begin(), dearer.end(), [&](std::size_t a, std::size_t b) { return level(a) < level(b); });
+    if (dearer.size() > kNextFleets) dearer.resize(kNextFleets);
+    return dearer;
+  }
+
+  [[nodiscard]] bool same_limits(std::size_t a, std::size_t b) const {
+    const sched::PolicyConfig &p = question_.candidates[a].spec.policy, &q = question_.candidates[b].spec.policy;
+    return p.policy == q.policy && p.max_running == q.max_running && p.step_token_budget == q.step_token_budget &&
+           p.prefill_token_budget == q.prefill_token_budget && p.mem_fraction == q.mem_fraction;
+  }
+
+  // On each instance type, the fewest GPUs on which some surely keep the SLO.
+  void find_fewest() {
+    std::map<std::string, Candidates> types;
+    for (std::size_t i = 0; i < answer_.entries.size(); ++i) types[question_.candidates[i].spec.hardware.label].push_back(i);
+    std::vector<bool> ties;              // with the winner, not with the leader of a type
+    for (const Entry& entry : answer_.entries) ties.push_back(entry.ties);
+    const auto gpus = [this](std::size_t i) { return static_cast<double>(question_.candidates[i].gpus); };
+    for (const auto& [hardware, members] : types) {
+      const Candidates order = first_level(all_simulable(members), gpus, true);
+      if (!order.empty()) answer_.fewest_gpus.emplace(hardware, order.front());
+    }
+    for (std::size_t i = 0; i < ties.size(); ++i) answer_.entries[i].ties = ties[i];
+    rank(question_, answer_, leaders_);
+  }
+
+  void say_why_left_out() {
+    if (!answer_.winner || !is_known(question_)) return;
+    const auto level = objective_level();
+    const double best = level(*answer_.winner);
+    for (std::size_t i = 0; i < answer_.entries.size(); ++i) {
+      Entry& entry = answer_.entries[i];
+      if (entry.stage != Stage::waiting) continue;
+      entry.objective = objective_of(question_, question_.candidates[i], {});
+      const std::string gap = objective_gap(question_, entry, answer_.entries[*answer_.winner]);
+      leave_out(i, level(i) > best ? "not simulated: dearer than a certain winner: " + gap : "not simulated: not better than the winner");
+    }
+  }
+
+  // ---- objectives that look for the load ----------------------------------------------------------------------
+
+  // More replicas carry more, and each of them no less: chance evens out over many. So of each family the largest fleet is
+  // looked at, for the cost of a token the largest of those that rent a replica for least; there smaller fleets of the best
+  // families follow, since one of an equal cost is preferred for its price.
+  void find_most_carried() {
+    const bool per_token = question_.search.objective == Objective::cost_per_token;
+    const std::map<std::size_t, Candidates> families = families_that_grow();
+    for (const auto& [family, members] : families) {
+      const std::size_t best = *std::max_element(members.begin(), members.end(), [&](std::size_t a, std::size_t b) { return carries_for_less(b, a, per_token); });
+      for (const std::size_t i : members) {
+        if (i != best) leave_out(i, fmt::format("not simulated: {} the same with {} replicas", per_token ? "a token costs no less than of" : "carries no more than",
+                                                question_.candidates[best].spec.deployment.replicas));
+      }
+    }
+    leaders_ = rank_by_capacity(question_, trials_, answer_);
+    if (!per_token || leaders_.empty()) return;
+    bool any = false;
+    for (const std::size_t family : best_families()) {
+      const auto found = families.find(family);
+      if (found == families.end()) continue;
+      any = any || found->second.size() > 1;
+      for (const std::size_t i : found->second) answer_.entries[i] = Entry();
+    }
+    if (any) leaders_ = rank_by_capacity(question_, trials_, answer_);
+  }
+
+  [[nodiscard]] std::map<std::size_t, Candidates> families_that_grow() const {
+    std::map<std::size_t, Candidates> families;
+    for (std::size_t i = 0; i < answer_.entries.size(); ++i) {
+      const Candidate& c = question_.candidates[i];
+      if (answer_.entries[i].stage == Stage::waiting && more_replicas_help(c.spec)) families[c.family].push_back(i);
+    }
+    return families;
+  }
+
+  [[nodiscard]] bool carries_for_less(std::size_t a, std::size_t b, bool per_token) const {
+    const Candidate &c = question_.candidates[a], &d = question_.candidates[b];
+    const std::int32_t mine = c.spec.deployment.replicas, others = d.spec.deployment.replicas;
+    const double rent = c.rent * others, other_rent = d.rent * mine;   // of as many replicas
+    if (mine == others) return c.rent < d.rent;
+    return per_token && rent != other_rent ? rent < other_rent : mine > others;
+  }
+
+  [[nodiscard]] std::vector<std::size_t> best_families() const {
+    constexpr std::size_t kMost = 3;
+    std::vector<std::size_t> best;
+    for (const std::size_t i : leaders_) {
+      const std::size_t family = question_.candidates[i].family;
+      if (best.size() < kMost && std::find(best.begin(), best.end(), family) == best.end()) best.push_back(family);
+    }
+    return best;
+  }
+
+  void leave_out(std::size_t candidate, std::string reason) {
+    answer_.entries[candidate].stage = Stage::outranked;
+    answer_.entries[candidate].reason = std::move(reason);
+  }
+
+  // ---- objectives that runs must measure ----------------------------------------------------------------------
+
+  // All who are near the best so far are confirmed, in rounds until one stands. Then those that it beats by a short run only
+  // have their longer one.
+  Candidates confirm_by_measure() {
+    Candidates order = first_order_near_best(all_that([&](std::size_t i) { return screening_.is_hopeful(i); }));
+    const auto rivals = [&](std::size_t i) { return screening_.is_doubtful(i) && (order.empty() || may_beat(i, order.front())); };
+    Candidates more = screening_.worth_confirming(all_that(rivals));
     if (more.empty()) return order;
     for (const std::size_t i : order) answer_.entries[i].ties = false;
     more.insert(more.end(), order.begin(), order.end());
@@ -196,24 +351,37 @@ class Search {
     const Entry& entry = answer_.entries[i];
     if (entry.metrics->requests_completed == 0) return true;   // nothing was measured
     const double mine = entry.objective.mean, best = answer_.entries[leader].objective.mean;
-    return is_minimised(question_.search.objective) ? mine <= kHopeless * best : kHopeless * mine >= best;
+    return is_minimised(question_.search.objective) ? mine <= kMuchWorse * best : kMuchWorse * mine >= best;
   }
 
-  std::vector<std::size_t> first_order_near_best(std::vector<std::size_t> left) {
+  Candidates first_order_near_best(Candidates left) {
     while (!left.empty()) {
-      const double best = best_of(left);   // not within the comparison, while `left` is being sorted
-      std::sort(left.begin(), left.end(), [&](std::size_t a, std::size_t b) { return near_before(a, b, best); });
-      const std::vector<std::size_t> contenders(left.begin(), left.begin() + static_cast<std::ptrdiff_t>(std::min(kAtOnce, left.size())));
+      sort_near_best(left);
+      const Candidates contenders(left.begin(), left.begin() + static_cast<std::ptrdiff_t>(std::min(kAtOnce, left.size())));
       left.erase(left.begin(), left.begin() + static_cast<std::ptrdiff_t>(contenders.size()));
-      std::vector<std::size_t> order = Confirm(question_, trials_, answer_).order_of(contenders);
-      if (!order.empty()) return order;
+      Confirm confirm(question_, trials_, answer_);
+      Candidates order = confirm.order_of(contenders);
+      if (order.empty()) continue;
+      confirm.settle_ties(order);
+      return order;
     }
     return {};
   }
 
-  [[nodiscard]] double best_of(const std::vector<std::size_t>& candidates) const {
-    const auto best = std::min_element(candidates.begin(), candidates.end(), [&](std::size_t a, std::size_t b) { return goes_first(a, b); });
-    return answer_.entries[*best].objective.mean;
+  // The ranking, but for what one run cannot tell: throughput that is to be kept, and small differences from the best.
+  void sort_near_best(Candidates& candidates) const {
+    const auto key = [this](std::size_t i) { return may_meet(i); };
+    const auto by_objective = [&](std::size_t a, std::size_t b) {
+      if (key(a) != key(b)) return key(a);
+      const double x = answer_.entries[a].objective.mean, y = answer_.entries[b].objective.mean;
+      return key(a) && x != y ? (x < y) == is_minimised(question_.search.objective) : goes_before(question_, answer_, a, b);
+    };
+    std::sort(candidates.begin(), candidates.end(), by_objective);
+    const double tolerance = question_.search.objective == Objective::throughput ? 0.02 : 0, best = answer_.entries[candidates.front()].objective.mean;
+    const auto end = std::stable_partition(candidates.begin(), candidates.end(), [&](std::size_t i) {
+      return may_meet(i) && std::abs(answer_.entries[i].objective.mean - best) <= tolerance * std::abs(best);
+    });
+    std::sort(candidates.begin(), end, [&](std::size_t a, std::size_t b) { return breaks_tie(question_, answer_, a, b); });
   }
 
   // Throughput that is to be kept is not for a short run to judge.
@@ -221,49 +389,6 @@ class Search {
     const Entry& entry = answer_.entries[i];
     if (entry.standing.meets || entry.stage == Stage::confirmed || !can_be_longer(question_.spec)) return entry.standing.meets;
     return std::all_of(entry.standing.checks.begin(), entry.standing.checks.end(), [](const Check& c) { return c.at_least || c.ratio() <= 1; });
-  }
-
-  [[nodiscard]] bool goes_first(std::size_t a, std::size_t b) const {
-    if (may_meet(a) != may_meet(b)) return may_meet(a);
-    if (!may_meet(a)) return goes_before(question_, answer_, a, b);
-    const double x = answer_.entries[a].objective.mean, y = answer_.entries[b].objective.mean;
-    if (x != y) return (x < y) == is_minimised(question_.search.objective);
-    const std::int64_t mine = question_.candidates[a].gpus, others = question_.candidates[b].gpus;
-    return mine != others ? mine < others : screened_before(a, b);
-  }
-
-  // Those who cannot be told from the best by one run come first, fewer GPUs first; then the others by their objective.
-  [[nodiscard]] bool near_before(std::size_t a, std::size_t b, double best) const {
-    const double tolerance = question_.search.objective == Objective::throughput ? 0.02 : 0;
-    const auto is_near = [&](std::size_t i) { return may_meet(i) && std::abs(answer_.entries[i].objective.mean - best) <= tolerance * std::abs(best); };
-    const bool near_a = is_near(a), near_b = is_near(b);
-    if (near_a != near_b) return near_a;
-    if (near_a && question_.candidates[a].gpus != question_.candidates[b].gpus) return question_.candidates[a].gpus < question_.candidates[b].gpus;
-    return near_a ? screened_before(a, b) : goes_first(a, b);
-  }
-
-  // On each instance type, the fewest GPUs on which somebody surely keeps the SLO.
-  void find_fewest() {
-    std::map<std::string, std::map<std::int64_t, std::vector<std::size_t>>> levels;
-    for (std::size_t i = 0; i < answer_.entries.size(); ++i) {
-      const Entry& entry = answer_.entries[i];
-      const bool possible = is_hopeful(i) || is_doubtful(i) || (entry.stage == Stage::confirmed && entry.standing.meets);
-      if (possible) levels[question_.candidates[i].spec.hardware.label][question_.candidates[i].gpus].push_back(i);
-    }
-    std::vector<bool> ties;              // with the winner, not with the leader of a type
-    for (const Entry& entry : answer_.entries) ties.push_back(entry.ties);
-    for (auto& [hardware, by_gpus] : levels) {
-      for (auto& [gpus, all] : by_gpus) {
-        std::vector<std::size_t> members = without_hopeless(all);
-        std::sort(members.begin(), members.end(), [&](std::size_t a, std::size_t b) { return screened_before(a, b); });
-        const std::vector<std::size_t> order = first_order_of(members);
-        if (order.empty()) continue;
-        answer_.fewest_gpus.emplace(hardware, order.front());
-        break;
-      }
-    }
-    for (std::size_t i = 0; i < ties.size(); ++i) answer_.entries[i].ties = ties[i];
-    rank(question_, answer_, leaders_);
   }
 
   void examine() {
@@ -282,7 +407,8 @@ class Search {
   const Question& question_;
   Trials& trials_;
   Answer answer_;
-  std::vector<std::size_t> leaders_;   // in their settled order
+  Screening screening_;
+  Candidates leaders_;                 // in their settled order
   std::vector<std::pair<double, std::size_t>> bounded_;   // how far beyond the bound, and who
 };
 

@@ -21,7 +21,7 @@ constexpr std::array<std::string_view, 34> kColumns = {
     "capacity", "capacity_ci", "runs", "verdict", "capacity_at_most"};
 
 std::string_view stage_name(Stage stage) {
-  constexpr std::array<std::string_view, 5> kNames = {"excluded", "bounded", "waiting", "screened", "confirmed"};
+  constexpr std::array<std::string_view, 6> kNames = {"excluded", "bounded", "waiting", "screened", "confirmed", "outranked"};
   return kNames[static_cast<std::size_t>(stage)];
 }
 

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <set>
 
 #include "study/output/chart_axis.h"
 #include "study/output/deployment_flags.h"
@@ -87,12 +88,13 @@ std::string question_text(const Question& q, const Answer& answer) {
 }
 
 std::string counts_text(const Question& q, const Answer& answer) {
-  std::size_t limits = 0, bounded = 0, confirmed = 0, waiting = 0;
+  std::size_t limits = 0, bounded = 0, confirmed = 0, waiting = 0, outranked = 0;
   for (std::size_t i = 0; i < answer.entries.size(); ++i) {
     const Stage stage = answer.entries[i].stage;
     limits += stage == Stage::excluded ? 1 : 0;
     bounded += stage == Stage::bounded ? 1 : 0;
     confirmed += stage == Stage::confirmed ? 1 : 0;
+    outranked += stage == Stage::outranked ? 1 : 0;
     waiting += stage == Stage::waiting ? 1 : 0;
   }
   const std::size_t impossible = q.candidates.size() - q.feasible;
@@ -100,6 +102,7 @@ std::string counts_text(const Question& q, const Answer& answer) {
   if (limits > impossible) text += fmt::format(", {} beyond the search's limits", limits - impossible);
   text += fmt::format(", {} cannot meet the SLO by their bounds, {} simulated, {} of them confirmed at {:g} %", bounded, answer.order.size(),
                       confirmed, 100 * q.search.confidence);
+  if (outranked > 0) text += fmt::format(", {} left out as they cannot win", outranked);
   if (waiting > 0) text += fmt::format(", {} not reached", waiting);
   return text;
 }
@@ -246,6 +249,18 @@ std::vector<std::string> table_row(const Finding& f, std::size_t place) {
   return row;
 }
 
+// Places in the ranking: the best on each instance type, then the rest.
+std::vector<std::size_t> best_of_each_first(const Finding& f) {
+  std::set<std::string> seen;
+  std::vector<std::size_t> places, rest;
+  for (std::size_t place = 0; place < f.answer.order.size(); ++place) {
+    const bool is_first = seen.insert(f.question.candidates[f.answer.order[place]].spec.hardware.label).second;
+    (is_first ? places : rest).push_back(place);
+  }
+  places.insert(places.end(), rest.begin(), rest.end());
+  return places;
+}
+
 }  // namespace
 
 TextTable ranking_table(const Finding& f, std::size_t rows) {
@@ -253,7 +268,8 @@ TextTable ranking_table(const Finding& f, std::size_t rows) {
   if (finds_load(f.question.search.objective)) table.header[0].push_back(fmt::format("carries {}", load_unit(f.question.spec.workload.load)));
   table.header[0].emplace_back("front");
   table.header[0].emplace_back("why it does not win");
-  for (std::size_t place = 0; place < std::min(rows, f.answer.order.size()); ++place) table.rows.push_back(table_row(f, place));
+  const std::vector<std::size_t> places = best_of_each_first(f);
+  for (std::size_t row = 0; row < std::min(rows, places.size()); ++row) table.rows.push_back(table_row(f, places[row]));
   return table;
 }
 
@@ -264,7 +280,7 @@ std::string table_text(const Finding& f, std::size_t rows) {
   if (f.answer.order.size() > rows) {
     text += fmt::format("… and {} more; --rows N shows N, --format csv and --out DIR have all\n", f.answer.order.size() - rows);
   }
-  return text + "front: no other has lower latency, more tokens/s a GPU and lower cost at once\n";
+  return text + "front: no other has lower latency, more tokens/s a GPU and lower cost at once, of those simulated\n";
 }
 
 }  // namespace

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "study/plan/screening.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "study/plan/bounds.h"
+#include "study/plan/ranking.h"
+
+namespace plimsoll::study::plan {
+namespace {
+
+// A run that uses so many times its limit is no case for confirming. A short one may be so by how it begins (all clients at
+// once) and ends (in its last requests' time): unless its queue grows, it gets a longer one before it is left out.
+constexpr double kHopeless = 1.5;
+
+}  // namespace
+
+Screening::Screening(const Question& question, Trials& trials, Answer& answer) : question_(question), trials_(trials), answer_(answer) {}
+
+bool Screening::was_run(std::size_t candidate) const {
+  const Stage stage = answer_.entries[candidate].stage;
+  return stage == Stage::screened || stage == Stage::confirmed;
+}
+
+bool Screening::is_too_small(std::size_t candidate) const {
+  const Candidate& c = question_.candidates[candidate];
+  const auto found = too_few_.find(c.family);
+  return found != too_few_.end() && c.spec.deployment.replicas < found->second;
+}
+
+void Screening::fill(std::size_t candidate, const Trial& trial) {
+  const sched::PointMetrics* const run = &trials_.of(trial);
+  Entry& entry = answer_.entries[candidate];
+  entry.stage = Stage::screened;
+  entry.standing = standing_of(question_.spec, std::span(&run, 1), question_.search.confidence);
+  entry.metrics = *run;
+  entry.objective = objective_of(question_, question_.candidates[candidate], entry.standing);
+  if (!is_hopeful(candidate) && !is_doubtful(candidate)) learn(candidate);
+}
+
+void Screening::learn(std::size_t candidate) {
+  const Candidate& c = question_.candidates[candidate];
+  const Entry& entry = answer_.entries[candidate];
+  const bool misses = !entry.standing.meets && (entry.stage == Stage::screened || entry.standing.certain);
+  if (!misses || !more_replicas_help(c.spec)) return;
+  std::int32_t& most = too_few_[c.family];
+  most = std::max(most, c.spec.deployment.replicas);
+}
+
+void Screening::screen(const std::vector<std::size_t>& candidates) {
+  std::vector<Trial> todo;
+  for (const std::size_t i : candidates) {
+    Entry& entry = answer_.entries[i];
+    if (entry.stage != Stage::waiting) continue;
+    if (is_too_small(i)) {
+      entry.stage = Stage::outranked;
+      entry.reason = fmt::format("not simulated: the same misses the SLO with {} replicas", too_few_.at(question_.candidates[i].family));
+      continue;
+    }
+    todo.push_back(first_trial(question_.spec, i));
+  }
+  trials_.run(todo);
+  for (const Trial& trial : todo) fill(trial.candidate, trial);
+}
+
+void Screening::take_what_is_known() {
+  for (std::size_t i = 0; i < answer_.entries.size(); ++i) {
+    const Trial first = first_trial(question_.spec, i);
+    if (answer_.entries[i].stage == Stage::waiting && trials_.knows(first)) fill(i, first);
+  }
+}
+
+bool Screening::is_hopeful(std::size_t candidate) const {
+  const Entry& entry = answer_.entries[candidate];
+  return entry.stage == Stage::screened && entry.standing.ratio <= kHopeless;
+}
+
+bool Screening::is_doubtful(std::size_t candidate) const {
+  const Entry& entry = answer_.entries[candidate];
+  if (entry.stage != Stage::screened || entry.standing.ratio <= kHopeless || entry.metrics->steady.grows) return false;
+  return can_be_longer(question_.spec) && !trials_.knows({.candidate = candidate, .requests = confirming_requests(question_.spec)});
+}
+
+std::vector<std::size_t> Screening::worth_confirming(const std::vector<std::size_t>& members) {
+  std::vector<Trial> todo;
+  for (const std::size_t i : members) {
+    if (is_doubtful(i)) todo.push_back({.candidate = i, .requests = confirming_requests(question_.spec)});
+  }
+  trials_.run(todo);
+  for (const Trial& trial : todo) fill(trial.candidate, trial);
+  std::vector<std::size_t> out;
+  std::copy_if(members.begin(), members.end(), std::back_inserter(out), [&](std::size_t i) { return is_hopeful(i) || answer_.entries[i].stage == Stage::confirmed; });
+  return out;
+}
+
+std::vector<Screening::Ladder> Screening::ladders_of(const std::vector<std::size_t>& members) const {
+  std::map<std::size_t, Ladder> ladders;
+  for (const std::size_t i : members) {
+    const bool counts = was_run(i) || answer_.entries[i].stage == Stage::waiting;
+    if (counts && more_replicas_help(question_.candidates[i].spec)) ladders[question_.candidates[i].family].rungs.push_back(i);
+  }
+  std::vector<Ladder> out;
+  for (auto& [family, ladder] : ladders) {
+    std::sort(ladder.rungs.begin(), ladder.rungs.end(), [&](std::size_t a, std::size_t b) {
+      return question_.candidates[a].spec.deployment.replicas < question_.candidates[b].spec.deployment.replicas;
+    });
+    ladder.high = ladder.rungs.size();
+    out.push_back(std::move(ladder));
+  }
+  return out;
+}
+
+// One round after the other, all ladders side by side: `next` names a rung, or the number of rungs where a ladder is done.
+void Screening::probe(std::vector<Ladder>& ladders, const std::function<std::size_t(Ladder&)>& next) {
+  for (;;) {
+    std::vector<std::pair<Ladder*, std::size_t>> asked;
+    std::vector<std::size_t> todo;
+    for (Ladder& ladder : ladders) {
+      const std::size_t rung = next(ladder);
+      if (rung >= ladder.rungs.size()) continue;
+      asked.emplace_back(&ladder, rung);
+      todo.push_back(ladder.rungs[rung]);
+    }
+    if (asked.empty()) return;
+    screen(todo);
+    for (const auto& [ladder, rung] : asked) {
+      const std::size_t i = ladder->rungs[rung];
+      if (was_run(i) && answer_.entries[i].standing.meets) ladder->high = rung;
+      else ladder->low = rung + 1;
+    }
+  }
+}
+
+void Screening::scout(const std::vector<std::size_t>& members, const Level& level) {
+  std::vector<Ladder> all = ladders_of(members);
+  std::map<std::tuple<std::string, std::int32_t, std::int32_t>, Ladder> guides;   // the last family has the widest limits as a rule
+  for (const Ladder& ladder : all) {
+    const PointSpec& spec = question_.candidates[ladder.rungs.front()].spec;
+    guides.insert_or_assign({spec.hardware.label, spec.deployment.tp, spec.deployment.pp}, ladder);
+  }
+  std::vector<Ladder> some;
+  for (auto& [kind, guide] : guides) some.push_back(std::move(guide));
+  probe(some, [](const Ladder& l) { return l.low < l.high ? (l.low + l.high) / 2 : l.rungs.size(); });
+  const auto cheapest = [&](const std::vector<Ladder>& ladders) {
+    double best = std::numeric_limits<double>::infinity();
+    for (const Ladder& l : ladders) best = l.high < l.rungs.size() ? std::min(best, level(l.rungs[l.high])) : best;
+    return best;
+  };
+  double best = cheapest(some);
+  probe(all, [&](Ladder& l) {
+    best = std::min(best, cheapest(all));
+    const auto cheaper = std::find_if(l.rungs.begin(), l.rungs.end(), [&](std::size_t i) { return level(i) >= best; });
+    const std::size_t end = std::min<std::size_t>(l.high, static_cast<std::size_t>(cheaper - l.rungs.begin()));
+    if (l.low >= end) return l.rungs.size();
+    return std::exchange(l.is_fresh, false) ? end - 1 : (l.low + end) / 2;
+  });
+}
+
+}  // namespace plimsoll::study::plan
