@@ -108,6 +108,7 @@ int run_measure(const Arguments& arguments, Console& console) {
   const RunCommands commands(control, console.is_jsonl());
   study::RunSettings settings;
   settings.jobs = 1;
+  settings.use = study::ResolveFor::measurement;
   settings.keep_requests = request.files.requests;
   settings.keep_decisions = request.files.decisions;
   settings.keep_steps = request.files.timeline;

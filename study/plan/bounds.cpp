@@ -118,7 +118,9 @@ bool shares_caches(const PointSpec& spec) {
 bool more_replicas_help(const PointSpec& spec) {
   const sched::RouterKind router = spec.deployment.router;
   const bool sticks = router == sched::RouterKind::session || router == sched::RouterKind::prefix;
-  return spec.deployment.is_fixed() && !sched::traits_of(spec.policy).returns_at_batch_end && !sticks && !shares_caches(spec);
+  // A batch that fills from fewer arrivals waits longer; a batch of one waits for none.
+  const bool fills_batches = sched::traits_of(spec.policy).returns_at_batch_end && sched::resolve_limits(spec.policy).max_running > 1;
+  return spec.deployment.is_fixed() && !fills_batches && !sticks && !shares_caches(spec);
 }
 
 Bounds::Floor Bounds::floor_of(const Candidate& candidate) {

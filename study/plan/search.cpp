@@ -290,14 +290,15 @@ class Search {
     }
     leaders_ = rank_by_capacity(question_, trials_, answer_);
     if (!per_token || leaders_.empty()) return;
-    bool any = false;
+    std::vector<const Candidates*> best;
     for (const std::size_t family : best_families()) {
-      const auto found = families.find(family);
-      if (found == families.end()) continue;
-      any = any || found->second.size() > 1;
-      for (const std::size_t i : found->second) answer_.entries[i] = Entry();
+      if (const auto found = families.find(family); found != families.end()) best.push_back(&found->second);
     }
-    if (any) leaders_ = rank_by_capacity(question_, trials_, answer_);
+    if (std::none_of(best.begin(), best.end(), [](const Candidates* members) { return members->size() > 1; })) return;
+    // All of them again, so that one order ranks them; what ran before is remembered.
+    for (const Candidates* members : best)
+      for (const std::size_t i : *members) answer_.entries[i] = Entry();
+    leaders_ = rank_by_capacity(question_, trials_, answer_);
   }
 
   [[nodiscard]] std::map<std::size_t, Candidates> families_that_grow() const {

@@ -77,11 +77,6 @@ std::optional<Impossible> degree_problem(const PointSpec& spec) {
     }
   }
   if (!spec.hardware.accelerator) return {};
-  if (spec.shape && !spec.engine->constant) {
-    if (const std::string problem = model::dtype_problem(*spec.hardware.accelerator, spec.weight_dtype);
-        !problem.empty())
-      return Impossible{spec.places.dtype, problem};
-  }
   if (std::int64_t{d.tp} * d.pp > spec.hardware.count) {
     return Impossible{where, fmt::format("tp {} x pp {} needs {} accelerators, {} has {}: no replica spans instances (docs/limits.md)", d.tp,
                                          d.pp, std::int64_t{d.tp} * d.pp, spec.hardware.label, spec.hardware.count)};
@@ -91,6 +86,12 @@ std::optional<Impossible> degree_problem(const PointSpec& spec) {
                                          "count, interconnect}}", spec.hardware.label)};
   }
   return {};
+}
+
+std::optional<Impossible> dtype_problem(const PointSpec& spec) {
+  if (!spec.hardware.accelerator || !spec.shape || spec.engine->constant) return {};
+  const std::string problem = model::dtype_problem(*spec.hardware.accelerator, spec.weight_dtype);
+  return problem.empty() ? std::nullopt : std::optional(Impossible{spec.places.dtype, problem});
 }
 
 // Whole instances, however many of their accelerators stay idle.
@@ -254,13 +255,14 @@ model::MemoryPlan point_memory(const PointSpec& spec) {
   return plan;
 }
 
-ResolvedPoint resolve_spec(PointSpec spec) {
+ResolvedPoint resolve_spec(PointSpec spec, ResolveFor use) {
   if (spec.deployment.tp_is_max) spec.deployment.tp = spec.hardware.count;
   ResolvedPoint point;
   point.result.labels = labels_of(spec);
   if (!spec.scheduler_problem.empty()) point.impossible = Impossible{spec.places.scheduler, spec.scheduler_problem};
   if (!point.impossible) point.impossible = workload_problem(spec);
   if (!point.impossible) point.impossible = degree_problem(spec);
+  if (!point.impossible && use == ResolveFor::simulation) point.impossible = dtype_problem(spec);
   if (!point.impossible) point.impossible = place_replicas(spec, point.result);
   if (point.impossible) return point;
   const Pool pool = kv_pool(spec);
@@ -274,8 +276,8 @@ ResolvedPoint resolve_spec(PointSpec spec) {
   return point;
 }
 
-ResolvedPoint resolve_point(const Study& study, std::size_t index) {
-  ResolvedPoint point = resolve_spec(study.point(index));
+ResolvedPoint resolve_point(const Study& study, std::size_t index, ResolveFor use) {
+  ResolvedPoint point = resolve_spec(study.point(index), use);
   point.result.index = index;
   point.result.swept = study.swept_values(index);
   if (point.impossible) point.result.infeasible = point.impossible->reason;

@@ -49,7 +49,7 @@ class Run {
     const bool alone = study_.point_count() == 1;
     ResolvedPoint point;
     try {
-      point = resolve_point(study_, index);
+      point = resolve_point(study_, index, settings_.use);
     } catch (const InputError& error) {
       if (alone) throw;
       point.result.index = index;

@@ -35,6 +35,7 @@ struct RunSettings {
   bool stepwise = false;               // no leaps
   bool bands = false;                  // add 90 % bands to simulated points (bands.h)
   bool keep_requests = false, keep_decisions = false, keep_steps = false;
+  ResolveFor use = ResolveFor::simulation;   // what `run` does
   RunControl* control = nullptr;       // may be null
   RunPoint run = {};                   // empty: simulates. Real time: one job, and a pause begins after a point
   /// Asked before a point is simulated for metrics that are known already, from several threads; adds to the point why they

@@ -112,7 +112,7 @@ TEST_F(CommandTest, TraceSaysWhatIsWrong) {
 
 TEST_F(CommandTest, MemoryHasTheColumnsOfTheContract) {
   const std::string path = write("small.yaml", kSmallStudy);
-  EXPECT_THAT(run("memory " + path + " --format csv").output,
+  EXPECT_THAT(run("memory " + path + " --format csv --quiet").output,
               StartsWith("max_kv_batch,critical_batch,attention_intensity,weights_bytes,activation_bytes,overhead_bytes,"
                          "kv_bytes,kv_blocks,kv_tokens,budget_bytes,longest_tokens,sequences,infeasible\n"));
 }

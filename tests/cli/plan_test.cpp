@@ -53,7 +53,7 @@ TEST_F(PlanCommandTest, AnImpossibleWishExitsFourAndNamesTheNearest) {
   const Outcome plan = run("plan " + study() + " --set 'slo={p90_latency: 20 ms}'");
   EXPECT_EQ(plan.exit, 4);
   EXPECT_THAT(plan.output, HasSubstr("nothing meets the SLO; nearest: ml."));
-  EXPECT_THAT(plan.output, HasSubstr("over 20 ms"));
+  EXPECT_THAT(plan.output, HasSubstr("times the limit of 20 ms"));
 }
 
 TEST_F(PlanCommandTest, LimitsThatNothingKeepsNameTheCheapest) {

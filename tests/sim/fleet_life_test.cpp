@@ -134,7 +134,7 @@ TEST(FleetLife, ARetriedRequestsRowTellsOfItsLastAttempt) {
   load::Scenario s = one_second_servers(3, 300);
   s.policy.policy = sched::PolicyKind::vllm_v1;
   s.policy.max_running = 2;
-  s.workload.lengths = load::IndependentLengths{load::FixedLength{16}, load::FixedLength{9}};
+  s.workload.lengths = load::IndependentLengths{load::FixedLength{16}, load::FixedLength{5}};   // 1.3 s alone
   s.replicas = 2;
   s.limits = {.timeout = Seconds(1.5), .cancel_on_timeout = true, .retries = 2};
   s.life = load::LifeConfig{.initial = 2,
