@@ -6,6 +6,8 @@
 #include <array>
 #include <iterator>
 
+#include "study/output/html_page.h"
+
 namespace plimsoll::study {
 namespace {
 
@@ -19,20 +21,6 @@ constexpr const char* kMinorGrid = "#f1f3f5";
 // Okabe and Ito, "Color Universal Design" (2008), without the yellow that fades on white.
 constexpr std::array<const char*, 7> kPalette = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                  "#e69f00", "#56b4e9", "#000000"};
-
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      default: out += c;
-    }
-  }
-  return out;
-}
 
 class Drawing {
  public:
@@ -78,7 +66,7 @@ class Drawing {
     put("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\" "
         "font-family=\"Inter, 'DejaVu Sans', 'Segoe UI', Helvetica, Arial, sans-serif\" role=\"img\">",
         kWidth, kHeight);
-    put("<title>{}</title>", escaped(chart_.title));
+    put("<title>{}</title>", html_escaped(chart_.title));
     put("<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>");
   }
 
@@ -149,20 +137,20 @@ class Drawing {
     if (label.empty()) {
       put("{}{}/>", shape, style);
     } else {
-      put("<g><title>{}</title>{}{}/></g>", escaped(label), shape, style);
+      put("<g><title>{}</title>{}{}/></g>", html_escaped(label), shape, style);
     }
   }
 
   void titles() {
     put("<text x=\"{}\" y=\"36\" font-size=\"20\" font-weight=\"600\" fill=\"{}\">{}</text>", 24, kInk,
-        escaped(chart_.title));
-    put("<text x=\"{}\" y=\"60\" font-size=\"14\" fill=\"{}\">{}</text>", 24, kSoft, escaped(chart_.subtitle));
+        html_escaped(chart_.title));
+    put("<text x=\"{}\" y=\"60\" font-size=\"14\" fill=\"{}\">{}</text>", 24, kSoft, html_escaped(chart_.subtitle));
     put("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"14\" fill=\"{}\" text-anchor=\"middle\">{}</text>",
-        kLeft + kPlotWidth / 2, kTop + kPlotHeight + 46, kInk, escaped(chart_.x.text));
+        kLeft + kPlotWidth / 2, kTop + kPlotHeight + 46, kInk, html_escaped(chart_.x.text));
     put("<text transform=\"translate(24 {:.1f}) rotate(-90)\" font-size=\"14\" fill=\"{}\" text-anchor=\"middle\">{}</text>",
-        kTop + kPlotHeight / 2, kInk, escaped(chart_.y.text));
+        kTop + kPlotHeight / 2, kInk, html_escaped(chart_.y.text));
     put("<text x=\"{}\" y=\"{:.1f}\" font-size=\"12\" fill=\"{}\">{}</text>", 24, kHeight - 16, kSoft,
-        escaped(chart_.note));
+        html_escaped(chart_.note));
   }
 
   void legend() {
@@ -175,7 +163,7 @@ class Drawing {
       }
       if (series.style != SeriesStyle::limit) marker(series, x + 13, y, "");
       put("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"13\" fill=\"{}\">{}</text>", x + 34, y + 4.5, kInk,
-          escaped(series.name));
+          html_escaped(series.name));
       y += 23;
     }
   }
