@@ -6,14 +6,14 @@
 #include <limits>
 #include <span>
 
-#include "model/error.h"
 #include "calibration/machine_calibration.h"
+#include "model/error.h"
 
 namespace plimsoll::calibration {
 
 namespace {
 
-constexpr double kMostBandwidth = 1e15;   // stands for "the bytes do not matter"
+constexpr double kMostBandwidth = 1e15;  // stands for "the bytes do not matter"
 
 // latency + bytes / bandwidth with the least squared relative error; neither is negative.
 model::AllReduceSegment fit_segment(std::span<const AllReduceSample> samples) {
@@ -31,7 +31,8 @@ model::AllReduceSegment fit_segment(std::span<const AllReduceSample> samples) {
 
 double time_of(std::span<const model::AllReduceSegment> segments, double bytes) {
   double least = std::numeric_limits<double>::infinity();
-  for (const model::AllReduceSegment& s : segments) least = std::min(least, s.latency.count() + bytes / s.bandwidth.value);
+  for (const model::AllReduceSegment& s : segments)
+    least = std::min(least, s.latency.count() + bytes / s.bandwidth.value);
   return least;
 }
 
@@ -51,7 +52,7 @@ std::vector<model::AllReduceSegment> fit_all_reduce(std::vector<AllReduceSample>
   for (std::size_t split = 2; split + 2 <= samples.size(); ++split) {
     const std::span<const AllReduceSample> all(samples);
     const std::vector<model::AllReduceSegment> two{fit_segment(all.first(split)), fit_segment(all.subspan(split))};
-    if (const double error = error_of(two, samples); error < 0.9 * least) {   // a second segment must be worth it
+    if (const double error = error_of(two, samples); error < 0.9 * least) {  // a second segment must be worth it
       least = error;
       best = two;
     }

@@ -91,7 +91,7 @@ class Solver {
         values[i] = limited(i, values[i] * std::exp(std::clamp(step(static_cast<Eigen::Index>(i)), -1.0, 1.0)));
       std::vector<double> moved = evaluate({values}).front();
       const double loss = fit_loss(numbers_, values, moved);
-      if (!(loss < best.loss)) continue;   // nor where it is no number
+      if (!(loss < best.loss)) continue;  // nor where it is no number
       best.values = std::move(values);
       best.loss = loss;
       at = std::move(moved);
@@ -109,7 +109,8 @@ class Solver {
 
 }  // namespace
 
-double fit_loss(const std::vector<FitNumber>& numbers, const std::vector<double>& values, const std::vector<double>& residuals) {
+double fit_loss(const std::vector<FitNumber>& numbers, const std::vector<double>& values,
+                const std::vector<double>& residuals) {
   double loss = 0;
   for (const double r : residuals) loss += 2 * (std::sqrt(1 + r * r) - 1);
   for (std::size_t i = 0; i < numbers.size(); ++i) {
@@ -119,8 +120,8 @@ double fit_loss(const std::vector<FitNumber>& numbers, const std::vector<double>
   return loss;
 }
 
-FitResult fit_numbers(const std::vector<FitNumber>& numbers, const std::vector<double>& start, const Residuals& residuals,
-                      const FitOptions& options) {
+FitResult fit_numbers(const std::vector<FitNumber>& numbers, const std::vector<double>& start,
+                      const Residuals& residuals, const FitOptions& options) {
   PLIMSOLL_CHECK(numbers.size() == start.size(), "a start value for each number");
   return Solver(numbers, residuals, options).run(start);
 }

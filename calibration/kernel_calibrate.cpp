@@ -27,7 +27,8 @@ struct Sorted {
 
 std::string origin_of(const std::string& framework, const std::string& version, const std::string& device) {
   std::string name = framework;  // "VLLM" and "vLLM" are one
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return fmt::format("{} {} on {}", name, version, device);
 }
 
@@ -61,19 +62,22 @@ void drop_outliers(std::vector<model::AllReducePoint>& points) {
   constexpr double kFar = 1.5;
   for (std::size_t i = 1; i + 1 < points.size();) {
     const double least = std::max(points[i - 1].time.count(), points[i + 1].time.count());
-    if (points[i].time.count() > kFar * least) points.erase(points.begin() + static_cast<std::ptrdiff_t>(i));
-    else ++i;
+    if (points[i].time.count() > kFar * least)
+      points.erase(points.begin() + static_cast<std::ptrdiff_t>(i));
+    else
+      ++i;
   }
 }
 
-// Curves by kernel and ranks. Of several types the 16-bit one has the kernel's name, for it is what engines reduce; others
-// add theirs to it.
+// Curves by kernel and ranks. Of several types the 16-bit one has the kernel's name, for it is what engines reduce;
+// others add theirs to it.
 std::vector<model::AllReduceCurve> curves_of(const std::vector<const AllReduceMeasurement*>& rows) {
   std::map<std::string, std::set<std::string>> types;
   for (const AllReduceMeasurement* row : rows) types[row->kernel].insert(row->dtype);
   const auto curve_name = [&](const AllReduceMeasurement& row) {
     const std::set<std::string>& of_kernel = types[row.kernel];
-    const auto wide = std::find_if(of_kernel.begin(), of_kernel.end(), [](const std::string& t) { return model::stored_bytes(t) == 2.0; });
+    const auto wide = std::find_if(of_kernel.begin(), of_kernel.end(),
+                                   [](const std::string& t) { return model::stored_bytes(t) == 2.0; });
     const bool first = row.dtype == (wide == of_kernel.end() ? *of_kernel.begin() : *wide);
     return first ? row.kernel : all_reduce_name(row.kernel, row.dtype);
   };
@@ -86,7 +90,8 @@ std::vector<model::AllReduceCurve> curves_of(const std::vector<const AllReduceMe
   std::vector<model::AllReduceCurve> curves;
   for (const auto& [name, points] : sums) {
     model::AllReduceCurve curve{.ranks = static_cast<std::int32_t>(name.second), .kernel = name.first};
-    for (const auto& [bytes, sum] : points) curve.points.push_back({Bytes(bytes), Seconds(std::exp(sum.first / sum.second))});
+    for (const auto& [bytes, sum] : points)
+      curve.points.push_back({Bytes(bytes), Seconds(std::exp(sum.first / sum.second))});
     drop_outliers(curve.points);
     curves.push_back(std::move(curve));
   }
@@ -100,7 +105,8 @@ struct Task {
 
 std::string key_part_text(const model::KernelTable& table, const model::KernelKey& key) {
   std::string text;
-  for (std::size_t part = 0; part + 1 < model::key_names(table.op).size(); ++part) text += fmt::format(",{}", key[part]);
+  for (std::size_t part = 0; part + 1 < model::key_names(table.op).size(); ++part)
+    text += fmt::format(",{}", key[part]);
   return text;
 }
 
@@ -119,7 +125,9 @@ bool is_held_out(const KernelMeasurement& row, int hold_out) {
 
 bool is_held_out(const AllReduceMeasurement& row, int hold_out) {
   if (hold_out <= 0) return false;
-  return model::crc32_of(fmt::format("all_reduce,{},{},{:.0f}", row.kernel, row.ranks, row.bytes)) % static_cast<std::uint32_t>(hold_out) == 0;
+  return model::crc32_of(fmt::format("all_reduce,{},{},{:.0f}", row.kernel, row.ranks, row.bytes)) %
+             static_cast<std::uint32_t>(hold_out) ==
+         0;
 }
 
 std::vector<FittedAccelerator> fit_kernels(const std::vector<KernelRows>& files, const configs::Catalogue& catalogue,
@@ -128,7 +136,13 @@ std::vector<FittedAccelerator> fit_kernels(const std::vector<KernelRows>& files,
   std::vector<FittedAccelerator> fitted;
   std::vector<Task> tasks;
   for (const auto& [id, origins] : sorted.origins) {
-    FittedAccelerator one{.id = id, .interconnect = {}, .head = {id, settings.source, settings.date}, .command = settings.command, .tables = {}, .errors = {}, .all_reduce = {}};
+    FittedAccelerator one{.id = id,
+                          .interconnect = {},
+                          .head = {id, settings.source, settings.date},
+                          .command = settings.command,
+                          .tables = {},
+                          .errors = {},
+                          .all_reduce = {}};
     for (const std::string& origin : origins) one.head.source += (one.head.source.empty() ? "" : "; ") + origin;
     if (const auto found = sorted.all_reduces.find(id); found != sorted.all_reduces.end()) {
       one.interconnect = catalogue.accelerator(id)->default_interconnect;
@@ -156,8 +170,10 @@ std::vector<FittedAccelerator> fit_kernels(const std::vector<KernelRows>& files,
 
 namespace {
 
-// Mean error of one kernel's all-reduces with each size up to 8 MiB that lies between two others left out; and how many.
-std::pair<double, std::size_t> sizes_left_out(const std::vector<model::AllReduceCurve>& curves, const std::string& kernel) {
+// Mean error of one kernel's all-reduces with each size up to 8 MiB that lies between two others left out; and how
+// many.
+std::pair<double, std::size_t> sizes_left_out(const std::vector<model::AllReduceCurve>& curves,
+                                              const std::string& kernel) {
   constexpr double kMostBytes = 8 << 20;
   double sum = 0;
   std::size_t count = 0;
@@ -182,7 +198,8 @@ std::string all_reduce_text(const FittedAccelerator& one) {
   for (const model::AllReduceCurve& curve : one.all_reduce) kernels.insert(curve.kernel);
   for (const std::string& kernel : kernels) {
     const auto [error, count] = sizes_left_out(one.all_reduce, kernel);
-    if (count > 0) text += fmt::format("  all-reduce {}: size up to 8 MiB left out {:.1f} % ({})\n", kernel, 100 * error, count);
+    if (count > 0)
+      text += fmt::format("  all-reduce {}: size up to 8 MiB left out {:.1f} % ({})\n", kernel, 100 * error, count);
   }
   return text;
 }
@@ -196,9 +213,11 @@ std::string fit_text(const std::vector<FittedAccelerator>& fitted) {
     for (std::size_t i = 0; i < one.tables.size(); ++i) {
       const model::KernelTable& t = one.tables[i];
       const LeftOutErrors& e = one.errors[i];
-      text += fmt::format("  {} {}{}{} {}: {} points, roofline {:.1f} %, in fit {:.2f} %, configuration left out {:.1f} %, column left out {:.1f} %",
-                          model::name(t.op), t.dtype, t.kv_dtype.empty() ? "" : "/", t.kv_dtype, t.kernel, t.points,
-                          100 * t.roofline_error, 100 * t.in_fit, 100 * t.out_of_fit, 100 * e.column);
+      text += fmt::format(
+          "  {} {}{}{} {}: {} points, roofline {:.1f} %, in fit {:.2f} %, configuration left out {:.1f} %, column left "
+          "out {:.1f} %",
+          model::name(t.op), t.dtype, t.kv_dtype.empty() ? "" : "/", t.kv_dtype, t.kernel, t.points,
+          100 * t.roofline_error, 100 * t.in_fit, 100 * t.out_of_fit, 100 * e.column);
       if (t.op == model::KernelOp::moe) text += fmt::format(", shape left out {:.1f} %", 100 * e.shape);
       if (t.replaced > 0) text += fmt::format(", {} outliers replaced", t.replaced);
       text += '\n';
@@ -209,17 +228,21 @@ std::string fit_text(const std::vector<FittedAccelerator>& fitted) {
 }
 
 std::string kernel_file_text(const model::KernelFile& file) {
-  std::string text = fmt::format("# accelerator: {}\n# source: {}\n# date: {}\n", file.head().accelerator, file.head().source, file.head().date);
+  std::string text = fmt::format("# accelerator: {}\n# source: {}\n# date: {}\n", file.head().accelerator,
+                                 file.head().source, file.head().date);
   for (std::size_t i = 0; i < file.entries().size(); ++i) {
     const model::KernelTable& t = file.kernel(i).table();
     const model::OpCoefficients& c = t.coefficients;
-    text += fmt::format("# table: {} {} {} {}\n# compute {}, memory {}, p {}, t0 {} s, cold memory {}, cache {} B {} times as fast\n# points {}, replaced {}, "
-                        "mean error of the roofline {}, in fit {}, out of fit {}\n# nugget {}, neighbours {}, knee {}, scales",
-                        model::name(t.op), t.dtype, t.kv_dtype, t.kernel, c.compute_efficiency, c.memory_efficiency, c.p,
-                        c.t0.count(), t.cold_efficiency, t.cache.bytes.value, t.cache.speedup, t.points, t.replaced, t.roofline_error, t.in_fit, t.out_of_fit,
-                        t.metric.nugget, t.metric.neighbours, t.metric.knee);
+    text += fmt::format(
+        "# table: {} {} {} {}\n# compute {}, memory {}, p {}, t0 {} s, cold memory {}, cache {} B {} times as fast\n# "
+        "points {}, replaced {}, "
+        "mean error of the roofline {}, in fit {}, out of fit {}\n# nugget {}, neighbours {}, knee {}, scales",
+        model::name(t.op), t.dtype, t.kv_dtype, t.kernel, c.compute_efficiency, c.memory_efficiency, c.p, c.t0.count(),
+        t.cold_efficiency, t.cache.bytes.value, t.cache.speedup, t.points, t.replaced, t.roofline_error, t.in_fit,
+        t.out_of_fit, t.metric.nugget, t.metric.neighbours, t.metric.knee);
     const auto features = model::feature_names(t.op);
-    for (std::size_t f = 0; f < features.size(); ++f) text += fmt::format(" {}: {}{}", features[f], t.metric.scale[f], f + 1 < features.size() ? "," : "\n");
+    for (std::size_t f = 0; f < features.size(); ++f)
+      text += fmt::format(" {}: {}{}", features[f], t.metric.scale[f], f + 1 < features.size() ? "," : "\n");
     const auto names = model::key_names(t.op);
     text += "op,dtype,kv_dtype,kernel";
     for (const std::string_view name : names) text += fmt::format(",{}", name);

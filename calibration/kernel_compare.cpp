@@ -51,16 +51,19 @@ class Comparer {
   static const model::MeasuredKernel* table_for(const model::KernelFile& file, const KernelMeasurement& row) {
     for (std::size_t i = 0; i < file.entries().size(); ++i) {
       const model::KernelFile::Entry& e = file.entries()[i];
-      if (e.op == row.op && e.dtype == row.dtype && e.kv_dtype == row.kv_dtype && e.kernel == row.kernel) return &file.kernel(i);
+      if (e.op == row.op && e.dtype == row.dtype && e.kv_dtype == row.kv_dtype && e.kernel == row.kernel)
+        return &file.kernel(i);
     }
     return file.find(row.op, row.dtype, row.kv_dtype, row.key);
   }
 
-  static double time_of(const model::MeasuredKernel& kernel, const model::Accelerator& a, const KernelKey& key, double column) {
+  static double time_of(const model::MeasuredKernel& kernel, const model::Accelerator& a, const KernelKey& key,
+                        double column) {
     const model::KernelTable& table = kernel.table();
     const std::string& stored = table.kv_dtype.empty() ? table.dtype : table.kv_dtype;
     const model::KernelWork work = model::kernel_work(table.op, key, column, model::stored_bytes(stored).value());
-    const double roofline = model::kernel_roofline(table.op, table.coefficients, model::kernel_peak(a, table.dtype), a.memory_bandwidth, work, table.cache);
+    const double roofline = model::kernel_roofline(table.op, table.coefficients, model::kernel_peak(a, table.dtype),
+                                                   a.memory_bandwidth, work, table.cache);
     return roofline * std::exp(model::log_ratio_at(table, *kernel.row(key), column));
   }
 
@@ -75,17 +78,20 @@ class Comparer {
     }
     const model::KernelTable& table = kernel->table();
     const auto ratios = kernel->row(row.key);
-    KernelComparison c{.accelerator = a.id, .op = std::string(model::name(row.op)), .dtype = row.dtype, .kernel = row.kernel};
+    KernelComparison c{
+        .accelerator = a.id, .op = std::string(model::name(row.op)), .dtype = row.dtype, .kernel = row.kernel};
     if (!row.kv_dtype.empty()) c.dtype += "/" + row.kv_dtype;
     c.measured = row.seconds;
     const double last = row.past + row.column;
     c.predicted = time_of(*kernel, a, row.key, last);
     if (row.past > 0) {
       c.derived = true;
-      c.predicted = model::chunk_time(table.coefficients.t0.count(), c.predicted, time_of(*kernel, a, row.key, row.past));
+      c.predicted =
+          model::chunk_time(table.coefficients.t0.count(), c.predicted, time_of(*kernel, a, row.key, row.past));
     }
     c.seen = ratios->measured && table.kernel == row.kernel && row.past == 0;
-    c.outside = ratios->outside || last > table.columns.back() || last < table.columns.front() || table.kernel != row.kernel;
+    c.outside =
+        ratios->outside || last > table.columns.back() || last < table.columns.front() || table.kernel != row.kernel;
     c.file = file_;
     c.line = row.line;
     report_.rows.push_back(std::move(c));
@@ -95,22 +101,29 @@ class Comparer {
     const Device& d = device(row.device, file, row.line);
     const auto ranks = static_cast<std::int32_t>(row.ranks);
     const std::string typed = all_reduce_name(row.kernel, row.dtype);
-    const auto has = [&](auto&& is) { return d.link && std::any_of(d.link->all_reduce.begin(), d.link->all_reduce.end(), is); };
+    const auto has = [&](auto&& is) {
+      return d.link && std::any_of(d.link->all_reduce.begin(), d.link->all_reduce.end(), is);
+    };
     const bool own_type = has([&](const model::AllReduceCurve& c) { return c.kernel == typed; });
     const std::string& wanted = own_type ? typed : row.kernel;
-    const auto is_own = [&](const model::AllReduceCurve& c) { return c.kernel == wanted || (wanted == "NCCL" && model::is_nccl(c)); };
+    const auto is_own = [&](const model::AllReduceCurve& c) {
+      return c.kernel == wanted || (wanted == "NCCL" && model::is_nccl(c));
+    };
     if (!has(is_own)) {
       ++report_.not_predicted[fmt::format("all_reduce {} on {}: not measured", row.kernel, d.accelerator->id)];
       return;
     }
     KernelComparison c{.accelerator = d.accelerator->id, .op = "all_reduce", .dtype = row.dtype, .kernel = row.kernel};
     c.measured = row.seconds;
-    c.predicted = model::all_reduce_time(*d.link, Bytes(row.bytes), ranks, wanted == "NCCL" ? std::string_view() : std::string_view(wanted)).count();
+    c.predicted = model::all_reduce_time(*d.link, Bytes(row.bytes), ranks,
+                                         wanted == "NCCL" ? std::string_view() : std::string_view(wanted))
+                      .count();
     c.outside = true;
     for (const model::AllReduceCurve& curve : d.link->all_reduce) {
       if (!is_own(curve) || curve.ranks != ranks || curve.points.empty()) continue;
       c.outside = row.bytes < curve.points.front().bytes.value || row.bytes > curve.points.back().bytes.value;
-      c.seen = std::any_of(curve.points.begin(), curve.points.end(), [&](const auto& p) { return p.bytes.value == row.bytes; });
+      c.seen = std::any_of(curve.points.begin(), curve.points.end(),
+                           [&](const auto& p) { return p.bytes.value == row.bytes; });
     }
     c.file = file_;
     c.line = row.line;
@@ -128,15 +141,27 @@ double error_of(const KernelComparison& c) { return c.predicted / c.measured - 1
 std::string per_cent(double value) { return fmt::format("{:.1f} %", 100 * value); }
 
 const std::vector<std::string>& summary_columns() {
-  static const std::vector<std::string> kColumns = {"accelerator", "op", "dtype", "kernel_source", "n", "unseen", "extrapolates",
-                                                    "derived", "mean", "median", "p90", "bias", "unseen_mean"};
+  static const std::vector<std::string> kColumns = {
+      "accelerator", "op",   "dtype",  "kernel_source", "n",    "unseen",     "extrapolates",
+      "derived",     "mean", "median", "p90",           "bias", "unseen_mean"};
   return kColumns;
 }
 
 std::vector<study::Cell> summary_cells(const KernelSummary& s) {
   const auto whole = [](std::size_t n) { return study::Cell(static_cast<std::int64_t>(n)); };
-  return {s.accelerator, s.op, s.dtype, s.kernel, whole(s.errors.count), whole(s.unseen), whole(s.outside), whole(s.derived), s.errors.mean,
-          s.errors.median, s.errors.p90, s.errors.bias, s.unseen > 0 ? study::Cell(s.unseen_mean) : study::Cell(std::monostate{})};
+  return {s.accelerator,
+          s.op,
+          s.dtype,
+          s.kernel,
+          whole(s.errors.count),
+          whole(s.unseen),
+          whole(s.outside),
+          whole(s.derived),
+          s.errors.mean,
+          s.errors.median,
+          s.errors.p90,
+          s.errors.bias,
+          s.unseen > 0 ? study::Cell(s.unseen_mean) : study::Cell(std::monostate{})};
 }
 
 }  // namespace
@@ -153,7 +178,11 @@ std::vector<KernelSummary> summarise(const KernelReport& report) {
   for (const KernelComparison& c : report.rows) groups[{c.accelerator, c.op, c.dtype, c.kernel}].push_back(&c);
   std::vector<KernelSummary> out;
   for (const auto& [name, rows] : groups) {
-    KernelSummary s{.accelerator = std::get<0>(name), .op = std::get<1>(name), .dtype = std::get<2>(name), .kernel = std::get<3>(name), .errors = {}};
+    KernelSummary s{.accelerator = std::get<0>(name),
+                    .op = std::get<1>(name),
+                    .dtype = std::get<2>(name),
+                    .kernel = std::get<3>(name),
+                    .errors = {}};
     std::vector<double> errors;
     for (const KernelComparison* c : rows) {
       errors.push_back(error_of(*c));
@@ -171,17 +200,24 @@ std::vector<KernelSummary> summarise(const KernelReport& report) {
 }
 
 std::string kernel_report_text(const KernelReport& report) {
-  study::TextTable table{.header = {{"accelerator", "op", "type", "kernel", "n", "unseen", "extrapolates", "mean", "median", "p90", "bias", "unseen mean"}}, .rows = {}, .left = 4};
+  study::TextTable table{.header = {{"accelerator", "op", "type", "kernel", "n", "unseen", "extrapolates", "mean",
+                                     "median", "p90", "bias", "unseen mean"}},
+                         .rows = {},
+                         .left = 4};
   std::size_t derived = 0;
   for (const KernelSummary& s : summarise(report)) {
     derived += s.derived;
-    table.rows.push_back({s.accelerator, s.op, s.dtype, s.kernel, fmt::format("{}", s.errors.count), fmt::format("{}", s.unseen), fmt::format("{}", s.outside),
-                          per_cent(s.errors.mean), per_cent(s.errors.median), per_cent(s.errors.p90), per_cent(s.errors.bias), s.unseen > 0 ? per_cent(s.unseen_mean) : ""});
+    table.rows.push_back({s.accelerator, s.op, s.dtype, s.kernel, fmt::format("{}", s.errors.count),
+                          fmt::format("{}", s.unseen), fmt::format("{}", s.outside), per_cent(s.errors.mean),
+                          per_cent(s.errors.median), per_cent(s.errors.p90), per_cent(s.errors.bias),
+                          s.unseen > 0 ? per_cent(s.unseen_mean) : ""});
   }
   std::string text = study::text_table(table);
   text += "unseen: shapes that are not in the fit; extrapolates: beyond the fitted shapes, rows or contexts\n";
-  if (derived > 0) text += fmt::format("derived: {} rows of later chunks are differences of two whole prefills\n", derived);
-  for (const auto& [what, count] : report.not_predicted) text += fmt::format("not predicted: {} ({} rows)\n", what, count);
+  if (derived > 0)
+    text += fmt::format("derived: {} rows of later chunks are differences of two whole prefills\n", derived);
+  for (const auto& [what, count] : report.not_predicted)
+    text += fmt::format("not predicted: {} ({} rows)\n", what, count);
   return text;
 }
 
@@ -197,7 +233,8 @@ std::string kernel_report_json(const KernelReport& report) {
     const std::vector<study::Cell> cells = summary_cells(s);
     text += text.size() > 1 ? ",\n {" : "\n {";
     for (std::size_t i = 0; i < cells.size(); ++i) {
-      text += fmt::format("{}{}: {}", i > 0 ? ", " : "", study::json_quoted(summary_columns()[i]), study::json_text(cells[i]));
+      text += fmt::format("{}{}: {}", i > 0 ? ", " : "", study::json_quoted(summary_columns()[i]),
+                          study::json_text(cells[i]));
     }
     text += "}";
   }
@@ -205,10 +242,13 @@ std::string kernel_report_json(const KernelReport& report) {
 }
 
 std::string kernel_rows_csv(const KernelReport& report) {
-  std::string text = "file,line,accelerator,op,dtype,kernel_source,predicted_ms,measured_ms,relative_error,unseen,extrapolates,derived\n";
+  std::string text =
+      "file,line,accelerator,op,dtype,kernel_source,predicted_ms,measured_ms,relative_error,unseen,extrapolates,"
+      "derived\n";
   for (const KernelComparison& c : report.rows) {
-    text += study::csv_line({report.files[c.file], static_cast<std::int64_t>(c.line), c.accelerator, c.op, c.dtype, c.kernel,
-                             c.predicted * 1e3, c.measured * 1e3, error_of(c), !c.seen, c.outside, c.derived});
+    text +=
+        study::csv_line({report.files[c.file], static_cast<std::int64_t>(c.line), c.accelerator, c.op, c.dtype,
+                         c.kernel, c.predicted * 1e3, c.measured * 1e3, error_of(c), !c.seen, c.outside, c.derived});
   }
   return text;
 }

@@ -6,8 +6,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "configs/quantity.h"
 #include "calibration/kernel_calibrate.h"
+#include "configs/quantity.h"
 
 namespace plimsoll::calibration {
 namespace {
@@ -31,7 +31,8 @@ bool is_inside(const std::string& line) { return line.empty() || line[0] == ' ' 
 
 // The lines [first, last) of a top-level key; both the size of `lines` when there is none.
 std::pair<std::size_t, std::size_t> block_of(const Lines& lines, const std::string& key) {
-  const auto first = std::find_if(lines.begin(), lines.end(), [&](const std::string& l) { return l.starts_with(key + ":"); });
+  const auto first =
+      std::find_if(lines.begin(), lines.end(), [&](const std::string& l) { return l.starts_with(key + ":"); });
   auto last = first == lines.end() ? first : std::find_if_not(first + 1, lines.end(), is_inside);
   return {static_cast<std::size_t>(first - lines.begin()), static_cast<std::size_t>(last - lines.begin())};
 }
@@ -46,7 +47,8 @@ void replace_block(Lines& lines, const std::string& key, const Lines& block, con
     }
     last = first;
   }
-  const auto at = lines.erase(lines.begin() + static_cast<std::ptrdiff_t>(first), lines.begin() + static_cast<std::ptrdiff_t>(last));
+  const auto at = lines.erase(lines.begin() + static_cast<std::ptrdiff_t>(first),
+                              lines.begin() + static_cast<std::ptrdiff_t>(last));
   lines.insert(at, block.begin(), block.end());
 }
 
@@ -62,21 +64,27 @@ const model::KernelTable* first_table(const FittedAccelerator& fitted, model::Ke
 
 std::string coefficient_line(std::string_view key, const model::OpCoefficients& c) {
   return fmt::format("  {}: {{compute: {:.4f}, memory: {:.4f}, p: {:.3f}, t0: {:.3f} us}}", key,
-                     std::clamp(c.compute_efficiency, 0.001, 1.0), std::clamp(c.memory_efficiency, 0.001, 1.0), c.p, c.t0.count() * 1e6);
+                     std::clamp(c.compute_efficiency, 0.001, 1.0), std::clamp(c.memory_efficiency, 0.001, 1.0), c.p,
+                     c.t0.count() * 1e6);
 }
 
 void replace_efficiency(Lines& lines, const FittedAccelerator& fitted) {
   static constexpr std::pair<std::string_view, model::KernelOp> kClasses[] = {
-      {"gemm", model::KernelOp::gemm}, {"moe_gemm", model::KernelOp::moe},
-      {"prefill_attention", model::KernelOp::prefill_attention}, {"decode_attention", model::KernelOp::decode_attention}};
+      {"gemm", model::KernelOp::gemm},
+      {"moe_gemm", model::KernelOp::moe},
+      {"prefill_attention", model::KernelOp::prefill_attention},
+      {"decode_attention", model::KernelOp::decode_attention}};
   const auto [first, last] = block_of(lines, "efficiency");
   for (std::size_t i = first; i < last; ++i) {
     for (const auto& [key, op] : kClasses) {
       const model::KernelTable* table = first_table(fitted, op);
-      if (table != nullptr && lines[i].starts_with(fmt::format("  {}:", key))) lines[i] = coefficient_line(key, table->coefficients);
+      if (table != nullptr && lines[i].starts_with(fmt::format("  {}:", key)))
+        lines[i] = coefficient_line(key, table->coefficients);
     }
     if (lines[i].starts_with("  source:")) {
-      lines[i] = "  source: \"where a type has no table below: the 16-bit rooflines of the measured kernels; pointwise and kernel gap estimated\"";
+      lines[i] =
+          "  source: \"where a type has no table below: the 16-bit rooflines of the measured kernels; pointwise and "
+          "kernel gap estimated\"";
     }
   }
 }
@@ -98,14 +106,19 @@ std::string error_list(const FittedAccelerator& fitted, double model::KernelTabl
 }
 
 Lines kernels_block(const FittedAccelerator& fitted) {
-  Lines block{"# Written by plimsoll calibrate --from. Errors are means of |predicted / measured - 1| over all types and kernels; by",
-              "# table: plimsoll calibrate --export.",
-              "kernels:", fmt::format("  file: {}.kernels", fitted.id), fmt::format("  date: \"{}\"", fitted.head.date),
-              fmt::format("  source: \"{}\"", fitted.head.source)};
+  Lines block{
+      "# Written by plimsoll calibrate --from. Errors are means of |predicted / measured - 1| over all types and "
+      "kernels; by",
+      "# table: plimsoll calibrate --export.",
+      "kernels:",
+      fmt::format("  file: {}.kernels", fitted.id),
+      fmt::format("  date: \"{}\"", fitted.head.date),
+      fmt::format("  source: \"{}\"", fitted.head.source)};
   if (!fitted.command.empty()) block.push_back(fmt::format("  command: \"{}\"", fitted.command));
   std::string ops;
   for (std::size_t op = 0; op < model::kKernelOps; ++op) {
-    const bool has = std::any_of(fitted.tables.begin(), fitted.tables.end(), [&](const auto& t) { return t.op == static_cast<model::KernelOp>(op); });
+    const bool has = std::any_of(fitted.tables.begin(), fitted.tables.end(),
+                                 [&](const auto& t) { return t.op == static_cast<model::KernelOp>(op); });
     if (has) ops += (ops.empty() ? "" : ", ") + std::string(model::name(static_cast<model::KernelOp>(op)));
   }
   block.push_back(fmt::format("  ops: [{}]", ops));
@@ -163,7 +176,8 @@ std::vector<std::string> sharing_accelerators(const FittedAccelerator& fitted, c
   for (const configs::Listing& listing : catalogue.list("accelerators")) {
     if (listing.name == fitted.id) continue;
     const Lines lines = lines_of(catalogue_file(catalogue, "accelerators", listing.name));
-    if (std::find(lines.begin(), lines.end(), "  file: " + fitted.id + ".kernels") != lines.end()) ids.push_back(listing.name);
+    if (std::find(lines.begin(), lines.end(), "  file: " + fitted.id + ".kernels") != lines.end())
+      ids.push_back(listing.name);
   }
   return ids;
 }
@@ -176,12 +190,14 @@ std::vector<std::pair<std::string, std::string>> calibrated_files(const FittedAc
   if (!fitted.tables.empty()) {
     files.emplace_back("accelerators/" + fitted.id + ".kernels", model::kernel_file_bytes(fitted.head, fitted.tables));
     for (const std::string& id : sharing_accelerators(fitted, catalogue)) {
-      files.emplace_back("accelerators/" + id + ".yaml", accelerator_text(catalogue_file(catalogue, "accelerators", id), fitted));
+      files.emplace_back("accelerators/" + id + ".yaml",
+                         accelerator_text(catalogue_file(catalogue, "accelerators", id), fitted));
     }
   }
   if (!fitted.all_reduce.empty() && !fitted.interconnect.empty()) {
     const std::string& link = fitted.interconnect;
-    files.emplace_back("interconnects/" + link + ".yaml", interconnect_text(catalogue_file(catalogue, "interconnects", link), fitted));
+    files.emplace_back("interconnects/" + link + ".yaml",
+                       interconnect_text(catalogue_file(catalogue, "interconnects", link), fitted));
   }
   return files;
 }
@@ -195,7 +211,9 @@ std::string interconnect_text(const std::string& text, const FittedAccelerator& 
     block.push_back("      " + points_text(curve.points));
   }
   replace_block(lines, "all_reduce", block, {"source"});
-  replace_block(lines, "source", {fmt::format("source: \"all-reduce times as measured, {}: {}\"", fitted.head.date, fitted.head.source)}, {});
+  replace_block(lines, "source",
+                {fmt::format("source: \"all-reduce times as measured, {}: {}\"", fitted.head.date, fitted.head.source)},
+                {});
   return text_of(lines);
 }
 

@@ -40,7 +40,8 @@ double stored_element_bytes(const KernelTable& table) {
   return model::stored_bytes(table.kv_dtype.empty() ? table.dtype : table.kv_dtype).value();
 }
 
-// The largest fraction of the bandwidth at which data that fill the cache four times were read, of the best few per cent.
+// The largest fraction of the bandwidth at which data that fill the cache four times were read, of the best few per
+// cent.
 double cold_efficiency(std::span<const KernelWork> work, std::span<const double> seconds, const model::Accelerator& a) {
   constexpr double kTimesCache = 4, kBest = 0.98;
   const double cache = std::max(a.last_level_cache.value, 32e6);
@@ -178,8 +179,9 @@ class MetricSearch {
 };
 
 // The median over the columns beside one of a shape's measurements of how far it lies from what is expected there.
-float offset_around(const KernelTable& table, std::span<const float> measured, std::span<const float> expected, std::size_t i) {
-  constexpr std::size_t kReach = 8;     // either side
+float offset_around(const KernelTable& table, std::span<const float> measured, std::span<const float> expected,
+                    std::size_t i) {
+  constexpr std::size_t kReach = 8;  // either side
   const std::size_t width = table.columns.size(), column = i % width, row = i - column;
   std::vector<float> offsets;
   for (std::size_t c = column - std::min(column, kReach); c <= std::min(column + kReach, width - 1); ++c) {
@@ -192,10 +194,10 @@ float offset_around(const KernelTable& table, std::span<const float> measured, s
 }
 
 // Measurements that disagree with all their neighbours (a clock that dropped, a cold start) spoil what is interpolated
-// from them: with those of the same shape beside them and with what other shapes say at their column. A shape that differs from
-// the others in all its columns does not. They are replaced by what the others say where that predicts configurations left out
-// better; then the metric, which they had spoiled too, is looked for again. Being too slow is the commoner fault. Returns the
-// error out of fit against what was measured.
+// from them: with those of the same shape beside them and with what other shapes say at their column. A shape that
+// differs from the others in all its columns does not. They are replaced by what the others say where that predicts
+// configurations left out better; then the metric, which they had spoiled too, is looked for again. Being too slow is
+// the commoner fault. Returns the error out of fit against what was measured.
 double replace_outliers(KernelTable& table, double error) {
   constexpr float kSlow = 0.2F, kFast = 0.3F;  // 22 % above, 26 % below
   constexpr double kWorthIt = 0.9;
@@ -233,7 +235,8 @@ double replace_outliers(KernelTable& table, double error) {
 LeftOutErrors left_out_errors(const KernelTable& table) {
   LeftOutErrors errors;
   errors.configuration = mean_error(left_out(table, LeaveOut::configuration), table.log_ratio);
-  errors.shape = table.op == KernelOp::moe ? mean_error(left_out(table, LeaveOut::shape), table.log_ratio) : errors.configuration;
+  errors.shape =
+      table.op == KernelOp::moe ? mean_error(left_out(table, LeaveOut::shape), table.log_ratio) : errors.configuration;
   double sum = 0, count = 0;
   const std::size_t width = table.columns.size();
   for (std::size_t site = 0; site < table.sites.size(); ++site) {
@@ -242,7 +245,8 @@ LeftOutErrors left_out_errors(const KernelTable& table) {
       if (std::isnan(left) || std::isnan(middle) || std::isnan(right)) continue;
       const double low = std::log(table.columns[i - 1]), high = std::log(table.columns[i + 1]);
       const double fraction = (std::log(table.columns[i]) - low) / (high - low);
-      sum += std::abs(std::expm1(static_cast<double>(left) + fraction * static_cast<double>(right - left) - static_cast<double>(middle)));
+      sum += std::abs(std::expm1(static_cast<double>(left) + fraction * static_cast<double>(right - left) -
+                                 static_cast<double>(middle)));
       ++count;
     }
   }
@@ -275,7 +279,8 @@ Measurements prepare(std::span<const KernelMeasurement* const> rows, KernelTable
 }
 
 // The roofline, with a cache of some bytes (0: none), what it leaves, and the metric that predicts that best.
-KernelTable fit_all(KernelTable table, const Measurements& m, FlopsPerSecond peak, BytesPerSecond bandwidth, Bytes cache) {
+KernelTable fit_all(KernelTable table, const Measurements& m, FlopsPerSecond peak, BytesPerSecond bandwidth,
+                    Bytes cache) {
   const FittedRoofline fitted = fit_roofline(table.op, m.work, m.seconds, peak, bandwidth, cache);
   table.coefficients = fitted.coefficients;
   table.cache = fitted.cache;
@@ -284,8 +289,10 @@ KernelTable fit_all(KernelTable table, const Measurements& m, FlopsPerSecond pea
   for (const auto& [key, columns] : m.by_site) {
     for (const auto& [column, time] : columns) {
       const auto place = std::lower_bound(table.columns.begin(), table.columns.end(), column) - table.columns.begin();
-      const double base = model::kernel_roofline(table.op, table.coefficients, peak, bandwidth, m.work[i++], table.cache);
-      table.log_ratio[site * table.columns.size() + static_cast<std::size_t>(place)] = static_cast<float>(std::log(time / base));
+      const double base =
+          model::kernel_roofline(table.op, table.coefficients, peak, bandwidth, m.work[i++], table.cache);
+      table.log_ratio[site * table.columns.size() + static_cast<std::size_t>(place)] =
+          static_cast<float>(std::log(time / base));
       table.roofline_error += std::abs(base / time - 1) / static_cast<double>(m.seconds.size());
     }
     ++site;
@@ -307,8 +314,16 @@ KernelTable fit_kernel_table(std::span<const KernelMeasurement* const> rows, con
   if (!(peak.value > 0) || !(bandwidth.value > 0)) {
     throw InputError(fmt::format("accelerator {} has no peak for {} or no bandwidth", accelerator.id, first.dtype));
   }
-  KernelTable table{.op = first.op, .dtype = first.dtype, .kv_dtype = first.kv_dtype, .kernel = first.kernel,
-                    .coefficients = {}, .cache = {}, .metric = first_metric(first.op), .columns = {}, .sites = {}, .log_ratio = {}};
+  KernelTable table{.op = first.op,
+                    .dtype = first.dtype,
+                    .kv_dtype = first.kv_dtype,
+                    .kernel = first.kernel,
+                    .coefficients = {},
+                    .cache = {},
+                    .metric = first_metric(first.op),
+                    .columns = {},
+                    .sites = {},
+                    .log_ratio = {}};
   table.points = static_cast<std::int64_t>(rows.size());
   const Measurements measured = prepare(rows, table);
   table.cold_efficiency = cold_efficiency(measured.work, measured.seconds, accelerator);

@@ -23,16 +23,16 @@ double logistic(double x) { return 1 / (1 + std::exp(-x)); }
 
 OpCoefficients coefficients_of(const Unknowns& x) {
   OpCoefficients c;
-  c.t0 = Seconds(std::exp(std::clamp(x[0], -18.4, -4.6)));            // 10 ns to 10 ms
+  c.t0 = Seconds(std::exp(std::clamp(x[0], -18.4, -4.6)));  // 10 ns to 10 ms
   c.compute_efficiency = logistic(std::clamp(x[1], -6.0, 6.0));
   c.memory_efficiency = logistic(std::clamp(x[2], -6.0, 6.0));
-  c.p = 1 + std::exp(std::clamp(x[3], -5.0, 3.0));                     // to 21: beyond, it is the maximum
+  c.p = 1 + std::exp(std::clamp(x[3], -5.0, 3.0));  // to 21: beyond, it is the maximum
   return c;
 }
 
 model::WarmCache cache_of(const Unknowns& x, Bytes bytes) {
   if (x.size() <= kSpeedup) return {};
-  return {bytes, 1 + std::exp(std::clamp(x[kSpeedup], -5.0, 3.0))};    // to 21 times
+  return {bytes, 1 + std::exp(std::clamp(x[kSpeedup], -5.0, 3.0))};  // to 21 times
 }
 
 // Sum of a loss that is quadratic for small errors and linear for large ones, so that wave steps and outliers do not
@@ -47,14 +47,15 @@ struct Problem {
   std::span<const double> seconds;
   FlopsPerSecond peak;
   BytesPerSecond bandwidth;
-  Bytes cache;                          // 0: none
+  Bytes cache;  // 0: none
 
   [[nodiscard]] Eigen::VectorXd errors(const Unknowns& x) const {
     const OpCoefficients c = coefficients_of(x);
     const model::WarmCache warm = cache_of(x, cache);
     Eigen::VectorXd out(static_cast<Eigen::Index>(work.size()));
     for (std::size_t i = 0; i < work.size(); ++i) {
-      out[static_cast<Eigen::Index>(i)] = std::log(model::kernel_roofline(op, c, peak, bandwidth, work[i], warm) / seconds[i]);
+      out[static_cast<Eigen::Index>(i)] =
+          std::log(model::kernel_roofline(op, c, peak, bandwidth, work[i], warm) / seconds[i]);
     }
     return out;
   }
@@ -81,7 +82,8 @@ Unknowns minimise(const Problem& problem, Unknowns x) {
     const Eigen::VectorXd weights = errors.unaryExpr([](double e) { return weight_of(e); });
     const Eigen::MatrixXd normal = jacobian.transpose() * weights.asDiagonal() * jacobian;
     const Unknowns gradient = jacobian.transpose() * weights.asDiagonal() * errors;
-    const Eigen::MatrixXd damped = normal + damping * (normal.diagonal().array() + 1e-9).matrix().asDiagonal().toDenseMatrix();
+    const Eigen::MatrixXd damped =
+        normal + damping * (normal.diagonal().array() + 1e-9).matrix().asDiagonal().toDenseMatrix();
     const Unknowns next = x - damped.ldlt().solve(gradient);
     const Eigen::VectorXd next_errors = problem.errors(next);
     const double next_loss = problem.loss(next_errors);
@@ -110,7 +112,7 @@ FittedRoofline fit_roofline(KernelOp op, std::span<const KernelWork> work, std::
   for (const double compute : {0.0, 1.5}) {
     Unknowns start(cache.value > 0 ? kSpeedup + 1 : kSpeedup);
     start.head<4>() << std::log(fastest), compute, 1.0, 0.5;
-    if (cache.value > 0) start[kSpeedup] = 0.7;                         // three times as fast
+    if (cache.value > 0) start[kSpeedup] = 0.7;  // three times as fast
     const Unknowns found = minimise(problem, start);
     const double loss = problem.loss(problem.errors(found));
     if (loss >= lowest) continue;

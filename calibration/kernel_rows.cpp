@@ -52,7 +52,8 @@ class Row {
     const std::string found = text(name);
     const std::optional<double> value = configs::parse_number(found);
     if (!value || !(*value >= least) || *value > kMost || *value != std::floor(*value)) {
-      fail(name, fmt::format("found '{}', expected a whole number from {:.0f} to {:.0f}", found.substr(0, 40), least, kMost));
+      fail(name,
+           fmt::format("found '{}', expected a whole number from {:.0f} to {:.0f}", found.substr(0, 40), least, kMost));
     }
     return static_cast<std::uint32_t>(*value);
   }
@@ -80,13 +81,14 @@ class Row {
 std::string quotable(const Row& row, const std::string& column) {
   const std::string name = row.text_or(column, "");
   const auto breaks = [](char c) { return c == '"' || c == '\\' || std::iscntrl(static_cast<unsigned char>(c)) != 0; };
-  if (std::any_of(name.begin(), name.end(), breaks)) row.fail(column, "quotes, backslashes and control characters are not allowed");
+  if (std::any_of(name.begin(), name.end(), breaks))
+    row.fail(column, "quotes, backslashes and control characters are not allowed");
   return name;
 }
 
 template <class Measurement>
 void read_origin(const Row& row, Measurement& m) {
-  static_cast<void>(row.text("device"));   // needed
+  static_cast<void>(row.text("device"));  // needed
   m.device = quotable(row, "device");
   m.framework = quotable(row, "framework");
   m.version = quotable(row, "version");
@@ -97,8 +99,10 @@ void read_origin(const Row& row, Measurement& m) {
 
 void check_dtype(const Row& row, const std::string& column, const std::string& dtype) {
   if (!model::stored_bytes(dtype)) {
-    row.fail(column, fmt::format("found '{}', allowed: bfloat16, float16, half, fp8, fp8_block, int8, nvfp4, w4a16_mxfp4, "
-                                 "w4a8_mxfp4_mxfp8, int4_wo", dtype.substr(0, 40)));
+    row.fail(column,
+             fmt::format("found '{}', allowed: bfloat16, float16, half, fp8, fp8_block, int8, nvfp4, w4a16_mxfp4, "
+                         "w4a8_mxfp4_mxfp8, int4_wo",
+                         dtype.substr(0, 40)));
   }
 }
 
@@ -141,8 +145,13 @@ void read_moe(const Row& row, KernelRows& rows) {
   read_origin(row, m);
   m.op = KernelOp::moe;
   m.dtype = dtype_of(row, "moe_dtype");
-  m.key = {row.whole("hidden_size", 1), row.whole("inter_size", 1), row.whole("topk", 1), row.whole("num_experts", 1),
-           skew_of(row), row.whole("moe_tp_size", 1), row.whole("moe_ep_size", 1)};
+  m.key = {row.whole("hidden_size", 1),
+           row.whole("inter_size", 1),
+           row.whole("topk", 1),
+           row.whole("num_experts", 1),
+           skew_of(row),
+           row.whole("moe_tp_size", 1),
+           row.whole("moe_ep_size", 1)};
   if (m.key[2] > m.key[3]) row.fail("topk", fmt::format("{} of {} experts", m.key[2], m.key[3]));
   m.column = row.whole("num_tokens", 1);
   rows.kernels.push_back(std::move(m));
@@ -159,16 +168,26 @@ void read_attention(const Row& row, KernelRows& rows) {
   m.op = decode ? KernelOp::decode_attention : KernelOp::prefill_attention;
   m.dtype = dtype_of(row, "attn_dtype");
   m.kv_dtype = dtype_of(row, "kv_cache_dtype");
-  m.key = {row.whole("batch_size", 1), row.whole("num_heads", 1), row.whole("num_key_value_heads", 1), row.whole("head_dim", 1), 0, 0, 0};
+  m.key = {row.whole("batch_size", 1),
+           row.whole("num_heads", 1),
+           row.whole("num_key_value_heads", 1),
+           row.whole("head_dim", 1),
+           0,
+           0,
+           0};
   if (m.key[2] > m.key[1]) row.fail("num_key_value_heads", fmt::format("{} for {} heads", m.key[2], m.key[1]));
   const std::uint32_t tokens = row.whole("isl", 1), step = row.whole("step", 0);
   m.column = decode ? tokens + step : tokens;
   m.past = decode ? 0 : step;
   std::string unmodelled;
-  if (row.has("window_size") && row.whole("window_size", 0) > 0) unmodelled = op + " with a window";
-  else if (row.has("beam_width") && row.whole("beam_width", 1) > 1) unmodelled = op + " with beams";
-  if (unmodelled.empty()) rows.kernels.push_back(std::move(m));
-  else ++rows.not_modelled[unmodelled];
+  if (row.has("window_size") && row.whole("window_size", 0) > 0)
+    unmodelled = op + " with a window";
+  else if (row.has("beam_width") && row.whole("beam_width", 1) > 1)
+    unmodelled = op + " with beams";
+  if (unmodelled.empty())
+    rows.kernels.push_back(std::move(m));
+  else
+    ++rows.not_modelled[unmodelled];
 }
 
 void read_all_reduce(const Row& row, KernelRows& rows) {
@@ -176,12 +195,16 @@ void read_all_reduce(const Row& row, KernelRows& rows) {
   read_origin(row, m);
   m.dtype = row.has("nccl_dtype") ? row.text("nccl_dtype") : row.text("allreduce_dtype");
   const std::optional<double> element = model::stored_bytes(m.dtype);
-  if (!element) row.fail(row.has("nccl_dtype") ? "nccl_dtype" : "allreduce_dtype", fmt::format("found '{}'", m.dtype.substr(0, 40)));
+  if (!element)
+    row.fail(row.has("nccl_dtype") ? "nccl_dtype" : "allreduce_dtype",
+             fmt::format("found '{}'", m.dtype.substr(0, 40)));
   m.ranks = row.whole("num_gpus", 2);
   m.bytes = row.whole("message_size", 1) * *element;
   const std::string op = row.text("op_name");
-  if (op == "all_reduce") rows.all_reduces.push_back(std::move(m));
-  else ++rows.not_modelled[op];
+  if (op == "all_reduce")
+    rows.all_reduces.push_back(std::move(m));
+  else
+    ++rows.not_modelled[op];
 }
 
 using ReadRow = void (*)(const Row&, KernelRows&);
@@ -224,10 +247,12 @@ KernelRows read_kernel_rows(const std::string& file) {
   traces::ByteSource source(file);
   traces::LineReader lines(source, file);
   std::string_view line;
-  if (!lines.next(line)) throw InputError(Where{file, 0, 0}, "is empty, expected a table of measured kernels (docs/kernel-tables.md)");
+  if (!lines.next(line))
+    throw InputError(Where{file, 0, 0}, "is empty, expected a table of measured kernels (docs/kernel-tables.md)");
   const ReadRow read = reader_for(names_in(line));
   if (read == nullptr) {
-    throw InputError(Where{file, 1, 0}, "these columns are no table of measured kernels; docs/kernel-tables.md lists those that are");
+    throw InputError(Where{file, 1, 0},
+                     "these columns are no table of measured kernels; docs/kernel-tables.md lists those that are");
   }
   std::map<std::string, std::size_t> places;
   for (const std::string_view name : split(line)) places.emplace(std::string(name), places.size());
@@ -238,7 +263,8 @@ KernelRows read_kernel_rows(const std::string& file) {
     if (line.empty()) continue;
     std::vector<std::string_view> fields = split(line);
     if (fields.size() != columns) {
-      throw InputError(Where{file, lines.number(), 0}, fmt::format("found {} fields, expected {}", fields.size(), columns));
+      throw InputError(Where{file, lines.number(), 0},
+                       fmt::format("found {} fields, expected {}", fields.size(), columns));
     }
     read(Row(file, lines.number(), places, std::move(fields)), rows);
   }

@@ -21,7 +21,7 @@ struct KernelMeasurement {
   std::string dtype, kv_dtype, kernel;
   model::KernelKey key{};
   std::uint32_t column = 0;
-  std::uint32_t past = 0;               // prefill attention: cached tokens of each sequence before these
+  std::uint32_t past = 0;  // prefill attention: cached tokens of each sequence before these
   double seconds = 0;
   std::size_t line = 0;
 };
@@ -35,7 +35,9 @@ struct AllReduceMeasurement {
 };
 
 /// The name of a kernel's curve for a type other than the one that engines reduce: "NCCL int8".
-[[nodiscard]] inline std::string all_reduce_name(const std::string& kernel, const std::string& dtype) { return kernel + " " + dtype; }
+[[nodiscard]] inline std::string all_reduce_name(const std::string& kernel, const std::string& dtype) {
+  return kernel + " " + dtype;
+}
 
 /// A file's rows. Rows of kinds that nothing here models (other collectives, windows, beams) are counted
 /// by what they are.

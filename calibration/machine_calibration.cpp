@@ -10,23 +10,23 @@
 #include <optional>
 #include <thread>
 
+#include "calibration/machine_fit.h"
+#include "calibration/machine_host.h"
+#include "calibration/machine_live.h"
 #include "configs/this_machine.h"
 #include "model/error.h"
 #include "model/memory_plan.h"
 #include "sched/measurements.h"
-#include "calibration/machine_fit.h"
-#include "calibration/machine_host.h"
-#include "calibration/machine_live.h"
 
 namespace plimsoll::calibration {
 
 namespace {
 
-constexpr std::size_t kProbeBytes = 256U << 20;   // 8 times the last-level cache of a usual server
+constexpr std::size_t kProbeBytes = 256U << 20;  // 8 times the last-level cache of a usual server
 constexpr std::int64_t kKvBlocks = 6000, kMostRows = 512, kMostContext = 2048;
 constexpr double kProbeSeconds = 0.5;
 constexpr double kMostProbes = 0.8;
-constexpr double kCoarseBelow = 15;    // seconds: less time buys fewer shapes
+constexpr double kCoarseBelow = 15;  // seconds: less time buys fewer shapes
 // Shares of the time: ops and held-out forwards of a (dtype, ranks, model), whose engine takes the rest; then the host.
 constexpr double kOpsPart = 0.45, kForwardsPart = 0.2, kHostPart = 0.1;
 
@@ -34,15 +34,18 @@ std::string settings_line(const MachineSettings& s) {
   std::vector<std::string> dtypes;
   for (const model::DType dtype : s.dtypes) dtypes.emplace_back(model::name(dtype));
   return fmt::format("{} {} models {} dtypes {} ranks {} seconds {:g}", configs::machine_fingerprint(),
-                     s.device == exec::DeviceKind::cuda ? "cuda" : "cpu", fmt::join(s.models, ","), fmt::join(dtypes, ","),
-                     fmt::join(s.ranks, ","), s.seconds);
+                     s.device == exec::DeviceKind::cuda ? "cuda" : "cpu", fmt::join(s.models, ","),
+                     fmt::join(dtypes, ","), fmt::join(s.ranks, ","), s.seconds);
 }
 
 class MachineCalibrator {
  public:
   MachineCalibrator(const configs::Catalogue& catalogue, const MachineSettings& settings)
-      : catalogue_(catalogue), settings_(settings), store_(settings.samples.empty() ? SampleStore() : SampleStore(settings.samples, settings_line(settings))),
-        parts_(static_cast<double>(settings.models.size() * settings.ranks.size() * settings.dtypes.size()) + kHostPart) {}
+      : catalogue_(catalogue),
+        settings_(settings),
+        store_(settings.samples.empty() ? SampleStore() : SampleStore(settings.samples, settings_line(settings))),
+        parts_(static_cast<double>(settings.models.size() * settings.ranks.size() * settings.dtypes.size()) +
+               kHostPart) {}
 
   MachineCalibration run() {
     result_.cores = static_cast<std::int32_t>(std::max(1U, std::thread::hardware_concurrency()));
@@ -74,7 +77,8 @@ class MachineCalibrator {
     }
     const double fraction = std::min(1.0, (done_ + fraction_of_part) / parts_);
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start_;
-    if (settings_.most_seconds > 0 && spent.count() > settings_.most_seconds && fraction < 1) throw TimeIsUp{spent.count(), fraction};
+    if (settings_.most_seconds > 0 && spent.count() > settings_.most_seconds && fraction < 1)
+      throw TimeIsUp{spent.count(), fraction};
     if (recalled) recalled_ += fraction - last_;
     last_ = fraction;
     if (settings_.progress) settings_.progress(what, fraction, recalled_);
@@ -87,12 +91,13 @@ class MachineCalibrator {
 
   void set_rates() {
     if (rates_.empty()) return;
-    const auto median_of = [&](double exec::SteadyRates::* rate) {
+    const auto median_of = [&](double exec::SteadyRates::*rate) {
       std::vector<double> values;
       for (const exec::SteadyRates& r : rates_) values.push_back(r.*rate);
       const double middle = sched::quantile(values, 0.5);
       for (double& v : values) v = std::abs(v / middle - 1);
-      result_.rates_spread = std::max(result_.rates_spread, sched::quantile(values, kMostProbes));   // a moment's burst is no noise
+      result_.rates_spread =
+          std::max(result_.rates_spread, sched::quantile(values, kMostProbes));  // a moment's burst is no noise
       return middle;
     };
     result_.rates = {median_of(&exec::SteadyRates::read_bandwidth), median_of(&exec::SteadyRates::multiply_add)};
@@ -140,9 +145,14 @@ class MachineCalibrator {
     report(label, 0, false);
     exec::Engine engine(config, *weights);
     result_.description = engine.description();
-    BenchmarkSettings bench{.most_rows = kMostRows, .most_context = kMostContext, .seconds = settings_.seconds / parts_ * kForwardsPart,
-                            .coarse = is_coarse(), .control = settings_.control, .progress = [&](double f, bool known) { report(label, 0.3 * f, known); },
-                            .store = &store_, .key = fmt::format("{} {} {}", model, model::name(dtype), ranks)};
+    BenchmarkSettings bench{.most_rows = kMostRows,
+                            .most_context = kMostContext,
+                            .seconds = settings_.seconds / parts_ * kForwardsPart,
+                            .coarse = is_coarse(),
+                            .control = settings_.control,
+                            .progress = [&](double f, bool known) { report(label, 0.3 * f, known); },
+                            .store = &store_,
+                            .key = fmt::format("{} {} {}", model, model::name(dtype), ranks)};
     const std::int64_t tokens = kKvBlocks * config.block_tokens;
     samples.forwards.emplace_back(config, measure_forwards(engine, held_out_forwards(bench, tokens), bench));
     probe();
@@ -157,14 +167,17 @@ class MachineCalibrator {
     bench.seconds = settings_.seconds / parts_ * kOpsPart;
     bench.progress = [&](double f, bool known) { report(label, 0.4 + 0.6 * f, known); };
     for (OpSample& sample : measure_ops(engine, grid, bench)) {
-      if (sample.op.kind == model::OpKind::all_reduce) samples.all_reduces.push_back({sample.op.other_bytes, sample.seconds});
-      else samples.ops.push_back(std::move(sample));
+      if (sample.op.kind == model::OpKind::all_reduce)
+        samples.all_reduces.push_back({sample.op.other_bytes, sample.seconds});
+      else
+        samples.ops.push_back(std::move(sample));
     }
     report(label, 1, false);
   }
 
   // Decode forwards of the grid as they run in service, in one graph: what the gaps between kernels are found from.
-  std::vector<ForwardSample> measure_whole(exec::Engine& engine, const std::vector<GridForward>& grid, BenchmarkSettings bench) {
+  std::vector<ForwardSample> measure_whole(exec::Engine& engine, const std::vector<GridForward>& grid,
+                                           BenchmarkSettings bench) {
     std::vector<GridForward> decodes;
     for (const GridForward& forward : grid)
       if (forward.prefill.empty()) decodes.push_back(forward);
@@ -178,7 +191,7 @@ class MachineCalibrator {
   SampleStore store_;
   std::optional<exec::SteadyProbe> probe_;
   std::vector<exec::SteadyRates> rates_;
-  std::vector<std::pair<std::string, std::vector<double>>> live_;   // of this share's models
+  std::vector<std::pair<std::string, std::vector<double>>> live_;  // of this share's models
   MachineCalibration result_;
   double parts_ = 1, done_ = 0, last_ = 0, recalled_ = 0;
 };
@@ -186,11 +199,13 @@ class MachineCalibrator {
 }  // namespace
 
 std::string calibration_problem(const MachineCalibration& calibration) {
-  constexpr double kWorst = 0.5;       // a quiet machine: some hundredths; docs/calibrate.md
+  constexpr double kWorst = 0.5;  // a quiet machine: some hundredths; docs/calibrate.md
   for (const ShareCalibration& share : calibration.shares) {
     if (share.held_out.count == 0 || share.held_out.median <= kWorst) continue;
-    return fmt::format("forwards that were held out from the fit ({}, {} rank{}) are predicted with a median error of {:.0f} %, more than {:.0f} %",
-                       model::name(share.dtype), share.ranks, share.ranks > 1 ? "s" : "", 100 * share.held_out.median, 100 * kWorst);
+    return fmt::format(
+        "forwards that were held out from the fit ({}, {} rank{}) are predicted with a median error of {:.0f} %, more "
+        "than {:.0f} %",
+        model::name(share.dtype), share.ranks, share.ranks > 1 ? "s" : "", 100 * share.held_out.median, 100 * kWorst);
   }
   return {};
 }

@@ -9,9 +9,9 @@
 #include <limits>
 #include <map>
 
+#include "calibration/machine_host.h"
 #include "model/error.h"
 #include "model/forward_cost.h"
-#include "calibration/machine_host.h"
 
 namespace plimsoll::calibration {
 
@@ -19,18 +19,21 @@ namespace {
 
 using model::OpClass;
 
-constexpr std::array<const char*, model::kOpClasses> kClassNames = {"gemm", "moe_gemm", "prefill_attention", "decode_attention",
-                                                                    "pointwise"};
+constexpr std::array<const char*, model::kOpClasses> kClassNames = {"gemm", "moe_gemm", "prefill_attention",
+                                                                    "decode_attention", "pointwise"};
 
-model::ForwardWork work_of(const GridForward& forward, const model::LlmShape& shape, std::vector<model::PrefillSpan>& spans) {
+model::ForwardWork work_of(const GridForward& forward, const model::LlmShape& shape,
+                           std::vector<model::PrefillSpan>& spans) {
   model::ForwardWork work;
-  const double window = shape.sliding_window > 0 ? static_cast<double>(shape.sliding_window) : std::numeric_limits<double>::infinity();
+  const double window =
+      shape.sliding_window > 0 ? static_cast<double>(shape.sliding_window) : std::numeric_limits<double>::infinity();
   for (const GridForward::Rows& r : forward.prefill)
     for (std::int64_t i = 0; i < r.sequences; ++i) spans.push_back({r.new_tokens, r.context});
   for (const GridForward::Rows& r : forward.decode) {
     work.decode_rows += r.sequences;
     work.decode_context += static_cast<double>(r.sequences * (r.context + 1));
-    work.decode_context_windowed += static_cast<double>(r.sequences) * std::min(static_cast<double>(r.context + 1), window);
+    work.decode_context_windowed +=
+        static_cast<double>(r.sequences) * std::min(static_cast<double>(r.context + 1), window);
   }
   work.prefill = spans;
   work.sampled = work.decode_rows + static_cast<std::int64_t>(spans.size());
@@ -73,11 +76,13 @@ void fit_classes(ShareCalibration& share, const ShareSamples& samples) {
   }
 }
 
-// An embedding's row costs a tenth of a norm's, a sample ten times as much: each kind has a curve and a table of its own.
+// An embedding's row costs a tenth of a norm's, a sample ten times as much: each kind has a curve and a table of its
+// own.
 void fit_pointwise_kinds(ShareCalibration& share, const ShareSamples& samples) {
   std::map<std::string, std::vector<OpSample>> kinds;
   for (const OpSample& sample : samples.ops)
-    if (const auto kind = model::pointwise_kind(sample.op.kind); !kind.empty()) kinds[std::string(kind)].push_back(sample);
+    if (const auto kind = model::pointwise_kind(sample.op.kind); !kind.empty())
+      kinds[std::string(kind)].push_back(sample);
   model::Accelerator& a = share.accelerator;
   for (const auto& [kind, own] : kinds) {
     const OpFit fitted = fit_op_class(OpClass::pointwise, own, a.fp32, a.memory_bandwidth);
@@ -86,12 +91,18 @@ void fit_pointwise_kinds(ShareCalibration& share, const ShareSamples& samples) {
   }
 }
 
-std::vector<double> predictions(const ShareCalibration& share, const exec::EngineConfig& config, const std::vector<ForwardSample>& forwards) {
+std::vector<double> predictions(const ShareCalibration& share, const exec::EngineConfig& config,
+                                const std::vector<ForwardSample>& forwards) {
   model::EngineProfile no_host;
   no_host.overlap = model::HostOverlap::none;
-  const model::CostInputs inputs{.shape = &config.architecture.shape, .accelerator = &share.accelerator,
-                                 .interconnect = &share.interconnect, .engine = &no_host, .weight_dtype = config.weight_dtype,
-                                 .kv_dtype = config.kv_dtype, .tp = config.tp, .pp = 1};
+  const model::CostInputs inputs{.shape = &config.architecture.shape,
+                                 .accelerator = &share.accelerator,
+                                 .interconnect = &share.interconnect,
+                                 .engine = &no_host,
+                                 .weight_dtype = config.weight_dtype,
+                                 .kv_dtype = config.kv_dtype,
+                                 .tp = config.tp,
+                                 .pp = 1};
   model::ForwardCost cost(inputs);
   std::vector<double> out;
   for (const ForwardSample& sample : forwards) {
@@ -103,8 +114,12 @@ std::vector<double> predictions(const ShareCalibration& share, const exec::Engin
 
 double launches_of(const exec::EngineConfig& config, const GridForward& forward) {
   std::vector<model::PrefillSpan> spans;
-  const model::OpListInputs inputs{.shape = &config.architecture.shape, .weight_dtype = config.weight_dtype,
-                                   .kv_dtype = config.kv_dtype, .tp = config.tp, .pp = 1, .capabilities = {}};
+  const model::OpListInputs inputs{.shape = &config.architecture.shape,
+                                   .weight_dtype = config.weight_dtype,
+                                   .kv_dtype = config.kv_dtype,
+                                   .tp = config.tp,
+                                   .pp = 1,
+                                   .capabilities = {}};
   double launches = 0;
   model::for_each_op(model::make_op_list(inputs, work_of(forward, config.architecture.shape, spans)),
                      [&](const model::Op& op) { launches += op.launches * op.count; });
@@ -125,7 +140,7 @@ void settle_gaps(ShareCalibration& share, ShareSamples& samples) {
   const double gap = gaps[gaps.size() / 2];
   share.accelerator.kernel_gap = Seconds(std::max(0.0, gap));
   if (gap >= 0) return;
-  constexpr double kLeastPart = 0.1;    // of a traced op's time is its own
+  constexpr double kLeastPart = 0.1;  // of a traced op's time is its own
   for (OpSample& sample : samples.ops) sample.seconds = std::max(sample.seconds + gap, kLeastPart * sample.seconds);
   share.fits.clear();
   set_limits(share, samples);
@@ -140,11 +155,13 @@ void fit_share(ShareCalibration& share, ShareSamples& samples, const std::string
   model::Accelerator& a = share.accelerator;
   a.id = "this-machine";
   a.calibrated = true;
-  a.source = share.read_bandwidth > 0 ? "probes of this machine: read bandwidth and multiply-adds" : "the fastest ops that were measured";
+  a.source = share.read_bandwidth > 0 ? "probes of this machine: read bandwidth and multiply-adds"
+                                      : "the fastest ops that were measured";
   a.fit_source = fmt::format("plimsoll calibrate: {} ops of {}", samples.ops.size(), what);
   share.interconnect.id = "this-machine";
   share.interconnect.source = "measured by plimsoll calibrate";
-  if (!samples.all_reduces.empty()) share.interconnect.all_reduce = {{share.ranks, fit_all_reduce(samples.all_reduces)}};
+  if (!samples.all_reduces.empty())
+    share.interconnect.all_reduce = {{share.ranks, fit_all_reduce(samples.all_reduces)}};
   set_limits(share, samples);
   fit_classes(share, samples);
   fit_pointwise_kinds(share, samples);

@@ -15,11 +15,12 @@ namespace plimsoll::calibration {
 struct ShareSamples {
   std::vector<OpSample> ops;
   std::vector<AllReduceSample> all_reduces;
-  std::vector<std::pair<exec::EngineConfig, std::vector<ForwardSample>>> forwards;   // held out
-  std::vector<std::pair<exec::EngineConfig, std::vector<ForwardSample>>> whole;      // GPUs: as graphs, for the gaps
+  std::vector<std::pair<exec::EngineConfig, std::vector<ForwardSample>>> forwards;  // held out
+  std::vector<std::pair<exec::EngineConfig, std::vector<ForwardSample>>> whole;     // GPUs: as graphs, for the gaps
 };
 
-/// Fits the accelerator and the all-reduces of `share`. The share's probes are set; a GPU's limits are those of its ops.
+/// Fits the accelerator and the all-reduces of `share`. The share's probes are set; a GPU's limits are those of its
+/// ops.
 void fit_share(ShareCalibration& share, ShareSamples& samples, const std::string& what);
 /// Predicts the forwards that are in no fit.
 void check_held_out(ShareCalibration& share, const ShareSamples& samples);

@@ -17,8 +17,8 @@
 #include "exec/brief_wait.h"
 #include "exec/cpu/thread_pool.h"
 #include "exec/live/serve.h"
-#include "study/run/resolve.h"
 #include "study/file/study.h"
+#include "study/run/resolve.h"
 
 namespace plimsoll::calibration {
 
@@ -26,8 +26,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A device whose forwards take a set time, in which all cores compute as the executor's do. What is left of a run is the
-// host's: with a device that answers at once the control thread would never sleep, and waking it costs more than what it does.
+// A device whose forwards take a set time, in which all cores compute as the executor's do. What is left of a run is
+// the host's: with a device that answers at once the control thread would never sleep, and waking it costs more than
+// what it does.
 class PacedDevice final : public exec::ForwardDevice {
  public:
   explicit PacedDevice(int threads) : team_(threads) {}
@@ -54,20 +55,24 @@ class PacedDevice final : public exec::ForwardDevice {
   [[nodiscard]] double take_spent() { return std::chrono::duration<double>(std::exchange(spent_, {})).count(); }
 
  private:
-  static constexpr auto kForward = std::chrono::microseconds(150);   // long enough for the control thread to fall asleep
+  static constexpr auto kForward = std::chrono::microseconds(150);  // long enough for the control thread to fall asleep
   exec::ThreadPool team_;
   std::deque<std::size_t> answers_;
   Clock::duration spent_{};
 };
 
-struct Load { std::int32_t users, input, output; };
+struct Load {
+  std::int32_t users, input, output;
+};
 
 load::Scenario scenario_of(const Load& load, std::shared_ptr<const configs::Catalogue> catalogue) {
   const std::string text = fmt::format(
-      "model: demo-llama-40m\nhardware: {{accelerator: generic-cpu, count: 1}}\nengine: plimsoll-cpu\nscheduler: {{kv_blocks: 20000}}\n"
+      "model: demo-llama-40m\nhardware: {{accelerator: generic-cpu, count: 1}}\nengine: plimsoll-cpu\nscheduler: "
+      "{{kv_blocks: 20000}}\n"
       "workload:\n  load: {{closed_loop: {{concurrency: {}}}}}\n  lengths: {{input: {}, output: {}}}\n  requests: {}\n",
       load.users, load.input, load.output, std::max(2 * load.users, 6));
-  const study::Study study(configs::Document::from_text(text, "host benchmark"), "host benchmark", {}, std::move(catalogue));
+  const study::Study study(configs::Document::from_text(text, "host benchmark"), "host benchmark", {},
+                           std::move(catalogue));
   return *study::resolve_point(study, 0).scenario;
 }
 
@@ -77,19 +82,21 @@ HostSample measure(const Load& load, const std::shared_ptr<const configs::Catalo
   const exec::PromptSource prompts(1, 32000);
   HostSample best{0, 0, 0, 0, 1e9};
   static_cast<void>(device.take_spent());
-  for (int repeat = 0; repeat < 3; ++repeat) {   // neighbours only ever slow down
+  for (int repeat = 0; repeat < 3; ++repeat) {  // neighbours only ever slow down
     const exec::MeasuredRun run = exec::measure_point(scenario, replicas, prompts, {});
     const double seconds = run.run.metrics.duration_s - device.take_spent();
     const auto requests = static_cast<double>(run.run.metrics.requests_completed);
     if (seconds < best.seconds)
-      best = {static_cast<double>(run.run.steps_run), requests * load.output, requests * (load.input + load.output - 1), requests, seconds};
+      best = {static_cast<double>(run.run.steps_run), requests * load.output, requests * (load.input + load.output - 1),
+              requests, seconds};
   }
   return best;
 }
 
 }  // namespace
 
-// Least squares on relative errors over the terms that are not negative: of all choices of terms whose solution is, the best.
+// Least squares on relative errors over the terms that are not negative: of all choices of terms whose solution is, the
+// best.
 std::array<double, 4> fit_host(const std::vector<HostSample>& samples) {
   const auto count = static_cast<Eigen::Index>(samples.size());
   Eigen::MatrixXd a(count, 4);

@@ -12,8 +12,8 @@
 #include "exec/live/serve.h"
 #include "model/error.h"
 #include "sim/simulate.h"
-#include "study/run/resolve.h"
 #include "study/file/study.h"
+#include "study/run/resolve.h"
 
 namespace plimsoll::calibration {
 
@@ -22,7 +22,7 @@ namespace {
 constexpr std::int32_t kSequences = 128;
 
 load::Scenario scenario_of(const LiveLoad& load, const std::string& model, model::DType dtype, std::int32_t tp,
-                             const std::shared_ptr<const configs::Catalogue>& catalogue) {
+                           const std::shared_ptr<const configs::Catalogue>& catalogue) {
   const std::string text = fmt::format(
       "model: {}\ndtype: {}\nhardware: this-machine\nengine: plimsoll-cpu\ndeployment: {{tp: {}}}\n"
       "scheduler: {{policy: vllm_v1, kv_blocks: 4000, max_running: {}, step_token_budget: 512}}\n"
@@ -45,8 +45,9 @@ double run_once(const load::Scenario& scenario, exec::ForwardDevice& device, con
   return run.run.metrics.duration_s;
 }
 
-double run_live(const load::Scenario& scenario, exec::ForwardDevice& device, const exec::PromptSource& prompts, bool once) {
-  constexpr double kLong = 4;          // seconds
+double run_live(const load::Scenario& scenario, exec::ForwardDevice& device, const exec::PromptSource& prompts,
+                bool once) {
+  constexpr double kLong = 4;  // seconds
   std::vector<double> times = {run_once(scenario, device, prompts)};
   while (!once && times.size() < 3 && times.front() < kLong) times.push_back(run_once(scenario, device, prompts));
   std::sort(times.begin(), times.end());
@@ -84,7 +85,7 @@ void raise_limits(model::Accelerator& a, double factor) {
 }  // namespace
 
 const std::vector<LiveLoad>& live_loads() {
-  static const std::vector<LiveLoad> loads = {{1, 16, 96, 1},  {3, 16, 80, 3},  {6, 16, 64, 6},   {12, 16, 40, 12},
+  static const std::vector<LiveLoad> loads = {{1, 16, 96, 1},   {3, 16, 80, 3}, {6, 16, 64, 6},   {12, 16, 40, 12},
                                               {24, 16, 28, 24}, {1, 64, 2, 64}, {1, 160, 2, 160}, {1, 448, 2, 448}};
   return loads;
 }
@@ -92,8 +93,9 @@ const std::vector<LiveLoad>& live_loads() {
 std::vector<double> measure_live(exec::Engine& engine, const configs::Catalogue& catalogue, const std::string& model,
                                  const BenchmarkSettings& settings) {
   const exec::EngineConfig& config = engine.config();
-  configs::ThisMachine machine;        // any: only the decisions of the scheduler come from here
-  machine.shares.push_back({.ranks = 1, .dtype = config.weight_dtype, .accelerator = catalogue.accelerator("generic-cpu")});
+  configs::ThisMachine machine;  // any: only the decisions of the scheduler come from here
+  machine.shares.push_back(
+      {.ranks = 1, .dtype = config.weight_dtype, .accelerator = catalogue.accelerator("generic-cpu")});
   machine.cores = config.tp;
   machine.interconnect = catalogue.interconnect("shared-memory");
   const auto own = catalogue_with(std::move(machine), catalogue.root());
@@ -103,25 +105,30 @@ std::vector<double> measure_live(exec::Engine& engine, const configs::Catalogue&
   for (std::size_t i = 0; i < live_loads().size(); ++i) {
     const std::string group = fmt::format("{} live {}", settings.key, i);
     const std::optional<double> known = settings.store == nullptr ? std::nullopt : settings.store->find_time(group);
-    seconds.push_back(known ? *known : run_live(scenario_of(live_loads()[i], model, config.weight_dtype, config.tp, own), device, prompts, settings.coarse));
+    seconds.push_back(known ? *known
+                            : run_live(scenario_of(live_loads()[i], model, config.weight_dtype, config.tp, own), device,
+                                       prompts, settings.coarse));
     if (!known && settings.store != nullptr) settings.store->add_time(group, "live", seconds.back());
-    if (settings.progress) settings.progress(static_cast<double>(i + 1) / static_cast<double>(live_loads().size()), known.has_value());
+    if (settings.progress)
+      settings.progress(static_cast<double>(i + 1) / static_cast<double>(live_loads().size()), known.has_value());
   }
   return seconds;
 }
 
-void add_by_rows(model::Accelerator& accelerator, const std::vector<double>& log2_rows, const std::vector<double>& log_factor) {
+void add_by_rows(model::Accelerator& accelerator, const std::vector<double>& log2_rows,
+                 const std::vector<double>& log_factor) {
   const double least = *std::min_element(log_factor.begin(), log_factor.end());
   if (least < 0) raise_limits(accelerator, std::exp(-least));
   for (model::OpCoefficients& c : accelerator.coefficients) add_to_table(c, log2_rows, log_factor);
   for (auto& [kind, c] : accelerator.pointwise_kinds) add_to_table(c, log2_rows, log_factor);
 }
 
-std::vector<double> simulate_live(const ShareCalibration& share, const std::string& model, const model::EngineProfile& engine,
-                                  const configs::Catalogue& catalogue) {
+std::vector<double> simulate_live(const ShareCalibration& share, const std::string& model,
+                                  const model::EngineProfile& engine, const configs::Catalogue& catalogue) {
   configs::ThisMachine machine;
   machine.cores = share.ranks;
-  machine.shares.push_back({.ranks = share.ranks, .dtype = share.dtype,
+  machine.shares.push_back({.ranks = share.ranks,
+                            .dtype = share.dtype,
                             .accelerator = std::make_shared<const model::Accelerator>(share.accelerator),
                             .interconnect = std::make_shared<const model::Interconnect>(share.interconnect)});
   machine.interconnect = machine.shares.front().interconnect;
@@ -133,20 +140,21 @@ std::vector<double> simulate_live(const ShareCalibration& share, const std::stri
   return seconds;
 }
 
-void settle_live(ShareCalibration& share, const std::vector<std::pair<std::string, std::vector<double>>>& seconds_of_models,
+void settle_live(ShareCalibration& share,
+                 const std::vector<std::pair<std::string, std::vector<double>>>& seconds_of_models,
                  const model::EngineProfile& engine, const configs::Catalogue& catalogue) {
   const model::Accelerator measured = share.accelerator;
   const std::vector<LiveLoad>& loads = live_loads();
   std::vector<double> rows, factor(loads.size(), 0.0);
   for (const LiveLoad& load : loads) rows.push_back(std::log2(load.rows));
-  constexpr int kRounds = 4;           // a load's steps are not all of its rows: its neighbours' factors move it
+  constexpr int kRounds = 4;  // a load's steps are not all of its rows: its neighbours' factors move it
   for (int round = 0; round < kRounds; ++round) {
     for (const auto& [model, seconds] : seconds_of_models) {
       const std::vector<double> simulated = simulate_live(share, model, engine, catalogue);
       for (std::size_t i = 0; i < loads.size(); ++i)
         factor[i] += std::log(seconds[i] / simulated[i]) / static_cast<double>(seconds_of_models.size());
     }
-    constexpr double kMost = 0.7;      // a factor of two: more is no calibration
+    constexpr double kMost = 0.7;  // a factor of two: more is no calibration
     for (double& f : factor) f = std::clamp(f, -kMost, kMost);
     share.accelerator = measured;
     add_by_rows(share.accelerator, rows, factor);

@@ -29,9 +29,11 @@ struct Problem {
   OpClass op_class;
   std::span<const OpSample> samples;
   double peak, bandwidth;
-  bool mixed;                          // ops of many kinds that one curve cannot hold: there the long ones count
+  bool mixed;  // ops of many kinds that one curve cannot hold: there the long ones count
   // Root of a sample's weight.
-  [[nodiscard]] double root_weight(const OpSample& sample) const { return mixed ? std::sqrt(sample.seconds / longest) : 1.0; }
+  [[nodiscard]] double root_weight(const OpSample& sample) const {
+    return mixed ? std::sqrt(sample.seconds / longest) : 1.0;
+  }
   double longest = 1;
 };
 
@@ -116,7 +118,9 @@ Parameters fit_roofline(const Problem& problem) {
   return best;
 }
 
-struct GridPlace { double x, y; };
+struct GridPlace {
+  double x, y;
+};
 
 // The axes of ResidualTable.
 GridPlace place_of(OpClass op_class, const model::Op& op) {
@@ -132,7 +136,8 @@ GridPlace place_of(OpClass op_class, const model::Op& op) {
 }
 
 // What a line of the grid lacks is interpolated along x (held beyond its ends).
-void fill_gaps(std::vector<double>& values, const std::vector<bool>& known, const std::vector<double>& x, std::size_t width, std::size_t y) {
+void fill_gaps(std::vector<double>& values, const std::vector<bool>& known, const std::vector<double>& x,
+               std::size_t width, std::size_t y) {
   for (std::size_t i = 0; i < x.size(); ++i) {
     if (known[i * width + y]) continue;
     std::ptrdiff_t below = static_cast<std::ptrdiff_t>(i), above = below;
@@ -142,8 +147,10 @@ void fill_gaps(std::vector<double>& values, const std::vector<bool>& known, cons
     while (below >= 0 && !is_known(below)) --below;
     while (above < end && !is_known(above)) ++above;
     if (below < 0 && above == end) continue;
-    if (below < 0) values[i * width + y] = at(above);
-    else if (above == end) values[i * width + y] = at(below);
+    if (below < 0)
+      values[i * width + y] = at(above);
+    else if (above == end)
+      values[i * width + y] = at(below);
     else {
       const double low = x[static_cast<std::size_t>(below)], high = x[static_cast<std::size_t>(above)];
       const double fraction = (x[i] - low) / (high - low);
@@ -172,8 +179,10 @@ std::shared_ptr<model::ResidualTable> residual_table(const Problem& problem, con
   table->log_ratio.assign(table->x.size() * width, 0.0);
   std::vector<bool> known(table->log_ratio.size(), false);
   for (const auto& [place, cell] : cells) {
-    const auto i = static_cast<std::size_t>(std::lower_bound(table->x.begin(), table->x.end(), place.first) - table->x.begin());
-    const auto j = static_cast<std::size_t>(std::lower_bound(table->y.begin(), table->y.end(), place.second) - table->y.begin());
+    const auto i =
+        static_cast<std::size_t>(std::lower_bound(table->x.begin(), table->x.end(), place.first) - table->x.begin());
+    const auto j =
+        static_cast<std::size_t>(std::lower_bound(table->y.begin(), table->y.end(), place.second) - table->y.begin());
     table->log_ratio[i * width + j] = cell.first / cell.second;
     known[i * width + j] = true;
   }
@@ -221,7 +230,8 @@ OpFit fit_op_class(OpClass op_class, std::span<const OpSample> samples, FlopsPer
   PLIMSOLL_CHECK(!samples.empty(), "there is something to fit");
   double longest = 0;
   for (const OpSample& sample : samples) longest = std::max(longest, sample.seconds);
-  const bool mixed = std::any_of(samples.begin(), samples.end(), [&](const OpSample& s) { return s.op.kind != samples.front().op.kind; });
+  const bool mixed = std::any_of(samples.begin(), samples.end(),
+                                 [&](const OpSample& s) { return s.op.kind != samples.front().op.kind; });
   const Problem problem{op_class, samples, peak.value, bandwidth.value, mixed, longest};
   const Parameters x = fit_roofline(problem);
   OpFit fit;
@@ -232,7 +242,7 @@ OpFit fit_op_class(OpClass op_class, std::span<const OpSample> samples, FlopsPer
   fit.coefficients.p = x[3];
   fit.roofline_error = mean_error(problem, x, nullptr);
   fit.fit_error = fit.roofline_error;
-  if (mixed) return fit;               // no table tells the kinds apart
+  if (mixed) return fit;  // no table tells the kinds apart
   const auto table = residual_table(problem, x);
   fit.fit_error = mean_error(problem, x, table.get());
   fit.coefficients.residual = table;

@@ -7,22 +7,23 @@
 #include <span>
 #include <vector>
 
-#include "model/accelerator.h"
 #include "calibration/op_samples.h"
+#include "model/accelerator.h"
 
 namespace plimsoll::calibration {
 
 struct OpFit {
   model::OpCoefficients coefficients;
   std::int64_t samples = 0;
-  double roofline_error = 0;           // mean of |predicted / measured - 1| with the p-norm alone
-  double fit_error = 0;                // the same with the residual table
+  double roofline_error = 0;  // mean of |predicted / measured - 1| with the p-norm alone
+  double fit_error = 0;       // the same with the residual table
 };
 
 /// The class that an op is priced in; nothing for all-reduces and hops.
 [[nodiscard]] std::optional<model::OpClass> class_of(model::OpKind kind);
 
-/// Fits one class, or one kind of pointwise op. Samples of several kinds share one curve and have no table. `peak` and `bandwidth` are those of the accelerator. Needs at least one sample.
+/// Fits one class, or one kind of pointwise op. Samples of several kinds share one curve and have no table. `peak` and
+/// `bandwidth` are those of the accelerator. Needs at least one sample.
 [[nodiscard]] OpFit fit_op_class(model::OpClass op_class, std::span<const OpSample> samples, FlopsPerSecond peak,
                                  BytesPerSecond bandwidth);
 

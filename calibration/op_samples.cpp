@@ -49,7 +49,8 @@ class Inputs {
   }
   void add_prefill(const GridForward::Rows& r) {
     auto& tokens = tokens_.emplace_back(static_cast<std::size_t>(r.new_tokens));
-    for (std::int32_t& token : tokens) token = static_cast<std::int32_t>(generator_() % static_cast<std::uint64_t>(vocab_));
+    for (std::int32_t& token : tokens)
+      token = static_cast<std::int32_t>(generator_() % static_cast<std::uint64_t>(vocab_));
     exec::PrefillRows span;
     span.tokens = tokens;
     span.context = r.context;
@@ -86,15 +87,18 @@ void fill_pool(exec::Engine& engine) {
 using Shape = std::tuple<model::OpKind, std::string_view, std::int64_t, std::int64_t, std::int64_t, double>;
 Shape shape_of(const model::Op& op) { return {op.kind, op.name, op.m, op.n, op.k, op.context}; }
 
-// One entry for the ranks of an op: the mean, and of an all-reduce the shortest, as the others waited for the last rank.
+// One entry for the ranks of an op: the mean, and of an all-reduce the shortest, as the others waited for the last
+// rank.
 std::vector<exec::OpTrace> over_ranks(const std::vector<exec::OpTrace>& traces) {
   std::map<std::tuple<std::int64_t, std::int32_t, Shape>, std::pair<exec::OpTrace, int>> merged;
   for (const exec::OpTrace& trace : traces) {
     const auto [place, fresh] = merged.try_emplace({trace.step, trace.layer, shape_of(trace.op)}, trace, 1);
     if (fresh) continue;
     auto& [sum, count] = place->second;
-    if (trace.op.kind == model::OpKind::all_reduce) sum.measured_s = std::min(sum.measured_s, trace.measured_s);
-    else sum.measured_s += trace.measured_s;
+    if (trace.op.kind == model::OpKind::all_reduce)
+      sum.measured_s = std::min(sum.measured_s, trace.measured_s);
+    else
+      sum.measured_s += trace.measured_s;
     ++count;
   }
   std::vector<exec::OpTrace> out;
@@ -128,7 +132,8 @@ std::vector<GridForward> benchmark_grid(const BenchmarkSettings& settings, std::
   for (const std::int64_t batch : {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64})
     for (std::int64_t context = 15; context < settings.most_context; context = 4 * context + 3)
       add({.prefill = {}, .decode = {{batch, 1, context}}});
-  for (const std::int64_t batch : {5, 7, 10, 14, 15, 18, 20, 28, 29, 40, 42, 43, 56, 57}) add({.prefill = {}, .decode = {{batch, 1, 255}}});
+  for (const std::int64_t batch : {5, 7, 10, 14, 15, 18, 20, 28, 29, 40, 42, 43, 56, 57})
+    add({.prefill = {}, .decode = {{batch, 1, 255}}});
   for (const std::int64_t chunk : {8, 16, 32, 64, 100, 128, 192, 256, 384, 512, 1024, 2048}) {
     if (chunk > settings.most_rows) break;
     for (const std::int64_t past : {0, 128, 512, 2048})
@@ -152,7 +157,9 @@ std::vector<GridForward> held_out_forwards(const BenchmarkSettings& settings, st
       forward.decode.push_back({sequences, 1, draw(4, settings.most_context / 2)});
       done += sequences;
     }
-    if (rows == 0 || draw(0, 2) == 0) forward.prefill.push_back({1, draw(5, settings.most_rows * 3 / 4), draw(0, 1) * draw(1, settings.most_context / 4)});
+    if (rows == 0 || draw(0, 2) == 0)
+      forward.prefill.push_back(
+          {1, draw(5, settings.most_rows * 3 / 4), draw(0, 1) * draw(1, settings.most_context / 4)});
     if (tokens_of(forward) + 64 * 16 < kv_tokens) forwards.push_back(std::move(forward));
   }
   return forwards;
@@ -160,7 +167,7 @@ std::vector<GridForward> held_out_forwards(const BenchmarkSettings& settings, st
 
 namespace {
 
-constexpr int kMostRepeats = 50;        // of a forward
+constexpr int kMostRepeats = 50;  // of a forward
 
 // How often a forward is run at least: once where the time for all of them is up already, as on a machine that computes
 // other things too.
@@ -183,7 +190,7 @@ class Pace {
 std::vector<OpSample> trace_forward(exec::Engine& engine, const GridForward& forward, const Pace& pace) {
   const Inputs inputs(engine, forward);
   exec::ForwardOutput output;
-  engine.run(inputs.input(), output);     // warms up: its times do not count
+  engine.run(inputs.input(), output);  // warms up: its times do not count
   engine.traces().clear();
   const auto start = std::chrono::steady_clock::now();
   const int least = pace.least_repeats();
@@ -224,7 +231,8 @@ double time_forward(exec::Engine& engine, const GridForward& forward, const Pace
 
 }  // namespace
 
-std::vector<OpSample> measure_ops(exec::Engine& engine, const std::vector<GridForward>& grid, const BenchmarkSettings& settings) {
+std::vector<OpSample> measure_ops(exec::Engine& engine, const std::vector<GridForward>& grid,
+                                  const BenchmarkSettings& settings) {
   std::map<Shape, std::pair<OpSample, std::vector<double>>> merged;
   const Pace pace(settings.seconds, grid.size());
   bool filled = false;
@@ -235,15 +243,15 @@ std::vector<OpSample> measure_ops(exec::Engine& engine, const std::vector<GridFo
       fill_pool(engine);
       filled = true;
     }
-    const std::vector<OpSample> samples =
-        known != nullptr ? *known : trace_forward(engine, grid[i], pace);
+    const std::vector<OpSample> samples = known != nullptr ? *known : trace_forward(engine, grid[i], pace);
     if (known == nullptr && settings.store != nullptr) settings.store->add(group, samples);
     for (const OpSample& sample : samples) {
       auto& [first, times] = merged.try_emplace(shape_of(sample.op), sample, std::vector<double>{}).first->second;
       if (!times.empty()) first.repeats += sample.repeats;
       times.push_back(sample.seconds);
     }
-    if (settings.progress) settings.progress(static_cast<double>(i + 1) / static_cast<double>(grid.size()), known != nullptr);
+    if (settings.progress)
+      settings.progress(static_cast<double>(i + 1) / static_cast<double>(grid.size()), known != nullptr);
   }
   std::vector<OpSample> out;
   for (auto& [shape, entry] : merged) {
@@ -268,7 +276,8 @@ std::vector<ForwardSample> measure_forwards(exec::Engine& engine, const std::vec
     const double seconds = known ? *known : time_forward(engine, forwards[i], pace);
     if (!known && settings.store != nullptr) settings.store->add_time(group, "forward", seconds);
     samples.push_back({forwards[i], seconds});
-    if (settings.progress) settings.progress(static_cast<double>(i + 1) / static_cast<double>(forwards.size()), known.has_value());
+    if (settings.progress)
+      settings.progress(static_cast<double>(i + 1) / static_cast<double>(forwards.size()), known.has_value());
   }
   return samples;
 }

@@ -31,9 +31,10 @@ std::string_view interned(const std::string& name) {
 
 std::string sample_line(const OpSample& s) {
   const model::Op& op = s.op;
-  return fmt::format("{} {} {} {} {} {:g} {:g} {:.17g} {:.17g} {:.17g} {:.17g} {} {:.17g} {:.9g} {}", static_cast<int>(op.kind),
-                     op.name.empty() ? std::string_view("-") : op.name, op.m, op.n, op.k, op.count, op.launches, op.flops,
-                     op.weight_bytes, op.kv_bytes, op.other_bytes, op.quantised ? 1 : 0, op.context, s.seconds, s.repeats);
+  return fmt::format("{} {} {} {} {} {:g} {:g} {:.17g} {:.17g} {:.17g} {:.17g} {} {:.17g} {:.9g} {}",
+                     static_cast<int>(op.kind), op.name.empty() ? std::string_view("-") : op.name, op.m, op.n, op.k,
+                     op.count, op.launches, op.flops, op.weight_bytes, op.kv_bytes, op.other_bytes,
+                     op.quantised ? 1 : 0, op.context, s.seconds, s.repeats);
 }
 
 bool read_sample_line(const std::string& line, OpSample& s) {
@@ -72,9 +73,12 @@ bool SampleStore::load(const std::string& heading) {
       groups_.clear();
       return false;
     }
-    if (line.starts_with(kEndOfGroup)) groups_[line.substr(4)] = std::exchange(group, {});
-    else if (read_sample_line(line, sample)) group.push_back(sample);
-    else group.clear();                // the end of a line that was cut off, and with it of its group
+    if (line.starts_with(kEndOfGroup))
+      groups_[line.substr(4)] = std::exchange(group, {});
+    else if (read_sample_line(line, sample))
+      group.push_back(sample);
+    else
+      group.clear();  // the end of a line that was cut off, and with it of its group
   }
   return true;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Samples of a calibration on disk, so that one that was interrupted goes on where it was: one line a sample, and a line
-// that ends each group of samples which belong together. A group without its end does not count.
+// Samples of a calibration on disk, so that one that was interrupted goes on where it was: one line a sample, and a
+// line that ends each group of samples which belong together. A group without its end does not count.
 #pragma once
 
 #include <fstream>
@@ -23,9 +23,9 @@ struct OpSample {
 /// One thread. The samples of whole forwards and of host loops are ops of kind `send` named after the group.
 class SampleStore {
  public:
-  SampleStore() = default;             // keeps nothing
-  /// `settings` is everything that samples depend on, the machine included, on one line. A file of other settings is begun
-  /// anew, as is one that was finished. Throws DeviceError when the file cannot be written.
+  SampleStore() = default;  // keeps nothing
+  /// `settings` is everything that samples depend on, the machine included, on one line. A file of other settings is
+  /// begun anew, as is one that was finished. Throws DeviceError when the file cannot be written.
   SampleStore(std::string file, const std::string& settings);
 
   [[nodiscard]] const std::vector<OpSample>* find(const std::string& group) const;

@@ -3,14 +3,14 @@
 
 #include <fmt/format.h>
 
-#include "model/error.h"
 #include "calibration/serving_fit.h"
+#include "model/error.h"
 
 namespace plimsoll::calibration {
 namespace {
 
-// NCCL 2.27 between L40S (ai-dynamo/aiconfigurator, Apache-2.0), two segments of latency and bandwidth: microseconds, and
-// the first segment's bandwidth as a fraction of the second's.
+// NCCL 2.27 between L40S (ai-dynamo/aiconfigurator, Apache-2.0), two segments of latency and bandwidth: microseconds,
+// and the first segment's bandwidth as a fraction of the second's.
 struct PcieShape {
   int ranks;
   double first_us, second_us, first_share;
@@ -25,7 +25,8 @@ std::string value_text(const ServingNumber& n, double value) {
 }
 
 std::string factors_text(const model::TimeUncertainty& u) {
-  return fmt::format("decode: [{:.3f}, {:.3f}], prefill: [{:.3f}, {:.3f}]", u.decode_low, u.decode_high, u.prefill_low, u.prefill_high);
+  return fmt::format("decode: [{:.3f}, {:.3f}], prefill: [{:.3f}, {:.3f}]", u.decode_low, u.decode_high, u.prefill_low,
+                     u.prefill_high);
 }
 
 }  // namespace
@@ -33,8 +34,10 @@ std::string factors_text(const model::TimeUncertainty& u) {
 std::string pcie_curve_text(int ranks, double gigabytes_per_s) {
   for (const PcieShape& shape : kPcieShapes) {
     if (shape.ranks != ranks) continue;
-    return fmt::format("{{ranks: {}, segments: [{{latency: {:.5g} us, bandwidth: {:.5g} GB/s}}, {{latency: {:.5g} us, bandwidth: {:.5g} GB/s}}]}}",
-                       ranks, shape.first_us, shape.first_share * gigabytes_per_s, shape.second_us, gigabytes_per_s);
+    return fmt::format(
+        "{{ranks: {}, segments: [{{latency: {:.5g} us, bandwidth: {:.5g} GB/s}}, {{latency: {:.5g} us, bandwidth: "
+        "{:.5g} GB/s}}]}}",
+        ranks, shape.first_us, shape.first_share * gigabytes_per_s, shape.second_us, gigabytes_per_s);
   }
   PLIMSOLL_CHECK(false, "a PCIe curve of 2, 4 or 8 ranks");
 }
@@ -44,7 +47,8 @@ void ServingParts::replace_in(study::PointSpec& spec) const {
   if (const auto found = accelerators.find(spec.hardware.accelerator->id); found != accelerators.end())
     spec.hardware.accelerator = found->second;
   if (!spec.hardware.interconnect) return;
-  if (const auto found = links.find(spec.hardware.interconnect->id); found != links.end()) spec.hardware.interconnect = found->second;
+  if (const auto found = links.find(spec.hardware.interconnect->id); found != links.end())
+    spec.hardware.interconnect = found->second;
 }
 
 ServingFiles::ServingFiles(const ServingModel& model, const configs::Catalogue& catalogue) : model_(model) {
@@ -59,7 +63,7 @@ ServingFiles::ServingFiles(const ServingModel& model, const configs::Catalogue& 
 
 std::map<std::string, configs::Document> ServingFiles::documents(const std::vector<double>& values) const {
   std::map<std::string, configs::Document> out = base_;
-  std::map<std::string, std::string> curves;   // by link
+  std::map<std::string, std::string> curves;  // by link
   const auto set = [&](const ServingNumber& n, double value) {
     if (!n.path.starts_with("ranks ")) {
       out.at(n.file).set(n.path, value_text(n, value), Where{"fitted " + n.number.name, 0, 0});
@@ -74,7 +78,8 @@ std::map<std::string, configs::Document> ServingFiles::documents(const std::vect
   };
   for (std::size_t i = 0; i < model_.numbers.size(); ++i) set(model_.numbers[i], values[i]);
   if (!model_.scan.empty()) set(model_.scanned, values.back());
-  for (const auto& [file, list] : curves) out.at(file).set("all_reduce", "[" + list + "]", Where{"fitted " + file, 0, 0});
+  for (const auto& [file, list] : curves)
+    out.at(file).set("all_reduce", "[" + list + "]", Where{"fitted " + file, 0, 0});
   return out;
 }
 
@@ -82,15 +87,20 @@ ServingParts ServingFiles::parts(const std::vector<double>& values) const {
   ServingParts parts;
   for (const auto& [file, document] : documents(values)) {
     const std::string kind = kind_of(file), id = id_of(file);
-    if (kind == "engines") parts.engine = configs::read_engine(document.root(), id).profile;
-    else if (kind == "accelerators") parts.accelerators[id] = std::make_shared<const model::Accelerator>(configs::read_accelerator(document.root(), id));
-    else parts.links[id] = std::make_shared<const model::Interconnect>(configs::read_interconnect(document.root(), id));
+    if (kind == "engines")
+      parts.engine = configs::read_engine(document.root(), id).profile;
+    else if (kind == "accelerators")
+      parts.accelerators[id] =
+          std::make_shared<const model::Accelerator>(configs::read_accelerator(document.root(), id));
+    else
+      parts.links[id] = std::make_shared<const model::Interconnect>(configs::read_interconnect(document.root(), id));
   }
   return parts;
 }
 
 // Every file says what it was fitted on; the engine's also for what it holds and how far off it was.
-std::map<std::string, std::string> ServingFiles::texts(const std::vector<double>& values, const model::TimeUncertainty& u,
+std::map<std::string, std::string> ServingFiles::texts(const std::vector<double>& values,
+                                                       const model::TimeUncertainty& u,
                                                        const Provenance& provenance) const {
   std::map<std::string, configs::Document> all = documents(values);
   const Where where{"fitted " + model_.engine, 0, 0};
@@ -108,9 +118,12 @@ std::map<std::string, std::string> ServingFiles::texts(const std::vector<double>
                      fmt::format("{{{}, source: {}}}", factors_text(group.uncertainty), quoted(group.source)), where);
     } else if (kind == "accelerators") {
       document.set("calibrated", "true", where);
-      document.set("efficiency.source", quoted(model_.accelerator_note + "; " + provenance.what + ", whose profile states the errors"), where);
+      document.set("efficiency.source",
+                   quoted(model_.accelerator_note + "; " + provenance.what + ", whose profile states the errors"),
+                   where);
     } else {
-      document.set("source", quoted(model_.link_note + "; " + provenance.what + ", whose profile states the errors"), where);
+      document.set("source", quoted(model_.link_note + "; " + provenance.what + ", whose profile states the errors"),
+                   where);
     }
     out[file + ".yaml"] = "# SPDX-License-Identifier: Apache-2.0\n" + document.dump();
   }

@@ -11,26 +11,26 @@
 #include <optional>
 #include <thread>
 
+#include "calibration/serving_files.h"
+#include "calibration/serving_ranges.h"
 #include "model/error.h"
 #include "sched/statistics.h"
 #include "sim/simulate.h"
+#include "study/file/study.h"
 #include "study/run/bands.h"
 #include "study/run/resolve.h"
-#include "study/file/study.h"
-#include "calibration/serving_files.h"
-#include "calibration/serving_ranges.h"
 
 namespace plimsoll::calibration {
 namespace {
 
 constexpr std::size_t kNoFold = static_cast<std::size_t>(-1);
-constexpr double kMissing = 1;          // log error of a figure that the model says cannot exist
+constexpr double kMissing = 1;  // log error of a figure that the model says cannot exist
 
 struct Cell {
   const validation::MeasuredTable* table = nullptr;
   const validation::MeasuredPoint* row = nullptr;
-  bool fitted = false;                  // its table is fitted
-  bool fits = true;                     // everything that runs at once fits the pool: first tokens do not wait for memory
+  bool fitted = false;  // its table is fitted
+  bool fits = true;     // everything that runs at once fits the pool: first tokens do not wait for memory
   study::PointSpec spec;
 };
 
@@ -41,7 +41,7 @@ struct Fold {
   ServingValues values;
   model::TimeUncertainty uncertainty;
 };
-using Folds = std::map<std::size_t, Fold>;   // kNoFold: what is in no fold
+using Folds = std::map<std::size_t, Fold>;  // kNoFold: what is in no fold
 
 // What is left out at a time: the fold of every cell.
 using Folding = std::vector<std::size_t>;
@@ -49,7 +49,8 @@ using Folding = std::vector<std::size_t>;
 }  // namespace
 
 std::string configuration_of(const validation::MeasuredPoint& p) {
-  return fmt::format("{}|{}|{}|{}|{}|{}|{}", p.model, p.hardware, p.engine, p.dtype, p.tp, p.input_tokens, p.output_tokens);
+  return fmt::format("{}|{}|{}|{}|{}|{}|{}", p.model, p.hardware, p.engine, p.dtype, p.tp, p.input_tokens,
+                     p.output_tokens);
 }
 
 bool has_engine(const std::vector<validation::MeasuredTable>& tables, const std::string& engine) {
@@ -70,7 +71,8 @@ struct ServingProblem::State {
   [[nodiscard]] study::PointResult simulate(const Cell& cell, const ServingParts& parts) const;
   [[nodiscard]] std::vector<validation::Comparison> predict(const ServingValues& values) const;
   enum class Bands : std::uint8_t { none, propagated };
-  void predict_folds(const Folding& folding, const Folds& folds, Bands bands, std::vector<validation::Comparison>& comparisons) const;
+  void predict_folds(const Folding& folding, const Folds& folds, Bands bands,
+                     std::vector<validation::Comparison>& comparisons) const;
   void band_folds(const Folding& folding, Folds folds, ServingFit& out) const;
   [[nodiscard]] ServingFit leave_out(const ServingFit& start, const Folding& folding, const std::string& what) const;
   /// Cells are in one fold where `name` says the same; in none where nothing of the name is in a fitted table.
@@ -78,9 +80,11 @@ struct ServingProblem::State {
   [[nodiscard]] Folding folding_by(const Name& name) const;
   [[nodiscard]] std::string group_of(const Cell& cell, model::Beyond kind) const;
   /// [values][place in `which`].
-  [[nodiscard]] std::vector<std::vector<study::PointResult>> run(const std::vector<ServingValues>& values, const Indices& which) const;
+  [[nodiscard]] std::vector<std::vector<study::PointResult>> run(const std::vector<ServingValues>& values,
+                                                                 const Indices& which) const;
   void note_what_fits();
-  [[nodiscard]] std::vector<double> residuals(const Indices& which, const std::vector<study::PointResult>& points) const;
+  [[nodiscard]] std::vector<double> residuals(const Indices& which,
+                                              const std::vector<study::PointResult>& points) const;
   [[nodiscard]] Residuals residuals_of(const Indices& which, double scanned) const;
   [[nodiscard]] ServingValues solve(const Indices& which, ServingValues start, int iterations, double& loss) const;
   [[nodiscard]] double best_scanned(const Indices& which, const ServingValues& values) const;
@@ -88,7 +92,8 @@ struct ServingProblem::State {
   /// one(0) … one(count - 1) on the threads that the settings allow; throws ServingCancelled between two of them.
   template <class Work>
   void in_parallel(std::size_t count, const Work& one) const {
-    const int jobs = settings.jobs > 0 ? settings.jobs : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    const int jobs =
+        settings.jobs > 0 ? settings.jobs : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
     tbb::task_arena arena(jobs);
     arena.execute([&] {
       tbb::parallel_for(std::size_t{0}, count, [&](std::size_t i) {
@@ -125,7 +130,9 @@ void ServingProblem::State::add(const validation::MeasuredTable& table) {
     cell.row = &row;
     cell.fitted = fitted;
     try {
-      cell.spec = study::Study(configs::Document::from_text(validation::study_text({&row}), "study"), "study", {}, catalogue).point(0);
+      cell.spec =
+          study::Study(configs::Document::from_text(validation::study_text({&row}), "study"), "study", {}, catalogue)
+              .point(0);
     } catch (const InputError& error) {
       throw InputError(row.where, error.where().file == "study" ? error.text() : error.what());
     }
@@ -154,7 +161,7 @@ study::PointResult ServingProblem::State::simulate(const Cell& cell, const Servi
 }
 
 std::vector<std::vector<study::PointResult>> ServingProblem::State::run(const std::vector<ServingValues>& values,
-                                                                       const Indices& which) const {
+                                                                        const Indices& which) const {
   std::vector<ServingParts> parts;
   for (const ServingValues& v : values) parts.push_back(files.parts(v));
   std::vector<std::vector<study::PointResult>> results(values.size(), std::vector<study::PointResult>(which.size()));
@@ -178,7 +185,8 @@ void ServingProblem::State::note_what_fits() {
   }
 }
 
-std::vector<double> ServingProblem::State::residuals(const Indices& which, const std::vector<study::PointResult>& points) const {
+std::vector<double> ServingProblem::State::residuals(const Indices& which,
+                                                     const std::vector<study::PointResult>& points) const {
   std::vector<double> out;
   for (std::size_t i = 0; i < which.size(); ++i) {
     const Cell& cell = cells[which[i]];
@@ -205,7 +213,8 @@ Residuals ServingProblem::State::residuals_of(const Indices& which, double scann
   };
 }
 
-ServingValues ServingProblem::State::solve(const Indices& which, ServingValues start, int iterations, double& loss) const {
+ServingValues ServingProblem::State::solve(const Indices& which, ServingValues start, int iterations,
+                                           double& loss) const {
   const bool scans = !model.scan.empty();
   const double scanned = scans ? start.back() : 0;
   if (scans) start.pop_back();
@@ -285,7 +294,8 @@ ServingFit ServingProblem::fit() const {
   const Indices which = s.fitted_cells();
   ServingFit fit;
   constexpr int kIterations = 12, kAgain = 6;
-  s.progress(fmt::format("fitting {} numbers to {} runs", s.numbers.size() + (s.model.scan.empty() ? 0 : 1), which.size()));
+  s.progress(
+      fmt::format("fitting {} numbers to {} runs", s.numbers.size() + (s.model.scan.empty() ? 0 : 1), which.size()));
   fit.values = s.solve(which, s.priors(), kIterations, fit.loss);
   if (!s.model.scan.empty()) {
     fit.values.back() = s.best_scanned(which, fit.values);
@@ -306,7 +316,8 @@ std::vector<validation::Comparison> ServingProblem::State::predict(const Serving
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
   const auto points = run({values}, all).front();
   std::vector<validation::Comparison> out;
-  for (std::size_t i = 0; i < all.size(); ++i) validation::append_comparisons(*cells[i].table, *cells[i].row, points[i], out);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    validation::append_comparisons(*cells[i].table, *cells[i].row, points[i], out);
   return out;
 }
 
@@ -318,7 +329,7 @@ void ServingProblem::State::predict_folds(const Folding& folding, const Folds& f
     ServingParts one = files.parts(fold.values);
     auto engine = std::make_shared<model::EngineProfile>(*one.engine);
     engine->uncertainty = fold.uncertainty;
-    engine->ranges.clear();            // the fold's errors are those of what it leaves out
+    engine->ranges.clear();  // the fold's errors are those of what it leaves out
     one.engine = std::move(engine);
     one.bands = bands == Bands::propagated;
     parts.emplace(name, std::move(one));
@@ -331,10 +342,12 @@ void ServingProblem::State::predict_folds(const Folding& folding, const Folds& f
   std::map<const validation::MeasuredPoint*, const study::PointResult*> point_of;
   for (std::size_t i = 0; i < which.size(); ++i) point_of[cells[which[i]].row] = &points[i];
   for (validation::Comparison& c : comparisons)
-    if (const auto found = point_of.find(c.point); found != point_of.end()) validation::set_prediction(*found->second, c);
+    if (const auto found = point_of.find(c.point); found != point_of.end())
+      validation::set_prediction(*found->second, c);
 }
 
-ServingFit ServingProblem::State::leave_out(const ServingFit& start, const Folding& folding, const std::string& what) const {
+ServingFit ServingProblem::State::leave_out(const ServingFit& start, const Folding& folding,
+                                            const std::string& what) const {
   ServingFit out = start;
   Folds folds;
   for (std::size_t i = 0; i < cells.size(); ++i)
@@ -366,7 +379,8 @@ std::optional<ServingFit> ServingProblem::leave_group_out(const ServingFit& star
   const Folding folding = s.folding_by([&](const Cell& cell) { return s.group_of(cell, kind); });
   const auto in_other_fold = [&](std::size_t fold) { return fold != kNoFold && fold != 0; };
   if (std::none_of(folding.begin(), folding.end(), in_other_fold)) return {};
-  return s.leave_out(start, folding, fmt::format("groups by {}", model::kBeyondNames.at(static_cast<std::size_t>(kind))));
+  return s.leave_out(start, folding,
+                     fmt::format("groups by {}", model::kBeyondNames.at(static_cast<std::size_t>(kind))));
 }
 
 // Every fold's band comes from the errors of the other folds; that of what was in none from all of them.
@@ -386,15 +400,17 @@ void ServingProblem::State::band_folds(const Folding& folding, Folds folds, Serv
   out.uncertainty = errors_without(kNoFold);
   folds[kNoFold] = {out.values, out.uncertainty};
   predict_folds(folding, folds, Bands::propagated, out.comparisons);
-  // Groups err together, and few of them tell little of the next one: the bands grow (or shrink) until those made without
-  // the group hold 90 % of its figures.
+  // Groups err together, and few of them tell little of the next one: the bands grow (or shrink) until those made
+  // without the group hold 90 % of its figures.
   const Folds raw = folds;
-  constexpr int kRounds = 3;           // the width of a propagated band is nearly linear in that of the factors
+  constexpr int kRounds = 3;  // the width of a propagated band is nearly linear in that of the factors
   for (int round = 0; round < kRounds; ++round) {
     std::vector<BandMiss> misses;
-    for (const validation::Comparison* c : fitted_errors(out)) misses.push_back({c, folds.at(folding[cell_of.at(c->point)]).uncertainty});
+    for (const validation::Comparison* c : fitted_errors(out))
+      misses.push_back({c, folds.at(folding[cell_of.at(c->point)]).uncertainty});
     const Widening by = widening_of(misses);
-    for (auto& [name, fold] : folds) fold.uncertainty = at_least_half(raw.at(name).uncertainty, widened(fold.uncertainty, by));
+    for (auto& [name, fold] : folds)
+      fold.uncertainty = at_least_half(raw.at(name).uncertainty, widened(fold.uncertainty, by));
     predict_folds(folding, folds, Bands::propagated, out.comparisons);
   }
   out.uncertainty = folds.at(kNoFold).uncertainty;
@@ -434,13 +450,17 @@ model::TimeUncertainty widened(const model::TimeUncertainty& u, const Widening& 
   // The prediction itself stays inside.
   const auto low = [](double factor, double log) { return std::min(1.0, factor * std::exp(-log)); };
   const auto high = [](double factor, double log) { return std::max(1.0, factor * std::exp(log)); };
-  return {.decode_low = low(u.decode_low, by.decode), .decode_high = high(u.decode_high, by.decode),
-          .prefill_low = low(u.prefill_low, by.prefill), .prefill_high = high(u.prefill_high, by.prefill)};
+  return {.decode_low = low(u.decode_low, by.decode),
+          .decode_high = high(u.decode_high, by.decode),
+          .prefill_low = low(u.prefill_low, by.prefill),
+          .prefill_high = high(u.prefill_high, by.prefill)};
 }
 
 model::TimeUncertainty at_least_half(const model::TimeUncertainty& whole, const model::TimeUncertainty& u) {
-  return {.decode_low = std::min(u.decode_low, std::sqrt(whole.decode_low)), .decode_high = std::max(u.decode_high, std::sqrt(whole.decode_high)),
-          .prefill_low = std::min(u.prefill_low, std::sqrt(whole.prefill_low)), .prefill_high = std::max(u.prefill_high, std::sqrt(whole.prefill_high))};
+  return {.decode_low = std::min(u.decode_low, std::sqrt(whole.decode_low)),
+          .decode_high = std::max(u.decode_high, std::sqrt(whole.decode_high)),
+          .prefill_low = std::min(u.prefill_low, std::sqrt(whole.prefill_low)),
+          .prefill_high = std::max(u.prefill_high, std::sqrt(whole.prefill_high))};
 }
 
 Widening widening_of(const std::vector<BandMiss>& misses) {
@@ -451,7 +471,8 @@ Widening widening_of(const std::vector<BandMiss>& misses) {
     const double missing = above ? std::log(c->measured / *c->high) : std::log(*c->low / c->measured);
     // By how much the figure's band answers to the factor; a rate's upper side is that of short times.
     const bool slow_side = (c->metric == "output_tokens_per_s") != above;
-    const double factor = std::abs(std::log(first_token ? (slow_side ? u.prefill_high : u.prefill_low) : (slow_side ? u.decode_high : u.decode_low)));
+    const double factor = std::abs(std::log(first_token ? (slow_side ? u.prefill_high : u.prefill_low)
+                                                        : (slow_side ? u.decode_high : u.decode_low)));
     const double width = std::abs(std::log((above ? *c->high : *c->low) / *c->predicted));
     constexpr double kNarrow = 0.01, kLeast = 0.25, kMost = 4;
     const double answer = factor > kNarrow ? std::clamp(width / factor, kLeast, kMost) : 1;
@@ -468,7 +489,8 @@ std::vector<const validation::Comparison*> fitted_errors(const ServingFit& fit) 
   std::vector<const validation::Comparison*> errors;
   for (std::size_t i = 0; i < fit.comparisons.size(); ++i) {
     const validation::Comparison& c = fit.comparisons[i];
-    if (fit.in_fitted_table[i] && (c.metric != "ttft_mean_s" || !fit.beyond_pool.contains(c.point))) errors.push_back(&c);
+    if (fit.in_fitted_table[i] && (c.metric != "ttft_mean_s" || !fit.beyond_pool.contains(c.point)))
+      errors.push_back(&c);
   }
   return errors;
 }

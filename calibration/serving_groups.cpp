@@ -10,21 +10,25 @@
 namespace plimsoll::calibration {
 namespace {
 
-std::string kind_name(model::Beyond kind) { return std::string(model::kBeyondNames.at(static_cast<std::size_t>(kind))); }
+std::string kind_name(model::Beyond kind) {
+  return std::string(model::kBeyondNames.at(static_cast<std::size_t>(kind)));
+}
 
 std::string coverage_text(const ServingFit& fit) {
-  return fmt::format("90 % bands made without the group hold {:.0f} % of its figures", 100 * coverage_of(fit.comparisons));
+  return fmt::format("90 % bands made without the group hold {:.0f} % of its figures",
+                     100 * coverage_of(fit.comparisons));
 }
 
 // The errors of other engines, fitted once each.
 class OtherEngines {
  public:
-  OtherEngines(const ServingModel& model, std::shared_ptr<const configs::Catalogue> catalogue, const ServingSettings& settings)
+  OtherEngines(const ServingModel& model, std::shared_ptr<const configs::Catalogue> catalogue,
+               const ServingSettings& settings)
       : own_(model), catalogue_(std::move(catalogue)), settings_(settings) {}
 
   [[nodiscard]] Provenance::Group errors(model::Beyond kind) {
     if (fitted_.empty()) fit_all();
-    model::TimeUncertainty sum{0, 0, 0, 0};                        // of logarithms
+    model::TimeUncertainty sum{0, 0, 0, 0};  // of logarithms
     std::vector<std::string> names;
     for (const Fitted& one : fitted_) {
       const std::optional<ServingFit> fit = one.problem->leave_group_out(one.fit, kind);
@@ -36,10 +40,11 @@ class OtherEngines {
       names.push_back(one.engine);
     }
     const double n = std::max(1.0, static_cast<double>(names.size()));
-    const model::TimeUncertainty between{std::exp(sum.decode_low / n), std::exp(sum.decode_high / n), std::exp(sum.prefill_low / n),
-                                         std::exp(sum.prefill_high / n)};
-    return {between, fmt::format("the runs are of one group by {}: between those of {}, leaving out one group at a time", kind_name(kind),
-                                 fmt::join(names, ", "))};
+    const model::TimeUncertainty between{std::exp(sum.decode_low / n), std::exp(sum.decode_high / n),
+                                         std::exp(sum.prefill_low / n), std::exp(sum.prefill_high / n)};
+    return {between,
+            fmt::format("the runs are of one group by {}: between those of {}, leaving out one group at a time",
+                        kind_name(kind), fmt::join(names, ", "))};
   }
 
  private:
@@ -62,7 +67,7 @@ class OtherEngines {
   const ServingModel& own_;
   std::shared_ptr<const configs::Catalogue> catalogue_;
   const ServingSettings& settings_;
-  std::vector<std::unique_ptr<std::vector<validation::MeasuredTable>>> tables_;   // outlive the problems
+  std::vector<std::unique_ptr<std::vector<validation::MeasuredTable>>> tables_;  // outlive the problems
   std::vector<Fitted> fitted_;
 };
 
@@ -74,7 +79,8 @@ const std::vector<model::Beyond>& group_kinds() {
   return kKinds;
 }
 
-std::map<model::Beyond, Provenance::Group> group_errors(const ServingModel& model, const ServingProblem& problem, const ServingFit& fit,
+std::map<model::Beyond, Provenance::Group> group_errors(const ServingModel& model, const ServingProblem& problem,
+                                                        const ServingFit& fit,
                                                         const std::shared_ptr<const configs::Catalogue>& catalogue,
                                                         const ServingSettings& settings) {
   OtherEngines others(model, catalogue, settings);
@@ -85,7 +91,8 @@ std::map<model::Beyond, Provenance::Group> group_errors(const ServingModel& mode
       groups[kind] = others.errors(kind);
       continue;
     }
-    groups[kind] = {own->uncertainty, fmt::format("leaving out one group by {} at a time; {}", kind_name(kind), coverage_text(*own))};
+    groups[kind] = {own->uncertainty,
+                    fmt::format("leaving out one group by {} at a time; {}", kind_name(kind), coverage_text(*own))};
   }
   return groups;
 }

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is fitted for each engine, with the priors: values known before any serving data, and how well. docs/calibrate.md says
-// why these numbers and no others.
+// What is fitted for each engine, with the priors: values known before any serving data, and how well.
+// docs/calibrate.md says why these numbers and no others.
 #include <algorithm>
 
-#include "model/error.h"
 #include "calibration/serving_fit.h"
+#include "model/error.h"
 
 namespace plimsoll::calibration {
 namespace {
 
-ServingNumber number(const std::string& file, const std::string& path, const std::string& unit, double prior, double spread,
-                     double low = 0, double high = 0) {
+ServingNumber number(const std::string& file, const std::string& path, const std::string& unit, double prior,
+                     double spread, double low = 0, double high = 0) {
   return {{file.substr(file.find('/') + 1) + " " + path, prior, spread, low, high}, file, path, unit};
 }
 
-// Python launches every kernel by itself and decodes every token to text before the next step; each step is a call from the
-// router. Priors: 40 us a launch of PyTorch, 100 us to sample and detokenize, 1.5 ms a call; one thread block of a paged
-// attention kernel reads some 4.5 GB/s; PCIe as between L40S; a matrix-vector product reads 0.82 of the bandwidth.
+// Python launches every kernel by itself and decodes every token to text before the next step; each step is a call from
+// the router. Priors: 40 us a launch of PyTorch, 100 us to sample and detokenize, 1.5 ms a call; one thread block of a
+// paged attention kernel reads some 4.5 GB/s; PCIe as between L40S; a matrix-vector product reads 0.82 of the
+// bandwidth.
 ServingModel tgi() {
   const std::string engine = "engines/tgi-1.1", a10g = "accelerators/a10g", link = "interconnects/pcie-g5";
   ServingModel m;
@@ -36,17 +37,22 @@ ServingModel tgi() {
   m.scan = {2.1, 2.3, 2.5, 2.7, 2.9, 3.1, 3.3, 3.5};
   m.scales = {{"latency_per_token_p90_s", 0.08}, {"output_tokens_per_s", 0.08}};
   m.tables = {"jumpstart-by-instance", "jumpstart-by-tp", "jumpstart-by-instance-count"};
-  m.accelerator_note = "fitted here: gemm memory; the other efficiencies are generic, gemm compute and p those of tensor cores "
-                       "that accumulate in FP32 at half rate and are therefore the only limit of a product";
-  m.link_note = "fitted here: the bandwidth of large all-reduces at 4 and 8 ranks; latencies and the shape are those of NCCL "
-                "2.27.3 between L40S on PCIe 4 (ai-dynamo/aiconfigurator, Apache-2.0), two ranks as much faster than four as there";
+  m.accelerator_note =
+      "fitted here: gemm memory; the other efficiencies are generic, gemm compute and p those of tensor cores "
+      "that accumulate in FP32 at half rate and are therefore the only limit of a product";
+  m.link_note =
+      "fitted here: the bandwidth of large all-reduces at 4 and 8 ranks; latencies and the shape are those of NCCL "
+      "2.27.3 between L40S on PCIe 4 (ai-dynamo/aiconfigurator, Apache-2.0), two ranks as much faster than four as "
+      "there";
   return m;
 }
 
-// Servers of 2025 on H100: decode steps replay CUDA graphs, the scheduler prepares the next step while the device works, and
-// what is left of the host is a time a step, a little a sequence, and more a prompt. Kernels come from the accelerator's
-// tables, measured with one server; another's differ by a factor. Priors: those of the profiles before any data.
-ServingModel on_h100(const std::string& id, double step_ms, double sequence_us, double prefill_ms, double front_end_ms) {
+// Servers of 2025 on H100: decode steps replay CUDA graphs, the scheduler prepares the next step while the device
+// works, and what is left of the host is a time a step, a little a sequence, and more a prompt. Kernels come from the
+// accelerator's tables, measured with one server; another's differ by a factor. Priors: those of the profiles before
+// any data.
+ServingModel on_h100(const std::string& id, double step_ms, double sequence_us, double prefill_ms,
+                     double front_end_ms) {
   const std::string engine = "engines/" + id;
   ServingModel m;
   m.engine = id;
@@ -60,8 +66,8 @@ ServingModel on_h100(const std::string& id, double step_ms, double sequence_us, 
                number(engine, "kernels.memory_scale", "", 1, 0.15, 0.4, 1.6)};
   m.scales = {{"ttft_mean_s", 0.15}, {"tpot_mean_s", 0.05}};
   m.tables = {"serving-h100"};
-  // Its front end (Dynamo's) lets in one request after the other; those of the others show no such queue. Prior: parsing,
-  // tokenizing and handing over some thousand tokens.
+  // Its front end (Dynamo's) lets in one request after the other; those of the others show no such queue. Prior:
+  // parsing, tokenizing and handing over some thousand tokens.
   if (id == "trtllm-1.0") m.numbers.push_back(number(engine, "host.intake", "ms", 5, 1));
   return m;
 }
@@ -69,7 +75,8 @@ ServingModel on_h100(const std::string& id, double step_ms, double sequence_us, 
 }  // namespace
 
 const std::vector<ServingModel>& serving_models() {
-  static const std::vector<ServingModel> kModels = {tgi(), on_h100("vllm-0.12", 1, 30, 0.2, 30), on_h100("sglang-0.5", 1, 5, 0.2, 60),
+  static const std::vector<ServingModel> kModels = {tgi(), on_h100("vllm-0.12", 1, 30, 0.2, 30),
+                                                    on_h100("sglang-0.5", 1, 5, 0.2, 60),
                                                     on_h100("trtllm-1.0", 0.3, 12, 0.1, 20)};
   return kModels;
 }
@@ -89,10 +96,12 @@ std::vector<validation::MeasuredTable> serving_tables(const ServingModel& model)
 }
 
 bool holds_table(const std::vector<validation::MeasuredTable>& tables, const std::string& name) {
-  return std::any_of(tables.begin(), tables.end(), [&](const validation::MeasuredTable& table) { return table.name == name; });
+  return std::any_of(tables.begin(), tables.end(),
+                     [&](const validation::MeasuredTable& table) { return table.name == name; });
 }
 
-std::vector<validation::MeasuredTable> with_fitted_tables(const std::vector<validation::MeasuredTable>& given, const ServingModel& model) {
+std::vector<validation::MeasuredTable> with_fitted_tables(const std::vector<validation::MeasuredTable>& given,
+                                                          const ServingModel& model) {
   std::vector<validation::MeasuredTable> tables = given;
   for (validation::MeasuredTable& table : serving_tables(model)) {
     const bool fitted = std::find(model.tables.begin(), model.tables.end(), table.name) != model.tables.end();

@@ -29,7 +29,8 @@ void add_name(std::vector<std::string>& names, const std::string& name) {
 CalibratedRange& group_of(std::vector<CalibratedRange>& groups, const study::PointSpec& spec) {
   const auto family = spec.shape->moe ? model::ModelFamily::moe : model::ModelFamily::dense;
   for (CalibratedRange& group : groups)
-    if (std::tie(group.family, group.weights, group.cache) == std::tie(family, spec.weight_dtype, spec.kv_dtype)) return group;
+    if (std::tie(group.family, group.weights, group.cache) == std::tie(family, spec.weight_dtype, spec.kv_dtype))
+      return group;
   CalibratedRange& group = groups.emplace_back();
   group.family = family;
   group.weights = spec.weight_dtype;
@@ -43,19 +44,23 @@ void add_run(CalibratedRange& group, const FittedRun& run) {
   add_name(group.accelerators, run.spec->hardware.accelerator->id);
   widen(group.parameters, model::weight_count(*run.spec->shape));
   widen(group.tp, row.tp);
-  widen(group.batch, std::max(1.0, row.load_value / row.replicas));   // of replicas without a user nothing is known
+  widen(group.batch, std::max(1.0, row.load_value / row.replicas));  // of replicas without a user nothing is known
   widen(group.input, static_cast<double>(row.input_tokens));
   widen(group.output, static_cast<double>(row.output_tokens));
   group.context = std::max(group.context, static_cast<double>(row.input_tokens + row.output_tokens));
 }
 
-std::string interval_text(const Interval& interval) { return fmt::format("[{:.5g}, {:.5g}]", interval.low, interval.high); }
+std::string interval_text(const Interval& interval) {
+  return fmt::format("[{:.5g}, {:.5g}]", interval.low, interval.high);
+}
 
 std::string group_text(const CalibratedRange& g) {
-  return fmt::format("{{family: {}, types: [{}, {}], models: [{}], parameters: {}, accelerators: [{}], tp: {}, batch: {}, input: {}, "
-                     "output: {}, context: {:g}}}", g.family == model::ModelFamily::moe ? "moe" : "dense", model::name(g.weights),
-                     model::name(g.cache), fmt::join(g.models, ", "), interval_text(g.parameters), fmt::join(g.accelerators, ", "),
-                     interval_text(g.tp), interval_text(g.batch), interval_text(g.input), interval_text(g.output), g.context);
+  return fmt::format(
+      "{{family: {}, types: [{}, {}], models: [{}], parameters: {}, accelerators: [{}], tp: {}, batch: {}, input: {}, "
+      "output: {}, context: {:g}}}",
+      g.family == model::ModelFamily::moe ? "moe" : "dense", model::name(g.weights), model::name(g.cache),
+      fmt::join(g.models, ", "), interval_text(g.parameters), fmt::join(g.accelerators, ", "), interval_text(g.tp),
+      interval_text(g.batch), interval_text(g.input), interval_text(g.output), g.context);
 }
 
 // "vllm 0.12.0" -> "0.12.0".

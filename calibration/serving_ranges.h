@@ -16,8 +16,8 @@ struct FittedRun {
   const study::PointSpec* spec = nullptr;
 };
 
-/// As YAML: the versions that the runs name, and a group for each family of models and pair of types, with the smallest and
-/// the largest of everything in it.
+/// As YAML: the versions that the runs name, and a group for each family of models and pair of types, with the smallest
+/// and the largest of everything in it.
 [[nodiscard]] std::string ranges_text(const std::vector<FittedRun>& runs);
 
 }  // namespace plimsoll::calibration

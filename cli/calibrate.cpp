@@ -7,6 +7,7 @@
 #include <ctime>
 #include <filesystem>
 
+#include "calibration/machine_calibration.h"
 #include "cli/calibrate_engine.h"
 #include "cli/calibrate_kernels.h"
 #include "cli/commands.h"
@@ -15,30 +16,36 @@
 #include "cli/this_machine.h"
 #include "configs/this_machine.h"
 #include "study/output/write_file.h"
-#include "calibration/machine_calibration.h"
 
 namespace plimsoll::cli {
 namespace {
 
 Usage calibrate_usage() {
-  Usage usage{.verb = "calibrate",
-              .positional = "",
-              .summary = "Measures the executor's kernels on this machine, fits the cost model to them and keeps the result for\n"
-                         "`hardware: this-machine`. A part of what is measured is held out: its error is printed.\n"
-                         "With --from: fits accelerators to tables of kernels measured elsewhere (docs/kernel-tables.md).\n"
-                         "With --engine: fits an engine's profile to measured serving runs (docs/calibrate.md).",
-              .example = "  plimsoll calibrate --seconds 60\n  plimsoll simulate configs/studies/cpu-demo.yaml\n"
-                         "  plimsoll calibrate --from gemm.csv.gz attention.csv.gz --out calibration\n"
-                         "  plimsoll validate more-kernels.csv.gz --calibration calibration\n"
-                         "  plimsoll calibrate --engine tgi-1.1\n",
-              .positional_required = false,
-              .options = po::options_description("What to measure"),
-              .without = {"set", "format", "seed", "stepwise"}};
+  Usage usage{
+      .verb = "calibrate",
+      .positional = "",
+      .summary =
+          "Measures the executor's kernels on this machine, fits the cost model to them and keeps the result for\n"
+          "`hardware: this-machine`. A part of what is measured is held out: its error is printed.\n"
+          "With --from: fits accelerators to tables of kernels measured elsewhere (docs/kernel-tables.md).\n"
+          "With --engine: fits an engine's profile to measured serving runs (docs/calibrate.md).",
+      .example =
+          "  plimsoll calibrate --seconds 60\n  plimsoll simulate configs/studies/cpu-demo.yaml\n"
+          "  plimsoll calibrate --from gemm.csv.gz attention.csv.gz --out calibration\n"
+          "  plimsoll validate more-kernels.csv.gz --calibration calibration\n"
+          "  plimsoll calibrate --engine tgi-1.1\n",
+      .positional_required = false,
+      .options = po::options_description("What to measure"),
+      .without = {"set", "format", "seed", "stepwise"}};
   auto add = usage.options.add_options();
-  add("model", po::value<std::vector<std::string>>()->value_name("NAME"), "models whose shapes are measured; repeatable (default: demo-llama-40m)");
-  add("dtype", po::value<std::string>()->value_name("LIST"), "of weights and KV cache: bf16, fp32 (default: bf16,fp32)");
-  add("ranks", po::value<std::string>()->value_name("LIST"), "TP ranks that share the machine (default: 1,2; a GPU: 1)");
-  add("seconds", po::value<std::string>()->value_name("N"), "time to spend, roughly (default: 120); twice as long and a minute at most");
+  add("model", po::value<std::vector<std::string>>()->value_name("NAME"),
+      "models whose shapes are measured; repeatable (default: demo-llama-40m)");
+  add("dtype", po::value<std::string>()->value_name("LIST"),
+      "of weights and KV cache: bf16, fp32 (default: bf16,fp32)");
+  add("ranks", po::value<std::string>()->value_name("LIST"),
+      "TP ranks that share the machine (default: 1,2; a GPU: 1)");
+  add("seconds", po::value<std::string>()->value_name("N"),
+      "time to spend, roughly (default: 120); twice as long and a minute at most");
   add("device", po::value<std::string>()->value_name("cpu|cuda"), "what to measure (default: cpu)");
   add_engine_options(usage.options);
   add_kernel_options(usage.options);
@@ -54,7 +61,8 @@ std::vector<std::int32_t> read_ranks(const std::string& text) {
     const bool number = !part.empty() && part.size() < 4 && part.find_first_not_of("0123456789") == std::string::npos;
     const std::int32_t value = number ? std::stoi(part) : 0;
     if (value < 1 || (!ranks.empty() && value <= ranks.back()) || (ranks.empty() && value != 1))
-      throw InputError(fmt::format("--ranks: found '{}', expected ascending numbers that begin with 1, as in 1,2,4", text));
+      throw InputError(
+          fmt::format("--ranks: found '{}', expected ascending numbers that begin with 1, as in 1,2,4", text));
     ranks.push_back(value);
     begin = end + 1;
   }
@@ -72,12 +80,14 @@ calibration::MachineSettings read_settings(const Parsed& parsed) {
   calibration::MachineSettings settings;
   if (parsed.values.count("model") > 0) settings.models = parsed.values["model"].as<std::vector<std::string>>();
   const std::string device = text_option(parsed, "device", "cpu");
-  if (device != "cpu" && device != "cuda") throw InputError(fmt::format("--device: found '{}', allowed: cpu, cuda", device));
+  if (device != "cpu" && device != "cuda")
+    throw InputError(fmt::format("--device: found '{}', allowed: cpu, cuda", device));
   settings.device = device == "cuda" ? exec::DeviceKind::cuda : exec::DeviceKind::cpu;
   settings.dtypes = read_dtypes(text_option(parsed, "dtype", "bf16,fp32"));
   settings.ranks = read_ranks(text_option(parsed, "ranks", device == "cuda" ? "1" : "1,2"));
   settings.seconds = static_cast<double>(whole_option(parsed, "seconds", 5, 36'000, 120));
-  constexpr double kTimes = 2, kAlways = 60;    // what a quiet machine takes for few seconds, and room for a moment's noise
+  constexpr double kTimes = 2,
+                   kAlways = 60;  // what a quiet machine takes for few seconds, and room for a moment's noise
   settings.most_seconds = kTimes * settings.seconds + kAlways;
   return settings;
 }
@@ -96,7 +106,8 @@ int run_calibrate(const Arguments& arguments, Console& console) {
   if (parsed->values.count("export") > 0) return export_kernels(*parsed, console);
   if (parsed->values.count("from") > 0) return calibrate_from(*parsed, console, today());
   for (const char* const option : {"hold-out", "source"})
-    if (parsed->values.count(option) > 0) throw InputError(fmt::format("--{}: is for tables of measured kernels, state them with --from", option));
+    if (parsed->values.count(option) > 0)
+      throw InputError(fmt::format("--{}: is for tables of measured kernels, state them with --from", option));
   calibration::MachineSettings settings = read_settings(*parsed);
   study::RunControl control;
   const RunCommands commands(control, console.is_jsonl());
@@ -107,25 +118,31 @@ int run_calibrate(const Arguments& arguments, Console& console) {
     console.progress(100 * fraction, 100, 100 * recalled);
   };
   const std::string device = settings.device == exec::DeviceKind::cuda ? "cuda" : "cpu";
-  if (device == "cuda") (void)gpu_description(configs::Catalogue());   // or says what is missing
-  const std::string file = parsed->common.out.empty() ? configs::machine_file(device) : parsed->common.out + "/this-machine.yaml";
+  if (device == "cuda") (void)gpu_description(configs::Catalogue());  // or says what is missing
+  const std::string file =
+      parsed->common.out.empty() ? configs::machine_file(device) : parsed->common.out + "/this-machine.yaml";
   study::make_folder(std::filesystem::path(file).parent_path().string());
   settings.samples = file + ".samples";
   const configs::Catalogue catalogue;
   try {
     calibration::MachineCalibration result = calibration::calibrate_machine(catalogue, settings);
     if (const std::string problem = calibration::calibration_problem(result); !problem.empty())
-      throw DeviceError(fmt::format("nothing is written: {}. Other programs seem to compute on this machine; repeat it when they do not", problem));
+      throw DeviceError(fmt::format(
+          "nothing is written: {}. Other programs seem to compute on this machine; repeat it when they do not",
+          problem));
     result.date = today();
-    result.command = arguments.empty() ? "plimsoll calibrate" : fmt::format("plimsoll calibrate {}", fmt::join(arguments, " "));
+    result.command =
+        arguments.empty() ? "plimsoll calibrate" : fmt::format("plimsoll calibrate {}", fmt::join(arguments, " "));
     study::write_file(file, calibration::machine_yaml(result));
     console.print(calibration::machine_report(result) + fmt::format("\nwritten to {}\n", file));
   } catch (const calibration::Cancelled&) {
     console.warn(fmt::format("interrupted: the same command goes on from {}", settings.samples));
     return kInterrupted;
   } catch (const calibration::TimeIsUp& up) {
-    throw DeviceError(fmt::format("nothing is written: after {:.0f} s {:.0f} % is measured, so other programs seem to compute on this machine. "
-                                  "The same command goes on from {}; a larger --seconds allows more time", up.seconds, 100 * up.fraction, settings.samples));
+    throw DeviceError(fmt::format(
+        "nothing is written: after {:.0f} s {:.0f} % is measured, so other programs seem to compute on this machine. "
+        "The same command goes on from {}; a larger --seconds allows more time",
+        up.seconds, 100 * up.fraction, settings.samples));
   }
   return kDone;
 }

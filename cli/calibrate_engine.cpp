@@ -7,18 +7,18 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "calibration/serving_fit.h"
+#include "calibration/serving_groups.h"
 #include "cli/commands.h"
 #include "cli/run_commands.h"
 #include "study/output/write_file.h"
 #include "validation/report.h"
-#include "calibration/serving_fit.h"
-#include "calibration/serving_groups.h"
 
 namespace plimsoll::cli {
 namespace {
 
-using validation::Comparison;
 using calibration::ServingFit;
+using validation::Comparison;
 
 // "latency 9.1 %, throughput 8.7 %": means of the absolute errors over the rows that `keep` names.
 template <class Keep>
@@ -30,7 +30,8 @@ std::string errors_text(const ServingFit& fit, const calibration::ServingModel& 
       if (c.metric == metric && keep(c)) group.push_back(&c);
     const validation::ErrorSummary s = validation::summarise(group);
     if (s.count == 0) continue;
-    text += fmt::format("{}{} mean {:.1f} % median {:.1f} %", text.empty() ? "" : ", ", metric, 100 * s.mean, 100 * s.median);
+    text += fmt::format("{}{} mean {:.1f} % median {:.1f} %", text.empty() ? "" : ", ", metric, 100 * s.mean,
+                        100 * s.median);
   }
   return text;
 }
@@ -40,7 +41,8 @@ std::string values_text(const calibration::ServingModel& model, const ServingFit
   std::vector<calibration::ServingNumber> numbers = model.numbers;
   if (!model.scan.empty()) numbers.push_back(model.scanned);
   for (std::size_t i = 0; i < numbers.size(); ++i)
-    text += fmt::format("  {:<44} {:>9.4g} {:<5} ({:g})\n", numbers[i].file + " " + numbers[i].path, fit.values[i], numbers[i].unit, numbers[i].number.prior);
+    text += fmt::format("  {:<44} {:>9.4g} {:<5} ({:g})\n", numbers[i].file + " " + numbers[i].path, fit.values[i],
+                        numbers[i].unit, numbers[i].number.prior);
   return text;
 }
 
@@ -68,13 +70,14 @@ void add_engine_options(po::options_description& options) {
 void refuse_other_data(const Parsed& parsed) {
   if (parsed.values.count("from") == 0) return;
   for (const std::string& file : parsed.values["from"].as<std::vector<std::string>>()) {
-    const validation::MeasuredTable table = validation::read_measured(file);   // or says what is wrong with it
+    const validation::MeasuredTable table = validation::read_measured(file);  // or says what is wrong with it
     const std::string engine = parsed.values["engine"].as<std::string>();
     if (!calibration::has_engine({table}, configs::canonical_name(engine)))
       throw InputError(Where{file, 0, 0}, fmt::format("no row was measured with the engine '{}'", engine));
   }
-  throw InputError("--from: an engine is fitted to the runs that ship with the program alone; compare your own with "
-                   "'plimsoll validate FILE'");
+  throw InputError(
+      "--from: an engine is fitted to the runs that ship with the program alone; compare your own with "
+      "'plimsoll validate FILE'");
 }
 
 int calibrate_engine(const Parsed& parsed, Console& console, const std::string& date) {
@@ -83,7 +86,9 @@ int calibrate_engine(const Parsed& parsed, Console& console, const std::string& 
   const std::vector<validation::MeasuredTable> tables = calibration::serving_tables(model);
   study::RunControl control;
   const RunCommands commands(control, console.is_jsonl());
-  calibration::ServingSettings settings{.jobs = parsed.common.jobs, .control = &control, .progress = [&](const std::string& text) { console.note(text); }};
+  calibration::ServingSettings settings{.jobs = parsed.common.jobs,
+                                        .control = &control,
+                                        .progress = [&](const std::string& text) { console.note(text); }};
   const auto catalogue = std::make_shared<const configs::Catalogue>();
   const calibration::ServingProblem problem(model, tables, catalogue, settings);
   try {
@@ -91,18 +96,23 @@ int calibrate_engine(const Parsed& parsed, Console& console, const std::string& 
     const ServingFit out = problem.leave_one_out(in);
     const auto fitted = [&](const Comparison& c) { return is_fitted_table(model, c.table); };
     const calibration::Provenance provenance{
-        .what = fmt::format("fitted {} by 'plimsoll calibrate --engine {}': {} numbers to {} figures of {}", date, model.engine, in.values.size(),
-                            std::count_if(out.comparisons.begin(), out.comparisons.end(), fitted), fmt::join(model.tables, ", ")),
-        .errors = fmt::format("absolute errors in the fit: {}; leaving one configuration out at a time: {}", errors_text(in, model, fitted),
-                              errors_text(out, model, fitted)),
+        .what = fmt::format("fitted {} by 'plimsoll calibrate --engine {}': {} numbers to {} figures of {}", date,
+                            model.engine, in.values.size(),
+                            std::count_if(out.comparisons.begin(), out.comparisons.end(), fitted),
+                            fmt::join(model.tables, ", ")),
+        .errors = fmt::format("absolute errors in the fit: {}; leaving one configuration out at a time: {}",
+                              errors_text(in, model, fitted), errors_text(out, model, fitted)),
         .ranges = problem.fitted_ranges(),
         .groups = calibration::group_errors(model, problem, in, catalogue, settings)};
-    console.print(values_text(model, in) + "\npredicted by fits that did not see the configuration:\n" + validation::summary_text(out.comparisons) +
-                  fmt::format("\nthe same where all users' sequences fit the KV pool at once: {}\n", errors_text(out, model, [&](const Comparison& c) {
-                    return fitted(c) && !out.beyond_pool.contains(c.point);
-                  })) +
-                  fmt::format("{} simulations; in the fit: {}\n", out.simulations, errors_text(in, model, fitted)));
-    write_files(problem.files(out, provenance), parsed.common.out.empty() ? configs::Catalogue::default_root() : parsed.common.out, console);
+    console.print(
+        values_text(model, in) + "\npredicted by fits that did not see the configuration:\n" +
+        validation::summary_text(out.comparisons) +
+        fmt::format("\nthe same where all users' sequences fit the KV pool at once: {}\n",
+                    errors_text(out, model,
+                                [&](const Comparison& c) { return fitted(c) && !out.beyond_pool.contains(c.point); })) +
+        fmt::format("{} simulations; in the fit: {}\n", out.simulations, errors_text(in, model, fitted)));
+    write_files(problem.files(out, provenance),
+                parsed.common.out.empty() ? configs::Catalogue::default_root() : parsed.common.out, console);
   } catch (const calibration::ServingCancelled&) {
     console.warn("interrupted: nothing is written");
     return kInterrupted;

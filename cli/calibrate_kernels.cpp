@@ -6,10 +6,10 @@
 #include <filesystem>
 #include <mutex>
 
-#include "cli/commands.h"
-#include "study/output/write_file.h"
 #include "calibration/kernel_calibrate.h"
 #include "calibration/kernel_compare.h"
+#include "cli/commands.h"
+#include "study/output/write_file.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -19,7 +19,8 @@ void write_files(const std::vector<calibration::FittedAccelerator>& fitted, cons
   study::make_folder(folder + "/accelerators");
   study::make_folder(folder + "/interconnects");
   for (const calibration::FittedAccelerator& one : fitted) {
-    for (const auto& [name, bytes] : calibration::calibrated_files(one, catalogue)) study::write_file(folder + "/" + name, bytes);
+    for (const auto& [name, bytes] : calibration::calibrated_files(one, catalogue))
+      study::write_file(folder + "/" + name, bytes);
   }
 }
 
@@ -37,30 +38,37 @@ std::vector<calibration::KernelRows> held_out(std::vector<calibration::KernelRow
 std::string command_of(const std::vector<std::string>& files, int hold_out) {
   const std::filesystem::path first(files.front());
   const std::string folder = std::filesystem::absolute(first).parent_path().filename().string();
-  const std::string what = files.size() == 1 ? first.filename().string() : fmt::format("{}/... ({} tables)", folder, files.size());
-  return fmt::format("plimsoll calibrate --from {}{}", what, hold_out > 0 ? fmt::format(" --hold-out {}", hold_out) : "");
+  const std::string what =
+      files.size() == 1 ? first.filename().string() : fmt::format("{}/... ({} tables)", folder, files.size());
+  return fmt::format("plimsoll calibrate --from {}{}", what,
+                     hold_out > 0 ? fmt::format(" --hold-out {}", hold_out) : "");
 }
 
 }  // namespace
 
 void add_kernel_options(po::options_description& options) {
   auto add = options.add_options();
-  add("from", po::value<std::vector<std::string>>()->multitoken()->value_name("FILE..."), "tables of measured kernels (docs/kernel-tables.md); writes accelerators and links under --out");
-  add("hold-out", po::value<std::string>()->value_name("N"), "with --from: keep one configuration in N out of the fit and print the error on them");
+  add("from", po::value<std::vector<std::string>>()->multitoken()->value_name("FILE..."),
+      "tables of measured kernels (docs/kernel-tables.md); writes accelerators and links under --out");
+  add("hold-out", po::value<std::string>()->value_name("N"),
+      "with --from: keep one configuration in N out of the fit and print the error on them");
   add("source", po::value<std::string>()->value_name("TEXT"), "with --from: where the tables come from, for the files");
   add("export", po::value<std::string>()->value_name("FILE.kernels"), "print a file of measured kernels as text");
 }
 
 int calibrate_from(const Parsed& parsed, Console& console, const std::string& date) {
-  if (parsed.common.out.empty()) throw InputError("--from: needs --out DIR, a folder for the files of accelerators and links");
+  if (parsed.common.out.empty())
+    throw InputError("--from: needs --out DIR, a folder for the files of accelerators and links");
   calibration::CalibrateSettings settings;
   settings.date = date;
   if (parsed.values.count("source") > 0) settings.source = parsed.values["source"].as<std::string>();
-  if (settings.source.find_first_of("\"\\\n") != std::string::npos) throw InputError("--source: quotes, backslashes and line breaks are not allowed");
+  if (settings.source.find_first_of("\"\\\n") != std::string::npos)
+    throw InputError("--source: quotes, backslashes and line breaks are not allowed");
   settings.hold_out = static_cast<int>(whole_option(parsed, "hold-out", 2, 1000, 0));
   const auto names = parsed.values["from"].as<std::vector<std::string>>();
   settings.command = command_of(names, settings.hold_out);
-  if (settings.command.find_first_of("\"\\\n") != std::string::npos) throw InputError("--from: quotes, backslashes and line breaks are not allowed in names");
+  if (settings.command.find_first_of("\"\\\n") != std::string::npos)
+    throw InputError("--from: quotes, backslashes and line breaks are not allowed in names");
   std::vector<calibration::KernelRows> files;
   for (const std::string& file : names) files.push_back(calibration::read_kernel_rows(file));
   std::mutex mutex;
@@ -77,7 +85,8 @@ int calibrate_from(const Parsed& parsed, Console& console, const std::string& da
     configs::Catalogue calibrated;
     calibrated.set_calibration(parsed.common.out);
     console.print("\nconfigurations that were kept out of the fit:\n" +
-                  calibration::kernel_report_text(calibration::compare_kernels(held_out(std::move(files), settings.hold_out), calibrated)));
+                  calibration::kernel_report_text(
+                      calibration::compare_kernels(held_out(std::move(files), settings.hold_out), calibrated)));
   }
   return kDone;
 }

@@ -12,7 +12,7 @@ namespace plimsoll::cli {
 
 inline constexpr int kDone = 0, kBadInput = 2, kDeviceFailed = 3, kAnswerIsNo = 4, kInterrupted = 130;
 
-using Arguments = std::vector<std::string>;   // after the verb
+using Arguments = std::vector<std::string>;  // after the verb
 
 int run_simulate(const Arguments& arguments, Console& console);
 int run_measure(const Arguments& arguments, Console& console);
@@ -32,8 +32,8 @@ int run_demo(const Arguments& arguments, Console& console);
 struct Command {
   std::string_view verb, summary;
   int (*run)(const Arguments&, Console&);
-  bool hidden = false;                 // works, but --help does not list it
-  bool spreads = false;                // over the processes that mpirun starts
+  bool hidden = false;   // works, but --help does not list it
+  bool spreads = false;  // over the processes that mpirun starts
 };
 
 }  // namespace plimsoll::cli

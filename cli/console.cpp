@@ -15,8 +15,8 @@
 namespace plimsoll::cli {
 namespace {
 
-constexpr double kShowEvery = 0.1;   // seconds between progress reports
-constexpr double kLineEvery = 30;    // and between lines where there is no terminal for a bar
+constexpr double kShowEvery = 0.1;  // seconds between progress reports
+constexpr double kLineEvery = 30;   // and between lines where there is no terminal for a bar
 constexpr int kBarWidth = 28;
 
 std::string duration_text(double seconds) {
@@ -36,8 +36,10 @@ void write(std::FILE* file, std::string_view text) {
 std::string one_line(std::string_view text) {
   std::string out;
   for (const char c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    else out += c;
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    else
+      out += c;
   }
   return out;
 }
@@ -60,7 +62,8 @@ std::optional<study::TextCanvas> Console::picture_size() {
   const int width = known ? size.ws_col : 80, height = known ? size.ws_row : 24;
   if (width < kLeastWidth) return {};
   const char* const no_colour = std::getenv("NO_COLOR");
-  return study::TextCanvas{.width = std::min(width, kMostWidth), .height = std::clamp(height / 2, kLeastHeight, kMostHeight),
+  return study::TextCanvas{.width = std::min(width, kMostWidth),
+                           .height = std::clamp(height / 2, kLeastHeight, kMostHeight),
                            .colour = no_colour == nullptr || *no_colour == '\0'};
 }
 
@@ -95,8 +98,8 @@ void Console::error(const Where& where, const std::string& text, int exit_code) 
   clear_bar();
   write(stderr, fmt::format("plimsoll: {}\n", one_line(to_string(where) + text)));
   if (is_jsonl()) {
-    line("error", fmt::format("\"code\":{},\"file\":{},\"line\":{},\"text\":{}", exit_code, study::json_quoted(where.file),
-                              where.line, study::json_quoted(text)));
+    line("error", fmt::format("\"code\":{},\"file\":{},\"line\":{},\"text\":{}", exit_code,
+                              study::json_quoted(where.file), where.line, study::json_quoted(text)));
   }
 }
 

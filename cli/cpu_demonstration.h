@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The second half of the main job: a small model on this machine's CPU, simulated and measured under the same scheduler.
+// The second half of the main job: a small model on this machine's CPU, simulated and measured under the same
+// scheduler.
 #pragma once
 
 #include <functional>
@@ -7,27 +8,29 @@
 
 #include "configs/catalogue.h"
 #include "exec/cpu/probes.h"
+#include "study/file/study.h"
 #include "study/run/run_control.h"
 #include "study/run/run_study.h"
-#include "study/file/study.h"
 
 namespace plimsoll::cli {
 
 struct CpuDemonstrationSettings {
   std::string folder = "out/cpu-demo";
-  study::RunPoint measure;             // runs a point for real
-  std::function<void(study::PointResult&)> label;   // says of a result what it was measured on
-  exec::SteadyRates reference;         // of the calibration; zeros: the first probe's
-  std::function<exec::SteadyRates()> probe;         // asked before and after every point
-  double patience = 1e9;               // seconds from the first point on in which disturbed points are measured again
+  study::RunPoint measure;                         // runs a point for real
+  std::function<void(study::PointResult&)> label;  // says of a result what it was measured on
+  exec::SteadyRates reference;                     // of the calibration; zeros: the first probe's
+  std::function<exec::SteadyRates()> probe;        // asked before and after every point
+  double patience = 1e9;  // seconds from the first point on in which disturbed points are measured again
   study::RunControl* control = nullptr;
 };
 
 /// What stands in for `plimsoll calibrate` in the demonstration: the same in some `seconds`, of one rank, not kept.
-[[nodiscard]] configs::ThisMachine quick_calibration(const std::string& configs_root, double seconds, study::RunControl* control);
+[[nodiscard]] configs::ThisMachine quick_calibration(const std::string& configs_root, double seconds,
+                                                     study::RunControl* control);
 
-/// Simulates configs/studies/cpu-demo.yaml as `study`, measures it (a disturbed point twice), writes points of both, comparison.csv and curves.svg
-/// into the folder, and returns the text to print; empty if it was cancelled. Throws InputError and DeviceError.
+/// Simulates configs/studies/cpu-demo.yaml as `study`, measures it (a disturbed point twice), writes points of both,
+/// comparison.csv and curves.svg into the folder, and returns the text to print; empty if it was cancelled. Throws
+/// InputError and DeviceError.
 [[nodiscard]] std::string demonstrate_cpu(const study::Study& study, const CpuDemonstrationSettings& settings);
 
 }  // namespace plimsoll::cli

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // plimsoll demo: what ./plimsoll does without arguments.
-#include <filesystem>
 #include <fmt/format.h>
+#include <filesystem>
 
+#include "calibration/machine_calibration.h"
 #include "cli/commands.h"
+#include "cli/cpu_demonstration.h"
+#include "cli/demonstration.h"
 #include "cli/measured_points.h"
 #include "cli/options.h"
 #include "cli/run_commands.h"
-#include "cli/cpu_demonstration.h"
-#include "cli/demonstration.h"
-#include "calibration/machine_calibration.h"
 
 namespace plimsoll::cli {
 namespace {
 
 // Of the 30 s that the measured half may take.
 constexpr double kCalibrationSeconds = 6;
-constexpr double kPatienceSeconds = 12;   // from then on every point is measured once
-constexpr double kProbeSeconds = 0.2;   // of reading, and as long of multiplying, before and after every point
+constexpr double kPatienceSeconds = 12;  // from then on every point is measured once
+constexpr double kProbeSeconds = 0.2;    // of reading, and as long of multiplying, before and after every point
 
 std::string simulate_published(const Parsed& parsed, const std::string& folder, study::RunControl& control) {
   DemonstrationSettings settings;
@@ -30,7 +30,9 @@ std::string simulate_published(const Parsed& parsed, const std::string& folder, 
 std::string measure_this_machine(const std::string& folder, study::RunControl& control, Console& console) {
   const auto catalogue = std::make_shared<configs::Catalogue>();
   catalogue->set_machine_probe([&, root = catalogue->root()](const std::string&) {
-    console.note(fmt::format("calibrating this machine's CPU in {:.0f} s; `plimsoll calibrate` does it better and keeps it", kCalibrationSeconds));
+    console.note(
+        fmt::format("calibrating this machine's CPU in {:.0f} s; `plimsoll calibrate` does it better and keeps it",
+                    kCalibrationSeconds));
     return quick_calibration(root, kCalibrationSeconds, &control);
   });
   const study::Study study(catalogue->root() + "/studies/cpu-demo.yaml", {}, catalogue);
@@ -39,8 +41,10 @@ std::string measure_this_machine(const std::string& folder, study::RunControl& c
   CpuDemonstrationSettings settings;
   if (!folder.empty()) settings.folder = folder + "/cpu-demo";
   settings.control = &control;
-  settings.measure = [&](const study::PointResult& point, const load::Scenario& scenario, const sim::RunOptions& options) {
-    console.note(fmt::format("measuring {:g} user{}", point.labels.load_value, point.labels.load_value == 1 ? "" : "s"));
+  settings.measure = [&](const study::PointResult& point, const load::Scenario& scenario,
+                         const sim::RunOptions& options) {
+    console.note(
+        fmt::format("measuring {:g} user{}", point.labels.load_value, point.labels.load_value == 1 ? "" : "s"));
     sim::RunResult run = points.run(point, scenario, options);
     if (!points.failure().empty()) throw DeviceError(points.failure());
     return run;
@@ -57,15 +61,17 @@ std::string measure_this_machine(const std::string& folder, study::RunControl& c
 }  // namespace
 
 int run_demo(const Arguments& arguments, Console& console) {
-  const Usage usage{.verb = "demo",
-                    .positional = "",
-                    .summary = "Simulates the JumpStart study (Llama 2 7B on ml.p4d.24xlarge by TP degree) and prints it beside the\n"
-                               "published figures; then runs a small model on this machine's CPU under the same scheduler and prints\n"
-                               "simulated beside measured. Files and pictures go to out/ (or --out).",
-                    .example = "  plimsoll demo\n",
-                    .positional_required = false,
-                    .options = po::options_description("Demonstration"),
-                    .without = {"set", "format", "seed", "stepwise"}};
+  const Usage usage{
+      .verb = "demo",
+      .positional = "",
+      .summary =
+          "Simulates the JumpStart study (Llama 2 7B on ml.p4d.24xlarge by TP degree) and prints it beside the\n"
+          "published figures; then runs a small model on this machine's CPU under the same scheduler and prints\n"
+          "simulated beside measured. Files and pictures go to out/ (or --out).",
+      .example = "  plimsoll demo\n",
+      .positional_required = false,
+      .options = po::options_description("Demonstration"),
+      .without = {"set", "format", "seed", "stepwise"}};
   const auto parsed = parse_arguments(usage, arguments, console);
   if (!parsed) return kDone;
   study::RunControl control;

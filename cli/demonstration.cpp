@@ -7,9 +7,9 @@
 #include <chrono>
 
 #include "study/output/outputs.h"
-#include "study/run/run_study.h"
 #include "study/output/svg_chart.h"
 #include "study/output/write_file.h"
+#include "study/run/run_study.h"
 #include "validation/compare.h"
 #include "validation/report.h"
 
@@ -26,10 +26,12 @@ validation::MeasuredTable published_rows() {
   return table;
 }
 
-study::Chart curves(const std::vector<study::PointResult>& points, const validation::MeasuredTable& published, const validation::ErrorSummary& latency) {
+study::Chart curves(const std::vector<study::PointResult>& points, const validation::MeasuredTable& published,
+                    const validation::ErrorSummary& latency) {
   study::Chart chart;
   chart.title = "Llama 2 7B on ml.p4d.24xlarge, by tensor-parallel degree";
-  chart.subtitle = "256 + 256 tokens, closed loop of 1 to 512 users, one replica; lines simulated, hollow markers published";
+  chart.subtitle =
+      "256 + 256 tokens, closed loop of 1 to 512 users, one replica; lines simulated, hollow markers published";
   chart.x = {"output tokens/s", study::Scale::log};
   chart.y = {"p90 latency, ms per output token", study::Scale::log};
   std::vector<std::int32_t> degrees;
@@ -44,12 +46,14 @@ study::Chart curves(const std::vector<study::PointResult>& points, const validat
     study::ChartSeries measured{fmt::format("TP {}, published", degrees[i]), {}, study::SeriesStyle::points, i};
     for (const validation::MeasuredPoint& p : published.points)
       if (p.tp == degrees[i] && p.output_tokens_per_s && p.latency_per_token_p90_s)
-        measured.points.push_back({*p.output_tokens_per_s, 1e3 * *p.latency_per_token_p90_s, fmt::format("{:g} users", p.load_value)});
+        measured.points.push_back(
+            {*p.output_tokens_per_s, 1e3 * *p.latency_per_token_p90_s, fmt::format("{:g} users", p.load_value)});
     chart.series.push_back(std::move(simulated));
     chart.series.push_back(std::move(measured));
   }
-  chart.note = fmt::format("Published: AWS JumpStart post, January 2024. Mean absolute error of the latency {:.0f} % over {} cells.",
-                           100 * latency.mean, latency.count);
+  chart.note = fmt::format(
+      "Published: AWS JumpStart post, January 2024. Mean absolute error of the latency {:.0f} % over {} cells.",
+      100 * latency.mean, latency.count);
   return chart;
 }
 
@@ -76,12 +80,15 @@ std::string demonstrate(std::shared_ptr<const configs::Catalogue> catalogue, con
   for (const validation::Comparison& c : comparisons)
     if (c.metric == "latency_per_token_p90_s") latencies.push_back(&c);
   study::write_file(settings.folder + "/comparison.csv", validation::comparison_csv(comparisons));
-  study::write_file(settings.folder + "/curves.svg", study::svg_chart(curves(result.points, published, validation::summarise(latencies))));
+  study::write_file(settings.folder + "/curves.svg",
+                    study::svg_chart(curves(result.points, published, validation::summarise(latencies))));
   return validation::comparison_text(comparisons) +
-         fmt::format("\n{} points simulated in {:.2f} s. Written to {}: points.csv, comparison.csv, study.yaml and the picture "
-                     "curves.svg.\nNext: plimsoll simulate STUDY, plimsoll memory STUDY, plimsoll validate, plimsoll list models; "
-                     "each has --help.\n",
-                     result.points.size(), seconds, settings.folder);
+         fmt::format(
+             "\n{} points simulated in {:.2f} s. Written to {}: points.csv, comparison.csv, study.yaml and the picture "
+             "curves.svg.\nNext: plimsoll simulate STUDY, plimsoll memory STUDY, plimsoll validate, plimsoll list "
+             "models; "
+             "each has --help.\n",
+             result.points.size(), seconds, settings.folder);
 }
 
 }  // namespace plimsoll::cli

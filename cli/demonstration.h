@@ -16,8 +16,9 @@ struct DemonstrationSettings {
   study::RunControl* control = nullptr;
 };
 
-/// Simulates configs/studies/jumpstart-7b-p4d.yaml, writes points.csv, study.yaml, comparison.csv and curves.svg into the
-/// folder, and returns the text to print. Throws InputError and DeviceError.
-[[nodiscard]] std::string demonstrate(std::shared_ptr<const configs::Catalogue> catalogue, const DemonstrationSettings& settings);
+/// Simulates configs/studies/jumpstart-7b-p4d.yaml, writes points.csv, study.yaml, comparison.csv and curves.svg into
+/// the folder, and returns the text to print. Throws InputError and DeviceError.
+[[nodiscard]] std::string demonstrate(std::shared_ptr<const configs::Catalogue> catalogue,
+                                      const DemonstrationSettings& settings);
 
 }  // namespace plimsoll::cli

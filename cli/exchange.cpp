@@ -23,18 +23,21 @@ namespace {
 using study::ImportedPoint;
 
 Usage import_usage() {
-  Usage usage{.verb = "import",
-              .positional = "FILE...",
-              .summary = "Reads results of other load generators (vLLM's bench serve, AIPerf, GenAI-Perf, guidellm, InferenceX),\n"
-                         "told apart by what is in them, or any CSV with a row a point, and gives them as points of ours: times\n"
-                         "in seconds, the columns of points.csv. `validate` and the window read the points.csv that --out keeps.",
-              .example = "  plimsoll import docs/samples/vllm-*.json --hardware \"h100-sxm x 1\" --dtype bf16 --out imported\n"
-                         "  plimsoll validate imported/points.csv\n"
-                         "  plimsoll import docs/samples/my-runs.csv --map ttft=first_token_ms --map concurrency=threads\n",
-              .positional_required = true,
-              .options = po::options_description("What the file does not say"),
-              .without = {"set", "jobs", "seed", "stepwise"},
-              .many = true};
+  Usage usage{
+      .verb = "import",
+      .positional = "FILE...",
+      .summary =
+          "Reads results of other load generators (vLLM's bench serve, AIPerf, GenAI-Perf, guidellm, InferenceX),\n"
+          "told apart by what is in them, or any CSV with a row a point, and gives them as points of ours: times\n"
+          "in seconds, the columns of points.csv. `validate` and the window read the points.csv that --out keeps.",
+      .example =
+          "  plimsoll import docs/samples/vllm-*.json --hardware \"h100-sxm x 1\" --dtype bf16 --out imported\n"
+          "  plimsoll validate imported/points.csv\n"
+          "  plimsoll import docs/samples/my-runs.csv --map ttft=first_token_ms --map concurrency=threads\n",
+      .positional_required = true,
+      .options = po::options_description("What the file does not say"),
+      .without = {"set", "jobs", "seed", "stepwise"},
+      .many = true};
   auto add = usage.options.add_options();
   add("map", po::value<std::vector<std::string>>()->value_name("FIGURE=COLUMN[:UNIT]"),
       "what a column of a CSV is, where its name does not tell: ttft=first_token_ms, latency=took:s");
@@ -52,7 +55,9 @@ Usage export_usage() {
   Usage usage{.verb = "export",
               .positional = "POINTS.csv",
               .summary = "Gives the points of a points.csv in the form of another tool, a JSON object a line.",
-              .example = "  plimsoll simulate configs/studies/jumpstart-7b-p4d.yaml --out run\n  plimsoll export run/points.csv --as vllm > run.jsonl\n",
+              .example =
+                  "  plimsoll simulate configs/studies/jumpstart-7b-p4d.yaml --out run\n  plimsoll export "
+                  "run/points.csv --as vllm > run.jsonl\n",
               .positional_required = true,
               .options = po::options_description("Form"),
               .without = {"set", "out", "format", "jobs", "seed", "stepwise"}};
@@ -81,12 +86,14 @@ std::string table_of(const study::ImportedResults& results) {
                   {"", "", "", "", "", "tokens", "tokens", "out", "mean ms", "mean ms", "mean s"}};
   table.left = 2;
   for (const ImportedPoint& p : results.points) {
-    table.rows.push_back({shown(p, "model", 1), shown(p, "hardware", 1), shown(p, "tp", 1), shown(p, "load_kind", 1), shown(p, "load_value", 1),
-                          shown(p, "input_tokens_mean", 1), shown(p, "output_tokens_mean", 1), shown(p, "output_tokens_per_s", 1),
-                          shown(p, "ttft_mean_s", kMilliseconds), shown(p, "tpot_mean_s", kMilliseconds), shown(p, "latency_mean_s", 1)});
+    table.rows.push_back({shown(p, "model", 1), shown(p, "hardware", 1), shown(p, "tp", 1), shown(p, "load_kind", 1),
+                          shown(p, "load_value", 1), shown(p, "input_tokens_mean", 1),
+                          shown(p, "output_tokens_mean", 1), shown(p, "output_tokens_per_s", 1),
+                          shown(p, "ttft_mean_s", kMilliseconds), shown(p, "tpot_mean_s", kMilliseconds),
+                          shown(p, "latency_mean_s", 1)});
   }
-  return fmt::format("{} point{} ({})\n\n{}", results.points.size(), results.points.size() == 1 ? "" : "s", results.format,
-                     study::text_table(table));
+  return fmt::format("{} point{} ({})\n\n{}", results.points.size(), results.points.size() == 1 ? "" : "s",
+                     results.format, study::text_table(table));
 }
 
 // A pattern that the shell has left as it is stands for the files that it matches, in the order of their names.
@@ -107,13 +114,16 @@ std::vector<std::string> files_of(const std::vector<std::string>& operands) {
   return files;
 }
 
-study::ImportedResults import_files(const std::vector<std::string>& files, const study::ImportLabels& labels, const Parsed& parsed, Console& console) {
-  const std::vector<std::string> maps = parsed.values.count("map") > 0 ? parsed.values["map"].as<std::vector<std::string>>() : std::vector<std::string>();
+study::ImportedResults import_files(const std::vector<std::string>& files, const study::ImportLabels& labels,
+                                    const Parsed& parsed, Console& console) {
+  const std::vector<std::string> maps =
+      parsed.values.count("map") > 0 ? parsed.values["map"].as<std::vector<std::string>>() : std::vector<std::string>();
   study::ImportedResults all;
   for (const std::string& file : files) {
     study::ImportedResults results = study::import_results(file, labels, maps);
     for (const std::string& note : results.notes) console.note(fmt::format("{}: {}", file, note));
-    if (all.format.find(results.format) == std::string::npos) all.format += (all.format.empty() ? "" : ", ") + results.format;
+    if (all.format.find(results.format) == std::string::npos)
+      all.format += (all.format.empty() ? "" : ", ") + results.format;
     std::move(results.points.begin(), results.points.end(), std::back_inserter(all.points));
   }
   return all;
@@ -124,9 +134,12 @@ study::ImportedResults import_files(const std::vector<std::string>& files, const
 int run_import(const Arguments& arguments, Console& console) {
   const auto parsed = parse_arguments(import_usage(), arguments, console);
   if (!parsed) return kDone;
-  study::ImportLabels labels{.model = text_option(*parsed, "model"), .hardware = text_option(*parsed, "hardware"),
-                             .engine = text_option(*parsed, "engine"), .dtype = text_option(*parsed, "dtype"),
-                             .policy = text_option(*parsed, "policy"), .tp = degree_option(*parsed, "tp"),
+  study::ImportLabels labels{.model = text_option(*parsed, "model"),
+                             .hardware = text_option(*parsed, "hardware"),
+                             .engine = text_option(*parsed, "engine"),
+                             .dtype = text_option(*parsed, "dtype"),
+                             .policy = text_option(*parsed, "policy"),
+                             .tp = degree_option(*parsed, "tp"),
                              .replicas = degree_option(*parsed, "replicas")};
   const study::ImportedResults results = import_files(files_of(parsed->operands), labels, *parsed, console);
   switch (parsed->common.format) {

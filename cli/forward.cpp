@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plimsoll forward MODEL --tokens F.jsonl: what the executor computes, in files that other programs can be compared with
-// (docs/forward.md).
+// plimsoll forward MODEL --tokens F.jsonl: what the executor computes, in files that other programs can be compared
+// with (docs/forward.md).
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -13,8 +13,8 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/run_commands.h"
-#include "exec/weights/open_model.h"
 #include "exec/live/prompt_runner.h"
+#include "exec/weights/open_model.h"
 #include "exec/weights/safetensors_writer.h"
 #include "study/output/write_file.h"
 
@@ -27,12 +27,14 @@ constexpr std::uint64_t kDefaultSeed = 1;
 Usage forward_usage() {
   Usage usage{.verb = "forward",
               .positional = "MODEL",
-              .summary = "Runs prompts of token ids through the executor: greedy continuations on standard output and in\n"
-                         "tokens.jsonl, the prompts' logits in logits.safetensors (docs/forward.md). MODEL is a folder with\n"
-                         "config.json and .safetensors, a .safetensors file or index beside its config.json, or, with random\n"
-                         "weights, a config.json or a name of the catalogue.",
-              .example = "  plimsoll forward tests/golden/models/llama --tokens tests/golden/models/llama/prompts.jsonl \\\n"
-                         "    --generate 12 --out out/llama\n",
+              .summary =
+                  "Runs prompts of token ids through the executor: greedy continuations on standard output and in\n"
+                  "tokens.jsonl, the prompts' logits in logits.safetensors (docs/forward.md). MODEL is a folder with\n"
+                  "config.json and .safetensors, a .safetensors file or index beside its config.json, or, with random\n"
+                  "weights, a config.json or a name of the catalogue.",
+              .example =
+                  "  plimsoll forward tests/golden/models/llama --tokens tests/golden/models/llama/prompts.jsonl \\\n"
+                  "    --generate 12 --out out/llama\n",
               .positional_required = true,
               .options = po::options_description("Options"),
               .without = {"set", "format", "stepwise"}};
@@ -68,11 +70,14 @@ struct Request {
 };
 
 Request read_request(const Parsed& parsed) {
-  constexpr std::pair<const char*, model::DType> kDTypes[] = {{"f32", model::DType::fp32}, {"bf16", model::DType::bf16}};
-  constexpr std::pair<const char*, exec::DeviceKind> kDevices[] = {{"cpu", exec::DeviceKind::cpu}, {"cuda", exec::DeviceKind::cuda}};
+  constexpr std::pair<const char*, model::DType> kDTypes[] = {{"f32", model::DType::fp32},
+                                                              {"bf16", model::DType::bf16}};
+  constexpr std::pair<const char*, exec::DeviceKind> kDevices[] = {{"cpu", exec::DeviceKind::cpu},
+                                                                   {"cuda", exec::DeviceKind::cuda}};
   Request request;
   request.tokens_file = text_option(parsed, "tokens", "");
-  if (request.tokens_file.empty()) throw InputError("--tokens is missing: a file of prompts, one {\"id\": …, \"tokens\": […]} a line");
+  if (request.tokens_file.empty())
+    throw InputError("--tokens is missing: a file of prompts, one {\"id\": …, \"tokens\": […]} a line");
   request.seed = parsed.common.seed.value_or(kDefaultSeed);
   request.engine.weight_dtype = request.engine.kv_dtype = one_of(parsed, "dtype", kDTypes);
   request.engine.device = one_of(parsed, "device", kDevices);
@@ -81,33 +86,43 @@ Request read_request(const Parsed& parsed) {
   request.run.generate = whole_option(parsed, "generate", 0, kMostTokens, 0);
   request.run.chunk = whole_option(parsed, "chunk", 1, kMostTokens, 0);
   const bool whole = text_option(parsed, "block-size", "") == "max";
-  request.run.block_tokens = whole ? 0 : static_cast<std::int32_t>(whole_option(parsed, "block-size", 1, kMostTokens, 16));
+  request.run.block_tokens =
+      whole ? 0 : static_cast<std::int32_t>(whole_option(parsed, "block-size", 1, kMostTokens, 16));
   if (request.run.generate == 0 && parsed.common.out.empty())
     throw InputError("nothing to do: expected --generate N for tokens, --out DIR for logits, or both");
   return request;
 }
 
-std::string tokens_text(const std::vector<exec::Prompt>& prompts, const std::vector<std::vector<std::int32_t>>& tokens) {
+std::string tokens_text(const std::vector<exec::Prompt>& prompts,
+                        const std::vector<std::vector<std::int32_t>>& tokens) {
   std::string text;
   for (std::size_t i = 0; i < prompts.size(); ++i)
-    text += fmt::format("{{\"id\": {}, \"tokens\": [{}]}}\n", nlohmann::json(prompts[i].id).dump(), fmt::join(tokens[i], ", "));
+    text += fmt::format("{{\"id\": {}, \"tokens\": [{}]}}\n", nlohmann::json(prompts[i].id).dump(),
+                        fmt::join(tokens[i], ", "));
   return text;
 }
 
-std::unique_ptr<exec::SafetensorsWriter> open_logits(const std::string& folder, const std::vector<exec::Prompt>& prompts, std::int64_t vocabulary) {
+std::unique_ptr<exec::SafetensorsWriter> open_logits(const std::string& folder,
+                                                     const std::vector<exec::Prompt>& prompts,
+                                                     std::int64_t vocabulary) {
   if (folder.empty()) return nullptr;
   std::vector<exec::SafetensorsWriter::Tensor> tensors;
-  for (const exec::Prompt& prompt : prompts) tensors.push_back({prompt.id, static_cast<std::int64_t>(prompt.tokens.size()), vocabulary});
+  for (const exec::Prompt& prompt : prompts)
+    tensors.push_back({prompt.id, static_cast<std::int64_t>(prompt.tokens.size()), vocabulary});
   return std::make_unique<exec::SafetensorsWriter>(folder + "/logits.safetensors", tensors);
 }
 
 /// nullopt: interrupted.
-std::optional<std::vector<std::vector<std::int32_t>>> compute(exec::Engine& engine, const std::vector<exec::Prompt>& prompts,
-                                                              exec::PromptRun run, exec::SafetensorsWriter* logits, Console& console) {
+std::optional<std::vector<std::vector<std::int32_t>>> compute(exec::Engine& engine,
+                                                              const std::vector<exec::Prompt>& prompts,
+                                                              exec::PromptRun run, exec::SafetensorsWriter* logits,
+                                                              Console& console) {
   study::RunControl control;
   const RunCommands commands(control, console.is_jsonl());
   if (logits != nullptr)
-    run.on_logits = [&](std::size_t prompt, std::int64_t row, std::span<const float> values) { logits->write(prompt, row, values); };
+    run.on_logits = [&](std::size_t prompt, std::int64_t row, std::span<const float> values) {
+      logits->write(prompt, row, values);
+    };
   run.on_progress = [&](double done) {
     console.progress(done * static_cast<double>(prompts.size()), prompts.size());
     control.check_in();
@@ -127,10 +142,11 @@ int run_forward(const Arguments& arguments, Console& console) {
   const configs::Catalogue catalogue;
   const exec::OpenModel model = exec::open_model(parsed->operand, request.seed, catalogue);
   const model::LlmShape& shape = model.architecture.shape;
-  const std::vector<exec::Prompt> prompts =
-      exec::read_prompts(request.tokens_file, {.vocabulary = shape.vocab, .positions = shape.max_position, .generated = request.run.generate});
+  const std::vector<exec::Prompt> prompts = exec::read_prompts(
+      request.tokens_file,
+      {.vocabulary = shape.vocab, .positions = shape.max_position, .generated = request.run.generate});
   const std::string& out = parsed->common.out;
-  if (!out.empty()) study::make_folder(out);   // not after minutes of loading
+  if (!out.empty()) study::make_folder(out);  // not after minutes of loading
 
   request.engine.architecture = model.architecture;
   exec::make_room(prompts, request.run, request.engine);
@@ -145,7 +161,7 @@ int run_forward(const Arguments& arguments, Console& console) {
   }
   const std::string text = tokens_text(prompts, *tokens);
   if (logits) {
-    logits->close();                   // what can fail for want of room does so before either has its name
+    logits->close();  // what can fail for want of room does so before either has its name
     study::PendingFile continuations(out + "/tokens.jsonl", text);
     logits->finish();
     continuations.commit();

@@ -17,8 +17,9 @@ int run_gui(const Arguments& arguments, Console& /*console*/) {
   const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe", error);
   const std::string program = (own.parent_path() / "plimsoll-gui").string();
   if (error || !std::filesystem::exists(program, error)) {
-    throw DeviceError("the desktop program is not built: `./plimsoll gui` in a checkout installs Qt 6 and builds it "
-                      "(packages: those marked gui in scripts/packages.txt; target: plimsoll_gui)");
+    throw DeviceError(
+        "the desktop program is not built: `./plimsoll gui` in a checkout installs Qt 6 and builds it "
+        "(packages: those marked gui in scripts/packages.txt; target: plimsoll_gui)");
   }
   std::vector<char*> argv = {const_cast<char*>(program.c_str())};
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));

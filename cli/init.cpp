@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // plimsoll init: a study file with comments, from the same options that simulate, plan and memory take in its place.
-#include <filesystem>
 #include <fmt/format.h>
+#include <filesystem>
 
 #include "cli/commands.h"
 #include "cli/options.h"
@@ -18,9 +18,12 @@ namespace {
 Usage init_usage() {
   return {.verb = "init",
           .positional = "FILE",
-          .summary = "Writes a study file with a comment on every key, to FILE or standard output. What no option states is\n"
-                     "taken and said. The study runs as it is: plimsoll simulate FILE.",
-          .example = "  plimsoll init --model llama-3.1-70b --hardware 8xh100 --rate 4 --slo p99_ttft=1s,p99_tpot=50ms study.yaml\n",
+          .summary =
+              "Writes a study file with a comment on every key, to FILE or standard output. What no option states is\n"
+              "taken and said. The study runs as it is: plimsoll simulate FILE.",
+          .example =
+              "  plimsoll init --model llama-3.1-70b --hardware 8xh100 --rate 4 --slo p99_ttft=1s,p99_tpot=50ms "
+              "study.yaml\n",
           .positional_required = false,
           .options = {},
           .without = {"set", "format", "jobs", "seed", "progress", "stepwise"},
@@ -44,7 +47,8 @@ int run_init(const Arguments& arguments, Console& console) {
   const auto catalogue = std::make_shared<configs::Catalogue>();
   catalogue->set_machine_probe(probe_machine);
   StatedStudy stated = stated_study(*parsed, catalogue);
-  static_cast<void>(study::Study(document_of(stated), kCommandLine, {}, catalogue));   // checks every value, and names its option
+  static_cast<void>(
+      study::Study(document_of(stated), kCommandLine, {}, catalogue));  // checks every value, and names its option
   for (const std::string& note : stated.notes) console.note(note);
   const std::string& file = parsed->operand.empty() ? parsed->common.out : parsed->operand;
   if (!file.empty()) name_from(file, stated, *parsed);
@@ -54,7 +58,8 @@ int run_init(const Arguments& arguments, Console& console) {
     return kDone;
   }
   std::error_code error;
-  if (std::filesystem::exists(file, error)) throw InputError(fmt::format("'{}' exists already; name another file", file));
+  if (std::filesystem::exists(file, error))
+    throw InputError(fmt::format("'{}' exists already; name another file", file));
   study::write_file(file, text);
   console.note(fmt::format("written to {0}; next: plimsoll simulate {0}", file));
   return kDone;

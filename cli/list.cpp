@@ -17,8 +17,8 @@
 namespace plimsoll::cli {
 namespace {
 
-constexpr std::array<std::string_view, 8> kKinds = {"models",   "accelerators", "interconnects", "instances",
-                                                    "engines",  "policies",     "routers",       "formats"};
+constexpr std::array<std::string_view, 8> kKinds = {"models",  "accelerators", "interconnects", "instances",
+                                                    "engines", "policies",     "routers",       "formats"};
 
 template <class Names>
 std::vector<configs::Listing> bare(const Names& names) {
@@ -88,7 +88,8 @@ Figures instance_figures(const configs::Instance& instance) {
   figures.add("interconnect", instance.interconnect);
   figures.add("usd_per_hour", study::number_cell(price ? std::optional(price->usd_per_hour) : std::nullopt));
   figures.add("price_date", price ? price->date : std::string());
-  figures.add("sagemaker_usd_per_hour", study::number_cell(instance.sagemaker ? std::optional(instance.sagemaker->usd_per_hour) : std::nullopt));
+  figures.add("sagemaker_usd_per_hour",
+              study::number_cell(instance.sagemaker ? std::optional(instance.sagemaker->usd_per_hour) : std::nullopt));
   return figures;
 }
 
@@ -108,7 +109,8 @@ Figures figures_of(const std::string& kind, const std::string& name, const confi
   return {};
 }
 
-std::string csv_of(const std::string& kind, const std::vector<configs::Listing>& listings, const configs::Catalogue& catalogue) {
+std::string csv_of(const std::string& kind, const std::vector<configs::Listing>& listings,
+                   const configs::Catalogue& catalogue) {
   std::string text;
   for (const auto& listing : listings) {
     const Figures figures = figures_of(kind, listing.name, catalogue);
@@ -124,13 +126,15 @@ std::string csv_of(const std::string& kind, const std::vector<configs::Listing>&
   return text;
 }
 
-std::string json_of(const std::string& kind, const std::vector<configs::Listing>& listings, const configs::Catalogue& catalogue) {
+std::string json_of(const std::string& kind, const std::vector<configs::Listing>& listings,
+                    const configs::Catalogue& catalogue) {
   std::string text = "[";
   for (const auto& listing : listings) {
     const Figures figures = figures_of(kind, listing.name, catalogue);
     const std::string members = study::json_members(figures.names, figures.cells);
-    text += fmt::format("{}\n {{\"name\":{},\"description\":{}{}{}}}", text.size() > 1 ? "," : "", study::json_quoted(listing.name),
-                        study::json_quoted(listing.description), members.empty() ? "" : ",", members);
+    text += fmt::format("{}\n {{\"name\":{},\"description\":{}{}{}}}", text.size() > 1 ? "," : "",
+                        study::json_quoted(listing.name), study::json_quoted(listing.description),
+                        members.empty() ? "" : ",", members);
   }
   return text + "\n]\n";
 }
@@ -166,20 +170,22 @@ std::string table_of(const std::vector<configs::Listing>& listings) {
 }  // namespace
 
 int run_list(const Arguments& arguments, Console& console) {
-  const Usage usage{.verb = "list",
-                    .positional = "KIND",
-                    .summary = fmt::format("Lists the names that studies may use; KIND is one of {}.", fmt::join(kKinds, ", ")),
-                    .example = "  plimsoll list instances\n",
-                    .positional_required = true,
-                    .options = {},
-                    .without = {"set", "out", "jobs", "seed", "stepwise"}};
+  const Usage usage{
+      .verb = "list",
+      .positional = "KIND",
+      .summary = fmt::format("Lists the names that studies may use; KIND is one of {}.", fmt::join(kKinds, ", ")),
+      .example = "  plimsoll list instances\n",
+      .positional_required = true,
+      .options = {},
+      .without = {"set", "out", "jobs", "seed", "stepwise"}};
   const auto parsed = parse_arguments(usage, arguments, console);
   if (!parsed) return kDone;
   const std::string& kind = parsed->operand;
   if (std::find(kKinds.begin(), kKinds.end(), kind) == kKinds.end()) {
     const std::string_view near = configs::nearest(kind, kKinds);
     throw InputError(fmt::format("list: found '{}'{}, allowed: {}", kind,
-                                 near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near), fmt::join(kKinds, ", ")));
+                                 near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near),
+                                 fmt::join(kKinds, ", ")));
   }
   const configs::Catalogue catalogue;
   switch (parsed->common.format) {

@@ -10,14 +10,16 @@
 namespace plimsoll::cli {
 namespace {
 
-study::Study read_study(const Parsed& parsed, const study::Overrides& overrides, const std::shared_ptr<const configs::Catalogue>& catalogue,
-                        Console& console) {
+study::Study read_study(const Parsed& parsed, const study::Overrides& overrides,
+                        const std::shared_ptr<const configs::Catalogue>& catalogue, Console& console) {
   const bool stated = parsed.study_options != StudyOptions::none && states_study(parsed);
-  if (parsed.operand.empty() && !stated) throw InputError("missing STUDY, or --model, --hardware and --rate in its place; see --help");
+  if (parsed.operand.empty() && !stated)
+    throw InputError("missing STUDY, or --model, --hardware and --rate in its place; see --help");
   if (!stated) return {parsed.operand, overrides, catalogue};
   if (!parsed.operand.empty()) {
     std::vector<std::string> notes;
-    study::Study study(document_with_options(parsed.operand, parsed, catalogue, notes), parsed.operand, overrides, catalogue);
+    study::Study study(document_with_options(parsed.operand, parsed, catalogue, notes), parsed.operand, overrides,
+                       catalogue);
     for (const std::string& note : notes) console.note(note);
     return study;
   }

@@ -54,21 +54,26 @@ int print_help() {
     if (!command.hidden) text += fmt::format("  {:<10} {}\n", command.verb, command.summary);
   }
   text += "  setup      CUDA for machines with a GPU and no toolkit: ./plimsoll setup --cuda, in a checkout\n";
-  text += "\nAll verbs take --catalogue DIR: models, accelerators, instances and engines of your own, before those that ship.\n";
-  text += "\n`plimsoll VERB --help` says more. Exit codes: 0 done; 2 bad input; 3 device or environment failure;\n"
-          "4 the answer is no; 130 interrupted. `plimsoll --version`: what this program is.\n\n"
-          "example:\n  plimsoll simulate --model llama-3.1-8b --hardware h100 --rate 4,8,16 --input 1000 --output 300\n"
-          "  plimsoll simulate configs/studies/jumpstart-7b-p4d.yaml\n";
+  text +=
+      "\nAll verbs take --catalogue DIR: models, accelerators, instances and engines of your own, before those that "
+      "ship.\n";
+  text +=
+      "\n`plimsoll VERB --help` says more. Exit codes: 0 done; 2 bad input; 3 device or environment failure;\n"
+      "4 the answer is no; 130 interrupted. `plimsoll --version`: what this program is.\n\n"
+      "example:\n  plimsoll simulate --model llama-3.1-8b --hardware h100 --rate 4,8,16 --input 1000 --output 300\n"
+      "  plimsoll simulate configs/studies/jumpstart-7b-p4d.yaml\n";
   std::fwrite(text.data(), 1, text.size(), stdout);
   return kDone;
 }
 
 // The build's own words for itself: cli/CMakeLists.txt.
 int print_version() {
-  const std::string text = fmt::format(
-      "plimsoll {}\nbuilt with {} {}, {}; CUDA: {}\nstudies and catalogue: {}\n", PLIMSOLL_VERSION, PLIMSOLL_COMPILER, __VERSION__, PLIMSOLL_BUILD_TYPE,
-      std::string_view(PLIMSOLL_CUDA_VERSION).empty() ? "no (./plimsoll setup --cuda, or install the toolkit, and build anew)" : PLIMSOLL_CUDA_VERSION,
-      configs::Catalogue::default_root());
+  const std::string text = fmt::format("plimsoll {}\nbuilt with {} {}, {}; CUDA: {}\nstudies and catalogue: {}\n",
+                                       PLIMSOLL_VERSION, PLIMSOLL_COMPILER, __VERSION__, PLIMSOLL_BUILD_TYPE,
+                                       std::string_view(PLIMSOLL_CUDA_VERSION).empty()
+                                           ? "no (./plimsoll setup --cuda, or install the toolkit, and build anew)"
+                                           : PLIMSOLL_CUDA_VERSION,
+                                       configs::Catalogue::default_root());
   std::fwrite(text.data(), 1, text.size(), stdout);
   return kDone;
 }
@@ -84,7 +89,8 @@ Arguments without_catalogue(const Arguments& all) {
       rest.push_back(all[i]);
       continue;
     }
-    if (!joined && i + 1 == all.size()) throw InputError("--catalogue needs a folder: a catalogue of your own (docs/catalogue.md)");
+    if (!joined && i + 1 == all.size())
+      throw InputError("--catalogue needs a folder: a catalogue of your own (docs/catalogue.md)");
     folders += (folders.empty() ? "" : ":") + (joined ? all[i].substr(kOption.size() + 1) : all[++i]);
   }
   if (!folders.empty()) ::setenv("PLIMSOLL_CATALOGUE", folders.c_str(), 1);
@@ -94,12 +100,15 @@ Arguments without_catalogue(const Arguments& all) {
 int run(const Arguments& given, Console& console) {
   const Arguments all = without_catalogue(given);
 
-  if (all.empty()) throw InputError(fmt::format("a verb is missing, allowed: {}; see plimsoll --help", fmt::join(shown_verbs(), ", ")));
+  if (all.empty())
+    throw InputError(
+        fmt::format("a verb is missing, allowed: {}; see plimsoll --help", fmt::join(shown_verbs(), ", ")));
   const std::string& verb = all.front();
   if (verb == "help" && all.size() > 1) return run({all[1], "--help"}, console);
   if (verb == "--help" || verb == "-h" || verb == "help") return print_help();
   if (verb == "--version" || verb == "-V" || verb == "version") return print_version();
-  const auto* const found = std::find_if(kCommands.begin(), kCommands.end(), [&](const Command& c) { return c.verb == verb; });
+  const auto* const found =
+      std::find_if(kCommands.begin(), kCommands.end(), [&](const Command& c) { return c.verb == verb; });
   if (found != kCommands.end()) {
     if (!found->spreads) Ranks::refuse_several(verb);
     return found->run(Arguments(all.begin() + 1, all.end()), console);

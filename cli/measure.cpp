@@ -20,20 +20,25 @@ namespace {
 constexpr std::int64_t kMostThreads = 1024;
 
 Usage measure_usage() {
-  Usage usage{.verb = "measure",
-              .positional = "STUDY",
-              .summary = "Runs every point of a study on this machine, in real time, with the simulator's own scheduler, clients\n"
-                         "and metrics (docs/measure.md). Points run one after another. mpirun -n N spreads the tensor-parallel\n"
-                         "ranks of every replica over N processes, on one host or several; N divides tp.",
-              .example = "  plimsoll measure configs/studies/cpu-demo.yaml --out out/measured\n",
-              .positional_required = true,
-              .options = po::options_description("What runs it, and files of each point, in --out")};
+  Usage usage{
+      .verb = "measure",
+      .positional = "STUDY",
+      .summary =
+          "Runs every point of a study on this machine, in real time, with the simulator's own scheduler, clients\n"
+          "and metrics (docs/measure.md). Points run one after another. mpirun -n N spreads the tensor-parallel\n"
+          "ranks of every replica over N processes, on one host or several; N divides tp.",
+      .example = "  plimsoll measure configs/studies/cpu-demo.yaml --out out/measured\n",
+      .positional_required = true,
+      .options = po::options_description("What runs it, and files of each point, in --out")};
   auto add = usage.options.add_options();
-  add("device", po::value<std::string>()->value_name("cpu|cuda"), "what runs the forwards (default: the study's engine's, else cpu)");
+  add("device", po::value<std::string>()->value_name("cpu|cuda"),
+      "what runs the forwards (default: the study's engine's, else cpu)");
   add("as-is", po::bool_switch(), "measure on this machine although the study names other hardware");
-  add("threads", po::value<std::string>()->value_name("N"), "CPU threads of all replicas together (default: one per core); under mpirun of each process");
+  add("threads", po::value<std::string>()->value_name("N"),
+      "CPU threads of all replicas together (default: one per core); under mpirun of each process");
   add("requests", po::bool_switch(), "requests.csv: one row a request");
-  add("decisions", po::bool_switch(), "decisions.txt: what the scheduler did in each step; events.jsonl: what made it do so");
+  add("decisions", po::bool_switch(),
+      "decisions.txt: what the scheduler did in each step; events.jsonl: what made it do so");
   add("timeline", po::bool_switch(), "timeline.json: a Chrome trace, opens in Perfetto");
   add("trace-ops", po::bool_switch(), "ops.csv: every op with its measured and its predicted time; slows the run down");
   return usage;
@@ -56,9 +61,14 @@ Request read_request(const Parsed& parsed) {
   request.settings.as_is = is_set("as-is");
   request.settings.trace_ops = is_set("trace-ops");
   request.settings.threads = static_cast<int>(whole_option(parsed, "threads", 1, kMostThreads, parsed.common.jobs));
-  request.files = {.folder = parsed.common.out, .requests = is_set("requests"), .decisions = is_set("decisions"),
-                   .timeline = is_set("timeline"), .resumable = false, .stepwise = false};
-  if (parsed.common.out.empty() && (is_set("requests") || is_set("decisions") || is_set("timeline") || is_set("trace-ops")))
+  request.files = {.folder = parsed.common.out,
+                   .requests = is_set("requests"),
+                   .decisions = is_set("decisions"),
+                   .timeline = is_set("timeline"),
+                   .resumable = false,
+                   .stepwise = false};
+  if (parsed.common.out.empty() &&
+      (is_set("requests") || is_set("decisions") || is_set("timeline") || is_set("trace-ops")))
     throw InputError("--requests, --decisions, --timeline and --trace-ops write files: state a folder with --out DIR");
   if (parsed.common.stepwise) throw InputError("--stepwise is for simulations: a measured run takes every step");
   return request;
@@ -78,9 +88,11 @@ std::string stated_engine(const Parsed& parsed) {
 exec::DeviceKind choose_device(Parsed& parsed) {
   const std::string engine = stated_engine(parsed);
   const bool own = engine == "plimsoll-cpu" || engine == "plimsoll-cuda";
-  if (parsed.values.count("device") == 0) return engine == "plimsoll-cuda" ? exec::DeviceKind::cuda : exec::DeviceKind::cpu;
+  if (parsed.values.count("device") == 0)
+    return engine == "plimsoll-cuda" ? exec::DeviceKind::cuda : exec::DeviceKind::cpu;
   const exec::DeviceKind device = read_device(parsed.values["device"].as<std::string>());
-  if (own && engine != MeasuredPoints::engine_name(device)) parsed.common.set.emplace_back("engine", MeasuredPoints::engine_name(device));
+  if (own && engine != MeasuredPoints::engine_name(device))
+    parsed.common.set.emplace_back("engine", MeasuredPoints::engine_name(device));
   return device;
 }
 
@@ -114,11 +126,15 @@ int run_measure(const Arguments& arguments, Console& console) {
   settings.keep_steps = request.files.timeline;
   settings.control = &control;
   settings.run = [&](const study::PointResult& point, const load::Scenario& scenario, const sim::RunOptions& options) {
-    if (scenario.life) throw InputError(study.point(point.index).places.study, "measure runs fixed fleets: no deployment.autoscaling, no deployment.failures");
+    if (scenario.life)
+      throw InputError(study.point(point.index).places.study,
+                       "measure runs fixed fleets: no deployment.autoscaling, no deployment.failures");
     sim::RunResult run = points.run(point, scenario, options);
     if (!points.failure().empty()) control.cancel();
     if (!points.ops().empty())
-      study::write_file(request.files.folder + '/' + study::point_file_name("ops", ".csv", study.point_count(), point.index), points.ops());
+      study::write_file(
+          request.files.folder + '/' + study::point_file_name("ops", ".csv", study.point_count(), point.index),
+          points.ops());
     if (run.stopped) outputs.add_unfinished({.result = point, .run = run});
     return run;
   };

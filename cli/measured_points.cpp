@@ -15,10 +15,10 @@
 namespace plimsoll::cli {
 namespace {
 
-constexpr std::int64_t kMostSlots = 1024;    // more sequences than this share none, and cannot run ahead
+constexpr std::int64_t kMostSlots = 1024;  // more sequences than this share none, and cannot run ahead
 constexpr std::int64_t kStepRows = 2048;
 constexpr std::int64_t kMostBlocks = std::int64_t{1} << 26;
-constexpr double kMostPoolBytes = 64e12;     // a process has addresses for twice as many
+constexpr double kMostPoolBytes = 64e12;  // a process has addresses for twice as many
 
 // 16-bit floats have one form on the executor: the traffic is the same.
 model::DType executed(model::DType dtype) { return dtype == model::DType::fp16 ? model::DType::bf16 : dtype; }
@@ -27,19 +27,22 @@ bool can_execute(model::DType dtype) {
   return dtype == model::DType::fp32 || dtype == model::DType::bf16 || dtype == model::DType::fp16;
 }
 
-exec::EngineConfig engine_config(const load::Scenario& scenario, const model::Architecture& architecture, const MeasureSettings& settings) {
+exec::EngineConfig engine_config(const load::Scenario& scenario, const model::Architecture& architecture,
+                                 const MeasureSettings& settings) {
   exec::EngineConfig config;
   config.architecture = architecture;
   config.device = settings.device;
   const bool alone = settings.processes == 1;
-  if (alone && settings.device == exec::DeviceKind::cuda && !exec::too_few_gpus(scenario.tp, scenario.replicas, exec::gpu_count()).empty())
-    config.communicator = exec::CommunicatorKind::loopback;   // check_gpus() has let it
+  if (alone && settings.device == exec::DeviceKind::cuda &&
+      !exec::too_few_gpus(scenario.tp, scenario.replicas, exec::gpu_count()).empty())
+    config.communicator = exec::CommunicatorKind::loopback;  // check_gpus() has let it
   config.tp = scenario.tp;
   config.weight_dtype = executed(scenario.weight_dtype);
   config.kv_dtype = executed(scenario.kv_dtype);
   config.kv_blocks = scenario.kv.blocks;
   config.block_tokens = scenario.kv.block_tokens;
-  config.sequences = static_cast<std::int32_t>(std::clamp<std::int64_t>(sched::resolve_limits(scenario.policy).max_running, 1, kMostSlots));
+  config.sequences = static_cast<std::int32_t>(
+      std::clamp<std::int64_t>(sched::resolve_limits(scenario.policy).max_running, 1, kMostSlots));
   config.step_rows = std::min(kStepRows, scenario.policy.step_token_budget.value_or(kStepRows));
   config.threads = settings.threads;
   config.graphs = !settings.trace_ops;
@@ -69,16 +72,20 @@ void MeasuredPoints::check() const {
 }
 
 void MeasuredPoints::check_point(const study::PointSpec& spec) const {
-  if (spec.engine->constant) throw InputError(spec.places.engine, "an engine of constant cost can be simulated, not measured");
+  if (spec.engine->constant)
+    throw InputError(spec.places.engine, "an engine of constant cost can be simulated, not measured");
   if (!spec.shape) throw InputError(spec.places.study, "model is missing: expected one to measure");
   for (const model::DType dtype : {spec.weight_dtype, spec.kv_dtype}) {
     if (can_execute(dtype)) continue;
-    throw InputError(spec.places.model, fmt::format("{} is simulated but not executed, allowed dtypes of weights and KV cache: "
-                                                    "fp32, bf16, fp16", model::name(dtype)));
+    throw InputError(spec.places.model,
+                     fmt::format("{} is simulated but not executed, allowed dtypes of weights and KV cache: "
+                                 "fp32, bf16, fp16",
+                                 model::name(dtype)));
   }
   if (spec.deployment.pp > 1) {
-    throw InputError(spec.places.tp.file.empty() ? spec.places.study : spec.places.tp,
-                     fmt::format("pp {}: pipeline stages are simulated but not executed, allowed: pp 1", spec.deployment.pp));
+    throw InputError(
+        spec.places.tp.file.empty() ? spec.places.study : spec.places.tp,
+        fmt::format("pp {}: pipeline stages are simulated but not executed, allowed: pp 1", spec.deployment.pp));
   }
   if (const std::string problem = model::execution_problem(model::default_architecture(*spec.shape)); !problem.empty())
     throw InputError(spec.places.model, fmt::format("{}: {}", spec.shape->id, problem));
@@ -89,39 +96,50 @@ void MeasuredPoints::check_point(const study::PointSpec& spec) const {
 
 void MeasuredPoints::check_processes(const study::PointSpec& spec) const {
   if (spec.deployment.tp % settings_.processes == 0) return;
-  throw InputError(spec.places.tp.file.empty() ? spec.places.study : spec.places.tp,
-                   fmt::format("mpirun started {} processes for tp {}: each takes the same number of tensor-parallel ranks of every "
-                               "replica, allowed: mpirun -n with a divisor of tp, or no mpirun", settings_.processes, spec.deployment.tp));
+  throw InputError(
+      spec.places.tp.file.empty() ? spec.places.study : spec.places.tp,
+      fmt::format("mpirun started {} processes for tp {}: each takes the same number of tensor-parallel ranks of every "
+                  "replica, allowed: mpirun -n with a divisor of tp, or no mpirun",
+                  settings_.processes, spec.deployment.tp));
 }
 
 std::int32_t MeasuredPoints::most_replicas() const {
   std::int32_t most = 1;
-  for (std::size_t i = 0; i < study_.point_count(); ++i) most = std::max(most, static_cast<std::int32_t>(study_.point(i).deployment.replicas));
+  for (std::size_t i = 0; i < study_.point_count(); ++i)
+    most = std::max(most, static_cast<std::int32_t>(study_.point(i).deployment.replicas));
   return most;
 }
 
 // Blocks have numbers of 32 bits, and each costs some 40 bytes before it is used.
 void MeasuredPoints::check_pool(const study::PointSpec& spec, std::int64_t blocks) const {
   if (blocks > kMostBlocks) {
-    throw InputError(spec.places.scheduler, fmt::format("a pool of {} KV blocks: the executor has up to {}; state a smaller "
-                                                        "scheduler.kv_blocks or larger blocks", blocks, kMostBlocks));
+    throw InputError(spec.places.scheduler,
+                     fmt::format("a pool of {} KV blocks: the executor has up to {}; state a smaller "
+                                 "scheduler.kv_blocks or larger blocks",
+                                 blocks, kMostBlocks));
   }
   const double bytes = static_cast<double>(blocks) * spec.policy.block_size.value_or(1) *
                        model::kv_bytes_per_token(*spec.shape, executed(spec.kv_dtype)).value;
   if (bytes <= kMostPoolBytes) return;
-  throw InputError(spec.places.scheduler, fmt::format("a pool of {} KV blocks takes {:.0f} GB, more than any machine has; state "
-                                                      "a smaller scheduler.kv_blocks", blocks, bytes / 1e9));
+  throw InputError(spec.places.scheduler,
+                   fmt::format("a pool of {} KV blocks takes {:.0f} GB, more than any machine has; state "
+                               "a smaller scheduler.kv_blocks",
+                               blocks, bytes / 1e9));
 }
 
 // A GPU says what it is only when it is there: check_gpu().
 void MeasuredPoints::check_hardware(const study::PointSpec& spec) const {
-  if (spec.hardware.this_machine && settings_.device == exec::DeviceKind::cuda && spec.engine->id != engine_name(settings_.device))
-    throw InputError(spec.places.engine, fmt::format("engine {} on this-machine stands for its CPU; state engine: plimsoll-cuda, or "
-                                                     "hardware: {{accelerator, count}}", spec.engine->id));
+  if (spec.hardware.this_machine && settings_.device == exec::DeviceKind::cuda &&
+      spec.engine->id != engine_name(settings_.device))
+    throw InputError(spec.places.engine,
+                     fmt::format("engine {} on this-machine stands for its CPU; state engine: plimsoll-cuda, or "
+                                 "hardware: {{accelerator, count}}",
+                                 spec.engine->id));
   if (settings_.as_is || spec.hardware.this_machine || settings_.device == exec::DeviceKind::cuda) return;
-  throw InputError(spec.places.study, fmt::format("the study is for {}, this machine is {}; state hardware: this-machine, or measure "
-                                                  "on what is here with --as-is", spec.hardware.label.empty() ? "no hardware" : spec.hardware.label,
-                                                  processor_name()));
+  throw InputError(spec.places.study,
+                   fmt::format("the study is for {}, this machine is {}; state hardware: this-machine, or measure "
+                               "on what is here with --as-is",
+                               spec.hardware.label.empty() ? "no hardware" : spec.hardware.label, processor_name()));
 }
 
 // Ranks that share a GPU compute what they should, but not in the time that they should.
@@ -138,8 +156,10 @@ void MeasuredPoints::check_gpu(const study::PointSpec& spec) const {
   if (settings_.as_is || spec.hardware.this_machine || settings_.device == exec::DeviceKind::cpu) return;
   const std::string found = engines_->engine(0).description();
   if (spec.hardware.accelerator && configs::is_same_device(found, spec.hardware.accelerator->id)) return;
-  throw InputError(spec.places.study, fmt::format("the study is for {}, this machine has {}; state hardware: this-machine, or measure "
-                                                  "on what is here with --as-is", spec.hardware.label, found));
+  throw InputError(spec.places.study,
+                   fmt::format("the study is for {}, this machine has {}; state hardware: this-machine, or measure "
+                               "on what is here with --as-is",
+                               spec.hardware.label, found));
 }
 
 // ---- running ------------------------------------------------------------------------------------------------
@@ -149,15 +169,22 @@ void MeasuredPoints::load(const study::PointSpec& spec, const load::Scenario& sc
   const std::uint64_t seed = spec.workload.seed;
   const exec::OpenModel named = exec::open_model(spec.model_name, seed, study_.catalogue());
   const exec::EngineConfig config = engine_config(scenario, named.architecture, settings_);
-  Loaded wanted{.model = spec.model_name, .weights = spec.weights, .seed = spec.weights.empty() ? seed : 0, .tp = config.tp,
-                .replicas = scenario.replicas, .weight_dtype = config.weight_dtype, .kv_dtype = config.kv_dtype,
-                .kv_blocks = config.kv_blocks, .step_rows = config.step_rows, .block_tokens = config.block_tokens,
+  Loaded wanted{.model = spec.model_name,
+                .weights = spec.weights,
+                .seed = spec.weights.empty() ? seed : 0,
+                .tp = config.tp,
+                .replicas = scenario.replicas,
+                .weight_dtype = config.weight_dtype,
+                .kv_dtype = config.kv_dtype,
+                .kv_blocks = config.kv_blocks,
+                .step_rows = config.step_rows,
+                .block_tokens = config.block_tokens,
                 .sequences = config.sequences};
   if (wanted == loaded_) {
-    check_gpu(spec);                   // the same engine, perhaps under other hardware's name
+    check_gpu(spec);  // the same engine, perhaps under other hardware's name
     return;
   }
-  engines_.reset();                    // two do not fit
+  engines_.reset();  // two do not fit
   loaded_.reset();
   const exec::OpenModel model = exec::open_weights(named.architecture, spec.weights, seed);
   make_engines(config, spec, scenario.replicas, *model.weights);
@@ -174,17 +201,23 @@ void MeasuredPoints::make_engines(const exec::EngineConfig& config, const study:
     engines_ = std::make_unique<exec::LiveEngines>(config, replicas, weights);
     return;
   }
-  leader_->load({.model = spec.model_name, .weights = spec.weights, .seed = spec.workload.seed, .digest = model_digest(spec.model_name),
-                 .replicas = replicas, .config = config});
+  leader_->load({.model = spec.model_name,
+                 .weights = spec.weights,
+                 .seed = spec.workload.seed,
+                 .digest = model_digest(spec.model_name),
+                 .replicas = replicas,
+                 .config = config});
   engines_ = std::make_unique<exec::LiveEngines>(config, replicas, weights, leader_);
   for (const std::string& device : leader_->wait()) {
     if (settings_.device == exec::DeviceKind::cuda && device != engines_->engine(0).device())
-      console_.warn(fmt::format("the processes run on different GPUs: {} and {}; a step takes as long as on the slowest", engines_->engine(0).device(), device));
+      console_.warn(
+          fmt::format("the processes run on different GPUs: {} and {}; a step takes as long as on the slowest",
+                      engines_->engine(0).device(), device));
   }
 }
 
-// One that died may have been noticed by mpirun first, which then ends the run as if a user had; and what fails here may be
-// what the failure of another one looks like from here. What is left is this process's own.
+// One that died may have been noticed by mpirun first, which then ends the run as if a user had; and what fails here
+// may be what the failure of another one looks like from here. What is left is this process's own.
 void MeasuredPoints::name_failure() {
   if (leader_ == nullptr) return;
   try {
@@ -198,12 +231,14 @@ void MeasuredPoints::name_failure() {
 exec::PromptSource MeasuredPoints::prompts_of(const study::PointSpec& spec) const {
   if (spec.prompts.empty()) return {spec.workload.seed, spec.shape->vocab};
   std::vector<std::vector<std::int32_t>> given;
-  for (exec::Prompt& prompt : exec::read_prompts(spec.prompts, {.vocabulary = static_cast<std::int32_t>(spec.shape->vocab), .positions = 0, .generated = 0}))
+  for (exec::Prompt& prompt : exec::read_prompts(
+           spec.prompts, {.vocabulary = static_cast<std::int32_t>(spec.shape->vocab), .positions = 0, .generated = 0}))
     given.push_back(std::move(prompt.tokens));
   return exec::PromptSource(std::move(given));
 }
 
-sim::RunResult MeasuredPoints::run(const study::PointResult& point, const load::Scenario& scenario, const sim::RunOptions& options) {
+sim::RunResult MeasuredPoints::run(const study::PointResult& point, const load::Scenario& scenario,
+                                   const sim::RunOptions& options) {
   const study::PointSpec spec = study_.point(point.index);
   ops_.clear();
   sim::RunResult result;
@@ -245,7 +280,8 @@ std::string MeasuredPoints::machine() const {
 // "NVIDIA H200 (sm_90) x 2", or of one that ranks share "... x 1, shared by 2 ranks".
 std::string MeasuredPoints::gpus_label(std::int32_t tp, std::int32_t replicas) const {
   const std::string device = engines_->engine(0).device();
-  if (settings_.processes > 1 || exec::too_few_gpus(tp, replicas, exec::gpu_count()).empty()) return fmt::format("{} x {}", device, tp * replicas);
+  if (settings_.processes > 1 || exec::too_few_gpus(tp, replicas, exec::gpu_count()).empty())
+    return fmt::format("{} x {}", device, tp * replicas);
   return fmt::format("{} x 1, shared by {} ranks", device, tp * replicas);
 }
 
@@ -254,12 +290,14 @@ void MeasuredPoints::label(study::PointResult& point) const {
   labels.source = "measured";
   labels.engine = engine_name(settings_.device);
   labels.dtype = model::name(executed(study_.point(point.index).weight_dtype));
-  point.extrapolates.clear();          // nothing is predicted
-  const bool own = settings_.device == exec::DeviceKind::cpu || settings_.processes > 1 || exec::too_few_gpus(labels.tp, labels.replicas, exec::gpu_count()).empty();
+  point.extrapolates.clear();  // nothing is predicted
+  const bool own = settings_.device == exec::DeviceKind::cpu || settings_.processes > 1 ||
+                   exec::too_few_gpus(labels.tp, labels.replicas, exec::gpu_count()).empty();
   if (!settings_.as_is || (labels.hardware == "this-machine" && own)) return;
   labels.hardware = settings_.device == exec::DeviceKind::cpu ? processor_name()
-                    : engines_ ? gpus_label(labels.tp, labels.replicas) : labels.hardware;
-  point.usd_per_hour.reset();          // of hardware that was not there
+                    : engines_                                ? gpus_label(labels.tp, labels.replicas)
+                                                              : labels.hardware;
+  point.usd_per_hour.reset();  // of hardware that was not there
 }
 
 }  // namespace plimsoll::cli

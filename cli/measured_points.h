@@ -19,10 +19,10 @@ namespace plimsoll::cli {
 
 struct MeasureSettings {
   exec::DeviceKind device = exec::DeviceKind::cpu;
-  bool as_is = false;                  // whatever hardware the study names
+  bool as_is = false;  // whatever hardware the study names
   bool trace_ops = false;
-  int threads = 0;                     // CPU, of each process; 0: one a core
-  int processes = 1;                   // that mpirun started: each has its share of every replica's ranks
+  int threads = 0;    // CPU, of each process; 0: one a core
+  int processes = 1;  // that mpirun started: each has its share of every replica's ranks
 };
 
 class MeasuredPoints {
@@ -30,14 +30,16 @@ class MeasuredPoints {
   MeasuredPoints(const study::Study& study, const MeasureSettings& settings, Console& console)
       : study_(study), settings_(settings), console_(console) {}
 
-  /// Before anything is loaded: throws InputError for the first point that the executor cannot run, DeviceError without a GPU.
+  /// Before anything is loaded: throws InputError for the first point that the executor cannot run, DeviceError without
+  /// a GPU.
   void check() const;
   /// With settings.processes > 1, before the first run: who leads them; it outlives this.
   void lead(exec::group::Leader& leader) { leader_ = &leader; }
   /// The most replicas of any point.
   [[nodiscard]] std::int32_t most_replicas() const;
   /// Measures a point (study::RunPoint). After a device's failure `stopped` is set and failure() says why.
-  [[nodiscard]] sim::RunResult run(const study::PointResult& point, const load::Scenario& scenario, const sim::RunOptions& options);
+  [[nodiscard]] sim::RunResult run(const study::PointResult& point, const load::Scenario& scenario,
+                                   const sim::RunOptions& options);
   /// Says of a result that it was measured, and on what.
   void label(study::PointResult& point) const;
 
@@ -53,7 +55,8 @@ class MeasuredPoints {
   void check_pool(const study::PointSpec& spec, std::int64_t blocks) const;
   void check_hardware(const study::PointSpec& spec) const;
   void load(const study::PointSpec& spec, const load::Scenario& scenario);
-  void make_engines(const exec::EngineConfig& config, const study::PointSpec& spec, std::int32_t replicas, const exec::WeightSource& weights);
+  void make_engines(const exec::EngineConfig& config, const study::PointSpec& spec, std::int32_t replicas,
+                    const exec::WeightSource& weights);
   void name_failure();
   void check_gpu(const study::PointSpec& spec) const;
   /// What is said of GPUs that are too few and may be; throws InputError where they may not.
@@ -66,7 +69,7 @@ class MeasuredPoints {
   /// What decides whether loaded engines serve another point.
   struct Loaded {
     std::string model, weights;
-    std::uint64_t seed = 0;            // of random weights
+    std::uint64_t seed = 0;  // of random weights
     std::int32_t tp = 1, replicas = 1;
     model::DType weight_dtype = {}, kv_dtype = {};
     std::int64_t kv_blocks = 0, step_rows = 0;
@@ -79,7 +82,7 @@ class MeasuredPoints {
   Console& console_;
   exec::group::Leader* leader_ = nullptr;
   std::unique_ptr<exec::LiveEngines> engines_;
-  std::optional<Loaded> loaded_;       // what they are: engines of equal points are kept
+  std::optional<Loaded> loaded_;  // what they are: engines of equal points are kept
   std::string failure_, ops_;
 };
 

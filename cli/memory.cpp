@@ -15,10 +15,12 @@ namespace {
 Usage memory_usage() {
   return {.verb = "memory",
           .positional = "STUDY",
-          .summary = "Memory of a GPU: weights, activations, overhead and the KV pool; beside them the JumpStart post's\n"
-                     "formulas for the largest KV batch and the critical batch size.",
-          .example = "  plimsoll memory --model llama-3.1-70b --hardware h100 --tp 2,4,8 --dtype bf16\n"
-                     "  plimsoll memory configs/studies/jumpstart-7b-p4d.yaml --format csv\n",
+          .summary =
+              "Memory of a GPU: weights, activations, overhead and the KV pool; beside them the JumpStart post's\n"
+              "formulas for the largest KV batch and the critical batch size.",
+          .example =
+              "  plimsoll memory --model llama-3.1-70b --hardware h100 --tp 2,4,8 --dtype bf16\n"
+              "  plimsoll memory configs/studies/jumpstart-7b-p4d.yaml --format csv\n",
           .positional_required = false,
           .options = {},
           .without = {"jobs", "seed", "stepwise"},
@@ -58,7 +60,8 @@ int run_memory(const Arguments& arguments, Console& console) {
       if (row.impossible) console.warn("cannot exist: " + row.impossible->reason);
     }
   }
-  const bool some_fit = std::any_of(table.rows.begin(), table.rows.end(), [](const auto& row) { return !row.impossible; });
+  const bool some_fit =
+      std::any_of(table.rows.begin(), table.rows.end(), [](const auto& row) { return !row.impossible; });
   if (!some_fit) throw InputError(table.rows.front().impossible->where, table.rows.front().impossible->reason);
   return kDone;
 }

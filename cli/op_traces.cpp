@@ -17,8 +17,8 @@ bool is_attention(const model::Op& op) {
   return op.kind == model::OpKind::decode_attention || op.kind == model::OpKind::prefill_attention;
 }
 
-// The simulator prices decode attention along a whole curve (model/decode_attention.h), which is this raised where needed so
-// that it never falls with the context.
+// The simulator prices decode attention along a whole curve (model/decode_attention.h), which is this raised where
+// needed so that it never falls with the context.
 double decode_attention_time(const model::OpPricer& pricer, const model::Op& op) {
   const model::ClassPrices& c = pricer.prices(model::OpClass::decode_attention);
   const double norm = model::p_norm(op.flops * c.flop_time, op.kv_bytes * c.byte_time, c.p).value;
@@ -38,18 +38,26 @@ double predicted(const model::OpPricer& pricer, const model::Op& op) {
 }  // namespace
 
 std::string ops_csv(std::span<const ReplicaTraces> replicas, const load::Scenario& s) {
-  const model::OpPricer pricer({.shape = s.shape.get(), .accelerator = s.accelerator.get(), .interconnect = s.interconnect.get(),
-                                .engine = s.engine.get(), .weight_dtype = s.weight_dtype, .kv_dtype = s.kv_dtype, .tp = s.tp, .pp = s.pp});
+  const model::OpPricer pricer({.shape = s.shape.get(),
+                                .accelerator = s.accelerator.get(),
+                                .interconnect = s.interconnect.get(),
+                                .engine = s.engine.get(),
+                                .weight_dtype = s.weight_dtype,
+                                .kv_dtype = s.kv_dtype,
+                                .tp = s.tp,
+                                .pp = s.pp});
   std::string text = "step,rank,layer,op,m,n,k,batch,context,measured_s,predicted_s\n";
   for (const ReplicaTraces& replica : replicas) {
-    std::int64_t first = replica.ops.empty() ? 0 : replica.ops.front().step;   // what came before was the warm-up
+    std::int64_t first = replica.ops.empty() ? 0 : replica.ops.front().step;  // what came before was the warm-up
     for (const exec::OpTrace& trace : replica.ops) first = std::min(first, trace.step);
     for (const exec::OpTrace& trace : replica.ops) {
       const model::Op& op = trace.op;
-      fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{},", trace.step - first + 1, replica.first_rank + trace.rank,
-                     trace.layer < 0 ? std::string() : fmt::format("{}", trace.layer), op.name, op.m, op.n, op.k);
+      fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{},", trace.step - first + 1,
+                     replica.first_rank + trace.rank, trace.layer < 0 ? std::string() : fmt::format("{}", trace.layer),
+                     op.name, op.m, op.n, op.k);
       if (is_attention(op)) {
-        fmt::format_to(std::back_inserter(text), "{},{},", op.kind == model::OpKind::decode_attention ? op.m : 1, study::number_text(op.context));
+        fmt::format_to(std::back_inserter(text), "{},{},", op.kind == model::OpKind::decode_attention ? op.m : 1,
+                       study::number_text(op.context));
       } else {
         text += ",,";
       }

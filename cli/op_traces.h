@@ -13,7 +13,7 @@ namespace plimsoll::cli {
 
 /// Op times of one replica's engine, in order.
 struct ReplicaTraces {
-  std::int32_t first_rank = 0;         // ranks of all replicas are numbered through
+  std::int32_t first_rank = 0;  // ranks of all replicas are numbered through
   std::vector<exec::OpTrace> ops;
 };
 

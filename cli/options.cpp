@@ -18,22 +18,21 @@ namespace plimsoll::cli {
 namespace {
 
 constexpr int kMostJobs = 1024;
-constexpr std::uint64_t kMostSeed = (std::uint64_t{1} << 53U) - 1;   // as in a study: a double holds it exactly
+constexpr std::uint64_t kMostSeed = (std::uint64_t{1} << 53U) - 1;  // as in a study: a double holds it exactly
 
 po::options_description every_common_option() {
   po::options_description common;
-  common.add_options()
-      ("help,h", "this text")
-      ("set", po::value<std::vector<std::string>>()->composing()->value_name("PATH=VALUE"),
-       "replace a value of the study, e.g. --set deployment.tp=4; repeatable")
-      ("out", po::value<std::string>()->value_name("DIR"), "folder for the output files")
-      ("format", po::value<std::string>()->value_name("table|csv|json"), "form of the result on standard output")
-      ("jobs", po::value<std::string>()->value_name("N"), "threads (default: one per core)")
-      ("seed", po::value<std::string>()->value_name("N"), "replaces the study's seed; forward: of random weights")
-      ("progress", po::value<std::string>()->value_name("auto|none|jsonl"),
-       "a bar where standard error is a terminal, nothing, or JSON lines on standard output")
-      ("quiet", po::bool_switch(), "no notes and no progress bar")
-      ("stepwise", po::bool_switch(), "simulate step by step, without leaps");
+  common.add_options()("help,h", "this text")(
+      "set", po::value<std::vector<std::string>>()->composing()->value_name("PATH=VALUE"),
+      "replace a value of the study, e.g. --set deployment.tp=4; repeatable")(
+      "out", po::value<std::string>()->value_name("DIR"), "folder for the output files")(
+      "format", po::value<std::string>()->value_name("table|csv|json"), "form of the result on standard output")(
+      "jobs", po::value<std::string>()->value_name("N"), "threads (default: one per core)")(
+      "seed", po::value<std::string>()->value_name("N"), "replaces the study's seed; forward: of random weights")(
+      "progress", po::value<std::string>()->value_name("auto|none|jsonl"),
+      "a bar where standard error is a terminal, nothing, or JSON lines on standard output")(
+      "quiet", po::bool_switch(), "no notes and no progress bar")("stepwise", po::bool_switch(),
+                                                                  "simulate step by step, without leaps");
   return common;
 }
 
@@ -41,7 +40,8 @@ po::options_description common_options(const std::vector<std::string_view>& with
   po::options_description common("Common options");
   const po::options_description every = every_common_option();
   for (const auto& option : every.options()) {
-    const bool acts = std::none_of(without.begin(), without.end(), [&](std::string_view name) { return option->long_name() == name; });
+    const bool acts = std::none_of(without.begin(), without.end(),
+                                   [&](std::string_view name) { return option->long_name() == name; });
     if (acts) common.add(option);
   }
   return common;
@@ -96,7 +96,9 @@ CommonOptions read_common(const po::variables_map& values) {
 }
 
 po::options_description study_options(StudyOptions kind) {
-  const char* const title = kind == StudyOptions::file_of_its_own ? "What the study says" : "In place of STUDY, or of its values; N,N,... makes several points";
+  const char* const title = kind == StudyOptions::file_of_its_own
+                                ? "What the study says"
+                                : "In place of STUDY, or of its values; N,N,... makes several points";
   po::options_description options(title);
   add_study_options(options, kind);
   return options;
@@ -161,8 +163,11 @@ std::optional<Parsed> parse_arguments(const Usage& usage, const std::vector<std:
   const bool counts = usage.study_options == StudyOptions::points;
   namespace style = po::command_line_style;
   try {
-    const auto options = po::command_line_parser(counts ? without_count(arguments, parsed.requests) : arguments).options(all).positional(positional)
-        .style(style::unix_style & ~style::allow_guessing).run();
+    const auto options = po::command_line_parser(counts ? without_count(arguments, parsed.requests) : arguments)
+                             .options(all)
+                             .positional(positional)
+                             .style(style::unix_style & ~style::allow_guessing)
+                             .run();
     po::store(options, parsed.values);
   } catch (const po::unknown_option& unknown) {
     refuse_unknown(unknown, all);
@@ -182,7 +187,8 @@ std::optional<Parsed> parse_arguments(const Usage& usage, const std::vector<std:
   const std::size_t most = usage.positional.empty() ? 0 : 1;
   if (operands.size() > most && !usage.many) throw InputError(fmt::format("unexpected argument '{}'", operands[most]));
   if (operands.empty() && most == 1 && usage.positional_required) {
-    throw InputError(fmt::format("missing {}; usage: plimsoll {} {} [options]", usage.positional, usage.verb, usage.positional));
+    throw InputError(
+        fmt::format("missing {}; usage: plimsoll {} {} [options]", usage.positional, usage.verb, usage.positional));
   }
   if (!operands.empty()) parsed.operand = operands.front();
   parsed.operands = std::move(operands);
@@ -201,10 +207,11 @@ std::string text_option(const Parsed& parsed, const std::string& name, const std
   return parsed.values.count(name) == 0 ? fallback : parsed.values[name].as<std::string>();
 }
 
-std::int64_t whole_option(const Parsed& parsed, const std::string& name, std::int64_t low, std::int64_t high, std::int64_t fallback) {
+std::int64_t whole_option(const Parsed& parsed, const std::string& name, std::int64_t low, std::int64_t high,
+                          std::int64_t fallback) {
   if (parsed.values.count(name) == 0) return fallback;
-  return static_cast<std::int64_t>(whole_number(name, parsed.values[name].as<std::string>(), static_cast<std::uint64_t>(low),
-                                                static_cast<std::uint64_t>(high)));
+  return static_cast<std::int64_t>(whole_number(name, parsed.values[name].as<std::string>(),
+                                                static_cast<std::uint64_t>(low), static_cast<std::uint64_t>(high)));
 }
 
 void configure_console(Console& console, const std::vector<std::string>& arguments) {

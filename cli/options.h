@@ -19,15 +19,15 @@ namespace po = boost::program_options;
 
 enum class Format : unsigned char { table, csv, json };
 
-/// Which options of a study (cli/stated_study.h) a verb takes: `points` are those of simulate and measure, whose --requests
-/// without a number asks for a file.
+/// Which options of a study (cli/stated_study.h) a verb takes: `points` are those of simulate and measure, whose
+/// --requests without a number asks for a file.
 enum class StudyOptions : unsigned char { none, points, search, memory, file_of_its_own };
 
 struct CommonOptions {
-  std::vector<std::pair<std::string, std::string>> set;   // --set path=value, in order
-  std::string out;                     // folder; empty: none
+  std::vector<std::pair<std::string, std::string>> set;  // --set path=value, in order
+  std::string out;                                       // folder; empty: none
   Format format = Format::table;
-  int jobs = 0;                        // 0: one per core
+  int jobs = 0;  // 0: one per core
   std::optional<std::uint64_t> seed;
   ProgressMode progress = ProgressMode::automatic;
   bool quiet = false, stepwise = false;
@@ -37,29 +37,30 @@ struct CommonOptions {
 struct Usage {
   std::string verb, positional, summary, example;
   bool positional_required = true;
-  po::options_description options;     // the verb's own; the common ones are added
-  std::vector<std::string_view> without = {};   // common options that do nothing for this verb: taken with a note, not in its help
+  po::options_description options;  // the verb's own; the common ones are added
+  std::vector<std::string_view> without =
+      {};  // common options that do nothing for this verb: taken with a note, not in its help
   StudyOptions study_options = StudyOptions::none;
-  bool many = false;                   // takes more than one operand
+  bool many = false;  // takes more than one operand
 };
 
 struct Parsed {
   CommonOptions common;
-  std::string operand;                 // the first
-  std::vector<std::string> operands;   // all
-  po::variables_map values;            // of the verb's own options
+  std::string operand;                // the first
+  std::vector<std::string> operands;  // all
+  po::variables_map values;           // of the verb's own options
   StudyOptions study_options = StudyOptions::none;
-  std::string requests;                // N of --requests N; empty: not given
+  std::string requests;  // N of --requests N; empty: not given
 };
 
-/// Reads a verb's arguments. Prints the help text and returns nullopt for --help. Throws InputError for what it does not
-/// know, with the nearest option.
+/// Reads a verb's arguments. Prints the help text and returns nullopt for --help. Throws InputError for what it does
+/// not know, with the nearest option.
 [[nodiscard]] std::optional<Parsed> parse_arguments(const Usage& usage, const std::vector<std::string>& arguments,
                                                     Console& console);
 
 /// The value of a verb's own option `name` as a whole number; `fallback` where it is not given. Throws InputError.
-[[nodiscard]] std::int64_t whole_option(const Parsed& parsed, const std::string& name, std::int64_t low, std::int64_t high,
-                                        std::int64_t fallback);
+[[nodiscard]] std::int64_t whole_option(const Parsed& parsed, const std::string& name, std::int64_t low,
+                                        std::int64_t high, std::int64_t fallback);
 
 /// --max-error: a percentage; nothing where it is not given. Throws InputError.
 [[nodiscard]] std::optional<double> max_error_option(const Parsed& parsed);

@@ -12,11 +12,11 @@
 #include "cli/report_points.h"
 #include "cli/run_commands.h"
 #include "model/error.h"
+#include "study/output/write_file.h"
 #include "study/plan/plan_page.h"
 #include "study/plan/search.h"
 #include "study/plan/together.h"
 #include "study/plan/view.h"
-#include "study/output/write_file.h"
 #include "study/run/slo_text.h"
 
 namespace plimsoll::cli {
@@ -25,31 +25,41 @@ namespace {
 using study::plan::Finding;
 
 Usage plan_usage() {
-  Usage usage{.verb = "plan",
-              .positional = "STUDY",
-              .summary = "Searches instance types, TP degrees, replicas, batch limits, policies and number types for the deployment that\n"
-                         "meets the study's SLO at the least cost (or by another objective), and says why the others lose.\n\n"
-                         "The study states model, engine, workload and slo as for `simulate`, and what may vary:\n\n"
-                         "  slo: {p90_latency: 20 s, p99_ttft: 2 s}\n"
-                         "  search:\n"
-                         "    instances: [ml.g5.2xlarge, ml.g5.12xlarge, ml.p4d.24xlarge]\n"
-                         "    tp: [1, 2, 4, 8]                 # left out: all that an instance holds\n"
-                         "    replicas: [1, 2, 4, 8, 16]       # left out: 1 to 128; or replicas_per_instance and instance_count\n"
-                         "    max_running: [32, 128]           # also policies, step_token_budget, mem_fraction, dtype, routers\n"
-                         "    max_usd_per_hour: 100            # also max_gpus\n"
-                         "    objective: cost                  # or gpus, latency, throughput, capacity, cost_per_token\n"
-                         "    confidence: 0.95\n\n"
-                         "A sweep asks the question anew for each of its points; `models: [{model: ..., workload.rate: ...}, ...]` asks for\n"
-                         "several models on the same instances; `mpirun -n N plimsoll plan ...` spreads the simulations over processes.\n"
-                         "With --out DIR the folder holds report.html, ranking.csv, plan.json, curve.csv, winner.yaml (a study for `simulate`) and the\n"
-                         "files to deploy the winner; results.sqlite lets a search that was ended continue. Exit code 4: nothing meets\n"
-                         "the SLO. docs/plan.md explains an example.",
-              .example = "  plimsoll plan --model llama-3.1-70b --hardware 8xh100 --rate 4 --input 1000 --output 300 --slo p99_ttft=1s,p99_tpot=50ms\n"
-                         "  plimsoll plan configs/studies/plan-jumpstart.yaml\n"
-                         "  plimsoll plan configs/studies/plan-jumpstart.yaml --set model=llama-2-13b --set search.objective=gpus --out out/plan\n",
-              .positional_required = false,
-              .options = po::options_description("Of the plan"),
-              .study_options = StudyOptions::search};
+  Usage usage{
+      .verb = "plan",
+      .positional = "STUDY",
+      .summary =
+          "Searches instance types, TP degrees, replicas, batch limits, policies and number types for the deployment "
+          "that\n"
+          "meets the study's SLO at the least cost (or by another objective), and says why the others lose.\n\n"
+          "The study states model, engine, workload and slo as for `simulate`, and what may vary:\n\n"
+          "  slo: {p90_latency: 20 s, p99_ttft: 2 s}\n"
+          "  search:\n"
+          "    instances: [ml.g5.2xlarge, ml.g5.12xlarge, ml.p4d.24xlarge]\n"
+          "    tp: [1, 2, 4, 8]                 # left out: all that an instance holds\n"
+          "    replicas: [1, 2, 4, 8, 16]       # left out: 1 to 128; or replicas_per_instance and instance_count\n"
+          "    max_running: [32, 128]           # also policies, step_token_budget, mem_fraction, dtype, routers\n"
+          "    max_usd_per_hour: 100            # also max_gpus\n"
+          "    objective: cost                  # or gpus, latency, throughput, capacity, cost_per_token\n"
+          "    confidence: 0.95\n\n"
+          "A sweep asks the question anew for each of its points; `models: [{model: ..., workload.rate: ...}, ...]` "
+          "asks for\n"
+          "several models on the same instances; `mpirun -n N plimsoll plan ...` spreads the simulations over "
+          "processes.\n"
+          "With --out DIR the folder holds report.html, ranking.csv, plan.json, curve.csv, winner.yaml (a study for "
+          "`simulate`) and the\n"
+          "files to deploy the winner; results.sqlite lets a search that was ended continue. Exit code 4: nothing "
+          "meets\n"
+          "the SLO. docs/plan.md explains an example.",
+      .example =
+          "  plimsoll plan --model llama-3.1-70b --hardware 8xh100 --rate 4 --input 1000 --output 300 --slo "
+          "p99_ttft=1s,p99_tpot=50ms\n"
+          "  plimsoll plan configs/studies/plan-jumpstart.yaml\n"
+          "  plimsoll plan configs/studies/plan-jumpstart.yaml --set model=llama-2-13b --set search.objective=gpus "
+          "--out out/plan\n",
+      .positional_required = false,
+      .options = po::options_description("Of the plan"),
+      .study_options = StudyOptions::search};
   auto add = usage.options.add_options();
   add("rows", po::value<std::size_t>()->default_value(15)->value_name("N"), "deployments in the table");
   return usage;
@@ -64,7 +74,8 @@ void write_finding(const study::Study& study, const Finding& finding, const std:
   if (!finding.answer.winner) return;
   study::make_folder(folder);
   const study::plan::Candidate& winner = finding.question.candidates[*finding.answer.winner];
-  study::write_file(folder + "/winner.yaml", "# SPDX-License-Identifier: Apache-2.0\n" + study.point_file(finding.question.index, winner.settings).yaml);
+  study::write_file(folder + "/winner.yaml", "# SPDX-License-Identifier: Apache-2.0\n" +
+                                                 study.point_file(finding.question.index, winner.settings).yaml);
   study::write_file(folder + "/curve.csv", study::plan::curve_csv(finding));
   for (const auto& file : study::plan::deploy_files_of(winner)) study::write_file(folder + '/' + file.name, file.text);
 }
@@ -96,7 +107,8 @@ class Planner {
 
  private:
   void answer(std::size_t index) {
-    Finding finding{.question = study::plan::make_question(study_, index), .answer = {}, .swept = study_.swept_values(index)};
+    Finding finding{
+        .question = study::plan::make_question(study_, index), .answer = {}, .swept = study_.swept_values(index)};
     refuse_empty(finding.question);
     if (parsed_.common.format != Format::table) {
       for (const std::string& note : finding.question.notes) console_.note(note);
@@ -112,7 +124,9 @@ class Planner {
         return ranks_->run(task, control_, here, is_trial_answer);
       };
     }
-    settings.on_progress = [&](double done, std::size_t asked, double recalled) { console_.progress(done, asked, recalled); };
+    settings.on_progress = [&](double done, std::size_t asked, double recalled) {
+      console_.progress(done, asked, recalled);
+    };
     const std::vector<std::string> columns = study::point_columns(study_.swept_keys());
     settings.on_first = [&](const study::plan::Candidate& candidate, const sched::PointMetrics& metrics) {
       if (!console_.is_jsonl()) return;
@@ -124,10 +138,12 @@ class Planner {
       console_.point(columns, point);
     };
     study::plan::Trials trials(finding.question, settings);
-    finding.answer = study::plan::find_best(finding.question, trials, {.examine_winner = true, .fewest_on_each = shares_instances()});
+    finding.answer = study::plan::find_best(finding.question, trials,
+                                            {.examine_winner = true, .fewest_on_each = shares_instances()});
     cancelled_ = finding.answer.cancelled;
     findings_.push_back(std::move(finding));
-    if (!parsed_.common.out.empty()) write_finding(study_, findings_.back(), folder_of(parsed_.common.out, study_, index));
+    if (!parsed_.common.out.empty())
+      write_finding(study_, findings_.back(), folder_of(parsed_.common.out, study_, index));
     if (console_.is_jsonl()) tell(index);
   }
 
@@ -138,22 +154,26 @@ class Planner {
   void tell(std::size_t index) {
     const Finding& finding = findings_.back();
     const std::string question = fmt::format("\"question\":{},", index);
-    for (const std::string& members : study::plan::ranking_members(study_.swept_keys(), finding)) console_.object("ranking", question + members);
-    console_.object("answer", fmt::format("{}{},\"text\":{}", question, study::plan::answer_members(finding),
-                                          study::json_quoted(finding_text(finding, parsed_.values["rows"].as<std::size_t>()))));
+    for (const std::string& members : study::plan::ranking_members(study_.swept_keys(), finding))
+      console_.object("ranking", question + members);
+    console_.object("answer",
+                    fmt::format("{}{},\"text\":{}", question, study::plan::answer_members(finding),
+                                study::json_quoted(finding_text(finding, parsed_.values["rows"].as<std::size_t>()))));
   }
 
   // A search in which nothing can exist is a mistake in the study.
   static void refuse_empty(const study::plan::Question& question) {
     if (question.candidates.empty() || question.feasible > 0) return;
-    throw InputError(question.spec.places.study, "no deployment of the search can exist: " + question.candidates.front().excluded);
+    throw InputError(question.spec.places.study,
+                     "no deployment of the search can exist: " + question.candidates.front().excluded);
   }
 
   void write_tables() const {
     if (parsed_.common.out.empty()) return;
     study::write_file(parsed_.common.out + "/ranking.csv", study::plan::ranking_csv(study_.swept_keys(), findings_));
     if (shares_instances() && !cancelled_) {
-      study::write_file(parsed_.common.out + "/together.csv", study::plan::shared_csv(findings_, study::plan::share_instances(findings_)));
+      study::write_file(parsed_.common.out + "/together.csv",
+                        study::plan::shared_csv(findings_, study::plan::share_instances(findings_)));
     }
     study::write_file(parsed_.common.out + "/plan.json", study::plan::findings_json(study_.swept_keys(), findings_));
     study::write_file(parsed_.common.out + "/report.html", study::plan::findings_html(study_, findings_));
@@ -161,10 +181,13 @@ class Planner {
 
   void say_written() {
     if (parsed_.common.out.empty()) return;
-    const bool won = std::any_of(findings_.begin(), findings_.end(), [](const Finding& f) { return f.answer.winner.has_value(); });
-    const std::string of_winner = study_.point_count() > 1 ? ", and in question-N winner.yaml, curve.csv and files to deploy it"
-                                                           : ", winner.yaml, curve.csv and files to deploy it";
-    console_.note(fmt::format("written to {}: report.html (open it in a browser), ranking.csv, plan.json, study.yaml{}", parsed_.common.out, won ? of_winner : ""));
+    const bool won =
+        std::any_of(findings_.begin(), findings_.end(), [](const Finding& f) { return f.answer.winner.has_value(); });
+    const std::string of_winner = study_.point_count() > 1
+                                      ? ", and in question-N winner.yaml, curve.csv and files to deploy it"
+                                      : ", winner.yaml, curve.csv and files to deploy it";
+    console_.note(fmt::format("written to {}: report.html (open it in a browser), ranking.csv, plan.json, study.yaml{}",
+                              parsed_.common.out, won ? of_winner : ""));
   }
 
   void print() {
@@ -176,11 +199,14 @@ class Planner {
     for (const Finding& finding : findings_) {
       const std::vector<std::string> keys = study_.swept_keys();
       std::string head = &finding == findings_.data() ? "" : "\n";
-      for (std::size_t k = 0; k < keys.size(); ++k) head += (k > 0 ? ", " : "") + keys[k] + ' ' + study::plain_text(finding.swept[k]);
-      console_.print((keys.empty() ? head : head + "\n") + finding_text(finding, parsed_.values["rows"].as<std::size_t>()));
+      for (std::size_t k = 0; k < keys.size(); ++k)
+        head += (k > 0 ? ", " : "") + keys[k] + ' ' + study::plain_text(finding.swept[k]);
+      console_.print((keys.empty() ? head : head + "\n") +
+                     finding_text(finding, parsed_.values["rows"].as<std::size_t>()));
       print_curve(study::plan::winner_charts(finding), console_);
     }
-    if (shares_instances() && !cancelled_) console_.print(study::plan::shared_text(findings_, study::plan::share_instances(findings_)));
+    if (shares_instances() && !cancelled_)
+      console_.print(study::plan::shared_text(findings_, study::plan::share_instances(findings_)));
   }
 
   int report_failures() {
@@ -196,7 +222,7 @@ class Planner {
   const Parsed& parsed_;
   const study::Study& study_;
   Console& console_;
-  Ranks* ranks_ = nullptr;             // null: this process is alone
+  Ranks* ranks_ = nullptr;  // null: this process is alone
   study::RunControl control_;
   RunCommands commands_;
   std::unique_ptr<study::ResultStore> store_;

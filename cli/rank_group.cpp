@@ -26,8 +26,8 @@ namespace group = exec::group;
 namespace fs = std::filesystem;
 
 constexpr std::chrono::seconds kComeWithin{30};
-constexpr std::size_t kMaxWelcome = 64;       // bytes
-constexpr std::string_view kDone = "done";    // instead of a welcome: the run is over
+constexpr std::size_t kMaxWelcome = 64;     // bytes
+constexpr std::string_view kDone = "done";  // instead of a welcome: the run is over
 
 // What connections are for, as they introduce themselves.
 constexpr std::string_view kControl = "control", kSteps = "steps", kMesh = "mesh";
@@ -47,27 +47,33 @@ Hello read_hello(const std::string& text) {
 
 // Equal texts: the same program means the same by every message.
 std::string program_name() {
-  const std::string both = study::hex(study::program_digest()) + study::hex(study::digest_of_folders(configs::Catalogue().folders()));
+  const std::string both =
+      study::hex(study::program_digest()) + study::hex(study::digest_of_folders(configs::Catalogue().folders()));
   return study::hex(study::digest_of(both));
 }
 
-[[noreturn]] void refuse_hello() { throw DeviceError("a process of this group introduces itself as none that is missing"); }
+[[noreturn]] void refuse_hello() {
+  throw DeviceError("a process of this group introduces itself as none that is missing");
+}
 
 [[noreturn]] void nobody_came(const std::set<std::size_t>& missing, const std::vector<std::string>& hosts) {
   std::string names;
-  for (const std::size_t rank : missing) names += fmt::format("{}rank {} on {}", names.empty() ? "" : ", ", rank, hosts[rank]);
+  for (const std::size_t rank : missing)
+    names += fmt::format("{}rank {} on {}", names.empty() ? "" : ", ", rank, hosts[rank]);
   throw DeviceError(fmt::format("{} did not connect within {} s", names, kComeWithin.count()));
 }
 
 std::int32_t read_replicas(const std::string& welcome) {
   std::int32_t replicas = 0;
   const auto [end, error] = std::from_chars(welcome.data(), welcome.data() + welcome.size(), replicas);
-  if (error != std::errc() || end != welcome.data() + welcome.size() || replicas < 1) throw DeviceError("rank 0 did not say how many replicas there are");
+  if (error != std::errc() || end != welcome.data() + welcome.size() || replicas < 1)
+    throw DeviceError("rank 0 did not say how many replicas there are");
   return replicas;
 }
 
 exec::OpenModel open_order(const group::EngineOrder& order) {
-  if (model_digest(order.model) != order.digest) throw InputError(fmt::format("{} is another file here than where rank 0 is", order.model));
+  if (model_digest(order.model) != order.digest)
+    throw InputError(fmt::format("{} is another file here than where rank 0 is", order.model));
   const configs::Catalogue catalogue;
   const exec::OpenModel named = exec::open_model(order.model, order.seed, catalogue);
   return exec::open_weights(named.architecture, order.weights, order.seed);
@@ -78,8 +84,10 @@ exec::OpenModel open_order(const group::EngineOrder& order) {
 std::string model_digest(const std::string& model) {
   std::error_code error;
   fs::path file = model;
-  if (fs::is_directory(file, error)) file /= "config.json";
-  else if (model.find(".safetensors") != std::string::npos) file = file.parent_path() / "config.json";
+  if (fs::is_directory(file, error))
+    file /= "config.json";
+  else if (model.find(".safetensors") != std::string::npos)
+    file = file.parent_path() / "config.json";
   return fs::is_regular_file(file, error) ? study::hex(study::digest_of_file(file.string())) : std::string();
 }
 
@@ -91,8 +99,9 @@ std::unique_ptr<RankGroup> RankGroup::join() {
   group->lobby_ = std::make_unique<net::Lobby>(module.listening_addresses(group->place_));
   for (const std::string& text : module.gather(group->lobby_->meeting().text(), group->place_.count))
     group->meetings_.push_back(net::Meeting::read(text));
-  if (!group->leads()) group->to_leader_ = group->connect(0, kControl, 0);   // while MPI still holds all ranks together: rank 0 is there
-  module.end();                        // from here on a process that dies is a connection that closes
+  if (!group->leads())
+    group->to_leader_ = group->connect(0, kControl, 0);  // while MPI still holds all ranks together: rank 0 is there
+  module.end();                                          // from here on a process that dies is a connection that closes
   group::Member& member = group->member_;
   member.process = group->place_.rank;
   member.processes = group->place_.count;
@@ -136,11 +145,13 @@ void RankGroup::welcome(std::int32_t replicas) {
     const auto process = static_cast<std::size_t>(hello.process);
     if (hello.what != kControl || missing.erase(process) == 0) refuse_hello();
     if (hello.program != program)
-      throw DeviceError(fmt::format("rank {} on {} has another program or catalogue than rank 0 on {}: install the same on every host", process,
-                                    member_.hosts[process], member_.hosts.front()));
+      throw DeviceError(fmt::format(
+          "rank {} on {} has another program or catalogue than rank 0 on {}: install the same on every host", process,
+          member_.hosts[process], member_.hosts.front()));
     member_.control[process] = std::move(guest->link);
   }
-  for (std::size_t p = 1; p < count; ++p) member_.control[p].send(fmt::format("{}", replicas), net::within(kComeWithin));
+  for (std::size_t p = 1; p < count; ++p)
+    member_.control[p].send(fmt::format("{}", replicas), net::within(kComeWithin));
 }
 
 // ---- all ------------------------------------------------------------------------------------------------------
@@ -159,7 +170,8 @@ net::Link RankGroup::connect(std::size_t process, std::string_view what, std::in
   const std::string hello = fmt::format("{} {} {} {} {}", meetings_[process].token, place_.rank, what, replica,
                                         what == kControl ? program_name() : "-");
   if (!link.is_open() || !link.send(hello, net::within(kComeWithin)))
-    throw DeviceError(fmt::format("rank {} on {} cannot reach rank {} on {}", place_.rank, net::host_name(), process, meetings_[process].host));
+    throw DeviceError(fmt::format("rank {} on {} cannot reach rank {} on {}", place_.rank, net::host_name(), process,
+                                  meetings_[process].host));
   return link;
 }
 
@@ -168,12 +180,13 @@ void RankGroup::connect_down(std::int32_t replicas) {
   for (std::int32_t replica = 0; replica < replicas; ++replica) {
     const auto i = static_cast<std::size_t>(replica);
     member_.lanes[i].steps.front() = connect(0, kSteps, replica);
-    for (std::size_t process = 0; process < static_cast<std::size_t>(place_.rank); ++process) mesh_[i][process] = connect(process, kMesh, replica);
+    for (std::size_t process = 0; process < static_cast<std::size_t>(place_.rank); ++process)
+      mesh_[i][process] = connect(process, kMesh, replica);
   }
 }
 
 void RankGroup::accept_up() {
-  const auto missing = [&] {           // ranks of which some connection is
+  const auto missing = [&] {  // ranks of which some connection is
     std::set<std::size_t> ranks;
     for (std::size_t i = 0; i < mesh_.size(); ++i)
       for (auto p = static_cast<std::size_t>(place_.rank) + 1; p < static_cast<std::size_t>(place_.count); ++p)
@@ -192,19 +205,21 @@ void RankGroup::accept_up() {
     if (link.is_open()) refuse_hello();
     link = std::move(guest->link);
   }
-  for (std::size_t i = 0; i < mesh_.size(); ++i) member_.lanes[i].mesh = std::make_unique<group::Mesh>(place_.rank, std::move(mesh_[i]));
-  lobby_.reset();                      // listens no more
+  for (std::size_t i = 0; i < mesh_.size(); ++i)
+    member_.lanes[i].mesh = std::make_unique<group::Mesh>(place_.rank, std::move(mesh_[i]));
+  lobby_.reset();  // listens no more
 }
 
 // ---- the others -----------------------------------------------------------------------------------------------
 
 void RankGroup::follow() {
-  std::signal(SIGINT, SIG_IGN);        // the leader ends the run, and with it this process
+  std::signal(SIGINT, SIG_IGN);  // the leader ends the run, and with it this process
   std::signal(SIGTERM, SIG_IGN);
   if (serve()) return;
   std::signal(SIGTERM, SIG_DFL);
   let_mpirun_end_this();
-  throw DeviceError(fmt::format("rank {} on {}: rank 0 is gone before the end of the run, or has turned this rank away", place_.rank, net::host_name()));
+  throw DeviceError(fmt::format("rank {} on {}: rank 0 is gone before the end of the run, or has turned this rank away",
+                                place_.rank, net::host_name()));
 }
 
 bool RankGroup::serve() {

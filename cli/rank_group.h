@@ -27,9 +27,9 @@ class RankGroup {
   /// Rank 0: connects all, for up to `replicas` replicas. Throws DeviceError where half a minute passes and nobody else
   /// comes, with the ranks that are missing, or where one is of another program or catalogue.
   [[nodiscard]] exec::group::Leader& open(std::int32_t replicas);
-  /// The others: serve until the leader ends the run, or something fails here, which the leader is told. Signals are the
-  /// leader's to answer. Throws DeviceError if another process does not come or cannot be reached, or the leader is gone
-  /// before the end; not before mpirun has had time to end this process.
+  /// The others: serve until the leader ends the run, or something fails here, which the leader is told. Signals are
+  /// the leader's to answer. Throws DeviceError if another process does not come or cannot be reached, or the leader is
+  /// gone before the end; not before mpirun has had time to end this process.
   void follow();
 
  private:
@@ -44,9 +44,9 @@ class RankGroup {
 
   Introduction place_;
   std::unique_ptr<net::Lobby> lobby_;
-  std::vector<net::Meeting> meetings_;       // [process]
-  net::Link to_leader_;                      // of the others
-  std::vector<std::vector<net::Link>> mesh_; // [replica][process], until all are there
+  std::vector<net::Meeting> meetings_;        // [process]
+  net::Link to_leader_;                       // of the others
+  std::vector<std::vector<net::Link>> mesh_;  // [replica][process], until all are there
   exec::group::Member member_;
   std::unique_ptr<exec::group::Leader> leader_;
 };

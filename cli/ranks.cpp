@@ -11,10 +11,10 @@
 #include "cli/ranks_module.h"
 #include "model/error.h"
 #include "net/endpoint.h"
-#include "study/run/bands.h"
-#include "study/run/digest.h"
 #include "study/output/metrics_record.h"
 #include "study/plan/trial.h"
+#include "study/run/bands.h"
+#include "study/run/digest.h"
 #include "study/run/resolve.h"
 
 namespace plimsoll::cli {
@@ -33,7 +33,8 @@ std::string_view reason(study::RankCrew::Loss loss) {
 
 // Equal texts: the same program simulates the same points.
 std::string greeting_of(const study::Study& study, const Parsed& parsed) {
-  std::string text = study::hex(study::program_digest()) + study::hex(study::digest_of_folders(study.catalogue().folders())) + study.resolved_yaml();
+  std::string text = study::hex(study::program_digest()) +
+                     study::hex(study::digest_of_folders(study.catalogue().folders())) + study.resolved_yaml();
   for (const std::string& file : study.point_file(0).files) text += study::hex(study::digest_of_file(file));
   return study::hex(study::digest_of(text + (parsed.common.stepwise ? "stepwise" : "")));
 }
@@ -133,8 +134,9 @@ std::unique_ptr<Ranks> Ranks::join() {
   const std::string meeting = module.share(ranks->crew_ ? ranks->crew_->meeting().text() : std::string());
   // While MPI still holds all ranks together: rank 0 is there.
   if (ranks->rank_ != 0)
-    ranks->leader_ = std::make_unique<study::RankLeader>(net::Meeting::read(meeting), study::RankName::own(ranks->rank_));
-  module.end();                        // from here on a rank may die without taking the others along
+    ranks->leader_ =
+        std::make_unique<study::RankLeader>(net::Meeting::read(meeting), study::RankName::own(ranks->rank_));
+  module.end();  // from here on a rank may die without taking the others along
   return ranks;
 }
 
@@ -165,7 +167,8 @@ void Ranks::close(Console& console) const {
     console.warn(fmt::format("rank {} on {} {}: {} task{} done again by others", lost.rank.rank, lost.rank.host,
                              reason(lost.loss), lost.tasks, lost.tasks == 1 ? " was" : "s were"));
     if (lost.loss == study::RankCrew::Loss::silent && lost.rank.host != net::host_name())
-      console.warn(fmt::format("mpirun waits until process {} on {} goes on or is killed", lost.rank.process, lost.rank.host));
+      console.warn(
+          fmt::format("mpirun waits until process {} on {} goes on or is killed", lost.rank.process, lost.rank.host));
   }
 }
 
@@ -184,8 +187,9 @@ void Ranks::follow(const Usage& usage, const std::vector<std::string>& arguments
       if (!parsed) return End::done;
       const study::Study study = load_study(*parsed, mute);
       Follower follower(study, parsed->common.stepwise);
-      return leader_->follow(greeting_of(study, *parsed), static_cast<std::size_t>(std::max(1, parsed->common.jobs)),
-                             [&](const std::string& task, const std::function<bool()>& gone) { return follower.answer(task, gone); });
+      return leader_->follow(
+          greeting_of(study, *parsed), static_cast<std::size_t>(std::max(1, parsed->common.jobs)),
+          [&](const std::string& task, const std::function<bool()>& gone) { return follower.answer(task, gone); });
     } catch (const InputError& error) {
       return leave(error.what());
     } catch (const DeviceError& error) {

@@ -12,10 +12,10 @@
 #include "cli/console.h"
 #include "cli/options.h"
 #include "sim/simulate.h"
+#include "study/file/study.h"
 #include "study/plan/trials.h"
 #include "study/run/rank_crew.h"
 #include "study/run/run_control.h"
-#include "study/file/study.h"
 
 namespace plimsoll::cli {
 
@@ -30,8 +30,8 @@ class Ranks {
  public:
   /// Null unless this process is one of several that mpirun started. Throws DeviceError where MPI cannot begin.
   [[nodiscard]] static std::unique_ptr<Ranks> join();
-  /// For verbs that one process runs alone: throws InputError where mpirun started several, in each of them. Rank 0 speaks
-  /// first, upon which mpirun ends the others.
+  /// For verbs that one process runs alone: throws InputError where mpirun started several, in each of them. Rank 0
+  /// speaks first, upon which mpirun ends the others.
   static void refuse_several(std::string_view verb);
   [[nodiscard]] bool leads() const { return crew_ != nullptr; }
 
@@ -45,17 +45,17 @@ class Ranks {
   /// Says what became of the others.
   void close(Console& console) const;
 
-  /// A follower: answers points of the study, and trials of its searches, until the leader ends the run. Throws DeviceError
-  /// if the leader is gone before, and mpirun does not end this process.
+  /// A follower: answers points of the study, and trials of its searches, until the leader ends the run. Throws
+  /// DeviceError if the leader is gone before, and mpirun does not end this process.
   void follow(const Usage& usage, const std::vector<std::string>& arguments);
 
  private:
   Ranks() = default;
   int rank_ = 0, count_ = 1, jobs_ = 1;
   mutable std::mutex mutex_;
-  std::vector<std::string> strangers_;      // what those said who take no part
-  std::unique_ptr<study::RankCrew> crew_;       // of the leader
-  std::unique_ptr<study::RankLeader> leader_;   // of a follower
+  std::vector<std::string> strangers_;         // what those said who take no part
+  std::unique_ptr<study::RankCrew> crew_;      // of the leader
+  std::unique_ptr<study::RankLeader> leader_;  // of a follower
 };
 
 }  // namespace plimsoll::cli

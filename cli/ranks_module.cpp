@@ -39,8 +39,11 @@ RanksModule::RanksModule() {
   const auto beside = std::filesystem::read_symlink("/proc/self/exe", none).parent_path() / "libplimsoll_mpi.so";
   handle_ = ::dlopen(beside.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (handle_ != nullptr) return;
-  throw DeviceError(fmt::format("mpirun started {} ranks, but this build has no part for MPI ({}): install libopenmpi-dev and openmpi-bin, build again, "
-                                "or start one process without mpirun", ranks_of_mpirun(), ::dlerror()));
+  throw DeviceError(
+      fmt::format("mpirun started {} ranks, but this build has no part for MPI ({}): install libopenmpi-dev and "
+                  "openmpi-bin, build again, "
+                  "or start one process without mpirun",
+                  ranks_of_mpirun(), ::dlerror()));
 }
 
 template <class... Arguments>
@@ -53,7 +56,8 @@ int RanksModule::call(const char* name, Arguments... arguments) const {
 Introduction RanksModule::begin() const {
   Introduction place;
   int one_host = 0;
-  if (call("plimsoll_mpi_begin", &place.rank, &place.count, &place.local, &place.locals, &one_host) != 0) throw DeviceError("MPI cannot begin");
+  if (call("plimsoll_mpi_begin", &place.rank, &place.count, &place.local, &place.locals, &one_host) != 0)
+    throw DeviceError("MPI cannot begin");
   place.one_host = one_host == 1;
   return place;
 }
@@ -85,7 +89,7 @@ std::vector<std::string> RanksModule::listening_addresses(const Introduction& pl
   for (const net::Interface& each : own) mine += ' ' + each.address;
   std::vector<std::vector<std::string>> peers;
   for (const std::string& text : gather(mine, place.count)) {
-    if (text == mine) continue;        // of this host
+    if (text == mine) continue;  // of this host
     std::istringstream words(text);
     words.ignore(std::numeric_limits<std::streamsize>::max(), ' ');
     peers.emplace_back(std::istream_iterator<std::string>(words), std::istream_iterator<std::string>());

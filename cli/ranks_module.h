@@ -11,13 +11,13 @@ namespace plimsoll::cli {
 /// How many processes mpirun started, and which one this is; 1 and 0 without it.
 [[nodiscard]] int ranks_of_mpirun();
 [[nodiscard]] int own_rank_of_mpirun();
-/// mpirun ends all processes when one of them fails, maybe before that one has said why. A process that only fails because
-/// another one did calls this first: it returns when mpirun has had time to end it, at once without mpirun.
+/// mpirun ends all processes when one of them fails, maybe before that one has said why. A process that only fails
+/// because another one did calls this first: it returns when mpirun has had time to end it, at once without mpirun.
 void let_mpirun_end_this();
 
 struct Introduction {
   int rank = 0, count = 1;
-  int local = 0, locals = 1;           // the same on this host
+  int local = 0, locals = 1;  // the same on this host
   bool one_host = true;
 };
 
@@ -37,8 +37,8 @@ class RanksModule {
   void end() const;
 
   /// The addresses of this host at which the others reach it: the loopback if all are on one host, otherwise the fewest
-  /// (net::shared_addresses) of the interfaces that `mpirun --mca btl_tcp_if_include` names, of all without it. All ranks
-  /// call it. Throws DeviceError if there is none.
+  /// (net::shared_addresses) of the interfaces that `mpirun --mca btl_tcp_if_include` names, of all without it. All
+  /// ranks call it. Throws DeviceError if there is none.
   [[nodiscard]] std::vector<std::string> listening_addresses(const Introduction& place) const;
 
  private:

@@ -20,7 +20,8 @@ Reasons infeasible_reasons(const std::vector<study::PointResult>& points) {
   Reasons reasons;
   for (const study::PointResult& point : points) {
     if (point.metrics) continue;
-    const auto found = std::find_if(reasons.begin(), reasons.end(), [&](const auto& r) { return r.first == point.infeasible; });
+    const auto found =
+        std::find_if(reasons.begin(), reasons.end(), [&](const auto& r) { return r.first == point.infeasible; });
     if (found == reasons.end()) {
       reasons.emplace_back(point.infeasible, 1);
     } else {
@@ -59,12 +60,15 @@ Where place_of(const study::Study& study, std::size_t index) {
 // A warm-up that outlasts the run, a duration in which nobody comes.
 void report_empty(const std::vector<study::PointResult>& points, Console& console) {
   const auto is_empty = [](const study::PointResult& point) {
-    return point.metrics && point.metrics->requests_completed + point.metrics->requests_rejected + point.metrics->requests_timed_out == 0;
+    return point.metrics &&
+           point.metrics->requests_completed + point.metrics->requests_rejected + point.metrics->requests_timed_out ==
+               0;
   };
   const auto count = std::count_if(points.begin(), points.end(), is_empty);
   if (count == 0) return;
-  console.warn(fmt::format("{} of {} points measured no request: none was sent after the warm-up and within the duration",
-                           count, points.size()));
+  console.warn(
+      fmt::format("{} of {} points measured no request: none was sent after the warm-up and within the duration", count,
+                  points.size()));
 }
 
 // On standard error, as a table that is cut or read by a program hides its notes.
@@ -129,7 +133,8 @@ void print_curve(const std::vector<study::Chart>& charts, Console& console) {
 
 void report_points(const study::Study& study, const study::StudyResult& result, Format format, Console& console) {
   print_points(study, result, format, console);
-  const bool none = std::none_of(result.points.begin(), result.points.end(), [](const auto& p) { return p.metrics.has_value(); });
+  const bool none =
+      std::none_of(result.points.begin(), result.points.end(), [](const auto& p) { return p.metrics.has_value(); });
   if (none && !result.cancelled) refuse_all(study, result.points);
   report_infeasible(result.points, console);
   report_empty(result.points, console);

@@ -12,25 +12,28 @@
 #include "cli/report_points.h"
 #include "cli/run_commands.h"
 #include "sim/replay.h"
-#include "study/run/bands.h"
 #include "study/output/outputs.h"
 #include "study/output/run_files.h"
-#include "study/run/run_study.h"
 #include "study/output/write_file.h"
+#include "study/run/bands.h"
+#include "study/run/run_study.h"
 
 namespace plimsoll::cli {
 namespace {
 
 Usage simulate_usage() {
-  Usage usage{.verb = "simulate",
-              .positional = "STUDY",
-              .summary = "Simulates every point of a study and prints its latency and throughput. The study is a file, or stated by\n"
-                         "options. With --out DIR the folder holds report.html (curves, figures, what was assumed) and points.csv.",
-              .example = "  plimsoll simulate --model llama-3.1-8b --hardware h100 --rate 4,8,16 --input 1000 --output 300\n"
-                         "  plimsoll simulate configs/studies/jumpstart-7b-p4d.yaml --tp 4 --out out/tp4\n",
-              .positional_required = false,
-              .options = po::options_description("Files of each point, in --out"),
-              .study_options = StudyOptions::points};
+  Usage usage{
+      .verb = "simulate",
+      .positional = "STUDY",
+      .summary =
+          "Simulates every point of a study and prints its latency and throughput. The study is a file, or stated by\n"
+          "options. With --out DIR the folder holds report.html (curves, figures, what was assumed) and points.csv.",
+      .example =
+          "  plimsoll simulate --model llama-3.1-8b --hardware h100 --rate 4,8,16 --input 1000 --output 300\n"
+          "  plimsoll simulate configs/studies/jumpstart-7b-p4d.yaml --tp 4 --out out/tp4\n",
+      .positional_required = false,
+      .options = po::options_description("Files of each point, in --out"),
+      .study_options = StudyOptions::points};
   auto add = usage.options.add_options();
   add("requests", po::bool_switch(), "requests.csv: one row a request; --requests N: how many are simulated");
   add("decisions", po::bool_switch(), "decisions.txt: what the scheduler did in each step");
@@ -70,7 +73,8 @@ int replay_run(Parsed parsed, Console& console) {
   const study::Study study = load_study(parsed, console);
   const std::size_t index = sim::replayed_point(file);
   if (index >= study.point_count()) {
-    throw InputError(Where{file, 1, 0}, fmt::format("a run of point {} of a study, but {} has {}", index, study.file(), study.point_count()));
+    throw InputError(Where{file, 1, 0}, fmt::format("a run of point {} of a study, but {} has {}", index, study.file(),
+                                                    study.point_count()));
   }
   const study::ResolvedPoint point = study::resolve_point(study, index);
   if (point.impossible) throw InputError(point.impossible->where, point.impossible->reason);
@@ -81,23 +85,26 @@ int replay_run(Parsed parsed, Console& console) {
   }
   study::make_folder(parsed.common.out);
   for (std::size_t r = 0; r < logs.size(); ++r) {
-    study::write_file(parsed.common.out + '/' + study::decisions_file_name(study.point_count(), index, logs.size(), r), logs[r]);
+    study::write_file(parsed.common.out + '/' + study::decisions_file_name(study.point_count(), index, logs.size(), r),
+                      logs[r]);
   }
   return kDone;
 }
 
 // Points go to whichever rank is free; what they keep besides their metrics is not sent, so such runs stay here.
-void spread(Ranks& ranks, const study::Study& study, const Parsed& parsed, Console& console, study::RunSettings& settings) {
+void spread(Ranks& ranks, const study::Study& study, const Parsed& parsed, Console& console,
+            study::RunSettings& settings) {
   ranks.open(study, parsed);
   if (settings.keep_requests || settings.keep_decisions || settings.keep_steps) {
     console.warn("--requests, --decisions and --timeline are written by rank 0 alone: the others have nothing to do");
     return;
   }
   settings.jobs = ranks.places();
-  settings.run = [&ranks, &control = *settings.control](const study::PointResult& point, const load::Scenario& scenario, const sim::RunOptions& options) {
-    return read_point_answer(ranks.run(fmt::format("{}", point.index), control, [&] {
-      return point_answer(study::simulate_with_bands(scenario, options));
-    }, is_point_answer));
+  settings.run = [&ranks, &control = *settings.control](const study::PointResult& point, const load::Scenario& scenario,
+                                                        const sim::RunOptions& options) {
+    return read_point_answer(ranks.run(
+        fmt::format("{}", point.index), control,
+        [&] { return point_answer(study::simulate_with_bands(scenario, options)); }, is_point_answer));
   };
 }
 
@@ -137,7 +144,8 @@ int run_simulate(const Arguments& arguments, Console& console) {
 
   outputs.finish(result);
   if (outputs.recalled() > 0) {
-    console.note(fmt::format("{} of {} points stood in {}/results.sqlite", outputs.recalled(), study.point_count(), choice.folder));
+    console.note(fmt::format("{} of {} points stood in {}/results.sqlite", outputs.recalled(), study.point_count(),
+                             choice.folder));
   }
   report_points(study, result, parsed->common.format, console);
   if (!outputs.written_text().empty()) console.note(outputs.written_text());

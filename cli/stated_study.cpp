@@ -22,7 +22,7 @@ using configs::Document;
 
 struct Option {
   std::string_view name, value, help;
-  bool in_memory = true;               // memory asks for no load
+  bool in_memory = true;  // memory asks for no load
 };
 constexpr std::array<Option, 16> kOptions = {{
     {"model", "NAME", "a model of the catalogue, or a Hugging Face config.json"},
@@ -46,7 +46,8 @@ constexpr std::array<Option, 16> kOptions = {{
 bool takes(StudyOptions kind, const Option& option) {
   if (option.name == "objective") return kind == StudyOptions::search || kind == StudyOptions::file_of_its_own;
   if (option.name == "name") return kind == StudyOptions::file_of_its_own;
-  if (option.name == "requests") return kind == StudyOptions::search || kind == StudyOptions::file_of_its_own;   // simulate has its own
+  if (option.name == "requests")
+    return kind == StudyOptions::search || kind == StudyOptions::file_of_its_own;  // simulate has its own
   return kind != StudyOptions::memory || option.in_memory;
 }
 
@@ -60,8 +61,8 @@ bool is_flow(const std::string& text) { return text.starts_with('{') || text.sta
 std::string scalar(const std::string& text) {
   const bool plain = !text.empty() && text.front() != ' ' && text.back() != ' ' && text.front() != '-' &&
                      std::all_of(text.begin(), text.end(), [](char c) {
-                       return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '/' ||
-                              c == '_' || c == '-' || c == '+' || c == ' ';
+                       return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+                              c == '/' || c == '_' || c == '-' || c == '+' || c == ' ';
                      });
   return plain ? text : study::json_quoted(text);
 }
@@ -85,7 +86,8 @@ std::string with_unit(const std::string& text, const char* unit_of_a_bare_number
   if (is_flow(text)) return text;
   if (configs::parse_number(text)) return *unit_of_a_bare_number == '\0' ? text : text + ' ' + unit_of_a_bare_number;
   const std::size_t digits = std::min(text.find_first_not_of("+-.0123456789"), text.size());
-  const bool joined = digits > 0 && digits < text.size() && text[digits] != ' ' && text[digits] != 'e' && text[digits] != 'E';
+  const bool joined =
+      digits > 0 && digits < text.size() && text[digits] != ' ' && text[digits] != 'e' && text[digits] != 'E';
   return joined ? text.substr(0, digits) + ' ' + text.substr(digits) : text;
 }
 
@@ -93,7 +95,8 @@ std::string with_unit(const std::string& text, const char* unit_of_a_bare_number
 class Given {
  public:
   explicit Given(const Parsed& parsed) : parsed_(parsed) {
-    if (has("users") && has("concurrency")) throw InputError("--users and --concurrency are the same option; state one");
+    if (has("users") && has("concurrency"))
+      throw InputError("--users and --concurrency are the same option; state one");
   }
   [[nodiscard]] bool has(std::string_view name) const { return !text(name).empty(); }
   [[nodiscard]] bool any() const {
@@ -117,7 +120,8 @@ class Given {
 };
 
 // "vllm" names a product: its newest profile, by the numbers after the hyphen.
-std::string newest_engine(const std::string& name, const configs::Catalogue& catalogue, std::vector<std::string>& notes) {
+std::string newest_engine(const std::string& name, const configs::Catalogue& catalogue,
+                          std::vector<std::string>& notes) {
   const std::string product = configs::canonical_name(name) + '-';
   std::string newest;
   std::vector<std::string> all;
@@ -132,7 +136,8 @@ std::string newest_engine(const std::string& name, const configs::Catalogue& cat
   };
   for (const configs::Listing& engine : catalogue.list("engines")) {
     const std::string& id = engine.name;
-    if (!id.starts_with(product) || id.size() == product.size() || id[product.size()] < '0' || id[product.size()] > '9') continue;
+    if (!id.starts_with(product) || id.size() == product.size() || id[product.size()] < '0' || id[product.size()] > '9')
+      continue;
     all.push_back(id);
     if (newest.empty() || version(id) > version(newest)) newest = id;
   }
@@ -190,8 +195,8 @@ class Builder {
     std::vector<std::string> all;
     for (const std::string& item : items) all.push_back(yaml(item));
     const bool axis = searches() && !search.empty();
-    lists_.push_back({(axis ? "search." : "sweep.") + (axis ? search : path), fmt::format("[{}]", fmt::join(all, ", ")), given_.option(option),
-                      axis ? "plan tries each" : "a point for each"});
+    lists_.push_back({(axis ? "search." : "sweep.") + (axis ? search : path), fmt::format("[{}]", fmt::join(all, ", ")),
+                      given_.option(option), axis ? "plan tries each" : "a point for each"});
   }
 
   void put(const std::string& path, const std::string& yaml, const std::string& option, const std::string& comment) {
@@ -207,14 +212,18 @@ class Builder {
     constexpr const char* kMachines = "GPUs, or an instance type (plimsoll list instances)";
     add("model", "model", "", kModels);
     if (fills_up_ && !given_.has("model")) take("model", "model", "llama-3.1-8b", kModels);
-    add("hardware", "hardware", "instances", kMachines, [](const std::string& text) { return is_flow(text) ? text : scalar(text); });
+    add("hardware", "hardware", "instances", kMachines,
+        [](const std::string& text) { return is_flow(text) ? text : scalar(text); });
     if (fills_up_ && !given_.has("hardware")) take("hardware", "hardware", "1xh100", kMachines);
     if (given_.has("engine") && items_of(given_.text("engine")).size() == 1) {
-      put("engine", scalar(newest_engine(given_.text("engine"), *catalogue_, stated_.notes)), given_.option("engine"), "plimsoll list engines");
+      put("engine", scalar(newest_engine(given_.text("engine"), *catalogue_, stated_.notes)), given_.option("engine"),
+          "plimsoll list engines");
     } else if (given_.has("engine")) {
-      add("engine", "engine", "", "plimsoll list engines", [&](const std::string& text) { return scalar(newest_engine(text, *catalogue_, stated_.notes)); });
+      add("engine", "engine", "", "plimsoll list engines",
+          [&](const std::string& text) { return scalar(newest_engine(text, *catalogue_, stated_.notes)); });
     } else if (fills_up_) {
-      put("engine", newest_engine(std::string(kDefaultEngine), *catalogue_, stated_.notes), "", "plimsoll list engines");
+      put("engine", newest_engine(std::string(kDefaultEngine), *catalogue_, stated_.notes), "",
+          "plimsoll list engines");
     }
     add("dtype", "dtype", "dtype", "of the weights: bf16, fp16, fp8, int4, nvfp4, mxfp4");
   }
@@ -226,38 +235,49 @@ class Builder {
 
   void load() {
     const bool rate = given_.has("rate"), users = given_.has(given_.users());
-    if (rate && users) throw InputError(fmt::format("--rate and --{} exclude each other: requests arrive by themselves, or users wait for answers", given_.users()));
+    if (rate && users)
+      throw InputError(
+          fmt::format("--rate and --{} exclude each other: requests arrive by themselves, or users wait for answers",
+                      given_.users()));
     if (rate) {
-      add("rate", load_path("rate", "poisson"), "", "requests at random times", [](const std::string& text) { return with_unit(text, "/s"); });
+      add("rate", load_path("rate", "poisson"), "", "requests at random times",
+          [](const std::string& text) { return with_unit(text, "/s"); });
     } else if (users) {
-      add(given_.users(), load_path("concurrency", "closed_loop"), "", "users who send the next request when the last is answered");
+      add(given_.users(), load_path("concurrency", "closed_loop"), "",
+          "users who send the next request when the last is answered");
     } else if (given_.has("trace")) {
-      put(std::string(kTraceLoad), study::json_quoted(given_.text("trace")), given_.option("trace"), "arrivals and lengths as recorded");
+      put(std::string(kTraceLoad), study::json_quoted(given_.text("trace")), given_.option("trace"),
+          "arrivals and lengths as recorded");
     } else if (kind_ == StudyOptions::memory && fills_up_) {
       put("workload.load.closed_loop.concurrency", "1", "", "");
     } else if (fills_up_) {
       take("rate", load_path("rate", "poisson"), "4 /s", "requests at random times");
     }
-    for (StatedValue& list : lists_) {   // the sweep's own word for it
+    for (StatedValue& list : lists_) {  // the sweep's own word for it
       if (list.path == "sweep.workload.load.poisson.rate") list.path = "sweep.workload.rate";
       if (list.path == "sweep.workload.load.closed_loop.concurrency") list.path = "sweep.workload.concurrency";
     }
   }
 
-  [[nodiscard]] static std::string load_path(const char* field, const char* kind) { return fmt::format("workload.load.{}.{}", kind, field); }
+  [[nodiscard]] static std::string load_path(const char* field, const char* kind) {
+    return fmt::format("workload.load.{}.{}", kind, field);
+  }
 
   void lengths() {
     const bool other_load = given_.has("rate") || given_.has(given_.users());
     if (given_.has("trace") && other_load) {
-      if (given_.has("input") || given_.has("output")) throw InputError("--trace states the lengths: it excludes --input and --output");
-      put(std::string(kTraceLengths), study::json_quoted(given_.text("trace")), given_.option("trace"), "lengths as recorded");
+      if (given_.has("input") || given_.has("output"))
+        throw InputError("--trace states the lengths: it excludes --input and --output");
+      put(std::string(kTraceLengths), study::json_quoted(given_.text("trace")), given_.option("trace"),
+          "lengths as recorded");
     }
     add("input", "workload.lengths.input", "", "tokens of a prompt; or {lognormal: {mean: 1000, cv: 1}}");
     add("output", "workload.lengths.output", "", "tokens of an answer");
     if (fills_up_ && !given_.has("trace")) {
       constexpr const char* kInput = "1000";
       constexpr const char* kOutput = "300";
-      if (!given_.has("input")) take("input", "workload.lengths.input", kInput, "tokens of a prompt; or {lognormal: {mean: 1000, cv: 1}}");
+      if (!given_.has("input"))
+        take("input", "workload.lengths.input", kInput, "tokens of a prompt; or {lognormal: {mean: 1000, cv: 1}}");
       if (!given_.has("output")) take("output", "workload.lengths.output", kOutput, "tokens of an answer");
     }
   }
@@ -272,7 +292,8 @@ class Builder {
     if (given_.has("slo")) {
       for (const std::string& limit : items_of(given_.text("slo"))) slo(limit);
     }
-    if (given_.has("objective")) put("search.objective", scalar(given_.text("objective")), given_.option("objective"), "what plan looks for");
+    if (given_.has("objective"))
+      put("search.objective", scalar(given_.text("objective")), given_.option("objective"), "what plan looks for");
   }
 
   // "p99_ttft=1s", also with < or <= or a colon between.
@@ -299,7 +320,10 @@ class Builder {
   [[nodiscard]] std::string title() const {
     if (is_flow(given_.text("hardware"))) return configs::canonical_name(given_.text("model"));
     if (!given_.has("model") || !given_.has("hardware")) return "my-study";
-    return fmt::format("{} on {}", std::filesystem::path(given_.text("model")).stem() == "config" ? "own model" : items_of(given_.text("model")).front(),
+    return fmt::format("{} on {}",
+                       std::filesystem::path(given_.text("model")).stem() == "config"
+                           ? "own model"
+                           : items_of(given_.text("model")).front(),
                        items_of(given_.text("hardware")).front());
   }
 
@@ -309,7 +333,9 @@ class Builder {
       stated_.values.insert(stated_.values.begin() + static_cast<std::ptrdiff_t>(place),
                             StatedValue{"deployment.tp", yaml, "", "GPUs of a replica"});
     };
-    const auto several = [&](const char* option) { return given_.has(option) && items_of(given_.text(option)).size() > 1; };
+    const auto several = [&](const char* option) {
+      return given_.has(option) && items_of(given_.text(option)).size() > 1;
+    };
     if (several("hardware") || several("model") || several("replicas")) {
       insert("max");
       return;
@@ -328,12 +354,14 @@ class Builder {
     StatedStudy all = stated_;
     all.values.insert(all.values.end(), lists_.begin(), lists_.end());
     // Maps are written in one piece.
-    std::stable_sort(all.values.begin(), all.values.end(), [](const StatedValue& a, const StatedValue& b) { return rank(a) < rank(b); });
+    std::stable_sort(all.values.begin(), all.values.end(),
+                     [](const StatedValue& a, const StatedValue& b) { return rank(a) < rank(b); });
     return all;
   }
 
   static std::size_t rank(const StatedValue& value) {
-    constexpr std::array<std::string_view, 10> kOrder = {"study", "model", "hardware", "engine", "dtype", "deployment", "workload", "slo", "sweep", "search"};
+    constexpr std::array<std::string_view, 10> kOrder = {"study",      "model",    "hardware", "engine", "dtype",
+                                                         "deployment", "workload", "slo",      "sweep",  "search"};
     const std::string top = value.path.substr(0, value.path.find('.'));
     return static_cast<std::size_t>(std::find(kOrder.begin(), kOrder.end(), top) - kOrder.begin());
   }
@@ -351,7 +379,9 @@ class Builder {
 void add_study_options(po::options_description& options, StudyOptions kind) {
   for (const Option& option : kOptions) {
     if (!takes(kind, option)) continue;
-    options.add_options()(std::string(option.name).c_str(), po::value<std::string>()->value_name(std::string(option.value)), std::string(option.help).c_str());
+    options.add_options()(std::string(option.name).c_str(),
+                          po::value<std::string>()->value_name(std::string(option.value)),
+                          std::string(option.help).c_str());
   }
 }
 
@@ -365,7 +395,8 @@ StatedStudy stated_study(const Parsed& parsed, const std::shared_ptr<const confi
 
 configs::Document document_of(const StatedStudy& stated) {
   Document document = Document::from_text("{}", kCommandLine);
-  for (const StatedValue& value : stated.values) document.set(value.path, value.yaml, {value.option.empty() ? kCommandLine : value.option, 0, 0});
+  for (const StatedValue& value : stated.values)
+    document.set(value.path, value.yaml, {value.option.empty() ? kCommandLine : value.option, 0, 0});
   return document;
 }
 
@@ -380,15 +411,18 @@ void make_room(Document& document, const std::string& path) {
   if (path == "hardware") document.remove("search.instances");
   if (path == "dtype") document.remove("search.dtype");
   if (path == "deployment.tp") document.remove("search.tp");
-  if (path == "deployment.replicas") remove_all({"search.replicas", "search.replicas_per_instance", "search.instance_count"});
-  if (path.starts_with("workload.load.")) remove_all({"workload.load", "sweep.workload.load", "sweep.workload.rate", "sweep.workload.concurrency"});
+  if (path == "deployment.replicas")
+    remove_all({"search.replicas", "search.replicas_per_instance", "search.instance_count"});
+  if (path.starts_with("workload.load."))
+    remove_all({"workload.load", "sweep.workload.load", "sweep.workload.rate", "sweep.workload.concurrency"});
   if (path == "workload.lengths.trace") document.remove("workload.lengths");
   if (path == "workload.lengths.input" || path == "workload.lengths.output") document.remove("workload.lengths.trace");
 }
 
 }  // namespace
 
-configs::Document document_with_options(const std::string& file, const Parsed& parsed, const std::shared_ptr<const configs::Catalogue>& catalogue,
+configs::Document document_with_options(const std::string& file, const Parsed& parsed,
+                                        const std::shared_ptr<const configs::Catalogue>& catalogue,
                                         std::vector<std::string>& notes) {
   Document document = Document::from_file(file);
   StatedStudy stated = Builder(parsed, catalogue).given_alone();
@@ -397,7 +431,9 @@ configs::Document document_with_options(const std::string& file, const Parsed& p
   for (const StatedValue& value : stated.values) make_room(document, value.path);
   for (const StatedValue& value : stated.values) {
     // A file on the command line lies where the command is given, not where the study lies.
-    const std::string yaml = names_trace(value) ? study::json_quoted(std::filesystem::absolute(Given(parsed).text("trace")).string()) : value.yaml;
+    const std::string yaml = names_trace(value)
+                                 ? study::json_quoted(std::filesystem::absolute(Given(parsed).text("trace")).string())
+                                 : value.yaml;
     document.set(value.path, yaml, {value.option, 0, 0});
   }
   notes = std::move(stated.notes);
@@ -425,7 +461,8 @@ std::string with_comment(const std::string& line, const std::string& comment, st
 }
 
 bool states(const StatedStudy& stated, std::string_view prefix) {
-  return std::any_of(stated.values.begin(), stated.values.end(), [&](const StatedValue& value) { return value.path.starts_with(prefix); });
+  return std::any_of(stated.values.begin(), stated.values.end(),
+                     [&](const StatedValue& value) { return value.path.starts_with(prefix); });
 }
 
 // Keys that a reader may want next, commented out.
@@ -437,8 +474,10 @@ std::string further_keys(const StatedStudy& stated) {
   offer("dtype", "dtype: fp8", "of the weights; left out: the checkpoint's, else fp16");
   offer("limits", "limits: {timeout: 60 s}", "clients give up");
   offer("slo", "slo: {p99_ttft: 1 s, p99_tpot: 50 ms}", "what to keep: tables and plan judge by it");
-  if (states(stated, "workload.load.closed_loop")) offer("sweep", "sweep: {workload.concurrency: [1, 8, 32, 128]}", "a curve over the load");
-  else if (!states(stated, "workload.load.trace")) offer("sweep", "sweep: {workload.rate: [1 /s, 2 /s, 4 /s, 8 /s]}", "a curve over the load");
+  if (states(stated, "workload.load.closed_loop"))
+    offer("sweep", "sweep: {workload.concurrency: [1, 8, 32, 128]}", "a curve over the load");
+  else if (!states(stated, "workload.load.trace"))
+    offer("sweep", "sweep: {workload.rate: [1 /s, 2 /s, 4 /s, 8 /s]}", "a curve over the load");
   offer("search", "search: {tp: [1, 2, 4, 8], max_gpus: 16}", "what plan may vary; left out: tp and replicas");
   return text.empty() ? text : "\n# Further keys (docs/study-file.md has all):\n" + text;
 }
@@ -450,8 +489,9 @@ std::string commented_study(const StatedStudy& stated, const std::string& file) 
       "# A study: which model on which hardware, under which load. Written by `plimsoll init`.\n"
       "#   plimsoll simulate {0}    latency and throughput\n"
       "#   plimsoll memory {0}      what fits\n"
-      "#   plimsoll plan {0}        the deployment that keeps the SLO at the least cost\n", file);
-  Parts open;                          // the maps that the last line stands in
+      "#   plimsoll plan {0}        the deployment that keeps the SLO at the least cost\n",
+      file);
+  Parts open;  // the maps that the last line stands in
   for (const StatedValue& value : stated.values) {
     Parts parts = parts_of(value.path);
     const std::string key = parts.back();

@@ -13,7 +13,7 @@
 
 namespace plimsoll::cli {
 
-inline constexpr const char* kCommandLine = "command line";   // stands for the file in messages
+inline constexpr const char* kCommandLine = "command line";  // stands for the file in messages
 
 /// Adds --model, --hardware, --engine, --rate … as `kind` takes them.
 void add_study_options(po::options_description& options, StudyOptions kind);
@@ -22,26 +22,28 @@ void add_study_options(po::options_description& options, StudyOptions kind);
 
 /// One value of a study: stated by an option, or taken where none does.
 struct StatedValue {
-  std::string path;                    // "deployment.tp", "slo.p99_ttft", "sweep.workload.rate"
+  std::string path;  // "deployment.tp", "slo.p99_ttft", "sweep.workload.rate"
   std::string yaml;
-  std::string option;                  // as given: "--rate 4"; empty: not given
-  std::string comment;                 // for a reader of the file
+  std::string option;   // as given: "--rate 4"; empty: not given
+  std::string comment;  // for a reader of the file
 };
 
 /// Whether it is the name of a trace's file.
 [[nodiscard]] bool names_trace(const StatedValue& value);
 
 struct StatedStudy {
-  std::vector<StatedValue> values;     // those of one map follow each other
-  std::vector<std::string> notes;      // what was taken without being stated, and which engine a product's name means
+  std::vector<StatedValue> values;  // those of one map follow each other
+  std::vector<std::string> notes;   // what was taken without being stated, and which engine a product's name means
 };
 
-/// A whole study from the options alone. Throws InputError for what is missing, all in one message, and for options that
-/// exclude each other.
-[[nodiscard]] StatedStudy stated_study(const Parsed& parsed, const std::shared_ptr<const configs::Catalogue>& catalogue);
+/// A whole study from the options alone. Throws InputError for what is missing, all in one message, and for options
+/// that exclude each other.
+[[nodiscard]] StatedStudy stated_study(const Parsed& parsed,
+                                       const std::shared_ptr<const configs::Catalogue>& catalogue);
 /// Its values as a document; errors in a value name its option.
 [[nodiscard]] configs::Document document_of(const StatedStudy& stated);
-/// The study `file` with the options' values in place of its own. They replace what its sweep and its search say of them.
+/// The study `file` with the options' values in place of its own. They replace what its sweep and its search say of
+/// them.
 [[nodiscard]] configs::Document document_with_options(const std::string& file, const Parsed& parsed,
                                                       const std::shared_ptr<const configs::Catalogue>& catalogue,
                                                       std::vector<std::string>& notes);

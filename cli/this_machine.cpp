@@ -17,7 +17,8 @@
 namespace plimsoll::cli {
 namespace {
 
-constexpr std::size_t kProbeBytes = std::size_t{256} << 20U;   // beyond most last-level caches, a second to read at 1 GB/s
+constexpr std::size_t kProbeBytes = std::size_t{256}
+                                    << 20U;  // beyond most last-level caches, a second to read at 1 GB/s
 
 int cores() { return static_cast<int>(std::max(1U, std::thread::hardware_concurrency())); }
 
@@ -29,10 +30,11 @@ double memory_bytes() {
 configs::ThisMachine probe_cpu(const configs::Catalogue& catalogue) {
   model::Accelerator a = *catalogue.accelerator("generic-cpu");
   a.id = "this-machine";
-  a.fp32 = a.fp16 = a.bf16 = FlopsPerSecond(exec::fma_peak(cores()));   // weights of 16 bits are computed in 32
+  a.fp32 = a.fp16 = a.bf16 = FlopsPerSecond(exec::fma_peak(cores()));  // weights of 16 bits are computed in 32
   a.memory_bandwidth = BytesPerSecond(exec::read_bandwidth(cores(), kProbeBytes));
   a.memory = a.memory_visible = Bytes(memory_bytes());
-  if (const long cache = ::sysconf(_SC_LEVEL3_CACHE_SIZE); cache > 0) a.last_level_cache = Bytes(static_cast<double>(cache));
+  if (const long cache = ::sysconf(_SC_LEVEL3_CACHE_SIZE); cache > 0)
+    a.last_level_cache = Bytes(static_cast<double>(cache));
   a.calibrated = false;
   a.source = "probed: read bandwidth and multiply-adds of all cores";
   a.fit_source = "probed in two seconds; run `plimsoll calibrate`";
@@ -54,7 +56,8 @@ configs::ThisMachine probe_gpu(const configs::Catalogue& catalogue) {
     machine.shares.push_back({.accelerator = std::make_shared<const model::Accelerator>(std::move(a))});
     return machine;
   }
-  throw InputError(fmt::format("the catalogue does not know this machine's {}; state hardware: {{accelerator, count}}", machine.description));
+  throw InputError(fmt::format("the catalogue does not know this machine's {}; state hardware: {{accelerator, count}}",
+                               machine.description));
 }
 
 }  // namespace
@@ -83,7 +86,7 @@ std::string gpu_description(const configs::Catalogue& catalogue) {
 }
 
 configs::ThisMachine probe_machine(const std::string& device) {
-  const configs::Catalogue catalogue;   // the caller's is busy asking us
+  const configs::Catalogue catalogue;  // the caller's is busy asking us
   return device == "cuda" ? probe_gpu(catalogue) : probe_cpu(catalogue);
 }
 

@@ -12,9 +12,9 @@ namespace plimsoll::cli {
 /// "AMD EPYC 9R14 x 2 threads".
 [[nodiscard]] std::string processor_name();
 
-/// What stands in for `plimsoll calibrate`: a second or two of reading and multiplying ("cpu"), or the catalogue's figures
-/// of the GPU that is found ("cuda"). Throws DeviceError where there is no such device, InputError for a GPU that the
-/// catalogue does not know.
+/// What stands in for `plimsoll calibrate`: a second or two of reading and multiplying ("cpu"), or the catalogue's
+/// figures of the GPU that is found ("cuda"). Throws DeviceError where there is no such device, InputError for a GPU
+/// that the catalogue does not know.
 [[nodiscard]] configs::ThisMachine probe_machine(const std::string& device);
 
 /// "NVIDIA H200 (sm_90)": the first GPU. Throws DeviceError with what is missing where there is none.

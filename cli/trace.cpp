@@ -18,21 +18,23 @@ namespace {
 using study::Cell;
 
 struct Figure {
-  std::string name;                    // column in CSV and JSON
+  std::string name;  // column in CSV and JSON
   Cell value;
 };
 
 Usage trace_usage() {
-  Usage usage{.verb = "trace",
-              .positional = "FILE",
-              .summary = "Reads a trace (plain or .gz) and says what is in it: format, counts, rates, lengths, problems.",
-              .example = "  plimsoll trace traces/samples/azure-conversation.csv\n",
-              .positional_required = true,
-              .options = po::options_description("Options"),
-              .without = {"set", "out", "jobs", "seed", "stepwise"}};
+  Usage usage{
+      .verb = "trace",
+      .positional = "FILE",
+      .summary = "Reads a trace (plain or .gz) and says what is in it: format, counts, rates, lengths, problems.",
+      .example = "  plimsoll trace traces/samples/azure-conversation.csv\n",
+      .positional_required = true,
+      .options = po::options_description("Options"),
+      .without = {"set", "out", "jobs", "seed", "stepwise"}};
   auto add = usage.options.add_options();
   add("as", po::value<std::string>()->value_name("FORMAT"), "read it as this format (plimsoll list formats)");
-  add("block-tokens", po::value<int>()->value_name("N"), "tokens that one prefix hash stands for (default: the format's)");
+  add("block-tokens", po::value<int>()->value_name("N"),
+      "tokens that one prefix hash stands for (default: the format's)");
   return usage;
 }
 

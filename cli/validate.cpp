@@ -11,6 +11,9 @@
 #include <memory>
 #include <optional>
 
+#include "calibration/kernel_compare.h"
+#include "calibration/serving_fit.h"
+#include "calibration/serving_groups.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/run_commands.h"
@@ -19,34 +22,40 @@
 #include "study/output/write_file.h"
 #include "validation/compare.h"
 #include "validation/html_report.h"
-#include "calibration/kernel_compare.h"
 #include "validation/report.h"
-#include "calibration/serving_fit.h"
-#include "calibration/serving_groups.h"
 
 namespace plimsoll::cli {
 namespace {
 
 Usage validate_usage() {
-  Usage usage{.verb = "validate",
-              .positional = "jumpstart | FILE.csv[.gz]",
-              .summary = "Simulates every filled cell of the published JumpStart tables, or of a CSV of measured points\n"
-                         "(docs/metrics.md), and prints predicted beside measured with the errors. A table of measured kernels\n"
-                         "(docs/kernel-tables.md) is predicted kernel by kernel; nothing is ever fitted to it.",
-              .example = "  plimsoll validate jumpstart\n  plimsoll validate docs/samples/my-measurements.csv --max-error 15\n"
-                         "  plimsoll validate docs/samples/more-kernels.csv --format csv\n",
-              .positional_required = false,
-              .options = po::options_description("Verdict"),
-              .without = {"stepwise"}};
+  Usage usage{
+      .verb = "validate",
+      .positional = "jumpstart | FILE.csv[.gz]",
+      .summary =
+          "Simulates every filled cell of the published JumpStart tables, or of a CSV of measured points\n"
+          "(docs/metrics.md), and prints predicted beside measured with the errors. A table of measured kernels\n"
+          "(docs/kernel-tables.md) is predicted kernel by kernel; nothing is ever fitted to it.",
+      .example =
+          "  plimsoll validate jumpstart\n  plimsoll validate docs/samples/my-measurements.csv --max-error 15\n"
+          "  plimsoll validate docs/samples/more-kernels.csv --format csv\n",
+      .positional_required = false,
+      .options = po::options_description("Verdict"),
+      .without = {"stepwise"}};
   add_live_options(usage.options);
-  usage.options.add_options()("max-error", po::value<double>(), "exit 4 when the mean (--live: median) absolute error of a figure exceeds this many per cent")
-      ("model", po::value<std::string>()->value_name("NAME"), "model of the rows that name none; rows of another one are left out")
-      ("hardware", po::value<std::string>()->value_name("NAME"), "the same for the hardware: an instance, or \"ACCELERATOR x COUNT\"")
-      ("engine", po::value<std::string>()->value_name("NAME"), "the same for the engine")
-      ("leave-one-out", "predict every configuration by a fit of its engine that did not see it (half a minute for jumpstart)")
-      ("leave-group-out", po::value<std::string>()->value_name("KIND"),
-       "the same, leaving out a whole model, accelerator, tp, length or batch at a time, with the coverage of the bands")
-      ("calibration", po::value<std::string>()->value_name("DIR"), "accelerators and links that calibrate --from wrote, instead of the catalogue's");
+  usage.options.add_options()(
+      "max-error", po::value<double>(),
+      "exit 4 when the mean (--live: median) absolute error of a figure exceeds this many per cent")(
+      "model", po::value<std::string>()->value_name("NAME"),
+      "model of the rows that name none; rows of another one are left out")(
+      "hardware", po::value<std::string>()->value_name("NAME"),
+      "the same for the hardware: an instance, or \"ACCELERATOR x COUNT\"")(
+      "engine", po::value<std::string>()->value_name("NAME"), "the same for the engine")(
+      "leave-one-out",
+      "predict every configuration by a fit of its engine that did not see it (half a minute for jumpstart)")(
+      "leave-group-out", po::value<std::string>()->value_name("KIND"),
+      "the same, leaving out a whole model, accelerator, tp, length or batch at a time, with the coverage of the "
+      "bands")("calibration", po::value<std::string>()->value_name("DIR"),
+               "accelerators and links that calibrate --from wrote, instead of the catalogue's");
   return usage;
 }
 
@@ -110,10 +119,12 @@ class LeftOut {
   }
   void tell(Console& console, std::size_t all) const {
     if (rows_ == 0) return;
-    if (rows_ == all) throw InputError(counts_.begin()->second.first, fmt::format("{}; no row can be compared", counts_.begin()->first));
+    if (rows_ == all)
+      throw InputError(counts_.begin()->second.first,
+                       fmt::format("{}; no row can be compared", counts_.begin()->first));
     for (const auto& [reason, count] : counts_)
-      console.warn(fmt::format("{} row{} left out: {} (first: {}:{})", count.rows, count.rows == 1 ? " is" : "s are", reason,
-                               count.first.file, count.first.line));
+      console.warn(fmt::format("{} row{} left out: {} (first: {}:{})", count.rows, count.rows == 1 ? " is" : "s are",
+                               reason, count.first.file, count.first.line));
     console.note(fmt::format("{} of {} rows are compared", all - rows_, all));
   }
 
@@ -129,7 +140,9 @@ class LeftOut {
 // Fills in what rows do not name; takes away those that name something else.
 void keep_rows_of(validation::MeasuredTable& table, const Parsed& parsed, LeftOut& left_out) {
   const std::pair<const char*, std::string validation::MeasuredPoint::*> names[] = {
-      {"model", &validation::MeasuredPoint::model}, {"hardware", &validation::MeasuredPoint::hardware}, {"engine", &validation::MeasuredPoint::engine}};
+      {"model", &validation::MeasuredPoint::model},
+      {"hardware", &validation::MeasuredPoint::hardware},
+      {"engine", &validation::MeasuredPoint::engine}};
   for (const auto& [option, member] : names) {
     const std::string stated = text_option(parsed, option);
     if (stated.empty()) continue;
@@ -145,73 +158,86 @@ void keep_rows_of(validation::MeasuredTable& table, const Parsed& parsed, LeftOu
   }
 }
 
-// The given rows of every engine that has a fit, by a fit without their configurations or groups. `kept` has what is pointed to.
+// The given rows of every engine that has a fit, by a fit without their configurations or groups. `kept` has what is
+// pointed to.
 std::vector<validation::Comparison> leave_out(const Tables& given, const Parsed& parsed,
                                               const std::shared_ptr<const configs::Catalogue>& catalogue,
                                               study::RunControl& control, Console& console, std::deque<Tables>& kept) {
   const std::optional<model::Beyond> kind = group_option(parsed);
-  const calibration::ServingSettings settings{.jobs = parsed.common.jobs, .control = &control, .progress = [&](const std::string& text) { console.note(text); }};
+  const calibration::ServingSettings settings{.jobs = parsed.common.jobs,
+                                              .control = &control,
+                                              .progress = [&](const std::string& text) { console.note(text); }};
   std::vector<validation::Comparison> all;
   for (const calibration::ServingModel& model : calibration::serving_models()) {
     if (!calibration::has_engine(given, model.engine)) continue;
-    const calibration::ServingProblem problem(model, kept.emplace_back(calibration::with_fitted_tables(given, model)), catalogue, settings);
+    const calibration::ServingProblem problem(model, kept.emplace_back(calibration::with_fitted_tables(given, model)),
+                                              catalogue, settings);
     const calibration::ServingFit all_rows = problem.fit();
-    std::optional<calibration::ServingFit> left_out = kind ? problem.leave_group_out(all_rows, *kind) : problem.leave_one_out(all_rows);
+    std::optional<calibration::ServingFit> left_out =
+        kind ? problem.leave_group_out(all_rows, *kind) : problem.leave_one_out(all_rows);
     if (!left_out) {
       console.note(fmt::format("{}: all runs that were fitted are of one group: none can be left out", model.engine));
       continue;
     }
     calibration::ServingFit& fit = *left_out;
-    std::erase_if(fit.comparisons, [&](const validation::Comparison& c) { return !calibration::holds_table(given, c.table); });
+    std::erase_if(fit.comparisons,
+                  [&](const validation::Comparison& c) { return !calibration::holds_table(given, c.table); });
     console.note(fmt::format("{}: 90 % bands hold {:.0f} % of the figures left out: {}", model.engine,
                              100 * calibration::coverage_of(fit.comparisons), coverage_text(fit.comparisons)));
     std::move(fit.comparisons.begin(), fit.comparisons.end(), std::back_inserter(all));
   }
-  if (all.empty()) throw InputError(kind ? "--leave-group-out: no row of an engine whose runs are of several groups of that kind"
-                                         : "--leave-one-out: no row of an engine that can be fitted");
+  if (all.empty())
+    throw InputError(kind ? "--leave-group-out: no row of an engine whose runs are of several groups of that kind"
+                          : "--leave-one-out: no row of an engine that can be fitted");
   return all;
 }
 
 // comparisons.csv and a page with pictures.
-void write_report(const std::string& folder, const std::string& data, const Arguments& arguments,
-                  bool left_out, const std::vector<validation::Comparison>& comparisons, Console& console) {
+void write_report(const std::string& folder, const std::string& data, const Arguments& arguments, bool left_out,
+                  const std::vector<validation::Comparison>& comparisons, Console& console) {
   study::make_folder(folder);
   study::write_file(folder + "/comparisons.csv", validation::comparison_csv(comparisons));
   const std::vector<std::string> notes = {
       fmt::format("plimsoll validate {}", fmt::join(arguments, " ")),
       left_out ? "Every row is predicted by a fit of its engine that did not see its configuration or group."
                : "Predicted with the profiles of the catalogue; what they were fitted on stands in their files."};
-  study::write_file(folder + "/report.html", validation::comparison_html("Predicted and measured: " + data, notes, comparisons));
+  study::write_file(folder + "/report.html",
+                    validation::comparison_html("Predicted and measured: " + data, notes, comparisons));
   console.note(fmt::format("written to {}: report.html (open it in a browser), comparisons.csv", folder));
 }
 
 std::shared_ptr<configs::Catalogue> open_catalogue(const Parsed& parsed) {
   auto catalogue = std::make_shared<configs::Catalogue>();
-  if (parsed.values.count("calibration") > 0) catalogue->set_calibration(parsed.values["calibration"].as<std::string>());
+  if (parsed.values.count("calibration") > 0)
+    catalogue->set_calibration(parsed.values["calibration"].as<std::string>());
   return catalogue;
 }
 
 // A table of kernels: predicted, never fitted. With --out every row goes to rows.csv.
 int validate_kernels(const Parsed& parsed, Console& console, std::optional<double> max_error) {
-  const calibration::KernelReport report = calibration::compare_kernels({calibration::read_kernel_rows(parsed.operand)}, *open_catalogue(parsed));
+  const calibration::KernelReport report =
+      calibration::compare_kernels({calibration::read_kernel_rows(parsed.operand)}, *open_catalogue(parsed));
   switch (parsed.common.format) {
     case Format::table: console.print(calibration::kernel_report_text(report)); break;
     case Format::csv: console.print(calibration::kernel_report_csv(report)); break;
     case Format::json: console.print(calibration::kernel_report_json(report)); break;
   }
   if (parsed.common.format != Format::table) {
-    for (const auto& [what, count] : report.not_predicted) console.warn(fmt::format("not predicted: {} ({} rows)", what, count));
+    for (const auto& [what, count] : report.not_predicted)
+      console.warn(fmt::format("not predicted: {} ({} rows)", what, count));
   }
   if (!parsed.common.out.empty()) {
     study::make_folder(parsed.common.out);
     study::write_file(parsed.common.out + "/rows.csv", calibration::kernel_rows_csv(report));
     study::HtmlPage page("Kernels predicted and measured: " + parsed.operand);
-    study::write_file(parsed.common.out + "/report.html", page.preformatted(calibration::kernel_report_text(report)).text());
+    study::write_file(parsed.common.out + "/report.html",
+                      page.preformatted(calibration::kernel_report_text(report)).text());
     console.note("written to " + parsed.common.out + ": report.html (open it in a browser), rows.csv");
   }
   const std::vector<calibration::KernelSummary> groups = calibration::summarise(report);
   if (!max_error) return kDone;
-  const bool exceeded = std::any_of(groups.begin(), groups.end(), [&](const auto& g) { return 100 * g.errors.mean > *max_error; });
+  const bool exceeded =
+      std::any_of(groups.begin(), groups.end(), [&](const auto& g) { return 100 * g.errors.mean > *max_error; });
   return exceeded || groups.empty() ? kAnswerIsNo : kDone;
 }
 
@@ -239,22 +265,25 @@ int run_validate(const Arguments& arguments, Console& console) {
   const bool leaves_out = parsed->values.count("leave-one-out") > 0 || parsed->values.count("leave-group-out") > 0;
   std::vector<validation::Comparison> comparisons;
   try {
-    comparisons = leaves_out
-                      ? leave_out(tables, *parsed, catalogue, control, console, kept)
-                      : validation::compare(tables, catalogue, {.jobs = parsed->common.jobs, .control = &control, .set = parsed->common.set});
+    comparisons =
+        leaves_out ? leave_out(tables, *parsed, catalogue, control, console, kept)
+                   : validation::compare(tables, catalogue,
+                                         {.jobs = parsed->common.jobs, .control = &control, .set = parsed->common.set});
   } catch (const calibration::ServingCancelled&) {
     console.warn("interrupted: nothing is compared");
     return kInterrupted;
   }
   left_out.tell(console, rows);
-  if (comparisons.empty() && !control.cancelled()) console.warn("nothing was compared: no row holds a figure that can be predicted");
+  if (comparisons.empty() && !control.cancelled())
+    console.warn("nothing was compared: no row holds a figure that can be predicted");
   switch (parsed->common.format) {
     case Format::table: console.print(validation::comparison_text(comparisons)); break;
     case Format::csv: console.print(validation::comparison_csv(comparisons)); break;
     case Format::json: console.print(validation::comparison_json(comparisons)); break;
   }
-  if (!parsed->common.out.empty()) write_report(parsed->common.out, jumpstart ? "jumpstart" : parsed->operand, arguments,
-                                           leaves_out, comparisons, console);
+  if (!parsed->common.out.empty())
+    write_report(parsed->common.out, jumpstart ? "jumpstart" : parsed->operand, arguments, leaves_out, comparisons,
+                 console);
   if (control.cancelled()) return kInterrupted;
   return max_error && exceeds(comparisons, *max_error) ? kAnswerIsNo : kDone;
 }

@@ -23,7 +23,7 @@ namespace plimsoll::cli {
 namespace {
 
 constexpr double kMostFitPart = 0.9;
-constexpr double kProbeSeconds = 1;     // of reading, and as long of multiplying
+constexpr double kProbeSeconds = 1;  // of reading, and as long of multiplying
 
 double fit_part(const Parsed& parsed) {
   if (parsed.values.count("fit-part") == 0) return 0;
@@ -47,7 +47,9 @@ void check_hardware(const study::Study& study) {
   for (std::size_t i = 0; i < study.point_count(); ++i) {
     const study::PointSpec spec = study.point(i);
     if (!spec.hardware.this_machine || spec.engine->id != MeasuredPoints::engine_name(exec::DeviceKind::cpu))
-      throw InputError(spec.places.study, "validate --live measures this machine's CPU: state hardware: this-machine and engine: plimsoll-cpu");
+      throw InputError(
+          spec.places.study,
+          "validate --live measures this machine's CPU: state hardware: this-machine and engine: plimsoll-cpu");
   }
 }
 
@@ -64,7 +66,8 @@ exec::SteadyRates calibrated_rates(const study::Study& study, Console& console) 
 void add_live_options(po::options_description& options) {
   auto add = options.add_options();
   add("live", po::value<std::string>()->value_name("STUDY"),
-      "measure the points of a study on this machine's CPU, between probes that tell whether it is quiet, and predict them");
+      "measure the points of a study on this machine's CPU, between probes that tell whether it is quiet, and predict "
+      "them");
   add("fit-part", po::value<double>()->value_name("F"),
       "with --live: fit the device's speed on this part of the points, which then count in no error (default: 0)");
 }
@@ -89,7 +92,8 @@ int validate_live_runs(const Parsed& parsed, Console& console) {
   settings.quiet.control = &control;
   settings.quiet.reference = calibrated_rates(study, console);
   settings.quiet.probe = [&] { return probe.rates(kProbeSeconds); };
-  settings.measure = [&](const study::PointResult& point, const load::Scenario& scenario, const sim::RunOptions& options) {
+  settings.measure = [&](const study::PointResult& point, const load::Scenario& scenario,
+                         const sim::RunOptions& options) {
     sim::RunResult run = points.run(point, scenario, options);
     if (!points.failure().empty()) throw DeviceError(points.failure());
     return run;
@@ -104,7 +108,9 @@ int validate_live_runs(const Parsed& parsed, Console& console) {
     study::make_folder(parsed.common.out);
     study::write_file(parsed.common.out + "/live.csv", csv);
     study::HtmlPage page("Measured on this machine and predicted: " + study.title());
-    page.preformatted(validation::live_text(result)).heading("What the predictions rest on").list(study::assumptions_of(study.point(0), study.notes()));
+    page.preformatted(validation::live_text(result))
+        .heading("What the predictions rest on")
+        .list(study::assumptions_of(study.point(0), study.notes()));
     study::write_file(parsed.common.out + "/report.html", page.text());
     console.note("written to " + parsed.common.out + ": report.html (open it in a browser), live.csv");
   }
@@ -114,7 +120,8 @@ int validate_live_runs(const Parsed& parsed, Console& console) {
     const validation::ErrorSummary errors = validation::live_errors(result, metric);
     return errors.count == 0 || 100 * errors.median > *max_error;
   };
-  return std::any_of(validation::live_metrics().begin(), validation::live_metrics().end(), exceeds) ? kAnswerIsNo : kDone;
+  return std::any_of(validation::live_metrics().begin(), validation::live_metrics().end(), exceeds) ? kAnswerIsNo
+                                                                                                    : kDone;
 }
 
 }  // namespace plimsoll::cli

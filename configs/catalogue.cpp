@@ -19,7 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kGiB = 1024.0 * 1024 * 1024;
-constexpr std::array<std::string_view, 5> kFolders = {"models", "accelerators", "interconnects", "instances", "engines"};
+constexpr std::array<std::string_view, 5> kFolders = {"models", "accelerators", "interconnects", "instances",
+                                                      "engines"};
 
 bool is_folder(const fs::path& path) {
   std::error_code error;
@@ -35,8 +36,8 @@ std::vector<std::string> file_names(const fs::path& folder) {
   return names;
 }
 
-// Letters, digits and points only, so that "Llama 2 7B" and "RTX4090" meet their files. Points count: there is an OPT of
-// 1.3 and one of 13 billion.
+// Letters, digits and points only, so that "Llama 2 7B" and "RTX4090" meet their files. Points count: there is an OPT
+// of 1.3 and one of 13 billion.
 std::string squeezed(std::string_view name) {
   std::string out;
   for (const char c : name)
@@ -120,7 +121,8 @@ Catalogue::Catalogue() : Catalogue(default_root()) {
 
 Catalogue::Catalogue(std::string root) : folders_{std::move(root)} {
   if (!is_folder(fs::path(folders_.back()) / "models"))
-    throw InputError(Where{folders_.back(), 0, 0}, "is no catalogue: there is no folder models/ in it (set PLIMSOLL_CONFIGS)");
+    throw InputError(Where{folders_.back(), 0, 0},
+                     "is no catalogue: there is no folder models/ in it (set PLIMSOLL_CONFIGS)");
 }
 
 std::vector<std::string> Catalogue::default_overlays() {
@@ -135,17 +137,22 @@ std::vector<std::string> Catalogue::default_overlays() {
     if (end > 0) folders.push_back(named.substr(0, end));
     named.erase(0, end + 1);
   }
-  for (const auto& [name, otherwise] : {std::pair("XDG_DATA_HOME", "/.local/share"), std::pair("XDG_CONFIG_HOME", "/.config")}) {
+  for (const auto& [name, otherwise] :
+       {std::pair("XDG_DATA_HOME", "/.local/share"), std::pair("XDG_CONFIG_HOME", "/.config")}) {
     std::string base = variable(name);
-    if (!base.starts_with('/')) base = variable("HOME").empty() ? "" : variable("HOME") + otherwise;  // relative ones do not count
-    if (const std::string folder = base + "/plimsoll/catalogue"; !base.empty() && is_folder(folder)) folders.push_back(folder);
+    if (!base.starts_with('/'))
+      base = variable("HOME").empty() ? "" : variable("HOME") + otherwise;  // relative ones do not count
+    if (const std::string folder = base + "/plimsoll/catalogue"; !base.empty() && is_folder(folder))
+      folders.push_back(folder);
   }
   return folders;
 }
 
 void Catalogue::add_overlay(const std::string& folder) {
-  if (std::none_of(kFolders.begin(), kFolders.end(), [&](std::string_view kind) { return is_folder(fs::path(folder) / kind); }))
-    throw InputError(Where{folder, 0, 0}, fmt::format("is no catalogue of your own: there is no folder {} in it", fmt::join(kFolders, "/, ")));
+  if (std::none_of(kFolders.begin(), kFolders.end(),
+                   [&](std::string_view kind) { return is_folder(fs::path(folder) / kind); }))
+    throw InputError(Where{folder, 0, 0}, fmt::format("is no catalogue of your own: there is no folder {} in it",
+                                                      fmt::join(kFolders, "/, ")));
   folders_.insert(folders_.begin(), folder);
 }
 
@@ -191,7 +198,8 @@ std::optional<Catalogue::File> Catalogue::find_file(std::string_view kind, const
   if (id.empty() || id.find("..") != std::string::npos) return {};
   std::error_code error;
   for (const std::string& folder : folders_)
-    if (const fs::path path = fs::path(folder) / kind / (id + ".yaml"); fs::exists(path, error)) return File{id, path.string()};
+    if (const fs::path path = fs::path(folder) / kind / (id + ".yaml"); fs::exists(path, error))
+      return File{id, path.string()};
   const std::vector<File> all = files(kind);
   std::vector<std::pair<std::string, const File*>> spellings;
   for (const File& file : all) spellings.emplace_back(file.id, &file);
@@ -209,8 +217,9 @@ std::optional<Catalogue::File> Catalogue::find_file(std::string_view kind, const
 // Words behind a model's name that say how it was quantised or packed.
 std::string without_packaging(std::string id) {
   static constexpr std::array<std::string_view, 27> kWords = {
-      "fp8", "awq", "gptq", "int4", "int8", "4bit", "8bit", "w4a16", "w8a16", "w8a8", "w4a8", "nvfp4", "fp4", "mxfp4",
-      "dynamic", "static", "block", "bnb", "gguf", "quantized", "marlin", "hf", "bf16", "fp16", "g128", "int", "bit"};
+      "fp8",  "awq",       "gptq",   "int4", "int8",  "4bit",    "8bit",   "w4a16", "w8a16",
+      "w8a8", "w4a8",      "nvfp4",  "fp4",  "mxfp4", "dynamic", "static", "block", "bnb",
+      "gguf", "quantized", "marlin", "hf",   "bf16",  "fp16",    "g128",   "int",   "bit"};
   for (std::size_t dash = id.rfind('-'); dash != std::string::npos; dash = id.rfind('-')) {
     const std::string_view word = std::string_view(id).substr(dash + 1);
     if (std::find(kWords.begin(), kWords.end(), word) == kWords.end()) break;
@@ -239,10 +248,12 @@ void Catalogue::fail_unknown(std::string_view kind, const std::string& name, con
   std::vector<std::string> names;
   for (const File& file : all) names.push_back(file.id);
   const std::string meant = suggestion(canonical_name(name), names);
-  const bool is_model = kind == "models" && (meant.empty() || name.find('/') != std::string::npos);   // and no slip of a letter
-  throw InputError(where, fmt::format("unknown {} '{}'{} `plimsoll list {}` names all {}{}", singular(kind), shortened(name, 60),
-                                      meant.empty() ? "." : fmt::format(", did you mean '{}'?", meant), kind, names.size(),
-                                      is_model ? "." + model_hint(name) : ""));
+  const bool is_model =
+      kind == "models" && (meant.empty() || name.find('/') != std::string::npos);  // and no slip of a letter
+  throw InputError(
+      where, fmt::format("unknown {} '{}'{} `plimsoll list {}` names all {}{}", singular(kind), shortened(name, 60),
+                         meant.empty() ? "." : fmt::format(", did you mean '{}'?", meant), kind, names.size(),
+                         is_model ? "." + model_hint(name) : ""));
 }
 
 template <class T, class Read>
@@ -269,7 +280,8 @@ std::shared_ptr<const model::LlmShape> Catalogue::model_file(const std::string& 
     const auto time = fs::last_write_time(file, error);
     return error ? std::int64_t{0} : static_cast<std::int64_t>(time.time_since_epoch().count());
   };
-  const std::string key = fmt::format("{}\n{}\n{}", path, stamp(path), stamp(fs::path(path).parent_path() / "hf_quant_config.json"));
+  const std::string key =
+      fmt::format("{}\n{}\n{}", path, stamp(path), stamp(fs::path(path).parent_path() / "hf_quant_config.json"));
   const std::scoped_lock lock(mutex_);
   std::shared_ptr<const model::LlmShape>& shape = model_files_[key];
   if (!shape) shape = std::make_shared<const model::LlmShape>(read_hf_config(path));
@@ -346,8 +358,9 @@ std::shared_ptr<const ThisMachine> Catalogue::this_machine(const std::string& de
   } else if (machine_probe_) {
     machine = std::make_shared<const ThisMachine>(machine_probe_(device));
   } else {
-    throw InputError(where, "this-machine is not calibrated yet: run `plimsoll calibrate`, or name an instance or "
-                            "{accelerator, count, interconnect}");
+    throw InputError(where,
+                     "this-machine is not calibrated yet: run `plimsoll calibrate`, or name an instance or "
+                     "{accelerator, count, interconnect}");
   }
   machines_.emplace(device, machine);
   return machine;
@@ -374,12 +387,14 @@ void Catalogue::refuse_hardware(const std::string& name, const Where& where) con
     for (std::string& alias : aliases_in(file.path)) names.push_back(std::move(alias));
   }
   const std::string id = canonical_name(name.starts_with("ml.") ? name.substr(3) : name);
-  std::stable_partition(names.begin(), names.end(), [&](const std::string& known) { return known.starts_with(id); });   // of equally near ones
+  std::stable_partition(names.begin(), names.end(),
+                        [&](const std::string& known) { return known.starts_with(id); });  // of equally near ones
   const std::string meant = suggestion(id, names);
-  throw InputError(where, fmt::format("unknown instance or accelerator '{}'{} `plimsoll list instances` names all {}, "
-                                      "`plimsoll list accelerators` all {}; 8xH100 is eight accelerators",
-                                      shortened(name, 60), meant.empty() ? "." : fmt::format(", did you mean '{}'?", meant),
-                                      instances, accelerators.size()));
+  throw InputError(where,
+                   fmt::format("unknown instance or accelerator '{}'{} `plimsoll list instances` names all {}, "
+                               "`plimsoll list accelerators` all {}; 8xH100 is eight accelerators",
+                               shortened(name, 60), meant.empty() ? "." : fmt::format(", did you mean '{}'?", meant),
+                               instances, accelerators.size()));
 }
 
 std::shared_ptr<const Engine> Catalogue::engine(const std::string& name, const Where& where) const {

@@ -25,10 +25,11 @@ namespace plimsoll::configs {
 struct Engine {
   std::shared_ptr<const model::EngineProfile> profile;
   std::optional<Node> scheduler;
-  /// Scheduler keys that replace the former on accelerators with at least this much memory (bytes), other than `except`.
+  /// Scheduler keys that replace the former on accelerators with at least this much memory (bytes), other than
+  /// `except`.
   struct Larger {
     double memory = 0;
-    std::vector<std::string> except;   // accelerator ids begin with one of these
+    std::vector<std::string> except;  // accelerator ids begin with one of these
     Node scheduler;
   };
   std::optional<Larger> larger;
@@ -39,36 +40,40 @@ struct Listing {
   std::string name, description;
 };
 
-/// Any number of threads may ask at once. All lookups throw InputError at `where` for a name that is not there, with the
-/// nearest ones that are, or at the file's own place for a file that is wrong.
+/// Any number of threads may ask at once. All lookups throw InputError at `where` for a name that is not there, with
+/// the nearest ones that are, or at the file's own place for a file that is wrong.
 class Catalogue {
  public:
   /// The installed one: default_root() under default_overlays().
   Catalogue();
-  /// `root` holds models/, accelerators/, interconnects/, instances/ and engines/. Throws InputError if it is no folder.
+  /// `root` holds models/, accelerators/, interconnects/, instances/ and engines/. Throws InputError if it is no
+  /// folder.
   explicit Catalogue(std::string root);
   /// $PLIMSOLL_CONFIGS, else configs/ or share/plimsoll/configs near the executable, else the source tree's.
   [[nodiscard]] static std::string default_root();
 
-  /// Folders of the user's own, the first one first: those of $PLIMSOLL_CATALOGUE (with colons between), which must exist, then
-  /// plimsoll/catalogue under $XDG_DATA_HOME and $XDG_CONFIG_HOME (or their defaults), where they do.
+  /// Folders of the user's own, the first one first: those of $PLIMSOLL_CATALOGUE (with colons between), which must
+  /// exist, then plimsoll/catalogue under $XDG_DATA_HOME and $XDG_CONFIG_HOME (or their defaults), where they do.
   [[nodiscard]] static std::vector<std::string> default_overlays();
-  /// Files in `folder` (models/ID.yaml …) go before those of the same name in the catalogue and in earlier overlays, and add to
-  /// them. To be called before threads share the catalogue. Throws InputError if there is none of the five folders in it.
+  /// Files in `folder` (models/ID.yaml …) go before those of the same name in the catalogue and in earlier overlays,
+  /// and add to them. To be called before threads share the catalogue. Throws InputError if there is none of the five
+  /// folders in it.
   void add_overlay(const std::string& folder);
   /// Overlays, the strongest first, then the root.
   [[nodiscard]] const std::vector<std::string>& folders() const { return folders_; }
 
   /// A catalogue name, or a path to a Hugging Face config.json.
   [[nodiscard]] std::shared_ptr<const model::LlmShape> model(const std::string& name, const Where& where = {}) const;
-  [[nodiscard]] std::shared_ptr<const model::Accelerator> accelerator(const std::string& name, const Where& where = {}) const;
+  [[nodiscard]] std::shared_ptr<const model::Accelerator> accelerator(const std::string& name,
+                                                                      const Where& where = {}) const;
   /// One that a study states itself. What has no efficiencies takes the catalogue's estimates, as files do.
   [[nodiscard]] std::shared_ptr<const model::Accelerator> accelerator(const Node& stated) const;
-  [[nodiscard]] std::shared_ptr<const model::Interconnect> interconnect(const std::string& name, const Where& where = {}) const;
-  /// The link between accelerators of one kind. "nvswitch", "nvlink" and "pcie" alone are the accelerator's own link, if
-  /// that is of the kind; an empty name is its own link too, whatever the kind. nullptr: it has none.
-  [[nodiscard]] std::shared_ptr<const model::Interconnect> link(const model::Accelerator& accelerator, const std::string& name,
-                                                                const Where& where = {}) const;
+  [[nodiscard]] std::shared_ptr<const model::Interconnect> interconnect(const std::string& name,
+                                                                        const Where& where = {}) const;
+  /// The link between accelerators of one kind. "nvswitch", "nvlink" and "pcie" alone are the accelerator's own link,
+  /// if that is of the kind; an empty name is its own link too, whatever the kind. nullptr: it has none.
+  [[nodiscard]] std::shared_ptr<const model::Interconnect> link(const model::Accelerator& accelerator,
+                                                                const std::string& name, const Where& where = {}) const;
   /// "p4d.24xlarge"; a leading "ml." is accepted (and means the SageMaker price to the caller).
   [[nodiscard]] std::shared_ptr<const Instance> instance(const std::string& name, const Where& where = {}) const;
   /// Whether there is such an instance.
@@ -79,19 +84,23 @@ class Catalogue {
   [[nodiscard]] std::shared_ptr<const Engine> engine(const std::string& name, const Where& where = {}) const;
 
   /// This machine's device ("cpu", "cuda") as calibrated, else as the probe finds it.
-  [[nodiscard]] std::shared_ptr<const ThisMachine> this_machine(const std::string& device, const Where& where = {}) const;
+  [[nodiscard]] std::shared_ptr<const ThisMachine> this_machine(const std::string& device,
+                                                                const Where& where = {}) const;
   /// Measures what a machine without calibration can do, in some two seconds, when first asked for. To be set before
   /// threads share the catalogue.
-  void set_machine_probe(std::function<ThisMachine(const std::string& device)> probe) { machine_probe_ = std::move(probe); }
+  void set_machine_probe(std::function<ThisMachine(const std::string& device)> probe) {
+    machine_probe_ = std::move(probe);
+  }
   /// What this_machine() answers from now on, whatever is kept in a file.
   void set_machine(const std::string& device, ThisMachine machine);
 
-  /// Files of accelerators and interconnects in `folder` (accelerators/ID.yaml …, as `calibrate --from --out` writes them)
-  /// stand in for those of the catalogue. To be set before threads share the catalogue. Throws InputError if it is none.
+  /// Files of accelerators and interconnects in `folder` (accelerators/ID.yaml …, as `calibrate --from --out` writes
+  /// them) stand in for those of the catalogue. To be set before threads share the catalogue. Throws InputError if it
+  /// is none.
   void set_calibration(const std::string& folder);
 
-  /// Accelerators come without their measured kernels, whose files are not opened: for those who write them. To be called
-  /// before threads share the catalogue.
+  /// Accelerators come without their measured kernels, whose files are not opened: for those who write them. To be
+  /// called before threads share the catalogue.
   void leave_kernels_out() { kernels_ = false; }
 
   /// `kind`: models, accelerators, interconnects, instances, engines. Entries of overlays say so.
@@ -100,8 +109,9 @@ class Catalogue {
 
  private:
   template <class T, class Read>
-  std::shared_ptr<const T> lookup(std::unordered_map<std::string, std::shared_ptr<const T>>& cache, std::string_view kind,
-                                  const std::string& name, const Where& where, Read&& read) const;
+  std::shared_ptr<const T> lookup(std::unordered_map<std::string, std::shared_ptr<const T>>& cache,
+                                  std::string_view kind, const std::string& name, const Where& where,
+                                  Read&& read) const;
   struct File {
     std::string id, path;
   };
@@ -118,7 +128,7 @@ class Catalogue {
   bool kernels_ = true;
   mutable std::mutex mutex_;
   mutable std::unordered_map<std::string, std::shared_ptr<const model::LlmShape>> models_;
-  mutable std::unordered_map<std::string, std::shared_ptr<const model::LlmShape>> model_files_;   // by path and time
+  mutable std::unordered_map<std::string, std::shared_ptr<const model::LlmShape>> model_files_;  // by path and time
   mutable std::unordered_map<std::string, std::shared_ptr<const model::Accelerator>> accelerators_;
   mutable std::unordered_map<std::string, std::shared_ptr<const model::Interconnect>> interconnects_;
   mutable std::unordered_map<std::string, std::shared_ptr<const Instance>> instances_;
@@ -127,8 +137,8 @@ class Catalogue {
   std::function<ThisMachine(const std::string&)> machine_probe_;
 };
 
-/// A name in the catalogue's spelling: lower case, words joined by hyphens, no organisation before a slash, no suffix that
-/// only names a packaging (-hf).
+/// A name in the catalogue's spelling: lower case, words joined by hyphens, no organisation before a slash, no suffix
+/// that only names a packaging (-hf).
 [[nodiscard]] std::string canonical_name(std::string_view name);
 
 // Readers of single files (their `root` node), for the catalogue and its tests.

@@ -13,8 +13,10 @@ std::vector<std::string> words_of(const std::string& text) {
   std::vector<std::string> words(1);
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
-    if (std::isalnum(byte) != 0) words.back() += static_cast<char>(std::tolower(byte));
-    else if (!words.back().empty()) words.emplace_back();
+    if (std::isalnum(byte) != 0)
+      words.back() += static_cast<char>(std::tolower(byte));
+    else if (!words.back().empty())
+      words.emplace_back();
   }
   if (words.back().empty()) words.pop_back();
   return words;
@@ -39,7 +41,8 @@ bool is_same_device(const std::string& description, const std::string& id) {
     return has(is_word);
   };
   const std::vector<std::string> wanted = words_of(id);
-  const bool other_form = has([](const std::string& w) { return w == "nvl"; }) && std::find(wanted.begin(), wanted.end(), "nvl") == wanted.end();
+  const bool other_form = has([](const std::string& w) { return w == "nvl"; }) &&
+                          std::find(wanted.begin(), wanted.end(), "nvl") == wanted.end();
   return !wanted.empty() && !other_form && std::all_of(wanted.begin(), wanted.end(), agrees);
 }
 

@@ -58,7 +58,9 @@ std::optional<AcceleratorCount> count_last(std::string_view text) {
 
 }  // namespace
 
-std::string AcceleratorCount::to_text() const { return fmt::format("{{accelerator: {}, count: {}}}", accelerator, count); }
+std::string AcceleratorCount::to_text() const {
+  return fmt::format("{{accelerator: {}, count: {}}}", accelerator, count);
+}
 
 std::optional<AcceleratorCount> parse_accelerator_count(std::string_view text) {
   text = trimmed(text);
@@ -69,8 +71,10 @@ std::optional<AcceleratorCount> parse_accelerator_count(std::string_view text) {
 }
 
 std::optional<AcceleratorCount> find_accelerators(const Catalogue& catalogue, const std::string& text) {
-  if (text.find('/') != std::string::npos || canonical_name(text) == "this-machine" || catalogue.has_instance(text)) return {};
-  auto found = catalogue.has_accelerator(text) ? std::optional(AcceleratorCount{text, 1}) : parse_accelerator_count(text);
+  if (text.find('/') != std::string::npos || canonical_name(text) == "this-machine" || catalogue.has_instance(text))
+    return {};
+  auto found =
+      catalogue.has_accelerator(text) ? std::optional(AcceleratorCount{text, 1}) : parse_accelerator_count(text);
   if (!found || !catalogue.has_accelerator(found->accelerator)) return {};
   found->accelerator = catalogue.accelerator(found->accelerator)->id;
   return found;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fields and their defaults as in transformers: configuration_<type>.py and modeling_rope_utils.py (4.x's rope_scaling and
-// 5.x's rope_parameters). A field that would change the numbers and is not computed is refused, never passed over.
+// Fields and their defaults as in transformers: configuration_<type>.py and modeling_rope_utils.py (4.x's rope_scaling
+// and 5.x's rope_parameters). A field that would change the numbers and is not computed is refused, never passed over.
 #include "configs/hf_architecture.h"
 
 #include <fmt/format.h>
@@ -27,7 +27,8 @@ void require(const JsonFields& f, const char* field, bool expected, const char* 
 
 // 4.x has the scaling in rope_scaling, 5.x all of it in rope_parameters; of a file with both they read different ones.
 std::optional<JsonFields> rope_fields(const JsonFields& f) {
-  if (!f.is_null("rope_scaling") && !f.is_null("rope_parameters") && *f.find("rope_scaling") != *f.find("rope_parameters"))
+  if (!f.is_null("rope_scaling") && !f.is_null("rope_parameters") &&
+      *f.find("rope_scaling") != *f.find("rope_parameters"))
     f.fail("rope_scaling", "stands beside rope_parameters, which say something else, expected one of them");
   return f.inside(f.is_null("rope_scaling") ? "rope_parameters" : "rope_scaling");
 }
@@ -37,9 +38,11 @@ void read_scaling(const JsonFields& f, const JsonFields& rope, Architecture& a) 
   const std::string kind = rope.text_or(kKind, "default");
   if (kind == "default") return;
   if (kind != "linear" && kind != "llama3")
-    rope.fail(kKind, fmt::format("found '{}': this scaling of the rotation is not executed, expected default, linear or llama3",
-                                 kind));
-  if (rope.is_null("factor")) rope.fail("factor", fmt::format("is missing, expected a number: scaling {} has one", kind));
+    rope.fail(kKind, fmt::format(
+                         "found '{}': this scaling of the rotation is not executed, expected default, linear or llama3",
+                         kind));
+  if (rope.is_null("factor"))
+    rope.fail("factor", fmt::format("is missing, expected a number: scaling {} has one", kind));
   a.rope.factor = rope.number_or("factor", 1e-6, 1e6, 1);
   a.rope.scaling = model::RopeScaling::linear;
   if (kind == "linear") return;
@@ -91,7 +94,8 @@ void read_gptj(const JsonFields& f) {
 void read_family(const JsonFields& f, Architecture& a) {
   const std::string type = f.text("model_type");
   if (type == "qwen3_moe" && !f.flag_or("norm_topk_prob", false))
-    f.fail("norm_topk_prob", "found false or nothing: weights of experts that do not sum to 1 are not executed, expected true");
+    f.fail("norm_topk_prob",
+           "found false or nothing: weights of experts that do not sum to 1 are not executed, expected true");
   if (type == "llama") a.mlp_bias = f.flag_or("mlp_bias", false);
   if (a.shape.family == "falcon") read_falcon(f);
   if (a.shape.family == "opt") read_opt(f);

@@ -25,7 +25,7 @@ constexpr Range kBits{1, 32}, kGroup{-1, 1'000'000};
 /// What a method says, before it is laid on the shape's matrices.
 struct Scheme {
   Checkpoint checkpoint;
-  ModulePatterns excluded, included;   // included: empty for all
+  ModulePatterns excluded, included;  // included: empty for all
 };
 
 void note(Scheme& scheme, std::string text) { scheme.checkpoint.notes.push_back(std::move(text)); }
@@ -42,7 +42,8 @@ ModulePatterns patterns(const JsonFields& f, const FieldName& field) {
   return out;
 }
 
-const FieldName kExcluded = {"modules_to_not_convert", "ignore", "ignored_layers", "exclude_modules", "llm_int8_skip_modules"};
+const FieldName kExcluded = {"modules_to_not_convert", "ignore", "ignored_layers", "exclude_modules",
+                             "llm_int8_skip_modules"};
 
 DType integer_type(const JsonFields& f, const FieldName& field, std::int32_t bits) {
   if (bits == 4) return DType::int4;
@@ -55,7 +56,8 @@ double a_group(std::int32_t size, double bytes) { return size > 0 ? bytes / size
 
 std::string groups_text(std::int32_t size) { return size > 0 ? fmt::format("groups of {}", size) : "a scale a row"; }
 
-// AWQ, GPTQ and AutoRound: integers with a 16-bit scale, and a zero point where they are not symmetric, for every group.
+// AWQ, GPTQ and AutoRound: integers with a 16-bit scale, and a zero point where they are not symmetric, for every
+// group.
 Scheme read_integers(const JsonFields& f, const char* name, bool zeros) {
   const FieldName kField = {"bits", "w_bit"};
   const std::int32_t bits = f.whole_or(kField, kBits, 4);
@@ -75,10 +77,13 @@ Scheme read_fp8(const JsonFields& f, const char* name) {
   scheme.checkpoint.format = name;
   const json* const block = f.find("weight_block_size");
   if (block == nullptr || block->is_null()) return scheme;
-  const bool two = block->is_array() && block->size() == 2 && (*block)[0].is_number_unsigned() && (*block)[1].is_number_unsigned();
-  if (!two || (*block)[0].get<int>() < 1 || (*block)[1].get<int>() < 1) f.fail("weight_block_size", "expected two numbers, as in [128, 128]");
+  const bool two =
+      block->is_array() && block->size() == 2 && (*block)[0].is_number_unsigned() && (*block)[1].is_number_unsigned();
+  if (!two || (*block)[0].get<int>() < 1 || (*block)[1].get<int>() < 1)
+    f.fail("weight_block_size", "expected two numbers, as in [128, 128]");
   scheme.checkpoint.scale_bytes = 4.0 / ((*block)[0].get<double>() * (*block)[1].get<double>());
-  scheme.checkpoint.format = fmt::format("{} in blocks of {} x {}", name, (*block)[0].get<int>(), (*block)[1].get<int>());
+  scheme.checkpoint.format =
+      fmt::format("{} in blocks of {} x {}", name, (*block)[0].get<int>(), (*block)[1].get<int>());
   return scheme;
 }
 
@@ -92,12 +97,16 @@ Scheme read_mxfp4() {
 Scheme read_bitsandbytes(const JsonFields& f) {
   Scheme scheme;
   const bool four = f.flag_or({"load_in_4bit", "_load_in_4bit"}, false);
-  if (!four && !f.flag_or({"load_in_8bit", "_load_in_8bit"}, false)) f.fail("load_in_4bit", "found neither 4 nor 8 bits, expected one of load_in_4bit, load_in_8bit");
+  if (!four && !f.flag_or({"load_in_8bit", "_load_in_8bit"}, false))
+    f.fail("load_in_4bit", "found neither 4 nor 8 bits, expected one of load_in_4bit, load_in_8bit");
   scheme.checkpoint.dtype = four ? DType::int4 : DType::int8;
   // A 32-bit maximum for every 64 weights; quantised twice, 8 bits and the maximum of 256 such.
-  if (four) scheme.checkpoint.scale_bytes = f.flag_or("bnb_4bit_use_double_quant", false) ? 1.0 / 64 + 4.0 / (64 * 256) : 4.0 / 64;
+  if (four)
+    scheme.checkpoint.scale_bytes =
+        f.flag_or("bnb_4bit_use_double_quant", false) ? 1.0 / 64 + 4.0 / (64 * 256) : 4.0 / 64;
   scheme.checkpoint.format = fmt::format("bitsandbytes, {} bits", four ? 4 : 8);
-  note(scheme, "bitsandbytes widens weights before it multiplies: its kernels are slower than the roofline that prices them");
+  note(scheme,
+       "bitsandbytes widens weights before it multiplies: its kernels are slower than the roofline that prices them");
   return scheme;
 }
 
@@ -111,9 +120,11 @@ void read_cache(const JsonFields& f, const char* field, Checkpoint& checkpoint) 
     const auto scheme = f.inside(field);
     fp8 = scheme->whole_or("num_bits", kBits, 16) == 8 && scheme->text_or("type", "float") == "float";
   }
-  if (fp8) checkpoint.kv_dtype = DType::fp8;
+  if (fp8)
+    checkpoint.kv_dtype = DType::fp8;
   else if (!value->is_string() || (*value != "auto" && *value != "none" && *value != ""))
-    f.fail(field, fmt::format("found {}: such a KV cache is not modelled, expected FP8 or null", shortened(value->dump(), 60)));
+    f.fail(field, fmt::format("found {}: such a KV cache is not modelled, expected FP8 or null",
+                              shortened(value->dump(), 60)));
 }
 
 Scheme read_modelopt(const JsonFields& f) {
@@ -122,14 +133,17 @@ Scheme read_modelopt(const JsonFields& f) {
   if (algorithm == "FP8" || algorithm == "FP8_PER_CHANNEL_PER_TOKEN" || algorithm == "FP8_PB_WO") {
     scheme.checkpoint.dtype = DType::fp8;
   } else if (algorithm == "NVFP4" || algorithm == "NVFP4_AWQ") {
-    if (f.whole_or("group_size", kGroup, 16) != 16) f.fail("group_size", "expected 16: NVFP4 has a scale for every 16 weights");
+    if (f.whole_or("group_size", kGroup, 16) != 16)
+      f.fail("group_size", "expected 16: NVFP4 has a scale for every 16 weights");
     scheme.checkpoint.dtype = DType::nvfp4;
   } else if (algorithm == "W4A16_AWQ") {
     scheme.checkpoint.dtype = DType::int4;
     scheme.checkpoint.scale_bytes = a_group(f.whole_or("group_size", kGroup, 128), 2);
   } else {
-    f.fail("quant_algo", fmt::format("found '{}': this mixture or type is not modelled, bytes and times of its matrices would be "
-                                     "wrong; expected FP8, NVFP4 or W4A16_AWQ", shortened(algorithm)));
+    f.fail("quant_algo",
+           fmt::format("found '{}': this mixture or type is not modelled, bytes and times of its matrices would be "
+                       "wrong; expected FP8, NVFP4 or W4A16_AWQ",
+                       shortened(algorithm)));
   }
   scheme.checkpoint.format = "ModelOpt " + algorithm;
   read_cache(f, "kv_cache_quant_algo", scheme.checkpoint);
@@ -151,7 +165,8 @@ Checkpoint read_group(const JsonFields& f, const JsonFields& group) {
     out.format = "compressed-tensors, fp8";
   } else if (type == "float" && bits == 4) {
     const bool mx = size == 32;
-    if (!mx && size != 16) weights->fail("group_size", fmt::format("found {}, expected 16 (NVFP4) or 32 (MXFP4)", size));
+    if (!mx && size != 16)
+      weights->fail("group_size", fmt::format("found {}, expected 16 (NVFP4) or 32 (MXFP4)", size));
     out.dtype = mx ? DType::mxfp4 : DType::nvfp4;
     out.format = mx ? "compressed-tensors, MXFP4" : "compressed-tensors, NVFP4";
   } else if (type == "int") {
@@ -163,7 +178,8 @@ Checkpoint read_group(const JsonFields& f, const JsonFields& group) {
   }
   const auto inputs = group.inside("input_activations");
   if (inputs && type == "int" && inputs->whole_or("num_bits", kBits, 16) <= 8)
-    out.notes.emplace_back("activations of 8 bits compute in 16 bits here: prompts are predicted too slow, up to 2 times");
+    out.notes.emplace_back(
+        "activations of 8 bits compute in 16 bits here: prompts are predicted too slow, up to 2 times");
   return out;
 }
 
@@ -171,7 +187,8 @@ Scheme read_compressed_tensors(const JsonFields& f) {
   if (const auto sparsity = f.inside("sparsity_config"); sparsity && sparsity->text_or("format", "dense") != "dense")
     f.fail("sparsity_config", "sparse weights are not modelled: their bytes and times would be too large");
   const auto groups = f.inside("config_groups");
-  if (!groups || f.find("config_groups")->empty()) f.fail("config_groups", "is missing, expected the types of the weights");
+  if (!groups || f.find("config_groups")->empty())
+    f.fail("config_groups", "is missing, expected the types of the weights");
   Scheme scheme;
   bool first = true, all = false;
   for (const auto& [name, value] : f.find("config_groups")->items()) {
@@ -179,7 +196,9 @@ Scheme read_compressed_tensors(const JsonFields& f) {
     if (!group) f.fail("config_groups", "expected an object for each group");
     const Checkpoint read = read_group(f, *group);
     if (!first && !(read == scheme.checkpoint))
-      f.fail("config_groups", "the groups have different types: such a mixture is not modelled, bytes and times of its matrices would be wrong");
+      f.fail("config_groups",
+             "the groups have different types: such a mixture is not modelled, bytes and times of its matrices would "
+             "be wrong");
     scheme.checkpoint = read;
     for (std::string& target : patterns(*group, "targets")) {
       all = all || target == "Linear";
@@ -224,13 +243,15 @@ std::string method_of(const JsonFields& f) {
 
 Scheme read_scheme(const JsonFields& f) {
   const std::string name = method_of(f);
-  const auto* const method = std::find_if(kMethods.begin(), kMethods.end(), [&](const Method& m) { return m.name == name; });
+  const auto* const method =
+      std::find_if(kMethods.begin(), kMethods.end(), [&](const Method& m) { return m.name == name; });
   if (method == kMethods.end()) {
     std::vector<std::string_view> names;
     for (const Method& m : kMethods) names.push_back(m.name);
-    f.fail("quant_method", fmt::format("found '{}': weights of this method are not modelled, their bytes and kernels would be wrong; "
-                                       "expected one of {}, or the config.json of the model before it was quantised with `dtype`",
-                                       shortened(name), fmt::join(names, ", ")));
+    f.fail("quant_method",
+           fmt::format("found '{}': weights of this method are not modelled, their bytes and kernels would be wrong; "
+                       "expected one of {}, or the config.json of the model before it was quantised with `dtype`",
+                       shortened(name), fmt::join(names, ", ")));
   }
   // DeepSeek's own fp8 files that ModelOpt changed say fp8 beside its algorithm.
   Scheme scheme = name == "fp8" && !f.is_null("quant_algo") ? read_modelopt(f) : method->read(f);
@@ -245,11 +266,13 @@ void lay_on(const JsonFields& f, const model::LlmShape& shape, Scheme& scheme) {
       const std::int32_t wide = meant_is_wide ? share.meant : share.layers - share.meant;
       const bool mostly = wide * 10 >= share.layers * 9, hardly = wide * 10 <= share.layers;
       if (!mostly && !hardly)
-        f.fail(kExcluded, fmt::format("'{}' keeps 16 bits in {} of {} layers: such a mixture is not modelled, its bytes and times would be wrong",
+        f.fail(kExcluded, fmt::format("'{}' keeps 16 bits in {} of {} layers: such a mixture is not modelled, its "
+                                      "bytes and times would be wrong",
                                       share.matrix, wide, share.layers));
       if (mostly && share.layers > 0) scheme.checkpoint.wide.push_back(share.matrix);
       if (wide != 0 && wide != share.layers)
-        note(scheme, fmt::format("'{}' keeps 16 bits in {} of {} layers, here in {}", share.matrix, wide, share.layers, mostly ? "all" : "none"));
+        note(scheme, fmt::format("'{}' keeps 16 bits in {} of {} layers, here in {}", share.matrix, wide, share.layers,
+                                 mostly ? "all" : "none"));
     }
   };
   try {
@@ -269,7 +292,8 @@ std::optional<DType> stored_type(const JsonFields& f, std::vector<std::string>& 
   const std::optional<DType> dtype = model::dtype_from_name(name);
   if (!dtype) f.fail(kField, fmt::format("found '{}', expected bfloat16, float16 or float32", shortened(name)));
   if (*dtype != DType::fp32) return dtype;
-  notes.emplace_back("the checkpoint is stored in float32, which servers load as fp16; state 'dtype: fp32' for 32 bits");
+  notes.emplace_back(
+      "the checkpoint is stored in float32, which servers load as fp16; state 'dtype: fp32' for 32 bits");
   return DType::fp16;
 }
 
@@ -290,7 +314,8 @@ std::optional<JsonFields> quantisation(const JsonFields& whole, const JsonFields
 
 }  // namespace
 
-std::optional<Checkpoint> read_checkpoint(const JsonFields& whole, const JsonFields& text, const model::LlmShape& shape) {
+std::optional<Checkpoint> read_checkpoint(const JsonFields& whole, const JsonFields& text,
+                                          const model::LlmShape& shape) {
   std::vector<std::string> notes;
   std::optional<DType> dtype = stored_type(text, notes);
   if (!dtype) dtype = stored_type(whole, notes);

@@ -80,8 +80,9 @@ LlmShape read_hf_config(const std::string& path) {
   m.id = id_of(path);
   m.source = fmt::format("Hugging Face config.json of type {}", type.name);
   if (type.multimodal || whole.text("model_type") != name)
-    m.notes.push_back(fmt::format("of the multimodal {} the language model counts: its encoders' weights, memory and time are missing",
-                                  whole.text("model_type")));
+    m.notes.push_back(fmt::format(
+        "of the multimodal {} the language model counts: its encoders' weights, memory and time are missing",
+        whole.text("model_type")));
   read_common(f, type, m);
   type.read(f, m);
   if (m.heads % m.kv_heads != 0)

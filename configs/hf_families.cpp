@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A field that is missing has the default that the model type's class in transformers gives it (configuration_<type>.py), as
-// files leave out what equals a default.
+// A field that is missing has the default that the model type's class in transformers gives it
+// (configuration_<type>.py), as files leave out what equals a default.
 #include "configs/hf_families.h"
 
 #include <fmt/format.h>
@@ -60,8 +60,11 @@ void read_layer_types(const JsonFields& f, LlmShape& m) {
   for (const json& type : *types) {
     const bool full = type == "full_attention";
     if (!full && type != "sliding_attention" && type != "chunked_attention")
-      f.fail("layer_types", fmt::format("found {}, expected full_attention, sliding_attention or chunked_attention: other kinds of layer are "
-                                        "not modelled, cache and attention would be wrong", shortened(type.dump())));
+      f.fail("layer_types",
+             fmt::format(
+                 "found {}, expected full_attention, sliding_attention or chunked_attention: other kinds of layer are "
+                 "not modelled, cache and attention would be wrong",
+                 shortened(type.dump())));
     windows.push_back(full ? 0 : 1);
   }
   set_windows(f, "layer_types", std::move(windows), m);
@@ -107,7 +110,8 @@ void read_partial_rotary(const JsonFields& f, LlmShape& m) {
   // Files since transformers 5 have it with the base.
   if (const auto rope = f.inside("rope_parameters")) factor = rope->number_or("partial_rotary_factor", 0, 1, factor);
   if (factor < 1) m.rotary_dim = static_cast<std::int32_t>(m.head_dim * factor);
-  if (factor < 1 && m.rotary_dim < 1) f.fail("partial_rotary_factor", fmt::format("found {}: no dimension rotates", factor));
+  if (factor < 1 && m.rotary_dim < 1)
+    f.fail("partial_rotary_factor", fmt::format("found {}: no dimension rotates", factor));
 }
 
 void read_llama(const JsonFields& f, LlmShape& m) { read_dense(f, m); }
@@ -225,7 +229,7 @@ void read_mixtral(const JsonFields& f, LlmShape& m) {
 // mlp_only_layers: the layers without experts; they are modelled where they are the first ones.
 void read_qwen3_moe(const JsonFields& f, LlmShape& m) {
   read_qwen3_attention(f, m);
-  if (f.flag_or("use_sliding_window", false)) read_window(f, m, kQwenWindow);   // in all layers, unlike the dense ones
+  if (f.flag_or("use_sliding_window", false)) read_window(f, m, kQwenWindow);  // in all layers, unlike the dense ones
   read_moe(f, m, {{"num_experts", "num_local_experts"}, "moe_intermediate_size"});  // since transformers 5 the latter
   require_one(f, "decoder_sparse_step");
   const json* dense = f.find("mlp_only_layers");
@@ -289,7 +293,8 @@ void read_glm4_moe(const JsonFields& f, LlmShape& m) {
   m.moe->first_dense_layers = f.whole_or("first_k_dense_replace", {0, m.layers}, 0);
 }
 
-// Queries and keys are normalised without weights; the chunk of local layers begins anew every attention_chunk_size tokens.
+// Queries and keys are normalised without weights; the chunk of local layers begins anew every attention_chunk_size
+// tokens.
 void read_llama4(const JsonFields& f, LlmShape& m) {
   read_dense(f, m);
   read_moe(f, m, {"num_local_experts", "intermediate_size"});
@@ -299,11 +304,13 @@ void read_llama4(const JsonFields& f, LlmShape& m) {
   if (const json* layers = f.find("moe_layers"); layers != nullptr && layers->is_array()) {
     const auto count = static_cast<std::size_t>(m.layers / m.moe->period);
     bool regular = layers->size() == count;
-    for (std::size_t i = 0; regular && i < count; ++i) regular = (*layers)[i] == (static_cast<std::int32_t>(i) + 1) * m.moe->period - 1;
+    for (std::size_t i = 0; regular && i < count; ++i)
+      regular = (*layers)[i] == (static_cast<std::int32_t>(i) + 1) * m.moe->period - 1;
     if (!regular) f.fail("moe_layers", "expected every layer, every second one …: other choices are not modelled");
   }
   constexpr std::int32_t kClassChunk = 8192, kClassInterval = 4;
-  m.sliding_window = f.find("attention_chunk_size") == nullptr ? kClassChunk : f.whole_or("attention_chunk_size", kPositions, 0);
+  m.sliding_window =
+      f.find("attention_chunk_size") == nullptr ? kClassChunk : f.whole_or("attention_chunk_size", kPositions, 0);
   m.chunked = m.sliding_window > 0;
   if (!f.is_null("layer_types")) {
     read_layer_types(f, m);
@@ -325,7 +332,8 @@ void read_gemma3(const JsonFields& f, LlmShape& m) {
   read_window(f, m, kClassWindow);
   if (m.sliding_window == 0) return;
   if (f.is_null("layer_types"))
-    set_full_every(f, "sliding_window_pattern", f.whole_or({"sliding_window_pattern", "_sliding_window_pattern"}, kLayers, kClassPattern), m);
+    set_full_every(f, "sliding_window_pattern",
+                   f.whole_or({"sliding_window_pattern", "_sliding_window_pattern"}, kLayers, kClassPattern), m);
   read_layer_types(f, m);
 }
 
@@ -333,13 +341,17 @@ void read_minimax_m2(const JsonFields& f, LlmShape& m) {
   read_dense(f, m);
   read_moe(f, m, {"num_local_experts", "intermediate_size"});
   m.qk_norm = f.flag_or("use_qk_norm", true);
-  if (f.text_or("qk_norm_type", "per_layer") != "per_layer") f.fail("qk_norm_type", "expected per_layer: one norm over all heads");
+  if (f.text_or("qk_norm_type", "per_layer") != "per_layer")
+    f.fail("qk_norm_type", "expected per_layer: one norm over all heads");
   m.rotary_dim = f.whole_or("rotary_dim", {1, m.head_dim}, m.head_dim);
   if (m.rotary_dim == m.head_dim) m.rotary_dim = 0;
-  if (f.whole_or("shared_intermediate_size", {0, kWidth.max}, 0) != 0) f.fail("shared_intermediate_size", "expected 0: shared experts of this type are not modelled");
+  if (f.whole_or("shared_intermediate_size", {0, kWidth.max}, 0) != 0)
+    f.fail("shared_intermediate_size", "expected 0: shared experts of this type are not modelled");
   const json* kinds = f.find("attn_type_list");
-  if (kinds != nullptr && kinds->is_array() && std::any_of(kinds->begin(), kinds->end(), [](const json& k) { return k != 1; }))
-    f.fail("attn_type_list", "expected 1 in all layers: linear attention is not modelled, cache and attention would be wrong");
+  if (kinds != nullptr && kinds->is_array() &&
+      std::any_of(kinds->begin(), kinds->end(), [](const json& k) { return k != 1; }))
+    f.fail("attn_type_list",
+           "expected 1 in all layers: linear attention is not modelled, cache and attention would be wrong");
 }
 
 // Nemotron-4: norms with a bias, a squared ReLU without a gate.
@@ -378,8 +390,10 @@ constexpr std::array kTypes = {
               .tie_embeddings = true,
               .rope_base = 1e6,
               .activation = "gelu_tanh",
-              .defaults = R"({"num_hidden_layers": 26, "hidden_size": 2304, "intermediate_size": 9216, "num_attention_heads": 8,
-                              "num_key_value_heads": 4, "head_dim": 256, "vocab_size": 262208, "max_position_embeddings": 131072})"},
+              .defaults =
+                  R"({"num_hidden_layers": 26, "hidden_size": 2304, "intermediate_size": 9216, "num_attention_heads": 8,
+                              "num_key_value_heads": 4, "head_dim": 256, "vocab_size": 262208,
+                              "max_position_embeddings": 131072})"},
     ModelType{.name = "minimax_m2", .family = "minimax_m2", .read = read_minimax_m2, .rope_base = 5e6},
     ModelType{.name = "nemotron", .family = "nemotron", .read = read_nemotron, .activation = "relu2"},
     // The language models inside others; the flat ones are files before transformers 4.52.
@@ -407,30 +421,60 @@ constexpr std::array kTypes = {
 
 // Families that would be computed wrongly, and what would be wrong.
 struct Refused {
-  std::string_view begin;              // of the type's name
+  std::string_view begin;  // of the type's name
   std::string_view why;
 };
-constexpr std::string_view kLinear = "most layers are linear attention, which keeps a state of fixed size: cache and attention would be "
-                                     "predicted some 4 times too large";
-constexpr std::string_view kStates = "most layers are state-space layers without a cache: cache and attention would be predicted many times too large";
-constexpr std::string_view kSparse = "an indexer chooses the tokens that are attended to: long contexts would be predicted too slow, and the "
-                                     "indexer's own cost and cache would be missing";
-constexpr std::string_view kUneven = "layers differ in shape or leave attention out: weights and cache would be too large";
-constexpr std::string_view kCross = "cross-attention to an encoder's output is not modelled: weights and times of these layers would be missing";
+constexpr std::string_view kLinear =
+    "most layers are linear attention, which keeps a state of fixed size: cache and attention would be "
+    "predicted some 4 times too large";
+constexpr std::string_view kStates =
+    "most layers are state-space layers without a cache: cache and attention would be predicted many times too large";
+constexpr std::string_view kSparse =
+    "an indexer chooses the tokens that are attended to: long contexts would be predicted too slow, and the "
+    "indexer's own cost and cache would be missing";
+constexpr std::string_view kUneven =
+    "layers differ in shape or leave attention out: weights and cache would be too large";
+constexpr std::string_view kCross =
+    "cross-attention to an encoder's output is not modelled: weights and times of these layers would be missing";
 constexpr std::array kRefused = {
-    Refused{"qwen3_next", kLinear}, Refused{"qwen3_5", kLinear}, Refused{"kimi_linear", kLinear}, Refused{"minimax_text_01", kLinear},
-    Refused{"minimax_m1", kLinear}, Refused{"bailing_moe_linear", kLinear}, Refused{"ring_linear", kLinear},
-    Refused{"nemotron_h", kStates}, Refused{"jamba", kStates}, Refused{"falcon_h1", kStates}, Refused{"falcon_mamba", kStates},
-    Refused{"mamba", kStates}, Refused{"bamba", kStates}, Refused{"granitemoehybrid", kStates}, Refused{"zamba", kStates},
-    Refused{"lfm2", kStates}, Refused{"rwkv", kStates}, Refused{"recurrent_gemma", kStates},
-    Refused{"deepseek_v32", kSparse}, Refused{"deepseek_v4", kSparse}, Refused{"glm_moe_dsa", kSparse}, Refused{"minimax_m3", kSparse},
-    Refused{"nemotron-nas", kUneven}, Refused{"deci", kUneven}, Refused{"openelm", kUneven},
+    Refused{"qwen3_next", kLinear},
+    Refused{"qwen3_5", kLinear},
+    Refused{"kimi_linear", kLinear},
+    Refused{"minimax_text_01", kLinear},
+    Refused{"minimax_m1", kLinear},
+    Refused{"bailing_moe_linear", kLinear},
+    Refused{"ring_linear", kLinear},
+    Refused{"nemotron_h", kStates},
+    Refused{"jamba", kStates},
+    Refused{"falcon_h1", kStates},
+    Refused{"falcon_mamba", kStates},
+    Refused{"mamba", kStates},
+    Refused{"bamba", kStates},
+    Refused{"granitemoehybrid", kStates},
+    Refused{"zamba", kStates},
+    Refused{"lfm2", kStates},
+    Refused{"rwkv", kStates},
+    Refused{"recurrent_gemma", kStates},
+    Refused{"deepseek_v32", kSparse},
+    Refused{"deepseek_v4", kSparse},
+    Refused{"glm_moe_dsa", kSparse},
+    Refused{"minimax_m3", kSparse},
+    Refused{"nemotron-nas", kUneven},
+    Refused{"deci", kUneven},
+    Refused{"openelm", kUneven},
     Refused{"gemma3n", "layers share caches and add embeddings of their own: weights and cache would be wrong"},
     Refused{"gemma4", "layers share caches and differ in their heads: weights and cache would be wrong"},
-    Refused{"mllama", kCross}, Refused{"t5", kCross}, Refused{"bart", kCross}, Refused{"whisper", kCross}, Refused{"umt5", kCross},
+    Refused{"mllama", kCross},
+    Refused{"t5", kCross},
+    Refused{"bart", kCross},
+    Refused{"whisper", kCross},
+    Refused{"umt5", kCross},
     Refused{"mt5", kCross},
-    Refused{"bert", "an encoder generates no tokens"}, Refused{"roberta", "an encoder generates no tokens"},
-    Refused{"minimax", "layers of linear attention keep a state of fixed size: cache and attention would be predicted some 8 times too large"},
+    Refused{"bert", "an encoder generates no tokens"},
+    Refused{"roberta", "an encoder generates no tokens"},
+    Refused{"minimax",
+            "layers of linear attention keep a state of fixed size: cache and attention would be predicted some 8 "
+            "times too large"},
 };
 
 // "mamba", "mamba2", "mamba_text"; no "mambalike".
@@ -443,7 +487,8 @@ bool begins(std::string_view name, std::string_view with) {
 }  // namespace
 
 const ModelType* find_type(std::string_view name) {
-  const auto* const found = std::find_if(kTypes.begin(), kTypes.end(), [&](const ModelType& t) { return t.name == name; });
+  const auto* const found =
+      std::find_if(kTypes.begin(), kTypes.end(), [&](const ModelType& t) { return t.name == name; });
   return found == kTypes.end() ? nullptr : found;
 }
 
@@ -454,8 +499,9 @@ void refuse_type(const JsonFields& f, const std::string& name) {
   std::vector<std::string_view> names;
   for (const ModelType& type : kTypes) names.push_back(type.name);
   const std::string_view near = nearest(name, std::span<const std::string_view>(names));
-  f.fail("model_type", fmt::format("found '{}'{}, expected one of {}", shortened(name),
-                                   near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near), fmt::join(names, ", ")));
+  f.fail("model_type",
+         fmt::format("found '{}'{}, expected one of {}", shortened(name),
+                     near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near), fmt::join(names, ", ")));
 }
 
 }  // namespace plimsoll::configs

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The model types of Hugging Face config.json files that are read, each with its defaults and its reader, and those that are
-// refused with what would be wrong. Private to configs/.
+// The model types of Hugging Face config.json files that are read, each with its defaults and its reader, and those
+// that are refused with what would be wrong. Private to configs/.
 #pragma once
 
 #include <string>
@@ -18,12 +18,12 @@ inline constexpr Range kPositions{1, 1'000'000'000}, kExperts{1, 100'000};
 /// A model type and the defaults of its fields.
 struct ModelType {
   std::string_view name, family;
-  void (*read)(const JsonFields&, model::LlmShape&);   // what the family has beyond read_common (hf_config.cpp)
+  void (*read)(const JsonFields&, model::LlmShape&);  // what the family has beyond read_common (hf_config.cpp)
   bool tie_embeddings = false;
-  double rope_base = 10'000;           // 0: no rotation, or one that is not configured
+  double rope_base = 10'000;  // 0: no rotation, or one that is not configured
   std::string_view activation = "silu";
-  bool multimodal = false;             // the file has an encoder too, without saying so
-  std::string_view defaults = {};      // fields as JSON that published files leave out; empty: none
+  bool multimodal = false;         // the file has an encoder too, without saying so
+  std::string_view defaults = {};  // fields as JSON that published files leave out; empty: none
 };
 
 /// nullptr for a type that is not read.

@@ -33,16 +33,21 @@ const std::vector<Modules>& modules() {
       {"gate_up", {"mlp.gate_proj", "mlp.up_proj", "mlp.gate_up_proj", "feed_forward.gate_proj"}},
       {"up", {"mlp.up_proj", "mlp.dense_h_to_4h", "mlp.fc_in", "fc1"}},
       {"down", {"mlp.down_proj", "feed_forward.down_proj", "mlp.dense_4h_to_h", "mlp.fc_out", "fc2"}},
-      {"shared_gate_up", {"mlp.shared_experts.gate_proj", "mlp.shared_expert.gate_proj", "feed_forward.shared_expert.gate_proj"}},
-      {"shared_down", {"mlp.shared_experts.down_proj", "mlp.shared_expert.down_proj", "feed_forward.shared_expert.down_proj"}},
-      {"expert_gate_up", {"mlp.experts.0.gate_proj", "mlp.experts.gate_up_proj", "block_sparse_moe.experts.0.w1",
-                          "feed_forward.experts.gate_up_proj", "feed_forward.experts.0.gate_proj"}},
-      {"expert_down", {"mlp.experts.0.down_proj", "mlp.experts.down_proj", "block_sparse_moe.experts.0.w2",
-                       "feed_forward.experts.down_proj", "feed_forward.experts.0.down_proj"}}};
+      {"shared_gate_up",
+       {"mlp.shared_experts.gate_proj", "mlp.shared_expert.gate_proj", "feed_forward.shared_expert.gate_proj"}},
+      {"shared_down",
+       {"mlp.shared_experts.down_proj", "mlp.shared_expert.down_proj", "feed_forward.shared_expert.down_proj"}},
+      {"expert_gate_up",
+       {"mlp.experts.0.gate_proj", "mlp.experts.gate_up_proj", "block_sparse_moe.experts.0.w1",
+        "feed_forward.experts.gate_up_proj", "feed_forward.experts.0.gate_proj"}},
+      {"expert_down",
+       {"mlp.experts.0.down_proj", "mlp.experts.down_proj", "block_sparse_moe.experts.0.w2",
+        "feed_forward.experts.down_proj", "feed_forward.experts.0.down_proj"}}};
   return kModules;
 }
 
-constexpr std::array<std::string_view, 4> kPrefixes = {"model.", "language_model.model.", "model.language_model.", "transformer."};
+constexpr std::array<std::string_view, 4> kPrefixes = {"model.", "language_model.model.", "model.language_model.",
+                                                       "transformer."};
 
 // "a.b" in "x.a.b.c": whole words only, so that "gate" is no part of "gate_proj".
 bool holds_words(std::string_view name, std::string_view words) {
@@ -119,7 +124,8 @@ class Matcher {
       if (fits(name, pattern)) return true;
     for (const std::regex& expression : expressions_)
       for (const std::string_view prefix : kPrefixes)
-        if (std::regex_search(std::string(prefix) + name, expression, std::regex_constants::match_continuous)) return true;
+        if (std::regex_search(std::string(prefix) + name, expression, std::regex_constants::match_continuous))
+          return true;
     return false;
   }
 
@@ -140,15 +146,20 @@ std::vector<MatrixShare> matrices_meant(const ModulePatterns& patterns, const mo
   std::vector<MatrixShare> shares;
   for (std::int32_t layer = 0; layer < shape.layers; ++layer) {
     std::vector<model::Matrix> matrices = model::attention_matrices(shape, 1);
-    for (model::Matrix& matrix : model::mlp_matrices(shape, 1, model::layer_kind(shape, layer).moe)) matrices.push_back(matrix);
+    for (model::Matrix& matrix : model::mlp_matrices(shape, 1, model::layer_kind(shape, layer).moe))
+      matrices.push_back(matrix);
     for (const model::Matrix& matrix : matrices) {
       if (!matrix.quantised) continue;
-      auto share = std::find_if(shares.begin(), shares.end(), [&](const MatrixShare& s) { return s.matrix == matrix.name; });
+      auto share =
+          std::find_if(shares.begin(), shares.end(), [&](const MatrixShare& s) { return s.matrix == matrix.name; });
       if (share == shares.end()) share = shares.insert(share, MatrixShare{std::string(matrix.name)});
       ++share->layers;
-      const auto known = std::find_if(modules().begin(), modules().end(), [&](const Modules& m) { return m.matrix == matrix.name; });
+      const auto known =
+          std::find_if(modules().begin(), modules().end(), [&](const Modules& m) { return m.matrix == matrix.name; });
       if (known == modules().end()) continue;
-      if (std::any_of(known->names.begin(), known->names.end(), [&](std::string_view m) { return matcher.means(layer, m); })) ++share->meant;
+      if (std::any_of(known->names.begin(), known->names.end(),
+                      [&](std::string_view m) { return matcher.means(layer, m); }))
+        ++share->meant;
     }
   }
   return shares;

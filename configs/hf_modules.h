@@ -9,8 +9,8 @@
 
 namespace plimsoll::configs {
 
-/// Patterns over the names of modules as the tools write them: a name or a part of one in whole words ("lm_head", "gate"),
-/// a glob ("model.layers.0.self_attn*"), a regular expression ("re:.*mlp.*").
+/// Patterns over the names of modules as the tools write them: a name or a part of one in whole words ("lm_head",
+/// "gate"), a glob ("model.layers.0.self_attn*"), a regular expression ("re:.*mlp.*").
 using ModulePatterns = std::vector<std::string>;
 
 struct MatrixShare {

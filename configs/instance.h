@@ -10,18 +10,18 @@
 namespace plimsoll::configs {
 
 struct Price {
-  std::string date;                    // "2026-07": month the price was read
+  std::string date;  // "2026-07": month the price was read
   double usd_per_hour = 0;
 };
 
 struct Instance {
-  std::string id;                      // "p4d.24xlarge"
-  std::string cloud;                   // AWS, Azure, GCP
-  std::string accelerator;             // catalogue id
-  std::int32_t count = 1;              // accelerators
-  std::string interconnect;            // catalogue id; empty: a single device or not known
-  std::vector<Price> on_demand;        // oldest first
-  std::optional<Price> sagemaker;      // of ml.<id>
+  std::string id;                  // "p4d.24xlarge"
+  std::string cloud;               // AWS, Azure, GCP
+  std::string accelerator;         // catalogue id
+  std::int32_t count = 1;          // accelerators
+  std::string interconnect;        // catalogue id; empty: a single device or not known
+  std::vector<Price> on_demand;    // oldest first
+  std::optional<Price> sagemaker;  // of ml.<id>
   std::string region, note, source;
 
   /// Price on demand at a date ("2025-04"): the latest one not after it, else the earliest; the newest without a date.

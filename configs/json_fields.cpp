@@ -147,7 +147,8 @@ void JsonFields::fail(const FieldName& field, const std::string& text) const {
 std::optional<JsonFields> JsonFields::inside(const FieldName& field) const {
   const Found found = look_up(field);
   if (found.value == nullptr || found.value->is_null()) return {};
-  if (!found.value->is_object()) fail(field, fmt::format("found {}, expected an object {{…}}", described(*found.value)));
+  if (!found.value->is_object())
+    fail(field, fmt::format("found {}, expected an object {{…}}", described(*found.value)));
   JsonFields fields;
   fields.file_ = file_;
   fields.outer_ = outer_ + found.name + '.';

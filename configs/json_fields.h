@@ -32,11 +32,12 @@ class FieldName {
   std::vector<std::string> names_;
 };
 
-/// Conversions throw InputError at the field (at the file, where it is missing) with what was found and what is allowed.
+/// Conversions throw InputError at the field (at the file, where it is missing) with what was found and what is
+/// allowed.
 class JsonFields {
  public:
-  /// Throws InputError: no such file, a directory, larger than 4 MiB, not JSON, not an object, a name that stands twice in
-  /// an object, nested deeper than 64 levels.
+  /// Throws InputError: no such file, a directory, larger than 4 MiB, not JSON, not an object, a name that stands twice
+  /// in an object, nested deeper than 64 levels.
   [[nodiscard]] static JsonFields from_file(const std::string& path);
 
   [[nodiscard]] std::int32_t whole(const FieldName& field, Range range) const;
@@ -49,8 +50,8 @@ class JsonFields {
   /// The value as it is; nullptr when there is none. Valid as long as this object.
   [[nodiscard]] const nlohmann::json* find(const FieldName& field) const;
   [[nodiscard]] bool is_null(const FieldName& field) const;
-  /// The fields of an object inside this one, nullopt where it is missing or null; their errors name "outer.inner" at the
-  /// place of the outer name.
+  /// The fields of an object inside this one, nullopt where it is missing or null; their errors name "outer.inner" at
+  /// the place of the outer name.
   [[nodiscard]] std::optional<JsonFields> inside(const FieldName& field) const;
   /// Fields that are missing take these.
   void add_defaults(const nlohmann::json& defaults);
@@ -65,10 +66,10 @@ class JsonFields {
   [[nodiscard]] Found look_up(const FieldName& field) const;
   [[nodiscard]] std::int32_t converted(const FieldName& field, const nlohmann::json& value, Range range) const;
 
-  std::string file_, outer_;           // outer_: "rope_scaling." inside an object
+  std::string file_, outer_;  // outer_: "rope_scaling." inside an object
   nlohmann::json object_;
   std::map<std::string, Where> places_;  // of the names
-  Where whole_;                        // of the object itself, where a name has no place of its own
+  Where whole_;                          // of the object itself, where a name has no place of its own
 };
 
 }  // namespace plimsoll::configs

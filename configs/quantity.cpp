@@ -23,24 +23,47 @@ struct Unit {
 constexpr double kKi = 1024.0, kMi = kKi * 1024, kGi = kMi * 1024, kTi = kGi * 1024;
 
 constexpr std::array kUnits = {
-    Unit{Dimension::seconds, "\u00b5s", 1e-6}, Unit{Dimension::seconds, "\u03bcs", 1e-6},  // micro sign, Greek mu
-    Unit{Dimension::seconds, "ns", 1e-9}, Unit{Dimension::seconds, "us", 1e-6},
-    Unit{Dimension::seconds, "ms", 1e-3}, Unit{Dimension::seconds, "s", 1}, Unit{Dimension::seconds, "sec", 1},
-    Unit{Dimension::seconds, "min", 60}, Unit{Dimension::seconds, "h", 3600}, Unit{Dimension::seconds, "d", 86400},
-    Unit{Dimension::bytes, "B", 1}, Unit{Dimension::bytes, "kB", 1e3}, Unit{Dimension::bytes, "KB", 1e3},
-    Unit{Dimension::bytes, "MB", 1e6}, Unit{Dimension::bytes, "GB", 1e9}, Unit{Dimension::bytes, "TB", 1e12},
-    Unit{Dimension::bytes, "KiB", kKi}, Unit{Dimension::bytes, "MiB", kMi}, Unit{Dimension::bytes, "GiB", kGi},
+    Unit{Dimension::seconds, "\u00b5s", 1e-6},
+    Unit{Dimension::seconds, "\u03bcs", 1e-6},  // micro sign, Greek mu
+    Unit{Dimension::seconds, "ns", 1e-9},
+    Unit{Dimension::seconds, "us", 1e-6},
+    Unit{Dimension::seconds, "ms", 1e-3},
+    Unit{Dimension::seconds, "s", 1},
+    Unit{Dimension::seconds, "sec", 1},
+    Unit{Dimension::seconds, "min", 60},
+    Unit{Dimension::seconds, "h", 3600},
+    Unit{Dimension::seconds, "d", 86400},
+    Unit{Dimension::bytes, "B", 1},
+    Unit{Dimension::bytes, "kB", 1e3},
+    Unit{Dimension::bytes, "KB", 1e3},
+    Unit{Dimension::bytes, "MB", 1e6},
+    Unit{Dimension::bytes, "GB", 1e9},
+    Unit{Dimension::bytes, "TB", 1e12},
+    Unit{Dimension::bytes, "KiB", kKi},
+    Unit{Dimension::bytes, "MiB", kMi},
+    Unit{Dimension::bytes, "GiB", kGi},
     Unit{Dimension::bytes, "TiB", kTi},
-    Unit{Dimension::bytes_per_second, "B/s", 1}, Unit{Dimension::bytes_per_second, "kB/s", 1e3},
-    Unit{Dimension::bytes_per_second, "MB/s", 1e6}, Unit{Dimension::bytes_per_second, "GB/s", 1e9},
-    Unit{Dimension::bytes_per_second, "TB/s", 1e12}, Unit{Dimension::bytes_per_second, "MiB/s", kMi},
-    Unit{Dimension::bytes_per_second, "GiB/s", kGi}, Unit{Dimension::bytes_per_second, "TiB/s", kTi},
-    Unit{Dimension::flops_per_second, "FLOP/s", 1}, Unit{Dimension::flops_per_second, "MFLOP/s", 1e6},
-    Unit{Dimension::flops_per_second, "GFLOP/s", 1e9}, Unit{Dimension::flops_per_second, "TFLOP/s", 1e12},
-    Unit{Dimension::flops_per_second, "PFLOP/s", 1e15}, Unit{Dimension::flops_per_second, "TOP/s", 1e12},
-    Unit{Dimension::per_second, "/s", 1}, Unit{Dimension::per_second, "req/s", 1}, Unit{Dimension::per_second, "/min", 1.0 / 60},
-    Unit{Dimension::per_second, "req/min", 1.0 / 60}, Unit{Dimension::per_second, "/h", 1.0 / 3600},
-    Unit{Dimension::usd, "USD", 1}, Unit{Dimension::usd, "USD/h", 1},
+    Unit{Dimension::bytes_per_second, "B/s", 1},
+    Unit{Dimension::bytes_per_second, "kB/s", 1e3},
+    Unit{Dimension::bytes_per_second, "MB/s", 1e6},
+    Unit{Dimension::bytes_per_second, "GB/s", 1e9},
+    Unit{Dimension::bytes_per_second, "TB/s", 1e12},
+    Unit{Dimension::bytes_per_second, "MiB/s", kMi},
+    Unit{Dimension::bytes_per_second, "GiB/s", kGi},
+    Unit{Dimension::bytes_per_second, "TiB/s", kTi},
+    Unit{Dimension::flops_per_second, "FLOP/s", 1},
+    Unit{Dimension::flops_per_second, "MFLOP/s", 1e6},
+    Unit{Dimension::flops_per_second, "GFLOP/s", 1e9},
+    Unit{Dimension::flops_per_second, "TFLOP/s", 1e12},
+    Unit{Dimension::flops_per_second, "PFLOP/s", 1e15},
+    Unit{Dimension::flops_per_second, "TOP/s", 1e12},
+    Unit{Dimension::per_second, "/s", 1},
+    Unit{Dimension::per_second, "req/s", 1},
+    Unit{Dimension::per_second, "/min", 1.0 / 60},
+    Unit{Dimension::per_second, "req/min", 1.0 / 60},
+    Unit{Dimension::per_second, "/h", 1.0 / 3600},
+    Unit{Dimension::usd, "USD", 1},
+    Unit{Dimension::usd, "USD/h", 1},
 };
 
 std::string_view trim(std::string_view text) {
@@ -112,12 +135,14 @@ Parsed parse_quantity(std::string_view text, Dimension dimension) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error == std::errc::result_out_of_range) return {{}, "the number is out of range"};
-  if (error != std::errc{}) return {{}, fmt::format("expected a number and a unit, as in '1 {}'", example_unit(dimension))};
+  if (error != std::errc{})
+    return {{}, fmt::format("expected a number and a unit, as in '1 {}'", example_unit(dimension))};
   if (!std::isfinite(value)) return {{}, "expected a finite number"};
   const std::string_view unit = trim(text.substr(static_cast<std::size_t>(end - text.data())));
   if (unit.empty())
-    return {{}, fmt::format("a unit is missing; write for example '{} {}' (units: {})", shortened(text, 20), example_unit(dimension),
-                            allowed_units(dimension))};
+    return {{},
+            fmt::format("a unit is missing; write for example '{} {}' (units: {})", shortened(text, 20),
+                        example_unit(dimension), allowed_units(dimension))};
   for (const Unit& known : kUnits) {
     if (known.dimension != dimension || known.name != unit) continue;
     if (!std::isfinite(value * known.factor)) return {{}, "the number is out of range"};

@@ -17,8 +17,10 @@ Seconds time_or_zero(const Node& node, std::string_view key) {
 
 void read_host(const Node& node, model::EngineProfile& e) {
   static constexpr std::array<std::string_view, 16> kKeys = {
-      "step", "op", "layer", "layer_tp", "layer_rank", "sequence", "token", "prefill", "prompt_rank", "rank_growth",
-      "serial_output", "front_end", "intake", "overlap", "overlap_exponent", "cuda_graphs"};
+      "step",          "op",        "layer",   "layer_tp",    "layer_rank",
+      "sequence",      "token",     "prefill", "prompt_rank", "rank_growth",
+      "serial_output", "front_end", "intake",  "overlap",     "overlap_exponent",
+      "cuda_graphs"};
   static constexpr std::array<std::string_view, 3> kOverlaps = {"none", "p_norm", "full"};
   node.require_known_keys(kKeys);
   e.host_step = time_or_zero(node, "step");
@@ -40,7 +42,8 @@ void read_host(const Node& node, model::EngineProfile& e) {
 }
 
 void read_memory(const Node& node, model::EngineProfile& e) {
-  static constexpr std::array<std::string_view, 5> kKeys = {"fraction", "overhead", "graph_pool", "activation_factor", "fp8_cache"};
+  static constexpr std::array<std::string_view, 5> kKeys = {"fraction", "overhead", "graph_pool", "activation_factor",
+                                                            "fp8_cache"};
   node.require_known_keys(kKeys);
   if (const auto found = node.find("fraction")) e.memory_fraction = found->as_number(0.01, 1);
   if (const auto found = node.find("overhead")) e.overhead = found->as_bytes();
@@ -72,8 +75,8 @@ std::vector<std::string> read_names(const Node& node, std::string_view key) {
 }
 
 model::CalibratedRange read_range(const Node& node) {
-  static constexpr std::array<std::string_view, 10> kKeys = {"family", "types", "models", "accelerators", "parameters", "tp",
-                                                             "batch", "input", "output", "context"};
+  static constexpr std::array<std::string_view, 10> kKeys = {"family", "types", "models", "accelerators", "parameters",
+                                                             "tp",     "batch", "input",  "output",       "context"};
   static constexpr std::array<std::string_view, 2> kFamilies = {"dense", "moe"};
   constexpr double kMostTokens = 1e9;
   node.require_known_keys(kKeys);
@@ -101,7 +104,7 @@ void read_ranges(const Node& node, model::EngineProfile& e) {
   for (const Item& item : node.at("groups").items()) e.ranges.push_back(read_range(item.value));
 }
 
-constexpr double kMostFactor = 20;      // of a measured time over a predicted one
+constexpr double kMostFactor = 20;  // of a measured time over a predicted one
 
 model::TimeUncertainty read_factors(const Node& node) {
   model::TimeUncertainty u;
@@ -147,10 +150,21 @@ Engine::Larger read_larger(const Node& node) {
 }  // namespace
 
 Engine read_engine(const Node& root, const std::string& id) {
-  static constexpr std::array<std::string_view, 15> kKeys = {"name", "aliases", "host", "kernels", "memory", "scheduler",
-                                                             "scheduler_when_memory_at_least", "calibrated", "calibrated_on",
-                                                             "calibrated_for", "uncertainty", "uncertainty_beyond",
-                                                             "closed_loop_drift", "note", "source"};
+  static constexpr std::array<std::string_view, 15> kKeys = {"name",
+                                                             "aliases",
+                                                             "host",
+                                                             "kernels",
+                                                             "memory",
+                                                             "scheduler",
+                                                             "scheduler_when_memory_at_least",
+                                                             "calibrated",
+                                                             "calibrated_on",
+                                                             "calibrated_for",
+                                                             "uncertainty",
+                                                             "uncertainty_beyond",
+                                                             "closed_loop_drift",
+                                                             "note",
+                                                             "source"};
   static constexpr std::array<std::string_view, 5> kKernels = {"compute_scale", "memory_scale", "attention_stream",
                                                                "all_reduce", "measured"};
   root.require_known_keys(kKeys);

@@ -62,9 +62,11 @@ void check_date(const Item& price, const std::vector<Price>& earlier) {
   const std::string& date = price.key;
   bool is_month = date.size() == 7 && date[4] == '-';
   for (const std::size_t i : {0U, 1U, 2U, 3U, 5U, 6U}) is_month = is_month && date[i] >= '0' && date[i] <= '9';
-  if (!is_month) throw InputError(price.key_where, fmt::format("found '{}', expected a month, as in \"2026-07\"", date));
+  if (!is_month)
+    throw InputError(price.key_where, fmt::format("found '{}', expected a month, as in \"2026-07\"", date));
   if (!earlier.empty() && date <= earlier.back().date)
-    throw InputError(price.key_where, fmt::format("{} comes after {}; expected the oldest price first", date, earlier.back().date));
+    throw InputError(price.key_where,
+                     fmt::format("{} comes after {}; expected the oldest price first", date, earlier.back().date));
 }
 
 std::vector<Price> read_prices(const Node& node) {
@@ -99,7 +101,8 @@ std::vector<model::AllReducePoint> read_points(const Node& node) {
     if (!bytes || !time || !(*bytes > 0) || *bytes > kMostBytes || !(*time > 0) || *time > kMostMicroseconds) {
       node.fail(fmt::format("found '{}', expected bytes and microseconds, as in 512 6.05", shortened(pair)));
     }
-    if (!points.empty() && *bytes <= points.back().bytes.value) node.fail(fmt::format("found {} bytes after {:.0f}, expected growing sizes", *bytes, points.back().bytes.value));
+    if (!points.empty() && *bytes <= points.back().bytes.value)
+      node.fail(fmt::format("found {} bytes after {:.0f}, expected growing sizes", *bytes, points.back().bytes.value));
     points.push_back({Bytes(*bytes), Seconds(*time * 1e-6)});
   }
   return points;
@@ -122,13 +125,14 @@ model::AllReduceCurve read_curve(const Node& node) {
 }
 
 void read_efficiency(const Node& node, model::Accelerator& a) {
-  static constexpr std::array<std::string_view, 8> kKeys = {"gemm", "moe_gemm", "prefill_attention", "decode_attention",
-                                                            "pointwise", "kernel_gap", "source", "pointwise_kinds"};
+  static constexpr std::array<std::string_view, 8> kKeys = {
+      "gemm",       "moe_gemm", "prefill_attention", "decode_attention", "pointwise",
+      "kernel_gap", "source",   "pointwise_kinds"};
   node.require_known_keys(kKeys);
   node.require_keys(Names(kKeys).first(7));
   if (const auto kinds = node.find("pointwise_kinds")) {
-    static constexpr std::array<std::string_view, 8> kKinds = {"embed", "norm", "residual_add", "rope_append", "activation",
-                                                               "route", "combine", "sample"};
+    static constexpr std::array<std::string_view, 8> kKinds = {"embed",      "norm",  "residual_add", "rope_append",
+                                                               "activation", "route", "combine",      "sample"};
     kinds->require_known_keys(kKinds);
     for (const Item& item : kinds->items()) a.pointwise_kinds.emplace(item.key, read_coefficients(item.value));
   }
@@ -137,24 +141,29 @@ void read_efficiency(const Node& node, model::Accelerator& a) {
   a.fit_source = node.at("source").as_string();
 }
 
-// The side file stands beside the accelerator's. What the file must hold is said here, so that a file which lost an op is
-// refused by name.
+// The side file stands beside the accelerator's. What the file must hold is said here, so that a file which lost an op
+// is refused by name.
 std::shared_ptr<const model::KernelFile> read_kernels(const Node& node) {
-  static constexpr std::array<std::string_view, 8> kKeys = {"file", "date", "source", "command", "ops", "roofline_error",
-                                                            "in_fit_error", "out_of_fit_error"};
-  static constexpr std::array<std::string_view, model::kKernelOps> kOps = {"gemm", "moe", "prefill_attention", "decode_attention"};
+  static constexpr std::array<std::string_view, 8> kKeys = {
+      "file", "date", "source", "command", "ops", "roofline_error", "in_fit_error", "out_of_fit_error"};
+  static constexpr std::array<std::string_view, model::kKernelOps> kOps = {"gemm", "moe", "prefill_attention",
+                                                                           "decode_attention"};
   node.require_known_keys(kKeys);
   const std::string name = node.at("file").as_string();
-  if (name.empty() || name.find('/') != std::string::npos) node.at("file").fail("expected the name of a file in this folder");
+  if (name.empty() || name.find('/') != std::string::npos)
+    node.at("file").fail("expected the name of a file in this folder");
   const std::string here = node.where().file;
   const std::size_t slash = here.rfind('/');
-  auto file = std::make_shared<const model::KernelFile>(slash == std::string::npos ? name : here.substr(0, slash + 1) + name);
+  auto file =
+      std::make_shared<const model::KernelFile>(slash == std::string::npos ? name : here.substr(0, slash + 1) + name);
   if (name != file->head().accelerator + ".kernels") {
-    node.at("file").fail(fmt::format("{} holds kernels of another accelerator, {}", file->path(), file->head().accelerator));
+    node.at("file").fail(
+        fmt::format("{} holds kernels of another accelerator, {}", file->path(), file->head().accelerator));
   }
   for (const Item& op : node.at("ops").items()) {
     const auto wanted = static_cast<model::KernelOp>(op.value.as_one_of(kOps));
-    if (!file->has(wanted)) op.value.fail(fmt::format("{} holds no measured {}: calibrate again", file->path(), model::name(wanted)));
+    if (!file->has(wanted))
+      op.value.fail(fmt::format("{} holds no measured {}: calibrate again", file->path(), model::name(wanted)));
   }
   return file;
 }
@@ -162,9 +171,27 @@ std::shared_ptr<const model::KernelFile> read_kernels(const Node& node) {
 }  // namespace
 
 model::Accelerator read_accelerator_alone(const Node& root, const std::string& id) {
-  static constexpr std::array<std::string_view, 21> kKeys = {
-      "name", "aliases", "vendor", "form", "fp32", "fp16", "bf16", "fp8", "int8", "fp4", "memory", "memory_visible",
-      "memory_bandwidth", "last_level_cache", "host_link", "interconnect", "efficiency", "kernels", "calibrated", "note", "source"};
+  static constexpr std::array<std::string_view, 21> kKeys = {"name",
+                                                             "aliases",
+                                                             "vendor",
+                                                             "form",
+                                                             "fp32",
+                                                             "fp16",
+                                                             "bf16",
+                                                             "fp8",
+                                                             "int8",
+                                                             "fp4",
+                                                             "memory",
+                                                             "memory_visible",
+                                                             "memory_bandwidth",
+                                                             "last_level_cache",
+                                                             "host_link",
+                                                             "interconnect",
+                                                             "efficiency",
+                                                             "kernels",
+                                                             "calibrated",
+                                                             "note",
+                                                             "source"};
   static constexpr std::array<std::string_view, 3> kNeeded = {"memory", "memory_bandwidth", "source"};
   root.require_known_keys(kKeys);
   const bool has_peak = root.has("fp32") || root.has("fp16") || root.has("bf16");
@@ -190,7 +217,8 @@ model::Accelerator read_accelerator_alone(const Node& root, const std::string& i
   const auto calibrated = root.find("calibrated");
   a.calibrated = calibrated && calibrated->as_bool();
   a.source = root.at("source").as_string();
-  if (const std::string problem = model::validate_coefficients(a); !problem.empty()) root.at("efficiency").fail(problem);
+  if (const std::string problem = model::validate_coefficients(a); !problem.empty())
+    root.at("efficiency").fail(problem);
   return a;
 }
 
@@ -202,8 +230,10 @@ void read_estimates(const Node& root, model::Accelerator& a) {
 
 // {name: …, memory: …, bandwidth: …, peak: {fp16: …}} in a study; the keys of a file are taken too.
 model::Accelerator read_inline_accelerator(const Node& node) {
-  static constexpr std::array<std::string_view, 13> kKeys = {"name", "vendor", "memory", "memory_visible", "bandwidth", "memory_bandwidth", "peak",
-                                                             "last_level_cache", "host_link", "interconnect", "efficiency", "note", "source"};
+  static constexpr std::array<std::string_view, 13> kKeys = {
+      "name",  "vendor",           "memory",    "memory_visible", "bandwidth",  "memory_bandwidth",
+      "peak",  "last_level_cache", "host_link", "interconnect",   "efficiency", "note",
+      "source"};
   static constexpr std::array<std::string_view, 6> kTypes = {"fp32", "fp16", "bf16", "fp8", "int8", "fp4"};
   std::vector<std::string_view> allowed(kKeys.begin(), kKeys.end());
   allowed.insert(allowed.end(), kTypes.begin(), kTypes.end());
@@ -225,8 +255,10 @@ model::Accelerator read_inline_accelerator(const Node& node) {
   if (!file.root().has("memory_bandwidth")) missing.emplace_back("bandwidth");
   if (!has_peak) missing.emplace_back("peak");
   if (!missing.empty())
-    node.fail(fmt::format("missing: {}; write for example {{name: my-gpu, memory: 80 GB, bandwidth: 2 TB/s, peak: {{bf16: 400 TFLOP/s}}}}",
-                          fmt::join(missing, ", ")));
+    node.fail(
+        fmt::format("missing: {}; write for example {{name: my-gpu, memory: 80 GB, bandwidth: 2 TB/s, peak: {{bf16: "
+                    "400 TFLOP/s}}}}",
+                    fmt::join(missing, ", ")));
   const std::string name = node.has("name") ? canonical_name(node.at("name").as_string()) : "own accelerator";
   return read_accelerator_alone(file.root(), name);
 }
@@ -238,7 +270,8 @@ model::Accelerator read_accelerator(const Node& root, const std::string& id) {
 }
 
 model::Interconnect read_interconnect(const Node& root, const std::string& id) {
-  static constexpr std::array<std::string_view, 6> kKeys = {"name", "aliases", "kind", "unidirectional", "all_reduce", "source"};
+  static constexpr std::array<std::string_view, 6> kKeys = {"name",           "aliases",    "kind",
+                                                            "unidirectional", "all_reduce", "source"};
   static constexpr std::array<std::string_view, 4> kKinds = {"none", "nvswitch", "nvlink", "pcie"};
   root.require_known_keys(kKeys);
   model::Interconnect link;
@@ -252,7 +285,8 @@ model::Interconnect read_interconnect(const Node& root, const std::string& id) {
   if (!curves) return link;
   for (const Item& item : curves->items()) {
     model::AllReduceCurve curve = read_curve(item.value);
-    if (!link.all_reduce.empty() && curve.kernel == link.all_reduce.back().kernel && curve.ranks <= link.all_reduce.back().ranks)
+    if (!link.all_reduce.empty() && curve.kernel == link.all_reduce.back().kernel &&
+        curve.ranks <= link.all_reduce.back().ranks)
       item.value.at("ranks").fail(fmt::format("found {} after {}, expected curves by growing ranks", curve.ranks,
                                               link.all_reduce.back().ranks));
     link.all_reduce.push_back(std::move(curve));
@@ -261,8 +295,9 @@ model::Interconnect read_interconnect(const Node& root, const std::string& id) {
 }
 
 Instance read_instance(const Node& root, const std::string& id) {
-  static constexpr std::array<std::string_view, 12> kKeys = {"name", "aliases", "cloud", "accelerator", "count", "interconnect",
-                                                             "usd_per_hour", "sagemaker_usd_per_hour", "region", "note", "source", "vcpus"};
+  static constexpr std::array<std::string_view, 12> kKeys = {
+      "name",   "aliases", "cloud",  "accelerator", "count", "interconnect", "usd_per_hour", "sagemaker_usd_per_hour",
+      "region", "note",    "source", "vcpus"};
   root.require_known_keys(kKeys);
   Instance i;
   static constexpr std::array<std::string_view, 4> kNeeded = {"cloud", "accelerator", "count", "source"};

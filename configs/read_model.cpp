@@ -27,8 +27,8 @@ bool flag(const Node& node, std::string_view key) {
 }
 
 model::MoeShape read_moe(const Node& node) {
-  static constexpr std::array<std::string_view, 6> kKeys = {"experts", "experts_per_token", "shared_experts", "intermediate",
-                                                            "first_dense_layers", "period"};
+  static constexpr std::array<std::string_view, 6> kKeys = {"experts",      "experts_per_token",  "shared_experts",
+                                                            "intermediate", "first_dense_layers", "period"};
   node.require_known_keys(kKeys);
   model::MoeShape moe;
   moe.experts = count(node, "experts", kHeads);
@@ -42,15 +42,16 @@ model::MoeShape read_moe(const Node& node) {
 }
 
 model::MlaShape read_mla(const Node& node) {
-  static constexpr std::array<std::string_view, 5> kKeys = {"q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim",
-                                                            "v_head_dim"};
+  static constexpr std::array<std::string_view, 5> kKeys = {"q_lora_rank", "kv_lora_rank", "qk_nope_head_dim",
+                                                            "qk_rope_head_dim", "v_head_dim"};
   node.require_known_keys(kKeys);
   return {count_or(node, "q_lora_rank", 0), count(node, "kv_lora_rank"), count(node, "qk_nope_head_dim"),
           count(node, "qk_rope_head_dim"), count(node, "v_head_dim")};
 }
 
 model::Checkpoint read_checkpoint(const Node& node) {
-  static constexpr std::array<std::string_view, 5> kKeys = {"dtype", "kv_dtype", "format", "keeps_16_bits", "scale_bytes"};
+  static constexpr std::array<std::string_view, 5> kKeys = {"dtype", "kv_dtype", "format", "keeps_16_bits",
+                                                            "scale_bytes"};
   node.require_known_keys(kKeys);
   model::Checkpoint checkpoint;
   checkpoint.dtype = node.at("dtype").as_dtype();
@@ -67,7 +68,8 @@ void read_global_layers(const Node& root, model::LlmShape& m) {
   const auto node = root.find("global_every");
   if (!node) return;
   const auto period = static_cast<std::int32_t>(node->as_integer(2, kLayers));
-  if (m.sliding_window == 0 || root.has("window_period")) node->fail("stands beside sliding_window, instead of window_period");
+  if (m.sliding_window == 0 || root.has("window_period"))
+    node->fail("stands beside sliding_window, instead of window_period");
   for (std::int32_t layer = 0; layer < m.layers; ++layer) m.windows.push_back((layer + 1) % period != 0 ? 1 : 0);
 }
 
@@ -89,12 +91,14 @@ void check_sum(const Node& root, std::string_view key, double counted) {
   if (!stated) return;
   const double expected = stated->as_number(1, 1e15);
   if (std::abs(counted - expected) > 0.5)
-    stated->fail(fmt::format("the shape has {} parameters, the file states {}", number_text(counted), number_text(expected)));
+    stated->fail(
+        fmt::format("the shape has {} parameters, the file states {}", number_text(counted), number_text(expected)));
 }
 
 void check_consistency(const Node& root, const model::LlmShape& m) {
   if (m.heads % m.kv_heads != 0)
-    root.at("kv_heads").fail(fmt::format("found {}, expected a divisor of the {} attention heads", m.kv_heads, m.heads));
+    root.at("kv_heads")
+        .fail(fmt::format("found {}, expected a divisor of the {} attention heads", m.kv_heads, m.heads));
   if (m.head_dim < 1) root.at("heads").fail(fmt::format("found {}, expected at most hidden, {}", m.heads, m.hidden));
   if (m.rotary_dim > m.head_dim)
     root.at("rotary_dim").fail(fmt::format("found {}, expected at most head_dim, {}", m.rotary_dim, m.head_dim));
@@ -106,13 +110,41 @@ void check_consistency(const Node& root, const model::LlmShape& m) {
 }  // namespace
 
 model::LlmShape read_model(const Node& root, const std::string& id) {
-  static constexpr std::array<std::string_view, 10> kNeeded = {"family", "layers", "hidden", "heads", "kv_heads", "intermediate",
-                                                               "vocab", "norm", "activation", "source"};
-  static constexpr std::array<std::string_view, 33> kKeys = {
-      "name", "aliases", "hf_id", "family", "layers", "hidden", "heads", "kv_heads", "head_dim", "intermediate", "vocab",
-      "max_position", "gated_mlp", "parallel_attention", "qkv_bias", "qk_norm", "tie_embeddings", "learned_positions", "norm",
-      "activation", "rope_base", "rotary_dim", "sliding_window", "window_period", "moe", "mla", "weights_params",
-      "active_params", "note", "source", "global_every", "chunked", "checkpoint"};
+  static constexpr std::array<std::string_view, 10> kNeeded = {
+      "family", "layers", "hidden", "heads", "kv_heads", "intermediate", "vocab", "norm", "activation", "source"};
+  static constexpr std::array<std::string_view, 33> kKeys = {"name",
+                                                             "aliases",
+                                                             "hf_id",
+                                                             "family",
+                                                             "layers",
+                                                             "hidden",
+                                                             "heads",
+                                                             "kv_heads",
+                                                             "head_dim",
+                                                             "intermediate",
+                                                             "vocab",
+                                                             "max_position",
+                                                             "gated_mlp",
+                                                             "parallel_attention",
+                                                             "qkv_bias",
+                                                             "qk_norm",
+                                                             "tie_embeddings",
+                                                             "learned_positions",
+                                                             "norm",
+                                                             "activation",
+                                                             "rope_base",
+                                                             "rotary_dim",
+                                                             "sliding_window",
+                                                             "window_period",
+                                                             "moe",
+                                                             "mla",
+                                                             "weights_params",
+                                                             "active_params",
+                                                             "note",
+                                                             "source",
+                                                             "global_every",
+                                                             "chunked",
+                                                             "checkpoint"};
   root.require_known_keys(kKeys);
   root.require_keys(kNeeded);
   model::LlmShape m;

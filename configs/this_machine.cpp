@@ -39,9 +39,12 @@ std::string as_file_name(const std::string& text) {
   std::string out;
   for (const char c : text) {
     const bool letter = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-    if (letter) out += c;
-    else if (c >= 'A' && c <= 'Z') out += static_cast<char>(c - 'A' + 'a');
-    else if (!out.empty() && out.back() != '-') out += '-';
+    if (letter)
+      out += c;
+    else if (c >= 'A' && c <= 'Z')
+      out += static_cast<char>(c - 'A' + 'a');
+    else if (!out.empty() && out.back() != '-')
+      out += '-';
   }
   return out;
 }
@@ -69,7 +72,8 @@ ThisMachine::Share read_share(const Node& node) {
   ThisMachine::Share share;
   share.ranks = static_cast<std::int32_t>(node.at("ranks").as_integer(1, 4096));
   share.dtype = read_share_type(node.at("dtype"));
-  share.accelerator = std::make_shared<const model::Accelerator>(read_accelerator(node.at("accelerator"), "this-machine"));
+  share.accelerator =
+      std::make_shared<const model::Accelerator>(read_accelerator(node.at("accelerator"), "this-machine"));
   if (const auto link = node.find("interconnect"))
     share.interconnect = std::make_shared<const model::Interconnect>(read_interconnect(*link, "this-machine"));
   return share;
@@ -105,9 +109,10 @@ ThisMachine::Share share_of(const ThisMachine& machine, std::int32_t ranks, mode
   ThisMachine::Share share = *nearest;
   model::Accelerator derived = divided(*nearest->accelerator, static_cast<double>(ranks) / nearest->ranks);
   if (derived.calibrated) {
-    derived.fit_source = nearest->ranks == ranks
-                             ? fmt::format("calibrated in {}, not in {}", model::name(nearest->dtype), model::name(dtype))
-                             : fmt::format("calibrated for {} ranks at once and divided for {}", nearest->ranks, ranks);
+    derived.fit_source =
+        nearest->ranks == ranks
+            ? fmt::format("calibrated in {}, not in {}", model::name(nearest->dtype), model::name(dtype))
+            : fmt::format("calibrated for {} ranks at once and divided for {}", nearest->ranks, ranks);
   }
   derived.calibrated = false;
   share.ranks = ranks;
@@ -127,7 +132,7 @@ std::string machine_fingerprint() {
 
 std::string machine_file(const std::string& device) {
   const char* named = std::getenv("XDG_DATA_HOME");
-  std::string folder = named != nullptr && *named == '/' ? named : "";   // the specification ignores relative ones
+  std::string folder = named != nullptr && *named == '/' ? named : "";  // the specification ignores relative ones
   if (folder.empty()) {
     const char* home = std::getenv("HOME");
     folder = (home != nullptr ? std::string(home) : std::string("/root")) + "/.local/share";
@@ -138,21 +143,24 @@ std::string machine_file(const std::string& device) {
 ThisMachine read_this_machine(const Document& document) {
   static constexpr std::array<std::string_view, 12> kKeys = {
       "plimsoll_calibration", "fingerprint", "machine", "cores", "device", "date", "command", "probes", "shares",
-      "interconnect", "engine", "fit"};
+      "interconnect",         "engine",      "fit"};
   const Node root = document.root();
   const Node version = root.at("plimsoll_calibration");
   if (version.as_integer(0, 1'000'000) != kMachineFileVersion)
-    version.fail(fmt::format("found version {}, expected {}: run `plimsoll calibrate` again", version.to_text(), kMachineFileVersion));
+    version.fail(fmt::format("found version {}, expected {}: run `plimsoll calibrate` again", version.to_text(),
+                             kMachineFileVersion));
   root.require_known_keys(kKeys);
   const Node fingerprint = root.at("fingerprint");
   if (fingerprint.as_string() != machine_fingerprint())
-    fingerprint.fail(fmt::format("this calibration is of another machine: found '{}', this one is '{}'; run `plimsoll calibrate` here",
-                                 fingerprint.as_string(), machine_fingerprint()));
+    fingerprint.fail(fmt::format(
+        "this calibration is of another machine: found '{}', this one is '{}'; run `plimsoll calibrate` here",
+        fingerprint.as_string(), machine_fingerprint()));
   ThisMachine machine;
   machine.description = root.at("machine").as_string();
   machine.cores = static_cast<std::int32_t>(root.at("cores").as_integer(1, 100'000));
   for (const Item& item : root.at("shares").items()) machine.shares.push_back(read_share(item.value));
-  if (!in_order(machine.shares)) root.at("shares").fail("expected shares by dtype and ascending ranks, beginning with 1");
+  if (!in_order(machine.shares))
+    root.at("shares").fail("expected shares by dtype and ascending ranks, beginning with 1");
   if (const auto probes = root.find("probes")) read_probes(*probes, machine);
   if (const auto link = root.find("interconnect"))
     machine.interconnect = std::make_shared<const model::Interconnect>(read_interconnect(*link, "this-machine"));

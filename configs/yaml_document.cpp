@@ -88,8 +88,8 @@ void Node::require_known_keys(std::span<const std::string_view> allowed) const {
     if (std::find(allowed.begin(), allowed.end(), entry.key) != allowed.end()) continue;
     const std::string_view near = nearest(entry.key, allowed);
     const std::string hint = near.empty() ? "" : fmt::format("; did you mean '{}'?", near);
-    throw InputError(key_place(*data_, entry),
-                     fmt::format("unknown key '{}'{} Allowed: {}", shortened(entry.key), hint.empty() ? "." : hint, joined(allowed)));
+    throw InputError(key_place(*data_, entry), fmt::format("unknown key '{}'{} Allowed: {}", shortened(entry.key),
+                                                           hint.empty() ? "." : hint, joined(allowed)));
   }
 }
 
@@ -145,8 +145,9 @@ double Node::quantity(Dimension dimension, double min, double max) const {
   if (*parsed.value < min || *parsed.value > max) {
     const bool negative = *parsed.value < 0 && min >= 0;
     fail(fmt::format("found '{}': {}", shortened(text),
-                     negative ? std::string("must not be negative")
-                              : fmt::format("out of range, {} to {} in base units", number_text(min), number_text(max))));
+                     negative
+                         ? std::string("must not be negative")
+                         : fmt::format("out of range, {} to {} in base units", number_text(min), number_text(max))));
   }
   return *parsed.value;
 }
@@ -163,7 +164,8 @@ PerSecond Node::as_rate(double min, double max) const { return PerSecond(quantit
 Usd Node::as_usd(double min, double max) const { return Usd(quantity(Dimension::usd, min, max)); }
 
 model::DType Node::as_dtype() const {
-  static constexpr std::array<std::string_view, 8> kNames = {"fp32", "fp16", "bf16", "fp8", "int8", "int4", "nvfp4", "mxfp4"};
+  static constexpr std::array<std::string_view, 8> kNames = {"fp32", "fp16", "bf16",  "fp8",
+                                                             "int8", "int4", "nvfp4", "mxfp4"};
   const std::string& text = scalar("a data type");
   if (const auto dtype = model::dtype_from_name(text)) return *dtype;
   fail(fmt::format("found '{}', expected one of {}", shortened(text), joined(kNames)));
@@ -178,9 +180,7 @@ std::size_t Node::as_one_of(std::span<const std::string_view> names) const {
                    near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near), joined(names)));
 }
 
-Document Document::from_file(const std::string& path) {
-  return from_text(read_text_file(path, "a YAML file"), path);
-}
+Document Document::from_file(const std::string& path) { return from_text(read_text_file(path, "a YAML file"), path); }
 
 Document Document::from_text(const std::string& text, const std::string& name) {
   Document document;

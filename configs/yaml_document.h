@@ -91,8 +91,8 @@ class Document {
   [[nodiscard]] static Document from_text(const std::string& text, const std::string& name);
 
   [[nodiscard]] Node root() const { return Node(root_); }
-  /// Sets the value at a path of map keys ("deployment.tp"; a key that itself holds dots is matched first), making maps on
-  /// the way. `yaml` is parsed as a value of its own. Errors in it carry `origin` ("--set deployment.tp=x").
+  /// Sets the value at a path of map keys ("deployment.tp"; a key that itself holds dots is matched first), making maps
+  /// on the way. `yaml` is parsed as a value of its own. Errors in it carry `origin` ("--set deployment.tp=x").
   void set(std::string_view path, const std::string& yaml, const Where& origin);
   /// The same with a node of another document.
   void set(std::string_view path, const Node& value);

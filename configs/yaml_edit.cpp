@@ -40,19 +40,26 @@ std::shared_ptr<NodeData> map_like(const Pointer& node, const NodeData& origin) 
 // A copy of `node` with the value at `path` replaced. A scalar on the way gives room to a map: "lengths: 5" with
 // lengths.input set becomes a map. A list does not: its values would be lost unseen.
 Pointer with(const Pointer& node, std::string_view path, const Pointer& value, std::size_t depth) {
-  const auto fail = [&](const std::string& text) { throw InputError(Where{*value->file, value->line, value->column}, text); };
+  const auto fail = [&](const std::string& text) {
+    throw InputError(Where{*value->file, value->line, value->column}, text);
+  };
   if (depth >= kMaxDepth) fail("nested too deeply");
-  if (node != nullptr && node->kind == NodeKind::sequence) fail(fmt::format("'{}' leads into a list; set the whole list", path));
+  if (node != nullptr && node->kind == NodeKind::sequence)
+    fail(fmt::format("'{}' leads into a list; set the whole list", path));
   const auto copy = map_like(node, *value);
   const std::string key = first_key(*copy, path);
   const bool last = path.size() == key.size();
   const std::string_view rest = last ? std::string_view() : path.substr(key.size() + 1);
-  if (key.empty() || (!last && rest.empty())) fail("the path has an empty part, expected keys joined by points: workload.requests");
-  const auto found = std::find_if(copy->entries.begin(), copy->entries.end(), [&](const auto& e) { return e.key == key; });
+  if (key.empty() || (!last && rest.empty()))
+    fail("the path has an empty part, expected keys joined by points: workload.requests");
+  const auto found =
+      std::find_if(copy->entries.begin(), copy->entries.end(), [&](const auto& e) { return e.key == key; });
   const Pointer before = found == copy->entries.end() ? nullptr : found->value;
   const Pointer child = last ? value : with(before, rest, value, depth + 1);
-  if (found != copy->entries.end()) found->value = child;
-  else copy->entries.push_back({key, value->line, value->column, child});
+  if (found != copy->entries.end())
+    found->value = child;
+  else
+    copy->entries.push_back({key, value->line, value->column, child});
   return copy;
 }
 
@@ -60,12 +67,15 @@ Pointer with(const Pointer& node, std::string_view path, const Pointer& value, s
 Pointer without(const Pointer& node, std::string_view path) {
   if (node->kind != NodeKind::map) return node;
   const std::string key = first_key(*node, path);
-  const auto found = std::find_if(node->entries.begin(), node->entries.end(), [&](const auto& e) { return e.key == key; });
+  const auto found =
+      std::find_if(node->entries.begin(), node->entries.end(), [&](const auto& e) { return e.key == key; });
   if (found == node->entries.end()) return node;
   auto copy = std::make_shared<NodeData>(*node);
   const auto entry = copy->entries.begin() + (found - node->entries.begin());
-  if (path.size() <= key.size()) copy->entries.erase(entry);
-  else entry->value = without(found->value, path.substr(key.size() + 1));
+  if (path.size() <= key.size())
+    copy->entries.erase(entry);
+  else
+    entry->value = without(found->value, path.substr(key.size() + 1));
   return copy;
 }
 
@@ -78,7 +88,8 @@ bool plain_is_safe(const std::string& text) {
   constexpr std::string_view kBad = ":{}[],&*#?|-<>=!%@`\"'\\";
   constexpr std::string_view kBadInside = "{}[],#?\"'\\";  // yaml-cpp stops at ? in flow text
   if (text.front() == ' ' || text.back() == ' ' || text.back() == ':') return false;
-  if (kBad.find(text.front()) != std::string_view::npos && !(text.front() == '-' && text.size() > 1 && text[1] != ' ')) return false;
+  if (kBad.find(text.front()) != std::string_view::npos && !(text.front() == '-' && text.size() > 1 && text[1] != ' '))
+    return false;
   return text.find_first_of(kBadInside) == std::string::npos && text.find(": ") == std::string::npos;
 }
 
@@ -87,8 +98,10 @@ std::string scalar_text(const std::string& text, bool quoted) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';
-    if (is_control(c)) out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    else out += c;
+    if (is_control(c))
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    else
+      out += c;
   }
   return out + '"';
 }
@@ -97,7 +110,8 @@ std::string flow(const NodeData& data) {
   switch (data.kind) {
     case NodeKind::null: return "null";
     case NodeKind::scalar: return scalar_text(data.scalar, data.quoted);
-    case NodeKind::sequence: case NodeKind::map: break;
+    case NodeKind::sequence:
+    case NodeKind::map: break;
   }
   const bool map = data.kind == NodeKind::map;
   std::string out = map ? "{" : "[";

@@ -15,7 +15,7 @@ enum class NodeKind : std::uint8_t { null, scalar, sequence, map };
 struct NodeData {
   struct Entry {
     std::string key;
-    std::size_t line = 0, column = 0;          // of the key
+    std::size_t line = 0, column = 0;  // of the key
     std::shared_ptr<const NodeData> value;
   };
   NodeKind kind = NodeKind::null;
@@ -23,7 +23,7 @@ struct NodeData {
   std::string scalar;
   std::shared_ptr<const std::string> file;
   std::size_t line = 0, column = 0;
-  std::vector<Entry> entries;                  // of maps and (without keys) sequences
+  std::vector<Entry> entries;  // of maps and (without keys) sequences
 };
 
 /// Parses one document. Throws InputError.

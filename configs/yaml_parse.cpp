@@ -31,7 +31,8 @@ class TreeBuilder final : public YAML::EventHandler {
   void OnDocumentEnd() override {}
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { add(node(mark, NodeKind::null, anchor)); }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override { fail(mark, "aliases (*name) are not allowed here"); }
-  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& value) override {
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
     if (tag != "!") check_tag(mark, tag);
     auto data = node(mark, NodeKind::scalar, anchor);
     data->scalar = value;
@@ -39,12 +40,14 @@ class TreeBuilder final : public YAML::EventHandler {
     if (!data->quoted && tag == "?" && (value == "~" || value == "null" || value.empty())) data->kind = NodeKind::null;
     add(std::move(data));
   }
-  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
     check_tag(mark, tag);
     open(node(mark, NodeKind::sequence, anchor), mark);
   }
   void OnSequenceEnd() override { close(); }
-  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
     check_tag(mark, tag);
     open(node(mark, NodeKind::map, anchor), mark);
   }
@@ -55,12 +58,13 @@ class TreeBuilder final : public YAML::EventHandler {
  private:
   struct Open {
     std::shared_ptr<NodeData> data;
-    std::shared_ptr<NodeData> key;   // read, its value still to come
+    std::shared_ptr<NodeData> key;                       // read, its value still to come
     std::unordered_map<std::string, std::size_t> lines;  // of the keys so far
   };
 
   [[noreturn]] void fail(const YAML::Mark& mark, const std::string& text) const {
-    throw InputError(Where{*file_, static_cast<std::size_t>(mark.line + 1), static_cast<std::size_t>(mark.column + 1)}, text);
+    throw InputError(Where{*file_, static_cast<std::size_t>(mark.line + 1), static_cast<std::size_t>(mark.column + 1)},
+                     text);
   }
 
   // yaml-cpp's "?" and "" are no tag.
@@ -116,7 +120,8 @@ class TreeBuilder final : public YAML::EventHandler {
     if (key.kind != NodeKind::scalar) throw InputError(where, "a key must be a plain word");
     const auto [first, is_new] = map.lines.emplace(key.scalar, key.line);
     if (!is_new)
-      throw InputError(where, fmt::format("key '{}' stands twice in this map; first at line {}", shortened(key.scalar), first->second));
+      throw InputError(where, fmt::format("key '{}' stands twice in this map; first at line {}", shortened(key.scalar),
+                                          first->second));
   }
 
   std::shared_ptr<const std::string> file_;
@@ -125,7 +130,8 @@ class TreeBuilder final : public YAML::EventHandler {
   std::size_t nodes_ = 0;
 };
 
-// Position of the first byte that is no text, or npos: control characters but line ends and tabs, and what is not UTF-8.
+// Position of the first byte that is no text, or npos: control characters but line ends and tabs, and what is not
+// UTF-8.
 std::size_t first_bad_byte(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
     const auto c = static_cast<unsigned char>(text[i]);
@@ -141,12 +147,12 @@ std::size_t first_bad_byte(std::string_view text) {
 
 std::shared_ptr<const NodeData> parse_yaml(const std::string& text, const std::string& name) {
   if (const std::size_t bad = first_bad_byte(text); bad != std::string::npos)
-    throw InputError(place_in(text, bad, name),
-                     fmt::format("byte 0x{:02x} is not text; expected YAML in UTF-8", static_cast<unsigned char>(text[bad])));
+    throw InputError(place_in(text, bad, name), fmt::format("byte 0x{:02x} is not text; expected YAML in UTF-8",
+                                                            static_cast<unsigned char>(text[bad])));
   TreeBuilder builder(std::make_shared<const std::string>(name));
   try {
-    // yaml-cpp 0.7 takes a quote that is still open at the end for closed, if the file ends in a line break or blanks; a
-    // comment at the very end changes nothing else.
+    // yaml-cpp 0.7 takes a quote that is still open at the end for closed, if the file ends in a line break or blanks;
+    // a comment at the very end changes nothing else.
     std::istringstream stream(text + (text.ends_with('\n') ? "#" : "\n#"));
     YAML::Parser parser(stream);
     if (!parser.HandleNextDocument(builder) || builder.root() == nullptr)
@@ -156,8 +162,9 @@ std::shared_ptr<const NodeData> parse_yaml(const std::string& text, const std::s
       throw InputError(Where{name, builder.root()->line, 1}, "a second YAML document; a file holds one");
     return root;
   } catch (const YAML::Exception& error) {
-    throw InputError(Where{name, static_cast<std::size_t>(error.mark.line + 1), static_cast<std::size_t>(error.mark.column + 1)},
-                     fmt::format("not valid YAML: {}", error.msg));
+    throw InputError(
+        Where{name, static_cast<std::size_t>(error.mark.line + 1), static_cast<std::size_t>(error.mark.column + 1)},
+        fmt::format("not valid YAML: {}", error.msg));
   }
 }
 

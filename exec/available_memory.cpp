@@ -31,7 +31,7 @@ std::optional<double> number_after(const fs::path& file, const std::string& word
 }
 
 struct GroupFiles {
-  const char *limit, *used, *cached;   // cached: the word in memory.stat
+  const char *limit, *used, *cached;  // cached: the word in memory.stat
 };
 constexpr GroupFiles kVersion2{"memory.max", "memory.current", "inactive_file"};
 constexpr GroupFiles kVersion1{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
@@ -61,9 +61,11 @@ std::optional<double> left_by_groups(const fs::path& root) {
   for (std::string line; std::getline(in, line);) {
     const std::size_t first = line.find(':'), second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",", path = line.substr(second + 1);
+    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",",
+                      path = line.substr(second + 1);
     if (controllers == ",,") take(left_in_groups(root / "sys/fs/cgroup", path, kVersion2));
-    if (controllers.find(",memory,") != std::string::npos) take(left_in_groups(root / "sys/fs/cgroup/memory", path, kVersion1));
+    if (controllers.find(",memory,") != std::string::npos)
+      take(left_in_groups(root / "sys/fs/cgroup/memory", path, kVersion1));
   }
   return least;
 }
@@ -73,7 +75,7 @@ std::optional<double> left_by_groups(const fs::path& root) {
 std::optional<double> available_memory(const fs::path& root) {
   std::optional<double> there = number_after(root / "proc/meminfo", "MemAvailable:");
   if (!there) return {};
-  *there *= 1024;                      // KiB
+  *there *= 1024;  // KiB
   if (const std::optional<double> left = left_by_groups(root)) there = std::min(*there, *left);
   return there;
 }

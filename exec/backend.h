@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one TP rank can compute: the ops of model/op_list.h on a device. The RankRunner (rank_runner.h) walks the op list
-// and calls these in order; a backend holds weights, workspace and KV cache, and knows nothing of schedulers.
+// What one TP rank can compute: the ops of model/op_list.h on a device. The RankRunner (rank_runner.h) walks the op
+// list and calls these in order; a backend holds weights, workspace and KV cache, and knows nothing of schedulers.
 //
 // Activations are rows of named buffers, row-major, f32 on the CPU and the weights' type on a GPU. Operations are
 // enqueued: on a GPU they return before they are done, and wait() is the end of a forward. One thread at a time.
@@ -27,7 +27,19 @@ namespace plimsoll::exec {
 /// attended: heads head_dim; up: 2 intermediate (gate first, then up) or intermediate; gated: intermediate; logits:
 /// vocab_rows. Expert buffers hold experts_per_token rows for every token, sorted by expert.
 enum class Slot : std::uint8_t {
-  residual, delta, normed, qkv, attended, up, gated, logits, router, expert_in, expert_up, expert_gated, expert_out
+  residual,
+  delta,
+  normed,
+  qkv,
+  attended,
+  up,
+  gated,
+  logits,
+  router,
+  expert_in,
+  expert_up,
+  expert_gated,
+  expert_out
 };
 
 /// A weight matrix y = x W^T, W [n, k] (`copies` of them for experts), in the backend's own packing.
@@ -48,25 +60,25 @@ using FillRows = std::function<void(std::int64_t copy, std::int64_t row, std::in
 
 struct LinearSpec {
   std::int64_t n = 0, k = 0, copies = 1;
-  bool full_precision = false;         // keep the activations' precision (routers)
+  bool full_precision = false;  // keep the activations' precision (routers)
 };
 
 struct LinearOptions {
-  const Vector* bias = nullptr;        // added to every row
-  bool accumulate = false;             // y += instead of y =
+  const Vector* bias = nullptr;  // added to every row
+  bool accumulate = false;       // y += instead of y =
 };
 
 struct NormSpec {
   model::Norm kind = model::Norm::rmsnorm;
   float epsilon = 1e-5F;
   const Vector* weight = nullptr;
-  const Vector* bias = nullptr;        // null: none
+  const Vector* bias = nullptr;  // null: none
 };
 
 struct RopeSpec {
   model::Rope rope;
-  const Vector* bias = nullptr;        // of q, k, v together; null: none
-  const Vector* q_norm = nullptr;      // RMS norm of each head with this weight [head_dim]; null: none
+  const Vector* bias = nullptr;    // of q, k, v together; null: none
+  const Vector* q_norm = nullptr;  // RMS norm of each head with this weight [head_dim]; null: none
   const Vector* k_norm = nullptr;
   float norm_epsilon = 1e-6F;
 };
@@ -74,16 +86,16 @@ struct RopeSpec {
 /// Sizes that do not change while the engine lives.
 struct BackendConfig {
   model::Architecture architecture;
-  model::RankShape rank;               // what this rank holds
-  model::DType weight_dtype = model::DType::bf16;   // fp32 or bf16; activations on a GPU have the same
-  model::DType kv_dtype = model::DType::bf16;       // fp32 or bf16
-  std::int64_t kv_blocks = 0;          // physical blocks, [layer][K|V][block][kv_head][block_tokens][head_dim]
+  model::RankShape rank;                           // what this rank holds
+  model::DType weight_dtype = model::DType::bf16;  // fp32 or bf16; activations on a GPU have the same
+  model::DType kv_dtype = model::DType::bf16;      // fp32 or bf16
+  std::int64_t kv_blocks = 0;  // physical blocks, [layer][K|V][block][kv_head][block_tokens][head_dim]
   std::int32_t block_tokens = 16;
-  std::int32_t sequences = 256;        // slots that remember a sampled token
-  std::int64_t step_rows = 2048;       // rows to make room for at the start; larger forwards grow the workspace
-  int ranks_on_device = 1;             // GPU: how many share its memory, this one included
-  bool graphs = true;                  // GPU: replay decode forwards as graphs
-  bool poison = false;                 // tests: fill the KV cache and fresh workspace with NaN
+  std::int32_t sequences = 256;   // slots that remember a sampled token
+  std::int64_t step_rows = 2048;  // rows to make room for at the start; larger forwards grow the workspace
+  int ranks_on_device = 1;        // GPU: how many share its memory, this one included
+  bool graphs = true;             // GPU: replay decode forwards as graphs
+  bool poison = false;            // tests: fill the KV cache and fresh workspace with NaN
 };
 
 class Backend {
@@ -120,13 +132,14 @@ class Backend {
   virtual void linear(const Linear& weight, Slot x, Slot y, std::int64_t rows, const LinearOptions& options) = 0;
   /// qkv: bias, q/k norm, rotation of q and k by position, k and v to the cache; q stays in place.
   virtual void rope_append(const RopeSpec& spec, std::int32_t layer) = 0;
-  /// attended = softmax(q K^T / sqrt(head_dim)) V for the rows of sequence `index` of table.prefill (padding rows attend
-  /// to what is there); window > 0: a row at position p attends to (p - window, p].
+  /// attended = softmax(q K^T / sqrt(head_dim)) V for the rows of sequence `index` of table.prefill (padding rows
+  /// attend to what is there); window > 0: a row at position p attends to (p - window, p].
   virtual void prefill_attention(std::int32_t layer, std::size_t index, std::int64_t window) = 0;
   /// The same for all decode rows.
   virtual void decode_attention(std::int32_t layer, std::int64_t window) = 0;
   /// gated[rows, width] = act(x[:, :width]) * x[:, width:] of x = [rows, 2 width], or act(x) of plain MLPs.
-  virtual void activation(model::Activation kind, bool gated, Slot x, Slot y, std::int64_t rows, std::int64_t width) = 0;
+  virtual void activation(model::Activation kind, bool gated, Slot x, Slot y, std::int64_t rows,
+                          std::int64_t width) = 0;
   /// Router logits [rows, experts] -> the k best experts with softmax weights that sum to 1; expert_in = rows of normed
   /// gathered by expert.
   virtual void route(std::int32_t experts, std::int32_t per_token) = 0;
@@ -136,8 +149,8 @@ class Backend {
   virtual void combine(std::int32_t per_token) = 0;
   /// slot := sum over ranks.
   virtual void all_reduce(Slot slot, std::int64_t rows) = 0;
-  /// The best token of this rank's rows of the vocabulary, [vocab_begin, vocab_begin + valid); the exchange makes it the
-  /// best of all ranks, remembers it in the sequence's slot and returns it by wait().
+  /// The best token of this rank's rows of the vocabulary, [vocab_begin, vocab_begin + valid); the exchange makes it
+  /// the best of all ranks, remembers it in the sequence's slot and returns it by wait().
   virtual void sample(std::int64_t vocab_begin, std::int64_t valid) = 0;
   virtual void exchange_samples() = 0;
 
@@ -152,12 +165,14 @@ class Backend {
 };
 
 /// Makes the backend of one rank; `communicator` outlives it and is null when tp = 1.
-[[nodiscard]] std::unique_ptr<Backend> make_cpu_backend(const BackendConfig& config, Communicator* communicator, int threads);
+[[nodiscard]] std::unique_ptr<Backend> make_cpu_backend(const BackendConfig& config, Communicator* communicator,
+                                                        int threads);
 /// Throws DeviceError naming what is missing where there is no CUDA, no driver or no GPU.
-[[nodiscard]] std::unique_ptr<Backend> make_cuda_backend(const BackendConfig& config, Communicator* communicator, int device);
+[[nodiscard]] std::unique_ptr<Backend> make_cuda_backend(const BackendConfig& config, Communicator* communicator,
+                                                         int device);
 
-/// How the ranks of a TP group on GPUs talk: automatic takes NCCL where there is a GPU a rank, and loopback where there is
-/// one GPU for all.
+/// How the ranks of a TP group on GPUs talk: automatic takes NCCL where there is a GPU a rank, and loopback where there
+/// is one GPU for all.
 enum class CommunicatorKind : std::uint8_t { automatic, loopback, nccl };
 /// 0 where there is no driver or no GPU.
 [[nodiscard]] int gpu_count();
@@ -165,18 +180,22 @@ enum class CommunicatorKind : std::uint8_t { automatic, loopback, nccl };
 void require_gpu();
 /// As NCCL writes it, 23003 for 2.30.3; 0 where there is no NCCL.
 [[nodiscard]] int nccl_version();
-/// Endpoint i is rank i's, on devices[i] (gpu_placement.h); `kind` is loopback, with one device for all, or nccl. Throws
-/// DeviceError as make_cuda_backend.
-[[nodiscard]] std::vector<std::unique_ptr<Communicator>> make_cuda_group(CommunicatorKind kind, std::span<const int> devices);
+/// Endpoint i is rank i's, on devices[i] (gpu_placement.h); `kind` is loopback, with one device for all, or nccl.
+/// Throws DeviceError as make_cuda_backend.
+[[nodiscard]] std::vector<std::unique_ptr<Communicator>> make_cuda_group(CommunicatorKind kind,
+                                                                         std::span<const int> devices);
 
 /// What several processes need to make one group by NCCL. Every process gives the same number of ranks.
 struct SpreadGroup {
-  int first = 0, size = 0;             // this process's first rank, the ranks of all
-  std::function<void(std::span<std::byte>)> share;    // gives all processes the bytes of the first, waits; throws PeerFailed
-  std::vector<std::unique_ptr<Communicator>> hosts;   // of this process's ranks: they meet on the host
+  int first = 0, size = 0;  // this process's first rank, the ranks of all
+  std::function<void(std::span<std::byte>)>
+      share;  // gives all processes the bytes of the first, waits; throws PeerFailed
+  std::vector<std::unique_ptr<Communicator>> hosts;  // of this process's ranks: they meet on the host
 };
-/// Endpoint i is that of rank group.first + i, on devices[i]. Returns when all processes have called it. Throws DeviceError as
-/// make_cuda_backend and where NCCL is missing or fails, PeerFailed where another process has failed before it joined.
-[[nodiscard]] std::vector<std::unique_ptr<Communicator>> make_cuda_group(SpreadGroup group, std::span<const int> devices);
+/// Endpoint i is that of rank group.first + i, on devices[i]. Returns when all processes have called it. Throws
+/// DeviceError as make_cuda_backend and where NCCL is missing or fails, PeerFailed where another process has failed
+/// before it joined.
+[[nodiscard]] std::vector<std::unique_ptr<Communicator>> make_cuda_group(SpreadGroup group,
+                                                                         std::span<const int> devices);
 
 }  // namespace plimsoll::exec

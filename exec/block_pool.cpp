@@ -11,7 +11,7 @@ BlockPool::BlockPool(Blk blocks, Tok block_tokens, bool prefix_caching)
     : block_tokens_(block_tokens), caching_(prefix_caching), free_(0), blocks_(static_cast<std::size_t>(blocks)) {
   PLIMSOLL_CHECK(blocks <= INT32_MAX, "a KV block has a 32-bit number");
   blank_.reserve(blocks_.size());
-  for (Blk i = blocks; i-- > 0;) give_back(static_cast<std::int32_t>(i));   // the low ones first
+  for (Blk i = blocks; i-- > 0;) give_back(static_cast<std::int32_t>(i));  // the low ones first
 }
 
 void BlockPool::open(ReqId id, std::span<const std::uint64_t> prompt_hashes) {
@@ -122,7 +122,7 @@ void BlockPool::attach_prefix(ReqId id, Tok tokens) {
     held.table.push_back(held.own[i]);
   }
   held.own.erase(held.own.begin(), held.own.begin() + static_cast<std::ptrdiff_t>(own));
-  disown(held);                        // what is left of it will be computed anew
+  disown(held);  // what is left of it will be computed anew
 }
 
 void BlockPool::publish(ReqId id, Tok computed) {
@@ -155,7 +155,7 @@ void BlockPool::release(ReqId id, Tok computed) {
     held.table.clear();
     return;
   }
-  disown(held);                        // what an earlier preemption left behind is out of date
+  disown(held);  // what an earlier preemption left behind is out of date
   const std::size_t all = held.table.size(), published = std::min(held.published, all);
   const std::size_t whole = std::clamp(static_cast<std::size_t>(computed / block_tokens_), published, all);
   for (std::size_t i = all; i-- > published;) {
@@ -172,8 +172,10 @@ void BlockPool::release(ReqId id, Tok computed) {
   for (std::size_t i = published; i-- > 0;) {
     Block& b = block(held.table[i]);
     if (b.hashed && --b.holders > 0) continue;
-    if (b.hashed) keep_idle(held.table[i]);
-    else give_back(held.table[i]);
+    if (b.hashed)
+      keep_idle(held.table[i]);
+    else
+      give_back(held.table[i]);
   }
   held.table.clear();
   held.published = 0;

@@ -3,10 +3,11 @@
 // operations in the same order and never holds more than the ledger says.
 //
 // With prefix caching, blocks with known content are shared by their hash, with a count of holders. Blocks that nobody
-// holds stand in a queue, reused from its head, in exactly the order of sched::PrefixCache: what the ledger calls a hit is
-// then still in memory, and only blocks that the ledger has given up are overwritten. Which block it is matters only where
-// there is content: the others have places in the queue but no names, and whoever comes to such a place gets the block that
-// was given back last. So memory that was never needed is never touched, and a block may still be in the processor's caches.
+// holds stand in a queue, reused from its head, in exactly the order of sched::PrefixCache: what the ledger calls a hit
+// is then still in memory, and only blocks that the ledger has given up are overwritten. Which block it is matters only
+// where there is content: the others have places in the queue but no names, and whoever comes to such a place gets the
+// block that was given back last. So memory that was never needed is never touched, and a block may still be in the
+// processor's caches.
 #pragma once
 
 #include <cstdint>
@@ -48,23 +49,23 @@ class BlockPool {
 
  private:
   static constexpr std::int32_t kNone = -1;
-  struct Place {                                   // in the queue of idle blocks
+  struct Place {  // in the queue of idle blocks
     std::int32_t previous = kNone, next = kNone;
-    std::int32_t block = kNone;                    // with content; kNone: a run of blocks without
-    Blk count = 0;                                 // of that run
+    std::int32_t block = kNone;  // with content; kNone: a run of blocks without
+    Blk count = 0;               // of that run
   };
   struct Block {
-    std::int32_t place = kNone;                    // of an idle block with content
-    std::int32_t holders = 0;                      // of a hashed block
+    std::int32_t place = kNone;  // of an idle block with content
+    std::int32_t holders = 0;    // of a hashed block
     std::uint64_t hash = 0;
-    ReqId owner = sched::kNoRequest;               // idle, content only its former holder can find
+    ReqId owner = sched::kNoRequest;  // idle, content only its former holder can find
     bool hashed = false;
   };
   struct Held {
     std::vector<std::int32_t> table;
     std::vector<std::uint64_t> hashes;
-    std::size_t published = 0;                     // blocks of the prompt looked at so far, from the front
-    std::vector<std::int32_t> own;                 // what a preemption left in the queue, by position from own_begin on
+    std::size_t published = 0;      // blocks of the prompt looked at so far, from the front
+    std::vector<std::int32_t> own;  // what a preemption left in the queue, by position from own_begin on
     std::size_t own_begin = 0;
   };
 
@@ -83,10 +84,10 @@ class BlockPool {
   bool caching_;
   Blk free_;
   std::vector<Block> blocks_;
-  std::vector<std::int32_t> blank_;                // idle blocks without content, as many as the runs of the queue count
+  std::vector<std::int32_t> blank_;  // idle blocks without content, as many as the runs of the queue count
   std::vector<Place> places_;
   std::vector<std::int32_t> unused_places_;
-  std::vector<Held> requests_;                     // by ReqId
+  std::vector<Held> requests_;  // by ReqId
   std::unordered_map<std::uint64_t, std::int32_t> by_hash_;
   std::int32_t head_ = kNone, tail_ = kNone;
 };

@@ -18,7 +18,7 @@ using Clock = std::chrono::steady_clock;
 
 // A neighbour that computes shows itself once in a few time slices. A thread of the kernel takes some 20 us at a time.
 constexpr auto kMemory = std::chrono::milliseconds(20), kBetweenLooks = std::chrono::milliseconds(1);
-constexpr long long kLongDelay = 200'000;   // ns
+constexpr long long kLongDelay = 200'000;  // ns
 
 // How long this thread has been ready to run without a core; the second number of the kernel's file.
 class RunDelay {
@@ -50,7 +50,8 @@ struct Displacement {
   Clock::time_point look_again, wanted_until;
 };
 
-static_assert(std::atomic<std::uint32_t>::is_always_lock_free && sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t),
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free &&
+                  sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t),
               "the kernel looks at the word itself");
 
 long futex(const std::atomic<std::uint32_t>& word, int operation, std::uint32_t value) {
@@ -66,12 +67,12 @@ struct SchedulingAttributes {
   std::uint64_t runtime = 0, deadline = 0, period = 0;
 };
 
-// Asks for the same share of a core in shorter slices. From 6.12 on Linux lets who has been woken have its core back at once
-// if its slices are shorter than those of the one that is running; else that one runs until the next tick, up to 4 ms.
-// Earlier kernels ignore it, and a refusal is no harm.
+// Asks for the same share of a core in shorter slices. From 6.12 on Linux lets who has been woken have its core back at
+// once if its slices are shorter than those of the one that is running; else that one runs until the next tick, up to 4
+// ms. Earlier kernels ignore it, and a refusal is no harm.
 void ask_for_short_slices() {
 #if defined(SYS_sched_getattr) && defined(SYS_sched_setattr)
-  constexpr std::uint64_t kSlice = 100'000;   // ns, the least that is granted
+  constexpr std::uint64_t kSlice = 100'000;  // ns, the least that is granted
   constexpr std::uint32_t kOther = 0, kBatch = 3;
   SchedulingAttributes attributes;
   if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0) return;
@@ -99,7 +100,7 @@ bool core_is_wanted() {
 void sleep_while(const std::atomic<std::uint32_t>& word, std::uint32_t seen) {
   thread_local bool asked = false;
   if (!std::exchange(asked, true)) ask_for_short_slices();
-  static_cast<void>(futex(word, FUTEX_WAIT, seen));   // a changed word, a signal: the caller looks again
+  static_cast<void>(futex(word, FUTEX_WAIT, seen));  // a changed word, a signal: the caller looks again
 }
 
 void wake(const std::atomic<std::uint32_t>& word, int sleepers) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waiting for another thread of this process in the order of microseconds, on cores that may have other owners. Who waits
-// spins for a moment, longer only while nobody else wants its core, and then sleeps; it never yields: among runnable
-// threads a yield hands the core over for a whole time slice, four milliseconds and more, whereas a sleeper that is woken
-// comes back at once, because it has used less than its share.
+// Waiting for another thread of this process in the order of microseconds, on cores that may have other owners. Who
+// waits spins for a moment, longer only while nobody else wants its core, and then sleeps; it never yields: among
+// runnable threads a yield hands the core over for a whole time slice, four milliseconds and more, whereas a sleeper
+// that is woken comes back at once, because it has used less than its share.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,7 @@ inline void pause_briefly() {
 /// True once ready() is; false if it was not for a while: then sleep.
 template <class Ready>
 [[nodiscard]] bool spin_briefly(const Ready& ready) {
-  constexpr int kPauses = 128;         // some 3 us: a system call to sleep and another one to wake cost as much
+  constexpr int kPauses = 128;  // some 3 us: a system call to sleep and another one to wake cost as much
   for (int i = 0; i < kPauses; ++i) {
     if (ready()) return true;
     pause_briefly();

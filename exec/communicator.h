@@ -10,7 +10,7 @@
 
 namespace plimsoll::exec {
 
-using Stream = void*;   // a cudaStream_t; null on the CPU, where operations return when they are done
+using Stream = void*;  // a cudaStream_t; null on the CPU, where operations return when they are done
 
 /// Another rank has failed, and says why itself.
 class PeerFailed : public DeviceError {
@@ -23,8 +23,8 @@ class Communicator {
   virtual ~Communicator() = default;
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
-  /// data[i] becomes the sum over the ranks: the same bits on all of them. In f32 and in the order of ranks, by NCCL in an
-  /// order of its own.
+  /// data[i] becomes the sum over the ranks: the same bits on all of them. In f32 and in the order of ranks, by NCCL in
+  /// an order of its own.
   virtual void all_reduce(void* data, std::int64_t elements, model::DType dtype, Stream stream) = 0;
   /// `out` becomes the `bytes` of rank 0, of rank 1, …
   virtual void all_gather(const void* in, void* out, std::int64_t bytes, Stream stream) = 0;

@@ -59,10 +59,17 @@ struct Engine::State {
   };
 
   State(const EngineConfig& c, const WeightSource& source, RemoteRanks* r)
-      : config(checked(c)), remote(r), share(r == nullptr ? RankShare{0, c.tp} : r->share(c.tp)), threads(share.count), watch{r} {
+      : config(checked(c)),
+        remote(r),
+        share(r == nullptr ? RankShare{0, c.tp} : r->share(c.tp)),
+        threads(share.count),
+        watch{r} {
     source.check(config.architecture);
-    if (config.device == DeviceKind::cpu) check_host_memory();
-    else places = place_ranks(remote == nullptr ? config.communicator : CommunicatorKind::nccl, share.count, config.first_device);
+    if (config.device == DeviceKind::cpu)
+      check_host_memory();
+    else
+      places = place_ranks(remote == nullptr ? config.communicator : CommunicatorKind::nccl, share.count,
+                           config.first_device);
     ranks.resize(static_cast<std::size_t>(share.count));
     explained([&] {
       make_communicators();
@@ -88,18 +95,22 @@ struct Engine::State {
     const double total = (need.weights + need.workspace) * share.count;
     if (!there) return;
     if (total > *there)
-      throw DeviceError(fmt::format("out of memory: {} needs {:.2f} GiB for weights and {:.2f} GiB for activations, {:.2f} GiB are available",
-                                    config.architecture.shape.id, need.weights * share.count / kGiB,
-                                    need.workspace * share.count / kGiB, *there / kGiB));
+      throw DeviceError(fmt::format(
+          "out of memory: {} needs {:.2f} GiB for weights and {:.2f} GiB for activations, {:.2f} GiB are available",
+          config.architecture.shape.id, need.weights * share.count / kGiB, need.workspace * share.count / kGiB,
+          *there / kGiB));
     const double block = need.kv * share.count / static_cast<double>(std::max<std::int64_t>(1, config.kv_blocks));
     if (block > 0) touchable_blocks = static_cast<std::int64_t>((*there - total) / block);
   }
 
   void make_communicators() {
     if (config.tp == 1) return;
-    if (remote != nullptr) communicators = remote->communicators(config, places.devices);
-    else if (config.device == DeviceKind::cpu) communicators = make_thread_group(config.tp);
-    else communicators = make_cuda_group(places.kind, places.devices);
+    if (remote != nullptr)
+      communicators = remote->communicators(config, places.devices);
+    else if (config.device == DeviceKind::cpu)
+      communicators = make_thread_group(config.tp);
+    else
+      communicators = make_cuda_group(places.kind, places.devices);
   }
 
   // Rank share.first + i.
@@ -126,7 +137,8 @@ struct Engine::State {
 
   // The cores shared out over the ranks; the first ones take the remainder.
   [[nodiscard]] int threads_of(int i) const {
-    const int all = config.threads > 0 ? config.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    const int all =
+        config.threads > 0 ? config.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
     return std::max(1, all / share.count + (i < all % share.count ? 1 : 0));
   }
 
@@ -148,10 +160,12 @@ struct Engine::State {
     const auto check = [this](std::span<const std::int32_t> blocks) {
       for (const std::int32_t block : blocks) {
         if (block < touchable_blocks) continue;
-        throw DeviceError(fmt::format("out of memory: the KV cache of {} blocks has outgrown the {:.1f} GiB that were available; "
-                                      "lower scheduler.kv_blocks", config.kv_blocks,
-                                      static_cast<double>(touchable_blocks) * engine_memory(config).kv * share.count /
-                                          static_cast<double>(config.kv_blocks) / kGiB));
+        throw DeviceError(
+            fmt::format("out of memory: the KV cache of {} blocks has outgrown the {:.1f} GiB that were available; "
+                        "lower scheduler.kv_blocks",
+                        config.kv_blocks,
+                        static_cast<double>(touchable_blocks) * engine_memory(config).kv * share.count /
+                            static_cast<double>(config.kv_blocks) / kGiB));
       }
     };
     for (const PrefillRows& span : input.prefill) check(span.blocks);
@@ -168,10 +182,12 @@ struct Engine::State {
   void collect(Pending& forward) {
     tokens.resize(ranks.size());
     logits.resize(ranks.size());
-    threads.on_all([&](int rank) {
-      const auto r = static_cast<std::size_t>(rank);
-      ranks[r]->finish(tokens[r], logits[r]);
-    }, [this] { abort(); });
+    threads.on_all(
+        [&](int rank) {
+          const auto r = static_cast<std::size_t>(rank);
+          ranks[r]->finish(tokens[r], logits[r]);
+        },
+        [this] { abort(); });
     forward.ready = true;
     forward.output.tokens.clear();
     for (const std::size_t i : forward.answers) forward.output.tokens.push_back(tokens[0][i]);
@@ -204,19 +220,19 @@ struct Engine::State {
   }
 
   EngineConfig config;
-  RemoteRanks* remote;                 // null: all ranks are in this process
-  RankShare share;                     // the ranks that are
-  RankPlaces places;                   // on GPUs
+  RemoteRanks* remote;  // null: all ranks are in this process
+  RankShare share;      // the ranks that are
+  RankPlaces places;    // on GPUs
   std::vector<std::unique_ptr<Communicator>> communicators;
   std::vector<std::unique_ptr<RankRunner>> ranks;
-  RankThreads threads;                 // after what they use: they end first
+  RankThreads threads;  // after what they use: they end first
   std::deque<Pending> pending;
   std::vector<std::vector<std::int32_t>> tokens;
   std::vector<std::vector<float>> logits;
   std::vector<OpTrace> all_traces;
   std::int64_t touchable_blocks = -1;  // blocks that the memory at hand has room for; -1: not known
 
-  struct Watch {                       // ends before what abort() uses
+  struct Watch {  // ends before what abort() uses
     RemoteRanks* remote;
     ~Watch() {
       if (remote != nullptr) remote->watch({});
@@ -257,7 +273,7 @@ void Engine::trace_ops() {
 }
 
 std::vector<OpTrace>& Engine::traces() {
-  std::vector<OpTrace> first;          // what the others' are told by
+  std::vector<OpTrace> first;  // what the others' are told by
   if (state_->remote != nullptr) first = state_->ranks[0]->traces();
   for (const auto& rank : state_->ranks) {
     std::vector<OpTrace>& own = rank->traces();

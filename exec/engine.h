@@ -23,22 +23,22 @@ struct EngineConfig {
   model::Architecture architecture;
   DeviceKind device = DeviceKind::cpu;
   CommunicatorKind communicator = CommunicatorKind::automatic;
-  std::int32_t first_device = 0;       // GPU of this process's first rank
+  std::int32_t first_device = 0;  // GPU of this process's first rank
   std::int32_t tp = 1;
   model::DType weight_dtype = model::DType::bf16, kv_dtype = model::DType::bf16;  // fp32 or bf16
   std::int64_t kv_blocks = 0;
   std::int32_t block_tokens = 16;
   std::int32_t sequences = 256;
   std::int64_t step_rows = 2048;
-  int threads = 0;                     // CPU: of this process's ranks together; 0: one a core
-  double host_memory = 0;              // CPU: bytes that this engine may take; 0: all that is available
+  int threads = 0;         // CPU: of this process's ranks together; 0: one a core
+  double host_memory = 0;  // CPU: bytes that this engine may take; 0: all that is available
   bool graphs = true, poison = false;
 };
 
 /// One executed op, with Engine::trace_ops.
 struct OpTrace {
   std::int64_t step = 0;
-  std::int32_t rank = 0, layer = -1;   // -1: before or after the layers
+  std::int32_t rank = 0, layer = -1;  // -1: before or after the layers
   model::Op op;
   double measured_s = 0;
 };
@@ -46,8 +46,8 @@ struct OpTrace {
 class Engine {
  public:
   /// Loads or draws the weights. Throws InputError for a model that cannot be run so (by name), and DeviceError where
-  /// the device or its memory is missing, with the sizes, before anything is loaded. With `remote`, which outlives it, it is
-  /// one process's part of an engine: all processes make theirs at the same time.
+  /// the device or its memory is missing, with the sizes, before anything is loaded. With `remote`, which outlives it,
+  /// it is one process's part of an engine: all processes make theirs at the same time.
   Engine(const EngineConfig& config, const WeightSource& weights, RemoteRanks* remote = nullptr);
   ~Engine();
   Engine(const Engine&) = delete;
@@ -86,7 +86,9 @@ class Engine {
 };
 
 /// Bytes that an engine of this configuration takes on each device: weights, KV cache, workspace.
-struct EngineMemory { double weights = 0, kv = 0, workspace = 0; };
+struct EngineMemory {
+  double weights = 0, kv = 0, workspace = 0;
+};
 [[nodiscard]] EngineMemory engine_memory(const EngineConfig& config);
 
 }  // namespace plimsoll::exec

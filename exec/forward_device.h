@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a replica's worker needs of an Engine (engine.h), so that tests can put something small in its place. One thread.
+// What a replica's worker needs of an Engine (engine.h), so that tests can put something small in its place. One
+// thread.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +18,8 @@ class ForwardDevice {
   /// At most two forwards are in flight; finish() ends the oldest. The input lives until then.
   virtual void start(const ForwardInput& input) = 0;
   virtual void finish(ForwardOutput& output) = 0;
-  /// The rows of the decode forwards that the device records the second time that it runs them, up to those that `rows` rows
-  /// take, ascending; none where it does not.
+  /// The rows of the decode forwards that the device records the second time that it runs them, up to those that `rows`
+  /// rows take, ascending; none where it does not.
   [[nodiscard]] virtual std::vector<std::int64_t> recorded_decodes(std::int64_t rows) const {
     static_cast<void>(rows);
     return {};

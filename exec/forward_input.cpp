@@ -6,7 +6,8 @@
 
 namespace plimsoll::exec {
 
-model::ForwardWork work_of(const ForwardInput& input, std::int64_t sliding_window, std::vector<model::PrefillSpan>& spans) {
+model::ForwardWork work_of(const ForwardInput& input, std::int64_t sliding_window,
+                           std::vector<model::PrefillSpan>& spans) {
   model::ForwardWork work;
   spans.clear();
   for (const PrefillRows& span : input.prefill) {

@@ -29,8 +29,8 @@ struct DecodeRow {
   std::span<const std::int32_t> blocks;  // covers context + 1
   std::int32_t slot = 0;
   std::uint64_t request = 0;
-  std::int64_t charged = 0;              // attend over at least this many tokens, the surplus is thrown away; 0: ragged
-  bool dead = false;                     // computed for nothing: no KV is written, its sample is thrown away
+  std::int64_t charged = 0;  // attend over at least this many tokens, the surplus is thrown away; 0: ragged
+  bool dead = false;         // computed for nothing: no KV is written, its sample is thrown away
 };
 
 /// temperature 0 is greedy. Otherwise the largest of logit / temperature + Gumbel noise drawn for (seed, request,
@@ -45,12 +45,12 @@ struct ForwardInput {
   std::vector<PrefillRows> prefill;
   std::vector<DecodeRow> decode;
   Sampling sampling;
-  bool all_logits = false;               // every row but padding goes through the LM head and its logits come back
+  bool all_logits = false;  // every row but padding goes through the LM head and its logits come back
 };
 
 struct ForwardOutput {
-  std::vector<std::int32_t> tokens;      // one for each emitting span, then one for each decode row, dead ones included
-  std::vector<float> logits;             // with all_logits: [rows without padding, vocabulary]; else empty
+  std::vector<std::int32_t> tokens;  // one for each emitting span, then one for each decode row, dead ones included
+  std::vector<float> logits;         // with all_logits: [rows without padding, vocabulary]; else empty
 };
 
 /// What the cost model needs to know of the same forward. `spans` is storage for the result.

@@ -28,20 +28,20 @@ RankPlaces place_ranks(CommunicatorKind kind, int size, int first) {
 
 std::string too_few_gpus(int tp, int replicas, int gpus) {
   if (std::int64_t{tp} * replicas <= gpus) return {};
-  return fmt::format("tp {} x {} replica{}: {} GPUs are needed, this machine has {}", tp, replicas, replicas == 1 ? "" : "s",
-                     std::int64_t{tp} * replicas, gpus);
+  return fmt::format("tp {} x {} replica{}: {} GPUs are needed, this machine has {}", tp, replicas,
+                     replicas == 1 ? "" : "s", std::int64_t{tp} * replicas, gpus);
 }
 
 int first_gpu(int local, int locals, int wanted, int gpus, bool chosen) {
   if (locals * wanted <= gpus) return local * wanted;
   if (wanted <= gpus && chosen) return 0;
-  throw DeviceError(fmt::format("too few GPUs: {} process{} on this host need{} {} each, and it has {}", locals, locals == 1 ? "" : "es",
-                                locals == 1 ? "s" : "", wanted, gpus));
+  throw DeviceError(fmt::format("too few GPUs: {} process{} on this host need{} {} each, and it has {}", locals,
+                                locals == 1 ? "" : "es", locals == 1 ? "s" : "", wanted, gpus));
 }
 
 int first_gpu_here(int local, int locals, int wanted) {
   const int gpus = gpu_count();
-  if (gpus == 0) return 0;             // who asks for it hears why there is none
+  if (gpus == 0) return 0;  // who asks for it hears why there is none
   return first_gpu(local, locals, wanted, gpus, std::getenv("CUDA_VISIBLE_DEVICES") != nullptr);
 }
 

@@ -7,8 +7,8 @@
 #include <array>
 #include <cerrno>
 
-#include "exec/communicator.h"
 #include "exec/brief_wait.h"
+#include "exec/communicator.h"
 
 namespace plimsoll::exec::group {
 
@@ -51,7 +51,7 @@ void Mesh::abort() {
 }
 
 void Mesh::fail() {
-  abort();                             // whoever waits for this process need not wait any longer
+  abort();  // whoever waits for this process need not wait any longer
   throw PeerFailed();
 }
 
@@ -70,7 +70,8 @@ void Mesh::finish(std::span<const std::span<const std::byte>> parts) {
         const int sends = transfer.part < parts.size() ? POLLOUT : 0, receives = transfer.missing.empty() ? 0 : POLLIN;
         ready.push_back({transfer.fd, static_cast<short>(sends | receives), 0});
       }
-      if (::poll(ready.data(), ready.size(), -1) < 0 && errno != EINTR) throw PeerFailed();   // as good as gone: nothing is heard of anybody
+      if (::poll(ready.data(), ready.size(), -1) < 0 && errno != EINTR)
+        throw PeerFailed();  // as good as gone: nothing is heard of anybody
     }
   } catch (const PeerFailed&) {
     fail();

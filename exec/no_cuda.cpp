@@ -8,8 +8,9 @@ namespace plimsoll::exec {
 namespace {
 
 [[noreturn]] void no_cuda() {
-  throw DeviceError("built without CUDA: no nvcc was found when this program was built; "
-                    "./plimsoll setup --cuda installs one, or run with --device cpu");
+  throw DeviceError(
+      "built without CUDA: no nvcc was found when this program was built; "
+      "./plimsoll setup --cuda installs one, or run with --device cpu");
 }
 
 }  // namespace

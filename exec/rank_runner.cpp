@@ -11,10 +11,17 @@ namespace plimsoll::exec {
 using model::Op;
 using model::OpKind;
 
-RankRunner::RankRunner(const EngineConfig& config, std::int32_t rank, std::unique_ptr<Backend> backend, const WeightSource& source)
-    : architecture_(config.architecture), weight_dtype_(config.weight_dtype), kv_dtype_(config.kv_dtype), rank_(rank),
-      tp_(config.tp), block_tokens_(config.block_tokens), shape_(model::rank_shape(config.architecture.shape, config.tp)),
-      backend_(std::move(backend)), weights_(load_rank(*backend_, architecture_, source, {rank, config.tp})) {}
+RankRunner::RankRunner(const EngineConfig& config, std::int32_t rank, std::unique_ptr<Backend> backend,
+                       const WeightSource& source)
+    : architecture_(config.architecture),
+      weight_dtype_(config.weight_dtype),
+      kv_dtype_(config.kv_dtype),
+      rank_(rank),
+      tp_(config.tp),
+      block_tokens_(config.block_tokens),
+      shape_(model::rank_shape(config.architecture.shape, config.tp)),
+      backend_(std::move(backend)),
+      weights_(load_rank(*backend_, architecture_, source, {rank, config.tp})) {}
 
 void RankRunner::start(const ForwardInput& input) {
   const bool decodes_only = input.prefill.empty() && !input.all_logits;
@@ -28,8 +35,12 @@ void RankRunner::start(const ForwardInput& input) {
   in_flight_.push_back({table_.sampled.size(), input.all_logits});
   ++step_;
   if (!backend_->begin(table_)) return;
-  const model::OpListInputs inputs{.shape = &architecture_.shape, .weight_dtype = weight_dtype_, .kv_dtype = kv_dtype_,
-                                   .tp = tp_, .pp = 1, .capabilities = backend_->capabilities()};
+  const model::OpListInputs inputs{.shape = &architecture_.shape,
+                                   .weight_dtype = weight_dtype_,
+                                   .kv_dtype = kv_dtype_,
+                                   .tp = tp_,
+                                   .pp = 1,
+                                   .capabilities = backend_->capabilities()};
   walk(model::make_op_list(inputs, work_of(*run, architecture_.shape.sliding_window, spans_)));
   backend_->end();
 }
@@ -38,7 +49,8 @@ void RankRunner::pad_decodes(const ForwardInput& input) {
   padded_ = input;
   DecodeRow lane;
   lane.dead = true;
-  padded_.decode.resize(static_cast<std::size_t>(backend_->padded_decode_rows(static_cast<std::int64_t>(input.decode.size()))), lane);
+  padded_.decode.resize(
+      static_cast<std::size_t>(backend_->padded_decode_rows(static_cast<std::int64_t>(input.decode.size()))), lane);
 }
 
 void RankRunner::finish(std::vector<std::int32_t>& tokens, std::vector<float>& logits) {
@@ -55,7 +67,8 @@ void RankRunner::walk(const model::OpList& list) {
   for (const Op& op : list.before) run(op, -1);
   for (std::int32_t layer = 0; layer < architecture_.shape.layers; ++layer) {
     const model::LayerKind kind = model::layer_kind(architecture_.shape, layer);
-    const auto group = std::find_if(list.layers.begin(), list.layers.end(), [&](const model::LayerOps& g) { return g.kind == kind; });
+    const auto group =
+        std::find_if(list.layers.begin(), list.layers.end(), [&](const model::LayerOps& g) { return g.kind == kind; });
     span_ = 0;
     for (const Op& op : group->ops) run(op, layer);
   }
@@ -83,7 +96,9 @@ void RankRunner::execute(const Op& op, std::int32_t layer) {
     case OpKind::norm: run_norm(op, layer); return;
     case OpKind::gemm: run_gemm(op, layer); return;
     case OpKind::moe_gemm: run_moe_gemm(op, layer); return;
-    case OpKind::rope_append: backend_->rope_append(weights_.layers[static_cast<std::size_t>(layer)].rope, layer); return;
+    case OpKind::rope_append:
+      backend_->rope_append(weights_.layers[static_cast<std::size_t>(layer)].rope, layer);
+      return;
     case OpKind::prefill_attention: backend_->prefill_attention(layer, span_++, window_of(layer)); return;
     case OpKind::decode_attention: backend_->decode_attention(layer, window_of(layer)); return;
     case OpKind::activation: run_activation(op); return;
@@ -129,14 +144,16 @@ void RankRunner::run_norm(const Op& op, std::int32_t layer) {
 void RankRunner::run_gemm(const Op& op, std::int32_t layer) {
   if (layer < 0) {
     PLIMSOLL_CHECK(op.name == "lm_head", "the only product outside the layers is the LM head");
-    backend_->linear(weights_.head(), Slot::normed, Slot::logits, op.m, {.bias = weights_.head_bias, .accumulate = false});
+    backend_->linear(weights_.head(), Slot::normed, Slot::logits, op.m,
+                     {.bias = weights_.head_bias, .accumulate = false});
     return;
   }
   const LayerWeights& l = weights_.layers[static_cast<std::size_t>(layer)];
   if (op.name == "qkv") {
-    backend_->linear(*l.qkv, Slot::normed, Slot::qkv, op.m, {});   // its bias is added where q and k are rotated
+    backend_->linear(*l.qkv, Slot::normed, Slot::qkv, op.m, {});  // its bias is added where q and k are rotated
   } else if (op.name == "attention_out") {
-    backend_->linear(*l.attention_out, Slot::attended, Slot::delta, op.m, {.bias = l.attention_out_bias, .accumulate = false});
+    backend_->linear(*l.attention_out, Slot::attended, Slot::delta, op.m,
+                     {.bias = l.attention_out_bias, .accumulate = false});
     has_delta_ = true;
   } else if (op.name == "gate_up" || op.name == "up") {
     backend_->linear(*l.up, Slot::normed, Slot::up, op.m, {.bias = l.up_bias, .accumulate = false});
@@ -152,8 +169,10 @@ void RankRunner::run_gemm(const Op& op, std::int32_t layer) {
 
 void RankRunner::run_moe_gemm(const Op& op, std::int32_t layer) {
   const LayerWeights& l = weights_.layers[static_cast<std::size_t>(layer)];
-  if (op.name == "expert_down") backend_->expert_linear(*l.expert_down, Slot::expert_gated, Slot::expert_out);
-  else backend_->expert_linear(*l.expert_up, Slot::expert_in, Slot::expert_up);
+  if (op.name == "expert_down")
+    backend_->expert_linear(*l.expert_down, Slot::expert_gated, Slot::expert_out);
+  else
+    backend_->expert_linear(*l.expert_up, Slot::expert_in, Slot::expert_up);
 }
 
 void RankRunner::run_activation(const Op& op) {
@@ -163,8 +182,10 @@ void RankRunner::run_activation(const Op& op) {
 }
 
 void RankRunner::run_all_reduce(const Op& op) {
-  if (op.name == "sample_exchange") backend_->exchange_samples();
-  else backend_->all_reduce(op.name == "embedding_all_reduce" ? Slot::residual : Slot::delta, op.m);
+  if (op.name == "sample_exchange")
+    backend_->exchange_samples();
+  else
+    backend_->all_reduce(op.name == "embedding_all_reduce" ? Slot::residual : Slot::delta, op.m);
 }
 
 }  // namespace plimsoll::exec

@@ -16,7 +16,8 @@ namespace plimsoll::exec {
 class RankRunner {
  public:
   /// Loads the rank's weights. Throws InputError and DeviceError.
-  RankRunner(const EngineConfig& config, std::int32_t rank, std::unique_ptr<Backend> backend, const WeightSource& source);
+  RankRunner(const EngineConfig& config, std::int32_t rank, std::unique_ptr<Backend> backend,
+             const WeightSource& source);
 
   /// Enqueues a forward.
   void start(const ForwardInput& input);
@@ -54,11 +55,11 @@ class RankRunner {
   std::unique_ptr<Backend> backend_;
   RankWeights weights_;
   RowTable table_;
-  ForwardInput padded_;                // decode forwards with the lanes that fill a graph's bucket
+  ForwardInput padded_;  // decode forwards with the lanes that fill a graph's bucket
   std::vector<model::PrefillSpan> spans_;
   std::vector<InFlight> in_flight_;
-  bool has_delta_ = false;             // delta holds what the next norm adds to the residual
-  std::size_t span_ = 0;               // next prefill span of the layer
+  bool has_delta_ = false;  // delta holds what the next norm adds to the residual
+  std::size_t span_ = 0;    // next prefill span of the layer
   bool tracing_ = false;
   std::int64_t step_ = 0;
   std::vector<OpTrace> traces_;

@@ -18,8 +18,8 @@ class RankThreads {
   explicit RankThreads(int ranks);
   ~RankThreads();
 
-  /// Runs work(rank) on every rank's thread and returns when all have. When ranks throw, `on_failure` is called once, at
-  /// once, so that it can wake the others, and the first exception is thrown here.
+  /// Runs work(rank) on every rank's thread and returns when all have. When ranks throw, `on_failure` is called once,
+  /// at once, so that it can wake the others, and the first exception is thrown here.
   void on_all(const std::function<void(int rank)>& work, const std::function<void()>& on_failure = {});
 
  private:

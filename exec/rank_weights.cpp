@@ -18,7 +18,11 @@ struct Part {
 class RankLoader {
  public:
   RankLoader(Backend& backend, const model::Architecture& architecture, const WeightSource& source, RankPlace place)
-      : backend_(backend), a_(architecture), s_(architecture.shape), source_(source), place_(place),
+      : backend_(backend),
+        a_(architecture),
+        s_(architecture.shape),
+        source_(source),
+        place_(place),
         rank_(model::rank_shape(architecture.shape, place.tp)) {}
 
   RankWeights load() {
@@ -37,7 +41,8 @@ class RankLoader {
     for (const Part& part : parts) n += part.rows;
     const FillRows fill = [&, parts](std::int64_t copy, std::int64_t row, std::int64_t rows, float* out) {
       for (const Part& part : parts) {
-        const std::int64_t begin = std::clamp<std::int64_t>(row, 0, part.rows), end = std::clamp<std::int64_t>(row + rows, 0, part.rows);
+        const std::int64_t begin = std::clamp<std::int64_t>(row, 0, part.rows),
+                           end = std::clamp<std::int64_t>(row + rows, 0, part.rows);
         if (end > begin) {
           const auto expert = part.kind >= TensorKind::expert_gate ? static_cast<std::int32_t>(copy) : -1;
           source_.read({part.kind, layer, expert}, part.first_row + begin, end - begin, first_column, k, out);
@@ -118,22 +123,27 @@ class RankLoader {
     l.input_norm = norm(TensorKind::input_norm, TensorKind::input_norm_bias, layer);
     if (model::norms_per_layer(s_) >= 2) l.mlp_norm = norm(TensorKind::mlp_norm, TensorKind::mlp_norm_bias, layer);
     load_attention(l, layer);
-    if (model::layer_kind(s_, layer).moe) load_experts(l, layer);
-    else load_mlp(l, layer);
+    if (model::layer_kind(s_, layer).moe)
+      load_experts(l, layer);
+    else
+      load_mlp(l, layer);
     return l;
   }
 
   void load_attention(LayerWeights& l, std::int32_t layer) {
     const std::int64_t d = s_.head_dim, queries = rank_.heads * d, keys = rank_.kv_heads * d;
     const std::int64_t first_query = place_.rank * queries, first_key = first_kv_head() * d;
-    l.qkv = stack({{TensorKind::q, first_query, queries}, {TensorKind::k, first_key, keys}, {TensorKind::v, first_key, keys}},
-                  layer, 0, s_.hidden);
+    l.qkv = stack(
+        {{TensorKind::q, first_query, queries}, {TensorKind::k, first_key, keys}, {TensorKind::v, first_key, keys}},
+        layer, 0, s_.hidden);
     l.attention_out = stack({{TensorKind::attention_out, 0, s_.hidden}}, layer, first_query, queries);
     l.rope.rope = a_.rope;
     l.rope.norm_epsilon = static_cast<float>(a_.norm_epsilon);
     if (s_.qkv_bias)
-      l.rope.bias = join({{TensorKind::q_bias, first_query, queries}, {TensorKind::k_bias, first_key, keys},
-                          {TensorKind::v_bias, first_key, keys}}, layer);
+      l.rope.bias = join({{TensorKind::q_bias, first_query, queries},
+                          {TensorKind::k_bias, first_key, keys},
+                          {TensorKind::v_bias, first_key, keys}},
+                         layer);
     if (s_.qk_norm) {
       l.rope.q_norm = whole(TensorKind::q_norm, layer);
       l.rope.k_norm = whole(TensorKind::k_norm, layer);
@@ -178,7 +188,8 @@ class RankLoader {
 
 }  // namespace
 
-RankWeights load_rank(Backend& backend, const model::Architecture& architecture, const WeightSource& source, RankPlace place) {
+RankWeights load_rank(Backend& backend, const model::Architecture& architecture, const WeightSource& source,
+                      RankPlace place) {
   return RankLoader(backend, architecture, source, place).load();
 }
 

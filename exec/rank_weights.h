@@ -17,26 +17,26 @@ struct RankPlace {
 struct LayerWeights {
   NormSpec input_norm, mlp_norm;
   RopeSpec rope;
-  std::unique_ptr<Linear> qkv, attention_out, up, down;   // up: gate and up behind each other in gated MLPs
-  std::unique_ptr<Linear> router, expert_up, expert_down; // mixtures of experts
-  const Vector* attention_out_bias = nullptr;             // on rank 0 only, as down_bias: they are added once
+  std::unique_ptr<Linear> qkv, attention_out, up, down;    // up: gate and up behind each other in gated MLPs
+  std::unique_ptr<Linear> router, expert_up, expert_down;  // mixtures of experts
+  const Vector* attention_out_bias = nullptr;              // on rank 0 only, as down_bias: they are added once
   const Vector* up_bias = nullptr;
   const Vector* down_bias = nullptr;
 };
 
 struct RankWeights {
-  std::unique_ptr<Linear> embedding;   // this rank's rows of the vocabulary
-  std::unique_ptr<Linear> positions;   // learned positions: on rank 0 only
-  std::unique_ptr<Linear> own_head;    // null where the head is the embedding
+  std::unique_ptr<Linear> embedding;  // this rank's rows of the vocabulary
+  std::unique_ptr<Linear> positions;  // learned positions: on rank 0 only
+  std::unique_ptr<Linear> own_head;   // null where the head is the embedding
   const Vector* head_bias = nullptr;
   NormSpec final_norm;
   std::vector<LayerWeights> layers;
-  std::vector<std::unique_ptr<Vector>> vectors;   // what the bare pointers point to
+  std::vector<std::unique_ptr<Vector>> vectors;  // what the bare pointers point to
   [[nodiscard]] const Linear& head() const { return own_head ? *own_head : *embedding; }
 };
 
 /// Reads the rank's slices from the source and packs them. Throws InputError and DeviceError.
-[[nodiscard]] RankWeights load_rank(Backend& backend, const model::Architecture& architecture, const WeightSource& source,
-                                    RankPlace place);
+[[nodiscard]] RankWeights load_rank(Backend& backend, const model::Architecture& architecture,
+                                    const WeightSource& source, RankPlace place);
 
 }  // namespace plimsoll::exec

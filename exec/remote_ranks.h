@@ -23,25 +23,26 @@ struct RankShare {
   int first = 0, count = 1;
 };
 
-/// What waits for another process or tells it something throws PeerFailed where one has failed or died, and DeviceError for
-/// an answer that is none.
+/// What waits for another process or tells it something throws PeerFailed where one has failed or died, and DeviceError
+/// for an answer that is none.
 class RemoteRanks {
  public:
   virtual ~RemoteRanks() = default;
   /// What this process holds of `tp` ranks.
   [[nodiscard]] virtual RankShare share(std::int32_t tp) const = 0;
-  /// The endpoints of those ranks, on GPUs on devices[i]. Returns when all processes have called it. Throws DeviceError where
-  /// this process lacks what they need.
+  /// The endpoints of those ranks, on GPUs on devices[i]. Returns when all processes have called it. Throws DeviceError
+  /// where this process lacks what they need.
   [[nodiscard]] virtual std::vector<std::unique_ptr<Communicator>> communicators(const EngineConfig& config,
                                                                                  std::span<const int> devices) = 0;
-  /// `abort` is called, on any thread, when a process of the group fails or dies; an empty one takes it back and returns
-  /// when no call is in progress.
+  /// `abort` is called, on any thread, when a process of the group fails or dies; an empty one takes it back and
+  /// returns when no call is in progress.
   virtual void watch(std::function<void()> abort) = 0;
-  /// After PeerFailed: throws what the process that failed says, with its rank and host, as InputError or DeviceError; returns
-  /// where nobody says anything within seconds.
+  /// After PeerFailed: throws what the process that failed says, with its rank and host, as InputError or DeviceError;
+  /// returns where nobody says anything within seconds.
   virtual void explain() = 0;
 
-  // ---- of the process that leads; the others follow (exec/group/follower.h) ---------------------------------------------
+  // ---- of the process that leads; the others follow (exec/group/follower.h)
+  // ---------------------------------------------
   /// Before this process starts the forward itself.
   virtual void start(const ForwardInput& input) = 0;
   /// After a forward with all_logits: fills the others' columns of [rows, vocabulary].

@@ -23,7 +23,8 @@ class Layout {
       if (all_logits_ || (last && span.emits)) {
         add_sample(last && span.emits ? span.slot : -1, span.request, span.context + i + 1);
       }
-      add_row(span.tokens[static_cast<std::size_t>(i)], span.slot, span.context + i, place(span.blocks, span.context + i));
+      add_row(span.tokens[static_cast<std::size_t>(i)], span.slot, span.context + i,
+              place(span.blocks, span.context + i));
     }
     // Padding stands where the last token stands, so that tables of positions are never left.
     const std::int64_t last = std::max<std::int64_t>(0, span.context + tokens - 1);
@@ -45,7 +46,8 @@ class Layout {
   }
 
  private:
-  SequenceRows open(std::span<const std::int32_t> blocks, std::int64_t context, std::int64_t tokens, std::int64_t rows) {
+  SequenceRows open(std::span<const std::int32_t> blocks, std::int64_t context, std::int64_t tokens,
+                    std::int64_t rows) {
     SequenceRows sequence;
     sequence.first_row = t_.rows;
     sequence.rows = rows;

@@ -12,24 +12,24 @@ namespace plimsoll::exec {
 /// A sequence of the table: rows [first_row, first_row + rows), on top of `context` cached tokens.
 struct SequenceRows {
   std::int64_t first_row = 0;
-  std::int64_t rows = 0;               // padding included
-  std::int64_t tokens = 0;             // without padding
+  std::int64_t rows = 0;    // padding included
+  std::int64_t tokens = 0;  // without padding
   std::int64_t context = 0;
-  std::int64_t first_block = 0;        // its block table is table.blocks[first_block, first_block + block_count)
+  std::int64_t first_block = 0;  // its block table is table.blocks[first_block, first_block + block_count)
   std::int64_t block_count = 0;
-  std::int64_t charged = 0;            // decode: attend over at least so many tokens
+  std::int64_t charged = 0;  // decode: attend over at least so many tokens
 };
 
 struct RowTable {
   std::int64_t rows = 0;
-  std::vector<std::int32_t> token;     // [rows]; -1: what token_slot sampled last; padding: 0
-  std::vector<std::int32_t> token_slot;// [rows]
-  std::vector<std::int32_t> position;  // [rows]
-  std::vector<std::int64_t> cache_slot;// [rows]: block * block_tokens + offset; -1: K and V are not written
-  std::vector<std::int32_t> blocks;    // block tables of all sequences
-  std::vector<SequenceRows> prefill;   // one a span with rows
-  std::vector<SequenceRows> decode;    // one a decode row
-  std::vector<std::int32_t> sampled;   // rows that go through the LM head
+  std::vector<std::int32_t> token;            // [rows]; -1: what token_slot sampled last; padding: 0
+  std::vector<std::int32_t> token_slot;       // [rows]
+  std::vector<std::int32_t> position;         // [rows]
+  std::vector<std::int64_t> cache_slot;       // [rows]: block * block_tokens + offset; -1: K and V are not written
+  std::vector<std::int32_t> blocks;           // block tables of all sequences
+  std::vector<SequenceRows> prefill;          // one a span with rows
+  std::vector<SequenceRows> decode;           // one a decode row
+  std::vector<std::int32_t> sampled;          // rows that go through the LM head
   std::vector<std::int32_t> sample_slot;      // [sampled]: the slot that remembers the token; -1: none
   std::vector<std::uint64_t> sample_request;  // [sampled]
   std::vector<std::int32_t> sample_position;  // [sampled]: position of the sampled token

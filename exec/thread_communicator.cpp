@@ -16,8 +16,8 @@ namespace plimsoll::exec {
 
 namespace {
 
-// A barrier that a failing rank can break. A forward has two of them a sublayer, so who waits spins for a moment, unless
-// there are more ranks than cores.
+// A barrier that a failing rank can break. A forward has two of them a sublayer, so who waits spins for a moment,
+// unless there are more ranks than cores.
 class Meeting {
  public:
   explicit Meeting(int size)
@@ -34,7 +34,7 @@ class Meeting {
     }
     const auto over = [&] { return turn_.load() != mine; };
     if (!spins_ || !spin_briefly(over)) {
-      ++sleepers_;                     // before the last look, as the last one to arrive looks for sleepers behind its step
+      ++sleepers_;  // before the last look, as the last one to arrive looks for sleepers behind its step
       while (!over()) sleep_while(turn_, mine);
       --sleepers_;
     }
@@ -53,7 +53,7 @@ class Meeting {
   int size_;
   bool spins_;
   alignas(64) std::atomic<int> arrived_{0};
-  alignas(64) std::atomic<std::uint32_t> turn_{0};   // twice the number of barriers that are over, and kAborted
+  alignas(64) std::atomic<std::uint32_t> turn_{0};  // twice the number of barriers that are over, and kAborted
   std::atomic<int> sleepers_{0};
 };
 
@@ -93,17 +93,18 @@ class SharedOperands {
     received_.resize(operands_.size() * bytes);
     parts_.clear();
     const auto first = static_cast<std::size_t>(share_.first), end = first + static_cast<std::size_t>(share_.count);
-    for (std::size_t rank = first; rank < end; ++rank) parts_.emplace_back(static_cast<const std::byte*>(operands_[rank]), bytes);
+    for (std::size_t rank = first; rank < end; ++rank)
+      parts_.emplace_back(static_cast<const std::byte*>(operands_[rank]), bytes);
     mesh_->exchange(parts_, received_);
     for (std::size_t rank = 0; rank < operands_.size(); ++rank)
       if (rank < first || rank >= end) operands_[rank] = received_.data() + rank * bytes;
   }
 
   RankShare share_;
-  group::Mesh* mesh_;                  // null: all ranks are here
-  Meeting meeting_;                    // of those that are here
+  group::Mesh* mesh_;  // null: all ranks are here
+  Meeting meeting_;    // of those that are here
   std::vector<const void*> operands_;
-  std::vector<std::byte> received_;    // [rank][bytes]
+  std::vector<std::byte> received_;  // [rank][bytes]
   std::vector<std::span<const std::byte>> parts_;
 };
 
@@ -142,7 +143,8 @@ class ThreadCommunicator final : public Communicator {
   void sum(std::span<const void* const> operands, std::int64_t begin, std::int64_t end) const {
     constexpr std::int64_t kTile = 1024;
     float tile[kTile];
-    const auto here = operands.subspan(static_cast<std::size_t>(shared_->share().first), static_cast<std::size_t>(shared_->share().count));
+    const auto here = operands.subspan(static_cast<std::size_t>(shared_->share().first),
+                                       static_cast<std::size_t>(shared_->share().count));
     for (std::int64_t at = begin; at < end; at += kTile) {
       const auto count = static_cast<std::size_t>(std::min(kTile, end - at));
       std::fill_n(tile, count, 0.0F);

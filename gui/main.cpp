@@ -20,20 +20,26 @@ using namespace plimsoll;
 using namespace plimsoll::gui;
 
 constexpr int kBadInput = 2, kDeviceFailed = 3;
-constexpr int kKeepMs = 3000;          // what a crash may cost
+constexpr int kKeepMs = 3000;  // what a crash may cost
 
 void add_options(QCommandLineParser& parser) {
   parser.setApplicationDescription(QStringLiteral(
       "Simulated and measured latency-throughput curves, live. Opens studies, sessions, measured points (CSV),\n"
       "points.csv of a run and Hugging Face config.json files."));
-  parser.addPositionalArgument(QStringLiteral("FILE"), QStringLiteral("studies, sessions, tables of measured points"), QStringLiteral("[FILE…]"));
+  parser.addPositionalArgument(QStringLiteral("FILE"), QStringLiteral("studies, sessions, tables of measured points"),
+                               QStringLiteral("[FILE…]"));
   parser.addHelpOption();
-  parser.addOption({QStringLiteral("screenshot"), QStringLiteral("write a picture and end; needs no display"), QStringLiteral("OUT.png")});
-  parser.addOption({QStringLiteral("view"), QStringLiteral("the view to show, one of --list-views"), QStringLiteral("NAME")});
+  parser.addOption({QStringLiteral("screenshot"), QStringLiteral("write a picture and end; needs no display"),
+                    QStringLiteral("OUT.png")});
+  parser.addOption(
+      {QStringLiteral("view"), QStringLiteral("the view to show, one of --list-views"), QStringLiteral("NAME")});
   parser.addOption({QStringLiteral("list-views"), QStringLiteral("print the names of the views")});
-  parser.addOption({QStringLiteral("size"), QStringLiteral("of the window, 1320x860"), QStringLiteral("WxH"), QStringLiteral("1320x860")});
-  parser.addOption({QStringLiteral("scale"), QStringLiteral("device pixels a pixel, 1 to 4"), QStringLiteral("N"), QStringLiteral("1")});
-  parser.addOption({QStringLiteral("theme"), QStringLiteral("light or dark"), QStringLiteral("NAME"), QStringLiteral("light")});
+  parser.addOption({QStringLiteral("size"), QStringLiteral("of the window, 1320x860"), QStringLiteral("WxH"),
+                    QStringLiteral("1320x860")});
+  parser.addOption({QStringLiteral("scale"), QStringLiteral("device pixels a pixel, 1 to 4"), QStringLiteral("N"),
+                    QStringLiteral("1")});
+  parser.addOption(
+      {QStringLiteral("theme"), QStringLiteral("light or dark"), QStringLiteral("NAME"), QStringLiteral("light")});
 }
 
 QSize read_size(const QString& text) {
@@ -48,7 +54,8 @@ QSize read_size(const QString& text) {
 double read_scale(const QString& text) {
   bool is_number = false;
   const double scale = text.toDouble(&is_number);
-  if (!is_number || !(scale >= 1) || scale > 4) throw InputError("--scale: found '" + utf8(text) + "', expected a number from 1 to 4");
+  if (!is_number || !(scale >= 1) || scale > 4)
+    throw InputError("--scale: found '" + utf8(text) + "', expected a number from 1 to 4");
   return scale;
 }
 
@@ -58,7 +65,8 @@ QString read_theme(const QString& text) {
 }
 
 int list_views(MainWindow& window) {
-  for (const View* view : window.views()) std::printf("%-10s %s\n", utf8(view->id()).c_str(), utf8(view->title()).c_str());
+  for (const View* view : window.views())
+    std::printf("%-10s %s\n", utf8(view->id()).c_str(), utf8(view->title()).c_str());
   std::printf("%-10s %s\n", kDecisionView, "Curves, and what the planner finds");
   return 0;
 }
@@ -68,13 +76,15 @@ int run(const QCommandLineParser& parser) {
   MainWindow window(bench);
   if (parser.isSet(QStringLiteral("list-views"))) return list_views(window);
   const QString theme = read_theme(parser.value(QStringLiteral("theme")));
-  const QString view = parser.isSet(QStringLiteral("view")) ? parser.value(QStringLiteral("view")) : QStringLiteral("curves");
-  if (window.view(view) == nullptr && view != QLatin1String(kDecisionView)) throw InputError("--view: found '" + utf8(view) + "'; --list-views names them");
+  const QString view =
+      parser.isSet(QStringLiteral("view")) ? parser.value(QStringLiteral("view")) : QStringLiteral("curves");
+  if (window.view(view) == nullptr && view != QLatin1String(kDecisionView))
+    throw InputError("--view: found '" + utf8(view) + "'; --list-views names them");
   const QSize size = read_size(parser.value(QStringLiteral("size")));
   window.set_dark(theme == QStringLiteral("dark"));
   const QStringList files = parser.positionalArguments();
   if (parser.isSet(QStringLiteral("screenshot"))) {
-    for (const QString& file : files) bench.open(file);   // headless: what is wrong ends the program
+    for (const QString& file : files) bench.open(file);  // headless: what is wrong ends the program
     if (files.isEmpty()) bench.session().replace(default_session());
     write_screenshot(bench, window, view, parser.value(QStringLiteral("screenshot")), size);
     return 0;
@@ -86,8 +96,10 @@ int run(const QCommandLineParser& parser) {
   window.show();
   // After the first paint, so that the window is there at once.
   QTimer::singleShot(0, &window, [&] {
-    if (files.isEmpty()) bench.session().replace(default_session());
-    else window.open_files(files);
+    if (files.isEmpty())
+      bench.session().replace(default_session());
+    else
+      window.open_files(files);
     window.guard(QStandardPaths::writableLocation(QStandardPaths::AppDataLocation), kKeepMs);
   });
   return QApplication::exec();
@@ -95,22 +107,27 @@ int run(const QCommandLineParser& parser) {
 
 // Qt's platform for running without a display apologises for what nobody asked of it.
 void pass_on(QtMsgType type, const QMessageLogContext& /*context*/, const QString& text) {
-  if (text.contains(QStringLiteral("propagateSizeHints")) || text.contains(QStringLiteral("runtime directory")) || text.contains(QStringLiteral("XDG_RUNTIME_DIR"))) return;
+  if (text.contains(QStringLiteral("propagateSizeHints")) || text.contains(QStringLiteral("runtime directory")) ||
+      text.contains(QStringLiteral("XDG_RUNTIME_DIR")))
+    return;
   if (type != QtDebugMsg && type != QtInfoMsg) std::fprintf(stderr, "plimsoll: %s\n", utf8(text).c_str());
 }
 
 // Before the application exists: the platform and the scale cannot be changed afterwards.
 void prepare(const QCommandLineParser& parser) {
-  constexpr double kMostPixels = 16384;   // a side
+  constexpr double kMostPixels = 16384;  // a side
   const QSize size = read_size(parser.value(QStringLiteral("size")));
   const double scale = read_scale(parser.value(QStringLiteral("scale")));
   static_cast<void>(read_theme(parser.value(QStringLiteral("theme"))));
-  if (scale * std::max(size.width(), size.height()) > kMostPixels) throw InputError("--size times --scale: expected at most 16384 pixels a side");
+  if (scale * std::max(size.width(), size.height()) > kMostPixels)
+    throw InputError("--size times --scale: expected at most 16384 pixels a side");
   qputenv("QT_SCALE_FACTOR", QByteArray::number(scale));
   const bool headless = parser.isSet(QStringLiteral("screenshot")) || parser.isSet(QStringLiteral("list-views"));
   if (headless) qputenv("QT_QPA_PLATFORM", "offscreen");
-  const bool has_display = qEnvironmentVariableIsSet("DISPLAY") || qEnvironmentVariableIsSet("WAYLAND_DISPLAY") || qEnvironmentVariableIsSet("QT_QPA_PLATFORM");
-  if (!has_display) throw DeviceError("no display: neither DISPLAY nor WAYLAND_DISPLAY is set; `--screenshot OUT.png` needs none");
+  const bool has_display = qEnvironmentVariableIsSet("DISPLAY") || qEnvironmentVariableIsSet("WAYLAND_DISPLAY") ||
+                           qEnvironmentVariableIsSet("QT_QPA_PLATFORM");
+  if (!has_display)
+    throw DeviceError("no display: neither DISPLAY nor WAYLAND_DISPLAY is set; `--screenshot OUT.png` needs none");
 }
 
 int begin(int argc, char** argv) {
@@ -120,17 +137,25 @@ int begin(int argc, char** argv) {
   add_options(parser);
   if (!parser.parse(words)) throw InputError(utf8(parser.errorText()));
   const bool help = parser.isSet(QStringLiteral("help"));
-  if (help) qputenv("QT_QPA_PLATFORM", "offscreen");
-  else prepare(parser);
+  if (help)
+    qputenv("QT_QPA_PLATFORM", "offscreen");
+  else
+    prepare(parser);
   qInstallMessageHandler(pass_on);
   QApplication::setStyle(QStyleFactory::create(QStringLiteral("Fusion")));
   const QApplication app(argc, argv);
   QCoreApplication::setOrganizationName(QStringLiteral("plimsoll"));
   QCoreApplication::setApplicationName(QStringLiteral("plimsoll-gui"));
   if (!help) return run(parser);
-  std::fputs(utf8(parser.helpText().replace(QCoreApplication::applicationFilePath(), QStringLiteral("plimsoll gui")).replace(QStringLiteral("plimsoll-gui"), QStringLiteral("plimsoll gui"))).c_str(), stdout);
-  std::fputs("\nexample:\n  plimsoll gui configs/studies/jumpstart-7b-p4d.yaml\n"
-             "  plimsoll gui --screenshot curves.png configs/studies/jumpstart-7b-p4d.yaml\n", stdout);
+  std::fputs(utf8(parser.helpText()
+                      .replace(QCoreApplication::applicationFilePath(), QStringLiteral("plimsoll gui"))
+                      .replace(QStringLiteral("plimsoll-gui"), QStringLiteral("plimsoll gui")))
+                 .c_str(),
+             stdout);
+  std::fputs(
+      "\nexample:\n  plimsoll gui configs/studies/jumpstart-7b-p4d.yaml\n"
+      "  plimsoll gui --screenshot curves.png configs/studies/jumpstart-7b-p4d.yaml\n",
+      stdout);
   return 0;
 }
 

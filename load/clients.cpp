@@ -34,10 +34,16 @@ std::int32_t users(const LoadSpec& load) {
 
 Clients::Clients(const Scenario& scenario, std::uint64_t replication, const sched::RunOptions& options,
                  sched::Measurements& out, const FrontEnd& front_end)
-    : scenario_(scenario), workload_(scenario.workload, replication, front_end.drift), out_(out),
-      closed_(is_closed_loop(scenario.workload.load)), keep_rows_(options.keep_requests && replication == 0),
-      timeout_(to_nanos(scenario.limits.timeout)), warmup_(to_nanos(scenario.warmup)), front_end_(to_nanos(front_end.delay)),
-      intake_(to_nanos(front_end.intake)), intakes_(intake_ > 0 ? static_cast<std::size_t>(scenario.replicas) : 0, 0),
+    : scenario_(scenario),
+      workload_(scenario.workload, replication, front_end.drift),
+      out_(out),
+      closed_(is_closed_loop(scenario.workload.load)),
+      keep_rows_(options.keep_requests && replication == 0),
+      timeout_(to_nanos(scenario.limits.timeout)),
+      warmup_(to_nanos(scenario.warmup)),
+      front_end_(to_nanos(front_end.delay)),
+      intake_(to_nanos(front_end.intake)),
+      intakes_(intake_ > 0 ? static_cast<std::size_t>(scenario.replicas) : 0, 0),
       planned_(workload_.planned_requests()) {
   if (const auto* closed = std::get_if<ClosedLoop>(&scenario.workload.load)) think_ = to_nanos(closed->think);
   if (scenario.workload.duration.count() > 0) send_until_ = to_nanos(scenario.workload.duration);
@@ -101,8 +107,10 @@ std::optional<Attempt> Clients::send(Nanos now) {
     if (next_arrival_ && (sends_.empty() || *next_arrival_ <= sends_.front().time)) {
       const Nanos time = *next_arrival_;
       const std::optional<ClientId> client = open_request(time);
-      if (client) draw_arrival();
-      else next_arrival_.reset();
+      if (client)
+        draw_arrival();
+      else
+        next_arrival_.reset();
       if (client) return attempt(*client, time);
       continue;
     }
@@ -268,7 +276,8 @@ bool Clients::ended(const sched::Ended& ended, Nanos now) {
 bool Clients::is_unfit(const Ending& ending) {
   constexpr std::uint16_t kBadRequest = 400, kUnprocessable = 422, kTooLargeForPool = 500;
   const bool waited_too_long = std::string_view(ending.code) == "time_out";
-  return ending.http == kUnprocessable || ending.http == kTooLargeForPool || (ending.http == kBadRequest && !waited_too_long);
+  return ending.http == kUnprocessable || ending.http == kTooLargeForPool ||
+         (ending.http == kBadRequest && !waited_too_long);
 }
 
 void Clients::fail_or_retry(ClientId client, const Ending& ending, Nanos now) {
@@ -314,7 +323,8 @@ void Clients::close(ClientId client, const Ending& ending, Nanos now) {
 }
 
 std::vector<sched::RequestRow> Clients::take_rows() {
-  std::sort(rows_.begin(), rows_.end(), [](const sched::RequestRow& a, const sched::RequestRow& b) { return a.id < b.id; });
+  std::sort(rows_.begin(), rows_.end(),
+            [](const sched::RequestRow& a, const sched::RequestRow& b) { return a.id < b.id; });
   return std::move(rows_);
 }
 

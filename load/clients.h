@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "load/scenario.h"
+#include "load/workload.h"
 #include "sched/measurements.h"
 #include "sched/replica.h"
 #include "sched/run_result.h"
-#include "load/scenario.h"
-#include "load/workload.h"
 
 namespace plimsoll::load {
 
@@ -23,13 +23,13 @@ using ClientId = std::uint32_t;
 /// An attempt to deliver.
 struct Attempt {
   ClientId client = 0;
-  std::uint64_t serial = 0;            // of the attempt: order of sending
+  std::uint64_t serial = 0;  // of the attempt: order of sending
   sched::NewRequest request;
 };
 
 /// An attempt whose client gave up.
 struct TimedOut {
-  std::int64_t tokens = 0;             // input + cap, as the router counted them
+  std::int64_t tokens = 0;  // input + cap, as the router counted them
   std::int32_t replica = 0;
   sched::ReqId id = 0;
   std::uint64_t serial = 0;
@@ -37,15 +37,15 @@ struct TimedOut {
 
 /// What an attempt takes before it is delivered; a real engine brings its own.
 struct FrontEnd {
-  Seconds delay{0};                    // of every attempt by itself
-  Seconds intake{0};                   // before that: one attempt after the other, as many at a time as there are replicas
-  OutputDrift drift = {};              // of equal requests in a closed loop
+  Seconds delay{0};        // of every attempt by itself
+  Seconds intake{0};       // before that: one attempt after the other, as many at a time as there are replicas
+  OutputDrift drift = {};  // of equal requests in a closed loop
 };
 
 class Clients {
  public:
-  Clients(const Scenario& scenario, std::uint64_t replication, const sched::RunOptions& options, sched::Measurements& out,
-          const FrontEnd& front_end = {});
+  Clients(const Scenario& scenario, std::uint64_t replication, const sched::RunOptions& options,
+          sched::Measurements& out, const FrontEnd& front_end = {});
 
   /// When the next attempt is delivered; kNever when nobody sends without hearing something first.
   [[nodiscard]] Nanos next_send() const;
@@ -82,8 +82,8 @@ class Clients {
   std::vector<sched::RequestRow> take_rows();
 
  private:
-  struct Logical {                     // 48 bytes: millions may wait at once
-    std::uint64_t serial = 0;          // of the open attempt
+  struct Logical {             // 48 bytes: millions may wait at once
+    std::uint64_t serial = 0;  // of the open attempt
     Nanos arrival = 0;
     sched::Tok input = 0, output = 0, max_new = 0;
     std::int32_t attempts = 0;
@@ -104,8 +104,17 @@ class Clients {
     Nanos first_token = -1;
     sched::Tok generated = 0;
   };
-  struct Send { Nanos time; std::uint64_t order; ClientId client; bool fresh; };   // fresh: a user's next request
-  struct Deadline { Nanos deadline; ClientId client; std::uint64_t serial; };
+  struct Send {
+    Nanos time;
+    std::uint64_t order;
+    ClientId client;
+    bool fresh;
+  };  // fresh: a user's next request
+  struct Deadline {
+    Nanos deadline;
+    ClientId client;
+    std::uint64_t serial;
+  };
 
   [[nodiscard]] static bool is_unfit(const Ending& ending);
   void push_send(Nanos time, ClientId client, bool fresh);

@@ -16,11 +16,14 @@ constexpr std::uint64_t kRouterStream = 0x726f75746572;  // keeps the router's d
 
 Dispatcher::Dispatcher(const Scenario& scenario, std::uint64_t replication, const sched::RunOptions& options,
                        sched::Measurements& out, const FrontEnd& front_end)
-    : scenario_(scenario), options_(options), clients_(scenario, replication, options, out, front_end),
+    : scenario_(scenario),
+      options_(options),
+      clients_(scenario, replication, options, out, front_end),
       router_(sched::make_router(scenario.router, (scenario.workload.seed ^ kRouterStream) + replication)),
       loads_(static_cast<std::size_t>(scenario.replicas)) {
   if (!scenario.life) return;
-  life_.emplace(*scenario.life, scenario.replicas, scenario.workload.seed, replication, std::llround(scenario.warmup.count() * 1e9));
+  life_.emplace(*scenario.life, scenario.replicas, scenario.workload.seed, replication,
+                std::llround(scenario.warmup.count() * 1e9));
   for (std::size_t i = 0; i < loads_.size(); ++i) loads_[i].healthy = life_->serves(i);
 }
 
@@ -38,7 +41,8 @@ std::optional<FleetLife::Event> Dispatcher::change(Nanos now) {
 }
 
 bool Dispatcher::can_route() const {
-  return !life_ || std::any_of(loads_.begin(), loads_.end(), [](const sched::ReplicaLoad& load) { return load.healthy; });
+  return !life_ ||
+         std::any_of(loads_.begin(), loads_.end(), [](const sched::ReplicaLoad& load) { return load.healthy; });
 }
 
 void Dispatcher::refuse(const Attempt& attempt, Nanos now) {
@@ -84,7 +88,8 @@ void Dispatcher::collect(std::size_t replica, std::vector<sched::Ended>& ended) 
 
 bool Dispatcher::may_go_on() const {
   if (clients_.attempts() > kMostAttempts)
-    throw InputError(fmt::format("more than {} requests have been sent; state requests, or a shorter duration", kMostAttempts));
+    throw InputError(
+        fmt::format("more than {} requests have been sent; state requests, or a shorter duration", kMostAttempts));
   if (life_ && life_->events() > kMostLifeEvents)
     throw InputError(fmt::format(
         "replicas have come and gone, or been counted, more than {} times; state a longer autoscaling.period or "
@@ -92,7 +97,9 @@ bool Dispatcher::may_go_on() const {
         kMostLifeEvents));
   // Told even where it is unknown: whoever is told may want to stop the run.
   if (options_.progress)
-    options_.progress(clients_.planned() > 0 ? static_cast<double>(clients_.finished()) / static_cast<double>(clients_.planned()) : 0);
+    options_.progress(clients_.planned() > 0
+                          ? static_cast<double>(clients_.finished()) / static_cast<double>(clients_.planned())
+                          : 0);
   return !options_.stop.stop_requested();
 }
 
@@ -129,9 +136,11 @@ void Dispatcher::end_run(sched::Measurements& out) const {
   const double end = 1e-9 * static_cast<double>(clients_.last_end());
   if (life_) {
     const FleetUse use = life_->use(clients_.last_end());
-    out.add_fleet({.replica_s = use.replica_s, .instance_s = use.instance_s, .starts = use.starts, .failures = use.failures});
+    out.add_fleet(
+        {.replica_s = use.replica_s, .instance_s = use.instance_s, .starts = use.starts, .failures = use.failures});
   }
-  out.end_run(std::min(scenario_.warmup.count(), end), end, clients_.in_system_integral(), clients_.queue_integral(), offered());
+  out.end_run(std::min(scenario_.warmup.count(), end), end, clients_.in_system_integral(), clients_.queue_integral(),
+              offered());
 }
 
 }  // namespace plimsoll::load

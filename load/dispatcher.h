@@ -9,13 +9,13 @@
 #include <optional>
 #include <vector>
 
+#include "load/clients.h"
+#include "load/fleet_life.h"
+#include "load/scenario.h"
 #include "sched/measurements.h"
 #include "sched/replica.h"
 #include "sched/router.h"
 #include "sched/run_result.h"
-#include "load/clients.h"
-#include "load/fleet_life.h"
-#include "load/scenario.h"
 
 namespace plimsoll::load {
 
@@ -28,7 +28,9 @@ class Dispatcher {
   [[nodiscard]] const Clients& clients() const { return clients_; }
 
   /// Whether the router looks at the KV use of the replicas: then note_kv() brings it up to date before route().
-  [[nodiscard]] bool routes_by_kv() const { return loads_.size() > 1 && scenario_.router == sched::RouterKind::least_kv; }
+  [[nodiscard]] bool routes_by_kv() const {
+    return loads_.size() > 1 && scenario_.router == sched::RouterKind::least_kv;
+  }
   void note_kv(std::size_t replica, sched::Blk in_use) { loads_[replica].kv_blocks_in_use = in_use; }
   /// Fleets whose replicas come and go: the next change by `now`, already known to the router. A replica that serves is
   /// new and empty; of one that dies all requests have failed.
@@ -49,7 +51,8 @@ class Dispatcher {
   /// Hands the requests that left a replica to their clients, and clears the list.
   void collect(std::size_t replica, std::vector<sched::Ended>& ended);
 
-  /// How far the run is (0 where nobody knows), told to options.progress, and whether it may go on. Throws InputError for a run without end.
+  /// How far the run is (0 where nobody knows), told to options.progress, and whether it may go on. Throws InputError
+  /// for a run without end.
   [[nodiscard]] bool may_go_on() const;
 
   /// Adds what a replica measured since `before` (null: since its start).
@@ -66,7 +69,7 @@ class Dispatcher {
   Clients clients_;
   std::unique_ptr<sched::Router> router_;
   std::vector<sched::ReplicaLoad> loads_;
-  std::optional<FleetLife> life_;      // none: all replicas serve all the time
+  std::optional<FleetLife> life_;  // none: all replicas serve all the time
 };
 
 }  // namespace plimsoll::load

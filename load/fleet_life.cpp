@@ -29,7 +29,7 @@ FleetLife::FleetLife(const LifeConfig& config, std::int32_t slots, std::uint64_t
     launch(i, 0, 0);
     serve(i, 0);
   }
-  use_.starts = 0;                     // those at the start are not counted
+  use_.starts = 0;  // those at the start are not counted
   pending_.clear();
   find_next();
   record(0);
@@ -85,7 +85,7 @@ void FleetLife::serve(std::size_t slot, Nanos now) {
   s.state = State::ready;
   s.due = sched::kNever;
   if (config_.failures.mean_between > 0) {
-    constexpr std::uint64_t kLives = std::uint64_t{1} << 32U;   // of one slot, more than any run sees
+    constexpr std::uint64_t kLives = std::uint64_t{1} << 32U;  // of one slot, more than any run sees
     const double mean = static_cast<double>(config_.failures.mean_between);
     const double life = mean * standard_exponential(random_.block(slot * kLives + s.lives++)[0]);
     constexpr double kForever = 4e18;
@@ -107,7 +107,8 @@ void FleetLife::release(std::size_t slot, Nanos now) {
 }
 
 std::int32_t FleetLife::count(State state) const {
-  return static_cast<std::int32_t>(std::count_if(slots_.begin(), slots_.end(), [state](const Slot& s) { return s.state == state; }));
+  return static_cast<std::int32_t>(
+      std::count_if(slots_.begin(), slots_.end(), [state](const Slot& s) { return s.state == state; }));
 }
 
 void FleetLife::integrate(Nanos now) {
@@ -149,8 +150,7 @@ void FleetLife::adjust(Nanos now) {
   for (std::size_t i = 0; i < slots_.size() && there() < scaler_->wanted(); ++i) {
     if (slots_[i].state == State::off) launch(i, now, now + config_.autoscaling->start_up);
   }
-  while (there() > scaler_->wanted() && stop_one(now)) {
-  }
+  while (there() > scaler_->wanted() && stop_one(now)) {}
 }
 
 // Those that do not serve yet go first, then the last ones, so that whole instances fall free.
@@ -174,7 +174,8 @@ bool FleetLife::stop_one(Nanos now) {
 std::optional<FleetLife::Event> FleetLife::take(Nanos now) {
   while (pending_.empty() && next_ <= now) {
     ++events_;
-    const auto first = std::min_element(slots_.begin(), slots_.end(), [](const Slot& a, const Slot& b) { return a.due < b.due; });
+    const auto first =
+        std::min_element(slots_.begin(), slots_.end(), [](const Slot& a, const Slot& b) { return a.due < b.due; });
     const Nanos at = std::min(next_point_, first->due);
     if (next_point_ < first->due) {
       end_period(at);

@@ -14,15 +14,14 @@
 
 namespace plimsoll::load {
 
-
 /// Replicas that die by themselves, each independently, after exponential times in service.
 struct FailureConfig {
-  Nanos mean_between = 0;              // 0: never
-  Nanos restart = 0;                   // until the replica serves again
+  Nanos mean_between = 0;  // 0: never
+  Nanos restart = 0;       // until the replica serves again
 };
 
 struct LifeConfig {
-  std::int32_t initial = 1;            // replicas at the start, in service from the first moment
+  std::int32_t initial = 1;  // replicas at the start, in service from the first moment
   std::int32_t slots_per_instance = 1;
   std::optional<sched::AutoscalingConfig> autoscaling;
   FailureConfig failures;
@@ -40,9 +39,9 @@ struct FleetUse {
 class FleetLife {
  public:
   enum class Change : std::uint8_t {
-    serves,                            // a new replica takes requests
-    drains,                            // takes no more; what it has is finished
-    dies                               // with everything in it
+    serves,  // a new replica takes requests
+    drains,  // takes no more; what it has is finished
+    dies     // with everything in it
   };
   struct Event {
     std::size_t slot = 0;
@@ -71,10 +70,10 @@ class FleetLife {
   enum class State : std::uint8_t { off, starting, ready, draining, dead };
   struct Slot {
     State state = State::off;
-    Nanos launched = 0;                // in use since
-    Nanos due = sched::kNever;         // when a starting or dead one serves, or a ready one dies
+    Nanos launched = 0;         // in use since
+    Nanos due = sched::kNever;  // when a starting or dead one serves, or a ready one dies
     std::int64_t requests = 0;
-    std::uint64_t lives = 0;           // draws of its stream
+    std::uint64_t lives = 0;  // draws of its stream
   };
   struct Instance {
     std::int32_t used = 0;
@@ -102,10 +101,10 @@ class FleetLife {
   std::vector<Event> pending_;
   Nanos next_ = sched::kNever, next_point_ = sched::kNever, last_ = 0;
   std::int64_t arrivals_ = 0, requests_ = 0, events_ = 0;
-  double request_s_ = 0;               // integral of the requests in the fleet, in this period
+  double request_s_ = 0;  // integral of the requests in the fleet, in this period
   bool keep_rows_ = false;
   std::vector<sched::FleetRow> rows_;
-  FleetUse use_;                       // of slots and instances that were released
+  FleetUse use_;  // of slots and instances that were released
 };
 
 }  // namespace plimsoll::load

@@ -34,7 +34,8 @@ const LoadKind& kind_of(const LoadSpec& load) { return kKinds[load.index()]; }
 
 const LoadKind& load_kind_named(std::string_view name) {
   static constexpr LoadKind kUnknown;
-  const auto* const found = std::find_if(kKinds.begin(), kKinds.end(), [&](const LoadKind& k) { return k.name == name; });
+  const auto* const found =
+      std::find_if(kKinds.begin(), kKinds.end(), [&](const LoadKind& k) { return k.name == name; });
   return found != kKinds.end() ? *found : kUnknown;
 }
 

@@ -12,19 +12,21 @@ namespace plimsoll::load {
 
 /// How requests come.
 enum class LoadClass : std::uint8_t {
-  open,                                // at times of their own, whatever the fleet does
-  closed,                              // from clients that send again when they have their answer
-  burst,                               // all at once
-  script                               // before stated steps
+  open,    // at times of their own, whatever the fleet does
+  closed,  // from clients that send again when they have their answer
+  burst,   // all at once
+  script   // before stated steps
 };
 
 /// What the value of a load counts: what load_value() returns and the column load_value holds.
 enum class LoadQuantity : std::uint8_t { clients, requests_per_s, requests, rate_scale, none };
 /// Whether only whole numbers of it exist.
-[[nodiscard]] constexpr bool is_whole(LoadQuantity q) { return q == LoadQuantity::clients || q == LoadQuantity::requests; }
+[[nodiscard]] constexpr bool is_whole(LoadQuantity q) {
+  return q == LoadQuantity::clients || q == LoadQuantity::requests;
+}
 
 struct LoadKind {
-  std::string_view name = {};          // in studies and in the column load_kind
+  std::string_view name = {};  // in studies and in the column load_kind
   LoadClass load_class = LoadClass::open;
   LoadQuantity quantity = LoadQuantity::none;
 };

@@ -16,7 +16,15 @@
 namespace plimsoll::load {
 
 /// What a stream is for. The values are part of the reproducibility of results: never renumber.
-enum class Purpose : std::uint64_t { gap = 1, input_length = 2, output_length = 3, pair = 4, prefix_group = 5, failure = 6, drift = 7 };
+enum class Purpose : std::uint64_t {
+  gap = 1,
+  input_length = 2,
+  output_length = 3,
+  pair = 4,
+  prefix_group = 5,
+  failure = 6,
+  drift = 7
+};
 
 using RandomBlock = std::array<std::uint64_t, 4>;
 

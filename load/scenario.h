@@ -6,14 +6,14 @@
 #include <memory>
 #include <optional>
 
+#include "load/fleet_life.h"
+#include "load/workload.h"
 #include "model/accelerator.h"
 #include "model/engine_profile.h"
 #include "model/llm_shape.h"
 #include "sched/measurements.h"
 #include "sched/policy_config.h"
 #include "sched/router.h"
-#include "load/fleet_life.h"
-#include "load/workload.h"
 
 namespace plimsoll::load {
 
@@ -26,9 +26,9 @@ inline constexpr std::int64_t kMostLifeEvents = 100'000'000;
 
 /// What clients do about slow or refused requests.
 struct ClientLimits {
-  Seconds timeout{0};                  // from dispatch; 0: none
-  bool cancel_on_timeout = false;      // false: the client gives up, the slot stays busy
-  std::int32_t retries = 0;            // further attempts after a rejection or a time-out
+  Seconds timeout{0};              // from dispatch; 0: none
+  bool cancel_on_timeout = false;  // false: the client gives up, the slot stays busy
+  std::int32_t retries = 0;        // further attempts after a rejection or a time-out
 };
 
 struct Scenario {
@@ -38,19 +38,19 @@ struct Scenario {
   std::shared_ptr<const model::EngineProfile> engine;
   model::DType weight_dtype = model::DType::fp16, kv_dtype = model::DType::fp16;
   std::int32_t tp = 1, pp = 1;
-  std::int32_t replicas = 1;           // with `life`: as many as there may be at once
+  std::int32_t replicas = 1;  // with `life`: as many as there may be at once
   sched::RouterKind router = sched::RouterKind::round_robin;
   sched::PolicyConfig policy;
-  sched::KvConfig kv;                  // of one replica
+  sched::KvConfig kv;  // of one replica
   WorkloadSpec workload;
-  OutputDrift drift = {};              // of the simulated clients; a real engine brings its own
+  OutputDrift drift = {};  // of the simulated clients; a real engine brings its own
   ClientLimits limits;
   Seconds warmup{0};
   std::int32_t replications = 1;
   sched::Slo slo;
-  model::TimeUncertainty uncertainty = {};   // of predicted times: what the band rests on
-  bool stepwise = false;               // no leaps
-  std::optional<LifeConfig> life = {}; // replicas come and go; none: all are there all the time
+  model::TimeUncertainty uncertainty = {};  // of predicted times: what the band rests on
+  bool stepwise = false;                    // no leaps
+  std::optional<LifeConfig> life = {};      // replicas come and go; none: all are there all the time
 };
 
 }  // namespace plimsoll::load

@@ -9,9 +9,9 @@
 
 #include <fmt/format.h>
 
+#include "load/workload.h"
 #include "model/error.h"
 #include "traces/text.h"
-#include "load/workload.h"
 
 namespace plimsoll::load {
 namespace {
@@ -66,8 +66,10 @@ class ScriptParser {
     std::string out(text_.substr(begin, at_ - begin));
     if (out.empty())
       fail(begin, fmt::format("expected a name of letters, digits, '_', '-' or '.', found {}; {}", found(), kForm));
-    if (out.size() > kLongest) fail(begin, fmt::format("name {} is longer than {} characters", traces::quoted(out), kLongest));
-    if (!names_.insert(out).second) fail(begin, fmt::format("name {} is used twice; names are unique", traces::quoted(out)));
+    if (out.size() > kLongest)
+      fail(begin, fmt::format("name {} is longer than {} characters", traces::quoted(out), kLongest));
+    if (!names_.insert(out).second)
+      fail(begin, fmt::format("name {} is used twice; names are unique", traces::quoted(out)));
     return out;
   }
 

@@ -12,8 +12,12 @@ namespace {
 
 class ScriptRun {
  public:
-  ScriptRun(const Scenario& scenario, const sched::RunOptions& options, ScriptReplica& replica, sched::Measurements& out)
-      : script_(std::get<Script>(scenario.workload.load)), options_(options), out_(out), driver_(replica),
+  ScriptRun(const Scenario& scenario, const sched::RunOptions& options, ScriptReplica& replica,
+            sched::Measurements& out)
+      : script_(std::get<Script>(scenario.workload.load)),
+        options_(options),
+        out_(out),
+        driver_(replica),
         replica_(replica.replica()) {
     for (std::size_t i = 0; i < script_.requests.size(); ++i) order_.push_back(i);
     std::stable_sort(order_.begin(), order_.end(), [this](std::size_t a, std::size_t b) {
@@ -60,7 +64,8 @@ class ScriptRun {
 
  private:
   [[nodiscard]] bool may_go_on() const {
-    if (options_.progress) options_.progress(static_cast<double>(ended_) / static_cast<double>(std::max<std::size_t>(1, order_.size())));
+    if (options_.progress)
+      options_.progress(static_cast<double>(ended_) / static_cast<double>(std::max<std::size_t>(1, order_.size())));
     return !options_.stop.stop_requested();
   }
 
@@ -114,8 +119,8 @@ class ScriptRun {
       result.outcome = e.outcome;
       result.code = e.code;
       const double latency = 1e-9 * static_cast<double>(result.end - result.sent);
-      result.queue_s = e.first_scheduled < 0 ? latency
-                                             : 1e-9 * static_cast<double>(real(e.first_scheduled) - result.sent);
+      result.queue_s =
+          e.first_scheduled < 0 ? latency : 1e-9 * static_cast<double>(real(e.first_scheduled) - result.sent);
       result.service = e.service;
       if (e.preemptions > 0) result.preempt_s = std::max(0.0, latency - result.queue_s - e.service.total());
       in_system_ += latency;
@@ -149,12 +154,12 @@ class ScriptRun {
   sched::Measurements& out_;
   ScriptReplica& driver_;
   sched::Replica& replica_;
-  std::vector<std::size_t> order_;     // requests by the step they appear before
+  std::vector<std::size_t> order_;  // requests by the step they appear before
   std::size_t next_ = 0, ended_ = 0;
-  std::int64_t k_ = 1;                 // the step about to be decided
-  Nanos now_ = 0;                      // the script's clock
-  double real_ = 0;                    // seconds of the run
-  std::map<Nanos, double> real_at_;    // run time at each stamp of the script's clock
+  std::int64_t k_ = 1;               // the step about to be decided
+  Nanos now_ = 0;                    // the script's clock
+  double real_ = 0;                  // seconds of the run
+  std::map<Nanos, double> real_at_;  // run time at each stamp of the script's clock
   double in_system_ = 0, queue_ = 0;
   std::vector<sched::RequestRow> rows_;
 };

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a `script` load (docs/study-file.md): requests appear just before the k-th step, and every step lasts
-// `script_step` on the script's own clock, which is all that the policy sees. Real durations reach only the metrics. Both
-// backends are driven from here, so their decisions are the same by construction.
+// `script_step` on the script's own clock, which is all that the policy sees. Real durations reach only the metrics.
+// Both backends are driven from here, so their decisions are the same by construction.
 #pragma once
 
 #include <optional>
 #include <string>
 
+#include "load/scenario.h"
 #include "sched/measurements.h"
 #include "sched/replica.h"
 #include "sched/run_result.h"
-#include "load/scenario.h"
 
 namespace plimsoll::load {
 
@@ -25,14 +25,14 @@ class ScriptReplica {
   virtual bool decide(Nanos now) { return replica().decide(now); }
   /// A request has left the replica.
   virtual void ended(const sched::Ended&) {}
-  /// Runs the decided step and completes it with the stamp `end`; `real_start`, in seconds, is where it begins in the run.
-  /// Returns the seconds that it took.
+  /// Runs the decided step and completes it with the stamp `end`; `real_start`, in seconds, is where it begins in the
+  /// run. Returns the seconds that it took.
   virtual double run_step(Nanos start, Nanos end, double real_start) = 0;
 };
 
-/// The result's metrics are left to `out`, its steps to the caller. A DeviceError of the replica ends the run: where there is
-/// a `failure`, its text goes there, and the result, `stopped`, has what there was until then. Throws InputError for a script
-/// that never ends.
+/// The result's metrics are left to `out`, its steps to the caller. A DeviceError of the replica ends the run: where
+/// there is a `failure`, its text goes there, and the result, `stopped`, has what there was until then. Throws
+/// InputError for a script that never ends.
 [[nodiscard]] sched::RunResult run_script(const Scenario& scenario, const sched::RunOptions& options,
                                           ScriptReplica& replica, sched::Measurements& out,
                                           std::string* failure = nullptr);

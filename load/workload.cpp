@@ -8,10 +8,10 @@
 
 #include <fmt/format.h>
 
-#include "model/error.h"
 #include "load/arrivals.h"
 #include "load/lengths.h"
 #include "load/random.h"
+#include "model/error.h"
 
 namespace plimsoll::load {
 namespace {
@@ -59,8 +59,7 @@ double half_width(std::int32_t tokens, double cv) { return std::sqrt(3.0) * cv *
 std::int64_t own_limit(const LoadSpec& load) {
   if (const auto* jump = std::get_if<JumpStart>(&load)) return 3 * std::int64_t{jump->concurrency};
   if (const auto* burst = std::get_if<Burst>(&load)) return burst->count;
-  if (const auto* replay = std::get_if<TraceReplay>(&load))
-    return replayed_requests(*replay);
+  if (const auto* replay = std::get_if<TraceReplay>(&load)) return replayed_requests(*replay);
   if (const auto* script = std::get_if<Script>(&load)) return static_cast<std::int64_t>(script->requests.size());
   return kUnlimited;
 }
@@ -69,7 +68,7 @@ std::int64_t own_limit(const LoadSpec& load) {
 std::uint64_t of_tile(std::uint64_t id, std::uint64_t tile) {
   if (tile == 0) return id;
   const std::uint64_t mixed = RandomStream(id, tile, Purpose::prefix_group).block(0)[0];
-  return mixed == 0 ? 1 : mixed;       // 0: no session
+  return mixed == 0 ? 1 : mixed;  // 0: no session
 }
 
 // The published benchmark's protocol and a script fix their own number of requests.

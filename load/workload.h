@@ -21,13 +21,25 @@ namespace plimsoll::load {
 struct ClosedLoop {
   std::int32_t concurrency = 1;
   Seconds think{0};
-  double drift = 0;                    // coefficient of variation of equal output lengths (OutputDrift); 0: they stay equal
+  double drift = 0;  // coefficient of variation of equal output lengths (OutputDrift); 0: they stay equal
   bool operator==(const ClosedLoop&) const = default;
 };
-struct Poisson { double rate = 0; bool operator==(const Poisson&) const = default; };              // requests per second
-struct GammaArrivals { double rate = 0, cv = 1; bool operator==(const GammaArrivals&) const = default; };
-struct ConstantRate { double rate = 0; bool operator==(const ConstantRate&) const = default; };
-struct Burst { std::int64_t count = 1; bool operator==(const Burst&) const = default; };           // all at t = 0
+struct Poisson {
+  double rate = 0;
+  bool operator==(const Poisson&) const = default;
+};  // requests per second
+struct GammaArrivals {
+  double rate = 0, cv = 1;
+  bool operator==(const GammaArrivals&) const = default;
+};
+struct ConstantRate {
+  double rate = 0;
+  bool operator==(const ConstantRate&) const = default;
+};
+struct Burst {
+  std::int64_t count = 1;
+  bool operator==(const Burst&) const = default;
+};  // all at t = 0
 /// The trace `tiles` times in a row, a mean gap apart; sessions and prefixes of each time are its own.
 struct TraceReplay {
   std::shared_ptr<const traces::Trace> trace;
@@ -39,7 +51,10 @@ struct TraceReplay {
 [[nodiscard]] std::int64_t replayed_requests(const TraceReplay& replay);
 [[nodiscard]] Nanos tile_length(const traces::Trace& trace);
 /// 3 x concurrency identical requests in a closed loop, the first wave at t = 0; WorkloadSpec::requests does not apply.
-struct JumpStart { std::int32_t concurrency = 1; bool operator==(const JumpStart&) const = default; };
+struct JumpStart {
+  std::int32_t concurrency = 1;
+  bool operator==(const JumpStart&) const = default;
+};
 /// The conformance mini-language: "A:6+3@1 B:5+4/8@2", name:prompt+output[/cap][@k]. `output` is as written: the body's
 /// true output is min(output, cap), its max_new_tokens is cap. WorkloadSpec::requests and lengths do not apply.
 struct ScriptRequest {
@@ -48,13 +63,19 @@ struct ScriptRequest {
   std::int64_t visible_before_step = 1;
   bool operator==(const ScriptRequest&) const = default;
 };
-struct Script { std::vector<ScriptRequest> requests; Nanos step = 1'000'000; bool operator==(const Script&) const = default; };
+struct Script {
+  std::vector<ScriptRequest> requests;
+  Nanos step = 1'000'000;
+  bool operator==(const Script&) const = default;
+};
 using LoadSpec = std::variant<ClosedLoop, Poisson, GammaArrivals, ConstantRate, Burst, TraceReplay, JumpStart, Script>;
 
-/// Throws InputError with the byte column inside `text`, from 1, in where().column (no file, no line) and in the message.
+/// Throws InputError with the byte column inside `text`, from 1, in where().column (no file, no line) and in the
+/// message.
 [[nodiscard]] std::vector<ScriptRequest> parse_script(std::string_view text);
 
-/// The name used in studies and in the column load_kind: closed_loop, poisson, gamma, constant, burst, trace, jumpstart, script.
+/// The name used in studies and in the column load_kind: closed_loop, poisson, gamma, constant, burst, trace,
+/// jumpstart, script.
 [[nodiscard]] std::string_view load_kind(const LoadSpec& load);
 /// The number a sweep varies: concurrency, rate (requests/s), count, rate_scale; 0 for a script.
 [[nodiscard]] double load_value(const LoadSpec& load);
@@ -66,7 +87,10 @@ using LoadSpec = std::variant<ClosedLoop, Poisson, GammaArrivals, ConstantRate, 
 [[nodiscard]] bool is_closed_loop(const LoadSpec& load);
 
 // ---- lengths: how long requests are -----------------------------------------------------------------------
-struct FixedLength { std::int32_t tokens = 1; bool operator==(const FixedLength&) const = default; };
+struct FixedLength {
+  std::int32_t tokens = 1;
+  bool operator==(const FixedLength&) const = default;
+};
 enum class LengthFamily : std::uint8_t { uniform, lognormal, geometric };
 /// Rounded to whole tokens, clamped to [min, max]; max 0 means no upper limit. Uniform uses min and max only.
 struct LengthDistribution {
@@ -76,30 +100,41 @@ struct LengthDistribution {
   bool operator==(const LengthDistribution&) const = default;
 };
 using LengthMarginal = std::variant<FixedLength, LengthDistribution>;
-struct IndependentLengths { LengthMarginal input = FixedLength{}, output = FixedLength{}; bool operator==(const IndependentLengths&) const = default; };
+struct IndependentLengths {
+  LengthMarginal input = FixedLength{}, output = FixedLength{};
+  bool operator==(const IndependentLengths&) const = default;
+};
 /// (input, output) pairs resampled with replacement from a trace. With TraceReplay of the same trace or file, or with a
 /// null trace here, the replayed rows' own lengths, sessions and prefixes are used, in order.
-struct TracePairs { std::shared_ptr<const traces::Trace> trace; bool operator==(const TracePairs&) const = default; };
+struct TracePairs {
+  std::shared_ptr<const traces::Trace> trace;
+  bool operator==(const TracePairs&) const = default;
+};
 using LengthSpec = std::variant<IndependentLengths, TracePairs>;
 
-/// Shared prompt beginnings: each request belongs to one of `groups`, and its first `tokens` prompt tokens are the group's.
-struct PrefixSpec { std::int32_t groups = 0; std::int32_t tokens = 0; bool operator==(const PrefixSpec&) const = default; };
+/// Shared prompt beginnings: each request belongs to one of `groups`, and its first `tokens` prompt tokens are the
+/// group's.
+struct PrefixSpec {
+  std::int32_t groups = 0;
+  std::int32_t tokens = 0;
+  bool operator==(const PrefixSpec&) const = default;
+};
 
 struct WorkloadSpec {
   LoadSpec load = ClosedLoop{};
   LengthSpec lengths = IndependentLengths{};
   PrefixSpec prefix{};
-  std::int64_t requests = 0;                  // stop after this many; 0: no limit (then duration or the load ends it)
-  Seconds duration{0};                        // no request is sent after this; 0: no limit
+  std::int64_t requests = 0;  // stop after this many; 0: no limit (then duration or the load ends it)
+  Seconds duration{0};        // no request is sent after this; 0: no limit
   std::uint64_t seed = 1;
 };
 
-/// Spread that output lengths get so that equal requests of a closed loop do not stay together. Lengths are drawn evenly
-/// within about 1.7 cv around the stated one, in pairs: what a request has more, the next one has less, so that the tokens
-/// of all requests together are as stated.
+/// Spread that output lengths get so that equal requests of a closed loop do not stay together. Lengths are drawn
+/// evenly within about 1.7 cv around the stated one, in pairs: what a request has more, the next one has less, so that
+/// the tokens of all requests together are as stated.
 struct OutputDrift {
-  double cv = 0;                       // 0: none
-  std::int64_t longest = 0;            // input and output of a lengthened request have at most so many tokens; 0: no limit
+  double cv = 0;             // 0: none
+  std::int64_t longest = 0;  // input and output of a lengthened request have at most so many tokens; 0: no limit
 };
 /// The shortest output that a drift makes of `tokens`.
 [[nodiscard]] std::int32_t shortest_output(std::int32_t tokens, double drift_cv);
@@ -108,13 +143,14 @@ struct OutputDrift {
 /// The coefficient of variation of drawn lengths, before they are cut off at `min` and `max`.
 [[nodiscard]] double length_cv(const LengthMarginal& lengths);
 
-/// What one request asks for. `output_tokens` is the true length, which no policy sees; `max_new_tokens` is the user's cap.
+/// What one request asks for. `output_tokens` is the true length, which no policy sees; `max_new_tokens` is the user's
+/// cap.
 struct RequestBody {
   std::int32_t input_tokens = 0, output_tokens = 0, max_new_tokens = 0;
   std::uint64_t session = 0;
-  std::span<const std::uint64_t> prefix_hashes;   // valid until the next call of next_body()
+  std::span<const std::uint64_t> prefix_hashes;  // valid until the next call of next_body()
   std::int32_t hash_block_tokens = 0;
-  std::string_view name;                          // of a script's request; empty otherwise
+  std::string_view name;  // of a script's request; empty otherwise
 };
 
 /// Draws a workload. Deterministic: the i-th body and the i-th gap depend only on (seed, replication, i), from one
@@ -129,8 +165,8 @@ class Workload {
   Workload& operator=(Workload&&) noexcept;
 
   /// Open loops: the time of the next arrival, nondecreasing; nullopt when the workload has ended. Scripts and closed
-  /// loops have no arrivals of their own and return nullopt. The first gap precedes the first arrival (bursts and traces
-  /// start at 0).
+  /// loops have no arrivals of their own and return nullopt. The first gap precedes the first arrival (bursts and
+  /// traces start at 0).
   [[nodiscard]] std::optional<Nanos> next_arrival();
   /// The next request, in order of sending; nullopt once `requests` have been drawn.
   [[nodiscard]] std::optional<RequestBody> next_body();

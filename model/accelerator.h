@@ -26,18 +26,18 @@ inline constexpr std::size_t kOpClasses = 5;
 /// Bilinear in x and y; decode attention is, along y, linear in the logarithm of the p-norm time instead, so that times
 /// that rise from grid point to grid point rise between them too.
 struct ResidualTable {
-  std::vector<double> x, y;             // ascending grid
-  std::vector<double> log_ratio;        // [x][y], row by row
+  std::vector<double> x, y;       // ascending grid
+  std::vector<double> log_ratio;  // [x][y], row by row
 };
 
 /// t = [t0 + ((F/(eta_F peak))^p + (B/(eta_B bandwidth))^p)^(1/p)] exp(residual).
 /// B holds weights and activations (GEMM), all traffic (pointwise, prefill attention) or the KV cache alone (decode
 /// attention, where queries and outputs are added to t0 at eta_B: the time is then linear in the context).
 struct OpCoefficients {
-  double compute_efficiency = 1;        // eta_F, fraction of the peak, in (0, 1]
-  double memory_efficiency = 1;         // eta_B, fraction of the bandwidth, in (0, 1]
-  double p = 3;                         // >= 1; larger is closer to max(compute, memory)
-  Seconds t0{0};                        // fixed cost of one kernel
+  double compute_efficiency = 1;                  // eta_F, fraction of the peak, in (0, 1]
+  double memory_efficiency = 1;                   // eta_B, fraction of the bandwidth, in (0, 1]
+  double p = 3;                                   // >= 1; larger is closer to max(compute, memory)
+  Seconds t0{0};                                  // fixed cost of one kernel
   std::shared_ptr<const ResidualTable> residual;  // none: pure p-norm
 };
 
@@ -56,16 +56,16 @@ struct AllReducePoint {
 struct AllReduceCurve {
   std::int32_t ranks = 2;
   std::vector<AllReduceSegment> segments{};
-  std::string kernel{};                 // "NCCL", "vLLM_custom_graph"; empty: NCCL
+  std::string kernel{};                  // "NCCL", "vLLM_custom_graph"; empty: NCCL
   std::vector<AllReducePoint> points{};  // ascending bytes
 };
 /// Whether a curve is the one that engines without kernels of their own use.
 [[nodiscard]] bool is_nccl(const AllReduceCurve& curve);
 enum class LinkKind : std::uint8_t { none, nvswitch, nvlink, pcie };
 struct Interconnect {
-  std::string id;                       // "nvswitch-a100", "pcie-gen4"
+  std::string id;  // "nvswitch-a100", "pcie-gen4"
   LinkKind kind = LinkKind::none;
-  BytesPerSecond unidirectional{0};     // a GPU's own link rate, for point-to-point (PP, swap)
+  BytesPerSecond unidirectional{0};        // a GPU's own link rate, for point-to-point (PP, swap)
   std::vector<AllReduceCurve> all_reduce;  // empty: derived from kind and link rate (see all_reduce_time)
   std::string source;
 };
@@ -73,24 +73,24 @@ struct Interconnect {
 class KernelFile;
 
 struct Accelerator {
-  std::string id;                       // "a100-sxm-40gb"
+  std::string id;  // "a100-sxm-40gb"
   std::string vendor;
   FlopsPerSecond fp16{0}, bf16{0}, fp8{0}, int8{0}, fp32{0}, fp4{0};  // dense peaks; 0: not supported or not known
-  Bytes memory{0};                      // nameplate
-  Bytes memory_visible{0};              // what the device reports to programs; decides what fits
+  Bytes memory{0};                                                    // nameplate
+  Bytes memory_visible{0};  // what the device reports to programs; decides what fits
   BytesPerSecond memory_bandwidth{0};
-  Bytes last_level_cache{0};            // 0: not known
-  BytesPerSecond host_link{0};          // PCIe, one direction: swapping
+  Bytes last_level_cache{0};    // 0: not known
+  BytesPerSecond host_link{0};  // PCIe, one direction: swapping
   std::string default_interconnect;
   std::array<OpCoefficients, kOpClasses> coefficients{};
-  /// Pointwise ops by the name of their kind (op_list.h: pointwise_kind), where each was measured by itself; the others are
-  /// priced as the class. Residuals: x = log2 rows, y = log2 width.
+  /// Pointwise ops by the name of their kind (op_list.h: pointwise_kind), where each was measured by itself; the others
+  /// are priced as the class. Residuals: x = log2 rows, y = log2 width.
   std::map<std::string, OpCoefficients, std::less<>> pointwise_kinds;
-  Seconds kernel_gap{0};                // idle time between kernels
+  Seconds kernel_gap{0};                      // idle time between kernels
   std::shared_ptr<const KernelFile> kernels;  // measured kernels, which go before the coefficients; may be null
-  bool calibrated = false;              // coefficients were fitted to measurements of this accelerator
-  std::string source;                   // of the datasheet figures
-  std::string fit_source;               // of the coefficients: what was fitted, or "datasheet only"
+  bool calibrated = false;                    // coefficients were fitted to measurements of this accelerator
+  std::string source;                         // of the datasheet figures
+  std::string fit_source;                     // of the coefficients: what was fitted, or "datasheet only"
 };
 
 /// Peak for matrix products with this weight type; 0 when there is none. Weight-only types (int8, int4, mxfp4, and

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// All-reduce times: measured points or segments, or NCCL's own cost model as a prior for links that nobody measured (constants of
-// src/graph/tuning.cc: latency = base + 2 (n - 1) hops, bandwidth by protocol; within 25 % of NVLink and two-GPU PCIe
-// measurements for small messages).
+// All-reduce times: measured points or segments, or NCCL's own cost model as a prior for links that nobody measured
+// (constants of src/graph/tuning.cc: latency = base + 2 (n - 1) hops, bandwidth by protocol; within 25 % of NVLink and
+// two-GPU PCIe measurements for small messages).
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -16,9 +16,9 @@ namespace {
 struct Protocol {
   double base, nvlink_hop, pcie_hop, bandwidth;
 };
-constexpr std::array<Protocol, 3> kProtocols{{{6.6e-6, 0.6e-6, 1.0e-6, 0.37},    // LL: llMax 87.7 of 240 GB/s on A100
-                                              {14e-6, 1.9e-6, 2.5e-6, 0.92},     // LL128
-                                              {8.4e-6, 3.4e-6, 5.7e-6, 1.0}}};   // Simple
+constexpr std::array<Protocol, 3> kProtocols{{{6.6e-6, 0.6e-6, 1.0e-6, 0.37},   // LL: llMax 87.7 of 240 GB/s on A100
+                                              {14e-6, 1.9e-6, 2.5e-6, 0.92},    // LL128
+                                              {8.4e-6, 3.4e-6, 5.7e-6, 1.0}}};  // Simple
 // NCCL reaches 20 GB/s of each 25 GB/s NVLink (topo.h).
 constexpr double kNvlinkFraction = 0.8;
 // 20 of 32 GB/s measured between two L40S on PCIe 4; NCCL's own figure for PCIe 3 is 12 of 16.
@@ -45,18 +45,18 @@ double slope(const AllReducePoint& a, const AllReducePoint& b) {
   return (b.time.count() - a.time.count()) / (b.bytes.value - a.bytes.value);
 }
 
-// A library changes its algorithm (one-shot to two-shot, own kernel to NCCL) at powers of two, which are the sizes that are
-// measured. So where a size takes clearly longer than the line through the two before it says, and what follows does not go on
-// rising so, the sizes in between belong to the old algorithm.
+// A library changes its algorithm (one-shot to two-shot, own kernel to NCCL) at powers of two, which are the sizes that
+// are measured. So where a size takes clearly longer than the line through the two before it says, and what follows
+// does not go on rising so, the sizes in between belong to the old algorithm.
 bool is_switch(const std::vector<AllReducePoint>& points, std::size_t high, double expected) {
   constexpr double kClearly = 1.2, kGoesOn = 0.5;
   if (high + 1 >= points.size() || points[high].time.count() <= kClearly * expected) return false;
   return slope(points[high], points[high + 1]) < kGoesOn * slope(points[high - 1], points[high]);
 }
 
-// A latency and a rate between two measured sizes. Each size up to 8 MiB left out on five accelerators, this errs less than a
-// line through the logarithms (4.4 instead of 5.0 % for NCCL on an H100); switches take the mean over NVLink from 4.9 to 4.5 %
-// and that of vLLM's kernel in graphs on a B200 from 7.8 to 6.5 %.
+// A latency and a rate between two measured sizes. Each size up to 8 MiB left out on five accelerators, this errs less
+// than a line through the logarithms (4.4 instead of 5.0 % for NCCL on an H100); switches take the mean over NVLink
+// from 4.9 to 4.5 % and that of vLLM's kernel in graphs on a B200 from 7.8 to 6.5 %.
 double interpolated(const std::vector<AllReducePoint>& points, double bytes) {
   const AllReducePoint &first = points.front(), &last = points.back();
   if (bytes <= first.bytes.value) return first.time.count();

@@ -10,15 +10,24 @@ namespace plimsoll::model {
 namespace {
 
 // The first name of each is ours. gelu_fast, gelu_accurate and gelu_pytorch_tanh write the same formula differently.
-constexpr std::array<std::pair<std::string_view, Activation>, 11> kActivationNames{{
-    {"silu", Activation::silu}, {"gelu", Activation::gelu}, {"gelu_tanh", Activation::gelu_tanh}, {"relu", Activation::relu},
-    {"swish", Activation::silu}, {"gelu_python", Activation::gelu}, {"gelu_new", Activation::gelu_tanh}, {"gelu_fast", Activation::gelu_tanh},
-    {"gelu_accurate", Activation::gelu_tanh}, {"gelu_pytorch_tanh", Activation::gelu_tanh}, {"gelu_python_tanh", Activation::gelu_tanh}}};
+constexpr std::array<std::pair<std::string_view, Activation>, 11> kActivationNames{
+    {{"silu", Activation::silu},
+     {"gelu", Activation::gelu},
+     {"gelu_tanh", Activation::gelu_tanh},
+     {"relu", Activation::relu},
+     {"swish", Activation::silu},
+     {"gelu_python", Activation::gelu},
+     {"gelu_new", Activation::gelu_tanh},
+     {"gelu_fast", Activation::gelu_tanh},
+     {"gelu_accurate", Activation::gelu_tanh},
+     {"gelu_pytorch_tanh", Activation::gelu_tanh},
+     {"gelu_python_tanh", Activation::gelu_tanh}}};
 
 // Llama, Mistral, Phi-3 and the families with layer norms were published with 1e-5.
 double usual_epsilon(const LlmShape& shape) {
-  return shape.family.starts_with("qwen") || shape.family.starts_with("deepseek") || shape.family.starts_with("gemma") ? 1e-6
-                                                                                                                        : 1e-5;
+  return shape.family.starts_with("qwen") || shape.family.starts_with("deepseek") || shape.family.starts_with("gemma")
+             ? 1e-6
+             : 1e-5;
 }
 
 Rope usual_rope(const LlmShape& shape) {

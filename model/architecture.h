@@ -22,11 +22,11 @@ enum class RopeScaling : std::uint8_t { none, linear, llama3 };
 
 struct Rope {
   double base = 10'000;
-  std::int32_t rotary_dim = 0;           // leading dimensions of a head that rotate; 0: none (learned positions)
-  bool interleaved = false;              // pairs (2i, 2i + 1) as in GPT-J; else (i, i + rotary_dim / 2)
+  std::int32_t rotary_dim = 0;  // leading dimensions of a head that rotate; 0: none (learned positions)
+  bool interleaved = false;     // pairs (2i, 2i + 1) as in GPT-J; else (i, i + rotary_dim / 2)
   RopeScaling scaling = RopeScaling::none;
-  double factor = 1, low_freq_factor = 1, high_freq_factor = 4;   // llama3 uses all, linear the first
-  std::int32_t original_max_position = 8192;                      // llama3
+  double factor = 1, low_freq_factor = 1, high_freq_factor = 4;  // llama3 uses all, linear the first
+  std::int32_t original_max_position = 8192;                     // llama3
 
   bool operator==(const Rope&) const = default;
 };
@@ -37,8 +37,8 @@ struct Architecture {
   Activation activation = Activation::silu;
   Rope rope;
   bool attention_out_bias = false, mlp_bias = false, lm_head_bias = false;  // qkv_bias is part of the shape
-  bool norm_bias = false;                // layernorm with a bias
-  std::int32_t position_offset = 0;      // rows of the position table before position 0 (OPT: 2)
+  bool norm_bias = false;                                                   // layernorm with a bias
+  std::int32_t position_offset = 0;  // rows of the position table before position 0 (OPT: 2)
 };
 
 /// The usual constants of the shape's family: what a catalogue model or a config.json that is silent stands for.

@@ -16,10 +16,10 @@ struct AffineTime {
 struct ResidualKnot {
   double context = 0, time = 0;
 };
-/// Knots in ascending context with the ratios interpolated at `rows`; those above both of the next two are lowered to them
-/// (disturbed measurements), then raised where needed so that the time never falls with the context and never undercuts the
-/// bound. Between knots the time is linear in the context, which keeps both; before the first and after the last the ratio to
-/// the affine time is constant.
+/// Knots in ascending context with the ratios interpolated at `rows`; those above both of the next two are lowered to
+/// them (disturbed measurements), then raised where needed so that the time never falls with the context and never
+/// undercuts the bound. Between knots the time is linear in the context, which keeps both; before the first and after
+/// the last the ratio to the affine time is constant.
 [[nodiscard]] std::vector<ResidualKnot> decode_residual_slice(const ResidualTable& table, double rows,
                                                               const AffineTime& affine);
 

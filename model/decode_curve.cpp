@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Evaluation of DecodeCurve. A layer's attention is affine in the context; with a residual it is so between the points of
-// the residual's grid, whose times ForwardCost makes sure do not fall.
+// Evaluation of DecodeCurve. A layer's attention is affine in the context; with a residual it is so between the points
+// of the residual's grid, whose times ForwardCost makes sure do not fall.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -33,7 +33,8 @@ inline void DecodeCurve::add_attention(TimeParts& parts, double context, double 
     const double attended = attention.windowed ? context_windowed : context;
     const double scale = attention.layers * ratio(attention, attended);
     double time = scale * (attention.t0 + attention.slope * attended);
-    if (attention.stream > 0) time = p_norm(time, attention.layers * attention.stream * attended, kStreamExponent).value;
+    if (attention.stream > 0)
+      time = p_norm(time, attention.layers * attention.stream * attended, kStreamExponent).value;
     const double kv = time * attention.kv_share;
     parts.other += scale * attention.row_time;
     parts.kv += kv;

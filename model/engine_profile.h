@@ -30,8 +30,8 @@ struct ConstantCost {
   std::optional<Seconds> batch;
 };
 
-/// Measured over predicted time, the 5 and 95 % quantiles over configurations that the fit did not see: of steps without
-/// and with prefill.
+/// Measured over predicted time, the 5 and 95 % quantiles over configurations that the fit did not see: of steps
+/// without and with prefill.
 struct TimeUncertainty {
   double decode_low = 1, decode_high = 1, prefill_low = 1, prefill_high = 1;
 };
@@ -49,38 +49,39 @@ enum class ModelFamily : std::uint8_t { dense, moe };
 struct CalibratedRange {
   ModelFamily family = ModelFamily::dense;
   DType weights = DType::fp16, cache = DType::fp16;
-  std::vector<std::string> models, accelerators;   // empty: not stated
-  Interval parameters;                  // all weights of the model
-  Interval tp, batch;                   // batch: users of a replica
-  Interval input, output;               // tokens of a request
-  double context = 0;                   // input and output together, the longest; 0: not stated
+  std::vector<std::string> models, accelerators;  // empty: not stated
+  Interval parameters;                            // all weights of the model
+  Interval tp, batch;                             // batch: users of a replica
+  Interval input, output;                         // tokens of a request
+  double context = 0;                             // input and output together, the longest; 0: not stated
 };
 
-/// In which way a point lies beyond the runs that were fitted. Fits that leave out a whole group of that kind tell how far
-/// predictions then are off.
+/// In which way a point lies beyond the runs that were fitted. Fits that leave out a whole group of that kind tell how
+/// far predictions then are off.
 enum class Beyond : std::uint8_t { model, accelerator, tp, length, batch, type, version, pipeline };
 /// Their names in profiles, in this order.
-inline constexpr std::array<std::string_view, 8> kBeyondNames = {"model", "accelerator", "tp", "length",
-                                                                 "batch", "type", "version", "pipeline"};
+inline constexpr std::array<std::string_view, 8> kBeyondNames = {"model", "accelerator", "tp",      "length",
+                                                                 "batch", "type",        "version", "pipeline"};
 
 struct EngineProfile {
-  std::string id;                       // "tgi-1.1"
+  std::string id;  // "tgi-1.1"
   // Host time of one forward, in two parts:
   //   launch = ops * op + layers * (layer + layer_tp [TP > 1] + layer_rank * (TP - 1))
   //   output = step + sequences * sequence + tokens * token + prefill sequences * prefill
-  // both times 1 + rank_growth * (TP - 1), plus prompt tokens * (TP - 1) * prompt_rank in `output`. Ops are those of the
-  // op list that ran, all-reduces included (model/op_list.h).
+  // both times 1 + rank_growth * (TP - 1), plus prompt tokens * (TP - 1) * prompt_rank in `output`. Ops are those of
+  // the op list that ran, all-reduces included (model/op_list.h).
   Seconds host_step{0}, host_layer{0}, host_layer_tp{0}, host_layer_rank{0}, host_op{0};
   Seconds host_sequence{0}, host_token{0}, host_prefill{0}, host_prompt_rank{0};
   double host_rank_growth = 0;
-  bool serial_output = false;           // the device waits during `output`; else it overlaps as launches do
+  bool serial_output = false;  // the device waits during `output`; else it overlaps as launches do
   HostOverlap overlap = HostOverlap::p_norm;
   double overlap_exponent = 3;
-  bool cuda_graphs = false;             // decode steps launch as one graph: terms of ops and layers apply to prefill only
-  // What a request takes before the scheduler sees it (HTTP, tokenizing, queues between processes). It delays the request
-  // and occupies nothing.
+  bool cuda_graphs = false;  // decode steps launch as one graph: terms of ops and layers apply to prefill only
+  // What a request takes before the scheduler sees it (HTTP, tokenizing, queues between processes). It delays the
+  // request and occupies nothing.
   Seconds front_end{0};
-  // The part of it that one process of a replica does for one request after the other: requests that come together queue.
+  // The part of it that one process of a replica does for one request after the other: requests that come together
+  // queue.
   Seconds intake{0};
   // Multiply the accelerator's efficiencies: how well this engine's kernels do against the reference.
   double compute_scale = 1, memory_scale = 1;
@@ -88,24 +89,24 @@ struct EngineProfile {
   // sequence's whole context to one thread block: few heads and sequences then cannot use the memory's bandwidth.
   // 0: kernels split the context.
   BytesPerSecond attention_stream{0};
-  bool measured_kernels = true;         // they are those that the accelerator's side file holds; false: rooflines alone
-  std::string all_reduce_kernel;        // curves of the interconnect that this engine's all-reduces follow; empty: NCCL
+  bool measured_kernels = true;   // they are those that the accelerator's side file holds; false: rooflines alone
+  std::string all_reduce_kernel;  // curves of the interconnect that this engine's all-reduces follow; empty: NCCL
   // Memory.
-  double memory_fraction = 0.9;         // of the visible memory
-  Bytes overhead{0};                    // context, library workspaces, fragmentation: a GPU
-  Bytes graph_pool{0};                  // a GPU
-  bool fp8_cache = false;               // with fp8 weights the cache is fp8 too, unless a study says otherwise
-  double activation_factor = 1;         // times our estimate of the activation peak
-  std::string scheduler_policy;         // default policy; other scheduler defaults are in the YAML
+  double memory_fraction = 0.9;  // of the visible memory
+  Bytes overhead{0};             // context, library workspaces, fragmentation: a GPU
+  Bytes graph_pool{0};           // a GPU
+  bool fp8_cache = false;        // with fp8 weights the cache is fp8 too, unless a study says otherwise
+  double activation_factor = 1;  // times our estimate of the activation peak
+  std::string scheduler_policy;  // default policy; other scheduler defaults are in the YAML
   std::optional<ConstantCost> constant;
-  std::string calibrated_on;            // "JumpStart tables …" or "estimated: …"
+  std::string calibrated_on;  // "JumpStart tables …" or "estimated: …"
   bool calibrated = false;
-  std::vector<CalibratedRange> ranges;  // of a calibrated profile; none: nothing is stated
-  std::vector<std::string> versions;    // of the product, in the runs that were fitted
-  std::optional<TimeUncertainty> uncertainty;              // inside the ranges
-  std::map<Beyond, TimeUncertainty> uncertainty_beyond;    // outside, by fits that left out a whole group of a kind
-  // Requests of real servers drift apart, even where all are equal: the coefficient of variation that the fit gave to the
-  // output lengths of closed loops whose requests are equal. 0: none.
+  std::vector<CalibratedRange> ranges;                   // of a calibrated profile; none: nothing is stated
+  std::vector<std::string> versions;                     // of the product, in the runs that were fitted
+  std::optional<TimeUncertainty> uncertainty;            // inside the ranges
+  std::map<Beyond, TimeUncertainty> uncertainty_beyond;  // outside, by fits that left out a whole group of a kind
+  // Requests of real servers drift apart, even where all are equal: the coefficient of variation that the fit gave to
+  // the output lengths of closed loops whose requests are equal. 0: none.
   double closed_loop_drift = 0;
   // All times of steps without and with prefill are multiplied by these: how bands are propagated.
   double decode_time_scale = 1, prefill_time_scale = 1;

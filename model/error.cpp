@@ -20,8 +20,8 @@ InputError::InputError(Where where, const std::string& text)
     : std::runtime_error(to_string(where) + text), where_(std::move(where)), text_(text) {}
 
 void check_failed(const char* condition, const char* file, int line, std::string_view why) {
-  std::fprintf(stderr, "plimsoll: bug at %s:%d: %.*s (violated: %s)\n", file, line,
-               static_cast<int>(why.size()), why.data(), condition);
+  std::fprintf(stderr, "plimsoll: bug at %s:%d: %.*s (violated: %s)\n", file, line, static_cast<int>(why.size()),
+               why.data(), condition);
   std::abort();
 }
 

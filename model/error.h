@@ -50,8 +50,8 @@ class DeviceError : public std::runtime_error {
 }  // namespace plimsoll
 
 /// A violated invariant of our own; on in release builds too, never for user input.
-#define PLIMSOLL_CHECK(condition, why)                                      \
-  do {                                                                      \
-    if (!(condition)) [[unlikely]]                                          \
-      ::plimsoll::check_failed(#condition, __FILE__, __LINE__, (why));      \
+#define PLIMSOLL_CHECK(condition, why)                                 \
+  do {                                                                 \
+    if (!(condition)) [[unlikely]]                                     \
+      ::plimsoll::check_failed(#condition, __FILE__, __LINE__, (why)); \
   } while (false)

@@ -51,8 +51,12 @@ struct ForwardCost::State {
   explicit State(const CostInputs& inputs)
       : in(inputs),
         pricer(inputs),
-        ops{.shape = inputs.shape, .weight_dtype = inputs.weight_dtype, .kv_dtype = inputs.kv_dtype, .tp = inputs.tp,
-            .pp = inputs.pp, .capabilities = {}},
+        ops{.shape = inputs.shape,
+            .weight_dtype = inputs.weight_dtype,
+            .kv_dtype = inputs.kv_dtype,
+            .tp = inputs.tp,
+            .pp = inputs.pp,
+            .capabilities = {}},
         groups(layer_groups(*inputs.shape)) {
     for (const LayerGroup& group : groups) (group.kind.windowed ? windowed_layers : global_layers) += group.layers;
     const OpClass decode = OpClass::decode_attention;
@@ -89,10 +93,10 @@ struct ForwardCost::State {
   OpListInputs ops;
   std::vector<LayerGroup> groups;
   std::int32_t global_layers = 0, windowed_layers = 0;
-  PNorm decode_norm;               // one token of context in one layer
+  PNorm decode_norm;  // one token of context in one layer
   double decode_kv_bytes = 0, decode_row_time = 0, cache_bytes = 0;
-  double decode_stream = 0;        // seconds a token of a sequence's context, when one thread block reads it; 0: no limit
-  double op_count = 0;             // executions in a decode step
+  double decode_stream = 0;  // seconds a token of a sequence's context, when one thread block reads it; 0: no limit
+  double op_count = 0;       // executions in a decode step
   std::unordered_map<std::int64_t, PartCost> linear_memo, head_memo;
   std::unordered_map<std::int64_t, DecodeCurve> curves;
 };
@@ -129,7 +133,8 @@ const PartCost& ForwardCost::State::head(std::int64_t sampled) {
 
 // All spans of a layer are one kernel: its fixed cost and gap are shared.
 TimeParts ForwardCost::State::price_prefill(std::span<const PrefillSpan> spans, double& kv_bytes) const {
-  const auto launches = std::count_if(spans.begin(), spans.end(), [](const PrefillSpan& s) { return s.new_tokens > 0; });
+  const auto launches =
+      std::count_if(spans.begin(), spans.end(), [](const PrefillSpan& s) { return s.new_tokens > 0; });
   TimeParts total;
   for (const PrefillSpan& span : spans) {
     if (span.new_tokens == 0) continue;
@@ -153,7 +158,7 @@ DecodeCurve::Attention ForwardCost::State::make_attention(double rows, bool wind
   attention.row_time = rows * decode_row_time;
   attention.t0 = prices.t0;
   attention.slope = decode_norm.value;
-  attention.stream = decode_stream / rows;   // all sequences at once: the mean context counts
+  attention.stream = decode_stream / rows;  // all sequences at once: the mean context counts
   attention.kv_share = 1 - decode_norm.share_a;
   if (prices.residual == nullptr) return attention;
   const AffineTime base{attention.t0 + attention.row_time, attention.slope, decode_kv_bytes * prices.bound_byte_time};
@@ -212,12 +217,13 @@ TimeParts ForwardCost::State::mixed(const ForwardWork& work) {
   if (work.decode_rows > 0) {
     curve(work.decode_rows).add_attention_to(parts, work.decode_context, work.decode_context_windowed);
     parts.other += in.shape->layers * pricer.kernel_gap();
-    kv_bytes += decode_kv_bytes * (global_layers * work.decode_context + windowed_layers * work.decode_context_windowed);
+    kv_bytes +=
+        decode_kv_bytes * (global_layers * work.decode_context + windowed_layers * work.decode_context_windowed);
   }
   const auto prefills = static_cast<std::int64_t>(work.prefill.size());
   const HostTime host_seconds = host(work.decode_rows + prefills, tokens, prefills);
-  parts.host = host_seconds.serial +
-               exposed_host_time(in.engine->overlap, in.engine->overlap_exponent, host_seconds.overlapping, parts.total());
+  parts.host = host_seconds.serial + exposed_host_time(in.engine->overlap, in.engine->overlap_exponent,
+                                                       host_seconds.overlapping, parts.total());
   const double bytes = body.weight_bytes + top.weight_bytes + kv_bytes - cache_bytes;
   PLIMSOLL_CHECK(parts.total() >= bytes * pricer.bound_byte_time() * (1 - kBoundTolerance),
                  "a forward is faster than reading its bytes at the specified bandwidth");

@@ -21,7 +21,12 @@ struct TimeParts {
   double weights = 0, kv = 0, compute = 0, allreduce = 0, host = 0, other = 0;
   [[nodiscard]] double total() const { return weights + kv + compute + allreduce + host + other; }
   TimeParts& operator+=(const TimeParts& b) {
-    weights += b.weights; kv += b.kv; compute += b.compute; allreduce += b.allreduce; host += b.host; other += b.other;
+    weights += b.weights;
+    kv += b.kv;
+    compute += b.compute;
+    allreduce += b.allreduce;
+    host += b.host;
+    other += b.other;
     return *this;
   }
   friend TimeParts operator*(TimeParts a, double k) {
@@ -33,7 +38,7 @@ struct TimeParts {
 struct CostInputs {
   const LlmShape* shape = nullptr;
   const Accelerator* accelerator = nullptr;
-  const Interconnect* interconnect = nullptr;   // may be null when tp = pp = 1
+  const Interconnect* interconnect = nullptr;  // may be null when tp = pp = 1
   const EngineProfile* engine = nullptr;
   DType weight_dtype = DType::fp16, kv_dtype = DType::fp16;
   std::int32_t tp = 1, pp = 1;
@@ -53,7 +58,8 @@ class DecodeCurve {
   [[nodiscard]] double next_kink(double context) const;
   [[nodiscard]] double next_windowed_kink(double context_windowed) const;
   /// Steps (a fraction, > 0) until the next kink when a step adds `growth` and `growth_windowed` to the contexts. Also
-  /// knows the kink of HostOverlap::full, where the device begins to take longer than the host. Infinity: no more kinks.
+  /// knows the kink of HostOverlap::full, where the device begins to take longer than the host. Infinity: no more
+  /// kinks.
   [[nodiscard]] double steps_to_kink(double context, double context_windowed, double growth,
                                      double growth_windowed) const;
 
@@ -63,15 +69,15 @@ class DecodeCurve {
   struct Segment {
     double context = 0, constant = 0, slope = 0;
   };
-  struct Attention {                  // layers of one kind (global or windowed)
+  struct Attention {  // layers of one kind (global or windowed)
     double layers = 0;
-    double row_time = 0;              // seconds: query and output traffic
-    double stream = 0;                // seconds per token of context that the kernel's parallelism allows; 0: no limit
-    double t0 = 0;                    // seconds: fixed cost of the kernel
-    double slope = 0;                 // seconds per token of context: p-norm of KV reads and compute
-    double kv_share = 1;              // of the slope, by a^p
+    double row_time = 0;  // seconds: query and output traffic
+    double stream = 0;    // seconds per token of context that the kernel's parallelism allows; 0: no limit
+    double t0 = 0;        // seconds: fixed cost of the kernel
+    double slope = 0;     // seconds per token of context: p-norm of KV reads and compute
+    double kv_share = 1;  // of the slope, by a^p
     bool windowed = false;
-    std::vector<Segment> segments;    // empty: no residual
+    std::vector<Segment> segments;  // empty: no residual
   };
   [[nodiscard]] static double ratio(const Attention& attention, double context);
   void add_attention(TimeParts& parts, double context, double context_windowed) const;
@@ -80,18 +86,19 @@ class DecodeCurve {
   void add_attention_to(TimeParts& parts, double context, double context_windowed) const;
   [[nodiscard]] double next_kink_of(double context, bool windowed) const;
 
-  TimeParts fixed_;                   // linear layers, pointwise, all-reduces, gaps
+  TimeParts fixed_;  // linear layers, pointwise, all-reduces, gaps
   std::vector<Attention> attention_;
   double host_ = 0, serial_ = 0, overlap_exponent_ = 3, scale_ = 1;
   HostOverlap overlap_ = HostOverlap::p_norm;
-  double constant_ = -1;              // >= 0: a constant-cost engine
+  double constant_ = -1;  // >= 0: a constant-cost engine
   // The step's lower bound: bytes beyond the last-level caches at the specified bandwidth.
   double bound_ = 0, bound_slope_ = 0, bound_slope_windowed_ = 0;
 };
 
 /// Prices forwards. Memoises the linear layers by row count, so an object belongs to one thread; it is cheap to make.
-/// Aborts (PLIMSOLL_CHECK) if a step would be faster than reading its bytes beyond the last-level cache at the specified
-/// bandwidth. Residuals that would lead there are raised to the bound; validate_coefficients tells about them.
+/// Aborts (PLIMSOLL_CHECK) if a step would be faster than reading its bytes beyond the last-level cache at the
+/// specified bandwidth. Residuals that would lead there are raised to the bound; validate_coefficients tells about
+/// them.
 class ForwardCost {
  public:
   /// Throws InputError when the accelerator cannot multiply in this type or the degrees of parallelism do not fit.
@@ -106,10 +113,11 @@ class ForwardCost {
   /// The curve of steps with this many decode rows, all sampled. The reference lives as long as this object.
   [[nodiscard]] const DecodeCurve& decode_curve(std::int64_t rows);
 
-  /// Tells beyond_measured() that decode steps reach this sum of contexts; forward() does so itself, decode_curve() cannot.
+  /// Tells beyond_measured() that decode steps reach this sum of contexts; forward() does so itself, decode_curve()
+  /// cannot.
   void note_decode(std::int64_t rows, double context) const;
-  /// Why what was priced so far lies outside the accelerator's measured kernels: shapes, types, rows, contexts and ranks, one
-  /// reason each. Empty inside them, and for engines of constant cost.
+  /// Why what was priced so far lies outside the accelerator's measured kernels: shapes, types, rows, contexts and
+  /// ranks, one reason each. Empty inside them, and for engines of constant cost.
   [[nodiscard]] const std::set<std::string>& beyond_measured() const;
 
  private:

@@ -15,10 +15,11 @@ struct PrefillSpan {
 /// One forward pass.
 struct ForwardWork {
   std::span<const PrefillSpan> prefill;
-  std::int64_t decode_rows = 0;       // sequences that decode one token, dead rows included
-  double decode_context = 0;          // sum over these rows of the tokens attended to, the new one included
-  double decode_context_windowed = 0; // the same with every row's context capped at the sliding window (if there is one)
-  std::int64_t sampled = 0;           // rows that go through the LM head
+  std::int64_t decode_rows = 0;  // sequences that decode one token, dead rows included
+  double decode_context = 0;     // sum over these rows of the tokens attended to, the new one included
+  double decode_context_windowed =
+      0;                     // the same with every row's context capped at the sliding window (if there is one)
+  std::int64_t sampled = 0;  // rows that go through the LM head
 };
 
 /// Rows of all linear layers.

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kMagic = "PLIMKRN\n";
 constexpr std::uint32_t kVersion = 2;
-constexpr std::size_t kPrefix = 20;                 // magic, version, size and checksum of the list
+constexpr std::size_t kPrefix = 20;  // magic, version, size and checksum of the list
 constexpr std::uint32_t kMostListBytes = 1U << 20U;
 constexpr std::uint64_t kMostTableBytes = 64U << 20U;
 constexpr double kQuantum = 1.0 / 4096;
@@ -106,7 +106,9 @@ std::size_t key_parts(KernelOp op) { return key_names(op).size() - 1; }
 std::string table_bytes(const KernelTable& t) {
   Writer out;
   const OpCoefficients& c = t.coefficients;
-  for (const double v : {c.compute_efficiency, c.memory_efficiency, c.p, c.t0.count(), t.cold_efficiency, t.cache.bytes.value, t.cache.speedup}) out.put(v);
+  for (const double v : {c.compute_efficiency, c.memory_efficiency, c.p, c.t0.count(), t.cold_efficiency,
+                         t.cache.bytes.value, t.cache.speedup})
+    out.put(v);
   for (const double v : t.metric.scale) out.put(v);
   out.put(t.metric.nugget);
   out.put(t.metric.knee);
@@ -149,15 +151,25 @@ void read_numbers(Reader& in, KernelTable& t) {
 
 KernelTable read_table(const KernelFile::Entry& entry, std::string_view bytes) {
   Reader in(bytes);
-  KernelTable t{.op = entry.op, .dtype = entry.dtype, .kv_dtype = entry.kv_dtype, .kernel = entry.kernel, .coefficients = {},
-                .cache = {}, .metric = {}, .columns = {}, .sites = {}, .log_ratio = {}};
+  KernelTable t{.op = entry.op,
+                .dtype = entry.dtype,
+                .kv_dtype = entry.kv_dtype,
+                .kernel = entry.kernel,
+                .coefficients = {},
+                .cache = {},
+                .metric = {},
+                .columns = {},
+                .sites = {},
+                .log_ratio = {}};
   read_numbers(in, t);
   const auto quantum = in.get<double>();
-  if (!(quantum > 0) || !(quantum < 1)) throw InputError(fmt::format("a quantum of {} is not between 0 and 1", quantum));
+  if (!(quantum > 0) || !(quantum < 1))
+    throw InputError(fmt::format("a quantum of {} is not between 0 and 1", quantum));
   const std::uint64_t columns = in.get<std::uint32_t>(), sites = in.get<std::uint32_t>();
   const std::size_t parts = key_parts(entry.op);
-  const std::uint64_t left = in.left();   // first the factors: their product may wrap
-  if (columns > left / 4 || sites > left / 4 || left != 4 * columns + 4 * parts * sites + 2 * columns * sites) throw InputError("has not the size that it states");
+  const std::uint64_t left = in.left();  // first the factors: their product may wrap
+  if (columns > left / 4 || sites > left / 4 || left != 4 * columns + 4 * parts * sites + 2 * columns * sites)
+    throw InputError("has not the size that it states");
   t.columns.resize(columns);
   in.get_all(t.columns);
   std::vector<std::uint32_t> keys(parts * sites);
@@ -187,7 +199,8 @@ std::uint32_t crc32_of(std::string_view bytes) {
       entries[0][i] = value;
     }
     for (std::size_t k = 1; k < 8; ++k) {
-      for (std::size_t i = 0; i < 256; ++i) entries[k][i] = (entries[k - 1][i] >> 8U) ^ entries[0][entries[k - 1][i] & 0xFFU];
+      for (std::size_t i = 0; i < 256; ++i)
+        entries[k][i] = (entries[k - 1][i] >> 8U) ^ entries[0][entries[k - 1][i] & 0xFFU];
     }
     return entries;
   }();
@@ -213,7 +226,9 @@ std::string kernel_file_bytes(const KernelFileHead& head, const std::vector<Kern
     out.put(static_cast<std::uint32_t>(tables.size()));
     for (std::size_t i = 0; i < tables.size(); ++i) {
       const KernelTable& t = tables[i];
-      for (const std::string_view text : {name(t.op), std::string_view(t.dtype), std::string_view(t.kv_dtype), std::string_view(t.kernel)}) out.put_text(text);
+      for (const std::string_view text :
+           {name(t.op), std::string_view(t.dtype), std::string_view(t.kv_dtype), std::string_view(t.kernel)})
+        out.put_text(text);
       out.put(offset);
       out.put(static_cast<std::uint64_t>(bodies[i].size()));
       out.put(crc32_of(bodies[i]));
@@ -310,7 +325,8 @@ const MeasuredKernel& KernelFile::kernel(std::size_t index) const {
   const auto fail = [&](const std::string& text) {
     throw InputError(Where{path_, 0, 0}, fmt::format("table {}: {}", table_name(entry), text));
   };
-  if (entry.size > kMostTableBytes || entry.offset > file_size_ || entry.size > file_size_ - entry.offset) fail("is cut short");
+  if (entry.size > kMostTableBytes || entry.offset > file_size_ || entry.size > file_size_ - entry.offset)
+    fail("is cut short");
   const std::string bytes = read_bytes(path_, entry.offset, entry.size);
   if (crc32_of(bytes) != entry.crc) fail("is damaged: its checksum is wrong");
   try {
@@ -327,12 +343,14 @@ const MeasuredKernel* KernelFile::find(KernelOp op, std::string_view dtype, std:
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     if (entries_[i].op == op && entries_[i].dtype == dtype && entries_[i].kv_dtype == kv_dtype) candidates.push_back(i);
   }
-  std::stable_sort(candidates.begin(), candidates.end(), [&](std::size_t a, std::size_t b) { return entries_[a].size > entries_[b].size; });
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [&](std::size_t a, std::size_t b) { return entries_[a].size > entries_[b].size; });
   const MeasuredKernel* best = nullptr;
   for (const std::size_t i : candidates) {
     const MeasuredKernel& candidate = kernel(i);
     if (candidates.size() == 1 || !candidate.interpolation().is_outside(key)) return &candidate;
-    if (best == nullptr || candidate.interpolation().distance(key) < best->interpolation().distance(key)) best = &candidate;
+    if (best == nullptr || candidate.interpolation().distance(key) < best->interpolation().distance(key))
+      best = &candidate;
   }
   return best;
 }

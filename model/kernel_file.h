@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The side file of an accelerator: its measured kernels (kernel_table.h), compact and checksummed. The list of tables is
-// read when the file is opened, a table when it is first asked for.
+// The side file of an accelerator: its measured kernels (kernel_table.h), compact and checksummed. The list of tables
+// is read when the file is opened, a table when it is first asked for.
 //
-// Format 2, little-endian: 8 bytes "PLIMKRN\n", u32 version, u32 bytes of the list, u32 CRC-32 of the list, the list, the
-// tables. Text is u32 length and bytes. The list: text accelerator, source, date; u32 n; n times text op, type, KV type,
-// kernel, then u64 offset, u64 size, u32 CRC-32 of the table. A table: f64 compute and memory efficiency, p, t0 (s), cold
-// efficiency, bytes and speedup of the warm cache, 8 scales, nugget, knee; u32 neighbours; u64 points, replaced; f64 roofline, in-fit and out-of-fit error; f64
-// quantum; u32 columns, u32 sites; the columns as u32; the parts of every site's key as u32; log ratios as i16 in quanta,
-// site by site, -32768 where nothing was measured.
+// Format 2, little-endian: 8 bytes "PLIMKRN\n", u32 version, u32 bytes of the list, u32 CRC-32 of the list, the list,
+// the tables. Text is u32 length and bytes. The list: text accelerator, source, date; u32 n; n times text op, type, KV
+// type, kernel, then u64 offset, u64 size, u32 CRC-32 of the table. A table: f64 compute and memory efficiency, p, t0
+// (s), cold efficiency, bytes and speedup of the warm cache, 8 scales, nugget, knee; u32 neighbours; u64 points,
+// replaced; f64 roofline, in-fit and out-of-fit error; f64 quantum; u32 columns, u32 sites; the columns as u32; the
+// parts of every site's key as u32; log ratios as i16 in quanta, site by site, -32768 where nothing was measured.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +38,8 @@ class MeasuredKernel {
   [[nodiscard]] const KernelTable& table() const { return table_; }
   [[nodiscard]] const KernelInterpolation& interpolation() const { return interpolation_; }
   [[nodiscard]] std::shared_ptr<const KernelRow> row(const KernelKey& key) const;
-  /// Attention only: the ratios of one layout of heads by log2 of batch (1 to the largest measured, doubling) and log2 of
-  /// the column.
+  /// Attention only: the ratios of one layout of heads by log2 of batch (1 to the largest measured, doubling) and log2
+  /// of the column.
   [[nodiscard]] std::shared_ptr<const ResidualTable> grid(std::uint32_t heads, std::uint32_t kv_heads,
                                                           std::uint32_t head_dim) const;
 
@@ -69,8 +69,8 @@ class KernelFile {
   [[nodiscard]] bool has(KernelOp op) const;
   /// Reads a table, once. Throws InputError naming file and table: damaged, or table_problem(). Any number of threads.
   [[nodiscard]] const MeasuredKernel& kernel(std::size_t entry) const;
-  /// The table of this op and type for the shape: of several kernels the largest that the shape is not outside of, else the
-  /// nearest. null: none.
+  /// The table of this op and type for the shape: of several kernels the largest that the shape is not outside of, else
+  /// the nearest. null: none.
   [[nodiscard]] const MeasuredKernel* find(KernelOp op, std::string_view dtype, std::string_view kv_dtype,
                                            const KernelKey& key) const;
 

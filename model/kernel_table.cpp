@@ -14,7 +14,7 @@ namespace {
 // Sites looked at for a row: beyond the nearest few of all, a column may lack some of them (long contexts of large
 // batches do not fit in memory).
 constexpr std::size_t kReach = 4;
-constexpr double kSettled = 1.5;        // doublings: products beyond their range keep its edge's efficiency
+constexpr double kSettled = 1.5;  // doublings: products beyond their range keep its edge's efficiency
 
 bool is_same(KernelOp op, const KernelKey& a, const KernelKey& b, LeaveOut leave_out) {
   switch (leave_out) {
@@ -69,12 +69,14 @@ void fill_gaps(std::vector<double>& values) {
     }
     last = i;
   }
-  if (last == none) std::fill(values.begin(), values.end(), 0.0);
-  else std::fill(values.begin() + static_cast<std::ptrdiff_t>(last), values.end(), values[last]);
+  if (last == none)
+    std::fill(values.begin(), values.end(), 0.0);
+  else
+    std::fill(values.begin() + static_cast<std::ptrdiff_t>(last), values.end(), values[last]);
 }
 
-// Features whose range says what was measured. Decode kernels work by sequence and KV head: how these multiply to the same
-// number matters little.
+// Features whose range says what was measured. Decode kernels work by sequence and KV head: how these multiply to the
+// same number matters little.
 std::span<const std::size_t> deciding_features(KernelOp op) {
   static constexpr std::array<std::size_t, 2> kGemm = {0, 1};
   static constexpr std::array<std::size_t, 5> kPrefill = {0, 1, 2, 3, 4};
@@ -87,16 +89,20 @@ std::span<const std::size_t> deciding_features(KernelOp op) {
 std::string number_problem(const KernelTable& table) {
   const OpCoefficients& c = table.coefficients;
   const auto is_share = [](double v) { return v > 0 && v <= 1; };
-  if (!is_share(c.compute_efficiency)) return fmt::format("compute efficiency {} is not in (0, 1]", c.compute_efficiency);
+  if (!is_share(c.compute_efficiency))
+    return fmt::format("compute efficiency {} is not in (0, 1]", c.compute_efficiency);
   if (!is_share(c.memory_efficiency)) return fmt::format("memory efficiency {} is not in (0, 1]", c.memory_efficiency);
-  if (!is_share(table.cold_efficiency)) return fmt::format("cold efficiency {} is not in (0, 1]", table.cold_efficiency);
+  if (!is_share(table.cold_efficiency))
+    return fmt::format("cold efficiency {} is not in (0, 1]", table.cold_efficiency);
   if (!(c.p >= 1) || !std::isfinite(c.p)) return fmt::format("p {} is not a number of at least 1", c.p);
   if (!(c.t0.count() >= 0) || !std::isfinite(c.t0.count())) return fmt::format("t0 {} s is not a time", c.t0.count());
-  if (!(table.metric.nugget > 0) || !std::isfinite(table.metric.nugget)) return fmt::format("nugget {} is not positive", table.metric.nugget);
+  if (!(table.metric.nugget > 0) || !std::isfinite(table.metric.nugget))
+    return fmt::format("nugget {} is not positive", table.metric.nugget);
   if (table.metric.neighbours < 1 || table.metric.neighbours > 64) {
     return fmt::format("{} neighbours are not 1 to 64", table.metric.neighbours);
   }
-  if (!(table.metric.knee >= 0) || !std::isfinite(table.metric.knee)) return fmt::format("knee {} is negative", table.metric.knee);
+  if (!(table.metric.knee >= 0) || !std::isfinite(table.metric.knee))
+    return fmt::format("knee {} is negative", table.metric.knee);
   if (!(table.cache.bytes.value >= 0) || !std::isfinite(table.cache.bytes.value)) {
     return fmt::format("a cache of {} bytes is no size", table.cache.bytes.value);
   }
@@ -121,13 +127,16 @@ bool key_has_zero(KernelOp op, const KernelKey& key) {
 std::string table_problem(const KernelTable& table) {
   if (std::string problem = number_problem(table); !problem.empty()) return problem;
   if (!stored_bytes(table.dtype)) return fmt::format("type '{}' is not known", table.dtype);
-  if (!table.kv_dtype.empty() && !stored_bytes(table.kv_dtype)) return fmt::format("type '{}' is not known", table.kv_dtype);
+  if (!table.kv_dtype.empty() && !stored_bytes(table.kv_dtype))
+    return fmt::format("type '{}' is not known", table.kv_dtype);
   if (table.columns.empty() || table.sites.empty()) return "no measurements";
-  if (table.columns.front() == 0 || std::adjacent_find(table.columns.begin(), table.columns.end(), std::greater_equal<>()) != table.columns.end()) {
+  if (table.columns.front() == 0 ||
+      std::adjacent_find(table.columns.begin(), table.columns.end(), std::greater_equal<>()) != table.columns.end()) {
     return "columns do not ascend";
   }
   if (table.log_ratio.size() != table.columns.size() * table.sites.size()) {
-    return fmt::format("{} ratios for {} shapes of {} columns", table.log_ratio.size(), table.sites.size(), table.columns.size());
+    return fmt::format("{} ratios for {} shapes of {} columns", table.log_ratio.size(), table.sites.size(),
+                       table.columns.size());
   }
   for (const KernelKey& key : table.sites) {
     if (key_has_zero(table.op, key)) return "a shape has a dimension of 0";
@@ -139,8 +148,8 @@ double log_ratio_at(const KernelTable& table, const KernelRow& row, double colum
   const std::vector<std::uint32_t>& grid = table.columns;
   if (!(column > grid.front())) return row.log_ratio.front();
   if (column >= grid.back()) return row.log_ratio.back();
-  const auto above = std::upper_bound(grid.begin(), grid.end(), column,
-                                      [](double value, std::uint32_t edge) { return value < edge; });
+  const auto above =
+      std::upper_bound(grid.begin(), grid.end(), column, [](double value, std::uint32_t edge) { return value < edge; });
   const auto i = static_cast<std::size_t>(above - grid.begin()) - 1;
   if (column == grid[i]) return row.log_ratio[i];
   const double low = std::log(static_cast<double>(grid[i])), high = std::log(static_cast<double>(grid[i + 1]));
@@ -246,7 +255,8 @@ KernelRow KernelInterpolation::row(const KernelKey& key, LeaveOut leave_out) con
                                       [](const Near& a, const Near& b) { return a.site == b.site; });
     if (!as_before) krige(chosen, weights);
     double value = 0;
-    for (std::size_t i = 0; i < chosen.size(); ++i) value += weights[i] * static_cast<double>(table_.at(chosen[i].site, column));
+    for (std::size_t i = 0; i < chosen.size(); ++i)
+      value += weights[i] * static_cast<double>(table_.at(chosen[i].site, column));
     out.log_ratio[column] = value;
     previous = chosen;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measured kernels of one accelerator, op and type: what the p-norm roofline leaves unexplained, log(measured / roofline),
-// for every measured shape (a site) over a grid of rows or contexts (the columns).
+// Measured kernels of one accelerator, op and type: what the p-norm roofline leaves unexplained, log(measured /
+// roofline), for every measured shape (a site) over a grid of rows or contexts (the columns).
 //
 // A shape that was measured has its own row. Another one gets a row by kriging: the weighted mean of its nearest sites,
 // whose weights solve the ordinary kriging equations for the covariance exp(-distance), distance being the weighted sum
@@ -43,21 +43,22 @@ using KernelFeatures = std::array<double, kFeatures>;
 [[nodiscard]] KernelFeatures features(KernelOp op, const KernelKey& key, double knee = 0);
 
 struct KernelMetric {
-  KernelFeatures scale{};               // per unit of a feature, mostly per doubling
-  double nugget = 0.05;                 // variance of a single measurement against that of the field
-  std::int32_t neighbours = 16;         // sites that a row is interpolated from
-  double knee = 0;                      // gemm, moe: log2 of the weights at which they cease to stay in the cache; a feature
-                                        // that steps from 0 to 1 there keeps both sides apart. 0: none
+  KernelFeatures scale{};        // per unit of a feature, mostly per doubling
+  double nugget = 0.05;          // variance of a single measurement against that of the field
+  std::int32_t neighbours = 16;  // sites that a row is interpolated from
+  double knee = 0;               // gemm, moe: log2 of the weights at which they cease to stay in the cache; a feature
+                                 // that steps from 0 to 1 there keeps both sides apart. 0: none
 };
 
 /// A last-level cache that keeps weights from one run of a benchmark to the next. It explains measurements and prices
 /// nothing: a step reads the weights of every layer before it comes back to the first, so there all of them are cold.
 struct WarmCache {
-  Bytes bytes{0};                       // 0: none
-  double speedup = 1;                   // how much faster than memory it is read
+  Bytes bytes{0};      // 0: none
+  double speedup = 1;  // how much faster than memory it is read
 };
-/// The part of `bytes` read over and over again that is found in the cache, when lines are replaced at random: of a load of L
-/// caches (L > 1) a line survives the L (1 - h) misses a cache line between two visits with probability h = exp(-L (1 - h)).
+/// The part of `bytes` read over and over again that is found in the cache, when lines are replaced at random: of a
+/// load of L caches (L > 1) a line survives the L (1 - h) misses a cache line between two visits with probability h =
+/// exp(-L (1 - h)).
 [[nodiscard]] double cache_hits(const WarmCache& cache, Bytes bytes);
 
 struct KernelTable {
@@ -67,14 +68,16 @@ struct KernelTable {
   WarmCache cache;                      // moe: what the ratios are relative to as well
   double cold_efficiency = 1;           // the largest fraction of the bandwidth seen on data far larger than the cache
   KernelMetric metric;
-  std::vector<std::uint32_t> columns;   // ascending
-  std::vector<KernelKey> sites;         // all different
-  std::vector<float> log_ratio;         // [site][column]; NaN: not measured
+  std::vector<std::uint32_t> columns;  // ascending
+  std::vector<KernelKey> sites;        // all different
+  std::vector<float> log_ratio;        // [site][column]; NaN: not measured
   // How it was fitted, for people.
   std::int64_t points = 0, replaced = 0;  // measurements; of them outliers that their neighbours stand in for
   double roofline_error = 0, in_fit = 0, out_of_fit = 0;  // mean |predicted / measured - 1|
 
-  [[nodiscard]] float at(std::size_t site, std::size_t column) const { return log_ratio[site * columns.size() + column]; }
+  [[nodiscard]] float at(std::size_t site, std::size_t column) const {
+    return log_ratio[site * columns.size() + column];
+  }
 };
 
 /// Empty when the table can be used, else what is wrong with it. The ratios themselves are not looked at.
@@ -83,15 +86,15 @@ struct KernelTable {
 /// Log ratios of one shape over the columns of its table.
 struct KernelRow {
   std::vector<double> log_ratio;
-  bool measured = false;                // the shape is a site of the table
-  bool outside = false;                 // the shape lies beyond the sites; see is_outside
+  bool measured = false;  // the shape is a site of the table
+  bool outside = false;   // the shape lies beyond the sites; see is_outside
 };
 /// At a column between the measured ones: linear in the logarithm; constant beyond them.
 [[nodiscard]] double log_ratio_at(const KernelTable& table, const KernelRow& row, double column);
 
-/// Which sites may not be used, for errors out of fit: none, those of the same configuration (gemm: the shape; attention:
-/// heads, KV heads and head size at any batch; moe: the model's shape with its TP and EP at any skew), or those of the same
-/// model shape (moe; else as configuration).
+/// Which sites may not be used, for errors out of fit: none, those of the same configuration (gemm: the shape;
+/// attention: heads, KV heads and head size at any batch; moe: the model's shape with its TP and EP at any skew), or
+/// those of the same model shape (moe; else as configuration).
 enum class LeaveOut : std::uint8_t { nothing, configuration, shape };
 
 /// Interpolates in a table, which outlives it. Safe to use from several threads.
@@ -113,16 +116,16 @@ class KernelInterpolation {
   void krige(std::span<const Near> chosen, std::vector<double>& weights) const;
 
   const KernelTable& table_;
-  std::size_t used_;                    // features of the op
-  std::vector<KernelFeatures> sites_;   // scaled
-  KernelFeatures low_{}, high_{};       // unscaled range of the sites
+  std::size_t used_;                   // features of the op
+  std::vector<KernelFeatures> sites_;  // scaled
+  KernelFeatures low_{}, high_{};      // unscaled range of the sites
 };
 
 /// Flops and bytes of one execution: what the rooflines of tables, simulator and calibration are computed from.
 struct KernelWork {
   double flops = 0;
-  double stored = 0;                    // weights or cached keys and values: cold in a real step
-  double passing = 0;                   // activations, queries, outputs
+  double stored = 0;   // weights or cached keys and values: cold in a real step
+  double passing = 0;  // activations, queries, outputs
 };
 /// Bytes an element: 16-bit activations; weights and cache by the measured type ("bfloat16", "fp8_block", "nvfp4" …).
 /// Nothing for a type that is not known.
@@ -131,12 +134,12 @@ struct KernelWork {
 [[nodiscard]] bool is_narrow(std::string_view dtype);
 [[nodiscard]] KernelWork kernel_work(KernelOp op, const KernelKey& key, double column, double bytes_per_stored_element);
 
-/// Seconds of the roofline alone. Decode attention adds what passes to t0 (accelerator.h); everything else is one p-norm.
-/// With a cache what is stored counts as fewer bytes: those that hit it divided by its speedup.
+/// Seconds of the roofline alone. Decode attention adds what passes to t0 (accelerator.h); everything else is one
+/// p-norm. With a cache what is stored counts as fewer bytes: those that hit it divided by its speedup.
 [[nodiscard]] double kernel_roofline(KernelOp op, const OpCoefficients& coefficients, FlopsPerSecond peak,
                                      BytesPerSecond bandwidth, const KernelWork& work, const WarmCache& cache = {});
-/// Seconds of a prefill's later chunk, which nobody measured: the whole prefill of everything so far, less that of what was
-/// cached before, plus the fixed cost that both contain.
+/// Seconds of a prefill's later chunk, which nobody measured: the whole prefill of everything so far, less that of what
+/// was cached before, plus the fixed cost that both contain.
 [[nodiscard]] double chunk_time(double t0, double whole, double cached);
 /// The peak that a table's products are measured against: fp8 for narrow types where the device has such units.
 [[nodiscard]] FlopsPerSecond kernel_peak(const Accelerator& accelerator, std::string_view dtype);

@@ -20,9 +20,9 @@ KernelWork gemm_work(const KernelKey& key, double rows, double weight_bytes) {
   return {2 * rows * n * k, n * k * weight_bytes, rows * (n + k) * kActivationBytes};
 }
 
-// The part of all (token, expert) pairs that fall to the busiest of `ep` ranks, the one that is waited for and measured.
-// Under a power law nearly every token picks the first expert, whose rank so gets some 0.9 of 1/k and its part of the rest
-// (fitted: 0.30 instead of 0.45 mean error of the roofline on L40S).
+// The part of all (token, expert) pairs that fall to the busiest of `ep` ranks, the one that is waited for and
+// measured. Under a power law nearly every token picks the first expert, whose rank so gets some 0.9 of 1/k and its
+// part of the rest (fitted: 0.30 instead of 0.45 mean error of the roofline on L40S).
 double busiest_share(const KernelKey& key) {
   constexpr double kFirstExpert = 0.9;
   const double ranks = key[6], first = key[4] == 0 || ranks == 1 ? 0 : kFirstExpert / key[2];
@@ -40,7 +40,8 @@ KernelWork moe_work(const KernelKey& key, double tokens, double weight_bytes) {
   return {2 * rows * matrices, reached * matrices * weight_bytes, rows * (2 * hidden + 3 * width) * kActivationBytes};
 }
 
-// Queries and outputs of `rows` tokens, keys and values of `attended` tokens, `pairs` of them compared; a sequence each.
+// Queries and outputs of `rows` tokens, keys and values of `attended` tokens, `pairs` of them compared; a sequence
+// each.
 KernelWork attention_work(const KernelKey& key, double rows, double attended, double pairs, double kv_bytes) {
   const double sequences = key[0], width = static_cast<double>(key[1]) * key[3];
   const double kv_width = static_cast<double>(key[2]) * key[3];
@@ -73,12 +74,11 @@ std::span<const std::string_view> key_names(KernelOp op) {
 
 std::span<const std::string_view> feature_names(KernelOp op) {
   static constexpr std::array<std::string_view, 4> kGemm = {"n", "k", "n k", "beyond the cache"};
-  static constexpr std::array<std::string_view, 8> kMoe = {"hidden",            "width of a rank", "experts a token",
-                                                           "experts of a rank", "skew",            "TP",
-                                                           "EP",                "beyond the cache"};
+  static constexpr std::array<std::string_view, 8> kMoe = {
+      "hidden", "width of a rank", "experts a token", "experts of a rank", "skew", "TP", "EP", "beyond the cache"};
   static constexpr std::array<std::string_view, 5> kPrefill = {"batch", "heads", "group", "head size", "batch x heads"};
   static constexpr std::array<std::string_view, 5> kDecode = {"batch x KV heads", "KV heads", "group", "head size",
-                                                               "batch"};
+                                                              "batch"};
   switch (op) {
     case KernelOp::gemm: return kGemm;
     case KernelOp::moe: return kMoe;
@@ -145,7 +145,7 @@ double cache_hits(const WarmCache& cache, Bytes bytes) {
   constexpr int kMostSteps = 40;
   const double load = bytes.value / cache.bytes.value;
   if (load <= 1) return 1;
-  double hits = 0;                      // Newton from below ends at the smaller of the two solutions; the other one is 1
+  double hits = 0;  // Newton from below ends at the smaller of the two solutions; the other one is 1
   for (int step = 0; step < kMostSteps; ++step) {
     const double survives = std::exp(-load * (1 - hits)), change = (survives - hits) / (1 - load * survives);
     hits += change;
@@ -159,7 +159,8 @@ double kernel_roofline(KernelOp op, const OpCoefficients& c, FlopsPerSecond peak
   const bool decode = op == KernelOp::decode_attention;
   const double hits = cache.bytes.value > 0 ? cache_hits(cache, Bytes(work.stored + work.passing)) : 0;
   const double stored = work.stored * (1 - hits + hits / cache.speedup);
-  const double time = roofline_time(c, peak, bandwidth, Flops(work.flops), Bytes(stored + (decode ? 0 : work.passing))).count();
+  const double time =
+      roofline_time(c, peak, bandwidth, Flops(work.flops), Bytes(stored + (decode ? 0 : work.passing))).count();
   return decode ? time + work.passing / (bandwidth.value * c.memory_efficiency) : time;
 }
 

@@ -12,23 +12,23 @@ namespace plimsoll::model {
 namespace {
 
 constexpr std::array<std::pair<std::string_view, DType>, 18> kDTypeNames{{{"fp32", DType::fp32},
-                                                                         {"fp16", DType::fp16},
-                                                                         {"bf16", DType::bf16},
-                                                                         {"fp8", DType::fp8},
-                                                                         {"int8", DType::int8},
-                                                                         {"int4", DType::int4},
-                                                                         {"nvfp4", DType::nvfp4},
-                                                                         {"mxfp4", DType::mxfp4},
-                                                                         {"float32", DType::fp32},
-                                                                         {"f32", DType::fp32},
-                                                                         {"float16", DType::fp16},
-                                                                         {"f16", DType::fp16},
-                                                                         {"half", DType::fp16},
-                                                                         {"bfloat16", DType::bf16},
-                                                                         {"float8", DType::fp8},
-                                                                         {"fp8_e4m3", DType::fp8},
-                                                                         {"float8_e4m3fn", DType::fp8},
-                                                                         {"fp4", DType::nvfp4}}};
+                                                                          {"fp16", DType::fp16},
+                                                                          {"bf16", DType::bf16},
+                                                                          {"fp8", DType::fp8},
+                                                                          {"int8", DType::int8},
+                                                                          {"int4", DType::int4},
+                                                                          {"nvfp4", DType::nvfp4},
+                                                                          {"mxfp4", DType::mxfp4},
+                                                                          {"float32", DType::fp32},
+                                                                          {"f32", DType::fp32},
+                                                                          {"float16", DType::fp16},
+                                                                          {"f16", DType::fp16},
+                                                                          {"half", DType::fp16},
+                                                                          {"bfloat16", DType::bf16},
+                                                                          {"float8", DType::fp8},
+                                                                          {"fp8_e4m3", DType::fp8},
+                                                                          {"float8_e4m3fn", DType::fp8},
+                                                                          {"fp4", DType::nvfp4}}};
 
 // OPT's table of learned positions starts at 2.
 constexpr std::int64_t kLearnedPositionOffset = 2;
@@ -41,7 +41,8 @@ double used_elements(const Matrix& matrix, const LlmShape& shape) {
 
 double layer_elements(const LlmShape& shape, bool moe, bool active_only) {
   double elements = layer_vector_elements(shape, 1);
-  if (moe) elements += expert_vector_elements(shape, 1, active_only ? shape.moe->experts_per_token : shape.moe->experts);
+  if (moe)
+    elements += expert_vector_elements(shape, 1, active_only ? shape.moe->experts_per_token : shape.moe->experts);
   for (const Matrix& matrix : attention_matrices(shape, 1)) elements += matrix.elements();
   for (const Matrix& matrix : mlp_matrices(shape, 1, moe)) {
     elements += active_only ? used_elements(matrix, shape) : matrix.elements();
@@ -63,7 +64,8 @@ double elements_outside_layers(const LlmShape& shape) {
 double count_elements(const LlmShape& shape, bool active_only) {
   std::int32_t with_experts = 0;
   for (std::int32_t layer = 0; layer < shape.layers; ++layer) with_experts += layer_kind(shape, layer).moe ? 1 : 0;
-  double elements = elements_outside_layers(shape) + (shape.layers - with_experts) * layer_elements(shape, false, active_only);
+  double elements =
+      elements_outside_layers(shape) + (shape.layers - with_experts) * layer_elements(shape, false, active_only);
   if (with_experts > 0) elements += with_experts * layer_elements(shape, true, active_only);
   return elements;
 }

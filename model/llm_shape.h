@@ -25,7 +25,7 @@ enum class Norm : std::uint8_t { rmsnorm, layernorm };
 
 /// Mixture of experts in the layers from first_dense_layers on.
 struct MoeShape {
-  std::int32_t experts = 0;             // routed experts a layer
+  std::int32_t experts = 0;  // routed experts a layer
   std::int32_t experts_per_token = 0;
   std::int32_t shared_experts = 0;      // always active, of the routed experts' size
   std::int32_t intermediate = 0;        // width of one expert
@@ -36,7 +36,7 @@ struct MoeShape {
 
 /// Multi-head latent attention (DeepSeek): the cache holds kv_lora_rank + qk_rope_head_dim elements a token and layer.
 struct MlaShape {
-  std::int32_t q_lora_rank = 0;         // 0: queries are projected directly
+  std::int32_t q_lora_rank = 0;  // 0: queries are projected directly
   std::int32_t kv_lora_rank = 0, qk_nope_head_dim = 0, qk_rope_head_dim = 0, v_head_dim = 0;
   bool operator==(const MlaShape&) const = default;
 };
@@ -44,39 +44,39 @@ struct MlaShape {
 /// How the published weights are stored: what a study that states no type runs.
 struct Checkpoint {
   DType dtype = DType::bf16;
-  double scale_bytes = 0;               // of scales and zero points, a quantised weight, beyond bytes_per_element(dtype)
-  std::vector<std::string> wide;        // matrices that keep 16 bits, by their names in tp_layout.h
-  std::optional<DType> kv_dtype;        // where the checkpoint says so
-  std::string format;                   // "AWQ, 4 bits, groups of 128"
-  std::vector<std::string> notes;       // what of it is not computed as it runs
+  double scale_bytes = 0;          // of scales and zero points, a quantised weight, beyond bytes_per_element(dtype)
+  std::vector<std::string> wide;   // matrices that keep 16 bits, by their names in tp_layout.h
+  std::optional<DType> kv_dtype;   // where the checkpoint says so
+  std::string format;              // "AWQ, 4 bits, groups of 128"
+  std::vector<std::string> notes;  // what of it is not computed as it runs
   bool operator==(const Checkpoint&) const = default;
 };
 
 struct LlmShape {
-  std::string id;                       // "llama-2-7b"
-  std::string hf_id;                    // "meta-llama/Llama-2-7b-hf"; empty: not known
-  std::string family;                   // llama, mistral, qwen2, falcon, opt …
+  std::string id;      // "llama-2-7b"
+  std::string hf_id;   // "meta-llama/Llama-2-7b-hf"; empty: not known
+  std::string family;  // llama, mistral, qwen2, falcon, opt …
   std::int32_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_dim = 0;
-  std::int32_t intermediate = 0;        // MLP width
+  std::int32_t intermediate = 0;  // MLP width
   std::int32_t vocab = 0;
-  std::int32_t max_position = 0;        // context length; 0: not stated
-  bool gated_mlp = true;                // three matrices (gate, up, down) instead of two
-  bool parallel_attention = false;      // attention and MLP side by side: one all-reduce a layer
+  std::int32_t max_position = 0;    // context length; 0: not stated
+  bool gated_mlp = true;            // three matrices (gate, up, down) instead of two
+  bool parallel_attention = false;  // attention and MLP side by side: one all-reduce a layer
   bool qkv_bias = false, qk_norm = false, tie_embeddings = false, learned_positions = false;
   Norm norm = Norm::rmsnorm;
-  std::int32_t norms = 0;               // a layer's; 0: as many as is usual in the family
+  std::int32_t norms = 0;  // a layer's; 0: as many as is usual in the family
   std::string activation = "silu";
   double rope_base = 0;
-  std::int32_t rotary_dim = 0;          // 0: the whole head
-  std::int32_t sliding_window = 0;      // tokens; 0: none
-  std::int32_t window_period = 1;       // 1: every layer is windowed; 2: every other one (Gemma 2)
-  std::vector<std::uint8_t> windows;    // by layer, 1: windowed; empty: as window_period says
-  bool chunked = false;                 // the window is a chunk that begins anew (Llama 4); computed as a window
+  std::int32_t rotary_dim = 0;        // 0: the whole head
+  std::int32_t sliding_window = 0;    // tokens; 0: none
+  std::int32_t window_period = 1;     // 1: every layer is windowed; 2: every other one (Gemma 2)
+  std::vector<std::uint8_t> windows;  // by layer, 1: windowed; empty: as window_period says
+  bool chunked = false;               // the window is a chunk that begins anew (Llama 4); computed as a window
   std::optional<MoeShape> moe;
   std::optional<MlaShape> mla;
   std::optional<Checkpoint> checkpoint;  // nullopt: not stated
-  std::string source;                   // where the figures come from
-  std::vector<std::string> notes;       // what of the model is not computed
+  std::string source;                    // where the figures come from
+  std::vector<std::string> notes;        // what of the model is not computed
   bool operator==(const LlmShape&) const = default;
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of OpPricer that reads measured kernels: products, experts, attention, all-reduces, and what lies beyond them.
+// The part of OpPricer that reads measured kernels: products, experts, attention, all-reduces, and what lies beyond
+// them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,12 +14,18 @@ namespace plimsoll::model {
 namespace {
 
 // What can run past the end of a table, by name and unit.
-constexpr std::array<std::pair<std::string_view, std::string_view>, kLimits> kLimitTexts = {{
-    {"products", "rows"}, {"experts", "tokens"}, {"prefill", "tokens"}, {"decode", "sequences"}, {"decode", "tokens of context"}}};
+constexpr std::array<std::pair<std::string_view, std::string_view>, kLimits> kLimitTexts = {
+    {{"products", "rows"},
+     {"experts", "tokens"},
+     {"prefill", "tokens"},
+     {"decode", "sequences"},
+     {"decode", "tokens of context"}}};
 
 constexpr std::int64_t kRouterWidth = 32;  // narrower products, of routers, take a launch and little more
 
-std::uint32_t key_part(std::int64_t value) { return static_cast<std::uint32_t>(std::clamp<std::int64_t>(value, 0, 1'000'000'000)); }
+std::uint32_t key_part(std::int64_t value) {
+  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(value, 0, 1'000'000'000));
+}
 
 double largest_batch(const KernelTable& table) {
   std::uint32_t most = 1;
@@ -67,7 +74,8 @@ void OpPricer::use_measured(double wide) {
     products->prices = scaled(table.coefficients, table.cold_efficiency, wide, fitted_peak(products->dtype, wide));
   }
   if (narrow_.kernel == nullptr) {
-    beyond_.insert(fmt::format("no measured products in {} on {}", name(inputs_.weight_dtype), inputs_.accelerator->id));
+    beyond_.insert(
+        fmt::format("no measured products in {} on {}", name(inputs_.weight_dtype), inputs_.accelerator->id));
   }
   if (!is_fp32) use_attention(file, wide);
   if (inputs_.shape->moe && !is_fp32) use_experts(file, wide);
@@ -77,7 +85,8 @@ void OpPricer::use_attention(const KernelFile& file, double wide) {
   const LlmShape& shape = *inputs_.shape;
   const std::string kv = measured_dtype(inputs_.kv_dtype);
   if (shape.mla || kv.empty()) {
-    beyond_.insert(shape.mla ? "no measured latent attention" : fmt::format("no measured attention over a cache in {}", name(inputs_.kv_dtype)));
+    beyond_.insert(shape.mla ? "no measured latent attention"
+                             : fmt::format("no measured attention over a cache in {}", name(inputs_.kv_dtype)));
     return;
   }
   const RankShape rank = rank_shape(shape, inputs_.tp);
@@ -90,7 +99,8 @@ void OpPricer::use_attention(const KernelFile& file, double wide) {
       return 0.0;
     }
     if (kernel->interpolation().is_outside(key)) {
-      beyond_.insert(fmt::format("{} of {} heads, {} KV heads of size {} lies outside what was measured", name(op), heads, kv_heads, size));
+      beyond_.insert(fmt::format("{} of {} heads, {} KV heads of size {} lies outside what was measured", name(op),
+                                 heads, kv_heads, size));
     }
     grid = kernel->grid(heads, kv_heads, size);
     ClassPrices& prices = prices_[static_cast<std::size_t>(op_class)];
@@ -101,15 +111,21 @@ void OpPricer::use_attention(const KernelFile& file, double wide) {
   };
   most_prefill_ = use(KernelOp::prefill_attention, OpClass::prefill_attention, prefill_);
   most_context_ = use(KernelOp::decode_attention, OpClass::decode_attention, decode_);
-  const OpListInputs ops{.shape = &shape, .weight_dtype = inputs_.weight_dtype, .kv_dtype = inputs_.kv_dtype, .tp = inputs_.tp, .pp = 1, .capabilities = {}};
+  const OpListInputs ops{.shape = &shape,
+                         .weight_dtype = inputs_.weight_dtype,
+                         .kv_dtype = inputs_.kv_dtype,
+                         .tp = inputs_.tp,
+                         .pp = 1,
+                         .capabilities = {}};
   const Op token = prefill_attention_op(ops, {.new_tokens = 1, .context = 0}, false);
   prefill_flops_ = token.flops;
   prefill_kv_ = token.kv_bytes;
   prefill_other_ = token.other_bytes;
 }
 
-// Experts in fp8 are those of block-scaled weights where these were measured: the models that are published so (DeepSeek-V3,
-// Qwen3) are. Hopper's kernel for a scale a tensor takes four times as long, and no server uses it for them.
+// Experts in fp8 are those of block-scaled weights where these were measured: the models that are published so
+// (DeepSeek-V3, Qwen3) are. Hopper's kernel for a scale a tensor takes four times as long, and no server uses it for
+// them.
 const MeasuredKernel* OpPricer::expert_kernel(const KernelFile& file, const KernelKey& key) const {
   const std::string dtype = measured_expert_dtype(inputs_.weight_dtype);
   if (dtype.empty()) return nullptr;
@@ -119,13 +135,18 @@ const MeasuredKernel* OpPricer::expert_kernel(const KernelFile& file, const Kern
 
 // One measured kernel is both products of all experts with what is between and after them.
 void OpPricer::use_experts(const KernelFile& file, double wide) {
-  // Trained routers are not even: with a power law of 1.01, the weaker of those measured, few tokens reach some two thirds of
-  // the experts that the collectors' `balanced` rows, which spread them without a repetition, do.
+  // Trained routers are not even: with a power law of 1.01, the weaker of those measured, few tokens reach some two
+  // thirds of the experts that the collectors' `balanced` rows, which spread them without a repetition, do.
   constexpr std::uint32_t kSkew = 101;
   const LlmShape& shape = *inputs_.shape;
   const MoeShape& moe = *shape.moe;
-  const KernelKey key{key_part(shape.hidden), key_part(moe.intermediate), key_part(moe.experts_per_token), key_part(moe.experts),
-                      kSkew, key_part(inputs_.tp), 1};
+  const KernelKey key{key_part(shape.hidden),
+                      key_part(moe.intermediate),
+                      key_part(moe.experts_per_token),
+                      key_part(moe.experts),
+                      kSkew,
+                      key_part(inputs_.tp),
+                      1};
   experts_.kernel = expert_kernel(file, key);
   if (experts_.kernel == nullptr) {
     beyond_.insert(fmt::format("no measured experts in {} on {}", name(inputs_.weight_dtype), inputs_.accelerator->id));
@@ -133,7 +154,8 @@ void OpPricer::use_experts(const KernelFile& file, double wide) {
   }
   experts_.row = experts_.kernel->row(key);
   if (experts_.row->outside) {
-    beyond_.insert(fmt::format("experts of the shape {} x {}, {} of {}, were not measured", shape.hidden, moe.intermediate, moe.experts_per_token, moe.experts));
+    beyond_.insert(fmt::format("experts of the shape {} x {}, {} of {}, were not measured", shape.hidden,
+                               moe.intermediate, moe.experts_per_token, moe.experts));
   }
   const KernelTable& table = experts_.kernel->table();
   experts_.prices = scaled(table.coefficients, table.cold_efficiency, wide, fitted_peak(table.dtype, wide));
@@ -157,8 +179,8 @@ double OpPricer::measured_ratio(const Op& op, const Products& products) const {
   const auto rows = static_cast<double>(op.m);
   note(Limit::rows, rows, table.columns.back());
   const double ratio = log_ratio_at(table, *found->row, rows);
-  // The first number of rows of a benchmark bears what a shape's first use costs (fp8 on a B200: three times as long as two
-  // rows). It can be padded to the second.
+  // The first number of rows of a benchmark bears what a shape's first use costs (fp8 on a B200: three times as long as
+  // two rows). It can be padded to the second.
   const bool is_first = table.columns.size() > 1 && rows < table.columns[1];
   return is_first ? std::min(ratio, found->row->log_ratio[1]) : ratio;
 }
@@ -180,7 +202,8 @@ TimeParts OpPricer::price_experts(const Op& op) const {
   const KernelTable& table = experts_.kernel->table();
   const double share = static_cast<double>(op.n) * static_cast<double>(op.k) / experts_.matrices;
   const double pairs = static_cast<double>(op.m) * inputs_.shape->moe->experts_per_token;
-  const double bytes = op.weight_bytes / share + pairs * experts_.passing * activation_element_bytes(inputs_.weight_dtype);
+  const double bytes =
+      op.weight_bytes / share + pairs * experts_.passing * activation_element_bytes(inputs_.weight_dtype);
   const PNorm norm = p_norm(op.flops / share * c.narrow_flop_time, bytes * c.byte_time, c.p);
   const auto tokens = static_cast<double>(op.m);
   note(Limit::expert_tokens, tokens, table.columns.back());

@@ -133,7 +133,8 @@ std::int64_t jumpstart_max_kv_batch(const LlmShape& shape, const Accelerator& ac
 }
 
 std::int64_t jumpstart_critical_batch(const Accelerator& accelerator, DType dtype) {
-  return static_cast<std::int64_t>(std::floor(matmul_peak(accelerator, dtype).value / accelerator.memory_bandwidth.value));
+  return static_cast<std::int64_t>(
+      std::floor(matmul_peak(accelerator, dtype).value / accelerator.memory_bandwidth.value));
 }
 
 double attention_intensity(std::int64_t tokens, std::int64_t head_dim) {

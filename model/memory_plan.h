@@ -17,18 +17,18 @@ struct MemoryInputs {
   const EngineProfile* engine = nullptr;
   DType weight_dtype = DType::fp16, kv_dtype = DType::fp16;
   std::int32_t tp = 1, pp = 1;
-  std::int64_t step_tokens = 2048;      // most tokens in one forward: sizes the activation peak
-  std::int64_t max_sequences = 256;     // rows through the LM head
+  std::int64_t step_tokens = 2048;   // most tokens in one forward: sizes the activation peak
+  std::int64_t max_sequences = 256;  // rows through the LM head
   std::int32_t block_tokens = 16;
-  double memory_fraction = -1;          // < 0: the engine's
+  double memory_fraction = -1;  // < 0: the engine's
 };
 
 /// Bytes a GPU (of the fullest rank); kv_blocks and kv_tokens hold for the replica as a whole.
 struct MemoryPlan {
-  Bytes visible{0}, budget{0};          // budget = visible * memory_fraction
+  Bytes visible{0}, budget{0};  // budget = visible * memory_fraction
   Bytes weights{0}, activation{0}, overhead{0};
-  Bytes kv{0};                          // what is left; negative: by how much it does not fit
-  Bytes kv_per_token{0};                // a GPU: kv heads are replicated when kv_heads < tp
+  Bytes kv{0};            // what is left; negative: by how much it does not fit
+  Bytes kv_per_token{0};  // a GPU: kv heads are replicated when kv_heads < tp
   std::int64_t kv_blocks = 0, kv_tokens = 0;
   [[nodiscard]] bool fits() const { return kv_blocks > 0; }
 };
@@ -39,11 +39,13 @@ struct MemoryPlan {
 
 /// Bytes of one rank's weights, KV heads replicated and the vocabulary padded as the executor lays them out.
 [[nodiscard]] Bytes weight_bytes_per_rank(const LlmShape& shape, DType dtype, std::int32_t tp, std::int32_t pp);
-[[nodiscard]] Bytes kv_bytes_per_token_per_rank(const LlmShape& shape, DType kv_dtype, std::int32_t tp, std::int32_t pp);
+[[nodiscard]] Bytes kv_bytes_per_token_per_rank(const LlmShape& shape, DType kv_dtype, std::int32_t tp,
+                                                std::int32_t pp);
 
 // The formulas of the JumpStart post, for comparison with it:
 /// (memory - weights) / (kv bytes per token * context), rounded down.
-[[nodiscard]] std::int64_t jumpstart_max_kv_batch(const LlmShape&, const Accelerator&, DType, std::int32_t tp, std::int64_t context);
+[[nodiscard]] std::int64_t jumpstart_max_kv_batch(const LlmShape&, const Accelerator&, DType, std::int32_t tp,
+                                                  std::int64_t context);
 /// Peak FLOP/s over bandwidth: the batch where weight reads stop being the limit, rounded down (70e12 / 600e9 = 116).
 [[nodiscard]] std::int64_t jumpstart_critical_batch(const Accelerator&, DType);
 /// (4 N^2 d + 3 N^2) / (8 N^2 + 8 N d): operations per byte of naive attention over N tokens of head size d.

@@ -109,7 +109,12 @@ ClassPrices OpPricer::scaled(const OpCoefficients& c, double cold_efficiency, do
   const double compute = std::min(1.0, c.compute_efficiency * engine.compute_scale);
   const double memory = std::min(1.0, c.memory_efficiency * engine.memory_scale);
   const double cold = std::min(1.0, cold_efficiency * std::max(1.0, engine.memory_scale));
-  return {1 / (wide * compute), 1 / (narrow * compute), bound_byte_time_ / memory, bound_byte_time_ / cold, c.t0.count(), c.p,
+  return {1 / (wide * compute),
+          1 / (narrow * compute),
+          bound_byte_time_ / memory,
+          bound_byte_time_ / cold,
+          c.t0.count(),
+          c.p,
           nullptr};
 }
 
@@ -141,7 +146,7 @@ TimeParts OpPricer::price(const Op& op) const {
 TimeParts OpPricer::price_class(const Op& op, const ClassPrices& c) const {
   double log_ratio = 0;
   if (c.residual != nullptr) {
-    const double k = static_cast<double>(std::max<std::int64_t>(op.k, 1));   // pointwise ops have none
+    const double k = static_cast<double>(std::max<std::int64_t>(op.k, 1));  // pointwise ops have none
     const double y = op.kind == OpKind::prefill_attention ? op.context : static_cast<double>(op.n) * k;
     log_ratio = residual_at(*c.residual, std::log2(static_cast<double>(op.m)), std::log2(y));
   }

@@ -44,34 +44,36 @@ struct ClassPrices {
   const ResidualTable* residual = nullptr;
 };
 
-/// Prices ops of one deployment: by the accelerator's measured kernels where it has some for the op and type (unless the
-/// engine's are others), else by its coefficients. The pointees of the inputs outlive it. Belongs to one thread: rows of
-/// measured kernels are looked up when first asked for.
+/// Prices ops of one deployment: by the accelerator's measured kernels where it has some for the op and type (unless
+/// the engine's are others), else by its coefficients. The pointees of the inputs outlive it. Belongs to one thread:
+/// rows of measured kernels are looked up when first asked for.
 class OpPricer {
  public:
   OpPricer() = default;  // prices nothing: for engines of constant cost
   explicit OpPricer(const CostInputs& inputs);
 
-  /// One execution on one rank, kernel gap included; decode attention is priced by DecodeCurve alone. Prefill attention is
-  /// one span's part of a kernel that serves 1 / op.launches spans; on cached tokens it is the difference of two whole
-  /// prefills where such were measured.
+  /// One execution on one rank, kernel gap included; decode attention is priced by DecodeCurve alone. Prefill attention
+  /// is one span's part of a kernel that serves 1 / op.launches spans; on cached tokens it is the difference of two
+  /// whole prefills where such were measured.
   [[nodiscard]] TimeParts price(const Op& op) const;
-  [[nodiscard]] const ClassPrices& prices(OpClass op_class) const { return prices_[static_cast<std::size_t>(op_class)]; }
+  [[nodiscard]] const ClassPrices& prices(OpClass op_class) const {
+    return prices_[static_cast<std::size_t>(op_class)];
+  }
   /// Seconds a byte at the specified bandwidth.
   [[nodiscard]] double bound_byte_time() const { return bound_byte_time_; }
   [[nodiscard]] double kernel_gap() const { return inputs_.accelerator->kernel_gap.count(); }
 
   /// Notes a decode step of this many sequences with this mean context for beyond_measured().
   void note_decode(double rows, double mean_context) const;
-  /// What was priced beyond the measured shapes, rows, contexts and ranks so far, a reason each. Where nothing at all was
-  /// measured nothing is beyond it: Accelerator::calibrated tells.
+  /// What was priced beyond the measured shapes, rows, contexts and ranks so far, a reason each. Where nothing at all
+  /// was measured nothing is beyond it: Accelerator::calibrated tells.
   [[nodiscard]] const std::set<std::string>& beyond_measured() const { return beyond_; }
 
  private:
   // Products of one weight type.
   struct Products {
     ClassPrices prices;
-    const MeasuredKernel* kernel = nullptr;   // null: prices.residual
+    const MeasuredKernel* kernel = nullptr;  // null: prices.residual
     std::string dtype;
   };
   struct ProductRow {
@@ -83,8 +85,8 @@ class OpPricer {
     ClassPrices prices;
     const MeasuredKernel* kernel = nullptr;
     std::shared_ptr<const KernelRow> row;
-    double matrices = 0;                      // elements of one expert on one rank
-    double passing = 0;                       // elements in and out of one (token, expert) pair
+    double matrices = 0;  // elements of one expert on one rank
+    double passing = 0;   // elements in and out of one (token, expert) pair
   };
 
   [[nodiscard]] ClassPrices scaled(const OpCoefficients& c, double cold_efficiency, double wide, double narrow) const;
@@ -109,10 +111,10 @@ class OpPricer {
   std::array<ClassPrices, kOpClasses> prices_;
   Products wide_, narrow_;
   Experts experts_;
-  std::shared_ptr<const ResidualTable> prefill_, decode_;  // measured attention of this layout of heads
+  std::shared_ptr<const ResidualTable> prefill_, decode_;          // measured attention of this layout of heads
   double prefill_flops_ = 0, prefill_kv_ = 0, prefill_other_ = 0;  // of one compared pair, one attended, one new token
   double most_prefill_ = 0, most_decode_rows_ = 0, most_context_ = 0;
-  std::array<ClassPrices, kOpKinds> pointwise_;        // by kind; those that are no pointwise ops stay empty
+  std::array<ClassPrices, kOpKinds> pointwise_;  // by kind; those that are no pointwise ops stay empty
   double bound_byte_time_ = 0;
   mutable std::vector<ProductRow> rows_;
   mutable std::array<bool, kLimits> noted_{};

@@ -287,13 +287,13 @@ Op prefill_attention_op(const OpListInputs& inputs, PrefillSpan span, bool windo
   if (shape.mla) {  // expanded; the cached latents are projected up again
     qk = shape.mla->qk_nope_head_dim + shape.mla->qk_rope_head_dim;
     value = shape.mla->v_head_dim;
-    op.flops += 2 * real(span.context) * shape.mla->kv_lora_rank *
-                real(rank.heads * (shape.mla->qk_nope_head_dim + value));
+    op.flops +=
+        2 * real(span.context) * shape.mla->kv_lora_rank * real(rank.heads * (shape.mla->qk_nope_head_dim + value));
   }
   op.n = rank.heads * qk;
   op.flops += 2 * real(rank.heads * (qk + value)) * pairs;
-  op.other_bytes = real(span.new_tokens) * real(rank.heads * (qk + value)) *
-                   activation_element_bytes(inputs.weight_dtype);
+  op.other_bytes =
+      real(span.new_tokens) * real(rank.heads * (qk + value)) * activation_element_bytes(inputs.weight_dtype);
   return op;
 }
 

@@ -18,15 +18,27 @@ namespace plimsoll::model {
 
 /// What a backend can do in one kernel. The defaults are those of the tuned engines.
 struct BackendCapabilities {
-  bool fused_qkv = true;                // one product for queries, keys and values
-  bool fused_gate_up = true;            // one product for both halves of a gated MLP
-  bool fused_residual_norm = true;      // the residual addition is part of the next norm
-  bool fused_rope_append = true;        // bias, q/k norm, rotation and the append to the cache
+  bool fused_qkv = true;            // one product for queries, keys and values
+  bool fused_gate_up = true;        // one product for both halves of a gated MLP
+  bool fused_residual_norm = true;  // the residual addition is part of the next norm
+  bool fused_rope_append = true;    // bias, q/k norm, rotation and the append to the cache
 };
 
 enum class OpKind : std::uint8_t {
-  embed, norm, residual_add, gemm, moe_gemm, rope_append, prefill_attention, decode_attention,
-  activation, route, combine, all_reduce, send, sample
+  embed,
+  norm,
+  residual_add,
+  gemm,
+  moe_gemm,
+  rope_append,
+  prefill_attention,
+  decode_attention,
+  activation,
+  route,
+  combine,
+  all_reduce,
+  send,
+  sample
 };
 inline constexpr std::size_t kOpKinds = 14;
 
@@ -36,15 +48,15 @@ inline constexpr std::size_t kOpKinds = 14;
 /// One operation. Flops and bytes are those of one execution on one rank; `count` executions make a forward.
 struct Op {
   OpKind kind = OpKind::gemm;
-  std::string_view name;                // "qkv", "mlp_all_reduce": unique among the ops of a layer, prefill spans apart
-  std::int64_t m = 0;                   // rows
-  std::int64_t n = 0, k = 0;            // gemm: y[m, n] = x[m, k] W[k, n]; else n is the width of a row
-  double count = 1;                     // executions in one forward: layers of the op's group
-  double launches = 1;                  // kernels an execution takes; prefill spans share one launch
+  std::string_view name;      // "qkv", "mlp_all_reduce": unique among the ops of a layer, prefill spans apart
+  std::int64_t m = 0;         // rows
+  std::int64_t n = 0, k = 0;  // gemm: y[m, n] = x[m, k] W[k, n]; else n is the width of a row
+  double count = 1;           // executions in one forward: layers of the op's group
+  double launches = 1;        // kernels an execution takes; prefill spans share one launch
   double flops = 0;
   double weight_bytes = 0, kv_bytes = 0, other_bytes = 0;  // read from or written to memory; all_reduce, send: payload
-  bool quantised = true;                // gemm: false where weights stay in the activations' type (router, LM head)
-  double context = 0;                   // attention: tokens attended to (decode: summed over the rows)
+  bool quantised = true;  // gemm: false where weights stay in the activations' type (router, LM head)
+  double context = 0;     // attention: tokens attended to (decode: summed over the rows)
 };
 
 /// Equal layers: a forward runs `ops` once for every layer of this kind.

@@ -108,7 +108,8 @@ std::vector<Matrix> mlp_matrices(const LlmShape& shape, std::int32_t tp, bool mo
   }
   out.push_back({"router", shape.moe->experts, shape.hidden, 1, false});
   if (rank.shared_intermediate > 0) {
-    add_dense_mlp(out, shape, rank.shared_intermediate, shape.gated_mlp ? "shared_gate_up" : "shared_up", "shared_down");
+    add_dense_mlp(out, shape, rank.shared_intermediate, shape.gated_mlp ? "shared_gate_up" : "shared_up",
+                  "shared_down");
   }
   const auto routed = static_cast<std::ptrdiff_t>(out.size());
   add_dense_mlp(out, shape, rank.expert_intermediate, shape.gated_mlp ? "expert_gate_up" : "expert_up", "expert_down");
@@ -120,7 +121,7 @@ std::int32_t norms_per_layer(const LlmShape& shape) {
   if (shape.norms > 0) return shape.norms;
   // Before and after each sublayer.
   if (shape.family == "gemma2" || shape.family == "gemma3" || shape.family == "glm4") return 4;
-  if (shape.family == "gptj") return 1;                              // one shared by attention and MLP
+  if (shape.family == "gptj") return 1;  // one shared by attention and MLP
   // Falcon: 7B shares one; the new decoder and sequential sublayers have one for each.
   if (shape.family == "falcon") return shape.kv_heads == 1 && shape.parallel_attention ? 1 : 2;
   return 2;

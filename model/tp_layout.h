@@ -14,11 +14,11 @@ namespace plimsoll::model {
 /// Sizes on one rank. With tp = 1 they are the model's own.
 struct RankShape {
   std::int64_t heads = 0;
-  std::int64_t kv_heads = 0;            // at least one: kv heads are replicated when there are fewer than ranks
-  std::int64_t intermediate = 0;        // MLP width
-  std::int64_t expert_intermediate = 0; // width of one routed expert: TP splits experts, it does not spread them
-  std::int64_t shared_intermediate = 0; // of all shared experts together
-  std::int64_t vocab_rows = 0;          // of embedding and LM head, padded to a multiple of 64 a rank when tp > 1
+  std::int64_t kv_heads = 0;             // at least one: kv heads are replicated when there are fewer than ranks
+  std::int64_t intermediate = 0;         // MLP width
+  std::int64_t expert_intermediate = 0;  // width of one routed expert: TP splits experts, it does not spread them
+  std::int64_t shared_intermediate = 0;  // of all shared experts together
+  std::int64_t vocab_rows = 0;           // of embedding and LM head, padded to a multiple of 64 a rank when tp > 1
 };
 [[nodiscard]] RankShape rank_shape(const LlmShape& shape, std::int32_t tp);
 
@@ -41,8 +41,8 @@ struct Matrix {
   std::string_view name;
   std::int64_t n = 0, k = 0;
   std::int64_t copies = 1;
-  bool quantised = true;                // false: stays in the activations' type when weights are narrower
-  double scale_bytes = 0;               // a weight's part of the checkpoint's scales, when weights are narrower
+  bool quantised = true;   // false: stays in the activations' type when weights are narrower
+  double scale_bytes = 0;  // a weight's part of the checkpoint's scales, when weights are narrower
   [[nodiscard]] double elements() const {
     return static_cast<double>(n) * static_cast<double>(k) * static_cast<double>(copies);
   }

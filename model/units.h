@@ -15,8 +15,14 @@ struct Quantity {
   constexpr Quantity() = default;
   constexpr explicit Quantity(Rep v) : value(v) {}
   constexpr auto operator<=>(const Quantity&) const = default;
-  constexpr Quantity& operator+=(Quantity other) { value += other.value; return *this; }
-  constexpr Quantity& operator-=(Quantity other) { value -= other.value; return *this; }
+  constexpr Quantity& operator+=(Quantity other) {
+    value += other.value;
+    return *this;
+  }
+  constexpr Quantity& operator-=(Quantity other) {
+    value -= other.value;
+    return *this;
+  }
   friend constexpr Quantity operator+(Quantity a, Quantity b) { return Quantity(a.value + b.value); }
   friend constexpr Quantity operator-(Quantity a, Quantity b) { return Quantity(a.value - b.value); }
   friend constexpr Quantity operator*(Quantity a, Rep k) { return Quantity(a.value * k); }
@@ -28,12 +34,12 @@ struct Quantity {
 };
 
 using Seconds = std::chrono::duration<double>;
-using Bytes = Quantity<struct BytesTag, double>;                    // GB = 1e9, GiB = 2^30
+using Bytes = Quantity<struct BytesTag, double>;  // GB = 1e9, GiB = 2^30
 using Tokens = Quantity<struct TokensTag, std::int64_t>;
-using Flops = Quantity<struct FlopsTag, double>;                    // a multiply-add counts two
+using Flops = Quantity<struct FlopsTag, double>;  // a multiply-add counts two
 using BytesPerSecond = Quantity<struct BytesPerSecondTag, double>;
 using FlopsPerSecond = Quantity<struct FlopsPerSecondTag, double>;
-using PerSecond = Quantity<struct PerSecondTag, double>;            // request rates
+using PerSecond = Quantity<struct PerSecondTag, double>;  // request rates
 using Usd = Quantity<struct UsdTag, double>;
 
 constexpr Seconds operator/(Bytes amount, BytesPerSecond rate) { return Seconds(amount.value / rate.value); }

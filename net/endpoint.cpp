@@ -78,7 +78,8 @@ bool is_named(const Interface& own, std::string_view list) {
   return false;
 }
 
-// Small questions and answers must not wait for more, and a host that vanished without a word is noticed within a minute.
+// Small questions and answers must not wait for more, and a host that vanished without a word is noticed within a
+// minute.
 void tune(const Socket& socket) {
   const int on = 1, idle = 15, every = 5, times = 6;
   ::setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -131,7 +132,7 @@ std::vector<Interface> chosen_interfaces(std::vector<Interface> all, std::string
 }
 
 std::string source_address(const std::string& address) {
-  const auto target = read_address(address, 9);   // any port: a datagram socket only looks up the route
+  const auto target = read_address(address, 9);  // any port: a datagram socket only looks up the route
   const Socket socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!target || !socket.is_open() || ::connect(socket.fd(), plain(*target), sizeof *target) != 0) return {};
   return numeric(own_end(socket));
@@ -186,8 +187,8 @@ Socket listen_at(std::string_view address) {
   const auto here = read_address(address, 0);
   PLIMSOLL_CHECK(here, "the address is numeric");
   Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const bool listens = socket.is_open() && ::bind(socket.fd(), plain(*here), sizeof *here) == 0 &&
-                       ::listen(socket.fd(), kBacklog) == 0;
+  const bool listens =
+      socket.is_open() && ::bind(socket.fd(), plain(*here), sizeof *here) == 0 && ::listen(socket.fd(), kBacklog) == 0;
   if (!listens) throw DeviceError("cannot listen at " + std::string(address) + ": " + std::strerror(errno));
   return socket;
 }

@@ -28,9 +28,9 @@ struct Interface {
 /// The address of this host from which packets to `address` leave; empty if there is no route. Sends nothing.
 [[nodiscard]] std::string source_address(const std::string& address);
 
-/// The fewest addresses of `own` at which every peer host can reach this one: those in a network that the peer is in too;
-/// for a peer in none of them, the address that `route` gives. An address that a peer has as well, such as a bridge's, does
-/// not count. peers: the addresses of each other host. Empty if a peer cannot be reached at all.
+/// The fewest addresses of `own` at which every peer host can reach this one: those in a network that the peer is in
+/// too; for a peer in none of them, the address that `route` gives. An address that a peer has as well, such as a
+/// bridge's, does not count. peers: the addresses of each other host. Empty if a peer cannot be reached at all.
 [[nodiscard]] std::vector<std::string> shared_addresses(
     const std::vector<Interface>& own, const std::vector<std::vector<std::string>>& peers,
     const std::function<std::string(const std::string& address)>& route = source_address);

@@ -63,7 +63,9 @@ bool Link::send(std::span<const std::byte> message, Deadline until) const {
   return socket_.send(parts, until);
 }
 
-bool Link::send(std::string_view message, Deadline until) const { return send(std::as_bytes(std::span(message)), until); }
+bool Link::send(std::string_view message, Deadline until) const {
+  return send(std::as_bytes(std::span(message)), until);
+}
 
 std::optional<Bytes> Link::receive(std::size_t longest, Deadline until) const {
   MessageReader reader(longest);
@@ -98,7 +100,7 @@ EndWatch::EndWatch(const Link& link, std::function<void()> on_end) : stop_(::eve
   thread_ = std::thread([fd = link.fd(), stop = stop_.fd(), ended = std::move(on_end)] {
     std::array<pollfd, 2> events{{{fd, POLLRDHUP, 0}, {stop, POLLIN, 0}}};
     while (::poll(events.data(), events.size(), -1) < 0) {
-      if (errno != EINTR) return ended();   // a thread that cannot watch must not keep others waiting
+      if (errno != EINTR) return ended();  // a thread that cannot watch must not keep others waiting
     }
     if (events[1].revents == 0) ended();
   });

@@ -27,9 +27,9 @@ class MessageReader {
   explicit MessageReader(std::size_t longest) : longest_(longest) {}
 
   enum class State {
-    partial,                           // more bytes must come
-    complete,                          // take() has the message
-    ended                              // the other side is gone, or announces a message that is too long
+    partial,   // more bytes must come
+    complete,  // take() has the message
+    ended      // the other side is gone, or announces a message that is too long
   };
   /// Receives what is there and, if `may_wait`, waits for the rest. Throws bad_alloc.
   State advance(const Socket& socket, bool may_wait);
@@ -43,11 +43,11 @@ class MessageReader {
 
   std::size_t longest_, size_ = 0, filled_ = 0;
   bool has_size_ = false;
-  Bytes bytes_ = Bytes(kHead);         // the length, then the message
+  Bytes bytes_ = Bytes(kHead);  // the length, then the message
 };
 
-/// A connection that carries messages. One thread sends, one receives, any may shut(). Every failure is reported as if the
-/// other side were gone.
+/// A connection that carries messages. One thread sends, one receives, any may shut(). Every failure is reported as if
+/// the other side were gone.
 class Link {
  public:
   /// No message is longer.
@@ -64,8 +64,8 @@ class Link {
   /// passes first; the link is then of no further use.
   bool send(std::span<const std::byte> message, Deadline until = kNever) const;
   bool send(std::string_view message, Deadline until = kNever) const;
-  /// Blocks for the next message. nullopt if the other side is gone, announces a longer message, or has not sent all of it
-  /// by the deadline; the link is then of no further use. Throws bad_alloc.
+  /// Blocks for the next message. nullopt if the other side is gone, announces a longer message, or has not sent all of
+  /// it by the deadline; the link is then of no further use. Throws bad_alloc.
   [[nodiscard]] std::optional<Bytes> receive(std::size_t longest = kLongest, Deadline until = kNever) const;
   [[nodiscard]] std::optional<std::string> receive_text(std::size_t longest, Deadline until = kNever) const;
   /// As the socket's.
@@ -82,8 +82,8 @@ class Link {
 /// The text of a message.
 [[nodiscard]] std::string text_of(std::span<const std::byte> message);
 
-/// Calls `on_end` once, on a thread of its own, when the other side of a link is gone; never after the watch is destroyed.
-/// Takes nothing from the link, which must outlive it.
+/// Calls `on_end` once, on a thread of its own, when the other side of a link is gone; never after the watch is
+/// destroyed. Takes nothing from the link, which must outlive it.
 class EndWatch {
  public:
   /// Throws DeviceError if the system has no more file descriptors, system_error if it has no more threads.
@@ -93,7 +93,7 @@ class EndWatch {
   EndWatch& operator=(const EndWatch&) = delete;
 
  private:
-  Socket stop_;                        // an eventfd
+  Socket stop_;  // an eventfd
   std::thread thread_;
 };
 

@@ -85,8 +85,8 @@ std::vector<Link> Lobby::dismiss() {
   return guests;
 }
 
-// What has arrived is read before anything is closed for want of room: a guest says who it is as soon as it connects, and
-// no crowd of silent strangers may push it out.
+// What has arrived is read before anything is closed for want of room: a guest says who it is as soon as it connects,
+// and no crowd of silent strangers may push it out.
 std::optional<Lobby::Guest> Lobby::next(Deadline until) {
   while (true) {
     if (auto guest = hear()) return guest;
@@ -109,12 +109,14 @@ std::optional<Lobby::Guest> Lobby::hear() {
     visitor = visitors_.erase(visitor);
     if (state != MessageReader::State::complete) continue;
     std::string message = text_of(done.reader.take());
-    if (!done.introduction.empty()) return Guest{std::move(done.link), std::move(done.introduction), std::move(message)};
+    if (!done.introduction.empty())
+      return Guest{std::move(done.link), std::move(done.introduction), std::move(message)};
     if (begins_with_token(message, meeting_.token))
       return Guest{std::move(done.link), {}, message.substr(meeting_.token.size() + 1)};
   }
   const auto is_stranger = [](const Visitor& visitor) { return visitor.introduction.empty(); };
-  for (auto count = std::ranges::count_if(visitors_, is_stranger); count > static_cast<std::ptrdiff_t>(kMaxStrangers); --count)
+  for (auto count = std::ranges::count_if(visitors_, is_stranger); count > static_cast<std::ptrdiff_t>(kMaxStrangers);
+       --count)
     visitors_.erase(std::ranges::find_if(visitors_, is_stranger));
   return {};
 }
@@ -136,8 +138,10 @@ void Lobby::accept() {
 // A connection that the system has no room for stays pending: it is tried again after a pause, not in a busy loop.
 void Lobby::wait(Deadline until) const {
   std::vector<pollfd> events;
-  if (is_full_) until = std::min(until, within(kPause));
-  else for (const Socket& listening : listening_) events.push_back({listening.fd(), POLLIN, 0});
+  if (is_full_)
+    until = std::min(until, within(kPause));
+  else
+    for (const Socket& listening : listening_) events.push_back({listening.fd(), POLLIN, 0});
   for (const Visitor& visitor : visitors_) {
     events.push_back({visitor.link.fd(), POLLIN, 0});
     until = std::min(until, visitor.until);

@@ -18,7 +18,7 @@ namespace plimsoll::net {
 int poll_time(Deadline until) {
   if (until == kNever) return -1;
   const Deadline now = std::chrono::steady_clock::now();
-  if (until <= now) return 0;          // Deadline::min() included, whose difference would not fit
+  if (until <= now) return 0;  // Deadline::min() included, whose difference would not fit
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - now).count();
   return static_cast<int>(std::min<std::int64_t>(left, std::numeric_limits<int>::max()));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stream socket and the deadlines of what is done with it. The floor of net/: link.h frames messages, endpoint.h listens
-// and connects, lobby.h lets in the peers that know a token.
+// A stream socket and the deadlines of what is done with it. The floor of net/: link.h frames messages, endpoint.h
+// listens and connects, lobby.h lets in the peers that know a token.
 #pragma once
 
 #include <chrono>
@@ -35,8 +35,8 @@ class Socket {
   [[nodiscard]] bool is_open() const { return fd_ >= 0; }
   [[nodiscard]] int fd() const { return fd_; }
 
-  /// Sends all parts, one behind the other. False if the other side is gone or the deadline passes first; the stream is then
-  /// of no further use.
+  /// Sends all parts, one behind the other. False if the other side is gone or the deadline passes first; the stream is
+  /// then of no further use.
   [[nodiscard]] bool send(std::span<const std::span<const std::byte>> parts, Deadline until = kNever) const;
   /// Whether something can be received, the end of the stream included; false if nothing comes by the deadline.
   [[nodiscard]] bool wait(Deadline until) const;

@@ -26,8 +26,9 @@ std::int32_t Autoscaler::on_point(Nanos now, double load, std::int32_t in_servic
     // What was added counts as there already, so only a larger wish gets here, cooldown or not.
     wanted_ = desired;
     last_out_ = now;
-    last_in_ = -1;                     // a scale-out ends the other cooldown
-  } else if (below_ >= in_points_ && desired < wanted_ && cooled(last_out_, config_.out_cooldown) && cooled(last_in_, config_.in_cooldown)) {
+    last_in_ = -1;  // a scale-out ends the other cooldown
+  } else if (below_ >= in_points_ && desired < wanted_ && cooled(last_out_, config_.out_cooldown) &&
+             cooled(last_in_, config_.in_cooldown)) {
     wanted_ = desired;
     last_in_ = now;
   }

@@ -12,20 +12,20 @@
 namespace plimsoll::sched {
 
 enum class ScalingMetric : std::uint8_t {
-  invocations,                         // requests a minute and replica in service (InvocationsPerInstance)
-  concurrency                          // requests in a replica, running and queued (ConcurrentRequestsPerModel)
+  invocations,  // requests a minute and replica in service (InvocationsPerInstance)
+  concurrency   // requests in a replica, running and queued (ConcurrentRequestsPerModel)
 };
 
 struct AutoscalingConfig {
-  std::int32_t min = 1, max = 1;       // replicas
+  std::int32_t min = 1, max = 1;  // replicas
   ScalingMetric metric = ScalingMetric::invocations;
-  double target = 0;                   // of the metric, a replica
-  Nanos period = 60'000'000'000;       // between data points; 10 s for concurrency
-  std::int32_t out_points = 3;         // this many points in a row above the target
-  Nanos in_time = 900'000'000'000;     // points below in_share of it for so long
+  double target = 0;                // of the metric, a replica
+  Nanos period = 60'000'000'000;    // between data points; 10 s for concurrency
+  std::int32_t out_points = 3;      // this many points in a row above the target
+  Nanos in_time = 900'000'000'000;  // points below in_share of it for so long
   double in_share = 0.9;
   Nanos out_cooldown = 300'000'000'000, in_cooldown = 300'000'000'000;
-  Nanos start_up = 0;                  // provision, image, load, warm-up: not routable before
+  Nanos start_up = 0;  // provision, image, load, warm-up: not routable before
 };
 
 class Autoscaler {
@@ -41,7 +41,7 @@ class Autoscaler {
   AutoscalingConfig config_;
   std::int32_t wanted_ = 1;
   std::int64_t above_ = 0, below_ = 0, in_points_ = 15;
-  Nanos last_out_ = -1, last_in_ = -1;   // -1: never
+  Nanos last_out_ = -1, last_in_ = -1;  // -1: never
 };
 
 }  // namespace plimsoll::sched

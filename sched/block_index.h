@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the hash of a KV block to where it is kept: a flat table with linear probing, since a node a block costs more than
-// all else that a prefix cache does. Entries that are erased leave no trace: those behind them move up.
+// From the hash of a KV block to where it is kept: a flat table with linear probing, since a node a block costs more
+// than all else that a prefix cache does. Entries that are erased leave no trace: those behind them move up.
 #pragma once
 
 #include <bit>

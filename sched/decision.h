@@ -10,8 +10,8 @@
 
 namespace plimsoll::sched {
 
-/// `new_tokens` prompt (or recomputed) tokens of one request on top of `context` cached ones. `emits` when this completes
-/// the (re)prefill: context + new_tokens = length, and an output token is sampled.
+/// `new_tokens` prompt (or recomputed) tokens of one request on top of `context` cached ones. `emits` when this
+/// completes the (re)prefill: context + new_tokens = length, and an output token is sampled.
 struct Segment {
   ReqId id = kNoRequest;
   Tok new_tokens = 0, context = 0;
@@ -22,14 +22,20 @@ struct Segment {
 enum class Decodes : std::uint8_t { none, group, listed };
 
 struct Forward {
-  std::vector<Segment> prefill;       // in batch order
+  std::vector<Segment> prefill;  // in batch order
   Decodes decodes = Decodes::none;
-  std::vector<ReqId> listed;          // with Decodes::listed, in batch order
+  std::vector<ReqId> listed;  // with Decodes::listed, in batch order
   /// Static batching: with prefill, every row is charged this many tokens; with decodes, every row (dead ones included)
   /// attends to this many tokens in the first of the repeated steps, one more in each further one. 0: rows are ragged.
   Tok padded = 0;
-  std::vector<ReqId> dead;            // rows that have finished and are still computed
-  void clear() { prefill.clear(); decodes = Decodes::none; listed.clear(); padded = 0; dead.clear(); }
+  std::vector<ReqId> dead;  // rows that have finished and are still computed
+  void clear() {
+    prefill.clear();
+    decodes = Decodes::none;
+    listed.clear();
+    padded = 0;
+    dead.clear();
+  }
 };
 
 /// Applied in this order: all of free_all and swap_out, then the others as they stand, then the implied growth of rows
@@ -40,7 +46,8 @@ struct KvOp {
     reserve,        // for life, `tokens` tokens
     attach_prefix,  // take `tokens` tokens from the prefix cache (computed becomes `tokens`)
     free_all,       // preemption by recompute: everything goes back, computed becomes 0, output is kept
-    swap_out, swap_in
+    swap_out,
+    swap_in
   };
   Kind kind = Kind::grow;
   ReqId id = kNoRequest;
@@ -56,15 +63,15 @@ struct Reject {
 
 struct Decision {
   std::vector<KvOp> kv;
-  std::vector<ReqId> preempted;       // by recompute or swap-out, in the order it happened
+  std::vector<ReqId> preempted;  // by recompute or swap-out, in the order it happened
   std::vector<ReqId> swapped_in;
-  std::vector<Reject> rejects;        // waiting or running requests that end now
-  Nanos wake_at = kNever;             // decide again at this time even if nothing happens
+  std::vector<Reject> rejects;  // waiting or running requests that end now
+  Nanos wake_at = kNever;       // decide again at this time even if nothing happens
   /// Further identical steps the policy would take if nothing arrives, finishes or is cancelled: every member of the
-  /// decode group decodes one more token in each. Only for a step that is one forward with Decodes::group and no prefill.
-  /// May be smaller than the truth, never larger. Repeats end at the first step boundary at or after wake_at.
+  /// decode group decodes one more token in each. Only for a step that is one forward with Decodes::group and no
+  /// prefill. May be smaller than the truth, never larger. Repeats end at the first step boundary at or after wake_at.
   std::int64_t repeat = 0;
-  bool arrival_breaks = true;         // whether an arrival can change the repeated steps
+  bool arrival_breaks = true;  // whether an arrival can change the repeated steps
 
   /// The forwards in use. Storage of earlier decisions is reused.
   [[nodiscard]] std::span<const Forward> forwards() const { return {forwards_.data(), used_}; }
@@ -78,8 +85,14 @@ struct Decision {
   void drop_forward() { --used_; }
   [[nodiscard]] bool has_step() const { return used_ > 0; }
   void clear() {
-    kv.clear(); preempted.clear(); swapped_in.clear(); rejects.clear();
-    wake_at = kNever; repeat = 0; arrival_breaks = true; used_ = 0;
+    kv.clear();
+    preempted.clear();
+    swapped_in.clear();
+    rejects.clear();
+    wake_at = kNever;
+    repeat = 0;
+    arrival_breaks = true;
+    used_ = 0;
   }
 
  private:

@@ -26,8 +26,8 @@ class DecisionLog {
   }
   /// Preemptions and swap-ins of any decision; with one that runs no forward they stand on the next step's line.
   void note_moves(const Decision& decision);
-  /// The text of the decided step with the moves and refusals so far; `order` is the policy's batch order (members of the
-  /// decode group among it decode).
+  /// The text of the decided step with the moves and refusals so far; `order` is the policy's batch order (members of
+  /// the decode group among it decode).
   void plan(const Decision& decision, std::span<const ReqId> order, const RequestTable& table);
   /// The next step has this number: scripts skip numbers while nothing is there to do.
   void jump_to(std::int64_t step) { step_ = step - 1; }
@@ -41,10 +41,9 @@ class DecisionLog {
   void append_forward(const Forward& forward, std::span<const ReqId> order, const RequestTable& table);
   bool enabled_ = false;
   std::int64_t step_ = 0;
-  std::vector<std::string> names_;           // by ReqId
+  std::vector<std::string> names_;                           // by ReqId
   std::vector<std::string> moves_in_, moves_out_, rejects_;  // waiting for the next line
   std::string planned_, planned_suffix_, text_;
-
 };
 
 }  // namespace plimsoll::sched

@@ -21,15 +21,15 @@ namespace plimsoll::sched {
 class PrefixCache;
 
 struct KvConfig {
-  Blk blocks = 0;                 // usable blocks
+  Blk blocks = 0;  // usable blocks
   Tok block_tokens = 16;
   bool prefix_caching = false;
 };
 
 /// What the prefix cache holds of a request's tokens.
 struct PrefixHit {
-  Tok tokens = 0;                 // whole blocks
-  Blk idle_blocks = 0;            // how many of these blocks nobody holds: they count as free until attached
+  Tok tokens = 0;       // whole blocks
+  Blk idle_blocks = 0;  // how many of these blocks nobody holds: they count as free until attached
 };
 
 class KvLedger {
@@ -88,8 +88,8 @@ class KvLedger {
   void advance_group(std::int64_t steps);
   void advance_member(ReqId id);
 
-  /// Sum over j < steps of group_growth(j + 1) * (a + b x + c x^2), x = j - (steps - 1) / 2: blocks times time of a leap
-  /// whose step times follow that parabola. O(steps) additions.
+  /// Sum over j < steps of group_growth(j + 1) * (a + b x + c x^2), x = j - (steps - 1) / 2: blocks times time of a
+  /// leap whose step times follow that parabola. O(steps) additions.
   [[nodiscard]] double weighted_growth(std::int64_t steps, double a, double b, double c) const;
   [[nodiscard]] Blk in_use() const { return config_.blocks - free_; }
   /// How many more blocks the requests hold together than are in use: shared ones count for each that holds them.
@@ -99,11 +99,11 @@ class KvLedger {
 
  private:
   struct Account {
-    Blk held = 0;                       // as of `clock`, for members that grow
+    Blk held = 0;  // as of `clock`, for members that grow
     Blk swapped = 0;
-    std::int64_t joined = 0;            // group clock at which `covered` held
-    Tok covered = 0;                    // tokens with KV then
-    std::int32_t phase = -1;            // position in the histogram; -1: not growing with the group
+    std::int64_t joined = 0;  // group clock at which `covered` held
+    Tok covered = 0;          // tokens with KV then
+    std::int32_t phase = -1;  // position in the histogram; -1: not growing with the group
     bool reserved = false;
   };
   [[nodiscard]] std::int32_t phase_at(Tok covered) const;
@@ -112,8 +112,8 @@ class KvLedger {
 
   KvConfig config_;
   Blk free_ = 0, swapped_ = 0;
-  Blk held_ = 0;                        // by all requests together
-  std::vector<Account> accounts_;       // by ReqId
+  Blk held_ = 0;                   // by all requests together
+  std::vector<Account> accounts_;  // by ReqId
   // Growing members by (covered - clock) mod block size: at clock k those with phase = -k mod B need a block.
   std::vector<std::int64_t> phases_;
   std::int64_t clock_ = 0, growing_ = 0;

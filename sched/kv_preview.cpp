@@ -33,7 +33,7 @@ void KvPreview::play() {
     const bool hashed = e.kind == PrefixCache::Kind::hashed;
     const auto own = attached_.find(element_);
     Blk here = e.count - passed_of_element_ - (own == attached_.end() ? 0 : own->second);
-    if (hashed && holders(e.what) > 0) here = 0;      // attached meanwhile
+    if (hashed && holders(e.what) > 0) here = 0;  // attached meanwhile
     const Blk taken = std::min(unplayed_, here);
     unplayed_ -= taken;
     passed_of_element_ += taken;
@@ -75,7 +75,8 @@ void KvPreview::attach_prefix(ReqId id, Tok tokens) {
   const PrefixCache& cache = *kv_.cache();
   const PrefixCache::Holder& holder = cache.holders_[id];
   const auto blocks = static_cast<std::size_t>(tokens / kv_.block_tokens());
-  const std::size_t shared = std::min(blocks, holder.own >= 0 ? std::min(holder.own_begin, holder.hashes.size()) : holder.hashes.size());
+  const std::size_t shared =
+      std::min(blocks, holder.own >= 0 ? std::min(holder.own_begin, holder.hashes.size()) : holder.hashes.size());
   std::int32_t hashed = -1;
   for (std::size_t i = 0; i < shared; ++i) {
     hashed = cache.find_behind(hashed, holder.hashes[i]);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The KV ledger as it will be after what a decision has asked for so far. Where requests share blocks that cannot be told
-// from counts alone: who else holds a preempted request's blocks, whether a block taken meanwhile was the cached one that
-// the next request wants.
+// The KV ledger as it will be after what a decision has asked for so far. Where requests share blocks that cannot be
+// told from counts alone: who else holds a preempted request's blocks, whether a block taken meanwhile was the cached
+// one that the next request wants.
 #pragma once
 
 #include <cstdint>
@@ -33,13 +33,13 @@ class KvPreview {
   const KvLedger& kv_;
   Blk free_;
   // The rest is for prefix caching only. Elements and hashed blocks are indices into the PrefixCache.
-  Blk unplayed_ = 0;                                    // taken, but the queue of idle blocks has not been walked yet
-  std::int32_t element_ = -1;                           // where the walk stands
+  Blk unplayed_ = 0;           // taken, but the queue of idle blocks has not been walked yet
+  std::int32_t element_ = -1;  // where the walk stands
   bool walking_ = false;
   Blk passed_of_element_ = 0;
-  std::unordered_set<std::int32_t> lost_, lost_runs_;   // hashed blocks and own runs that the walk has passed
+  std::unordered_set<std::int32_t> lost_, lost_runs_;      // hashed blocks and own runs that the walk has passed
   std::unordered_map<std::int32_t, std::int32_t> joined_;  // more (or fewer) holders of a hashed block
-  std::unordered_map<std::int32_t, Blk> attached_;      // blocks of an own run that its request has taken back
+  std::unordered_map<std::int32_t, Blk> attached_;         // blocks of an own run that its request has taken back
 };
 
 }  // namespace plimsoll::sched

@@ -25,7 +25,7 @@ class LogHistogram {
   void add_to_bin(std::int32_t bin, std::int64_t weight, double weighted_sum);
 
  private:
-  std::vector<std::int64_t> counts_;   // by bin - first_
+  std::vector<std::int64_t> counts_;  // by bin - first_
   std::int32_t first_ = 0;
   std::int64_t count_ = 0, zeros_ = 0;
   double sum_ = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests are kept as 32-byte records and turned into columns of numbers only when the metrics are asked for: one column
-// at a time, each selected (not sorted) for its quantiles.
+// Requests are kept as 32-byte records and turned into columns of numbers only when the metrics are asked for: one
+// column at a time, each selected (not sorted) for its quantiles.
 #include "sched/measurements.h"
 
 #include <algorithm>
@@ -205,7 +205,8 @@ SteadyState Measurements::steady_state() const {
   std::size_t first = 0;
   std::int64_t shed = 0, unfit = 0;
   for (const Run& run : runs_) {
-    judged.push_back({run.load, run.start_s, std::span(records_).subspan(first, run.records_end - first), run.shed_end - shed, run.unfit_end - unfit});
+    judged.push_back({run.load, run.start_s, std::span(records_).subspan(first, run.records_end - first),
+                      run.shed_end - shed, run.unfit_end - unfit});
     first = run.records_end;
     shed = run.shed_end;
     unfit = run.unfit_end;
@@ -328,9 +329,9 @@ void Measurements::fill_time_parts(PointMetrics& point) const {
   point.time_host_s = service_.host * share;
   point.time_queue_s = queue_s_ * share;
   point.time_preempt_s = preempt_s_ * share;
-  point.time_other_s = *point.latency.mean - (point.time_weights_s + point.time_kv_s + point.time_compute_s +
-                                              point.time_allreduce_s + point.time_host_s + point.time_queue_s +
-                                              point.time_preempt_s);
+  point.time_other_s =
+      *point.latency.mean - (point.time_weights_s + point.time_kv_s + point.time_compute_s + point.time_allreduce_s +
+                             point.time_host_s + point.time_queue_s + point.time_preempt_s);
 }
 
 // Replications are independent, so their means give the honest interval however correlated a run is within itself. They
@@ -360,8 +361,7 @@ void Measurements::fill_run_intervals(PointMetrics& point) const {
   point.latency_mean_ci95_s = batch_means_interval(latency_batches(records_, batches));
   const Run& run = runs_.front();
   if (run.end_s > run.start_s)
-    point.output_tokens_per_s_ci95 =
-        batch_means_interval(throughput_slices(records_, run.start_s, run.end_s, batches));
+    point.output_tokens_per_s_ci95 = batch_means_interval(throughput_slices(records_, run.start_s, run.end_s, batches));
 }
 
 // Beyond capacity the queue grows as long as the run lasts: its waits describe the run's length, not the system.

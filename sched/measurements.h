@@ -20,7 +20,7 @@ struct Slo {
   enum class Metric : std::uint8_t { latency, ttft, tpot, itl, latency_per_token };
   struct Bound {
     Metric metric = Metric::latency;
-    double quantile = -1;              // 0.9 for p90_…; < 0: the mean
+    double quantile = -1;  // 0.9 for p90_…; < 0: the mean
     double limit = 0;
     bool operator==(const Bound&) const = default;
   };
@@ -34,14 +34,14 @@ struct Slo {
 
 /// One logical request, seen by the client: its attempts folded into one (retries are attempts).
 struct RequestResult {
-  Nanos sent = 0, first_token = -1, end = 0;   // sent: the first attempt's intended time
+  Nanos sent = 0, first_token = -1, end = 0;  // sent: the first attempt's intended time
   Tok input = 0, output = 0, generated = 0;
   Outcome outcome = Outcome::completed;
-  const char* code = "";                       // why it was rejected: a code of docs/policies.md
-  bool unfit = false;                          // rejected for what it is, whatever the load: too long
-  double queue_s = 0, preempt_s = 0;           // queue_s includes the time before the last attempt
+  const char* code = "";              // why it was rejected: a code of docs/policies.md
+  bool unfit = false;                 // rejected for what it is, whatever the load: too long
+  double queue_s = 0, preempt_s = 0;  // queue_s includes the time before the last attempt
   model::TimeParts service = {};
-  bool first_wave = false;                     // of a closed loop: its user's first one, which all users send at once
+  bool first_wave = false;  // of a closed loop: its user's first one, which all users send at once
 };
 
 /// The measured columns of a point (docs/metrics.md has units and definitions); absent values are blank.
@@ -61,9 +61,9 @@ struct PointMetrics {
   /// Fraction of logical requests that completed within the limit of every bound on latency, TTFT, TPOT and latency per
   /// token, whatever the bound's quantile; blank without such bounds. ITL is not known per request and does not count.
   std::optional<double> slo_attainment;
-  /// The statistic that each bound of the SLO limits, in their order, over all logical requests: one that was rejected or
-  /// timed out is infinitely late, however fast the others were, and so are all where the backlog grows. ITL over the gaps of
-  /// completed requests. Empty where nothing was measured.
+  /// The statistic that each bound of the SLO limits, in their order, over all logical requests: one that was rejected
+  /// or timed out is infinitely late, however fast the others were, and so are all where the backlog grows. ITL over
+  /// the gaps of completed requests. Empty where nothing was measured.
   std::vector<double> slo_values;
   SteadyState steady;
   /// Half-widths: over replications where there are several, else over the batches of the one run; blank in short runs.
@@ -73,7 +73,8 @@ struct PointMetrics {
   // Means a completed request, seconds; with time_other_s they sum to the mean latency.
   double time_weights_s = 0, time_kv_s = 0, time_compute_s = 0, time_allreduce_s = 0, time_host_s = 0;
   double time_queue_s = 0, time_preempt_s = 0, time_other_s = 0;
-  /// Fleets whose replicas come and go: use within the window, means a replication. Blank where all are there all the time.
+  /// Fleets whose replicas come and go: use within the window, means a replication. Blank where all are there all the
+  /// time.
   std::optional<double> replica_s, instance_s, replica_starts, replica_failures;
   // 90 % bands of a prediction (study/run/bands.h); blank: none, or no bound on that side.
   struct Band {
@@ -102,23 +103,24 @@ class Measurements {
   /// In order of end within a run.
   void add(const RequestResult& result);
   void add_itl(const LogHistogram& itl);
-  /// Integrals of one replica over one run's window; `pool_tokens` is the capacity of its KV pool. Every run has the same
-  /// pools.
+  /// Integrals of one replica over one run's window; `pool_tokens` is the capacity of its KV pool. Every run has the
+  /// same pools.
   void add_replica(const Integrals& integrals, double peak_used_tokens, double pool_tokens, std::int64_t preemptions);
-  /// Closes one replication: [start, end] is the measured window, seconds; the two are the integrals over it of the number
-  /// of logical requests between sending and end, and of those that have not begun service. `load` is what the run offered.
+  /// Closes one replication: [start, end] is the measured window, seconds; the two are the integrals over it of the
+  /// number of logical requests between sending and end, and of those that have not begun service. `load` is what the
+  /// run offered.
   void end_run(double start_s, double end_s, double in_system_integral, double queue_integral, const OfferedLoad& load);
   /// Of a run whose replicas come and go; before its end_run.
   void add_fleet(const FleetUsage& usage);
   [[nodiscard]] PointMetrics metrics() const;
 
  private:
-  using Record = Served;               // of a completed request after warm-up; 32 bytes, twice that while the vector grows
+  using Record = Served;  // of a completed request after warm-up; 32 bytes, twice that while the vector grows
   struct Run {
-    std::size_t records_end = 0;       // the run's records end here
+    std::size_t records_end = 0;  // the run's records end here
     double start_s = 0, end_s = 0;
     OfferedLoad load;
-    std::int64_t shed_end = 0, unfit_end = 0;   // of all runs up to this one
+    std::int64_t shed_end = 0, unfit_end = 0;  // of all runs up to this one
   };
   [[nodiscard]] std::optional<double> value_of(const Record& record, Slo::Metric metric) const;
   [[nodiscard]] bool meets_slo(const Record& record) const;
@@ -140,19 +142,19 @@ class Measurements {
   Slo slo_;
   Nanos warmup_ = 0;
   bool returns_at_batch_end_ = false;
-  std::vector<Record> records_;        // of all replications, in order of end within each
+  std::vector<Record> records_;  // of all replications, in order of end within each
   std::vector<Run> runs_;
   LogHistogram itl_;
   std::optional<FleetUsage> fleet_;
   Integrals sums_;
-  double peak_fraction_ = 0, pool_tokens_ = 0;       // the pools of all replicas of all runs together
-  double one_pool_tokens_ = 0;                       // of one replica
+  double peak_fraction_ = 0, pool_tokens_ = 0;  // the pools of all replicas of all runs together
+  double one_pool_tokens_ = 0;                  // of one replica
   double in_system_ = 0, queue_ = 0;
   model::TimeParts service_;
   double queue_s_ = 0, preempt_s_ = 0;
   std::int64_t input_tokens_ = 0, output_tokens_ = 0;
   std::map<std::string, std::int64_t> rejections_;
-  std::vector<std::size_t> first_wave_;              // places among the records, ascending
+  std::vector<std::size_t> first_wave_;  // places among the records, ascending
   std::int64_t rejected_ = 0, timed_out_ = 0, preemptions_ = 0, slo_met_ = 0, slo_total_ = 0;
   std::int64_t shed_ = 0, unfit_ = 0;
   bool per_request_slo_ = false;

@@ -8,7 +8,8 @@ namespace plimsoll::sched {
 std::unique_ptr<Policy> make_orca(const PolicyConfig& config) { return std::make_unique<Orca>(config); }
 
 Orca::Orca(const PolicyConfig& config)
-    : config_(config), reserve_(config.reserve.value_or(Reserve::max_len)),
+    : config_(config),
+      reserve_(config.reserve.value_or(Reserve::max_len)),
       max_running_(resolve_limits(config).max_running) {}
 
 std::int64_t Orca::reserved_tokens(const Request& request) const {
@@ -24,7 +25,8 @@ std::int64_t Orca::reserved_tokens(const Request& request) const {
 std::optional<Reject> Orca::admit(const Request& request, const View& view) const {
   if (config_.queue_limit && queued() >= *config_.queue_limit) return Reject{kNoRequest, 503, "queue_capacity"};
   if (reserve_ == Reserve::max_len) return refuse_slot(config_, request, view.kv);
-  if (view.kv.blocks_for(reserved_tokens(request)) > view.kv.total()) return Reject{kNoRequest, 422, "max_total_tokens"};
+  if (view.kv.blocks_for(reserved_tokens(request)) > view.kv.total())
+    return Reject{kNoRequest, 422, "max_total_tokens"};
   return {};
 }
 

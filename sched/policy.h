@@ -25,7 +25,7 @@ struct View {
 /// `steps` identical steps (more than one only after a decision with repeat) ended, and these requests with them.
 struct StepsDone {
   std::int64_t steps = 1;
-  std::span<const ReqId> finished;     // rows that produced their last token, in batch order; still readable in the View
+  std::span<const ReqId> finished;  // rows that produced their last token, in batch order; still readable in the View
 };
 
 class Policy {

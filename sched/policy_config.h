@@ -21,33 +21,33 @@ struct PolicyConfig {
   PolicyKind policy = PolicyKind::vllm_v1;
   PolicyVariant variant = PolicyVariant::standard;
   // Batch limits.
-  std::optional<std::int64_t> max_running;            // sequences at once
-  std::optional<std::int64_t> step_token_budget;      // tokens in one step
-  std::optional<std::int64_t> prefill_token_budget;   // tgi: MAX_BATCH_PREFILL_TOKENS
-  std::optional<std::int64_t> kv_token_budget;        // tgi: MAX_BATCH_TOTAL_TOKENS; others: the pool, in tokens
+  std::optional<std::int64_t> max_running;           // sequences at once
+  std::optional<std::int64_t> step_token_budget;     // tokens in one step
+  std::optional<std::int64_t> prefill_token_budget;  // tgi: MAX_BATCH_PREFILL_TOKENS
+  std::optional<std::int64_t> kv_token_budget;       // tgi: MAX_BATCH_TOTAL_TOKENS; others: the pool, in tokens
   // Memory.
-  std::optional<Blk> kv_blocks;                       // usable blocks; overrides the derived pool
+  std::optional<Blk> kv_blocks;  // usable blocks; overrides the derived pool
   std::optional<Tok> block_size;
   std::optional<double> mem_fraction;
-  std::optional<double> watermark;                    // fraction of the blocks kept free at admission
-  std::optional<double> swap_space_bytes;             // host memory for swapping, a GPU
-  std::int64_t swap_blocks = 0;                       // derived from swap_space by the caller (study/ or a test)
+  std::optional<double> watermark;         // fraction of the blocks kept free at admission
+  std::optional<double> swap_space_bytes;  // host memory for swapping, a GPU
+  std::int64_t swap_blocks = 0;            // derived from swap_space by the caller (study/ or a test)
   std::optional<Reserve> reserve;
   // Static and dynamic batching.
   std::optional<std::int64_t> batch_size;
   std::optional<Nanos> max_batch_delay;
   DelayOrigin delay_origin = DelayOrigin::worker_free;
   // Waiting.
-  std::optional<double> delay_factor;                 // vllm_v0
-  std::optional<double> served_ratio;                 // tgi
-  std::optional<std::int64_t> force_after;            // tgi: MAX_WAITING_TOKENS; rolling: waiting_steps
+  std::optional<double> delay_factor;       // vllm_v0
+  std::optional<double> served_ratio;       // tgi
+  std::optional<std::int64_t> force_after;  // tgi: MAX_WAITING_TOKENS; rolling: waiting_steps
   // Chunking and admission.
   std::optional<bool> chunked;
   std::optional<std::int64_t> long_prefill_threshold;
-  std::optional<bool> reserve_full_sequence;          // vllm_v1
+  std::optional<bool> reserve_full_sequence;  // vllm_v1
   std::optional<Preemption> preemption;
   CapacityPolicy capacity_policy = CapacityPolicy::guaranteed_no_evict;
-  std::optional<double> conservativeness;             // sglang
+  std::optional<double> conservativeness;  // sglang
   std::optional<bool> prefix_caching;
   // Front door.
   std::optional<std::int64_t> queue_limit;

@@ -15,7 +15,7 @@ struct Row {
   PolicyKind kind;
   std::unique_ptr<Policy> (*make)(const PolicyConfig&);
   Limits (*limits)(const PolicyConfig&, std::int64_t longest);
-  Traits traits;                       // of the standard variant
+  Traits traits;  // of the standard variant
   PolicyInfo info;
 };
 
@@ -44,8 +44,8 @@ Limits batch_limits(const PolicyConfig& config, std::int64_t longest) {
 }
 
 Limits rolling_limits(const PolicyConfig& config, std::int64_t) {
-  constexpr std::int64_t kMaxRunning = 32;          // DJL Serving: max_rolling_batch_size
-  constexpr std::int64_t kReservedPerRequest = 272; // DJL 0.24: prefill tokens that memory is reserved for
+  constexpr std::int64_t kMaxRunning = 32;           // DJL Serving: max_rolling_batch_size
+  constexpr std::int64_t kReservedPerRequest = 272;  // DJL 0.24: prefill tokens that memory is reserved for
   const std::int64_t running = config.max_running.value_or(kMaxRunning);
   return {.max_running = running,
           .reserved_sequences = running,
@@ -53,14 +53,14 @@ Limits rolling_limits(const PolicyConfig& config, std::int64_t) {
 }
 
 Limits orca_limits(const PolicyConfig& config, std::int64_t longest) {
-  constexpr std::int64_t kMaxRunning = 128;         // max_num_seqs of the Orca scheduler in sarathi-serve
+  constexpr std::int64_t kMaxRunning = 128;  // max_num_seqs of the Orca scheduler in sarathi-serve
   return whole_prompts(config, config.max_running.value_or(kMaxRunning), longest);
 }
 
 // No limit of sequences unless one is stated, and with the defect of TGI 2.0.0 none that holds.
 Limits tgi_limits(const PolicyConfig& config, std::int64_t) {
-  constexpr std::int64_t kPrefillTokens = 4096;     // MAX_BATCH_PREFILL_TOKENS; 3.x derives it and falls back to this
-  constexpr std::int64_t kReserved = 128;           // sequences: by our own choice
+  constexpr std::int64_t kPrefillTokens = 4096;  // MAX_BATCH_PREFILL_TOKENS; 3.x derives it and falls back to this
+  constexpr std::int64_t kReserved = 128;        // sequences: by our own choice
   const std::int64_t prefill = config.prefill_token_budget.value_or(kPrefillTokens);
   return {.max_running = config.tgi_batch_size_bug ? kForever : config.max_running.value_or(kForever),
           .prefill_tokens = prefill,
@@ -69,10 +69,10 @@ Limits tgi_limits(const PolicyConfig& config, std::int64_t) {
 }
 
 Limits vllm_v0_limits(const PolicyConfig& config, std::int64_t longest) {
-  constexpr std::int64_t kMaxRunning = 256;         // max_num_seqs
-  constexpr std::int64_t kStepTokens = 2048;        // max_num_batched_tokens is at least this, and at least the context
-  constexpr std::int64_t kStepTokens01 = 2560;      // 0.1
-  constexpr std::int64_t kChunkTokens = 512;        // with chunked prefill
+  constexpr std::int64_t kMaxRunning = 256;     // max_num_seqs
+  constexpr std::int64_t kStepTokens = 2048;    // max_num_batched_tokens is at least this, and at least the context
+  constexpr std::int64_t kStepTokens01 = 2560;  // 0.1
+  constexpr std::int64_t kChunkTokens = 512;    // with chunked prefill
   std::int64_t tokens = std::max(longest, kStepTokens);
   if (variant_of(config) == PolicyVariant::vllm_chunked) tokens = kChunkTokens;
   if (variant_of(config) == PolicyVariant::vllm_01) tokens = kStepTokens01;
@@ -80,8 +80,8 @@ Limits vllm_v0_limits(const PolicyConfig& config, std::int64_t longest) {
 }
 
 Limits vllm_v1_limits(const PolicyConfig& config, std::int64_t) {
-  constexpr std::int64_t kMaxRunning = 256;         // max_num_seqs
-  constexpr std::int64_t kStepTokens = 2048;        // max_num_batched_tokens of the server
+  constexpr std::int64_t kMaxRunning = 256;   // max_num_seqs
+  constexpr std::int64_t kStepTokens = 2048;  // max_num_batched_tokens of the server
   return one_budget(config.max_running.value_or(kMaxRunning), config.step_token_budget.value_or(kStepTokens));
 }
 
@@ -91,22 +91,24 @@ Limits sarathi_limits(const PolicyConfig& config, std::int64_t) {
 }
 
 Limits trtllm_limits(const PolicyConfig& config, std::int64_t) {
-  constexpr std::int64_t kMaxRunning = 2048;        // max_batch_size of trtllm-build 1.0
-  constexpr std::int64_t kStepTokens = 8192;        // max_num_tokens
+  constexpr std::int64_t kMaxRunning = 2048;  // max_batch_size of trtllm-build 1.0
+  constexpr std::int64_t kStepTokens = 8192;  // max_num_tokens
   return one_budget(config.max_running.value_or(kMaxRunning), config.step_token_budget.value_or(kStepTokens));
 }
 
 Limits sglang_limits(const PolicyConfig& config, std::int64_t) {
-  constexpr std::int64_t kMaxRunning = 4096;        // the server derives it from the pool; this is its usual upper bound
-  constexpr std::int64_t kReserved = 256;           // sequences: by our own choice
-  constexpr std::int64_t kChunkTokens = 8192;       // chunked_prefill_size
-  constexpr std::int64_t kPrefillTokens = 16384;    // max_prefill_tokens
+  constexpr std::int64_t kMaxRunning = 4096;      // the server derives it from the pool; this is its usual upper bound
+  constexpr std::int64_t kReserved = 256;         // sequences: by our own choice
+  constexpr std::int64_t kChunkTokens = 8192;     // chunked_prefill_size
+  constexpr std::int64_t kPrefillTokens = 16384;  // max_prefill_tokens
   Limits limits{.max_running = config.max_running.value_or(kMaxRunning),
                 .prefill_tokens = kPrefillTokens,
                 .reserved_sequences = config.max_running.value_or(kReserved)};
   const bool chunked = config.chunked.value_or(true);
-  if (chunked) limits.chunk_tokens = config.step_token_budget.value_or(kChunkTokens);
-  else limits.prefill_tokens = config.step_token_budget.value_or(kPrefillTokens);
+  if (chunked)
+    limits.chunk_tokens = config.step_token_budget.value_or(kChunkTokens);
+  else
+    limits.prefill_tokens = config.step_token_budget.value_or(kPrefillTokens);
   limits.reserved_tokens = chunked ? limits.chunk_tokens : limits.prefill_tokens;
   return limits;
 }
@@ -128,62 +130,95 @@ constexpr std::array kSglangServers = {Server::sglang};
 
 // In the order of PolicyKind.
 constexpr std::array<Row, 11> kRows = {{
-    {PolicyKind::none, make_static_batch,
-     [](const PolicyConfig& config, std::int64_t longest) { return whole_prompts(config, 1, longest); }, kWholeBatch,
+    {PolicyKind::none,
+     make_static_batch,
+     [](const PolicyConfig& config, std::int64_t longest) { return whole_prompts(config, 1, longest); },
+     kWholeBatch,
      {.name = "none", .description = "one request at a time"}},
-    {PolicyKind::static_batch, make_static_batch, batch_limits, kWholeBatch,
+    {PolicyKind::static_batch,
+     make_static_batch,
+     batch_limits,
+     kWholeBatch,
      {.name = "static", .description = "whole batches; finished rows keep their place until the batch ends"}},
-    {PolicyKind::dynamic, make_static_batch, batch_limits, kWholeBatch,
+    {PolicyKind::dynamic,
+     make_static_batch,
+     batch_limits,
+     kWholeBatch,
      {.name = "dynamic",
       .description = "static batches formed within a wait window (DJL, Triton)",
       .servers = kLmiAlone}},
-    {PolicyKind::rolling, make_rolling, rolling_limits, {},
+    {PolicyKind::rolling,
+     make_rolling,
+     rolling_limits,
+     {},
      {.name = "rolling",
       .description = "LMI rolling batch: new prefills, then one decode of all, each iteration (lmi-dist)",
       .variants = kRollingVariants,
       .servers = kLmiAlone,
       .lmi = {.rolling_batch = "lmi-dist", .starts_by_mpi = true}}},
-    {PolicyKind::orca, make_orca, orca_limits, {.contiguous = true},
+    {PolicyKind::orca,
+     make_orca,
+     orca_limits,
+     {.contiguous = true},
      {.name = "orca", .description = "iteration-level batching with slots reserved for life"}},
-    {PolicyKind::tgi, make_tgi, tgi_limits, {},
+    {PolicyKind::tgi,
+     make_tgi,
+     tgi_limits,
+     {},
      {.name = "tgi",
       .description = "Text Generation Inference: prefill-only or decode-only steps, token budgets (variants v1, v3)",
       .variants = kTgiVariants,
-      .chunked_variant = V::tgi_v3,      // PREFILL_CHUNKING is how version 3 works
+      .chunked_variant = V::tgi_v3,  // PREFILL_CHUNKING is how version 3 works
       .budget = BudgetKey::prefill,
-      .counts_kv_budget = true,          // with roundings of its own
-      .served_ratio = 1.2,               // WAITING_SERVED_RATIO of the router; the launcher has 0.3 from 2.0.2
+      .counts_kv_budget = true,  // with roundings of its own
+      .served_ratio = 1.2,       // WAITING_SERVED_RATIO of the router; the launcher has 0.3 from 2.0.2
       .servers = kTgiServers}},
-    {PolicyKind::vllm_v0, make_vllm_v0, vllm_v0_limits, {},
+    {PolicyKind::vllm_v0,
+     make_vllm_v0,
+     vllm_v0_limits,
+     {},
      {.name = "vllm_v0",
       .description = "vLLM 0.2 to 0.6: prefill first, paged KV, preemption (variants default, 0.1, chunked)",
       .variants = kVllmV0Variants,
       .chunked_variant = V::vllm_chunked,  // --enable-chunked-prefill is another scheduler in V0
       .servers = kVllmV0Servers,
       .lmi = {.rolling_batch = "vllm"}}},
-    {PolicyKind::vllm_v1, make_vllm_v1, vllm_v1_limits, {},
+    {PolicyKind::vllm_v1,
+     make_vllm_v1,
+     vllm_v1_limits,
+     {},
      {.name = "vllm_v1",
       .description = "vLLM 0.8 and later: one token budget, mixed steps",
       .servers = kVllmServers,
       .lmi = {.rolling_batch = "vllm"}}},
-    {PolicyKind::sarathi, make_sarathi, sarathi_limits, {},
+    {PolicyKind::sarathi,
+     make_sarathi,
+     sarathi_limits,
+     {},
      {.name = "sarathi", .description = "chunked prefills beside decodes"}},
-    {PolicyKind::trtllm, make_trtllm, trtllm_limits, {},
+    {PolicyKind::trtllm,
+     make_trtllm,
+     trtllm_limits,
+     {},
      {.name = "trtllm",
       .description = "TensorRT-LLM in-flight batching with a capacity scheduler",
       .servers = kTrtllmServers,
       .lmi = {.rolling_batch = "trtllm", .starts_by_mpi = true}}},
-    {PolicyKind::sglang, make_sglang, sglang_limits, {},
+    {PolicyKind::sglang,
+     make_sglang,
+     sglang_limits,
+     {},
      {.name = "sglang",
       .description = "SGLang: prefill first, estimated output, radix cache",
-      .budget = BudgetKey::smaller,      // --chunked-prefill-size and --max-prefill-tokens
-      .block_tokens = 1,                 // --page-size
+      .budget = BudgetKey::smaller,  // --chunked-prefill-size and --max-prefill-tokens
+      .block_tokens = 1,             // --page-size
       .servers = kSglangServers}},
 }};
 
 // `scheduler` (DJL's seq_scheduler) is nearest to lmi-dist: new requests are prefilled and every running one decodes in
 // each iteration. `disable` leaves the dynamic batching of the worker queue.
-constexpr std::array<std::string_view, 6> kRollingBatches = {"auto", "lmi-dist", "scheduler", "vllm", "trtllm", "disable"};
+constexpr std::array<std::string_view, 6> kRollingBatches = {"auto", "lmi-dist", "scheduler",
+                                                             "vllm", "trtllm",   "disable"};
 constexpr std::array kRollingBatchPolicies = {PolicyKind::rolling, PolicyKind::rolling, PolicyKind::rolling,
                                               PolicyKind::vllm_v0, PolicyKind::trtllm,  PolicyKind::dynamic};
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of policies: what each policy is called, how it behaves, its product's defaults and which servers run it.
-// Everything outside sched/ asks this table and never a PolicyKind. Adding a policy touches its own file and this table.
+// Everything outside sched/ asks this table and never a PolicyKind. Adding a policy touches its own file and this
+// table.
 #pragma once
 
 #include <cstdint>
@@ -17,42 +18,54 @@ struct PolicyConfig;
 class Policy;
 
 enum class PolicyKind : std::uint8_t {
-  none, static_batch, dynamic, rolling, orca, tgi, vllm_v0, vllm_v1, sarathi, trtllm, sglang
+  none,
+  static_batch,
+  dynamic,
+  rolling,
+  orca,
+  tgi,
+  vllm_v0,
+  vllm_v1,
+  sarathi,
+  trtllm,
+  sglang
 };
 enum class PolicyVariant : std::uint8_t {
-  standard,                  // of any policy
-  vllm_01, vllm_chunked,     // vllm_v0: 0.1, chunked
-  contiguous,                // rolling: contiguous (standard is paged)
-  tgi_v3                     // tgi: v3 (standard is v1)
+  standard,  // of any policy
+  vllm_01,
+  vllm_chunked,  // vllm_v0: 0.1, chunked
+  contiguous,    // rolling: contiguous (standard is paged)
+  tgi_v3         // tgi: v3 (standard is v1)
 };
 struct VariantName {
-  std::string_view name = {};          // as studies write it
+  std::string_view name = {};  // as studies write it
   PolicyVariant variant = PolicyVariant::standard;
 };
 
 /// How a policy behaves under given settings.
 struct Traits {
   int max_inflight_steps = 1;
-  bool returns_at_batch_end = false;   // all rows return together, when the last one is finished: no time between tokens
-  bool fits_whole_prompts = false;     // a prompt enters a step whole, beside the running decodes, within step_tokens of all
-  bool contiguous = false;             // reservations are address ranges: what is left over between them cannot be used
+  bool returns_at_batch_end = false;  // all rows return together, when the last one is finished: no time between tokens
+  bool fits_whole_prompts =
+      false;                // a prompt enters a step whole, beside the running decodes, within step_tokens of all
+  bool contiguous = false;  // reservations are address ranges: what is left over between them cannot be used
 };
 
 /// What bounds a batch, with the product's defaults where the settings state nothing. kForever: no such limit.
 struct Limits {
-  std::int64_t max_running = kForever;      // sequences in a batch
-  std::int64_t step_tokens = kForever;      // tokens of a step with prompts in it, decodes included
-  std::int64_t prefill_tokens = kForever;   // prompt tokens of a step
-  std::int64_t chunk_tokens = kForever;     // prompt tokens of a step where a prompt may be cut (sglang)
+  std::int64_t max_running = kForever;     // sequences in a batch
+  std::int64_t step_tokens = kForever;     // tokens of a step with prompts in it, decodes included
+  std::int64_t prefill_tokens = kForever;  // prompt tokens of a step
+  std::int64_t chunk_tokens = kForever;    // prompt tokens of a step where a prompt may be cut (sglang)
   // The forward that the product reserves activation memory for when it starts.
   std::int64_t reserved_sequences = 1, reserved_tokens = 1;
 };
 
 /// The setting that limits the tokens of a step. The products of one family give the same limit two names.
 enum class BudgetKey : std::uint8_t {
-  step,                                // step_token_budget
-  prefill,                             // prefill_token_budget
-  smaller                              // both, the smaller one of the two counts
+  step,     // step_token_budget
+  prefill,  // prefill_token_budget
+  smaller   // both, the smaller one of the two counts
 };
 
 /// Servers that `deploy` writes settings for. A policy's first server is the product whose scheduler it reproduces.
@@ -60,19 +73,19 @@ enum class Server : std::uint8_t { lmi, tgi, vllm_v0, vllm, trtllm, sglang };
 
 /// How LMI (DJL Serving) selects the policy.
 struct LmiSettings {
-  std::string_view rolling_batch = "disable";   // option.rolling_batch
-  bool starts_by_mpi = false;                   // a process for each GPU; otherwise one Python process
+  std::string_view rolling_batch = "disable";  // option.rolling_batch
+  bool starts_by_mpi = false;                  // a process for each GPU; otherwise one Python process
 };
 
 /// A row of the table. Views and spans are valid for ever.
 struct PolicyInfo {
-  std::string_view name = {};          // as studies write it
-  std::string_view description = {};   // for `list policies`
-  std::span<const VariantName> variants = {};         // empty: standard alone, called "default"
+  std::string_view name = {};                               // as studies write it
+  std::string_view description = {};                        // for `list policies`
+  std::span<const VariantName> variants = {};               // empty: standard alone, called "default"
   PolicyVariant chunked_variant = PolicyVariant::standard;  // what `chunked: true` makes of the standard variant
   BudgetKey budget = BudgetKey::step;
-  bool counts_kv_budget = false;       // enforces kv_token_budget itself; for the others it is the size of the pool
-  Tok block_tokens = 16;               // the product's default
+  bool counts_kv_budget = false;  // enforces kv_token_budget itself; for the others it is the size of the pool
+  Tok block_tokens = 16;          // the product's default
   std::optional<double> served_ratio = {};  // the product's default, where the policy has this setting
   std::span<const Server> servers = {};     // empty: no product runs it
   LmiSettings lmi = {};

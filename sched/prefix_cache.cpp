@@ -155,7 +155,7 @@ Blk PrefixCache::attach(ReqId id, Tok tokens) {
     Element& run = elements_[at(holder.own)];
     run.count -= own;
     were_idle += own;
-    run.kind = Kind::anonymous;          // what is left of it will be computed anew
+    run.kind = Kind::anonymous;  // what is left of it will be computed anew
     if (run.count == 0) drop(holder.own);
     holder.own = -1;
   }
@@ -191,7 +191,7 @@ Blk PrefixCache::release(ReqId id, Blk held, Tok computed) {
   Holder& holder = holders_[id];
   const auto published = static_cast<Blk>(holder.published.size());
   const Blk whole = std::clamp<Blk>(computed / block_tokens_, std::min(published, held), held);
-  if (holder.own >= 0) {                 // what an earlier preemption left behind is out of date
+  if (holder.own >= 0) {  // what an earlier preemption left behind is out of date
     elements_[at(holder.own)].kind = Kind::anonymous;
     holder.own = -1;
   }

@@ -23,8 +23,12 @@ Tok reserve_tokens(const PolicyConfig& config, const NewRequest& request) {
 }  // namespace
 
 Replica::Replica(const Config& config)
-    : policy_(make_policy(config.policy)), traits_(traits_of(config.policy)), config_(config.policy), table_(config.window),
-      kv_(config.kv), log_(config.keep_log) {}
+    : policy_(make_policy(config.policy)),
+      traits_(traits_of(config.policy)),
+      config_(config.policy),
+      table_(config.window),
+      kv_(config.kv),
+      log_(config.keep_log) {}
 Replica::~Replica() = default;
 
 // TGI takes the concurrency permit before it validates, and checks the total before the input.
@@ -59,7 +63,8 @@ std::optional<ReqId> Replica::arrive(const NewRequest& request, Nanos now) {
                  .service = {}};
     record.queue_s = 1e-9 * static_cast<double>(now - request.sent);
     if (log_.enabled())
-      log_.reject(request.name.empty() ? "r" + std::to_string(request.serial) : std::string(request.name), refusal->http);
+      log_.reject(request.name.empty() ? "r" + std::to_string(request.serial) : std::string(request.name),
+                  refusal->http);
     ended_.push_back(record);
     return {};
   }

@@ -30,21 +30,21 @@ enum class Outcome : std::uint8_t { completed, rejected, timed_out, cancelled };
 struct NewRequest {
   std::uint64_t serial = 0;
   Tok input = 1, output = 1, max_new = 1;
-  Nanos sent = 0;                      // intended send time: latency counts from here
+  Nanos sent = 0;  // intended send time: latency counts from here
   std::uint64_t session = 0;
   std::int32_t priority = 0;
   std::span<const std::uint64_t> prefix_hashes;
-  Tok hash_block_tokens = 0;           // tokens a hash stands for
-  std::string_view name;               // for the log; empty: r<serial>
-  std::uint32_t client = 0;            // the sender's own handle, returned in Ended
+  Tok hash_block_tokens = 0;  // tokens a hash stands for
+  std::string_view name;      // for the log; empty: r<serial>
+  std::uint32_t client = 0;   // the sender's own handle, returned in Ended
 };
 
 /// One request (attempt) that left the replica. Times in nanoseconds since the start of the run; -1: never happened.
 struct Ended {
   std::uint64_t serial = 0;
-  std::uint32_t client = 0;            // as in NewRequest
+  std::uint32_t client = 0;  // as in NewRequest
   Outcome outcome = Outcome::completed;
-  std::uint16_t http = 0;              // of a rejection
+  std::uint16_t http = 0;  // of a rejection
   const char* code = "";
   Tok input = 0, output = 0, max_new = 0, generated = 0;
   std::int32_t preemptions = 0;
@@ -57,26 +57,26 @@ struct Ended {
 /// The time that `steps` identical steps took. With more than one step, f(j) is the time of step j.
 struct StepsTime {
   std::int64_t steps = 1;
-  double start = 0;                    // seconds since the start of the run; the end of the step before, if there is no gap
-  double first = 0, total = 0;         // seconds: f(0) and the sum of f(j)
-  double moment1 = 0, moment2 = 0;     // sums of j f(j) and j^2 f(j)
-  model::TimeParts parts;              // of all steps together
-  double end = 0;                      // seconds since the start of the run
-  Nanos end_stamp = 0;                 // the same, rounded
+  double start = 0;             // seconds since the start of the run; the end of the step before, if there is no gap
+  double first = 0, total = 0;  // seconds: f(0) and the sum of f(j)
+  double moment1 = 0, moment2 = 0;  // sums of j f(j) and j^2 f(j)
+  model::TimeParts parts;           // of all steps together
+  double end = 0;                   // seconds since the start of the run
+  Nanos end_stamp = 0;              // the same, rounded
 };
 
 /// Time integrals over the steps, in token-seconds and the like; divide by the duration for means.
 struct Integrals {
-  double busy_s = 0;                   // time in steps
-  double batch = 0;                    // sequences in the step
-  double used_tokens = 0;              // tokens with KV
-  double held_tokens = 0;              // capacity of the held blocks
+  double busy_s = 0;                                                       // time in steps
+  double batch = 0;                                                        // sequences in the step
+  double used_tokens = 0;                                                  // tokens with KV
+  double held_tokens = 0;                                                  // capacity of the held blocks
   double internal = 0, reserved_unused = 0, external = 0, last_block = 0;  // wasted tokens by kind
 
   friend Integrals operator-(const Integrals& a, const Integrals& b) {
-    return {a.busy_s - b.busy_s, a.batch - b.batch, a.used_tokens - b.used_tokens, a.held_tokens - b.held_tokens,
-            a.internal - b.internal, a.reserved_unused - b.reserved_unused, a.external - b.external,
-            a.last_block - b.last_block};
+    return {a.busy_s - b.busy_s,           a.batch - b.batch,          a.used_tokens - b.used_tokens,
+            a.held_tokens - b.held_tokens, a.internal - b.internal,    a.reserved_unused - b.reserved_unused,
+            a.external - b.external,       a.last_block - b.last_block};
   }
 };
 
@@ -85,8 +85,8 @@ class Replica {
   struct Config {
     PolicyConfig policy;
     KvConfig kv;
-    Tok window = 0;                    // the model's sliding window
-    bool keep_log = false;             // keep the decision log
+    Tok window = 0;         // the model's sliding window
+    bool keep_log = false;  // keep the decision log
   };
   explicit Replica(const Config& config);
   ~Replica();
@@ -126,12 +126,19 @@ class Replica {
   [[nodiscard]] LogHistogram& itl() { return itl_; }
   [[nodiscard]] DecisionLog& log() { return log_; }
   /// Rows that a forward decodes, dead ones included, and the sum of the tokens they attend to.
-  struct DecodeLoad { std::int64_t rows = 0; double context = 0, context_windowed = 0; };
+  struct DecodeLoad {
+    std::int64_t rows = 0;
+    double context = 0, context_windowed = 0;
+  };
   [[nodiscard]] DecodeLoad decode_load(const Forward& forward) const;
 
  private:
-  struct Live;                         // what the Replica knows of a request beyond the table
-  struct Finish { std::int64_t clock; ReqId id; std::uint32_t epoch; };
+  struct Live;  // what the Replica knows of a request beyond the table
+  struct Finish {
+    std::int64_t clock;
+    ReqId id;
+    std::uint32_t epoch;
+  };
 
   [[nodiscard]] std::optional<Reject> front_door(const Request& request) const;
   void open_prefix(ReqId id, const NewRequest& request);
@@ -160,18 +167,19 @@ class Replica {
   KvLedger kv_;
   Decision decision_;
   std::vector<Live> live_;
-  std::vector<Finish> finishes_;       // min-heap by (clock, serial): when members of the group produce their last token
-  std::vector<ReqId> fresh_;           // joined since the last group step: their first gap differs from the others'
+  std::vector<Finish> finishes_;  // min-heap by (clock, serial): when members of the group produce their last token
+  std::vector<ReqId> fresh_;      // joined since the last group step: their first gap differs from the others'
   std::vector<ReqId> finished_, held_rows_;
   std::vector<Ended> ended_;
-  double group_emitted_ = 0;           // seconds: when the group last decoded
+  double group_emitted_ = 0;  // seconds: when the group last decoded
   Integrals integrals_;
-  model::TimeParts spent_;             // all step time so far, by cause
+  model::TimeParts spent_;  // all step time so far, by cause
   double used_tokens_ = 0, peak_used_tokens_ = 0;
-  // Requests that hold for life: tokens reserved, tokens they will need in the end, tokens computed; members in the group.
+  // Requests that hold for life: tokens reserved, tokens they will need in the end, tokens computed; members in the
+  // group.
   double reserved_tokens_ = 0, reserved_final_ = 0, reserved_used_ = 0;
   std::int64_t reserved_members_ = 0;
-  double pending_prefill_ = 0;         // held on demand for tokens not computed yet
+  double pending_prefill_ = 0;  // held on demand for tokens not computed yet
   std::int64_t preemptions_ = 0, steps_ = 0, running_ = 0;
   LogHistogram itl_;
   DecisionLog log_;

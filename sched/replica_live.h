@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a Replica knows of a live request beyond the request table: private to sched/replica*.cpp. What only service brings
-// is made when service begins, for millions may wait.
+// What a Replica knows of a live request beyond the request table: private to sched/replica*.cpp. What only service
+// brings is made when service begins, for millions may wait.
 #pragma once
 
 #include <memory>
@@ -28,7 +28,7 @@ struct Replica::Live {
   std::unique_ptr<Served> served_;  // null: it has only waited
   std::uint32_t client = 0;
   Tok output = 0;
-  std::uint32_t epoch = 0;             // tells stale heap entries from live ones
+  std::uint32_t epoch = 0;  // tells stale heap entries from live ones
   bool live = true, abandoned = false, fresh = false, was_decoding = false;
 
   [[nodiscard]] Served& served() {

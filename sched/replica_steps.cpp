@@ -11,7 +11,9 @@ namespace plimsoll::sched {
 
 namespace {
 // The parabola a + b x + c x^2 (x = j - (n-1)/2) with the zeroth, first and second moments of the step times.
-struct Parabola { double a, b, c; };
+struct Parabola {
+  double a, b, c;
+};
 Parabola fit(const StepsTime& time) {
   const auto n = static_cast<double>(time.steps);
   if (time.steps < 3) {
@@ -73,14 +75,18 @@ void Replica::complete_decodes(const Forward& forward, const StepsTime& time) {
       const double emitted = live.fresh ? served.emitted : group_emitted_;
       if (!traits_.returns_at_batch_end) itl_.add((time.start - emitted) + time.first, 1);
       served.emitted = time.end;
-      if (!live.fresh) { live.fresh = true; fresh_.push_back(id); }
+      if (!live.fresh) {
+        live.fresh = true;
+        fresh_.push_back(id);
+      }
       table_.advance_member(id);
       kv_.advance_member(id);
       used_tokens_ += 1;
       if (served.reserved_tokens > 0) reserved_used_ += 1;
       if (table_.generated(id) == live.output)
         finished_.push_back(id);
-      else push_finish(id);
+      else
+        push_finish(id);
     }
     return;
   }
@@ -137,7 +143,8 @@ void Replica::emit(ReqId id, const StepsTime& time) {
   table_.emit(id);
   if (table_.generated(id) == live.output)
     finished_.push_back(id);
-  else join(id);
+  else
+    join(id);
 }
 
 void Replica::finish_rows(const StepsTime& time) {
@@ -172,7 +179,8 @@ void Replica::integrate(const StepsTime& time) {
   Integrals& sum = integrals_;
   sum.busy_s += time.total;
   sum.batch += time.total * static_cast<double>(group + listed + prefills);
-  // Tokens present during step j: those before it and one more a member for every step since. A shared block counts once.
+  // Tokens present during step j: those before it and one more a member for every step since. A shared block counts
+  // once.
   const double used = used_tokens_ - static_cast<double>(kv_.shared() * kv_.block_tokens());
   sum.used_tokens += used * time.total + members * time.moment1;
   const Parabola f = fit(time);

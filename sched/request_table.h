@@ -18,12 +18,12 @@ namespace plimsoll::sched {
 
 /// What a policy may know of a request.
 struct Request {
-  std::uint64_t serial = 0;      // order of arrival at the front door, unique in a run
-  Tok prompt = 0;                // input tokens, >= 1
-  Tok max_new = 0;               // the user's cap on output tokens, >= 1
-  Tok reserve_tokens = 0;        // prompt + output for policies whose reservation needs it (orca pow2 and oracle), else 0
+  std::uint64_t serial = 0;  // order of arrival at the front door, unique in a run
+  Tok prompt = 0;            // input tokens, >= 1
+  Tok max_new = 0;           // the user's cap on output tokens, >= 1
+  Tok reserve_tokens = 0;    // prompt + output for policies whose reservation needs it (orca pow2 and oracle), else 0
   Nanos arrival = 0;
-  std::int32_t priority = 0;     // smaller is more urgent
+  std::int32_t priority = 0;  // smaller is more urgent
   std::int32_t preemptions = 0;
   State state = State::waiting;
   std::uint64_t session = 0;
@@ -49,7 +49,7 @@ class RequestTable {
   /// `window`: the model's sliding window in tokens, 0 for none (see group_context_windowed).
   explicit RequestTable(Tok window = 0) : window_(window) {}
   [[nodiscard]] ReqId add(const Request& request);
-  void remove(ReqId id);                                  // leaves the group first
+  void remove(ReqId id);  // leaves the group first
   [[nodiscard]] Request& edit(ReqId id) { return slots_[id].request; }
   /// `tokens` more tokens are computed; the request is not in the group.
   void prefill(ReqId id, Tok tokens) { slots_[id].computed += tokens; }
@@ -77,12 +77,16 @@ class RequestTable {
  private:
   struct Slot {
     Request request;
-    Tok generated = 0, computed = 0;       // when it joined, for members
-    std::int64_t joined = 0;               // group clock then
-    std::uint32_t epoch = 0;               // tells stale window entries from live ones
+    Tok generated = 0, computed = 0;  // when it joined, for members
+    std::int64_t joined = 0;          // group clock then
+    std::uint32_t epoch = 0;          // tells stale window entries from live ones
     bool in_group = false, saturated = false;
   };
-  struct Saturation { std::int64_t clock; ReqId id; std::uint32_t epoch; };
+  struct Saturation {
+    std::int64_t clock;
+    ReqId id;
+    std::uint32_t epoch;
+  };
 
   [[nodiscard]] Tok run_of(ReqId id) const {
     return slots_[id].in_group ? static_cast<Tok>(clock_ - slots_[id].joined) : 0;
@@ -97,8 +101,8 @@ class RequestTable {
   std::int64_t live_ = 0;
   std::int64_t clock_ = 0, group_size_ = 0, group_computed_ = 0;
   Tok window_ = 0;
-  std::int64_t growing_ = 0, growing_context_ = 0;   // members below the window and their summed contexts
-  std::vector<Saturation> saturations_;              // min-heap by clock
+  std::int64_t growing_ = 0, growing_context_ = 0;  // members below the window and their summed contexts
+  std::vector<Saturation> saturations_;             // min-heap by clock
 };
 
 }  // namespace plimsoll::sched

@@ -8,15 +8,17 @@
 namespace plimsoll::sched {
 
 namespace {
-constexpr std::int64_t kJobQueue = 1000;        // DJL Serving: job_queue_size
+constexpr std::int64_t kJobQueue = 1000;            // DJL Serving: job_queue_size
 constexpr Nanos kPredictTimeout = 120'000'000'000;  // DJL Serving: PREDICT_TIMEOUT 120 s
 }  // namespace
 
 std::unique_ptr<Policy> make_rolling(const PolicyConfig& config) { return std::make_unique<Rolling>(config); }
 
 Rolling::Rolling(const PolicyConfig& config)
-    : config_(config), max_running_(resolve_limits(config).max_running),
-      queue_limit_(config.queue_limit.value_or(kJobQueue)), waiting_steps_(config.force_after.value_or(0)),
+    : config_(config),
+      max_running_(resolve_limits(config).max_running),
+      queue_limit_(config.queue_limit.value_or(kJobQueue)),
+      waiting_steps_(config.force_after.value_or(0)),
       contiguous_(config.variant == PolicyVariant::contiguous) {}
 
 // The job queue leaves its last place free while the worker is busy; there is a queue only while it holds a request.
@@ -157,8 +159,10 @@ void Rolling::prefill(const View& view, Decision& out) {
   Forward& forward = out.add_forward();
   for (const ReqId id : unseen()) {
     const Request& request = view.requests[id];
-    if (contiguous_) out.kv.push_back({KvOp::Kind::reserve, id, slot_tokens(config_, request)});
-    else out.kv.push_back({KvOp::Kind::grow, id, request.prompt});
+    if (contiguous_)
+      out.kv.push_back({KvOp::Kind::reserve, id, slot_tokens(config_, request)});
+    else
+      out.kv.push_back({KvOp::Kind::grow, id, request.prompt});
     forward.prefill.push_back({id, request.prompt, 0, true});
   }
   fresh_ = 0;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rolling batch of DJL Serving / LMI with lmi-dist (0.24, 0.25). The serving side keeps a list of at most max_running
-// active requests and sends it to the engine once an iteration; an iteration is up to two forwards: the prefill of what
-// is new, then one decode of the others. Admission counts requests, never tokens.
+// The rolling batch of DJL Serving / LMI with lmi-dist (0.24, 0.25). The serving side keeps a list of at most
+// max_running active requests and sends it to the engine once an iteration; an iteration is up to two forwards: the
+// prefill of what is new, then one decode of the others. Admission counts requests, never tokens.
 //
-// In front of the list stands one worker thread with a job queue. When the list is full it blocks with a request in hand;
-// after 120 s without a free place that request fails with 400 "Time out in: 120" and the worker takes the next one.
+// In front of the list stands one worker thread with a job queue. When the list is full it blocks with a request in
+// hand; after 120 s without a free place that request fails with 400 "Time out in: 120" and the worker takes the next
+// one.
 //
-// Nothing looks at memory before an iteration: one that cannot get its KV blocks fails, and all active requests with it.
-// The variant `contiguous` (option.paged_attention=false) reserves a slot of the longest sequence instead, and has no more
-// active requests than there are slots.
+// Nothing looks at memory before an iteration: one that cannot get its KV blocks fails, and all active requests with
+// it. The variant `contiguous` (option.paged_attention=false) reserves a slot of the longest sequence instead, and has
+// no more active requests than there are slots.
 #pragma once
 
 #include <cstdint>
@@ -52,16 +53,16 @@ class Rolling final : public Policy {
   PolicyConfig config_;
   std::int64_t max_running_, queue_limit_, waiting_steps_;
   bool contiguous_;
-  std::vector<ReqId> active_;          // the list; the engine has not seen the last fresh_ of them
+  std::vector<ReqId> active_;  // the list; the engine has not seen the last fresh_ of them
   std::int64_t fresh_ = 0;
-  Blk slots_ = 0;                      // contiguous: blocks of the active requests' slots
-  ReqId held_ = kNoRequest;            // the worker stands blocked with this one
+  Blk slots_ = 0;            // contiguous: blocks of the active requests' slots
+  ReqId held_ = kNoRequest;  // the worker stands blocked with this one
   Nanos held_until_ = kNever;
   std::deque<ReqId> queue_;
-  std::vector<Reject> rejects_;        // to be said with the next decision
+  std::vector<Reject> rejects_;  // to be said with the next decision
   // waiting_steps: the engine counts its iterations and looks at new requests in every (waiting_steps + 1)-th.
   std::int64_t counter_ = 0;
-  bool restarts_counter_ = false;      // the step in flight takes new requests although the counter has not run out
+  bool restarts_counter_ = false;  // the step in flight takes new requests although the counter has not run out
 };
 
 }  // namespace plimsoll::sched

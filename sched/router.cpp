@@ -53,7 +53,7 @@ class RoundRobin final : public Router {
   }
 
  private:
-  std::uint64_t turn_ = 0;             // goes on when replicas come and go
+  std::uint64_t turn_ = 0;  // goes on when replicas come and go
 };
 
 class Random final : public Router {
@@ -109,7 +109,7 @@ class PowerOfTwo final : public Router {
     if (count == 1) return nth_healthy(loads, 0);
     const std::size_t one = draw_below(engine_, count);
     std::size_t two = draw_below(engine_, count - 1);
-    if (two >= one) ++two;             // skip the first: distinct, and still uniform
+    if (two >= one) ++two;  // skip the first: distinct, and still uniform
     const std::size_t first = nth_healthy(loads, one), second = nth_healthy(loads, two);
     return loads[first].outstanding <= loads[second].outstanding ? first : second;
   }
@@ -141,8 +141,8 @@ class Session final : public Router {
   std::optional<std::int64_t> cap_;
 };
 
-/// SGLang's cache-aware rule: balance first if loads are far apart, else follow the longest known prefix if it is a good
-/// part of the prompt, else fill the smallest tree. Equal trees or matches: the least loaded.
+/// SGLang's cache-aware rule: balance first if loads are far apart, else follow the longest known prefix if it is a
+/// good part of the prompt, else fill the smallest tree. Equal trees or matches: the least loaded.
 class Prefix final : public Router {
  public:
   explicit Prefix(const RouterOptions& options) : options_(options) {}
@@ -173,7 +173,7 @@ class Prefix final : public Router {
   }
 
   RouterOptions options_;
-  std::vector<PrefixTree> trees_;      // by replica
+  std::vector<PrefixTree> trees_;  // by replica
   std::vector<std::size_t> matches_;
 };
 

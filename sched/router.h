@@ -15,7 +15,14 @@
 namespace plimsoll::sched {
 
 enum class RouterKind : std::uint8_t {
-  round_robin, random, least_outstanding, power_of_two, session, prefix, least_kv, least_tokens
+  round_robin,
+  random,
+  least_outstanding,
+  power_of_two,
+  session,
+  prefix,
+  least_kv,
+  least_tokens
 };
 [[nodiscard]] std::string_view name(RouterKind kind);
 [[nodiscard]] std::optional<RouterKind> router_from_name(std::string_view text);
@@ -24,14 +31,14 @@ enum class RouterKind : std::uint8_t {
 /// What a router may know of a replica at a decision.
 struct ReplicaLoad {
   bool healthy = true;
-  std::int64_t outstanding = 0;        // requests
-  std::int64_t outstanding_tokens = 0; // sum of input + cap over them
+  std::int64_t outstanding = 0;         // requests
+  std::int64_t outstanding_tokens = 0;  // sum of input + cap over them
   std::int64_t kv_blocks_in_use = 0;
 };
 
 struct RouteQuery {
-  std::uint64_t session = 0;           // 0: none
-  std::int64_t tokens = 0;             // input + cap
+  std::uint64_t session = 0;  // 0: none
+  std::int64_t tokens = 0;    // input + cap
   std::span<const std::uint64_t> prefix_hashes = {};
   Nanos now = 0;
 };
@@ -41,8 +48,8 @@ class Router {
   virtual ~Router() = default;
   /// Index of the chosen replica; at least one is healthy.
   [[nodiscard]] virtual std::size_t route(const RouteQuery& query, std::span<const ReplicaLoad> loads) = 0;
-  /// One of the loads has changed. A caller that tells every change has routers that need not look at all replicas for every
-  /// request; one that tells none is served as well, only later.
+  /// One of the loads has changed. A caller that tells every change has routers that need not look at all replicas for
+  /// every request; one that tells none is served as well, only later.
   virtual void changed(std::size_t /*index*/, std::span<const ReplicaLoad> /*loads*/) {}
 };
 
@@ -52,13 +59,14 @@ struct RouterOptions {
   /// least_kv: replicas report their KV use this often (BLIS: 50 ms); decisions in between see the old figures.
   Nanos report_every = 50'000'000;
   // prefix: the SGLang router's command-line defaults; its tree of 2^24 characters is about 2^18 blocks of 16 tokens.
-  double match_threshold = 0.5;        // longest match / prompt above which the match decides
+  double match_threshold = 0.5;  // longest match / prompt above which the match decides
   std::int64_t imbalance_requests = 32;
   double imbalance_ratio = 1.0001;
-  std::size_t tree_blocks = std::size_t{1} << 18;    // remembered for each replica, least recently used forgotten first
+  std::size_t tree_blocks = std::size_t{1} << 18;  // remembered for each replica, least recently used forgotten first
 };
 
 /// `seed` feeds the routers that draw (random, power_of_two): one stream, independent of the workload's.
-[[nodiscard]] std::unique_ptr<Router> make_router(RouterKind kind, std::uint64_t seed, const RouterOptions& options = {});
+[[nodiscard]] std::unique_ptr<Router> make_router(RouterKind kind, std::uint64_t seed,
+                                                  const RouterOptions& options = {});
 
 }  // namespace plimsoll::sched

@@ -23,7 +23,7 @@ class PrefixTree {
 
  private:
   std::size_t capacity_;
-  std::list<std::uint64_t> recent_;    // path hashes, most recently used first
+  std::list<std::uint64_t> recent_;  // path hashes, most recently used first
   std::unordered_map<std::uint64_t, std::list<std::uint64_t>::iterator> nodes_;
 };
 

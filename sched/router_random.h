@@ -8,8 +8,8 @@
 
 namespace plimsoll::sched {
 
-/// Spreads 64 bits over 64 bits (the finaliser of SplitMix64, Steele, Lea and Flood 2014): neighbouring numbers come out
-/// unrelated, different ones stay different.
+/// Spreads 64 bits over 64 bits (the finaliser of SplitMix64, Steele, Lea and Flood 2014): neighbouring numbers come
+/// out unrelated, different ones stay different.
 [[nodiscard]] constexpr std::uint64_t mix(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;

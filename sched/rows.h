@@ -39,7 +39,8 @@ inline std::int64_t slot_tokens(const PolicyConfig& config, const Request& reque
 /// A request that is too long for its slot, or whose slot is larger than the pool, would block for ever.
 inline std::optional<Reject> refuse_slot(const PolicyConfig& config, const Request& request, const KvLedger& kv) {
   const std::int64_t slot = slot_tokens(config, request);
-  if (most_tokens(request) > slot || kv.blocks_for(slot) > kv.total()) return Reject{kNoRequest, 422, "max_total_tokens"};
+  if (most_tokens(request) > slot || kv.blocks_for(slot) > kv.total())
+    return Reject{kNoRequest, 422, "max_total_tokens"};
   return {};
 }
 

@@ -14,8 +14,10 @@ constexpr double kWatermark = 0.01;
 std::unique_ptr<Policy> make_sarathi(const PolicyConfig& config) { return std::make_unique<Sarathi>(config); }
 
 Sarathi::Sarathi(const PolicyConfig& config)
-    : max_running_(resolve_limits(config).max_running), chunk_(resolve_limits(config).step_tokens),
-      watermark_(config.watermark.value_or(kWatermark)), max_len_(config.max_len()) {}
+    : max_running_(resolve_limits(config).max_running),
+      chunk_(resolve_limits(config).step_tokens),
+      watermark_(config.watermark.value_or(kWatermark)),
+      max_len_(config.max_len()) {}
 
 std::optional<Reject> Sarathi::admit(const Request& request, const View&) const {
   if (max_len_ > 0 && most_tokens(request) > max_len_) return Reject{kNoRequest, 400, "max_model_len"};
@@ -34,7 +36,7 @@ void Sarathi::decide(Nanos now, const View& view, Decision& out) {
   Step step{.tokens = 0, .free = view.kv.free(), .members = view.requests.group_size(), .preempted = false};
   Forward& forward = out.add_forward();
   const Blk growth = view.kv.group_growth(1);
-  if (growth + 1 <= step.free) {         // whoever comes last still finds a free block
+  if (growth + 1 <= step.free) {  // whoever comes last still finds a free block
     step.tokens = step.members;
     step.free -= growth;
     if (step.members > 0) forward.decodes = Decodes::group;
@@ -73,7 +75,7 @@ void Sarathi::schedule_decodes(const View& view, Step& step, Decision& out, Forw
     if (gone) break;
     step.free -= view.kv.need(id, view.requests.computed(id) + 1);
     ++step.tokens;
-    forward.decodes = Decodes::group;    // every member that stays decodes
+    forward.decodes = Decodes::group;  // every member that stays decodes
   }
 }
 

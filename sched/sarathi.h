@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sarathi-Serve: stall-free batching. Every step takes all decodes first, then unfinished prefills, then new requests, as
-// far as the chunk size goes. A whole prompt's blocks are taken at admission; a decode asks for one free block, and the
-// latest running request is preempted (recomputed) when there is none. Nobody is admitted in a step that preempted.
+// Sarathi-Serve: stall-free batching. Every step takes all decodes first, then unfinished prefills, then new requests,
+// as far as the chunk size goes. A whole prompt's blocks are taken at admission; a decode asks for one free block, and
+// the latest running request is preempted (recomputed) when there is none. Nobody is admitted in a step that preempted.
 #pragma once
 
 #include <cstdint>
@@ -26,9 +26,9 @@ class Sarathi final : public Policy {
 
  private:
   struct Step {
-    std::int64_t tokens = 0;             // in the step so far
+    std::int64_t tokens = 0;  // in the step so far
     Blk free = 0;
-    std::int64_t members = 0;            // of the decode group that stay in the step
+    std::int64_t members = 0;  // of the decode group that stay in the step
     bool preempted = false;
   };
   void schedule_decodes(const View& view, Step& step, Decision& out, Forward& forward);
@@ -39,7 +39,7 @@ class Sarathi final : public Policy {
   double watermark_;
   Tok max_len_;
   std::deque<ReqId> waiting_;
-  std::vector<ReqId> running_;           // in order of arrival
+  std::vector<ReqId> running_;  // in order of arrival
 };
 
 }  // namespace plimsoll::sched

@@ -8,10 +8,10 @@
 namespace plimsoll::sched {
 
 namespace {
-constexpr std::int64_t kClip = 4096;             // CLIP_MAX_NEW_TOKENS: longer caps are not believed
+constexpr std::int64_t kClip = 4096;  // CLIP_MAX_NEW_TOKENS: longer caps are not believed
 constexpr double kInitRatio = 0.7, kMinShare = 0.14, kDecaySteps = 600;
-constexpr std::int64_t kRetractSteps = 20;       // decode steps ahead that the estimate covers after a retraction
-constexpr std::size_t kLongQueue = 128;          // beyond, the longest-prefix order falls back to FCFS
+constexpr std::int64_t kRetractSteps = 20;  // decode steps ahead that the estimate covers after a retraction
+constexpr std::size_t kLongQueue = 128;     // beyond, the longest-prefix order falls back to FCFS
 
 std::int64_t believed_cap(const Request& request) { return std::min<std::int64_t>(request.max_new, kClip); }
 
@@ -23,11 +23,14 @@ std::int64_t remaining_cap(ReqId id, const View& view) {
 std::unique_ptr<Policy> make_sglang(const PolicyConfig& config) { return std::make_unique<SgLang>(config); }
 
 SgLang::SgLang(const PolicyConfig& config)
-    : max_running_(resolve_limits(config).max_running), chunk_tokens_(resolve_limits(config).chunk_tokens),
+    : max_running_(resolve_limits(config).max_running),
+      chunk_tokens_(resolve_limits(config).chunk_tokens),
       prefill_tokens_(resolve_limits(config).prefill_tokens),
-      chunked_(config.chunked.value_or(true)), max_len_(config.max_len()),
+      chunked_(config.chunked.value_or(true)),
+      max_len_(config.max_len()),
       init_ratio_(std::min(kInitRatio * config.conservativeness.value_or(1), 1.0)),
-      min_ratio_(std::min(init_ratio_ * kMinShare, 1.0)), decay_((init_ratio_ - min_ratio_) / kDecaySteps),
+      min_ratio_(std::min(init_ratio_ * kMinShare, 1.0)),
+      decay_((init_ratio_ - min_ratio_) / kDecaySteps),
       base_ratio_(init_ratio_) {}
 
 // What would not be admitted to an empty pool either would block the queue for ever.
@@ -83,7 +86,7 @@ SgLang::Room SgLang::room(const View& view) const {
   Room room{.kv = KvPreview(view.kv)};
   const double available = static_cast<double>(view.kv.free()) * view.kv.block_tokens();
   const double share = ratio();
-  double aside = 0;                      // summed in batch order, as in the product: the admission test meets ties
+  double aside = 0;  // summed in batch order, as in the product: the admission test meets ties
   for (const ReqId id : running_)
     if (id != chunked_request_) aside += static_cast<double>(remaining_cap(id, view)) * share;
   room.total = available - aside;
@@ -156,7 +159,7 @@ SgLang::Verdict SgLang::add(ReqId id, const View& view, Room& room, Decision& ou
   take(id, hit.tokens, tokens, view, room, out, forward);
   running_.push_back(id);
   waiting_.pop_front();
-  if (tokens < extend) {                 // what its rest needs is not accounted for: nobody else is admitted beside it
+  if (tokens < extend) {  // what its rest needs is not accounted for: nobody else is admitted beside it
     chunked_request_ = id;
     return Verdict::other;
   }
@@ -165,7 +168,8 @@ SgLang::Verdict SgLang::add(ReqId id, const View& view, Room& room, Decision& ou
   return room.input <= 0 || room.chunk <= 0 ? Verdict::other : Verdict::go_on;
 }
 
-void SgLang::take(ReqId id, Tok cached, Tok tokens, const View& view, Room& room, Decision& out, Forward& forward) const {
+void SgLang::take(ReqId id, Tok cached, Tok tokens, const View& view, Room& room, Decision& out,
+                  Forward& forward) const {
   if (cached > 0) {
     room.kv.attach_prefix(id, cached);
     out.kv.push_back({KvOp::Kind::attach_prefix, id, cached});
@@ -209,7 +213,7 @@ void SgLang::schedule_decode(const View& view, Decision& out, Forward& forward) 
   for (const Reject& refusal : out.rejects) members -= view.requests.decoding(refusal.id) ? 1 : 0;
   if (members == 0) return;
   forward.decodes = Decodes::group;
-  last_decoded_ = out.preempted.empty();   // a step that retracts sets the ratio anew instead of decaying it
+  last_decoded_ = out.preempted.empty();  // a step that retracts sets the ratio anew instead of decaying it
 }
 
 // Gives up requests until the others can decode one more token; at least one stays.
@@ -234,7 +238,7 @@ void SgLang::retract(const View& view, Decision& out) {
     waiting_.push_back(id);
     full_ = false;
   }
-  if (need > kv.free() && !order.empty()) {     // alone, and the pool is too small: it would never end
+  if (need > kv.free() && !order.empty()) {  // alone, and the pool is too small: it would never end
     out.rejects.push_back({order.front(), 500, "kv_capacity"});
     remove_one(running_, order.front());
     full_ = false;
@@ -245,7 +249,8 @@ void SgLang::retract(const View& view, Decision& out) {
     produced += view.requests.generated(id);
     caps += view.requests[id].max_new;
   }
-  base_ratio_ = std::min(1.0, static_cast<double>(produced + kRetractSteps * std::ssize(order)) / static_cast<double>(caps + 1));
+  base_ratio_ =
+      std::min(1.0, static_cast<double>(produced + kRetractSteps * std::ssize(order)) / static_cast<double>(caps + 1));
   decode_steps_ = 0;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// SGLang: prefills first, decodes otherwise. A request is admitted when what it may still produce fits beside an estimate
-// of what the running ones will: a share (the ratio) of their caps, which decays with every decode step. When a decode
-// step runs out of memory after all, requests are retracted, least output and longest input first, and the estimate is
-// raised. docs/policies.md has the rules' sources.
+// SGLang: prefills first, decodes otherwise. A request is admitted when what it may still produce fits beside an
+// estimate of what the running ones will: a share (the ratio) of their caps, which decays with every decode step. When
+// a decode step runs out of memory after all, requests are retracted, least output and longest input first, and the
+// estimate is raised. docs/policies.md has the rules' sources.
 #pragma once
 
 #include <cstdint>
@@ -31,10 +31,10 @@ class SgLang final : public Policy {
  private:
   // What a prefill step may still take.
   struct Room {
-    double total = 0;                    // tokens of memory beyond what is set aside
-    double current = 0;                  // tokens of memory as such
-    std::int64_t input = 0, chunk = 0;   // prompt tokens
-    Tok block = 1;                       // tokens
+    double total = 0;                   // tokens of memory beyond what is set aside
+    double current = 0;                 // tokens of memory as such
+    std::int64_t input = 0, chunk = 0;  // prompt tokens
+    Tok block = 1;                      // tokens
     KvPreview kv;
   };
   enum class Verdict : std::uint8_t { go_on, no_memory, other };
@@ -54,11 +54,11 @@ class SgLang final : public Policy {
   bool chunked_;
   Tok max_len_;
   double init_ratio_, min_ratio_, decay_;
-  double base_ratio_;                    // the ratio decode_steps_ ago
+  double base_ratio_;  // the ratio decode_steps_ ago
   std::int64_t decode_steps_ = 0;
-  bool last_decoded_ = false;            // the decided step decodes and decays the ratio
-  bool full_ = false;                    // batch_is_full: no admission until somebody leaves
-  ReqId chunked_request_ = kNoRequest;   // its prompt is not yet complete
+  bool last_decoded_ = false;           // the decided step decodes and decays the ratio
+  bool full_ = false;                   // batch_is_full: no admission until somebody leaves
+  ReqId chunked_request_ = kNoRequest;  // its prompt is not yet complete
   std::deque<ReqId> waiting_;
   std::vector<ReqId> running_;
 };

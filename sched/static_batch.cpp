@@ -8,8 +8,8 @@
 namespace plimsoll::sched {
 
 namespace {
-constexpr Nanos kDelay = 100'000'000;    // DJL Serving: max_batch_delay 100 ms
-constexpr std::int64_t kJobQueue = 1000; // DJL Serving: job_queue_size
+constexpr Nanos kDelay = 100'000'000;     // DJL Serving: max_batch_delay 100 ms
+constexpr std::int64_t kJobQueue = 1000;  // DJL Serving: job_queue_size
 }  // namespace
 
 std::unique_ptr<Policy> make_static_batch(const PolicyConfig& config) { return std::make_unique<StaticBatch>(config); }
@@ -53,8 +53,8 @@ void StaticBatch::on_cancel(ReqId id, const View& view, Nanos now) {
   if (start_ == Start::worker_delay) gather(view, now);
 }
 
-// Takes waiting requests into the next batch, as many as fit in memory. What is queued when the first one is taken comes
-// along whatever the clock says; later ones come one by one, and one that comes at the deadline is the last.
+// Takes waiting requests into the next batch, as many as fit in memory. What is queued when the first one is taken
+// comes along whatever the clock says; later ones come one by one, and one that comes at the deadline is the last.
 void StaticBatch::gather(const View& view, Nanos now) {
   if (!rows_.empty()) return;
   const bool draining = gathered_.empty() || start_ == Start::oldest_delay;
@@ -80,8 +80,10 @@ void StaticBatch::decide(Nanos now, const View& view, Decision& out) {
   }
   gather(view, now);
   if (gathered_.empty()) return;
-  if (closed_ || now >= deadline_) launch(view, out);
-  else out.wake_at = deadline_;
+  if (closed_ || now >= deadline_)
+    launch(view, out);
+  else
+    out.wake_at = deadline_;
 }
 
 void StaticBatch::launch(const View& view, Decision& out) {

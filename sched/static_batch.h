@@ -5,7 +5,8 @@
 //
 //   none     one request at a time
 //   static   whatever waits when the engine becomes idle, at most batch_size
-//   dynamic  the batch aggregator of DJL Serving: a worker takes the first job, drains what is queued and waits for more
+//   dynamic  the batch aggregator of DJL Serving: a worker takes the first job, drains what is queued and waits for
+//   more
 //            until the batch is full or max_batch_delay is over. The delay counts from the moment the worker took the
 //            first job, so that a job which waited behind a running batch waits for a further whole delay
 //            (delay_origin: worker_free). Triton counts it from the oldest job's arrival (oldest_arrival).
@@ -55,8 +56,8 @@ class StaticBatch final : public Policy {
   // The batch that runs.
   std::vector<ReqId> rows_, dead_;
   std::int64_t alive_ = 0;
-  Tok padded_ = 0;                 // the longest prompt
-  std::int64_t steps_ = 0;         // of this batch, the prefill included
+  Tok padded_ = 0;          // the longest prompt
+  std::int64_t steps_ = 0;  // of this batch, the prefill included
 };
 
 }  // namespace plimsoll::sched

@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kMaxBatches = 30, kMinBatches = 8, kMinBatchSize = 8;
 
 struct Moments {
-  double mean = 0, squares = 0;        // sum of squared deviations
+  double mean = 0, squares = 0;  // sum of squared deviations
 };
 
 Moments moments(std::span<const double> values) {
@@ -48,15 +48,14 @@ double student_t975(std::size_t degrees_of_freedom) {
 }
 
 void quantiles(std::span<double> values, std::span<const double> at, std::span<double> out) {
-  auto begin = values.begin();         // everything before it is settled: not above anything from here on
+  auto begin = values.begin();  // everything before it is settled: not above anything from here on
   for (std::size_t i = 0; i < at.size(); ++i) {
     const double rank = at[i] * static_cast<double>(values.size() - 1);
     const auto low = values.begin() + static_cast<std::ptrdiff_t>(rank);
     std::nth_element(begin, low, values.end());
     const double fraction = rank - std::floor(rank);
     out[i] = *low;
-    if (fraction > 0 && low + 1 != values.end())
-      out[i] += fraction * (*std::min_element(low + 1, values.end()) - *low);
+    if (fraction > 0 && low + 1 != values.end()) out[i] += fraction * (*std::min_element(low + 1, values.end()) - *low);
     begin = low;
   }
 }

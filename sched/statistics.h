@@ -15,13 +15,14 @@ void quantiles(std::span<double> values, std::span<const double> at, std::span<d
 /// Half-width of the two-sided 95 % Student t interval of the mean of independent values; nullopt below two of them.
 [[nodiscard]] std::optional<double> replication_interval(std::span<const double> values);
 
-/// Into how many batches a run of `observations` correlated values is cut: at most 30, at least 8 values in each; 0 where
-/// that leaves fewer than 8 batches, too few for an honest interval.
+/// Into how many batches a run of `observations` correlated values is cut: at most 30, at least 8 values in each; 0
+/// where that leaves fewer than 8 batches, too few for an honest interval.
 [[nodiscard]] std::size_t batch_count(std::size_t observations);
 
 /// Half-width of the 95 % interval of the mean of a stationary series, given the means of its equal batches in order.
 /// Batches that still depend on their neighbours would make the interval too short, so where their lag-1 correlation is
-/// positive the variance is inflated by (1 + r) / (1 - r) as for a first-order autoregression. nullopt below two batches.
+/// positive the variance is inflated by (1 + r) / (1 - r) as for a first-order autoregression. nullopt below two
+/// batches.
 [[nodiscard]] std::optional<double> batch_means_interval(std::span<const double> batch_means);
 
 /// The 0.975 quantile of Student's t distribution, degrees_of_freedom >= 1.

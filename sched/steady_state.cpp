@@ -12,14 +12,15 @@ namespace plimsoll::sched {
 
 namespace {
 
-constexpr std::size_t kInstants = 96;          // at which the backlog is looked at
-constexpr std::size_t kFrom = kInstants / 3, kMiddle = 2 * kInstants / 3;   // the window is the last two thirds of the load
-constexpr std::int64_t kFewest = 100;          // requests that can tell anything
-constexpr double kServiceTimes = 5;            // a load must last, for a backlog to be called a growing one
+constexpr std::size_t kInstants = 96;  // at which the backlog is looked at
+constexpr std::size_t kFrom = kInstants / 3,
+                      kMiddle = 2 * kInstants / 3;  // the window is the last two thirds of the load
+constexpr std::int64_t kFewest = 100;               // requests that can tell anything
+constexpr double kServiceTimes = 5;                 // a load must last, for a backlog to be called a growing one
 constexpr double kSigmas = 3, kLengthSigmas = 2;
-constexpr double kSmallGrowth = 0.01;          // of what is offered; less is no matter
-// The time average of (B - mean B)^2 of a Brownian path B on [0, 1] has the distribution of the Cramer-von Mises statistic;
-// one in a thousand of its values is below this (Anderson and Darling 1952).
+constexpr double kSmallGrowth = 0.01;  // of what is offered; less is no matter
+// The time average of (B - mean B)^2 of a Brownian path B on [0, 1] has the distribution of the Cramer-von Mises
+// statistic; one in a thousand of its values is below this (Anderson and Darling 1952).
 constexpr double kCalmPath = 0.0171;
 
 double ratio(double amount, double whole) { return whole > 0 ? amount / whole : 0; }
@@ -27,7 +28,7 @@ double ratio(double amount, double whole) { return whole > 0 ? amount / whole : 
 /// The backlog of one run, in requests: each counts 1 until its first token and then the share of its tokens to come.
 struct Path {
   std::array<double, kInstants + 1> backlog{};
-  std::array<double, kInstants + 1> sent{};    // completed requests sent by then
+  std::array<double, kInstants + 1> sent{};  // completed requests sent by then
 
   [[nodiscard]] double growth(std::size_t from, std::size_t to) const { return backlog[to] - backlog[from]; }
   [[nodiscard]] double offered(std::size_t from, std::size_t to) const { return sent[to] - sent[from]; }
@@ -89,9 +90,9 @@ double variance_of_window(const Path& path) {
 struct Evidence {
   double runs = 0, requests = 0, latency_s = 0, length_s = 0, shed = 0, unfit = 0;
   double output = 0, output_squares = 0;
-  double offered = 0, growth = 0, growth_before = 0, growth_last = 0;   // in the window, and in its halves
+  double offered = 0, growth = 0, growth_before = 0, growth_last = 0;  // in the window, and in its halves
   double last_offered = 0, last_served_s = 0;
-  double variance = 0, backlog_end = 0, meant = 0;   // meant: what the window should have been offered
+  double variance = 0, backlog_end = 0, meant = 0;  // meant: what the window should have been offered
   double rate = 0, gap_scv = 0, settles_s = 0, clients = 0, warmup_s = 0;
   bool open = false, closed = false, replay = false;
 
@@ -165,14 +166,16 @@ std::int64_t rounded_up(double requests) {
 
 class Judgement {
  public:
-  Judgement(const Evidence& evidence, double queue_mean_s) : e_(evidence), service_s_(std::max(0.0, e_.latency() - queue_mean_s)) {}
+  Judgement(const Evidence& evidence, double queue_mean_s)
+      : e_(evidence), service_s_(std::max(0.0, e_.latency() - queue_mean_s)) {}
 
   [[nodiscard]] SteadyState closed_loop() const {
     if (sheds_surely()) return sheds();
     const double rounds = ratio(e_.requests, e_.runs * e_.clients);
     const double rate = ratio(e_.requests, e_.length_s);
     if (rounds < kRoundsNeeded) {
-      return too_short(text("%.2g requests a client; a steady state takes %g", rounds, kRoundsNeeded), kRoundsNeeded * e_.clients + rate * e_.warmup_s);
+      return too_short(text("%.2g requests a client; a steady state takes %g", rounds, kRoundsNeeded),
+                       kRoundsNeeded * e_.clients + rate * e_.warmup_s);
     }
     if (e_.length() < 3 * e_.settles_s) return fleet_is_slow(rate);
     if (sheds_much()) return too_few(rate);
@@ -194,7 +197,9 @@ class Judgement {
 
  private:
   [[nodiscard]] bool sheds_much() const { return e_.shed > (1 - kShareServed) * e_.requests; }
-  [[nodiscard]] bool sheds_surely() const { return e_.shed - 2 * std::sqrt(e_.shed) > (1 - kShareServed) * e_.requests; }
+  [[nodiscard]] bool sheds_surely() const {
+    return e_.shed - 2 * std::sqrt(e_.shed) > (1 - kShareServed) * e_.requests;
+  }
 
   // Chance in what is offered and in what it takes, requests, of n of them.
   [[nodiscard]] double wander(double n) const { return std::sqrt((e_.gap_scv + e_.output_scv()) * n); }
@@ -213,8 +218,8 @@ class Judgement {
     return e_.growth_last > 0 && e_.growth_last >= kAsFast * e_.growth_before - std::min(chance, e_.growth_before / 2);
   }
 
-  // Rates of a replay change as they like: what counts is what is left at its end, beyond what is being served, and that the
-  // deployment never showed the mean rate.
+  // Rates of a replay change as they like: what counts is what is left at its end, beyond what is being served, and
+  // that the deployment never showed the mean rate.
   [[nodiscard]] bool replay_is_overloaded() const {
     const double sent = e_.requests, left = e_.backlog_end - service_s_ * e_.rate;
     if (e_.length() < kServiceTimes * service_s_ || shows_its_rate()) return false;
@@ -224,7 +229,9 @@ class Judgement {
   // Served, in the window, what the load stands for: whatever chance it had in its requests, so much it can serve.
   [[nodiscard]] bool shows_its_rate() const {
     if (e_.replay && e_.backlog_end <= (1 - kShareServed) * e_.requests) return true;
-    if (e_.replay && e_.last_offered - e_.growth_last >= kShareServed * e_.last_served_s && e_.length() >= kLivesNeeded * e_.latency()) return true;
+    if (e_.replay && e_.last_offered - e_.growth_last >= kShareServed * e_.last_served_s &&
+        e_.length() >= kLivesNeeded * e_.latency())
+      return true;
     const double by_chance = kLengthSigmas * std::sqrt(e_.output_scv() * e_.offered);
     return e_.offered - e_.growth - by_chance >= kShareServed * e_.meant;
   }
@@ -238,14 +245,18 @@ class Judgement {
 
   [[nodiscard]] SteadyState too_short(std::string why, double needed) const {
     constexpr double kLonger = 1.5;
-    return {.verdict = Steadiness::too_short, .grows = false, .reason = std::move(why),
+    return {.verdict = Steadiness::too_short,
+            .grows = false,
+            .reason = std::move(why),
             .requests_needed = rounded_up(std::max(needed, kLonger * now()))};
   }
   [[nodiscard]] SteadyState few_requests(double rate) const {
-    return too_short(text("only %.0f requests", now()), std::max(static_cast<double>(kFewest), needed_in_time(rate)) * 2);
+    return too_short(text("only %.0f requests", now()),
+                     std::max(static_cast<double>(kFewest), needed_in_time(rate)) * 2);
   }
   [[nodiscard]] SteadyState fleet_is_slow(double rate) const {
-    return too_short(text("the load lasts %.3g s, and the fleet follows it within %.3g s", e_.length(), e_.settles_s), 3.3 * e_.settles_s * rate);
+    return too_short(text("the load lasts %.3g s, and the fleet follows it within %.3g s", e_.length(), e_.settles_s),
+                     3.3 * e_.settles_s * rate);
   }
   [[nodiscard]] SteadyState short_time(double rate) const {
     return too_short(text("the load lasts %.3g s, %.2g times the mean latency; a steady state takes %g", e_.length(),
@@ -255,7 +266,8 @@ class Judgement {
   [[nodiscard]] SteadyState still_fills(double rate) const {
     if (e_.length() < kLivesNeeded * e_.latency()) return short_time(rate);
     constexpr double kAgain = 2.5;
-    return too_short(text("the backlog still grows, by %.2g %% of what is offered, but ever slower", 100 * ratio(e_.growth, e_.offered)),
+    return too_short(text("the backlog still grows, by %.2g %% of what is offered, but ever slower",
+                          100 * ratio(e_.growth, e_.offered)),
                      std::max(kAgain * now(), needed_in_time(rate)));
   }
   // With a margin, since longer runs see longer waits.
@@ -269,21 +281,28 @@ class Judgement {
     const double share = std::clamp(ratio(e_.growth, e_.offered), 0.0, 1 - kShareServed - 0.005);
     const double spread = kLengthSigmas * std::sqrt(e_.output_scv()) + 2 * std::sqrt(e_.gap_scv);
     const double to_show = std::pow(spread / (1 - kShareServed - share), 2);
-    const double calm = e_.gap_scv > 0 && !e_.replay ? 1.3 * (ratio(e_.variance, e_.runs) + 0.5) / (kCalmPath * e_.gap_scv) : to_show;
+    const double calm =
+        e_.gap_scv > 0 && !e_.replay ? 1.3 * (ratio(e_.variance, e_.runs) + 0.5) / (kCalmPath * e_.gap_scv) : to_show;
     const double drain = e_.replay ? 1.2 * e_.backlog_end / (1 - kShareServed) : 0;
-    constexpr double kWindow = 1.5;    // all requests for those in the window
+    constexpr double kWindow = 1.5;  // all requests for those in the window
     return too_short("too few requests to tell a backlog that grows from chance",
                      std::max({kWindow * std::min(to_show, calm), needed_in_time(rate), drain}));
   }
 
   [[nodiscard]] SteadyState sheds() const {
-    return {.verdict = Steadiness::unstable, .grows = false,
-            .reason = text("%.2g %% of the requests are refused or time out", 100 * ratio(e_.shed, e_.requests)), .requests_needed = 0};
+    return {.verdict = Steadiness::unstable,
+            .grows = false,
+            .reason = text("%.2g %% of the requests are refused or time out", 100 * ratio(e_.shed, e_.requests)),
+            .requests_needed = 0};
   }
   [[nodiscard]] SteadyState overloaded() const {
-    const double served = e_.replay ? 1 - ratio(e_.backlog_end, e_.requests) : ratio(e_.offered - e_.growth, e_.offered);
-    return {.verdict = Steadiness::unstable, .grows = true,
-            .reason = text("the backlog grows: %.0f %% of what is offered is served", 100 * std::clamp(served, 0.0, 1.0)), .requests_needed = 0};
+    const double served =
+        e_.replay ? 1 - ratio(e_.backlog_end, e_.requests) : ratio(e_.offered - e_.growth, e_.offered);
+    return {
+        .verdict = Steadiness::unstable,
+        .grows = true,
+        .reason = text("the backlog grows: %.0f %% of what is offered is served", 100 * std::clamp(served, 0.0, 1.0)),
+        .requests_needed = 0};
   }
 
   const Evidence& e_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a load has a steady state on a deployment, judged from what its runs served. A run proves something only if its
-// load lasts long against the life of a request: until the first requests have left, every deployment seems to keep up.
-// Definitions and the reasons for the constants: docs/metrics.md, "Steady state".
+// Whether a load has a steady state on a deployment, judged from what its runs served. A run proves something only if
+// its load lasts long against the life of a request: until the first requests have left, every deployment seems to keep
+// up. Definitions and the reasons for the constants: docs/metrics.md, "Steady state".
 #pragma once
 
 #include <cstdint>
@@ -20,30 +20,30 @@ struct Served {
 struct OfferedLoad {
   enum class Kind : std::uint8_t { none, open, closed };
   Kind kind = Kind::none;
-  double last_sent_s = 0;              // when the last request was sent, from the start of the run
-  double rate = 0;                     // requests/s that an open load stands for; 0: as many as it sent (a replay)
-  double gap_scv = 1;                  // of an open load: variance over squared mean of the gaps between requests
-  std::int64_t clients = 0;            // of a closed loop
-  double settles_s = 0;                // in which a fleet that comes and goes follows its load; 0: a fixed one
+  double last_sent_s = 0;    // when the last request was sent, from the start of the run
+  double rate = 0;           // requests/s that an open load stands for; 0: as many as it sent (a replay)
+  double gap_scv = 1;        // of an open load: variance over squared mean of the gaps between requests
+  std::int64_t clients = 0;  // of a closed loop
+  double settles_s = 0;      // in which a fleet that comes and goes follows its load; 0: a fixed one
 };
 
 enum class Steadiness : std::uint8_t { stable, unstable, too_short };
 
 struct SteadyState {
   Steadiness verdict = Steadiness::stable;
-  bool grows = false;                  // unstable, and the backlog grows: waits describe the length of the run
-  std::string reason;                  // empty where it is stable
-  std::int64_t requests_needed = 0;    // of one run, so that it can tell; 0: it can
+  bool grows = false;                // unstable, and the backlog grows: waits describe the length of the run
+  std::string reason;                // empty where it is stable
+  std::int64_t requests_needed = 0;  // of one run, so that it can tell; 0: it can
   bool operator==(const SteadyState&) const = default;
 };
 
 /// One replication as the judgement sees it: requests sent in its measured window.
 struct JudgedRun {
   OfferedLoad load;
-  double start_s = 0;                  // of the window
+  double start_s = 0;  // of the window
   std::span<const Served> served;
-  std::int64_t shed = 0;               // refused for want of room, or timed out
-  std::int64_t unfit = 0;              // refused for what they are: longer than the deployment takes
+  std::int64_t shed = 0;   // refused for want of room, or timed out
+  std::int64_t unfit = 0;  // refused for what they are: longer than the deployment takes
 };
 
 /// Of replications of one point together. `queue_mean_s`: mean wait of the served before their first step.

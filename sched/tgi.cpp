@@ -15,7 +15,8 @@ namespace {
 constexpr std::int64_t kForceAfter = 20;  // MAX_WAITING_TOKENS
 
 template <class A, class B>
-void require_at_most(const char* low_name, const std::optional<A>& low, const char* high_name, const std::optional<B>& high) {
+void require_at_most(const char* low_name, const std::optional<A>& low, const char* high_name,
+                     const std::optional<B>& high) {
   if (low && high && std::int64_t{*low} > std::int64_t{*high})
     throw InputError(fmt::format("scheduler: {} is {}, but TGI does not start with more than {}, which is {}", low_name,
                                  *low, high_name, *high));
@@ -25,8 +26,9 @@ void require_at_most(const char* low_name, const std::optional<A>& low, const ch
 // budget.
 void check_start(const PolicyConfig& config) {
   if (config.max_input && config.max_total && *config.max_input >= *config.max_total)
-    throw InputError(fmt::format("scheduler: max_input is {}, but TGI starts only with less than max_total, which is {}",
-                                 *config.max_input, *config.max_total));
+    throw InputError(
+        fmt::format("scheduler: max_input is {}, but TGI starts only with less than max_total, which is {}",
+                    *config.max_input, *config.max_total));
   if (variant_of(config) != PolicyVariant::tgi_v3)
     require_at_most("max_input", config.max_input, "prefill_token_budget", config.prefill_token_budget);
   require_at_most("prefill_token_budget", config.prefill_token_budget, "kv_token_budget", config.kv_token_budget);
@@ -43,9 +45,11 @@ std::unique_ptr<Policy> make_tgi(const PolicyConfig& config) {
 }
 
 Tgi::Tgi(const PolicyConfig& config)
-    : config_(config), prefill_budget_(resolve_limits(config).prefill_tokens),
+    : config_(config),
+      prefill_budget_(resolve_limits(config).prefill_tokens),
       force_after_(config.force_after.value_or(kForceAfter)),
-      served_ratio_(static_cast<float>(config.served_ratio.value_or(policy_info(config.policy).served_ratio.value_or(1)))) {}
+      served_ratio_(
+          static_cast<float>(config.served_ratio.value_or(policy_info(config.policy).served_ratio.value_or(1)))) {}
 
 std::int64_t Tgi::total_budget(const KvLedger& kv) const {
   return config_.kv_token_budget.value_or(kv.total() * kv.block_tokens());

@@ -8,9 +8,11 @@
 
 namespace plimsoll::sched {
 
-// The product ignores its batch size beside chunking, once a batch runs; a stated max_running is kept here at all times.
+// The product ignores its batch size beside chunking, once a batch runs; a stated max_running is kept here at all
+// times.
 TgiChunked::TgiChunked(const PolicyConfig& config)
-    : config_(config), budget_(resolve_limits(config).prefill_tokens),
+    : config_(config),
+      budget_(resolve_limits(config).prefill_tokens),
       max_running_(config.max_running.value_or(kForever)) {}
 
 Blk TgiChunked::usable_blocks(const KvLedger& kv) const {
@@ -36,8 +38,8 @@ void TgiChunked::on_steps_done(const StepsDone& done, const View& view, Nanos) {
   if (!done.finished.empty()) remove_finished(running_, view.requests);
 }
 
-// The next chunks of the running batch, the oldest request first: all but one token for every other request of the batch,
-// and at least one token each. Returns the tokens.
+// The next chunks of the running batch, the oldest request first: all but one token for every other request of the
+// batch, and at least one token each. Returns the tokens.
 std::int64_t TgiChunked::add_chunks(const View& view, Forward& forward) const {
   std::int64_t left = budget_ - (std::ssize(running_) - 1), tokens = 0;
   for (const ReqId id : partial_) {

@@ -10,8 +10,10 @@ namespace plimsoll::sched {
 std::unique_ptr<Policy> make_trtllm(const PolicyConfig& config) { return std::make_unique<TrtLlm>(config); }
 
 TrtLlm::TrtLlm(const PolicyConfig& config)
-    : policy_(config.capacity_policy), max_running_(resolve_limits(config).max_running),
-      budget_(resolve_limits(config).step_tokens), chunked_(config.chunked.value_or(false)),
+    : policy_(config.capacity_policy),
+      max_running_(resolve_limits(config).max_running),
+      budget_(resolve_limits(config).step_tokens),
+      chunked_(config.chunked.value_or(false)),
       max_len_(config.max_len()) {}
 
 // Refused at once: what is longer than a sequence may be, than a step can make progress with, or than the whole pool.
@@ -64,7 +66,8 @@ void TrtLlm::decide(Nanos now, const View& view, Decision& out) {
   start(forward, view);
   if (forward.prefill.empty() && forward.decodes == Decodes::none) {
     out.drop_forward();
-    if (!out.preempted.empty()) out.wake_at = now + 1;  // a step that only made room is followed by the next one at once
+    if (!out.preempted.empty())
+      out.wake_at = now + 1;  // a step that only made room is followed by the next one at once
     return;
   }
   if (!forward.prefill.empty() || !out.kv.empty() || std::ssize(started_) > result.members) return;
@@ -78,9 +81,12 @@ void TrtLlm::decide(Nanos now, const View& view, Decision& out) {
 
 TrtLlm::Capacity TrtLlm::capacity(const View& view, Decision& out) {
   Capacity result;
-  result.members = started_.empty() ? 0 : view.requests.group_size();  // one that is refused in this decision still counts
-  if (policy_ == CapacityPolicy::max_utilization) utilization(view, out, result);
-  else if (policy_ == CapacityPolicy::guaranteed_no_evict || started_.empty()) no_evict(view, result);
+  result.members =
+      started_.empty() ? 0 : view.requests.group_size();  // one that is refused in this decision still counts
+  if (policy_ == CapacityPolicy::max_utilization)
+    utilization(view, out, result);
+  else if (policy_ == CapacityPolicy::guaranteed_no_evict || started_.empty())
+    no_evict(view, result);
   return result;
 }
 
@@ -96,16 +102,16 @@ void TrtLlm::no_evict(const View& view, Capacity& result) const {
   result.all = std::ssize(started_) + result.admitted < max_running_;
 }
 
-// Whoever fits this step, in order of arrival. One that does not makes the last started one behind it, or itself, pause;
-// the walk ends where somebody was paused.
+// Whoever fits this step, in order of arrival. One that does not makes the last started one behind it, or itself,
+// pause; the walk ends where somebody was paused.
 void TrtLlm::utilization(const View& view, Decision& out, Capacity& result) {
   Blk left = started_.empty() ? view.kv.total() : view.kv.free();
-  std::size_t i = 0, j = 0;              // started and pending requests that may run
+  std::size_t i = 0, j = 0;  // started and pending requests that may run
   result.in_order = started_.empty() || pending_.empty() || earlier(started_.back(), pending_.front());
   const Blk growth = view.kv.group_growth(1);
   if (result.in_order && result.members == std::ssize(started_) && growth <= left) {
     left -= growth;
-    i = started_.size();                 // everyone decodes: the common case, whatever the batch size
+    i = started_.size();  // everyone decodes: the common case, whatever the batch size
   }
   std::uint64_t end = arrivals_ + 1;
   while (static_cast<std::int64_t>(i + j) < max_running_) {

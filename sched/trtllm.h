@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // TensorRT-LLM: two stages a step. The capacity stage walks the requests in order of arrival and says who may run:
-// guaranteed_no_evict admits whom it can carry to the end of the cap, max_utilization whoever fits this step (and pauses
-// the last started ones when a generation no longer does), static_batch only when nobody runs. The micro-batch stage
-// takes from these what the token budget and the batch size allow, in one mixed forward.
+// guaranteed_no_evict admits whom it can carry to the end of the cap, max_utilization whoever fits this step (and
+// pauses the last started ones when a generation no longer does), static_batch only when nobody runs. The micro-batch
+// stage takes from these what the token budget and the batch size allow, in one mixed forward.
 #pragma once
 
 #include <cstdint>
@@ -28,10 +28,10 @@ class TrtLlm final : public Policy {
  private:
   // What the capacity stage has found.
   struct Capacity {
-    std::int64_t admitted = 0;           // pending requests, from the front, that may run
-    std::int64_t members = 0;            // of the decode group that stay
-    bool in_order = true;                // no started request arrived after a pending one
-    bool all = false;                    // every pending request may run: the next arrival might, too
+    std::int64_t admitted = 0;  // pending requests, from the front, that may run
+    std::int64_t members = 0;   // of the decode group that stay
+    bool in_order = true;       // no started request arrived after a pending one
+    bool all = false;           // every pending request may run: the next arrival might, too
   };
   [[nodiscard]] Capacity capacity(const View& view, Decision& out);
   void no_evict(const View& view, Capacity& result) const;
@@ -50,11 +50,11 @@ class TrtLlm final : public Policy {
   std::int64_t max_running_, budget_;
   bool chunked_;
   Tok max_len_;
-  std::vector<std::uint64_t> arrival_;   // by ReqId: a number that grows with every arrival
+  std::vector<std::uint64_t> arrival_;  // by ReqId: a number that grows with every arrival
   std::uint64_t arrivals_ = 0;
-  std::deque<ReqId> pending_;            // in order of arrival; paused ones go back to their place
-  std::vector<ReqId> started_;           // likewise
-  Blk set_aside_ = 0;                    // guaranteed_no_evict and static_batch: the lifetime blocks of started ones
+  std::deque<ReqId> pending_;   // in order of arrival; paused ones go back to their place
+  std::vector<ReqId> started_;  // likewise
+  Blk set_aside_ = 0;           // guaranteed_no_evict and static_batch: the lifetime blocks of started ones
 };
 
 }  // namespace plimsoll::sched

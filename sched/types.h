@@ -9,9 +9,9 @@
 
 namespace plimsoll::sched {
 
-using ReqId = std::uint32_t;   // handle of a live request in its replica's RequestTable; reused after the request ended
-using Tok = std::int32_t;      // tokens of one request
-using Blk = std::int64_t;      // KV blocks
+using ReqId = std::uint32_t;  // handle of a live request in its replica's RequestTable; reused after the request ended
+using Tok = std::int32_t;     // tokens of one request
+using Blk = std::int64_t;     // KV blocks
 
 inline constexpr Nanos kNever = std::numeric_limits<Nanos>::max();
 inline constexpr std::int64_t kForever = std::numeric_limits<std::int64_t>::max() / 4;  // "no limit" for step counts

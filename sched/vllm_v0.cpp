@@ -15,15 +15,19 @@ constexpr double kWatermark = 0.01;
 std::unique_ptr<Policy> make_vllm_v0(const PolicyConfig& config) { return std::make_unique<VllmV0>(config); }
 
 VllmV0::VllmV0(const PolicyConfig& config)
-    : variant_(variant_of(config)), max_running_(resolve_limits(config).max_running),
+    : variant_(variant_of(config)),
+      max_running_(resolve_limits(config).max_running),
       budget_(resolve_limits(config).step_tokens),
-      watermark_(config.watermark.value_or(kWatermark)), delay_factor_(config.delay_factor.value_or(0)),
-      swaps_(config.preemption.value_or(Preemption::recompute) == Preemption::swap), swap_blocks_(config.swap_blocks),
+      watermark_(config.watermark.value_or(kWatermark)),
+      delay_factor_(config.delay_factor.value_or(0)),
+      swaps_(config.preemption.value_or(Preemption::recompute) == Preemption::swap),
+      swap_blocks_(config.swap_blocks),
       max_len_(config.max_len()) {}
 
 // The server refuses what would outgrow the model's context; a prompt that no step can take is ignored later.
 std::optional<Reject> VllmV0::admit(const Request& request, const View&) const {
-  if (max_len_ > 0 && std::int64_t{request.prompt} + request.max_new > max_len_) return Reject{kNoRequest, 400, "max_model_len"};
+  if (max_len_ > 0 && std::int64_t{request.prompt} + request.max_new > max_len_)
+    return Reject{kNoRequest, 400, "max_model_len"};
   return {};
 }
 
@@ -52,8 +56,8 @@ void VllmV0::decide(Nanos now, const View& view, Decision& out) {
   } else {
     schedule_running(view, step, out, forward);
     if (!step.preempted) swap_in(view, step, out, forward);
-    // 0.1 admits nobody while somebody is swapped out, nor whom it has just preempted; with chunked prefill the preempted
-    // join the queue only when the step is complete.
+    // 0.1 admits nobody while somebody is swapped out, nor whom it has just preempted; with chunked prefill the
+    // preempted join the queue only when the step is complete.
     const bool admits = variant_ == PolicyVariant::vllm_chunked || (swapped_.empty() && !step.preempted);
     if (admits) schedule_waiting(now, view, step, out, forward);
   }
@@ -149,9 +153,11 @@ void VllmV0::preempt(ReqId id, const View& view, Step& step, Decision& out) {
   out.preempted.push_back(id);
   out.kv.push_back({KvOp::Kind::swap_out, id, 0});
   // 0.1 sorts them by arrival; later versions take them back in the order in which they went.
-  const auto place = variant_ != PolicyVariant::vllm_01 ? swapped_.end()
-      : std::find_if(swapped_.begin(), swapped_.end(),
-                     [&](ReqId other) { return view.requests[other].serial > view.requests[id].serial; });
+  const auto place = variant_ != PolicyVariant::vllm_01
+                         ? swapped_.end()
+                         : std::find_if(swapped_.begin(), swapped_.end(), [&](ReqId other) {
+                             return view.requests[other].serial > view.requests[id].serial;
+                           });
   swapped_.insert(place, id);
 }
 
@@ -210,8 +216,8 @@ void VllmV0::schedule_waiting(Nanos now, const View& view, Step& step, Decision&
   }
 }
 
-// scheduler_delay_factor: while anything runs, the queue may fill until its oldest request, which is its head, is older than
-// so many times the last prefill step.
+// scheduler_delay_factor: while anything runs, the queue may fill until its oldest request, which is its head, is older
+// than so many times the last prefill step.
 Nanos VllmV0::delay_ends(const View& view) const {
   if (delay_factor_ <= 0 || waiting_.empty()) return 0;
   const Nanos delay = static_cast<Nanos>(std::floor(delay_factor_ * static_cast<double>(prompt_latency_)));

@@ -28,11 +28,11 @@ class VllmV0 final : public Policy {
  private:
   // What is left while a step is put together.
   struct Step {
-    std::int64_t budget = 0;             // tokens
+    std::int64_t budget = 0;  // tokens
     Blk free = 0;
     bool preempted = false;
-    std::int64_t members = 0;            // of the decode group that stay in the step
-    std::vector<ReqId> requeued;         // preempted by recompute, latest first
+    std::int64_t members = 0;     // of the decode group that stay in the step
+    std::vector<ReqId> requeued;  // preempted by recompute, latest first
   };
   void decide_default(Nanos now, const View& view, Step& step, Decision& out, Forward& forward);
   void schedule_running(const View& view, Step& step, Decision& out, Forward& forward);

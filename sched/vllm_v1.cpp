@@ -10,14 +10,18 @@ namespace plimsoll::sched {
 std::unique_ptr<Policy> make_vllm_v1(const PolicyConfig& config) { return std::make_unique<VllmV1>(config); }
 
 VllmV1::VllmV1(const PolicyConfig& config)
-    : max_running_(resolve_limits(config).max_running), budget_(resolve_limits(config).step_tokens),
-      threshold_(config.long_prefill_threshold.value_or(0)), watermark_(config.watermark.value_or(0)),
-      chunked_(config.chunked.value_or(true)), full_sequence_(config.reserve_full_sequence.value_or(false)),
+    : max_running_(resolve_limits(config).max_running),
+      budget_(resolve_limits(config).step_tokens),
+      threshold_(config.long_prefill_threshold.value_or(0)),
+      watermark_(config.watermark.value_or(0)),
+      chunked_(config.chunked.value_or(true)),
+      full_sequence_(config.reserve_full_sequence.value_or(false)),
       max_len_(config.max_len()) {}
 
 // The server refuses what would outgrow the model's context.
 std::optional<Reject> VllmV1::admit(const Request& request, const View&) const {
-  if (max_len_ > 0 && std::int64_t{request.prompt} + request.max_new > max_len_) return Reject{kNoRequest, 400, "max_model_len"};
+  if (max_len_ > 0 && std::int64_t{request.prompt} + request.max_new > max_len_)
+    return Reject{kNoRequest, 400, "max_model_len"};
   if (!chunked_ && request.prompt > budget_) return Reject{kNoRequest, 400, "max_num_batched_tokens"};
   return {};
 }
@@ -41,7 +45,7 @@ void VllmV1::decide(Nanos now, const View& view, Decision& out) {
   const std::int64_t decoding = view.requests.group_size();
   const Blk growth = view.kv.group_growth(1);
   if (decoding == std::ssize(running_) && decoding <= step.budget && growth <= step.kv.free()) {
-    step.budget -= decoding;   // everyone decodes: the common case, whatever the batch size
+    step.budget -= decoding;  // everyone decodes: the common case, whatever the batch size
     step.kv.take(growth);
     if (decoding > 0) forward.decodes = Decodes::group;
   } else {
@@ -86,8 +90,8 @@ void VllmV1::schedule_running(const View& view, Step& step, Decision& out, Forwa
   }
 }
 
-// Takes the blocks for `tokens` tokens, preempting from the tail while they are not there. False: the request itself was
-// the last one left and had to go.
+// Takes the blocks for `tokens` tokens, preempting from the tail while they are not there. False: the request itself
+// was the last one left and had to go.
 bool VllmV1::make_room(ReqId id, std::int64_t tokens, const View& view, Step& step, Decision& out) {
   const Blk need = view.kv.need(id, tokens);
   while (need > step.kv.free()) {

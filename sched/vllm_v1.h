@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// vLLM V1: no phases. Each step first gives every running request the tokens it still lacks (one for decodes, a chunk of
-// the prompt for others) in order of admission, taking blocks as it goes and preempting from the tail; then, if nothing
-// was preempted, admits waiting requests with what is left of the token budget. docs/policies.md has the rules' sources.
+// vLLM V1: no phases. Each step first gives every running request the tokens it still lacks (one for decodes, a chunk
+// of the prompt for others) in order of admission, taking blocks as it goes and preempting from the tail; then, if
+// nothing was preempted, admits waiting requests with what is left of the token budget. docs/policies.md has the rules'
+// sources.
 #pragma once
 
 #include <cstdint>

@@ -36,7 +36,8 @@ bool Fleet::run() {
   while (!stopped_) {
     const Nanos now = next_event();
     if (now == sched::kNever) return true;
-    if (now > load::kLongestRun) throw InputError("the run lasts more than 100 years of simulated time; lower the times or the requests");
+    if (now > load::kLongestRun)
+      throw InputError("the run lasts more than 100 years of simulated time; lower the times or the requests");
     if (!warm_ && now >= warmup_) end_warmup(warmup_);
     process(now);
   }
@@ -50,8 +51,8 @@ bool Fleet::may_go_on() {
   return !stopped_;
 }
 
-// Everything that happens at `now`, until nothing more does: a decision may end requests whose clients send at once, and
-// where requests take no time that may go on for ever.
+// Everything that happens at `now`, until nothing more does: a decision may end requests whose clients send at once,
+// and where requests take no time that may go on for ever.
 void Fleet::process(Nanos now) {
   while (may_go_on()) {
     bool any = steps_and_timers(now);
@@ -88,11 +89,11 @@ bool Fleet::steps_and_timers(Nanos now) {
   return any;
 }
 
-// A replica that dies takes its step with it; what it measured until then stays. A new one begins empty. Work that no client
-// waits for may still go on in a slot that is started again: it ends there.
+// A replica that dies takes its step with it; what it measured until then stays. A new one begins empty. Work that no
+// client waits for may still go on in a slot that is started again: it ends there.
 bool Fleet::changes(Nanos now) {
   bool any = false;
-  if (dispatcher_.clients().done()) return any;   // nobody is left to be served
+  if (dispatcher_.clients().done()) return any;  // nobody is left to be served
   while (const std::optional<load::FleetLife::Event> event = dispatcher_.change(now)) {
     any = true;
     const std::size_t i = event->slot;
@@ -169,7 +170,7 @@ void Fleet::collect(std::size_t replica) { dispatcher_.collect(replica, slots_[r
 void Fleet::end_warmup(Nanos now) {
   warm_ = true;
   for (SimReplica& r : replicas_) {
-    r.settle(now - 1);                 // a step that ends right now still belongs to it, leaping or not
+    r.settle(now - 1);  // a step that ends right now still belongs to it, leaping or not
     before_.push_back(r.replica().integrals());
     r.replica().itl() = {};
   }

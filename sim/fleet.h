@@ -45,16 +45,16 @@ class Fleet {
   const RunOptions& options_;
   std::shared_ptr<model::ForwardCost> cost_;
   load::Dispatcher dispatcher_;
-  std::deque<SimReplica> replicas_;    // never moved; those that have died stay, for what they measured
-  std::vector<SimReplica*> slots_;     // the one in each slot of the fleet
-  EventQueue events_;                  // next event of each replica
-  std::vector<std::size_t> due_;       // those with an event now
-  std::vector<bool> dirty_;            // must decide
+  std::deque<SimReplica> replicas_;  // never moved; those that have died stay, for what they measured
+  std::vector<SimReplica*> slots_;   // the one in each slot of the fleet
+  EventQueue events_;                // next event of each replica
+  std::vector<std::size_t> due_;     // those with an event now
+  std::vector<bool> dirty_;          // must decide
   std::vector<std::size_t> dirty_list_;
   Nanos warmup_ = 0;
   bool warm_ = false, stopped_ = false;
   std::uint64_t events_seen_ = 0;
-  std::vector<sched::Integrals> before_;   // at the end of the warm-up
+  std::vector<sched::Integrals> before_;  // at the end of the warm-up
 };
 
 }  // namespace plimsoll::sim

@@ -18,10 +18,10 @@ namespace {
 using nlohmann::json;
 using sched::ReqId;
 
-constexpr std::size_t kMaxLine = std::size_t{16} << 20U;   // hashes of a prompt of a million tokens take some 1 MB
-constexpr std::int64_t kMaxTokens = 1 << 30;               // input + max_new fits 32 bits
-constexpr std::int64_t kMaxBlock = 1 << 20;                // tokens; the ledger keeps a count for each ...
-constexpr std::int64_t kMostCounts = 1 << 24;              // ... in every replica
+constexpr std::size_t kMaxLine = std::size_t{16} << 20U;  // hashes of a prompt of a million tokens take some 1 MB
+constexpr std::int64_t kMaxTokens = 1 << 30;              // input + max_new fits 32 bits
+constexpr std::int64_t kMaxBlock = 1 << 20;               // tokens; the ledger keeps a count for each ...
+constexpr std::int64_t kMostCounts = 1 << 24;             // ... in every replica
 
 /// The lines of the file as JSON objects.
 class Events {
@@ -50,18 +50,21 @@ class Events {
   [[nodiscard]] std::int64_t whole(const char* key, std::int64_t low, std::int64_t high) const {
     const auto found = value_.find(key);
     if (found == value_.end()) fail(fmt::format("\"{}\" is missing", key));
-    const bool fits = found->is_number_integer() && (!found->is_number_unsigned() || found->get<std::uint64_t>() <= INT64_MAX);
+    const bool fits =
+        found->is_number_integer() && (!found->is_number_unsigned() || found->get<std::uint64_t>() <= INT64_MAX);
     const std::int64_t value = fits ? found->get<std::int64_t>() : 0;
     if (!fits || value < low || value > high)
       fail(fmt::format("\"{}\" is {}, allowed is a whole number from {} to {}", key, shown(*found), low, high));
     return value;
   }
-  [[nodiscard]] std::int64_t whole_or(const char* key, std::int64_t low, std::int64_t high, std::int64_t otherwise) const {
+  [[nodiscard]] std::int64_t whole_or(const char* key, std::int64_t low, std::int64_t high,
+                                      std::int64_t otherwise) const {
     return value_.contains(key) ? whole(key, low, high) : otherwise;
   }
   [[nodiscard]] bool flag(const char* key) const {
     const auto found = value_.find(key);
-    if (found == value_.end() || !found->is_boolean()) fail(fmt::format("\"{}\" is missing or neither true nor false", key));
+    if (found == value_.end() || !found->is_boolean())
+      fail(fmt::format("\"{}\" is missing or neither true nor false", key));
     return found->get<bool>();
   }
   [[nodiscard]] std::string text(const char* key) const {
@@ -136,14 +139,16 @@ class Lane {
     const auto serial = static_cast<std::uint64_t>(event.whole("id", 0, INT64_MAX));
     const auto found = ids_.find(serial);
     if (found == ids_.end()) event.fail(fmt::format("request {} is not there to be cancelled", serial));
-    if (decided_ > 0 && ran_ == 0) event.fail(fmt::format("a cancel while the step decided in line {} is in flight", decided_));
+    if (decided_ > 0 && ran_ == 0)
+      event.fail(fmt::format("a cancel while the step decided in line {} is in flight", decided_));
     replica_.cancel(found->second, sched::Outcome::timed_out, now);
     decided_ = 0;
     forget_ended();
   }
 
   void decide(const Events& event, Nanos now) {
-    if (decided_ > 0 && ran_ == 0) event.fail(fmt::format("a decision while the step decided in line {} is in flight", decided_));
+    if (decided_ > 0 && ran_ == 0)
+      event.fail(fmt::format("a decision while the step decided in line {} is in flight", decided_));
     ran_ = 0;
     decided_ = replica_.decide(now) ? event.line() : 0;
     plan_ = decided_ > 0 ? replica_.plan_steps() : 0;
@@ -175,9 +180,9 @@ class Lane {
   }
 
   sched::Replica replica_;
-  std::unordered_map<std::uint64_t, ReqId> ids_;   // by serial; looked up, never iterated
-  std::size_t decided_ = 0;            // line of the decision whose steps may end; 0: none
-  std::int64_t plan_ = 0, ran_ = 0;    // its steps, and how many of them have ended
+  std::unordered_map<std::uint64_t, ReqId> ids_;  // by serial; looked up, never iterated
+  std::size_t decided_ = 0;                       // line of the decision whose steps may end; 0: none
+  std::int64_t plan_ = 0, ran_ = 0;               // its steps, and how many of them have ended
 };
 
 class Replay {
@@ -209,12 +214,18 @@ class Replay {
       now = events_.whole("t", now, load::kLongestRun);
       const std::string event = events_.text("event");
       if (event == "end") return finish();
-      Lane& lane = lanes_[static_cast<std::size_t>(events_.whole("replica", 0, static_cast<std::int64_t>(lanes_.size()) - 1))];
-      if (event == "arrival") lane.arrive(events_, now);
-      else if (event == "cancel") lane.cancel(events_, now);
-      else if (event == "decide") lane.decide(events_, now);
-      else if (event == "step") lane.end_step(events_, now);
-      else events_.fail(fmt::format("event \"{}\", allowed are arrival, cancel, decide, step, end", event));
+      Lane& lane =
+          lanes_[static_cast<std::size_t>(events_.whole("replica", 0, static_cast<std::int64_t>(lanes_.size()) - 1))];
+      if (event == "arrival")
+        lane.arrive(events_, now);
+      else if (event == "cancel")
+        lane.cancel(events_, now);
+      else if (event == "decide")
+        lane.decide(events_, now);
+      else if (event == "step")
+        lane.end_step(events_, now);
+      else
+        events_.fail(fmt::format("event \"{}\", allowed are arrival, cancel, decide, step, end", event));
     }
     events_.fail("the file was cut off after this line: the end is missing");
   }
@@ -239,6 +250,8 @@ std::size_t replayed_point(const std::string& file) {
   return static_cast<std::size_t>(events.whole("point", 0, INT32_MAX));
 }
 
-std::vector<std::string> replay(const std::string& file, const load::Scenario& scenario) { return Replay(file, scenario).run(); }
+std::vector<std::string> replay(const std::string& file, const load::Scenario& scenario) {
+  return Replay(file, scenario).run();
+}
 
 }  // namespace plimsoll::sim

@@ -14,8 +14,14 @@ namespace {
 constexpr double kTooLong = 2e-9 * static_cast<double>(load::kLongestRun);
 
 model::CostInputs cost_inputs(const load::Scenario& s) {
-  return {.shape = s.shape.get(), .accelerator = s.accelerator.get(), .interconnect = s.interconnect.get(),
-          .engine = s.engine.get(), .weight_dtype = s.weight_dtype, .kv_dtype = s.kv_dtype, .tp = s.tp, .pp = s.pp};
+  return {.shape = s.shape.get(),
+          .accelerator = s.accelerator.get(),
+          .interconnect = s.interconnect.get(),
+          .engine = s.engine.get(),
+          .weight_dtype = s.weight_dtype,
+          .kv_dtype = s.kv_dtype,
+          .tp = s.tp,
+          .pp = s.pp};
 }
 }  // namespace
 
@@ -41,7 +47,9 @@ SimReplica::SimReplica(const load::Scenario& scenario, std::int32_t index, const
 }
 
 // Beyond the longest run (scenario.h) every time is the same: too late.
-Nanos SimReplica::stamp(double seconds) { return seconds < kTooLong ? std::llround(seconds * 1e9) : 2 * load::kLongestRun; }
+Nanos SimReplica::stamp(double seconds) {
+  return seconds < kTooLong ? std::llround(seconds * 1e9) : 2 * load::kLongestRun;
+}
 
 Nanos SimReplica::next_event() const {
   if (dead_) return sched::kNever;
@@ -88,8 +96,10 @@ void SimReplica::settle(Nanos now) {
   if (steps == 0) return;
   const double rest = piece_total_ - elapsed;
   complete(steps, elapsed);
-  if (piece_exact_) piece_total_ = rest;
-  else bound_piece();
+  if (piece_exact_)
+    piece_total_ = rest;
+  else
+    bound_piece();
   boundary_ = stamp(clock_);
 }
 

@@ -12,9 +12,9 @@
 #include <string_view>
 #include <vector>
 
+#include "load/scenario.h"
 #include "model/forward_cost.h"
 #include "sched/replica.h"
-#include "load/scenario.h"
 #include "sim/simulate.h"
 #include "sim/step_series.h"
 
@@ -22,13 +22,15 @@ namespace plimsoll::sim {
 
 class SimReplica {
  public:
-  /// `cost` may be shared by the replicas of a run, which are of one thread and price the same steps; null: one of its own.
+  /// `cost` may be shared by the replicas of a run, which are of one thread and price the same steps; null: one of its
+  /// own.
   SimReplica(const load::Scenario& scenario, std::int32_t index, const RunOptions& options,
              std::shared_ptr<model::ForwardCost> cost = {});
   /// The prices of the scenario's steps.
   [[nodiscard]] static std::shared_ptr<model::ForwardCost> make_cost(const load::Scenario& scenario);
 
-  /// When something happens by itself: the end of the step (or leap) in flight, or the policy's wake-up; kNever if neither.
+  /// When something happens by itself: the end of the step (or leap) in flight, or the policy's wake-up; kNever if
+  /// neither.
   [[nodiscard]] Nanos next_event() const;
   /// A step is in flight.
   [[nodiscard]] bool busy() const { return remaining_ > 0; }
@@ -53,11 +55,15 @@ class SimReplica {
   [[nodiscard]] const std::vector<StepRow>& step_rows() const { return step_rows_; }
   /// Why what ran so far lies outside the accelerator's measured kernels (model/forward_cost.h).
   [[nodiscard]] const std::set<std::string>& beyond_measured() const { return cost_->beyond_measured(); }
-  /// Scripts: runs the decided step; its stamps are given, its duration is the model's. Returns the duration in seconds.
+  /// Scripts: runs the decided step; its stamps are given, its duration is the model's. Returns the duration in
+  /// seconds.
   double run_scripted_step(Nanos start, Nanos end, double real_start);
 
  private:
-  struct Cancel { sched::ReqId id; std::uint64_t serial; };
+  struct Cancel {
+    sched::ReqId id;
+    std::uint64_t serial;
+  };
 
   void end_plan(Nanos now);
   void start_piece();
@@ -79,19 +85,19 @@ class SimReplica {
   std::int32_t index_ = 0;
   bool stepwise_ = false, keep_steps_ = false, gaps_ = true;
   double swap_bytes_per_block_ = 0, host_link_ = 0;
-  double clock_ = 0;                   // seconds: end of the last completed step, or when idling ended
-  std::int64_t remaining_ = 0;         // steps of the plan in flight
-  std::int64_t piece_ = 0;             // of them, up to the next event
-  double piece_total_ = 0;             // seconds; of a leap only once it is needed (piece_exact_)
+  double clock_ = 0;            // seconds: end of the last completed step, or when idling ended
+  std::int64_t remaining_ = 0;  // steps of the plan in flight
+  std::int64_t piece_ = 0;      // of them, up to the next event
+  double piece_total_ = 0;      // seconds; of a leap only once it is needed (piece_exact_)
   bool piece_exact_ = true;
-  Nanos piece_end_ = sched::kNever;    // a lower bound while the piece is not exact: most leaps are cut before they end
+  Nanos piece_end_ = sched::kNever;  // a lower bound while the piece is not exact: most leaps are cut before they end
   bool unused_ = true, dead_ = false;
-  bool leap_ = false;                  // the piece is described by series_; else by single_
-  bool stop_after_piece_ = false;      // decide when the piece ends, whatever remains
+  bool leap_ = false;              // the piece is described by series_; else by single_
+  bool stop_after_piece_ = false;  // decide when the piece ends, whatever remains
   StepSeries series_;
   model::TimeParts single_;
-  Nanos boundary_ = -1;                // stamp of the last step boundary inside a plan
-  std::vector<Cancel> cancels_;        // wait for the step in flight
+  Nanos boundary_ = -1;          // stamp of the last step boundary inside a plan
+  std::vector<Cancel> cancels_;  // wait for the step in flight
   std::vector<model::PrefillSpan> spans_;
   std::vector<StepRow> step_rows_;
 };

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "sim/fleet.h"
 #include "load/script_driver.h"
+#include "sim/fleet.h"
 
 namespace plimsoll::sim {
 
@@ -16,14 +16,17 @@ class SimScript final : public load::ScriptReplica {
  public:
   SimScript(const load::Scenario& scenario, const RunOptions& options) : sim_(scenario, 0, options) {}
   sched::Replica& replica() override { return sim_.replica(); }
-  double run_step(Nanos start, Nanos end, double real_start) override { return sim_.run_scripted_step(start, end, real_start); }
+  double run_step(Nanos start, Nanos end, double real_start) override {
+    return sim_.run_scripted_step(start, end, real_start);
+  }
   [[nodiscard]] const SimReplica& sim() const { return sim_; }
 
  private:
   SimReplica sim_;
 };
 
-RunResult simulate_script(const load::Scenario& scenario, const RunOptions& options, sched::Measurements& measurements) {
+RunResult simulate_script(const load::Scenario& scenario, const RunOptions& options,
+                          sched::Measurements& measurements) {
   SimScript script(scenario, options);
   RunResult result = load::run_script(scenario, options, script, measurements);
   result.steps = script.sim().step_rows();
@@ -34,7 +37,9 @@ RunResult simulate_script(const load::Scenario& scenario, const RunOptions& opti
 
 // How large batches of an open loop become is only known now. Users of a closed one were counted before.
 void note_batch(const load::Scenario& scenario, RunResult& result) {
-  if (!scenario.engine->calibrated || load::is_closed_loop(scenario.workload.load) || result.metrics.requests_completed == 0) return;
+  if (!scenario.engine->calibrated || load::is_closed_loop(scenario.workload.load) ||
+      result.metrics.requests_completed == 0)
+    return;
   model::Interval fitted;
   for (const model::CalibratedRange& range : scenario.engine->ranges) {
     if (!range.batch.is_stated()) return;
@@ -44,8 +49,9 @@ void note_batch(const load::Scenario& scenario, RunResult& result) {
   const double batch = result.metrics.batch_mean;
   if (fitted.holds(batch)) return;
   const bool small = batch < fitted.low;
-  result.beyond_measured.insert(fmt::format("beyond what engine {} was fitted on: batches of {} than {:g} sequences in the mean",
-                                            scenario.engine->id, small ? "less" : "more", small ? fitted.low : fitted.high));
+  result.beyond_measured.insert(
+      fmt::format("beyond what engine {} was fitted on: batches of {} than {:g} sequences in the mean",
+                  scenario.engine->id, small ? "less" : "more", small ? fitted.low : fitted.high));
 }
 
 }  // namespace

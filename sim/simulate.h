@@ -2,8 +2,8 @@
 // A scenario in, a point of the latency-throughput curve out.
 #pragma once
 
-#include "sched/run_result.h"
 #include "load/scenario.h"
+#include "sched/run_result.h"
 
 namespace plimsoll::sim {
 
@@ -12,7 +12,8 @@ using sched::RunOptions;
 using sched::RunResult;
 using sched::StepRow;
 
-/// Deterministic: the same scenario gives the same result, bit for bit. Any number of threads may run scenarios at once.
+/// Deterministic: the same scenario gives the same result, bit for bit. Any number of threads may run scenarios at
+/// once.
 [[nodiscard]] RunResult simulate(const load::Scenario& scenario, const RunOptions& options = {});
 
 }  // namespace plimsoll::sim

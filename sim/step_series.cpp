@@ -7,11 +7,11 @@
 namespace plimsoll::sim {
 
 namespace {
-constexpr std::int64_t kDirect = 4;        // sums of this many terms are taken term by term
+constexpr std::int64_t kDirect = 4;  // sums of this many terms are taken term by term
 // A cell of 1/8 of the context: the nearest singularity of the cost in the complex plane lies several cell lengths away
 // even next to a crossover of a p-norm, and the 5-node rule's error falls like the tenth power of that distance.
 constexpr double kCellFraction = 8;
-constexpr double kShortFraction = 64;      // from here on three nodes are enough
+constexpr double kShortFraction = 64;  // from here on three nodes are enough
 }  // namespace
 
 std::int64_t StepSeries::cell() const {

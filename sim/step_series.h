@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The times of consecutive identical decode steps, and sums over them without visiting each.
 //
-// Step j of the series attends to context + growth * j tokens, so its time f(j) is a smooth, nondecreasing function of j.
-// Sums over j = 0 … n-1 use the Gauss rule of the discrete measure (exact for polynomials of degree 5 or 9 on integer
-// points, so no end corrections are needed), on cells short against the context, where the rule's error is below 1e-11.
+// Step j of the series attends to context + growth * j tokens, so its time f(j) is a smooth, nondecreasing function of
+// j. Sums over j = 0 … n-1 use the Gauss rule of the discrete measure (exact for polynomials of degree 5 or 9 on
+// integer points, so no end corrections are needed), on cells short against the context, where the rule's error is
+// below 1e-11.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +49,7 @@ class StepSeries {
   }
 
  private:
-  struct Sums {                        // over j = 0 … steps-1
+  struct Sums {  // over j = 0 … steps-1
     std::int64_t steps = 0;
     double total = 0, moment1 = 0, moment2 = 0;
     model::TimeParts parts;
@@ -61,7 +62,7 @@ class StepSeries {
 
   const model::DecodeCurve* curve_ = nullptr;
   double context_ = 0, growth_ = 0, windowed_ = 0, windowed_growth_ = 0, first_ = 0;
-  mutable Sums sums_;                  // the last ones asked for: a sum is mostly wanted twice
+  mutable Sums sums_;  // the last ones asked for: a sum is mostly wanted twice
 };
 
 }  // namespace plimsoll::sim

@@ -20,18 +20,18 @@ struct TraceRecord {
   Nanos arrival = -1;
   std::int32_t input_tokens = 0;
   std::int32_t output_tokens = 0;
-  std::uint64_t session = 0;                  // 0: none
-  std::uint32_t hash_begin = 0, hash_end = 0; // this row's block hashes: Trace::hashes[begin, end)
+  std::uint64_t session = 0;                   // 0: none
+  std::uint32_t hash_begin = 0, hash_end = 0;  // this row's block hashes: Trace::hashes[begin, end)
 };
 
 /// A parsed trace, immutable once read, shared between points of a sweep.
 struct Trace {
   std::string file, format;
-  std::vector<TraceRecord> records;           // in order of arrival
-  std::vector<std::uint64_t> hashes;          // prefix block hashes of all rows, see hash_block_tokens
-  std::int32_t hash_block_tokens = 0;         // tokens a hash stands for; 0: the trace has no prefixes
-  std::int64_t rows_without_blocks = 0;       // rows of a format with block ids that state none: they share nothing
-  Nanos first_arrival = 0;                    // the first row's own stamp: ns since 1970 UTC, or as written in the file
+  std::vector<TraceRecord> records;      // in order of arrival
+  std::vector<std::uint64_t> hashes;     // prefix block hashes of all rows, see hash_block_tokens
+  std::int32_t hash_block_tokens = 0;    // tokens a hash stands for; 0: the trace has no prefixes
+  std::int64_t rows_without_blocks = 0;  // rows of a format with block ids that state none: they share nothing
+  Nanos first_arrival = 0;               // the first row's own stamp: ns since 1970 UTC, or as written in the file
   [[nodiscard]] bool has_arrivals() const { return !records.empty() && records.front().arrival >= 0; }
 };
 

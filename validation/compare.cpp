@@ -8,8 +8,8 @@
 #include <map>
 
 #include "configs/quantity.h"
-#include "study/run/run_study.h"
 #include "study/file/study.h"
+#include "study/run/run_study.h"
 
 namespace plimsoll::validation {
 
@@ -19,10 +19,12 @@ using Rows = std::vector<const MeasuredPoint*>;
 
 // What rows of one study share; they differ in the load's value.
 std::string configuration(const MeasuredPoint& p) {
-  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", p.model, p.hardware, p.engine, p.dtype, p.kv_dtype, p.tp, p.replicas,
-                     p.policy, p.max_running, p.step_token_budget, p.input_tokens, p.output_tokens, p.load_kind) +
+  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", p.model, p.hardware, p.engine, p.dtype, p.kv_dtype, p.tp,
+                     p.replicas, p.policy, p.max_running, p.step_token_budget, p.input_tokens, p.output_tokens,
+                     p.load_kind) +
          fmt::format("|{}|{}", p.arrival_cv, p.unusable) +
-         (p.load_kind == "jumpstart" ? std::string() : fmt::format("|{}|{}|{}", p.requests, p.length_cv, p.turnaround_s));
+         (p.load_kind == "jumpstart" ? std::string()
+                                     : fmt::format("|{}|{}|{}", p.requests, p.length_cv, p.turnaround_s));
 }
 
 std::string hardware_text(const MeasuredPoint& p) {
@@ -32,15 +34,19 @@ std::string hardware_text(const MeasuredPoint& p) {
 }
 
 // The load with a placeholder value, and the key that a sweep varies.
-struct Load { std::string text, key, unit; };
+struct Load {
+  std::string text, key, unit;
+};
 Load load_of(const MeasuredPoint& p) {
   if (p.load_kind == "jumpstart") return {"{jumpstart: {concurrency: 1}}", "workload.concurrency", ""};
   if (p.load_kind == "closed_loop")
-    return {fmt::format("{{closed_loop: {{concurrency: 1, think: {} s}}}}", configs::number_text(p.turnaround_s)), "workload.concurrency", ""};
+    return {fmt::format("{{closed_loop: {{concurrency: 1, think: {} s}}}}", configs::number_text(p.turnaround_s)),
+            "workload.concurrency", ""};
   if (p.load_kind == "poisson") return {"{poisson: {rate: 1 /s}}", "workload.rate", " /s"};
   if (p.load_kind == "constant") return {"{constant: {rate: 1 /s}}", "workload.rate", " /s"};
   if (p.load_kind == "gamma")
-    return {fmt::format("{{gamma: {{rate: 1 /s, cv: {}}}}}", configs::number_text(p.arrival_cv)), "workload.rate", " /s"};
+    return {fmt::format("{{gamma: {{rate: 1 /s, cv: {}}}}}", configs::number_text(p.arrival_cv)), "workload.rate",
+            " /s"};
   if (p.load_kind == "burst") return {"{burst: {count: 1}}", "workload.load.burst.count", ""};
   throw InputError(p.where, p.unusable);
 }
@@ -59,16 +65,21 @@ struct Metric {
   const char* name;
   std::optional<double> MeasuredPoint::*measured;
   std::optional<double> (*predicted)(const Metrics&);
-  Metrics::Band Metrics::*band;        // null: has none of its own
+  Metrics::Band Metrics::*band;  // null: has none of its own
 };
 
 constexpr Metric kMetrics[] = {
-    {"latency_per_token_p90_s", &MeasuredPoint::latency_per_token_p90_s, [](const Metrics& m) { return m.latency_per_token.p90; }, &Metrics::latency_per_token_p90_band},
-    {"output_tokens_per_s", &MeasuredPoint::output_tokens_per_s, [](const Metrics& m) { return std::optional(m.output_tokens_per_s); }, &Metrics::output_tokens_per_s_band},
+    {"latency_per_token_p90_s", &MeasuredPoint::latency_per_token_p90_s,
+     [](const Metrics& m) { return m.latency_per_token.p90; }, &Metrics::latency_per_token_p90_band},
+    {"output_tokens_per_s", &MeasuredPoint::output_tokens_per_s,
+     [](const Metrics& m) { return std::optional(m.output_tokens_per_s); }, &Metrics::output_tokens_per_s_band},
     {"latency_p90_s", &MeasuredPoint::latency_p90_s, [](const Metrics& m) { return m.latency.p90; }, nullptr},
-    {"latency_mean_s", &MeasuredPoint::latency_mean_s, [](const Metrics& m) { return m.latency.mean; }, &Metrics::latency_mean_band},
-    {"ttft_mean_s", &MeasuredPoint::ttft_mean_s, [](const Metrics& m) { return m.ttft.mean; }, &Metrics::ttft_mean_band},
-    {"tpot_mean_s", &MeasuredPoint::tpot_mean_s, [](const Metrics& m) { return m.tpot.mean; }, &Metrics::tpot_mean_band},
+    {"latency_mean_s", &MeasuredPoint::latency_mean_s, [](const Metrics& m) { return m.latency.mean; },
+     &Metrics::latency_mean_band},
+    {"ttft_mean_s", &MeasuredPoint::ttft_mean_s, [](const Metrics& m) { return m.ttft.mean; },
+     &Metrics::ttft_mean_band},
+    {"tpot_mean_s", &MeasuredPoint::tpot_mean_s, [](const Metrics& m) { return m.tpot.mean; },
+     &Metrics::tpot_mean_band},
 };
 
 // Points of another tool that cannot be simulated are reported with the reason; in a table of one's own it is an error.
@@ -81,7 +92,8 @@ std::vector<study::PointResult> without_prediction(const Rows& rows, const std::
   return points;
 }
 
-std::vector<study::PointResult> simulate_rows(const Rows& rows, const std::shared_ptr<const configs::Catalogue>& catalogue,
+std::vector<study::PointResult> simulate_rows(const Rows& rows,
+                                              const std::shared_ptr<const configs::Catalogue>& catalogue,
                                               const CompareSettings& settings) {
   const MeasuredPoint& first = *rows.front();
   try {
@@ -98,7 +110,8 @@ std::vector<study::PointResult> simulate_rows(const Rows& rows, const std::share
   }
 }
 
-std::vector<study::PointResult> predict_rows(const Rows& rows, const std::shared_ptr<const configs::Catalogue>& catalogue,
+std::vector<study::PointResult> predict_rows(const Rows& rows,
+                                             const std::shared_ptr<const configs::Catalogue>& catalogue,
                                              const CompareSettings& settings) {
   const MeasuredPoint& first = *rows.front();
   if (first.unusable.empty()) return simulate_rows(rows, catalogue, settings);
@@ -109,7 +122,8 @@ std::vector<study::PointResult> predict_rows(const Rows& rows, const std::shared
 }  // namespace
 
 const char* time_part_name(std::size_t part) {
-  static constexpr std::array<const char*, 8> kNames = {"weights", "KV reads", "compute", "all-reduce", "host", "queue", "preemption", "other"};
+  static constexpr std::array<const char*, 8> kNames = {"weights", "KV reads", "compute",    "all-reduce",
+                                                        "host",    "queue",    "preemption", "other"};
   return kNames.at(part);
 }
 
@@ -122,11 +136,13 @@ void set_prediction(const study::PointResult& point, Comparison& c) {
   if (!point.metrics) return;
   const Metrics& m = *point.metrics;
   if (m.requests_completed == 0) {
-    c.reason = m.rejections.empty() ? "nothing was completed" : "all requests were rejected: " + m.rejections.begin()->first;
+    c.reason =
+        m.rejections.empty() ? "nothing was completed" : "all requests were rejected: " + m.rejections.begin()->first;
     return;
   }
   c.kv_used = m.kv_used_mean;
-  c.time_parts = {m.time_weights_s, m.time_kv_s, m.time_compute_s, m.time_allreduce_s, m.time_host_s, m.time_queue_s, m.time_preempt_s, m.time_other_s};
+  c.time_parts = {m.time_weights_s, m.time_kv_s,    m.time_compute_s, m.time_allreduce_s,
+                  m.time_host_s,    m.time_queue_s, m.time_preempt_s, m.time_other_s};
   for (const Metric& metric : kMetrics) {
     if (c.metric != metric.name) continue;
     c.predicted = metric.predicted(m);
@@ -137,7 +153,8 @@ void set_prediction(const study::PointResult& point, Comparison& c) {
   if (!c.predicted) c.reason = m.steady.grows ? "the load is beyond capacity" : "no request has this figure";
 }
 
-void append_comparisons(const MeasuredTable& table, const MeasuredPoint& row, const study::PointResult& point, std::vector<Comparison>& out) {
+void append_comparisons(const MeasuredTable& table, const MeasuredPoint& row, const study::PointResult& point,
+                        std::vector<Comparison>& out) {
   for (const Metric& metric : kMetrics) {
     const std::optional<double> measured = row.*metric.measured;
     if (!measured) continue;
@@ -155,7 +172,8 @@ std::string study_text(const std::vector<const MeasuredPoint*>& rows) {
   const MeasuredPoint& p = *rows.front();
   const Load load = load_of(p);
   std::string values;
-  for (const MeasuredPoint* row : rows) values += (values.empty() ? "" : ", ") + configs::number_text(row->load_value) + load.unit;
+  for (const MeasuredPoint* row : rows)
+    values += (values.empty() ? "" : ", ") + configs::number_text(row->load_value) + load.unit;
   std::string text = fmt::format("model: {}\nhardware: {}\nengine: {}\ndeployment: {{tp: {}, replicas: {}}}\n", p.model,
                                  hardware_text(p), p.engine, p.tp, p.replicas);
   if (!p.dtype.empty()) text += "dtype: " + p.dtype + "\n";
@@ -165,19 +183,21 @@ std::string study_text(const std::vector<const MeasuredPoint*>& rows) {
     text += "scheduler: {max_concurrent: 512, max_total: 4096, max_input: 4095, max_batch_prefill_tokens: 4096}\n";
   else
     text += scheduler_text(p);
-  const std::string output = p.length_cv > 0 ? fmt::format("{{lognormal: {{mean: {}, cv: {}}}}}", p.output_tokens, configs::number_text(p.length_cv))
+  const std::string output = p.length_cv > 0 ? fmt::format("{{lognormal: {{mean: {}, cv: {}}}}}", p.output_tokens,
+                                                           configs::number_text(p.length_cv))
                                              : fmt::format("{}", p.output_tokens);
-  text += fmt::format("workload:\n  load: {}\n  lengths: {{input: {}, output: {}}}\n", load.text, p.input_tokens, output);
+  text +=
+      fmt::format("workload:\n  load: {}\n  lengths: {{input: {}, output: {}}}\n", load.text, p.input_tokens, output);
   const bool ends_itself = p.load_kind == "jumpstart" || p.load_kind == "burst";
   if (!ends_itself) text += fmt::format("  requests: {}\n", p.requests > 0 ? p.requests : 1000);
   return text + fmt::format("sweep: {{{}: [{}]}}\n", load.key, values);
 }
 
-std::vector<Comparison> compare(const std::vector<MeasuredTable>& tables, std::shared_ptr<const configs::Catalogue> catalogue,
-                                const CompareSettings& settings) {
+std::vector<Comparison> compare(const std::vector<MeasuredTable>& tables,
+                                std::shared_ptr<const configs::Catalogue> catalogue, const CompareSettings& settings) {
   std::vector<Comparison> out;
   for (const MeasuredTable& table : tables) {
-    std::vector<std::string> order;    // configurations in the order of their first row
+    std::vector<std::string> order;  // configurations in the order of their first row
     std::map<std::string, Rows> groups;
     for (const MeasuredPoint& point : table.points) {
       const std::string key = configuration(point);
@@ -187,7 +207,8 @@ std::vector<Comparison> compare(const std::vector<MeasuredTable>& tables, std::s
     for (const std::string& key : order) {
       const Rows& rows = groups[key];
       const std::vector<study::PointResult> points = predict_rows(rows, catalogue, settings);
-      for (const study::PointResult& point : points) append_comparisons(table, *rows[point.index], point, out);   // cancelled: not all
+      for (const study::PointResult& point : points)
+        append_comparisons(table, *rows[point.index], point, out);  // cancelled: not all
     }
   }
   return out;
@@ -197,7 +218,8 @@ std::vector<Comparison> match(const MeasuredTable& table, const std::vector<stud
   std::vector<Comparison> out;
   for (const MeasuredPoint& row : table.points)
     for (const study::PointResult& point : points)
-      if (point.labels.tp == row.tp && point.labels.replicas == row.replicas && point.labels.load_value == row.load_value)
+      if (point.labels.tp == row.tp && point.labels.replicas == row.replicas &&
+          point.labels.load_value == row.load_value)
         append_comparisons(table, row, point, out);
   return out;
 }

@@ -17,14 +17,14 @@
 
 namespace plimsoll::validation {
 
-/// One compared figure. `predicted` is absent where the point cannot exist in the model (then `reason` says why) or where
-/// it would be unstable.
+/// One compared figure. `predicted` is absent where the point cannot exist in the model (then `reason` says why) or
+/// where it would be unstable.
 struct Comparison {
-  const MeasuredPoint* point = nullptr;   // in the tables that were compared
+  const MeasuredPoint* point = nullptr;  // in the tables that were compared
   std::string table, metric, reason, extrapolates;
   double measured = 0;
-  std::optional<double> predicted, low, high;   // low, high: 90 % band
-  double kv_used = 0;                  // of the predicted run: mean share of the KV pool in use
+  std::optional<double> predicted, low, high;  // low, high: 90 % band
+  double kv_used = 0;                          // of the predicted run: mean share of the KV pool in use
   /// Means a request that sum to the predicted mean latency, seconds, in the order of time_part_name().
   std::array<double, 8> time_parts{};
   [[nodiscard]] std::optional<double> relative_error() const {
@@ -41,9 +41,9 @@ struct Comparison {
 [[nodiscard]] const char* time_part_name(std::size_t part);
 
 struct CompareSettings {
-  int jobs = 0;                        // 0: one per core
+  int jobs = 0;  // 0: one per core
   study::RunControl* control = nullptr;
-  std::vector<std::pair<std::string, std::string>> set;   // --set path=value, applied to every configuration
+  std::vector<std::pair<std::string, std::string>> set;  // --set path=value, applied to every configuration
 };
 
 /// In the order of the tables; the tables must outlive the result. Throws InputError for a row that names what is not
@@ -52,12 +52,13 @@ struct CompareSettings {
                                               std::shared_ptr<const configs::Catalogue> catalogue,
                                               const CompareSettings& settings);
 
-/// The same for points that have been simulated already: every row of the table with the point of its TP degree, replicas
-/// and load value; rows without a point are left out.
+/// The same for points that have been simulated already: every row of the table with the point of its TP degree,
+/// replicas and load value; rows without a point are left out.
 [[nodiscard]] std::vector<Comparison> match(const MeasuredTable& table, const std::vector<study::PointResult>& points);
 
 /// Appends every measured figure of a row beside that of the simulated point.
-void append_comparisons(const MeasuredTable& table, const MeasuredPoint& row, const study::PointResult& point, std::vector<Comparison>& out);
+void append_comparisons(const MeasuredTable& table, const MeasuredPoint& row, const study::PointResult& point,
+                        std::vector<Comparison>& out);
 /// Puts another simulation of the same row in the place of the prediction.
 void set_prediction(const study::PointResult& point, Comparison& comparison);
 

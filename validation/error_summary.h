@@ -7,8 +7,8 @@
 
 namespace plimsoll::validation {
 
-/// Of the absolute relative errors, quantiles interpolated as everywhere (sched/statistics.h); bias is the mean of the signed
-/// ones. All 0 where there are none.
+/// Of the absolute relative errors, quantiles interpolated as everywhere (sched/statistics.h); bias is the mean of the
+/// signed ones. All 0 where there are none.
 struct ErrorSummary {
   std::size_t count = 0, missing = 0;
   double mean = 0, median = 0, p90 = 0, bias = 0;

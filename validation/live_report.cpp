@@ -30,16 +30,20 @@ std::string probes_of(const LivePoint& point, const exec::SteadyRates& reference
                      q.after.multiply_add / reference.multiply_add);
 }
 
-std::string shown(const std::optional<double>& value, double unit) { return value ? fmt::format("{:.4g}", unit * *value) : "-"; }
+std::string shown(const std::optional<double>& value, double unit) {
+  return value ? fmt::format("{:.4g}", unit * *value) : "-";
+}
 
 std::string row_of(const LivePoint& point, const exec::SteadyRates& reference) {
   const study::PointLabels& labels = point.measured.labels;
-  std::string text = fmt::format("{:>3}  {:<12} {:>3} {:>7g}", point.measured.index + 1, labels.policy, labels.tp, labels.load_value);
+  std::string text =
+      fmt::format("{:>3}  {:<12} {:>3} {:>7g}", point.measured.index + 1, labels.policy, labels.tp, labels.load_value);
   if (!point.simulated.metrics || !point.measured.metrics) return text + "  " + state_of(point) + "\n";
   for (const LiveMetric& metric : live_metrics()) {
     const auto predicted = metric.of(*point.simulated.metrics), measured = metric.of(*point.measured.metrics);
     const auto error = error_of(point, metric);
-    const bool is_time = std::string_view(metric.name).ends_with("_s") && !std::string_view(metric.name).ends_with("per_s");
+    const bool is_time =
+        std::string_view(metric.name).ends_with("_s") && !std::string_view(metric.name).ends_with("per_s");
     const double unit = is_time ? 1e3 : 1;
     text += fmt::format(" | {:>9} {:>9} {:>7}", shown(predicted, unit), shown(measured, unit),
                         error ? fmt::format("{:+.1f} %", 100 * *error) : "");
@@ -66,16 +70,20 @@ ErrorSummary live_errors(const LiveValidation& validation, const LiveMetric& met
 }
 
 std::string live_text(const LiveValidation& v) {
-  std::string text = fmt::format("{:>3}  {:<12} {:>3} {:>7} | {:^27} | {:^27} | probes / calibration's\n", "", "policy", "tp", "load",
-                                 "output tokens/s", "mean TPOT, ms");
-  text += fmt::format("{:>3}  {:<12} {:>3} {:>7} | {:>9} {:>9} {:>7} | {:>9} {:>9} {:>7} | read, read, fma, fma, attempts\n", "", "", "", "",
-                      "predicted", "measured", "error", "predicted", "measured", "error");
+  std::string text = fmt::format("{:>3}  {:<12} {:>3} {:>7} | {:^27} | {:^27} | probes / calibration's\n", "", "policy",
+                                 "tp", "load", "output tokens/s", "mean TPOT, ms");
+  text += fmt::format(
+      "{:>3}  {:<12} {:>3} {:>7} | {:>9} {:>9} {:>7} | {:>9} {:>9} {:>7} | read, read, fma, fma, attempts\n", "", "",
+      "", "", "predicted", "measured", "error", "predicted", "measured", "error");
   std::size_t noisy = 0, fitted = 0, impossible = 0;
   for (const LivePoint& point : v.points) {
     text += row_of(point, v.reference);
-    if (!point.measured.metrics) ++impossible;
-    else if (!point.quiet.quiet) ++noisy;
-    else if (point.fitted) ++fitted;
+    if (!point.measured.metrics)
+      ++impossible;
+    else if (!point.quiet.quiet)
+      ++noisy;
+    else if (point.fitted)
+      ++fitted;
   }
   text += "\n";
   for (const LiveMetric& metric : live_metrics()) {
@@ -84,8 +92,8 @@ std::string live_text(const LiveValidation& v) {
       text += fmt::format("{:<20}   0 points: no error can be stated\n", metric.name);
       continue;
     }
-    text += fmt::format("{:<20} {:>3} points: error median {:.1f} %, mean {:.1f} %, p90 {:.1f} %, bias {:+.1f} %\n", metric.name, e.count,
-                        100 * e.median, 100 * e.mean, 100 * e.p90, 100 * e.bias);
+    text += fmt::format("{:<20} {:>3} points: error median {:.1f} %, mean {:.1f} %, p90 {:.1f} %, bias {:+.1f} %\n",
+                        metric.name, e.count, 100 * e.median, 100 * e.mean, 100 * e.p90, 100 * e.bias);
   }
   text += fmt::format("excluded: {} not quiet, {} fitted, {} that cannot exist\n", noisy, fitted, impossible);
   if (fitted > 0) text += fmt::format("fitted: the device takes {:.3f} times as long as calibrated\n", v.device_factor);
@@ -93,17 +101,19 @@ std::string live_text(const LiveValidation& v) {
 }
 
 std::string live_csv(const LiveValidation& v) {
-  std::string text = "point,policy,tp,replicas,load_kind,load_value,metric,predicted,measured,relative_error,quiet,fitted,attempts,"
-                     "read_before,read_after,multiply_add_before,multiply_add_after\n";
+  std::string text =
+      "point,policy,tp,replicas,load_kind,load_value,metric,predicted,measured,relative_error,quiet,fitted,attempts,"
+      "read_before,read_after,multiply_add_before,multiply_add_after\n";
   for (const LivePoint& point : v.points) {
     const study::PointLabels& l = point.measured.labels;
     for (const LiveMetric& metric : live_metrics()) {
       const auto error = error_of(point, metric);
       if (!error) continue;
-      text += fmt::format("{},{},{},{},{},{:g},{},{:.6g},{:.6g},{:.6g},{},{},{},{:.5g},{:.5g},{:.5g},{:.5g}\n", point.measured.index + 1,
-                          l.policy, l.tp, l.replicas, l.load_kind, l.load_value, metric.name, *metric.of(*point.simulated.metrics),
-                          *metric.of(*point.measured.metrics), *error, point.quiet.quiet, point.fitted, point.quiet.attempts,
-                          point.quiet.before.read_bandwidth, point.quiet.after.read_bandwidth, point.quiet.before.multiply_add,
+      text += fmt::format("{},{},{},{},{},{:g},{},{:.6g},{:.6g},{:.6g},{},{},{},{:.5g},{:.5g},{:.5g},{:.5g}\n",
+                          point.measured.index + 1, l.policy, l.tp, l.replicas, l.load_kind, l.load_value, metric.name,
+                          *metric.of(*point.simulated.metrics), *metric.of(*point.measured.metrics), *error,
+                          point.quiet.quiet, point.fitted, point.quiet.attempts, point.quiet.before.read_bandwidth,
+                          point.quiet.after.read_bandwidth, point.quiet.before.multiply_add,
                           point.quiet.after.multiply_add);
     }
   }

@@ -61,7 +61,8 @@ void fit_device_time(LiveValidation& validation, const LiveSettings& settings) {
   }
 }
 
-std::shared_ptr<const model::Interconnect> slower_link(const std::shared_ptr<const model::Interconnect>& link, double factor) {
+std::shared_ptr<const model::Interconnect> slower_link(const std::shared_ptr<const model::Interconnect>& link,
+                                                       double factor) {
   if (!link) return {};
   model::Interconnect slower = *link;
   for (model::AllReduceCurve& curve : slower.all_reduce) {

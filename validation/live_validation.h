@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `validate --live`: every point of a study measured on this machine between probes of its quiet, beside its simulation.
+// `validate --live`: every point of a study measured on this machine between probes of its quiet, beside its
+// simulation.
 #pragma once
 
 #include <functional>
@@ -9,15 +10,15 @@
 #include <vector>
 
 #include "configs/this_machine.h"
-#include "study/run/run_study.h"
 #include "study/file/study.h"
+#include "study/run/run_study.h"
 #include "validation/error_summary.h"
 #include "validation/quiet_runs.h"
 
 namespace plimsoll::validation {
 
 struct LiveSettings {
-  study::RunPoint measure;             // runs a point for real
+  study::RunPoint measure;  // runs a point for real
   QuietSettings quiet;
   /// The part of the points that one factor on the device's time is fitted to, in [0, 1); 0: nothing is fitted. Those
   /// points are in no error.
@@ -32,17 +33,17 @@ struct LiveSettings {
 struct LivePoint {
   study::PointResult simulated, measured;
   QuietRecord quiet;
-  bool fitted = false;                 // one of those that the factor was fitted to
+  bool fitted = false;  // one of those that the factor was fitted to
   [[nodiscard]] bool counts() const { return simulated.metrics && measured.metrics && quiet.quiet && !fitted; }
 };
 
 struct LiveValidation {
   std::vector<std::string> swept_keys;
   std::vector<LivePoint> points;
-  exec::SteadyRates reference;         // probes that count as quiet
-  double device_factor = 1;            // fitted; 1 where nothing was
+  exec::SteadyRates reference;  // probes that count as quiet
+  double device_factor = 1;     // fitted; 1 where nothing was
   bool cancelled = false;
-  std::string basis;                   // what the predictions rest on
+  std::string basis;  // what the predictions rest on
 };
 
 /// Measures and simulates every point. Throws InputError and DeviceError.

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <array>
+#include <cmath>
 #include <filesystem>
 
 #include "configs/catalogue.h"
@@ -19,17 +19,38 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 25> kColumns = {
-    "model", "hardware", "engine", "dtype", "tp", "replicas", "policy", "input_tokens", "output_tokens", "load_kind",
-    "load_value", "requests", "output_tokens_per_s", "latency_per_token_p90_s", "latency_p90_s", "latency_mean_s",
-    "ttft_mean_s", "tpot_mean_s", "source", "length_cv", "turnaround_s", "kv_dtype", "max_running",
-    "step_token_budget", "arrival_cv"};
+constexpr std::array<std::string_view, 25> kColumns = {"model",
+                                                       "hardware",
+                                                       "engine",
+                                                       "dtype",
+                                                       "tp",
+                                                       "replicas",
+                                                       "policy",
+                                                       "input_tokens",
+                                                       "output_tokens",
+                                                       "load_kind",
+                                                       "load_value",
+                                                       "requests",
+                                                       "output_tokens_per_s",
+                                                       "latency_per_token_p90_s",
+                                                       "latency_p90_s",
+                                                       "latency_mean_s",
+                                                       "ttft_mean_s",
+                                                       "tpot_mean_s",
+                                                       "source",
+                                                       "length_cv",
+                                                       "turnaround_s",
+                                                       "kv_dtype",
+                                                       "max_running",
+                                                       "step_token_budget",
+                                                       "arrival_cv"};
 
 // A column that only points.csv has.
 constexpr std::string_view kPointsOnly = "requests_completed";
 
 bool is_points_csv(const std::vector<study::CsvField>& header) {
-  return std::any_of(header.begin(), header.end(), [](const study::CsvField& field) { return field.text == kPointsOnly; });
+  return std::any_of(header.begin(), header.end(),
+                     [](const study::CsvField& field) { return field.text == kPointsOnly; });
 }
 
 class Row {
@@ -50,7 +71,8 @@ class Row {
     const std::string value = text(column);
     if (value.empty()) return {};
     const std::optional<double> parsed = configs::parse_number(value);
-    if (!parsed || !(*parsed > above) || *parsed > 1e15) fail(column, fmt::format("found '{}', expected a number above {}", value.substr(0, 40), above));
+    if (!parsed || !(*parsed > above) || *parsed > 1e15)
+      fail(column, fmt::format("found '{}', expected a number above {}", value.substr(0, 40), above));
     return parsed;
   }
   /// Of points.csv: a mean over requests, rounded.
@@ -59,7 +81,7 @@ class Row {
   }
   [[nodiscard]] std::int64_t whole(std::size_t column, std::int64_t fallback) const {
     const std::optional<double> value = number(column, 0);
-    constexpr double kMost = 1e9;      // tokens, requests and GPUs alike
+    constexpr double kMost = 1e9;  // tokens, requests and GPUs alike
     if (value && (*value != std::floor(*value) || *value > kMost))
       fail(column, fmt::format("found '{}', expected a whole number of at most 1e9", text(column)));
     return value ? static_cast<std::int64_t>(*value) : fallback;
@@ -87,9 +109,10 @@ std::vector<std::size_t> read_header(const std::vector<study::CsvField>& header,
   const bool points = is_points_csv(header);
   std::vector<std::size_t> places(kColumns.size(), static_cast<std::size_t>(-1));
   for (std::size_t i = 0; i < header.size(); ++i) {
-    const auto* const found = std::find(kColumns.begin(), kColumns.end(), points ? measured_name(header[i].text) : header[i].text);
+    const auto* const found =
+        std::find(kColumns.begin(), kColumns.end(), points ? measured_name(header[i].text) : header[i].text);
     if (found == kColumns.end()) {
-      if (points) continue;            // figures that are not compared
+      if (points) continue;  // figures that are not compared
       const std::string_view near = configs::nearest(header[i].text, std::span<const std::string_view>(kColumns));
       throw InputError(Where{where.file, where.line, header[i].column},
                        fmt::format("unknown column '{}'{}", header[i].text.substr(0, 40),
@@ -97,7 +120,8 @@ std::vector<std::size_t> read_header(const std::vector<study::CsvField>& header,
     }
     std::size_t& place = places[static_cast<std::size_t>(found - kColumns.begin())];
     if (place != static_cast<std::size_t>(-1))
-      throw InputError(Where{where.file, where.line, header[i].column}, fmt::format("column '{}' stands twice", header[i].text));
+      throw InputError(Where{where.file, where.line, header[i].column},
+                       fmt::format("column '{}' stands twice", header[i].text));
     place = i;
   }
   for (const std::size_t column : {0U, 1U, 2U, 7U, 8U, 9U, 10U})
@@ -150,12 +174,14 @@ std::string problem_of(const MeasuredPoint& p) {
   if (p.load_kind.empty()) return "load_kind is not stated";
   const load::LoadKind& kind = load::load_kind_named(p.load_kind);
   if (kind.name.empty())
-    return fmt::format("load_kind: found '{}', allowed: jumpstart, closed_loop, poisson, constant, gamma, burst", p.load_kind);
+    return fmt::format("load_kind: found '{}', allowed: jumpstart, closed_loop, poisson, constant, gamma, burst",
+                       p.load_kind);
   if (kind.quantity == load::LoadQuantity::rate_scale) return "load_kind: a trace, but not which";
   if (kind.quantity == load::LoadQuantity::none) return "load_kind: a script, but not which";
   if (!(p.load_value > 0)) return "load_value is not stated";
   const bool is_gamma = kind.name == load::load_kind(load::GammaArrivals{});
-  if (is_gamma && !(p.arrival_cv > 0)) return "arrival_cv, the spread of the gaps between a gamma load's requests, is not stated";
+  if (is_gamma && !(p.arrival_cv > 0))
+    return "arrival_cv, the spread of the gaps between a gamma load's requests, is not stated";
   return {};
 }
 
@@ -164,14 +190,15 @@ MeasuredTable read_measured(const std::string& file) {
   MeasuredTable table{name.stem().string(), {}};
   std::vector<std::size_t> places;
   bool points = false;
-  study::read_csv(file, "a CSV of measured points", [&](const std::vector<study::CsvField>& fields, const Where& where) {
-    if (places.empty()) {
-      places = read_header(fields, where);
-      points = is_points_csv(fields);
-    } else {
-      table.points.push_back(read_row(Row(places, fields, where), points));
-    }
-  });
+  study::read_csv(file, "a CSV of measured points",
+                  [&](const std::vector<study::CsvField>& fields, const Where& where) {
+                    if (places.empty()) {
+                      places = read_header(fields, where);
+                      points = is_points_csv(fields);
+                    } else {
+                      table.points.push_back(read_row(Row(places, fields, where), points));
+                    }
+                  });
   if (table.points.empty()) throw InputError(Where{file, 0, 0}, "holds no measured point");
   return table;
 }

@@ -16,23 +16,25 @@ struct MeasuredPoint {
   std::string model, hardware, engine, dtype, kv_dtype, policy, load_kind, source;
   std::int32_t tp = 1, replicas = 1;
   std::int64_t input_tokens = 0, output_tokens = 0, requests = 0;
-  std::int64_t max_running = 0, step_token_budget = 0;  // the server's limits of sequences and of tokens a step; 0: its engine's
+  std::int64_t max_running = 0,
+               step_token_budget = 0;  // the server's limits of sequences and of tokens a step; 0: its engine's
   double load_value = 0;
-  double length_cv = 0;                // spread of the output lengths; 0: all equal
-  double turnaround_s = 0;             // closed loop: from an answer to the client's next request
-  std::optional<double> output_tokens_per_s, latency_per_token_p90_s, latency_p90_s, latency_mean_s, ttft_mean_s, tpot_mean_s;
-  double arrival_cv = 0;               // spread of a gamma load's gaps; 0: not stated
-  std::string unusable;                // why it cannot be simulated; empty: nothing is known against it
-  bool imported = false;               // of a points.csv: what cannot be simulated is no error but has no prediction
+  double length_cv = 0;     // spread of the output lengths; 0: all equal
+  double turnaround_s = 0;  // closed loop: from an answer to the client's next request
+  std::optional<double> output_tokens_per_s, latency_per_token_p90_s, latency_p90_s, latency_mean_s, ttft_mean_s,
+      tpot_mean_s;
+  double arrival_cv = 0;  // spread of a gamma load's gaps; 0: not stated
+  std::string unusable;   // why it cannot be simulated; empty: nothing is known against it
+  bool imported = false;  // of a points.csv: what cannot be simulated is no error but has no prediction
   Where where;
 };
 
-/// Why a point cannot be simulated: what it does not state, or a load that a row does not describe in full. Empty: nothing
-/// is known against it.
+/// Why a point cannot be simulated: what it does not state, or a load that a row does not describe in full. Empty:
+/// nothing is known against it.
 [[nodiscard]] std::string problem_of(const MeasuredPoint& point);
 
 struct MeasuredTable {
-  std::string name;                    // the file's stem
+  std::string name;  // the file's stem
   std::vector<MeasuredPoint> points;
 };
 

@@ -13,7 +13,8 @@ bool is_quiet(const exec::SteadyRates& rates, const exec::SteadyRates& reference
   return near(rates.read_bandwidth, reference.read_bandwidth) && near(rates.multiply_add, reference.multiply_add);
 }
 
-QuietRuns::QuietRuns(QuietSettings settings, study::RunPoint measure) : settings_(std::move(settings)), measure_(std::move(measure)) {
+QuietRuns::QuietRuns(QuietSettings settings, study::RunPoint measure)
+    : settings_(std::move(settings)), measure_(std::move(measure)) {
   PLIMSOLL_CHECK(settings_.probe && measure_ && settings_.most_attempts >= 1, "something is measured between probes");
 }
 
@@ -23,7 +24,8 @@ exec::SteadyRates QuietRuns::probe() {
   return rates;
 }
 
-sim::RunResult QuietRuns::run(const study::PointResult& point, const load::Scenario& scenario, const sim::RunOptions& options) {
+sim::RunResult QuietRuns::run(const study::PointResult& point, const load::Scenario& scenario,
+                              const sim::RunOptions& options) {
   if (!std::exchange(probed_, true)) {
     start_ = std::chrono::steady_clock::now();
     last_ = probe();
@@ -35,7 +37,7 @@ sim::RunResult QuietRuns::run(const study::PointResult& point, const load::Scena
   sim::RunResult result;
   do {
     ++record.attempts;
-    if (!is_quiet(last_, settings_.reference, settings_.tolerance)) last_ = probe();   // what was noisy may have gone
+    if (!is_quiet(last_, settings_.reference, settings_.tolerance)) last_ = probe();  // what was noisy may have gone
     record.before = last_;
     result = measure_(point, scenario, options);
     record.after = last_ = probe();

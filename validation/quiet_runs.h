@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measured points between probes of the machine: a neighbour that takes cores or bandwidth shows in the probes before or
-// after, and the point is measured again.
+// Measured points between probes of the machine: a neighbour that takes cores or bandwidth shows in the probes before
+// or after, and the point is measured again.
 #pragma once
 
 #include <chrono>
@@ -19,10 +19,11 @@ namespace plimsoll::validation {
 inline constexpr double kQuietTolerance = 0.1;
 
 struct QuietSettings {
-  exec::SteadyRates reference;         // of the calibration; zeros: the first probes of the run take their place
+  exec::SteadyRates reference;  // of the calibration; zeros: the first probes of the run take their place
   double tolerance = kQuietTolerance;
   int most_attempts = 5;
-  double patience = std::numeric_limits<double>::infinity();   // seconds from the first point on in which points are repeated
+  double patience =
+      std::numeric_limits<double>::infinity();  // seconds from the first point on in which points are repeated
   std::function<exec::SteadyRates()> probe;
   study::RunControl* control = nullptr;
 };
@@ -30,7 +31,7 @@ struct QuietSettings {
 /// How a point came about.
 struct QuietRecord {
   std::size_t point = 0;
-  exec::SteadyRates before, after;     // of the last attempt
+  exec::SteadyRates before, after;  // of the last attempt
   int attempts = 0;
   bool quiet = false;
 };
@@ -44,7 +45,8 @@ class QuietRuns {
   QuietRuns(QuietSettings settings, study::RunPoint measure);
   /// Measures the point until the probes around it are quiet, at most so many times; keeps the last attempt. The probe
   /// after a point is the one before the next, unless it was noisy: then there is another one first.
-  [[nodiscard]] sim::RunResult run(const study::PointResult& point, const load::Scenario& scenario, const sim::RunOptions& options);
+  [[nodiscard]] sim::RunResult run(const study::PointResult& point, const load::Scenario& scenario,
+                                   const sim::RunOptions& options);
   [[nodiscard]] const std::vector<QuietRecord>& records() const { return records_; }
   /// Rates that count as quiet.
   [[nodiscard]] const exec::SteadyRates& reference() const { return settings_.reference; }

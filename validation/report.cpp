@@ -17,16 +17,32 @@ using study::Cell;
 
 const std::vector<std::string>& columns() {
   static const std::vector<std::string> kColumns = {
-      "table", "model", "hardware", "engine", "dtype", "tp", "instances", "input_tokens", "output_tokens", "load_kind",
-      "load_value", "metric", "predicted", "measured", "relative_error", "lo", "hi", "extrapolates"};
+      "table",     "model",        "hardware",       "engine",    "dtype",      "tp",
+      "instances", "input_tokens", "output_tokens",  "load_kind", "load_value", "metric",
+      "predicted", "measured",     "relative_error", "lo",        "hi",         "extrapolates"};
   return kColumns;
 }
 
 std::vector<Cell> cells(const Comparison& c) {
   const MeasuredPoint& p = *c.point;
-  return {c.table, p.model, p.hardware, p.engine, p.dtype, std::int64_t{p.tp}, std::int64_t{p.replicas}, p.input_tokens,
-          p.output_tokens, p.load_kind, p.load_value, c.metric, study::number_cell(c.predicted), c.measured,
-          study::number_cell(c.relative_error()), study::number_cell(c.low), study::number_cell(c.high), !c.extrapolates.empty()};
+  return {c.table,
+          p.model,
+          p.hardware,
+          p.engine,
+          p.dtype,
+          std::int64_t{p.tp},
+          std::int64_t{p.replicas},
+          p.input_tokens,
+          p.output_tokens,
+          p.load_kind,
+          p.load_value,
+          c.metric,
+          study::number_cell(c.predicted),
+          c.measured,
+          study::number_cell(c.relative_error()),
+          study::number_cell(c.low),
+          study::number_cell(c.high),
+          !c.extrapolates.empty()};
 }
 
 bool is_rate(const std::string& metric) { return metric == "output_tokens_per_s"; }
@@ -101,20 +117,28 @@ std::string configuration_text(const std::vector<const Comparison*>& group) {
     for (const Comparison* c : group)
       if (c->metric == metric) of_metric.push_back(c);
     const ErrorSummary s = summarise(of_metric);
-    text += fmt::format("  {}: mean absolute error {:.1f} %, bias {:+.1f} %, n = {}\n", short_name(metric), 100 * s.mean, 100 * s.bias, s.count);
+    text += fmt::format("  {}: mean absolute error {:.1f} %, bias {:+.1f} %, n = {}\n", short_name(metric),
+                        100 * s.mean, 100 * s.bias, s.count);
   }
   return text + "\n";
 }
 
 std::string group_key(const Comparison& c) {
   const MeasuredPoint& p = *c.point;
-  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}", c.table, p.model, p.hardware, p.tp, p.replicas, p.input_tokens, p.output_tokens, p.engine);
+  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}", c.table, p.model, p.hardware, p.tp, p.replicas, p.input_tokens,
+                     p.output_tokens, p.engine);
 }
 
-std::vector<std::string> summary_row(const std::string& name, const std::string& metric, const std::vector<const Comparison*>& group) {
+std::vector<std::string> summary_row(const std::string& name, const std::string& metric,
+                                     const std::vector<const Comparison*>& group) {
   const ErrorSummary s = summarise(group);
-  return {name, short_name(metric), fmt::format("{}", s.count), fmt::format("{:.1f} %", 100 * s.mean),
-          fmt::format("{:.1f} %", 100 * s.median), fmt::format("{:.1f} %", 100 * s.p90), fmt::format("{:+.1f} %", 100 * s.bias),
+  return {name,
+          short_name(metric),
+          fmt::format("{}", s.count),
+          fmt::format("{:.1f} %", 100 * s.mean),
+          fmt::format("{:.1f} %", 100 * s.median),
+          fmt::format("{:.1f} %", 100 * s.p90),
+          fmt::format("{:+.1f} %", 100 * s.bias),
           s.missing > 0 ? fmt::format("{}", s.missing) : ""};
 }
 
@@ -122,7 +146,9 @@ std::string notes(const std::vector<Comparison>& comparisons) {
   std::set<std::string> estimated, missing;
   for (const Comparison& c : comparisons) {
     if (!c.extrapolates.empty()) estimated.insert(c.extrapolates);
-    if (!c.predicted) missing.insert(fmt::format("{}, {} {}: {}", title(c), c.point->load_kind, study::number_text(c.point->load_value), c.reason));
+    if (!c.predicted)
+      missing.insert(fmt::format("{}, {} {}: {}", title(c), c.point->load_kind, study::number_text(c.point->load_value),
+                                 c.reason));
   }
   std::string text;
   for (const std::string& reason : estimated) text += "estimated: " + reason + "\n";

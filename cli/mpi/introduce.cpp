@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of plimsoll that is linked with MPI: a module, loaded under mpirun only. MPI starts the ranks and introduces
-// them to each other; the work then travels on sockets (study/run/rank_crew.h, exec/group/), since a communicator does not survive the death
-// of a rank and a socket merely closes.
+// them to each other; the work then travels on sockets (study/run/rank_crew.h, exec/group/), since a communicator does
+// not survive the death of a rank and a socket merely closes.
 #include <mpi.h>
 
 #include <cstdlib>
@@ -9,7 +9,8 @@
 
 namespace {
 
-// On one host MPI needs no network: without this its TCP transport listens on all interfaces. What the user says goes first.
+// On one host MPI needs no network: without this its TCP transport listens on all interfaces. What the user says goes
+// first.
 void stay_on_one_host() {
   const char* const all = std::getenv("OMPI_COMM_WORLD_SIZE");
   const char* const here = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
@@ -33,7 +34,8 @@ int plimsoll_mpi_begin(int* rank, int* size, int* local, int* locals, int* one_h
   MPI_Comm_size(MPI_COMM_WORLD, size);
   MPI_Comm host = MPI_COMM_NULL;
   int here = 0;
-  if (MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host) == MPI_SUCCESS) MPI_Comm_size(host, &here);
+  if (MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host) == MPI_SUCCESS)
+    MPI_Comm_size(host, &here);
   if (host != MPI_COMM_NULL) {
     MPI_Comm_rank(host, local);
     MPI_Comm_free(&host);

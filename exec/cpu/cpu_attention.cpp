@@ -35,14 +35,17 @@ constexpr std::int32_t kBlockZero = 0;
 
 void CpuBackend::reserve_scratch() {
   const std::int64_t rows = std::max(kTaskRows, config_.rank.heads);
-  const std::size_t output = static_cast<std::size_t>(config_.rank.heads * shape_.head_dim);   // where surplus attention goes
+  const std::size_t output =
+      static_cast<std::size_t>(config_.rank.heads * shape_.head_dim);  // where surplus attention goes
   const std::size_t floats = attention_scratch(kernels_, rows, shape_.head_dim) + output;
   for (HostMemory& memory : scratch_) memory = HostMemory(floats * sizeof(float), "attention");
 }
 
 void CpuBackend::rope_append(const RopeSpec& spec, std::int32_t layer) {
   const auto data = [](const Vector* v) { return v == nullptr ? nullptr : static_cast<const CpuVector*>(v)->data(); };
-  const HeadRope query{.norm = data(spec.q_norm), .epsilon = spec.norm_epsilon, .rotary_dim = spec.rope.rotary_dim,
+  const HeadRope query{.norm = data(spec.q_norm),
+                       .epsilon = spec.norm_epsilon,
+                       .rotary_dim = spec.rope.rotary_dim,
                        .interleaved = spec.rope.interleaved};
   HeadRope key = query;
   key.norm = data(spec.k_norm);
@@ -59,8 +62,10 @@ void CpuBackend::rope_append(const RopeSpec& spec, std::int32_t layer) {
       append(qkv, row, layer);
     }
   };
-  if (table_->rows <= alone) do_rows(0, 0, table_->rows);
-  else pool_.parallel_for(table_->rows, do_rows);
+  if (table_->rows <= alone)
+    do_rows(0, 0, table_->rows);
+  else
+    pool_.parallel_for(table_->rows, do_rows);
 }
 
 void CpuBackend::append(const float* qkv, std::int64_t row, std::int32_t layer) {
@@ -73,8 +78,10 @@ void CpuBackend::append(const float* qkv, std::int64_t row, std::int32_t layer) 
     void* const to[] = {cache_.key_at(layer, head, slot), cache_.value_at(layer, head, slot)};
     const float* const from[] = {keys + head * d, values + head * d};
     for (int i = 0; i < 2; ++i) {
-      if (cache_.bf16()) kernels_.to_bf16(from[i], d, static_cast<std::uint16_t*>(to[i]));
-      else std::copy_n(from[i], d, static_cast<float*>(to[i]));
+      if (cache_.bf16())
+        kernels_.to_bf16(from[i], d, static_cast<std::uint16_t*>(to[i]));
+      else
+        std::copy_n(from[i], d, static_cast<float*>(to[i]));
     }
   }
 }

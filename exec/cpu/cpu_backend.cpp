@@ -11,10 +11,15 @@ namespace plimsoll::exec {
 
 namespace {
 
-const float* data(const Vector* vector) { return vector == nullptr ? nullptr : static_cast<const CpuVector*>(vector)->data(); }
+const float* data(const Vector* vector) {
+  return vector == nullptr ? nullptr : static_cast<const CpuVector*>(vector)->data();
+}
 
 NormRow norm_row(const NormSpec& spec) {
-  return {.mean = spec.kind == model::Norm::layernorm, .epsilon = spec.epsilon, .weight = data(spec.weight), .bias = data(spec.bias)};
+  return {.mean = spec.kind == model::Norm::layernorm,
+          .epsilon = spec.epsilon,
+          .weight = data(spec.weight),
+          .bias = data(spec.bias)};
 }
 
 Pointwise pointwise(model::Activation kind) {
@@ -35,11 +40,18 @@ std::string readable(std::string_view isa) {
 }  // namespace
 
 CpuBackend::CpuBackend(const BackendConfig& config, Communicator* communicator, int threads, const KernelSet& kernels)
-    : config_(config), shape_(config_.architecture.shape), communicator_(communicator), kernels_(kernels), pool_(threads),
-      multiplier_(kernels, pool_), cache_(config), workspace_(config),
+    : config_(config),
+      shape_(config_.architecture.shape),
+      communicator_(communicator),
+      kernels_(kernels),
+      pool_(threads),
+      multiplier_(kernels, pool_),
+      cache_(config),
+      workspace_(config),
       group_(config.rank.heads / std::max<std::int64_t>(1, config.rank.kv_heads)),
       qkv_width_((config.rank.heads + 2 * config.rank.kv_heads) * shape_.head_dim),
-      scratch_(static_cast<std::size_t>(threads)), zeros_(attention_padding(shape_.head_dim) / sizeof(float)),
+      scratch_(static_cast<std::size_t>(threads)),
+      zeros_(attention_padding(shape_.head_dim) / sizeof(float)),
       remembered_(static_cast<std::size_t>(config.sequences)) {
   reserve_scratch();
 }
@@ -54,7 +66,9 @@ std::unique_ptr<Linear> CpuBackend::make_linear(const LinearSpec& spec, const Fi
   return std::make_unique<PackedLinear>(kernels_, spec, bf16, fill, pool_);
 }
 
-std::unique_ptr<Vector> CpuBackend::make_vector(std::span<const float> values) { return std::make_unique<CpuVector>(values); }
+std::unique_ptr<Vector> CpuBackend::make_vector(std::span<const float> values) {
+  return std::make_unique<CpuVector>(values);
+}
 
 bool CpuBackend::begin(const RowTable& table) {
   table_ = &table;
@@ -69,12 +83,13 @@ void CpuBackend::end() { table_ = nullptr; }
 void CpuBackend::wait(std::int32_t* tokens, float* logits) {
   for (std::int64_t i = 0; i < sampled_; ++i) tokens[i] = best_[static_cast<std::size_t>(i)].token;
   if (logits == nullptr) return;
-  std::memcpy(logits, workspace_[Slot::logits], static_cast<std::size_t>(sampled_ * config_.rank.vocab_rows) * sizeof(float));
+  std::memcpy(logits, workspace_[Slot::logits],
+              static_cast<std::size_t>(sampled_ * config_.rank.vocab_rows) * sizeof(float));
 }
 
 template <class Body>
 void CpuBackend::over_rows(std::int64_t rows, std::int64_t elements_per_row, const Body& body) {
-  constexpr std::int64_t kAlone = 32'768;   // some 5 us of work for one thread, a few times what sharing it costs
+  constexpr std::int64_t kAlone = 32'768;  // some 5 us of work for one thread, a few times what sharing it costs
   if (rows * elements_per_row < kAlone) {
     if (rows > 0) body(std::int64_t{0}, rows);
   } else {
@@ -86,7 +101,7 @@ void CpuBackend::embed(const Linear& embedding, std::int64_t vocab_begin, const 
   const auto& rows = static_cast<const PackedLinear&>(embedding);
   const auto* places = static_cast<const PackedLinear*>(positions);
   const std::int64_t width = shape_.hidden;
-  over_rows(table_->rows, 16 * width, [&](std::int64_t begin, std::int64_t end) {   // a cache line an element
+  over_rows(table_->rows, 16 * width, [&](std::int64_t begin, std::int64_t end) {  // a cache line an element
     std::vector<float> place(places == nullptr ? 0 : static_cast<std::size_t>(width));
     for (std::int64_t row = begin; row < end; ++row) {
       const auto i = static_cast<std::size_t>(row);
@@ -94,8 +109,10 @@ void CpuBackend::embed(const Linear& embedding, std::int64_t vocab_begin, const 
       const std::int64_t token = given >= 0 ? given : remembered_[static_cast<std::size_t>(table_->token_slot[i])];
       const std::int64_t own = token - vocab_begin;
       float* out = workspace_[Slot::residual] + row * width;
-      if (own >= 0 && own < rows.n()) rows.read_row(own, out);
-      else std::fill_n(out, width, 0.0F);
+      if (own >= 0 && own < rows.n())
+        rows.read_row(own, out);
+      else
+        std::fill_n(out, width, 0.0F);
       if (places == nullptr) continue;
       places->read_row(table_->position[i], place.data());
       kernels_.add(place.data(), width, out);
@@ -139,8 +156,10 @@ void CpuBackend::activation(model::Activation kind, bool gated, Slot x, Slot y, 
     for (std::int64_t row = begin; row < end; ++row) {
       float* out = workspace_[y] + row * width;
       const float* in = workspace_[x] + row * width * (gated ? 2 : 1);
-      if (gated) kernels_.activate_gated(op, in, in + width, width, out);
-      else kernels_.activate(op, in, width, out);
+      if (gated)
+        kernels_.activate_gated(op, in, in + width, width, out);
+      else
+        kernels_.activate(op, in, width, out);
     }
   });
 }
@@ -163,7 +182,10 @@ void CpuBackend::expert_linear(const Linear& weights, Slot x, Slot y) {
     const std::int64_t first = routing_.first_row[static_cast<std::size_t>(expert)];
     const std::int64_t rows = routing_.first_row[static_cast<std::size_t>(expert) + 1] - first;
     if (rows == 0) continue;
-    products.push_back({.copy = expert, .x = workspace_[x] + first * experts.k(), .y = workspace_[y] + first * experts.n(), .rows = rows});
+    products.push_back({.copy = expert,
+                        .x = workspace_[x] + first * experts.k(),
+                        .y = workspace_[y] + first * experts.n(),
+                        .rows = rows});
   }
   multiplier_.run(experts, products, nullptr, false);
 }

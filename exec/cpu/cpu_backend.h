@@ -92,15 +92,15 @@ class CpuBackend final : public Backend {
   Workspace workspace_;
   RopeTable rope_;
   ExpertRouting routing_;
-  const RowTable* table_ = nullptr;    // of the forward that is being run
-  std::int64_t group_ = 1;             // query heads of one KV head
+  const RowTable* table_ = nullptr;  // of the forward that is being run
+  std::int64_t group_ = 1;           // query heads of one KV head
   std::int64_t qkv_width_ = 0;
 
-  std::vector<std::int64_t> first_, last_;          // attended tokens of each row of a prefill span or of the decodes
-  std::vector<HostMemory> scratch_;                 // [thread], for attention
-  std::vector<float> zeros_;                        // a token that is not there
+  std::vector<std::int64_t> first_, last_;  // attended tokens of each row of a prefill span or of the decodes
+  std::vector<HostMemory> scratch_;         // [thread], for attention
+  std::vector<float> zeros_;                // a token that is not there
   std::vector<Best> best_, gathered_;
-  std::vector<std::int32_t> remembered_;            // [sequence slots]
+  std::vector<std::int32_t> remembered_;  // [sequence slots]
   std::int64_t sampled_ = 0;
 };
 

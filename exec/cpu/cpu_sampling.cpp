@@ -38,10 +38,11 @@ void CpuBackend::sample(std::int64_t vocab_begin, std::int64_t valid) {
 void CpuBackend::exchange_samples() {
   if (communicator_ != nullptr && communicator_->size() > 1 && sampled_ > 0) {
     gathered_.resize(best_.size() * static_cast<std::size_t>(communicator_->size()));
-    communicator_->all_gather(best_.data(), gathered_.data(), static_cast<std::int64_t>(best_.size() * sizeof(Best)), nullptr);
+    communicator_->all_gather(best_.data(), gathered_.data(), static_cast<std::int64_t>(best_.size() * sizeof(Best)),
+                              nullptr);
     for (std::size_t i = 0; i < best_.size(); ++i) {
       best_[i] = gathered_[i];
-      for (std::size_t at = i + best_.size(); at < gathered_.size(); at += best_.size()) {   // ranks hold rising ids
+      for (std::size_t at = i + best_.size(); at < gathered_.size(); at += best_.size()) {  // ranks hold rising ids
         if (gathered_[at].value > best_[i].value) best_[i] = gathered_[at];
       }
     }

@@ -22,7 +22,8 @@ constexpr std::size_t kHugePage = std::size_t{2} << 20, kHugePageFrom = std::siz
 // Reserves `bytes` that begin at a multiple of `alignment`; MAP_FAILED if there is no room.
 void* reserve(std::size_t bytes, std::size_t alignment) {
   const std::size_t slack = alignment > 1 ? alignment : 0;
-  void* const pages = mmap(nullptr, bytes + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* const pages =
+      mmap(nullptr, bytes + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (pages == MAP_FAILED || slack == 0) return pages;
   auto* const first = static_cast<std::byte*>(pages);
   const std::size_t before = (alignment - reinterpret_cast<std::uintptr_t>(first) % alignment) % alignment;
@@ -36,7 +37,7 @@ void* reserve(std::size_t bytes, std::size_t alignment) {
 HostMemory::HostMemory(std::size_t bytes, std::string_view what) : bytes_(bytes) {
   if (bytes == 0) return;
   const bool huge = bytes >= kHugePageFrom;
-  if (huge) bytes_ = bytes = (bytes + kHugePage - 1) / kHugePage * kHugePage;   // whole ones: none is split
+  if (huge) bytes_ = bytes = (bytes + kHugePage - 1) / kHugePage * kHugePage;  // whole ones: none is split
   void* const pages = reserve(bytes, huge ? kHugePage : 1);
   if (pages == MAP_FAILED) {
     throw DeviceError("cannot reserve " + std::to_string(bytes) + " bytes of memory for " + std::string(what) + ": " +

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory for weights, caches and buffers on the host: from the kernel in whole pages, so that what is never used costs nothing.
+// Memory for weights, caches and buffers on the host: from the kernel in whole pages, so that what is never used costs
+// nothing.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +21,9 @@ class HostMemory {
   [[nodiscard]] std::byte* data() const { return data_; }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
   template <class T>
-  [[nodiscard]] T* as() const { return reinterpret_cast<T*>(data_); }
+  [[nodiscard]] T* as() const {
+    return reinterpret_cast<T*>(data_);
+  }
 
  private:
   std::byte* data_ = nullptr;

@@ -28,7 +28,8 @@ const KernelSet& select_kernels() {
   const std::vector<const KernelSet*> sets = runnable_kernels();
   const char* wanted = std::getenv("PLIMSOLL_CPU_ISA");
   if (wanted == nullptr || *wanted == '\0') return *sets.front();
-  const auto found = std::find_if(sets.begin(), sets.end(), [&](const KernelSet* set) { return std::string(wanted) == set->name; });
+  const auto found =
+      std::find_if(sets.begin(), sets.end(), [&](const KernelSet* set) { return std::string(wanted) == set->name; });
   if (found != sets.end()) return **found;
   std::string allowed;
   for (const KernelSet* set : sets) allowed += std::string(allowed.empty() ? "" : ", ") + set->name;
@@ -37,7 +38,8 @@ const KernelSet& select_kernels() {
 
 std::size_t attention_scratch(const KernelSet& kernels, std::int64_t rows, std::int64_t head_dim) {
   const std::int64_t columns = kernels.panels(head_dim) * kernels.panel;
-  return static_cast<std::size_t>(rows * (head_dim + kAttentionTile + columns + kernels.panel / 2 + 2) + head_dim * kernels.panel);
+  return static_cast<std::size_t>(rows * (head_dim + kAttentionTile + columns + kernels.panel / 2 + 2) +
+                                  head_dim * kernels.panel);
 }
 
 std::size_t attention_padding(std::int64_t head_dim) {

@@ -7,7 +7,7 @@
 namespace plimsoll::exec {
 
 extern const KernelSet kPortableKernels;
-extern const KernelSet kAvx2Kernels;     // only with PLIMSOLL_X86
+extern const KernelSet kAvx2Kernels;  // only with PLIMSOLL_X86
 extern const KernelSet kAvx512Kernels;
 
 }  // namespace plimsoll::exec

@@ -2,8 +2,8 @@
 // The inner loops, once for every instruction set: a table of functions over raw pointers, without threads or memory of
 // their own. Written once as templates (kernels_*.h) and compiled three times.
 //
-// An output is a sum over k in rising order in one accumulator, whatever the tile it falls into: its bits depend neither
-// on the rows beside it nor on who computes it.
+// An output is a sum over k in rising order in one accumulator, whatever the tile it falls into: its bits depend
+// neither on the rows beside it nor on who computes it.
 #pragma once
 
 #include <cstddef>
@@ -14,47 +14,47 @@ namespace plimsoll::exec {
 /// Weights are [panels][k][panel], panel = KernelSet::panel columns; missing columns of the last one are zero.
 /// bf16 panels interleave the two halves of a panel: column c and c + panel / 2 share a 32-bit word.
 struct GemmTask {
-  const float* x = nullptr;            // packed rows: pack_rows
+  const float* x = nullptr;  // packed rows: pack_rows
   std::int64_t rows = 0, k = 0, n = 0;
   const void* weights = nullptr;
   bool bf16 = false;
   std::int64_t panel_begin = 0, panel_end = 0;
-  float* y = nullptr;                  // [rows, n]
-  const float* bias = nullptr;         // [n] or null
-  bool accumulate = false;             // y += instead of y =
+  float* y = nullptr;           // [rows, n]
+  const float* bias = nullptr;  // [n] or null
+  bool accumulate = false;      // y += instead of y =
 };
 
 /// Some neighbouring KV heads and the queries of their groups, of neighbouring positions of one sequence.
 struct AttentionTask {
-  const float* q = nullptr;            // [positions] rows, q_stride apart, of [heads, group, head_dim]
+  const float* q = nullptr;  // [positions] rows, q_stride apart, of [heads, group, head_dim]
   std::int64_t q_stride = 0;
   std::int64_t positions = 0, heads = 1, group = 0, head_dim = 0;
   float scale = 1;
-  const std::int64_t* first = nullptr; // [positions]: attends to the tokens [first, last)
+  const std::int64_t* first = nullptr;  // [positions]: attends to the tokens [first, last)
   const std::int64_t* last = nullptr;
-  const void* keys = nullptr;          // of this layer and the first head in block 0
-  std::int64_t head_stride = 0;        // elements from a head to the next in a block
-  std::int64_t value_offset = 0;       // elements from a token's key to its value
-  std::int64_t block_stride = 0;       // elements from one block to the next
+  const void* keys = nullptr;     // of this layer and the first head in block 0
+  std::int64_t head_stride = 0;   // elements from a head to the next in a block
+  std::int64_t value_offset = 0;  // elements from a token's key to its value
+  std::int64_t block_stride = 0;  // elements from one block to the next
   const std::int32_t* blocks = nullptr;
   std::int64_t block_tokens = 16;
-  std::int64_t wrap = 1;               // token t is found at t % wrap
+  std::int64_t wrap = 1;  // token t is found at t % wrap
   bool bf16 = false;
-  const void* zeros = nullptr;         // attention_padding() bytes that stand for tokens that are not there
-  float* out = nullptr;                // as q
+  const void* zeros = nullptr;  // attention_padding() bytes that stand for tokens that are not there
+  float* out = nullptr;         // as q
   std::int64_t out_stride = 0;
-  float* scratch = nullptr;            // attention_scratch() floats
+  float* scratch = nullptr;  // attention_scratch() floats
 };
 
 struct NormRow {
-  bool mean = false;                   // layernorm
+  bool mean = false;  // layernorm
   float epsilon = 0;
-  const float* weight = nullptr;       // null: 1
-  const float* bias = nullptr;         // null: 0
+  const float* weight = nullptr;  // null: 1
+  const float* bias = nullptr;    // null: 0
 };
 
 struct HeadRope {
-  const float* norm = nullptr;         // RMS norm with this weight first; null: none
+  const float* norm = nullptr;  // RMS norm with this weight first; null: none
   float epsilon = 0;
   std::int32_t rotary_dim = 0;
   bool interleaved = false;
@@ -64,8 +64,8 @@ enum class Pointwise : std::uint8_t { silu, gelu, gelu_tanh, relu };
 
 struct KernelSet {
   const char* name = "";
-  int panel = 0;                       // columns of a weight panel
-  int rows = 0;                        // most rows of a tile
+  int panel = 0;  // columns of a weight panel
+  int rows = 0;   // most rows of a tile
 
   /// x[rows] rows, stride apart -> the packed form of GemmTask, rows * k floats: tiles of at most `rows` rows of even
   /// height, [k][height] each. Packs the tiles [tile_begin, tile_end) of tile_count(rows).
@@ -74,12 +74,13 @@ struct KernelSet {
   void (*gemm)(const GemmTask& task) = nullptr;
   void (*attention)(const AttentionTask& task) = nullptr;
   void (*norm)(const NormRow& spec, const float* x, std::int64_t n, float* y) = nullptr;
-  void (*add)(const float* x, std::int64_t n, float* y) = nullptr;                     // y += x
-  void (*add_scaled)(const float* x, float scale, std::int64_t n, float* y) = nullptr; // y += scale x
+  void (*add)(const float* x, std::int64_t n, float* y) = nullptr;                      // y += x
+  void (*add_scaled)(const float* x, float scale, std::int64_t n, float* y) = nullptr;  // y += scale x
   void (*activate)(Pointwise kind, const float* x, std::int64_t n, float* y) = nullptr;
   void (*activate_gated)(Pointwise kind, const float* gate, const float* up, std::int64_t n, float* y) = nullptr;
   /// Norm and rotation of one head in place; sines and cosines of this position, rotary_dim / 2 each.
-  void (*rope)(const HeadRope& spec, const float* cosines, const float* sines, std::int64_t head_dim, float* head) = nullptr;
+  void (*rope)(const HeadRope& spec, const float* cosines, const float* sines, std::int64_t head_dim,
+               float* head) = nullptr;
   void (*to_bf16)(const float* x, std::int64_t n, std::uint16_t* y) = nullptr;
   /// The largest of n values (not NaN), the first of equals; returns its index, 0 if there is none.
   std::int64_t (*argmax)(const float* x, std::int64_t n, float* value) = nullptr;

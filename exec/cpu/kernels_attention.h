@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of the queries of one KV head, with the softmax taken along the way (Milakov and Gimelshein 2018): per row a
-// running maximum, a sum and an unnormalised output, rescaled when the maximum rises.
+// Attention of the queries of one KV head, with the softmax taken along the way (Milakov and Gimelshein 2018): per row
+// a running maximum, a sum and an unnormalised output, rescaled when the maximum rises.
 //
 // Tokens are visited in tiles of kTile that begin at multiples of kTile in the sequence, whatever the pages. So a row's
 // result depends on its query and its tokens only: not on block sizes or numbers, nor on the chunk it was computed in.
@@ -19,7 +19,7 @@ template <class Element>
 struct TokenRows {
   const void* key[kTile];
   const void* value[kTile];
-  std::int64_t step[kTile];            // elements to the same token of the next head
+  std::int64_t step[kTile];  // elements to the same token of the next head
 
   void set(std::int64_t i, const Element* at, std::int64_t value_offset, std::int64_t head_stride) {
     key[i] = at;
@@ -35,15 +35,19 @@ struct TokenRows {
   }
 };
 
-// Heads of a task are visited tile by tile: a block holds the keys of all heads behind each other, and memory is read in
-// its order. Pages are too short for the hardware to foresee the next: while the keys of a head are transposed, keys and
-// values of the next head are fetched, line for line. Decoding on Zen 4 goes from 12 to 24 GB/s with that.
+// Heads of a task are visited tile by tile: a block holds the keys of all heads behind each other, and memory is read
+// in its order. Pages are too short for the hardware to foresee the next: while the keys of a head are transposed, keys
+// and values of the next head are fetched, line for line. Decoding on Zen 4 goes from 12 to 24 GB/s with that.
 template <class V, class Element, class Values>
 class Attention {
  public:
   explicit Attention(const AttentionTask& task)
-      : t_(task), rows_(task.positions * task.group), tiles_(rows_), s_(task.scratch, task.heads, rows_, task.head_dim),
-        begin_(task.first[0]), end_(task.last[0]) {
+      : t_(task),
+        rows_(task.positions * task.group),
+        tiles_(rows_),
+        s_(task.scratch, task.heads, rows_, task.head_dim),
+        begin_(task.first[0]),
+        end_(task.last[0]) {
     for (std::int64_t i = 1; i < t_.positions; ++i) {
       begin_ = t_.first[i] < begin_ ? t_.first[i] : begin_;
       end_ = t_.last[i] > end_ ? t_.last[i] : end_;
@@ -56,8 +60,10 @@ class Attention {
     find_tokens(start, *now_);
     for (std::int64_t token = start; token < end_; token += kTile) {
       for (std::int64_t head = 0; head < t_.heads; ++head) {
-        if (head + 1 < t_.heads) next_->set_to_next_head_of(*now_);
-        else find_tokens(token + kTile, *next_);
+        if (head + 1 < t_.heads)
+          next_->set_to_next_head_of(*now_);
+        else
+          find_tokens(token + kTile, *next_);
         attend(head, token);
         TokenRows<Element>* const done = now_;
         now_ = next_;
@@ -97,11 +103,13 @@ class Attention {
     for (; i < low; ++i) rows.set(i, zeros, 0, 0);
     while (i < high) {
       const std::int64_t at = (token + i) % t_.wrap, block = at / t_.block_tokens, offset = at % t_.block_tokens;
-      const Element* key = static_cast<const Element*>(t_.keys) + t_.blocks[block] * t_.block_stride + offset * t_.head_dim;
+      const Element* key =
+          static_cast<const Element*>(t_.keys) + t_.blocks[block] * t_.block_stride + offset * t_.head_dim;
       std::int64_t count = t_.block_tokens - offset;
       count = t_.wrap - at < count ? t_.wrap - at : count;
       count = high - i < count ? high - i : count;
-      for (const std::int64_t stop = i + count; i < stop; ++i, key += t_.head_dim) rows.set(i, key, t_.value_offset, t_.head_stride);
+      for (const std::int64_t stop = i + count; i < stop; ++i, key += t_.head_dim)
+        rows.set(i, key, t_.value_offset, t_.head_stride);
     }
     for (; i < kTile; ++i) rows.set(i, zeros, 0, 0);
   }
@@ -116,8 +124,11 @@ class Attention {
     const bool few = rows_ <= kFewRows<V> && tiles_.tiles == 1;
     for (std::int64_t at = low / kPanel * kPanel; at < high; at += kPanel) {
       const KeyPanel panel{now_->key + at, next_->key + at, next_->value + at};
-      if (few) score_few_of<V, Element>(static_cast<int>(rows_))(s_.q + head * rows_ * t_.head_dim, panel, t_.head_dim, s_.scores + at);
-      else score_transposed(head, at, panel);
+      if (few)
+        score_few_of<V, Element>(static_cast<int>(rows_))(s_.q + head * rows_ * t_.head_dim, panel, t_.head_dim,
+                                                          s_.scores + at);
+      else
+        score_transposed(head, at, panel);
     }
     for (std::int64_t position = 0; position < t_.positions; ++position) softmax(head, position, token);
     add_values(head, low, high);
@@ -125,7 +136,8 @@ class Attention {
 
   // Keys as a panel [head_dim][2 width], which all rows read.
   void score_transposed(std::int64_t head, std::int64_t at, const KeyPanel& panel) {
-    constexpr std::int64_t kElements = V::kWidth * static_cast<int>(sizeof(float) / sizeof(Element)), kStride = 2 * V::kWidth;
+    constexpr std::int64_t kElements = V::kWidth * static_cast<int>(sizeof(float) / sizeof(Element)),
+                           kStride = 2 * V::kWidth;
     for (int half = 0; half < 2; ++half) {
       for (std::int64_t i = 0; i < t_.head_dim; i += kElements) {
         typename V::F r[V::kWidth];
@@ -135,8 +147,8 @@ class Attention {
     }
     for (std::int64_t tile = 0; tile < tiles_.tiles; ++tile) {
       const std::int64_t row = tiles_.begin(tile);
-      AttentionTiles<V, Values>::score(tiles_.height(tile))(s_.q + (head * rows_ + row) * t_.head_dim, s_.keys, t_.head_dim,
-                                                            s_.scores + row * kTile + at);
+      AttentionTiles<V, Values>::score(tiles_.height(tile))(s_.q + (head * rows_ + row) * t_.head_dim, s_.keys,
+                                                            t_.head_dim, s_.scores + row * kTile + at);
     }
   }
 
@@ -145,7 +157,8 @@ class Attention {
     const std::int64_t end = t_.last[position] - token < kTile ? t_.last[position] - token : kTile;
     for (std::int64_t row = position * t_.group; row < (position + 1) * t_.group; ++row) {
       const std::int64_t state = head * rows_ + row;
-      softmax_row<V>(s_.scores + row * kTile, begin, end, s_.highest[state], s_.sum + state * V::kWidth, s_.rescale[row]);
+      softmax_row<V>(s_.scores + row * kTile, begin, end, s_.highest[state], s_.sum + state * V::kWidth,
+                     s_.rescale[row]);
     }
   }
 
@@ -161,7 +174,8 @@ class Attention {
 
   // As many columns as there are, so many pairs of vectors at a time; returns the first that is left.
   template <int Pairs>
-  std::int64_t add_columns(std::int64_t row, int height, std::int64_t head, std::int64_t column, std::int64_t low, std::int64_t high) {
+  std::int64_t add_columns(std::int64_t row, int height, std::int64_t head, std::int64_t column, std::int64_t low,
+                           std::int64_t high) {
     constexpr std::int64_t kColumns = Pairs * 2 * V::kWidth;
     const auto value = AttentionTiles<V, Values>::template value<Pairs>(height);
     for (; value != nullptr && column + kColumns <= s_.columns; column += kColumns)
@@ -177,16 +191,17 @@ class Attention {
         const float sum = V::sum(V::load(s_.sum + state * V::kWidth)), scale = sum > 0 ? 1 / sum : 0.0F;
         float* out = t_.out + query_offset(head, row, t_.out_stride);
         for (std::int64_t place = 0; place < s_.columns; ++place)
-          if (const std::int64_t i = Values::column_of(place); i < t_.head_dim) out[i] = s_.out[state * s_.columns + place] * scale;
+          if (const std::int64_t i = Values::column_of(place); i < t_.head_dim)
+            out[i] = s_.out[state * s_.columns + place] * scale;
       }
     }
   }
 
   const AttentionTask& t_;
-  std::int64_t rows_;                  // query rows of one head
+  std::int64_t rows_;  // query rows of one head
   RowTiles<V> tiles_;
   AttentionScratch<V> s_;
-  std::int64_t begin_, end_;           // what any of the positions attends to
+  std::int64_t begin_, end_;  // what any of the positions attends to
   TokenRows<Element> found_[2];
   TokenRows<Element>* now_ = found_;
   TokenRows<Element>* next_ = found_ + 1;
@@ -195,8 +210,10 @@ class Attention {
 template <class V>
 void attention(const AttentionTask& task) {
   if (task.positions * task.group * task.heads == 0) return;
-  if (task.bf16) Attention<V, std::uint16_t, Bf16Rows<V>>(task).run();
-  else Attention<V, float, F32Rows<V>>(task).run();
+  if (task.bf16)
+    Attention<V, std::uint16_t, Bf16Rows<V>>(task).run();
+  else
+    Attention<V, float, F32Rows<V>>(task).run();
 }
 
 template <class V>

@@ -13,8 +13,8 @@ namespace plimsoll::exec {
 
 constexpr std::int64_t kTile = kAttentionTile;
 
-// Rows of the cache, found token by token; load() counts columns in pairs of vectors. Of bf16, which comes two to a word, a
-// pair has the even columns in the first vector and the odd ones in the second: column_of().
+// Rows of the cache, found token by token; load() counts columns in pairs of vectors. Of bf16, which comes two to a
+// word, a pair has the even columns in the first vector and the odd ones in the second: column_of().
 template <class V>
 struct F32Rows {
   const void* const* rows;
@@ -55,7 +55,8 @@ struct AttentionScratch {
     return (head_dim + 2 * V::kWidth - 1) / (2 * V::kWidth) * (2 * V::kWidth);
   }
   // Whole vectors first: they stay aligned. `rows` are those of one head.
-  AttentionScratch(float* at, std::int64_t heads, std::int64_t rows, std::int64_t head_dim) : columns(columns_of(head_dim)) {
+  AttentionScratch(float* at, std::int64_t heads, std::int64_t rows, std::int64_t head_dim)
+      : columns(columns_of(head_dim)) {
     keys = at;
     scores = keys + head_dim * (2 * V::kWidth);
     out = scores + rows * kTile;
@@ -87,10 +88,11 @@ struct KeyPanel {
   const void* const* values_ahead;
 };
 
-// The dimensions [i, i + width) of half a panel's keys (twice as many of bf16), a vector each (or two of bf16). Reads whole
-// vectors: attention_padding.
+// The dimensions [i, i + width) of half a panel's keys (twice as many of bf16), a vector each (or two of bf16). Reads
+// whole vectors: attention_padding.
 template <class V, class Element>
-[[gnu::always_inline]] inline void read_keys(const KeyPanel& panel, int half, std::int64_t i, typename V::F (&r)[V::kWidth]) {
+[[gnu::always_inline]] inline void read_keys(const KeyPanel& panel, int half, std::int64_t i,
+                                             typename V::F (&r)[V::kWidth]) {
   const int first = half * V::kWidth;
 #pragma GCC unroll 16
   for (int j = 0; j < V::kWidth; ++j)
@@ -106,7 +108,8 @@ template <class V, class Element>
 
 // r as it comes from read_keys, dimension behind dimension, as far as there are `dimensions`.
 template <class V, class Element>
-[[gnu::always_inline]] inline void store_keys(const typename V::F (&r)[V::kWidth], std::int64_t dimensions, std::int64_t stride, float* out) {
+[[gnu::always_inline]] inline void store_keys(const typename V::F (&r)[V::kWidth], std::int64_t dimensions,
+                                              std::int64_t stride, float* out) {
 #pragma GCC unroll 16
   for (int j = 0; j < V::kWidth; ++j) {
     if constexpr (sizeof(Element) == sizeof(float)) {
@@ -122,7 +125,8 @@ template <class V, class Element>
 
 // sums += q k over the dimensions that r holds; q[dimension][Rows].
 template <class V, int Rows, class Element>
-[[gnu::always_inline]] inline void add_scores(const typename V::F (&r)[V::kWidth], const float* q, typename V::F (&sums)[Rows]) {
+[[gnu::always_inline]] inline void add_scores(const typename V::F (&r)[V::kWidth], const float* q,
+                                              typename V::F (&sums)[Rows]) {
 #pragma GCC unroll 16
   for (int j = 0; j < V::kWidth; ++j) {
     if constexpr (sizeof(Element) == sizeof(float)) {
@@ -140,9 +144,9 @@ template <class V, int Rows, class Element>
   }
 }
 
-// Few rows, as in decoding: keys go through the registers straight into the sums, as a transposed copy would cost more than
-// the products. Sums are those of score_tile to the bit.
-// Only in vectors of 16: with eight it is faster on what is cached, yet 6 to 14 % slower from memory (Zen 4).
+// Few rows, as in decoding: keys go through the registers straight into the sums, as a transposed copy would cost more
+// than the products. Sums are those of score_tile to the bit. Only in vectors of 16: with eight it is faster on what is
+// cached, yet 6 to 14 % slower from memory (Zen 4).
 template <class V>
 constexpr int kFewRows = V::kWidth >= 16 ? 4 : 0;
 template <class V, int Rows, class Element>
@@ -176,8 +180,10 @@ void score_few(const float* q, const KeyPanel& panel, std::int64_t head_dim, flo
 
 template <class V, class Element, int Rows = kFewRows<V>>
 constexpr auto score_few_of(int rows) -> void (*)(const float*, const KeyPanel&, std::int64_t, float*) {
-  if constexpr (Rows == 0) return nullptr;
-  else return rows == Rows ? score_few<V, Rows, Element> : score_few_of<V, Element, Rows - 1>(rows);
+  if constexpr (Rows == 0)
+    return nullptr;
+  else
+    return rows == Rows ? score_few<V, Rows, Element> : score_few_of<V, Element, Rows - 1>(rows);
 }
 
 // out[row, columns] = out * rescale[row] + p V over the tokens [begin, end) of the tile.
@@ -210,8 +216,10 @@ struct AttentionTiles {
   template <int Pairs>
   static Value value(int rows) {
     if (rows != Rows) return AttentionTiles<V, Values, Rows - 1>::template value<Pairs>(rows);
-    if constexpr (pairs_for<V>(Rows) >= Pairs) return value_tile<V, Rows, Pairs, Values>;
-    else return nullptr;
+    if constexpr (pairs_for<V>(Rows) >= Pairs)
+      return value_tile<V, Rows, Pairs, Values>;
+    else
+      return nullptr;
   }
 };
 template <class V, class Values>
@@ -220,7 +228,9 @@ struct AttentionTiles<V, Values, 0> {
   using Value = typename AttentionTiles<V, Values, 1>::Value;
   static Score score(int) { return nullptr; }
   template <int Pairs>
-  static Value value(int) { return nullptr; }
+  static Value value(int) {
+    return nullptr;
+  }
 };
 
 // One row's scores of a tile, of which [begin, end) count, become weights. `sum` is kept lane by lane.
@@ -248,7 +258,7 @@ template <class V, bool Masked>
     V::store(scores + i * V::kWidth, v[i]);
     total = total + v[i];
   }
-  rescale = 1;                         // e^0 to the bit, and the common case
+  rescale = 1;  // e^0 to the bit, and the common case
   if (raised != highest) {
     float correction[V::kWidth];
     V::store(correction, exp<V>(V::set(highest - raised)));
@@ -260,7 +270,7 @@ template <class V, bool Masked>
 
 template <class V>
 void softmax_row(float* scores, std::int64_t begin, std::int64_t end, float& highest, float* sum, float& rescale) {
-  if (begin >= end) {                  // sees nothing of this tile
+  if (begin >= end) {  // sees nothing of this tile
     for (std::int64_t i = 0; i < kTile; ++i) scores[i] = 0;
     rescale = 1;
   } else if (begin == 0 && end == kTile) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of packed rows with panels of weights. A tile of kRows rows by two vectors keeps all its sums in registers; a
-// tile of few rows takes several panels at once instead, which also means several streams from memory.
+// Products of packed rows with panels of weights. A tile of kRows rows by two vectors keeps all its sums in registers;
+// a tile of few rows takes several panels at once instead, which also means several streams from memory.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,11 @@
 
 namespace plimsoll::exec {
 
-// ---- where a product finds its right-hand side: load(k, pair) gives two vectors, fetch(k) asks for later ones ---------
-// Always inlined: GCC takes a function that does nothing but prefetch for one that does nothing.
+// ---- where a product finds its right-hand side: load(k, pair) gives two vectors, fetch(k) asks for later ones
+// --------- Always inlined: GCC takes a function that does nothing but prefetch for one that does nothing.
 
-// How far ahead of a single stream memory is asked for weights. Measured on Zen 4: tiles of 7 rows and more go from 82 to
-// 94 % of the multiply-add peak; several streams at once are better left to the hardware.
+// How far ahead of a single stream memory is asked for weights. Measured on Zen 4: tiles of 7 rows and more go from 82
+// to 94 % of the multiply-add peak; several streams at once are better left to the hardware.
 constexpr std::int64_t kAheadBytes = 4096;
 
 template <class Element>
@@ -26,7 +26,7 @@ template <class Element>
 template <class V>
 struct F32Panels {
   const float* at;
-  std::int64_t stride;                 // elements from a panel to the next
+  std::int64_t stride;  // elements from a panel to the next
   void load(std::int64_t k, int pair, typename V::F& a, typename V::F& b) const {
     const float* p = at + pair * stride + k * (2 * V::kWidth);
     a = V::load(p);
@@ -56,8 +56,8 @@ struct Bf16Panels {
 
 // Sums of a tile, Rows x (2 Pairs) vectors: sums += x w over k. x(row, k) = x[row * RowStride + k * KStride].
 template <class V, int Rows, int Pairs, int RowStride, int KStride, class Weights>
-[[gnu::always_inline]] inline void multiply(typename V::F (&sums)[Rows][2 * Pairs], const float* x, const Weights& weights,
-                                            std::int64_t k_begin, std::int64_t k_end) {
+[[gnu::always_inline]] inline void multiply(typename V::F (&sums)[Rows][2 * Pairs], const float* x,
+                                            const Weights& weights, std::int64_t k_begin, std::int64_t k_end) {
   x += k_begin * KStride;
   for (std::int64_t k = k_begin; k < k_end; ++k, x += KStride) {
     typename V::F w[2 * Pairs];
@@ -86,9 +86,9 @@ constexpr int pairs_for(int rows) {
 struct TileOutput {
   float* y;
   std::int64_t stride;
-  std::int64_t columns;                // valid ones, from y on
-  const float* bias;                   // from y's first column on, or null
-  bool add;                            // sums start from y
+  std::int64_t columns;  // valid ones, from y on
+  const float* bias;     // from y's first column on, or null
+  bool add;              // sums start from y
 };
 
 template <class V>
@@ -99,8 +99,10 @@ typename V::F load_columns(const float* p, std::int64_t columns) {
 
 template <class V>
 void store_columns(float* p, typename V::F value, std::int64_t columns) {
-  if (columns >= V::kWidth) V::store(p, value);
-  else if (columns > 0) V::store_first(p, value, static_cast<int>(columns));
+  if (columns >= V::kWidth)
+    V::store(p, value);
+  else if (columns > 0)
+    V::store_first(p, value, static_cast<int>(columns));
 }
 
 template <class V, int Rows, int Pairs, class Weights>
@@ -218,8 +220,10 @@ template <class V>
 void gemm(const GemmTask& task) {
   const std::int64_t panel = task.k * (2 * V::kWidth);
   if (task.rows == 0) return;
-  if (task.bf16) Gemm<V, Bf16Panels<V>>(task, {static_cast<const std::uint16_t*>(task.weights), panel}, panel).run();
-  else Gemm<V, F32Panels<V>>(task, {static_cast<const float*>(task.weights), panel}, panel).run();
+  if (task.bf16)
+    Gemm<V, Bf16Panels<V>>(task, {static_cast<const std::uint16_t*>(task.weights), panel}, panel).run();
+  else
+    Gemm<V, F32Panels<V>>(task, {static_cast<const float*>(task.weights), panel}, panel).run();
 }
 
 // [rows][k] -> [k][rows] for one tile; rows beyond the vectors' width take several turns.
@@ -231,13 +235,16 @@ void pack_tile(const float* x, std::int64_t stride, int height, std::int64_t k, 
     const int lanes = height - first < V::kWidth ? height - first : V::kWidth;
     for (std::int64_t i = 0; i < whole; i += V::kWidth) {
       typename V::F r[V::kWidth];
-      for (int row = 0; row < V::kWidth; ++row) r[row] = row < lanes ? V::load(x + (first + row) * stride + i) : V::zero();
+      for (int row = 0; row < V::kWidth; ++row)
+        r[row] = row < lanes ? V::load(x + (first + row) * stride + i) : V::zero();
       V::transpose(r);
       for (int j = 0; j < V::kWidth; ++j) {
         float* to = out + (i + j) * height + first;
         // A store of a whole vector spills into the columns that are written next, unless there are none.
-        if (lanes == V::kWidth || (first == 0 && to + V::kWidth <= end)) V::store(to, r[j]);
-        else V::store_first(to, r[j], lanes);
+        if (lanes == V::kWidth || (first == 0 && to + V::kWidth <= end))
+          V::store(to, r[j]);
+        else
+          V::store_first(to, r[j], lanes);
       }
     }
   }

@@ -22,16 +22,18 @@ template <class V>
 }
 template <class V>
 [[gnu::always_inline]] inline void store_lanes(float* p, typename V::F value, int lanes) {
-  if (lanes == V::kWidth) V::store(p, value);
-  else V::store_first(p, value, lanes);
+  if (lanes == V::kWidth)
+    V::store(p, value);
+  else
+    V::store_first(p, value, lanes);
 }
 
-// e^x with a relative error below 3e-7; 0 below -87, where e^x leaves the normal range. x = n ln 2 + r with whole n, and
-// the Taylor series of e^r to r^7 / 7! on |r| <= ln 2 / 2; ln 2 in two parts, the first exact when multiplied by n.
+// e^x with a relative error below 3e-7; 0 below -87, where e^x leaves the normal range. x = n ln 2 + r with whole n,
+// and the Taylor series of e^r to r^7 / 7! on |r| <= ln 2 / 2; ln 2 in two parts, the first exact when multiplied by n.
 template <class V>
 [[gnu::always_inline]] inline typename V::F exp(typename V::F x) {
   using F = typename V::F;
-  const F low = V::set(-87.0F), magic = V::set(12582912.0F);   // 1.5 * 2^23: adding it rounds to whole numbers
+  const F low = V::set(-87.0F), magic = V::set(12582912.0F);  // 1.5 * 2^23: adding it rounds to whole numbers
   F clamped = V::select_less(x, low, low, x);
   clamped = V::select_less(V::set(88.0F), clamped, V::set(88.0F), clamped);
   const F n = V::fma(clamped, V::set(1.44269504F), magic) - magic;
@@ -77,7 +79,9 @@ template <class V>
 
 template <class V>
 void activate(Pointwise kind, const float* x, std::int64_t n, float* y) {
-  for_vectors<V>(n, [&](std::int64_t i, int lanes) { store_lanes<V>(y + i, activated<V>(kind, load_lanes<V>(x + i, lanes)), lanes); });
+  for_vectors<V>(n, [&](std::int64_t i, int lanes) {
+    store_lanes<V>(y + i, activated<V>(kind, load_lanes<V>(x + i, lanes)), lanes);
+  });
 }
 
 template <class V>
@@ -89,7 +93,9 @@ void activate_gated(Pointwise kind, const float* gate, const float* up, std::int
 
 template <class V>
 void add(const float* x, std::int64_t n, float* y) {
-  for_vectors<V>(n, [&](std::int64_t i, int lanes) { store_lanes<V>(y + i, load_lanes<V>(y + i, lanes) + load_lanes<V>(x + i, lanes), lanes); });
+  for_vectors<V>(n, [&](std::int64_t i, int lanes) {
+    store_lanes<V>(y + i, load_lanes<V>(y + i, lanes) + load_lanes<V>(x + i, lanes), lanes);
+  });
 }
 
 template <class V>
@@ -140,7 +146,8 @@ void norm(const NormRow& spec, const float* x, std::int64_t n, float* y) {
 
 template <class V>
 void rope(const HeadRope& spec, const float* cosines, const float* sines, std::int64_t head_dim, float* head) {
-  if (spec.norm != nullptr) norm<V>({.mean = false, .epsilon = spec.epsilon, .weight = spec.norm, .bias = nullptr}, head, head_dim, head);
+  if (spec.norm != nullptr)
+    norm<V>({.mean = false, .epsilon = spec.epsilon, .weight = spec.norm, .bias = nullptr}, head, head_dim, head);
   const std::int64_t half = spec.rotary_dim / 2;
   if (spec.interleaved) {
     for (std::int64_t i = 0; i < half; ++i) {
@@ -187,7 +194,7 @@ std::int64_t argmax(const float* x, std::int64_t n, float* value) {
 
 template <class V>
 double multiply_add(std::int64_t rounds, float* sink) {
-  constexpr int kChains = 12;          // at least latency (4 or 5 cycles) times units (2)
+  constexpr int kChains = 12;  // at least latency (4 or 5 cycles) times units (2)
   typename V::F sums[kChains];
 #pragma GCC unroll 12
   for (int i = 0; i < kChains; ++i) sums[i] = V::set(static_cast<float>(i));

@@ -9,11 +9,17 @@
 namespace plimsoll::exec {
 
 KvCache::KvCache(const BackendConfig& config)
-    : bf16_(config.kv_dtype == model::DType::bf16), element_(bf16_ ? 2 : 4), layers_(config.architecture.shape.layers),
-      block_tokens_(config.block_tokens), head_dim_(config.architecture.shape.head_dim), blocks_(config.kv_blocks),
-      head_stride_(block_tokens_ * head_dim_), block_stride_(config.rank.kv_heads * head_stride_),
+    : bf16_(config.kv_dtype == model::DType::bf16),
+      element_(bf16_ ? 2 : 4),
+      layers_(config.architecture.shape.layers),
+      block_tokens_(config.block_tokens),
+      head_dim_(config.architecture.shape.head_dim),
+      blocks_(config.kv_blocks),
+      head_stride_(block_tokens_ * head_dim_),
+      block_stride_(config.rank.kv_heads * head_stride_),
       part_stride_(blocks_ * block_stride_),
-      memory_(static_cast<std::size_t>(2 * layers_ * part_stride_ * element_) + attention_padding(head_dim_), "the KV cache") {
+      memory_(static_cast<std::size_t>(2 * layers_ * part_stride_ * element_) + attention_padding(head_dim_),
+              "the KV cache") {
   // All bits set is a NaN in both types.
   if (config.poison) std::memset(memory_.data(), 0xff, memory_.bytes());
 }
@@ -21,7 +27,8 @@ KvCache::KvCache(const BackendConfig& config)
 void* KvCache::key_at(std::int32_t layer, std::int64_t head, std::int64_t slot) const {
   const std::int64_t block = slot / block_tokens_, offset = slot % block_tokens_;
   PLIMSOLL_CHECK(block < blocks_, "the block is one of the cache");
-  return memory_.data() + (2 * layer * part_stride_ + block * block_stride_ + head * head_stride_ + offset * head_dim_) * element_;
+  return memory_.data() +
+         (2 * layer * part_stride_ + block * block_stride_ + head * head_stride_ + offset * head_dim_) * element_;
 }
 
 void* KvCache::value_at(std::int32_t layer, std::int64_t head, std::int64_t slot) const {
@@ -35,12 +42,14 @@ std::byte* KvCache::part(std::int64_t index, std::int32_t block) const {
 
 void KvCache::read_block(std::int32_t block, void* host) const {
   const auto bytes = static_cast<std::size_t>(block_stride_ * element_);
-  for (std::int64_t i = 0; i < 2 * layers_; ++i) std::memcpy(static_cast<std::byte*>(host) + i * block_stride_ * element_, part(i, block), bytes);
+  for (std::int64_t i = 0; i < 2 * layers_; ++i)
+    std::memcpy(static_cast<std::byte*>(host) + i * block_stride_ * element_, part(i, block), bytes);
 }
 
 void KvCache::write_block(std::int32_t block, const void* host) {
   const auto bytes = static_cast<std::size_t>(block_stride_ * element_);
-  for (std::int64_t i = 0; i < 2 * layers_; ++i) std::memcpy(part(i, block), static_cast<const std::byte*>(host) + i * block_stride_ * element_, bytes);
+  for (std::int64_t i = 0; i < 2 * layers_; ++i)
+    std::memcpy(part(i, block), static_cast<const std::byte*>(host) + i * block_stride_ * element_, bytes);
 }
 
 }  // namespace plimsoll::exec

@@ -17,9 +17,9 @@ class KvCache {
   explicit KvCache(const BackendConfig& config);
 
   [[nodiscard]] bool bf16() const { return bf16_; }
-  [[nodiscard]] std::int64_t head_stride() const { return head_stride_; }     // elements
+  [[nodiscard]] std::int64_t head_stride() const { return head_stride_; }  // elements
   [[nodiscard]] std::int64_t block_stride() const { return block_stride_; }
-  [[nodiscard]] std::int64_t value_offset() const { return part_stride_; }    // elements from a key to its value
+  [[nodiscard]] std::int64_t value_offset() const { return part_stride_; }  // elements from a key to its value
   /// Keys of a head in block 0 of a layer.
   [[nodiscard]] const void* keys(std::int32_t layer, std::int64_t head) const {
     return memory_.data() + (2 * layer * part_stride_ + head * head_stride_) * element_;

@@ -18,7 +18,8 @@ constexpr std::int64_t kPackAlone = 16'384;
 
 }  // namespace
 
-PackedLinear::PackedLinear(const KernelSet& kernels, const LinearSpec& spec, bool bf16, const FillRows& fill, ThreadPool& pool)
+PackedLinear::PackedLinear(const KernelSet& kernels, const LinearSpec& spec, bool bf16, const FillRows& fill,
+                           ThreadPool& pool)
     : kernels_(kernels), spec_(spec), bf16_(bf16), memory_(bytes_of(copy_elements() * spec.copies, bf16), "weights") {
   const std::int64_t panels = kernels_.panels(spec_.n);
   pool.parallel_for(panels * spec_.copies, [&](int, std::int64_t begin, std::int64_t end) {
@@ -44,13 +45,17 @@ void PackedLinear::pack_panel(std::int64_t copy, std::int64_t panel, const float
     const std::int64_t to = copy * copy_elements() + place(panel * kernels_.panel + column);
     const float* from = rows + column * spec_.k;
     for (std::int64_t i = 0; i < spec_.k; ++i) {
-      if (bf16_) memory_.as<std::uint16_t>()[to + i * kernels_.panel] = to_bf16(from[i]);
-      else memory_.as<float>()[to + i * kernels_.panel] = from[i];
+      if (bf16_)
+        memory_.as<std::uint16_t>()[to + i * kernels_.panel] = to_bf16(from[i]);
+      else
+        memory_.as<float>()[to + i * kernels_.panel] = from[i];
     }
   }
 }
 
-const void* PackedLinear::panels(std::int64_t copy) const { return memory_.data() + bytes_of(copy * copy_elements(), bf16_); }
+const void* PackedLinear::panels(std::int64_t copy) const {
+  return memory_.data() + bytes_of(copy * copy_elements(), bf16_);
+}
 
 void PackedLinear::read_row(std::int64_t row, float* out) const {
   PLIMSOLL_CHECK(row >= 0 && row < spec_.n, "the row is one of the matrix");
@@ -73,23 +78,27 @@ void Multiplier::pack(std::span<const ProductRows> products, std::int64_t k) {
     float* to = packed_.as<float>();
     for (const ProductRows& product : products) {
       const std::int64_t count = kernels_.tile_count(product.rows);
-      const std::int64_t first = std::clamp<std::int64_t>(begin, 0, count), last = std::clamp<std::int64_t>(end, 0, count);
+      const std::int64_t first = std::clamp<std::int64_t>(begin, 0, count),
+                         last = std::clamp<std::int64_t>(end, 0, count);
       if (first < last) kernels_.pack_rows(product.x, k, product.rows, k, first, last, to);
       to += product.rows * k;
       begin -= count;
       end -= count;
     }
   };
-  if (rows * k <= kPackAlone) pack_tiles(0, tiles);
-  else pool_.parallel_for(tiles, [&](int, std::int64_t begin, std::int64_t end) { pack_tiles(begin, end); });
+  if (rows * k <= kPackAlone)
+    pack_tiles(0, tiles);
+  else
+    pool_.parallel_for(tiles, [&](int, std::int64_t begin, std::int64_t end) { pack_tiles(begin, end); });
 }
 
-void Multiplier::run(const PackedLinear& weights, std::span<const ProductRows> products, const float* bias, bool accumulate) {
+void Multiplier::run(const PackedLinear& weights, std::span<const ProductRows> products, const float* bias,
+                     bool accumulate) {
   const std::int64_t n = weights.n(), k = weights.k();
   // A single row is packed as it stands.
   const bool as_it_stands = products.size() == 1 && products.front().rows == 1;
   if (!as_it_stands) pack(products, k);
-  std::int64_t grain = 1;              // panels that are read side by side stay together
+  std::int64_t grain = 1;  // panels that are read side by side stay together
   for (const ProductRows& product : products) grain = std::max(grain, kernels_.panels_at_once(product.rows));
   pool_.parallel_for(kernels_.panels(n), grain, [&](int, std::int64_t begin, std::int64_t end) {
     GemmTask task;

@@ -44,7 +44,7 @@ constexpr std::size_t kSteadyBytes = std::size_t{256} << 20U;
 
 // Pieces that a shot is cut into: a thread that a neighbour holds up leaves its share to the others, as in a forward.
 constexpr std::int64_t kPieceBytes = 256 << 10, kPiecesPerThread = 8;
-constexpr std::int64_t kRounds = 500'000;   // multiply-adds of a thread in a shot, about 2 ms
+constexpr std::int64_t kRounds = 500'000;  // multiply-adds of a thread in a shot, about 2 ms
 
 // The compiler must believe that results are used.
 void use(float result) { asm volatile("" : : "g"(result) : "memory"); }
@@ -68,7 +68,8 @@ void Probe::multiply_add(std::int64_t rounds, std::atomic<double>& flops) {
 // Some 100 us of work in pieces: the others are awake before the caller has done it all.
 void Probe::rouse() {
   std::atomic<double> flops = 0;
-  pool_.for_each(pool_.threads() * kPiecesPerThread, [&](int, std::int64_t) { multiply_add(kRounds / (20 * kPiecesPerThread), flops); });
+  pool_.for_each(pool_.threads() * kPiecesPerThread,
+                 [&](int, std::int64_t) { multiply_add(kRounds / (20 * kPiecesPerThread), flops); });
 }
 
 double Probe::read_once() {
@@ -85,7 +86,8 @@ double Probe::fma_once() {
   std::atomic<double> flops = 0;
   rouse();
   const auto start = Clock::now();
-  pool_.for_each(pool_.threads() * kPiecesPerThread, [&](int, std::int64_t) { multiply_add(kRounds / kPiecesPerThread, flops); });
+  pool_.for_each(pool_.threads() * kPiecesPerThread,
+                 [&](int, std::int64_t) { multiply_add(kRounds / kPiecesPerThread, flops); });
   return flops / seconds_since(start);
 }
 
@@ -103,8 +105,8 @@ double fma_peak(int threads) {
 
 SteadyProbe::SteadyProbe(int threads) : pool_(threads), probe_(select_kernels(), pool_, kSteadyBytes) {}
 
-// In turns, so that both see the same stretch of time, and the median turn: a hiccup of the host spoils one of them, whoever
-// uses the cores spoils all. The first turn raises the clock and finds the pages, and does not count.
+// In turns, so that both see the same stretch of time, and the median turn: a hiccup of the host spoils one of them,
+// whoever uses the cores spoils all. The first turn raises the clock and finds the pages, and does not count.
 SteadyRates SteadyProbe::rates(double seconds) {
   constexpr std::size_t kTurns = 5;
   const double turn = seconds / kTurns;

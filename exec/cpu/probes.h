@@ -39,7 +39,7 @@ class Probe {
 
 /// What the machine gives on average, neighbours and all, where the probes above are bests.
 struct SteadyRates {
-  double read_bandwidth = 0, multiply_add = 0;   // bytes/s, flop/s
+  double read_bandwidth = 0, multiply_add = 0;  // bytes/s, flop/s
 };
 /// Keeps its threads and its 256 MiB, so that it can be asked often.
 class SteadyProbe {

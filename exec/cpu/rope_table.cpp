@@ -56,8 +56,10 @@ void RopeTable::fill(const model::Rope& rope, std::span<const std::int32_t> posi
     }
   };
   const auto rows = static_cast<std::int64_t>(positions.size());
-  if (rows < 8) fill_rows(0, 0, rows);
-  else pool.parallel_for(rows, fill_rows);
+  if (rows < 8)
+    fill_rows(0, 0, rows);
+  else
+    pool.parallel_for(rows, fill_rows);
 }
 
 }  // namespace plimsoll::exec

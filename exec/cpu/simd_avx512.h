@@ -22,7 +22,9 @@ struct Avx512 {
   static void store_first(float* p, F v, int count) { _mm512_mask_storeu_ps(p, first_lanes(count), v); }
   static F fma(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
   static F max(F a, F b) { return _mm512_max_ps(a, b); }
-  static F select_less(F a, F b, F yes, F no) { return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), no, yes); }
+  static F select_less(F a, F b, F yes, F no) {
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), no, yes);
+  }
   static F pow2(F n) {
     const __m512i biased = _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127));
     return _mm512_castsi512_ps(_mm512_slli_epi32(biased, 23));
@@ -57,7 +59,8 @@ struct Avx512 {
     }
 #pragma GCC unroll 4
     for (int j = 0; j < 4; ++j) {
-      const F even_low = _mm512_shuffle_f32x4(r[j], r[4 + j], 0x88), odd_low = _mm512_shuffle_f32x4(r[j], r[4 + j], 0xdd);
+      const F even_low = _mm512_shuffle_f32x4(r[j], r[4 + j], 0x88),
+              odd_low = _mm512_shuffle_f32x4(r[j], r[4 + j], 0xdd);
       const F even_high = _mm512_shuffle_f32x4(r[8 + j], r[12 + j], 0x88);
       const F odd_high = _mm512_shuffle_f32x4(r[8 + j], r[12 + j], 0xdd);
       t[j] = _mm512_shuffle_f32x4(even_low, even_high, 0x88);

@@ -65,8 +65,10 @@ struct Portable {
   }
   /// r[i][j] becomes r[j][i].
   static void transpose(F (&r)[4]) {
-    const F low = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5), high = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7);
-    const F low2 = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5), high2 = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
+    const F low = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5),
+            high = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7);
+    const F low2 = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5),
+            high2 = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
     r[0] = __builtin_shufflevector(low, low2, 0, 1, 4, 5);
     r[1] = __builtin_shufflevector(low, low2, 2, 3, 6, 7);
     r[2] = __builtin_shufflevector(high, high2, 0, 1, 4, 5);

@@ -11,7 +11,7 @@
 namespace plimsoll::exec {
 
 namespace {
-constexpr std::uint64_t kUnits = 0xffff'ffff;   // the half of a part's word that counts units
+constexpr std::uint64_t kUnits = 0xffff'ffff;  // the half of a part's word that counts units
 }  // namespace
 
 ThreadPool::ThreadPool(int threads) {
@@ -21,7 +21,7 @@ ThreadPool::ThreadPool(int threads) {
   try {
     for (int thread = 1; thread < threads; ++thread) workers_.emplace_back([this, thread] { work(thread); });
   } catch (...) {
-    end_workers();                     // the system has no more threads: those that run must end first
+    end_workers();  // the system has no more threads: those that run must end first
     throw;
   }
 }
@@ -45,8 +45,8 @@ void ThreadPool::run_erased(Piece piece, void* object, std::int64_t units, Claim
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
-// Sleeping and waking meet like this: a worker counts itself a sleeper and then looks at the round once more; the driver
-// raises the round and then looks for sleepers. Both in one total order, so one of them sees the other.
+// Sleeping and waking meet like this: a worker counts itself a sleeper and then looks at the round once more; the
+// driver raises the round and then looks for sleepers. Both in one total order, so one of them sees the other.
 void ThreadPool::publish(Piece piece, void* object, std::int64_t units, Claim claim) {
   const int parts = claim == Claim::one_of_all ? 1 : threads();
   piece_.store(piece, std::memory_order_relaxed);
@@ -78,8 +78,7 @@ void ThreadPool::take_all(int thread) {
   const int parts = parts_.load(std::memory_order_relaxed);
   for (int i = 0; i < parts; ++i) {
     const int part = (thread + i) % parts;
-    while (take_from(part, thread)) {
-    }
+    while (take_from(part, thread)) {}
   }
 }
 
@@ -93,10 +92,13 @@ bool ThreadPool::take_from(int part, int thread) {
     const bool halves = halves_.load(std::memory_order_relaxed);
     const auto left = static_cast<std::int64_t>(seen & kUnits), taken = halves ? (left + 1) / 2 : 1;
     // Success means that the part was not exhausted since `seen`, so all of the above is of this round.
-    if (!word.compare_exchange_weak(seen, seen - static_cast<std::uint64_t>(taken), std::memory_order_acq_rel, std::memory_order_acquire)) continue;
+    if (!word.compare_exchange_weak(seen, seen - static_cast<std::uint64_t>(taken), std::memory_order_acq_rel,
+                                    std::memory_order_acquire))
+      continue;
     const std::int64_t begin = units * (part + 1) / parts - left;
     call(piece, object, thread, begin, begin + taken);
-    if (unfinished_.fetch_sub(static_cast<std::uint32_t>(taken)) == static_cast<std::uint32_t>(taken) && driver_sleeps_.load())
+    if (unfinished_.fetch_sub(static_cast<std::uint32_t>(taken)) == static_cast<std::uint32_t>(taken) &&
+        driver_sleeps_.load())
       wake(unfinished_, 1);
     return true;
   }

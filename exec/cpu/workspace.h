@@ -21,7 +21,7 @@ class Workspace {
  private:
   static constexpr std::size_t kSlots = static_cast<std::size_t>(Slot::expert_out) + 1;
 
-  std::array<std::int64_t, kSlots> width_{};   // floats for one row of the forward
+  std::array<std::int64_t, kSlots> width_{};  // floats for one row of the forward
   std::array<HostMemory, kSlots> memory_;
   std::int64_t rows_ = 0;
   bool poison_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the tensor-core attention kernels share. A warp holds 16 queries as the rows of m16n8k16 products: scores are
-// Q K^T with K's rows as columns, results P V with P taken over from the scores' registers. Softmax runs online in f32, in
-// powers of two: with c = scale log2(e), exp(scale s - m) = 2^(c s - c m).
+// Q K^T with K's rows as columns, results P V with P taken over from the scores' registers. Softmax runs online in f32,
+// in powers of two: with c = scale log2(e), exp(scale s - m) = 2^(c s - c m).
 #pragma once
 
 #include "exec/cuda/device.cuh"
@@ -9,8 +9,8 @@
 
 namespace plimsoll::exec::cuda {
 
-/// Elements between rows of a tile in shared memory: an odd number of 16-byte pieces, so that the 8 rows of an ldmatrix lie
-/// in different banks.
+/// Elements between rows of a tile in shared memory: an odd number of 16-byte pieces, so that the 8 rows of an ldmatrix
+/// lie in different banks.
 template <int D>
 constexpr int kPitch = D + 8;
 static_assert(kPitch<64> / 8 % 2 == 1 && kPitch<80> / 8 % 2 == 1 && kPitch<96> / 8 % 2 == 1);
@@ -20,8 +20,8 @@ constexpr float kLog2E = 1.44269504F;
 /// Rows g and g + 8 of a warp's 16 queries, g = lane / 4: D / 8 tiles of 8 columns, two of them in this lane.
 template <int D>
 struct OnlineSoftmax {
-  float maximum[2] = {-INFINITY, -INFINITY};   // of c s
-  float sum[2] = {};                           // of this lane's columns only, until finish()
+  float maximum[2] = {-INFINITY, -INFINITY};  // of c s
+  float sum[2] = {};                          // of this lane's columns only, until finish()
   float out[D / 8][4] = {};
 };
 
@@ -39,7 +39,8 @@ __device__ __forceinline__ const Bf16* b_address(const Bf16* tile, int lane) {
 
 /// scores of 16 queries (as A fragments in q) with 16 keys at `keys`: tiles 0 and 1 of 8 keys.
 template <int D, class LoadQ>
-__device__ __forceinline__ void score_16_keys(float (&s0)[4], float (&s1)[4], const LoadQ& load_q, const Bf16* keys, int lane) {
+__device__ __forceinline__ void score_16_keys(float (&s0)[4], float (&s1)[4], const LoadQ& load_q, const Bf16* keys,
+                                              int lane) {
 #pragma unroll
   for (int step = 0; step < D / 16; ++step) {
     std::uint32_t q[4], k[4];
@@ -50,19 +51,19 @@ __device__ __forceinline__ void score_16_keys(float (&s0)[4], float (&s1)[4], co
   }
 }
 
-/// Scores become weights in place; what was added up so far is scaled to the new maximum. Keys / 8 tiles of scores, those
-/// of keys that a row must not see are -inf.
+/// Scores become weights in place; what was added up so far is scaled to the new maximum. Keys / 8 tiles of scores,
+/// those of keys that a row must not see are -inf.
 template <int D, int Tiles>
 __device__ __forceinline__ void weigh(OnlineSoftmax<D>& state, float (&s)[Tiles][4], float c) {
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {         // rows g and g + 8
+  for (int half = 0; half < 2; ++half) {  // rows g and g + 8
     float top = -INFINITY;
 #pragma unroll
     for (int t = 0; t < Tiles; ++t) top = fmaxf(top, fmaxf(s[t][2 * half], s[t][2 * half + 1]));
-    top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 1));   // the four lanes of a row
+    top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 1));  // the four lanes of a row
     top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 2));
     const float maximum = fmaxf(state.maximum[half], top * c);
-    const float base = maximum == -INFINITY ? 0.0F : maximum;   // a row that has seen no key yet
+    const float base = maximum == -INFINITY ? 0.0F : maximum;  // a row that has seen no key yet
     const float scale = exp2f(state.maximum[half] - base);
     state.maximum[half] = maximum;
     state.sum[half] *= scale;
@@ -87,7 +88,8 @@ template <int D>
 __device__ __forceinline__ void add_16_values(OnlineSoftmax<D>& state, const float (&p0)[4], const float (&p1)[4],
                                               const Bf16* values, int lane) {
   // The products' results lie as the next product wants its left operand: columns 2t, 2t + 1 are keys 2t, 2t + 1.
-  const std::uint32_t p[4] = {pack_bf16(p0[0], p0[1]), pack_bf16(p0[2], p0[3]), pack_bf16(p1[0], p1[1]), pack_bf16(p1[2], p1[3])};
+  const std::uint32_t p[4] = {pack_bf16(p0[0], p0[1]), pack_bf16(p0[2], p0[3]), pack_bf16(p1[0], p1[1]),
+                              pack_bf16(p1[2], p1[3])};
 #pragma unroll
   for (int step = 0; step < D / 16; ++step) {
     std::uint32_t v[4];

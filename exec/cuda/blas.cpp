@@ -19,7 +19,8 @@ static_assert(sizeof(cublasLtMatmulAlgo_t) == sizeof(MatmulAlgorithm));
 
 // The functions of the library that are used.
 struct Table {
-  Table() : library("cuBLASLt (libcublasLt)", {"libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR), "libcublasLt.so"}) {
+  Table()
+      : library("cuBLASLt (libcublasLt)", {"libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR), "libcublasLt.so"}) {
     library.find(create, "cublasLtCreate");
     library.find(destroy, "cublasLtDestroy");
     library.find(version, "cublasLtGetVersion");
@@ -61,8 +62,8 @@ void check(cublasStatus_t status, const char* what) {
 void check(cublasStatus_t status, const char* what, const MatmulShape& s) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   const auto name = [](Element element) { return element == Element::f32 ? "f32" : "bf16"; };
-  const std::string words = fmt::format("{} of {} [{}, {}] and [{}, {}] into {}{}{}", what, name(s.x), s.m, s.k, s.n, s.k,
-                                        name(s.y), s.bias ? ", with a bias" : "", s.accumulate ? ", added" : "");
+  const std::string words = fmt::format("{} of {} [{}, {}] and [{}, {}] into {}{}{}", what, name(s.x), s.m, s.k, s.n,
+                                        s.k, name(s.y), s.bias ? ", with a bias" : "", s.accumulate ? ", added" : "");
   check(status, words.c_str());
 }
 
@@ -73,7 +74,10 @@ cudaDataType_t type_of(Element element) { return element == Element::f32 ? CUDA_
 class Problem {
  public:
   Problem(const Table& table, const MatmulShape& shape)
-      : t_(table), desc_(nullptr, table.desc_destroy), w_(layout(shape.x, shape.k, shape.n)), x_(layout(shape.x, shape.k, shape.m)),
+      : t_(table),
+        desc_(nullptr, table.desc_destroy),
+        w_(layout(shape.x, shape.k, shape.n)),
+        x_(layout(shape.x, shape.k, shape.m)),
         y_(layout(shape.y, shape.n, shape.m)) {
     cublasLtMatmulDesc_t made = nullptr;
     check(t_.desc_create(&made, CUBLAS_COMPUTE_32F, CUDA_R_32F), "the description", shape);
@@ -102,7 +106,8 @@ class Problem {
   }
   [[nodiscard]] Owner<cublasLtMatrixLayout_t> layout(Element element, std::int64_t rows, std::int64_t columns) const {
     cublasLtMatrixLayout_t made = nullptr;
-    check(t_.layout_create(&made, type_of(element), static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(columns), rows),
+    check(t_.layout_create(&made, type_of(element), static_cast<std::uint64_t>(rows),
+                           static_cast<std::uint64_t>(columns), rows),
           "describing a matrix");
     return {made, t_.layout_destroy};
   }
@@ -149,7 +154,8 @@ std::vector<MatmulAlgorithm> Blas::ways(const MatmulShape& shape, int most) {
   cublasLtMatmulPreference_t preference = nullptr;
   check(t.preference_create(&preference), "asking for algorithms", shape);
   const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
-    static_cast<void>(t.preference_set(preference, attribute, &value, sizeof value));   // what is not set has its default
+    static_cast<void>(
+        t.preference_set(preference, attribute, &value, sizeof value));  // what is not set has its default
   };
   const std::uint32_t y_alignment = alignment_of(shape.y, shape.n);
   set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(kBlasWorkspaceBytes));
@@ -159,11 +165,11 @@ std::vector<MatmulAlgorithm> Blas::ways(const MatmulShape& shape, int most) {
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, y_alignment);
   std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<std::size_t>(most));
   int count = 0;
-  const cublasStatus_t status = t.heuristic(state_->handle, problem.desc(), problem.w(), problem.x(), problem.y(), problem.y(),
-                                            preference, most, found.data(), &count);
+  const cublasStatus_t status = t.heuristic(state_->handle, problem.desc(), problem.w(), problem.x(), problem.y(),
+                                            problem.y(), preference, most, found.data(), &count);
   static_cast<void>(t.preference_destroy(preference));
   std::vector<MatmulAlgorithm> result;
-  if (status != CUBLAS_STATUS_SUCCESS) return result;   // "not supported" is an answer
+  if (status != CUBLAS_STATUS_SUCCESS) return result;  // "not supported" is an answer
   for (int i = 0; i < count; ++i) {
     const auto& way = found[static_cast<std::size_t>(i)];
     if (way.state != CUBLAS_STATUS_SUCCESS) continue;
@@ -176,18 +182,20 @@ bool Blas::fits(const MatmulShape& shape, const MatmulAlgorithm& algorithm) {
   Problem problem(state_->table, shape);
   cublasLtMatmulHeuristicResult_t result{};
   const cublasLtMatmulAlgo_t algo = native(algorithm);
-  return state_->table.check(state_->handle, problem.desc(), problem.w(), problem.x(), problem.y(), problem.y(), &algo, &result) ==
-             CUBLAS_STATUS_SUCCESS &&
+  return state_->table.check(state_->handle, problem.desc(), problem.w(), problem.x(), problem.y(), problem.y(), &algo,
+                             &result) == CUBLAS_STATUS_SUCCESS &&
          result.workspaceSize <= kBlasWorkspaceBytes;
 }
 
-void Blas::run(const MatmulShape& shape, const MatmulAlgorithm& algorithm, const MatmulOperands& operands, cudaStream_t stream) {
+void Blas::run(const MatmulShape& shape, const MatmulAlgorithm& algorithm, const MatmulOperands& operands,
+               cudaStream_t stream) {
   Problem problem(state_->table, shape);
   if (shape.bias) problem.set_bias(operands.bias);
   const float alpha = 1, beta = shape.accumulate ? 1.0F : 0.0F;
   const cublasLtMatmulAlgo_t algo = native(algorithm);
-  check(state_->table.matmul(state_->handle, problem.desc(), &alpha, operands.w, problem.w(), operands.x, problem.x(), &beta,
-                             operands.y, problem.y(), operands.y, problem.y(), &algo, state_->workspace.get(), kBlasWorkspaceBytes, stream),
+  check(state_->table.matmul(state_->handle, problem.desc(), &alpha, operands.w, problem.w(), operands.x, problem.x(),
+                             &beta, operands.y, problem.y(), operands.y, problem.y(), &algo, state_->workspace.get(),
+                             kBlasWorkspaceBytes, stream),
         "a product", shape);
 }
 

@@ -16,8 +16,8 @@ namespace plimsoll::exec::cuda {
 
 /// y[m, n] = x[m, k] W[n, k]^T (+ bias[n]) (+ y), row-major, sums in f32 (no TF32).
 struct MatmulShape {
-  Element x = Element::bf16;                 // of x and W
-  Element y = Element::bf16;                 // of y and the bias: f32, or as x
+  Element x = Element::bf16;  // of x and W
+  Element y = Element::bf16;  // of y and the bias: f32, or as x
   std::int64_t m = 0, n = 0, k = 0;
   bool bias = false, accumulate = false;
 };
@@ -46,7 +46,8 @@ class Blas {
   [[nodiscard]] std::vector<MatmulAlgorithm> ways(const MatmulShape& shape, int most);
   /// Whether a way found for another m computes this one too.
   [[nodiscard]] bool fits(const MatmulShape& shape, const MatmulAlgorithm& algorithm);
-  void run(const MatmulShape& shape, const MatmulAlgorithm& algorithm, const MatmulOperands& operands, cudaStream_t stream);
+  void run(const MatmulShape& shape, const MatmulAlgorithm& algorithm, const MatmulOperands& operands,
+           cudaStream_t stream);
 
  private:
   struct State;

@@ -16,7 +16,9 @@ namespace plimsoll::exec::cuda {
 template <auto Destroy, class Handle>
 struct Destroyer {
   using pointer = Handle;
-  void operator()(Handle handle) const { static_cast<void>(Destroy(handle)); }   // at exit the driver may be gone already
+  void operator()(Handle handle) const {
+    static_cast<void>(Destroy(handle));
+  }  // at exit the driver may be gone already
 };
 template <auto Destroy, class Handle>
 using Owner = std::unique_ptr<Handle, Destroyer<Destroy, Handle>>;
@@ -42,8 +44,8 @@ using GraphExecOwner = Owner<cudaGraphExecDestroy, cudaGraphExec_t>;
   std::size_t free = 0, total = 0;
   static_cast<void>(cudaMemGetInfo(&free, &total));
   const auto gib = [](std::size_t n) { return static_cast<double>(n) / (1024.0 * 1024.0 * 1024.0); };
-  throw DeviceError(fmt::format("out of GPU memory: needs {:.2f} GiB for {}, {:.2f} GiB free of {:.2f} GiB", gib(bytes), what,
-                                gib(free), gib(total)));
+  throw DeviceError(fmt::format("out of GPU memory: needs {:.2f} GiB for {}, {:.2f} GiB free of {:.2f} GiB", gib(bytes),
+                                what, gib(free), gib(total)));
 }
 
 /// Device memory of a fixed size, aligned to 256 bytes. Throws DeviceError with the sizes when there is too little.
@@ -64,7 +66,9 @@ class DeviceBuffer {
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
   [[nodiscard]] void* get() const { return memory_.get(); }
   template <class T>
-  [[nodiscard]] T* as() const { return static_cast<T*>(memory_.get()); }
+  [[nodiscard]] T* as() const {
+    return static_cast<T*>(memory_.get());
+  }
 
  private:
   Owner<cudaFree, void*> memory_;
@@ -97,7 +101,9 @@ class PinnedBuffer {
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
   [[nodiscard]] void* get() const { return memory_.get(); }
   template <class T>
-  [[nodiscard]] T* as() const { return static_cast<T*>(memory_.get()); }
+  [[nodiscard]] T* as() const {
+    return static_cast<T*>(memory_.get());
+  }
 
  private:
   Owner<cudaFreeHost, void*> memory_;

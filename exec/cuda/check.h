@@ -13,8 +13,9 @@ namespace plimsoll::exec::cuda {
 /// Throws DeviceError "GPU: <what>: <CUDA's words>".
 inline void check(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
-  static_cast<void>(cudaGetLastError());   // errors of one call do not stick to the next
-  throw DeviceError(std::string("GPU: ") + what + ": " + cudaGetErrorString(error) + " (" + cudaGetErrorName(error) + ")");
+  static_cast<void>(cudaGetLastError());  // errors of one call do not stick to the next
+  throw DeviceError(std::string("GPU: ") + what + ": " + cudaGetErrorString(error) + " (" + cudaGetErrorName(error) +
+                    ")");
 }
 
 }  // namespace plimsoll::exec::cuda

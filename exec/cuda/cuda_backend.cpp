@@ -40,19 +40,27 @@ StreamOwner stream_on(int device) {
   return make_stream();
 }
 
-constexpr std::size_t kSmallestInputs = std::size_t{512} << 10;   // of a forward: room for most
-constexpr std::size_t kGraphs = std::size_t{256} << 20;            // set aside for graphs and the code of kernels
+constexpr std::size_t kSmallestInputs = std::size_t{512} << 10;  // of a forward: room for most
+constexpr std::size_t kGraphs = std::size_t{256} << 20;          // set aside for graphs and the code of kernels
 
 int ranks_of(const Communicator* communicator) { return communicator == nullptr ? 1 : communicator->size(); }
 
 }  // namespace
 
 CudaBackend::CudaBackend(const BackendConfig& config, Communicator* communicator, int device)
-    : config_(config), shape_(config_.architecture.shape), communicator_(communicator),
-      group_(dynamic_cast<const CudaCommunicator*>(communicator)), device_(device), properties_(properties_of(device)),
+    : config_(config),
+      shape_(config_.architecture.shape),
+      communicator_(communicator),
+      group_(dynamic_cast<const CudaCommunicator*>(communicator)),
+      device_(device),
+      properties_(properties_of(device)),
       graphs_enabled_(config.graphs && may_capture(communicator_, group_)),
-      element_(element_of(config.weight_dtype)), kv_element_(element_of(config.kv_dtype)), kv_(geometry_of(config)),
-      stream_(stream_on(device)), gemm_({}), workspace_(config_, properties_.multiProcessorCount, ranks_of(communicator)) {
+      element_(element_of(config.weight_dtype)),
+      kv_element_(element_of(config.kv_dtype)),
+      kv_(geometry_of(config)),
+      stream_(stream_on(device)),
+      gemm_({}),
+      workspace_(config_, properties_.multiProcessorCount, ranks_of(communicator)) {
   check_config();
   check_memory();
   if (runs_alone()) {
@@ -63,21 +71,26 @@ CudaBackend::CudaBackend(const BackendConfig& config, Communicator* communicator
   const std::size_t cache_bytes = static_cast<std::size_t>(2 * shape_.layers * kv_.plane * bytes_of(kv_element_));
   cache_ = DeviceBuffer(cache_bytes, "the KV cache");
   if (config_.poison) fill(cache_, 0xff, "filling the KV cache with NaN");
-  slots_ = DeviceBuffer(static_cast<std::size_t>(std::max(1, config_.sequences)) * sizeof(std::int32_t), "sampled tokens");
+  slots_ =
+      DeviceBuffer(static_cast<std::size_t>(std::max(1, config_.sequences)) * sizeof(std::int32_t), "sampled tokens");
   fill(slots_, 0, "clearing sampled tokens");
-  frequencies_ = DeviceBuffer(static_cast<std::size_t>(std::max(1, shape_.head_dim / 2)) * sizeof(double), "frequencies");
+  frequencies_ =
+      DeviceBuffer(static_cast<std::size_t>(std::max(1, shape_.head_dim / 2)) * sizeof(double), "frequencies");
   workspace_.reserve(config_.step_rows, padded_decode_rows(config_.sequences));
   gemm_.reserve(workspace_.largest());
-  reserve_exchange(kSmallestInputs, static_cast<std::size_t>(padded_decode_rows(config_.sequences)) * sizeof(std::int32_t));
+  reserve_exchange(kSmallestInputs,
+                   static_cast<std::size_t>(padded_decode_rows(config_.sequences)) * sizeof(std::int32_t));
 }
 
 CudaBackend::~CudaBackend() {
   static_cast<void>(cudaSetDevice(device_));
-  if (stream_) static_cast<void>(cudaStreamSynchronize(stream_.get()));   // nothing may run on memory that goes
+  if (stream_) static_cast<void>(cudaStreamSynchronize(stream_.get()));  // nothing may run on memory that goes
 }
 
 // What is timed on a GPU that ranks share, or on numbers that are none, is of no use to others.
-bool CudaBackend::runs_alone() const { return !config_.poison && (communicator_ == nullptr || (group_ != nullptr && group_->own_gpu())); }
+bool CudaBackend::runs_alone() const {
+  return !config_.poison && (communicator_ == nullptr || (group_ != nullptr && group_->own_gpu()));
+}
 
 void CudaBackend::check_config() const {
   const auto refuse = [&](const std::string& what) {
@@ -95,20 +108,21 @@ void CudaBackend::check_memory() const {
   const double weights = model::weight_bytes_per_rank(shape_, config_.weight_dtype, ranks_of(communicator_), 1).value;
   const double kv = static_cast<double>(2 * shape_.layers * kv_.plane * bytes_of(kv_element_));
   const std::int64_t sampled = padded_decode_rows(config_.sequences);
-  const auto workspace = static_cast<double>(Workspace::bytes(config_, config_.step_rows, sampled) +
-                                             Gemm::bytes(Workspace::largest(config_, config_.step_rows, sampled)) + kGraphs);
+  const auto workspace =
+      static_cast<double>(Workspace::bytes(config_, config_.step_rows, sampled) +
+                          Gemm::bytes(Workspace::largest(config_, config_.step_rows, sampled)) + kGraphs);
   std::size_t free = 0, total = 0;
   check(cudaMemGetInfo(&free, &total), "asking for free memory");
   constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
   const int ranks = config_.ranks_on_device;
   const double need = ranks * (weights + kv + workspace);
-  if (communicator_ != nullptr) communicator_->barrier();   // nobody takes memory before all have looked
+  if (communicator_ != nullptr) communicator_->barrier();  // nobody takes memory before all have looked
   if (need <= static_cast<double>(free)) return;
-  throw DeviceError(fmt::format("out of GPU memory: needs {:.2f} GiB (weights {:.2f}, KV cache {:.2f}, activations and graphs {:.2f}{}), "
-                                "{:.2f} GiB free of {:.2f} GiB",
-                                need / kGiB, weights / kGiB, kv / kGiB, workspace / kGiB,
-                                ranks > 1 ? fmt::format(", {} times", ranks) : "", static_cast<double>(free) / kGiB,
-                                static_cast<double>(total) / kGiB));
+  throw DeviceError(fmt::format(
+      "out of GPU memory: needs {:.2f} GiB (weights {:.2f}, KV cache {:.2f}, activations and graphs {:.2f}{}), "
+      "{:.2f} GiB free of {:.2f} GiB",
+      need / kGiB, weights / kGiB, kv / kGiB, workspace / kGiB, ranks > 1 ? fmt::format(", {} times", ranks) : "",
+      static_cast<double>(free) / kGiB, static_cast<double>(total) / kGiB));
 }
 
 std::string CudaBackend::description() const {
@@ -117,7 +131,7 @@ std::string CudaBackend::description() const {
 
 std::unique_ptr<Linear> CudaBackend::make_linear(const LinearSpec& spec, const FillRows& fill) {
   set_device();
-  return std::make_unique<CudaLinear>(spec, element_, fill);   // routers too: activations have the weights' type
+  return std::make_unique<CudaLinear>(spec, element_, fill);  // routers too: activations have the weights' type
 }
 
 std::unique_ptr<Vector> CudaBackend::make_vector(std::span<const float> values) {
@@ -134,7 +148,9 @@ void CudaBackend::set_device() const { check(cudaSetDevice(device_), "choosing t
 
 // ---- a forward -----------------------------------------------------------------------------------------------------
 
-std::int64_t CudaBackend::padded_decode_rows(std::int64_t rows) const { return graphs_enabled_ ? decode_bucket(rows) : rows; }
+std::int64_t CudaBackend::padded_decode_rows(std::int64_t rows) const {
+  return graphs_enabled_ ? decode_bucket(rows) : rows;
+}
 
 bool CudaBackend::begin(const RowTable& table) {
   PLIMSOLL_CHECK(in_flight_.size() < kInFlight, "at most two forwards are in flight");
@@ -169,7 +185,7 @@ void CudaBackend::end() {
     cudaGraphExec_t executable = nullptr;
     check(cudaGraphInstantiate(&executable, graph.get(), 0), "making a graph");
     graphs_[table_->rows].executable.reset(executable);
-    if (communicator_ != nullptr) communicator_->barrier();   // making it takes memory: see make_room()
+    if (communicator_ != nullptr) communicator_->barrier();  // making it takes memory: see make_room()
     check(cudaGraphLaunch(executable, stream_.get()), "replaying a graph");
   }
   finish_forward();
@@ -179,13 +195,15 @@ void CudaBackend::forget_graphs() { graphs_.clear(); }
 
 // Buffers that move would leave kernels on their way, and graphs, with pointers to nowhere.
 //
-// Taking memory may wait for every GPU that this one sees. If one rank's GPU waited in a collective for another rank that
-// waits so, that would be for ever: memory is taken here only, before the forward's first collective, all ranks come here
-// with equal sizes, and none goes on before all have theirs. (Engine: all ranks have enqueued the forward before this one.)
+// Taking memory may wait for every GPU that this one sees. If one rank's GPU waited in a collective for another rank
+// that waits so, that would be for ever: memory is taken here only, before the forward's first collective, all ranks
+// come here with equal sizes, and none goes on before all have theirs. (Engine: all ranks have enqueued the forward
+// before this one.)
 void CudaBackend::make_room(const RowTable& table) {
   const auto sampled = static_cast<std::int64_t>(table.sampled.size());
   const std::size_t bytes = layout_of(table, tiles_).bytes(), ids = table.sampled.size() * sizeof(std::int32_t);
-  if (workspace_.has_room(table.rows, sampled) && bytes <= step_memory_.bytes() && ids <= exchanges_[0].ids.bytes()) return;
+  if (workspace_.has_room(table.rows, sampled) && bytes <= step_memory_.bytes() && ids <= exchanges_[0].ids.bytes())
+    return;
   check(cudaStreamSynchronize(stream_.get()), "waiting for earlier forwards");
   forget_graphs();
   workspace_.reserve(table.rows, sampled);
@@ -194,8 +212,8 @@ void CudaBackend::make_room(const RowTable& table) {
   if (communicator_ != nullptr) communicator_->barrier();
 }
 
-// At least so many bytes for the inputs of a forward, on both sides, and for its samples. The stream is idle; samples of
-// earlier forwards may not have been fetched.
+// At least so many bytes for the inputs of a forward, on both sides, and for its samples. The stream is idle; samples
+// of earlier forwards may not have been fetched.
 void CudaBackend::reserve_exchange(std::size_t inputs, std::size_t ids) {
   if (inputs > step_memory_.bytes()) {
     step_memory_ = {};
@@ -216,7 +234,8 @@ void CudaBackend::upload(const RowTable& table) {
   const StepLayout layout = layout_of(table, tiles_);
   const std::size_t bytes = layout.bytes();
   pack(table, tiles_, layout, exchange.inputs.get());
-  check(cudaMemcpyAsync(step_memory_.get(), exchange.inputs.get(), bytes, cudaMemcpyHostToDevice, stream_.get()), "copying inputs");
+  check(cudaMemcpyAsync(step_memory_.get(), exchange.inputs.get(), bytes, cudaMemcpyHostToDevice, stream_.get()),
+        "copying inputs");
   check(cudaEventRecord(exchange.copied.get(), stream_.get()), "copying inputs");
   step_ = layout.view(step_memory_.get());
 }
@@ -227,7 +246,8 @@ void CudaBackend::finish_forward() {
   exchange.sampled = table_->sampled.size();
   const std::size_t bytes = exchange.sampled * sizeof(std::int32_t);
   if (bytes > 0) {
-    check(cudaMemcpyAsync(exchange.ids.get(), workspace_.ids(), bytes, cudaMemcpyDeviceToHost, stream_.get()), "copying samples");
+    check(cudaMemcpyAsync(exchange.ids.get(), workspace_.ids(), bytes, cudaMemcpyDeviceToHost, stream_.get()),
+          "copying samples");
   }
   exchange.logits.clear();
   if (table_->all_logits) {
@@ -259,14 +279,15 @@ void CudaBackend::synchronize() {
   check_alive();
 }
 
-// ---- KV blocks -------------------------------------------------------------------------------------------------------
+// ---- KV blocks
+// -------------------------------------------------------------------------------------------------------
 
 std::int64_t CudaBackend::bytes_per_block() const {
   return 2 * shape_.layers * kv_.plane / std::max<std::int64_t>(1, config_.kv_blocks) * bytes_of(kv_element_);
 }
 
-// A block has a piece in every plane. One copy of two dimensions would do, but its pitch is bounded by 2 GiB, and planes are
-// not.
+// A block has a piece in every plane. One copy of two dimensions would do, but its pitch is bounded by 2 GiB, and
+// planes are not.
 template <class Copy>
 void CudaBackend::copy_pieces(std::int32_t block, const Copy& copy) {
   set_device();
@@ -286,7 +307,8 @@ void CudaBackend::read_block(std::int32_t block, void* host) {
 
 void CudaBackend::write_block(std::int32_t block, const void* host) {
   copy_pieces(block, [&](std::byte* device, std::int64_t at, std::size_t bytes) {
-    return cudaMemcpyAsync(device, static_cast<const std::byte*>(host) + at, bytes, cudaMemcpyHostToDevice, stream_.get());
+    return cudaMemcpyAsync(device, static_cast<const std::byte*>(host) + at, bytes, cudaMemcpyHostToDevice,
+                           stream_.get());
   });
 }
 

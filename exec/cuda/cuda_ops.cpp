@@ -13,7 +13,9 @@ namespace plimsoll::exec::cuda {
 
 namespace {
 
-const float* f32(const Vector* vector) { return vector == nullptr ? nullptr : static_cast<const CudaVector*>(vector)->f32(); }
+const float* f32(const Vector* vector) {
+  return vector == nullptr ? nullptr : static_cast<const CudaVector*>(vector)->f32();
+}
 
 const CudaLinear& on_gpu(const Linear& linear) { return static_cast<const CudaLinear&>(linear); }
 
@@ -67,11 +69,19 @@ void CudaBackend::final_norm(const NormSpec& spec, bool add_delta) {
 void CudaBackend::linear(const Linear& weight, Slot x, Slot y, std::int64_t rows, const LinearOptions& options) {
   PLIMSOLL_CHECK(workspace_.element(x) == element_, "logits are not multiplied");
   const Element y_element = workspace_.element(y);
-  const MatmulShape shape{.x = element_, .y = y_element, .m = rows, .n = weight.n(), .k = weight.k(),
-                          .bias = options.bias != nullptr, .accumulate = options.accumulate};
+  const MatmulShape shape{.x = element_,
+                          .y = y_element,
+                          .m = rows,
+                          .n = weight.n(),
+                          .k = weight.k(),
+                          .bias = options.bias != nullptr,
+                          .accumulate = options.accumulate};
   const auto* bias = static_cast<const CudaVector*>(options.bias);
-  const GemmOperands operands{.w = on_gpu(weight).get(), .x = workspace_[x], .bias_f32 = f32(options.bias),
-                              .bias = bias == nullptr ? nullptr : bias->in(y_element), .y = workspace_[y]};
+  const GemmOperands operands{.w = on_gpu(weight).get(),
+                              .x = workspace_[x],
+                              .bias_f32 = f32(options.bias),
+                              .bias = bias == nullptr ? nullptr : bias->in(y_element),
+                              .y = workspace_[y]};
   gemm_.run(shape, operands, !capturing_, stream_.get());
 }
 
@@ -81,13 +91,15 @@ void CudaBackend::fill_rope_table(const model::Rope& rope) {
     const std::vector<double> frequencies = rope_frequencies(rope);
     PLIMSOLL_CHECK(frequencies.size() * sizeof(double) <= frequencies_.bytes(), "at most all of a head rotates");
     // Of ordinary memory: it has been read when the call returns.
-    check(cudaMemcpyAsync(frequencies_.get(), frequencies.data(), frequencies.size() * sizeof(double), cudaMemcpyHostToDevice,
-                          stream_.get()), "copying frequencies");
+    check(cudaMemcpyAsync(frequencies_.get(), frequencies.data(), frequencies.size() * sizeof(double),
+                          cudaMemcpyHostToDevice, stream_.get()),
+          "copying frequencies");
     rope_ = rope;
     rope_table_filled_ = false;
   }
   if (rope_table_filled_) return;
-  rope_table(frequencies_.as<const double>(), rope.rotary_dim / 2, table_->rows, step_, workspace_.rope(), stream_.get());
+  rope_table(frequencies_.as<const double>(), rope.rotary_dim / 2, table_->rows, step_, workspace_.rope(),
+             stream_.get());
   rope_table_filled_ = true;
 }
 
@@ -135,7 +147,8 @@ bool CudaBackend::tensor_core_attention() const {
 void CudaBackend::prefill_attention(std::int32_t layer, std::size_t index, std::int64_t window) {
   if (index > 0) return;
   if (tensor_core_attention()) {
-    prefill_attention_bf16(attention(layer, window), kv_, step_, static_cast<std::int64_t>(tiles_.size()), stream_.get());
+    prefill_attention_bf16(attention(layer, window), kv_, step_, static_cast<std::int64_t>(tiles_.size()),
+                           stream_.get());
     return;
   }
   std::int64_t longest = 0;
@@ -148,28 +161,32 @@ void CudaBackend::decode_attention(std::int32_t layer, std::int64_t window) {
   const auto sequences = static_cast<std::int64_t>(table_->decode.size());
   if (sequences == 0) return;
   if (tensor_core_attention()) {
-    decode_attention_bf16(attention(layer, window), kv_, step_, sequences, workspace_.decode_scratch(sequences), stream_.get());
+    decode_attention_bf16(attention(layer, window), kv_, step_, sequences, workspace_.decode_scratch(sequences),
+                          stream_.get());
   } else {
-    plain_attention(element_, kv_element_, attention(layer, window), kv_, step_, step_.decode, sequences, 1, stream_.get());
+    plain_attention(element_, kv_element_, attention(layer, window), kv_, step_, step_.decode, sequences, 1,
+                    stream_.get());
   }
 }
 
-void CudaBackend::activation(model::Activation kind, bool gated, Slot x, Slot y, std::int64_t rows, std::int64_t width) {
+void CudaBackend::activation(model::Activation kind, bool gated, Slot x, Slot y, std::int64_t rows,
+                             std::int64_t width) {
   if (rows > 0) cuda::activation(element_, kind, gated, workspace_[x], workspace_[y], rows, width, stream_.get());
 }
 
 void CudaBackend::route(std::int32_t experts, std::int32_t per_token) {
   if (table_->rows == 0) return;
   cuda::route(element_, static_cast<const float*>(workspace_[Slot::router]), table_->rows, experts, per_token,
-              workspace_[Slot::normed], shape_.hidden, workspace_[Slot::expert_in], workspace_.routing(), stream_.get());
+              workspace_[Slot::normed], shape_.hidden, workspace_[Slot::expert_in], workspace_.routing(),
+              stream_.get());
 }
 
 void CudaBackend::expert_linear(const Linear& weights, Slot x, Slot y) {
   if (table_->rows == 0) return;
   const CudaLinear& experts = on_gpu(weights);
-  cuda::expert_linear(element_, experts.get(), workspace_[x], workspace_[y], table_->rows * shape_.moe->experts_per_token,
-                      experts.n(), experts.k(), static_cast<std::int32_t>(experts.copies()), workspace_.routing().offsets,
-                      stream_.get());
+  cuda::expert_linear(element_, experts.get(), workspace_[x], workspace_[y],
+                      table_->rows * shape_.moe->experts_per_token, experts.n(), experts.k(),
+                      static_cast<std::int32_t>(experts.copies()), workspace_.routing().offsets, stream_.get());
 }
 
 void CudaBackend::combine(std::int32_t per_token) {
@@ -180,15 +197,15 @@ void CudaBackend::combine(std::int32_t per_token) {
 
 void CudaBackend::all_reduce(Slot slot, std::int64_t rows) {
   if (communicator_ == nullptr || rows == 0) return;
-  communicator_->all_reduce(workspace_[slot], rows * shape_.hidden, element_ == Element::f32 ? model::DType::fp32 : model::DType::bf16,
-                            stream_.get());
+  communicator_->all_reduce(workspace_[slot], rows * shape_.hidden,
+                            element_ == Element::f32 ? model::DType::fp32 : model::DType::bf16, stream_.get());
 }
 
 void CudaBackend::sample(std::int64_t vocab_begin, std::int64_t valid) {
   const auto rows = static_cast<std::int64_t>(table_->sampled.size());
   if (rows == 0) return;
-  cuda::sample(static_cast<const float*>(workspace_[Slot::logits]), rows, config_.rank.vocab_rows, vocab_begin, valid, step_,
-               workspace_.best(), stream_.get());
+  cuda::sample(static_cast<const float*>(workspace_[Slot::logits]), rows, config_.rank.vocab_rows, vocab_begin, valid,
+               step_, workspace_.best(), stream_.get());
 }
 
 void CudaBackend::exchange_samples() {
@@ -197,7 +214,8 @@ void CudaBackend::exchange_samples() {
   const std::uint64_t* all = workspace_.best();
   const int ranks = communicator_ == nullptr ? 1 : communicator_->size();
   if (ranks > 1) {
-    communicator_->all_gather(workspace_.best(), workspace_.gathered(), rows * static_cast<std::int64_t>(sizeof *all), stream_.get());
+    communicator_->all_gather(workspace_.best(), workspace_.gathered(), rows * static_cast<std::int64_t>(sizeof *all),
+                              stream_.get());
     all = workspace_.gathered();
   }
   choose(all, ranks, rows, step_, workspace_.ids(), slots_.as<std::int32_t>(), stream_.get());

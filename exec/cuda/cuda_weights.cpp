@@ -16,15 +16,19 @@ namespace plimsoll::exec::cuda {
 
 namespace {
 
-constexpr std::int64_t kPieceElements = std::int64_t{1} << 20;   // 4 MB of f32: large enough to copy at full speed
+constexpr std::int64_t kPieceElements = std::int64_t{1} << 20;  // 4 MB of f32: large enough to copy at full speed
 constexpr unsigned kMostThreads = 16;
 
 // Rows of a matrix in pieces that threads take one after the other.
 class Upload {
  public:
   Upload(const LinearSpec& spec, Element element, const FillRows& fill, void* to)
-      : spec_(spec), element_(element), fill_(fill), to_(static_cast<std::byte*>(to)),
-        rows_(std::clamp<std::int64_t>(kPieceElements / std::max<std::int64_t>(1, spec.k), 1, std::max<std::int64_t>(1, spec.n))),
+      : spec_(spec),
+        element_(element),
+        fill_(fill),
+        to_(static_cast<std::byte*>(to)),
+        rows_(std::clamp<std::int64_t>(kPieceElements / std::max<std::int64_t>(1, spec.k), 1,
+                                       std::max<std::int64_t>(1, spec.n))),
         pieces_a_copy_((spec.n + rows_ - 1) / rows_) {
     check(cudaGetDevice(&device_), "asking for the device");
   }
@@ -33,7 +37,7 @@ class Upload {
     const auto pieces = static_cast<unsigned>(std::min<std::int64_t>(spec_.copies * pieces_a_copy_, kMostThreads));
     const unsigned wanted = std::clamp(std::thread::hardware_concurrency(), 1U, kMostThreads);
     {
-      std::vector<std::jthread> threads;     // joined also where the system has no more of them
+      std::vector<std::jthread> threads;  // joined also where the system has no more of them
       try {
         for (unsigned i = 1; i < std::min(pieces, wanted); ++i) threads.emplace_back([this] { work(); });
       } catch (const std::system_error&) {
@@ -78,7 +82,7 @@ class Upload {
   Element element_;
   const FillRows& fill_;
   std::byte* to_;
-  std::int64_t rows_, pieces_a_copy_;        // of a piece; of a copy
+  std::int64_t rows_, pieces_a_copy_;  // of a piece; of a copy
   int device_ = 0;
   std::atomic<std::int64_t> next_{0};
   std::mutex mutex_;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decode attention, one kernel. A block has a sequence, a kv head with the (up to 16) query heads that share it as the
-// rows of tensor-core products, and a part of the keys. Its warps take tiles of 16 keys in turn, each with its own copies
-// in flight, and meet at the end only. The last block of a sequence and head to arrive adds the parts up, always in the
-// same order.
+// rows of tensor-core products, and a part of the keys. Its warps take tiles of 16 keys in turn, each with its own
+// copies in flight, and meet at the end only. The last block of a sequence and head to arrive adds the parts up, always
+// in the same order.
 #include <algorithm>
 
 #include "exec/cuda/attention.cuh"
@@ -13,30 +13,30 @@ namespace plimsoll::exec::cuda {
 
 namespace {
 
-constexpr int kQueries = 16;                 // rows of a product
-constexpr int kTileKeys = 16;                // of a warp
+constexpr int kQueries = 16;   // rows of a product
+constexpr int kTileKeys = 16;  // of a warp
 constexpr int kStages = 2;
-constexpr int kSmallestPart = 2;             // tiles a warp: both stages full
+constexpr int kSmallestPart = 2;  // tiles a warp: both stages full
 constexpr int kMostSplits = 64;
 
 template <int D>
-constexpr int kWarps = D <= 128 ? 4 : 2;     // shared memory: 72.3 KiB at D = 128, 74.3 at D = 256
+constexpr int kWarps = D <= 128 ? 4 : 2;  // shared memory: 72.3 KiB at D = 128, 74.3 at D = 256
 template <int D>
-constexpr int kThreads = kWarps<D> * kWarpSize;
+constexpr int kThreads = kWarps<D>* kWarpSize;
 template <int D>
-constexpr int kTileElements = kTileKeys * kPitch<D>;
+constexpr int kTileElements = kTileKeys* kPitch<D>;
 template <int D>
-constexpr std::size_t kSharedBytes = (kQueries * kPitch<D> + kWarps<D> * kStages * 2 * kTileElements<D>) * sizeof(Bf16);
+constexpr std::size_t kSharedBytes = (kQueries * kPitch<D> + kWarps<D> * kStages * 2 * kTileElements<D>)*sizeof(Bf16);
 
 // A part's result: [16][D] sums relative to the maximum, then 16 maxima, then 16 sums of weights.
 template <int D>
-constexpr int kPartFloats = kQueries * (D + 2);
+constexpr int kPartFloats = kQueries*(D + 2);
 
 __host__ __device__ constexpr int query_tiles(int group) { return (group + kQueries - 1) / kQueries; }
 
-struct Place {                               // what a block works on
+struct Place {  // what a block works on
   int kv_head, first_head, heads, part;
-  std::int64_t index;                        // of sequence and tile of query heads
+  std::int64_t index;  // of sequence and tile of query heads
 };
 
 __device__ __forceinline__ Place place_of_block(const AttentionArguments& a, const KvGeometry& kv) {
@@ -51,7 +51,8 @@ __device__ __forceinline__ Place place_of_block(const AttentionArguments& a, con
   return p;
 }
 
-// Starts copying the 16 keys and values from `first` on to one warp's stage; lane l % 16 knows where key first + l % 16 is.
+// Starts copying the 16 keys and values from `first` on to one warp's stage; lane l % 16 knows where key first + l % 16
+// is.
 template <int D>
 __device__ __forceinline__ void fetch(Bf16* stage, int first, const KeyRange& keys, const AttentionArguments& a,
                                       const KvGeometry& kv, const std::int32_t* blocks, int kv_head, int lane) {
@@ -60,10 +61,11 @@ __device__ __forceinline__ void fetch(Bf16* stage, int first, const KeyRange& ke
   std::int64_t own_offset = 0;
   if (own_present) {
     const int source = key < keys.seen ? key : key % keys.seen;
-    own_offset = key_offset(blocks[source / kv.block_tokens], source % kv.block_tokens, kv.kv_heads, kv_head, kv.block_tokens, D);
+    own_offset = key_offset(blocks[source / kv.block_tokens], source % kv.block_tokens, kv.kv_heads, kv_head,
+                            kv.block_tokens, D);
   }
   const unsigned present = __ballot_sync(kAllLanes, own_present);
-  constexpr int kPieces = D / 8;             // of a key
+  constexpr int kPieces = D / 8;  // of a key
 #pragma unroll
   for (int i = 0; i < kTileKeys * kPieces / kWarpSize; ++i) {
     const int piece = i * kWarpSize + lane, row = piece / kPieces, column = piece % kPieces * 8;
@@ -80,21 +82,23 @@ __device__ __forceinline__ void load_queries(Bf16* to, const AttentionArguments&
   const Bf16* from = static_cast<const Bf16*>(a.qkv) + row * a.row_stride + std::int64_t{p.first_head} * D;
   for (int i = static_cast<int>(threadIdx.x); i < kQueries * D / 8; i += kThreads<D>) {
     const int head = i / (D / 8), column = i % (D / 8) * 8;
-    const uint4 piece = head < p.heads ? *reinterpret_cast<const uint4*>(from + head * D + column) : make_uint4(0, 0, 0, 0);
+    const uint4 piece =
+        head < p.heads ? *reinterpret_cast<const uint4*>(from + head * D + column) : make_uint4(0, 0, 0, 0);
     *reinterpret_cast<uint4*>(to + head * kPitch<D> + column) = piece;
   }
 }
 
 // One warp's share of the keys of the part: tiles [first, last), each of kWarps tiles of 16 keys.
 template <int D>
-__device__ __forceinline__ void attend(OnlineSoftmax<D>& state, const Bf16* queries, Bf16* stages, const AttentionArguments& a,
-                                       const KvGeometry& kv, const StepView& step, const DeviceSequence& sequence,
-                                       const KeyRange& keys, const Place& p, int first, int last) {
+__device__ __forceinline__ void attend(OnlineSoftmax<D>& state, const Bf16* queries, Bf16* stages,
+                                       const AttentionArguments& a, const KvGeometry& kv, const StepView& step,
+                                       const DeviceSequence& sequence, const KeyRange& keys, const Place& p, int first,
+                                       int last) {
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize, lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const std::int32_t* blocks = step.blocks + sequence.first_block;
   const auto first_key = [&](int tile) { return keys.first + (tile * kWarps<D> + warp) * kTileKeys; };
   const auto stage = [&](int tile) { return stages + (warp * kStages + tile % kStages) * 2 * kTileElements<D>; };
-  const auto load_q = [&](int k, std::uint32_t (&q)[4]) { ldmatrix_x4(q, a_address<D>(queries, lane) + k * 16); };
+  const auto load_q = [&](int k, std::uint32_t(&q)[4]) { ldmatrix_x4(q, a_address<D>(queries, lane) + k * 16); };
   if (first < last) fetch<D>(stage(first), first_key(first), keys, a, kv, blocks, p.kv_head, lane);
   cp_async_commit();
   for (int tile = first; tile < last; ++tile) {
@@ -113,19 +117,20 @@ __device__ __forceinline__ void attend(OnlineSoftmax<D>& state, const Bf16* quer
     }
     weigh<D, 2>(state, s, a.scale * kLog2E);
     add_16_values<D>(state, s[0], s[1], stage(tile) + kTileElements<D>, lane);
-    __syncwarp();                            // the stage is refilled in the next turn
+    __syncwarp();  // the stage is refilled in the next turn
   }
   finish<D>(state);
 }
 
-// Leaves the warps' results in shared memory and adds them up: out[row * D + i], relative to top[row], with weights that
-// sum to total[row].
+// Leaves the warps' results in shared memory and adds them up: out[row * D + i], relative to top[row], with weights
+// that sum to total[row].
 template <int D>
-__device__ __forceinline__ void merge_warps(const OnlineSoftmax<D>& state, float* shared, float* out, float* top, float* total, int heads) {
+__device__ __forceinline__ void merge_warps(const OnlineSoftmax<D>& state, float* shared, float* out, float* top,
+                                            float* total, int heads) {
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize, lane = static_cast<int>(threadIdx.x) % kWarpSize;
-  float* sums = shared;                                        // [kWarps][16][D]
-  float* maxima = shared + kWarps<D> * kQueries * D;           // [kWarps][16]
-  float* totals = maxima + kWarps<D> * kQueries;               // [kWarps][16]
+  float* sums = shared;                               // [kWarps][16][D]
+  float* maxima = shared + kWarps<D> * kQueries * D;  // [kWarps][16]
+  float* totals = maxima + kWarps<D> * kQueries;      // [kWarps][16]
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int row = lane / 4 + half * 8;
@@ -167,7 +172,7 @@ __device__ bool is_last(std::uint32_t* counter, int parts) {
   __syncthreads();
   if (threadIdx.x == 0) {
     last = atomicAdd(counter, 1U) == static_cast<unsigned>(parts) - 1;
-    if (last) *counter = 0;                  // for the next launch
+    if (last) *counter = 0;  // for the next launch
     __threadfence();
   }
   __syncthreads();
@@ -181,7 +186,8 @@ __device__ void write_row_major(const AttentionArguments& a, std::int64_t row, c
 
 // Adds up the parts of this sequence and these heads.
 template <int D>
-__device__ void merge_parts(const AttentionArguments& a, const Place& p, std::int64_t row, const float* parts, int count) {
+__device__ void merge_parts(const AttentionArguments& a, const Place& p, std::int64_t row, const float* parts,
+                            int count) {
   for (int i = static_cast<int>(threadIdx.x); i < p.heads * D; i += kThreads<D>) {
     const float* maxima = parts + kQueries * D + i / D;
     float most = -INFINITY;
@@ -198,7 +204,8 @@ __device__ void merge_parts(const AttentionArguments& a, const Place& p, std::in
 }
 
 template <int D>
-__global__ void __launch_bounds__(kThreads<D>) decode_kernel(AttentionArguments a, KvGeometry kv, StepView step, DecodeScratch scratch) {
+__global__ void __launch_bounds__(kThreads<D>)
+    decode_kernel(AttentionArguments a, KvGeometry kv, StepView step, DecodeScratch scratch) {
   const Place p = place_of_block(a, kv);
   const DeviceSequence sequence = step.decode[blockIdx.z];
   const KeyRange keys = decode_keys(sequence.length, sequence.charged, a.window);
@@ -213,7 +220,7 @@ __global__ void __launch_bounds__(kThreads<D>) decode_kernel(AttentionArguments 
   OnlineSoftmax<D> state;
   const int first = p.part * plan.tiles_each;
   attend<D>(state, queries, stages, a, kv, step, sequence, keys, p, first, min(first + plan.tiles_each, plan.tiles));
-  __syncthreads();                           // the stages become room for the merge
+  __syncthreads();  // the stages become room for the merge
 
   if (plan.parts == 1) {
     __shared__ float top[kQueries], total[kQueries];
@@ -234,15 +241,17 @@ __global__ void __launch_bounds__(kThreads<D>) decode_kernel(AttentionArguments 
 
 // The merge's room: the warps' results, and the block's own.
 template <int D>
-constexpr bool kMergeFits = (kWarps<D> * (D + 2) + D) * kQueries * sizeof(float) <=
-                            kWarps<D> * kStages * 2 * kTileElements<D> * sizeof(Bf16);
+constexpr bool kMergeFits = (kWarps<D> * (D + 2) + D) * kQueries * sizeof(float) <= kWarps<D>* kStages *
+                                                                                        2 * kTileElements<D> *
+                                                                                        sizeof(Bf16);
 static_assert(kMergeFits<64> && kMergeFits<80> && kMergeFits<96> && kMergeFits<128> && kMergeFits<256>);
 
 template <int D>
 void start(const AttentionArguments& a, const KvGeometry& kv, const StepView& step, std::int64_t sequences,
            const DecodeScratch& scratch, cudaStream_t stream) {
   const int tiles = kv.kv_heads * query_tiles(a.heads / kv.kv_heads);
-  const dim3 grid(static_cast<unsigned>(scratch.max_splits), static_cast<unsigned>(tiles), static_cast<unsigned>(sequences));
+  const dim3 grid(static_cast<unsigned>(scratch.max_splits), static_cast<unsigned>(tiles),
+                  static_cast<unsigned>(sequences));
   launch(decode_kernel<D>, grid, kThreads<D>, kSharedBytes<D>, stream, a, kv, step, scratch);
 }
 
@@ -253,13 +262,15 @@ bool has_tensor_core_attention(std::int32_t head_dim) {
 }
 
 // Two blocks for every multiprocessor keep its memory busy; more parts than that would only be added up for nothing.
-std::int32_t decode_max_splits(std::int64_t sequences, std::int32_t heads, std::int32_t kv_heads, std::int32_t multiprocessors) {
+std::int32_t decode_max_splits(std::int64_t sequences, std::int32_t heads, std::int32_t kv_heads,
+                               std::int32_t multiprocessors) {
   const std::int64_t tiles = sequences * kv_heads * query_tiles(heads / kv_heads);
-  return static_cast<std::int32_t>(std::clamp<std::int64_t>((2 * multiprocessors + tiles - 1) / std::max<std::int64_t>(1, tiles), 1, kMostSplits));
+  return static_cast<std::int32_t>(
+      std::clamp<std::int64_t>((2 * multiprocessors + tiles - 1) / std::max<std::int64_t>(1, tiles), 1, kMostSplits));
 }
 
-std::int64_t decode_partial_floats(std::int64_t sequences, std::int32_t heads, std::int32_t kv_heads, std::int32_t head_dim,
-                                   std::int32_t max_splits) {
+std::int64_t decode_partial_floats(std::int64_t sequences, std::int32_t heads, std::int32_t kv_heads,
+                                   std::int32_t head_dim, std::int32_t max_splits) {
   if (max_splits == 1) return 0;
   return decode_counters(sequences, heads, kv_heads) * max_splits * kQueries * (head_dim + 2);
 }

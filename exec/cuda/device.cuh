@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernels share: 16-byte accesses of f32 or bf16 rows as f32 registers, and sums over a warp or block that add in a
-// fixed order.
+// What kernels share: 16-byte accesses of f32 or bf16 rows as f32 registers, and sums over a warp or block that add in
+// a fixed order.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -20,7 +20,7 @@ constexpr int kWarpSize = 32;
 template <class T>
 constexpr int kPack = 16 / static_cast<int>(sizeof(T));
 
-__device__ __forceinline__ void unpack(const uint4& raw, float (&out)[8]) {   // bf16
+__device__ __forceinline__ void unpack(const uint4& raw, float (&out)[8]) {  // bf16
   const std::uint32_t words[4] = {raw.x, raw.y, raw.z, raw.w};
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
@@ -28,7 +28,7 @@ __device__ __forceinline__ void unpack(const uint4& raw, float (&out)[8]) {   //
     out[2 * i + 1] = __uint_as_float(words[i] & 0xffff0000U);
   }
 }
-__device__ __forceinline__ void unpack(const uint4& raw, float (&out)[4]) {   // f32
+__device__ __forceinline__ void unpack(const uint4& raw, float (&out)[4]) {  // f32
   out[0] = __uint_as_float(raw.x);
   out[1] = __uint_as_float(raw.y);
   out[2] = __uint_as_float(raw.z);
@@ -38,9 +38,13 @@ __device__ __forceinline__ void unpack(const uint4& raw, float (&out)[4]) {   //
 template <class T>
 __device__ __forceinline__ T from_float(float x);
 template <>
-__device__ __forceinline__ float from_float<float>(float x) { return x; }
+__device__ __forceinline__ float from_float<float>(float x) {
+  return x;
+}
 template <>
-__device__ __forceinline__ Bf16 from_float<Bf16>(float x) { return to_bf16(x); }
+__device__ __forceinline__ Bf16 from_float<Bf16>(float x) {
+  return to_bf16(x);
+}
 
 /// Count numbers at `from`: one 16-byte access when Count is kPack<T>, else one by one (rows that are not aligned).
 template <int Count, class T>

@@ -14,7 +14,7 @@ namespace cuda {
 
 namespace {
 
-constexpr int kOldestMajor = 8;              // bf16 products and asynchronous copies
+constexpr int kOldestMajor = 8;  // bf16 products and asynchronous copies
 
 std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
@@ -24,10 +24,12 @@ std::string version_text(int version) { return fmt::format("{}.{}", version / 10
   static_cast<void>(cudaDriverGetVersion(&driver));
   static_cast<void>(cudaRuntimeGetVersion(&runtime));
   static_cast<void>(cudaGetLastError());
-  if (driver == 0) throw DeviceError("no CUDA driver: this machine has none loaded (libcuda.so.1); run with --device cpu");
+  if (driver == 0)
+    throw DeviceError("no CUDA driver: this machine has none loaded (libcuda.so.1); run with --device cpu");
   if (error == cudaErrorNoDevice) throw DeviceError("no GPU found: the CUDA driver sees none; run with --device cpu");
   if (error == cudaErrorInsufficientDriver) {
-    throw DeviceError(fmt::format("CUDA driver too old: it supports CUDA {}, this program needs {}", version_text(driver), version_text(runtime)));
+    throw DeviceError(fmt::format("CUDA driver too old: it supports CUDA {}, this program needs {}",
+                                  version_text(driver), version_text(runtime)));
   }
   throw DeviceError(fmt::format("no GPU found: {}", cudaGetErrorString(error)));
 }
@@ -37,12 +39,13 @@ void require(int device) {
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error != cudaSuccess) explain(error);
   if (count == 0) explain(cudaErrorNoDevice);
-  if (device < 0 || device >= count) throw DeviceError(fmt::format("GPU {} not found: there {} {}", device, count == 1 ? "is only" : "are only", count));
+  if (device < 0 || device >= count)
+    throw DeviceError(fmt::format("GPU {} not found: there {} {}", device, count == 1 ? "is only" : "are only", count));
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, device), "asking for the device's properties");
   if (properties.major < kOldestMajor) {
-    throw DeviceError(fmt::format("{} is too old: compute capability {}.{}, {}.0 is needed", properties.name, properties.major,
-                                  properties.minor, kOldestMajor));
+    throw DeviceError(fmt::format("{} is too old: compute capability {}.{}, {}.0 is needed", properties.name,
+                                  properties.major, properties.minor, kOldestMajor));
   }
 }
 
@@ -70,7 +73,8 @@ void require_gpu() { cuda::require(0); }
 
 std::vector<std::unique_ptr<Communicator>> make_cuda_group(CommunicatorKind kind, std::span<const int> devices) {
   for (const int device : devices) cuda::require(device);
-  if (kind == CommunicatorKind::loopback) return cuda::make_loopback_group(static_cast<int>(devices.size()), devices.front());
+  if (kind == CommunicatorKind::loopback)
+    return cuda::make_loopback_group(static_cast<int>(devices.size()), devices.front());
   return cuda::make_nccl_group(devices);
 }
 

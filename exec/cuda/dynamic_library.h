@@ -15,7 +15,9 @@ class DynamicLibrary {
 
   /// Points `function` to the symbol. Throws DeviceError if there is none.
   template <class Function>
-  void find(Function*& function, const char* name) const { function = reinterpret_cast<Function*>(symbol(name)); }
+  void find(Function*& function, const char* name) const {
+    function = reinterpret_cast<Function*>(symbol(name));
+  }
 
  private:
   [[nodiscard]] void* symbol(const char* name) const;

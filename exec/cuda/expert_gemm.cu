@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The grouped product of the experts. Blocks are dealt out for as many tiles of rows as there could be; each finds out on
-// the device which expert's rows it has, if any.
+// The grouped product of the experts. Blocks are dealt out for as many tiles of rows as there could be; each finds out
+// on the device which expert's rows it has, if any.
 #include "exec/cuda/device.cuh"
 #include "exec/cuda/kernels.h"
 #include "exec/cuda/launch.cuh"
@@ -10,19 +10,19 @@ namespace plimsoll::exec::cuda {
 namespace {
 
 struct RowTile {
-  int expert = -1;                           // -1: there are fewer tiles
+  int expert = -1;  // -1: there are fewer tiles
   int first = 0, rows = 0;
 };
 
-// Tile number `index` when every expert's rows are cut by `rows`. Called by one whole warp, lane l looking at the experts
-// l, l + 32, ... of each round.
+// Tile number `index` when every expert's rows are cut by `rows`. Called by one whole warp, lane l looking at the
+// experts l, l + 32, ... of each round.
 __device__ __forceinline__ RowTile find_tile(const std::int32_t* offsets, int experts, int rows, int index, int lane) {
-  int before = 0;                            // tiles of the experts of earlier rounds
+  int before = 0;  // tiles of the experts of earlier rounds
   for (int base = 0; base < experts; base += kWarpSize) {
     const int expert = base + lane;
     const int first = expert < experts ? offsets[expert] : 0, end = expert < experts ? offsets[expert + 1] : 0;
     const int own = (end - first + rows - 1) / rows;
-    int up_to = own;                         // tiles of this round's experts up to this one
+    int up_to = own;  // tiles of this round's experts up to this one
 #pragma unroll
     for (int distance = 1; distance < kWarpSize; distance *= 2) {
       const int lower = __shfl_up_sync(kAllLanes, up_to, static_cast<unsigned>(distance));
@@ -47,7 +47,8 @@ __device__ __forceinline__ RowTile find_tile(const std::int32_t* offsets, int ex
 __device__ __forceinline__ RowTile tile_of_block(const std::int32_t* offsets, int experts, int rows) {
   __shared__ int shared[3];
   if (threadIdx.x < kWarpSize) {
-    const RowTile found = find_tile(offsets, experts, rows, static_cast<int>(blockIdx.y), static_cast<int>(threadIdx.x));
+    const RowTile found =
+        find_tile(offsets, experts, rows, static_cast<int>(blockIdx.y), static_cast<int>(threadIdx.x));
     if (threadIdx.x == 0) {
       shared[0] = found.expert;
       shared[1] = found.first;
@@ -58,14 +59,15 @@ __device__ __forceinline__ RowTile tile_of_block(const std::int32_t* offsets, in
   return {shared[0], shared[1], shared[2]};
 }
 
-// ---- tensor cores: 64 rows x 64 columns a block, 16 x 64 a warp, 32 of k at a time -----------------------------------------
+// ---- tensor cores: 64 rows x 64 columns a block, 16 x 64 a warp, 32 of k at a time
+// -----------------------------------------
 
 constexpr int kTile = 64, kDepth = 32, kPitchElements = kDepth + 8;
 constexpr int kWarps = 4, kThreads = kWarps * kWarpSize;
 
 // kTile rows of [*, k] from `first` on, columns [column, column + kDepth); what is beyond `rows` or k becomes zeros.
-__device__ __forceinline__ void fetch(Bf16 (&to)[kTile][kPitchElements], const Bf16* from, std::int64_t rows, std::int64_t k,
-                                      std::int64_t column) {
+__device__ __forceinline__ void fetch(Bf16 (&to)[kTile][kPitchElements], const Bf16* from, std::int64_t rows,
+                                      std::int64_t k, std::int64_t column) {
   constexpr int kPieces = kDepth / 8;
 #pragma unroll
   for (int i = 0; i < kTile * kPieces / kThreads; ++i) {
@@ -83,7 +85,7 @@ __device__ __forceinline__ void multiply(float (&sum)[kTile / 8][4], const Bf16 
     std::uint32_t a[4];
     ldmatrix_x4(a, &x[warp * 16 + lane % 16][lane / 16 * 8 + step * 16]);
 #pragma unroll
-    for (int t = 0; t < kTile / 16; ++t) {     // 16 columns: rows of W
+    for (int t = 0; t < kTile / 16; ++t) {  // 16 columns: rows of W
       std::uint32_t b[4];
       ldmatrix_x4(b, &w[t * 16 + lane / 16 * 8 + lane % 8][lane / 8 % 2 * 8 + step * 16]);
       mma_bf16(sum[2 * t], a, b[0], b[1]);
@@ -92,8 +94,8 @@ __device__ __forceinline__ void multiply(float (&sum)[kTile / 8][4], const Bf16 
   }
 }
 
-__device__ __forceinline__ void write_sums(Bf16* y, const float (&sum)[kTile / 8][4], const RowTile& tile, std::int64_t column,
-                                           std::int64_t n, int warp, int lane) {
+__device__ __forceinline__ void write_sums(Bf16* y, const float (&sum)[kTile / 8][4], const RowTile& tile,
+                                           std::int64_t column, std::int64_t n, int warp, int lane) {
 #pragma unroll
   for (int t = 0; t < kTile / 8; ++t) {
 #pragma unroll
@@ -105,8 +107,9 @@ __device__ __forceinline__ void write_sums(Bf16* y, const float (&sum)[kTile / 8
   }
 }
 
-__global__ void __launch_bounds__(kThreads) expert_kernel_bf16(const Bf16* weight, const Bf16* x, Bf16* y, std::int64_t n,
-                                                               std::int64_t k, int experts, const std::int32_t* offsets) {
+__global__ void __launch_bounds__(kThreads)
+    expert_kernel_bf16(const Bf16* weight, const Bf16* x, Bf16* y, std::int64_t n, std::int64_t k, int experts,
+                       const std::int32_t* offsets) {
   __shared__ __align__(16) Bf16 xs[2][kTile][kPitchElements];
   __shared__ __align__(16) Bf16 ws[2][kTile][kPitchElements];
   const RowTile tile = tile_of_block(offsets, experts, kTile);
@@ -134,26 +137,28 @@ __global__ void __launch_bounds__(kThreads) expert_kernel_bf16(const Bf16* weigh
   write_sums(y, sum, tile, column, n, warp, lane);
 }
 
-// ---- plain: f32, or rows that are not aligned; 32 x 32 a block ---------------------------------------------------------------
+// ---- plain: f32, or rows that are not aligned; 32 x 32 a block
+// ---------------------------------------------------------------
 
 constexpr int kPlainTile = 32;
 
 template <class T>
-__global__ void __launch_bounds__(256) expert_kernel_plain(const T* weight, const T* x, T* y, std::int64_t n, std::int64_t k,
-                                                           int experts, const std::int32_t* offsets) {
+__global__ void __launch_bounds__(256) expert_kernel_plain(const T* weight, const T* x, T* y, std::int64_t n,
+                                                           std::int64_t k, int experts, const std::int32_t* offsets) {
   __shared__ float xs[kPlainTile][kPlainTile + 1], ws[kPlainTile][kPlainTile + 1];
   const RowTile tile = tile_of_block(offsets, experts, kPlainTile);
   if (tile.expert < 0) return;
   const int across = static_cast<int>(threadIdx.x) % kPlainTile, down = static_cast<int>(threadIdx.x) / kPlainTile;
   const std::int64_t column = std::int64_t{blockIdx.x} * kPlainTile;
-  float sum[4] = {};                         // rows down, down + 8, ...; column `across`
+  float sum[4] = {};  // rows down, down + 8, ...; column `across`
   for (std::int64_t base = 0; base < k; base += kPlainTile) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int row = down + i * 8;
       const bool in_k = base + across < k;
       xs[row][across] = in_k && row < tile.rows ? to_float(x[(tile.first + row) * k + base + across]) : 0.0F;
-      ws[row][across] = in_k && column + row < n ? to_float(weight[(tile.expert * n + column + row) * k + base + across]) : 0.0F;
+      ws[row][across] =
+          in_k && column + row < n ? to_float(weight[(tile.expert * n + column + row) * k + base + across]) : 0.0F;
     }
     __syncthreads();
     for (int j = 0; j < kPlainTile; ++j) {
@@ -185,11 +190,11 @@ void expert_linear(Element element, const void* weight, const void* x, void* y, 
     launch(expert_kernel_bf16, grid, kThreads, 0, stream, static_cast<const Bf16*>(weight), static_cast<const Bf16*>(x),
            static_cast<Bf16*>(y), n, k, experts, offsets);
   } else if (element == Element::f32) {
-    launch(expert_kernel_plain<float>, grid, 256, 0, stream, static_cast<const float*>(weight), static_cast<const float*>(x),
-           static_cast<float*>(y), n, k, experts, offsets);
+    launch(expert_kernel_plain<float>, grid, 256, 0, stream, static_cast<const float*>(weight),
+           static_cast<const float*>(x), static_cast<float*>(y), n, k, experts, offsets);
   } else {
-    launch(expert_kernel_plain<Bf16>, grid, 256, 0, stream, static_cast<const Bf16*>(weight), static_cast<const Bf16*>(x),
-           static_cast<Bf16*>(y), n, k, experts, offsets);
+    launch(expert_kernel_plain<Bf16>, grid, 256, 0, stream, static_cast<const Bf16*>(weight),
+           static_cast<const Bf16*>(x), static_cast<Bf16*>(y), n, k, experts, offsets);
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mixtures of experts: which experts a token takes, its rows sorted by expert, and the way back. Nothing comes back to the
-// host: how many rows an expert has is known on the device only.
+// Mixtures of experts: which experts a token takes, its rows sorted by expert, and the way back. Nothing comes back to
+// the host: how many rows an expert has is known on the device only.
 #include "exec/cuda/device.cuh"
 #include "exec/cuda/kernels.h"
 #include "exec/cuda/launch.cuh"
@@ -11,7 +11,8 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// ---- choice: a warp a token. Lane l has the experts l, l + 32, ...; bit i of `taken` is its i-th. ---------------------
+// ---- choice: a warp a token. Lane l has the experts l, l + 32, ...; bit i of `taken` is its i-th.
+// ---------------------
 
 struct Candidate {
   float logit;
@@ -33,7 +34,7 @@ __global__ void choose_experts(const float* logits, std::int64_t tokens, int exp
   if (token >= tokens) return;
   const float* row = logits + token * experts;
   std::uint32_t taken = 0;
-  Candidate own{0, 0};                       // lane j keeps the j-th choice
+  Candidate own{0, 0};  // lane j keeps the j-th choice
   float highest = 0;
   for (int j = 0; j < per_token; ++j) {
     Candidate best{0, -1};
@@ -42,7 +43,8 @@ __global__ void choose_experts(const float* logits, std::int64_t tokens, int exp
     }
 #pragma unroll
     for (int distance = 16; distance > 0; distance /= 2) {
-      const Candidate other{__shfl_xor_sync(kAllLanes, best.logit, distance), __shfl_xor_sync(kAllLanes, best.expert, distance)};
+      const Candidate other{__shfl_xor_sync(kAllLanes, best.logit, distance),
+                            __shfl_xor_sync(kAllLanes, best.expert, distance)};
       best = better(best, other);
     }
     if (best.expert % kWarpSize == lane) taken |= 1U << (best.expert / kWarpSize);
@@ -57,7 +59,8 @@ __global__ void choose_experts(const float* logits, std::int64_t tokens, int exp
   routing.weight[token * per_token + lane] = weight / sum;
 }
 
-// ---- order: a block an expert, which counts the rows of lower experts and numbers its own in the order of tokens -------
+// ---- order: a block an expert, which counts the rows of lower experts and numbers its own in the order of tokens
+// -------
 
 __global__ void __launch_bounds__(kThreads) sort_rows(std::int64_t all, int experts, Routing routing) {
   __shared__ float scratch[kWarpSize];
@@ -66,7 +69,7 @@ __global__ void __launch_bounds__(kThreads) sort_rows(std::int64_t all, int expe
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
   int lower = 0;
   for (std::int64_t i = threadIdx.x; i < all; i += kThreads) lower += routing.chosen[i] < expert ? 1 : 0;
-  int next = static_cast<int>(block_sum(static_cast<float>(lower), scratch));   // exact below 2^24
+  int next = static_cast<int>(block_sum(static_cast<float>(lower), scratch));  // exact below 2^24
   if (threadIdx.x == 0) routing.offsets[expert] = next;
   if (threadIdx.x == 0 && expert == experts - 1) routing.offsets[experts] = static_cast<std::int32_t>(all);
   for (std::int64_t base = 0; base < all; base += kThreads) {
@@ -85,7 +88,8 @@ __global__ void __launch_bounds__(kThreads) sort_rows(std::int64_t all, int expe
   }
 }
 
-// ---- rows there and back: a block a token ------------------------------------------------------------------------------
+// ---- rows there and back: a block a token
+// ------------------------------------------------------------------------------
 
 template <class T>
 __global__ void gather_rows(const T* from, std::int64_t width, int per_token, T* to, const std::int32_t* place) {
@@ -98,7 +102,8 @@ __global__ void gather_rows(const T* from, std::int64_t width, int per_token, T*
 }
 
 template <class T>
-__global__ void combine_rows(const T* from, std::int64_t width, int per_token, T* to, const std::int32_t* place, const float* weight) {
+__global__ void combine_rows(const T* from, std::int64_t width, int per_token, T* to, const std::int32_t* place,
+                             const float* weight) {
   const std::int64_t token = blockIdx.x;
   for (std::int64_t i = std::int64_t{threadIdx.x} * kPack<T>; i < width; i += std::int64_t{blockDim.x} * kPack<T>) {
     float sum[kPack<T>] = {};
@@ -118,14 +123,16 @@ __global__ void combine_rows(const T* from, std::int64_t width, int per_token, T
 void route(Element element, const float* logits, std::int64_t tokens, std::int32_t experts, std::int32_t per_token,
            const void* from, std::int64_t width, void* to, const Routing& routing, cudaStream_t stream) {
   constexpr std::int64_t kTokens = kThreads / kWarpSize;
-  launch(choose_experts, static_cast<unsigned>((tokens + kTokens - 1) / kTokens), kThreads, 0, stream, logits, tokens, experts,
-         per_token, routing);
+  launch(choose_experts, static_cast<unsigned>((tokens + kTokens - 1) / kTokens), kThreads, 0, stream, logits, tokens,
+         experts, per_token, routing);
   launch(sort_rows, static_cast<unsigned>(experts), kThreads, 0, stream, tokens * per_token, experts, routing);
   const auto grid = static_cast<unsigned>(tokens);
   if (element == Element::f32) {
-    launch(gather_rows<float>, grid, 128, 0, stream, static_cast<const float*>(from), width, per_token, static_cast<float*>(to), routing.place);
+    launch(gather_rows<float>, grid, 128, 0, stream, static_cast<const float*>(from), width, per_token,
+           static_cast<float*>(to), routing.place);
   } else {
-    launch(gather_rows<Bf16>, grid, 128, 0, stream, static_cast<const Bf16*>(from), width, per_token, static_cast<Bf16*>(to), routing.place);
+    launch(gather_rows<Bf16>, grid, 128, 0, stream, static_cast<const Bf16*>(from), width, per_token,
+           static_cast<Bf16*>(to), routing.place);
   }
 }
 

@@ -11,9 +11,9 @@ namespace plimsoll::exec::cuda {
 
 namespace {
 
-constexpr int kWays = 12;                    // of cuBLASLt's to try
-constexpr int kTimes = 5;                    // the median counts
-constexpr std::size_t kMostScratch = std::size_t{256} << 20;   // larger results are logits that nobody is timed for
+constexpr int kWays = 12;                                     // of cuBLASLt's to try
+constexpr int kTimes = 5;                                     // the median counts
+constexpr std::size_t kMostScratch = std::size_t{256} << 20;  // larger results are logits that nobody is timed for
 
 // Twice the cache of the current device: writing them leaves nothing else in it.
 std::size_t flush_bytes() {
@@ -50,11 +50,13 @@ void Gemm::reserve(std::size_t result_bytes) {
   result_bytes = std::min(result_bytes, kMostScratch);
   if (flush_.bytes() == 0) flush_ = DeviceBuffer(flush_bytes(), "measuring products");
   if (result_bytes <= scratch_.bytes()) return;
-  scratch_ = {};                             // first free, then take
+  scratch_ = {};  // first free, then take
   scratch_ = DeviceBuffer(result_bytes, "measuring products");
 }
 
-std::size_t Gemm::bytes(std::size_t result_bytes) { return std::min(result_bytes, kMostScratch) + flush_bytes() + kBlasWorkspaceBytes; }
+std::size_t Gemm::bytes(std::size_t result_bytes) {
+  return std::min(result_bytes, kMostScratch) + flush_bytes() + kBlasWorkspaceBytes;
+}
 
 void Gemm::run(MatmulShape shape, const GemmOperands& operands, bool may_measure, cudaStream_t stream) {
   if (shape.m == 0 || shape.n == 0) return;
@@ -62,8 +64,8 @@ void Gemm::run(MatmulShape shape, const GemmOperands& operands, bool may_measure
   run_way(shape, known != exact_.end() ? known->second : find(shape, operands, may_measure, stream), operands, stream);
 }
 
-// What was measured with other rows of the bucket, or comes from a file, may not be possible with these rows. That is asked
-// once: the answer costs as much host time as a product.
+// What was measured with other rows of the bucket, or comes from a file, may not be possible with these rows. That is
+// asked once: the answer costs as much host time as a product.
 GemmChoice Gemm::find(const MatmulShape& shape, const GemmOperands& operands, bool may_measure, cudaStream_t stream) {
   MatmulShape bucket = shape;
   bucket.m = gemm_bucket(shape.m);
@@ -72,7 +74,7 @@ GemmChoice Gemm::find(const MatmulShape& shape, const GemmOperands& operands, bo
     const bool possible = !known->second || blas_.fits(shape, *known->second);
     return exact_[{shape}] = possible ? known->second : first_way(shape);
   }
-  if (!may_measure || !fits_scratch) return first_way(shape);   // perhaps the next time
+  if (!may_measure || !fits_scratch) return first_way(shape);  // perhaps the next time
   const GemmChoice best = choose(shape, operands, stream);
   choices_[{bucket}] = fresh_[{bucket}] = best;
   return exact_[{shape}] = best;
@@ -87,8 +89,16 @@ void Gemm::run_way(const MatmulShape& shape, const GemmChoice& way, const GemmOp
   if (way) {
     blas_.run(shape, *way, {operands.w, operands.x, operands.bias, operands.y}, stream);
   } else {
-    gemv(shape.x, shape.y, {.weight = operands.w, .x = operands.x, .bias = operands.bias_f32, .y = operands.y, .m = shape.m,
-                            .n = shape.n, .k = shape.k, .accumulate = shape.accumulate}, stream);
+    gemv(shape.x, shape.y,
+         {.weight = operands.w,
+          .x = operands.x,
+          .bias = operands.bias_f32,
+          .y = operands.y,
+          .m = shape.m,
+          .n = shape.n,
+          .k = shape.k,
+          .accumulate = shape.accumulate},
+         stream);
   }
 }
 
@@ -101,7 +111,7 @@ GemmChoice Gemm::choose(const MatmulShape& shape, const GemmOperands& operands, 
 
   check(cudaMemsetAsync(scratch_.get(), 0, scratch_.bytes(), stream), "measuring products");
   GemmOperands harmless = operands;
-  harmless.y = scratch_.get();               // y may be a sum that is added to
+  harmless.y = scratch_.get();  // y may be a sum that is added to
   GemmChoice best = candidates.front();
   double least = std::numeric_limits<double>::infinity();
   for (const GemmChoice& way : candidates) {
@@ -115,7 +125,8 @@ GemmChoice Gemm::choose(const MatmulShape& shape, const GemmOperands& operands, 
 }
 
 // With weights that are not in the cache, as in a forward. Infinite for a way that is proposed and refused after all.
-double Gemm::seconds(const MatmulShape& shape, const GemmChoice& way, const GemmOperands& operands, cudaStream_t stream) {
+double Gemm::seconds(const MatmulShape& shape, const GemmChoice& way, const GemmOperands& operands,
+                     cudaStream_t stream) {
   try {
     run_way(shape, way, operands, stream);
   } catch (const DeviceError&) {

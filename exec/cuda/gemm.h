@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linear layers on one GPU. Which way is fastest for a shape, our own kernel for few rows or one of cuBLASLt's, is measured
-// the first time that shape comes up and remembered in a file, as heuristics miss the best by up to 10 %.
+// Linear layers on one GPU. Which way is fastest for a shape, our own kernel for few rows or one of cuBLASLt's, is
+// measured the first time that shape comes up and remembered in a file, as heuristics miss the best by up to 10 %.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -41,8 +41,8 @@ void save_choices(const std::filesystem::path& file, const GemmChoices& choices)
 struct GemmOperands {
   const void* w = nullptr;
   const void* x = nullptr;
-  const float* bias_f32 = nullptr;           // null: none
-  const void* bias = nullptr;                // the same in y's type
+  const float* bias_f32 = nullptr;  // null: none
+  const void* bias = nullptr;       // the same in y's type
   void* y = nullptr;
 };
 
@@ -59,14 +59,16 @@ class Gemm {
   /// "cublaslt131001"
   [[nodiscard]] std::string version() const { return blas_.version(); }
   void use_file(std::filesystem::path file);
-  /// Makes room for measuring products with results of up to so many bytes; larger ones go the way that cuBLASLt proposes
-  /// first. Nothing else allocates: measuring may fall between collectives (cuda_backend.cpp). Throws DeviceError.
+  /// Makes room for measuring products with results of up to so many bytes; larger ones go the way that cuBLASLt
+  /// proposes first. Nothing else allocates: measuring may fall between collectives (cuda_backend.cpp). Throws
+  /// DeviceError.
   void reserve(std::size_t result_bytes);
   /// Bytes that reserve() takes on the current device, and what cuBLASLt takes besides.
   [[nodiscard]] static std::size_t bytes(std::size_t result_bytes);
 
  private:
-  [[nodiscard]] GemmChoice find(const MatmulShape& shape, const GemmOperands& operands, bool may_measure, cudaStream_t stream);
+  [[nodiscard]] GemmChoice find(const MatmulShape& shape, const GemmOperands& operands, bool may_measure,
+                                cudaStream_t stream);
   [[nodiscard]] GemmChoice first_way(const MatmulShape& shape);
   GemmChoice choose(const MatmulShape& shape, const GemmOperands& operands, cudaStream_t stream);
   [[nodiscard]] double seconds(const MatmulShape& shape, const GemmChoice& way, const GemmOperands& operands,
@@ -75,8 +77,8 @@ class Gemm {
 
   Blas blas_;
   std::filesystem::path file_;
-  GemmChoices choices_, fresh_;              // fresh: not in the file yet
-  GemmChoices exact_;                        // by the rows themselves: known to be possible
+  GemmChoices choices_, fresh_;  // fresh: not in the file yet
+  GemmChoices exact_;            // by the rows themselves: known to be possible
   DeviceBuffer scratch_, flush_;
   EventOwner begin_ = make_event(cudaEventDefault), end_ = make_event(cudaEventDefault);
 };

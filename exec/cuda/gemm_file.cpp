@@ -14,12 +14,12 @@ namespace plimsoll::exec::cuda {
 
 namespace {
 
-constexpr const char* kHeader = "plimsoll gemm 1";   // the format's version
+constexpr const char* kHeader = "plimsoll gemm 1";  // the format's version
 
 void write(std::ostream& out, const GemmKey& key, const GemmChoice& choice) {
   const MatmulShape& s = key.shape;
-  out << static_cast<int>(s.x) << ' ' << static_cast<int>(s.y) << ' ' << s.n << ' ' << s.k << ' ' << s.m << ' ' << s.bias << ' '
-      << s.accumulate << ' ' << choice.has_value();
+  out << static_cast<int>(s.x) << ' ' << static_cast<int>(s.y) << ' ' << s.n << ' ' << s.k << ' ' << s.m << ' '
+      << s.bias << ' ' << s.accumulate << ' ' << choice.has_value();
   if (choice) {
     for (const std::uint64_t word : *choice) out << ' ' << word;
   }
@@ -51,9 +51,12 @@ std::filesystem::path gemm_file(const std::string& name) {
   const char* cache = std::getenv("XDG_CACHE_HOME");
   const char* home = std::getenv("HOME");
   std::filesystem::path folder;
-  if (cache != nullptr && *cache != '\0') folder = cache;
-  else if (home != nullptr && *home != '\0') folder = std::filesystem::path(home) / ".cache";
-  else return {};
+  if (cache != nullptr && *cache != '\0')
+    folder = cache;
+  else if (home != nullptr && *home != '\0')
+    folder = std::filesystem::path(home) / ".cache";
+  else
+    return {};
   return folder / "plimsoll" / "gemm" / (safe + ".txt");
 }
 
@@ -72,12 +75,12 @@ GemmChoices load_choices(const std::filesystem::path& file) {
 }
 
 void save_choices(const std::filesystem::path& file, const GemmChoices& choices) {
-  GemmChoices all = load_choices(file);      // ranks and programs beside this one add theirs
+  GemmChoices all = load_choices(file);  // ranks and programs beside this one add theirs
   for (const auto& [key, choice] : choices) all[key] = choice;
   std::error_code ignored;
   std::filesystem::create_directories(file.parent_path(), ignored);
-  const std::filesystem::path fresh = file.string() + "." + std::to_string(getpid()) + "-" +
-                                      std::to_string(reinterpret_cast<std::uintptr_t>(&all));
+  const std::filesystem::path fresh =
+      file.string() + "." + std::to_string(getpid()) + "-" + std::to_string(reinterpret_cast<std::uintptr_t>(&all));
   {
     std::ofstream out(fresh);
     out << kHeader << '\n';

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products with few rows of x, where reading the weights is all the work: a warp takes a few rows of W, its lanes go along
-// k side by side in 16-byte steps, several of them in flight, and the lanes' sums are added at the end.
+// Products with few rows of x, where reading the weights is all the work: a warp takes a few rows of W, its lanes go
+// along k side by side in 16-byte steps, several of them in flight, and the lanes' sums are added at the end.
 #include "exec/cuda/device.cuh"
 #include "exec/cuda/kernels.h"
 #include "exec/cuda/launch.cuh"
@@ -52,7 +52,7 @@ struct Sums {
 // Up to M rows of x, R rows of W a warp, N numbers a load. Rows beyond m or n are computed like the last one and not
 // written.
 template <class T, class Y, int M, int R, int N>
-__global__ void __launch_bounds__(kWarps * kWarpSize) gemv_kernel(GemvArguments a) {
+__global__ void __launch_bounds__(kWarps* kWarpSize) gemv_kernel(GemvArguments a) {
   static_assert(M * R <= kWarpSize);
   constexpr int kStep = kWarpSize * N;
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(kWarps * kWarpSize) gemv_kernel(GemvArguments 
 #pragma unroll
     for (int r = 0; r < R; ++r) {
       const float total = warp_sum(sums.of[m][r]);
-      if (lane != m * R + r || m >= a.m || first + r >= a.n) continue;   // one lane writes one number
+      if (lane != m * R + r || m >= a.m || first + r >= a.n) continue;  // one lane writes one number
       Y* y = static_cast<Y*>(a.y) + m * a.n + first + r;
       float value = total + (a.bias == nullptr ? 0.0F : a.bias[first + r]);
       if (a.accumulate) value += to_float(*y);
@@ -110,11 +110,16 @@ void start_all(GemvArguments a, cudaStream_t stream) {
   const std::int64_t all = a.m;
   for (std::int64_t done = 0; done < all; done += kGemvRows) {
     a.m = min(all - done, kGemvRows);
-    if (a.k % N != 0) start<T, Y, 8, 1>(a, stream);
-    else if (a.m == 1) start<T, Y, 1, N>(a, stream);
-    else if (a.m == 2) start<T, Y, 2, N>(a, stream);
-    else if (a.m <= 4) start<T, Y, 4, N>(a, stream);
-    else start<T, Y, 8, N>(a, stream);
+    if (a.k % N != 0)
+      start<T, Y, 8, 1>(a, stream);
+    else if (a.m == 1)
+      start<T, Y, 1, N>(a, stream);
+    else if (a.m == 2)
+      start<T, Y, 2, N>(a, stream);
+    else if (a.m <= 4)
+      start<T, Y, 4, N>(a, stream);
+    else
+      start<T, Y, 8, N>(a, stream);
     a.x = static_cast<const T*>(a.x) + a.m * a.k;
     a.y = static_cast<Y*>(a.y) + a.m * a.n;
   }
@@ -123,9 +128,12 @@ void start_all(GemvArguments a, cudaStream_t stream) {
 }  // namespace
 
 void gemv(Element element, Element y_element, const GemvArguments& arguments, cudaStream_t stream) {
-  if (element == Element::f32) start_all<float, float>(arguments, stream);
-  else if (y_element == Element::f32) start_all<Bf16, float>(arguments, stream);
-  else start_all<Bf16, Bf16>(arguments, stream);
+  if (element == Element::f32)
+    start_all<float, float>(arguments, stream);
+  else if (y_element == Element::f32)
+    start_all<Bf16, float>(arguments, stream);
+  else
+    start_all<Bf16, Bf16>(arguments, stream);
 }
 
 }  // namespace plimsoll::exec::cuda

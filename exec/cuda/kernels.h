@@ -24,10 +24,10 @@ struct KvGeometry {
 
 // ---- pointwise.cu ------------------------------------------------------------------------------------------------
 struct EmbedArguments {
-  const void* table = nullptr;               // [vocab_rows, width]
-  const void* positions = nullptr;           // [max_position, width] or null
-  const std::int32_t* slots = nullptr;       // tokens sampled last
-  void* residual = nullptr;                  // [rows, width]
+  const void* table = nullptr;          // [vocab_rows, width]
+  const void* positions = nullptr;      // [max_position, width] or null
+  const std::int32_t* slots = nullptr;  // tokens sampled last
+  void* residual = nullptr;             // [rows, width]
   std::int64_t vocab_begin = 0, vocab_rows = 0, max_position = 0, rows = 0, width = 0;
 };
 /// residual[r] = table[token] (+ positions[position]); tokens of other ranks give 0. width: a multiple of 8.
@@ -35,13 +35,13 @@ void embed(Element element, const EmbedArguments& arguments, const StepView& ste
 
 struct NormArguments {
   const float* weight = nullptr;
-  const float* bias = nullptr;               // null: none
+  const float* bias = nullptr;  // null: none
   float epsilon = 0;
   model::Norm kind = model::Norm::rmsnorm;
-  void* residual = nullptr;                  // [*, width]
-  const void* delta = nullptr;               // added first; null: none
-  void* normed = nullptr;                    // [rows, width]
-  const std::int32_t* gather = nullptr;      // normed[i] is of residual[gather[i]], which is not written; null: of [i]
+  void* residual = nullptr;              // [*, width]
+  const void* delta = nullptr;           // added first; null: none
+  void* normed = nullptr;                // [rows, width]
+  const std::int32_t* gather = nullptr;  // normed[i] is of residual[gather[i]], which is not written; null: of [i]
   std::int64_t rows = 0, width = 0;
 };
 /// residual += delta (rounded to the element), normed = norm(residual). width: a multiple of 8, at most 16384.
@@ -58,15 +58,15 @@ void rope_table(const double* frequencies, std::int32_t pairs, std::int64_t rows
                 cudaStream_t stream);
 
 struct RopeArguments {
-  const float* bias = nullptr;               // [(heads + 2 kv_heads) head_dim]; null: none
-  const float* q_norm = nullptr;             // [head_dim]; null: none
+  const float* bias = nullptr;    // [(heads + 2 kv_heads) head_dim]; null: none
+  const float* q_norm = nullptr;  // [head_dim]; null: none
   const float* k_norm = nullptr;
   float epsilon = 0;
-  const float2* table = nullptr;             // [rows][pairs]
-  std::int32_t pairs = 0;                    // rotary_dim / 2; 0: no rotation
+  const float2* table = nullptr;  // [rows][pairs]
+  std::int32_t pairs = 0;         // rotary_dim / 2; 0: no rotation
   bool interleaved = false;
-  void* qkv = nullptr;                       // [rows, (heads + 2 kv_heads) head_dim]: q is changed in place
-  void* keys = nullptr;                      // planes of this layer
+  void* qkv = nullptr;   // [rows, (heads + 2 kv_heads) head_dim]: q is changed in place
+  void* keys = nullptr;  // planes of this layer
   void* values = nullptr;
   std::int32_t heads = 0;
   std::int64_t rows = 0;
@@ -76,13 +76,13 @@ void rope_append(Element element, Element kv_element, const RopeArguments& argum
 
 // ---- attention ---------------------------------------------------------------------------------------------------
 struct AttentionArguments {
-  const void* qkv = nullptr;                 // q of row r, head h at r * row_stride + h * head_dim
+  const void* qkv = nullptr;  // q of row r, head h at r * row_stride + h * head_dim
   const void* keys = nullptr;
   const void* values = nullptr;
-  void* attended = nullptr;                  // [rows, heads head_dim]
-  std::int64_t row_stride = 0;               // elements
+  void* attended = nullptr;     // [rows, heads head_dim]
+  std::int64_t row_stride = 0;  // elements
   std::int32_t heads = 0;
-  std::int64_t window = 0;                   // 0: none
+  std::int64_t window = 0;  // 0: none
   float scale = 0;
 };
 
@@ -91,14 +91,14 @@ struct AttentionArguments {
 
 /// Scratch of the split decode kernel.
 struct DecodeScratch {
-  float* partial = nullptr;                  // decode_partial_floats() of them
-  std::uint32_t* arrived = nullptr;          // decode_counters() of them, zero between launches
+  float* partial = nullptr;          // decode_partial_floats() of them
+  std::uint32_t* arrived = nullptr;  // decode_counters() of them, zero between launches
   std::int32_t max_splits = 1;
 };
 [[nodiscard]] std::int32_t decode_max_splits(std::int64_t sequences, std::int32_t heads, std::int32_t kv_heads,
                                              std::int32_t multiprocessors);
-[[nodiscard]] std::int64_t decode_partial_floats(std::int64_t sequences, std::int32_t heads, std::int32_t kv_heads, std::int32_t head_dim,
-                                                 std::int32_t max_splits);
+[[nodiscard]] std::int64_t decode_partial_floats(std::int64_t sequences, std::int32_t heads, std::int32_t kv_heads,
+                                                 std::int32_t head_dim, std::int32_t max_splits);
 [[nodiscard]] std::int64_t decode_counters(std::int64_t sequences, std::int32_t heads, std::int32_t kv_heads);
 /// One kernel for all decode rows: bf16 activations and cache, head_dim with tensor cores.
 void decode_attention_bf16(const AttentionArguments& arguments, const KvGeometry& kv, const StepView& step,
@@ -119,27 +119,27 @@ void plain_attention(Element element, Element kv_element, const AttentionArgumen
 
 // ---- gemv.cu -----------------------------------------------------------------------------------------------------
 struct GemvArguments {
-  const void* weight = nullptr;              // [n, k]
-  const void* x = nullptr;                   // [m, k]
-  const float* bias = nullptr;               // [n] or null
-  void* y = nullptr;                         // [m, n]
+  const void* weight = nullptr;  // [n, k]
+  const void* x = nullptr;       // [m, k]
+  const float* bias = nullptr;   // [n] or null
+  void* y = nullptr;             // [m, n]
   std::int64_t m = 0, n = 0, k = 0;
-  bool accumulate = false;                   // y += instead of y =
+  bool accumulate = false;  // y += instead of y =
 };
 /// y = x W^T for few rows: reads W once for every kGemvRows rows of x. Any n and k, rows need not be aligned.
 void gemv(Element element, Element y_element, const GemvArguments& arguments, cudaStream_t stream);
 constexpr std::int64_t kGemvRows = 8;
 
 // ---- experts.cu --------------------------------------------------------------------------------------------------
-struct Routing {                             // of one layer
-  std::int32_t* chosen = nullptr;            // [tokens * per_token]: expert
-  float* weight = nullptr;                   // [tokens * per_token]
-  std::int32_t* place = nullptr;             // [tokens * per_token]: row among the sorted ones
-  std::int32_t* offsets = nullptr;           // [experts + 1]: first sorted row of each expert
+struct Routing {                    // of one layer
+  std::int32_t* chosen = nullptr;   // [tokens * per_token]: expert
+  float* weight = nullptr;          // [tokens * per_token]
+  std::int32_t* place = nullptr;    // [tokens * per_token]: row among the sorted ones
+  std::int32_t* offsets = nullptr;  // [experts + 1]: first sorted row of each expert
 };
-/// From router logits [tokens, experts] to `routing`, and to = rows of `from` [tokens, width] sorted by expert. Ties go to
-/// the lower expert; rows of an expert keep the order of tokens. width: a multiple of 8; experts at most 1024, per_token
-/// at most 32.
+/// From router logits [tokens, experts] to `routing`, and to = rows of `from` [tokens, width] sorted by expert. Ties go
+/// to the lower expert; rows of an expert keep the order of tokens. width: a multiple of 8; experts at most 1024,
+/// per_token at most 32.
 void route(Element element, const float* logits, std::int64_t tokens, std::int32_t experts, std::int32_t per_token,
            const void* from, std::int64_t width, void* to, const Routing& routing, cudaStream_t stream);
 constexpr std::int32_t kMostExperts = 1024, kMostExpertsPerToken = 32;
@@ -152,7 +152,8 @@ void combine(Element element, const void* expert_out, void* delta, std::int64_t 
              std::int64_t width, const Routing& routing, cudaStream_t stream);
 
 // ---- sample.cu ---------------------------------------------------------------------------------------------------
-/// best[row] = the largest (value, lowest token) of logits [rows, stride] over the first `valid`, as one ordered number.
+/// best[row] = the largest (value, lowest token) of logits [rows, stride] over the first `valid`, as one ordered
+/// number.
 void sample(const float* logits, std::int64_t rows, std::int64_t stride, std::int64_t vocab_begin, std::int64_t valid,
             const StepView& step, std::uint64_t* best, cudaStream_t stream);
 /// The best over `ranks` lists of best [ranks, rows]: ids[row], and slots[step.sample_slot[row]] where that is not -1.
@@ -169,12 +170,12 @@ void sum_ranks(Element element, const RankPointers& buffers, int ranks, std::int
 
 /// One rank's part of an all-reduce through memory that every rank can write and read; see peer_communicator.cpp.
 struct PeerPart {
-  RankPointers staging;                      // [2][capacity] bytes of every rank
-  RankPointers flags;                        // [kPeerBlocks][kMostRanks] counters of every rank
-  std::uint32_t* calls = nullptr;            // [kPeerBlocks], this rank's own
-  const std::uint32_t* aborted = nullptr;    // on the host; not 0: nobody waits any more, and sums mean nothing
+  RankPointers staging;                    // [2][capacity] bytes of every rank
+  RankPointers flags;                      // [kPeerBlocks][kMostRanks] counters of every rank
+  std::uint32_t* calls = nullptr;          // [kPeerBlocks], this rank's own
+  const std::uint32_t* aborted = nullptr;  // on the host; not 0: nobody waits any more, and sums mean nothing
   int rank = 0, ranks = 1;
-  std::int64_t capacity = 0;                 // bytes
+  std::int64_t capacity = 0;  // bytes
 };
 constexpr int kPeerBlocks = 32;
 void peer_all_reduce(Element element, const PeerPart& part, void* data, std::int64_t elements, cudaStream_t stream);

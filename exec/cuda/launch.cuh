@@ -10,7 +10,8 @@
 
 namespace plimsoll::exec::cuda {
 
-/// kernel<<<grid, block, shared bytes, stream>>>(arguments...), checked. More than 48 KiB of shared memory is asked for.
+/// kernel<<<grid, block, shared bytes, stream>>>(arguments...), checked. More than 48 KiB of shared memory is asked
+/// for.
 template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes, cudaStream_t stream,
             Arguments... arguments) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that share a GPU. The last rank to come has its stream wait for all others', does the work for everybody there, and
-// the others' streams wait for that.
+// Ranks that share a GPU. The last rank to come has its stream wait for all others', does the work for everybody there,
+// and the others' streams wait for that.
 #include <vector>
 
 #include "exec/cuda/buffer.h"
@@ -31,7 +31,7 @@ class LoopbackCommunicator final : public CudaCommunicator {
 
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int size() const override { return static_cast<int>(room_->operands.size()); }
-  [[nodiscard]] bool capturable() const override { return false; }   // it meets on the host
+  [[nodiscard]] bool capturable() const override { return false; }  // it meets on the host
   [[nodiscard]] bool own_gpu() const override { return false; }
 
   void all_reduce(void* data, std::int64_t elements, model::DType dtype, Stream stream) override {
@@ -68,7 +68,8 @@ class LoopbackCommunicator final : public CudaCommunicator {
     operand.out = out;
     check(cudaEventRecord(operand.ready.get(), own), "meeting other ranks");
     room_->rendezvous.meet([&] {
-      for (const Operand& other : room_->operands) check(cudaStreamWaitEvent(own, other.ready.get(), 0), "meeting other ranks");
+      for (const Operand& other : room_->operands)
+        check(cudaStreamWaitEvent(own, other.ready.get(), 0), "meeting other ranks");
       work(own);
       check(cudaEventRecord(room_->done.get(), own), "meeting other ranks");
     });
@@ -82,7 +83,8 @@ class LoopbackCommunicator final : public CudaCommunicator {
 }  // namespace
 
 std::vector<std::unique_ptr<Communicator>> make_loopback_group(int size, int device) {
-  if (size < 1 || size > kMostRanks) throw InputError("a loopback group has 1 to " + std::to_string(kMostRanks) + " ranks");
+  if (size < 1 || size > kMostRanks)
+    throw InputError("a loopback group has 1 to " + std::to_string(kMostRanks) + " ranks");
   check(cudaSetDevice(device), "choosing the device");
   const auto room = std::make_shared<Room>(size);
   std::vector<std::unique_ptr<Communicator>> ranks;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank a GPU by NCCL, loaded when it is needed. NCCL's sums have the same bits on all ranks, but in an order of its own.
+// A rank a GPU by NCCL, loaded when it is needed. NCCL's sums have the same bits on all ranks, but in an order of its
+// own.
 #include "exec/backend.h"
 #include "exec/cuda/communicators.h"
 #include "model/error.h"
@@ -23,8 +24,8 @@ namespace plimsoll::exec::cuda {
 
 namespace {
 
-// Up to here one kernel over peer memory is faster than NCCL: 512 KiB on NVLink (vLLM's custom all-reduce against NCCL in
-// the tables of aiconfigurator, H200 with 2 to 8 ranks).
+// Up to here one kernel over peer memory is faster than NCCL: 512 KiB on NVLink (vLLM's custom all-reduce against NCCL
+// in the tables of aiconfigurator, H200 with 2 to 8 ranks).
 constexpr std::size_t kPeerBytes = std::size_t{512} << 10;
 
 struct Table {
@@ -41,7 +42,7 @@ struct Table {
     library.find(group_end, "ncclGroupEnd");
   }
   void check(ncclResult_t result, const char* what) const {
-    if (result == ncclRemoteError) throw PeerFailed();   // the leader asks who it was
+    if (result == ncclRemoteError) throw PeerFailed();  // the leader asks who it was
     if (result != ncclSuccess) throw DeviceError(std::string("NCCL: ") + what + ": " + error_string(result));
   }
 
@@ -58,8 +59,8 @@ struct Table {
   decltype(ncclGroupEnd)* group_end = nullptr;
 };
 
-// Loads NCCL. By itself it connects ranks inside the first collective of a kind, where a call waits for ranks that may have
-// failed; connected from the start, calls only enqueue, and abort() gets its turn.
+// Loads NCCL. By itself it connects ranks inside the first collective of a kind, where a call waits for ranks that may
+// have failed; connected from the start, calls only enqueue, and abort() gets its turn.
 std::shared_ptr<const Table> load_nccl() {
   ::setenv("NCCL_RUNTIME_CONNECT", "0", 0);
   return std::make_shared<const Table>();
@@ -91,8 +92,14 @@ class Place {
 class NcclCommunicator final : public CudaCommunicator {
  public:
   /// `here`: where the driver threads meet when all ranks are in this process; else null, and `host` joins them all.
-  NcclCommunicator(Place place, int rank, int size, bool own_gpu, std::shared_ptr<Rendezvous> here, std::unique_ptr<Communicator> host)
-      : place_(std::move(place)), rank_(rank), size_(size), own_gpu_(own_gpu), here_(std::move(here)), host_(std::move(host)) {}
+  NcclCommunicator(Place place, int rank, int size, bool own_gpu, std::shared_ptr<Rendezvous> here,
+                   std::unique_ptr<Communicator> host)
+      : place_(std::move(place)),
+        rank_(rank),
+        size_(size),
+        own_gpu_(own_gpu),
+        here_(std::move(here)),
+        host_(std::move(host)) {}
 
   /// For messages of up to kPeerBytes.
   void use_peers(std::unique_ptr<Communicator> peers) { peers_ = std::move(peers); }
@@ -110,26 +117,32 @@ class NcclCommunicator final : public CudaCommunicator {
     }
     const ncclDataType_t type = dtype == model::DType::fp32 ? ncclFloat32 : ncclBfloat16;
     enqueue("an all-reduce", [&](const Table& nccl, ncclComm_t comm) {
-      return nccl.all_reduce(data, data, static_cast<std::size_t>(elements), type, ncclSum, comm, static_cast<cudaStream_t>(stream));
+      return nccl.all_reduce(data, data, static_cast<std::size_t>(elements), type, ncclSum, comm,
+                             static_cast<cudaStream_t>(stream));
     });
   }
 
   void all_gather(const void* in, void* out, std::int64_t bytes, Stream stream) override {
     enqueue("an all-gather", [&](const Table& nccl, ncclComm_t comm) {
-      return nccl.all_gather(in, out, static_cast<std::size_t>(bytes), ncclInt8, comm, static_cast<cudaStream_t>(stream));
+      return nccl.all_gather(in, out, static_cast<std::size_t>(bytes), ncclInt8, comm,
+                             static_cast<cudaStream_t>(stream));
     });
   }
 
   // On the host: nothing may wait on a GPU while a rank takes memory (cuda_backend.cpp).
   void barrier() override {
-    if (here_) here_->meet();
-    else host_->barrier();
+    if (here_)
+      here_->meet();
+    else
+      host_->barrier();
   }
 
   void abort() override {
     aborted_ = true;
-    if (here_) here_->abort();
-    else host_->abort();
+    if (here_)
+      here_->abort();
+    else
+      host_->abort();
     if (peers_) peers_->abort();
     const std::lock_guard lock(calls_);
     place_.abort();
@@ -160,7 +173,8 @@ class NcclCommunicator final : public CudaCommunicator {
 
 // Each GPU another one, no more than peer memory takes, and every one sees the memory of all others.
 bool can_be_peers(std::span<const int> devices) {
-  if (devices.size() < 2 || devices.size() > static_cast<std::size_t>(kMostRanks) || !all_different(devices)) return false;
+  if (devices.size() < 2 || devices.size() > static_cast<std::size_t>(kMostRanks) || !all_different(devices))
+    return false;
   for (const int device : devices) {
     for (const int peer : devices) {
       int can = 0;
@@ -182,7 +196,8 @@ void open_devices(std::span<const int> devices) {
   for (const int device : devices) check(cudaSetDevice(device), "choosing the device");
 }
 
-// One thread may join for all ranks of a process, first … of size, inside a group call, which has to end whatever happens.
+// One thread may join for all ranks of a process, first … of size, inside a group call, which has to end whatever
+// happens.
 std::vector<Place> join_all(const std::shared_ptr<const Table>& table, const ncclUniqueId& id, int first, int size,
                             std::span<const int> devices) {
   std::vector<Place> places;
@@ -213,7 +228,8 @@ std::vector<std::unique_ptr<Communicator>> make_nccl_group(std::span<const int> 
   std::vector<std::unique_ptr<Communicator>> ranks;
   for (int rank = 0; rank < size; ++rank) {
     const auto r = static_cast<std::size_t>(rank);
-    auto communicator = std::make_unique<NcclCommunicator>(std::move(places[r]), rank, size, all_different(devices), here, nullptr);
+    auto communicator =
+        std::make_unique<NcclCommunicator>(std::move(places[r]), rank, size, all_different(devices), here, nullptr);
     if (!peers.empty()) communicator->use_peers(std::move(peers[r]));
     ranks.push_back(std::move(communicator));
   }
@@ -229,8 +245,9 @@ std::vector<std::unique_ptr<Communicator>> make_nccl_group(SpreadGroup group, st
   std::vector<Place> places = join_all(table, id, group.first, group.size, devices);
   std::vector<std::unique_ptr<Communicator>> ranks;
   for (std::size_t i = 0; i < devices.size(); ++i) {
-    ranks.push_back(std::make_unique<NcclCommunicator>(std::move(places[i]), group.first + static_cast<int>(i), group.size,
-                                                       all_different(devices), nullptr, std::move(group.hosts[i])));
+    ranks.push_back(std::make_unique<NcclCommunicator>(std::move(places[i]), group.first + static_cast<int>(i),
+                                                       group.size, all_different(devices), nullptr,
+                                                       std::move(group.hosts[i])));
   }
   return ranks;
 }
@@ -244,7 +261,7 @@ int nccl_version() {
   try {
     const auto table = cuda::load_nccl();
     if (table->version(&version) != ncclSuccess) version = 0;
-  } catch (const DeviceError&) {       // there is none
+  } catch (const DeviceError&) {  // there is none
     version = 0;
   }
   return version;
@@ -261,7 +278,9 @@ int nccl_version() { return 0; }
 namespace plimsoll::exec::cuda {
 
 namespace {
-[[noreturn]] void no_nccl() { throw DeviceError("built without NCCL: nccl.h was not found when this program was built"); }
+[[noreturn]] void no_nccl() {
+  throw DeviceError("built without NCCL: nccl.h was not found when this program was built");
+}
 }  // namespace
 
 std::vector<std::unique_ptr<Communicator>> make_nccl_group(std::span<const int>) { no_nccl(); }

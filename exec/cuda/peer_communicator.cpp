@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All-reduces of short messages by one kernel a rank that reads the other ranks' memory (reduce.cu): for the few KiB of a
-// decode step that takes a third of the time of a ring, and every rank adds in the same order.
+// All-reduces of short messages by one kernel a rank that reads the other ranks' memory (reduce.cu): for the few KiB of
+// a decode step that takes a third of the time of a ring, and every rank adds in the same order.
 #include <algorithm>
 #include <vector>
 
@@ -34,7 +34,7 @@ struct Room {
   Rendezvous rendezvous;
   bool own_gpus = false;
   std::vector<RankMemory> ranks;
-  PinnedBuffer aborted{sizeof(std::uint32_t)};   // every GPU sees pinned memory at the host's address
+  PinnedBuffer aborted{sizeof(std::uint32_t)};  // every GPU sees pinned memory at the host's address
 };
 
 class PeerCommunicator final : public CudaCommunicator {
@@ -80,8 +80,10 @@ void let_see_each_other(std::span<const int> devices) {
     for (const int peer : devices) {
       if (peer == device) continue;
       const cudaError_t error = cudaDeviceEnablePeerAccess(peer, 0);
-      if (error == cudaErrorPeerAccessAlreadyEnabled) static_cast<void>(cudaGetLastError());
-      else check(error, "letting GPUs see each other's memory");
+      if (error == cudaErrorPeerAccessAlreadyEnabled)
+        static_cast<void>(cudaGetLastError());
+      else
+        check(error, "letting GPUs see each other's memory");
     }
   }
 }

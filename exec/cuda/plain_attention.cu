@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention without tensor cores, for f32, mixed types and unusual head dimensions, decode and prefill alike: a block has
-// one query row and head, its warps take 32 keys at a time in turn. A lane compares the query with one key, then the lanes
-// share out the dimensions of the values.
+// Attention without tensor cores, for f32, mixed types and unusual head dimensions, decode and prefill alike: a block
+// has one query row and head, its warps take 32 keys at a time in turn. A lane compares the query with one key, then
+// the lanes share out the dimensions of the values.
 #include "exec/cuda/device.cuh"
 #include "exec/cuda/kernels.h"
 #include "exec/cuda/launch.cuh"
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kWarps = 4;
 constexpr int kMostHeadDim = 256;
-constexpr int kPerLane = kMostHeadDim / kWarpSize;   // dimensions lane, lane + 32, ...
+constexpr int kPerLane = kMostHeadDim / kWarpSize;  // dimensions lane, lane + 32, ...
 
 struct Softmax {
   float maximum = -INFINITY, sum = 0;
@@ -34,14 +34,15 @@ __device__ __forceinline__ float dot(const float* query, const Kv* key, int head
 
 template <class Kv>
 __device__ __forceinline__ void take_32_keys(Softmax& state, const float* query, int first, const KeyRange& keys,
-                                             const AttentionArguments& a, const KvGeometry& kv, const std::int32_t* blocks,
-                                             int kv_head, int lane) {
+                                             const AttentionArguments& a, const KvGeometry& kv,
+                                             const std::int32_t* blocks, int kv_head, int lane) {
   const int key = first + lane, d = kv.head_dim;
   float score = -INFINITY;
   std::int64_t offset = 0;
   if (key < keys.last) {
     const int source = key < keys.seen ? key : key % keys.seen;
-    offset = key_offset(blocks[source / kv.block_tokens], source % kv.block_tokens, kv.kv_heads, kv_head, kv.block_tokens, d);
+    offset = key_offset(blocks[source / kv.block_tokens], source % kv.block_tokens, kv.kv_heads, kv_head,
+                        kv.block_tokens, d);
     const float product = dot(query, static_cast<const Kv*>(a.keys) + offset, d);
     if (key < keys.seen) score = product * a.scale;
   }
@@ -64,8 +65,8 @@ __device__ __forceinline__ void take_32_keys(Softmax& state, const float* query,
 }
 
 template <class T, class Kv>
-__global__ void __launch_bounds__(kWarps * kWarpSize) plain_kernel(AttentionArguments a, KvGeometry kv, StepView step,
-                                                                   const DeviceSequence* list) {
+__global__ void __launch_bounds__(kWarps* kWarpSize)
+    plain_kernel(AttentionArguments a, KvGeometry kv, StepView step, const DeviceSequence* list) {
   __shared__ float query[kMostHeadDim];
   __shared__ float sums[kWarps][kMostHeadDim], maxima[kWarps], totals[kWarps];
   const DeviceSequence sequence = list[blockIdx.z];

@@ -8,7 +8,8 @@ namespace plimsoll::exec::cuda {
 
 namespace {
 
-// ---- embedding: one block a row --------------------------------------------------------------------------------------
+// ---- embedding: one block a row
+// --------------------------------------------------------------------------------------
 
 template <class T>
 __global__ void embed_kernel(EmbedArguments a, StepView step) {
@@ -34,9 +35,10 @@ __global__ void embed_kernel(EmbedArguments a, StepView step) {
   }
 }
 
-// ---- norms: one block a row, which stays in registers ------------------------------------------------------------------
+// ---- norms: one block a row, which stays in registers
+// ------------------------------------------------------------------
 
-constexpr int kNormThreads = 512;   // at most
+constexpr int kNormThreads = 512;  // at most
 
 // Chunks: 16-byte pieces of the row that a thread holds.
 template <class T, int Chunks>
@@ -60,7 +62,7 @@ __global__ void __launch_bounds__(kNormThreads) norm_kernel(NormArguments a) {
       float more[N];
       load(delta + i, more);
 #pragma unroll
-      for (int j = 0; j < N; ++j) x[c][j] = to_float(from_float<T>(x[c][j] + more[j]));   // as the residual keeps it
+      for (int j = 0; j < N; ++j) x[c][j] = to_float(from_float<T>(x[c][j] + more[j]));  // as the residual keeps it
       if (a.gather == nullptr) store(residual + i, x[c]);
     }
 #pragma unroll
@@ -97,16 +99,22 @@ __global__ void __launch_bounds__(kNormThreads) norm_kernel(NormArguments a) {
 template <class T>
 void start_norm(const NormArguments& a, cudaStream_t stream) {
   const std::int64_t pieces = a.width / kPack<T>;
-  const auto threads = static_cast<unsigned>(min((pieces + kWarpSize - 1) / kWarpSize * kWarpSize, std::int64_t{kNormThreads}));
+  const auto threads =
+      static_cast<unsigned>(min((pieces + kWarpSize - 1) / kWarpSize * kWarpSize, std::int64_t{kNormThreads}));
   const std::int64_t chunks = (pieces + threads - 1) / threads;
   const dim3 grid(static_cast<unsigned>(a.rows));
-  if (chunks <= 1) launch(norm_kernel<T, 1>, grid, threads, 0, stream, a);
-  else if (chunks <= 2) launch(norm_kernel<T, 2>, grid, threads, 0, stream, a);
-  else if (chunks <= 4) launch(norm_kernel<T, 4>, grid, threads, 0, stream, a);
-  else launch(norm_kernel<T, 8>, grid, threads, 0, stream, a);
+  if (chunks <= 1)
+    launch(norm_kernel<T, 1>, grid, threads, 0, stream, a);
+  else if (chunks <= 2)
+    launch(norm_kernel<T, 2>, grid, threads, 0, stream, a);
+  else if (chunks <= 4)
+    launch(norm_kernel<T, 4>, grid, threads, 0, stream, a);
+  else
+    launch(norm_kernel<T, 8>, grid, threads, 0, stream, a);
 }
 
-// ---- activations -----------------------------------------------------------------------------------------------------
+// ---- activations
+// -----------------------------------------------------------------------------------------------------
 
 __device__ __forceinline__ float activate(model::Activation kind, float x) {
   switch (kind) {
@@ -122,7 +130,8 @@ __device__ __forceinline__ float activate(model::Activation kind, float x) {
 template <class T, int N, bool Gated>
 __global__ void activation_kernel(model::Activation kind, const T* x, T* y, std::int64_t rows, std::int64_t width) {
   const std::int64_t pieces = width / N, all = rows * pieces;
-  for (std::int64_t p = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; p < all; p += std::int64_t{gridDim.x} * blockDim.x) {
+  for (std::int64_t p = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; p < all;
+       p += std::int64_t{gridDim.x} * blockDim.x) {
     const std::int64_t row = p / pieces, i = p % pieces * N;
     float value[N];
     load(x + row * width * (Gated ? 2 : 1) + i, value);
@@ -156,18 +165,24 @@ void embed(Element element, const EmbedArguments& arguments, const StepView& ste
 }
 
 void norm(Element element, const NormArguments& arguments, cudaStream_t stream) {
-  if (element == Element::f32) start_norm<float>(arguments, stream);
-  else start_norm<Bf16>(arguments, stream);
+  if (element == Element::f32)
+    start_norm<float>(arguments, stream);
+  else
+    start_norm<Bf16>(arguments, stream);
 }
 
 void activation(Element element, model::Activation kind, bool gated, const void* x, void* y, std::int64_t rows,
                 std::int64_t width, cudaStream_t stream) {
   if (element == Element::f32) {
-    if (width % 4 == 0) start_activation<float, 4>(kind, gated, x, y, rows, width, stream);
-    else start_activation<float, 1>(kind, gated, x, y, rows, width, stream);
+    if (width % 4 == 0)
+      start_activation<float, 4>(kind, gated, x, y, rows, width, stream);
+    else
+      start_activation<float, 1>(kind, gated, x, y, rows, width, stream);
   } else {
-    if (width % 8 == 0) start_activation<Bf16, 8>(kind, gated, x, y, rows, width, stream);
-    else start_activation<Bf16, 1>(kind, gated, x, y, rows, width, stream);
+    if (width % 8 == 0)
+      start_activation<Bf16, 8>(kind, gated, x, y, rows, width, stream);
+    else
+      start_activation<Bf16, 1>(kind, gated, x, y, rows, width, stream);
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prefill attention over the pages of the cache: a block has a tile of query rows of one sequence and one head, a warp 16
-// of these rows, whose queries stay in registers. Keys and values come in tiles that all warps share, the next one on its
-// way while this one is used.
+// Prefill attention over the pages of the cache: a block has a tile of query rows of one sequence and one head, a warp
+// 16 of these rows, whose queries stay in registers. Keys and values come in tiles that all warps share, the next one
+// on its way while this one is used.
 #include "exec/cuda/attention.cuh"
 #include "exec/cuda/launch.cuh"
 #include "exec/cuda/split_plan.h"
@@ -37,7 +37,7 @@ __device__ __forceinline__ int position_of(const DeviceSequence& sequence, int r
 
 template <int D>
 __device__ __forceinline__ Work work_of_block(const StepView& step, std::int64_t window) {
-  constexpr int kBlocks = kPrefillTileRows / Shape<D>::kRows;       // that share a tile
+  constexpr int kBlocks = kPrefillTileRows / Shape<D>::kRows;  // that share a tile
   const PrefillTile tile = step.tiles[blockIdx.y / kBlocks];
   Work work;
   work.sequence = step.prefill[tile.sequence];
@@ -51,15 +51,17 @@ __device__ __forceinline__ Work work_of_block(const StepView& step, std::int64_t
 
 // Starts copying keys and values [first, first + kKeys); those from `end` on become zeros.
 template <int D>
-__device__ __forceinline__ void fetch(Bf16* stage, int first, int end, const AttentionArguments& a, const KvGeometry& kv,
-                                      const std::int32_t* blocks, int kv_head) {
-  constexpr int kPieces = D / 8;             // of 16 bytes, of a key
+__device__ __forceinline__ void fetch(Bf16* stage, int first, int end, const AttentionArguments& a,
+                                      const KvGeometry& kv, const std::int32_t* blocks, int kv_head) {
+  constexpr int kPieces = D / 8;  // of 16 bytes, of a key
   for (int i = static_cast<int>(threadIdx.x); i < Shape<D>::kKeys * kPieces; i += Shape<D>::kThreads) {
     const int row = i / kPieces, column = i % kPieces * 8, key = first + row;
     const bool there = key < end;
     std::int64_t offset = 0;
     if (there) {
-      offset = key_offset(blocks[key / kv.block_tokens], key % kv.block_tokens, kv.kv_heads, kv_head, kv.block_tokens, D) + column;
+      offset =
+          key_offset(blocks[key / kv.block_tokens], key % kv.block_tokens, kv.kv_heads, kv_head, kv.block_tokens, D) +
+          column;
     }
     Bf16* to = stage + row * kPitch<D> + column;
     cp_async_16(to, static_cast<const Bf16*>(a.keys) + offset, there);
@@ -74,19 +76,22 @@ __device__ __forceinline__ void load_queries(Bf16* shared, const AttentionArgume
   const Bf16* from = static_cast<const Bf16*>(a.qkv) + first_row * a.row_stride + std::int64_t{head} * D;
   for (int i = static_cast<int>(threadIdx.x); i < Shape<D>::kRows * D / 8; i += Shape<D>::kThreads) {
     const int row = i / (D / 8), column = i % (D / 8) * 8;
-    const uint4 piece = row < work.rows ? *reinterpret_cast<const uint4*>(from + row * a.row_stride + column) : make_uint4(0, 0, 0, 0);
+    const uint4 piece =
+        row < work.rows ? *reinterpret_cast<const uint4*>(from + row * a.row_stride + column) : make_uint4(0, 0, 0, 0);
     *reinterpret_cast<uint4*>(shared + row * kPitch<D> + column) = piece;
   }
   __syncthreads();
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize, lane = static_cast<int>(threadIdx.x) % kWarpSize;
 #pragma unroll
-  for (int step = 0; step < D / 16; ++step) ldmatrix_x4(q[step], a_address<D>(shared + warp * 16 * kPitch<D>, lane) + step * 16);
-  __syncthreads();                           // keys may overwrite them
+  for (int step = 0; step < D / 16; ++step)
+    ldmatrix_x4(q[step], a_address<D>(shared + warp * 16 * kPitch<D>, lane) + step * 16);
+  __syncthreads();  // keys may overwrite them
 }
 
 // Scores of keys that a row must not see become -inf. `low`, `high`: positions of rows g and g + 8 of this lane.
 template <int Tiles>
-__device__ __forceinline__ void mask(float (&s)[Tiles][4], int first_key, int low, int high, std::int64_t window, int lane) {
+__device__ __forceinline__ void mask(float (&s)[Tiles][4], int first_key, int low, int high, std::int64_t window,
+                                     int lane) {
 #pragma unroll
   for (int t = 0; t < Tiles; ++t) {
 #pragma unroll
@@ -98,14 +103,16 @@ __device__ __forceinline__ void mask(float (&s)[Tiles][4], int first_key, int lo
 }
 
 template <int D>
-__device__ __forceinline__ void write(const OnlineSoftmax<D>& state, const AttentionArguments& a, const Work& work, int head) {
+__device__ __forceinline__ void write(const OnlineSoftmax<D>& state, const AttentionArguments& a, const Work& work,
+                                      int head) {
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize, lane = static_cast<int>(threadIdx.x) % kWarpSize;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int row = warp * 16 + lane / 4 + half * 8;
     if (row >= work.rows) continue;
     const float factor = state.sum[half] > 0 ? 1 / state.sum[half] : 0.0F;
-    const std::int64_t to = ((work.sequence.first_row + work.first + row) * std::int64_t{a.heads} + head) * D + lane % 4 * 2;
+    const std::int64_t to =
+        ((work.sequence.first_row + work.first + row) * std::int64_t{a.heads} + head) * D + lane % 4 * 2;
 #pragma unroll
     for (int t = 0; t < D / 8; ++t) {
       *reinterpret_cast<std::uint32_t*>(static_cast<Bf16*>(a.attended) + to + t * 8) =
@@ -114,8 +121,8 @@ __device__ __forceinline__ void write(const OnlineSoftmax<D>& state, const Atten
   }
 }
 
-// Which keys a warp's rows see. `low` and `high` are the positions of a lane's two rows; no row of the warp needs the mask
-// for keys up to its first row's position, after its last row's window began.
+// Which keys a warp's rows see. `low` and `high` are the positions of a lane's two rows; no row of the warp needs the
+// mask for keys up to its first row's position, after its last row's window began.
 struct Sight {
   int low, high, safe_end;
   std::int64_t safe_begin;
@@ -137,7 +144,8 @@ __device__ __forceinline__ void attend(OnlineSoftmax<D>& state, const Bf16* tile
   for (int t = 0; t < S::kKeys / 16; ++t) {
     score_16_keys<D>(s[2 * t], s[2 * t + 1], load_q, tile + t * 16 * kPitch<D>, lane);
   }
-  if (first + S::kKeys - 1 > sight.safe_end || first < sight.safe_begin) mask(s, first, sight.low, sight.high, a.window, lane);
+  if (first + S::kKeys - 1 > sight.safe_end || first < sight.safe_begin)
+    mask(s, first, sight.low, sight.high, a.window, lane);
   weigh<D, S::kKeys / 8>(state, s, a.scale * kLog2E);
 #pragma unroll
   for (int t = 0; t < S::kKeys / 16; ++t) {
@@ -146,10 +154,11 @@ __device__ __forceinline__ void attend(OnlineSoftmax<D>& state, const Bf16* tile
 }
 
 template <int D>
-__global__ void __launch_bounds__(Shape<D>::kThreads, 1) prefill_kernel(AttentionArguments a, KvGeometry kv, StepView step) {
+__global__ void __launch_bounds__(Shape<D>::kThreads, 1)
+    prefill_kernel(AttentionArguments a, KvGeometry kv, StepView step) {
   using S = Shape<D>;
   const Work work = work_of_block<D>(step, a.window);
-  if (work.rows <= 0) return;                // the tile's rows end before
+  if (work.rows <= 0) return;  // the tile's rows end before
   const int head = static_cast<int>(blockIdx.x), kv_head = head / (a.heads / kv.kv_heads);
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize, lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const std::int32_t* blocks = step.blocks + work.sequence.first_block;
@@ -159,7 +168,7 @@ __global__ void __launch_bounds__(Shape<D>::kThreads, 1) prefill_kernel(Attentio
 
   const Sight sight = sight_of(work, a.window, warp, lane);
   const auto stage = [&](int i) { return shared + i % kStages * 2 * S::kTileElements; };
-  const auto load_q = [&](int k, std::uint32_t (&to)[4]) {
+  const auto load_q = [&](int k, std::uint32_t(&to)[4]) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) to[i] = q[k][i];
   };
@@ -174,22 +183,23 @@ __global__ void __launch_bounds__(Shape<D>::kThreads, 1) prefill_kernel(Attentio
     cp_async_wait<1>();
     __syncthreads();
     attend<D>(state, stage(tile), first, sight, a, load_q, lane);
-    __syncthreads();                         // the stage is refilled in the next turn
+    __syncthreads();  // the stage is refilled in the next turn
   }
   finish<D>(state);
   write<D>(state, a, work, head);
 }
 
 template <int D>
-void start(const AttentionArguments& a, const KvGeometry& kv, const StepView& step, std::int64_t tiles, cudaStream_t stream) {
+void start(const AttentionArguments& a, const KvGeometry& kv, const StepView& step, std::int64_t tiles,
+           cudaStream_t stream) {
   using S = Shape<D>;
-  constexpr std::int64_t kMost = 16'384;     // a grid's second dimension ends at 65535
+  constexpr std::int64_t kMost = 16'384;  // a grid's second dimension ends at 65535
   for (std::int64_t done = 0; done < tiles; done += kMost) {
     StepView part = step;
     part.tiles += done;
     const std::int64_t blocks = min(tiles - done, kMost) * (kPrefillTileRows / S::kRows);
-    launch(prefill_kernel<D>, dim3(static_cast<unsigned>(a.heads), static_cast<unsigned>(blocks)), S::kThreads, S::kSharedBytes,
-           stream, a, kv, part);
+    launch(prefill_kernel<D>, dim3(static_cast<unsigned>(a.heads), static_cast<unsigned>(blocks)), S::kThreads,
+           S::kSharedBytes, stream, a, kv, part);
   }
 }
 

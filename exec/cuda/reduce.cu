@@ -9,9 +9,10 @@ namespace plimsoll::exec::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr unsigned kTurnsBetweenLooks = 256;   // at the host's memory while waiting for a peer
+constexpr unsigned kTurnsBetweenLooks = 256;  // at the host's memory while waiting for a peer
 
-// ---- ranks on one device ---------------------------------------------------------------------------------------------
+// ---- ranks on one device
+// ---------------------------------------------------------------------------------------------
 
 template <class T, int N>
 __device__ __forceinline__ void sum_piece(const RankPointers& from, int ranks, std::int64_t at, float (&sum)[N]) {
@@ -25,7 +26,8 @@ __device__ __forceinline__ void sum_piece(const RankPointers& from, int ranks, s
 
 template <class T, int N>
 __global__ void sum_kernel(RankPointers buffers, int ranks, std::int64_t pieces, std::int64_t first) {
-  for (std::int64_t p = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; p < pieces; p += std::int64_t{gridDim.x} * blockDim.x) {
+  for (std::int64_t p = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; p < pieces;
+       p += std::int64_t{gridDim.x} * blockDim.x) {
     const std::int64_t at = first + p * N;
     float sum[N] = {};
     sum_piece<T>(buffers, ranks, at, sum);
@@ -39,17 +41,19 @@ void start_sum(const RankPointers& buffers, int ranks, std::int64_t elements, cu
   const std::int64_t pieces = elements / kPack<T>, rest = elements % kPack<T>;
   if (pieces > 0) {
     const std::int64_t blocks = min((pieces + kThreads - 1) / kThreads, kMostBlocks);
-    launch(sum_kernel<T, kPack<T>>, static_cast<unsigned>(blocks), kThreads, 0, stream, buffers, ranks, pieces, std::int64_t{0});
+    launch(sum_kernel<T, kPack<T>>, static_cast<unsigned>(blocks), kThreads, 0, stream, buffers, ranks, pieces,
+           std::int64_t{0});
   }
   if (rest > 0) launch(sum_kernel<T, 1>, 1, kWarpSize, 0, stream, buffers, ranks, rest, pieces * kPack<T>);
 }
 
-// ---- ranks on GPUs that see each other's memory: everybody reads everybody's share ---------------------------------------
+// ---- ranks on GPUs that see each other's memory: everybody reads everybody's share
+// ---------------------------------------
 
 // Block b of every rank sums the same slice. It copies its rank's slice to the staging memory, tells block b of all
-// ranks, waits for theirs, and adds up. The two halves of the staging memory take turns: a half is written again two calls
-// later, and a rank that is that far has seen a flag of the call in between from every rank, whose kernel of the call
-// before had ended by then. All calls have kPeerBlocks blocks, so that the turns of all slices change together.
+// ranks, waits for theirs, and adds up. The two halves of the staging memory take turns: a half is written again two
+// calls later, and a rank that is that far has seen a flag of the call in between from every rank, whose kernel of the
+// call before had ended by then. All calls have kPeerBlocks blocks, so that the turns of all slices change together.
 template <class T>
 __global__ void __launch_bounds__(kThreads) peer_kernel(PeerPart part, T* data, std::int64_t elements) {
   constexpr int N = kPack<T>;
@@ -58,7 +62,8 @@ __global__ void __launch_bounds__(kThreads) peer_kernel(PeerPart part, T* data, 
   const std::uint32_t call = part.calls[blockIdx.x] + 1;
   const std::int64_t half = call % 2 * part.capacity;
   RankPointers from;
-  for (int rank = 0; rank < part.ranks; ++rank) from.of[rank] = static_cast<unsigned char*>(part.staging.of[rank]) + half;
+  for (int rank = 0; rank < part.ranks; ++rank)
+    from.of[rank] = static_cast<unsigned char*>(part.staging.of[rank]) + half;
 
   auto* own = static_cast<uint4*>(from.of[part.rank]);
   for (std::int64_t p = begin + threadIdx.x; p < end; p += kThreads) own[p] = reinterpret_cast<const uint4*>(data)[p];
@@ -69,8 +74,8 @@ __global__ void __launch_bounds__(kThreads) peer_kernel(PeerPart part, T* data, 
     auto* theirs = static_cast<std::uint32_t*>(part.flags.of[peer]) + blockIdx.x * kMostRanks + part.rank;
     const auto* ours = static_cast<const std::uint32_t*>(part.flags.of[part.rank]) + blockIdx.x * kMostRanks + peer;
     store_release_system(theirs, call);
-    // A peer may be a call ahead, never two. One that has failed never comes: the host says so in its own memory, which is
-    // far away and asked seldom.
+    // A peer may be a call ahead, never two. One that has failed never comes: the host says so in its own memory, which
+    // is far away and asked seldom.
     for (unsigned turn = 1; static_cast<std::int32_t>(load_acquire_system(ours) - call) < 0; ++turn) {
       if (turn % kTurnsBetweenLooks == 0 && load_acquire_system(part.aborted) != 0) break;
     }
@@ -87,13 +92,17 @@ __global__ void __launch_bounds__(kThreads) peer_kernel(PeerPart part, T* data, 
 }  // namespace
 
 void sum_ranks(Element element, const RankPointers& buffers, int ranks, std::int64_t elements, cudaStream_t stream) {
-  if (element == Element::f32) start_sum<float>(buffers, ranks, elements, stream);
-  else start_sum<Bf16>(buffers, ranks, elements, stream);
+  if (element == Element::f32)
+    start_sum<float>(buffers, ranks, elements, stream);
+  else
+    start_sum<Bf16>(buffers, ranks, elements, stream);
 }
 
 void peer_all_reduce(Element element, const PeerPart& part, void* data, std::int64_t elements, cudaStream_t stream) {
-  if (element == Element::f32) launch(peer_kernel<float>, kPeerBlocks, kThreads, 0, stream, part, static_cast<float*>(data), elements);
-  else launch(peer_kernel<Bf16>, kPeerBlocks, kThreads, 0, stream, part, static_cast<Bf16*>(data), elements);
+  if (element == Element::f32)
+    launch(peer_kernel<float>, kPeerBlocks, kThreads, 0, stream, part, static_cast<float*>(data), elements);
+  else
+    launch(peer_kernel<Bf16>, kPeerBlocks, kThreads, 0, stream, part, static_cast<Bf16*>(data), elements);
 }
 
 }  // namespace plimsoll::exec::cuda

@@ -9,7 +9,8 @@ namespace plimsoll::exec::cuda {
 namespace {
 
 // The angle in f64: at position 100000 an f32 would be wrong by 0.004 radians.
-__global__ void table_kernel(const double* frequencies, std::int32_t pairs, std::int64_t all, StepView step, float2* table) {
+__global__ void table_kernel(const double* frequencies, std::int32_t pairs, std::int64_t all, StepView step,
+                             float2* table) {
   const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i >= all) return;
   double sine = 0, cosine = 0;
@@ -17,7 +18,7 @@ __global__ void table_kernel(const double* frequencies, std::int32_t pairs, std:
   table[i] = make_float2(static_cast<float>(cosine), static_cast<float>(sine));
 }
 
-constexpr int kHeadsPerBlock = 4;           // a warp takes a head
+constexpr int kHeadsPerBlock = 4;  // a warp takes a head
 constexpr int kMostHeadDim = 256;
 
 // What element i of a head becomes; x is the head before.
@@ -31,11 +32,12 @@ __device__ __forceinline__ float rotated(const float* x, int i, const float2* ta
 }
 
 template <class T, class Kv>
-__global__ void __launch_bounds__(kHeadsPerBlock * kWarpSize) rope_kernel(RopeArguments a, KvGeometry kv, StepView step) {
+__global__ void __launch_bounds__(kHeadsPerBlock* kWarpSize)
+    rope_kernel(RopeArguments a, KvGeometry kv, StepView step) {
   __shared__ float heads[kHeadsPerBlock][kMostHeadDim];
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize, lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const std::int64_t row = blockIdx.x;
-  const int head = static_cast<int>(blockIdx.y) * kHeadsPerBlock + warp;   // q heads, then those of k, then those of v
+  const int head = static_cast<int>(blockIdx.y) * kHeadsPerBlock + warp;  // q heads, then those of k, then those of v
   const int all = a.heads + 2 * kv.kv_heads, d = kv.head_dim;
   if (head >= all) return;
   T* from = static_cast<T*>(a.qkv) + (row * all + head) * d;
@@ -64,7 +66,8 @@ __global__ void __launch_bounds__(kHeadsPerBlock * kWarpSize) rope_kernel(RopeAr
   if (slot < 0) return;
   const int kv_head = head - a.heads - (is_v ? kv.kv_heads : 0);
   const std::int64_t block = slot / kv.block_tokens, offset = slot % kv.block_tokens;
-  Kv* to = static_cast<Kv*>(is_v ? a.values : a.keys) + ((block * kv.kv_heads + kv_head) * kv.block_tokens + offset) * d;
+  Kv* to =
+      static_cast<Kv*>(is_v ? a.values : a.keys) + ((block * kv.kv_heads + kv_head) * kv.block_tokens + offset) * d;
   for (int i = lane; i < d; i += kWarpSize) to[i] = from_float<Kv>(rotated(x, i, table, pairs, a.interleaved));
 }
 
@@ -75,14 +78,15 @@ void rope_table(const double* frequencies, std::int32_t pairs, std::int64_t rows
   constexpr std::int64_t kThreads = 128;
   const std::int64_t all = rows * pairs;
   if (all == 0) return;
-  launch(table_kernel, static_cast<unsigned>((all + kThreads - 1) / kThreads), static_cast<unsigned>(kThreads), 0, stream,
-         frequencies, pairs, all, step, table);
+  launch(table_kernel, static_cast<unsigned>((all + kThreads - 1) / kThreads), static_cast<unsigned>(kThreads), 0,
+         stream, frequencies, pairs, all, step, table);
 }
 
 void rope_append(Element element, Element kv_element, const RopeArguments& arguments, const KvGeometry& kv,
                  const StepView& step, cudaStream_t stream) {
   const int all = arguments.heads + 2 * kv.kv_heads;
-  const dim3 grid(static_cast<unsigned>(arguments.rows), static_cast<unsigned>((all + kHeadsPerBlock - 1) / kHeadsPerBlock));
+  const dim3 grid(static_cast<unsigned>(arguments.rows),
+                  static_cast<unsigned>((all + kHeadsPerBlock - 1) / kHeadsPerBlock));
   const bool f32 = element == Element::f32, kv_f32 = kv_element == Element::f32;
   launch(f32 ? (kv_f32 ? rope_kernel<float, float> : rope_kernel<float, Bf16>)
              : (kv_f32 ? rope_kernel<Bf16, float> : rope_kernel<Bf16, Bf16>),

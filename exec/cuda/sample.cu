@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sampling: the largest logit, or the largest of logit / temperature + Gumbel noise (exec/weights/gumbel.h). Value and token are
-// packed into one number whose order is that of the values, the lower token first among equals, so that the maximum over
-// blocks and over ranks is a maximum of integers and does not depend on who comes first.
+// Sampling: the largest logit, or the largest of logit / temperature + Gumbel noise (exec/weights/gumbel.h). Value and
+// token are packed into one number whose order is that of the values, the lower token first among equals, so that the
+// maximum over blocks and over ranks is a maximum of integers and does not depend on who comes first.
 #include "exec/cuda/device.cuh"
 #include "exec/cuda/kernels.h"
 #include "exec/cuda/launch.cuh"
@@ -14,8 +14,9 @@ namespace {
 
 constexpr int kThreads = 256, kPerThread = 8;
 
-__global__ void __launch_bounds__(kThreads) sample_kernel(const float* logits, std::int64_t stride, std::int64_t vocab_begin,
-                                                          std::int64_t valid, StepView step, unsigned long long* best) {
+__global__ void __launch_bounds__(kThreads)
+    sample_kernel(const float* logits, std::int64_t stride, std::int64_t vocab_begin, std::int64_t valid, StepView step,
+                  unsigned long long* best) {
   const std::int64_t row = blockIdx.y;
   const float temperature = step.sampling->temperature;
   const std::uint64_t key = gumbel_key(step.sampling->seed, step.sample_request[row], step.sample_position[row]);
@@ -51,20 +52,21 @@ void sample(const float* logits, std::int64_t rows, std::int64_t stride, std::in
   check(cudaMemsetAsync(best, 0, static_cast<std::size_t>(rows) * sizeof *best, stream), "clearing samples");
   if (valid == 0) return;
   const std::int64_t blocks = (valid + kThreads * kPerThread - 1) / (kThreads * kPerThread);
-  for (std::int64_t done = 0; done < rows; done += 32'768) {   // a grid's second dimension ends at 65535
+  for (std::int64_t done = 0; done < rows; done += 32'768) {  // a grid's second dimension ends at 65535
     const std::int64_t part = min(rows - done, std::int64_t{32'768});
     StepView view = step;
     view.sample_request += done;
     view.sample_position += done;
     launch(sample_kernel, dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(part)), kThreads, 0, stream,
-           logits + done * stride, stride, vocab_begin, valid, view, reinterpret_cast<unsigned long long*>(best + done));
+           logits + done * stride, stride, vocab_begin, valid, view,
+           reinterpret_cast<unsigned long long*>(best + done));
   }
 }
 
 void choose(const std::uint64_t* best, std::int32_t ranks, std::int64_t rows, const StepView& step, std::int32_t* ids,
             std::int32_t* slots, cudaStream_t stream) {
-  launch(choose_kernel, static_cast<unsigned>((rows + kThreads - 1) / kThreads), kThreads, 0, stream, best, ranks, rows, step,
-         ids, slots);
+  launch(choose_kernel, static_cast<unsigned>((rows + kThreads - 1) / kThreads), kThreads, 0, stream, best, ranks, rows,
+         step, ids, slots);
 }
 
 }  // namespace plimsoll::exec::cuda

@@ -9,8 +9,8 @@
 
 namespace plimsoll::exec::cuda {
 
-/// IEEE 754 numbers order like integers of their bits once negative ones are inverted; -0 equals 0. A NaN, which a broken
-/// model might give, counts as the lowest value.
+/// IEEE 754 numbers order like integers of their bits once negative ones are inverted; -0 equals 0. A NaN, which a
+/// broken model might give, counts as the lowest value.
 PLIMSOLL_CUDA_BOTH inline std::uint64_t ordered(float value, std::int32_t token) {
   std::uint32_t bits = 0;
   memcpy(&bits, &value, sizeof bits);

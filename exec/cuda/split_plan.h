@@ -9,8 +9,8 @@
 
 namespace plimsoll::exec::cuda {
 
-/// Keys [first, last) are loaded, of which those from `seen` on are padding of a static batch: other keys of the sequence
-/// stand in for them, and their scores are thrown away.
+/// Keys [first, last) are loaded, of which those from `seen` on are padding of a static batch: other keys of the
+/// sequence stand in for them, and their scores are thrown away.
 struct KeyRange {
   std::int32_t first = 0, seen = 0, last = 0;
 };
@@ -23,7 +23,7 @@ PLIMSOLL_CUDA_BOTH inline KeyRange decode_keys(std::int32_t length, std::int32_t
   const std::int32_t most = window > 0 && charged > window ? static_cast<std::int32_t>(window) : charged;
   const std::int32_t end = keys.first + most;
   keys.last = length > end ? length : end;
-  if (length == 0) keys.last = 0;      // nothing can stand in
+  if (length == 0) keys.last = 0;  // nothing can stand in
   return keys;
 }
 
@@ -33,7 +33,8 @@ struct SplitPlan {
 };
 
 /// At most `most` parts, of at least `smallest` tiles each.
-PLIMSOLL_CUDA_BOTH inline SplitPlan plan_splits(std::int32_t keys, std::int32_t tile, std::int32_t smallest, std::int32_t most) {
+PLIMSOLL_CUDA_BOTH inline SplitPlan plan_splits(std::int32_t keys, std::int32_t tile, std::int32_t smallest,
+                                                std::int32_t most) {
   SplitPlan plan;
   plan.tiles = (keys + tile - 1) / tile;
   std::int32_t wanted = (plan.tiles + smallest - 1) / smallest;
@@ -46,7 +47,7 @@ PLIMSOLL_CUDA_BOTH inline SplitPlan plan_splits(std::int32_t keys, std::int32_t 
 
 /// Where the key at `position` of a sequence stands in a plane of the cache, for one kv head: an element offset.
 PLIMSOLL_CUDA_BOTH inline std::int64_t key_offset(std::int32_t block, std::int32_t in_block, std::int32_t kv_heads,
-                                                std::int32_t head, std::int32_t block_tokens, std::int32_t head_dim) {
+                                                  std::int32_t head, std::int32_t block_tokens, std::int32_t head_dim) {
   return ((std::int64_t{block} * kv_heads + head) * block_tokens + in_block) * head_dim;
 }
 

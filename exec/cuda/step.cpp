@@ -59,13 +59,17 @@ std::int32_t narrow(std::int64_t value) {
 // Dead rows may claim more context than they have blocks.
 DeviceSequence device_sequence(const SequenceRows& s, std::int64_t block_tokens) {
   const std::int64_t length = std::min(s.context + s.tokens, s.block_count * block_tokens);
-  return {.first_row = narrow(s.first_row), .rows = narrow(s.rows), .context = narrow(s.context),
-          .first_block = narrow(s.first_block), .length = narrow(length),
+  return {.first_row = narrow(s.first_row),
+          .rows = narrow(s.rows),
+          .context = narrow(s.context),
+          .first_block = narrow(s.first_block),
+          .length = narrow(length),
           .charged = narrow(s.charged)};
 }
 
 void copy_sequences(const std::vector<SequenceRows>& from, std::int64_t block_tokens, const DeviceSequence* to) {
-  for (std::size_t i = 0; i < from.size(); ++i) const_cast<DeviceSequence*>(to)[i] = device_sequence(from[i], block_tokens);
+  for (std::size_t i = 0; i < from.size(); ++i)
+    const_cast<DeviceSequence*>(to)[i] = device_sequence(from[i], block_tokens);
 }
 
 }  // namespace
@@ -91,14 +95,19 @@ std::vector<PrefillTile> cut_tiles(const RowTable& table, std::int32_t tile_rows
     const SequenceRows& s = table.prefill[static_cast<std::size_t>(tile.sequence)];
     return s.context + std::min<std::int64_t>(tile.first + tile_rows, s.tokens);
   };
-  std::stable_sort(tiles.begin(), tiles.end(), [&](const PrefillTile& a, const PrefillTile& b) { return keys(a) > keys(b); });
+  std::stable_sort(tiles.begin(), tiles.end(),
+                   [&](const PrefillTile& a, const PrefillTile& b) { return keys(a) > keys(b); });
   return tiles;
 }
 
 StepLayout layout_of(const RowTable& table, const std::vector<PrefillTile>& tiles) {
   const auto count = [](const auto& list) { return static_cast<std::int64_t>(list.size()); };
-  return {.rows = table.rows, .sampled = count(table.sampled), .prefill = count(table.prefill), .decode = count(table.decode),
-          .tiles = count(tiles), .blocks = count(table.blocks)};
+  return {.rows = table.rows,
+          .sampled = count(table.sampled),
+          .prefill = count(table.prefill),
+          .decode = count(table.decode),
+          .tiles = count(tiles),
+          .blocks = count(table.blocks)};
 }
 
 void pack(const RowTable& table, const std::vector<PrefillTile>& tiles, const StepLayout& layout, void* base) {

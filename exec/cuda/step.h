@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A forward's inputs as one piece of memory: a row table (exec/row_table.h) is packed into pinned memory and goes to the
-// device in one copy. Where an array stands depends on the counts only, block tables come last: a decode forward of so
-// many rows has its arrays at the same places every time, so that a graph can be replayed.
+// A forward's inputs as one piece of memory: a row table (exec/row_table.h) is packed into pinned memory and goes to
+// the device in one copy. Where an array stands depends on the counts only, block tables come last: a decode forward of
+// so many rows has its arrays at the same places every time, so that a graph can be replayed.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,10 @@ namespace plimsoll::exec::cuda {
 
 /// A sequence of the table as kernels read it.
 struct alignas(16) DeviceSequence {
-  std::int32_t first_row, rows, context;           // rows with padding
+  std::int32_t first_row, rows, context;  // rows with padding
   std::int32_t first_block;
-  std::int32_t length;                             // keys in the cache: context + tokens
-  std::int32_t charged;                            // decode: go through at least so many keys
+  std::int32_t length;   // keys in the cache: context + tokens
+  std::int32_t charged;  // decode: go through at least so many keys
 };
 /// kPrefillTileRows rows of a prefill sequence.
 struct PrefillTile {
@@ -32,17 +32,17 @@ struct DeviceSampling {
 /// Device pointers to the parts of an uploaded step.
 struct StepView {
   const DeviceSampling* sampling = nullptr;
-  const std::int64_t* cache_slot = nullptr;        // [rows]
-  const std::uint64_t* sample_request = nullptr;   // [sampled]
+  const std::int64_t* cache_slot = nullptr;       // [rows]
+  const std::uint64_t* sample_request = nullptr;  // [sampled]
   const DeviceSequence* prefill = nullptr;
   const DeviceSequence* decode = nullptr;
   const PrefillTile* tiles = nullptr;
-  const std::int32_t* token = nullptr;             // [rows]
-  const std::int32_t* token_slot = nullptr;        // [rows]
-  const std::int32_t* position = nullptr;          // [rows]
-  const std::int32_t* sampled = nullptr;           // [sampled]: row
-  const std::int32_t* sample_slot = nullptr;       // [sampled]
-  const std::int32_t* sample_position = nullptr;   // [sampled]
+  const std::int32_t* token = nullptr;            // [rows]
+  const std::int32_t* token_slot = nullptr;       // [rows]
+  const std::int32_t* position = nullptr;         // [rows]
+  const std::int32_t* sampled = nullptr;          // [sampled]: row
+  const std::int32_t* sample_slot = nullptr;      // [sampled]
+  const std::int32_t* sample_position = nullptr;  // [sampled]
   const std::int32_t* blocks = nullptr;
 };
 

@@ -64,7 +64,8 @@ Workspace::Workspace(const BackendConfig& config, int multiprocessors, int ranks
   // With fewer tiles than 2 a multiprocessor, decode_max_splits() makes them less than 4 a multiprocessor of parts.
   const std::int64_t part = decode_partial_floats(1, 1, 1, shape.head_dim, 2) / 2;
   partial_ = DeviceBuffer(static_cast<std::size_t>(4 * multiprocessors * part) * sizeof(float), "attention scratch");
-  if (shape.moe) offsets_ = DeviceBuffer(static_cast<std::size_t>(shape.moe->experts + 1) * sizeof(std::int32_t), "routing");
+  if (shape.moe)
+    offsets_ = DeviceBuffer(static_cast<std::size_t>(shape.moe->experts + 1) * sizeof(std::int32_t), "routing");
 }
 
 Element Workspace::element(Slot slot) const { return is_f32(slot) ? Element::f32 : element_; }
@@ -81,11 +82,11 @@ void Workspace::reserve(std::int64_t rows, std::int64_t sampled) {
 }
 
 void Workspace::reserve_rows(std::int64_t rows) {
-  rows_ = 0;                                 // nothing is there if an allocation throws
+  rows_ = 0;  // nothing is there if an allocation throws
   for (const Slot slot : all_slots()) {
     if (slot == Slot::logits) continue;
     DeviceBuffer& buffer = slots_[static_cast<std::size_t>(slot)];
-    buffer = {};                             // first free, then take
+    buffer = {};  // first free, then take
     buffer = make(slot_bytes(config_, slot, rows));
   }
   const auto count = static_cast<std::size_t>(rows);
@@ -95,9 +96,12 @@ void Workspace::reserve_rows(std::int64_t rows) {
   chosen_ = make(choices * sizeof(std::int32_t));
   weight_ = make(choices * sizeof(float));
   place_ = make(choices * sizeof(std::int32_t));
-  routing_ = {.chosen = chosen_.as<std::int32_t>(), .weight = weight_.as<float>(), .place = place_.as<std::int32_t>(),
+  routing_ = {.chosen = chosen_.as<std::int32_t>(),
+              .weight = weight_.as<float>(),
+              .place = place_.as<std::int32_t>(),
               .offsets = offsets_.as<std::int32_t>()};
-  const std::int64_t counters = decode_counters(rows, static_cast<std::int32_t>(config_.rank.heads), static_cast<std::int32_t>(config_.rank.kv_heads));
+  const std::int64_t counters = decode_counters(rows, static_cast<std::int32_t>(config_.rank.heads),
+                                                static_cast<std::int32_t>(config_.rank.kv_heads));
   arrived_ = {};
   arrived_ = DeviceBuffer(static_cast<std::size_t>(counters) * sizeof(std::uint32_t), "attention scratch");
   fill(arrived_, 0, "clearing counters");
@@ -117,7 +121,8 @@ void Workspace::reserve_sampled(std::int64_t sampled) {
 }
 
 DecodeScratch Workspace::decode_scratch(std::int64_t sequences) const {
-  return {.partial = partial_.as<float>(), .arrived = arrived_.as<std::uint32_t>(),
+  return {.partial = partial_.as<float>(),
+          .arrived = arrived_.as<std::uint32_t>(),
           .max_splits = decode_max_splits(sequences, static_cast<std::int32_t>(config_.rank.heads),
                                           static_cast<std::int32_t>(config_.rank.kv_heads), multiprocessors_)};
 }
@@ -130,7 +135,8 @@ std::size_t Workspace::bytes(const BackendConfig& config, std::int64_t rows, std
 
 std::size_t Workspace::largest(const BackendConfig& config, std::int64_t rows, std::int64_t sampled) {
   std::size_t most = 0;
-  for (const Slot slot : all_slots()) most = std::max(most, slot_bytes(config, slot, slot == Slot::logits ? sampled : rows));
+  for (const Slot slot : all_slots())
+    most = std::max(most, slot_bytes(config, slot, slot == Slot::logits ? sampled : rows));
   return most;
 }
 

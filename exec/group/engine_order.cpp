@@ -12,10 +12,11 @@ net::Bytes encode(const EngineOrder& order) {
   out.text(order.weights);
   out.whole(order.seed);
   out.text(order.digest);
-  for (const std::int64_t number : {std::int64_t{order.replicas}, static_cast<std::int64_t>(c.device), std::int64_t{c.tp},
-                                    static_cast<std::int64_t>(c.weight_dtype), static_cast<std::int64_t>(c.kv_dtype), c.kv_blocks,
-                                    std::int64_t{c.block_tokens}, std::int64_t{c.sequences}, c.step_rows, std::int64_t{c.threads},
-                                    std::int64_t{c.graphs}, std::int64_t{c.poison}})
+  for (const std::int64_t number :
+       {std::int64_t{order.replicas}, static_cast<std::int64_t>(c.device), std::int64_t{c.tp},
+        static_cast<std::int64_t>(c.weight_dtype), static_cast<std::int64_t>(c.kv_dtype), c.kv_blocks,
+        std::int64_t{c.block_tokens}, std::int64_t{c.sequences}, c.step_rows, std::int64_t{c.threads},
+        std::int64_t{c.graphs}, std::int64_t{c.poison}})
     out.number(number);
   return out.bytes();
 }

@@ -23,9 +23,10 @@ namespace plimsoll::exec::group {
 
 namespace {
 
-constexpr std::size_t kInFlight = 2;   // as many as the leader has
-constexpr std::size_t kHeading = 64;   // of a message of logits, at most
-// A forward is not waited for while the next one may come: it would start late. After this time a failure is looked for.
+constexpr std::size_t kInFlight = 2;  // as many as the leader has
+constexpr std::size_t kHeading = 64;  // of a message of logits, at most
+// A forward is not waited for while the next one may come: it would start late. After this time a failure is looked
+// for.
 constexpr std::chrono::milliseconds kUnwatched{50};
 constexpr std::chrono::milliseconds kBeat{1000};
 
@@ -114,14 +115,16 @@ class Steps {
   // The columns of this process's part of the vocabulary, of every row.
   void answer_logits() {
     const auto vocabulary = static_cast<std::size_t>(engine_.config().architecture.shape.vocab);
-    const auto part = static_cast<std::size_t>(model::rank_shape(engine_.config().architecture.shape, engine_.config().tp).vocab_rows);
+    const auto part = static_cast<std::size_t>(
+        model::rank_shape(engine_.config().architecture.shape, engine_.config().tp).vocab_rows);
     const std::size_t first = std::min(vocabulary, static_cast<std::size_t>(share_.first) * part);
     const std::size_t columns = std::min(vocabulary - first, static_cast<std::size_t>(share_.count) * part);
     const std::size_t rows = output_.logits.size() / vocabulary;
     const std::size_t bytes = rows * columns * sizeof(float);
     if (bytes > net::Link::kLongest - kHeading) {
-      throw DeviceError(fmt::format("all logits of {} rows take {} bytes of a message, which holds {}: ask for fewer rows", rows, bytes,
-                                    net::Link::kLongest - kHeading));
+      throw DeviceError(
+          fmt::format("all logits of {} rows take {} bytes of a message, which holds {}: ask for fewer rows", rows,
+                      bytes, net::Link::kLongest - kHeading));
     }
     Writer out(Kind::logits);
     out.whole(rows);
@@ -146,7 +149,8 @@ class Steps {
   [[nodiscard]] std::span<std::byte> own_part() {
     block_.resize(static_cast<std::size_t>(engine_.bytes_per_block()));
     const std::size_t each = block_.size() / static_cast<std::size_t>(engine_.config().tp);
-    return std::span(block_).subspan(static_cast<std::size_t>(share_.first) * each, static_cast<std::size_t>(share_.count) * each);
+    return std::span(block_).subspan(static_cast<std::size_t>(share_.first) * each,
+                                     static_cast<std::size_t>(share_.count) * each);
   }
 
   void read_block(Reader& in) {
@@ -173,7 +177,7 @@ class Steps {
   Engine& engine_;
   RankShare share_;
   ForwardDecoder decoder_;
-  std::deque<bool> in_flight_;         // whether it asks for all logits
+  std::deque<bool> in_flight_;  // whether it asks for all logits
   ForwardOutput output_;
   net::Bytes block_;
 };
@@ -229,14 +233,16 @@ class Farewell {
   [[nodiscard]] const net::Link& control() const { return member_.control.front(); }
 
   Member& member_;
-  std::mutex mutex_;                   // one message at a time
+  std::mutex mutex_;  // one message at a time
   std::condition_variable_any wake_;
-  std::jthread beating_;               // last: it uses the others
+  std::jthread beating_;  // last: it uses the others
 };
 
 }  // namespace
 
-bool serve_steps(const net::Link& leader, Engine& engine, RankShare share) { return Steps(leader, engine, share).serve(); }
+bool serve_steps(const net::Link& leader, Engine& engine, RankShare share) {
+  return Steps(leader, engine, share).serve();
+}
 
 bool follow(Member& member, const OpenOrder& open) {
   const net::Link& control = member.control.front();
@@ -248,7 +254,8 @@ bool follow(Member& member, const OpenOrder& open) {
     EngineOrder order;
     const bool loaded = farewell.guard(control, [&] {
       order = decode_order(*message);
-      if (order.replicas < 1 || static_cast<std::size_t>(order.replicas) > member.lanes.size()) throw DeviceError("an order of more replicas than there are connections for");
+      if (order.replicas < 1 || static_cast<std::size_t>(order.replicas) > member.lanes.size())
+        throw DeviceError("an order of more replicas than there are connections for");
       OpenModel model = open(order);
       order.config.architecture = model.architecture;
       engines = std::make_unique<LiveEngines>(order.config, order.replicas, *model.weights, &part);
@@ -258,16 +265,17 @@ bool follow(Member& member, const OpenOrder& open) {
     });
     if (!loaded) return false;
     std::vector<std::jthread> threads;
-    const bool served = farewell.guard(control, [&] {   // the system may have no more threads
+    const bool served = farewell.guard(control, [&] {  // the system may have no more threads
       for (std::size_t i = 0; i < engines->size(); ++i) {
         threads.emplace_back([&, i] {
           const net::Link& leader = member.lanes[i].steps.front();
-          farewell.guard(leader, [&] { return serve_steps(leader, engines->engine(i), part.ranks(i).share(order.config.tp)); });
+          farewell.guard(leader,
+                         [&] { return serve_steps(leader, engines->engine(i), part.ranks(i).share(order.config.tp)); });
         });
       }
       return true;
     });
-    threads.clear();                   // joined
+    threads.clear();  // joined
     if (!served) return false;
   }
   return false;

@@ -32,7 +32,8 @@ net::Bytes ForwardEncoder::encode(const ForwardInput& input) {
   }
   out.whole(input.decode.size());
   for (const DecodeRow& row : input.decode) {
-    out.byte(static_cast<std::uint8_t>((row.dead ? kDead : 0) | (row.token != -1 ? kHasToken : 0) | (row.charged != 0 ? kIsCharged : 0)));
+    out.byte(static_cast<std::uint8_t>((row.dead ? kDead : 0) | (row.token != -1 ? kHasToken : 0) |
+                                       (row.charged != 0 ? kIsCharged : 0)));
     if (row.token != -1) out.number(row.token);
     if (row.charged != 0) out.number(row.charged);
     out.number(row.slot);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A ForwardInput as a message. Block tables are by far the largest part of it and hardly change from step to step: of a
-// sequence's table only what differs from the last one sent for its slot is sent, so both ends remember the tables of slots.
+// sequence's table only what differs from the last one sent for its slot is sent, so both ends remember the tables of
+// slots.
 #pragma once
 
 #include <cstdint>
@@ -29,14 +30,14 @@ class ForwardEncoder {
 
 class ForwardDecoder {
  public:
-  /// `message` is of Kind::forward. What it returns is overwritten by the call after the next but one: two forwards may be
-  /// in flight while a third is read. Throws DeviceError for what is no message.
+  /// `message` is of Kind::forward. What it returns is overwritten by the call after the next but one: two forwards may
+  /// be in flight while a third is read. Throws DeviceError for what is no message.
   [[nodiscard]] const ForwardInput& decode(Reader& message);
 
  private:
   struct Forward {
     ForwardInput input;
-    std::deque<std::vector<std::int32_t>> numbers;   // what its spans point into
+    std::deque<std::vector<std::int32_t>> numbers;  // what its spans point into
   };
   [[nodiscard]] std::span<const std::int32_t> blocks(Reader& in, std::int32_t slot, Forward& forward);
   PrefillRows prefill(Reader& in, Forward& forward);

@@ -11,8 +11,8 @@
 #include <string>
 #include <thread>
 
-#include "net/link.h"
 #include "exec/group/wire.h"
+#include "net/link.h"
 
 namespace plimsoll::exec::group {
 
@@ -28,8 +28,8 @@ struct Fate {
 /// Of one connection, whose link outlives it.
 class Inbox {
  public:
-  /// silence: after so long without a message, a sign of life included, the follower counts as failed. Throws system_error
-  /// where the system has no more threads.
+  /// silence: after so long without a message, a sign of life included, the follower counts as failed. Throws
+  /// system_error where the system has no more threads.
   explicit Inbox(const net::Link& link, std::optional<std::chrono::milliseconds> silence = {});
   /// Ends the connection.
   ~Inbox();
@@ -39,8 +39,8 @@ class Inbox {
   /// Blocks for the next answer, which is to be of `kind`. Throws PeerFailed when the follower has failed or died, and
   /// DeviceError for an answer of another kind. One thread.
   [[nodiscard]] net::Bytes take(Kind kind);
-  /// Calls `on_failure` when the follower fails or dies, at once if it has; an empty one takes it back and waits for a call
-  /// that is in progress. Any thread.
+  /// Calls `on_failure` when the follower fails or dies, at once if it has; an empty one takes it back and waits for a
+  /// call that is in progress. Any thread.
   void watch(std::function<void()> on_failure);
   /// Any thread.
   [[nodiscard]] Fate fate() const;
@@ -57,7 +57,7 @@ class Inbox {
   std::condition_variable news_;
   std::deque<net::Bytes> messages_;
   Fate fate_;
-  std::mutex watching_;                // held during a call
+  std::mutex watching_;  // held during a call
   std::function<void()> on_failure_;
   std::thread thread_;
 };

@@ -43,9 +43,11 @@ class LeaderRanks final : public MemberRanks {
       Reader in(message);
       const std::uint64_t rows = in.whole(), vocabulary = rows == 0 ? 0 : logits.size() / rows;
       const std::uint64_t first = in.whole(), columns = in.whole();
-      if (rows * vocabulary != logits.size() || first > vocabulary || columns > vocabulary - first) throw DeviceError("another process has a vocabulary of its own");
+      if (rows * vocabulary != logits.size() || first > vocabulary || columns > vocabulary - first)
+        throw DeviceError("another process has a vocabulary of its own");
       for (std::uint64_t row = 0; columns > 0 && row < rows; ++row)
-        std::memcpy(logits.data() + row * vocabulary + first, in.raw(columns * sizeof(float)).data(), columns * sizeof(float));
+        std::memcpy(logits.data() + row * vocabulary + first, in.raw(columns * sizeof(float)).data(),
+                    columns * sizeof(float));
       in.end();
     }
   }
@@ -91,7 +93,7 @@ class LeaderRanks final : public MemberRanks {
  private:
   Leader& leader_;
   ForwardEncoder encoder_;
-  std::vector<std::unique_ptr<Inbox>> inboxes_;   // [process - 1]
+  std::vector<std::unique_ptr<Inbox>> inboxes_;  // [process - 1]
 };
 
 Leader::Leader(Member& member, std::chrono::milliseconds silence) : member_(member) {
@@ -160,8 +162,8 @@ std::vector<Fate> Leader::fates(std::size_t process) const {
   return all;
 }
 
-// Throws what there is to say; true where a process has begun to end and has not said why. A process that fails says so on one of its connections
-// and then ends all; only one that ends without a word has died.
+// Throws what there is to say; true where a process has begun to end and has not said why. A process that fails says so
+// on one of its connections and then ends all; only one that ends without a word has died.
 bool Leader::look() const {
   bool ending = false;
   for (std::size_t p = 1; p < member_.control.size(); ++p) {
@@ -182,7 +184,8 @@ bool Leader::look() const {
 
 std::string Leader::place(std::size_t process) const {
   const int ranks = std::max(1, tp_ / member_.processes), first = static_cast<int>(process) * ranks;
-  const std::string which = ranks == 1 ? fmt::format("rank {}", first) : fmt::format("ranks {} to {}", first, first + ranks - 1);
+  const std::string which =
+      ranks == 1 ? fmt::format("rank {}", first) : fmt::format("ranks {} to {}", first, first + ranks - 1);
   return fmt::format("{} on {}", which, member_.hosts.at(process));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The process that decides: it has the policy, the clients and the outputs, and a share of every replica's ranks. What it
-// asks of its engines it tells the followers first; nobody waits for an answer but a collective.
+// The process that decides: it has the policy, the clients and the outputs, and a share of every replica's ranks. What
+// it asks of its engines it tells the followers first; nobody waits for an answer but a collective.
 #pragma once
 
 #include <chrono>
@@ -34,9 +34,9 @@ class Leader final : public GroupPart {
   /// Tells the followers that the run is over and all is well: without it they end as failed.
   void finish();
 
-  /// Has the followers load; this process then makes its LiveEngines of the same order, those of the last one being gone,
-  /// and calls wait(), which returns when all are there, with the followers' devices. Both throw what a follower says that
-  /// failed.
+  /// Has the followers load; this process then makes its LiveEngines of the same order, those of the last one being
+  /// gone, and calls wait(), which returns when all are there, with the followers' devices. Both throw what a follower
+  /// says that failed.
   void load(const EngineOrder& order);
   [[nodiscard]] std::vector<std::string> wait();
 
@@ -57,9 +57,9 @@ class Leader final : public GroupPart {
   [[nodiscard]] bool look() const;
 
   Member& member_;
-  std::int32_t tp_ = 0, loaded_ = 0;   // of the last order; replicas that it has engines of
-  std::vector<std::unique_ptr<Inbox>> control_;        // [process - 1]
-  std::vector<std::unique_ptr<LeaderRanks>> ranks_;    // [replica]
+  std::int32_t tp_ = 0, loaded_ = 0;                 // of the last order; replicas that it has engines of
+  std::vector<std::unique_ptr<Inbox>> control_;      // [process - 1]
+  std::vector<std::unique_ptr<LeaderRanks>> ranks_;  // [replica]
 };
 
 }  // namespace plimsoll::exec::group

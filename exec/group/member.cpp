@@ -12,7 +12,8 @@ RankShare MemberRanks::share(std::int32_t tp) const {
   return {member_.process * count, count};
 }
 
-std::vector<std::unique_ptr<Communicator>> MemberRanks::communicators(const EngineConfig& config, std::span<const int> devices) {
+std::vector<std::unique_ptr<Communicator>> MemberRanks::communicators(const EngineConfig& config,
+                                                                      std::span<const int> devices) {
   Mesh& mesh = *lane_.mesh;
   auto hosts = make_thread_group(config.tp, share(config.tp), mesh);
   if (config.device == DeviceKind::cpu) return hosts;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process of a tensor-parallel group: one leads (leader.h), the others follow (follower.h). Each holds the same number of
-// ranks of every replica, those of process 0 first.
+// A process of a tensor-parallel group: one leads (leader.h), the others follow (follower.h). Each holds the same
+// number of ranks of every replica, those of process 0 first.
 #pragma once
 
 #include <memory>
@@ -15,16 +15,16 @@ namespace plimsoll::exec::group {
 
 /// The connections of one replica, which its thread uses: one a replica, so that replicas do not wait for each other.
 struct Lane {
-  std::vector<net::Link> steps;             // of the leader: [process], its own not open; of a follower: one, to the leader
+  std::vector<net::Link> steps;  // of the leader: [process], its own not open; of a follower: one, to the leader
   std::unique_ptr<Mesh> mesh;
 };
 
 struct Member {
   int process = 0, processes = 1;
-  int local = 0, locals = 1;           // among those of its host
-  std::vector<std::string> hosts;      // [process]
-  std::vector<net::Link> control;           // as Lane::steps, for what concerns all replicas
-  std::vector<Lane> lanes;             // [replica]
+  int local = 0, locals = 1;       // among those of its host
+  std::vector<std::string> hosts;  // [process]
+  std::vector<net::Link> control;  // as Lane::steps, for what concerns all replicas
+  std::vector<Lane> lanes;         // [replica]
 };
 
 /// What both sides have in common.

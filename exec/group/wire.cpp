@@ -37,7 +37,9 @@ void Writer::text(std::string_view value) {
 
 Reader::Reader(std::span<const std::byte> message) : rest_(message) {
   const std::uint8_t version = byte();
-  if (version != kWireVersion) throw DeviceError(fmt::format("a message of another process is of version {}, this program's are of {}", version, kWireVersion));
+  if (version != kWireVersion)
+    throw DeviceError(
+        fmt::format("a message of another process is of version {}, this program's are of {}", version, kWireVersion));
   const std::uint8_t kind = byte();
   if (kind > static_cast<std::uint8_t>(Kind::peer_failed)) refuse("is of no known kind");
   kind_ = static_cast<Kind>(kind);

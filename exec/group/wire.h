@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the processes of a tensor-parallel group say to each other, as bytes: a version, a kind, then what belongs to the
-// kind. Whole numbers take seven bits a byte, the lowest first, so that a decode row takes some ten bytes; floats have the
-// bytes of the machine, and all machines of a group the same order. All processes are of one program (cli/rank_group.h); the
-// version stands in every message all the same, as a message that is misread runs a wrong forward.
+// What the processes of a tensor-parallel group say to each other, as bytes: a version, a kind, then what belongs to
+// the kind. Whole numbers take seven bits a byte, the lowest first, so that a decode row takes some ten bytes; floats
+// have the bytes of the machine, and all machines of a group the same order. All processes are of one program
+// (cli/rank_group.h); the version stands in every message all the same, as a message that is misread runs a wrong
+// forward.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +19,21 @@ namespace plimsoll::exec::group {
 inline constexpr std::uint8_t kWireVersion = 2;
 
 enum class Kind : std::uint8_t {
-  load, loaded,                        // engines: engine_order.h; they are there
-  forward, logits,                     // forward_wire.h; with all_logits, the answer
-  trace, fetch_traces, times,          // note every op; what was noted; the answer
-  read_block, block, write_block,      // a KV block; the answer
-  end,                                 // of the engine
-  alive,                               // of a follower: now and then, whatever it does meanwhile
-  done,                                // of the leader: the run is over, and all is well
-  failed, peer_failed                  // the process ends: why, or because another one does
+  load,
+  loaded,  // engines: engine_order.h; they are there
+  forward,
+  logits,  // forward_wire.h; with all_logits, the answer
+  trace,
+  fetch_traces,
+  times,  // note every op; what was noted; the answer
+  read_block,
+  block,
+  write_block,  // a KV block; the answer
+  end,          // of the engine
+  alive,        // of a follower: now and then, whatever it does meanwhile
+  done,         // of the leader: the run is over, and all is well
+  failed,
+  peer_failed  // the process ends: why, or because another one does
 };
 
 class Writer {

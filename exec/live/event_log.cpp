@@ -20,8 +20,8 @@ void append(std::string& text, fmt::format_string<Args...> format, Args&&... arg
 void EventLog::begin(const load::Scenario& scenario, std::size_t point) {
   if (!enabled_) return;
   append(text_,
-         R"({{"v":1,"event":"run","point":{},"policy":"{}","replicas":{},"kv_blocks":{},"block_tokens":{},"prefix_caching":{},)"
-         R"("swap_blocks":{},"model_max_len":{},"window":{}}})"
+         R"({{"v":1,"event":"run","point":{},"policy":"{}","replicas":{},"kv_blocks":{},"block_tokens":{},)"
+         R"("prefix_caching":{},"swap_blocks":{},"model_max_len":{},"window":{}}})"
          "\n",
          point, sched::name(scenario.policy.policy), scenario.replicas, scenario.kv.blocks, scenario.kv.block_tokens,
          scenario.kv.prefix_caching, scenario.policy.swap_blocks, scenario.policy.model_max_len,
@@ -30,30 +30,47 @@ void EventLog::begin(const load::Scenario& scenario, std::size_t point) {
 
 void EventLog::arrival(std::size_t replica, const sched::NewRequest& request, Nanos now) {
   if (!enabled_) return;
-  append(text_, R"({{"t":{},"event":"arrival","replica":{},"id":{},"input":{},"output":{},"max_new":{},"sent":{})", now, replica,
-         request.serial, request.input, request.output, request.max_new, request.sent);
+  append(text_, R"({{"t":{},"event":"arrival","replica":{},"id":{},"input":{},"output":{},"max_new":{},"sent":{})", now,
+         replica, request.serial, request.input, request.output, request.max_new, request.sent);
   if (request.session != 0) append(text_, R"(,"session":{})", request.session);
   if (request.priority != 0) append(text_, R"(,"priority":{})", request.priority);
   if (!request.name.empty()) append(text_, R"(,"name":"{}")", request.name);
   if (!request.prefix_hashes.empty())
-    append(text_, R"(,"hash_tokens":{},"hashes":[{}])", request.hash_block_tokens, fmt::join(request.prefix_hashes, ","));
+    append(text_, R"(,"hash_tokens":{},"hashes":[{}])", request.hash_block_tokens,
+           fmt::join(request.prefix_hashes, ","));
   text_ += "}\n";
 }
 
 void EventLog::cancel(std::size_t replica, std::uint64_t serial, Nanos now) {
-  if (enabled_) append(text_, R"({{"t":{},"event":"cancel","replica":{},"id":{}}})" "\n", now, replica, serial);
+  if (enabled_)
+    append(text_,
+           R"({{"t":{},"event":"cancel","replica":{},"id":{}}})"
+           "\n",
+           now, replica, serial);
 }
 
 void EventLog::decide(std::size_t replica, Nanos now) {
-  if (enabled_) append(text_, R"({{"t":{},"event":"decide","replica":{}}})" "\n", now, replica);
+  if (enabled_)
+    append(text_,
+           R"({{"t":{},"event":"decide","replica":{}}})"
+           "\n",
+           now, replica);
 }
 
 void EventLog::step(std::size_t replica, Nanos start, Nanos end) {
-  if (enabled_) append(text_, R"({{"t":{},"event":"step","replica":{},"start":{}}})" "\n", end, replica, start);
+  if (enabled_)
+    append(text_,
+           R"({{"t":{},"event":"step","replica":{},"start":{}}})"
+           "\n",
+           end, replica, start);
 }
 
 void EventLog::end(Nanos now) {
-  if (enabled_) append(text_, R"({{"t":{},"event":"end"}})" "\n", now);
+  if (enabled_)
+    append(text_,
+           R"({{"t":{},"event":"end"}})"
+           "\n",
+           now);
 }
 
 }  // namespace plimsoll::exec

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// events.jsonl (docs/measure.md): everything that reached the schedulers of a live run, in order, in nanoseconds since its
-// start. Feeding it to the same policy again gives the same decisions (sim/replay.h).
+// events.jsonl (docs/measure.md): everything that reached the schedulers of a live run, in order, in nanoseconds since
+// its start. Feeding it to the same policy again gives the same decisions (sim/replay.h).
 #pragma once
 
 #include <cstdint>
 #include <string>
 
-#include "sched/replica.h"
 #include "load/scenario.h"
+#include "sched/replica.h"
 
 namespace plimsoll::exec {
 

@@ -13,15 +13,16 @@ namespace plimsoll::exec {
 
 namespace {
 
-// Of a process among `locals` of a group on its host. Where mpirun has bound each to cores of its own, it sees only those.
+// Of a process among `locals` of a group on its host. Where mpirun has bound each to cores of its own, it sees only
+// those.
 int default_threads(int locals) {
   const int seen = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   const int host = std::max(1, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
   return std::clamp(host / locals, 1, seen);
 }
 
-// Bytes that each replica may take here, an equal share: the first does not take yet what it will need for its KV cache. No
-// process takes any before all have looked.
+// Bytes that each replica may take here, an equal share: the first does not take yet what it will need for its KV
+// cache. No process takes any before all have looked.
 double memory_share(const EngineConfig& config, std::int32_t replicas, GroupPart* part) {
   const double memory = config.device == DeviceKind::cpu ? available_memory().value_or(0) / replicas : 0;
   if (part == nullptr) return memory;
@@ -36,12 +37,14 @@ double memory_share(const EngineConfig& config, std::int32_t replicas, GroupPart
 
 }  // namespace
 
-LiveEngines::LiveEngines(const EngineConfig& config, std::int32_t replicas, const WeightSource& weights, GroupPart* part) {
+LiveEngines::LiveEngines(const EngineConfig& config, std::int32_t replicas, const WeightSource& weights,
+                         GroupPart* part) {
   const int locals = part == nullptr ? 1 : part->locals();
   const int threads = config.threads > 0 ? config.threads : default_threads(locals);
   const int ranks = part == nullptr ? config.tp : part->ranks(0).share(config.tp).count;
   int first = config.first_device;
-  if (part != nullptr && config.device == DeviceKind::cuda) first = first_gpu_here(part->local(), locals, ranks * replicas);
+  if (part != nullptr && config.device == DeviceKind::cuda)
+    first = first_gpu_here(part->local(), locals, ranks * replicas);
   const double memory = memory_share(config, replicas, part);
   for (std::int32_t i = 0; i < replicas; ++i) {
     EngineConfig own = config;
@@ -49,7 +52,8 @@ LiveEngines::LiveEngines(const EngineConfig& config, std::int32_t replicas, cons
     own.host_memory = memory;
     // Ranks that share a GPU share it with those of other replicas.
     own.first_device = config.communicator == CommunicatorKind::loopback ? first : first + i * ranks;
-    engines_.push_back(std::make_unique<Engine>(own, weights, part == nullptr ? nullptr : &part->ranks(static_cast<std::size_t>(i))));
+    engines_.push_back(
+        std::make_unique<Engine>(own, weights, part == nullptr ? nullptr : &part->ranks(static_cast<std::size_t>(i))));
     devices_.emplace_back(*engines_.back());
     replicas_.devices.push_back(&devices_.back());
   }

@@ -12,11 +12,12 @@ namespace plimsoll::exec {
 
 class LiveEngines {
  public:
-  /// `config` is that of one replica, but its threads are those of all together; on GPUs replica i takes the devices after
-  /// those of replica i - 1, or with loopback the same one. Throws as Engine does; memory is looked at for all together.
-  /// With `part`, which outlives it, every replica has ranks in all processes of a group; threads, memory and GPUs are
-  /// then this process's share of its host's.
-  LiveEngines(const EngineConfig& config, std::int32_t replicas, const WeightSource& weights, GroupPart* part = nullptr);
+  /// `config` is that of one replica, but its threads are those of all together; on GPUs replica i takes the devices
+  /// after those of replica i - 1, or with loopback the same one. Throws as Engine does; memory is looked at for all
+  /// together. With `part`, which outlives it, every replica has ranks in all processes of a group; threads, memory and
+  /// GPUs are then this process's share of its host's.
+  LiveEngines(const EngineConfig& config, std::int32_t replicas, const WeightSource& weights,
+              GroupPart* part = nullptr);
 
   [[nodiscard]] const LiveReplicas& replicas() const { return replicas_; }
   [[nodiscard]] std::size_t size() const { return engines_.size(); }

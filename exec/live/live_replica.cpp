@@ -9,9 +9,13 @@ namespace plimsoll::exec {
 
 LiveReplica::LiveReplica(const load::Scenario& scenario, std::size_t index, const sched::RunOptions& options,
                          EventLog& events)
-    : replica_({.policy = scenario.policy, .kv = scenario.kv, .window = scenario.shape->sliding_window,
+    : replica_({.policy = scenario.policy,
+                .kv = scenario.kv,
+                .window = scenario.shape->sliding_window,
                 .keep_log = options.keep_log}),
-      index_(index), events_(events), keep_steps_(options.keep_steps) {}
+      index_(index),
+      events_(events),
+      keep_steps_(options.keep_steps) {}
 
 std::optional<ReqId> LiveReplica::arrive(const sched::NewRequest& request, Nanos now) {
   events_.arrival(index_, request, now);
@@ -39,9 +43,11 @@ void LiveReplica::abandon(ReqId id, std::uint64_t serial) {
 
 void LiveReplica::ended(const sched::Ended& ended) {
   const auto found = ids_.find(ended.serial);
-  if (found == ids_.end()) return;     // refused at the front door
-  changes_.push_back({.opens = false, .request = {.id = found->second, .serial = ended.serial, .input = 0,
-                                                  .prefix_hashes = {}, .hash_block_tokens = 0}});
+  if (found == ids_.end()) return;  // refused at the front door
+  changes_.push_back(
+      {.opens = false,
+       .request = {
+           .id = found->second, .serial = ended.serial, .input = 0, .prefix_hashes = {}, .hash_block_tokens = 0}});
   ids_.erase(found);
 }
 
@@ -55,8 +61,8 @@ bool LiveReplica::decide(Nanos now) {
   return step;
 }
 
-// A preemption may be all that was decided: the worker hears of it with the next order. What the decision refused gave its
-// blocks back before.
+// A preemption may be all that was decided: the worker hears of it with the next order. What the decision refused gave
+// its blocks back before.
 void LiveReplica::note_moves() {
   for (const sched::Ended& refused : replica_.ended()) ended(refused);
   changes_.push_back({.opens = false, .request = {}, .kv = replica_.decision().kv});
@@ -85,7 +91,8 @@ StepOrder LiveReplica::make_order() {
   return order;
 }
 
-// Without a gap a step begins where the last one ended: the host's share of it is what passes until the device gets work.
+// Without a gap a step begins where the last one ended: the host's share of it is what passes until the device gets
+// work.
 void LiveReplica::complete(const StepSpan& span) {
   events_.step(index_, span.start, span.end);
   sched::StepsTime time;

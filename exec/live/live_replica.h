@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A replica in real time, as the control thread sees it: the scheduler's Replica, and what its worker has to be told. The
-// worker itself is behind StepExecutor (step_executor.h).
+// A replica in real time, as the control thread sees it: the scheduler's Replica, and what its worker has to be told.
+// The worker itself is behind StepExecutor (step_executor.h).
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,9 @@
 
 #include "exec/live/event_log.h"
 #include "exec/live/step_order.h"
+#include "load/scenario.h"
 #include "sched/replica.h"
 #include "sched/run_result.h"
-#include "load/scenario.h"
 
 namespace plimsoll::exec {
 
@@ -54,10 +54,10 @@ class LiveReplica {
   std::size_t index_;
   EventLog& events_;
   bool keep_steps_;
-  std::vector<Change> changes_;        // since the last order
-  std::unordered_map<std::uint64_t, ReqId> ids_;   // of live requests, by serial; looked up, never iterated
+  std::vector<Change> changes_;                   // since the last order
+  std::unordered_map<std::uint64_t, ReqId> ids_;  // of live requests, by serial; looked up, never iterated
   std::vector<sched::StepRow> step_rows_;
-  Nanos last_end_ = 0;                 // of the last step, or when idling ended
+  Nanos last_end_ = 0;  // of the last step, or when idling ended
   bool idle_ = true;
 };
 

@@ -15,8 +15,11 @@ constexpr Nanos kCheckEvery = 50'000'000;
 
 LiveRun::LiveRun(const load::Scenario& scenario, std::uint64_t replication, const sched::RunOptions& options,
                  StepExecutor& executor, sched::Measurements& out)
-    : scenario_(scenario), executor_(executor), events_(options.keep_log && replication == 0),
-      dispatcher_(scenario, replication, options, out), warmup_(std::llround(scenario.warmup.count() * 1e9)),
+    : scenario_(scenario),
+      executor_(executor),
+      events_(options.keep_log && replication == 0),
+      dispatcher_(scenario, replication, options, out),
+      warmup_(std::llround(scenario.warmup.count() * 1e9)),
       warm_(warmup_ == 0) {
   for (std::int32_t i = 0; i < scenario.replicas; ++i)
     lanes_.emplace_back(scenario, static_cast<std::size_t>(i), options, events_);
@@ -33,7 +36,8 @@ Nanos LiveRun::next_event() const {
 }
 
 bool LiveRun::is_over(Nanos next) const {
-  return next == sched::kNever && std::none_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.busy; });
+  return next == sched::kNever &&
+         std::none_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.busy; });
 }
 
 bool LiveRun::run() {
@@ -60,8 +64,8 @@ bool LiveRun::run() {
   return true;
 }
 
-// All steps first: they ended before now, which is when what waited for their ends is cancelled. The log's time must not run
-// backwards.
+// All steps first: they ended before now, which is when what waited for their ends is cancelled. The log's time must
+// not run backwards.
 void LiveRun::take_reports(const std::vector<StepReport>& reports, Nanos now) {
   for (const StepReport& report : reports) {
     if (!warm_ && report.span.end > warmup_) end_warmup();

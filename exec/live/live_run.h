@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One run in real time: the clients, the router and the schedulers of the simulator, driven by the clock and by steps that
-// really run. Order at one wake-up: steps done, time-outs, arrivals by serial, timers, decisions.
+// One run in real time: the clients, the router and the schedulers of the simulator, driven by the clock and by steps
+// that really run. Order at one wake-up: steps done, time-outs, arrivals by serial, timers, decisions.
 #pragma once
 
 #include <cstdint>
@@ -28,13 +28,16 @@ class LiveRun {
   [[nodiscard]] std::int64_t steps() const;
 
  private:
-  struct Cancel { ReqId id; std::uint64_t serial; };
-  struct Lane {                        // a replica with what is in flight there
+  struct Cancel {
+    ReqId id;
+    std::uint64_t serial;
+  };
+  struct Lane {  // a replica with what is in flight there
     Lane(const load::Scenario& scenario, std::size_t index, const sched::RunOptions& options, EventLog& events)
         : live(scenario, index, options, events) {}
     LiveReplica live;
     bool busy = false, ending = false, dirty = false;
-    std::vector<Cancel> cancels;       // wait for the order in flight
+    std::vector<Cancel> cancels;  // wait for the order in flight
   };
 
   [[nodiscard]] Nanos next_event() const;
@@ -55,11 +58,11 @@ class LiveRun {
   StepExecutor& executor_;
   EventLog events_;
   load::Dispatcher dispatcher_;
-  std::deque<Lane> lanes_;             // never moved
-  Nanos last_ = 0;                     // of the last wake-up
+  std::deque<Lane> lanes_;  // never moved
+  Nanos last_ = 0;          // of the last wake-up
   Nanos warmup_ = 0;
   bool warm_ = false;
-  std::vector<sched::Integrals> before_;   // at the end of the warm-up
+  std::vector<sched::Integrals> before_;  // at the end of the warm-up
 };
 
 }  // namespace plimsoll::exec

@@ -9,16 +9,18 @@
 namespace plimsoll::exec {
 namespace {
 
-constexpr std::size_t kMostSequences = 256;               // of a group
-constexpr std::int64_t kMostRows = 2048;                  // of a forward
+constexpr std::size_t kMostSequences = 256;                    // of a group
+constexpr std::int64_t kMostRows = 2048;                       // of a forward
 constexpr std::int64_t kMostLogits = std::int64_t{64} << 20U;  // numbers that a forward hands over: 256 MiB
-constexpr double kGroupKv = 2.0 * 1024 * 1024 * 1024;     // bytes, unless one sequence takes more
+constexpr double kGroupKv = 2.0 * 1024 * 1024 * 1024;          // bytes, unless one sequence takes more
 
 // Tokens of a sequence that go through the model: the last one that is generated does not.
 std::int64_t positions(const Prompt& prompt, const PromptRun& run) {
   return static_cast<std::int64_t>(prompt.tokens.size()) + std::max<std::int64_t>(0, run.generate - 1);
 }
-std::int64_t blocks_of(std::int64_t tokens, std::int32_t block_tokens) { return (tokens + block_tokens - 1) / block_tokens; }
+std::int64_t blocks_of(std::int64_t tokens, std::int32_t block_tokens) {
+  return (tokens + block_tokens - 1) / block_tokens;
+}
 
 // Fewer where the logits of every row are handed over.
 std::int64_t rows_of_forward(const EngineConfig& config, const PromptRun& run) {
@@ -27,8 +29,10 @@ std::int64_t rows_of_forward(const EngineConfig& config, const PromptRun& run) {
 }
 
 // Prompts [first, last) that fit together, from `first` on.
-std::size_t group_end(const std::vector<Prompt>& prompts, std::size_t first, const PromptRun& run, const EngineConfig& config) {
-  const double block = model::kv_bytes_per_token(config.architecture.shape, config.kv_dtype).value * config.block_tokens;
+std::size_t group_end(const std::vector<Prompt>& prompts, std::size_t first, const PromptRun& run,
+                      const EngineConfig& config) {
+  const double block =
+      model::kv_bytes_per_token(config.architecture.shape, config.kv_dtype).value * config.block_tokens;
   double bytes = 0;
   std::size_t last = first;
   while (last < prompts.size() && last - first < kMostSequences) {
@@ -43,7 +47,13 @@ class Group {
  public:
   Group(Engine& engine, std::span<const Prompt> prompts, std::size_t first, const PromptRun& run,
         std::vector<std::vector<std::int32_t>>& tokens)
-      : engine_(engine), prompts_(prompts), first_(first), run_(run), tokens_(tokens), done_(prompts.size()), blocks_(prompts.size()) {
+      : engine_(engine),
+        prompts_(prompts),
+        first_(first),
+        run_(run),
+        tokens_(tokens),
+        done_(prompts.size()),
+        blocks_(prompts.size()) {
     std::int32_t next = 0;
     for (std::size_t i = 0; i < prompts.size(); ++i) {
       blocks_[i].resize(static_cast<std::size_t>(blocks_of(positions(prompts[i], run), engine.config().block_tokens)));
@@ -101,7 +111,8 @@ class Group {
       if (take == 0) continue;
       if (rows + take > room) break;
       PrefillRows span;
-      span.tokens = std::span(prompts_[i].tokens).subspan(static_cast<std::size_t>(done_[i]), static_cast<std::size_t>(take));
+      span.tokens =
+          std::span(prompts_[i].tokens).subspan(static_cast<std::size_t>(done_[i]), static_cast<std::size_t>(take));
       span.context = done_[i];
       span.blocks = blocks_[i];
       span.slot = static_cast<std::int32_t>(i);
@@ -137,7 +148,7 @@ class Group {
   std::size_t first_;
   const PromptRun& run_;
   std::vector<std::vector<std::int32_t>>& tokens_;
-  std::vector<std::int64_t> done_;                   // tokens with KV
+  std::vector<std::int64_t> done_;  // tokens with KV
   std::vector<std::vector<std::int32_t>> blocks_;
   std::vector<std::size_t> chosen_;
   ForwardInput input_;
@@ -164,7 +175,8 @@ void make_room(const std::vector<Prompt>& prompts, const PromptRun& run, EngineC
   config.step_rows = std::min(rows_of_forward(config, run), static_cast<std::int64_t>(most) * longest);
 }
 
-std::vector<std::vector<std::int32_t>> run_prompts(Engine& engine, const std::vector<Prompt>& prompts, const PromptRun& run) {
+std::vector<std::vector<std::int32_t>> run_prompts(Engine& engine, const std::vector<Prompt>& prompts,
+                                                   const PromptRun& run) {
   std::vector<std::vector<std::int32_t>> tokens(prompts.size());
   std::int64_t total = 0, done = 0;
   for (const Prompt& prompt : prompts) total += positions(prompt, run);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the tokens of live requests come from: drawn, or given. A drawn token is a function of (seed, request, position)
-// alone; where the workload says that prompts begin alike, of the shared block instead of the request.
+// Where the tokens of live requests come from: drawn, or given. A drawn token is a function of (seed, request,
+// position) alone; where the workload says that prompts begin alike, of the shared block instead of the request.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ class PromptSource {
   explicit PromptSource(std::vector<std::vector<std::int32_t>> given) : given_(std::move(given)) {}
 
   /// Appends the `input` prompt tokens of request `serial`; hashes as in sched::NewRequest.
-  void append(std::uint64_t serial, sched::Tok input, std::span<const std::uint64_t> hashes, sched::Tok hash_block_tokens,
-              std::vector<std::int32_t>& out) const;
+  void append(std::uint64_t serial, sched::Tok input, std::span<const std::uint64_t> hashes,
+              sched::Tok hash_block_tokens, std::vector<std::int32_t>& out) const;
 
  private:
   [[nodiscard]] std::int32_t draw(std::uint64_t key, std::uint64_t position) const;

@@ -43,7 +43,8 @@ class PromptReader final : public StrictReader {
   bool string(string_t& text) override {
     if (!inside_ || key_ != "id") return unexpected("text");
     // A tensor of this name would be the metadata of logits.safetensors.
-    if (text.empty() || text == "__metadata__") refuse(fmt::format("id: found {}, which is no name of a tensor", quoted_name(text)));
+    if (text.empty() || text == "__metadata__")
+      refuse(fmt::format("id: found {}, which is no name of a tensor", quoted_name(text)));
     prompt_.id = text;
     return true;
   }
@@ -74,7 +75,8 @@ class PromptReader final : public StrictReader {
  protected:
   [[noreturn]] bool unexpected(const std::string& found) override {
     if (!inside_) refuse(fmt::format("found {}, expected an object {{\"id\": …, \"tokens\": […]}}", found));
-    refuse(fmt::format("{}: found {}, expected {}", key_, found, key_ == "id" ? "text or a whole number" : "a list of token ids"));
+    refuse(fmt::format("{}: found {}, expected {}", key_, found,
+                       key_ == "id" ? "text or a whole number" : "a list of token ids"));
   }
   [[nodiscard]] std::string part() const override { return "line"; }
 
@@ -111,8 +113,9 @@ void check_length(const Prompt& prompt, const PromptLimits& limits, const Where&
   const auto length = static_cast<std::int64_t>(prompt.tokens.size());
   const std::int64_t positions = length + std::max<std::int64_t>(0, limits.generated - 1);
   if (limits.positions == 0 || positions <= limits.positions) return;
-  throw InputError(where, fmt::format("a prompt of {} tokens with {} more to generate goes through {} positions, the model has {}", length,
-                                      limits.generated, positions, limits.positions));
+  throw InputError(
+      where, fmt::format("a prompt of {} tokens with {} more to generate goes through {} positions, the model has {}",
+                         length, limits.generated, positions, limits.positions));
 }
 
 }  // namespace
@@ -134,7 +137,9 @@ std::vector<Prompt> read_prompts(const std::string& path, const PromptLimits& li
     if (prompt.id.empty()) prompt.id = std::to_string(line);
     check_length(prompt, limits, where);
     const auto [other, is_new] = lines.emplace(prompt.id, line);
-    if (!is_new) throw InputError(where, fmt::format("id {} stands twice, first on line {}", quoted_name(prompt.id), other->second));
+    if (!is_new)
+      throw InputError(where,
+                       fmt::format("id {} stands twice, first on line {}", quoted_name(prompt.id), other->second));
     prompts.push_back(std::move(prompt));
   }
   if (prompts.empty()) fail(path, "holds no prompts, expected lines like {\"id\": \"a\", \"tokens\": [1, 2, 3]}");

@@ -3,8 +3,8 @@
 
 #include "exec/live/live_run.h"
 #include "exec/live/step_workers.h"
-#include "model/error.h"
 #include "load/script_driver.h"
+#include "model/error.h"
 
 namespace plimsoll::exec {
 
@@ -22,14 +22,16 @@ class LiveScript final : public load::ScriptReplica {
     executor_.start_clock();
   }
   sched::Replica& replica() override { return live_.replica(); }
-  std::optional<ReqId> arrive(const sched::NewRequest& request, Nanos now) override { return live_.arrive(request, now); }
+  std::optional<ReqId> arrive(const sched::NewRequest& request, Nanos now) override {
+    return live_.arrive(request, now);
+  }
   bool decide(Nanos now) override { return live_.decide(now); }
   void ended(const sched::Ended& ended) override { live_.ended(ended); }
 
   double run_step(Nanos start, Nanos end, double real_start) override {
     StepOrder order = live_.make_order();
-    order.steps = 1;                   // something may arrive before the next
-    order.wake_at = sched::kNever;     // of another clock
+    order.steps = 1;                // something may arrive before the next
+    order.wake_at = sched::kNever;  // of another clock
     executor_.submit(0, std::move(order));
     std::vector<StepReport> reports;
     while (reports.empty()) (void)executor_.wait(sched::kNever, reports);

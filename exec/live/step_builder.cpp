@@ -11,8 +11,11 @@ namespace plimsoll::exec {
 using sched::KvOp;
 
 StepBuilder::StepBuilder(const StepBuilderConfig& config, const PromptSource& prompts, ForwardDevice& device)
-    : prompts_(prompts), device_(device), pool_(config.kv.blocks, config.kv.block_tokens, config.kv.prefix_caching),
-      sampling_(config.sampling), block_tokens_(config.kv.block_tokens) {
+    : prompts_(prompts),
+      device_(device),
+      pool_(config.kv.blocks, config.kv.block_tokens, config.kv.prefix_caching),
+      sampling_(config.sampling),
+      block_tokens_(config.kv.block_tokens) {
   for (std::int32_t slot = config.sequences; slot-- > 0;) free_slots_.push_back(slot);
 }
 
@@ -20,9 +23,12 @@ StepBuilder::StepBuilder(const StepBuilderConfig& config, const PromptSource& pr
 
 void StepBuilder::begin(const StepOrder& order) {
   for (const Change& change : order.changes) {
-    if (!change.kv.empty()) apply(change.kv);
-    else if (change.opens) open(change.request);
-    else close(change.request.id);
+    if (!change.kv.empty())
+      apply(change.kv);
+    else if (change.opens)
+      open(change.request);
+    else
+      close(change.request.id);
   }
   apply(order.kv);
 }
@@ -51,7 +57,8 @@ void StepBuilder::open(const OpenRequest& request) {
   s = Sequence{};
   s.serial = request.serial;
   s.origin = request;
-  pool_.open(request.id, sched::block_hashes(request.prefix_hashes, request.hash_block_tokens, request.input, block_tokens_));
+  pool_.open(request.id,
+             sched::block_hashes(request.prefix_hashes, request.hash_block_tokens, request.input, block_tokens_));
 }
 
 void StepBuilder::close(ReqId id) {
@@ -99,7 +106,8 @@ void StepBuilder::take_slot(Sequence& s) {
 
 bool StepBuilder::may_run_ahead(const StepOrder& order) const {
   return std::all_of(order.forwards.begin(), order.forwards.end(), [this](const OrderForward& forward) {
-    return std::all_of(forward.decode.begin(), forward.decode.end(), [this](ReqId id) { return sequences_[id].slot >= 0; });
+    return std::all_of(forward.decode.begin(), forward.decode.end(),
+                       [this](ReqId id) { return sequences_[id].slot >= 0; });
   });
 }
 
@@ -122,7 +130,8 @@ void StepBuilder::prepare(const StepOrder& order, std::int64_t step, std::size_t
   for (const sched::Segment& segment : decided.prefill) add_prefill(segment, decided.padded, forward);
   const Tok charged = decided.padded > 0 && !decided.decode.empty() ? decided.padded + static_cast<Tok>(step) : 0;
   for (const ReqId id : decided.decode) add_decode(id, charged, forward);
-  for (const ReqId id : decided.dead) add_dead(id, decided.padded > 0 ? decided.padded + static_cast<Tok>(step) : 0, forward);
+  for (const ReqId id : decided.dead)
+    add_dead(id, decided.padded > 0 ? decided.padded + static_cast<Tok>(step) : 0, forward);
 }
 
 // Before any row points into a block table, which may move when it grows, and for all forwards of the step at once: the
@@ -189,7 +198,7 @@ void StepBuilder::finish() {
     if (forward.answers[i] == sched::kNoRequest) continue;
     Sequence& s = sequence(forward.answers[i]);
     s.tokens.push_back(output_.tokens[i]);
-      if (on_token) on_token(s.serial, output_.tokens[i]);
+    if (on_token) on_token(s.serial, output_.tokens[i]);
   }
   spare_.push_back(std::move(forward));
   in_flight_.pop_front();

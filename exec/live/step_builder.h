@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns what the scheduler decided into forwards: token ids, contexts and block tables. Belongs to a replica's worker and
-// remembers what its requests consist of: prompt and produced tokens, how much of them is in the cache, which blocks.
+// Turns what the scheduler decided into forwards: token ids, contexts and block tables. Belongs to a replica's worker
+// and remembers what its requests consist of: prompt and produced tokens, how much of them is in the cache, which
+// blocks.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +21,7 @@ namespace plimsoll::exec {
 
 struct StepBuilderConfig {
   sched::KvConfig kv;
-  std::int32_t sequences = 256;        // slots of the engine that remember a token
+  std::int32_t sequences = 256;  // slots of the engine that remember a token
   Sampling sampling;
 };
 
@@ -57,12 +58,12 @@ class StepBuilder {
     std::vector<std::int32_t> tokens;  // prompt, then what was produced
     Tok computed = 0;                  // tokens in the cache, those of started forwards included
     std::int32_t slot = -1;
-    std::vector<std::byte> swapped;    // its blocks while it is out
+    std::vector<std::byte> swapped;  // its blocks while it is out
     std::int64_t swapped_blocks = 0;
   };
   struct InFlight {
     ForwardInput input;
-    std::vector<ReqId> answers;        // whose tokens come back; kNoRequest: nobody's
+    std::vector<ReqId> answers;  // whose tokens come back; kNoRequest: nobody's
   };
 
   void apply(const std::vector<sched::KvOp>& ops);
@@ -83,11 +84,11 @@ class StepBuilder {
   BlockPool pool_;
   Sampling sampling_;
   Tok block_tokens_;
-  std::vector<Sequence> sequences_;    // by ReqId
+  std::vector<Sequence> sequences_;  // by ReqId
   std::vector<std::int32_t> free_slots_;
-  std::deque<InFlight> in_flight_;     // references stay valid
-  std::vector<InFlight> spare_;        // keep their storage
-  std::vector<std::pair<ReqId, Tok>> published_;   // prompts of which so much is there when the step has ended
+  std::deque<InFlight> in_flight_;                // references stay valid
+  std::vector<InFlight> spare_;                   // keep their storage
+  std::vector<std::pair<ReqId, Tok>> published_;  // prompts of which so much is there when the step has ended
   ForwardOutput output_;
 };
 

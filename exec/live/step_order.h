@@ -19,22 +19,22 @@ struct OpenRequest {
   ReqId id = sched::kNoRequest;
   std::uint64_t serial = 0;
   Tok input = 0;
-  std::vector<std::uint64_t> prefix_hashes;   // as in sched::NewRequest
+  std::vector<std::uint64_t> prefix_hashes;  // as in sched::NewRequest
   Tok hash_block_tokens = 0;
 };
 
 /// What happened to the live requests since the last order, in its order: ids are reused.
 struct Change {
-  bool opens = false;                  // else the request has ended
-  OpenRequest request;                 // of one that ended: the id alone
-  std::vector<sched::KvOp> kv = {};    // not empty: a decision without a step moved blocks, and nothing else changed
+  bool opens = false;                // else the request has ended
+  OpenRequest request;               // of one that ended: the id alone
+  std::vector<sched::KvOp> kv = {};  // not empty: a decision without a step moved blocks, and nothing else changed
 };
 
 struct OrderForward {
   std::vector<sched::Segment> prefill;
-  std::vector<ReqId> decode;           // in batch order
+  std::vector<ReqId> decode;  // in batch order
   std::vector<ReqId> dead;
-  Tok padded = 0;                      // as in sched::Forward, of the first step
+  Tok padded = 0;  // as in sched::Forward, of the first step
 };
 
 struct StepOrder {
@@ -42,8 +42,8 @@ struct StepOrder {
   std::vector<sched::KvOp> kv;         // then these, as sched::KvOp says
   std::vector<OrderForward> forwards;  // then `steps` times these; more than once only decodes
   std::int64_t steps = 1;
-  Nanos wake_at = sched::kNever;       // the steps end at the first boundary at or after this time
-  int inflight = 1;                    // steps that may be in flight at once: sched::Traits
+  Nanos wake_at = sched::kNever;  // the steps end at the first boundary at or after this time
+  int inflight = 1;               // steps that may be in flight at once: sched::Traits
 };
 
 }  // namespace plimsoll::exec

@@ -12,7 +12,7 @@ StepWorkers::StepWorkers(const std::vector<ForwardDevice*>& devices, const StepB
   for (ForwardDevice* device : devices) workers_.push_back(std::make_unique<Worker>(config, prompts, *device));
   try {
     for (std::size_t i = 0; i < workers_.size(); ++i) workers_[i]->thread = std::thread([this, i] { serve(i); });
-  } catch (...) {                      // no thread to be had: those that run are ended first
+  } catch (...) {  // no thread to be had: those that run are ended first
     stop();
     throw;
   }
@@ -63,9 +63,11 @@ void StepWorkers::end_order(std::size_t replica) {
 Nanos StepWorkers::wait(Nanos until, std::vector<StepReport>& reports) {
   std::unique_lock lock(mutex_);
   const auto has_news = [this] { return has_last_ || failure_; };
-  if (until == sched::kNever) news_.wait(lock, has_news);
-  else news_.wait_until(lock, origin_ + std::chrono::nanoseconds(until), has_news);
-  if (failure_ && reports_.empty()) std::rethrow_exception(failure_);   // what ended before it comes first
+  if (until == sched::kNever)
+    news_.wait(lock, has_news);
+  else
+    news_.wait_until(lock, origin_ + std::chrono::nanoseconds(until), has_news);
+  if (failure_ && reports_.empty()) std::rethrow_exception(failure_);  // what ended before it comes first
   reports.insert(reports.end(), reports_.begin(), reports_.end());
   reports_.clear();
   has_last_ = false;
@@ -112,10 +114,11 @@ void StepWorkers::run_order(std::size_t replica, const StepOrder& order) {
   const Nanos taken = now();
   builder.begin(order);
   start_step(builder, order, done);
-  if (moves_blocks(order)) done.starts.front() = taken;   // copies are the device's time
+  if (moves_blocks(order)) done.starts.front() = taken;  // copies are the device's time
   const bool may_run_ahead = order.inflight > 1 && forwards == 1 && builder.may_run_ahead(order);
   while (true) {
-    if (may_run_ahead && done.started - done.ended == 1 && goes_on(worker, order, done)) start_step(builder, order, done);
+    if (may_run_ahead && done.started - done.ended == 1 && goes_on(worker, order, done))
+      start_step(builder, order, done);
     for (std::size_t i = 1; i < forwards; ++i) {
       builder.start(order, done.ended, i);
       builder.finish();
@@ -139,8 +142,8 @@ bool StepWorkers::goes_on(const Worker& worker, const StepOrder& order, const Pr
   return done.started < order.steps && !worker.end_order && now() < order.wake_at;
 }
 
-// Reports the oldest step in flight. True if it was the order's last: only then does the control thread have to hear of it.
-// Waking it for every step would hold up the next one, and take a core from it where there is none to spare.
+// Reports the oldest step in flight. True if it was the order's last: only then does the control thread have to hear of
+// it. Waking it for every step would hold up the next one, and take a core from it where there is none to spare.
 bool StepWorkers::end_step(std::size_t replica, const StepOrder& order, Progress& done) {
   const std::lock_guard lock(mutex_);
   const StepSpan span{done.starts.front(), now()};

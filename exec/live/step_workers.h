@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replicas in real time: one worker thread each, which runs the forwards of its orders on its device and never waits for
-// the control thread while an order has steps left. Nobody spins.
+// Replicas in real time: one worker thread each, which runs the forwards of its orders on its device and never waits
+// for the control thread while an order has steps left. Nobody spins.
 #pragma once
 
 #include <chrono>
@@ -42,15 +42,15 @@ class StepWorkers final : public StepExecutor {
     Worker(const StepBuilderConfig& config, const PromptSource& prompts, ForwardDevice& device)
         : builder(config, prompts, device) {}
     StepBuilder builder;
-    std::optional<StepOrder> order;    // handed over, not yet taken
-    bool end_order = false;            // the order in progress ends with the step in flight
+    std::optional<StepOrder> order;  // handed over, not yet taken
+    bool end_order = false;          // the order in progress ends with the step in flight
     std::condition_variable wake;
     std::thread thread;
   };
 
-  struct Progress {                    // of an order
+  struct Progress {  // of an order
     std::int64_t started = 0, ended = 0;
-    std::deque<Nanos> starts = {};     // of the steps in flight
+    std::deque<Nanos> starts = {};  // of the steps in flight
   };
 
   void stop();
@@ -61,10 +61,10 @@ class StepWorkers final : public StepExecutor {
   [[nodiscard]] bool end_step(std::size_t replica, const StepOrder& order, Progress& done);
   [[nodiscard]] Nanos now() const;
 
-  std::mutex mutex_;                   // of everything below, and of the order of time stamps
+  std::mutex mutex_;  // of everything below, and of the order of time stamps
   std::condition_variable news_;
   std::vector<StepReport> reports_;
-  bool has_last_ = false;              // some report is of an order's last step
+  bool has_last_ = false;  // some report is of an order's last step
   std::exception_ptr failure_;
   bool quit_ = false;
   Clock::time_point origin_ = Clock::now();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The forwards before the clock starts. On a CPU they map pages and wake threads. A GPU measures products the first time it
-// meets a shape, records a decode forward as a graph the second time, and pays for both in forwards that are being measured
-// if they have not been here: every size that it records, twice, and the largest prefill that the scheduler decides.
+// The forwards before the clock starts. On a CPU they map pages and wake threads. A GPU measures products the first
+// time it meets a shape, records a decode forward as a graph the second time, and pays for both in forwards that are
+// being measured if they have not been here: every size that it records, twice, and the largest prefill that the
+// scheduler decides.
 #include <algorithm>
 #include <chrono>
 
@@ -14,17 +15,21 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kLongest{1000}, kLongestRecording{30'000};   // of a device
-constexpr Tok kPrompt = 128;           // of the first row; the others have one token
+constexpr std::chrono::milliseconds kLongest{1000}, kLongestRecording{30'000};  // of a device
+constexpr Tok kPrompt = 128;  // of the first row; the others have one token
 constexpr std::int64_t kMostRows = 1024;
-constexpr std::int64_t kUnstatedRows = 64;   // where the study states no limit: it seldom runs into a product's default
+constexpr std::int64_t kUnstatedRows = 64;  // where the study states no limit: it seldom runs into a product's default
 constexpr std::int64_t kMostPrefill = 2048;
 
 class WarmUp {
  public:
-  WarmUp(const load::Scenario& scenario, const StepBuilderConfig& config, const PromptSource& prompts, ForwardDevice& device)
-      : scenario_(scenario), builder_(config, prompts, device), records_(!device.recorded_decodes(1).empty()),
-        sizes_(device.recorded_decodes(wanted_rows())), end_(Clock::now() + (records_ ? kLongestRecording : kLongest)) {}
+  WarmUp(const load::Scenario& scenario, const StepBuilderConfig& config, const PromptSource& prompts,
+         ForwardDevice& device)
+      : scenario_(scenario),
+        builder_(config, prompts, device),
+        records_(!device.recorded_decodes(1).empty()),
+        sizes_(device.recorded_decodes(wanted_rows())),
+        end_(Clock::now() + (records_ ? kLongestRecording : kLongest)) {}
 
   void run() {
     if (records_) prefill();
@@ -42,7 +47,8 @@ class WarmUp {
   [[nodiscard]] std::int64_t wanted_rows() const {
     std::int64_t rows = std::min(kMostRows, sched::resolve_limits(scenario_.policy).max_running);
     if (!records_ && !scenario_.policy.max_running) rows = std::min(rows, kUnstatedRows);
-    if (const auto* closed = std::get_if<load::ClosedLoop>(&scenario_.workload.load)) rows = std::min<std::int64_t>(rows, closed->concurrency);
+    if (const auto* closed = std::get_if<load::ClosedLoop>(&scenario_.workload.load))
+      rows = std::min<std::int64_t>(rows, closed->concurrency);
     return rows;
   }
   // Tokens that a row may grow by.
@@ -69,8 +75,9 @@ class WarmUp {
   }
 
   static void add_prompt(StepOrder& order, ReqId id, Tok tokens) {
-    order.changes.push_back({.opens = true, .request = {.id = id, .serial = 0, .input = tokens, .prefix_hashes = {},
-                                                        .hash_block_tokens = 0}});
+    order.changes.push_back(
+        {.opens = true,
+         .request = {.id = id, .serial = 0, .input = tokens, .prefix_hashes = {}, .hash_block_tokens = 0}});
     order.kv.push_back({.kind = sched::KvOp::Kind::grow, .id = id, .tokens = tokens});
     order.forwards[0].prefill.push_back({.id = id, .new_tokens = tokens, .context = 0, .emits = true});
   }
@@ -86,7 +93,8 @@ class WarmUp {
     add_prompt(order, 0, tokens);
     run_one(order);
     StepOrder end;
-    end.changes.push_back({.opens = false, .request = {.id = 0, .serial = 0, .input = 0, .prefix_hashes = {}, .hash_block_tokens = 0}});
+    end.changes.push_back(
+        {.opens = false, .request = {.id = 0, .serial = 0, .input = 0, .prefix_hashes = {}, .hash_block_tokens = 0}});
     builder_.begin(end);
   }
 
@@ -114,8 +122,8 @@ class WarmUp {
 
   const load::Scenario& scenario_;
   StepBuilder builder_;
-  bool records_;                       // what it has run, for each size of a decode forward
-  std::vector<std::int64_t> sizes_;    // of decode forwards, ascending
+  bool records_;                     // what it has run, for each size of a decode forward
+  std::vector<std::int64_t> sizes_;  // of decode forwards, ascending
   Clock::time_point end_;
 };
 

@@ -37,12 +37,13 @@ PLIMSOLL_HOST_DEVICE inline float over(float a, float b) {
 #endif
 }
 
-/// ln of a positive normal number, to about one unit in the last place: x = 2^e (1 + f) with 1 + f in [sqrt(1/2), sqrt(2))
-/// and ln(1 + f) = 2 artanh(s) = 2 (s + s^3 / 3 + s^5 / 5 + ...), s = f / (2 + f), |s| < 0.172: s^11 / 11 is below 4e-10.
+/// ln of a positive normal number, to about one unit in the last place: x = 2^e (1 + f) with 1 + f in [sqrt(1/2),
+/// sqrt(2)) and ln(1 + f) = 2 artanh(s) = 2 (s + s^3 / 3 + s^5 / 5 + ...), s = f / (2 + f), |s| < 0.172: s^11 / 11 is
+/// below 4e-10.
 PLIMSOLL_HOST_DEVICE inline float natural_log(float x) {
   std::int32_t bits = 0;
   memcpy(&bits, &x, sizeof bits);
-  const std::int32_t exponent = (bits - 0x3f3504f3) >> 23;     // 0x3f3504f3: sqrt(1/2)
+  const std::int32_t exponent = (bits - 0x3f3504f3) >> 23;  // 0x3f3504f3: sqrt(1/2)
   bits -= exponent * (1 << 23);
   float mantissa = 0;
   memcpy(&mantissa, &bits, sizeof mantissa);
@@ -56,11 +57,12 @@ PLIMSOLL_HOST_DEVICE inline float natural_log(float x) {
   return plus(times(static_cast<float>(exponent), 0.693147182F), log_mantissa);
 }
 
-/// -ln(1 - v) for v in (0, 1), accurate for small v: the rounding of w = 1 - v is undone by the factor v / (1 - w) (Kahan).
+/// -ln(1 - v) for v in (0, 1), accurate for small v: the rounding of w = 1 - v is undone by the factor v / (1 - w)
+/// (Kahan).
 PLIMSOLL_HOST_DEVICE inline float minus_log_of_complement(float v) {
   const float w = plus(1.0F, -v);
   if (w == 1.0F) return v;
-  if (w <= 0.0F) return 18.3F;         // v rounded to 1: the mean beyond, ln(2^25) + 1
+  if (w <= 0.0F) return 18.3F;  // v rounded to 1: the mean beyond, ln(2^25) + 1
   return times(-natural_log(w), over(v, plus(1.0F, -w)));
 }
 
@@ -81,7 +83,8 @@ PLIMSOLL_HOST_DEVICE inline float gumbel_noise(std::uint64_t key, std::int32_t t
 }
 
 /// What the token with the largest value wins by. temperature > 0.
-PLIMSOLL_HOST_DEVICE inline float perturbed_logit(float logit, float temperature, std::uint64_t key, std::int32_t token) {
+PLIMSOLL_HOST_DEVICE inline float perturbed_logit(float logit, float temperature, std::uint64_t key,
+                                                  std::int32_t token) {
   return gumbel_detail::plus(gumbel_detail::over(logit, temperature), gumbel_noise(key, token));
 }
 

@@ -13,7 +13,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_weights(const std::string& name) { return name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json"); }
+bool is_weights(const std::string& name) {
+  return name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json");
+}
 
 void check_executable(const model::Architecture& architecture, const std::string& name) {
   if (const std::string problem = model::execution_problem(architecture); !problem.empty())
@@ -23,7 +25,8 @@ void check_executable(const model::Architecture& architecture, const std::string
 }  // namespace
 
 OpenModel open_weights(const model::Architecture& architecture, const std::string& path, std::uint64_t seed) {
-  if (path.empty()) return {architecture, random_weights(architecture, seed), fmt::format("random weights (seed {})", seed)};
+  if (path.empty())
+    return {architecture, random_weights(architecture, seed), fmt::format("random weights (seed {})", seed)};
   return {architecture, safetensors_weights(architecture, path), path};
 }
 

@@ -14,7 +14,8 @@ namespace {
 float draw(std::uint64_t key, std::uint64_t index) {
   constexpr float kScale = 0.02F / 37837.2F;
   const std::uint64_t bits = mix(key + index * kSplitMixStep);
-  const auto sum = static_cast<std::int32_t>((bits & 0xffff) + ((bits >> 16) & 0xffff) + ((bits >> 32) & 0xffff) + (bits >> 48));
+  const auto sum =
+      static_cast<std::int32_t>((bits & 0xffff) + ((bits >> 16) & 0xffff) + ((bits >> 32) & 0xffff) + (bits >> 48));
   return static_cast<float>(sum - 131070) * kScale;
 }
 
@@ -25,7 +26,8 @@ bool is_norm(TensorKind kind) {
 
 class RandomWeights final : public WeightSource {
  public:
-  RandomWeights(const model::Architecture& architecture, std::uint64_t seed) : architecture_(architecture), seed_(mix(seed)) {}
+  RandomWeights(const model::Architecture& architecture, std::uint64_t seed)
+      : architecture_(architecture), seed_(mix(seed)) {}
 
   void read(const TensorRef& tensor, std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns,
             float* out) const override {

@@ -33,12 +33,28 @@ struct TypeName {
   unsigned bits;
   ElementType type = ElementType::other;
 };
-constexpr std::array kTypes = {
-    TypeName{"F64", 64, ElementType::f64}, TypeName{"F32", 32, ElementType::f32}, TypeName{"F16", 16, ElementType::f16},
-    TypeName{"BF16", 16, ElementType::bf16}, TypeName{"I64", 64}, TypeName{"U64", 64}, TypeName{"C64", 64},
-    TypeName{"I32", 32}, TypeName{"U32", 32}, TypeName{"I16", 16}, TypeName{"U16", 16}, TypeName{"I8", 8},
-    TypeName{"U8", 8}, TypeName{"BOOL", 8}, TypeName{"F8_E4M3", 8}, TypeName{"F8_E5M2", 8}, TypeName{"F8_E8M0", 8},
-    TypeName{"F8_E4M3FNUZ", 8}, TypeName{"F8_E5M2FNUZ", 8}, TypeName{"F6_E2M3", 6}, TypeName{"F6_E3M2", 6}, TypeName{"F4", 4}};
+constexpr std::array kTypes = {TypeName{"F64", 64, ElementType::f64},
+                               TypeName{"F32", 32, ElementType::f32},
+                               TypeName{"F16", 16, ElementType::f16},
+                               TypeName{"BF16", 16, ElementType::bf16},
+                               TypeName{"I64", 64},
+                               TypeName{"U64", 64},
+                               TypeName{"C64", 64},
+                               TypeName{"I32", 32},
+                               TypeName{"U32", 32},
+                               TypeName{"I16", 16},
+                               TypeName{"U16", 16},
+                               TypeName{"I8", 8},
+                               TypeName{"U8", 8},
+                               TypeName{"BOOL", 8},
+                               TypeName{"F8_E4M3", 8},
+                               TypeName{"F8_E5M2", 8},
+                               TypeName{"F8_E8M0", 8},
+                               TypeName{"F8_E4M3FNUZ", 8},
+                               TypeName{"F8_E5M2FNUZ", 8},
+                               TypeName{"F6_E2M3", 6},
+                               TypeName{"F6_E3M2", 6},
+                               TypeName{"F4", 4}};
 
 [[noreturn]] void fail(const std::string& path, const std::string& text) { throw InputError(Where{path, 0, 0}, text); }
 
@@ -62,7 +78,8 @@ std::span<const std::byte> map_file(const std::string& path) {
   if (::fstat(file.get(), &status) != 0) fail(path, fmt::format("cannot be read: {}", std::strerror(errno)));
   if (!S_ISREG(status.st_mode)) fail(path, "is no ordinary file, expected a .safetensors file");
   const auto size = static_cast<std::size_t>(status.st_size);
-  if (size < kLengthBytes) fail(path, fmt::format("has {} bytes, a .safetensors file begins with the 8 of its header's length", size));
+  if (size < kLengthBytes)
+    fail(path, fmt::format("has {} bytes, a .safetensors file begins with the 8 of its header's length", size));
   void* const map = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
   if (map == MAP_FAILED) fail(path, fmt::format("cannot be mapped: {}", std::strerror(errno)));
   return {static_cast<const std::byte*>(map), size};
@@ -79,12 +96,18 @@ std::optional<std::uint64_t> bytes_of(const std::vector<std::uint64_t>& shape, u
 }
 
 FileTensor checked(const HeaderTensor& found, std::span<const std::byte> data) {
-  const auto* const type = std::find_if(kTypes.begin(), kTypes.end(), [&](const TypeName& t) { return t.name == found.type; });
+  const auto* const type =
+      std::find_if(kTypes.begin(), kTypes.end(), [&](const TypeName& t) { return t.name == found.type; });
   if (type == kTypes.end()) throw InputError(fmt::format("unknown dtype {}", quoted_name(found.type)));
-  if (found.begin > found.end) throw InputError(fmt::format("data_offsets [{}, {}] are reversed", found.begin, found.end));
+  if (found.begin > found.end)
+    throw InputError(fmt::format("data_offsets [{}, {}] are reversed", found.begin, found.end));
   if (found.end > data.size())
-    throw InputError(fmt::format("data_offsets [{}, {}] reach past the end of the data, {} bytes", found.begin, found.end, data.size()));
-  FileTensor tensor{.type = type->type, .type_name = found.type, .shape = {}, .bytes = data.subspan(found.begin, found.end - found.begin)};
+    throw InputError(fmt::format("data_offsets [{}, {}] reach past the end of the data, {} bytes", found.begin,
+                                 found.end, data.size()));
+  FileTensor tensor{.type = type->type,
+                    .type_name = found.type,
+                    .shape = {},
+                    .bytes = data.subspan(found.begin, found.end - found.begin)};
   for (const std::uint64_t size : found.shape) {
     constexpr auto kLargest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
     if (size > kLargest) throw InputError(fmt::format("a size of {} is too large", size));
@@ -110,8 +133,9 @@ void check_cover(const SafetensorsFile::Tensors& tensors, std::span<const std::b
   for (const auto& [bytes, name] : places) {
     if (bytes.data() < end) fail(path, fmt::format("tensor {} overlaps {}", quoted_name(*name), quoted_name(*before)));
     if (bytes.data() > end)
-      fail(path, fmt::format("tensor {}: the {} bytes before it belong to none{}", quoted_name(*name), bytes.data() - end,
-                             before == nullptr ? "" : fmt::format(", and lie behind {}", quoted_name(*before))));
+      fail(path,
+           fmt::format("tensor {}: the {} bytes before it belong to none{}", quoted_name(*name), bytes.data() - end,
+                       before == nullptr ? "" : fmt::format(", and lie behind {}", quoted_name(*before))));
     end = bytes.data() + bytes.size();
     before = name;
   }
@@ -124,7 +148,8 @@ SafetensorsFile::Tensors read_tensors(std::span<const std::byte> map, const std:
   std::memcpy(&length, map.data(), kLengthBytes);
   const std::uint64_t most = std::min<std::uint64_t>(kLargestHeader, map.size() - kLengthBytes);
   if (length > most)
-    fail(path, fmt::format("the header is said to have {} bytes, at most {} can be: truncated, or no .safetensors file", length, most));
+    fail(path, fmt::format("the header is said to have {} bytes, at most {} can be: truncated, or no .safetensors file",
+                           length, most));
   const auto* const text = reinterpret_cast<const char*>(map.data()) + kLengthBytes;
   const std::span<const std::byte> data = map.subspan(kLengthBytes + length);
   SafetensorsFile::Tensors tensors;
@@ -164,7 +189,8 @@ std::string shape_text(const std::vector<std::int64_t>& shape) { return fmt::for
 
 std::string quoted_name(std::string_view name) {
   std::size_t shown = std::min<std::size_t>(name.size(), 120);
-  while (shown < name.size() && (static_cast<unsigned char>(name[shown]) & 0xc0U) == 0x80U) --shown;  // whole UTF-8 characters
+  while (shown < name.size() && (static_cast<unsigned char>(name[shown]) & 0xc0U) == 0x80U)
+    --shown;  // whole UTF-8 characters
   std::string text = "'";
   for (const char c : name.substr(0, shown)) text += static_cast<unsigned char>(c) < ' ' || c == '\x7f' ? '?' : c;
   return text + (shown < name.size() ? "…'" : "'");

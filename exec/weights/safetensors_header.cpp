@@ -39,8 +39,12 @@ class HeaderReader final : public StrictReader {
       return true;
     }
     field_ = text;
-    bool* const seen = field_ == "dtype" ? &seen_type_ : field_ == "shape" ? &seen_shape_ : field_ == "data_offsets" ? &seen_offsets_ : nullptr;
-    if (seen == nullptr) fail(fmt::format("unknown field {}, expected dtype, shape and data_offsets", quoted_name(field_)));
+    bool* const seen = field_ == "dtype"          ? &seen_type_
+                       : field_ == "shape"        ? &seen_shape_
+                       : field_ == "data_offsets" ? &seen_offsets_
+                                                  : nullptr;
+    if (seen == nullptr)
+      fail(fmt::format("unknown field {}, expected dtype, shape and data_offsets", quoted_name(field_)));
     if (*seen) fail(fmt::format("{} stands twice", field_));
     return *seen = true;
   }

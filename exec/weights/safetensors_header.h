@@ -14,10 +14,11 @@ namespace plimsoll::exec {
 struct HeaderTensor {
   std::string type;
   std::vector<std::uint64_t> shape;
-  std::uint64_t begin = 0, end = 0;    // bytes after the header
+  std::uint64_t begin = 0, end = 0;  // bytes after the header
 };
 
 /// `file` is for messages. Throws InputError for what is no header, naming the tensor.
-[[nodiscard]] std::map<std::string, HeaderTensor, std::less<>> read_header(std::string_view text, const std::string& file);
+[[nodiscard]] std::map<std::string, HeaderTensor, std::less<>> read_header(std::string_view text,
+                                                                           const std::string& file);
 
 }  // namespace plimsoll::exec

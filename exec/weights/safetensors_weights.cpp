@@ -33,8 +33,10 @@ class SafetensorsWeights final : public WeightSource {
   SafetensorsWeights(const model::Architecture& architecture, const std::string& path)
       : architecture_(architecture), files_(path), beginning_(find_beginning()) {
     visit_tensors(architecture_, [this](const TensorRef& tensor, Presence presence) {
-      if (presence == Presence::lacking) refuse(tensor);
-      else resolve(tensor);
+      if (presence == Presence::lacking)
+        refuse(tensor);
+      else
+        resolve(tensor);
       return problem_.empty();
     });
   }
@@ -45,7 +47,8 @@ class SafetensorsWeights final : public WeightSource {
     PLIMSOLL_CHECK(row >= 0 && rows >= 0 && row + rows <= shape.rows, "rows of the tensor are read");
     PLIMSOLL_CHECK(column >= 0 && columns >= 0 && column + columns <= shape.columns, "columns of the tensor are read");
     const auto found = tensors_.find(tensor);
-    if (found == tensors_.end()) fail(problem_.empty() ? fmt::format("the model has no {}", describe(tensor)) : problem_);
+    if (found == tensors_.end())
+      fail(problem_.empty() ? fmt::format("the model has no {}", describe(tensor)) : problem_);
     const Resolved& at = found->second;
     while (rows > 0) {
       // Whole rows that lie behind each other are read at once.
@@ -59,7 +62,8 @@ class SafetensorsWeights final : public WeightSource {
   }
 
   void check(const model::Architecture& architecture) const override {
-    PLIMSOLL_CHECK(architecture.shape == architecture_.shape, "weights are checked for the model that they were opened for");
+    PLIMSOLL_CHECK(architecture.shape == architecture_.shape,
+                   "weights are checked for the model that they were opened for");
     if (!problem_.empty()) fail(problem_);
   }
 
@@ -77,17 +81,21 @@ class SafetensorsWeights final : public WeightSource {
 
   void resolve(const TensorRef& tensor) {
     std::vector<TensorPlace> places = tensor_places(architecture_, beginning_, tensor);
-    const auto found = std::find_if(places.begin(), places.end(), [&](const TensorPlace& p) { return files_.find(p.name) != nullptr; });
+    const auto found = std::find_if(places.begin(), places.end(),
+                                    [&](const TensorPlace& p) { return files_.find(p.name) != nullptr; });
     if (found == places.end()) {
       problem_ = fmt::format("tensor {} is missing ({})", quoted_name(places.front().name), describe(tensor));
       return;
     }
     const FileTensor& there = *files_.find(found->name);
     if (there.type == ElementType::other)
-      problem_ = fmt::format("tensor {} has dtype {}, expected F64, F32, F16 or BF16", quoted_name(found->name), there.type_name);
+      problem_ = fmt::format("tensor {} has dtype {}, expected F64, F32, F16 or BF16", quoted_name(found->name),
+                             there.type_name);
     else if (there.shape != found->shape)
-      problem_ = fmt::format("tensor {} has shape {}, expected {}", quoted_name(found->name), shape_text(there.shape), shape_text(found->shape));
-    else if (tensor.kind == TensorKind::token_embedding && differs_from_another(there, std::span(found + 1, places.end())))
+      problem_ = fmt::format("tensor {} has shape {}, expected {}", quoted_name(found->name), shape_text(there.shape),
+                             shape_text(found->shape));
+    else if (tensor.kind == TensorKind::token_embedding &&
+             differs_from_another(there, std::span(found + 1, places.end())))
       return;
     else
       tensors_.emplace(tensor, Resolved{&there, std::move(*found)});
@@ -98,9 +106,12 @@ class SafetensorsWeights final : public WeightSource {
     for (const TensorPlace& other : others) {
       const FileTensor* const head = files_.find(other.name);
       if (head == nullptr) continue;
-      if (head->type == embedding.type && head->shape == embedding.shape && std::ranges::equal(head->bytes, embedding.bytes)) continue;
-      problem_ = fmt::format("tensor {} differs from the token embedding, which tie_word_embeddings of config.json says it equals",
-                             quoted_name(other.name));
+      if (head->type == embedding.type && head->shape == embedding.shape &&
+          std::ranges::equal(head->bytes, embedding.bytes))
+        continue;
+      problem_ = fmt::format(
+          "tensor {} differs from the token embedding, which tie_word_embeddings of config.json says it equals",
+          quoted_name(other.name));
     }
     return !problem_.empty();
   }
@@ -117,7 +128,7 @@ class SafetensorsWeights final : public WeightSource {
   TensorFiles files_;
   std::string beginning_;
   std::map<TensorRef, Resolved, InOrder> tensors_;
-  std::string problem_;                // the first one that was found; empty: none
+  std::string problem_;  // the first one that was found; empty: none
 };
 
 }  // namespace

@@ -28,8 +28,9 @@ std::string header_of(const std::vector<SafetensorsWriter::Tensor>& tensors) {
   std::int64_t begin = 0;
   for (const SafetensorsWriter::Tensor& tensor : tensors) {
     const std::int64_t end = begin + bytes_of(tensor);
-    header += fmt::format("{}{}:{{\"dtype\":\"F32\",\"shape\":[{},{}],\"data_offsets\":[{},{}]}}", header.size() > 1 ? "," : "",
-                          nlohmann::json(tensor.name).dump(), tensor.rows, tensor.columns, begin, end);
+    header += fmt::format("{}{}:{{\"dtype\":\"F32\",\"shape\":[{},{}],\"data_offsets\":[{},{}]}}",
+                          header.size() > 1 ? "," : "", nlohmann::json(tensor.name).dump(), tensor.rows, tensor.columns,
+                          begin, end);
     begin = end;
   }
   header += '}';

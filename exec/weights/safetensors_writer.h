@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes f32 tensors of known sizes to a .safetensors file piece by piece, so that they need not fit in memory. The file
-// appears under its name when it is whole.
+// Writes f32 tensors of known sizes to a .safetensors file piece by piece, so that they need not fit in memory. The
+// file appears under its name when it is whole.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ class SafetensorsWriter {
   [[noreturn]] void refuse() const;
 
   std::string path_, temporary_;
-  int file_ = -1;                      // -1: closed
+  int file_ = -1;                                              // -1: closed
   std::vector<std::pair<std::int64_t, std::int64_t>> places_;  // offset in the file, columns
 };
 

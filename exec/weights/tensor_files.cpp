@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uintmax_t kLargestIndex = 64U << 20U;   // 36 000 tensors take 3.4 MB
+constexpr std::uintmax_t kLargestIndex = 64U << 20U;  // 36 000 tensors take 3.4 MB
 constexpr std::string_view kIndexEnd = ".safetensors.index.json", kFileEnd = ".safetensors";
 
 [[noreturn]] void fail(const std::string& path, const std::string& text) { throw InputError(Where{path, 0, 0}, text); }
@@ -42,7 +42,8 @@ class IndexReader final : public StrictReader {
   bool string(string_t& text) override {
     if (skipped()) return true;
     if (!in_map_) return unexpected("text");
-    if (!shards_.emplace(name_, text).second) refuse(fmt::format("tensor {} stands twice in weight_map", quoted_name(name_)));
+    if (!shards_.emplace(name_, text).second)
+      refuse(fmt::format("tensor {} stands twice in weight_map", quoted_name(name_)));
     return true;
   }
   bool key(string_t& text) override {
@@ -123,10 +124,13 @@ std::string file_in(const std::string& folder) {
   if (error) fail(folder, fmt::format("cannot be read: {}", error.message()));
   if (indices.size() == 1) return indices.front();
   if (indices.empty() && files.size() == 1) return files.front();
-  if (indices.empty() && files.empty()) fail(folder, "holds no weights, expected model.safetensors or model.safetensors.index.json");
+  if (indices.empty() && files.empty())
+    fail(folder, "holds no weights, expected model.safetensors or model.safetensors.index.json");
   std::sort(files.begin(), files.end());
-  fail(folder, fmt::format("holds {} indices and {} .safetensors files without a model.safetensors among them: name the one to read",
-                           indices.size(), files.size()));
+  fail(folder,
+       fmt::format(
+           "holds {} indices and {} .safetensors files without a model.safetensors among them: name the one to read",
+           indices.size(), files.size()));
 }
 
 }  // namespace
@@ -149,12 +153,13 @@ void TensorFiles::open_index() {
   for (const auto& [name, shard] : std::move(reader).shards()) {
     // A plain name: an index must not lead out of its folder.
     if (shard.find('/') != std::string::npos || shard.find('\0') != std::string::npos || !shard.ends_with(kFileEnd))
-      fail(path_, fmt::format("tensor {}: found {}, expected the name of a .safetensors file in the same folder", quoted_name(name),
-                              quoted_name(shard)));
+      fail(path_, fmt::format("tensor {}: found {}, expected the name of a .safetensors file in the same folder",
+                              quoted_name(name), quoted_name(shard)));
     const SafetensorsFile*& file = opened[shard];
     if (file == nullptr) file = open_shard(shard, name);
     const auto found = file->tensors().find(name);
-    if (found == file->tensors().end()) fail(path_, fmt::format("tensor {} is not in {}, as the index says", quoted_name(name), quoted_name(shard)));
+    if (found == file->tensors().end())
+      fail(path_, fmt::format("tensor {} is not in {}, as the index says", quoted_name(name), quoted_name(shard)));
     tensors_.emplace(name, &found->second);
   }
 }

@@ -14,8 +14,8 @@ namespace plimsoll::exec {
 class TensorFiles {
  public:
   /// A .safetensors file, a *.safetensors.index.json, or a folder that holds one of them. Throws InputError for what
-  /// SafetensorsFile refuses, an index that is none, shards that are missing or not beside it, and names that their shard
-  /// lacks.
+  /// SafetensorsFile refuses, an index that is none, shards that are missing or not beside it, and names that their
+  /// shard lacks.
   explicit TensorFiles(const std::string& path);
 
   /// nullptr: there is none of this name. Valid as long as this object.

@@ -110,7 +110,11 @@ enum class Part : unsigned char { first, second, third };
 class Finder {
  public:
   Finder(const Architecture& architecture, const std::string& beginning, const TensorRef& tensor)
-      : a_(architecture), s_(architecture.shape), names_(scheme_of(architecture.shape)), tensor_(tensor), own_(shape_of(a_, tensor)) {
+      : a_(architecture),
+        s_(architecture.shape),
+        names_(scheme_of(architecture.shape)),
+        tensor_(tensor),
+        own_(shape_of(a_, tensor)) {
     before_ = beginning;
     if (tensor.layer >= 0) before_ += fmt::format("{}{}.", names_.layers, tensor.layer);
   }
@@ -177,7 +181,7 @@ class Finder {
   void positions() { slice(names_.positions, ".weight", own_.rows + a_.position_offset, a_.position_offset); }
 
   void head(std::string_view end) {
-    before_.clear();                   // the head is not part of the model that other classes begin with
+    before_.clear();  // the head is not part of the model that other classes begin with
     slice("lm_head", end, own_.rows, 0);
   }
 
@@ -195,22 +199,29 @@ class Finder {
                          part == Part::first ? queries : d, queries + 2 * d});
       return;
     }
-    slice(names_.fused_qkv, end, rows, part == Part::first ? 0 : part == Part::second ? heads * d : (heads + kv_heads) * d);
+    slice(names_.fused_qkv, end, rows,
+          part == Part::first    ? 0
+          : part == Part::second ? heads * d
+                                 : (heads + kv_heads) * d);
   }
 
   void gate_up(std::string_view separate, Part part, std::string_view end) {
     if (!separate.empty()) whole(separate, end);
-    if (!names_.fused_gate_up.empty()) slice(names_.fused_gate_up, end, 2 * own_.rows, part == Part::first ? 0 : own_.rows);
+    if (!names_.fused_gate_up.empty())
+      slice(names_.fused_gate_up, end, 2 * own_.rows, part == Part::first ? 0 : own_.rows);
   }
 
   // Mixtral's w1, w2, w3, the others' names, or all experts in one tensor [experts, parts * rows, columns].
-  void expert(std::string_view mixtral, std::string_view usual, std::string_view stacked, std::int64_t part, std::int64_t parts) {
+  void expert(std::string_view mixtral, std::string_view usual, std::string_view stacked, std::int64_t part,
+              std::int64_t parts) {
     const std::int64_t e = tensor_.expert;
     slice(fmt::format("block_sparse_moe.experts.{}.{}", e, mixtral), ".weight", own_.rows, 0);
     slice(fmt::format("mlp.experts.{}.{}", e, usual), ".weight", own_.rows, 0);
     places_.push_back({fmt::format("{}mlp.experts.{}", before_, stacked),
                        {s_.moe->experts, parts * own_.rows, own_.columns},
-                       (e * parts + part) * own_.rows, own_.rows, own_.rows});
+                       (e * parts + part) * own_.rows,
+                       own_.rows,
+                       own_.rows});
   }
 
   const Architecture& a_;
@@ -265,7 +276,8 @@ class Walk {
   bool experts() {
     using enum TensorKind;
     bool going = add(true, {router});
-    for (std::int32_t e = 0; going && e < s_.moe->experts; ++e) going = add(true, {expert_gate, expert_up, expert_down}, e);
+    for (std::int32_t e = 0; going && e < s_.moe->experts; ++e)
+      going = add(true, {expert_gate, expert_up, expert_down}, e);
     return going;
   }
 
@@ -284,7 +296,8 @@ std::vector<std::string> name_beginnings(const Architecture& architecture) {
   return {full, full.substr(dot)};
 }
 
-std::vector<TensorPlace> tensor_places(const Architecture& architecture, const std::string& beginning, const TensorRef& tensor) {
+std::vector<TensorPlace> tensor_places(const Architecture& architecture, const std::string& beginning,
+                                       const TensorRef& tensor) {
   std::vector<TensorPlace> places = Finder(architecture, beginning, tensor).places();
   PLIMSOLL_CHECK(!places.empty(), "every tensor of a model has a name");
   return places;

@@ -13,19 +13,36 @@ namespace plimsoll::exec {
 
 /// Matrices are [rows = outputs, columns = inputs]; vectors are [rows, 1].
 enum class TensorKind : std::uint8_t {
-  token_embedding,                     // [vocab, hidden]
-  position_embedding,                  // [max_position, hidden], without the offset's rows (OPT)
-  lm_head, lm_head_bias,               // [vocab, hidden], [vocab]; tied models read token_embedding instead
-  final_norm, final_norm_bias,         // [hidden]
-  input_norm, input_norm_bias, mlp_norm, mlp_norm_bias,
-  q, k, v,                             // [heads or kv_heads * head_dim, hidden], heads in order, rows as rope expects them
-  q_bias, k_bias, v_bias,
-  q_norm, k_norm,                      // [head_dim]
-  attention_out, attention_out_bias,   // [hidden, heads * head_dim], [hidden]
-  gate, up, down,                      // [intermediate, hidden] twice, [hidden, intermediate]; plain MLPs have no gate
-  gate_bias, up_bias, down_bias,
-  router,                              // [experts, hidden]
-  expert_gate, expert_up, expert_down  // as gate, up, down, of one expert
+  token_embedding,     // [vocab, hidden]
+  position_embedding,  // [max_position, hidden], without the offset's rows (OPT)
+  lm_head,
+  lm_head_bias,  // [vocab, hidden], [vocab]; tied models read token_embedding instead
+  final_norm,
+  final_norm_bias,  // [hidden]
+  input_norm,
+  input_norm_bias,
+  mlp_norm,
+  mlp_norm_bias,
+  q,
+  k,
+  v,  // [heads or kv_heads * head_dim, hidden], heads in order, rows as rope expects them
+  q_bias,
+  k_bias,
+  v_bias,
+  q_norm,
+  k_norm,  // [head_dim]
+  attention_out,
+  attention_out_bias,  // [hidden, heads * head_dim], [hidden]
+  gate,
+  up,
+  down,  // [intermediate, hidden] twice, [hidden, intermediate]; plain MLPs have no gate
+  gate_bias,
+  up_bias,
+  down_bias,
+  router,  // [experts, hidden]
+  expert_gate,
+  expert_up,
+  expert_down  // as gate, up, down, of one expert
 };
 [[nodiscard]] const char* name(TensorKind kind);
 
@@ -37,7 +54,9 @@ struct TensorRef {
 /// "layer 3 expert 1 expert_up", for messages.
 [[nodiscard]] std::string describe(const TensorRef& tensor);
 
-struct TensorShape { std::int64_t rows = 0, columns = 1; };
+struct TensorShape {
+  std::int64_t rows = 0, columns = 1;
+};
 /// Unsharded.
 [[nodiscard]] TensorShape shape_of(const model::Architecture& architecture, const TensorRef& tensor);
 
@@ -56,6 +75,7 @@ class WeightSource {
 [[nodiscard]] std::unique_ptr<WeightSource> random_weights(const model::Architecture& architecture, std::uint64_t seed);
 /// A .safetensors file, a *.safetensors.index.json, or a folder that holds one of them; memory-mapped.
 /// Throws InputError for a file that is truncated, mislabelled or hostile, with the tensor's name.
-[[nodiscard]] std::unique_ptr<WeightSource> safetensors_weights(const model::Architecture& architecture, const std::string& path);
+[[nodiscard]] std::unique_ptr<WeightSource> safetensors_weights(const model::Architecture& architecture,
+                                                                const std::string& path);
 
 }  // namespace plimsoll::exec

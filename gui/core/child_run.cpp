@@ -37,9 +37,8 @@ ChildRun::ChildRun(Patience patience, QObject* parent) : QObject(parent), patien
   watch_.setInterval(std::max(50, patience_.silence / 3));
   connect(&watch_, &QTimer::timeout, this, &ChildRun::check_silence);
   connect(&process_, &QProcess::readyReadStandardOutput, this, &ChildRun::read);
-  connect(&process_, &QProcess::readyReadStandardError, this, [this] {
-    stderr_ = (stderr_ + process_.readAllStandardError()).right(kKeptErrors);
-  });
+  connect(&process_, &QProcess::readyReadStandardError, this,
+          [this] { stderr_ = (stderr_ + process_.readAllStandardError()).right(kKeptErrors); });
   connect(&process_, &QProcess::finished, this, &ChildRun::finish);
   connect(&process_, &QProcess::errorOccurred, this, &ChildRun::fail_to_start);
   connect(&insist_, &QTimer::timeout, this, [this] {
@@ -107,7 +106,8 @@ void ChildRun::cancel() {
 void ChildRun::check_silence() {
   if (state_ != State::running || said_silent_ || last_line_.elapsed() < patience_.silence) return;
   said_silent_ = true;
-  Q_EMIT logged(QStringLiteral("warning"), tr("no sign of life for %1 s; cancel ends the process").arg(last_line_.elapsed() / 1000));
+  Q_EMIT logged(QStringLiteral("warning"),
+                tr("no sign of life for %1 s; cancel ends the process").arg(last_line_.elapsed() / 1000));
 }
 
 void ChildRun::read() {
@@ -115,8 +115,10 @@ void ChildRun::read() {
   for (qsizetype end = buffer_.indexOf('\n'); end >= 0; end = buffer_.indexOf('\n')) {
     const QByteArray line = buffer_.left(end);
     buffer_.remove(0, end + 1);
-    if (skipping_) skipping_ = false;
-    else read_line(line);
+    if (skipping_)
+      skipping_ = false;
+    else
+      read_line(line);
   }
   if (buffer_.size() <= kLongestLine) return;
   buffer_.clear();
@@ -132,16 +134,20 @@ void ChildRun::read_line(const QByteArray& line) {
   const QJsonObject object_line = document.object();
   const QString type = object_line.value(QStringLiteral("type")).toString();
   if (!document.isObject() || type.isEmpty()) {
-    if (++garbage_ == 1) Q_EMIT logged(QStringLiteral("warning"), tr("the process prints what is no JSON line: %1").arg(QString::fromUtf8(line.left(120))));
+    if (++garbage_ == 1)
+      Q_EMIT logged(QStringLiteral("warning"),
+                    tr("the process prints what is no JSON line: %1").arg(QString::fromUtf8(line.left(120))));
     return;
   }
   if (type == QStringLiteral("progress")) {
-    Q_EMIT progressed(object_line.value(QStringLiteral("done")).toDouble(), object_line.value(QStringLiteral("total")).toDouble(),
+    Q_EMIT progressed(object_line.value(QStringLiteral("done")).toDouble(),
+                      object_line.value(QStringLiteral("total")).toDouble(),
                       object_line.value(QStringLiteral("eta_s")).toDouble(-1));
   } else if (type == QStringLiteral("point")) {
     Q_EMIT point(row_of(object_line));
   } else if (type == QStringLiteral("log")) {
-    Q_EMIT logged(object_line.value(QStringLiteral("level")).toString(), object_line.value(QStringLiteral("text")).toString());
+    Q_EMIT logged(object_line.value(QStringLiteral("level")).toString(),
+                  object_line.value(QStringLiteral("text")).toString());
   } else if (type == QStringLiteral("error")) {
     error_ = object_line.value(QStringLiteral("text")).toString();
   } else if (type == QStringLiteral("done")) {
@@ -153,7 +159,8 @@ void ChildRun::read_line(const QByteArray& line) {
 
 QString ChildRun::verdict(int exit_code, QProcess::ExitStatus status) const {
   if (was_cancelled_) return {};
-  if (status == QProcess::CrashExit) return tr("the process crashed (signal %1); what had arrived is kept").arg(exit_code);
+  if (status == QProcess::CrashExit)
+    return tr("the process crashed (signal %1); what had arrived is kept").arg(exit_code);
   if (!error_.isEmpty()) return error_;
   if (exit_code != 0 && exit_code != 4) {
     const QString last = QString::fromUtf8(stderr_).trimmed().section(QChar(u'\n'), -1);
@@ -176,7 +183,7 @@ void ChildRun::finish(int exit_code, QProcess::ExitStatus status) {
 }
 
 void ChildRun::fail_to_start(QProcess::ProcessError error) {
-  if (error != QProcess::FailedToStart) return;   // the others end in finished()
+  if (error != QProcess::FailedToStart) return;  // the others end in finished()
   watch_.stop();
   set_state(State::idle);
   Q_EMIT ended(-1, tr("%1 cannot be started: %2").arg(process_.program(), process_.errorString()));

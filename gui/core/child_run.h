@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// A command of `plimsoll` in a process of its own, followed by its --progress jsonl lines (docs/study-file.md). Whatever
-// the child does (crash, hang, print nonsense, fill a line without end), this side says so and goes on.
+// A command of `plimsoll` in a process of its own, followed by its --progress jsonl lines (docs/study-file.md).
+// Whatever the child does (crash, hang, print nonsense, fill a line without end), this side says so and goes on.
 #pragma once
 
 #include <QElapsedTimer>
@@ -17,9 +17,9 @@ class ChildRun final : public QObject {
   Q_OBJECT
  public:
   enum class State : unsigned char { idle, running, paused, cancelling };
-  struct Patience {                    // milliseconds
-    int silence = 15000;               // after this long without a line the child is said to be silent
-    int cancel = 3000;                 // from the cancel line to SIGTERM, and from there to SIGKILL
+  struct Patience {       // milliseconds
+    int silence = 15000;  // after this long without a line the child is said to be silent
+    int cancel = 3000;    // from the cancel line to SIGTERM, and from there to SIGKILL
   };
 
   explicit ChildRun(QObject* parent = nullptr) : ChildRun(Patience{}, parent) {}
@@ -40,7 +40,7 @@ class ChildRun final : public QObject {
 
  Q_SIGNALS:
   void state_changed();
-  void progressed(double done, double total, double eta_s);   // eta_s < 0: not known
+  void progressed(double done, double total, double eta_s);  // eta_s < 0: not known
   void point(const plimsoll::gui::PointRow& row);
   /// Any other line with a type of its own.
   void object(const QString& type, const QJsonObject& line);
@@ -62,11 +62,11 @@ class ChildRun final : public QObject {
   QTimer insist_, watch_;
   QElapsedTimer last_line_;
   QByteArray buffer_;
-  QString error_;                      // of the child's own error line
-  QByteArray stderr_;                  // its end
+  QString error_;      // of the child's own error line
+  QByteArray stderr_;  // its end
   int garbage_ = 0;
   bool said_silent_ = false;
-  bool skipping_ = false;              // in the rest of a line that is too long
+  bool skipping_ = false;  // in the rest of a line that is too long
   State state_ = State::idle;
   bool was_cancelled_ = false, done_ = false;
 };

@@ -27,16 +27,15 @@ struct Sample {
   double load, throughput, latency;
 };
 
-double latency_of(const sched::PointMetrics& m) {
-  return m.latency_per_token.p90.value_or(m.latency.p90.value_or(0));
-}
+double latency_of(const sched::PointMetrics& m) { return m.latency_per_token.p90.value_or(m.latency.p90.value_or(0)); }
 
 std::vector<Sample> samples_of(const std::vector<LanePoint>& seen, std::size_t curve) {
   std::vector<Sample> samples;
   for (const LanePoint& point : seen) {
     const auto& metrics = point.row.result.metrics;
     if (point.curve != curve || !metrics || metrics->steady.grows) continue;
-    samples.push_back({point.index, point.row.result.labels.load_value, metrics->output_tokens_per_s, latency_of(*metrics)});
+    samples.push_back(
+        {point.index, point.row.result.labels.load_value, metrics->output_tokens_per_s, latency_of(*metrics)});
   }
   std::sort(samples.begin(), samples.end(), [](const Sample& a, const Sample& b) { return a.load < b.load; });
   return samples;
@@ -47,7 +46,8 @@ class Refiner {
   Refiner(std::size_t curve, bool whole, std::vector<Refinement>& out) : curve_(curve), whole_(whole), out_(out) {}
   void add(const Sample& base, double load) {
     if (whole_) load = std::round(load);
-    const bool known = std::any_of(out_.begin(), out_.end(), [&](const Refinement& r) { return r.curve == curve_ && r.load == load; });
+    const bool known =
+        std::any_of(out_.begin(), out_.end(), [&](const Refinement& r) { return r.curve == curve_ && r.load == load; });
     if (load > 0 && !known) out_.push_back({base.index, curve_, load});
   }
   void between(const Sample& a, const Sample& b) {
@@ -64,7 +64,8 @@ class Refiner {
 
 void refine_curve(Refiner& refiner, const std::vector<Sample>& samples, double limit_s) {
   if (samples.size() == 1) {
-    for (const double factor : {0.125, 0.25, 0.5, 0.75, 1.25, 1.5, 2.0}) refiner.add(samples.front(), samples.front().load * factor);
+    for (const double factor : {0.125, 0.25, 0.5, 0.75, 1.25, 1.5, 2.0})
+      refiner.add(samples.front(), samples.front().load * factor);
     return;
   }
   std::vector<study::CurvePoint> shape;
@@ -115,7 +116,8 @@ CurveGrid curve_grid(const study::Study& study) {
     QString name;
     for (std::size_t k = 0; k < keys.size(); ++k) {
       if (is_load(keys[k])) continue;
-      name += (name.isEmpty() ? QString() : QStringLiteral(", ")) + short_key(keys[k]) + QChar(u' ') + qs(study::plain_text(values[k]));
+      name += (name.isEmpty() ? QString() : QStringLiteral(", ")) + short_key(keys[k]) + QChar(u' ') +
+              qs(study::plain_text(values[k]));
     }
     const auto [place, fresh] = known.try_emplace(utf8(name), grid.names.size());
     if (fresh) {
@@ -144,7 +146,8 @@ std::vector<Refinement> refinements(const CurveGrid& grid, const std::vector<Lan
   for (std::size_t curve = 0; curve < grid.names.size(); ++curve) {
     const std::vector<Sample> samples = samples_of(seen, curve);
     if (samples.empty()) continue;
-    const auto any = std::find_if(seen.begin(), seen.end(), [&](const LanePoint& p) { return p.index == samples.front().index; });
+    const auto any =
+        std::find_if(seen.begin(), seen.end(), [&](const LanePoint& p) { return p.index == samples.front().index; });
     Refiner refiner(curve, load::is_whole(any->row.result.labels.load().quantity), out);
     refine_curve(refiner, samples, limit_s);
   }

@@ -36,11 +36,11 @@ struct CurveLane::Job {
   Clock::time_point start = Clock::now();
   // Under the lane's mutex from here on.
   Phase phase = Phase::fresh;
-  std::unique_ptr<const study::Study> study;   // set once, before phase points
+  std::unique_ptr<const study::Study> study;  // set once, before phase points
   CurveGrid grid;
   std::deque<Task> tasks;
   std::size_t running = 0, shown = 0;
-  std::vector<LanePoint> seen;                 // the study's points, for the refinement and the bands
+  std::vector<LanePoint> seen;  // the study's points, for the refinement and the bands
 };
 
 struct CurveLane::Delivery {
@@ -66,7 +66,8 @@ CurveLane::~CurveLane() {
 
 CurveLane::Generation CurveLane::submit(LaneRequest request) {
   const std::lock_guard lock(mutex_);
-  const bool may_finish = job_ && job_->phase == Phase::points && job_->shown >= kShownEnough && Clock::now() - job_->start < kMayFinish;
+  const bool may_finish =
+      job_ && job_->phase == Phase::points && job_->shown >= kShownEnough && Clock::now() - job_->start < kMayFinish;
   pending_ = std::move(request);
   pending_generation_ = ++generation_;
   if (!may_finish) {
@@ -107,7 +108,8 @@ void CurveLane::set_catalogue(std::shared_ptr<const configs::Catalogue> catalogu
 void CurveLane::work(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {
-    const bool woken = wake_.wait(lock, stop, [this] { return job_ && (job_->phase == Phase::fresh || !job_->tasks.empty()); });
+    const bool woken =
+        wake_.wait(lock, stop, [this] { return job_ && (job_->phase == Phase::fresh || !job_->tasks.empty()); });
     if (!woken) return;
     const std::shared_ptr<Job> job = job_;
     if (job->phase == Phase::fresh) {
@@ -139,7 +141,12 @@ void CurveLane::task_done(const std::shared_ptr<Job>& job) {
   if (job->running > 0 || !job->tasks.empty() || job->phase == Phase::done || job != job_) return;
   if (job->phase == Phase::points) {
     const double seconds = std::chrono::duration<double>(Clock::now() - job->start).count();
-    post({.kind = Delivery::Kind::study_done, .generation = job->generation, .outline = {}, .points = {}, .seconds = seconds, .failure = {}});
+    post({.kind = Delivery::Kind::study_done,
+          .generation = job->generation,
+          .outline = {},
+          .points = {},
+          .seconds = seconds,
+          .failure = {}});
     if (pending_) {
       start_pending();
       return;
@@ -156,7 +163,12 @@ void CurveLane::task_done(const std::shared_ptr<Job>& job) {
     if (!job->tasks.empty()) return;
   }
   job->phase = Phase::done;
-  post({.kind = Delivery::Kind::finished, .generation = job->generation, .outline = {}, .points = {}, .seconds = 0, .failure = {}});
+  post({.kind = Delivery::Kind::finished,
+        .generation = job->generation,
+        .outline = {},
+        .points = {},
+        .seconds = 0,
+        .failure = {}});
 }
 
 std::shared_ptr<const configs::Catalogue> CurveLane::catalogue() const {
@@ -180,7 +192,12 @@ void CurveLane::open(Job& job) {
     const std::lock_guard lock(mutex_);
     job.study = std::move(study);
     job.grid = std::move(grid);
-    post({.kind = Delivery::Kind::outline, .generation = job.generation, .outline = std::move(outline), .points = {}, .seconds = 0, .failure = {}});
+    post({.kind = Delivery::Kind::outline,
+          .generation = job.generation,
+          .outline = std::move(outline),
+          .points = {},
+          .seconds = 0,
+          .failure = {}});
   } catch (const std::exception& error) {
     const auto* input = dynamic_cast<const InputError*>(&error);
     fail(job, input ? LaneFailure{qs(input->text()), qs(input->where().file)} : LaneFailure{qs(error.what()), {}});
@@ -203,7 +220,8 @@ void CurveLane::estimate(Job& job) {
       if (!point.scenario) continue;
       point.result.metrics = study::estimate_point(*point.scenario);
       if (!point.result.metrics) continue;
-      delivery.points.push_back({Stage::estimate, job.grid.curve_of[index], index, row_of(std::move(point.result), point.scenario->pp)});
+      delivery.points.push_back(
+          {Stage::estimate, job.grid.curve_of[index], index, row_of(std::move(point.result), point.scenario->pp)});
     }
   } catch (const std::exception&) {
     delivery.points.clear();  // the simulation meets the same error, and reports it
@@ -222,7 +240,7 @@ void CurveLane::add_band(Job& job, const Task& task) {
   if (!out.row.result.metrics) return;
   try {
     const study::ResolvedPoint point = study::resolve_point(*job.study, out.index);
-    const bool beyond_measured = out.row.result.extrapolates != point.result.extrapolates;   // which the run has added
+    const bool beyond_measured = out.row.result.extrapolates != point.result.extrapolates;  // which the run has added
     study::add_bands(*point.scenario, beyond_measured, *out.row.result.metrics, job.stop.get_token());
     if (job.stop.stop_requested()) return;
     out.row = row_of(std::move(out.row.result), point.scenario->pp);
@@ -292,7 +310,12 @@ void CurveLane::fail(Job& job, LaneFailure failure) {
   job.stop.request_stop();
   job.tasks.clear();
   job.phase = Phase::done;
-  post({.kind = Delivery::Kind::failed, .generation = job.generation, .outline = {}, .points = {}, .seconds = 0, .failure = std::move(failure)});
+  post({.kind = Delivery::Kind::failed,
+        .generation = job.generation,
+        .outline = {},
+        .points = {},
+        .seconds = 0,
+        .failure = std::move(failure)});
   if (pending_ && job_.get() == &job) start_pending();
 }
 

@@ -3,8 +3,8 @@
 // under way, so a slider that is dragged never waits for points that nobody wants any more.
 //
 // Order of a job: the study is read; a closed-form estimate of every point; the study's points from both ends and the
-// middle inwards; then, as asked, points between them, marked refined, and the 90 % bands of the study's points, each of
-// which comes once more with its band. What is final is exactly the study's points.
+// middle inwards; then, as asked, points between them, marked refined, and the 90 % bands of the study's points, each
+// of which comes once more with its band. What is final is exactly the study's points.
 #pragma once
 
 #include <QObject>
@@ -31,32 +31,32 @@ enum class Stage : unsigned char { estimate, study, refined };
 
 struct LanePoint {
   Stage stage = Stage::study;
-  std::size_t curve = 0;               // which curve: combination of the swept values other than the load's
-  std::size_t index = 0;               // of the study; of a refined point, that of the study's point it was varied from
+  std::size_t curve = 0;  // which curve: combination of the swept values other than the load's
+  std::size_t index = 0;  // of the study; of a refined point, that of the study's point it was varied from
   PointRow row;
 };
 
 /// What is known of a study before its points are.
 struct CurveOutline {
   QString title;
-  std::vector<QString> curves;         // "tp 4"; one empty name where only the load is swept
+  std::vector<QString> curves;  // "tp 4"; one empty name where only the load is swept
   std::vector<std::string> swept_keys;
   std::size_t points = 0;
   std::vector<std::string> notes;
-  sched::Slo slo;                      // of the first point
-  FieldDefaults defaults;              // of the first point: what its empty fields stand for
+  sched::Slo slo;          // of the first point
+  FieldDefaults defaults;  // of the first point: what its empty fields stand for
 };
 
 struct LaneRequest {
   Scenario scenario;
-  bool refine = true;                  // add points where the study's own are far apart
-  bool bands = true;                   // and bands to the study's own
-  double slo_limit_s = 0;              // > 0: refine where latency_per_token_p90_s crosses this
+  bool refine = true;      // add points where the study's own are far apart
+  bool bands = true;       // and bands to the study's own
+  double slo_limit_s = 0;  // > 0: refine where latency_per_token_p90_s crosses this
 };
 
 struct LaneFailure {
   QString text;
-  QString place;                       // "file:line:column" or the edit that caused it; may be empty
+  QString place;  // "file:line:column" or the edit that caused it; may be empty
 };
 
 class CurveLane final : public QObject {
@@ -69,8 +69,8 @@ class CurveLane final : public QObject {
   CurveLane(const CurveLane&) = delete;
   CurveLane& operator=(const CurveLane&) = delete;
 
-  /// Replaces what is under way, unless that has shown three points already and is younger than 100 ms: then it may finish
-  /// first, or a drag would show nothing. Returns at once.
+  /// Replaces what is under way, unless that has shown three points already and is younger than 100 ms: then it may
+  /// finish first, or a drag would show nothing. Returns at once.
   Generation submit(LaneRequest request);
   void cancel();
   [[nodiscard]] bool busy() const;
@@ -88,7 +88,11 @@ class CurveLane final : public QObject {
 
  private:
   using Clock = std::chrono::steady_clock;
-  struct Task { std::size_t index = 0, curve = 0; std::optional<double> load; bool band = false; };
+  struct Task {
+    std::size_t index = 0, curve = 0;
+    std::optional<double> load;
+    bool band = false;
+  };
   struct Job;
   struct Delivery;
 
@@ -108,10 +112,10 @@ class CurveLane final : public QObject {
   std::shared_ptr<const configs::Catalogue> catalogue_;
   mutable std::mutex mutex_;
   std::condition_variable_any wake_;
-  std::shared_ptr<Job> job_;           // shared: a superseded job lives until its last thread has left it
+  std::shared_ptr<Job> job_;  // shared: a superseded job lives until its last thread has left it
   std::optional<LaneRequest> pending_;
   Generation generation_ = 0, pending_generation_ = 0;
-  Generation oldest_wanted_ = 0;       // what is older was superseded and is not handed over
+  Generation oldest_wanted_ = 0;  // what is older was superseded and is not handed over
   std::vector<Delivery> outbox_;
   bool delivery_posted_ = false;
   std::vector<std::jthread> threads_;  // last: they stop before the rest goes

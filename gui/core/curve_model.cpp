@@ -8,7 +8,7 @@
 namespace plimsoll::gui {
 namespace {
 
-constexpr int kOwnColumns = 2;         // curve, stage
+constexpr int kOwnColumns = 2;  // curve, stage
 
 double load_of(const LanePoint& point) { return point.row.result.labels.load_value; }
 
@@ -42,8 +42,10 @@ void CurveModel::insert(const LanePoint& point) {
   if (point.curve >= curves_.size()) return;
   std::vector<LanePoint>& points = curves_[point.curve].points;
   if (point.stage == Stage::study) {
-    const auto known = std::find_if(points.begin(), points.end(), [&](const LanePoint& p) { return p.stage == Stage::study && p.index == point.index; });
-    if (known != points.end()) {       // the same once more, with its band
+    const auto known = std::find_if(points.begin(), points.end(), [&](const LanePoint& p) {
+      return p.stage == Stage::study && p.index == point.index;
+    });
+    if (known != points.end()) {  // the same once more, with its band
       *known = point;
       return;
     }
@@ -68,7 +70,8 @@ void CurveModel::complete(quint64 generation) {
   if (generation != generation_) return;
   beginResetModel();
   rows_.clear();
-  for (Curve& curve : curves_) std::erase_if(curve.points, [](const LanePoint& p) { return p.stage == Stage::estimate; });
+  for (Curve& curve : curves_)
+    std::erase_if(curve.points, [](const LanePoint& p) { return p.stage == Stage::estimate; });
   previous_.clear();
   complete_ = true;
   endResetModel();
@@ -92,7 +95,8 @@ std::vector<QString> CurveModel::impossible() const {
   for (const Curve& curve : curves_) {
     for (const LanePoint& point : curve.points) {
       const QString reason = qs(point.row.result.infeasible);
-      if (!reason.isEmpty() && std::find(reasons.begin(), reasons.end(), reason) == reasons.end()) reasons.push_back(reason);
+      if (!reason.isEmpty() && std::find(reasons.begin(), reasons.end(), reason) == reasons.end())
+        reasons.push_back(reason);
     }
   }
   return reasons;
@@ -147,7 +151,9 @@ const std::vector<const LanePoint*>& CurveModel::rows() const {
   return rows_;
 }
 
-int CurveModel::rowCount(const QModelIndex& parent) const { return parent.isValid() ? 0 : static_cast<int>(rows().size()); }
+int CurveModel::rowCount(const QModelIndex& parent) const {
+  return parent.isValid() ? 0 : static_cast<int>(rows().size());
+}
 
 int CurveModel::columnCount(const QModelIndex& parent) const {
   return parent.isValid() ? 0 : kOwnColumns + static_cast<int>(row_columns().size());
@@ -157,9 +163,11 @@ QVariant CurveModel::data(const QModelIndex& index, int role) const {
   const auto& points = rows();
   if (!index.isValid() || index.row() < 0 || static_cast<std::size_t>(index.row()) >= points.size()) return {};
   const LanePoint& point = *points[static_cast<std::size_t>(index.row())];
-  const bool is_text = index.column() < kOwnColumns ||
-                       std::holds_alternative<std::string>(point.row.cells[static_cast<std::size_t>(index.column() - kOwnColumns)]);
-  if (role == Qt::TextAlignmentRole) return QVariant(is_text ? Qt::AlignLeft | Qt::AlignVCenter : Qt::AlignRight | Qt::AlignVCenter);
+  const bool is_text =
+      index.column() < kOwnColumns ||
+      std::holds_alternative<std::string>(point.row.cells[static_cast<std::size_t>(index.column() - kOwnColumns)]);
+  if (role == Qt::TextAlignmentRole)
+    return QVariant(is_text ? Qt::AlignLeft | Qt::AlignVCenter : Qt::AlignRight | Qt::AlignVCenter);
   if (role != Qt::DisplayRole && role != Qt::UserRole) return {};
   if (index.column() == 0) return curves_[point.curve].name;
   if (index.column() == 1) return stage_name(point.stage);

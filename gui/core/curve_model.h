@@ -13,7 +13,7 @@ namespace plimsoll::gui {
 
 struct Curve {
   QString name;
-  std::vector<LanePoint> points;       // by load; estimates only until they are replaced
+  std::vector<LanePoint> points;  // by load; estimates only until they are replaced
 };
 
 class CurveModel final : public QAbstractTableModel {
@@ -49,10 +49,11 @@ class CurveModel final : public QAbstractTableModel {
   [[nodiscard]] int rowCount(const QModelIndex& parent = {}) const override;
   [[nodiscard]] int columnCount(const QModelIndex& parent = {}) const override;
   [[nodiscard]] QVariant data(const QModelIndex& index, int role = Qt::DisplayRole) const override;
-  [[nodiscard]] QVariant headerData(int section, Qt::Orientation orientation, int role = Qt::DisplayRole) const override;
+  [[nodiscard]] QVariant headerData(int section, Qt::Orientation orientation,
+                                    int role = Qt::DisplayRole) const override;
 
  Q_SIGNALS:
-  void changed();                      // any of the above
+  void changed();  // any of the above
 
  private:
   void insert(const LanePoint& point);
@@ -60,7 +61,7 @@ class CurveModel final : public QAbstractTableModel {
   quint64 generation_ = 0;
   CurveOutline outline_;
   std::vector<Curve> curves_, previous_;
-  mutable std::vector<const LanePoint*> rows_;   // of the table, filled when asked for
+  mutable std::vector<const LanePoint*> rows_;  // of the table, filled when asked for
   bool complete_ = false;
   std::size_t simulated_ = 0;
 };

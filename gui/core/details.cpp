@@ -24,7 +24,8 @@ study::ResolvedPoint resolve(const study::Study& study, std::size_t index, std::
   return point;
 }
 
-std::optional<double> metric_of(study::ResolvedPoint point, std::uint64_t seed, const Metric& metric, study::RunControl& control) {
+std::optional<double> metric_of(study::ResolvedPoint point, std::uint64_t seed, const Metric& metric,
+                                study::RunControl& control) {
   point.scenario->workload.seed = seed;
   point.scenario->replications = 1;
   control.check_in();
@@ -46,7 +47,8 @@ std::int64_t swept_number(const study::Study& study, const study::PointResult& p
 
 // Keeps of each cell the point that `better` prefers to the one kept so far (null: none).
 template <class Better>
-HeatMap simulate_map(Scenario scenario, const std::shared_ptr<const configs::Catalogue>& catalogue, study::RunControl& control, const Better& better) {
+HeatMap simulate_map(Scenario scenario, const std::shared_ptr<const configs::Catalogue>& catalogue,
+                     study::RunControl& control, const Better& better) {
   HeatMap map{{1, 2, 4, 8}, {4, 8, 16, 32, 64, 128, 256}, 0, {}};
   set_field(scenario, "deployment.tp", QStringLiteral("1, 2, 4, 8"));
   set_field(scenario, "scheduler.max_running", QStringLiteral("4, 8, 16, 32, 64, 128, 256"));
@@ -59,7 +61,8 @@ HeatMap simulate_map(Scenario scenario, const std::shared_ptr<const configs::Cat
     const auto t = std::find(map.tp.begin(), map.tp.end(), swept_number(study, point, "deployment.tp"));
     const auto b = std::find(map.batch.begin(), map.batch.end(), swept_number(study, point, "scheduler.max_running"));
     if (t == map.tp.end() || b == map.batch.end()) continue;
-    HeatMap::Cell& cell = map.cells[static_cast<std::size_t>(t - map.tp.begin()) * map.batch.size() + static_cast<std::size_t>(b - map.batch.begin())];
+    HeatMap::Cell& cell = map.cells[static_cast<std::size_t>(t - map.tp.begin()) * map.batch.size() +
+                                    static_cast<std::size_t>(b - map.batch.begin())];
     cell.reason = qs(point.infeasible);
     if (!point.metrics) continue;
     PointRow row = make_row(std::move(point), 1);
@@ -70,7 +73,8 @@ HeatMap simulate_map(Scenario scenario, const std::shared_ptr<const configs::Cat
 
 }  // namespace
 
-PointDetails simulate_details(const study::Study& study, std::size_t index, std::optional<double> load, study::RunControl& control) {
+PointDetails simulate_details(const study::Study& study, std::size_t index, std::optional<double> load,
+                              study::RunControl& control) {
   study::ResolvedPoint point = resolve(study, index, load);
   sim::RunOptions options;
   options.keep_requests = options.keep_steps = true;
@@ -88,7 +92,9 @@ PointDetails simulate_details(const study::Study& study, std::size_t index, std:
 std::vector<RequestDifference> request_differences(const PointDetails& details) {
   std::vector<RequestDifference> out;
   if (!details.measured) return out;
-  const auto completed = [](const sim::RequestRow& row) { return row.outcome == sched::Outcome::completed && row.end >= row.arrival; };
+  const auto completed = [](const sim::RequestRow& row) {
+    return row.outcome == sched::Outcome::completed && row.end >= row.arrival;
+  };
   const auto latency = [](const sim::RequestRow& row) { return static_cast<double>(row.end - row.arrival) * 1e-9; };
   std::map<std::uint64_t, const sim::RequestRow*> measured;
   for (const sim::RequestRow& row : details.measured->requests) {
@@ -103,7 +109,8 @@ std::vector<RequestDifference> request_differences(const PointDetails& details) 
   return out;
 }
 
-std::vector<TimedValue> step_values(const std::vector<sim::StepRow>& steps, std::int32_t replica, const std::function<double(const sim::StepRow&)>& value) {
+std::vector<TimedValue> step_values(const std::vector<sim::StepRow>& steps, std::int32_t replica,
+                                    const std::function<double(const sim::StepRow&)>& value) {
   const auto seconds = [](Nanos nanos) { return static_cast<double>(nanos) * 1e-9; };
   std::vector<TimedValue> out;
   Nanos end = 0;
@@ -130,18 +137,19 @@ std::vector<TimedValue> step_difference(const std::vector<TimedValue>& a, const 
   return out;
 }
 
-HeatMap simulate_heat_map(const Scenario& scenario, const std::shared_ptr<const configs::Catalogue>& catalogue, double load,
-                          study::RunControl& control) {
+HeatMap simulate_heat_map(const Scenario& scenario, const std::shared_ptr<const configs::Catalogue>& catalogue,
+                          double load, study::RunControl& control) {
   Scenario varied = scenario;
   const LoadField field = load_field(scenario);
   if (!field.kind.isEmpty() && load > 0) set_load(varied, field.kind, qs(study::number_text(load)));
-  HeatMap map = simulate_map(std::move(varied), catalogue, control, [](const PointRow&, const PointRow* best) { return best == nullptr; });
+  HeatMap map = simulate_map(std::move(varied), catalogue, control,
+                             [](const PointRow&, const PointRow* best) { return best == nullptr; });
   map.load = load;
   return map;
 }
 
-HeatMap simulate_heat_map_within(const Scenario& scenario, const std::shared_ptr<const configs::Catalogue>& catalogue, const Metric& metric,
-                                 double limit, study::RunControl& control) {
+HeatMap simulate_heat_map_within(const Scenario& scenario, const std::shared_ptr<const configs::Catalogue>& catalogue,
+                                 const Metric& metric, double limit, study::RunControl& control) {
   return simulate_map(scenario, catalogue, control, [&](const PointRow& point, const PointRow* best) {
     const auto value = value_of(point, metric);
     if (!value || *value > limit) return false;
@@ -149,8 +157,8 @@ HeatMap simulate_heat_map_within(const Scenario& scenario, const std::shared_ptr
   });
 }
 
-std::vector<PairedDifference> paired_differences(const study::Study& a, const study::Study& b, const Metric& metric, int replications,
-                                                 study::RunControl& control) {
+std::vector<PairedDifference> paired_differences(const study::Study& a, const study::Study& b, const Metric& metric,
+                                                 int replications, study::RunControl& control) {
   std::vector<PairedDifference> out;
   for (std::size_t i = 0; i < std::min(a.point_count(), b.point_count()); ++i) {
     const study::PointSpec spec = a.point(i);

@@ -18,17 +18,23 @@ void add_scheduler(const study::PointSpec& point, FieldDefaults& out) {
   out["scheduler.policy"] = {qs(sched::name(policy.policy)), engine, {}};
   const std::int64_t batch = sched::resolve_limits(policy, study::longest_sequence(point)).max_running;
   // Without a limit, memory and the prefill budget alone limit the batch.
-  out["scheduler.max_running"] = {batch == sched::kForever ? tr("none") : QString::number(batch), policy.max_running ? engine : qs(sched::name(policy.policy)), {}};
-  if (policy.step_token_budget) out["scheduler.step_token_budget"] = {QString::number(*policy.step_token_budget), engine, {}};
-  if (policy.mem_fraction) out["scheduler.mem_fraction"] = {qs(study::number_text(*policy.mem_fraction)), engine, {}};
-  else if (point.engine && !point.free_memory_fraction) out["scheduler.mem_fraction"] = {qs(study::number_text(point.engine->memory_fraction)), engine, {}};
+  out["scheduler.max_running"] = {batch == sched::kForever ? tr("none") : QString::number(batch),
+                                  policy.max_running ? engine : qs(sched::name(policy.policy)),
+                                  {}};
+  if (policy.step_token_budget)
+    out["scheduler.step_token_budget"] = {QString::number(*policy.step_token_budget), engine, {}};
+  if (policy.mem_fraction)
+    out["scheduler.mem_fraction"] = {qs(study::number_text(*policy.mem_fraction)), engine, {}};
+  else if (point.engine && !point.free_memory_fraction)
+    out["scheduler.mem_fraction"] = {qs(study::number_text(point.engine->memory_fraction)), engine, {}};
 }
 
 }  // namespace
 
 QString default_text(const FieldDefault& value) {
   if (!value.spelling.isEmpty()) return tr("%1 (stated as %2)").arg(value.value, value.spelling);
-  return value.origin.isEmpty() ? tr("%1 (default)").arg(value.value) : tr("%1 (default of %2)").arg(value.value, value.origin);
+  return value.origin.isEmpty() ? tr("%1 (default)").arg(value.value)
+                                : tr("%1 (default of %2)").arg(value.value, value.origin);
 }
 
 FieldDefaults field_defaults(const Scenario& scenario, const study::PointSpec& point) {
@@ -40,8 +46,10 @@ FieldDefaults field_defaults(const Scenario& scenario, const study::PointSpec& p
   out["replications"] = {QString::number(point.replications), {}, {}};
   out["seed"] = {QString::number(point.workload.seed), {}, {}};
   out["dtype"] = {qs(model::name(point.weight_dtype)), {}, {}};
-  if (std::holds_alternative<load::JumpStart>(point.workload.load)) out["workload.requests"] = {tr("3 a client"), {}, {}};
-  else if (point.workload.requests > 0) out["workload.requests"] = {QString::number(point.workload.requests), {}, {}};
+  if (std::holds_alternative<load::JumpStart>(point.workload.load))
+    out["workload.requests"] = {tr("3 a client"), {}, {}};
+  else if (point.workload.requests > 0)
+    out["workload.requests"] = {QString::number(point.workload.requests), {}, {}};
   if (point.engine) out["engine"] = {qs(point.engine->id), {}, {}};
   for (const auto& [path, spelling] : other_spellings(scenario)) {
     if (const auto found = out.find(path); found != out.end()) found->second.spelling = qs(spelling);

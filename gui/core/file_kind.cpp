@@ -12,7 +12,8 @@ namespace plimsoll::gui {
 std::string read_text(const QString& file) {
   constexpr qint64 kMost = 16 << 20;
   QFile in(file);
-  if (!in.open(QIODevice::ReadOnly)) throw InputError(Where{utf8(file), 0, 0}, "cannot be read: " + utf8(in.errorString()));
+  if (!in.open(QIODevice::ReadOnly))
+    throw InputError(Where{utf8(file), 0, 0}, "cannot be read: " + utf8(in.errorString()));
   if (in.size() > kMost) throw InputError(Where{utf8(file), 0, 0}, "is larger than 16 MiB");
   return in.readAll().toStdString();
 }
@@ -24,10 +25,13 @@ FileKind kind_of(const QString& file, const std::string& text) {
   if (text.find("plimsoll_session:") != std::string::npos) return FileKind::session;
   if (is_overlay(text)) return FileKind::table;
   if (file.endsWith(QStringLiteral(".json"))) {
-    const bool model = text.find("\"model_type\"") != std::string::npos || text.find("\"architectures\"") != std::string::npos;
+    const bool model =
+        text.find("\"model_type\"") != std::string::npos || text.find("\"architectures\"") != std::string::npos;
     return model ? FileKind::model : FileKind::unknown_json;
   }
-  if (file.endsWith(QStringLiteral(".csv"))) return text.starts_with("model,") ? FileKind::table : FileKind::trace;   // reading a table says what is wrong with it
+  if (file.endsWith(QStringLiteral(".csv")))
+    return text.starts_with("model,") ? FileKind::table
+                                      : FileKind::trace;  // reading a table says what is wrong with it
   return file.endsWith(QStringLiteral(".jsonl")) ? FileKind::trace : FileKind::study;
 }
 

@@ -15,20 +15,29 @@ constexpr double kMs = 1000;
 
 constexpr const char* kLatency = "Latency is the end of a request minus the time its client meant to send it.";
 constexpr const char* kTtft = "Time to first token: first token minus intended send time.";
-constexpr const char* kTpot = "Time per output token after the first: (latency - TTFT) / (output tokens - 1); none for one token.";
-constexpr const char* kItl = "Inter-token latency: the time between two tokens of a request, over all gaps of all requests.";
+constexpr const char* kTpot =
+    "Time per output token after the first: (latency - TTFT) / (output tokens - 1); none for one token.";
+constexpr const char* kItl =
+    "Inter-token latency: the time between two tokens of a request, over all gaps of all requests.";
 constexpr const char* kPerToken = "Latency / output tokens, of each request.";
 
 constexpr auto kMetrics = std::to_array<Metric>({
-    {"output_tokens_per_s", "Throughput", "output tokens/s", 1, "throughput", "Output tokens of completed requests / measured window.", false},
-    {"tokens_per_s_per_gpu", "Throughput per GPU", "output tokens/s/GPU", 1, "throughput", "Output tokens/s divided by the accelerators that the replicas use (TP x PP x replicas).", false},
-    {"total_tokens_per_s", "Throughput with prompts", "tokens/s", 1, "throughput", "Input and output tokens of completed requests / measured window.", false},
+    {"output_tokens_per_s", "Throughput", "output tokens/s", 1, "throughput",
+     "Output tokens of completed requests / measured window.", false},
+    {"tokens_per_s_per_gpu", "Throughput per GPU", "output tokens/s/GPU", 1, "throughput",
+     "Output tokens/s divided by the accelerators that the replicas use (TP x PP x replicas).", false},
+    {"total_tokens_per_s", "Throughput with prompts", "tokens/s", 1, "throughput",
+     "Input and output tokens of completed requests / measured window.", false},
     {"requests_per_s", "Request rate", "requests/s", 1, "throughput", "Completed requests / measured window.", false},
-    {"tokens_per_s_per_user", "Interactivity", "output tokens/s/user", 1, "throughput", "1 / mean TPOT: how fast one user sees tokens appear.", false},
-    {"load_value", "Load", "users or requests/s", 1, "load", "What the sweep varies: the clients of a closed loop, or the arrival rate of an open one.", true},
+    {"tokens_per_s_per_user", "Interactivity", "output tokens/s/user", 1, "throughput",
+     "1 / mean TPOT: how fast one user sees tokens appear.", false},
+    {"load_value", "Load", "users or requests/s", 1, "load",
+     "What the sweep varies: the clients of a closed loop, or the arrival rate of an open one.", true},
     {"batch_mean", "Mean batch", "sequences", 1, "load", "Sequences in a step, over the time in steps.", false},
-    {"in_system_mean", "Requests in the system", "requests", 1, "load", "Logical requests sent and not ended, mean over time.", true},
-    {"queue_mean", "Requests waiting", "requests", 1, "load", "Logical requests not yet in service, mean over time.", true},
+    {"in_system_mean", "Requests in the system", "requests", 1, "load",
+     "Logical requests sent and not ended, mean over time.", true},
+    {"queue_mean", "Requests waiting", "requests", 1, "load", "Logical requests not yet in service, mean over time.",
+     true},
     {"latency_per_token_p90_s", "p90 latency per output token", "ms", kMs, "latency", kPerToken, true},
     {"latency_per_token_mean_s", "Mean latency per output token", "ms", kMs, "latency", kPerToken, true},
     {"latency_mean_s", "Mean latency", "s", 1, "latency", kLatency, true},
@@ -49,12 +58,18 @@ constexpr auto kMetrics = std::to_array<Metric>({
     {"itl_p50_s", "p50 ITL", "ms", kMs, "latency", kItl, true},
     {"itl_p95_s", "p95 ITL", "ms", kMs, "latency", kItl, true},
     {"itl_p99_s", "p99 ITL", "ms", kMs, "latency", kItl, true},
-    {"slo_attainment", "SLO attainment", "%", 100, "latency", "Fraction of logical requests that completed within every limit on latency, TTFT, TPOT and latency per token.", false},
-    {"kv_used_mean", "KV pool used", "%", 100, "memory", "Tokens whose KV is stored / capacity of the pool, mean over time.", false},
-    {"kv_used_peak", "KV pool used at peak", "%", 100, "memory", "The same at its peak, of the fullest replica.", false},
-    {"kv_wasted_mean", "KV pool wasted", "%", 100, "memory", "(Capacity of held blocks - tokens stored) / capacity of the pool.", true},
+    {"slo_attainment", "SLO attainment", "%", 100, "latency",
+     "Fraction of logical requests that completed within every limit on latency, TTFT, TPOT and latency per token.",
+     false},
+    {"kv_used_mean", "KV pool used", "%", 100, "memory",
+     "Tokens whose KV is stored / capacity of the pool, mean over time.", false},
+    {"kv_used_peak", "KV pool used at peak", "%", 100, "memory", "The same at its peak, of the fullest replica.",
+     false},
+    {"kv_wasted_mean", "KV pool wasted", "%", 100, "memory",
+     "(Capacity of held blocks - tokens stored) / capacity of the pool.", true},
     {"preemptions", "Preemptions", "", 1, "memory", "Requests pushed out of the running batch, of all replicas.", true},
-    {"usd_per_million_output_tokens", "Cost", "USD per million output tokens", 1, "cost", "USD an hour / 3600 / output tokens/s x 10^6; counts whole instances.", true},
+    {"usd_per_million_output_tokens", "Cost", "USD per million output tokens", 1, "cost",
+     "USD an hour / 3600 / output tokens/s x 10^6; counts whole instances.", true},
     {"usd_per_hour", "Price", "USD/h", 1, "cost", "Of the whole instances that the deployment takes.", true},
 });
 

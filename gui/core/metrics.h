@@ -13,12 +13,12 @@
 namespace plimsoll::gui {
 
 struct Metric {
-  const char* id;                      // a column of points.csv, or a name of ours
-  const char* label;                   // "p90 latency per output token"
-  const char* unit;                    // as shown; empty: none
-  double scale;                        // shown value = column's value * scale
-  const char* group;                   // throughput, latency, load, memory, cost, time
-  const char* definition;              // docs/metrics.md in one or two sentences
+  const char* id;          // a column of points.csv, or a name of ours
+  const char* label;       // "p90 latency per output token"
+  const char* unit;        // as shown; empty: none
+  double scale;            // shown value = column's value * scale
+  const char* group;       // throughput, latency, load, memory, cost, time
+  const char* definition;  // docs/metrics.md in one or two sentences
   bool better_low;
 };
 
@@ -31,8 +31,8 @@ struct Metric {
 /// One point with its cells, read once.
 struct PointRow {
   study::PointResult result;
-  std::vector<study::Cell> cells;      // of point_columns({})
-  std::int32_t gpus = 1;               // accelerators of its instances that its replicas use
+  std::vector<study::Cell> cells;  // of point_columns({})
+  std::int32_t gpus = 1;           // accelerators of its instances that its replicas use
 };
 [[nodiscard]] PointRow make_row(study::PointResult result, std::int32_t pp);
 

@@ -40,12 +40,20 @@ double number_of(const PointRow& row, std::string_view column) {
 
 PointRow measured_row(const validation::MeasuredPoint& p, bool published) {
   NamedCells cells = {{"source", std::string(published ? "published" : "measured")},
-                      {"model", p.model}, {"hardware", p.hardware}, {"engine", p.engine}, {"dtype", p.dtype},
-                      {"tp", std::int64_t{p.tp}}, {"replicas", std::int64_t{p.replicas}}, {"policy", p.policy},
-                      {"load_kind", p.load_kind}, {"load_value", p.load_value},
+                      {"model", p.model},
+                      {"hardware", p.hardware},
+                      {"engine", p.engine},
+                      {"dtype", p.dtype},
+                      {"tp", std::int64_t{p.tp}},
+                      {"replicas", std::int64_t{p.replicas}},
+                      {"policy", p.policy},
+                      {"load_kind", p.load_kind},
+                      {"load_value", p.load_value},
                       {"input_tokens_mean", static_cast<double>(p.input_tokens)},
                       {"output_tokens_mean", static_cast<double>(p.output_tokens)}};
-  const auto add = [&](const char* name, const std::optional<double>& value) { cells.emplace_back(name, study::number_cell(value)); };
+  const auto add = [&](const char* name, const std::optional<double>& value) {
+    cells.emplace_back(name, study::number_cell(value));
+  };
   add("output_tokens_per_s", p.output_tokens_per_s);
   add("latency_per_token_p90_s", p.latency_per_token_p90_s);
   add("latency_p90_s", p.latency_p90_s);
@@ -82,27 +90,33 @@ QString tool_name(const std::string& format) {
 
 OverlayTable imported_table(const std::string& file) {
   const study::ImportedResults imported = study::import_results(file);
-  OverlayTable table{qs(std::filesystem::path(file).filename().string()), {}, false, tool_name(imported.format), {}, {}};
-  for (const std::string& note : imported.notes) table.notes.push_back(qs(note).section(QChar(u';'), 0, 0));   // after it: options of the command line
+  OverlayTable table{
+      qs(std::filesystem::path(file).filename().string()), {}, false, tool_name(imported.format), {}, {}};
+  for (const std::string& note : imported.notes)
+    table.notes.push_back(qs(note).section(QChar(u';'), 0, 0));  // after it: options of the command line
   for (const study::ImportedPoint& point : imported.points) table.rows.push_back(overlay_row(point.cells));
   return table;
 }
 
-bool same_or_blank(double stated, double simulated) { return stated == 0 || std::abs(stated - simulated) <= 0.02 * simulated; }
+bool same_or_blank(double stated, double simulated) {
+  return stated == 0 || std::abs(stated - simulated) <= 0.02 * simulated;
+}
 
 bool same_lengths(const PointRow& measured, const study::PointResult& point) {
-  return !point.metrics || (same_or_blank(number_of(measured, "input_tokens_mean"), point.metrics->input_tokens_mean) &&
-                            same_or_blank(number_of(measured, "output_tokens_mean"), point.metrics->output_tokens_mean));
+  return !point.metrics ||
+         (same_or_blank(number_of(measured, "input_tokens_mean"), point.metrics->input_tokens_mean) &&
+          same_or_blank(number_of(measured, "output_tokens_mean"), point.metrics->output_tokens_mean));
 }
 
 // "meta-llama/Llama-2-7b-hf" and "llama-2-7b", "h100" and "h100-sxm x 8": letters and digits of the one in the other.
 bool alike(const std::string& stated, const std::string& ours) {
   const auto plain = [](std::string text) {
     if (const std::size_t slash = text.find_last_of("/\\"); slash != std::string::npos) text = text.substr(slash + 1);
-    text = text.substr(0, text.find(" x "));                         // how many of them is another question
+    text = text.substr(0, text.find(" x "));  // how many of them is another question
     std::string out;
     for (const char c : text) {
-      if (std::isalnum(static_cast<unsigned char>(c)) != 0) out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      if (std::isalnum(static_cast<unsigned char>(c)) != 0)
+        out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
     }
     return out;
   };
@@ -120,9 +134,11 @@ QString difference(const PointRow& measured, const study::PointResult& point) {
   if (!alike(m.hardware, l.hardware)) return differs("hardware", qs(m.hardware));
   const double tp = number_of(measured, "tp");
   if (tp > 0 && m.tp != l.tp) return differs("TP degree", reader_text(tp, 3));
-  if (!m.load_kind.empty() && m.load().load_class != l.load().load_class) return differs("load", qs(m.load_kind).replace(QChar(u'_'), QChar(u' ')));
+  if (!m.load_kind.empty() && m.load().load_class != l.load().load_class)
+    return differs("load", qs(m.load_kind).replace(QChar(u'_'), QChar(u' ')));
   if (!same_lengths(measured, point)) {
-    return differs("lengths", QStringLiteral("%1 + %2").arg(reader_text(number_of(measured, "input_tokens_mean"), 5), reader_text(number_of(measured, "output_tokens_mean"), 5)));
+    return differs("lengths", QStringLiteral("%1 + %2").arg(reader_text(number_of(measured, "input_tokens_mean"), 5),
+                                                            reader_text(number_of(measured, "output_tokens_mean"), 5)));
   }
   return {};
 }
@@ -130,7 +146,9 @@ QString difference(const PointRow& measured, const study::PointResult& point) {
 bool describes(const PointRow& measured, const study::PointResult& point) {
   const study::PointLabels& l = point.labels;
   const study::PointLabels& m = measured.result.labels;
-  if (m.tp != l.tp || m.replicas != l.replicas || m.load_kind != l.load_kind || m.model != l.model || m.hardware != l.hardware) return false;
+  if (m.tp != l.tp || m.replicas != l.replicas || m.load_kind != l.load_kind || m.model != l.model ||
+      m.hardware != l.hardware)
+    return false;
   return same_lengths(measured, point);
 }
 
@@ -138,15 +156,16 @@ bool describes(const PointRow& measured, const study::PointResult& point) {
 std::vector<const study::PointResult*> typical_points(const CurveModel& model) {
   std::vector<const study::PointResult*> out;
   for (const Curve& curve : model.curves()) {
-    const auto found = std::find_if(curve.points.begin(), curve.points.end(), [](const LanePoint& p) { return p.row.result.metrics.has_value(); });
+    const auto found = std::find_if(curve.points.begin(), curve.points.end(),
+                                    [](const LanePoint& p) { return p.row.result.metrics.has_value(); });
     out.push_back(found == curve.points.end() ? nullptr : &found->row.result);
   }
   return out;
 }
 
 struct Place {
-  std::vector<std::size_t> curves;     // that a row fits
-  QString why_not;                     // of the last curve that it does not fit
+  std::vector<std::size_t> curves;  // that a row fits
+  QString why_not;                  // of the last curve that it does not fit
 };
 
 Place place_of(const OverlayTable& table, const PointRow& row, const std::vector<const study::PointResult*>& typical) {
@@ -155,8 +174,10 @@ Place place_of(const OverlayTable& table, const PointRow& row, const std::vector
     if (typical[c] == nullptr) continue;
     const QString why = table.tool.isEmpty() ? QString() : difference(row, *typical[c]);
     const bool fits = table.tool.isEmpty() ? describes(row, *typical[c]) : why.isEmpty();
-    if (fits) place.curves.push_back(c);
-    else if (!why.isEmpty()) place.why_not = why;
+    if (fits)
+      place.curves.push_back(c);
+    else if (!why.isEmpty())
+      place.why_not = why;
   }
   return place;
 }
@@ -183,7 +204,8 @@ PointRow overlay_row(const NamedCells& cells) {
 OverlayTable read_overlay(const std::string& file) {
   constexpr qint64 kMost = 64 << 20;
   QFile source(qs(file));
-  if (!source.open(QIODevice::ReadOnly | QIODevice::Text)) throw InputError(Where{file, 0, 0}, "cannot be read: " + utf8(source.errorString()));
+  if (!source.open(QIODevice::ReadOnly | QIODevice::Text))
+    throw InputError(Where{file, 0, 0}, "cannot be read: " + utf8(source.errorString()));
   if (source.size() > kMost) throw InputError(Where{file, 0, 0}, "is larger than 64 MiB; expected a table of points");
   if (source.readLine().contains("requests_completed")) return points_table(file);
   if (file.ends_with(".json") || file.ends_with(".jsonl")) return imported_table(file);
@@ -197,8 +219,10 @@ bool is_overlay(const std::string& text) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string::npos || (text[first] != '{' && text[first] != '[')) return false;
   // Names of which every result of a load generator that can be imported has one; no trace and no config.json does.
-  constexpr std::array<const char*, 6> kNames = {"output_throughput", "mean_ttft_ms", "ttfts", "guidellm_version", "time_to_first_token", "tput_per_gpu"};
-  return has(text, "\"benchmarks\"") || std::any_of(kNames.begin(), kNames.end(), [&](const char* name) { return has(text, name); });
+  constexpr std::array<const char*, 6> kNames = {"output_throughput", "mean_ttft_ms",        "ttfts",
+                                                 "guidellm_version",  "time_to_first_token", "tput_per_gpu"};
+  return has(text, "\"benchmarks\"") ||
+         std::any_of(kNames.begin(), kNames.end(), [&](const char* name) { return has(text, name); });
 }
 
 std::vector<OverlayTable> published_tables() {
@@ -218,11 +242,12 @@ std::vector<OverlayPoint> overlay_points(const CurveModel& model, const std::vec
   for (const OverlayTable& table : tables) {
     for (const PointRow& row : table.rows) {
       const std::vector<std::size_t> curves = place_of(table, row, typical).curves;
-      if (!table.tool.isEmpty() && curves.size() > 1) continue;   // whose it is, the tool does not say
+      if (!table.tool.isEmpty() && curves.size() > 1) continue;  // whose it is, the tool does not say
       for (const std::size_t c : curves) out.push_back({&row, &table, c});
     }
   }
-  std::stable_sort(out.begin(), out.end(), [](const OverlayPoint& a, const OverlayPoint& b) { return a.curve < b.curve; });
+  std::stable_sort(out.begin(), out.end(),
+                   [](const OverlayPoint& a, const OverlayPoint& b) { return a.curve < b.curve; });
   return out;
 }
 
@@ -246,16 +271,25 @@ std::vector<QString> overlay_notes(const CurveModel& model, const std::vector<Ov
     }
     const QString name = table.tool.isEmpty() ? table.name : QStringLiteral("%1 (%2)").arg(table.name, table.tool);
     if (without > 0) {
-      const QString reason = why.isEmpty() ? translate("another model, hardware, TP degree, number of replicas, load or lengths") : why;
-      out.push_back(translate("%1: %2 of %3 points belong to no curve here: %4").arg(name).arg(without).arg(table.rows.size()).arg(reason));
+      const QString reason =
+          why.isEmpty() ? translate("another model, hardware, TP degree, number of replicas, load or lengths") : why;
+      out.push_back(translate("%1: %2 of %3 points belong to no curve here: %4")
+                        .arg(name)
+                        .arg(without)
+                        .arg(table.rows.size())
+                        .arg(reason));
     }
-    if (several > 0) out.push_back(translate("%1: %2 points fit several curves and stand in none; choose one value of what is swept").arg(name).arg(several));
+    if (several > 0)
+      out.push_back(translate("%1: %2 points fit several curves and stand in none; choose one value of what is swept")
+                        .arg(name)
+                        .arg(several));
     for (const QString& note : table.notes) out.push_back(translate("%1 %2").arg(name, note));
   }
   return out;
 }
 
-std::vector<Residual> residuals(const CurveModel& model, const std::vector<OverlayPoint>& points, const Metric& x, const Metric& y) {
+std::vector<Residual> residuals(const CurveModel& model, const std::vector<OverlayPoint>& points, const Metric& x,
+                                const Metric& y) {
   std::vector<Residual> out;
   for (const OverlayPoint& point : points) {
     const LanePoint* simulated = model.find(point.curve, point.row->result.labels.load_value);

@@ -15,11 +15,11 @@ namespace plimsoll::gui {
 
 struct OverlayTable {
   QString name;
-  std::vector<PointRow> rows;          // figures that are not there are blank cells
+  std::vector<PointRow> rows;  // figures that are not there are blank cells
   bool published = false;
-  QString tool = {};                   // another tool's result: what it does not state may be anything
-  std::vector<QString> notes = {};     // what is missing in it
-  std::string folder = {};             // of a run: where its requests.csv and timeline.json may be
+  QString tool = {};                // another tool's result: what it does not state may be anything
+  std::vector<QString> notes = {};  // what is missing in it
+  std::string folder = {};          // of a run: where its requests.csv and timeline.json may be
 };
 
 /// Measured points (docs/metrics.md), a points.csv, or another tool's result. Throws InputError with file:line.
@@ -38,9 +38,10 @@ struct OverlayPoint {
   std::size_t curve = 0;
 };
 /// Rows of the tables that describe one of the curves: same model, hardware, TP, replicas, load kind and, where stated,
-/// lengths. Of another tool's result only what it states counts, and a row that fits several curves is of none. Pointers
-/// are into `tables`.
-[[nodiscard]] std::vector<OverlayPoint> overlay_points(const CurveModel& model, const std::vector<OverlayTable>& tables);
+/// lengths. Of another tool's result only what it states counts, and a row that fits several curves is of none.
+/// Pointers are into `tables`.
+[[nodiscard]] std::vector<OverlayPoint> overlay_points(const CurveModel& model,
+                                                       const std::vector<OverlayTable>& tables);
 /// For each table of the user's: what keeps rows of it from the chart, and what is missing in them. Empty: nothing.
 [[nodiscard]] std::vector<QString> overlay_notes(const CurveModel& model, const std::vector<OverlayTable>& tables);
 
@@ -51,8 +52,8 @@ struct Residual {
   [[nodiscard]] double relative() const { return predicted / measured - 1; }
 };
 /// Of every measured point whose load has been simulated.
-[[nodiscard]] std::vector<Residual> residuals(const CurveModel& model, const std::vector<OverlayPoint>& points, const Metric& x,
-                                              const Metric& y);
+[[nodiscard]] std::vector<Residual> residuals(const CurveModel& model, const std::vector<OverlayPoint>& points,
+                                              const Metric& x, const Metric& y);
 [[nodiscard]] validation::ErrorSummary summary_of(const std::vector<Residual>& residuals);
 
 }  // namespace plimsoll::gui

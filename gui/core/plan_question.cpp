@@ -15,12 +15,13 @@
 namespace plimsoll::gui {
 namespace {
 
-constexpr const char *kTp = "deployment.tp", *kReplicas = "deployment.replicas", *kBatch = "scheduler.max_running", *kHardware = "hardware";
+constexpr const char *kTp = "deployment.tp", *kReplicas = "deployment.replicas", *kBatch = "scheduler.max_running",
+                     *kHardware = "hardware";
 
 QString tr(const char* text) { return QCoreApplication::translate("plimsoll::gui::PlanQuestion", text); }
 
 struct Limit {
-  std::string yaml;                    // empty: the metric cannot be a limit
+  std::string yaml;  // empty: the metric cannot be a limit
   QString words;
 };
 
@@ -42,7 +43,8 @@ Limit limit_of(const ViewState& view) {
 // The column of points.csv that a bound limits.
 std::string column_of(const sched::Slo::Bound& bound) {
   constexpr std::array<const char*, 5> kWhat = {"latency", "ttft", "tpot", "itl", "latency_per_token"};
-  const std::string which = bound.quantile < 0 ? "mean" : "p" + study::number_text(std::round(bound.quantile * 1e5) / 1e3);
+  const std::string which =
+      bound.quantile < 0 ? "mean" : "p" + study::number_text(std::round(bound.quantile * 1e5) / 1e3);
   return std::string(kWhat[static_cast<std::size_t>(bound.metric)]) + "_" + which + "_s";
 }
 
@@ -72,13 +74,16 @@ PlanQuestion searched(const Scenario& scenario) {
   if (tp.empty()) tp = "1, 2, 4, 8";
   if (batch.empty()) batch = batch_limits(scenario);
   std::string placing = "replicas: [" + replicas + "]";
-  if (replicas.empty() && capacity) placing = "replicas_per_instance: [" + (replicas = "1, 2, 4, 8") + "], instance_count: [1]";
-  else if (replicas.empty()) placing = "replicas: [" + (replicas = "1, 2, 3, 4, 6, 8, 12, 16, 24, 32") + "]";
+  if (replicas.empty() && capacity)
+    placing = "replicas_per_instance: [" + (replicas = "1, 2, 4, 8") + "], instance_count: [1]";
+  else if (replicas.empty())
+    placing = "replicas: [" + (replicas = "1, 2, 3, 4, 6, 8, 12, 16, 24, 32") + "]";
   PlanQuestion out;
-  out.search = "{objective: " + std::string(capacity ? "capacity" : "cost") + ", tp: [" + tp + "], " + placing + ", max_running: [" + batch + "]" +
-               (instances.empty() ? "" : ", instances: [" + instances + "]") + "}";
+  out.search = "{objective: " + std::string(capacity ? "capacity" : "cost") + ", tp: [" + tp + "], " + placing +
+               ", max_running: [" + batch + "]" + (instances.empty() ? "" : ", instances: [" + instances + "]") + "}";
   const QString on = instances.empty() ? field_value(scenario, kHardware).text : qs(instances);
-  out.words = (capacity ? tr("the largest load on one %1") : tr("the least cost on %1")).arg(on) + QStringLiteral("\n") +
+  out.words = (capacity ? tr("the largest load on one %1") : tr("the least cost on %1")).arg(on) +
+              QStringLiteral("\n") +
               tr("among TP %1 × replicas %2 × batch limit %3").arg(qs(tp), qs(replicas), qs(batch));
   return out;
 }
@@ -90,9 +95,11 @@ PlanQuestion plan_question(const Scenario& scenario, const ViewState& view) {
   PlanQuestion out = searched(scenario);
   if (!search.empty()) out.words = qs(out.search = search);
   const Limit limit = limit_of(view);
-  if (slo.empty() && limit.yaml.empty()) throw InputError("state an SLO: in the field above, or as the SLO line of a latency in Curves");
+  if (slo.empty() && limit.yaml.empty())
+    throw InputError("state an SLO: in the field above, or as the SLO line of a latency in Curves");
   out.slo = slo.empty() ? limit.yaml : slo;
-  out.words = tr("Asks for %1").arg(out.words) + QStringLiteral("\n") + tr("within %1").arg(slo.empty() ? limit.words : qs(slo));
+  out.words = tr("Asks for %1").arg(out.words) + QStringLiteral("\n") +
+              tr("within %1").arg(slo.empty() ? limit.words : qs(slo));
   return out;
 }
 

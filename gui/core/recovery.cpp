@@ -11,11 +11,14 @@
 namespace plimsoll::gui {
 
 Recovery::Recovery(Session& session, const QString& folder, int delay_ms, QObject* parent)
-    : QObject(parent), session_(session), copy_(folder + QStringLiteral("/unsaved.plimsoll-session.yaml")), lock_(folder + QStringLiteral("/unsaved.lock")) {
-  lock_.setStaleLockTime(0);           // held as long as the program runs; stale when its process is gone
+    : QObject(parent),
+      session_(session),
+      copy_(folder + QStringLiteral("/unsaved.plimsoll-session.yaml")),
+      lock_(folder + QStringLiteral("/unsaved.lock")) {
+  lock_.setStaleLockTime(0);  // held as long as the program runs; stale when its process is gone
   const QString left = folder + QStringLiteral("/recovered.plimsoll-session.yaml");
   if (!QDir().mkpath(folder) || !lock_.tryLock(0)) return;
-  if (QFile::exists(copy_)) {          // moved aside, since this program keeps its own there
+  if (QFile::exists(copy_)) {  // moved aside, since this program keeps its own there
     QFile::remove(left);
     QFile::rename(copy_, left);
     found_ = left;
@@ -24,7 +27,7 @@ Recovery::Recovery(Session& session, const QString& folder, int delay_ms, QObjec
   soon_.setInterval(delay_ms);
   connect(&soon_, &QTimer::timeout, this, &Recovery::keep);
   connect(&session, &Session::changed, &soon_, [this] {
-    if (!soon_.isActive()) soon_.start();   // at most once a delay, also in a long drag
+    if (!soon_.isActive()) soon_.start();  // at most once a delay, also in a long drag
   });
 }
 
@@ -40,7 +43,8 @@ void Recovery::keep() {
 
 void Recovery::restore() {
   QFile in(found_);
-  if (!in.open(QIODevice::ReadOnly)) throw InputError(Where{utf8(found_), 0, 0}, "cannot be read: " + utf8(in.errorString()));
+  if (!in.open(QIODevice::ReadOnly))
+    throw InputError(Where{utf8(found_), 0, 0}, "cannot be read: " + utf8(in.errorString()));
   SessionState state = parse_session(in.readAll().toStdString(), utf8(found_));
   session_.edit(tr("Recover the unsaved session"), {}, [&](SessionState& s) { s = std::move(state); });
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Keeps what has not been saved: while a session differs from its file, a copy of it lies in a folder. A program that ends
-// well takes the copy away; one that crashes leaves it for the next.
+// Keeps what has not been saved: while a session differs from its file, a copy of it lies in a folder. A program that
+// ends well takes the copy away; one that crashes leaves it for the next.
 #pragma once
 
 #include <QLockFile>
@@ -13,7 +13,8 @@ namespace plimsoll::gui {
 class Recovery final : public QObject {
   Q_OBJECT
  public:
-  /// Of several programs with one folder only the first keeps copies. A folder that cannot be written is no reason to fail.
+  /// Of several programs with one folder only the first keeps copies. A folder that cannot be written is no reason to
+  /// fail.
   Recovery(Session& session, const QString& folder, int delay_ms, QObject* parent = nullptr);
 
   /// The file that a program before left; empty: none.

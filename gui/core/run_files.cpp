@@ -27,7 +27,8 @@ QString file_of(const std::string& folder, const char* stem, const char* ending,
 
 QByteArray read_bytes(const QString& file) {
   QFile in(file);
-  if (!in.open(QIODevice::ReadOnly)) throw InputError(Where{utf8(file), 0, 0}, "cannot be read: " + utf8(in.errorString()));
+  if (!in.open(QIODevice::ReadOnly))
+    throw InputError(Where{utf8(file), 0, 0}, "cannot be read: " + utf8(in.errorString()));
   if (in.size() > kMostBytes) throw InputError(Where{utf8(file), 0, 0}, "is larger than 256 MiB");
   return in.readAll();
 }
@@ -48,7 +49,8 @@ class RequestFields {
     fields_ = line.split(',');
     number_ = number;
     if (fields_.size() != names_.size()) {
-      throw InputError(Where{file_, number, 0}, "found " + std::to_string(fields_.size()) + " fields, expected " + std::to_string(names_.size()));
+      throw InputError(Where{file_, number, 0}, "found " + std::to_string(fields_.size()) + " fields, expected " +
+                                                    std::to_string(names_.size()));
     }
   }
   [[nodiscard]] QByteArray text(const char* name) const {
@@ -60,7 +62,9 @@ class RequestFields {
     if (field.isEmpty()) return blank;
     bool ok = false;
     const double value = field.toDouble(&ok);
-    if (!ok || !std::isfinite(value)) throw InputError(Where{file_, number_, 0}, std::string(name) + ": found '" + field.left(40).toStdString() + "', expected a number");
+    if (!ok || !std::isfinite(value))
+      throw InputError(Where{file_, number_, 0},
+                       std::string(name) + ": found '" + field.left(40).toStdString() + "', expected a number");
     return value;
   }
   [[nodiscard]] Nanos time(const char* name) const { return text(name).isEmpty() ? -1 : nanos(value(name, 0), 1e9); }
@@ -80,7 +84,9 @@ sched::Outcome outcome_of(const QByteArray& text) {
 
 sim::StepRow step_of(const QJsonObject& event) {
   const QJsonObject args = event.value(QStringLiteral("args")).toObject();
-  const auto count = [&](const char* name) { return static_cast<std::int64_t>(within(args.value(QLatin1String(name)).toDouble(), 9e15)); };
+  const auto count = [&](const char* name) {
+    return static_cast<std::int64_t>(within(args.value(QLatin1String(name)).toDouble(), 9e15));
+  };
   sim::StepRow step;
   step.replica = event.value(QStringLiteral("tid")).toInt();
   step.start = nanos(event.value(QStringLiteral("ts")).toDouble(), 1e3);
@@ -98,7 +104,8 @@ void add_counter(const QJsonObject& event, std::map<std::pair<std::int32_t, Nano
   if (words.size() != 3) return;
   const auto found = steps.find({words[1].toInt(), nanos(event.value(QStringLiteral("ts")).toDouble(), 1e3)});
   if (found == steps.end()) return;
-  const auto value = static_cast<std::int64_t>(within(event.value(QStringLiteral("args")).toObject().value(words[2]).toDouble(), 9e15));
+  const auto value = static_cast<std::int64_t>(
+      within(event.value(QStringLiteral("args")).toObject().value(words[2]).toDouble(), 9e15));
   if (words[2] == QStringLiteral("kv_blocks")) found->second->kv_blocks = value;
   if (words[2] == QStringLiteral("queued")) found->second->queued = value;
 }
@@ -111,7 +118,8 @@ bool has_run_files(const std::string& folder, std::size_t index) {
 
 RunFiles read_run_files(const std::string& folder, std::size_t index) {
   RunFiles files;
-  const QString requests = file_of(folder, "requests", ".csv", index), timeline = file_of(folder, "timeline", ".json", index);
+  const QString requests = file_of(folder, "requests", ".csv", index),
+                timeline = file_of(folder, "timeline", ".json", index);
   files.requests = parse_requests(read_bytes(requests), utf8(requests));
   if (QFile::exists(timeline)) files.steps = parse_timeline(read_bytes(timeline), utf8(timeline));
   return files;

@@ -12,7 +12,7 @@ namespace plimsoll::gui {
 
 struct RunFiles {
   std::vector<sim::RequestRow> requests;
-  std::vector<sim::StepRow> steps;     // empty without a timeline.json
+  std::vector<sim::StepRow> steps;  // empty without a timeline.json
 };
 
 /// Of point `index` of the run in `folder`. Throws InputError with the file and line where they cannot be read.

@@ -44,7 +44,8 @@ std::optional<Node> node_at(const Node& root, std::string_view path) {
 }
 
 const std::string* edit_of(const Scenario& scenario, const std::string& path) {
-  const auto found = std::find_if(scenario.edits.begin(), scenario.edits.end(), [&](const auto& e) { return e.first == path; });
+  const auto found =
+      std::find_if(scenario.edits.begin(), scenario.edits.end(), [&](const auto& e) { return e.first == path; });
   return found == scenario.edits.end() ? nullptr : &found->second;
 }
 
@@ -85,8 +86,10 @@ std::string other_sweeps(const Scenario& scenario) {
 // First, so that values pinned by other edits are taken out of the sweep; and emptied before the load changes, since a
 // sweep of the rate would be an error beside a load that has none.
 void replace_load(Scenario& scenario, const std::string& load, const std::string& sweep) {
-  std::erase_if(scenario.edits, [](const auto& edit) { return edit.first == "sweep" || edit.first == "workload.load"; });
-  scenario.edits.insert(scenario.edits.begin(), {{"sweep", "{}"}, {"workload.load", load}, {"sweep", "{" + sweep + "}"}});
+  std::erase_if(scenario.edits,
+                [](const auto& edit) { return edit.first == "sweep" || edit.first == "workload.load"; });
+  scenario.edits.insert(scenario.edits.begin(),
+                        {{"sweep", "{}"}, {"workload.load", load}, {"sweep", "{" + sweep + "}"}});
 }
 
 std::string with_unit(const QString& number, bool rate) { return utf8(number) + (rate ? " /s" : ""); }
@@ -130,8 +133,10 @@ void set_field(Scenario& scenario, const std::string& path, const QString& text)
   if (value.isEmpty() || list) clear_edit(scenario, path);
   if (value.isEmpty() || !list) clear_edit(scenario, "sweep." + path);
   if (value.isEmpty()) return;
-  if (list) set_edit(scenario, "sweep." + path, "[" + utf8(value) + "]");
-  else set_edit(scenario, path, utf8(value));
+  if (list)
+    set_edit(scenario, "sweep." + path, "[" + utf8(value) + "]");
+  else
+    set_edit(scenario, path, utf8(value));
 }
 
 FieldValue field_value(const Scenario& scenario, const std::string& path) {
@@ -176,7 +181,9 @@ std::map<std::string, std::string> other_spellings(const Scenario& scenario) {
   return out;
 }
 
-std::vector<std::string> editable_load_kinds() { return {"jumpstart", "closed_loop", "poisson", "constant", "gamma", "burst"}; }
+std::vector<std::string> editable_load_kinds() {
+  return {"jumpstart", "closed_loop", "poisson", "constant", "gamma", "burst"};
+}
 
 LoadField load_field(const Scenario& scenario) {
   LoadField field;
@@ -187,7 +194,8 @@ LoadField load_field(const Scenario& scenario) {
   field.kind = qs(item.key);
   field.rate = !study::load_field(item.key, "rate").empty();
   for (const char* const key : {"workload.concurrency", "workload.rate"}) {
-    if (const auto swept = node_at(document.root(), std::string("sweep.") + key)) field.values = without_unit(qs(list_text(*swept)));
+    if (const auto swept = node_at(document.root(), std::string("sweep.") + key))
+      field.values = without_unit(qs(list_text(*swept)));
   }
   if (!field.values.isEmpty() || !item.value.is_map()) return field;
   for (const char* const key : {"concurrency", "rate", "count"}) {
@@ -201,7 +209,8 @@ void set_load(Scenario& scenario, const QString& kind, const QString& values) {
   if (numbers.isEmpty()) throw InputError("the load needs at least one value, as in 1, 2, 4");
   for (const QString& number : numbers) {
     const auto value = configs::parse_number(utf8(number));
-    if (!value || !(*value > 0)) throw InputError("'" + utf8(number) + "' is no load, expected numbers above 0, as in 1, 2, 4");
+    if (!value || !(*value > 0))
+      throw InputError("'" + utf8(number) + "' is no load, expected numbers above 0, as in 1, 2, 4");
   }
   const std::string name = utf8(kind);
   const bool rate = !study::load_field(name, "rate").empty();
@@ -211,7 +220,8 @@ void set_load(Scenario& scenario, const QString& kind, const QString& values) {
   if (numbers.size() > 1) {
     std::string list;
     for (const QString& number : numbers) list += (list.empty() ? "" : ", ") + with_unit(number, rate);
-    sweep += (sweep.empty() ? "" : ", ") + (key == "count" ? "workload.load.burst.count" : "workload." + key) + ": [" + list + "]";
+    sweep += (sweep.empty() ? "" : ", ") + (key == "count" ? "workload.load.burst.count" : "workload." + key) + ": [" +
+             list + "]";
   }
   replace_load(scenario, "{" + name + ": {" + key + ": " + with_unit(numbers.front(), rate) + "}}", sweep);
 }
@@ -244,7 +254,8 @@ QString shell_quoted(const QString& word) {
 
 QString command_line(const Scenario& scenario, const QString& verb) {
   QString line = QStringLiteral("plimsoll %1 %2").arg(verb, shell_quoted(qs(scenario.file)));
-  for (const auto& [path, yaml] : scenario.edits) line += QStringLiteral(" --set ") + shell_quoted(qs(path + "=" + yaml));
+  for (const auto& [path, yaml] : scenario.edits)
+    line += QStringLiteral(" --set ") + shell_quoted(qs(path + "=" + yaml));
   return line;
 }
 

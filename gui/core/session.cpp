@@ -27,9 +27,9 @@ std::string indented(const std::string& text, const std::string& margin) {
 }
 
 std::string view_text(const ViewState& v) {
-  return "{x: " + v.x + ", y: " + v.y + ", log_x: " + word(v.log_x) + ", log_y: " + word(v.log_y) + ", measured: " + word(v.measured) +
-         ", residuals: " + word(v.residuals) + ", bands: " + word(v.bands) + ", knees: " + word(v.knees) +
-         ", limit: " + study::number_text(v.limit) + "}";
+  return "{x: " + v.x + ", y: " + v.y + ", log_x: " + word(v.log_x) + ", log_y: " + word(v.log_y) +
+         ", measured: " + word(v.measured) + ", residuals: " + word(v.residuals) + ", bands: " + word(v.bands) +
+         ", knees: " + word(v.knees) + ", limit: " + study::number_text(v.limit) + "}";
 }
 
 ViewState read_view(const Node& node) {
@@ -38,7 +38,8 @@ ViewState read_view(const Node& node) {
   const auto metric = [&](const char* key, std::string& out) {
     const auto value = node.find(key);
     if (!value) return;
-    if (find_metric(value->as_string()) == nullptr) value->fail("found '" + value->as_string() + "', expected a metric's name");
+    if (find_metric(value->as_string()) == nullptr)
+      value->fail("found '" + value->as_string() + "', expected a metric's name");
     out = value->as_string();
   };
   const auto flag = [&](const char* key, bool& out) {
@@ -57,10 +58,12 @@ ViewState read_view(const Node& node) {
 }
 
 std::string scenario_text(const Scenario& scenario) {
-  std::string text = "  - name: " + quoted(utf8(scenario.name)) + "\n    file: " + quoted(scenario.file) + "\n    edits:";
+  std::string text =
+      "  - name: " + quoted(utf8(scenario.name)) + "\n    file: " + quoted(scenario.file) + "\n    edits:";
   if (scenario.edits.empty()) text += " []";
   text += '\n';
-  for (const auto& [path, yaml] : scenario.edits) text += "      - {path: " + quoted(path) + ", value: " + quoted(yaml) + "}\n";
+  for (const auto& [path, yaml] : scenario.edits)
+    text += "      - {path: " + quoted(path) + ", value: " + quoted(yaml) + "}\n";
   return text + "    study:\n" + indented(scenario.document.dump(), "      ");
 }
 
@@ -101,7 +104,8 @@ SessionState default_session() {
 bool is_session_file(const QString& file) { return file.endsWith(QStringLiteral(".plimsoll-session.yaml")); }
 
 std::string session_text(const SessionState& state) {
-  std::string text = "# A session of `plimsoll gui`; its studies are whole, so it opens anywhere.\nplimsoll_session: 1\n";
+  std::string text =
+      "# A session of `plimsoll gui`; its studies are whole, so it opens anywhere.\nplimsoll_session: 1\n";
   text += "current: " + std::to_string(state.current) + '\n';
   if (state.compared) text += "compared: " + std::to_string(*state.compared) + '\n';
   text += "view: " + view_text(state.view) + "\nmeasured:";
@@ -110,7 +114,8 @@ std::string session_text(const SessionState& state) {
   for (const std::string& file : state.measured) text += "  - " + quoted(file) + '\n';
   text += state.pins.empty() ? "pins: []\n" : "pins:\n";
   for (const Pin& pin : state.pins) {
-    text += "  - {scenario: " + quoted(utf8(pin.scenario)) + ", curve: " + quoted(utf8(pin.curve)) + ", load: " + study::number_text(pin.load) + "}\n";
+    text += "  - {scenario: " + quoted(utf8(pin.scenario)) + ", curve: " + quoted(utf8(pin.curve)) +
+            ", load: " + study::number_text(pin.load) + "}\n";
   }
   text += "scenarios:\n";
   for (const Scenario& scenario : state.scenarios) text += scenario_text(scenario);
@@ -138,7 +143,7 @@ Session::Session(QObject* parent) : QObject(parent), state_(default_session()) {
 
 void Session::edit(const QString& label, const QString& merge, const std::function<void(SessionState&)>& change) {
   SessionState next = state_;
-  change(next);                        // may throw: then nothing has happened
+  change(next);  // may throw: then nothing has happened
   if (merge.isEmpty() || merge != merge_) {
     past_.push_back({label, std::move(state_), revision_});
     if (past_.size() > kMostSteps) past_.erase(past_.begin());

@@ -18,7 +18,7 @@ struct ViewState {
   std::string x = "output_tokens_per_s", y = "latency_per_token_p90_s";
   bool log_x = true, log_y = true;
   bool measured = true, residuals = true, bands = true, knees = true;
-  double limit = 0;                    // of the y metric, in its shown unit: the SLO line; 0: none
+  double limit = 0;  // of the y metric, in its shown unit: the SLO line; 0: none
   bool operator==(const ViewState&) const = default;
 };
 
@@ -30,12 +30,12 @@ struct Pin {
 };
 
 struct SessionState {
-  std::vector<Scenario> scenarios;     // never empty
+  std::vector<Scenario> scenarios;  // never empty
   std::size_t current = 0;
-  std::optional<std::size_t> compared; // the other one of A and B
+  std::optional<std::size_t> compared;  // the other one of A and B
   ViewState view;
   std::vector<Pin> pins;
-  std::vector<std::string> measured;   // files
+  std::vector<std::string> measured;  // files
 };
 
 [[nodiscard]] SessionState default_session();
@@ -85,7 +85,7 @@ class Session final : public QObject {
   SessionState state_;
   std::vector<Step> past_, future_;
   QString merge_;
-  quint64 revision_ = 0, saved_ = 0, newest_ = 0;   // every state that an edit made has a number of its own
+  quint64 revision_ = 0, saved_ = 0, newest_ = 0;  // every state that an edit made has a number of its own
 };
 
 }  // namespace plimsoll::gui

@@ -78,7 +78,8 @@ void TaskLane::work(const std::stop_token& stop) {
 }
 
 void TaskLane::run(const std::shared_ptr<Task>& task) {
-  QMetaObject::invokeMethod(this, [this, name = task->name] { Q_EMIT started(name); }, Qt::QueuedConnection);
+  QMetaObject::invokeMethod(
+      this, [this, name = task->name] { Q_EMIT started(name); }, Qt::QueuedConnection);
   std::function<void()> show;
   QString error;
   try {
@@ -86,7 +87,8 @@ void TaskLane::run(const std::shared_ptr<Task>& task) {
   } catch (const std::exception& failure) {
     error = qs(failure.what());
   }
-  QMetaObject::invokeMethod(this, [this, task, show, error] { end(task, show, error); }, Qt::QueuedConnection);
+  QMetaObject::invokeMethod(
+      this, [this, task, show, error] { end(task, show, error); }, Qt::QueuedConnection);
 }
 
 void TaskLane::end(const std::shared_ptr<Task>& task, const std::function<void()>& show, const QString& error) {

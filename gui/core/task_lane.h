@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The lane for everything longer than a slider's move: sweeps, timelines, paired comparisons. One thread, one task after
-// the other; a newer task of the same name replaces an older one; while the interactive lane works, this one pauses.
+// The lane for everything longer than a slider's move: sweeps, timelines, paired comparisons. One thread, one task
+// after the other; a newer task of the same name replaces an older one; while the interactive lane works, this one
+// pauses.
 #pragma once
 
 #include <QObject>
@@ -20,8 +21,8 @@ namespace plimsoll::gui {
 class TaskLane final : public QObject {
   Q_OBJECT
  public:
-  /// Works on the lane's thread; what it returns runs in the thread of the lane's object, unless the task was replaced or
-  /// cancelled. It may throw: the message goes to failed().
+  /// Works on the lane's thread; what it returns runs in the thread of the lane's object, unless the task was replaced
+  /// or cancelled. It may throw: the message goes to failed().
   using Work = std::function<std::function<void()>(study::RunControl& control)>;
 
   explicit TaskLane(QObject* parent = nullptr);
@@ -56,7 +57,7 @@ class TaskLane final : public QObject {
   mutable std::mutex mutex_;
   std::condition_variable_any wake_;
   std::deque<std::shared_ptr<Task>> waiting_;
-  std::shared_ptr<Task> running_;      // shared with the event that brings its result
+  std::shared_ptr<Task> running_;  // shared with the event that brings its result
   bool paused_ = false;
   std::jthread thread_;
 };

@@ -34,11 +34,12 @@ void add_run_files(PointDetails& details, const std::string& folder, std::size_t
   }
 }
 
-// This machine before it is calibrated. The window links no executor that could probe it, so the catalogue's typical CPU
-// stands in, and every point says that it was not calibrated.
+// This machine before it is calibrated. The window links no executor that could probe it, so the catalogue's typical
+// CPU stands in, and every point says that it was not calibrated.
 configs::ThisMachine assumed_machine(const std::string& device) {
-  if (device != "cpu") throw InputError("this machine's GPU is not known here: state hardware as {accelerator: h100-sxm, count: 1}");
-  const configs::Catalogue catalogue;   // the caller's is busy asking us
+  if (device != "cpu")
+    throw InputError("this machine's GPU is not known here: state hardware as {accelerator: h100-sxm, count: 1}");
+  const configs::Catalogue catalogue;  // the caller's is busy asking us
   model::Accelerator typical = *catalogue.accelerator("generic-cpu");
   typical.id = "this-machine";
   typical.fit_source = "this machine is not calibrated: taken as a typical CPU; Run > Calibrate this machine";
@@ -60,15 +61,15 @@ std::shared_ptr<const configs::Catalogue> load_catalogue() {
 QString fresh_name(const std::vector<Scenario>& scenarios, const QString& base) {
   for (int i = 2;; ++i) {
     const QString name = QStringLiteral("%1 %2").arg(base).arg(i);
-    if (std::none_of(scenarios.begin(), scenarios.end(), [&](const Scenario& s) { return s.name == name; })) return name;
+    if (std::none_of(scenarios.begin(), scenarios.end(), [&](const Scenario& s) { return s.name == name; }))
+      return name;
   }
 }
 
 }  // namespace
 
 Workbench::Workbench(int threads, QObject* parent)
-    : QObject(parent), catalogue_(load_catalogue()),
-      lane_(catalogue_, threads), compared_lane_(catalogue_, 1) {
+    : QObject(parent), catalogue_(load_catalogue()), lane_(catalogue_, threads), compared_lane_(catalogue_, 1) {
   coalesce_.setSingleShot(true);
   coalesce_.setInterval(kFrameMs);
   coalesce_.setTimerType(Qt::PreciseTimer);
@@ -88,7 +89,7 @@ Workbench::Workbench(int threads, QObject* parent)
   connect(&lane_, &CurveLane::study_done, this, [this](quint64 generation, double seconds) {
     last_seconds_ = seconds;
     curves_.complete(generation);
-    tasks_.set_paused(false);          // refined points and bands are no reason to hold up a timeline
+    tasks_.set_paused(false);  // refined points and bands are no reason to hold up a timeline
     Q_EMIT curves_changed();
   });
   connect(&lane_, &CurveLane::finished, this, &Workbench::finish);
@@ -199,7 +200,7 @@ const PointDetails* Workbench::details() {
   if (!curves_.is_complete() || curves_.curves().empty()) return nullptr;
   const LanePoint* point = selected_point();
   if (point == nullptr) {
-    std::vector<const LanePoint*> stated;   // refined points come and go with the SLO line
+    std::vector<const LanePoint*> stated;  // refined points come and go with the SLO line
     for (const LanePoint& one : curves_.curves().back().points) {
       if (one.stage == Stage::study) stated.push_back(&one);
     }
@@ -215,24 +216,25 @@ const PointDetails* Workbench::details() {
   details_failure_.clear();
   const QString curve = curves_.curves()[point->curve].name;
   const QString name = curve.isEmpty() ? session_.scenario().name : curve;
-  tasks_.start(tr("Point in detail"), [this, question, name, load, folder = folder, measured_index = measured_index, index = point->index, scenario = session_.scenario(),
-                                       catalogue = catalogue_](study::RunControl& control) {
-    std::optional<PointDetails> found;
-    QString failure;
-    try {
-      found = simulate_details(make_study(scenario, catalogue), index, load, control);
-      found->name = name;
-      add_run_files(*found, folder, measured_index);
-    } catch (const std::exception& error) {
-      failure = qs(error.what());
-    }
-    return std::function<void()>([this, question, found = std::move(found), failure] {
-      if (question != asked_details_) return;
-      details_ = found;
-      details_failure_ = failure;
-      Q_EMIT details_changed();
-    });
-  });
+  tasks_.start(tr("Point in detail"),
+               [this, question, name, load, folder = folder, measured_index = measured_index, index = point->index,
+                scenario = session_.scenario(), catalogue = catalogue_](study::RunControl& control) {
+                 std::optional<PointDetails> found;
+                 QString failure;
+                 try {
+                   found = simulate_details(make_study(scenario, catalogue), index, load, control);
+                   found->name = name;
+                   add_run_files(*found, folder, measured_index);
+                 } catch (const std::exception& error) {
+                   failure = qs(error.what());
+                 }
+                 return std::function<void()>([this, question, found = std::move(found), failure] {
+                   if (question != asked_details_) return;
+                   details_ = found;
+                   details_failure_ = failure;
+                   Q_EMIT details_changed();
+                 });
+               });
   return nullptr;
 }
 
@@ -255,7 +257,8 @@ void Workbench::add_measured(const QString& file) {
 }
 
 void Workbench::open_trace(const QString& file) {
-  session_.edit(tr("Use the trace %1").arg(QFileInfo(file).fileName()), {}, [&](SessionState& s) { set_trace(s.scenarios[s.current], utf8(file)); });
+  session_.edit(tr("Use the trace %1").arg(QFileInfo(file).fileName()), {},
+                [&](SessionState& s) { set_trace(s.scenarios[s.current], utf8(file)); });
 }
 
 void Workbench::open(const QString& file) {
@@ -269,11 +272,11 @@ void Workbench::open(const QString& file) {
       session_.replace(parse_session(text, path));
       session_file_ = file;
       return;
-    case FileKind::model:
-      static_cast<void>(catalogue_->model(path));
-      return set_value(QStringLiteral("model"), file);
+    case FileKind::model: static_cast<void>(catalogue_->model(path)); return set_value(QStringLiteral("model"), file);
     case FileKind::unknown_json:
-      throw InputError(Where{path, 0, 0}, "is neither a model's config.json nor a result that can be imported: of vllm bench serve, guidellm, AIPerf, GenAI-Perf, InferenceX");
+      throw InputError(Where{path, 0, 0},
+                       "is neither a model's config.json nor a result that can be imported: of vllm bench serve, "
+                       "guidellm, AIPerf, GenAI-Perf, InferenceX");
   }
 }
 
@@ -282,7 +285,7 @@ bool Workbench::replaces_session(const QString& file) {
   try {
     const FileKind kind = kind_of(file, read_text(file));
     return kind == FileKind::session || kind == FileKind::study;
-  } catch (const std::exception&) {    // open() says why
+  } catch (const std::exception&) {  // open() says why
     return false;
   }
 }
@@ -371,8 +374,10 @@ void Workbench::swap_compared() {
 void Workbench::toggle_pin(const Pin& pin) {
   session_.edit(tr("Pin"), {}, [&](SessionState& s) {
     const auto found = std::find(s.pins.begin(), s.pins.end(), pin);
-    if (found != s.pins.end()) s.pins.erase(found);
-    else s.pins.push_back(pin);
+    if (found != s.pins.end())
+      s.pins.erase(found);
+    else
+      s.pins.push_back(pin);
   });
   Q_EMIT curves_changed();
 }

@@ -47,8 +47,8 @@ class Workbench final : public QObject {
   [[nodiscard]] const std::optional<Selection>& selection() const { return selection_; }
   [[nodiscard]] const LanePoint* selected_point() const;
 
-  /// A study, a session, a table of measured points, another tool's result, a Hugging Face config.json or a trace, by what
-  /// is in it. Throws InputError; then nothing has changed.
+  /// A study, a session, a table of measured points, another tool's result, a Hugging Face config.json or a trace, by
+  /// what is in it. Throws InputError; then nothing has changed.
   void open(const QString& file);
   /// Whether that would take the place of the whole session, rather than add to it.
   [[nodiscard]] static bool replaces_session(const QString& file);
@@ -82,11 +82,11 @@ class Workbench final : public QObject {
   void set_live_points(const QString& name, std::vector<PointRow> rows, const std::string& folder);
 
  Q_SIGNALS:
-  void curves_changed();               // curves(), compared(), failure()
+  void curves_changed();  // curves(), compared(), failure()
   void overlays_changed();
   void selection_changed();
   void details_changed();
-  void settled();                      // nothing is under way any more
+  void settled();  // nothing is under way any more
 
  private:
   void open_study(const QString& file);
@@ -101,7 +101,7 @@ class Workbench final : public QObject {
   struct CurveQuestion {
     std::string file, text;
     study::Overrides edits;
-    double limit = 0;                  // on the metric of the y axis, where points are refined around it; else 0
+    double limit = 0;  // on the metric of the y axis, where points are refined around it; else 0
     bool operator==(const CurveQuestion&) const = default;
   };
   /// A point in detail. `folder` has the files of the run that measured it.
@@ -132,7 +132,7 @@ class Workbench final : public QObject {
   QTimer coalesce_;
   bool dirty_ = false, published_read_ = false;
   TaskLane tasks_;
-  CurveLane lane_, compared_lane_;     // last: they stop first
+  CurveLane lane_, compared_lane_;  // last: they stop first
 };
 
 }  // namespace plimsoll::gui

@@ -37,7 +37,7 @@ void AxisScale::fit(const std::vector<double>& places, bool from_zero, bool symm
   double low = *least, high = *most;
   if (log_) {
     const double margin = std::max(0.06 * (high - low), 0.04);
-    constexpr double kSnap = 0.05;     // decades
+    constexpr double kSnap = 0.05;  // decades
     low_ = std::floor((low - margin) / kSnap) * kSnap;
     high_ = std::max(std::ceil((high + margin) / kSnap) * kSnap, low_ + 0.3);
     return;

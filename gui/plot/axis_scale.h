@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// One axis: values to a plain linear scale (logarithms where asked for, so that no log axis of Qt Charts is needed, which
-// hides a whole series for one value <= 0), its range and its ticks.
+// One axis: values to a plain linear scale (logarithms where asked for, so that no log axis of Qt Charts is needed,
+// which hides a whole series for one value <= 0), its range and its ticks.
 #pragma once
 
 #include <QString>
@@ -10,8 +10,8 @@
 namespace plimsoll::gui {
 
 struct AxisTick {
-  double place = 0;                    // on the plain scale
-  QString label;                       // empty: a minor line
+  double place = 0;  // on the plain scale
+  QString label;     // empty: a minor line
 };
 
 class AxisScale {
@@ -24,7 +24,10 @@ class AxisScale {
   /// The range that shows `places` with a margin, snapped outwards so that it does not tremble as they move.
   /// `symmetric`: as far below zero as above it; linear scales only.
   void fit(const std::vector<double>& places, bool from_zero, bool symmetric = false);
-  void set_range(double low, double high) { low_ = low; high_ = high; }
+  void set_range(double low, double high) {
+    low_ = low;
+    high_ = high;
+  }
   [[nodiscard]] double low() const { return low_; }
   [[nodiscard]] double high() const { return high_; }
   /// About `wanted` labelled ticks at round values; on a range symmetric about zero at least one on either side.

@@ -14,7 +14,8 @@
 namespace plimsoll::gui {
 namespace {
 
-constexpr double kUnderSeries = 2, kOverSeries = 100;   // between Qt Charts' own layers (background -1 … series 4 and up)
+constexpr double kUnderSeries = 2,
+                 kOverSeries = 100;  // between Qt Charts' own layers (background -1 … series 4 and up)
 constexpr int kMostColumns = 500;
 
 /// Paints by a function, in the chart's own pixels.
@@ -25,7 +26,9 @@ class PaintItem final : public QGraphicsItem {
     setAcceptedMouseButtons(Qt::NoButton);
   }
   [[nodiscard]] QRectF boundingRect() const override { return bounds_(); }
-  void paint(QPainter* painter, const QStyleOptionGraphicsItem* /*option*/, QWidget* /*widget*/) override { paint_(*painter); }
+  void paint(QPainter* painter, const QStyleOptionGraphicsItem* /*option*/, QWidget* /*widget*/) override {
+    paint_(*painter);
+  }
   void moved() { prepareGeometryChange(); }
 
  private:
@@ -119,7 +122,9 @@ void ChartsPlot::set_content(PlotContent content) {
     history_.clear();
   }
   content_ = std::move(content);
-  if (cursor_ && (cursor_->series >= content_.series.size() || cursor_->point >= content_.series[cursor_->series].points.size())) cursor_.reset();
+  if (cursor_ &&
+      (cursor_->series >= content_.series.size() || cursor_->point >= content_.series[cursor_->series].points.size()))
+    cursor_.reset();
   x_.set_log(content_.x.log);
   y_.set_log(content_.y.log);
   if (!keep) rebuild_series();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// PlotView over Qt Charts: it draws the lines and bands; grid, axes, markers and limits are ours (plot_painter.h). Never
-// more than some two thousand points a line go to Qt Charts, no QScatterSeries (seconds for 10^5 points), no QLogValueAxis
-// (one value <= 0 hides the series), no OpenGL (crashes without a display).
+// PlotView over Qt Charts: it draws the lines and bands; grid, axes, markers and limits are ours (plot_painter.h).
+// Never more than some two thousand points a line go to Qt Charts, no QScatterSeries (seconds for 10^5 points), no
+// QLogValueAxis (one value <= 0 hides the series), no OpenGL (crashes without a display).
 #pragma once
 
 #include <QtCharts/QAreaSeries>
@@ -42,7 +42,9 @@ class ChartsPlot final : public PlotView {
   void changeEvent(QEvent* event) override;
 
  private:
-  struct Hit { std::size_t series = 0, point = 0; };
+  struct Hit {
+    std::size_t series = 0, point = 0;
+  };
   enum class Drag : unsigned char { none, zoom, pan, line };
 
   void rebuild_series();
@@ -73,10 +75,13 @@ class ChartsPlot final : public PlotView {
   QValueAxis *x_axis_ = nullptr, *y_axis_ = nullptr;
   QGraphicsItem *under_ = nullptr, *over_ = nullptr;
   std::vector<QLineSeries*> lines_;
-  struct BandSeries { QLineSeries *low, *high; QAreaSeries* area; };
+  struct BandSeries {
+    QLineSeries *low, *high;
+    QAreaSeries* area;
+  };
   std::vector<BandSeries> bands_;
   std::size_t undrawable_ = 0;
-  std::optional<QRectF> zoom_;         // on the plain scales
+  std::optional<QRectF> zoom_;  // on the plain scales
   std::vector<QRectF> history_;
   std::optional<std::pair<double, double>> followed_;
   std::optional<Hit> cursor_;

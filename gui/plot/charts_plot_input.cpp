@@ -13,8 +13,8 @@
 namespace plimsoll::gui {
 namespace {
 
-constexpr double kReach = 14;          // pixels
-constexpr double kClick = 4;           // a press that moved less is a click
+constexpr double kReach = 14;  // pixels
+constexpr double kClick = 4;   // a press that moved less is a click
 
 double distance(const QPointF& a, const QPointF& b) { return std::hypot(a.x() - b.x(), a.y() - b.y()); }
 
@@ -116,7 +116,8 @@ bool ChartsPlot::press(QMouseEvent* event) {
 
 void ChartsPlot::drag_line(const QPointF& at, bool finished) {
   const QRectF area = chart_->plotArea();
-  const QPointF value = value_at({std::clamp(at.x(), area.left(), area.right()), std::clamp(at.y(), area.top(), area.bottom())});
+  const QPointF value =
+      value_at({std::clamp(at.x(), area.left(), area.right()), std::clamp(at.y(), area.top(), area.bottom())});
   for (PlotLine& line : content_.lines) {
     if (line.id != dragged_line_) continue;
     line.value = line.orientation == Qt::Horizontal ? value.y() : value.x();
@@ -131,8 +132,9 @@ bool ChartsPlot::move(QMouseEvent* event) {
   switch (drag_) {
     case Drag::none:
       set_cursor(hit(at));
-      view_->viewport()->setCursor(line_at(at) ? (line_at(at)->orientation == Qt::Horizontal ? Qt::SizeVerCursor : Qt::SizeHorCursor)
-                                               : Qt::ArrowCursor);
+      view_->viewport()->setCursor(
+          line_at(at) ? (line_at(at)->orientation == Qt::Horizontal ? Qt::SizeVerCursor : Qt::SizeHorCursor)
+                      : Qt::ArrowCursor);
       return true;
     case Drag::zoom:
       drag_end_ = at;
@@ -165,17 +167,19 @@ bool ChartsPlot::release(QMouseEvent* event) {
   const QRectF box = QRectF(drag_start_, at).normalized().intersected(area);
   if (box.width() < 8 || box.height() < 8) return true;
   const double sx = (x_.high() - x_.low()) / area.width(), sy = (y_.high() - y_.low()) / area.height();
-  zoom_to({x_.low() + (box.left() - area.left()) * sx, y_.low() + (area.bottom() - box.bottom()) * sy, box.width() * sx, box.height() * sy});
+  zoom_to({x_.low() + (box.left() - area.left()) * sx, y_.low() + (area.bottom() - box.bottom()) * sy, box.width() * sx,
+           box.height() * sy});
   return true;
 }
 
 bool ChartsPlot::wheel(QWheelEvent* event) {
   const QRectF area = chart_->plotArea();
   const double factor = std::pow(1.0015, -event->angleDelta().y());
-  const double fx = (event->position().x() - area.left()) / area.width(), fy = (area.bottom() - event->position().y()) / area.height();
+  const double fx = (event->position().x() - area.left()) / area.width(),
+               fy = (area.bottom() - event->position().y()) / area.height();
   const QRectF now = shown();
-  zoom_ = QRectF(now.left() + fx * now.width() * (1 - factor), now.top() + fy * now.height() * (1 - factor), now.width() * factor,
-                 now.height() * factor);
+  zoom_ = QRectF(now.left() + fx * now.width() * (1 - factor), now.top() + fy * now.height() * (1 - factor),
+                 now.width() * factor, now.height() * factor);
   fit();
   return true;
 }
@@ -194,7 +198,7 @@ bool ChartsPlot::key(QKeyEvent* event) {
     case Qt::Key_Enter:
       if (cursor_) Q_EMIT activated(cursor_->series, cursor_->point, event->modifiers());
       return cursor_.has_value();
-    case Qt::Key_Space: event->ignore(); return true;   // the window's: it swaps A and B
+    case Qt::Key_Space: event->ignore(); return true;  // the window's: it swaps A and B
     default: return false;
   }
 }

@@ -29,7 +29,9 @@ std::vector<QPointF> decimate(const std::vector<QPointF>& points, double low, do
   if (columns < 1 || !(high > low) || points.size() <= static_cast<std::size_t>(columns) * 4) return points;
   std::vector<QPointF> out;
   const double per_column = (high - low) / columns;
-  const auto column_of = [&](const QPointF& p) { return std::clamp(std::floor((p.x() - low) / per_column), -1.0, columns + 0.0); };
+  const auto column_of = [&](const QPointF& p) {
+    return std::clamp(std::floor((p.x() - low) / per_column), -1.0, columns + 0.0);
+  };
   std::size_t begin = 0;
   while (begin < points.size()) {
     std::size_t end = begin + 1;
@@ -65,7 +67,8 @@ QImage density(const std::vector<QPointF>& points, const QRectF& range, const QS
   for (int y = 0; y < height; ++y) {
     auto* line = reinterpret_cast<QRgb*>(image.scanLine(y));
     for (int x = 0; x < width; ++x) {
-      const std::size_t n = counts[static_cast<std::size_t>(y) * static_cast<std::size_t>(width) + static_cast<std::size_t>(x)];
+      const std::size_t n =
+          counts[static_cast<std::size_t>(y) * static_cast<std::size_t>(width) + static_cast<std::size_t>(x)];
       line[x] = shades[n == 0 ? 0 : level[std::min(n, level.size() - 1)]];
     }
   }

@@ -11,11 +11,12 @@
 
 namespace plimsoll::gui {
 
-/// Of each of `columns` columns of [low, high] in x: its first, least, greatest and last point, in their order. Points are
-/// in order of x. A line of at most four points a column comes back as it is.
+/// Of each of `columns` columns of [low, high] in x: its first, least, greatest and last point, in their order. Points
+/// are in order of x. A line of at most four points a column comes back as it is.
 [[nodiscard]] std::vector<QPointF> decimate(const std::vector<QPointF>& points, double low, double high, int columns);
 
 /// How many of `points` fall on each pixel of `size`, `range` spanning it (y upwards), as opacity of `colour`.
-[[nodiscard]] QImage density(const std::vector<QPointF>& points, const QRectF& range, const QSize& size, const QColor& colour);
+[[nodiscard]] QImage density(const std::vector<QPointF>& points, const QRectF& range, const QSize& size,
+                             const QColor& colour);
 
 }  // namespace plimsoll::gui

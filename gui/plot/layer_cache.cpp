@@ -7,12 +7,12 @@
 namespace plimsoll::gui {
 
 LayerCache::Look LayerCache::look_of(const PlotFrame& f, double ratio) {
-  return {f.theme,        f.area,         f.whole,     f.font,       f.content->x.title, f.content->y.title, f.x->low(),
-          f.x->high(),    f.y->low(),     f.y->high(), ratio,        f.x->is_log(),      f.y->is_log()};
+  return {f.theme,     f.area,     f.whole,     f.font, f.content->x.title, f.content->y.title, f.x->low(),
+          f.x->high(), f.y->low(), f.y->high(), ratio,  f.x->is_log(),      f.y->is_log()};
 }
 
-// Pixels a unit of the plot has on a device that is made of them, a window's device pixel ratio or the scale of a picture;
-// 0 where a picture would not fall on whole pixels, or where there are none (an SVG or a PDF keeps its text).
+// Pixels a unit of the plot has on a device that is made of them, a window's device pixel ratio or the scale of a
+// picture; 0 where a picture would not fall on whole pixels, or where there are none (an SVG or a PDF keeps its text).
 double LayerCache::pixel_ratio(const QPainter& painter) {
   const QPaintEngine* engine = painter.paintEngine();
   if (engine == nullptr || engine->type() != QPaintEngine::Raster) return 0;

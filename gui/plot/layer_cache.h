@@ -14,8 +14,8 @@ namespace plimsoll::gui {
 
 class LayerCache {
  public:
-  /// Draws the axes of `frame`: from a picture where they look as they did the last time and `painter` draws pixels, else
-  /// afresh.
+  /// Draws the axes of `frame`: from a picture where they look as they did the last time and `painter` draws pixels,
+  /// else afresh.
   void draw_axes(QPainter& painter, const PlotFrame& frame);
   /// How often the picture was made; for tests.
   [[nodiscard]] int times_made() const { return made_; }

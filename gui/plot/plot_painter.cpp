@@ -35,7 +35,9 @@ void draw_shape(QPainter& painter, const QPointF& at, std::size_t shape, double 
     case 2: painter.drawPolygon(polygon({{0, -1.2}, {1.1, 0.8}, {-1.1, 0.8}}, at, r)); return;
     case 3: painter.drawPolygon(polygon({{0, -1.25}, {1.25, 0}, {0, 1.25}, {-1.25, 0}}, at, r)); return;
     case 4: painter.drawPolygon(polygon({{0, 1.2}, {1.1, -0.8}, {-1.1, -0.8}}, at, r)); return;
-    default: painter.drawPolygon(polygon({{0, -1.2}, {1.15, -0.35}, {0.7, 1}, {-0.7, 1}, {-1.15, -0.35}}, at, r)); return;
+    default:
+      painter.drawPolygon(polygon({{0, -1.2}, {1.15, -0.35}, {0.7, 1}, {-0.7, 1}, {-1.15, -0.35}}, at, r));
+      return;
   }
 }
 
@@ -78,7 +80,9 @@ void paint_labels(QPainter& painter, const PlotFrame& f) {
   for (const AxisTick& tick : f.y->ticks(wanted_y(f.area.height(), f.font))) {
     if (tick.label.isEmpty()) continue;
     const double y = f.pixel_of_place(0, tick.place).y();
-    painter.drawText(QPointF(f.area.left() - kGap - metrics.horizontalAdvance(tick.label), y + metrics.ascent() / 2 - 1), tick.label);
+    painter.drawText(
+        QPointF(f.area.left() - kGap - metrics.horizontalAdvance(tick.label), y + metrics.ascent() / 2 - 1),
+        tick.label);
   }
 }
 
@@ -87,7 +91,8 @@ void paint_titles(QPainter& painter, const PlotFrame& f) {
   painter.setFont(f.font);
   painter.setPen(f.theme->text);
   const QString x = metrics.elidedText(f.content->x.title, Qt::ElideRight, f.area.width());
-  painter.drawText(QPointF(f.area.center().x() - metrics.horizontalAdvance(x) / 2, f.whole.bottom() - metrics.descent() - 2), x);
+  painter.drawText(
+      QPointF(f.area.center().x() - metrics.horizontalAdvance(x) / 2, f.whole.bottom() - metrics.descent() - 2), x);
   const QString y = metrics.elidedText(f.content->y.title, Qt::ElideRight, f.area.height());
   painter.save();
   painter.translate(f.whole.left() + metrics.ascent() + 2, f.area.center().y() + metrics.horizontalAdvance(y) / 2);
@@ -110,17 +115,24 @@ void paint_limit(QPainter& painter, const PlotFrame& f, const PlotLine& line) {
   const QPointF at = across ? f.pixel_of_place(f.x->low(), *place) : f.pixel_of_place(*place, f.y->low());
   if (line.shaded) {
     QRectF beyond = f.area;
-    if (across) beyond.setBottom(std::clamp(at.y(), f.area.top(), f.area.bottom()));
-    else beyond.setLeft(std::clamp(at.x(), f.area.left(), f.area.right()));
+    if (across)
+      beyond.setBottom(std::clamp(at.y(), f.area.top(), f.area.bottom()));
+    else
+      beyond.setLeft(std::clamp(at.x(), f.area.left(), f.area.right()));
     painter.fillRect(beyond, f.theme->shade);
   }
-  if (across ? (at.y() < f.area.top() || at.y() > f.area.bottom()) : (at.x() < f.area.left() || at.x() > f.area.right())) return;
+  if (across ? (at.y() < f.area.top() || at.y() > f.area.bottom())
+             : (at.x() < f.area.left() || at.x() > f.area.right()))
+    return;
   painter.setPen(QPen(f.theme->bad, 1.5, Qt::DashLine));
-  if (across) painter.drawLine(QPointF(f.area.left(), at.y()), QPointF(f.area.right(), at.y()));
-  else painter.drawLine(QPointF(at.x(), f.area.top()), QPointF(at.x(), f.area.bottom()));
+  if (across)
+    painter.drawLine(QPointF(f.area.left(), at.y()), QPointF(f.area.right(), at.y()));
+  else
+    painter.drawLine(QPointF(at.x(), f.area.top()), QPointF(at.x(), f.area.bottom()));
   const QFontMetricsF metrics(f.font);
   const QString text = metrics.elidedText(line.label, Qt::ElideRight, f.area.width() - 12);
-  const QPointF corner = across ? QPointF(f.area.left() + kGap, at.y() - 4) : QPointF(at.x() + 4, f.area.top() + metrics.height());
+  const QPointF corner =
+      across ? QPointF(f.area.left() + kGap, at.y() - 4) : QPointF(at.x() + 4, f.area.top() + metrics.height());
   QRectF box(corner.x() - 2, corner.y() - metrics.ascent(), metrics.horizontalAdvance(text) + 4, metrics.height());
   if (box.top() < f.area.top()) box.translate(0, metrics.height() + 6);
   QColor ground = f.theme->background;
@@ -130,10 +142,12 @@ void paint_limit(QPainter& painter, const PlotFrame& f, const PlotLine& line) {
   painter.setPen(f.theme->bad);
   painter.drawText(QPointF(box.left() + 2, box.top() + metrics.ascent()), text);
   if (!line.draggable) return;
-  painter.setBrush(f.theme->bad);      // a grip
+  painter.setBrush(f.theme->bad);  // a grip
   painter.setPen(Qt::NoPen);
-  if (across) painter.drawRoundedRect(QRectF(f.area.right() - 14, at.y() - 4, 12, 8), 3, 3);
-  else painter.drawRoundedRect(QRectF(at.x() - 4, f.area.bottom() - 14, 8, 12), 3, 3);
+  if (across)
+    painter.drawRoundedRect(QRectF(f.area.right() - 14, at.y() - 4, 12, 8), 3, 3);
+  else
+    painter.drawRoundedRect(QRectF(at.x() - 4, f.area.bottom() - 14, 8, 12), 3, 3);
 }
 
 void paint_series_marks(QPainter& painter, const PlotFrame& f, const PlotSeries& series) {
@@ -173,7 +187,8 @@ void paint_mark(QPainter& painter, const PlotFrame& f, const PlotMark& mark) {
   painter.drawText(QPointF(box.left() + 2, box.top() + metrics.ascent()), mark.label);
 }
 
-// A hatched strip along the line from a doubtful point half way to its neighbours, so that a point alone is seen as well.
+// A hatched strip along the line from a doubtful point half way to its neighbours, so that a point alone is seen as
+// well.
 void paint_doubt(QPainter& painter, const PlotFrame& f, const PlotSeries& series) {
   constexpr double kWidth = 18;
   QPainterPath path;
@@ -182,7 +197,8 @@ void paint_doubt(QPainter& painter, const PlotFrame& f, const PlotSeries& series
     const auto at = f.pixel(point.x, point.y);
     if (!point.doubtful || !at) continue;
     const auto reach = [&](std::size_t other) {
-      const auto to = other < series.points.size() ? f.pixel(series.points[other].x, series.points[other].y) : std::nullopt;
+      const auto to =
+          other < series.points.size() ? f.pixel(series.points[other].x, series.points[other].y) : std::nullopt;
       return to ? (*at + *to) / 2 : *at;
     };
     path.moveTo(i > 0 ? reach(i - 1) : *at);
@@ -215,8 +231,8 @@ QPointF PlotFrame::pixel_of_place(double px, double py) const {
           area.bottom() - (py - y->low()) / (y->high() - y->low()) * area.height()};
 }
 
-void draw_marker(QPainter& painter, const QPointF& at, std::size_t shape, double radius, const QColor& colour, PointLook look,
-                 const QColor& background) {
+void draw_marker(QPainter& painter, const QPointF& at, std::size_t shape, double radius, const QColor& colour,
+                 PointLook look, const QColor& background) {
   painter.setPen(QPen(colour, look == PointLook::hollow ? 1.8 : 1));
   painter.setBrush(look == PointLook::hollow ? background : colour);
   draw_shape(painter, at, shape, look == PointLook::hollow ? radius + 0.8 : radius);
@@ -230,12 +246,14 @@ void draw_swatch(QPainter& painter, const QRectF& box, const PlotSeries& series,
   }
   if (!series.markers) return;
   const PointLook look = series.points.empty() ? PointLook::filled : series.points.front().look;
-  draw_marker(painter, box.center(), series.colour, 4, colour, look == PointLook::small ? PointLook::filled : look, theme.background);
+  draw_marker(painter, box.center(), series.colour, 4, colour, look == PointLook::small ? PointLook::filled : look,
+              theme.background);
 }
 
 bool has_scale(const PlotContent& content) {
   const auto has_points = [](const PlotSeries& series) { return !series.points.empty(); };
-  return content.message.isEmpty() || !content.cloud.empty() || std::any_of(content.series.begin(), content.series.end(), has_points);
+  return content.message.isEmpty() || !content.cloud.empty() ||
+         std::any_of(content.series.begin(), content.series.end(), has_points);
 }
 
 void paint_axes(QPainter& painter, const PlotFrame& f) {
@@ -271,7 +289,8 @@ void paint_cursor(QPainter& painter, const PlotFrame& f, const QPointF& at, cons
   painter.drawEllipse(at, 8, 8);
   if (tip.isEmpty()) return;
   const QFontMetricsF metrics(f.font);
-  QRectF box = metrics.boundingRect(QRectF(0, 0, f.area.width(), f.area.height()), Qt::AlignLeft, tip).adjusted(-8, -6, 8, 6);
+  QRectF box =
+      metrics.boundingRect(QRectF(0, 0, f.area.width(), f.area.height()), Qt::AlignLeft, tip).adjusted(-8, -6, 8, 6);
   box.moveTopLeft(at + QPointF(14, 14));
   if (box.right() > f.area.right()) box.moveRight(at.x() - 14);
   if (box.bottom() > f.area.bottom()) box.moveBottom(at.y() - 14);
@@ -289,7 +308,8 @@ QMarginsF plot_margins(const PlotContent& content, const AxisScale& y, const QFo
   const QFontMetricsF metrics(font);
   const double bottom = content.x.title.isEmpty() ? metrics.height() + 2 * kGap : 2 * metrics.height() + 3 * kGap;
   double widest = metrics.horizontalAdvance(QStringLiteral("000"));
-  for (const AxisTick& tick : y.ticks(wanted_y(size.height() - bottom, font))) widest = std::max(widest, metrics.horizontalAdvance(tick.label));
+  for (const AxisTick& tick : y.ticks(wanted_y(size.height() - bottom, font)))
+    widest = std::max(widest, metrics.horizontalAdvance(tick.label));
   // A fixed grid of widths: the plot does not shift sideways with every digit.
   const double unit = metrics.horizontalAdvance(QStringLiteral("00"));
   return {std::ceil(widest / unit) * unit + metrics.height() + 3 * kGap, 10, 16, bottom};

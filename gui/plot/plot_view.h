@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The one interface to whatever draws charts. Qt Charts stands behind it (charts_plot.cpp) and nowhere else: it has been
-// deprecated since Qt 6.10, and so can be replaced in one file.
+// The one interface to whatever draws charts. Qt Charts stands behind it (charts_plot.cpp) and nowhere else: it has
+// been deprecated since Qt 6.10, and so can be replaced in one file.
 #pragma once
 
 #include <QPointF>
@@ -20,26 +20,28 @@ enum class PointLook : unsigned char { filled, hollow, small };
 struct PlotPoint {
   double x = 0, y = 0;
   PointLook look = PointLook::filled;
-  QString tip;                         // several lines of text
-  std::size_t id = 0;                  // the caller's
-  double error = 0;                    // > 0: half-width of an error bar in y
-  bool doubtful = false;               // the line is hatched around such points
+  QString tip;            // several lines of text
+  std::size_t id = 0;     // the caller's
+  double error = 0;       // > 0: half-width of an error bar in y
+  bool doubtful = false;  // the line is hatched around such points
 };
 
 enum class LineLook : unsigned char { none, solid, dashed, faded, steps };
 
 struct PlotSeries {
   QString name;
-  std::size_t colour = 0;              // also the marker's shape
+  std::size_t colour = 0;  // also the marker's shape
   LineLook line = LineLook::solid;
   bool markers = true;
   std::vector<PlotPoint> points;
-  double width = 2.2;                  // of the line, pixels
+  double width = 2.2;  // of the line, pixels
 };
 
 struct PlotBand {
   std::size_t colour = 0;
-  struct Span { double x = 0, low = 0, high = 0; };
+  struct Span {
+    double x = 0, low = 0, high = 0;
+  };
   std::vector<Span> spans;
 };
 
@@ -49,10 +51,10 @@ struct PlotLine {
   Qt::Orientation orientation = Qt::Horizontal;
   double value = 0;
   QString label;
-  bool draggable = false, shaded = false;   // shaded: what lies beyond is out of the question
+  bool draggable = false, shaded = false;  // shaded: what lies beyond is out of the question
 };
 
-struct PlotMark {                      // a diamond with a word
+struct PlotMark {  // a diamond with a word
   double x = 0, y = 0;
   std::size_t colour = 0;
   QString label;
@@ -61,8 +63,8 @@ struct PlotMark {                      // a diamond with a word
 struct PlotAxis {
   QString title;
   bool log = false;
-  bool from_zero = true;               // linear axes only
-  bool symmetric = false;              // linear axes only: as far below zero as above it
+  bool from_zero = true;   // linear axes only
+  bool symmetric = false;  // linear axes only: as far below zero as above it
 };
 
 struct PlotContent {
@@ -71,9 +73,9 @@ struct PlotContent {
   std::vector<PlotBand> bands;
   std::vector<PlotLine> lines;
   std::vector<PlotMark> marks;
-  std::vector<QPointF> cloud;          // drawn as a density
-  QString message;                     // over an empty or a stale chart
-  QString note;                        // below, small
+  std::vector<QPointF> cloud;  // drawn as a density
+  QString message;             // over an empty or a stale chart
+  QString note;                // below, small
 };
 
 class PlotView : public QWidget {
@@ -82,7 +84,8 @@ class PlotView : public QWidget {
   using QWidget::QWidget;
   /// What assistive technology calls the plot and whatever of it takes the focus.
   virtual void set_name(const QString& name) = 0;
-  /// What cannot be drawn (not finite; not positive on a log axis) is left out and counted in undrawable(). The zoom stays.
+  /// What cannot be drawn (not finite; not positive on a log axis) is left out and counted in undrawable(). The zoom
+  /// stays.
   virtual void set_content(PlotContent content) = 0;
   [[nodiscard]] virtual const PlotContent& content() const = 0;
   virtual void set_theme(const Theme& theme) = 0;
@@ -97,7 +100,7 @@ class PlotView : public QWidget {
   [[nodiscard]] virtual QPointF value_at(const QPointF& place) const = 0;
 
  Q_SIGNALS:
-  void hovered(const QString& tip);                                     // empty: nothing
+  void hovered(const QString& tip);  // empty: nothing
   void activated(std::size_t series, std::size_t point, Qt::KeyboardModifiers modifiers);
   void line_moved(int id, double value, bool finished);
   void range_changed();

@@ -26,7 +26,8 @@ Theme make_light() {
   t.good = rgb(0x0a6b45);
   t.bad = rgb(0xb3261e);
   t.shade = QColor(179, 38, 30, 16);
-  t.series = {rgb(0x0072b2), rgb(0xc65200), rgb(0x008660), rgb(0xa8458c), rgb(0x8f6a00), rgb(0x3c7ca5), rgb(0x000000), rgb(0x6b4fbb)};
+  t.series = {rgb(0x0072b2), rgb(0xc65200), rgb(0x008660), rgb(0xa8458c),
+              rgb(0x8f6a00), rgb(0x3c7ca5), rgb(0x000000), rgb(0x6b4fbb)};
   return t;
 }
 
@@ -43,7 +44,8 @@ Theme make_dark() {
   t.good = rgb(0x5fd3a0);
   t.bad = rgb(0xff8a80);
   t.shade = QColor(255, 138, 128, 20);
-  t.series = {rgb(0x56b4e9), rgb(0xff9442), rgb(0x2fcf9d), rgb(0xe79ac6), rgb(0xf0c04a), rgb(0x9ad0f5), rgb(0xffffff), rgb(0xb9a3f5)};
+  t.series = {rgb(0x56b4e9), rgb(0xff9442), rgb(0x2fcf9d), rgb(0xe79ac6),
+              rgb(0xf0c04a), rgb(0x9ad0f5), rgb(0xffffff), rgb(0xb9a3f5)};
   return t;
 }
 
@@ -80,7 +82,8 @@ QPalette Theme::palette() const {
   p.setColor(QPalette::Mid, frame);
   p.setColor(QPalette::Dark, dark ? rgb(0x0c0f12) : rgb(0x9aa3ad));
   p.setColor(QPalette::Shadow, dark ? rgb(0x000000) : rgb(0x6b747d));
-  for (const auto role : {QPalette::WindowText, QPalette::Text, QPalette::ButtonText}) p.setColor(QPalette::Disabled, role, soft_text);
+  for (const auto role : {QPalette::WindowText, QPalette::Text, QPalette::ButtonText})
+    p.setColor(QPalette::Disabled, role, soft_text);
   return p;
 }
 

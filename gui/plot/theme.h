@@ -22,8 +22,8 @@ struct Theme {
 [[nodiscard]] const Theme& dark_theme();
 /// WCAG 2.1 contrast ratio, 1 to 21.
 [[nodiscard]] double contrast(const QColor& a, const QColor& b);
-/// White on a fill that gives it 4.5:1, else black or white, whichever has more: on saturated fills of medium lightness black
-/// reads worse than its ratio says.
+/// White on a fill that gives it 4.5:1, else black or white, whichever has more: on saturated fills of medium lightness
+/// black reads worse than its ratio says.
 [[nodiscard]] QColor text_on(const QColor& fill);
 
 }  // namespace plimsoll::gui

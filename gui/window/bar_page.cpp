@@ -22,7 +22,8 @@ BarChart::BarChart(QWidget* parent) : QWidget(parent) {
   setMinimumHeight(160);
 }
 
-void BarChart::show_bars(std::vector<Part> parts, std::vector<Bar> bars, const QString& unit, std::optional<double> limit, const QString& limit_text) {
+void BarChart::show_bars(std::vector<Part> parts, std::vector<Bar> bars, const QString& unit,
+                         std::optional<double> limit, const QString& limit_text) {
   parts_ = std::move(parts);
   bars_ = std::move(bars);
   unit_ = unit;
@@ -95,7 +96,8 @@ void BarChart::paintEvent(QPaintEvent* /*event*/) {
     most = std::max(most, sum);
   }
   if (!(most > 0)) most = 1;
-  const double left = label + 20, right = width() - std::min(note, width() * 0.4) - 20, bottom = height() - metrics.height() - 12;
+  const double left = label + 20, right = width() - std::min(note, width() * 0.4) - 20,
+               bottom = height() - metrics.height() - 12;
   const double row = std::min((bottom - top) / static_cast<double>(bars_.size()), 46.0);
   for (std::size_t i = 0; i < bars_.size(); ++i) {
     const double y = top + row * static_cast<double>(i);
@@ -109,7 +111,8 @@ void BarChart::paintEvent(QPaintEvent* /*event*/) {
     painter.setPen(QPen(theme_->bad, 1.6, Qt::DashLine));
     painter.drawLine(QPointF(x, top - 4), QPointF(x, end + 4));
     painter.setPen(theme_->bad);
-    painter.drawText(QPointF(std::max(left, x - metrics.horizontalAdvance(limit_text_)), end + metrics.ascent() + 4), limit_text_);
+    painter.drawText(QPointF(std::max(left, x - metrics.horizontalAdvance(limit_text_)), end + metrics.ascent() + 4),
+                     limit_text_);
   }
   painter.setPen(theme_->soft_text);
   painter.drawText(QPointF(left, end + metrics.ascent() + 4), unit_);
@@ -147,34 +150,54 @@ void MemoryPage::refresh() {
       const model::MemoryPlan plan = study::point_memory(spec);
       budget = plan.budget.value / kGb;
       const double longest = static_cast<double>(study::longest_sequence(spec));
-      const QString note = plan.fits() ? tr("%1 KV tokens: %2 sequences of %3").arg(reader_text(static_cast<double>(plan.kv_tokens), 4))
-                                             .arg(reader_text(std::floor(static_cast<double>(plan.kv_tokens) / longest), 4)).arg(reader_text(longest, 6))
-                                       : tr("✗ %1 GB are missing").arg(reader_text(-plan.kv.value / kGb, 3));
-      bars.push_back({curve_name(bench_, curve), {plan.weights.value / kGb, plan.activation.value / kGb, plan.overhead.value / kGb, std::max(0.0, plan.kv.value / kGb)}, note});
+      const QString note = plan.fits()
+                               ? tr("%1 KV tokens: %2 sequences of %3")
+                                     .arg(reader_text(static_cast<double>(plan.kv_tokens), 4))
+                                     .arg(reader_text(std::floor(static_cast<double>(plan.kv_tokens) / longest), 4))
+                                     .arg(reader_text(longest, 6))
+                               : tr("✗ %1 GB are missing").arg(reader_text(-plan.kv.value / kGb, 3));
+      bars.push_back({curve_name(bench_, curve),
+                      {plan.weights.value / kGb, plan.activation.value / kGb, plan.overhead.value / kGb,
+                       std::max(0.0, plan.kv.value / kGb)},
+                      note});
     }
   } catch (const std::exception& error) {
     problem = qs(error.what());
   }
-  caption_->setText(problem.isEmpty() ? tr("One GPU's memory by deployment, GB: what is left after weights, activations and overhead holds the KV cache.") : problem);
-  chart_->show_bars({{tr("weights"), 0}, {tr("activations"), 1}, {tr("overhead"), 4}, {tr("KV cache"), 2}}, std::move(bars), tr("GB"), budget, tr("usable"));
+  caption_->setText(problem.isEmpty() ? tr("One GPU's memory by deployment, GB: what is left after weights, "
+                                           "activations and overhead holds the KV cache.")
+                                      : problem);
+  chart_->show_bars({{tr("weights"), 0}, {tr("activations"), 1}, {tr("overhead"), 4}, {tr("KV cache"), 2}},
+                    std::move(bars), tr("GB"), budget, tr("usable"));
 }
 
 void TimePage::refresh() {
   chart_->setAccessibleName(tr("Where the latency goes, by load"));
   const CurveModel& curves = bench_.curves();
   std::vector<BarChart::Bar> bars;
-  const std::size_t shown = bench_.selection() && bench_.selection()->curve < curves.curves().size() ? bench_.selection()->curve : curves.curves().size() - 1;
+  const std::size_t shown = bench_.selection() && bench_.selection()->curve < curves.curves().size()
+                                ? bench_.selection()->curve
+                                : curves.curves().size() - 1;
   if (!curves.curves().empty()) {
     for (const LanePoint& point : curves.curves()[shown].points) {
       const auto& m = point.row.result.metrics;
       if (!m || point.stage == Stage::estimate || !m->latency.mean) continue;
       bars.push_back({reader_text(point.row.result.labels.load_value, 4),
-                      {m->time_weights_s, m->time_kv_s, m->time_compute_s, m->time_allreduce_s, m->time_host_s, m->time_queue_s, m->time_preempt_s, m->time_other_s},
+                      {m->time_weights_s, m->time_kv_s, m->time_compute_s, m->time_allreduce_s, m->time_host_s,
+                       m->time_queue_s, m->time_preempt_s, m->time_other_s},
                       tr("%1 s").arg(reader_text(*m->latency.mean, 3))});
     }
-    caption_->setText(tr("%1: mean seconds of a request by cause, for each load.").arg(curve_name(bench_, curves.curves()[shown])));
+    caption_->setText(
+        tr("%1: mean seconds of a request by cause, for each load.").arg(curve_name(bench_, curves.curves()[shown])));
   }
-  chart_->show_bars({{tr("reading weights"), 0}, {tr("reading KV"), 5}, {tr("compute"), 2}, {tr("all-reduce"), 1}, {tr("host"), 4}, {tr("queue"), 3}, {tr("preempted"), 6}, {tr("other"), 7}},
+  chart_->show_bars({{tr("reading weights"), 0},
+                     {tr("reading KV"), 5},
+                     {tr("compute"), 2},
+                     {tr("all-reduce"), 1},
+                     {tr("host"), 4},
+                     {tr("queue"), 3},
+                     {tr("preempted"), 6},
+                     {tr("other"), 7}},
                     std::move(bars), tr("seconds"));
 }
 
@@ -190,7 +213,8 @@ TablePage::TablePage(Workbench& bench, QWidget* parent) : View(bench, parent) {
   view_->horizontalHeader()->setSortIndicator(-1, Qt::AscendingOrder);
   view_->setAlternatingRowColors(true);
   view_->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 8);
-  view_->horizontalHeader()->setDefaultSectionSize(fontMetrics().horizontalAdvance(QStringLiteral("output_tokens_per_s  ")));
+  view_->horizontalHeader()->setDefaultSectionSize(
+      fontMetrics().horizontalAdvance(QStringLiteral("output_tokens_per_s  ")));
   view_->setTabKeyNavigation(false);
   all_ = new QCheckBox(tr("&All columns, those that are the same for every point too"), this);
   auto* column = new QVBoxLayout(this);
@@ -207,7 +231,8 @@ void TablePage::refresh() {
   for (int c = 0; c < model.columnCount(); ++c) {
     bool differs = all_->isChecked() || model.rowCount() < 2;
     const QVariant first = model.data(model.index(0, c), Qt::UserRole);
-    for (int r = 1; r < model.rowCount() && !differs; ++r) differs = model.data(model.index(r, c), Qt::UserRole) != first;
+    for (int r = 1; r < model.rowCount() && !differs; ++r)
+      differs = model.data(model.index(r, c), Qt::UserRole) != first;
     view_->setColumnHidden(c, !differs);
   }
 }

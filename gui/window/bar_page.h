@@ -18,11 +18,22 @@ class HeatGrid;
 class BarChart final : public QWidget {
   Q_OBJECT
  public:
-  struct Part { QString name; std::size_t colour = 0; };
-  struct Bar { QString label; std::vector<double> values; QString note; };
+  struct Part {
+    QString name;
+    std::size_t colour = 0;
+  };
+  struct Bar {
+    QString label;
+    std::vector<double> values;
+    QString note;
+  };
   explicit BarChart(QWidget* parent = nullptr);
-  void show_bars(std::vector<Part> parts, std::vector<Bar> bars, const QString& unit, std::optional<double> limit = {}, const QString& limit_text = {});
-  void set_theme(const Theme& theme) { theme_ = &theme; update(); }
+  void show_bars(std::vector<Part> parts, std::vector<Bar> bars, const QString& unit, std::optional<double> limit = {},
+                 const QString& limit_text = {});
+  void set_theme(const Theme& theme) {
+    theme_ = &theme;
+    update();
+  }
   [[nodiscard]] TableData table() const;
 
  protected:
@@ -86,7 +97,7 @@ class HeatPage final : public View {
   QLabel* caption_ = nullptr;
   [[nodiscard]] bool is_within();
   QComboBox *metric_ = nullptr, *at_ = nullptr;
-  bool chosen_ = false;                // the user said at which load
+  bool chosen_ = false;  // the user said at which load
   std::string key_;
 };
 

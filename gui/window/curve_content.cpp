@@ -31,7 +31,8 @@ PlotPoint plot_point(const LanePoint& point, const ContentChoice& choice, const 
   out.tip = point_tip(point.row, name, point.stage == Stage::study ? QString() : stage_name(point.stage));
   const auto& metrics = point.row.result.metrics;
   const std::string_view id = choice.y->id;
-  if (choice.bands && metrics && id == "latency_mean_s") out.error = metrics->latency_mean_ci95_s.value_or(0) * choice.y->scale;
+  if (choice.bands && metrics && id == "latency_mean_s")
+    out.error = metrics->latency_mean_ci95_s.value_or(0) * choice.y->scale;
   if (choice.bands && metrics && id == "output_tokens_per_s") out.error = metrics->output_tokens_per_s_ci95.value_or(0);
   return out;
 }
@@ -84,10 +85,14 @@ void add_measured(const Workbench& bench, const ContentChoice& choice, CurveCont
       if (point.curve != c || !x || !y) continue;
       published = published || point.table->published;
       if (!point.table->tool.isEmpty()) tool = point.table->tool;
-      measured.points.push_back({*x, *y, PointLook::hollow, point_tip(*point.row, curve_name(bench, bench.curves().curves()[c]), point.table->name), 0, 0});
+      measured.points.push_back(
+          {*x, *y, PointLook::hollow,
+           point_tip(*point.row, curve_name(bench, bench.curves().curves()[c]), point.table->name), 0, 0});
     }
     if (measured.points.empty()) continue;
-    measured.name = curve_name(bench, bench.curves().curves()[c]) + (published ? tr(", published") : tool.isEmpty() ? tr(", measured") : QStringLiteral(", ") + tool);
+    measured.name = curve_name(bench, bench.curves().curves()[c]) + (published        ? tr(", published")
+                                                                     : tool.isEmpty() ? tr(", measured")
+                                                                                      : QStringLiteral(", ") + tool);
     add(out, std::move(measured), {SeriesSource::Kind::measured, c}, choice);
   }
 }
@@ -100,14 +105,18 @@ void add_knees(const Workbench& bench, const ContentChoice& choice, CurveContent
     for (const LanePoint& point : curve.points) {
       const auto& m = point.row.result.metrics;
       if (!m || m->steady.grows || point.stage == Stage::estimate) continue;
-      shape.push_back({point.row.result.labels.load_value, m->output_tokens_per_s, m->latency_per_token.p90.value_or(m->latency.p90.value_or(0))});
+      shape.push_back({point.row.result.labels.load_value, m->output_tokens_per_s,
+                       m->latency_per_token.p90.value_or(m->latency.p90.value_or(0))});
       from.push_back(&point);
     }
     const auto bend = study::knee(shape);
     if (!bend || choice.hidden.contains(curve_name(bench, curve))) continue;
     const auto x = value_of(from[*bend]->row, *choice.x), y = value_of(from[*bend]->row, *choice.y);
-    const bool few = bench.curves().curves().size() < 3;   // more labels than that cover each other
-    if (x && y) out.content.marks.push_back({*x, *y, c, few ? tr("knee at %1").arg(reader_text(from[*bend]->row.result.labels.load_value, 4)) : QString()});
+    const bool few = bench.curves().curves().size() < 3;  // more labels than that cover each other
+    if (x && y)
+      out.content.marks.push_back(
+          {*x, *y, c,
+           few ? tr("knee at %1").arg(reader_text(from[*bend]->row.result.labels.load_value, 4)) : QString()});
   }
 }
 
@@ -118,7 +127,8 @@ struct BandRatio {
 
 // Refined points have no band of their own: in between, the ratios to the curve change in a straight line.
 std::optional<BandRatio> ratio_at(const std::vector<BandRatio>& known, double load) {
-  const auto after = std::lower_bound(known.begin(), known.end(), load, [](const BandRatio& r, double at) { return r.load < at; });
+  const auto after =
+      std::lower_bound(known.begin(), known.end(), load, [](const BandRatio& r, double at) { return r.load < at; });
   if (after == known.end()) return {};
   if (after->load == load) return *after;
   if (after == known.begin()) return {};
@@ -129,7 +139,8 @@ std::optional<BandRatio> ratio_at(const std::vector<BandRatio>& known, double lo
 
 // The 90 % band of the prediction, where the points have one.
 void add_bands(const Workbench& bench, const ContentChoice& choice, CurveContent& out) {
-  const auto low = column_index(std::string(choice.y->id) + "_lo"), high = column_index(std::string(choice.y->id) + "_hi");
+  const auto low = column_index(std::string(choice.y->id) + "_lo"),
+             high = column_index(std::string(choice.y->id) + "_hi");
   if (!low || !high) return;
   for (std::size_t c = 0; c < bench.curves().curves().size(); ++c) {
     PlotBand band{c, {}};
@@ -138,7 +149,8 @@ void add_bands(const Workbench& bench, const ContentChoice& choice, CurveContent
       const auto y = value_of(point.row, *choice.y);
       const auto* l = std::get_if<double>(&point.row.cells[*low]);
       const auto* h = std::get_if<double>(&point.row.cells[*high]);
-      if (y && *y > 0 && l && h) known.push_back({point.row.result.labels.load_value, *l * choice.y->scale / *y, *h * choice.y->scale / *y});
+      if (y && *y > 0 && l && h)
+        known.push_back({point.row.result.labels.load_value, *l * choice.y->scale / *y, *h * choice.y->scale / *y});
     }
     std::sort(known.begin(), known.end(), [](const BandRatio& a, const BandRatio& b) { return a.load < b.load; });
     for (const LanePoint& point : bench.curves().curves()[c].points) {
@@ -156,8 +168,11 @@ void add_pins(const Workbench& bench, const ContentChoice& choice, CurveContent&
     for (std::size_t c = 0; c < bench.curves().curves().size(); ++c) {
       if (bench.curves().curves()[c].name != pin.curve) continue;
       const LanePoint* point = bench.curves().find(c, pin.load);
-      const auto x = point ? value_of(point->row, *choice.x) : std::nullopt, y = point ? value_of(point->row, *choice.y) : std::nullopt;
-      if (x && y) out.content.marks.push_back({*x, *y, c, tr("load %1: %2, %3").arg(reader_text(pin.load, 4), reader_text(*x, 4), reader_text(*y, 4))});
+      const auto x = point ? value_of(point->row, *choice.x) : std::nullopt,
+                 y = point ? value_of(point->row, *choice.y) : std::nullopt;
+      if (x && y)
+        out.content.marks.push_back(
+            {*x, *y, c, tr("load %1: %2, %3").arg(reader_text(pin.load, 4), reader_text(*x, 4), reader_text(*y, 4))});
     }
   }
 }
@@ -168,7 +183,7 @@ bool counts_clients(const study::PointLabels& labels) { return labels.load().qua
 struct Carried {
   double load = 0, tokens_per_s = 0;
   std::optional<double> usd_per_million;
-  bool between = false;                // of two simulated points; else it is one of them
+  bool between = false;  // of two simulated points; else it is one of them
 };
 
 // Where the line from `within` to `beyond` crosses the limit, as the curve is drawn: straight on the y axis, linear or
@@ -178,8 +193,12 @@ std::optional<Carried> crossing(const LanePoint& within, const LanePoint& beyond
   const auto y0 = value_of(within.row, *choice.y), y1 = value_of(beyond.row, *choice.y);
   const auto t0 = value_of(within.row, tokens), t1 = value_of(beyond.row, tokens);
   const double l0 = within.row.result.labels.load_value, l1 = beyond.row.result.labels.load_value;
-  if (!y0 || !y1 || !t0 || !t1 || *y1 <= choice.limit || *t0 <= 0 || *t1 <= 0 || l0 <= 0 || l1 <= 0 || (choice.log_y && *y0 <= 0)) return {};
-  const auto part_of = [&](double y) { return choice.log_y ? std::log(y / *y0) / std::log(*y1 / *y0) : (y - *y0) / (*y1 - *y0); };
+  if (!y0 || !y1 || !t0 || !t1 || *y1 <= choice.limit || *t0 <= 0 || *t1 <= 0 || l0 <= 0 || l1 <= 0 ||
+      (choice.log_y && *y0 <= 0))
+    return {};
+  const auto part_of = [&](double y) {
+    return choice.log_y ? std::log(y / *y0) / std::log(*y1 / *y0) : (y - *y0) / (*y1 - *y0);
+  };
   const double part = part_of(choice.limit);
   const auto between = [part](double a, double b) { return a * std::pow(b / a, part); };
   Carried out{between(l0, l1), between(*t0, *t1), {}, true};
@@ -190,7 +209,7 @@ std::optional<Carried> crossing(const LanePoint& within, const LanePoint& beyond
 
 // The load up to which the curve's y metric is within the limit; where the throughput falls before that, its peak.
 QString within_limit(const Curve& curve, const ContentChoice& choice) {
-  const LanePoint *best = nullptr, *next = nullptr;   // next: the simulated point after the best one
+  const LanePoint *best = nullptr, *next = nullptr;  // next: the simulated point after the best one
   bool all = true;
   for (const LanePoint& point : curve.points) {
     if (point.stage == Stage::estimate || !point.row.result.metrics) {
@@ -200,7 +219,8 @@ QString within_limit(const Curve& curve, const ContentChoice& choice) {
     const auto y = value_of(point.row, *choice.y);
     const bool within = y && *y <= choice.limit;
     all = all && within;
-    if (within && (best == nullptr || point.row.result.metrics->output_tokens_per_s > best->row.result.metrics->output_tokens_per_s)) {
+    if (within && (best == nullptr ||
+                   point.row.result.metrics->output_tokens_per_s > best->row.result.metrics->output_tokens_per_s)) {
       best = &point;
       next = nullptr;
     } else if (best != nullptr && next == nullptr) {
@@ -214,7 +234,9 @@ QString within_limit(const Curve& curve, const ContentChoice& choice) {
   study::PointLabels labels = best->row.result.labels;
   labels.load_value = carried.between && counts_clients(labels) ? std::floor(carried.load) : carried.load;
   const int digits = carried.between ? 3 : 4;
-  QString text = (all ? tr("✓ every load, %1 at %2 tokens/s") : carried.between ? tr("✓ about %1, %2 tokens/s") : tr("✓ %1, %2 tokens/s"))
+  QString text = (all               ? tr("✓ every load, %1 at %2 tokens/s")
+                  : carried.between ? tr("✓ about %1, %2 tokens/s")
+                                    : tr("✓ %1, %2 tokens/s"))
                      .arg(load_text(labels, digits), reader_text(carried.tokens_per_s, digits));
   if (carried.usd_per_million) text += tr(", %1 USD/M tokens").arg(reader_text(*carried.usd_per_million, 3));
   return text;
@@ -225,7 +247,8 @@ QString message_of(const Workbench& bench) {
   const auto reasons = bench.curves().impossible();
   const auto& curves = bench.curves().curves();
   const bool any = std::any_of(curves.begin(), curves.end(), [](const Curve& curve) {
-    return std::any_of(curve.points.begin(), curve.points.end(), [](const LanePoint& p) { return p.row.result.metrics.has_value(); });
+    return std::any_of(curve.points.begin(), curve.points.end(),
+                       [](const LanePoint& p) { return p.row.result.metrics.has_value(); });
   });
   if (!reasons.empty() && !any) return reasons.front();
   return {};
@@ -240,13 +263,16 @@ QString curve_name(const Workbench& bench, const Curve& curve) {
 QString load_text(const study::PointLabels& labels, int digits) {
   const bool rate = labels.load().quantity == load::LoadQuantity::requests_per_s;
   const QString value = reader_text(labels.load_value, digits);
-  return counts_clients(labels) ? tr("%1 clients").arg(value) : rate ? tr("%1 requests/s").arg(value) : tr("load %1").arg(value);
+  return counts_clients(labels) ? tr("%1 clients").arg(value)
+         : rate                 ? tr("%1 requests/s").arg(value)
+                                : tr("load %1").arg(value);
 }
 
 QString point_tip(const PointRow& row, const QString& name, const QString& kind) {
   const study::PointLabels& l = row.result.labels;
   QString text = name + (kind.isEmpty() ? QString() : QStringLiteral(" (%1)").arg(kind));
-  text += QStringLiteral("\n%1 %2").arg(qs(l.load_kind).replace(QChar(u'_'), QChar(u' ')), reader_text(l.load_value, 5));
+  text +=
+      QStringLiteral("\n%1 %2").arg(qs(l.load_kind).replace(QChar(u'_'), QChar(u' ')), reader_text(l.load_value, 5));
   const auto line = [&](const QString& label, const char* metric, const char* unit) {
     const QString value = number(row, metric);
     if (value != QStringLiteral("–")) text += QStringLiteral("\n%1 %2 %3").arg(label, value, qs(unit));
@@ -262,7 +288,8 @@ QString point_tip(const PointRow& row, const QString& name, const QString& kind)
   if (row.result.metrics && !row.result.metrics->steady.reason.empty()) {
     text += QStringLiteral("\n") + qs(study::steady_text(row.result.metrics->steady)).left(120);
   }
-  if (!row.result.extrapolates.empty()) text += QStringLiteral("\n") + tr("estimate: %1").arg(qs(row.result.extrapolates).left(90));
+  if (!row.result.extrapolates.empty())
+    text += QStringLiteral("\n") + tr("estimate: %1").arg(qs(row.result.extrapolates).left(90));
   return text;
 }
 
@@ -273,15 +300,19 @@ CurveContent curve_content(const Workbench& bench, const ContentChoice& choice) 
   add_previous(bench, choice, out);
   for (std::size_t c = 0; c < bench.compared().curves().size(); ++c) {
     const Curve& curve = bench.compared().curves()[c];
-    const QString scenario = bench.session().state().compared ? bench.session().state().scenarios[*bench.session().state().compared].name : QString();
-    PlotSeries series = series_of(curve, choice, curve.name.isEmpty() ? scenario : scenario + QStringLiteral(": ") + curve.name, false);
+    const QString scenario = bench.session().state().compared
+                                 ? bench.session().state().scenarios[*bench.session().state().compared].name
+                                 : QString();
+    PlotSeries series =
+        series_of(curve, choice, curve.name.isEmpty() ? scenario : scenario + QStringLiteral(": ") + curve.name, false);
     series.colour = c + 3;
     series.line = LineLook::dashed;
     add(out, std::move(series), {SeriesSource::Kind::compared, c}, choice);
   }
   const bool doubt = choice.bands && bench.curves().extrapolates_in_part();
   for (std::size_t c = 0; c < bench.curves().curves().size(); ++c) {
-    PlotSeries series = series_of(bench.curves().curves()[c], choice, curve_name(bench, bench.curves().curves()[c]), doubt);
+    PlotSeries series =
+        series_of(bench.curves().curves()[c], choice, curve_name(bench, bench.curves().curves()[c]), doubt);
     series.colour = c;
     add(out, std::move(series), {SeriesSource::Kind::curve, c}, choice);
   }
@@ -291,7 +322,8 @@ CurveContent curve_content(const Workbench& bench, const ContentChoice& choice) 
   add_pins(bench, choice, out);
   if (choice.limit > 0) {
     out.content.lines.push_back({0, Qt::Horizontal, choice.limit,
-                                 QStringLiteral("SLO %1 %2").arg(reader_text(choice.limit, 3), qs(choice.y->unit)), true, true});
+                                 QStringLiteral("SLO %1 %2").arg(reader_text(choice.limit, 3), qs(choice.y->unit)),
+                                 true, true});
   }
   out.content.message = message_of(bench);
   return out;
@@ -310,8 +342,11 @@ PlotContent residual_content(const Workbench& bench, const ContentChoice& choice
     if (choice.hidden.contains(series.name)) continue;
     for (const Residual& r : all) {
       if (r.point.curve != c) continue;
-      series.points.push_back({r.x, 100 * r.relative(), PointLook::filled,
-                               tr("%1\nmeasured %2 %4\npredicted %3 %4").arg(series.name, reader_text(r.measured, 4), reader_text(r.predicted, 4), qs(choice.y->unit)), 0, 0});
+      series.points.push_back(
+          {r.x, 100 * r.relative(), PointLook::filled,
+           tr("%1\nmeasured %2 %4\npredicted %3 %4")
+               .arg(series.name, reader_text(r.measured, 4), reader_text(r.predicted, 4), qs(choice.y->unit)),
+           0, 0});
     }
     content.series.push_back(std::move(series));
   }
@@ -322,26 +357,32 @@ QString residual_summary(const Workbench& bench, const ContentChoice& choice) {
   const auto all = residuals(bench.curves(), overlay_points(bench.curves(), bench.tables()), *choice.x, *choice.y);
   const validation::ErrorSummary summary = summary_of(all);
   if (summary.count == 0) return {};
-  return tr("Error of %1: MAPE %2 %, bias %3 %, n = %4").arg(qs(choice.y->label).toLower()).arg(100 * summary.mean, 0, 'f', 1)
-      .arg(100 * summary.bias, 0, 'f', 1).arg(summary.count);
+  return tr("Error of %1: MAPE %2 %, bias %3 %, n = %4")
+      .arg(qs(choice.y->label).toLower())
+      .arg(100 * summary.mean, 0, 'f', 1)
+      .arg(100 * summary.bias, 0, 'f', 1)
+      .arg(summary.count);
 }
 
 QString validity_text(const Workbench& bench) {
   static const QRegularExpression details(QStringLiteral(" \\((?:[^()]|\\([^()]*\\))*\\)"));
   const QString why = bench.curves().extrapolates().remove(details);
   if (why.isEmpty()) return {};
-  return bench.curves().extrapolates_in_part() ? tr("⚠ Hatched points are extrapolated: %1").arg(why) : tr("⚠ All points are estimates: %1").arg(why);
+  return bench.curves().extrapolates_in_part() ? tr("⚠ Hatched points are extrapolated: %1").arg(why)
+                                               : tr("⚠ All points are estimates: %1").arg(why);
 }
 
 QString limit_answer(const Workbench& bench, const ContentChoice& choice) {
   if (choice.limit <= 0) return {};
   QStringList answers;
-  for (const Curve& curve : bench.curves().curves()) answers << curve_name(bench, curve) + QStringLiteral(": ") + within_limit(curve, choice);
+  for (const Curve& curve : bench.curves().curves())
+    answers << curve_name(bench, curve) + QStringLiteral(": ") + within_limit(curve, choice);
   const auto& other = bench.session().state().compared;
   if (other) {
     const QString& scenario = bench.session().state().scenarios[*other].name;
     for (const Curve& curve : bench.compared().curves()) {
-      answers << (curve.name.isEmpty() ? scenario : QStringLiteral("%1, %2").arg(scenario, curve.name)) + QStringLiteral(": ") + within_limit(curve, choice);
+      answers << (curve.name.isEmpty() ? scenario : QStringLiteral("%1, %2").arg(scenario, curve.name)) +
+                     QStringLiteral(": ") + within_limit(curve, choice);
     }
   }
   return answers.join(QStringLiteral(" · "));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// From the workbench's curves to what a plot draws: series, greyed predecessors, the compared scenario, measured points,
-// knees, limits, bands.
+// From the workbench's curves to what a plot draws: series, greyed predecessors, the compared scenario, measured
+// points, knees, limits, bands.
 #pragma once
 
 #include <set>
@@ -13,8 +13,8 @@ namespace plimsoll::gui {
 struct ContentChoice {
   const Metric *x = nullptr, *y = nullptr;
   bool log_x = false, log_y = false, knees = false, measured = true, bands = true;
-  double limit = 0;                    // of y; 0: no line
-  std::set<QString> hidden;            // names of series
+  double limit = 0;          // of y; 0: no line
+  std::set<QString> hidden;  // names of series
 };
 
 /// A series of the content and where its points come from; PlotPoint::id is an index into the curve's points.
@@ -24,7 +24,7 @@ struct SeriesSource {
 };
 struct CurveContent {
   PlotContent content;
-  std::vector<SeriesSource> sources;   // one a series
+  std::vector<SeriesSource> sources;  // one a series
 };
 [[nodiscard]] CurveContent curve_content(const Workbench& bench, const ContentChoice& choice);
 /// Relative errors of the simulated points against the measured ones, in percent.
@@ -40,9 +40,9 @@ struct CurveContent {
 [[nodiscard]] QString validity_text(const Workbench& bench);
 /// Lines of text about a point.
 [[nodiscard]] QString point_tip(const PointRow& row, const QString& name, const QString& kind);
-/// The most that each curve carries while the y metric stays within the limit, and its cost: the inverse question. Between
-/// the last point within and the first beyond it is where the drawn line crosses the limit, and says "about". The compared
-/// scenario's too.
+/// The most that each curve carries while the y metric stays within the limit, and its cost: the inverse question.
+/// Between the last point within and the first beyond it is where the drawn line crosses the limit, and says "about".
+/// The compared scenario's too.
 [[nodiscard]] QString limit_answer(const Workbench& bench, const ContentChoice& choice);
 
 }  // namespace plimsoll::gui

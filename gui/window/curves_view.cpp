@@ -46,8 +46,10 @@ CurvesView::CurvesView(Workbench& bench, QWidget* parent) : View(bench, parent) 
   all->addWidget(make_bar());
   all->addLayout(row_, 1);
   connect(plot_, &PlotView::activated, this, &CurvesView::activate);
-  connect(plot_, &PlotView::hovered, this, [this](const QString& tip) { Q_EMIT message(QString(tip).replace(QChar(u'\n'), QStringLiteral(" · "))); });
-  connect(plot_, &PlotView::line_moved, this, [this](int, double value, bool finished) { move_limit(value, finished); });
+  connect(plot_, &PlotView::hovered, this,
+          [this](const QString& tip) { Q_EMIT message(QString(tip).replace(QChar(u'\n'), QStringLiteral(" · "))); });
+  connect(plot_, &PlotView::line_moved, this,
+          [this](int, double value, bool finished) { move_limit(value, finished); });
   connect(plot_, &PlotView::range_changed, this, [this] { residuals_->follow_x(plot_->x_range()); });
   connect(legend_, &Legend::changed, this, &CurvesView::refresh);
 }
@@ -66,7 +68,7 @@ QComboBox* CurvesView::metric_box(const QString& name, bool x) {
     const std::string id = utf8(box->itemData(index).toString());
     bench_.set_view(tr("Choose a metric"), {}, [&](ViewState& view) {
       (x ? view.x : view.y) = id;
-      if (!x) view.limit = 0;          // a limit in other units would mean nothing
+      if (!x) view.limit = 0;  // a limit in other units would mean nothing
     });
   });
   return box;
@@ -117,13 +119,16 @@ QWidget* CurvesView::make_bar() {
   layout->addWidget(flag_box(tr("measured"), tr("Show measured and published points"), &ViewState::measured));
   layout->addWidget(flag_box(tr("residuals"), tr("Show the residual strip"), &ViewState::residuals));
   layout->addWidget(flag_box(tr("knees"), tr("Mark where each curve bends"), &ViewState::knees));
-  layout->addWidget(flag_box(tr("bands"), tr("Show prediction bands, confidence intervals, and where the model extrapolates"), &ViewState::bands));
+  layout->addWidget(flag_box(tr("bands"),
+                             tr("Show prediction bands, confidence intervals, and where the model extrapolates"),
+                             &ViewState::bands));
   return bar;
 }
 
 ContentChoice CurvesView::choice() const {
   const ViewState& v = bench_.session().state().view;
-  ContentChoice out{find_metric(v.x), find_metric(v.y), v.log_x, v.log_y, v.knees, v.measured, v.bands, v.limit, legend_->hidden()};
+  ContentChoice out{find_metric(v.x), find_metric(v.y), v.log_x, v.log_y,          v.knees,
+                    v.measured,       v.bands,          v.limit, legend_->hidden()};
   if (dragged_limit_ > 0) out.limit = dragged_limit_;
   return out;
 }
@@ -195,14 +200,18 @@ void CurvesView::activate(std::size_t series, std::size_t point, Qt::KeyboardMod
   const std::size_t id = plot_->content().series[series].points[point].id;
   if (id >= curve.points.size()) return;
   const double load = curve.points[id].row.result.labels.load_value;
-  if (modifiers & Qt::ShiftModifier) bench_.toggle_pin({bench_.session().scenario().name, curve.name, load});
-  else bench_.select({sources_[series].curve, load});
+  if (modifiers & Qt::ShiftModifier)
+    bench_.toggle_pin({bench_.session().scenario().name, curve.name, load});
+  else
+    bench_.select({sources_[series].curve, load});
 }
 
 void CurvesView::move_limit(double value, bool finished) {
   dragged_limit_ = finished ? -1 : value;
-  if (finished) bench_.set_view(tr("Move the SLO line"), QStringLiteral("limit"), [&](ViewState& view) { view.limit = value; });
-  else refresh();
+  if (finished)
+    bench_.set_view(tr("Move the SLO line"), QStringLiteral("limit"), [&](ViewState& view) { view.limit = value; });
+  else
+    refresh();
 }
 
 }  // namespace plimsoll::gui

@@ -42,7 +42,7 @@ class CurvesView final : public View {
   void refresh_notes();
   PlotView *plot_ = nullptr, *residuals_ = nullptr;
   Legend* legend_ = nullptr;
-  QBoxLayout* row_ = nullptr;          // the plots and the legend
+  QBoxLayout* row_ = nullptr;  // the plots and the legend
   QLabel *summary_ = nullptr, *answer_ = nullptr, *notes_ = nullptr;
   QComboBox *x_ = nullptr, *y_ = nullptr;
   QDoubleSpinBox* limit_ = nullptr;

@@ -61,16 +61,33 @@ QString shown(const QJsonValue& value) {
   return value.toString();
 }
 
-constexpr int kObjective = 5;          // whose title is its unit, once that is known
+constexpr int kObjective = 5;  // whose title is its unit, once that is known
 
 }  // namespace
 
 DecisionDock::DecisionDock(Workbench& bench, QWidget* parent) : RunDock(bench, parent) {
-  slo_ = new Field({QStringLiteral("slo"), tr("SLO"), tr("Limits that must hold, as {p90_latency: 20 s, p99_ttft: 2 s}; empty: the SLO line of the curves"),
-                    {QStringLiteral("{p90_latency_per_token: 50 ms}"), QStringLiteral("{p90_latency: 20 s}"), QStringLiteral("{p95_ttft: 500 ms, p99_itl: 50 ms}")}, false, false, tr("the SLO line of Curves")}, this);
-  search_ = new Field({QStringLiteral("search"), tr("Search"), tr("What may vary and what counts: tp, replicas, max_running, instances; objective cost, capacity, gpus, latency or throughput"),
-                       {QStringLiteral("{objective: capacity, tp: [1, 2, 4, 8], replicas: [1], max_running: [16, 32, 64, 128]}"),
-                        QStringLiteral("{objective: cost, tp: [1, 2, 4, 8], replicas: [1, 2, 4, 8], instances: [ml.g5.12xlarge, ml.p4d.24xlarge]}")}, false, false, tr("as said below")}, this);
+  slo_ =
+      new Field({QStringLiteral("slo"),
+                 tr("SLO"),
+                 tr("Limits that must hold, as {p90_latency: 20 s, p99_ttft: 2 s}; empty: the SLO line of the curves"),
+                 {QStringLiteral("{p90_latency_per_token: 50 ms}"), QStringLiteral("{p90_latency: 20 s}"),
+                  QStringLiteral("{p95_ttft: 500 ms, p99_itl: 50 ms}")},
+                 false,
+                 false,
+                 tr("the SLO line of Curves")},
+                this);
+  search_ = new Field(
+      {QStringLiteral("search"),
+       tr("Search"),
+       tr("What may vary and what counts: tp, replicas, max_running, instances; objective cost, capacity, gpus, "
+          "latency or throughput"),
+       {QStringLiteral("{objective: capacity, tp: [1, 2, 4, 8], replicas: [1], max_running: [16, 32, 64, 128]}"),
+        QStringLiteral("{objective: cost, tp: [1, 2, 4, 8], replicas: [1, 2, 4, 8], instances: [ml.g5.12xlarge, "
+                       "ml.p4d.24xlarge]}")},
+       false,
+       false,
+       tr("as said below")},
+      this);
   for (QLabel** label : {&asks_, &best_, &why_}) {
     *label = new QLabel(this);
     (*label)->setWordWrap(true);
@@ -102,11 +119,14 @@ DecisionDock::DecisionDock(Workbench& bench, QWidget* parent) : RunDock(bench, p
   column_->insertWidget(column_->count() - 1, ranking_, 4);
   column_->insertWidget(column_->count() - 1, why_);
   column_->insertLayout(column_->count() - 1, last);
-  connect(add_button(tr("P&lan"), tr("Find the best deployment of the current scenario")), &QPushButton::clicked, this, &DecisionDock::plan);
+  connect(add_button(tr("P&lan"), tr("Find the best deployment of the current scenario")), &QPushButton::clicked, this,
+          &DecisionDock::plan);
   connect(&run_, &ChildRun::object, this, &DecisionDock::add);
-  connect(&run_, &ChildRun::point, this, [this] { best_->setText(tr("%1 deployments simulated so far").arg(++tried_)); });
+  connect(&run_, &ChildRun::point, this,
+          [this] { best_->setText(tr("%1 deployments simulated so far").arg(++tried_)); });
   for (Field* field : {slo_, search_}) {
-    connect(field, &Field::entered, this, [this](const QString& path, const QString& text) { bench_.set_value(path, text); });
+    connect(field, &Field::entered, this,
+            [this](const QString& path, const QString& text) { bench_.set_value(path, text); });
   }
   connect(ranking_, &QTableWidget::currentCellChanged, this, [this](int row) { explain(row); });
   connect(ranking_, &QTableWidget::cellActivated, this, [this](int row) { use(row); });
@@ -118,7 +138,8 @@ DecisionDock::DecisionDock(Workbench& bench, QWidget* parent) : RunDock(bench, p
 }
 
 void DecisionDock::refresh() {
-  for (Field* field : {slo_, search_}) field->show_value(field_value(bench_.session().scenario(), utf8(field->spec().path)));
+  for (Field* field : {slo_, search_})
+    field->show_value(field_value(bench_.session().scenario(), utf8(field->spec().path)));
   if (!isVisible()) return;
   ask();
   if (asked_.empty() || run_.state() != ChildRun::State::idle) return;
@@ -188,7 +209,7 @@ void DecisionDock::add(const QString& type, const QJsonObject& line) {
 }
 
 void DecisionDock::add_deployment(const QJsonObject& line) {
-  ranking_->setSortingEnabled(false);   // a row must not move before it is whole
+  ranking_->setSortingEnabled(false);  // a row must not move before it is whole
   const int row = ranking_->rowCount();
   ranking_->insertRow(row);
   for (int c = 0; c < static_cast<int>(columns().size()); ++c) {
@@ -214,15 +235,18 @@ void DecisionDock::show_answer(const QJsonObject& line) {
     QString text = tr("✓ Best: %1").arg(winner.value(QStringLiteral("deployment")).toString());
     const QJsonObject capacity = winner.value(QStringLiteral("capacity")).toObject();
     if (!capacity.isEmpty()) {
-      text += QStringLiteral("\n") + tr("Carries %1 %2 within the SLO").arg(reader_text(capacity.value(QStringLiteral("load")).toDouble(), 4),
-                                                                           capacity.value(QStringLiteral("unit")).toString());
+      text += QStringLiteral("\n") + tr("Carries %1 %2 within the SLO")
+                                         .arg(reader_text(capacity.value(QStringLiteral("load")).toDouble(), 4),
+                                              capacity.value(QStringLiteral("unit")).toString());
     }
     const QString price = winner.value(QStringLiteral("price")).toString();
     if (!price.isEmpty()) text += QStringLiteral("\n") + tr("Price: %1").arg(price);
     for (const QJsonValue& one : line.value(QStringLiteral("sensitivity")).toArray()) {
       const QJsonObject s = one.toObject();
       if (s.value(QStringLiteral("same")).toBool()) continue;
-      text += QStringLiteral("\n") + tr("%1: %2 would win").arg(s.value(QStringLiteral("change")).toString(), s.value(QStringLiteral("winner")).toString(tr("none of the nearest")));
+      text += QStringLiteral("\n") + tr("%1: %2 would win")
+                                         .arg(s.value(QStringLiteral("change")).toString(),
+                                              s.value(QStringLiteral("winner")).toString(tr("none of the nearest")));
     }
     best_->setText(text);
     deploy_ = winner.value(QStringLiteral("deploy")).toObject();
@@ -240,7 +264,8 @@ void DecisionDock::show_answer(const QJsonObject& line) {
 void DecisionDock::fit_columns() {
   ranking_->resizeColumnsToContents();
   const int widest = 40 * fontMetrics().averageCharWidth();
-  for (int c = 0; c < ranking_->columnCount(); ++c) ranking_->setColumnWidth(c, std::min(ranking_->columnWidth(c), widest));
+  for (int c = 0; c < ranking_->columnCount(); ++c)
+    ranking_->setColumnWidth(c, std::min(ranking_->columnWidth(c), widest));
 }
 
 void DecisionDock::finished(const QString& verb, int exit_code, const QString& text) {
@@ -260,9 +285,12 @@ void DecisionDock::explain(int row) {
   const QJsonObject* deployment = deployment_at(row);
   use_->setEnabled(deployment != nullptr);
   if (deployment == nullptr) return;
-  QString text = deployment->value(QStringLiteral("deployment")).toString() + QStringLiteral(": ") + deployment->value(QStringLiteral("verdict")).toString();
+  QString text = deployment->value(QStringLiteral("deployment")).toString() + QStringLiteral(": ") +
+                 deployment->value(QStringLiteral("verdict")).toString();
   const QJsonValue used = deployment->value(QStringLiteral("slo_used"));
-  if (used.isDouble()) text += tr("; %1 uses %2 % of its limit").arg(deployment->value(QStringLiteral("slo_check")).toString(), reader_text(100 * used.toDouble(), 3));
+  if (used.isDouble())
+    text += tr("; %1 uses %2 % of its limit")
+                .arg(deployment->value(QStringLiteral("slo_check")).toString(), reader_text(100 * used.toDouble(), 3));
   why_->setText(text);
 }
 
@@ -272,14 +300,17 @@ void DecisionDock::use(int row) {
   const bool current = asked_ == key();
   bench_.session().edit(tr("Use a deployment"), {}, [&](SessionState& s) {
     Scenario& scenario = s.scenarios[s.current];
-    const QJsonObject settings = deployment->value(QStringLiteral("settings")).toObject();   // path of the study, value
-    for (auto it = settings.begin(); it != settings.end(); ++it) set_field(scenario, utf8(it.key()), it.value().toString());
+    const QJsonObject settings = deployment->value(QStringLiteral("settings")).toObject();  // path of the study, value
+    for (auto it = settings.begin(); it != settings.end(); ++it)
+      set_field(scenario, utf8(it.key()), it.value().toString());
     if (!settings.isEmpty()) return;
-    for (const auto& [key, path] : {std::pair("tp", "deployment.tp"), std::pair("replicas", "deployment.replicas"), std::pair("hardware", "hardware"),
-                                    std::pair("dtype", "dtype")}) {
+    for (const auto& [key, path] : {std::pair("tp", "deployment.tp"), std::pair("replicas", "deployment.replicas"),
+                                    std::pair("hardware", "hardware"), std::pair("dtype", "dtype")}) {
       const QJsonValue value = deployment->value(QLatin1String(key));
-      if (value.isDouble()) set_field(scenario, path, qs(study::number_text(value.toDouble())));
-      else if (value.isString() && !value.toString().isEmpty()) set_field(scenario, path, value.toString());
+      if (value.isDouble())
+        set_field(scenario, path, qs(study::number_text(value.toDouble())));
+      else if (value.isString() && !value.toString().isEmpty())
+        set_field(scenario, path, value.toString());
     }
   });
   // What it was chosen from is no longer swept by the form; the answer is as good as before.
@@ -303,7 +334,9 @@ TableData DecisionDock::table() const {
     QStringList row;
     for (const QString& key : table.headers) {
       const QJsonValue value = deployment.value(key);
-      row << (value.isDouble() ? qs(study::number_text(value.toDouble())) : value.isBool() ? qs(value.toBool() ? "true" : "false") : value.toString());
+      row << (value.isDouble() ? qs(study::number_text(value.toDouble()))
+              : value.isBool() ? qs(value.toBool() ? "true" : "false")
+                               : value.toString());
     }
     table.rows.push_back(row);
   }

@@ -49,10 +49,10 @@ class DecisionDock final : public RunDock {
   QLabel *asks_ = nullptr, *best_ = nullptr, *why_ = nullptr;
   QComboBox* files_ = nullptr;
   QPushButton *copy_ = nullptr, *use_ = nullptr;
-  std::vector<QJsonObject> deployments_;   // best first
-  QJsonObject deploy_;                     // name of a file or of a tool's flags, its text
-  std::string asking_, asked_;             // the question under way, the one that was answered; empty: none
-  QString verdict_;                        // how it ended
+  std::vector<QJsonObject> deployments_;  // best first
+  QJsonObject deploy_;                    // name of a file or of a tool's flags, its text
+  std::string asking_, asked_;            // the question under way, the one that was answered; empty: none
+  QString verdict_;                       // how it ended
   std::size_t tried_ = 0;
 };
 

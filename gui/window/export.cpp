@@ -56,7 +56,8 @@ void write_pdf(View& view, const QString& file, const std::string& session) {
   pdf.setResolution(96);
   pdf.setPageMargins({});
   pdf.setPageSize(QPageSize(QSizeF(view.size()) * 72 / 96, QPageSize::Point));
-  pdf.addFileAttachment(QStringLiteral("study.plimsoll-session.yaml"), QByteArray::fromStdString(session), QStringLiteral("application/yaml"));
+  pdf.addFileAttachment(QStringLiteral("study.plimsoll-session.yaml"), QByteArray::fromStdString(session),
+                        QStringLiteral("application/yaml"));
   QPainter painter;
   if (!painter.begin(&pdf)) cannot_write(file);
   draw(view, painter);
@@ -95,7 +96,7 @@ std::string session_in_svg(const QString& file) {
 // The attachment is one of the compressed streams; it is known by how it begins.
 std::string session_in_pdf(const QString& file) {
   constexpr qint64 kMost = 64 << 20;
-  constexpr char kGuess[] = {0, 1, 0, 0};   // 64 KiB: qUncompress wants to be told a size, and finds out by itself
+  constexpr char kGuess[] = {0, 1, 0, 0};  // 64 KiB: qUncompress wants to be told a size, and finds out by itself
   QFile in(file);
   if (!in.open(QIODevice::ReadOnly) || in.size() > kMost) return {};
   const QByteArray bytes = in.readAll();
@@ -113,11 +114,16 @@ std::string session_in_pdf(const QString& file) {
 
 void export_view(View& view, const QString& file, const std::string& session, double scale) {
   const QString ending = file.section(QChar(u'.'), -1).toLower();
-  if (ending == QStringLiteral("png")) write_png(view, file, session, scale);
-  else if (ending == QStringLiteral("svg")) write_svg(view, file, session);
-  else if (ending == QStringLiteral("pdf")) write_pdf(view, file, session);
-  else if (ending == QStringLiteral("csv")) write_csv(view, file, session);
-  else throw InputError(utf8(file) + ": expected a name that ends in .png, .svg, .pdf or .csv");
+  if (ending == QStringLiteral("png"))
+    write_png(view, file, session, scale);
+  else if (ending == QStringLiteral("svg"))
+    write_svg(view, file, session);
+  else if (ending == QStringLiteral("pdf"))
+    write_pdf(view, file, session);
+  else if (ending == QStringLiteral("csv"))
+    write_csv(view, file, session);
+  else
+    throw InputError(utf8(file) + ": expected a name that ends in .png, .svg, .pdf or .csv");
 }
 
 std::string session_in_picture(const QString& file) {

@@ -57,7 +57,8 @@ QString HeatGrid::mark_of(std::size_t cell) const {
 }
 
 QString HeatGrid::cell_text(std::size_t cell) const {
-  const QString where = tr("TP %1, batch limit %2").arg(map_.tp[cell / map_.batch.size()]).arg(map_.batch[cell % map_.batch.size()]);
+  const QString where =
+      tr("TP %1, batch limit %2").arg(map_.tp[cell / map_.batch.size()]).arg(map_.batch[cell % map_.batch.size()]);
   if (const auto number = value(cell)) {
     const QString beyond = mark_of(cell).isEmpty() ? QString() : tr(", not within the SLO");
     return tr("%1: %2 %3%4").arg(where, reader_text(*number, 4), qs(metric_->unit), beyond);
@@ -71,7 +72,8 @@ QRectF HeatGrid::cell_box(std::size_t cell) const {
   const double left = metrics.horizontalAdvance(QStringLiteral("TP 8  ")) + 10, top = 2 * metrics.height() + 16;
   const double w = (width() - left - 10) / static_cast<double>(map_.batch.size());
   const double h = std::min((height() - top - 10) / static_cast<double>(map_.tp.size()), 120.0);
-  return {left + w * static_cast<double>(cell % map_.batch.size()), top + h * static_cast<double>(cell / map_.batch.size()), w, h};
+  return {left + w * static_cast<double>(cell % map_.batch.size()),
+          top + h * static_cast<double>(cell / map_.batch.size()), w, h};
 }
 
 std::optional<std::size_t> HeatGrid::cell_at(const QPointF& place) const {
@@ -104,13 +106,15 @@ void HeatGrid::move_cursor(std::size_t cell) {
 
 void HeatGrid::choose() {
   if (!cursor_ || *cursor_ >= map_.cells.size()) return;
-  Q_EMIT chosen(static_cast<int>(map_.tp[*cursor_ / map_.batch.size()]), static_cast<int>(map_.batch[*cursor_ % map_.batch.size()]));
+  Q_EMIT chosen(static_cast<int>(map_.tp[*cursor_ / map_.batch.size()]),
+                static_cast<int>(map_.batch[*cursor_ % map_.batch.size()]));
 }
 
 void HeatGrid::keyPressEvent(QKeyEvent* event) {
-  if (map_.cells.empty() || (event->modifiers() & (Qt::ControlModifier | Qt::AltModifier)) != 0) return QWidget::keyPressEvent(event);
+  if (map_.cells.empty() || (event->modifiers() & (Qt::ControlModifier | Qt::AltModifier)) != 0)
+    return QWidget::keyPressEvent(event);
   const std::size_t columns = map_.batch.size(), at = cursor_.value_or(0), column = at % columns;
-  const bool first = !cursor_;         // the first key shows where the cursor is
+  const bool first = !cursor_;  // the first key shows where the cursor is
   switch (event->key()) {
     case Qt::Key_Left: return move_cursor(first || column == 0 ? at : at - 1);
     case Qt::Key_Right: return move_cursor(first || column + 1 == columns ? at : at + 1);
@@ -165,11 +169,13 @@ void HeatGrid::paint_heads(QPainter& painter) const {
   painter.drawText(QPointF(first.left(), metrics.ascent() + 4), tr("batch limit"));
   for (std::size_t b = 0; b < map_.batch.size(); ++b) {
     const QRectF box = cell_box(b);
-    painter.drawText(QRectF(box.left(), metrics.height() + 8, box.width(), metrics.height()), Qt::AlignCenter, QString::number(map_.batch[b]));
+    painter.drawText(QRectF(box.left(), metrics.height() + 8, box.width(), metrics.height()), Qt::AlignCenter,
+                     QString::number(map_.batch[b]));
   }
   for (std::size_t t = 0; t < map_.tp.size(); ++t) {
     const QRectF box = cell_box(t * map_.batch.size());
-    painter.drawText(QRectF(4, box.top(), first.left() - 10, box.height()), Qt::AlignVCenter | Qt::AlignRight, tr("TP %1").arg(map_.tp[t]));
+    painter.drawText(QRectF(4, box.top(), first.left() - 10, box.height()), Qt::AlignVCenter | Qt::AlignRight,
+                     tr("TP %1").arg(map_.tp[t]));
   }
 }
 
@@ -179,7 +185,8 @@ void HeatGrid::paint_cell(QPainter& painter, std::size_t cell, double low, doubl
   if (!number) {
     painter.fillRect(box, QBrush(theme_->frame, Qt::BDiagPattern));
     painter.setPen(theme_->soft_text);
-    painter.drawText(box, Qt::AlignCenter | Qt::TextWordWrap, map_.cells[cell].reason.isEmpty() ? tr("✗ never within the SLO") : tr("✗ cannot exist"));
+    painter.drawText(box, Qt::AlignCenter | Qt::TextWordWrap,
+                     map_.cells[cell].reason.isEmpty() ? tr("✗ never within the SLO") : tr("✗ cannot exist"));
     return;
   }
   double share = high > low ? (*number - low) / (high - low) : 1;

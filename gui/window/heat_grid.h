@@ -11,7 +11,8 @@
 
 namespace plimsoll::gui {
 
-/// Arrows, Home and End move a cursor whose cell is said, to assistive technology too; Return or a double-click chooses it.
+/// Arrows, Home and End move a cursor whose cell is said, to assistive technology too; Return or a double-click chooses
+/// it.
 class HeatGrid final : public QWidget {
   Q_OBJECT
  public:

@@ -66,12 +66,14 @@ void HeatPage::prepare() {
   if (key == key_) return;
   key_ = key;
   grid_->show_map({}, tr("Simulating the map…"));
-  bench_.tasks().start(tr("TP by batch"), [this, key, at, within, limit = view.limit, metric = find_metric(view.y), scenario = bench_.session().scenario(),
+  bench_.tasks().start(tr("TP by batch"), [this, key, at, within, limit = view.limit, metric = find_metric(view.y),
+                                           scenario = bench_.session().scenario(),
                                            catalogue = bench_.catalogue()](study::RunControl& control) {
     HeatMap map;
     QString failure;
     try {
-      map = within ? simulate_heat_map_within(scenario, catalogue, *metric, limit, control) : simulate_heat_map(scenario, catalogue, at, control);
+      map = within ? simulate_heat_map_within(scenario, catalogue, *metric, limit, control)
+                   : simulate_heat_map(scenario, catalogue, at, control);
     } catch (const std::exception& error) {
       failure = qs(error.what());
     }
@@ -90,8 +92,11 @@ void HeatPage::refresh() {
   grid_->show_metric(*find_metric(utf8(metric_->currentData().toString())), limited, view.limit);
   if (grid_->map().cells.empty()) return;
   const QString slo = tr("%1 ≤ %2 %3").arg(qs(limited.label), reader_text(view.limit, 4), qs(limited.unit));
-  if (!(grid_->map().load > 0)) caption_->setText(tr("of the scenario's loads, the one with the most tokens/s within %1").arg(slo));
-  else caption_->setText(tr("%1; a point selected in Curves changes it%2").arg(load_of_map(), view.limit > 0 ? tr(". ✗: not within %1").arg(slo) : QString()));
+  if (!(grid_->map().load > 0))
+    caption_->setText(tr("of the scenario's loads, the one with the most tokens/s within %1").arg(slo));
+  else
+    caption_->setText(tr("%1; a point selected in Curves changes it%2")
+                          .arg(load_of_map(), view.limit > 0 ? tr(". ✗: not within %1").arg(slo) : QString()));
 }
 
 // "32 clients": in the words of the curves' points, where there are any.
@@ -112,16 +117,15 @@ void HeatPage::use(int tp, int batch) {
   Q_EMIT message(tr("The scenario is TP %1 with a batch limit of %2 now").arg(tp).arg(batch));
 }
 
-void HeatPage::set_theme(const Theme& theme) {
-  grid_->set_theme(theme);
-}
+void HeatPage::set_theme(const Theme& theme) { grid_->set_theme(theme); }
 
 TableData HeatPage::table() const {
   TableData table{{tr("TP"), tr("batch limit"), metric_->currentText(), tr("why not")}, {}};
   const HeatMap& map = grid_->map();
   for (std::size_t i = 0; i < map.cells.size(); ++i) {
     const auto value = grid_->value(i);
-    table.rows.push_back({QString::number(map.tp[i / map.batch.size()]), QString::number(map.batch[i % map.batch.size()]),
+    table.rows.push_back({QString::number(map.tp[i / map.batch.size()]),
+                          QString::number(map.batch[i % map.batch.size()]),
                           value ? qs(study::number_text(*value)) : QString(), map.cells[i].reason});
   }
   return table;

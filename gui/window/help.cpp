@@ -25,12 +25,17 @@ QString metrics_html() {
 QString keys_html(const std::vector<QAction*>& actions) {
   QString html;
   for (const QAction* action : actions) {
-    if (!action->shortcut().isEmpty()) html += row(action->shortcut().toString(QKeySequence::NativeText), QString(action->text()).remove(QChar(u'&')));
+    if (!action->shortcut().isEmpty())
+      html += row(action->shortcut().toString(QKeySequence::NativeText), QString(action->text()).remove(QChar(u'&')));
   }
-  html += row(Help::tr("in a plot: arrows"), Help::tr("walk along the points and from series to series; Return selects, Shift+Return pins"));
-  html += row(Help::tr("in a plot: drag, wheel, middle button"), Help::tr("zoom into a box, zoom at the pointer, move; 0 or a double click shows all, Z goes back"));
-  html += row(Help::tr("in a plot: SLO line"), Help::tr("drag it: the line below says which load each curve carries within it"));
-  html += row(Help::tr("in the map: arrows, Home, End"), Help::tr("walk along the cells; Return makes the cell's TP degree and batch limit the scenario's"));
+  html += row(Help::tr("in a plot: arrows"),
+              Help::tr("walk along the points and from series to series; Return selects, Shift+Return pins"));
+  html += row(Help::tr("in a plot: drag, wheel, middle button"),
+              Help::tr("zoom into a box, zoom at the pointer, move; 0 or a double click shows all, Z goes back"));
+  html += row(Help::tr("in a plot: SLO line"),
+              Help::tr("drag it: the line below says which load each curve carries within it"));
+  html += row(Help::tr("in the map: arrows, Home, End"),
+              Help::tr("walk along the cells; Return makes the cell's TP degree and batch limit the scenario's"));
   return html + row(Help::tr("in the timeline: A D W S"), Help::tr("move and zoom"));
 }
 
@@ -41,9 +46,13 @@ Help::Help(const std::vector<QAction*>& actions, QWidget* parent) : QDialog(pare
   auto* text = new QTextBrowser(this);
   text->setAccessibleName(tr("Metrics and keys"));
   text->setHtml(QStringLiteral("<h3>%1</h3><p>%2</p><table>%3</table><h3>%4</h3><table>%5</table>")
-                    .arg(tr("Metrics"), tr("Percentiles interpolate linearly between order statistics (type 7). Times of completed requests only; latency counts from the "
-                            "intended send time. Several tools divide by output tokens where others divide by output tokens − 1: here TPOT does the latter, latency "
-                            "per output token the former.").toHtmlEscaped(),
+                    .arg(tr("Metrics"),
+                         tr("Percentiles interpolate linearly between order statistics (type 7). Times of completed "
+                            "requests only; latency counts from the "
+                            "intended send time. Several tools divide by output tokens where others divide by output "
+                            "tokens − 1: here TPOT does the latter, latency "
+                            "per output token the former.")
+                             .toHtmlEscaped(),
                          metrics_html(), tr("Keys"), keys_html(actions)));
   auto* close = new QDialogButtonBox(QDialogButtonBox::Close, this);
   connect(close, &QDialogButtonBox::rejected, this, &QDialog::reject);

@@ -45,7 +45,7 @@ void Legend::lay_out() {
 }
 
 void Legend::place_in(QBoxLayout& row, int width) {
-  constexpr int kRoomForBoth = 90;     // characters: of the plot, its labels and a name
+  constexpr int kRoomForBoth = 90;  // characters: of the plot, its labels and a name
   const bool below = width < kRoomForBoth * fontMetrics().averageCharWidth();
   if (below == below_) return;
   below_ = below;
@@ -79,13 +79,18 @@ void Legend::show_series(const std::vector<PlotSeries>& series, const Theme& the
   if (buttons_.size() != before) lay_out();
   for (std::size_t i = 0; i < named.size(); ++i) {
     const QString& name = named[i]->name;
-    const QString look = QStringLiteral("%1 %2 %3 %4 %5").arg(hidden_.contains(name)).arg(named[i]->colour).arg(static_cast<int>(named[i]->line)).arg(theme.dark).arg(
-        named[i]->points.empty() ? 0 : static_cast<int>(named[i]->points.front().look));
+    const QString look = QStringLiteral("%1 %2 %3 %4 %5")
+                             .arg(hidden_.contains(name))
+                             .arg(named[i]->colour)
+                             .arg(static_cast<int>(named[i]->line))
+                             .arg(theme.dark)
+                             .arg(named[i]->points.empty() ? 0 : static_cast<int>(named[i]->points.front().look));
     const bool same = buttons_[i]->accessibleName() == name && buttons_[i]->property("look").toString() == look;
-    if (same) continue;                // redrawn at every step of a drag otherwise
+    if (same) continue;  // redrawn at every step of a drag otherwise
     buttons_[i]->setProperty("look", look);
     buttons_[i]->setIcon(swatch(*named[i], theme, devicePixelRatioF()));
-    buttons_[i]->setText(QFontMetrics(buttons_[i]->font()).elidedText(name, Qt::ElideRight, 30 * fontMetrics().averageCharWidth()));
+    buttons_[i]->setText(
+        QFontMetrics(buttons_[i]->font()).elidedText(name, Qt::ElideRight, 30 * fontMetrics().averageCharWidth()));
     buttons_[i]->setAccessibleName(name);
     buttons_[i]->setToolTip(tr("%1: click to hide or show, double-click to show alone").arg(name));
     buttons_[i]->setChecked(!hidden_.contains(name));

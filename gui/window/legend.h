@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The series of a plot as buttons, in a column beside it or in rows below: a click hides or shows one, a double click shows
-// it alone. Buttons, so that the keyboard and assistive technology reach them.
+// The series of a plot as buttons, in a column beside it or in rows below: a click hides or shows one, a double click
+// shows it alone. Buttons, so that the keyboard and assistive technology reach them.
 #pragma once
 
 #include <QWidget>

@@ -26,7 +26,8 @@ LiveDock::LiveDock(Workbench& bench, QWidget* parent) : RunDock(bench, parent) {
   device_->addItem(tr("This machine's CPU"), QStringLiteral("cpu"));
   device_->addItem(tr("This machine's GPU"), QStringLiteral("cuda"));
   as_is_ = new QCheckBox(tr("Measure what is for other hardware"), this);
-  as_is_->setToolTip(tr("Measure here a scenario that names other hardware (--as-is); the points then stand in no curve of it"));
+  as_is_->setToolTip(
+      tr("Measure here a scenario that names other hardware (--as-is); the points then stand in no curve of it"));
   as_is_->setAccessibleDescription(as_is_->toolTip());
   seconds_ = new QSpinBox(this);
   seconds_->setRange(5, 3600);
@@ -42,10 +43,14 @@ LiveDock::LiveDock(Workbench& bench, QWidget* parent) : RunDock(bench, parent) {
   column_->insertWidget(1, device_);
   column_->insertWidget(2, as_is_);
   column_->insertLayout(3, time);
-  connect(add_button(tr("&This machine"), tr("Turn the scenario into one for this machine: hardware, engine and a model that a CPU can run")), &QPushButton::clicked,
-          this, &LiveDock::use_this_machine);
-  connect(add_button(tr("&Measure"), tr("Run the scenario's points on this machine, in a process of its own")), &QPushButton::clicked, this, &LiveDock::measure);
-  connect(add_button(tr("Ca&librate"), tr("Measure this machine's speed, so that predictions rest on it")), &QPushButton::clicked, this, &LiveDock::calibrate);
+  connect(
+      add_button(tr("&This machine"),
+                 tr("Turn the scenario into one for this machine: hardware, engine and a model that a CPU can run")),
+      &QPushButton::clicked, this, &LiveDock::use_this_machine);
+  connect(add_button(tr("&Measure"), tr("Run the scenario's points on this machine, in a process of its own")),
+          &QPushButton::clicked, this, &LiveDock::measure);
+  connect(add_button(tr("Ca&librate"), tr("Measure this machine's speed, so that predictions rest on it")),
+          &QPushButton::clicked, this, &LiveDock::calibrate);
   connect(&run_, &ChildRun::point, this, [this](const PointRow& row) {
     rows_.push_back(row);
     bench_.set_live_points(tr("measured live"), rows_, utf8(folder()));
@@ -54,13 +59,19 @@ LiveDock::LiveDock(Workbench& bench, QWidget* parent) : RunDock(bench, parent) {
   refresh();
 }
 
-bool LiveDock::is_this_machine() const { return field_value(bench_.session().scenario(), "hardware").text == kThisMachine; }
+bool LiveDock::is_this_machine() const {
+  return field_value(bench_.session().scenario(), "hardware").text == kThisMachine;
+}
 
 void LiveDock::refresh() {
   const QString hardware = field_value(bench_.session().scenario(), "hardware").text;
   as_is_->setEnabled(!is_this_machine());
-  hint_->setText(is_this_machine() ? tr("Runs the scenario's points here, in real time, with the simulator's own scheduler. Points appear as they finish.")
-                                   : tr("The scenario is for %1. “This machine” turns it into one that can be measured and predicted here.").arg(hardware));
+  hint_->setText(
+      is_this_machine()
+          ? tr("Runs the scenario's points here, in real time, with the simulator's own scheduler. Points appear as "
+               "they finish.")
+          : tr("The scenario is for %1. “This machine” turns it into one that can be measured and predicted here.")
+                .arg(hardware));
 }
 
 void LiveDock::use_this_machine() {
@@ -77,14 +88,15 @@ void LiveDock::use_this_machine() {
     set_load(scenario, QStringLiteral("closed_loop"), QStringLiteral("1, 2, 4, 8, 16"));
     set_field(scenario, "workload.requests", QStringLiteral("24"));
   });
-  if (run_.state() == ChildRun::State::idle) state().clear();   // a refusal was about the scenario before
+  if (run_.state() == ChildRun::State::idle) state().clear();  // a refusal was about the scenario before
 }
 
 void LiveDock::measure() {
   if (run_.state() != ChildRun::State::idle) return;
   try {
     make_folder();
-    QStringList options{QStringLiteral("--device"), device_->currentData().toString(), QStringLiteral("--requests"), QStringLiteral("--timeline")};
+    QStringList options{QStringLiteral("--device"), device_->currentData().toString(), QStringLiteral("--requests"),
+                        QStringLiteral("--timeline")};
     if (as_is_->isEnabled() && as_is_->isChecked()) options << QStringLiteral("--as-is");
     options << QStringLiteral("--out") << folder();
     start(QStringLiteral("measure"), options, bench_.study_text());
@@ -94,7 +106,10 @@ void LiveDock::measure() {
 }
 
 void LiveDock::calibrate() {
-  start(QStringLiteral("calibrate"), {QStringLiteral("--device"), device_->currentData().toString(), QStringLiteral("--seconds"), QString::number(seconds_->value())}, {});
+  start(QStringLiteral("calibrate"),
+        {QStringLiteral("--device"), device_->currentData().toString(), QStringLiteral("--seconds"),
+         QString::number(seconds_->value())},
+        {});
 }
 
 void LiveDock::clear() { rows_.clear(); }

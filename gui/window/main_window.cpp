@@ -8,10 +8,10 @@
 #include <QKeyEvent>
 #include <QLabel>
 #include <QMimeData>
-#include <QUrl>
 #include <QStatusBar>
 #include <QTabWidget>
 #include <QTableWidget>
+#include <QUrl>
 #include <QVBoxLayout>
 #include <algorithm>
 
@@ -31,7 +31,7 @@ namespace {
 
 constexpr std::size_t kDecisionDock = 1;
 constexpr int kFrameMs = 16;
-constexpr int kDockWidth = 360;        // in which a ranking's first columns and its buttons stand beside each other
+constexpr int kDockWidth = 360;  // in which a ranking's first columns and its buttons stand beside each other
 
 }  // namespace
 
@@ -87,9 +87,17 @@ void MainWindow::make_views() {
   column->addWidget(tabs_, 1);
   setCentralWidget(centre);
   curves_ = new CurvesView(bench_, this);
-  views_ = {curves_, new ParetoPage(bench_, this), new HeatPage(bench_, this), new CdfPage(bench_, this), new TimelinePage(bench_, this),
-            new TimePage(bench_, this), new MemoryPage(bench_, this), new CostPage(bench_, this), new ParityPage(bench_, this),
-            new ComparePage(bench_, this), new TablePage(bench_, this)};
+  views_ = {curves_,
+            new ParetoPage(bench_, this),
+            new HeatPage(bench_, this),
+            new CdfPage(bench_, this),
+            new TimelinePage(bench_, this),
+            new TimePage(bench_, this),
+            new MemoryPage(bench_, this),
+            new CostPage(bench_, this),
+            new ParityPage(bench_, this),
+            new ComparePage(bench_, this),
+            new TablePage(bench_, this)};
   for (View* view : views_) {
     tabs_->addTab(view, view->title());
     connect(view, &View::message, this, [this](const QString& text) { statusBar()->showMessage(text); });
@@ -159,7 +167,7 @@ void MainWindow::fill_twin() {
       twin_->setItem(r, c, new SortedItem(row[c], number ? std::optional(value) : std::nullopt));
     }
   }
-  if (before != table.headers) twin_->resizeColumnsToContents();   // not at every step of a drag
+  if (before != table.headers) twin_->resizeColumnsToContents();  // not at every step of a drag
   twin_->setSortingEnabled(true);
 }
 
@@ -190,7 +198,8 @@ void MainWindow::set_dark(bool dark) {
   dark_action_->setChecked(dark);
   QApplication::setPalette(theme().palette());
   setStyleSheet(qs("QLabel#problem{color:%1;} QToolButton#series{border:1px solid transparent;padding:1px 3px;} "
-                                   "QToolButton#series:hover,QToolButton#series:focus{border:1px solid %4;border-radius:3px;} QToolTip{color:%2;background:%3;border:1px solid %4;}")
+                   "QToolButton#series:hover,QToolButton#series:focus{border:1px solid %4;border-radius:3px;} "
+                   "QToolTip{color:%2;background:%3;border:1px solid %4;}")
                     .arg(theme().bad.name(), theme().text.name(), theme().panel.name(), theme().frame.name()));
   for (View* view : views_) view->set_theme(theme());
   refresh_status();
@@ -211,7 +220,7 @@ void MainWindow::refresh_in_time() {
   const auto& curves = bench_.curves().curves();
   const bool points = std::any_of(curves.begin(), curves.end(), [](const Curve& c) { return !c.points.empty(); });
   if (!points && !bench_.failure()) wait = kFrameMs;
-  if (!bench_.is_busy()) wait = 0;     // nothing more is to come
+  if (!bench_.is_busy()) wait = 0;  // nothing more is to come
   if (!refresh_soon_.isActive() || refresh_soon_.remainingTime() > wait) refresh_soon_.start(wait);
 }
 
@@ -225,7 +234,8 @@ void MainWindow::refresh() {
 
 void MainWindow::refresh_title() {
   const QString name = bench_.session().scenario().name;
-  setWindowTitle(QStringLiteral("%1%2 – Plimsoll").arg(name, bench_.session().is_modified() ? QStringLiteral(" *") : QString()));
+  setWindowTitle(
+      QStringLiteral("%1%2 – Plimsoll").arg(name, bench_.session().is_modified() ? QStringLiteral(" *") : QString()));
   undo_->setEnabled(bench_.session().can_undo());
   redo_->setEnabled(bench_.session().can_redo());
   undo_->setText(tr("&Undo %1").arg(bench_.session().undo_label()));
@@ -235,16 +245,20 @@ void MainWindow::refresh_title() {
 void MainWindow::refresh_status() {
   if (state_ == nullptr) return;
   const CurveModel& curves = bench_.curves();
-  if (bench_.is_busy()) state_->setText(tr("● simulating: %1 of %2 points").arg(curves.simulated()).arg(curves.outline().points));
-  else state_->setText(tr("○ %1 points in %2 ms").arg(curves.simulated()).arg(bench_.last_seconds() * 1000, 0, 'f', 0));
+  if (bench_.is_busy())
+    state_->setText(tr("● simulating: %1 of %2 points").arg(curves.simulated()).arg(curves.outline().points));
+  else
+    state_->setText(tr("○ %1 points in %2 ms").arg(curves.simulated()).arg(bench_.last_seconds() * 1000, 0, 'f', 0));
   const QString why = curves.extrapolates();
   validity_->setText(why.isEmpty() ? QString() : tr("⚠ estimated, not calibrated"));
   validity_->setToolTip(why);
 }
 
 void MainWindow::keyPressEvent(QKeyEvent* event) {
-  if (event->key() == Qt::Key_Space && event->modifiers() == Qt::NoModifier && !event->isAutoRepeat()) bench_.swap_compared();
-  else QMainWindow::keyPressEvent(event);
+  if (event->key() == Qt::Key_Space && event->modifiers() == Qt::NoModifier && !event->isAutoRepeat())
+    bench_.swap_compared();
+  else
+    QMainWindow::keyPressEvent(event);
 }
 
 void MainWindow::dragEnterEvent(QDragEnterEvent* event) {

@@ -71,7 +71,8 @@ void MainWindow::make_file_menu() {
   add_action(file, tr("&Save session"), QKeySequence::Save, [this] { save(false); });
   add_action(file, tr("Save session &as…"), QKeySequence(tr("Ctrl+Shift+S")), [this] { save(true); });
   add_action(file, tr("Save the s&tudy alone…"), {}, [this] {
-    const QString name = QFileDialog::getSaveFileName(this, tr("Save the study"), QStringLiteral("study.yaml"), tr("Studies (*.yaml)"));
+    const QString name =
+        QFileDialog::getSaveFileName(this, tr("Save the study"), QStringLiteral("study.yaml"), tr("Studies (*.yaml)"));
     if (name.isEmpty()) return;
     try {
       bench_.save_study(name);
@@ -99,7 +100,8 @@ void MainWindow::make_edit_menu() {
       const study::Study study = make_study(bench_.session().scenario(), bench_.catalogue());
       const LanePoint* point = bench_.selected_point();
       QApplication::clipboard()->setText(qs(study::deployment_flags(study.point(point ? point->index : 0))));
-      statusBar()->showMessage(tr("Copied the flags of %1").arg(point ? tr("the selected point") : tr("the first point")), 5000);
+      statusBar()->showMessage(
+          tr("Copied the flags of %1").arg(point ? tr("the selected point") : tr("the first point")), 5000);
     } catch (const std::exception& error) {
       report(qs(error.what()));
     }
@@ -113,7 +115,8 @@ void MainWindow::make_edit_menu() {
   edit->addSeparator();
   add_action(edit, tr("D&uplicate the scenario"), QKeySequence(tr("Ctrl+D")), [this] { bench_.duplicate_scenario(); });
   add_action(edit, tr("S&wap A and B"), QKeySequence(tr("Ctrl+B")), [this] { bench_.swap_compared(); });
-  add_action(edit, tr("Remo&ve the scenario"), {}, [this] { bench_.remove_scenario(bench_.session().state().current); });
+  add_action(edit, tr("Remo&ve the scenario"), {},
+             [this] { bench_.remove_scenario(bench_.session().state().current); });
 }
 
 void MainWindow::make_view_menu() {
@@ -191,7 +194,8 @@ void MainWindow::add_to_corner(const std::vector<std::pair<QString, QAction*>>& 
     auto* button = new QToolButton(corner);
     button->setText(text);
     button->setAccessibleName(action->text().remove(QChar(u'&')));
-    button->setToolTip(QStringLiteral("%1 (%2)").arg(button->accessibleName(), action->shortcut().toString(QKeySequence::NativeText)));
+    button->setToolTip(
+        QStringLiteral("%1 (%2)").arg(button->accessibleName(), action->shortcut().toString(QKeySequence::NativeText)));
     button->setFocusPolicy(Qt::NoFocus);
     connect(button, &QToolButton::clicked, action, &QAction::trigger);
     corner->layout()->addWidget(button);
@@ -225,7 +229,9 @@ std::vector<QAction*> MainWindow::actions_of_menus() const {
 }
 
 void MainWindow::open_dialog() {
-  const QStringList files = QFileDialog::getOpenFileNames(this, tr("Open"), {}, tr("Studies, sessions, tables, pictures (*.yaml *.yml *.csv *.json *.jsonl *.png *.svg *.pdf);;All files (*)"));
+  const QStringList files = QFileDialog::getOpenFileNames(
+      this, tr("Open"), {},
+      tr("Studies, sessions, tables, pictures (*.yaml *.yml *.csv *.json *.jsonl *.png *.svg *.pdf);;All files (*)"));
   open_files(files);
 }
 
@@ -234,7 +240,8 @@ void MainWindow::open_files(const QStringList& files) {
   for (const QString& file : files) {
     try {
       const QString ending = file.section(QChar(u'.'), -1).toLower();
-      const bool picture = ending == QStringLiteral("png") || ending == QStringLiteral("svg") || ending == QStringLiteral("pdf");
+      const bool picture =
+          ending == QStringLiteral("png") || ending == QStringLiteral("svg") || ending == QStringLiteral("pdf");
       if ((picture || Workbench::replaces_session(file)) && !may_discard()) continue;
       if (picture) {
         const std::string session = session_in_picture(file);
@@ -264,7 +271,8 @@ void MainWindow::save(bool ask) {
   QString file = bench_.session_file();
   if (ask || file.isEmpty()) {
     const QString proposed = bench_.session().scenario().name + QStringLiteral(".plimsoll-session.yaml");
-    file = QFileDialog::getSaveFileName(this, tr("Save the session"), proposed, tr("Sessions (*.plimsoll-session.yaml)"));
+    file =
+        QFileDialog::getSaveFileName(this, tr("Save the session"), proposed, tr("Sessions (*.plimsoll-session.yaml)"));
     if (file.isEmpty()) return;
     if (!is_session_file(file)) file += QStringLiteral(".plimsoll-session.yaml");
   }
@@ -281,7 +289,8 @@ void MainWindow::export_to(const QString& file) {
 }
 
 void MainWindow::export_dialog() {
-  const QString file = QFileDialog::getSaveFileName(this, tr("Export the view"), bench_.session().scenario().name + QStringLiteral(".png"),
+  const QString file = QFileDialog::getSaveFileName(this, tr("Export the view"),
+                                                    bench_.session().scenario().name + QStringLiteral(".png"),
                                                     tr("Pictures and data (*.png *.svg *.pdf *.csv)"));
   if (!file.isEmpty()) export_to(file);
 }
@@ -326,7 +335,8 @@ void MainWindow::guard(const QString& folder, int delay_ms) {
   recovery_ = new Recovery(bench_.session(), folder, delay_ms, this);
   if (recovery_->found().isEmpty()) return;
   recover_->setEnabled(true);
-  banner_->setText(tr("⚠ The program ended before a session was saved. File ▸ Recover the unsaved session brings it back."));
+  banner_->setText(
+      tr("⚠ The program ended before a session was saved. File ▸ Recover the unsaved session brings it back."));
   banner_->show();
 }
 

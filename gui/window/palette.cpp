@@ -58,7 +58,8 @@ void Palette::filter(const QString& wanted) {
   std::stable_sort(found.begin(), found.end());
   for (const auto& [score, i] : found) {
     const QString keys = actions_[i]->shortcut().toString(QKeySequence::NativeText);
-    auto* item = new QListWidgetItem(keys.isEmpty() ? plain(*actions_[i]) : QStringLiteral("%1    [%2]").arg(plain(*actions_[i]), keys), list_);
+    auto* item = new QListWidgetItem(
+        keys.isEmpty() ? plain(*actions_[i]) : QStringLiteral("%1    [%2]").arg(plain(*actions_[i]), keys), list_);
     item->setData(Qt::UserRole, static_cast<qulonglong>(i));
   }
   list_->setCurrentRow(0);
@@ -76,7 +77,8 @@ bool Palette::eventFilter(QObject* watched, QEvent* event) {
   if (event->type() == QEvent::KeyPress) {
     const int key = static_cast<QKeyEvent*>(event)->key();
     if (key == Qt::Key_Up || key == Qt::Key_Down) {
-      list_->setCurrentRow(std::clamp(list_->currentRow() + (key == Qt::Key_Down ? 1 : -1), 0, std::max(0, list_->count() - 1)));
+      list_->setCurrentRow(
+          std::clamp(list_->currentRow() + (key == Qt::Key_Down ? 1 : -1), 0, std::max(0, list_->count() - 1)));
       return true;
     }
   }

@@ -25,7 +25,8 @@ PlotPage::PlotPage(Workbench& bench, QWidget* parent) : View(bench, parent) {
   column->addWidget(caption_);
   column->addLayout(row_, 1);
   connect(legend_, &Legend::changed, this, &PlotPage::refresh);
-  connect(plot_, &PlotView::hovered, this, [this](const QString& tip) { Q_EMIT message(QString(tip).replace(QChar(u'\n'), QStringLiteral(" · "))); });
+  connect(plot_, &PlotView::hovered, this,
+          [this](const QString& tip) { Q_EMIT message(QString(tip).replace(QChar(u'\n'), QStringLiteral(" · "))); });
 }
 
 void PlotPage::refresh() {
@@ -50,7 +51,15 @@ void PlotPage::set_theme(const Theme& theme) {
 TableData PlotPage::table() const { return table_of(plot_->content()); }
 
 PlotPage::Page ParetoPage::build(const std::set<QString>& hidden) const {
-  const ContentChoice choice{find_metric("tokens_per_s_per_user"), find_metric("tokens_per_s_per_gpu"), false, false, false, true, false, 0, hidden};
+  const ContentChoice choice{find_metric("tokens_per_s_per_user"),
+                             find_metric("tokens_per_s_per_gpu"),
+                             false,
+                             false,
+                             false,
+                             true,
+                             false,
+                             0,
+                             hidden};
   PlotContent content = curve_content(bench_, choice).content;
   std::vector<double> x, y;
   std::vector<const PlotPoint*> points;
@@ -66,7 +75,7 @@ PlotPage::Page ParetoPage::build(const std::set<QString>& hidden) const {
   front.name = tr("Pareto front");
   front.colour = 6;
   front.markers = false;
-  front.width = 7;                     // behind the curves that it is made of, and still to be seen
+  front.width = 7;  // behind the curves that it is made of, and still to be seen
   if (!hidden.contains(front.name)) {
     for (const std::size_t i : study::pareto_front(x, y)) front.points.push_back(*points[i]);
     std::reverse(front.points.begin(), front.points.end());
@@ -80,7 +89,15 @@ PlotPage::Page CostPage::build(const std::set<QString>& hidden) const {
   const ViewState& view = bench_.session().state().view;
   const Metric* shown = find_metric(view.y);
   const bool latency = std::string_view(shown->group) == "latency" && shown->better_low;
-  const ContentChoice choice{latency ? shown : find_metric("latency_per_token_p90_s"), find_metric("usd_per_million_output_tokens"), true, true, false, false, false, 0, hidden};
+  const ContentChoice choice{latency ? shown : find_metric("latency_per_token_p90_s"),
+                             find_metric("usd_per_million_output_tokens"),
+                             true,
+                             true,
+                             false,
+                             false,
+                             false,
+                             0,
+                             hidden};
   const double limit = latency ? view.limit : 0;
   PlotContent content = curve_content(bench_, choice).content;
   double best = 0;
@@ -94,11 +111,19 @@ PlotPage::Page CostPage::build(const std::set<QString>& hidden) const {
       where = tr("%1 at %2").arg(curve_name(bench_, curve), load_text(point.row.result.labels));
     }
   }
-  if (limit > 0) content.lines.push_back({0, Qt::Vertical, limit, QStringLiteral("SLO %1 %2").arg(reader_text(limit, 3), qs(choice.x->unit)), false, true});
-  if (best > 0) return {std::move(content), (limit > 0 ? tr("Cheapest within the SLO: %1 USD per million output tokens, %2. Whole instances count.")
-                                                       : tr("Cheapest: %1 USD per million output tokens, %2. Whole instances count.")).arg(reader_text(best, 3), where)};
-  const bool priced = std::any_of(content.series.begin(), content.series.end(), [](const PlotSeries& series) { return !series.points.empty(); });
-  return {std::move(content), priced ? tr("Nothing is within the SLO.") : tr("No price is known for this hardware; state usd_per_hour, or choose an instance.")};
+  if (limit > 0)
+    content.lines.push_back({0, Qt::Vertical, limit,
+                             QStringLiteral("SLO %1 %2").arg(reader_text(limit, 3), qs(choice.x->unit)), false, true});
+  if (best > 0)
+    return {std::move(content),
+            (limit > 0 ? tr("Cheapest within the SLO: %1 USD per million output tokens, %2. Whole instances count.")
+                       : tr("Cheapest: %1 USD per million output tokens, %2. Whole instances count."))
+                .arg(reader_text(best, 3), where)};
+  const bool priced = std::any_of(content.series.begin(), content.series.end(),
+                                  [](const PlotSeries& series) { return !series.points.empty(); });
+  return {std::move(content),
+          priced ? tr("Nothing is within the SLO.")
+                 : tr("No price is known for this hardware; state usd_per_hour, or choose an instance.")};
 }
 
 PlotPage::Page ParityPage::build(const std::set<QString>& hidden) const {
@@ -116,9 +141,12 @@ PlotPage::Page ParityPage::build(const std::set<QString>& hidden) const {
     series.line = LineLook::none;
     for (const Residual& r : all) {
       if (r.point.curve != c || hidden.contains(series.name)) continue;
-      series.points.push_back({r.measured, r.predicted, PointLook::filled,
-                               tr("%1, load %2\nmeasured %3\npredicted %4\nerror %5 %").arg(series.name, reader_text(r.point.row->result.labels.load_value, 4),
-                                  reader_text(r.measured, 4), reader_text(r.predicted, 4), reader_text(100 * r.relative(), 3)), 0, 0});
+      series.points.push_back(
+          {r.measured, r.predicted, PointLook::filled,
+           tr("%1, load %2\nmeasured %3\npredicted %4\nerror %5 %")
+               .arg(series.name, reader_text(r.point.row->result.labels.load_value, 4), reader_text(r.measured, 4),
+                    reader_text(r.predicted, 4), reader_text(100 * r.relative(), 3)),
+           0, 0});
       low = std::min({low, r.measured, r.predicted});
       high = std::max({high, r.measured, r.predicted});
     }
@@ -130,16 +158,23 @@ PlotPage::Page ParityPage::build(const std::set<QString>& hidden) const {
     series.colour = 6;
     series.line = look;
     series.markers = false;
-    if (high > 0) series.points = {{low, low * factor, PointLook::filled, {}, 0, 0}, {high, high * factor, PointLook::filled, {}, 0, 0}};
+    if (high > 0)
+      series.points = {{low, low * factor, PointLook::filled, {}, 0, 0},
+                       {high, high * factor, PointLook::filled, {}, 0, 0}};
     content.series.push_back(std::move(series));
   };
   line(tr("equal"), 1, LineLook::solid);
   line(tr("±10 %"), 1.1, LineLook::dashed);
   line(tr("±10 %"), 0.9, LineLook::dashed);
   const validation::ErrorSummary s = summary_of(all);
-  const QString caption = s.count > 0 ? tr("MAPE %1 %, median %2 %, p90 %3 %, bias %4 %, n = %5").arg(100 * s.mean, 0, 'f', 1).arg(100 * s.median, 0, 'f', 1)
-                                            .arg(100 * s.p90, 0, 'f', 1).arg(100 * s.bias, 0, 'f', 1).arg(s.count)
-                                      : tr("Nothing has been measured for this scenario. Drop a table of measured points onto the window.");
+  const QString caption =
+      s.count > 0 ? tr("MAPE %1 %, median %2 %, p90 %3 %, bias %4 %, n = %5")
+                        .arg(100 * s.mean, 0, 'f', 1)
+                        .arg(100 * s.median, 0, 'f', 1)
+                        .arg(100 * s.p90, 0, 'f', 1)
+                        .arg(100 * s.bias, 0, 'f', 1)
+                        .arg(s.count)
+                  : tr("Nothing has been measured for this scenario. Drop a table of measured points onto the window.");
   if (s.count == 0) content.message = caption;
   return {std::move(content), caption};
 }
@@ -158,7 +193,8 @@ void ComparePage::prepare() {
   key_ = key;
   failure_.clear();
   differences_.clear();
-  bench_.tasks().start(tr("Paired comparison"), [this, a, b, metric, catalogue = bench_.catalogue()](study::RunControl& control) {
+  bench_.tasks().start(tr("Paired comparison"), [this, a, b, metric,
+                                                 catalogue = bench_.catalogue()](study::RunControl& control) {
     constexpr int kReplications = 10;
     std::vector<PairedDifference> found;
     QString failure;
@@ -190,14 +226,18 @@ PlotPage::Page ComparePage::build(const std::set<QString>& /*hidden*/) const {
   series.name = tr("difference, 95 % interval");
   for (const PairedDifference& d : differences_) {
     const QString interval = d.half_width ? tr("± %1 %").arg(reader_text(100 * *d.half_width, 3)) : QString();
-    series.points.push_back({d.load, 100 * d.mean, PointLook::filled, tr("load %1\n%2 % %3").arg(reader_text(d.load, 4), reader_text(100 * d.mean, 3), interval), 0,
-                             100 * d.half_width.value_or(0)});
+    series.points.push_back({d.load, 100 * d.mean, PointLook::filled,
+                             tr("load %1\n%2 % %3").arg(reader_text(d.load, 4), reader_text(100 * d.mean, 3), interval),
+                             0, 100 * d.half_width.value_or(0)});
   }
   content.series.push_back(std::move(series));
-  if (!state.compared) content.message = tr("Duplicate the scenario (Ctrl+D) and change the copy: here stands what the change does, with its interval.");
+  if (!state.compared)
+    content.message =
+        tr("Duplicate the scenario (Ctrl+D) and change the copy: here stands what the change does, with its interval.");
   if (!failure_.isEmpty()) content.message = failure_;
   const QString caption = state.compared ? tr("%1: %2 against %3; ten paired replications with common random numbers.")
-                                               .arg(qs(metric.label), state.scenarios[state.current].name, state.scenarios[*state.compared].name)
+                                               .arg(qs(metric.label), state.scenarios[state.current].name,
+                                                    state.scenarios[*state.compared].name)
                                          : QString();
   return {std::move(content), caption};
 }

@@ -36,7 +36,7 @@ class PlotPage : public View {
 
  private:
   Legend* legend_ = nullptr;
-  QBoxLayout* row_ = nullptr;          // the plot and the legend
+  QBoxLayout* row_ = nullptr;  // the plot and the legend
   QLabel* caption_ = nullptr;
   const Theme* theme_ = &light_theme();
 };

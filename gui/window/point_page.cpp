@@ -46,17 +46,22 @@ PlotPage::Page CdfPage::build(const std::set<QString>& hidden) const {
     if (!completed(row)) continue;
     latency.push_back(seconds(row.end - row.arrival) * 1e3);
     ttft.push_back(seconds(row.first_token - row.arrival) * 1e3);
-    if (row.generated > 1) tpot.push_back(seconds(row.end - row.first_token) * 1e3 / static_cast<double>(row.generated - 1));
+    if (row.generated > 1)
+      tpot.push_back(seconds(row.end - row.first_token) * 1e3 / static_cast<double>(row.generated - 1));
   }
   const std::size_t n = latency.size();
   const auto add = [&](const QString& name, std::size_t colour, std::vector<double> values) {
-    if (!hidden.contains(name)) content.series.push_back(cdf(name, colour, std::move(values)));
-    else content.series.push_back(cdf(name, colour, {}));
+    if (!hidden.contains(name))
+      content.series.push_back(cdf(name, colour, std::move(values)));
+    else
+      content.series.push_back(cdf(name, colour, {}));
   };
   add(tr("TPOT"), 2, std::move(tpot));
   add(tr("TTFT"), 1, std::move(ttft));
   add(tr("latency"), 0, std::move(latency));
-  return {std::move(content), tr("%1 at load %2: %3 completed requests. Choose another point in the curves.").arg(details->name, reader_text(details->load, 4)).arg(n)};
+  return {std::move(content), tr("%1 at load %2: %3 completed requests. Choose another point in the curves.")
+                                  .arg(details->name, reader_text(details->load, 4))
+                                  .arg(n)};
 }
 
 }  // namespace plimsoll::gui

@@ -40,16 +40,19 @@ RunDock::RunDock(Workbench& bench, QWidget* parent) : QWidget(parent), bench_(be
   column_->addWidget(progress_);
   column_->addWidget(state_);
   column_->addWidget(log_, 1);
-  connect(pause_, &QPushButton::clicked, this, [this] { run_.state() == ChildRun::State::paused ? run_.resume() : run_.pause(); });
+  connect(pause_, &QPushButton::clicked, this,
+          [this] { run_.state() == ChildRun::State::paused ? run_.resume() : run_.pause(); });
   connect(cancel_, &QPushButton::clicked, this, &RunDock::cancel);
   connect(&run_, &ChildRun::state_changed, this, &RunDock::refresh_buttons);
-  connect(&run_, &ChildRun::logged, this, [this](const QString& level, const QString& text) { say(level + QStringLiteral(": ") + text); });
+  connect(&run_, &ChildRun::logged, this,
+          [this](const QString& level, const QString& text) { say(level + QStringLiteral(": ") + text); });
   connect(&run_, &ChildRun::ended, this, &RunDock::end);
   connect(&run_, &ChildRun::progressed, this, [this](double done, double total, double eta) {
     progress_->setRange(0, 1000);
     progress_->setValue(total > 0 ? static_cast<int>(1000 * done / total) : 0);
-    if (run_.state() == ChildRun::State::paused) return;   // what is on its way still ends
-    state_->setText(tr("%1 of %2").arg(reader_text(std::floor(done), 6), reader_text(total, 6)) + (eta >= 0 ? tr(", %1 s left").arg(reader_text(eta, 2)) : QString()));
+    if (run_.state() == ChildRun::State::paused) return;  // what is on its way still ends
+    state_->setText(tr("%1 of %2").arg(reader_text(std::floor(done), 6), reader_text(total, 6)) +
+                    (eta >= 0 ? tr(", %1 s left").arg(reader_text(eta, 2)) : QString()));
   });
 }
 
@@ -123,8 +126,10 @@ void RunDock::end(int exit_code, const QString& text) {
 }
 
 void RunDock::finished(const QString& /*verb*/, int exit_code, const QString& text) {
-  if (!text.isEmpty()) refuse(text);
-  else state_->setText(exit_code == 0 ? tr("✓ done") : tr("cancelled; what had finished is kept"));
+  if (!text.isEmpty())
+    refuse(text);
+  else
+    state_->setText(exit_code == 0 ? tr("✓ done") : tr("cancelled; what had finished is kept"));
 }
 
 }  // namespace plimsoll::gui

@@ -28,8 +28,8 @@ class RunDock : public QWidget {
 
  protected:
   QPushButton* add_button(const QString& text, const QString& help);
-  /// Runs `plimsoll VERB [STUDY] OPTIONS --progress jsonl`; `study` is the text of its file, empty: none. False where that
-  /// cannot be.
+  /// Runs `plimsoll VERB [STUDY] OPTIONS --progress jsonl`; `study` is the text of its file, empty: none. False where
+  /// that cannot be.
   bool start(const QString& verb, const QStringList& options, const std::string& study);
   /// Keeps the starting buttons from being pressed, with the reason as their tool tip; empty: no longer.
   void hold(const QString& why);
@@ -46,7 +46,8 @@ class RunDock : public QWidget {
   void make_folder() { folder_ = std::make_unique<QTemporaryDir>(); }
   [[nodiscard]] QLabel& state() { return *state_; }
   Workbench& bench_;
-  std::unique_ptr<QTemporaryDir> folder_ = std::make_unique<QTemporaryDir>();   // outlives the child, which writes into it
+  std::unique_ptr<QTemporaryDir> folder_ =
+      std::make_unique<QTemporaryDir>();  // outlives the child, which writes into it
   ChildRun run_;
   QVBoxLayout* column_ = nullptr;
   std::vector<QPushButton*> starters_;

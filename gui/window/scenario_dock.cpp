@@ -106,7 +106,7 @@ void Field::show_value(const FieldValue& value) {
     box_->lineEdit()->setModified(false);
   }
   QFont font = this->font();
-  font.setBold(value.edited);          // the label's: a bold value would need a wider box
+  font.setBold(value.edited);  // the label's: a bold value would need a wider box
   label_->setFont(font);
   place_slider(value.text);
 }
@@ -162,7 +162,8 @@ void ScenarioDock::add_group(const QString& title, const std::vector<FieldSpec>&
     auto* field = new Field(spec, group);
     layout->addWidget(field);
     fields_.push_back(field);
-    connect(field, &Field::entered, this, [this](const QString& path, const QString& text) { bench_.set_value(path, text); });
+    connect(field, &Field::entered, this,
+            [this](const QString& path, const QString& text) { bench_.set_value(path, text); });
     connect(field, &Field::released, this, [this] { bench_.session().end_merge(); });
   }
   column_->addWidget(group);
@@ -194,7 +195,8 @@ QWidget* ScenarioDock::make_scenarios() {
   other->addWidget(label);
   other->addWidget(compared_, 1);
   column->addLayout(other);
-  connect(scenario_, &QComboBox::activated, this, [this](int i) { bench_.choose_scenario(static_cast<std::size_t>(i)); });
+  connect(scenario_, &QComboBox::activated, this,
+          [this](int i) { bench_.choose_scenario(static_cast<std::size_t>(i)); });
   connect(copy, &QToolButton::clicked, &bench_, &Workbench::duplicate_scenario);
   connect(compared_, &QComboBox::activated, this, [this](int i) {
     bench_.compare_with(i == 0 ? std::nullopt : std::optional(static_cast<std::size_t>(i - 1)));
@@ -234,7 +236,8 @@ void ScenarioDock::enter_load() {
 }
 
 Field* ScenarioDock::field(const QString& path) const {
-  const auto found = std::find_if(fields_.begin(), fields_.end(), [&](const Field* f) { return f->spec().path == path; });
+  const auto found =
+      std::find_if(fields_.begin(), fields_.end(), [&](const Field* f) { return f->spec().path == path; });
   return found == fields_.end() ? nullptr : *found;
 }
 
@@ -291,8 +294,10 @@ void ScenarioDock::refresh_problems() {
         culprit = field;
       }
     }
-    if (culprit != nullptr) culprit->show_problem(failure->text);
-    else general = failure->text;
+    if (culprit != nullptr)
+      culprit->show_problem(failure->text);
+    else
+      general = failure->text;
   } else {
     const auto reasons = bench_.curves().impossible();
     if (!reasons.empty()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The form of the current scenario. Every field takes one value or a list, which sweeps it; what is wrong is said beside
-// it, never in a dialog.
+// The form of the current scenario. Every field takes one value or a list, which sweeps it; what is wrong is said
+// beside it, never in a dialog.
 #pragma once
 
 #include <QWidget>
@@ -21,9 +21,9 @@ namespace plimsoll::gui {
 struct FieldSpec {
   QString path, label, help;
   QStringList choices;
-  bool slider = false;                 // over the choices
-  bool unset_is_most = false;          // without a value or a default the slider stands at its end, not at its beginning
-  QString unset = {};                  // what stands in the empty field where its default is not known
+  bool slider = false;         // over the choices
+  bool unset_is_most = false;  // without a value or a default the slider stands at its end, not at its beginning
+  QString unset = {};          // what stands in the empty field where its default is not known
 };
 
 /// A label, an editable list of choices, a slider where that helps, and what is wrong.
@@ -41,13 +41,13 @@ class Field final : public QWidget {
 
  Q_SIGNALS:
   void entered(const QString& path, const QString& text);
-  void released();                     // the slider was let go
+  void released();  // the slider was let go
 
  private:
   void place_slider(const QString& text);
   [[nodiscard]] QString unset_text() const { return spec_.unset.isEmpty() ? tr("default") : spec_.unset; }
   FieldSpec spec_;
-  FieldDefault default_;               // an empty value: not known
+  FieldDefault default_;  // an empty value: not known
   QLabel *label_ = nullptr, *problem_ = nullptr;
   QComboBox* box_ = nullptr;
   QSlider* slider_ = nullptr;

@@ -34,16 +34,18 @@ QStringList hardware(const configs::Catalogue& catalogue) {
     try {
       if (catalogue.instance(listing.name)->sagemaker) out << QStringLiteral("ml.") + qs(listing.name);
     } catch (const std::exception&) {
-      continue;                        // a wrong file of the catalogue shows when it is chosen
+      continue;  // a wrong file of the catalogue shows when it is chosen
     }
     out << qs(listing.name);
   }
   return out;
 }
 
-FieldSpec spec(const char* path, const QString& label, const QString& help, QStringList choices = {}, bool slider = false) {
+FieldSpec spec(const char* path, const QString& label, const QString& help, QStringList choices = {},
+               bool slider = false) {
   // Engines without a stated batch limit take many sequences, not one.
-  return {QString::fromLatin1(path), label, help, std::move(choices), slider, std::string_view(path) == "scheduler.max_running"};
+  return {QString::fromLatin1(path), label,  help,
+          std::move(choices),        slider, std::string_view(path) == "scheduler.max_running"};
 }
 
 }  // namespace
@@ -51,26 +53,40 @@ FieldSpec spec(const char* path, const QString& label, const QString& help, QStr
 FieldGroups field_groups(const configs::Catalogue& catalogue) {
   FieldGroups g;
   g.deployment = {
-      spec("deployment.tp", tr("Tensor-parallel degree"), tr("GPUs of one replica; a list such as 1, 2, 4 sweeps it"), words("1 2 4 8"), true),
-      spec("deployment.replicas", tr("Replicas"), tr("Copies of the model behind the router"), words("1 2 3 4 6 8 12 16 24 32"), true),
+      spec("deployment.tp", tr("Tensor-parallel degree"), tr("GPUs of one replica; a list such as 1, 2, 4 sweeps it"),
+           words("1 2 4 8"), true),
+      spec("deployment.replicas", tr("Replicas"), tr("Copies of the model behind the router"),
+           words("1 2 3 4 6 8 12 16 24 32"), true),
       spec("deployment.router", tr("Router"), tr("Which replica takes a request"), list_of(sched::router_names())),
   };
   g.workload = {
-      spec("workload.lengths.input", tr("Input tokens"), tr("Prompt length: a number, or a distribution such as {lognormal: {mean: 512, cv: 1}}"), words("64 128 256 512 1024 2048")),
-      spec("workload.lengths.output", tr("Output tokens"), tr("Answer length: a number or a distribution"), words("32 64 128 256 512 1024")),
-      spec("workload.requests", tr("Requests"), tr("How many are sent, where the load itself does not say"), words("200 500 1000 2000 5000")),
-      spec("replications", tr("Replications"), tr("Independent repetitions, for confidence intervals"), words("1 2 5 10")),
+      spec("workload.lengths.input", tr("Input tokens"),
+           tr("Prompt length: a number, or a distribution such as {lognormal: {mean: 512, cv: 1}}"),
+           words("64 128 256 512 1024 2048")),
+      spec("workload.lengths.output", tr("Output tokens"), tr("Answer length: a number or a distribution"),
+           words("32 64 128 256 512 1024")),
+      spec("workload.requests", tr("Requests"), tr("How many are sent, where the load itself does not say"),
+           words("200 500 1000 2000 5000")),
+      spec("replications", tr("Replications"), tr("Independent repetitions, for confidence intervals"),
+           words("1 2 5 10")),
       spec("seed", tr("Seed"), tr("Of all random numbers"), words("1 2 3")),
   };
   g.scheduler = {
-      spec("scheduler.max_running", tr("Batch limit"), tr("Most sequences at once (max_num_seqs, max_rolling_batch_size, MAX_BATCH_SIZE)"), words("1 2 4 8 16 32 64 96 128 192 256 384 512"), true),
-      spec("scheduler.policy", tr("Policy"), tr("The engine's own unless another is chosen"), list_of(sched::policy_names())),
-      spec("scheduler.step_token_budget", tr("Step token budget"), tr("Most tokens in one step (max_num_batched_tokens)"), words("512 1024 2048 4096 8192")),
-      spec("scheduler.mem_fraction", tr("Memory fraction"), tr("Of the accelerator's memory (gpu_memory_utilization)"), words("0.80 0.85 0.90 0.95")),
+      spec("scheduler.max_running", tr("Batch limit"),
+           tr("Most sequences at once (max_num_seqs, max_rolling_batch_size, MAX_BATCH_SIZE)"),
+           words("1 2 4 8 16 32 64 96 128 192 256 384 512"), true),
+      spec("scheduler.policy", tr("Policy"), tr("The engine's own unless another is chosen"),
+           list_of(sched::policy_names())),
+      spec("scheduler.step_token_budget", tr("Step token budget"),
+           tr("Most tokens in one step (max_num_batched_tokens)"), words("512 1024 2048 4096 8192")),
+      spec("scheduler.mem_fraction", tr("Memory fraction"), tr("Of the accelerator's memory (gpu_memory_utilization)"),
+           words("0.80 0.85 0.90 0.95")),
   };
   g.machine = {
-      spec("model", tr("Model"), tr("A name of the catalogue, or a Hugging Face config.json"), names(catalogue, "models")),
-      spec("dtype", tr("Weights"), tr("Number format of the weights"), words("fp16 bf16 fp8 int8 int4 nvfp4 mxfp4 fp32")),
+      spec("model", tr("Model"), tr("A name of the catalogue, or a Hugging Face config.json"),
+           names(catalogue, "models")),
+      spec("dtype", tr("Weights"), tr("Number format of the weights"),
+           words("fp16 bf16 fp8 int8 int4 nvfp4 mxfp4 fp32")),
       spec("hardware", tr("Hardware"), tr("An instance, or {accelerator: h100-sxm, count: 8}"), hardware(catalogue)),
       spec("engine", tr("Engine"), tr("Whose scheduler defaults and host times apply"), names(catalogue, "engines")),
   };

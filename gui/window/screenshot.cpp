@@ -13,7 +13,8 @@
 
 namespace plimsoll::gui {
 
-void write_screenshot(Workbench& bench, MainWindow& window, const QString& view, const QString& file, const QSize& size, int timeout_ms) {
+void write_screenshot(Workbench& bench, MainWindow& window, const QString& view, const QString& file, const QSize& size,
+                      int timeout_ms) {
   window.resize(size);
   window.show();
   window.show_view(view);
@@ -21,9 +22,10 @@ void write_screenshot(Workbench& bench, MainWindow& window, const QString& view,
   QElapsedTimer clock;
   clock.start();
   const auto ready = [&] {
-    return !bench.is_busy() && !bench.tasks().busy() && window.current_view()->is_ready() && window.decision().run().state() == ChildRun::State::idle;
+    return !bench.is_busy() && !bench.tasks().busy() && window.current_view()->is_ready() &&
+           window.decision().run().state() == ChildRun::State::idle;
   };
-  int quiet = 0;                       // several idle turns: results may start further work
+  int quiet = 0;  // several idle turns: results may start further work
   while (quiet < 5) {
     QApplication::processEvents(QEventLoop::AllEvents | QEventLoop::WaitForMoreEvents, 20);
     quiet = ready() ? quiet + 1 : 0;
@@ -31,8 +33,9 @@ void write_screenshot(Workbench& bench, MainWindow& window, const QString& view,
   }
   window.current_view()->refresh();
   QApplication::processEvents();
-  constexpr int kSmall = 0;            // quality 0: the strongest compression, no loss
-  if (!window.grab().toImage().convertToFormat(QImage::Format_RGB32).save(file, "PNG", kSmall)) throw DeviceError(utf8(file) + " cannot be written");
+  constexpr int kSmall = 0;  // quality 0: the strongest compression, no loss
+  if (!window.grab().toImage().convertToFormat(QImage::Format_RGB32).save(file, "PNG", kSmall))
+    throw DeviceError(utf8(file) + " cannot be written");
 }
 
 }  // namespace plimsoll::gui

@@ -79,9 +79,11 @@ void TimelinePage::show_side(Shown side) { side_->setCurrentIndex(static_cast<in
 void TimelinePage::refresh_choice(const PointDetails& details) {
   auto* items = qobject_cast<QStandardItemModel*>(side_->model());
   for (int i = 1; i < side_->count(); ++i) items->item(i)->setEnabled(details.measured.has_value());
-  side_->setToolTip(details.measured ? tr("Measured files: %1").arg(details.measured_from)
-                                     : tr("Measure this scenario (Ctrl+M), or add the points.csv of a run with --requests and --timeline") +
-                                           (details.measured_from.isEmpty() ? QString() : QStringLiteral("\n") + details.measured_from));
+  side_->setToolTip(
+      details.measured
+          ? tr("Measured files: %1").arg(details.measured_from)
+          : tr("Measure this scenario (Ctrl+M), or add the points.csv of a run with --requests and --timeline") +
+                (details.measured_from.isEmpty() ? QString() : QStringLiteral("\n") + details.measured_from));
   if (!details.measured && side_->currentIndex() != 0) {
     const QSignalBlocker quiet(side_);
     side_->setCurrentIndex(0);
@@ -105,18 +107,23 @@ void TimelinePage::refresh() {
   const bool measured = side == Shown::measured;
   const auto& requests = measured ? details->measured->requests : details->requests;
   const auto& steps = measured ? details->measured->steps : details->steps;
-  std::int64_t step_count = 0;         // a row stands for a run of equal steps
+  std::int64_t step_count = 0;  // a row stands for a run of equal steps
   for (const sim::StepRow& row : steps) step_count += row.steps;
-  caption_->setText(tr("%1 at load %2, %3: %4 requests in %5 steps. Wheel zooms, A and D move, W and S zoom, 0 shows all.")
-                        .arg(details->name, reader_text(details->load, 4), measured ? tr("measured") : tr("simulated")).arg(requests.size()).arg(reader_text(static_cast<double>(step_count), 6)));
+  caption_->setText(
+      tr("%1 at load %2, %3: %4 requests in %5 steps. Wheel zooms, A and D move, W and S zoom, 0 shows all.")
+          .arg(details->name, reader_text(details->load, 4), measured ? tr("measured") : tr("simulated"))
+          .arg(requests.size())
+          .arg(reader_text(static_cast<double>(step_count), 6)));
   show_run(requests, steps);
 }
 
-PlotContent TimelinePage::strip(const QString& title, const StepValue& value, const std::vector<sim::StepRow>& steps) const {
+PlotContent TimelinePage::strip(const QString& title, const StepValue& value,
+                                const std::vector<sim::StepRow>& steps) const {
   PlotContent content;
   content.x = {QString(), false, true};
   content.y = {title, false, true};
-  for (std::int32_t r = 0; r < replicas_of(steps); ++r) content.series.push_back(stepped(r, step_values(steps, r, value)));
+  for (std::int32_t r = 0; r < replicas_of(steps); ++r)
+    content.series.push_back(stepped(r, step_values(steps, r, value)));
   if (steps.empty()) content.message = tr("The run left no timeline.json (--timeline)");
   return content;
 }
@@ -132,13 +139,15 @@ void TimelinePage::show_run(const std::vector<sim::RequestRow>& requests, const 
   for (PlotView* one : {batch_, kv_, queue_}) one->follow_x(range);
 }
 
-PlotContent TimelinePage::difference_strip(const QString& title, const StepValue& value, const PointDetails& details) const {
+PlotContent TimelinePage::difference_strip(const QString& title, const StepValue& value,
+                                           const PointDetails& details) const {
   PlotContent content;
   content.x = {QString(), false, true};
   content.y = {title, false, true};
   const std::int32_t replicas = std::max(replicas_of(details.steps), replicas_of(details.measured->steps));
   for (std::int32_t r = 0; r < replicas; ++r) {
-    content.series.push_back(stepped(r, step_difference(step_values(details.measured->steps, r, value), step_values(details.steps, r, value))));
+    content.series.push_back(stepped(
+        r, step_difference(step_values(details.measured->steps, r, value), step_values(details.steps, r, value))));
   }
   if (details.measured->steps.empty()) {
     content.series.clear();
@@ -159,14 +168,22 @@ void TimelinePage::show_difference(const PointDetails& details) {
   for (const RequestDifference& d : all) {
     sum += d.latency_s;
     simulated += d.simulated_s;
-    series.points.push_back({d.arrival_s, d.latency_s * 1e3, PointLook::filled,
-                             tr("simulated %1 ms\nmeasured %2 ms").arg(reader_text(d.simulated_s * 1e3, 4), reader_text((d.simulated_s + d.latency_s) * 1e3, 4)), 0, 0});
+    series.points.push_back(
+        {d.arrival_s, d.latency_s * 1e3, PointLook::filled,
+         tr("simulated %1 ms\nmeasured %2 ms")
+             .arg(reader_text(d.simulated_s * 1e3, 4), reader_text((d.simulated_s + d.latency_s) * 1e3, 4)),
+         0, 0});
   }
   content.series.push_back(std::move(series));
   requests_->set_content(std::move(content));
-  caption_->setText(simulated > 0 ? tr("%1 at load %2: measured latencies are %3 % of the simulated ones, over %4 requests that completed in both.")
-                                        .arg(details.name, reader_text(details.load, 4)).arg(100 * (1 + sum / simulated), 0, 'f', 1).arg(all.size())
-                                  : tr("%1 at load %2: no request completed in both.").arg(details.name, reader_text(details.load, 4)));
+  caption_->setText(
+      simulated > 0
+          ? tr("%1 at load %2: measured latencies are %3 % of the simulated ones, over %4 requests that completed in "
+               "both.")
+                .arg(details.name, reader_text(details.load, 4))
+                .arg(100 * (1 + sum / simulated), 0, 'f', 1)
+                .arg(all.size())
+          : tr("%1 at load %2: no request completed in both.").arg(details.name, reader_text(details.load, 4)));
   batch_->set_content(difference_strip(tr("batch"), batch_of, details));
   kv_->set_content(difference_strip(tr("KV blocks"), kv_of, details));
   PlotContent queue = difference_strip(tr("queue"), queue_of, details);
@@ -186,11 +203,14 @@ TableData TimelinePage::difference_table() const { return table_of(requests_->co
 
 TableData TimelinePage::table() const {
   if (static_cast<Shown>(side_->currentIndex()) == Shown::difference) return difference_table();
-  TableData table{{tr("request"), tr("replica"), tr("arrival (s)"), tr("dispatched (s)"), tr("first token (s)"), tr("end (s)"), tr("input tokens"), tr("generated tokens")}, {}};
+  TableData table{{tr("request"), tr("replica"), tr("arrival (s)"), tr("dispatched (s)"), tr("first token (s)"),
+                   tr("end (s)"), tr("input tokens"), tr("generated tokens")},
+                  {}};
   for (const sim::RequestRow& row : waterfall_->requests()) {
     const auto time = [](Nanos t) { return t < 0 ? QString() : qs(study::number_text(seconds(t))); };
-    table.rows.push_back({QString::number(row.id), QString::number(row.replica), time(row.arrival), time(row.dispatched), time(row.first_token), time(row.end),
-                          QString::number(row.input), QString::number(row.generated)});
+    table.rows.push_back({QString::number(row.id), QString::number(row.replica), time(row.arrival),
+                          time(row.dispatched), time(row.first_token), time(row.end), QString::number(row.input),
+                          QString::number(row.generated)});
   }
   return table;
 }

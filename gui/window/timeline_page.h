@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// One point over time: its requests as bars above the batch, the KV blocks and the queue; simulated, measured where a run
-// left its files, and the difference of the two.
+// One point over time: its requests as bars above the batch, the KV blocks and the queue; simulated, measured where a
+// run left its files, and the difference of the two.
 #pragma once
 
 #include <functional>
@@ -35,8 +35,10 @@ class TimelinePage final : public View {
   void refresh_choice(const PointDetails& details);
   void show_run(const std::vector<sim::RequestRow>& requests, const std::vector<sim::StepRow>& steps);
   void show_difference(const PointDetails& details);
-  [[nodiscard]] PlotContent strip(const QString& title, const StepValue& value, const std::vector<sim::StepRow>& steps) const;
-  [[nodiscard]] PlotContent difference_strip(const QString& title, const StepValue& value, const PointDetails& details) const;
+  [[nodiscard]] PlotContent strip(const QString& title, const StepValue& value,
+                                  const std::vector<sim::StepRow>& steps) const;
+  [[nodiscard]] PlotContent difference_strip(const QString& title, const StepValue& value,
+                                             const PointDetails& details) const;
   [[nodiscard]] TableData difference_table() const;
   Waterfall* waterfall_ = nullptr;
   PlotView *requests_ = nullptr, *batch_ = nullptr, *kv_ = nullptr, *queue_ = nullptr;

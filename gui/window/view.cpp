@@ -28,10 +28,12 @@ QString table_text(const TableData& table, QChar separator) {
 }
 
 TableData table_of(const PlotContent& content) {
-  TableData table{{View::tr("series"), content.x.title.isEmpty() ? View::tr("x") : content.x.title, content.y.title}, {}};
+  TableData table{{View::tr("series"), content.x.title.isEmpty() ? View::tr("x") : content.x.title, content.y.title},
+                  {}};
   for (const PlotSeries& series : content.series) {
     if (series.line == LineLook::faded) continue;
-    for (const PlotPoint& point : series.points) table.rows.push_back({series.name, qs(study::number_text(point.x)), qs(study::number_text(point.y))});
+    for (const PlotPoint& point : series.points)
+      table.rows.push_back({series.name, qs(study::number_text(point.x)), qs(study::number_text(point.y))});
   }
   return table;
 }

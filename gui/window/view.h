@@ -38,7 +38,7 @@ class View : public QWidget {
   [[nodiscard]] virtual bool is_ready() const { return true; }
 
  Q_SIGNALS:
-  void message(const QString& text);   // for the status bar
+  void message(const QString& text);  // for the status bar
 
  protected:
   Workbench& bench_;

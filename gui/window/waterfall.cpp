@@ -21,10 +21,12 @@ Waterfall::Waterfall(QWidget* parent) : QWidget(parent) {
 }
 
 void Waterfall::show_requests(const std::vector<sim::RequestRow>& requests) {
-  const bool same = requests.size() == requests_.size() && (requests.empty() || requests.back().end == requests_.back().end);
+  const bool same =
+      requests.size() == requests_.size() && (requests.empty() || requests.back().end == requests_.back().end);
   if (same) return;
   requests_ = requests;
-  std::stable_sort(requests_.begin(), requests_.end(), [](const auto& a, const auto& b) { return a.arrival < b.arrival; });
+  std::stable_sort(requests_.begin(), requests_.end(),
+                   [](const auto& a, const auto& b) { return a.arrival < b.arrival; });
   end_ = 1e-9;
   for (const sim::RequestRow& row : requests_) end_ = std::max(end_, seconds(row.end));
   show_all();
@@ -45,12 +47,15 @@ void Waterfall::set_range(double low, double high) {
   Q_EMIT range_changed(low_, high_);
 }
 
-void Waterfall::zoom(double factor, double around) { set_range(around - (around - low_) * factor, around + (high_ - around) * factor); }
+void Waterfall::zoom(double factor, double around) {
+  set_range(around - (around - low_) * factor, around + (high_ - around) * factor);
+}
 
 // The strips below have their axis to the left; so that times stand above one another, this one leaves the same room.
 QRectF Waterfall::area() const {
   const double unit = fontMetrics().horizontalAdvance(QStringLiteral("00"));
-  const double left = std::ceil(fontMetrics().horizontalAdvance(QStringLiteral("000")) / unit) * unit + fontMetrics().height() + 18;
+  const double left =
+      std::ceil(fontMetrics().horizontalAdvance(QStringLiteral("000")) / unit) * unit + fontMetrics().height() + 18;
   return QRectF(rect()).adjusted(left, fontMetrics().height() + 8, -16, -4);
 }
 
@@ -83,7 +88,8 @@ void Waterfall::paint_bars(QPainter& painter) {
     const sim::RequestRow& row = requests_[i];
     const auto bar = [&](Nanos from, Nanos to, const QColor& colour) {
       if (from < 0 || to < from || seconds(to) < low_ || seconds(from) > high_) return;
-      painter.fillRect(QRectF(pixel(seconds(from)), y, std::max(0.7, pixel(seconds(to)) - pixel(seconds(from))), thickness), colour);
+      painter.fillRect(
+          QRectF(pixel(seconds(from)), y, std::max(0.7, pixel(seconds(to)) - pixel(seconds(from))), thickness), colour);
     };
     const Nanos started = row.dispatched >= 0 ? row.dispatched : row.end;
     bar(row.arrival, row.first_token >= 0 ? row.first_token : row.end, theme_->colour(1));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Requests over time as bars: waiting, until the first token, until the last. Painted by hand: a row a request, and where
-// there are more rows than pixels, every row that has a pixel of its own.
+// Requests over time as bars: waiting, until the first token, until the last. Painted by hand: a row a request, and
+// where there are more rows than pixels, every row that has a pixel of its own.
 #pragma once
 
 #include <QWidget>
@@ -37,7 +37,7 @@ class Waterfall final : public QWidget {
   void zoom(double factor, double around);
   void paint_bars(QPainter& painter);
   void paint_legend(QPainter& painter);
-  std::vector<sim::RequestRow> requests_;   // by arrival
+  std::vector<sim::RequestRow> requests_;  // by arrival
   const Theme* theme_ = &light_theme();
   double low_ = 0, high_ = 1, end_ = 1;
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One object whose members are metrics: {"unit": "ms", "avg": 12.5, "p50": ...}; newer versions put them into "records".
+// One object whose members are metrics: {"unit": "ms", "avg": 12.5, "p50": ...}; newer versions put them into
+// "records".
 #include <fmt/format.h>
 
 #include <array>
@@ -14,8 +15,14 @@ struct Unit {
   std::string_view name;
   double seconds;
 };
-constexpr std::array<Unit, 8> kUnits = {{{"ms", 1e-3}, {"milliseconds", 1e-3}, {"s", 1}, {"sec", 1}, {"seconds", 1},
-                                         {"us", 1e-6}, {"ns", 1e-9}, {"nanoseconds", 1e-9}}};
+constexpr std::array<Unit, 8> kUnits = {{{"ms", 1e-3},
+                                         {"milliseconds", 1e-3},
+                                         {"s", 1},
+                                         {"sec", 1},
+                                         {"seconds", 1},
+                                         {"us", 1e-6},
+                                         {"ns", 1e-9},
+                                         {"nanoseconds", 1e-9}}};
 
 double seconds_of(const ForeignValue& metric) {
   const std::optional<std::string> unit = metric.text("unit");
@@ -28,8 +35,10 @@ double seconds_of(const ForeignValue& metric) {
 struct Statistic {
   std::string_view theirs, ours;
 };
-constexpr std::array<Statistic, 5> kStatistics = {{{"avg", "mean"}, {"p50", "p50"}, {"p90", "p90"}, {"p95", "p95"}, {"p99", "p99"}}};
-constexpr std::array<Statistic, 3> kTimes = {{{"request_latency", "latency"}, {"time_to_first_token", "ttft"}, {"inter_token_latency", "tpot"}}};
+constexpr std::array<Statistic, 5> kStatistics = {
+    {{"avg", "mean"}, {"p50", "p50"}, {"p90", "p90"}, {"p95", "p95"}, {"p99", "p99"}}};
+constexpr std::array<Statistic, 3> kTimes = {
+    {{"request_latency", "latency"}, {"time_to_first_token", "ttft"}, {"inter_token_latency", "tpot"}}};
 
 ForeignValue metrics_of(const ForeignValue& document) {
   const auto records = document.find("records");
@@ -59,7 +68,8 @@ void read_load(const ForeignValue& document, PointDraft& draft) {
   } else if (spread == kAllAtOnce) {
     draft.load("burst", usable("request_count"));
   }
-  if (const auto model = config->find_deep("model"); model && model->raw().is_string()) draft.text("model", model->raw().get<std::string>());
+  if (const auto model = config->find_deep("model"); model && model->raw().is_string())
+    draft.text("model", model->raw().get<std::string>());
 }
 
 }  // namespace
@@ -79,7 +89,8 @@ PointDraft read_aiperf(const ForeignValue& document) {
   draft.count("requests_completed", average(metrics, "request_count"));
   draft.number("requests_per_s", average(metrics, "request_throughput"));
   draft.number("output_tokens_per_s", average(metrics, "output_token_throughput"));
-  if (const auto duration = metrics.find("benchmark_duration")) draft.number("duration_s", duration->number("avg"), seconds_of(*duration));
+  if (const auto duration = metrics.find("benchmark_duration"))
+    draft.number("duration_s", duration->number("avg"), seconds_of(*duration));
   for (const auto& [theirs, ours] : kTimes) {
     const auto metric = metrics.find(theirs);
     if (!metric) continue;
@@ -90,7 +101,8 @@ PointDraft read_aiperf(const ForeignValue& document) {
   draft.note("inter_token_latency is (latency - first token) / (tokens - 1) of each request: it is read as TPOT");
   if (const auto errors = average(metrics, "error_request_count"); errors && *errors > 0)
     draft.note(fmt::format("{} requests failed; they are in no figure", *errors));
-  if (const auto cancelled = document.find("was_cancelled"); cancelled && cancelled->raw() == true) draft.note("the run was cancelled");
+  if (const auto cancelled = document.find("was_cancelled"); cancelled && cancelled->raw() == true)
+    draft.note("the run was cancelled");
   return draft;
 }
 

@@ -15,9 +15,12 @@ std::vector<CsvField> csv_fields(std::string_view line, const Where& where) {
   for (std::size_t i = 0; i < line.size(); ++i) {
     std::string& text = fields.back().text;
     if (quoted) {
-      if (line[i] != '"') text += line[i];
-      else if (i + 1 < line.size() && line[i + 1] == '"') text += line[++i];
-      else quoted = false;
+      if (line[i] != '"')
+        text += line[i];
+      else if (i + 1 < line.size() && line[i + 1] == '"')
+        text += line[++i];
+      else
+        quoted = false;
     } else if (line[i] == '"' && text.empty()) {
       quoted = true;
     } else if (line[i] == ',') {
@@ -30,12 +33,14 @@ std::vector<CsvField> csv_fields(std::string_view line, const Where& where) {
   return fields;
 }
 
-void read_csv(const std::string& file, std::string_view expected, const std::function<void(const std::vector<CsvField>& fields, const Where& where)>& line) {
+void read_csv(const std::string& file, std::string_view expected,
+              const std::function<void(const std::vector<CsvField>& fields, const Where& where)>& line) {
   std::error_code error;
-  if (std::filesystem::is_directory(file, error)) throw InputError(Where{file, 0, 0}, fmt::format("is a directory, expected {}", expected));
+  if (std::filesystem::is_directory(file, error))
+    throw InputError(Where{file, 0, 0}, fmt::format("is a directory, expected {}", expected));
   traces::ByteSource source(file);
   traces::LineReader lines(source, file);
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";   // spreadsheets write one
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // spreadsheets write one
   if (lines.peek(kByteOrderMark.size()).starts_with(kByteOrderMark)) lines.skip(kByteOrderMark.size());
   for (std::string_view text; lines.next(text);) {
     if (text.empty() || text.front() == '#') continue;

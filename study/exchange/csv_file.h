@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CSV files of points, plain or gzip, line by line: RFC 4180 with comma, no line breaks inside a field; lines that begin with # are
-// remarks.
+// CSV files of points, plain or gzip, line by line: RFC 4180 with comma, no line breaks inside a field; lines that
+// begin with # are remarks.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@
 namespace plimsoll::study {
 
 struct CsvField {
-  std::string text;                    // quotes undone
-  std::size_t column = 1;              // byte, from 1
+  std::string text;        // quotes undone
+  std::size_t column = 1;  // byte, from 1
 };
 
 /// The fields of one line without its end. Throws InputError for a quote that is not closed.
@@ -23,6 +23,7 @@ struct CsvField {
 
 /// Calls `line` for every line that is neither blank nor a remark, the header first; its column is not set. Throws
 /// InputError with file:line; `expected` is what the file should have been ("a points.csv").
-void read_csv(const std::string& file, std::string_view expected, const std::function<void(const std::vector<CsvField>& fields, const Where& where)>& line);
+void read_csv(const std::string& file, std::string_view expected,
+              const std::function<void(const std::vector<CsvField>& fields, const Where& where)>& line);
 
 }  // namespace plimsoll::study

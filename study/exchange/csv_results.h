@@ -21,8 +21,8 @@ struct ColumnMap {
 /// What a table may state besides the columns of points.csv: load_kind and load_value in one.
 inline constexpr std::string_view kConcurrency = "concurrency", kRate = "rate";
 
-/// Of "ttft=first_token_ms", "ttft=first_token:ms": figures are named as in points.csv, or shorter (ttft, p90_ttft, tpot,
-/// latency, input_tokens, rate, concurrency). Throws InputError for a figure or unit that is not known.
+/// Of "ttft=first_token_ms", "ttft=first_token:ms": figures are named as in points.csv, or shorter (ttft, p90_ttft,
+/// tpot, latency, input_tokens, rate, concurrency). Throws InputError for a figure or unit that is not known.
 [[nodiscard]] ColumnMap read_column_map(const std::string& text);
 
 /// One point a row. `text` is the whole table, with a header. Throws InputError with file:line:column.

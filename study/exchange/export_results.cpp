@@ -24,9 +24,12 @@ struct Name {
   std::string_view ours, theirs;
 };
 constexpr std::array<Name, 4> kVllmTimes = {{{"ttft", "ttft"}, {"tpot", "tpot"}, {"itl", "itl"}, {"latency", "e2el"}}};
-constexpr std::array<Name, 5> kVllmStatistics = {{{"mean", "mean"}, {"p50", "median"}, {"p90", "p90"}, {"p95", "p95"}, {"p99", "p99"}}};
-constexpr std::array<Name, 3> kAiperfTimes = {{{"latency", "request_latency"}, {"ttft", "time_to_first_token"}, {"tpot", "inter_token_latency"}}};
-constexpr std::array<Name, 5> kAiperfStatistics = {{{"mean", "avg"}, {"p50", "p50"}, {"p90", "p90"}, {"p95", "p95"}, {"p99", "p99"}}};
+constexpr std::array<Name, 5> kVllmStatistics = {
+    {{"mean", "mean"}, {"p50", "median"}, {"p90", "p90"}, {"p95", "p95"}, {"p99", "p99"}}};
+constexpr std::array<Name, 3> kAiperfTimes = {
+    {{"latency", "request_latency"}, {"ttft", "time_to_first_token"}, {"tpot", "inter_token_latency"}}};
+constexpr std::array<Name, 5> kAiperfStatistics = {
+    {{"mean", "avg"}, {"p50", "p50"}, {"p90", "p90"}, {"p95", "p95"}, {"p99", "p99"}}};
 
 std::optional<double> number(const ImportedPoint& point, std::string_view column) {
   const Cell* cell = point.find(column);
@@ -67,13 +70,16 @@ std::optional<double> gap_shape(const ImportedPoint& p) {
   return cv && *cv > 0 ? std::optional(1 / (*cv * *cv)) : std::nullopt;
 }
 
-// A burst is a run without a rate and without a cap. A trace or a script has no form there: neither rate nor cap is stated.
+// A burst is a run without a rate and without a cap. A trace or a script has no form there: neither rate nor cap is
+// stated.
 void put_vllm_load(ordered_json& object, const ImportedPoint& p) {
   const std::optional<double> load = number(p, "load_value");
   const load::LoadQuantity quantity = load::load_kind_named(text(p, "load_kind")).quantity;
   const bool has_rate = quantity == load::LoadQuantity::requests_per_s && load;
   const bool has_clients = quantity == load::LoadQuantity::clients && load;
-  object["request_rate"] = has_rate ? ordered_json(*load) : is_whole(quantity) ? ordered_json("inf") : ordered_json(nullptr);
+  object["request_rate"] = has_rate             ? ordered_json(*load)
+                           : is_whole(quantity) ? ordered_json("inf")
+                                                : ordered_json(nullptr);
   if (has_rate) put(object, "burstiness", gap_shape(p));
   object["max_concurrency"] = has_clients ? ordered_json(*load) : ordered_json(nullptr);
 }
@@ -93,7 +99,8 @@ ordered_json vllm_object(const ImportedPoint& p) {
   put(object, "duration", number(p, "duration_s"));
   put(object, "completed", completed);
   put(object, "failed", completed ? std::optional(failed) : std::nullopt);
-  for (const auto& [ours, theirs] : {Name{"input_tokens_mean", "total_input_tokens"}, Name{"output_tokens_mean", "total_output_tokens"}}) {
+  for (const auto& [ours, theirs] :
+       {Name{"input_tokens_mean", "total_input_tokens"}, Name{"output_tokens_mean", "total_output_tokens"}}) {
     const auto mean = number(p, ours);
     if (mean && completed) object[std::string(theirs)] = std::llround(*mean * *completed);
   }
@@ -102,7 +109,8 @@ ordered_json vllm_object(const ImportedPoint& p) {
   put(object, "total_token_throughput", number(p, "total_tokens_per_s"));
   for (const Name& time : kVllmTimes)
     for (const Name& statistic : kVllmStatistics)
-      put(object, fmt::format("{}_{}_ms", statistic.theirs, time.theirs), number(p, fmt::format("{}_{}_s", time.ours, statistic.ours)), kMillisecondsPerSecond);
+      put(object, fmt::format("{}_{}_ms", statistic.theirs, time.theirs),
+          number(p, fmt::format("{}_{}_s", time.ours, statistic.ours)), kMillisecondsPerSecond);
   object[std::string(kOwnObject)] = own_object(p);
   return object;
 }
@@ -144,7 +152,9 @@ ordered_json aiperf_object(const ImportedPoint& p) {
   add("output_sequence_length", "tokens", "output_tokens_mean");
   for (const Name& time : kAiperfTimes) {
     ordered_json metric;
-    for (const Name& statistic : kAiperfStatistics) put(metric, statistic.theirs, number(p, fmt::format("{}_{}_s", time.ours, statistic.ours)), kMillisecondsPerSecond);
+    for (const Name& statistic : kAiperfStatistics)
+      put(metric, statistic.theirs, number(p, fmt::format("{}_{}_s", time.ours, statistic.ours)),
+          kMillisecondsPerSecond);
     if (metric.empty()) continue;
     metric["unit"] = "ms";
     object[std::string(time.theirs)] = std::move(metric);
@@ -159,10 +169,13 @@ ordered_json aiperf_object(const ImportedPoint& p) {
 std::span<const std::string_view> export_formats() { return kFormats; }
 
 std::string exported_text(std::string_view format, const std::vector<ImportedPoint>& points) {
-  PLIMSOLL_CHECK(std::find(kFormats.begin(), kFormats.end(), format) != kFormats.end(), "callers pass one of export_formats()");
+  PLIMSOLL_CHECK(std::find(kFormats.begin(), kFormats.end(), format) != kFormats.end(),
+                 "callers pass one of export_formats()");
   std::string text;
   for (const ImportedPoint& point : points)
-    text += (format == "vllm" ? vllm_object(point) : aiperf_object(point)).dump(-1, ' ', false, ordered_json::error_handler_t::replace) + '\n';
+    text += (format == "vllm" ? vllm_object(point) : aiperf_object(point))
+                .dump(-1, ' ', false, ordered_json::error_handler_t::replace) +
+            '\n';
   return text;
 }
 

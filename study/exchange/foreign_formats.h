@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The formats that import_results knows, one function each; private to study/exchange. Fields and units are those of the
-// tools' own exporters (docs/import.md names the versions).
+// The formats that import_results knows, one function each; private to study/exchange. Fields and units are those of
+// the tools' own exporters (docs/import.md names the versions).
 #pragma once
 
 #include <array>
@@ -19,9 +19,18 @@ inline constexpr double kSecondsPerMillisecond = 1e-3;
 inline constexpr std::string_view kOwnObject = "plimsoll";
 /// The spread of a gamma load's gaps, as the column of a swept key.
 inline constexpr std::string_view kArrivalCv = "workload.load.gamma.cv";
-inline constexpr std::array<std::string_view, 12> kOwnColumns = {
-    "source", "hardware", "engine", "dtype", "policy", "tp", "replicas", "load_kind", "load_value", "requests_rejected",
-    "requests_timed_out", kArrivalCv};
+inline constexpr std::array<std::string_view, 12> kOwnColumns = {"source",
+                                                                 "hardware",
+                                                                 "engine",
+                                                                 "dtype",
+                                                                 "policy",
+                                                                 "tp",
+                                                                 "replicas",
+                                                                 "load_kind",
+                                                                 "load_value",
+                                                                 "requests_rejected",
+                                                                 "requests_timed_out",
+                                                                 kArrivalCv};
 /// AIPerf's pattern of requests that are sent as soon as a cap allows; without a cap all at once.
 inline constexpr std::string_view kAllAtOnce = "concurrency_burst";
 

@@ -49,7 +49,8 @@ ForeignValue ForeignValue::list(std::string_view name) const {
 
 double ForeignValue::as_number() const {
   const double value = value_->is_number() ? value_->get<double>() : NAN;
-  if (!(value >= 0) || !std::isfinite(value)) fail(fmt::format("found {}, expected a number of 0 or more", shown(*value_)));
+  if (!(value >= 0) || !std::isfinite(value))
+    fail(fmt::format("found {}, expected a number of 0 or more", shown(*value_)));
   return value;
 }
 

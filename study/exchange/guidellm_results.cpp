@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// {"metadata": …, "benchmarks": [{"config": {"strategy": …}, "metrics": {name: {"successful": {"mean", "percentiles"}}}}]}.
-// request_latency is in seconds, names that end in _ms in milliseconds. Its time per output token is a request's latency
-// over its tokens, the first one included; its inter-token latency is a mean over each request, which is our TPOT.
+// {"metadata": …, "benchmarks": [{"config": {"strategy": …}, "metrics": {name: {"successful": {"mean",
+// "percentiles"}}}}]}. request_latency is in seconds, names that end in _ms in milliseconds. Its time per output token
+// is a request's latency over its tokens, the first one included; its inter-token latency is a mean over each request,
+// which is our TPOT.
 #include <fmt/format.h>
 
 #include <array>
@@ -67,8 +68,10 @@ void read_counts(const ForeignValue& benchmark, PointDraft& draft) {
   if (errored && *errored > 0) draft.note(fmt::format("{} requests failed; they are in no figure", *errored));
   std::optional<double> begin, end;
   if (scheduler) begin = scheduler->number("measure_start_time"), end = scheduler->number("measure_end_time");
-  if (begin && end && *end > *begin) draft.number("duration_s", *end - *begin);
-  else draft.number("duration_s", benchmark.number("duration"));
+  if (begin && end && *end > *begin)
+    draft.number("duration_s", *end - *begin);
+  else
+    draft.number("duration_s", benchmark.number("duration"));
 }
 
 PointDraft read_benchmark(const ForeignValue& benchmark) {
@@ -87,7 +90,8 @@ PointDraft read_benchmark(const ForeignValue& benchmark) {
     draft.number(fmt::format("{}_mean_s", time.ours), found->number("mean"), time.scale);
     const auto percentiles = found->find("percentiles");
     if (!percentiles) continue;
-    for (const std::string_view p : kPercentiles) draft.number(fmt::format("{}_{}_s", time.ours, p), percentiles->number(p), time.scale);
+    for (const std::string_view p : kPercentiles)
+      draft.number(fmt::format("{}_{}_s", time.ours, p), percentiles->number(p), time.scale);
   }
   return draft;
 }

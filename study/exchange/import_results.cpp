@@ -21,20 +21,24 @@ using nlohmann::json;
 constexpr std::string_view kTable = "csv";
 constexpr std::array<std::string_view, 5> kFormats = {"vllm", "aiperf", "guidellm", "inferencex", kTable};
 constexpr int kDeepest = 64;
-constexpr std::size_t kLargest = std::size_t{256} << 20U, kPiece = 1U << 16U;   // bytes
+constexpr std::size_t kLargest = std::size_t{256} << 20U, kPiece = 1U << 16U;  // bytes
 
 // Plain or gzip. The start of a text holds no NUL byte: what never ends (/dev/zero) is refused at once.
 std::string read_whole(const std::string& file) {
   std::error_code error;
-  if (std::filesystem::is_directory(file, error)) throw InputError(Where{file, 0, 0}, "is a directory, expected the results of a load generator");
+  if (std::filesystem::is_directory(file, error))
+    throw InputError(Where{file, 0, 0}, "is a directory, expected the results of a load generator");
   traces::ByteSource source(file);
   std::string text;
   std::vector<char> piece(kPiece);
   while (const std::size_t got = source.read(piece)) {
-    if (std::find(piece.begin(), piece.begin() + static_cast<std::ptrdiff_t>(got), '\0') != piece.begin() + static_cast<std::ptrdiff_t>(got))
+    if (std::find(piece.begin(), piece.begin() + static_cast<std::ptrdiff_t>(got), '\0') !=
+        piece.begin() + static_cast<std::ptrdiff_t>(got))
       throw InputError(Where{file, 0, 0}, "holds NUL bytes, expected the JSON or CSV of a load generator");
     text.append(piece.data(), got);
-    if (text.size() > kLargest) throw InputError(Where{file, 0, 0}, fmt::format("is larger than {} MiB, expected the results of a run", kLargest >> 20U));
+    if (text.size() > kLargest)
+      throw InputError(Where{file, 0, 0},
+                       fmt::format("is larger than {} MiB, expected the results of a run", kLargest >> 20U));
   }
   return text;
 }
@@ -45,7 +49,8 @@ bool is_json(std::string_view text) {
 }
 
 std::size_t line_of(std::string_view text, std::size_t byte) {
-  return 1 + static_cast<std::size_t>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(std::min(byte, text.size())), '\n'));
+  return 1 + static_cast<std::size_t>(std::count(
+                 text.begin(), text.begin() + static_cast<std::ptrdiff_t>(std::min(byte, text.size())), '\n'));
 }
 
 json parse(std::string_view text, const std::string& file, std::size_t first_line) {
@@ -56,7 +61,8 @@ json parse(std::string_view text, const std::string& file, std::size_t first_lin
   try {
     return json::parse(text.begin(), text.end(), shallow);
   } catch (const json::parse_error& error) {
-    throw InputError(Where{file, first_line - 1 + line_of(text, error.byte > 0 ? error.byte - 1 : 0), 0}, "is not JSON here, expected the results of a load generator as JSON");
+    throw InputError(Where{file, first_line - 1 + line_of(text, error.byte > 0 ? error.byte - 1 : 0), 0},
+                     "is not JSON here, expected the results of a load generator as JSON");
   } catch (const json::out_of_range&) {
     throw InputError(Where{file, first_line, 0}, "holds a number that is too large");
   }
@@ -104,7 +110,8 @@ void read_own(const ForeignValue& document, PointDraft& draft) {
   const auto own = document.find(kOwnObject);
   if (!own || !own->is_object()) return;
   for (const char* column : {"source", "hardware", "engine", "dtype", "policy"}) draft.text(column, own->text(column));
-  for (const char* column : {"tp", "replicas", "requests_rejected", "requests_timed_out"}) draft.count(column, own->number(column));
+  for (const char* column : {"tp", "replicas", "requests_rejected", "requests_timed_out"})
+    draft.count(column, own->number(column));
   if (const auto kind = own->text("load_kind")) draft.load(*kind, own->number("load_value"));
   draft.swept(kArrivalCv, own->number(kArrivalCv));
 }
@@ -124,7 +131,8 @@ void apply(const ImportLabels& labels, PointDraft& draft) {
 }
 
 bool holds_a_figure(const PointDraft& draft) {
-  constexpr std::array<std::string_view, 5> kFigures = {"output_tokens_per_s", "requests_per_s", "latency_mean_s", "ttft_mean_s", "tpot_mean_s"};
+  constexpr std::array<std::string_view, 5> kFigures = {"output_tokens_per_s", "requests_per_s", "latency_mean_s",
+                                                        "ttft_mean_s", "tpot_mean_s"};
   return std::any_of(kFigures.begin(), kFigures.end(), [&](std::string_view column) { return draft.has(column); });
 }
 
@@ -136,12 +144,16 @@ void add_notes(const PointDraft& draft, std::vector<std::string>& notes) {
 // Without these columns a point cannot be simulated beside.
 void note_missing(ImportedResults& results) {
   for (const char* column : {"model", "hardware", "engine", "load_kind", "input_tokens_mean", "output_tokens_mean"}) {
-    const auto lacking = static_cast<std::size_t>(std::count_if(results.points.begin(), results.points.end(), [&](const ImportedPoint& p) { return p.find(column) == nullptr; }));
+    const auto lacking =
+        static_cast<std::size_t>(std::count_if(results.points.begin(), results.points.end(),
+                                               [&](const ImportedPoint& p) { return p.find(column) == nullptr; }));
     if (lacking == 0) continue;
-    const bool can_be_stated = std::string_view(column) == "model" || std::string_view(column) == "hardware" || std::string_view(column) == "engine";
-    results.notes.push_back(fmt::format("{} is not stated{}{}", column,
-                                        lacking < results.points.size() ? fmt::format(" by {} of {} points", lacking, results.points.size()) : "",
-                                        can_be_stated ? fmt::format("; --{} says it", column) : ""));
+    const bool can_be_stated = std::string_view(column) == "model" || std::string_view(column) == "hardware" ||
+                               std::string_view(column) == "engine";
+    results.notes.push_back(fmt::format(
+        "{} is not stated{}{}", column,
+        lacking < results.points.size() ? fmt::format(" by {} of {} points", lacking, results.points.size()) : "",
+        can_be_stated ? fmt::format("; --{} says it", column) : ""));
   }
 }
 
@@ -157,7 +169,9 @@ ImportedResults read_json_results(const std::string& text, const std::string& fi
   for (std::size_t i = 0; i < documents.size(); ++i) {
     const ForeignValue document(documents[i], file, documents.size() > 1 ? fmt::format("[{}]", i) : "");
     const std::string_view format = format_of(document);
-    if (!results.format.empty() && results.format != format) document.fail(fmt::format("found results of {} after those of {}, expected one kind a file", format, results.format));
+    if (!results.format.empty() && results.format != format)
+      document.fail(
+          fmt::format("found results of {} after those of {}, expected one kind a file", format, results.format));
     results.format = format;
     for (PointDraft& draft : read_document(format, document)) {
       read_own(document, draft);
@@ -168,21 +182,27 @@ ImportedResults read_json_results(const std::string& text, const std::string& fi
   return results;
 }
 
-ImportedResults read_table(const std::string& text, const std::string& file, const ImportLabels& labels, const std::vector<ColumnMap>& columns) {
+ImportedResults read_table(const std::string& text, const std::string& file, const ImportLabels& labels,
+                           const std::vector<ColumnMap>& columns) {
   ImportedResults results;
   results.format = kTable;
   std::size_t blank = 0;
   for (PointDraft& draft : read_csv_results(text, file, columns)) {
-    if (holds_a_figure(draft)) add(draft, labels, results);
-    else ++blank;
+    if (holds_a_figure(draft))
+      add(draft, labels, results);
+    else
+      ++blank;
   }
-  if (blank > 0) results.notes.push_back(fmt::format("{} row{} without a throughput, mean latency, TTFT or TPOT left out", blank, blank == 1 ? "" : "s"));
+  if (blank > 0)
+    results.notes.push_back(fmt::format("{} row{} without a throughput, mean latency, TTFT or TPOT left out", blank,
+                                        blank == 1 ? "" : "s"));
   return results;
 }
 
 // Those of points.csv, after the swept keys that some point states.
 std::vector<std::string> columns_of(const std::vector<ImportedPoint>& points) {
-  const bool spread = std::any_of(points.begin(), points.end(), [](const ImportedPoint& p) { return p.find(kArrivalCv) != nullptr; });
+  const bool spread =
+      std::any_of(points.begin(), points.end(), [](const ImportedPoint& p) { return p.find(kArrivalCv) != nullptr; });
   return point_columns(spread ? std::vector<std::string>{std::string(kArrivalCv)} : std::vector<std::string>{});
 }
 
@@ -205,13 +225,16 @@ const Cell* ImportedPoint::find(std::string_view column) const {
 void PointDraft::text(std::string_view column, const std::optional<std::string>& value) {
   if (!value || value->empty()) return;
   for (auto& [name, cell] : point_.cells)
-    if (name == column) { cell = *value; return; }
+    if (name == column) {
+      cell = *value;
+      return;
+    }
   point_.cells.emplace_back(column, *value);
 }
 
 void PointDraft::number(std::string_view column, std::optional<double> value, double scale) {
   static const std::vector<std::string> known = point_columns({});
-  if (!value || std::find(known.begin(), known.end(), column) == known.end()) return;   // itl_p90_s: not one of ours
+  if (!value || std::find(known.begin(), known.end(), column) == known.end()) return;  // itl_p90_s: not one of ours
   point_.cells.emplace_back(column, *value * scale);
 }
 
@@ -240,11 +263,13 @@ void PointDraft::swept(std::string_view key, std::optional<double> value) {
 
 std::span<const std::string_view> import_formats() { return kFormats; }
 
-ImportedResults import_results(const std::string& file, const ImportLabels& labels, const std::vector<std::string>& maps) {
+ImportedResults import_results(const std::string& file, const ImportLabels& labels,
+                               const std::vector<std::string>& maps) {
   std::vector<ColumnMap> columns;
   for (const std::string& map : maps) columns.push_back(read_column_map(map));
   const std::string text = read_whole(file);
-  ImportedResults results = is_json(text) ? read_json_results(text, file, labels) : read_table(text, file, labels, columns);
+  ImportedResults results =
+      is_json(text) ? read_json_results(text, file, labels) : read_table(text, file, labels, columns);
   if (is_json(text) && !maps.empty()) results.notes.emplace_back("--map is for CSV: JSON is told by what is in it");
   if (results.points.empty()) throw InputError(Where{file, 0, 0}, "holds no results");
   note_missing(results);
@@ -261,7 +286,8 @@ std::string imported_csv(const std::vector<ImportedPoint>& points) {
 std::string imported_json(const std::vector<ImportedPoint>& points) {
   const std::vector<std::string> columns = columns_of(points);
   std::string text = "[";
-  for (const ImportedPoint& point : points) text += fmt::format("{}\n{{{}}}", text.size() > 1 ? "," : "", json_members(columns, row_of(point, columns)));
+  for (const ImportedPoint& point : points)
+    text += fmt::format("{}\n{{{}}}", text.size() > 1 ? "," : "", json_members(columns, row_of(point, columns)));
   return text + "\n]\n";
 }
 

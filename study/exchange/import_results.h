@@ -22,25 +22,25 @@ struct ImportLabels {
   std::optional<std::int32_t> tp, replicas;
 };
 
-/// One point: cells under the names of points.csv (docs/metrics.md), times in seconds, rates per second; a column that is
-/// not there was not measured.
+/// One point: cells under the names of points.csv (docs/metrics.md), times in seconds, rates per second; a column that
+/// is not there was not measured.
 struct ImportedPoint {
   std::vector<std::pair<std::string, Cell>> cells;
   [[nodiscard]] const Cell* find(std::string_view column) const;
 };
 
 struct ImportedResults {
-  std::string format;                  // one of import_formats()
-  std::vector<ImportedPoint> points;   // at least one
-  std::vector<std::string> notes;      // what was left out, converted or is missing, for people
+  std::string format;                 // one of import_formats()
+  std::vector<ImportedPoint> points;  // at least one
+  std::vector<std::string> notes;     // what was left out, converted or is missing, for people
 };
 
 [[nodiscard]] std::span<const std::string_view> import_formats();
 
-/// Reads a file of at most 256 MiB, plain or gzip: JSON, JSON Lines, or CSV with a header, a point a row. `maps` says what
-/// columns of a CSV are that their names do not tell: "ttft=first_token_ms", "ttft=first_token:ms". Throws InputError, with
-/// file:line where the text cannot be read and with file and field where a value is of the wrong kind, negative or not
-/// finite, or a point holds neither a rate nor a latency.
+/// Reads a file of at most 256 MiB, plain or gzip: JSON, JSON Lines, or CSV with a header, a point a row. `maps` says
+/// what columns of a CSV are that their names do not tell: "ttft=first_token_ms", "ttft=first_token:ms". Throws
+/// InputError, with file:line where the text cannot be read and with file and field where a value is of the wrong kind,
+/// negative or not finite, or a point holds neither a rate nor a latency.
 [[nodiscard]] ImportedResults import_results(const std::string& file, const ImportLabels& labels = {},
                                              const std::vector<std::string>& maps = {});
 

@@ -13,7 +13,8 @@ struct Metric {
   std::string_view theirs, ours;
 };
 constexpr std::array<Metric, 4> kMetrics = {{{"e2el", "latency"}, {"ttft", "ttft"}, {"tpot", "tpot"}, {"itl", "itl"}}};
-constexpr std::array<Metric, 5> kStatistics = {{{"mean", "mean"}, {"median", "p50"}, {"p90", "p90"}, {"p95", "p95"}, {"p99", "p99"}}};
+constexpr std::array<Metric, 5> kStatistics = {
+    {{"mean", "mean"}, {"median", "p50"}, {"p90", "p90"}, {"p95", "p95"}, {"p99", "p99"}}};
 
 }  // namespace
 
@@ -38,9 +39,11 @@ PointDraft read_inferencex(const ForeignValue& document) {
   draft.number("total_tokens_per_s", document.number("tput_per_gpu"), gpus);
   for (const Metric& metric : kMetrics)
     for (const Metric& statistic : kStatistics)
-      draft.number(fmt::format("{}_{}_s", metric.ours, statistic.ours), document.number(fmt::format("{}_{}", statistic.theirs, metric.theirs)));
+      draft.number(fmt::format("{}_{}_s", metric.ours, statistic.ours),
+                   document.number(fmt::format("{}_{}", statistic.theirs, metric.theirs)));
   draft.note("throughput is per GPU in the file; it is multiplied by tp x pp");
-  if (const auto attention = document.find("dp_attention"); attention && (attention->raw() == true || attention->raw() == "true"))
+  if (const auto attention = document.find("dp_attention");
+      attention && (attention->raw() == true || attention->raw() == "true"))
     draft.note("attention is data-parallel there, which predictions of ours do not model");
   return draft;
 }

@@ -14,7 +14,8 @@
 namespace plimsoll::study {
 namespace {
 
-constexpr std::array<std::string_view, 7> kTexts = {"source", "model", "hardware", "engine", "dtype", "policy", "load_kind"};
+constexpr std::array<std::string_view, 7> kTexts = {"source", "model",  "hardware", "engine",
+                                                    "dtype",  "policy", "load_kind"};
 
 bool is_text(std::string_view column) { return std::find(kTexts.begin(), kTexts.end(), column) != kTexts.end(); }
 
@@ -28,7 +29,7 @@ Cell cell_of(const std::string& column, const std::string& text, bool ours, cons
     return *number;
   }
   if (ours) throw InputError(where, fmt::format("{}: found '{}', expected a number", column, text.substr(0, 40)));
-  return text;                         // the value of a swept key
+  return text;  // the value of a swept key
 }
 
 void check_header(const std::vector<std::string>& names, const Where& where) {
@@ -40,7 +41,8 @@ void check_header(const std::vector<std::string>& names, const Where& where) {
 
 ImportedPoint point_of(const std::vector<std::string>& names, const std::vector<CsvField>& fields, const Where& where) {
   static const std::vector<std::string> known = point_columns({});
-  if (fields.size() != names.size()) throw InputError(where, fmt::format("found {} fields, expected {} as in the header", fields.size(), names.size()));
+  if (fields.size() != names.size())
+    throw InputError(where, fmt::format("found {} fields, expected {} as in the header", fields.size(), names.size()));
   ImportedPoint point;
   for (std::size_t i = 0; i < fields.size(); ++i) {
     const bool ours = std::find(known.begin(), known.end(), names[i]) != known.end();
@@ -56,7 +58,8 @@ std::vector<ImportedPoint> read_points_csv(const std::string& file) {
   constexpr std::uintmax_t kLargest = 64U << 20;
   std::error_code error;
   const std::uintmax_t size = std::filesystem::file_size(file, error);
-  if (!error && size > kLargest) throw InputError(Where{file, 0, 0}, "is larger than 64 MiB, expected a table of points");
+  if (!error && size > kLargest)
+    throw InputError(Where{file, 0, 0}, "is larger than 64 MiB, expected a table of points");
   std::vector<ImportedPoint> points;
   std::vector<std::string> names;
   read_csv(file, "a points.csv", [&](const std::vector<CsvField>& fields, const Where& where) {

@@ -23,23 +23,30 @@ void read_load(const ForeignValue& document, PointDraft& draft) {
   const auto requested = document.find("request_rate");
   if (requested && requested->raw() != "inf") rate = requested->as_number();
   const std::optional<double> concurrency = document.number("max_concurrency");
-  if (!rate) {                         // "inf": as fast as the cap lets them
-    if (concurrency) draft.load("closed_loop", concurrency);
-    else draft.load("burst", document.number("num_prompts"));
+  if (!rate) {  // "inf": as fast as the cap lets them
+    if (concurrency)
+      draft.load("closed_loop", concurrency);
+    else
+      draft.load("burst", document.number("num_prompts"));
     return;
   }
   const double burstiness = document.number("burstiness").value_or(1);
   draft.load(burstiness == 1 ? "poisson" : "gamma", rate);
-  if (burstiness != 1 && burstiness > 0) draft.swept(kArrivalCv, 1 / std::sqrt(burstiness));   // of gaps with that shape
-  if (concurrency) draft.note(fmt::format("the client held no more than {} requests open: the rate may not have been reached", *concurrency));
+  if (burstiness != 1 && burstiness > 0) draft.swept(kArrivalCv, 1 / std::sqrt(burstiness));  // of gaps with that shape
+  if (concurrency)
+    draft.note(
+        fmt::format("the client held no more than {} requests open: the rate may not have been reached", *concurrency));
 }
 
 void read_statistics(const ForeignValue& document, PointDraft& draft) {
   for (const auto& [theirs, ours] : kMetrics) {
-    draft.number(fmt::format("{}_mean_s", ours), document.number(fmt::format("mean_{}_ms", theirs)), kSecondsPerMillisecond);
-    draft.number(fmt::format("{}_p50_s", ours), document.number(fmt::format("median_{}_ms", theirs)), kSecondsPerMillisecond);
+    draft.number(fmt::format("{}_mean_s", ours), document.number(fmt::format("mean_{}_ms", theirs)),
+                 kSecondsPerMillisecond);
+    draft.number(fmt::format("{}_p50_s", ours), document.number(fmt::format("median_{}_ms", theirs)),
+                 kSecondsPerMillisecond);
     for (const std::string_view p : kPercentiles)
-      draft.number(fmt::format("{}_p{}_s", ours, p), document.number(fmt::format("p{}_{}_ms", p, theirs)), kSecondsPerMillisecond);
+      draft.number(fmt::format("{}_p{}_s", ours, p), document.number(fmt::format("p{}_{}_ms", p, theirs)),
+                   kSecondsPerMillisecond);
   }
 }
 
@@ -52,9 +59,11 @@ double mean(const std::vector<double>& values) {
 // Latency and latency per token of each request from --save-detailed; a request that failed has no tokens.
 void read_details(const ForeignValue& document, PointDraft& draft) {
   if (!document.has("ttfts") || !document.has("itls") || !document.has("output_lens")) return;
-  const ForeignValue first = document.list("ttfts"), gaps = document.list("itls"), lengths = document.list("output_lens");
+  const ForeignValue first = document.list("ttfts"), gaps = document.list("itls"),
+                     lengths = document.list("output_lens");
   if (gaps.size() != first.size() || lengths.size() != first.size())
-    document.fail(fmt::format("found {} ttfts, {} itls and {} output_lens, expected as many of each", first.size(), gaps.size(), lengths.size()));
+    document.fail(fmt::format("found {} ttfts, {} itls and {} output_lens, expected as many of each", first.size(),
+                              gaps.size(), lengths.size()));
   std::vector<double> latencies, per_token;
   for (std::size_t i = 0; i < first.size(); ++i) {
     const double tokens = lengths.at(i).as_number();
@@ -71,7 +80,8 @@ void read_details(const ForeignValue& document, PointDraft& draft) {
   draft.number("latency_per_token_p90_s", sched::quantile(per_token, 0.9));
   if (draft.has("latency_mean_s")) return;
   draft.number("latency_mean_s", mean(latencies));
-  constexpr std::array<std::pair<std::string_view, double>, 4> kOf = {{{"p50", 0.5}, {"p90", 0.9}, {"p95", 0.95}, {"p99", 0.99}}};
+  constexpr std::array<std::pair<std::string_view, double>, 4> kOf = {
+      {{"p50", 0.5}, {"p90", 0.9}, {"p95", 0.95}, {"p99", 0.99}}};
   for (const auto& [name, p] : kOf) draft.number(fmt::format("latency_{}_s", name), sched::quantile(latencies, p));
   draft.note("latency is the first token's time and the gaps of each request, as it was not saved itself");
 }
@@ -79,7 +89,8 @@ void read_details(const ForeignValue& document, PointDraft& draft) {
 }  // namespace
 
 bool is_vllm(const ForeignValue& document) {
-  return document.has("mean_ttft_ms") || document.has("ttfts") || (document.has("request_throughput") && document.has("output_throughput"));
+  return document.has("mean_ttft_ms") || document.has("ttfts") ||
+         (document.has("request_throughput") && document.has("output_throughput"));
 }
 
 PointDraft read_vllm(const ForeignValue& document) {

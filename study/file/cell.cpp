@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 namespace plimsoll::study {
@@ -45,12 +45,12 @@ Cell number_cell(std::optional<double> value) {
 std::string number_text(double value) { return fmt::format("{}", value == 0 ? 0.0 : value); }  // never "-0"
 
 std::string plain_text(const Cell& cell) {
-  return std::visit(Overloaded{[](std::monostate) { return std::string(); },
-                               [](const std::string& text) { return text; },
-                               [](double value) { return number_text(value); },
-                               [](std::int64_t value) { return fmt::format("{}", value); },
-                               [](bool value) { return std::string(value ? "true" : "false"); }},
-                    cell);
+  return std::visit(
+      Overloaded{[](std::monostate) { return std::string(); }, [](const std::string& text) { return text; },
+                 [](double value) { return number_text(value); },
+                 [](std::int64_t value) { return fmt::format("{}", value); },
+                 [](bool value) { return std::string(value ? "true" : "false"); }},
+      cell);
 }
 
 std::string csv_text(const Cell& cell) { return quoted_csv(plain_text(cell)); }

@@ -15,7 +15,7 @@ using Keys = std::vector<std::string_view>;
 
 constexpr std::int32_t kMostReplicas = 10'000;
 constexpr std::int32_t kMostPoints = 10'000;
-constexpr Nanos kHighResolution = 10'000'000'000;   // data points of concurrency
+constexpr Nanos kHighResolution = 10'000'000'000;  // data points of concurrency
 
 constexpr Seconds kShortest(1e-3);  // of what repeats: a run would drown in events of shorter periods
 
@@ -34,19 +34,23 @@ Nanos take_period(const configs::Node& node) {
 }  // namespace
 
 sched::AutoscalingConfig read_autoscaling(const configs::Node& node) {
-  const Section section(node, Keys{"min", "max", "metric", "target", "period", "out_points", "in_time", "scale_out_cooldown", "scale_in_cooldown", "start_up"});
+  const Section section(node, Keys{"min", "max", "metric", "target", "period", "out_points", "in_time",
+                                   "scale_out_cooldown", "scale_in_cooldown", "start_up"});
   sched::AutoscalingConfig config;
   config.min = static_cast<std::int32_t>(section.whole("min", 1, kMostReplicas).value_or(1));
   config.max = static_cast<std::int32_t>(section.need("max", "8").as_integer(1, kMostReplicas));
   if (config.max < config.min) {
-    throw InputError(section.where("max"), fmt::format("found max: {} below min: {}; expected at least that", config.max, config.min));
+    throw InputError(section.where("max"),
+                     fmt::format("found max: {} below min: {}; expected at least that", config.max, config.min));
   }
   constexpr std::array<std::string_view, 2> kMetrics = {"invocations", "concurrency"};
-  if (const auto metric = section.find("metric")) config.metric = static_cast<sched::ScalingMetric>(metric->as_one_of(kMetrics));
+  if (const auto metric = section.find("metric"))
+    config.metric = static_cast<sched::ScalingMetric>(metric->as_one_of(kMetrics));
   config.target = read_positive(section.need("target", "70"), 1e9);
   if (config.metric == sched::ScalingMetric::concurrency) config.period = kHighResolution;
   if (const auto period = section.find("period")) config.period = take_period(*period);
-  config.out_points = static_cast<std::int32_t>(section.whole("out_points", 1, kMostPoints).value_or(config.out_points));
+  config.out_points =
+      static_cast<std::int32_t>(section.whole("out_points", 1, kMostPoints).value_or(config.out_points));
   take_time(section, "in_time", config.in_time);
   take_time(section, "scale_out_cooldown", config.out_cooldown);
   take_time(section, "scale_in_cooldown", config.in_cooldown);

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "configs/yaml_document.h"
-#include "sched/autoscaler.h"
 #include "load/fleet_life.h"
+#include "sched/autoscaler.h"
 
 namespace plimsoll::study {
 

@@ -24,9 +24,10 @@ std::optional<sched::Slo::Bound> bound_named(std::string_view key) {
   if (statistic != "mean") {
     double percent = 0;
     if (statistic.size() < 2 || statistic.front() != 'p') return {};
-    const auto [end, error] = std::from_chars(statistic.data() + 1, statistic.data() + statistic.size(), percent,
-                                              std::chars_format::fixed);
-    if (error != std::errc() || end != statistic.data() + statistic.size() || !(percent > 0 && percent < 100)) return {};
+    const auto [end, error] =
+        std::from_chars(statistic.data() + 1, statistic.data() + statistic.size(), percent, std::chars_format::fixed);
+    if (error != std::errc() || end != statistic.data() + statistic.size() || !(percent > 0 && percent < 100))
+      return {};
     bound.quantile = percent / 100;
   }
   for (std::size_t i = 0; i < kMetrics.size(); ++i) {
@@ -129,11 +130,13 @@ SearchSpec read_search(const Node& node) {
   search.replicas_per_instance = counts(section, "replicas_per_instance");
   search.instance_counts = counts(section, "instance_count");
   if (section.has("replicas") && (section.has("replicas_per_instance") || section.has("instance_count"))) {
-    throw InputError(section.where("replicas"), "replicas excludes replicas_per_instance and instance_count, whose product it is");
+    throw InputError(section.where("replicas"),
+                     "replicas excludes replicas_per_instance and instance_count, whose product it is");
   }
   if (const auto usd = section.find("max_usd_per_hour")) search.max_usd_per_hour = read_positive(*usd, 1e9);
   search.max_gpus = section.whole("max_gpus", 1);
-  constexpr std::array<std::string_view, 6> kObjectives = {"cost", "capacity", "gpus", "latency", "throughput", "cost_per_token"};
+  constexpr std::array<std::string_view, 6> kObjectives = {"cost",    "capacity",   "gpus",
+                                                           "latency", "throughput", "cost_per_token"};
   if (const auto objective = section.find("objective")) {
     search.objective = static_cast<Objective>(objective->as_one_of(kObjectives));
   }

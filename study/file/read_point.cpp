@@ -24,15 +24,17 @@ using Keys = std::vector<std::string_view>;
 constexpr std::int32_t kMostReplicas = 100'000;
 constexpr std::int32_t kMostDegree = 4096;
 constexpr std::array<std::string_view, 21> kStudyKeys = {
-    "study", "model", "dtype", "kv_dtype", "hardware", "price_date", "prices", "engine", "deployment", "scheduler", "workload",
-    "limits", "slo", "seed", "replications", "sweep", "models", "search", "weights", "prompts", "script_step"};
+    "study",        "model",      "dtype",     "kv_dtype", "hardware", "price_date", "prices",
+    "engine",       "deployment", "scheduler", "workload", "limits",   "slo",        "seed",
+    "replications", "sweep",      "models",    "search",   "weights",  "prompts",    "script_step"};
 
 // A path is relative to the study; a name is not.
 void read_model_name(const std::string& text, const TraceStore& traces, PointSpec& spec) {
   const std::string path = traces.path_of(text);
   std::error_code error;
   spec.model_stated = text;
-  spec.model_is_file = text.ends_with(".json") || (text.find('/') != std::string::npos && std::filesystem::exists(path, error));
+  spec.model_is_file =
+      text.ends_with(".json") || (text.find('/') != std::string::npos && std::filesystem::exists(path, error));
   spec.model_name = spec.model_is_file ? path : text;
 }
 
@@ -62,18 +64,20 @@ void read_weight_dtype(const Section& study, PointSpec& spec) {
   if (!spec.shape || !spec.shape->checkpoint) return;
   const model::Checkpoint& checkpoint = *spec.shape->checkpoint;
   if (!stated) spec.weight_dtype = checkpoint.dtype;
-  const bool no_bf16 = spec.hardware.accelerator && spec.hardware.accelerator->bf16.value <= 0 && spec.hardware.accelerator->fp16.value > 0;
+  const bool no_bf16 = spec.hardware.accelerator && spec.hardware.accelerator->bf16.value <= 0 &&
+                       spec.hardware.accelerator->fp16.value > 0;
   if (!stated && checkpoint.dtype == model::DType::bf16 && no_bf16) {
     spec.weight_dtype = model::DType::fp16;
-    spec.notes.push_back(fmt::format("the checkpoint is bf16, which {} does not compute: fp16", spec.hardware.accelerator->id));
+    spec.notes.push_back(
+        fmt::format("the checkpoint is bf16, which {} does not compute: fp16", spec.hardware.accelerator->id));
   }
   if (spec.weight_dtype == checkpoint.dtype) {
     spec.notes.insert(spec.notes.end(), checkpoint.notes.begin(), checkpoint.notes.end());
     return;
   }
   if (stated && !(is_sixteen_bit(spec.weight_dtype) && is_sixteen_bit(checkpoint.dtype)))
-    spec.notes.push_back(fmt::format("dtype {} as stated, not the checkpoint's own {} ({})", model::name(spec.weight_dtype),
-                                     model::name(checkpoint.dtype), checkpoint.format));
+    spec.notes.push_back(fmt::format("dtype {} as stated, not the checkpoint's own {} ({})",
+                                     model::name(spec.weight_dtype), model::name(checkpoint.dtype), checkpoint.format));
   model::LlmShape shape = *spec.shape;
   shape.checkpoint.reset();
   spec.shape = std::make_shared<const model::LlmShape>(std::move(shape));
@@ -84,7 +88,8 @@ void note_widened(PointSpec& spec) {
   if (!spec.hardware.accelerator) return;
   const model::Accelerator& a = *spec.hardware.accelerator;
   if (spec.weight_dtype == model::DType::nvfp4 && a.fp4.value <= 0)
-    spec.notes.push_back(fmt::format("{} has no 4-bit units: nvfp4 weights are read in 4 bits and computed in 16", a.id));
+    spec.notes.push_back(
+        fmt::format("{} has no 4-bit units: nvfp4 weights are read in 4 bits and computed in 16", a.id));
   if (spec.weight_dtype == model::DType::mxfp4)
     spec.notes.emplace_back("mxfp4 weights are read in 4 bits and computed in 16");
 }
@@ -94,9 +99,12 @@ void read_dtypes(const Section& study, PointSpec& spec) {
   note_widened(spec);
   const auto kv_dtype = study.find("kv_dtype");
   const bool own = spec.shape && spec.shape->checkpoint && spec.shape->checkpoint->kv_dtype;
-  if (kv_dtype) spec.kv_dtype = kv_dtype->as_dtype();
-  else spec.kv_dtype = own ? *spec.shape->checkpoint->kv_dtype : default_kv_dtype(spec.weight_dtype, *spec.engine);
-  if (own && !kv_dtype) spec.notes.push_back(fmt::format("the KV cache is {}, as the checkpoint says", model::name(spec.kv_dtype)));
+  if (kv_dtype)
+    spec.kv_dtype = kv_dtype->as_dtype();
+  else
+    spec.kv_dtype = own ? *spec.shape->checkpoint->kv_dtype : default_kv_dtype(spec.weight_dtype, *spec.engine);
+  if (own && !kv_dtype)
+    spec.notes.push_back(fmt::format("the KV cache is {}, as the checkpoint says", model::name(spec.kv_dtype)));
 }
 
 Hardware read_instance(const Node& node, const std::string& price_date, const Catalogue& catalogue) {
@@ -107,13 +115,14 @@ Hardware read_instance(const Node& node, const std::string& price_date, const Ca
   hardware.label = (sagemaker ? "ml." : "") + instance->id;
   hardware.accelerator = catalogue.accelerator(instance->accelerator, node.where());
   hardware.count = instance->count;
-  if (instance->count > 1) hardware.interconnect = catalogue.link(*hardware.accelerator, instance->interconnect, node.where());
+  if (instance->count > 1)
+    hardware.interconnect = catalogue.link(*hardware.accelerator, instance->interconnect, node.where());
   const auto price = sagemaker ? instance->sagemaker : instance->price(price_date);
   if (!price) return hardware;
   hardware.usd_per_hour = price->usd_per_hour;
   hardware.price_date = price->date;
-  hardware.price_note = fmt::format("{} {}, {}", sagemaker ? "SageMaker on demand" : instance->cloud + " on demand", price->date,
-                                    instance->region);
+  hardware.price_note = fmt::format("{} {}, {}", sagemaker ? "SageMaker on demand" : instance->cloud + " on demand",
+                                    price->date, instance->region);
   return hardware;
 }
 
@@ -138,7 +147,8 @@ void read_prices(const Section& study, const Catalogue& catalogue, Hardware& har
   }
   for (const configs::Item& item : prices->items()) {
     if (item.key == kGpuHour) continue;
-    const std::string label = (item.key.starts_with("ml.") ? "ml." : "") + catalogue.instance(item.key, item.key_where)->id;
+    const std::string label =
+        (item.key.starts_with("ml.") ? "ml." : "") + catalogue.instance(item.key, item.key_where)->id;
     if (label != hardware.label) continue;
     hardware.usd_per_hour = read_usd(item.value);
     hardware.price_note = "own price";
@@ -170,7 +180,8 @@ void settle_this_machine(PointSpec& spec) {
   const std::int64_t ranks = std::int64_t{tp} * d.pp * d.replicas;
   hardware.count = static_cast<std::int32_t>(std::clamp<std::int64_t>(ranks, hardware.count, kMostReplicas));
   const configs::ThisMachine::Share share =
-      configs::share_of(*hardware.this_machine, static_cast<std::int32_t>(std::min<std::int64_t>(ranks, kMostReplicas)), spec.weight_dtype);
+      configs::share_of(*hardware.this_machine, static_cast<std::int32_t>(std::min<std::int64_t>(ranks, kMostReplicas)),
+                        spec.weight_dtype);
   hardware.accelerator = share.accelerator;
   if (share.interconnect) hardware.interconnect = share.interconnect;
   const auto& own = hardware.this_machine->engine;
@@ -188,7 +199,8 @@ Hardware read_machine(const Node& node, const Catalogue& catalogue) {
   const Section section(node, Keys{"accelerator", "count", "interconnect", "usd_per_hour"});
   const Node accelerator = section.need("accelerator", "a100-sxm-40gb");
   Hardware hardware;
-  hardware.accelerator = accelerator.is_map() ? catalogue.accelerator(accelerator) : catalogue.accelerator(accelerator.as_string(), accelerator.where());
+  hardware.accelerator = accelerator.is_map() ? catalogue.accelerator(accelerator)
+                                              : catalogue.accelerator(accelerator.as_string(), accelerator.where());
   hardware.count = static_cast<std::int32_t>(section.whole("count", 1, kMostDegree).value_or(1));
   settle_machine(hardware, catalogue, section.text("interconnect").value_or(""), section.where("interconnect"));
   if (const auto usd = section.find("usd_per_hour")) {
@@ -207,7 +219,8 @@ Hardware read_named(const Node& node, const std::string& month, const Catalogue&
     const auto counted = configs::parse_accelerator_count(name);
     catalogue.refuse_hardware(counted && counted->count > 1 ? counted->accelerator : name, node.where());
   }
-  if (found->count > kMostDegree) node.fail(fmt::format("found {} accelerators, expected at most {}", found->count, kMostDegree));
+  if (found->count > kMostDegree)
+    node.fail(fmt::format("found {} accelerators, expected at most {}", found->count, kMostDegree));
   Hardware hardware;
   hardware.accelerator = catalogue.accelerator(found->accelerator, node.where());
   hardware.count = static_cast<std::int32_t>(found->count);
@@ -235,9 +248,12 @@ void read_hardware(const Section& study, const Catalogue& catalogue, PointSpec& 
   if (spec.engine->constant && !study.has("hardware")) return;
   const Node node = study.need("hardware", "ml.g5.12xlarge");
   const std::string month = read_month(study);
-  if (node.is_map()) spec.hardware = read_machine(node, catalogue);
-  else if (is_this_machine(node)) spec.hardware = read_this_machine(node, catalogue, spec);
-  else spec.hardware = read_named(node, month, catalogue);
+  if (node.is_map())
+    spec.hardware = read_machine(node, catalogue);
+  else if (is_this_machine(node))
+    spec.hardware = read_this_machine(node, catalogue, spec);
+  else
+    spec.hardware = read_named(node, month, catalogue);
   spec.places.hardware = node.where();
   if (!node.is_map() || !node.has("usd_per_hour")) read_prices(study, catalogue, spec.hardware);
 }
@@ -271,7 +287,8 @@ std::shared_ptr<const configs::Engine> read_engine(const Section& study, const C
     engine.profile = spec.engine = read_constant(*node);
     return std::make_shared<const configs::Engine>(engine);
   }
-  const auto engine = node ? catalogue.engine(node->as_string(), node->where()) : catalogue.engine("ideal", study.node().where());
+  const auto engine =
+      node ? catalogue.engine(node->as_string(), node->where()) : catalogue.engine("ideal", study.node().where());
   spec.engine = engine->profile;
   spec.engine_name = node ? node->as_string() : engine->profile->id;
   return engine;
@@ -317,9 +334,11 @@ void take_degree(const std::optional<SchedulerSettings::Degree>& degree, bool st
 }
 
 bool takes_larger_defaults(const configs::Engine& engine, const Hardware& hardware) {
-  if (!engine.larger || !hardware.accelerator || hardware.accelerator->memory.value < engine.larger->memory) return false;
+  if (!engine.larger || !hardware.accelerator || hardware.accelerator->memory.value < engine.larger->memory)
+    return false;
   const auto& except = engine.larger->except;
-  return std::none_of(except.begin(), except.end(), [&](const std::string& id) { return hardware.accelerator->id.starts_with(id); });
+  return std::none_of(except.begin(), except.end(),
+                      [&](const std::string& id) { return hardware.accelerator->id.starts_with(id); });
 }
 
 void read_scheduler_of(const Section& study, const configs::Engine& engine, PointSpec& spec) {

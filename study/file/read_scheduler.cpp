@@ -24,7 +24,8 @@ template <std::size_t N>
 using Names = std::array<std::string_view, N>;
 
 std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return text;
 }
 
@@ -72,12 +73,14 @@ const std::vector<Setter>& setters() {
       {"mem_fraction", [](C& c, const Node& n) { c.mem_fraction = read_positive(n, 1); }},
       {"watermark", [](C& c, const Node& n) { c.watermark = n.as_number(0, 1); }},
       {"swap_space", [](C& c, const Node& n) { c.swap_space_bytes = swap_bytes(n, false); }},
-      {"reserve", [](C& c, const Node& n) {
+      {"reserve",
+       [](C& c, const Node& n) {
          c.reserve = choice_of<sched::Reserve>(n, Names<4>{"max_len", "pow2", "request_cap", "oracle"});
        }},
       {"batch_size", [](C& c, const Node& n) { c.batch_size = n.as_integer(1, kMostCount); }},
       {"max_batch_delay", [](C& c, const Node& n) { c.max_batch_delay = delay_of(n, 1e-3); }},
-      {"delay_origin", [](C& c, const Node& n) {
+      {"delay_origin",
+       [](C& c, const Node& n) {
          c.delay_origin = choice_of<sched::DelayOrigin>(n, Names<2>{"worker_free", "oldest_arrival"});
        }},
       {"delay_factor", [](C& c, const Node& n) { c.delay_factor = n.as_number(0, 1e6); }},
@@ -86,12 +89,14 @@ const std::vector<Setter>& setters() {
       {"chunked", [](C& c, const Node& n) { c.chunked = read_switch(n); }},
       {"long_prefill_threshold", [](C& c, const Node& n) { c.long_prefill_threshold = n.as_integer(0, kMostCount); }},
       {"reserve_full_sequence", [](C& c, const Node& n) { c.reserve_full_sequence = read_switch(n); }},
-      {"preemption", [](C& c, const Node& n) {
+      {"preemption",
+       [](C& c, const Node& n) {
          c.preemption = choice_of<sched::Preemption>(n, Names<2>{"recompute", "swap"});
        }},
-      {"capacity_policy", [](C& c, const Node& n) {
-         c.capacity_policy = choice_of<sched::CapacityPolicy>(
-             n, Names<3>{"guaranteed_no_evict", "max_utilization", "static_batch"});
+      {"capacity_policy",
+       [](C& c, const Node& n) {
+         c.capacity_policy =
+             choice_of<sched::CapacityPolicy>(n, Names<3>{"guaranteed_no_evict", "max_utilization", "static_batch"});
        }},
       {"conservativeness", [](C& c, const Node& n) { c.conservativeness = n.as_number(0, 100); }},
       {"prefix_caching", [](C& c, const Node& n) { c.prefix_caching = read_switch(n); }},
@@ -111,14 +116,16 @@ PolicyVariant read_variant(PolicyKind policy, const Node& node) {
     allowed.push_back(v.name);
   }
   if (allowed.empty() && node.as_string() == "default") return PolicyVariant::standard;
-  throw InputError(node.where(), fmt::format("found variant '{}', allowed for policy {}: {}", node.as_string(),
-                                             sched::name(policy), allowed.empty() ? "default" : fmt::format("{}", fmt::join(allowed, ", "))));
+  throw InputError(node.where(),
+                   fmt::format("found variant '{}', allowed for policy {}: {}", node.as_string(), sched::name(policy),
+                               allowed.empty() ? "default" : fmt::format("{}", fmt::join(allowed, ", "))));
 }
 
 /// Reads one map into the settings.
 class MapReader {
  public:
-  MapReader(const Node& map, SchedulerSettings& out, bool memory_only) : map_(map), out_(out), memory_only_(memory_only) {}
+  MapReader(const Node& map, SchedulerSettings& out, bool memory_only)
+      : map_(map), out_(out), memory_only_(memory_only) {}
 
   void read() {
     for (const auto& entry : map_.items()) {
@@ -143,13 +150,15 @@ class MapReader {
     const std::string& key = entry.key;
     const std::vector<std::string_view> all = scheduler_spellings();
     const std::string_view near = configs::nearest(key, all);
-    throw InputError(entry.key_where, fmt::format("unknown key 'scheduler.{}'; {}", key,
-                                        near.empty() ? fmt::format("allowed: {}, or a product's name for one of them",
-                                                                   fmt::join(scheduler_keys(), ", "))
-                                                     : fmt::format("nearest known key: '{}'", near)));
+    throw InputError(entry.key_where,
+                     fmt::format("unknown key 'scheduler.{}'; {}", key,
+                                 near.empty() ? fmt::format("allowed: {}, or a product's name for one of them",
+                                                            fmt::join(scheduler_keys(), ", "))
+                                              : fmt::format("nearest known key: '{}'", near)));
   }
 
-  // The same budget under two names: TGI limits prefills, the others whole steps. Where both stand, each policy takes its own.
+  // The same budget under two names: TGI limits prefills, the others whole steps. Where both stand, each policy takes
+  // its own.
   void share_budget() {
     PolicyConfig& config = out_.config;
     const sched::BudgetKey key = sched::policy_info(config.policy).budget;
@@ -182,7 +191,8 @@ class MapReader {
       case AliasForm::first_come: apply_order(key, value); return;
       case AliasForm::engine_kind:
         static_cast<void>(value.as_one_of(Names<2>{"MPI", "Python"}));
-        out_.notes.push_back(fmt::format("'{}: {}' says how DJL starts its workers; it has no effect here", key, value.as_string()));
+        out_.notes.push_back(
+            fmt::format("'{}: {}' says how DJL starts its workers; it has no effect here", key, value.as_string()));
         return;
       case AliasForm::degree: (alias.ours == "tp" ? out_.tp : out_.pp) = degree_of(value); return;
       case AliasForm::lmi_rolling:
@@ -240,7 +250,8 @@ Chosen chosen_policy(const Node* map, PolicyKind otherwise) {
   for (const auto& entry : map->items()) {
     const auto alias = scheduler_alias(entry.key, false);
     if (!alias) continue;
-    if (alias->form == AliasForm::lmi_rolling) chosen.policy = sched::rolling_batch_policy(entry.value.as_one_of(sched::rolling_batch_names()));
+    if (alias->form == AliasForm::lmi_rolling)
+      chosen.policy = sched::rolling_batch_policy(entry.value.as_one_of(sched::rolling_batch_names()));
     if (alias->form == AliasForm::lmi_paged) paged = entry.value;
     if (entry.key == "policy") chosen.policy = static_cast<PolicyKind>(entry.value.as_one_of(sched::policy_names()));
     if (entry.key == "variant") variant = entry.value;

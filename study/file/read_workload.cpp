@@ -31,7 +31,9 @@ std::int32_t needed_concurrency(const Section& load) {
 }
 
 // One number for prompts and answers, or {input: …, output: …}.
-std::shared_ptr<const traces::Trace> with_scaled_lengths(const Section& section, std::shared_ptr<const traces::Trace> trace, TraceStore& store) {
+std::shared_ptr<const traces::Trace> with_scaled_lengths(const Section& section,
+                                                         std::shared_ptr<const traces::Trace> trace,
+                                                         TraceStore& store) {
   constexpr double kMostScale = 1e4;
   const auto node = section.find("lengths_scale");
   if (!node) return trace;
@@ -45,11 +47,13 @@ load::LoadSpec read_trace_load(const Node& node, TraceStore& store) {
   const Section load(node, Keys{"file", "format", "rate_scale", "lengths_scale"});
   const std::string file = load.need("file", "conversation.csv").as_string();
   load::TraceReplay replay;
-  replay.trace = with_scaled_lengths(load, store.get(file, load.text("format").value_or(""), load.where("file")), store);
+  replay.trace =
+      with_scaled_lengths(load, store.get(file, load.text("format").value_or(""), load.where("file")), store);
   replay.rate_scale = load.has("rate_scale") ? read_positive(*load.find("rate_scale"), 1e6) : 1;
   if (!replay.trace->has_arrivals()) {
     throw InputError(load.where("file"), fmt::format("'{}' has lengths but no arrival times; use it as "
-                                                     "lengths: {{trace: FILE}} with another load", file));
+                                                     "lengths: {{trace: FILE}} with another load",
+                                                     file));
   }
   return replay;
 }
@@ -86,7 +90,8 @@ load::LoadSpec read_load(const Node& node, Seconds script_step, TraceStore& stor
   if (kind == "trace") return read_trace_load(body, store);
   if (kind == "closed_loop") {
     const Section load(body, Keys{"concurrency", "think", "drift"});
-    return load::ClosedLoop{needed_concurrency(load), load.time("think").value_or(Seconds(0)), stated_drift(load).value_or(-1)};
+    return load::ClosedLoop{needed_concurrency(load), load.time("think").value_or(Seconds(0)),
+                            stated_drift(load).value_or(-1)};
   }
   if (kind == "jumpstart") return load::JumpStart{needed_concurrency(Section(body, Keys{"concurrency"}))};
   if (kind == "burst") {
@@ -140,9 +145,11 @@ load::LengthSpec read_lengths(const Node& node, TraceStore& store) {
     if (part.has("input") || part.has("output")) {
       throw InputError(part.where("trace"), "trace gives both lengths; it excludes input and output");
     }
-    return load::TracePairs{with_scaled_lengths(part, store.get(*part.text("trace"), part.text("format").value_or(""), part.where("trace")), store)};
+    return load::TracePairs{with_scaled_lengths(
+        part, store.get(*part.text("trace"), part.text("format").value_or(""), part.where("trace")), store)};
   }
-  if (part.has("lengths_scale")) throw InputError(part.where("lengths_scale"), "lengths_scale is a trace's: state the lengths themselves");
+  if (part.has("lengths_scale"))
+    throw InputError(part.where("lengths_scale"), "lengths_scale is a trace's: state the lengths themselves");
   load::IndependentLengths lengths;
   lengths.input = read_marginal(part.need("input", "256"));
   lengths.output = read_marginal(part.need("output", "256"));
@@ -189,12 +196,14 @@ void read_prefix(const Section& section, PointSpec& spec) {
 // Fitted engines without a drift were fitted to runs in which equal requests stay together.
 void note_waves(const load::ClosedLoop& closed, bool own_policy, PointSpec& spec) {
   if (!own_policy || !spec.engine->calibrated || spec.engine->constant || closed.concurrency < 2) return;
-  spec.notes.push_back(fmt::format("equal requests of the closed loop stay together in waves, as in the runs that engine {} was fitted on: their "
-                                   "first tokens depend on the step budget (workload.load.closed_loop.drift: 0.02 lets them drift apart)", spec.engine->id));
+  spec.notes.push_back(fmt::format(
+      "equal requests of the closed loop stay together in waves, as in the runs that engine {} was fitted on: their "
+      "first tokens depend on the step budget (workload.load.closed_loop.drift: 0.02 lets them drift apart)",
+      spec.engine->id));
 }
 
-// Where a closed loop does not say how its equal requests drift apart, they do as those that the engine's profile was fitted
-// with, under the engine's own policy: of others the fit knows nothing.
+// Where a closed loop does not say how its equal requests drift apart, they do as those that the engine's profile was
+// fitted with, under the engine's own policy: of others the fit knows nothing.
 void settle_drift(PointSpec& spec) {
   auto* const closed = std::get_if<load::ClosedLoop>(&spec.workload.load);
   if (closed == nullptr) return;
@@ -202,15 +211,19 @@ void settle_drift(PointSpec& spec) {
   const auto* const lengths = std::get_if<load::IndependentLengths>(&spec.workload.lengths);
   const bool own_policy = sched::name(spec.policy.policy) == spec.engine->scheduler_policy;
   const double drift = stated ? closed->drift : own_policy ? spec.engine->closed_loop_drift : 0;
-  const bool alone = closed->concurrency == 1;       // one user has no other to keep step with
+  const bool alone = closed->concurrency == 1;  // one user has no other to keep step with
   const bool equal = lengths != nullptr && load::length_cv(lengths->output) < drift;
   if (stated && drift > 0 && !equal && !alone)
-    spec.notes.emplace_back("the output lengths of the closed loop differ by more than its 'drift', which has no effect");
+    spec.notes.emplace_back(
+        "the output lengths of the closed loop differ by more than its 'drift', which has no effect");
   closed->drift = equal && !alone ? drift : 0;
-  if (!stated && drift == 0 && lengths != nullptr && load::length_cv(lengths->output) == 0) note_waves(*closed, own_policy, spec);
+  if (!stated && drift == 0 && lengths != nullptr && load::length_cv(lengths->output) == 0)
+    note_waves(*closed, own_policy, spec);
   if (stated || closed->drift == 0) return;
-  spec.notes.push_back(fmt::format("equal requests of the closed loop drift apart, as engine {} was fitted: output lengths vary by "
-                                   "{:g} % (workload.load.closed_loop.drift: off keeps them equal)", spec.engine->id, 100 * drift));
+  spec.notes.push_back(
+      fmt::format("equal requests of the closed loop drift apart, as engine {} was fitted: output lengths vary by "
+                  "{:g} % (workload.load.closed_loop.drift: off keeps them equal)",
+                  spec.engine->id, 100 * drift));
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace plimsoll::study {
 namespace {
 
 struct Row {
-  std::string_view spelling;           // property, environment or flag, as the product's documentation writes it
+  std::string_view spelling;  // property, environment or flag, as the product's documentation writes it
   SchedulerAlias alias;
 };
 
@@ -85,8 +85,7 @@ constexpr std::array kAliases = {
 };
 
 bool starts_with_any_case(std::string_view text, std::string_view prefix) {
-  return text.size() >= prefix.size() &&
-         std::equal(prefix.begin(), prefix.end(), text.begin(), [](char p, char t) {
+  return text.size() >= prefix.size() && std::equal(prefix.begin(), prefix.end(), text.begin(), [](char p, char t) {
            return p == static_cast<char>(std::tolower(static_cast<unsigned char>(t)));
          });
 }
@@ -108,12 +107,36 @@ std::string normal_form(std::string_view name) {
 }  // namespace
 
 const std::vector<std::string_view>& scheduler_keys() {
-  static const std::vector<std::string_view> kKeys = {
-      "policy", "variant", "max_running", "step_token_budget", "prefill_token_budget", "kv_token_budget", "kv_blocks",
-      "block_size", "mem_fraction", "watermark", "swap_space", "reserve", "batch_size", "max_batch_delay",
-      "delay_origin", "delay_factor", "served_ratio", "force_after", "chunked", "long_prefill_threshold",
-      "reserve_full_sequence", "preemption", "capacity_policy", "conservativeness", "prefix_caching", "queue_limit",
-      "max_concurrent", "max_input", "max_total", "batch_size_bug"};
+  static const std::vector<std::string_view> kKeys = {"policy",
+                                                      "variant",
+                                                      "max_running",
+                                                      "step_token_budget",
+                                                      "prefill_token_budget",
+                                                      "kv_token_budget",
+                                                      "kv_blocks",
+                                                      "block_size",
+                                                      "mem_fraction",
+                                                      "watermark",
+                                                      "swap_space",
+                                                      "reserve",
+                                                      "batch_size",
+                                                      "max_batch_delay",
+                                                      "delay_origin",
+                                                      "delay_factor",
+                                                      "served_ratio",
+                                                      "force_after",
+                                                      "chunked",
+                                                      "long_prefill_threshold",
+                                                      "reserve_full_sequence",
+                                                      "preemption",
+                                                      "capacity_policy",
+                                                      "conservativeness",
+                                                      "prefix_caching",
+                                                      "queue_limit",
+                                                      "max_concurrent",
+                                                      "max_input",
+                                                      "max_total",
+                                                      "batch_size_bug"};
   return kKeys;
 }
 

@@ -13,23 +13,23 @@ namespace plimsoll::study {
 
 /// How a product writes a value that we write otherwise.
 enum class AliasForm : std::uint8_t {
-  same,            // as ours
-  milliseconds,    // a bare number of them, or ours
+  same,          // as ours
+  milliseconds,  // a bare number of them, or ours
   microseconds,
   gibibytes,
-  token_chunk,     // SGLang's chunk size: a budget that also switches chunking on; -1 switches it off
-  negated,         // a switch that turns ours off
-  lmi_rolling,     // option.rolling_batch: names a policy
-  lmi_paged,       // option.paged_attention: false makes rolling batching contiguous
-  chunking_policy, // TensorRT-LLM: a name switches chunking on
-  triton_delay,    // microseconds, counted from the oldest arrival
-  first_come,      // an order of service: only first come, first served is ours
-  engine_kind,     // DJL's MPI or Python: no effect
-  degree           // deployment.tp or pp, stated among the scheduler's settings
+  token_chunk,      // SGLang's chunk size: a budget that also switches chunking on; -1 switches it off
+  negated,          // a switch that turns ours off
+  lmi_rolling,      // option.rolling_batch: names a policy
+  lmi_paged,        // option.paged_attention: false makes rolling batching contiguous
+  chunking_policy,  // TensorRT-LLM: a name switches chunking on
+  triton_delay,     // microseconds, counted from the oldest arrival
+  first_come,       // an order of service: only first come, first served is ours
+  engine_kind,      // DJL's MPI or Python: no effect
+  degree            // deployment.tp or pp, stated among the scheduler's settings
 };
 
 struct SchedulerAlias {
-  std::string_view ours;               // our key; empty for names without one
+  std::string_view ours;  // our key; empty for names without one
   AliasForm form = AliasForm::same;
 };
 

@@ -16,7 +16,8 @@ double read_positive(const Node& node, double most) {
   constexpr double kAny = std::numeric_limits<double>::max();
   const double value = node.as_number(-kAny, kAny);
   if (value > 0 && value <= most) return value;
-  node.fail(fmt::format("found {}, expected a number above 0 and at most {}", node.to_text(), configs::number_text(most)));
+  node.fail(
+      fmt::format("found {}, expected a number above 0 and at most {}", node.to_text(), configs::number_text(most)));
 }
 
 bool read_switch(const Node& node) {

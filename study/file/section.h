@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A map of a study file, read key by key: each reader returns nullopt for a key that is not there and throws InputError,
-// at file:line:column with what was found and what is allowed, for a value that cannot be used.
+// A map of a study file, read key by key: each reader returns nullopt for a key that is not there and throws
+// InputError, at file:line:column with what was found and what is allowed, for a value that cannot be used.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace plimsoll::study {
 
-inline constexpr std::int64_t kMostCount = 1'000'000'000'000;   // beyond any run; products of two stay in range
-inline constexpr std::int64_t kMostTokens = 1'000'000'000;      // two of them fit sched::Tok
+inline constexpr std::int64_t kMostCount = 1'000'000'000'000;  // beyond any run; products of two stay in range
+inline constexpr std::int64_t kMostTokens = 1'000'000'000;     // two of them fit sched::Tok
 
 /// A number above 0.
 [[nodiscard]] double read_positive(const configs::Node& node, double most = 1e15);
@@ -39,7 +39,8 @@ class Section {
   /// Throws, with the example, where the key is missing.
   [[nodiscard]] configs::Node need(std::string_view key, std::string_view example) const;
 
-  [[nodiscard]] std::optional<std::int64_t> whole(std::string_view key, std::int64_t low, std::int64_t high = kMostCount) const;
+  [[nodiscard]] std::optional<std::int64_t> whole(std::string_view key, std::int64_t low,
+                                                  std::int64_t high = kMostCount) const;
   [[nodiscard]] std::optional<std::string> text(std::string_view key) const;
   [[nodiscard]] std::optional<bool> flag(std::string_view key) const;
   [[nodiscard]] std::optional<Seconds> time(std::string_view key) const;

@@ -152,7 +152,8 @@ std::string existing_file(const Node& value, const std::string& folder) {
   if (!value.is_scalar()) return {};
   const std::filesystem::path file = std::filesystem::path(folder) / value.as_string();
   std::error_code error;
-  return std::filesystem::exists(file, error) ? std::filesystem::absolute(file).lexically_normal().string() : std::string();
+  return std::filesystem::exists(file, error) ? std::filesystem::absolute(file).lexically_normal().string()
+                                              : std::string();
 }
 
 /// The value as YAML, the files that it names made absolute: `path` says what it would set.
@@ -164,7 +165,9 @@ std::string with_whole_paths(const Node& value, const std::string& path, const s
   }
   if (value.is_map()) {
     for (const configs::Item& item : value.items()) {
-      parts.push_back(fmt::format("{}: {}", json_quoted(item.key), with_whole_paths(item.value, path.empty() ? item.key : path + '.' + item.key, folder)));
+      parts.push_back(
+          fmt::format("{}: {}", json_quoted(item.key),
+                      with_whole_paths(item.value, path.empty() ? item.key : path + '.' + item.key, folder)));
     }
     return fmt::format("{{{}}}", fmt::join(parts, ", "));
   }
@@ -197,10 +200,13 @@ Study::Study(const std::string& file, const Overrides& overrides, std::shared_pt
 
 Study::Study(Document document, const std::string& file, const Overrides& overrides,
              std::shared_ptr<const configs::Catalogue> catalogue)
-    : file_(file), catalogue_(std::move(catalogue)), traces_(std::make_shared<TraceStore>(folder_of(file))),
-      document_(std::move(document)), base_(document_) {
+    : file_(file),
+      catalogue_(std::move(catalogue)),
+      traces_(std::make_shared<TraceStore>(folder_of(file))),
+      document_(std::move(document)),
+      base_(document_) {
   static_cast<void>(Section(document_.root(), study_keys()));
-  settle_hardware();                   // a part of it may be set
+  settle_hardware();  // a part of it may be set
   for (const auto& [path, yaml] : overrides) {
     pin(document_, path);
     put(document_, path, override_value(path, yaml));
@@ -229,7 +235,8 @@ void Study::settle_hardware() {
   const std::size_t known = notes_.size();
   std::vector<std::string> texts;
   for (const Node& item : read_list(*instances)) texts.push_back(meant_by(item));
-  if (notes_.size() > known) document_.set("search.instances", fmt::format("[{}]", fmt::join(texts, ", ")), instances->where());
+  if (notes_.size() > known)
+    document_.set("search.instances", fmt::format("[{}]", fmt::join(texts, ", ")), instances->where());
 }
 
 std::vector<std::string> Study::notes() const {
@@ -262,7 +269,8 @@ void Study::read_models() {
   base_.remove(std::string(kModels));
   std::vector<Node> entries = read_list(*models);
   for (const Node& entry : entries) {
-    if (!entry.is_map() || !entry.has("model")) entry.fail("expected a map with a model, as in {model: llama-2-7b, workload.rate: 4 /s}");
+    if (!entry.is_map() || !entry.has("model"))
+      entry.fail("expected a map with a model, as in {model: llama-2-7b, workload.rate: 4 /s}");
   }
   points_ *= entries.size();
   sweep_.push_back({std::string(kModels), std::move(entries)});
@@ -293,7 +301,8 @@ std::vector<std::size_t> Study::choice_of(std::size_t index) const {
 
 Document Study::document_with(const std::vector<std::size_t>& choice, std::span<const Setting> settings) const {
   Document document = base_;
-  for (std::size_t key = 0; key < sweep_.size(); ++key) put_swept(document, sweep_[key].path, sweep_[key].values[choice[key]]);
+  for (std::size_t key = 0; key < sweep_.size(); ++key)
+    put_swept(document, sweep_[key].path, sweep_[key].values[choice[key]]);
   for (const auto& [path, value] : settings) put(document, path, value);
   return document;
 }
@@ -339,15 +348,15 @@ std::vector<Cell> Study::swept_values(std::size_t index) const {
   return cells;
 }
 
-// The drift that all points have; nothing where they differ. Each value of the sweep is looked at beside the first ones of
-// the other keys, as in try_every_value().
+// The drift that all points have; nothing where they differ. Each value of the sweep is looked at beside the first ones
+// of the other keys, as in try_every_value().
 std::optional<double> Study::common_drift() const {
   std::optional<double> common;
   bool same = true;
   const auto look = [&](const std::vector<std::size_t>& choice) {
     const PointSpec spec = point_with(choice);
     const auto* const closed = std::get_if<load::ClosedLoop>(&spec.workload.load);
-    if (closed != nullptr && closed->concurrency == 1) return;   // has none, whatever is stated
+    if (closed != nullptr && closed->concurrency == 1) return;  // has none, whatever is stated
     const double drift = closed == nullptr ? 0 : closed->drift;
     same = same && common.value_or(drift) == drift;
     common = drift;
@@ -376,7 +385,8 @@ std::string Study::resolved_yaml() const {
   }
   for (const std::string_view key : {std::string_view("sweep"), kModels}) {
     const auto value = node_at(document, key);
-    if (value && !value->is_scalar() && !value->is_null()) document.set(key, with_whole_paths(*value, "", folder), value->where());
+    if (value && !value->is_scalar() && !value->is_null())
+      document.set(key, with_whole_paths(*value, "", folder), value->where());
   }
   return "# SPDX-License-Identifier: Apache-2.0\n" + document.dump();
 }

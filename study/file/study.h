@@ -15,16 +15,16 @@
 
 #include "configs/catalogue.h"
 #include "configs/yaml_document.h"
+#include "load/scenario.h"
+#include "load/workload.h"
 #include "model/accelerator.h"
 #include "model/engine_profile.h"
 #include "model/llm_shape.h"
 #include "sched/measurements.h"
 #include "sched/policy_config.h"
 #include "sched/router.h"
-#include "load/scenario.h"
 #include "study/file/cell.h"
 #include "study/file/trace_store.h"
-#include "load/workload.h"
 
 namespace plimsoll::study {
 
@@ -34,31 +34,33 @@ struct Places {
 };
 
 struct Hardware {
-  std::string label;                   // an instance's name, or "accelerator x count"
-  std::shared_ptr<const model::Accelerator> accelerator;  // null: not stated, which only a constant engine allows
-  std::int32_t count = 1;              // accelerators of one instance
+  std::string label;                                        // an instance's name, or "accelerator x count"
+  std::shared_ptr<const model::Accelerator> accelerator;    // null: not stated, which only a constant engine allows
+  std::int32_t count = 1;                                   // accelerators of one instance
   std::shared_ptr<const model::Interconnect> interconnect;  // null: none is known
-  std::optional<double> usd_per_hour;  // of one instance
-  std::string price_note;              // "on demand, us-east-1, 2026-07"
-  std::string price_date;              // "2026-07", of the catalogue's price; empty: none, or the user's own
+  std::optional<double> usd_per_hour;                       // of one instance
+  std::string price_note;                                   // "on demand, us-east-1, 2026-07"
+  std::string price_date;  // "2026-07", of the catalogue's price; empty: none, or the user's own
   std::shared_ptr<const configs::ThisMachine> this_machine;  // null: some other hardware
 };
 
 struct Deployment {
   std::int32_t tp = 1, pp = 1, replicas = 1;
-  bool tp_is_max = false;              // "max": all accelerators of an instance
+  bool tp_is_max = false;  // "max": all accelerators of an instance
   sched::RouterKind router = sched::RouterKind::least_outstanding;
   std::optional<std::int32_t> instances;
-  std::optional<sched::AutoscalingConfig> autoscaling;   // then `replicas` are there at the start
+  std::optional<sched::AutoscalingConfig> autoscaling;  // then `replicas` are there at the start
   load::FailureConfig failures;
   [[nodiscard]] bool is_fixed() const { return !autoscaling && failures.mean_between == 0; }
   /// As many as there may be at once.
-  [[nodiscard]] std::int32_t most_replicas() const { return autoscaling ? std::max(replicas, autoscaling->max) : replicas; }
+  [[nodiscard]] std::int32_t most_replicas() const {
+    return autoscaling ? std::max(replicas, autoscaling->max) : replicas;
+  }
 };
 
 /// One thing that `plan` varies: a path into the file and its values, as written.
 struct SearchAxis {
-  std::string path;                    // "deployment.tp"
+  std::string path;  // "deployment.tp"
   std::vector<configs::Node> values;
 };
 
@@ -67,7 +69,7 @@ enum class Objective : std::uint8_t { cost, capacity, gpus, latency, throughput,
 /// The `search` block (docs/study-file.md); an axis that is not there leaves the study's own value.
 struct SearchSpec {
   std::vector<SearchAxis> axes;
-  std::vector<std::int32_t> replicas_per_instance, instance_counts;   // instead of replicas; 0: as many as fit
+  std::vector<std::int32_t> replicas_per_instance, instance_counts;  // instead of replicas; 0: as many as fit
   std::optional<double> max_usd_per_hour;
   std::optional<std::int64_t> max_gpus;
   Objective objective = Objective::cost;
@@ -77,32 +79,32 @@ struct SearchSpec {
 /// Everything that one point's file says, names looked up, nothing derived yet.
 struct PointSpec {
   std::string name;
-  std::shared_ptr<const model::LlmShape> shape;          // null: not stated, which only a constant engine allows
-  std::string model_name;              // as the catalogue takes it: a name, or the full name of a file
-  std::string model_stated;            // as the study spells it
-  bool model_is_file = false;          // a config.json or its folder, not a name
+  std::shared_ptr<const model::LlmShape> shape;  // null: not stated, which only a constant engine allows
+  std::string model_name;                        // as the catalogue takes it: a name, or the full name of a file
+  std::string model_stated;                      // as the study spells it
+  bool model_is_file = false;                    // a config.json or its folder, not a name
   model::DType weight_dtype = model::DType::fp16, kv_dtype = model::DType::fp16;
   Hardware hardware;
   std::shared_ptr<const model::EngineProfile> engine;
-  std::string engine_name;             // as written: an alias may name another version
+  std::string engine_name;  // as written: an alias may name another version
   Deployment deployment;
   sched::PolicyConfig policy;
-  std::string scheduler_problem;       // limits that the product refuses at start-up; empty: none
-  std::optional<double> free_memory_fraction;   // of what weights leave (TensorRT-LLM); multiplies the KV pool
+  std::string scheduler_problem;               // limits that the product refuses at start-up; empty: none
+  std::optional<double> free_memory_fraction;  // of what weights leave (TensorRT-LLM); multiplies the KV pool
   load::WorkloadSpec workload;
   Seconds warmup{0};
   load::ClientLimits limits;
   sched::Slo slo;
   std::int32_t replications = 1;
-  std::string weights, prompts;        // for the executor: full names of files; empty: drawn from the seed
+  std::string weights, prompts;  // for the executor: full names of files; empty: drawn from the seed
   std::optional<SearchSpec> search;
   Places places;
-  std::vector<std::string> notes;      // what was accepted but has no effect
+  std::vector<std::string> notes;  // what was accepted but has no effect
 };
 
 /// One swept key with its values, in file order.
 struct SweptKey {
-  std::string path;                    // as written: "workload.concurrency"
+  std::string path;  // as written: "workload.concurrency"
   std::vector<configs::Node> values;
 };
 
@@ -114,10 +116,10 @@ using Setting = std::pair<std::string, configs::Node>;
 /// A point as a file of its own.
 struct PointFile {
   std::string yaml;
-  std::vector<std::string> files;      // those that it names and that exist: traces, a model's config.json …
+  std::vector<std::string> files;  // those that it names and that exist: traces, a model's config.json …
 };
 
-using Overrides = std::vector<std::pair<std::string, std::string>>;   // path, YAML value
+using Overrides = std::vector<std::pair<std::string, std::string>>;  // path, YAML value
 
 class Study {
  public:
@@ -146,7 +148,8 @@ class Study {
   [[nodiscard]] std::string resolved_yaml() const;
 
  private:
-  [[nodiscard]] configs::Document document_with(const std::vector<std::size_t>& choice, std::span<const Setting> settings = {}) const;
+  [[nodiscard]] configs::Document document_with(const std::vector<std::size_t>& choice,
+                                                std::span<const Setting> settings = {}) const;
   [[nodiscard]] PointSpec point_with(const std::vector<std::size_t>& choice) const;
   [[nodiscard]] std::vector<std::size_t> choice_of(std::size_t index) const;
   void settle_hardware();
@@ -158,8 +161,8 @@ class Study {
   std::string file_;
   std::shared_ptr<const configs::Catalogue> catalogue_;
   std::shared_ptr<TraceStore> traces_;
-  configs::Document document_;         // with its sweep
-  configs::Document base_;             // without
+  configs::Document document_;  // with its sweep
+  configs::Document base_;      // without
   std::vector<SweptKey> sweep_;
   std::vector<std::string> notes_;
   std::size_t points_ = 1;

@@ -29,7 +29,8 @@ std::shared_ptr<const traces::Trace> TraceStore::get(const std::string& file, co
   return entry;
 }
 
-std::shared_ptr<const traces::Trace> TraceStore::scaled(const std::shared_ptr<const traces::Trace>& trace, double input, double output) {
+std::shared_ptr<const traces::Trace> TraceStore::scaled(const std::shared_ptr<const traces::Trace>& trace, double input,
+                                                        double output) {
   if (input == 1 && output == 1) return trace;
   const auto tokens = [](std::int32_t count, double by) {
     return static_cast<std::int32_t>(std::clamp(std::round(count * by), 1.0, kMostScaledTokens));

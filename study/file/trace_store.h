@@ -17,19 +17,23 @@ namespace plimsoll::study {
 class TraceStore {
  public:
   explicit TraceStore(std::string folder) : folder_(std::move(folder)) {}
-  /// `file` as the study writes it at `where`, relative to `folder`. Throws InputError there. Any number of threads at once.
-  [[nodiscard]] std::shared_ptr<const traces::Trace> get(const std::string& file, const std::string& format, const Where& where);
+  /// `file` as the study writes it at `where`, relative to `folder`. Throws InputError there. Any number of threads at
+  /// once.
+  [[nodiscard]] std::shared_ptr<const traces::Trace> get(const std::string& file, const std::string& format,
+                                                         const Where& where);
   /// The same with every row's lengths multiplied, at least 1 token; shared prefixes grow with the prompts.
-  [[nodiscard]] std::shared_ptr<const traces::Trace> scaled(const std::shared_ptr<const traces::Trace>& trace, double input, double output);
+  [[nodiscard]] std::shared_ptr<const traces::Trace> scaled(const std::shared_ptr<const traces::Trace>& trace,
+                                                            double input, double output);
   /// The file's full name.
   [[nodiscard]] std::string path_of(const std::string& file) const;
 
  private:
-  using Key = std::pair<std::string, std::string>;   // path, format
+  using Key = std::pair<std::string, std::string>;  // path, format
   std::string folder_;
   std::mutex mutex_;
   std::map<Key, std::shared_ptr<const traces::Trace>> traces_;
-  std::map<std::tuple<const traces::Trace*, double, double>, std::shared_ptr<const traces::Trace>> scaled_;   // of traces_, which stay
+  std::map<std::tuple<const traces::Trace*, double, double>, std::shared_ptr<const traces::Trace>>
+      scaled_;  // of traces_, which stay
 };
 
 }  // namespace plimsoll::study

@@ -13,7 +13,7 @@ enum class Scale : unsigned char { linear, log };
 
 struct Tick {
   double value = 0;
-  std::string label;                   // empty: a minor grid line
+  std::string label;  // empty: a minor grid line
 };
 
 class ChartAxis {

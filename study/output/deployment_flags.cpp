@@ -34,7 +34,9 @@ class Options {
     if (!value.empty()) options_.push_back({std::string(name), value});
     return *this;
   }
-  Options& add_if(bool wanted, std::string_view name, const std::string& value) { return wanted ? add(name, value) : *this; }
+  Options& add_if(bool wanted, std::string_view name, const std::string& value) {
+    return wanted ? add(name, value) : *this;
+  }
   Options& add_switch(bool wanted, std::string_view name) {
     if (wanted) options_.push_back({std::string(name), std::nullopt});
     return *this;
@@ -54,8 +56,8 @@ std::string shell_quoted(const std::string& text) {
   return out + "'";
 }
 
-// A value of a Java property file: a backslash begins an escape, blanks before the value are skipped, a line ends it. Bytes
-// beyond ASCII stay: DJL Serving reads the file as UTF-8.
+// A value of a Java property file: a backslash begins an escape, blanks before the value are skipped, a line ends it.
+// Bytes beyond ASCII stay: DJL Serving reads the file as UTF-8.
 std::string property_quoted(const std::string& text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -90,14 +92,15 @@ std::string command(const std::string& begin, const Options& options) {
 
 bool has_word(std::string_view name, std::string_view word) {
   for (std::size_t at = name.find(word); at != std::string_view::npos; at = name.find(word, at + 1)) {
-    const bool begins = at == 0 || name[at - 1] == '-', ends = at + word.size() == name.size() || name[at + word.size()] == '-';
+    const bool begins = at == 0 || name[at - 1] == '-',
+               ends = at + word.size() == name.size() || name[at + word.size()] == '-';
     if (begins && ends) return true;
   }
   return false;
 }
 
-// The catalogue names base models. A study that names a tuning of one ("llama-3.1-70b-instruct") means that: makers put the
-// word behind the size, before a version or the name of a packaging.
+// The catalogue names base models. A study that names a tuning of one ("llama-3.1-70b-instruct") means that: makers put
+// the word behind the size, before a version or the name of a packaging.
 std::string hub_name(const std::string& base, const std::string& stated) {
   struct Tuning {
     std::string_view word, after_capital;
@@ -114,8 +117,8 @@ std::string hub_name(const std::string& base, const std::string& stated) {
   return base;
 }
 
-// A path or a name of the hub as the study states it, of a path the folder, which is what servers open; else the hub's name
-// of the catalogue's model.
+// A path or a name of the hub as the study states it, of a path the folder, which is what servers open; else the hub's
+// name of the catalogue's model.
 std::string model_of(const PointSpec& spec) {
   if (!spec.shape) return "MODEL";
   const std::string& stated = spec.model_stated;
@@ -123,7 +126,7 @@ std::string model_of(const PointSpec& spec) {
     const std::filesystem::path path(stated);
     std::string folder = path.extension() == ".json" ? path.parent_path().string() : stated;
     if (folder.empty()) folder = ".";
-    return folder.starts_with('-') ? "./" + folder : folder;       // no option
+    return folder.starts_with('-') ? "./" + folder : folder;  // no option
   }
   if (stated.find('/') != std::string::npos && !stated.starts_with('-')) return stated;
   return spec.shape->hf_id.empty() ? spec.shape->id : hub_name(spec.shape->hf_id, stated);
@@ -145,8 +148,8 @@ std::string quantisation(model::DType dtype) { return dtype == model::DType::fp8
 
 std::string kv_word(const PointSpec& spec) { return spec.kv_dtype == model::DType::fp8 ? "fp8" : ""; }
 
-// Servers refuse to start where the model's longest sequence is more than the KV pool holds. The pool is predicted: a tenth
-// less is stated, but never less than what the workload sends.
+// Servers refuse to start where the model's longest sequence is more than the KV pool holds. The pool is predicted: a
+// tenth less is stated, but never less than what the workload sends.
 std::optional<std::int64_t> longest(const PointSpec& spec) {
   constexpr std::int64_t kUnit = 256;
   if (spec.policy.max_total) return *spec.policy.max_total;
@@ -162,14 +165,22 @@ DeployFile vllm(const PointSpec& spec, bool v1) {
   const sched::PolicyConfig& p = spec.policy;
   const bool caching = p.prefix_caching.value_or(false);
   Options o;
-  o.add("--tensor-parallel-size", degree(spec.deployment.tp)).add_if(spec.deployment.pp > 1, "--pipeline-parallel-size", degree(spec.deployment.pp));
-  o.add("--dtype", dtype_word(spec.weight_dtype)).add("--quantization", quantisation(spec.weight_dtype)).add("--kv-cache-dtype", kv_word(spec));
-  o.add("--max-model-len", longest(spec)).add("--max-num-seqs", p.max_running).add("--max-num-batched-tokens", p.step_token_budget);
-  o.add("--gpu-memory-utilization", p.mem_fraction).add("--block-size", p.block_size).add("--num-gpu-blocks-override", p.kv_blocks);
+  o.add("--tensor-parallel-size", degree(spec.deployment.tp))
+      .add_if(spec.deployment.pp > 1, "--pipeline-parallel-size", degree(spec.deployment.pp));
+  o.add("--dtype", dtype_word(spec.weight_dtype))
+      .add("--quantization", quantisation(spec.weight_dtype))
+      .add("--kv-cache-dtype", kv_word(spec));
+  o.add("--max-model-len", longest(spec))
+      .add("--max-num-seqs", p.max_running)
+      .add("--max-num-batched-tokens", p.step_token_budget);
+  o.add("--gpu-memory-utilization", p.mem_fraction)
+      .add("--block-size", p.block_size)
+      .add("--num-gpu-blocks-override", p.kv_blocks);
   o.add_switch(v1 || caching, v1 && !caching ? "--no-enable-prefix-caching" : "--enable-prefix-caching");
   if (v1) o.add("--long-prefill-token-threshold", p.long_prefill_threshold);
   if (!v1) {
-    o.add_switch(p.variant == PolicyVariant::vllm_chunked, "--enable-chunked-prefill").add("--scheduler-delay-factor", p.delay_factor);
+    o.add_switch(p.variant == PolicyVariant::vllm_chunked, "--enable-chunked-prefill")
+        .add("--scheduler-delay-factor", p.delay_factor);
     if (p.swap_space_bytes) o.add("--swap-space", fmt::format("{:.4g}", *p.swap_space_bytes / 1073741824.0));
     o.add_if(p.preemption == sched::Preemption::swap, "--preemption-mode", "swap");
   }
@@ -180,14 +191,20 @@ DeployFile tgi(const PointSpec& spec) {
   const sched::PolicyConfig& p = spec.policy;
   std::string note = p.max_running ? "# MAX_BATCH_SIZE: version 2.0 or later\n" : "";
   const std::string model = model_of(spec);
-  if (shell_quoted(model) != model) note += "# MODEL_ID is quoted for a shell; docker's --env-file takes it without quotes.\n";
+  if (shell_quoted(model) != model)
+    note += "# MODEL_ID is quoted for a shell; docker's --env-file takes it without quotes.\n";
   Options o;
   o.add("MODEL_ID", model).add("NUM_SHARD", degree(spec.deployment.tp));
-  o.add("DTYPE", dtype_word(spec.weight_dtype) == "auto" ? std::string() : dtype_word(spec.weight_dtype)).add("QUANTIZE", quantisation(spec.weight_dtype));
-  o.add("MAX_CONCURRENT_REQUESTS", p.max_concurrent).add("MAX_INPUT_LENGTH", p.max_input).add("MAX_TOTAL_TOKENS", p.max_total);
+  o.add("DTYPE", dtype_word(spec.weight_dtype) == "auto" ? std::string() : dtype_word(spec.weight_dtype))
+      .add("QUANTIZE", quantisation(spec.weight_dtype));
+  o.add("MAX_CONCURRENT_REQUESTS", p.max_concurrent)
+      .add("MAX_INPUT_LENGTH", p.max_input)
+      .add("MAX_TOTAL_TOKENS", p.max_total);
   o.add("MAX_BATCH_PREFILL_TOKENS", p.prefill_token_budget ? p.prefill_token_budget : p.step_token_budget);
   o.add("MAX_BATCH_TOTAL_TOKENS", p.kv_token_budget).add("MAX_BATCH_SIZE", p.max_running);
-  o.add("WAITING_SERVED_RATIO", p.served_ratio).add("MAX_WAITING_TOKENS", p.force_after).add("CUDA_MEMORY_FRACTION", p.mem_fraction);
+  o.add("WAITING_SERVED_RATIO", p.served_ratio)
+      .add("MAX_WAITING_TOKENS", p.force_after)
+      .add("CUDA_MEMORY_FRACTION", p.mem_fraction);
   o.add_if(p.variant == PolicyVariant::tgi_v3, "PREFILL_CHUNKING", "1");
   return {"tgi.env", "Text Generation Inference", note + lines(o, shell_quoted)};
 }
@@ -196,14 +213,19 @@ DeployFile lmi(const PointSpec& spec) {
   const sched::PolicyConfig& p = spec.policy;
   const sched::LmiSettings& settings = sched::policy_info(p.policy).lmi;
   const bool rolling = settings.rolling_batch != sched::LmiSettings{}.rolling_batch;
-  const bool may_be_contiguous = sched::has_variant(p.policy, PolicyVariant::contiguous);   // lmi-dist
+  const bool may_be_contiguous = sched::has_variant(p.policy, PolicyVariant::contiguous);  // lmi-dist
   Options o;
-  o.add("engine", settings.starts_by_mpi ? "MPI" : "Python").add("option.model_id", model_of(spec)).add("option.tensor_parallel_degree", degree(spec.deployment.tp));
+  o.add("engine", settings.starts_by_mpi ? "MPI" : "Python")
+      .add("option.model_id", model_of(spec))
+      .add("option.tensor_parallel_degree", degree(spec.deployment.tp));
   o.add_if(spec.deployment.pp > 1, "option.pipeline_parallel_degree", degree(spec.deployment.pp));
   const std::string word = dtype_word(spec.weight_dtype);
   o.add("option.dtype", word == "float16" ? "fp16" : word == "bfloat16" ? "bf16" : word == "float32" ? "fp32" : "auto");
-  o.add("option.quantize", quantisation(spec.weight_dtype)).add("option.rolling_batch", std::string(settings.rolling_batch));
-  if (rolling) o.add("option.max_rolling_batch_size", p.max_running).add("option.max_rolling_batch_prefill_tokens", p.step_token_budget);
+  o.add("option.quantize", quantisation(spec.weight_dtype))
+      .add("option.rolling_batch", std::string(settings.rolling_batch));
+  if (rolling)
+    o.add("option.max_rolling_batch_size", p.max_running)
+        .add("option.max_rolling_batch_prefill_tokens", p.step_token_budget);
   if (!rolling) {
     o.add("batch_size", p.batch_size ? p.batch_size : p.max_running);
     if (p.max_batch_delay) o.add("max_batch_delay", fmt::format("{}", *p.max_batch_delay / 1'000'000));
@@ -217,8 +239,11 @@ DeployFile lmi(const PointSpec& spec) {
 DeployFile trtllm(const PointSpec& spec) {
   const sched::PolicyConfig& p = spec.policy;
   Options o;
-  o.add("--tp_size", degree(spec.deployment.tp)).add_if(spec.deployment.pp > 1, "--pp_size", degree(spec.deployment.pp));
-  o.add("--max_batch_size", p.max_running).add("--max_num_tokens", p.step_token_budget).add("--max_seq_len", longest(spec));
+  o.add("--tp_size", degree(spec.deployment.tp))
+      .add_if(spec.deployment.pp > 1, "--pp_size", degree(spec.deployment.pp));
+  o.add("--max_batch_size", p.max_running)
+      .add("--max_num_tokens", p.step_token_budget)
+      .add("--max_seq_len", longest(spec));
   o.add("--kv_cache_free_gpu_memory_fraction", spec.free_memory_fraction);
   return {"trtllm.sh", "TensorRT-LLM", command("trtllm-serve " + shell_quoted(model_of(spec)), o)};
 }
@@ -226,10 +251,14 @@ DeployFile trtllm(const PointSpec& spec) {
 DeployFile sglang(const PointSpec& spec) {
   const sched::PolicyConfig& p = spec.policy;
   Options o;
-  o.add("--model-path", model_of(spec)).add("--tp-size", degree(spec.deployment.tp)).add("--dtype", dtype_word(spec.weight_dtype));
+  o.add("--model-path", model_of(spec))
+      .add("--tp-size", degree(spec.deployment.tp))
+      .add("--dtype", dtype_word(spec.weight_dtype));
   o.add("--quantization", quantisation(spec.weight_dtype)).add("--max-running-requests", p.max_running);
   o.add(p.chunked.value_or(true) ? "--chunked-prefill-size" : "--max-prefill-tokens", p.step_token_budget);
-  o.add("--mem-fraction-static", p.mem_fraction).add("--page-size", p.block_size).add("--context-length", longest(spec));
+  o.add("--mem-fraction-static", p.mem_fraction)
+      .add("--page-size", p.block_size)
+      .add("--context-length", longest(spec));
   o.add("--max-total-tokens", p.kv_token_budget).add("--schedule-conservativeness", p.conservativeness);
   o.add_switch(!p.prefix_caching.value_or(true), "--disable-radix-cache");
   return {"sglang.sh", "SGLang", command("python -m sglang.launch_server", o)};

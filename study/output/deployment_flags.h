@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A point's deployment as the products spell it, to be pasted where it is deployed. Only what the study states or its
-// engine's profile sets is written; the names are those of docs/study-file.md. The model is the path (its folder) or the
-// name that the study states. Values are quoted as the reader of each file wants it: a shell, or Java's property files.
+// engine's profile sets is written; the names are those of docs/study-file.md. The model is the path (its folder) or
+// the name that the study states. Values are quoted as the reader of each file wants it: a shell, or Java's property
+// files.
 #pragma once
 
 #include <string>
@@ -12,8 +13,8 @@
 namespace plimsoll::study {
 
 struct DeployFile {
-  std::string name;                    // "vllm.sh", "tgi.env", "serving.properties", "trtllm.sh", "sglang.sh"
-  std::string product;                 // "vLLM", "Text Generation Inference" …
+  std::string name;     // "vllm.sh", "tgi.env", "serving.properties", "trtllm.sh", "sglang.sh"
+  std::string product;  // "vLLM", "Text Generation Inference" …
   std::string text;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fleet whose replicas come and go, over the time of its run: how many replicas there were, the instance hours and the
-// cost. As a file, as pictures and as a table for the terminal.
+// A fleet whose replicas come and go, over the time of its run: how many replicas there were, the instance hours and
+// the cost. As a file, as pictures and as a table for the terminal.
 #pragma once
 
 #include <string>

@@ -33,10 +33,12 @@ std::string html_escaped(const std::string& text) {
 
 HtmlPage::HtmlPage(const std::string& title)
     : page_(fmt::format(
-          "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0}</title>\n<style>body{{font:15px/1.4 sans-serif;max-width:90em;"
+          "<!DOCTYPE html>\n<html lang=\"en\"><head><meta "
+          "charset=\"utf-8\"><title>{0}</title>\n<style>body{{font:15px/1.4 sans-serif;max-width:90em;"
           "margin:2em auto;padding:0 1em}}table{{border-collapse:collapse;font-variant-numeric:tabular-nums}}"
           "td,th{{padding:.15em .7em;text-align:right;border-bottom:1px solid #ddd}}td.l,th.l{{text-align:left}}"
-          "svg{{max-width:100%;height:auto}}pre{{background:#f6f8fa;padding:1em;overflow:auto}}</style></head>\n<body><h1>{0}</h1>\n",
+          "svg{{max-width:100%;height:auto}}pre{{background:#f6f8fa;padding:1em;overflow:auto}}</style></"
+          "head>\n<body><h1>{0}</h1>\n",
           html_escaped(title))) {}
 
 HtmlPage& HtmlPage::heading(const std::string& text) { return raw("<h2>" + html_escaped(text) + "</h2>\n"); }
@@ -61,7 +63,8 @@ HtmlPage& HtmlPage::picture(const Chart& chart) { return raw(svg_chart(chart)); 
 HtmlPage& HtmlPage::preformatted(const std::string& text) { return raw("<pre>" + html_escaped(text) + "</pre>\n"); }
 
 HtmlPage& HtmlPage::folded(const std::string& summary, const std::string& text) {
-  return raw("<details><summary>" + html_escaped(summary) + "</summary><pre>" + html_escaped(text) + "</pre></details>\n");
+  return raw("<details><summary>" + html_escaped(summary) + "</summary><pre>" + html_escaped(text) +
+             "</pre></details>\n");
 }
 
 HtmlPage& HtmlPage::raw(const std::string& html) {

@@ -39,7 +39,9 @@ MemoryRow row_of(PointSpec spec) {
 }
 
 // Of the longest kind that the pool holds at once.
-std::int64_t sequences_of(const MemoryRow& row) { return row.longest > 0 ? row.kv_blocks * sched::block_tokens(row.spec.policy) / row.longest : 0; }
+std::int64_t sequences_of(const MemoryRow& row) {
+  return row.longest > 0 ? row.kv_blocks * sched::block_tokens(row.spec.policy) / row.longest : 0;
+}
 
 std::string gigabytes(Bytes bytes) { return reader_number(bytes.value / 1e9, 4); }
 
@@ -80,7 +82,8 @@ MemoryTable memory_table(const Study& study) {
     const std::vector<Cell> all = study.swept_values(index);
     std::vector<Cell> swept;
     for (const std::size_t i : kept) swept.push_back(all[i]);
-    const bool seen = std::any_of(table.rows.begin(), table.rows.end(), [&](const MemoryRow& r) { return r.swept == swept; });
+    const bool seen =
+        std::any_of(table.rows.begin(), table.rows.end(), [&](const MemoryRow& r) { return r.swept == swept; });
     if (seen) continue;
     MemoryRow row = row_of(study.point(index));
     row.swept = std::move(swept);
@@ -91,9 +94,9 @@ MemoryTable memory_table(const Study& study) {
 
 std::vector<std::string> memory_columns(const MemoryTable& table) {
   std::vector<std::string> columns = table.swept_keys;
-  for (const char* const name : {"max_kv_batch", "critical_batch", "attention_intensity", "weights_bytes", "activation_bytes",
-                                 "overhead_bytes", "kv_bytes", "kv_blocks", "kv_tokens", "budget_bytes", "longest_tokens",
-                                 "sequences", "infeasible"}) {
+  for (const char* const name :
+       {"max_kv_batch", "critical_batch", "attention_intensity", "weights_bytes", "activation_bytes", "overhead_bytes",
+        "kv_bytes", "kv_blocks", "kv_tokens", "budget_bytes", "longest_tokens", "sequences", "infeasible"}) {
     columns.emplace_back(name);
   }
   return columns;
@@ -107,12 +110,12 @@ std::vector<Cell> memory_cells(const MemoryRow& row) {
                              row.critical_batch > 0 ? Cell(row.critical_batch) : blank, row.attention_intensity});
   if (planned) {
     const model::MemoryPlan& plan = *row.plan;
-    cells.insert(cells.end(), {plan.weights.value, plan.activation.value, plan.overhead.value, plan.kv.value, row.kv_blocks,
-                               row.kv_blocks * sched::block_tokens(row.spec.policy), plan.budget.value, row.longest,
-                               sequences_of(row)});
+    cells.insert(cells.end(), {plan.weights.value, plan.activation.value, plan.overhead.value, plan.kv.value,
+                               row.kv_blocks, row.kv_blocks * sched::block_tokens(row.spec.policy), plan.budget.value,
+                               row.longest, sequences_of(row)});
   } else {
     cells.resize(cells.size() + 9);
-    cells[cells.size() - 2] = row.longest;   // it is the model's, whatever the degree
+    cells[cells.size() - 2] = row.longest;  // it is the model's, whatever the degree
   }
   cells.push_back(row.impossible ? Cell(row.impossible->reason) : blank);
   return cells;
@@ -121,11 +124,20 @@ std::vector<Cell> memory_cells(const MemoryRow& row) {
 namespace {
 
 TextTable memory_cells_table(const MemoryTable& table) {
-  TextTable text{.header = {table.swept_keys, std::vector<std::string>(table.swept_keys.size())}, .rows = {}, .left = 0};
+  TextTable text{
+      .header = {table.swept_keys, std::vector<std::string>(table.swept_keys.size())}, .rows = {}, .left = 0};
   for (std::string& key : text.header[0]) key = key.substr(key.rfind('.') + 1);
-  constexpr std::array<std::pair<const char*, const char*>, 11> kColumns = {{{"budget", "GB"}, {"weights", "GB"},
-      {"activation", "GB"}, {"overhead", "GB"}, {"KV pool", "GB"}, {"KV", "blocks"}, {"KV", "tokens"}, {"sequences", "of max len"},
-      {"max KV batch", "(formula)"}, {"critical", "batch"}, {"attention", "op/byte"}}};
+  constexpr std::array<std::pair<const char*, const char*>, 11> kColumns = {{{"budget", "GB"},
+                                                                             {"weights", "GB"},
+                                                                             {"activation", "GB"},
+                                                                             {"overhead", "GB"},
+                                                                             {"KV pool", "GB"},
+                                                                             {"KV", "blocks"},
+                                                                             {"KV", "tokens"},
+                                                                             {"sequences", "of max len"},
+                                                                             {"max KV batch", "(formula)"},
+                                                                             {"critical", "batch"},
+                                                                             {"attention", "op/byte"}}};
   for (const auto& [name, unit] : kColumns) {
     text.header[0].emplace_back(name);
     text.header[1].emplace_back(unit);
@@ -142,9 +154,10 @@ TextTable memory_cells_table(const MemoryTable& table) {
 
 std::string constants_of(const MemoryTable& table) {
   const PointSpec& first = table.rows.front().spec;
-  return fmt::format("{} in {}, KV in {}, on {} ({}), engine {}; longest sequence {} tokens; bytes a GPU", first.shape->id,
-                     model::name(first.weight_dtype), model::name(first.kv_dtype), first.hardware.label, first.hardware.accelerator->id,
-                     first.engine->id, table.rows.front().longest);
+  return fmt::format("{} in {}, KV in {}, on {} ({}), engine {}; longest sequence {} tokens; bytes a GPU",
+                     first.shape->id, model::name(first.weight_dtype), model::name(first.kv_dtype),
+                     first.hardware.label, first.hardware.accelerator->id, first.engine->id,
+                     table.rows.front().longest);
 }
 
 std::vector<std::string> reasons_of(const MemoryTable& table) {
@@ -166,7 +179,9 @@ std::string memory_text(const std::string& title, const MemoryTable& table) {
 std::string memory_html(const std::string& title, const MemoryTable& table) {
   HtmlPage page(title + ": memory");
   page.paragraph(constants_of(table)).table(memory_cells_table(table)).list(reasons_of(table));
-  return page.heading("What the figures rest on").list(assumptions_of(table.rows.front().spec, table.rows.front().spec.notes)).text();
+  return page.heading("What the figures rest on")
+      .list(assumptions_of(table.rows.front().spec, table.rows.front().spec.notes))
+      .text();
 }
 
 }  // namespace plimsoll::study

@@ -22,7 +22,8 @@ template <class Archive, class Metrics>
 void all_fields(Archive& archive, Metrics& m) {
   archive(m.input_tokens_mean, m.output_tokens_mean, m.requests_completed, m.requests_rejected, m.requests_timed_out,
           m.rejections, m.preemptions, m.duration_s, m.requests_per_s, m.output_tokens_per_s, m.total_tokens_per_s);
-  for (auto* q : {&m.latency, &m.ttft, &m.tpot, &m.itl, &m.latency_per_token}) archive(q->mean, q->p50, q->p90, q->p95, q->p99);
+  for (auto* q : {&m.latency, &m.ttft, &m.tpot, &m.itl, &m.latency_per_token})
+    archive(q->mean, q->p50, q->p90, q->p95, q->p99);
   archive(m.batch_mean, m.kv_used_mean, m.kv_used_peak, m.kv_wasted_mean, m.slo_attainment, m.slo_values,
           m.latency_mean_ci95_s, m.output_tokens_per_s_ci95, m.in_system_mean, m.queue_mean, m.kv_internal_mean,
           m.kv_reserved_unused_mean, m.kv_external_mean, m.kv_last_block_mean);
@@ -38,7 +39,9 @@ void all_fields(Archive& archive, Metrics& m) {
 struct Writer {
   std::string text;
   template <class... Ts>
-  void operator()(const Ts&... values) { (put(values), ...); }
+  void operator()(const Ts&... values) {
+    (put(values), ...);
+  }
 
  private:
   void put(double value) { fmt::format_to(std::back_inserter(text), "{},", value); }
@@ -60,7 +63,9 @@ struct Writer {
 struct Reader {
   std::string_view rest;
   template <class... Ts>
-  void operator()(Ts&... values) { (take(values), ...); }
+  void operator()(Ts&... values) {
+    (take(values), ...);
+  }
 
  private:
   std::string_view word() {
@@ -80,7 +85,7 @@ struct Reader {
   void take(double& value) { value = number<double>(word()); }
   void take(std::int64_t& value) { value = number<std::int64_t>(word()); }
   void take(sched::Steadiness& value) { value = static_cast<sched::Steadiness>(number<std::uint8_t>(word())); }
-  void take(std::string& value) {      // it may hold commas
+  void take(std::string& value) {  // it may hold commas
     const auto size = number<std::size_t>(word());
     if (rest.size() <= size) refuse();
     value = rest.substr(0, size);

@@ -23,7 +23,7 @@ Outputs::Outputs(const Study& study, OutputChoice choice) : study_(study), choic
   make_folder(choice_.folder);
   if (choice_.resumable) {
     store_ = std::make_unique<ResultStore>(path("results.sqlite"));
-    remove_leftovers();                // the store is ours alone, so nobody is writing them
+    remove_leftovers();  // the store is ours alone, so nobody is writing them
     keys_ = std::make_unique<PointKeys>(study, choice_.stepwise ? "stepwise" : "");
   }
   write_file(path("study.yaml"), study.resolved_yaml());
@@ -32,13 +32,15 @@ Outputs::Outputs(const Study& study, OutputChoice choice) : study_(study), choic
 // Temporary files (write_file.h) of a run that was killed.
 void Outputs::remove_leftovers() const {
   namespace fs = std::filesystem;
-  constexpr std::array<std::string_view, 10> kStems = {"study.yaml.", "points.csv.", "report.html.", "infeasible.csv.", "requests",
-                                                       "timeline", "decisions", "events", "ops", "fleet"};
+  constexpr std::array<std::string_view, 10> kStems = {"study.yaml.", "points.csv.", "report.html.", "infeasible.csv.",
+                                                       "requests",    "timeline",    "decisions",    "events",
+                                                       "ops",         "fleet"};
   std::error_code error;
   std::vector<fs::path> found;
   for (fs::directory_iterator at(choice_.folder, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
-    const bool ours = std::any_of(kStems.begin(), kStems.end(), [&](std::string_view stem) { return name.starts_with(stem); });
+    const bool ours =
+        std::any_of(kStems.begin(), kStems.end(), [&](std::string_view stem) { return name.starts_with(stem); });
     if (ours && name.ends_with(".tmp")) found.push_back(at->path());
   }
   for (const fs::path& file : found) fs::remove(file, error);
@@ -79,10 +81,10 @@ std::optional<sched::PointMetrics> Outputs::recall(PointResult& point) {
 
 void Outputs::add(const FinishedPoint& point) {
   if (choice_.folder.empty()) return;
-  if (point.result.metrics) write_files(point);   // before the store says that they are there
-  const bool keep = store_ && point.result.metrics;   // why a point cannot exist is quickly found again
+  if (point.result.metrics) write_files(point);      // before the store says that they are there
+  const bool keep = store_ && point.result.metrics;  // why a point cannot exist is quickly found again
   if (!keep) return;
-  std::string text = metrics_record(*point.result.metrics);   // then, a line each, what only the run knows
+  std::string text = metrics_record(*point.result.metrics);  // then, a line each, what only the run knows
   for (const std::string& why : point.run.beyond_measured) text += '\n' + why;
   store_->put(key_of(point.result.index), text);
 }
@@ -97,9 +99,11 @@ void Outputs::add_unfinished(const FinishedPoint& point) const {
 
 void Outputs::write_files(const FinishedPoint& point) const {
   const std::size_t points = study_.point_count(), index = point.result.index;
-  if (choice_.requests) write_file(path(point_file_name("requests", ".csv", points, index)), requests_csv(point.run.requests));
+  if (choice_.requests)
+    write_file(path(point_file_name("requests", ".csv", points, index)), requests_csv(point.run.requests));
   if (choice_.timeline) {
-    write_file(path(point_file_name("timeline", ".json", points, index)), timeline_json(point.run.steps, study_.title()));
+    write_file(path(point_file_name("timeline", ".json", points, index)),
+               timeline_json(point.run.steps, study_.title()));
   }
   if (!point.result.fleet.empty()) {
     write_file(path(point_file_name("fleet", ".csv", points, index)), fleet_csv(point.result));
@@ -143,7 +147,8 @@ void Outputs::finish(const StudyResult& result) {
 std::string Outputs::written_text() const {
   if (choice_.folder.empty()) return {};
   const bool several = study_.point_count() > 1;
-  std::string text = fmt::format("written to {}: report.html (open it in a browser), points.csv, study.yaml", choice_.folder);
+  std::string text =
+      fmt::format("written to {}: report.html (open it in a browser), points.csv, study.yaml", choice_.folder);
   if (infeasible_) text += ", infeasible.csv";
   const auto add = [&](bool chosen, const char* one, const char* many) {
     if (chosen) text += std::string(", ") + (several ? many : one);

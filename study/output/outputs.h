@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The folder of a run (docs/study-file.md, "Outputs"): report.html, points.csv, infeasible.csv, study.yaml, and for each point what was
-// asked for: requests, decisions (of live runs with their events), timeline. Every file is written whole or not at all. Finished points are also kept in
-// results.sqlite, from which a run that was ended continues.
+// The folder of a run (docs/study-file.md, "Outputs"): report.html, points.csv, infeasible.csv, study.yaml, and for
+// each point what was asked for: requests, decisions (of live runs with their events), timeline. Every file is written
+// whole or not at all. Finished points are also kept in results.sqlite, from which a run that was ended continues.
 #pragma once
 
 #include <atomic>
@@ -10,18 +10,18 @@
 #include <string>
 #include <vector>
 
+#include "study/file/study.h"
 #include "study/run/point_keys.h"
 #include "study/run/result_store.h"
 #include "study/run/run_study.h"
-#include "study/file/study.h"
 
 namespace plimsoll::study {
 
 struct OutputChoice {
-  std::string folder;                  // empty: no files
+  std::string folder;  // empty: no files
   bool requests = false, decisions = false, timeline = false;
-  bool resumable = false;              // keep results.sqlite
-  bool stepwise = false;               // of the run: its results differ in the last digits
+  bool resumable = false;  // keep results.sqlite
+  bool stepwise = false;   // of the run: its results differ in the last digits
 };
 
 class Outputs {
@@ -55,7 +55,7 @@ class Outputs {
   std::unique_ptr<ResultStore> store_;
   std::unique_ptr<PointKeys> keys_;
   std::atomic<std::size_t> recalled_{0};
-  bool infeasible_ = false;            // infeasible.csv was written
+  bool infeasible_ = false;  // infeasible.csv was written
 };
 
 }  // namespace plimsoll::study

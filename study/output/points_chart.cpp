@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kMostSeries = 14;
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-constexpr double kWide = 6;            // axes whose ends are further apart than this are logarithmic
+constexpr double kWide = 6;  // axes whose ends are further apart than this are logarithmic
 
 using Value = std::function<double(const PointResult&)>;
 struct Axis {
@@ -26,7 +26,9 @@ struct Axis {
 };
 
 bool is_closed(const PointResult& point) { return point.labels.load().load_class == load::LoadClass::closed; }
-bool is_load(const std::string& key) { return key == "workload.rate" || key == "workload.concurrency" || key.starts_with("workload.load"); }
+bool is_load(const std::string& key) {
+  return key == "workload.rate" || key == "workload.concurrency" || key.starts_with("workload.load");
+}
 
 double number_of(const Cell& cell) {
   if (const auto* const whole = std::get_if<std::int64_t>(&cell)) return static_cast<double>(*whole);
@@ -36,7 +38,8 @@ double number_of(const Cell& cell) {
 
 // Rates are swept as text: "4 /s".
 double leading_number(const Cell& cell) {
-  if (const auto* const text = std::get_if<std::string>(&cell)) return configs::parse_number(text->substr(0, text->find(' '))).value_or(kNone);
+  if (const auto* const text = std::get_if<std::string>(&cell))
+    return configs::parse_number(text->substr(0, text->find(' '))).value_or(kNone);
   return number_of(cell);
 }
 
@@ -71,15 +74,18 @@ Axis axis_across(const std::vector<std::string>& keys, const std::vector<PointRe
   if (is_load(keys[key]) && is_closed(points.front())) return {"output tokens/s", tokens_per_s};
   if (is_load(keys[key])) {
     const bool scaled = points.front().labels.load().quantity == load::LoadQuantity::rate_scale;
-    return {scaled ? "load, times the recorded one" : "offered requests/s", [](const PointResult& point) { return point.labels.load_value; }};
+    return {scaled ? "load, times the recorded one" : "offered requests/s",
+            [](const PointResult& point) { return point.labels.load_value; }};
   }
-  return {keys[key].substr(keys[key].rfind('.') + 1), [key](const PointResult& point) { return leading_number(point.swept[key]); }};
+  return {keys[key].substr(keys[key].rfind('.') + 1),
+          [key](const PointResult& point) { return leading_number(point.swept[key]); }};
 }
 
 // What the SLO limits in seconds; without one the latency. A queue that grows has no latency.
 std::vector<Axis> axes_up(const std::vector<PointResult>& points) {
   std::vector<Axis> axes;
-  const auto described = std::find_if(points.begin(), points.end(), [](const PointResult& p) { return !p.slo.empty(); });
+  const auto described =
+      std::find_if(points.begin(), points.end(), [](const PointResult& p) { return !p.slo.empty(); });
   if (described != points.end()) {
     for (const SloFigure& figure : described->slo) {
       if (figure.unit != "s") continue;
@@ -141,16 +147,21 @@ void add_limit(Chart& chart, const std::vector<PointResult>& points, const std::
   }
   if (!(high > low)) return;
   const std::string text = reader_number(*limits.begin());
-  chart.series.push_back({fmt::format("SLO: {} ms", text), {{low, *limits.begin(), ""}, {high, *limits.begin(), ""}}, SeriesStyle::limit, 6});
+  chart.series.push_back({fmt::format("SLO: {} ms", text),
+                          {{low, *limits.begin(), ""}, {high, *limits.begin(), ""}},
+                          SeriesStyle::limit,
+                          6});
 }
 
-Chart chart_of(const Axis& x, const Axis& y, const std::vector<std::string>& keys, const std::vector<PointResult>& points, std::size_t across) {
+Chart chart_of(const Axis& x, const Axis& y, const std::vector<std::string>& keys,
+               const std::vector<PointResult>& points, std::size_t across) {
   Chart chart;
   chart.x.text = x.text;
   chart.y.text = y.text;
   for (const PointResult& point : points) {
     const std::string name = series_name(keys, point, across);
-    auto found = std::find_if(chart.series.begin(), chart.series.end(), [&](const ChartSeries& s) { return s.name == name; });
+    auto found =
+        std::find_if(chart.series.begin(), chart.series.end(), [&](const ChartSeries& s) { return s.name == name; });
     if (found == chart.series.end()) {
       if (chart.series.size() == kMostSeries) {
         chart.note = fmt::format("The first {} series are shown; points.csv has all.", kMostSeries);
@@ -159,14 +170,16 @@ Chart chart_of(const Axis& x, const Axis& y, const std::vector<std::string>& key
       const std::size_t colour = chart.series.size();
       found = chart.series.insert(chart.series.end(), ChartSeries{name, {}, SeriesStyle::curve, colour});
     }
-    found->points.push_back({x.value(point), y.value(point), keys[across].substr(keys[across].rfind('.') + 1) + ' ' + plain_text(point.swept[across])});
+    found->points.push_back({x.value(point), y.value(point),
+                             keys[across].substr(keys[across].rfind('.') + 1) + ' ' + plain_text(point.swept[across])});
   }
   return chart;
 }
 
 }  // namespace
 
-std::vector<Chart> points_charts(const std::string& title, const std::vector<std::string>& swept_keys, const std::vector<PointResult>& points) {
+std::vector<Chart> points_charts(const std::string& title, const std::vector<std::string>& swept_keys,
+                                 const std::vector<PointResult>& points) {
   std::vector<Chart> charts;
   if (points.empty()) return charts;
   const std::optional<std::size_t> across = key_across(swept_keys, points);

@@ -10,9 +10,9 @@
 
 namespace plimsoll::study {
 
-/// The first picture is the one to show where there is room for one. A series for each choice of the other swept values;
-/// against output tokens/s in closed loops, against the offered load in open ones, else against the swept key with the most
-/// numbers. Empty where no swept key has two numbers.
+/// The first picture is the one to show where there is room for one. A series for each choice of the other swept
+/// values; against output tokens/s in closed loops, against the offered load in open ones, else against the swept key
+/// with the most numbers. Empty where no swept key has two numbers.
 [[nodiscard]] std::vector<Chart> points_charts(const std::string& title, const std::vector<std::string>& swept_keys,
                                                const std::vector<PointResult>& points);
 

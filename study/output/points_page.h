@@ -12,8 +12,8 @@ namespace plimsoll::study {
 
 [[nodiscard]] std::string points_html(const Study& study, const std::vector<PointResult>& points);
 
-/// What figures of a point rest on: the machine with its price, the engine's profile and its fit, and `notes`, those of the
-/// study.
+/// What figures of a point rest on: the machine with its price, the engine's profile and its fit, and `notes`, those of
+/// the study.
 [[nodiscard]] std::vector<std::string> assumptions_of(const PointSpec& spec, const std::vector<std::string>& notes);
 
 }  // namespace plimsoll::study

@@ -48,8 +48,8 @@ void append_step(std::string& out, const sim::StepRow& step) {
 
 void append_counter(std::string& out, const sim::StepRow& step, const char* name, std::int64_t value) {
   fmt::format_to(std::back_inserter(out),
-                 ",\n{{\"name\":\"replica {} {}\",\"ph\":\"C\",\"ts\":{},\"pid\":0,\"args\":{{\"{}\":{}}}}}", step.replica,
-                 name, micros(step.start), name, value);
+                 ",\n{{\"name\":\"replica {} {}\",\"ph\":\"C\",\"ts\":{},\"pid\":0,\"args\":{{\"{}\":{}}}}}",
+                 step.replica, name, micros(step.start), name, value);
 }
 
 }  // namespace
@@ -73,9 +73,10 @@ std::string timeline_json(const std::vector<sim::StepRow>& steps, const std::str
   std::set<std::int32_t> replicas;
   for (const sim::StepRow& step : steps) replicas.insert(step.replica);
   for (const std::int32_t replica : replicas) {
-    fmt::format_to(std::back_inserter(out),
-                   ",\n{{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":0,\"tid\":{0},\"args\":{{\"name\":\"replica {0}\"}}}}",
-                   replica);
+    fmt::format_to(
+        std::back_inserter(out),
+        ",\n{{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":0,\"tid\":{0},\"args\":{{\"name\":\"replica {0}\"}}}}",
+        replica);
   }
   for (const sim::StepRow& step : steps) {
     append_step(out, step);
@@ -86,7 +87,8 @@ std::string timeline_json(const std::vector<sim::StepRow>& steps, const std::str
   return out + "\n]}\n";
 }
 
-std::string point_file_name(const std::string& stem, const std::string& extension, std::size_t points, std::size_t point) {
+std::string point_file_name(const std::string& stem, const std::string& extension, std::size_t points,
+                            std::size_t point) {
   return points == 1 ? stem + extension : fmt::format("{}-{}{}", stem, point, extension);
 }
 

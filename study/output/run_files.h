@@ -17,7 +17,8 @@ namespace plimsoll::study {
 [[nodiscard]] std::string timeline_json(const std::vector<sim::StepRow>& steps, const std::string& title);
 
 /// "decisions.txt", or "decisions-POINT-rREPLICA.txt" where there are several points or replicas; both count from 0.
-[[nodiscard]] std::string decisions_file_name(std::size_t points, std::size_t point, std::size_t replicas, std::size_t replica);
+[[nodiscard]] std::string decisions_file_name(std::size_t points, std::size_t point, std::size_t replicas,
+                                              std::size_t replica);
 /// "requests.csv", or "requests-POINT.csv" where there are several points.
 [[nodiscard]] std::string point_file_name(const std::string& stem, const std::string& extension, std::size_t points,
                                           std::size_t point);

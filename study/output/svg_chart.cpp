@@ -25,7 +25,9 @@ constexpr std::array<const char*, 7> kPalette = {"#0072b2", "#d55e00", "#009e73"
 class Drawing {
  public:
   explicit Drawing(const Chart& chart)
-      : chart_(chart), x_(chart.x.scale, values(chart, &ChartPoint::x)), y_(chart.y.scale, values(chart, &ChartPoint::y)) {}
+      : chart_(chart),
+        x_(chart.x.scale, values(chart, &ChartPoint::x)),
+        y_(chart.y.scale, values(chart, &ChartPoint::y)) {}
 
   std::string draw() {
     open();
@@ -59,7 +61,9 @@ class Drawing {
   double px(double value) const { return kLeft + x_.fraction(value) * kPlotWidth; }
   double py(double value) const { return kTop + (1 - y_.fraction(value)) * kPlotHeight; }
   bool shows(const ChartPoint& point) const { return x_.shows(point.x) && y_.shows(point.y); }
-  static const char* dashes(const ChartSeries& series) { return series.style == SeriesStyle::limit ? " stroke-dasharray=\"3 7\"" : ""; }
+  static const char* dashes(const ChartSeries& series) {
+    return series.style == SeriesStyle::limit ? " stroke-dasharray=\"3 7\"" : "";
+  }
   static const char* colour(std::size_t index) { return kPalette[index % kPalette.size()]; }
 
   void open() {
@@ -90,8 +94,8 @@ class Drawing {
     put("<path d=\"M{:.1f} {:.1f}H{:.1f}\" stroke=\"{}\"/>", kLeft, y, kLeft + kPlotWidth,
         tick.label.empty() ? kMinorGrid : kGrid);
     if (tick.label.empty()) return;
-    put("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"13\" fill=\"{}\" text-anchor=\"end\">{}</text>", kLeft - 8, y + 4.5,
-        kSoft, tick.label);
+    put("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"13\" fill=\"{}\" text-anchor=\"end\">{}</text>", kLeft - 8,
+        y + 4.5, kSoft, tick.label);
   }
 
   void line(const ChartSeries& series) {
@@ -124,11 +128,16 @@ class Drawing {
     std::string shape;
     switch (series.colour % 4) {
       case 0: shape = fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{:.1f}\"", x, y, r); break;
-      case 1: shape = fmt::format("<path d=\"M{:.1f} {:.1f}h{:.1f}v{:.1f}h{:.1f}z\"", x - r, y - r, 2 * r, 2 * r, -2 * r); break;
-      case 2: shape = fmt::format("<path d=\"M{:.1f} {:.1f}l{:.1f} {:.1f}l{:.1f} {:.1f}l{:.1f} {:.1f}z\"", x, y - 1.3 * r,
-                                  1.3 * r, 1.3 * r, -1.3 * r, 1.3 * r, -1.3 * r, -1.3 * r); break;
-      default: shape = fmt::format("<path d=\"M{:.1f} {:.1f}l{:.1f} {:.1f}h{:.1f}z\"", x, y - 1.25 * r, 1.25 * r, 2.2 * r,
-                                   -2.5 * r);
+      case 1:
+        shape = fmt::format("<path d=\"M{:.1f} {:.1f}h{:.1f}v{:.1f}h{:.1f}z\"", x - r, y - r, 2 * r, 2 * r, -2 * r);
+        break;
+      case 2:
+        shape = fmt::format("<path d=\"M{:.1f} {:.1f}l{:.1f} {:.1f}l{:.1f} {:.1f}l{:.1f} {:.1f}z\"", x, y - 1.3 * r,
+                            1.3 * r, 1.3 * r, -1.3 * r, 1.3 * r, -1.3 * r, -1.3 * r);
+        break;
+      default:
+        shape = fmt::format("<path d=\"M{:.1f} {:.1f}l{:.1f} {:.1f}h{:.1f}z\"", x, y - 1.25 * r, 1.25 * r, 2.2 * r,
+                            -2.5 * r);
     }
     const char* const paint = colour(series.colour);
     const std::string style =
@@ -147,7 +156,8 @@ class Drawing {
     put("<text x=\"{}\" y=\"60\" font-size=\"14\" fill=\"{}\">{}</text>", 24, kSoft, html_escaped(chart_.subtitle));
     put("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"14\" fill=\"{}\" text-anchor=\"middle\">{}</text>",
         kLeft + kPlotWidth / 2, kTop + kPlotHeight + 46, kInk, html_escaped(chart_.x.text));
-    put("<text transform=\"translate(24 {:.1f}) rotate(-90)\" font-size=\"14\" fill=\"{}\" text-anchor=\"middle\">{}</text>",
+    put("<text transform=\"translate(24 {:.1f}) rotate(-90)\" font-size=\"14\" fill=\"{}\" "
+        "text-anchor=\"middle\">{}</text>",
         kTop + kPlotHeight / 2, kInk, html_escaped(chart_.y.text));
     put("<text x=\"{}\" y=\"{:.1f}\" font-size=\"12\" fill=\"{}\">{}</text>", 24, kHeight - 16, kSoft,
         html_escaped(chart_.note));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Curves as an SVG picture, without a display: several series, measured or published points on top as hollow markers,
-// linear or log axes. Colours are those of Okabe and Ito, which stay apart for colour-blind readers, and each series has
-// its own marker shape, so that the picture also reads in grey.
+// linear or log axes. Colours are those of Okabe and Ito, which stay apart for colour-blind readers, and each series
+// has its own marker shape, so that the picture also reads in grey.
 #pragma once
 
 #include <string>
@@ -13,24 +13,24 @@ namespace plimsoll::study {
 
 struct ChartPoint {
   double x = 0, y = 0;
-  std::string label;                   // shown by viewers when the pointer rests on the point; may be empty
+  std::string label;  // shown by viewers when the pointer rests on the point; may be empty
 };
 
 enum class SeriesStyle : unsigned char {
-  curve,                               // a line with small filled markers: a prediction
-  points,                              // hollow markers alone: measured or published
-  limit                                // a dashed line without markers: an SLO
+  curve,   // a line with small filled markers: a prediction
+  points,  // hollow markers alone: measured or published
+  limit    // a dashed line without markers: an SLO
 };
 
 struct ChartSeries {
   std::string name;
-  std::vector<ChartPoint> points;      // in the order in which the line joins them
+  std::vector<ChartPoint> points;  // in the order in which the line joins them
   SeriesStyle style = SeriesStyle::curve;
-  std::size_t colour = 0;              // series of the same number share colour and marker shape
+  std::size_t colour = 0;  // series of the same number share colour and marker shape
 };
 
 struct AxisTitle {
-  std::string text;                    // with its unit: "output tokens/s"
+  std::string text;  // with its unit: "output tokens/s"
   Scale scale = Scale::log;
 };
 
@@ -38,7 +38,7 @@ struct Chart {
   std::string title, subtitle;
   AxisTitle x, y;
   std::vector<ChartSeries> series;
-  std::string note;                    // a line below the picture: source, calibration
+  std::string note;  // a line below the picture: source, calibration
 };
 
 [[nodiscard]] std::string svg_chart(const Chart& chart);

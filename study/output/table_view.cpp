@@ -67,7 +67,8 @@ class Footnotes {
   [[nodiscard]] std::vector<std::string> lines() const {
     std::vector<std::string> lines;
     for (std::size_t i = 0; i < texts_.size(); ++i) {
-      lines.push_back(i < 26 ? fmt::format("{}  {}", static_cast<char>('a' + i), texts_[i]) : fmt::format("{}  {}", i, texts_[i]));
+      lines.push_back(i < 26 ? fmt::format("{}  {}", static_cast<char>('a' + i), texts_[i])
+                             : fmt::format("{}  {}", i, texts_[i]));
     }
     return lines;
   }
@@ -77,10 +78,12 @@ class Footnotes {
 };
 
 const std::vector<std::vector<std::string>> kHeader = {
-    {"requests", "output", "latency", "latency", "per token", "TTFT", "TTFT", "TPOT", "batch", "KV", "KV", "cost", "notes"},
-    {"/s", "tokens/s", "p50 s", "p90 s", "p90 ms", "p50 ms", "p99 ms", "mean ms", "mean", "used %", "wasted %", "$/M tok", ""}};
+    {"requests", "output", "latency", "latency", "per token", "TTFT", "TTFT", "TPOT", "batch", "KV", "KV", "cost",
+     "notes"},
+    {"/s", "tokens/s", "p50 s", "p90 s", "p90 ms", "p50 ms", "p99 ms", "mean ms", "mean", "used %", "wasted %",
+     "$/M tok", ""}};
 
-constexpr std::size_t kAfterSlo = 5;   // columns right of TPOT: use of batch and KV pool, cost, notes
+constexpr std::size_t kAfterSlo = 5;  // columns right of TPOT: use of batch and KV pool, cost, notes
 
 /// A figure that the SLO limits and that has no column of its own in kHeader.
 struct SloColumn {
@@ -89,13 +92,15 @@ struct SloColumn {
 };
 
 std::vector<SloColumn> slo_columns(const std::vector<PointResult>& points) {
-  constexpr std::array<std::string_view, 8> kShown = {"p50 latency", "p90 latency", "p90 latency per token", "p50 ttft", "p99 ttft",
-                                                      "mean tpot", "output tokens", "requests"};
+  constexpr std::array<std::string_view, 8> kShown = {"p50 latency",   "p90 latency", "p90 latency per token",
+                                                      "p50 ttft",      "p99 ttft",    "mean tpot",
+                                                      "output tokens", "requests"};
   std::vector<SloColumn> columns;
   for (const PointResult& point : points) {
     for (const SloFigure& f : point.slo) {
-      const bool known = std::find(kShown.begin(), kShown.end(), f.name) != kShown.end() ||
-                         std::any_of(columns.begin(), columns.end(), [&](const SloColumn& c) { return c.figure == f.name; });
+      const bool known =
+          std::find(kShown.begin(), kShown.end(), f.name) != kShown.end() ||
+          std::any_of(columns.begin(), columns.end(), [&](const SloColumn& c) { return c.figure == f.name; });
       if (known) continue;
       const bool in_ms = f.unit == "s" && !f.name.ends_with(" latency");
       columns.push_back({f.name, slo_heading(f), in_ms ? "ms" : f.unit, in_ms ? 1e3 : 1});
@@ -122,10 +127,14 @@ std::string rejection_codes(const sched::PointMetrics& m) {
 // Where the first wave of a closed loop moves the mean TTFT; empty: it does not.
 std::string steady_note(const sched::PointMetrics& m, Footnotes& footnotes) {
   constexpr double kMoves = 0.1;
-  if (!m.ttft.mean || !m.ttft_steady_mean || std::abs(*m.ttft.mean - *m.ttft_steady_mean) <= kMoves * *m.ttft_steady_mean) return {};
-  return fmt::format("mean TTFT {} ms, after the first wave {} ms: {}", reader_number(1e3 * *m.ttft.mean), reader_number(1e3 * *m.ttft_steady_mean),
-                     footnotes.mark("all figures are of the whole run, the first wave included, which all users send at once; "
-                                    "ttft_steady_mean_s and others in points.csv leave it out"));
+  if (!m.ttft.mean || !m.ttft_steady_mean ||
+      std::abs(*m.ttft.mean - *m.ttft_steady_mean) <= kMoves * *m.ttft_steady_mean)
+    return {};
+  return fmt::format(
+      "mean TTFT {} ms, after the first wave {} ms: {}", reader_number(1e3 * *m.ttft.mean),
+      reader_number(1e3 * *m.ttft_steady_mean),
+      footnotes.mark("all figures are of the whole run, the first wave included, which all users send at once; "
+                     "ttft_steady_mean_s and others in points.csv leave it out"));
 }
 
 // What a refusal means, and the key to change.
@@ -133,16 +142,31 @@ struct Refusal {
   std::string_view code, meaning;
 };
 constexpr Refusal kRefusals[] = {
-    {"max_num_tokens", "a prompt has more tokens than a step may have: raise scheduler.step_token_budget or set scheduler.chunked: true"},
-    {"max_num_batched_tokens", "a prompt has more tokens than a step may have: raise scheduler.step_token_budget or set scheduler.chunked: true"},
-    {"ignored", "a prompt has more tokens than a step or the KV pool: raise scheduler.step_token_budget, or give more memory"},
-    {"input_length", "a prompt is longer than scheduler.max_input or the prefill budget: raise scheduler.max_input or scheduler.prefill_token_budget"},
-    {"max_total_tokens", "prompt and answer are longer than a sequence may be: raise scheduler.max_total (which takes memory), or shorten them"},
-    {"max_model_len", "prompt and answer are longer than the context: raise scheduler.max_total as far as the model goes, or shorten them"},
-    {"max_seq_len", "prompt and answer are longer than the context: raise scheduler.max_total as far as the model goes, or shorten them"},
-    {"context_length", "prompt and answer are longer than the context: raise scheduler.max_total as far as the model goes, or shorten them"},
-    {"kv_capacity", "the KV pool is too small for a request: a larger tp, a smaller dtype or kv_dtype, or more memory a GPU"},
-    {"overloaded", "too many requests at once: raise scheduler.max_concurrent or scheduler.queue_limit, or add replicas"},
+    {"max_num_tokens",
+     "a prompt has more tokens than a step may have: raise scheduler.step_token_budget or set scheduler.chunked: true"},
+    {"max_num_batched_tokens",
+     "a prompt has more tokens than a step may have: raise scheduler.step_token_budget or set scheduler.chunked: true"},
+    {"ignored",
+     "a prompt has more tokens than a step or the KV pool: raise scheduler.step_token_budget, or give more memory"},
+    {"input_length",
+     "a prompt is longer than scheduler.max_input or the prefill budget: raise scheduler.max_input or "
+     "scheduler.prefill_token_budget"},
+    {"max_total_tokens",
+     "prompt and answer are longer than a sequence may be: raise scheduler.max_total (which takes memory), or shorten "
+     "them"},
+    {"max_model_len",
+     "prompt and answer are longer than the context: raise scheduler.max_total as far as the model goes, or shorten "
+     "them"},
+    {"max_seq_len",
+     "prompt and answer are longer than the context: raise scheduler.max_total as far as the model goes, or shorten "
+     "them"},
+    {"context_length",
+     "prompt and answer are longer than the context: raise scheduler.max_total as far as the model goes, or shorten "
+     "them"},
+    {"kv_capacity",
+     "the KV pool is too small for a request: a larger tp, a smaller dtype or kv_dtype, or more memory a GPU"},
+    {"overloaded",
+     "too many requests at once: raise scheduler.max_concurrent or scheduler.queue_limit, or add replicas"},
     {"queue_capacity", "the queue is full: raise scheduler.queue_limit, or add replicas"}};
 
 // "3 rejected (max_num_tokens): a".
@@ -150,7 +174,9 @@ std::string rejections(const sched::PointMetrics& m, Footnotes& footnotes) {
   std::string text = fmt::format("{} rejected{}", m.requests_rejected, rejection_codes(m));
   for (const auto& [code, count] : m.rejections)
     for (const Refusal& refusal : kRefusals)
-      if (refusal.code == code) text += fmt::format("{} {}", text.ends_with(')') ? ":" : "", footnotes.mark(fmt::format("{}: {}", code, refusal.meaning)));
+      if (refusal.code == code)
+        text += fmt::format("{} {}", text.ends_with(')') ? ":" : "",
+                            footnotes.mark(fmt::format("{}: {}", code, refusal.meaning)));
   return text;
 }
 
@@ -161,11 +187,16 @@ std::string notes_of(const PointResult& point, Footnotes& footnotes) {
   } else {
     const sched::PointMetrics& m = *point.metrics;
     constexpr double kWide = 0.1;
-    if (m.steady.verdict == sched::Steadiness::unstable) notes.push_back("unstable: " + footnotes.mark(steady_text(m.steady)));
-    if (m.steady.verdict == sched::Steadiness::too_short) notes.push_back("run too short to tell: " + footnotes.mark(steady_text(m.steady)));
-    if (point.missed_slo) notes.push_back(point.missed_slo->empty() ? "SLO kept" : "SLO missed: " + footnotes.mark("misses " + *point.missed_slo));
+    if (m.steady.verdict == sched::Steadiness::unstable)
+      notes.push_back("unstable: " + footnotes.mark(steady_text(m.steady)));
+    if (m.steady.verdict == sched::Steadiness::too_short)
+      notes.push_back("run too short to tell: " + footnotes.mark(steady_text(m.steady)));
+    if (point.missed_slo)
+      notes.push_back(point.missed_slo->empty() ? "SLO kept"
+                                                : "SLO missed: " + footnotes.mark("misses " + *point.missed_slo));
     if (m.latency_mean_ci95_s && m.latency.mean && *m.latency_mean_ci95_s > kWide * *m.latency.mean) {
-      notes.push_back(footnotes.mark(fmt::format("mean latency only known to ± {:.2g} s (95 %): more requests tell more", *m.latency_mean_ci95_s)));
+      notes.push_back(footnotes.mark(fmt::format(
+          "mean latency only known to ± {:.2g} s (95 %): more requests tell more", *m.latency_mean_ci95_s)));
     }
     if (m.requests_rejected > 0) notes.push_back(rejections(m, footnotes));
     if (!point.starved.empty()) notes.push_back("prompts wait: " + footnotes.mark(point.starved));
@@ -173,7 +204,8 @@ std::string notes_of(const PointResult& point, Footnotes& footnotes) {
     if (const std::string steady = steady_note(m, footnotes); !steady.empty()) notes.push_back(steady);
     if (m.preemptions > 0) notes.push_back(fmt::format("{} preempted", m.preemptions));
   }
-  if (const std::string unused = unused_gpus(point); point.metrics && !unused.empty()) notes.push_back("idle GPUs: " + footnotes.mark(unused));
+  if (const std::string unused = unused_gpus(point); point.metrics && !unused.empty())
+    notes.push_back("idle GPUs: " + footnotes.mark(unused));
   if (!point.extrapolates.empty()) notes.push_back(footnotes.mark("estimated: " + point.extrapolates));
   return fmt::format("{}", fmt::join(notes, ", "));
 }
@@ -262,7 +294,8 @@ PointsTable points_text_table(const std::vector<std::string>& swept_keys, const 
     for (const Cell& cell : point.swept) row.push_back(shown_cell(cell));
     const std::vector<std::string> figures = figures_of(point);
     row.insert(row.end(), figures.begin(), figures.end());
-    for (const SloColumn& column : limited) row.insert(row.end() - static_cast<std::ptrdiff_t>(kAfterSlo - 1), slo_cell(point, column));
+    for (const SloColumn& column : limited)
+      row.insert(row.end() - static_cast<std::ptrdiff_t>(kAfterSlo - 1), slo_cell(point, column));
     if (fleets) {
       const std::vector<std::string> use = fleet_figures(point);
       row.insert(row.end(), use.begin(), use.end());
@@ -273,7 +306,8 @@ PointsTable points_text_table(const std::vector<std::string>& swept_keys, const 
   return {constants_line(points), std::move(table), footnotes.lines()};
 }
 
-std::string points_table(const std::string& title, const std::vector<std::string>& swept_keys, const std::vector<PointResult>& points) {
+std::string points_table(const std::string& title, const std::vector<std::string>& swept_keys,
+                         const std::vector<PointResult>& points) {
   if (points.empty()) return title + "\nno points\n";
   const PointsTable table = points_text_table(swept_keys, points);
   std::string text = fmt::format("{}\n{}\n\n{}", title, table.constants, text_table(table.table));

@@ -18,12 +18,13 @@ struct TextTable {
 
 /// A result's cells with what goes above and below them. Metrics that the SLO limits have columns of their own.
 struct PointsTable {
-  std::string constants;               // what is the same for all points
+  std::string constants;  // what is the same for all points
   TextTable table;
   std::vector<std::string> footnotes;  // "a  estimated: …"
 };
 /// `points` is not empty.
-[[nodiscard]] PointsTable points_text_table(const std::vector<std::string>& swept_keys, const std::vector<PointResult>& points);
+[[nodiscard]] PointsTable points_text_table(const std::vector<std::string>& swept_keys,
+                                            const std::vector<PointResult>& points);
 [[nodiscard]] std::string points_table(const std::string& title, const std::vector<std::string>& swept_keys,
                                        const std::vector<PointResult>& points);
 

@@ -12,13 +12,15 @@
 namespace plimsoll::study {
 namespace {
 
-constexpr int kDotsAcross = 2, kDotsDown = 4;   // of a braille cell
+constexpr int kDotsAcross = 2, kDotsDown = 4;  // of a braille cell
 constexpr int kLeastWidth = 40, kLeastHeight = 8;
 constexpr std::array<const char*, 7> kMarks = {"●", "■", "◆", "▲", "○", "□", "◇"};
-constexpr std::array<int, 7> kColours = {34, 31, 32, 35, 33, 36, 37};   // ANSI: blue, red, green, magenta, yellow, cyan, white
+constexpr std::array<int, 7> kColours = {34, 31, 32, 35,
+                                         33, 36, 37};  // ANSI: blue, red, green, magenta, yellow, cyan, white
 
 // Bits of the dots of U+2800 by column and row.
-constexpr std::array<std::array<unsigned char, kDotsDown>, kDotsAcross> kDotBits = {{{0x01, 0x02, 0x04, 0x40}, {0x08, 0x10, 0x20, 0x80}}};
+constexpr std::array<std::array<unsigned char, kDotsDown>, kDotsAcross> kDotBits = {
+    {{0x01, 0x02, 0x04, 0x40}, {0x08, 0x10, 0x20, 0x80}}};
 
 std::string braille(unsigned char dots) {
   return {static_cast<char>(0xE2), static_cast<char>(0xA0 | (dots >> 6U)), static_cast<char>(0x80 | (dots & 0x3FU))};
@@ -29,8 +31,10 @@ std::vector<std::string> characters(const std::string& text) {
   std::vector<std::string> all;
   for (const char c : text) {
     const bool continues = (static_cast<unsigned char>(c) & 0xC0U) == 0x80U;
-    if (continues && !all.empty()) all.back() += c;
-    else all.emplace_back(1, c);
+    if (continues && !all.empty())
+      all.back() += c;
+    else
+      all.emplace_back(1, c);
   }
   return all;
 }
@@ -47,12 +51,15 @@ std::string shortened(const std::string& text, std::size_t width) {
 class Canvas {
  public:
   Canvas(const Chart& chart, const TextCanvas& size)
-      : chart_(chart), size_(size), x_(chart.x.scale, values(chart, &ChartPoint::x)), y_(chart.y.scale, values(chart, &ChartPoint::y)) {
+      : chart_(chart),
+        size_(size),
+        x_(chart.x.scale, values(chart, &ChartPoint::x)),
+        y_(chart.y.scale, values(chart, &ChartPoint::y)) {
     size_.width = std::max(size.width, kLeastWidth);
     size_.height = std::max(size.height, kLeastHeight);
     for (const Tick& tick : y_.ticks()) label_width_ = std::max(label_width_, static_cast<int>(cells_of(tick.label)));
     across_ = size_.width - label_width_ - 2;
-    down_ = size_.height - 3;            // title, ticks, legend
+    down_ = size_.height - 3;  // title, ticks, legend
     cells_.resize(static_cast<std::size_t>(across_ * down_));
   }
 
@@ -68,7 +75,8 @@ class Canvas {
     const std::vector<std::string> labels = row_labels();
     for (int row = 0; row < down_; ++row) {
       const std::string& label = labels[static_cast<std::size_t>(row)];
-      out += std::string(static_cast<std::size_t>(label_width_) - cells_of(label), ' ') + label + (label.empty() ? " │" : " ┤");
+      out += std::string(static_cast<std::size_t>(label_width_) - cells_of(label), ' ') + label +
+             (label.empty() ? " │" : " ┤");
       out += row_text(row) + '\n';
     }
     return out + bottom() + legend();
@@ -77,8 +85,8 @@ class Canvas {
  private:
   struct CellInk {
     unsigned char dots = 0;
-    int series = -1;                   // colour of the dots
-    const char* mark = nullptr;        // covers them
+    int series = -1;             // colour of the dots
+    const char* mark = nullptr;  // covers them
   };
 
   static std::vector<double> values(const Chart& chart, double ChartPoint::*member) {
@@ -89,10 +97,16 @@ class Canvas {
     return all;
   }
 
-  [[nodiscard]] std::size_t index(int column, int row) const { return static_cast<std::size_t>(row * across_ + column); }
+  [[nodiscard]] std::size_t index(int column, int row) const {
+    return static_cast<std::size_t>(row * across_ + column);
+  }
   [[nodiscard]] bool shows(const ChartPoint& point) const { return x_.shows(point.x) && y_.shows(point.y); }
-  [[nodiscard]] int dot_x(double x) const { return static_cast<int>(std::lround(x_.fraction(x) * (across_ * kDotsAcross - 1))); }
-  [[nodiscard]] int dot_y(double y) const { return static_cast<int>(std::lround((1 - y_.fraction(y)) * (down_ * kDotsDown - 1))); }
+  [[nodiscard]] int dot_x(double x) const {
+    return static_cast<int>(std::lround(x_.fraction(x) * (across_ * kDotsAcross - 1)));
+  }
+  [[nodiscard]] int dot_y(double y) const {
+    return static_cast<int>(std::lround((1 - y_.fraction(y)) * (down_ * kDotsDown - 1)));
+  }
 
   void dot(int x, int y, int colour) {
     CellInk& cell = cells_[index(x / kDotsAcross, y / kDotsDown)];
@@ -109,8 +123,8 @@ class Canvas {
       const int x0 = dot_x(a.x), y0 = dot_y(a.y), x1 = dot_x(b.x), y1 = dot_y(b.y);
       const int steps = std::max({std::abs(x1 - x0), std::abs(y1 - y0), 1});
       for (int s = 0; s <= steps; s += every) {
-        dot(x0 + static_cast<int>(std::lround(1.0 * s * (x1 - x0) / steps)), y0 + static_cast<int>(std::lround(1.0 * s * (y1 - y0) / steps)),
-            static_cast<int>(series.colour));
+        dot(x0 + static_cast<int>(std::lround(1.0 * s * (x1 - x0) / steps)),
+            y0 + static_cast<int>(std::lround(1.0 * s * (y1 - y0) / steps)), static_cast<int>(series.colour));
       }
     }
   }
@@ -126,7 +140,9 @@ class Canvas {
   }
 
   [[nodiscard]] std::string coloured(const std::string& text, int series) const {
-    return size_.colour && series >= 0 && !text.empty() ? fmt::format("\033[{}m{}\033[0m", kColours[static_cast<std::size_t>(series) % kColours.size()], text) : text;
+    return size_.colour && series >= 0 && !text.empty()
+               ? fmt::format("\033[{}m{}\033[0m", kColours[static_cast<std::size_t>(series) % kColours.size()], text)
+               : text;
   }
 
   static std::string cell_text(const CellInk& cell) {
@@ -185,7 +201,8 @@ class Canvas {
     std::string text;
     std::size_t cells = 0;
     for (const ChartSeries& series : chart_.series) {
-      const std::string entry = fmt::format("{} {}", series.style == SeriesStyle::limit ? "┄" : kMarks[series.colour % kMarks.size()], series.name);
+      const std::string entry = fmt::format(
+          "{} {}", series.style == SeriesStyle::limit ? "┄" : kMarks[series.colour % kMarks.size()], series.name);
       if (cells + cells_of(entry) + 3 > static_cast<std::size_t>(size_.width)) {
         text += " …";
         break;

@@ -7,7 +7,8 @@
 
 namespace plimsoll::study {
 
-/// A file that is whole under its temporary name and waits for others to be, too. Without commit() nothing is left of it.
+/// A file that is whole under its temporary name and waits for others to be, too. Without commit() nothing is left of
+/// it.
 class PendingFile {
  public:
   /// Throws DeviceError when the disk refuses.
@@ -19,7 +20,7 @@ class PendingFile {
   void commit();
 
  private:
-  std::string path_, temporary_;       // temporary_: empty after commit()
+  std::string path_, temporary_;  // temporary_: empty after commit()
 };
 
 /// Throws DeviceError when the disk refuses.

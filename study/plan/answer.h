@@ -14,19 +14,19 @@
 namespace plimsoll::study::plan {
 
 enum class Stage : std::uint8_t {
-  excluded,                            // cannot exist, or beyond the search's own limits
-  bounded,                             // cannot meet the SLO: shown without simulation
-  waiting,                             // not simulated yet: the search was cancelled
-  screened,                            // simulated once, as the study says
-  confirmed,                           // simulated longer, several times
-  outranked                            // not simulated, as it cannot win
+  excluded,   // cannot exist, or beyond the search's own limits
+  bounded,    // cannot meet the SLO: shown without simulation
+  waiting,    // not simulated yet: the search was cancelled
+  screened,   // simulated once, as the study says
+  confirmed,  // simulated longer, several times
+  outranked   // not simulated, as it cannot win
 };
 
 /// The largest load within the SLO.
 struct Capacity {
-  bool confirmed = false;              // by long runs, several times; else a first look
-  Estimate load;                       // over replications
-  double passing = 0;                  // of the first replication
+  bool confirmed = false;  // by long runs, several times; else a first look
+  Estimate load;           // over replications
+  double passing = 0;      // of the first replication
   std::optional<double> failing;
   std::optional<sched::PointMetrics> at_passing, at_failing;
   /// Nothing failed: the load is as far as the search went, not a limit.
@@ -35,15 +35,15 @@ struct Capacity {
 
 struct Entry {
   Stage stage = Stage::waiting;
-  std::string reason;                  // of excluded, bounded and outranked ones
-  Standing standing;                   // at the study's load; of a search for capacity: at its own
-  std::optional<sched::PointMetrics> metrics;   // of the first run at that load
-  Estimate objective;                  // in its own unit: USD/h, GPUs, s, tokens/s, or the load's
+  std::string reason;                          // of excluded, bounded and outranked ones
+  Standing standing;                           // at the study's load; of a search for capacity: at its own
+  std::optional<sched::PointMetrics> metrics;  // of the first run at that load
+  Estimate objective;                          // in its own unit: USD/h, GPUs, s, tokens/s, or the load's
   std::optional<Capacity> capacity;
-  std::optional<double> capacity_at_most;   // a bound, where nothing better is known
+  std::optional<double> capacity_at_most;  // a bound, where nothing better is known
   bool on_frontier = false;
-  bool ties = false;                   // cannot be told from the one before it
-  std::string verdict;                 // what keeps it from winning, and by how much
+  bool ties = false;    // cannot be told from the one before it
+  std::string verdict;  // what keeps it from winning, and by how much
 };
 
 /// One load of the winner's curve.
@@ -60,22 +60,22 @@ struct LoadCurve {
 
 /// What becomes of the answer in a world that is 10 % off.
 struct Sensitivity {
-  std::string what;                    // "load +10 %"
-  std::optional<std::size_t> winner;   // candidate; nothing: none of those that were looked at meets the SLO
-  double ratio = 0;                    // the winner of the study itself: how much of its worst limit it uses there
-  std::string check;                   // that limit
+  std::string what;                   // "load +10 %"
+  std::optional<std::size_t> winner;  // candidate; nothing: none of those that were looked at meets the SLO
+  double ratio = 0;                   // the winner of the study itself: how much of its worst limit it uses there
+  std::string check;                  // that limit
   CheckKind check_kind = CheckKind::other;
-  bool at_least = false;               // which is a least
+  bool at_least = false;  // which is a least
 };
 
 struct Answer {
-  std::vector<Entry> entries;          // by candidate
-  std::vector<std::size_t> order;      // candidates that were simulated, best first; those that meet the SLO lead
+  std::vector<Entry> entries;      // by candidate
+  std::vector<std::size_t> order;  // candidates that were simulated, best first; those that meet the SLO lead
   std::optional<std::size_t> winner;
-  std::map<std::string, std::size_t> fewest_gpus;   // by instance type, where asked for: the candidate that needs fewest
+  std::map<std::string, std::size_t> fewest_gpus;  // by instance type, where asked for: the candidate that needs fewest
   LoadCurve curve;
   std::vector<Sensitivity> sensitivities;
-  std::size_t trials = 0;              // simulations that it stands on
+  std::size_t trials = 0;  // simulations that it stands on
   bool cancelled = false;
 };
 

@@ -18,12 +18,12 @@ namespace {
 
 constexpr double kFourSigma = 4;
 constexpr double kItlRounding = 1e-3, kRounding = 1e-6;
-constexpr std::int64_t kMostRows = 2048;     // above, the floor of a row is not worth its computation
+constexpr std::int64_t kMostRows = 2048;  // above, the floor of a row is not worth its computation
 
 /// The lengths that every request of a workload has at least, and how many output tokens they have together.
 struct Lengths {
   double input_min = 1, output_min = 1;
-  double output_mean_low = 1;          // of any run of this many requests, but for one in a million
+  double output_mean_low = 1;  // of any run of this many requests, but for one in a million
 };
 
 double fixed_or(const load::LengthMarginal& marginal, double otherwise) {
@@ -74,25 +74,28 @@ std::optional<double> steady_rate(const PointSpec& spec, double load) {
 bool has_residuals(const load::Scenario& scenario) {
   const model::Accelerator& a = *scenario.accelerator;
   if (a.kernels && scenario.engine->measured_kernels) return true;
-  return std::any_of(a.coefficients.begin(), a.coefficients.end(), [](const auto& c) { return c.residual != nullptr; }) ||
-         std::any_of(a.pointwise_kinds.begin(), a.pointwise_kinds.end(), [](const auto& kind) { return kind.second.residual != nullptr; });
+  return std::any_of(a.coefficients.begin(), a.coefficients.end(),
+                     [](const auto& c) { return c.residual != nullptr; }) ||
+         std::any_of(a.pointwise_kinds.begin(), a.pointwise_kinds.end(),
+                     [](const auto& kind) { return kind.second.residual != nullptr; });
 }
 
 // Rows that one step may have: by the batch limit, and by a pool in which each needs its shortest prompt.
 std::int64_t most_rows(const load::Scenario& scenario, double input_min) {
   const std::int64_t rows = std::min(sched::resolve_limits(scenario.policy).max_running, kMostRows + 1);
-  if (scenario.policy.prefix_caching.value_or(false)) return rows;   // prompts may share their blocks
+  if (scenario.policy.prefix_caching.value_or(false)) return rows;  // prompts may share their blocks
   const double pool = static_cast<double>(scenario.kv.blocks) * scenario.kv.block_tokens;
   return std::min(rows, std::max<std::int64_t>(1, static_cast<std::int64_t>(pool / input_min)));
 }
 
 /// The strictest limit on a quantile of the latency.
 struct LateAllowed {
-  double share = std::numeric_limits<double>::infinity();   // of the requests; infinite: no such limit
-  double limit = 0;                                         // seconds
+  double share = std::numeric_limits<double>::infinity();  // of the requests; infinite: no such limit
+  double limit = 0;                                        // seconds
 };
 
-// A quantile of n values lies between two of them: those above it may all be late, and the one just above its place too.
+// A quantile of n values lies between two of them: those above it may all be late, and the one just above its place
+// too.
 LateAllowed late_allowed(const sched::Slo& slo, double requests) {
   LateAllowed allowed;
   for (const sched::Slo::Bound& bound : slo.bounds) {
@@ -110,7 +113,8 @@ bool shares_caches(const PointSpec& spec) {
   if (!spec.policy.prefix_caching.value_or(true)) return false;
   const auto* const replay = std::get_if<load::TraceReplay>(&spec.workload.load);
   const auto* const pairs = std::get_if<load::TracePairs>(&spec.workload.lengths);
-  return spec.workload.prefix.groups > 0 || (replay != nullptr && has_prefixes(replay->trace)) || (pairs != nullptr && has_prefixes(pairs->trace));
+  return spec.workload.prefix.groups > 0 || (replay != nullptr && has_prefixes(replay->trace)) ||
+         (pairs != nullptr && has_prefixes(pairs->trace));
 }
 
 }  // namespace
@@ -119,7 +123,8 @@ bool more_replicas_help(const PointSpec& spec) {
   const sched::RouterKind router = spec.deployment.router;
   const bool sticks = router == sched::RouterKind::session || router == sched::RouterKind::prefix;
   // A batch that fills from fewer arrivals waits longer; a batch of one waits for none.
-  const bool fills_batches = sched::traits_of(spec.policy).returns_at_batch_end && sched::resolve_limits(spec.policy).max_running > 1;
+  const bool fills_batches =
+      sched::traits_of(spec.policy).returns_at_batch_end && sched::resolve_limits(spec.policy).max_running > 1;
   return spec.deployment.is_fixed() && !fills_batches && !sticks && !shares_caches(spec);
 }
 
@@ -131,12 +136,25 @@ Bounds::Floor Bounds::floor_of(const Candidate& candidate) {
   const double context = lengths_of(s.workload, 1).input_min;
   const std::int64_t rows = most_rows(s, context);
   if (rows > kMostRows) return {};
-  const Key key{s.accelerator.get(), s.engine.get(), s.shape.get(), s.tp, s.pp, static_cast<int>(s.weight_dtype),
-                static_cast<int>(s.kv_dtype), rows, static_cast<std::int64_t>(context)};
+  const Key key{s.accelerator.get(),
+                s.engine.get(),
+                s.shape.get(),
+                s.tp,
+                s.pp,
+                static_cast<int>(s.weight_dtype),
+                static_cast<int>(s.kv_dtype),
+                rows,
+                static_cast<std::int64_t>(context)};
   const auto known = floors_.find(key);
   if (known != floors_.end()) return known->second;
-  model::ForwardCost cost({.shape = s.shape.get(), .accelerator = s.accelerator.get(), .interconnect = s.interconnect.get(),
-                           .engine = s.engine.get(), .weight_dtype = s.weight_dtype, .kv_dtype = s.kv_dtype, .tp = s.tp, .pp = s.pp});
+  model::ForwardCost cost({.shape = s.shape.get(),
+                           .accelerator = s.accelerator.get(),
+                           .interconnect = s.interconnect.get(),
+                           .engine = s.engine.get(),
+                           .weight_dtype = s.weight_dtype,
+                           .kv_dtype = s.kv_dtype,
+                           .tp = s.tp,
+                           .pp = s.pp});
   Floor floor{std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
   std::vector<model::PrefillSpan> spans;
   const double window = s.shape->sliding_window > 0 ? std::min<double>(context, s.shape->sliding_window) : context;
@@ -144,7 +162,10 @@ Bounds::Floor Bounds::floor_of(const Candidate& candidate) {
     spans.push_back({1, 0});
     const auto sum = static_cast<double>(r);
     const double decode = cost.decode_curve(r).time(sum * context, sum * window);
-    const double prefill = cost.forward({.prefill = spans, .decode_rows = 0, .decode_context = 0, .decode_context_windowed = 0, .sampled = r}).total();
+    const double prefill =
+        cost.forward(
+                {.prefill = spans, .decode_rows = 0, .decode_context = 0, .decode_context_windowed = 0, .sampled = r})
+            .total();
     const double step = std::min(decode, prefill);
     floor.step = std::min(floor.step, step);
     floor.share = std::min(floor.share, step / sum);
@@ -160,7 +181,7 @@ Bounded Bounds::problem(const Candidate& candidate, double load) {
   const auto n = static_cast<double>(std::max<std::int64_t>(1, spec.workload.requests));
   const Lengths lengths = lengths_of(spec.workload, n);
   for (const sched::Slo::Bound& bound : spec.slo.bounds) {
-    double least = floor.step;                                   // TPOT, ITL
+    double least = floor.step;  // TPOT, ITL
     if (bound.metric == sched::Slo::Metric::ttft) continue;
     if (bound.metric == sched::Slo::Metric::latency) least = lengths.output_min * floor.step;
     const bool between_tokens = bound.metric == sched::Slo::Metric::tpot || bound.metric == sched::Slo::Metric::itl;
@@ -168,24 +189,28 @@ Bounded Bounds::problem(const Candidate& candidate, double load) {
     // What a run reports is rounded: ITL to a histogram's bins, the others to nanoseconds.
     const double rounded = bound.metric == sched::Slo::Metric::itl ? kItlRounding : kRounding;
     if (least <= bound.limit * (1 + rounded)) continue;
-    return {fmt::format("{:.3g} s are more than the limit of {:.3g} s even on an idle machine: its fastest step takes {:.3g} ms",
-                        least, bound.limit, 1e3 * floor.step),
-            least / bound.limit};
+    return {
+        fmt::format(
+            "{:.3g} s are more than the limit of {:.3g} s even on an idle machine: its fastest step takes {:.3g} ms",
+            least, bound.limit, 1e3 * floor.step),
+        least / bound.limit};
   }
   const auto rate = steady_rate(spec, load);
   if (!rate) return {};
   // Requests sent within the warm-up do not count; at worst they are the ones that are late.
-  const double unmeasured = std::ceil(*rate * spec.warmup.count() + kFourSigma * std::sqrt(*rate * spec.warmup.count()));
+  const double unmeasured =
+      std::ceil(*rate * spec.warmup.count() + kFourSigma * std::sqrt(*rate * spec.warmup.count()));
   const double measured = n - unmeasured;
   if (measured < 1) return {};
   const LateAllowed allowed = late_allowed(spec.slo, measured);
   if (allowed.share > 1) return {};
-  const double capacity = spec.deployment.most_replicas() / (lengths.output_mean_low * floor.share);   // requests/s, at most
+  const double capacity =
+      spec.deployment.most_replicas() / (lengths.output_mean_low * floor.share);  // requests/s, at most
   const double arrivals_end = n / *rate * (1 + kFourSigma / std::sqrt(n));
   const double late = (n - capacity * (arrivals_end + allowed.limit) - unmeasured) / measured;
   if (late <= allowed.share) return {};
-  return {fmt::format("carries at most {:.3g} of {:.3g} requests/s: full batches give {:.4g} output tokens/s a replica", capacity,
-                      *rate, 1 / floor.share),
+  return {fmt::format("carries at most {:.3g} of {:.3g} requests/s: full batches give {:.4g} output tokens/s a replica",
+                      capacity, *rate, 1 / floor.share),
           *rate / capacity};
 }
 

@@ -6,12 +6,15 @@
 
 namespace plimsoll::study::plan {
 namespace {
-constexpr double kReachUp = 4096, kReachDown = 16777216;   // 2^12, 2^24: closed loops grow with their clients
+constexpr double kReachUp = 4096, kReachDown = 16777216;  // 2^12, 2^24: closed loops grow with their clients
 }
 
 Bracket::Bracket(const BracketSpec& spec)
     : start_(spec.whole ? std::max(1.0, std::round(spec.start)) : std::max(spec.start, spec.least)),
-      stride_(spec.stride), tolerance_(spec.tolerance), least_(std::max(spec.least, start_ / kReachDown)), whole_(spec.whole) {}
+      stride_(spec.stride),
+      tolerance_(spec.tolerance),
+      least_(std::max(spec.least, start_ / kReachDown)),
+      whole_(spec.whole) {}
 
 double Bracket::rounded(double load) const { return whole_ ? std::round(load) : load; }
 
@@ -24,15 +27,18 @@ std::optional<double> Bracket::next() const {
   }
   if (passing_ == 0) {
     if (*failing_ <= least_ || (whole_ && *failing_ <= 1)) return {};
-    return whole_ ? std::clamp(std::round(*failing_ / stride_), 1.0, *failing_ - 1) : std::max(least_, *failing_ / stride_);
+    return whole_ ? std::clamp(std::round(*failing_ / stride_), 1.0, *failing_ - 1)
+                  : std::max(least_, *failing_ / stride_);
   }
   if (*failing_ - passing_ <= tolerance_ * *failing_ || (whole_ && *failing_ - passing_ <= 1)) return {};
   return rounded((passing_ + *failing_) / 2);
 }
 
 void Bracket::answer(double load, bool passes) {
-  if (passes) passing_ = std::max(passing_, load);
-  else failing_ = std::min(failing_.value_or(load), load);
+  if (passes)
+    passing_ = std::max(passing_, load);
+  else
+    failing_ = std::min(failing_.value_or(load), load);
 }
 
 double Bracket::value() const {

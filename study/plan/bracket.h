@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The largest load that passes a test, between a load that passes and one that fails. Loads are asked for one at a time,
-// so that many brackets run side by side.
+// The largest load that passes a test, between a load that passes and one that fails. Loads are asked for one at a
+// time, so that many brackets run side by side.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 
 namespace plimsoll::study::plan {
 
-/// Begins at `start` > 0 and moves by factors of `stride` until both sides are found, then halves the gap until it is below
-/// `tolerance` of the load.
+/// Begins at `start` > 0 and moves by factors of `stride` until both sides are found, then halves the gap until it is
+/// below `tolerance` of the load.
 struct BracketSpec {
   double start = 1, stride = 2, tolerance = 0.01;
-  bool whole = false;                  // loads are whole numbers
-  double least = 0;                    // nothing below is tested
+  bool whole = false;  // loads are whole numbers
+  double least = 0;    // nothing below is tested
 };
 
 class Bracket {

@@ -17,8 +17,8 @@ namespace plimsoll::study::plan {
 namespace {
 
 constexpr std::size_t kMostCandidates = 1'000'000;
-constexpr std::string_view kTp = "deployment.tp", kReplicas = "deployment.replicas", kInstances = "deployment.instances",
-                           kHardware = "hardware";
+constexpr std::string_view kTp = "deployment.tp", kReplicas = "deployment.replicas",
+                           kInstances = "deployment.instances", kHardware = "hardware";
 constexpr std::array<std::int32_t, 14> kAutoReplicas = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128};
 constexpr std::int32_t kMostAutoTp = 64;
 // Axes that every name shows; the others only where they vary.
@@ -38,13 +38,14 @@ bool has_axis(const SearchSpec& search, std::string_view path) {
 }
 
 // What neither the search nor the study states is found.
-std::vector<SearchAxis> all_axes(const Study& study, std::size_t index, const PointSpec& spec, const SearchSpec& search) {
+std::vector<SearchAxis> all_axes(const Study& study, std::size_t index, const PointSpec& spec,
+                                 const SearchSpec& search) {
   std::vector<SearchAxis> axes = search.axes;
   const bool states_tp = study.states(index, kTp) || spec.deployment.tp != 1 || spec.deployment.tp_is_max;
   if (!has_axis(search, kTp) && !states_tp) {
     std::vector<std::int32_t> degrees;
     for (std::int32_t tp = 1; tp <= kMostAutoTp; tp *= 2) degrees.push_back(tp);
-    axes.push_back(number_axis(kTp, degrees));   // those beyond an instance are left out below
+    axes.push_back(number_axis(kTp, degrees));  // those beyond an instance are left out below
   }
   const bool by_instance = !search.replicas_per_instance.empty() || !search.instance_counts.empty();
   if (!has_axis(search, kReplicas) && !by_instance && !study.states(index, kReplicas)) {
@@ -66,7 +67,8 @@ std::size_t combinations(const std::vector<SearchAxis>& axes, const SearchSpec& 
                       std::max<std::size_t>(1, search.instance_counts.size());
   for (const SearchAxis& axis : axes) {
     if (axis.values.size() > kMostCandidates / count) {
-      axis.values.front().fail(fmt::format("the search has more than {} combinations; expected fewer values", kMostCandidates));
+      axis.values.front().fail(
+          fmt::format("the search has more than {} combinations; expected fewer values", kMostCandidates));
     }
     count *= axis.values.size();
   }
@@ -76,9 +78,11 @@ std::size_t combinations(const std::vector<SearchAxis>& axes, const SearchSpec& 
 
 class Builder {
  public:
-  Builder(const Study& study, std::size_t index, Question& question) : study_(study), index_(index), question_(question) {
+  Builder(const Study& study, std::size_t index, Question& question)
+      : study_(study), index_(index), question_(question) {
     axes_ = all_axes(study, index, question.spec, question.search);
-    auto_tp_ = !has_axis(question.search, kTp) && std::any_of(axes_.begin(), axes_.end(), [](const auto& a) { return a.path == kTp; });
+    auto_tp_ = !has_axis(question.search, kTp) &&
+               std::any_of(axes_.begin(), axes_.end(), [](const auto& a) { return a.path == kTp; });
   }
 
   void build() {
@@ -108,10 +112,13 @@ class Builder {
       return;
     }
     const PointSpec spec = study_.point(index_, settings);
-    const std::int32_t degree = (spec.deployment.tp_is_max ? spec.hardware.count : spec.deployment.tp) * spec.deployment.pp;
-    const std::vector<std::int32_t> densities = search.replicas_per_instance.empty() ? std::vector<std::int32_t>{0} : search.replicas_per_instance;
-    const std::vector<std::int32_t> counts = search.instance_counts.empty() ? std::vector<std::int32_t>{1} : search.instance_counts;
-    std::set<std::int32_t> seen;         // "max" may be a number that is listed as well
+    const std::int32_t degree =
+        (spec.deployment.tp_is_max ? spec.hardware.count : spec.deployment.tp) * spec.deployment.pp;
+    const std::vector<std::int32_t> densities =
+        search.replicas_per_instance.empty() ? std::vector<std::int32_t>{0} : search.replicas_per_instance;
+    const std::vector<std::int32_t> counts =
+        search.instance_counts.empty() ? std::vector<std::int32_t>{1} : search.instance_counts;
+    std::set<std::int32_t> seen;  // "max" may be a number that is listed as well
     for (const std::int32_t wanted : densities) {
       const std::int32_t density = wanted > 0 ? wanted : std::max(1, spec.hardware.count / degree);
       if (!seen.insert(density).second) continue;
@@ -133,17 +140,19 @@ class Builder {
     candidate.settings = settings;
     candidate.spec = std::move(spec);
     candidate.spec.search.reset();
-    candidate.spec.replications = 1;   // the search repeats where it must
+    candidate.spec.replications = 1;  // the search repeats where it must
     if (candidate.spec.deployment.tp_is_max) candidate.spec.deployment.tp = candidate.spec.hardware.count;
     ResolvedPoint resolved = resolve_spec(candidate.spec);
     candidate.point = std::move(resolved.result);
     candidate.point.index = question_.candidates.size();
     const Deployment& d = candidate.spec.deployment;
-    candidate.gpus = std::int64_t{d.tp} * d.pp * d.most_replicas();   // of those that cannot exist as well
+    candidate.gpus = std::int64_t{d.tp} * d.pp * d.most_replicas();  // of those that cannot exist as well
     candidate.name = name_of(candidate);
     candidate.family = families_.try_emplace(family_of(candidate), families_.size()).first->second;
-    if (resolved.impossible) candidate.excluded = resolved.impossible->reason;
-    else candidate.excluded = over_limit(candidate);
+    if (resolved.impossible)
+      candidate.excluded = resolved.impossible->reason;
+    else
+      candidate.excluded = over_limit(candidate);
     if (!resolved.impossible) ++question_.feasible;
     question_.candidates.push_back(std::move(candidate));
   }
@@ -171,8 +180,8 @@ class Builder {
   [[nodiscard]] std::string name_of(const Candidate& candidate) const {
     const Deployment& d = candidate.spec.deployment;
     const std::string hardware = candidate.spec.hardware.label.empty() ? "machine" : candidate.spec.hardware.label;
-    std::string name = fmt::format("{} x {}: tp {}, {} replica{}", hardware, candidate.point.instances, d.tp, d.replicas,
-                                   d.replicas == 1 ? "" : "s");
+    std::string name = fmt::format("{} x {}: tp {}, {} replica{}", hardware, candidate.point.instances, d.tp,
+                                   d.replicas, d.replicas == 1 ? "" : "s");
     for (std::size_t i = 0; i < axes_.size(); ++i) {
       const std::string& path = axes_[i].path;
       const bool shown = std::find(kInEveryName.begin(), kInEveryName.end(), path) != kInEveryName.end();
@@ -201,7 +210,9 @@ std::map<std::string, const Candidate*> types_of(const Question& question) {
   return types;
 }
 
-bool asks_for_cost(Objective objective) { return objective == Objective::cost || objective == Objective::cost_per_token; }
+bool asks_for_cost(Objective objective) {
+  return objective == Objective::cost || objective == Objective::cost_per_token;
+}
 
 constexpr std::string_view kHowToPrice = "state usd_per_hour in hardware, or prices: {gpu_hour: 2.5}";
 
@@ -220,15 +231,17 @@ void settle_prices(Question& question) {
     if (costs && types.size() > 1) need_price(*candidate, "a search for the least cost over several kinds of hardware");
     question.is_priced = question.is_priced && candidate->point.usd_per_hour.has_value();
   }
-  for (Candidate& c : question.candidates) c.rent = question.is_priced ? c.point.usd_per_hour.value_or(0) : static_cast<double>(c.gpus);
+  for (Candidate& c : question.candidates)
+    c.rent = question.is_priced ? c.point.usd_per_hour.value_or(0) : static_cast<double>(c.gpus);
   if (costs && !question.is_priced) {
-    question.notes.push_back(fmt::format("no price of {} is known: the cost is counted in GPUs; {}", types.begin()->first, kHowToPrice));
+    question.notes.push_back(
+        fmt::format("no price of {} is known: the cost is counted in GPUs; {}", types.begin()->first, kHowToPrice));
   }
 }
 
 // Prices of other months may have changed since.
 void note_dates(Question& question) {
-  std::map<std::string, std::vector<std::string>> labels;   // by date
+  std::map<std::string, std::vector<std::string>> labels;  // by date
   for (const auto& [label, candidate] : types_of(question)) {
     if (!candidate->spec.hardware.price_date.empty()) labels[candidate->spec.hardware.price_date].push_back(label);
   }
@@ -241,7 +254,8 @@ void note_dates(Question& question) {
 }  // namespace
 
 Question make_question(const Study& study, std::size_t index) {
-  Question question{.study = &study, .index = index, .search = {}, .spec = study.point(index), .candidates = {}, .notes = {}};
+  Question question{
+      .study = &study, .index = index, .search = {}, .spec = study.point(index), .candidates = {}, .notes = {}};
   question.search = question.spec.search.value_or(SearchSpec{});
   Builder(study, index, question).build();
   settle_prices(question);
@@ -250,7 +264,8 @@ Question make_question(const Study& study, std::size_t index) {
 }
 
 std::int64_t paid_gpus(const Candidate& candidate) {
-  return candidate.point.gpus == 0 ? candidate.gpus : std::int64_t{candidate.point.instances} * candidate.point.gpus_per_instance;
+  return candidate.point.gpus == 0 ? candidate.gpus
+                                   : std::int64_t{candidate.point.instances} * candidate.point.gpus_per_instance;
 }
 
 bool name_before(std::string_view a, std::string_view b) {

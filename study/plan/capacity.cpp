@@ -7,26 +7,24 @@
 #include <map>
 
 #include "load/load_kind.h"
-#include "study/run/load_variation.h"
 #include "study/plan/bracket.h"
 #include "study/plan/ranking.h"
 #include "study/plan/rate_bound.h"
+#include "study/run/load_variation.h"
 
 namespace plimsoll::study::plan {
 namespace {
 
-constexpr double kStillPossible = 0.85;      // of the best screened capacity, for a deployment to be confirmed
-constexpr double kFine = 0.01;               // of a load, where a confirming bracket ends: closer ones cannot be told apart
+constexpr double kStillPossible = 0.85;  // of the best screened capacity, for a deployment to be confirmed
+constexpr double kFine = 0.01;           // of a load, where a confirming bracket ends: closer ones cannot be told apart
 constexpr std::size_t kMostConfirmed = 8, kConfirmingRuns = 4;
-// What brackets of some replications find is a little too large, since it takes long for the worst to come: it is held against
-// one run that is much longer, and lowered by steps until that passes.
+// What brackets of some replications find is a little too large, since it takes long for the worst to come: it is held
+// against one run that is much longer, and lowered by steps until that passes.
 constexpr double kLowered = 0.03, kLongLives = 3 * kConfirmingLives;
 constexpr std::int64_t kLongRequests = 100'000;
-constexpr int kPairs = 4;              // of steps
+constexpr int kPairs = 4;  // of steps
 
-bool whole_loads(const PointSpec& spec) {
-  return load::is_whole(load::kind_of(spec.workload.load).quantity);
-}
+bool whole_loads(const PointSpec& spec) { return load::is_whole(load::kind_of(spec.workload.load).quantity); }
 
 // Throughput that is to be kept bounds the load from below: it is asked for at the load that the limits above allow.
 PointSpec without_goals(PointSpec spec) {
@@ -34,10 +32,10 @@ PointSpec without_goals(PointSpec spec) {
   return spec;
 }
 
-// The load with which a run of so many requests lasts ten years: its requests are long alone, and a run that lasts more than
-// a hundred cannot be simulated.
+// The load with which a run of so many requests lasts ten years: its requests are long alone, and a run that lasts more
+// than a hundred cannot be simulated.
 double least_load(const PointSpec& spec, std::int64_t requests) {
-  constexpr double kTenYears = 10 * 365.25 * 86'400;   // seconds
+  constexpr double kTenYears = 10 * 365.25 * 86'400;  // seconds
   if (const auto* const replay = std::get_if<load::TraceReplay>(&spec.workload.load)) {
     const bool timed = replay->trace && replay->trace->has_arrivals();
     return timed ? 1e-9 * static_cast<double>(replay->trace->records.back().arrival) / kTenYears : 0;
@@ -46,28 +44,33 @@ double least_load(const PointSpec& spec, std::int64_t requests) {
   return static_cast<double>(std::max(requests, spec.workload.requests)) / kTenYears;
 }
 
-// Requests that are alone in the system (but for one in a thousand, in the mean) do not fare better under less load. Where
-// they come in clusters, of a trace or by a gamma distribution, the system is empty in the mean and they wait all the same.
+// Requests that are alone in the system (but for one in a thousand, in the mean) do not fare better under less load.
+// Where they come in clusters, of a trace or by a gamma distribution, the system is empty in the mean and they wait all
+// the same.
 bool is_alone(const PointSpec& spec, const sched::PointMetrics& m) {
   constexpr double kAlone = 1e-3;
   const bool measured = m.requests_completed + m.requests_rejected + m.requests_timed_out > 0;
-  const bool clusters = !std::holds_alternative<load::Poisson>(spec.workload.load) && !std::holds_alternative<load::ConstantRate>(spec.workload.load);
+  const bool clusters = !std::holds_alternative<load::Poisson>(spec.workload.load) &&
+                        !std::holds_alternative<load::ConstantRate>(spec.workload.load);
   return measured && !clusters && m.in_system_mean < kAlone;
 }
 
-// Where most clients of a closed loop wait and the SLO limits nothing but the time between tokens, more clients wait longer
-// and break nothing.
+// Where most clients of a closed loop wait and the SLO limits nothing but the time between tokens, more clients wait
+// longer and break nothing.
 bool only_waits(const PointSpec& spec, const sched::PointMetrics& m) {
-  const auto between_tokens = [](const sched::Slo::Bound& b) { return b.metric == sched::Slo::Metric::tpot || b.metric == sched::Slo::Metric::itl; };
-  const bool no_other = std::all_of(spec.slo.bounds.begin(), spec.slo.bounds.end(), between_tokens) && !spec.slo.max_timeout_rate;
+  const auto between_tokens = [](const sched::Slo::Bound& b) {
+    return b.metric == sched::Slo::Metric::tpot || b.metric == sched::Slo::Metric::itl;
+  };
+  const bool no_other =
+      std::all_of(spec.slo.bounds.begin(), spec.slo.bounds.end(), between_tokens) && !spec.slo.max_timeout_rate;
   return load::is_closed_loop(spec.workload.load) && no_other && m.queue_mean > m.in_system_mean / 2;
 }
 
-struct Line {                          // one bracket
+struct Line {  // one bracket
   std::size_t slot = 0, candidate = 0, replication = 0;
   Bracket bracket;
   double requests_per_load = 0;
-  double most = std::numeric_limits<double>::infinity();   // of the load, by its bound: more fails without a run
+  double most = std::numeric_limits<double>::infinity();  // of the load, by its bound: more fails without a run
   bool dropped = false;
 };
 
@@ -80,7 +83,13 @@ class Rounds {
     const double least = least_load(question_.spec, requests_at(start.load, 0));
     const double most = bounds_.most(question_.candidates[candidate]).value_or(std::numeric_limits<double>::infinity());
     for (std::size_t r = 0; r < plan_.replications; ++r) {
-      lines_.push_back({slot, candidate, r, Bracket({.start = start.load, .stride = plan_.stride, .tolerance = plan_.tolerance, .whole = whole_loads(limits_), .least = least}), start.requests_per_load, most});
+      lines_.push_back({slot, candidate, r,
+                        Bracket({.start = start.load,
+                                 .stride = plan_.stride,
+                                 .tolerance = plan_.tolerance,
+                                 .whole = whole_loads(limits_),
+                                 .least = least}),
+                        start.requests_per_load, most});
       skip_impossible(lines_.back());
     }
   }
@@ -138,10 +147,15 @@ class Rounds {
   }
 
  private:
-  [[nodiscard]] static std::optional<double> next_of(const Line& line) { return line.dropped ? std::nullopt : line.bracket.next(); }
+  [[nodiscard]] static std::optional<double> next_of(const Line& line) {
+    return line.dropped ? std::nullopt : line.bracket.next();
+  }
 
   [[nodiscard]] Trial trial(const Line& line, double load) const {
-    return {.candidate = line.candidate, .replication = static_cast<std::int32_t>(line.replication), .requests = requests_at(load, line.requests_per_load), .load = load,
+    return {.candidate = line.candidate,
+            .replication = static_cast<std::int32_t>(line.replication),
+            .requests = requests_at(load, line.requests_per_load),
+            .load = load,
             .lives = plan_.confirms ? kConfirmingLives : kScreeningLives};
   }
 
@@ -153,10 +167,16 @@ class Rounds {
 
   [[nodiscard]] Trial long_trial(std::size_t candidate, const Capacity& found, int step) const {
     double load = found.load.mean * (1 - kLowered * step);
-    if (whole_loads(limits_)) load = std::max(1.0, std::round(found.load.mean) - std::max<double>(step, std::ceil(kLowered * step * found.load.mean)));
-    Trial trial{.candidate = candidate, .replication = static_cast<std::int32_t>(kConfirmingRuns), .load = load, .lives = kLongLives};
+    if (whole_loads(limits_))
+      load = std::max(
+          1.0, std::round(found.load.mean) - std::max<double>(step, std::ceil(kLowered * step * found.load.mean)));
+    Trial trial{.candidate = candidate,
+                .replication = static_cast<std::int32_t>(kConfirmingRuns),
+                .load = load,
+                .lives = kLongLives};
     const double used = found.at_passing ? static_cast<double>(found.at_passing->requests_completed) : 0;
-    if (can_be_longer(question_.spec)) trial.requests = std::max<std::int64_t>({requests_at(load, 0), kLongRequests, std::llround(2 * used)});
+    if (can_be_longer(question_.spec))
+      trial.requests = std::max<std::int64_t>({requests_at(load, 0), kLongRequests, std::llround(2 * used)});
     return trial;
   }
 
@@ -217,7 +237,8 @@ class Rounds {
 // USD a million output tokens at the largest load, with whose interval that of the tokens widens. Infinite without one.
 Estimate cost_of_a_million(const Candidate& candidate, const Capacity& capacity) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  if (!capacity.at_passing || !(capacity.at_passing->output_tokens_per_s > 0) || !(capacity.load.mean > 0)) return {kInfinity, 0, 1};
+  if (!capacity.at_passing || !(capacity.at_passing->output_tokens_per_s > 0) || !(capacity.load.mean > 0))
+    return {kInfinity, 0, 1};
   const double here = run_cost(candidate, *capacity.at_passing) / 3600 / capacity.at_passing->output_tokens_per_s * 1e6;
   const double mean = here * capacity.passing / capacity.load.mean;
   return {mean, mean * capacity.load.half_width / capacity.load.mean, capacity.load.values};
@@ -236,7 +257,9 @@ void fill_entry(const Question& question, Answer& answer, std::size_t candidate,
   // Each replication has its load that passes.
   entry.standing.runs = capacity.load.values;
   entry.standing.certain = entry.standing.meets && stage == Stage::confirmed && capacity.load.low() > 0;
-  entry.objective = question.search.objective == Objective::capacity ? capacity.load : cost_of_a_million(question.candidates[candidate], capacity);
+  entry.objective = question.search.objective == Objective::capacity
+                        ? capacity.load
+                        : cost_of_a_million(question.candidates[candidate], capacity);
   // One run may be wrong by chance about a load that is close.
   constexpr double kByChance = 1.05;
   if (!capacity.confirmed && capacity.failing) entry.capacity_at_most = kByChance * *capacity.failing;
@@ -263,7 +286,8 @@ bool ends_somewhere(const PointSpec& spec) {
   return queues || !spec.slo.bounds.empty() || spec.slo.max_timeout_rate;
 }
 
-std::vector<Capacity> find_capacities(const Question& question, Trials& trials, const std::vector<std::size_t>& candidates,
+std::vector<Capacity> find_capacities(const Question& question, Trials& trials,
+                                      const std::vector<std::size_t>& candidates,
                                       const std::vector<CapacityStart>& starts, const CapacityPlan& plan) {
   Rounds rounds(question, trials, plan);
   for (std::size_t i = 0; i < candidates.size(); ++i) rounds.add(i, candidates[i], starts[i]);
@@ -276,18 +300,29 @@ std::vector<Capacity> find_capacities(const Question& question, Trials& trials, 
 
 // Open loops: in proportion to the rate, since the loads to come are close.
 CapacityStart start_from(const PointSpec& spec, double load, double run_load, const sched::PointMetrics& run) {
-  if (!can_be_longer(spec) || load::is_closed_loop(spec.workload.load) || !run.latency.mean || !(run_load > 0)) return {load, 0};
+  if (!can_be_longer(spec) || load::is_closed_loop(spec.workload.load) || !run.latency.mean || !(run_load > 0))
+    return {load, 0};
   const double lives = run.duration_s / *run.latency.mean - 1;
   if (!(lives >= kScreeningLives / 2)) return {load, 0};
   return {load, static_cast<double>(run.requests_completed) / run_load * 1.05 * kConfirmingLives / lives};
 }
 
 CapacityPlan confirming_brackets() {
-  return {.confirms = true, .replications = kConfirmingRuns, .stride = 1.05, .tolerance = kFine, .stop_losers = false, .for_its_rent = false};
+  return {.confirms = true,
+          .replications = kConfirmingRuns,
+          .stride = 1.05,
+          .tolerance = kFine,
+          .stop_losers = false,
+          .for_its_rent = false};
 }
 
 Capacity capacity_of(const Question& question, Trials& trials, std::size_t candidate, const CapacityStart& start) {
-  const CapacityPlan plan{.confirms = true, .replications = kConfirmingRuns, .stride = 1.2, .tolerance = kFine, .stop_losers = false, .for_its_rent = false};
+  const CapacityPlan plan{.confirms = true,
+                          .replications = kConfirmingRuns,
+                          .stride = 1.2,
+                          .tolerance = kFine,
+                          .stop_losers = false,
+                          .for_its_rent = false};
   return find_capacities(question, trials, {candidate}, {start}, plan).front();
 }
 
@@ -298,10 +333,15 @@ std::vector<std::size_t> rank_by_capacity(const Question& question, Trials& tria
   }
   const std::vector<CapacityStart> starts(candidates.size(), {load::load_value(question.spec.workload.load), 0});
   const bool per_token = question.search.objective == Objective::cost_per_token;
-  const CapacityPlan coarse{.confirms = false, .replications = 1, .stride = 2, .tolerance = 0.05,
-                            .stop_losers = !per_token || question.spec.deployment.is_fixed(), .for_its_rent = per_token};
+  const CapacityPlan coarse{.confirms = false,
+                            .replications = 1,
+                            .stride = 2,
+                            .tolerance = 0.05,
+                            .stop_losers = !per_token || question.spec.deployment.is_fixed(),
+                            .for_its_rent = per_token};
   std::vector<Capacity> found = find_capacities(question, trials, candidates, starts, coarse);
-  for (std::size_t i = 0; i < candidates.size(); ++i) fill_entry(question, answer, candidates[i], std::move(found[i]), Stage::screened);
+  for (std::size_t i = 0; i < candidates.size(); ++i)
+    fill_entry(question, answer, candidates[i], std::move(found[i]), Stage::screened);
 
   const auto before = [&](std::size_t a, std::size_t b) { return goes_before(question, answer, a, b); };
   std::sort(candidates.begin(), candidates.end(), before);
@@ -310,15 +350,19 @@ std::vector<std::size_t> rank_by_capacity(const Question& question, Trials& tria
   for (const std::size_t c : candidates) {
     const double load = answer.entries[c].capacity->load.mean;
     const double mine = answer.entries[c].objective.mean, best = answer.entries[candidates.front()].objective.mean;
-    const bool too_far = is_minimised(question.search.objective) ? kStillPossible * mine > best : mine < kStillPossible * best;
+    const bool too_far =
+        is_minimised(question.search.objective) ? kStillPossible * mine > best : mine < kStillPossible * best;
     if (leaders.size() == kMostConfirmed || load <= 0 || too_far) break;
     leaders.push_back(c);
     const Capacity& first = *answer.entries[c].capacity;
-    leader_starts.push_back(first.at_passing ? start_from(question.spec, load, first.passing, *first.at_passing) : CapacityStart{load, 0});
+    leader_starts.push_back(first.at_passing ? start_from(question.spec, load, first.passing, *first.at_passing)
+                                             : CapacityStart{load, 0});
   }
   std::vector<Capacity> confirmed = find_capacities(question, trials, leaders, leader_starts, confirming_brackets());
-  for (std::size_t i = 0; i < leaders.size(); ++i) fill_entry(question, answer, leaders[i], std::move(confirmed[i]), Stage::confirmed);
-  std::erase_if(leaders, [&](std::size_t c) { return !answer.entries[c].standing.meets; });   // too little throughput there
+  for (std::size_t i = 0; i < leaders.size(); ++i)
+    fill_entry(question, answer, leaders[i], std::move(confirmed[i]), Stage::confirmed);
+  std::erase_if(leaders,
+                [&](std::size_t c) { return !answer.entries[c].standing.meets; });  // too little throughput there
   settle_overlapping(question, answer, leaders);
   return leaders;
 }

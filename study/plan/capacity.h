@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The largest load that a deployment carries within the SLO: brackets between a load that keeps it and one that does not,
-// each with the same random numbers at every load, so that a larger load only packs the same requests closer. Goals of
-// throughput, which more load serves, are not part of the brackets: they are asked for at the load that is found.
+// The largest load that a deployment carries within the SLO: brackets between a load that keeps it and one that does
+// not, each with the same random numbers at every load, so that a larger load only packs the same requests closer.
+// Goals of throughput, which more load serves, are not part of the brackets: they are asked for at the load that is
+// found.
 #pragma once
 
 #include <cstddef>
@@ -14,24 +15,25 @@ namespace plimsoll::study::plan {
 
 /// How a set of brackets is run: side by side, in rounds.
 struct CapacityPlan {
-  bool confirms = false;               // by runs of confirming length, else by those of a first run
+  bool confirms = false;  // by runs of confirming length, else by those of a first run
   std::size_t replications = 1;
   double stride = 2, tolerance = 0.01;
-  bool stop_losers = false;            // a candidate that fails where another passes is not followed further
-  bool for_its_rent = false;           // of losers: the load that an hour's cost buys counts
+  bool stop_losers = false;   // a candidate that fails where another passes is not followed further
+  bool for_its_rent = false;  // of losers: the load that an hour's cost buys counts
 };
 
 /// Where the search for one capacity begins.
 struct CapacityStart {
   double load = 0;
-  double requests_per_load = 0;        // that runs at such loads are known to take to tell; 0: not known
+  double requests_per_load = 0;  // that runs at such loads are known to take to tell; 0: not known
 };
 
 /// Whether more load breaks something: a queue that grows, or a limit. Not so throughput that is to be kept.
 [[nodiscard]] bool ends_somewhere(const PointSpec& spec);
 
 /// Capacities of candidates, one start each.
-[[nodiscard]] std::vector<Capacity> find_capacities(const Question& question, Trials& trials, const std::vector<std::size_t>& candidates,
+[[nodiscard]] std::vector<Capacity> find_capacities(const Question& question, Trials& trials,
+                                                    const std::vector<std::size_t>& candidates,
                                                     const std::vector<CapacityStart>& starts, const CapacityPlan& plan);
 
 /// Brackets that confirm what candidates carry, from loads near to it.
@@ -41,9 +43,11 @@ struct CapacityStart {
 [[nodiscard]] std::vector<std::size_t> rank_by_capacity(const Question& question, Trials& trials, Answer& answer);
 
 /// The capacity of one deployment, as an answer shows it.
-[[nodiscard]] Capacity capacity_of(const Question& question, Trials& trials, std::size_t candidate, const CapacityStart& start);
+[[nodiscard]] Capacity capacity_of(const Question& question, Trials& trials, std::size_t candidate,
+                                   const CapacityStart& start);
 
 /// A start at `load`, given what a run of at least kScreeningLives at some load found.
-[[nodiscard]] CapacityStart start_from(const PointSpec& spec, double load, double run_load, const sched::PointMetrics& run);
+[[nodiscard]] CapacityStart start_from(const PointSpec& spec, double load, double run_load,
+                                       const sched::PointMetrics& run);
 
 }  // namespace plimsoll::study::plan

@@ -17,7 +17,10 @@ constexpr double kSameThroughput = 0.01;
 }  // namespace
 
 Trial Confirm::trial(std::size_t candidate, std::size_t run) const {
-  return {.candidate = candidate, .replication = static_cast<std::int32_t>(run), .requests = requests_[candidate], .lives = kConfirmingLives};
+  return {.candidate = candidate,
+          .replication = static_cast<std::int32_t>(run),
+          .requests = requests_[candidate],
+          .lives = kConfirmingLives};
 }
 
 // As many as the first run shows to be needed: a run that proves too short would be repeated.
@@ -26,7 +29,8 @@ std::int64_t Confirm::requests_of(std::size_t candidate) const {
   const Trial first = first_trial(question_.spec, candidate);
   if (least == 0 || !trials_.knows(first)) return least;
   const double load = load::load_value(question_.spec.workload.load);
-  return std::max<std::int64_t>(least, std::llround(load * start_from(question_.spec, load, load, trials_.of(first)).requests_per_load));
+  return std::max<std::int64_t>(
+      least, std::llround(load * start_from(question_.spec, load, load, trials_.of(first)).requests_per_load));
 }
 
 std::vector<const sched::PointMetrics*> Confirm::runs_of(std::size_t candidate) const {
@@ -61,13 +65,16 @@ std::vector<double> Confirm::values(std::size_t candidate, bool objective) const
   for (const sched::PointMetrics* run : runs_of(candidate)) {
     const bool tokens = objective && question_.search.objective == Objective::throughput;
     const bool cost = objective && question_.search.objective == Objective::cost;
-    out.push_back(tokens ? -run->output_tokens_per_s : cost ? run_cost(question_.candidates[candidate], *run) : p90_latency(question_.spec, *run));
+    out.push_back(tokens ? -run->output_tokens_per_s
+                  : cost ? run_cost(question_.candidates[candidate], *run)
+                         : p90_latency(question_.spec, *run));
   }
   return out;
 }
 
 // Smaller values go before.
-Confirm::Relation Confirm::compare(const std::vector<double>& a, const std::vector<double>& b, double indifference) const {
+Confirm::Relation Confirm::compare(const std::vector<double>& a, const std::vector<double>& b,
+                                   double indifference) const {
   const Estimate difference = paired_difference(a, b, confidence_);
   if (difference.mean == 0 && difference.half_width == 0) return Relation::equal;
   const double zone = indifference * std::abs(estimate(a, confidence_).mean);
@@ -78,13 +85,16 @@ Confirm::Relation Confirm::compare(const std::vector<double>& a, const std::vect
 
 Confirm::Relation Confirm::by_objective(std::size_t a, std::size_t b) const {
   if (!is_known(question_)) {
-    return compare(values(a, true), values(b, true), question_.search.objective == Objective::throughput ? kSameThroughput : 0);
+    return compare(values(a, true), values(b, true),
+                   question_.search.objective == Objective::throughput ? kSameThroughput : 0);
   }
   const double x = answer_.entries[a].objective.mean, y = answer_.entries[b].objective.mean;
   return x < y ? Relation::before : x > y ? Relation::after : Relation::equal;
 }
 
-Confirm::Relation Confirm::by_latency(std::size_t a, std::size_t b) const { return compare(values(a, false), values(b, false), 0); }
+Confirm::Relation Confirm::by_latency(std::size_t a, std::size_t b) const {
+  return compare(values(a, false), values(b, false), 0);
+}
 
 // More runs may still show that the candidate belongs before the leader, or that it cannot be told from it.
 bool Confirm::could_lead(std::size_t candidate, std::size_t leader) const {
@@ -103,7 +113,8 @@ std::vector<std::size_t> Confirm::unsettled(const std::vector<std::size_t>& cont
     const bool order_open = standing.meets && c != *leader && could_lead(c, *leader);
     if (verdict_open || order_open) out.push_back(c);
   }
-  if (!out.empty() && leader != able.end() && std::find(out.begin(), out.end(), *leader) == out.end()) out.push_back(*leader);
+  if (!out.empty() && leader != able.end() && std::find(out.begin(), out.end(), *leader) == out.end())
+    out.push_back(*leader);
   return out;
 }
 
@@ -121,7 +132,8 @@ std::vector<std::size_t> Confirm::order_of(const std::vector<std::size_t>& conte
     add_runs(open, runs);
   }
   std::vector<std::size_t> order = meeting(contenders);
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return goes_before(question_, answer_, a, b); });
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return goes_before(question_, answer_, a, b); });
   return order;
 }
 
@@ -135,8 +147,9 @@ std::vector<std::size_t> Confirm::meeting(const std::vector<std::size_t>& conten
 
 void Confirm::settle_ties(std::vector<std::size_t>& order) {
   const auto is_open = [](Relation relation) { return relation == Relation::equal || relation == Relation::unknown; };
-  settle(question_, answer_, order, [&](std::size_t a, std::size_t b) { return is_open(by_objective(a, b)); },
-         [&](std::size_t a, std::size_t b) { return is_open(by_latency(a, b)); });
+  settle(
+      question_, answer_, order, [&](std::size_t a, std::size_t b) { return is_open(by_objective(a, b)); },
+      [&](std::size_t a, std::size_t b) { return is_open(by_latency(a, b)); });
 }
 
 }  // namespace plimsoll::study::plan

@@ -13,7 +13,8 @@ namespace plimsoll::study::plan {
 
 class Confirm {
  public:
-  Confirm(const Question& question, Trials& trials, Answer& answer) : question_(question), trials_(trials), answer_(answer) {}
+  Confirm(const Question& question, Trials& trials, Answer& answer)
+      : question_(question), trials_(trials), answer_(answer) {}
 
   /// Among `contenders`, those that meet the SLO, best first by their means, once intervals have decided on that and on
   /// objectives that must be measured. Every contender's entry is brought up to date.
@@ -39,9 +40,9 @@ class Confirm {
   const Question& question_;
   Trials& trials_;
   Answer& answer_;
-  double confidence_ = 0.95;           // of one comparison, so that all hold together
-  std::vector<std::size_t> runs_;      // of each candidate
-  std::vector<std::int64_t> requests_; // of each of its runs
+  double confidence_ = 0.95;            // of one comparison, so that all hold together
+  std::vector<std::size_t> runs_;       // of each candidate
+  std::vector<std::int64_t> requests_;  // of each of its runs
 };
 
 }  // namespace plimsoll::study::plan

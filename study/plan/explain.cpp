@@ -15,8 +15,9 @@ namespace plimsoll::study::plan {
 namespace {
 
 std::string percent(double ratio) {
-  constexpr double kWhole = 0.1;       // above, digits after the point say nothing
-  return std::abs(ratio) < kWhole ? fmt::format("{:.2g} %", 100 * std::abs(ratio)) : fmt::format("{:.0f} %", 100 * std::abs(ratio));
+  constexpr double kWhole = 0.1;  // above, digits after the point say nothing
+  return std::abs(ratio) < kWhole ? fmt::format("{:.2g} %", 100 * std::abs(ratio))
+                                  : fmt::format("{:.0f} %", 100 * std::abs(ratio));
 }
 
 std::string miss_text(const Question& question, const Entry& entry) {
@@ -24,7 +25,8 @@ std::string miss_text(const Question& question, const Entry& entry) {
   std::string text = check_text(worst);
   if (!entry.metrics) return text;
   const sched::PointMetrics& m = *entry.metrics;
-  if (m.requests_completed + m.requests_rejected + m.requests_timed_out == 0) return "nothing was measured: all requests were sent within the warm-up";
+  if (m.requests_completed + m.requests_rejected + m.requests_timed_out == 0)
+    return "nothing was measured: all requests were sent within the warm-up";
   if (worst.kind == CheckKind::queue) {
     const std::optional<double> offered = offered_rate(question.spec.workload.load);
     return fmt::format("cannot keep up: carries {}{} requests/s", reader_number(m.requests_per_s, 3),
@@ -36,7 +38,7 @@ std::string miss_text(const Question& question, const Entry& entry) {
 
 // "34 % more USD/h", "3.1 times the USD/h".
 std::string factor_gap(double factor, const char* more, const char* less, const char* unit) {
-  constexpr double kManyTimes = 2;     // above, per cent are hard to read
+  constexpr double kManyTimes = 2;  // above, per cent are hard to read
   if (factor >= kManyTimes) return fmt::format("{} times the {}", reader_number(factor, 3), unit);
   return fmt::format("{} {} {}", percent(factor - 1), factor > 1 ? more : less, unit);
 }
@@ -45,14 +47,20 @@ std::string lose_text(const Question& question, std::size_t i, std::size_t winne
   const Entry &entry = answer.entries[i], &best = answer.entries[winner];
   if (entry.ties) return "ties with the winner";
   const std::string gap = objective_gap(question, entry, best);
-  const bool counts = is_minimised(question.search.objective) ? entry.objective.mean > best.objective.mean : entry.objective.mean < best.objective.mean;
+  const bool counts = is_minimised(question.search.objective) ? entry.objective.mean > best.objective.mean
+                                                              : entry.objective.mean < best.objective.mean;
   if (!gap.empty() && counts) return gap;
   const Candidate &mine = question.candidates[i], &its = question.candidates[winner];
-  if (mine.rent > its.rent) return fmt::format("the same, for {}", factor_gap(mine.rent / its.rent, "more", "less", question.is_priced ? "USD/h" : "GPUs"));
-  if (entry.capacity && best.capacity && entry.capacity->load.mean < best.capacity->load.mean && !entry.capacity->is_open()) {
-    return fmt::format("the same, but carries {} less", percent(1 - entry.capacity->load.mean / best.capacity->load.mean));
+  if (mine.rent > its.rent)
+    return fmt::format("the same, for {}",
+                       factor_gap(mine.rent / its.rent, "more", "less", question.is_priced ? "USD/h" : "GPUs"));
+  if (entry.capacity && best.capacity && entry.capacity->load.mean < best.capacity->load.mean &&
+      !entry.capacity->is_open()) {
+    return fmt::format("the same, but carries {} less",
+                       percent(1 - entry.capacity->load.mean / best.capacity->load.mean));
   }
-  if (entry.stage != Stage::confirmed && best.capacity && is_known(question)) return "the same, but carries less by one run";
+  if (entry.stage != Stage::confirmed && best.capacity && is_known(question))
+    return "the same, but carries less by one run";
   const double slower = entry.standing.latency_p90.mean / best.standing.latency_p90.mean - 1;
   if (std::isfinite(slower) && slower > 0) return fmt::format("the same, with {} more p90 latency", percent(slower));
   if (mine.gpus > its.gpus) return fmt::format("{} more GPUs for the same", mine.gpus - its.gpus);
@@ -66,11 +74,14 @@ std::string objective_gap(const Question& question, const Entry& entry, const En
   if (mine == its || its == 0) return {};
   const double factor = mine / its;
   switch (question.search.objective) {
-    case Objective::cost: return question.is_priced ? factor_gap(factor, "more", "less", "USD/h") : fmt::format("{:.0f} GPUs {}", std::abs(mine - its), factor > 1 ? "more" : "fewer");
+    case Objective::cost:
+      return question.is_priced ? factor_gap(factor, "more", "less", "USD/h")
+                                : fmt::format("{:.0f} GPUs {}", std::abs(mine - its), factor > 1 ? "more" : "fewer");
     case Objective::gpus: return fmt::format("{:.0f} GPUs {}", std::abs(mine - its), factor > 1 ? "more" : "fewer");
     case Objective::latency: return factor_gap(factor, "longer", "shorter", "p90 latency");
     case Objective::throughput: return factor_gap(factor, "more", "fewer", "tokens/s");
-    case Objective::cost_per_token: return factor_gap(factor, "more", "less", question.is_priced ? "USD a token" : "GPU time a token");
+    case Objective::cost_per_token:
+      return factor_gap(factor, "more", "less", question.is_priced ? "USD a token" : "GPU time a token");
     case Objective::capacity: return fmt::format("carries {} {}", percent(factor - 1), factor > 1 ? "more" : "less");
   }
   return {};
@@ -87,7 +98,8 @@ std::string largest_part(const sched::PointMetrics& m) {
                                                                 {m.time_other_s, "other steps"}}};
   double whole = 0;
   for (const auto& part : parts) whole += part.first;
-  const auto largest = std::max_element(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  const auto largest =
+      std::max_element(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   if (!(whole > 0)) return {};
   return fmt::format("{:.0f} % of the time {}", 100 * largest->first / whole, largest->second);
 }
@@ -95,11 +107,16 @@ std::string largest_part(const sched::PointMetrics& m) {
 void explain(const Question& question, Answer& answer) {
   for (std::size_t i = 0; i < answer.entries.size(); ++i) {
     Entry& entry = answer.entries[i];
-    if (entry.stage == Stage::excluded || entry.stage == Stage::bounded || entry.stage == Stage::outranked) entry.verdict = entry.reason;
-    else if (entry.stage == Stage::waiting) entry.verdict = "not simulated";
-    else if (!entry.standing.meets) entry.verdict = miss_text(question, entry);
-    else if (answer.winner && i != *answer.winner) entry.verdict = lose_text(question, i, *answer.winner, answer);
-    else entry.verdict = "wins";
+    if (entry.stage == Stage::excluded || entry.stage == Stage::bounded || entry.stage == Stage::outranked)
+      entry.verdict = entry.reason;
+    else if (entry.stage == Stage::waiting)
+      entry.verdict = "not simulated";
+    else if (!entry.standing.meets)
+      entry.verdict = miss_text(question, entry);
+    else if (answer.winner && i != *answer.winner)
+      entry.verdict = lose_text(question, i, *answer.winner, answer);
+    else
+      entry.verdict = "wins";
   }
 }
 

@@ -28,7 +28,7 @@ bool is_beyond_capacity(const PointSpec& spec, const sched::PointMetrics& m) {
 
 /// What one run found for each check, in a fixed order.
 struct Found {
-  std::vector<Check> checks;           // limits and names
+  std::vector<Check> checks;  // limits and names
   std::vector<double> values;
 
   void add(CheckKind kind, SloFigure figure) {
@@ -67,7 +67,8 @@ Estimate estimate_of(std::span<const sched::PointMetrics* const> runs, double co
 bool verdict_is_certain(const Standing& standing) {
   if (standing.runs < 2) return false;
   if (standing.meets) return std::all_of(standing.checks.begin(), standing.checks.end(), is_certain);
-  return std::any_of(standing.checks.begin(), standing.checks.end(), [](const Check& c) { return c.ratio() > 1 && is_certain(c); });
+  return std::any_of(standing.checks.begin(), standing.checks.end(),
+                     [](const Check& c) { return c.ratio() > 1 && is_certain(c); });
 }
 
 }  // namespace
@@ -90,12 +91,15 @@ Estimate estimate(std::span<const double> values, double confidence) {
 Estimate paired_difference(std::span<const double> a, std::span<const double> b, double confidence) {
   std::vector<double> differences;
   for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
-    if (std::isfinite(a[i]) || std::isfinite(b[i])) differences.push_back(a[i] - b[i]);
-    else differences.push_back(0);     // both beyond capacity
+    if (std::isfinite(a[i]) || std::isfinite(b[i]))
+      differences.push_back(a[i] - b[i]);
+    else
+      differences.push_back(0);  // both beyond capacity
   }
   Estimate out = estimate(differences, confidence);
   // Of one sign, however infinite.
-  if (!std::isfinite(out.mean) && std::all_of(differences.begin(), differences.end(), [](double d) { return d < 0; })) out.mean = -kInfinity;
+  if (!std::isfinite(out.mean) && std::all_of(differences.begin(), differences.end(), [](double d) { return d < 0; }))
+    out.mean = -kInfinity;
   return out;
 }
 
@@ -135,7 +139,8 @@ Standing standing_of(const PointSpec& spec, std::span<const sched::PointMetrics*
   out.output_tokens_per_s = estimate_of(runs, confidence, [](const auto& m) { return m.output_tokens_per_s; });
   out.total_tokens_per_s = estimate_of(runs, confidence, [](const auto& m) { return m.total_tokens_per_s; });
   if (!runs.empty() && runs.front()->instance_s) {
-    out.instances = estimate_of(runs, confidence, [](const auto& m) { return m.duration_s > 0 ? *m.instance_s / m.duration_s : 0; });
+    out.instances = estimate_of(runs, confidence,
+                                [](const auto& m) { return m.duration_s > 0 ? *m.instance_s / m.duration_s : 0; });
   }
   return out;
 }
@@ -144,13 +149,15 @@ std::string check_text(const Check& check) {
   if (check.kind == CheckKind::queue) return check.ratio() > 1 ? "the queue grows without end" : "keeps up";
   const double ratio = check.ratio();
   const std::string value = limit_text(check.value.mean, check.unit), limit = limit_text(check.limit, check.unit);
-  if (ratio <= 1) return fmt::format("{} {} of {} {}", check.name, value, check.at_least ? "at least" : "at most", limit);
+  if (ratio <= 1)
+    return fmt::format("{} {} of {} {}", check.name, value, check.at_least ? "at least" : "at most", limit);
   if (!std::isfinite(ratio)) {
     return check.at_least || check.limit <= 0 ? fmt::format("{} {}, limit {}", check.name, value, limit)
                                               : fmt::format("{}: too many requests fail to keep {}", check.name, limit);
   }
-  constexpr double kManyTimes = 2;     // above, per cent are hard to read
-  if (!check.at_least && ratio >= kManyTimes) return fmt::format("{} {}, {:.3g} times the limit of {}", check.name, value, ratio, limit);
+  constexpr double kManyTimes = 2;  // above, per cent are hard to read
+  if (!check.at_least && ratio >= kManyTimes)
+    return fmt::format("{} {}, {:.3g} times the limit of {}", check.name, value, ratio, limit);
   const double off = check.at_least ? 1 - check.value.mean / check.limit : ratio - 1;
   return fmt::format("{} {}, {:.3g} % {} {}", check.name, value, 100 * off, check.at_least ? "below" : "over", limit);
 }

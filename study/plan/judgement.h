@@ -21,8 +21,8 @@ struct Estimate {
   [[nodiscard]] double high() const { return mean + half_width; }
 };
 
-/// Student's t interval; one value has no interval (half-width 0, of which `values` warns). Infinite values make an infinite
-/// mean, with an infinite half-width where only some of them are.
+/// Student's t interval; one value has no interval (half-width 0, of which `values` warns). Infinite values make an
+/// infinite mean, with an infinite half-width where only some of them are.
 [[nodiscard]] Estimate estimate(std::span<const double> values, double confidence);
 
 /// The same for the mean of a[i] - b[i], where both shared their random numbers.
@@ -30,16 +30,16 @@ struct Estimate {
 
 /// What a check is about.
 enum class CheckKind : std::uint8_t {
-  queue,                               // whether the queue of an open load grows without end
-  between_tokens,                      // TPOT or ITL: batches that return as a whole have none
+  queue,           // whether the queue of an open load grows without end
+  between_tokens,  // TPOT or ITL: batches that return as a whole have none
   other
 };
 
 /// One limit and what was found.
 struct Check {
   CheckKind kind = CheckKind::other;
-  std::string name;                    // "p90 latency"
-  std::string unit;                    // "s", "/s" or empty
+  std::string name;  // "p90 latency"
+  std::string unit;  // "s", "/s" or empty
   Estimate value;
   double limit = 0;
   bool at_least = false;
@@ -49,18 +49,19 @@ struct Check {
 };
 
 struct Standing {
-  std::vector<Check> checks;           // first "queue" of an open load: whether it grows without end
-  std::size_t worst = 0;               // the check that uses most of its limit
-  double ratio = 0;                    // its ratio; 0 without an SLO
-  bool meets = false;                  // by the means
-  bool certain = false;                // of that, at the stated confidence
+  std::vector<Check> checks;  // first "queue" of an open load: whether it grows without end
+  std::size_t worst = 0;      // the check that uses most of its limit
+  double ratio = 0;           // its ratio; 0 without an SLO
+  bool meets = false;         // by the means
+  bool certain = false;       // of that, at the stated confidence
   Estimate latency_p90, ttft_p90, output_tokens_per_s, total_tokens_per_s;
-  Estimate instances;                  // in use in the mean, of a fleet that comes and goes; else without values
+  Estimate instances;  // in use in the mean, of a fleet that comes and goes; else without values
   std::size_t runs = 0;
 };
 
 /// `runs`: one or several replications of one trial. `spec` has their SLO and load.
-[[nodiscard]] Standing standing_of(const PointSpec& spec, std::span<const sched::PointMetrics* const> runs, double confidence);
+[[nodiscard]] Standing standing_of(const PointSpec& spec, std::span<const sched::PointMetrics* const> runs,
+                                   double confidence);
 
 /// Infinite where a run is beyond capacity or completed nothing.
 [[nodiscard]] double p90_latency(const PointSpec& spec, const sched::PointMetrics& run);

@@ -12,9 +12,10 @@
 namespace plimsoll::study::plan {
 namespace {
 
-constexpr std::array<double, 16> kShares = {0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25};
+constexpr std::array<double, 16> kShares = {0.05, 0.1,  0.2, 0.3,  0.4, 0.5,  0.6, 0.7,
+                                            0.8,  0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25};
 constexpr std::int64_t kCurveRequests = 4000;
-constexpr double kStraight = 1e-3;     // curvature, in units of the scaled axes
+constexpr double kStraight = 1e-3;  // curvature, in units of the scaled axes
 
 struct Dot {
   double x = 0, y = 0;
@@ -23,8 +24,9 @@ struct Dot {
 // One over the radius of the circle through three points.
 double menger_curvature(Dot a, Dot b, Dot c) {
   const double area2 = (b.x - a.x) * (c.y - a.y) - (b.y - a.y) * (c.x - a.x);
-  const double sides = std::hypot(b.x - a.x, b.y - a.y) * std::hypot(c.x - b.x, c.y - b.y) * std::hypot(c.x - a.x, c.y - a.y);
-  return sides > 0 ? 2 * area2 / sides : 0;   // positive where the curve turns upwards
+  const double sides =
+      std::hypot(b.x - a.x, b.y - a.y) * std::hypot(c.x - b.x, c.y - b.y) * std::hypot(c.x - a.x, c.y - a.y);
+  return sides > 0 ? 2 * area2 / sides : 0;  // positive where the curve turns upwards
 }
 
 double interpolated(std::span<const double> x, std::span<const double> y, double at) {
@@ -69,7 +71,9 @@ std::optional<double> max_curvature_knee(std::span<const double> load, std::span
 
 std::optional<double> half_latency_knee(std::span<const double> load, std::span<const double> latency) {
   if (load.size() < 2) return {};
-  const auto excess = [&](double at) { return interpolated(load, latency, at) - 2 * interpolated(load, latency, at / 2); };
+  const auto excess = [&](double at) {
+    return interpolated(load, latency, at) - 2 * interpolated(load, latency, at / 2);
+  };
   for (std::size_t i = 1; i < load.size(); ++i) {
     if (excess(load[i]) < 0) continue;
     double low = load[i - 1], high = load[i];

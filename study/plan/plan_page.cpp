@@ -34,9 +34,11 @@ std::string findings_html(const Study& study, std::span<const Finding> findings)
     for (const Chart& chart : winner_charts(f)) page.picture(chart);
     if (!f.answer.order.empty()) page.heading("Deployments, best first").table(ranking_table(f, f.answer.order.size()));
     page.heading("What the figures rest on");
-    page.list(assumptions_of(f.answer.winner ? f.question.candidates[*f.answer.winner].spec : f.question.spec, study.notes()));
+    page.list(assumptions_of(f.answer.winner ? f.question.candidates[*f.answer.winner].spec : f.question.spec,
+                             study.notes()));
     if (!f.answer.winner) continue;
-    for (const DeployFile& file : deploy_files_of(f.question.candidates[*f.answer.winner])) page.folded("Deploy with " + file.product, file.text);
+    for (const DeployFile& file : deploy_files_of(f.question.candidates[*f.answer.winner]))
+      page.folded("Deploy with " + file.product, file.text);
   }
   return page.folded("The study", study.resolved_yaml()).text();
 }

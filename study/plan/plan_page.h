@@ -11,7 +11,8 @@
 
 namespace plimsoll::study::plan {
 
-/// The winner under more and more load: what the SLO limits, or the latency, and the throughput. Empty without a winner.
+/// The winner under more and more load: what the SLO limits, or the latency, and the throughput. Empty without a
+/// winner.
 [[nodiscard]] std::vector<Chart> winner_charts(const Finding& finding);
 /// Every question with its answer, its winner's curves, all deployments and what the figures rest on.
 [[nodiscard]] std::string findings_html(const Study& study, std::span<const Finding> findings);

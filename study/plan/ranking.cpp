@@ -11,11 +11,11 @@
 namespace plimsoll::study::plan {
 namespace {
 
-struct Corner {                        // smaller is better in each
+struct Corner {  // smaller is better in each
   std::size_t candidate = 0;
   std::array<double, 3> values{};
 
-  [[nodiscard]] bool beats(const Corner& other) const {   // or equals
+  [[nodiscard]] bool beats(const Corner& other) const {  // or equals
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (values[i] > other.values[i]) return false;
     }
@@ -49,12 +49,17 @@ double run_cost(const Candidate& candidate, const sched::PointMetrics& run) {
   return candidate.rent / candidate.point.instances * *run.instance_s / run.duration_s;
 }
 
-bool finds_load(Objective objective) { return objective == Objective::capacity || objective == Objective::cost_per_token; }
+bool finds_load(Objective objective) {
+  return objective == Objective::capacity || objective == Objective::cost_per_token;
+}
 
-bool is_minimised(Objective objective) { return objective != Objective::capacity && objective != Objective::throughput; }
+bool is_minimised(Objective objective) {
+  return objective != Objective::capacity && objective != Objective::throughput;
+}
 
 std::string_view objective_name(Objective objective) {
-  constexpr std::array<std::string_view, 6> kNames = {"cost", "capacity", "gpus", "latency", "throughput", "cost_per_token"};
+  constexpr std::array<std::string_view, 6> kNames = {"cost",    "capacity",   "gpus",
+                                                      "latency", "throughput", "cost_per_token"};
   return kNames[static_cast<std::size_t>(objective)];
 }
 
@@ -86,7 +91,8 @@ Estimate objective_of(const Question& question, const Candidate& candidate, cons
     case Objective::cost: {
       const Estimate& used = standing.instances;
       const double rent = candidate.rent / candidate.point.instances;
-      return used.values == 0 ? Estimate{candidate.rent, 0, 1} : Estimate{rent * used.mean, rent * used.half_width, used.values};
+      return used.values == 0 ? Estimate{candidate.rent, 0, 1}
+                              : Estimate{rent * used.mean, rent * used.half_width, used.values};
     }
     case Objective::gpus: return {static_cast<double>(candidate.gpus), 0, 1};
     case Objective::latency: return standing.latency_p90;
@@ -102,7 +108,7 @@ bool goes_before(const Question& question, const Answer& answer, std::size_t a, 
   if (x.standing.meets != y.standing.meets) return x.standing.meets;
   if (!x.standing.meets && x.standing.ratio != y.standing.ratio) return x.standing.ratio < y.standing.ratio;
   if (!x.standing.meets && x.metrics && y.metrics && x.metrics->requests_per_s != y.metrics->requests_per_s) {
-    return x.metrics->requests_per_s > y.metrics->requests_per_s;   // both miss without measure: queues that grow
+    return x.metrics->requests_per_s > y.metrics->requests_per_s;  // both miss without measure: queues that grow
   }
   const Objective objective = question.search.objective;
   if (x.objective.mean != y.objective.mean) return (x.objective.mean < y.objective.mean) == is_minimised(objective);
@@ -114,15 +120,17 @@ bool breaks_tie(const Question& question, const Answer& answer, std::size_t a, s
   const Candidate &c = question.candidates[a], &d = question.candidates[b];
   if (c.rent != d.rent) return c.rent < d.rent;
   if (carried(x) != carried(y)) return carried(x) > carried(y);
-  if (x.standing.latency_p90.mean != y.standing.latency_p90.mean) return x.standing.latency_p90.mean < y.standing.latency_p90.mean;
+  if (x.standing.latency_p90.mean != y.standing.latency_p90.mean)
+    return x.standing.latency_p90.mean < y.standing.latency_p90.mean;
   if (c.gpus != d.gpus) return c.gpus < d.gpus;
   return c.name != d.name ? name_before(c.name, d.name) : a < b;
 }
 
-void settle(const Question& question, Answer& answer, std::vector<std::size_t>& order, const Alike& by_objective, const Alike& by_latency) {
+void settle(const Question& question, Answer& answer, std::vector<std::size_t>& order, const Alike& by_objective,
+            const Alike& by_latency) {
   if (order.empty()) return;
   const std::vector<Candidate>& all = question.candidates;
-  auto end = order.end();              // up to here none is told from the first yet
+  auto end = order.end();  // up to here none is told from the first yet
   const auto narrow = [&](const auto& before, const auto& alike) {
     std::stable_sort(order.begin(), end, before);
     const std::size_t first = order.front();
@@ -130,11 +138,13 @@ void settle(const Question& question, Answer& answer, std::vector<std::size_t>& 
   };
   const auto p90 = [&](std::size_t c) { return answer.entries[c].standing.latency_p90.mean; };
   narrow([&](std::size_t a, std::size_t b) { return goes_before(question, answer, a, b); }, by_objective);
-  narrow([&](std::size_t a, std::size_t b) { return all[a].rent < all[b].rent; }, [&](std::size_t a, std::size_t b) { return all[a].rent == all[b].rent; });
+  narrow([&](std::size_t a, std::size_t b) { return all[a].rent < all[b].rent; },
+         [&](std::size_t a, std::size_t b) { return all[a].rent == all[b].rent; });
   narrow([&](std::size_t a, std::size_t b) { return carried(answer.entries[a]) > carried(answer.entries[b]); },
          [&](std::size_t a, std::size_t b) { return carry_alike(answer.entries[a], answer.entries[b]); });
   narrow([&](std::size_t a, std::size_t b) { return p90(a) < p90(b); }, by_latency);
-  narrow([&](std::size_t a, std::size_t b) { return all[a].gpus < all[b].gpus; }, [&](std::size_t a, std::size_t b) { return all[a].gpus == all[b].gpus; });
+  narrow([&](std::size_t a, std::size_t b) { return all[a].gpus < all[b].gpus; },
+         [&](std::size_t a, std::size_t b) { return all[a].gpus == all[b].gpus; });
   std::sort(order.begin(), end, [&](std::size_t a, std::size_t b) { return name_before(all[a].name, all[b].name); });
   for (auto c = order.begin(); c != order.end(); ++c) answer.entries[*c].ties = c != order.begin() && c < end;
 }
@@ -148,24 +158,27 @@ void rank(const Question& question, Answer& answer, const std::vector<std::size_
   const auto is_leader = [&](std::size_t i) { return std::find(leaders.begin(), leaders.end(), i) != leaders.end(); };
   const auto rest = std::stable_partition(answer.order.begin(), answer.order.end(), is_leader);
   std::copy(leaders.begin(), leaders.end(), answer.order.begin());
-  std::sort(rest, answer.order.end(), [&](std::size_t a, std::size_t b) { return goes_before(question, answer, a, b); });
+  std::sort(rest, answer.order.end(),
+            [&](std::size_t a, std::size_t b) { return goes_before(question, answer, a, b); });
   const bool any = !answer.order.empty() && answer.entries[answer.order.front()].standing.meets;
   answer.winner = any ? std::optional(answer.order.front()) : std::nullopt;
 }
 
 void mark_frontier(const Question& question, Answer& answer) {
-  constexpr double kNoPrice = std::numeric_limits<double>::infinity();   // unknown is not free
+  constexpr double kNoPrice = std::numeric_limits<double>::infinity();  // unknown is not free
   std::vector<Corner> corners;
   for (const std::size_t i : answer.order) {
     const Entry& entry = answer.entries[i];
     const Candidate& candidate = question.candidates[i];
     const double p90 = entry.standing.latency_p90.mean;
     if (!std::isfinite(p90)) continue;
-    const double per_gpu = entry.standing.output_tokens_per_s.mean / static_cast<double>(std::max<std::int64_t>(1, candidate.gpus));
+    const double per_gpu =
+        entry.standing.output_tokens_per_s.mean / static_cast<double>(std::max<std::int64_t>(1, candidate.gpus));
     corners.push_back({i, {p90, -per_gpu, candidate.point.usd_per_hour.value_or(kNoPrice)}});
   }
   // In this order nobody is beaten by a later one, but for equals, of which the first stays.
-  std::stable_sort(corners.begin(), corners.end(), [](const Corner& a, const Corner& b) { return a.values < b.values; });
+  std::stable_sort(corners.begin(), corners.end(),
+                   [](const Corner& a, const Corner& b) { return a.values < b.values; });
   std::vector<Corner> front;
   for (const Corner& corner : corners) {
     if (std::any_of(front.begin(), front.end(), [&](const Corner& other) { return other.beats(corner); })) continue;

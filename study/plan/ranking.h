@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of candidates, the only place that knows it: what meets the SLO, by the objective; at an equal objective by the
-// lower price, then more capacity, lower p90 latency, fewer GPUs, the name; then what does not meet it, by how little it
-// misses.
+// The order of candidates, the only place that knows it: what meets the SLO, by the objective; at an equal objective by
+// the lower price, then more capacity, lower p90 latency, fewer GPUs, the name; then what does not meet it, by how
+// little it misses.
 #pragma once
 
 #include <cstddef>
@@ -25,9 +25,10 @@ namespace plimsoll::study::plan {
 
 /// Whether two candidates cannot be told apart in one respect.
 using Alike = std::function<bool(std::size_t, std::size_t)>;
-/// Puts those that keep the SLO into their final order, where a difference counts only if it is certain, and marks those that
-/// cannot be told from the first in any respect. What they carry counts as far as their entries have it.
-void settle(const Question& question, Answer& answer, std::vector<std::size_t>& order, const Alike& by_objective, const Alike& by_latency);
+/// Puts those that keep the SLO into their final order, where a difference counts only if it is certain, and marks
+/// those that cannot be told from the first in any respect. What they carry counts as far as their entries have it.
+void settle(const Question& question, Answer& answer, std::vector<std::size_t>& order, const Alike& by_objective,
+            const Alike& by_latency);
 /// Fills answer.order and answer.winner; `leaders`, in their settled order, go first.
 void rank(const Question& question, Answer& answer, const std::vector<std::size_t>& leaders);
 /// Marks the entries that no other beats in all of p90 latency, output tokens/s a GPU and USD/h; of equals, the first.

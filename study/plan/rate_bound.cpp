@@ -19,15 +19,15 @@
 namespace plimsoll::study::plan {
 namespace {
 
-constexpr double kMargin = 1.1;        // on what is carried, for products whose efficiency depends on their shape
+constexpr double kMargin = 1.1;  // on what is carried, for products whose efficiency depends on their shape
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// What a request brings in the mean, at least. What is too long to be served brings nothing.
 struct Work {
-  double input = 0, decode_rows = 0, context = 0, windowed = 0;   // contexts: sums over the decode rows
+  double input = 0, decode_rows = 0, context = 0, windowed = 0;  // contexts: sums over the decode rows
 
   void add(double in, double out, double window) {
-    const double rows = out - 1;       // the first token comes with the prompt
+    const double rows = out - 1;  // the first token comes with the prompt
     input += in;
     decode_rows += rows;
     context += rows * (in + rows / 2);
@@ -55,7 +55,8 @@ Limits limits_of(const load::Scenario& s, std::int64_t longest) {
   limits.total = std::min(limits.total, static_cast<double>(s.kv.blocks) * s.kv.block_tokens);
   if (s.policy.max_input) limits.input = static_cast<double>(*s.policy.max_input);
   for (const auto& budget : {s.policy.step_token_budget, s.policy.prefill_token_budget}) {
-    if (budget) limits.input = std::min(limits.input, static_cast<double>(*budget));   // some refuse what they cannot cut
+    if (budget)
+      limits.input = std::min(limits.input, static_cast<double>(*budget));  // some refuse what they cannot cut
   }
   return limits;
 }
@@ -65,7 +66,9 @@ Work mean_work(const load::WorkloadSpec& workload, const Limits& limits, double 
   Work sum;
   if (const auto* const pairs = std::get_if<load::TracePairs>(&workload.lengths)) {
     const auto* const replay = std::get_if<load::TraceReplay>(&workload.load);
-    const traces::Trace* const trace = pairs->trace ? pairs->trace.get() : replay != nullptr ? replay->trace.get() : nullptr;
+    const traces::Trace* const trace = pairs->trace        ? pairs->trace.get()
+                                       : replay != nullptr ? replay->trace.get()
+                                                           : nullptr;
     if (trace == nullptr || trace->records.empty()) return {};
     for (const traces::TraceRecord& row : trace->records) {
       if (limits.takes(row.input_tokens, row.output_tokens)) sum.add(row.input_tokens, row.output_tokens, window);
@@ -73,7 +76,8 @@ Work mean_work(const load::WorkloadSpec& workload, const Limits& limits, double 
     return sum.over(static_cast<double>(trace->records.size()));
   }
   const auto& both = std::get<load::IndependentLengths>(workload.lengths);
-  const bool fixed = std::holds_alternative<load::FixedLength>(both.input) && std::holds_alternative<load::FixedLength>(both.output);
+  const bool fixed =
+      std::holds_alternative<load::FixedLength>(both.input) && std::holds_alternative<load::FixedLength>(both.output);
   constexpr std::uint64_t kDraws = 4096;
   constexpr double kSigmas = 5;
   const load::LengthSampler input(both.input, load::RandomStream(workload.seed, 0, load::Purpose::input_length));
@@ -98,11 +102,13 @@ Work mean_work(const load::WorkloadSpec& workload, const Limits& limits, double 
 double most_rows(const load::Scenario& s, const Work& work) {
   const sched::PolicyConfig& policy = s.policy;
   double rows = kInfinity;
-  if (policy.policy == sched::PolicyKind::none) rows = 1;
+  if (policy.policy == sched::PolicyKind::none)
+    rows = 1;
   else if (policy.policy == sched::PolicyKind::static_batch || policy.policy == sched::PolicyKind::dynamic)
     rows = static_cast<double>(policy.batch_size.value_or(policy.max_running.value_or(1)));
-  else if (policy.max_running) rows = static_cast<double>(*policy.max_running);
-  if (s.kv.prefix_caching || !(work.decode_rows > 0)) return rows;   // contexts may share their blocks
+  else if (policy.max_running)
+    rows = static_cast<double>(*policy.max_running);
+  if (s.kv.prefix_caching || !(work.decode_rows > 0)) return rows;  // contexts may share their blocks
   const double pool = static_cast<double>(s.kv.blocks) * s.kv.block_tokens;
   return std::min(rows, std::max(1.0, pool / (work.context / work.decode_rows)));
 }
@@ -117,9 +123,16 @@ double constant_service(const load::Scenario& s, const Work& work, double rows) 
 class FullBatch {
  public:
   FullBatch(const load::Scenario& s, const Work& work)
-      : work_(work), prompt_(s.kv.prefix_caching ? 0 : work.input),
-        cost_({.shape = s.shape.get(), .accelerator = s.accelerator.get(), .interconnect = s.interconnect.get(), .engine = s.engine.get(),
-               .weight_dtype = s.weight_dtype, .kv_dtype = s.kv_dtype, .tp = s.tp, .pp = s.pp}) {}
+      : work_(work),
+        prompt_(s.kv.prefix_caching ? 0 : work.input),
+        cost_({.shape = s.shape.get(),
+               .accelerator = s.accelerator.get(),
+               .interconnect = s.interconnect.get(),
+               .engine = s.engine.get(),
+               .weight_dtype = s.weight_dtype,
+               .kv_dtype = s.kv_dtype,
+               .tp = s.tp,
+               .pp = s.pp}) {}
 
   // Seconds a request, whichever way its prompt and its decodes share the steps.
   [[nodiscard]] double least(double most_rows) {
@@ -128,7 +141,8 @@ class FullBatch {
     constexpr double kStep = 1.2, kMost = 16384;
     const double top = std::floor(std::min(most_rows, kMost));
     double least = kInfinity;
-    for (double rows = 1; rows < top; rows = std::max(rows + 1, std::floor(rows * kStep))) least = std::min(least, at(rows, prompt));
+    for (double rows = 1; rows < top; rows = std::max(rows + 1, std::floor(rows * kStep)))
+      least = std::min(least, at(rows, prompt));
     return std::min(least, at(top, prompt));
   }
 
@@ -145,8 +159,13 @@ class FullBatch {
     for (double left = std::floor(prompt_tokens); left >= 1; left -= prompt_) {
       spans_.push_back({static_cast<std::int64_t>(std::max(1.0, std::floor(std::min(left, prompt_)))), 0});
     }
-    return cost_.forward({.prefill = spans_, .decode_rows = static_cast<std::int64_t>(rows), .decode_context = share * work_.context,
-                          .decode_context_windowed = share * work_.windowed, .sampled = static_cast<std::int64_t>(rows)}).total();
+    return cost_
+        .forward({.prefill = spans_,
+                  .decode_rows = static_cast<std::int64_t>(rows),
+                  .decode_context = share * work_.context,
+                  .decode_context_windowed = share * work_.windowed,
+                  .sampled = static_cast<std::int64_t>(rows)})
+        .total();
   }
 
   // In steps of prompts alone.
@@ -156,8 +175,13 @@ class FullBatch {
     for (const double n : kPrompts) {
       const std::int64_t tokens = std::max<std::int64_t>(1, static_cast<std::int64_t>(prompt_));
       spans_.assign(static_cast<std::size_t>(n), {tokens, 0});
-      least = std::min(least, cost_.forward({.prefill = spans_, .decode_rows = 0, .decode_context = 0, .decode_context_windowed = 0,
-                                             .sampled = static_cast<std::int64_t>(n)}).total() / n);
+      least = std::min(least, cost_.forward({.prefill = spans_,
+                                             .decode_rows = 0,
+                                             .decode_context = 0,
+                                             .decode_context_windowed = 0,
+                                             .sampled = static_cast<std::int64_t>(n)})
+                                      .total() /
+                                  n);
     }
     return least;
   }
@@ -183,7 +207,8 @@ Bounded beyond_rate(const Candidate& candidate, const std::optional<double>& mos
   const double load = load::load_value(candidate.spec.workload.load);
   if (!most || sched::kShareServed * load <= *most) return {};
   const auto unit = load_unit(candidate.spec.workload.load);
-  return {fmt::format("carries at most {:.3g} of {:.4g} {}: full batches serve no more", *most, load, unit), load / *most};
+  return {fmt::format("carries at most {:.3g} of {:.4g} {}: full batches serve no more", *most, load, unit),
+          load / *most};
 }
 
 double RateBound::least_service(const load::Scenario& s, std::int64_t longest) {
@@ -191,8 +216,17 @@ double RateBound::least_service(const load::Scenario& s, std::int64_t longest) {
   const Work work = mean_work(s.workload, limits_of(s, longest), window);
   const double rows = most_rows(s, work);
   if (s.engine->constant) return constant_service(s, work, rows);
-  const Key key{s.accelerator.get(), s.engine.get(), s.shape.get(), s.interconnect.get(), s.tp, s.pp, static_cast<int>(s.weight_dtype),
-                static_cast<int>(s.kv_dtype), s.kv.prefix_caching ? 1 : 0, static_cast<std::int64_t>(std::min(rows, 1e9)), std::llround(work.context)};
+  const Key key{s.accelerator.get(),
+                s.engine.get(),
+                s.shape.get(),
+                s.interconnect.get(),
+                s.tp,
+                s.pp,
+                static_cast<int>(s.weight_dtype),
+                static_cast<int>(s.kv_dtype),
+                s.kv.prefix_caching ? 1 : 0,
+                static_cast<std::int64_t>(std::min(rows, 1e9)),
+                std::llround(work.context)};
   const auto known = services_.find(key);
   if (known != services_.end()) return known->second;
   const double service = FullBatch(s, work).least(rows);

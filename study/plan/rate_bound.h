@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The largest load that a deployment could carry if its batches were always full: known before anything is simulated.
 //
-// A request brings `input` prompt tokens and `output` decode rows with a mean context c = input + output / 2. Per step the
-// work is x = (rows, context, prompt tokens), and on the way through many requests the steps' work is in the proportion
-// (1, c, input / output). The time of a step is a sum of p-norms of sums of work, so it is convex in x, and no way of
-// sharing the work out among steps beats equal steps (Jensen): a request takes at least output x min over r of
-// time(r x (1, c, input / output)) / r, with r and r c within the batch limit and the KV pool. Where that argument has gaps
-// (efficiencies that depend on the shape of a product), steps of prompts alone and of decodes alone are tried as well, and
-// the bound is widened by a margin.
+// A request brings `input` prompt tokens and `output` decode rows with a mean context c = input + output / 2. Per step
+// the work is x = (rows, context, prompt tokens), and on the way through many requests the steps' work is in the
+// proportion (1, c, input / output). The time of a step is a sum of p-norms of sums of work, so it is convex in x, and
+// no way of sharing the work out among steps beats equal steps (Jensen): a request takes at least output x min over r
+// of time(r x (1, c, input / output)) / r, with r and r c within the batch limit and the KV pool. Where that argument
+// has gaps (efficiencies that depend on the shape of a product), steps of prompts alone and of decodes alone are tried
+// as well, and the bound is widened by a margin.
 #pragma once
 
 #include <cstdint>
@@ -26,15 +26,16 @@ namespace plimsoll::study::plan {
 
 class RateBound {
  public:
-  /// In the unit of the candidate's load (load_unit). nullopt: no bound is known, as for closed loops, bursts and scripts,
-  /// measured kernels, mixtures of experts and fleets that come and go.
+  /// In the unit of the candidate's load (load_unit). nullopt: no bound is known, as for closed loops, bursts and
+  /// scripts, measured kernels, mixtures of experts and fleets that come and go.
   [[nodiscard]] std::optional<double> most(const Candidate& candidate);
 
  private:
-  using Key = std::tuple<const void*, const void*, const void*, const void*, int, int, int, int, int, std::int64_t, std::int64_t>;
+  using Key = std::tuple<const void*, const void*, const void*, const void*, int, int, int, int, int, std::int64_t,
+                         std::int64_t>;
   [[nodiscard]] double least_service(const load::Scenario& scenario, std::int64_t longest);
 
-  std::map<Key, double> services_;     // seconds a request and replica, at least
+  std::map<Key, double> services_;  // seconds a request and replica, at least
 };
 
 }  // namespace plimsoll::study::plan

@@ -17,13 +17,15 @@
 namespace plimsoll::study::plan {
 namespace {
 
-// A run that uses so many times its limit is no case for confirming. A short one may be so by how it begins (all clients at
-// once) and ends (in its last requests' time): unless its queue grows, it gets a longer one before it is left out.
+// A run that uses so many times its limit is no case for confirming. A short one may be so by how it begins (all
+// clients at once) and ends (in its last requests' time): unless its queue grows, it gets a longer one before it is
+// left out.
 constexpr double kHopeless = 1.5;
 
 }  // namespace
 
-Screening::Screening(const Question& question, Trials& trials, Answer& answer) : question_(question), trials_(trials), answer_(answer) {}
+Screening::Screening(const Question& question, Trials& trials, Answer& answer)
+    : question_(question), trials_(trials), answer_(answer) {}
 
 bool Screening::was_run(std::size_t candidate) const {
   const Stage stage = answer_.entries[candidate].stage;
@@ -62,7 +64,8 @@ void Screening::screen(const std::vector<std::size_t>& candidates) {
     if (entry.stage != Stage::waiting) continue;
     if (is_too_small(i)) {
       entry.stage = Stage::outranked;
-      entry.reason = fmt::format("not simulated: the same misses the SLO with {} replicas", too_few_.at(question_.candidates[i].family));
+      entry.reason = fmt::format("not simulated: the same misses the SLO with {} replicas",
+                                 too_few_.at(question_.candidates[i].family));
       continue;
     }
     todo.push_back(first_trial(question_.spec, i));
@@ -86,7 +89,8 @@ bool Screening::is_hopeful(std::size_t candidate) const {
 bool Screening::is_doubtful(std::size_t candidate) const {
   const Entry& entry = answer_.entries[candidate];
   if (entry.stage != Stage::screened || entry.standing.ratio <= kHopeless || entry.metrics->steady.grows) return false;
-  return can_be_longer(question_.spec) && !trials_.knows({.candidate = candidate, .requests = confirming_requests(question_.spec)});
+  return can_be_longer(question_.spec) &&
+         !trials_.knows({.candidate = candidate, .requests = confirming_requests(question_.spec)});
 }
 
 std::vector<std::size_t> Screening::worth_confirming(const std::vector<std::size_t>& members) {
@@ -97,7 +101,8 @@ std::vector<std::size_t> Screening::worth_confirming(const std::vector<std::size
   trials_.run(todo);
   for (const Trial& trial : todo) fill(trial.candidate, trial);
   std::vector<std::size_t> out;
-  std::copy_if(members.begin(), members.end(), std::back_inserter(out), [&](std::size_t i) { return is_hopeful(i) || answer_.entries[i].stage == Stage::confirmed; });
+  std::copy_if(members.begin(), members.end(), std::back_inserter(out),
+               [&](std::size_t i) { return is_hopeful(i) || answer_.entries[i].stage == Stage::confirmed; });
   return out;
 }
 
@@ -105,7 +110,8 @@ std::vector<Screening::Ladder> Screening::ladders_of(const std::vector<std::size
   std::map<std::size_t, Ladder> ladders;
   for (const std::size_t i : members) {
     const bool counts = was_run(i) || answer_.entries[i].stage == Stage::waiting;
-    if (counts && more_replicas_help(question_.candidates[i].spec)) ladders[question_.candidates[i].family].rungs.push_back(i);
+    if (counts && more_replicas_help(question_.candidates[i].spec))
+      ladders[question_.candidates[i].family].rungs.push_back(i);
   }
   std::vector<Ladder> out;
   for (auto& [family, ladder] : ladders) {
@@ -118,7 +124,8 @@ std::vector<Screening::Ladder> Screening::ladders_of(const std::vector<std::size
   return out;
 }
 
-// One round after the other, all ladders side by side: `next` names a rung, or the number of rungs where a ladder is done.
+// One round after the other, all ladders side by side: `next` names a rung, or the number of rungs where a ladder is
+// done.
 void Screening::probe(std::vector<Ladder>& ladders, const std::function<std::size_t(Ladder&)>& next) {
   for (;;) {
     std::vector<std::pair<Ladder*, std::size_t>> asked;
@@ -133,15 +140,18 @@ void Screening::probe(std::vector<Ladder>& ladders, const std::function<std::siz
     screen(todo);
     for (const auto& [ladder, rung] : asked) {
       const std::size_t i = ladder->rungs[rung];
-      if (was_run(i) && answer_.entries[i].standing.meets) ladder->high = rung;
-      else ladder->low = rung + 1;
+      if (was_run(i) && answer_.entries[i].standing.meets)
+        ladder->high = rung;
+      else
+        ladder->low = rung + 1;
     }
   }
 }
 
 void Screening::scout(const std::vector<std::size_t>& members, const Level& level) {
   std::vector<Ladder> all = ladders_of(members);
-  std::map<std::tuple<std::string, std::int32_t, std::int32_t>, Ladder> guides;   // the last family has the widest limits as a rule
+  std::map<std::tuple<std::string, std::int32_t, std::int32_t>, Ladder>
+      guides;  // the last family has the widest limits as a rule
   for (const Ladder& ladder : all) {
     const PointSpec& spec = question_.candidates[ladder.rungs.front()].spec;
     guides.insert_or_assign({spec.hardware.label, spec.deployment.tp, spec.deployment.pp}, ladder);

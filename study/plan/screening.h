@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // First runs of candidates, as few as tell which may win.
 //
-// Of deployments that differ in their number of replicas alone, one that misses the SLO by far says so of all with fewer:
-// each of their replicas has more of the same load. So a search needs neither those that are cheaper than one that misses,
-// nor those that are dearer than one that surely keeps the SLO.
+// Of deployments that differ in their number of replicas alone, one that misses the SLO by far says so of all with
+// fewer: each of their replicas has more of the same load. So a search needs neither those that are cheaper than one
+// that misses, nor those that are dearer than one that surely keeps the SLO.
 #pragma once
 
 #include <cstddef>
@@ -27,8 +27,9 @@ class Screening {
 
   /// One run of each that waits. Who cannot keep the SLO because a sibling with more replicas cannot is left out.
   void screen(const std::vector<std::size_t>& candidates);
-  /// Runs of those members that tell the level on which the SLO is first kept: by halves among the replicas of one family
-  /// on each kind of hardware, then of every family the most able member that is cheaper than the cheapest that keeps it.
+  /// Runs of those members that tell the level on which the SLO is first kept: by halves among the replicas of one
+  /// family on each kind of hardware, then of every family the most able member that is cheaper than the cheapest that
+  /// keeps it.
   void scout(const std::vector<std::size_t>& members, const Level& level);
   /// Those worth a confirming run, or confirmed already, after a longer run of the doubtful ones.
   [[nodiscard]] std::vector<std::size_t> worth_confirming(const std::vector<std::size_t>& members);
@@ -43,9 +44,9 @@ class Screening {
   void take_what_is_known();
 
  private:
-  struct Ladder {                      // members of one family, by replicas
+  struct Ladder {  // members of one family, by replicas
     std::vector<std::size_t> rungs;
-    std::size_t low = 0, high = 0;     // those below `low` miss, `high` keeps the SLO or is beyond the last
+    std::size_t low = 0, high = 0;  // those below `low` miss, `high` keeps the SLO or is beyond the last
     bool is_fresh = true;
   };
   [[nodiscard]] bool is_too_small(std::size_t candidate) const;
@@ -57,7 +58,7 @@ class Screening {
   const Question& question_;
   Trials& trials_;
   Answer& answer_;
-  std::map<std::size_t, std::int32_t> too_few_;   // replicas, by family
+  std::map<std::size_t, std::int32_t> too_few_;  // replicas, by family
 };
 
 }  // namespace plimsoll::study::plan

@@ -24,18 +24,19 @@
 namespace plimsoll::study::plan {
 namespace {
 
-constexpr double kMuchWorse = 1.5;     // a short run's objective may be as wrong as that
-constexpr std::size_t kAtOnce = 12;    // candidates confirmed side by side
-constexpr std::size_t kAbleAtOnce = 4;   // the same, in the order of what they carry
-constexpr std::size_t kNearest = 24;   // of those excluded by bounds, where all are
-constexpr std::size_t kNextFleets = 6;   // after the winner, for the table and for a world that is 10 % off
-constexpr double kCoarse = 0.03;       // of a load, where brackets end that only choose contenders
+constexpr double kMuchWorse = 1.5;      // a short run's objective may be as wrong as that
+constexpr std::size_t kAtOnce = 12;     // candidates confirmed side by side
+constexpr std::size_t kAbleAtOnce = 4;  // the same, in the order of what they carry
+constexpr std::size_t kNearest = 24;    // of those excluded by bounds, where all are
+constexpr std::size_t kNextFleets = 6;  // after the winner, for the table and for a world that is 10 % off
+constexpr double kCoarse = 0.03;        // of a load, where brackets end that only choose contenders
 
 using Candidates = std::vector<std::size_t>;
 
 class Search {
  public:
-  Search(const Question& question, Trials& trials) : question_(question), trials_(trials), screening_(question, trials, answer_) {
+  Search(const Question& question, Trials& trials)
+      : question_(question), trials_(trials), screening_(question, trials, answer_) {
     answer_.entries.resize(question_.candidates.size());
   }
 
@@ -97,7 +98,8 @@ class Search {
 
   // Where none may meet the SLO, those that miss it by least are simulated all the same, to say what comes nearest.
   void take_back_nearest() {
-    const bool any = std::any_of(answer_.entries.begin(), answer_.entries.end(), [](const Entry& e) { return e.stage == Stage::waiting; });
+    const bool any = std::any_of(answer_.entries.begin(), answer_.entries.end(),
+                                 [](const Entry& e) { return e.stage == Stage::waiting; });
     if (any) return;
     std::sort(bounded_.begin(), bounded_.end());
     for (std::size_t i = 0; i < std::min(kNearest, bounded_.size()); ++i) {
@@ -117,7 +119,8 @@ class Search {
   }
 
   void sort_by_rank(Candidates& candidates) const {
-    std::sort(candidates.begin(), candidates.end(), [&](std::size_t a, std::size_t b) { return goes_before(question_, answer_, a, b); });
+    std::sort(candidates.begin(), candidates.end(),
+              [&](std::size_t a, std::size_t b) { return goes_before(question_, answer_, a, b); });
   }
 
   // ---- objectives that are known beforehand -------------------------------------------------------------------
@@ -153,11 +156,14 @@ class Search {
   // Of equal cost, those that carry most are confirmed first.
   Candidates leaders_of(const Candidates& members) {
     Candidates able = screening_.worth_confirming(members);
-    sort_by_rank(able);                  // those that keep the SLO by one run lead
-    const auto rest = std::find_if(able.begin(), able.end(), [&](std::size_t i) { return !answer_.entries[i].standing.meets; });
+    sort_by_rank(able);  // those that keep the SLO by one run lead
+    const auto rest =
+        std::find_if(able.begin(), able.end(), [&](std::size_t i) { return !answer_.entries[i].standing.meets; });
     std::map<std::size_t, Capacity> carried;
     if (rest - able.begin() > 1 && capacity_counts()) carried = capacities_by_short_runs({able.begin(), rest});
-    const auto carries_more = [&](std::size_t a, std::size_t b) { return carried.at(a).load.mean > carried.at(b).load.mean; };
+    const auto carries_more = [&](std::size_t a, std::size_t b) {
+      return carried.at(a).load.mean > carried.at(b).load.mean;
+    };
     if (!carried.empty()) std::stable_sort(able.begin(), rest, carries_more);
     const std::size_t at_once = carried.empty() ? kAtOnce : kAbleAtOnce;
     for (std::size_t from = 0; from < able.size(); from += at_once) {
@@ -180,7 +186,12 @@ class Search {
 
   // By short runs; members that are far from carrying most are not followed to their end.
   std::map<std::size_t, Capacity> capacities_by_short_runs(const Candidates& members) {
-    const CapacityPlan coarse{.confirms = false, .replications = 1, .stride = 1.25, .tolerance = kCoarse, .stop_losers = true, .for_its_rent = false};
+    const CapacityPlan coarse{.confirms = false,
+                              .replications = 1,
+                              .stride = 1.25,
+                              .tolerance = kCoarse,
+                              .stop_losers = true,
+                              .for_its_rent = false};
     const std::vector<CapacityStart> starts(members.size(), {load::load_value(question_.spec.workload.load), 0});
     const std::vector<Capacity> found = find_capacities(question_, trials_, members, starts, coarse);
     std::map<std::size_t, Capacity> carried;
@@ -192,7 +203,10 @@ class Search {
   void fill_capacities(const Candidates& order, const std::map<std::size_t, Capacity>& carried) {
     double best = 0;
     const Capacity unknown;
-    const auto of = [&](std::size_t i) -> const Capacity& { const auto at = carried.find(i); return at == carried.end() ? unknown : at->second; };
+    const auto of = [&](std::size_t i) -> const Capacity& {
+      const auto at = carried.find(i);
+      return at == carried.end() ? unknown : at->second;
+    };
     for (const std::size_t i : order) best = std::max(best, of(i).load.mean);
     Candidates close;
     std::vector<CapacityStart> starts;
@@ -212,7 +226,8 @@ class Search {
     const auto level = objective_level();
     const Candidate& winner = question_.candidates[*answer_.winner];
     std::map<std::string, Candidates> types;
-    for (std::size_t i = 0; i < answer_.entries.size(); ++i) types[question_.candidates[i].spec.hardware.label].push_back(i);
+    for (std::size_t i = 0; i < answer_.entries.size(); ++i)
+      types[question_.candidates[i].spec.hardware.label].push_back(i);
     types.erase(winner.spec.hardware.label);
     for (const auto& [label, members] : types) first_level(all_simulable(members), level, false);
     screening_.screen(next_fleets(level));
@@ -248,8 +263,9 @@ class Search {
   // On each instance type, the fewest GPUs on which some surely keep the SLO.
   void find_fewest() {
     std::map<std::string, Candidates> types;
-    for (std::size_t i = 0; i < answer_.entries.size(); ++i) types[question_.candidates[i].spec.hardware.label].push_back(i);
-    std::vector<bool> ties;              // with the winner, not with the leader of a type
+    for (std::size_t i = 0; i < answer_.entries.size(); ++i)
+      types[question_.candidates[i].spec.hardware.label].push_back(i);
+    std::vector<bool> ties;  // with the winner, not with the leader of a type
     for (const Entry& entry : answer_.entries) ties.push_back(entry.ties);
     const auto gpus = [this](std::size_t i) { return static_cast<double>(question_.candidates[i].gpus); };
     for (const auto& [hardware, members] : types) {
@@ -269,23 +285,28 @@ class Search {
       if (entry.stage != Stage::waiting) continue;
       entry.objective = objective_of(question_, question_.candidates[i], {});
       const std::string gap = objective_gap(question_, entry, answer_.entries[*answer_.winner]);
-      leave_out(i, level(i) > best ? "not simulated: dearer than a certain winner: " + gap : "not simulated: not better than the winner");
+      leave_out(i, level(i) > best ? "not simulated: dearer than a certain winner: " + gap
+                                   : "not simulated: not better than the winner");
     }
   }
 
   // ---- objectives that look for the load ----------------------------------------------------------------------
 
-  // More replicas carry more, and each of them no less: chance evens out over many. So of each family the largest fleet is
-  // looked at, for the cost of a token the largest of those that rent a replica for least; there smaller fleets of the best
-  // families follow, since one of an equal cost is preferred for its price.
+  // More replicas carry more, and each of them no less: chance evens out over many. So of each family the largest fleet
+  // is looked at, for the cost of a token the largest of those that rent a replica for least; there smaller fleets of
+  // the best families follow, since one of an equal cost is preferred for its price.
   void find_most_carried() {
     const bool per_token = question_.search.objective == Objective::cost_per_token;
     const std::map<std::size_t, Candidates> families = families_that_grow();
     for (const auto& [family, members] : families) {
-      const std::size_t best = *std::max_element(members.begin(), members.end(), [&](std::size_t a, std::size_t b) { return carries_for_less(b, a, per_token); });
+      const std::size_t best = *std::max_element(members.begin(), members.end(), [&](std::size_t a, std::size_t b) {
+        return carries_for_less(b, a, per_token);
+      });
       for (const std::size_t i : members) {
-        if (i != best) leave_out(i, fmt::format("not simulated: {} the same with {} replicas", per_token ? "a token costs no less than of" : "carries no more than",
-                                                question_.candidates[best].spec.deployment.replicas));
+        if (i != best)
+          leave_out(i, fmt::format("not simulated: {} the same with {} replicas",
+                                   per_token ? "a token costs no less than of" : "carries no more than",
+                                   question_.candidates[best].spec.deployment.replicas));
       }
     }
     leaders_ = rank_by_capacity(question_, trials_, answer_);
@@ -313,7 +334,7 @@ class Search {
   [[nodiscard]] bool carries_for_less(std::size_t a, std::size_t b, bool per_token) const {
     const Candidate &c = question_.candidates[a], &d = question_.candidates[b];
     const std::int32_t mine = c.spec.deployment.replicas, others = d.spec.deployment.replicas;
-    const double rent = c.rent * others, other_rent = d.rent * mine;   // of as many replicas
+    const double rent = c.rent * others, other_rent = d.rent * mine;  // of as many replicas
     if (mine == others) return c.rent < d.rent;
     return per_token && rent != other_rent ? rent < other_rent : mine > others;
   }
@@ -335,11 +356,13 @@ class Search {
 
   // ---- objectives that runs must measure ----------------------------------------------------------------------
 
-  // All who are near the best so far are confirmed, in rounds until one stands. Then those that it beats by a short run only
-  // have their longer one.
+  // All who are near the best so far are confirmed, in rounds until one stands. Then those that it beats by a short run
+  // only have their longer one.
   Candidates confirm_by_measure() {
     Candidates order = first_order_near_best(all_that([&](std::size_t i) { return screening_.is_hopeful(i); }));
-    const auto rivals = [&](std::size_t i) { return screening_.is_doubtful(i) && (order.empty() || may_beat(i, order.front())); };
+    const auto rivals = [&](std::size_t i) {
+      return screening_.is_doubtful(i) && (order.empty() || may_beat(i, order.front()));
+    };
     Candidates more = screening_.worth_confirming(all_that(rivals));
     if (more.empty()) return order;
     for (const std::size_t i : order) answer_.entries[i].ties = false;
@@ -350,7 +373,7 @@ class Search {
   // By a short run, whose objective may be as wrong as its limits.
   [[nodiscard]] bool may_beat(std::size_t i, std::size_t leader) const {
     const Entry& entry = answer_.entries[i];
-    if (entry.metrics->requests_completed == 0) return true;   // nothing was measured
+    if (entry.metrics->requests_completed == 0) return true;  // nothing was measured
     const double mine = entry.objective.mean, best = answer_.entries[leader].objective.mean;
     return is_minimised(question_.search.objective) ? mine <= kMuchWorse * best : kMuchWorse * mine >= best;
   }
@@ -358,7 +381,8 @@ class Search {
   Candidates first_order_near_best(Candidates left) {
     while (!left.empty()) {
       sort_near_best(left);
-      const Candidates contenders(left.begin(), left.begin() + static_cast<std::ptrdiff_t>(std::min(kAtOnce, left.size())));
+      const Candidates contenders(left.begin(),
+                                  left.begin() + static_cast<std::ptrdiff_t>(std::min(kAtOnce, left.size())));
       left.erase(left.begin(), left.begin() + static_cast<std::ptrdiff_t>(contenders.size()));
       Confirm confirm(question_, trials_, answer_);
       Candidates order = confirm.order_of(contenders);
@@ -375,21 +399,26 @@ class Search {
     const auto by_objective = [&](std::size_t a, std::size_t b) {
       if (key(a) != key(b)) return key(a);
       const double x = answer_.entries[a].objective.mean, y = answer_.entries[b].objective.mean;
-      return key(a) && x != y ? (x < y) == is_minimised(question_.search.objective) : goes_before(question_, answer_, a, b);
+      return key(a) && x != y ? (x < y) == is_minimised(question_.search.objective)
+                              : goes_before(question_, answer_, a, b);
     };
     std::sort(candidates.begin(), candidates.end(), by_objective);
-    const double tolerance = question_.search.objective == Objective::throughput ? 0.02 : 0, best = answer_.entries[candidates.front()].objective.mean;
+    const double tolerance = question_.search.objective == Objective::throughput ? 0.02 : 0,
+                 best = answer_.entries[candidates.front()].objective.mean;
     const auto end = std::stable_partition(candidates.begin(), candidates.end(), [&](std::size_t i) {
       return may_meet(i) && std::abs(answer_.entries[i].objective.mean - best) <= tolerance * std::abs(best);
     });
-    std::sort(candidates.begin(), end, [&](std::size_t a, std::size_t b) { return breaks_tie(question_, answer_, a, b); });
+    std::sort(candidates.begin(), end,
+              [&](std::size_t a, std::size_t b) { return breaks_tie(question_, answer_, a, b); });
   }
 
   // Throughput that is to be kept is not for a short run to judge.
   [[nodiscard]] bool may_meet(std::size_t i) const {
     const Entry& entry = answer_.entries[i];
-    if (entry.standing.meets || entry.stage == Stage::confirmed || !can_be_longer(question_.spec)) return entry.standing.meets;
-    return std::all_of(entry.standing.checks.begin(), entry.standing.checks.end(), [](const Check& c) { return c.at_least || c.ratio() <= 1; });
+    if (entry.standing.meets || entry.stage == Stage::confirmed || !can_be_longer(question_.spec))
+      return entry.standing.meets;
+    return std::all_of(entry.standing.checks.begin(), entry.standing.checks.end(),
+                       [](const Check& c) { return c.at_least || c.ratio() <= 1; });
   }
 
   void examine() {
@@ -398,7 +427,8 @@ class Search {
     if (std::holds_alternative<load::Script>(question_.spec.workload.load)) return;
     const double load = load::load_value(question_.spec.workload.load);
     if (!entry.capacity && ends_somewhere(question_.spec)) {
-      const CapacityStart start = entry.metrics ? start_from(question_.spec, load, load, *entry.metrics) : CapacityStart{load, 0};
+      const CapacityStart start =
+          entry.metrics ? start_from(question_.spec, load, load, *entry.metrics) : CapacityStart{load, 0};
       entry.capacity = capacity_of(question_, trials_, winner, start);
     }
     if (entry.capacity) answer_.curve = load_curve(question_, trials_, winner, *entry.capacity);
@@ -409,18 +439,21 @@ class Search {
   Trials& trials_;
   Answer answer_;
   Screening screening_;
-  Candidates leaders_;                 // in their settled order
-  std::vector<std::pair<double, std::size_t>> bounded_;   // how far beyond the bound, and who
+  Candidates leaders_;                                   // in their settled order
+  std::vector<std::pair<double, std::size_t>> bounded_;  // how far beyond the bound, and who
 };
 
 }  // namespace
 
 Answer find_best(const Question& question, Trials& trials, const SearchOptions& options) {
   if (finds_load(question.search.objective) && std::holds_alternative<load::Script>(question.spec.workload.load)) {
-    throw InputError(question.spec.places.workload, "an objective that looks for the load needs one that has a size: a script has none");
+    throw InputError(question.spec.places.workload,
+                     "an objective that looks for the load needs one that has a size: a script has none");
   }
   if (finds_load(question.search.objective) && !ends_somewhere(question.spec)) {
-    throw InputError(question.spec.places.workload, "an objective that looks for the load needs a limit in slo: a closed loop or a burst of any size is carried, only slower");
+    throw InputError(question.spec.places.workload,
+                     "an objective that looks for the load needs a limit in slo: a closed loop or a burst of any size "
+                     "is carried, only slower");
   }
   return Search(question, trials).run(options);
 }

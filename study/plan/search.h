@@ -11,8 +11,8 @@
 namespace plimsoll::study::plan {
 
 struct SearchOptions {
-  bool examine_winner = true;          // its curve, capacity and sensitivity
-  bool fewest_on_each = false;         // also the deployment with the fewest GPUs on each instance type
+  bool examine_winner = true;   // its curve, capacity and sensitivity
+  bool fewest_on_each = false;  // also the deployment with the fewest GPUs on each instance type
 };
 
 /// The same answer whatever the number of jobs. A cancelled search answers with what it knows.

@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kOff = 0.1;
 constexpr std::size_t kMostRivals = 4, kMostNearMisses = 6;
-constexpr std::int64_t kRequests = 4000;   // enough for the latencies of an open loop
+constexpr std::int64_t kRequests = 4000;  // enough for the latencies of an open loop
 
 struct World {
   const char* what;
@@ -31,14 +31,14 @@ constexpr std::array<World, 6> kWorlds = {{{"load +10 %", 1 + kOff, 1, 1},
 
 bool is_harder(const World& world) { return world.load >= 1 && world.length >= 1 && world.step >= 1; }
 
-// Those that may lead in one of the worlds: near misses that the objective prefers, and whoever comes after the winner with
-// another deployment, not just another batch limit.
+// Those that may lead in one of the worlds: near misses that the objective prefers, and whoever comes after the winner
+// with another deployment, not just another batch limit.
 struct Rivals {
   std::vector<std::size_t> preferred, others;
 };
 
 Rivals rivals_of(const Question& question, const Answer& answer) {
-  constexpr double kNear = 2;          // times the limit, or beyond capacity by little
+  constexpr double kNear = 2;  // times the limit, or beyond capacity by little
   std::vector<std::size_t> out{*answer.winner}, misses;
   const auto same_fleet = [&](std::size_t a, std::size_t b) {
     const Candidate &c = question.candidates[a], &d = question.candidates[b];
@@ -55,9 +55,11 @@ Rivals rivals_of(const Question& question, const Answer& answer) {
       if (out.size() <= kMostRivals && is_new(out, i)) out.push_back(i);
       continue;
     }
-    const bool preferred = is_minimised(question.search.objective) ? entry.objective.mean <= best : entry.objective.mean >= best;
+    const bool preferred =
+        is_minimised(question.search.objective) ? entry.objective.mean <= best : entry.objective.mean >= best;
     const bool near = entry.standing.ratio < kNear ||
-                      (entry.metrics && entry.metrics->requests_per_s > (1 - 2 * kOff) * load::load_value(question.spec.workload.load));
+                      (entry.metrics &&
+                       entry.metrics->requests_per_s > (1 - 2 * kOff) * load::load_value(question.spec.workload.load));
     if (preferred && near && misses.size() < kMostNearMisses && is_new(misses, i)) misses.push_back(i);
   }
   return {std::move(misses), {out.begin() + 1, out.end()}};
@@ -66,7 +68,8 @@ Rivals rivals_of(const Question& question, const Answer& answer) {
 // What differs by less than one run can tell is no change.
 bool is_as_good(const Entry& entry, const Entry& best) {
   constexpr double kSame = 0.01;
-  return entry.standing.meets && std::abs(entry.objective.mean - best.objective.mean) <= kSame * std::abs(best.objective.mean);
+  return entry.standing.meets &&
+         std::abs(entry.objective.mean - best.objective.mean) <= kSame * std::abs(best.objective.mean);
 }
 
 // As many as a confirming run where a short one says little: of closed loops, and of throughput to keep.
@@ -85,7 +88,7 @@ class Worlds {
     for (Answer& other : others_) other.entries.resize(answer.entries.size());
   }
 
-  enum class Where { everywhere, easier, unanswered };   // unanswered: nothing meets the SLO there so far
+  enum class Where { everywhere, easier, unanswered };  // unanswered: nothing meets the SLO there so far
 
   void add(std::span<const std::size_t> candidates, Where where) {
     std::vector<Trial> todo;
@@ -126,12 +129,17 @@ class Worlds {
 
  private:
   [[nodiscard]] Trial trial(std::size_t candidate, const World& world) const {
-    return {.candidate = candidate, .requests = requests_, .load_scale = world.load, .length_scale = world.length, .step_scale = world.step};
+    return {.candidate = candidate,
+            .requests = requests_,
+            .load_scale = world.load,
+            .length_scale = world.length,
+            .step_scale = world.step};
   }
 
   void fill(std::size_t world, std::size_t candidate) {
     const Trial asked = trial(candidate, kWorlds[world]);
-    const PointSpec spec = trial_spec(question_.candidates[candidate].spec, asked);   // its clock and limits may be scaled
+    const PointSpec spec =
+        trial_spec(question_.candidates[candidate].spec, asked);  // its clock and limits may be scaled
     const sched::PointMetrics* const run = &trials_.of(asked);
     Entry& entry = others_[world].entries[candidate];
     entry.stage = Stage::screened;
@@ -153,7 +161,8 @@ std::vector<Sensitivity> sensitivities(const Question& question, Trials& trials,
   const std::vector<std::size_t> winner{*answer.winner};
   Worlds worlds(question, trials, answer);
   worlds.add(winner, Worlds::Where::everywhere);
-  // What misses its limits as it is misses them where everything is harder. More load may bring throughput that is asked for.
+  // What misses its limits as it is misses them where everything is harder. More load may bring throughput that is
+  // asked for.
   worlds.add(rivals.preferred, keeps_rate(question.spec.slo) ? Worlds::Where::everywhere : Worlds::Where::easier);
   // An objective that is known beforehand is the same in every world: who comes after the winner comes after it there.
   worlds.add(rivals.others, is_known(question) ? Worlds::Where::unanswered : Worlds::Where::everywhere);

@@ -14,14 +14,44 @@
 namespace plimsoll::study::plan {
 namespace {
 
-constexpr std::array<std::string_view, 34> kColumns = {
-    "rank", "tie", "deployment", "stage", "meets_slo", "certain", "slo_used", "slo_check", "objective", "objective_ci", "objective_unit", "frontier",
-    "model", "hardware", "dtype", "tp", "pp", "replicas", "instances", "gpus", "policy", "usd_per_hour", "usd_per_million_output_tokens",
-    "usd_per_million_total_tokens", "latency_p90_s", "latency_p90_ci_s", "ttft_p90_s", "output_tokens_per_s", "output_tokens_per_s_per_gpu",
-    "capacity", "capacity_ci", "runs", "verdict", "capacity_at_most"};
+constexpr std::array<std::string_view, 34> kColumns = {"rank",
+                                                       "tie",
+                                                       "deployment",
+                                                       "stage",
+                                                       "meets_slo",
+                                                       "certain",
+                                                       "slo_used",
+                                                       "slo_check",
+                                                       "objective",
+                                                       "objective_ci",
+                                                       "objective_unit",
+                                                       "frontier",
+                                                       "model",
+                                                       "hardware",
+                                                       "dtype",
+                                                       "tp",
+                                                       "pp",
+                                                       "replicas",
+                                                       "instances",
+                                                       "gpus",
+                                                       "policy",
+                                                       "usd_per_hour",
+                                                       "usd_per_million_output_tokens",
+                                                       "usd_per_million_total_tokens",
+                                                       "latency_p90_s",
+                                                       "latency_p90_ci_s",
+                                                       "ttft_p90_s",
+                                                       "output_tokens_per_s",
+                                                       "output_tokens_per_s_per_gpu",
+                                                       "capacity",
+                                                       "capacity_ci",
+                                                       "runs",
+                                                       "verdict",
+                                                       "capacity_at_most"};
 
 std::string_view stage_name(Stage stage) {
-  constexpr std::array<std::string_view, 6> kNames = {"excluded", "bounded", "waiting", "screened", "confirmed", "outranked"};
+  constexpr std::array<std::string_view, 6> kNames = {"excluded", "bounded",   "waiting",
+                                                      "screened", "confirmed", "outranked"};
   return kNames[static_cast<std::size_t>(stage)];
 }
 
@@ -42,7 +72,7 @@ std::vector<std::size_t> all_in_order(const Answer& answer) {
 
 /// A row as it grows.
 struct Row {
-  bool ran = false;                    // else its measures stay empty
+  bool ran = false;  // else its measures stay empty
   std::vector<Cell> cells;
 
   void add(Cell cell) { cells.push_back(std::move(cell)); }
@@ -106,27 +136,32 @@ std::vector<Cell> ranking_row(const Finding& f, std::size_t place, std::size_t i
 std::string optional_json(const std::optional<double>& value) { return json_text(number_cell(value)); }
 
 std::string capacity_json(const Finding& f, const Capacity& c) {
-  return fmt::format("{{\"load\":{},\"ci\":{},\"passing\":{},\"failing\":{},\"unit\":{}}}", json_text(number_cell(c.load.mean)), json_text(interval_cell(c.load)),
-                     json_text(number_cell(c.passing)), optional_json(c.failing), json_quoted(load_unit(f.question.spec.workload.load)));
+  return fmt::format("{{\"load\":{},\"ci\":{},\"passing\":{},\"failing\":{},\"unit\":{}}}",
+                     json_text(number_cell(c.load.mean)), json_text(interval_cell(c.load)),
+                     json_text(number_cell(c.passing)), optional_json(c.failing),
+                     json_quoted(load_unit(f.question.spec.workload.load)));
 }
 
 std::string curve_json(const LoadCurve& curve) {
   std::string points;
   for (const CurveLoad& at : curve.loads) {
-    points += fmt::format("{}{{\"load\":{},\"latency_mean_s\":{},\"latency_p90_s\":{},\"output_tokens_per_s\":{},\"stable\":{}}}", points.empty() ? "" : ",",
-                          json_text(number_cell(at.load)), optional_json(at.metrics.latency.mean), optional_json(at.metrics.latency.p90),
-                          json_text(number_cell(at.metrics.output_tokens_per_s)), json_text(stable_cell(at.metrics.steady)));
+    points += fmt::format(
+        "{}{{\"load\":{},\"latency_mean_s\":{},\"latency_p90_s\":{},\"output_tokens_per_s\":{},\"stable\":{}}}",
+        points.empty() ? "" : ",", json_text(number_cell(at.load)), optional_json(at.metrics.latency.mean),
+        optional_json(at.metrics.latency.p90), json_text(number_cell(at.metrics.output_tokens_per_s)),
+        json_text(stable_cell(at.metrics.steady)));
   }
-  return fmt::format("{{\"points\":[{}],\"knee_max_curvature\":{},\"knee_half_latency\":{},\"knee_slo\":{}}}", points, optional_json(curve.max_curvature),
-                     optional_json(curve.half_latency), optional_json(curve.slo));
+  return fmt::format("{{\"points\":[{}],\"knee_max_curvature\":{},\"knee_half_latency\":{},\"knee_slo\":{}}}", points,
+                     optional_json(curve.max_curvature), optional_json(curve.half_latency), optional_json(curve.slo));
 }
 
 std::string sensitivities_json(const Finding& f) {
   std::string text;
   for (const Sensitivity& s : f.answer.sensitivities) {
-    text += fmt::format("{}{{\"change\":{},\"winner\":{},\"same\":{},\"slo_used\":{},\"slo_check\":{}}}", text.empty() ? "" : ",", json_quoted(s.what),
-                        s.winner ? json_quoted(f.question.candidates[*s.winner].name) : "null", s.winner == f.answer.winner,
-                        json_text(number_cell(s.ratio)), json_quoted(s.check));
+    text += fmt::format("{}{{\"change\":{},\"winner\":{},\"same\":{},\"slo_used\":{},\"slo_check\":{}}}",
+                        text.empty() ? "" : ",", json_quoted(s.what),
+                        s.winner ? json_quoted(f.question.candidates[*s.winner].name) : "null",
+                        s.winner == f.answer.winner, json_text(number_cell(s.ratio)), json_quoted(s.check));
   }
   return "[" + text + "]";
 }
@@ -139,15 +174,17 @@ std::string winner_json(const Finding& f) {
     files += fmt::format("{}{}:{}", files.empty() ? "" : ",", json_quoted(file.name), json_quoted(file.text));
   }
   const Entry& entry = f.answer.entries[*f.answer.winner];
-  return fmt::format("{{\"deployment\":{},\"price\":{},\"capacity\":{},\"curve\":{},\"deploy\":{{{}}}}}", json_quoted(candidate.name),
-                     json_quoted(candidate.spec.hardware.price_note), entry.capacity && !entry.capacity->is_open() ? capacity_json(f, *entry.capacity) : "null",
+  return fmt::format("{{\"deployment\":{},\"price\":{},\"capacity\":{},\"curve\":{},\"deploy\":{{{}}}}}",
+                     json_quoted(candidate.name), json_quoted(candidate.spec.hardware.price_note),
+                     entry.capacity && !entry.capacity->is_open() ? capacity_json(f, *entry.capacity) : "null",
                      curve_json(f.answer.curve), files);
 }
 
 // What makes a study this candidate: a path and its value, as --set takes them.
 std::string settings_members(const Candidate& candidate) {
   std::string text;
-  for (const auto& [path, value] : candidate.settings) text += (text.empty() ? "" : ",") + json_quoted(path) + ':' + json_quoted(value.to_text());
+  for (const auto& [path, value] : candidate.settings)
+    text += (text.empty() ? "" : ",") + json_quoted(path) + ':' + json_quoted(value.to_text());
   return text;
 }
 
@@ -169,11 +206,13 @@ std::string ranking_csv(const std::vector<std::string>& swept_keys, std::span<co
 }
 
 std::string answer_members(const Finding& f) {
-  return fmt::format("\"study\":{},\"objective\":{},\"objective_unit\":{},\"confidence\":{},\"deployments\":{},\"feasible\":{},\"simulations\":{},"
-                     "\"cancelled\":{},\"winner\":{},\"sensitivity\":{}",
-                     json_quoted(f.question.study->title()), json_quoted(objective_name(f.question.search.objective)),
-                     json_quoted(objective_unit(f.question)), f.question.search.confidence,
-                     f.question.candidates.size(), f.question.feasible, f.answer.trials, f.answer.cancelled, winner_json(f), sensitivities_json(f));
+  return fmt::format(
+      "\"study\":{},\"objective\":{},\"objective_unit\":{},\"confidence\":{},\"deployments\":{},\"feasible\":{},"
+      "\"simulations\":{},"
+      "\"cancelled\":{},\"winner\":{},\"sensitivity\":{}",
+      json_quoted(f.question.study->title()), json_quoted(objective_name(f.question.search.objective)),
+      json_quoted(objective_unit(f.question)), f.question.search.confidence, f.question.candidates.size(),
+      f.question.feasible, f.answer.trials, f.answer.cancelled, winner_json(f), sensitivities_json(f));
 }
 
 std::vector<std::string> ranking_members(const std::vector<std::string>& swept_keys, const Finding& f) {
@@ -181,7 +220,8 @@ std::vector<std::string> ranking_members(const std::vector<std::string>& swept_k
   const std::vector<std::size_t> order = all_in_order(f.answer);
   std::vector<std::string> out;
   for (std::size_t place = 0; place < order.size(); ++place) {
-    out.push_back(json_members(columns, ranking_row(f, place, order[place])) + ",\"settings\":{" + settings_members(f.question.candidates[order[place]]) + "}");
+    out.push_back(json_members(columns, ranking_row(f, place, order[place])) + ",\"settings\":{" +
+                  settings_members(f.question.candidates[order[place]]) + "}");
   }
   return out;
 }
@@ -200,13 +240,15 @@ std::string findings_json(const std::vector<std::string>& swept_keys, std::span<
 }
 
 std::string curve_csv(const Finding& f) {
-  std::string text = csv_header({"load", "stable", "requests_per_s", "output_tokens_per_s", "latency_mean_s", "latency_p90_s", "latency_p99_s",
-                                 "ttft_p90_s", "tpot_mean_s", "batch_mean", "kv_used_mean"});
+  std::string text =
+      csv_header({"load", "stable", "requests_per_s", "output_tokens_per_s", "latency_mean_s", "latency_p90_s",
+                  "latency_p99_s", "ttft_p90_s", "tpot_mean_s", "batch_mean", "kv_used_mean"});
   for (const CurveLoad& at : f.answer.curve.loads) {
     const sched::PointMetrics& m = at.metrics;
-    text += csv_line({number_cell(at.load), stable_cell(m.steady), number_cell(m.requests_per_s), number_cell(m.output_tokens_per_s), number_cell(m.latency.mean),
-                      number_cell(m.latency.p90), number_cell(m.latency.p99), number_cell(m.ttft.p90), number_cell(m.tpot.mean), number_cell(m.batch_mean),
-                      number_cell(m.kv_used_mean)});
+    text += csv_line({number_cell(at.load), stable_cell(m.steady), number_cell(m.requests_per_s),
+                      number_cell(m.output_tokens_per_s), number_cell(m.latency.mean), number_cell(m.latency.p90),
+                      number_cell(m.latency.p99), number_cell(m.ttft.p90), number_cell(m.tpot.mean),
+                      number_cell(m.batch_mean), number_cell(m.kv_used_mean)});
   }
   return text;
 }

@@ -12,14 +12,18 @@
 namespace plimsoll::study::plan {
 namespace {
 
-struct Piece {                         // one replica
+struct Piece {  // one replica
   std::size_t finding = 0;
   std::int32_t gpus = 1;
 };
 
-const Candidate& candidate_of(const Finding& finding, std::size_t candidate) { return finding.question.candidates[candidate]; }
+const Candidate& candidate_of(const Finding& finding, std::size_t candidate) {
+  return finding.question.candidates[candidate];
+}
 
-std::string model_of(const Finding& finding) { return finding.question.spec.shape ? finding.question.spec.shape->id : finding.question.study->title(); }
+std::string model_of(const Finding& finding) {
+  return finding.question.spec.shape ? finding.question.spec.shape->id : finding.question.study->title();
+}
 
 // First fit, largest first. Degrees are powers of two in practice, and then no packing needs fewer instances.
 std::vector<std::vector<std::int32_t>> pack(std::vector<Piece> pieces, std::int32_t size, std::size_t findings) {
@@ -48,7 +52,8 @@ std::string why_not(const Finding& finding, const std::string& hardware) {
     if (candidates[i].excluded.empty()) return fmt::format("{} does not meet its SLO there", model_of(finding));
     if (reason == nullptr) reason = &candidates[i].excluded;
   }
-  return reason == nullptr ? fmt::format("{} is not asked for there", model_of(finding)) : fmt::format("{} cannot be there: {}", model_of(finding), *reason);
+  return reason == nullptr ? fmt::format("{} is not asked for there", model_of(finding))
+                           : fmt::format("{} cannot be there: {}", model_of(finding), *reason);
 }
 
 SharedHost host_of(std::span<const Finding> findings, const std::string& hardware) {
@@ -116,7 +121,7 @@ std::string shared_text(std::span<const Finding> findings, std::span<const Share
   for (const SharedHost& host : hosts) {
     if (!host.impossible.empty()) text += fmt::format("  {}: {}\n", host.hardware, host.impossible);
   }
-  std::optional<double> apart = 0;     // nothing where a price is not known
+  std::optional<double> apart = 0;  // nothing where a price is not known
   for (const Finding& finding : findings) {
     if (!finding.answer.winner) return text + "  apart: not all models have a deployment\n";
     const std::optional<double> usd = candidate_of(finding, *finding.answer.winner).point.usd_per_hour;
@@ -142,8 +147,11 @@ std::string shared_csv(std::span<const Finding> findings, std::span<const Shared
   std::string text = csv_header(columns);
   for (const SharedHost& host : hosts) {
     const bool possible = host.impossible.empty();
-    std::vector<Cell> row = {Cell(host.hardware), possible ? Cell(static_cast<std::int64_t>(host.instances.size())) : Cell(), number_cell(host.usd_per_hour)};
-    for (std::size_t f = 0; f < findings.size(); ++f) row.push_back(possible ? Cell(replicas_text(findings[f], host.candidates[f])) : Cell());
+    std::vector<Cell> row = {Cell(host.hardware),
+                             possible ? Cell(static_cast<std::int64_t>(host.instances.size())) : Cell(),
+                             number_cell(host.usd_per_hour)};
+    for (std::size_t f = 0; f < findings.size(); ++f)
+      row.push_back(possible ? Cell(replicas_text(findings[f], host.candidates[f])) : Cell());
     row.push_back(possible ? Cell(std::string("hosts all")) : Cell(host.impossible));
     text += csv_line(row);
   }

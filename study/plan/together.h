@@ -16,9 +16,9 @@ namespace plimsoll::study::plan {
 /// One instance type that hosts all models.
 struct SharedHost {
   std::string hardware;
-  std::string impossible;              // why not; empty: it does
-  std::vector<std::size_t> candidates; // of each finding
-  std::vector<std::vector<std::int32_t>> instances;   // replicas of each finding on each instance
+  std::string impossible;                            // why not; empty: it does
+  std::vector<std::size_t> candidates;               // of each finding
+  std::vector<std::vector<std::int32_t>> instances;  // replicas of each finding on each instance
   std::optional<double> usd_per_hour;
 };
 

@@ -14,12 +14,12 @@
 namespace plimsoll::study::plan {
 namespace {
 
-constexpr std::uint64_t kSeedStride = 1'000'003;     // replications of neighbouring seeds stay apart
+constexpr std::uint64_t kSeedStride = 1'000'003;  // replications of neighbouring seeds stay apart
 constexpr std::uint64_t kMostSeed = (std::uint64_t{1} << 53U) - 1;
 
-constexpr double kTurns = 30;          // requests of each client of a closed loop
-constexpr std::int64_t kMostTurns = 400'000;   // of all of them
-constexpr std::int64_t kLonger = 10, kLongEnough = 10'000, kLongForRates = 40'000;   // requests
+constexpr double kTurns = 30;                 // requests of each client of a closed loop
+constexpr std::int64_t kMostTurns = 400'000;  // of all of them
+constexpr std::int64_t kLonger = 10, kLongEnough = 10'000, kLongForRates = 40'000;  // requests
 
 std::int32_t scaled(std::int32_t tokens, double scale) {
   return std::max<std::int32_t>(1, static_cast<std::int32_t>(std::lround(tokens * scale)));
@@ -57,9 +57,7 @@ void scale_lengths(load::WorkloadSpec& workload, double by) {
   }
 }
 
-bool has_rate(const load::LoadSpec& load) {
-  return load::kind_of(load).load_class == load::LoadClass::open;
-}
+bool has_rate(const load::LoadSpec& load) { return load::kind_of(load).load_class == load::LoadClass::open; }
 
 // If every step takes k times as long, then on a clock k times as slow nothing has changed but the world outside: it is
 // faster by k.
@@ -72,8 +70,10 @@ void slow_clock(PointSpec& spec, double k) {
   const auto faster = [k](Nanos& time) { time = std::llround(static_cast<double>(time) / k); };
   if (spec.policy.max_batch_delay) faster(*spec.policy.max_batch_delay);
   if (auto& scaling = spec.deployment.autoscaling) {
-    for (auto* time : {&scaling->period, &scaling->in_time, &scaling->out_cooldown, &scaling->in_cooldown, &scaling->start_up}) faster(*time);
-    if (scaling->metric == sched::ScalingMetric::invocations) scaling->target *= k;   // a rate
+    for (auto* time :
+         {&scaling->period, &scaling->in_time, &scaling->out_cooldown, &scaling->in_cooldown, &scaling->start_up})
+      faster(*time);
+    if (scaling->metric == sched::ScalingMetric::invocations) scaling->target *= k;  // a rate
   }
   faster(spec.deployment.failures.mean_between);
   faster(spec.deployment.failures.restart);
@@ -89,8 +89,8 @@ std::int64_t turns_of(const PointSpec& spec) {
   return closed == nullptr ? 0 : std::min<std::int64_t>(std::llround(kTurns * closed->concurrency), kMostTurns);
 }
 
-// All clients begin at once, and their first wave waits as no later one does: it must be a small part of what a limit allows
-// to be late, and of a mean.
+// All clients begin at once, and their first wave waits as no later one does: it must be a small part of what a limit
+// allows to be late, and of a mean.
 std::int64_t long_turns_of(const PointSpec& spec) {
   const auto* const closed = std::get_if<load::ClosedLoop>(&spec.workload.load);
   if (closed == nullptr) return 0;
@@ -107,7 +107,8 @@ std::int64_t long_turns_of(const PointSpec& spec) {
 bool can_be_longer(const PointSpec& spec) {
   const load::LoadSpec& load = spec.workload.load;
   const bool endless = std::holds_alternative<load::ClosedLoop>(load) || std::holds_alternative<load::Poisson>(load) ||
-                       std::holds_alternative<load::GammaArrivals>(load) || std::holds_alternative<load::ConstantRate>(load);
+                       std::holds_alternative<load::GammaArrivals>(load) ||
+                       std::holds_alternative<load::ConstantRate>(load);
   return endless && spec.workload.duration.count() == 0;
 }
 
@@ -117,7 +118,7 @@ std::optional<PointSpec> with_requests(PointSpec spec, std::int64_t requests) {
     if (!replay->trace || replay->trace->records.empty()) return {};
     const double rows = static_cast<double>(replay->trace->records.size());
     replay->tiles = static_cast<std::int32_t>(std::clamp(std::ceil(static_cast<double>(requests) / rows), 1.0, 1e6));
-    spec.workload.requests = load::replayed_requests(*replay);   // whole tiles: the rate of all of it is the trace's
+    spec.workload.requests = load::replayed_requests(*replay);  // whole tiles: the rate of all of it is the trace's
   } else if (std::holds_alternative<load::ClosedLoop>(load) || load::stationary_rate(load)) {
     spec.workload.requests = requests;
   } else {
@@ -127,7 +128,9 @@ std::optional<PointSpec> with_requests(PointSpec spec, std::int64_t requests) {
   return spec;
 }
 
-bool keeps_rate(const sched::Slo& slo) { return slo.min_output_tokens_per_s || slo.min_requests_per_s || slo.min_goodput; }
+bool keeps_rate(const sched::Slo& slo) {
+  return slo.min_output_tokens_per_s || slo.min_requests_per_s || slo.min_goodput;
+}
 
 std::int64_t screening_requests(const PointSpec& spec) {
   const std::int64_t least = std::min(turns_of(spec), kLongEnough);
@@ -136,11 +139,15 @@ std::int64_t screening_requests(const PointSpec& spec) {
 
 std::int64_t confirming_requests(const PointSpec& spec) {
   if (!can_be_longer(spec)) return 0;
-  if (keeps_rate(spec.slo) && !load::is_closed_loop(spec.workload.load)) return std::max(spec.workload.requests, kLongForRates);
-  return std::max({spec.workload.requests, std::min(spec.workload.requests * kLonger, kLongEnough), long_turns_of(spec)});
+  if (keeps_rate(spec.slo) && !load::is_closed_loop(spec.workload.load))
+    return std::max(spec.workload.requests, kLongForRates);
+  return std::max(
+      {spec.workload.requests, std::min(spec.workload.requests * kLonger, kLongEnough), long_turns_of(spec)});
 }
 
-Trial first_trial(const PointSpec& spec, std::size_t candidate) { return {.candidate = candidate, .requests = screening_requests(spec)}; }
+Trial first_trial(const PointSpec& spec, std::size_t candidate) {
+  return {.candidate = candidate, .requests = screening_requests(spec)};
+}
 
 PointSpec trial_spec(PointSpec spec, const Trial& trial) {
   const std::uint64_t seed = spec.workload.seed + kSeedStride * static_cast<std::uint64_t>(trial.replication);
@@ -162,7 +169,8 @@ std::optional<TrialTask> read_trial_task(const std::string& text) {
   Trial& t = task.trial;
   std::string word;
   std::istringstream words(text);
-  words >> task.question >> t.candidate >> word >> t.replication >> t.requests >> t.load >> t.load_scale >> t.length_scale >> t.step_scale >> t.lives;
+  words >> task.question >> t.candidate >> word >> t.replication >> t.requests >> t.load >> t.load_scale >>
+      t.length_scale >> t.step_scale >> t.lives;
   if (!words || word != "trial") return {};
   return task;
 }

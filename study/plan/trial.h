@@ -12,17 +12,18 @@
 
 namespace plimsoll::study::plan {
 
-/// Trials that differ in their candidate alone share their random numbers; so do, draw by draw, those that differ in load
-/// or length. What a trial asks for is the least: it is made longer until it tells whether the load has a steady state.
+/// Trials that differ in their candidate alone share their random numbers; so do, draw by draw, those that differ in
+/// load or length. What a trial asks for is the least: it is made longer until it tells whether the load has a steady
+/// state.
 inline constexpr double kScreeningLives = sched::kLivesNeeded, kConfirmingLives = 20;
 
 struct Trial {
   std::size_t candidate = 0;
   std::int32_t replication = 0;
-  std::int64_t requests = 0;           // 0: as the study says
-  double load = 0;                     // clients, requests/s, rate scale; 0: as the study says
-  double load_scale = 1, length_scale = 1, step_scale = 1;   // of the load, of prompts and answers, of every step's time
-  double lives = kScreeningLives;      // mean latencies that an open load lasts at least, where it can be made longer
+  std::int64_t requests = 0;                                // 0: as the study says
+  double load = 0;                                          // clients, requests/s, rate scale; 0: as the study says
+  double load_scale = 1, length_scale = 1, step_scale = 1;  // of the load, of prompts and answers, of every step's time
+  double lives = kScreeningLives;  // mean latencies that an open load lasts at least, where it can be made longer
   auto operator<=>(const Trial&) const = default;
 };
 
@@ -53,11 +54,12 @@ inline constexpr std::int64_t kLongestRun = 4'000'000;
 /// Whether throughput is to be kept, of which a short run says little.
 [[nodiscard]] bool keeps_rate(const sched::Slo& slo);
 
-/// How many requests a first run sends; 0: as the study says. A closed loop opens with a wave of all its clients at once,
-/// and a short one is little else: it has 30 requests a client, up to 10 000.
+/// How many requests a first run sends; 0: as the study says. A closed loop opens with a wave of all its clients at
+/// once, and a short one is little else: it has 30 requests a client, up to 10 000.
 [[nodiscard]] std::int64_t screening_requests(const PointSpec& spec);
-/// And a confirming run; 0: the experiment has a length of its own. Ten times those of the study up to 10 000, of a closed
-/// loop at least 30 a client (100 for a mean, 3 / (1 - q) for a quantile) up to 400 000; where an open loop has a throughput to keep 40 000, as the time in which its last requests end counts.
+/// And a confirming run; 0: the experiment has a length of its own. Ten times those of the study up to 10 000, of a
+/// closed loop at least 30 a client (100 for a mean, 3 / (1 - q) for a quantile) up to 400 000; where an open loop has
+/// a throughput to keep 40 000, as the time in which its last requests end counts.
 [[nodiscard]] std::int64_t confirming_requests(const PointSpec& spec);
 
 /// The first run of a candidate of a study with this workload.

@@ -17,7 +17,11 @@ namespace plimsoll::study::plan {
 class Trials::Batch {
  public:
   Batch(Trials& owner, const std::vector<Trial>& todo)
-      : owner_(owner), todo_(todo), results_(todo.size()), fraction_(todo.size(), 0.0F), base_(static_cast<double>(owner.known_.size())) {}
+      : owner_(owner),
+        todo_(todo),
+        results_(todo.size()),
+        fraction_(todo.size(), 0.0F),
+        base_(static_cast<double>(owner.known_.size())) {}
 
   void run() {
     run_pieces(todo_.size(), settings().jobs, settings().control, [this](std::size_t i) { run_one(i); });
@@ -39,11 +43,12 @@ class Trials::Batch {
     }
     const bool recalled = metrics.has_value();
     if (!recalled) metrics = simulate(i, trial, candidate);
-    if (!metrics) return;              // stopped
+    if (!metrics) return;  // stopped
     const std::lock_guard lock(mutex_);
     if (settings().store != nullptr && !recalled) settings().store->put(owner_.key_of(trial), metrics_record(*metrics));
     if (recalled) owner_.recalled_ += 1;
-    if (settings().on_first && trial == first_trial(owner_.question_.spec, trial.candidate)) settings().on_first(candidate, *metrics);
+    if (settings().on_first && trial == first_trial(owner_.question_.spec, trial.candidate))
+      settings().on_first(candidate, *metrics);
     results_[i] = std::move(metrics);
     report(i, 1);
   }
@@ -71,7 +76,8 @@ class Trials::Batch {
     done_ += static_cast<double>(fraction) - static_cast<double>(fraction_[i]);
     fraction_[i] = fraction;
     if (settings().store != nullptr) settings().store->tick();
-    if (settings().on_progress) settings().on_progress(base_ + done_, owner_.asked_, static_cast<double>(owner_.recalled_));
+    if (settings().on_progress)
+      settings().on_progress(base_ + done_, owner_.asked_, static_cast<double>(owner_.recalled_));
   }
 
   Trials& owner_;
@@ -89,7 +95,7 @@ constexpr double kFarOff = 1.5;
 constexpr int kMostRuns = 8;
 
 bool is_far_off(const PointSpec& spec, const sched::PointMetrics& metrics) {
-  if (load::is_closed_loop(spec.workload.load)) return false;   // there the first wave is the worst
+  if (load::is_closed_loop(spec.workload.load)) return false;  // there the first wave is the worst
   const sched::PointMetrics* const run = &metrics;
   const Standing standing = standing_of(spec, std::span(&run, 1), 0.95);
   return std::any_of(standing.checks.begin(), standing.checks.end(),
@@ -102,7 +108,7 @@ double requests_wanted(const PointSpec& spec, const Trial& trial, const sched::P
   if (m.steady.verdict == Steadiness::unstable || is_far_off(spec, m)) return 0;
   if (m.steady.verdict == Steadiness::too_short) return static_cast<double>(m.steady.requests_needed);
   if (load::is_closed_loop(spec.workload.load) || !m.latency.mean || !(m.duration_s > *m.latency.mean)) return 0;
-  const double lives = m.duration_s / *m.latency.mean - 1;   // the last requests end one life after the load
+  const double lives = m.duration_s / *m.latency.mean - 1;  // the last requests end one life after the load
   constexpr double kMargin = 1.1;
   const auto sent = static_cast<double>(m.requests_completed + m.requests_rejected + m.requests_timed_out);
   return lives < trial.lives ? kMargin * sent * trial.lives / lives : 0;
@@ -133,7 +139,8 @@ std::optional<sched::PointMetrics> simulate_trial(const Candidate& candidate, co
     std::optional<sched::PointMetrics> metrics = simulate_once(candidate, spec, stepwise, options);
     if (!metrics || run == kMostRuns) return metrics;
     const double wanted = requests_wanted(spec, trial, *metrics);
-    const auto sent = static_cast<double>(metrics->requests_completed + metrics->requests_rejected + metrics->requests_timed_out);
+    const auto sent =
+        static_cast<double>(metrics->requests_completed + metrics->requests_rejected + metrics->requests_timed_out);
     if (wanted <= sent || sent >= static_cast<double>(kLongestRun)) return metrics;
     auto longer = with_requests(spec, static_cast<std::int64_t>(std::min(wanted, static_cast<double>(kLongestRun))));
     if (!longer) return metrics;
@@ -142,7 +149,8 @@ std::optional<sched::PointMetrics> simulate_trial(const Candidate& candidate, co
 }
 
 Trials::Trials(const Question& question, TrialSettings settings) : question_(question), settings_(std::move(settings)) {
-  if (settings_.store != nullptr) keys_ = std::make_unique<PointKeys>(*question.study, settings_.stepwise ? "stepwise" : "");
+  if (settings_.store != nullptr)
+    keys_ = std::make_unique<PointKeys>(*question.study, settings_.stepwise ? "stepwise" : "");
 }
 
 Trials::~Trials() = default;

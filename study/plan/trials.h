@@ -21,12 +21,13 @@
 namespace plimsoll::study::plan {
 
 struct TrialSettings {
-  int jobs = 0;                        // threads; 0: one per core
+  int jobs = 0;  // threads; 0: one per core
   bool stepwise = false;
-  RunControl* control = nullptr;       // may be null
-  /// Runs a trial, named by a task text (read_trial_task), here or elsewhere; "" when it was given up. May be empty: here.
+  RunControl* control = nullptr;  // may be null
+  /// Runs a trial, named by a task text (read_trial_task), here or elsewhere; "" when it was given up. May be empty:
+  /// here.
   std::function<std::string(const std::string& task, const std::function<std::string()>& here)> spread = {};
-  ResultStore* store = nullptr;        // may be null
+  ResultStore* store = nullptr;  // may be null
   /// Finished and known trials, fractions of running ones included; one call at a time; may be empty.
   std::function<void(double done, std::size_t asked, double recalled)> on_progress = {};
   /// A first trial of a candidate has finished; one call at a time; may be empty.
@@ -34,8 +35,8 @@ struct TrialSettings {
 };
 
 /// One trial, simulated; nullopt when options.stop was requested. Throws InputError for a workload that cannot be.
-[[nodiscard]] std::optional<sched::PointMetrics> simulate_trial(const Candidate& candidate, const Trial& trial, bool stepwise,
-                                                                const sim::RunOptions& options);
+[[nodiscard]] std::optional<sched::PointMetrics> simulate_trial(const Candidate& candidate, const Trial& trial,
+                                                                bool stepwise, const sim::RunOptions& options);
 
 /// The search was cancelled: what it knows stands in its answer so far.
 struct Cancelled {};
@@ -46,8 +47,8 @@ class Trials {
   Trials(const Question& question, TrialSettings settings);
   ~Trials();
 
-  /// Runs those that are not known yet. The same results whatever the number of threads. Throws Cancelled; InputError for
-  /// a workload that cannot be simulated.
+  /// Runs those that are not known yet. The same results whatever the number of threads. Throws Cancelled; InputError
+  /// for a workload that cannot be simulated.
   void run(std::span<const Trial> trials);
   /// A trial that has been run.
   [[nodiscard]] const sched::PointMetrics& of(const Trial& trial) const;

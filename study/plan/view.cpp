@@ -12,10 +12,10 @@
 
 #include "study/output/chart_axis.h"
 #include "study/output/deployment_flags.h"
+#include "study/output/table_view.h"
 #include "study/plan/capacity.h"
 #include "study/plan/explain.h"
 #include "study/plan/ranking.h"
-#include "study/output/table_view.h"
 #include "study/run/load_variation.h"
 
 namespace plimsoll::study::plan {
@@ -28,7 +28,7 @@ std::string number(std::optional<double> value, int digits = 4) { return value ?
 
 std::string with_interval(const Estimate& e) {
   if (!std::isfinite(e.mean)) return "-";
-  constexpr double kRounding = 1e-9;   // runs without chance differ by that
+  constexpr double kRounding = 1e-9;  // runs without chance differ by that
   if (e.values < 2) return number(e.mean, 3);
   if (e.half_width <= kRounding * std::abs(e.mean)) return number(e.mean);
   return fmt::format("{} ± {}", number(e.mean), number(e.half_width, 2));
@@ -38,16 +38,19 @@ std::string with_interval(const Estimate& e) {
 std::string peak_text(const load::LoadSpec& load) {
   const auto* const replay = std::get_if<load::TraceReplay>(&load);
   if (replay == nullptr || !replay->trace || !replay->trace->has_arrivals()) return {};
-  constexpr double kMinute = 60, kShort = 10, kLong = 1200;   // seconds
+  constexpr double kMinute = 60, kShort = 10, kLong = 1200;  // seconds
   const std::vector<traces::TraceRecord>& records = replay->trace->records;
-  const double end = 1e-9 * static_cast<double>(records.back().arrival) / replay->rate_scale, window = end < kLong ? kShort : kMinute;
+  const double end = 1e-9 * static_cast<double>(records.back().arrival) / replay->rate_scale,
+               window = end < kLong ? kShort : kMinute;
   if (!(end > kMinute)) return {};
   std::size_t most = 0, first = 0;
   for (std::size_t last = 0; last < records.size(); ++last) {
-    while (static_cast<double>(records[last].arrival - records[first].arrival) >= 1e9 * window * replay->rate_scale) ++first;
+    while (static_cast<double>(records[last].arrival - records[first].arrival) >= 1e9 * window * replay->rate_scale)
+      ++first;
     most = std::max(most, last + 1 - first);
   }
-  return fmt::format(" ({} /s in the mean, {} /s in its busiest {} s)", number(static_cast<double>(records.size()) / end, 3),
+  return fmt::format(" ({} /s in the mean, {} /s in its busiest {} s)",
+                     number(static_cast<double>(records.size()) / end, 3),
                      number(static_cast<double>(most) / window, 3), window);
 }
 
@@ -63,8 +66,8 @@ std::string limits_text(const Question& q, const Answer& answer) {
     std::string text;
     for (const Check& check : answer.entries[i].standing.checks) {
       if (check.kind == CheckKind::queue) continue;
-      text += fmt::format("{}{} {} {}{}{}", text.empty() ? "" : ", ", check.name, check.at_least ? ">=" : "<=", number(check.limit),
-                          check.unit.empty() ? "" : " ", check.unit);
+      text += fmt::format("{}{} {} {}{}{}", text.empty() ? "" : ", ", check.name,
+                          check.at_least ? ">=" : "<=", number(check.limit), check.unit.empty() ? "" : " ", check.unit);
     }
     return text.empty() ? "no SLO: whatever keeps up" : text;
   }
@@ -75,14 +78,17 @@ std::string question_text(const Question& q, const Answer& answer) {
   const std::string limits = limits_text(q, answer);
   const std::string load = load_text(q);
   switch (q.search.objective) {
-    case Objective::cost: return fmt::format("{} {}; {}", q.is_priced ? "Least USD/h that carries" : "Fewest GPUs that carry", load, limits);
+    case Objective::cost:
+      return fmt::format("{} {}; {}", q.is_priced ? "Least USD/h that carries" : "Fewest GPUs that carry", load,
+                         limits);
     case Objective::gpus: return fmt::format("Fewest GPUs that carry {}; {}", load, limits);
     case Objective::latency: return fmt::format("Lowest p90 latency under {}; {}", load, limits);
     case Objective::throughput: return fmt::format("Most output tokens/s under {}; {}", load, limits);
     case Objective::cost_per_token:
-      return fmt::format("Least {} a token, under the largest load of this kind: {}; {}", q.is_priced ? "USD" : "GPU time",
-                         load::load_kind(q.spec.workload.load), limits);
-    case Objective::capacity: return fmt::format("Largest load of this kind: {}; {}", load::load_kind(q.spec.workload.load), limits);
+      return fmt::format("Least {} a token, under the largest load of this kind: {}; {}",
+                         q.is_priced ? "USD" : "GPU time", load::load_kind(q.spec.workload.load), limits);
+    case Objective::capacity:
+      return fmt::format("Largest load of this kind: {}; {}", load::load_kind(q.spec.workload.load), limits);
   }
   return {};
 }
@@ -100,8 +106,8 @@ std::string counts_text(const Question& q, const Answer& answer) {
   const std::size_t impossible = q.candidates.size() - q.feasible;
   std::string text = fmt::format("{} deployments: {} cannot exist", q.candidates.size(), impossible);
   if (limits > impossible) text += fmt::format(", {} beyond the search's limits", limits - impossible);
-  text += fmt::format(", {} cannot meet the SLO by their bounds, {} simulated, {} of them confirmed at {:g} %", bounded, answer.order.size(),
-                      confirmed, 100 * q.search.confidence);
+  text += fmt::format(", {} cannot meet the SLO by their bounds, {} simulated, {} of them confirmed at {:g} %", bounded,
+                      answer.order.size(), confirmed, 100 * q.search.confidence);
   if (outranked > 0) text += fmt::format(", {} left out as they cannot win", outranked);
   if (waiting > 0) text += fmt::format(", {} not reached", waiting);
   return text;
@@ -111,16 +117,18 @@ std::string counts_text(const Question& q, const Answer& answer) {
 std::string rate_text(const load::LoadSpec& load, double scale) {
   const auto* const replay = std::get_if<load::TraceReplay>(&load);
   const auto rate = replay == nullptr ? std::nullopt : offered_rate(load);
-  return rate ? fmt::format(" ({} requests/s in the mean)", number(*rate * scale / replay->rate_scale, 3)) : std::string();
+  return rate ? fmt::format(" ({} requests/s in the mean)", number(*rate * scale / replay->rate_scale, 3))
+              : std::string();
 }
 
 std::string capacity_lines(const Question& q, const Capacity& capacity) {
   const std::string unit(load_unit(q.spec.workload.load));
   if (capacity.is_open()) {
-    return fmt::format("  carries     {} {}{} and more: this SLO does not limit the load\n", number(capacity.passing), unit,
-                       rate_text(q.spec.workload.load, capacity.passing));
+    return fmt::format("  carries     {} {}{} and more: this SLO does not limit the load\n", number(capacity.passing),
+                       unit, rate_text(q.spec.workload.load, capacity.passing));
   }
-  std::string text = fmt::format("  carries     {} {}{} within the SLO", with_interval(capacity.load), unit, rate_text(q.spec.workload.load, capacity.load.mean));
+  std::string text = fmt::format("  carries     {} {}{} within the SLO", with_interval(capacity.load), unit,
+                                 rate_text(q.spec.workload.load, capacity.load.mean));
   const auto side = [&](const std::optional<sched::PointMetrics>& metrics) {
     if (!metrics) return std::string("more than full batches serve");
     const sched::PointMetrics* const run = &*metrics;
@@ -128,27 +136,34 @@ std::string capacity_lines(const Question& q, const Capacity& capacity) {
     return standing.checks.empty() ? std::string("keeps up") : check_text(standing.checks[standing.worst]);
   };
   text += fmt::format("; one run: {} {} passes ({})", number(capacity.passing), unit, side(capacity.at_passing));
-  if (capacity.failing) text += fmt::format(", {} {} is the next that fails ({})", number(*capacity.failing), unit, side(capacity.at_failing));
+  if (capacity.failing)
+    text +=
+        fmt::format(", {} {} is the next that fails ({})", number(*capacity.failing), unit, side(capacity.at_failing));
   return text + "\n";
 }
 
 std::string knee_line(const Question& q, const LoadCurve& curve) {
   if (curve.loads.empty()) return {};
   const std::string unit(load_unit(q.spec.workload.load));
-  const auto shown = [&](const std::optional<double>& knee) { return knee ? fmt::format("{} {}", number(*knee, 3), unit) : std::string("none"); };
-  return fmt::format("  knees       {} by largest curvature, {} by the half-latency rule, {} by the SLO\n", shown(curve.max_curvature),
-                     shown(curve.half_latency), shown(curve.slo));
+  const auto shown = [&](const std::optional<double>& knee) {
+    return knee ? fmt::format("{} {}", number(*knee, 3), unit) : std::string("none");
+  };
+  return fmt::format("  knees       {} by largest curvature, {} by the half-latency rule, {} by the SLO\n",
+                     shown(curve.max_curvature), shown(curve.half_latency), shown(curve.slo));
 }
 
 std::string sensitivity_lines(const Finding& f) {
   std::string text;
   for (const Sensitivity& s : f.answer.sensitivities) {
-    std::string use = fmt::format("{} at {:.0f} % of {}", s.check, 100 * (s.at_least ? 1 / s.ratio : s.ratio), s.at_least ? "the least" : "its limit");
+    std::string use = fmt::format("{} at {:.0f} % of {}", s.check, 100 * (s.at_least ? 1 / s.ratio : s.ratio),
+                                  s.at_least ? "the least" : "its limit");
     if (!std::isfinite(s.ratio)) use = s.check + (s.at_least ? " is 0 there" : ": too many requests fail");
     if (s.check.empty() || s.check_kind == CheckKind::queue) use = s.ratio > 1 ? "the queue grows" : "keeps up";
     std::string winner = "the same answer";
-    if (!s.winner) winner = "none of the nearest meets the SLO";
-    else if (s.winner != f.answer.winner) winner = "then " + f.question.candidates[*s.winner].name;
+    if (!s.winner)
+      winner = "none of the nearest meets the SLO";
+    else if (s.winner != f.answer.winner)
+      winner = "then " + f.question.candidates[*s.winner].name;
     text += fmt::format("  {:<16} {} ({})\n", s.what, winner, use);
   }
   return text.empty() ? text : "If the world is 10 % off\n" + text;
@@ -156,7 +171,7 @@ std::string sensitivity_lines(const Finding& f) {
 
 // Of what is paid: GPUs that no replica has, and load that those in use would carry besides the study's.
 std::string unused_line(const Question& q, const Candidate& candidate, const Entry& entry) {
-  if (!candidate.spec.deployment.is_fixed()) return {};   // what is paid follows the load
+  if (!candidate.spec.deployment.is_fixed()) return {};  // what is paid follows the load
   const std::int64_t paid = paid_gpus(candidate);
   double used = static_cast<double>(candidate.gpus) / static_cast<double>(std::max<std::int64_t>(1, paid));
   std::vector<std::string> parts;
@@ -168,8 +183,10 @@ std::string unused_line(const Question& q, const Candidate& candidate, const Ent
     parts.push_back(fmt::format("{:.0f} % of what it carries is not used", 100 * (1 - load / carries)));
   }
   if (parts.empty()) return {};
-  std::string text = fmt::format("  idle        {:.0f} % of what is paid: {}", 100 * (1 - used), fmt::join(parts, ", "));
-  if (candidate.point.usd_per_hour) text += fmt::format("; {} USD/h", number(*candidate.point.usd_per_hour * (1 - used), 3));
+  std::string text =
+      fmt::format("  idle        {:.0f} % of what is paid: {}", 100 * (1 - used), fmt::join(parts, ", "));
+  if (candidate.point.usd_per_hour)
+    text += fmt::format("; {} USD/h", number(*candidate.point.usd_per_hour * (1 - used), 3));
   return text + "\n";
 }
 
@@ -177,9 +194,10 @@ std::string interval_text(const Check& check, double confidence) {
   constexpr double kRounding = 1e-9;
   const Estimate& e = check.value;
   if (e.values < 2 || e.half_width <= kRounding * std::abs(e.mean)) return {};
-  const bool in_ms = check.unit == "s" && e.mean < 1;   // as check_text has it
+  const bool in_ms = check.unit == "s" && e.mean < 1;  // as check_text has it
   const std::string unit = in_ms ? "ms" : check.unit;
-  return fmt::format(" (± {}{}{} at {:g} %)", number(e.half_width * (in_ms ? 1e3 : 1), 2), unit.empty() ? "" : " ", unit, 100 * confidence);
+  return fmt::format(" (± {}{}{} at {:g} %)", number(e.half_width * (in_ms ? 1e3 : 1), 2), unit.empty() ? "" : " ",
+                     unit, 100 * confidence);
 }
 
 // A limit between tokens on batches that return as a whole.
@@ -193,7 +211,8 @@ std::string checks_text(const Finding& f, const Candidate& candidate, const Stan
     if (check.kind == CheckKind::queue) continue;
     text += does_not_apply(candidate.spec, check)
                 ? fmt::format("  {:<11} {}, which does not apply: a batch returns as a whole\n", "meets", check.name)
-                : fmt::format("  {:<11} {}{}\n", "meets", check_text(check), interval_text(check, f.question.search.confidence));
+                : fmt::format("  {:<11} {}{}\n", "meets", check_text(check),
+                              interval_text(check, f.question.search.confidence));
   }
   return text;
 }
@@ -205,17 +224,23 @@ std::string winner_text(const Finding& f) {
   std::string text = "Answer: " + candidate.name + "\n";
   const Standing& s = entry.standing;
   if (const auto usd = cost_of(candidate, s)) {
-    text += fmt::format("  cost        {} USD/h ({}); {} USD a million output tokens, {} a million tokens in all\n", number(*usd),
-                        candidate.spec.hardware.price_note, number(usd_per_million(usd, s.output_tokens_per_s.mean)),
+    text += fmt::format("  cost        {} USD/h ({}); {} USD a million output tokens, {} a million tokens in all\n",
+                        number(*usd), candidate.spec.hardware.price_note,
+                        number(usd_per_million(usd, s.output_tokens_per_s.mean)),
                         number(usd_per_million(usd, s.total_tokens_per_s.mean)));
   }
   text += checks_text(f, candidate, s);
   const std::string part = entry.metrics ? largest_part(*entry.metrics) : std::string();
-  text += fmt::format("  p90 latency {} s, {} output tokens/s on {} GPU{}{}\n", with_interval(s.latency_p90), number(s.output_tokens_per_s.mean),
-                      candidate.gpus, candidate.gpus == 1 ? "" : "s", part.empty() ? part : "; " + part);
-  if (s.instances.values > 0) text += fmt::format("  uses        {} instances in the mean, at most {}\n", with_interval(s.instances), candidate.point.instances);
-  if (entry.capacity) text += capacity_lines(f.question, *entry.capacity);
-  else if (!ends_somewhere(f.question.spec)) text += "  carries     any load of this kind: this SLO does not limit the load\n";
+  text += fmt::format("  p90 latency {} s, {} output tokens/s on {} GPU{}{}\n", with_interval(s.latency_p90),
+                      number(s.output_tokens_per_s.mean), candidate.gpus, candidate.gpus == 1 ? "" : "s",
+                      part.empty() ? part : "; " + part);
+  if (s.instances.values > 0)
+    text += fmt::format("  uses        {} instances in the mean, at most {}\n", with_interval(s.instances),
+                        candidate.point.instances);
+  if (entry.capacity)
+    text += capacity_lines(f.question, *entry.capacity);
+  else if (!ends_somewhere(f.question.spec))
+    text += "  carries     any load of this kind: this SLO does not limit the load\n";
   text += unused_line(f.question, candidate, entry);
   text += knee_line(f.question, f.answer.curve);
   std::string ties;
@@ -239,9 +264,13 @@ std::vector<std::string> table_row(const Finding& f, std::size_t place) {
   const Entry& e = f.answer.entries[i];
   const Candidate& c = f.question.candidates[i];
   const double per_gpu = e.standing.output_tokens_per_s.mean / static_cast<double>(std::max<std::int64_t>(1, c.gpus));
-  std::vector<std::string> row = {e.ties ? "=" : fmt::format("{}", place + 1), c.name, number(cost_of(c, e.standing)),
+  std::vector<std::string> row = {e.ties ? "=" : fmt::format("{}", place + 1),
+                                  c.name,
+                                  number(cost_of(c, e.standing)),
                                   number(usd_per_million(cost_of(c, e.standing), e.standing.output_tokens_per_s.mean)),
-                                  fmt::format("{}", c.gpus), with_interval(e.standing.latency_p90), number(e.standing.output_tokens_per_s.mean),
+                                  fmt::format("{}", c.gpus),
+                                  with_interval(e.standing.latency_p90),
+                                  number(e.standing.output_tokens_per_s.mean),
                                   number(per_gpu, 3)};
   if (finds_load(f.question.search.objective)) row.push_back(carries_text(e));
   row.emplace_back(e.on_frontier ? "*" : "");
@@ -264,8 +293,12 @@ std::vector<std::size_t> best_of_each_first(const Finding& f) {
 }  // namespace
 
 TextTable ranking_table(const Finding& f, std::size_t rows) {
-  TextTable table{.header = {{"rank", "deployment", "USD/h", "USD/M out", "GPUs", "p90 latency s", "tokens/s", "per GPU"}}, .rows = {}, .left = 2};
-  if (finds_load(f.question.search.objective)) table.header[0].push_back(fmt::format("carries {}", load_unit(f.question.spec.workload.load)));
+  TextTable table{
+      .header = {{"rank", "deployment", "USD/h", "USD/M out", "GPUs", "p90 latency s", "tokens/s", "per GPU"}},
+      .rows = {},
+      .left = 2};
+  if (finds_load(f.question.search.objective))
+    table.header[0].push_back(fmt::format("carries {}", load_unit(f.question.spec.workload.load)));
   table.header[0].emplace_back("front");
   table.header[0].emplace_back("why it does not win");
   const std::vector<std::size_t> places = best_of_each_first(f);
@@ -278,7 +311,8 @@ namespace {
 std::string table_text(const Finding& f, std::size_t rows) {
   std::string text = text_table(ranking_table(f, rows));
   if (f.answer.order.size() > rows) {
-    text += fmt::format("… and {} more; --rows N shows N, --format csv and --out DIR have all\n", f.answer.order.size() - rows);
+    text += fmt::format("… and {} more; --rows N shows N, --format csv and --out DIR have all\n",
+                        f.answer.order.size() - rows);
   }
   return text + "front: no other has lower latency, more tokens/s a GPU and lower cost at once, of those simulated\n";
 }
@@ -297,14 +331,19 @@ std::optional<double> usd_per_million(std::optional<double> usd_per_hour, double
 
 std::vector<DeployFile> deploy_files_of(const Candidate& candidate) {
   const Deployment& d = candidate.spec.deployment;
-  const auto one_line = [](std::string text) {   // a line break would end the comment
-    std::replace_if(text.begin(), text.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  const auto one_line = [](std::string text) {  // a line break would end the comment
+    std::replace_if(
+        text.begin(), text.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
     return text;
   };
-  std::string head = fmt::format("# {}\n# Start {} of these: {} instance{} of {}, tp {} each.\n", one_line(candidate.name), d.replicas,
-                                 candidate.point.instances, candidate.point.instances == 1 ? "" : "s", one_line(candidate.spec.hardware.label), d.tp);
-  if (d.replicas > candidate.point.instances) head += "# Those on one instance need GPUs (CUDA_VISIBLE_DEVICES) and a port of their own each.\n";
-  if (candidate.spec.model_is_file && !candidate.spec.model_stated.starts_with('/')) head += "# The model's path is relative to the study's folder.\n";
+  std::string head =
+      fmt::format("# {}\n# Start {} of these: {} instance{} of {}, tp {} each.\n", one_line(candidate.name), d.replicas,
+                  candidate.point.instances, candidate.point.instances == 1 ? "" : "s",
+                  one_line(candidate.spec.hardware.label), d.tp);
+  if (d.replicas > candidate.point.instances)
+    head += "# Those on one instance need GPUs (CUDA_VISIBLE_DEVICES) and a port of their own each.\n";
+  if (candidate.spec.model_is_file && !candidate.spec.model_stated.starts_with('/'))
+    head += "# The model's path is relative to the study's folder.\n";
   std::vector<DeployFile> files = deploy_files(candidate.spec);
   for (DeployFile& file : files) file.text.insert(0, head);
   return files;
@@ -313,14 +352,20 @@ std::vector<DeployFile> deploy_files_of(const Candidate& candidate) {
 // Of what is within the machines' means but beyond the search's own limits the cheapest, else any reason.
 std::string why_excluded(const Finding& f) {
   const std::vector<Entry>& entries = f.answer.entries;
-  const auto usd = [&](std::size_t i) { return f.question.candidates[i].point.usd_per_hour.value_or(std::numeric_limits<double>::infinity()); };
+  const auto usd = [&](std::size_t i) {
+    return f.question.candidates[i].point.usd_per_hour.value_or(std::numeric_limits<double>::infinity());
+  };
   std::optional<std::size_t> nearest;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     if (entries[i].reason.find("are more than max_") == std::string::npos) continue;
     if (!nearest || usd(i) < usd(*nearest)) nearest = i;
   }
-  if (nearest) return fmt::format("all deployments are beyond the search's limits; nearest: {}: {}", f.question.candidates[*nearest].name, entries[*nearest].reason);
-  return entries.empty() ? "the search holds no deployment" : "no deployment can exist, e.g. " + f.question.candidates.front().name + ": " + entries.front().reason;
+  if (nearest)
+    return fmt::format("all deployments are beyond the search's limits; nearest: {}: {}",
+                       f.question.candidates[*nearest].name, entries[*nearest].reason);
+  return entries.empty()
+             ? "the search holds no deployment"
+             : "no deployment can exist, e.g. " + f.question.candidates.front().name + ": " + entries.front().reason;
 }
 
 std::string nearest_text(const Finding& f) {
@@ -330,13 +375,15 @@ std::string nearest_text(const Finding& f) {
 }
 
 std::string answer_text(const Finding& f) {
-  std::string text = f.question.study->title() + "\n" + question_text(f.question, f.answer) + "\n" + counts_text(f.question, f.answer) + "\n";
+  std::string text = f.question.study->title() + "\n" + question_text(f.question, f.answer) + "\n" +
+                     counts_text(f.question, f.answer) + "\n";
   for (const std::string& note : f.question.notes) text += "note: " + note + "\n";
   text += "\n";
   if (f.answer.winner) {
     text += winner_text(f) + "\n" + sensitivity_lines(f) + "\n";
   } else {
-    text += (f.answer.cancelled ? "No answer yet: the search was cancelled\n" : "Nothing meets the SLO: ") + (f.answer.cancelled ? std::string() : nearest_text(f) + "\n") + "\n";
+    text += (f.answer.cancelled ? "No answer yet: the search was cancelled\n" : "Nothing meets the SLO: ") +
+            (f.answer.cancelled ? std::string() : nearest_text(f) + "\n") + "\n";
   }
   return text;
 }

@@ -31,8 +31,10 @@ struct Finding {
 /// ranking.csv: one row a candidate, best first, then those that were not simulated.
 [[nodiscard]] std::vector<std::string> ranking_columns(const std::vector<std::string>& swept_keys);
 [[nodiscard]] std::string ranking_csv(const std::vector<std::string>& swept_keys, std::span<const Finding> findings);
-/// The same rows as members of JSON objects, and what else the answer says: winner, its curve, sensitivity (docs/plan.md).
-[[nodiscard]] std::vector<std::string> ranking_members(const std::vector<std::string>& swept_keys, const Finding& finding);
+/// The same rows as members of JSON objects, and what else the answer says: winner, its curve, sensitivity
+/// (docs/plan.md).
+[[nodiscard]] std::vector<std::string> ranking_members(const std::vector<std::string>& swept_keys,
+                                                       const Finding& finding);
 [[nodiscard]] std::string answer_members(const Finding& finding);
 /// Everything as a JSON array of one object a question.
 [[nodiscard]] std::string findings_json(const std::vector<std::string>& swept_keys, std::span<const Finding> findings);

@@ -50,11 +50,12 @@ PointMetrics at_end(const load::Scenario& scenario, double decode, double prefil
 
 struct Ends {
   const PointMetrics &middle, &fast, &slow;
-  bool bounded_above = true;           // times at the slow end
+  bool bounded_above = true;  // times at the slow end
 };
 
 // The value at one end relative to the middle's.
-std::optional<double> scaled(const std::optional<double>& value, const std::optional<double>& middle, const std::optional<double>& end) {
+std::optional<double> scaled(const std::optional<double>& value, const std::optional<double>& middle,
+                             const std::optional<double>& end) {
   if (!value || !middle || !end || !(*middle > 0)) return {};
   return *value * (*end / *middle);
 }
@@ -65,7 +66,8 @@ PointMetrics::Band time_band(const Ends& ends, const PointMetrics& metrics, Get&
   if (!value) return {};
   PointMetrics::Band band;
   if (const auto low = scaled(value, middle, get(ends.fast))) band.low = std::min(*value, *low);
-  if (const auto high = scaled(value, middle, get(ends.slow)); high && ends.bounded_above) band.high = std::max(*value, *high);
+  if (const auto high = scaled(value, middle, get(ends.slow)); high && ends.bounded_above)
+    band.high = std::max(*value, *high);
   return band;
 }
 
@@ -75,16 +77,20 @@ TimeUncertainty both(const TimeUncertainty& a, const TimeUncertainty& b) {
     const double log = std::hypot(std::log(x), std::log(y));
     return std::exp(x < 1 || y < 1 ? -log : log);
   };
-  return {.decode_low = add(a.decode_low, b.decode_low), .decode_high = add(a.decode_high, b.decode_high),
-          .prefill_low = add(a.prefill_low, b.prefill_low), .prefill_high = add(a.prefill_high, b.prefill_high)};
+  return {.decode_low = add(a.decode_low, b.decode_low),
+          .decode_high = add(a.decode_high, b.decode_high),
+          .prefill_low = add(a.prefill_low, b.prefill_low),
+          .prefill_high = add(a.prefill_high, b.prefill_high)};
 }
 
 // For profiles that state no errors.
 constexpr TimeUncertainty kUnknown{.decode_low = 0.7, .decode_high = 1.5, .prefill_low = 0.6, .prefill_high = 1.8};
 
 TimeUncertainty wider(const TimeUncertainty& a, const TimeUncertainty& b) {
-  return {.decode_low = std::min(a.decode_low, b.decode_low), .decode_high = std::max(a.decode_high, b.decode_high),
-          .prefill_low = std::min(a.prefill_low, b.prefill_low), .prefill_high = std::max(a.prefill_high, b.prefill_high)};
+  return {.decode_low = std::min(a.decode_low, b.decode_low),
+          .decode_high = std::max(a.decode_high, b.decode_high),
+          .prefill_low = std::min(a.prefill_low, b.prefill_low),
+          .prefill_high = std::max(a.prefill_high, b.prefill_high)};
 }
 
 TimeUncertainty widest(const model::EngineProfile& engine) {
@@ -108,7 +114,7 @@ TimeUncertainty band_factors(const model::EngineProfile& engine, const std::set<
   if (kinds.empty()) return *engine.uncertainty;
   TimeUncertainty u;
   for (const model::Beyond kind : kinds) u = both(u, beyond(engine, kind));
-  return wider(u, *engine.uncertainty);   // never narrower than inside
+  return wider(u, *engine.uncertainty);  // never narrower than inside
 }
 
 void add_bands(const load::Scenario& scenario, bool beyond_measured, PointMetrics& metrics, std::stop_token stop) {
@@ -118,14 +124,17 @@ void add_bands(const load::Scenario& scenario, bool beyond_measured, PointMetric
   const bool shortened = can_be_shortened(scenario, metrics);
   const load::Scenario s = shortened ? beginning_of(scenario) : scenario;
   const PointMetrics middle = shortened ? at_end(s, 1, 1, stop) : metrics;
-  const PointMetrics fast = at_end(s, u.decode_low, u.prefill_low, stop), slow = at_end(s, u.decode_high, u.prefill_high, stop);
+  const PointMetrics fast = at_end(s, u.decode_low, u.prefill_low, stop),
+                     slow = at_end(s, u.decode_high, u.prefill_high, stop);
   if (stop.stop_requested()) return;
   const Ends ends{middle, fast, slow, !slow.steady.grows};
   metrics.latency_mean_band = time_band(ends, metrics, [](const PointMetrics& m) { return m.latency.mean; });
   metrics.ttft_mean_band = time_band(ends, metrics, [](const PointMetrics& m) { return m.ttft.mean; });
-  metrics.latency_per_token_p90_band = time_band(ends, metrics, [](const PointMetrics& m) { return m.latency_per_token.p90; });
+  metrics.latency_per_token_p90_band =
+      time_band(ends, metrics, [](const PointMetrics& m) { return m.latency_per_token.p90; });
   // The time between tokens does not hang on the queue.
-  metrics.tpot_mean_band = time_band({middle, fast, slow, true}, metrics, [](const PointMetrics& m) { return m.tpot.mean; });
+  metrics.tpot_mean_band =
+      time_band({middle, fast, slow, true}, metrics, [](const PointMetrics& m) { return m.tpot.mean; });
   const auto rate = [](const PointMetrics& m) { return std::optional(m.output_tokens_per_s); };
   if (const auto low = scaled(rate(metrics), rate(middle), rate(slow)))
     metrics.output_tokens_per_s_band.low = std::min(metrics.output_tokens_per_s, *low);

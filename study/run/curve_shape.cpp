@@ -32,7 +32,8 @@ std::optional<Crossing> first_crossing(std::span<const double> at, std::span<con
 std::vector<std::size_t> pareto_front(std::span<const double> x, std::span<const double> y) {
   std::vector<std::size_t> order(std::min(x.size(), y.size()));
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return x[a] != x[b] ? x[a] > x[b] : y[a] > y[b]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return x[a] != x[b] ? x[a] > x[b] : y[a] > y[b]; });
   std::vector<std::size_t> front;
   for (const std::size_t i : order) {
     if (front.empty() || y[i] > y[front.back()]) front.push_back(i);

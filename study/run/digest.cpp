@@ -18,7 +18,7 @@
 namespace plimsoll::study {
 namespace {
 
-constexpr std::uint64_t kNoteAlignment = 4;   // of names and descriptions in an ELF note section
+constexpr std::uint64_t kNoteAlignment = 4;  // of names and descriptions in an ELF note section
 
 std::uint64_t aligned(std::uint64_t size) { return (size + kNoteAlignment - 1) / kNoteAlignment * kNoteAlignment; }
 
@@ -75,7 +75,8 @@ Digest digest_of_folder(const std::string& path) {
   }
   std::sort(names.begin(), names.end());
   std::string text;
-  for (const std::string& name : names) text += fmt::format("{} {}\n", name.substr(path.size()), hex(digest_of_file(name)));
+  for (const std::string& name : names)
+    text += fmt::format("{} {}\n", name.substr(path.size()), hex(digest_of_file(name)));
   return digest_of(text);
 }
 

@@ -14,7 +14,7 @@ std::optional<MeanLengths> mean_lengths(const load::LengthSpec& spec) {
   }
   const auto& trace = std::get<load::TracePairs>(spec).trace;
   if (!trace || trace->records.empty()) return {};
-  constexpr std::size_t kSeen = 1000;   // enough for a first guess
+  constexpr std::size_t kSeen = 1000;  // enough for a first guess
   MeanLengths sum{0, 0};
   const std::size_t n = std::min(kSeen, trace->records.size());
   for (std::size_t i = 0; i < n; ++i) {
@@ -22,7 +22,8 @@ std::optional<MeanLengths> mean_lengths(const load::LengthSpec& spec) {
     sum.input += record.input_tokens;
     sum.output += record.output_tokens;
   }
-  return MeanLengths{std::max(1.0, sum.input / static_cast<double>(n)), std::max(1.0, sum.output / static_cast<double>(n))};
+  return MeanLengths{std::max(1.0, sum.input / static_cast<double>(n)),
+                     std::max(1.0, sum.output / static_cast<double>(n))};
 }
 
 namespace {
@@ -37,16 +38,22 @@ std::optional<double> arrival_rate(const load::LoadSpec& load) {
 class Replica {
  public:
   Replica(const load::Scenario& s, MeanLengths lengths)
-      : lengths_(lengths), cost_({.shape = s.shape.get(), .accelerator = s.accelerator.get(), .interconnect = s.interconnect.get(),
-                                  .engine = s.engine.get(), .weight_dtype = s.weight_dtype, .kv_dtype = s.kv_dtype,
-                                  .tp = s.tp, .pp = s.pp}) {
+      : lengths_(lengths),
+        cost_({.shape = s.shape.get(),
+               .accelerator = s.accelerator.get(),
+               .interconnect = s.interconnect.get(),
+               .engine = s.engine.get(),
+               .weight_dtype = s.weight_dtype,
+               .kv_dtype = s.kv_dtype,
+               .tp = s.tp,
+               .pp = s.pp}) {
     const model::PrefillSpan span{static_cast<std::int64_t>(std::llround(lengths.input)), 0};
     model::ForwardWork work;
     work.prefill = {&span, 1};
     work.sampled = 1;
     prefill_ = cost_.forward(work).total();
     const double pool = static_cast<double>(s.kv.blocks) * static_cast<double>(s.kv.block_tokens);
-    constexpr std::int64_t kMostRows = 65536;   // of a pool without bounds
+    constexpr std::int64_t kMostRows = 65536;  // of a pool without bounds
     const auto most = static_cast<double>(std::min(sched::resolve_limits(s.policy).max_running, kMostRows));
     largest_ = std::max(1.0, std::min(most, std::floor(pool / (lengths.input + lengths.output))));
     window_ = s.shape->sliding_window;

@@ -34,36 +34,47 @@ bool is_same(DType a, DType b) { return a == b || (is_16_bit(a) && is_16_bit(b))
 
 // "8 to 128", or the one number that there is; `scale` 1e-9 for parameters.
 std::string text_of(const model::Interval& interval, double scale = 1) {
-  const std::string low = fmt::format("{:.4g}", scale * interval.low), high = fmt::format("{:.4g}", scale * interval.high);
+  const std::string low = fmt::format("{:.4g}", scale * interval.low),
+                    high = fmt::format("{:.4g}", scale * interval.high);
   return low == high ? low : low + " to " + high;
 }
 
 void compare_model(const PointSpec& spec, const model::CalibratedRange& range, Difference& out) {
   if (!spec.shape) return;
   const auto family = spec.shape->moe ? model::ModelFamily::moe : model::ModelFamily::dense;
-  if (family != range.family) out.add(Beyond::model, family == model::ModelFamily::moe ? "a mixture of experts" : "a dense model");
-  constexpr double kRounding = 0.01;   // of the parameters in the profile
+  if (family != range.family)
+    out.add(Beyond::model, family == model::ModelFamily::moe ? "a mixture of experts" : "a dense model");
+  constexpr double kRounding = 0.01;  // of the parameters in the profile
   const double parameters = model::weight_count(*spec.shape);
   const model::Interval wide{range.parameters.low * (1 - kRounding), range.parameters.high * (1 + kRounding)};
-  if (!wide.holds(parameters)) out.add(Beyond::model, fmt::format("{:.3g} G parameters of {}", 1e-9 * parameters, text_of(range.parameters, 1e-9)));
-  if (!is_same(spec.weight_dtype, range.weights)) out.add(Beyond::type, fmt::format("{} weights of {}", model::name(spec.weight_dtype), model::name(range.weights)));
-  if (!is_same(spec.kv_dtype, range.cache)) out.add(Beyond::type, fmt::format("a {} cache of {}", model::name(spec.kv_dtype), model::name(range.cache)));
+  if (!wide.holds(parameters))
+    out.add(Beyond::model,
+            fmt::format("{:.3g} G parameters of {}", 1e-9 * parameters, text_of(range.parameters, 1e-9)));
+  if (!is_same(spec.weight_dtype, range.weights))
+    out.add(Beyond::type, fmt::format("{} weights of {}", model::name(spec.weight_dtype), model::name(range.weights)));
+  if (!is_same(spec.kv_dtype, range.cache))
+    out.add(Beyond::type, fmt::format("a {} cache of {}", model::name(spec.kv_dtype), model::name(range.cache)));
 }
 
 void compare_deployment(const PointSpec& spec, const model::CalibratedRange& range, Difference& out) {
   const std::string& accelerator = spec.hardware.accelerator->id;
-  if (!range.accelerators.empty() && std::find(range.accelerators.begin(), range.accelerators.end(), accelerator) == range.accelerators.end())
+  if (!range.accelerators.empty() &&
+      std::find(range.accelerators.begin(), range.accelerators.end(), accelerator) == range.accelerators.end())
     out.add(Beyond::accelerator, fmt::format("accelerator {}", accelerator));
-  if (!range.tp.holds(spec.deployment.tp)) out.add(Beyond::tp, fmt::format("tp {} of {}", spec.deployment.tp, text_of(range.tp)));
+  if (!range.tp.holds(spec.deployment.tp))
+    out.add(Beyond::tp, fmt::format("tp {} of {}", spec.deployment.tp, text_of(range.tp)));
 }
 
 void compare_load(const PointSpec& spec, const model::CalibratedRange& range, Difference& out) {
   if (std::holds_alternative<load::Script>(spec.workload.load)) return;
   const double users = std::max(1.0, load::load_value(spec.workload.load) / spec.deployment.replicas);
-  if (load::is_closed_loop(spec.workload.load) && !range.batch.holds(users)) out.add(Beyond::batch, fmt::format("{:g} users a replica of {}", users, text_of(range.batch)));
+  if (load::is_closed_loop(spec.workload.load) && !range.batch.holds(users))
+    out.add(Beyond::batch, fmt::format("{:g} users a replica of {}", users, text_of(range.batch)));
   if (const auto mean = mean_lengths(spec.workload.lengths)) {
-    if (!range.input.holds(mean->input)) out.add(Beyond::length, fmt::format("prompts of {:.0f} tokens of {}", mean->input, text_of(range.input)));
-    if (!range.output.holds(mean->output)) out.add(Beyond::length, fmt::format("answers of {:.0f} tokens of {}", mean->output, text_of(range.output)));
+    if (!range.input.holds(mean->input))
+      out.add(Beyond::length, fmt::format("prompts of {:.0f} tokens of {}", mean->input, text_of(range.input)));
+    if (!range.output.holds(mean->output))
+      out.add(Beyond::length, fmt::format("answers of {:.0f} tokens of {}", mean->output, text_of(range.output)));
   }
   const std::int64_t longest = longest_sent(spec.workload);
   if (range.context > 0 && static_cast<double>(longest) > range.context)
@@ -92,7 +103,8 @@ Difference difference_of(const PointSpec& spec) {
   Difference out = nearest.value_or(Difference{});
   const std::string asked = configs::canonical_name(spec.engine_name);
   const std::string_view version = version_in(asked), fitted = version_in(spec.engine->id);
-  if (!version.empty() && !fitted.empty() && version != fitted) out.add(Beyond::version, fmt::format("version {}", version));
+  if (!version.empty() && !fitted.empty() && version != fitted)
+    out.add(Beyond::version, fmt::format("version {}", version));
   return out;
 }
 
@@ -115,12 +127,17 @@ Extrapolation extrapolation_of(const PointSpec& spec) {
     add(fmt::format("beyond what engine {} was fitted on: {}", spec.engine->id, fmt::join(difference.reasons, ", ")));
   }
   if (spec.shape && spec.shape->sliding_window > 0 && longest_sent(spec.workload) > spec.shape->sliding_window) {
-    add(fmt::format("the cache of windowed layers counts at full length, beyond their {} tokens fewer sequences fit than in servers that "
-                    "free it{}", spec.shape->sliding_window, spec.shape->chunked ? ", and a chunk reads as much as a window" : ""));
+    add(
+        fmt::format("the cache of windowed layers counts at full length, beyond their {} tokens fewer sequences fit "
+                    "than in servers that "
+                    "free it{}",
+                    spec.shape->sliding_window, spec.shape->chunked ? ", and a chunk reads as much as a window" : ""));
   }
   if (spec.deployment.pp > 1) {
-    add(fmt::format("pp {0}: one step at a time passes all stages, several in flight are not modelled: throughput up to {0} "
-                    "times too low (docs/limits.md)", spec.deployment.pp));
+    add(fmt::format(
+        "pp {0}: one step at a time passes all stages, several in flight are not modelled: throughput up to {0} "
+        "times too low (docs/limits.md)",
+        spec.deployment.pp));
     out.kinds.insert(Beyond::pipeline);
   }
   return out;

@@ -11,7 +11,7 @@
 namespace plimsoll::study {
 
 struct Extrapolation {
-  std::string reason;                  // empty: it lies within them
+  std::string reason;  // empty: it lies within them
   std::set<model::Beyond> kinds;
 };
 

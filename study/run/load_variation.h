@@ -12,7 +12,8 @@ namespace plimsoll::study {
 /// script, which has none.
 [[nodiscard]] std::optional<PointSpec> with_load_value(PointSpec spec, double value);
 
-/// Requests/s that an open loop offers in the mean: of a trace its own rate times its scale. Nothing for loads without one.
+/// Requests/s that an open loop offers in the mean: of a trace its own rate times its scale. Nothing for loads without
+/// one.
 [[nodiscard]] std::optional<double> offered_rate(const load::LoadSpec& load);
 
 }  // namespace plimsoll::study

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Under which name a point's result is stored: a digest of everything it depends on. A key that changes too often costs a
-// simulation, one that changes too seldom a wrong result.
+// Under which name a point's result is stored: a digest of everything it depends on. A key that changes too often costs
+// a simulation, one that changes too seldom a wrong result.
 #pragma once
 
 #include <map>
 #include <mutex>
 #include <string>
 
-#include "study/run/digest.h"
 #include "study/file/study.h"
+#include "study/run/digest.h"
 
 namespace plimsoll::study {
 
@@ -19,12 +19,13 @@ class PointKeys {
 
   /// Of the point's own file, the files that it names, the catalogue, the program and the options. `extra` is the
   /// caller's. Any number of threads at once.
-  [[nodiscard]] Digest of_point(std::size_t index, const std::string& extra = {}, std::span<const Setting> settings = {}) const;
+  [[nodiscard]] Digest of_point(std::size_t index, const std::string& extra = {},
+                                std::span<const Setting> settings = {}) const;
 
  private:
   [[nodiscard]] Digest of_file(const std::string& path) const;
   const Study& study_;
-  std::string common_;                 // of all points
+  std::string common_;  // of all points
   mutable std::mutex mutex_;
   mutable std::map<std::string, Digest> files_;
 };

@@ -13,22 +13,94 @@ namespace plimsoll::study {
 namespace {
 
 // The contract: columns are only ever added at the end.
-constexpr std::array<std::string_view, 88> kColumns = {
-    "source", "model", "hardware", "engine", "dtype", "tp", "replicas", "policy", "load_kind", "load_value",
-    "input_tokens_mean", "output_tokens_mean", "requests_completed", "requests_rejected", "requests_timed_out",
-    "preemptions", "duration_s", "requests_per_s", "output_tokens_per_s", "total_tokens_per_s", "latency_mean_s",
-    "latency_p50_s", "latency_p90_s", "latency_p95_s", "latency_p99_s", "ttft_mean_s", "ttft_p50_s", "ttft_p90_s",
-    "ttft_p99_s", "tpot_mean_s", "tpot_p50_s", "tpot_p90_s", "tpot_p99_s", "itl_mean_s", "itl_p50_s", "itl_p99_s",
-    "latency_per_token_p90_s", "latency_per_token_mean_s", "ttft_p95_s", "itl_p95_s", "batch_mean", "kv_used_mean",
-    "kv_used_peak", "kv_wasted_mean", "slo_attainment", "stable", "usd_per_million_output_tokens", "extrapolates",
-    "latency_mean_s_lo", "latency_mean_s_hi", "ttft_mean_s_lo", "ttft_mean_s_hi", "tpot_mean_s_lo", "tpot_mean_s_hi",
-    "latency_per_token_p90_s_lo", "latency_per_token_p90_s_hi", "output_tokens_per_s_lo", "output_tokens_per_s_hi",
-    "time_weights_s", "time_kv_s", "time_compute_s", "time_allreduce_s", "time_host_s", "time_queue_s",
-    "time_preempt_s", "time_other_s", "latency_mean_ci95_s", "output_tokens_per_s_ci95", "in_system_mean",
-    "queue_mean", "kv_internal_mean", "kv_reserved_unused_mean", "kv_external_mean", "kv_last_block_mean",
-    "instances", "usd_per_hour", "instance_hours", "usd", "replicas_mean", "replica_starts", "replica_failures",
-    "stable_reason", "requests_needed", "slo_met", "ttft_first_wave_mean_s", "ttft_steady_mean_s", "ttft_steady_p99_s",
-    "latency_steady_mean_s"};
+constexpr std::array<std::string_view, 88> kColumns = {"source",
+                                                       "model",
+                                                       "hardware",
+                                                       "engine",
+                                                       "dtype",
+                                                       "tp",
+                                                       "replicas",
+                                                       "policy",
+                                                       "load_kind",
+                                                       "load_value",
+                                                       "input_tokens_mean",
+                                                       "output_tokens_mean",
+                                                       "requests_completed",
+                                                       "requests_rejected",
+                                                       "requests_timed_out",
+                                                       "preemptions",
+                                                       "duration_s",
+                                                       "requests_per_s",
+                                                       "output_tokens_per_s",
+                                                       "total_tokens_per_s",
+                                                       "latency_mean_s",
+                                                       "latency_p50_s",
+                                                       "latency_p90_s",
+                                                       "latency_p95_s",
+                                                       "latency_p99_s",
+                                                       "ttft_mean_s",
+                                                       "ttft_p50_s",
+                                                       "ttft_p90_s",
+                                                       "ttft_p99_s",
+                                                       "tpot_mean_s",
+                                                       "tpot_p50_s",
+                                                       "tpot_p90_s",
+                                                       "tpot_p99_s",
+                                                       "itl_mean_s",
+                                                       "itl_p50_s",
+                                                       "itl_p99_s",
+                                                       "latency_per_token_p90_s",
+                                                       "latency_per_token_mean_s",
+                                                       "ttft_p95_s",
+                                                       "itl_p95_s",
+                                                       "batch_mean",
+                                                       "kv_used_mean",
+                                                       "kv_used_peak",
+                                                       "kv_wasted_mean",
+                                                       "slo_attainment",
+                                                       "stable",
+                                                       "usd_per_million_output_tokens",
+                                                       "extrapolates",
+                                                       "latency_mean_s_lo",
+                                                       "latency_mean_s_hi",
+                                                       "ttft_mean_s_lo",
+                                                       "ttft_mean_s_hi",
+                                                       "tpot_mean_s_lo",
+                                                       "tpot_mean_s_hi",
+                                                       "latency_per_token_p90_s_lo",
+                                                       "latency_per_token_p90_s_hi",
+                                                       "output_tokens_per_s_lo",
+                                                       "output_tokens_per_s_hi",
+                                                       "time_weights_s",
+                                                       "time_kv_s",
+                                                       "time_compute_s",
+                                                       "time_allreduce_s",
+                                                       "time_host_s",
+                                                       "time_queue_s",
+                                                       "time_preempt_s",
+                                                       "time_other_s",
+                                                       "latency_mean_ci95_s",
+                                                       "output_tokens_per_s_ci95",
+                                                       "in_system_mean",
+                                                       "queue_mean",
+                                                       "kv_internal_mean",
+                                                       "kv_reserved_unused_mean",
+                                                       "kv_external_mean",
+                                                       "kv_last_block_mean",
+                                                       "instances",
+                                                       "usd_per_hour",
+                                                       "instance_hours",
+                                                       "usd",
+                                                       "replicas_mean",
+                                                       "replica_starts",
+                                                       "replica_failures",
+                                                       "stable_reason",
+                                                       "requests_needed",
+                                                       "slo_met",
+                                                       "ttft_first_wave_mean_s",
+                                                       "ttft_steady_mean_s",
+                                                       "ttft_steady_p99_s",
+                                                       "latency_steady_mean_s"};
 
 using Quantiles = sched::PointMetrics::Quantiles;
 
@@ -36,12 +108,30 @@ using Quantiles = sched::PointMetrics::Quantiles;
 class Row {
  public:
   explicit Row(std::vector<Cell> cells) : cells_(std::move(cells)) {}
-  Row& text(const std::string& value) { cells_.emplace_back(value); return *this; }
-  Row& count(std::int64_t value) { cells_.emplace_back(value); return *this; }
-  Row& number(std::optional<double> value) { cells_.push_back(number_cell(value)); return *this; }
-  Row& flag(bool value) { cells_.emplace_back(value); return *this; }
-  Row& cell(Cell value) { cells_.push_back(std::move(value)); return *this; }
-  Row& blanks(std::size_t n) { cells_.resize(cells_.size() + n); return *this; }
+  Row& text(const std::string& value) {
+    cells_.emplace_back(value);
+    return *this;
+  }
+  Row& count(std::int64_t value) {
+    cells_.emplace_back(value);
+    return *this;
+  }
+  Row& number(std::optional<double> value) {
+    cells_.push_back(number_cell(value));
+    return *this;
+  }
+  Row& flag(bool value) {
+    cells_.emplace_back(value);
+    return *this;
+  }
+  Row& cell(Cell value) {
+    cells_.push_back(std::move(value));
+    return *this;
+  }
+  Row& blanks(std::size_t n) {
+    cells_.resize(cells_.size() + n);
+    return *this;
+  }
   [[nodiscard]] std::vector<Cell> take() { return std::move(cells_); }
 
  private:
@@ -114,9 +204,10 @@ void append_use(Row& row, const PointResult& point) {
 std::string unused_gpus(const PointResult& point) {
   const std::int64_t paid = std::int64_t{point.instances} * point.gpus_per_instance, used = point.gpus;
   if (used == 0 || used >= paid) return {};
-  return fmt::format("{} of the {} GPUs of {} are not used{}: more replicas, or a larger tp, would use them", paid - used, paid,
-                     point.instances == 1 ? point.labels.hardware : fmt::format("{} x {}", point.instances, point.labels.hardware),
-                     point.usd_per_hour ? ", but paid" : "");
+  return fmt::format(
+      "{} of the {} GPUs of {} are not used{}: more replicas, or a larger tp, would use them", paid - used, paid,
+      point.instances == 1 ? point.labels.hardware : fmt::format("{} x {}", point.instances, point.labels.hardware),
+      point.usd_per_hour ? ", but paid" : "");
 }
 
 double instance_hours(const PointResult& point) {
@@ -151,7 +242,8 @@ std::string steady_text(const sched::SteadyState& steady) {
     case sched::Steadiness::stable: return {};
     case sched::Steadiness::unstable: return "unstable: " + steady.reason;
     case sched::Steadiness::too_short:
-      return fmt::format("run too short to tell whether it keeps up: {}; requests: {} would tell", steady.reason, steady.requests_needed);
+      return fmt::format("run too short to tell whether it keeps up: {}; requests: {} would tell", steady.reason,
+                         steady.requests_needed);
   }
   return {};
 }
@@ -176,7 +268,9 @@ std::vector<Cell> point_row(const PointResult& point) {
   append_counts(row, m);
   append_latencies(row, m, meaningful);
   row.number(m.batch_mean).number(m.kv_used_mean).number(m.kv_used_peak).number(m.kv_wasted_mean);
-  row.number(meaningful ? m.slo_attainment : std::nullopt).cell(stable_cell(m.steady)).number(usd_per_million_output_tokens(point));
+  row.number(meaningful ? m.slo_attainment : std::nullopt)
+      .cell(stable_cell(m.steady))
+      .number(usd_per_million_output_tokens(point));
   row.flag(!point.extrapolates.empty());
   append_bands(row, m, meaningful);
   append_times(row, m, meaningful);
@@ -187,7 +281,8 @@ std::vector<Cell> point_row(const PointResult& point) {
   append_use(row, point);
   row.cell(m.steady.reason.empty() ? Cell() : Cell(m.steady.reason));
   row.cell(m.steady.requests_needed > 0 ? Cell(m.steady.requests_needed) : Cell());
-  const bool unknown = !point.missed_slo || (point.missed_slo->empty() && m.steady.verdict == sched::Steadiness::too_short);
+  const bool unknown =
+      !point.missed_slo || (point.missed_slo->empty() && m.steady.verdict == sched::Steadiness::too_short);
   row.cell(unknown ? Cell() : Cell(point.missed_slo->empty()));
   row.number(m.ttft_first_wave_mean).number(m.ttft_steady_mean).number(m.ttft_steady_p99).number(m.latency_steady_mean);
   std::vector<Cell> cells = row.take();

@@ -17,7 +17,7 @@ namespace plimsoll::study {
 
 /// The columns that say which point this is.
 struct PointLabels {
-  std::string source = "simulated";    // simulated, measured, published
+  std::string source = "simulated";  // simulated, measured, published
   std::string model, hardware, engine, dtype;
   std::int32_t tp = 1, replicas = 1;  // 0: not known
   std::string policy, load_kind;
@@ -27,18 +27,18 @@ struct PointLabels {
 };
 
 struct PointResult {
-  std::size_t index = 0;               // place in the sweep, from 0
-  std::vector<Cell> swept;             // one value per swept key
+  std::size_t index = 0;    // place in the sweep, from 0
+  std::vector<Cell> swept;  // one value per swept key
   PointLabels labels;
   std::optional<sched::PointMetrics> metrics;  // none: the point cannot exist
-  std::string infeasible;              // the reason when there are no metrics
-  std::vector<SloFigure> slo;          // what the SLO limits and what was found; empty: no SLO, or nothing measured
-  std::optional<std::string> missed_slo;   // which bounds it misses, empty: none; none: no SLO, or nothing measured
+  std::string infeasible;                      // the reason when there are no metrics
+  std::vector<SloFigure> slo;             // what the SLO limits and what was found; empty: no SLO, or nothing measured
+  std::optional<std::string> missed_slo;  // which bounds it misses, empty: none; none: no SLO, or nothing measured
   std::string starved;                 // which setting keeps prompts out of steps, and the key to change; empty: none
   std::string extrapolates;            // why the figures are estimates; empty: calibrated
   std::int32_t instances = 1;          // at most at once
   std::optional<double> usd_per_hour;  // of these
-  std::int64_t gpus = 0;               // that the replicas use, at most at once; 0: there are none, or this machine's cores
+  std::int64_t gpus = 0;  // that the replicas use, at most at once; 0: there are none, or this machine's cores
   std::int32_t gpus_per_instance = 1;
   std::vector<sched::FleetRow> fleet;  // replicas that come and go, simulated here: how the fleet changed; else empty
 };
@@ -66,8 +66,10 @@ void add_extrapolation(PointResult& point, const std::string& why);
 [[nodiscard]] std::vector<Cell> point_row(const PointResult& point);
 
 /// Columns and rows of a whole result as CSV text, or as a JSON array of objects.
-[[nodiscard]] std::string points_csv(const std::vector<std::string>& swept_keys, const std::vector<PointResult>& points);
-[[nodiscard]] std::string points_json(const std::vector<std::string>& swept_keys, const std::vector<PointResult>& points);
+[[nodiscard]] std::string points_csv(const std::vector<std::string>& swept_keys,
+                                     const std::vector<PointResult>& points);
+[[nodiscard]] std::string points_json(const std::vector<std::string>& swept_keys,
+                                      const std::vector<PointResult>& points);
 /// One object with every column: the body of a `point` line of --progress jsonl, without its braces.
 [[nodiscard]] std::string json_members(const std::vector<std::string>& columns, const std::vector<Cell>& cells);
 

@@ -18,7 +18,7 @@ namespace plimsoll::study {
 namespace {
 
 constexpr std::chrono::milliseconds kLookEvery{100};
-constexpr std::size_t kMaxMessage = std::size_t{64} << 20U;   // bytes
+constexpr std::size_t kMaxMessage = std::size_t{64} << 20U;  // bytes
 // What the leader says besides tasks, which begin with a digit.
 constexpr std::string_view kWelcome = "welcome", kStranger = "stranger", kDone = "done";
 // What a follower says: nothing as a sign of life, otherwise an answer behind its digest.
@@ -44,7 +44,7 @@ class Beating {
   const net::Link& link_;
   std::mutex mutex_;
   std::condition_variable_any wake_;
-  std::jthread thread_;                // last: it uses the others
+  std::jthread thread_;  // last: it uses the others
 };
 
 }  // namespace
@@ -68,7 +68,7 @@ RankCrew::RankCrew(const std::vector<std::string>& addresses, Pulse pulse)
     : pulse_(pulse), exceptions_(std::uncaught_exceptions()), lobby_(addresses) {}
 
 RankCrew::~RankCrew() {
-  door_ = {};                          // joined
+  door_ = {};  // joined
   if (std::uncaught_exceptions() == exceptions_) finish();
 }
 
@@ -121,7 +121,8 @@ std::optional<RankCrew::Place> RankCrew::take(const std::function<bool()>& give_
     if (give_up()) return {};
     lock.lock();
   }
-  Place place = std::move(places_.back());   // followers come last and are taken first: this process has other things to do
+  Place place =
+      std::move(places_.back());  // followers come last and are taken first: this process has other things to do
   places_.pop_back();
   return place;
 }
@@ -160,19 +161,23 @@ std::optional<std::string> RankCrew::ask(const Place& place, const std::string& 
 void RankCrew::drop(Place place, Loss loss) {
   const std::lock_guard lock(mutex_);
   const RankName rank = place.rank;
-  const auto known = std::ranges::find_if(lost_, [&](const Lost& each) { return each.rank == rank && each.loss == loss; });
-  if (known != lost_.end()) ++known->tasks;
-  else lost_.push_back({rank, loss});
+  const auto known =
+      std::ranges::find_if(lost_, [&](const Lost& each) { return each.rank == rank && each.loss == loss; });
+  if (known != lost_.end())
+    ++known->tasks;
+  else
+    lost_.push_back({rank, loss});
   dropped_.push_back(std::move(place));
   if (loss == Loss::died) return;
-  const auto others = std::ranges::stable_partition(places_, [&](const Place& each) { return !(each.link.is_open() && each.rank == rank); });
+  const auto others = std::ranges::stable_partition(
+      places_, [&](const Place& each) { return !(each.link.is_open() && each.rank == rank); });
   std::ranges::move(others, std::back_inserter(dropped_));
   places_.erase(others.begin(), others.end());
 }
 
 std::string RankCrew::run(const std::string& task, const std::function<bool()>& give_up,
                           const std::function<std::string()>& here, const IsAnswer& is_answer) {
-  struct Back {                        // a place of this process is given back whatever happens
+  struct Back {  // a place of this process is given back whatever happens
     RankCrew* crew;
     ~Back() { crew->give({}); }
   };
@@ -244,7 +249,7 @@ RankLeader::End RankLeader::follow(const std::string& greeting, std::size_t jobs
       });
     }
   }
-  return ends.front();                 // the others only add places, and may come after the end
+  return ends.front();  // the others only add places, and may come after the end
 }
 
 RankLeader::End RankLeader::serve(const net::Link& link, const std::string& greeting, const Answer& answer) const {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sweep spread over processes, on one or many hosts. One process leads: it hands out tasks, one at a time, to whatever
-// place is free, its own included, and alone keeps and prints results. The others follow: they answer tasks until the
-// leader ends the run. A follower that dies is a closed connection, one that is stopped sends no sign of life, one that
-// fails may answer what cannot be read: its task is done again elsewhere.
+// A sweep spread over processes, on one or many hosts. One process leads: it hands out tasks, one at a time, to
+// whatever place is free, its own included, and alone keeps and prints results. The others follow: they answer tasks
+// until the leader ends the run. A follower that dies is a closed connection, one that is stopped sends no sign of
+// life, one that fails may answer what cannot be read: its task is done again elsewhere.
 #pragma once
 
 #include <chrono>
@@ -24,7 +24,7 @@ namespace plimsoll::study {
 /// Which process a connection comes from. As text without line breaks.
 struct RankName {
   int rank = 0;
-  int process = 0;                     // its id on its host
+  int process = 0;  // its id on its host
   std::string host;
   bool operator==(const RankName&) const = default;
   /// Of this process.
@@ -56,15 +56,15 @@ class RankCrew {
   RankCrew& operator=(const RankCrew&) = delete;
 
   [[nodiscard]] const net::Meeting& meeting() const { return lobby_.meeting(); }
-  /// Lets followers in from now on, beside `local` tasks at once here. Only those whose greeting is `same` take part: the
-  /// same program, study and options. `on_stranger` gets the greetings of the others, on a thread of its own.
+  /// Lets followers in from now on, beside `local` tasks at once here. Only those whose greeting is `same` take part:
+  /// the same program, study and options. `on_stranger` gets the greetings of the others, on a thread of its own.
   void open(std::size_t local, std::string same, std::function<void(const std::string&)> on_stranger);
 
   /// Whether an answer of a follower can be used. Any thread.
   using IsAnswer = std::function<bool(const std::string& answer)>;
-  /// Runs `task` wherever there is room, by `here` or by a follower, and returns its answer; waits for a free place. Empty
-  /// as soon as `give_up`, asked ten times a second, says so. A task that a follower cannot do is done here, so that its
-  /// failure is reported here. Any number of threads.
+  /// Runs `task` wherever there is room, by `here` or by a follower, and returns its answer; waits for a free place.
+  /// Empty as soon as `give_up`, asked ten times a second, says so. A task that a follower cannot do is done here, so
+  /// that its failure is reported here. Any number of threads.
   [[nodiscard]] std::string run(const std::string& task, const std::function<bool()>& give_up,
                                 const std::function<std::string()>& here, const IsAnswer& is_answer = {});
   /// Tasks that followers answered.
@@ -74,7 +74,7 @@ class RankCrew {
 
  private:
   struct Place {
-    net::Link link;                    // not open: a place of this process
+    net::Link link;  // not open: a place of this process
     RankName rank;
   };
   void welcome(const std::stop_token& stop);
@@ -86,14 +86,14 @@ class RankCrew {
   void finish();
 
   Pulse pulse_;
-  int exceptions_;                     // in flight when it was made
+  int exceptions_;  // in flight when it was made
   net::Lobby lobby_;
   std::string same_;
   std::function<void(const std::string&)> on_stranger_;
   mutable std::mutex mutex_;
   std::condition_variable free_;
-  std::vector<Place> places_;          // free ones
-  std::vector<Place> dropped_;         // connections of followers that were lost: they still hear of the end
+  std::vector<Place> places_;   // free ones
+  std::vector<Place> dropped_;  // connections of followers that were lost: they still hear of the end
   std::vector<Lost> lost_;
   std::size_t answered_ = 0;
   std::jthread door_;
@@ -102,7 +102,7 @@ class RankCrew {
 /// The leader, as a follower sees it.
 class RankLeader {
  public:
-  enum class End { done, refused, lost };   // the run is over; this process may not take part; the leader is gone before
+  enum class End { done, refused, lost };  // the run is over; this process may not take part; the leader is gone before
 
   /// Connects, so that the end of the leader is seen from now on. Throws DeviceError if it cannot be reached.
   RankLeader(net::Meeting meeting, RankName own, Pulse pulse = {});

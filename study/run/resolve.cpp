@@ -18,8 +18,8 @@
 namespace plimsoll::study {
 namespace {
 
-constexpr sched::Blk kAmpleBlocks = sched::Blk{1} << 30U;   // a constant engine without a model has no KV to run out of
-constexpr double kDefaultSwap = 4.0 * 1073741824.0;         // vLLM: --swap-space 4 (GiB)
+constexpr sched::Blk kAmpleBlocks = sched::Blk{1} << 30U;  // a constant engine without a model has no KV to run out of
+constexpr double kDefaultSwap = 4.0 * 1073741824.0;        // vLLM: --swap-space 4 (GiB)
 
 // A queueing check needs no model and no machine; what the simulator still asks of them is harmless.
 std::shared_ptr<const model::LlmShape> stand_in_shape() {
@@ -60,7 +60,8 @@ std::string misfit_text(const PointSpec& spec, const model::MemoryPlan& plan) {
       "{} in {} does not fit on {} at tp {}{}: {} offers {:.1f} GB to weights of {:.1f} GB, activations of {:.1f} GB, "
       "overhead of {:.1f} GB and one KV block; {:.2f} GB are missing",
       spec.shape->id, model::name(spec.weight_dtype), spec.hardware.accelerator->id, spec.deployment.tp,
-      spec.deployment.pp > 1 ? fmt::format(", pp {}", spec.deployment.pp) : "", spec.hardware.this_machine ? "its share of this machine" : "a GPU", gigabytes(plan.budget),
+      spec.deployment.pp > 1 ? fmt::format(", pp {}", spec.deployment.pp) : "",
+      spec.hardware.this_machine ? "its share of this machine" : "a GPU", gigabytes(plan.budget),
       gigabytes(plan.weights), gigabytes(plan.activation), gigabytes(plan.overhead),
       gigabytes(plan.kv_per_token * static_cast<double>(sched::block_tokens(spec.policy)) - plan.kv));
 }
@@ -73,17 +74,22 @@ std::optional<Impossible> degree_problem(const PointSpec& spec) {
       return Impossible{where, fmt::format("tp {} is impossible for {}: {}", d.tp, spec.shape->id, problem)};
     }
     if (d.pp > spec.shape->layers) {
-      return Impossible{where, fmt::format("pp {} is more than the {} layers of {}", d.pp, spec.shape->layers, spec.shape->id)};
+      return Impossible{
+          where, fmt::format("pp {} is more than the {} layers of {}", d.pp, spec.shape->layers, spec.shape->id)};
     }
   }
   if (!spec.hardware.accelerator) return {};
   if (std::int64_t{d.tp} * d.pp > spec.hardware.count) {
-    return Impossible{where, fmt::format("tp {} x pp {} needs {} accelerators, {} has {}: no replica spans instances (docs/limits.md)", d.tp,
-                                         d.pp, std::int64_t{d.tp} * d.pp, spec.hardware.label, spec.hardware.count)};
+    return Impossible{
+        where,
+        fmt::format("tp {} x pp {} needs {} accelerators, {} has {}: no replica spans instances (docs/limits.md)", d.tp,
+                    d.pp, std::int64_t{d.tp} * d.pp, spec.hardware.label, spec.hardware.count)};
   }
   if (d.tp * d.pp > 1 && !spec.hardware.interconnect && !spec.engine->constant) {
-    return Impossible{where, fmt::format("no link between the accelerators of {} is known; state hardware: {{accelerator, "
-                                         "count, interconnect}}", spec.hardware.label)};
+    return Impossible{where,
+                      fmt::format("no link between the accelerators of {} is known; state hardware: {{accelerator, "
+                                  "count, interconnect}}",
+                                  spec.hardware.label)};
   }
   return {};
 }
@@ -100,11 +106,13 @@ std::optional<Impossible> place_replicas(const PointSpec& spec, PointResult& res
   const std::int32_t per_instance = std::max(1, spec.hardware.count / (d.tp * d.pp));
   const std::int32_t needed = (d.most_replicas() + per_instance - 1) / per_instance;
   if (d.instances && *d.instances < needed) {
-    return Impossible{spec.places.instances, fmt::format("{} replicas of tp {} need {} instances of {}, found instances: {}",
-                                                         d.most_replicas(), d.tp, needed, spec.hardware.label, *d.instances)};
+    return Impossible{spec.places.instances,
+                      fmt::format("{} replicas of tp {} need {} instances of {}, found instances: {}",
+                                  d.most_replicas(), d.tp, needed, spec.hardware.label, *d.instances)};
   }
   result.instances = d.instances.value_or(needed);
-  if (spec.hardware.accelerator && !spec.hardware.this_machine) result.gpus = std::int64_t{d.tp} * d.pp * d.most_replicas();
+  if (spec.hardware.accelerator && !spec.hardware.this_machine)
+    result.gpus = std::int64_t{d.tp} * d.pp * d.most_replicas();
   result.gpus_per_instance = spec.hardware.count;
   if (spec.hardware.usd_per_hour) result.usd_per_hour = *spec.hardware.usd_per_hour * result.instances;
   return {};
@@ -121,8 +129,9 @@ bool has_memory_model(const PointSpec& spec) { return spec.shape && spec.hardwar
 sched::Blk swap_blocks(const PointSpec& spec) {
   if (spec.policy.preemption != sched::Preemption::swap) return 0;
   if (!has_memory_model(spec)) return kAmpleBlocks;
-  const double block = sched::block_tokens(spec.policy) * model::kv_bytes_per_token_per_rank(*spec.shape, spec.kv_dtype,
-                                                                                      spec.deployment.tp, spec.deployment.pp).value;
+  const double block =
+      sched::block_tokens(spec.policy) *
+      model::kv_bytes_per_token_per_rank(*spec.shape, spec.kv_dtype, spec.deployment.tp, spec.deployment.pp).value;
   return static_cast<sched::Blk>(spec.policy.swap_space_bytes.value_or(kDefaultSwap) / block);
 }
 
@@ -145,7 +154,8 @@ Pool kv_pool(const PointSpec& spec) {
     }
   }
   if (spec.policy.kv_token_budget && !sched::policy_info(spec.policy.policy).counts_kv_budget) {
-    pool.kv.blocks = std::min(pool.kv.blocks, std::max<sched::Blk>(1, *spec.policy.kv_token_budget / pool.kv.block_tokens));
+    pool.kv.blocks =
+        std::min(pool.kv.blocks, std::max<sched::Blk>(1, *spec.policy.kv_token_budget / pool.kv.block_tokens));
   }
   return pool;
 }
@@ -164,24 +174,32 @@ PointLabels labels_of(const PointSpec& spec) {
   return labels;
 }
 
-// Where a prompt enters a step whole and beside the running decodes, long prompts wait until enough others have finished.
+// Where a prompt enters a step whole and beside the running decodes, long prompts wait until enough others have
+// finished.
 std::string starved_prompts(const PointSpec& spec) {
   const auto lengths = mean_lengths(spec.workload.lengths);
-  if (!sched::traits_of(spec.policy).fits_whole_prompts || !lengths || std::holds_alternative<load::Script>(spec.workload.load)) return {};
+  if (!sched::traits_of(spec.policy).fits_whole_prompts || !lengths ||
+      std::holds_alternative<load::Script>(spec.workload.load))
+    return {};
   const sched::Limits limits = sched::resolve_limits(spec.policy, longest_sequence(spec));
   const auto prompt = static_cast<std::int64_t>(std::llround(lengths->input));
   const std::int64_t beside = limits.step_tokens - prompt;
   const double load = load::load_value(spec.workload.load);
-  const std::int64_t users = load::is_closed_loop(spec.workload.load) ? static_cast<std::int64_t>(std::ceil(load / spec.deployment.replicas)) : limits.max_running;
-  constexpr std::int64_t kFew = 16;    // sequences of an open loop, whose batches nobody knows before
+  const std::int64_t users = load::is_closed_loop(spec.workload.load)
+                                 ? static_cast<std::int64_t>(std::ceil(load / spec.deployment.replicas))
+                                 : limits.max_running;
+  constexpr std::int64_t kFew = 16;  // sequences of an open loop, whose batches nobody knows before
   const std::int64_t running = std::min(users, limits.max_running) - 1;
   const bool closed = load::is_closed_loop(spec.workload.load);
   if (running < 1 || beside >= (closed ? running : std::min(running, kFew))) return {};
   const std::string key = fmt::format("raise scheduler.step_token_budget{} or set scheduler.chunked: true",
                                       closed ? fmt::format(" to {} or more", prompt + running) : "");
-  if (beside < 0) return fmt::format("a prompt of {} tokens never fits a step of {}: {}", prompt, limits.step_tokens, key);
-  return fmt::format("a prompt of {} tokens enters a step of {} only while {} run: first tokens wait for others' last ones; {}", prompt,
-                     limits.step_tokens, beside == 0 ? "no other sequences" : fmt::format("at most {} other sequences", beside), key);
+  if (beside < 0)
+    return fmt::format("a prompt of {} tokens never fits a step of {}: {}", prompt, limits.step_tokens, key);
+  return fmt::format(
+      "a prompt of {} tokens enters a step of {} only while {} run: first tokens wait for others' last ones; {}",
+      prompt, limits.step_tokens,
+      beside == 0 ? "no other sequences" : fmt::format("at most {} other sequences", beside), key);
 }
 
 // A drift makes no request longer than the context or the pool.
@@ -194,30 +212,30 @@ load::OutputDrift output_drift(const PointSpec& spec, const sched::KvConfig& kv)
 load::Scenario scenario_of(const PointSpec& spec, const Pool& pool) {
   const bool parallel = spec.deployment.tp * spec.deployment.pp > 1;
   load::Scenario scenario{.shape = spec.shape ? spec.shape : stand_in_shape(),
-                         .accelerator = spec.hardware.accelerator ? spec.hardware.accelerator : stand_in_accelerator(),
-                         .interconnect = parallel ? spec.hardware.interconnect : nullptr,
-                         .engine = spec.engine,
-                         .weight_dtype = spec.weight_dtype,
-                         .kv_dtype = spec.kv_dtype,
-                         .tp = spec.deployment.tp,
-                         .pp = spec.deployment.pp,
-                         .replicas = spec.deployment.most_replicas(),
-                         .router = spec.deployment.router,
-                         .policy = spec.policy,
-                         .kv = pool.kv,
-                         .workload = spec.workload,
-                         .drift = output_drift(spec, pool.kv),
-                         .limits = spec.limits,
-                         .warmup = spec.warmup,
-                         .replications = spec.replications,
-                         .slo = spec.slo,
-                         .stepwise = false};
+                          .accelerator = spec.hardware.accelerator ? spec.hardware.accelerator : stand_in_accelerator(),
+                          .interconnect = parallel ? spec.hardware.interconnect : nullptr,
+                          .engine = spec.engine,
+                          .weight_dtype = spec.weight_dtype,
+                          .kv_dtype = spec.kv_dtype,
+                          .tp = spec.deployment.tp,
+                          .pp = spec.deployment.pp,
+                          .replicas = spec.deployment.most_replicas(),
+                          .router = spec.deployment.router,
+                          .policy = spec.policy,
+                          .kv = pool.kv,
+                          .workload = spec.workload,
+                          .drift = output_drift(spec, pool.kv),
+                          .limits = spec.limits,
+                          .warmup = spec.warmup,
+                          .replications = spec.replications,
+                          .slo = spec.slo,
+                          .stepwise = false};
   const Deployment& d = spec.deployment;
   if (!d.is_fixed()) {
     scenario.life = load::LifeConfig{.initial = d.replicas,
-                                       .slots_per_instance = std::max(1, spec.hardware.count / (d.tp * d.pp)),
-                                       .autoscaling = d.autoscaling,
-                                       .failures = d.failures};
+                                     .slots_per_instance = std::max(1, spec.hardware.count / (d.tp * d.pp)),
+                                     .autoscaling = d.autoscaling,
+                                     .failures = d.failures};
   }
   scenario.policy.model_max_len = spec.shape ? spec.shape->max_position : 0;
   scenario.policy.swap_blocks = pool.swap_blocks;
@@ -232,7 +250,8 @@ std::int64_t longest_sent(const load::WorkloadSpec& workload) {
     const auto& drawn = std::get<load::LengthDistribution>(m);
     return drawn.max > 0 ? drawn.max : std::llround(drawn.mean);
   };
-  if (const auto* lengths = std::get_if<load::IndependentLengths>(&workload.lengths)) return most(lengths->input) + most(lengths->output);
+  if (const auto* lengths = std::get_if<load::IndependentLengths>(&workload.lengths))
+    return most(lengths->input) + most(lengths->output);
   std::int64_t longest = 0;
   for (const traces::TraceRecord& r : std::get<load::TracePairs>(workload.lengths).trace->records)
     longest = std::max(longest, std::int64_t{r.input_tokens} + r.output_tokens);

@@ -5,11 +5,11 @@
 #include <optional>
 #include <string>
 
+#include "load/scenario.h"
 #include "model/error.h"
 #include "model/memory_plan.h"
-#include "load/scenario.h"
-#include "study/run/point_result.h"
 #include "study/file/study.h"
+#include "study/run/point_result.h"
 
 namespace plimsoll::study {
 
@@ -26,13 +26,14 @@ struct ResolvedPoint {
   std::optional<Impossible> impossible;
 };
 
-/// What a point is resolved for. A measured point may have a type that the stated accelerator does not compute, since it
-/// runs on other hardware.
+/// What a point is resolved for. A measured point may have a type that the stated accelerator does not compute, since
+/// it runs on other hardware.
 enum class ResolveFor : unsigned char { simulation, measurement };
 
 /// `spec` of any origin: `plan` and the GUI vary one without a file.
 [[nodiscard]] ResolvedPoint resolve_spec(PointSpec spec, ResolveFor use = ResolveFor::simulation);
-[[nodiscard]] ResolvedPoint resolve_point(const Study& study, std::size_t index, ResolveFor use = ResolveFor::simulation);
+[[nodiscard]] ResolvedPoint resolve_point(const Study& study, std::size_t index,
+                                          ResolveFor use = ResolveFor::simulation);
 
 /// The memory of one GPU of a point, as `plimsoll memory` prints it; `kv_blocks` after the study's own overrides.
 [[nodiscard]] model::MemoryPlan point_memory(const PointSpec& spec);

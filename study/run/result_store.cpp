@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A write-ahead log without a sync at each commit: a killed process loses nothing that was committed, a power cut perhaps
-// the last commits but never the store.
+// A write-ahead log without a sync at each commit: a killed process loses nothing that was committed, a power cut
+// perhaps the last commits but never the store.
 #include "study/run/result_store.h"
 
 #include <fmt/format.h>
@@ -15,8 +15,8 @@ namespace plimsoll::study {
 namespace {
 
 constexpr auto kCommitEvery = std::chrono::milliseconds(100);
-constexpr int kPatience = 1000;                      // milliseconds, for another process that is about to let go
-constexpr std::int64_t kApplication = 0x506c696d;    // "Plim", in the file's header
+constexpr int kPatience = 1000;                    // milliseconds, for another process that is about to let go
+constexpr std::int64_t kApplication = 0x506c696d;  // "Plim", in the file's header
 constexpr std::int64_t kVersion = 2;
 constexpr int kChecksumBytes = 8;
 
@@ -28,7 +28,8 @@ std::string checksum(std::string_view text) {
 
 std::string advice(int code) {
   switch (code & 0xff) {
-    case SQLITE_FULL: return "the disk is full: free some space and run again; what is stored there stays and is not run again";
+    case SQLITE_FULL:
+      return "the disk is full: free some space and run again; what is stored there stays and is not run again";
     case SQLITE_BUSY:
     case SQLITE_LOCKED: return "another run is using it: wait for that or state another --out";
     case SQLITE_CORRUPT:
@@ -36,7 +37,8 @@ std::string advice(int code) {
     case SQLITE_READONLY:
     case SQLITE_PERM:
     case SQLITE_CANTOPEN: return "it cannot be written: state another --out or change its permissions";
-    case SQLITE_IOERR: return "see that its folder can be read and written; what is stored there stays; run again to continue";
+    case SQLITE_IOERR:
+      return "see that its folder can be read and written; what is stored there stays; run again to continue";
     default: return "what is stored there stays; run again to continue";
   }
 }
@@ -46,7 +48,8 @@ std::string advice(int code) {
 void ResultStore::Close::operator()(sqlite3* database) const { sqlite3_close_v2(database); }
 void ResultStore::Close::operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
 
-// A failed statement ends its transaction, and what other threads then ask for fails for that: the first failure is told.
+// A failed statement ends its transaction, and what other threads then ask for fails for that: the first failure is
+// told.
 void ResultStore::refuse(int code) {
   if (failure_ == SQLITE_OK) failure_ = code;
   throw DeviceError(fmt::format("cannot use '{}': {}; {}", file_, sqlite3_errstr(failure_), advice(failure_)));
@@ -65,14 +68,15 @@ ResultStore::~ResultStore() {
 
 void ResultStore::open() {
   sqlite3* database = nullptr;
-  const int code = sqlite3_open_v2(file_.c_str(), &database, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
+  const int code = sqlite3_open_v2(file_.c_str(), &database,
+                                   SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
   database_.reset(database);
   if (code != SQLITE_OK) refuse(code);
   sqlite3_extended_result_codes(database, 1);
   sqlite3_busy_timeout(database, kPatience);
   // Exclusive: nobody else reads half a sweep as a whole one, and no shared memory is needed on the disk.
   execute("PRAGMA locking_mode = EXCLUSIVE");
-  execute("PRAGMA synchronous = OFF");   // an empty store may be lost with the power
+  execute("PRAGMA synchronous = OFF");  // an empty store may be lost with the power
   execute("PRAGMA journal_mode = WAL");
   execute("PRAGMA synchronous = NORMAL");
 }
@@ -87,7 +91,8 @@ void ResultStore::claim() {
   } else if (number("PRAGMA application_id") != kApplication) {
     throw DeviceError(fmt::format("cannot use '{}': it is a database of something else; state another --out", file_));
   } else if (number("PRAGMA user_version") != kVersion) {
-    throw DeviceError(fmt::format("cannot use '{}': another version of this program wrote it; move it away to begin anew", file_));
+    throw DeviceError(
+        fmt::format("cannot use '{}': another version of this program wrote it; move it away to begin anew", file_));
   }
   execute("COMMIT");
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// results.sqlite, the memory of a sweep: what was computed once is found again, whatever ended the run that did it. Texts
-// under digests of everything they depend on (point_keys.h), so that nothing stale is ever taken.
+// results.sqlite, the memory of a sweep: what was computed once is found again, whatever ended the run that did it.
+// Texts under digests of everything they depend on (point_keys.h), so that nothing stale is ever taken.
 //
-// A text is safe from a killed process once its transaction has ended: at once where little comes in, else at most 100 ms
-// later (tick()). One process at a time writes a store.
+// A text is safe from a killed process once its transaction has ended: at once where little comes in, else at most 100
+// ms later (tick()). One process at a time writes a store.
 #pragma once
 
 #include <chrono>
@@ -21,8 +21,8 @@ struct sqlite3_stmt;
 
 namespace plimsoll::study {
 
-/// Every failure (a full disk, a store that is damaged, in use or of another program) is a DeviceError that names the file
-/// and what to do; the store keeps what was committed. Any number of threads may call at once.
+/// Every failure (a full disk, a store that is damaged, in use or of another program) is a DeviceError that names the
+/// file and what to do; the store keeps what was committed. Any number of threads may call at once.
 class ResultStore {
  public:
   explicit ResultStore(std::string file);
@@ -58,7 +58,7 @@ class ResultStore {
   std::unique_ptr<sqlite3, Close> database_;
   Statement find_, put_;
   bool in_transaction_ = false;
-  int failure_ = 0;                    // SQLite's code of the first one
+  int failure_ = 0;  // SQLite's code of the first one
   std::chrono::steady_clock::time_point last_commit_{};
 };
 

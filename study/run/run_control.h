@@ -18,10 +18,12 @@ class RunControl {
   void resume() noexcept { paused_.store(false, std::memory_order_relaxed); }
   [[nodiscard]] bool cancelled() const noexcept { return cancelled_.load(std::memory_order_relaxed); }
 
-  /// `poll` is asked for commands every few milliseconds while work goes on, by one thread at a time. Set it before the run.
+  /// `poll` is asked for commands every few milliseconds while work goes on, by one thread at a time. Set it before the
+  /// run.
   void set_command_source(std::function<void(RunControl&)> poll) { poll_ = std::move(poll); }
 
-  /// Called by the working threads between pieces of work: takes commands, waits while paused, hands a cancel on to stop().
+  /// Called by the working threads between pieces of work: takes commands, waits while paused, hands a cancel on to
+  /// stop().
   void check_in();
   /// The same without waiting, for work that the clock drives: a pause begins after it.
   void look_in();

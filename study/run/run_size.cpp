@@ -120,7 +120,8 @@ std::optional<Impossible> memory_problem(const PointSpec& spec) {
 
 std::optional<Impossible> workload_problem(const PointSpec& spec) {
   if (std::holds_alternative<load::Script>(spec.workload.load) && spec.deployment.replicas != 1) {
-    return Impossible{spec.places.replicas, fmt::format("a script drives one replica, found replicas: {}", spec.deployment.replicas)};
+    return Impossible{spec.places.replicas,
+                      fmt::format("a script drives one replica, found replicas: {}", spec.deployment.replicas)};
   }
   if (std::holds_alternative<load::Script>(spec.workload.load) && !spec.deployment.is_fixed()) {
     const bool scales = spec.deployment.autoscaling.has_value();
@@ -132,9 +133,11 @@ std::optional<Impossible> workload_problem(const PointSpec& spec) {
   if (std::optional<Impossible> problem = memory_problem(spec)) return problem;
   const double requests = foreseen_requests(spec) * spec.replications;
   if (requests <= static_cast<double>(load::kMostAttempts)) return {};
-  return Impossible{spec.places.workload, fmt::format("found {} requests with all replications, allowed: at most {}; state "
-                                                      "fewer or a shorter duration",
-                                                      requests < 1e15 ? fmt::format("{:.0f}", requests) : "endlessly many", load::kMostAttempts)};
+  return Impossible{
+      spec.places.workload,
+      fmt::format("found {} requests with all replications, allowed: at most {}; state "
+                  "fewer or a shorter duration",
+                  requests < 1e15 ? fmt::format("{:.0f}", requests) : "endlessly many", load::kMostAttempts)};
 }
 
 }  // namespace plimsoll::study

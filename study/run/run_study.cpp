@@ -19,7 +19,8 @@ class Run {
       : study_(study), settings_(settings), finished_(study.point_count()), fraction_(study.point_count(), 0.0F) {}
 
   StudyResult go() {
-    run_pieces(study_.point_count(), settings_.jobs, settings_.control, [this](std::size_t index) { run_point(index); });
+    run_pieces(study_.point_count(), settings_.jobs, settings_.control,
+               [this](std::size_t index) { run_point(index); });
     return collect();
   }
 
@@ -43,8 +44,8 @@ class Run {
     finish(index, point);
   }
 
-  // A point that cannot exist ends a study of its own; in a sweep it is a row with the reason, and so is one whose settings
-  // contradict each other.
+  // A point that cannot exist ends a study of its own; in a sweep it is a row with the reason, and so is one whose
+  // settings contradict each other.
   [[nodiscard]] ResolvedPoint resolve(std::size_t index) const {
     const bool alone = study_.point_count() == 1;
     ResolvedPoint point;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs every point of a study, by simulation on as many cores as it is given (the result does not depend on how many), or
-// as the caller says.
+// Runs every point of a study, by simulation on as many cores as it is given (the result does not depend on how many),
+// or as the caller says.
 #pragma once
 
 #include <cstddef>
@@ -10,36 +10,37 @@
 #include <vector>
 
 #include "sim/simulate.h"
+#include "study/file/study.h"
 #include "study/run/point_result.h"
 #include "study/run/resolve.h"
 #include "study/run/run_control.h"
-#include "study/file/study.h"
 
 namespace plimsoll::study {
 
 /// One simulated point with what it kept of its run.
 struct FinishedPoint {
   PointResult result;
-  sim::RunResult run;                  // metrics moved into result; empty for a point that cannot exist
-  bool recalled = false;               // not simulated: `run` is empty
+  sim::RunResult run;     // metrics moved into result; empty for a point that cannot exist
+  bool recalled = false;  // not simulated: `run` is empty
 };
 
 /// Runs a point some other way than by simulation. Throws InputError; `stopped` in the result drops the point.
-using RunPoint = std::function<sim::RunResult(const PointResult& point, const load::Scenario& scenario, const sim::RunOptions& options)>;
+using RunPoint = std::function<sim::RunResult(const PointResult& point, const load::Scenario& scenario,
+                                              const sim::RunOptions& options)>;
 
 /// Takes what a simulated run gave into its point: the metrics, moved, and why they are estimates.
 void take_run(PointResult& point, sim::RunResult& run);
 
 struct RunSettings {
-  int jobs = 0;                        // threads; 0: one per core
-  bool stepwise = false;               // no leaps
-  bool bands = false;                  // add 90 % bands to simulated points (bands.h)
+  int jobs = 0;           // threads; 0: one per core
+  bool stepwise = false;  // no leaps
+  bool bands = false;     // add 90 % bands to simulated points (bands.h)
   bool keep_requests = false, keep_decisions = false, keep_steps = false;
-  ResolveFor use = ResolveFor::simulation;   // what `run` does
-  RunControl* control = nullptr;       // may be null
-  RunPoint run = {};                   // empty: simulates. Real time: one job, and a pause begins after a point
-  /// Asked before a point is simulated for metrics that are known already, from several threads; adds to the point why they
-  /// are estimates, as a run would. May be empty.
+  ResolveFor use = ResolveFor::simulation;  // what `run` does
+  RunControl* control = nullptr;            // may be null
+  RunPoint run = {};                        // empty: simulates. Real time: one job, and a pause begins after a point
+  /// Asked before a point is simulated for metrics that are known already, from several threads; adds to the point why
+  /// they are estimates, as a run would. May be empty.
   std::function<std::optional<sched::PointMetrics>(PointResult& point)> recall = {};
   /// Called as points finish, in whatever order they do, one call at a time; may be empty.
   std::function<void(FinishedPoint&)> on_point = {};
@@ -48,7 +49,7 @@ struct RunSettings {
 };
 
 struct StudyResult {
-  std::vector<PointResult> points;     // finished ones, in the order of the sweep
+  std::vector<PointResult> points;  // finished ones, in the order of the sweep
   bool cancelled = false;
 };
 

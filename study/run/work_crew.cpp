@@ -26,7 +26,8 @@ class Crew {
       const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, jobs);
       tbb::task_arena arena(static_cast<int>(jobs));
       arena.execute([&] {
-        tbb::parallel_for(std::size_t{0}, jobs, [this](std::size_t) { take_turns(); }, tbb::simple_partitioner());
+        tbb::parallel_for(
+            std::size_t{0}, jobs, [this](std::size_t) { take_turns(); }, tbb::simple_partitioner());
       });
     }
     if (failure_) std::rethrow_exception(failure_);
@@ -70,7 +71,8 @@ class Crew {
 }  // namespace
 
 void run_pieces(std::size_t count, int jobs, RunControl* control, const std::function<void(std::size_t)>& work) {
-  const std::size_t threads = jobs > 0 ? static_cast<std::size_t>(jobs) : std::max(1U, std::thread::hardware_concurrency());
+  const std::size_t threads =
+      jobs > 0 ? static_cast<std::size_t>(jobs) : std::max(1U, std::thread::hardware_concurrency());
   Crew(count, control, work).run(std::min(threads, count));
 }
 

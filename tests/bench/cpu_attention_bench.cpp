@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decode attention over pages on this CPU as a fraction of the read bandwidth that is probed in between; the best of each
-// of 20 counts. The cache takes 256 MiB: 8 times the last-level cache of the usual server.
+// Decode attention over pages on this CPU as a fraction of the read bandwidth that is probed in between; the best of
+// each of 20 counts. The cache takes 256 MiB: 8 times the last-level cache of the usual server.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -26,8 +26,11 @@ struct Heads {
 class PagedCache {
  public:
   PagedCache(Heads heads, std::int64_t sequences, std::int64_t context)
-      : heads_(heads), blocks_each_((context + kBlockTokens - 1) / kBlockTokens), block_stride_(heads.kv * kBlockTokens * heads.head_dim),
-        part_(sequences * blocks_each_ * block_stride_), layers_(std::max<std::int64_t>(1, kPool / (4 * part_))),
+      : heads_(heads),
+        blocks_each_((context + kBlockTokens - 1) / kBlockTokens),
+        block_stride_(heads.kv * kBlockTokens * heads.head_dim),
+        part_(sequences * blocks_each_ * block_stride_),
+        layers_(std::max<std::int64_t>(1, kPool / (4 * part_))),
         memory_(static_cast<std::size_t>(4 * layers_ * part_) + attention_padding(heads.head_dim), "a cache") {
     auto* at = reinterpret_cast<std::uint16_t*>(memory_.data());
     for (std::int64_t i = 0; i < 2 * layers_ * part_; ++i) at[i] = static_cast<std::uint16_t>(0x3c00 + i * 7 % 251);
@@ -66,7 +69,9 @@ void BM_DecodeAttention(benchmark::State& state) {
   std::vector<float> out(q.size());
   std::vector<HostMemory> scratch;
   for (int i = 0; i < threads; ++i)
-    scratch.emplace_back(attention_scratch(kernels, std::max<std::int64_t>(64, heads.kv * heads.group), heads.head_dim) * sizeof(float), "scratch");
+    scratch.emplace_back(
+        attention_scratch(kernels, std::max<std::int64_t>(64, heads.kv * heads.group), heads.head_dim) * sizeof(float),
+        "scratch");
   // As CpuBackend::decode_parts: enough tasks for all threads, else heads that lie together stay together.
   const std::int64_t parts = threads == 1 ? 1 : std::min(heads.kv, (4 * threads + sequences - 1) / sequences);
   const auto attend = [&](std::int64_t layer, int thread, std::int64_t item) {
@@ -112,8 +117,12 @@ void shapes(benchmark::internal::Benchmark* bench) {
     bench->Args({threads, 8, 2, 64, 128, 128});
   }
 }
-BENCHMARK(BM_DecodeAttention)->ArgNames({"threads", "kv_heads", "group", "head_dim", "sequences", "context"})->Apply(shapes)
-    ->UseManualTime()->Iterations(20)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_DecodeAttention)
+    ->ArgNames({"threads", "kv_heads", "group", "head_dim", "sequences", "context"})
+    ->Apply(shapes)
+    ->UseManualTime()
+    ->Iterations(20)
+    ->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace plimsoll::exec

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linear layers of bench-llama-254m on this CPU as fractions of limits that are probed in between; the best of each of 20
-// counts. Weights rotate through 256 MiB, 8 times the last-level cache of the usual server.
+// Linear layers of bench-llama-254m on this CPU as fractions of limits that are probed in between; the best of each of
+// 20 counts. Weights rotate through 256 MiB, 8 times the last-level cache of the usual server.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -35,11 +35,12 @@ void BM_Linear(benchmark::State& state) {
     bandwidth = std::max(bandwidth, probe.read_once());
     peak = std::max(peak, probe.fma_once());
     const auto start = std::chrono::steady_clock::now();
-    for (std::int64_t i = 0; i < copies; ++i) {   // every copy once: none is in the cache
+    for (std::int64_t i = 0; i < copies; ++i) {  // every copy once: none is in the cache
       const ProductRows product{.copy = copy++ % copies, .x = x.data(), .y = y.data(), .rows = rows};
       multiplier.run(weights, {&product, 1}, nullptr, false);
     }
-    const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / static_cast<double>(copies);
+    const double took =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / static_cast<double>(copies);
     best = std::min(best, took);
     state.SetIterationTime(took);
   }
@@ -54,7 +55,12 @@ void shapes(benchmark::internal::Benchmark* bench) {
     for (const std::int64_t rows : {1, 4, 16, 64, 128})
       for (const auto& layer : layers) bench->Args({threads, rows, layer[0], layer[1]});
 }
-BENCHMARK(BM_Linear)->ArgNames({"threads", "rows", "n", "k"})->Apply(shapes)->UseManualTime()->Iterations(20)->Unit(benchmark::kMicrosecond);
+BENCHMARK(BM_Linear)
+    ->ArgNames({"threads", "rows", "n", "k"})
+    ->Apply(shapes)
+    ->UseManualTime()
+    ->Iterations(20)
+    ->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace plimsoll::exec

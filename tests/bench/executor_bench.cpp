@@ -77,7 +77,8 @@ void BM_DecodeStep(benchmark::State& state) {
   const Decode decode(1, kBatch1Context);
   const model::LlmShape& shape = engine.config().architecture.shape;
   // Without the embedding, of which one row is read.
-  const double bytes = model::weight_bytes_per_rank(shape, model::DType::bf16, 1, 1).value - 2.0 * shape.vocab * shape.hidden;
+  const double bytes =
+      model::weight_bytes_per_rank(shape, model::DType::bf16, 1, 1).value - 2.0 * shape.vocab * shape.hidden;
   double step = 1e9, bandwidth = 0;
   (void)seconds_of(engine, decode.input);
   for (auto _ : state) {
@@ -92,7 +93,13 @@ void BM_DecodeStep(benchmark::State& state) {
   state.counters["of_read_bandwidth"] = bytes / step / bandwidth;
   state.counters["weights_over_cache"] = bytes / (32 << 20);
 }
-BENCHMARK(BM_DecodeStep)->ArgName("threads")->Arg(1)->Arg(2)->UseManualTime()->Iterations(20)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_DecodeStep)
+    ->ArgName("threads")
+    ->Arg(1)
+    ->Arg(2)
+    ->UseManualTime()
+    ->Iterations(20)
+    ->Unit(benchmark::kMillisecond);
 
 // A step of many decoding rows: the products' flops over its time, as a fraction of the multiply-add peak.
 void BM_BatchedStep(benchmark::State& state) {
@@ -115,7 +122,12 @@ void BM_BatchedStep(benchmark::State& state) {
   state.counters["probe_GFLOP_per_s"] = 1e-9 * peak;
   state.counters["of_fma_peak"] = flops / step / peak;
 }
-BENCHMARK(BM_BatchedStep)->ArgNames({"threads", "rows"})->ArgsProduct({{1, 2}, {16, 64, 128}})->UseManualTime()->Iterations(20)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_BatchedStep)
+    ->ArgNames({"threads", "rows"})
+    ->ArgsProduct({{1, 2}, {16, 64, 128}})
+    ->UseManualTime()
+    ->Iterations(20)
+    ->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace plimsoll

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Speed of the simulator: the workloads of docs/performance.md. Each iteration is one whole run on one thread, from a
-// resolved scenario to its metrics; process start and reading the study come on top (scripts/time-simulate measures them).
+// resolved scenario to its metrics; process start and reading the study come on top (scripts/time-simulate measures
+// them).
 #include <benchmark/benchmark.h>
 
 #include <memory>
 
 #include "configs/catalogue.h"
 #include "sim/simulate.h"
-#include "study/run/resolve.h"
 #include "study/file/study.h"
+#include "study/run/resolve.h"
 
 namespace plimsoll {
 namespace {
@@ -57,7 +58,9 @@ void BM_Million(benchmark::State& state) {
 BENCHMARK(BM_Million)->Unit(benchmark::kMillisecond)->Iterations(1);
 
 // 1 000 requests of 256 + 256 tokens, Llama 2 7B on one A100-80.
-void BM_Thousand(benchmark::State& state) { run(state, scenario(chat_study("a100-sxm-80gb", "llama-2-7b", 256, 8, 1000))); }
+void BM_Thousand(benchmark::State& state) {
+  run(state, scenario(chat_study("a100-sxm-80gb", "llama-2-7b", 256, 8, 1000)));
+}
 BENCHMARK(BM_Thousand)->Unit(benchmark::kMillisecond);
 
 }  // namespace

@@ -21,14 +21,15 @@ Residuals against(std::vector<double> measured, double scale) {
     for (const auto& values : candidates) {
       const std::vector<double> predicted = figures(values[0], values[1]);
       out.emplace_back();
-      for (std::size_t i = 0; i < measured.size(); ++i) out.back().push_back(std::log(predicted[i] / measured[i]) / scale);
+      for (std::size_t i = 0; i < measured.size(); ++i)
+        out.back().push_back(std::log(predicted[i] / measured[i]) / scale);
     }
     return out;
   };
 }
 
 TEST(FitSolver, FindsTheNumbersThatMadeTheFigures) {
-  const std::vector<FitNumber> numbers = {{"a", 1, 10}, {"b", 1, 10}};   // priors that say next to nothing
+  const std::vector<FitNumber> numbers = {{"a", 1, 10}, {"b", 1, 10}};  // priors that say next to nothing
   const FitResult fit = fit_numbers(numbers, {1, 1}, against(figures(8, 0.3), 0.05), {.iterations = 40});
   EXPECT_NEAR(fit.values[0], 8, 0.02);
   EXPECT_NEAR(fit.values[1], 0.3, 0.002);
@@ -38,7 +39,8 @@ TEST(FitSolver, FindsTheNumbersThatMadeTheFigures) {
 TEST(FitSolver, OneWildFigureDoesNotDecide) {
   std::vector<double> measured = figures(8, 0.3);
   measured.back() *= 10;
-  const FitResult fit = fit_numbers({{"a", 8, 1}, {"b", 0.3, 0.2}}, {8, 0.3}, against(measured, 0.05), {.iterations = 40});
+  const FitResult fit =
+      fit_numbers({{"a", 8, 1}, {"b", 0.3, 0.2}}, {8, 0.3}, against(measured, 0.05), {.iterations = 40});
   EXPECT_NEAR(fit.values[0], 8, 1.5);
   EXPECT_LT(fit.values[1], 0.6);
 }
@@ -55,7 +57,8 @@ TEST(FitSolver, ANumberWithoutDataStaysAtItsPrior) {
 }
 
 TEST(FitSolver, LimitsAreKept) {
-  const FitResult fit = fit_numbers({{"a", 1, 10, 0, 5}, {"b", 1, 10, 0.5, 0}}, {1, 1}, against(figures(8, 0.3), 0.05), {.iterations = 40});
+  const FitResult fit = fit_numbers({{"a", 1, 10, 0, 5}, {"b", 1, 10, 0.5, 0}}, {1, 1}, against(figures(8, 0.3), 0.05),
+                                    {.iterations = 40});
   EXPECT_LE(fit.values[0], 5);
   EXPECT_GE(fit.values[1], 0.5);
 }

@@ -12,8 +12,8 @@
 #include <filesystem>
 #include <memory>
 
-#include "tests/model/kernels.h"
 #include "calibration/kernel_compare.h"
+#include "tests/model/kernels.h"
 
 namespace plimsoll::calibration {
 namespace {
@@ -24,7 +24,9 @@ const std::string kRoot = std::string(PLIMSOLL_SOURCE_DIR) + "/configs";
 constexpr const char* kDevice = "NVIDIA H100 80GB HBM3";
 
 // Products of an imagined H100: memory at 2.5 TB/s or arithmetic at 600 TFLOP/s, and 5 us.
-double seconds(double m, double n, double k) { return 5e-6 + std::max(2 * (n * k + m * (n + k)) / 2.5e12, 2 * m * n * k / 600e12); }
+double seconds(double m, double n, double k) {
+  return 5e-6 + std::max(2 * (n * k + m * (n + k)) / 2.5e12, 2 * m * n * k / 600e12);
+}
 
 std::string products(bool odd) {
   std::string text = "framework,version,device,op_name,kernel_source,gemm_dtype,m,n,k,latency\n";
@@ -32,7 +34,8 @@ std::string products(bool odd) {
     for (int k = 10; k <= 14; ++k) {
       if ((n + k) % 2 != (odd ? 1 : 0)) continue;
       for (int m = 0; m <= 12; m += 2) {
-        text += fmt::format("V,1,{},gemm,made,bfloat16,{},{},{},{}\n", kDevice, 1 << m, 1 << n, 1 << k, 1e3 * seconds(1 << m, 1 << n, 1 << k));
+        text += fmt::format("V,1,{},gemm,made,bfloat16,{},{},{},{}\n", kDevice, 1 << m, 1 << n, 1 << k,
+                            1e3 * seconds(1 << m, 1 << n, 1 << k));
       }
     }
   }
@@ -44,7 +47,8 @@ std::string reduces() {
   for (const int ranks : {2, 8}) {
     for (int size = 8; size <= 20; ++size) {
       const double disturbed = ranks == 2 && size == 12 ? 5 : 1;
-      text += fmt::format("T,2,{},all_reduce,NCCL,half,{},{},{}\n", kDevice, ranks, 1 << size, disturbed * (0.004 * ranks + 1e-8 * (1 << size)));
+      text += fmt::format("T,2,{},all_reduce,NCCL,half,{},{},{}\n", kDevice, ranks, 1 << size,
+                          disturbed * (0.004 * ranks + 1e-8 * (1 << size)));
     }
   }
   return text;
@@ -52,10 +56,13 @@ std::string reduces() {
 
 class KernelCalibration : public testing::Test {
  protected:
-  KernelRows read(const std::string& text, const std::string& name) { return read_kernel_rows(folder_.write(text, name)); }
+  KernelRows read(const std::string& text, const std::string& name) {
+    return read_kernel_rows(folder_.write(text, name));
+  }
   void write(const std::vector<FittedAccelerator>& fitted) {
     for (const auto& [name, bytes] : calibrated_files(fitted.front(), configs::Catalogue(kRoot))) {
-      std::filesystem::create_directories(std::filesystem::path(folder_.path()) / std::filesystem::path(name).parent_path());
+      std::filesystem::create_directories(std::filesystem::path(folder_.path()) /
+                                          std::filesystem::path(name).parent_path());
       folder_.write(bytes, name);
     }
   }
@@ -70,7 +77,9 @@ class KernelCalibration : public testing::Test {
 // One half of the shapes of a chessboard is fitted. The other half is predicted, flagged as unseen, and not fitted.
 TEST_F(KernelCalibration, PredictsWhatItWasNotGiven) {
   const std::vector<KernelRows> given{read(products(false), "given.csv"), read(reduces(), "reduces.csv")};
-  const auto fitted = fit_kernels(given, configs::Catalogue(kRoot), {.source = "made up", .date = "2026-11-21", .command = {}, .hold_out = 0, .progress = {}});
+  const auto fitted =
+      fit_kernels(given, configs::Catalogue(kRoot),
+                  {.source = "made up", .date = "2026-11-21", .command = {}, .hold_out = 0, .progress = {}});
   ASSERT_EQ(fitted.size(), 1U);
   EXPECT_EQ(fitted.front().id, "h100-sxm");
   EXPECT_THAT(fitted.front().head.source, HasSubstr("made up; "));
@@ -78,7 +87,7 @@ TEST_F(KernelCalibration, PredictsWhatItWasNotGiven) {
   const auto catalogue = calibrated();
   const KernelReport seen = compare_kernels({given.front()}, *catalogue);
   ASSERT_EQ(summarise(seen).size(), 1U);
-  EXPECT_LT(summarise(seen).front().errors.mean, 0.0002);         // the rounding of the file: 1/8192 at most
+  EXPECT_LT(summarise(seen).front().errors.mean, 0.0002);  // the rounding of the file: 1/8192 at most
   EXPECT_EQ(summarise(seen).front().unseen, 0U);
   const KernelReport unseen = compare_kernels({read(products(true), "other.csv")}, *catalogue);
   const KernelSummary summary = summarise(unseen).front();
@@ -90,22 +99,29 @@ TEST_F(KernelCalibration, PredictsWhatItWasNotGiven) {
 
 TEST_F(KernelCalibration, KeepsAllReducesAsMeasuredButForDisturbedOnes) {
   const std::vector<KernelRows> given{read(reduces(), "reduces.csv")};
-  const auto fitted = fit_kernels(given, configs::Catalogue(kRoot), {.source = "made up", .date = "2026-11-21", .command = {}, .hold_out = 0, .progress = {}});
+  const auto fitted =
+      fit_kernels(given, configs::Catalogue(kRoot),
+                  {.source = "made up", .date = "2026-11-21", .command = {}, .hold_out = 0, .progress = {}});
   ASSERT_EQ(fitted.front().all_reduce.size(), 2U);
   EXPECT_EQ(fitted.front().all_reduce[0].points.size(), 12U);  // of 13: one took five times its neighbours
   EXPECT_EQ(fitted.front().all_reduce[1].points.size(), 13U);
   write(fitted);
   const auto link = calibrated()->interconnect("nvswitch-h100");
-  EXPECT_NEAR(model::all_reduce_time(*link, Bytes(3 * 1024.), 8).count(), 32e-6 + 1e-11 * 1536, 1e-8);  // linear between 1 and 2 KiB elements
-  EXPECT_NEAR(model::all_reduce_time(*link, Bytes(2 * 4096.), 2).count(), 8e-6 + 1e-11 * 4096, 2e-8);   // the disturbed size
+  EXPECT_NEAR(model::all_reduce_time(*link, Bytes(3 * 1024.), 8).count(), 32e-6 + 1e-11 * 1536,
+              1e-8);  // linear between 1 and 2 KiB elements
+  EXPECT_NEAR(model::all_reduce_time(*link, Bytes(2 * 4096.), 2).count(), 8e-6 + 1e-11 * 4096,
+              2e-8);  // the disturbed size
 }
 
 // Comments and what is not fitted stay; fitting twice changes nothing.
 TEST_F(KernelCalibration, ReplacesOnlyWhatWasFitted) {
-  const auto fitted = fit_kernels({read(products(false), "given.csv")}, configs::Catalogue(kRoot), {.source = "made up", .date = "2026-11-21", .command = {}, .hold_out = 0, .progress = {}});
+  const auto fitted =
+      fit_kernels({read(products(false), "given.csv")}, configs::Catalogue(kRoot),
+                  {.source = "made up", .date = "2026-11-21", .command = {}, .hold_out = 0, .progress = {}});
   const std::string before =
       "# SPDX-License-Identifier: Apache-2.0\nname: H100\nbf16: 989.5 TFLOP/s\nefficiency:\n"
-      "  gemm: {compute: 0.1, memory: 0.1, p: 2, t0: 1 us}\n  pointwise: {compute: 0.5, memory: 0.75, p: 3, t0: 3 us}\n  source: guessed\n"
+      "  gemm: {compute: 0.1, memory: 0.1, p: 2, t0: 1 us}\n  pointwise: {compute: 0.5, memory: 0.75, p: 3, t0: 3 "
+      "us}\n  source: guessed\n"
       "calibrated: false\nnote: kept\nsource: kept\n";
   const std::string once = accelerator_text(before, fitted.front());
   EXPECT_EQ(accelerator_text(once, fitted.front()), once);
@@ -113,11 +129,13 @@ TEST_F(KernelCalibration, ReplacesOnlyWhatWasFitted) {
   EXPECT_THAT(once, HasSubstr("kernels:\n  file: h100-sxm.kernels\n"));
   EXPECT_THAT(once, HasSubstr("note: kept\nsource: kept\n"));
   EXPECT_THAT(once, Not(HasSubstr("compute: 0.1,")));
-  EXPECT_THAT(once, HasSubstr("calibrated: false\n"));    // attention was not measured
+  EXPECT_THAT(once, HasSubstr("calibrated: false\n"));  // attention was not measured
 }
 
 TEST_F(KernelCalibration, RefusesAFileThatLacksAnOpOrIsAnotherOnes) {
-  const auto fitted = fit_kernels({read(products(false), "given.csv")}, configs::Catalogue(kRoot), {.source = "made up", .date = "2026-11-21", .command = {}, .hold_out = 0, .progress = {}});
+  const auto fitted =
+      fit_kernels({read(products(false), "given.csv")}, configs::Catalogue(kRoot),
+                  {.source = "made up", .date = "2026-11-21", .command = {}, .hold_out = 0, .progress = {}});
   write(fitted);
   const std::string yaml = calibrated_files(fitted.front(), configs::Catalogue(kRoot))[1].second;
   const auto problem = [&](const std::string& from, const std::string& to) {
@@ -132,17 +150,21 @@ TEST_F(KernelCalibration, RefusesAFileThatLacksAnOpOrIsAnotherOnes) {
     return std::string("no error");
   };
   EXPECT_EQ(problem("ops: [gemm]", "ops: [gemm]"), "no error");
-  EXPECT_THAT(problem("ops: [gemm]", "ops: [gemm, moe]"), HasSubstr("h100-sxm.kernels holds no measured moe: calibrate again"));
-  EXPECT_THAT(problem("file: h100-sxm.kernels", "file: lost.kernels"), HasSubstr("lost.kernels: no such file of measured kernels"));
+  EXPECT_THAT(problem("ops: [gemm]", "ops: [gemm, moe]"),
+              HasSubstr("h100-sxm.kernels holds no measured moe: calibrate again"));
+  EXPECT_THAT(problem("file: h100-sxm.kernels", "file: lost.kernels"),
+              HasSubstr("lost.kernels: no such file of measured kernels"));
   std::filesystem::copy_file(std::filesystem::path(folder_.path()) / "accelerators/h100-sxm.kernels",
                              std::filesystem::path(folder_.path()) / "accelerators/h200-sxm.kernels");
-  EXPECT_THAT(problem("file: h100-sxm.kernels", "file: h200-sxm.kernels"), HasSubstr("holds kernels of another accelerator, h100-sxm"));
+  EXPECT_THAT(problem("file: h100-sxm.kernels", "file: h200-sxm.kernels"),
+              HasSubstr("holds kernels of another accelerator, h100-sxm"));
 }
 
 // Damaged kernels are told of by name, and can be made anew.
 TEST_F(KernelCalibration, NeedsNoKernelsToWriteThem) {
   const std::vector<KernelRows> given{read(products(false), "given.csv")};
-  write(fit_kernels(given, configs::Catalogue(kRoot), {.source = "made up", .date = "2026-11-21", .command = {}, .hold_out = 0, .progress = {}}));
+  write(fit_kernels(given, configs::Catalogue(kRoot),
+                    {.source = "made up", .date = "2026-11-21", .command = {}, .hold_out = 0, .progress = {}}));
   folder_.write("nonsense", "accelerators/h100-sxm.kernels");
   EXPECT_THROW((void)calibrated()->accelerator("h100-sxm"), InputError);
   configs::Catalogue alone(kRoot);
@@ -151,7 +173,8 @@ TEST_F(KernelCalibration, NeedsNoKernelsToWriteThem) {
   EXPECT_EQ(alone.accelerator("h100-sxm")->kernels, nullptr);
 }
 
-// What ships can be read to the last table, says where it comes from, and was better out of fit than the roofline alone.
+// What ships can be read to the last table, says where it comes from, and was better out of fit than the roofline
+// alone.
 TEST(ShippedKernels, AreWholeAndSayWhereTheyComeFrom) {
   const configs::Catalogue catalogue(kRoot);
   for (const char* const id : {"a100-sxm-40gb", "a100-sxm-80gb", "b200-sxm", "h100-sxm", "h200-sxm", "l40s"}) {

@@ -25,7 +25,8 @@ model::Accelerator device() {
   return a;
 }
 
-const model::OpCoefficients kTrue{.compute_efficiency = 0.75, .memory_efficiency = 0.85, .p = 2.4, .t0 = Seconds(5e-6), .residual = nullptr};
+const model::OpCoefficients kTrue{
+    .compute_efficiency = 0.75, .memory_efficiency = 0.85, .p = 2.4, .t0 = Seconds(5e-6), .residual = nullptr};
 
 // Products over a grid of shapes, each slower than the roofline by exp(ratio).
 std::vector<KernelMeasurement> measurements(const std::function<double(const KernelKey&, std::uint32_t)>& ratio) {
@@ -41,7 +42,8 @@ std::vector<KernelMeasurement> measurements(const std::function<double(const Ker
         row.key = {n, k};
         row.column = m;
         const model::KernelWork work = model::kernel_work(KernelOp::gemm, row.key, m, 2);
-        row.seconds = model::kernel_roofline(KernelOp::gemm, kTrue, a.bf16, a.memory_bandwidth, work) * std::exp(ratio(row.key, m));
+        row.seconds = model::kernel_roofline(KernelOp::gemm, kTrue, a.bf16, a.memory_bandwidth, work) *
+                      std::exp(ratio(row.key, m));
         row.line = rows.size() + 2;
         rows.push_back(row);
       }
@@ -67,8 +69,8 @@ TEST(KernelFit, FindsTheRooflineThatMadeTheTimes) {
   EXPECT_EQ(table.points, static_cast<std::int64_t>(rows.size()));
 }
 
-// Ratios that vary smoothly with the shape and step along the rows: what is left out is told by its neighbours, where the
-// roofline alone errs by the ratios' size.
+// Ratios that vary smoothly with the shape and step along the rows: what is left out is told by its neighbours, where
+// the roofline alone errs by the ratios' size.
 TEST(KernelFit, PredictsShapesThatAreLeftOut) {
   const auto rows = measurements([](const KernelKey& key, std::uint32_t m) {
     return 0.15 * std::sin(0.8 * std::log2(key[0])) + 0.1 * std::cos(0.5 * std::log2(key[1])) + (m >= 64 ? 0.1 : 0.0);
@@ -80,7 +82,8 @@ TEST(KernelFit, PredictsShapesThatAreLeftOut) {
 }
 
 TEST(KernelFit, IsTheSameEveryTimeInAnyOrder) {
-  const auto rows = measurements([](const KernelKey& key, std::uint32_t m) { return 0.1 * std::sin(static_cast<double>(key[0] + m)); });
+  const auto rows = measurements(
+      [](const KernelKey& key, std::uint32_t m) { return 0.1 * std::sin(static_cast<double>(key[0] + m)); });
   auto forth = pointers(rows), back = forth;
   std::reverse(back.begin(), back.end());
   const model::KernelTable a = fit_kernel_table(forth, device()), b = fit_kernel_table(back, device());
@@ -93,13 +96,14 @@ TEST(KernelFit, ReplacesOutliersOfProducts) {
   for (std::size_t i = 5; i < rows.size(); i += 29) rows[i].seconds *= 3;
   const model::KernelTable table = fit_kernel_table(pointers(rows), device());
   EXPECT_GT(table.replaced, static_cast<std::int64_t>(rows.size() / 29) / 2);
-  EXPECT_GT(table.in_fit, 0);                              // what was replaced is not hidden
+  EXPECT_GT(table.in_fit, 0);  // what was replaced is not hidden
 }
 
-// A shape twice as slow as all others in every row is what it is, and of use for shapes beside it; single times are replaced
-// all the same.
+// A shape twice as slow as all others in every row is what it is, and of use for shapes beside it; single times are
+// replaced all the same.
 TEST(KernelFit, KeepsAShapeThatDiffersInAllItsRows) {
-  auto rows = measurements([](const KernelKey& key, std::uint32_t) { return key[0] == 512 && key[1] == 16384 ? 0.7 : 0.0; });
+  auto rows =
+      measurements([](const KernelKey& key, std::uint32_t) { return key[0] == 512 && key[1] == 16384 ? 0.7 : 0.0; });
   for (std::size_t i = 5; i < rows.size(); i += 29) rows[i].seconds *= 3;
   const model::KernelTable table = fit_kernel_table(pointers(rows), device());
   EXPECT_GT(table.replaced, 0);
@@ -109,8 +113,8 @@ TEST(KernelFit, KeepsAShapeThatDiffersInAllItsRows) {
   for (std::size_t c = 0; c < table.columns.size(); ++c) EXPECT_NEAR(table.at(first, c), 0.7, 0.1) << table.columns[c];
 }
 
-// Experts that a 50 MB cache serves four times faster than memory: the fit finds how much, and predicts layouts left out;
-// experts that no cache served get none.
+// Experts that a 50 MB cache serves four times faster than memory: the fit finds how much, and predicts layouts left
+// out; experts that no cache served get none.
 TEST(KernelFit, FindsTheCacheThatBenchmarksOfExpertsReadFrom) {
   const auto times = [](const model::WarmCache& cache) {
     std::vector<KernelMeasurement> rows;
@@ -124,7 +128,8 @@ TEST(KernelFit, FindsTheCacheThatBenchmarksOfExpertsReadFrom) {
           row.key = {hidden, 4096, 2, 16, 101, tp, 1};
           row.column = tokens;
           const model::KernelWork work = model::kernel_work(KernelOp::moe, row.key, tokens, 2);
-          row.seconds = model::kernel_roofline(KernelOp::moe, kTrue, device().bf16, device().memory_bandwidth, work, cache);
+          row.seconds =
+              model::kernel_roofline(KernelOp::moe, kTrue, device().bf16, device().memory_bandwidth, work, cache);
           rows.push_back(row);
         }
       }
@@ -134,7 +139,7 @@ TEST(KernelFit, FindsTheCacheThatBenchmarksOfExpertsReadFrom) {
   const model::KernelTable warm = fit_kernel_table(pointers(times({Bytes(50e6), 4})), device());
   EXPECT_EQ(warm.cache.bytes.value, 50e6);
   EXPECT_NEAR(warm.cache.speedup, 4, 0.2);
-  EXPECT_NEAR(warm.coefficients.memory_efficiency, 0.85, 0.02);      // that of memory, not of a mixture
+  EXPECT_NEAR(warm.coefficients.memory_efficiency, 0.85, 0.02);  // that of memory, not of a mixture
   EXPECT_LT(warm.out_of_fit, 0.01);
   EXPECT_EQ(fit_kernel_table(pointers(times({})), device()).cache.bytes.value, 0);
 }
@@ -162,7 +167,7 @@ TEST(HoldOut, KeepsConfigurationsTogether) {
     }
     EXPECT_FALSE(is_held_out(row, 0));
   }
-  EXPECT_GT(held, 6);                                      // of 64, one in four
+  EXPECT_GT(held, 6);  // of 64, one in four
   EXPECT_LT(held, 28);
 }
 

@@ -26,7 +26,8 @@ MachineCalibration example() {
     a.fp32 = a.fp16 = a.bf16 = FlopsPerSecond(200e9 / ranks);
     a.memory = a.memory_visible = Bytes(16e9);
     a.memory_bandwidth = BytesPerSecond(30e9 / ranks);
-    for (auto& k : a.coefficients) k = {.compute_efficiency = 0.8, .memory_efficiency = 0.75, .p = 2.5, .t0 = Seconds(3e-6), .residual = nullptr};
+    for (auto& k : a.coefficients)
+      k = {.compute_efficiency = 0.8, .memory_efficiency = 0.75, .p = 2.5, .t0 = Seconds(3e-6), .residual = nullptr};
     auto table = std::make_shared<model::ResidualTable>();
     table->x = {0, 3.321928, 4};
     table->y = {18, 20};
@@ -36,7 +37,8 @@ MachineCalibration example() {
     a.fit_source = "a test";
     if (ranks == 2) share.interconnect.all_reduce.push_back({2, {{Seconds(12e-6), BytesPerSecond(8e9)}}});
     share.interconnect.source = "measured";
-    a.pointwise_kinds["sample"] = {.compute_efficiency = 1, .memory_efficiency = 0.1, .p = 1, .t0 = Seconds(7e-6), .residual = nullptr};
+    a.pointwise_kinds["sample"] = {
+        .compute_efficiency = 1, .memory_efficiency = 0.1, .p = 1, .t0 = Seconds(7e-6), .residual = nullptr};
     c.shares.push_back(std::move(share));
   }
   c.rates = {28e9, 190e9};
@@ -47,7 +49,8 @@ MachineCalibration example() {
 }
 
 TEST(MachineFile, ReadsBackWhatWasCalibrated) {
-  const configs::ThisMachine machine = configs::read_this_machine(configs::Document::from_text(machine_yaml(example()), "machine.yaml"));
+  const configs::ThisMachine machine =
+      configs::read_this_machine(configs::Document::from_text(machine_yaml(example()), "machine.yaml"));
   ASSERT_EQ(machine.shares.size(), 2U);
   const model::Accelerator& a = *machine.shares[1].accelerator;
   EXPECT_TRUE(a.calibrated);
@@ -73,14 +76,16 @@ TEST(MachineFile, ReadsBackWhatWasCalibrated) {
 TEST(MachineFile, ACalibrationThatWasNotQuietIsNone) {
   MachineCalibration busy = example();
   busy.rates_spread = 0.34;
-  const configs::ThisMachine machine = configs::read_this_machine(configs::Document::from_text(machine_yaml(busy), "machine.yaml"));
+  const configs::ThisMachine machine =
+      configs::read_this_machine(configs::Document::from_text(machine_yaml(busy), "machine.yaml"));
   EXPECT_FALSE(machine.shares[0].accelerator->calibrated);
-  EXPECT_NE(machine.shares[0].accelerator->fit_source.find("one probe in five differs by more than 34 %"), std::string::npos);
+  EXPECT_NE(machine.shares[0].accelerator->fit_source.find("one probe in five differs by more than 34 %"),
+            std::string::npos);
 }
 
 // Two straight lines that meet at 1 MB: 10 us + bytes at 20 GB/s below, 35 us + bytes at 40 GB/s above.
-// On a busy machine fits came out hundreds of per cent off: such a one is refused by name; one of a quiet machine, or of a GPU
-// without held-out forwards, is kept.
+// On a busy machine fits came out hundreds of per cent off: such a one is refused by name; one of a quiet machine, or
+// of a GPU without held-out forwards, is kept.
 TEST(MachineFile, AFitThatPredictsNothingIsNotWorthKeeping) {
   MachineCalibration calibration;
   ShareCalibration& share = calibration.shares.emplace_back();
@@ -94,7 +99,8 @@ TEST(MachineFile, AFitThatPredictsNothingIsNotWorthKeeping) {
 
 TEST(AllReduceFit, FindsTheTwoSegmentsThatMadeTheSamples) {
   std::vector<AllReduceSample> samples;
-  for (double bytes = 1e3; bytes < 1e8; bytes *= 2) samples.push_back({bytes, std::min(10e-6 + bytes / 20e9, 35e-6 + bytes / 40e9)});
+  for (double bytes = 1e3; bytes < 1e8; bytes *= 2)
+    samples.push_back({bytes, std::min(10e-6 + bytes / 20e9, 35e-6 + bytes / 40e9)});
   const auto segments = fit_all_reduce(samples);
   ASSERT_EQ(segments.size(), 2U);
   EXPECT_NEAR(segments[0].latency.count(), 10e-6, 1e-7);

@@ -14,8 +14,8 @@ HostSample run_of(double steps, double rows, double tokens, double prompts, cons
 }
 
 std::vector<HostSample> samples_of(const std::array<double, 4>& x) {
-  return {run_of(1200, 1200, 1290, 6, x), run_of(200, 800, 920, 8, x), run_of(120, 1920, 2400, 32, x), run_of(12, 32, 272, 16, x),
-          run_of(48, 48, 1578, 6, x), run_of(12, 12, 2406, 6, x)};
+  return {run_of(1200, 1200, 1290, 6, x), run_of(200, 800, 920, 8, x), run_of(120, 1920, 2400, 32, x),
+          run_of(12, 32, 272, 16, x),     run_of(48, 48, 1578, 6, x),  run_of(12, 12, 2406, 6, x)};
 }
 
 // Times that are such a sum exactly leave one solution.
@@ -24,8 +24,8 @@ TEST(HostFit, FindsTheTimesARunIsMadeOf) {
   for (std::size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(found[i], x[i], 1e-9 * x[0]) << i;
 }
 
-// Where the best fit would pay for one term with another's negative time, the term is left out and the others are fitted
-// without it.
+// Where the best fit would pay for one term with another's negative time, the term is left out and the others are
+// fitted without it.
 TEST(HostFit, LeavesOutATermRatherThanPayingForIt) {
   std::array<double, 4> x = {12e-6, 0.4e-6, -0.002e-6, 30e-6};
   const std::array<double, 4> found = fit_host(samples_of(x));

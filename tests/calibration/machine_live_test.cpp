@@ -31,12 +31,12 @@ TEST(MachineLive, AFactorByRowsGoesIntoEveryTable) {
   for (const model::OpCoefficients& c : a.coefficients) {
     EXPECT_DOUBLE_EQ(model::residual_at(*c.residual, 0, 10), 0);
     EXPECT_NEAR(model::residual_at(*c.residual, 1, 10), std::log(1.2) / 2, 1e-12);
-    EXPECT_NEAR(model::residual_at(*c.residual, 9, 10), std::log(1.2), 1e-12);   // flat beyond
+    EXPECT_NEAR(model::residual_at(*c.residual, 9, 10), std::log(1.2), 1e-12);  // flat beyond
   }
 }
 
-// What runs faster than its ops needs higher limits, or the file would promise more than the bandwidth: 10 % less time with
-// efficiencies as low as the peaks are higher.
+// What runs faster than its ops needs higher limits, or the file would promise more than the bandwidth: 10 % less time
+// with efficiencies as low as the peaks are higher.
 TEST(MachineLive, FasterStepsRaiseTheLimits) {
   const configs::Catalogue catalogue(std::string(PLIMSOLL_SOURCE_DIR) + "/configs");
   const model::Accelerator before = share_with_tables(catalogue).accelerator;
@@ -46,7 +46,8 @@ TEST(MachineLive, FasterStepsRaiseTheLimits) {
   EXPECT_NEAR(a.coefficients[0].memory_efficiency / 0.9, before.coefficients[0].memory_efficiency, 1e-12);
 }
 
-// "Measured" are the loads on a machine whose steps take 1.25 times as long at any number of rows: that is what is found.
+// "Measured" are the loads on a machine whose steps take 1.25 times as long at any number of rows: that is what is
+// found.
 TEST(MachineLive, FindsHowMuchLongerStepsTake) {
   const configs::Catalogue catalogue(std::string(PLIMSOLL_SOURCE_DIR) + "/configs");
   ShareCalibration share = share_with_tables(catalogue);

@@ -24,8 +24,9 @@ std::vector<OpSample> gemms(const model::OpCoefficients& truth, double wobble) {
       sample.op.n = sample.op.k = width;
       sample.op.flops = 2.0 * static_cast<double>(m * width * width);
       sample.op.weight_bytes = 2.0 * static_cast<double>(width * width);
-      const double exact = model::roofline_time(truth, FlopsPerSecond(kPeak), BytesPerSecond(kBandwidth), Flops(sample.op.flops),
-                                                Bytes(sample.op.weight_bytes)).count();
+      const double exact = model::roofline_time(truth, FlopsPerSecond(kPeak), BytesPerSecond(kBandwidth),
+                                                Flops(sample.op.flops), Bytes(sample.op.weight_bytes))
+                               .count();
       sample.seconds = exact * (1 + wobble * ((m + width / 512) % 3 == 0 ? 1 : -1));
       samples.push_back(sample);
     }
@@ -33,8 +34,10 @@ std::vector<OpSample> gemms(const model::OpCoefficients& truth, double wobble) {
 }
 
 TEST(OpFit, finds_the_coefficients_that_made_the_samples) {
-  const model::OpCoefficients truth{.compute_efficiency = 0.8, .memory_efficiency = 0.7, .p = 4, .t0 = Seconds(5e-6), .residual = nullptr};
-  const OpFit fit = fit_op_class(model::OpClass::gemm, gemms(truth, 0), FlopsPerSecond(kPeak), BytesPerSecond(kBandwidth));
+  const model::OpCoefficients truth{
+      .compute_efficiency = 0.8, .memory_efficiency = 0.7, .p = 4, .t0 = Seconds(5e-6), .residual = nullptr};
+  const OpFit fit =
+      fit_op_class(model::OpClass::gemm, gemms(truth, 0), FlopsPerSecond(kPeak), BytesPerSecond(kBandwidth));
   EXPECT_NEAR(fit.coefficients.compute_efficiency, 0.8, 0.01);
   EXPECT_NEAR(fit.coefficients.memory_efficiency, 0.7, 0.01);
   EXPECT_NEAR(fit.coefficients.p, 4, 0.2);
@@ -44,15 +47,18 @@ TEST(OpFit, finds_the_coefficients_that_made_the_samples) {
 
 // The table holds log(measured / p-norm) at every sample's own place, so nothing is left there.
 TEST(OpFit, the_residual_table_gives_every_sample_back) {
-  const model::OpCoefficients truth{.compute_efficiency = 0.8, .memory_efficiency = 0.7, .p = 4, .t0 = Seconds(5e-6), .residual = nullptr};
-  const OpFit fit = fit_op_class(model::OpClass::gemm, gemms(truth, 0.1), FlopsPerSecond(kPeak), BytesPerSecond(kBandwidth));
+  const model::OpCoefficients truth{
+      .compute_efficiency = 0.8, .memory_efficiency = 0.7, .p = 4, .t0 = Seconds(5e-6), .residual = nullptr};
+  const OpFit fit =
+      fit_op_class(model::OpClass::gemm, gemms(truth, 0.1), FlopsPerSecond(kPeak), BytesPerSecond(kBandwidth));
   EXPECT_GT(fit.roofline_error, 0.05);
   EXPECT_LT(fit.fit_error, 1e-9);
 }
 
 // A grid with a hole at m = 8 of one width is filled between its neighbours along m.
 TEST(OpFit, holes_of_the_grid_are_interpolated) {
-  const model::OpCoefficients truth{.compute_efficiency = 0.8, .memory_efficiency = 0.7, .p = 4, .t0 = Seconds(5e-6), .residual = nullptr};
+  const model::OpCoefficients truth{
+      .compute_efficiency = 0.8, .memory_efficiency = 0.7, .p = 4, .t0 = Seconds(5e-6), .residual = nullptr};
   std::vector<OpSample> samples = gemms(truth, 0.1);
   std::erase_if(samples, [](const OpSample& s) { return s.op.m == 8 && s.op.n == 1024; });
   const OpFit fit = fit_op_class(model::OpClass::gemm, samples, FlopsPerSecond(kPeak), BytesPerSecond(kBandwidth));

@@ -21,7 +21,13 @@ class SampleStoreTest : public testing::Test {
 
 OpSample sample(double seconds) {
   OpSample s;
-  s.op = {.kind = model::OpKind::gemm, .name = "qkv", .m = 3, .n = 768, .k = 512, .flops = 2359296, .weight_bytes = 786432.5};
+  s.op = {.kind = model::OpKind::gemm,
+          .name = "qkv",
+          .m = 3,
+          .n = 768,
+          .k = 512,
+          .flops = 2359296,
+          .weight_bytes = 786432.5};
   s.seconds = seconds;
   s.repeats = 20;
   return s;

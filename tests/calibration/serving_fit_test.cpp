@@ -38,7 +38,7 @@ TEST(ServingFit, UncertaintyIsTheQuantilesOfWhatWasLeftOut) {
   EXPECT_NEAR(u.decode_low, 0.905 + 0.0095, 1e-9);
   EXPECT_NEAR(u.decode_high, 1.095 - 0.0095, 1e-9);
   EXPECT_DOUBLE_EQ(u.prefill_high, 1.5);
-  EXPECT_DOUBLE_EQ(u.prefill_low, 1);     // the prediction itself is always inside
+  EXPECT_DOUBLE_EQ(u.prefill_low, 1);  // the prediction itself is always inside
 }
 
 // A throughput twice as high as predicted is a time half as long.
@@ -49,15 +49,16 @@ TEST(ServingFit, ThroughputCountsAsItsInverse) {
 }
 
 TEST(ServingFit, CoverageCountsFiguresThatHaveABand) {
-  std::vector<validation::Comparison> figures = {figure("tpot_mean_s", 1, 1.1), figure("tpot_mean_s", 1, 1.1), figure("tpot_mean_s", 1, 1.1)};
+  std::vector<validation::Comparison> figures = {figure("tpot_mean_s", 1, 1.1), figure("tpot_mean_s", 1, 1.1),
+                                                 figure("tpot_mean_s", 1, 1.1)};
   figures[0].low = 0.9;
   figures[0].high = 1.2;
-  figures[1].low = 1.05;                  // the measured 1 lies below
+  figures[1].low = 1.05;  // the measured 1 lies below
   EXPECT_DOUBLE_EQ(coverage_of(figures), 0.5);
 }
 
-// Predicted 1 within 0.9 to 1.1, measured 1.1 exp(0.2) twice among twenty inside: the 90 % quantile of what is missing lies
-// where nine tenths are held. A band answers to its factor as 1 to 1 here.
+// Predicted 1 within 0.9 to 1.1, measured 1.1 exp(0.2) twice among twenty inside: the 90 % quantile of what is missing
+// lies where nine tenths are held. A band answers to its factor as 1 to 1 here.
 TEST(ServingFit, BandsWidenUntilNineTenthsAreHeld) {
   std::vector<validation::Comparison> figures(11, figure("tpot_mean_s", 1, 1));
   for (validation::Comparison& c : figures) {
@@ -67,11 +68,12 @@ TEST(ServingFit, BandsWidenUntilNineTenthsAreHeld) {
   figures[9].measured = 1.1 * std::exp(0.2);
   figures[10].measured = 1.1 * std::exp(0.5);
   std::vector<BandMiss> misses;
-  for (const validation::Comparison& c : figures) misses.push_back({&c, {.decode_low = 1 / 1.1, .decode_high = 1.1, .prefill_low = 1, .prefill_high = 1}});
+  for (const validation::Comparison& c : figures)
+    misses.push_back({&c, {.decode_low = 1 / 1.1, .decode_high = 1.1, .prefill_low = 1, .prefill_high = 1}});
   const Widening by = widening_of(misses);
-  EXPECT_NEAR(by.decode, 0.2, 1e-9);                  // the tenth of eleven
+  EXPECT_NEAR(by.decode, 0.2, 1e-9);  // the tenth of eleven
   EXPECT_NEAR(widened(misses[0].factors, by).decode_high, 1.1 * std::exp(0.2), 1e-9);
-  EXPECT_DOUBLE_EQ(widened({}, {.decode = -1, .prefill = -1}).decode_high, 1);   // the prediction stays inside
+  EXPECT_DOUBLE_EQ(widened({}, {.decode = -1, .prefill = -1}).decode_high, 1);  // the prediction stays inside
 }
 
 // Tables, replica counts and loads of one configuration are left out together.
@@ -89,7 +91,8 @@ TEST(ServingFit, AConfigurationIsOneInAllTables) {
 
 // "At most 12 numbers fitted to TGI cells."
 TEST(ServingFit, FewNumbersAreFitted) {
-  for (const ServingModel& m : serving_models()) EXPECT_LE(m.numbers.size() + (m.scan.empty() ? 0 : 1), 12U) << m.engine;
+  for (const ServingModel& m : serving_models())
+    EXPECT_LE(m.numbers.size() + (m.scan.empty() ? 0 : 1), 12U) << m.engine;
 }
 
 // TGI's profile is fitted on three of the five JumpStart tables.
@@ -97,38 +100,44 @@ TEST(ServingFit, OwnTablesArePredictedByTheFitOfThePublishedOnes) {
   const std::vector<validation::MeasuredTable> published = validation::jumpstart_tables();
   const auto names = [&](std::vector<validation::MeasuredTable> given) {
     std::vector<std::string> all;
-    for (const validation::MeasuredTable& table : with_fitted_tables(given, serving_model("tgi-1.1"))) all.push_back(table.name);
+    for (const validation::MeasuredTable& table : with_fitted_tables(given, serving_model("tgi-1.1")))
+      all.push_back(table.name);
     return all;
   };
   validation::MeasuredTable own = published[0];
   own.name = "mine";
-  EXPECT_EQ(names({own}), (std::vector<std::string>{"mine", "jumpstart-by-instance", "jumpstart-by-tp", "jumpstart-by-instance-count"}));
+  EXPECT_EQ(names({own}), (std::vector<std::string>{"mine", "jumpstart-by-instance", "jumpstart-by-tp",
+                                                    "jumpstart-by-instance-count"}));
   EXPECT_EQ(names({published[3], published[1]}),
-            (std::vector<std::string>{"jumpstart-min-latency", "jumpstart-by-tp", "jumpstart-by-instance", "jumpstart-by-instance-count"}));
+            (std::vector<std::string>{"jumpstart-min-latency", "jumpstart-by-tp", "jumpstart-by-instance",
+                                      "jumpstart-by-instance-count"}));
   EXPECT_EQ(names(published).size(), published.size());
 }
 
 TEST(ServingFit, AnEngineWithoutDataIsRefusedByName) { EXPECT_THROW((void)serving_model("ideal"), InputError); }
 
-// Of the 212 rows of the source two have no concurrency. With the profiles that ship the median error of the time per token
-// stays below 6 %, that of the time to the first token below 20 % for every engine: the aims of docs/validation.md.
+// Of the 212 rows of the source two have no concurrency. With the profiles that ship the median error of the time per
+// token stays below 6 %, that of the time to the first token below 20 % for every engine: the aims of
+// docs/validation.md.
 TEST(ServingFit, TimesOnH100ArePredicted) {
   const std::vector<validation::MeasuredTable> tables = serving_tables(serving_model("vllm-0.12"));
   ASSERT_EQ(tables.front().points.size(), 210U);
   const std::vector<validation::Comparison> comparisons = validation::compare(tables, catalogue(), {});
   std::map<std::string, std::vector<const validation::Comparison*>> tpot, ttft;
-  for (const validation::Comparison& c : comparisons) (c.metric == "tpot_mean_s" ? tpot : ttft)[c.point->engine].push_back(&c);
+  for (const validation::Comparison& c : comparisons)
+    (c.metric == "tpot_mean_s" ? tpot : ttft)[c.point->engine].push_back(&c);
   ASSERT_EQ(ttft.size(), 3U);
   for (const auto& [engine, group] : tpot) EXPECT_LT(summarise(group).median, 0.06) << engine;
   for (const auto& [engine, group] : ttft) EXPECT_LT(summarise(group).median, 0.20) << engine;
 }
 
-// What a user writes, without the settings of the runs' servers: equal lengths and the profile's own step budget. The fit has
-// 9 % for the first tokens of vLLM; in lockstep they were 124 % off.
+// What a user writes, without the settings of the runs' servers: equal lengths and the profile's own step budget. The
+// fit has 9 % for the first tokens of vLLM; in lockstep they were 124 % off.
 TEST(ServingFit, PlainStudiesOfVllmHaveTheTimesOfTheFit) {
   std::vector<validation::MeasuredTable> tables = serving_tables(serving_model("vllm-0.12"));
   std::vector<validation::MeasuredPoint>& points = tables.front().points;
-  std::erase_if(points, [](const validation::MeasuredPoint& p) { return configs::canonical_name(p.engine) != "vllm-0.12"; });
+  std::erase_if(points,
+                [](const validation::MeasuredPoint& p) { return configs::canonical_name(p.engine) != "vllm-0.12"; });
   for (validation::MeasuredPoint& p : points) p.step_token_budget = p.max_running = 0;
   ASSERT_EQ(points.size(), 35U);
   const std::vector<validation::Comparison> comparisons = validation::compare(tables, catalogue(), {});
@@ -142,10 +151,15 @@ TEST(ServingFit, PlainStudiesOfVllmHaveTheTimesOfTheFit) {
 TEST(ServingFit, EveryFittedRunLiesWithinTheRangesOfItsProfile) {
   for (const ServingModel& model : serving_models()) {
     std::vector<validation::MeasuredTable> tables = serving_tables(model);
-    std::erase_if(tables, [&](const validation::MeasuredTable& t) { return std::find(model.tables.begin(), model.tables.end(), t.name) == model.tables.end(); });
+    std::erase_if(tables, [&](const validation::MeasuredTable& t) {
+      return std::find(model.tables.begin(), model.tables.end(), t.name) == model.tables.end();
+    });
     for (validation::MeasuredTable& table : tables)
-      std::erase_if(table.points, [&](const validation::MeasuredPoint& p) { return configs::canonical_name(p.engine) != model.engine; });
-    for (const validation::Comparison& c : validation::compare(tables, catalogue(), {})) EXPECT_EQ(c.extrapolates, "") << configuration_of(*c.point);
+      std::erase_if(table.points, [&](const validation::MeasuredPoint& p) {
+        return configs::canonical_name(p.engine) != model.engine;
+      });
+    for (const validation::Comparison& c : validation::compare(tables, catalogue(), {}))
+      EXPECT_EQ(c.extrapolates, "") << configuration_of(*c.point);
   }
 }
 
@@ -153,26 +167,31 @@ TEST(ServingFit, EveryFittedRunLiesWithinTheRangesOfItsProfile) {
 std::vector<validation::MeasuredTable> few_runs() {
   std::vector<validation::MeasuredTable> tables = serving_tables(serving_model("vllm-0.12"));
   std::vector<validation::MeasuredPoint>& points = tables.front().points;
-  std::erase_if(points, [](const validation::MeasuredPoint& p) { return configs::canonical_name(p.engine) != "vllm-0.12"; });
+  std::erase_if(points,
+                [](const validation::MeasuredPoint& p) { return configs::canonical_name(p.engine) != "vllm-0.12"; });
   std::vector<std::string> names;
   for (const validation::MeasuredPoint& p : points)
     if (std::find(names.begin(), names.end(), configuration_of(p)) == names.end()) names.push_back(configuration_of(p));
   names.resize(4);
-  std::erase_if(points, [&](const validation::MeasuredPoint& p) { return std::find(names.begin(), names.end(), configuration_of(p)) == names.end(); });
+  std::erase_if(points, [&](const validation::MeasuredPoint& p) {
+    return std::find(names.begin(), names.end(), configuration_of(p)) == names.end();
+  });
   return tables;
 }
 
 TEST(ServingFit, LeavesOutTheSameWithAnyNumberOfThreads) {
   const std::vector<validation::MeasuredTable> tables = few_runs();
   const auto left_out = [&](int jobs) {
-    const ServingProblem problem(serving_model("vllm-0.12"), tables, catalogue(), {.jobs = jobs, .control = nullptr, .progress = {}});
+    const ServingProblem problem(serving_model("vllm-0.12"), tables, catalogue(),
+                                 {.jobs = jobs, .control = nullptr, .progress = {}});
     return problem.leave_one_out(problem.fit());
   };
   const ServingFit one = left_out(1), two = left_out(2);
   ASSERT_GE(one.comparisons.size(), 8U);
   EXPECT_EQ(validation::comparison_csv(one.comparisons), validation::comparison_csv(two.comparisons));
   EXPECT_EQ(one.simulations, two.simulations);
-  for (const validation::Comparison& c : one.comparisons) EXPECT_TRUE(c.is_in_band().has_value());   // every figure left out has a band
+  for (const validation::Comparison& c : one.comparisons)
+    EXPECT_TRUE(c.is_in_band().has_value());  // every figure left out has a band
 }
 
 // While bands are propagated as well, which nothing used to interrupt.
@@ -180,9 +199,10 @@ TEST(ServingFit, StopsWhereverItIsCancelled) {
   const std::vector<validation::MeasuredTable> tables = few_runs();
   for (const std::string stage : {"fitting", "leaving out", "propagating"}) {
     study::RunControl control;
-    const ServingProblem problem(serving_model("vllm-0.12"), tables, catalogue(), {.jobs = 2, .control = &control, .progress = [&](const std::string& text) {
-                                   if (text.starts_with(stage)) control.cancel();
-                                 }});
+    const ServingProblem problem(serving_model("vllm-0.12"), tables, catalogue(),
+                                 {.jobs = 2, .control = &control, .progress = [&](const std::string& text) {
+                                    if (text.starts_with(stage)) control.cancel();
+                                  }});
     EXPECT_THROW((void)problem.leave_one_out(problem.fit()), ServingCancelled) << stage;
   }
 }

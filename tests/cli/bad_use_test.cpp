@@ -44,7 +44,8 @@ TEST_F(BadUseTest, WindowsFilesAreRead) {
 }
 
 TEST_F(BadUseTest, MessagesKeepToTheirLine) {
-  expect_one_line(write("escape.yaml", std::string(kTinyStudy) + "\"a\\e[31mb\\nc\": 1\n"), 2, "unknown key 'a\\x1b[31mb\\x0ac'");
+  expect_one_line(write("escape.yaml", std::string(kTinyStudy) + "\"a\\e[31mb\\nc\": 1\n"), 2,
+                  "unknown key 'a\\x1b[31mb\\x0ac'");
 }
 
 TEST_F(BadUseTest, OptionsThatAreNone) {
@@ -78,7 +79,8 @@ TEST_F(BadUseTest, OutOfMemoryIsAMessage) {
             "engine: {constant: {prefill: 0 s, decode: 1 s}}\nworkload:\n"
             "  load: {poisson: {rate: 1000000 /s}}\n  lengths: {input: 1, output: 1}\n  requests: 10000000\n");
   const std::string command = "ulimit -v 400000; " + kProgram + " simulate " + path + " 2>&1";
-  if (std::string(PLIMSOLL_BINARY_DIR).find("asan") != std::string::npos) GTEST_SKIP() << "sanitizers need address space";
+  if (std::string(PLIMSOLL_BINARY_DIR).find("asan") != std::string::npos)
+    GTEST_SKIP() << "sanitizers need address space";
   const Outcome outcome = shell(command);
   EXPECT_EQ(outcome.exit, 3);
   EXPECT_THAT(outcome.output, HasSubstr("out of memory"));
@@ -95,14 +97,14 @@ TEST_F(BadUseTest, ABurstBeyondAllMemoryIsRefusedBefore) {
   EXPECT_THAT(outcome.output, HasSubstr(path + ":3:3: 10000000 requests at once take about "));
 }
 
-// One accelerator of the sweep has no matrix products in the type: a row, and a reason. A sweep of nothing else is refused.
+// One accelerator of the sweep has no matrix products in the type: a row, and a reason. A sweep of nothing else is
+// refused.
 TEST_F(BadUseTest, AnAcceleratorWithoutTheTypeIsARow) {
   const std::string head =
       "model: opt-125m\ndtype: bf16\nhardware: {accelerator: a100-sxm-80gb, count: 1}\nengine: ideal\n"
       "workload: {load: {burst: {count: 2}}, lengths: {input: 8, output: 8}}\n";
-  const Outcome one =
-      run("simulate " + write("one.yaml", head + "sweep: {hardware.accelerator: [a100-sxm-80gb, t4]}\n") +
-          " --format csv");
+  const Outcome one = run(
+      "simulate " + write("one.yaml", head + "sweep: {hardware.accelerator: [a100-sxm-80gb, t4]}\n") + " --format csv");
   EXPECT_EQ(one.exit, 0) << one.output;
   EXPECT_THAT(one.output, HasSubstr("1 of 2 points cannot exist: accelerator t4 has no matrix products in bf16"));
   const std::string none = write("none.yaml", head + "sweep: {hardware.accelerator: [t4, v100-pcie-16gb]}\n");
@@ -134,18 +136,24 @@ TEST_F(BadUseTest, ARunThatMeasuresNothingSaysSo) {
 // Clients that are always refused pause, so that this is thousands of events and not millions.
 TEST_F(BadUseTest, AServiceThatRefusesEverybodyEnds) {
   for (const char* const limit : {"max_total=4", "max_concurrent=1", "queue_limit=1"}) {
-    const Outcome outcome = run("simulate " + write("small.yaml", kSmallStudy) + " --set workload.requests=100000 --set "
-                                "workload.concurrency=512 --format csv --set scheduler." + limit);
+    const Outcome outcome = run("simulate " + write("small.yaml", kSmallStudy) +
+                                " --set workload.requests=100000 --set "
+                                "workload.concurrency=512 --format csv --set scheduler." +
+                                limit);
     EXPECT_EQ(outcome.exit, 0) << limit;
   }
 }
 
 // Every policy, short of KV blocks, with shared prefixes, time-outs and retries: leaps are their steps.
 TEST_F(BadUseTest, LeapsEqualStepsForEveryPolicyUnderPressure) {
-  const std::string path = write("pressure.yaml", std::string(kSmallStudy) + "  prefix: {groups: 3, tokens: 16}\n"
-      "limits: {timeout: 700 ms, cancel_on_timeout: true, retries: 1}\n"
-      "sweep: {scheduler.policy: [none, static, dynamic, rolling, orca, tgi, vllm_v0, vllm_v1, sarathi, trtllm, sglang]}\n");
-  const std::string arguments = "simulate " + path + " --format csv --set workload.concurrency=24 --set workload.requests=100 "
+  const std::string path = write("pressure.yaml", std::string(kSmallStudy) +
+                                                      "  prefix: {groups: 3, tokens: 16}\n"
+                                                      "limits: {timeout: 700 ms, cancel_on_timeout: true, retries: 1}\n"
+                                                      "sweep: {scheduler.policy: [none, static, dynamic, rolling, "
+                                                      "orca, tgi, vllm_v0, vllm_v1, sarathi, trtllm, sglang]}\n");
+  const std::string arguments =
+      "simulate " + path +
+      " --format csv --set workload.concurrency=24 --set workload.requests=100 "
       "--set workload.lengths.output=40 --set scheduler.kv_blocks=14 --set scheduler.prefix_caching=true --quiet"
       " --set deployment.replicas=2 --set deployment.router=least_kv";
   const Outcome leaping = run(arguments + " --out " + file("leaps") + " --decisions");

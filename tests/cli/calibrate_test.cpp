@@ -16,7 +16,8 @@ class CalibrateTest : public CommandTest {};
 
 TEST_F(CalibrateTest, HelpListsOnlyOptionsThatAct) {
   const std::string calibrate = run("calibrate --help").output, forward = run("forward --help").output;
-  for (const char* option : {"--stepwise", "--set", "--format", "--seed"}) EXPECT_THAT(calibrate, Not(HasSubstr(option)));
+  for (const char* option : {"--stepwise", "--set", "--format", "--seed"})
+    EXPECT_THAT(calibrate, Not(HasSubstr(option)));
   for (const char* option : {"--out", "--quiet", "--progress", "--jobs"}) EXPECT_THAT(calibrate, HasSubstr(option));
   for (const char* option : {"--stepwise", "--set", "--format"}) EXPECT_THAT(forward, Not(HasSubstr(option)));
   // Every verb takes the common options all the same; those that do nothing say so.
@@ -38,7 +39,7 @@ TEST_F(CalibrateTest, AMachineWithoutAGpuSaysSoInOneLine) {
   if (outcome.exit == 0) GTEST_SKIP() << "there is a GPU";
   EXPECT_EQ(outcome.exit, 3);
   EXPECT_EQ(std::count(outcome.output.begin(), outcome.output.end(), '\n'), 1) << outcome.output;
-  EXPECT_FALSE(std::filesystem::exists(file("data")));   // nothing was begun
+  EXPECT_FALSE(std::filesystem::exists(file("data")));  // nothing was begun
 }
 
 // It used to be ignored, and the shipped table fitted in its stead.
@@ -50,11 +51,16 @@ TEST_F(CalibrateTest, AnEngineRefusesFilesThatItCannotBeFittedTo) {
   const Outcome unusable = run("calibrate --engine vllm-0.12 --from " + write("kernels.csv", "a,b\n1,2\n") + out);
   EXPECT_EQ(unusable.exit, 2);
   EXPECT_THAT(unusable.output, HasSubstr("kernels.csv"));
-  const std::string header = "model,hardware,engine,dtype,tp,replicas,input_tokens,output_tokens,load_kind,load_value,ttft_mean_s\n";
-  const Outcome other = run("calibrate --engine vllm-0.12 --from " + write("sglang.csv", header + "qwen3-32b,h100-sxm x 8,sglang-0.5,bf16,8,1,1024,128,closed_loop,16,0.35\n") + out);
+  const std::string header =
+      "model,hardware,engine,dtype,tp,replicas,input_tokens,output_tokens,load_kind,load_value,ttft_mean_s\n";
+  const Outcome other = run(
+      "calibrate --engine vllm-0.12 --from " +
+      write("sglang.csv", header + "qwen3-32b,h100-sxm x 8,sglang-0.5,bf16,8,1,1024,128,closed_loop,16,0.35\n") + out);
   EXPECT_EQ(other.exit, 2);
   EXPECT_THAT(other.output, HasSubstr("no row was measured with the engine 'vllm-0.12'"));
-  const Outcome own = run("calibrate --engine vllm-0.12 --from " + write("own.csv", header + "qwen3-32b,h100-sxm x 8,vllm-0.12,bf16,8,1,1024,128,closed_loop,16,0.35\n") + out);
+  const Outcome own =
+      run("calibrate --engine vllm-0.12 --from " +
+          write("own.csv", header + "qwen3-32b,h100-sxm x 8,vllm-0.12,bf16,8,1,1024,128,closed_loop,16,0.35\n") + out);
   EXPECT_EQ(own.exit, 2);
   EXPECT_THAT(own.output, HasSubstr("plimsoll validate"));
   EXPECT_FALSE(std::filesystem::exists(file("cal")));

@@ -16,7 +16,8 @@ using ::testing::StartsWith;
 TEST_F(CommandTest, HelpListsTheVerbs) {
   const Outcome help = run("--help");
   EXPECT_EQ(help.exit, 0);
-  for (const char* const verb : {"simulate", "measure", "memory", "forward", "trace", "list", "validate"}) EXPECT_THAT(help.output, HasSubstr(verb));
+  for (const char* const verb : {"simulate", "measure", "memory", "forward", "trace", "list", "validate"})
+    EXPECT_THAT(help.output, HasSubstr(verb));
 }
 
 TEST_F(CommandTest, EveryVerbHasHelpWithAnExample) {
@@ -90,8 +91,8 @@ TEST_F(CommandTest, AnErrorIsAlsoAProgressLine) {
 
 TEST_F(CommandTest, CancelOnStandardInputExits130) {
   const std::string path = write("long.yaml", std::string(kTinyStudy) + "replications: 10000\n");
-  const Outcome cancelled = run("simulate " + path + " --set workload.requests=1000000 --progress jsonl < " +
-                                write("commands", "cancel\n"));
+  const Outcome cancelled =
+      run("simulate " + path + " --set workload.requests=1000000 --progress jsonl < " + write("commands", "cancel\n"));
   EXPECT_EQ(cancelled.exit, 130);
 }
 
@@ -103,7 +104,8 @@ TEST_F(CommandTest, ASweepOfNothingPossibleExits2) {
 }
 
 TEST_F(CommandTest, TraceSaysWhatIsWrong) {
-  const std::string path = write("bad.csv", "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6805900,NaN,44\n");
+  const std::string path =
+      write("bad.csv", "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6805900,NaN,44\n");
   const Outcome wrong = run("trace " + path);
   EXPECT_EQ(wrong.exit, 2);
   EXPECT_THAT(wrong.output, StartsWith(path + ":2:"));
@@ -112,9 +114,10 @@ TEST_F(CommandTest, TraceSaysWhatIsWrong) {
 
 TEST_F(CommandTest, MemoryHasTheColumnsOfTheContract) {
   const std::string path = write("small.yaml", kSmallStudy);
-  EXPECT_THAT(run("memory " + path + " --format csv --quiet").output,
-              StartsWith("max_kv_batch,critical_batch,attention_intensity,weights_bytes,activation_bytes,overhead_bytes,"
-                         "kv_bytes,kv_blocks,kv_tokens,budget_bytes,longest_tokens,sequences,infeasible\n"));
+  EXPECT_THAT(
+      run("memory " + path + " --format csv --quiet").output,
+      StartsWith("max_kv_batch,critical_batch,attention_intensity,weights_bytes,activation_bytes,overhead_bytes,"
+                 "kv_bytes,kv_blocks,kv_tokens,budget_bytes,longest_tokens,sequences,infeasible\n"));
 }
 
 TEST_F(CommandTest, ListKnowsEveryKind) {
@@ -126,12 +129,14 @@ TEST_F(CommandTest, ListKnowsEveryKind) {
   EXPECT_EQ(run("list modls").exit, 2);
 }
 
-// The notes of an engine's fit are the longest; a column of text is wrapped, and JSON has figures in members of their own.
+// The notes of an engine's fit are the longest; a column of text is wrapped, and JSON has figures in members of their
+// own.
 TEST_F(CommandTest, ListsFitATerminalAndJsonHasFigures) {
   for (const char* const kind : {"models", "accelerators", "interconnects", "instances", "engines", "policies"}) {
     std::istringstream lines(run(std::string("list ") + kind).output);
     for (std::string line; std::getline(lines, line);) {
-      const auto cells = std::count_if(line.begin(), line.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; });
+      const auto cells = std::count_if(line.begin(), line.end(),
+                                       [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; });
       EXPECT_LE(cells, 120) << line;
     }
   }
@@ -140,15 +145,16 @@ TEST_F(CommandTest, ListsFitATerminalAndJsonHasFigures) {
 }
 
 TEST_F(CommandTest, AFolderHasAPageWithPicturesAndTheVerbSaysSo) {
-  const std::string path = write("small.yaml", std::string(kSmallStudy) + "slo: {p99_tpot: 1 s}\nsweep: {workload.concurrency: [1, 2, 4]}\n");
+  const std::string path = write(
+      "small.yaml", std::string(kSmallStudy) + "slo: {p99_tpot: 1 s}\nsweep: {workload.concurrency: [1, 2, 4]}\n");
   const std::string out = file("out");
   EXPECT_THAT(run("simulate " + path + " --out " + out).output, HasSubstr("written to " + out + ": report.html"));
   const std::string page = read_text(out + "/report.html");
   EXPECT_THAT(page, HasSubstr("<svg"));
-  EXPECT_THAT(page, HasSubstr("p99 TPOT"));              // the SLO's own metric, kept as it is
+  EXPECT_THAT(page, HasSubstr("p99 TPOT"));  // the SLO's own metric, kept as it is
   EXPECT_THAT(page, HasSubstr("What they rest on"));
   EXPECT_THAT(page, Not(HasSubstr("<script")));
-  EXPECT_THAT(page, Not(HasSubstr("src=")));             // nothing from elsewhere
+  EXPECT_THAT(page, Not(HasSubstr("src=")));  // nothing from elsewhere
   EXPECT_THAT(run("memory " + path + " --out " + out).output, HasSubstr("memory.csv"));
   EXPECT_THAT(read_text(out + "/report.html"), HasSubstr("KV pool"));
 }
@@ -165,7 +171,9 @@ TEST_F(CommandTest, TheCurveIsDrawnOnATerminalAlone) {
   if (shell("command -v script > /dev/null").exit != 0) GTEST_SKIP() << "no 'script' to give a command a terminal";
   const std::string path = write("small.yaml", std::string(kSmallStudy) + "sweep: {workload.concurrency: [1, 2, 4]}\n");
   const auto on_terminal = [&](const std::string& environment, const std::string& options) {
-    return shell(environment + " script -qec 'stty cols 90 rows 40; " + kProgram + " simulate --quiet " + path + options + "' /dev/null < /dev/null").output;
+    return shell(environment + " script -qec 'stty cols 90 rows 40; " + kProgram + " simulate --quiet " + path +
+                 options + "' /dev/null < /dev/null")
+        .output;
   };
   const std::string drawn = on_terminal("TERM=xterm", "");
   EXPECT_THAT(drawn, HasSubstr("over output tokens/s"));

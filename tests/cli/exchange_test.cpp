@@ -24,8 +24,9 @@ class ExchangeCommandTest : public CommandTest {
 
 // Labels that are numbers came as text to a reader of numbers, and ended the program.
 TEST_F(ExchangeCommandTest, LabelsSayWhatTheFileLeavesOut) {
-  const Outcome imported = run("import " + vllm_result() + " --hardware \"h100-sxm x 2\" --dtype bf16 --tp 2 --replicas 1 --out " +
-                               file("imported"));
+  const Outcome imported =
+      run("import " + vllm_result() + " --hardware \"h100-sxm x 2\" --dtype bf16 --tp 2 --replicas 1 --out " +
+          file("imported"));
   ASSERT_EQ(imported.exit, 0) << imported.output;
   const std::string points = read_text(file("imported/points.csv"));
   EXPECT_THAT(points, AllOf(HasSubstr("h100-sxm x 2"), HasSubstr("requests_completed")));
@@ -38,7 +39,10 @@ TEST_F(ExchangeCommandTest, ManyFilesGoIntoOneTable) {
   const std::string one = vllm_result();
   write("second-result.json", read_text(one));
   write("mine.csv", "model,threads,input_tokens,output_tokens,first_token_ms\nllama-2-7b,4,200,100,35\n");
-  const std::string labels = " --map ttft=first_token_ms --map concurrency=threads --engine vllm-0.12 --hardware \"h100-sxm x 1\" --dtype bf16 --out " + file("imported");
+  const std::string labels =
+      " --map ttft=first_token_ms --map concurrency=threads --engine vllm-0.12 --hardware \"h100-sxm x 1\" --dtype "
+      "bf16 --out " +
+      file("imported");
   const Outcome imported = run("import \"" + file("*-result.json") + "\" " + file("mine.csv") + labels);
   ASSERT_EQ(imported.exit, 0) << imported.output;
   EXPECT_THAT(imported.output, AllOf(HasSubstr("3 points (vllm, csv)"), HasSubstr("35")));
@@ -52,10 +56,13 @@ TEST_F(ExchangeCommandTest, ManyFilesGoIntoOneTable) {
 // A burst (request_rate "inf" without a cap), a model of one's own and a row without an engine in one file.
 TEST_F(ExchangeCommandTest, WhatImportWritesValidateAccepts) {
   const auto result = [&](const std::string& name, const std::string& head) {
-    return " " + write(name, "{" + head + R"(, "num_prompts": 20, "request_rate": "inf", "duration": 6.0, "completed": 20,
- "total_input_tokens": 4000, "total_output_tokens": 2000, "request_throughput": 3.3, "output_throughput": 333.0, "mean_ttft_ms": 20.0})");
+    return " " +
+           write(name, "{" + head + R"(, "num_prompts": 20, "request_rate": "inf", "duration": 6.0, "completed": 20,
+ "total_input_tokens": 4000, "total_output_tokens": 2000, "request_throughput": 3.3, "output_throughput": 333.0,
+ "mean_ttft_ms": 20.0})");
   };
-  const std::string files = result("a.json", R"("model_id": "llama-2-7b", "backend": "vllm")") + result("b.json", R"("model_id": "our-own", "backend": "vllm")") +
+  const std::string files = result("a.json", R"("model_id": "llama-2-7b", "backend": "vllm")") +
+                            result("b.json", R"("model_id": "our-own", "backend": "vllm")") +
                             result("c.json", R"("model_id": "llama-2-7b", "backend": "openai-chat")");
   ASSERT_EQ(run("import" + files + " --hardware \"h100-sxm x 1\" --dtype bf16 --out " + file("imported")).exit, 0);
   const Outcome some = run("validate " + file("imported/points.csv"));
@@ -63,7 +70,8 @@ TEST_F(ExchangeCommandTest, WhatImportWritesValidateAccepts) {
   EXPECT_THAT(some.output, AllOf(HasSubstr("engine is not stated"), HasSubstr("our-own")));
   const Outcome stated = run("validate " + file("imported/points.csv") + " --model llama-2-7b --engine vllm");
   EXPECT_EQ(stated.exit, 0) << stated.output;
-  EXPECT_THAT(stated.output, AllOf(HasSubstr("1 row is left out: model is 'our-own'"), HasSubstr("2 of 3 rows are compared")));
+  EXPECT_THAT(stated.output,
+              AllOf(HasSubstr("1 row is left out: model is 'our-own'"), HasSubstr("2 of 3 rows are compared")));
   const Outcome other = run("validate " + file("imported/points.csv") + " --model mixtral-8x7b");
   EXPECT_EQ(other.exit, 2) << other.output;
   EXPECT_THAT(other.output, HasSubstr("no row can be compared"));
@@ -79,7 +87,7 @@ TEST_F(ExchangeCommandTest, AnImportedRunGoesOutAgain) {
   ASSERT_EQ(run("import " + vllm_result() + " --tp 2 --quiet --out " + file("imported")).exit, 0);
   const Outcome exported = run("export " + file("imported/points.csv") + " --as vllm");
   EXPECT_EQ(exported.exit, 0);
-  EXPECT_THAT(exported.output, HasSubstr("\"mean_ttft_ms\""));   // 20 ms in, 20 ms out
+  EXPECT_THAT(exported.output, HasSubstr("\"mean_ttft_ms\""));  // 20 ms in, 20 ms out
   EXPECT_EQ(run("export " + file("imported/points.csv") + " --as prometheus").exit, 2);
 }
 

@@ -28,7 +28,8 @@ struct Tensors {
     begin = sizeof(length) + length;
   }
   [[nodiscard]] std::vector<float> values(const std::string& name) const {
-    const auto from = header[name]["data_offsets"][0].get<std::size_t>(), to = header[name]["data_offsets"][1].get<std::size_t>();
+    const auto from = header[name]["data_offsets"][0].get<std::size_t>(),
+               to = header[name]["data_offsets"][1].get<std::size_t>();
     std::vector<float> out((to - from) / sizeof(float));
     std::memcpy(out.data(), bytes.data() + begin + from, to - from);
     return out;
@@ -66,7 +67,8 @@ class ForwardTest : public CommandTest {
   }
 };
 
-// Fused and grouped (Falcon), rotated in pairs (GPT-J), stored in shards (Qwen2): the rest is tests/exec/golden_test.cpp.
+// Fused and grouped (Falcon), rotated in pairs (GPT-J), stored in shards (Qwen2): the rest is
+// tests/exec/golden_test.cpp.
 TEST_F(ForwardTest, WritesWhatTransformersComputes) {
   for (const std::string name : {"falcon_40b", "gptj", "qwen2", "mixtral"}) {
     for (const std::string more : {"", "--tp 2 --chunk 5 --block-size max", "--chunk 1 --block-size 1 --threads 1"}) {
@@ -98,16 +100,19 @@ TEST_F(ForwardTest, WeightsHaveEveryForm) {
 }
 
 TEST_F(ForwardTest, AConfigAloneHasRandomWeightsOfTheSeed) {
-  const std::string command = "forward " + kModels + "llama/config.json --generate 3 --quiet --tokens " + kModels + "llama/prompts.jsonl ";
+  const std::string command =
+      "forward " + kModels + "llama/config.json --generate 3 --quiet --tokens " + kModels + "llama/prompts.jsonl ";
   const std::string random = run(command).output;
   EXPECT_EQ(run(command + "--seed 1 --tp 2").output, random);
   EXPECT_NE(run(command + "--seed 2").output, random);
 }
 
 TEST_F(ForwardTest, CatalogueModelsHaveRandomWeights) {
-  const Outcome done = run("forward Demo-Llama-40M --generate 2 --tokens " + write("p.jsonl", "{\"tokens\": [5, 31999]}\n"));
+  const Outcome done =
+      run("forward Demo-Llama-40M --generate 2 --tokens " + write("p.jsonl", "{\"tokens\": [5, 31999]}\n"));
   EXPECT_EQ(done.exit, 0);
-  EXPECT_THAT(done.output, AllOf(HasSubstr("demo-llama-40m, random weights (seed 1)"), HasSubstr("{\"id\": \"1\", \"tokens\": [")));
+  EXPECT_THAT(done.output,
+              AllOf(HasSubstr("demo-llama-40m, random weights (seed 1)"), HasSubstr("{\"id\": \"1\", \"tokens\": [")));
 }
 
 TEST_F(ForwardTest, PromptsThatAreWrongHaveAPlace) {
@@ -139,22 +144,26 @@ TEST_F(ForwardTest, PromptsKeepToTheContext) {
   EXPECT_EQ(with_prompt(prompt, "--generate 127").exit, 0);
   const Outcome wrong = with_prompt(prompt, "--generate 128");
   EXPECT_EQ(wrong.exit, 2);
-  EXPECT_THAT(wrong.output, HasSubstr("prompts.jsonl:1: a prompt of 2 tokens with 128 more to generate goes through 129 positions, the model has 128"));
+  EXPECT_THAT(wrong.output, HasSubstr("prompts.jsonl:1: a prompt of 2 tokens with 128 more to generate goes through "
+                                      "129 positions, the model has 128"));
 }
 
 TEST_F(ForwardTest, WhatCannotBeRunIsNamed) {
   const std::string prompt = R"({"tokens": [1]})";
   EXPECT_THAT(with_prompt(prompt, "--generate 1 --tp 3").output, HasSubstr("4 attention heads do not divide by tp 3"));
   EXPECT_THAT(with_prompt(prompt, "").output, HasSubstr("nothing to do: expected --generate N"));
-  EXPECT_THAT(with_prompt(prompt, "--generate 1 --dtype fp16").output, HasSubstr("--dtype: found 'fp16', allowed: f32, bf16"));
+  EXPECT_THAT(with_prompt(prompt, "--generate 1 --dtype fp16").output,
+              HasSubstr("--dtype: found 'fp16', allowed: f32, bf16"));
   EXPECT_THAT(with_prompt(prompt, "--generate 1 --block-size 0").output, HasSubstr("--block-size: found '0'"));
   const std::string tokens = " --generate 1 --tokens " + file("prompts.jsonl");
-  EXPECT_EQ(run("forward deepseek-v3" + tokens).output, "plimsoll: deepseek-v3: multi-head latent attention is simulated but not executed\n");
+  EXPECT_EQ(run("forward deepseek-v3" + tokens).output,
+            "plimsoll: deepseek-v3: multi-head latent attention is simulated but not executed\n");
   EXPECT_THAT(run("forward " + kModels + tokens).output, HasSubstr("models/config.json: no such file"));
   const std::string config = read_text(kModels + "llama3/config.json");
   std::filesystem::create_directories(file("yarn"));
   write("yarn/config.json", std::string(config).replace(config.find("\"llama3\""), 8, "\"yarn\""));
-  EXPECT_THAT(run("forward " + file("yarn/config.json") + tokens).output, HasSubstr("rope_parameters.rope_type: found 'yarn'"));
+  EXPECT_THAT(run("forward " + file("yarn/config.json") + tokens).output,
+              HasSubstr("rope_parameters.rope_type: found 'yarn'"));
 }
 
 TEST_F(ForwardTest, AHostileCheckpointIsRefusedWithTheTensor) {
@@ -165,7 +174,8 @@ TEST_F(ForwardTest, AHostileCheckpointIsRefusedWithTheTensor) {
   const std::string command = "forward " + file("bad") + " --generate 1 --tokens " + kModels + "llama/prompts.jsonl";
   const Outcome cut = run(command);
   EXPECT_EQ(cut.exit, 2);
-  EXPECT_THAT(cut.output, AllOf(StartsWith("plimsoll: " + file("bad/model.safetensors") + ": tensor 'model."), HasSubstr("reach past the end")));
+  EXPECT_THAT(cut.output, AllOf(StartsWith("plimsoll: " + file("bad/model.safetensors") + ": tensor 'model."),
+                                HasSubstr("reach past the end")));
   // Untied, the head is a tensor of its own.
   bytes.replace(bytes.find("lm_head.weight"), 14, "lm_heat.weight");
   write("bad/model.safetensors", bytes);

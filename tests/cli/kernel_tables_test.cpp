@@ -20,8 +20,10 @@ class KernelTablesTest : public CommandTest {
     for (int n = 10; n <= 14; ++n) {
       for (int m = 0; m <= 12; m += 3) {
         const double rows = 1 << m, columns = 1 << n, depth = 4096;
-        const double time = 5e-6 + std::max(2 * (columns * depth + rows * (columns + depth)) / 2.5e12, 2 * rows * columns * depth / 600e12);
-        text += fmt::format("V,1,NVIDIA H100 80GB HBM3,gemm,made,bfloat16,{},{},{},{}\n", 1 << m, 1 << n, 4096, 1e3 * time);
+        const double time = 5e-6 + std::max(2 * (columns * depth + rows * (columns + depth)) / 2.5e12,
+                                            2 * rows * columns * depth / 600e12);
+        text +=
+            fmt::format("V,1,NVIDIA H100 80GB HBM3,gemm,made,bfloat16,{},{},{},{}\n", 1 << m, 1 << n, 4096, 1e3 * time);
       }
     }
     return write("table.csv", text);
@@ -35,10 +37,11 @@ TEST_F(KernelTablesTest, CalibratesAndPredictsWithTheResult) {
   EXPECT_THAT(fit.output, HasSubstr("h100-sxm: made up; v 1 on NVIDIA H100 80GB HBM3"));
   EXPECT_THAT(fit.output, HasSubstr("gemm bfloat16 made: 25 points"));
   const Outcome check = run("validate " + table + " --calibration " + out + " --max-error 0.1");
-  EXPECT_EQ(check.exit, 0) << check.output;               // the very rows: nothing but the file's rounding
+  EXPECT_EQ(check.exit, 0) << check.output;                          // the very rows: nothing but the file's rounding
   EXPECT_EQ(run("validate " + table + " --max-error 0.1").exit, 4);  // the real H100 is another one
   const Outcome csv = run("validate " + table + " --calibration " + out + " --format csv");
-  EXPECT_THAT(csv.output, HasSubstr("accelerator,op,dtype,kernel_source,n,unseen,extrapolates,derived,mean,median,p90,bias,unseen_mean\nh100-sxm,gemm,bfloat16,made,25,0,0,0,"));
+  EXPECT_THAT(csv.output, HasSubstr("accelerator,op,dtype,kernel_source,n,unseen,extrapolates,derived,mean,median,p90,"
+                                    "bias,unseen_mean\nh100-sxm,gemm,bfloat16,made,25,0,0,0,"));
   const Outcome text = run("calibrate --export " + out + "/accelerators/h100-sxm.kernels");
   EXPECT_THAT(text.output, HasSubstr("op,dtype,kv_dtype,kernel,n,k,m,log_ratio\ngemm,bfloat16,,made,1024,4096,1,"));
 }
@@ -51,7 +54,8 @@ TEST_F(KernelTablesTest, RefusesDamagedFilesByName) {
   std::ofstream(kernels, std::ios::binary) << bytes;
   const Outcome damaged = run("validate " + table + " --calibration " + out);
   EXPECT_EQ(damaged.exit, 2);
-  EXPECT_THAT(damaged.output, HasSubstr("h100-sxm.kernels: table gemm bfloat16 (made): is damaged: its checksum is wrong"));
+  EXPECT_THAT(damaged.output,
+              HasSubstr("h100-sxm.kernels: table gemm bfloat16 (made): is damaged: its checksum is wrong"));
   std::ofstream(kernels, std::ios::binary) << "nonsense, but long enough to be read";
   const Outcome other = run("validate " + table + " --calibration " + out);
   EXPECT_EQ(other.exit, 2);
@@ -60,7 +64,9 @@ TEST_F(KernelTablesTest, RefusesDamagedFilesByName) {
 }
 
 TEST_F(KernelTablesTest, RefusesTablesThatAreNone) {
-  const Outcome unknown = run("calibrate --from " + write("bad.csv", "device,latency,gemm_dtype,m,n,k\nAbacus,1,bfloat16,1,64,64\n") + " --out " + file("x"));
+  const Outcome unknown =
+      run("calibrate --from " + write("bad.csv", "device,latency,gemm_dtype,m,n,k\nAbacus,1,bfloat16,1,64,64\n") +
+          " --out " + file("x"));
   EXPECT_EQ(unknown.exit, 2);
   EXPECT_THAT(unknown.output, HasSubstr("bad.csv:2"));
   EXPECT_THAT(run("calibrate --from " + write_table()).output, HasSubstr("needs --out DIR"));

@@ -23,8 +23,10 @@ class MeasureTest : public CommandTest {
   }
   // Six blocks of 16 tokens: three requests of the script do not fit together.
   [[nodiscard]] std::string study(const std::string& load, const std::string& more = "") const {
-    return write("study.yaml", "model: ./config.json\ndtype: fp32\nhardware: this-machine\nengine: plimsoll-cpu\n"
-                               "scheduler: {policy: vllm_v1, kv_blocks: 6, max_running: 4}\nworkload:\n  load: " + load + "\n" + more);
+    return write("study.yaml",
+                 "model: ./config.json\ndtype: fp32\nhardware: this-machine\nengine: plimsoll-cpu\n"
+                 "scheduler: {policy: vllm_v1, kv_blocks: 6, max_running: 4}\nworkload:\n  load: " +
+                     load + "\n" + more);
   }
   [[nodiscard]] std::string script() const { return study("{script: \"A:20+20@1 B:30+10@1 C:25+25@2 D:3+40@3\"}"); }
   [[nodiscard]] std::string closed_loop(const std::string& more = "") const {
@@ -79,7 +81,8 @@ TEST_F(MeasureTest, Fp16IsExecutedAsBf16AndSaysSo) {
 }
 
 TEST_F(MeasureTest, TracedOpsHaveBothTimes) {
-  const Outcome measured = run("measure " + closed_loop() + " --trace-ops --threads 2 --set deployment.tp=2 --out " + file("out"));
+  const Outcome measured =
+      run("measure " + closed_loop() + " --trace-ops --threads 2 --set deployment.tp=2 --out " + file("out"));
   ASSERT_EQ(measured.exit, 0) << measured.output;
   std::istringstream ops(read_text(file("out/ops.csv")));
   std::string line;
@@ -88,7 +91,8 @@ TEST_F(MeasureTest, TracedOpsHaveBothTimes) {
   std::getline(ops, line);
   EXPECT_THAT(line, StartsWith("1,0,,embed,"));
   const std::string all = ops.str();
-  for (const char* op : {"1,0,0,qkv,", "1,1,1,down,", "mlp_all_reduce", ",1,20,", "decode_attention"}) EXPECT_THAT(all, HasSubstr(op));
+  for (const char* op : {"1,0,0,qkv,", "1,1,1,down,", "mlp_all_reduce", ",1,20,", "decode_attention"})
+    EXPECT_THAT(all, HasSubstr(op));
 }
 
 TEST_F(MeasureTest, OtherHardwareNeedsAsIs) {
@@ -101,7 +105,9 @@ TEST_F(MeasureTest, OtherHardwareNeedsAsIs) {
   EXPECT_THAT(measured.output, HasSubstr(" threads,plimsoll-cpu,fp32"));
 }
 
-struct Refusal { const char *options, *text; };
+struct Refusal {
+  const char *options, *text;
+};
 
 TEST_F(MeasureTest, WhatCannotBeExecutedIsRefusedByName) {
   const Refusal refusals[] = {

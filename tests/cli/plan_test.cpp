@@ -20,7 +20,8 @@ class PlanCommandTest : public CommandTest {
     return write("plan.yaml",
                  "study: small\nmodel: llama-2-7b\nhardware: ml.p4d.24xlarge\nengine: vllm-0.6\n"
                  "workload:\n  load: {poisson: {rate: 10 /s}}\n  lengths: {input: 64, output: 16}\n  requests: 200\n"
-                 "slo: {p90_latency: 2 s}\nsearch: {instances: [ml.g5.2xlarge, ml.p4d.24xlarge], tp: [1, 2], replicas: [1, 2, 4], objective: cost}\n");
+                 "slo: {p90_latency: 2 s}\nsearch: {instances: [ml.g5.2xlarge, ml.p4d.24xlarge], tp: [1, 2], replicas: "
+                 "[1, 2, 4], objective: cost}\n");
   }
   static std::vector<nlohmann::json> lines(const std::string& text) {
     std::vector<nlohmann::json> out;
@@ -33,10 +34,12 @@ class PlanCommandTest : public CommandTest {
 TEST_F(PlanCommandTest, TheAnswerIsPrintedAndItsFilesWritten) {
   const Outcome plan = run("plan " + study() + " --out " + file("out"));
   ASSERT_EQ(plan.exit, 0) << plan.output;
-  for (const char* const text : {"Answer: ", "carries ", "knees ", "If the world is 10 % off", "why it does not win", "vllm serve meta-llama/Llama-2-7b-hf"}) {
+  for (const char* const text : {"Answer: ", "carries ", "knees ", "If the world is 10 % off", "why it does not win",
+                                 "vllm serve meta-llama/Llama-2-7b-hf"}) {
     EXPECT_THAT(plan.output, HasSubstr(text));
   }
-  for (const char* const name : {"ranking.csv", "plan.json", "curve.csv", "winner.yaml", "vllm.sh", "serving.properties", "study.yaml", "results.sqlite"}) {
+  for (const char* const name : {"ranking.csv", "plan.json", "curve.csv", "winner.yaml", "vllm.sh",
+                                 "serving.properties", "study.yaml", "results.sqlite"}) {
     EXPECT_TRUE(std::filesystem::exists(file(std::string("out/") + name))) << name;
   }
   const auto json = nlohmann::json::parse(read_text(file("out/plan.json")));
@@ -106,9 +109,11 @@ TEST_F(PlanCommandTest, ItContinuesFromItsStore) {
 TEST_F(PlanCommandTest, WhatIsEndedIsNotLost) {
   const std::string arguments = "plan " + study() + " --set workload.requests=2000";
   for (const char* const lines : {"3", "5", "8", "12"}) {
-    shell(kProgram + " " + arguments + " --out " + file("out") + " --progress jsonl 2>/dev/null </dev/null | head -n " + lines + " > /dev/null");
+    shell(kProgram + " " + arguments + " --out " + file("out") + " --progress jsonl 2>/dev/null </dev/null | head -n " +
+          lines + " > /dev/null");
   }
-  const Outcome ended = run(arguments + " --out " + file("out") + " --format csv", "2>/dev/null"), calm = run(arguments + " --format csv", "2>/dev/null");
+  const Outcome ended = run(arguments + " --out " + file("out") + " --format csv", "2>/dev/null"),
+                calm = run(arguments + " --format csv", "2>/dev/null");
   EXPECT_EQ(ended.exit, 0);
   EXPECT_EQ(ended.output, calm.output);
 }
@@ -121,18 +126,22 @@ TEST_F(PlanCommandTest, AFolderThatCannotBeWrittenIsOneMessage) {
 }
 
 TEST_F(PlanCommandTest, JobsDoNotChangeABit) {
-  const Outcome one = run("plan " + study() + " --format json --jobs 1"), three = run("plan " + study() + " --format json --jobs 3");
+  const Outcome one = run("plan " + study() + " --format json --jobs 1"),
+                three = run("plan " + study() + " --format json --jobs 3");
   EXPECT_EQ(one.output, three.output);
 }
 
 TEST_F(PlanCommandTest, HelpIsEnoughToBegin) {
   const Outcome help = run("plan --help");
   EXPECT_EQ(help.exit, 0);
-  for (const char* const text : {"search:", "slo:", "objective:", "configs/studies/plan-jumpstart.yaml", "Exit code 4"}) EXPECT_THAT(help.output, HasSubstr(text));
+  for (const char* const text : {"search:", "slo:", "objective:", "configs/studies/plan-jumpstart.yaml", "Exit code 4"})
+    EXPECT_THAT(help.output, HasSubstr(text));
 }
 
 TEST_F(PlanCommandTest, ASweepAsksAnew) {
-  const Outcome plan = run("plan " + study() + " --set 'sweep={workload.rate: [2 /s, 40 /s]}' --format csv --out " + file("out"), "2>/dev/null");
+  const Outcome plan =
+      run("plan " + study() + " --set 'sweep={workload.rate: [2 /s, 40 /s]}' --format csv --out " + file("out"),
+          "2>/dev/null");
   ASSERT_EQ(plan.exit, 0) << plan.output;
   EXPECT_THAT(plan.output, HasSubstr("workload.rate,rank,tie"));
   EXPECT_TRUE(std::filesystem::exists(file("out/question-1/winner.yaml")));

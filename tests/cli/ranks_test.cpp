@@ -22,20 +22,24 @@ class RanksTest : public CommandTest {
     CommandTest::SetUp();
     if (IsSkipped()) return;
     if (shell("command -v mpirun > /dev/null").exit != 0) GTEST_SKIP() << "no mpirun: apt install openmpi-bin";
-    if (!std::filesystem::exists(std::string(PLIMSOLL_BINARY_DIR) + "/libplimsoll_mpi.so")) GTEST_SKIP() << "built without OpenMPI";
+    if (!std::filesystem::exists(std::string(PLIMSOLL_BINARY_DIR) + "/libplimsoll_mpi.so"))
+      GTEST_SKIP() << "built without OpenMPI";
     ::setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     ::setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
-    ::setenv("OMPI_MCA_plm", "isolated", 1);   // one host: no ssh
+    ::setenv("OMPI_MCA_plm", "isolated", 1);  // one host: no ssh
     ::setenv("TMPDIR", file("").c_str(), 1);
     // The MPI of the machine is not what is tested here, nor does it free what it took.
     ::setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
   }
-  void TearDown() override { ::unsetenv("TMPDIR"); }   // it goes with the test
-  [[nodiscard]] static std::string mpirun(const std::string& options = "") { return "mpirun -n 3 --oversubscribe --bind-to none " + options + " " + kProgram + " "; }
+  void TearDown() override { ::unsetenv("TMPDIR"); }  // it goes with the test
+  [[nodiscard]] static std::string mpirun(const std::string& options = "") {
+    return "mpirun -n 3 --oversubscribe --bind-to none " + options + " " + kProgram + " ";
+  }
   [[nodiscard]] std::string sweep(int points, int requests) const {
     std::string seeds;
     for (int seed = 0; seed < points; ++seed) seeds += (seed > 0 ? ", " : "") + std::to_string(seed);
-    return write("sweep.yaml", std::string(kSmallStudy) + "sweep: {seed: [" + seeds + "]}\n") + " --set workload.requests=" + std::to_string(requests) +
+    return write("sweep.yaml", std::string(kSmallStudy) + "sweep: {seed: [" + seeds + "]}\n") +
+           " --set workload.requests=" + std::to_string(requests) +
            " --set 'workload.load={poisson: {rate: 20 /s}}' --format csv";
   }
   // The process of one rank, found by its environment.
@@ -43,9 +47,11 @@ class RanksTest : public CommandTest {
     for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
       const std::string name = entry.path().filename().string();
       if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-      const std::string environment = read_text(entry.path().string() + "/environ"), command = read_text(entry.path().string() + "/cmdline");
+      const std::string environment = read_text(entry.path().string() + "/environ"),
+                        command = read_text(entry.path().string() + "/cmdline");
       const bool ours = command.find(study) != std::string::npos && command.find("mpirun") == std::string::npos;
-      if (ours && environment.find("OMPI_COMM_WORLD_RANK=" + std::to_string(rank) + '\0') != std::string::npos) return static_cast<pid_t>(std::stol(name));
+      if (ours && environment.find("OMPI_COMM_WORLD_RANK=" + std::to_string(rank) + '\0') != std::string::npos)
+        return static_cast<pid_t>(std::stol(name));
     }
     return 0;
   }
@@ -53,16 +59,22 @@ class RanksTest : public CommandTest {
 
 TEST_F(RanksTest, ASweepHasTheBytesOfOneProcess) {
   const std::string arguments = "simulate " + sweep(30, 300);
-  const Outcome alone = run(arguments + " --jobs 1", "2>/dev/null"), spread = shell(mpirun() + arguments + " 2> " + file("notes"));
+  const Outcome alone = run(arguments + " --jobs 1", "2>/dev/null"),
+                spread = shell(mpirun() + arguments + " 2> " + file("notes"));
   EXPECT_EQ(spread.exit, 0) << read_text(file("notes"));
   EXPECT_EQ(spread.output, alone.output);
   EXPECT_THAT(read_text(file("notes")), HasSubstr("done by the other 2 ranks"));
 }
 
 TEST_F(RanksTest, AnAnswerHasTheBytesOfOneProcess) {
-  const std::string plan = "plan " + write("plan.yaml", std::string(kSmallStudy) + "slo: {p90_latency: 2 s}\nsearch: {tp: [1, 2, 4], replicas: [1, 2], objective: capacity}\n") +
-                           " --set 'workload.load={poisson: {rate: 20 /s}}' --format json";
-  const Outcome alone = run(plan + " --jobs 1", "2>/dev/null"), spread = shell(mpirun() + plan + " 2> " + file("notes"));
+  const std::string plan =
+      "plan " +
+      write("plan.yaml",
+            std::string(kSmallStudy) +
+                "slo: {p90_latency: 2 s}\nsearch: {tp: [1, 2, 4], replicas: [1, 2], objective: capacity}\n") +
+      " --set 'workload.load={poisson: {rate: 20 /s}}' --format json";
+  const Outcome alone = run(plan + " --jobs 1", "2>/dev/null"),
+                spread = shell(mpirun() + plan + " 2> " + file("notes"));
   EXPECT_EQ(alone.exit, 0);
   EXPECT_EQ(spread.exit, 0) << read_text(file("notes"));
   EXPECT_EQ(spread.output, alone.output);
@@ -116,11 +128,16 @@ class GroupRanksTest : public RanksTest {
       "num_key_value_heads": 2, "intermediate_size": 176, "vocab_size": 97, "max_position_embeddings": 512})");
   }
   [[nodiscard]] std::string measure(const std::string& name, const std::string& load) const {
-    return " measure " + write(name, "model: ./config.json\ndtype: fp32\nhardware: this-machine\nengine: plimsoll-cpu\ndeployment: {tp: 4}\n"
-                                     "scheduler: {policy: vllm_v1, kv_blocks: 6, max_running: 4}\nworkload:\n  load: " + load + "\n");
+    return " measure " +
+           write(
+               name,
+               "model: ./config.json\ndtype: fp32\nhardware: this-machine\nengine: plimsoll-cpu\ndeployment: {tp: 4}\n"
+               "scheduler: {policy: vllm_v1, kv_blocks: 6, max_running: 4}\nworkload:\n  load: " +
+                   load + "\n");
   }
   [[nodiscard]] std::string endless() const {
-    return measure("endless.yaml", "{closed_loop: {concurrency: 2}}\n  lengths: {input: 20, output: 8}\n  requests: 10000000");
+    return measure("endless.yaml",
+                   "{closed_loop: {concurrency: 2}}\n  lengths: {input: 20, output: 8}\n  requests: 10000000");
   }
   [[nodiscard]] static std::string processes(int count, const std::string& options = "") {
     return "mpirun -n " + std::to_string(count) + " --oversubscribe --bind-to none " + options + " " + kProgram;
@@ -131,13 +148,17 @@ class GroupRanksTest : public RanksTest {
     std::atomic<bool> done{false};
     {
       const std::jthread running([&] {
-        outcome = shell(processes(2, options) + endless() + " " + outputs + " --out " + file("out") + " > " + file("said") + " 2>&1");
+        outcome = shell(processes(2, options) + endless() + " " + outputs + " --out " + file("out") + " > " +
+                        file("said") + " 2>&1");
         done = true;
       });
       // Steps take a follower less than a millisecond, and it does nothing else that takes a processor so long.
-      while (!done && cpu_ticks(process_of_rank(1, file("endless.yaml"))) < 30) std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      if (const pid_t victim = process_of_rank(rank, file("endless.yaml")); victim != 0) ::kill(victim, SIGKILL);
-      else ADD_FAILURE() << "the run was over before a rank could be killed";
+      while (!done && cpu_ticks(process_of_rank(1, file("endless.yaml"))) < 30)
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      if (const pid_t victim = process_of_rank(rank, file("endless.yaml")); victim != 0)
+        ::kill(victim, SIGKILL);
+      else
+        ADD_FAILURE() << "the run was over before a rank could be killed";
     }
     outcome.output = read_text(file("said"));
     return outcome;
@@ -147,20 +168,22 @@ class GroupRanksTest : public RanksTest {
     const std::string stat = read_text("/proc/" + std::to_string(process) + "/stat");
     std::istringstream fields(stat.substr(std::min(stat.size(), stat.rfind(')') + 1)));
     std::string skipped;
-    for (int i = 0; i < 11; ++i) fields >> skipped;   // state to cmajflt: proc(5)
+    for (int i = 0; i < 11; ++i) fields >> skipped;  // state to cmajflt: proc(5)
     long user = 0, system = 0;
     fields >> user >> system;
     return user + system;
   }
   // Whether the process goes within a few seconds.
   [[nodiscard]] bool is_gone(int rank) const {
-    for (int i = 0; i < 100 && process_of_rank(rank, file("endless.yaml")) != 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    for (int i = 0; i < 100 && process_of_rank(rank, file("endless.yaml")) != 0; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
     return process_of_rank(rank, file("endless.yaml")) == 0;
   }
 };
 
 TEST_F(GroupRanksTest, AScriptIsDecidedAsInOneProcess) {
-  const std::string arguments = measure("script.yaml", "{script: \"A:20+20@1 B:30+10@1 C:25+25@2 D:3+40@3\"}") + " --decisions --out ";
+  const std::string arguments =
+      measure("script.yaml", "{script: \"A:20+20@1 B:30+10@1 C:25+25@2 D:3+40@3\"}") + " --decisions --out ";
   ASSERT_EQ(shell(kProgram + arguments + file("alone") + " 2>/dev/null").exit, 0);
   for (const int count : {2, 4}) {
     const std::string out = file("of" + std::to_string(count));
@@ -172,26 +195,32 @@ TEST_F(GroupRanksTest, AScriptIsDecidedAsInOneProcess) {
   EXPECT_THAT(read_text(file("alone/decisions.txt")), HasSubstr("P[A:20"));
 }
 
-// Blocks are swapped out, which followers copy too, and replicas run at the same time, over two points of different groups.
+// Blocks are swapped out, which followers copy too, and replicas run at the same time, over two points of different
+// groups.
 TEST_F(GroupRanksTest, ReplicasSwapsAndSweepsSpanTheProcesses) {
-  const std::string live = measure("live.yaml", "{closed_loop: {concurrency: 6}}\n  lengths: {input: 20, output: 30}\n  requests: 12\n"
-                                                "sweep: {deployment.tp: [2, 4]}\n") + " --set deployment.replicas=2 --format csv";
+  const std::string live =
+      measure("live.yaml",
+              "{closed_loop: {concurrency: 6}}\n  lengths: {input: 20, output: 30}\n  requests: 12\n"
+              "sweep: {deployment.tp: [2, 4]}\n") +
+      " --set deployment.replicas=2 --format csv";
   const Outcome spread = shell(processes(2) + live + " 2> " + file("notes"));
   ASSERT_EQ(spread.exit, 0) << read_text(file("notes"));
-  EXPECT_EQ(std::count(spread.output.begin(), spread.output.end(), '\n'), 3) << spread.output;   // a heading, two points
-  const Outcome swaps = shell(processes(2) + measure("swap.yaml", "{script: \"A:20+40@1 B:30+30@1 C:25+25@2 D:3+40@3\"}") +
-                              " --set scheduler.policy=vllm_v0 --set scheduler.preemption=swap --decisions --out " + file("swaps") + " 2>&1");
+  EXPECT_EQ(std::count(spread.output.begin(), spread.output.end(), '\n'), 3) << spread.output;  // a heading, two points
+  const Outcome swaps = shell(
+      processes(2) + measure("swap.yaml", "{script: \"A:20+40@1 B:30+30@1 C:25+25@2 D:3+40@3\"}") +
+      " --set scheduler.policy=vllm_v0 --set scheduler.preemption=swap --decisions --out " + file("swaps") + " 2>&1");
   ASSERT_EQ(swaps.exit, 0) << swaps.output;
   const std::string decisions = read_text(file("swaps/decisions.txt"));
-  EXPECT_THAT(decisions, HasSubstr(" !B"));                  // preempted, and never computed again:
-  EXPECT_EQ(decisions.find("B:"), decisions.rfind("B:"));    // it came back from the host
+  EXPECT_THAT(decisions, HasSubstr(" !B"));                // preempted, and never computed again:
+  EXPECT_EQ(decisions.find("B:"), decisions.rfind("B:"));  // it came back from the host
 }
 
 TEST_F(GroupRanksTest, EveryRankIsInOpsCsv) {
   const std::string arguments = measure("script.yaml", "{script: \"A:20+4@1\"}") + " --trace-ops --out ";
   const Outcome spread = shell(processes(2) + arguments + file("ops") + " 2>&1");
   ASSERT_EQ(spread.exit, 0) << spread.output;
-  for (const std::string rank : {"0", "1", "2", "3"}) EXPECT_THAT(read_text(file("ops/ops.csv")), HasSubstr("\n1," + rank + ",0,qkv,20,"));
+  for (const std::string rank : {"0", "1", "2", "3"})
+    EXPECT_THAT(read_text(file("ops/ops.csv")), HasSubstr("\n1," + rank + ",0,qkv,20,"));
 }
 
 TEST_F(GroupRanksTest, ProcessesThatDoNotDivideTheRanksAreRefusedOnce) {
@@ -210,15 +239,17 @@ TEST_F(GroupRanksTest, AnotherModelFileIsRefusedWithItsRank) {
     std::filesystem::copy(file("script.yaml"), file(place + "/script.yaml"));
     write(place + "/config.json", read_text(file("config.json")) + (place == "there" ? " " : ""));
   }
-  const auto in = [&](const std::string& place) { return "-n 1 -wdir " + file(place) + " " + kProgram + " measure script.yaml"; };
+  const auto in = [&](const std::string& place) {
+    return "-n 1 -wdir " + file(place) + " " + kProgram + " measure script.yaml";
+  };
   const Outcome spread = shell("mpirun --oversubscribe --bind-to none " + in("here") + " : " + in("there") + " 2>&1");
   EXPECT_EQ(spread.exit, 2) << spread.output;
   EXPECT_THAT(spread.output, HasSubstr("ranks 2 to 3 on "));
   EXPECT_THAT(spread.output, HasSubstr("config.json is another file here than where rank 0 is"));
 }
 
-// mpirun's own answer to a killed rank is to end the others, unless it is told not to; its exit code is then that of the rank
-// that it saw go first. What rank 0 says and keeps is the same.
+// mpirun's own answer to a killed rank is to end the others, unless it is told not to; its exit code is then that of
+// the rank that it saw go first. What rank 0 says and keeps is the same.
 TEST_F(GroupRanksTest, AFollowerThatIsKilledIsNamedAndWhatWasMeasuredIsKept) {
   const Outcome spread = kill_rank(1, "");
   EXPECT_NE(spread.exit, 0);

@@ -60,7 +60,8 @@ class ResumeCommandTest : public CommandTest {
       (*static_cast<std::map<std::string, std::int64_t>*>(out))[values[0]] = std::stoll(values[1]);
       return 0;
     };
-    EXPECT_EQ(sqlite3_exec(database, "SELECT hex(key), rowid FROM results", add, &rows, nullptr), SQLITE_OK) << sqlite3_errmsg(database);
+    EXPECT_EQ(sqlite3_exec(database, "SELECT hex(key), rowid FROM results", add, &rows, nullptr), SQLITE_OK)
+        << sqlite3_errmsg(database);
     sqlite3_close(database);
     return rows;
   }
@@ -73,7 +74,7 @@ TEST_F(ResumeCommandTest, KilledTwentyTimesItEndsAsIfUndisturbed) {
   for (int kill = 0; kill < 20; ++kill) {
     // Recalled points are reported as well: some go beyond what is known already.
     run_and_kill("simulate " + arguments, static_cast<int>(random() % (known.size() + 5)));
-    if (!std::filesystem::exists(file("out/results.sqlite"))) continue;   // killed before it began
+    if (!std::filesystem::exists(file("out/results.sqlite"))) continue;  // killed before it began
     for (const auto& entry : std::filesystem::directory_iterator(file("out"))) {
       const std::string text = read_text(entry.path());
       if (entry.path().filename().string().ends_with(".csv")) {
@@ -92,15 +93,18 @@ TEST_F(ResumeCommandTest, KilledTwentyTimesItEndsAsIfUndisturbed) {
   EXPECT_EQ(run("simulate " + sweep() + " --out " + file("calm") + " --requests").exit, 0);
   EXPECT_EQ(read_text(file("out/points.csv")), read_text(file("calm/points.csv")));
   EXPECT_EQ(read_text(file("out/requests-59.csv")), read_text(file("calm/requests-59.csv")));
-  for (const auto& entry : std::filesystem::directory_iterator(file("out"))) EXPECT_NE(entry.path().extension(), ".tmp");
+  for (const auto& entry : std::filesystem::directory_iterator(file("out")))
+    EXPECT_NE(entry.path().extension(), ".tmp");
 }
 
 // A search keeps every simulation; its answer does not say how often it was interrupted.
 TEST_F(ResumeCommandTest, ASearchKilledTwentyTimesEndsAsIfUndisturbed) {
-  const std::string study = write("plan.yaml",
-      "study: small\nmodel: llama-2-7b\nhardware: ml.p4d.24xlarge\nengine: vllm-0.6\n"
-      "workload:\n  load: {poisson: {rate: 10 /s}}\n  lengths: {input: 64, output: 16}\n  requests: 1000\n"
-      "slo: {p90_latency: 2 s}\nsearch: {instances: [ml.g5.2xlarge, ml.p4d.24xlarge], tp: [1, 2], replicas: [1, 2, 4]}\n");
+  const std::string study =
+      write("plan.yaml",
+            "study: small\nmodel: llama-2-7b\nhardware: ml.p4d.24xlarge\nengine: vllm-0.6\n"
+            "workload:\n  load: {poisson: {rate: 10 /s}}\n  lengths: {input: 64, output: 16}\n  requests: 1000\n"
+            "slo: {p90_latency: 2 s}\nsearch: {instances: [ml.g5.2xlarge, ml.p4d.24xlarge], tp: [1, 2], replicas: [1, "
+            "2, 4]}\n");
   const std::string arguments = "plan " + study + " --out " + file("out");
   std::mt19937 random(6);
   std::map<std::string, std::int64_t> known;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A wrong catalogue file: the error names its line and column, what was found and what is allowed. Each case changes one
-// text of a good file.
+// A wrong catalogue file: the error names its line and column, what was found and what is allowed. Each case changes
+// one text of a good file.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

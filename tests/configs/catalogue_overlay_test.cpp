@@ -60,13 +60,15 @@ TEST_F(Overlay, TheLastOneAddedIsTheStrongest) {
 
 TEST_F(Overlay, IsAFolderOfOurKind) {
   EXPECT_THAT(problem_of([&] { catalogue_.add_overlay(scratch_.path()); }),
-              AllOf(HasSubstr(scratch_.path()), HasSubstr("is no catalogue of your own: there is no folder models/, accelerators/")));
+              AllOf(HasSubstr(scratch_.path()),
+                    HasSubstr("is no catalogue of your own: there is no folder models/, accelerators/")));
 }
 
 TEST_F(Overlay, FoldersComeFromTheEnvironmentAndTheHome) {
   scratch_.write("data/plimsoll/catalogue/accelerators/my-gpu.yaml", kOwnGpu);
-  for (const auto& [name, value] : {std::pair("XDG_DATA_HOME", scratch_.path("data")), std::pair("XDG_CONFIG_HOME", scratch_.path("none")),
-                                    std::pair("PLIMSOLL_CATALOGUE", std::string("/x/a:/x/b"))})
+  for (const auto& [name, value] :
+       {std::pair("XDG_DATA_HOME", scratch_.path("data")), std::pair("XDG_CONFIG_HOME", scratch_.path("none")),
+        std::pair("PLIMSOLL_CATALOGUE", std::string("/x/a:/x/b"))})
     ::setenv(name, value.c_str(), 1);
   EXPECT_THAT(Catalogue::default_overlays(), ElementsAre("/x/a", "/x/b", scratch_.path("data/plimsoll/catalogue")));
   ::unsetenv("PLIMSOLL_CATALOGUE");
@@ -78,7 +80,7 @@ TEST_F(Overlay, EfficienciesHaveDefaultsThatSayWhatTheyAre) {
   catalogue_.add_overlay(scratch_.path());
   const auto a = catalogue_.accelerator("my-gpu");
   EXPECT_THAT(a->fit_source, HasSubstr("generic estimates"));
-  EXPECT_FALSE(a->calibrated);           // nothing was fitted, whatever the file says
+  EXPECT_FALSE(a->calibrated);  // nothing was fitted, whatever the file says
   EXPECT_EQ(a->coefficients[0].compute_efficiency, catalogue_.accelerator("l4")->coefficients[0].compute_efficiency);
 }
 
@@ -91,22 +93,27 @@ TEST_F(Overlay, AllMissingKeysComeInOneMessage) {
               HasSubstr("my-gpu.yaml:1:1: missing: 'memory_bandwidth', 'source', a peak, one of fp16, bf16, fp32"));
   EXPECT_THAT(problem_of([&] { (void)catalogue_.model("my-model"); }),
               HasSubstr("missing: 'heads', 'kv_heads', 'intermediate', 'vocab', 'norm', 'activation', 'source'"));
-  EXPECT_THAT(problem_of([&] { (void)catalogue_.instance("my-box"); }), HasSubstr("missing: 'accelerator', 'count', 'source'"));
+  EXPECT_THAT(problem_of([&] { (void)catalogue_.instance("my-box"); }),
+              HasSubstr("missing: 'accelerator', 'count', 'source'"));
 }
 
 // A hub's name of a fine-tune is no entry; its base may be.
 TEST_F(Overlay, UnknownModelsAreToldOfTheirConfigAndTheirBase) {
   const auto hint = [&](const std::string& name) { return problem_of([&] { (void)catalogue_.model(name); }); };
   EXPECT_THAT(hint("NousResearch/Hermes-3-Llama-3.1-8B"),
-              AllOf(HasSubstr("A config.json is a model too"), HasSubstr("'llama-3.1-8b' has that shape."), Not(HasSubstr("'dtype'"))));
-  EXPECT_THAT(hint("NousResearch/Hermes-3-Llama-3.1-8B-FP8"), HasSubstr("'llama-3.1-8b' has that shape, and 'dtype' says"));
+              AllOf(HasSubstr("A config.json is a model too"), HasSubstr("'llama-3.1-8b' has that shape."),
+                    Not(HasSubstr("'dtype'"))));
+  EXPECT_THAT(hint("NousResearch/Hermes-3-Llama-3.1-8B-FP8"),
+              HasSubstr("'llama-3.1-8b' has that shape, and 'dtype' says"));
   EXPECT_THAT(hint("x/Hermes-3-Llama-3.1-8B-AWQ-INT4"), HasSubstr("'llama-3.1-8b' has that shape"));
   EXPECT_THAT(hint("neuralmagic/Meta-Llama-3.1-70B-Instruct-FP8-dynamic"), HasSubstr("'llama-3.1-70b' has that shape"));
-  EXPECT_THAT(hint("somebody/entirely-new"), AllOf(HasSubstr("A config.json is a model too"), Not(HasSubstr("has that shape"))));
+  EXPECT_THAT(hint("somebody/entirely-new"),
+              AllOf(HasSubstr("A config.json is a model too"), Not(HasSubstr("has that shape"))));
 }
 
 TEST_F(Overlay, DeepSeeksNamesHaveOneShape) {
-  for (const char* const name : {"deepseek-ai/DeepSeek-R1", "DeepSeek-R1-0528", "deepseek-ai/DeepSeek-V3.1", "DeepSeek-V3-0324"}) {
+  for (const char* const name :
+       {"deepseek-ai/DeepSeek-R1", "DeepSeek-R1-0528", "deepseek-ai/DeepSeek-V3.1", "DeepSeek-V3-0324"}) {
     EXPECT_EQ(catalogue_.model(name)->id, "deepseek-v3") << name;
     EXPECT_EQ(catalogue_.model(name)->checkpoint->dtype, model::DType::fp8) << name;
   }

@@ -22,7 +22,8 @@ std::string meant(const std::string& text) {
 }
 
 TEST(HardwareName, ACountStandsBeforeOrBehindTheName) {
-  for (const char* const text : {"8xH100", "8xh100", "8 x H100", "h100 x 8", "H100x8", "8×H100", "8 * h100-sxm", " 8XH100 "}) {
+  for (const char* const text :
+       {"8xH100", "8xh100", "8 x H100", "h100 x 8", "H100x8", "8×H100", "8 * h100-sxm", " 8XH100 "}) {
     EXPECT_EQ(meant(text), "{accelerator: h100-sxm, count: 8}") << text;
   }
 }
@@ -33,7 +34,8 @@ TEST(HardwareName, ANameAloneIsOne) {
 }
 
 TEST(HardwareName, InstancesAndUnknownNamesAreNoAccelerators) {
-  for (const char* const text : {"p5.48xlarge", "ml.p4d.24xlarge", "this-machine", "h1000", "8x", "x8", "0xh100", "", "8xH100x2"}) {
+  for (const char* const text :
+       {"p5.48xlarge", "ml.p4d.24xlarge", "this-machine", "h1000", "8x", "x8", "0xh100", "", "8xH100x2"}) {
     EXPECT_EQ(meant(text), "nothing") << text;
   }
 }

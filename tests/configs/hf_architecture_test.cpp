@@ -19,16 +19,21 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 std::string llama(const std::string& more, const std::string& type = "llama") {
-  return "{\"model_type\": \"" + type + "\", \"hidden_size\": 64, \"intermediate_size\": 176, \"num_hidden_layers\": 2,\n" +
-         "\"num_attention_heads\": 4, \"vocab_size\": 97, \"max_position_embeddings\": 512" + (more.empty() ? "" : ",\n" + more) + "}";
+  return "{\"model_type\": \"" + type +
+         "\", \"hidden_size\": 64, \"intermediate_size\": 176, \"num_hidden_layers\": 2,\n" +
+         "\"num_attention_heads\": 4, \"vocab_size\": 97, \"max_position_embeddings\": 512" +
+         (more.empty() ? "" : ",\n" + more) + "}";
 }
 std::string falcon(const std::string& more) {
-  return R"({"model_type": "falcon", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 97)" +
+  return R"({"model_type": "falcon", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+  "vocab_size": 97)" +
          (more.empty() ? "" : ", " + more) + "}";
 }
 std::string opt(const std::string& more) {
-  return R"({"model_type": "opt", "hidden_size": 64, "ffn_dim": 176, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 97,
-    "max_position_embeddings": 128)" + (more.empty() ? "" : ", " + more) + "}";
+  return R"({"model_type": "opt", "hidden_size": 64, "ffn_dim": 176, "num_hidden_layers": 2,
+  "num_attention_heads": 4, "vocab_size": 97,
+    "max_position_embeddings": 128)" +
+         (more.empty() ? "" : ", " + more) + "}";
 }
 
 class HfArchitecture : public ::testing::Test {
@@ -76,21 +81,27 @@ TEST_F(HfArchitecture, ReadsScalingInTheOldForm) {
 }
 
 TEST_F(HfArchitecture, ReadsScalingInTheNewForm) {
-  const Architecture a = read(llama(R"("rope_parameters": {"rope_theta": 1000000.0, "rope_type": "linear", "factor": 4.0})"));
+  const Architecture a =
+      read(llama(R"("rope_parameters": {"rope_theta": 1000000.0, "rope_type": "linear", "factor": 4.0})"));
   EXPECT_EQ(a.rope.scaling, RopeScaling::linear);
   EXPECT_EQ(a.rope.base, 1e6);
   EXPECT_EQ(a.shape.rope_base, 1e6);
   EXPECT_EQ(a.rope.factor, 4);
-  EXPECT_EQ(read(llama(R"("rope_parameters": {"rope_theta": 5.0, "rope_type": "default"})")).rope.scaling, RopeScaling::none);
+  EXPECT_EQ(read(llama(R"("rope_parameters": {"rope_theta": 5.0, "rope_type": "default"})")).rope.scaling,
+            RopeScaling::none);
   // Without the length before scaling transformers takes the context length.
-  EXPECT_EQ(read(llama(R"("rope_parameters": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4})"))
-                .rope.original_max_position, 512);
+  EXPECT_EQ(read(llama(
+                     R"("rope_parameters": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1,
+              "high_freq_factor": 4})"))
+                .rope.original_max_position,
+            512);
 }
 
 TEST_F(HfArchitecture, OneFormOfScalingIsEnough) {
   const std::string both = R"("rope_scaling": {"type": "linear", "factor": 2}, "rope_parameters": )";
   EXPECT_EQ(read(llama(both + R"({"type": "linear", "factor": 2})")).rope.factor, 2);
-  EXPECT_THAT(problem(llama(both + R"({"rope_theta": 5.0})")), HasSubstr("rope_scaling: stands beside rope_parameters"));
+  EXPECT_THAT(problem(llama(both + R"({"rope_theta": 5.0})")),
+              HasSubstr("rope_scaling: stands beside rope_parameters"));
 }
 
 TEST_F(HfArchitecture, RefusesOtherScalingsByNameAndPlace) {
@@ -99,15 +110,21 @@ TEST_F(HfArchitecture, RefusesOtherScalingsByNameAndPlace) {
                 AllOf(HasSubstr("config.json:3:1: rope_scaling.type: found '" + std::string(kind) + "'"),
                       HasSubstr("not executed, expected default, linear or llama3")));
   }
-  EXPECT_THAT(problem(llama(R"("rope_parameters": {"rope_type": "linear"})")), HasSubstr("rope_parameters.factor: is missing"));
+  EXPECT_THAT(problem(llama(R"("rope_parameters": {"rope_type": "linear"})")),
+              HasSubstr("rope_parameters.factor: is missing"));
   EXPECT_THAT(problem(llama(R"("rope_parameters": {"rope_type": "linear", "factor": "2"})")),
               HasSubstr("rope_parameters.factor: found '2', expected a number"));
-  EXPECT_THAT(problem(llama(R"("rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 4, "high_freq_factor": 4})")),
-              HasSubstr("high_freq_factor: found 4, expected more than the 4"));
-  EXPECT_THAT(problem(llama(R"("rope_parameters": {"full_attention": {"rope_theta": 1}})")), HasSubstr("another rotation for each kind"));
+  EXPECT_THAT(
+      problem(llama(
+          R"("rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 4, "high_freq_factor": 4})")),
+      HasSubstr("high_freq_factor: found 4, expected more than the 4"));
+  EXPECT_THAT(problem(llama(R"("rope_parameters": {"full_attention": {"rope_theta": 1}})")),
+              HasSubstr("another rotation for each kind"));
   EXPECT_THAT(problem(llama(R"("rope_theta": 0)")), HasSubstr("rope_theta: found 0, expected a number from"));
-  EXPECT_THAT(problem(llama(R"("rope_parameters": {"rope_theta": -1})")), HasSubstr("rope_parameters.rope_theta: found -1"));
-  EXPECT_THAT(problem(llama(R"("rope_scaling": "linear")")), HasSubstr("rope_scaling: found 'linear', expected an object"));
+  EXPECT_THAT(problem(llama(R"("rope_parameters": {"rope_theta": -1})")),
+              HasSubstr("rope_parameters.rope_theta: found -1"));
+  EXPECT_THAT(problem(llama(R"("rope_scaling": "linear")")),
+              HasSubstr("rope_scaling: found 'linear', expected an object"));
   EXPECT_THAT(problem(llama(R"("rope_parameters": {"partial_rotary_factor": 0.5})")), HasSubstr("for phi3 only"));
 }
 
@@ -119,7 +136,8 @@ TEST_F(HfArchitecture, Phi3RotatesAPartOfTheHead) {
 }
 
 TEST_F(HfArchitecture, GptjRotatesPairs) {
-  const Architecture a = read(R"({"model_type": "gptj", "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 128, "vocab_size": 97,
+  const Architecture a =
+      read(R"({"model_type": "gptj", "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 128, "vocab_size": 97,
     "rotary_dim": 8})");
   EXPECT_TRUE(a.rope.interleaved && a.lm_head_bias && a.mlp_bias && !a.attention_out_bias);
   EXPECT_EQ(a.rope.rotary_dim, 8);
@@ -135,8 +153,10 @@ TEST_F(HfArchitecture, LlamasFlagsCoverOutputAndMlp) {
 }
 
 TEST_F(HfArchitecture, RefusesFalconsThatAreNotExecuted) {
-  EXPECT_THAT(problem(falcon("\n\"alibi\": true")), HasSubstr("config.json:2:1: alibi: found true: attention biased by distance (ALiBi) is not executed"));
-  EXPECT_THAT(problem(falcon(R"("apply_residual_connection_post_layernorm": true)")), HasSubstr("residual taken after the norm"));
+  EXPECT_THAT(problem(falcon("\n\"alibi\": true")),
+              HasSubstr("config.json:2:1: alibi: found true: attention biased by distance (ALiBi) is not executed"));
+  EXPECT_THAT(problem(falcon(R"("apply_residual_connection_post_layernorm": true)")),
+              HasSubstr("residual taken after the norm"));
   EXPECT_EQ(problem(falcon(R"("alibi": false, "bias": true)")), "no error");
 }
 
@@ -157,7 +177,8 @@ TEST_F(HfArchitecture, RefusesOptsThatAreNotExecuted) {
   EXPECT_FALSE(read(opt(R"("enable_bias": false)")).mlp_bias);
   EXPECT_THAT(problem(opt(R"("do_layer_norm_before": false)")), HasSubstr("do_layer_norm_before"));
   EXPECT_THAT(problem(opt(R"("_remove_final_layer_norm": true)")), HasSubstr("_remove_final_layer_norm: found true"));
-  EXPECT_THAT(problem(opt(R"("layer_norm_elementwise_affine": false)")), HasSubstr("layer_norm_elementwise_affine: found false"));
+  EXPECT_THAT(problem(opt(R"("layer_norm_elementwise_affine": false)")),
+              HasSubstr("layer_norm_elementwise_affine: found false"));
 }
 
 // The class's default is false: the softmax is over all experts and the chosen ones' weights sum to less than 1.

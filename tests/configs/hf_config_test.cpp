@@ -75,9 +75,9 @@ TEST_F(HfConfigFile, HasTheCataloguesShape) {
     const auto known = catalogue.model(std::string(config.model));
     from_hf.id = known->id;
     from_hf.source = known->source;
-    from_hf.hf_id = known->hf_id;      // a name, which a configuration does not have
+    from_hf.hf_id = known->hf_id;  // a name, which a configuration does not have
     from_hf.max_position = known->max_position;
-    from_hf.checkpoint = known->checkpoint;   // hf_checkpoint_test.cpp
+    from_hf.checkpoint = known->checkpoint;  // hf_checkpoint_test.cpp
     from_hf.notes = known->notes;
     if (known->rope_base == 0) from_hf.rope_base = 0;
     if (known->family == "phi3") from_hf.sliding_window = known->sliding_window;
@@ -120,13 +120,16 @@ TEST_F(HfConfigFile, WindowsBelongToTheLayersThatHaveThem) {
   const char* full = "full_attention";
   const char* windowed = "sliding_attention";
   // layer_types wins over max_window_layers.
-  EXPECT_EQ(read("qwen2.5-7b", {{"use_sliding_window", true}, {"layer_types", {windowed, windowed}}}).sliding_window, 131072);
+  EXPECT_EQ(read("qwen2.5-7b", {{"use_sliding_window", true}, {"layer_types", {windowed, windowed}}}).sliding_window,
+            131072);
   EXPECT_EQ(read("qwen2.5-7b", {{"use_sliding_window", true}, {"layer_types", {full, full}}}).sliding_window, 0);
   EXPECT_EQ(read("qwen2.5-7b", {{"use_sliding_window", false}, {"layer_types", {windowed}}}).sliding_window, 0);
   EXPECT_THAT(problem("qwen2.5-7b", {{"use_sliding_window", true}, {"layer_types", {full, windowed}}}),
               HasSubstr("layer_types: expected"));
   // Classes that read sliding_window alone; Qwen3's experts only if told to.
-  EXPECT_EQ(read("qwen3-30b-a3b", {{"use_sliding_window", true}, {"sliding_window", 6}, {"max_window_layers", 28}}).sliding_window, 6);
+  EXPECT_EQ(read("qwen3-30b-a3b", {{"use_sliding_window", true}, {"sliding_window", 6}, {"max_window_layers", 28}})
+                .sliding_window,
+            6);
   EXPECT_EQ(read("mistral-7b-v0.1", {{"layer_types", {full, full}}}).sliding_window, 4096);
   EXPECT_EQ(read("mistral-7b-v0.1", {{"use_sliding_window", false}}).sliding_window, 4096);
   EXPECT_EQ(read("gemma-2-9b", {{"layer_types", {windowed, full, windowed}}}).window_period, 2);

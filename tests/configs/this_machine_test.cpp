@@ -16,14 +16,16 @@ std::string accelerator(const char* indent, int gflops) {
   const std::string pad = indent, coefficients = ": {compute: 0.8, memory: 0.8, p: 2, t0: 5 us}\n";
   std::string text = pad + "fp32: " + std::to_string(gflops) + " GFLOP/s\n" + pad + "memory: 24 GB\n" + pad +
                      "memory_bandwidth: 30 GB/s\n" + pad + "efficiency:\n";
-  for (const char* op : {"gemm", "moe_gemm", "prefill_attention", "decode_attention", "pointwise"}) text += pad + "  " + op + coefficients;
-  return text + pad + "  kernel_gap: 1 us\n" + pad + "  source: measured\n" + pad + "calibrated: true\n" + pad + "source: probes\n";
+  for (const char* op : {"gemm", "moe_gemm", "prefill_attention", "decode_attention", "pointwise"})
+    text += pad + "  " + op + coefficients;
+  return text + pad + "  kernel_gap: 1 us\n" + pad + "  source: measured\n" + pad + "calibrated: true\n" + pad +
+         "source: probes\n";
 }
 
 std::string machine(const std::string& version = "2", const std::string& fingerprint = machine_fingerprint()) {
   return "plimsoll_calibration: " + version + "\nfingerprint: " + fingerprint +
-         "\nmachine: \"two cores\"\ncores: 2\ndevice: cpu\nshares:\n- ranks: 1\n  dtype: bf16\n  accelerator:\n" + accelerator("    ", 200) +
-         "- ranks: 2\n  dtype: bf16\n  accelerator:\n" + accelerator("    ", 90) +
+         "\nmachine: \"two cores\"\ncores: 2\ndevice: cpu\nshares:\n- ranks: 1\n  dtype: bf16\n  accelerator:\n" +
+         accelerator("    ", 200) + "- ranks: 2\n  dtype: bf16\n  accelerator:\n" + accelerator("    ", 90) +
          "engine:\n  host: {step: 20 us, overlap: none}\n  memory: {fraction: 0.8}\n  scheduler: {policy: vllm_v1}\n"
          "  calibrated: true\n  calibrated_on: here\n";
 }
@@ -65,8 +67,10 @@ TEST(ThisMachine, RefusesSharesThatDoNotBeginWithOneRank) {
 }
 
 TEST(ThisMachine, RefusesOtherVersionsAndOtherMachines) {
-  EXPECT_THAT(problem_of([] { (void)read(machine("1")); }), HasSubstr("machine.yaml:1:23: found version 1, expected 2"));
-  EXPECT_THAT(problem_of([] { (void)read(machine("2", "a-pdp-11")); }), HasSubstr("this calibration is of another machine: found 'a-pdp-11'"));
+  EXPECT_THAT(problem_of([] { (void)read(machine("1")); }),
+              HasSubstr("machine.yaml:1:23: found version 1, expected 2"));
+  EXPECT_THAT(problem_of([] { (void)read(machine("2", "a-pdp-11")); }),
+              HasSubstr("this calibration is of another machine: found 'a-pdp-11'"));
 }
 
 TEST(ThisMachine, RefusesCoefficientsThatCannotBe) {

@@ -137,7 +137,8 @@ TEST(YamlDocument, KeepsTheEndOfTheLastText) {
   EXPECT_EQ(Document::from_text("a: |+\n  x\n\n", "f").root().at("a").as_string(), "x\n\n");
   EXPECT_EQ(Document::from_text("a: x y", "f").root().at("a").as_string(), "x y");
   EXPECT_EQ(Document::from_text("a: x # y", "f").root().at("a").as_string(), "x");
-  EXPECT_THROW((void)Document::from_text("a: \"x\\0y\"", "f").root().at("a").as_string(), InputError);   // a name that the system would cut
+  EXPECT_THROW((void)Document::from_text("a: \"x\\0y\"", "f").root().at("a").as_string(),
+               InputError);  // a name that the system would cut
 }
 
 TEST(YamlDocument, RefusesTabsAsIndentation) {

@@ -57,7 +57,8 @@ TEST(YamlEdit, ErrorsOfASetValueStandAtItsOrigin) {
 TEST(YamlEdit, RefusesPathsWithEmptyParts) {
   for (const char* path : {"", ".", "a..b", ".a", "a.", "x."}) {
     Document document = parsed("a: {b: 1}\n");
-    EXPECT_THAT(problem_of([&] { document.set(path, "1", kOrigin); }), StartsWith("--set: the path has an empty part")) << path;
+    EXPECT_THAT(problem_of([&] { document.set(path, "1", kOrigin); }), StartsWith("--set: the path has an empty part"))
+        << path;
   }
 }
 

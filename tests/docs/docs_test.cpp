@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every page's commands run as written, in their order, in a folder that looks like a fresh checkout, and print what the
-// page shows. PLIMSOLL_DOCS_UPDATE=1 writes what was printed into the pages instead. Marks above a block say what is special about it (CONTRIBUTING.md, "Documentation").
+// Every page's commands run as written, in their order, in a folder that looks like a fresh checkout, and print what
+// the page shows. PLIMSOLL_DOCS_UPDATE=1 writes what was printed into the pages instead. Marks above a block say what
+// is special about it (CONTRIBUTING.md, "Documentation").
 #include <gmock/gmock.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -36,13 +37,14 @@ std::vector<std::string> pages() {
 
 struct Outcome {
   int exit = -1;
-  std::string output;                  // standard output and standard error
+  std::string output;  // standard output and standard error
 };
 
 /// A checkout's files by links, the program where a build puts it, and room to write.
 class Checkout {
  public:
-  explicit Checkout(const std::string& name) : path_(fs::temp_directory_path() / ("plimsoll-docs-" + name + std::to_string(::getpid()))) {
+  explicit Checkout(const std::string& name)
+      : path_(fs::temp_directory_path() / ("plimsoll-docs-" + name + std::to_string(::getpid()))) {
     fs::remove_all(path_);
     fs::create_directories(path_ / "build/release");
     for (const fs::directory_entry& entry : fs::directory_iterator(kRoot)) {
@@ -52,7 +54,7 @@ class Checkout {
     }
     fs::create_symlink(kProgram, path_ / "plimsoll");
     fs::create_symlink(kProgram, path_ / "build/release/plimsoll");
-    ::setenv("XDG_DATA_HOME", (path_ / "data").c_str(), 1);   // no calibration of the user's own
+    ::setenv("XDG_DATA_HOME", (path_ / "data").c_str(), 1);  // no calibration of the user's own
   }
   ~Checkout() { fs::remove_all(path_); }
   Checkout(const Checkout&) = delete;
@@ -60,9 +62,11 @@ class Checkout {
 
   [[nodiscard]] Outcome run(const std::string& command) const {
     Outcome outcome;
-    std::FILE* const pipe = ::popen(("cd '" + path_.string() + "' && { " + command + "\n} 2>&1 </dev/null").c_str(), "r");
+    std::FILE* const pipe =
+        ::popen(("cd '" + path_.string() + "' && { " + command + "\n} 2>&1 </dev/null").c_str(), "r");
     std::array<char, 4096> buffer{};
-    while (const std::size_t size = std::fread(buffer.data(), 1, buffer.size(), pipe)) outcome.output.append(buffer.data(), size);
+    while (const std::size_t size = std::fread(buffer.data(), 1, buffer.size(), pipe))
+      outcome.output.append(buffer.data(), size);
     const int status = ::pclose(pipe);
     outcome.exit = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     return outcome;
@@ -123,7 +127,8 @@ class Reading {
       if (!ran_.contains(command)) ran_[command] = checkout_.run(command);
       outcome = ran_[command];
     }
-    if (std::getenv("PLIMSOLL_DOCS_UPDATE") != nullptr) replace_block(kRoot + '/' + page_, block, renewed(block.lines, outcome.output));
+    if (std::getenv("PLIMSOLL_DOCS_UPDATE") != nullptr)
+      replace_block(kRoot + '/' + page_, block, renewed(block.lines, outcome.output));
     const std::string missing = difference(block.lines, outcome.output, block.has("figures vary"));
     EXPECT_EQ(missing, "") << "is not printed there. The command prints:\n" << outcome.output;
   }
@@ -176,19 +181,21 @@ INSTANTIATE_TEST_SUITE_P(Docs, PageTest, ::testing::ValuesIn(pages()), name_of);
 TEST(PageReadingTest, AnExcerptHasItsLinesInOrder) {
   const std::string output = "one 1\ntwo 2\nthree 3 and more\n";
   EXPECT_EQ(difference({"one 1", "…", "three …"}, output, false), "");
-  EXPECT_EQ(difference({"two 2", "one 1"}, output, false), "one 1");      // the order counts
+  EXPECT_EQ(difference({"two 2", "one 1"}, output, false), "one 1");  // the order counts
   EXPECT_EQ(difference({"two 3"}, output, false), "two 3");
-  EXPECT_EQ(difference({"two   17.5"}, output, true), "");                // marked: figures vary
-  EXPECT_EQ(difference({"three 3"}, output, false), "three 3");           // a whole line unless it ends with …
+  EXPECT_EQ(difference({"two   17.5"}, output, true), "");       // marked: figures vary
+  EXPECT_EQ(difference({"three 3"}, output, false), "three 3");  // a whole line unless it ends with …
 }
 
 // What ctest ends with: each reason once, with the number of its tests.
 TEST(SkippedTestsTest, TheSummaryCountsAndNamesReasons) {
   const Checkout checkout("skipped");
-  checkout.write("log", {"/a_test.cpp:3: Skipped", "no GPU: nothing here", "", "[  SKIPPED ] A.one (0 ms)", "<end of output>", "[       OK ] A.two (0 ms)",
-                         "/a_test.cpp:9: Skipped", "no mpirun", "", "[  SKIPPED ] A.three (0 ms)", "/a_test.cpp:3: Skipped", "no GPU: nothing here", "",
-                         "[  SKIPPED ] A/B.four/0 (12 ms)"});
-  const std::string run = "mkdir -p b/Testing/Temporary && mv log b/Testing/Temporary/LastTest.log.tmp && sh scripts/skipped_tests.sh b";
+  checkout.write("log",
+                 {"/a_test.cpp:3: Skipped", "no GPU: nothing here", "", "[  SKIPPED ] A.one (0 ms)", "<end of output>",
+                  "[       OK ] A.two (0 ms)", "/a_test.cpp:9: Skipped", "no mpirun", "", "[  SKIPPED ] A.three (0 ms)",
+                  "/a_test.cpp:3: Skipped", "no GPU: nothing here", "", "[  SKIPPED ] A/B.four/0 (12 ms)"});
+  const std::string run =
+      "mkdir -p b/Testing/Temporary && mv log b/Testing/Temporary/LastTest.log.tmp && sh scripts/skipped_tests.sh b";
   EXPECT_EQ(checkout.run(run).output, "3 tests skipped: 2 no GPU: nothing here; 1 no mpirun\n");
 }
 

@@ -134,11 +134,13 @@ std::vector<std::string> renewed(const std::vector<std::string>& shown, const st
   for (const std::string& line : shown) {
     lines.push_back(line);
     if (line.empty() || trimmed(line) == "…") continue;
-    std::size_t best = printed.size(), most = 5;   // letters that a line has to share with its beginning
+    std::size_t best = printed.size(), most = 5;  // letters that a line has to share with its beginning
     for (std::size_t i = next; i < printed.size(); ++i) {
       const std::string a = without_figures(line), b = without_figures(printed[i]);
-      const std::size_t common = is_line(line, printed[i]) ? a.size() + b.size()
-                                                           : static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
+      const std::size_t common =
+          is_line(line, printed[i])
+              ? a.size() + b.size()
+              : static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
       if (common <= most) continue;
       most = common;
       best = i;
@@ -148,8 +150,10 @@ std::vector<std::string> renewed(const std::vector<std::string>& shown, const st
     if (is_line(line, printed[best])) continue;
     const auto words = std::count(line.begin(), line.end(), ' ');
     std::size_t end = 0;
-    for (auto word = words; line.ends_with(kMore) && word > 0 && end != std::string::npos; --word) end = printed[best].find(' ', end + 1);
-    lines.back() = line.ends_with(kMore) && end != std::string::npos ? printed[best].substr(0, end) + kMore : printed[best];
+    for (auto word = words; line.ends_with(kMore) && word > 0 && end != std::string::npos; --word)
+      end = printed[best].find(' ', end + 1);
+    lines.back() =
+        line.ends_with(kMore) && end != std::string::npos ? printed[best].substr(0, end) + kMore : printed[best];
   }
   return lines;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which blocks are handed out. That they are those whose content the ledger counts on is tested with the whole step builder
-// (step_builder_test.cpp).
+// Which blocks are handed out. That they are those whose content the ledger counts on is tested with the whole step
+// builder (step_builder_test.cpp).
 #include "exec/block_pool.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,8 @@ Blocks table(const BlockPool& pool, ReqId id) {
   return {blocks.begin(), blocks.end()};
 }
 
-Blocks run_one(BlockPool& pool, ReqId id, std::int64_t tokens, Tok computed, std::span<const std::uint64_t> hashes = {}) {
+Blocks run_one(BlockPool& pool, ReqId id, std::int64_t tokens, Tok computed,
+               std::span<const std::uint64_t> hashes = {}) {
   pool.open(id, hashes);
   pool.attach_prefix(id, 0);
   pool.cover(id, tokens);
@@ -46,10 +47,10 @@ TEST(BlockPool, content_is_reused_in_the_order_in_which_it_was_given_back) {
   EXPECT_EQ(run_one(pool, 0, 16, 16, first), (Blocks{0}));
   EXPECT_EQ(run_one(pool, 1, 16, 16, second), (Blocks{1}));
   pool.open(2, {});
-  pool.cover(2, 48);                         // the two without content, then the content that is oldest
+  pool.cover(2, 48);  // the two without content, then the content that is oldest
   EXPECT_EQ(table(pool, 2), (Blocks{2, 3, 0}));
   pool.open(3, second);
-  pool.attach_prefix(3, 16);                 // still there
+  pool.attach_prefix(3, 16);  // still there
   EXPECT_EQ(table(pool, 3), (Blocks{1}));
   EXPECT_EQ(pool.free(), 0);
 }
@@ -59,11 +60,11 @@ TEST(BlockPool, a_preempted_request_finds_its_own_blocks_and_a_later_one_does_no
   pool.open(0, {});
   pool.cover(0, 64);
   EXPECT_EQ(table(pool, 0), (Blocks{0, 1, 2, 3}));
-  pool.release(0, 50);                       // three whole blocks may be asked for again
-  pool.attach_prefix(0, 32);                 // two of them are
+  pool.release(0, 50);        // three whole blocks may be asked for again
+  pool.attach_prefix(0, 32);  // two of them are
   EXPECT_EQ(table(pool, 0), (Blocks{0, 1}));
   EXPECT_EQ(pool.free(), 4);
-  pool.cover(0, 96);                         // and all that is left has no content
+  pool.cover(0, 96);  // and all that is left has no content
   EXPECT_EQ(pool.free(), 0);
   Blocks all = table(pool, 0);
   std::sort(all.begin(), all.end());

@@ -41,7 +41,8 @@ inline std::vector<std::int32_t> continuation(std::span<const std::int32_t> prom
 class ChainDevice final : public ForwardDevice {
  public:
   ChainDevice(std::int64_t blocks, std::int32_t block_tokens, std::int32_t sequences)
-      : block_tokens_(block_tokens), kv_(static_cast<std::size_t>(blocks * block_tokens)),
+      : block_tokens_(block_tokens),
+        kv_(static_cast<std::size_t>(blocks * block_tokens)),
         slots_(static_cast<std::size_t>(sequences), -1) {}
 
   void start(const ForwardInput& input) override {
@@ -61,7 +62,8 @@ class ChainDevice final : public ForwardDevice {
         continue;
       }
       const std::int32_t token = row.token >= 0 ? row.token : slots_.at(static_cast<std::size_t>(row.slot));
-      tokens.push_back(remember(row.slot, answer(write(row.blocks, row.context, walk(row.blocks, row.context), token))));
+      tokens.push_back(
+          remember(row.slot, answer(write(row.blocks, row.context, walk(row.blocks, row.context), token))));
     }
     ++forwards;
     std::int64_t prefilled = 0;
@@ -85,20 +87,23 @@ class ChainDevice final : public ForwardDevice {
   [[nodiscard]] std::int64_t bytes_per_block() const override { return block_tokens_ * std::int64_t{sizeof(Entry)}; }
   void read_block(std::int32_t block, std::span<std::byte> host) override {
     std::memcpy(host.data(), &kv_[place(block)], host.size());
-    std::fill_n(kv_.begin() + static_cast<std::ptrdiff_t>(place(block)), block_tokens_, Entry{});   // must come back
+    std::fill_n(kv_.begin() + static_cast<std::ptrdiff_t>(place(block)), block_tokens_, Entry{});  // must come back
   }
   void write_block(std::int32_t block, std::span<const std::byte> host) override {
     std::memcpy(&kv_[place(block)], host.data(), host.size());
   }
 
   std::int64_t forwards = 0, most_prefilled = 0;
-  std::map<std::size_t, int> decodes;     // forwards without prefill, by their rows
-  std::vector<std::int64_t> buckets;      // it claims to record
-  std::int64_t forwards_to_failure = 0;   // > 0: the one that fails
+  std::map<std::size_t, int> decodes;    // forwards without prefill, by their rows
+  std::vector<std::int64_t> buckets;     // it claims to record
+  std::int64_t forwards_to_failure = 0;  // > 0: the one that fails
   std::size_t most_in_flight = 0;
 
  private:
-  struct Entry { std::uint64_t state = 0; std::int32_t token = -1, position = -1; };
+  struct Entry {
+    std::uint64_t state = 0;
+    std::int32_t token = -1, position = -1;
+  };
 
   [[nodiscard]] std::size_t place(std::int32_t block) const {
     return static_cast<std::size_t>(block) * static_cast<std::size_t>(block_tokens_);
@@ -113,11 +118,13 @@ class ChainDevice final : public ForwardDevice {
     for (std::int64_t p = 0; p < context; ++p) {
       const Entry& e = entry(blocks, p);
       state = chain(state, e.token);
-      if (e.position != p || e.state != state) ADD_FAILURE() << "position " << p << " of " << context << " is not what was written";
+      if (e.position != p || e.state != state)
+        ADD_FAILURE() << "position " << p << " of " << context << " is not what was written";
     }
     return state;
   }
-  std::uint64_t write(std::span<const std::int32_t> blocks, std::int64_t position, std::uint64_t state, std::int32_t token) {
+  std::uint64_t write(std::span<const std::int32_t> blocks, std::int64_t position, std::uint64_t state,
+                      std::int32_t token) {
     state = chain(state, token);
     entry(blocks, position) = {state, token, static_cast<std::int32_t>(position)};
     return state;

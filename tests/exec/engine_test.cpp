@@ -43,7 +43,8 @@ double relative_l2(const std::vector<float>& got, const Eigen::MatrixXd& expecte
   double difference = 0;
   for (Eigen::Index i = 0; i < expected.rows(); ++i)
     for (Eigen::Index j = 0; j < expected.cols(); ++j)
-      difference += std::pow(static_cast<double>(got[static_cast<std::size_t>(i * expected.cols() + j)]) - expected(i, j), 2);
+      difference +=
+          std::pow(static_cast<double>(got[static_cast<std::size_t>(i * expected.cols() + j)]) - expected(i, j), 2);
   return std::sqrt(difference) / expected.norm();
 }
 
@@ -72,7 +73,8 @@ TEST_P(Family, computes_the_reference_at_every_tp_degree) {
   for (const std::int32_t tp : {1, 2, 4}) {
     const auto got = logits(config_of(architecture, tp));
     for (std::size_t i = 0; i < prompts.size(); ++i)
-      EXPECT_LT(relative_l2(got[i], reference_logits(architecture, *weights, prompts[i])), kF32) << "tp " << tp << ", prompt " << i;
+      EXPECT_LT(relative_l2(got[i], reference_logits(architecture, *weights, prompts[i])), kF32)
+          << "tp " << tp << ", prompt " << i;
   }
 }
 
@@ -80,13 +82,14 @@ TEST_P(Family, whole_chunked_and_single_token_prefill_agree) {
   const auto whole = logits(config_of(architecture));
   for (const std::int64_t chunk : {1, 5, 16}) {
     const auto got = logits(config_of(architecture), chunk);
-    for (std::size_t i = 0; i < prompts.size(); ++i) EXPECT_LT(relative_l2(got[i], whole[i]), kF32) << "chunk " << chunk;
+    for (std::size_t i = 0; i < prompts.size(); ++i)
+      EXPECT_LT(relative_l2(got[i], whole[i]), kF32) << "chunk " << chunk;
   }
 }
 
 TEST_P(Family, block_size_does_not_change_a_bit) {
   const auto expected = logits(config_of(architecture), 8);
-  for (const std::int32_t block : {1, 4, 512}) {   // 512: a contiguous reservation of max_len
+  for (const std::int32_t block : {1, 4, 512}) {  // 512: a contiguous reservation of max_len
     EngineConfig config = config_of(architecture);
     config.block_tokens = block;
     config.kv_blocks = block == 512 ? 8 : 1024 / block;
@@ -145,7 +148,7 @@ TEST(Engine, refuses_impossible_tp_degrees_by_name) {
 
 TEST(Engine, says_how_much_memory_is_missing_before_it_loads) {
   model::Architecture a = tiny_model("llama");
-  a.shape.layers = 1 << 22;   // 4 Mi layers of 190 KB: 800 GB
+  a.shape.layers = 1 << 22;  // 4 Mi layers of 190 KB: 800 GB
   const auto weights = random_weights(a, 1);
   EXPECT_THROW(Engine(config_of(a), *weights), DeviceError);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The executor against what transformers computed (tests/golden/make_golden.py): every family, by every route through the
-// engine. Tolerances: sums of 64 to 176 products in f32 differ by their order by some 1e-6 of the largest logit; bf16
-// keeps 8 bits, whose rounding of weights and cached K and V adds up to under 1 %.
+// The executor against what transformers computed (tests/golden/make_golden.py): every family, by every route through
+// the engine. Tolerances: sums of 64 to 176 products in f32 differ by their order by some 1e-6 of the largest logit;
+// bf16 keeps 8 bits, whose rounding of weights and cached K and V adds up to under 1 %.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "exec/weights/open_model.h"
 #include "exec/live/prompt_runner.h"
+#include "exec/weights/open_model.h"
 #include "exec/weights/safetensors_file.h"
 
 namespace plimsoll::exec {
@@ -30,9 +30,9 @@ std::vector<std::string> fixtures() {
 }
 
 struct Expected {
-  std::vector<float> logits;           // [length, vocabulary]
-  std::vector<std::int32_t> tokens;    // greedy continuation
-  std::vector<double> margins;         // best minus second best logit of each
+  std::vector<float> logits;         // [length, vocabulary]
+  std::vector<std::int32_t> tokens;  // greedy continuation
+  std::vector<double> margins;       // best minus second best logit of each
 };
 
 struct Route {
@@ -43,8 +43,12 @@ struct Route {
 
 class GoldenModel : public ::testing::TestWithParam<std::string> {
  protected:
-  GoldenModel() : folder_(kModels + "/" + GetParam()), catalogue_(std::string(PLIMSOLL_SOURCE_DIR) + "/configs"), model_(open_model(folder_, 1, catalogue_)) {
-    prompts_ = read_prompts(folder_ + "/prompts.jsonl", {.vocabulary = model_.architecture.shape.vocab, .positions = 0, .generated = 0});
+  GoldenModel()
+      : folder_(kModels + "/" + GetParam()),
+        catalogue_(std::string(PLIMSOLL_SOURCE_DIR) + "/configs"),
+        model_(open_model(folder_, 1, catalogue_)) {
+    prompts_ = read_prompts(folder_ + "/prompts.jsonl",
+                            {.vocabulary = model_.architecture.shape.vocab, .positions = 0, .generated = 0});
     const SafetensorsFile file(folder_ + "/expected.safetensors");
     std::ifstream lines(folder_ + "/expected.jsonl");
     for (const Prompt& prompt : prompts_) {
@@ -56,7 +60,8 @@ class GoldenModel : public ::testing::TestWithParam<std::string> {
       expected.tokens = greedy["tokens"].get<std::vector<std::int32_t>>();
       expected.margins = greedy["margins"].get<std::vector<double>>();
       expected.logits.resize(prompt.tokens.size() * static_cast<std::size_t>(model_.architecture.shape.vocab));
-      EXPECT_EQ(tensor.shape, (std::vector<std::int64_t>{static_cast<std::int64_t>(prompt.tokens.size()), model_.architecture.shape.vocab}));
+      EXPECT_EQ(tensor.shape, (std::vector<std::int64_t>{static_cast<std::int64_t>(prompt.tokens.size()),
+                                                         model_.architecture.shape.vocab}));
       read_elements(tensor, 0, static_cast<std::int64_t>(expected.logits.size()), expected.logits.data());
       expected_.push_back(std::move(expected));
     }
@@ -122,7 +127,8 @@ class GoldenModel : public ::testing::TestWithParam<std::string> {
     const Expected& expected = expected_[prompt];
     for (std::size_t i = 0; i < expected.tokens.size(); ++i) {
       if (found[i] != expected.tokens[i] && expected.margins[i] <= 4 * error) return;
-      ASSERT_EQ(found[i], expected.tokens[i]) << "token " << i << " of " << prompts_[prompt].id << ", margin " << expected.margins[i];
+      ASSERT_EQ(found[i], expected.tokens[i])
+          << "token " << i << " of " << prompts_[prompt].id << ", margin " << expected.margins[i];
     }
   }
 
@@ -140,7 +146,8 @@ class GoldenModel : public ::testing::TestWithParam<std::string> {
 
 TEST_P(GoldenModel, InF32EveryRouteComputesWhatTransformersDoes) {
   for (const Route& route : {Route{1, 0, 16}, Route{1, 1, 1}, Route{1, 5, 4096}, Route{2, 5, 16}, Route{4, 0, 1}}) {
-    SCOPED_TRACE("tp " + std::to_string(route.tp) + ", chunk " + std::to_string(route.chunk) + ", block " + std::to_string(route.block_tokens));
+    SCOPED_TRACE("tp " + std::to_string(route.tp) + ", chunk " + std::to_string(route.chunk) + ", block " +
+                 std::to_string(route.block_tokens));
     const Computed computed = compute(route, model::DType::fp32);
     for (std::size_t i = 0; i < prompts_.size(); ++i) {
       expect_close_f32(i, computed.logits[i]);
@@ -168,7 +175,7 @@ TEST_P(GoldenModel, DecodingThePromptGivesTheSameLogits) {
   Engine engine(c, *model_.weights);
   const auto vocabulary = static_cast<std::size_t>(model_.architecture.shape.vocab);
   std::vector<std::vector<std::int32_t>> blocks(prompts_.size());
-  std::int32_t next = static_cast<std::int32_t>(c.kv_blocks);   // from the last block on
+  std::int32_t next = static_cast<std::int32_t>(c.kv_blocks);  // from the last block on
   for (std::size_t i = 0; i < prompts_.size(); ++i)
     for (std::size_t covered = 0; covered < prompts_[i].tokens.size(); covered += 16) blocks[i].push_back(--next);
   std::vector<std::vector<float>> logits(prompts_.size());
@@ -197,7 +204,8 @@ TEST_P(GoldenModel, DecodingThePromptGivesTheSameLogits) {
   for (std::size_t i = 0; i < prompts_.size(); ++i) expect_close_f32(i, logits[i]);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, GoldenModel, ::testing::ValuesIn(fixtures()), [](const auto& family) { return family.param; });
+INSTANTIATE_TEST_SUITE_P(Families, GoldenModel, ::testing::ValuesIn(fixtures()),
+                         [](const auto& family) { return family.param; });
 
 // A fixture that is not there is not tested.
 TEST(GoldenModels, AreThere) { EXPECT_GE(fixtures().size(), 16U); }

@@ -15,7 +15,7 @@ TEST(GpuPlacement, automatic_takes_a_gpu_a_rank_where_there_are_enough_from_the_
   const RankPlaces own = place_ranks(CommunicatorKind::automatic, 2, 2, 4, false);
   EXPECT_EQ(own.kind, CommunicatorKind::nccl);
   EXPECT_THAT(own.devices, ElementsAre(2, 3));
-  const RankPlaces shared = place_ranks(CommunicatorKind::automatic, 2, 3, 4, false);   // GPU 3 is the last
+  const RankPlaces shared = place_ranks(CommunicatorKind::automatic, 2, 3, 4, false);  // GPU 3 is the last
   EXPECT_EQ(shared.kind, CommunicatorKind::loopback);
   EXPECT_THAT(shared.devices, ElementsAre(3, 3));
 }
@@ -27,7 +27,8 @@ TEST(GpuPlacement, loopback_stays_on_one_gpu_of_many) {
 TEST(GpuPlacement, nccl_shares_gpus_only_when_told_so) {
   EXPECT_THAT(place_ranks(CommunicatorKind::nccl, 4, 0, 2, true).devices, ElementsAre(0, 1, 0, 1));
   EXPECT_THAT(place_ranks(CommunicatorKind::nccl, 2, 0, 4, true).devices, ElementsAre(0, 1));
-  EXPECT_THAT(place_ranks(CommunicatorKind::nccl, 2, 0, 1, false).devices, ElementsAre(0, 1));   // GPU 1 will be missed by name
+  EXPECT_THAT(place_ranks(CommunicatorKind::nccl, 2, 0, 1, false).devices,
+              ElementsAre(0, 1));  // GPU 1 will be missed by name
 }
 
 TEST(GpuPlacement, says_how_many_gpus_are_missing) {
@@ -39,7 +40,7 @@ TEST(GpuPlacement, says_how_many_gpus_are_missing) {
 TEST(GpuPlacement, processes_of_a_host_take_the_next_gpus) {
   EXPECT_EQ(first_gpu(0, 2, 4, 8, false), 0);
   EXPECT_EQ(first_gpu(1, 2, 4, 8, false), 4);
-  EXPECT_EQ(first_gpu(1, 2, 1, 1, true), 0);   // each sees one, chosen for it
+  EXPECT_EQ(first_gpu(1, 2, 1, 1, true), 0);  // each sees one, chosen for it
   EXPECT_THROW(static_cast<void>(first_gpu(1, 2, 1, 1, false)), DeviceError);
   EXPECT_THROW(static_cast<void>(first_gpu(0, 1, 2, 1, true)), DeviceError);
 }

@@ -23,7 +23,8 @@ inline std::vector<Member> make_members(int processes, std::int32_t replicas = 1
     members[p].control.resize(p == 0 ? count : 1);
     members[p].lanes.resize(static_cast<std::size_t>(replicas));
   }
-  for (std::size_t p = 1; p < count; ++p) std::tie(members[0].control[p], members[p].control[0]) = net::make_link_pair();
+  for (std::size_t p = 1; p < count; ++p)
+    std::tie(members[0].control[p], members[p].control[0]) = net::make_link_pair();
   for (std::size_t r = 0; r < static_cast<std::size_t>(replicas); ++r) {
     std::vector<std::vector<net::Link>> mesh(count);
     for (std::vector<net::Link>& links : mesh) links.resize(count);
@@ -48,7 +49,7 @@ class TestGroup {
     for (std::size_t p = 1; p < members_.size(); ++p) {
       followers_.emplace_back([this, p, open] {
         follow(members_[p], open);
-        end(members_[p]);              // as a process that exits
+        end(members_[p]);  // as a process that exits
       });
     }
   }

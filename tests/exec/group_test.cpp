@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Engines whose ranks are spread over processes, here threads that share nothing but sockets: the bits of one process, and
-// a word from whoever fails.
+// Engines whose ranks are spread over processes, here threads that share nothing but sockets: the bits of one process,
+// and a word from whoever fails.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -39,7 +39,12 @@ OpenModel open_tiny(const EngineOrder& order) {
 }
 
 EngineOrder order_of(const std::string& family, std::int32_t tp, std::int32_t replicas = 1) {
-  return {.model = family, .weights = {}, .seed = 5, .digest = {}, .replicas = replicas, .config = config_of(tiny_model(family), tp)};
+  return {.model = family,
+          .weights = {},
+          .seed = 5,
+          .digest = {},
+          .replicas = replicas,
+          .config = config_of(tiny_model(family), tp)};
 }
 
 std::unique_ptr<LiveEngines> load(Leader& leader, const EngineOrder& order) {
@@ -72,7 +77,8 @@ TEST(GroupMesh, long_messages_cross) {
     member.lanes[0].mesh->exchange(parts, all);
     for (std::size_t p = 0; p < 3; ++p) {
       const auto expected = std::byte{static_cast<unsigned char>(static_cast<int>(p) == member.process ? 0 : 10 + p)};
-      EXPECT_EQ(std::count(all.begin() + static_cast<std::ptrdiff_t>(p * kBytes), all.begin() + static_cast<std::ptrdiff_t>((p + 1) * kBytes), expected),
+      EXPECT_EQ(std::count(all.begin() + static_cast<std::ptrdiff_t>(p * kBytes),
+                           all.begin() + static_cast<std::ptrdiff_t>((p + 1) * kBytes), expected),
                 static_cast<std::ptrdiff_t>(kBytes));
     }
   });
@@ -93,7 +99,7 @@ TEST(GroupMesh, who_waits_for_a_process_that_goes_is_woken) {
   std::atomic<int> woken = 0;
   on_processes(members, [&](Member& member) {
     if (member.process == 1) {
-      member.lanes[0].mesh.reset();    // its connections close
+      member.lanes[0].mesh.reset();  // its connections close
       return;
     }
     try {
@@ -110,7 +116,8 @@ TEST(GroupCommunicator, adds_with_the_bits_of_threads) {
   constexpr int kRanks = 4, kElements = 3000;
   const auto operand = [](int rank) {
     std::vector<float> values(kElements);
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] = rank == 0 ? 16777216.0F : 1.0F + static_cast<float>(i % 3);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = rank == 0 ? 16777216.0F : 1.0F + static_cast<float>(i % 3);
     return values;
   };
   std::vector<float> expected(kElements, 0.0F);
@@ -167,7 +174,8 @@ TEST(Group, a_process_a_rank_and_two_replicas) {
   EXPECT_EQ(engines->engine(0).description(), alone.device() + ", 4 ranks in 4 processes");
   std::vector<std::jthread> replicas;  // at the same time, as in a run
   for (std::size_t i = 0; i < 2; ++i)
-    replicas.emplace_back([&, i] { EXPECT_EQ(Sequences(engines->engine(i)).prefill(prompts_of(architecture)), expected); });
+    replicas.emplace_back(
+        [&, i] { EXPECT_EQ(Sequences(engines->engine(i)).prefill(prompts_of(architecture)), expected); });
 }
 
 // The second forward is told before the first is finished, as a policy that runs ahead does.
@@ -180,7 +188,8 @@ TEST(Group, two_forwards_are_in_flight) {
   const Tokens prompt = random_tokens(1, 5, architecture.shape.vocab);
   const std::vector<std::int32_t> blocks{3};
   ForwardInput prefill;
-  prefill.prefill.push_back({.tokens = prompt, .context = 0, .blocks = blocks, .slot = 0, .request = 0, .padding = 0, .emits = true});
+  prefill.prefill.push_back(
+      {.tokens = prompt, .context = 0, .blocks = blocks, .slot = 0, .request = 0, .padding = 0, .emits = true});
   std::vector<ForwardInput> decodes(8);
   for (std::size_t i = 0; i < decodes.size(); ++i) {
     DecodeRow row;
@@ -218,8 +227,10 @@ TEST(Group, blocks_of_all_ranks_travel) {
     EXPECT_EQ(blocks[static_cast<std::size_t>(block)], expected) << block;
   }
   // 53 tokens in three sequences fill 2 + 1 + 3 blocks, the rest is poison.
-  EXPECT_GE(std::ranges::count_if(blocks, [&](const net::Bytes& block) { return !std::ranges::equal(block, blocks[0]); }), 6);
-  for (std::int32_t block = 0; block < 64; ++block) engine.write_block(63 - block, blocks[static_cast<std::size_t>(block)]);
+  EXPECT_GE(
+      std::ranges::count_if(blocks, [&](const net::Bytes& block) { return !std::ranges::equal(block, blocks[0]); }), 6);
+  for (std::int32_t block = 0; block < 64; ++block)
+    engine.write_block(63 - block, blocks[static_cast<std::size_t>(block)]);
   for (std::int32_t block = 0; block < 64; ++block) {
     engine.read_block(63 - block, expected);
     EXPECT_EQ(blocks[static_cast<std::size_t>(block)], expected) << block;
@@ -269,15 +280,18 @@ OpenOrder failing(const std::string& text, bool bad_input) {
 TEST(GroupFailure, what_a_follower_lacks_is_said_with_its_rank_and_host) {
   {
     TestGroup group(2, failing("config.json: no such file", true));
-    EXPECT_EQ(error_of<InputError>([&] { static_cast<void>(load(group.leader(), order_of("llama", 2))); }), "rank 1 on host1: config.json: no such file");
+    EXPECT_EQ(error_of<InputError>([&] { static_cast<void>(load(group.leader(), order_of("llama", 2))); }),
+              "rank 1 on host1: config.json: no such file");
   }
   TestGroup group(2, failing("out of memory: so much", false));
-  EXPECT_EQ(error_of<RankFailed>([&] { static_cast<void>(load(group.leader(), order_of("llama", 4))); }), "ranks 2 to 3 on host1: out of memory: so much");
+  EXPECT_EQ(error_of<RankFailed>([&] { static_cast<void>(load(group.leader(), order_of("llama", 4))); }),
+            "ranks 2 to 3 on host1: out of memory: so much");
 }
 
 TEST(GroupFailure, only_the_process_that_failed_is_named) {
   TestGroup group(4, failing("no disk", false));
-  EXPECT_THAT(error_of<RankFailed>([&] { static_cast<void>(load(group.leader(), order_of("llama", 4))); }), HasSubstr(": no disk"));
+  EXPECT_THAT(error_of<RankFailed>([&] { static_cast<void>(load(group.leader(), order_of("llama", 4))); }),
+              HasSubstr(": no disk"));
 }
 
 TEST(GroupFailure, a_follower_that_dies_ends_the_forward) {
@@ -286,7 +300,8 @@ TEST(GroupFailure, a_follower_that_dies_ends_the_forward) {
   Sequences sequences(engines->engine(0));
   static_cast<void>(sequences.prefill({{1, 2, 3}}));
   TestGroup::end(group.member(1));
-  EXPECT_EQ(error_of<RankFailed>([&] { static_cast<void>(sequences.decode(100)); }), "rank 1 on host1: its process has died");
+  EXPECT_EQ(error_of<RankFailed>([&] { static_cast<void>(sequences.decode(100)); }),
+            "rank 1 on host1: its process has died");
   EXPECT_EQ(error_of<RankFailed>([&] { group.leader().check(false); }), "rank 1 on host1: its process has died");
 }
 
@@ -308,7 +323,7 @@ TEST(GroupFailure, a_message_that_nobody_understands_is_answered_with_the_reason
   EXPECT_EQ(in.kind(), Kind::failed);
   EXPECT_EQ(in.byte(), 0);
   EXPECT_THAT(in.text(), HasSubstr("of version 3"));
-  EXPECT_FALSE(members[0].control[1].receive());   // it is gone
+  EXPECT_FALSE(members[0].control[1].receive());  // it is gone
 }
 
 // The leader is gone in the middle of a forward: the follower waits in a collective and must not stay.
@@ -325,10 +340,10 @@ TEST(GroupFailure, followers_end_with_the_leader) {
     row.token = 1;
     row.blocks = blocks;
     input.decode.push_back(row);
-    ASSERT_TRUE(members[0].lanes[0].steps[1].send(encoder.encode(input)));   // and takes no part in it
+    ASSERT_TRUE(members[0].lanes[0].steps[1].send(encoder.encode(input)));  // and takes no part in it
   }
   TestGroup::end(members[0]);
-}                                      // joins the follower
+}  // joins the follower
 
 // It is connected, as one that was stopped is, and sends no sign of life.
 TEST(GroupFailure, a_follower_that_is_stopped_is_named) {
@@ -339,7 +354,8 @@ TEST(GroupFailure, a_follower_that_is_stopped_is_named) {
     static_cast<void>(leader.wait());
     ADD_FAILURE() << "it waited in vain";
   } catch (const RankFailed& error) {
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("host1: its process has given no sign of life"), HasSubstr("is stopped")));
+    EXPECT_THAT(error.what(),
+                AllOf(HasSubstr("host1: its process has given no sign of life"), HasSubstr("is stopped")));
   }
 }
 

@@ -25,7 +25,9 @@ std::string device_error(const Work& work) {
   return {};
 }
 
-bool equal(std::span<const std::int32_t> a, std::span<const std::int32_t> b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
+bool equal(std::span<const std::int32_t> a, std::span<const std::int32_t> b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end());
+}
 
 void expect_equal(const ForwardInput& got, const ForwardInput& sent) {
   EXPECT_EQ(got.all_logits, sent.all_logits);
@@ -35,13 +37,15 @@ void expect_equal(const ForwardInput& got, const ForwardInput& sent) {
   for (std::size_t i = 0; i < sent.prefill.size(); ++i) {
     const PrefillRows &a = got.prefill[i], &b = sent.prefill[i];
     EXPECT_TRUE(equal(a.tokens, b.tokens) && equal(a.blocks, b.blocks)) << i;
-    EXPECT_EQ(std::tuple(a.context, a.slot, a.request, a.padding, a.emits), std::tuple(b.context, b.slot, b.request, b.padding, b.emits));
+    EXPECT_EQ(std::tuple(a.context, a.slot, a.request, a.padding, a.emits),
+              std::tuple(b.context, b.slot, b.request, b.padding, b.emits));
   }
   ASSERT_EQ(got.decode.size(), sent.decode.size());
   for (std::size_t i = 0; i < sent.decode.size(); ++i) {
     const DecodeRow &a = got.decode[i], &b = sent.decode[i];
     EXPECT_TRUE(equal(a.blocks, b.blocks)) << i;
-    EXPECT_EQ(std::tuple(a.token, a.context, a.slot, a.request, a.charged, a.dead), std::tuple(b.token, b.context, b.slot, b.request, b.charged, b.dead));
+    EXPECT_EQ(std::tuple(a.token, a.context, a.slot, a.request, a.charged, a.dead),
+              std::tuple(b.token, b.context, b.slot, b.request, b.charged, b.dead));
   }
 }
 
@@ -57,8 +61,10 @@ class Forwards {
     for (std::size_t slot = 0; slot < tables_.size(); ++slot) {
       change(tables_[slot]);
       const auto named = static_cast<std::int32_t>(draw(6) == 0 ? -1 : static_cast<int>(slot));
-      if (draw(3) == 0) prefill(slot, named);
-      else decode(slot, named);
+      if (draw(3) == 0)
+        prefill(slot, named);
+      else
+        decode(slot, named);
     }
     return input_;
   }
@@ -67,7 +73,8 @@ class Forwards {
   int draw(int below) { return static_cast<int>(random_() % static_cast<std::uint64_t>(below)); }
   void change(std::vector<std::int32_t>& table) {
     if (draw(5) == 0) table.resize(static_cast<std::size_t>(draw(static_cast<int>(table.size()) + 1)));
-    if (draw(5) == 0 && !table.empty()) table[static_cast<std::size_t>(draw(static_cast<int>(table.size())))] = draw(1000);
+    if (draw(5) == 0 && !table.empty())
+      table[static_cast<std::size_t>(draw(static_cast<int>(table.size())))] = draw(1000);
     for (int more = draw(4); more > 0; --more) table.push_back(draw(1 << 26));
   }
   void prefill(std::size_t slot, std::int32_t named) {
@@ -155,10 +162,10 @@ TEST(GroupWire, a_forward_stays_while_the_next_two_are_read) {
   expect_equal(kept, again.next());
 }
 
-// Kind and version, the rest of the heading, then of a row: its bits, slot, request (two bytes), context (two), and how much
-// of the table stays and comes (two): 8 bytes. Whole tables would take 64 blocks of three bytes each.
+// Kind and version, the rest of the heading, then of a row: its bits, slot, request (two bytes), context (two), and how
+// much of the table stays and comes (two): 8 bytes. Whole tables would take 64 blocks of three bytes each.
 TEST(GroupWire, a_decode_row_takes_eight_bytes_while_its_table_stays) {
-  constexpr int kRows = 60;            // slots of one byte
+  constexpr int kRows = 60;  // slots of one byte
   std::vector<std::vector<std::int32_t>> tables(kRows);
   ForwardInput input;
   for (int i = 0; i < kRows; ++i) {
@@ -200,7 +207,8 @@ TEST(GroupWire, a_forward_that_is_cut_off_anywhere_is_refused) {
 TEST(GroupWire, other_versions_and_kinds_are_refused) {
   net::Bytes message = plain(Kind::end);
   message[0] = std::byte{kWireVersion + 1};
-  EXPECT_EQ(device_error([&] { Reader in(message); }), "a message of another process is of version 3, this program's are of 2");
+  EXPECT_EQ(device_error([&] { Reader in(message); }),
+            "a message of another process is of version 3, this program's are of 2");
   message = plain(Kind::peer_failed);
   message[1] = std::byte{99};
   EXPECT_THAT(device_error([&] { Reader in(message); }), HasSubstr("of no known kind"));
@@ -214,7 +222,7 @@ TEST(GroupWire, tables_that_were_never_sent_are_refused) {
   row.blocks = table;
   input.decode.push_back(row);
   static_cast<void>(encoder.encode(input));
-  const net::Bytes second = encoder.encode(input);   // counts on the first
+  const net::Bytes second = encoder.encode(input);  // counts on the first
   EXPECT_THAT(device_error([&] {
                 Reader in(second);
                 ForwardDecoder decoder;
@@ -226,25 +234,30 @@ TEST(GroupWire, tables_that_were_never_sent_are_refused) {
 TEST(GroupWire, numbers_and_names_that_do_not_fit_are_refused) {
   using Small = std::numeric_limits<std::int32_t>;
   Writer out(Kind::load);
-  for (const std::int64_t value : {std::int64_t{Small::min()}, std::int64_t{Small::max()}, std::int64_t{Small::max()} + 1, std::int64_t{1}, std::int64_t{2}, std::int64_t{-1}})
+  for (const std::int64_t value : {std::int64_t{Small::min()}, std::int64_t{Small::max()},
+                                   std::int64_t{Small::max()} + 1, std::int64_t{1}, std::int64_t{2}, std::int64_t{-1}})
     out.number(value);
   Reader in(out.bytes());
   EXPECT_EQ(in.number32(), Small::min());
   EXPECT_EQ(in.number32(), Small::max());
   EXPECT_THAT(device_error([&] { static_cast<void>(in.number32()); }), HasSubstr("a number that is too long"));
   EXPECT_EQ(in.one_of(DeviceKind::cuda), DeviceKind::cuda);
-  for (int i = 0; i < 2; ++i) EXPECT_THAT(device_error([&] { static_cast<void>(in.one_of(DeviceKind::cuda)); }), HasSubstr("names what is not known here"));
+  for (int i = 0; i < 2; ++i)
+    EXPECT_THAT(device_error([&] { static_cast<void>(in.one_of(DeviceKind::cuda)); }),
+                HasSubstr("names what is not known here"));
 }
 
 // A program of another version may know devices that this one does not.
 TEST(GroupWire, an_order_for_an_unknown_device_is_refused) {
   EngineOrder order{.model = "m", .weights = {}, .seed = 0, .digest = {}, .replicas = 1, .config = {}};
   order.config.device = static_cast<DeviceKind>(7);
-  EXPECT_THAT(device_error([&] { static_cast<void>(decode_order(encode(order))); }), HasSubstr("names what is not known here"));
+  EXPECT_THAT(device_error([&] { static_cast<void>(decode_order(encode(order))); }),
+              HasSubstr("names what is not known here"));
 }
 
 TEST(GroupWire, an_order_of_engines_comes_back) {
-  EngineOrder order{.model = "llama-3-8b", .weights = "w.safetensors", .seed = 7, .digest = "abc", .replicas = 3, .config = {}};
+  EngineOrder order{
+      .model = "llama-3-8b", .weights = "w.safetensors", .seed = 7, .digest = "abc", .replicas = 3, .config = {}};
   order.config.device = DeviceKind::cuda;
   order.config.tp = 8;
   order.config.weight_dtype = model::DType::fp32;
@@ -256,10 +269,13 @@ TEST(GroupWire, an_order_of_engines_comes_back) {
   order.config.graphs = false;
   order.config.poison = true;
   const EngineOrder got = decode_order(encode(order));
-  EXPECT_EQ(std::tie(got.model, got.weights, got.seed, got.digest, got.replicas), std::tie(order.model, order.weights, order.seed, order.digest, order.replicas));
+  EXPECT_EQ(std::tie(got.model, got.weights, got.seed, got.digest, got.replicas),
+            std::tie(order.model, order.weights, order.seed, order.digest, order.replicas));
   const EngineConfig &a = got.config, &b = order.config;
-  EXPECT_EQ(std::tie(a.device, a.tp, a.weight_dtype, a.kv_dtype, a.kv_blocks, a.block_tokens, a.sequences, a.step_rows, a.threads, a.graphs, a.poison),
-            std::tie(b.device, b.tp, b.weight_dtype, b.kv_dtype, b.kv_blocks, b.block_tokens, b.sequences, b.step_rows, b.threads, b.graphs, b.poison));
+  EXPECT_EQ(std::tie(a.device, a.tp, a.weight_dtype, a.kv_dtype, a.kv_blocks, a.block_tokens, a.sequences, a.step_rows,
+                     a.threads, a.graphs, a.poison),
+            std::tie(b.device, b.tp, b.weight_dtype, b.kv_dtype, b.kv_blocks, b.block_tokens, b.sequences, b.step_rows,
+                     b.threads, b.graphs, b.poison));
   net::Bytes cut = encode(order);
   cut.pop_back();
   EXPECT_THAT(device_error([&] { static_cast<void>(decode_order(cut)); }), HasSubstr("is cut off"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A real model under KV pressure: requests that were preempted, by recompute or by swapping, say what they would have said
-// undisturbed. In f32, where batches of other sizes change logits by less than greedy sampling can see.
+// A real model under KV pressure: requests that were preempted, by recompute or by swapping, say what they would have
+// said undisturbed. In f32, where batches of other sizes change logits by less than greedy sampling can see.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -15,11 +15,12 @@ namespace plimsoll::exec {
 namespace {
 
 struct Run {
-  std::map<std::uint64_t, std::vector<std::int32_t>> tokens;   // by serial
+  std::map<std::uint64_t, std::vector<std::int32_t>> tokens;  // by serial
   std::int64_t preemptions = 0;
 };
 
-load::Scenario scenario(const model::Architecture& architecture, sched::PolicyKind policy, sched::Preemption preemption, sched::Blk blocks) {
+load::Scenario scenario(const model::Architecture& architecture, sched::PolicyKind policy, sched::Preemption preemption,
+                        sched::Blk blocks) {
   load::Scenario s = sim::testing::base_scenario();
   s.shape = std::make_shared<const model::LlmShape>(architecture.shape);
   s.policy = {};
@@ -88,7 +89,8 @@ TEST(Preemption, RecomputedRequestsGoOnAsIfUndisturbed) {
 }
 
 TEST(Preemption, SwappedRequestsGoOnAsIfUndisturbed) {
-  for (const char* family : {"llama", "gptj"}) expect_undisturbed(family, sched::PolicyKind::vllm_v0, sched::Preemption::swap);
+  for (const char* family : {"llama", "gptj"})
+    expect_undisturbed(family, sched::PolicyKind::vllm_v0, sched::Preemption::swap);
 }
 
 }  // namespace

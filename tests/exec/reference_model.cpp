@@ -21,7 +21,11 @@ using Eigen::VectorXd;
 class Reference {
  public:
   Reference(const model::Architecture& architecture, const WeightSource& weights, std::span<const std::int32_t> tokens)
-      : a_(architecture), s_(architecture.shape), weights_(weights), tokens_(tokens), n_(static_cast<Index>(tokens.size())) {}
+      : a_(architecture),
+        s_(architecture.shape),
+        weights_(weights),
+        tokens_(tokens),
+        n_(static_cast<Index>(tokens.size())) {}
 
   MatrixXd logits() {
     MatrixXd x = embed();
@@ -54,7 +58,8 @@ class Reference {
   [[nodiscard]] MatrixXd norm(const MatrixXd& x, TensorKind weight, TensorKind bias) const {
     MatrixXd y = x;
     if (s_.norm == model::Norm::layernorm) y.colwise() -= x.rowwise().mean();
-    for (Index i = 0; i < y.rows(); ++i) y.row(i) /= std::sqrt(y.row(i).squaredNorm() / static_cast<double>(y.cols()) + a_.norm_epsilon);
+    for (Index i = 0; i < y.rows(); ++i)
+      y.row(i) /= std::sqrt(y.row(i).squaredNorm() / static_cast<double>(y.cols()) + a_.norm_epsilon);
     y = (y.array().rowwise() * vector(weight).array()).matrix();
     if (a_.norm_bias) y.rowwise() += vector(bias);
     return y;
@@ -130,7 +135,8 @@ class Reference {
       const MatrixXd keys = k.middleCols(h / group * d, d), values = v.middleCols(h / group * d, d);
       for (Index i = 0; i < n_; ++i) {
         const Index first = std::max<Index>(0, i + 1 - window), count = i + 1 - first;
-        VectorXd p = keys.middleRows(first, count) * q.row(i).segment(h * d, d).transpose() / std::sqrt(static_cast<double>(d));
+        VectorXd p =
+            keys.middleRows(first, count) * q.row(i).segment(h * d, d).transpose() / std::sqrt(static_cast<double>(d));
         p = (p.array() - p.maxCoeff()).exp().matrix();
         out.row(i).segment(h * d, d) = p.transpose() * values.middleRows(first, count) / p.sum();
       }
@@ -188,7 +194,8 @@ class Reference {
         const auto expert = static_cast<std::int32_t>(e);
         const MatrixXd gate = matrix(TensorKind::expert_gate, expert);
         y.row(i) += std::exp(scores(i, e) - scores(i, order[0])) / sum *
-                    dense(x.row(i), &gate, matrix(TensorKind::expert_up, expert), matrix(TensorKind::expert_down, expert), false);
+                    dense(x.row(i), &gate, matrix(TensorKind::expert_up, expert),
+                          matrix(TensorKind::expert_down, expert), false);
       }
     }
     return y;
@@ -204,7 +211,8 @@ class Reference {
 
 }  // namespace
 
-MatrixXd reference_logits(const model::Architecture& architecture, const WeightSource& weights, std::span<const std::int32_t> tokens) {
+MatrixXd reference_logits(const model::Architecture& architecture, const WeightSource& weights,
+                          std::span<const std::int32_t> tokens) {
   return Reference(architecture, weights, tokens).logits();
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A transformer as its papers write it: one sequence, no cache, no batching, no ranks, f64 with Eigen. What the executor
-// computes is compared with this.
+// A transformer as its papers write it: one sequence, no cache, no batching, no ranks, f64 with Eigen. What the
+// executor computes is compared with this.
 #pragma once
 
 #include <Eigen/Dense>

@@ -23,9 +23,10 @@ inline std::string safetensors_bytes(const std::string& header, const std::strin
 }
 
 /// {"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}} of one entry.
-inline std::string entry(const std::string& name, const std::string& dtype, const std::string& shape, std::size_t begin, std::size_t end) {
-  return '"' + name + R"(":{"dtype":")" + dtype + R"(","shape":)" + shape + R"(,"data_offsets":[)" + std::to_string(begin) + ',' +
-         std::to_string(end) + "]}";
+inline std::string entry(const std::string& name, const std::string& dtype, const std::string& shape, std::size_t begin,
+                         std::size_t end) {
+  return '"' + name + R"(":{"dtype":")" + dtype + R"(","shape":)" + shape + R"(,"data_offsets":[)" +
+         std::to_string(begin) + ',' + std::to_string(end) + "]}";
 }
 
 /// Every tensor that a model has, or that it lacks though others of its family have it.

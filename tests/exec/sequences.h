@@ -37,7 +37,7 @@ class Sequences {
   void cover(Sequence& sequence, std::int64_t tokens);
 
   Engine& engine_;
-  std::vector<std::int32_t> free_;     // shuffled
+  std::vector<std::int32_t> free_;  // shuffled
   std::vector<Sequence> sequences_;
 };
 

@@ -15,7 +15,7 @@
 namespace plimsoll::exec::testing {
 
 struct TickedTimes {
-  Nanos prefill = 0, decode = 0;       // as model::ConstantCost
+  Nanos prefill = 0, decode = 0;  // as model::ConstantCost
 };
 
 class TickedExecutor final : public StepExecutor {
@@ -24,7 +24,8 @@ class TickedExecutor final : public StepExecutor {
     const std::int32_t sequences = 64;
     for (std::int32_t i = 0; i < scenario.replicas; ++i) {
       devices_.emplace_back(scenario.kv.blocks, scenario.kv.block_tokens, sequences);
-      builders_.emplace_back(StepBuilderConfig{.kv = scenario.kv, .sequences = sequences, .sampling = {}}, prompts, devices_.back());
+      builders_.emplace_back(StepBuilderConfig{.kv = scenario.kv, .sequences = sequences, .sampling = {}}, prompts,
+                             devices_.back());
       lanes_.emplace_back();
     }
   }
@@ -48,7 +49,6 @@ class TickedExecutor final : public StepExecutor {
     return now_;
   }
 
-
  private:
   struct Lane {
     std::optional<StepOrder> order;
@@ -59,7 +59,8 @@ class TickedExecutor final : public StepExecutor {
 
   [[nodiscard]] Nanos duration(const StepOrder& order) const {
     Nanos time = 0;
-    for (const OrderForward& forward : order.forwards) time += times_.decode + (forward.prefill.empty() ? 0 : times_.prefill);
+    for (const OrderForward& forward : order.forwards)
+      time += times_.decode + (forward.prefill.empty() ? 0 : times_.prefill);
     return time;
   }
 

@@ -69,19 +69,29 @@ std::vector<std::string> tiny_families() {
 model::Architecture tiny_model(const std::string& family) {
   model::Architecture a = llama_like();
   if (family == "llama") a.shape.kv_heads = 4;
-  if (family == "llama3") a.rope = {.base = 500'000, .rotary_dim = 16, .interleaved = false, .scaling = model::RopeScaling::llama3, .factor = 8, .low_freq_factor = 1, .high_freq_factor = 4, .original_max_position = 64};
+  if (family == "llama3")
+    a.rope = {.base = 500'000,
+              .rotary_dim = 16,
+              .interleaved = false,
+              .scaling = model::RopeScaling::llama3,
+              .factor = 8,
+              .low_freq_factor = 1,
+              .high_freq_factor = 4,
+              .original_max_position = 64};
   if (family == "mistral") a.shape.sliding_window = 7;
   if (family == "qwen2") a.shape.qkv_bias = a.shape.tie_embeddings = true;
   if (family == "qwen3") {
     a.shape.qk_norm = true;
-    a.shape.head_dim = a.rope.rotary_dim = 24;   // heads wider than hidden / heads
-    a.shape.kv_heads = 1;                        // replicated when tp > 1
+    a.shape.head_dim = a.rope.rotary_dim = 24;  // heads wider than hidden / heads
+    a.shape.kv_heads = 1;                       // replicated when tp > 1
   }
   if (family == "falcon_mqa") a = falcon(1);
   if (family == "falcon_groups") a = falcon(2);
   if (family == "gptj") a = gptj();
   if (family == "opt") a = opt();
-  if (family == "mixtral") a.shape.moe = model::MoeShape{.experts = 4, .experts_per_token = 2, .shared_experts = 0, .intermediate = 88, .first_dense_layers = 0};
+  if (family == "mixtral")
+    a.shape.moe = model::MoeShape{
+        .experts = 4, .experts_per_token = 2, .shared_experts = 0, .intermediate = 88, .first_dense_layers = 0};
   a.shape.id = "tiny-" + family;
   return a;
 }

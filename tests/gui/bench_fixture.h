@@ -17,8 +17,8 @@ namespace plimsoll::gui {
 
 inline const std::string kJumpStart = std::string(PLIMSOLL_SOURCE_DIR) + "/configs/studies/jumpstart-7b-p4d.yaml";
 
-/// How long a test waits for what must come: on an idle machine it comes at once, on one with twenty jobs a core it takes
-/// minutes. Never a sleep.
+/// How long a test waits for what must come: on an idle machine it comes at once, on one with twenty jobs a core it
+/// takes minutes. Never a sleep.
 inline constexpr int kPatienceMs = 300'000;
 
 class BenchTest : public ::testing::Test {
@@ -27,7 +27,7 @@ class BenchTest : public ::testing::Test {
   static void settle(Workbench& bench) {
     const bool done = QTest::qWaitFor([&] { return !bench.is_busy() && !bench.tasks().busy(); }, kPatienceMs);
     ASSERT_TRUE(done) << "the lanes did not come to rest";
-    for (int turn = 0; turn < 3; ++turn) QCoreApplication::processEvents();   // what arrived asks for a redraw
+    for (int turn = 0; turn < 3; ++turn) QCoreApplication::processEvents();  // what arrived asks for a redraw
   }
   void open(Workbench& bench, const std::string& file) {
     bench.open(qs(file));

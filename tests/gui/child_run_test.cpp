@@ -12,8 +12,10 @@ class ChildRunTest : public BenchTest {
   /// Runs a script to its end.
   void run(const std::string& script) {
     QObject::connect(&child_, &ChildRun::point, &child_, [this](const PointRow& row) { points_.push_back(row); });
-    QObject::connect(&child_, &ChildRun::progressed, &child_, [this](double done, double, double) { done_.push_back(done); });
-    QObject::connect(&child_, &ChildRun::logged, &child_, [this](const QString&, const QString& text) { log_ << text; });
+    QObject::connect(&child_, &ChildRun::progressed, &child_,
+                     [this](double done, double, double) { done_.push_back(done); });
+    QObject::connect(&child_, &ChildRun::logged, &child_,
+                     [this](const QString&, const QString& text) { log_ << text; });
     QObject::connect(&child_, &ChildRun::ended, &child_, [this](int code, const QString& text) {
       code_ = code;
       text_ = text;
@@ -21,7 +23,9 @@ class ChildRunTest : public BenchTest {
     });
     ASSERT_TRUE(child_.start(QStringLiteral("/bin/sh"), {QStringLiteral("-c"), qs(script)}));
   }
-  void wait() { ASSERT_TRUE(QTest::qWaitFor([this] { return ended_; }, kPatienceMs)); }
+  void wait() {
+    ASSERT_TRUE(QTest::qWaitFor([this] { return ended_; }, kPatienceMs));
+  }
 
   ChildRun child_{ChildRun::Patience{.silence = 150, .cancel = 100}};
   std::vector<PointRow> points_;
@@ -32,7 +36,9 @@ class ChildRunTest : public BenchTest {
   bool ended_ = false;
 };
 
-const char* const kPoint = R"(echo '{"v":1,"type":"point","tp":4,"replicas":1,"load_value":8,"output_tokens_per_s":12.5,"source":"measured"}';)";
+const char* const kPoint =
+    R"(echo '{"v":1,"type":"point","tp":4,"replicas":1,"load_value":8,"output_tokens_per_s":12.5,)"
+    R"("source":"measured"}';)";
 const char* const kDone = R"(echo '{"v":1,"type":"done","exit":0}';)";
 
 TEST_F(ChildRunTest, LinesBecomePointsAndProgress) {
@@ -55,7 +61,9 @@ TEST_F(ChildRunTest, ACrashKeepsWhatHadArrived) {
 }
 
 TEST_F(ChildRunTest, NonsenseIsSaidOnceAndTheRestIsRead) {
-  run(std::string("echo nonsense; echo '{'; echo '[1]'; echo '{\"a\":1}'; head -c 3000000 /dev/zero | tr '\\0' x; echo;") + kPoint + kDone);
+  run(std::string(
+          "echo nonsense; echo '{'; echo '[1]'; echo '{\"a\":1}'; head -c 3000000 /dev/zero | tr '\\0' x; echo;") +
+      kPoint + kDone);
   wait();
   EXPECT_EQ(points_.size(), 1U);
   EXPECT_EQ(log_.filter(QStringLiteral("no JSON line")).size(), 1);
@@ -86,7 +94,8 @@ TEST_F(ChildRunTest, AHangingChildIsSaidToBeSilentAndCanBeKilled) {
 }
 
 TEST_F(ChildRunTest, PauseResumeAndCancelReachTheChild) {
-  run(R"(while read line; do echo "{\"v\":1,\"type\":\"log\",\"level\":\"note\",\"text\":\"$line\"}"; [ $line = cancel ] && exit 130; done)");
+  run(R"(while read line; do echo "{\"v\":1,\"type\":\"log\",\"level\":\"note\",\"text\":\"$line\"}"; )"
+      R"([ $line = cancel ] && exit 130; done)");
   child_.pause();
   EXPECT_EQ(child_.state(), ChildRun::State::paused);
   child_.resume();

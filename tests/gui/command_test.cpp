@@ -32,7 +32,8 @@ TEST_F(GuiCommandTest, EveryListedViewHasAPicture) {
   for (std::string line; std::getline(lines, line);) {
     const std::string view = line.substr(0, line.find(' '));
     const std::string picture = this->file("shot-" + view + ".png");
-    const Outcome shot = run("gui --screenshot " + picture + " --view " + view + " --size 1100x600 --scale 2 " + kStudy);
+    const Outcome shot =
+        run("gui --screenshot " + picture + " --view " + view + " --size 1100x600 --scale 2 " + kStudy);
     ASSERT_EQ(shot.exit, 0) << view << ": " << shot.output;
     const QImage image(QString::fromStdString(picture));
     EXPECT_EQ(image.size(), QSize(2200, 1200)) << view;
@@ -40,8 +41,10 @@ TEST_F(GuiCommandTest, EveryListedViewHasAPicture) {
 }
 
 TEST_F(GuiCommandTest, BadUseIsOneLineAndExitTwo) {
-  for (const char* const arguments : {"--view nonsense --screenshot x.png", "--size 3x4", "--theme pink", "--nonsense", "--screenshot x.png --scale 0", "--scale 99", "--scale abc",
-                                      "--screenshot x.png --scale 4 --size 8000x8000", "--screenshot x.png /nowhere.yaml"}) {
+  for (const char* const arguments :
+       {"--view nonsense --screenshot x.png", "--size 3x4", "--theme pink", "--nonsense",
+        "--screenshot x.png --scale 0", "--scale 99", "--scale abc", "--screenshot x.png --scale 4 --size 8000x8000",
+        "--screenshot x.png /nowhere.yaml"}) {
     const Outcome outcome = run(std::string("gui ") + arguments, "2>&1 < /dev/null");
     EXPECT_EQ(outcome.exit, 2) << arguments << ": " << outcome.output;
     EXPECT_THAT(outcome.output, HasSubstr("plimsoll: "));

@@ -12,7 +12,8 @@ namespace {
 
 class DetailsTest : public BenchTest {
  protected:
-  std::shared_ptr<const configs::Catalogue> catalogue_ = std::make_shared<const configs::Catalogue>(configs::Catalogue::default_root());
+  std::shared_ptr<const configs::Catalogue> catalogue_ =
+      std::make_shared<const configs::Catalogue>(configs::Catalogue::default_root());
   study::RunControl control_;
 };
 
@@ -42,8 +43,9 @@ TEST_F(DetailsTest, TheMapWithinALimitHoldsTheMostThatEachDeploymentCarries) {
 
 TEST_F(DetailsTest, WhatIsNeverWithinALimitIsApartFromWhatCannotExist) {
   Scenario scenario = open_scenario(kJumpStart);
-  set_field(scenario, "hardware", QStringLiteral("ml.g5.12xlarge"));   // four GPUs: TP 8 cannot exist
-  const HeatMap map = simulate_heat_map_within(scenario, catalogue_, *find_metric("latency_per_token_p90_s"), 0.001, control_);
+  set_field(scenario, "hardware", QStringLiteral("ml.g5.12xlarge"));  // four GPUs: TP 8 cannot exist
+  const HeatMap map =
+      simulate_heat_map_within(scenario, catalogue_, *find_metric("latency_per_token_p90_s"), 0.001, control_);
   for (std::size_t i = 0; i < map.cells.size(); ++i) {
     EXPECT_FALSE(map.cells[i].row);
     EXPECT_EQ(map.cells[i].reason.isEmpty(), map.tp[i / map.batch.size()] < 8) << i << utf8(map.cells[i].reason);
@@ -62,7 +64,8 @@ TEST_F(DetailsTest, TheMapAtALoadIsOfThatLoad) {
 TEST_F(DetailsTest, AScenarioDoesNotDifferFromItself) {
   Scenario scenario = open_scenario(kJumpStart);
   set_field(scenario, "deployment.tp", QStringLiteral("4"));
-  const auto same = paired_differences(make_study(scenario, catalogue_), make_study(scenario, catalogue_), *find_metric("latency_mean_s"), 3, control_);
+  const auto same = paired_differences(make_study(scenario, catalogue_), make_study(scenario, catalogue_),
+                                       *find_metric("latency_mean_s"), 3, control_);
   ASSERT_EQ(same.size(), 10U);
   for (const PairedDifference& d : same) {
     EXPECT_EQ(d.mean, 0);
@@ -70,7 +73,8 @@ TEST_F(DetailsTest, AScenarioDoesNotDifferFromItself) {
   }
   Scenario other = scenario;
   set_field(other, "deployment.tp", QStringLiteral("8"));
-  const auto changed = paired_differences(make_study(scenario, catalogue_), make_study(other, catalogue_), *find_metric("latency_mean_s"), 3, control_);
+  const auto changed = paired_differences(make_study(scenario, catalogue_), make_study(other, catalogue_),
+                                          *find_metric("latency_mean_s"), 3, control_);
   ASSERT_EQ(changed.size(), 10U);
   for (const PairedDifference& d : changed) EXPECT_NE(d.mean, 0);
 }
@@ -78,7 +82,9 @@ TEST_F(DetailsTest, AScenarioDoesNotDifferFromItself) {
 TEST_F(DetailsTest, ACancelledComparisonEnds) {
   control_.cancel();
   Scenario scenario = open_scenario(kJumpStart);
-  EXPECT_TRUE(paired_differences(make_study(scenario, catalogue_), make_study(scenario, catalogue_), *find_metric("latency_mean_s"), 3, control_).empty());
+  EXPECT_TRUE(paired_differences(make_study(scenario, catalogue_), make_study(scenario, catalogue_),
+                                 *find_metric("latency_mean_s"), 3, control_)
+                  .empty());
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 class DockTest : public BenchTest {
  protected:
   DockTest() {
-    qputenv("XDG_DATA_HOME", folder_.filePath(QStringLiteral("data")).toUtf8());   // no calibration of the user's own
+    qputenv("XDG_DATA_HOME", folder_.filePath(QStringLiteral("data")).toUtf8());  // no calibration of the user's own
     bench_ = std::make_unique<Workbench>();
     window_ = std::make_unique<MainWindow>(*bench_);
     window_->resize(1300, 850);
@@ -80,7 +80,8 @@ TEST_F(DockTest, MeasuredPointsAppearBesideTheirPredictionWithATimeline) {
   ASSERT_FALSE(bench_->failure()) << utf8(bench_->failure()->text);
   ASSERT_EQ(bench_->curves().results().size(), 2U);
   EXPECT_EQ(bench_->curves().results()[0].metrics->input_tokens_mean, 64);
-  EXPECT_EQ(field_value(bench_->session().scenario(), "workload.lengths.input").text, QStringLiteral("64")) << "the form shows what is simulated";
+  EXPECT_EQ(field_value(bench_->session().scenario(), "workload.lengths.input").text, QStringLiteral("64"))
+      << "the form shows what is simulated";
   EXPECT_THAT(bench_->curves().results()[0].extrapolates, HasSubstr("not calibrated"));
   window_->live().measure();
   wait(window_->live());
@@ -88,7 +89,8 @@ TEST_F(DockTest, MeasuredPointsAppearBesideTheirPredictionWithATimeline) {
   const auto points = overlay_points(bench_->curves(), bench_->tables());
   ASSERT_EQ(points.size(), 2U);
   EXPECT_EQ(points[0].row->result.labels.source, "measured");
-  const auto all = residuals(bench_->curves(), points, *find_metric("output_tokens_per_s"), *find_metric("latency_mean_s"));
+  const auto all =
+      residuals(bench_->curves(), points, *find_metric("output_tokens_per_s"), *find_metric("latency_mean_s"));
   EXPECT_EQ(all.size(), 2U);
   bench_->select({0, 2});
   window_->show_view(QStringLiteral("timeline"));
@@ -107,8 +109,10 @@ TEST_F(DockTest, ACancelledMeasurementKeepsWhatItHad) {
   bench_->set_value(QStringLiteral("workload.requests"), QStringLiteral("2000"));
   window_->live().measure();
   bool begun = false;
-  QObject::connect(&window_->live().run(), &ChildRun::progressed, &window_->live(), [&](double done, double, double) { begun = begun || done > 0; });
-  ASSERT_TRUE(QTest::qWaitFor([&] { return begun || window_->live().run().state() == ChildRun::State::idle; }, kPatienceMs));
+  QObject::connect(&window_->live().run(), &ChildRun::progressed, &window_->live(),
+                   [&](double done, double, double) { begun = begun || done > 0; });
+  ASSERT_TRUE(
+      QTest::qWaitFor([&] { return begun || window_->live().run().state() == ChildRun::State::idle; }, kPatienceMs));
   ASSERT_TRUE(begun) << texts_of(window_->live());
   window_->live().cancel();
   wait(window_->live());
@@ -120,8 +124,8 @@ TEST_F(DockTest, CalibrationIsUsedAtOnce) {
   open(*bench_, kJumpStart);
   window_->live().use_this_machine();
   settle(*bench_);
-  stand_in(R"(echo '{"v":1,"type":"progress","done":50,"total":100,"eta_s":1}'; echo "$@" > )" + utf8(folder_.filePath(QStringLiteral("arguments"))) +
-           R"(; echo '{"v":1,"type":"done","exit":0}')");
+  stand_in(R"(echo '{"v":1,"type":"progress","done":50,"total":100,"eta_s":1}'; echo "$@" > )" +
+           utf8(folder_.filePath(QStringLiteral("arguments"))) + R"(; echo '{"v":1,"type":"done","exit":0}')");
   const auto before = bench_->catalogue();
   window_->live().seconds().setValue(7);
   window_->live().calibrate();
@@ -152,12 +156,22 @@ TEST_F(DockTest, WhateverTheChildDoesTheDockSaysSo) {
   EXPECT_EQ(bench_->curves().results().size(), 40U) << "nothing is lost";
 }
 
-constexpr const char* kPlan = R"(cat <<'END'
+constexpr const char* kPlan =
+    R"(cat <<'END'
 {"v":1,"type":"progress","t_s":0.1,"done":1,"total":2,"eta_s":1}
 {"v":1,"type":"point","t_s":0.1,"index":0,"tp":4,"load_value":8}
-{"v":1,"type":"ranking","t_s":0.2,"question":0,"rank":1,"deployment":"tp 4 x 2","meets_slo":true,"objective":57.5,"objective_unit":"clients","usd_per_hour":37.7,"gpus":8,"tp":4,"replicas":2,"hardware":"ml.p4d.24xlarge","slo_used":0.9,"slo_check":"p90_latency_per_token","stage":"confirmed","verdict":"wins","settings":{"deployment.tp":"4","deployment.replicas":"2","scheduler.max_running":"64"}}
-{"v":1,"type":"ranking","t_s":0.2,"question":0,"rank":10,"deployment":"tp 8 x 1","meets_slo":false,"objective":20,"gpus":8,"tp":8,"replicas":1,"hardware":"ml.p4d.24xlarge","slo_used":1.2,"slo_check":"p90_latency_per_token","stage":"screened","verdict":"all-reduce"}
-{"v":1,"type":"answer","t_s":0.3,"question":0,"objective":"cost","objective_unit":"USD/h","winner":{"deployment":"tp 4 x 2","price":"us-east-1, 2024","capacity":{"load":57.5,"ci":1,"passing":57,"failing":58,"unit":"clients"},"deploy":{"tgi.env":"NUM_SHARD=4","vllm.sh":"vllm serve"}},"sensitivity":[{"change":"load +10 %","winner":"tp 8 x 1","same":false,"slo_used":1.1,"slo_check":"x"}],"text":"the answer"}
+{"v":1,"type":"ranking","t_s":0.2,"question":0,"rank":1,"deployment":"tp 4 x 2","meets_slo":true,)"
+    R"("objective":57.5,"objective_unit":"clients","usd_per_hour":37.7,"gpus":8,"tp":4,"replicas":2,)"
+    R"("hardware":"ml.p4d.24xlarge","slo_used":0.9,"slo_check":"p90_latency_per_token","stage":"confirmed",)"
+    R"("verdict":"wins","settings":{"deployment.tp":"4","deployment.replicas":"2","scheduler.max_running":"64"}}
+{"v":1,"type":"ranking","t_s":0.2,"question":0,"rank":10,"deployment":"tp 8 x 1","meets_slo":false,)"
+    R"("objective":20,"gpus":8,"tp":8,"replicas":1,"hardware":"ml.p4d.24xlarge","slo_used":1.2,)"
+    R"("slo_check":"p90_latency_per_token","stage":"screened","verdict":"all-reduce"}
+{"v":1,"type":"answer","t_s":0.3,"question":0,"objective":"cost","objective_unit":"USD/h",)"
+    R"("winner":{"deployment":"tp 4 x 2","price":"us-east-1, 2024","capacity":{"load":57.5,"ci":1,)"
+    R"("passing":57,"failing":58,"unit":"clients"},"deploy":{"tgi.env":"NUM_SHARD=4",)"
+    R"("vllm.sh":"vllm serve"}},"sensitivity":[{"change":"load +10 %","winner":"tp 8 x 1","same":false,)"
+    R"("slo_used":1.1,"slo_check":"x"}],"text":"the answer"}
 {"v":1,"type":"done","t_s":0.3,"exit":0}
 END
 )";
@@ -170,12 +184,15 @@ TEST_F(DockTest, ThePlannersAnswerBecomesARankingThatCanBeUsed) {
   dock.plan();
   wait(dock);
   EXPECT_THAT(texts_of(dock), HasSubstr("✓ Best: tp 4 x 2"));
-  EXPECT_THAT(texts_of(dock), HasSubstr("Carries 57.5 clients within the SLO")) << "in the load's unit, not in the objective's";
+  EXPECT_THAT(texts_of(dock), HasSubstr("Carries 57.5 clients within the SLO"))
+      << "in the load's unit, not in the objective's";
   EXPECT_THAT(texts_of(dock), HasSubstr("load +10 %: tp 8 x 1 would win"));
   ASSERT_EQ(dock.ranking().rowCount(), 2);
   EXPECT_EQ(dock.ranking().item(0, 0)->text(), QStringLiteral("1")) << "rank 1 before rank 10: numbers sort as numbers";
-  const std::vector<QString> first = {QStringLiteral("1"), QStringLiteral("✓"), QStringLiteral("4"), QStringLiteral("2"), QStringLiteral("64"), QStringLiteral("57.5")};
-  for (std::size_t c = 0; c < first.size(); ++c) EXPECT_EQ(dock.ranking().item(0, static_cast<int>(c))->text(), first[c]);
+  const std::vector<QString> first = {QStringLiteral("1"), QStringLiteral("✓"),  QStringLiteral("4"),
+                                      QStringLiteral("2"), QStringLiteral("64"), QStringLiteral("57.5")};
+  for (std::size_t c = 0; c < first.size(); ++c)
+    EXPECT_EQ(dock.ranking().item(0, static_cast<int>(c))->text(), first[c]);
   EXPECT_EQ(dock.ranking().horizontalHeaderItem(5)->text(), QStringLiteral("clients"));
   dock.ranking().setCurrentCell(1, 1);
   EXPECT_THAT(texts_of(dock), HasSubstr("tp 8 x 1: all-reduce; p90_latency_per_token uses 120 % of its limit"));
@@ -201,7 +218,8 @@ TEST_F(DockTest, APlanNeedsAnSlo) {
   const QString said = qs(texts_of(dock));
   EXPECT_EQ(said.count(QStringLiteral("state an SLO")), 1) << "once is enough: " << utf8(said);
   const auto buttons = dock.findChildren<QPushButton*>();
-  const auto plan = std::find_if(buttons.begin(), buttons.end(), [](const QPushButton* b) { return b->text() == QStringLiteral("P&lan"); });
+  const auto plan = std::find_if(buttons.begin(), buttons.end(),
+                                 [](const QPushButton* b) { return b->text() == QStringLiteral("P&lan"); });
   ASSERT_NE(plan, buttons.end());
   EXPECT_FALSE((*plan)->isEnabled());
   EXPECT_THAT(utf8((*plan)->toolTip()), HasSubstr("state an SLO"));
@@ -213,7 +231,7 @@ TEST_F(DockTest, APlanNeedsAnSlo) {
 
 TEST_F(DockTest, TheSloLineBecomesTheStudysSlo) {
   ViewState view;
-  view.limit = 50;                     // ms of p90 latency per token
+  view.limit = 50;  // ms of p90 latency per token
   const study::Study study = make_study(plan_scenario(open_scenario(kJumpStart), view), bench_->catalogue());
   EXPECT_EQ(study.point_count(), 1U) << "one question, not one a load";
   EXPECT_NE(study.resolved_yaml().find("p90_latency_per_token"), std::string::npos) << study.resolved_yaml();
@@ -242,7 +260,8 @@ TEST_F(DockTest, TheDockSaysWhatItAsksAndWhenTheAnswerIsOld) {
 TEST_F(DockTest, ThePlannerItselfAnswersTheJumpStartQuestion) {
   if (!use_real() || !knows_plan()) GTEST_SKIP() << "this program has no planner yet";
   open(*bench_, kJumpStart);
-  bench_->set_value(QStringLiteral("search"), QStringLiteral("{objective: capacity, tp: [1, 4], replicas: [1], max_running: [64, 128]}"));
+  bench_->set_value(QStringLiteral("search"),
+                    QStringLiteral("{objective: capacity, tp: [1, 4], replicas: [1], max_running: [64, 128]}"));
   bench_->set_view({}, {}, [](ViewState& v) { v.limit = 50; });
   window_->decision().plan();
   wait(window_->decision());

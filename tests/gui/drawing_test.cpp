@@ -100,8 +100,9 @@ class Paints final : public QObject {
   }
 };
 
-// Each move makes an outline, estimates, points one by one, and a complete curve: at least four changes. The bound is in
-// frames that passed, so that a slow machine is allowed what it takes; one more for the first and one when all is at rest.
+// Each move makes an outline, estimates, points one by one, and a complete curve: at least four changes. The bound is
+// in frames that passed, so that a slow machine is allowed what it takes; one more for the first and one when all is at
+// rest.
 TEST(FrameTest, ADragIsDrawnOnceAFrame) {
   Workbench bench;
   MainWindow window(bench);

@@ -54,7 +54,8 @@ TEST_F(FilesTest, DataAreExportedWithEveryDigit) {
   window.show_view(QStringLiteral("table"));
   const QString csv = folder_.filePath(QStringLiteral("data.csv"));
   window.export_to(csv);
-  EXPECT_EQ(text_of(folder_.filePath(QStringLiteral("data.plimsoll-session.yaml"))), session_text(bench.session().state()));
+  EXPECT_EQ(text_of(folder_.filePath(QStringLiteral("data.plimsoll-session.yaml"))),
+            session_text(bench.session().state()));
   const std::string text = text_of(csv);
   const std::string some = study::number_text(bench.curves().results().front().metrics->output_tokens_per_s);
   EXPECT_NE(text.find(some), std::string::npos) << some;
@@ -88,7 +89,8 @@ TEST_F(FilesTest, ACorruptFileIsSaidInTheWindowAndNothingIsLost) {
 TEST(PaletteTest, LettersInOrderMatchAndWordStartsComeFirst) {
   EXPECT_EQ(match_score(QStringLiteral("xyz"), QStringLiteral("Save session")), -1);
   EXPECT_EQ(match_score(QStringLiteral("ss"), QStringLiteral("Save session")), 0);
-  EXPECT_LT(match_score(QStringLiteral("exp"), QStringLiteral("Export the view")), match_score(QStringLiteral("exp"), QStringLiteral("Where existing pens end")));
+  EXPECT_LT(match_score(QStringLiteral("exp"), QStringLiteral("Export the view")),
+            match_score(QStringLiteral("exp"), QStringLiteral("Where existing pens end")));
 }
 
 TEST_F(FilesTest, EveryShortcutIsUsedOnce) {
@@ -105,9 +107,12 @@ TEST_F(FilesTest, EveryShortcutIsUsedOnce) {
 /// Half as long again, with accents: what a translation may do to a text.
 class PseudoLocale final : public QTranslator {
  public:
-  [[nodiscard]] QString translate(const char* /*context*/, const char* source, const char* /*disambiguation*/, int /*n*/) const override {
+  [[nodiscard]] QString translate(const char* /*context*/, const char* source, const char* /*disambiguation*/,
+                                  int /*n*/) const override {
     const QString text = QString::fromUtf8(source);
-    if (text.size() < 2 || text.startsWith(QStringLiteral("Ctrl")) || text.startsWith(QStringLiteral("Alt")) || text == QStringLiteral("Esc") || text == QStringLiteral("F1")) return text;
+    if (text.size() < 2 || text.startsWith(QStringLiteral("Ctrl")) || text.startsWith(QStringLiteral("Alt")) ||
+        text == QStringLiteral("Esc") || text == QStringLiteral("F1"))
+      return text;
     return QStringLiteral("Ⓟ") + text + QString(text.size() / 2, QChar(u'é'));
   }
   [[nodiscard]] bool isEmpty() const override { return false; }

@@ -12,11 +12,13 @@ int main(int argc, char** argv) {
   qputenv("QT_QPA_PLATFORM", "offscreen");
   qInstallMessageHandler([](QtMsgType type, const QMessageLogContext&, const QString& text) {
     if (type == QtFatalMsg) std::abort();
-    if (text.contains(QStringLiteral("propagateSizeHints")) || text.contains(QStringLiteral("runtime directory")) || text.contains(QStringLiteral("XDG_RUNTIME_DIR"))) return;
+    if (text.contains(QStringLiteral("propagateSizeHints")) || text.contains(QStringLiteral("runtime directory")) ||
+        text.contains(QStringLiteral("XDG_RUNTIME_DIR")))
+      return;
     if (type == QtWarningMsg || type == QtCriticalMsg) ADD_FAILURE() << "Qt: " << text.toStdString();
   });
   QApplication::setStyle(QStyleFactory::create(QStringLiteral("Fusion")));
-  const QTemporaryDir settings;         // nobody's own are touched
+  const QTemporaryDir settings;  // nobody's own are touched
   QSettings::setPath(QSettings::NativeFormat, QSettings::UserScope, settings.path());
   QCoreApplication::setOrganizationName(QStringLiteral("plimsoll-test"));
   const QApplication app(argc, argv);

@@ -52,12 +52,14 @@ class NewcomerTest : public BenchTest {
     for (const Curve& curve : bench_.curves().curves()) {
       ASSERT_TRUE(found.hasNext()) << utf8(all);
       const QRegularExpressionMatch match = found.next();
-      const auto beyond = std::find_if(curve.points.begin(), curve.points.end(), [&](const LanePoint& p) { return *value_of(p.row, metric) > 50; });
+      const auto beyond = std::find_if(curve.points.begin(), curve.points.end(),
+                                       [&](const LanePoint& p) { return *value_of(p.row, metric) > 50; });
       ASSERT_TRUE(beyond != curve.points.begin() && beyond != curve.points.end()) << utf8(curve.name);
       const auto load = match.captured(1).toDouble();
       EXPECT_GE(load, (beyond - 1)->row.result.labels.load_value) << utf8(all);
       EXPECT_LT(load, beyond->row.result.labels.load_value) << utf8(all);
-      const double tokens = match.captured(2).remove(QRegularExpression(QStringLiteral("\\D"))).toDouble(), rounding = tokens * 0.005;
+      const double tokens = match.captured(2).remove(QRegularExpression(QStringLiteral("\\D"))).toDouble(),
+                   rounding = tokens * 0.005;
       EXPECT_GE(tokens + rounding, (beyond - 1)->row.result.metrics->output_tokens_per_s) << utf8(all);
       EXPECT_LE(tokens - rounding, beyond->row.result.metrics->output_tokens_per_s) << utf8(all);
     }
@@ -83,17 +85,17 @@ TEST_F(NewcomerTest, TheJumpStartQuestionIsAnsweredByTypingAndSliding) {
   QSlider* tp = window_.scenario().field(QStringLiteral("deployment.tp"))->slider();
   tp->setFocus();
   QTest::keyClick(tp, Qt::Key_Right);
-  QTest::keyClick(tp, Qt::Key_Right);                                // 1, 2, 4
+  QTest::keyClick(tp, Qt::Key_Right);  // 1, 2, 4
   QSlider* replicas = window_.scenario().field(QStringLiteral("deployment.replicas"))->slider();
   replicas->setFocus();
-  QTest::keyClick(replicas, Qt::Key_Right);                          // 2
+  QTest::keyClick(replicas, Qt::Key_Right);  // 2
   type_into(QStringLiteral("scheduler.max_running"), QStringLiteral("16, 64, 256"));
   EXPECT_FALSE(bench_.failure());
 
   // What stands there is what a run of the same study finds.
   const study::Study study = make_study(bench_.session().scenario(), bench_.catalogue());
   ASSERT_EQ(study.point_count(), 30U);
-  std::map<std::int64_t, double> best;                               // by batch limit: most tokens/s within 50 ms
+  std::map<std::int64_t, double> best;  // by batch limit: most tokens/s within 50 ms
   for (const study::PointResult& point : study::run_study(study, {}).points) {
     EXPECT_EQ(point.labels.tp, 4);
     EXPECT_EQ(point.labels.replicas, 2);
@@ -105,7 +107,9 @@ TEST_F(NewcomerTest, TheJumpStartQuestionIsAnsweredByTypingAndSliding) {
   }
   const QString found = answer();
   EXPECT_EQ(found.count(QStringLiteral("max running ")), 3) << utf8(found);
-  EXPECT_EQ(found.count(QChar(u'✓')), static_cast<int>(std::count_if(best.begin(), best.end(), [](const auto& b) { return b.second > 0; }))) << utf8(found);
+  EXPECT_EQ(found.count(QChar(u'✓')),
+            static_cast<int>(std::count_if(best.begin(), best.end(), [](const auto& b) { return b.second > 0; })))
+      << utf8(found);
 }
 
 TEST_F(NewcomerTest, SpaceSwapsTheTwoScenarios) {
@@ -124,8 +128,8 @@ TEST_F(NewcomerTest, SpaceSwapsTheTwoScenarios) {
 }
 
 bool is_inner(const QWidget* widget) {
-  return widget->objectName().startsWith(QStringLiteral("qt_")) || widget->inherits("QDockWidgetTitleButton") || widget->inherits("QTabBar") || widget->inherits("QMenu") ||
-         widget->inherits("QComboBoxListView");
+  return widget->objectName().startsWith(QStringLiteral("qt_")) || widget->inherits("QDockWidgetTitleButton") ||
+         widget->inherits("QTabBar") || widget->inherits("QMenu") || widget->inherits("QComboBoxListView");
 }
 
 TEST_F(NewcomerTest, TabReachesEveryControlOfEveryViewAndDock) {
@@ -147,10 +151,12 @@ TEST_F(NewcomerTest, TabReachesEveryControlOfEveryViewAndDock) {
         QTest::keyClick(now, Qt::Key_Tab);
       }
       for (const QWidget* widget : window_.findChildren<QWidget*>()) {
-        if (!(widget->focusPolicy() & Qt::TabFocus) || !widget->isVisible() || !widget->isEnabled() || is_inner(widget)) continue;
+        if (!(widget->focusPolicy() & Qt::TabFocus) || !widget->isVisible() || !widget->isEnabled() || is_inner(widget))
+          continue;
         if (widget->visibleRegion().isEmpty() || widget->focusProxy() != nullptr) continue;
-        EXPECT_TRUE(reached.contains(widget)) << utf8(view->id()) << ", " << utf8(dock->objectName()) << ": " << widget->metaObject()->className() << " "
-                                              << utf8(widget->accessibleName()) << " in " << widget->parentWidget()->metaObject()->className();
+        EXPECT_TRUE(reached.contains(widget))
+            << utf8(view->id()) << ", " << utf8(dock->objectName()) << ": " << widget->metaObject()->className() << " "
+            << utf8(widget->accessibleName()) << " in " << widget->parentWidget()->metaObject()->className();
       }
     }
   }
@@ -164,10 +170,11 @@ TEST_F(NewcomerTest, AssistiveTechnologyFindsANameForEverythingWithFocus) {
   for (QWidget* widget : window_.findChildren<QWidget*>()) {
     if (widget->focusPolicy() == Qt::NoFocus || is_inner(widget) || widget->focusProxy() != nullptr) continue;
     const auto* label = qobject_cast<const QLabel*>(widget);
-    if (label && label->text().isEmpty()) continue;                  // a message that there is none of
+    if (label && label->text().isEmpty()) continue;  // a message that there is none of
     const QAccessibleInterface* interface = QAccessible::queryAccessibleInterface(widget);
     ASSERT_NE(interface, nullptr);
-    EXPECT_FALSE(interface->text(QAccessible::Name).isEmpty()) << widget->metaObject()->className() << " in " << widget->parentWidget()->metaObject()->className();
+    EXPECT_FALSE(interface->text(QAccessible::Name).isEmpty())
+        << widget->metaObject()->className() << " in " << widget->parentWidget()->metaObject()->className();
   }
 }
 

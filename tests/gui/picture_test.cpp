@@ -16,7 +16,8 @@ namespace {
 // Half the least distance of two series colours of a theme would be 40; blending at the edge of a marker costs some.
 bool alike(const QColor& a, const QColor& b) {
   constexpr int kNear = 24;
-  return std::abs(a.red() - b.red()) <= kNear && std::abs(a.green() - b.green()) <= kNear && std::abs(a.blue() - b.blue()) <= kNear;
+  return std::abs(a.red() - b.red()) <= kNear && std::abs(a.green() - b.green()) <= kNear &&
+         std::abs(a.blue() - b.blue()) <= kNear;
 }
 
 bool has_colour(const QImage& image, const QPointF& centre, double radius, const QColor& colour) {
@@ -38,7 +39,7 @@ class PictureTest : public BenchTest {
   static QImage picture_of(PlotView& plot, int ratio) {
     QImage image(plot.size() * ratio, QImage::Format_RGB32);
     image.setDevicePixelRatio(ratio);
-    image.fill(Qt::magenta);           // what nobody draws over shows
+    image.fill(Qt::magenta);  // what nobody draws over shows
     plot.render(&image);
     return image;
   }
@@ -57,10 +58,12 @@ TEST_F(PictureTest, EverySeriesHasItsPointsInItsColour) {
       for (const PlotSeries& series : plot.content().series) {
         if (series.line == LineLook::faded || !series.markers) continue;
         const auto found = std::count_if(series.points.begin(), series.points.end(), [&](const PlotPoint& point) {
-          return has_colour(image, plot.place_of(point.x, point.y) * ratio, 5.0 * ratio, window_.theme().colour(series.colour));
+          return has_colour(image, plot.place_of(point.x, point.y) * ratio, 5.0 * ratio,
+                            window_.theme().colour(series.colour));
         });
         // Where curves lie on each other the later one's markers cover some.
-        EXPECT_GE(3 * found, 2 * std::ssize(series.points)) << utf8(series.name) << (dark ? ", dark" : ", light") << ", scale " << ratio;
+        EXPECT_GE(3 * found, 2 * std::ssize(series.points))
+            << utf8(series.name) << (dark ? ", dark" : ", light") << ", scale " << ratio;
         EXPECT_GE(std::ssize(series.points), 9) << utf8(series.name);
         ++series_seen;
       }
@@ -79,7 +82,8 @@ TEST_F(PictureTest, TheLimitIsWhereItsValueIs) {
     int found = 0;
     for (int x = 0; x < image.width(); ++x) {
       bool any = false;
-      for (int y = row - 1; y <= row + 1; ++y) any = any || 2 * redness(image.pixelColor(x, y)) > redness(window_.theme().bad);
+      for (int y = row - 1; y <= row + 1; ++y)
+        any = any || 2 * redness(image.pixelColor(x, y)) > redness(window_.theme().bad);
       found += any ? 1 : 0;
     }
     return static_cast<double>(found) / image.width();
@@ -108,12 +112,14 @@ TEST_F(PictureTest, NothingIsCutOffAtTheEdgeOfAPlot) {
         const QColor ground = window_.theme().background;
         int ink = 0;
         for (int x = 0; x < image.width(); ++x) {
-          ink += alike(image.pixelColor(x, 0), ground) && alike(image.pixelColor(x, image.height() - 1), ground) ? 0 : 1;
+          ink +=
+              alike(image.pixelColor(x, 0), ground) && alike(image.pixelColor(x, image.height() - 1), ground) ? 0 : 1;
         }
         for (int y = 0; y < image.height(); ++y) {
           ink += alike(image.pixelColor(0, y), ground) && alike(image.pixelColor(image.width() - 1, y), ground) ? 0 : 1;
         }
-        EXPECT_EQ(ink, 0) << id << " at " << size.width() << " x " << size.height() << ": " << utf8(plot->accessibleName());
+        EXPECT_EQ(ink, 0) << id << " at " << size.width() << " x " << size.height() << ": "
+                          << utf8(plot->accessibleName());
       }
     }
   }
@@ -134,7 +140,10 @@ TEST_F(PictureTest, EveryViewShowsSomethingInBothThemes) {
       for (int y = 0; y < image.height(); ++y) {
         for (int x = 0; x < image.width(); ++x) {
           colours.insert(image.pixel(x, y));
-          ground += alike(image.pixelColor(x, y), window_.theme().background) || alike(image.pixelColor(x, y), window_.theme().panel) ? 1 : 0;
+          ground += alike(image.pixelColor(x, y), window_.theme().background) ||
+                            alike(image.pixelColor(x, y), window_.theme().panel)
+                        ? 1
+                        : 0;
         }
       }
       const double ink = 1 - static_cast<double>(ground) / static_cast<double>(image.width() * image.height());

@@ -12,7 +12,7 @@ using ::testing::Not;
 
 ViewState limit_of(double ms) {
   ViewState view;
-  view.limit = ms;                     // of p90 latency per token
+  view.limit = ms;  // of p90 latency per token
   return view;
 }
 
@@ -23,7 +23,9 @@ TEST(PlanQuestionTest, WhereTheFormStandsDoesNotRestrictTheSearch) {
   set_field(scenario, "scheduler.max_running", QStringLiteral("48"));
   const PlanQuestion question = plan_question(scenario, limit_of(50));
   EXPECT_EQ(question.slo, "{p90_latency_per_token: 0.05 s}");
-  EXPECT_EQ(question.search, "{objective: capacity, tp: [1, 2, 4, 8], replicas_per_instance: [1, 2, 4, 8], instance_count: [1], max_running: [16, 32, 48, 64, 128, 256]}");
+  EXPECT_EQ(question.search,
+            "{objective: capacity, tp: [1, 2, 4, 8], replicas_per_instance: [1, 2, 4, 8], instance_count: [1], "
+            "max_running: [16, 32, 48, 64, 128, 256]}");
   EXPECT_THAT(utf8(question.words), HasSubstr("the largest load on one ml.p4d.24xlarge"));
   EXPECT_THAT(utf8(question.words), HasSubstr("p90 latency per output token ≤ 50 ms"));
 }
@@ -35,7 +37,8 @@ TEST(PlanQuestionTest, AListInTheFormDoes) {
   set_field(scenario, "scheduler.max_running", QStringLiteral("8, 16"));
   set_field(scenario, "hardware", QStringLiteral("ml.p4d.24xlarge, ml.g5.12xlarge"));
   EXPECT_EQ(plan_question(scenario, limit_of(50)).search,
-            "{objective: capacity, tp: [2, 4], replicas: [1, 3], max_running: [8, 16], instances: [ml.p4d.24xlarge, ml.g5.12xlarge]}");
+            "{objective: capacity, tp: [2, 4], replicas: [1, 3], max_running: [8, 16], instances: [ml.p4d.24xlarge, "
+            "ml.g5.12xlarge]}");
 }
 
 TEST(PlanQuestionTest, OneLoadAsksForTheLeastCost) {
@@ -82,12 +85,12 @@ TEST(ShowSloTest, TheLineIsAtTheFirstLimitThatCanBeShown) {
   ViewState view;
   show_slo(slo, view);
   EXPECT_EQ(view.y, "ttft_p95_s");
-  EXPECT_DOUBLE_EQ(view.limit, 500);   // ms
+  EXPECT_DOUBLE_EQ(view.limit, 500);  // ms
   view = {};
   view.y = "latency_mean_s";
   show_slo(slo, view);
   EXPECT_EQ(view.y, "latency_mean_s");
-  EXPECT_DOUBLE_EQ(view.limit, 20);    // s
+  EXPECT_DOUBLE_EQ(view.limit, 20);  // s
   view = limit_of(50);
   show_slo({}, view);
   EXPECT_EQ(view, limit_of(50));

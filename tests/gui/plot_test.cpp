@@ -47,7 +47,8 @@ TEST(AxisScaleTest, ALogAxisShowsNothingThatIsNotPositive) {
 RC_GTEST_PROP(AxisScaleTest, TicksAreInsideOrderedAndFew, (bool log)) {
   AxisScale axis;
   axis.set_log(log);
-  const double low = std::pow(10, *rc::gen::inRange(-30, 40) / 10.0), span = std::pow(10, *rc::gen::inRange(1, 40) / 10.0);
+  const double low = std::pow(10, *rc::gen::inRange(-30, 40) / 10.0),
+               span = std::pow(10, *rc::gen::inRange(1, 40) / 10.0);
   axis.fit({*axis.place(low), *axis.place(low * span)}, false);
   const auto ticks = axis.ticks(8);
   std::size_t named = 0;
@@ -64,7 +65,8 @@ RC_GTEST_PROP(AxisScaleTest, TicksAreInsideOrderedAndFew, (bool log)) {
 }
 
 TEST(DensityTest, EveryPointInRangeIsSeenAndNoneElse) {
-  const QImage image = density({{0.5, 0.5}, {9.5, 9.5}, {20, 5}, {NAN, 5}}, QRectF(0, 0, 10, 10), QSize(10, 10), Qt::red);
+  const QImage image =
+      density({{0.5, 0.5}, {9.5, 9.5}, {20, 5}, {NAN, 5}}, QRectF(0, 0, 10, 10), QSize(10, 10), Qt::red);
   int seen = 0;
   for (int y = 0; y < 10; ++y) {
     for (int x = 0; x < 10; ++x) seen += qAlpha(image.pixel(x, y)) > 0 ? 1 : 0;
@@ -81,14 +83,18 @@ TEST(ThemeTest, ColoursKeepTheContrastOfWcag) {
         EXPECT_GE(contrast(text, ground), 4.5) << text.name().toStdString() << " on " << ground.name().toStdString();
       }
     }
-    for (const QColor& colour : theme->series) EXPECT_GE(contrast(colour, theme->background), 3) << colour.name().toStdString();
+    for (const QColor& colour : theme->series)
+      EXPECT_GE(contrast(colour, theme->background), 3) << colour.name().toStdString();
   }
 }
 
 TEST(ThemeTest, TextOnAFillIsReadAndDarkFillsCarryWhite) {
-  for (const QColor& fill : light_theme().series) EXPECT_EQ(text_on(fill), QColor(Qt::white)) << fill.name().toStdString();
-  for (const QColor& fill : dark_theme().series) EXPECT_EQ(text_on(fill), QColor(Qt::black)) << fill.name().toStdString();
-  for (int grey = 0; grey < 256; ++grey) EXPECT_GE(contrast(text_on(QColor(grey, grey, grey)), QColor(grey, grey, grey)), 4.5) << grey;
+  for (const QColor& fill : light_theme().series)
+    EXPECT_EQ(text_on(fill), QColor(Qt::white)) << fill.name().toStdString();
+  for (const QColor& fill : dark_theme().series)
+    EXPECT_EQ(text_on(fill), QColor(Qt::black)) << fill.name().toStdString();
+  for (int grey = 0; grey < 256; ++grey)
+    EXPECT_GE(contrast(text_on(QColor(grey, grey, grey)), QColor(grey, grey, grey)), 4.5) << grey;
 }
 
 // Machado, Oliveira and Fernandes (2009), severity 1: what protanopic and deuteranopic readers see, in linear RGB.
@@ -96,13 +102,16 @@ using Matrix = std::array<std::array<double, 3>, 3>;
 QColor seen_by(const QColor& c, const Matrix& m) {
   const std::array<double, 3> rgb = {c.redF(), c.greenF(), c.blueF()};
   std::array<double, 3> out{};
-  for (std::size_t i = 0; i < 3; ++i) out[i] = std::clamp(m[i][0] * rgb[0] + m[i][1] * rgb[1] + m[i][2] * rgb[2], 0.0, 1.0);
+  for (std::size_t i = 0; i < 3; ++i)
+    out[i] = std::clamp(m[i][0] * rgb[0] + m[i][1] * rgb[1] + m[i][2] * rgb[2], 0.0, 1.0);
   return QColor::fromRgbF(static_cast<float>(out[0]), static_cast<float>(out[1]), static_cast<float>(out[2]));
 }
 
 TEST(ThemeTest, TheFirstSeriesStayApartForColourBlindReaders) {
-  const Matrix protan = {{{0.152286, 1.052583, -0.204868}, {0.114503, 0.786281, 0.099216}, {-0.003882, -0.048116, 1.051998}}};
-  const Matrix deutan = {{{0.367322, 0.860646, -0.227968}, {0.280085, 0.672501, 0.047413}, {-0.011820, 0.042940, 0.968881}}};
+  const Matrix protan = {
+      {{0.152286, 1.052583, -0.204868}, {0.114503, 0.786281, 0.099216}, {-0.003882, -0.048116, 1.051998}}};
+  const Matrix deutan = {
+      {{0.367322, 0.860646, -0.227968}, {0.280085, 0.672501, 0.047413}, {-0.011820, 0.042940, 0.968881}}};
   for (const Theme* theme : {&light_theme(), &dark_theme()}) {
     for (std::size_t a = 0; a < 4; ++a) {
       for (std::size_t b = a + 1; b < 4; ++b) {
@@ -141,7 +150,8 @@ class PlotTest : public ::testing::Test {
     content.y = {QStringLiteral("y"), true, true};
     PlotSeries series;
     series.name = QStringLiteral("s");
-    for (const double x : {1.0, 10.0, 100.0, 1000.0}) series.points.push_back({x, 2 * x, PointLook::filled, QStringLiteral("at %1").arg(x), 0, 0});
+    for (const double x : {1.0, 10.0, 100.0, 1000.0})
+      series.points.push_back({x, 2 * x, PointLook::filled, QStringLiteral("at %1").arg(x), 0, 0});
     content.series = {series};
     content.lines = {{7, Qt::Horizontal, 50, QStringLiteral("limit"), true, true}};
     plot_->set_content(content);
@@ -154,7 +164,7 @@ class PlotTest : public ::testing::Test {
 TEST_F(PlotTest, PlacesAndValuesAgreeOnALogAxis) {
   const QPointF place = plot_->place_of(100, 200);
   const QPointF value = plot_->value_at(place);
-  EXPECT_NEAR(value.x(), 100, 1.5);                                  // half a pixel of 500 over 3 decades is 0.7 %
+  EXPECT_NEAR(value.x(), 100, 1.5);  // half a pixel of 500 over 3 decades is 0.7 %
   EXPECT_NEAR(value.y(), 200, 4);
 }
 
@@ -181,7 +191,7 @@ TEST_F(PlotTest, TheLimitCanBeDragged) {
   EXPECT_FALSE(finished);
   QTest::mouseRelease(canvas(), Qt::LeftButton, {}, to);
   EXPECT_TRUE(finished);
-  EXPECT_NEAR(moved, 500, 25);                                       // a pixel of 350 over 4 decades is 2.6 %
+  EXPECT_NEAR(moved, 500, 25);  // a pixel of 350 over 4 decades is 2.6 %
 }
 
 TEST_F(PlotTest, ARubberBandZoomsAndTheKeyResets) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gui/core/field_defaults.h"
 #include "gui/core/scenario.h"
+#include "gui/core/field_defaults.h"
 
 #include "model/error.h"
 #include "tests/gui/bench_fixture.h"
@@ -22,7 +22,7 @@ TEST(ScenarioTest, AFieldShowsWhatTheFileSweeps) {
 
 TEST(ScenarioTest, OneValuePinsASweptKeyAndNothingGivesItBack) {
   Scenario scenario = open_scenario(kJumpStart);
-  EXPECT_EQ(make_study(scenario, catalogue()).point_count(), 40U);   // 4 degrees x 10 loads
+  EXPECT_EQ(make_study(scenario, catalogue()).point_count(), 40U);  // 4 degrees x 10 loads
   set_field(scenario, "deployment.tp", QStringLiteral("4"));
   EXPECT_EQ(make_study(scenario, catalogue()).point_count(), 10U);
   set_field(scenario, "deployment.tp", QString());
@@ -68,7 +68,7 @@ TEST(ScenarioTest, AnotherKindOfLoadTakesItsSweepAlong) {
   Scenario scenario = open_scenario(kJumpStart);
   set_load(scenario, QStringLiteral("poisson"), QStringLiteral("1 2, 4"));
   const study::Study study = make_study(scenario, catalogue());
-  EXPECT_EQ(study.point_count(), 12U);                               // 4 degrees x 3 rates
+  EXPECT_EQ(study.point_count(), 12U);  // 4 degrees x 3 rates
   EXPECT_EQ(load::load_kind(study.point(0).workload.load), "poisson");
   EXPECT_EQ(load_field(scenario).values, QStringLiteral("1, 2, 4"));
   EXPECT_TRUE(load_field(scenario).rate);
@@ -87,7 +87,8 @@ TEST(ScenarioTest, LoadsThatAreNoNumbersAreRefused) {
 TEST(ScenarioTest, TheCommandLineSurvivesAShell) {
   Scenario scenario = default_scenario();
   set_edit(scenario, "study", "it's {a}");
-  EXPECT_EQ(command_line(scenario, QStringLiteral("simulate")), QStringLiteral("plimsoll simulate untitled.yaml --set 'study=it'\\''s {a}'"));
+  EXPECT_EQ(command_line(scenario, QStringLiteral("simulate")),
+            QStringLiteral("plimsoll simulate untitled.yaml --set 'study=it'\\''s {a}'"));
 }
 
 }  // namespace

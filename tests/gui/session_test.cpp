@@ -45,7 +45,8 @@ TEST(SessionTest, ASessionReadsBackAsItWasWritten) {
 TEST(SessionTest, AStudyInsideASessionSimulatesLikeItsFile) {
   const auto catalogue = std::make_shared<const configs::Catalogue>(configs::Catalogue::default_root());
   const SessionState back = parse_session(session_text(rich_session()), "s.yaml");
-  EXPECT_EQ(make_study(back.scenarios[0], catalogue).resolved_yaml(), make_study(rich_session().scenarios[0], catalogue).resolved_yaml());
+  EXPECT_EQ(make_study(back.scenarios[0], catalogue).resolved_yaml(),
+            make_study(rich_session().scenarios[0], catalogue).resolved_yaml());
 }
 
 TEST(SessionTest, CorruptSessionsSayWhere) {
@@ -89,8 +90,7 @@ RC_GTEST_PROP(SessionTest, DamagedSessionsAreRefusedOrRead, ()) {
     const SessionState state = parse_session(text, "s.yaml");
     RC_ASSERT(state.current < state.scenarios.size());
     for (const Scenario& scenario : state.scenarios) static_cast<void>(make_study(scenario, catalogue));
-  } catch (const InputError&) {
-  }
+  } catch (const InputError&) {}
 }
 
 class RecoveryTest : public BenchTest {};
@@ -106,7 +106,7 @@ TEST_F(RecoveryTest, WhatACrashLeavesIsThereForTheNext) {
     session.edit(QStringLiteral("tp"), {}, [](SessionState& s) { set_edit(s.scenarios[0], "deployment.tp", "2"); });
     unsaved = session_text(session.state());
     ASSERT_TRUE(QTest::qWaitFor([&] { return QFile::exists(copy); }, kPatienceMs));
-    Session other;                     // another program at the same time has nothing to recover and keeps no copies
+    Session other;  // another program at the same time has nothing to recover and keeps no copies
     EXPECT_EQ(Recovery(other, folder_.path(), 1).found(), QString());
   }
   Session session;
@@ -155,7 +155,8 @@ TEST(SessionTest, UndoAndRedoGiveTheSameBytes) {
 TEST(SessionTest, StepsOfOneDragAreOneStepAndTheNextDragAnother) {
   Session session;
   const auto drag = [&](int value) {
-    session.edit(QStringLiteral("tp"), QStringLiteral("tp"), [&](SessionState& s) { set_edit(s.scenarios[0], "deployment.tp", std::to_string(value)); });
+    session.edit(QStringLiteral("tp"), QStringLiteral("tp"),
+                 [&](SessionState& s) { set_edit(s.scenarios[0], "deployment.tp", std::to_string(value)); });
   };
   drag(1);
   drag(2);
@@ -170,7 +171,8 @@ TEST(SessionTest, StepsOfOneDragAreOneStepAndTheNextDragAnother) {
 TEST(SessionTest, UndoBackToWhatWasSavedLeavesNothingToSave) {
   Session session;
   const auto drag = [&](int value) {
-    session.edit(QStringLiteral("tp"), QStringLiteral("tp"), [&](SessionState& s) { set_edit(s.scenarios[0], "deployment.tp", std::to_string(value)); });
+    session.edit(QStringLiteral("tp"), QStringLiteral("tp"),
+                 [&](SessionState& s) { set_edit(s.scenarios[0], "deployment.tp", std::to_string(value)); });
   };
   EXPECT_FALSE(session.is_modified());
   drag(1);
@@ -180,14 +182,14 @@ TEST(SessionTest, UndoBackToWhatWasSavedLeavesNothingToSave) {
   session.redo();
   session.set_saved();
   EXPECT_FALSE(session.is_modified());
-  drag(2);                             // of the same drag; what was saved in between stays a step
+  drag(2);  // of the same drag; what was saved in between stays a step
   EXPECT_TRUE(session.is_modified());
   session.undo();
   EXPECT_EQ(field_value(session.scenario(), "deployment.tp").text, QStringLiteral("1"));
   EXPECT_FALSE(session.is_modified());
   session.undo();
   EXPECT_TRUE(session.is_modified()) << "before what was saved";
-  drag(8);                             // the saved state can be reached no more
+  drag(8);  // the saved state can be reached no more
   session.undo();
   EXPECT_TRUE(session.is_modified());
 }
@@ -195,10 +197,12 @@ TEST(SessionTest, UndoBackToWhatWasSavedLeavesNothingToSave) {
 TEST(SessionTest, AChangeThatThrowsHasNotHappened) {
   Session session;
   const std::string before = session_text(session.state());
-  EXPECT_THROW(session.edit(QStringLiteral("x"), {}, [](SessionState& s) {
-    s.current = 5;
-    throw InputError("no");
-  }), InputError);
+  EXPECT_THROW(session.edit(QStringLiteral("x"), {},
+                            [](SessionState& s) {
+                              s.current = 5;
+                              throw InputError("no");
+                            }),
+               InputError);
   EXPECT_EQ(session_text(session.state()), before);
   EXPECT_FALSE(session.can_undo());
 }

@@ -54,7 +54,8 @@ TEST_F(WindowTest, AProblemStandsBesideItsField) {
   settle(bench_);
   ASSERT_TRUE(bench_.failure());
   bool shown = false;
-  for (const QLabel* label : field->findChildren<QLabel*>(QStringLiteral("problem"))) shown = shown || label->text().contains(QStringLiteral("nonsense"));
+  for (const QLabel* label : field->findChildren<QLabel*>(QStringLiteral("problem")))
+    shown = shown || label->text().contains(QStringLiteral("nonsense"));
   EXPECT_TRUE(shown);
 }
 
@@ -88,8 +89,9 @@ TEST_F(WindowTest, HiddenSeriesAreLeftOut) {
 
 TEST_F(WindowTest, FilesCanBeDropped) {
   const std::string csv = write("mine.csv",
-      "model,hardware,engine,tp,replicas,input_tokens,output_tokens,load_kind,load_value,output_tokens_per_s,latency_per_token_p90_s\n"
-      "llama-2-7b,ml.p4d.24xlarge,tgi-1.1,4,1,256,256,jumpstart,64,1900,0.035\n");
+                                "model,hardware,engine,tp,replicas,input_tokens,output_tokens,load_kind,load_value,"
+                                "output_tokens_per_s,latency_per_token_p90_s\n"
+                                "llama-2-7b,ml.p4d.24xlarge,tgi-1.1,4,1,256,256,jumpstart,64,1900,0.035\n");
   QMimeData data;
   data.setUrls({QUrl::fromLocalFile(qs(csv))});
   QDragEnterEvent enter(QPoint(50, 50), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
@@ -100,7 +102,8 @@ TEST_F(WindowTest, FilesCanBeDropped) {
   settle(bench_);
   ASSERT_EQ(bench_.session().state().measured.size(), 1U);
   bool found = false;
-  for (const OverlayPoint& point : overlay_points(bench_.curves(), bench_.tables())) found = found || !point.table->published;
+  for (const OverlayPoint& point : overlay_points(bench_.curves(), bench_.tables()))
+    found = found || !point.table->published;
   EXPECT_TRUE(found);
 }
 
@@ -114,7 +117,7 @@ TEST_F(WindowTest, WhatTheKeyboardReachesHasAName) {
                          qobject_cast<const QComboBox*>(widget) || qobject_cast<const QAbstractSpinBox*>(widget) ||
                          qobject_cast<const QLineEdit*>(widget) || qobject_cast<const PlotView*>(widget);
     if (!control || widget->focusPolicy() == Qt::NoFocus) continue;
-    const bool inner = widget->objectName().startsWith(QStringLiteral("qt_"));   // parts of Qt's own widgets
+    const bool inner = widget->objectName().startsWith(QStringLiteral("qt_"));  // parts of Qt's own widgets
     const auto* button = qobject_cast<const QAbstractButton*>(widget);
     EXPECT_TRUE(inner || !widget->accessibleName().isEmpty() || (button && !button->text().isEmpty()))
         << widget->metaObject()->className() << " in " << widget->parentWidget()->metaObject()->className();
@@ -137,9 +140,11 @@ TEST_F(WindowTest, TheLegendGoesBelowANarrowPlot) {
     settle(bench_);
     const QWidget& legend = window_.curves().legend();
     const QWidget& plot = window_.curves().plot();
-    EXPECT_FALSE(QRect(legend.mapTo(&window_, QPoint()), legend.size()).intersects(QRect(plot.mapTo(&window_, QPoint()), plot.size())));
+    EXPECT_FALSE(QRect(legend.mapTo(&window_, QPoint()), legend.size())
+                     .intersects(QRect(plot.mapTo(&window_, QPoint()), plot.size())));
     for (const QWidget* button : legend.findChildren<QAbstractButton*>()) {
-      EXPECT_TRUE(legend.rect().contains(button->geometry())) << utf8(button->accessibleName()) << " at a width of " << width;
+      EXPECT_TRUE(legend.rect().contains(button->geometry()))
+          << utf8(button->accessibleName()) << " at a width of " << width;
     }
     return legend.mapTo(&window_, QPoint()).y() > plot.mapTo(&window_, QPoint(0, plot.height() - 1)).y();
   };
@@ -149,7 +154,9 @@ TEST_F(WindowTest, TheLegendGoesBelowANarrowPlot) {
 }
 
 TEST_F(WindowTest, AnEmptyFieldShowsWhatItStandsFor) {
-  const auto placeholder = [&](const char* path) { return window_.scenario().field(qs(path))->box()->lineEdit()->placeholderText(); };
+  const auto placeholder = [&](const char* path) {
+    return window_.scenario().field(qs(path))->box()->lineEdit()->placeholderText();
+  };
   EXPECT_EQ(placeholder("scheduler.policy"), QStringLiteral("tgi (default of tgi-1.1)"));
   EXPECT_EQ(placeholder("seed"), QStringLiteral("1 (default)"));
   bench_.set_value(QStringLiteral("engine"), QStringLiteral("vllm-0.12"));
@@ -161,7 +168,8 @@ TEST_F(WindowTest, AnEmptyFieldShowsWhatItStandsFor) {
   EXPECT_THAT(utf8(batch.box()->toolTip()), ::testing::HasSubstr("256 (default of vllm-0.12)"));
   bench_.set_value(QStringLiteral("model"), QStringLiteral("no-such-model"));
   settle(bench_);
-  EXPECT_EQ(placeholder("scheduler.policy"), QStringLiteral("default")) << "nothing is known of a study that cannot be read";
+  EXPECT_EQ(placeholder("scheduler.policy"), QStringLiteral("default"))
+      << "nothing is known of a study that cannot be read";
 }
 
 // Beside the boxes that choose its metric, the map's caption had a column of single words, and the window grew.
@@ -198,7 +206,8 @@ TEST_F(WindowTest, TheHeatMapIsWalkedByKeyboard) {
   EXPECT_EQ(grid.cursor(), 2 * grid.map().batch.size() - 1);
   QTest::keyClick(&grid, Qt::Key_Return);
   EXPECT_EQ(field_value(bench_.session().scenario(), "deployment.tp").text, QStringLiteral("2"));
-  EXPECT_EQ(field_value(bench_.session().scenario(), "scheduler.max_running").text, QString::number(grid.map().batch.back()));
+  EXPECT_EQ(field_value(bench_.session().scenario(), "scheduler.max_running").text,
+            QString::number(grid.map().batch.back()));
 }
 
 TEST_F(WindowTest, TheHeatMapsCellsAnswerTheMouse) {
@@ -212,7 +221,8 @@ TEST_F(WindowTest, TheHeatMapsCellsAnswerTheMouse) {
   EXPECT_NE(grid.grab().toImage(), before) << "the cursor shows";
   EXPECT_FALSE(bench_.session().is_modified()) << "a click only asks";
   QTest::mouseDClick(&grid, Qt::LeftButton, {}, place);
-  EXPECT_EQ(field_value(bench_.session().scenario(), "scheduler.max_running").text, QString::number(grid.map().batch[5]));
+  EXPECT_EQ(field_value(bench_.session().scenario(), "scheduler.max_running").text,
+            QString::number(grid.map().batch[5]));
 }
 
 TEST_F(WindowTest, TheDataOfAViewSortAsNumbers) {
@@ -226,7 +236,8 @@ TEST_F(WindowTest, TheDataOfAViewSortAsNumbers) {
   settle(bench_);
   ASSERT_GT(twin->rowCount(), 40);
   twin->sortItems(1);
-  for (int r = 1; r < twin->rowCount(); ++r) ASSERT_LE(twin->item(r - 1, 1)->text().toDouble(), twin->item(r, 1)->text().toDouble());
+  for (int r = 1; r < twin->rowCount(); ++r)
+    ASSERT_LE(twin->item(r - 1, 1)->text().toDouble(), twin->item(r, 1)->text().toDouble());
 }
 
 TEST_F(WindowTest, TheThemeCanBeChangedAtAnyTime) {

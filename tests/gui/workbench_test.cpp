@@ -19,7 +19,7 @@ class WorkbenchTest : public BenchTest {};
 std::string simulated_csv(const Workbench& bench) {
   const study::Study study = make_study(bench.session().scenario(), bench.catalogue());
   study::RunSettings settings;
-  settings.bands = true;               // as `simulate` does
+  settings.bands = true;  // as `simulate` does
   return study::points_csv(study.swept_keys(), study::run_study(study, settings).points);
 }
 
@@ -52,7 +52,8 @@ TEST_F(WorkbenchTest, TheSavedStudyGivesTheSamePoints) {
 TEST_F(WorkbenchTest, EveryPointOfTheStudyGetsItsBandInTheEnd) {
   Workbench bench;
   open(bench, kJumpStart);
-  const auto low = column_index("latency_per_token_p90_s_lo"), high = column_index("latency_per_token_p90_s_hi"), value = column_index("latency_per_token_p90_s");
+  const auto low = column_index("latency_per_token_p90_s_lo"), high = column_index("latency_per_token_p90_s_hi"),
+             value = column_index("latency_per_token_p90_s");
   for (const Curve& curve : bench.curves().curves()) {
     for (const LanePoint& point : curve.points) {
       if (point.stage != Stage::study) continue;
@@ -84,7 +85,8 @@ TEST_F(WorkbenchTest, WithoutASelectionTheDetailsAreOfALoadThatTheStudyStates) {
   static_cast<void>(bench.details());
   settle(bench);
   ASSERT_NE(bench.details(), nullptr);
-  EXPECT_EQ(bench.details()->load, 32) << "the sixth of 1, 2, 4 ... 512; 45, the middle of the refined curve, is stated nowhere";
+  EXPECT_EQ(bench.details()->load, 32)
+      << "the sixth of 1, 2, 4 ... 512; 45, the middle of the refined curve, is stated nowhere";
 }
 
 TEST_F(WorkbenchTest, ADragEndsWithTheCurveOfItsLastPosition) {
@@ -97,7 +99,7 @@ TEST_F(WorkbenchTest, ADragEndsWithTheCurveOfItsLastPosition) {
   settle(bench);
   const auto results = bench.curves().results();
   ASSERT_EQ(results.size(), 10U);
-  for (const auto& point : results) EXPECT_EQ(point.labels.tp, 8);   // 199 % 4 = 3
+  for (const auto& point : results) EXPECT_EQ(point.labels.tp, 8);  // 199 % 4 = 3
   EXPECT_TRUE(bench.curves().previous().empty());
   // And all of it is one step to undo.
   bench.session().undo();
@@ -136,7 +138,8 @@ TEST_F(WorkbenchTest, AWrongValueIsNamedByItsFieldAndNothingIsLost) {
   bench.set_value(QStringLiteral("deployment.tp"), QStringLiteral("many"));
   settle(bench);
   ASSERT_TRUE(bench.failure());
-  EXPECT_TRUE(bench.failure()->place.startsWith(QStringLiteral("--set deployment.tp=many"))) << utf8(bench.failure()->place);
+  EXPECT_TRUE(bench.failure()->place.startsWith(QStringLiteral("--set deployment.tp=many")))
+      << utf8(bench.failure()->place);
   EXPECT_EQ(bench.curves().results().size(), 40U) << "the curves before it stay";
   bench.session().undo();
   settle(bench);
@@ -146,7 +149,8 @@ TEST_F(WorkbenchTest, AWrongValueIsNamedByItsFieldAndNothingIsLost) {
 TEST_F(WorkbenchTest, FilesThatAreNothingLeaveEverythingAsItWas) {
   Workbench bench;
   open(bench, kJumpStart);
-  for (const char* const text : {"", "{", "plimsoll_session: 1\nscenarios: 7\n", "plimsoll_session: 2\n", "nonsense: 1\n", "\xff\xfe"}) {
+  for (const char* const text :
+       {"", "{", "plimsoll_session: 1\nscenarios: 7\n", "plimsoll_session: 2\n", "nonsense: 1\n", "\xff\xfe"}) {
     EXPECT_THROW(bench.open(qs(write("bad.yaml", text))), InputError) << text;
   }
   EXPECT_THROW(bench.open(QStringLiteral("/nowhere.yaml")), InputError);
@@ -162,8 +166,9 @@ TEST_F(WorkbenchTest, PublishedPointsFindTheirCurves) {
   std::set<std::size_t> curves;
   for (const OverlayPoint& point : points) curves.insert(point.curve);
   EXPECT_EQ(curves.size(), 4U);
-  const auto errors = residuals(bench.curves(), points, *find_metric("output_tokens_per_s"), *find_metric("latency_per_token_p90_s"));
-  EXPECT_GE(errors.size(), 40U);                                     // 4 degrees x 10 loads, some published twice
+  const auto errors =
+      residuals(bench.curves(), points, *find_metric("output_tokens_per_s"), *find_metric("latency_per_token_p90_s"));
+  EXPECT_GE(errors.size(), 40U);  // 4 degrees x 10 loads, some published twice
   EXPECT_LT(summary_of(errors).mean, 0.5);
 }
 

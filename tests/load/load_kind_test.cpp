@@ -10,8 +10,14 @@ namespace {
 
 const std::vector<LoadSpec>& every_load() {
   static const auto kTrace = std::make_shared<const traces::Trace>();
-  static const std::vector<LoadSpec> kLoads = {ClosedLoop{7, Seconds(0)}, Poisson{2.5}, GammaArrivals{2.5, 3}, ConstantRate{2.5},
-                                               Burst{7}, TraceReplay{kTrace, 2.5}, JumpStart{7}, Script{}};
+  static const std::vector<LoadSpec> kLoads = {ClosedLoop{7, Seconds(0)},
+                                               Poisson{2.5},
+                                               GammaArrivals{2.5, 3},
+                                               ConstantRate{2.5},
+                                               Burst{7},
+                                               TraceReplay{kTrace, 2.5},
+                                               JumpStart{7},
+                                               Script{}};
   return kLoads;
 }
 

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "model/error.h"
 #include "load/workload.h"
+#include "model/error.h"
 
 namespace plimsoll::load {
 namespace {

@@ -8,9 +8,9 @@
 
 #include <gtest/gtest.h>
 
-#include "model/error.h"
 #include "load/random.h"
 #include "load/workload.h"
+#include "model/error.h"
 
 namespace plimsoll::load {
 namespace {
@@ -114,7 +114,8 @@ TEST(Gamma, HasTheRateAndTheVariationAskedFor) {
 
 TEST(Gamma, WithHardlyAnyVariationIsRegular) {
   const auto regular = all_arrivals(open_loop(ConstantRate{10}, 100));
-  for (const double cv : {0.0, 1e-300, 1e-10}) EXPECT_EQ(all_arrivals(open_loop(GammaArrivals{10, cv}, 100)), regular) << cv;
+  for (const double cv : {0.0, 1e-300, 1e-10})
+    EXPECT_EQ(all_arrivals(open_loop(GammaArrivals{10, cv}, 100)), regular) << cv;
 }
 
 TEST(Poisson, ARateOfNextToNothingComesTooLateRatherThanNever) {
@@ -160,7 +161,7 @@ TEST(Replay, TakesTheRowsOwnLengthsInOrder) {
 TEST(Replay, OfSeveralTilesGoesOnWithNewSessionsAndPrefixes) {
   WorkloadSpec spec = open_loop(TraceReplay{three_rows(), 1, 2}, 0);
   EXPECT_EQ(all_arrivals(spec), (std::vector<Nanos>{0, 1000, 4001, 6001, 7001, 10002}));
-  EXPECT_EQ(all_arrivals(open_loop(TraceReplay{three_rows(), 2, 2}, 0)).at(3), 3001);   // 3000.5 away from 0
+  EXPECT_EQ(all_arrivals(open_loop(TraceReplay{three_rows(), 2, 2}, 0)).at(3), 3001);  // 3000.5 away from 0
   spec.lengths = TracePairs{};
   Workload workload(spec, 0);
   EXPECT_EQ(workload.planned_requests(), 6);
@@ -281,8 +282,8 @@ std::vector<int> drifted_outputs(const WorkloadSpec& spec, const OutputDrift& dr
   return outputs;
 }
 
-// An even distribution with a coefficient of variation of 2 % is 3.46 % wide on either side: 1024 ± 35.5 tokens. Pairs make up
-// for each other, and the last of an odd number keeps its length, so that the sum is that of equal requests.
+// An even distribution with a coefficient of variation of 2 % is 3.46 % wide on either side: 1024 ± 35.5 tokens. Pairs
+// make up for each other, and the last of an odd number keeps its length, so that the sum is that of equal requests.
 TEST(Workload, ADriftSpreadsEqualOutputsAndKeepsTheirSum) {
   WorkloadSpec spec = open_loop(ClosedLoop{8}, 2001);
   spec.lengths = IndependentLengths{FixedLength{100}, FixedLength{1024}};
@@ -295,7 +296,7 @@ TEST(Workload, ADriftSpreadsEqualOutputsAndKeepsTheirSum) {
     squares += (output - 1024.0) * (output - 1024.0);
   }
   EXPECT_EQ(sum, 2001.0 * 1024);
-  EXPECT_NEAR(std::sqrt(squares / 2001) / 1024, 0.02, 0.0007);   // four standard errors of 1 000 draws
+  EXPECT_NEAR(std::sqrt(squares / 2001) / 1024, 0.02, 0.0007);  // four standard errors of 1 000 draws
   EXPECT_EQ(outputs, drifted_outputs(spec, {.cv = 0.02, .longest = 0}));
 }
 
@@ -315,7 +316,7 @@ TEST(Workload, ADriftMakesNoRequestLongerThanFits) {
   WorkloadSpec spec = open_loop(ClosedLoop{8}, 400);
   spec.lengths = IndependentLengths{FixedLength{3072}, FixedLength{1024}};
   for (const int output : drifted_outputs(spec, {.cv = 0.02, .longest = 4096})) EXPECT_LE(output, 1024);
-  spec.lengths = IndependentLengths{FixedLength{5000}, FixedLength{1024}};   // too long already: refused as it is
+  spec.lengths = IndependentLengths{FixedLength{5000}, FixedLength{1024}};  // too long already: refused as it is
   for (const int output : drifted_outputs(spec, {.cv = 0.02, .longest = 4096})) EXPECT_LE(output, 1024);
 }
 

@@ -29,7 +29,7 @@ TEST(MatmulPeak, FourBitFloatsNeedUnitsOfTheirOwn) {
   EXPECT_EQ(matmul_peak(a, DType::nvfp4).value, 312e12);
   a.fp4 = FlopsPerSecond(1248e12);
   EXPECT_EQ(matmul_peak(a, DType::nvfp4).value, 1248e12);
-  EXPECT_EQ(matmul_peak(a, DType::mxfp4).value, 312e12);   // weights only
+  EXPECT_EQ(matmul_peak(a, DType::mxfp4).value, 312e12);  // weights only
 }
 
 TEST(MatmulPeak, TypesAreNotSubstitutedOnAGpuButOnACpu) {
@@ -108,7 +108,8 @@ TEST(PointwiseKinds, AreAPriceOfTheirOwn) {
   Op op{.kind = OpKind::sample, .name = "sample", .m = 4, .n = 32000};
   op.other_bytes = 4.0 * 4 * 32000;
   const double as_class = OpPricer(d.inputs()).price(op).total();
-  d.accelerator.pointwise_kinds["sample"] = {.compute_efficiency = 1, .memory_efficiency = 1, .p = 1, .t0 = Seconds(1e-3), .residual = nullptr};
+  d.accelerator.pointwise_kinds["sample"] = {
+      .compute_efficiency = 1, .memory_efficiency = 1, .p = 1, .t0 = Seconds(1e-3), .residual = nullptr};
   const OpPricer pricer(d.inputs());
   const double gap = d.accelerator.kernel_gap.count();
   EXPECT_NEAR(pricer.price(op).total(), 1e-3 + op.other_bytes / d.accelerator.memory_bandwidth.value + gap, 1e-9);

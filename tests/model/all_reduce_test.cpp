@@ -71,18 +71,23 @@ TEST(AllReduce, GrowsWithBytesAndRanks) {
 TEST(AllReduce, AnAlgorithmGoesOnToTheSizeWhereTheNextBegins) {
   Interconnect link;
   const auto point = [](double kib, double us) { return AllReducePoint{Bytes(kib * 1024), Seconds(us * 1e-6)}; };
-  link.all_reduce = {{.ranks = 8, .points = {point(64, 8.6), point(128, 9.4), point(256, 25.8), point(512, 26.2), point(1024, 50)}}};
+  link.all_reduce = {
+      {.ranks = 8, .points = {point(64, 8.6), point(128, 9.4), point(256, 25.8), point(512, 26.2), point(1024, 50)}}};
   EXPECT_NEAR(micros(link, 192 * 1024, 8), 10.2, 1e-9);
   EXPECT_NEAR(micros(link, 256 * 1024 - 1, 8), 11.0, 1e-3);
   EXPECT_NEAR(micros(link, 256 * 1024, 8), 25.8, 1e-9);
-  EXPECT_NEAR(micros(link, 384 * 1024, 8), 26.0, 1e-9);   // no break: a straight line
-  EXPECT_NEAR(micros(link, 768 * 1024, 8), 38.1, 1e-9);   // nothing is known of how it goes on: a straight line
+  EXPECT_NEAR(micros(link, 384 * 1024, 8), 26.0, 1e-9);  // no break: a straight line
+  EXPECT_NEAR(micros(link, 768 * 1024, 8), 38.1, 1e-9);  // nothing is known of how it goes on: a straight line
 }
 
 // Where time becomes proportional to the size it rises as clearly, and goes on rising.
 TEST(AllReduce, ARiseThatGoesOnIsNoSwitch) {
   Interconnect link;
-  link.all_reduce = {{.ranks = 2, .points = {{Bytes(1e5), Seconds(10e-6)}, {Bytes(2e5), Seconds(10e-6)}, {Bytes(4e5), Seconds(20e-6)}, {Bytes(8e5), Seconds(40e-6)}}}};
+  link.all_reduce = {{.ranks = 2,
+                      .points = {{Bytes(1e5), Seconds(10e-6)},
+                                 {Bytes(2e5), Seconds(10e-6)},
+                                 {Bytes(4e5), Seconds(20e-6)},
+                                 {Bytes(8e5), Seconds(40e-6)}}}};
   EXPECT_NEAR(micros(link, 3e5, 2), 15, 1e-9);
 }
 

@@ -67,7 +67,8 @@ TEST(Architecture, FamiliesHaveTheirConstants) {
 
 // Qwen2 has biases of Q, K and V alone; Llama's and Qwen3's flag is for the output too; Falcon's for every matrix.
 TEST(Architecture, WhatABiasFlagCoversDependsOnTheFamily) {
-  for (const auto& [family, out, mlp] : {std::tuple{"qwen2", false, false}, {"llama", true, false}, {"qwen3", true, false}, {"falcon", true, true}}) {
+  for (const auto& [family, out, mlp] :
+       {std::tuple{"qwen2", false, false}, {"llama", true, false}, {"qwen3", true, false}, {"falcon", true, true}}) {
     LlmShape s = shape(family);
     EXPECT_FALSE(default_architecture(s).attention_out_bias) << family;
     s.qkv_bias = true;
@@ -95,7 +96,8 @@ TEST(Architecture, WhatIsNotExecutedIsNamed) {
   s.activation = "quick_gelu";
   EXPECT_THAT(problem(s), HasSubstr("'quick_gelu'"));
   s = shape("qwen3");
-  s.moe = MoeShape{.experts = 4, .experts_per_token = 2, .shared_experts = 1, .intermediate = 8, .first_dense_layers = 0};
+  s.moe =
+      MoeShape{.experts = 4, .experts_per_token = 2, .shared_experts = 1, .intermediate = 8, .first_dense_layers = 0};
   EXPECT_THAT(problem(s), HasSubstr("shared experts"));
   s.moe->shared_experts = 0;
   EXPECT_EQ(problem(s), "");

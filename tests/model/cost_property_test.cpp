@@ -144,8 +144,13 @@ RC_GTEST_PROP(CostProperties, NoStepIsFasterThanItsBytes, ()) {
   const std::vector<PrefillSpan> spans = any_spans();
   const ForwardWork work = any_work(d.shape, spans);
   double bytes = -d.pp * d.accelerator.last_level_cache.value;
-  for_each_op(make_op_list({.shape = &d.shape, .weight_dtype = d.weight_dtype, .kv_dtype = d.kv_dtype, .tp = d.tp,
-                            .pp = d.pp, .capabilities = {}}, work),
+  for_each_op(make_op_list({.shape = &d.shape,
+                            .weight_dtype = d.weight_dtype,
+                            .kv_dtype = d.kv_dtype,
+                            .tp = d.tp,
+                            .pp = d.pp,
+                            .capabilities = {}},
+                           work),
               [&](const Op& op) { bytes += op.count * (op.weight_bytes + op.kv_bytes); });
   RC_ASSERT(cost.forward(work).total() >= bytes / d.accelerator.memory_bandwidth.value * (1 - 1e-9));
 }

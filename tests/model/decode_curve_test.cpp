@@ -98,8 +98,8 @@ TEST(DecodeResidualSlice, RaisesTimesThatWouldFallOrBeatTheMemory) {
   }
 }
 
-// A first measurement that took e times as long is lowered to the longer of the next two, 5 us + 128 ns, and raises the second,
-// 5 us + 16 ns, no further than that; the others stay.
+// A first measurement that took e times as long is lowered to the longer of the next two, 5 us + 128 ns, and raises the
+// second, 5 us + 16 ns, no further than that; the others stay.
 TEST(DecodeResidualSlice, ASlowMeasurementStaysAlone) {
   const AffineTime affine{5e-6, 1e-9, 0.8e-9};
   const ResidualTable disturbed{{0}, {1, 4, 7, 10}, {1.0, 0, 0, 0}};

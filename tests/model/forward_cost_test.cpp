@@ -59,8 +59,13 @@ TEST(ForwardCost, PureDecodeIsTheCurveToTheLastBit) {
 // The list priced op by op: what forward() must come to.
 double priced_list(const Deployment& d, const ForwardWork& work) {
   const OpPricer pricer(d.inputs());
-  const OpList list = make_op_list({.shape = &d.shape, .weight_dtype = d.weight_dtype, .kv_dtype = d.kv_dtype,
-                                    .tp = d.tp, .pp = d.pp, .capabilities = {}}, work);
+  const OpList list = make_op_list({.shape = &d.shape,
+                                    .weight_dtype = d.weight_dtype,
+                                    .kv_dtype = d.kv_dtype,
+                                    .tp = d.tp,
+                                    .pp = d.pp,
+                                    .capabilities = {}},
+                                   work);
   double seconds = 0;
   for_each_op(list, [&](const Op& op) {
     if (op.kind != OpKind::decode_attention) {
@@ -153,7 +158,7 @@ TEST(ForwardCost, PromptTokensCostHostTimeOnFurtherRanks) {
   d.engine = ideal_engine();
   d.engine.overlap = HostOverlap::none;
   d.engine.host_prompt_rank = Seconds(1);
-  d.engine.host_rank_growth = 0.5;        // not of this term
+  d.engine.host_rank_growth = 0.5;  // not of this term
   d.tp = 4;
   const PrefillSpan span{20, 0};
   ForwardWork work = decode_work(d.shape, 3, 100);
@@ -179,8 +184,8 @@ TEST(ForwardCost, SerialOutputIsNotHidden) {
   EXPECT_NEAR(ForwardCost(d.inputs()).forward(work).host, 0.75 * device, 1e-12);
 }
 
-// One thread block reads a head's 2 * 128 * 2 bytes a token: 10 000 tokens at 5.12 GB/s are 1 ms a layer, whatever the TP
-// degree, and for few sequences whatever the batch; 32 layers. Without the limit the memory decides.
+// One thread block reads a head's 2 * 128 * 2 bytes a token: 10 000 tokens at 5.12 GB/s are 1 ms a layer, whatever the
+// TP degree, and for few sequences whatever the batch; 32 layers. Without the limit the memory decides.
 TEST(ForwardCost, AThreadBlockAHeadLimitsAttentionOfFewSequences) {
   Deployment d{.shape = shape_named("llama-2-7b"), .accelerator = a100_40()};
   const double free = decode_seconds(d, 1, 10000) - decode_seconds(d, 1, 1);
@@ -191,7 +196,7 @@ TEST(ForwardCost, AThreadBlockAHeadLimitsAttentionOfFewSequences) {
   EXPECT_NEAR(decode_seconds(d, 2, 10000) - decode_seconds(d, 2, 1), limited, 0.1 * limited);
   d.tp = 8;
   EXPECT_NEAR(decode_seconds(d, 1, 10000) - decode_seconds(d, 1, 1), 0.032, 0.001);
-  d.tp = 1;                               // many sequences: the memory again
+  d.tp = 1;  // many sequences: the memory again
   const double many = decode_seconds(d, 64, 10000) - decode_seconds(d, 64, 1);
   d.engine.attention_stream = BytesPerSecond(0);
   EXPECT_NEAR(many, decode_seconds(d, 64, 10000) - decode_seconds(d, 64, 1), 0.01 * many);

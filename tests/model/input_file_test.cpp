@@ -16,7 +16,8 @@ namespace {
 
 class InputFileTest : public ::testing::Test {
  protected:
-  InputFileTest() : path_((std::filesystem::temp_directory_path() / ("plimsoll-fifo-" + std::to_string(::getpid()))).string()) {
+  InputFileTest()
+      : path_((std::filesystem::temp_directory_path() / ("plimsoll-fifo-" + std::to_string(::getpid()))).string()) {
     std::remove(path_.c_str());
     if (::mkfifo(path_.c_str(), 0600) != 0) ADD_FAILURE() << "no FIFO at " << path_;
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is written is read again, and nothing else is: every way in which a file of measured kernels can be wrong is named.
+// What is written is read again, and nothing else is: every way in which a file of measured kernels can be wrong is
+// named.
 #include "model/kernel_file.h"
 
 #include <gmock/gmock.h>
@@ -48,23 +49,26 @@ TEST(KernelFile, GivesBackWhatWasWritten) {
   EXPECT_EQ(read.cache.bytes.value, 48e6);
   EXPECT_EQ(read.cache.speedup, 2.5);
   for (std::size_t i = 0; i < gemm.log_ratio.size(); ++i) {
-    if (std::isnan(gemm.log_ratio[i])) EXPECT_TRUE(std::isnan(read.log_ratio[i]));
-    else EXPECT_NEAR(read.log_ratio[i], gemm.log_ratio[i], 0.5 / 4096);  // half a quantum
+    if (std::isnan(gemm.log_ratio[i]))
+      EXPECT_TRUE(std::isnan(read.log_ratio[i]));
+    else
+      EXPECT_NEAR(read.log_ratio[i], gemm.log_ratio[i], 0.5 / 4096);  // half a quantum
   }
   EXPECT_EQ(file.kernel(1).table().kv_dtype, "bfloat16");
 }
 
 TEST(KernelFile, RefusesWhatIsNoneOrOfAnotherVersion) {
   const KernelFolder folder;
-  EXPECT_THAT(problem_of([&] { KernelFile("/nowhere/h100.kernels"); }), HasSubstr("/nowhere/h100.kernels: no such file"));
+  EXPECT_THAT(problem_of([&] { KernelFile("/nowhere/h100.kernels"); }),
+              HasSubstr("/nowhere/h100.kernels: no such file"));
   const std::string text = folder.write(std::string("efficiency: yes, please, a whole lot of it"));
   EXPECT_THAT(problem_of([&] { KernelFile{text}; }), HasSubstr("is no file of measured kernels"));
   std::string bytes = kernel_file_bytes({"test", "", ""}, {square_table()});
-  for (const int version : {1, 3}) {    // 1 had no caches
+  for (const int version : {1, 3}) {  // 1 had no caches
     bytes[8] = static_cast<char>(version);
     const std::string other = folder.write(bytes);
-    EXPECT_THAT(problem_of([&] { KernelFile{other}; }),
-                HasSubstr(other + ": is version " + std::to_string(version) + " of the format; this program reads version 2"));
+    EXPECT_THAT(problem_of([&] { KernelFile{other}; }), HasSubstr(other + ": is version " + std::to_string(version) +
+                                                                  " of the format; this program reads version 2"));
   }
 }
 
@@ -82,7 +86,8 @@ TEST(KernelFile, RefusesDamageWhereverItIs) {
     bad[at] = static_cast<char>(bad[at] ^ 0x10);
     EXPECT_THAT(problem(bad), HasSubstr("test.kernels")) << "byte " << at;
   }
-  for (std::size_t size = 0; size < good.size(); size += 7) EXPECT_THAT(problem(good.substr(0, size)), HasSubstr("test.kernels")) << size;
+  for (std::size_t size = 0; size < good.size(); size += 7)
+    EXPECT_THAT(problem(good.substr(0, size)), HasSubstr("test.kernels")) << size;
   std::string last = good;
   last.back() = static_cast<char>(last.back() ^ 1);
   EXPECT_THAT(problem(last), HasSubstr("table gemm bfloat16 (test): is damaged: its checksum is wrong"));
@@ -92,7 +97,8 @@ TEST(KernelFile, RefusesDamageWhereverItIs) {
 TEST(KernelFile, RefusesNumbersThatCannotBe) {
   KernelTable t = square_table();
   t.coefficients.memory_efficiency = std::nan("");
-  EXPECT_THAT(problem_of_table(t), AllOf(HasSubstr("table gemm bfloat16 (test)"), HasSubstr("memory efficiency nan is not in (0, 1]")));
+  EXPECT_THAT(problem_of_table(t),
+              AllOf(HasSubstr("table gemm bfloat16 (test)"), HasSubstr("memory efficiency nan is not in (0, 1]")));
   t = square_table();
   t.coefficients.memory_efficiency = -0.5;
   EXPECT_THAT(problem_of_table(t), HasSubstr("memory efficiency -0.5 is not in (0, 1]"));
@@ -126,13 +132,13 @@ TEST(KernelFile, FindsTheKernelThatKnowsTheShape) {
 TEST(MeasuredKernel, LaysAttentionOutByBatchAndContext) {
   const MeasuredKernel kernel(attention_table(KernelOp::decode_attention));
   const auto grid = kernel.grid(8, 8, 64);
-  EXPECT_EQ(grid->x, (std::vector<double>{0, 1, 2}));     // log2 of 1, 2, 4 sequences
+  EXPECT_EQ(grid->x, (std::vector<double>{0, 1, 2}));  // log2 of 1, 2, 4 sequences
   EXPECT_EQ(grid->y, (std::vector<double>{6, 10}));
   ASSERT_EQ(grid->log_ratio.size(), 6U);
   EXPECT_NEAR(grid->log_ratio[0], 0.2, 1e-6);
-  EXPECT_NEAR(grid->log_ratio[2], 0.3, 0.02);             // two sequences lie halfway between one and four
+  EXPECT_NEAR(grid->log_ratio[2], 0.3, 0.02);  // two sequences lie halfway between one and four
   EXPECT_NEAR(grid->log_ratio[5], 0.3, 1e-6);
-  EXPECT_EQ(kernel.grid(8, 8, 64), grid);                 // made once
+  EXPECT_EQ(kernel.grid(8, 8, 64), grid);  // made once
 }
 
 }  // namespace

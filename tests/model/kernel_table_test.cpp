@@ -26,9 +26,9 @@ TEST(KernelInterpolation, TheCentreOfASquareIsTheMeanOfItsCorners) {
   const KernelTable table = square_table();
   const KernelRow row = KernelInterpolation(table).row({2048, 2048});
   EXPECT_FALSE(row.measured);
-  EXPECT_NEAR(row.log_ratio[0], 0, 1e-6);                 // of 0.1, 0.1, -0.1, -0.1
+  EXPECT_NEAR(row.log_ratio[0], 0, 1e-6);  // of 0.1, 0.1, -0.1, -0.1
   EXPECT_NEAR(row.log_ratio[1], 0.1, 1e-6);
-  EXPECT_GT(row.log_ratio[2], 0.1);                       // the corner without a measurement has no say: between 0.1 and 0.3
+  EXPECT_GT(row.log_ratio[2], 0.1);  // the corner without a measurement has no say: between 0.1 and 0.3
   EXPECT_LT(row.log_ratio[2], 0.3);
 }
 
@@ -52,7 +52,7 @@ TEST(KernelInterpolation, WhatIsLeftOutHasNoSay) {
 TEST(KernelInterpolation, OutsideIsMoreThanADoublingAndAHalfBeyondTheShapes) {
   const KernelTable table = square_table();
   const KernelInterpolation interpolation(table);
-  EXPECT_FALSE(interpolation.is_outside({8192, 4096}));   // one doubling: the efficiency has settled
+  EXPECT_FALSE(interpolation.is_outside({8192, 4096}));  // one doubling: the efficiency has settled
   EXPECT_TRUE(interpolation.is_outside({16384, 4096}));
   EXPECT_TRUE(interpolation.is_outside({1024, 128}));
   const KernelTable attention = attention_table(KernelOp::decode_attention);
@@ -66,15 +66,17 @@ RC_GTEST_PROP(KernelInterpolationProperties, AConstantStaysAConstant, ()) {
   const float value = 0.01F * static_cast<float>(*rc::gen::inRange(-100, 100));
   std::fill(table.log_ratio.begin(), table.log_ratio.end(), value);
   table.metric.nugget = 0.01 * *rc::gen::inRange(1, 100);
-  const KernelKey key{static_cast<std::uint32_t>(*rc::gen::inRange(1, 100'000)), static_cast<std::uint32_t>(*rc::gen::inRange(1, 100'000))};
-  for (const double ratio : KernelInterpolation(table).row(key).log_ratio) RC_ASSERT(std::abs(ratio - static_cast<double>(value)) < 1e-5);
+  const KernelKey key{static_cast<std::uint32_t>(*rc::gen::inRange(1, 100'000)),
+                      static_cast<std::uint32_t>(*rc::gen::inRange(1, 100'000))};
+  for (const double ratio : KernelInterpolation(table).row(key).log_ratio)
+    RC_ASSERT(std::abs(ratio - static_cast<double>(value)) < 1e-5);
 }
 
 TEST(LogRatioAt, IsLinearInTheLogarithmAndConstantBeyond) {
   const KernelTable table = square_table();
   const KernelRow row{{0.0, 0.4, 0.2}, true, false};
   EXPECT_DOUBLE_EQ(log_ratio_at(table, row, 1), 0.0);
-  EXPECT_DOUBLE_EQ(log_ratio_at(table, row, 4), 0.2);     // halfway from 1 to 16 in doublings
+  EXPECT_DOUBLE_EQ(log_ratio_at(table, row, 4), 0.2);  // halfway from 1 to 16 in doublings
   EXPECT_DOUBLE_EQ(log_ratio_at(table, row, 16), 0.4);
   EXPECT_DOUBLE_EQ(log_ratio_at(table, row, 64), 0.3);
   EXPECT_DOUBLE_EQ(log_ratio_at(table, row, 4096), 0.2);
@@ -87,7 +89,7 @@ TEST(KernelWork, CountsWhatTheOpListCounts) {
   EXPECT_EQ(gemm.passing, 8.0 * (512 + 256) * 2);
   // 4 sequences of 100 tokens each, 8 heads over 2 KV heads of 64, cache in 8 bits.
   const KernelWork decode = kernel_work(KernelOp::decode_attention, {4, 8, 2, 64}, 100, 1);
-  EXPECT_EQ(decode.flops, 4.0 * (4 * 8 * 64 * 100));      // q k and p v: 2 flops each
+  EXPECT_EQ(decode.flops, 4.0 * (4 * 8 * 64 * 100));  // q k and p v: 2 flops each
   EXPECT_EQ(decode.stored, 4.0 * 2 * (2 * 64) * 100);
   // Causal: token i attends to i tokens.
   EXPECT_EQ(kernel_work(KernelOp::prefill_attention, {1, 8, 8, 64}, 3, 2).flops, 4.0 * 8 * 64 * (1 + 2 + 3));
@@ -97,8 +99,8 @@ TEST(KernelWork, CountsWhatTheOpListCounts) {
   EXPECT_NEAR(kernel_work(KernelOp::moe, experts, 1e4, 2).stored, 8.0 * 3 * 64 * 32 * 2, 1e-6);
 }
 
-// What fits is found, whole. Beyond, h = exp(-L (1 - h)): the equation of a branching process that dies out, whose published
-// values are 0.4172 for L = 1.5 and 0.2032 for L = 2.
+// What fits is found, whole. Beyond, h = exp(-L (1 - h)): the equation of a branching process that dies out, whose
+// published values are 0.4172 for L = 1.5 and 0.2032 for L = 2.
 TEST(CacheHits, FallFastBeyondTheCache) {
   const WarmCache cache{Bytes(50e6), 3};
   EXPECT_EQ(cache_hits(cache, Bytes(0)), 1);
@@ -109,16 +111,19 @@ TEST(CacheHits, FallFastBeyondTheCache) {
   EXPECT_LT(cache_hits(cache, Bytes(1e9)), 1e-6);
 }
 
-// 40 MB stored at 1 TB/s take 40 us; a third of that from a cache that holds them; activations pass at the memory's rate.
+// 40 MB stored at 1 TB/s take 40 us; a third of that from a cache that holds them; activations pass at the memory's
+// rate.
 TEST(KernelRoofline, ReadsWhatTheCacheHoldsFaster) {
-  const OpCoefficients memory_alone{.compute_efficiency = 1, .memory_efficiency = 1, .p = 3, .t0 = Seconds(0), .residual = nullptr};
+  const OpCoefficients memory_alone{
+      .compute_efficiency = 1, .memory_efficiency = 1, .p = 3, .t0 = Seconds(0), .residual = nullptr};
   const auto time = [&](double stored, const WarmCache& cache) {
-    return kernel_roofline(KernelOp::moe, memory_alone, FlopsPerSecond(1e15), BytesPerSecond(1e12), {0, stored, 2e6}, cache);
+    return kernel_roofline(KernelOp::moe, memory_alone, FlopsPerSecond(1e15), BytesPerSecond(1e12), {0, stored, 2e6},
+                           cache);
   };
   const WarmCache cache{Bytes(50e6), 3};
   EXPECT_NEAR(time(40e6, {}), 42e-6, 1e-12);
   EXPECT_NEAR(time(40e6, cache), (40.0 / 3 + 2) * 1e-6, 1e-12);
-  EXPECT_NEAR(time(98e6, cache), (98 * (1 - 0.2032 * 2 / 3) + 2) * 1e-6, 1e-8);   // 100 MB in all: two caches
+  EXPECT_NEAR(time(98e6, cache), (98 * (1 - 0.2032 * 2 / 3) + 2) * 1e-6, 1e-8);  // 100 MB in all: two caches
 }
 
 // A chunk costs what it adds to the whole, and its own launch.

@@ -20,7 +20,8 @@ inline KernelTable square_table() {
   t.op = KernelOp::gemm;
   t.dtype = "bfloat16";
   t.kernel = "test";
-  t.coefficients = {.compute_efficiency = 0.8, .memory_efficiency = 0.7, .p = 2.5, .t0 = Seconds(4e-6), .residual = nullptr};
+  t.coefficients = {
+      .compute_efficiency = 0.8, .memory_efficiency = 0.7, .p = 2.5, .t0 = Seconds(4e-6), .residual = nullptr};
   t.cold_efficiency = 0.9;
   t.metric = {.scale = {0.5, 0.5, 0, 0}, .nugget = 0.01, .neighbours = 4, .knee = 0};
   t.columns = {1, 16, 256};
@@ -39,7 +40,8 @@ inline KernelTable attention_table(KernelOp op) {
   t.dtype = "bfloat16";
   t.kv_dtype = "bfloat16";
   t.kernel = "test";
-  t.coefficients = {.compute_efficiency = 0.5, .memory_efficiency = 0.8, .p = 3, .t0 = Seconds(8e-6), .residual = nullptr};
+  t.coefficients = {
+      .compute_efficiency = 0.5, .memory_efficiency = 0.8, .p = 3, .t0 = Seconds(8e-6), .residual = nullptr};
   t.metric = {.scale = {0.5, 0.5, 0.5, 1, 0}, .nugget = 0.01, .neighbours = 4, .knee = 0};
   t.columns = {64, 1024};
   t.sites = {{1, 8, 8, 64}, {4, 8, 8, 64}};
@@ -51,7 +53,9 @@ inline KernelTable attention_table(KernelOp op) {
 /// A folder with files of measured kernels.
 class KernelFolder : public Scratch {
  public:
-  std::string write(const std::string& bytes, const std::string& name = "test.kernels") const { return Scratch::write(name, bytes); }
+  std::string write(const std::string& bytes, const std::string& name = "test.kernels") const {
+    return Scratch::write(name, bytes);
+  }
   std::string write(const std::vector<KernelTable>& tables) const {
     return write(kernel_file_bytes({"test", "a test", "2026-11-21"}, tables));
   }

@@ -31,7 +31,8 @@ TEST(LlmShape, KvBytesFollowTheCacheType) {
 }
 
 TEST(DType, NamesAreReadBack) {
-  for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16, DType::fp8, DType::int8, DType::int4, DType::nvfp4, DType::mxfp4}) {
+  for (const DType dtype :
+       {DType::fp32, DType::fp16, DType::bf16, DType::fp8, DType::int8, DType::int4, DType::nvfp4, DType::mxfp4}) {
     EXPECT_EQ(dtype_from_name(name(dtype)), dtype);
   }
   EXPECT_EQ(dtype_from_name("bfloat16"), DType::bf16);
@@ -48,8 +49,8 @@ TEST(LlmShape, LayersAreWindowedAndHaveExpertsWhereTheModelSaysSo) {
   LlmShape shape = shape_named("mixtral-8x7b");
   shape.layers = 6;
   shape.sliding_window = 128;
-  shape.windows = {1, 1, 0, 1, 1, 0};    // every third layer attends to everything
-  shape.moe->period = 2;                 // experts in layers 1, 3, 5
+  shape.windows = {1, 1, 0, 1, 1, 0};  // every third layer attends to everything
+  shape.moe->period = 2;               // experts in layers 1, 3, 5
   for (std::int32_t layer = 0; layer < 6; ++layer) {
     EXPECT_EQ(layer_kind(shape, layer).windowed, layer % 3 != 2) << layer;
     EXPECT_EQ(layer_kind(shape, layer).moe, layer % 2 == 1) << layer;
@@ -58,7 +59,8 @@ TEST(LlmShape, LayersAreWindowedAndHaveExpertsWhereTheModelSaysSo) {
   LlmShape all = shape;
   all.moe->period = 1;
   const double expert = 3.0 * shape.hidden * shape.moe->intermediate, router = 8.0 * shape.hidden;
-  EXPECT_EQ(weight_count(all) - weight_count(shape), 3 * (8 * expert + router - 3.0 * shape.hidden * shape.intermediate));
+  EXPECT_EQ(weight_count(all) - weight_count(shape),
+            3 * (8 * expert + router - 3.0 * shape.hidden * shape.intermediate));
 }
 
 // Rows of published_shapes.csv by model: cells by the names of the heading.
@@ -77,14 +79,18 @@ std::map<std::string, Fields> read_models(std::istream& in) {
   for (std::string line; std::getline(in, line);) {
     if (line.starts_with('#')) continue;
     const std::vector<std::string> cells = cells_of(line);
-    if (names.empty()) names = cells;
-    else for (std::size_t i = 1; i < names.size(); ++i) models[cells.at(0)][names[i]] = cells.at(i);
+    if (names.empty())
+      names = cells;
+    else
+      for (std::size_t i = 1; i < names.size(); ++i) models[cells.at(0)][names[i]] = cells.at(i);
   }
   return models;
 }
 
 double number(const Fields& fields, const std::string& key) { return std::strtod(fields.at(key).c_str(), nullptr); }
-std::int32_t whole(const Fields& fields, const std::string& key) { return static_cast<std::int32_t>(number(fields, key)); }
+std::int32_t whole(const Fields& fields, const std::string& key) {
+  return static_cast<std::int32_t>(number(fields, key));
+}
 bool flag(const Fields& fields, const std::string& key) { return fields.at(key) == "1"; }
 bool states(const Fields& fields, const std::string& key) { return !fields.at(key).empty(); }
 

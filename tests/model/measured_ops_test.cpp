@@ -26,7 +26,9 @@ KernelTable llama_attention(KernelOp op) {
 
 class MeasuredOps : public testing::Test {
  protected:
-  void SetUp() override { use({square_table(), llama_attention(KernelOp::prefill_attention), llama_attention(KernelOp::decode_attention)}); }
+  void SetUp() override {
+    use({square_table(), llama_attention(KernelOp::prefill_attention), llama_attention(KernelOp::decode_attention)});
+  }
   void use(const std::vector<KernelTable>& tables) {
     d_.shape = shape_named("llama-2-7b");
     d_.accelerator = with_efficiencies(a100_40());
@@ -48,7 +50,8 @@ class MeasuredOps : public testing::Test {
   [[nodiscard]] double measured(std::size_t table, const KernelKey& key, double column) const {
     const KernelTable& t = d_.accelerator.kernels->kernel(table).table();
     const MeasuredKernel& kernel = d_.accelerator.kernels->kernel(table);
-    return kernel_roofline(t.op, t.coefficients, d_.accelerator.fp16, d_.accelerator.memory_bandwidth, kernel_work(t.op, key, column, 2)) *
+    return kernel_roofline(t.op, t.coefficients, d_.accelerator.fp16, d_.accelerator.memory_bandwidth,
+                           kernel_work(t.op, key, column, 2)) *
            std::exp(log_ratio_at(t, *kernel.row(key), column));
   }
 
@@ -76,7 +79,8 @@ TEST_F(MeasuredOps, EnginesWithOtherKernelsUseTheRoofline) {
 // Cold weights cannot be read faster than the best that was seen on data far larger than the cache.
 TEST_F(MeasuredOps, NoProductReadsItsWeightsFasterThanColdOnesWereRead) {
   KernelTable cached = square_table();
-  std::fill(cached.log_ratio.begin(), cached.log_ratio.end(), -3.0F);  // twenty times faster than the roofline: from the cache
+  std::fill(cached.log_ratio.begin(), cached.log_ratio.end(),
+            -3.0F);  // twenty times faster than the roofline: from the cache
   use({cached});
   EXPECT_NEAR(product(4096, 4096, 1), 2.0 * 4096 * 4096 / (0.9 * d_.accelerator.memory_bandwidth.value), 1e-12);
 }
@@ -87,11 +91,13 @@ TEST_F(MeasuredOps, OneRowCostsNoMoreThanTwo) {
   table.columns = {1, 2, 256};
   table.log_ratio = {1.1F, 0, 0, 1.1F, 0, 0, 1.1F, 0, 0, -0.1F, 0, 0};
   use({table});
-  EXPECT_NEAR(product(1024, 4096, 1), measured(0, {1024, 4096}, 1) * std::exp(-1.1), 3e-9);  // ratios are kept to 1/8192
+  EXPECT_NEAR(product(1024, 4096, 1), measured(0, {1024, 4096}, 1) * std::exp(-1.1),
+              3e-9);                                                         // ratios are kept to 1/8192
   EXPECT_NEAR(product(4096, 4096, 1), measured(0, {4096, 4096}, 1), 1e-12);  // faster than two: as measured
 }
 
-// Models of experts in fp8 are published with a scale a block: that kernel is used where it was measured, whatever the other.
+// Models of experts in fp8 are published with a scale a block: that kernel is used where it was measured, whatever the
+// other.
 TEST_F(MeasuredOps, ExpertsInFp8AreBlockScaled) {
   d_.shape = shape_named("mixtral-8x7b");
   d_.weight_dtype = DType::fp8;
@@ -114,8 +120,8 @@ TEST_F(MeasuredOps, ExpertsInFp8AreBlockScaled) {
   EXPECT_EQ(step({experts("fp8", 1.5F), experts("fp8_block", 0.5F)}), block);
 }
 
-// A benchmark finds its experts in the cache from run to run; a step, which reads those of all layers, does not. Measured: 20
-// times faster than from memory, all of it the cache's doing (log ratio 0). Priced: from memory.
+// A benchmark finds its experts in the cache from run to run; a step, which reads those of all layers, does not.
+// Measured: 20 times faster than from memory, all of it the cache's doing (log ratio 0). Priced: from memory.
 TEST_F(MeasuredOps, ExpertsAreReadColdWhateverTheBenchmarkFoundInTheCache) {
   d_.shape = shape_named("mixtral-8x7b");
   const auto step = [&](WarmCache cache) {
@@ -138,7 +144,8 @@ TEST_F(MeasuredOps, DecodeAttentionFollowsTheMeasuredContexts) {
   const auto attention = [&](double context) { return cost.decode_curve(4).time(4 * context, 4 * context); };
   const double at_64 = attention(64), at_1024 = attention(1024);
   const double layers = d_.shape.layers;
-  EXPECT_NEAR((at_1024 - at_64) / layers, measured(2, {4, 32, 32, 128}, 1024) - measured(2, {4, 32, 32, 128}, 64), 1e-9);
+  EXPECT_NEAR((at_1024 - at_64) / layers, measured(2, {4, 32, 32, 128}, 1024) - measured(2, {4, 32, 32, 128}, 64),
+              1e-9);
   EXPECT_NEAR(attention(544), (at_64 + at_1024) / 2, 1e-9);
 }
 
@@ -146,8 +153,14 @@ TEST_F(MeasuredOps, DecodeAttentionFollowsTheMeasuredContexts) {
 TEST_F(MeasuredOps, AChunkIsTheDifferenceOfWholePrefills) {
   const auto prefill = [&](std::int64_t tokens, std::int64_t context) {
     const OpPricer pricer(d_.inputs());
-    const OpListInputs ops{.shape = &d_.shape, .weight_dtype = d_.weight_dtype, .kv_dtype = d_.kv_dtype, .tp = 1, .pp = 1, .capabilities = {}};
-    return pricer.price(prefill_attention_op(ops, {.new_tokens = tokens, .context = context}, false)).total() - pricer.kernel_gap();
+    const OpListInputs ops{.shape = &d_.shape,
+                           .weight_dtype = d_.weight_dtype,
+                           .kv_dtype = d_.kv_dtype,
+                           .tp = 1,
+                           .pp = 1,
+                           .capabilities = {}};
+    return pricer.price(prefill_attention_op(ops, {.new_tokens = tokens, .context = context}, false)).total() -
+           pricer.kernel_gap();
   };
   const double whole = measured(1, {1, 32, 32, 128}, 1024), cached = measured(1, {1, 32, 32, 128}, 64);
   EXPECT_NEAR(prefill(1024, 0), whole, 1e-12);
@@ -158,7 +171,8 @@ TEST_F(MeasuredOps, SaysWhatLiesBeyondTheMeasurements) {
   ForwardCost cost(d_.inputs());
   (void)cost.forward(decode_work(d_.shape, 4, 500));
   // Products up to 11 585 were vouched for; the LM head has 32 000 columns.
-  EXPECT_THAT(cost.beyond_measured(), Contains(HasSubstr("bfloat16 product 32000 x 4096 lies outside what was measured")));
+  EXPECT_THAT(cost.beyond_measured(),
+              Contains(HasSubstr("bfloat16 product 32000 x 4096 lies outside what was measured")));
   EXPECT_THAT(cost.beyond_measured(), Not(Contains(HasSubstr("decode beyond"))));
   (void)cost.forward(decode_work(d_.shape, 4, 2000));
   EXPECT_THAT(cost.beyond_measured(), Contains("decode beyond the measured 1024 tokens of context"));
@@ -173,8 +187,9 @@ TEST_F(MeasuredOps, SaysWhichTypesAndHeadsWereNotMeasured) {
   d_.weight_dtype = DType::int4;
   EXPECT_THAT(ForwardCost(d_.inputs()).beyond_measured(), Contains(HasSubstr("no measured products in int4")));
   d_.weight_dtype = DType::bf16;
-  d_.shape = shape_named("mistral-7b");                    // 8 KV heads, where 32 were measured
-  EXPECT_THAT(ForwardCost(d_.inputs()).beyond_measured(), Contains(HasSubstr("8 KV heads of size 128 lies outside what was measured")));
+  d_.shape = shape_named("mistral-7b");  // 8 KV heads, where 32 were measured
+  EXPECT_THAT(ForwardCost(d_.inputs()).beyond_measured(),
+              Contains(HasSubstr("8 KV heads of size 128 lies outside what was measured")));
 }
 
 // Tables of nvfp4 are fitted against the peak of fp8; an accelerator's own peak of 4 bits is for what was not measured.

@@ -9,8 +9,13 @@ namespace plimsoll::model {
 namespace {
 
 MemoryInputs inputs_for(const Deployment& d) {
-  return {.shape = &d.shape, .accelerator = &d.accelerator, .engine = &d.engine, .weight_dtype = d.weight_dtype,
-          .kv_dtype = d.kv_dtype, .tp = d.tp, .pp = d.pp};
+  return {.shape = &d.shape,
+          .accelerator = &d.accelerator,
+          .engine = &d.engine,
+          .weight_dtype = d.weight_dtype,
+          .kv_dtype = d.kv_dtype,
+          .tp = d.tp,
+          .pp = d.pp};
 }
 
 TEST(JumpStart, SevenBillionOnAnA10gHoldFourSequencesOf4096) {
@@ -21,8 +26,8 @@ TEST(JumpStart, SevenBillionOnAnA10gHoldFourSequencesOf4096) {
 }
 
 TEST(JumpStart, CriticalBatchIsPeakOverBandwidth) {
-  EXPECT_EQ(jumpstart_critical_batch(a10g(), DType::fp16), 116);    // 70e12 / 600e9 = 116.7
-  EXPECT_EQ(jumpstart_critical_batch(a100_40(), DType::fp16), 200); // 312e12 / 1555e9 = 200.6
+  EXPECT_EQ(jumpstart_critical_batch(a10g(), DType::fp16), 116);     // 70e12 / 600e9 = 116.7
+  EXPECT_EQ(jumpstart_critical_batch(a100_40(), DType::fp16), 200);  // 312e12 / 1555e9 = 200.6
 }
 
 TEST(JumpStart, AttentionIntensityOf4096Tokens) {
@@ -47,8 +52,8 @@ TEST(WeightBytes, OneRankHoldsTheWholeModel) {
 }
 
 TEST(WeightBytes, RanksReplicateKvHeadsAndPadTheVocabulary) {
-  // Qwen2.5 7B at TP 4 holds one KV head a rank, and its vocabulary is 2376 * 64 rows, which needs no padding: four ranks
-  // hold the matrices once and the norms four times.
+  // Qwen2.5 7B at TP 4 holds one KV head a rank, and its vocabulary is 2376 * 64 rows, which needs no padding: four
+  // ranks hold the matrices once and the norms four times.
   const LlmShape& shape = shape_named("qwen2.5-7b");
   const double norms = (2.0 * 28 + 1) * 3584;
   EXPECT_EQ(4 * weight_bytes_per_rank(shape, DType::fp16, 4, 1).value, 2 * (weight_count(shape) + 3 * norms));

@@ -26,8 +26,12 @@ double total(const OpList& list, Field field) {
   for_each_op(list, [&](const Op& op) { sum += op.count * field(op); });
   return sum;
 }
-double total_flops(const OpList& list) { return total(list, [](const Op& op) { return op.flops; }); }
-double total_weights(const OpList& list) { return total(list, [](const Op& op) { return op.weight_bytes; }); }
+double total_flops(const OpList& list) {
+  return total(list, [](const Op& op) { return op.flops; });
+}
+double total_weights(const OpList& list) {
+  return total(list, [](const Op& op) { return op.weight_bytes; });
+}
 double count_of(const OpList& list, OpKind kind) {
   return total(list, [&](const Op& op) { return op.kind == kind ? 1.0 : 0.0; });
 }
@@ -126,8 +130,8 @@ TEST(OpList, DenseWeightsAreReadOnceWhateverTheBatch) {
   for (const PublishedShape& published : published_shapes()) {
     if (published.shape.moe) continue;
     for (const std::int64_t rows : {1, 64}) {
-      const OpList list = make_op_list({.shape = &published.shape, .capabilities = {}},
-                                       decode_work(published.shape, rows, 10));
+      const OpList list =
+          make_op_list({.shape = &published.shape, .capabilities = {}}, decode_work(published.shape, rows, 10));
       EXPECT_EQ(total_weights(list), 2 * matrix_elements(published.shape, false)) << published.shape.id;
     }
   }

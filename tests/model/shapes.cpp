@@ -96,7 +96,9 @@ std::vector<PublishedShape> make_shapes() {
       {opt_13b(), 12853473280., 12853473280., 819200},
       {gpt_j(), 6050882784., 6050882784., 458752},
       {changed(dense("mixtral-8x7b", "mixtral", 32, 4096, 32, 8, 128, 14336, 32000),
-               [](LlmShape& s) { s.moe = MoeShape{8, 2, 0, 14336, 0}; }),
+               [](LlmShape& s) {
+                 s.moe = MoeShape{8, 2, 0, 14336, 0};
+               }),
        46702792704., 12879925248., 131072},
       {changed(dense("qwen3-30b-a3b", "qwen3", 48, 2048, 32, 4, 128, 6144, 151936),
                [](LlmShape& s) {

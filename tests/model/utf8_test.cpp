@@ -20,13 +20,14 @@ std::string encoded(std::uint32_t point, std::size_t length) {
 
 // Of each code point below 2^21 only the shortest sequence is UTF-8, and none of a surrogate or beyond U+10FFFF.
 TEST(Utf8, OnlyTheShortestSequenceOfACharacterIsWellFormed) {
-  constexpr std::uint32_t kRoom[] = {0, 0x80, 0x800, 0x10000, 0x200000};   // code points below fit in so many bytes
+  constexpr std::uint32_t kRoom[] = {0, 0x80, 0x800, 0x10000, 0x200000};  // code points below fit in so many bytes
   for (std::uint32_t point = 0; point < kRoom[4]; point += point < 0x11000 ? 1 : 97) {
     for (std::size_t length = 1; length <= 4; ++length) {
       if (point >= kRoom[length]) continue;
       const bool shortest = point >= kRoom[length - 1] || length == 1;
       const bool character = point <= 0x10ffff && (point < 0xd800 || point > 0xdfff);
-      ASSERT_EQ(utf8_length(encoded(point, length) + "x"), shortest && character ? length : 0) << point << " in " << length;
+      ASSERT_EQ(utf8_length(encoded(point, length) + "x"), shortest && character ? length : 0)
+          << point << " in " << length;
     }
   }
 }

@@ -15,7 +15,8 @@ using Addresses = std::vector<std::string>;
 
 const auto kNoRoute = [](const std::string&) { return std::string(); };
 // A host with a slow and a fast network, and the bridge that every host with containers has.
-const std::vector<Interface> kNode = {{"eth0", "10.0.0.7", 24}, {"ib0", "192.168.1.7", 16}, {"docker0", "172.17.0.1", 16}};
+const std::vector<Interface> kNode = {
+    {"eth0", "10.0.0.7", 24}, {"ib0", "192.168.1.7", 16}, {"docker0", "172.17.0.1", 16}};
 
 TEST(SharedAddresses, AreThoseOfTheNetworkThatAllAreIn) {
   EXPECT_THAT(shared_addresses(kNode, {{"10.0.0.8", "172.17.0.1"}, {"10.0.0.9"}}, kNoRoute), ElementsAre("10.0.0.7"));
@@ -27,18 +28,22 @@ TEST(SharedAddresses, ComeFromTheFirstInterfaceWhereSeveralDo) {
 }
 
 TEST(SharedAddresses, AreSeveralWhereNoneIsEnough) {
-  EXPECT_THAT(shared_addresses(kNode, {{"10.0.0.8"}, {"192.168.1.9"}}, kNoRoute), ElementsAre("10.0.0.7", "192.168.1.7"));
+  EXPECT_THAT(shared_addresses(kNode, {{"10.0.0.8"}, {"192.168.1.9"}}, kNoRoute),
+              ElementsAre("10.0.0.7", "192.168.1.7"));
   EXPECT_THAT(shared_addresses(kNode, {{"10.0.0.8"}, {"192.168.1.9"}, {"192.168.1.8", "10.0.0.9"}}, kNoRoute),
               ElementsAre("10.0.0.7", "192.168.1.7"));
 }
 
 // 172.17.0.1 is an address of this host too: it leads to itself.
 TEST(SharedAddresses, ABridgeThatBothHaveDoesNotCount) {
-  EXPECT_THAT(shared_addresses(kNode, {{"172.17.0.1"}}, [](const std::string&) { return std::string("172.17.0.1"); }), IsEmpty());
+  EXPECT_THAT(shared_addresses(kNode, {{"172.17.0.1"}}, [](const std::string&) { return std::string("172.17.0.1"); }),
+              IsEmpty());
 }
 
 TEST(SharedAddresses, APeerOfAnotherNetworkIsReachedByTheRoute) {
-  const auto route = [](const std::string& address) { return address == "8.8.4.4" ? std::string("192.168.1.7") : std::string(); };
+  const auto route = [](const std::string& address) {
+    return address == "8.8.4.4" ? std::string("192.168.1.7") : std::string();
+  };
   EXPECT_THAT(shared_addresses(kNode, {{"8.8.4.4"}}, route), ElementsAre("192.168.1.7"));
   EXPECT_THAT(shared_addresses(kNode, {{"9.9.9.9"}}, route), IsEmpty());
   EXPECT_THAT(shared_addresses(kNode, {{}}, route), IsEmpty());

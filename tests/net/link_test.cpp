@@ -60,7 +60,7 @@ TEST(Link, MemoryGrowsWithWhatHasArrived) {
   one.socket().shut_sending();
   EXPECT_EQ(other.receive(), std::nullopt);
   ::getrusage(RUSAGE_SELF, &after);
-  EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 16 * 1024);   // KiB
+  EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 16 * 1024);  // KiB
 }
 
 // Each byte comes in time; the message as a whole does not.

@@ -17,7 +17,7 @@ namespace plimsoll::net {
 namespace {
 
 const std::vector<std::string> kHere = {std::string(kLoopback)};
-constexpr std::chrono::milliseconds kLong = std::chrono::minutes(5);   // never reached: what is waited for comes
+constexpr std::chrono::milliseconds kLong = std::chrono::minutes(5);  // never reached: what is waited for comes
 
 Socket stranger(const Lobby& lobby) {
   return connect_to(std::string(kLoopback), lobby.meeting().endpoints.front().port, within(kLong));
@@ -88,17 +88,27 @@ TEST_P(StrangerTest, IsClosedAndDelaysNoGuest) {
 
 std::string framed(const std::string& message) {
   const auto size = message.size();
-  return std::string{static_cast<char>(size >> 24U), static_cast<char>(size >> 16U), static_cast<char>(size >> 8U), static_cast<char>(size)} + message;
+  return std::string{static_cast<char>(size >> 24U), static_cast<char>(size >> 16U), static_cast<char>(size >> 8U),
+                     static_cast<char>(size)} +
+         message;
 }
 
-INSTANTIATE_TEST_SUITE_P(Lobby, StrangerTest,
+INSTANTIATE_TEST_SUITE_P(
+    Lobby, StrangerTest,
     ::testing::Values(
-        Stranger{"Http", [](const Lobby&) { return std::string("GET / HTTP/1.1\r\nHost: here\r\n\r\n"); }},   // a length of 1.2 GB
+        Stranger{
+            "Http",
+            [](const Lobby&) { return std::string("GET / HTTP/1.1\r\nHost: here\r\n\r\n"); }},  // a length of 1.2 GB
         Stranger{"HugeLength", [](const Lobby&) { return std::string("\xff\xff\xff\xff", 4); }},
-        Stranger{"OverTheLimit", [](const Lobby& lobby) { return framed(lobby.meeting().token + ' ' + std::string(Lobby::kMaxFirst, 'x')); }},
+        Stranger{"OverTheLimit",
+                 [](const Lobby& lobby) {
+                   return framed(lobby.meeting().token + ' ' + std::string(Lobby::kMaxFirst, 'x'));
+                 }},
         Stranger{"Nothing", [](const Lobby&) { return framed(""); }},
-        Stranger{"WrongToken", [](const Lobby& lobby) { return framed(std::string(lobby.meeting().token.size(), '0') + " hello"); }},
-        Stranger{"HalfTheToken", [](const Lobby& lobby) { return framed(lobby.meeting().token.substr(0, 16) + " hello"); }},
+        Stranger{"WrongToken",
+                 [](const Lobby& lobby) { return framed(std::string(lobby.meeting().token.size(), '0') + " hello"); }},
+        Stranger{"HalfTheToken",
+                 [](const Lobby& lobby) { return framed(lobby.meeting().token.substr(0, 16) + " hello"); }},
         Stranger{"TokenAlone", [](const Lobby& lobby) { return framed(lobby.meeting().token); }},
         Stranger{"LongerToken", [](const Lobby& lobby) { return framed(lobby.meeting().token + "0 hello"); }}),
     [](const auto& each) { return std::string(each.param.name); });

@@ -65,17 +65,36 @@ TEST(FrontDoor, ChecksTgiSettingsAsTheRouterDoes) {
       return false;
     }
   };
-  EXPECT_TRUE(starts([](PolicyConfig& c) { c.max_input = 4095; c.max_total = 4096; c.prefill_token_budget = 4096; }));
-  EXPECT_FALSE(starts([](PolicyConfig& c) { c.max_input = 4096; c.max_total = 4096; }));
-  EXPECT_FALSE(starts([](PolicyConfig& c) { c.max_input = 4095; c.prefill_token_budget = 4094; }));
+  EXPECT_TRUE(starts([](PolicyConfig& c) {
+    c.max_input = 4095;
+    c.max_total = 4096;
+    c.prefill_token_budget = 4096;
+  }));
+  EXPECT_FALSE(starts([](PolicyConfig& c) {
+    c.max_input = 4096;
+    c.max_total = 4096;
+  }));
+  EXPECT_FALSE(starts([](PolicyConfig& c) {
+    c.max_input = 4095;
+    c.prefill_token_budget = 4094;
+  }));
   EXPECT_TRUE(starts([](PolicyConfig& c) {
     c.max_input = 4095;
     c.prefill_token_budget = 512;
     c.variant = PolicyVariant::tgi_v3;
   }));
-  EXPECT_FALSE(starts([](PolicyConfig& c) { c.prefill_token_budget = 4097; c.kv_token_budget = 4096; }));
-  EXPECT_TRUE(starts([](PolicyConfig& c) { c.prefill_token_budget = 4096; c.kv_token_budget = 4096; }));
-  EXPECT_FALSE(starts([](PolicyConfig& c) { c.max_total = 4097; c.kv_token_budget = 4096; }));
+  EXPECT_FALSE(starts([](PolicyConfig& c) {
+    c.prefill_token_budget = 4097;
+    c.kv_token_budget = 4096;
+  }));
+  EXPECT_TRUE(starts([](PolicyConfig& c) {
+    c.prefill_token_budget = 4096;
+    c.kv_token_budget = 4096;
+  }));
+  EXPECT_FALSE(starts([](PolicyConfig& c) {
+    c.max_total = 4097;
+    c.kv_token_budget = 4096;
+  }));
   EXPECT_TRUE(starts([](PolicyConfig& c) { c.max_input = 100000; }));
 }
 

@@ -27,7 +27,7 @@ TEST(KvLedger, GrowsOnDemand) {
   kv.grow(0, 5);
   EXPECT_EQ(kv.held(0), 2);
   EXPECT_EQ(kv.free(), 8);
-  kv.grow(0, 3);                         // it has these
+  kv.grow(0, 3);  // it has these
   EXPECT_EQ(kv.held(0), 2);
   EXPECT_EQ(kv.need(0, 8), 0);
   EXPECT_EQ(kv.need(0, 9), 1);
@@ -37,8 +37,8 @@ TEST(KvLedger, GrowsOnDemand) {
 
 TEST(KvLedger, TheGroupTakesBlocksAsItCrossesThem) {
   KvLedger kv = ledger(10, 4);
-  join(kv, 0, 4);                        // takes a block in the next step
-  join(kv, 1, 6);                        // takes one in three steps
+  join(kv, 0, 4);  // takes a block in the next step
+  join(kv, 1, 6);  // takes one in three steps
   EXPECT_EQ(kv.group_growth(1), 1);
   EXPECT_EQ(kv.group_growth(2), 1);
   EXPECT_EQ(kv.group_growth(3), 2);
@@ -77,14 +77,14 @@ TEST(KvLedger, SwapsWhatIsHeld) {
   EXPECT_EQ(kv.held(0), 3);
   EXPECT_EQ(kv.swapped(), 0);
   kv.swap_out(0);
-  kv.close(0);                           // it has ended out there
+  kv.close(0);  // it has ended out there
   EXPECT_EQ(kv.swapped(), 0);
 }
 
 // Every request with its own counter, each step taken alone.
 struct Naive {
   Tok block;
-  std::vector<Tok> computed;             // by request; -1: not there
+  std::vector<Tok> computed;  // by request; -1: not there
   std::vector<bool> grows;
   [[nodiscard]] Blk held(std::size_t i) const { return (computed[i] + block - 1) / block; }
   [[nodiscard]] Blk growth(std::int64_t steps) const {
@@ -107,11 +107,14 @@ void expect_same(const KvLedger& kv, const Naive& naive) {
   for (const std::int64_t steps : {1, 2, 5, 17}) {
     RC_ASSERT(kv.group_growth(steps) == naive.growth(steps));
     const std::int64_t most = kv.group_steps(steps);
-    if (most == kForever) RC_ASSERT(naive.growth(1000) == 0);
-    else RC_ASSERT(naive.growth(most) <= steps && naive.growth(most + 1) > steps);
+    if (most == kForever)
+      RC_ASSERT(naive.growth(1000) == 0);
+    else
+      RC_ASSERT(naive.growth(most) <= steps && naive.growth(most + 1) > steps);
   }
   double sum = 0;
-  for (int j = 0; j < 7; ++j) sum += static_cast<double>(naive.growth(j + 1)) * (2 + 0.5 * (j - 3) + 0.25 * (j - 3) * (j - 3));
+  for (int j = 0; j < 7; ++j)
+    sum += static_cast<double>(naive.growth(j + 1)) * (2 + 0.5 * (j - 3) + 0.25 * (j - 3) * (j - 3));
   RC_ASSERT(std::abs(kv.weighted_growth(7, 2, 0.5, 0.25) - sum) < 1e-9);
 }
 
@@ -119,7 +122,7 @@ RC_GTEST_PROP(KvLedgerProperty, TheGroupIsTheSumOfItsMembers, ()) {
   const Tok block = *rc::gen::element<Tok>(1, 2, 3, 4, 16);
   KvLedger kv = ledger(100000, block);
   Naive naive{block, {}, {}};
-  const auto any = [&]() -> std::size_t {   // somebody who is there, or the end
+  const auto any = [&]() -> std::size_t {  // somebody who is there, or the end
     std::vector<std::size_t> there;
     for (std::size_t i = 0; i < naive.computed.size(); ++i)
       if (naive.computed[i] >= 0) there.push_back(i);
@@ -144,7 +147,7 @@ RC_GTEST_PROP(KvLedgerProperty, TheGroupIsTheSumOfItsMembers, ()) {
       kv.advance_member(id);
       ++naive.computed[who];
     } else if (who < naive.computed.size() && what == 5) {
-      kv.leave_group(id);                // swapped out and in again, or about to go
+      kv.leave_group(id);  // swapped out and in again, or about to go
       naive.grows[who] = false;
     } else if (who < naive.computed.size() && what == 6) {
       kv.release(id, 0);

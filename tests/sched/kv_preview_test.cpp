@@ -9,7 +9,7 @@
 namespace plimsoll::sched {
 namespace {
 
-constexpr std::array<std::uint64_t, 2> kPrompt = {11, 12};   // two whole blocks of 4 tokens
+constexpr std::array<std::uint64_t, 2> kPrompt = {11, 12};  // two whole blocks of 4 tokens
 
 // A pool of six blocks; the prompt's two stand idle at the end of the queue, four fresh ones before them.
 KvLedger ledger_with_idle_prompt() {
@@ -56,7 +56,7 @@ TEST(KvPreview, SharedBlocksAreFreeWhenTheLastHolderGoes) {
   KvPreview preview(kv);
   EXPECT_EQ(preview.free(), 3);
   preview.release(2);
-  EXPECT_EQ(preview.free(), 3);        // the other still holds both
+  EXPECT_EQ(preview.free(), 3);  // the other still holds both
   preview.release(1);
   EXPECT_EQ(preview.free(), 6);
 }

@@ -14,9 +14,8 @@ namespace {
 constexpr double kError = 1.0000001e-3;  // 0.1 %, and the rounding of exp and log
 
 rc::Gen<std::vector<double>> times() {
-  return rc::gen::container<std::vector<double>>(rc::gen::map(rc::gen::inRange<std::int64_t>(1, 40'000'000'000), [](auto n) {
-    return static_cast<double>(n) * 1e-9;
-  }));
+  return rc::gen::container<std::vector<double>>(rc::gen::map(rc::gen::inRange<std::int64_t>(1, 40'000'000'000),
+                                                              [](auto n) { return static_cast<double>(n) * 1e-9; }));
 }
 
 TEST(LogHistogram, IsEmptyAtFirst) {
@@ -57,7 +56,7 @@ TEST(LogHistogram, ZeroAndBelowCountAsZero) {
   histogram.add(0, 3);
   histogram.add(-1, 1);
   histogram.add(2, 4);
-  histogram.add(5, 0);                 // no weight, no value
+  histogram.add(5, 0);  // no weight, no value
   EXPECT_EQ(histogram.count(), 8);
   EXPECT_EQ(histogram.quantile(0.4), 0);
   EXPECT_NEAR(histogram.quantile(1), 2, 2 * kError);

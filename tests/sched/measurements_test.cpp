@@ -12,12 +12,20 @@ constexpr Nanos kSecond = 1'000'000'000;
 
 /// A completed request of whole seconds.
 RequestResult completed(Nanos sent, Nanos first, Nanos end, Tok output, Tok input = 10) {
-  return {.sent = sent * kSecond, .first_token = first * kSecond, .end = end * kSecond, .input = input,
-          .output = output, .generated = output};
+  return {.sent = sent * kSecond,
+          .first_token = first * kSecond,
+          .end = end * kSecond,
+          .input = input,
+          .output = output,
+          .generated = output};
 }
 
 RequestResult failed(Outcome outcome, Nanos sent) {
-  return {.sent = sent * kSecond, .end = (sent + 1) * kSecond, .input = 10, .output = 10, .generated = 7,
+  return {.sent = sent * kSecond,
+          .end = (sent + 1) * kSecond,
+          .input = 10,
+          .output = 10,
+          .generated = 7,
           .outcome = outcome};
 }
 
@@ -43,12 +51,12 @@ TEST(Measurements, OfNothingAreBlank) {
 
 TEST(Measurements, FollowTheDefinitions) {
   Measurements measurements = streaming();
-  measurements.add(completed(0, 2, 10, 5));    // latency 10, TTFT 2, TPOT 8/4, 2 a token
-  measurements.add(completed(5, 6, 11, 6));    // latency 6, TTFT 1, TPOT 5/5, 1 a token
+  measurements.add(completed(0, 2, 10, 5));  // latency 10, TTFT 2, TPOT 8/4, 2 a token
+  measurements.add(completed(5, 6, 11, 6));  // latency 6, TTFT 1, TPOT 5/5, 1 a token
   measurements.end_run(0, 20, 16, 4, {});
   const PointMetrics point = measurements.metrics();
   EXPECT_DOUBLE_EQ(*point.latency.mean, 8);
-  EXPECT_DOUBLE_EQ(*point.latency.p50, 8);     // halfway between the two
+  EXPECT_DOUBLE_EQ(*point.latency.p50, 8);  // halfway between the two
   EXPECT_DOUBLE_EQ(*point.latency.p90, 9.6);
   EXPECT_DOUBLE_EQ(*point.ttft.mean, 1.5);
   EXPECT_DOUBLE_EQ(*point.tpot.mean, 1.5);
@@ -72,7 +80,8 @@ Slo bounds(std::vector<Slo::Bound> all) {
 }
 
 TEST(Measurements, KnowTheStatisticOfEveryBound) {
-  Measurements measurements = streaming(bounds({{Metric::latency, 0.75, 1}, {Metric::ttft, -1, 1}, {Metric::tpot, 0.5, 1}}));
+  Measurements measurements =
+      streaming(bounds({{Metric::latency, 0.75, 1}, {Metric::ttft, -1, 1}, {Metric::tpot, 0.5, 1}}));
   measurements.add(completed(0, 2, 10, 5));
   measurements.add(completed(5, 6, 11, 6));
   measurements.end_run(0, 20, 16, 4, {});
@@ -81,7 +90,8 @@ TEST(Measurements, KnowTheStatisticOfEveryBound) {
 }
 
 TEST(Measurements, ARequestThatFailedIsLateForEveryBound) {
-  Measurements measurements = streaming(bounds({{Metric::latency, 0.5, 1}, {Metric::latency, 0.9, 1}, {Metric::latency, -1, 1}}));
+  Measurements measurements =
+      streaming(bounds({{Metric::latency, 0.5, 1}, {Metric::latency, 0.9, 1}, {Metric::latency, -1, 1}}));
   for (Nanos latency = 1; latency <= 3; ++latency) measurements.add(completed(0, 1, latency, 5));
   measurements.add(failed(Outcome::timed_out, 0));
   measurements.add(failed(Outcome::rejected, 0));
@@ -172,10 +182,10 @@ TEST(Measurements, AttainmentAsksEveryBoundOfEveryRequest) {
   Slo slo;
   slo.bounds = {{Metric::latency, 0.9, 10}, {Metric::ttft, -1, 2}, {Metric::tpot, 0.5, 1.5}, {Metric::itl, 0.99, 1e-9}};
   Measurements measurements = streaming(slo);
-  measurements.add(completed(0, 2, 8, 5));     // meets all: 8 <= 10, 2 <= 2, 6/4 <= 1.5
-  measurements.add(completed(0, 3, 8, 5));     // TTFT too long
-  measurements.add(completed(0, 2, 9, 5));     // TPOT 7/4
-  measurements.add(completed(0, 1, 1, 1));     // one token has no TPOT to miss
+  measurements.add(completed(0, 2, 8, 5));  // meets all: 8 <= 10, 2 <= 2, 6/4 <= 1.5
+  measurements.add(completed(0, 3, 8, 5));  // TTFT too long
+  measurements.add(completed(0, 2, 9, 5));  // TPOT 7/4
+  measurements.add(completed(0, 1, 1, 1));  // one token has no TPOT to miss
   measurements.add(failed(Outcome::timed_out, 0));
   EXPECT_DOUBLE_EQ(*measurements.metrics().slo_attainment, 2 / 5.0);
 }
@@ -222,8 +232,14 @@ TEST(Measurements, TimePartsSumToTheMeanLatency) {
 TEST(Measurements, KvIntegralsBecomeFractions) {
   Measurements measurements = streaming();
   // Two replicas with pools of 100 tokens over ten seconds: 2000 token-seconds.
-  const Integrals one{.busy_s = 5, .batch = 20, .used_tokens = 300, .held_tokens = 500, .internal = 50,
-                      .reserved_unused = 100, .external = 25, .last_block = 50};
+  const Integrals one{.busy_s = 5,
+                      .batch = 20,
+                      .used_tokens = 300,
+                      .held_tokens = 500,
+                      .internal = 50,
+                      .reserved_unused = 100,
+                      .external = 25,
+                      .last_block = 50};
   measurements.add_replica(one, 80, 100, 3);
   measurements.add_replica({}, 10, 100, 0);
   measurements.end_run(10, 20, 0, 0, {});
@@ -231,7 +247,7 @@ TEST(Measurements, KvIntegralsBecomeFractions) {
   EXPECT_DOUBLE_EQ(point.kv_used_mean, 0.15);
   EXPECT_DOUBLE_EQ(point.kv_wasted_mean, 0.1);
   EXPECT_DOUBLE_EQ(point.kv_used_peak, 0.8);
-  EXPECT_DOUBLE_EQ(point.batch_mean, 4);       // while a batch runs
+  EXPECT_DOUBLE_EQ(point.batch_mean, 4);  // while a batch runs
   EXPECT_DOUBLE_EQ(*point.kv_internal_mean, 0.1);
   EXPECT_DOUBLE_EQ(*point.kv_reserved_unused_mean, 0.2);
   EXPECT_DOUBLE_EQ(*point.kv_external_mean, 0.05);
@@ -265,8 +281,8 @@ TEST(Measurements, OneRunHasBatchMeansIntervals) {
   measurements.end_run(0, 300, 0, 0, {});
   const PointMetrics point = measurements.metrics();
   EXPECT_DOUBLE_EQ(*point.latency.mean, 2.5);
-  EXPECT_NEAR(*point.latency_mean_ci95_s, 0, 1e-12);       // every batch of ten has the same mean
-  EXPECT_LT(*point.output_tokens_per_s_ci95, 0.5);         // ends at the edges of the run shift a little
+  EXPECT_NEAR(*point.latency_mean_ci95_s, 0, 1e-12);  // every batch of ten has the same mean
+  EXPECT_LT(*point.output_tokens_per_s_ci95, 0.5);    // ends at the edges of the run shift a little
   EXPECT_GT(*point.output_tokens_per_s_ci95, 0);
 }
 

@@ -33,8 +33,8 @@ TEST(Orca, ReservesSlotsOfTheLongestSequence) {  // S4 and S5
             "P[A:4] | D[A] | D[A] | D[A] | D[A] | D[A] | P[B:4] | D[B] | D[B] | D[B] | D[B] | D[B]");
 }
 
-// 8 blocks of 4 tokens; A and B have prompt 4, output 5, cap 12. Capped: 4 blocks each. Next power of two: 4 + 8 tokens, 3
-// blocks, so that C (4 + 1, 2 blocks) fits beside them. Exact: 9 tokens, 3 blocks.
+// 8 blocks of 4 tokens; A and B have prompt 4, output 5, cap 12. Capped: 4 blocks each. Next power of two: 4 + 8
+// tokens, 3 blocks, so that C (4 + 1, 2 blocks) fits beside them. Exact: 9 tokens, 3 blocks.
 TEST(Orca, ReservesByTheChosenVariant) {
   const KvConfig kv{.blocks = 8, .block_tokens = 4, .prefix_caching = false};
   const std::string script = "A:4+5/12 B:4+5/12 C:4+1/1";
@@ -46,7 +46,8 @@ TEST(Orca, ReservesByTheChosenVariant) {
 }
 
 TEST(Orca, RefusesWhatWouldBlockItForEver) {
-  EXPECT_EQ(steps_of(orca(), {.blocks = 2, .block_tokens = 4}, "A:8+1 B:4+4"), "P[B:4] rejected(A 422) | D[B] | D[B] | D[B]");
+  EXPECT_EQ(steps_of(orca(), {.blocks = 2, .block_tokens = 4}, "A:8+1 B:4+4"),
+            "P[B:4] rejected(A 422) | D[B] | D[B] | D[B]");
 }
 
 PolicyConfig draw_config() {

@@ -28,8 +28,8 @@ PolicyConfig config(PolicyKind kind, Edit edit) {
   return policy;
 }
 
-/// The decision log of a script, which must be the same step by step and in leaps. Steps are separated by " | ", without
-/// their numbers.
+/// The decision log of a script, which must be the same step by step and in leaps. Steps are separated by " | ",
+/// without their numbers.
 inline std::string steps_of(const PolicyConfig& policy, const KvConfig& kv, const std::string& script) {
   const ScriptRun run = run_script(policy, kv, script);
   EXPECT_EQ(run.log, run_script(policy, kv, script, true).log) << script;
@@ -70,8 +70,8 @@ inline std::string name_of(std::size_t i) { return "q" + std::to_string(i); }
 inline std::string script_of(const std::vector<Draw>& draws) {
   std::string text;
   for (std::size_t i = 0; i < draws.size(); ++i)
-    text += fmt::format("{}{}:{}+{}/{}@{}", i == 0 ? "" : " ", name_of(i), draws[i].prompt, draws[i].output, draws[i].cap,
-                        draws[i].step);
+    text += fmt::format("{}{}:{}+{}/{}@{}", i == 0 ? "" : " ", name_of(i), draws[i].prompt, draws[i].output,
+                        draws[i].cap, draws[i].step);
   return text;
 }
 
@@ -115,7 +115,8 @@ inline void check_leaps(const PolicyConfig& policy, const KvConfig& kv) {
 }
 
 inline KvConfig draw_kv() {
-  return {.blocks = *rc::gen::element<Blk>(4, 6, 9, 16, 40, 1000), .block_tokens = *rc::gen::element<Tok>(1, 3, 4, 16),
+  return {.blocks = *rc::gen::element<Blk>(4, 6, 9, 16, 40, 1000),
+          .block_tokens = *rc::gen::element<Tok>(1, 3, 4, 16),
           .prefix_caching = false};
 }
 

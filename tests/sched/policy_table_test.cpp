@@ -46,7 +46,9 @@ TEST(PolicyTable, SaysWhichPoliciesReturnWholeBatches) {
 
 TEST(PolicyTable, KnowsContiguousReservationsByVariant) {
   EXPECT_FALSE(traits_of(config(PolicyKind::rolling)).contiguous);
-  EXPECT_TRUE(traits_of(config(PolicyKind::rolling, [](PolicyConfig& c) { c.variant = PolicyVariant::contiguous; })).contiguous);
+  EXPECT_TRUE(traits_of(config(PolicyKind::rolling, [](PolicyConfig& c) {
+                c.variant = PolicyVariant::contiguous;
+              })).contiguous);
   EXPECT_TRUE(traits_of(config(PolicyKind::orca)).contiguous);
   EXPECT_FALSE(traits_of(config(PolicyKind::vllm_v1)).contiguous);
 }
@@ -61,7 +63,7 @@ TEST(PolicyTable, ResolvesTheProductsDefaults) {
   EXPECT_EQ(of(PolicyKind::tgi).max_running, kForever);
   EXPECT_EQ(of(PolicyKind::tgi).prefill_tokens, 4096);
   EXPECT_EQ(of(PolicyKind::vllm_v0).max_running, 256);
-  EXPECT_EQ(of(PolicyKind::vllm_v0).step_tokens, 2048);   // more than the context of 1000
+  EXPECT_EQ(of(PolicyKind::vllm_v0).step_tokens, 2048);  // more than the context of 1000
   EXPECT_EQ(of(PolicyKind::vllm_v1).step_tokens, 2048);
   EXPECT_EQ(of(PolicyKind::sarathi).step_tokens, 512);
   EXPECT_EQ(of(PolicyKind::trtllm).max_running, 2048);
@@ -72,7 +74,13 @@ TEST(PolicyTable, ResolvesTheProductsDefaults) {
 
 TEST(PolicyTable, TakesStatedLimitsBeforeDefaults) {
   const auto limits = [](PolicyKind kind, auto edit) { return resolve_limits(config(kind, edit), 1000); };
-  EXPECT_EQ(limits(PolicyKind::static_batch, [](PolicyConfig& c) { c.batch_size = 7; c.max_running = 9; }).max_running, 7);
+  EXPECT_EQ(limits(PolicyKind::static_batch,
+                   [](PolicyConfig& c) {
+                     c.batch_size = 7;
+                     c.max_running = 9;
+                   })
+                .max_running,
+            7);
   EXPECT_EQ(limits(PolicyKind::dynamic, [](PolicyConfig& c) { c.max_running = 9; }).max_running, 9);
   EXPECT_EQ(limits(PolicyKind::none, [](PolicyConfig& c) { c.max_running = 9; }).max_running, 1);
   EXPECT_EQ(limits(PolicyKind::vllm_v0, [](PolicyConfig& c) { c.max_total = 4000; }).step_tokens, 2048);
@@ -80,13 +88,19 @@ TEST(PolicyTable, TakesStatedLimitsBeforeDefaults) {
   EXPECT_EQ(limits(PolicyKind::vllm_v0, [](PolicyConfig& c) { c.chunked = true; }).step_tokens, 512);
   EXPECT_EQ(limits(PolicyKind::sglang, [](PolicyConfig& c) { c.chunked = false; }).prefill_tokens, 16384);
   // With its defect TGI 2.0.0 lets a full batch grow on.
-  EXPECT_EQ(limits(PolicyKind::tgi, [](PolicyConfig& c) { c.max_running = 9; c.tgi_batch_size_bug = true; }).max_running, kForever);
+  EXPECT_EQ(limits(PolicyKind::tgi,
+                   [](PolicyConfig& c) {
+                     c.max_running = 9;
+                     c.tgi_batch_size_bug = true;
+                   })
+                .max_running,
+            kForever);
 }
 
 TEST(PolicyTable, JoinsSettingsThatMeanOneThing) {
   PolicyConfig sglang = config(PolicyKind::sglang, [](PolicyConfig& c) { c.prefill_token_budget = 9000; });
   derive_settings(sglang);
-  EXPECT_EQ(sglang.step_token_budget, 8192);     // the chunk's default is the smaller one
+  EXPECT_EQ(sglang.step_token_budget, 8192);  // the chunk's default is the smaller one
   PolicyConfig tgi = config(PolicyKind::tgi, [](PolicyConfig& c) { c.chunked = true; });
   derive_settings(tgi);
   EXPECT_EQ(tgi.variant, PolicyVariant::tgi_v3);
@@ -105,7 +119,7 @@ TEST(PolicyTable, SelectsWithRollingBatchWhatLmiWouldRun) {
 
 /// The most that one step took.
 struct Most {
-  std::int64_t rows = 0, tokens = 0;   // tokens: of steps with prompts in them
+  std::int64_t rows = 0, tokens = 0;  // tokens: of steps with prompts in them
 };
 
 Most most_of(Replica& replica) {
@@ -130,8 +144,14 @@ Most run_to_the_end(Replica& replica, const std::vector<Draw>& draws) {
   for (std::int64_t step = 1; next < draws.size() || replica.requests().size() > 0; ++step) {
     for (; next < draws.size() && draws[next].step <= step; ++next) {
       const Draw& d = draws[next];
-      (void)replica.arrive({.serial = next, .input = d.prompt, .output = d.output, .max_new = d.cap, .sent = now,
-                            .prefix_hashes = {}, .name = {}}, now);
+      (void)replica.arrive({.serial = next,
+                            .input = d.prompt,
+                            .output = d.output,
+                            .max_new = d.cap,
+                            .sent = now,
+                            .prefix_hashes = {},
+                            .name = {}},
+                           now);
     }
     if (!replica.decide(now)) {
       now = std::max(now + kMs, replica.wake_at() == kNever ? now : replica.wake_at());

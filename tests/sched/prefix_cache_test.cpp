@@ -43,7 +43,7 @@ TEST(PrefixCache, SharesWholeBlocksOfAPrefix) {
   EXPECT_EQ(kv.prefix_hit(1, 12).idle_blocks, 0);  // 0 holds them
   EXPECT_EQ(kv.prefix_hit(1, 7).tokens, 4);        // whole blocks within the limit
   EXPECT_EQ(prefill(kv, 1, 13), 8);
-  EXPECT_EQ(kv.in_use(), 6);                       // 4, and 2 more
+  EXPECT_EQ(kv.in_use(), 6);  // 4, and 2 more
   end(kv, 0);
   EXPECT_EQ(kv.in_use(), 4);
   end(kv, 1);
@@ -58,7 +58,7 @@ TEST(PrefixCache, KeepsContentThatNobodyHolds) {
   EXPECT_EQ(kv.free(), 4);
   kv.open(1, Hashes{1, 2});
   EXPECT_EQ(kv.prefix_hit(1, 8).tokens, 8);
-  EXPECT_EQ(kv.prefix_hit(1, 8).idle_blocks, 2);   // they stop being free when they are attached
+  EXPECT_EQ(kv.prefix_hit(1, 8).idle_blocks, 2);  // they stop being free when they are attached
   kv.attach_prefix(1, 8);
   EXPECT_EQ(kv.free(), 2);
 }
@@ -81,7 +81,7 @@ TEST(PrefixCache, LosesTheLeastRecentlyFreedTailFirst) {
   kv.open(2, {});
   kv.grow(2, 8);
   EXPECT_EQ(cached({1, 2}), 8);
-  kv.grow(2, 12);                                  // takes block 2
+  kv.grow(2, 12);  // takes block 2
   EXPECT_EQ(cached({1, 2}), 4);
   kv.grow(2, 16);
   EXPECT_EQ(cached({1, 2}), 0);
@@ -95,12 +95,12 @@ TEST(PrefixCache, APreemptedRequestFindsItsOwnTokens) {
   kv.open(0, Hashes{1});
   prefill(kv, 0, 5);
   kv.join_group(0, 5);
-  kv.advance_group(6);                             // 11 tokens: prompt block 1, one whole block of its own, 3 tokens
+  kv.advance_group(6);  // 11 tokens: prompt block 1, one whole block of its own, 3 tokens
   kv.release(0, 11);
   EXPECT_EQ(kv.free(), 6);
   EXPECT_EQ(kv.prefix_hit(0, 11).tokens, 8);
   kv.open(1, Hashes{1, 2});
-  EXPECT_EQ(kv.prefix_hit(1, 11).tokens, 4);       // generated tokens are the request's own
+  EXPECT_EQ(kv.prefix_hit(1, 11).tokens, 4);  // generated tokens are the request's own
   kv.attach_prefix(0, 8);
   EXPECT_EQ(kv.held(0), 2);
   EXPECT_EQ(kv.free(), 4);
@@ -118,8 +118,8 @@ TEST(PrefixCache, HitsOfVllmV1InAScript) {  // S5: the first of B's blocks is st
 class NaiveCache {
  public:
   struct Block {
-    std::uint64_t hash = 0;              // 0: nothing that others may find
-    int owner = -1;                      // of a preempted request's own tokens
+    std::uint64_t hash = 0;  // 0: nothing that others may find
+    int owner = -1;          // of a preempted request's own tokens
     std::size_t position = 0;
   };
   explicit NaiveCache(Blk blocks) : idle(static_cast<std::size_t>(blocks)) {}
@@ -139,13 +139,13 @@ class NaiveCache {
   void take(std::size_t count) { idle.erase(idle.begin(), idle.begin() + static_cast<std::ptrdiff_t>(count)); }
 
   std::deque<Block> idle;
-  std::vector<std::pair<std::uint64_t, int>> shared;   // hash and how many hold it
+  std::vector<std::pair<std::uint64_t, int>> shared;  // hash and how many hold it
 };
 
 struct Person {
   Hashes hashes;
   std::size_t held = 0, own_begin = 0, published = 0;
-  std::vector<bool> mine;                // published blocks whose content is under this hash in `shared`
+  std::vector<bool> mine;  // published blocks whose content is under this hash in `shared`
 };
 
 // Requests of up to 5 blocks out of few hashes; each is prefilled, grows, is preempted, resumes and ends at random.
@@ -159,7 +159,7 @@ RC_GTEST_PROP(PrefixCacheProperty, FindsWhatAListOfBlocksHolds, ()) {
     std::vector<NaiveCache::Block> back;
     for (std::size_t i = p.published; keeps && i < p.held; ++i) back.push_back({0, static_cast<int>(who), i});
     if (!keeps) back.resize(p.held - p.published);
-    for (NaiveCache::Block& b : naive.idle)   // what an earlier preemption left
+    for (NaiveCache::Block& b : naive.idle)  // what an earlier preemption left
       if (b.owner == static_cast<int>(who)) b.owner = -1;
     for (auto it = back.rbegin(); it != back.rend(); ++it) naive.idle.push_back(*it);
     for (std::size_t i = p.published; i-- > 0;) {
@@ -167,7 +167,8 @@ RC_GTEST_PROP(PrefixCacheProperty, FindsWhatAListOfBlocksHolds, ()) {
         naive.idle.push_back({});
         continue;
       }
-      const auto s = std::find_if(naive.shared.begin(), naive.shared.end(), [&](const auto& x) { return x.first == p.hashes[i]; });
+      const auto s =
+          std::find_if(naive.shared.begin(), naive.shared.end(), [&](const auto& x) { return x.first == p.hashes[i]; });
       if (--s->second > 0) continue;
       naive.idle.push_back({s->first, -1, 0});
       naive.shared.erase(s);
@@ -194,7 +195,9 @@ RC_GTEST_PROP(PrefixCacheProperty, FindsWhatAListOfBlocksHolds, ()) {
         naive.idle.erase(block);
       }
       if (!hashed) continue;
-      ++std::find_if(naive.shared.begin(), naive.shared.end(), [&](const auto& x) { return x.first == p.hashes[i]; })->second;
+      ++std::find_if(naive.shared.begin(), naive.shared.end(), [&](const auto& x) {
+          return x.first == p.hashes[i];
+        })->second;
       p.mine.push_back(true);
       ++p.published;
     }

@@ -27,7 +27,7 @@ TEST(RequestTable, MembersAdvanceWithTheGroupsClock) {
   table.advance_group(3);
   const ReqId b = decoding(table, 1, 4);
   table.advance_group(2);
-  EXPECT_EQ(table.generated(a), 6);    // the prefill's token and five steps
+  EXPECT_EQ(table.generated(a), 6);  // the prefill's token and five steps
   EXPECT_EQ(table.computed(a), 15);
   EXPECT_EQ(table.length(a), 16);
   EXPECT_EQ(table.generated(b), 3);
@@ -63,8 +63,8 @@ TEST(RequestTable, HandlesAreReusedAndStartAfresh) {
 
 TEST(RequestTable, TheWindowCapsEachMembersShare) {
   RequestTable table(8);
-  (void)decoding(table, 0, 20);        // attends to 21, counts 8
-  (void)decoding(table, 1, 4);         // attends to 5
+  (void)decoding(table, 0, 20);  // attends to 21, counts 8
+  (void)decoding(table, 1, 4);   // attends to 5
   EXPECT_EQ(table.group_context(), 26);
   EXPECT_EQ(table.group_context_windowed(), 13);
   EXPECT_EQ(table.window_growing(), 1);
@@ -77,7 +77,10 @@ TEST(RequestTable, TheWindowCapsEachMembersShare) {
 
 /// The same requests, counted one by one.
 struct Model {
-  struct Row { Tok prompt = 0, generated = 0, computed = 0; bool member = false; };
+  struct Row {
+    Tok prompt = 0, generated = 0, computed = 0;
+    bool member = false;
+  };
   Tok window = 0;
   std::map<ReqId, Row> rows;
 
@@ -99,7 +102,10 @@ struct Model {
         steps = std::min<std::int64_t>(steps, window - row.computed - 1);
     return steps;
   }
-  void advance(Row& row, Tok steps) const { row.generated += steps; row.computed += steps; }
+  void advance(Row& row, Tok steps) const {
+    row.generated += steps;
+    row.computed += steps;
+  }
 };
 
 void compare(RequestTable& table, const Model& model) {
@@ -130,7 +136,7 @@ void add(RequestTable& table, Model& model, std::uint64_t serial) {
 
 void change(RequestTable& table, Model& model, ReqId id, int what) {
   Model::Row& row = model.rows[id];
-  if (what == 0) {                     // in or out of the group
+  if (what == 0) {  // in or out of the group
     row.member ? table.leave_group(id) : table.join_group(id);
     row.member = !row.member;
   } else if (what == 1) {
@@ -139,7 +145,7 @@ void change(RequestTable& table, Model& model, ReqId id, int what) {
   } else if (row.member) {
     table.advance_member(id);
     model.advance(row, 1);
-  } else {                             // preempted and recomputed: the output stays
+  } else {  // preempted and recomputed: the output stays
     table.set_computed(id, 0);
     table.prefill(id, row.prompt + row.generated);
     row.computed = row.prompt + row.generated;

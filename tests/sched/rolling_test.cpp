@@ -29,15 +29,22 @@ TEST(Rolling, HasThirtyTwoPlacesByDefault) {
 
 // S11: two active, one in the hands of the blocked worker, two queued (the last place stays free), the rest refused.
 TEST(Rolling, RefusesWhatNeitherListNorWorkerNorQueueTakes) {
-  const PolicyConfig policy = config(PolicyKind::rolling, [](PolicyConfig& c) { c.max_running = 2; c.queue_limit = 3; });
+  const PolicyConfig policy = config(PolicyKind::rolling, [](PolicyConfig& c) {
+    c.max_running = 2;
+    c.queue_limit = 3;
+  });
   EXPECT_EQ(steps_of(policy, ample(), "r1:4+2 r2:4+2 r3:4+2 r4:4+1 r5:4+1 r6:4+1 r7:4+1"),
             "P[r1:4 r2:4] rejected(r6 503, r7 503) | D[r1 r2] | P[r3:4 r4:4] | P[r5:4]; D[r3]");
 }
 
 // S11: nothing leaves for long. The worker gives up r3 after 120 s, and r4, which it took then, after another 120 s.
 TEST(Rolling, GivesUpARequestThatWaited120SecondsForAPlace) {
-  const PolicyConfig policy = config(PolicyKind::rolling, [](PolicyConfig& c) { c.max_running = 2; c.queue_limit = 3; });
-  std::vector<TimedRequest> requests{{.name = "r1", .output = 300, .cap = 300}, {.name = "r2", .output = 300, .cap = 300}};
+  const PolicyConfig policy = config(PolicyKind::rolling, [](PolicyConfig& c) {
+    c.max_running = 2;
+    c.queue_limit = 3;
+  });
+  std::vector<TimedRequest> requests{{.name = "r1", .output = 300, .cap = 300},
+                                     {.name = "r2", .output = 300, .cap = 300}};
   for (const char* name : {"r3", "r4", "r5"}) requests.push_back({.name = name});
   requests.push_back({.name = "r6", .at = 121 * kSecond});  // there is room in the queue again
   for (const Mode mode : {Mode::steps, Mode::leaps, Mode::silent_leaps}) {
@@ -54,7 +61,10 @@ TEST(Rolling, GivesUpARequestThatWaited120SecondsForAPlace) {
 // The worker's clock does not wait for the end of a step: 120 s end inside the step from 90 s to 180 s, and the next
 // request's 120 s begin there. A place that becomes free just when the time is over is still taken (queued, at 360 s).
 TEST(Rolling, CountsTheWaitForAPlaceBetweenSteps) {
-  const PolicyConfig policy = config(PolicyKind::rolling, [](PolicyConfig& c) { c.max_running = 1; c.queue_limit = 2; });
+  const PolicyConfig policy = config(PolicyKind::rolling, [](PolicyConfig& c) {
+    c.max_running = 1;
+    c.queue_limit = 2;
+  });
   const std::vector<TimedRequest> requests{{.name = "a", .output = 4, .cap = 4},
                                            {.name = "b"},
                                            {.name = "c"},
@@ -62,8 +72,9 @@ TEST(Rolling, CountsTheWaitForAPlaceBetweenSteps) {
                                            {.name = "queued", .at = 121 * kSecond}};
   for (const Mode mode : {Mode::steps, Mode::leaps}) {
     const TimedRun run = run_timed(policy, ample(), requests, 90 * kSecond, mode);
-    EXPECT_EQ(run.log, "1: P[a:1]\n2: D[a]\n3: D[a] rejected(refused 503, b 400)\n4: D[a] rejected(c 400)\n"
-                       "5: P[queued:1]\n");
+    EXPECT_EQ(run.log,
+              "1: P[a:1]\n2: D[a]\n3: D[a] rejected(refused 503, b 400)\n4: D[a] rejected(c 400)\n"
+              "5: P[queued:1]\n");
   }
 }
 

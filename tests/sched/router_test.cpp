@@ -84,12 +84,12 @@ TEST(Router, PowerOfTwoWithOneHealthyReplicaTakesIt) {
 TEST(Router, RoundRobinSkipsUnhealthyReplicasAndKeepsItsTurn) {
   const auto router = make_router(RouterKind::round_robin, 1);
   auto loads = outstanding({0, 0, 0});
-  EXPECT_EQ(router->route({}, loads), 0u);   // k = 0 of {0, 1, 2}
+  EXPECT_EQ(router->route({}, loads), 0u);  // k = 0 of {0, 1, 2}
   loads[1].healthy = false;
-  EXPECT_EQ(router->route({}, loads), 2u);   // k = 1 of {0, 2}
-  EXPECT_EQ(router->route({}, loads), 0u);   // k = 2
+  EXPECT_EQ(router->route({}, loads), 2u);  // k = 1 of {0, 2}
+  EXPECT_EQ(router->route({}, loads), 0u);  // k = 2
   loads[1].healthy = true;
-  EXPECT_EQ(router->route({}, loads), 0u);   // k = 3 of {0, 1, 2}
+  EXPECT_EQ(router->route({}, loads), 0u);  // k = 3 of {0, 1, 2}
 }
 
 TEST(Router, RandomIsUniformOverHealthyReplicas) {
@@ -142,8 +142,10 @@ TEST(Router, ALostReplicaMovesOnlyItsOwnSessions) {
   for (std::uint64_t session = 1; session <= 1000; ++session) {
     const std::size_t before = router->route({.session = session}, all);
     const std::size_t after = router->route({.session = session}, fewer);
-    if (before != 2) EXPECT_EQ(before, after);
-    else EXPECT_NE(after, 2u);
+    if (before != 2)
+      EXPECT_EQ(before, after);
+    else
+      EXPECT_NE(after, 2u);
   }
 }
 
@@ -155,7 +157,7 @@ TEST(Router, SessionsSpillOverOnlyAboveTheCap) {
   EXPECT_EQ(router->route({.session = 5}, loads), home);
   loads[home].outstanding = 4;
   EXPECT_EQ(router->route({.session = 5}, loads), 1 - home);
-  loads[1 - home].outstanding = 5;           // all above: the least loaded
+  loads[1 - home].outstanding = 5;  // all above: the least loaded
   EXPECT_EQ(router->route({.session = 5}, loads), home);
 }
 
@@ -171,7 +173,7 @@ TEST(Router, PrefixFollowsTheReplicaThatSawThePrompt) {
   EXPECT_EQ(router->route({.prefix_hashes = second}, loads), 1u);  // no match: the smallest tree
   EXPECT_EQ(router->route({.prefix_hashes = turn}, loads), 1u);    // 3 of 4 blocks match
   const std::array<std::uint64_t, 4> half{1, 2, 30, 40};
-  EXPECT_EQ(router->route({.prefix_hashes = half}, loads), 2u);    // 2 of 4 is not above the threshold
+  EXPECT_EQ(router->route({.prefix_hashes = half}, loads), 2u);  // 2 of 4 is not above the threshold
 }
 
 TEST(Router, PrefixBalancesWhenLoadsAreFarApart) {
@@ -194,7 +196,7 @@ TEST(PrefixTree, ForgetsTheLeastRecentlyUsedEndsFirst) {
   tree.insert(old);
   tree.insert(std::array<std::uint64_t, 1>{7});
   EXPECT_EQ(tree.size(), 4u);
-  tree.insert(fresh);                        // needs two more: 3, then 2 go
+  tree.insert(fresh);  // needs two more: 3, then 2 go
   EXPECT_EQ(tree.size(), 4u);
   EXPECT_EQ(tree.match(old), 1u);
   EXPECT_EQ(tree.match(fresh), 3u);

@@ -9,7 +9,9 @@ namespace plimsoll::sched::testing {
 namespace {
 
 template <class Edit>
-PolicyConfig sarathi(Edit edit) { return config(PolicyKind::sarathi, edit); }
+PolicyConfig sarathi(Edit edit) {
+  return config(PolicyKind::sarathi, edit);
+}
 
 PolicyConfig chunks_of(std::int64_t tokens) {
   return sarathi([&](PolicyConfig& c) { c.step_token_budget = tokens; });
@@ -27,7 +29,8 @@ TEST(Sarathi, ReservesTheWholePromptAtItsFirstChunk) {  // of 5 blocks A's promp
 }
 
 TEST(Sarathi, GivesPromptsNothingWhileDecodesFillTheChunk) {
-  EXPECT_EQ(steps_of(chunks_of(2), ample(), "A:1+4 B:1+3 C:2+1@2"), "P[A:1 B:1] | D[A B] | D[A B] | P[C:1] D[A] | P[C:1]");
+  EXPECT_EQ(steps_of(chunks_of(2), ample(), "A:1+4 B:1+3 C:2+1@2"),
+            "P[A:1 B:1] | D[A B] | D[A B] | P[C:1] D[A] | P[C:1]");
 }
 
 // Chunk 6. B's rest is the tail when A finds no free block: it starts anew, and nobody else is admitted in that step.
@@ -51,9 +54,12 @@ TEST(Sarathi, KeepsOnePercentFreeWhenItAdmits) {  // 2 of 200 blocks
 class NaiveSarathi {
  public:
   NaiveSarathi(const PolicyConfig& policy, const KvConfig& kv, const std::vector<Draw>& script)
-      : block_(kv.block_tokens), total_(kv.blocks), free_(kv.blocks),
+      : block_(kv.block_tokens),
+        total_(kv.blocks),
+        free_(kv.blocks),
         spare_(static_cast<Blk>(policy.watermark.value_or(0.01) * static_cast<double>(kv.blocks))),
-        chunk_(*policy.step_token_budget), most_(*policy.max_running) {
+        chunk_(*policy.step_token_budget),
+        most_(*policy.max_running) {
     for (const Draw& d : script) rows_.push_back({.prompt = d.prompt, .output = d.output, .step = d.step});
   }
 
@@ -86,9 +92,9 @@ class NaiveSarathi {
   struct Row {
     Tok prompt = 0, output = 0;
     std::int64_t step = 0;
-    Tok made = 0, done = 0, doing = 0;   // tokens produced, tokens with KV, tokens in this step
+    Tok made = 0, done = 0, doing = 0;  // tokens produced, tokens with KV, tokens in this step
     Blk held = 0;
-    bool ready = false;                  // its prefill is complete
+    bool ready = false;  // its prefill is complete
     [[nodiscard]] Tok length() const { return prompt + made; }
   };
 
@@ -175,8 +181,10 @@ class NaiveSarathi {
         row.ready = true;
       }
       row.doing = 0;
-      if (row.made < row.output) rest.push_back(i);
-      else free_ += row.held;
+      if (row.made < row.output)
+        rest.push_back(i);
+      else
+        free_ += row.held;
     }
     running_ = rest;
   }

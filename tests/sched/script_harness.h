@@ -8,27 +8,27 @@
 #include <string>
 #include <vector>
 
-#include "sched/replica.h"
 #include "load/workload.h"
+#include "sched/replica.h"
 
 namespace plimsoll::sched::testing {
 
 struct ScriptRun {
-  std::string log;                 // decisions.txt
-  std::vector<Ended> ended;        // in order of leaving
+  std::string log;           // decisions.txt
+  std::vector<Ended> ended;  // in order of leaving
   std::int64_t preemptions = 0;
   Nanos end = 0;
 };
 
 /// `leap`: take whole plans instead of single steps; the log must not differ.
-inline ScriptRun run_script(const PolicyConfig& policy, const KvConfig& kv, const std::string& script, bool leap = false,
-                            std::int64_t most_steps = 100000) {
+inline ScriptRun run_script(const PolicyConfig& policy, const KvConfig& kv, const std::string& script,
+                            bool leap = false, std::int64_t most_steps = 100000) {
   const std::vector<load::ScriptRequest> requests = load::parse_script(script);
   Replica replica({.policy = policy, .kv = kv, .window = 0, .keep_log = true});
   constexpr Nanos kStep = 1'000'000;
   ScriptRun run;
   std::size_t next = 0, done = 0;
-  std::int64_t k = 1;              // the step about to be decided
+  std::int64_t k = 1;  // the step about to be decided
   Nanos now = 0;
   std::vector<std::size_t> order(requests.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -38,9 +38,17 @@ inline ScriptRun run_script(const PolicyConfig& policy, const KvConfig& kv, cons
   const auto deliver = [&] {
     for (; next < order.size() && requests[order[next]].visible_before_step <= k; ++next) {
       const load::ScriptRequest& r = requests[order[next]];
-      (void)replica.arrive({.serial = next, .input = r.prompt, .output = std::min(r.output, r.cap), .max_new = r.cap,
-                            .sent = now, .session = 0, .priority = 0, .prefix_hashes = {}, .hash_block_tokens = 0,
-                            .name = r.name}, now);
+      (void)replica.arrive({.serial = next,
+                            .input = r.prompt,
+                            .output = std::min(r.output, r.cap),
+                            .max_new = r.cap,
+                            .sent = now,
+                            .session = 0,
+                            .priority = 0,
+                            .prefix_hashes = {},
+                            .hash_block_tokens = 0,
+                            .name = r.name},
+                           now);
     }
   };
   while (k <= most_steps) {
@@ -50,7 +58,10 @@ inline ScriptRun run_script(const PolicyConfig& policy, const KvConfig& kv, cons
     run.ended.insert(run.ended.end(), replica.ended().begin(), replica.ended().end());
     replica.ended().clear();
     if (!step) {
-      if (replica.wake_at() != kNever) { now = std::max(now, replica.wake_at()); continue; }
+      if (replica.wake_at() != kNever) {
+        now = std::max(now, replica.wake_at());
+        continue;
+      }
       if (next == order.size()) break;
       k = std::max(k, requests[order[next]].visible_before_step);  // nothing to do: jump to the next arrival
       replica.log().jump_to(k);
@@ -88,6 +99,8 @@ inline ScriptRun run_script(const PolicyConfig& policy, const KvConfig& kv, cons
 }
 
 /// Ample KV unless a scenario says otherwise.
-inline KvConfig ample(Tok block_tokens = 4) { return {.blocks = 100000, .block_tokens = block_tokens, .prefix_caching = false}; }
+inline KvConfig ample(Tok block_tokens = 4) {
+  return {.blocks = 100000, .block_tokens = block_tokens, .prefix_caching = false};
+}
 
 }  // namespace plimsoll::sched::testing

@@ -9,7 +9,9 @@ namespace plimsoll::sched::testing {
 namespace {
 
 template <class Edit>
-PolicyConfig sgl(Edit edit) { return config(PolicyKind::sglang, edit); }
+PolicyConfig sgl(Edit edit) {
+  return config(PolicyKind::sglang, edit);
+}
 PolicyConfig sgl() { return config(PolicyKind::sglang); }
 PolicyConfig budget(std::int64_t tokens, bool chunked = true) {
   return sgl([=](PolicyConfig& c) {
@@ -60,17 +62,17 @@ TEST(SgLang, IsFullUntilSomebodyLeaves) {
             "P[A:4] | D[A] | D[A] | P[B:4 C:1] | D[B] | D[B] | D[B] | D[B] | D[B]");
 }
 
-// Nothing was set aside. In step 6 all have produced three tokens, and B has the longest prompt. Now the whole caps are set
-// aside, so that it waits for both of the others.
+// Nothing was set aside. In step 6 all have produced three tokens, and B has the longest prompt. Now the whole caps are
+// set aside, so that it waits for both of the others.
 TEST(SgLang, RetractsTheLeastOutputOfTheLongestInput) {
   const PolicyConfig trusting = sgl([](PolicyConfig& c) { c.conservativeness = 0; });
   EXPECT_EQ(steps_of(trusting, tokens(20), "A:4+8 B:6+5@2 C:4+5@3"),
             "P[A:4] | P[B:6] | P[C:4] | D[A B C] | D[A B C] | D[A C] !B | D[A C] | D[A] | D[A] | D[A] | P[B:9] | D[B]");
 }
 
-// Nothing is set aside until F, the last of six equals, is retracted. The others have 15 tokens of 60 each then, so that the
-// ratio is (5 * 15 + 5 * 20) / (5 * 60 + 1) = 0.581. Beside D and E there is no room for the 56 tokens that F needs with a
-// cap of 54; when D leaves there are 81 - 0.581 * 42 = 56.6. With a cap of 55 it has to wait for E, too.
+// Nothing is set aside until F, the last of six equals, is retracted. The others have 15 tokens of 60 each then, so
+// that the ratio is (5 * 15 + 5 * 20) / (5 * 60 + 1) = 0.581. Beside D and E there is no room for the 56 tokens that F
+// needs with a cap of 54; when D leaves there are 81 - 0.581 * 42 = 56.6. With a cap of 55 it has to wait for E, too.
 TEST(SgLang, SetsTheRatioByWhatStays) {
   const PolicyConfig trusting = sgl([](PolicyConfig& c) { c.conservativeness = 0; });
   const std::string others = "A:2+16/60 B:2+16/60@2 C:2+16/60@3 D:2+18/60@4 E:2+20/60@5 ";
@@ -135,10 +137,16 @@ TEST(SgLang, FindsWhatIsLeftOfARetractedRequest) {  // 7 of B's 8 tokens have be
 class NaiveSgLang {
  public:
   NaiveSgLang(const PolicyConfig& policy, const KvConfig& kv, const std::vector<Draw>& script)
-      : page_(kv.block_tokens), total_(kv.blocks), free_(kv.blocks), most_(*policy.max_running),
-        chunked_(*policy.chunked), budget_(*policy.step_token_budget),
-        first_ratio_(std::min(1.0, 0.7 * policy.conservativeness.value_or(1))), ratio_(first_ratio_) {
-    for (const Draw& d : script) rows_.push_back({.prompt = d.prompt, .output = d.output, .cap = d.cap, .step = d.step});
+      : page_(kv.block_tokens),
+        total_(kv.blocks),
+        free_(kv.blocks),
+        most_(*policy.max_running),
+        chunked_(*policy.chunked),
+        budget_(*policy.step_token_budget),
+        first_ratio_(std::min(1.0, 0.7 * policy.conservativeness.value_or(1))),
+        ratio_(first_ratio_) {
+    for (const Draw& d : script)
+      rows_.push_back({.prompt = d.prompt, .output = d.output, .cap = d.cap, .step = d.step});
   }
 
   std::string run() {
@@ -176,8 +184,10 @@ class NaiveSgLang {
   };
 
   void arrive(std::size_t id) {
-    if (rows_[id].prompt + rows_[id].cap >= total_ * page_) refuse(id);
-    else waiting_.push_back(id);
+    if (rows_[id].prompt + rows_[id].cap >= total_ * page_)
+      refuse(id);
+    else
+      waiting_.push_back(id);
   }
   void refuse(std::size_t id) { refused_ += fmt::format("{}{} 500", refused_.empty() ? "" : ", ", name_of(id)); }
   std::string suffix() {
@@ -232,8 +242,10 @@ class NaiveSgLang {
       const Tok rest = rows_[id].length() - rows_[id].done, now = static_cast<Tok>(std::min<std::int64_t>(rest, left));
       batch.emplace_back(id, now);
       charge(now, now == rest ? rows_[id].cap : 0);
-      if (now == rest) chunk_ = -1;
-      else open = false;
+      if (now == rest)
+        chunk_ = -1;
+      else
+        open = false;
     }
     while (open && !waiting_.empty()) {
       if (std::ssize(running_) + std::ssize(batch) >= most_) {
@@ -274,13 +286,15 @@ class NaiveSgLang {
 
   std::string decode() {
     const auto growth = [&] {
-      return std::count_if(running_.begin(), running_.end(), [&](std::size_t id) { return rows_[id].done % page_ == 0; });
+      return std::count_if(running_.begin(), running_.end(),
+                           [&](std::size_t id) { return rows_[id].done % page_ == 0; });
     };
     if (growth() > free_) {
       while (growth() > free_ && running_.size() > 1) {
-        auto worst = running_.begin();   // among equals the last one
+        auto worst = running_.begin();  // among equals the last one
         for (auto it = running_.begin(); it != running_.end(); ++it)
-          if (std::pair(rows_[*it].made, -rows_[*it].prompt) <= std::pair(rows_[*worst].made, -rows_[*worst].prompt)) worst = it;
+          if (std::pair(rows_[*it].made, -rows_[*it].prompt) <= std::pair(rows_[*worst].made, -rows_[*worst].prompt))
+            worst = it;
         Row& r = rows_[*worst];
         free_ += r.held;
         r.held = r.done = 0;
@@ -313,7 +327,7 @@ class NaiveSgLang {
   Blk total_, free_;
   std::int64_t most_;
   bool chunked_, full_ = false;
-  std::int64_t budget_, chunk_ = -1;   // the request whose prompt is not complete
+  std::int64_t budget_, chunk_ = -1;  // the request whose prompt is not complete
   double first_ratio_, ratio_;
   std::vector<Row> rows_;
   std::deque<std::size_t> waiting_;

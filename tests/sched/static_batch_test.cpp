@@ -14,7 +14,12 @@ TEST(NoBatching, RunsOneRequestAtATime) {
 }
 
 TEST(NoBatching, IgnoresABatchSize) {
-  EXPECT_EQ(steps_of(config(PolicyKind::none, [](PolicyConfig& c) { c.max_running = 8; c.batch_size = 8; }), ample(), "A:2+1 B:2+1"),
+  EXPECT_EQ(steps_of(config(PolicyKind::none,
+                            [](PolicyConfig& c) {
+                              c.max_running = 8;
+                              c.batch_size = 8;
+                            }),
+                     ample(), "A:2+1 B:2+1"),
             "P[A:2] | P[B:2]");
 }
 
@@ -24,22 +29,26 @@ TEST(StaticBatch, PaysForPaddingAndDeadRowsUntilTheLastRowIsFinished) {
 }
 
 TEST(StaticBatch, LetsNobodyJoinARunningBatch) {
-  EXPECT_EQ(steps_of(config(PolicyKind::static_batch, [](PolicyConfig& c) { c.batch_size = 2; }), ample(), "A:4+3 B:4+2 C:4+2 D:4+1"),
+  EXPECT_EQ(steps_of(config(PolicyKind::static_batch, [](PolicyConfig& c) { c.batch_size = 2; }), ample(),
+                     "A:4+3 B:4+2 C:4+2 D:4+1"),
             "P[A:4 B:4] | D[A B] | D[A] dead[B] | P[C:4 D:4] | D[C] dead[D]");
 }
 
 TEST(StaticBatch, NamesDeadRowsInBatchOrder) {
-  EXPECT_EQ(steps_of(config(PolicyKind::static_batch, [](PolicyConfig& c) { c.batch_size = 3; }), ample(), "A:4+3 B:4+1 C:4+4"),
+  EXPECT_EQ(steps_of(config(PolicyKind::static_batch, [](PolicyConfig& c) { c.batch_size = 3; }), ample(),
+                     "A:4+3 B:4+1 C:4+4"),
             "P[A:4 B:4 C:4] | D[A C] dead[B] | D[A C] dead[B] | D[C] dead[A B]");
 }
 
 TEST(StaticBatch, ReturnsABatchWhoseRowsAllFinishInThePrefill) {
-  EXPECT_EQ(steps_of(config(PolicyKind::static_batch, [](PolicyConfig& c) { c.batch_size = 2; }), ample(), "A:4+1 B:3+1 C:2+1"),
+  EXPECT_EQ(steps_of(config(PolicyKind::static_batch, [](PolicyConfig& c) { c.batch_size = 2; }), ample(),
+                     "A:4+1 B:3+1 C:2+1"),
             "P[A:4 B:3] pad(4) | P[C:2]");
 }
 
 TEST(StaticBatch, TakesMaxRunningForABatchSizeThatIsNotStated) {
-  EXPECT_EQ(steps_of(config(PolicyKind::static_batch, [](PolicyConfig& c) { c.max_running = 2; }), ample(), "A:4+1 B:4+1 C:4+1"),
+  EXPECT_EQ(steps_of(config(PolicyKind::static_batch, [](PolicyConfig& c) { c.max_running = 2; }), ample(),
+                     "A:4+1 B:4+1 C:4+1"),
             "P[A:4 B:4] | P[C:4]");
 }
 
@@ -88,18 +97,29 @@ TEST(DynamicBatching, StartsItsDelayWhenTheWorkerTakesTheFirstJob) {
 }
 
 TEST(DynamicBatching, OrCountsItFromTheOldestArrival) {
-  EXPECT_EQ(launches(config(PolicyKind::dynamic, [](PolicyConfig& c) { c.batch_size = 4; c.delay_origin = DelayOrigin::oldest_arrival; }),
+  EXPECT_EQ(launches(config(PolicyKind::dynamic,
+                            [](PolicyConfig& c) {
+                              c.batch_size = 4;
+                              c.delay_origin = DelayOrigin::oldest_arrival;
+                            }),
                      timer_scenario()),
             (std::vector<std::string>{"a b c @100", "d e f g @350", "h @600"}));
 }
 
 TEST(DynamicBatching, RunsSingleJobsByDefault) {
-  EXPECT_EQ(launches(config(PolicyKind::dynamic), timer_scenario()),
-            (std::vector<std::string>{"a @0", "b @250", "c @500", "d @750", "e @1000", "f @1250", "g @1500", "h @1750"}));
+  EXPECT_EQ(
+      launches(config(PolicyKind::dynamic), timer_scenario()),
+      (std::vector<std::string>{"a @0", "b @250", "c @500", "d @750", "e @1000", "f @1250", "g @1500", "h @1750"}));
 }
 
 TEST(DynamicBatching, TakesNonPositiveDelaysForTheDefault) {
-  EXPECT_EQ(launches(config(PolicyKind::dynamic, [](PolicyConfig& c) { c.batch_size = 4; c.max_batch_delay = 0; }), timer_scenario())[0], "a b c @100");
+  EXPECT_EQ(launches(config(PolicyKind::dynamic,
+                            [](PolicyConfig& c) {
+                              c.batch_size = 4;
+                              c.max_batch_delay = 0;
+                            }),
+                     timer_scenario())[0],
+            "a b c @100");
 }
 
 TEST(DynamicBatching, TakesOneJobAtTheDeadlineItself) {
@@ -116,7 +136,10 @@ TEST(DynamicBatching, RestartsItsDelayWhenTheOnlyJobIsCancelled) {
 
 // One job in service, two of the three places of the queue can be used while the worker is busy.
 TEST(DynamicBatching, LeavesTheLastPlaceOfTheQueueFreeWhileItsWorkerIsBusy) {
-  const PolicyConfig policy = config(PolicyKind::dynamic, [](PolicyConfig& c) { c.batch_size = 2; c.queue_limit = 3; });
+  const PolicyConfig policy = config(PolicyKind::dynamic, [](PolicyConfig& c) {
+    c.batch_size = 2;
+    c.queue_limit = 3;
+  });
   std::vector<TimedRequest> requests;
   for (std::size_t i = 0; i < 6; ++i) requests.push_back({.name = name_of(i)});
   const TimedRun run = run_timed(policy, ample(), requests, kMs, Mode::steps);

@@ -47,7 +47,7 @@ RC_GTEST_PROP(Quantiles, AgreeWithAFullSort, (std::vector<int> numbers)) {
 }
 
 TEST(Interval, UsesStudentsT) {
-  EXPECT_NEAR(student_t975(1), 12.7062, 1e-4);    // published table
+  EXPECT_NEAR(student_t975(1), 12.7062, 1e-4);  // published table
   EXPECT_NEAR(student_t975(29), 2.0452, 1e-4);
   // Mean 2, standard deviation 1, three values: 4.3027 / sqrt(3).
   EXPECT_NEAR(*replication_interval(std::array{1.0, 2.0, 3.0}), 2.4841, 1e-4);
@@ -95,8 +95,9 @@ struct Mm1Coverage {
 
 class BatchMeans : public testing::TestWithParam<Mm1Coverage> {};
 
-// Of 400 intervals 95 % should cover; the standard deviation of that share is 1.1 %. Allowed: 92 % to 98 %. Shorter runs
-// at high load cover less (0.9, 10 000 customers: 88 %): no interval can know of busy periods that the run did not see.
+// Of 400 intervals 95 % should cover; the standard deviation of that share is 1.1 %. Allowed: 92 % to 98 %. Shorter
+// runs at high load cover less (0.9, 10 000 customers: 88 %): no interval can know of busy periods that the run did not
+// see.
 TEST_P(BatchMeans, CoverTheMeanWaitOfAnMm1Queue) {
   int covered = 0;
   for (std::uint64_t seed = 1; seed <= 400; ++seed) covered += GetParam().covers(seed);

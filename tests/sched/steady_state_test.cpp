@@ -16,7 +16,7 @@ namespace {
 
 struct Queue {
   int servers = 1;
-  double rho = 0.5;                    // of what the servers can do
+  double rho = 0.5;  // of what the servers can do
   int requests = 1000;
   double length_cv = 0;
   unsigned seed = 1;
@@ -43,7 +43,8 @@ Ran run(const Queue& q) {
     const double start = std::max(now, free_at.top()), service = 1 + (random() % 2 == 0 ? -1 : 1) * q.length_cv;
     free_at.pop();
     free_at.push(start + service);
-    out.served.push_back({start + service - now, start - now, start + service, static_cast<std::int32_t>(100 * service)});
+    out.served.push_back(
+        {start + service - now, start - now, start + service, static_cast<std::int32_t>(100 * service)});
     out.queue_mean_s += (start - now) / q.requests;
   }
   std::sort(out.served.begin(), out.served.end(), [](const Served& a, const Served& b) { return a.end < b.end; });
@@ -59,13 +60,15 @@ SteadyState judge(const Ran& run, std::int64_t shed = 0) {
 TEST(SteadyState, AQueueThatKeepsUpIsStable) {
   for (const int servers : {1, 16}) {
     for (unsigned seed = 1; seed <= 20; ++seed) {
-      EXPECT_EQ(judge(run({.servers = servers, .rho = 0.7, .requests = 3000, .seed = seed})).verdict, Steadiness::stable) << servers << ' ' << seed;
+      EXPECT_EQ(judge(run({.servers = servers, .rho = 0.7, .requests = 3000, .seed = seed})).verdict,
+                Steadiness::stable)
+          << servers << ' ' << seed;
     }
   }
 }
 
-// The property that everything else rests on: what serves less than 97 % in the long run is never called stable, however
-// short the run and however many servers there are to fill first. rho 1.05 serves 95 %.
+// The property that everything else rests on: what serves less than 97 % in the long run is never called stable,
+// however short the run and however many servers there are to fill first. rho 1.05 serves 95 %.
 TEST(SteadyState, WhatServesTooLittleIsNeverStable) {
   for (const int servers : {1, 8, 128, 1000}) {
     for (const int requests : {30, 100, 300, 1000, 3000, 10'000}) {
@@ -73,7 +76,8 @@ TEST(SteadyState, WhatServesTooLittleIsNeverStable) {
         for (const double cv : {0.0, 0.5}) {
           for (unsigned seed = 1; seed <= 4; ++seed) {
             EXPECT_NE(judge(run({servers, rho, requests, cv, seed})).verdict, Steadiness::stable)
-                << servers << " servers, " << requests << " requests, rho " << rho << ", cv " << cv << ", seed " << seed;
+                << servers << " servers, " << requests << " requests, rho " << rho << ", cv " << cv << ", seed "
+                << seed;
           }
         }
       }
@@ -87,7 +91,8 @@ TEST(SteadyState, WhatKeepsUpIsNeverUnstable) {
     for (const int requests : {30, 300, 3000, 10'000}) {
       for (const double rho : {0.5, 0.95}) {
         for (unsigned seed = 1; seed <= 8; ++seed) {
-          EXPECT_NE(judge(run({servers, rho, requests, 0.5, seed})).verdict, Steadiness::unstable) << servers << ' ' << requests << ' ' << rho << ' ' << seed;
+          EXPECT_NE(judge(run({servers, rho, requests, 0.5, seed})).verdict, Steadiness::unstable)
+              << servers << ' ' << requests << ' ' << rho << ' ' << seed;
         }
       }
     }
@@ -141,7 +146,7 @@ TEST(SteadyState, AReplayIsJudgedByWhatIsLeft) {
 }
 
 TEST(SteadyState, AFleetThatScalesNeedsTimeToFollow) {
-  Ran slow = run({.servers = 4, .rho = 0.5, .requests = 4000});   // 2000 s
+  Ran slow = run({.servers = 4, .rho = 0.5, .requests = 4000});  // 2000 s
   slow.load.settles_s = 900;
   EXPECT_EQ(judge(slow).verdict, Steadiness::too_short);
   slow.load.settles_s = 600;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TGI's router loop written a second time, as the product's own loop: it calls PREFILL and DECODE and looks at the queue
-// between them. Shares nothing with the policy but the settings. For scripts without requests that can never run.
+// TGI's router loop written a second time, as the product's own loop: it calls PREFILL and DECODE and looks at the
+// queue between them. Shares nothing with the policy but the settings. For scripts without requests that can never run.
 #pragma once
 
 #include <fmt/format.h>
@@ -19,10 +19,16 @@ namespace plimsoll::sched::testing {
 class TgiReference {
  public:
   TgiReference(const PolicyConfig& policy, const KvConfig& kv, std::vector<Draw> script)
-      : script_(std::move(script)), block_(kv.block_tokens), pool_(kv.blocks * kv.block_tokens),
-        prefill_budget_(policy.prefill_token_budget.value_or(4096)), budget_(policy.kv_token_budget.value_or(pool_)),
-        max_waiting_(policy.force_after.value_or(20)), ratio_(policy.served_ratio.value_or(1.2)),
-        max_size_(policy.max_running), overshoots_(policy.tgi_batch_size_bug), left_(script_.size()) {
+      : script_(std::move(script)),
+        block_(kv.block_tokens),
+        pool_(kv.blocks * kv.block_tokens),
+        prefill_budget_(policy.prefill_token_budget.value_or(4096)),
+        budget_(policy.kv_token_budget.value_or(pool_)),
+        max_waiting_(policy.force_after.value_or(20)),
+        ratio_(policy.served_ratio.value_or(1.2)),
+        max_size_(policy.max_running),
+        overshoots_(policy.tgi_batch_size_bug),
+        left_(script_.size()) {
     for (const Draw& d : script_) left_[static_cast<std::size_t>(&d - script_.data())] = d.output;
   }
 
@@ -41,8 +47,10 @@ class TgiReference {
         std::optional<std::int64_t> least;
         if (waiting < max_waiting_) least = static_cast<std::int64_t>(std::floor(static_cast<double>(size) * ratio_));
         std::optional<std::int64_t> room;
-        if (max_size_ && overshoots_) room = size < *max_size_ ? *max_size_ - size : 0;  // 0 is never reached
-        else if (max_size_) room = *max_size_ - size;
+        if (max_size_ && overshoots_)
+          room = size < *max_size_ ? *max_size_ - size : 0;  // 0 is never reached
+        else if (max_size_)
+          room = *max_size_ - size;
         std::int64_t held = 0;
         for (const std::size_t i : current) held += up(script_[i].prompt + script_[i].cap - 1);
         std::vector<std::size_t> joined;

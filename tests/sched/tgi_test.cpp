@@ -24,7 +24,11 @@ TEST(Tgi, KeepsToThePrefillBudget) {  // S2
 
 TEST(Tgi, OvershootsItsBatchSizeOnlyWithTheBugOf200) {  // S3
   const std::string script = "A:4+3 B:4+2 C:4+2 D:4+1";
-  EXPECT_EQ(steps_of(config(PolicyKind::tgi, [](PolicyConfig& c) { c.max_running = 2; c.tgi_batch_size_bug = true; }),
+  EXPECT_EQ(steps_of(config(PolicyKind::tgi,
+                            [](PolicyConfig& c) {
+                              c.max_running = 2;
+                              c.tgi_batch_size_bug = true;
+                            }),
                      ample(), script),
             "P[A:4 B:4] | P[C:4 D:4] | D[A B C] | D[A]");
   EXPECT_EQ(steps_of(config(PolicyKind::tgi, [](PolicyConfig& c) { c.max_running = 2; }), ample(), script),
@@ -32,7 +36,11 @@ TEST(Tgi, OvershootsItsBatchSizeOnlyWithTheBugOf200) {  // S3
 }
 
 TEST(Tgi, BlocksTheQueueBehindAHeadThatDoesNotFit) {  // S4
-  EXPECT_EQ(steps_of(config(PolicyKind::tgi, [](PolicyConfig& c) { c.kv_token_budget = 24; c.prefill_token_budget = 24; }),
+  EXPECT_EQ(steps_of(config(PolicyKind::tgi,
+                            [](PolicyConfig& c) {
+                              c.kv_token_budget = 24;
+                              c.prefill_token_budget = 24;
+                            }),
                      {.blocks = 6, .block_tokens = 4}, "A:8+4 B:20+2 C:4+2"),
             "P[A:8] | D[A] | D[A] | D[A] | P[B:20] | D[B] | P[C:4] | D[C]");
 }
@@ -85,12 +93,14 @@ PolicyConfig draw_config() {
 RC_GTEST_PROP(TgiProperty, DecidesLikeTheRoutersLoop, ()) {
   PolicyConfig policy = draw_config();
   policy.prefill_token_budget = *rc::gen::inRange<std::int64_t>(24, 60);
-  const KvConfig kv{.blocks = *rc::gen::element<Blk>(60, 80, 150), .block_tokens = *rc::gen::element<Tok>(1, 2, 3, 4, 16),
+  const KvConfig kv{.blocks = *rc::gen::element<Blk>(60, 80, 150),
+                    .block_tokens = *rc::gen::element<Tok>(1, 2, 3, 4, 16),
                     .prefix_caching = false};
-  policy.kv_token_budget = sometimes(rc::gen::inRange<std::int64_t>(std::min<std::int64_t>(60, kv.blocks),
-                                                                    kv.blocks * kv.block_tokens + 1));
+  policy.kv_token_budget =
+      sometimes(rc::gen::inRange<std::int64_t>(std::min<std::int64_t>(60, kv.blocks), kv.blocks * kv.block_tokens + 1));
   if (policy.kv_token_budget && *policy.kv_token_budget < 64) policy.kv_token_budget = {};
-  if (policy.kv_token_budget) policy.prefill_token_budget = std::min(*policy.prefill_token_budget, *policy.kv_token_budget);
+  if (policy.kv_token_budget)
+    policy.prefill_token_budget = std::min(*policy.prefill_token_budget, *policy.kv_token_budget);
   compare_with_reference(policy, kv, draw_requests());
 }
 
@@ -104,8 +114,8 @@ PolicyConfig chunked(std::int64_t budget) {
   });
 }
 
-// Budget 8. A takes all of it; its rest is a chunk of the next step, which leaves 6 tokens, cut to B's first 4. Then, B's
-// rest beside A's decode without looking at the queue.
+// Budget 8. A takes all of it; its rest is a chunk of the next step, which leaves 6 tokens, cut to B's first 4. Then,
+// B's rest beside A's decode without looking at the queue.
 TEST(TgiChunked, CutsTheLastPromptAndCarriesTheBatchAlong) {
   EXPECT_EQ(steps_of(chunked(8), ample(1), "A:10+3 B:8+2"), "P[A:8] | P[A:2 B:6] | P[B:2] D[A] | D[A B]");
 }

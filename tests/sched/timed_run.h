@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs requests that arrive at given times through a Replica whose steps all last the same time, one by one or in leaps.
-// Leaps go as far as the policy allows: over arrivals that it calls harmless, and to the first boundary at or after wake_at.
+// Runs requests that arrive at given times through a Replica whose steps all last the same time, one by one or in
+// leaps. Leaps go as far as the policy allows: over arrivals that it calls harmless, and to the first boundary at or
+// after wake_at.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,7 +29,7 @@ struct TimedRequest {
 struct TimedRun {
   std::string log;
   std::vector<Ended> ended;
-  std::vector<std::string> launches;   // "a b@100": first steps of requests, by time in ms
+  std::vector<std::string> launches;  // "a b@100": first steps of requests, by time in ms
   std::int64_t decisions = 0;
 };
 
@@ -36,7 +37,10 @@ class TimedDriver {
  public:
   TimedDriver(const PolicyConfig& policy, const KvConfig& kv, std::vector<TimedRequest> requests, Nanos step, Mode mode)
       : replica_({.policy = policy, .kv = kv, .window = 0, .keep_log = mode != Mode::silent_leaps}),
-        requests_(std::move(requests)), step_(step), leap_(mode != Mode::steps), ids_(requests_.size(), kNoRequest) {
+        requests_(std::move(requests)),
+        step_(step),
+        leap_(mode != Mode::steps),
+        ids_(requests_.size(), kNoRequest) {
     for (std::size_t i = 0; i < requests_.size(); ++i) {
       cancels_.push_back({requests_[i].cancel_at, i});
       arrivals_.push_back({requests_[i].at, i});
@@ -78,9 +82,19 @@ class TimedDriver {
     for (; next(arrivals_) < before; arrivals_.erase(arrivals_.begin())) {
       const auto [at, i] = arrivals_.front();
       const TimedRequest& r = requests_[i];
-      ids_[i] = replica_.arrive({.serial = i, .input = r.prompt, .output = std::min(r.output, r.cap), .max_new = r.cap,
-                                 .sent = at, .session = 0, .priority = 0, .prefix_hashes = {}, .hash_block_tokens = 0,
-                                 .name = r.name}, at).value_or(kNoRequest);
+      ids_[i] = replica_
+                    .arrive({.serial = i,
+                             .input = r.prompt,
+                             .output = std::min(r.output, r.cap),
+                             .max_new = r.cap,
+                             .sent = at,
+                             .session = 0,
+                             .priority = 0,
+                             .prefix_hashes = {},
+                             .hash_block_tokens = 0,
+                             .name = r.name},
+                            at)
+                    .value_or(kNoRequest);
     }
   }
 

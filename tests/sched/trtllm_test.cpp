@@ -13,7 +13,9 @@ PolicyConfig trt(CapacityPolicy capacity, Edit edit) {
     edit(c);
   });
 }
-PolicyConfig trt(CapacityPolicy capacity) { return trt(capacity, [](PolicyConfig&) {}); }
+PolicyConfig trt(CapacityPolicy capacity) {
+  return trt(capacity, [](PolicyConfig&) {});
+}
 PolicyConfig chunking(std::int64_t budget, CapacityPolicy capacity = CapacityPolicy::guaranteed_no_evict) {
   return trt(capacity, [=](PolicyConfig& c) {
     c.chunked = true;
@@ -60,8 +62,8 @@ TEST(TrtLlm, PausesTheLastStarted) {  // S4 and S5
             "P[A:4 B:4] | D[A B] | D[A B] | D[A B] | D[A B] | D[A] !B | P[B:9]");
 }
 
-// Step 6 needs three blocks and has one: C goes first, then B, the one that did not fit, itself. D, who would fit, has to
-// wait behind them.
+// Step 6 needs three blocks and has one: C goes first, then B, the one that did not fit, itself. D, who would fit, has
+// to wait behind them.
 TEST(TrtLlm, PausedRequestsKeepTheirPlace) {
   EXPECT_EQ(steps_of(trt(kUtilization), pool(7), "A:4+6 B:8+6 C:4+6 D:1+1@6"),
             "P[A:4 B:8 C:4] | D[A B C] | D[A B C] | D[A B C] | D[A B C] | D[A B] !C | P[C:9 D:1]");
@@ -98,9 +100,15 @@ TEST(TrtLlm, RefusesWhatItCanNeverRun) {
 class NaiveTrtLlm {
  public:
   NaiveTrtLlm(const PolicyConfig& policy, const KvConfig& kv, const std::vector<Draw>& script)
-      : capacity_(policy.capacity_policy), block_(kv.block_tokens), total_(kv.blocks), free_(kv.blocks),
-        budget_(*policy.step_token_budget), most_(*policy.max_running), chunked_(*policy.chunked) {
-    for (const Draw& d : script) rows_.push_back({.prompt = d.prompt, .output = d.output, .cap = d.cap, .step = d.step});
+      : capacity_(policy.capacity_policy),
+        block_(kv.block_tokens),
+        total_(kv.blocks),
+        free_(kv.blocks),
+        budget_(*policy.step_token_budget),
+        most_(*policy.max_running),
+        chunked_(*policy.chunked) {
+    for (const Draw& d : script)
+      rows_.push_back({.prompt = d.prompt, .output = d.output, .cap = d.cap, .step = d.step});
   }
 
   std::string run() {
@@ -203,7 +211,10 @@ class NaiveTrtLlm {
       gone.generates = false;
       if (alone) {
         refuse(list_[at], 500);
-        if (!paused_.empty()) { again_ = true; return; }
+        if (!paused_.empty()) {
+          again_ = true;
+          return;
+        }
         end = list_.size();
         continue;
       }
@@ -244,8 +255,10 @@ class NaiveTrtLlm {
   void advance(std::size_t id, Tok tokens, std::string& prefills, std::string& decodes) {
     Row& r = rows_[id];
     const Blk cover = blocks(tokens > 0 ? r.length() : r.done + 1);
-    if (tokens > 0) prefills += fmt::format("{}{}:{}", prefills.empty() ? "" : " ", name_of(id), tokens);
-    else decodes += (decodes.empty() ? "" : " ") + name_of(id);
+    if (tokens > 0)
+      prefills += fmt::format("{}{}:{}", prefills.empty() ? "" : " ", name_of(id), tokens);
+    else
+      decodes += (decodes.empty() ? "" : " ") + name_of(id);
     r.done += std::max<Tok>(tokens, 1);
     free_ -= std::max<Blk>(cover - r.held, 0);
     RC_ASSERT(free_ >= 0);
@@ -265,7 +278,7 @@ class NaiveTrtLlm {
   std::int64_t budget_, most_;
   bool chunked_, again_ = false;
   std::vector<Row> rows_;
-  std::vector<std::size_t> list_;   // in order of arrival
+  std::vector<std::size_t> list_;  // in order of arrival
   std::string log_, outs_, refused_, paused_;
 };
 

@@ -24,7 +24,8 @@ PolicyConfig with_budget(PolicyConfig config, std::int64_t budget) {
 KvConfig blocks(Blk count, Tok size = 4) { return {.blocks = count, .block_tokens = size, .prefix_caching = false}; }
 
 // Stepwise and leaping runs must both give the text.
-void expect_log(const PolicyConfig& config, const KvConfig& kv, const std::string& script, const std::string& expected) {
+void expect_log(const PolicyConfig& config, const KvConfig& kv, const std::string& script,
+                const std::string& expected) {
   EXPECT_EQ(run_script(config, kv, script).log, expected);
   EXPECT_EQ(run_script(config, kv, script, true).log, expected);
 }
@@ -41,7 +42,9 @@ TEST(S1Basic, ChunkedVllmV0) {
 }
 TEST(S1Basic, SarathiChunksLikeVllmV0) { expect_log(with_budget(of(PolicyKind::sarathi), 8), ample(), kS1, kChunked); }
 TEST(S1Basic, VllmV1ChunksLikeVllmV0) { expect_log(with_budget(of(PolicyKind::vllm_v1), 8), ample(), kS1, kChunked); }
-TEST(S1Basic, VllmV1MixesWithEnoughBudget) { expect_log(with_budget(of(PolicyKind::vllm_v1), 16), ample(), kS1, kMixed); }
+TEST(S1Basic, VllmV1MixesWithEnoughBudget) {
+  expect_log(with_budget(of(PolicyKind::vllm_v1), 16), ample(), kS1, kMixed);
+}
 TEST(S1Basic, TrtLlmMixes) {
   for (const CapacityPolicy capacity : {CapacityPolicy::guaranteed_no_evict, CapacityPolicy::max_utilization}) {
     PolicyConfig config = of(PolicyKind::trtllm);
@@ -89,8 +92,7 @@ TEST(S3Slots, TwoAtATime) {
 }
 
 const char* const kS4 = "A:8+4 B:20+2 C:4+2";
-const char* const kS4Preempting =
-    "1: P[A:8]\n2: D[A]\n3: D[A]\n4: D[A]\n5: P[B:20 C:4]\n6: D[B] !C\n7: P[C:5]\n";
+const char* const kS4Preempting = "1: P[A:8]\n2: D[A]\n3: D[A]\n4: D[A]\n5: P[B:20 C:4]\n6: D[B] !C\n7: P[C:5]\n";
 const char* const kS4Reserving = "1: P[A:8]\n2: D[A]\n3: D[A]\n4: D[A]\n5: P[B:20]\n6: D[B]\n7: P[C:4]\n8: D[C]\n";
 TEST(S4HeadOfLine, VllmWithALargeBudget) {
   expect_log(with_budget(of(PolicyKind::vllm_v0), 32), blocks(6), kS4, kS4Preempting);
@@ -120,9 +122,10 @@ TEST(S4HeadOfLine, TrtLlmMaxUtilizationPauses) {
 
 const char* const kS5 = "A:4+6 B:4+6";
 TEST(S5OutOfMemory, VllmV0PreemptsFourTimes) {
-  expect_log(of(PolicyKind::vllm_v0), blocks(4), kS5,
-             "1: P[A:4 B:4]\n2: D[A B]\n3: D[A] !B\n4: P[B:6]\n5: D[A] !B\n6: P[B:7]\n7: D[A] !B\n8: P[B:8]\n9: D[A] !B\n"
-             "10: P[B:9]\n");
+  expect_log(
+      of(PolicyKind::vllm_v0), blocks(4), kS5,
+      "1: P[A:4 B:4]\n2: D[A B]\n3: D[A] !B\n4: P[B:6]\n5: D[A] !B\n6: P[B:7]\n7: D[A] !B\n8: P[B:8]\n9: D[A] !B\n"
+      "10: P[B:9]\n");
 }
 TEST(S5OutOfMemory, VllmV1AndMaxUtilizationPreemptOnce) {
   const char* const expected = "1: P[A:4 B:4]\n2: D[A B]\n3: D[A B]\n4: D[A B]\n5: D[A B]\n6: D[A] !B\n7: P[B:9]\n";
@@ -135,15 +138,18 @@ TEST(S5OutOfMemory, VllmV1AndMaxUtilizationPreemptOnce) {
 TEST(S5OutOfMemory, VllmV1ResumesOnItsOwnCachedBlocks) {
   KvConfig kv = blocks(4);
   kv.prefix_caching = true;
-  expect_log(of(PolicyKind::vllm_v1), kv, kS5, "1: P[A:4 B:4]\n2: D[A B]\n3: D[A B]\n4: D[A B]\n5: D[A B]\n6: D[A] !B\n7: P[B:5]\n");
+  expect_log(of(PolicyKind::vllm_v1), kv, kS5,
+             "1: P[A:4 B:4]\n2: D[A B]\n3: D[A B]\n4: D[A B]\n5: D[A B]\n6: D[A] !B\n7: P[B:5]\n");
 }
 TEST(S5OutOfMemory, Sarathi) {
-  expect_log(of(PolicyKind::sarathi), blocks(4), kS5,
-             "1: P[A:4 B:4]\n2: D[A B]\n3: D[A] !B\n4: P[B:6] D[A]\n5: D[A] !B\n6: D[A]\n7: P[B:7]\n8: D[B]\n9: D[B]\n");
+  expect_log(
+      of(PolicyKind::sarathi), blocks(4), kS5,
+      "1: P[A:4 B:4]\n2: D[A B]\n3: D[A] !B\n4: P[B:6] D[A]\n5: D[A] !B\n6: D[A]\n7: P[B:7]\n8: D[B]\n9: D[B]\n");
 }
 TEST(S5OutOfMemory, ThoseThatReserve) {
   const char* const expected =
-      "1: P[A:4]\n2: D[A]\n3: D[A]\n4: D[A]\n5: D[A]\n6: D[A]\n7: P[B:4]\n8: D[B]\n9: D[B]\n10: D[B]\n11: D[B]\n12: D[B]\n";
+      "1: P[A:4]\n2: D[A]\n3: D[A]\n4: D[A]\n5: D[A]\n6: D[A]\n7: P[B:4]\n8: D[B]\n9: D[B]\n10: D[B]\n11: D[B]\n12: "
+      "D[B]\n";
   expect_log(of(PolicyKind::trtllm), blocks(4), kS5, expected);
   expect_log(of(PolicyKind::sglang), blocks(16, 1), kS5, expected);
 }
@@ -185,7 +191,8 @@ TEST(VllmV0Variant01, MixesWholePrompts) {
 
 // Requests that no pool of this size could ever finish are refused, and do not block the others.
 TEST(NeverFits, IsRefused) {
-  for (const PolicyKind kind : {PolicyKind::vllm_v0, PolicyKind::vllm_v1, PolicyKind::sarathi, PolicyKind::trtllm, PolicyKind::sglang}) {
+  for (const PolicyKind kind :
+       {PolicyKind::vllm_v0, PolicyKind::vllm_v1, PolicyKind::sarathi, PolicyKind::trtllm, PolicyKind::sglang}) {
     const auto run = run_script(of(kind), blocks(4), "A:40+2 B:4+2");
     EXPECT_NE(run.log.find("rejected(A"), std::string::npos) << name(kind) << "\n" << run.log;
     EXPECT_NE(run.log.find("P[B:4]"), std::string::npos) << name(kind) << "\n" << run.log;

@@ -19,7 +19,9 @@ PolicyConfig v0(PolicyVariant variant, Edit edit) {
     edit(c);
   });
 }
-PolicyConfig v0(PolicyVariant variant = PolicyVariant::standard) { return v0(variant, [](PolicyConfig&) {}); }
+PolicyConfig v0(PolicyVariant variant = PolicyVariant::standard) {
+  return v0(variant, [](PolicyConfig&) {});
+}
 
 PolicyConfig swapping(PolicyVariant variant = PolicyVariant::standard, Blk host_blocks = 100) {
   return v0(variant, [&](PolicyConfig& c) {
@@ -42,10 +44,12 @@ TEST(VllmV0, RefusesWhomTheHostCannotHold) {
 // C went first, so it comes back first; 0.1 looks at the arrival.
 TEST(VllmV0, OrdersSwappedRequestsByVersion) {
   const std::string script = "A:4+5 B:4+5 C:4+5";
-  EXPECT_EQ(steps_of(swapping(), pool(3), script),
-            "P[A:4 B:4 C:4] | D[A] !C,B | D[A] | D[A] | D[A] | D[C] +C | D[C] | D[C] | D[C] | D[B] +B | D[B] | D[B] | D[B]");
-  EXPECT_EQ(steps_of(swapping(PolicyVariant::vllm_01), pool(3), script),
-            "P[A:4 B:4 C:4] | D[A] !C,B | D[A] | D[A] | D[A] | D[B] +B | D[B] | D[B] | D[B] | D[C] +C | D[C] | D[C] | D[C]");
+  EXPECT_EQ(
+      steps_of(swapping(), pool(3), script),
+      "P[A:4 B:4 C:4] | D[A] !C,B | D[A] | D[A] | D[A] | D[C] +C | D[C] | D[C] | D[C] | D[B] +B | D[B] | D[B] | D[B]");
+  EXPECT_EQ(
+      steps_of(swapping(PolicyVariant::vllm_01), pool(3), script),
+      "P[A:4 B:4 C:4] | D[A] !C,B | D[A] | D[A] | D[A] | D[B] +B | D[B] | D[B] | D[B] | D[C] +C | D[C] | D[C] | D[C]");
 }
 
 TEST(VllmV0, IgnoresWhatNoStepCanTake) {
@@ -74,12 +78,11 @@ TEST(VllmV0Chunked, AdmitsOthersThanThePreempted) {
             "P[A:4 B:4] | D[A B] | P[C:4] D[A] !B | P[B:6] D[A] | D[A] !B | D[A] | P[B:7] | D[B] | D[B]");
 }
 
-// The first prefill took 1 ms, so a request waits for a step later than 2 ms after its arrival: B, here from 2 ms, until
-// 5 ms. C, from 4 ms, is asked for itself and does not come along.
+// The first prefill took 1 ms, so a request waits for a step later than 2 ms after its arrival: B, here from 2 ms,
+// until 5 ms. C, from 4 ms, is asked for itself and does not come along.
 TEST(VllmV0, LetsTheQueueFillWhileTheDelayLasts) {
   const PolicyConfig policy = v0(PolicyVariant::standard, [](PolicyConfig& c) { c.delay_factor = 2; });
-  const std::vector<TimedRequest> requests = {
-      {"A", 4, 8, 8, 0}, {"B", 4, 1, 1, 2 * kMs}, {"C", 4, 1, 1, 4 * kMs}};
+  const std::vector<TimedRequest> requests = {{"A", 4, 8, 8, 0}, {"B", 4, 1, 1, 2 * kMs}, {"C", 4, 1, 1, 4 * kMs}};
   for (const Mode mode : {Mode::steps, Mode::leaps, Mode::silent_leaps}) {
     const TimedRun run = run_timed(policy, ample(), requests, kMs, mode);
     EXPECT_EQ(run.launches, (std::vector<std::string>{"A @0", "B @5", "C @7"}));
@@ -92,10 +95,15 @@ TEST(VllmV0, LetsTheQueueFillWhileTheDelayLasts) {
 class NaiveV0 {
  public:
   NaiveV0(const PolicyConfig& policy, const KvConfig& kv, const std::vector<Draw>& script)
-      : variant_(policy.variant), block_(kv.block_tokens), total_(kv.blocks), free_(kv.blocks),
+      : variant_(policy.variant),
+        block_(kv.block_tokens),
+        total_(kv.blocks),
+        free_(kv.blocks),
         spare_(static_cast<Blk>(policy.watermark.value_or(0.01) * static_cast<double>(kv.blocks))),
-        budget_(*policy.step_token_budget), most_(*policy.max_running),
-        swaps_(policy.preemption == Preemption::swap), host_(policy.swap_blocks) {
+        budget_(*policy.step_token_budget),
+        most_(*policy.max_running),
+        swaps_(policy.preemption == Preemption::swap),
+        host_(policy.swap_blocks) {
     for (const Draw& d : script) rows_.push_back({.prompt = d.prompt, .output = d.output, .step = d.step});
   }
 
@@ -113,7 +121,8 @@ class NaiveV0 {
         continue;
       }
       log_ += fmt::format("{}: {}{}{}", step_, bracket("P", prefill_), prefill_.empty() || decode_.empty() ? "" : " ",
-                          bracket("D", decode_)) + suffix() + "\n";
+                          bracket("D", decode_)) +
+              suffix() + "\n";
       ++step_;
       finish();
     }
@@ -127,9 +136,9 @@ class NaiveV0 {
   struct Row {
     Tok prompt = 0, output = 0;
     std::int64_t step = 0;
-    Tok made = 0, done = 0, doing = 0;   // tokens produced, tokens with KV, tokens in this step
+    Tok made = 0, done = 0, doing = 0;  // tokens produced, tokens with KV, tokens in this step
     Blk held = 0, outside = 0;
-    bool ready = false;                  // its prefill is complete
+    bool ready = false;  // its prefill is complete
     [[nodiscard]] Tok length() const { return prompt + made; }
   };
 
@@ -237,8 +246,10 @@ class NaiveV0 {
       if (!stays) continue;
       running_.push_back(i);
       Row& row = rows_[i];
-      if (row.ready) decode(i);
-      else compute(i, static_cast<Tok>(std::min<std::int64_t>(row.length() - row.done, budget_ - used_)));
+      if (row.ready)
+        decode(i);
+      else
+        compute(i, static_cast<Tok>(std::min<std::int64_t>(row.length() - row.done, budget_ - used_)));
     }
     running_.insert(running_.end(), left.begin(), left.end());
   }
@@ -274,7 +285,8 @@ class NaiveV0 {
         continue;
       }
       const bool empty = free_ == total_ && running_.empty();
-      if ((free_ - row.outside - 1 < spare_ && !empty) || used_ + 1 > budget_ || std::ssize(running_) + 1 > most_) return;
+      if ((free_ - row.outside - 1 < spare_ && !empty) || used_ + 1 > budget_ || std::ssize(running_) + 1 > most_)
+        return;
       swapped_.pop_front();
       running_.push_back(i);
       free_ -= row.outside;
@@ -294,8 +306,10 @@ class NaiveV0 {
         row.ready = true;
       }
       row.doing = 0;
-      if (row.made < row.output) rest.push_back(i);
-      else free_ += row.held;
+      if (row.made < row.output)
+        rest.push_back(i);
+      else
+        free_ += row.held;
     }
     running_ = rest;
   }

@@ -9,7 +9,9 @@ namespace plimsoll::sched::testing {
 namespace {
 
 template <class Edit>
-PolicyConfig v1(Edit edit) { return config(PolicyKind::vllm_v1, edit); }
+PolicyConfig v1(Edit edit) {
+  return config(PolicyKind::vllm_v1, edit);
+}
 
 KvConfig pool(Blk blocks, Tok block_tokens = 4) {
   return {.blocks = blocks, .block_tokens = block_tokens, .prefix_caching = false};
@@ -44,11 +46,17 @@ TEST(VllmV1, EndsWhatOutgrowsThePool) {
 class NaiveV1 {
  public:
   NaiveV1(const PolicyConfig& policy, const KvConfig& kv, const std::vector<Draw>& script)
-      : block_(kv.block_tokens), total_(kv.blocks), caches_(kv.prefix_caching),
+      : block_(kv.block_tokens),
+        total_(kv.blocks),
+        caches_(kv.prefix_caching),
         spare_(static_cast<Blk>(policy.watermark.value_or(0) * static_cast<double>(kv.blocks))),
-        budget_(*policy.step_token_budget), most_(*policy.max_running), longest_(policy.long_prefill_threshold.value_or(0)),
-        chunked_(policy.chunked.value_or(true)), whole_(policy.reserve_full_sequence.value_or(false)) {
-    for (const Draw& d : script) rows_.push_back({.prompt = d.prompt, .output = d.output, .step = d.step, .blocks = {}});
+        budget_(*policy.step_token_budget),
+        most_(*policy.max_running),
+        longest_(policy.long_prefill_threshold.value_or(0)),
+        chunked_(policy.chunked.value_or(true)),
+        whole_(policy.reserve_full_sequence.value_or(false)) {
+    for (const Draw& d : script)
+      rows_.push_back({.prompt = d.prompt, .output = d.output, .step = d.step, .blocks = {}});
     free_.resize(static_cast<std::size_t>(kv.blocks));
   }
 
@@ -78,13 +86,16 @@ class NaiveV1 {
   }
 
  private:
-  struct Block { std::size_t owner = 0, place = 0; bool known = false; };
+  struct Block {
+    std::size_t owner = 0, place = 0;
+    bool known = false;
+  };
   struct Row {
     Tok prompt = 0, output = 0;
     std::int64_t step = 0;
-    Tok made = 0, done = 0, doing = 0;   // tokens produced, tokens with KV, tokens in this step
+    Tok made = 0, done = 0, doing = 0;  // tokens produced, tokens with KV, tokens in this step
     std::vector<Block> blocks;
-    bool ready = false;                  // its prefill is complete
+    bool ready = false;  // its prefill is complete
     [[nodiscard]] Tok lacks() const { return prompt + made - done; }
   };
 
@@ -102,8 +113,10 @@ class NaiveV1 {
   void refuse(std::size_t i, int http) { add(refused_, fmt::format("{} {}", name_of(i), http), ", "); }
 
   void arrive(std::size_t i) {
-    if (!chunked_ && rows_[i].prompt > budget_) refuse(i, 400);
-    else waiting_.push_back(i);
+    if (!chunked_ && rows_[i].prompt > budget_)
+      refuse(i, 400);
+    else
+      waiting_.push_back(i);
   }
 
   [[nodiscard]] std::int64_t limit(std::int64_t tokens) const {
@@ -145,8 +158,10 @@ class NaiveV1 {
     }
     row.doing = static_cast<Tok>(tokens);
     left_ -= tokens;
-    if (row.ready) add(decode_, name_of(i), " ");
-    else add(prefill_, fmt::format("{}:{}", name_of(i), tokens), " ");
+    if (row.ready)
+      add(decode_, name_of(i), " ");
+    else
+      add(prefill_, fmt::format("{}:{}", name_of(i), tokens), " ");
   }
 
   void admit() {
@@ -157,7 +172,7 @@ class NaiveV1 {
       const Blk spare = running_.empty() ? 0 : spare_;
       if (cut || up(whole_ ? length : hit + limit(lacks)) + spare > std::ssize(free_)) {
         if (!running_.empty()) return;
-        waiting_.pop_front();            // it has the pool and the budget for itself
+        waiting_.pop_front();  // it has the pool and the budget for itself
         refuse(i, 500);
         continue;
       }
@@ -185,8 +200,8 @@ class NaiveV1 {
       hit += static_cast<Tok>(block_);
     return hit;
   }
-  // The last block goes first, to be reused before those before it. A refused request's blocks go back before those that
-  // have been preempted with it, `back` blocks.
+  // The last block goes first, to be reused before those before it. A refused request's blocks go back before those
+  // that have been preempted with it, `back` blocks.
   void release(std::size_t i, std::ptrdiff_t back = 0) {
     Row& row = rows_[i];
     for (; !row.blocks.empty(); row.blocks.pop_back()) {
@@ -205,8 +220,10 @@ class NaiveV1 {
         row.ready = true;
       }
       row.doing = 0;
-      if (row.made < row.output) rest.push_back(i);
-      else release(i);
+      if (row.made < row.output)
+        rest.push_back(i);
+      else
+        release(i);
     }
     running_ = rest;
   }
@@ -216,10 +233,10 @@ class NaiveV1 {
   bool caches_;
   Blk spare_;
   std::int64_t budget_, most_, longest_, left_ = 0;
-  std::ptrdiff_t back_ = 0;              // blocks that preempted requests gave back in this step
+  std::ptrdiff_t back_ = 0;  // blocks that preempted requests gave back in this step
   bool chunked_, whole_, preempted_ = false;
   std::vector<Row> rows_;
-  std::deque<Block> free_;               // least recently freed first
+  std::deque<Block> free_;  // least recently freed first
   std::deque<std::size_t> waiting_;
   std::vector<std::size_t> running_;
   std::string log_, prefill_, decode_, outs_, refused_;

@@ -35,8 +35,8 @@ load::Scenario scaled_fleet(double rate, std::int64_t requests, double target, N
   return s;
 }
 
-// 2 requests/s are 120 a minute: with a target of 40 three replicas are wanted after three points, at 180 s, and two more
-// serve from 240 s on. One is paid for from the start, two from 180 s on.
+// 2 requests/s are 120 a minute: with a target of 40 three replicas are wanted after three points, at 180 s, and two
+// more serve from 240 s on. One is paid for from the start, two from 180 s on.
 TEST(FleetLife, ThreePointsThenStartUpThenService) {
   const sched::PointMetrics m = simulate(scaled_fleet(2, 1200, 40, 60 * kSecond)).metrics;
   EXPECT_EQ(m.requests_completed, 1200);
@@ -47,10 +47,11 @@ TEST(FleetLife, ThreePointsThenStartUpThenService) {
   EXPECT_GT(m.latency.p99.value(), 60);
 }
 
-// Two replicas an instance: the second and the third share the second instance... of which the first slot is the first's.
+// Two replicas an instance: the second and the third share the second instance... of which the first slot is the
+// first's.
 TEST(FleetLife, WholeInstancesArePaid) {
   load::Scenario s = scaled_fleet(2, 1200, 40, 60 * kSecond);
-  s.life->slots_per_instance = 2;      // slots 0 1 | 2 3 | 4
+  s.life->slots_per_instance = 2;  // slots 0 1 | 2 3 | 4
   const sched::PointMetrics m = simulate(s).metrics;
   EXPECT_NEAR(m.instance_s.value(), m.duration_s + (m.duration_s - 180), 1e-6);
 }
@@ -59,8 +60,10 @@ TEST(FleetLife, WholeInstancesArePaid) {
 TEST(FleetLife, AScaleInDrains) {
   load::Scenario s = scaled_fleet(2, 1500, 40, 0);
   auto trace = std::make_shared<traces::Trace>();
-  for (int i = 0; i < 1200; ++i) trace->records.push_back({.arrival = i * kSecond / 2, .input_tokens = 16, .output_tokens = 1});
-  for (int i = 0; i < 600; ++i) trace->records.push_back({.arrival = 600 * kSecond + i * 5 * kSecond, .input_tokens = 16, .output_tokens = 1});
+  for (int i = 0; i < 1200; ++i)
+    trace->records.push_back({.arrival = i * kSecond / 2, .input_tokens = 16, .output_tokens = 1});
+  for (int i = 0; i < 600; ++i)
+    trace->records.push_back({.arrival = 600 * kSecond + i * 5 * kSecond, .input_tokens = 16, .output_tokens = 1});
   s.workload.load = load::TraceReplay{trace, 1.0};
   s.workload.lengths = load::TracePairs{trace};
   s.workload.requests = 0;
@@ -72,7 +75,8 @@ TEST(FleetLife, AScaleInDrains) {
   EXPECT_NEAR(m.replica_s.value(), 180 + 3 * (1500 - 180) + (m.duration_s - 1500), 70);
 }
 
-// The same as rows: one replica from the start, two more start at 180 s and serve at 240 s, and the last row ends the run.
+// The same as rows: one replica from the start, two more start at 180 s and serve at 240 s, and the last row ends the
+// run.
 TEST(FleetLife, RowsTellWhenReplicasStartAndServe) {
   const RunResult run = simulate(scaled_fleet(2, 1200, 40, 60 * kSecond));
   ASSERT_EQ(run.fleet.size(), 4U);
@@ -99,7 +103,7 @@ TEST(FleetLife, AFleetThatStaysIsAFixedOne) {
   sched::PointMetrics lives = simulate(s).metrics;
   EXPECT_NEAR(lives.replica_s.value(), 3 * lives.duration_s, 1e-6);
   lives.replica_s = lives.instance_s = lives.replica_starts = lives.replica_failures = std::nullopt;
-  lives.kv_used_mean = fixed.kv_used_mean;   // equal but for the last bit
+  lives.kv_used_mean = fixed.kv_used_mean;  // equal but for the last bit
   lives.kv_wasted_mean = fixed.kv_wasted_mean;
   EXPECT_EQ(lives, fixed);
 }
@@ -110,7 +114,10 @@ TEST(FleetLife, AFleetThatStaysIsAFixedOne) {
 TEST(FleetLife, FailuresRefuseWhatTheyShould) {
   load::Scenario s = one_second_servers(0.5, 10'000);
   s.replications = 40;
-  s.life = load::LifeConfig{.initial = 1, .slots_per_instance = 1, .autoscaling = {}, .failures = {.mean_between = 600 * kSecond, .restart = 300 * kSecond}};
+  s.life = load::LifeConfig{.initial = 1,
+                            .slots_per_instance = 1,
+                            .autoscaling = {},
+                            .failures = {.mean_between = 600 * kSecond, .restart = 300 * kSecond}};
   const sched::PointMetrics m = simulate(s).metrics;
   EXPECT_EQ(m.requests_completed + m.requests_rejected, 400'000);
   EXPECT_NEAR(static_cast<double>(m.requests_rejected) / 400'000, 1.0 / 3, 0.04);
@@ -122,19 +129,22 @@ TEST(FleetLife, RetriesSurviveAFailure) {
   load::Scenario s = one_second_servers(1, 5000);
   s.replicas = 4;
   s.limits.retries = 20;
-  s.life = load::LifeConfig{.initial = 4, .slots_per_instance = 1, .autoscaling = {}, .failures = {.mean_between = 300 * kSecond, .restart = 30 * kSecond}};
+  s.life = load::LifeConfig{.initial = 4,
+                            .slots_per_instance = 1,
+                            .autoscaling = {},
+                            .failures = {.mean_between = 300 * kSecond, .restart = 30 * kSecond}};
   const sched::PointMetrics m = simulate(s).metrics;
   EXPECT_EQ(m.requests_completed, 5000);
   EXPECT_GT(m.replica_failures.value(), 20);
 }
 
-// Clients give up after 1.5 s of a queue that grows, and try again: a row tells of the last attempt alone, so nothing in it
-// happened before that attempt was dispatched.
+// Clients give up after 1.5 s of a queue that grows, and try again: a row tells of the last attempt alone, so nothing
+// in it happened before that attempt was dispatched.
 TEST(FleetLife, ARetriedRequestsRowTellsOfItsLastAttempt) {
   load::Scenario s = one_second_servers(3, 300);
   s.policy.policy = sched::PolicyKind::vllm_v1;
   s.policy.max_running = 2;
-  s.workload.lengths = load::IndependentLengths{load::FixedLength{16}, load::FixedLength{5}};   // 1.3 s alone
+  s.workload.lengths = load::IndependentLengths{load::FixedLength{16}, load::FixedLength{5}};  // 1.3 s alone
   s.replicas = 2;
   s.limits = {.timeout = Seconds(1.5), .cancel_on_timeout = true, .retries = 2};
   s.life = load::LifeConfig{.initial = 2,
@@ -160,11 +170,14 @@ TEST(FleetLife, ARetriedRequestsRowTellsOfItsLastAttempt) {
 // while its first batch gathers takes the waiting request with it: the next life's batches hold living requests alone.
 TEST(FleetLife, RequestsLostWhileABatchGathersTakeNoPlaceLater) {
   load::Scenario s = one_second_servers(1.0 / 60, 500);
-  s.engine = testing::constant_engine(0.9e-3, 0.1e-3);   // nobody dies within a batch
+  s.engine = testing::constant_engine(0.9e-3, 0.1e-3);  // nobody dies within a batch
   s.policy.policy = sched::PolicyKind::dynamic;
   s.policy.batch_size = 2;
   s.policy.max_batch_delay = 36'000 * kSecond;
-  s.life = load::LifeConfig{.initial = 1, .slots_per_instance = 1, .autoscaling = {}, .failures = {.mean_between = 120 * kSecond, .restart = kSecond}};
+  s.life = load::LifeConfig{.initial = 1,
+                            .slots_per_instance = 1,
+                            .autoscaling = {},
+                            .failures = {.mean_between = 120 * kSecond, .restart = kSecond}};
   RunOptions options;
   options.keep_steps = true;
   const RunResult run = simulate(s, options);
@@ -190,7 +203,10 @@ TEST(FleetLife, LeapsAndStepsAgree) {
   scaling.in_time = 6 * kSecond;
   scaling.out_cooldown = scaling.in_cooldown = 2 * kSecond;
   scaling.start_up = 3 * kSecond;
-  s.life = load::LifeConfig{.initial = 1, .slots_per_instance = 1, .autoscaling = scaling, .failures = {.mean_between = 20 * kSecond, .restart = 5 * kSecond}};
+  s.life = load::LifeConfig{.initial = 1,
+                            .slots_per_instance = 1,
+                            .autoscaling = scaling,
+                            .failures = {.mean_between = 20 * kSecond, .restart = 5 * kSecond}};
   const sched::PointMetrics leaps = simulate(s).metrics;
   s.stepwise = true;
   const sched::PointMetrics steps = simulate(s).metrics;

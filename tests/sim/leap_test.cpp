@@ -59,7 +59,8 @@ void expect_same_logs(const RunResult& leaping, const RunResult& stepping) {
   ASSERT_EQ(leaping.logs.size(), stepping.logs.size());
   for (std::size_t i = 0; i < leaping.logs.size(); ++i) {
     if (leaping.logs[i] == stepping.logs[i]) continue;
-    const auto [a, b] = std::mismatch(leaping.logs[i].begin(), leaping.logs[i].end(), stepping.logs[i].begin(), stepping.logs[i].end());
+    const auto [a, b] =
+        std::mismatch(leaping.logs[i].begin(), leaping.logs[i].end(), stepping.logs[i].begin(), stepping.logs[i].end());
     const auto at = static_cast<std::size_t>(a - leaping.logs[i].begin());
     const std::size_t from = at > 150 ? at - 150 : 0;
     FAIL() << "replica " << i << "\nleaping: …" << leaping.logs[i].substr(from, 300) << "\nstepping: …"

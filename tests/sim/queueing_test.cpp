@@ -47,12 +47,13 @@ TEST(Queueing, GeometricLengthsAreAnMG1) {
   const double mean = 0.25, second = 1e-4 * variance + mean * mean;
   for (const double rho : {0.3, 0.7}) {
     const double rate = rho / mean;
-    expect_wait(single_server(rate, load::LengthDistribution{load::LengthFamily::geometric, 24, 1, 1, 0}), rate, mean, second);
+    expect_wait(single_server(rate, load::LengthDistribution{load::LengthFamily::geometric, 24, 1, 1, 0}), rate, mean,
+                second);
   }
 }
 
-// 10 requests of 4 x 10 ms one after another: with 500 ms in front of the scheduler each takes 540 ms, its first token comes
-// after 510 ms, the server is idle meanwhile, and the causes of the latency still sum to it.
+// 10 requests of 4 x 10 ms one after another: with 500 ms in front of the scheduler each takes 540 ms, its first token
+// comes after 510 ms, the server is idle meanwhile, and the causes of the latency still sum to it.
 TEST(Queueing, AFrontEndDelaysAndOccupiesNothing) {
   load::Scenario s = testing::base_scenario();
   auto engine = testing::constant_engine(0, 0.01);
@@ -66,16 +67,18 @@ TEST(Queueing, AFrontEndDelaysAndOccupiesNothing) {
   EXPECT_NEAR(*one.ttft.mean, 0.51, 1e-9);
   EXPECT_NEAR(one.duration_s, 5.4, 1e-9);
   EXPECT_NEAR(one.time_weights_s + one.time_kv_s + one.time_compute_s + one.time_allreduce_s + one.time_host_s +
-                  one.time_queue_s + one.time_preempt_s + one.time_other_s, 0.54, 1e-9);
-  s.workload.load = load::ConstantRate{20};   // 50 ms apart, 40 ms of service: nobody waits
+                  one.time_queue_s + one.time_preempt_s + one.time_other_s,
+              0.54, 1e-9);
+  s.workload.load = load::ConstantRate{20};  // 50 ms apart, 40 ms of service: nobody waits
   const sched::PointMetrics open = simulate(s).metrics;
   EXPECT_NEAR(*open.latency.p90, 0.54, 1e-9);
   EXPECT_NEAR(open.batch_mean, 1, 1e-9);
 }
 
-// Four users' requests, 40 ms of service each, that come at once reach the scheduler 100, 200, 300 and 400 ms after they were
-// sent: nobody waits for another's step, so latencies are 140, 240, 340 and 440 ms. From then on each user's next request
-// finds the intake busy with the one before, until 100 ms before its own turn: latency 400 ms, 10 requests a second.
+// Four users' requests, 40 ms of service each, that come at once reach the scheduler 100, 200, 300 and 400 ms after
+// they were sent: nobody waits for another's step, so latencies are 140, 240, 340 and 440 ms. From then on each user's
+// next request finds the intake busy with the one before, until 100 ms before its own turn: latency 400 ms, 10 requests
+// a second.
 TEST(Queueing, AnIntakeTakesOneRequestAfterTheOther) {
   load::Scenario s = testing::base_scenario();
   auto engine = testing::constant_engine(0, 0.01);
@@ -87,7 +90,7 @@ TEST(Queueing, AnIntakeTakesOneRequestAfterTheOther) {
   EXPECT_NEAR(*simulate(s).metrics.latency.mean, (0.14 + 0.24 + 0.34 + 0.44) / 4, 1e-9);
   s.workload.requests = 400;
   EXPECT_NEAR(simulate(s).metrics.duration_s, 40.04, 1e-6);
-  s.replicas = 2;                       // each replica has an intake of its own
+  s.replicas = 2;  // each replica has an intake of its own
   EXPECT_NEAR(simulate(s).metrics.duration_s, 20.04, 1e-6);
 }
 

@@ -20,13 +20,13 @@ struct PolicyCase {
 };
 
 inline const PolicyCase kPolicyCases[] = {
-    {PolicyKind::none, PolicyVariant::standard},         {PolicyKind::static_batch, PolicyVariant::standard},
-    {PolicyKind::dynamic, PolicyVariant::standard},      {PolicyKind::rolling, PolicyVariant::standard},
-    {PolicyKind::rolling, PolicyVariant::contiguous},    {PolicyKind::orca, PolicyVariant::standard},
-    {PolicyKind::tgi, PolicyVariant::standard},          {PolicyKind::tgi, PolicyVariant::tgi_v3},
-    {PolicyKind::vllm_v0, PolicyVariant::standard},      {PolicyKind::vllm_v0, PolicyVariant::vllm_01},
-    {PolicyKind::vllm_v0, PolicyVariant::vllm_chunked},  {PolicyKind::vllm_v1, PolicyVariant::standard},
-    {PolicyKind::sarathi, PolicyVariant::standard},      {PolicyKind::trtllm, PolicyVariant::standard},
+    {PolicyKind::none, PolicyVariant::standard},        {PolicyKind::static_batch, PolicyVariant::standard},
+    {PolicyKind::dynamic, PolicyVariant::standard},     {PolicyKind::rolling, PolicyVariant::standard},
+    {PolicyKind::rolling, PolicyVariant::contiguous},   {PolicyKind::orca, PolicyVariant::standard},
+    {PolicyKind::tgi, PolicyVariant::standard},         {PolicyKind::tgi, PolicyVariant::tgi_v3},
+    {PolicyKind::vllm_v0, PolicyVariant::standard},     {PolicyKind::vllm_v0, PolicyVariant::vllm_01},
+    {PolicyKind::vllm_v0, PolicyVariant::vllm_chunked}, {PolicyKind::vllm_v1, PolicyVariant::standard},
+    {PolicyKind::sarathi, PolicyVariant::standard},     {PolicyKind::trtllm, PolicyVariant::standard},
     {PolicyKind::sglang, PolicyVariant::standard},
 };
 
@@ -53,12 +53,14 @@ inline load::Scenario random_scenario(const PolicyCase& c, std::uint64_t seed) {
     s.policy.swap_blocks = 100000;
   }
   if (c.policy == PolicyKind::orca)
-    s.policy.reserve = pick(sched::Reserve::max_len, sched::Reserve::pow2, sched::Reserve::request_cap, sched::Reserve::oracle);
-  if (pick(0, 1) == 1 && (c.policy == PolicyKind::vllm_v1 || c.policy == PolicyKind::sarathi)) s.policy.step_token_budget = pick(64, 512);
+    s.policy.reserve =
+        pick(sched::Reserve::max_len, sched::Reserve::pow2, sched::Reserve::request_cap, sched::Reserve::oracle);
+  if (pick(0, 1) == 1 && (c.policy == PolicyKind::vllm_v1 || c.policy == PolicyKind::sarathi))
+    s.policy.step_token_budget = pick(64, 512);
   if (c.policy == PolicyKind::vllm_v1) s.policy.long_prefill_threshold = pick(0, 100);
   s.policy.model_max_len = 2048;
   s.kv.block_tokens = pick(1, 16, 16, 64);
-  const std::int64_t tokens = pick(4096, 9000, 40000);   // the smallest holds two of the longest requests
+  const std::int64_t tokens = pick(4096, 9000, 40000);  // the smallest holds two of the longest requests
   s.kv.blocks = tokens / s.kv.block_tokens;
   if (pick(0, 2) == 0) {
     auto windowed = small_shape();
@@ -97,9 +99,12 @@ inline void make_harder(load::Scenario& s, std::uint64_t seed) {
   }
   s.router = random() % 2 == 0 ? sched::RouterKind::least_kv : sched::RouterKind::prefix;
   s.warmup = Seconds(static_cast<double>(random() % 3));
-  if (random() % 2 == 0) s.engine = constant_engine(0.003, 0.01);
-  else if (random() % 2 == 0) s.engine = python_engine();
-  if (random() % 2 == 0 && std::holds_alternative<load::Poisson>(s.workload.load)) s.workload.load = load::ConstantRate{20};
+  if (random() % 2 == 0)
+    s.engine = constant_engine(0.003, 0.01);
+  else if (random() % 2 == 0)
+    s.engine = python_engine();
+  if (random() % 2 == 0 && std::holds_alternative<load::Poisson>(s.workload.load))
+    s.workload.load = load::ConstantRate{20};
 }
 
 // Replicas that come and go within the few seconds that these runs last, often in the middle of a leap.
@@ -111,8 +116,9 @@ inline void add_life(Scenario& s, std::uint64_t seed) {
   };
   constexpr Nanos kSecond = 1'000'000'000;
   load::LifeConfig life{.initial = s.replicas, .slots_per_instance = pick(1, 2), .autoscaling = {}, .failures = {}};
-  const int kind = pick(0, 1, 2);      // failures, autoscaling, both
-  if (kind != 1) life.failures = {.mean_between = pick(1, 3, 9) * kSecond, .restart = pick(Nanos{0}, kSecond / 2, 2 * kSecond)};
+  const int kind = pick(0, 1, 2);  // failures, autoscaling, both
+  if (kind != 1)
+    life.failures = {.mean_between = pick(1, 3, 9) * kSecond, .restart = pick(Nanos{0}, kSecond / 2, 2 * kSecond)};
   if (kind != 0) {
     sched::AutoscalingConfig scaling;
     s.replicas = scaling.max = s.replicas + pick(0, 1, 3);

@@ -18,15 +18,22 @@ namespace {
 using ::testing::HasSubstr;
 
 const std::string kHeading =
-    R"({"v":1,"event":"run","point":2,"policy":"vllm_v1","replicas":1,"kv_blocks":9,"block_tokens":16,"prefix_caching":false,)"
-    R"("swap_blocks":0,"model_max_len":4096,"window":0})"
+    R"({"v":1,"event":"run","point":2,"policy":"vllm_v1","replicas":1,"kv_blocks":9,"block_tokens":16,)"
+    R"("prefix_caching":false,"swap_blocks":0,"model_max_len":4096,"window":0})"
     "\n";
 const std::string kArrival =
-    R"({"t":5,"event":"arrival","replica":0,"id":0,"input":6,"output":2,"max_new":2,"sent":0,"name":"A"})" "\n";
-const std::string kDecide = R"({"t":5,"event":"decide","replica":0})" "\n";
-const std::string kStep = R"({"t":900,"event":"step","replica":0,"start":100})" "\n";
-const std::string kSecond = R"({"t":900,"event":"decide","replica":0})" "\n" R"({"t":1900,"event":"step","replica":0,"start":950})" "\n";
-const std::string kEnd = R"({"t":2000,"event":"end"})" "\n";
+    R"({"t":5,"event":"arrival","replica":0,"id":0,"input":6,"output":2,"max_new":2,"sent":0,"name":"A"})"
+    "\n";
+const std::string kDecide = R"({"t":5,"event":"decide","replica":0})"
+                            "\n";
+const std::string kStep = R"({"t":900,"event":"step","replica":0,"start":100})"
+                          "\n";
+const std::string kSecond = R"({"t":900,"event":"decide","replica":0})"
+                            "\n"
+                            R"({"t":1900,"event":"step","replica":0,"start":950})"
+                            "\n";
+const std::string kEnd = R"({"t":2000,"event":"end"})"
+                         "\n";
 
 class ReplayTest : public ::testing::Test {
  protected:
@@ -44,7 +51,8 @@ class ReplayTest : public ::testing::Test {
     }
     return "accepted";
   }
-  std::string file_ = (std::filesystem::temp_directory_path() / ("plimsoll-replay-" + std::to_string(::getpid()))).string();
+  std::string file_ =
+      (std::filesystem::temp_directory_path() / ("plimsoll-replay-" + std::to_string(::getpid()))).string();
 };
 
 TEST_F(ReplayTest, DecidesWhatTheEventsLeadTo) {
@@ -63,24 +71,41 @@ TEST_F(ReplayTest, RefusesWhatCannotHaveHappened) {
   EXPECT_THAT(refusal(start + kDecide), HasSubstr("4: a decision while the step decided in line 3 is in flight"));
   EXPECT_THAT(refusal(start + kStep + kStep), HasSubstr("5: a step has ended that nothing decided"));
   EXPECT_THAT(refusal(kHeading + kStep), HasSubstr("2: a step has ended that nothing decided"));
-  EXPECT_THAT(refusal(start + R"({"t":6,"event":"cancel","replica":0,"id":7})" "\n"), HasSubstr("4: request 7 is not there"));
-  EXPECT_THAT(refusal(start + R"({"t":6,"event":"cancel","replica":0,"id":0})" "\n"), HasSubstr("4: a cancel while the step"));
-  EXPECT_THAT(refusal(start + R"({"t":4,"event":"decide","replica":0})" "\n"), HasSubstr("4: \"t\" is 4, allowed is a whole number from 5"));
-  EXPECT_THAT(refusal(start + R"({"t":6,"event":"decide","replica":1})" "\n"), HasSubstr("4: \"replica\" is 1"));
-  EXPECT_THAT(refusal(start + R"({"t":6,"event":"nap","replica":0})" "\n"), HasSubstr("4: event \"nap\", allowed are arrival"));
+  EXPECT_THAT(refusal(start + R"({"t":6,"event":"cancel","replica":0,"id":7})"
+                              "\n"),
+              HasSubstr("4: request 7 is not there"));
+  EXPECT_THAT(refusal(start + R"({"t":6,"event":"cancel","replica":0,"id":0})"
+                              "\n"),
+              HasSubstr("4: a cancel while the step"));
+  EXPECT_THAT(refusal(start + R"({"t":4,"event":"decide","replica":0})"
+                              "\n"),
+              HasSubstr("4: \"t\" is 4, allowed is a whole number from 5"));
+  EXPECT_THAT(refusal(start + R"({"t":6,"event":"decide","replica":1})"
+                              "\n"),
+              HasSubstr("4: \"replica\" is 1"));
+  EXPECT_THAT(refusal(start + R"({"t":6,"event":"nap","replica":0})"
+                              "\n"),
+              HasSubstr("4: event \"nap\", allowed are arrival"));
   EXPECT_THAT(refusal(kHeading + kArrival + kArrival), HasSubstr("3: request 0 is there already"));
-  EXPECT_THAT(refusal(kHeading + kArrival + kDecide + kStep + kSecond + kEnd + kEnd), HasSubstr("something follows the end"));
+  EXPECT_THAT(refusal(kHeading + kArrival + kDecide + kStep + kSecond + kEnd + kEnd),
+              HasSubstr("something follows the end"));
 }
 
 TEST_F(ReplayTest, RefusesDamagedLines) {
   EXPECT_THAT(refusal("nothing\n"), HasSubstr("1: not a JSON object"));
   EXPECT_THAT(refusal(kArrival), HasSubstr("1: the first line is not the heading"));
   EXPECT_THAT(refusal(kHeading + "{\"t\":5,\"event\":\n"), HasSubstr("2: not a JSON object"));
-  EXPECT_THAT(refusal(kHeading + R"({"t":5,"event":"arrival","replica":0,"id":0,"input":0,"output":2,"max_new":2,"sent":0})" "\n"),
-              HasSubstr("2: \"input\" is 0"));
-  EXPECT_THAT(refusal(kHeading + R"({"t":5,"event":"arrival","replica":0,"id":0,"input":4,"output":3,"max_new":2,"sent":0})" "\n"),
-              HasSubstr("2: \"output\" is 3, allowed is a whole number from 1 to 2"));
-  EXPECT_THAT(refusal(kHeading + R"({"t":1e3,"event":"decide","replica":0})" "\n"), HasSubstr("2: \"t\" is 1000.0"));
+  EXPECT_THAT(
+      refusal(kHeading + R"({"t":5,"event":"arrival","replica":0,"id":0,"input":0,"output":2,"max_new":2,"sent":0})"
+                         "\n"),
+      HasSubstr("2: \"input\" is 0"));
+  EXPECT_THAT(
+      refusal(kHeading + R"({"t":5,"event":"arrival","replica":0,"id":0,"input":4,"output":3,"max_new":2,"sent":0})"
+                         "\n"),
+      HasSubstr("2: \"output\" is 3, allowed is a whole number from 1 to 2"));
+  EXPECT_THAT(refusal(kHeading + R"({"t":1e3,"event":"decide","replica":0})"
+                                 "\n"),
+              HasSubstr("2: \"t\" is 1000.0"));
   std::string other = kHeading;
   other.replace(other.find("vllm_v1"), 7, "sarathi");
   EXPECT_THAT(refusal(other), HasSubstr("1: a run of policy sarathi, but the study states vllm_v1"));

@@ -12,9 +12,14 @@ class StepSeriesTest : public ::testing::Test {
  protected:
   StepSeriesTest()
       : scenario_(testing::base_scenario()),
-        cost_({.shape = scenario_.shape.get(), .accelerator = scenario_.accelerator.get(), .interconnect = nullptr,
-               .engine = scenario_.engine.get(), .weight_dtype = model::DType::fp16, .kv_dtype = model::DType::fp16,
-               .tp = 1, .pp = 1}) {}
+        cost_({.shape = scenario_.shape.get(),
+               .accelerator = scenario_.accelerator.get(),
+               .interconnect = nullptr,
+               .engine = scenario_.engine.get(),
+               .weight_dtype = model::DType::fp16,
+               .kv_dtype = model::DType::fp16,
+               .tp = 1,
+               .pp = 1}) {}
 
   StepSeries series(std::int64_t rows, double context_a_row) {
     const auto n = static_cast<double>(rows);

@@ -20,7 +20,7 @@ namespace plimsoll::study {
 /// Whatever machine the tests run on, `this-machine` is the generic CPU.
 inline std::shared_ptr<const configs::Catalogue> shipped_catalogue() {
   static const auto kCatalogue = [] {
-    ::setenv("XDG_DATA_HOME", "/nowhere", 1);   // a calibration of the user's own
+    ::setenv("XDG_DATA_HOME", "/nowhere", 1);  // a calibration of the user's own
     const std::string root = std::string(PLIMSOLL_SOURCE_DIR) + "/configs";
     auto catalogue = std::make_shared<configs::Catalogue>(root);
     catalogue->set_machine_probe([root](const std::string&) {
@@ -45,7 +45,8 @@ inline std::string read_text(const std::string& path) {
 /// A folder that vanishes with the test.
 class StudyFolder : public ::testing::Test {
  protected:
-  StudyFolder() : path_(std::filesystem::temp_directory_path() / ("plimsoll-study-test-" + std::to_string(::getpid()))) {
+  StudyFolder()
+      : path_(std::filesystem::temp_directory_path() / ("plimsoll-study-test-" + std::to_string(::getpid()))) {
     std::filesystem::remove_all(path_);
     std::filesystem::create_directories(path_);
   }

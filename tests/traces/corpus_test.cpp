@@ -38,7 +38,8 @@ std::vector<std::string> split(const std::string& text, char delimiter) {
   return out;
 }
 
-// ---- files from their descriptions (corpus/README.md) -----------------------------------------------------------------
+// ---- files from their descriptions (corpus/README.md)
+// -----------------------------------------------------------------
 
 // One character from `at` on, which moves behind it.
 char unescape(const std::string& text, std::size_t& at) {
@@ -62,7 +63,7 @@ std::string unescape(const std::string& text) {
     at += 2;
     const char repeated = unescape(text, at);
     const std::size_t end = text.find('}', at);
-    out.append(std::stoul(text.substr(at + 1, end - at - 1)), repeated);   // behind the '*'
+    out.append(std::stoul(text.substr(at + 1, end - at - 1)), repeated);  // behind the '*'
     at = end + 1;
   }
   return out;
@@ -80,7 +81,8 @@ std::string gzipped(const std::string& text, const std::string& kind) {
   out.resize(stream.total_out);
   deflateEnd(&stream);
   if (kind == "truncated") out.resize(out.size() / 2);
-  if (kind == "bad_crc") out[out.size() - 8] = static_cast<char>(~out[out.size() - 8]);   // CRC and size are the last eight
+  if (kind == "bad_crc")
+    out[out.size() - 8] = static_cast<char>(~out[out.size() - 8]);  // CRC and size are the last eight
   return out;
 }
 
@@ -107,7 +109,8 @@ class Cases {
       text_ = gzipped(text_, line.substr(5));
     } else if (line.starts_with('=')) {
       const std::size_t dash = line.find('-');
-      for (std::size_t i = std::stoul(line.substr(1)); i <= std::stoul(line.substr(dash + 1)); ++i) text_ += good_.at(i - 1);
+      for (std::size_t i = std::stoul(line.substr(1)); i <= std::stoul(line.substr(dash + 1)); ++i)
+        text_ += good_.at(i - 1);
     } else if (line.starts_with('|') || line.starts_with('_')) {
       text_ += unescape(line.substr(1)) + (line.starts_with('|') ? "\n" : "");
       if (expectations_.size() == 1) good_.push_back(unescape(line.substr(1)) + (line.starts_with('|') ? "\n" : ""));
@@ -121,8 +124,8 @@ class Cases {
   std::string format_;
   fs::path folder_;
   std::vector<Expectation> expectations_;
-  std::vector<std::string> good_;      // lines of the first case
-  std::string text_;                   // of the case that is read
+  std::vector<std::string> good_;  // lines of the first case
+  std::string text_;               // of the case that is read
 };
 
 // How a problem differs from what is expected; empty when it does not. Blank cells of the table are "not applicable".

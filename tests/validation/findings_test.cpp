@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <memory>
 
-#include "study/run/run_study.h"
 #include "study/file/study.h"
+#include "study/run/run_study.h"
 
 namespace plimsoll {
 namespace {
@@ -38,11 +38,12 @@ double best(const Points& points, const std::string& policy) {
 }
 
 const study::PointResult& at(const Points& points, const std::string& policy, double load) {
-  return *std::find_if(points.begin(), points.end(), [&](const auto& p) { return p.labels.policy == policy && p.labels.load_value == load; });
+  return *std::find_if(points.begin(), points.end(),
+                       [&](const auto& p) { return p.labels.policy == policy && p.labels.load_value == load; });
 }
 
-// LMI post, 32 -> 128 tokens: continuous batching beats dynamic batching by several times. The post's factor of ten holds
-// in goodput once requests wait so long for a dynamic batch that they pass the 60 s limit.
+// LMI post, 32 -> 128 tokens: continuous batching beats dynamic batching by several times. The post's factor of ten
+// holds in goodput once requests wait so long for a dynamic batch that they pass the 60 s limit.
 TEST(LmiPost, RollingBeatsDynamicWhenOutputsAreLong) {
   const Points points = run_file("lmi-falcon-40b.yaml");
   EXPECT_GE(best(points, "rolling") / best(points, "dynamic"), 4);
@@ -50,8 +51,8 @@ TEST(LmiPost, RollingBeatsDynamicWhenOutputsAreLong) {
   EXPECT_GE(throughput(at(points, "rolling", 64)) / throughput(at(points, "dynamic", 64)), 10);
 }
 
-// 256 -> 32 tokens: prefills dominate (all-reduces of whole prompts over PCIe) and the advantage shrinks. The post's factor of
-// two is one of goodput: its dynamic run had a p90 latency of 59 s, at the 60 s limit.
+// 256 -> 32 tokens: prefills dominate (all-reduces of whole prompts over PCIe) and the advantage shrinks. The post's
+// factor of two is one of goodput: its dynamic run had a p90 latency of 59 s, at the 60 s limit.
 TEST(LmiPost, RollingBeatsDynamicLessWhenInputsAreLong) {
   const Points points = run_file("lmi-falcon-40b-prefill.yaml");
   const double ratio = best(points, "rolling") / best(points, "dynamic");
@@ -76,8 +77,11 @@ TEST(KvWaste, ContiguousAgainstPaged) {
 std::string jumpstart(const std::string& hardware, const std::string& deployment, int input, const std::string& loads) {
   return "model: llama-2-7b\nhardware: " + hardware + "\nengine: tgi-1.1\ndeployment: " + deployment +
          "\nscheduler: {max_concurrent: 512, max_total: 4096, max_input: 4095, max_batch_prefill_tokens: 4096}\n"
-         "workload: {load: {jumpstart: {concurrency: 1}}, lengths: {input: " + std::to_string(input) + ", output: 256}}\n"
-         "sweep: {workload.concurrency: " + loads + "}\n";
+         "workload: {load: {jumpstart: {concurrency: 1}}, lengths: {input: " +
+         std::to_string(input) +
+         ", output: 256}}\n"
+         "sweep: {workload.concurrency: " +
+         loads + "}\n";
 }
 
 double peak(const Points& points) {
@@ -97,7 +101,10 @@ TEST(JumpStartPost, EightReplicasOfTp1BeatOneOfTp8) {
 // JumpStart post: TP 4 is the best single replica of 7B on a p4d; more GPUs than that spend the gain on the host and on
 // all-reduces.
 TEST(JumpStartPost, FourGpusMakeTheBestSingleReplica) {
-  const auto best = [](int tp) { return peak(run_text(jumpstart("ml.p4d.24xlarge", "{tp: " + std::to_string(tp) + ", replicas: 1}", 256, "[128, 256, 512]"))); };
+  const auto best = [](int tp) {
+    return peak(run_text(
+        jumpstart("ml.p4d.24xlarge", "{tp: " + std::to_string(tp) + ", replicas: 1}", 256, "[128, 256, 512]")));
+  };
   const double four = best(4);
   for (const int tp : {1, 2, 8}) EXPECT_GT(four, best(tp)) << tp;
 }
@@ -105,9 +112,11 @@ TEST(JumpStartPost, FourGpusMakeTheBestSingleReplica) {
 // The knee (here: the load at which latency has doubled) moves right with the number of instances.
 TEST(JumpStartPost, TheKneeMovesRightWithInstances) {
   const auto knee = [](int instances) {
-    const Points points = run_text(jumpstart("ml.g5.2xlarge", "{tp: 1, replicas: " + std::to_string(instances) + "}", 256, "[1, 2, 4, 8, 16, 32, 64, 128]"));
+    const Points points = run_text(jumpstart("ml.g5.2xlarge", "{tp: 1, replicas: " + std::to_string(instances) + "}",
+                                             256, "[1, 2, 4, 8, 16, 32, 64, 128]"));
     for (const study::PointResult& p : points)
-      if (*p.metrics->latency_per_token.p90 > 2 * *points.front().metrics->latency_per_token.p90) return p.labels.load_value;
+      if (*p.metrics->latency_per_token.p90 > 2 * *points.front().metrics->latency_per_token.p90)
+        return p.labels.load_value;
     return 1e9;
   };
   EXPECT_LT(knee(1), knee(2));
@@ -116,7 +125,9 @@ TEST(JumpStartPost, TheKneeMovesRightWithInstances) {
 
 // A longer context fills the memory with fewer sequences: the batch that can run together shrinks.
 TEST(JumpStartPost, LongerContextsLowerTheConcurrency) {
-  const auto batch = [](int input) { return run_text(jumpstart("ml.g5.2xlarge", "{tp: 1}", input, "[64]")).front().metrics->batch_mean; };
+  const auto batch = [](int input) {
+    return run_text(jumpstart("ml.g5.2xlarge", "{tp: 1}", input, "[64]")).front().metrics->batch_mean;
+  };
   EXPECT_GT(batch(256), 5 * batch(3840));
 }
 

@@ -36,7 +36,8 @@ TEST(SlowedMachine, SlowsEveryLink) {
   model::Interconnect link;
   link.all_reduce.push_back({.ranks = 2, .segments = {}, .points = {{Bytes(1024), Seconds(3e-6)}}});
   configs::ThisMachine machine;
-  machine.shares.push_back({.ranks = 2, .accelerator = std::make_shared<model::Accelerator>(),
+  machine.shares.push_back({.ranks = 2,
+                            .accelerator = std::make_shared<model::Accelerator>(),
                             .interconnect = std::make_shared<model::Interconnect>(link)});
   machine.interconnect = std::make_shared<model::Interconnect>(link);
   const configs::ThisMachine slow = slowed(machine, 2);
@@ -86,7 +87,9 @@ TEST(LiveValidation, PointsThatAreNotQuietAreExcludedAndCounted) {
   int probes = 0;
   settings.quiet.most_attempts = 2;
   // Before the first point, after it, and then noise.
-  settings.quiet.probe = [&probes] { return ++probes <= 2 ? exec::SteadyRates{30e9, 200e9} : exec::SteadyRates{20e9, 200e9}; };
+  settings.quiet.probe = [&probes] {
+    return ++probes <= 2 ? exec::SteadyRates{30e9, 200e9} : exec::SteadyRates{20e9, 200e9};
+  };
   const LiveValidation v = validate_live(study_on(1), settings);
   EXPECT_EQ(live_errors(v, live_metrics()[0]).count, 1U);
   EXPECT_THAT(live_text(v), HasSubstr("excluded: 3 not quiet"));

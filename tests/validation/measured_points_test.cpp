@@ -11,19 +11,24 @@
 namespace plimsoll::validation {
 namespace {
 
-constexpr const char* kHeader = "model,hardware,engine,dtype,tp,input_tokens,output_tokens,load_kind,load_value,output_tokens_per_s,latency_mean_s\n";
+constexpr const char* kHeader =
+    "model,hardware,engine,dtype,tp,input_tokens,output_tokens,load_kind,load_value,output_tokens_per_s,latency_mean_"
+    "s\n";
 
 // Each in a folder of its own: the tests of this file run at the same time, as processes.
 class MeasuredPoints : public testing::Test {
  protected:
-  [[nodiscard]] MeasuredTable read(const std::string& text) const { return read_measured(folder_.write("measured.csv", text)); }
+  [[nodiscard]] MeasuredTable read(const std::string& text) const {
+    return read_measured(folder_.write("measured.csv", text));
+  }
   void expect_error(const std::string& text, std::size_t line, std::size_t column, const std::string& phrase) const;
 
  private:
   Scratch folder_;
 };
 
-void MeasuredPoints::expect_error(const std::string& text, std::size_t line, std::size_t column, const std::string& phrase) const {
+void MeasuredPoints::expect_error(const std::string& text, std::size_t line, std::size_t column,
+                                  const std::string& phrase) const {
   try {
     (void)read(text);
     FAIL() << "accepted: " << text;
@@ -35,7 +40,8 @@ void MeasuredPoints::expect_error(const std::string& text, std::size_t line, std
 }
 
 TEST_F(MeasuredPoints, BlankFiguresAreNotMeasured) {
-  const MeasuredTable table = read(std::string("# a remark\n") + kHeader + "m,h,e,fp16,2,256,128,closed_loop,8,,1.5\r\n");
+  const MeasuredTable table =
+      read(std::string("# a remark\n") + kHeader + "m,h,e,fp16,2,256,128,closed_loop,8,,1.5\r\n");
   ASSERT_EQ(table.points.size(), 1U);
   const MeasuredPoint& p = table.points.front();
   EXPECT_EQ(p.tp, 2);
@@ -46,7 +52,8 @@ TEST_F(MeasuredPoints, BlankFiguresAreNotMeasured) {
 
 // As spreadsheets write it; a table may also be kept compressed.
 TEST_F(MeasuredPoints, AByteOrderMarkIsNoPartOfTheFirstName) {
-  EXPECT_EQ(read(std::string("\xEF\xBB\xBF") + kHeader + "m,h,e,fp16,2,256,128,closed_loop,8,,1.5\n").points.size(), 1U);
+  EXPECT_EQ(read(std::string("\xEF\xBB\xBF") + kHeader + "m,h,e,fp16,2,256,128,closed_loop,8,,1.5\n").points.size(),
+            1U);
 }
 
 TEST_F(MeasuredPoints, MayBeGzipped) {
@@ -74,7 +81,8 @@ TEST_F(MeasuredPoints, ServersSettingsAreSimulatedAsMeasured) {
 }
 
 TEST_F(MeasuredPoints, FaultsAreNamedWithTheirPlace) {
-  expect_error("model,hardware,engine,input_tokens,output_tokens,load_kind,load_vale\n", 1, 60, "did you mean 'load_value'");
+  expect_error("model,hardware,engine,input_tokens,output_tokens,load_kind,load_vale\n", 1, 60,
+               "did you mean 'load_value'");
   expect_error("model,hardware,engine,tp,tp\n", 1, 26, "column 'tp' stands twice");
   expect_error("model,hardware\n", 1, 0, "'engine' is missing");
   expect_error(std::string(kHeader) + "m,h,e,fp16,nan,1,1,closed_loop,1,1,1\n", 2, 12, "tp: found 'nan'");
@@ -87,7 +95,8 @@ TEST_F(MeasuredPoints, FaultsAreNamedWithTheirPlace) {
 // What `plimsoll import --out` keeps: more columns, mean lengths that need not be whole, under other names.
 TEST_F(MeasuredPoints, PointsOfARunAreMeasuredPoints) {
   const MeasuredTable table = read(
-      "source,model,hardware,engine,dtype,tp,load_kind,load_value,input_tokens_mean,output_tokens_mean,requests_completed,ttft_p99_s,ttft_mean_s\n"
+      "source,model,hardware,engine,dtype,tp,load_kind,load_value,input_tokens_mean,output_tokens_mean,requests_"
+      "completed,ttft_p99_s,ttft_mean_s\n"
       "measured,m,h x 1,e,,2,closed_loop,16,255.6,128,100,0.5,0.125\n");
   ASSERT_EQ(table.points.size(), 1U);
   const MeasuredPoint& p = table.points.front();
@@ -112,7 +121,8 @@ TEST_F(MeasuredPoints, ThePublishedTablesAreWhole) {
 // A prompt that the model has no room for says nothing of the speed of those that it has.
 TEST_F(MeasuredPoints, WhatIsRefusedIsNotPredicted) {
   const auto catalogue = std::make_shared<const configs::Catalogue>(std::string(PLIMSOLL_SOURCE_DIR) + "/configs");
-  const MeasuredTable table = read(std::string(kHeader) + "llama-2-7b,h100-sxm x 1,vllm-0.12,fp16,1,200000,128,closed_loop,1,50,1.5\n");
+  const MeasuredTable table =
+      read(std::string(kHeader) + "llama-2-7b,h100-sxm x 1,vllm-0.12,fp16,1,200000,128,closed_loop,1,50,1.5\n");
   const std::vector<Comparison> comparisons = compare({table}, catalogue, {});
   ASSERT_EQ(comparisons.size(), 2U);
   for (const Comparison& c : comparisons) {
@@ -125,16 +135,20 @@ TEST_F(MeasuredPoints, WhatIsRefusedIsNotPredicted) {
 // (vLLM's request_rate: inf without a cap); nobody knows the trace of a replay any more.
 TEST_F(MeasuredPoints, ImportsOfEveryLoadAreReported) {
   const auto catalogue = std::make_shared<const configs::Catalogue>(std::string(PLIMSOLL_SOURCE_DIR) + "/configs");
-  const std::string header = "workload.load.gamma.cv,source,model,hardware,engine,load_kind,load_value,input_tokens_mean,output_tokens_mean,requests_completed,output_tokens_per_s\n";
+  const std::string header =
+      "workload.load.gamma.cv,source,model,hardware,engine,load_kind,load_value,input_tokens_mean,output_tokens_mean,"
+      "requests_completed,output_tokens_per_s\n";
   const auto reason = [&](const std::string& load, const std::string& model = "llama-2-7b") {
     const std::size_t comma = load.find(';');
     const std::string cv = comma == std::string::npos ? "" : load.substr(comma + 1);
-    const MeasuredTable table = read(header + cv + ",measured," + model + ",h100-sxm x 1,vllm-0.12," + load.substr(0, comma) + ",64,16,20,500\n");
+    const MeasuredTable table = read(header + cv + ",measured," + model + ",h100-sxm x 1,vllm-0.12," +
+                                     load.substr(0, comma) + ",64,16,20,500\n");
     const std::vector<Comparison> comparisons = compare({table}, catalogue, {});
     EXPECT_EQ(comparisons.size(), 1U) << load;
     return comparisons.at(0).predicted ? "predicted" : comparisons.at(0).reason;
   };
-  for (const char* load : {"burst,20", "closed_loop,4", "poisson,2.5", "constant,2.5", "gamma,2.5;2"}) EXPECT_EQ(reason(load), "predicted") << load;
+  for (const char* load : {"burst,20", "closed_loop,4", "poisson,2.5", "constant,2.5", "gamma,2.5;2"})
+    EXPECT_EQ(reason(load), "predicted") << load;
   EXPECT_EQ(reason("gamma,2.5"), "arrival_cv, the spread of the gaps between a gamma load's requests, is not stated");
   EXPECT_EQ(reason("trace,4"), "load_kind: a trace, but not which");
   EXPECT_EQ(reason("script,"), "load_kind: a script, but not which");
@@ -147,9 +161,12 @@ TEST_F(MeasuredPoints, ImportsOfEveryLoadAreReported) {
 // relative_error = predicted / measured - 1; the mean is of absolute values, the bias of signed ones.
 TEST(ErrorSummaries, AreMeansOfAbsoluteAndSignedErrors) {
   std::vector<Comparison> all(4);
-  all[0].measured = 100; all[0].predicted = 110;
-  all[1].measured = 100; all[1].predicted = 80;
-  all[2].measured = 100; all[2].predicted = 130;
+  all[0].measured = 100;
+  all[0].predicted = 110;
+  all[1].measured = 100;
+  all[1].predicted = 80;
+  all[2].measured = 100;
+  all[2].predicted = 130;
   all[3].measured = 100;
   const ErrorSummary s = summarise({&all[0], &all[1], &all[2], &all[3]});
   EXPECT_EQ(s.count, 3U);
@@ -172,9 +189,10 @@ TEST(JumpStart, FirstValuesAreWithinTwentyPerCentInAll) {
     EXPECT_EQ(s.count, 183U) << metric;
     EXPECT_LT(s.mean, 0.20) << metric;
   }
-  EXPECT_EQ(comparison_csv(comparisons).substr(0, comparison_csv(comparisons).find('\n')),
-            "table,model,hardware,engine,dtype,tp,instances,input_tokens,output_tokens,load_kind,load_value,metric,predicted,"
-            "measured,relative_error,lo,hi,extrapolates");
+  EXPECT_EQ(
+      comparison_csv(comparisons).substr(0, comparison_csv(comparisons).find('\n')),
+      "table,model,hardware,engine,dtype,tp,instances,input_tokens,output_tokens,load_kind,load_value,metric,predicted,"
+      "measured,relative_error,lo,hi,extrapolates");
 }
 
 }  // namespace

@@ -15,12 +15,15 @@ struct Machine {
   std::deque<exec::SteadyRates> probes;
   int runs = 0;
   [[nodiscard]] QuietSettings settings() {
-    return {.reference = kQuiet, .tolerance = 0.1, .most_attempts = 5,
-            .probe = [this] {
-              const exec::SteadyRates next = probes.front();
-              if (probes.size() > 1) probes.pop_front();
-              return next;
-            },
+    return {.reference = kQuiet,
+            .tolerance = 0.1,
+            .most_attempts = 5,
+            .probe =
+                [this] {
+                  const exec::SteadyRates next = probes.front();
+                  if (probes.size() > 1) probes.pop_front();
+                  return next;
+                },
             .control = nullptr};
   }
   [[nodiscard]] study::RunPoint measure() {
@@ -41,9 +44,9 @@ std::int64_t run(QuietRuns& runs, std::size_t index) {
 
 TEST(QuietRuns, ARateThatDiffersByMoreThanTheToleranceIsNotQuiet) {
   EXPECT_TRUE(is_quiet({32.9e9, 200e9}, kQuiet, 0.1));
-  EXPECT_FALSE(is_quiet(kNoisy, kQuiet, 0.1));   // 13 % less bandwidth
-  EXPECT_FALSE(is_quiet(kSlow, kQuiet, 0.1));    // 15 % fewer multiply-adds
-  EXPECT_FALSE(is_quiet({34e9, 200e9}, kQuiet, 0.1));   // more is other than what was calibrated, too
+  EXPECT_FALSE(is_quiet(kNoisy, kQuiet, 0.1));         // 13 % less bandwidth
+  EXPECT_FALSE(is_quiet(kSlow, kQuiet, 0.1));          // 15 % fewer multiply-adds
+  EXPECT_FALSE(is_quiet({34e9, 200e9}, kQuiet, 0.1));  // more is other than what was calibrated, too
 }
 
 // One probe before the first point and one after each: the one after a point is the one before the next.

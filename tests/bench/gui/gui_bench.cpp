@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The desktop program's promises: from a slider's move to the complete curve, to its first points, to their picture; how
-// long the event loop is held up while a slider is dragged; a cloud of a million points; memory. Counters are
+// The desktop program's promises: from a slider's move to the complete curve, to its first points, to their picture;
+// how long the event loop is held up while a slider is dragged; a cloud of a million points; memory. Counters are
 // milliseconds (p50, p95, p99 of all moves) and MB.
 #include <benchmark/benchmark.h>
 
@@ -112,8 +112,8 @@ void SliderToCurve(benchmark::State& state) {
 }
 BENCHMARK(SliderToCurve)->Iterations(1)->Unit(benchmark::kMillisecond);
 
-// A drag of 200 moves, 16 ms apart: how long one turn of the event loop takes (`turn`), how long the longest between two
-// moves does (`longest`: short turns do not thin it out), and how soon after the last move the curve is complete.
+// A drag of 200 moves, 16 ms apart: how long one turn of the event loop takes (`turn`), how long the longest between
+// two moves does (`longest`: short turns do not thin it out), and how soon after the last move the curve is complete.
 void Drag(benchmark::State& state) {
   Desk desk;
   QSlider* slider = desk.window.scenario().field(QStringLiteral("scheduler.max_running"))->slider();
@@ -137,10 +137,11 @@ void Drag(benchmark::State& state) {
     }
     QElapsedTimer last;
     last.start();
-    while (!desk.bench.curves().is_complete() || desk.bench.is_busy()) QCoreApplication::processEvents(QEventLoop::WaitForMoreEvents, 5);
+    while (!desk.bench.curves().is_complete() || desk.bench.is_busy())
+      QCoreApplication::processEvents(QEventLoop::WaitForMoreEvents, 5);
     after.push_back(ms(last));
   }
-  std::erase_if(turns, [](double turn) { return turn < 0.05; });   // nothing was waiting
+  std::erase_if(turns, [](double turn) { return turn < 0.05; });  // nothing was waiting
   report(state, "turn", turns);
   report(state, "longest", longest);
   state.counters["turns"] = static_cast<double>(turns.size());
@@ -155,7 +156,8 @@ void MillionPointCloud(benchmark::State& state) {
   plot->show();
   std::mt19937_64 engine(1);
   PlotContent content;
-  for (int i = 0; i < 1'000'000; ++i) content.cloud.emplace_back(static_cast<double>(engine() % 100000), static_cast<double>(engine() % 100000));
+  for (int i = 0; i < 1'000'000; ++i)
+    content.cloud.emplace_back(static_cast<double>(engine() % 100000), static_cast<double>(engine() % 100000));
   plot->set_content(content);
   for (auto _ : state) {
     const QPixmap picture = plot->grab();

@@ -45,12 +45,14 @@ TEST_P(Isa, EveryFamilyComputesTheReference) {
     double difference = 0;
     for (Eigen::Index i = 0; i < expected.rows(); ++i)
       for (Eigen::Index j = 0; j < expected.cols(); ++j)
-        difference += std::pow(static_cast<double>(got[static_cast<std::size_t>(i * expected.cols() + j)]) - expected(i, j), 2);
-    EXPECT_LT(std::sqrt(difference) / expected.norm(), 1e-5) << family;   // as in engine_test.cpp
+        difference +=
+            std::pow(static_cast<double>(got[static_cast<std::size_t>(i * expected.cols() + j)]) - expected(i, j), 2);
+    EXPECT_LT(std::sqrt(difference) / expected.norm(), 1e-5) << family;  // as in engine_test.cpp
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Sets, Isa, testing::Values("avx512", "avx2", "portable"), [](const auto& isa) { return isa.param; });
+INSTANTIATE_TEST_SUITE_P(Sets, Isa, testing::Values("avx512", "avx2", "portable"),
+                         [](const auto& isa) { return isa.param; });
 
 TEST(IsaChoice, ANameThatIsNoneIsRefusedWithThoseThatRun) {
   const Choice choice("mmx");

@@ -19,10 +19,13 @@ namespace {
 
 using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-struct Shape { std::int64_t rows, n, k; };
+struct Shape {
+  std::int64_t rows, n, k;
+};
 // Widths of no tile, of exactly one, of one and a bit; one row, a tile's rows, one more, many.
-const std::vector<Shape> kShapes = {{1, 1, 1},   {1, 97, 64},   {2, 33, 176},  {3, 32, 16},   {5, 64, 100}, {7, 31, 65},
-                                    {8, 48, 96}, {13, 130, 33}, {14, 97, 257}, {15, 200, 64}, {37, 65, 72}, {64, 96, 128}};
+const std::vector<Shape> kShapes = {{1, 1, 1},     {1, 97, 64},   {2, 33, 176}, {3, 32, 16},
+                                    {5, 64, 100},  {7, 31, 65},   {8, 48, 96},  {13, 130, 33},
+                                    {14, 97, 257}, {15, 200, 64}, {37, 65, 72}, {64, 96, 128}};
 
 Matrix random_matrix(std::int64_t rows, std::int64_t columns, std::uint64_t seed) {
   std::mt19937_64 generator(seed);
@@ -33,7 +36,9 @@ Matrix random_matrix(std::int64_t rows, std::int64_t columns, std::uint64_t seed
 }
 
 FillRows fill_from(const Matrix& w) {
-  return [&w](std::int64_t, std::int64_t row, std::int64_t rows, float* out) { Eigen::Map<Matrix>(out, rows, w.cols()) = w.middleRows(row, rows); };
+  return [&w](std::int64_t, std::int64_t row, std::int64_t rows, float* out) {
+    Eigen::Map<Matrix>(out, rows, w.cols()) = w.middleRows(row, rows);
+  };
 }
 
 class LinearKernels : public testing::TestWithParam<std::string> {
@@ -52,9 +57,11 @@ TEST_P(LinearKernels, MultiplyAsF64Does) {
   for (const bool bf16 : {false, true})
     for (const Shape& s : kShapes) {
       Matrix w = random_matrix(s.n, s.k, 1);
-      const Matrix x = random_matrix(s.rows, s.k, 2), start = random_matrix(s.rows, s.n, 3), bias = random_matrix(1, s.n, 4);
+      const Matrix x = random_matrix(s.rows, s.k, 2), start = random_matrix(s.rows, s.n, 3),
+                   bias = random_matrix(1, s.n, 4);
       if (bf16) w = w.unaryExpr([](float value) { return from_bf16(to_bf16(value)); });
-      const PackedLinear packed(*kernels, {.n = s.n, .k = s.k, .copies = 1, .full_precision = false}, bf16, fill_from(w), pool);
+      const PackedLinear packed(*kernels, {.n = s.n, .k = s.k, .copies = 1, .full_precision = false}, bf16,
+                                fill_from(w), pool);
       Multiplier multiplier(*kernels, pool);
       const Eigen::MatrixXd product = x.cast<double>() * w.cast<double>().transpose();
       for (const bool accumulate : {false, true}) {
@@ -64,7 +71,8 @@ TEST_P(LinearKernels, MultiplyAsF64Does) {
         Eigen::MatrixXd expected = product.rowwise() + bias.row(0).cast<double>();
         if (accumulate) expected += start.cast<double>();
         const double error = (y.cast<double>() - expected).cwiseAbs().maxCoeff();
-        EXPECT_LT(error, 1e-5 * std::sqrt(static_cast<double>(s.k))) << s.rows << " x " << s.n << " x " << s.k << (bf16 ? " bf16" : " f32");
+        EXPECT_LT(error, 1e-5 * std::sqrt(static_cast<double>(s.k)))
+            << s.rows << " x " << s.n << " x " << s.k << (bf16 ? " bf16" : " f32");
       }
     }
 }
@@ -76,7 +84,8 @@ TEST_P(LinearKernels, GiveTheSameBitsOnAnyNumberOfThreads) {
   std::vector<Matrix> results;
   for (const int threads : {1, 2, 3}) {
     ThreadPool pool(threads);
-    const PackedLinear packed(*kernels, {.n = 130, .k = 96, .copies = 1, .full_precision = false}, true, fill_from(w), pool);
+    const PackedLinear packed(*kernels, {.n = 130, .k = 96, .copies = 1, .full_precision = false}, true, fill_from(w),
+                              pool);
     Multiplier multiplier(*kernels, pool);
     Matrix y(9, 130);
     const ProductRows rows{.copy = 0, .x = x.data(), .y = y.data(), .rows = 9};
@@ -90,7 +99,8 @@ TEST_P(LinearKernels, GiveTheSameBitsOnAnyNumberOfThreads) {
 TEST_P(LinearKernels, ReadBackTheRowsThatWerePacked) {
   ThreadPool pool(1);
   const Matrix w = random_matrix(97, 33, 1);
-  const PackedLinear packed(*kernels, {.n = 97, .k = 33, .copies = 1, .full_precision = false}, false, fill_from(w), pool);
+  const PackedLinear packed(*kernels, {.n = 97, .k = 33, .copies = 1, .full_precision = false}, false, fill_from(w),
+                            pool);
   Matrix row(1, 33);
   for (const std::int64_t i : {0, 31, 32, 96}) {
     packed.read_row(i, row.data());
@@ -98,7 +108,8 @@ TEST_P(LinearKernels, ReadBackTheRowsThatWerePacked) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Isa, LinearKernels, testing::Values("avx512", "avx2", "portable"), [](const auto& isa) { return isa.param; });
+INSTANTIATE_TEST_SUITE_P(Isa, LinearKernels, testing::Values("avx512", "avx2", "portable"),
+                         [](const auto& isa) { return isa.param; });
 
 }  // namespace
 }  // namespace plimsoll::exec

@@ -48,8 +48,8 @@ TEST_P(Pool, VisitsEveryItemOnce) {
   }
 }
 
-// Short pieces of work behind each other: nothing of a round is lost or done in the next, however the threads fall asleep in
-// between. Every item says which round it is of.
+// Short pieces of work behind each other: nothing of a round is lost or done in the next, however the threads fall
+// asleep in between. Every item says which round it is of.
 TEST_P(Pool, KeepsManyRoundsApart) {
   ThreadPool pool(GetParam());
   std::atomic<std::int64_t> sum = 0, strays = 0, now = 0;
@@ -60,10 +60,12 @@ TEST_P(Pool, KeepsManyRoundsApart) {
       ++sum;
       if (now != round) ++strays;
     };
-    if (round % 2 == 0) pool.for_each(count, body);
-    else pool.parallel_for(count, [&](int thread, std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) body(thread, i);
-    });
+    if (round % 2 == 0)
+      pool.for_each(count, body);
+    else
+      pool.parallel_for(count, [&](int thread, std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) body(thread, i);
+      });
   }
   std::int64_t expected = 0;
   for (std::int64_t round = 0; round < 2000; ++round) expected += 1 + round % 7;
@@ -96,8 +98,8 @@ TEST_P(Pool, RethrowsAndGoesOn) {
 
 INSTANTIATE_TEST_SUITE_P(Threads, Pool, testing::Values(1, 2, 3, 5));
 
-// A worker that holds one piece until everything else is done stands for one that is off its core: the caller takes what the
-// worker has not taken, of the worker's own part too. With a part for each thread to do this would never end.
+// A worker that holds one piece until everything else is done stands for one that is off its core: the caller takes
+// what the worker has not taken, of the worker's own part too. With a part for each thread to do this would never end.
 TEST(ThreadPool, DoesTheWorkOfAThreadThatIsHeldUp) {
   ThreadPool pool(2);
   constexpr std::int64_t kCount = 64;
@@ -115,7 +117,7 @@ TEST(ThreadPool, DoesTheWorkOfAThreadThatIsHeldUp) {
   });
   EXPECT_FALSE(gave_up);
   EXPECT_EQ(done, kCount);
-  EXPECT_EQ(of_worker, kCount / 4);    // half of its half: the first claim
+  EXPECT_EQ(of_worker, kCount / 4);  // half of its half: the first claim
 }
 
 // Far more threads than cores, and others that want them: what counts is that all work is done, once.
@@ -123,7 +125,9 @@ TEST(ThreadPool, IsRightOnCoresThatOthersUse) {
   std::atomic<bool> stop = false;
   std::vector<std::thread> neighbours, drivers;
   for (unsigned i = 0; i < 2 * std::max(1U, std::thread::hardware_concurrency()); ++i)
-    neighbours.emplace_back([&] { while (!stop) pause_briefly(); });
+    neighbours.emplace_back([&] {
+      while (!stop) pause_briefly();
+    });
   std::atomic<int> wrong = 0;
   for (int driver = 0; driver < 3; ++driver) {
     drivers.emplace_back([&wrong] {

@@ -19,7 +19,7 @@ struct AttentionCase {
   DType weights = DType::bf16, kv = DType::bf16;
   std::int32_t head_dim = 64, heads = 4, kv_heads = 2, block_tokens = 16;
   std::int64_t window = 0;
-  std::size_t longest = 150;           // tokens of the first sequence
+  std::size_t longest = 150;  // tokens of the first sequence
 };
 
 std::ostream& operator<<(std::ostream& out, const AttentionCase& c) { return out << c.name; }
@@ -51,7 +51,7 @@ class AttentionTwins : public testing::TestWithParam<AttentionCase> {
     twins = std::make_unique<Twins>(config);
     const std::int64_t width = (c.heads + 2 * c.kv_heads) * c.head_dim;
     embedding = twins->add_linear(64, 64, 1);
-    qkv = twins->add_linear(width, 64, 1.5 / 8);   // 1.5 / sqrt(hidden): q and k have deviation 1.5
+    qkv = twins->add_linear(width, 64, 1.5 / 8);  // 1.5 / sqrt(hidden): q and k have deviation 1.5
     weight = twins->add_vector(64, 1, 0);
     free.resize(static_cast<std::size_t>(config.kv_blocks));
     std::iota(free.begin(), free.end(), 0);
@@ -70,18 +70,23 @@ class AttentionTwins : public testing::TestWithParam<AttentionCase> {
 
   double attend(const ForwardInput& input, std::int32_t layer = 1) {
     const AttentionCase& c = GetParam();
-    return worst_row(twins->run(input, [&](Twin& side) {
-      side->embed(side.linear(embedding), 0, nullptr);
-      side->norm({.kind = model::Norm::rmsnorm, .epsilon = 1e-5F, .weight = side.vector(weight), .bias = nullptr}, false);
-      std::int64_t rows = static_cast<std::int64_t>(input.decode.size());
-      for (const PrefillRows& span : input.prefill) rows += static_cast<std::int64_t>(span.tokens.size()) + span.padding;
-      side->linear(side.linear(qkv), Slot::normed, Slot::qkv, rows, {});
-      RopeSpec rope;
-      rope.rope.rotary_dim = c.head_dim;
-      side->rope_append(rope, layer);
-      for (std::size_t i = 0; i < input.prefill.size(); ++i) side->prefill_attention(layer, i, c.window);
-      if (!input.decode.empty()) side->decode_attention(layer, c.window);
-    }, Slot::attended, std::int64_t{c.heads} * c.head_dim));
+    return worst_row(twins->run(
+        input,
+        [&](Twin& side) {
+          side->embed(side.linear(embedding), 0, nullptr);
+          side->norm({.kind = model::Norm::rmsnorm, .epsilon = 1e-5F, .weight = side.vector(weight), .bias = nullptr},
+                     false);
+          std::int64_t rows = static_cast<std::int64_t>(input.decode.size());
+          for (const PrefillRows& span : input.prefill)
+            rows += static_cast<std::int64_t>(span.tokens.size()) + span.padding;
+          side->linear(side.linear(qkv), Slot::normed, Slot::qkv, rows, {});
+          RopeSpec rope;
+          rope.rope.rotary_dim = c.head_dim;
+          side->rope_append(rope, layer);
+          for (std::size_t i = 0; i < input.prefill.size(); ++i) side->prefill_attention(layer, i, c.window);
+          if (!input.decode.empty()) side->decode_attention(layer, c.window);
+        },
+        Slot::attended, std::int64_t{c.heads} * c.head_dim));
   }
 
   static PrefillRows prefill(const Tokens& tokens, std::int64_t context, const std::vector<std::int32_t>& blocks) {
@@ -107,7 +112,8 @@ class AttentionTwins : public testing::TestWithParam<AttentionCase> {
 // A long prompt, a single token and a middling one; then decodes beside a chunk on top of cached tokens.
 TEST_P(AttentionTwins, agree_on_prompts_chunks_and_decodes) {
   const std::size_t longest = GetParam().longest;
-  const Tokens a = random_tokens(1, longest, 64), b = random_tokens(2, 1, 64), c = random_tokens(3, 37, 64), more = random_tokens(4, 30, 64);
+  const Tokens a = random_tokens(1, longest, 64), b = random_tokens(2, 1, 64), c = random_tokens(3, 37, 64),
+               more = random_tokens(4, 30, 64);
   const auto of_a = take_blocks(longest + 2), of_b = take_blocks(40), of_c = take_blocks(40);
   ForwardInput first;
   first.prefill = {prefill(a, 0, of_a), prefill(b, 0, of_b), prefill(c, 0, of_c)};
@@ -125,12 +131,15 @@ TEST_P(AttentionTwins, agree_on_prompts_chunks_and_decodes) {
 
 std::vector<AttentionCase> cases() {
   std::vector<AttentionCase> list;
-  for (const std::int32_t d : {64, 80, 96, 128}) list.push_back({.name = "tensor_cores_" + std::to_string(d), .head_dim = d});
+  for (const std::int32_t d : {64, 80, 96, 128})
+    list.push_back({.name = "tensor_cores_" + std::to_string(d), .head_dim = d});
   list.push_back({.name = "tensor_cores_256", .head_dim = 256, .heads = 2, .kv_heads = 1, .longest = 90});
   list.push_back({.name = "long_context_in_parts", .head_dim = 64, .heads = 2, .kv_heads = 1, .longest = 700});
-  list.push_back({.name = "long_window_in_parts", .head_dim = 64, .heads = 2, .kv_heads = 1, .window = 300, .longest = 500});
+  list.push_back(
+      {.name = "long_window_in_parts", .head_dim = 64, .heads = 2, .kv_heads = 1, .window = 300, .longest = 500});
   list.push_back({.name = "window", .head_dim = 64, .window = 50});
-  list.push_back({.name = "window_of_wide_heads", .head_dim = 256, .heads = 2, .kv_heads = 2, .window = 9, .longest = 90});
+  list.push_back(
+      {.name = "window_of_wide_heads", .head_dim = 256, .heads = 2, .kv_heads = 2, .window = 9, .longest = 90});
   list.push_back({.name = "one_kv_head_for_twenty", .head_dim = 64, .heads = 20, .kv_heads = 1, .longest = 20});
   list.push_back({.name = "seven_queries_a_head", .head_dim = 64, .heads = 14, .kv_heads = 2, .longest = 20});
   list.push_back({.name = "blocks_of_one", .head_dim = 64, .block_tokens = 1});
@@ -139,12 +148,23 @@ std::vector<AttentionCase> cases() {
   list.push_back({.name = "plain_bf16", .head_dim = 40});
   list.push_back({.name = "plain_f32", .weights = DType::fp32, .kv = DType::fp32, .head_dim = 64});
   list.push_back({.name = "plain_f32_window", .weights = DType::fp32, .kv = DType::fp32, .head_dim = 24, .window = 17});
-  list.push_back({.name = "plain_f32_kv_bf16", .weights = DType::fp32, .kv = DType::bf16, .head_dim = 256, .heads = 2, .kv_heads = 1});
-  list.push_back({.name = "plain_bf16_kv_f32", .weights = DType::bf16, .kv = DType::fp32, .head_dim = 128, .heads = 2, .kv_heads = 1});
+  list.push_back({.name = "plain_f32_kv_bf16",
+                  .weights = DType::fp32,
+                  .kv = DType::bf16,
+                  .head_dim = 256,
+                  .heads = 2,
+                  .kv_heads = 1});
+  list.push_back({.name = "plain_bf16_kv_f32",
+                  .weights = DType::bf16,
+                  .kv = DType::fp32,
+                  .head_dim = 128,
+                  .heads = 2,
+                  .kv_heads = 1});
   return list;
 }
 
-INSTANTIATE_TEST_SUITE_P(Kernels, AttentionTwins, testing::ValuesIn(cases()), [](const auto& c) { return c.param.name; });
+INSTANTIATE_TEST_SUITE_P(Kernels, AttentionTwins, testing::ValuesIn(cases()),
+                         [](const auto& c) { return c.param.name; });
 
 }  // namespace
 }  // namespace plimsoll::exec

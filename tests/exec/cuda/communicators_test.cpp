@@ -24,7 +24,7 @@ struct Kind {
   std::function<Group(int size)> make;
   bool gathers = true, in_order = true, waits_on_gpu = false;
   std::function<int(int rank, int size)> device = [](int, int) { return 0; };
-  std::function<std::string(int size)> problem = [](int) { return std::string(); };   // why not so many ranks here
+  std::function<std::string(int size)> problem = [](int) { return std::string(); };  // why not so many ranks here
 };
 std::ostream& operator<<(std::ostream& out, const Kind& kind) { return out << kind.name; }
 
@@ -101,7 +101,8 @@ TEST_P(Communicators, all_reduce_of_bf16_gives_all_ranks_the_same_bits) {
   std::vector<std::vector<std::uint16_t>> results(2);
   on_all(2, [&](int rank, Communicator& group, cudaStream_t stream) {
     std::vector<std::uint16_t> data(kCount);
-    for (std::size_t i = 0; i < kCount; ++i) data[i] = bf16_bits(static_cast<float>(i) + static_cast<float>(rank) * 0.25F);
+    for (std::size_t i = 0; i < kCount; ++i)
+      data[i] = bf16_bits(static_cast<float>(i) + static_cast<float>(rank) * 0.25F);
     const DeviceBuffer device(kCount * 2, "a test");
     check(cudaMemcpyAsync(device.get(), data.data(), device.bytes(), cudaMemcpyHostToDevice, stream), "a test");
     group.all_reduce(device.get(), kCount, model::DType::bf16, stream);
@@ -110,7 +111,8 @@ TEST_P(Communicators, all_reduce_of_bf16_gives_all_ranks_the_same_bits) {
   });
   if (results[0].empty()) return;
   EXPECT_EQ(results[0], results[1]);
-  for (std::size_t i = 0; i < 64; ++i) EXPECT_NEAR(to_float(Bf16{results[0][i]}), 2 * static_cast<float>(i) + 0.25F, 0.6F) << i;
+  for (std::size_t i = 0; i < 64; ++i)
+    EXPECT_NEAR(to_float(Bf16{results[0][i]}), 2 * static_cast<float>(i) + 0.25F, 0.6F) << i;
 }
 
 TEST_P(Communicators, all_gather_puts_ranks_behind_each_other) {
@@ -154,7 +156,7 @@ TEST_P(Communicators, abort_ends_what_a_rank_has_enqueued) {
   check(cudaMemsetAsync(data.get(), 0, 64, stream.get()), "a test");
   group[0]->all_reduce(data.get(), 16, model::DType::fp32, stream.get());
   for (const auto& rank : group) rank->abort();
-  EXPECT_EQ(cudaStreamSynchronize(stream.get()), cudaSuccess);   // without a way out this is for ever
+  EXPECT_EQ(cudaStreamSynchronize(stream.get()), cudaSuccess);  // without a way out this is for ever
   EXPECT_THROW(dynamic_cast<CudaCommunicator&>(*group[0]).check_alive(), DeviceError);
   EXPECT_THROW(group[0]->all_reduce(data.get(), 16, model::DType::fp32, stream.get()), DeviceError);
 }
@@ -162,17 +164,23 @@ TEST_P(Communicators, abort_ends_what_a_rank_has_enqueued) {
 std::vector<Kind> kinds() {
   std::vector<Kind> list;
   list.push_back({.name = "loopback", .make = [](int size) { return make_loopback_group(size, 0); }});
-  list.push_back({.name = "peers_of_one_gpu",
-                  .make = [](int size) { return make_peer_group(std::vector<int>(static_cast<std::size_t>(size), 0), 1024); },
-                  .gathers = false,
-                  .waits_on_gpu = true});
+  list.push_back(
+      {.name = "peers_of_one_gpu",
+       .make = [](int size) { return make_peer_group(std::vector<int>(static_cast<std::size_t>(size), 0), 1024); },
+       .gathers = false,
+       .waits_on_gpu = true});
   const auto own_gpu = [](int rank, int size) { return gpu_count() >= size ? rank : 0; };
   const auto nccl = [own_gpu](int size) -> Group {
     std::vector<int> devices;
     for (int rank = 0; rank < size; ++rank) devices.push_back(own_gpu(rank, size));
     return make_nccl_group(devices);
   };
-  list.push_back({.name = "nccl", .make = nccl, .gathers = true, .in_order = false, .waits_on_gpu = true, .device = own_gpu,
+  list.push_back({.name = "nccl",
+                  .make = nccl,
+                  .gathers = true,
+                  .in_order = false,
+                  .waits_on_gpu = true,
+                  .device = own_gpu,
                   .problem = nccl_problem});
   return list;
 }

@@ -20,7 +20,8 @@ constexpr double kBf16 = 1e-2;
 // Where experts are mixed, rounding also moves the shares of nearly tied ones, layer upon layer: 1.3e-2 were seen.
 constexpr double kBf16Experts = 2e-2;
 
-EngineConfig config_of(const model::Architecture& architecture, model::DType dtype = model::DType::fp32, std::int32_t tp = 1) {
+EngineConfig config_of(const model::Architecture& architecture, model::DType dtype = model::DType::fp32,
+                       std::int32_t tp = 1) {
   EngineConfig config;
   config.architecture = architecture;
   config.device = DeviceKind::cuda;
@@ -29,7 +30,7 @@ EngineConfig config_of(const model::Architecture& architecture, model::DType dty
   config.weight_dtype = config.kv_dtype = dtype;
   config.kv_blocks = 64;
   config.sequences = 16;
-  config.step_rows = 16;               // less than the tests use: the workspace grows
+  config.step_rows = 16;  // less than the tests use: the workspace grows
   config.graphs = false;
   config.poison = true;
   return config;
@@ -43,7 +44,8 @@ double relative_l2(const std::vector<float>& got, const Eigen::MatrixXd& expecte
   double difference = 0;
   for (Eigen::Index i = 0; i < expected.rows(); ++i) {
     for (Eigen::Index j = 0; j < expected.cols(); ++j)
-      difference += std::pow(static_cast<double>(got[static_cast<std::size_t>(i * expected.cols() + j)]) - expected(i, j), 2);
+      difference +=
+          std::pow(static_cast<double>(got[static_cast<std::size_t>(i * expected.cols() + j)]) - expected(i, j), 2);
   }
   return std::sqrt(difference) / expected.norm();
 }
@@ -67,12 +69,14 @@ class CudaFamily : public testing::TestWithParam<std::string> {
 };
 
 TEST_P(CudaFamily, computes_the_reference_at_every_tp_degree) {
-  for (const std::int32_t tp : {1, 2, 4}) EXPECT_LT(worst_error(config_of(architecture, model::DType::fp32, tp)), kF32) << "tp " << tp;
+  for (const std::int32_t tp : {1, 2, 4})
+    EXPECT_LT(worst_error(config_of(architecture, model::DType::fp32, tp)), kF32) << "tp " << tp;
 }
 
 TEST_P(CudaFamily, bf16_stays_near_f32) {
   const double limit = architecture.shape.moe ? kBf16Experts : kBf16;
-  for (const std::int32_t tp : {1, 2}) EXPECT_LT(worst_error(config_of(architecture, model::DType::bf16, tp)), limit) << "tp " << tp;
+  for (const std::int32_t tp : {1, 2})
+    EXPECT_LT(worst_error(config_of(architecture, model::DType::bf16, tp)), limit) << "tp " << tp;
 }
 
 TEST_P(CudaFamily, prefill_in_pieces_and_small_blocks_computes_the_reference) {
@@ -81,8 +85,8 @@ TEST_P(CudaFamily, prefill_in_pieces_and_small_blocks_computes_the_reference) {
   EXPECT_LT(worst_error(config, 5), kF32);
 }
 
-// The first decode of a bucket runs op by op, the second is captured, later ones are replayed: three sequences are padded
-// to four lanes.
+// The first decode of a bucket runs op by op, the second is captured, later ones are replayed: three sequences are
+// padded to four lanes.
 TEST_P(CudaFamily, graphs_decode_what_single_ops_decode) {
   const auto decode = [&](bool graphs) {
     EngineConfig config = config_of(architecture);
@@ -126,7 +130,8 @@ TEST(CudaEngine, two_ranks_of_nccl_compute_what_one_rank_does) {
   const std::vector<Tokens> prompts = prompts_of(a);
   Engine engine(config, *weights);
   const auto got = Sequences(engine).prefill(prompts);
-  for (std::size_t i = 0; i < prompts.size(); ++i) EXPECT_LT(relative_l2(got[i], reference_logits(a, *weights, prompts[i])), kF32);
+  for (std::size_t i = 0; i < prompts.size(); ++i)
+    EXPECT_LT(relative_l2(got[i], reference_logits(a, *weights, prompts[i])), kF32);
 }
 
 TEST(CudaEngine, says_how_much_memory_all_ranks_of_a_gpu_need_together) {
@@ -134,7 +139,7 @@ TEST(CudaEngine, says_how_much_memory_all_ranks_of_a_gpu_need_together) {
   const model::Architecture a = tiny_model("llama");
   const auto weights = random_weights(a, 5);
   EngineConfig config = config_of(a, model::DType::fp32, 2);
-  config.kv_blocks = std::int64_t{1} << 36;   // more than any GPU has
+  config.kv_blocks = std::int64_t{1} << 36;  // more than any GPU has
   try {
     const Engine engine(config, *weights);
     FAIL() << "must be refused";

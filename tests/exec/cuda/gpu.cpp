@@ -26,7 +26,7 @@ std::string gpu_problem() {
 }
 
 std::string nccl_problem(int ranks) {
-  constexpr int kShares = 23'000;      // NCCL 2.30
+  constexpr int kShares = 23'000;  // NCCL 2.30
   const int version = nccl_version();
   if (version == 0) return "no NCCL";
   if (gpu_count() >= ranks) return "";

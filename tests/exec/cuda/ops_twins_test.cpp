@@ -13,7 +13,8 @@ namespace {
 
 using model::DType;
 
-// f32 differs in the order of sums; bf16 rounds inputs, intermediates and outputs to 2^-9 each, which partly averages out.
+// f32 differs in the order of sums; bf16 rounds inputs, intermediates and outputs to 2^-9 each, which partly averages
+// out.
 double tolerance(DType dtype) { return dtype == DType::fp32 ? 1e-5 : 1.5e-2; }
 
 class OpTwins : public testing::TestWithParam<DType> {
@@ -49,11 +50,19 @@ TEST_P(OpTwins, norms_agree_for_every_width_and_kind) {
   for (const std::int32_t hidden : {64, 4544, 8192}) {
     for (const model::Norm kind : {model::Norm::rmsnorm, model::Norm::layernorm}) {
       Twins twins(config(hidden, 64));
-      const std::size_t table = twins.add_linear(64, hidden, 2), weight = twins.add_vector(hidden, 1, 0.3), bias = twins.add_vector(hidden, 0, 0.5);
-      const TwinOutputs out = twins.run(rows(3), [&](Twin& side) {
-        side->embed(side.linear(table), 0, nullptr);
-        side->norm({.kind = kind, .epsilon = 1e-5F, .weight = side.vector(weight), .bias = kind == model::Norm::layernorm ? side.vector(bias) : nullptr}, false);
-      }, Slot::normed, hidden);
+      const std::size_t table = twins.add_linear(64, hidden, 2), weight = twins.add_vector(hidden, 1, 0.3),
+                        bias = twins.add_vector(hidden, 0, 0.5);
+      const TwinOutputs out = twins.run(
+          rows(3),
+          [&](Twin& side) {
+            side->embed(side.linear(table), 0, nullptr);
+            side->norm({.kind = kind,
+                        .epsilon = 1e-5F,
+                        .weight = side.vector(weight),
+                        .bias = kind == model::Norm::layernorm ? side.vector(bias) : nullptr},
+                       false);
+          },
+          Slot::normed, hidden);
       EXPECT_LT(worst_row(out), tolerance(GetParam())) << hidden;
     }
   }
@@ -61,7 +70,8 @@ TEST_P(OpTwins, norms_agree_for_every_width_and_kind) {
 
 TEST_P(OpTwins, norms_add_delta_first_and_keep_the_sum) {
   Twins twins(config(64, 64));
-  const std::size_t table = twins.add_linear(64, 64, 2), weight = twins.add_vector(64, 1, 0.3), matrix = twins.add_linear(64, 64, 0.3);
+  const std::size_t table = twins.add_linear(64, 64, 2), weight = twins.add_vector(64, 1, 0.3),
+                    matrix = twins.add_linear(64, 64, 0.3);
   const auto ops = [&](Twin& side) {
     side->embed(side.linear(table), 0, nullptr);
     const NormSpec spec{.kind = model::Norm::rmsnorm, .epsilon = 1e-5F, .weight = side.vector(weight), .bias = nullptr};
@@ -77,16 +87,20 @@ TEST_P(OpTwins, the_final_norm_gathers_the_sampled_rows) {
   Twins twins(config(64, 64));
   const std::size_t table = twins.add_linear(64, 64, 2), weight = twins.add_vector(64, 1, 0.3);
   ForwardInput input = rows(5);
-  input.prefill[0].padding = 2;          // rows that are not sampled
+  input.prefill[0].padding = 2;  // rows that are not sampled
   const Tokens other = random_tokens(8, 4, 64);
   const std::vector<std::int32_t> blocks{9};
   input.prefill.push_back(input.prefill[0]);
   input.prefill[1].tokens = other;
   input.prefill[1].blocks = blocks;
-  const TwinOutputs out = twins.run(input, [&](Twin& side) {
-    side->embed(side.linear(table), 0, nullptr);
-    side->final_norm({.kind = model::Norm::rmsnorm, .epsilon = 1e-5F, .weight = side.vector(weight), .bias = nullptr}, false);
-  }, Slot::normed, 64);
+  const TwinOutputs out = twins.run(
+      input,
+      [&](Twin& side) {
+        side->embed(side.linear(table), 0, nullptr);
+        side->final_norm(
+            {.kind = model::Norm::rmsnorm, .epsilon = 1e-5F, .weight = side.vector(weight), .bias = nullptr}, false);
+      },
+      Slot::normed, 64);
   EXPECT_EQ(out.cpu.size(), 9U * 64);
   EXPECT_LT(worst_row(out), tolerance(GetParam()));
 }
@@ -94,9 +108,12 @@ TEST_P(OpTwins, the_final_norm_gathers_the_sampled_rows) {
 TEST_P(OpTwins, embedding_covers_a_part_of_the_vocabulary_and_adds_positions) {
   Twins twins(config(72, 72));
   const std::size_t table = twins.add_linear(40, 72, 2), positions = twins.add_linear(16, 72, 1);
-  const TwinOutputs out = twins.run(rows(12), [&](Twin& side) {
-    side->embed(side.linear(table), 20, &side.linear(positions));   // tokens 20 to 59 of 64
-  }, Slot::residual, 72);
+  const TwinOutputs out = twins.run(
+      rows(12),
+      [&](Twin& side) {
+        side->embed(side.linear(table), 20, &side.linear(positions));  // tokens 20 to 59 of 64
+      },
+      Slot::residual, 72);
   EXPECT_LT(worst_row(out), tolerance(GetParam()));
 }
 
@@ -108,8 +125,10 @@ TEST_P(OpTwins, products_agree_for_every_number_of_rows) {
   for (const std::size_t m : {1U, 2U, 3U, 5U, 8U, 9U, 20U}) {
     const TwinOutputs out = twins.run_logits(rows(m), [&](Twin& side) {
       side->embed(side.linear(table), 0, nullptr);
-      side->norm({.kind = model::Norm::rmsnorm, .epsilon = 1e-5F, .weight = side.vector(weight), .bias = nullptr}, false);
-      side->linear(side.linear(wide), Slot::normed, Slot::logits, static_cast<std::int64_t>(m), {.bias = side.vector(bias), .accumulate = false});
+      side->norm({.kind = model::Norm::rmsnorm, .epsilon = 1e-5F, .weight = side.vector(weight), .bias = nullptr},
+                 false);
+      side->linear(side.linear(wide), Slot::normed, Slot::logits, static_cast<std::int64_t>(m),
+                   {.bias = side.vector(bias), .accumulate = false});
     });
     EXPECT_LT(worst_row(out), tolerance(GetParam())) << m;
   }
@@ -117,19 +136,25 @@ TEST_P(OpTwins, products_agree_for_every_number_of_rows) {
 
 TEST_P(OpTwins, products_of_odd_depth_accumulate_with_a_bias) {
   BackendConfig c = config(64, 64);
-  c.rank.intermediate = 45;              // 90 bytes of bf16: no row begins at a multiple of 16
+  c.rank.intermediate = 45;  // 90 bytes of bf16: no row begins at a multiple of 16
   Twins twins(c);
   const std::size_t table = twins.add_linear(64, 64, 1), weight = twins.add_vector(64, 1, 0);
-  const std::size_t up = twins.add_linear(90, 64, 0.125), up_bias = twins.add_vector(90, 0, 1), down = twins.add_linear(64, 45, 0.2), down_bias = twins.add_vector(64, 0, 1);
+  const std::size_t up = twins.add_linear(90, 64, 0.125), up_bias = twins.add_vector(90, 0, 1),
+                    down = twins.add_linear(64, 45, 0.2), down_bias = twins.add_vector(64, 0, 1);
   for (const std::int64_t m : {1, 6, 11}) {
-    const TwinOutputs out = twins.run(rows(static_cast<std::size_t>(m)), [&](Twin& side) {
-      side->embed(side.linear(table), 0, nullptr);
-      side->norm({.kind = model::Norm::rmsnorm, .epsilon = 1e-5F, .weight = side.vector(weight), .bias = nullptr}, false);
-      side->linear(side.linear(up), Slot::normed, Slot::up, m, {.bias = side.vector(up_bias), .accumulate = false});
-      side->activation(model::Activation::silu, true, Slot::up, Slot::gated, m, 45);
-      side->linear(side.linear(down), Slot::gated, Slot::delta, m, {});
-      side->linear(side.linear(down), Slot::gated, Slot::delta, m, {.bias = side.vector(down_bias), .accumulate = true});
-    }, Slot::delta, 64);
+    const TwinOutputs out = twins.run(
+        rows(static_cast<std::size_t>(m)),
+        [&](Twin& side) {
+          side->embed(side.linear(table), 0, nullptr);
+          side->norm({.kind = model::Norm::rmsnorm, .epsilon = 1e-5F, .weight = side.vector(weight), .bias = nullptr},
+                     false);
+          side->linear(side.linear(up), Slot::normed, Slot::up, m, {.bias = side.vector(up_bias), .accumulate = false});
+          side->activation(model::Activation::silu, true, Slot::up, Slot::gated, m, 45);
+          side->linear(side.linear(down), Slot::gated, Slot::delta, m, {});
+          side->linear(side.linear(down), Slot::gated, Slot::delta, m,
+                       {.bias = side.vector(down_bias), .accumulate = true});
+        },
+        Slot::delta, 64);
     EXPECT_LT(worst_row(out), tolerance(GetParam())) << m;
   }
 }
@@ -139,15 +164,20 @@ TEST_P(OpTwins, activations_agree) {
     BackendConfig c = config(64, 64);
     c.architecture.shape.gated_mlp = gated;
     Twins twins(c);
-    const std::size_t table = twins.add_linear(64, 64, 1), weight = twins.add_vector(64, 1, 0), up = twins.add_linear(gated ? 128 : 64, 64, 0.25);
+    const std::size_t table = twins.add_linear(64, 64, 1), weight = twins.add_vector(64, 1, 0),
+                      up = twins.add_linear(gated ? 128 : 64, 64, 0.25);
     using model::Activation;
     for (const Activation kind : {Activation::silu, Activation::gelu, Activation::gelu_tanh, Activation::relu}) {
-      const TwinOutputs out = twins.run(rows(33), [&](Twin& side) {
-        side->embed(side.linear(table), 0, nullptr);
-        side->norm({.kind = model::Norm::rmsnorm, .epsilon = 1e-5F, .weight = side.vector(weight), .bias = nullptr}, false);
-        side->linear(side.linear(up), Slot::normed, Slot::up, 33, {});
-        side->activation(kind, gated, Slot::up, Slot::gated, 33, 64);
-      }, Slot::gated, 64);
+      const TwinOutputs out = twins.run(
+          rows(33),
+          [&](Twin& side) {
+            side->embed(side.linear(table), 0, nullptr);
+            side->norm({.kind = model::Norm::rmsnorm, .epsilon = 1e-5F, .weight = side.vector(weight), .bias = nullptr},
+                       false);
+            side->linear(side.linear(up), Slot::normed, Slot::up, 33, {});
+            side->activation(kind, gated, Slot::up, Slot::gated, 33, 64);
+          },
+          Slot::gated, 64);
       EXPECT_LT(worst_row(out), tolerance(GetParam())) << model::name(kind);
     }
   }
@@ -156,25 +186,37 @@ TEST_P(OpTwins, activations_agree) {
 // 40 experts: more than a warp; 200 tokens: several tiles of rows for the experts that everybody takes.
 TEST_P(OpTwins, experts_agree) {
   for (const std::int32_t experts : {3, 40}) {
-    for (const std::int32_t wide : {48, 44}) {   // 44: rows of the second product are not aligned
+    for (const std::int32_t wide : {48, 44}) {  // 44: rows of the second product are not aligned
       BackendConfig c = config(64, 64);
-      c.architecture.shape.moe = model::MoeShape{.experts = experts, .experts_per_token = 2, .shared_experts = 0, .intermediate = wide, .first_dense_layers = 0};
+      c.architecture.shape.moe = model::MoeShape{.experts = experts,
+                                                 .experts_per_token = 2,
+                                                 .shared_experts = 0,
+                                                 .intermediate = wide,
+                                                 .first_dense_layers = 0};
       c.rank.expert_intermediate = wide;
       Twins twins(c);
-      const std::size_t table = twins.add_linear(64, 64, 1), weight = twins.add_vector(64, 1, 0), router = twins.add_linear(experts, 64, 0.3);
-      const std::size_t up = twins.add_linear(std::int64_t{2} * wide, 64, 0.125, experts), down = twins.add_linear(64, wide, 0.15, experts);
+      const std::size_t table = twins.add_linear(64, 64, 1), weight = twins.add_vector(64, 1, 0),
+                        router = twins.add_linear(experts, 64, 0.3);
+      const std::size_t up = twins.add_linear(std::int64_t{2} * wide, 64, 0.125, experts),
+                        down = twins.add_linear(64, wide, 0.15, experts);
       for (const std::int64_t m : {1, 200}) {
-        const TwinOutputs out = twins.run(rows(static_cast<std::size_t>(m)), [&](Twin& side) {
-          side->embed(side.linear(table), 0, nullptr);
-          side->norm({.kind = model::Norm::rmsnorm, .epsilon = 1e-5F, .weight = side.vector(weight), .bias = nullptr}, false);
-          side->linear(side.linear(router), Slot::normed, Slot::router, m, {});
-          side->route(experts, 2);
-          side->expert_linear(side.linear(up), Slot::expert_in, Slot::expert_up);
-          side->activation(model::Activation::silu, true, Slot::expert_up, Slot::expert_gated, 2 * m, wide);
-          side->expert_linear(side.linear(down), Slot::expert_gated, Slot::expert_out);
-          side->combine(2);
-        }, Slot::delta, 64);
-        EXPECT_LT(worst_row(out), 2 * tolerance(GetParam())) << experts << " experts of " << wide << ", " << m << " tokens";
+        const TwinOutputs out = twins.run(
+            rows(static_cast<std::size_t>(m)),
+            [&](Twin& side) {
+              side->embed(side.linear(table), 0, nullptr);
+              side->norm(
+                  {.kind = model::Norm::rmsnorm, .epsilon = 1e-5F, .weight = side.vector(weight), .bias = nullptr},
+                  false);
+              side->linear(side.linear(router), Slot::normed, Slot::router, m, {});
+              side->route(experts, 2);
+              side->expert_linear(side.linear(up), Slot::expert_in, Slot::expert_up);
+              side->activation(model::Activation::silu, true, Slot::expert_up, Slot::expert_gated, 2 * m, wide);
+              side->expert_linear(side.linear(down), Slot::expert_gated, Slot::expert_out);
+              side->combine(2);
+            },
+            Slot::delta, 64);
+        EXPECT_LT(worst_row(out), 2 * tolerance(GetParam()))
+            << experts << " experts of " << wide << ", " << m << " tokens";
       }
     }
   }
@@ -184,22 +226,28 @@ TEST_P(OpTwins, rotation_with_bias_and_norms_agrees) {
   for (const bool interleaved : {false, true}) {
     BackendConfig c = config(64, 128);
     Twins twins(c);
-    const std::size_t table = twins.add_linear(64, 64, 1), weight = twins.add_vector(64, 1, 0), qkv = twins.add_linear(128, 64, 0.125);
-    const std::size_t bias = twins.add_vector(128, 0, 1), q_norm = twins.add_vector(16, 1, 0.2), k_norm = twins.add_vector(16, 1, 0.2);
+    const std::size_t table = twins.add_linear(64, 64, 1), weight = twins.add_vector(64, 1, 0),
+                      qkv = twins.add_linear(128, 64, 0.125);
+    const std::size_t bias = twins.add_vector(128, 0, 1), q_norm = twins.add_vector(16, 1, 0.2),
+                      k_norm = twins.add_vector(16, 1, 0.2);
     ForwardInput input = rows(20);
-    const TwinOutputs out = twins.run(input, [&](Twin& side) {
-      side->embed(side.linear(table), 0, nullptr);
-      side->norm({.kind = model::Norm::rmsnorm, .epsilon = 1e-5F, .weight = side.vector(weight), .bias = nullptr}, false);
-      side->linear(side.linear(qkv), Slot::normed, Slot::qkv, 20, {});
-      RopeSpec rope;
-      rope.rope.rotary_dim = 12;             // the last four dimensions stay
-      rope.rope.interleaved = interleaved;
-      rope.bias = side.vector(bias);
-      rope.q_norm = side.vector(q_norm);
-      rope.k_norm = side.vector(k_norm);
-      side->rope_append(rope, 0);
-      side->prefill_attention(0, 0, 0);
-    }, Slot::attended, 64);
+    const TwinOutputs out = twins.run(
+        input,
+        [&](Twin& side) {
+          side->embed(side.linear(table), 0, nullptr);
+          side->norm({.kind = model::Norm::rmsnorm, .epsilon = 1e-5F, .weight = side.vector(weight), .bias = nullptr},
+                     false);
+          side->linear(side.linear(qkv), Slot::normed, Slot::qkv, 20, {});
+          RopeSpec rope;
+          rope.rope.rotary_dim = 12;  // the last four dimensions stay
+          rope.rope.interleaved = interleaved;
+          rope.bias = side.vector(bias);
+          rope.q_norm = side.vector(q_norm);
+          rope.k_norm = side.vector(k_norm);
+          side->rope_append(rope, 0);
+          side->prefill_attention(0, 0, 0);
+        },
+        Slot::attended, 64);
     EXPECT_LT(worst_row(out), 2 * tolerance(GetParam())) << interleaved;
   }
 }
@@ -215,10 +263,14 @@ TEST_P(OpTwins, samples_are_the_same_tokens) {
     const auto embed = [&](Twin& side) { side->embed(side.linear(table), 0, nullptr); };
     const TwinOutputs rows_of_table = twins.run(input, embed, Slot::residual, 64);
     EXPECT_EQ(rows_of_table.cpu, rows_of_table.cuda);
-    const TwinOutputs sampled = twins.run_logits(input, [&](Twin& side) {
-      embed(side);
-      side->linear(side.linear(head + 1), Slot::residual, Slot::logits, 40, {});   // the unit matrix that run() has made
-    }, 60, 1000);
+    const TwinOutputs sampled = twins.run_logits(
+        input,
+        [&](Twin& side) {
+          embed(side);
+          side->linear(side.linear(head + 1), Slot::residual, Slot::logits, 40,
+                       {});  // the unit matrix that run() has made
+        },
+        60, 1000);
     EXPECT_EQ(sampled.cpu_tokens, sampled.cuda_tokens) << temperature;
     EXPECT_GE(*std::min_element(sampled.cuda_tokens.begin(), sampled.cuda_tokens.end()), 1000);
   }
@@ -227,7 +279,8 @@ TEST_P(OpTwins, samples_are_the_same_tokens) {
 // A block read, another one's place written, and attention over the moved block.
 TEST_P(OpTwins, blocks_move_through_the_host) {
   Twins twins(config(64, 64));
-  const std::size_t table = twins.add_linear(64, 64, 1), weight = twins.add_vector(64, 1, 0), qkv = twins.add_linear(128, 64, 0.2);
+  const std::size_t table = twins.add_linear(64, 64, 1), weight = twins.add_vector(64, 1, 0),
+                    qkv = twins.add_linear(128, 64, 0.2);
   const auto ops = [&](Twin& side, std::int64_t rows, bool decodes) {
     side->embed(side.linear(table), 0, nullptr);
     side->norm({.kind = model::Norm::rmsnorm, .epsilon = 1e-5F, .weight = side.vector(weight), .bias = nullptr}, false);
@@ -235,11 +288,14 @@ TEST_P(OpTwins, blocks_move_through_the_host) {
     RopeSpec rope;
     rope.rope.rotary_dim = 16;
     side->rope_append(rope, 1);
-    if (decodes) side->decode_attention(1, 0);
-    else side->prefill_attention(1, 0, 0);
+    if (decodes)
+      side->decode_attention(1, 0);
+    else
+      side->prefill_attention(1, 0, 0);
   };
-  ForwardInput first = rows(20);         // blocks 0 and 1
-  (void)twins.run(first, [&](Twin& side) { ops(side, 20, false); }, Slot::attended, 64);
+  ForwardInput first = rows(20);  // blocks 0 and 1
+  (void)twins.run(
+      first, [&](Twin& side) { ops(side, 20, false); }, Slot::attended, 64);
   for (Twin* side : {&twins.cpu(), &twins.cuda()}) {
     std::vector<std::byte> host(static_cast<std::size_t>((*side)->bytes_per_block()));
     (*side)->read_block(0, host.data());
@@ -252,10 +308,13 @@ TEST_P(OpTwins, blocks_move_through_the_host) {
   row.context = 20;
   row.blocks = moved;
   second.decode.push_back(row);
-  EXPECT_LT(worst_row(twins.run(second, [&](Twin& side) { ops(side, 1, true); }, Slot::attended, 64)), 2 * tolerance(GetParam()));
+  EXPECT_LT(worst_row(twins.run(
+                second, [&](Twin& side) { ops(side, 1, true); }, Slot::attended, 64)),
+            2 * tolerance(GetParam()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, OpTwins, testing::Values(DType::fp32, DType::bf16), [](const auto& c) { return model::name(c.param); });
+INSTANTIATE_TEST_SUITE_P(Types, OpTwins, testing::Values(DType::fp32, DType::bf16),
+                         [](const auto& c) { return model::name(c.param); });
 
 }  // namespace
 }  // namespace plimsoll::exec

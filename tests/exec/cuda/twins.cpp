@@ -21,7 +21,8 @@ std::size_t Twins::add_linear(std::int64_t n, std::int64_t k, double deviation, 
   const FillRows fill = [&](std::int64_t copy, std::int64_t row, std::int64_t rows, float* out) {
     std::copy_n(values.data() + (copy * n + row) * k, rows * k, out);
   };
-  for (Twin* side : {&cpu_, &cuda_}) side->linears.push_back((*side)->make_linear({.n = n, .k = k, .copies = copies, .full_precision = false}, fill));
+  for (Twin* side : {&cpu_, &cuda_})
+    side->linears.push_back((*side)->make_linear({.n = n, .k = k, .copies = copies, .full_precision = false}, fill));
   return cpu_.linears.size() - 1;
 }
 
@@ -34,8 +35,8 @@ std::size_t Twins::add_vector(std::int64_t size, double mean, double deviation) 
   return cpu_.vectors.size() - 1;
 }
 
-// A product with the unit matrix carries any buffer to the logits, which come back to the host; of buffers that are wider
-// than those, it carries numbers from all over the row.
+// A product with the unit matrix carries any buffer to the logits, which come back to the host; of buffers that are
+// wider than those, it carries numbers from all over the row.
 std::size_t Twins::reader(std::int64_t width) {
   for (const auto& [of, number] : readers_) {
     if (of == width) return number;
@@ -49,13 +50,14 @@ std::size_t Twins::reader(std::int64_t width) {
     }
   };
   for (Twin* side : {&cpu_, &cuda_})
-    side->linears.push_back((*side)->make_linear({.n = config_.rank.vocab_rows, .k = width, .copies = 1, .full_precision = false}, unit));
+    side->linears.push_back(
+        (*side)->make_linear({.n = config_.rank.vocab_rows, .k = width, .copies = 1, .full_precision = false}, unit));
   readers_.emplace_back(width, cpu_.linears.size() - 1);
   return cpu_.linears.size() - 1;
 }
 
-void Twins::run_side(Twin& side, const RowTable& table, const std::function<void(Twin&)>& ops, std::vector<float>& logits,
-                     std::vector<std::int32_t>& tokens) {
+void Twins::run_side(Twin& side, const RowTable& table, const std::function<void(Twin&)>& ops,
+                     std::vector<float>& logits, std::vector<std::int32_t>& tokens) {
   (void)side->begin(table);
   ops(side);
   side->end();
@@ -135,7 +137,12 @@ BackendConfig twin_config(model::DType weights, model::DType kv) {
   shape.vocab = 64;
   shape.max_position = 4096;
   config.architecture.rope.rotary_dim = 16;
-  config.rank = {.heads = 4, .kv_heads = 2, .intermediate = 64, .expert_intermediate = 0, .shared_intermediate = 0, .vocab_rows = 64};
+  config.rank = {.heads = 4,
+                 .kv_heads = 2,
+                 .intermediate = 64,
+                 .expert_intermediate = 0,
+                 .shared_intermediate = 0,
+                 .vocab_rows = 64};
   config.weight_dtype = weights;
   config.kv_dtype = kv;
   config.kv_blocks = 128;

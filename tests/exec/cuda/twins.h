@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU backend and the CUDA backend side by side: both get the same weights and run the same ops of exec/backend.h, and
-// what they leave in a buffer is compared. The CPU's kernels are themselves held against f64 (tests/exec/cpu).
+// The CPU backend and the CUDA backend side by side: both get the same weights and run the same ops of exec/backend.h,
+// and what they leave in a buffer is compared. The CPU's kernels are themselves held against f64 (tests/exec/cpu).
 #pragma once
 
 #include <functional>
@@ -24,7 +24,7 @@ struct Twin {
 };
 
 struct TwinOutputs {
-  std::vector<float> cpu, cuda;          // [rows][width]
+  std::vector<float> cpu, cuda;  // [rows][width]
   std::size_t width = 0;
   std::vector<std::int32_t> cpu_tokens, cuda_tokens;
 };
@@ -38,8 +38,8 @@ class Twins {
   std::size_t add_linear(std::int64_t n, std::int64_t k, double deviation, std::int64_t copies = 1);
   std::size_t add_vector(std::int64_t size, double mean, double deviation);
 
-  /// Runs `ops` on both sides and reads `slot`, whose rows are `width` wide: as many rows from the first on as there are
-  /// sampled ones. Of rows wider than the logits, a part.
+  /// Runs `ops` on both sides and reads `slot`, whose rows are `width` wide: as many rows from the first on as there
+  /// are sampled ones. Of rows wider than the logits, a part.
   TwinOutputs run(ForwardInput input, const std::function<void(Twin&)>& ops, Slot slot, std::int64_t width);
   /// The same with what is in the logits; samples the first `valid` of them as tokens vocab_begin and on.
   TwinOutputs run_logits(ForwardInput input, const std::function<void(Twin&)>& ops, std::int64_t valid = 1,

@@ -18,8 +18,8 @@ using sched::PolicyKind;
 using sim::testing::PolicyCase;
 using testing::TickedExecutor;
 
-// No multiple of one is near a multiple of the other, of a millisecond or of a think time, so that events fall together only
-// where one causes the other.
+// No multiple of one is near a multiple of the other, of a millisecond or of a think time, so that events fall together
+// only where one causes the other.
 constexpr testing::TickedTimes kTimes{.prefill = 3'000'017, .decode = 10'000'019};
 constexpr std::uint64_t kSeed = 11;
 
@@ -28,7 +28,7 @@ load::Scenario constant_scenario(const PolicyCase& policy, std::uint64_t seed) {
   if (seed % 2 == 0) sim::testing::make_harder(s, seed);
   s.engine = sim::testing::constant_engine(1e-9 * kTimes.prefill, 1e-9 * kTimes.decode);
   auto accelerator = sim::testing::datasheet_a100();
-  accelerator->host_link = BytesPerSecond(0);   // swaps take no time: the constant engine knows none
+  accelerator->host_link = BytesPerSecond(0);  // swaps take no time: the constant engine knows none
   s.accelerator = accelerator;
   s.stepwise = true;
   s.workload.requests = 60;
@@ -131,7 +131,8 @@ TEST_P(LiveRunTest, EventsHeardLateAreReplayed) {
     EXPECT_EQ(sim::replay(folder.write("events.jsonl", result.events), s), result.logs) << "seed " << seed;
   }
 }
-INSTANTIATE_TEST_SUITE_P(Policies, LiveRunTest, ::testing::ValuesIn(sim::testing::kPolicyCases), sim::testing::case_name);
+INSTANTIATE_TEST_SUITE_P(Policies, LiveRunTest, ::testing::ValuesIn(sim::testing::kPolicyCases),
+                         sim::testing::case_name);
 
 }  // namespace
 }  // namespace plimsoll::exec

@@ -7,13 +7,12 @@
 
 #include "exec/live/prompt_runner.h"
 #include "model/error.h"
-#include "tests/scratch.h"
 #include "tests/exec/sequences.h"
 #include "tests/exec/tiny_models.h"
+#include "tests/scratch.h"
 
 namespace plimsoll::exec {
 namespace {
-
 
 std::vector<Prompt> read(const Scratch& scratch, const std::string& text) {
   return read_prompts(scratch.write("p.jsonl", text), {.vocabulary = 97, .positions = 8, .generated = 0});
@@ -21,7 +20,9 @@ std::vector<Prompt> read(const Scratch& scratch, const std::string& text) {
 
 TEST(Prompts, HaveTheirIdOrTheirLine) {
   const Scratch scratch;
-  const std::vector<Prompt> prompts = read(scratch, "{\"tokens\": [1]}\r\n\n  \n{\"tokens\": [0, 96], \"id\": \"\\u00e9 \\\"q\\\"\"}\n{\"id\": 7, \"tokens\": [2]}");
+  const std::vector<Prompt> prompts = read(
+      scratch,
+      "{\"tokens\": [1]}\r\n\n  \n{\"tokens\": [0, 96], \"id\": \"\\u00e9 \\\"q\\\"\"}\n{\"id\": 7, \"tokens\": [2]}");
   ASSERT_EQ(prompts.size(), 3U);
   EXPECT_EQ(prompts[0].id, "1");
   EXPECT_EQ(prompts[1].id, "é \"q\"");
@@ -32,7 +33,10 @@ TEST(Prompts, HaveTheirIdOrTheirLine) {
 // An id may be the number of another line.
 TEST(Prompts, LinesAndIdsDoNotMix) {
   const Scratch scratch;
-  EXPECT_NE(problem_of([&] { (void)read(scratch, "{\"tokens\": [1]}\n{\"id\": \"1\", \"tokens\": [2]}"); }).find("id '1' stands twice, first on line 1"), std::string::npos);
+  EXPECT_NE(problem_of([&] {
+              (void)read(scratch, "{\"tokens\": [1]}\n{\"id\": \"1\", \"tokens\": [2]}");
+            }).find("id '1' stands twice, first on line 1"),
+            std::string::npos);
 }
 
 RC_GTEST_PROP(Prompts, ChangedBytesAreReadOrRefused, ()) {
@@ -41,8 +45,10 @@ RC_GTEST_PROP(Prompts, ChangedBytesAreReadOrRefused, ()) {
   for (int i = 0; i < changes; ++i) {
     char& byte = text[static_cast<std::size_t>(*rc::gen::inRange(0, static_cast<int>(text.size())))];
     const bool digit = byte >= '0' && byte <= '9';
-    if (digit && *rc::gen::inRange(0, 4) > 0) byte = *rc::gen::inRange('0', static_cast<char>('9' + 1));
-    else if (*rc::gen::inRange(0, 4) == 0) byte = *rc::gen::arbitrary<char>();
+    if (digit && *rc::gen::inRange(0, 4) > 0)
+      byte = *rc::gen::inRange('0', static_cast<char>('9' + 1));
+    else if (*rc::gen::inRange(0, 4) == 0)
+      byte = *rc::gen::arbitrary<char>();
   }
   const Scratch scratch;
   try {
@@ -69,7 +75,8 @@ Ran run(const model::Architecture& architecture, const std::vector<Prompt>& prom
   ran.config.poison = true;
   ran.logits.resize(prompts.size());
   run.on_logits = [&](std::size_t prompt, std::int64_t row, std::span<const float> values) {
-    EXPECT_EQ(static_cast<std::size_t>(row * architecture.shape.vocab), ran.logits[prompt].size()) << "rows come in order";
+    EXPECT_EQ(static_cast<std::size_t>(row * architecture.shape.vocab), ran.logits[prompt].size())
+        << "rows come in order";
     ran.logits[prompt].insert(ran.logits[prompt].end(), values.begin(), values.end());
   };
   make_room(prompts, run, ran.config);
@@ -82,7 +89,8 @@ Ran run(const model::Architecture& architecture, const std::vector<Prompt>& prom
 TEST(PromptRunner, ManyPromptsRunInGroups) {
   const model::Architecture a = tiny_model("llama3");
   std::vector<Prompt> prompts;
-  for (std::uint64_t i = 0; i < 300; ++i) prompts.push_back({std::to_string(i), random_tokens(i, 1 + i % 5, a.shape.vocab)});
+  for (std::uint64_t i = 0; i < 300; ++i)
+    prompts.push_back({std::to_string(i), random_tokens(i, 1 + i % 5, a.shape.vocab)});
   PromptRun settings;
   settings.generate = 3;
   const Ran all = run(a, prompts, settings);
@@ -99,7 +107,8 @@ TEST(PromptRunner, ManyPromptsRunInGroups) {
 TEST(PromptRunner, LongPromptsAreCut) {
   model::Architecture a = tiny_model("llama");
   a.shape.max_position = 4096;
-  const std::vector<Prompt> prompts = {{"short", random_tokens(1, 3, a.shape.vocab)}, {"long", random_tokens(2, 2500, a.shape.vocab)}};
+  const std::vector<Prompt> prompts = {{"short", random_tokens(1, 3, a.shape.vocab)},
+                                       {"long", random_tokens(2, 2500, a.shape.vocab)}};
   PromptRun settings;
   settings.generate = 2;
   const Ran whole = run(a, prompts, settings);
@@ -110,7 +119,8 @@ TEST(PromptRunner, LongPromptsAreCut) {
   EXPECT_EQ(pieces.config.block_tokens, 2501);
   ASSERT_EQ(whole.logits[1].size(), 2500U * static_cast<std::size_t>(a.shape.vocab));
   double most = 0;
-  for (std::size_t i = 0; i < whole.logits[1].size(); ++i) most = std::max(most, static_cast<double>(std::abs(whole.logits[1][i] - pieces.logits[1][i])));
+  for (std::size_t i = 0; i < whole.logits[1].size(); ++i)
+    most = std::max(most, static_cast<double>(std::abs(whole.logits[1][i] - pieces.logits[1][i])));
   EXPECT_LE(most, 1e-5);
   EXPECT_EQ(whole.tokens, pieces.tokens);
 }

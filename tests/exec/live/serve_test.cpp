@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measured points end to end, with real threads and the real clock, on a device whose tokens are easy to check. What depends
-// on how fast this machine is, is not looked at.
+// Measured points end to end, with real threads and the real clock, on a device whose tokens are easy to check. What
+// depends on how fast this machine is, is not looked at.
 #include "exec/live/serve.h"
 
 #include <gmock/gmock.h>
@@ -22,9 +22,9 @@
 namespace plimsoll::exec {
 namespace {
 
-using ::testing::HasSubstr;
 using sim::testing::PolicyCase;
 using testing::ChainDevice;
+using ::testing::HasSubstr;
 
 struct Machine {
   explicit Machine(const load::Scenario& s) {
@@ -92,27 +92,33 @@ TEST_P(ServeTest, ATightPoolIsDecidedAsInTheSimulator) {
     std::mt19937_64 random(seed);
     for (int i = 0; i < 8; ++i)
       requests.push_back({std::string(1, static_cast<char>('A' + i)), static_cast<std::int32_t>(1 + random() % 20),
-                          static_cast<std::int32_t>(1 + random() % 9), 12, static_cast<std::int64_t>(1 + random() % 8)});
+                          static_cast<std::int32_t>(1 + random() % 9), 12,
+                          static_cast<std::int64_t>(1 + random() % 8)});
     s.workload.load = load::Script{requests};
     sched::RunOptions options;
     options.keep_log = true;
     Machine machine(s);
-    ASSERT_EQ(measure_point(s, machine.replicas, machine.prompts, options).run.logs, sim::simulate(s, options).logs) << "seed " << seed;
+    ASSERT_EQ(measure_point(s, machine.replicas, machine.prompts, options).run.logs, sim::simulate(s, options).logs)
+        << "seed " << seed;
   }
 }
 
 std::string write_events(const std::string& text) {
-  const std::string file = (std::filesystem::temp_directory_path() / ("plimsoll-events-" + std::to_string(::getpid()))).string();
+  const std::string file =
+      (std::filesystem::temp_directory_path() / ("plimsoll-events-" + std::to_string(::getpid()))).string();
   std::ofstream(file, std::ios::binary) << text;
   return file;
 }
 
-// Several replicas, time-outs that cancel, retries: whatever the clock made of it, the events lead to the same decisions.
+// Several replicas, time-outs that cancel, retries: whatever the clock made of it, the events lead to the same
+// decisions.
 TEST_P(ServeTest, ALiveRunIsReproducedFromItsEvents) {
   for (std::uint64_t seed = 1; seed <= 4; ++seed) {
     load::Scenario s = small_scenario(GetParam(), seed);
     s.workload.load = seed % 2 == 0 ? load::LoadSpec(load::Poisson{20'000}) : load::LoadSpec(load::Burst{60});
-    const auto lengths = [](std::int32_t most) { return load::LengthDistribution{load::LengthFamily::uniform, 0, 0, 1, most}; };
+    const auto lengths = [](std::int32_t most) {
+      return load::LengthDistribution{load::LengthFamily::uniform, 0, 0, 1, most};
+    };
     s.workload.lengths = load::IndependentLengths{lengths(120), lengths(60)};
     s.workload.requests = 60;
     s.workload.prefix = {3, 64};
@@ -154,7 +160,7 @@ TEST(Serve, AClosedLoopServesEveryRequestInOrder) {
   EXPECT_LE(m.in_system_mean, 4.0 + 1e-9) << "four users have at most four requests in the system";
   ASSERT_EQ(measured.run.requests.size(), 50U);
   for (const sched::RequestRow& row : measured.run.requests) {
-    EXPECT_LE(row.arrival, row.dispatched);   // the intended time comes first
+    EXPECT_LE(row.arrival, row.dispatched);  // the intended time comes first
     EXPECT_LT(row.dispatched, row.first_token);
     EXPECT_LT(row.first_token, row.end);
     EXPECT_EQ(row.generated, 10);
@@ -185,7 +191,7 @@ TEST(Serve, TimesAddUpToTheLatency) {
 TEST(Serve, AFailureKeepsWhatWasMeasured) {
   const load::Scenario s = closed_loop(1, 50);
   Machine machine(s);
-  machine.devices[0].forwards_to_failure = 35;   // ten forwards a request: three are served
+  machine.devices[0].forwards_to_failure = 35;  // ten forwards a request: three are served
   sched::RunOptions options;
   options.keep_requests = options.keep_log = true;
   const MeasuredRun measured = measure_point(s, machine.replicas, machine.prompts, options);
@@ -205,7 +211,7 @@ load::Scenario script_of(std::vector<load::ScriptRequest> requests) {
 TEST(Serve, AScriptThatFailsKeepsWhatWasMeasured) {
   const load::Scenario s = script_of({{"A", 20, 3, 3, 1}, {"B", 20, 10, 10, 1}});
   Machine machine(s);
-  machine.devices[0].forwards_to_failure = 6;   // A ends in the third
+  machine.devices[0].forwards_to_failure = 6;  // A ends in the third
   sched::RunOptions options;
   options.keep_requests = options.keep_log = options.keep_steps = true;
   const MeasuredRun measured = measure_point(s, machine.replicas, machine.prompts, options);
@@ -229,7 +235,7 @@ TEST(Serve, StopsALoadOfGivenDuration) {
     EXPECT_EQ(fraction, 0);
     stop.request_stop();
   };
-  EXPECT_TRUE(measure_point(s, machine.replicas, machine.prompts, options).run.stopped);   // else it takes an hour
+  EXPECT_TRUE(measure_point(s, machine.replicas, machine.prompts, options).run.stopped);  // else it takes an hour
 }
 
 TEST(Serve, StopsAScript) {
@@ -239,7 +245,9 @@ TEST(Serve, StopsAScript) {
   sched::RunOptions options;
   options.stop = stop.get_token();
   options.keep_requests = true;
-  options.progress = [&](double fraction) { if (fraction > 0) stop.request_stop(); };
+  options.progress = [&](double fraction) {
+    if (fraction > 0) stop.request_stop();
+  };
   const MeasuredRun measured = measure_point(s, machine.replicas, machine.prompts, options);
   EXPECT_TRUE(measured.run.stopped);
   EXPECT_EQ(measured.run.requests.size(), 1U);
@@ -253,7 +261,9 @@ TEST(Serve, StopsBetweenSteps) {
   options.stop = stop.get_token();
   options.keep_requests = true;
   int calls = 0;
-  options.progress = [&](double) { if (++calls == 2) stop.request_stop(); };
+  options.progress = [&](double) {
+    if (++calls == 2) stop.request_stop();
+  };
   const MeasuredRun measured = measure_point(s, machine.replicas, machine.prompts, options);
   EXPECT_TRUE(measured.run.stopped);
   EXPECT_EQ(measured.failure, "");
@@ -284,7 +294,8 @@ StepOrder decode_order(int inflight, std::int64_t steps) {
   StepOrder order;
   OrderForward prefill;
   for (ReqId id = 0; id < 3; ++id) {
-    order.changes.push_back({.opens = true, .request = {.id = id, .serial = id, .input = 5, .prefix_hashes = {}, .hash_block_tokens = 0}});
+    order.changes.push_back(
+        {.opens = true, .request = {.id = id, .serial = id, .input = 5, .prefix_hashes = {}, .hash_block_tokens = 0}});
     order.kv.push_back({.kind = sched::KvOp::Kind::reserve, .id = id, .tokens = 5 + steps});
     prefill.prefill.push_back({.id = id, .new_tokens = 5, .context = 0, .emits = true});
   }
@@ -309,7 +320,7 @@ TEST(Serve, AWarmUpRunsEveryRecordedSizeTwiceAndAWholeStepOfPrefill) {
   Machine machine(s);
   for (ChainDevice& device : machine.devices) device.buckets = {1, 2, 4, 8, 16};
   warm_up(s, machine.replicas, machine.prompts);
-  const std::map<std::size_t, int> twice{{1, 2}, {2, 2}, {4, 2}, {5, 2}};   // five take the bucket of 8
+  const std::map<std::size_t, int> twice{{1, 2}, {2, 2}, {4, 2}, {5, 2}};  // five take the bucket of 8
   for (const ChainDevice& device : machine.devices) {
     EXPECT_EQ(device.decodes, twice);
     EXPECT_EQ(device.most_prefilled, 200);
@@ -320,7 +331,8 @@ TEST(StepWorkers, RunAheadAsFarAsThePolicyAllows) {
   for (const int inflight : {1, 2}) {
     ChainDevice device(64, 16, 8);
     const PromptSource prompts(3, testing::kVocabulary);
-    const StepBuilderConfig config{.kv = {.blocks = 64, .block_tokens = 16, .prefix_caching = false}, .sequences = 8, .sampling = {}};
+    const StepBuilderConfig config{
+        .kv = {.blocks = 64, .block_tokens = 16, .prefix_caching = false}, .sequences = 8, .sampling = {}};
     StepWorkers workers({&device}, config, prompts);
     std::map<std::uint64_t, std::vector<std::int32_t>> tokens;
     workers.builder(0).on_token = [&](std::uint64_t serial, std::int32_t token) { tokens[serial].push_back(token); };
@@ -349,13 +361,15 @@ TEST(StepWorkers, RunAheadAsFarAsThePolicyAllows) {
 TEST(StepWorkers, AnOrderEndsAtTheFirstBoundaryAfterItsWakeUp) {
   ChainDevice device(64, 16, 8);
   const PromptSource prompts(3, testing::kVocabulary);
-  StepWorkers workers({&device}, {.kv = {.blocks = 64, .block_tokens = 16, .prefix_caching = false}, .sequences = 8, .sampling = {}}, prompts);
+  StepWorkers workers(
+      {&device}, {.kv = {.blocks = 64, .block_tokens = 16, .prefix_caching = false}, .sequences = 8, .sampling = {}},
+      prompts);
   workers.start_clock();
   (void)run_order(workers, decode_order(1, 100));
   StepOrder decodes;
   decodes.forwards.push_back({.prefill = {}, .decode = {0, 1, 2}, .dead = {}, .padded = 0});
   decodes.steps = 100;
-  decodes.wake_at = 0;                 // has passed
+  decodes.wake_at = 0;  // has passed
   EXPECT_EQ(run_order(workers, decodes).size(), 1U);
 }
 

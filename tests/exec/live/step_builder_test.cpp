@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whatever a policy decides, the worker's blocks are those that the ledger counts, and every request gets the tokens that it
-// would get alone: under KV pressure, preemption by recompute and by swapping, shared prefixes, cancels, static padding.
+// Whatever a policy decides, the worker's blocks are those that the ledger counts, and every request gets the tokens
+// that it would get alone: under KV pressure, preemption by recompute and by swapping, shared prefixes, cancels, static
+// padding.
 #include "exec/live/step_builder.h"
 
 #include <gtest/gtest.h>
@@ -17,14 +18,16 @@ namespace {
 
 using sim::testing::PolicyCase;
 
-constexpr std::int32_t kSlots = 20;    // fewer than rows, so that some rows have none
+constexpr std::int32_t kSlots = 20;  // fewer than rows, so that some rows have none
 constexpr Nanos kStep = 1'000'000;
 
 // One replica, its requests by hand: they come at random steps, share beginnings, and some are cancelled.
 class Drive {
  public:
   Drive(const load::Scenario& scenario, std::uint64_t seed)
-      : random_(seed), live_(scenario, 0, {}, events_), prompts_(seed, testing::kVocabulary),
+      : random_(seed),
+        live_(scenario, 0, {}, events_),
+        prompts_(seed, testing::kVocabulary),
         device_(scenario.kv.blocks, scenario.kv.block_tokens, kSlots),
         builder_({.kv = scenario.kv, .sequences = kSlots, .sampling = {}}, prompts_, device_) {
     builder_.on_token = [this](std::uint64_t serial, std::int32_t token) { produced_[serial].push_back(token); };
@@ -36,8 +39,10 @@ class Drive {
       if (random_() % 40 == 0) cancel();
       const bool step = live_.decide(now_);
       collect();
-      if (step) run_order();
-      else now_ = std::max(now_ + kStep, std::min(live_.replica().wake_at(), now_ + 100 * kStep));
+      if (step)
+        run_order();
+      else
+        now_ = std::max(now_ + kStep, std::min(live_.replica().wake_at(), now_ + 100 * kStep));
       calm = step || live_.replica().wake_at() != sched::kNever ? 0 : calm + 1;
       if (::testing::Test::HasFailure()) return;
     }
@@ -103,7 +108,8 @@ class Drive {
   void expect_same_blocks() {
     const sched::KvLedger& ledger = live_.replica().kv();
     ASSERT_EQ(builder_.pool().free(), ledger.free());
-    for (const auto& [serial, id] : alive_) ASSERT_EQ(builder_.pool().held(id), ledger.held(id)) << "request " << serial;
+    for (const auto& [serial, id] : alive_)
+      ASSERT_EQ(builder_.pool().held(id), ledger.held(id)) << "request " << serial;
   }
 
   void collect() {
@@ -152,7 +158,8 @@ TEST_P(StepBuilderTest, EveryRequestGetsItsTokensFromTheBlocksOfTheLedger) {
     if (HasFailure()) return;
   }
 }
-INSTANTIATE_TEST_SUITE_P(Policies, StepBuilderTest, ::testing::ValuesIn(sim::testing::kPolicyCases), sim::testing::case_name);
+INSTANTIATE_TEST_SUITE_P(Policies, StepBuilderTest, ::testing::ValuesIn(sim::testing::kPolicyCases),
+                         sim::testing::case_name);
 
 // The property above is worth something only if these things happen.
 TEST(StepBuilder, TheRandomRunsPreemptSwapAndShare) {

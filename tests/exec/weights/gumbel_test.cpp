@@ -19,7 +19,7 @@ TEST(Gumbel, natural_log_is_within_two_units_in_the_last_place) {
     const double unit = std::max(std::abs(exact) * 0x1p-24, 0x1p-26);
     worst = std::max(worst, std::abs(gumbel_detail::natural_log(x) - exact) / unit);
   }
-  EXPECT_LT(worst, 4);   // a unit in the last place is between 2^-24 and 2^-23 of the number
+  EXPECT_LT(worst, 4);  // a unit in the last place is between 2^-24 and 2^-23 of the number
 }
 
 TEST(Gumbel, small_complements_keep_their_relative_precision) {

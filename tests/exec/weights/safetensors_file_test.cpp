@@ -10,8 +10,8 @@
 #include <limits>
 
 #include "exec/weights/safetensors_writer.h"
-#include "tests/scratch.h"
 #include "tests/exec/safetensors_bytes.h"
+#include "tests/scratch.h"
 
 namespace plimsoll::exec {
 namespace {
@@ -53,8 +53,8 @@ TEST(SafetensorsFile, EveryHalfHasItsValue) {
   const Scratch scratch;
   std::string data;
   for (std::uint32_t bits = 0; bits < 0x10000; ++bits) data += bytes_of({static_cast<std::uint16_t>(bits)});
-  const SafetensorsFile file(
-      scratch.write("h.safetensors", safetensors_bytes("{" + entry("h", "F16", "[65536]", 0, data.size()) + "}", data)));
+  const SafetensorsFile file(scratch.write(
+      "h.safetensors", safetensors_bytes("{" + entry("h", "F16", "[65536]", 0, data.size()) + "}", data)));
   const std::vector<float> values = all_of(file.tensors().at("h"), 0x10000);
   for (int bits = 0; bits < 0x10000; ++bits) {
     const int exponent = (bits >> 10) & 31, fraction = bits & 1023;
@@ -64,7 +64,8 @@ TEST(SafetensorsFile, EveryHalfHasItsValue) {
       EXPECT_EQ(std::isnan(value), fraction != 0) << bits;
       EXPECT_TRUE(fraction != 0 || value == sign * std::numeric_limits<double>::infinity()) << bits;
     } else {
-      const double expected = exponent == 0 ? fraction * std::pow(2.0, -24) : std::pow(2.0, exponent - 15) * (1 + fraction / 1024.0);
+      const double expected =
+          exponent == 0 ? fraction * std::pow(2.0, -24) : std::pow(2.0, exponent - 15) * (1 + fraction / 1024.0);
       EXPECT_EQ(value, static_cast<float>(sign * expected)) << bits;
       EXPECT_EQ(std::signbit(value), sign < 0) << bits;
     }
@@ -82,18 +83,21 @@ TEST(SafetensorsFile, MayBeEmptyAndHaveMetadata) {
 // A type that no weight has (the masks in old GPT-J files) does not spoil the file.
 TEST(SafetensorsFile, TypesThatAreNotReadMayBeThere) {
   const Scratch scratch;
-  const SafetensorsFile file(scratch.write("a.safetensors", safetensors_bytes("{" + entry("m", "BOOL", "[3]", 0, 3) + "}", "abc")));
+  const SafetensorsFile file(
+      scratch.write("a.safetensors", safetensors_bytes("{" + entry("m", "BOOL", "[3]", 0, 3) + "}", "abc")));
   EXPECT_EQ(file.tensors().at("m").type, ElementType::other);
 }
 
 struct Hostile {
   const char* what;
   std::string bytes;
-  const char* message;                 // what the error says
+  const char* message;  // what the error says
 };
 
 std::vector<Hostile> hostile_files() {
-  const auto with = [](const std::string& entries, const std::string& data) { return safetensors_bytes("{" + entries + "}", data); };
+  const auto with = [](const std::string& entries, const std::string& data) {
+    return safetensors_bytes("{" + entries + "}", data);
+  };
   const std::string eight = "12345678";
   std::string bad_utf8 = R"({"a)";
   bad_utf8 += '\xff';
@@ -102,8 +106,10 @@ std::vector<Hostile> hostile_files() {
       {"empty", "", "has 0 bytes"},
       {"shorter than a length", "abc", "has 3 bytes"},
       {"a header past the end", safetensors_bytes("{}", "", 3), "at most 2 can be"},
-      {"a header of 2^60 bytes", safetensors_bytes("{}", "", std::uint64_t{1} << 60U), "the header is said to have 1152921504606846976"},
-      {"a header of 2^64 - 1 bytes", safetensors_bytes("{}", "", ~std::uint64_t{0}), "said to have 18446744073709551615"},
+      {"a header of 2^60 bytes", safetensors_bytes("{}", "", std::uint64_t{1} << 60U),
+       "the header is said to have 1152921504606846976"},
+      {"a header of 2^64 - 1 bytes", safetensors_bytes("{}", "", ~std::uint64_t{0}),
+       "said to have 18446744073709551615"},
       {"a header of nothing", safetensors_bytes("", eight), "the header is no JSON object"},
       {"no JSON", safetensors_bytes("{\"a\" 1}", ""), "not valid JSON at byte 6 of the header"},
       {"cut JSON", safetensors_bytes(R"({"a":{"dtype":"F32")", ""), "not valid JSON"},
@@ -113,29 +119,43 @@ std::vector<Hostile> hostile_files() {
       {"two documents", safetensors_bytes("{}{}", ""), "not valid JSON"},
       {"deep nesting", safetensors_bytes("{\"a\":" + std::string(100'000, '['), ""), "tensor 'a': found a list"},
       {"deep objects", safetensors_bytes(R"({"a":{"dtype":)" + std::string(1000, '{'), ""), "tensor 'a'"},
-      {"a name that stands twice", with(entry("a", "F32", "[1]", 0, 4) + "," + entry("a", "F32", "[1]", 4, 8), eight), "tensor 'a': stands twice"},
+      {"a name that stands twice", with(entry("a", "F32", "[1]", 0, 4) + "," + entry("a", "F32", "[1]", 4, 8), eight),
+       "tensor 'a': stands twice"},
       {"metadata twice", safetensors_bytes(R"({"__metadata__":{},"__metadata__":{}})", ""), "stands twice"},
       {"metadata of numbers", safetensors_bytes(R"({"__metadata__":{"a":1}})", ""), "expected text only"},
-      {"a field twice", with(R"("a":{"dtype":"F32","dtype":"F32","shape":[],"data_offsets":[0,4]})", "1234"), "dtype stands twice"},
+      {"a field twice", with(R"("a":{"dtype":"F32","dtype":"F32","shape":[],"data_offsets":[0,4]})", "1234"),
+       "dtype stands twice"},
       {"no offsets", with(R"("a":{"dtype":"F32","shape":[1]})", "1234"), "tensor 'a': has no data_offsets"},
-      {"three offsets", with(R"("a":{"dtype":"F32","shape":[1],"data_offsets":[0,2,4]})", "1234"), "data_offsets has too many"},
-      {"one offset", with(R"("a":{"dtype":"F32","shape":[1],"data_offsets":[4]})", "1234"), "data_offsets has 1 numbers"},
+      {"three offsets", with(R"("a":{"dtype":"F32","shape":[1],"data_offsets":[0,2,4]})", "1234"),
+       "data_offsets has too many"},
+      {"one offset", with(R"("a":{"dtype":"F32","shape":[1],"data_offsets":[4]})", "1234"),
+       "data_offsets has 1 numbers"},
       {"an unknown field", with(R"("a":{"kind":"F32"})", ""), "unknown field 'kind'"},
       {"an unknown type", with(entry("a", "F33", "[1]", 0, 4), "1234"), "tensor 'a': unknown dtype 'F33'"},
       {"a negative size", with(entry("a", "F32", "[-1]", 0, 4), "1234"), "tensor 'a': shape: found a negative number"},
       {"a fraction", with(entry("a", "F32", "[1.5]", 0, 4), "1234"), "not whole"},
-      {"a size of 10^30", with(entry("a", "F32", "[1000000000000000000000000000000]", 0, 4), "1234"), "tensor 'a': shape"},
-      {"sizes whose product wraps to 4 bytes", with(entry("a", "F32", "[4294967296,4294967296,1]", 0, 0), ""), "tensor 'a': data_offsets [0, 0] hold 0"},
-      {"2^62 + 1 numbers of 4 bytes: 4 modulo 2^64", with(entry("a", "F32", "[4611686018427387905]", 0, 4), "1234"), "takes another number"},
+      {"a size of 10^30", with(entry("a", "F32", "[1000000000000000000000000000000]", 0, 4), "1234"),
+       "tensor 'a': shape"},
+      {"sizes whose product wraps to 4 bytes", with(entry("a", "F32", "[4294967296,4294967296,1]", 0, 0), ""),
+       "tensor 'a': data_offsets [0, 0] hold 0"},
+      {"2^62 + 1 numbers of 4 bytes: 4 modulo 2^64", with(entry("a", "F32", "[4611686018427387905]", 0, 4), "1234"),
+       "takes another number"},
       {"a size above 2^63", with(entry("a", "F32", "[0,9223372036854775808]", 0, 0), ""), "is too large"},
       {"nine dimensions", with(entry("a", "F32", "[1,1,1,1,1,1,1,1,1]", 0, 4), "1234"), "too many numbers"},
-      {"offsets reversed", with(entry("a", "F32", "[1]", 4, 0), "1234"), "tensor 'a': data_offsets [4, 0] are reversed"},
-      {"offsets past the end", with(entry("a", "F32", "[2]", 0, 8), "1234"), "tensor 'a': data_offsets [0, 8] reach past the end"},
-      {"offsets near 2^64", with(R"("a":{"dtype":"F32","shape":[1],"data_offsets":[18446744073709551612,18446744073709551615]})", "1234"), "reach past"},
-      {"fewer bytes than the shape", with(entry("a", "F32", "[2]", 0, 4), "1234"), "hold 4 bytes, shape [2] of F32 takes 8"},
+      {"offsets reversed", with(entry("a", "F32", "[1]", 4, 0), "1234"),
+       "tensor 'a': data_offsets [4, 0] are reversed"},
+      {"offsets past the end", with(entry("a", "F32", "[2]", 0, 8), "1234"),
+       "tensor 'a': data_offsets [0, 8] reach past the end"},
+      {"offsets near 2^64",
+       with(R"("a":{"dtype":"F32","shape":[1],"data_offsets":[18446744073709551612,18446744073709551615]})", "1234"),
+       "reach past"},
+      {"fewer bytes than the shape", with(entry("a", "F32", "[2]", 0, 4), "1234"),
+       "hold 4 bytes, shape [2] of F32 takes 8"},
       {"half a byte", with(entry("a", "F4", "[1]", 0, 1), "1"), "takes another number"},
-      {"overlapping tensors", with(entry("a", "F32", "[2]", 0, 8) + "," + entry("b", "F32", "[1]", 4, 8), eight), "tensor 'b' overlaps 'a'"},
-      {"the same place twice", with(entry("a", "F32", "[2]", 0, 8) + "," + entry("b", "F32", "[2]", 0, 8), eight), "overlaps"},
+      {"overlapping tensors", with(entry("a", "F32", "[2]", 0, 8) + "," + entry("b", "F32", "[1]", 4, 8), eight),
+       "tensor 'b' overlaps 'a'"},
+      {"the same place twice", with(entry("a", "F32", "[2]", 0, 8) + "," + entry("b", "F32", "[2]", 0, 8), eight),
+       "overlaps"},
       {"a hole", with(entry("a", "F32", "[1]", 4, 8), eight), "tensor 'a': the 4 bytes before it belong to none"},
       {"a tail", with(entry("a", "F32", "[1]", 0, 4), eight), "the last 4 bytes belong to no tensor"},
       {"a name with control characters", with(R"("a\u001b[31m\n":{"dtype":"F32"})", ""), "tensor 'a?[31m?'"},
@@ -190,13 +210,18 @@ RC_GTEST_PROP(SafetensorsFile, ChangedBytesNeverLeadOutOfTheFile, ()) {
   const auto changes = *rc::gen::inRange(1, 4);
   for (int i = 0; i < changes; ++i) {
     char& byte = bytes[static_cast<std::size_t>(*rc::gen::inRange(0, static_cast<int>(bytes.size())))];
-    const bool digit = byte >= '0' && byte <= '9', letter = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
+    const bool digit = byte >= '0' && byte <= '9',
+               letter = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
     const bool keep_kind = *rc::gen::inRange(0, 4) > 0;
-    if (digit && keep_kind) byte = *rc::gen::inRange('0', static_cast<char>('9' + 1));
-    else if (letter && keep_kind) byte = *rc::gen::inRange('a', static_cast<char>('z' + 1));
-    else if (!keep_kind) byte = *rc::gen::arbitrary<char>();
+    if (digit && keep_kind)
+      byte = *rc::gen::inRange('0', static_cast<char>('9' + 1));
+    else if (letter && keep_kind)
+      byte = *rc::gen::inRange('a', static_cast<char>('z' + 1));
+    else if (!keep_kind)
+      byte = *rc::gen::arbitrary<char>();
   }
-  if (*rc::gen::inRange(0, 8) == 0) bytes.resize(static_cast<std::size_t>(*rc::gen::inRange(0, static_cast<int>(bytes.size()))));
+  if (*rc::gen::inRange(0, 8) == 0)
+    bytes.resize(static_cast<std::size_t>(*rc::gen::inRange(0, static_cast<int>(bytes.size()))));
   const Scratch scratch;
   const std::string path = scratch.write("changed.safetensors", bytes);
   try {

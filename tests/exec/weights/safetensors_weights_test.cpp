@@ -5,9 +5,9 @@
 
 #include "exec/weights/weights.h"
 #include "model/error.h"
-#include "tests/scratch.h"
 #include "tests/exec/safetensors_bytes.h"
 #include "tests/exec/tiny_models.h"
+#include "tests/scratch.h"
 
 namespace plimsoll::exec {
 namespace {
@@ -19,7 +19,7 @@ PlainTensors checkpoint(const model::Architecture& a, const std::string& beginni
   PlainTensors tensors;
   for (const TensorRef& tensor : tensors_of(a)) {
     const TensorPlace place = tensor_places(a, beginning, tensor).front();
-    if (tensors.contains(place.name)) continue;   // fused
+    if (tensors.contains(place.name)) continue;  // fused
     std::size_t count = 1;
     for (const std::int64_t size : place.shape) count *= static_cast<std::size_t>(size);
     PlainTensor& plain = tensors[place.name];
@@ -59,11 +59,12 @@ class SafetensorsWeightsTest : public ::testing::Test {
   void write_index(const std::map<std::string, std::string>& map) const {
     std::string text;
     for (const auto& [name, file] : map) text += (text.empty() ? "\"" : ",\"") + name + "\":\"" + file + '"';
-    scratch_.write("model.safetensors.index.json", R"({"metadata":{"total_size":1,"more":[{"a":null}]},"weight_map":{)" + text + "}}");
+    scratch_.write("model.safetensors.index.json",
+                   R"({"metadata":{"total_size":1,"more":[{"a":null}]},"weight_map":{)" + text + "}}");
   }
 
   const Scratch scratch_;
-  const model::Architecture llama_ = tiny_model("llama3");   // 4 heads, 2 KV heads of 16, hidden 64
+  const model::Architecture llama_ = tiny_model("llama3");  // 4 heads, 2 KV heads of 16, hidden 64
   const PlainTensors tensors_ = checkpoint(llama_, "model.");
 };
 
@@ -78,7 +79,7 @@ TEST_F(SafetensorsWeightsTest, ReadsRowsAndColumns) {
 }
 
 TEST_F(SafetensorsWeightsTest, ReadsRowsThatAFusedTensorSpreads) {
-  const model::Architecture falcon = tiny_model("falcon_groups");   // 4 heads, 2 KV heads: [q q k v] twice
+  const model::Architecture falcon = tiny_model("falcon_groups");  // 4 heads, 2 KV heads: [q q k v] twice
   const PlainTensors tensors = checkpoint(falcon, "transformer.");
   const auto weights = safetensors_weights(falcon, write(tensors));
   weights->check(falcon);
@@ -88,7 +89,8 @@ TEST_F(SafetensorsWeightsTest, ReadsRowsThatAFusedTensorSpreads) {
   weights->read({TensorKind::v, 0, -1}, 0, 2 * d, 0, hidden, all.data());
   for (std::int64_t r = 0; r < 2 * d; ++r) {
     const std::int64_t row = r < d ? 3 * d + r : 7 * d + (r - d);
-    EXPECT_EQ(all[static_cast<std::size_t>(r * hidden + 5)], fused.values[static_cast<std::size_t>(row * hidden + 5)]) << r;
+    EXPECT_EQ(all[static_cast<std::size_t>(r * hidden + 5)], fused.values[static_cast<std::size_t>(row * hidden + 5)])
+        << r;
   }
 }
 
@@ -128,11 +130,12 @@ TEST_F(SafetensorsWeightsTest, ATiedModelsHeadIsItsEmbedding) {
   safetensors_weights(tied, write(tensors))->check(tied);
   head.values[3] += 1;
   const auto other = safetensors_weights(tied, write(tensors));
-  EXPECT_THAT(problem_of([&] { other->check(tied); }), HasSubstr("tensor 'lm_head.weight' differs from the token embedding"));
+  EXPECT_THAT(problem_of([&] { other->check(tied); }),
+              HasSubstr("tensor 'lm_head.weight' differs from the token embedding"));
 }
 
 TEST_F(SafetensorsWeightsTest, ExpertsMayBeStacked) {
-  const model::Architecture mixtral = tiny_model("mixtral");   // 4 experts of 88
+  const model::Architecture mixtral = tiny_model("mixtral");  // 4 experts of 88
   PlainTensors tensors = checkpoint(mixtral, "model.");
   PlainTensor& stacked = tensors["model.layers.0.mlp.experts.gate_up_proj"];
   stacked.shape = {4, 2 * 88, 64};
@@ -156,13 +159,15 @@ TEST_F(SafetensorsWeightsTest, ExpertsMayBeStacked) {
 TEST_F(SafetensorsWeightsTest, RefusesAMissingTensorByName) {
   PlainTensors tensors = tensors_;
   tensors.erase("model.layers.1.mlp.down_proj.weight");
-  EXPECT_THAT(problem(tensors), HasSubstr("model.safetensors: tensor 'model.layers.1.mlp.down_proj.weight' is missing (layer 1 down)"));
+  EXPECT_THAT(problem(tensors),
+              HasSubstr("model.safetensors: tensor 'model.layers.1.mlp.down_proj.weight' is missing (layer 1 down)"));
 }
 
 TEST_F(SafetensorsWeightsTest, RefusesAnotherShapeByName) {
   PlainTensors tensors = tensors_;
-  tensors.at("model.layers.0.self_attn.q_proj.weight").shape = {4, 16, 64};   // as many numbers
-  EXPECT_THAT(problem(tensors), HasSubstr("tensor 'model.layers.0.self_attn.q_proj.weight' has shape [4, 16, 64], expected [64, 64]"));
+  tensors.at("model.layers.0.self_attn.q_proj.weight").shape = {4, 16, 64};  // as many numbers
+  EXPECT_THAT(problem(tensors),
+              HasSubstr("tensor 'model.layers.0.self_attn.q_proj.weight' has shape [4, 16, 64], expected [64, 64]"));
   tensors = tensors_;
   tensors.at("model.embed_tokens.weight").shape = {64, llama_.shape.vocab};
   EXPECT_THAT(problem(tensors), HasSubstr("tensor 'model.embed_tokens.weight' has shape"));
@@ -176,13 +181,15 @@ TEST_F(SafetensorsWeightsTest, RefusesAnotherTypeByName) {
               HasSubstr("tensor 'model.norm.weight' has dtype I32, expected F64, F32, F16 or BF16"));
 }
 
-// A file with biases beside a config.json without them is another model; computing without them would be wrong silently.
+// A file with biases beside a config.json without them is another model; computing without them would be wrong
+// silently.
 TEST_F(SafetensorsWeightsTest, RefusesTensorsThatTheModelLacks) {
   PlainTensors tensors = tensors_;
   tensors["model.layers.0.self_attn.q_proj.bias"] = {{64}, std::vector<float>(64)};
-  EXPECT_THAT(problem(tensors), HasSubstr("tensor 'model.layers.0.self_attn.q_proj.bias': the model has no layer 0 q_bias"));
+  EXPECT_THAT(problem(tensors),
+              HasSubstr("tensor 'model.layers.0.self_attn.q_proj.bias': the model has no layer 0 q_bias"));
   tensors = tensors_;
-  tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = {{8}, std::vector<float>(8)};   // old files have it
+  tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = {{8}, std::vector<float>(8)};  // old files have it
   EXPECT_EQ(problem(tensors), "no error");
 }
 
@@ -193,30 +200,37 @@ TEST_F(SafetensorsWeightsTest, RefusesIndicesThatLie) {
   EXPECT_THAT(problem_at(scratch_.path()), HasSubstr("tensor 'model.norm.weight' is not in"));
   map["model.norm.weight"] = "c.safetensors";
   write_index(map);
-  EXPECT_THAT(problem_at(scratch_.path()), HasSubstr("tensor 'model.norm.weight': its file 'c.safetensors' is missing"));
+  EXPECT_THAT(problem_at(scratch_.path()),
+              HasSubstr("tensor 'model.norm.weight': its file 'c.safetensors' is missing"));
 }
 
 TEST_F(SafetensorsWeightsTest, AnIndexDoesNotLeadOutOfItsFolder) {
   std::map<std::string, std::string> map = write_shards();
   const std::string outside = scratch_.write("outside.safetensors", safetensors_of(tensors_));
-  for (const std::string& shard : {std::string("../") + std::filesystem::path(outside).parent_path().filename().string() + "/outside.safetensors",
-                                   outside, std::string("."), std::string(".."), std::string("/etc/passwd"), std::string()}) {
+  for (const std::string& shard :
+       {std::string("../") + std::filesystem::path(outside).parent_path().filename().string() + "/outside.safetensors",
+        outside, std::string("."), std::string(".."), std::string("/etc/passwd"), std::string()}) {
     map["model.norm.weight"] = shard;
     write_index(map);
     EXPECT_THAT(problem_at(scratch_.path("model.safetensors.index.json")),
-                HasSubstr("tensor 'model.norm.weight': found '" + shard + "', expected the name of a .safetensors file in the same folder"));
+                HasSubstr("tensor 'model.norm.weight': found '" + shard +
+                          "', expected the name of a .safetensors file in the same folder"));
   }
 }
 
 TEST_F(SafetensorsWeightsTest, RefusesIndicesThatAreNone) {
-  const auto index = [&](const std::string& text) { return problem_at(scratch_.write("x.safetensors.index.json", text)); };
+  const auto index = [&](const std::string& text) {
+    return problem_at(scratch_.write("x.safetensors.index.json", text));
+  };
   EXPECT_THAT(index(""), HasSubstr("not valid JSON"));
   EXPECT_THAT(index("[1]"), HasSubstr("expected an index"));
   EXPECT_THAT(index("{}"), HasSubstr("has no weight_map"));
   EXPECT_THAT(index(R"({"weight_map": null})"), HasSubstr("'weight_map': found null"));
-  EXPECT_THAT(index(R"({"weight_map": {"a": 1}})"), HasSubstr("tensor 'a': found a number, expected the name of a file"));
+  EXPECT_THAT(index(R"({"weight_map": {"a": 1}})"),
+              HasSubstr("tensor 'a': found a number, expected the name of a file"));
   EXPECT_THAT(index(R"({"weight_map": {"a": {"b": "c"}}})"), HasSubstr("tensor 'a': found an object"));
-  EXPECT_THAT(index(R"({"weight_map": {"a": "x.safetensors", "a": "y.safetensors"}})"), HasSubstr("tensor 'a' stands twice"));
+  EXPECT_THAT(index(R"({"weight_map": {"a": "x.safetensors", "a": "y.safetensors"}})"),
+              HasSubstr("tensor 'a' stands twice"));
   EXPECT_THAT(index(R"({"weight_map": {}, "weight_map": {}})"), HasSubstr("weight_map stands twice"));
   EXPECT_THAT(index("{\"metadata\": " + std::string(100'000, '[')), HasSubstr("nested deeper than 64 levels"));
   EXPECT_THAT(index(R"({"weight_map": {}})"), HasSubstr("tensor 'model.embed_tokens.weight' is missing"));

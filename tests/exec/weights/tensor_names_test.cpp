@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which rows of a checkpoint's tensors are which of ours. tests/exec/golden_test.cpp holds the same against transformers.
+// Which rows of a checkpoint's tensors are which of ours. tests/exec/golden_test.cpp holds the same against
+// transformers.
 #include "exec/weights/tensor_names.h"
 
 #include <gtest/gtest.h>
@@ -124,17 +125,20 @@ TEST(TensorNames, ATiedHeadIsNotAskedFor) {
   EXPECT_TRUE(has_head(tiny_model("llama")));
 }
 
-// What a model has and what it lacks are different tensors, and together with what is never asked for they are all kinds.
+// What a model has and what it lacks are different tensors, and together with what is never asked for they are all
+// kinds.
 TEST(TensorNames, NoTensorIsBothThereAndLacking) {
   for (const std::string& family : tiny_families()) {
     const model::Architecture a = tiny_model(family);
     std::set<std::string> there;
     for (const TensorRef& tensor : tensors_of(a)) EXPECT_TRUE(there.insert(describe(tensor)).second) << family;
-    for (const TensorRef& tensor : tensors_of(a, Presence::lacking)) EXPECT_FALSE(there.contains(describe(tensor))) << family << describe(tensor);
+    for (const TensorRef& tensor : tensors_of(a, Presence::lacking))
+      EXPECT_FALSE(there.contains(describe(tensor))) << family << describe(tensor);
   }
 }
 
-// A config.json may ask for 10 000 layers of 100 000 experts: 3e9 tensors, which must not be listed to find the first missing.
+// A config.json may ask for 10 000 layers of 100 000 experts: 3e9 tensors, which must not be listed to find the first
+// missing.
 TEST(TensorNames, AVisitCanEnd) {
   model::Architecture a = tiny_model("mixtral");
   a.shape.layers = 10'000;

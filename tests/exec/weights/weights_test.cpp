@@ -34,8 +34,9 @@ TEST(RandomWeights, tensors_layers_experts_and_seeds_differ) {
   std::set<float> first;
   for (const std::uint64_t seed : {1, 2}) {
     const auto source = random_weights(a, seed);
-    for (const TensorRef& tensor : {TensorRef{TensorKind::q, 0, -1}, TensorRef{TensorKind::k, 0, -1}, TensorRef{TensorKind::q, 1, -1},
-                                    TensorRef{TensorKind::expert_up, 0, 0}, TensorRef{TensorKind::expert_up, 0, 1}})
+    for (const TensorRef& tensor :
+         {TensorRef{TensorKind::q, 0, -1}, TensorRef{TensorKind::k, 0, -1}, TensorRef{TensorKind::q, 1, -1},
+          TensorRef{TensorKind::expert_up, 0, 0}, TensorRef{TensorKind::expert_up, 0, 1}})
       first.insert(read(*source, tensor, 0, 1, 0, 1)[0]);
   }
   EXPECT_EQ(first.size(), 10U);
@@ -55,12 +56,13 @@ TEST(RandomWeights, are_spread_like_a_normal_distribution_of_0_02) {
   const auto n = static_cast<double>(values.size());
   EXPECT_NEAR(sum / n, 0, 1e-3);
   EXPECT_NEAR(std::sqrt(square / n), 0.02, 7e-4);
-  EXPECT_NEAR(static_cast<double>(far) / n, 0.0455, 0.01);   // beyond two deviations
+  EXPECT_NEAR(static_cast<double>(far) / n, 0.0455, 0.01);  // beyond two deviations
 }
 
 TEST(RandomWeights, norms_are_around_one) {
   const model::Architecture a = tiny_model("llama");
-  for (const float value : read(*random_weights(a, 1), {TensorKind::mlp_norm, 0, -1}, 0, 64, 0, 1)) EXPECT_NEAR(value, 1, 0.1);
+  for (const float value : read(*random_weights(a, 1), {TensorKind::mlp_norm, 0, -1}, 0, 64, 0, 1))
+    EXPECT_NEAR(value, 1, 0.1);
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Results of other tools become points in our units and go back. The files here are written after the tools' own
 // exporters (docs/import.md); a wrong unit shows as a factor of a thousand.
+#include "load/load_kind.h"
 #include "study/exchange/export_results.h"
 #include "study/exchange/import_results.h"
 #include "study/exchange/points_file.h"
-#include "load/load_kind.h"
 #include "tests/study/study_file.h"
 
 #include <fmt/format.h>
@@ -43,11 +43,14 @@ std::string label(const ImportedPoint& point, std::string_view column) {
   return cell == nullptr ? "-" : plain_text(*cell);
 }
 
-constexpr const char* kVllm = R"({"date": "20260101-000000", "endpoint_type": "vllm", "model_id": "meta-llama/Llama-2-7b-hf",
-  "num_prompts": 100, "request_rate": "inf", "burstiness": 1.0, "max_concurrency": 16, "duration": 20.0, "completed": 100,
+constexpr const char* kVllm =
+    R"({"date": "20260101-000000", "endpoint_type": "vllm", "model_id": "meta-llama/Llama-2-7b-hf",
+  "num_prompts": 100, "request_rate": "inf", "burstiness": 1.0, "max_concurrency": 16, "duration": 20.0,
+  "completed": 100,
   "failed": 2, "total_input_tokens": 25600, "total_output_tokens": 12800, "request_throughput": 5.0,
   "output_throughput": 640.0, "total_token_throughput": 1920.0, "mean_ttft_ms": 125.0, "median_ttft_ms": 120.0,
-  "p99_ttft_ms": 250.0, "mean_tpot_ms": 20.0, "mean_itl_ms": 19.5, "p99_itl_ms": 40.0, "p90_itl_ms": 30.0, "mean_e2el_ms": 2665.0})";
+  "p99_ttft_ms": 250.0, "mean_tpot_ms": 20.0, "mean_itl_ms": 19.5, "p99_itl_ms": 40.0, "p90_itl_ms": 30.0,
+  "mean_e2el_ms": 2665.0})";
 
 TEST_F(ExchangeTest, VllmTimesAreMilliseconds) {
   const ImportedResults results = import(kVllm);
@@ -59,9 +62,9 @@ TEST_F(ExchangeTest, VllmTimesAreMilliseconds) {
   EXPECT_DOUBLE_EQ(figure(p, "ttft_p99_s"), 0.250);
   EXPECT_DOUBLE_EQ(figure(p, "tpot_mean_s"), 0.020);
   EXPECT_DOUBLE_EQ(figure(p, "latency_mean_s"), 2.665);
-  EXPECT_DOUBLE_EQ(figure(p, "input_tokens_mean"), 256);      // 25600 / 100
+  EXPECT_DOUBLE_EQ(figure(p, "input_tokens_mean"), 256);  // 25600 / 100
   EXPECT_DOUBLE_EQ(figure(p, "output_tokens_per_s"), 640);
-  EXPECT_EQ(label(p, "load_kind"), "closed_loop");            // no rate, a cap
+  EXPECT_EQ(label(p, "load_kind"), "closed_loop");  // no rate, a cap
   EXPECT_EQ(figure(p, "load_value"), 16);
   EXPECT_EQ(p.find("itl_p90_s"), nullptr) << "not a column of ours";
   EXPECT_THAT(results.notes, ::testing::Contains(HasSubstr("2 requests failed")));
@@ -78,7 +81,8 @@ TEST_F(ExchangeTest, VllmRatesAreOpenLoops) {
 }
 
 TEST_F(ExchangeTest, VllmDetailsGiveWhatWasNotSummarised) {
-  const ImportedResults results = import(R"({"completed": 2, "num_prompts": 3, "output_throughput": 3, "request_rate": "inf",
+  const ImportedResults results =
+      import(R"({"completed": 2, "num_prompts": 3, "output_throughput": 3, "request_rate": "inf",
       "max_concurrency": 2, "ttfts": [0.5, 0.25, 0], "itls": [[0.1, 0.2], [0.05], []], "output_lens": [3, 2, 0]})");
   // Latencies 0.8 and 0.3 s; the request without tokens failed and is not one.
   EXPECT_NEAR(figure(results.points[0], "latency_mean_s"), 0.55, 1e-12);
@@ -86,13 +90,15 @@ TEST_F(ExchangeTest, VllmDetailsGiveWhatWasNotSummarised) {
 }
 
 TEST_F(ExchangeTest, LinesAreSoManyPoints) {
-  const ImportedResults results = import("{\"mean_ttft_ms\": 1, \"max_concurrency\": 1}\n\n{\"mean_ttft_ms\": 2, \"max_concurrency\": 2}\n");
+  const ImportedResults results =
+      import("{\"mean_ttft_ms\": 1, \"max_concurrency\": 1}\n\n{\"mean_ttft_ms\": 2, \"max_concurrency\": 2}\n");
   ASSERT_EQ(results.points.size(), 2U);
   EXPECT_EQ(figure(results.points[1], "load_value"), 2);
 }
 
 TEST_F(ExchangeTest, AiperfUnitsAreRead) {
-  const char* const metrics = R"("request_throughput": {"unit": "requests/sec", "avg": 2}, "request_count": {"unit": "requests", "avg": 50},
+  const char* const metrics =
+      R"("request_throughput": {"unit": "requests/sec", "avg": 2}, "request_count": {"unit": "requests", "avg": 50},
       "time_to_first_token": {"unit": "%s", "avg": 40, "p99": 90}, "inter_token_latency": {"unit": "ms", "avg": 8},
       "input_config": {"loadgen": {"concurrency": 4, "request_rate": null}})";
   std::string text = metrics;
@@ -105,25 +111,34 @@ TEST_F(ExchangeTest, AiperfUnitsAreRead) {
   EXPECT_DOUBLE_EQ(figure(import("{\"records\": {" + text + "}}").points[0], "ttft_mean_s"), 40e-9);
   text = metrics;
   text.replace(text.find("%s"), 2, "weeks");
-  EXPECT_THAT(refusal("{" + text + "}"), HasSubstr("time_to_first_token: found the unit 'weeks', expected ms, s, us or ns"));
+  EXPECT_THAT(refusal("{" + text + "}"),
+              HasSubstr("time_to_first_token: found the unit 'weeks', expected ms, s, us or ns"));
 }
 
 TEST_F(ExchangeTest, GuidellmHasAPointABenchmark) {
   const auto benchmark = [](const char* strategy, double latency) {
-    return fmt::format(R"({{"config": {{"strategy": {}}}, "scheduler_metrics": {{"measure_start_time": 100.0, "measure_end_time": 160.0,
-        "requests_made": {{"successful": 30, "errored": 0}}}}, "metrics": {{"request_latency": {{"successful": {{"mean": {},
+    return fmt::format(
+        R"({{"config": {{"strategy": {}}}, "scheduler_metrics": {{"measure_start_time": 100.0,
+        "measure_end_time": 160.0,
+        "requests_made": {{"successful": 30, "errored": 0}}}},
+        "metrics": {{"request_latency": {{"successful": {{"mean": {},
         "percentiles": {{"p50": 1.5, "p99": 3}}}}}}, "time_to_first_token_ms": {{"successful": {{"mean": 80}}}},
-        "time_per_output_token_ms": {{"successful": {{"mean": 20, "percentiles": {{"p90": 24}}}}}}, "inter_token_latency_ms": {{"successful": {{"mean": 19}}}},
-        "request_concurrency": {{"successful": {{"mean": 7.5}}}}}}}})", strategy, latency);
+        "time_per_output_token_ms": {{"successful": {{"mean": 20, "percentiles": {{"p90": 24}}}}}},
+        "inter_token_latency_ms": {{"successful": {{"mean": 19}}}},
+        "request_concurrency": {{"successful": {{"mean": 7.5}}}}}}}})",
+        strategy, latency);
   };
   const ImportedResults results = import(R"({"metadata": {"version": 2, "guidellm_version": "0.4"}, "benchmarks": [)" +
-      benchmark(R"({"type_": "constant", "rate": 2.5})", 2) + "," + benchmark(R"({"type_": "throughput"})", 4) + "]}");
+                                         benchmark(R"({"type_": "constant", "rate": 2.5})", 2) + "," +
+                                         benchmark(R"({"type_": "throughput"})", 4) + "]}");
   ASSERT_EQ(results.points.size(), 2U);
-  EXPECT_DOUBLE_EQ(figure(results.points[0], "latency_mean_s"), 2);       // request_latency is in seconds already
+  EXPECT_DOUBLE_EQ(figure(results.points[0], "latency_mean_s"), 2);  // request_latency is in seconds already
   EXPECT_DOUBLE_EQ(figure(results.points[0], "latency_p99_s"), 3);
   EXPECT_DOUBLE_EQ(figure(results.points[0], "ttft_mean_s"), 0.08);
-  EXPECT_DOUBLE_EQ(figure(results.points[0], "tpot_mean_s"), 0.019);      // its inter-token latency: a mean over each request
-  EXPECT_DOUBLE_EQ(figure(results.points[0], "latency_per_token_p90_s"), 0.024);   // its time per output token counts the first
+  EXPECT_DOUBLE_EQ(figure(results.points[0], "tpot_mean_s"),
+                   0.019);  // its inter-token latency: a mean over each request
+  EXPECT_DOUBLE_EQ(figure(results.points[0], "latency_per_token_p90_s"),
+                   0.024);  // its time per output token counts the first
   EXPECT_DOUBLE_EQ(figure(results.points[0], "duration_s"), 60);
   EXPECT_EQ(label(results.points[0], "load_kind"), "constant");
   EXPECT_DOUBLE_EQ(figure(results.points[1], "load_value"), 7.5);
@@ -131,8 +146,10 @@ TEST_F(ExchangeTest, GuidellmHasAPointABenchmark) {
 }
 
 TEST_F(ExchangeTest, InferencexIsPerGpuAndInSeconds) {
-  const ImportedResults results = import(R"([{"hw": "h100", "conc": 32, "model": "llama", "infmax_model_prefix": "70b", "framework": "vllm",
-      "precision": "fp8", "tp": 4, "isl": 1024, "osl": 512, "tput_per_gpu": 300, "output_tput_per_gpu": 100, "mean_ttft": 0.3, "median_tpot": 0.02}])");
+  const ImportedResults results =
+      import(R"([{"hw": "h100", "conc": 32, "model": "llama", "infmax_model_prefix": "70b", "framework": "vllm",
+      "precision": "fp8", "tp": 4, "isl": 1024, "osl": 512, "tput_per_gpu": 300, "output_tput_per_gpu": 100,
+      "mean_ttft": 0.3, "median_tpot": 0.02}])");
   EXPECT_DOUBLE_EQ(figure(results.points[0], "output_tokens_per_s"), 400);
   EXPECT_DOUBLE_EQ(figure(results.points[0], "ttft_mean_s"), 0.3);
   EXPECT_DOUBLE_EQ(figure(results.points[0], "tpot_p50_s"), 0.02);
@@ -140,7 +157,14 @@ TEST_F(ExchangeTest, InferencexIsPerGpuAndInSeconds) {
 }
 
 TEST_F(ExchangeTest, LabelsOfTheCallerWin) {
-  const ImportedPoint point = import(kVllm, {.model = "llama-2-7b", .hardware = "ml.p4d.24xlarge", .engine = "vllm", .dtype = "fp16", .policy = "", .tp = 4, .replicas = 2}).points[0];
+  const ImportedPoint point = import(kVllm, {.model = "llama-2-7b",
+                                             .hardware = "ml.p4d.24xlarge",
+                                             .engine = "vllm",
+                                             .dtype = "fp16",
+                                             .policy = "",
+                                             .tp = 4,
+                                             .replicas = 2})
+                                  .points[0];
   EXPECT_EQ(label(point, "model"), "llama-2-7b");
   EXPECT_EQ(label(point, "hardware"), "ml.p4d.24xlarge");
   EXPECT_EQ(figure(point, "tp"), 4);
@@ -149,27 +173,33 @@ TEST_F(ExchangeTest, LabelsOfTheCallerWin) {
 
 TEST_F(ExchangeTest, BadFilesAreRefusedByPlace) {
   EXPECT_THAT(refusal("{\"mean_ttft_ms\": 1,\n \"a\": }"), HasSubstr("result.json:2: is not JSON here"));
-  EXPECT_THAT(refusal("{\"mean_ttft_ms\": \"fast\", \"max_concurrency\": 1}"), HasSubstr("mean_ttft_ms: found \"fast\", expected a number of 0 or more"));
+  EXPECT_THAT(refusal("{\"mean_ttft_ms\": \"fast\", \"max_concurrency\": 1}"),
+              HasSubstr("mean_ttft_ms: found \"fast\", expected a number of 0 or more"));
   EXPECT_THAT(refusal("{\"mean_ttft_ms\": -3}"), HasSubstr("mean_ttft_ms: found -3"));
-  EXPECT_THAT(refusal("{\"something\": 1}"), HasSubstr("holds no results that are known; expected those of vllm, aiperf, guidellm, inferencex"));
+  EXPECT_THAT(refusal("{\"something\": 1}"),
+              HasSubstr("holds no results that are known; expected those of vllm, aiperf, guidellm, inferencex"));
   EXPECT_THAT(refusal(""), HasSubstr("is not JSON here"));
   EXPECT_THAT(refusal("[]"), HasSubstr("holds no results"));
-  EXPECT_THAT(refusal("{\"metadata\": {\"guidellm_version\": 1}, \"benchmarks\": [{\"metrics\": {}}]}"), HasSubstr("holds neither a throughput nor a mean latency"));
+  EXPECT_THAT(refusal("{\"metadata\": {\"guidellm_version\": 1}, \"benchmarks\": [{\"metrics\": {}}]}"),
+              HasSubstr("holds neither a throughput nor a mean latency"));
   EXPECT_THAT(refusal(std::string(100, '[') + std::string(100, ']')), HasSubstr("nested deeper than 64 levels"));
-  EXPECT_THAT(refusal("{\"ttfts\": [1, 2], \"itls\": [[1]], \"output_lens\": [2, 2], \"output_throughput\": 1}"), HasSubstr("found 2 ttfts, 1 itls and 2 output_lens"));
+  EXPECT_THAT(refusal("{\"ttfts\": [1, 2], \"itls\": [[1]], \"output_lens\": [2, 2], \"output_throughput\": 1}"),
+              HasSubstr("found 2 ttfts, 1 itls and 2 output_lens"));
 }
 
 TEST_F(ExchangeTest, WhatIsExportedIsImportedAgain) {
   const std::vector<ImportedPoint> points = import(kVllm).points;
   for (const std::string_view format : export_formats()) {
     const ImportedPoint back = import(exported_text(format, points)).points[0];
-    for (const char* column : {"ttft_mean_s", "tpot_mean_s", "latency_mean_s", "output_tokens_per_s", "requests_per_s", "load_value", "duration_s"})
+    for (const char* column : {"ttft_mean_s", "tpot_mean_s", "latency_mean_s", "output_tokens_per_s", "requests_per_s",
+                               "load_value", "duration_s"})
       EXPECT_NEAR(figure(back, column), figure(points[0], column), 1e-9) << format << ' ' << column;
     EXPECT_EQ(label(back, "load_kind"), "closed_loop") << format;
   }
 }
 
-/// A point of a random load as points.csv has it: the value of a script is blank, a gamma load may have swept its spread.
+/// A point of a random load as points.csv has it: the value of a script is blank, a gamma load may have swept its
+/// spread.
 ImportedPoint drawn_point(std::string_view kind) {
   using load::LoadQuantity;
   const LoadQuantity quantity = load::load_kind_named(kind).quantity;
@@ -184,28 +214,35 @@ ImportedPoint drawn_point(std::string_view kind) {
   p.cells.emplace_back("tp", std::int64_t{drawn(1, 9)});
   p.cells.emplace_back("replicas", std::int64_t{drawn(1, 9)});
   p.cells.emplace_back("load_kind", std::string(kind));
-  if (load::is_whole(quantity)) p.cells.emplace_back("load_value", static_cast<double>(drawn(1, 1000)));
-  else if (quantity != LoadQuantity::none) p.cells.emplace_back("load_value", drawn(1, 4000) / 16.0);
+  if (load::is_whole(quantity))
+    p.cells.emplace_back("load_value", static_cast<double>(drawn(1, 1000)));
+  else if (quantity != LoadQuantity::none)
+    p.cells.emplace_back("load_value", drawn(1, 4000) / 16.0);
   const std::int64_t completed = drawn(1, 1000);
   p.cells.emplace_back("input_tokens_mean", static_cast<double>(drawn(1, 5000)));
   p.cells.emplace_back("output_tokens_mean", static_cast<double>(drawn(1, 5000)));
   p.cells.emplace_back("requests_completed", completed);
   p.cells.emplace_back("requests_rejected", std::int64_t{drawn(0, 9)});
-  for (const char* column : {"duration_s", "requests_per_s", "output_tokens_per_s", "latency_mean_s", "ttft_mean_s", "ttft_p99_s", "tpot_mean_s"})
+  for (const char* column : {"duration_s", "requests_per_s", "output_tokens_per_s", "latency_mean_s", "ttft_mean_s",
+                             "ttft_p99_s", "tpot_mean_s"})
     p.cells.emplace_back(column, drawn(1, 100000) / 64.0);
   return p;
 }
 
 // import(export(x)) = x for every kind of load. Times go through milliseconds, hence the tolerance.
 RC_GTEST_FIXTURE_PROP(ExchangeTest, EveryKindOfLoadComesBack, ()) {
-  const std::string_view kind = load::load_kind_names()[*rc::gen::inRange<std::size_t>(0, load::load_kind_names().size())];
+  const std::string_view kind =
+      load::load_kind_names()[*rc::gen::inRange<std::size_t>(0, load::load_kind_names().size())];
   const ImportedPoint point = drawn_point(kind);
   for (const std::string_view format : export_formats()) {
     const ImportedPoint back = import(exported_text(format, {point})).points.at(0);
     for (const auto& [column, cell] : point.cells) {
       RC_LOG() << format << ' ' << kind << ' ' << column << '\n';
-      if (std::holds_alternative<std::string>(cell)) RC_ASSERT(label(back, column) == plain_text(cell));
-      else RC_ASSERT(std::abs(figure(back, column) / figure(point, column) - 1) < 1e-12 || figure(back, column) == figure(point, column));
+      if (std::holds_alternative<std::string>(cell))
+        RC_ASSERT(label(back, column) == plain_text(cell));
+      else
+        RC_ASSERT(std::abs(figure(back, column) / figure(point, column) - 1) < 1e-12 ||
+                  figure(back, column) == figure(point, column));
     }
     RC_ASSERT((back.find("load_value") != nullptr) == (point.find("load_value") != nullptr));
   }
@@ -214,14 +251,22 @@ RC_GTEST_FIXTURE_PROP(ExchangeTest, EveryKindOfLoadComesBack, ()) {
 // What the other tool reads, without what is ours: neither an open load nor a burst is a number of clients.
 TEST_F(ExchangeTest, OnlyClosedLoopsAreAConcurrency) {
   for (const std::string_view kind : load::load_kind_names()) {
-    const ImportedPoint point{{{"load_kind", std::string(kind)}, {"load_value", 4.0}, {"requests_completed", std::int64_t{4}}, {"ttft_mean_s", 1.0}}};
+    const ImportedPoint point{{{"load_kind", std::string(kind)},
+                               {"load_value", 4.0},
+                               {"requests_completed", std::int64_t{4}},
+                               {"ttft_mean_s", 1.0}}};
     const bool closed = load::load_kind_named(kind).load_class == load::LoadClass::closed;
     EXPECT_EQ(exported_text("vllm", {point}).find("\"max_concurrency\":null") == std::string::npos, closed) << kind;
     EXPECT_EQ(exported_text("aiperf", {point}).find("\"concurrency\"") != std::string::npos, closed) << kind;
   }
-  const ImportedPoint burst{{{"load_kind", std::string("burst")}, {"load_value", 50.0}, {"requests_completed", std::int64_t{50}}, {"ttft_mean_s", 1.0}}};
-  EXPECT_THAT(exported_text("vllm", {burst}), HasSubstr("\"request_rate\":\"inf\",\"max_concurrency\":null,\"num_prompts\":50.0"));
-  EXPECT_THAT(exported_text("aiperf", {burst}), HasSubstr("\"arrival_pattern\":\"concurrency_burst\",\"request_count\":50.0"));
+  const ImportedPoint burst{{{"load_kind", std::string("burst")},
+                             {"load_value", 50.0},
+                             {"requests_completed", std::int64_t{50}},
+                             {"ttft_mean_s", 1.0}}};
+  EXPECT_THAT(exported_text("vllm", {burst}),
+              HasSubstr("\"request_rate\":\"inf\",\"max_concurrency\":null,\"num_prompts\":50.0"));
+  EXPECT_THAT(exported_text("aiperf", {burst}),
+              HasSubstr("\"arrival_pattern\":\"concurrency_burst\",\"request_count\":50.0"));
   const ImportedPoint trace{{{"load_kind", std::string("trace")}, {"load_value", 4.0}, {"ttft_mean_s", 1.0}}};
   EXPECT_THAT(exported_text("vllm", {trace}), HasSubstr("\"request_rate\":null"));
   EXPECT_THAT(exported_text("aiperf", {trace}), HasSubstr("\"fixed_schedule\":true"));
@@ -239,10 +284,14 @@ TEST_F(ExchangeTest, TheSpreadOfArrivalsIsKept) {
 }
 
 TEST_F(ExchangeTest, PointsFilesReadBack) {
-  const std::vector<ImportedPoint> points = import(kVllm, {.model = "a, \"b\"", .hardware = "", .engine = "", .dtype = "", .policy = "", .tp = {}, .replicas = {}}).points;
+  const std::vector<ImportedPoint> points =
+      import(kVllm,
+             {.model = "a, \"b\"", .hardware = "", .engine = "", .dtype = "", .policy = "", .tp = {}, .replicas = {}})
+          .points;
   const std::string text = imported_csv(points);
   EXPECT_EQ(imported_csv(read_points_csv(write("points.csv", text))), text);
-  EXPECT_THROW((void)read_points_csv(write("bad.csv", "source,model,load_kind,ttft_mean_s\nmeasured,m,poisson,soon\n")), InputError);
+  EXPECT_THROW((void)read_points_csv(write("bad.csv", "source,model,load_kind,ttft_mean_s\nmeasured,m,poisson,soon\n")),
+               InputError);
   EXPECT_THROW((void)read_points_csv(write("short.csv", "source,model,load_kind\nmeasured,m\n")), InputError);
 }
 
@@ -264,9 +313,11 @@ class TableTest : public ExchangeTest {
 };
 
 TEST_F(TableTest, ColumnsAreKnownByTheirNamesAndUnits) {
-  const ImportedResults results = table("model,concurrency,Mean TTFT (ms),p90_ttft_s,tpot_us,E2E Latency [s],output_tokens_per_s,prompt_tokens,osl,p75_ttft_ms,colour\n"
-                                        "llama-2-7b,4,125,0.2,20000,2.5,640,256,128,1,blue\n"
-                                        "llama-2-7b,8,250,0.4,25000,3.5,,256,128,1,red\n");
+  const ImportedResults results = table(
+      "model,concurrency,Mean TTFT (ms),p90_ttft_s,tpot_us,E2E Latency "
+      "[s],output_tokens_per_s,prompt_tokens,osl,p75_ttft_ms,colour\n"
+      "llama-2-7b,4,125,0.2,20000,2.5,640,256,128,1,blue\n"
+      "llama-2-7b,8,250,0.4,25000,3.5,,256,128,1,red\n");
   EXPECT_EQ(results.format, "csv");
   ASSERT_EQ(results.points.size(), 2U);
   const ImportedPoint& p = results.points[0];
@@ -281,15 +332,17 @@ TEST_F(TableTest, ColumnsAreKnownByTheirNamesAndUnits) {
   EXPECT_DOUBLE_EQ(figure(p, "output_tokens_per_s"), 640);
   EXPECT_DOUBLE_EQ(figure(p, "input_tokens_mean"), 256);
   EXPECT_DOUBLE_EQ(figure(p, "output_tokens_mean"), 128);
-  EXPECT_EQ(results.points[1].find("output_tokens_per_s"), nullptr);   // blank: not measured
+  EXPECT_EQ(results.points[1].find("output_tokens_per_s"), nullptr);  // blank: not measured
 }
 
 // 80 and 80 ms are the same time; the unit is at the end of the name or behind a colon.
 TEST_F(TableTest, MapsSayWhatAColumnIs) {
   for (const char* map : {"ttft=first_ms", "ttft_mean_s=first_ms", "mean_ttft=first_ms:ms"})
     EXPECT_DOUBLE_EQ(figure(table("first_ms\n80\n", {map}).points.at(0), "ttft_mean_s"), 0.08) << map;
-  EXPECT_DOUBLE_EQ(figure(table("first\n0.08\n", {"p99_ttft=first:s", "ttft=first:s"}).points.at(0), "ttft_mean_s"), 0.08);
-  const ImportedResults results = table("took,threads,ttft_ms\n2000,3,99\n", {"latency=took:ms", "concurrency=threads", "ttft=took:ms"});
+  EXPECT_DOUBLE_EQ(figure(table("first\n0.08\n", {"p99_ttft=first:s", "ttft=first:s"}).points.at(0), "ttft_mean_s"),
+                   0.08);
+  const ImportedResults results =
+      table("took,threads,ttft_ms\n2000,3,99\n", {"latency=took:ms", "concurrency=threads", "ttft=took:ms"});
   EXPECT_DOUBLE_EQ(figure(results.points.at(0), "load_value"), 3);
 }
 
@@ -302,10 +355,13 @@ TEST_F(TableTest, ARateIsPoissonAndInfinityIsNoRate) {
 }
 
 TEST_F(TableTest, WhatItCannotUseIsSaid) {
-  EXPECT_THAT(table("ttft,tpot_ms\n80,20\n").notes, ::testing::Contains(HasSubstr("column 'ttft' is left out, since its unit is not told")));
-  EXPECT_THAT(table("ttft_ms\n80\n\n# remark\n\"\"\n").notes, ::testing::Contains(HasSubstr("1 row without a throughput")));
+  EXPECT_THAT(table("ttft,tpot_ms\n80,20\n").notes,
+              ::testing::Contains(HasSubstr("column 'ttft' is left out, since its unit is not told")));
+  EXPECT_THAT(table("ttft_ms\n80\n\n# remark\n\"\"\n").notes,
+              ::testing::Contains(HasSubstr("1 row without a throughput")));
   EXPECT_THAT(refused("a,b\n1,2\n"), HasSubstr("mine.csv:1: no column holds a figure that is known"));
-  EXPECT_THAT(refused("ttft_ms\n-80\n"), HasSubstr("mine.csv:2:1: ttft_mean_s: found '-80', expected a number of 0 or more"));
+  EXPECT_THAT(refused("ttft_ms\n-80\n"),
+              HasSubstr("mine.csv:2:1: ttft_mean_s: found '-80', expected a number of 0 or more"));
   EXPECT_THAT(refused("ttft_ms\nnan\n"), HasSubstr("found 'nan'"));
   EXPECT_THAT(refused("ttft_ms,tpot_ms\n80\n"), HasSubstr("mine.csv:2: found 1 fields, expected 2"));
   EXPECT_THAT(refused("ttft_ms\n80\n", {"ttft"}), HasSubstr("expected FIGURE=COLUMN"));
@@ -335,7 +391,9 @@ TEST_F(ExchangeTest, WhatNeverEndsIsRefusedAtOnce) {
 
 // The interface that a load generator speaks is no engine.
 TEST_F(ExchangeTest, OpenaiIsNoEngine) {
-  EXPECT_EQ(import(R"({"mean_ttft_ms": 1, "backend": "openai-chat", "request_throughput": 1})").points.at(0).find("engine"), nullptr);
+  EXPECT_EQ(
+      import(R"({"mean_ttft_ms": 1, "backend": "openai-chat", "request_throughput": 1})").points.at(0).find("engine"),
+      nullptr);
 }
 
 }  // namespace

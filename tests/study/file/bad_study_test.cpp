@@ -12,7 +12,7 @@ namespace {
 struct BadStudy {
   const char* name;
   const char* yaml;
-  std::size_t line, column;            // 0: the file as a whole
+  std::size_t line, column;  // 0: the file as a whole
   const char* phrase;
 };
 

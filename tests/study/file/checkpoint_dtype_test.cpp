@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The type of the weights: the study's, else the checkpoint's own; accelerators and traces' lengths that a study states itself.
+// The type of the weights: the study's, else the checkpoint's own; accelerators and traces' lengths that a study states
+// itself.
 #include <gmock/gmock.h>
 
 #include "study/run/resolve.h"
@@ -16,10 +17,13 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 
 constexpr const char* kAwq =
-    R"({"model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32,
-    "num_key_value_heads": 8, "vocab_size": 128256, "torch_dtype": "float16", "quantization_config": {"quant_method": "awq", "bits": 4,
+    R"({"model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8, "vocab_size": 128256, "torch_dtype": "float16",
+    "quantization_config": {"quant_method": "awq", "bits": 4,
     "group_size": 128}})";
-constexpr const char* kLoad = "workload:\n  load: {closed_loop: {concurrency: 4}}\n  lengths: {input: 32, output: 8}\n  requests: 20\n";
+constexpr const char* kLoad =
+    "workload:\n  load: {closed_loop: {concurrency: 4}}\n  lengths: {input: 32, output: 8}\n  requests: 20\n";
 
 class CheckpointDtype : public StudyFolder {
  protected:
@@ -49,22 +53,26 @@ TEST_F(CheckpointDtype, GivesWayToTheStudysWithANote) {
   const PointSpec point = spec("model: config.json\ndtype: fp8\nhardware: p5.4xlarge\n");
   EXPECT_EQ(point.weight_dtype, DType::fp8);
   EXPECT_FALSE(point.shape->checkpoint.has_value());
-  EXPECT_THAT(point.notes, Contains(AllOf(HasSubstr("dtype fp8 as stated"), HasSubstr("int4 (AWQ, 4 bits, groups of 128)"))));
+  EXPECT_THAT(point.notes,
+              Contains(AllOf(HasSubstr("dtype fp8 as stated"), HasSubstr("int4 (AWQ, 4 bits, groups of 128)"))));
 }
 
 TEST_F(CheckpointDtype, Bfloat16RunsWhereItCan) {
-  config(R"({"model_type": "llama", "hidden_size": 512, "intermediate_size": 1024, "num_hidden_layers": 4, "num_attention_heads": 4,
+  config(
+      R"({"model_type": "llama", "hidden_size": 512, "intermediate_size": 1024, "num_hidden_layers": 4,
+      "num_attention_heads": 4,
     "vocab_size": 1000, "torch_dtype": "bfloat16"})");
   EXPECT_EQ(spec("model: config.json\nhardware: p5.4xlarge\n").weight_dtype, DType::bf16);
-  const PointSpec old = spec("model: config.json\nhardware: p3.2xlarge\n");   // a V100
+  const PointSpec old = spec("model: config.json\nhardware: p3.2xlarge\n");  // a V100
   EXPECT_EQ(old.weight_dtype, DType::fp16);
   EXPECT_THAT(old.notes, Contains(HasSubstr("the checkpoint is bf16, which v100")));
 }
 
 TEST_F(CheckpointDtype, IsTheCataloguesToo) {
   EXPECT_EQ(spec("model: openai/gpt-oss-120b\nhardware: p5.48xlarge\n").weight_dtype, DType::mxfp4);
-  EXPECT_EQ(spec("model: deepseek-ai/DeepSeek-R1\nhardware: p5en.48xlarge\ndeployment: {tp: 8}\n").weight_dtype, DType::fp8);
-  EXPECT_EQ(spec("model: llama-2-7b\nhardware: p5.4xlarge\n").weight_dtype, DType::fp16);   // states none
+  EXPECT_EQ(spec("model: deepseek-ai/DeepSeek-R1\nhardware: p5en.48xlarge\ndeployment: {tp: 8}\n").weight_dtype,
+            DType::fp8);
+  EXPECT_EQ(spec("model: llama-2-7b\nhardware: p5.4xlarge\n").weight_dtype, DType::fp16);  // states none
 }
 
 // A gpt-oss of 61 GB of experts in mxfp4 fits one H100 of 80 GB, in bf16 it does not.
@@ -75,7 +83,8 @@ TEST_F(CheckpointDtype, DecidesWhatFits) {
 }
 
 TEST_F(CheckpointDtype, FourBitTypesSayHowTheyCompute) {
-  EXPECT_THAT(spec("model: llama-3.1-8b\ndtype: nvfp4\nhardware: p5.4xlarge\n").notes, Contains(HasSubstr("h100-sxm has no 4-bit units")));
+  EXPECT_THAT(spec("model: llama-3.1-8b\ndtype: nvfp4\nhardware: p5.4xlarge\n").notes,
+              Contains(HasSubstr("h100-sxm has no 4-bit units")));
   EXPECT_THAT(spec("model: llama-3.1-8b\ndtype: nvfp4\nhardware: {accelerator: b200-sxm}\n").notes, IsEmpty());
   EXPECT_THAT(spec("model: gpt-oss-20b\nhardware: p5.4xlarge\n").notes, Contains(HasSubstr("computed in 16")));
 }
@@ -84,31 +93,39 @@ TEST_F(CheckpointDtype, FourBitTypesSayHowTheyCompute) {
 TEST_F(CheckpointDtype, WindowsBeyondWhichTheCacheWouldBeFreedAreMarked) {
   const std::string head = "model: gpt-oss-20b\nhardware: p5.4xlarge\nengine: vllm-0.12\n";
   const auto reason = [&](const char* input) {
-    return resolve_point(Study(write("study.yaml", head + kLoad), {{"workload.lengths.input", input}}, shipped_catalogue()), 0).result.extrapolates;
+    return resolve_point(
+               Study(write("study.yaml", head + kLoad), {{"workload.lengths.input", input}}, shipped_catalogue()), 0)
+        .result.extrapolates;
   };
   EXPECT_THAT(reason("1032"), HasSubstr("the cache of windowed layers counts at full length, beyond their 128 tokens"));
   EXPECT_THAT(reason("32"), Not(HasSubstr("windowed")));
 }
 
 TEST_F(CheckpointDtype, AcceleratorsAreStatedInTheStudy) {
-  const PointSpec point = spec("model: llama-3.1-8b\nhardware: {accelerator: {name: My GPU, memory: 96 GB, bandwidth: 3 TB/s, peak: {bf16: 500 "
-                               "TFLOP/s, fp8: 1 PFLOP/s}}, count: 2, interconnect: pcie-gen5}\n");
+  const PointSpec point = spec(
+      "model: llama-3.1-8b\nhardware: {accelerator: {name: My GPU, memory: 96 GB, bandwidth: 3 TB/s, peak: {bf16: 500 "
+      "TFLOP/s, fp8: 1 PFLOP/s}}, count: 2, interconnect: pcie-gen5}\n");
   const model::Accelerator& a = *point.hardware.accelerator;
   EXPECT_EQ(a.id, "my-gpu");
   EXPECT_EQ(a.memory_bandwidth.value, 3e12);
   EXPECT_EQ(a.fp8.value, 1e15);
   EXPECT_FALSE(a.calibrated);
   EXPECT_EQ(point.hardware.label, "my-gpu x 2");
-  const auto simple = spec("model: llama-3.1-8b\nhardware: {accelerator: {memory: 96 GB, memory_bandwidth: 3 TB/s, peak: 500 TFLOP/s}}\n");
+  const auto simple = spec(
+      "model: llama-3.1-8b\nhardware: {accelerator: {memory: 96 GB, memory_bandwidth: 3 TB/s, peak: 500 TFLOP/s}}\n");
   EXPECT_EQ(simple.hardware.accelerator->fp16.value, 500e12);
   EXPECT_THAT(problem("model: llama-3.1-8b\nhardware: {accelerator: {name: x}}\n"),
               AllOf(HasSubstr("study.yaml:2:25: missing: memory, bandwidth, peak"), HasSubstr("write for example")));
-  EXPECT_THAT(problem("model: llama-3.1-8b\nhardware: {accelerator: {memry: 9 GB}}\n"), HasSubstr("did you mean 'memory'"));
+  EXPECT_THAT(problem("model: llama-3.1-8b\nhardware: {accelerator: {memry: 9 GB}}\n"),
+              HasSubstr("did you mean 'memory'"));
 }
 
 TEST_F(CheckpointDtype, AStatedAcceleratorIsMarkedAsEstimated) {
-  const std::string head = "model: llama-3.1-8b\nhardware: {accelerator: {name: x, memory: 96 GB, bandwidth: 3 TB/s, peak: 500 TFLOP/s}}\nengine: vllm-0.12\n";
-  EXPECT_THAT(resolve_point(read(head + kLoad), 0).result.extrapolates, AllOf(HasSubstr("x is not calibrated"), HasSubstr("generic estimates")));
+  const std::string head =
+      "model: llama-3.1-8b\nhardware: {accelerator: {name: x, memory: 96 GB, bandwidth: 3 TB/s, peak: 500 "
+      "TFLOP/s}}\nengine: vllm-0.12\n";
+  EXPECT_THAT(resolve_point(read(head + kLoad), 0).result.extrapolates,
+              AllOf(HasSubstr("x is not calibrated"), HasSubstr("generic estimates")));
 }
 
 class LengthsScale : public StudyFolder {
@@ -127,7 +144,7 @@ TEST_F(LengthsScale, MultipliesPromptsAndAnswers) {
   EXPECT_EQ(both.records[0].input_tokens, 150);
   EXPECT_EQ(both.records[1].input_tokens, 302);
   EXPECT_EQ(both.records[0].output_tokens, 15);
-  EXPECT_EQ(std::get<load::TracePairs>(point_.workload.lengths).trace.get(), &both);   // the rows' own lengths
+  EXPECT_EQ(std::get<load::TracePairs>(point_.workload.lengths).trace.get(), &both);  // the rows' own lengths
   const traces::Trace& prompts = trace("{trace: {file: t.csv, lengths_scale: {input: 0.01}}}");
   EXPECT_EQ(prompts.records[2].input_tokens, 1);
   EXPECT_EQ(prompts.records[2].output_tokens, 5);
@@ -135,8 +152,9 @@ TEST_F(LengthsScale, MultipliesPromptsAndAnswers) {
 
 TEST_F(LengthsScale, IsSwept) {
   write("t.csv", "arrived_at,num_prefill_tokens,num_decode_tokens\n0,100,10\n1,200,1\n");
-  const Study study = read("model: llama-2-7b\nhardware: p5.4xlarge\nworkload:\n  load: {trace: {file: t.csv}}\n"
-                           "sweep: {workload.load.trace.lengths_scale: [1, 2]}\n");
+  const Study study = read(
+      "model: llama-2-7b\nhardware: p5.4xlarge\nworkload:\n  load: {trace: {file: t.csv}}\n"
+      "sweep: {workload.load.trace.lengths_scale: [1, 2]}\n");
   ASSERT_EQ(study.point_count(), 2U);
   EXPECT_EQ(std::get<load::TraceReplay>(study.point(1).workload.load).trace->records[0].input_tokens, 200);
   EXPECT_EQ(std::get<load::TraceReplay>(study.point(0).workload.load).trace->records[0].input_tokens, 100);

@@ -15,8 +15,10 @@ using ::testing::HasSubstr;
 class HardwareTest : public StudyFolder {
  protected:
   static std::string on(const std::string& hardware, const std::string& rest = "") {
-    return "model: llama-2-7b\nhardware: " + hardware + "\nengine: tgi-1.1\n"
-           "workload: {load: {poisson: {rate: 1 /s}}, lengths: {input: 8, output: 8}, requests: 10}\n" + rest;
+    return "model: llama-2-7b\nhardware: " + hardware +
+           "\nengine: tgi-1.1\n"
+           "workload: {load: {poisson: {rate: 1 /s}}, lengths: {input: 8, output: 8}, requests: 10}\n" +
+           rest;
   }
   static std::string label(const Study& study, std::size_t index = 0) { return study.point(index).hardware.label; }
 };
@@ -40,7 +42,8 @@ TEST_F(HardwareTest, OverridesSweepsAndSearchesTakeItToo) {
   const Study swept = read(on("g5.xlarge", "sweep: {hardware: [l4, 2xl40s]}\n"));
   EXPECT_EQ(label(swept, 0), "l4 x 1");
   EXPECT_EQ(label(swept, 1), "l40s x 2");
-  const Study searched = read(on("g5.xlarge", "search: {instances: [8xh100, l40s x 4], tp: [1], replicas: [1], objective: gpus}\n"));
+  const Study searched =
+      read(on("g5.xlarge", "search: {instances: [8xh100, l40s x 4], tp: [1], replicas: [1], objective: gpus}\n"));
   const plan::Question question = plan::make_question(searched, 0);
   ASSERT_EQ(question.candidates.size(), 2U);
   EXPECT_EQ(question.candidates[0].spec.hardware.label, "h100-sxm x 8");

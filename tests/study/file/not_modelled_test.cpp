@@ -28,22 +28,22 @@ class NotModelledTest : public StudyFolder {
 };
 
 struct Asked {
-  const char* line;                    // of a study, or a path into one
+  const char* line;  // of a study, or a path into one
   const char* feature;
 };
 
 // kSmallStudy has 9 lines and an own 'deployment' and 'workload'.
 TEST_F(NotModelledTest, KeysAnswerWithTheEffectAtTheirPlace) {
-  for (const Asked& asked : {Asked{"scheduler: {--enable-expert-parallel: true}", "expert parallelism"},
-                             Asked{"scheduler: {--data-parallel-size: 8}", "data parallelism"},
-                             Asked{"scheduler: {--speculative-config: '{}'}", "speculative decoding"},
-                             Asked{"scheduler: {option.enable_lora: true}", "LoRA"},
-                             Asked{"scheduler: {--scheduling-policy: priority}", "priorities"},
-                             Asked{"scheduler: {--async-scheduling: true}", "asynchronous scheduling"},
-                             Asked{"scheduler: {--enable-hierarchical-cache: true}", "a second tier"},
-                             Asked{"scheduler: {SPECULATE: 2}", "speculative decoding"},
-                             Asked{"lora: {adapters: 8}", "LoRA"},
-                             Asked{"search: {ep: [1, 8]}", "expert parallelism"}}) {
+  for (const Asked& asked :
+       {Asked{"scheduler: {--enable-expert-parallel: true}", "expert parallelism"},
+        Asked{"scheduler: {--data-parallel-size: 8}", "data parallelism"},
+        Asked{"scheduler: {--speculative-config: '{}'}", "speculative decoding"},
+        Asked{"scheduler: {option.enable_lora: true}", "LoRA"},
+        Asked{"scheduler: {--scheduling-policy: priority}", "priorities"},
+        Asked{"scheduler: {--async-scheduling: true}", "asynchronous scheduling"},
+        Asked{"scheduler: {--enable-hierarchical-cache: true}", "a second tier"},
+        Asked{"scheduler: {SPECULATE: 2}", "speculative decoding"}, Asked{"lora: {adapters: 8}", "LoRA"},
+        Asked{"search: {ep: [1, 8]}", "expert parallelism"}}) {
     const std::string text = problem(asked.line);
     EXPECT_THAT(text, AllOf(HasSubstr("study.yaml:10:"), HasSubstr(asked.feature), HasSubstr("not modelled; effect: "),
                             HasSubstr("(source: "), HasSubstr("See docs/limits.md")))
@@ -52,11 +52,12 @@ TEST_F(NotModelledTest, KeysAnswerWithTheEffectAtTheirPlace) {
 }
 
 TEST_F(NotModelledTest, DeploymentsAndWorkloadsAnswerToo) {
-  for (const Asked& asked : {Asked{"deployment.ep", "expert parallelism"}, Asked{"deployment.dp", "data parallelism"},
-                             Asked{"deployment.attention_dp", "data parallelism"}, Asked{"deployment.pools", "disaggregation"},
-                             Asked{"deployment.nodes", "a replica over several instances"},
-                             Asked{"deployment.micro_batches", "pipelining"}, Asked{"deployment.mtp", "speculative"},
-                             Asked{"deployment.kv_tiers", "a second tier"}, Asked{"workload.priorities", "priorities"}}) {
+  for (const Asked& asked :
+       {Asked{"deployment.ep", "expert parallelism"}, Asked{"deployment.dp", "data parallelism"},
+        Asked{"deployment.attention_dp", "data parallelism"}, Asked{"deployment.pools", "disaggregation"},
+        Asked{"deployment.nodes", "a replica over several instances"}, Asked{"deployment.micro_batches", "pipelining"},
+        Asked{"deployment.mtp", "speculative"}, Asked{"deployment.kv_tiers", "a second tier"},
+        Asked{"workload.priorities", "priorities"}}) {
     try {
       (void)read(kSmallStudy, {{asked.line, "4"}});
       ADD_FAILURE() << asked.line << " was accepted";
@@ -68,7 +69,8 @@ TEST_F(NotModelledTest, DeploymentsAndWorkloadsAnswerToo) {
 
 // "ep: 1" and "lora: false" ask for nothing.
 TEST_F(NotModelledTest, ValuesThatAskForNothingAreToldSo) {
-  EXPECT_THAT(problem("scheduler: {--data-parallel-size: 1}"), HasSubstr("'--data-parallel-size: 1' is how every deployment runs"));
+  EXPECT_THAT(problem("scheduler: {--data-parallel-size: 1}"),
+              HasSubstr("'--data-parallel-size: 1' is how every deployment runs"));
   EXPECT_THAT(problem("lora: false"), HasSubstr("leave it out"));
   EXPECT_THAT(problem("lora: true"), ::testing::Not(HasSubstr("leave it out")));
 }
@@ -91,12 +93,15 @@ TEST(NotModelled, EveryFeatureSaysEffectAndSourceAndSpellingsAreOnesOnly) {
 // The page of limits has a row for each.
 TEST(NotModelled, StandsInThePageOfLimits) {
   const std::string page = read_text(PLIMSOLL_SOURCE_DIR "/docs/limits.md");
-  for (const NotModelled& feature : not_modelled()) EXPECT_THAT(page, HasSubstr("**" + std::string(feature.name) + "**"));
+  for (const NotModelled& feature : not_modelled())
+    EXPECT_THAT(page, HasSubstr("**" + std::string(feature.name) + "**"));
 }
 
 // llama-2-7b has 32 layers: two stages of 16. Its steps pass both, one after the other.
 TEST_F(NotModelledTest, PipelineStagesAreMarked) {
-  const auto reason = [&](const char* pp) { return resolve_point(read(kSmallStudy, {{"deployment.pp", pp}}), 0).result.extrapolates; };
+  const auto reason = [&](const char* pp) {
+    return resolve_point(read(kSmallStudy, {{"deployment.pp", pp}}), 0).result.extrapolates;
+  };
   EXPECT_THAT(reason("2"), HasSubstr("pp 2: one step at a time passes all stages"));
   EXPECT_THAT(reason("1"), ::testing::Not(HasSubstr("stages")));
 }

@@ -24,10 +24,10 @@ TEST_P(SchedulerNames, MeanOurs) {
 INSTANTIATE_TEST_SUITE_P(
     All, SchedulerNames,
     ::testing::Values(
-        Spelling{"option.max_rolling_batch_size", "max_running"}, Spelling{"OPTION_MAX_ROLLING_BATCH_SIZE", "max_running"},
-        Spelling{"MAX_BATCH_SIZE", "max_running"}, Spelling{"--max-num-seqs", "max_running"},
-        Spelling{"max_num_seqs", "max_running"}, Spelling{"max_batch_size", "max_running"},
-        Spelling{"--max-running-requests", "max_running"},
+        Spelling{"option.max_rolling_batch_size", "max_running"},
+        Spelling{"OPTION_MAX_ROLLING_BATCH_SIZE", "max_running"}, Spelling{"MAX_BATCH_SIZE", "max_running"},
+        Spelling{"--max-num-seqs", "max_running"}, Spelling{"max_num_seqs", "max_running"},
+        Spelling{"max_batch_size", "max_running"}, Spelling{"--max-running-requests", "max_running"},
         Spelling{"option.max_rolling_batch_prefill_tokens", "step_token_budget"},
         Spelling{"--max-num-batched-tokens", "step_token_budget"}, Spelling{"max_num_tokens", "step_token_budget"},
         Spelling{"--chunked-prefill-size", "step_token_budget"},
@@ -37,28 +37,32 @@ INSTANTIATE_TEST_SUITE_P(
         Spelling{"MAX_BATCH_TOTAL_TOKENS", "kv_token_budget"}, Spelling{"--num-gpu-blocks-override", "kv_blocks"},
         Spelling{"option.gpu_memory_utilization", "mem_fraction"}, Spelling{"CUDA_MEMORY_FRACTION", "mem_fraction"},
         Spelling{"--gpu-memory-utilization", "mem_fraction"}, Spelling{"--mem-fraction-static", "mem_fraction"},
-        Spelling{"--block-size", "block_size"}, Spelling{"tokens_per_block", "block_size"}, Spelling{"--page-size", "block_size"},
-        Spelling{"max_dynamic_batch_size", "batch_size"}, Spelling{"preferred_batch_size", "batch_size"},
-        Spelling{"max_queue_delay_microseconds", "max_batch_delay"}, Spelling{"job_queue_size", "queue_limit"},
-        Spelling{"SERVING_JOB_QUEUE_SIZE", "queue_limit"}, Spelling{"max_queue_size", "queue_limit"},
-        Spelling{"MAX_CONCURRENT_REQUESTS", "max_concurrent"}, Spelling{"MAX_INPUT_LENGTH", "max_input"},
-        Spelling{"MAX_INPUT_TOKENS", "max_input"}, Spelling{"MAX_TOTAL_TOKENS", "max_total"},
-        Spelling{"option.max_model_len", "max_total"}, Spelling{"--max-model-len", "max_total"},
-        Spelling{"--context-length", "max_total"}, Spelling{"WAITING_SERVED_RATIO", "served_ratio"},
-        Spelling{"MAX_WAITING_TOKENS", "force_after"}, Spelling{"option.waiting_steps", "force_after"},
-        Spelling{"--scheduler-delay-factor", "delay_factor"}, Spelling{"PREFILL_CHUNKING", "chunked"},
-        Spelling{"--enable-chunked-prefill", "chunked"}, Spelling{"context_chunking_policy", "chunked"},
-        Spelling{"--long-prefill-token-threshold", "long_prefill_threshold"}, Spelling{"--preemption-mode", "preemption"},
-        Spelling{"--swap-space", "swap_space"}, Spelling{"capacity_scheduler_policy", "capacity_policy"},
-        Spelling{"--schedule-conservativeness", "conservativeness"}, Spelling{"--enable-prefix-caching", "prefix_caching"},
-        Spelling{"option.tensor_parallel_degree", "tp"}, Spelling{"SM_NUM_GPUS", "tp"}, Spelling{"NUM_SHARD", "tp"},
-        Spelling{"--tensor-parallel-size", "tp"}, Spelling{"--tp-size", "tp"}));
+        Spelling{"--block-size", "block_size"}, Spelling{"tokens_per_block", "block_size"},
+        Spelling{"--page-size", "block_size"}, Spelling{"max_dynamic_batch_size", "batch_size"},
+        Spelling{"preferred_batch_size", "batch_size"}, Spelling{"max_queue_delay_microseconds", "max_batch_delay"},
+        Spelling{"job_queue_size", "queue_limit"}, Spelling{"SERVING_JOB_QUEUE_SIZE", "queue_limit"},
+        Spelling{"max_queue_size", "queue_limit"}, Spelling{"MAX_CONCURRENT_REQUESTS", "max_concurrent"},
+        Spelling{"MAX_INPUT_LENGTH", "max_input"}, Spelling{"MAX_INPUT_TOKENS", "max_input"},
+        Spelling{"MAX_TOTAL_TOKENS", "max_total"}, Spelling{"option.max_model_len", "max_total"},
+        Spelling{"--max-model-len", "max_total"}, Spelling{"--context-length", "max_total"},
+        Spelling{"WAITING_SERVED_RATIO", "served_ratio"}, Spelling{"MAX_WAITING_TOKENS", "force_after"},
+        Spelling{"option.waiting_steps", "force_after"}, Spelling{"--scheduler-delay-factor", "delay_factor"},
+        Spelling{"PREFILL_CHUNKING", "chunked"}, Spelling{"--enable-chunked-prefill", "chunked"},
+        Spelling{"context_chunking_policy", "chunked"},
+        Spelling{"--long-prefill-token-threshold", "long_prefill_threshold"},
+        Spelling{"--preemption-mode", "preemption"}, Spelling{"--swap-space", "swap_space"},
+        Spelling{"capacity_scheduler_policy", "capacity_policy"},
+        Spelling{"--schedule-conservativeness", "conservativeness"},
+        Spelling{"--enable-prefix-caching", "prefix_caching"}, Spelling{"option.tensor_parallel_degree", "tp"},
+        Spelling{"SM_NUM_GPUS", "tp"}, Spelling{"NUM_SHARD", "tp"}, Spelling{"--tensor-parallel-size", "tp"},
+        Spelling{"--tp-size", "tp"}));
 
 class SchedulerSettingsTest : public StudyFolder {
  protected:
   [[nodiscard]] PointSpec spec(const std::string& scheduler, const std::string& engine = "ideal") const {
     return read("model: llama-2-7b\nhardware: ml.p4d.24xlarge\nengine: " + engine + "\nscheduler: " + scheduler +
-                "\nworkload: {load: {burst: {count: 1}}, lengths: {input: 8, output: 8}}\n").point(0);
+                "\nworkload: {load: {burst: {count: 1}}, lengths: {input: 8, output: 8}}\n")
+        .point(0);
   }
 };
 
@@ -93,7 +97,8 @@ TEST_F(SchedulerSettingsTest, SwapSpaceOfVllmIsGibibytes) {
 
 TEST_F(SchedulerSettingsTest, ChunkingChoosesTheVariant) {
   EXPECT_EQ(spec("{policy: tgi, PREFILL_CHUNKING: 1}").policy.variant, sched::PolicyVariant::tgi_v3);
-  EXPECT_EQ(spec("{policy: vllm_v0, --enable-chunked-prefill: true}").policy.variant, sched::PolicyVariant::vllm_chunked);
+  EXPECT_EQ(spec("{policy: vllm_v0, --enable-chunked-prefill: true}").policy.variant,
+            sched::PolicyVariant::vllm_chunked);
   EXPECT_EQ(spec("{policy: sglang, --chunked-prefill-size: 2048}").policy.step_token_budget, 2048);
   EXPECT_EQ(spec("{policy: sglang, --chunked-prefill-size: -1}").policy.chunked, false);
 }
@@ -118,7 +123,8 @@ TEST_F(SchedulerSettingsTest, ABudgetUnderTheOtherNameWinsOverTheEngineToo) {
 TEST_F(SchedulerSettingsTest, SglangPrefillsWithinBothItsLimits) {
   EXPECT_EQ(spec("{--max-prefill-tokens: 16, chunked: false}", "sglang-0.5").policy.step_token_budget, 16);
   EXPECT_EQ(spec("{--max-prefill-tokens: 1024}", "sglang-0.5").policy.step_token_budget, 1024);
-  EXPECT_EQ(spec("{--max-prefill-tokens: 4096, --chunked-prefill-size: 2048}", "sglang-0.5").policy.step_token_budget, 2048);
+  EXPECT_EQ(spec("{--max-prefill-tokens: 4096, --chunked-prefill-size: 2048}", "sglang-0.5").policy.step_token_budget,
+            2048);
 }
 
 TEST_F(SchedulerSettingsTest, AnotherPolicyDropsTheEnginesLimits) {

@@ -24,7 +24,8 @@ std::vector<std::string> swept_texts(const Study& study) {
 class SweepTest : public StudyFolder {};
 
 TEST_F(SweepTest, TheLastKeyRunsFastest) {
-  const Study study = read(std::string(kSmallStudy) + "sweep: {deployment.tp: [4, 1], workload.concurrency: [1, 2, 8]}\n");
+  const Study study =
+      read(std::string(kSmallStudy) + "sweep: {deployment.tp: [4, 1], workload.concurrency: [1, 2, 8]}\n");
   EXPECT_THAT(study.swept_keys(), ElementsAre("deployment.tp", "workload.concurrency"));
   EXPECT_THAT(swept_texts(study), ElementsAre("4 1 ", "4 2 ", "4 8 ", "1 1 ", "1 2 ", "1 8 "));
   EXPECT_EQ(study.point(5).deployment.tp, 1);
@@ -45,7 +46,8 @@ TEST_F(SweepTest, AnotherLoadReplacesTheFirst) {
 }
 
 TEST_F(SweepTest, AnotherNameOfASettingReplacesTheFirst) {
-  const Study study = read(std::string(kTinyStudy), {{"scheduler.MAX_BATCH_SIZE", "7"}, {"scheduler.max_running", "9"}});
+  const Study study =
+      read(std::string(kTinyStudy), {{"scheduler.MAX_BATCH_SIZE", "7"}, {"scheduler.max_running", "9"}});
   EXPECT_EQ(study.point(0).policy.max_running, 9);
 }
 
@@ -80,7 +82,8 @@ TEST_F(SweepTest, ASinglePointThatCannotExistIsAnError) {
 }
 
 TEST_F(SweepTest, TheResultDoesNotDependOnTheNumberOfJobs) {
-  const Study study = read(std::string(kTinyStudy) + "sweep: {workload.concurrency: [1, 2, 3, 4, 5, 6, 7, 8], seed: [1, 2]}\n");
+  const Study study =
+      read(std::string(kTinyStudy) + "sweep: {workload.concurrency: [1, 2, 3, 4, 5, 6, 7, 8], seed: [1, 2]}\n");
   const std::string one = points_csv(study.swept_keys(), run_study(study, {.jobs = 1}).points);
   const std::string four = points_csv(study.swept_keys(), run_study(study, {.jobs = 4}).points);
   EXPECT_EQ(one, four);

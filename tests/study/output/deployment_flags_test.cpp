@@ -9,14 +9,17 @@ namespace {
 class DeploymentFlagsTest : public StudyFolder {
  protected:
   PointSpec spec(const std::string& engine, const std::string& scheduler) {
-    return read("model: llama-2-7b\nhardware: ml.p4d.24xlarge\nengine: " + engine + "\ndeployment: {tp: 4}\nscheduler: " + scheduler +
-                "\nworkload: {load: {poisson: {rate: 1 /s}}, lengths: {input: 8, output: 8}, requests: 10}\n").point(0);
+    return read("model: llama-2-7b\nhardware: ml.p4d.24xlarge\nengine: " + engine +
+                "\ndeployment: {tp: 4}\nscheduler: " + scheduler +
+                "\nworkload: {load: {poisson: {rate: 1 /s}}, lengths: {input: 8, output: 8}, requests: 10}\n")
+        .point(0);
   }
 };
 
 TEST_F(DeploymentFlagsTest, TgiIsToldByItsEnvironment) {
   const std::string text = deployment_flags(spec("tgi-1.1", "{max_running: 64, max_input: 4095, max_total: 4096}"));
-  for (const char* const line : {"NUM_SHARD=4\n", "MAX_BATCH_SIZE=64\n", "MAX_INPUT_LENGTH=4095\n", "MAX_TOTAL_TOKENS=4096\n"}) {
+  for (const char* const line :
+       {"NUM_SHARD=4\n", "MAX_BATCH_SIZE=64\n", "MAX_INPUT_LENGTH=4095\n", "MAX_TOTAL_TOKENS=4096\n"}) {
     EXPECT_NE(text.find(line), std::string::npos) << line << " in\n" << text;
   }
 }
@@ -42,14 +45,16 @@ TEST_F(DeploymentFlagsTest, WhatIsWrittenReadsBackAsTheSameScheduler) {
 TEST_F(DeploymentFlagsTest, VllmIsToldByACommand) {
   const std::string text = deployment_flags(spec("vllm-0.12", "{max_running: 96, step_token_budget: 2048}"));
   EXPECT_TRUE(text.starts_with("vllm serve meta-llama/Llama-2-7b-hf")) << text;
-  for (const char* const flag : {"--tensor-parallel-size 4", "--dtype float16", "--max-num-seqs 96", "--max-num-batched-tokens 2048"}) {
+  for (const char* const flag :
+       {"--tensor-parallel-size 4", "--dtype float16", "--max-num-seqs 96", "--max-num-batched-tokens 2048"}) {
     EXPECT_NE(text.find(flag), std::string::npos) << flag << " in\n" << text;
   }
 }
 
 TEST_F(DeploymentFlagsTest, ARollingBatchIsAnLmiPropertyFile) {
   const std::string text = deployment_flags(spec("lmi-dist-0.24", "{max_running: 48}"));
-  for (const char* const line : {"option.tensor_parallel_degree=4\n", "option.rolling_batch=lmi-dist\n", "option.max_rolling_batch_size=48\n"}) {
+  for (const char* const line :
+       {"option.tensor_parallel_degree=4\n", "option.rolling_batch=lmi-dist\n", "option.max_rolling_batch_size=48\n"}) {
     EXPECT_NE(text.find(line), std::string::npos) << line << " in\n" << text;
   }
 }
@@ -60,11 +65,15 @@ TEST_F(DeploymentFlagsTest, WhatNoProductRunsSaysSo) {
   EXPECT_TRUE(deployment_flags(orca).starts_with("#"));
 }
 
-// Llama 3.1 8B takes sequences of 131 072 tokens; beside its weights a GPU of 24 GB holds some 26 000: vLLM would not start.
+// Llama 3.1 8B takes sequences of 131 072 tokens; beside its weights a GPU of 24 GB holds some 26 000: vLLM would not
+// start.
 TEST_F(DeploymentFlagsTest, TheLongestSequenceFitsThePool) {
   const auto flags = [&](const std::string& hardware) {
-    return deployment_flags(read("model: llama-3.1-8b\ndtype: bf16\nhardware: " + hardware + "\nengine: vllm-0.12\n"
-                                 "workload: {load: {poisson: {rate: 1 /s}}, lengths: {input: 512, output: 512}, requests: 10}\n").point(0));
+    return deployment_flags(
+        read("model: llama-3.1-8b\ndtype: bf16\nhardware: " + hardware +
+             "\nengine: vllm-0.12\n"
+             "workload: {load: {poisson: {rate: 1 /s}}, lengths: {input: 512, output: 512}, requests: 10}\n")
+            .point(0));
   };
   const std::string small = flags("g6.xlarge"), large = flags("p5.4xlarge");
   const std::size_t at = small.find("--max-model-len ");
@@ -82,8 +91,25 @@ TEST_F(DeploymentFlagsTest, LmiRunsVllmInPython) {
 }
 
 // Names that a shell, a property file or an option parser could take for something else.
-const std::vector<std::string> kHostile = {"plain", "two words", "m$(touch owned)", "`touch owned`", "a;touch owned", "it's", "\"double\"",
-                                           "new\nline", "$HOME", "back\\slash", "-rf", "--help", "true", "#no", "a&b|c>d", "*", "~", "ümlaut", "a=b"};
+const std::vector<std::string> kHostile = {"plain",
+                                           "two words",
+                                           "m$(touch owned)",
+                                           "`touch owned`",
+                                           "a;touch owned",
+                                           "it's",
+                                           "\"double\"",
+                                           "new\nline",
+                                           "$HOME",
+                                           "back\\slash",
+                                           "-rf",
+                                           "--help",
+                                           "true",
+                                           "#no",
+                                           "a&b|c>d",
+                                           "*",
+                                           "~",
+                                           "ümlaut",
+                                           "a=b"};
 
 class HostileNames : public DeploymentFlagsTest {
  protected:
@@ -111,10 +137,16 @@ TEST_F(HostileNames, ReachTheServerAsTheyAre) {
   for (const std::string& name : kHostile) {
     const std::string path = name.starts_with('-') ? "./" + name : name, asked = path + std::string(1, '\0');
     const std::string serve = "serve" + std::string(1, '\0');
-    EXPECT_TRUE(arguments_of(deploy_files(of_folder(name, "vllm-0.12")).front().text, "vllm").starts_with(serve + asked)) << name;
-    EXPECT_TRUE(arguments_of(deploy_files(of_folder(name, "trtllm-1.0")).front().text, "trtllm-serve").starts_with(asked)) << name;
+    EXPECT_TRUE(
+        arguments_of(deploy_files(of_folder(name, "vllm-0.12")).front().text, "vllm").starts_with(serve + asked))
+        << name;
+    EXPECT_TRUE(
+        arguments_of(deploy_files(of_folder(name, "trtllm-1.0")).front().text, "trtllm-serve").starts_with(asked))
+        << name;
     const std::string option = "--model-path" + std::string(1, '\0') + asked;
-    EXPECT_NE(arguments_of(deploy_files(of_folder(name, "sglang-0.5")).front().text, "python").find(option), std::string::npos) << name;
+    EXPECT_NE(arguments_of(deploy_files(of_folder(name, "sglang-0.5")).front().text, "python").find(option),
+              std::string::npos)
+        << name;
   }
 }
 
@@ -144,15 +176,20 @@ TEST_F(HostileNames, APropertyFileReadsThemBack) {
 
 TEST_F(DeploymentFlagsTest, TheServerStartsTheModelThatTheStudyNames) {
   const auto started = [&](const std::string& model) {
-    const std::string text = deployment_flags(read("model: " + model + "\ndtype: bf16\nhardware: p5.48xlarge\nengine: vllm-0.12\ndeployment: {tp: 8}\n"
-                                                   "workload: {load: {poisson: {rate: 1 /s}}, lengths: {input: 8, output: 8}, requests: 10}\n").point(0));
+    const std::string text = deployment_flags(
+        read("model: " + model +
+             "\ndtype: bf16\nhardware: p5.48xlarge\nengine: vllm-0.12\ndeployment: {tp: 8}\n"
+             "workload: {load: {poisson: {rate: 1 /s}}, lengths: {input: 8, output: 8}, requests: 10}\n")
+            .point(0));
     const std::string begin = "vllm serve ";
     return text.substr(begin.size(), text.find(" \\") - begin.size());
   };
-  EXPECT_EQ(started("meta-llama/Llama-3.1-70B-Instruct"), "meta-llama/Llama-3.1-70B-Instruct") << "a hub name is as stated";
+  EXPECT_EQ(started("meta-llama/Llama-3.1-70B-Instruct"), "meta-llama/Llama-3.1-70B-Instruct")
+      << "a hub name is as stated";
   EXPECT_EQ(started("meta-llama/Meta-Llama-3.1-70B"), "meta-llama/Meta-Llama-3.1-70B");
   EXPECT_EQ(started("llama-3.1-70b"), "meta-llama/Meta-Llama-3.1-70B") << "the catalogue knows the hub's name";
-  EXPECT_EQ(started("llama-3.1-70b-instruct"), "meta-llama/Meta-Llama-3.1-70B-Instruct") << "a tuning is not its base model";
+  EXPECT_EQ(started("llama-3.1-70b-instruct"), "meta-llama/Meta-Llama-3.1-70B-Instruct")
+      << "a tuning is not its base model";
   EXPECT_EQ(started("llama-2-7b-chat"), "meta-llama/Llama-2-7b-chat-hf");
   EXPECT_EQ(started("mixtral-8x7b-instruct-v0.1"), "mistralai/Mixtral-8x7B-Instruct-v0.1");
 }

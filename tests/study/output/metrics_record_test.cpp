@@ -30,8 +30,10 @@ RC_GTEST_PROP(MetricsRecord, ComesBackToTheLastBit, ()) {
   metrics.slo_attainment = perhaps();
   metrics.rejections = {{"kv_capacity", *rc::gen::arbitrary<std::int64_t>()}, {"max_model_len", 3}};
   metrics.slo_values = {any_double(), any_double()};
-  metrics.steady = {.verdict = *rc::gen::element(sched::Steadiness::stable, sched::Steadiness::unstable, sched::Steadiness::too_short),
-                    .grows = *rc::gen::arbitrary<bool>(), .reason = *rc::gen::element<std::string>("", "a, b, and c"),
+  metrics.steady = {.verdict = *rc::gen::element(sched::Steadiness::stable, sched::Steadiness::unstable,
+                                                 sched::Steadiness::too_short),
+                    .grows = *rc::gen::arbitrary<bool>(),
+                    .reason = *rc::gen::element<std::string>("", "a, b, and c"),
                     .requests_needed = *rc::gen::arbitrary<std::int64_t>()};
   metrics.kv_last_block_mean = perhaps();
   metrics.time_other_s = any_double();

@@ -19,13 +19,16 @@ constexpr const char* kContract =
     "total_tokens_per_s,latency_mean_s,latency_p50_s,latency_p90_s,latency_p95_s,latency_p99_s,ttft_mean_s,ttft_p50_s,"
     "ttft_p90_s,ttft_p99_s,tpot_mean_s,tpot_p50_s,tpot_p90_s,tpot_p99_s,itl_mean_s,itl_p50_s,itl_p99_s,"
     "latency_per_token_p90_s,latency_per_token_mean_s,ttft_p95_s,itl_p95_s,batch_mean,kv_used_mean,kv_used_peak,"
-    "kv_wasted_mean,slo_attainment,stable,usd_per_million_output_tokens,extrapolates,latency_mean_s_lo,latency_mean_s_hi,"
+    "kv_wasted_mean,slo_attainment,stable,usd_per_million_output_tokens,extrapolates,latency_mean_s_lo,latency_mean_s_"
+    "hi,"
     "ttft_mean_s_lo,ttft_mean_s_hi,tpot_mean_s_lo,tpot_mean_s_hi,latency_per_token_p90_s_lo,latency_per_token_p90_s_hi,"
-    "output_tokens_per_s_lo,output_tokens_per_s_hi,time_weights_s,time_kv_s,time_compute_s,time_allreduce_s,time_host_s,"
+    "output_tokens_per_s_lo,output_tokens_per_s_hi,time_weights_s,time_kv_s,time_compute_s,time_allreduce_s,time_host_"
+    "s,"
     "time_queue_s,time_preempt_s,time_other_s,latency_mean_ci95_s,output_tokens_per_s_ci95,in_system_mean,queue_mean,"
     "kv_internal_mean,kv_reserved_unused_mean,kv_external_mean,kv_last_block_mean,instances,usd_per_hour";
-constexpr const char* kAdded = ",instance_hours,usd,replicas_mean,replica_starts,replica_failures,stable_reason,requests_needed,"
-    "slo_met,ttft_first_wave_mean_s,ttft_steady_mean_s,ttft_steady_p99_s,latency_steady_mean_s\n";   // since, at the end
+constexpr const char* kAdded =
+    ",instance_hours,usd,replicas_mean,replica_starts,replica_failures,stable_reason,requests_needed,"
+    "slo_met,ttft_first_wave_mean_s,ttft_steady_mean_s,ttft_steady_p99_s,latency_steady_mean_s\n";  // since, at the end
 
 TEST(PointsCsv, HasTheColumnsOfTheContract) {
   EXPECT_EQ(points_csv({}, {}), std::string(kContract) + kAdded);
@@ -33,7 +36,8 @@ TEST(PointsCsv, HasTheColumnsOfTheContract) {
 }
 
 TEST(Cells, AreWrittenShortAndQuoted) {
-  EXPECT_EQ(csv_line({0.1, std::int64_t{3}, true, std::string("a,\"b\""), std::monostate{}}), "0.1,3,true,\"a,\"\"b\"\"\",\n");
+  EXPECT_EQ(csv_line({0.1, std::int64_t{3}, true, std::string("a,\"b\""), std::monostate{}}),
+            "0.1,3,true,\"a,\"\"b\"\"\",\n");
   EXPECT_EQ(json_text(Cell()), "null");
   EXPECT_EQ(json_text(Cell(std::string("a\nb"))), "\"a\\nb\"");
   EXPECT_EQ(plain_text(number_cell(std::nan(""))), "");
@@ -44,7 +48,8 @@ class OutputsTest : public StudyFolder {
  protected:
   StudyResult run(const Study& study, const OutputChoice& choice) {
     Outputs outputs(study, choice);
-    RunSettings settings{.keep_requests = choice.requests, .keep_decisions = choice.decisions, .keep_steps = choice.timeline};
+    RunSettings settings{
+        .keep_requests = choice.requests, .keep_decisions = choice.decisions, .keep_steps = choice.timeline};
     settings.on_point = [&](FinishedPoint& point) { outputs.add(point); };
     StudyResult result = run_study(study, settings);
     outputs.finish(result);
@@ -54,9 +59,10 @@ class OutputsTest : public StudyFolder {
 
 TEST_F(OutputsTest, TheResolvedStudyGivesTheSamePoints) {
   write("lengths.csv", "num_prefill_tokens,num_decode_tokens\n10,5\n20,3\n7,9\n");
-  const std::string yaml = std::string("study: pairs\nengine: {constant: {decode: 10 ms}}\nworkload:\n"
-                                       "  load: {poisson: {rate: 4 /s}}\n  lengths: {trace: lengths.csv}\n  requests: 50\n"
-                                       "sweep: {workload.rate: [1 /s, 3 /s], deployment.replicas: [1, 2]}\n");
+  const std::string yaml = std::string(
+      "study: pairs\nengine: {constant: {decode: 10 ms}}\nworkload:\n"
+      "  load: {poisson: {rate: 4 /s}}\n  lengths: {trace: lengths.csv}\n  requests: 50\n"
+      "sweep: {workload.rate: [1 /s, 3 /s], deployment.replicas: [1, 2]}\n");
   run(read(yaml, {{"seed", "7"}}), {.folder = file("first")});
   run(Study(file("first/study.yaml"), {}, shipped_catalogue()), {.folder = file("second/deeper")});
   const std::string points = read_text(file("first/points.csv"));
@@ -68,13 +74,16 @@ TEST_F(OutputsTest, TheResolvedStudyGivesTheSamePoints) {
 TEST_F(OutputsTest, TheResolvedStudyFindsSweptFiles) {
   write("short.csv", "num_prefill_tokens,num_decode_tokens\n10,5\n");
   write("long.csv", "num_prefill_tokens,num_decode_tokens\n100,50\n");
-  const std::string head = "study: pairs\nengine: {constant: {decode: 10 ms}}\nmodel: llama-2-7b\nworkload:\n"
-                           "  load: {poisson: {rate: 1 /s}}\n  lengths: {trace: short.csv}\n  requests: 20\n";
-  for (const char* const tail : {"sweep: {workload.lengths.trace: [short.csv, long.csv]}\n",
-                                 "sweep: {workload: {lengths: {trace: [short.csv, long.csv]}}}\n",
-                                 "models: [{model: llama-2-7b}, {model: llama-2-13b, workload.lengths.trace: long.csv}]\n"}) {
+  const std::string head =
+      "study: pairs\nengine: {constant: {decode: 10 ms}}\nmodel: llama-2-7b\nworkload:\n"
+      "  load: {poisson: {rate: 1 /s}}\n  lengths: {trace: short.csv}\n  requests: 20\n";
+  for (const char* const tail :
+       {"sweep: {workload.lengths.trace: [short.csv, long.csv]}\n",
+        "sweep: {workload: {lengths: {trace: [short.csv, long.csv]}}}\n",
+        "models: [{model: llama-2-7b}, {model: llama-2-13b, workload.lengths.trace: long.csv}]\n"}) {
     const StudyResult first = run(read(head + tail), {.folder = file("first")});
-    const StudyResult again = run(Study(file("first/study.yaml"), {}, shipped_catalogue()), {.folder = file("second/deeper")});
+    const StudyResult again =
+        run(Study(file("first/study.yaml"), {}, shipped_catalogue()), {.folder = file("second/deeper")});
     ASSERT_EQ(again.points.size(), 2U) << tail;
     EXPECT_EQ(again.points[1].metrics->output_tokens_mean, 50) << tail;
     EXPECT_EQ(again.points[1].metrics->output_tokens_per_s, first.points[1].metrics->output_tokens_per_s) << tail;
@@ -84,9 +93,10 @@ TEST_F(OutputsTest, TheResolvedStudyFindsSweptFiles) {
 TEST_F(OutputsTest, OnePointOfOneReplicaHasPlainNames) {
   run(read(kTinyStudy), {.folder = file("out"), .requests = true, .decisions = true, .timeline = true});
   EXPECT_THAT(read_text(file("out/decisions.txt")), ::testing::StartsWith("1: P[r0:10 r1:10]\n"));
-  EXPECT_THAT(read_text(file("out/requests.csv")),
-              ::testing::StartsWith("id,name,replica,arrival_s,dispatched_s,first_token_s,end_s,input_tokens,output_tokens,"
-                                    "generated_tokens,outcome,code,preemptions\n0,r0,0,0,0,0.01,0.05,10,5,5,completed,,0\n"));
+  EXPECT_THAT(
+      read_text(file("out/requests.csv")),
+      ::testing::StartsWith("id,name,replica,arrival_s,dispatched_s,first_token_s,end_s,input_tokens,output_tokens,"
+                            "generated_tokens,outcome,code,preemptions\n0,r0,0,0,0,0.01,0.05,10,5,5,completed,,0\n"));
   const auto timeline = nlohmann::json::parse(read_text(file("out/timeline.json")));
   EXPECT_GT(timeline["traceEvents"].size(), 4U);
   EXPECT_FALSE(std::filesystem::exists(file("out/infeasible.csv")));
@@ -101,8 +111,8 @@ TEST_F(OutputsTest, SeveralPointsOrReplicasAreNumbered) {
   }
 }
 
-// Two users on one replica are above the target of 1 at each of the first three points: at 0.3 s a second replica starts.
-// 20 requests of 50 ms, two at a time, end before it serves.
+// Two users on one replica are above the target of 1 at each of the first three points: at 0.3 s a second replica
+// starts. 20 requests of 50 ms, two at a time, end before it serves.
 TEST_F(OutputsTest, AFleetThatComesAndGoesHasItsFiles) {
   const std::string yaml =
       std::string(kTinyStudy) +
@@ -126,7 +136,8 @@ TEST_F(OutputsTest, WhatCannotExistIsListed) {
 
 TEST_F(OutputsTest, NothingHalfWrittenIsLeft) {
   run(read(kTinyStudy), {.folder = file("out")});
-  for (const auto& entry : std::filesystem::directory_iterator(file("out"))) EXPECT_NE(entry.path().extension(), ".tmp");
+  for (const auto& entry : std::filesystem::directory_iterator(file("out")))
+    EXPECT_NE(entry.path().extension(), ".tmp");
 }
 
 }  // namespace

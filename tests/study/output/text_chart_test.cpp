@@ -27,8 +27,12 @@ std::vector<std::string> lines_of(const std::string& text) {
 }
 
 Chart rising() {
-  return {.title = "t", .subtitle = "", .x = {"load", Scale::linear}, .y = {"latency", Scale::linear},
-          .series = {{"tp 1", {{1, 1, ""}, {2, 2, ""}, {4, 4, ""}}, SeriesStyle::curve, 0}}, .note = ""};
+  return {.title = "t",
+          .subtitle = "",
+          .x = {"load", Scale::linear},
+          .y = {"latency", Scale::linear},
+          .series = {{"tp 1", {{1, 1, ""}, {2, 2, ""}, {4, 4, ""}}, SeriesStyle::curve, 0}},
+          .note = ""};
 }
 
 TEST(TextChart, DrawsPointsAxesAndLegend) {
@@ -59,16 +63,21 @@ RC_GTEST_PROP(TextChartProperty, NoLineIsWiderThanTheCanvas, ()) {
   Chart chart = rising();
   const auto series = *rc::gen::inRange(1, 9);
   for (int s = 1; s < series; ++s) {
-    ChartSeries more{"deployment " + std::to_string(s), {}, s % 3 == 0 ? SeriesStyle::limit : SeriesStyle::curve, static_cast<std::size_t>(s)};
+    ChartSeries more{"deployment " + std::to_string(s),
+                     {},
+                     s % 3 == 0 ? SeriesStyle::limit : SeriesStyle::curve,
+                     static_cast<std::size_t>(s)};
     const auto points = *rc::gen::inRange(1, 9);
-    for (int p = 0; p < points; ++p) more.points.push_back({std::pow(10, *rc::gen::inRange(-6, 9)), std::pow(10, *rc::gen::inRange(-6, 9)), ""});
+    for (int p = 0; p < points; ++p)
+      more.points.push_back({std::pow(10, *rc::gen::inRange(-6, 9)), std::pow(10, *rc::gen::inRange(-6, 9)), ""});
     chart.series.push_back(more);
   }
   if (*rc::gen::arbitrary<bool>()) chart.x.scale = chart.y.scale = Scale::log;
   const TextCanvas canvas{.width = *rc::gen::inRange(1, 200), .height = *rc::gen::inRange(1, 50), .colour = false};
   const auto lines = lines_of(text_chart(chart, canvas));
   for (const std::string& line : lines) {
-    const auto cells = std::count_if(line.begin(), line.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; });
+    const auto cells = std::count_if(line.begin(), line.end(),
+                                     [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; });
     RC_ASSERT(cells <= std::max(canvas.width, 40));
   }
   RC_ASSERT(lines.size() == static_cast<std::size_t>(std::max(canvas.height, 8)));
@@ -89,7 +98,7 @@ const std::vector<std::string> kKeys = {"deployment.tp", "workload.rate"};
 
 TEST(PointsChart, OpenLoadsAreDrawnOverTheOfferedLoadAndClosedOnesOverTheThroughput) {
   const auto open = points_charts("t", kKeys, {point(1, 1, 2), point(2, 1, 3), point(1, 2, 1), point(2, 2, 1.5)});
-  ASSERT_THAT(open, SizeIs(2));        // the latency, then the throughput
+  ASSERT_THAT(open, SizeIs(2));  // the latency, then the throughput
   EXPECT_EQ(open[0].x.text, "offered requests/s");
   EXPECT_EQ(open[0].y.text, "p90 latency, s");
   ASSERT_THAT(open[0].series, SizeIs(2));

@@ -16,26 +16,29 @@ namespace {
 using Metric = sched::Slo::Metric;
 
 constexpr std::array kMetrics = {Metric::latency, Metric::ttft, Metric::tpot, Metric::itl, Metric::latency_per_token};
-constexpr std::array kQuantiles = {-1.0, 0.5, 0.9, 0.99};   // -1: the mean
+constexpr std::array kQuantiles = {-1.0, 0.5, 0.9, 0.99};  // -1: the mean
 
 /// A random deployment and load of one policy, as a study writes it.
 std::string drawn_study(std::string_view policy) {
   const auto one_of = [](auto... values) { return *rc::gen::element(std::string(values)...); };
-  const std::string load = one_of("{poisson: {rate: 0.05 /s}}", "{poisson: {rate: 3 /s}}", "{constant: {rate: 40 /s}}",
-                                  "{gamma: {rate: 3 /s, cv: 3}}", "{closed_loop: {concurrency: 7}}", "{burst: {count: 20}}");
+  const std::string load =
+      one_of("{poisson: {rate: 0.05 /s}}", "{poisson: {rate: 3 /s}}", "{constant: {rate: 40 /s}}",
+             "{gamma: {rate: 3 /s, cv: 3}}", "{closed_loop: {concurrency: 7}}", "{burst: {count: 20}}");
   const std::string lengths = one_of("{input: 64, output: 16}", "{input: 300, output: 1}",
                                      "{input: {uniform: {min: 1, max: 500}}, output: {uniform: {min: 1, max: 40}}}",
                                      "{input: 20, output: {lognormal: {mean: 30, cv: 1, min: 2, max: 300}}}");
-  const std::string scheduler = one_of("", ", max_running: 2", ", max_running: 30", ", batch_size: 4", ", kv_blocks: 200, max_total: 800",
-                                       ", prefix_caching: true");
-  const std::string deployment = one_of("{replicas: 1}", "{replicas: 3}", "{replicas: 1, tp: 4}",
-                                        "{replicas: 1, autoscaling: {min: 1, max: 4, target: 2, start_up: 1 s, period: 60 s, metric: invocations}}");
+  const std::string scheduler = one_of("", ", max_running: 2", ", max_running: 30", ", batch_size: 4",
+                                       ", kv_blocks: 200, max_total: 800", ", prefix_caching: true");
+  const std::string deployment = one_of(
+      "{replicas: 1}", "{replicas: 3}", "{replicas: 1, tp: 4}",
+      "{replicas: 1, autoscaling: {min: 1, max: 4, target: 2, start_up: 1 s, period: 60 s, metric: invocations}}");
   const std::string limits = one_of("{}", "{}", "{timeout: 2 s}");
-  return fmt::format("model: llama-2-7b\nhardware: ml.g5.12xlarge\nengine: tgi-1.1\nscheduler: {{policy: {}{}}}\n"
-                     "deployment: {}\nlimits: {}\n"
-                     "workload:\n  load: {}\n  lengths: {}\n  requests: {}\n  warmup: {}\n"
-                     "slo: {{p90_latency: 1 s}}\nsearch: {{}}\n",
-                     policy, scheduler, deployment, limits, load, lengths, one_of("10", "60", "300"), one_of("0 s", "0 s", "2 s"));
+  return fmt::format(
+      "model: llama-2-7b\nhardware: ml.g5.12xlarge\nengine: tgi-1.1\nscheduler: {{policy: {}{}}}\n"
+      "deployment: {}\nlimits: {}\n"
+      "workload:\n  load: {}\n  lengths: {}\n  requests: {}\n  warmup: {}\n"
+      "slo: {{p90_latency: 1 s}}\nsearch: {{}}\n",
+      policy, scheduler, deployment, limits, load, lengths, one_of("10", "60", "300"), one_of("0 s", "0 s", "2 s"));
 }
 
 Candidate candidate_of(const PointSpec& spec) {
@@ -78,21 +81,24 @@ RC_GTEST_FIXTURE_PROP(BoundsTest, ExcludesNothingThatASimulationSaysMeets, ()) {
 // The studies in which `none` was excluded beside static and dynamic: 59 steps of 30 ms are more than 10 ms each, but
 // nothing is returned between them.
 TEST_F(BoundsTest, LeaveBatchesThatReturnAsAWholeOutOfLimitsBetweenTokens) {
-  const Searched found = search("model: llama-2-7b\nhardware: ml.g5.2xlarge\nengine: tgi-1.1\n"
-                                "scheduler: {max_total: 4096, max_input: 4095}\n"
-                                "workload:\n  load: {poisson: {rate: 0.05 /s}}\n  lengths: {input: 256, output: 64}\n  requests: 200\n"
-                                "slo: {p99_itl: 10 ms, mean_tpot: 10 ms, p90_latency: 60 s}\n"
-                                "search: {policies: [none, static, dynamic, vllm_v1], tp: [1], replicas: [1]}\n");
+  const Searched found = search(
+      "model: llama-2-7b\nhardware: ml.g5.2xlarge\nengine: tgi-1.1\n"
+      "scheduler: {max_total: 4096, max_input: 4095}\n"
+      "workload:\n  load: {poisson: {rate: 0.05 /s}}\n  lengths: {input: 256, output: 64}\n  requests: 200\n"
+      "slo: {p99_itl: 10 ms, mean_tpot: 10 ms, p90_latency: 60 s}\n"
+      "search: {policies: [none, static, dynamic, vllm_v1], tp: [1], replicas: [1]}\n");
   for (const Candidate& c : found.question.candidates) {
     const Stage stage = found.answer.entries[static_cast<std::size_t>(&c - found.question.candidates.data())].stage;
     EXPECT_EQ(stage == Stage::bounded, c.point.labels.policy == "vllm_v1") << c.name;
   }
 }
 
-// A bound that excludes nothing would pass the property too. An A10G reads 13 GB of weights at 600 GB/s in 22 ms, so 64 tokens
-// take 1.4 s at least. Its pool holds fewer than 500 prompts: no more than 500 / 22 ms / 64 tokens = 355 requests/s.
+// A bound that excludes nothing would pass the property too. An A10G reads 13 GB of weights at 600 GB/s in 22 ms, so 64
+// tokens take 1.4 s at least. Its pool holds fewer than 500 prompts: no more than 500 / 22 ms / 64 tokens = 355
+// requests/s.
 TEST_F(BoundsTest, ExcludeWhatNoRunCouldMeet) {
-  const Overrides overrides = {{"hardware", "ml.g5.2xlarge"}, {"workload.lengths.output", "64"}, {"workload.requests", "20000"}};
+  const Overrides overrides = {
+      {"hardware", "ml.g5.2xlarge"}, {"workload.lengths.output", "64"}, {"workload.requests", "20000"}};
   PointSpec spec = read(kPlanStudy, overrides).point(0);
   spec.slo.bounds = {{Metric::latency, 0.9, 0.3}};
   EXPECT_FALSE(Bounds().problem(candidate_of(spec)).reason.empty());

@@ -22,7 +22,8 @@ using ::testing::Not;
 class CapacityTest : public PlanFolder {
  protected:
   [[nodiscard]] Capacity capacity(const std::string& slo, const Overrides& overrides = {}, int jobs = 2) const {
-    const Searched found = search(queue_study("{poisson: {rate: 5 /s}}", slo, "{replicas: [1], objective: capacity}"), overrides, jobs);
+    const Searched found =
+        search(queue_study("{poisson: {rate: 5 /s}}", slo, "{replicas: [1], objective: capacity}"), overrides, jobs);
     return found.answer.entries.front().capacity.value();
   }
 };
@@ -40,13 +41,12 @@ TEST_F(CapacityTest, MeanLatencyOfAnMD1) {
 }
 
 // Without an SLO what counts is whether the queue ends: 10 /s.
-TEST_F(CapacityTest, WithoutAnSloItIsTheServiceRate) {
-  EXPECT_NEAR(capacity("{}").load.mean, 10, 0.8);
-}
+TEST_F(CapacityTest, WithoutAnSloItIsTheServiceRate) { EXPECT_NEAR(capacity("{}").load.mean, 10, 0.8); }
 
 TEST_F(CapacityTest, ItGrowsWithTheSlo) {
   double before = 0;
-  for (const char* const slo : {"{p90_latency: 150 ms}", "{p90_latency: 250 ms}", "{p90_latency: 400 ms}", "{p90_latency: 800 ms}"}) {
+  for (const char* const slo :
+       {"{p90_latency: 150 ms}", "{p90_latency: 250 ms}", "{p90_latency: 400 ms}", "{p90_latency: 800 ms}"}) {
     const double load = capacity(slo).load.mean;
     EXPECT_GT(load, before) << slo;
     before = load;
@@ -62,14 +62,16 @@ TEST_F(CapacityTest, NeitherJobsNorSeedChangeIt) {
 
 // Closed loop, one server: N clients wait N x 100 ms each; 1 s is kept by 10.
 TEST_F(CapacityTest, ClientsAreWhole) {
-  const Searched found = search(queue_study("{closed_loop: {concurrency: 3}}", "{p90_latency: 1.05 s}", "{replicas: [1], objective: capacity}"));
+  const Searched found = search(
+      queue_study("{closed_loop: {concurrency: 3}}", "{p90_latency: 1.05 s}", "{replicas: [1], objective: capacity}"));
   EXPECT_EQ(found.answer.entries.front().capacity.value().passing, 10);
   EXPECT_EQ(found.answer.entries.front().capacity.value().failing, 11);
 }
 
 // Two servers carry twice what one does, and win.
 TEST_F(CapacityTest, MoreServersCarryMore) {
-  const Searched found = search(queue_study("{poisson: {rate: 5 /s}}", "{p90_latency: 400 ms}", "{replicas: [1, 2, 3], objective: capacity}"));
+  const Searched found = search(
+      queue_study("{poisson: {rate: 5 /s}}", "{p90_latency: 400 ms}", "{replicas: [1, 2, 3], objective: capacity}"));
   EXPECT_EQ(found.winner().spec.deployment.replicas, 3);
   const Standing& standing = found.answer.entries[*found.answer.winner].standing;
   EXPECT_EQ(standing.runs, 4U) << "four brackets stand behind it";
@@ -78,36 +80,43 @@ TEST_F(CapacityTest, MoreServersCarryMore) {
 
 // More replicas carry more: nothing is simulated with fewer, and the table says so.
 TEST_F(CapacityTest, FewerReplicasAreNotTried) {
-  const Searched found = search(queue_study("{poisson: {rate: 5 /s}}", "{p90_latency: 400 ms}", "{replicas: [1, 2, 3], objective: capacity}"));
+  const Searched found = search(
+      queue_study("{poisson: {rate: 5 /s}}", "{p90_latency: 400 ms}", "{replicas: [1, 2, 3], objective: capacity}"));
   for (const std::size_t i : {0U, 1U}) {
     EXPECT_EQ(found.answer.entries[i].stage, Stage::outranked);
     EXPECT_THAT(found.answer.entries[i].verdict, HasSubstr("carries no more than the same with 3 replicas"));
   }
   // Where batches wait to be full, more replicas may fill theirs later.
-  EXPECT_FALSE(more_replicas_help(read(queue_study("{poisson: {rate: 5 /s}}", "{}", "{}"), {{"scheduler.policy", "static"}, {"scheduler.batch_size", "4"}}).point(0)));
+  EXPECT_FALSE(more_replicas_help(read(queue_study("{poisson: {rate: 5 /s}}", "{}", "{}"),
+                                       {{"scheduler.policy", "static"}, {"scheduler.batch_size", "4"}})
+                                      .point(0)));
 }
 
-// 100 ms of service never keep 50 ms. Requests that are alone already say so: nobody looks for a load at which a run lasts
-// for centuries.
+// 100 ms of service never keep 50 ms. Requests that are alone already say so: nobody looks for a load at which a run
+// lasts for centuries.
 TEST_F(CapacityTest, NobodyLooksForEverForALoadThatPasses) {
-  const Searched found = search(queue_study("{poisson: {rate: 5 /s}}", "{p90_latency: 50 ms}", "{replicas: [1, 2], objective: capacity}"));
+  const Searched found =
+      search(queue_study("{poisson: {rate: 5 /s}}", "{p90_latency: 50 ms}", "{replicas: [1, 2], objective: capacity}"));
   EXPECT_FALSE(found.answer.winner);
   EXPECT_EQ(found.answer.entries[1].capacity.value().passing, 0);
 }
 
-// Gaps by a gamma distribution of shape k = 1 / cv^2 = 0.2: few in the mean, and in clusters all the same. Who comes within
-// 100 ms of the one before waits, a tenth of all at the rate r with (0.1 s k r)^k = 0.1 Gamma(1 + k): 3.2e-4 /s, less where
-// clusters are of more than two. At 0.005 /s the mean number in the system is below a thousandth already.
+// Gaps by a gamma distribution of shape k = 1 / cv^2 = 0.2: few in the mean, and in clusters all the same. Who comes
+// within 100 ms of the one before waits, a tenth of all at the rate r with (0.1 s k r)^k = 0.1 Gamma(1 + k): 3.2e-4 /s,
+// less where clusters are of more than two. At 0.005 /s the mean number in the system is below a thousandth already.
 TEST_F(CapacityTest, ClustersAreNotAloneInAnEmptySystem) {
-  const Searched found = search(queue_study("{gamma: {rate: 0.005 /s, cv: 2.236}}", "{p90_latency: 101 ms}", "{replicas: [1], objective: capacity}"));
+  const Searched found = search(queue_study("{gamma: {rate: 0.005 /s, cv: 2.236}}", "{p90_latency: 101 ms}",
+                                            "{replicas: [1], objective: capacity}"));
   const Capacity carries = found.answer.entries.front().capacity.value();
   EXPECT_GT(carries.load.mean, 1e-4);
   EXPECT_LT(carries.load.mean, 4e-4);
 }
 
-// Of 1000 clients 4000 requests are the opening wave and three more turns. 30 a client, up to 10 000, is what a first run has.
+// Of 1000 clients 4000 requests are the opening wave and three more turns. 30 a client, up to 10 000, is what a first
+// run has.
 TEST_F(CapacityTest, TheCurveHasRunsOfTheLengthOfItsLoads) {
-  const Study study = read(queue_study("{closed_loop: {concurrency: 3}}", "{p90_latency: 100 s}", "{replicas: [1], objective: gpus}"));
+  const Study study =
+      read(queue_study("{closed_loop: {concurrency: 3}}", "{p90_latency: 100 s}", "{replicas: [1], objective: gpus}"));
   const Question question = make_question(study, 0);
   Trials trials(question, {});
   Capacity capacity;
@@ -119,15 +128,18 @@ TEST_F(CapacityTest, TheCurveHasRunsOfTheLengthOfItsLoads) {
   EXPECT_EQ(curve.slo, 1000);
   for (const CurveLoad& at : curve.loads) {
     double all = std::clamp(30 * at.load, 4000.0, 10'000.0);
-    if (all < 10 * at.load) all *= 1.5;   // ten turns a client are the least that tell; a run that is too short grows by half
-    EXPECT_NEAR(at.metrics.duration_s, 0.1 * all, 0.05 * 0.1 * all) << "one server of 100 ms, " << at.load << " clients";
+    if (all < 10 * at.load)
+      all *= 1.5;  // ten turns a client are the least that tell; a run that is too short grows by half
+    EXPECT_NEAR(at.metrics.duration_s, 0.1 * all, 0.05 * 0.1 * all)
+        << "one server of 100 ms, " << at.load << " clients";
   }
 }
 
-// 4.9 of 5 requests/s: any smaller load misses the goal, some runs of 5 /s do by chance, and that says nothing about the most
-// that the server carries.
+// 4.9 of 5 requests/s: any smaller load misses the goal, some runs of 5 /s do by chance, and that says nothing about
+// the most that the server carries.
 TEST_F(CapacityTest, AGoalOfThroughputIsNoLimitOfTheLoad) {
-  const std::string queue = queue_study("{poisson: {rate: 5 /s}}", "{min_requests_per_s: 4.9 /s, mean_latency: 200 ms}", "{replicas: [1], objective: gpus}");
+  const std::string queue = queue_study("{poisson: {rate: 5 /s}}", "{min_requests_per_s: 4.9 /s, mean_latency: 200 ms}",
+                                        "{replicas: [1], objective: gpus}");
   const Searched found = search(queue, {{"workload.requests", "500"}}, 2, true);
   ASSERT_TRUE(found.answer.winner);
   const Capacity& carries = found.answer.entries.front().capacity.value();
@@ -136,23 +148,35 @@ TEST_F(CapacityTest, AGoalOfThroughputIsNoLimitOfTheLoad) {
 
 // What one server of 10 /s carries is less than the 12 /s that are asked for, two carry more.
 TEST_F(CapacityTest, AGoalOfThroughputIsAskedForAtTheLoadThatIsFound) {
-  const Searched found = search(queue_study("{poisson: {rate: 5 /s}}", "{min_requests_per_s: 12 /s, p90_latency: 400 ms}", "{replicas: [1, 2], objective: capacity}"));
+  const Searched found =
+      search(queue_study("{poisson: {rate: 5 /s}}", "{min_requests_per_s: 12 /s, p90_latency: 400 ms}",
+                         "{replicas: [1, 2], objective: capacity}"));
   ASSERT_TRUE(found.answer.winner);
   EXPECT_EQ(found.winner().spec.deployment.replicas, 2);
-  const Searched one = search(queue_study("{poisson: {rate: 5 /s}}", "{min_requests_per_s: 12 /s, p90_latency: 400 ms}", "{replicas: [1], objective: capacity}"));
+  const Searched one = search(queue_study("{poisson: {rate: 5 /s}}", "{min_requests_per_s: 12 /s, p90_latency: 400 ms}",
+                                          "{replicas: [1], objective: capacity}"));
   EXPECT_FALSE(one.answer.winner);
   EXPECT_GT(one.answer.entries[0].capacity.value().load.mean, 5) << "its own load is found all the same";
 }
 
 TEST_F(CapacityTest, GoalsAloneEndNeitherAClosedLoopNorABurst) {
-  EXPECT_THROW(search(queue_study("{burst: {count: 4}}", "{min_requests_per_s: 5 /s}", "{objective: capacity}")), InputError);
-  EXPECT_THROW(search(queue_study("{closed_loop: {concurrency: 4}}", "{min_requests_per_s: 5 /s}", "{objective: capacity}")), InputError);
+  EXPECT_THROW(search(queue_study("{burst: {count: 4}}", "{min_requests_per_s: 5 /s}", "{objective: capacity}")),
+               InputError);
+  EXPECT_THROW(
+      search(queue_study("{closed_loop: {concurrency: 4}}", "{min_requests_per_s: 5 /s}", "{objective: capacity}")),
+      InputError);
 }
 
-// More clients than a batch has places for wait, and the time between tokens stays: nothing ends. Nor is a limit shown then.
+// More clients than a batch has places for wait, and the time between tokens stays: nothing ends. Nor is a limit shown
+// then.
 TEST_F(CapacityTest, WhatNoLoadBreaksHasNoCapacity) {
-  const Searched found = search(kPlanStudy, {{"workload.load", "{closed_loop: {concurrency: 16}}"}, {"slo", "{p90_tpot: 1 s}"}, {"search.instances", "[ml.g5.2xlarge]"},
-                                             {"search.replicas", "[1]"}, {"search.max_running", "[8]"}}, 2, true);
+  const Searched found = search(kPlanStudy,
+                                {{"workload.load", "{closed_loop: {concurrency: 16}}"},
+                                 {"slo", "{p90_tpot: 1 s}"},
+                                 {"search.instances", "[ml.g5.2xlarge]"},
+                                 {"search.replicas", "[1]"},
+                                 {"search.max_running", "[8]"}},
+                                2, true);
   ASSERT_TRUE(found.answer.winner);
   const Capacity& carries = found.answer.entries[*found.answer.winner].capacity.value();
   EXPECT_TRUE(carries.is_open());
@@ -167,11 +191,13 @@ TEST_F(CapacityTest, WhatNoLoadBreaksHasNoCapacity) {
 
 // With replicas that come and go what is paid follows the load.
 TEST_F(CapacityTest, NothingIdlesInAFleetThatScales) {
-  const Overrides scaled{{"deployment", "{replicas: 2, autoscaling: {min: 1, max: 4, metric: concurrency, target: 10, start_up: 2 min}}"},
-                         {"search", "{instances: [ml.p4d.24xlarge], tp: [1], max_running: [64]}"}};
+  const Overrides scaled{
+      {"deployment", "{replicas: 2, autoscaling: {min: 1, max: 4, metric: concurrency, target: 10, start_up: 2 min}}"},
+      {"search", "{instances: [ml.p4d.24xlarge], tp: [1], max_running: [64]}"}};
   const Searched found = search(kPlanStudy, scaled, 2, true);
   ASSERT_TRUE(found.answer.winner);
-  EXPECT_THAT(finding_text({.question = found.question, .answer = found.answer, .swept = {}}, 3), Not(HasSubstr("idle  ")));
+  EXPECT_THAT(finding_text({.question = found.question, .answer = found.answer, .swept = {}}, 3),
+              Not(HasSubstr("idle  ")));
 }
 
 // 400 requests within 79.8 s: 5.01 requests/s, of which one server of 100 ms per request keeps up with twice as many.
@@ -179,18 +205,26 @@ TEST_F(CapacityTest, ATraceIsTimesItsOwnRate) {
   std::string trace = "arrival_s,input_tokens,output_tokens\n";
   for (int i = 1; i <= 400; ++i) trace += std::to_string(0.2 * i) + ",1,1\n";
   write("trace.csv", trace);
-  const Searched found = search(queue_study("{trace: {file: trace.csv}}", "{p90_latency: 1 s}", "{replicas: [1], objective: capacity}"));
+  const Searched found =
+      search(queue_study("{trace: {file: trace.csv}}", "{p90_latency: 1 s}", "{replicas: [1], objective: capacity}"));
   const std::string text = finding_text({.question = found.question, .answer = found.answer, .swept = {}}, 3);
   EXPECT_THAT(text, ::testing::ContainsRegex("carries +[0-9.± ]+ x \\([0-9.]+ requests/s in the mean\\)")) << text;
-  const Searched beyond = search(queue_study("{trace: {file: trace.csv, rate_scale: 4}}", "{p90_latency: 1 s}", "{replicas: [1], objective: gpus}"));
-  EXPECT_THAT(beyond.answer.entries.front().verdict, HasSubstr("of 20.1 requests/s")) << "four times 5.01 /s, not 4 of anything";
+  const Searched beyond = search(queue_study("{trace: {file: trace.csv, rate_scale: 4}}", "{p90_latency: 1 s}",
+                                             "{replicas: [1], objective: gpus}"));
+  EXPECT_THAT(beyond.answer.entries.front().verdict, HasSubstr("of 20.1 requests/s"))
+      << "four times 5.01 /s, not 4 of anything";
 }
 
-// One server with 70 clients or three with 211: a token costs the same within 0.05 %, a bracket ends at 0.5 %, and the lower
-// bill wins.
+// One server with 70 clients or three with 211: a token costs the same within 0.05 %, a bracket ends at 0.5 %, and the
+// lower bill wins.
 TEST_F(CapacityTest, WhatABracketCannotTellApartTies) {
-  const Searched found = search(kPlanStudy, {{"workload.load", "{closed_loop: {concurrency: 16}}"}, {"slo", "{p90_latency: 2 s}"}, {"search.instances", "[ml.g5.2xlarge]"},
-                                             {"search.replicas", "[1, 3]"}, {"search.max_running", "[256]"}, {"search.objective", "cost_per_token"}, {"search.tp", "[1]"}});
+  const Searched found = search(kPlanStudy, {{"workload.load", "{closed_loop: {concurrency: 16}}"},
+                                             {"slo", "{p90_latency: 2 s}"},
+                                             {"search.instances", "[ml.g5.2xlarge]"},
+                                             {"search.replicas", "[1, 3]"},
+                                             {"search.max_running", "[256]"},
+                                             {"search.objective", "cost_per_token"},
+                                             {"search.tp", "[1]"}});
   EXPECT_EQ(found.winner().gpus, 1) << found.winner_name();
   EXPECT_EQ(found.answer.entries[1].stage, Stage::confirmed) << "the smaller fleets of the best families are looked at";
 }

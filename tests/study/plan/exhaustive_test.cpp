@@ -33,24 +33,30 @@ class ExhaustiveTest : public PlanFolder {
   }
 };
 
-// The first token costs nothing, nine more 10 ms each: a replica that serves m requests at once carries up to 11 m /s, whatever
-// else runs. The answer is the least number of replicas that keeps the limit and, of equal ones, the largest m, since it
-// carries most.
-std::string grid(int rate, int limit_ms, const std::vector<int>& replicas, const std::vector<int>& batches, const char* objective) {
-  return fmt::format("study: grid\nengine: {{constant: {{prefill: 0 s, decode: 10 ms}}}}\nscheduler: {{policy: vllm_v1, block_size: 16}}\n"
-                     "workload:\n  load: {{poisson: {{rate: {} /s}}}}\n  lengths: {{input: 1, output: 10}}\n  requests: 400\n"
-                     "slo: {{p90_latency: {} ms}}\nsearch: {{replicas: [{}], max_running: [{}], objective: {}}}\n",
-                     rate, limit_ms, fmt::join(replicas, ", "), fmt::join(batches, ", "), objective);
+// The first token costs nothing, nine more 10 ms each: a replica that serves m requests at once carries up to 11 m /s,
+// whatever else runs. The answer is the least number of replicas that keeps the limit and, of equal ones, the largest
+// m, since it carries most.
+std::string grid(int rate, int limit_ms, const std::vector<int>& replicas, const std::vector<int>& batches,
+                 const char* objective) {
+  return fmt::format(
+      "study: grid\nengine: {{constant: {{prefill: 0 s, decode: 10 ms}}}}\nscheduler: {{policy: vllm_v1, block_size: "
+      "16}}\n"
+      "workload:\n  load: {{poisson: {{rate: {} /s}}}}\n  lengths: {{input: 1, output: 10}}\n  requests: 400\n"
+      "slo: {{p90_latency: {} ms}}\nsearch: {{replicas: [{}], max_running: [{}], objective: {}}}\n",
+      rate, limit_ms, fmt::join(replicas, ", "), fmt::join(batches, ", "), objective);
 }
 
 TEST_F(ExhaustiveTest, TheCheapestIsThatOfTryingEverything) {
   const auto holds = [this] {
     const int rate = *rc::gen::inRange(5, 150), limit = *rc::gen::inRange(105, 500);
-    const std::vector<int> replicas = *rc::gen::element(std::vector<int>{1, 2, 3, 4, 6, 8}, std::vector<int>{2, 5, 9, 12}, std::vector<int>{1, 4, 7});
-    const std::vector<int> batches = *rc::gen::element(std::vector<int>{1, 2, 4}, std::vector<int>{2, 3}, std::vector<int>{4});
+    const std::vector<int> replicas =
+        *rc::gen::element(std::vector<int>{1, 2, 3, 4, 6, 8}, std::vector<int>{2, 5, 9, 12}, std::vector<int>{1, 4, 7});
+    const std::vector<int> batches =
+        *rc::gen::element(std::vector<int>{1, 2, 4}, std::vector<int>{2, 3}, std::vector<int>{4});
     const Searched found = search(grid(rate, limit, replicas, batches, *rc::gen::element("cost", "gpus")), {}, 2);
     std::map<int, std::vector<Verdict>> by_replicas;
-    for (const Candidate& c : found.question.candidates) by_replicas[c.spec.deployment.replicas].push_back(long_verdict(c));
+    for (const Candidate& c : found.question.candidates)
+      by_replicas[c.spec.deployment.replicas].push_back(long_verdict(c));
     for (const auto& [count, verdicts] : by_replicas) {
       if (std::find(verdicts.begin(), verdicts.end(), Verdict::keeps) == verdicts.end()) continue;
       RC_ASSERT(found.answer.winner.has_value());
@@ -61,13 +67,14 @@ TEST_F(ExhaustiveTest, TheCheapestIsThatOfTryingEverything) {
     RC_ASSERT(long_verdict(found.winner()) != Verdict::misses);
     for (std::size_t i = 0; i < found.question.candidates.size(); ++i) {
       const Candidate& c = found.question.candidates[i];
-      const bool same = c.spec.deployment.replicas == found.winner().spec.deployment.replicas && long_verdict(c) == Verdict::keeps;
+      const bool same =
+          c.spec.deployment.replicas == found.winner().spec.deployment.replicas && long_verdict(c) == Verdict::keeps;
       if (same) RC_ASSERT(*c.spec.policy.max_running <= *found.winner().spec.policy.max_running);
       if (found.answer.entries[i].stage == Stage::outranked) RC_ASSERT(!found.answer.entries[i].verdict.empty());
     }
   };
   rc::detail::TestParams params = rc::detail::configuration().testParams;
-  params.maxSuccess = 5;               // each is a search and two long runs a candidate
+  params.maxSuccess = 5;  // each is a search and two long runs a candidate
   const auto result = rc::detail::checkTestable(holds, rc::detail::TestMetadata{}, params);
   std::ostringstream text;
   rc::detail::printResultMessage(result, text);
@@ -76,15 +83,17 @@ TEST_F(ExhaustiveTest, TheCheapestIsThatOfTryingEverything) {
 
 // Of 144 deployments few are simulated at all, and each of the others says why not.
 TEST_F(ExhaustiveTest, MostOfAGridIsLeftOutWithItsReason) {
-  const Searched found = search(grid(60, 150, {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 28, 32, 40, 48, 64}, {1, 2, 3, 4, 5, 6, 7, 8}, "cost"));
+  const Searched found = search(grid(60, 150, {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 28, 32, 40, 48, 64},
+                                     {1, 2, 3, 4, 5, 6, 7, 8}, "cost"));
   ASSERT_TRUE(found.answer.winner);
   EXPECT_EQ(found.winner().spec.deployment.replicas, 1) << "eight at once carry 88 /s";
   EXPECT_EQ(*found.winner().spec.policy.max_running, 8);
   EXPECT_LT(found.answer.order.size(), 40U);
   for (const Entry& entry : found.answer.entries) {
     if (entry.stage == Stage::screened || entry.stage == Stage::confirmed) continue;
-    EXPECT_THAT(entry.verdict, ::testing::AnyOf(::testing::HasSubstr("dearer than a certain winner"), ::testing::HasSubstr("misses the SLO with"),
-                                             ::testing::HasSubstr("carries at most")));
+    EXPECT_THAT(entry.verdict,
+                ::testing::AnyOf(::testing::HasSubstr("dearer than a certain winner"),
+                                 ::testing::HasSubstr("misses the SLO with"), ::testing::HasSubstr("carries at most")));
   }
 }
 

@@ -22,7 +22,8 @@ struct Searched {
 
 class PlanFolder : public StudyFolder {
  protected:
-  [[nodiscard]] Searched search(const std::string& yaml, const Overrides& overrides = {}, int jobs = 2, bool examine = false) const {
+  [[nodiscard]] Searched search(const std::string& yaml, const Overrides& overrides = {}, int jobs = 2,
+                                bool examine = false) const {
     Searched out;
     out.study = std::make_unique<Study>(read(yaml, overrides));
     out.question = make_question(*out.study, 0);
@@ -56,9 +57,14 @@ inline std::string queue_study(const std::string& load, const std::string& slo, 
   return "study: queue\n"
          "engine: {constant: {prefill: 90 ms, decode: 10 ms}}\n"
          "scheduler: {policy: none}\n"
-         "workload:\n  load: " + load + "\n  lengths: {input: 1, output: 1}\n  requests: 2000\n"
-         "slo: " + slo + "\n"
-         "search: " + search + "\n";
+         "workload:\n  load: " +
+         load +
+         "\n  lengths: {input: 1, output: 1}\n  requests: 2000\n"
+         "slo: " +
+         slo +
+         "\n"
+         "search: " +
+         search + "\n";
 }
 
 }  // namespace plimsoll::study::plan

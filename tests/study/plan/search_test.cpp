@@ -8,9 +8,9 @@
 
 #include "model/error.h"
 #include "sim/simulate.h"
+#include "study/plan/view.h"
 #include "study/run/load_variation.h"
 #include "study/run/resolve.h"
-#include "study/plan/view.h"
 #include "tests/study/plan/plan_study.h"
 
 namespace plimsoll::study::plan {
@@ -38,8 +38,8 @@ class SearchTest : public PlanFolder {
   }
 };
 
-// The winner is that of an exhaustive long simulation: least USD/h, and of those the one that carries most; nobody whom the
-// search excluded or left out would have beaten it.
+// The winner is that of an exhaustive long simulation: least USD/h, and of those the one that carries most; nobody whom
+// the search excluded or left out would have beaten it.
 TEST_F(SearchTest, ItsWinnerIsThatOfExhaustiveLongSimulation) {
   const Searched found = search(kPlanStudy, {}, 2, true);
   ASSERT_TRUE(found.answer.winner);
@@ -54,7 +54,8 @@ TEST_F(SearchTest, ItsWinnerIsThatOfExhaustiveLongSimulation) {
     if (!keeps_slo(c.spec, metrics)) continue;
     able.push_back(i);
     least = std::min(least, *c.point.usd_per_hour);
-    EXPECT_NE(found.answer.entries[i].stage, Stage::bounded) << c.name << " meets the SLO: " << found.answer.entries[i].reason;
+    EXPECT_NE(found.answer.entries[i].stage, Stage::bounded)
+        << c.name << " meets the SLO: " << found.answer.entries[i].reason;
   }
   EXPECT_EQ(*found.winner().point.usd_per_hour, least);
   // Nobody of that price keeps the SLO at a load of which the winner is 7 % short.
@@ -64,7 +65,8 @@ TEST_F(SearchTest, ItsWinnerIsThatOfExhaustiveLongSimulation) {
     if (*c.point.usd_per_hour != least) continue;
     Candidate pressed = c;
     pressed.spec = *with_load_value(c.spec, 1.07 * carries);
-    EXPECT_FALSE(keeps_slo(pressed.spec, simulated_long(pressed))) << c.name << " carries more than " << found.winner_name();
+    EXPECT_FALSE(keeps_slo(pressed.spec, simulated_long(pressed)))
+        << c.name << " carries more than " << found.winner_name();
   }
   EXPECT_GT(bounded, 0U) << "the bounds exclude somebody";
 }
@@ -78,7 +80,8 @@ TEST_F(SearchTest, TheAnswerDoesNotDependOnTheNumberOfJobs) {
   }
 }
 
-// What cannot exist says why, and is never simulated: 13 GB of weights and more fit a 24 GB A10G, those of the 13B do not.
+// What cannot exist says why, and is never simulated: 13 GB of weights and more fit a 24 GB A10G, those of the 13B do
+// not.
 TEST_F(SearchTest, WhatCannotExistHasItsReason) {
   const Searched found = search(kPlanStudy, {{"model", "llama-2-13b"}});
   std::size_t excluded = 0;
@@ -96,10 +99,11 @@ TEST_F(SearchTest, WhatCannotExistHasItsReason) {
   EXPECT_EQ(found.question.feasible + excluded, found.question.candidates.size());
 }
 
-// 60 servers of 10 s carry 6 /s, as asked for 4.97 of 5 /s: more load, or 10 % on the time of a step, leaves them able, and
-// only less load misses. 4000 requests take 800 s, and the last one 10 s more: 4.94 /s, as if nobody met it.
+// 60 servers of 10 s carry 6 /s, as asked for 4.97 of 5 /s: more load, or 10 % on the time of a step, leaves them able,
+// and only less load misses. 4000 requests take 800 s, and the last one 10 s more: 4.94 /s, as if nobody met it.
 TEST_F(SearchTest, AnotherWorldIsNotJudgedByAShortRun) {
-  const std::string queue = queue_study("{constant: {rate: 5 /s}}", "{min_requests_per_s: 4.97 /s}", "{replicas: [60], objective: gpus}");
+  const std::string queue =
+      queue_study("{constant: {rate: 5 /s}}", "{min_requests_per_s: 4.97 /s}", "{replicas: [60], objective: gpus}");
   const Searched found = search(queue, {{"engine", "{constant: {prefill: 9 s, decode: 1 s}}"}}, 2, true);
   ASSERT_TRUE(found.answer.winner);
   for (const Sensitivity& world : found.answer.sensitivities) {
@@ -115,9 +119,13 @@ TEST_F(SearchTest, ListingAValueTwiceIsRefused) {
 
 // Four replicas of one GPU each are as many as fit on the four of an ml.g5.12xlarge.
 TEST_F(SearchTest, AsManyAsFitAndTheirNumberAreOneDeployment) {
-  const Study study = read(kPlanStudy, {{"search", "{instances: [ml.g5.12xlarge], tp: [1], replicas_per_instance: [4, max, 2], instance_count: [1, 2]}"}});
+  const Study study =
+      read(kPlanStudy,
+           {{"search",
+             "{instances: [ml.g5.12xlarge], tp: [1], replicas_per_instance: [4, max, 2], instance_count: [1, 2]}"}});
   std::vector<std::int32_t> replicas;
-  for (const Candidate& candidate : make_question(study, 0).candidates) replicas.push_back(candidate.spec.deployment.replicas);
+  for (const Candidate& candidate : make_question(study, 0).candidates)
+    replicas.push_back(candidate.spec.deployment.replicas);
   EXPECT_THAT(replicas, ::testing::ElementsAre(4, 8, 2, 4));
 }
 
@@ -136,10 +144,12 @@ TEST_F(SearchTest, TooManyCombinationsAreRefusedFirst) {
 
 // No output at all is a throughput of 0, infinitely below the least: nothing failed for that.
 TEST_F(SearchTest, AThroughputOfZeroIsNotCalledAFailure) {
-  Searched found = search(queue_study("{poisson: {rate: 5 /s}}", "{min_requests_per_s: 4 /s}", "{replicas: [1], objective: gpus}"));
+  Searched found =
+      search(queue_study("{poisson: {rate: 5 /s}}", "{min_requests_per_s: 4 /s}", "{replicas: [1], objective: gpus}"));
   const double infinity = std::numeric_limits<double>::infinity();
-  found.answer.sensitivities = {{.what = "load +10 %", .winner = {}, .ratio = infinity, .check = "goodput", .at_least = true},
-                                {.what = "load -10 %", .winner = {}, .ratio = infinity, .check = "p90 latency", .at_least = false}};
+  found.answer.sensitivities = {
+      {.what = "load +10 %", .winner = {}, .ratio = infinity, .check = "goodput", .at_least = true},
+      {.what = "load -10 %", .winner = {}, .ratio = infinity, .check = "p90 latency", .at_least = false}};
   const std::string text = finding_text({.question = found.question, .answer = found.answer, .swept = {}}, 3);
   EXPECT_THAT(text, ::testing::HasSubstr("(goodput is 0 there)"));
   EXPECT_THAT(text, ::testing::HasSubstr("(p90 latency: too many requests fail)"));
@@ -147,10 +157,14 @@ TEST_F(SearchTest, AThroughputOfZeroIsNotCalledAFailure) {
 
 // What is shown in ms has its interval in ms.
 TEST_F(SearchTest, IntervalsHaveTheUnitOfTheirValue) {
-  const Searched found = search(queue_study("{poisson: {rate: 5 /s}}", "{mean_latency: 300 ms, min_requests_per_s: 4 /s}", "{replicas: [1], objective: gpus}"));
+  const Searched found =
+      search(queue_study("{poisson: {rate: 5 /s}}", "{mean_latency: 300 ms, min_requests_per_s: 4 /s}",
+                         "{replicas: [1], objective: gpus}"));
   const std::string text = finding_text({.question = found.question, .answer = found.answer, .swept = {}}, 3);
-  EXPECT_THAT(text, ::testing::ContainsRegex("mean latency 1[0-9.]+ ms of at most 300 ms \\(± [0-9.]+ ms at 95 %\\)")) << text;
-  EXPECT_THAT(text, ::testing::ContainsRegex("requests [0-9.]+ /s of at least 4 /s \\(± [0-9.]+ /s at 95 %\\)")) << text;
+  EXPECT_THAT(text, ::testing::ContainsRegex("mean latency 1[0-9.]+ ms of at most 300 ms \\(± [0-9.]+ ms at 95 %\\)"))
+      << text;
+  EXPECT_THAT(text, ::testing::ContainsRegex("requests [0-9.]+ /s of at least 4 /s \\(± [0-9.]+ /s at 95 %\\)"))
+      << text;
 }
 
 TEST_F(SearchTest, LimitsOnMoneyAndGpusAreKept) {
@@ -162,18 +176,23 @@ TEST_F(SearchTest, LimitsOnMoneyAndGpusAreKept) {
   EXPECT_THAT(poor.answer.entries.front().verdict, HasSubstr("max_usd_per_hour"));
 }
 
-// docs/metrics.md: a batch that returns as a whole has no time between its tokens, and a limit on it is met. A token of an A10G
-// takes some 30 ms.
+// docs/metrics.md: a batch that returns as a whole has no time between its tokens, and a limit on it is met. A token of
+// an A10G takes some 30 ms.
 TEST_F(SearchTest, TimeBetweenTokensExcludesNoWholeBatches) {
-  const Searched found = search(kPlanStudy, {{"slo", "{p99_itl: 10 ms, p99_tpot: 10 ms, p90_latency: 12 s}"}, {"search.instances", "[ml.g5.2xlarge]"},
-                                             {"search.policies", "[static, dynamic, tgi]"}, {"search.max_running", "[8]"}, {"workload.rate", "2 /s"},
+  const Searched found = search(kPlanStudy, {{"slo", "{p99_itl: 10 ms, p99_tpot: 10 ms, p90_latency: 12 s}"},
+                                             {"search.instances", "[ml.g5.2xlarge]"},
+                                             {"search.policies", "[static, dynamic, tgi]"},
+                                             {"search.max_running", "[8]"},
+                                             {"workload.rate", "2 /s"},
                                              {"scheduler", "{max_batch_delay: 100 ms}"}});
   ASSERT_TRUE(found.answer.winner);
   EXPECT_NE(found.winner().spec.policy.policy, sched::PolicyKind::tgi);
   for (std::size_t i = 0; i < found.answer.entries.size(); ++i) {
     const bool whole = found.question.candidates[i].spec.policy.policy != sched::PolicyKind::tgi;
-    if (whole) EXPECT_NE(found.answer.entries[i].stage, Stage::bounded) << found.question.candidates[i].name;
-    else EXPECT_NE(found.answer.entries[i].standing.meets, true);
+    if (whole)
+      EXPECT_NE(found.answer.entries[i].stage, Stage::bounded) << found.question.candidates[i].name;
+    else
+      EXPECT_NE(found.answer.entries[i].standing.meets, true);
   }
   const std::string text = finding_text({.question = found.question, .answer = found.answer, .swept = {}}, 3);
   EXPECT_THAT(text, HasSubstr("p99 itl, which does not apply"));
@@ -183,7 +202,8 @@ TEST_F(SearchTest, TimeBetweenTokensExcludesNoWholeBatches) {
 TEST_F(SearchTest, AnImpossibleWishNamesWhatComesNearest) {
   const Searched found = search(kPlanStudy, {{"slo", "{p90_latency: 10 ms}"}});
   EXPECT_FALSE(found.answer.winner);
-  // 16 steps of an A10G or A100 take more than 10 ms: all are out by that bound, and the nearest is simulated all the same.
+  // 16 steps of an A10G or A100 take more than 10 ms: all are out by that bound, and the nearest is simulated all the
+  // same.
   std::size_t bounded = 0;
   for (const Entry& entry : found.answer.entries) {
     bounded += entry.stage == Stage::bounded ? 1 : 0;
@@ -233,7 +253,8 @@ TEST_F(SearchTest, APriceThatIsNeededIsAskedFor) {
   };
   EXPECT_THAT(said(both), HasSubstr("the price of h100-sxm x 8"));
   EXPECT_THAT(said(both), HasSubstr("usd_per_hour"));
-  EXPECT_THAT(said({{"hardware", "8xh100"}, {"search", "{tp: [1], replicas: [1], max_usd_per_hour: 10}"}}), HasSubstr("max_usd_per_hour needs the price"));
+  EXPECT_THAT(said({{"hardware", "8xh100"}, {"search", "{tp: [1], replicas: [1], max_usd_per_hour: 10}"}}),
+              HasSubstr("max_usd_per_hour needs the price"));
   EXPECT_EQ(said({both[0], {"search.objective", "gpus"}}), "") << "fewest GPUs ask for no price";
   EXPECT_EQ(said({both[0], {"prices", "{gpu_hour: 2}"}}), "");
 }
@@ -250,28 +271,33 @@ TEST_F(SearchTest, PricesOfDifferentDatesAreSaid) {
 
 // Rows of equal deployment are ties and shown as such: a batch limit that is never reached does not matter.
 TEST_F(SearchTest, EqualDeploymentsTie) {
-  const Searched found = search(kPlanStudy, {{"search.max_running", "[2048, 4096]"}, {"search.replicas", "[8]"}, {"search.instances", "[ml.p4d.24xlarge]"},
-                                             {"search.tp", "[1]"}, {"workload.rate", "5 /s"}});
+  const Searched found = search(kPlanStudy, {{"search.max_running", "[2048, 4096]"},
+                                             {"search.replicas", "[8]"},
+                                             {"search.instances", "[ml.p4d.24xlarge]"},
+                                             {"search.tp", "[1]"},
+                                             {"workload.rate", "5 /s"}});
   ASSERT_TRUE(found.answer.winner);
   EXPECT_THAT(found.winner_name(), HasSubstr("max_running 2048")) << "the name decides";
   ASSERT_EQ(found.answer.order.size(), 2U);
   EXPECT_TRUE(found.answer.entries[found.answer.order[1]].ties);
 }
 
-// M/D/1 servers of 100 ms under 40 /s: 4 replicas are fully used and queue for ever, so 5 are needed at least; with a p90
-// of 1 s enough, since at 80 % an M/D/1 waits 0.2 s in the mean, and less behind one queue's router.
+// M/D/1 servers of 100 ms under 40 /s: 4 replicas are fully used and queue for ever, so 5 are needed at least; with a
+// p90 of 1 s enough, since at 80 % an M/D/1 waits 0.2 s in the mean, and less behind one queue's router.
 TEST_F(SearchTest, FewestServersOfAQueue) {
-  const Searched found = search(queue_study("{poisson: {rate: 40 /s}}", "{p90_latency: 1 s}", "{replicas: [2, 3, 4, 5, 6, 8], objective: gpus}"));
+  const Searched found = search(
+      queue_study("{poisson: {rate: 40 /s}}", "{p90_latency: 1 s}", "{replicas: [2, 3, 4, 5, 6, 8], objective: gpus}"));
   ASSERT_TRUE(found.answer.winner);
   EXPECT_EQ(found.winner().spec.deployment.replicas, 5);
   const Entry& four = found.answer.entries[2];
   EXPECT_FALSE(four.standing.meets);
-  EXPECT_THAT(four.verdict, ::testing::AnyOf(HasSubstr("keep up"), HasSubstr("carries"), HasSubstr("p90 latency"))) << four.verdict;
+  EXPECT_THAT(four.verdict, ::testing::AnyOf(HasSubstr("keep up"), HasSubstr("carries"), HasSubstr("p90 latency")))
+      << four.verdict;
 }
 
 // One server of 100 ms behind 8 clients that think 3 s each: once they are spread out, 8 of 3.1 s keep it busy for a
-// quarter of the time, and a p90 of 350 ms is met. They begin all at once, though: of 8 requests the last waits for 800 ms,
-// 2.2 times the limit.
+// quarter of the time, and a p90 of 350 ms is met. They begin all at once, though: of 8 requests the last waits for 800
+// ms, 2.2 times the limit.
 TEST_F(SearchTest, AnOpeningWaveThrowsNobodyAway) {
   const Overrides eight{{"workload.requests", "8"}};
   const std::string load = "{closed_loop: {concurrency: 8, think: 3 s}}", slo = "{p90_latency: 350 ms}";
@@ -281,10 +307,12 @@ TEST_F(SearchTest, AnOpeningWaveThrowsNobodyAway) {
   EXPECT_TRUE(tokens.answer.winner);
 }
 
-// 60 servers of 10 s carry 6 /s, and so 4.9 of 5 /s. But 20 requests, sent within 4 s, take 14 s until the last one ends: 1.4 /s.
+// 60 servers of 10 s carry 6 /s, and so 4.9 of 5 /s. But 20 requests, sent within 4 s, take 14 s until the last one
+// ends: 1.4 /s.
 TEST_F(SearchTest, TheEndOfAShortRunIsNoLackOfThroughput) {
   for (const char* const objective : {"gpus", "latency", "throughput"}) {
-    const Searched found = search(queue_study("{constant: {rate: 5 /s}}", "{min_requests_per_s: 4.9 /s}", std::string("{replicas: [60, 70], objective: ") + objective + "}"),
+    const Searched found = search(queue_study("{constant: {rate: 5 /s}}", "{min_requests_per_s: 4.9 /s}",
+                                              std::string("{replicas: [60, 70], objective: ") + objective + "}"),
                                   {{"workload.requests", "20"}, {"engine", "{constant: {prefill: 9 s, decode: 1 s}}"}});
     EXPECT_EQ(found.winner_name(), found.question.candidates[0].name) << objective;
   }
@@ -293,7 +321,8 @@ TEST_F(SearchTest, TheEndOfAShortRunIsNoLackOfThroughput) {
 // The warm-up outlasts a run of 20 requests at 10 /s, of which nothing is measured then, but not one of 200.
 TEST_F(SearchTest, WhatWasNotMeasuredIsMeasuredLonger) {
   const Overrides warm{{"workload.requests", "20"}, {"workload.warmup", "5 s"}};
-  const std::string study = queue_study("{poisson: {rate: 10 /s}}", "{p90_latency: 1 s}", "{replicas: [2, 4], objective: gpus}");
+  const std::string study =
+      queue_study("{poisson: {rate: 10 /s}}", "{p90_latency: 1 s}", "{replicas: [2, 4], objective: gpus}");
   const Searched found = search(study, warm);
   EXPECT_EQ(found.winner_name(), found.question.candidates[0].name);
   const Searched never = search(study, {{"workload.requests", "20"}, {"workload.warmup", "1 h"}});
@@ -302,8 +331,11 @@ TEST_F(SearchTest, WhatWasNotMeasuredIsMeasuredLonger) {
 }
 
 TEST_F(SearchTest, LowestLatencyAtAThroughput) {
-  const Searched found = search(kPlanStudy, {{"search.objective", "latency"}, {"search.instances", "[ml.p4d.24xlarge]"}, {"search.max_gpus", "8"},
-                                             {"workload.load", "{closed_loop: {concurrency: 16}}"}, {"slo", "{min_output_tokens_per_s: 300}"}});
+  const Searched found = search(kPlanStudy, {{"search.objective", "latency"},
+                                             {"search.instances", "[ml.p4d.24xlarge]"},
+                                             {"search.max_gpus", "8"},
+                                             {"workload.load", "{closed_loop: {concurrency: 16}}"},
+                                             {"slo", "{min_output_tokens_per_s: 300}"}});
   ASSERT_TRUE(found.answer.winner);
   const double best = found.answer.entries[*found.answer.winner].standing.latency_p90.mean;
   for (std::size_t i = 0; i < found.answer.entries.size(); ++i) {

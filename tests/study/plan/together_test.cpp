@@ -19,7 +19,8 @@ class TogetherTest : public StudyFolder {
     for (std::size_t i = 0; i < study_->point_count(); ++i) {
       findings.push_back({.question = make_question(*study_, i), .answer = {}, .swept = study_->swept_values(i)});
       Trials trials(findings.back().question, {});
-      findings.back().answer = find_best(findings.back().question, trials, {.examine_winner = false, .fewest_on_each = true});
+      findings.back().answer =
+          find_best(findings.back().question, trials, {.examine_winner = false, .fewest_on_each = true});
     }
     return findings;
   }
@@ -54,7 +55,8 @@ TEST_F(TogetherTest, OneMachineIsPaidForOnce) {
   EXPECT_EQ(hosts[0].hardware, "ml.p4d.24xlarge");
   EXPECT_THAT(hosts[1].impossible, ::testing::StartsWith("llama-2-13b cannot be there: ")) << "it does not fit";
   std::int64_t gpus = 0;
-  for (std::size_t f = 0; f < findings.size(); ++f) gpus += findings[f].question.candidates[hosts[0].candidates[f]].gpus;
+  for (std::size_t f = 0; f < findings.size(); ++f)
+    gpus += findings[f].question.candidates[hosts[0].candidates[f]].gpus;
   ASSERT_LE(gpus, 8);
   EXPECT_EQ(hosts[0].instances.size(), 1U);
   EXPECT_DOUBLE_EQ(hosts[0].usd_per_hour.value(), findings[0].question.spec.hardware.usd_per_hour.value());
@@ -70,7 +72,8 @@ TEST_F(TogetherTest, TheFewestGpusAreTaken) {
     for (std::size_t i = 0; i < finding.answer.entries.size(); ++i) {
       const Entry& entry = finding.answer.entries[i];
       const bool fewer = finding.question.candidates[i].gpus < finding.question.candidates[chosen].gpus;
-      if (fewer && entry.stage == Stage::confirmed && finding.question.candidates[i].spec.hardware.label == "ml.p4d.24xlarge") {
+      if (fewer && entry.stage == Stage::confirmed &&
+          finding.question.candidates[i].spec.hardware.label == "ml.p4d.24xlarge") {
         EXPECT_FALSE(entry.standing.meets) << finding.question.candidates[i].name;
       }
     }

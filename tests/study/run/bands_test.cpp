@@ -5,20 +5,22 @@
 
 #include <cmath>
 
+#include "study/file/study.h"
 #include "study/run/resolve.h"
 #include "study/run/run_study.h"
-#include "study/file/study.h"
 
 namespace plimsoll::study {
 namespace {
 
-// A closed loop of one user at TP 1: every time is a sum of step times, so that a factor on all of them is one on latency.
+// A closed loop of one user at TP 1: every time is a sum of step times, so that a factor on all of them is one on
+// latency.
 constexpr const char* kStudy =
     "model: llama-2-7b\ndtype: fp16\nhardware: {accelerator: a100-sxm-40gb, count: 1}\nengine: ideal\n"
     "workload: {load: {closed_loop: {concurrency: 1}}, lengths: {input: 64, output: 32}, requests: 8}\n";
 
 load::Scenario scenario_with(const model::TimeUncertainty& u) {
-  const Study study(configs::Document::from_text(kStudy, "study"), "study", {}, std::make_shared<const configs::Catalogue>(configs::Catalogue::default_root()));
+  const Study study(configs::Document::from_text(kStudy, "study"), "study", {},
+                    std::make_shared<const configs::Catalogue>(configs::Catalogue::default_root()));
   ResolvedPoint point = resolve_point(study, 0);
   point.scenario->uncertainty = u;
   return *point.scenario;
@@ -32,7 +34,8 @@ sched::PointMetrics with_bands(const model::TimeUncertainty& u) {
 }
 
 TEST(Bands, AFactorOnEveryStepIsOneOnTimesThatDoNotQueue) {
-  const sched::PointMetrics m = with_bands({.decode_low = 0.9, .decode_high = 1.2, .prefill_low = 0.8, .prefill_high = 1.5});
+  const sched::PointMetrics m =
+      with_bands({.decode_low = 0.9, .decode_high = 1.2, .prefill_low = 0.8, .prefill_high = 1.5});
   // Stamps are rounded to nanoseconds, a step takes milliseconds.
   EXPECT_NEAR(*m.tpot_mean_band.low / *m.tpot.mean, 0.9, 1e-6);
   EXPECT_NEAR(*m.tpot_mean_band.high / *m.tpot.mean, 1.2, 1e-6);
@@ -42,13 +45,16 @@ TEST(Bands, AFactorOnEveryStepIsOneOnTimesThatDoNotQueue) {
   EXPECT_GT(*m.output_tokens_per_s_band.high, m.output_tokens_per_s / 0.9 * 0.999);
 }
 
-// Errors of a whole group that was left out; of two ways out of the fit, the squares of the logarithms add up: 0.3 and 0.4
-// give 0.5.
+// Errors of a whole group that was left out; of two ways out of the fit, the squares of the logarithms add up: 0.3 and
+// 0.4 give 0.5.
 TEST(Bands, BeyondTheFitTheyAreThoseOfGroupsLeftOut) {
   model::EngineProfile engine;
-  engine.uncertainty = model::TimeUncertainty{.decode_low = 0.95, .decode_high = 1.05, .prefill_low = 0.9, .prefill_high = 1.1};
-  engine.uncertainty_beyond[model::Beyond::tp] = {.decode_low = std::exp(-0.3), .decode_high = std::exp(0.3), .prefill_low = 0.5, .prefill_high = 2};
-  engine.uncertainty_beyond[model::Beyond::model] = {.decode_low = std::exp(-0.4), .decode_high = 1, .prefill_low = 1, .prefill_high = 1};
+  engine.uncertainty =
+      model::TimeUncertainty{.decode_low = 0.95, .decode_high = 1.05, .prefill_low = 0.9, .prefill_high = 1.1};
+  engine.uncertainty_beyond[model::Beyond::tp] = {
+      .decode_low = std::exp(-0.3), .decode_high = std::exp(0.3), .prefill_low = 0.5, .prefill_high = 2};
+  engine.uncertainty_beyond[model::Beyond::model] = {
+      .decode_low = std::exp(-0.4), .decode_high = 1, .prefill_low = 1, .prefill_high = 1};
   EXPECT_DOUBLE_EQ(band_factors(engine, {}).decode_low, 0.95);
   EXPECT_DOUBLE_EQ(band_factors(engine, {model::Beyond::tp}).decode_high, std::exp(0.3));
   const model::TimeUncertainty both = band_factors(engine, {model::Beyond::tp, model::Beyond::model});
@@ -57,7 +63,7 @@ TEST(Bands, BeyondTheFitTheyAreThoseOfGroupsLeftOut) {
   EXPECT_NEAR(both.prefill_high, 2, 1e-12);
   // Another version counts as another model; of pipelining nothing is known: it has the widest errors that there are.
   EXPECT_DOUBLE_EQ(band_factors(engine, {model::Beyond::version}).decode_low, std::exp(-0.4));
-  EXPECT_DOUBLE_EQ(band_factors(engine, {model::Beyond::version}).prefill_high, 1.1);   // never narrower than inside
+  EXPECT_DOUBLE_EQ(band_factors(engine, {model::Beyond::version}).prefill_high, 1.1);  // never narrower than inside
   const model::TimeUncertainty pipeline = band_factors(engine, {model::Beyond::pipeline});
   EXPECT_DOUBLE_EQ(pipeline.decode_low, std::exp(-0.4));
   EXPECT_DOUBLE_EQ(pipeline.prefill_high, 2);
@@ -80,7 +86,8 @@ TEST(Bands, BeyondCapacityThereIsNoUpperBound) {
   ResolvedPoint point = resolve_point(study, 0);
   sched::PointMetrics metrics = sim::simulate(*point.scenario).metrics;
   ASSERT_EQ(metrics.steady.verdict, sched::Steadiness::stable);
-  point.scenario->uncertainty = model::TimeUncertainty{.decode_low = 0.9, .decode_high = 4, .prefill_low = 0.9, .prefill_high = 4};
+  point.scenario->uncertainty =
+      model::TimeUncertainty{.decode_low = 0.9, .decode_high = 4, .prefill_low = 0.9, .prefill_high = 4};
   add_bands(*point.scenario, false, metrics);
   EXPECT_TRUE(metrics.latency_mean_band.low.has_value());
   EXPECT_FALSE(metrics.latency_mean_band.high.has_value());

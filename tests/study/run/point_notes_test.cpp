@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <limits>
 
+#include "study/output/table_view.h"
 #include "study/run/resolve.h"
 #include "study/run/run_study.h"
 #include "study/run/slo_text.h"
-#include "study/output/table_view.h"
 #include "tests/study/study_file.h"
 
 namespace plimsoll::study {
@@ -23,7 +23,8 @@ class PointNotesTest : public StudyFolder {};
 
 // Requests of 5 tokens of 10 ms, two at a time without waiting: 50 ms each.
 TEST_F(PointNotesTest, EveryBoundThatIsMissedIsNamed) {
-  const Study study = read(std::string(kTinyStudy) + "slo: {p90_latency: 40 ms, mean_tpot: 20 ms, min_output_tokens_per_s: 1000}\n");
+  const Study study =
+      read(std::string(kTinyStudy) + "slo: {p90_latency: 40 ms, mean_tpot: 20 ms, min_output_tokens_per_s: 1000}\n");
   const StudyResult result = run_study(study, {});
   ASSERT_TRUE(result.points.at(0).missed_slo.has_value());
   EXPECT_THAT(*result.points[0].missed_slo, HasSubstr("p90 latency 50 ms of at most 40 ms"));
@@ -45,14 +46,17 @@ TEST_F(PointNotesTest, RefusalsAreCountedByTheirCode) {
       "model: demo-llama-40m\ndtype: bf16\nhardware: {accelerator: l40s, count: 1}\nengine: vllm-0.12\n"
       "scheduler: {max_total: 100}\n"
       "workload: {load: {script: \"A:90+5 B:99+5\"}}\n");
-  EXPECT_THAT(points_table("", {}, run_study(study, {}).points), AllOf(HasSubstr("1 rejected (max_total_tokens): a"), HasSubstr("raise scheduler.max_total")));
+  EXPECT_THAT(points_table("", {}, run_study(study, {}).points),
+              AllOf(HasSubstr("1 rejected (max_total_tokens): a"), HasSubstr("raise scheduler.max_total")));
 }
 
-// 8 users send at once and prefill one after the other or together; after that each prompt comes when another request has ended.
-// The parts make up the whole: 80 requests, 8 of them in the first wave.
+// 8 users send at once and prefill one after the other or together; after that each prompt comes when another request
+// has ended. The parts make up the whole: 80 requests, 8 of them in the first wave.
 TEST_F(PointNotesTest, TheFirstWaveOfAClosedLoopIsToldApart) {
-  const char* const text = "model: qwen3-32b\ndtype: bf16\nhardware: {accelerator: h100-sxm, count: 2}\nengine: vllm-0.12\ndeployment: {tp: 2}\n"
-                           "workload: {load: {closed_loop: {concurrency: 8}}, lengths: {input: 2048, output: 256}, requests: 80}\n";
+  const char* const text =
+      "model: qwen3-32b\ndtype: bf16\nhardware: {accelerator: h100-sxm, count: 2}\nengine: vllm-0.12\ndeployment: {tp: "
+      "2}\n"
+      "workload: {load: {closed_loop: {concurrency: 8}}, lengths: {input: 2048, output: 256}, requests: 80}\n";
   const StudyResult result = run_study(read(text), {});
   const sched::PointMetrics& m = *result.points.at(0).metrics;
   ASSERT_TRUE(m.ttft_first_wave_mean && m.ttft_steady_mean && m.ttft_steady_p99 && m.latency_steady_mean);
@@ -67,14 +71,16 @@ TEST_F(PointNotesTest, TheFirstWaveOfAClosedLoopIsToldApart) {
 // Prompts of 8192 tokens enter steps of 8192 whole: with anything else running there is no room for one.
 TEST_F(PointNotesTest, APromptAsLongAsAStepIsExplainedWithTheKey) {
   const auto starved = [&](const char* scheduler, int input = 8192) {
-    const Study study = read(fmt::format("model: qwen3-32b\ndtype: fp8\nhardware: {{accelerator: h100-sxm, count: 8}}\nengine: trtllm-1.0\n"
-                                         "deployment: {{tp: 8}}\nscheduler: {}\n"
-                                         "workload: {{load: {{closed_loop: {{concurrency: 32}}}}, lengths: {{input: {}, output: 64}}}}\n",
-                                         scheduler, input));
+    const Study study = read(
+        fmt::format("model: qwen3-32b\ndtype: fp8\nhardware: {{accelerator: h100-sxm, count: 8}}\nengine: trtllm-1.0\n"
+                    "deployment: {{tp: 8}}\nscheduler: {}\n"
+                    "workload: {{load: {{closed_loop: {{concurrency: 32}}}}, lengths: {{input: {}, output: 64}}}}\n",
+                    scheduler, input));
     return resolve_point(study, 0).result.starved;
   };
   EXPECT_EQ(starved("{step_token_budget: 8192}"),
-            "a prompt of 8192 tokens enters a step of 8192 only while no other sequences run: first tokens wait for others' last ones; "
+            "a prompt of 8192 tokens enters a step of 8192 only while no other sequences run: first tokens wait for "
+            "others' last ones; "
             "raise scheduler.step_token_budget to 8223 or more or set scheduler.chunked: true");
   EXPECT_THAT(starved("{step_token_budget: 8200}"), HasSubstr("at most 8 other sequences"));
   EXPECT_THAT(starved("{step_token_budget: 4096}"), HasSubstr("never fits a step of 4096"));
@@ -104,7 +110,9 @@ TEST(MissedSlo, WhatIsBeyondMeasureSaysWhy) {
 TEST_F(PointNotesTest, AColumnSaysWhetherTheSloIsMet) {
   const std::vector<std::string> columns = point_columns({});
   const auto column = static_cast<std::size_t>(std::find(columns.begin(), columns.end(), "slo_met") - columns.begin());
-  const auto met = [&](const std::string& slo) { return plain_text(point_row(run_study(read(kTinyStudy + slo), {}).points.at(0)).at(column)); };
+  const auto met = [&](const std::string& slo) {
+    return plain_text(point_row(run_study(read(kTinyStudy + slo), {}).points.at(0)).at(column));
+  };
   EXPECT_EQ(met("slo: {p90_latency: 60 ms}\n"), "true");
   EXPECT_EQ(met("slo: {p90_latency: 40 ms}\n"), "false");
   EXPECT_EQ(met(""), "") << "without an SLO there is no answer";
@@ -112,24 +120,28 @@ TEST_F(PointNotesTest, AColumnSaysWhetherTheSloIsMet) {
 
 // A p4d has eight GPUs, and a replica of tp 2 takes two.
 TEST_F(PointNotesTest, GpusWithoutReplicasAreSaid) {
-  const auto idle = [&](const Overrides& overrides) { return unused_gpus(run_study(read(kSmallStudy, overrides), {}).points.at(0)); };
+  const auto idle = [&](const Overrides& overrides) {
+    return unused_gpus(run_study(read(kSmallStudy, overrides), {}).points.at(0));
+  };
   EXPECT_THAT(idle({{"deployment.tp", "2"}}), HasSubstr("6 of the 8 GPUs of ml.p4d.24xlarge are not used, but paid"));
-  EXPECT_THAT(idle({{"deployment.tp", "2"}, {"deployment.replicas", "5"}}), HasSubstr("6 of the 16 GPUs of 2 x ml.p4d.24xlarge"));
+  EXPECT_THAT(idle({{"deployment.tp", "2"}, {"deployment.replicas", "5"}}),
+              HasSubstr("6 of the 16 GPUs of 2 x ml.p4d.24xlarge"));
   EXPECT_EQ(idle({{"deployment.tp", "8"}}), "");
   EXPECT_EQ(unused_gpus(run_study(read(kTinyStudy), {}).points.at(0)), "") << "no hardware is stated";
   EXPECT_THAT(points_table("", {}, run_study(read(kSmallStudy), {}).points), HasSubstr("idle GPUs"));
 }
 
-// The profile was fitted on 8 to 128 users; an open loop far beyond capacity fills batches of hundreds, and one of a request
-// now and then has one sequence at a time.
+// The profile was fitted on 8 to 128 users; an open loop far beyond capacity fills batches of hundreds, and one of a
+// request now and then has one sequence at a time.
 TEST_F(PointNotesTest, LargeBatchesOfAnOpenLoopAreBeyondTheFit) {
   const auto reason = [&](const char* rate) {
-    const Study study = read(std::string("model: qwen3-32b\ndtype: bf16\nhardware: {accelerator: h100-sxm, count: 2}\nengine: vllm-0.12\n"
-                                         "deployment: {tp: 2}\nworkload: {load: {poisson: {rate: ") + rate +
-                             "}}, lengths: {input: 1024, output: 128}, requests: 500}\n");
+    const Study study = read(
+        std::string("model: qwen3-32b\ndtype: bf16\nhardware: {accelerator: h100-sxm, count: 2}\nengine: vllm-0.12\n"
+                    "deployment: {tp: 2}\nworkload: {load: {poisson: {rate: ") +
+        rate + "}}, lengths: {input: 1024, output: 128}, requests: 500}\n");
     return run_study(study, {}).points.at(0).extrapolates;
   };
-  EXPECT_EQ(reason("6 /s"), "");       // some 2.5 s each: 15 at a time
+  EXPECT_EQ(reason("6 /s"), "");  // some 2.5 s each: 15 at a time
   EXPECT_THAT(reason("0.1 /s"), HasSubstr("batches of less than 8 sequences"));
   EXPECT_THAT(reason("200 /s"), HasSubstr("batches of more than 128 sequences"));
 }

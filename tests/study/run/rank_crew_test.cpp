@@ -33,7 +33,8 @@ End follow(const RankCrew& crew, const std::string& greeting, const RankLeader::
 
 std::jthread follower(const RankCrew& crew, const std::string& greeting, std::atomic<int>* done = nullptr) {
   const Pulse pulse{.beat = std::chrono::milliseconds(10)};
-  return std::jthread([leader = RankLeader(net::Meeting::read(crew.meeting().text()), RankName::own(1), pulse), greeting, done]() mutable {
+  return std::jthread([leader = RankLeader(net::Meeting::read(crew.meeting().text()), RankName::own(1), pulse),
+                       greeting, done]() mutable {
     if (leader.follow(greeting, 1, shout) == End::done && done != nullptr) ++*done;
   });
 }
@@ -54,7 +55,7 @@ TEST(RankCrew, FollowersAnswer) {
     std::vector<std::jthread> followers;
     {
       RankCrew crew(kHere);
-      crew.open(0, "same", {});        // no place here: every task must travel
+      crew.open(0, "same", {});  // no place here: every task must travel
       followers.push_back(follower(crew, "same", &done));
       followers.push_back(follower(crew, "same", &done));
       std::vector<std::jthread> askers;
@@ -102,8 +103,7 @@ TEST(RankCrew, AnEndByAFailureIsSeenAsOne) {
       if (opened) crew.open(1, "same", {});
       waiting = follower(crew, "same", &done);
       throw InputError("bad input");
-    } catch (const InputError&) {
-    }
+    } catch (const InputError&) {}
     waiting.join();
     EXPECT_EQ(done, 0);
   }
@@ -113,13 +113,14 @@ class LossTest : public ::testing::Test {
  protected:
   // Runs a task that a peer takes, which then does as it is told, and that another follower answers.
   void lose(const std::function<void(net::Link& link)>& misbehave, RankCrew::Loss loss) {
-    std::jthread other;                // ends with the crew, which ends first
-    Pulse pulse;                       // long enough for a busy machine, where nothing waits for its end
+    std::jthread other;  // ends with the crew, which ends first
+    Pulse pulse;         // long enough for a busy machine, where nothing waits for its end
     if (loss == RankCrew::Loss::silent) pulse.silence = std::chrono::milliseconds(250);
     RankCrew crew(kHere, pulse);
     crew.open(0, "same", {});
     std::string answer;
-    std::jthread asker([&] { answer = crew.run("5", kNever, here, [](const std::string& text) { return text == "5!"; }); });
+    std::jthread asker(
+        [&] { answer = crew.run("5", kNever, here, [](const std::string& text) { return text == "5!"; }); });
     net::Link link = taker(crew, "5");
     misbehave(link);
     other = follower(crew, "same");
@@ -142,11 +143,13 @@ TEST_F(LossTest, AFollowerThatIsStopped) {
 
 // As one that is stopped in the middle of a message: its length is there, the rest is not.
 TEST_F(LossTest, AFollowerThatIsStoppedInTheMiddleOfAnAnswer) {
-  lose([](net::Link& link) {
-    const std::string head("\0\0\0\x30 a", 6);
-    const std::array parts{std::as_bytes(std::span(head))};
-    EXPECT_TRUE(link.socket().send(parts));
-  }, RankCrew::Loss::silent);
+  lose(
+      [](net::Link& link) {
+        const std::string head("\0\0\0\x30 a", 6);
+        const std::array parts{std::as_bytes(std::span(head))};
+        EXPECT_TRUE(link.socket().send(parts));
+      },
+      RankCrew::Loss::silent);
 }
 
 TEST_F(LossTest, AnAnswerWithoutItsDigest) {
@@ -158,11 +161,13 @@ TEST_F(LossTest, AnAnswerThatSaysSomethingElse) {
 }
 
 TEST_F(LossTest, AnAnswerThatIsTooLong) {
-  lose([](net::Link& link) {
-    const std::string head("\xff\xff\xff\xff", 4);
-    const std::array parts{std::as_bytes(std::span(head))};
-    EXPECT_TRUE(link.socket().send(parts));
-  }, RankCrew::Loss::died);
+  lose(
+      [](net::Link& link) {
+        const std::string head("\xff\xff\xff\xff", 4);
+        const std::array parts{std::as_bytes(std::span(head))};
+        EXPECT_TRUE(link.socket().send(parts));
+      },
+      RankCrew::Loss::died);
 }
 
 TEST(RankCrew, ASignOfLifeIsNoAnswer) {
@@ -203,11 +208,12 @@ TEST(RankCrew, AFollowerSaysThatItIsAlive) {
 }
 
 TEST(RankCrew, WhatAFollowerCannotDoIsDoneHere) {
-  std::jthread unable;                 // ends with the crew, which ends first
+  std::jthread unable;  // ends with the crew, which ends first
   RankCrew crew(kHere);
   crew.open(0, "same", {});
   unable = std::jthread([leader = RankLeader(crew.meeting(), RankName::own(1))]() mutable {
-    static_cast<void>(leader.follow("same", 1, [](const std::string&, const std::function<bool()>&) { return std::string(); }));
+    static_cast<void>(
+        leader.follow("same", 1, [](const std::string&, const std::function<bool()>&) { return std::string(); }));
   });
   EXPECT_EQ(crew.run("1", kNever, here), "here");
 }
@@ -243,13 +249,15 @@ TEST(RankCrew, StrangersThatSayNothingKeepNoFollowerOut) {
 
 TEST(RankCrew, GivingUpEndsTheWait) {
   RankCrew crew(kHere);
-  crew.open(0, "same", {});            // no place will ever be free
+  crew.open(0, "same", {});  // no place will ever be free
   int asked = 0;
-  EXPECT_EQ(crew.run("1", [&] { return ++asked > 2; }, here), "");
+  EXPECT_EQ(crew.run(
+                "1", [&] { return ++asked > 2; }, here),
+            "");
 }
 
 TEST(RankLeader, ALeaderThatIsNotThereIsAnError) {
-  net::Meeting nowhere{"node7", "abc", {{"127.0.0.1", net::port_of(net::listen_at(net::kLoopback))}}};   // closed again
+  net::Meeting nowhere{"node7", "abc", {{"127.0.0.1", net::port_of(net::listen_at(net::kLoopback))}}};  // closed again
   EXPECT_THROW(RankLeader(nowhere, RankName::own(1)), DeviceError);
 }
 

@@ -14,11 +14,14 @@ namespace {
 
 class ResolveTest : public StudyFolder {
  protected:
-  [[nodiscard]] ResolvedPoint resolve(const Overrides& overrides) const { return resolve_point(read(kSmallStudy, overrides), 0); }
+  [[nodiscard]] ResolvedPoint resolve(const Overrides& overrides) const {
+    return resolve_point(read(kSmallStudy, overrides), 0);
+  }
 };
 
 TEST_F(ResolveTest, CostCountsWholeInstances) {
-  // 9 replicas of TP 2: four fit the eight GPUs of an instance, so three instances at 37.688 USD/h (SageMaker, 2025-04).
+  // 9 replicas of TP 2: four fit the eight GPUs of an instance, so three instances at 37.688 USD/h (SageMaker,
+  // 2025-04).
   const ResolvedPoint point = resolve({{"deployment.tp", "2"}, {"deployment.replicas", "9"}});
   EXPECT_EQ(point.result.instances, 3);
   EXPECT_DOUBLE_EQ(*point.result.usd_per_hour, 3 * 37.688);
@@ -39,7 +42,9 @@ TEST_F(ResolveTest, StatedBlocksReplaceThePool) {
 }
 
 TEST_F(ResolveTest, ALargerShareOfMemoryGivesMoreBlocks) {
-  const auto blocks = [&](const char* fraction) { return resolve({{"scheduler.mem_fraction", fraction}}).scenario->kv.blocks; };
+  const auto blocks = [&](const char* fraction) {
+    return resolve({{"scheduler.mem_fraction", fraction}}).scenario->kv.blocks;
+  };
   EXPECT_LT(blocks("0.5"), blocks("0.9"));
 }
 
@@ -50,16 +55,19 @@ TEST_F(ResolveTest, UncalibratedFiguresAreFlagged) {
   EXPECT_FALSE(point.result.usd_per_hour.has_value());
 }
 
-// vLLM's profile was fitted on Qwen3 32B in bf16 on H100 alone, TP 2 to 8, 8 to 128 users, prompts of 1024 to 4096 tokens and
-// answers of 128 to 1024 (validation/published/serving-h100.csv).
+// vLLM's profile was fitted on Qwen3 32B in bf16 on H100 alone, TP 2 to 8, 8 to 128 users, prompts of 1024 to 4096
+// tokens and answers of 128 to 1024 (validation/published/serving-h100.csv).
 constexpr const char* kFitted =
-    "model: qwen3-32b\ndtype: bf16\nhardware: {accelerator: h100-sxm, count: 8}\nengine: vllm-0.12\ndeployment: {tp: 2}\n"
+    "model: qwen3-32b\ndtype: bf16\nhardware: {accelerator: h100-sxm, count: 8}\nengine: vllm-0.12\ndeployment: {tp: "
+    "2}\n"
     "workload: {load: {closed_loop: {concurrency: 32}}, lengths: {input: 1024, output: 1024}, requests: 320}\n";
 
 TEST_F(ResolveTest, WhatWasFittedIsCalibratedAndAllElseSaysWhyNot) {
-  const auto reason = [&](const Overrides& overrides) { return resolve_point(read(kFitted, overrides), 0).result.extrapolates; };
+  const auto reason = [&](const Overrides& overrides) {
+    return resolve_point(read(kFitted, overrides), 0).result.extrapolates;
+  };
   EXPECT_EQ(reason({}), "");
-  EXPECT_EQ(reason({{"dtype", "fp16"}}), "");           // the same bytes and rates
+  EXPECT_EQ(reason({{"dtype", "fp16"}}), "");  // the same bytes and rates
   EXPECT_EQ(reason({{"engine", "vllm"}}), "");
   const std::vector<std::pair<Overrides, std::string>> cases = {
       {{{"model", "llama-3.1-8b"}}, "8.03 G parameters of 32.76"},
@@ -73,20 +81,25 @@ TEST_F(ResolveTest, WhatWasFittedIsCalibratedAndAllElseSaysWhyNot) {
       {{{"workload.lengths.input", "128"}}, "prompts of 128 tokens of 1024 to 4096"},
       {{{"workload.lengths.output", "2000"}}, "answers of 2000 tokens of 128 to 1024"},
       {{{"engine", "vllm-0.9"}}, "version 0.9"}};
-  for (const auto& [overrides, text] : cases) EXPECT_NE(reason(overrides).find(text), std::string::npos) << text << ": " << reason(overrides);
+  for (const auto& [overrides, text] : cases)
+    EXPECT_NE(reason(overrides).find(text), std::string::npos) << text << ": " << reason(overrides);
 }
 
 TEST_F(ResolveTest, BandsAreWiderBeyondTheFit) {
-  const auto factors = [&](const Overrides& overrides) { return resolve_point(read(kFitted, overrides), 0).scenario->uncertainty; };
+  const auto factors = [&](const Overrides& overrides) {
+    return resolve_point(read(kFitted, overrides), 0).scenario->uncertainty;
+  };
   const model::TimeUncertainty inside = factors({}), outside = factors({{"model", "llama-3.1-8b"}});
   EXPECT_LT(outside.decode_low, inside.decode_low);
   EXPECT_GT(outside.decode_high, inside.decode_high);
 }
 
-// The rule of the profile holds for equal requests of a closed loop under the engine's own policy, unless the study says
-// otherwise; for nothing else.
+// The rule of the profile holds for equal requests of a closed loop under the engine's own policy, unless the study
+// says otherwise; for nothing else.
 TEST_F(ResolveTest, EqualRequestsOfAClosedLoopDriftAsTheEngineWasFitted) {
-  const auto drift = [&](const Overrides& overrides) { return resolve_point(read(kFitted, overrides), 0).scenario->drift.cv; };
+  const auto drift = [&](const Overrides& overrides) {
+    return resolve_point(read(kFitted, overrides), 0).scenario->drift.cv;
+  };
   EXPECT_DOUBLE_EQ(drift({}), 0.02);
   EXPECT_DOUBLE_EQ(drift({{"workload.load.closed_loop.drift", "off"}}), 0);
   EXPECT_DOUBLE_EQ(drift({{"workload.load.closed_loop.drift", "0.05"}}), 0.05);
@@ -105,8 +118,9 @@ TEST_F(ResolveTest, TheResolvedStudyStatesTheDrift) {
     return read(study, overrides).resolved_yaml().find("drift: 0.02") != std::string::npos;
   };
   EXPECT_TRUE(states(kFitted));
-  EXPECT_TRUE(states(std::string(kFitted) + "sweep: {workload.concurrency: [1, 8, 16]}\n"));   // one user drifts from nothing
-  EXPECT_FALSE(states(std::string(kFitted) + "sweep: {engine: [vllm-0.12, ideal]}\n"));   // which have different ones
+  EXPECT_TRUE(
+      states(std::string(kFitted) + "sweep: {workload.concurrency: [1, 8, 16]}\n"));     // one user drifts from nothing
+  EXPECT_FALSE(states(std::string(kFitted) + "sweep: {engine: [vllm-0.12, ideal]}\n"));  // which have different ones
   EXPECT_FALSE(states(kFitted, {{"engine", "ideal"}}));
 }
 
@@ -125,10 +139,11 @@ TEST_F(ResolveTest, AConstantEngineNeedsNeitherModelNorHardware) {
   EXPECT_TRUE(point.result.extrapolates.empty());
 }
 
-// The arithmetic of the JumpStart post: Llama 2 7B in fp16 on A10G (24 GB, 70 TFLOP/s, 600 GB/s) holds four sequences of
-// 4096 tokens, its critical batch is 116, and naive attention does 62 operations a byte.
+// The arithmetic of the JumpStart post: Llama 2 7B in fp16 on A10G (24 GB, 70 TFLOP/s, 600 GB/s) holds four sequences
+// of 4096 tokens, its critical batch is 116, and naive attention does 62 operations a byte.
 TEST_F(ResolveTest, MemoryRepeatsTheJumpStartPost) {
-  const MemoryTable table = memory_table(read(kSmallStudy, {{"hardware", "ml.g5.2xlarge"}, {"scheduler.max_total", "4096"}}));
+  const MemoryTable table =
+      memory_table(read(kSmallStudy, {{"hardware", "ml.g5.2xlarge"}, {"scheduler.max_total", "4096"}}));
   ASSERT_EQ(table.rows.size(), 1U);
   EXPECT_EQ(table.rows[0].max_kv_batch, 4);
   EXPECT_EQ(table.rows[0].critical_batch, 116);
@@ -136,8 +151,8 @@ TEST_F(ResolveTest, MemoryRepeatsTheJumpStartPost) {
 }
 
 TEST_F(ResolveTest, MemoryHasARowForEachDeployment) {
-  const MemoryTable table =
-      memory_table(read(std::string(kSmallStudy) + "sweep: {deployment.tp: [1, 2], workload.concurrency: [1, 2, 4]}\n"));
+  const MemoryTable table = memory_table(
+      read(std::string(kSmallStudy) + "sweep: {deployment.tp: [1, 2], workload.concurrency: [1, 2, 4]}\n"));
   EXPECT_EQ(table.swept_keys, std::vector<std::string>{"deployment.tp"});
   EXPECT_EQ(table.rows.size(), 2U);
 }

@@ -117,7 +117,8 @@ TEST_F(ResultStoreTest, ACutFileIsDamaged) {
 }
 
 TEST_F(ResultStoreTest, AFolderThatIsNotThereIsSaid) {
-  EXPECT_THAT(problem_of([&] { const ResultStore store(file("nowhere/results.sqlite")); }), HasSubstr("it cannot be written"));
+  EXPECT_THAT(problem_of([&] { const ResultStore store(file("nowhere/results.sqlite")); }),
+              HasSubstr("it cannot be written"));
 }
 
 TEST(Digests, ChangeWithWhatTheyAreOf) {
@@ -144,8 +145,8 @@ TEST_F(FolderDigestTest, SeesContentsAndNames) {
   EXPECT_NE(digest_of_folder(file("in")), before);
 }
 
-// A file that may grow no further stands for a full disk: SQLite then ends the transaction, and a later call would fail for
-// that alone ("SQL logic error").
+// A file that may grow no further stands for a full disk: SQLite then ends the transaction, and a later call would fail
+// for that alone ("SQL logic error").
 TEST_F(ResultStoreTest, TheFirstFailureIsTold) {
   const std::string text(200'000, 'x');
   const auto key = [](std::uint8_t i) {
@@ -161,7 +162,7 @@ TEST_F(ResultStoreTest, TheFirstFailureIsTold) {
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
   std::vector<std::string> problems;
   for (int attempt = 0; attempt < 3; ++attempt) {
-    problems.push_back(problem_of([&] { 
+    problems.push_back(problem_of([&] {
       for (std::uint8_t k = 0; k < 50; ++k) store.put(key(k), text);
       store.commit();
     }));

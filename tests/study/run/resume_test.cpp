@@ -16,7 +16,11 @@ class ResumeTest : public StudyFolder {
   };
   // Stops after `most` points that are simulated; 0: goes on to the end.
   Account run(const Study& study, std::size_t most = 0, bool requests = false, bool stepwise = false) const {
-    Outputs outputs(study, {.folder = file("out"), .requests = requests, .decisions = false, .timeline = false, .resumable = true,
+    Outputs outputs(study, {.folder = file("out"),
+                            .requests = requests,
+                            .decisions = false,
+                            .timeline = false,
+                            .resumable = true,
                             .stepwise = stepwise});
     RunControl control;
     Account account;
@@ -34,7 +38,9 @@ class ResumeTest : public StudyFolder {
     account.csv = points_csv(study.swept_keys(), result.points);
     return account;
   }
-  static std::string swept(const std::string& seeds) { return std::string(kTinyStudy) + "sweep: {seed: [" + seeds + "]}\n"; }
+  static std::string swept(const std::string& seeds) {
+    return std::string(kTinyStudy) + "sweep: {seed: [" + seeds + "]}\n";
+  }
 };
 
 TEST_F(ResumeTest, ContinuesWhereItStopped) {
@@ -49,15 +55,16 @@ TEST_F(ResumeTest, ContinuesWhereItStopped) {
 TEST_F(ResumeTest, AFinishedSweepIsNotRunAgain) {
   const Study study = read(std::string(kSmallStudy) + "sweep: {deployment.tp: [1, 3]}\n");
   const Account first = run(study), second = run(study);
-  EXPECT_EQ(second.recalled, 1U);      // the other point cannot exist, which needs no store
+  EXPECT_EQ(second.recalled, 1U);  // the other point cannot exist, which needs no store
   EXPECT_EQ(first.csv, second.csv);
   EXPECT_THAT(first.csv, ::testing::HasSubstr("llama-2-7b"));
 }
 
 // What only the run knows is kept with it: that the accelerator's kernels were not measured in the study's type.
 TEST_F(ResumeTest, RemembersWhatLayBeyondTheMeasurements) {
-  const Study study = read("model: llama-2-7b\nhardware: {accelerator: h100-sxm, count: 1}\nengine: ideal\ndtype: int8\n"
-                           "workload: {load: {closed_loop: {concurrency: 2}}, lengths: {input: 16, output: 4}, requests: 4}\n");
+  const Study study = read(
+      "model: llama-2-7b\nhardware: {accelerator: h100-sxm, count: 1}\nengine: ideal\ndtype: int8\n"
+      "workload: {load: {closed_loop: {concurrency: 2}}, lengths: {input: 16, output: 4}, requests: 4}\n");
   const Account first = run(study), second = run(study);
   EXPECT_EQ(second.recalled, 1U);
   EXPECT_THAT(first.extrapolates, ::testing::HasSubstr("no measured products in int8 on h100-sxm"));
@@ -78,8 +85,9 @@ TEST_F(ResumeTest, WhatChangesThePointIsRunAgain) {
 }
 
 TEST_F(ResumeTest, AChangedTraceIsReadAgain) {
-  const std::string yaml = "engine: {constant: {decode: 10 ms}}\nworkload:\n  load: {poisson: {rate: 4 /s}}\n"
-                           "  lengths: {trace: lengths.csv}\n  requests: 50\nsweep: {seed: [1, 2]}\n";
+  const std::string yaml =
+      "engine: {constant: {decode: 10 ms}}\nworkload:\n  load: {poisson: {rate: 4 /s}}\n"
+      "  lengths: {trace: lengths.csv}\n  requests: 50\nsweep: {seed: [1, 2]}\n";
   write("lengths.csv", "num_prefill_tokens,num_decode_tokens\n10,5\n");
   run(read(yaml));
   EXPECT_EQ(run(read(yaml)).recalled, 2U);

@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "exec/cuda/communicators.h"
 #include "exec/cuda/check.h"
+#include "exec/cuda/communicators.h"
 #include "exec/rank_runner.h"
 #include "tests/exec/sequences.h"
 #include "tests/exec/tiny_models.h"
@@ -14,7 +14,8 @@
 namespace plimsoll::exec {
 namespace {
 
-// The rank 0 of two, whose sums are its own part alone. It remembers how often memory had been taken when all ranks met.
+// The rank 0 of two, whose sums are its own part alone. It remembers how often memory had been taken when all ranks
+// met.
 class WatchedGroup final : public cuda::CudaCommunicator {
  public:
   [[nodiscard]] int rank() const override { return 0; }
@@ -23,8 +24,9 @@ class WatchedGroup final : public cuda::CudaCommunicator {
   void all_gather(const void* in, void* out, std::int64_t bytes, Stream stream) override {
     look();
     for (const std::int64_t at : {std::int64_t{0}, bytes}) {
-      cuda::check(cudaMemcpyAsync(static_cast<std::byte*>(out) + at, in, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToDevice,
-                                  static_cast<cudaStream_t>(stream)), "a test");
+      cuda::check(cudaMemcpyAsync(static_cast<std::byte*>(out) + at, in, static_cast<std::size_t>(bytes),
+                                  cudaMemcpyDeviceToDevice, static_cast<cudaStream_t>(stream)),
+                  "a test");
     }
   }
   void barrier() override { met_ = cuda_emulation::allocation_calls(); }
@@ -60,11 +62,11 @@ TEST(CollectiveMemory, is_taken_only_before_all_ranks_meet) {
   b.step_rows = config.step_rows;
   const auto weights = random_weights(config.architecture, 3);
   RankRunner runner(config, 0, make_cuda_backend(b, &group, 0), *weights);
-  group.barrier();                     // Engine: all ranks are made before the first forward
+  group.barrier();  // Engine: all ranks are made before the first forward
 
   const Tokens prompt = random_tokens(1, 19, config.architecture.shape.vocab);
   const std::vector<std::int32_t> blocks{5, 3, 4};
-  ForwardInput input;                  // more rows than there is room for, of shapes that have not been measured
+  ForwardInput input;  // more rows than there is room for, of shapes that have not been measured
   PrefillRows span;
   span.tokens = prompt;
   span.blocks = blocks;
@@ -75,8 +77,8 @@ TEST(CollectiveMemory, is_taken_only_before_all_ranks_meet) {
   runner.start(input);
   runner.finish(tokens, logits);
   const int prefill = group.collectives;
-  EXPECT_EQ(prefill, 2 * config.architecture.shape.layers + 2);   // two a layer, embedding and samples
-  for (std::int64_t step = 0; step < 4; ++step) {                 // op by op, captured, replayed twice
+  EXPECT_EQ(prefill, 2 * config.architecture.shape.layers + 2);  // two a layer, embedding and samples
+  for (std::int64_t step = 0; step < 4; ++step) {                // op by op, captured, replayed twice
     ForwardInput decode;
     DecodeRow row;
     row.context = 19 + step;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// That the emulation is strict enough to be worth anything: each test breaks a rule of CUDA and expects to be caught, or
-// checks an instruction against what it means for whole matrices.
+// That the emulation is strict enough to be worth anything: each test breaks a rule of CUDA and expects to be caught,
+// or checks an instruction against what it means for whole matrices.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
@@ -40,7 +40,8 @@ TEST(Emulation, a_product_of_fragments_is_the_product_of_matrices) {
   for (std::size_t row = 0; row < 16; ++row) {
     for (std::size_t column = 0; column < 8; ++column) {
       float expected = 0;
-      for (std::size_t k = 0; k < 16; ++k) expected += to_float(a[row * 16 + k]) * to_float(b_transposed[column * 16 + k]);
+      for (std::size_t k = 0; k < 16; ++k)
+        expected += to_float(a[row * 16 + k]) * to_float(b_transposed[column * 16 + k]);
       EXPECT_EQ(d[row * 8 + column], expected) << row << ' ' << column;
     }
   }
@@ -53,7 +54,7 @@ TEST(Emulation, transposed_loads_transpose_each_matrix) {
     for (unsigned i = threadIdx.x; i < 256; i += 32) shared[i] = {static_cast<std::uint16_t>(i)};
     __syncwarp();
     std::uint32_t r[4];
-    ldmatrix_x4_trans(r, shared + threadIdx.x * 8);   // matrix m has rows 8 m to 8 m + 7 of [32][8]
+    ldmatrix_x4_trans(r, shared + threadIdx.x * 8);  // matrix m has rows 8 m to 8 m + 7 of [32][8]
     for (unsigned m = 0; m < 4; ++m) got[threadIdx.x * 4 + m] = r[m];
   });
   for (unsigned lane = 0; lane < 32; ++lane) {
@@ -119,7 +120,7 @@ TEST(Emulation, streams_do_nothing_until_they_are_waited_for) {
   *from.as<int>() = 1;
   check(cudaMemcpyAsync(device.get(), from.get(), 4, cudaMemcpyHostToDevice, stream.get()), "a test");
   check(cudaEventRecord(event.get(), stream.get()), "a test");
-  *from.as<int>() = 2;                   // too early: the copy has not been made
+  *from.as<int>() = 2;  // too early: the copy has not been made
   check(cudaStreamWaitEvent(other.get(), event.get(), 0), "a test");
   check(cudaMemcpyAsync(to.get(), device.get(), 4, cudaMemcpyDeviceToHost, other.get()), "a test");
   check(cudaStreamSynchronize(other.get()), "a test");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a product's way is chosen and kept. The emulated library (emulation/blas.cpp) proposes two ways, and says of the second
-// that it fits no other shape.
+// How a product's way is chosen and kept. The emulated library (emulation/blas.cpp) proposes two ways, and says of the
+// second that it fits no other shape.
 #include "exec/cuda/gemm.h"
 
 #include <cuda_runtime.h>
@@ -23,19 +23,21 @@ class GemmTest : public testing::Test {
   static float product(Gemm& gemm, std::int64_t m, bool may_measure = true) {
     constexpr std::int64_t kN = 16, kK = 8;
     const StreamOwner stream = make_stream();
-    const DeviceBuffer w(kN * kK * sizeof(float), "a test"), x(static_cast<std::size_t>(m * kK) * sizeof(float), "a test"),
+    const DeviceBuffer w(kN * kK * sizeof(float), "a test"),
+        x(static_cast<std::size_t>(m * kK) * sizeof(float), "a test"),
         y(static_cast<std::size_t>(m * kN) * sizeof(float), "a test");
     copy_in(w, std::vector<float>(kN * kK, 2.0F).data(), "a test");
     copy_in(x, std::vector<float>(static_cast<std::size_t>(m * kK), 1.0F).data(), "a test");
-    gemm.run({.x = Element::f32, .y = Element::f32, .m = m, .n = kN, .k = kK}, {.w = w.get(), .x = x.get(), .y = y.get()},
-             may_measure, stream.get());
+    gemm.run({.x = Element::f32, .y = Element::f32, .m = m, .n = kN, .k = kK},
+             {.w = w.get(), .x = x.get(), .y = y.get()}, may_measure, stream.get());
     std::vector<float> result(static_cast<std::size_t>(m * kN));
     check(cudaMemcpyAsync(result.data(), y.get(), y.bytes(), cudaMemcpyDeviceToHost, stream.get()), "a test");
     check(cudaStreamSynchronize(stream.get()), "a test");
     return result.back();
   }
 
-  const std::filesystem::path file = std::filesystem::path(testing::TempDir()) / ("plimsoll_gemm_" + std::to_string(::getpid()));
+  const std::filesystem::path file =
+      std::filesystem::path(testing::TempDir()) / ("plimsoll_gemm_" + std::to_string(::getpid()));
 };
 
 TEST_F(GemmTest, measures_a_bucket_once_and_keeps_it) {
@@ -44,14 +46,14 @@ TEST_F(GemmTest, measures_a_bucket_once_and_keeps_it) {
     gemm.reserve(1 << 16);
     EXPECT_EQ(product(gemm, 12), 16);
     EXPECT_EQ(product(gemm, 12), 16);
-    EXPECT_EQ(product(gemm, 15), 16);   // of the same bucket
+    EXPECT_EQ(product(gemm, 15), 16);  // of the same bucket
   }
   EXPECT_EQ(load_choices(file).size(), 1U);
 }
 
 TEST_F(GemmTest, does_not_believe_a_file_whose_way_is_not_possible) {
   const GemmKey key{{.x = Element::f32, .y = Element::f32, .m = 16, .n = 16, .k = 8}};
-  save_choices(file, {{key, MatmulAlgorithm{7}}});   // no such way: it would be refused when it runs
+  save_choices(file, {{key, MatmulAlgorithm{7}}});  // no such way: it would be refused when it runs
   Gemm gemm(file);
   gemm.reserve(1 << 16);
   EXPECT_EQ(product(gemm, 16), 16);

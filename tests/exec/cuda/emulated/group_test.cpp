@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tensor-parallel group on GPUs over several processes: ids, joining and collectives by the emulation's NCCL, forwards by
-// the group's own messages.
+// A tensor-parallel group on GPUs over several processes: ids, joining and collectives by the emulation's NCCL,
+// forwards by the group's own messages.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -77,7 +77,7 @@ TEST_F(EmulatedGroup, computes_what_one_process_does) {
       }
       EXPECT_LT(std::sqrt(difference / norm), kF32) << "prompt " << p;
     }
-    EXPECT_EQ(got.decode(6), expected.decode(6)) << "graphs " << graphs;   // from the second step on replayed
+    EXPECT_EQ(got.decode(6), expected.decode(6)) << "graphs " << graphs;  // from the second step on replayed
   }
 }
 

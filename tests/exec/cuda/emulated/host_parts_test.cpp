@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of the CUDA backend that run on the host, or on both sides.
 #include <gtest/gtest.h>
-#include <unistd.h>
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <cstdlib>
@@ -21,13 +21,14 @@
 namespace plimsoll::exec::cuda {
 namespace {
 
-// ---- bf16 --------------------------------------------------------------------------------------------------------------
+// ---- bf16
+// --------------------------------------------------------------------------------------------------------------
 
 TEST(Bf16, rounds_to_nearest_with_ties_to_even) {
   EXPECT_EQ(bf16_bits(1.0F), 0x3f80);
-  EXPECT_EQ(bf16_bits(1.0F + 0x1p-8F), 0x3f80);              // halfway between 1 and 1 + 2^-7: the even one is 1
+  EXPECT_EQ(bf16_bits(1.0F + 0x1p-8F), 0x3f80);  // halfway between 1 and 1 + 2^-7: the even one is 1
   EXPECT_EQ(bf16_bits(1.0F + 0x1p-8F + 0x1p-20F), 0x3f81);
-  EXPECT_EQ(bf16_bits(1.0F + 3 * 0x1p-8F), 0x3f82);          // halfway: the even one is 1 + 2^-6
+  EXPECT_EQ(bf16_bits(1.0F + 3 * 0x1p-8F), 0x3f82);  // halfway: the even one is 1 + 2^-6
   EXPECT_EQ(bf16_bits(-2.0F), 0xc000);
   EXPECT_EQ(bf16_bits(std::numeric_limits<float>::infinity()), 0x7f80);
   EXPECT_EQ(bf16_bits(std::numeric_limits<float>::max()), 0x7f80);
@@ -41,7 +42,8 @@ RC_GTEST_PROP(Bf16, is_its_own_rounding, ()) {
   RC_ASSERT(bf16_bits(value) == bits);
 }
 
-// ---- the order of samples --------------------------------------------------------------------------------------------
+// ---- the order of samples
+// --------------------------------------------------------------------------------------------
 
 RC_GTEST_PROP(SampleOrder, is_that_of_the_values_and_then_of_the_lower_token, ()) {
   const auto draw = [] { return static_cast<float>(*rc::gen::inRange(-4, 5)) / 2; };
@@ -57,17 +59,18 @@ TEST(SampleOrder, infinities_and_nans_have_a_place) {
   EXPECT_GT(ordered(infinity, 9), ordered(3e38F, 0));
   EXPECT_GT(ordered(-3e38F, 9), ordered(-infinity, 0));
   EXPECT_GT(ordered(-infinity, 9), ordered(std::nanf(""), 0));
-  EXPECT_GT(ordered(std::nanf(""), 9), 0U);                  // still better than no token at all
+  EXPECT_GT(ordered(std::nanf(""), 9), 0U);  // still better than no token at all
   EXPECT_EQ(ordered(-0.0F, 3), ordered(0.0F, 3));
 }
 
-// ---- keys and their parts ---------------------------------------------------------------------------------------------
+// ---- keys and their parts
+// ---------------------------------------------------------------------------------------------
 
 TEST(DecodeKeys, windows_end_at_the_newest_token) {
   const KeyRange all = decode_keys(100, 0, 0), last = decode_keys(100, 0, 30), few = decode_keys(10, 0, 30);
   EXPECT_EQ(all.first, 0);
   EXPECT_EQ(all.last, 100);
-  EXPECT_EQ(last.first, 70);           // (p - window, p] of p = 99
+  EXPECT_EQ(last.first, 70);  // (p - window, p] of p = 99
   EXPECT_EQ(last.last, 100);
   EXPECT_EQ(few.first, 0);
 }
@@ -76,8 +79,8 @@ TEST(DecodeKeys, charged_keys_are_loaded_and_not_seen) {
   const KeyRange padded = decode_keys(10, 64, 0), windowed = decode_keys(100, 64, 30), nothing = decode_keys(0, 64, 0);
   EXPECT_EQ(padded.seen, 10);
   EXPECT_EQ(padded.last, 64);
-  EXPECT_EQ(windowed.last - windowed.first, 30);             // a window is never exceeded
-  EXPECT_EQ(nothing.last, 0);          // no token of the sequence could stand in
+  EXPECT_EQ(windowed.last - windowed.first, 30);  // a window is never exceeded
+  EXPECT_EQ(nothing.last, 0);                     // no token of the sequence could stand in
 }
 
 RC_GTEST_PROP(SplitPlan, parts_cover_every_tile_once, ()) {
@@ -97,14 +100,15 @@ RC_GTEST_PROP(SplitPlan, parts_cover_every_tile_once, ()) {
 
 // Few sequences are cut into many parts, many into none; two blocks for each of 132 multiprocessors.
 TEST(DecodeMaxSplits, fills_the_gpu_and_no_more) {
-  EXPECT_EQ(decode_max_splits(1, 32, 8, 132), 33);           // 264 / 8 tiles
-  EXPECT_EQ(decode_max_splits(32, 32, 8, 132), 2);           // 264 / 256, rounded up
+  EXPECT_EQ(decode_max_splits(1, 32, 8, 132), 33);  // 264 / 8 tiles
+  EXPECT_EQ(decode_max_splits(32, 32, 8, 132), 2);  // 264 / 256, rounded up
   EXPECT_EQ(decode_max_splits(256, 32, 8, 132), 1);
-  EXPECT_EQ(decode_max_splits(1, 71, 1, 132), 53);           // 71 queries are five tiles of 16
+  EXPECT_EQ(decode_max_splits(1, 71, 1, 132), 53);  // 71 queries are five tiles of 16
   EXPECT_EQ(decode_counters(3, 71, 1), 15);
 }
 
-// ---- steps -------------------------------------------------------------------------------------------------------------
+// ---- steps
+// -------------------------------------------------------------------------------------------------------------
 
 RowTable table_of(std::size_t decodes, std::int64_t context) {
   static std::vector<std::int32_t> blocks(64);
@@ -126,8 +130,8 @@ RowTable table_of(std::size_t decodes, std::int64_t context) {
 TEST(Step, arrays_of_a_bucket_stand_at_the_same_places_whatever_the_contexts) {
   const auto offsets = [](const RowTable& table) {
     const StepView v = layout_of(table, {}).view(reinterpret_cast<const void*>(4096));
-    return std::tuple(v.sampling, v.cache_slot, v.sample_request, v.decode, v.token, v.token_slot, v.position, v.sampled,
-                      v.sample_slot, v.sample_position, v.blocks);
+    return std::tuple(v.sampling, v.cache_slot, v.sample_request, v.decode, v.token, v.token_slot, v.position,
+                      v.sampled, v.sample_slot, v.sample_position, v.blocks);
   };
   EXPECT_EQ(offsets(table_of(8, 3)), offsets(table_of(8, 900)));
   EXPECT_NE(offsets(table_of(8, 3)), offsets(table_of(9, 3)));
@@ -183,27 +187,30 @@ TEST(Step, tiles_with_most_keys_come_first) {
   RowTable table;
   lay_out(input, 16, table);
   const auto tiles = cut_tiles(table, 128);
-  ASSERT_EQ(tiles.size(), 4U);         // 128 + 128 + 44 rows, and 10
-  const std::vector<std::pair<int, int>> expected{{0, 256}, {0, 128}, {1, 0}, {0, 0}};   // 300, 256, 210, 128 keys
+  ASSERT_EQ(tiles.size(), 4U);                                                          // 128 + 128 + 44 rows, and 10
+  const std::vector<std::pair<int, int>> expected{{0, 256}, {0, 128}, {1, 0}, {0, 0}};  // 300, 256, 210, 128 keys
   for (std::size_t i = 0; i < tiles.size(); ++i) EXPECT_EQ(std::pair(tiles[i].sequence, tiles[i].first), expected[i]);
 }
 
 TEST(Buckets, grow_by_ones_then_eights_then_sixty_fours) {
-  const std::pair<std::int64_t, std::int64_t> expected[] = {{1, 1}, {2, 2}, {3, 4}, {5, 8}, {9, 16}, {17, 24}, {121, 128}, {129, 192}, {193, 256}};
+  const std::pair<std::int64_t, std::int64_t> expected[] = {{1, 1},   {2, 2},     {3, 4},     {5, 8},    {9, 16},
+                                                            {17, 24}, {121, 128}, {129, 192}, {193, 256}};
   for (const auto& [rows, bucket] : expected) EXPECT_EQ(decode_bucket(rows), bucket) << rows;
   EXPECT_EQ(gemm_bucket(77), 80);
-  EXPECT_EQ(gemm_bucket(513), 640);    // quarters of 512
+  EXPECT_EQ(gemm_bucket(513), 640);  // quarters of 512
   EXPECT_EQ(gemm_bucket(2048), 2048);
   EXPECT_EQ(gemm_bucket(2049), 2560);
 }
 
-// ---- the memory of products ----------------------------------------------------------------------------------------------
+// ---- the memory of products
+// ----------------------------------------------------------------------------------------------
 
 class GemmFile : public testing::Test {
  protected:
   void SetUp() override { std::filesystem::remove_all(folder); }
   void TearDown() override { std::filesystem::remove_all(folder); }
-  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / ("plimsoll_gemm_file_" + std::to_string(::getpid()));
+  const std::filesystem::path folder =
+      std::filesystem::path(testing::TempDir()) / ("plimsoll_gemm_file_" + std::to_string(::getpid()));
   const std::filesystem::path file = folder / "some" / "gpu.txt";
 
   static GemmKey key(std::int64_t n) {
@@ -212,7 +219,8 @@ class GemmFile : public testing::Test {
 };
 
 TEST_F(GemmFile, gives_back_what_was_saved_and_adds_to_it) {
-  save_choices(file, {{key(1), std::nullopt}, {key(2), MatmulAlgorithm{1, 2, 3, 4, 5, 6, 7, 18'446'744'073'709'551'615U}}});
+  save_choices(file,
+               {{key(1), std::nullopt}, {key(2), MatmulAlgorithm{1, 2, 3, 4, 5, 6, 7, 18'446'744'073'709'551'615U}}});
   save_choices(file, {{key(3), std::nullopt}});
   const GemmChoices choices = load_choices(file);
   ASSERT_EQ(choices.size(), 3U);
@@ -222,7 +230,8 @@ TEST_F(GemmFile, gives_back_what_was_saved_and_adds_to_it) {
 
 TEST_F(GemmFile, ignores_what_it_does_not_understand) {
   std::filesystem::create_directories(file.parent_path());
-  std::ofstream(file) << "plimsoll gemm 1\n1 0 5 64 8 1 0 0\n1 0 5 64 8 1 0 1 1 2\nnonsense\n7 0 5 64 8 1 0 0\n1 0 -5 64 8 1 0 0\n";
+  std::ofstream(file)
+      << "plimsoll gemm 1\n1 0 5 64 8 1 0 0\n1 0 5 64 8 1 0 1 1 2\nnonsense\n7 0 5 64 8 1 0 0\n1 0 -5 64 8 1 0 0\n";
   EXPECT_EQ(load_choices(file).size(), 1U);
   std::ofstream(file) << "another format\n1 0 5 64 8 1 0 0\n";
   EXPECT_TRUE(load_choices(file).empty());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// exec/cuda/blas.h on the CPU. It knows two ways for every product, which differ in the order of the sum, and proposes a third
-// that it refuses to run, as the real one may.
+// exec/cuda/blas.h on the CPU. It knows two ways for every product, which differ in the order of the sum, and proposes
+// a third that it refuses to run, as the real one may.
 #include "exec/cuda/blas.h"
 
 #include "exec/cuda/bf16.h"
@@ -25,8 +25,10 @@ void multiply(const MatmulShape& s, bool backwards, const MatmulOperands& o) {
       const std::int64_t to = row * s.n + column;
       if (s.accumulate) sum += read(s.y, o.y, to);
       if (s.bias) sum += read(s.y, o.bias, column);
-      if (s.y == Element::f32) static_cast<float*>(o.y)[to] = sum;
-      else static_cast<Bf16*>(o.y)[to].bits = bf16_bits(sum);
+      if (s.y == Element::f32)
+        static_cast<float*>(o.y)[to] = sum;
+      else
+        static_cast<Bf16*>(o.y)[to].bits = bf16_bits(sum);
     }
   }
 }
@@ -48,7 +50,8 @@ std::vector<MatmulAlgorithm> Blas::ways(const MatmulShape&, int most) {
 
 bool Blas::fits(const MatmulShape&, const MatmulAlgorithm& algorithm) { return algorithm[0] == 0; }
 
-void Blas::run(const MatmulShape& shape, const MatmulAlgorithm& algorithm, const MatmulOperands& operands, cudaStream_t stream) {
+void Blas::run(const MatmulShape& shape, const MatmulAlgorithm& algorithm, const MatmulOperands& operands,
+               cudaStream_t stream) {
   if (algorithm[0] > 1) throw DeviceError("cuBLASLt: a product failed");
   cuda_emulation::enqueue(stream, [=] { multiply(shape, algorithm[0] == 1, operands); });
 }

@@ -196,7 +196,8 @@ const ThreadState& thread() { return current->running->state; }
 void run_grid(Index grid, Index size, std::size_t shared_bytes, const std::function<void()>& body) {
   if (current != nullptr) fail("a kernel cannot start a kernel");
   const unsigned threads = size.x * size.y * size.z;
-  if (threads == 0 || threads > 1024 || grid.x == 0 || grid.y == 0 || grid.z == 0) fail("a launch of no or too many threads");
+  if (threads == 0 || threads > 1024 || grid.x == 0 || grid.y == 0 || grid.z == 0)
+    fail("a launch of no or too many threads");
   for (unsigned z = 0; z < grid.z; ++z) {
     for (unsigned y = 0; y < grid.y; ++y) {
       for (unsigned x = 0; x < grid.x; ++x) {

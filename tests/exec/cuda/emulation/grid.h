@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUDA's execution model on the CPU, so that kernels are tested where there is no GPU: a block's threads are fibers that
-// run in turn until they wait for each other. Slow and exact: a collective that not all threads reach is reported instead
-// of hanging, threads run in a different order in every block, copies that a kernel does not wait for do not arrive, and
-// the sanitizers see every access. What it cannot show: speed, and races of the memory model.
+// CUDA's execution model on the CPU, so that kernels are tested where there is no GPU: a block's threads are fibers
+// that run in turn until they wait for each other. Slow and exact: a collective that not all threads reach is reported
+// instead of hanging, threads run in a different order in every block, copies that a kernel does not wait for do not
+// arrive, and the sanitizers see every access. What it cannot show: speed, and races of the memory model.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,9 @@
 
 namespace plimsoll::exec::cuda_emulation {
 
-struct Index { unsigned x = 0, y = 0, z = 0; };
+struct Index {
+  unsigned x = 0, y = 0, z = 0;
+};
 
 struct ThreadState {
   Index thread, block, block_size, grid_size;

@@ -63,7 +63,7 @@ std::shared_ptr<Meeting> meeting_of(const ncclUniqueId& id, int size) {
   std::uint64_t number = 0;
   std::memcpy(&number, id.internal, sizeof number);
   const std::lock_guard lock(groups_mutex);
-  if (number == 0 || number > ids) return nullptr;   // nobody made that id
+  if (number == 0 || number > ids) return nullptr;  // nobody made that id
   std::shared_ptr<Meeting>& meeting = groups[number];
   if (!meeting) meeting = std::make_shared<Meeting>(size);
   return meeting;
@@ -89,7 +89,8 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   return ncclSuccess;
 }
 
-// A thread that joins for several ranks cannot wait for each in turn: in a group call it counts them and waits at the end.
+// A thread that joins for several ranks cannot wait for each in turn: in a group call it counts them and waits at the
+// end.
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int size, ncclUniqueId id, int rank) {
   auto meeting = meeting_of(id, size);
   if (!meeting) return ncclInvalidUsage;
@@ -120,32 +121,40 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   return ncclCommDestroy(comm);
 }
 
-ncclResult_t ncclAllReduce(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t, ncclComm_t comm, cudaStream_t stream) {
-  plimsoll::exec::cuda_emulation::enqueue(stream, [=, meeting = comm->meeting, rank = static_cast<std::size_t>(comm->rank)] {
-    using plimsoll::exec::cuda::Bf16;
-    meeting->operands[rank] = in;
-    if (!meeting->wait()) return;
-    std::vector<float> sum(count);
-    for (const void* operand : meeting->operands) {
-      for (std::size_t i = 0; i < count; ++i)
-        sum[i] += type == ncclFloat32 ? static_cast<const float*>(operand)[i] : to_float(static_cast<const Bf16*>(operand)[i]);
-    }
-    if (!meeting->wait()) return;      // all have read what is overwritten now
-    for (std::size_t i = 0; i < count; ++i) {
-      if (type == ncclFloat32) static_cast<float*>(out)[i] = sum[i];
-      else static_cast<Bf16*>(out)[i] = Bf16{plimsoll::exec::cuda::bf16_bits(sum[i])};
-    }
-  });
+ncclResult_t ncclAllReduce(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t,
+                           ncclComm_t comm, cudaStream_t stream) {
+  plimsoll::exec::cuda_emulation::enqueue(
+      stream, [=, meeting = comm->meeting, rank = static_cast<std::size_t>(comm->rank)] {
+        using plimsoll::exec::cuda::Bf16;
+        meeting->operands[rank] = in;
+        if (!meeting->wait()) return;
+        std::vector<float> sum(count);
+        for (const void* operand : meeting->operands) {
+          for (std::size_t i = 0; i < count; ++i)
+            sum[i] += type == ncclFloat32 ? static_cast<const float*>(operand)[i]
+                                          : to_float(static_cast<const Bf16*>(operand)[i]);
+        }
+        if (!meeting->wait()) return;  // all have read what is overwritten now
+        for (std::size_t i = 0; i < count; ++i) {
+          if (type == ncclFloat32)
+            static_cast<float*>(out)[i] = sum[i];
+          else
+            static_cast<Bf16*>(out)[i] = Bf16{plimsoll::exec::cuda::bf16_bits(sum[i])};
+        }
+      });
   return ncclSuccess;
 }
 
-ncclResult_t ncclAllGather(const void* in, void* out, std::size_t count, ncclDataType_t, ncclComm_t comm, cudaStream_t stream) {
-  plimsoll::exec::cuda_emulation::enqueue(stream, [=, meeting = comm->meeting, rank = static_cast<std::size_t>(comm->rank)] {
-    meeting->operands[rank] = in;
-    if (!meeting->wait()) return;
-    for (std::size_t r = 0; r < meeting->operands.size(); ++r) std::memcpy(static_cast<char*>(out) + r * count, meeting->operands[r], count);
-    static_cast<void>(meeting->wait());
-  });
+ncclResult_t ncclAllGather(const void* in, void* out, std::size_t count, ncclDataType_t, ncclComm_t comm,
+                           cudaStream_t stream) {
+  plimsoll::exec::cuda_emulation::enqueue(
+      stream, [=, meeting = comm->meeting, rank = static_cast<std::size_t>(comm->rank)] {
+        meeting->operands[rank] = in;
+        if (!meeting->wait()) return;
+        for (std::size_t r = 0; r < meeting->operands.size(); ++r)
+          std::memcpy(static_cast<char*>(out) + r * count, meeting->operands[r], count);
+        static_cast<void>(meeting->wait());
+      });
   return ncclSuccess;
 }
 
@@ -155,11 +164,16 @@ DynamicLibrary::DynamicLibrary(const std::string& what, const std::vector<std::s
 
 void* DynamicLibrary::symbol(const char* name) const {
   static const std::map<std::string, void*> symbols{
-      {"ncclGetErrorString", reinterpret_cast<void*>(&ncclGetErrorString)}, {"ncclGetVersion", reinterpret_cast<void*>(&ncclGetVersion)},
-      {"ncclGetUniqueId", reinterpret_cast<void*>(&ncclGetUniqueId)},       {"ncclCommInitRank", reinterpret_cast<void*>(&ncclCommInitRank)},
-      {"ncclCommDestroy", reinterpret_cast<void*>(&ncclCommDestroy)},       {"ncclCommAbort", reinterpret_cast<void*>(&ncclCommAbort)},
-      {"ncclAllReduce", reinterpret_cast<void*>(&ncclAllReduce)},           {"ncclAllGather", reinterpret_cast<void*>(&ncclAllGather)},
-      {"ncclGroupStart", reinterpret_cast<void*>(&ncclGroupStart)},         {"ncclGroupEnd", reinterpret_cast<void*>(&ncclGroupEnd)}};
+      {"ncclGetErrorString", reinterpret_cast<void*>(&ncclGetErrorString)},
+      {"ncclGetVersion", reinterpret_cast<void*>(&ncclGetVersion)},
+      {"ncclGetUniqueId", reinterpret_cast<void*>(&ncclGetUniqueId)},
+      {"ncclCommInitRank", reinterpret_cast<void*>(&ncclCommInitRank)},
+      {"ncclCommDestroy", reinterpret_cast<void*>(&ncclCommDestroy)},
+      {"ncclCommAbort", reinterpret_cast<void*>(&ncclCommAbort)},
+      {"ncclAllReduce", reinterpret_cast<void*>(&ncclAllReduce)},
+      {"ncclAllGather", reinterpret_cast<void*>(&ncclAllGather)},
+      {"ncclGroupStart", reinterpret_cast<void*>(&ncclGroupStart)},
+      {"ncclGroupEnd", reinterpret_cast<void*>(&ncclGroupEnd)}};
   const auto found = symbols.find(name);
   if (found == symbols.end()) throw DeviceError(what_ + " has no " + name);
   return found->second;

@@ -9,7 +9,9 @@
 
 struct ncclComm;
 using ncclComm_t = ncclComm*;
-struct ncclUniqueId { char internal[128]; };
+struct ncclUniqueId {
+  char internal[128];
+};
 enum ncclResult_t { ncclSuccess, ncclInvalidUsage, ncclRemoteError };
 enum ncclDataType_t { ncclInt8, ncclFloat32, ncclBfloat16 };
 enum ncclRedOp_t { ncclSum };
@@ -21,8 +23,9 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id);
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int size, ncclUniqueId id, int rank);
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
 ncclResult_t ncclCommAbort(ncclComm_t comm);
-ncclResult_t ncclAllReduce(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+ncclResult_t ncclAllReduce(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
+                           ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclAllGather(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclComm_t comm,
                            cudaStream_t stream);
-ncclResult_t ncclAllGather(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream);
 ncclResult_t ncclGroupStart();
 ncclResult_t ncclGroupEnd();

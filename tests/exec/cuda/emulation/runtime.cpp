@@ -23,15 +23,19 @@ struct CUstream_st {
   std::atomic<std::uint64_t> executed{0};
   bool capturing = false;
   std::vector<Work> captured;
-  std::shared_ptr<CUstream_st> handle;   // until the stream is destroyed; events recorded in it live on, as on a device
+  std::shared_ptr<CUstream_st> handle;  // until the stream is destroyed; events recorded in it live on, as on a device
 };
 struct CUevent_st {
   std::shared_ptr<CUstream_st> stream;
   std::uint64_t at = 0;
   std::atomic<double> seconds{0};
 };
-struct CUgraph_st { std::vector<Work> work; };
-struct CUgraphExec_st { std::vector<Work> work; };
+struct CUgraph_st {
+  std::vector<Work> work;
+};
+struct CUgraphExec_st {
+  std::vector<Work> work;
+};
 
 namespace {
 
@@ -40,11 +44,9 @@ std::map<void*, std::size_t> device_allocations, pinned_allocations;
 Machine machine;
 std::size_t allocation_count = 0;
 thread_local int current_device = 0;
-thread_local int captures = 0;         // while a thread captures, calls that would synchronise fail
+thread_local int captures = 0;  // while a thread captures, calls that would synchronise fail
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 // Runs the stream's work up to the given place; two threads may want that at once, and wait for each other's streams.
 void run_until(CUstream_st& stream, std::uint64_t place) {
@@ -156,9 +158,18 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   *properties = {"emulated GPU", 8, 0, 4, 1 << 16, machine.memory};
   return cudaSuccess;
 }
-cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) { *value = 1 << 16; return cudaSuccess; }
-cudaError_t cudaDriverGetVersion(int* version) { *version = 13000; return cudaSuccess; }
-cudaError_t cudaRuntimeGetVersion(int* version) { *version = 13000; return cudaSuccess; }
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
+  *value = 1 << 16;
+  return cudaSuccess;
+}
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = 13000;
+  return cudaSuccess;
+}
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = 13000;
+  return cudaSuccess;
+}
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   const std::lock_guard lock(allocations_mutex);
   *total = machine.memory;
@@ -166,7 +177,9 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   return cudaSuccess;
 }
 const char* cudaGetErrorString(cudaError_t error) { return error == cudaSuccess ? "no error" : "emulated error"; }
-const char* cudaGetErrorName(cudaError_t error) { return error == cudaErrorNoDevice ? "cudaErrorNoDevice" : "cudaError"; }
+const char* cudaGetErrorName(cudaError_t error) {
+  return error == cudaErrorNoDevice ? "cudaErrorNoDevice" : "cudaError";
+}
 cudaError_t cudaGetLastError() { return cudaSuccess; }
 
 cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
@@ -177,7 +190,7 @@ cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
   return allocate(device_allocations, pointer, bytes);
 }
 cudaError_t cudaFree(void* pointer) {
-  cudaStreamSynchronize(nullptr);      // a device is waited for before its memory goes
+  cudaStreamSynchronize(nullptr);  // a device is waited for before its memory goes
   return release(device_allocations, pointer);
 }
 cudaError_t cudaMallocHost(void** pointer, std::size_t bytes) { return allocate(pinned_allocations, pointer, bytes); }
@@ -185,7 +198,7 @@ cudaError_t cudaFreeHost(void* pointer) { return release(pinned_allocations, poi
 
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
   if (captures > 0) return cudaErrorStreamCaptureUnsupported;
-  if (kind != cudaMemcpyHostToDevice || is_pinned(from)) return cudaErrorInvalidValue;   // not used, so not emulated
+  if (kind != cudaMemcpyHostToDevice || is_pinned(from)) return cudaErrorInvalidValue;  // not used, so not emulated
   // The host's memory may be reused at once; the device's has it when the default stream has come to it.
   const auto* bytes_from = static_cast<const char*>(from);
   enqueue(&default_stream(), [to, staged = std::vector<char>(bytes_from, bytes_from + bytes)] {
@@ -196,8 +209,8 @@ cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpy
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   return cudaMemcpy2DAsync(to, bytes, from, bytes, bytes, 1, kind, stream);
 }
-cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch, std::size_t width,
-                              std::size_t height, cudaMemcpyKind kind, cudaStream_t stream) {
+cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
+                              std::size_t width, std::size_t height, cudaMemcpyKind kind, cudaStream_t stream) {
   enqueue(stream, [=] {
     for (std::size_t row = 0; row < height; ++row)
       std::memcpy(static_cast<char*>(to) + row * to_pitch, static_cast<const char*>(from) + row * from_pitch, width);
@@ -258,7 +271,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  if (event->stream != nullptr) cudaEventSynchronize(event);   // recording it refers to it
+  if (event->stream != nullptr) cudaEventSynchronize(event);  // recording it refers to it
   delete event;
   return cudaSuccess;
 }
@@ -294,5 +307,8 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
   delete executable;
   return cudaSuccess;
 }
-cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) { *can = 1; return cudaSuccess; }
+cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
+  *can = 1;
+  return cudaSuccess;
+}
 cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return cudaSuccess; }

@@ -17,7 +17,9 @@ inline Bf16 to_bf16(float x) { return {bf16_bits(x)}; }
 inline std::uint32_t pack_bf16(float low, float high) { return bf16_bits(low) | std::uint32_t{bf16_bits(high)} << 16; }
 
 inline void mma_bf16(float (&d)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
-  struct Fragments { Bf16 a[8], b[4]; } own;
+  struct Fragments {
+    Bf16 a[8], b[4];
+  } own;
   std::memcpy(own.a, a, sizeof own.a);
   std::memcpy(own.b, &b0, sizeof b0);
   std::memcpy(own.b + 2, &b1, sizeof b1);
@@ -29,7 +31,9 @@ inline void mma_bf16(float (&d)[4], const std::uint32_t (&a)[4], std::uint32_t b
   const auto a_at = [&](unsigned row, unsigned k) {
     return to_float(of(row % 8 * 4 + k % 8 / 2).a[(row / 8 + k / 8 * 2) * 2 + k % 2]);
   };
-  const auto b_at = [&](unsigned k, unsigned column) { return to_float(of(column * 4 + k % 8 / 2).b[k / 8 * 2 + k % 2]); };
+  const auto b_at = [&](unsigned k, unsigned column) {
+    return to_float(of(column * 4 + k % 8 / 2).b[k / 8 * 2 + k % 2]);
+  };
   const unsigned lane = cuda_emulation::thread().lane;
   for (unsigned i = 0; i < 4; ++i) {
     const unsigned row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
@@ -51,7 +55,7 @@ inline void emulated_ldmatrix(std::uint32_t (&r)[4], const void* row) {
     }
     r[matrix] = halves[0] | halves[1] << 16;
   }
-  cuda_emulation::warp_barrier();   // .sync: nobody writes to these rows before all have read
+  cuda_emulation::warp_barrier();  // .sync: nobody writes to these rows before all have read
 }
 inline void ldmatrix_x4(std::uint32_t (&r)[4], const void* row) { emulated_ldmatrix<false>(r, row); }
 inline void ldmatrix_x4_trans(std::uint32_t (&r)[4], const void* row) { emulated_ldmatrix<true>(r, row); }
@@ -61,13 +65,17 @@ inline void cp_async_16(void* shared, const void* global, bool present) {
 }
 inline void cp_async_commit() { cuda_emulation::commit_copies(); }
 template <int Left>
-void cp_async_wait() { cuda_emulation::wait_for_copies(Left); }
+void cp_async_wait() {
+  cuda_emulation::wait_for_copies(Left);
+}
 
 inline uint4 load_streaming(const void* global) { return *static_cast<const uint4*>(global); }
 
-inline void store_release_system(std::uint32_t* flag, std::uint32_t value) { __atomic_store_n(flag, value, __ATOMIC_RELEASE); }
+inline void store_release_system(std::uint32_t* flag, std::uint32_t value) {
+  __atomic_store_n(flag, value, __ATOMIC_RELEASE);
+}
 inline std::uint32_t load_acquire_system(const std::uint32_t* flag) {
-  std::this_thread::yield();               // it is read in a loop, waiting for the thread of another rank
+  std::this_thread::yield();  // it is read in a loop, waiting for the thread of another rank
   return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
 }
 
