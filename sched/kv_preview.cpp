@@ -12,9 +12,16 @@ namespace {
 std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 }  // namespace
 
-std::int32_t KvPreview::holders(std::int32_t hashed) const {
-  const auto more = joined_.find(hashed);
-  return kv_.cache()->elements_[at(hashed)].holders + (more == joined_.end() ? 0 : more->second);
+KvPreview::Changed KvPreview::changed(std::int32_t run) const {
+  const auto found = changed_.find(run);
+  return found == changed_.end() ? Changed{} : found->second;
+}
+
+// How many of the first `blocks` blocks of a hashed run nothing holds.
+Blk KvPreview::idle(std::int32_t run, Blk blocks) const {
+  const Changed change = changed(run);
+  if (kv_.cache()->runs_[at(run)].holders + change.holders > 0) return 0;
+  return std::max<Blk>(0, blocks - change.joined);
 }
 
 void KvPreview::take(Blk blocks) {
@@ -23,25 +30,25 @@ void KvPreview::take(Blk blocks) {
   if (kv_.prefix_caching()) unplayed_ += blocks;
 }
 
-// Walks the queue as PrefixCache::take will. Blocks released meanwhile stand behind its end and are nobody's hit.
+// Walks the queue as PrefixCache::take will. Blocks released meanwhile are behind its end: no request finds them.
 void KvPreview::play() {
   const PrefixCache& cache = *kv_.cache();
-  if (!walking_) element_ = cache.head_;
+  if (!walking_) run_ = cache.head_;
   walking_ = true;
-  while (unplayed_ > 0 && element_ >= 0) {
-    const PrefixCache::Element& e = cache.elements_[at(element_)];
-    const bool hashed = e.kind == PrefixCache::Kind::hashed;
-    const auto own = attached_.find(element_);
-    Blk here = e.count - passed_of_element_ - (own == attached_.end() ? 0 : own->second);
-    if (hashed && holders(e.what) > 0) here = 0;  // attached meanwhile
+  while (unplayed_ > 0 && run_ >= 0) {
+    const PrefixCache::Run& r = cache.runs_[at(run_)];
+    const bool hashed = r.kind == PrefixCache::Kind::hashed;
+    const auto own = attached_.find(run_);
+    const Blk attached = hashed ? changed(run_).joined : own == attached_.end() ? 0 : own->second;
+    const Blk here = r.count - passed_ - attached;
     const Blk taken = std::min(unplayed_, here);
     unplayed_ -= taken;
-    passed_of_element_ += taken;
+    passed_ += taken;
+    if (hashed && taken > 0) changed_[run_].lost = passed_;
     if (taken < here) return;
-    if (hashed && here > 0) lost_.insert(e.what);
-    if (e.kind == PrefixCache::Kind::own) lost_runs_.insert(element_);
-    element_ = e.next;
-    passed_of_element_ = 0;
+    if (r.kind == PrefixCache::Kind::own) lost_own_.insert(run_);
+    run_ = r.next;
+    passed_ = 0;
   }
   unplayed_ = 0;
 }
@@ -49,20 +56,25 @@ void KvPreview::play() {
 PrefixHit KvPreview::prefix_hit(ReqId id, Tok limit) {
   if (!kv_.prefix_caching()) return {};
   play();
-  const PrefixCache& cache = *kv_.cache();
-  const PrefixCache::Holder& holder = cache.holders_[id];
-  const auto most = static_cast<std::size_t>(std::max<Tok>(limit, 0) / kv_.block_tokens());
-  std::size_t blocks = 0;
   PrefixHit hit;
-  std::int32_t found = -1;
-  for (; blocks < std::min(most, holder.hashes.size()); ++blocks) {
-    found = cache.find_behind(found, holder.hashes[blocks]);
-    if (found < 0 || lost_.contains(found)) break;
-    if (holders(found) == 0) ++hit.idle_blocks;
+  const PrefixCache& cache = *kv_.cache();
+  const PrefixCache::Holder* holder = cache.find(id);
+  if (holder == nullptr) return hit;
+  const auto most = static_cast<std::size_t>(std::max<Tok>(limit, 0) / kv_.block_tokens());
+  const std::size_t end = std::min(most, holder->hashes.size());
+  std::size_t blocks = 0;
+  while (blocks < end) {
+    const PrefixCache::Match found = cache.match(*holder, blocks, end);
+    if (found.run < 0) break;
+    const Blk left = cache.runs_[at(found.run)].count - changed(found.run).lost;
+    const auto there = std::min(found.blocks, static_cast<std::size_t>(left));
+    hit.idle_blocks += idle(found.run, static_cast<Blk>(there));
+    blocks += there;
+    if (there < found.blocks) break;
   }
-  if (holder.own >= 0 && blocks == holder.own_begin && !lost_runs_.contains(holder.own)) {
-    const Blk passed = holder.own == element_ ? passed_of_element_ : 0;
-    const auto own = std::min(static_cast<std::size_t>(cache.elements_[at(holder.own)].count - passed), most - blocks);
+  if (holder->own >= 0 && blocks == holder->own_begin && !lost_own_.contains(holder->own)) {
+    const Blk passed = holder->own == run_ ? passed_ : 0;
+    const auto own = std::min(static_cast<std::size_t>(cache.runs_[at(holder->own)].count - passed), most - blocks);
     blocks += own;
     hit.idle_blocks += static_cast<Blk>(own);
   }
@@ -73,33 +85,41 @@ PrefixHit KvPreview::prefix_hit(ReqId id, Tok limit) {
 void KvPreview::attach_prefix(ReqId id, Tok tokens) {
   play();
   const PrefixCache& cache = *kv_.cache();
-  const PrefixCache::Holder& holder = cache.holders_[id];
+  const PrefixCache::Holder* holder = cache.find(id);
+  PLIMSOLL_CHECK(holder != nullptr, "a prefix is attached as it was hit");
   const auto blocks = static_cast<std::size_t>(tokens / kv_.block_tokens());
   const std::size_t shared =
-      std::min(blocks, holder.own >= 0 ? std::min(holder.own_begin, holder.hashes.size()) : holder.hashes.size());
-  std::int32_t hashed = -1;
-  for (std::size_t i = 0; i < shared; ++i) {
-    hashed = cache.find_behind(hashed, holder.hashes[i]);
-    PLIMSOLL_CHECK(hashed >= 0, "a prefix is attached as it was hit");
-    if (holders(hashed) == 0) --free_;
-    ++joined_[hashed];
+      std::min(blocks, holder->own >= 0 ? std::min(holder->own_begin, holder->hashes.size()) : holder->hashes.size());
+  for (std::size_t i = 0; i < shared;) {
+    const PrefixCache::Match found = cache.match(*holder, i, shared);
+    PLIMSOLL_CHECK(found.run >= 0, "a prefix is attached as it was hit");
+    const auto count = static_cast<Blk>(found.blocks);
+    free_ -= idle(found.run, count);
+    Changed& change = changed_[found.run];
+    change.joined = std::max(change.joined, count);
+    i += found.blocks;
   }
   if (shared == blocks) return;
-  attached_[holder.own] = static_cast<Blk>(blocks - shared);
+  attached_[holder->own] = static_cast<Blk>(blocks - shared);
   free_ -= static_cast<Blk>(blocks - shared);
 }
 
 void KvPreview::release(ReqId id) {
-  const Blk held = kv_.held(id);
-  if (!kv_.prefix_caching()) {
-    free_ += held;
-    return;
-  }
-  const std::vector<std::int32_t>& published = kv_.cache()->holders_[id].published;
-  free_ += held - static_cast<Blk>(published.size());
-  for (const std::int32_t hashed : published) {
-    if (hashed >= 0) --joined_[hashed];
-    if (hashed < 0 || holders(hashed) == 0) ++free_;
+  free_ += kv_.held(id);
+  if (!kv_.prefix_caching()) return;
+  const PrefixCache& cache = *kv_.cache();
+  const PrefixCache::Holder* holder = cache.find(id);
+  if (holder == nullptr) return;
+  free_ -= static_cast<Blk>(holder->published);
+  for (const PrefixCache::Piece& piece : holder->pieces) {
+    if (piece.run < 0) {
+      free_ += piece.count;
+      continue;
+    }
+    cache.for_parts(piece, [&](std::int32_t run) {
+      --changed_[run].holders;
+      free_ += idle(run, cache.runs_[at(run)].count);
+    });
   }
 }
 

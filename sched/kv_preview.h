@@ -19,7 +19,7 @@ class KvPreview {
   [[nodiscard]] Blk free() const { return free_; }
   [[nodiscard]] PrefixHit prefix_hit(ReqId id, Tok limit);
 
-  /// Somebody grows by this much; at most free().
+  /// A request grows by this much; at most free().
   void take(Blk blocks);
   /// After a hit of at least `tokens` tokens.
   void attach_prefix(ReqId id, Tok tokens);
@@ -27,19 +27,27 @@ class KvPreview {
   void release(ReqId id);
 
  private:
+  /// What the decision changes of a hashed run.
+  struct Changed {
+    std::int32_t holders = 0;  // more or fewer of the whole run
+    Blk joined = 0;            // leading blocks that requests of this decision attach
+    Blk lost = 0;              // last blocks that it takes
+  };
+
   void play();
-  [[nodiscard]] std::int32_t holders(std::int32_t hashed) const;
+  [[nodiscard]] Changed changed(std::int32_t run) const;
+  [[nodiscard]] Blk idle(std::int32_t run, Blk blocks) const;
 
   const KvLedger& kv_;
   Blk free_;
-  // The rest is for prefix caching only. Elements and hashed blocks are indices into the PrefixCache.
-  Blk unplayed_ = 0;           // taken, but the queue of idle blocks has not been walked yet
-  std::int32_t element_ = -1;  // where the walk stands
+  // The rest is for prefix caching only. Runs are indices into the PrefixCache.
+  Blk unplayed_ = 0;       // taken, but the queue of idle blocks has not been walked yet
+  std::int32_t run_ = -1;  // where the walk is
   bool walking_ = false;
-  Blk passed_of_element_ = 0;
-  std::unordered_set<std::int32_t> lost_, lost_runs_;      // hashed blocks and own runs that the walk has passed
-  std::unordered_map<std::int32_t, std::int32_t> joined_;  // more (or fewer) holders of a hashed block
-  std::unordered_map<std::int32_t, Blk> attached_;         // blocks of an own run that its request has taken back
+  Blk passed_ = 0;  // blocks of that run
+  std::unordered_map<std::int32_t, Changed> changed_;
+  std::unordered_set<std::int32_t> lost_own_;       // own runs that the walk has passed
+  std::unordered_map<std::int32_t, Blk> attached_;  // blocks of an own run that its request has taken back
 };
 
 }  // namespace plimsoll::sched

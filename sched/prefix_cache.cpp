@@ -2,9 +2,11 @@
 #include "sched/prefix_cache.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "model/error.h"
 #include "sched/kv_ledger.h"
+#include "sched/router_random.h"
 
 namespace plimsoll::sched {
 
@@ -19,11 +21,13 @@ std::vector<std::uint64_t> block_hashes(std::span<const std::uint64_t> prefix_ha
   if (hash_block_tokens <= 0) return hashes;
   const auto known = static_cast<std::int64_t>(prefix_hashes.size()) * hash_block_tokens;
   const std::int64_t blocks = std::min<std::int64_t>(input, known) / block_tokens;
-  for (std::int64_t i = 0; i < blocks; ++i) {
-    const auto last = static_cast<std::uint64_t>((i + 1) * block_tokens - 1);
-    const std::uint64_t within = last % static_cast<std::uint64_t>(hash_block_tokens);
-    const std::uint64_t hash = prefix_hashes[last / static_cast<std::uint64_t>(hash_block_tokens)];
-    hashes.push_back((hash ^ (within + 1) * 0x9e3779b97f4a7c15ULL) * 0xff51afd7ed558ccdULL);
+  hashes.reserve(static_cast<std::size_t>(blocks));
+  const auto size = static_cast<std::uint64_t>(hash_block_tokens);
+  std::uint64_t path = 0, last = static_cast<std::uint64_t>(block_tokens) - 1;
+  for (std::int64_t i = 0; i < blocks; ++i, last += static_cast<std::uint64_t>(block_tokens)) {
+    const std::uint64_t block = last / size, within = last % size;
+    path = mix(path ^ prefix_hashes[block] ^ (within + 1) * 0x9e3779b97f4a7c15ULL);
+    hashes.push_back(path);
   }
   return hashes;
 }
@@ -32,24 +36,54 @@ PrefixCache::PrefixCache(Blk blocks, Tok block_tokens) : block_tokens_(block_tok
   push_idle(Kind::anonymous, blocks, -1);
 }
 
+const PrefixCache::Holder* PrefixCache::find(ReqId id) const {
+  return place(id) < 0 ? nullptr : &holders_[at(place(id))];
+}
+
+PrefixCache::Holder& PrefixCache::holder(ReqId id) {
+  if (id >= places_.size()) places_.resize(id + 1, -1);
+  if (places_[id] >= 0) return holders_[at(places_[id])];
+  if (free_holders_.empty()) {
+    free_holders_.push_back(static_cast<std::int32_t>(holders_.size()));
+    holders_.emplace_back();
+  }
+  places_[id] = free_holders_.back();
+  free_holders_.pop_back();
+  return holders_[at(places_[id])];
+}
+
 void PrefixCache::open(ReqId id, std::span<const std::uint64_t> prompt_hashes) {
-  if (id >= holders_.size()) holders_.resize(id + 1);
-  holders_[id].hashes.assign(prompt_hashes.begin(), prompt_hashes.end());
+  if (prompt_hashes.empty()) return;
+  holder(id).hashes.assign(prompt_hashes.begin(), prompt_hashes.end());
+}
+
+// The run that begins with the block at `from`, and how far it goes on like the prompt.
+PrefixCache::Match PrefixCache::match(const Holder& holder, std::size_t from, std::size_t end) const {
+  const std::int32_t run = by_hash_.find(holder.hashes[from]);
+  if (run < 0) return {};
+  const Run& r = runs_[at(run)];
+  const std::size_t most = std::min(static_cast<std::size_t>(r.count), end - from);
+  const auto first = r.hashes.begin();
+  const auto differ = std::mismatch(first, first + static_cast<std::ptrdiff_t>(most),
+                                    holder.hashes.begin() + static_cast<std::ptrdiff_t>(from));
+  return {run, static_cast<std::size_t>(differ.first - first)};
 }
 
 PrefixHit PrefixCache::hit(ReqId id, Tok limit) const {
-  const Holder& holder = holders_[id];
-  const auto most = static_cast<std::size_t>(std::max<Tok>(limit, 0) / block_tokens_);
-  std::size_t blocks = 0;
   PrefixHit hit;
-  std::int32_t found = -1;
-  for (; blocks < std::min(most, holder.hashes.size()); ++blocks) {
-    found = find_behind(found, holder.hashes[blocks]);
-    if (found < 0) break;
-    if (elements_[at(found)].holders == 0) ++hit.idle_blocks;
+  const Holder* holder = find(id);
+  if (holder == nullptr) return hit;
+  const auto most = static_cast<std::size_t>(std::max<Tok>(limit, 0) / block_tokens_);
+  const std::size_t end = std::min(most, holder->hashes.size());
+  std::size_t blocks = 0;
+  while (blocks < end) {
+    const Match found = match(*holder, blocks, end);
+    if (found.run < 0) break;
+    if (runs_[at(found.run)].holders == 0) hit.idle_blocks += static_cast<Blk>(found.blocks);
+    blocks += found.blocks;
   }
-  if (holder.own >= 0 && blocks == holder.own_begin) {
-    const auto own = std::min(static_cast<std::size_t>(elements_[at(holder.own)].count), most - blocks);
+  if (holder->own >= 0 && blocks == holder->own_begin) {
+    const auto own = std::min(static_cast<std::size_t>(runs_[at(holder->own)].count), most - blocks);
     blocks += own;
     hit.idle_blocks += static_cast<Blk>(own);
   }
@@ -57,167 +91,244 @@ PrefixHit PrefixCache::hit(ReqId id, Tok limit) const {
   return hit;
 }
 
-// The block with this hash, or -1. Prompts that begin alike go on alike, so it mostly is where it was behind `before`.
-std::int32_t PrefixCache::find_behind(std::int32_t before, std::uint64_t hash) const {
-  if (before < 0) return by_hash_.find(hash);
-  std::int32_t& follower = elements_[at(before)].follower;
-  if (follower >= 0) {
-    const Element& e = elements_[at(follower)];
-    if (e.kind == Kind::hashed && e.hash == hash) return follower;
+std::int32_t PrefixCache::new_run() {
+  if (free_runs_.empty()) {
+    runs_.emplace_back();
+    return static_cast<std::int32_t>(runs_.size() - 1);
   }
-  const std::int32_t found = by_hash_.find(hash);
-  if (found >= 0) follower = found;
-  return found;
+  const std::int32_t run = free_runs_.back();
+  free_runs_.pop_back();
+  return run;
 }
 
-std::int32_t PrefixCache::new_element() {
-  if (free_elements_.empty()) {
-    elements_.emplace_back();
-    return static_cast<std::int32_t>(elements_.size() - 1);
-  }
-  const std::int32_t element = free_elements_.back();
-  free_elements_.pop_back();
-  return element;
-}
-
-std::int32_t PrefixCache::push_idle(Kind kind, Blk count, std::int32_t what) {
+std::int32_t PrefixCache::push_idle(Kind kind, Blk count, std::int32_t request) {
   if (count == 0) return -1;
-  if (kind == Kind::anonymous && tail_ >= 0 && elements_[at(tail_)].kind == Kind::anonymous) {
-    elements_[at(tail_)].count += count;
+  if (kind == Kind::anonymous && tail_ >= 0 && runs_[at(tail_)].kind == Kind::anonymous) {
+    runs_[at(tail_)].count += count;
     return tail_;
   }
-  const std::int32_t element = new_element();
-  Element& e = elements_[at(element)];
-  e.kind = kind;
-  e.count = count;
-  e.what = what;
-  link(element);
-  return element;
+  const std::int32_t run = new_run();
+  Run& r = runs_[at(run)];
+  r.kind = kind;
+  r.count = count;
+  r.request = request;
+  link(run, -1);
+  return run;
 }
 
-void PrefixCache::link(std::int32_t element) {
-  Element& e = elements_[at(element)];
-  e.previous = tail_;
-  e.next = -1;
-  (tail_ >= 0 ? elements_[at(tail_)].next : head_) = element;
-  tail_ = element;
+// Into the queue before another run, or at its tail (-1).
+void PrefixCache::link(std::int32_t run, std::int32_t before) {
+  Run& r = runs_[at(run)];
+  r.next = before;
+  std::int32_t& back = before >= 0 ? runs_[at(before)].previous : tail_;
+  r.previous = back;
+  back = run;
+  (r.previous >= 0 ? runs_[at(r.previous)].next : head_) = run;
 }
 
-void PrefixCache::unlink(std::int32_t element) {
-  const Element& e = elements_[at(element)];
-  (e.previous >= 0 ? elements_[at(e.previous)].next : head_) = e.next;
-  (e.next >= 0 ? elements_[at(e.next)].previous : tail_) = e.previous;
+void PrefixCache::unlink(std::int32_t run) {
+  const Run& r = runs_[at(run)];
+  (r.previous >= 0 ? runs_[at(r.previous)].next : head_) = r.next;
+  (r.next >= 0 ? runs_[at(r.next)].previous : tail_) = r.previous;
 }
 
-void PrefixCache::drop(std::int32_t element) {
-  unlink(element);
-  elements_[at(element)].kind = Kind::anonymous;  // whatever pointed here finds nothing
-  free_elements_.push_back(element);
+void PrefixCache::drop(std::int32_t run) {
+  unlink(run);
+  runs_[at(run)].kind = Kind::anonymous;
+  free_runs_.push_back(run);
 }
 
-// The element at the head has lost its last block.
+// A hashed run keeps its first `blocks` blocks; the others become a run of their own with the same holders. In the
+// queue the others come first, since the last blocks of a prompt were freed first.
+void PrefixCache::split(std::int32_t run, std::size_t blocks) {
+  const std::int32_t rest = new_run();
+  Run &front = runs_[at(run)], &back = runs_[at(rest)];
+  back.kind = Kind::hashed;
+  back.hashes.assign(front.hashes.begin() + static_cast<std::ptrdiff_t>(blocks), front.hashes.begin() + front.count);
+  back.count = front.count - static_cast<Blk>(blocks);
+  back.holders = front.holders;
+  back.rest = std::exchange(front.rest, rest);
+  front.count = static_cast<Blk>(blocks);
+  front.hashes.resize(blocks);
+  by_hash_.insert(back.hashes.front(), rest);
+  if (front.holders == 0) link(rest, run);
+}
+
+// The run at the head has lost its last block.
 void PrefixCache::evict_head() {
-  const Element& e = elements_[at(head_)];
-  if (e.kind == Kind::own) holders_[at(e.what)].own = -1;
-  if (e.kind == Kind::hashed) by_hash_.erase(e.hash);
+  const Run& r = runs_[at(head_)];
+  if (r.kind == Kind::own) holders_[at(places_[at(r.request)])].own = -1;
+  if (r.kind == Kind::hashed) by_hash_.erase(r.hashes.front());
   drop(head_);
 }
 
 void PrefixCache::take(Blk blocks) {
   while (blocks > 0) {
     PLIMSOLL_CHECK(head_ >= 0, "the queue of idle blocks ran dry");
-    Element& e = elements_[at(head_)];
-    const Blk taken = std::min(blocks, e.count);  // of an own run the last positions go first: they were freed first
-    e.count -= taken;
+    Run& r = runs_[at(head_)];
+    const Blk taken = std::min(blocks, r.count);  // the last positions go first: they were freed first
+    r.count -= taken;
     blocks -= taken;
-    if (e.count == 0) evict_head();
+    if (r.count == 0) evict_head();
   }
 }
 
 Blk PrefixCache::attach(ReqId id, Tok tokens) {
-  Holder& holder = holders_[id];
+  Holder& h = holder(id);
   const auto blocks = static_cast<std::size_t>(tokens / block_tokens_);
+  const std::size_t end = std::min(blocks, h.hashes.size());
   Blk were_idle = 0;
-  holder.published.clear();
-  std::int32_t found = -1;
-  while (holder.published.size() < std::min(blocks, holder.hashes.size())) {
-    found = find_behind(found, holder.hashes[holder.published.size()]);
-    if (found < 0) break;
-    if (elements_[at(found)].holders++ == 0) {
-      unlink(found);
-      ++were_idle;
+  h.pieces.clear();
+  h.published = 0;
+  while (h.published < end) {
+    const Match found = match(h, h.published, end);
+    if (found.run < 0) break;
+    const auto count = static_cast<Blk>(found.blocks);
+    if (count < runs_[at(found.run)].count) split(found.run, found.blocks);
+    if (runs_[at(found.run)].holders++ == 0) {
+      unlink(found.run);
+      were_idle += count;
     }
-    holder.published.push_back(found);
+    h.pieces.push_back({found.run, count});
+    h.published += found.blocks;
   }
-  if (holder.published.size() < blocks) {
-    const auto own = static_cast<Blk>(blocks - holder.published.size());
-    PLIMSOLL_CHECK(holder.own >= 0 && elements_[at(holder.own)].count >= own, "a prefix is attached as it was hit");
-    Element& run = elements_[at(holder.own)];
+  if (h.published < blocks) {
+    const auto own = static_cast<Blk>(blocks - h.published);
+    PLIMSOLL_CHECK(h.own >= 0 && runs_[at(h.own)].count >= own, "a prefix is attached as it was hit");
+    Run& run = runs_[at(h.own)];
     run.count -= own;
     were_idle += own;
     run.kind = Kind::anonymous;  // what is left of it will be computed anew
-    if (run.count == 0) drop(holder.own);
-    holder.own = -1;
+    if (run.count == 0) drop(h.own);
+    h.own = -1;
   }
   return were_idle;
 }
 
+// Where another request's blocks may go on behind the last published block, if that was another's as well. Those blocks
+// may have been evicted or split since, so they are looked for again, from the end back to the beginning of their run.
+PrefixCache::Match PrefixCache::behind(const Holder& holder) const {
+  if (holder.pieces.empty() || holder.pieces.back().run >= 0) return {};
+  const std::size_t begin = holder.published - static_cast<std::size_t>(holder.pieces.back().count);
+  for (std::size_t first = holder.published; first-- > begin;) {
+    const std::int32_t run = by_hash_.find(holder.hashes[first]);
+    if (run < 0) continue;
+    const Run& r = runs_[at(run)];
+    const std::size_t blocks = holder.published - first;
+    const bool there =
+        static_cast<std::size_t>(r.count) >= blocks && r.hashes[blocks - 1] == holder.hashes[holder.published - 1];
+    return there ? Match{run, blocks} : Match{};
+  }
+  return {};
+}
+
+// A block is in the cache once. It is the first of its run, or it stands behind the block before it: a hash tells the
+// whole beginning, so it can have no other predecessor. Hence these two places are all where it is to be looked for.
 void PrefixCache::publish(ReqId id, Tok computed) {
-  Holder& holder = holders_[id];
-  const std::size_t blocks = std::min(static_cast<std::size_t>(computed / block_tokens_), holder.hashes.size());
-  while (holder.published.size() < blocks) {
-    const std::uint64_t hash = holder.hashes[holder.published.size()];
-    const std::int32_t element = new_element();
-    if (by_hash_.insert(hash, element) != element) {
-      free_elements_.push_back(element);
-      holder.published.push_back(-1);
-      continue;
-    }
-    elements_[at(element)] = {.hash = hash,
-                              .count = 1,
-                              .what = element,
-                              .holders = 1,
-                              .follower = -1,
-                              .previous = -1,
-                              .next = -1,
-                              .kind = Kind::hashed};
-    if (!holder.published.empty() && holder.published.back() >= 0)
-      elements_[at(holder.published.back())].follower = element;
-    holder.published.push_back(element);
+  if (place(id) < 0) return;
+  Holder& h = holders_[at(place(id))];
+  const std::size_t end = std::min(static_cast<std::size_t>(computed / block_tokens_), h.hashes.size());
+  if (h.published >= end) return;
+  if (const Match other = behind(h); other.run >= 0) {
+    const Run& r = runs_[at(other.run)];
+    std::size_t more = 0;
+    while (h.published + more < end && other.blocks + more < static_cast<std::size_t>(r.count) &&
+           r.hashes[other.blocks + more] == h.hashes[h.published + more])
+      ++more;
+    add_foreign(h, more);
+  }
+  while (h.published < end) {
+    const Match other = match(h, h.published, end);
+    if (other.run >= 0)
+      add_foreign(h, other.blocks);
+    else
+      publish_fresh(h, end);
   }
 }
 
-Blk PrefixCache::release(ReqId id, Blk held, Tok computed) {
-  Holder& holder = holders_[id];
-  const auto published = static_cast<Blk>(holder.published.size());
-  const Blk whole = std::clamp<Blk>(computed / block_tokens_, std::min(published, held), held);
-  if (holder.own >= 0) {  // what an earlier preemption left behind is out of date
-    elements_[at(holder.own)].kind = Kind::anonymous;
-    holder.own = -1;
+void PrefixCache::add_foreign(Holder& holder, std::size_t blocks) {
+  if (blocks == 0) return;
+  holder.published += blocks;
+  if (holder.pieces.empty() || holder.pieces.back().run >= 0) holder.pieces.push_back({});
+  holder.pieces.back().count += static_cast<Blk>(blocks);
+}
+
+// The next block is in no run, so it and those behind it that are in none are the request's to publish. They lengthen
+// its last run if it alone holds that one, so that a prompt in chunks becomes one run.
+void PrefixCache::publish_fresh(Holder& holder, std::size_t end) {
+  const std::size_t from = holder.published;
+  std::size_t to = from + 1;
+  while (to < end && by_hash_.find(holder.hashes[to]) < 0) ++to;
+  const auto count = static_cast<Blk>(to - from);
+  const auto first = holder.hashes.begin() + static_cast<std::ptrdiff_t>(from),
+             last = holder.hashes.begin() + static_cast<std::ptrdiff_t>(to);
+  holder.published = to;
+  if (!holder.pieces.empty() && holder.pieces.back().run >= 0) {
+    Piece& piece = holder.pieces.back();
+    Run& r = runs_[at(piece.run)];
+    if (r.holders == 1 && r.count == piece.count) {
+      r.hashes.resize(static_cast<std::size_t>(r.count));
+      r.hashes.insert(r.hashes.end(), first, last);
+      r.count += count;
+      r.rest = -1;
+      piece.count += count;
+      return;
+    }
   }
+  const std::int32_t run = new_run();
+  Run& r = runs_[at(run)];
+  r.kind = Kind::hashed;
+  r.hashes.assign(first, last);
+  r.count = count;
+  r.holders = 1;
+  r.rest = -1;
+  by_hash_.insert(r.hashes.front(), run);
+  holder.pieces.push_back({run, count});
+}
+
+void PrefixCache::forget_own(Holder& holder) {
+  if (holder.own >= 0) runs_[at(holder.own)].kind = Kind::anonymous;
+  holder.own = -1;
+}
+
+Blk PrefixCache::release(ReqId id, Blk held, Tok computed) {
+  if (place(id) < 0 && computed < block_tokens_) {
+    push_idle(Kind::anonymous, held, -1);
+    return held;
+  }
+  Holder& h = holder(id);
+  const auto published = static_cast<Blk>(h.published);
+  const Blk whole = std::clamp<Blk>(computed / block_tokens_, std::min(published, held), held);
+  forget_own(h);  // what an earlier preemption left behind is out of date
   push_idle(Kind::anonymous, held - whole, -1);
   Blk became_idle = held - std::min(published, held);
-  holder.own_begin = holder.published.size();
-  if (whole > published) holder.own = push_idle(Kind::own, whole - published, static_cast<std::int32_t>(id));
-  for (auto i = holder.published.rbegin(); i != holder.published.rend(); ++i) {
-    if (*i < 0) {
-      push_idle(Kind::anonymous, 1, -1);
-      ++became_idle;
+  h.own_begin = h.published;
+  if (whole > published) h.own = push_idle(Kind::own, whole - published, static_cast<std::int32_t>(id));
+  for (auto piece = h.pieces.rbegin(); piece != h.pieces.rend(); ++piece) {
+    if (piece->run < 0) {
+      push_idle(Kind::anonymous, piece->count, -1);
+      became_idle += piece->count;
       continue;
     }
-    if (--elements_[at(*i)].holders > 0) continue;
-    link(*i);
-    ++became_idle;
+    parts_.clear();
+    for_parts(*piece, [this](std::int32_t run) { parts_.push_back(run); });
+    for (auto part = parts_.rbegin(); part != parts_.rend(); ++part) {
+      if (--runs_[at(*part)].holders > 0) continue;
+      link(*part, -1);
+      became_idle += runs_[at(*part)].count;
+    }
   }
-  holder.published.clear();
+  h.pieces.clear();
+  h.published = 0;
   return became_idle;
 }
 
 void PrefixCache::close(ReqId id) {
-  Holder& holder = holders_[id];
-  if (holder.own >= 0) elements_[at(holder.own)].kind = Kind::anonymous;
-  holder.own = -1;
-  holder.hashes.clear();
+  if (place(id) < 0) return;
+  Holder& h = holders_[at(place(id))];
+  forget_own(h);
+  h.hashes.clear();
+  free_holders_.push_back(std::exchange(places_[id], -1));
 }
 
 }  // namespace plimsoll::sched

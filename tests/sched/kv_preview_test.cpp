@@ -3,8 +3,10 @@
 #include "sched/kv_preview.h"
 
 #include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
 
 #include <array>
+#include <vector>
 
 namespace plimsoll::sched {
 namespace {
@@ -59,6 +61,54 @@ TEST(KvPreview, SharedBlocksAreFreeWhenTheLastHolderGoes) {
   EXPECT_EQ(preview.free(), 3);  // the other still holds both
   preview.release(1);
   EXPECT_EQ(preview.free(), 6);
+}
+
+// Six requests with prompts that branch off each other are admitted in one decision, after others have come and gone:
+// the preview says of each what the ledger says when the decision is applied.
+RC_GTEST_PROP(KvPreviewProperty, FindsWhatTheLedgerFindsLater, ()) {
+  KvLedger kv({.blocks = 30, .block_tokens = 1, .prefix_caching = true});
+  constexpr ReqId kPast = 8, kNow = 6;
+  const auto prompt = [] {
+    std::vector<std::uint64_t> hashes(*rc::gen::inRange<std::size_t>(0, 8));
+    std::uint64_t path = 1;  // base 3, so that a number tells all branches taken
+    for (std::uint64_t& hash : hashes) hash = path = 3 * path + *rc::gen::inRange<std::uint64_t>(0, 2);
+    return hashes;
+  };
+  const auto tokens_of = [](const PrefixHit& hit) { return std::pair(hit.tokens, hit.idle_blocks); };
+  for (ReqId id = 0; id < kPast; ++id) {
+    kv.open(id, prompt());
+    const PrefixHit hit = kv.prefix_hit(id, 100);
+    const auto length = hit.tokens + *rc::gen::inRange(0, 5);
+    if (kv.free() < hit.idle_blocks + length - hit.tokens) continue;
+    if (hit.tokens > 0) kv.attach_prefix(id, hit.tokens);
+    kv.grow(id, length);
+    kv.publish(id, length);
+    if (*rc::gen::arbitrary<bool>()) kv.release(id, *rc::gen::arbitrary<bool>() ? length : 0);
+  }
+  for (ReqId id = kPast; id < kPast + kNow; ++id) kv.open(id, prompt());
+  KvPreview preview(kv);
+  struct Step {
+    ReqId id;
+    PrefixHit hit;
+    Tok length;
+    Blk free;
+  };
+  std::vector<Step> steps;
+  for (ReqId id = 0; id < kPast + kNow; ++id) {
+    if (id < kPast && kv.held(id) > 0) continue;
+    const PrefixHit hit = preview.prefix_hit(id, 100);
+    const Tok length = hit.tokens + *rc::gen::inRange(0, 6);
+    if (preview.free() < hit.idle_blocks + length - hit.tokens) continue;
+    if (hit.tokens > 0) preview.attach_prefix(id, hit.tokens);
+    preview.take(length - hit.tokens);
+    steps.push_back({id, hit, length, preview.free()});
+  }
+  for (const Step& step : steps) {
+    RC_ASSERT(tokens_of(kv.prefix_hit(step.id, 100)) == tokens_of(step.hit));
+    if (step.hit.tokens > 0) kv.attach_prefix(step.id, step.hit.tokens);
+    kv.grow(step.id, step.length);
+    RC_ASSERT(kv.free() == step.free);
+  }
 }
 
 TEST(KvPreview, WithoutCachingItOnlyCounts) {

@@ -148,12 +148,13 @@ struct Person {
   std::vector<bool> mine;  // published blocks whose content is under this hash in `shared`
 };
 
-// Requests of up to 5 blocks out of few hashes; each is prefilled, grows, is preempted, resumes and ends at random.
+// Requests whose prompts branch off each other after any block; each is prefilled in chunks, preempted, resumes and
+// ends at random.
 RC_GTEST_PROP(PrefixCacheProperty, FindsWhatAListOfBlocksHolds, ()) {
-  constexpr Blk kBlocks = 9;
+  constexpr Blk kBlocks = 14;
   KvLedger kv = caching(kBlocks, 1);
   NaiveCache naive(kBlocks);
-  std::vector<Person> people(3);
+  std::vector<Person> people(4);
   const auto let_go = [&](std::size_t who, bool keeps) {
     Person& p = people[who];
     std::vector<NaiveCache::Block> back;
@@ -209,9 +210,12 @@ RC_GTEST_PROP(PrefixCacheProperty, FindsWhatAListOfBlocksHolds, ()) {
         if (b.owner == static_cast<int>(who)) b.owner = -1;
     naive.take(length - found);
     kv.grow(static_cast<ReqId>(who), static_cast<std::int64_t>(length));
-    kv.publish(static_cast<ReqId>(who), static_cast<Tok>(length));
     p.held = length;
-    for (; p.published < std::min(length, p.hashes.size()); ++p.published) {
+  };
+  const auto publish = [&](std::size_t who, std::size_t blocks) {
+    Person& p = people[who];
+    kv.publish(static_cast<ReqId>(who), static_cast<Tok>(blocks));
+    for (; p.published < std::min(blocks, p.hashes.size()); ++p.published) {
       const std::uint64_t hash = p.hashes[p.published];
       p.mine.push_back(!naive.findable(hash));
       if (p.mine.back()) naive.shared.emplace_back(hash, 1);
@@ -220,17 +224,22 @@ RC_GTEST_PROP(PrefixCacheProperty, FindsWhatAListOfBlocksHolds, ()) {
   const auto begin = [&](std::size_t who) {
     Person& p = people[who];
     p = Person{};
-    const std::uint64_t family = *rc::gen::inRange<std::uint64_t>(1, 3);
-    const auto blocks = *rc::gen::inRange<std::size_t>(0, 5);
-    for (std::size_t i = 0; i < blocks; ++i) p.hashes.push_back(10 * family + i);
+    const auto blocks = *rc::gen::inRange<std::size_t>(0, 7);
+    std::uint64_t path = 1;  // base 3, so that a number tells all branches taken
+    for (std::size_t i = 0; i < blocks; ++i)
+      p.hashes.push_back(path = 3 * path + *rc::gen::inRange<std::uint64_t>(0, 2));
     kv.open(static_cast<ReqId>(who), p.hashes);
   };
   for (std::size_t who = 0; who < people.size(); ++who) begin(who);
-  const int count = *rc::gen::inRange(1, 40);
+  const int count = *rc::gen::inRange(1, 60);
   for (int n = 0; n < count; ++n) {
     const auto who = *rc::gen::inRange<std::size_t>(0, people.size());
     if (people[who].held == 0) {
-      prefill_one(who, *rc::gen::inRange<std::size_t>(1, 7));
+      const auto length = *rc::gen::inRange<std::size_t>(1, 8);
+      prefill_one(who, length);
+      publish(who, *rc::gen::inRange<std::size_t>(0, length + 1));
+    } else if (*rc::gen::inRange(0, 3) > 0) {
+      publish(who, *rc::gen::inRange<std::size_t>(0, people[who].held + 1));
     } else if (*rc::gen::arbitrary<bool>()) {
       let_go(who, true);
     } else {
