@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands in for exec/cuda/ in a build without CUDA (CMakeLists.txt chooses).
+// Replaces exec/cuda/ in a build without CUDA (CMakeLists.txt chooses).
 #include "exec/backend.h"
 #include "model/error.h"
 
@@ -9,8 +9,8 @@ namespace {
 
 [[noreturn]] void no_cuda() {
   throw DeviceError(
-      "built without CUDA: no nvcc was found when this program was built; "
-      "./plimsoll setup --cuda installs one, or run with --device cpu");
+      "built without CUDA: there was no nvcc or no NVIDIA driver when this program was built; "
+      "run ./plimsoll setup --cuda and build again, or run with --device cpu");
 }
 
 }  // namespace

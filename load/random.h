@@ -3,15 +3,13 @@
 // else, so that runs which differ in load or deployment share their numbers and any draw can be made out of order.
 //
 // Philox4x64-10 of Random123 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3. SC 2011). The
-// distributions on top are ours because those of <random> differ from library to library. Internal to traces/.
+// distributions on top are ours because those of <random> differ from library to library. Internal to load/.
 #pragma once
 
 #include <array>
 #include <cmath>
 #include <cstdint>
 #include <numbers>
-
-#include <Random123/philox.h>
 
 namespace plimsoll::load {
 
@@ -34,13 +32,7 @@ class RandomStream {
       : seed_(seed), replication_(replication), purpose_(static_cast<std::uint64_t>(purpose)) {}
 
   /// 256 random bits for draw `index`; `attempt` counts the trials of a rejection method.
-  [[nodiscard]] RandomBlock block(std::uint64_t index, std::uint64_t attempt = 0) const {
-    const r123::Philox4x64::ctr_type counter = {{index, attempt, 0, 0}};
-    // Purposes are few: the top byte of the second key word stays free of replications below 2^56.
-    const r123::Philox4x64::key_type key = {{seed_, replication_ ^ (purpose_ << 56U)}};
-    const r123::Philox4x64::ctr_type bits = r123::Philox4x64()(counter, key);
-    return {bits[0], bits[1], bits[2], bits[3]};
-  }
+  [[nodiscard]] RandomBlock block(std::uint64_t index, std::uint64_t attempt = 0) const;
 
  private:
   std::uint64_t seed_, replication_, purpose_;

@@ -56,9 +56,23 @@ build_jobs() {
   echo $(( cores < fit ? cores : fit ))
 }
 
+# What ./plimsoll configures PLIMSOLL_CUDA to. The kernels take minutes to compile and run nowhere without NVIDIA's
+# driver, so a machine without one gets them only after ./plimsoll setup --cuda. ./check always compiles them.
+cuda_wanted() {
+  if [[ -e /proc/driver/nvidia/version || -e /dev/nvidiactl || -e /dev/dxg || -e $root/.deps/cuda-wanted ]]; then
+    echo AUTO
+  else
+    echo OFF
+  fi
+}
+
 note_cuda() {
-  [[ -n ${CUDACXX:-} || -x /usr/local/cuda/bin/nvcc || -x $root/.deps/cuda/bin/nvcc ]] || command -v nvcc >/dev/null ||
+  if [[ " $* " == *" PLIMSOLL_CUDA=OFF "* ]]; then
+    say "no NVIDIA driver found: building without CUDA (./plimsoll setup --cuda builds it in)"
+  elif [[ -z ${CUDACXX:-} && ! -x /usr/local/cuda/bin/nvcc && ! -x $root/.deps/cuda/bin/nvcc ]] &&
+       ! command -v nvcc >/dev/null; then
     say "CUDA not found: building without it (./plimsoll setup --cuda installs it)"
+  fi
 }
 
 # is_configured PRESET [OPTION=VALUE…]
@@ -75,11 +89,11 @@ is_configured() {
 configure() {
   local preset=$1 log="$root/build/configure-$1.log"
   is_configured "$@" && return 0
-  note_cuda
+  note_cuda "$@"
   say "configuring build/$preset"
   local options=("${@:2}")
   (cd "$root" && cmake --preset "$preset" "${options[@]/#/-D}") > "$log" 2>&1 && return 0
-  # What an interrupted or failed configuration left behind must not stand in the way of the next.
+  # Files left by an interrupted or failed configuration must not break the next.
   (cd "$root" && cmake --fresh --preset "$preset" "${options[@]/#/-D}") > "$log" 2>&1 && return 0
   cat "$log" >&2
   fail "could not configure build/$preset"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ./plimsoll setup --cuda: CUDA's compiler, runtime, cuBLAS and NCCL from their Python packages (some 900 MB to download)
 # into .deps/cuda, where the build finds them. Needs neither root nor a CUDA installation; the GPU's driver is the machine's
-# own. Does nothing where there is an nvcc of CUDA 12 or later. The next ./plimsoll builds with CUDA.
+# own. Downloads nothing where there is an nvcc of CUDA 12 or later. The next ./plimsoll builds with CUDA.
 set -euo pipefail
 
 root=$(dirname -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")")
@@ -18,13 +18,20 @@ readonly kPackages=('nvidia-cuda-nvcc==13.0.*' 'nvidia-cuda-crt==13.0.*' 'nvidia
                     'nvidia-cuda-runtime==13.0.*' 'nvidia-cublas==13.1.*' 'nvidia-nccl-cu13>=2.30,<3')
 cuda="$root/.deps/cuda"
 
+# The next build configures again, now with CUDA, also where the machine has no driver (scripts/build.sh, cuda_wanted).
+configure_anew() {
+  mkdir -p "$root/.deps" && touch "$root/.deps/cuda-wanted" || fail "cannot write to $root/.deps"
+  rm -f "$root"/build/*/CMakeCache.txt "$root"/build/release/.plimsoll*-built
+}
+
 # C++20 began with CUDA 12 (exec/cuda/find_cuda.cmake).
 release_of() { "$1" --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\).*/\1/p'; }
 for present in "${CUDACXX:-}" "$(command -v nvcc || true)" /usr/local/cuda/bin/nvcc "$cuda/bin/nvcc"; do
   [[ -n $present ]] && command -v "$present" >/dev/null || continue
   release=$(release_of "$present")
   if [[ ${release%%.*} -ge 12 ]]; then
-    say "CUDA is here already: $present of CUDA $release"
+    say "CUDA is here already: $present of CUDA $release; the next ./plimsoll builds with it"
+    configure_anew
     exit 0
   fi
   say "$present is of CUDA ${release:-unknown}, 12.0 or later is needed"
@@ -55,5 +62,5 @@ for header in "$fresh"/site/nvidia/nccl/include/nccl*; do ln -s "../../nccl/incl
 rm -rf "$cuda"
 mv "$fresh" "$cuda"
 
-rm -f "$root"/build/*/CMakeCache.txt "$root"/build/release/.plimsoll*-built   # the next build configures anew, with CUDA
+configure_anew
 say "CUDA $(release_of "$cuda/bin/nvcc") is in .deps/cuda; the next ./plimsoll builds with it"
