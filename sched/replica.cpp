@@ -123,10 +123,10 @@ void Replica::apply(const Decision& decision, Nanos now) {
     if (op.kind == KvOp::Kind::attach_prefix) {
       kv_.attach_prefix(op.id, static_cast<Tok>(op.tokens));
       table_.set_computed(op.id, static_cast<Tok>(op.tokens));
-      used_tokens_ += static_cast<double>(op.tokens);
+      occupancy_.restore(static_cast<Tok>(op.tokens));
     } else if (op.kind == KvOp::Kind::swap_in) {
       kv_.swap_in(op.id);
-      used_tokens_ += table_.computed(op.id);
+      occupancy_.restore(table_.computed(op.id));
       start_service(op.id, now);
       if (live_[op.id].was_decoding) join(op.id);
     } else if (op.kind == KvOp::Kind::grow || op.kind == KvOp::Kind::reserve) {
@@ -141,38 +141,24 @@ void Replica::apply(const Decision& decision, Nanos now) {
 
 void Replica::apply_grow(const KvOp& op) {
   Live& live = live_[op.id];
-  Live::Served& served = live.served();
   if (op.kind == KvOp::Kind::reserve) {
     kv_.reserve(op.id, op.tokens);
     const double tokens = static_cast<double>(kv_.held(op.id) * kv_.block_tokens());
     // The last output token's KV is never stored.
-    served.reserved_final = std::min<double>(tokens, table_[op.id].prompt + live.output - 1);
-    served.reserved_tokens = tokens;
-    reserved_tokens_ += tokens;
-    reserved_final_ += served.reserved_final;
-    reserved_used_ += table_.computed(op.id);
+    const double final_tokens = table_[op.id].prompt + live.output - 1;
+    occupancy_.reserve(live.served().kv, tokens, final_tokens, table_.computed(op.id));
     return;
   }
   kv_.grow(op.id, op.tokens);
-  const double pending = std::max<double>(0, static_cast<double>(op.tokens - table_.computed(op.id)));
-  pending_prefill_ += pending - served.pending;
-  served.pending = pending;
+  occupancy_.grow(live.served().kv, op.tokens, table_.computed(op.id));
 }
 
 // The request holds nothing any more (released or swapped out); call before its computed count changes.
 void Replica::forget_kv(ReqId id) {
-  used_tokens_ -= table_.computed(id);
-  Live& live = live_[id];
-  if (!live.served_) return;
-  Live::Served& served = *live.served_;
-  if (served.reserved_tokens > 0) {
-    reserved_tokens_ -= served.reserved_tokens;
-    reserved_final_ -= served.reserved_final;
-    reserved_used_ -= table_.computed(id);
-    served.reserved_tokens = served.reserved_final = 0;
-  }
-  pending_prefill_ -= served.pending;
-  served.pending = 0;
+  if (live_[id].served_)
+    occupancy_.forget(live_[id].served_->kv, table_.computed(id));
+  else
+    occupancy_.forget(table_.computed(id));
 }
 
 void Replica::preempt(ReqId id, bool swap, Nanos now) {
@@ -196,7 +182,6 @@ void Replica::start_service(ReqId id, Nanos now) {
   Live& live = live_[id];
   Live::Served& served = live.served();
   table_.edit(id).state = State::running;
-  ++running_;
   served.service_begin = spent_;
   if (served.first_scheduled < 0) {
     served.first_scheduled = now;
@@ -208,7 +193,6 @@ void Replica::start_service(ReqId id, Nanos now) {
 
 void Replica::stop_service(ReqId id, Nanos now) {
   Live::Served& served = live_[id].served();
-  --running_;
   served.service += spent_;
   served.service += served.service_begin * -1.0;
   served.stopped = now;
@@ -266,7 +250,7 @@ void Replica::join(ReqId id) {
   Live& live = live_[id];
   table_.join_group(id);
   kv_.join_group(id, table_.computed(id));
-  if (live.served().reserved_tokens > 0) ++reserved_members_;
+  occupancy_.join_group(live.served().kv);
   live.fresh = true;
   fresh_.push_back(id);
   push_finish(id);
@@ -277,7 +261,7 @@ void Replica::leave(ReqId id) {
   if (!live.fresh) live.served().emitted = group_emitted_;
   live.fresh = false;
   ++live.epoch;
-  if (live.served().reserved_tokens > 0) --reserved_members_;
+  occupancy_.leave_group(live.served().kv);
   kv_.leave_group(id);
   table_.leave_group(id);
 }

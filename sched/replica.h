@@ -18,6 +18,7 @@
 #include "model/forward_cost.h"
 #include "sched/decision_log.h"
 #include "sched/kv_ledger.h"
+#include "sched/kv_occupancy.h"
 #include "sched/log_histogram.h"
 #include "sched/policy.h"
 #include "sched/request_table.h"
@@ -52,32 +53,6 @@ struct Ended {
   // Where its latency went, seconds: before the first step; preempted; in steps, by cause.
   double queue_s = 0, preempt_s = 0;
   model::TimeParts service;
-};
-
-/// The time that `steps` identical steps took. With more than one step, f(j) is the time of step j.
-struct StepsTime {
-  std::int64_t steps = 1;
-  double start = 0;             // seconds since the start of the run; the end of the step before, if there is no gap
-  double first = 0, total = 0;  // seconds: f(0) and the sum of f(j)
-  double moment1 = 0, moment2 = 0;  // sums of j f(j) and j^2 f(j)
-  model::TimeParts parts;           // of all steps together
-  double end = 0;                   // seconds since the start of the run
-  Nanos end_stamp = 0;              // the same, rounded
-};
-
-/// Time integrals over the steps, in token-seconds and the like; divide by the duration for means.
-struct Integrals {
-  double busy_s = 0;                                                       // time in steps
-  double batch = 0;                                                        // sequences in the step
-  double used_tokens = 0;                                                  // tokens with KV
-  double held_tokens = 0;                                                  // capacity of the held blocks
-  double internal = 0, reserved_unused = 0, external = 0, last_block = 0;  // wasted tokens by kind
-
-  friend Integrals operator-(const Integrals& a, const Integrals& b) {
-    return {a.busy_s - b.busy_s,           a.batch - b.batch,          a.used_tokens - b.used_tokens,
-            a.held_tokens - b.held_tokens, a.internal - b.internal,    a.reserved_unused - b.reserved_unused,
-            a.external - b.external,       a.last_block - b.last_block};
-  }
 };
 
 class Replica {
@@ -118,8 +93,8 @@ class Replica {
   [[nodiscard]] const KvLedger& kv() const { return kv_; }
   [[nodiscard]] const Policy& policy() const { return *policy_; }
   [[nodiscard]] const Traits& traits() const { return traits_; }
-  [[nodiscard]] const Integrals& integrals() const { return integrals_; }
-  [[nodiscard]] double peak_used_tokens() const { return peak_used_tokens_; }
+  [[nodiscard]] const Integrals& integrals() const { return occupancy_.integrals(); }
+  [[nodiscard]] double peak_used_tokens() const { return occupancy_.peak_used(); }
   [[nodiscard]] std::int64_t preemptions() const { return preemptions_; }
   [[nodiscard]] std::int64_t steps() const { return steps_; }
   /// Times between tokens of a request, weighted by requests. The driver adds the gaps of steps 1 … n-1 of a leap.
@@ -154,7 +129,8 @@ class Replica {
   [[nodiscard]] std::int64_t steps_to_finish();
   void apply_grow(const KvOp& op);
   void forget_kv(ReqId id);
-  void integrate(const StepsTime& time);
+  [[nodiscard]] StepLoad step_load() const;
+  [[nodiscard]] bool wastes_free_blocks() const;
   void complete_prefills(const Forward& forward, const StepsTime& time);
   void complete_decodes(const Forward& forward, const StepsTime& time);
   void emit(ReqId id, const StepsTime& time);
@@ -165,6 +141,7 @@ class Replica {
   PolicyConfig config_;
   RequestTable table_;
   KvLedger kv_;
+  KvOccupancy occupancy_;
   Decision decision_;
   std::vector<Live> live_;
   std::vector<Finish> finishes_;  // min-heap by (clock, serial): when members of the group produce their last token
@@ -172,15 +149,8 @@ class Replica {
   std::vector<ReqId> finished_, held_rows_;
   std::vector<Ended> ended_;
   double group_emitted_ = 0;  // seconds: when the group last decoded
-  Integrals integrals_;
-  model::TimeParts spent_;  // all step time so far, by cause
-  double used_tokens_ = 0, peak_used_tokens_ = 0;
-  // Requests that hold for life: tokens reserved, tokens they will need in the end, tokens computed; members in the
-  // group.
-  double reserved_tokens_ = 0, reserved_final_ = 0, reserved_used_ = 0;
-  std::int64_t reserved_members_ = 0;
-  double pending_prefill_ = 0;  // held on demand for tokens not computed yet
-  std::int64_t preemptions_ = 0, steps_ = 0, running_ = 0;
+  model::TimeParts spent_;    // all step time so far, by cause
+  std::int64_t preemptions_ = 0, steps_ = 0;
   LogHistogram itl_;
   DecisionLog log_;
 };

@@ -9,9 +9,6 @@
 
 namespace plimsoll::sched {
 
-/// Orders a heap so that the earliest clock is on top.
-inline constexpr auto kLater = [](const auto& a, const auto& b) { return a.clock > b.clock; };
-
 struct Replica::Live {
   /// Of a request that has been given blocks or a step.
   struct Served {
@@ -21,7 +18,7 @@ struct Replica::Live {
     model::TimeParts service_begin;  // the replica's time by cause when the request last entered service
     Nanos stopped = 0;               // when it was last preempted
     double emitted = 0;              // seconds: its last token; members take group_emitted_ unless fresh
-    double reserved_tokens = 0, reserved_final = 0, pending = 0;
+    KvShare kv;
   };
 
   Nanos sent = 0;

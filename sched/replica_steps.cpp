@@ -9,25 +9,6 @@
 
 namespace plimsoll::sched {
 
-namespace {
-// The parabola a + b x + c x^2 (x = j - (n-1)/2) with the zeroth, first and second moments of the step times.
-struct Parabola {
-  double a, b, c;
-};
-Parabola fit(const StepsTime& time) {
-  const auto n = static_cast<double>(time.steps);
-  if (time.steps < 3) {
-    const double slope = time.steps == 2 ? time.total - 2 * time.first : 0;
-    return {time.total / n, slope, 0};
-  }
-  const double middle = (n - 1) / 2, mu2 = (n * n - 1) / 12, mu4 = mu2 * (3 * n * n - 7) / 20;
-  const double x1 = time.moment1 - middle * time.total;
-  const double x2 = time.moment2 - 2 * middle * time.moment1 + middle * middle * time.total;
-  const double c = (x2 - mu2 * time.total) / (n * (mu4 - mu2 * mu2));
-  return {time.total / n - c * mu2, x1 / (n * mu2), c};
-}
-}  // namespace
-
 Replica::DecodeLoad Replica::decode_load(const Forward& forward) const {
   DecodeLoad load;
   if (forward.decodes == Decodes::group) {
@@ -51,7 +32,7 @@ Replica::DecodeLoad Replica::decode_load(const Forward& forward) const {
 }
 
 void Replica::complete(const StepsTime& time) {
-  integrate(time);
+  occupancy_.add_steps(time, step_load(), kv_, wastes_free_blocks());
   log_.ran(time.steps);
   steps_ += time.steps;
   spent_ += time.parts;
@@ -81,8 +62,7 @@ void Replica::complete_decodes(const Forward& forward, const StepsTime& time) {
       }
       table_.advance_member(id);
       kv_.advance_member(id);
-      used_tokens_ += 1;
-      if (served.reserved_tokens > 0) reserved_used_ += 1;
+      occupancy_.store_decode(served.kv);
       if (table_.generated(id) == live.output)
         finished_.push_back(id);
       else
@@ -104,8 +84,7 @@ void Replica::complete_decodes(const Forward& forward, const StepsTime& time) {
   }
   fresh_.clear();
   group_emitted_ = time.end;
-  used_tokens_ += static_cast<double>(time.steps * table_.group_size());
-  reserved_used_ += static_cast<double>(time.steps * reserved_members_);
+  occupancy_.store_group(time.steps, table_.group_size());
   table_.advance_group(time.steps);
   kv_.advance_group(time.steps);
   while (steps_to_finish() <= 0) {
@@ -119,11 +98,7 @@ void Replica::complete_prefills(const Forward& forward, const StepsTime& time) {
   for (const Segment& segment : forward.prefill) {
     Live::Served& served = live_[segment.id].served();
     table_.prefill(segment.id, segment.new_tokens);
-    used_tokens_ += segment.new_tokens;
-    if (served.reserved_tokens > 0) reserved_used_ += segment.new_tokens;
-    const double arrived = std::min<double>(served.pending, segment.new_tokens);
-    served.pending -= arrived;
-    pending_prefill_ -= arrived;
+    occupancy_.store_prefill(served.kv, segment.new_tokens);
     kv_.publish(segment.id, table_.computed(segment.id));
     PLIMSOLL_CHECK(segment.emits == (table_.computed(segment.id) == table_.length(segment.id)),
                    "a prefill emits exactly when it covers the whole sequence");
@@ -166,34 +141,20 @@ void Replica::finish_rows(const StepsTime& time) {
   held_rows_.clear();
 }
 
-void Replica::integrate(const StepsTime& time) {
-  std::int64_t group = 0, listed = 0, prefills = 0;
-  double prefill_tokens = 0;
+StepLoad Replica::step_load() const {
+  StepLoad load;
   for (const Forward& forward : decision_.forwards()) {
-    if (forward.decodes == Decodes::group) group = table_.group_size();
-    if (forward.decodes == Decodes::listed) listed += static_cast<std::int64_t>(forward.listed.size());
-    prefills += static_cast<std::int64_t>(forward.prefill.size());
-    for (const Segment& segment : forward.prefill) prefill_tokens += segment.new_tokens;
+    if (forward.decodes == Decodes::group) load.members = table_.group_size();
+    if (forward.decodes == Decodes::listed) load.listed += static_cast<std::int64_t>(forward.listed.size());
+    load.prefills += static_cast<std::int64_t>(forward.prefill.size());
+    for (const Segment& segment : forward.prefill) load.prefill_tokens += segment.new_tokens;
   }
-  const auto members = static_cast<double>(group);
-  Integrals& sum = integrals_;
-  sum.busy_s += time.total;
-  sum.batch += time.total * static_cast<double>(group + listed + prefills);
-  // Tokens present during step j: those before it and one more a member for every step since. A shared block counts
-  // once.
-  const double used = used_tokens_ - static_cast<double>(kv_.shared() * kv_.block_tokens());
-  sum.used_tokens += used * time.total + members * time.moment1;
-  const Parabola f = fit(time);
-  const double growth = group > 0 ? kv_.weighted_growth(time.steps, f.a, f.b, f.c) : 0;
-  sum.held_tokens += (static_cast<double>(kv_.in_use()) * time.total + growth) * kv_.block_tokens();
-  sum.internal += (reserved_tokens_ - reserved_final_) * time.total;
-  sum.reserved_unused += (reserved_final_ - reserved_used_ + pending_prefill_) * time.total -
-                         static_cast<double>(group > 0 ? reserved_members_ : 0) * time.moment1;
-  const double left = static_cast<double>(kv_.free()) * kv_.block_tokens();
-  if (traits_.contiguous && policy_->queued() > 0 && left < config_.max_len()) sum.external += left * time.total;
-  sum.last_block = sum.held_tokens - sum.used_tokens - sum.internal - sum.reserved_unused;
-  peak_used_tokens_ = std::max(peak_used_tokens_, used + prefill_tokens + static_cast<double>(listed) +
-                                                      members * static_cast<double>(time.steps));
+  return load;
+}
+
+// A contiguous slot must be as long as a sequence may be: what is left and shorter is of no use to the queue.
+bool Replica::wastes_free_blocks() const {
+  return traits_.contiguous && policy_->queued() > 0 && kv_.free() * kv_.block_tokens() < config_.max_len();
 }
 
 }  // namespace plimsoll::sched

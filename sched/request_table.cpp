@@ -7,10 +7,6 @@
 
 namespace plimsoll::sched {
 
-namespace {
-constexpr auto kLater = [](const auto& a, const auto& b) { return a.clock > b.clock; };
-}
-
 ReqId RequestTable::add(const Request& request) {
   ReqId id;
   if (free_slots_.empty()) {

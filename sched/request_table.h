@@ -16,6 +16,9 @@
 
 namespace plimsoll::sched {
 
+/// Orders a heap of what happens at readings of the group's clock: the earliest is on top.
+inline constexpr auto kLater = [](const auto& a, const auto& b) { return a.clock > b.clock; };
+
 /// What a policy may know of a request.
 struct Request {
   std::uint64_t serial = 0;  // order of arrival at the front door, unique in a run
