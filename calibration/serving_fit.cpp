@@ -15,10 +15,9 @@
 #include "calibration/serving_ranges.h"
 #include "model/error.h"
 #include "sched/statistics.h"
-#include "sim/simulate.h"
 #include "study/file/study.h"
-#include "study/run/bands.h"
 #include "study/run/resolve.h"
+#include "study/run/simulate_point.h"
 
 namespace plimsoll::calibration {
 namespace {
@@ -150,14 +149,9 @@ ServingValues ServingProblem::State::priors() const {
 study::PointResult ServingProblem::State::simulate(const Cell& cell, const ServingParts& parts) const {
   study::PointSpec spec = cell.spec;
   parts.replace_in(spec);
-  study::ResolvedPoint resolved = study::resolve_spec(std::move(spec));
-  if (resolved.impossible) resolved.result.infeasible = resolved.impossible->reason;
-  if (resolved.scenario) {
-    resolved.result.metrics = sim::simulate(*resolved.scenario).metrics;
-    if (parts.bands) study::add_bands(*resolved.scenario, false, *resolved.result.metrics);
-  }
+  study::FinishedPoint finished = study::simulate_point(std::move(spec), {.bands = parts.bands});
   ++simulations;
-  return std::move(resolved.result);
+  return std::move(finished.result);
 }
 
 std::vector<std::vector<study::PointResult>> ServingProblem::State::run(const std::vector<ServingValues>& values,

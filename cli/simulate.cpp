@@ -77,7 +77,7 @@ int replay_run(Parsed parsed, Console& console) {
                                                     study.point_count()));
   }
   const study::ResolvedPoint point = study::resolve_point(study, index);
-  if (point.impossible) throw InputError(point.impossible->where, point.impossible->reason);
+  point.require_possible();
   const std::vector<std::string> logs = sim::replay(file, *point.scenario);
   if (parsed.common.out.empty()) {
     for (const std::string& log : logs) console.print(log);

@@ -8,12 +8,11 @@
 #include "gui/core/coarse_order.h"
 #include "gui/core/text.h"
 #include "model/error.h"
-#include "sim/simulate.h"
 #include "study/run/bands.h"
 #include "study/run/estimate.h"
 #include "study/run/load_variation.h"
 #include "study/run/resolve.h"
-#include "study/run/run_study.h"
+#include "study/run/simulate_point.h"
 
 namespace plimsoll::gui {
 namespace {
@@ -273,16 +272,11 @@ void CurveLane::run_task(Job& job, const Task& task) {
       point = study::resolve_point(*job.study, task.index);
     }
     const std::int32_t pp = point.scenario ? point.scenario->pp : 1;
-    if (point.scenario) {
-      sim::RunOptions options;
-      options.stop = job.stop.get_token();
-      sim::RunResult run = sim::simulate(*point.scenario, options);
-      if (run.stopped) return;
-      study::take_run(point.result, run);
-    } else {
-      point.result.infeasible = point.impossible->reason;
-    }
-    out.row = row_of(std::move(point.result), pp);
+    sim::RunOptions options;
+    options.stop = job.stop.get_token();
+    study::FinishedPoint finished = study::simulate_point(std::move(point), {.options = std::move(options)});
+    if (finished.run.stopped) return;
+    out.row = row_of(std::move(finished.result), pp);
   } catch (const std::exception& error) {
     const auto* input = dynamic_cast<const InputError*>(&error);
     fail(job, input ? LaneFailure{qs(input->text()), qs(input->where().file)} : LaneFailure{qs(error.what()), {}});

@@ -5,11 +5,11 @@
 #include <map>
 
 #include "gui/core/text.h"
-#include "model/error.h"
 #include "sched/statistics.h"
 #include "study/run/load_variation.h"
 #include "study/run/resolve.h"
 #include "study/run/run_study.h"
+#include "study/run/simulate_point.h"
 
 namespace plimsoll::gui {
 namespace {
@@ -20,7 +20,7 @@ study::ResolvedPoint resolve(const study::Study& study, std::size_t index, std::
     if (auto varied = study::with_load_value(spec, *load)) spec = std::move(*varied);
   }
   study::ResolvedPoint point = study::resolve_spec(std::move(spec));
-  if (point.impossible) throw InputError(point.impossible->where, point.impossible->reason);
+  point.require_possible();
   return point;
 }
 
@@ -31,11 +31,10 @@ std::optional<double> metric_of(study::ResolvedPoint point, std::uint64_t seed, 
   control.check_in();
   sim::RunOptions options;
   options.stop = control.stop();
-  sim::RunResult run = sim::simulate(*point.scenario, options);
-  if (run.stopped) return {};
-  point.result.metrics = std::move(run.metrics);
   const std::int32_t pp = point.scenario->pp;
-  return value_of(make_row(std::move(point.result), pp), metric);
+  study::FinishedPoint finished = study::simulate_point(std::move(point), {.options = std::move(options)});
+  if (finished.run.stopped) return {};
+  return value_of(make_row(std::move(finished.result), pp), metric);
 }
 
 // The value of a swept key; -1: not swept.
@@ -80,10 +79,10 @@ PointDetails simulate_details(const study::Study& study, std::size_t index, std:
   options.keep_requests = options.keep_steps = true;
   options.stop = control.stop();
   options.progress = [&control](double) { control.check_in(); };
-  sim::RunResult run = sim::simulate(*point.scenario, options);
   PointDetails details;
   details.load = point.result.labels.load_value;
   details.kv_blocks = point.scenario->kv.blocks;
+  sim::RunResult run = study::simulate_point(std::move(point), {.options = std::move(options)}).run;
   details.requests = std::move(run.requests);
   details.steps = std::move(run.steps);
   return details;

@@ -5,10 +5,10 @@
 #include <mutex>
 #include <utility>
 
-#include "model/error.h"
 #include "study/output/metrics_record.h"
 #include "study/plan/judgement.h"
 #include "study/run/resolve.h"
+#include "study/run/simulate_point.h"
 #include "study/run/work_crew.h"
 
 namespace plimsoll::study::plan {
@@ -114,20 +114,11 @@ double requests_wanted(const PointSpec& spec, const Trial& trial, const sched::P
   return lives < trial.lives ? kMargin * sent * trial.lives / lives : 0;
 }
 
-std::optional<sched::PointMetrics> simulate_once(const Candidate& candidate, const PointSpec& spec, bool stepwise,
-                                                 const sim::RunOptions& options) {
+std::optional<sched::PointMetrics> simulate_once(const PointSpec& spec, bool stepwise, const sim::RunOptions& options) {
   ResolvedPoint point = resolve_spec(spec);
   // Memory and degrees are those of the candidate, which exists; only a variation's workload can be at fault.
-  if (point.impossible) throw InputError(point.impossible->where, point.impossible->reason);
-  point.scenario->stepwise = stepwise;
-  try {
-    sim::RunResult run = sim::simulate(*point.scenario, options);
-    if (run.stopped) return {};
-    return std::move(run.metrics);
-  } catch (const InputError& error) {
-    if (!error.where().file.empty()) throw;
-    throw InputError(candidate.spec.places.workload, error.text());
-  }
+  point.require_possible();
+  return simulate_point(std::move(point), {.stepwise = stepwise, .options = options}).result.metrics;
 }
 
 }  // namespace
@@ -136,7 +127,7 @@ std::optional<sched::PointMetrics> simulate_trial(const Candidate& candidate, co
                                                   const sim::RunOptions& options) {
   PointSpec spec = trial_spec(candidate.spec, trial);
   for (int run = 1;; ++run) {
-    std::optional<sched::PointMetrics> metrics = simulate_once(candidate, spec, stepwise, options);
+    std::optional<sched::PointMetrics> metrics = simulate_once(spec, stepwise, options);
     if (!metrics || run == kMostRuns) return metrics;
     const double wanted = requests_wanted(spec, trial, *metrics);
     const auto sent =

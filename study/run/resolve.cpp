@@ -278,6 +278,7 @@ ResolvedPoint resolve_spec(PointSpec spec, ResolveFor use) {
   if (spec.deployment.tp_is_max) spec.deployment.tp = spec.hardware.count;
   ResolvedPoint point;
   point.result.labels = labels_of(spec);
+  point.workload = spec.places.workload;
   if (!spec.scheduler_problem.empty()) point.impossible = Impossible{spec.places.scheduler, spec.scheduler_problem};
   if (!point.impossible) point.impossible = workload_problem(spec);
   if (!point.impossible) point.impossible = degree_problem(spec);

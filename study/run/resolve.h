@@ -24,6 +24,12 @@ struct ResolvedPoint {
   PointResult result;
   std::optional<load::Scenario> scenario;
   std::optional<Impossible> impossible;
+  Where workload;  // its place in the study
+
+  /// Throws InputError with the reason for a point that cannot exist.
+  void require_possible() const {
+    if (impossible) throw InputError(impossible->where, impossible->reason);
+  }
 };
 
 /// What a point is resolved for. A measured point may have a type that the stated accelerator does not compute, since

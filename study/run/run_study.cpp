@@ -6,8 +6,6 @@
 #include <optional>
 
 #include "model/error.h"
-#include "study/run/bands.h"
-#include "study/run/slo_text.h"
 #include "study/run/work_crew.h"
 
 namespace plimsoll::study {
@@ -28,20 +26,14 @@ class Run {
   void run_point(std::size_t index) {
     ResolvedPoint resolved = resolve(index);
     FinishedPoint point;
-    point.result = std::move(resolved.result);
-    if (resolved.scenario && settings_.recall) point.result.metrics = settings_.recall(point.result);
-    point.recalled = point.result.metrics.has_value();
-    if (resolved.scenario && !point.recalled) {
-      resolved.scenario->stepwise = settings_.stepwise;
-      run_scenario(point, *resolved.scenario);
-      if (point.run.stopped) return;
+    try {
+      point = simulate_point(resolved, point_run(index));
+    } catch (const InputError& error) {
+      if (study_.point_count() == 1) throw;
+      point.result = std::move(resolved.result);
+      point.result.infeasible = error.text();
     }
-    if (point.result.metrics && !resolved.scenario->slo.empty()) {
-      const bool beyond_capacity = point.result.metrics->steady.grows;
-      point.result.slo = slo_figures(resolved.scenario->slo, *point.result.metrics, beyond_capacity);
-      point.result.missed_slo = missed_slo(resolved.scenario->slo, *point.result.metrics, beyond_capacity);
-    }
-    finish(index, point);
+    if (!point.run.stopped) finish(index, point);
   }
 
   // A point that cannot exist ends a study of its own; in a sweep it is a row with the reason, and so is one whose
@@ -58,29 +50,16 @@ class Run {
       point.result.labels.tp = point.result.labels.replicas = 0;  // not known
       point.result.infeasible = error.text();
     }
-    if (point.impossible && alone) throw InputError(point.impossible->where, point.impossible->reason);
+    if (alone) point.require_possible();
     return point;
   }
 
-  // What only the run shows is the workload's fault.
-  void run_scenario(FinishedPoint& point, const load::Scenario& scenario) {
-    try {
-      const sim::RunOptions options = run_options(point.result.index);
-      if (settings_.run)
-        point.run = settings_.run(point.result, scenario, options);
-      else if (settings_.bands)
-        point.run = simulate_with_bands(scenario, options);
-      else
-        point.run = sim::simulate(scenario, options);
-      if (!point.run.stopped) take_run(point.result, point.run);
-    } catch (const InputError& error) {
-      if (study_.point_count() > 1)
-        point.result.infeasible = error.text();
-      else if (!error.where().file.empty())
-        throw;
-      else
-        throw InputError(study_.point(point.result.index).places.workload, error.text());
-    }
+  PointRun point_run(std::size_t index) {
+    return {.stepwise = settings_.stepwise,
+            .bands = settings_.bands,
+            .options = run_options(index),
+            .run = settings_.run,
+            .recall = settings_.recall};
   }
 
   sim::RunOptions run_options(std::size_t index) {
@@ -134,12 +113,6 @@ class Run {
 };
 
 }  // namespace
-
-void take_run(PointResult& point, sim::RunResult& run) {
-  point.metrics = std::move(run.metrics);
-  point.fleet = std::move(run.fleet);
-  for (const std::string& why : run.beyond_measured) add_extrapolation(point, why);
-}
 
 StudyResult run_study(const Study& study, const RunSettings& settings) { return Run(study, settings).go(); }
 

@@ -14,22 +14,9 @@
 #include "study/run/point_result.h"
 #include "study/run/resolve.h"
 #include "study/run/run_control.h"
+#include "study/run/simulate_point.h"
 
 namespace plimsoll::study {
-
-/// One simulated point with what it kept of its run.
-struct FinishedPoint {
-  PointResult result;
-  sim::RunResult run;     // metrics moved into result; empty for a point that cannot exist
-  bool recalled = false;  // not simulated: `run` is empty
-};
-
-/// Runs a point some other way than by simulation. Throws InputError; `stopped` in the result drops the point.
-using RunPoint = std::function<sim::RunResult(const PointResult& point, const load::Scenario& scenario,
-                                              const sim::RunOptions& options)>;
-
-/// Takes what a simulated run gave into its point: the metrics, moved, and why they are estimates.
-void take_run(PointResult& point, sim::RunResult& run);
 
 struct RunSettings {
   int jobs = 0;           // threads; 0: one per core
@@ -39,9 +26,7 @@ struct RunSettings {
   ResolveFor use = ResolveFor::simulation;  // what `run` does
   RunControl* control = nullptr;            // may be null
   RunPoint run = {};                        // empty: simulates. Real time: one job, and a pause begins after a point
-  /// Asked before a point is simulated for metrics that are known already, from several threads; adds to the point why
-  /// they are estimates, as a run would. May be empty.
-  std::function<std::optional<sched::PointMetrics>(PointResult& point)> recall = {};
+  RecallPoint recall = {};                  // asked from several threads; may be empty
   /// Called as points finish, in whatever order they do, one call at a time; may be empty.
   std::function<void(FinishedPoint&)> on_point = {};
   /// Points finished so far, fractions of running ones included; one call at a time; may be empty.
