@@ -32,27 +32,26 @@ std::int32_t users(const LoadSpec& load) {
 }
 }  // namespace
 
-Clients::Clients(const Scenario& scenario, std::uint64_t replication, const sched::RunOptions& options,
-                 sched::Measurements& out, const FrontEnd& front_end)
-    : scenario_(scenario),
-      workload_(scenario.workload, replication, front_end.drift),
-      out_(out),
-      closed_(is_closed_loop(scenario.workload.load)),
-      keep_rows_(options.keep_requests && replication == 0),
-      timeout_(to_nanos(scenario.limits.timeout)),
-      warmup_(to_nanos(scenario.warmup)),
+Clients::Clients(const Replication& replication, const FrontEnd& front_end)
+    : scenario_(replication.scenario),
+      workload_(scenario_.workload, replication.index, front_end.drift),
+      out_(replication.out),
+      closed_(is_closed_loop(scenario_.workload.load)),
+      keep_rows_(replication.options.keep_requests && replication.index == 0),
+      timeout_(to_nanos(scenario_.limits.timeout)),
+      warmup_(to_nanos(scenario_.warmup)),
       front_end_(to_nanos(front_end.delay)),
       intake_(to_nanos(front_end.intake)),
-      intakes_(intake_ > 0 ? static_cast<std::size_t>(scenario.replicas) : 0, 0),
+      intakes_(intake_ > 0 ? static_cast<std::size_t>(scenario_.replicas) : 0, 0),
       planned_(workload_.planned_requests()) {
-  if (const auto* closed = std::get_if<ClosedLoop>(&scenario.workload.load)) think_ = to_nanos(closed->think);
-  if (scenario.workload.duration.count() > 0) send_until_ = to_nanos(scenario.workload.duration);
+  if (const auto* closed = std::get_if<ClosedLoop>(&scenario_.workload.load)) think_ = to_nanos(closed->think);
+  if (scenario_.workload.duration.count() > 0) send_until_ = to_nanos(scenario_.workload.duration);
   if (closed_) {
-    for (std::int32_t user = 0; user < users(scenario.workload.load); ++user) push_send(0, 0, true);
+    for (std::int32_t user = 0; user < users(scenario_.workload.load); ++user) push_send(0, 0, true);
   } else {
     draw_arrival();
   }
-  if (planned_ == 0) planned_ = scenario.workload.requests;
+  if (planned_ == 0) planned_ = scenario_.workload.requests;
 }
 
 void Clients::draw_arrival() {
@@ -186,7 +185,6 @@ Attempt Clients::attempt(ClientId client, Nanos sent) {
   l.waits_to_resend = false;
   Attempt a;
   a.client = client;
-  a.serial = l.serial;
   a.request.serial = l.serial;
   a.request.client = client;
   a.request.input = l.input;

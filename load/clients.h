@@ -23,8 +23,7 @@ using ClientId = std::uint32_t;
 /// An attempt to deliver.
 struct Attempt {
   ClientId client = 0;
-  std::uint64_t serial = 0;  // of the attempt: order of sending
-  sched::NewRequest request;
+  sched::NewRequest request;  // its serial is the order of sending
 };
 
 /// An attempt whose client gave up.
@@ -42,10 +41,17 @@ struct FrontEnd {
   OutputDrift drift = {};  // of equal requests in a closed loop
 };
 
+/// One replication of a scenario: what it keeps, and where its figures go. Everything outlives the run.
+struct Replication {
+  const Scenario& scenario;
+  std::uint64_t index = 0;
+  const sched::RunOptions& options;
+  sched::Measurements& out;
+};
+
 class Clients {
  public:
-  Clients(const Scenario& scenario, std::uint64_t replication, const sched::RunOptions& options,
-          sched::Measurements& out, const FrontEnd& front_end = {});
+  Clients(const Replication& replication, const FrontEnd& front_end);
 
   /// When the next attempt is delivered; kNever when nobody sends without hearing something first.
   [[nodiscard]] Nanos next_send() const;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "model/error.h"
 
@@ -14,17 +15,24 @@ namespace {
 constexpr std::uint64_t kRouterStream = 0x726f75746572;  // keeps the router's draws apart from the workload's
 }
 
-Dispatcher::Dispatcher(const Scenario& scenario, std::uint64_t replication, const sched::RunOptions& options,
-                       sched::Measurements& out, const FrontEnd& front_end)
-    : scenario_(scenario),
-      options_(options),
-      clients_(scenario, replication, options, out, front_end),
-      router_(sched::make_router(scenario.router, (scenario.workload.seed ^ kRouterStream) + replication)),
-      loads_(static_cast<std::size_t>(scenario.replicas)) {
+Dispatcher::Dispatcher(const Replication& replication, const FrontEnd& front_end, UpdateKv update_kv)
+    : run_(replication),
+      update_kv_(std::move(update_kv)),
+      clients_(replication, front_end),
+      router_(
+          sched::make_router(run_.scenario.router, (run_.scenario.workload.seed ^ kRouterStream) + replication.index)),
+      loads_(static_cast<std::size_t>(run_.scenario.replicas)) {
+  const Scenario& scenario = run_.scenario;
   if (!scenario.life) return;
-  life_.emplace(*scenario.life, scenario.replicas, scenario.workload.seed, replication,
+  life_.emplace(*scenario.life, scenario.replicas, scenario.workload.seed, replication.index,
                 std::llround(scenario.warmup.count() * 1e9));
   for (std::size_t i = 0; i < loads_.size(); ++i) loads_[i].healthy = life_->serves(i);
+}
+
+Nanos Dispatcher::next_event() const {
+  const Nanos send = clients_.next_send();
+  if (clients_.done()) return send;
+  return std::min({send, clients_.next_timeout(), life_ ? life_->next() : sched::kNever});
 }
 
 std::optional<FleetLife::Event> Dispatcher::change(Nanos now) {
@@ -40,15 +48,23 @@ std::optional<FleetLife::Event> Dispatcher::change(Nanos now) {
   return event;
 }
 
-bool Dispatcher::can_route() const {
+bool Dispatcher::serves() const {
   return !life_ ||
          std::any_of(loads_.begin(), loads_.end(), [](const sched::ReplicaLoad& load) { return load.healthy; });
 }
 
-void Dispatcher::refuse(const Attempt& attempt, Nanos now) {
-  if (life_) life_->arrived();
-  clients_.dispatched(attempt.client, -1, std::nullopt, now);
-  clients_.refuse(attempt.client, now);
+std::optional<RoutedAttempt> Dispatcher::next(Nanos now) {
+  while (const std::optional<Attempt> attempt = clients_.send(now)) {
+    if (life_) life_->arrived();
+    if (serves()) return RoutedAttempt{*attempt, route(attempt->request, now)};
+    clients_.dispatched(attempt->client, -1, std::nullopt, now);
+    clients_.refuse(attempt->client, now);
+  }
+  return {};
+}
+
+void Dispatcher::delivered(const RoutedAttempt& attempt, std::optional<sched::ReqId> id, Nanos now) {
+  clients_.dispatched(attempt.client, static_cast<std::int32_t>(attempt.replica), id, now);
 }
 
 void Dispatcher::count(std::size_t replica, Nanos now, std::int64_t requests, std::int64_t tokens) {
@@ -58,15 +74,14 @@ void Dispatcher::count(std::size_t replica, Nanos now, std::int64_t requests, st
   if (life_) life_->note(replica, now, requests);
 }
 
-std::size_t Dispatcher::route(const Attempt& attempt, Nanos now) {
-  const sched::NewRequest& request = attempt.request;
+std::size_t Dispatcher::route(const sched::NewRequest& request, Nanos now) {
   const std::int64_t tokens = std::int64_t{request.input} + request.max_new;
   std::size_t replica = 0;
   if (loads_.size() > 1) {
+    if (run_.scenario.router == sched::RouterKind::least_kv) update_kv_(now, loads_);
     replica = router_->route(
         {.session = request.session, .tokens = tokens, .prefix_hashes = request.prefix_hashes, .now = now}, loads_);
   }
-  if (life_) life_->arrived();
   count(replica, now, 1, tokens);
   return replica;
 }
@@ -96,11 +111,11 @@ bool Dispatcher::may_go_on() const {
         "failures.mean_time_between, or a shorter run",
         kMostLifeEvents));
   // Told even where it is unknown: whoever is told may want to stop the run.
-  if (options_.progress)
-    options_.progress(clients_.planned() > 0
-                          ? static_cast<double>(clients_.finished()) / static_cast<double>(clients_.planned())
-                          : 0);
-  return !options_.stop.stop_requested();
+  if (run_.options.progress)
+    run_.options.progress(clients_.planned() > 0
+                              ? static_cast<double>(clients_.finished()) / static_cast<double>(clients_.planned())
+                              : 0);
+  return !run_.options.stop.stop_requested();
 }
 
 void Dispatcher::report(sched::Replica& replica, const sched::Integrals* before, sched::Measurements& out) {
@@ -114,10 +129,10 @@ void Dispatcher::report(sched::Replica& replica, const sched::Integrals* before,
 // Bursts, scripts and the published protocol end by themselves.
 sched::OfferedLoad Dispatcher::offered() const {
   using Kind = sched::OfferedLoad::Kind;
-  const LoadSpec& load = scenario_.workload.load;
+  const LoadSpec& load = run_.scenario.workload.load;
   sched::OfferedLoad out;
   out.last_sent_s = 1e-9 * static_cast<double>(clients_.last_sent());
-  out.settles_s = life_ ? 1e-9 * static_cast<double>(settling_time(*scenario_.life)) : 0;
+  out.settles_s = life_ ? 1e-9 * static_cast<double>(settling_time(*run_.scenario.life)) : 0;
   if (const auto* closed = std::get_if<ClosedLoop>(&load)) {
     out.kind = Kind::closed;
     out.clients = closed->concurrency;
@@ -132,15 +147,20 @@ sched::OfferedLoad Dispatcher::offered() const {
   return out;
 }
 
-void Dispatcher::end_run(sched::Measurements& out) const {
+void Dispatcher::end_run() const {
   const double end = 1e-9 * static_cast<double>(clients_.last_end());
   if (life_) {
     const FleetUse use = life_->use(clients_.last_end());
-    out.add_fleet(
+    run_.out.add_fleet(
         {.replica_s = use.replica_s, .instance_s = use.instance_s, .starts = use.starts, .failures = use.failures});
   }
-  out.end_run(std::min(scenario_.warmup.count(), end), end, clients_.in_system_integral(), clients_.queue_integral(),
-              offered());
+  run_.out.end_run(std::min(run_.scenario.warmup.count(), end), end, clients_.in_system_integral(),
+                   clients_.queue_integral(), offered());
+}
+
+void Dispatcher::take(sched::RunResult& result) {
+  result.requests = clients_.take_rows();
+  if (life_) result.fleet = life_->rows(clients_.last_end());
 }
 
 }  // namespace plimsoll::load

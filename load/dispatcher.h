@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Between the clients and the replicas of a run: which replica gets a request, what is outstanding where, and what the
-// run gives in the end. The same in simulated and in real time; the caller brings the clock and the replicas.
+// run gives in the end. The caller, the loop of the run (run_loop.h), brings the time and the replicas.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -19,33 +20,31 @@
 
 namespace plimsoll::load {
 
+/// An attempt, and the replica that gets it.
+struct RoutedAttempt : Attempt {
+  std::size_t replica = 0;
+};
+
+/// Brings the KV use of the replicas up to date. Called before a router that looks at it chooses.
+using UpdateKv = std::function<void(Nanos now, std::vector<sched::ReplicaLoad>& loads)>;
+
 class Dispatcher {
  public:
-  Dispatcher(const Scenario& scenario, std::uint64_t replication, const sched::RunOptions& options,
-             sched::Measurements& out, const FrontEnd& front_end = {});
+  Dispatcher(const Replication& replication, const FrontEnd& front_end, UpdateKv update_kv);
 
-  [[nodiscard]] Clients& clients() { return clients_; }
-  [[nodiscard]] const Clients& clients() const { return clients_; }
-
-  /// Whether the router looks at the KV use of the replicas: then note_kv() brings it up to date before route().
-  [[nodiscard]] bool routes_by_kv() const {
-    return loads_.size() > 1 && scenario_.router == sched::RouterKind::least_kv;
-  }
-  void note_kv(std::size_t replica, sched::Blk in_use) { loads_[replica].kv_blocks_in_use = in_use; }
+  /// When a client sends or gives up, or a replica comes or goes; kNever when nothing of this happens by itself.
+  [[nodiscard]] Nanos next_event() const;
+  /// Every request has ended, and none will be sent.
+  [[nodiscard]] bool done() const { return clients_.done(); }
   /// Fleets whose replicas come and go: the next change by `now`, already known to the router. A replica that serves is
   /// new and empty; of one that dies all requests have failed.
   [[nodiscard]] std::optional<FleetLife::Event> change(Nanos now);
-  [[nodiscard]] Nanos next_change() const { return life_ ? life_->next() : sched::kNever; }
-  /// How the fleet changed until the last request ended; empty where all replicas are there all the time.
-  [[nodiscard]] std::vector<sched::FleetRow> fleet_rows() const {
-    return life_ ? life_->rows(clients_.last_end()) : std::vector<sched::FleetRow>{};
-  }
-  /// Whether any replica serves; otherwise refuse() the attempt instead of routing it.
-  [[nodiscard]] bool can_route() const;
-  void refuse(const Attempt& attempt, Nanos now);
-
-  /// The replica that gets this attempt, which counts as outstanding there from now on.
-  [[nodiscard]] std::size_t route(const Attempt& attempt, Nanos now);
+  /// The next attempt that reaches the fleet by `now`, in order of sending. It counts as outstanding at its replica
+  /// from now on; delivered() must follow. Attempts fail by themselves while no replica serves. The request's spans and
+  /// names live until the next call.
+  [[nodiscard]] std::optional<RoutedAttempt> next(Nanos now);
+  /// The attempt's replica took it under this handle, or refused it.
+  void delivered(const RoutedAttempt& attempt, std::optional<sched::ReqId> id, Nanos now);
   /// The next attempt whose client gives up at or before `now`; it is no longer outstanding.
   [[nodiscard]] std::optional<TimedOut> time_out(Nanos now);
   /// Hands the requests that left a replica to their clients, and clears the list.
@@ -58,14 +57,18 @@ class Dispatcher {
   /// Adds what a replica measured since `before` (null: since its start).
   static void report(sched::Replica& replica, const sched::Integrals* before, sched::Measurements& out);
   /// Closes the replication.
-  void end_run(sched::Measurements& out) const;
+  void end_run() const;
+  /// The rows of the requests, and how a fleet that comes and goes changed until the last of them ended.
+  void take(sched::RunResult& result);
 
  private:
   [[nodiscard]] sched::OfferedLoad offered() const;
+  [[nodiscard]] bool serves() const;
+  [[nodiscard]] std::size_t route(const sched::NewRequest& request, Nanos now);
   void count(std::size_t replica, Nanos now, std::int64_t requests, std::int64_t tokens);
 
-  const Scenario& scenario_;
-  const sched::RunOptions& options_;
+  const Replication run_;
+  UpdateKv update_kv_;
   Clients clients_;
   std::unique_ptr<sched::Router> router_;
   std::vector<sched::ReplicaLoad> loads_;

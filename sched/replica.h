@@ -4,7 +4,7 @@
 //
 //   arrive()/cancel() as they happen -> decide() when no step is in flight -> run what decision() says -> complete()
 //
-// Order at equal times: steps done, cancel, arrival by serial, timer, decide. One thread at a time.
+// The driver orders what happens at equal times (load/run_loop.h). One thread at a time.
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "load/script_driver.h"
-#include "sim/fleet.h"
+#include "sim/sim_run.h"
 
 namespace plimsoll::sim {
 
@@ -62,31 +62,10 @@ RunResult simulate(const load::Scenario& scenario, const RunOptions& options) {
   if (std::holds_alternative<load::Script>(scenario.workload.load)) {
     return simulate_script(scenario, options, measurements);
   }
-  RunResult result;
-  for (std::int32_t replication = 0; replication < scenario.replications; ++replication) {
-    RunOptions run_options = options;
-    if (replication > 0) run_options.keep_requests = run_options.keep_log = run_options.keep_steps = false;
-    Fleet fleet(scenario, static_cast<std::uint64_t>(replication), run_options, measurements);
-    if (!fleet.run()) {
-      result.stopped = true;
-      return result;
-    }
-    fleet.report(measurements);
-    const std::set<std::string>& beyond = fleet.beyond_measured();
-    result.beyond_measured.insert(beyond.begin(), beyond.end());
-    for (SimReplica& r : fleet.replicas()) {
-      result.steps_run += r.replica().steps();
-      if (replication > 0) continue;
-      if (options.keep_log) {
-        r.replica().log().finish();
-        result.logs.push_back(r.replica().log().text());
-      }
-      result.steps.insert(result.steps.end(), r.step_rows().begin(), r.step_rows().end());
-    }
-    if (replication > 0) continue;
-    result.requests = fleet.clients().take_rows();
-    result.fleet = fleet.dispatcher().fleet_rows();
-  }
+  RunResult result = load::run_replications(
+      scenario, options, measurements,
+      [&scenario](std::uint64_t, const RunOptions& kept) { return std::make_unique<SimRun>(scenario, kept); });
+  if (result.stopped) return result;
   result.metrics = measurements.metrics();
   note_batch(scenario, result);
   return result;

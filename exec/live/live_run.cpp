@@ -2,201 +2,119 @@
 #include "exec/live/live_run.h"
 
 #include <algorithm>
-#include <cmath>
+#include <utility>
 
 #include "model/error.h"
 
 namespace plimsoll::exec {
 
 namespace {
-// Somebody may want the run to end, and to know how far it is, this often.
-constexpr Nanos kCheckEvery = 50'000'000;
+constexpr Nanos kLookEvery = 50'000'000;  // soon enough for a progress bar and for Ctrl-C
 }  // namespace
 
-LiveRun::LiveRun(const load::Scenario& scenario, std::uint64_t replication, const sched::RunOptions& options,
-                 StepExecutor& executor, sched::Measurements& out)
-    : scenario_(scenario),
-      executor_(executor),
-      events_(options.keep_log && replication == 0),
-      dispatcher_(scenario, replication, options, out),
-      warmup_(std::llround(scenario.warmup.count() * 1e9)),
-      warm_(warmup_ == 0) {
+LiveRun::LiveRun(const load::Scenario& scenario, const sched::RunOptions& options, StepExecutor& executor)
+    : executor_(executor), events_(options.keep_log) {
   for (std::int32_t i = 0; i < scenario.replicas; ++i)
-    lanes_.emplace_back(scenario, static_cast<std::size_t>(i), options, events_);
+    replicas_.push_back(&lanes_.emplace_back(scenario, static_cast<std::size_t>(i), options, events_).live.replica());
   events_.begin(scenario, options.point);
 }
 
 Nanos LiveRun::next_event() const {
-  const load::Clients& clients = dispatcher_.clients();
-  Nanos next = clients.next_send();
-  if (!clients.done()) next = std::min(next, clients.next_timeout());
+  Nanos next = sched::kNever;
   for (const Lane& lane : lanes_)
     if (!lane.busy) next = std::min(next, lane.live.replica().wake_at());
   return next;
 }
 
-bool LiveRun::is_over(Nanos next) const {
-  return next == sched::kNever &&
-         std::none_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.busy; });
+bool LiveRun::in_flight() const {
+  return std::any_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.busy; });
 }
 
-bool LiveRun::run() {
-  std::vector<StepReport> reports;
-  executor_.start_clock();
-  Nanos check = 0;
-  for (Nanos next = next_event(); !is_over(next); next = next_event()) {
-    reports.clear();
-    const Nanos now = executor_.wait(std::min(next, check), reports);
-    last_ = now;
-    take_reports(reports, now);
-    if (now >= check) {
-      if (!dispatcher_.may_go_on()) {
-        drain();
-        return false;
-      }
-      check = now + kCheckEvery;
-    }
-    time_outs(now);
-    arrivals(now);
-    for (Lane& lane : lanes_)
-      if (!lane.busy && (lane.dirty || lane.live.replica().wake_at() <= now)) decide(lane, now);
-  }
+Nanos LiveRun::wait(Nanos until) { return last_ = executor_.wait(std::min(until, look_at_), reports_); }
+
+bool LiveRun::looks_up(Nanos now) {
+  if (now < look_at_) return false;
+  look_at_ = now + kLookEvery;
   return true;
 }
 
-// All steps first: they ended before now, which is when what waited for their ends is cancelled. The log's time must
-// not run backwards.
-void LiveRun::take_reports(const std::vector<StepReport>& reports, Nanos now) {
-  for (const StepReport& report : reports) {
-    if (!warm_ && report.span.end > warmup_) end_warmup();
-    take_report(report);
+// All steps first: they ended before now, which is when the requests that waited for their ends are cancelled. The
+// log's time must not run backwards.
+bool LiveRun::complete(Nanos now, load::RunLoop& loop) {
+  const bool any = !reports_.empty();
+  for (const StepReport& report : reports_) {
+    loop.reached(report.span.end);
+    Lane& lane = lanes_[report.replica];
+    lane.live.complete(report.span);
+    loop.collect(report.replica);
+    if (!report.last) continue;
+    lane.busy = lane.ending = false;
+    loop.must_decide(report.replica);
   }
-  if (!warm_ && now > warmup_) end_warmup();
+  reports_.clear();
+  for (Lane& lane : lanes_) {
+    if (lane.busy) continue;
+    const std::vector<Cancel> cancels = std::exchange(lane.cancels, {});
+    for (const Cancel& cancel : cancels) lane.live.cancel(cancel.id, cancel.serial, now);
+    loop.collect(lane.live.index());
+    if (lane.live.replica().wake_at() <= now) loop.must_decide(lane.live.index());
+  }
+  return any;
+}
+
+void LiveRun::end_plans() {
   for (Lane& lane : lanes_)
-    if (!lane.busy) cancel_pending(lane, now);
+    if (lane.busy) end_order(lane);
 }
 
-void LiveRun::take_report(const StepReport& report) {
-  Lane& lane = lanes_[report.replica];
-  lane.live.complete(report.span);
-  collect(lane);
-  if (!report.last) return;
-  lane.busy = lane.ending = false;
-  lane.dirty = true;
-}
-
-void LiveRun::cancel_pending(Lane& lane, Nanos now) {
-  if (lane.cancels.empty()) return;
-  for (const Cancel& cancel : lane.cancels) lane.live.cancel(cancel.id, cancel.serial, now);
-  lane.cancels.clear();
-  collect(lane);
-}
-
-void LiveRun::time_outs(Nanos now) {
-  while (const std::optional<load::TimedOut> out = dispatcher_.time_out(now)) {
-    Lane& lane = lanes_[static_cast<std::size_t>(out->replica)];
-    if (!scenario_.limits.cancel_on_timeout) {
-      lane.live.abandon(out->id, out->serial);
-    } else if (lane.busy) {
-      if (!lane.live.replica().is_live(out->id, out->serial)) continue;
-      lane.cancels.push_back({out->id, out->serial});
-      break_order(lane);
-    } else {
-      lane.live.cancel(out->id, out->serial, now);
-      collect(lane);
-      lane.dirty = true;
-    }
-  }
-}
-
-void LiveRun::arrivals(Nanos now) {
-  while (const std::optional<load::Attempt> attempt = dispatcher_.clients().send(now)) {
-    dispatch(*attempt, now);
-  }
-}
-
-void LiveRun::dispatch(const load::Attempt& attempt, Nanos now) {
-  if (dispatcher_.routes_by_kv()) {
-    for (std::size_t i = 0; i < lanes_.size(); ++i) dispatcher_.note_kv(i, lanes_[i].live.replica().kv().in_use());
-  }
-  const std::size_t replica = dispatcher_.route(attempt, now);
-  Lane& lane = lanes_[replica];
-  const std::optional<ReqId> id = lane.live.arrive(attempt.request, now);
-  dispatcher_.clients().dispatched(attempt.client, static_cast<std::int32_t>(replica), id, now);
-  collect(lane);
-  if (!lane.busy) {
-    lane.dirty = true;
-    return;
-  }
+std::optional<ReqId> LiveRun::arrive(std::size_t slot, const sched::NewRequest& request, Nanos now) {
+  Lane& lane = lanes_[slot];
+  const std::optional<ReqId> id = lane.live.arrive(request, now);
   // A refused request leaves the policy as it was, but its refusal stands on the next step's line of the log.
   sched::Replica& scheduler = lane.live.replica();
-  if (id ? scheduler.decision().arrival_breaks : scheduler.log().enabled()) break_order(lane);
+  if (lane.busy && (id ? scheduler.decision().arrival_breaks : scheduler.log().enabled())) end_order(lane);
+  return id;
 }
 
-void LiveRun::break_order(Lane& lane) {
+void LiveRun::cancel(std::size_t slot, ReqId id, std::uint64_t serial, Nanos now) {
+  Lane& lane = lanes_[slot];
+  if (!lane.busy) {
+    lane.live.cancel(id, serial, now);
+  } else if (lane.live.replica().is_live(id, serial)) {
+    lane.cancels.push_back({id, serial});
+    end_order(lane);
+  }
+}
+
+void LiveRun::end_order(Lane& lane) {
   if (lane.ending) return;
   lane.ending = true;
   executor_.end_order(lane.live.index());
 }
 
-void LiveRun::decide(Lane& lane, Nanos now) {
-  lane.dirty = false;
+// The order tells the worker which requests have left, those that this decision refused included.
+void LiveRun::decide(std::size_t slot, Nanos now) {
+  Lane& lane = lanes_[slot];
   const bool step = lane.live.decide(now);
-  collect(lane);
+  left(slot, lane.live.replica().ended());
   if (!step) return;
   lane.busy = true;
-  executor_.submit(lane.live.index(), lane.live.make_order());
+  executor_.submit(slot, lane.live.make_order());
 }
 
-// Hands the requests that left a replica to their clients.
-void LiveRun::collect(Lane& lane) {
-  for (const sched::Ended& ended : lane.live.replica().ended()) lane.live.ended(ended);
-  dispatcher_.collect(lane.live.index(), lane.live.replica().ended());
+void LiveRun::left(std::size_t slot, const std::vector<sched::Ended>& ended) {
+  for (const sched::Ended& request : ended) lanes_[slot].live.ended(request);
 }
 
-void LiveRun::end_warmup() {
-  warm_ = true;
-  for (Lane& lane : lanes_) {
-    before_.push_back(lane.live.replica().integrals());
-    lane.live.replica().itl() = {};
-  }
-}
-
-// Workers come to rest before what they work for goes away.
-void LiveRun::drain() {
-  std::vector<StepReport> reports;
-  for (Lane& lane : lanes_)
-    if (lane.busy) break_order(lane);
-  while (std::any_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.busy; })) {
-    reports.clear();
-    const Nanos now = executor_.wait(sched::kNever, reports);
-    last_ = now;
-    take_reports(reports, now);
-  }
-}
-
-void LiveRun::report(sched::Measurements& out) {
-  for (std::size_t i = 0; i < lanes_.size(); ++i)
-    load::Dispatcher::report(lanes_[i].live.replica(), before_.empty() ? nullptr : &before_[i], out);
-  dispatcher_.end_run(out);
+void LiveRun::replace(std::size_t /*slot*/, bool /*restarts*/, Nanos /*now*/) {
+  PLIMSOLL_CHECK(false, "only fixed fleets are measured");
 }
 
 void LiveRun::take(sched::RunResult& result) {
-  result.requests = dispatcher_.clients().take_rows();
-  for (Lane& lane : lanes_) {
-    sched::DecisionLog& log = lane.live.replica().log();
-    log.finish();
-    if (log.enabled()) result.logs.push_back(log.text());
+  for (Lane& lane : lanes_)
     result.steps.insert(result.steps.end(), lane.live.step_rows().begin(), lane.live.step_rows().end());
-  }
   events_.end(last_);
-  result.events = events_.take();
-}
-
-std::int64_t LiveRun::steps() const {
-  std::int64_t steps = 0;
-  for (const Lane& lane : lanes_) steps += lane.live.replica().steps();
-  return steps;
+  result.events += events_.take();
 }
 
 }  // namespace plimsoll::exec

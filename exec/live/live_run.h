@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One run in real time: the clients, the router and the schedulers of the simulator, driven by the clock and by steps
-// that really run. Order at one wake-up: steps done, time-outs, arrivals by serial, timers, decisions.
+// A run in real time: the clock is the machine's, and steps take as long as they take. The loop that drives it, and the
+// order at equal times, are in load/run_loop.h.
 #pragma once
 
 #include <cstdint>
@@ -10,22 +10,34 @@
 #include "exec/live/event_log.h"
 #include "exec/live/live_replica.h"
 #include "exec/live/step_executor.h"
-#include "load/dispatcher.h"
+#include "load/run_loop.h"
 
 namespace plimsoll::exec {
 
-class LiveRun {
+class LiveRun final : public load::Runner {
  public:
-  LiveRun(const load::Scenario& scenario, std::uint64_t replication, const sched::RunOptions& options,
-          StepExecutor& executor, sched::Measurements& out);
+  /// Events are logged for options.keep_log. Everything passed outlives the run.
+  LiveRun(const load::Scenario& scenario, const sched::RunOptions& options, StepExecutor& executor);
 
-  /// Runs to the end. False if `options.stop` was requested: orders in progress have been ended then.
-  bool run();
-  /// Adds what the replicas measured and closes the replication.
-  void report(sched::Measurements& out);
-  /// Rows, logs, steps and events kept so far; complete after run().
-  void take(sched::RunResult& result);
-  [[nodiscard]] std::int64_t steps() const;
+  void start() override { executor_.start_clock(); }
+  [[nodiscard]] Nanos next_event() const override;
+  [[nodiscard]] bool in_flight() const override;
+  [[nodiscard]] Nanos wait(Nanos until) override;
+  [[nodiscard]] bool looks_up(Nanos now) override;
+  bool complete(Nanos now, load::RunLoop& loop) override;
+  void end_plans() override;
+
+  [[nodiscard]] sched::Replica& replica(std::size_t slot) override { return lanes_[slot].live.replica(); }
+  [[nodiscard]] bool busy(std::size_t slot) const override { return lanes_[slot].busy; }
+  [[nodiscard]] std::optional<ReqId> arrive(std::size_t slot, const sched::NewRequest& request, Nanos now) override;
+  void cancel(std::size_t slot, ReqId id, std::uint64_t serial, Nanos now) override;
+  void abandon(std::size_t slot, ReqId id, std::uint64_t serial) override { lanes_[slot].live.abandon(id, serial); }
+  void decide(std::size_t slot, Nanos now) override;
+  void left(std::size_t slot, const std::vector<sched::Ended>& ended) override;
+  void replace(std::size_t slot, bool restarts, Nanos now) override;
+
+  [[nodiscard]] std::span<sched::Replica* const> replicas() const override { return replicas_; }
+  void take(sched::RunResult& result) override;
 
  private:
   struct Cancel {
@@ -36,33 +48,19 @@ class LiveRun {
     Lane(const load::Scenario& scenario, std::size_t index, const sched::RunOptions& options, EventLog& events)
         : live(scenario, index, options, events) {}
     LiveReplica live;
-    bool busy = false, ending = false, dirty = false;
+    bool busy = false, ending = false;
     std::vector<Cancel> cancels;  // wait for the order in flight
   };
 
-  [[nodiscard]] Nanos next_event() const;
-  [[nodiscard]] bool is_over(Nanos next) const;
-  void take_reports(const std::vector<StepReport>& reports, Nanos now);
-  void take_report(const StepReport& report);
-  void cancel_pending(Lane& lane, Nanos now);
-  void time_outs(Nanos now);
-  void arrivals(Nanos now);
-  void dispatch(const load::Attempt& attempt, Nanos now);
-  void decide(Lane& lane, Nanos now);
-  void break_order(Lane& lane);
-  void collect(Lane& lane);
-  void end_warmup();
-  void drain();
+  void end_order(Lane& lane);
 
-  const load::Scenario& scenario_;
   StepExecutor& executor_;
   EventLog events_;
-  load::Dispatcher dispatcher_;
   std::deque<Lane> lanes_;  // never moved
-  Nanos last_ = 0;          // of the last wake-up
-  Nanos warmup_ = 0;
-  bool warm_ = false;
-  std::vector<sched::Integrals> before_;  // at the end of the warm-up
+  std::vector<sched::Replica*> replicas_;
+  std::vector<StepReport> reports_;  // steps that have ended and are not completed
+  Nanos last_ = 0;                   // of the last wake-up
+  Nanos look_at_ = 0;
 };
 
 }  // namespace plimsoll::exec

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec/live/serve.h"
 
+#include <memory>
+#include <optional>
+
 #include "exec/live/live_run.h"
 #include "exec/live/step_workers.h"
 #include "load/script_driver.h"
@@ -51,22 +54,12 @@ class LiveScript final : public load::ScriptReplica {
 
 void run_replications(const load::Scenario& scenario, const LiveReplicas& replicas, const PromptSource& prompts,
                       const sched::RunOptions& options, sched::Measurements& measurements, MeasuredRun& result) {
-  for (std::int32_t replication = 0; replication < scenario.replications; ++replication) {
-    sched::RunOptions run_options = options;
-    if (replication > 0) run_options.keep_requests = run_options.keep_log = run_options.keep_steps = false;
-    StepWorkers workers(replicas.devices, builder_config(scenario, replicas), prompts);
-    LiveRun run(scenario, static_cast<std::uint64_t>(replication), run_options, workers, measurements);
-    try {
-      result.run.stopped = !run.run();
-    } catch (const DeviceError& error) {
-      result.failure = error.what();
-      result.run.stopped = true;
-    }
-    if (replication == 0) run.take(result.run);
-    result.run.steps_run += run.steps();
-    if (result.run.stopped) return;
-    run.report(measurements);
-  }
+  std::optional<StepWorkers> workers;  // of the replication in progress: they start without content
+  const auto make = [&](std::uint64_t, const sched::RunOptions& kept) {
+    workers.emplace(replicas.devices, builder_config(scenario, replicas), prompts);
+    return std::make_unique<LiveRun>(scenario, kept, *workers);
+  };
+  result.run = load::run_replications(scenario, options, measurements, make, &result.failure);
 }
 
 void run_script(const load::Scenario& scenario, const LiveReplicas& replicas, const PromptSource& prompts,

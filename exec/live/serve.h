@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures a point: the scenario that the simulator would run, on devices that run the forwards. Start reading at
-// LiveRun::run (live_run.h), the counterpart of the simulator's Fleet::process.
+// Measures a point: the scenario that the simulator would run, on devices that run the forwards. LiveRun (live_run.h)
+// is the counterpart of the simulator's SimRun.
 #pragma once
 
 #include <cstdint>

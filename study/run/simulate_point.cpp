@@ -54,6 +54,8 @@ FinishedPoint simulate_point(ResolvedPoint point, const PointRun& how) {
   return finished;
 }
 
-FinishedPoint simulate_point(PointSpec spec, const PointRun& how) { return simulate_point(resolve_spec(std::move(spec)), how); }
+FinishedPoint simulate_point(PointSpec spec, const PointRun& how) {
+  return simulate_point(resolve_spec(std::move(spec)), how);
+}
 
 }  // namespace plimsoll::study

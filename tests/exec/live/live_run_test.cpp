@@ -37,15 +37,18 @@ load::Scenario constant_scenario(const PolicyCase& policy, std::uint64_t seed) {
   return s;
 }
 
+sched::RunResult run_on(StepExecutor& executor, const load::Scenario& s, const sched::RunOptions& options,
+                        sched::Measurements& out) {
+  return load::run_replications(s, options, out, [&](std::uint64_t, const sched::RunOptions& kept) {
+    return std::make_unique<LiveRun>(s, kept, executor);
+  });
+}
+
 sched::RunResult run_live(const load::Scenario& s, const sched::RunOptions& options) {
   const PromptSource prompts(kSeed, testing::kVocabulary);
   sched::Measurements measurements(s.slo, s.warmup, sched::traits_of(s.policy).returns_at_batch_end);
   TickedExecutor executor(s, kTimes, prompts);
-  LiveRun live(s, 0, options, executor, measurements);
-  sched::RunResult result;
-  result.stopped = !live.run();
-  live.take(result);
-  live.report(measurements);
+  sched::RunResult result = run_on(executor, s, options, measurements);
   result.metrics = measurements.metrics();
   return result;
 }
@@ -123,10 +126,8 @@ TEST_P(LiveRunTest, EventsHeardLateAreReplayed) {
     sched::Measurements measurements(s.slo, s.warmup, false);
     TickedExecutor ticked(s, kTimes, prompts);
     LateExecutor executor(ticked);
-    LiveRun live(s, 0, options, executor, measurements);
-    ASSERT_TRUE(live.run());
-    sched::RunResult result;
-    live.take(result);
+    const sched::RunResult result = run_on(executor, s, options, measurements);
+    ASSERT_FALSE(result.stopped);
     const Scratch folder;
     EXPECT_EQ(sim::replay(folder.write("events.jsonl", result.events), s), result.logs) << "seed " << seed;
   }

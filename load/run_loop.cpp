@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "load/run_loop.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "model/error.h"
+
+namespace plimsoll::load {
+
+RunLoop::RunLoop(const Replication& replication, Runner& runner)
+    : replication_(replication),
+      runner_(runner),
+      dispatcher_(replication, runner.front_end(),
+                  [this](Nanos now, std::vector<sched::ReplicaLoad>& loads) {
+                    runner_.settle(now);
+                    for (std::size_t i = 0; i < loads.size(); ++i)
+                      loads[i].kv_blocks_in_use = runner_.replica(i).kv().in_use();
+                  }),
+      undecided_(static_cast<std::size_t>(replication.scenario.replicas), false),
+      warmup_(std::llround(replication.scenario.warmup.count() * 1e9)),
+      warm_(warmup_ == 0) {}
+
+Nanos RunLoop::next_event() const { return std::min(dispatcher_.next_event(), runner_.next_event()); }
+
+bool RunLoop::run() {
+  runner_.start();
+  for (Nanos next = next_event(); next != sched::kNever || runner_.in_flight(); next = next_event()) {
+    const Nanos now = runner_.wait(next);
+    if (now > kLongestRun)
+      throw InputError("the run lasts more than 100 years of simulated time; lower the times or the requests");
+    // Where requests take no time this may go on for ever.
+    do {
+      if (runner_.looks_up(now) && !dispatcher_.may_go_on()) {
+        stop(now);
+        return false;
+      }
+    } while (happens(now));
+    decide(now);
+  }
+  return true;
+}
+
+// The order at equal times (run_loop.h) is this one. True if anything happened: more may follow at the same time.
+bool RunLoop::happens(Nanos now) {
+  bool any = runner_.complete(now, *this);
+  reached(now);
+  if (replication_.scenario.life) any = changes(now) || any;
+  any = time_outs(now) || any;
+  return arrivals(now) || any;
+}
+
+// Work that no client waits for may still go on in a slot that is started again: it ends there.
+bool RunLoop::changes(Nanos now) {
+  bool any = false;
+  if (dispatcher_.done()) return any;  // nothing is left to be served
+  while (const std::optional<FleetLife::Event> event = dispatcher_.change(now)) {
+    any = true;
+    if (event->change != FleetLife::Change::drains)
+      runner_.replace(event->slot, event->change == FleetLife::Change::serves, now);
+  }
+  return any;
+}
+
+bool RunLoop::time_outs(Nanos now) {
+  bool any = false;
+  while (const std::optional<TimedOut> out = dispatcher_.time_out(now)) {
+    any = true;
+    const auto slot = static_cast<std::size_t>(out->replica);
+    if (!replication_.scenario.limits.cancel_on_timeout) {
+      runner_.abandon(slot, out->id, out->serial);
+      continue;
+    }
+    runner_.cancel(slot, out->id, out->serial, now);
+    collect(slot);
+    if (!runner_.busy(slot)) must_decide(slot);
+  }
+  return any;
+}
+
+bool RunLoop::arrivals(Nanos now) {
+  bool any = false;
+  while (const std::optional<RoutedAttempt> attempt = dispatcher_.next(now)) {
+    any = true;
+    const std::size_t slot = attempt->replica;
+    dispatcher_.delivered(*attempt, runner_.arrive(slot, attempt->request, now), now);
+    collect(slot);
+    if (!runner_.busy(slot)) must_decide(slot);
+  }
+  return any;
+}
+
+void RunLoop::must_decide(std::size_t slot) {
+  if (undecided_[slot]) return;
+  undecided_[slot] = true;
+  must_decide_.push_back(slot);
+}
+
+void RunLoop::decide(Nanos now) {
+  std::sort(must_decide_.begin(), must_decide_.end());
+  for (const std::size_t slot : must_decide_) {
+    undecided_[slot] = false;
+    runner_.decide(slot, now);
+    collect(slot);
+  }
+  must_decide_.clear();
+}
+
+void RunLoop::collect(std::size_t slot) {
+  std::vector<sched::Ended>& ended = runner_.replica(slot).ended();
+  if (ended.empty()) return;
+  runner_.left(slot, ended);
+  dispatcher_.collect(slot, ended);
+}
+
+// A step that ends right at the end of the warm-up belongs to what is measured, in a leap as by itself.
+void RunLoop::end_warmup() {
+  warm_ = true;
+  runner_.settle(warmup_ - 1);
+  for (sched::Replica* const replica : runner_.replicas()) {
+    before_.push_back(replica->integrals());
+    replica->itl() = {};
+  }
+}
+
+// Workers come to rest before what they work for goes away.
+void RunLoop::stop(Nanos now) {
+  if (!runner_.in_flight()) return;
+  runner_.end_plans();
+  while (true) {
+    runner_.complete(now, *this);
+    if (!runner_.in_flight()) return;
+    now = runner_.wait(sched::kNever);
+  }
+}
+
+void RunLoop::report() {
+  const std::span<sched::Replica* const> replicas = runner_.replicas();
+  for (std::size_t i = 0; i < replicas.size(); ++i)
+    Dispatcher::report(*replicas[i], i < before_.size() ? &before_[i] : nullptr, replication_.out);
+  dispatcher_.end_run();
+}
+
+void RunLoop::take(sched::RunResult& result) {
+  for (const sched::Replica* const replica : runner_.replicas()) result.steps_run += replica->steps();
+  if (replication_.index == 0) {
+    dispatcher_.take(result);
+    for (sched::Replica* const replica : runner_.replicas()) {
+      replica->log().finish();
+      if (replica->log().enabled()) result.logs.push_back(replica->log().text());
+    }
+  }
+  runner_.take(result);
+}
+
+sched::RunResult run_replications(const Scenario& scenario, const sched::RunOptions& options, sched::Measurements& out,
+                                  const MakeRunner& make, std::string* failure) {
+  sched::RunResult result;
+  for (std::int32_t i = 0; i < scenario.replications && !result.stopped; ++i) {
+    sched::RunOptions kept = options;
+    if (i > 0) kept.keep_requests = kept.keep_log = kept.keep_steps = false;
+    const auto index = static_cast<std::uint64_t>(i);
+    const std::unique_ptr<Runner> runner = make(index, kept);
+    RunLoop loop({.scenario = scenario, .index = index, .options = kept, .out = out}, *runner);
+    try {
+      result.stopped = !loop.run();
+    } catch (const DeviceError& error) {
+      if (failure == nullptr) throw;
+      *failure = error.what();
+      result.stopped = true;
+    }
+    loop.take(result);
+    if (!result.stopped) loop.report();
+  }
+  return result;
+}
+
+}  // namespace plimsoll::load

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/sim_run.h"
+
+#include <algorithm>
+
+namespace plimsoll::sim {
+
+SimRun::SimRun(const load::Scenario& scenario, const RunOptions& options)
+    : scenario_(scenario),
+      options_(options),
+      cost_(SimReplica::make_cost(scenario)),
+      slots_(static_cast<std::size_t>(scenario.replicas)),
+      events_(static_cast<std::size_t>(scenario.replicas)) {
+  for (std::size_t slot = 0; slot < slots_.size(); ++slot) put_new(slot);
+}
+
+void SimRun::put_new(std::size_t slot) {
+  slots_[slot] = &replicas_.emplace_back(scenario_, static_cast<std::int32_t>(slot), options_, cost_);
+  all_.push_back(&slots_[slot]->replica());
+}
+
+load::FrontEnd SimRun::front_end() const {
+  return {.delay = scenario_.engine->front_end, .intake = scenario_.engine->intake, .drift = scenario_.drift};
+}
+
+// Every 1024 times: a look costs more than a pass of the loop.
+bool SimRun::looks_up(Nanos /*now*/) { return (++looks_ & 1023U) == 0; }
+
+// A replica that is not busy has had its timer, if any, and decides now.
+void SimRun::update(std::size_t slot) {
+  events_.set(slot, slots_[slot]->busy() ? slots_[slot]->next_event() : sched::kNever);
+}
+
+bool SimRun::complete(Nanos now, load::RunLoop& loop) {
+  loop.reached(now);
+  bool any = false;
+  events_.due(now, due_);
+  for (const std::size_t slot : due_) {
+    any = any || slots_[slot]->busy();
+    const bool decides = slots_[slot]->advance(now);
+    loop.collect(slot);
+    if (decides) loop.must_decide(slot);
+    update(slot);
+  }
+  return any;
+}
+
+std::optional<sched::ReqId> SimRun::arrive(std::size_t slot, const sched::NewRequest& request, Nanos now) {
+  const std::optional<sched::ReqId> id = slots_[slot]->arrive(request, now);
+  update(slot);
+  return id;
+}
+
+void SimRun::cancel(std::size_t slot, sched::ReqId id, std::uint64_t serial, Nanos now) {
+  slots_[slot]->cancel(id, serial, now);
+  update(slot);
+}
+
+void SimRun::decide(std::size_t slot, Nanos now) {
+  slots_[slot]->decide(now);
+  events_.set(slot, slots_[slot]->next_event());
+}
+
+// Nothing has come to a replica that is unused: it is as new as another.
+void SimRun::replace(std::size_t slot, bool restarts, Nanos now) {
+  if (slots_[slot]->unused()) return;
+  slots_[slot]->die(now);
+  events_.set(slot, sched::kNever);
+  if (restarts) put_new(slot);
+}
+
+// Leaps come up to date; timers stay.
+void SimRun::settle(Nanos now) {
+  for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
+    slots_[slot]->settle(now);
+    if (slots_[slot]->busy()) events_.set(slot, slots_[slot]->next_event());
+  }
+}
+
+void SimRun::take(RunResult& result) {
+  for (const SimReplica& replica : replicas_)
+    result.steps.insert(result.steps.end(), replica.step_rows().begin(), replica.step_rows().end());
+  result.beyond_measured.insert(cost_->beyond_measured().begin(), cost_->beyond_measured().end());
+}
+
+}  // namespace plimsoll::sim
