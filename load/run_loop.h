@@ -115,16 +115,15 @@ class RunLoop {
   const Replication replication_;
   Runner& runner_;
   Dispatcher dispatcher_;
-  std::vector<bool> undecided_;            // replicas that must decide
-  std::vector<std::size_t> must_decide_;   // the same as a list
+  std::vector<bool> undecided_;           // replicas that must decide
+  std::vector<std::size_t> must_decide_;  // the same as a list
   Nanos warmup_ = 0;
   bool warm_ = false;
   std::vector<sched::Integrals> before_;  // of each replica, at the end of the warm-up
 };
 
 /// The runner of one replication. The options are those of its run.
-using MakeRunner =
-    std::function<std::unique_ptr<Runner>(std::uint64_t replication, const sched::RunOptions& options)>;
+using MakeRunner = std::function<std::unique_ptr<Runner>(std::uint64_t replication, const sched::RunOptions& options)>;
 
 /// Runs all replications one after the other; requests, steps and logs are kept of the first. The metrics are left to
 /// `out`. A DeviceError ends the run: where there is a `failure`, its text goes there, and the result, `stopped`, has

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "load/dispatcher.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/sim/scenarios.h"
+
+namespace plimsoll::load {
+namespace {
+
+constexpr Nanos kSecond = 1'000'000'000;
+
+Scenario burst_of(std::int32_t requests, std::int32_t replicas, sched::RouterKind router) {
+  Scenario s = sim::testing::base_scenario();
+  s.workload.load = Burst{requests};
+  s.workload.lengths = IndependentLengths{FixedLength{16}, FixedLength{4}};
+  s.workload.requests = requests;
+  s.replicas = replicas;
+  s.router = router;
+  return s;
+}
+
+struct Fixture {
+  explicit Fixture(const Scenario& s, const UpdateKv& update_kv = {})
+      : out(s.slo, s.warmup, false),
+        dispatcher({.scenario = s, .index = 0, .options = options, .out = out}, {}, update_kv) {}
+  sched::RunOptions options;
+  sched::Measurements out;
+  Dispatcher dispatcher;
+};
+
+sched::Ended finished(const RoutedAttempt& attempt, Nanos end) {
+  sched::Ended ended;
+  ended.serial = attempt.request.serial;
+  ended.client = attempt.client;
+  ended.input = attempt.request.input;
+  ended.output = attempt.request.output;
+  ended.max_new = attempt.request.max_new;
+  ended.end = end;
+  return ended;
+}
+
+TEST(Dispatcher, RoutesAttemptsInTheOrderOfSending) {
+  const Scenario s = burst_of(4, 2, sched::RouterKind::round_robin);
+  Fixture f(s);
+  EXPECT_EQ(f.dispatcher.next_event(), 0);
+  std::vector<std::size_t> replicas;
+  std::vector<std::uint64_t> serials;
+  while (const auto attempt = f.dispatcher.next(0)) {
+    replicas.push_back(attempt->replica);
+    serials.push_back(attempt->request.serial);
+    f.dispatcher.delivered(*attempt, 0, 0);
+  }
+  EXPECT_EQ(serials, (std::vector<std::uint64_t>{0, 1, 2, 3}));
+  EXPECT_EQ(replicas[0], replicas[2]);
+  EXPECT_NE(replicas[0], replicas[1]);
+  EXPECT_EQ(f.dispatcher.next_event(), sched::kNever);
+  EXPECT_FALSE(f.dispatcher.done()) << "four answers are awaited";
+}
+
+// What is outstanding counts from the moment an attempt is routed until it ends: the replica that answered first gets
+// the next one.
+TEST(Dispatcher, CountsWhatIsOutstanding) {
+  Scenario s = burst_of(3, 2, sched::RouterKind::least_outstanding);
+  Fixture f(s);
+  const auto first = f.dispatcher.next(0);
+  f.dispatcher.delivered(*first, 0, 0);
+  const auto second = f.dispatcher.next(0);
+  f.dispatcher.delivered(*second, 0, 0);
+  ASSERT_NE(first->replica, second->replica);
+  std::vector<sched::Ended> ended{finished(*second, kSecond)};
+  f.dispatcher.collect(second->replica, ended);
+  EXPECT_TRUE(ended.empty());
+  EXPECT_EQ(f.dispatcher.next(kSecond)->replica, second->replica);
+}
+
+// The handle that the replica gave is what a time-out names. One that was refused cannot time out.
+TEST(Dispatcher, NamesTheHandleOfAnAttemptThatTimesOut) {
+  Scenario s = burst_of(2, 1, sched::RouterKind::round_robin);
+  s.limits.timeout = Seconds(1);
+  Fixture f(s);
+  f.dispatcher.delivered(*f.dispatcher.next(0), std::nullopt, 0);
+  const auto second = f.dispatcher.next(0);
+  f.dispatcher.delivered(*second, 17, 0);
+  EXPECT_EQ(f.dispatcher.next_event(), kSecond);
+  EXPECT_FALSE(f.dispatcher.time_out(kSecond - 1).has_value());
+  const auto out = f.dispatcher.time_out(kSecond);
+  ASSERT_TRUE(out.has_value());
+  EXPECT_EQ(out->id, 17U);
+  EXPECT_EQ(out->serial, second->request.serial);
+  EXPECT_FALSE(f.dispatcher.time_out(kSecond).has_value());
+}
+
+// Only a router that looks at the KV use asks for it, before each choice.
+TEST(Dispatcher, BringsTheKvUseUpToDateForTheRouterThatAsks) {
+  for (const auto& [router, updates] : {std::pair(sched::RouterKind::least_kv, 3), {sched::RouterKind::prefix, 0}}) {
+    const Scenario s = burst_of(3, 2, router);
+    int asked = 0;
+    Fixture f(s, [&asked](Nanos, std::vector<sched::ReplicaLoad>& loads) {
+      ++asked;
+      loads[0].kv_blocks_in_use = 10;
+      loads[1].kv_blocks_in_use = 5;
+    });
+    while (const auto attempt = f.dispatcher.next(0)) {
+      if (updates > 0) {
+        EXPECT_EQ(attempt->replica, 1U) << "the one with less in use";
+      }
+      f.dispatcher.delivered(*attempt, 0, 0);
+    }
+    EXPECT_EQ(asked, updates);
+  }
+}
+
+// The fleet's only replica dies: what it had fails, and so does what is sent before it serves again.
+TEST(Dispatcher, RefusesWhileNoReplicaServes) {
+  Scenario s = burst_of(1, 1, sched::RouterKind::round_robin);
+  s.workload.load = ConstantRate{10};
+  s.workload.requests = 1000;
+  s.life = LifeConfig{.initial = 1,
+                      .slots_per_instance = 1,
+                      .autoscaling = {},
+                      .failures = {.mean_between = kSecond, .restart = 1000 * kSecond}};
+  Fixture f(s);
+  std::optional<FleetLife::Event> event;
+  while (!(event = f.dispatcher.change(f.dispatcher.next_event())))
+    f.dispatcher.delivered(*f.dispatcher.next(f.dispatcher.next_event()), 0, 0);
+  EXPECT_EQ(event->change, FleetLife::Change::dies);
+  EXPECT_FALSE(f.dispatcher.next(101 * kSecond).has_value()) << "all were refused";
+  EXPECT_TRUE(f.dispatcher.done());
+}
+
+}  // namespace
+}  // namespace plimsoll::load
