@@ -39,12 +39,16 @@ class Dispatcher {
   /// Fleets whose replicas come and go: the next change by `now`, already known to the router. A replica that serves is
   /// new and empty; of one that dies all requests have failed.
   [[nodiscard]] std::optional<FleetLife::Event> change(Nanos now);
+  /// When next() has an attempt; kNever when every client waits for an answer, or has finished.
+  [[nodiscard]] Nanos next_arrival() const { return clients_.next_send(); }
   /// The next attempt that reaches the fleet by `now`, in order of sending. It counts as outstanding at its replica
   /// from now on; delivered() must follow. Attempts fail by themselves while no replica serves. The request's spans and
   /// names live until the next call.
   [[nodiscard]] std::optional<RoutedAttempt> next(Nanos now);
   /// The attempt's replica took it under this handle, or refused it.
   void delivered(const RoutedAttempt& attempt, std::optional<sched::ReqId> id, Nanos now);
+  /// When time_out() may have an attempt; kNever when none has a deadline.
+  [[nodiscard]] Nanos next_time_out() const { return clients_.next_timeout(); }
   /// The next attempt whose client gives up at or before `now`; it is no longer outstanding.
   [[nodiscard]] std::optional<TimedOut> time_out(Nanos now);
   /// Hands the requests that left a replica to their clients, and clears the list.

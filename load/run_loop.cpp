@@ -46,8 +46,9 @@ bool RunLoop::happens(Nanos now) {
   bool any = runner_.complete(now, *this);
   reached(now);
   if (replication_.scenario.life) any = changes(now) || any;
-  any = time_outs(now) || any;
-  return arrivals(now) || any;
+  if (dispatcher_.next_time_out() <= now) any = time_outs(now) || any;
+  if (dispatcher_.next_arrival() <= now) any = arrivals(now) || any;
+  return any;
 }
 
 // Work that no client waits for may still go on in a slot that is started again: it ends there.

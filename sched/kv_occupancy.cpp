@@ -50,32 +50,6 @@ void KvOccupancy::forget(KvShare& share, Tok computed) {
   share.pending = 0;
 }
 
-void KvOccupancy::join_group(const KvShare& share) {
-  if (share.reserved > 0) ++reserved_members_;
-}
-
-void KvOccupancy::leave_group(const KvShare& share) {
-  if (share.reserved > 0) --reserved_members_;
-}
-
-void KvOccupancy::store_group(std::int64_t steps, std::int64_t members) {
-  used_ += static_cast<double>(steps * members);
-  reserved_used_ += static_cast<double>(steps * reserved_members_);
-}
-
-void KvOccupancy::store_decode(const KvShare& share) {
-  used_ += 1;
-  if (share.reserved > 0) reserved_used_ += 1;
-}
-
-void KvOccupancy::store_prefill(KvShare& share, Tok tokens) {
-  used_ += tokens;
-  if (share.reserved > 0) reserved_used_ += tokens;
-  const double arrived = std::min<double>(share.pending, tokens);
-  share.pending -= arrived;
-  pending_ -= arrived;
-}
-
 void KvOccupancy::add_steps(const StepsTime& time, const StepLoad& load, const KvLedger& kv, bool external) {
   const auto members = static_cast<double>(load.members);
   const auto block_tokens = static_cast<double>(kv.block_tokens());

@@ -3,6 +3,7 @@
 // over the time of the steps. The ledger (kv_ledger.h) counts blocks and decides what fits; this class only measures.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "model/forward_cost.h"
@@ -64,16 +65,28 @@ class KvOccupancy {
   /// The request holds nothing any more: it was released or swapped out.
   void forget(KvShare& share, Tok computed);
   void forget(Tok computed) { used_ -= computed; }
-  void join_group(const KvShare& share);
-  void leave_group(const KvShare& share);
+  void join_group(const KvShare& share) { reserved_members_ += share.reserved > 0 ? 1 : 0; }
+  void leave_group(const KvShare& share) { reserved_members_ -= share.reserved > 0 ? 1 : 0; }
 
   // ---- what steps store. Call after add_steps(). --------------------------------------------------------------
   /// Every member of the group has stored a token in each of the steps.
-  void store_group(std::int64_t steps, std::int64_t members);
+  void store_group(std::int64_t steps, std::int64_t members) {
+    used_ += static_cast<double>(steps * members);
+    reserved_used_ += static_cast<double>(steps * reserved_members_);
+  }
   /// One request has stored a decoded token.
-  void store_decode(const KvShare& share);
+  void store_decode(const KvShare& share) {
+    used_ += 1;
+    if (share.reserved > 0) reserved_used_ += 1;
+  }
   /// One request has computed `tokens` of its prompt.
-  void store_prefill(KvShare& share, Tok tokens);
+  void store_prefill(KvShare& share, Tok tokens) {
+    used_ += tokens;
+    if (share.reserved > 0) reserved_used_ += tokens;
+    const double arrived = std::min<double>(share.pending, tokens);
+    share.pending -= arrived;
+    pending_ -= arrived;
+  }
 
   /// Adds the steps to the integrals, at the occupancy before them. `external` says that the queue waits for a free
   /// stretch longer than all that is left, so that the free tokens are wasted.

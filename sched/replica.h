@@ -129,7 +129,6 @@ class Replica {
   [[nodiscard]] std::int64_t steps_to_finish();
   void apply_grow(const KvOp& op);
   void forget_kv(ReqId id);
-  [[nodiscard]] StepLoad step_load() const;
   [[nodiscard]] bool wastes_free_blocks() const;
   void complete_prefills(const Forward& forward, const StepsTime& time);
   void complete_decodes(const Forward& forward, const StepsTime& time);

@@ -9,6 +9,19 @@
 
 namespace plimsoll::sched {
 
+namespace {
+StepLoad load_of(const Decision& decision, const RequestTable& table) {
+  StepLoad load;
+  for (const Forward& forward : decision.forwards()) {
+    if (forward.decodes == Decodes::group) load.members = table.group_size();
+    if (forward.decodes == Decodes::listed) load.listed += static_cast<std::int64_t>(forward.listed.size());
+    load.prefills += static_cast<std::int64_t>(forward.prefill.size());
+    for (const Segment& segment : forward.prefill) load.prefill_tokens += segment.new_tokens;
+  }
+  return load;
+}
+}  // namespace
+
 Replica::DecodeLoad Replica::decode_load(const Forward& forward) const {
   DecodeLoad load;
   if (forward.decodes == Decodes::group) {
@@ -32,7 +45,7 @@ Replica::DecodeLoad Replica::decode_load(const Forward& forward) const {
 }
 
 void Replica::complete(const StepsTime& time) {
-  occupancy_.add_steps(time, step_load(), kv_, wastes_free_blocks());
+  occupancy_.add_steps(time, load_of(decision_, table_), kv_, wastes_free_blocks());
   log_.ran(time.steps);
   steps_ += time.steps;
   spent_ += time.parts;
@@ -139,17 +152,6 @@ void Replica::finish_rows(const StepsTime& time) {
     end_request(id, Outcome::completed, time.end_stamp);
   }
   held_rows_.clear();
-}
-
-StepLoad Replica::step_load() const {
-  StepLoad load;
-  for (const Forward& forward : decision_.forwards()) {
-    if (forward.decodes == Decodes::group) load.members = table_.group_size();
-    if (forward.decodes == Decodes::listed) load.listed += static_cast<std::int64_t>(forward.listed.size());
-    load.prefills += static_cast<std::int64_t>(forward.prefill.size());
-    for (const Segment& segment : forward.prefill) load.prefill_tokens += segment.new_tokens;
-  }
-  return load;
 }
 
 // A contiguous slot must be as long as a sequence may be: what is left and shorter is of no use to the queue.

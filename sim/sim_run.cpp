@@ -32,6 +32,7 @@ void SimRun::update(std::size_t slot) {
 }
 
 bool SimRun::complete(Nanos now, load::RunLoop& loop) {
+  if (events_.next() > now) return false;
   loop.reached(now);
   bool any = false;
   events_.due(now, due_);
