@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much host memory a program may still take: what does not fit is refused with sizes before the kernel ends us
-// without.
+// The host memory that this process may still take. Allocations that do not fit are refused with their sizes, before
+// the kernel kills the process.
 #pragma once
 
 #include <filesystem>
@@ -8,9 +8,9 @@
 
 namespace plimsoll::exec {
 
-/// Bytes that can be taken without swapping: the kernel's MemAvailable, or less where a control group (a container, a
-/// batch job) has a lower limit; pages of files that a group holds count as available. Nothing where the kernel does
-/// not tell. `root` is where /proc and /sys are.
+/// Bytes that can be allocated without swapping: the kernel's MemAvailable, or less if a control group (a container, a
+/// batch job) has a lower limit. File pages of the group count as available. nullopt if the kernel does not report it.
+/// `root` is the folder that holds /proc and /sys.
 [[nodiscard]] std::optional<double> available_memory(const std::filesystem::path& root = "/");
 
 }  // namespace plimsoll::exec

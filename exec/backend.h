@@ -91,7 +91,7 @@ struct BackendConfig {
   model::DType kv_dtype = model::DType::bf16;      // fp32 or bf16
   std::int64_t kv_blocks = 0;  // physical blocks, [layer][K|V][block][kv_head][block_tokens][head_dim]
   std::int32_t block_tokens = 16;
-  std::int32_t sequences = 256;   // slots that remember a sampled token
+  std::int32_t sequences = 256;   // slots for sampled tokens
   std::int64_t step_rows = 2048;  // rows to make room for at the start; larger forwards grow the workspace
   int ranks_on_device = 1;        // GPU: how many share its memory, this one included
   bool graphs = true;             // GPU: replay decode forwards as graphs
@@ -111,7 +111,7 @@ class Backend {
   // ---- a forward: begin, ops in the order of the list, end, wait ---------------------------------------------
   /// Rows that a decode forward is padded to (graph buckets); `rows` where nothing is padded.
   [[nodiscard]] virtual std::int64_t padded_decode_rows(std::int64_t rows) const { return rows; }
-  /// Whether decode forwards of those sizes are recorded the second time and replayed from then on.
+  /// Whether decode forwards of these sizes are recorded as a graph at the second run and replayed from then on.
   [[nodiscard]] virtual bool replays_decodes() const { return false; }
   /// Uploads the table. False: the forward was replayed from a graph; call no ops, only wait().
   virtual bool begin(const RowTable& table) = 0;
@@ -126,7 +126,7 @@ class Backend {
   virtual void embed(const Linear& embedding, std::int64_t vocab_begin, const Linear* positions) = 0;
   /// add_delta: residual += delta first. normed = norm(residual).
   virtual void norm(const NormSpec& spec, bool add_delta) = 0;
-  /// The same for the sampled rows only, which come to stand at the front of `normed`. residual is not kept.
+  /// The same for the sampled rows only, which are moved to the front of `normed`. `residual` is overwritten.
   virtual void final_norm(const NormSpec& spec, bool add_delta) = 0;
   /// y[rows, n] = x[rows, k] W^T (+ bias) (+ y).
   virtual void linear(const Linear& weight, Slot x, Slot y, std::int64_t rows, const LinearOptions& options) = 0;
@@ -149,8 +149,8 @@ class Backend {
   virtual void combine(std::int32_t per_token) = 0;
   /// slot := sum over ranks.
   virtual void all_reduce(Slot slot, std::int64_t rows) = 0;
-  /// The best token of this rank's rows of the vocabulary, [vocab_begin, vocab_begin + valid); the exchange makes it
-  /// the best of all ranks, remembers it in the sequence's slot and returns it by wait().
+  /// The best token of this rank's rows of the vocabulary, [vocab_begin, vocab_begin + valid). The exchange finds the
+  /// best of all ranks and stores it in the sequence's slot; wait() returns it.
   virtual void sample(std::int64_t vocab_begin, std::int64_t valid) = 0;
   virtual void exchange_samples() = 0;
 
@@ -167,34 +167,34 @@ class Backend {
 /// Makes the backend of one rank; `communicator` outlives it and is null when tp = 1.
 [[nodiscard]] std::unique_ptr<Backend> make_cpu_backend(const BackendConfig& config, Communicator* communicator,
                                                         int threads);
-/// Throws DeviceError naming what is missing where there is no CUDA, no driver or no GPU.
+/// Throws DeviceError that names what is missing: CUDA, the driver or a GPU.
 [[nodiscard]] std::unique_ptr<Backend> make_cuda_backend(const BackendConfig& config, Communicator* communicator,
                                                          int device);
 
-/// How the ranks of a TP group on GPUs talk: automatic takes NCCL where there is a GPU a rank, and loopback where there
-/// is one GPU for all.
+/// How the ranks of a TP group on GPUs communicate. `automatic` takes NCCL if every rank has a GPU of its own, and
+/// loopback if one GPU serves all.
 enum class CommunicatorKind : std::uint8_t { automatic, loopback, nccl };
-/// 0 where there is no driver or no GPU.
+/// 0 if there is no driver or no GPU.
 [[nodiscard]] int gpu_count();
 /// Throws DeviceError that says why there is no GPU to run on.
 void require_gpu();
-/// As NCCL writes it, 23003 for 2.30.3; 0 where there is no NCCL.
+/// In NCCL's own form, 23003 for 2.30.3; 0 if there is no NCCL.
 [[nodiscard]] int nccl_version();
 /// Endpoint i is rank i's, on devices[i] (gpu_placement.h); `kind` is loopback, with one device for all, or nccl.
 /// Throws DeviceError as make_cuda_backend.
 [[nodiscard]] std::vector<std::unique_ptr<Communicator>> make_cuda_group(CommunicatorKind kind,
                                                                          std::span<const int> devices);
 
-/// What several processes need to make one group by NCCL. Every process gives the same number of ranks.
+/// What several processes need to form one NCCL group. Every process has the same number of ranks.
 struct SpreadGroup {
   int first = 0, size = 0;  // this process's first rank, the ranks of all
   std::function<void(std::span<std::byte>)>
-      share;  // gives all processes the bytes of the first, waits; throws PeerFailed
+      share;  // sends the bytes of the first process to all and blocks until then; throws PeerFailed
   std::vector<std::unique_ptr<Communicator>> hosts;  // of this process's ranks: they meet on the host
 };
-/// Endpoint i is that of rank group.first + i, on devices[i]. Returns when all processes have called it. Throws
-/// DeviceError as make_cuda_backend and where NCCL is missing or fails, PeerFailed where another process has failed
-/// before it joined.
+/// Endpoint i is that of rank group.first + i, on devices[i]. Blocks until all processes have called it. Throws
+/// DeviceError as make_cuda_backend does and if NCCL is missing or fails, PeerFailed if another process fails before it
+/// joins.
 [[nodiscard]] std::vector<std::unique_ptr<Communicator>> make_cuda_group(SpreadGroup group,
                                                                          std::span<const int> devices);
 

@@ -2,12 +2,11 @@
 // Names the physical KV blocks behind what sched::KvLedger counts. The ledger decides; the pool follows the same
 // operations in the same order and never holds more than the ledger says.
 //
-// With prefix caching, blocks with known content are shared by their hash, with a count of holders. Blocks that nobody
-// holds stand in a queue, reused from its head, in exactly the order of sched::PrefixCache: what the ledger calls a hit
-// is then still in memory, and only blocks that the ledger has given up are overwritten. Which block it is matters only
-// where there is content: the others have places in the queue but no names, and whoever comes to such a place gets the
-// block that was given back last. So memory that was never needed is never touched, and a block may still be in the
-// processor's caches.
+// With prefix caching, blocks with known content are shared by their hash and count their holders. Idle blocks, those
+// without a holder, form a queue in exactly the order of sched::PrefixCache and are reused from its head. A hit of the
+// ledger is therefore still in memory, and only blocks that the ledger has evicted are overwritten. Idle blocks without
+// content are interchangeable: the queue only counts them, and the most recently freed one is reused first. Memory that
+// was never needed is never touched, and a reused block may still be in the processor's caches.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +22,7 @@ using sched::Blk;
 using sched::ReqId;
 using sched::Tok;
 
-/// One thread at a time. A pool that would run dry aborts: the ledger checks before.
+/// One thread at a time. Aborts if it runs out of blocks; the ledger prevents that.
 class BlockPool {
  public:
   BlockPool(Blk blocks, Tok block_tokens, bool prefix_caching);
@@ -33,7 +32,7 @@ class BlockPool {
   /// Blocks in the order of the sequence's positions. Valid until the next operation on this request.
   [[nodiscard]] std::span<const std::int32_t> table(ReqId id) const { return requests_[id].table; }
   [[nodiscard]] Blk held(ReqId id) const { return static_cast<Blk>(requests_[id].table.size()); }
-  /// Blocks that can be taken, those of the cache that nobody holds included.
+  /// Blocks that can be taken, including idle blocks of the cache.
   [[nodiscard]] Blk free() const { return free_; }
 
   /// Takes blocks until the request covers `tokens` tokens.
@@ -42,9 +41,10 @@ class BlockPool {
   void attach_prefix(ReqId id, Tok tokens);
   /// The first `computed` tokens have content now: whole blocks of the prompt become findable.
   void publish(ReqId id, Tok computed);
-  /// Gives everything back; `computed` tokens had content that the request itself may find again (0 when it has ended).
+  /// Frees all blocks of the request. It may later find the content of its first `computed` tokens again; 0 if it has
+  /// ended.
   void release(ReqId id, Tok computed);
-  /// The request forgets its blocks' history; after release.
+  /// Drops all memory of the request. Call after release().
   void close(ReqId id);
 
  private:
@@ -58,13 +58,13 @@ class BlockPool {
     std::int32_t place = kNone;  // of an idle block with content
     std::int32_t holders = 0;    // of a hashed block
     std::uint64_t hash = 0;
-    ReqId owner = sched::kNoRequest;  // idle, content only its former holder can find
+    ReqId owner = sched::kNoRequest;  // idle, with content that only this former holder can find
     bool hashed = false;
   };
   struct Held {
     std::vector<std::int32_t> table;
     std::vector<std::uint64_t> hashes;
-    std::size_t published = 0;      // blocks of the prompt looked at so far, from the front
+    std::size_t published = 0;      // leading blocks of the prompt that publish() has handled
     std::vector<std::int32_t> own;  // what a preemption left in the queue, by position from own_begin on
     std::size_t own_begin = 0;
   };

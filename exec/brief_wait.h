@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waiting for another thread of this process in the order of microseconds, on cores that may have other owners. Who
-// waits spins for a moment, longer only while nobody else wants its core, and then sleeps; it never yields: among
-// runnable threads a yield hands the core over for a whole time slice, four milliseconds and more, whereas a sleeper
-// that is woken comes back at once, because it has used less than its share.
+// Waits for another thread of this process, for some microseconds, on cores that other processes may use too. A waiter
+// spins briefly, longer only if no other thread competes for its core, and then sleeps. It never yields: a yield gives
+// the core away for a whole time slice, 4 ms or more, while a sleeper that is woken runs at once, because it has used
+// less than its share.
 #pragma once
 
 #include <atomic>
@@ -11,17 +11,17 @@
 
 namespace plimsoll::exec {
 
-/// One turn of a loop that waits.
+/// One iteration of a spin loop.
 inline void pause_briefly() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
 #endif
 }
 
-/// Whether this thread has lately had to wait for a core while another one computed on it.
+/// Whether this thread recently had to wait for a core because another thread used it.
 [[nodiscard]] bool core_is_wanted();
 
-/// True once ready() is; false if it was not for a while: then sleep.
+/// Spins until ready() returns true. False if that took too long; the caller then sleeps.
 template <class Ready>
 [[nodiscard]] bool spin_briefly(const Ready& ready) {
   constexpr int kPauses = 128;  // some 3 us: a system call to sleep and another one to wake cost as much
@@ -30,7 +30,7 @@ template <class Ready>
     pause_briefly();
   }
   if (core_is_wanted()) return ready();
-  // Waking an idle core takes tens of microseconds, and in a forward the next piece of work comes sooner.
+  // Waking an idle core takes tens of microseconds; within a forward the next piece of work comes sooner.
   const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(60);
   do {
     for (int i = 0; i < 16; ++i) {
@@ -41,9 +41,9 @@ template <class Ready>
   return ready();
 }
 
-/// Sleeps until wake() unless `word` has another value than `seen` by then; may return for no reason.
+/// Sleeps until wake(), unless `word` differs from `seen`. May return spuriously.
 void sleep_while(const std::atomic<std::uint32_t>& word, std::uint32_t seen);
-/// Wakes up to `sleepers` of those that sleep on the word.
+/// Wakes up to `sleepers` threads that sleep on the word.
 void wake(const std::atomic<std::uint32_t>& word, int sleepers);
 
 }  // namespace plimsoll::exec

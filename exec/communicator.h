@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the ranks of a tensor-parallel group say to each other. One endpoint a rank; each is used by its rank's driver
-// thread only, and all ranks call the same operations in the same order.
+// Communication between the ranks of a tensor-parallel group. Each rank has one endpoint, which only its driver thread
+// uses. All ranks call the same operations in the same order.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace plimsoll::exec {
 
 using Stream = void*;  // a cudaStream_t; null on the CPU, where operations return when they are done
 
-/// Another rank has failed, and says why itself.
+/// Another rank has failed; the reason is in its own error.
 class PeerFailed : public DeviceError {
  public:
   PeerFailed() : DeviceError("another rank of the tensor-parallel group has failed") {}
@@ -23,13 +23,13 @@ class Communicator {
   virtual ~Communicator() = default;
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
-  /// data[i] becomes the sum over the ranks: the same bits on all of them. In f32 and in the order of ranks, by NCCL in
-  /// an order of its own.
+  /// data[i] becomes the sum over the ranks, with the same bits on all of them. Sums are in f32 and in the order of
+  /// ranks; NCCL chooses its own order.
   virtual void all_reduce(void* data, std::int64_t elements, model::DType dtype, Stream stream) = 0;
-  /// `out` becomes the `bytes` of rank 0, of rank 1, …
+  /// `out` becomes the `bytes` of all ranks, in order of ranks.
   virtual void all_gather(const void* in, void* out, std::int64_t bytes, Stream stream) = 0;
   virtual void barrier() = 0;
-  /// Wakes ranks that wait and makes every later operation throw PeerFailed: one rank has failed.
+  /// Reports that one rank has failed: waiting ranks wake, and every later operation throws PeerFailed.
   virtual void abort() = 0;
 };
 

@@ -31,7 +31,7 @@ struct EngineConfig {
   std::int32_t sequences = 256;
   std::int64_t step_rows = 2048;
   int threads = 0;         // CPU: of this process's ranks together; 0: one a core
-  double host_memory = 0;  // CPU: bytes that this engine may take; 0: all that is available
+  double host_memory = 0;  // CPU: bytes that this engine may take; 0: all available memory
   bool graphs = true, poison = false;
 };
 
@@ -45,18 +45,18 @@ struct OpTrace {
 
 class Engine {
  public:
-  /// Loads or draws the weights. Throws InputError for a model that cannot be run so (by name), and DeviceError where
-  /// the device or its memory is missing, with the sizes, before anything is loaded. With `remote`, which outlives it,
-  /// it is one process's part of an engine: all processes make theirs at the same time.
+  /// Loads or draws the weights. Throws InputError for a model that cannot run with this configuration, and DeviceError
+  /// if the device is missing or its memory too small; both before anything is loaded. With `remote`, which outlives
+  /// the engine, this is one process's part of it, and all processes construct theirs at the same time.
   Engine(const EngineConfig& config, const WeightSource& weights, RemoteRanks* remote = nullptr);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  /// Runs one forward and waits for it. Throws DeviceError; the engine is of no use afterwards.
+  /// Runs one forward and blocks until it has ended. Throws DeviceError; the engine is unusable after that.
   void run(const ForwardInput& input, ForwardOutput& output);
-  /// The same in two halves, so that the host prepares a forward while the device works: at most two are in flight, and
-  /// finish() ends the oldest.
+  /// The same in two halves, so that the host can prepare a forward while the device works. At most two are in flight;
+  /// finish() blocks until the oldest has ended.
   void start(const ForwardInput& input);
   void finish(ForwardOutput& output);
 
@@ -66,11 +66,11 @@ class Engine {
   /// Wakes ranks that wait for others. Any thread.
   void abort();
 
-  /// From now on every op is waited for and noted; no graphs.
+  /// From now on every op is waited for and recorded, and no graphs are used.
   void trace_ops();
   [[nodiscard]] std::vector<OpTrace>& traces();
 
-  /// Swapping: a block of all ranks, to and from host memory. Where another process leads, of this one's ranks only.
+  /// Swapping: copies a block of all ranks to or from host memory. If another process leads, only this process's ranks.
   [[nodiscard]] std::int64_t bytes_per_block() const;
   void read_block(std::int32_t block, std::span<std::byte> host);
   void write_block(std::int32_t block, std::span<const std::byte> host);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An engine as the device that the live loop gives its steps to.
+// An engine as the device that runs the steps of a live run.
 #pragma once
 
 #include "exec/engine.h"

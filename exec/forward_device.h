@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a replica's worker needs of an Engine (engine.h), so that tests can put something small in its place. One
-// thread.
+// The part of an Engine (engine.h) that a replica's worker uses. Tests replace it by small devices. One thread at a
+// time.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@ class ForwardDevice {
   /// At most two forwards are in flight; finish() ends the oldest. The input lives until then.
   virtual void start(const ForwardInput& input) = 0;
   virtual void finish(ForwardOutput& output) = 0;
-  /// The rows of the decode forwards that the device records the second time that it runs them, up to those that `rows`
-  /// rows take, ascending; none where it does not.
+  /// The sizes of decode forwards that the device records as graphs at their second run, up to the one that holds
+  /// `rows` rows, ascending. Empty if the device records none.
   [[nodiscard]] virtual std::vector<std::int64_t> recorded_decodes(std::int64_t rows) const {
     static_cast<void>(rows);
     return {};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One forward pass as the engine gets it: token ids, contexts and block tables. Spans point into the caller's memory,
-// which lives until the forward has ended.
+// The input of one forward pass: token ids, contexts and block tables. Spans point into the caller's memory, which must
+// stay valid until the forward has ended.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@ struct PrefillRows {
   std::span<const std::int32_t> tokens;
   std::int64_t context = 0;
   std::span<const std::int32_t> blocks;  // of the whole sequence: covers context + tokens
-  std::int32_t slot = 0;                 // where the sampled token is remembered: < EngineConfig::sequences
+  std::int32_t slot = 0;                 // where the sampled token is stored: < EngineConfig::sequences
   std::uint64_t request = 0;             // keys the random numbers of sampling
-  std::int64_t padding = 0;              // rows computed beyond the tokens and thrown away (static batching)
+  std::int64_t padding = 0;              // further rows that are computed and discarded (static batching)
   bool emits = false;                    // the last row is sampled
 };
 
@@ -29,8 +29,8 @@ struct DecodeRow {
   std::span<const std::int32_t> blocks;  // covers context + 1
   std::int32_t slot = 0;
   std::uint64_t request = 0;
-  std::int64_t charged = 0;  // attend over at least this many tokens, the surplus is thrown away; 0: ragged
-  bool dead = false;         // computed for nothing: no KV is written, its sample is thrown away
+  std::int64_t charged = 0;  // attend to at least this many tokens, and discard the surplus; 0: no padding
+  bool dead = false;         // computed but unused: writes no KV, and its sample is discarded
 };
 
 /// temperature 0 is greedy. Otherwise the largest of logit / temperature + Gumbel noise drawn for (seed, request,
@@ -40,7 +40,7 @@ struct Sampling {
   std::uint64_t seed = 0;
 };
 
-/// Rows stand in this order: prefill spans with their padding, then decode rows.
+/// The order of rows: prefill spans, each with its padding, then decode rows.
 struct ForwardInput {
   std::vector<PrefillRows> prefill;
   std::vector<DecodeRow> decode;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every process of a tensor-parallel group connected with every other one: what host communicators over processes stand
-// on.
+// Connects every process of a tensor-parallel group with every other one, for host communicators that span processes.
 #pragma once
 
 #include <atomic>
@@ -22,12 +21,12 @@ class Mesh {
   [[nodiscard]] int own() const { return own_; }
   [[nodiscard]] int size() const { return static_cast<int>(links_.size()); }
 
-  /// Sends `parts`, one behind the other, to everybody. all: [process][bytes of the parts]; what is there of this
-  /// process stays as it is.
+  /// Sends the concatenated `parts` to every other process and receives theirs. `all` is [process][bytes of the parts];
+  /// this process's own section is left unchanged.
   void exchange(std::span<const std::span<const std::byte>> parts, std::span<std::byte> all);
-  /// Everybody gets what process 0 has.
+  /// Copies the data of process 0 to all processes.
   void broadcast(std::span<std::byte> bytes);
-  /// Returns when all have come.
+  /// Blocks until all processes have called it.
   void meet();
   void abort();
 
@@ -43,7 +42,7 @@ class Mesh {
 
   int own_;
   std::vector<net::Link> links_;
-  std::vector<Transfer> open_;  // of the operation in progress, those that are not done
+  std::vector<Transfer> open_;  // unfinished transfers of the operation in progress
   std::atomic<bool> aborted_{false};
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One TP rank of a running model: walks the op list of a forward (model/op_list.h) and has the backend execute each op.
-// The list is the one that the simulator prices, so an op that only one of them knew would be seen here.
+// One TP rank of a running model: walks the op list of a forward (model/op_list.h) and lets the backend execute each
+// op. The simulator prices the same list, so neither can miss an op that the other has.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,11 @@ class RankRunner {
 
   /// Enqueues a forward.
   void start(const ForwardInput& input);
-  /// Waits for the oldest forward in flight. `tokens`: one id a sampled row; `logits`: with all_logits this rank's
-  /// [sampled, vocab_rows].
+  /// Blocks until the oldest forward in flight has ended. `tokens` receives one id a sampled row; with all_logits,
+  /// `logits` receives this rank's [sampled, vocab_rows].
   void finish(std::vector<std::int32_t>& tokens, std::vector<float>& logits);
 
-  /// Notes every op's time from now on; the backend must not use graphs.
+  /// Records the time of every op from now on. The backend must not use graphs.
   void trace() { tracing_ = true; }
   [[nodiscard]] std::vector<OpTrace>& traces() { return traces_; }
   [[nodiscard]] Backend& backend() { return *backend_; }

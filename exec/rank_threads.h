@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One driver thread a rank: tensor-parallel ranks do the same things at the same time and meet inside a communicator.
+// One driver thread a rank. Tensor-parallel ranks run the same operations at the same time and synchronise in a
+// communicator.
 #pragma once
 
 #include <condition_variable>
@@ -18,8 +19,8 @@ class RankThreads {
   explicit RankThreads(int ranks);
   ~RankThreads();
 
-  /// Runs work(rank) on every rank's thread and returns when all have. When ranks throw, `on_failure` is called once,
-  /// at once, so that it can wake the others, and the first exception is thrown here.
+  /// Runs work(rank) on every rank's thread and blocks until all have returned. If a rank throws, `on_failure` is
+  /// called once, immediately, so that it can wake the others; the first exception is rethrown here.
   void on_all(const std::function<void(int rank)>& work, const std::function<void()>& on_failure = {});
 
  private:

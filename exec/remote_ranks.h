@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The TP ranks of an engine that are in other processes, as the engine sees them (exec/group/ makes them). One process
-// leads: what it asks of its engine, the others do with theirs. One thread, that of the engine.
+// The TP ranks of an engine that run in other processes, as the engine sees them (implemented in exec/group/). One
+// process leads, and the others repeat the calls that it makes to its engine. Used by the engine's thread only.
 #pragma once
 
 #include <cstddef>
@@ -23,35 +23,33 @@ struct RankShare {
   int first = 0, count = 1;
 };
 
-/// What waits for another process or tells it something throws PeerFailed where one has failed or died, and DeviceError
-/// for an answer that is none.
+/// Calls that communicate throw PeerFailed if another process has failed or died, and DeviceError on a malformed reply.
 class RemoteRanks {
  public:
   virtual ~RemoteRanks() = default;
-  /// What this process holds of `tp` ranks.
+  /// The ranks of `tp` that this process holds.
   [[nodiscard]] virtual RankShare share(std::int32_t tp) const = 0;
-  /// The endpoints of those ranks, on GPUs on devices[i]. Returns when all processes have called it. Throws DeviceError
-  /// where this process lacks what they need.
+  /// The endpoints of these ranks; on GPUs, endpoint i is on devices[i]. Blocks until all processes have called it.
+  /// Throws DeviceError if this process lacks a device or library.
   [[nodiscard]] virtual std::vector<std::unique_ptr<Communicator>> communicators(const EngineConfig& config,
                                                                                  std::span<const int> devices) = 0;
-  /// `abort` is called, on any thread, when a process of the group fails or dies; an empty one takes it back and
-  /// returns when no call is in progress.
+  /// Sets the function that is called, on any thread, when a process of the group fails or dies. An empty one removes
+  /// it, and blocks until no call is in progress.
   virtual void watch(std::function<void()> abort) = 0;
-  /// After PeerFailed: throws what the process that failed says, with its rank and host, as InputError or DeviceError;
-  /// returns where nobody says anything within seconds.
+  /// After PeerFailed: throws the error of the process that failed, with its rank and host, as InputError or
+  /// DeviceError. Returns if no process reports one within seconds.
   virtual void explain() = 0;
 
-  // ---- of the process that leads; the others follow (exec/group/follower.h)
-  // ---------------------------------------------
-  /// Before this process starts the forward itself.
+  // ---- called in the process that leads; the others follow (exec/group/follower.h) ---------------------------
+  /// Starts the forward in the other processes. Call before this process starts its own.
   virtual void start(const ForwardInput& input) = 0;
   /// After a forward with all_logits: fills the others' columns of [rows, vocabulary].
   virtual void add_logits(std::span<float> logits) = 0;
-  /// The others note their ops from the next forward on.
+  /// The other processes record their ops from the next forward on.
   virtual void trace() = 0;
-  /// Appends the others' ops behind those of this process: they are those of rank 0 with other ranks and times.
+  /// Appends the other processes' ops: those of rank 0 with other ranks and times.
   virtual void add_traces(std::span<const OpTrace> rank_0, std::vector<OpTrace>& all) = 0;
-  /// `host`: the block of all ranks; fills or sends the parts that the others hold.
+  /// `host` is the block of all ranks. Receives or sends the parts of the other processes.
   virtual void read_block(std::int32_t block, std::span<std::byte> host) = 0;
   virtual void write_block(std::int32_t block, std::span<const std::byte> host) = 0;
 };
@@ -60,11 +58,11 @@ class RemoteRanks {
 class GroupPart {
  public:
   virtual ~GroupPart() = default;
-  /// Those of a replica; used by its engine's thread.
+  /// The remote ranks of a replica, for its engine's thread.
   [[nodiscard]] virtual RemoteRanks& ranks(std::size_t replica) = 0;
-  /// Returns when all processes have come. Throws PeerFailed.
+  /// Blocks until all processes have called it. Throws PeerFailed.
   virtual void meet() = 0;
-  /// Which of the group's processes on this host this one is, of how many.
+  /// The index of this process among the group's processes on this host, and their number.
   [[nodiscard]] virtual int local() const = 0;
   [[nodiscard]] virtual int locals() const = 0;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A forward laid out as rows, the way kernels want it: one entry a row, sequences behind each other.
+// A forward as a table of rows, as kernels read it: one entry a row, the rows of a sequence next to each other.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct SequenceRows {
   std::int64_t context = 0;
   std::int64_t first_block = 0;  // its block table is table.blocks[first_block, first_block + block_count)
   std::int64_t block_count = 0;
-  std::int64_t charged = 0;  // decode: attend over at least so many tokens
+  std::int64_t charged = 0;  // decode: attend to at least this many tokens
 };
 
 struct RowTable {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that are threads of one process and see each other's memory: tensor parallelism on the CPU. Those of other
-// processes join by a mesh of sockets, with the same bits.
+// Communicators for tensor parallelism on the CPU. The ranks of one process are threads that share memory; ranks of
+// other processes join through a mesh of sockets. Results have the same bits either way.
 #pragma once
 
 #include <memory>
@@ -15,11 +15,11 @@ namespace group {
 class Mesh;
 }
 
-/// Endpoint i is rank i's. all_reduce takes f32 only. Waiting threads sleep; they do not spin against the ranks that
-/// work.
+/// Endpoint i is that of rank i. all_reduce takes f32 only. Waiting threads sleep, so that they do not slow down ranks
+/// that compute.
 [[nodiscard]] std::vector<std::unique_ptr<Communicator>> make_thread_group(int size);
-/// The endpoints of `share` of a group of `size` ranks; each process of the mesh, which outlives them, holds as many. A
-/// message goes to every other process whole: right for the few processes that CPUs are worth, not for many.
+/// The endpoints of `share` in a group of `size` ranks. Every process of the mesh, which outlives them, holds as many
+/// ranks. Each message is sent whole to every other process, which suits few processes only.
 [[nodiscard]] std::vector<std::unique_ptr<Communicator>> make_thread_group(int size, RankShare share,
                                                                            group::Mesh& mesh);
 

@@ -61,7 +61,7 @@ void check_load(const LoadSpec& load) {
              load);
 }
 
-// Below, gaps differ by less than a nanosecond a second, and 1/cv^2 would overflow in the end.
+// Below this cv gaps differ by less than a nanosecond in a second, and 1/cv^2 may overflow.
 constexpr double kRegular = 1e-9;
 
 // Neumaier's summation: after ten million gaps the error is still one rounding, not ten million.

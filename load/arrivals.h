@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrival times of the open loops. Internal to traces/.
+// Arrival times of open loops. Internal to load/.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ void check_load(const LoadSpec& load);
 class ArrivalClock {
  public:
   ArrivalClock(const LoadSpec& load, RandomStream stream) : load_(load), stream_(stream) {}
-  /// Time since the start of the run, nondecreasing; nullopt when the load has no more of its own or the time passes
-  /// what int64 ns can hold.
+  /// The next time since the start of the run, nondecreasing; nullopt when the load has no further arrivals, or when
+  /// the time exceeds int64 nanoseconds.
   [[nodiscard]] std::optional<Nanos> next();
 
  private:
@@ -28,7 +28,7 @@ class ArrivalClock {
   LoadSpec load_;
   RandomStream stream_;
   std::uint64_t index_ = 0;
-  double sum_s_ = 0, carry_s_ = 0;  // the sum of the gaps and what rounding has cost it so far
+  double sum_s_ = 0, carry_s_ = 0;  // the sum of the gaps, and its accumulated rounding error
 };
 
 }  // namespace plimsoll::load

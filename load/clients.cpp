@@ -19,8 +19,8 @@ constexpr std::uint16_t kUnavailable = 503;
 
 Nanos to_nanos(Seconds s) { return std::llround(s.count() * 1e9); }
 
-// Pause of a client after its n-th failed attempt: exponential, as the standard retry mode of the AWS SDKs without its
-// jitter (runs must repeat exactly): 1 s, 2 s, 4 s … at most 20 s.
+// Pause of a client after its n-th failed attempt: 1 s, 2 s, 4 s … at most 20 s. This is the standard retry mode of the
+// AWS SDKs without its jitter, since runs must repeat exactly.
 Nanos back_off(std::int32_t attempts) {
   return std::min<Nanos>(Nanos{1'000'000'000} << std::min(attempts - 1, 5), 20'000'000'000);
 }
@@ -118,7 +118,7 @@ std::optional<Attempt> Clients::send(Nanos now) {
     sends_.pop_back();
     if (!next.fresh) return attempt(next.client, next.time);
     if (const std::optional<ClientId> client = open_request(next.time)) return attempt(*client, next.time);
-    // Every request has been drawn: only repeated attempts are still to come.
+    // Every request has been drawn; only retries remain.
     exhausted_ = true;
     std::erase_if(sends_, [](const Send& send) { return send.fresh; });
     std::make_heap(sends_.begin(), sends_.end(), kLater);
@@ -270,7 +270,7 @@ bool Clients::ended(const sched::Ended& ended, Nanos now) {
   return true;
 }
 
-// Refused for its length, by an empty engine as by a full one (docs/policies.md, Refusals).
+// The request was refused for its length: even an empty engine would refuse it (docs/policies.md, Refusals).
 bool Clients::is_unfit(const Ending& ending) {
   constexpr std::uint16_t kBadRequest = 400, kUnprocessable = 422, kTooLargeForPool = 500;
   const bool waited_too_long = std::string_view(ending.code) == "time_out";
@@ -315,7 +315,7 @@ void Clients::close(ClientId client, const Ending& ending, Nanos now) {
     row.end = now;
     rows_.push_back(std::move(row));
   }
-  // The user goes on: at once after an answer or a time-out, after a pause when the service refused.
+  // A closed-loop user sends again: after its think time, with an extra pause if the service refused.
   if (closed_) push_send(now + think_ + (ending.outcome == sched::Outcome::rejected ? back_off(1) : 0), 0, true);
   free_.push_back(client);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The clients of a run: who sends when, who gives up, who tries again. They know logical requests; the fleet knows
-// attempts. Latency counts from the intended send time of the first attempt.
+// The clients of a run: when they send, give up and try again. A client sees one logical request; every try is an
+// attempt, and replicas know attempts only. Latency counts from the intended send time of the first attempt.
 #pragma once
 
 #include <cstdint>
@@ -34,10 +34,10 @@ struct TimedOut {
   std::uint64_t serial = 0;
 };
 
-/// What an attempt takes before it is delivered; a real engine brings its own.
+/// Delays of an attempt before it is delivered, in simulated runs; a real engine has its own front end.
 struct FrontEnd {
-  Seconds delay{0};        // of every attempt by itself
-  Seconds intake{0};       // before that: one attempt after the other, as many at a time as there are replicas
+  Seconds intake{0};       // first: attempts queue, and as many at a time as there are replicas take this long
+  Seconds delay{0};        // then: every attempt takes this long, without queueing
   OutputDrift drift = {};  // of equal requests in a closed loop
 };
 
@@ -53,14 +53,14 @@ class Clients {
  public:
   Clients(const Replication& replication, const FrontEnd& front_end);
 
-  /// When the next attempt is delivered; kNever when nobody sends without hearing something first.
+  /// When the next attempt is delivered; kNever when every client waits for an answer, or has finished.
   [[nodiscard]] Nanos next_send() const;
   /// When the next client gives up.
   [[nodiscard]] Nanos next_timeout() const { return timeouts_.empty() ? sched::kNever : timeouts_.front().deadline; }
-  /// The next attempt that is delivered by `now`, in order of sending. The request's spans and names live until the
-  /// next call.
+  /// The next attempt that is delivered by `now`, in order of sending; nullopt if there is none. The request's spans
+  /// and name are valid until the next call.
   [[nodiscard]] std::optional<Attempt> send(Nanos now);
-  /// The attempt went to this replica under this handle (nothing if it was refused there).
+  /// Records that the attempt of `client` reached `replica`, and its handle there; no handle if it was refused.
   void dispatched(ClientId client, std::int32_t replica, std::optional<sched::ReqId> id, Nanos now);
   /// No replica serves: the attempt fails at once.
   void refuse(ClientId client, Nanos now);
@@ -68,7 +68,7 @@ class Clients {
   void lose(std::int32_t replica, Nanos now);
   /// The next attempt whose deadline is at or before `now` and that is still open.
   [[nodiscard]] std::optional<TimedOut> time_out(Nanos now);
-  /// An attempt left its replica. False (and ignored) when its client had given up before.
+  /// An attempt left its replica. False, and ignored, if its client had given up on it.
   bool ended(const sched::Ended& ended, Nanos now);
 
   /// All requests have been sent and have ended.
@@ -139,11 +139,11 @@ class Clients {
   sched::Measurements& out_;
   bool closed_ = false, keep_rows_ = false, exhausted_ = false;
   Nanos timeout_ = 0, think_ = 0, send_until_ = sched::kNever, warmup_ = 0, front_end_ = 0, intake_ = 0;
-  std::vector<Nanos> intakes_;  // when each is free again, a min-heap; empty: they take no time
+  std::vector<Nanos> intakes_;  // min-heap of the times at which each is free again; empty: intake takes no time
   std::vector<Logical> logical_;
   std::vector<Prompt> prompts_;               // by client; empty where no request has a session or known blocks
   std::vector<sched::RequestRow> open_rows_;  // by client; empty unless rows are kept
-  Nanos attempt_sent_ = 0;                    // of the attempt that send() gave last: dispatched() follows it
+  Nanos attempt_sent_ = 0;                    // of the attempt that send() returned last, for dispatched()
   std::vector<ClientId> free_;
   std::vector<Send> sends_;            // min-heap by (time, order)
   std::deque<Deadline> timeouts_;      // the time-out is one constant, so deadlines come in order of dispatch

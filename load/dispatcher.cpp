@@ -95,7 +95,7 @@ std::optional<TimedOut> Dispatcher::time_out(Nanos now) {
 
 void Dispatcher::collect(std::size_t replica, std::vector<sched::Ended>& ended) {
   for (const sched::Ended& e : ended) {
-    if (!clients_.ended(e, e.end)) continue;  // its client gave up before: no longer outstanding
+    if (!clients_.ended(e, e.end)) continue;  // it timed out and is no longer outstanding
     count(replica, e.end, -1, -(std::int64_t{e.input} + e.max_new));
   }
   ended.clear();
@@ -110,7 +110,7 @@ bool Dispatcher::may_go_on() const {
         "replicas have come and gone, or been counted, more than {} times; state a longer autoscaling.period or "
         "failures.mean_time_between, or a shorter run",
         kMostLifeEvents));
-  // Told even where it is unknown: whoever is told may want to stop the run.
+  // Reported even if it is unknown: the callback is also where callers look for a cancel and request a stop.
   if (run_.options.progress)
     run_.options.progress(clients_.planned() > 0
                               ? static_cast<double>(clients_.finished()) / static_cast<double>(clients_.planned())
@@ -126,7 +126,7 @@ void Dispatcher::report(sched::Replica& replica, const sched::Integrals* before,
   out.add_itl(replica.itl());
 }
 
-// Bursts, scripts and the published protocol end by themselves.
+// Bursts, scripts and the JumpStart protocol have no rate or concurrency to sustain: their kind stays `none`.
 sched::OfferedLoad Dispatcher::offered() const {
   using Kind = sched::OfferedLoad::Kind;
   const LoadSpec& load = run_.scenario.workload.load;

@@ -25,27 +25,27 @@ struct RoutedAttempt : Attempt {
   std::size_t replica = 0;
 };
 
-/// Brings the KV use of the replicas up to date. Called before a router that looks at it chooses.
+/// Updates kv_blocks_in_use of all replicas. Called before each choice of a router that compares KV use.
 using UpdateKv = std::function<void(Nanos now, std::vector<sched::ReplicaLoad>& loads)>;
 
 class Dispatcher {
  public:
   Dispatcher(const Replication& replication, const FrontEnd& front_end, UpdateKv update_kv);
 
-  /// When a client sends or gives up, or a replica comes or goes; kNever when nothing of this happens by itself.
+  /// The next time at which a client sends or gives up, or a replica comes or goes; kNever if there is none.
   [[nodiscard]] Nanos next_event() const;
   /// Every request has ended, and none will be sent.
   [[nodiscard]] bool done() const { return clients_.done(); }
-  /// Fleets whose replicas come and go: the next change by `now`, already known to the router. A replica that serves is
-  /// new and empty; of one that dies all requests have failed.
+  /// The next change of the fleet by `now`. The router knows of it already. A replica that begins to serve is new and
+  /// empty; if a replica dies, its requests have failed.
   [[nodiscard]] std::optional<FleetLife::Event> change(Nanos now);
   /// When next() has an attempt; kNever when every client waits for an answer, or has finished.
   [[nodiscard]] Nanos next_arrival() const { return clients_.next_send(); }
-  /// The next attempt that reaches the fleet by `now`, in order of sending. It counts as outstanding at its replica
-  /// from now on; delivered() must follow. Attempts fail by themselves while no replica serves. The request's spans and
-  /// names live until the next call.
+  /// The next attempt that reaches the fleet by `now`, in order of sending. It counts as outstanding at its replica;
+  /// delivered() must follow. While no replica serves, attempts fail here. The request's spans and name are valid until
+  /// the next call.
   [[nodiscard]] std::optional<RoutedAttempt> next(Nanos now);
-  /// The attempt's replica took it under this handle, or refused it.
+  /// The replica accepted the attempt under handle `id`; no handle: it refused it.
   void delivered(const RoutedAttempt& attempt, std::optional<sched::ReqId> id, Nanos now);
   /// When time_out() may have an attempt; kNever when none has a deadline.
   [[nodiscard]] Nanos next_time_out() const { return clients_.next_timeout(); }
@@ -54,15 +54,15 @@ class Dispatcher {
   /// Hands the requests that left a replica to their clients, and clears the list.
   void collect(std::size_t replica, std::vector<sched::Ended>& ended);
 
-  /// How far the run is (0 where nobody knows), told to options.progress, and whether it may go on. Throws InputError
-  /// for a run without end.
+  /// Reports progress to options.progress (0 if the total is unknown). False if options.stop was requested. Throws
+  /// InputError for a run without end.
   [[nodiscard]] bool may_go_on() const;
 
   /// Adds what a replica measured since `before` (null: since its start).
   static void report(sched::Replica& replica, const sched::Integrals* before, sched::Measurements& out);
   /// Closes the replication.
   void end_run() const;
-  /// The rows of the requests, and how a fleet that comes and goes changed until the last of them ended.
+  /// Adds the rows of requests, and the changes of the fleet until the last request ended.
   void take(sched::RunResult& result);
 
  private:

@@ -35,7 +35,7 @@ FleetLife::FleetLife(const LifeConfig& config, std::int32_t slots, std::uint64_t
   record(0);
 }
 
-// Several changes at one time make one row; what changes nothing makes none.
+// Changes at the same time share one row, and a change without effect adds none.
 void FleetLife::record(Nanos now) {
   if (!keep_rows_) return;
   sched::FleetRow row{.time = now, .starting = 0, .serving = 0, .draining = 0, .failed = 0, .instances = 0};
@@ -153,7 +153,7 @@ void FleetLife::adjust(Nanos now) {
   while (there() > scaler_->wanted() && stop_one(now)) {}
 }
 
-// Those that do not serve yet go first, then the last ones, so that whole instances fall free.
+// Replicas that do not serve yet go first, then those in the highest slots, so that whole instances become free.
 bool FleetLife::stop_one(Nanos now) {
   for (const State state : {State::starting, State::dead, State::ready}) {
     for (std::size_t i = slots_.size(); i-- > 0;) {

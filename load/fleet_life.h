@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which replicas of a fleet are there, and when: autoscaling, start-up, drain, failures and restarts.
-// Replicas live in slots, as many as there may ever be; slot i stands on instance i / slots_per_instance, which is paid
-// for while any of its slots is in use.
+// The life of a fleet's replicas: autoscaling, start-up, drain, failures and restarts. There are as many slots as
+// replicas may run at once. Slot i is on instance i / slots_per_instance, and an instance is paid for while any of its
+// slots is in use.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace plimsoll::load {
 
-/// Replicas that die by themselves, each independently, after exponential times in service.
+/// Failures: each replica dies independently after an exponential time in service.
 struct FailureConfig {
   Nanos mean_between = 0;  // 0: never
   Nanos restart = 0;       // until the replica serves again
@@ -27,7 +27,7 @@ struct LifeConfig {
   FailureConfig failures;
 };
 
-/// How long after a change of the load, or a failure, such a fleet has followed it.
+/// How long the fleet takes to follow a change of the load or a failure.
 [[nodiscard]] Nanos settling_time(const LifeConfig& config);
 
 /// What a run used, within its measured window.
@@ -51,13 +51,13 @@ class FleetLife {
   FleetLife(const LifeConfig& config, std::int32_t slots, std::uint64_t seed, std::uint64_t replication, Nanos warmup);
 
   [[nodiscard]] bool serves(std::size_t slot) const { return slots_[slot].state == State::ready; }
-  /// When something happens by itself; kNever: nothing will.
+  /// The time of the next change or data point; kNever if there is none.
   [[nodiscard]] Nanos next() const { return next_; }
   /// The next change at or before `now`.
   [[nodiscard]] std::optional<Event> take(Nanos now);
   /// Changes and data points so far.
   [[nodiscard]] std::int64_t events() const { return events_; }
-  /// A request came to the fleet, whether it could be served or not.
+  /// Counts a request that arrived at the fleet, whether or not a replica could serve it.
   void arrived() { ++arrivals_; }
   /// A slot's requests change by `delta`. A slot that drains is released when it has none.
   void note(std::size_t slot, Nanos now, std::int64_t delta);

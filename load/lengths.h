@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lengths of requests, drawn by index. Internal to traces/.
+// Lengths of requests, drawn by index. Internal to load/.
 #pragma once
 
 #include <cstdint>

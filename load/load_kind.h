@@ -12,8 +12,8 @@ namespace plimsoll::load {
 
 /// How requests come.
 enum class LoadClass : std::uint8_t {
-  open,    // at times of their own, whatever the fleet does
-  closed,  // from clients that send again when they have their answer
+  open,    // at given times, independent of the fleet
+  closed,  // from clients that send again after each answer
   burst,   // all at once
   script   // before stated steps
 };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counter-based random numbers: the i-th draw of a stream is a function of (seed, replication, purpose, i) and nothing
-// else, so that runs which differ in load or deployment share their numbers and any draw can be made out of order.
+// Counter-based random numbers: the i-th draw of a stream depends on (seed, replication, purpose, i) alone. Runs that
+// differ in load or deployment therefore share their numbers, and draws can be made in any order.
 //
 // Philox4x64-10 of Random123 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3. SC 2011). The
-// distributions on top are ours because those of <random> differ from library to library. Internal to load/.
+// distributions on top are ours because those of <random> differ between libraries. Internal to load/.
 #pragma once
 
 #include <array>

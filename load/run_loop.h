@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loop of a run: one for simulated and for real time. The loop knows the clients, the router and the warm-up; a
-// Runner knows the clock and what runs the steps (sim::SimRun, exec::LiveRun).
+// The loop of a run, the same in simulated and in real time. The loop owns the clients, the router and the warm-up. A
+// Runner is the clock and runs the steps: sim::SimRun or exec::LiveRun.
 //
-// Order at equal times: steps done, replicas that come and go, time-outs, arrivals by serial, decisions. Timers of
-// policies count as reasons to decide. Whatever one of these causes at the same time is taken in the same order again,
-// and replicas decide once nothing else happens.
+// Order at equal times: steps done, replicas that come and go, time-outs, arrivals by serial, decisions. A policy's
+// timer is a reason to decide. If an event causes others at the same time, the loop goes through this order again;
+// replicas decide when no other event is left.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ namespace plimsoll::load {
 
 class RunLoop;
 
-/// Time, and the replicas whose steps take it. One thread calls; every slot of the scenario's replicas holds one.
+/// The clock of a run, and its replicas: one in each of the scenario's slots. One thread calls.
 class Runner {
  public:
   virtual ~Runner() = default;
@@ -34,19 +34,19 @@ class Runner {
   // ---- time ------------------------------------------------------------------------------------------------
   /// The run begins: the clock reads 0.
   virtual void start() = 0;
-  /// When a step ends or a policy's timer goes off in some replica, as far as that is known; else kNever.
+  /// The next end of a step, if it is known, or timer of a policy; kNever if there is neither.
   [[nodiscard]] virtual Nanos next_event() const = 0;
-  /// Steps are in flight whose ends are not known.
+  /// Steps are in flight whose ends next_event() does not know.
   [[nodiscard]] virtual bool in_flight() const = 0;
-  /// Passes the time until `until`, or until steps have ended before. Returns what the clock reads then, which never
-  /// runs backwards. May throw DeviceError.
+  /// Advances the clock to `until`, or less far if a step ends. Returns its time, which never decreases. May throw
+  /// DeviceError.
   [[nodiscard]] virtual Nanos wait(Nanos until) = 0;
-  /// Whether it is time to report progress and to look for a request to stop. Asked again and again.
+  /// Whether it is time to report progress and to check for a stop request. Asked before every pass of the loop.
   [[nodiscard]] virtual bool looks_up(Nanos now) = 0;
-  /// Completes the steps that have ended by `now`: for each, in order of their ends, tells the loop the time that is
-  /// reached(), and which replicas must decide(). True if a step has ended.
+  /// Completes the steps that have ended by `now`, in order of their ends. For each it calls loop.reached() before and
+  /// loop.collect() after, and loop.must_decide() for a replica without further steps. True if a step has ended.
   virtual bool complete(Nanos now, RunLoop& loop) = 0;
-  /// Ends every plan with the step in flight.
+  /// No step starts any more, except by decide().
   virtual void end_plans() = 0;
 
   // ---- the replica in a slot ------------------------------------------------------------------------------
@@ -55,25 +55,26 @@ class Runner {
   /// Delivers a request. Its handle, or nothing if the front door refused it.
   [[nodiscard]] virtual std::optional<sched::ReqId> arrive(std::size_t slot, const sched::NewRequest& request,
                                                            Nanos now) = 0;
-  /// The engine drops the request, once the step in flight has ended.
+  /// Drops the request, after the step in flight if there is one.
   virtual void cancel(std::size_t slot, sched::ReqId id, std::uint64_t serial, Nanos now) = 0;
-  /// The client gave up, and the engine goes on.
+  /// The client gave up, but the engine does not know and continues.
   virtual void abandon(std::size_t slot, sched::ReqId id, std::uint64_t serial) = 0;
   /// Asks the policy, and starts the steps that it decides.
   virtual void decide(std::size_t slot, Nanos now) = 0;
-  /// These requests have left the replica. Called once before the list is cleared.
+  /// Called with the requests that have left the replica, before the list is cleared.
   virtual void left(std::size_t /*slot*/, const std::vector<sched::Ended>& /*ended*/) {}
-  /// The replica dies with its step; what it measured until then stays. `restarts`: a new and empty one follows.
+  /// The replica fails, and its step in flight is lost; its measurements are kept. With `restarts`, a new and empty
+  /// replica takes the slot.
   virtual void replace(std::size_t slot, bool restarts, Nanos now) = 0;
 
   // ---- the run ----------------------------------------------------------------------------------------------
-  /// What an attempt takes before it is delivered.
+  /// The delays of an attempt before it is delivered.
   [[nodiscard]] virtual FrontEnd front_end() const { return {}; }
-  /// Counters are to be read as of `now`: steps that have ended by then are completed.
+  /// Completes the steps that have ended by `now`, so that the replicas' counters can be read.
   virtual void settle(Nanos /*now*/) {}
-  /// Every replica that there has been, in order of its start.
+  /// All replicas so far, failed ones included, in order of their starts.
   [[nodiscard]] virtual std::span<sched::Replica* const> replicas() const = 0;
-  /// Adds what it kept by itself, such as steps. Called once, after the run.
+  /// Adds what the runner has kept, such as steps. Called once, after the run.
   virtual void take(sched::RunResult& result) = 0;
 };
 
@@ -84,16 +85,16 @@ class RunLoop {
   RunLoop(const RunLoop&) = delete;
   RunLoop& operator=(const RunLoop&) = delete;
 
-  /// Runs to the end. False if options.stop was requested: no step is in flight then. Throws InputError for a run
-  /// without end, and what the runner throws.
+  /// Runs to the end. False if options.stop was requested; no step is in flight then. Throws InputError for a run
+  /// without end, and any error of the runner.
   [[nodiscard]] bool run();
   /// Adds what the replicas measured and closes the replication.
   void report();
-  /// What was kept so far; complete after run().
+  /// Adds requests, logs and step counts; complete after run().
   void take(sched::RunResult& result);
 
   // ---- called by Runner::complete() ---------------------------------------------------------------------------
-  /// A step has ended at `time`: the warm-up is over if that is not before its end.
+  /// A step ends at `time`. Ends the warm-up if it is over by then.
   void reached(Nanos time) {
     if (!warm_ && time >= warmup_) end_warmup();
   }
@@ -122,12 +123,12 @@ class RunLoop {
   std::vector<sched::Integrals> before_;  // of each replica, at the end of the warm-up
 };
 
-/// The runner of one replication. The options are those of its run.
+/// Makes the runner of one replication, which keeps what `options` say.
 using MakeRunner = std::function<std::unique_ptr<Runner>(std::uint64_t replication, const sched::RunOptions& options)>;
 
-/// Runs all replications one after the other; requests, steps and logs are kept of the first. The metrics are left to
-/// `out`. A DeviceError ends the run: where there is a `failure`, its text goes there, and the result, `stopped`, has
-/// what there was until then.
+/// Runs all replications one after the other, and keeps requests, steps and logs of the first. Metrics are added to
+/// `out`. If the runner throws DeviceError and `failure` is given, the text goes there and the result is partial and
+/// `stopped`; otherwise the error is rethrown.
 [[nodiscard]] sched::RunResult run_replications(const Scenario& scenario, const sched::RunOptions& options,
                                                 sched::Measurements& out, const MakeRunner& make,
                                                 std::string* failure = nullptr);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything one point depends on, resolved: no names, no defaults left open. Both backends run it.
+// Everything that one point depends on, with all names and defaults resolved. Both backends run it.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@
 
 namespace plimsoll::load {
 
-/// Time on any clock ends here, after a century: whatever is added to a time within it still fits 64 bits.
+/// The longest run: a century. Sums of a time within it and any delay still fit 64 bits.
 inline constexpr Nanos kLongestRun = Nanos{3'155'760'000} * 1'000'000'000;
-/// Attempts that the requests of one point may take in all, so that a run that would not end says so.
+/// The most attempts that the requests of one point may take in all; a run beyond it ends with an error.
 inline constexpr std::int64_t kMostAttempts = 100'000'000;
-/// The same for the failures, restarts and autoscaling periods of one point.
+/// The same for failures, restarts and autoscaling periods.
 inline constexpr std::int64_t kMostLifeEvents = 100'000'000;
 
 /// What clients do about slow or refused requests.

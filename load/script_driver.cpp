@@ -92,14 +92,14 @@ class ScriptRun {
     collect();
   }
 
-  // Where the policy only waits, both clocks wait for as long.
+  // While the policy waits, both clocks advance by the same time.
   void pass_to(Nanos wake) {
     real_ += 1e-9 * static_cast<double>(wake - now_);
     now_ = wake;
     real_at_[now_] = real_;
   }
 
-  // Stamps of the script's clock become times of the run.
+  // Converts a stamp of the script's clock to a time of the run.
   [[nodiscard]] Nanos real(Nanos stamp) const {
     if (stamp < 0) return -1;
     return static_cast<Nanos>(1e9 * std::prev(real_at_.upper_bound(stamp))->second + 0.5);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a `script` load (docs/study-file.md): requests appear just before the k-th step, and every step lasts
-// `script_step` on the script's own clock, which is all that the policy sees. Real durations reach only the metrics.
-// Both backends are driven from here, so their decisions are the same by construction.
+// `script_step` on the script's own clock. The policy sees this clock alone; real durations reach only the metrics.
+// Both backends use this driver, so their decisions are equal by construction.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@
 
 namespace plimsoll::load {
 
-/// The replica of a script, and who runs its steps.
+/// The replica of a script, and the backend that runs its steps.
 class ScriptReplica {
  public:
   virtual ~ScriptReplica() = default;
@@ -30,9 +30,9 @@ class ScriptReplica {
   virtual double run_step(Nanos start, Nanos end, double real_start) = 0;
 };
 
-/// The result's metrics are left to `out`, its steps to the caller. A DeviceError of the replica ends the run: where
-/// there is a `failure`, its text goes there, and the result, `stopped`, has what there was until then. Throws
-/// InputError for a script that never ends.
+/// Runs the script. Metrics are added to `out`; the caller fills in the result's steps. If the replica throws
+/// DeviceError and `failure` is given, the text goes there and the result is partial and `stopped`; otherwise the error
+/// is rethrown. Throws InputError for a script that never ends.
 [[nodiscard]] sched::RunResult run_script(const Scenario& scenario, const sched::RunOptions& options,
                                           ScriptReplica& replica, sched::Measurements& out,
                                           std::string* failure = nullptr);

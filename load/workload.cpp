@@ -64,14 +64,14 @@ std::int64_t own_limit(const LoadSpec& load) {
   return kUnlimited;
 }
 
-// Another id in every tile, so that a prompt of one is not found in the cache of another.
+// Ids differ between tiles, so that a prompt of one tile does not hit the cached blocks of another.
 std::uint64_t of_tile(std::uint64_t id, std::uint64_t tile) {
   if (tile == 0) return id;
   const std::uint64_t mixed = RandomStream(id, tile, Purpose::prefix_group).block(0)[0];
   return mixed == 0 ? 1 : mixed;  // 0: no session
 }
 
-// The published benchmark's protocol and a script fix their own number of requests.
+// The JumpStart protocol and scripts fix their own number of requests.
 bool fixes_requests(const LoadSpec& load) {
   return std::holds_alternative<JumpStart>(load) || std::holds_alternative<Script>(load);
 }
@@ -126,8 +126,8 @@ RequestBody Workload::State::scripted(std::uint64_t i) const {
   return body;
 }
 
-// A resampled row leaves its session and its block ids behind: two draws of one row are two requests of its kind, and
-// with the same ids they would hit each other's cache as no real requests do.
+// A resampled row loses its session and block ids: two draws of a row are two different requests, and with equal ids
+// they would share cached blocks as real requests do not.
 RequestBody Workload::State::sampled(std::uint64_t i) const {
   RequestBody body;
   if (const auto* pairs = std::get_if<TracePairs>(&spec.lengths)) {
@@ -167,20 +167,20 @@ void Workload::State::add_prefix(std::uint64_t i, RequestBody& body) {
   const std::uint64_t group = uniform_below(prefix_stream.block(i)[0], static_cast<std::uint64_t>(spec.prefix.groups));
   const std::int32_t blocks = std::min(spec.prefix.tokens, body.input_tokens) / kPrefixBlock;
   prefix_hashes.clear();
-  // Group and block number together: two blocks are the same exactly when both are.
+  // The hash combines group and block number: two blocks are equal exactly if both are.
   for (std::int32_t block = 0; block < blocks; ++block)
     prefix_hashes.push_back(group << 32U | static_cast<std::uint32_t>(block));
   body.prefix_hashes = prefix_hashes;
   body.hash_block_tokens = kPrefixBlock;
 }
 
-// Requests 2k and 2k + 1 share a draw, with opposite signs; the last one of an odd number has none to make up for it.
+// Requests 2k and 2k + 1 share a draw with opposite signs; with an odd number, the last request has no counterpart.
 void Workload::State::let_drift(std::uint64_t i, RequestBody& body) const {
   if (i % 2 == 0 && static_cast<std::int64_t>(i) + 1 == limit) return;
   const std::int32_t most = body.output_tokens - shortest_output(body.output_tokens, drift.cv);
   const RandomBlock bits = drift_stream.block(i / 2);
   const double real = half_width(body.output_tokens, drift.cv) * (2 * uniform01(bits[0]) - 1);
-  // Rounded up as often as the fraction says: short outputs drift too.
+  // Rounded up with the probability of the fraction, so that short outputs drift as well.
   auto by = std::clamp(static_cast<std::int32_t>(std::floor(real + uniform01(bits[1]))), -most, most);
   if (i % 2 == 1) by = -by;
   if (drift.longest > 0) {
@@ -246,7 +246,7 @@ std::optional<RequestBody> Workload::next_body() {
   if (s.bodies >= s.limit) return std::nullopt;
   const auto i = static_cast<std::uint64_t>(s.bodies++);
   if (std::holds_alternative<Script>(s.spec.load)) return s.scripted(i);
-  // The published protocol sends one and the same request again and again.
+  // The JumpStart protocol sends the same request every time.
   const std::uint64_t drawn = std::holds_alternative<JumpStart>(s.spec.load) ? 0 : i;
   RequestBody body = s.own_rows ? s.own_row(i) : s.sampled(drawn);
   if (s.drift.cv > 0) s.let_drift(i, body);

@@ -129,14 +129,14 @@ struct WorkloadSpec {
   std::uint64_t seed = 1;
 };
 
-/// Spread that output lengths get so that equal requests of a closed loop do not stay together. Lengths are drawn
-/// evenly within about 1.7 cv around the stated one, in pairs: what a request has more, the next one has less, so that
-/// the tokens of all requests together are as stated.
+/// Spread of output lengths, so that equal requests of a closed loop do not stay in step. Lengths are drawn uniformly
+/// within about 1.7 cv of the stated one, in antithetic pairs: one is longer by as much as the other is shorter, so the
+/// total number of tokens is as stated.
 struct OutputDrift {
   double cv = 0;             // 0: none
   std::int64_t longest = 0;  // input and output of a lengthened request have at most so many tokens; 0: no limit
 };
-/// The shortest output that a drift makes of `tokens`.
+/// The shortest output that the drift can draw for `tokens`.
 [[nodiscard]] std::int32_t shortest_output(std::int32_t tokens, double drift_cv);
 /// The mean of drawn lengths, before they are cut off at `min` and `max`.
 [[nodiscard]] double length_mean(const LengthMarginal& lengths);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// When each replica of a fleet has its next event: a binary heap with a place for every replica, so that a fleet of
-// thousands costs an event no more than the logarithm of its size.
+// The next event of each replica: a binary heap with one entry a replica. An event costs the logarithm of the number of
+// replicas.
 #pragma once
 
 #include <algorithm>
@@ -61,7 +61,7 @@ class EventQueue {
     put(place, replica);
   }
 
-  // Whatever stands below a later event is later still.
+  // Every child of an entry is at least as late, so the walk stops at the first entry after `now`.
   void collect(std::size_t place, Nanos now, std::vector<std::size_t>& due) const {
     if (place >= heap_.size() || times_[heap_[place]] > now) return;
     due.push_back(heap_[place]);
@@ -71,7 +71,7 @@ class EventQueue {
 
   std::vector<Nanos> times_;           // by replica
   std::vector<std::uint32_t> heap_;    // replicas
-  std::vector<std::uint32_t> places_;  // of each replica in the heap
+  std::vector<std::uint32_t> places_;  // by replica: its index in the heap
 };
 
 }  // namespace plimsoll::sim

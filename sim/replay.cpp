@@ -110,7 +110,7 @@ void expect_heading(Events& events) {
   (void)events.whole("v", 1, 1);
 }
 
-/// One replica, and what the order of its events must be.
+/// One replica. Checks that its events come in an order that a run can have.
 class Lane {
  public:
   explicit Lane(const sched::Replica::Config& config) : replica_(config) {}

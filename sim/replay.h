@@ -11,12 +11,12 @@
 
 namespace plimsoll::sim {
 
-/// The point of its study that the file is a run of. Throws InputError with file and line.
+/// The index of the study's point that the file was recorded from. Throws InputError with file and line.
 [[nodiscard]] std::size_t replayed_point(const std::string& file);
 
-/// The decision log of each replica. What the file says of the KV pool wins over `scenario`, so that a run can be
-/// replayed where less memory is. Throws InputError with file and line for a file that is damaged, or is not a run of
-/// this policy.
+/// Returns the decision log of each replica. The KV pool's size is taken from the file and not from `scenario`, so that
+/// a run can be replayed on a machine with less memory. Throws InputError with file and line if the file is damaged or
+/// records another policy.
 [[nodiscard]] std::vector<std::string> replay(const std::string& file, const load::Scenario& scenario);
 
 }  // namespace plimsoll::sim

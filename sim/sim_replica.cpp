@@ -46,7 +46,7 @@ SimReplica::SimReplica(const load::Scenario& scenario, std::int32_t index, const
   host_link_ = scenario.accelerator->host_link.value;
 }
 
-// Beyond the longest run (scenario.h) every time is the same: too late.
+// Times beyond the longest run (scenario.h) are all too late, and need not be told apart.
 Nanos SimReplica::stamp(double seconds) {
   return seconds < kTooLong ? std::llround(seconds * 1e9) : 2 * load::kLongestRun;
 }
@@ -86,11 +86,11 @@ void SimReplica::end_plan(Nanos now) {
 
 void SimReplica::settle(Nanos now) {
   if (remaining_ == 0 || !leap_ || piece_ <= 1) return;
-  // Stamps decide, as they do when every step is an event: a step has ended if its rounded end is not after `now`.
+  // Rounded stamps decide whether a step has ended, as they do when every step is an event of its own.
   double elapsed = 0;
   const double span = (static_cast<double>(now) + 0.5) * 1e-9 - clock_;
   std::int64_t steps = series_.steps_within(span, piece_, elapsed);
-  // The end of a leap is an event of its own, which may still stand before us where steps take no time.
+  // The last step of a leap is left to the leap's own event, which may be due at this very time.
   while (steps > 0 && (steps == piece_ || stamp(clock_ + elapsed) > now))
     elapsed -= series_.at(static_cast<double>(--steps));
   if (steps == 0) return;
@@ -110,7 +110,7 @@ void SimReplica::die(Nanos now) {
   dead_ = true;
 }
 
-// Steps are completed and the series, if any, moves on; the plan's counters shrink.
+// Completes the first `steps` steps of the piece, which take `total` seconds, and shortens the plan by them.
 void SimReplica::complete(std::int64_t steps, double total) {
   sched::StepsTime time;
   time.start = clock_;
@@ -136,7 +136,7 @@ std::optional<sched::ReqId> SimReplica::arrive(const sched::NewRequest& request,
   settle(now);
   unused_ = false;
   const auto id = replica_.arrive(request, now);
-  // A refused request leaves the policy as it was, but its refusal stands on the next step's line of the log.
+  // A refusal does not change the policy's state, but the log writes it on the line of the next decided step.
   const bool breaks = id ? replica_.decision().arrival_breaks : replica_.log().enabled();
   if (remaining_ > 0 && breaks) stop_at_next_boundary(now);
   return id;
@@ -157,8 +157,8 @@ void SimReplica::abandon(sched::ReqId id, std::uint64_t serial) {
   if (replica_.is_live(id, serial)) replica_.abandon(id);
 }
 
-// The plan ends with the step in flight, or right here when `now` is a boundary between two of its steps: then the next
-// one has not begun for anybody who looks at stamps.
+// The plan ends with the step in flight. If `now` is a boundary between two of its steps, the plan ends at once: by the
+// stamps, the next step has not begun.
 void SimReplica::stop_at_next_boundary(Nanos now) {
   if (boundary_ == now) {
     end_plan(now);
@@ -205,7 +205,7 @@ void SimReplica::start_piece() {
   }
 }
 
-// No step is shorter than the first, so the piece ends at this time or later; exactly then if it is one step.
+// A lower bound of the piece's end: no step is shorter than the first. It is exact for a piece of one step.
 void SimReplica::bound_piece() {
   piece_exact_ = piece_ == 1;
   piece_total_ = series_.first() * static_cast<double>(piece_);
@@ -227,7 +227,7 @@ void SimReplica::start_leap(const sched::Forward& forward) {
   const auto windowed_growth = padded ? growth : static_cast<double>(replica_.requests().window_growing());
   series_ = StepSeries(curve, load.context, growth, load.context_windowed, windowed_growth);
   if (series_.first() <= 0)
-    remaining_ = 1;  // at one instant what happens first decides: it is asked again after each step
+    remaining_ = 1;  // steps take no time: events at this instant must come between them, so the policy decides each
   piece_ = std::min(remaining_, series_.cell());
   if (!padded) piece_ = std::min(piece_, std::max<std::int64_t>(replica_.requests().steps_to_window_kink(), 1));
   if (piece_ > 1) {
@@ -238,7 +238,7 @@ void SimReplica::start_leap(const sched::Forward& forward) {
   const Nanos wake = replica_.wake_at();
   if (wake == sched::kNever) return;
   find_piece_end();
-  if (wake < piece_end_) {  // the repeats end at the first boundary at or after it
+  if (wake < piece_end_) {  // the plan ends at the first step boundary at or after the wake-up
     piece_ = steps_to_reach(wake);
     find_piece_end();
     stop_after_piece_ = true;
@@ -277,7 +277,7 @@ model::TimeParts SimReplica::price(const sched::Forward& forward) {
                          .sampled = sampled});
 }
 
-// Swapped blocks cross the host link before the step, every rank its own share.
+// Swapped blocks cross the host link before the step; the ranks copy their shares at the same time.
 double SimReplica::swap_seconds() const {
   if (host_link_ <= 0) return 0;
   sched::Blk blocks = 0;

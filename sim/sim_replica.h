@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A replica in simulated time: what the policy decides takes as long as the cost model says. Runs of identical decode
-// steps are leapt over and cut when something happens in between.
+// A replica in simulated time: the steps that the policy decides take as long as the cost model says.
+//
+// A decision starts a plan: the decided step and the identical steps that the policy would take after it
+// (Replica::plan_steps). The plan runs in pieces. A piece is one event: the steps up to the next point at which their
+// cost changes its form, such as a kink of the cost model. A piece of pure decode steps is a leap: its steps are summed
+// in closed form (step_series.h) and not priced one by one; any other piece is one step. A leap is cut when something
+// happens that must see the counters of its steps: an arrival, a cancellation, a router that compares KV use. The steps
+// that have ended by then are completed, and the rest goes on as a shorter piece or stops at the next step boundary.
 //
 // The clock is a double and only stamps are rounded to nanoseconds, so that leaping and stepping do not drift apart.
 #pragma once
@@ -22,23 +28,22 @@ namespace plimsoll::sim {
 
 class SimReplica {
  public:
-  /// `cost` may be shared by the replicas of a run, which are of one thread and price the same steps; null: one of its
-  /// own.
+  /// The replicas of a run may share `cost`, since one thread drives them all; null: the replica makes its own.
   SimReplica(const load::Scenario& scenario, std::int32_t index, const RunOptions& options,
              std::shared_ptr<model::ForwardCost> cost = {});
   /// The prices of the scenario's steps.
   [[nodiscard]] static std::shared_ptr<model::ForwardCost> make_cost(const load::Scenario& scenario);
 
-  /// When something happens by itself: the end of the step (or leap) in flight, or the policy's wake-up; kNever if
-  /// neither.
+  /// The time of the next event: the end of the piece in flight, or the policy's wake-up; kNever if there is neither.
   [[nodiscard]] Nanos next_event() const;
   /// A step is in flight.
   [[nodiscard]] bool busy() const { return remaining_ > 0; }
-  /// No request has come to it yet.
+  /// No request has arrived yet.
   [[nodiscard]] bool unused() const { return unused_; }
-  /// Steps that have ended by `now` are completed. True if the replica must decide.
+  /// Completes the steps that have ended by `now`. True if the replica must decide.
   bool advance(Nanos now);
-  /// Delivers a request; steps that ended before are completed first. The request's handle, or nothing if refused.
+  /// Completes the steps that have ended by `now`, then delivers a request. Returns its handle, or nothing if it was
+  /// refused.
   std::optional<sched::ReqId> arrive(const sched::NewRequest& request, Nanos now);
   /// The engine drops the request, at the next step boundary if a step is in flight.
   void cancel(sched::ReqId id, std::uint64_t serial, Nanos now);
@@ -47,16 +52,15 @@ class SimReplica {
   void decide(Nanos now);
   /// Completes the steps that have ended by `now`, without deciding.
   void settle(Nanos now);
-  /// The replica fails: steps that ended by `now` count, the one in flight is lost, and nothing happens here any more.
+  /// The replica fails: steps that have ended by `now` count, the step in flight is lost, and no further event occurs.
   void die(Nanos now);
 
   [[nodiscard]] sched::Replica& replica() { return replica_; }
   [[nodiscard]] const sched::Replica& replica() const { return replica_; }
   [[nodiscard]] const std::vector<StepRow>& step_rows() const { return step_rows_; }
-  /// Why what ran so far lies outside the accelerator's measured kernels (model/forward_cost.h).
+  /// Why some steps so far lie outside the accelerator's measured kernels (model/forward_cost.h).
   [[nodiscard]] const std::set<std::string>& beyond_measured() const { return cost_->beyond_measured(); }
-  /// Scripts: runs the decided step; its stamps are given, its duration is the model's. Returns the duration in
-  /// seconds.
+  /// For scripts: runs the decided step with the given stamps. Returns its duration by the cost model, in seconds.
   double run_scripted_step(Nanos start, Nanos end, double real_start);
 
  private:
@@ -87,8 +91,8 @@ class SimReplica {
   double swap_bytes_per_block_ = 0, host_link_ = 0;
   double clock_ = 0;            // seconds: end of the last completed step, or when idling ended
   std::int64_t remaining_ = 0;  // steps of the plan in flight
-  std::int64_t piece_ = 0;      // of them, up to the next event
-  double piece_total_ = 0;      // seconds; of a leap only once it is needed (piece_exact_)
+  std::int64_t piece_ = 0;      // steps of the piece in flight
+  double piece_total_ = 0;      // seconds; a leap's is computed only when it is needed (piece_exact_)
   bool piece_exact_ = true;
   Nanos piece_end_ = sched::kNever;  // a lower bound while the piece is not exact: most leaps are cut before they end
   bool unused_ = true, dead_ = false;

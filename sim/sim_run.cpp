@@ -20,7 +20,7 @@ void SimRun::put_new(std::size_t slot) {
 }
 
 load::FrontEnd SimRun::front_end() const {
-  return {.delay = scenario_.engine->front_end, .intake = scenario_.engine->intake, .drift = scenario_.drift};
+  return {.intake = scenario_.engine->intake, .delay = scenario_.engine->front_end, .drift = scenario_.drift};
 }
 
 // Every 1024 times: a look costs more than a pass of the loop.

@@ -35,7 +35,7 @@ RunResult simulate_script(const load::Scenario& scenario, const RunOptions& opti
   return result;
 }
 
-// How large batches of an open loop become is only known now. Users of a closed one were counted before.
+// The batch size of an open loop is known only after the run. For a closed loop the number of users was checked before.
 void note_batch(const load::Scenario& scenario, RunResult& result) {
   if (!scenario.engine->calibrated || load::is_closed_loop(scenario.workload.load) ||
       result.metrics.requests_completed == 0)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A scenario in, a point of the latency-throughput curve out.
+// Simulates a scenario: one point of the latency-throughput curve.
 #pragma once
 
 #include "load/scenario.h"

@@ -75,7 +75,7 @@ const StepSeries::Sums& StepSeries::sums(std::int64_t n) const {
 std::int64_t StepSeries::steps_within(double span, std::int64_t n, double& elapsed) const {
   elapsed = 0;
   if (n <= 0 || span < first_) return 0;
-  // Times grow slowly: a guess with the time half way, then single steps.
+  // Step times grow slowly: guess with the time at half way, then correct by single steps.
   const auto most = static_cast<double>(n);
   const double upper = first_ > 0 ? std::min(span / first_, most) : most;
   const double middle = at(upper / 2);

@@ -18,7 +18,7 @@ namespace plimsoll::sim {
 class StepSeries {
  public:
   StepSeries() = default;
-  /// `curve` outlives the series. `context` of the first step; growth a step.
+  /// `curve` outlives the series. `context` is that of the first step, `growth` what every step adds.
   StepSeries(const model::DecodeCurve& curve, double context, double growth, double windowed, double windowed_growth)
       : curve_(&curve), context_(context), growth_(growth), windowed_(windowed), windowed_growth_(windowed_growth) {
     first_ = at(0);
@@ -62,7 +62,7 @@ class StepSeries {
 
   const model::DecodeCurve* curve_ = nullptr;
   double context_ = 0, growth_ = 0, windowed_ = 0, windowed_growth_ = 0, first_ = 0;
-  mutable Sums sums_;  // the last ones asked for: a sum is mostly wanted twice
+  mutable Sums sums_;  // the latest result: most sums are asked for twice
 };
 
 }  // namespace plimsoll::sim

@@ -13,17 +13,17 @@ namespace plimsoll::exec {
 
 class EventLog {
  public:
-  /// Free when it is off.
+  /// A disabled log does nothing.
   explicit EventLog(bool enabled) : enabled_(enabled) {}
 
-  /// First: what the decisions depend on besides the study's scheduler.
+  /// The first event: the values that decisions depend on besides the study's scheduler section.
   void begin(const load::Scenario& scenario, std::size_t point);
   void arrival(std::size_t replica, const sched::NewRequest& request, Nanos now);
   void cancel(std::size_t replica, std::uint64_t serial, Nanos now);
   void decide(std::size_t replica, Nanos now);
   /// A step has ended; `start` is when its first forward was handed to the device.
   void step(std::size_t replica, Nanos start, Nanos end);
-  /// Last: a file without it was cut off.
+  /// The last event; a file without it is truncated.
   void end(Nanos now);
   [[nodiscard]] std::string take() { return std::move(text_); }
 

@@ -13,16 +13,16 @@ namespace plimsoll::exec {
 
 namespace {
 
-// Of a process among `locals` of a group on its host. Where mpirun has bound each to cores of its own, it sees only
-// those.
+// The threads of one of the `locals` processes of a group on this host. If mpirun has bound each process to cores of
+// its own, the process sees only those.
 int default_threads(int locals) {
   const int seen = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   const int host = std::max(1, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
   return std::clamp(host / locals, 1, seen);
 }
 
-// Bytes that each replica may take here, an equal share: the first does not take yet what it will need for its KV
-// cache. No process takes any before all have looked.
+// Bytes that each replica may take on this host: equal shares, fixed before any replica allocates its KV cache. All
+// processes read the available memory before any of them allocates.
 double memory_share(const EngineConfig& config, std::int32_t replicas, GroupPart* part) {
   const double memory = config.device == DeviceKind::cpu ? available_memory().value_or(0) / replicas : 0;
   if (part == nullptr) return memory;
@@ -50,7 +50,7 @@ LiveEngines::LiveEngines(const EngineConfig& config, std::int32_t replicas, cons
     EngineConfig own = config;
     own.threads = std::max(1, threads / replicas + (i < threads % replicas ? 1 : 0));
     own.host_memory = memory;
-    // Ranks that share a GPU share it with those of other replicas.
+    // Ranks of all replicas share one GPU.
     own.first_device = config.communicator == CommunicatorKind::loopback ? first : first + i * ranks;
     engines_.push_back(
         std::make_unique<Engine>(own, weights, part == nullptr ? nullptr : &part->ranks(static_cast<std::size_t>(i))));

@@ -61,14 +61,14 @@ bool LiveReplica::decide(Nanos now) {
   return step;
 }
 
-// A preemption may be all that was decided: the worker hears of it with the next order. What the decision refused gave
-// its blocks back before.
+// The decision may consist of a preemption alone; the next order then tells the worker. Requests that the decision
+// refused gave their blocks back first.
 void LiveReplica::note_moves() {
   for (const sched::Ended& refused : replica_.ended()) ended(refused);
   changes_.push_back({.opens = false, .request = {}, .kv = replica_.decision().kv});
 }
 
-// The group in the policy's batch order: what the decision log writes is what runs.
+// Lists the decode group in the policy's batch order, which is also the order in the decision log.
 OrderForward LiveReplica::expand(const sched::Forward& forward) const {
   OrderForward out{.prefill = forward.prefill, .decode = {}, .dead = forward.dead, .padded = forward.padded};
   if (forward.decodes == sched::Decodes::listed) out.decode = forward.listed;
@@ -91,8 +91,7 @@ StepOrder LiveReplica::make_order() {
   return order;
 }
 
-// Without a gap a step begins where the last one ended: the host's share of it is what passes until the device gets
-// work.
+// Steps without a gap begin where the last one ended. The time until the device gets work is the host's share.
 void LiveReplica::complete(const StepSpan& span) {
   events_.step(index_, span.start, span.end);
   sched::StepsTime time;

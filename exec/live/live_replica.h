@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A replica in real time, as the control thread sees it: the scheduler's Replica, and what its worker has to be told.
+// A replica in real time, as the control thread sees it: the scheduler's Replica and the changes to send to its worker.
 // The worker itself is behind StepExecutor (step_executor.h).
 #pragma once
 
@@ -31,17 +31,19 @@ class LiveReplica {
   [[nodiscard]] std::size_t index() const { return index_; }
 
   std::optional<ReqId> arrive(const sched::NewRequest& request, Nanos now);
-  /// No step is in flight.
+  /// Call only while no step is in flight.
   void cancel(ReqId id, std::uint64_t serial, Nanos now);
   void abandon(ReqId id, std::uint64_t serial);
-  /// To be called for every request that left (Replica::ended), before the list is cleared. A second call does nothing.
+  /// Records a request that left (Replica::ended). Call once for each before the list is cleared; further calls do
+  /// nothing.
   void ended(const sched::Ended& ended);
   /// Asks the policy. True if there are steps to run: make_order() says which.
   bool decide(Nanos now);
   [[nodiscard]] StepOrder make_order();
   /// One of the order's steps has ended.
   void complete(const StepSpan& span);
-  /// The same on a script's clock: `stamps` are the policy's, `real` the run's, in seconds.
+  /// The same on a script's clock: `start` and `end` are stamps that the policy sees, `real_start` and `real_total` are
+  /// seconds of the run.
   void complete_scripted(Nanos start, Nanos end, double real_start, double real_total);
   [[nodiscard]] std::vector<sched::StepRow>& step_rows() { return step_rows_; }
 

@@ -38,8 +38,8 @@ bool LiveRun::looks_up(Nanos now) {
   return true;
 }
 
-// All steps first: they ended before now, which is when the requests that waited for their ends are cancelled. The
-// log's time must not run backwards.
+// Completes all steps before it cancels requests that waited for them: the steps ended earlier, and the times in the
+// event log must not decrease.
 bool LiveRun::complete(Nanos now, load::RunLoop& loop) {
   const bool any = !reports_.empty();
   for (const StepReport& report : reports_) {
@@ -70,7 +70,7 @@ void LiveRun::end_plans() {
 std::optional<ReqId> LiveRun::arrive(std::size_t slot, const sched::NewRequest& request, Nanos now) {
   Lane& lane = lanes_[slot];
   const std::optional<ReqId> id = lane.live.arrive(request, now);
-  // A refused request leaves the policy as it was, but its refusal stands on the next step's line of the log.
+  // A refusal does not change the policy's state, but the log writes it on the line of the next decided step.
   sched::Replica& scheduler = lane.live.replica();
   if (lane.busy && (id ? scheduler.decision().arrival_breaks : scheduler.log().enabled())) end_order(lane);
   return id;
@@ -92,7 +92,7 @@ void LiveRun::end_order(Lane& lane) {
   executor_.end_order(lane.live.index());
 }
 
-// The order tells the worker which requests have left, those that this decision refused included.
+// The order tells the worker which requests have left, so it is made after those that this decision refused are known.
 void LiveRun::decide(std::size_t slot, Nanos now) {
   Lane& lane = lanes_[slot];
   const bool step = lane.live.decide(now);

@@ -14,7 +14,7 @@ constexpr std::int64_t kMostRows = 2048;                       // of a forward
 constexpr std::int64_t kMostLogits = std::int64_t{64} << 20U;  // numbers that a forward hands over: 256 MiB
 constexpr double kGroupKv = 2.0 * 1024 * 1024 * 1024;          // bytes, unless one sequence takes more
 
-// Tokens of a sequence that go through the model: the last one that is generated does not.
+// Tokens of a sequence that go through the model. The last generated token does not.
 std::int64_t positions(const Prompt& prompt, const PromptRun& run) {
   return static_cast<std::int64_t>(prompt.tokens.size()) + std::max<std::int64_t>(0, run.generate - 1);
 }
@@ -22,7 +22,7 @@ std::int64_t blocks_of(std::int64_t tokens, std::int32_t block_tokens) {
   return (tokens + block_tokens - 1) / block_tokens;
 }
 
-// Fewer where the logits of every row are handed over.
+// Fewer rows if the logits of every row are returned.
 std::int64_t rows_of_forward(const EngineConfig& config, const PromptRun& run) {
   if (!run.on_logits) return kMostRows;
   return std::clamp<std::int64_t>(kMostLogits / config.architecture.shape.vocab, 1, kMostRows);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prompts through an engine without a scheduler: all together, first the prompts, then greedy decoding. What `plimsoll
-// forward` runs.
+// Runs prompts through an engine without a scheduler, for `plimsoll forward`: prefills all of them, then decodes
+// greedily.
 #pragma once
 
 #include <cstdint>
@@ -14,21 +14,21 @@
 namespace plimsoll::exec {
 
 struct PromptRun {
-  std::int64_t generate = 0;       // greedy tokens behind each prompt
-  std::int64_t chunk = 0;          // tokens of a prompt a forward at most; 0: whole prompts
+  std::int64_t generate = 0;       // tokens to decode after each prompt
+  std::int64_t chunk = 0;          // most prompt tokens in a forward; 0: whole prompts
   std::int32_t block_tokens = 16;  // 0: a block holds the longest sequence
-  /// Rows [row, row + values.size() / vocabulary) of a prompt's logits; empty: nobody wants them.
+  /// Receives rows [row, row + values.size() / vocabulary) of a prompt's logits; empty: logits are not computed.
   std::function<void(std::size_t prompt, std::int64_t row, std::span<const float> values)> on_logits;
-  /// After each forward, with the share of the work that is done; false stops the run.
+  /// Called after each forward with the fraction of the work that is done; returning false stops the run.
   std::function<bool(double done)> on_progress;
 };
 
-/// Sets block_tokens, kv_blocks, sequences and step_rows so that an engine can run the prompts; of many it runs groups
-/// one after another.
+/// Sets block_tokens, kv_blocks, sequences and step_rows so that an engine can run the prompts. Many prompts run as
+/// groups, one group after another.
 void make_room(const std::vector<Prompt>& prompts, const PromptRun& run, EngineConfig& config);
 
-/// The continuation of every prompt; those of a run that was stopped are short or empty. `engine` is one that make_room
-/// made room in.
+/// Returns the continuation of every prompt; after a stop they are short or empty. The engine's configuration must come
+/// from make_room().
 [[nodiscard]] std::vector<std::vector<std::int32_t>> run_prompts(Engine& engine, const std::vector<Prompt>& prompts,
                                                                  const PromptRun& run);
 

@@ -8,7 +8,7 @@
 namespace plimsoll::exec {
 
 namespace {
-// Keeps the tokens of requests apart from those of shared blocks, whose hashes may be any number.
+// Keeps the random streams of requests apart from those of shared blocks, whose hashes may be any number.
 constexpr std::uint64_t kRequest = 0x72657175657374ULL, kShared = 0x736861726564ULL;
 }  // namespace
 

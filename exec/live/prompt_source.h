@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the tokens of live requests come from: drawn, or given. A drawn token is a function of (seed, request,
-// position) alone; where the workload says that prompts begin alike, of the shared block instead of the request.
+// The prompt tokens of live requests, drawn or read from a file. A drawn token depends on (seed, request, position)
+// alone; in a shared prefix it depends on the block instead of the request.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ class PromptSource {
  public:
   /// Ids are drawn evenly from [0, vocabulary).
   PromptSource(std::uint64_t seed, std::int64_t vocabulary) : seed_(seed), vocabulary_(vocabulary) {}
-  /// Request i takes prompt i (after the last comes the first again), repeated or cut to its length. None is empty.
+  /// Request i takes prompt i modulo their number, repeated or cut to the request's length. No prompt may be empty.
   explicit PromptSource(std::vector<std::vector<std::int32_t>> given) : given_(std::move(given)) {}
 
   /// Appends the `input` prompt tokens of request `serial`; hashes as in sched::NewRequest.

@@ -9,19 +9,20 @@
 namespace plimsoll::exec {
 
 struct Prompt {
-  std::string id;  // of the file, else the number of its line
+  std::string id;  // from the file, else the line number
   std::vector<std::int32_t> tokens;
 };
 
-/// What prompts must keep to.
+/// Limits on prompts.
 struct PromptLimits {
   std::int32_t vocabulary = 0;
-  std::int64_t positions = 0;  // tokens that go through the model at most; 0: no limit
+  std::int64_t positions = 0;  // most tokens of a sequence in the model; 0: no limit
   std::int64_t generated = 0;  // tokens that follow each prompt; the last one does not go through the model
 };
 
-/// Throws InputError with file and line: no object of this form, an unknown key, an empty prompt, an id that stands
-/// twice, tokens that the vocabulary or the context has no room for, a file without prompts or larger than 256 MiB.
+/// Throws InputError with file and line for a line that is not such an object, an unknown key, an empty prompt, a
+/// duplicate id, a token outside the vocabulary, a prompt longer than the context, or a file that has no prompts or is
+/// larger than 256 MiB.
 [[nodiscard]] std::vector<Prompt> read_prompts(const std::string& path, const PromptLimits& limits);
 
 }  // namespace plimsoll::exec

@@ -17,7 +17,7 @@ StepBuilderConfig builder_config(const load::Scenario& scenario, const LiveRepli
   return {.kv = scenario.kv, .sequences = replicas.sequences, .sampling = replicas.sampling};
 }
 
-// A script's steps run like any others; only the stamps that the policy sees are the script's.
+// Runs the steps of a script like those of any other load. Only the stamps that the policy sees are the script's.
 class LiveScript final : public load::ScriptReplica {
  public:
   LiveScript(const load::Scenario& scenario, const sched::RunOptions& options, StepExecutor& executor)
@@ -34,7 +34,7 @@ class LiveScript final : public load::ScriptReplica {
   double run_step(Nanos start, Nanos end, double real_start) override {
     StepOrder order = live_.make_order();
     order.steps = 1;                // something may arrive before the next
-    order.wake_at = sched::kNever;  // of another clock
+    order.wake_at = sched::kNever;  // the policy's wake-up is on the script's clock
     executor_.submit(0, std::move(order));
     std::vector<StepReport> reports;
     while (reports.empty()) (void)executor_.wait(sched::kNever, reports);

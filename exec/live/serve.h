@@ -22,17 +22,17 @@ struct LiveReplicas {
 };
 
 struct MeasuredRun {
-  sched::RunResult run;  // `stopped` after a failure: metrics are not valid, the rest is what there was
-  std::string failure;   // a DeviceError's text; empty: none
+  sched::RunResult run;  // after a failure `stopped` is set: metrics are not valid, the rest is partial
+  std::string failure;   // text of the DeviceError; empty: none
 };
 
-/// Runs a point from its first request to its last, in real time, or to options.stop. Script loads run on the script's
-/// own clock. Throws InputError for a scenario that cannot run so.
+/// Runs a point in real time, until its last request has ended or options.stop is requested. Script loads run on the
+/// script's own clock. Throws InputError for a scenario that cannot be measured.
 [[nodiscard]] MeasuredRun measure_point(const load::Scenario& scenario, const LiveReplicas& replicas,
                                         const PromptSource& prompts, const sched::RunOptions& options);
 
-/// Runs forwards of the scenario's kind for a moment, so that pages are mapped, kernels chosen and graphs recorded
-/// before the clock starts (warm_up.cpp): up to a second a device, half a minute where it records. Throws DeviceError.
+/// Runs forwards like the scenario's before the clock starts, so that pages are mapped, kernels chosen and graphs
+/// recorded (warm_up.cpp). Takes up to 1 s a device, or 30 s if the device records graphs. Throws DeviceError.
 void warm_up(const load::Scenario& scenario, const LiveReplicas& replicas, const PromptSource& prompts);
 
 }  // namespace plimsoll::exec

@@ -91,7 +91,7 @@ void StepBuilder::swap_in(ReqId id) {
   s.swapped_blocks = 0;
 }
 
-// A request that waits costs no tokens.
+// Draws the prompt only when it is first needed, so that waiting requests take no memory for tokens.
 void StepBuilder::materialise(Sequence& s) {
   if (!s.tokens.empty()) return;
   prompts_.append(s.serial, s.origin.input, s.origin.prefix_hashes, s.origin.hash_block_tokens, s.tokens);
@@ -134,8 +134,8 @@ void StepBuilder::prepare(const StepOrder& order, std::int64_t step, std::size_t
     add_dead(id, decided.padded > 0 ? decided.padded + static_cast<Tok>(step) : 0, forward);
 }
 
-// Before any row points into a block table, which may move when it grows, and for all forwards of the step at once: the
-// ledger too lets decodes grow before it publishes what the step prefilled.
+// Called before any row points into a block table, since a growing table may move. It covers all forwards of the step,
+// because the ledger also lets decodes grow before it publishes the step's prefills.
 void StepBuilder::cover_decodes(const StepOrder& order) {
   for (const OrderForward& forward : order.forwards)
     for (const ReqId id : forward.decode) pool_.cover(id, sequence(id).computed + 1);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns what the scheduler decided into forwards: token ids, contexts and block tables. Belongs to a replica's worker
-// and remembers what its requests consist of: prompt and produced tokens, how much of them is in the cache, which
-// blocks.
+// Turns the scheduler's decisions into forwards: token ids, contexts and block tables. Each replica's worker owns one.
+// It remembers for every request the prompt, the produced tokens, how many of them are in the cache, and the blocks.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +20,7 @@ namespace plimsoll::exec {
 
 struct StepBuilderConfig {
   sched::KvConfig kv;
-  std::int32_t sequences = 256;  // slots of the engine that remember a token
+  std::int32_t sequences = 256;  // the engine's slots for sampled tokens
   Sampling sampling;
 };
 
@@ -30,11 +29,11 @@ class StepBuilder {
  public:
   StepBuilder(const StepBuilderConfig& config, const PromptSource& prompts, ForwardDevice& device);
 
-  /// The order's changes and KV operations; swaps copy.
+  /// Applies the order's changes and KV operations. Swaps copy blocks.
   void begin(const StepOrder& order);
   /// Lays out forward `index` of step `step` of the order; at most two are in flight.
   void prepare(const StepOrder& order, std::int64_t step, std::size_t index);
-  /// Hands what was prepared to the device.
+  /// Hands the prepared forward to the device.
   void launch() { device_.start(in_flight_.back().input); }
   void start(const StepOrder& order, std::int64_t step, std::size_t index) {
     prepare(order, step, index);
@@ -44,7 +43,7 @@ class StepBuilder {
   void finish();
   /// All forwards of a step have been finished.
   void end_step();
-  /// Whether the order's next step could start before the last one is finished: every row has a slot for its token.
+  /// Whether the order's next step may start before the last one has finished: every row has a slot for its token.
   [[nodiscard]] bool may_run_ahead(const StepOrder& order) const;
 
   [[nodiscard]] const BlockPool& pool() const { return pool_; }
@@ -63,7 +62,7 @@ class StepBuilder {
   };
   struct InFlight {
     ForwardInput input;
-    std::vector<ReqId> answers;  // whose tokens come back; kNoRequest: nobody's
+    std::vector<ReqId> answers;  // the request of each sampled row; kNoRequest: a dead row
   };
 
   void apply(const std::vector<sched::KvOp>& ops);
@@ -88,7 +87,7 @@ class StepBuilder {
   std::vector<std::int32_t> free_slots_;
   std::deque<InFlight> in_flight_;                // references stay valid
   std::vector<InFlight> spare_;                   // keep their storage
-  std::vector<std::pair<ReqId, Tok>> published_;  // prompts of which so much is there when the step has ended
+  std::vector<std::pair<ReqId, Tok>> published_;  // tokens of each prompt that are published at the end of the step
   ForwardOutput output_;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who runs the steps of live replicas, and the clock of the run. One control thread calls; tests have a hand-ticked
-// one.
+// Runs the steps of live replicas, and is the clock of the run. One control thread calls. Tests use an executor whose
+// clock they advance by hand.
 #pragma once
 
 #include <cstddef>
@@ -24,13 +24,13 @@ class StepExecutor {
   virtual ~StepExecutor() = default;
   /// The run begins: its clock reads 0.
   virtual void start_clock() = 0;
-  /// A replica without an order in progress gets one.
+  /// Starts an order. The replica must have none in progress.
   virtual void submit(std::size_t replica, StepOrder order) = 0;
   /// The order in progress ends with the step in flight.
   virtual void end_order(std::size_t replica) = 0;
-  /// Waits until an order has ended or the clock reads `until`; at once if one of them is the case already, and maybe
-  /// when any step ends. Appends the steps that have ended, in order of their ends, and returns the time: none of them
-  /// ended later, and every step not yet reported ends at that time or after. Throws what a worker threw.
+  /// Blocks until an order has ended or the clock reads `until`, and returns at once if either is so already. May also
+  /// return when another step ends. Appends the steps that have ended, in order of their ends, and returns the time. No
+  /// appended step ended later than that time, and no other step ended before it. Throws what a worker threw.
   [[nodiscard]] virtual Nanos wait(Nanos until, std::vector<StepReport>& reports) = 0;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A decision of the scheduler as it goes to a replica's worker: complete in itself, so that the worker touches nothing
-// that the control thread owns.
+// A decision of the scheduler as it is sent to a replica's worker. It is self-contained: the worker reads nothing that
+// the control thread owns.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace plimsoll::exec {
 using sched::ReqId;
 using sched::Tok;
 
-/// A request that the worker must know from now on.
+/// A request that is new to the worker.
 struct OpenRequest {
   ReqId id = sched::kNoRequest;
   std::uint64_t serial = 0;
@@ -23,11 +23,11 @@ struct OpenRequest {
   Tok hash_block_tokens = 0;
 };
 
-/// What happened to the live requests since the last order, in its order: ids are reused.
+/// A change of the live requests since the last order. Changes are listed in order of time, because ids are reused.
 struct Change {
-  bool opens = false;                // else the request has ended
-  OpenRequest request;               // of one that ended: the id alone
-  std::vector<sched::KvOp> kv = {};  // not empty: a decision without a step moved blocks, and nothing else changed
+  bool opens = false;                // the request is new; false: it has ended
+  OpenRequest request;               // of a request that has ended, only the id is set
+  std::vector<sched::KvOp> kv = {};  // if not empty: only these operations, of a decision without a step
 };
 
 struct OrderForward {

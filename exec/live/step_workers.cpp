@@ -12,7 +12,7 @@ StepWorkers::StepWorkers(const std::vector<ForwardDevice*>& devices, const StepB
   for (ForwardDevice* device : devices) workers_.push_back(std::make_unique<Worker>(config, prompts, *device));
   try {
     for (std::size_t i = 0; i < workers_.size(); ++i) workers_[i]->thread = std::thread([this, i] { serve(i); });
-  } catch (...) {  // no thread to be had: those that run are ended first
+  } catch (...) {  // a thread could not be started: end the others first
     stop();
     throw;
   }
@@ -59,7 +59,7 @@ void StepWorkers::end_order(std::size_t replica) {
   workers_[replica]->end_order = true;
 }
 
-// Ends are stamped under the lock, so what has not been reported when the time is read ends later.
+// Ends are stamped under the lock, so a step that is not reported yet ends after the time returned here.
 Nanos StepWorkers::wait(Nanos until, std::vector<StepReport>& reports) {
   std::unique_lock lock(mutex_);
   const auto has_news = [this] { return has_last_ || failure_; };
@@ -142,8 +142,8 @@ bool StepWorkers::goes_on(const Worker& worker, const StepOrder& order, const Pr
   return done.started < order.steps && !worker.end_order && now() < order.wake_at;
 }
 
-// Reports the oldest step in flight. True if it was the order's last: only then does the control thread have to hear of
-// it. Waking it for every step would hold up the next one, and take a core from it where there is none to spare.
+// Reports the oldest step in flight. True if it was the order's last. Only then is the control thread woken: waking it
+// for every step would delay the next one, and could take its core.
 bool StepWorkers::end_step(std::size_t replica, const StepOrder& order, Progress& done) {
   const std::lock_guard lock(mutex_);
   const StepSpan span{done.starts.front(), now()};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replicas in real time: one worker thread each, which runs the forwards of its orders on its device and never waits
-// for the control thread while an order has steps left. Nobody spins.
+// The workers of live replicas: one thread each, which runs the forwards of its orders on its device. A worker never
+// waits for the control thread while its order has steps left. Threads that wait sleep; they do not spin.
 #pragma once
 
 #include <chrono>
@@ -61,7 +61,7 @@ class StepWorkers final : public StepExecutor {
   [[nodiscard]] bool end_step(std::size_t replica, const StepOrder& order, Progress& done);
   [[nodiscard]] Nanos now() const;
 
-  std::mutex mutex_;  // of everything below, and of the order of time stamps
+  std::mutex mutex_;  // guards everything below, and the order of time stamps
   std::condition_variable news_;
   std::vector<StepReport> reports_;
   bool has_last_ = false;  // some report is of an order's last step

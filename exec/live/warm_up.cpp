@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The forwards before the clock starts. On a CPU they map pages and wake threads. A GPU measures products the first
-// time it meets a shape, records a decode forward as a graph the second time, and pays for both in forwards that are
-// being measured if they have not been here: every size that it records, twice, and the largest prefill that the
-// scheduler decides.
+// Forwards that run before the clock starts. On a CPU they map pages and wake threads. A GPU times the kernels of a
+// matrix product at the first forward of a shape, and records a decode forward as a graph at the second. So that no
+// measured forward pays for this, every size of decode forward that is recorded runs twice here, and the largest
+// prefill of the scheduler runs once.
 #include <algorithm>
 #include <chrono>
 
@@ -18,7 +18,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kLongest{1000}, kLongestRecording{30'000};  // of a device
 constexpr Tok kPrompt = 128;  // of the first row; the others have one token
 constexpr std::int64_t kMostRows = 1024;
-constexpr std::int64_t kUnstatedRows = 64;  // where the study states no limit: it seldom runs into a product's default
+constexpr std::int64_t kUnstatedRows = 64;  // if the study states no limit; runs seldom reach a product's default
 constexpr std::int64_t kMostPrefill = 2048;
 
 class WarmUp {
