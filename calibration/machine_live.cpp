@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "configs/this_machine.h"
-#include "exec/engine_device.h"
+#include "exec/engine.h"
 #include "exec/live/serve.h"
 #include "model/error.h"
 #include "sim/simulate.h"
@@ -100,13 +100,12 @@ std::vector<double> measure_live(exec::Engine& engine, const configs::Catalogue&
   machine.interconnect = catalogue.interconnect("shared-memory");
   const auto own = catalogue_with(std::move(machine), catalogue.root());
   const exec::PromptSource prompts(1, config.architecture.shape.vocab);
-  exec::EngineDevice device(engine);
   std::vector<double> seconds;
   for (std::size_t i = 0; i < live_loads().size(); ++i) {
     const std::string group = fmt::format("{} live {}", settings.key, i);
     const std::optional<double> known = settings.store == nullptr ? std::nullopt : settings.store->find_time(group);
     seconds.push_back(known ? *known
-                            : run_live(scenario_of(live_loads()[i], model, config.weight_dtype, config.tp, own), device,
+                            : run_live(scenario_of(live_loads()[i], model, config.weight_dtype, config.tp, own), engine,
                                        prompts, settings.coarse));
     if (!known && settings.store != nullptr) settings.store->add_time(group, "live", seconds.back());
     if (settings.progress)

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "exec/backend.h"
-#include "exec/forward_input.h"
+#include "exec/forward_device.h"
 #include "exec/remote_ranks.h"
 #include "exec/weights/weights.h"
 #include "model/architecture.h"
@@ -43,13 +43,13 @@ struct OpTrace {
   double measured_s = 0;
 };
 
-class Engine {
+class Engine final : public ForwardDevice {
  public:
   /// Loads or draws the weights. Throws InputError for a model that cannot run with this configuration, and DeviceError
   /// if the device is missing or its memory too small; both before anything is loaded. With `remote`, which outlives
   /// the engine, this is one process's part of it, and all processes construct theirs at the same time.
   Engine(const EngineConfig& config, const WeightSource& weights, RemoteRanks* remote = nullptr);
-  ~Engine();
+  ~Engine() override;
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
@@ -57,11 +57,10 @@ class Engine {
   void run(const ForwardInput& input, ForwardOutput& output);
   /// The same in two halves, so that the host can prepare a forward while the device works. At most two are in flight;
   /// finish() blocks until the oldest has ended.
-  void start(const ForwardInput& input);
-  void finish(ForwardOutput& output);
+  void start(const ForwardInput& input) override;
+  void finish(ForwardOutput& output) override;
 
-  /// As ForwardDevice::recorded_decodes: the graphs of a GPU.
-  [[nodiscard]] std::vector<std::int64_t> recorded_decodes(std::int64_t rows) const;
+  [[nodiscard]] std::vector<std::int64_t> recorded_decodes(std::int64_t rows) const override;
 
   /// Wakes ranks that wait for others. Any thread.
   void abort();
@@ -71,12 +70,12 @@ class Engine {
   [[nodiscard]] std::vector<OpTrace>& traces();
 
   /// Swapping: copies a block of all ranks to or from host memory. If another process leads, only this process's ranks.
-  [[nodiscard]] std::int64_t bytes_per_block() const;
-  void read_block(std::int32_t block, std::span<std::byte> host);
-  void write_block(std::int32_t block, std::span<const std::byte> host);
+  [[nodiscard]] std::int64_t bytes_per_block() const override;
+  void read_block(std::int32_t block, std::span<std::byte> host) override;
+  void write_block(std::int32_t block, std::span<const std::byte> host) override;
 
   [[nodiscard]] std::string description() const;
-  /// The same of one rank's device.
+  /// The description of one rank's device.
   [[nodiscard]] std::string device() const;
   [[nodiscard]] const EngineConfig& config() const;
 

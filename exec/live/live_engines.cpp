@@ -54,8 +54,7 @@ LiveEngines::LiveEngines(const EngineConfig& config, std::int32_t replicas, cons
     own.first_device = config.communicator == CommunicatorKind::loopback ? first : first + i * ranks;
     engines_.push_back(
         std::make_unique<Engine>(own, weights, part == nullptr ? nullptr : &part->ranks(static_cast<std::size_t>(i))));
-    devices_.emplace_back(*engines_.back());
-    replicas_.devices.push_back(&devices_.back());
+    replicas_.devices.push_back(engines_.back().get());
   }
   replicas_.sequences = config.sequences;
 }

@@ -2,20 +2,20 @@
 // The engines of a measured point: one a replica, all of the same model.
 #pragma once
 
-#include <deque>
 #include <memory>
+#include <vector>
 
-#include "exec/engine_device.h"
+#include "exec/engine.h"
 #include "exec/live/serve.h"
 
 namespace plimsoll::exec {
 
 class LiveEngines {
  public:
-  /// `config` is that of one replica, but its threads are those of all together; on GPUs replica i takes the devices
-  /// after those of replica i - 1, or with loopback the same one. Throws as Engine does; memory is looked at for all
-  /// together. With `part`, which outlives it, every replica has ranks in all processes of a group; threads, memory and
-  /// GPUs are then this process's share of its host's.
+  /// `config` describes one replica, but its threads are shared by all of them. On GPUs replica i takes the devices
+  /// after those of replica i - 1, or the same one with loopback. Throws as Engine does; memory is checked for all
+  /// replicas together. With `part`, which outlives the engines, every replica has ranks in all processes of a group,
+  /// and threads, memory and GPUs are this process's share of its host.
   LiveEngines(const EngineConfig& config, std::int32_t replicas, const WeightSource& weights,
               GroupPart* part = nullptr);
 
@@ -25,7 +25,6 @@ class LiveEngines {
 
  private:
   std::vector<std::unique_ptr<Engine>> engines_;
-  std::deque<EngineDevice> devices_;
   LiveReplicas replicas_;
 };
 
