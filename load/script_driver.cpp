@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "load/dispatcher.h"
 #include "model/error.h"
 
 namespace plimsoll::load {
@@ -48,10 +49,7 @@ class ScriptRun {
   }
 
   void measure() {
-    const sched::Replica& r = replica_;
-    out_.add_replica(r.integrals(), r.peak_used_tokens(), static_cast<double>(r.kv().total()) * r.kv().block_tokens(),
-                     r.preemptions());
-    out_.add_itl(replica_.itl());
+    Dispatcher::report(replica_, nullptr, out_);
     out_.end_run(0, real_, in_system_, queue_, {});
   }
 
