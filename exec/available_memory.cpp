@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of a file that holds one number; nothing for "max".
+// Reads a file that holds one number; nullopt for "max".
 std::optional<double> number_in(const fs::path& file) {
   std::ifstream in(file);
   double value = 0;
@@ -19,7 +19,7 @@ std::optional<double> number_in(const fs::path& file) {
   return {};
 }
 
-// The number behind a word at the beginning of a line.
+// Reads the number after a word at the beginning of a line.
 std::optional<double> number_after(const fs::path& file, const std::string& word) {
   std::ifstream in(file);
   std::string key, rest;

@@ -62,7 +62,7 @@ void BlockPool::take_idle(std::int32_t index) {
   unlink(block(index).place);
 }
 
-// Nobody can ask any more for what an idle block holds; its place in the queue stays.
+// The content of an idle block can no longer be found; the block keeps its place in the queue.
 void BlockPool::forget(std::int32_t index) {
   Place& p = place(block(index).place);
   p.block = kNone;
@@ -70,7 +70,7 @@ void BlockPool::forget(std::int32_t index) {
   blank_.push_back(index);
 }
 
-// From the head of the queue; content that is there is lost.
+// Takes a block from the head of the queue, and drops its content.
 std::int32_t BlockPool::take() {
   PLIMSOLL_CHECK(head_ != kNone, "the ledger counts the blocks that are taken");
   --free_;
@@ -155,7 +155,7 @@ void BlockPool::release(ReqId id, Tok computed) {
     held.table.clear();
     return;
   }
-  disown(held);  // what an earlier preemption left behind is out of date
+  disown(held);  // content left by an earlier preemption is out of date
   const std::size_t all = held.table.size(), published = std::min(held.published, all);
   const std::size_t whole = std::clamp(static_cast<std::size_t>(computed / block_tokens_), published, all);
   for (std::size_t i = all; i-- > published;) {

@@ -67,9 +67,9 @@ struct SchedulingAttributes {
   std::uint64_t runtime = 0, deadline = 0, period = 0;
 };
 
-// Asks for the same share of a core in shorter slices. From 6.12 on Linux lets who has been woken have its core back at
-// once if its slices are shorter than those of the one that is running; else that one runs until the next tick, up to 4
-// ms. Earlier kernels ignore it, and a refusal is no harm.
+// Asks for the same share of a core in shorter slices. From 6.12 on, Linux lets a thread that wakes take its core back
+// at once if its slices are shorter than those of the running thread. Otherwise that thread runs until the next tick,
+// up to 4 ms. Earlier kernels ignore the request, and a refusal does no harm.
 void ask_for_short_slices() {
 #if defined(SYS_sched_getattr) && defined(SYS_sched_setattr)
   constexpr std::uint64_t kSlice = 100'000;  // ns, the least that is granted

@@ -77,7 +77,7 @@ struct Engine::State {
       threads.on_all([&](int i) { load(i, source); }, [this] { abort(); });
     });
   }
-  // Where a rank of another process failed, what it says is thrown and not that it has failed.
+  // If a rank of another process failed, throw its own error and not PeerFailed.
   template <class Work>
   void explained(const Work& work) {
     try {

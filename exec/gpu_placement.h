@@ -18,10 +18,10 @@ struct RankPlaces {
 /// every rank has a GPU, else loopback on `first`. With `two_a_gpu` NCCL's ranks share the GPUs that exist. Without it
 /// GPUs beyond `gpus` are assigned too, and make_cuda_group() reports the missing one.
 [[nodiscard]] RankPlaces place_ranks(CommunicatorKind kind, int size, int first, int gpus, bool two_a_gpu);
-/// On the GPUs of this machine; $NCCL_MULTI_RANK_GPU_ENABLE says whether two ranks may share one.
+/// The same on the GPUs of this machine. $NCCL_MULTI_RANK_GPU_ENABLE decides whether two ranks may share a GPU.
 [[nodiscard]] RankPlaces place_ranks(CommunicatorKind kind, int size, int first);
 
-/// "tp 2 x 1 replica: 2 GPUs are needed, this machine has 1", or nothing where a machine with `gpus` has enough.
+/// "tp 2 x 1 replica: 2 GPUs are needed, this machine has 1", or nothing if `gpus` are enough.
 [[nodiscard]] std::string too_few_gpus(int tp, int replicas, int gpus);
 
 /// The first of the `wanted` GPUs of process `local` of `locals` on a host with `gpus`. Processes take consecutive

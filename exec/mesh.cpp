@@ -51,11 +51,11 @@ void Mesh::abort() {
 }
 
 void Mesh::fail() {
-  abort();  // whoever waits for this process need not wait any longer
+  abort();  // releases peers that wait for this process
   throw PeerFailed();
 }
 
-// Whoever waits for a short message looks again for a moment before it sleeps.
+// While it waits for a short message, a process polls for a moment before it sleeps.
 void Mesh::finish(std::span<const std::span<const std::byte>> parts) {
   if (aborted_) fail();
   const auto all_done = [&] {
@@ -71,7 +71,7 @@ void Mesh::finish(std::span<const std::span<const std::byte>> parts) {
         ready.push_back({transfer.fd, static_cast<short>(sends | receives), 0});
       }
       if (::poll(ready.data(), ready.size(), -1) < 0 && errno != EINTR)
-        throw PeerFailed();  // as good as gone: nothing is heard of anybody
+        throw PeerFailed();  // no process has sent anything for so long: treat the peer as gone
     }
   } catch (const PeerFailed&) {
     fail();

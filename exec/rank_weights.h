@@ -17,7 +17,7 @@ struct RankPlace {
 struct LayerWeights {
   NormSpec input_norm, mlp_norm;
   RopeSpec rope;
-  std::unique_ptr<Linear> qkv, attention_out, up, down;    // up: gate and up behind each other in gated MLPs
+  std::unique_ptr<Linear> qkv, attention_out, up, down;    // up: in gated MLPs gate, then up
   std::unique_ptr<Linear> router, expert_up, expert_down;  // mixtures of experts
   const Vector* attention_out_bias = nullptr;              // on rank 0 only, as down_bias: they are added once
   const Vector* up_bias = nullptr;

@@ -26,7 +26,7 @@ class Layout {
       add_row(span.tokens[static_cast<std::size_t>(i)], span.slot, span.context + i,
               place(span.blocks, span.context + i));
     }
-    // Padding stands where the last token stands, so that tables of positions are never left.
+    // Padding has the position of the last token, so that it stays within tables of positions.
     const std::int64_t last = std::max<std::int64_t>(0, span.context + tokens - 1);
     for (std::int64_t i = 0; i < span.padding; ++i) add_row(0, span.slot, last, -1);
     t_.prefill.push_back(sequence);

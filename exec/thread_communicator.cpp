@@ -16,7 +16,7 @@ namespace plimsoll::exec {
 
 namespace {
 
-// A barrier that a failing rank can break. A forward has two of them a sublayer, so who waits spins for a moment,
+// A barrier that a failing rank can break. A forward has two of them a sublayer, so waiting ranks spin for a moment,
 // unless there are more ranks than cores.
 class Meeting {
  public:
@@ -152,7 +152,7 @@ class ThreadCommunicator final : public Communicator {
         const float* from = static_cast<const float*>(operand) + at;
         for (std::size_t i = 0; i < count; ++i) tile[i] += from[i];
       }
-      // This slice of every rank's buffer is nobody else's until the second barrier.
+      // Until the second barrier, no other rank touches this slice of any buffer.
       for (const void* operand : here)
         std::memcpy(static_cast<float*>(const_cast<void*>(operand)) + at, tile, count * sizeof(float));
     }

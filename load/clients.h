@@ -98,7 +98,7 @@ class Clients {
     std::uint32_t id = 0;  // kMostAttempts fits
     bool open = false, waits_to_resend = false;
   };
-  struct Prompt {  // what else an attempt may have to repeat
+  struct Prompt {  // the rest of the request, for further attempts
     std::uint64_t session = 0;
     std::int32_t hash_block_tokens = 0;
     std::vector<std::uint64_t> hashes;

@@ -29,7 +29,7 @@ bool RunLoop::run() {
     const Nanos now = runner_.wait(next);
     if (now > kLongestRun)
       throw InputError("the run lasts more than 100 years of simulated time; lower the times or the requests");
-    // Where requests take no time this may go on for ever.
+    // If requests take no time this may loop for ever, so the check for a stop is inside.
     do {
       if (runner_.looks_up(now) && !dispatcher_.may_go_on()) {
         stop(now);
@@ -41,7 +41,7 @@ bool RunLoop::run() {
   return true;
 }
 
-// The order at equal times (run_loop.h) is this one. True if anything happened: more may follow at the same time.
+// One pass in the order at equal times (run_loop.h). True if anything happened; that may cause more at the same time.
 bool RunLoop::happens(Nanos now) {
   bool any = runner_.complete(now, *this);
   reached(now);
@@ -51,10 +51,10 @@ bool RunLoop::happens(Nanos now) {
   return any;
 }
 
-// Work that no client waits for may still go on in a slot that is started again: it ends there.
+// A slot that is started again may still run requests whose clients gave up; they end with the old replica.
 bool RunLoop::changes(Nanos now) {
   bool any = false;
-  if (dispatcher_.done()) return any;  // nothing is left to be served
+  if (dispatcher_.done()) return any;  // no request is left to be served
   while (const std::optional<FleetLife::Event> event = dispatcher_.change(now)) {
     any = true;
     if (event->change != FleetLife::Change::drains)
@@ -114,7 +114,7 @@ void RunLoop::collect(std::size_t slot) {
   dispatcher_.collect(slot, ended);
 }
 
-// A step that ends right at the end of the warm-up belongs to what is measured, in a leap as by itself.
+// A step that ends exactly with the warm-up is measured, whether or not it is part of a leap.
 void RunLoop::end_warmup() {
   warm_ = true;
   runner_.settle(warmup_ - 1);
@@ -124,7 +124,7 @@ void RunLoop::end_warmup() {
   }
 }
 
-// Workers come to rest before what they work for goes away.
+// Completes the steps in flight, since their workers use objects that the caller destroys after the run.
 void RunLoop::stop(Nanos now) {
   if (!runner_.in_flight()) return;
   runner_.end_plans();

@@ -23,10 +23,10 @@ load::FrontEnd SimRun::front_end() const {
   return {.intake = scenario_.engine->intake, .delay = scenario_.engine->front_end, .drift = scenario_.drift};
 }
 
-// Every 1024 times: a look costs more than a pass of the loop.
+// Every 1024 passes, since the check costs more than a pass.
 bool SimRun::looks_up(Nanos /*now*/) { return (++looks_ & 1023U) == 0; }
 
-// A replica that is not busy has had its timer, if any, and decides now.
+// A replica that is not busy decides at this instant; its timer, if any, is no longer needed.
 void SimRun::update(std::size_t slot) {
   events_.set(slot, slots_[slot]->busy() ? slots_[slot]->next_event() : sched::kNever);
 }
@@ -62,7 +62,7 @@ void SimRun::decide(std::size_t slot, Nanos now) {
   events_.set(slot, slots_[slot]->next_event());
 }
 
-// Nothing has come to a replica that is unused: it is as new as another.
+// A replica that no request has reached need not be replaced.
 void SimRun::replace(std::size_t slot, bool restarts, Nanos now) {
   if (slots_[slot]->unused()) return;
   slots_[slot]->die(now);
@@ -70,7 +70,7 @@ void SimRun::replace(std::size_t slot, bool restarts, Nanos now) {
   if (restarts) put_new(slot);
 }
 
-// Leaps come up to date; timers stay.
+// Timers of idle replicas stay in the queue.
 void SimRun::settle(Nanos now) {
   for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
     slots_[slot]->settle(now);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run in simulated time: the clock jumps from event to event, and steps take what the cost model says. The loop that
-// drives it, and the order at equal times, are in load/run_loop.h.
+// A run in simulated time: the clock jumps from event to event, and the cost model prices the steps. load/run_loop.h
+// has the loop that drives it and the order at equal times.
 #pragma once
 
 #include <algorithm>
@@ -50,8 +50,8 @@ class SimRun final : public load::Runner {
   const load::Scenario& scenario_;
   const RunOptions& options_;
   std::shared_ptr<model::ForwardCost> cost_;
-  std::deque<SimReplica> replicas_;   // never moved; those that have died stay, for what they measured
-  std::vector<sched::Replica*> all_;  // the same
+  std::deque<SimReplica> replicas_;   // never moved; failed ones stay, for their measurements
+  std::vector<sched::Replica*> all_;  // the schedulers of replicas_
   std::vector<SimReplica*> slots_;    // the one in each slot
   EventQueue events_;                 // next event of each slot
   std::vector<std::size_t> due_;      // slots with an event now

@@ -14,7 +14,7 @@ namespace plimsoll::exec::group {
 struct EngineOrder {
   std::string model, weights;  // as open_model() and open_weights() take them
   std::uint64_t seed = 0;
-  std::string digest;  // of the model's file, as the one who sends it says; empty: a name of the catalogue
+  std::string digest;  // of the sender's model file; empty: a name of the catalogue
   std::int32_t replicas = 1;
   EngineConfig config;  // without the architecture, and what each process knows of its own machine
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The process that decides: it has the policy, the clients and the outputs, and a share of every replica's ranks. What
-// it asks of its engines it tells the followers first; nobody waits for an answer but a collective.
+// The process that decides: it has the policy, the clients and the outputs, and a share of every replica's ranks.
+// Before it calls one of its engines it sends the call to the followers. Only collectives wait for an answer.
 #pragma once
 
 #include <chrono>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run in real time: the clock is the machine's, and steps take as long as they take. The loop that drives it, and the
-// order at equal times, are in load/run_loop.h.
+// A run in real time: the clock is the machine's, and steps run on devices. load/run_loop.h has the loop that drives it
+// and the order at equal times.
 #pragma once
 
 #include <cstdint>
