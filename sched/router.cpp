@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <random>
 #include <vector>
 
 #include "model/error.h"
 #include "sched/router_prefix.h"
 #include "sched/router_random.h"
+#include "sched/tournament.h"
 
 namespace plimsoll::sched {
 
@@ -67,38 +67,24 @@ class Random final : public Router {
   std::mt19937_64 engine_;
 };
 
-/// A tournament over the replicas, each match won by the one with less outstanding: a change is played again up to the
-/// final alone.
 class LeastOutstanding final : public Router {
  public:
   std::size_t route(const RouteQuery&, Loads loads) override {
-    if (winners_.empty()) return least_outstanding(loads);
-    PLIMSOLL_CHECK(loads[winners_[1]].healthy, "a request is routed only while a replica is healthy");
-    return winners_[1];
+    if (tournament_.empty()) return least_outstanding(loads);
+    PLIMSOLL_CHECK(loads[tournament_.winner()].healthy, "a request is routed only while a replica is healthy");
+    return tournament_.winner();
   }
 
   void changed(std::size_t index, Loads loads) override {
-    if (winners_.empty()) {
-      seats_ = std::bit_ceil(loads.size());
-      winners_.assign(2 * seats_, 0);
-      for (std::size_t i = 0; i < seats_; ++i)
-        winners_[seats_ + i] = static_cast<std::uint32_t>(std::min(i, loads.size() - 1));
-      for (std::size_t match = seats_; --match > 0;) play(match, loads);
-    }
-    for (std::size_t match = (seats_ + index) / 2; match > 0; match /= 2) play(match, loads);
+    const auto better = [loads](std::size_t a, std::size_t b) {
+      return loads[a].healthy && (!loads[b].healthy || loads[a].outstanding < loads[b].outstanding);
+    };
+    if (tournament_.empty()) tournament_.start(loads.size(), better);
+    tournament_.changed(index, better);
   }
 
  private:
-  // At a tie the lower index wins, which sits on the left.
-  void play(std::size_t match, Loads loads) {
-    const std::uint32_t left = winners_[2 * match], right = winners_[2 * match + 1];
-    const bool right_wins =
-        loads[right].healthy && (!loads[left].healthy || loads[right].outstanding < loads[left].outstanding);
-    winners_[match] = right_wins ? right : left;
-  }
-
-  std::size_t seats_ = 0;
-  std::vector<std::uint32_t> winners_;  // of each match, the final in 1; then the replicas themselves
+  Tournament tournament_;
 };
 
 class PowerOfTwo final : public Router {
@@ -141,42 +127,6 @@ class Session final : public Router {
   std::optional<std::int64_t> cap_;
 };
 
-/// SGLang's cache-aware rule: balance first if loads are far apart, else follow the longest known prefix if it is a
-/// good part of the prompt, else fill the smallest tree. Equal trees or matches: the least loaded.
-class Prefix final : public Router {
- public:
-  explicit Prefix(const RouterOptions& options) : options_(options) {}
-  std::size_t route(const RouteQuery& query, Loads loads) override {
-    while (trees_.size() < loads.size()) trees_.emplace_back(options_.tree_blocks);
-    const std::size_t chosen = choose(query, loads);
-    trees_[chosen].insert(query.prefix_hashes);
-    return chosen;
-  }
-
- private:
-  [[nodiscard]] bool imbalanced(Loads loads) const {
-    const std::int64_t low = loads[least_outstanding(loads)].outstanding;
-    const std::int64_t high = loads[least(loads, [&](std::size_t i) { return -loads[i].outstanding; })].outstanding;
-    return high - low > options_.imbalance_requests &&
-           static_cast<double>(high) > options_.imbalance_ratio * static_cast<double>(low);
-  }
-  [[nodiscard]] std::size_t choose(const RouteQuery& query, Loads loads) {
-    if (query.prefix_hashes.empty() || imbalanced(loads)) return least_outstanding(loads);
-    matches_.clear();
-    for (const PrefixTree& tree : trees_) matches_.push_back(tree.match(query.prefix_hashes));
-    const std::size_t best = least(loads, [&](std::size_t i) {
-      return std::pair(query.prefix_hashes.size() - matches_[i], loads[i].outstanding);
-    });
-    const double rate = static_cast<double>(matches_[best]) / static_cast<double>(query.prefix_hashes.size());
-    if (rate > options_.match_threshold) return best;
-    return least(loads, [&](std::size_t i) { return std::pair(trees_[i].size(), loads[i].outstanding); });
-  }
-
-  RouterOptions options_;
-  std::vector<PrefixTree> trees_;  // by replica
-  std::vector<std::size_t> matches_;
-};
-
 /// KV use comes from the replicas' reports, which are up to `every` old; ties go by the router's own count, or a burst
 /// between two reports would all go to one replica.
 class LeastKv final : public Router {
@@ -207,12 +157,6 @@ class LeastTokens final : public Router {
 
 std::string_view name(RouterKind kind) { return kNames[static_cast<std::size_t>(kind)]; }
 
-std::optional<RouterKind> router_from_name(std::string_view text) {
-  const auto found = std::find(kNames.begin(), kNames.end(), text);
-  if (found == kNames.end()) return std::nullopt;
-  return static_cast<RouterKind>(found - kNames.begin());
-}
-
 std::span<const std::string_view> router_names() { return kNames; }
 
 std::unique_ptr<Router> make_router(RouterKind kind, std::uint64_t seed, const RouterOptions& options) {
@@ -222,7 +166,7 @@ std::unique_ptr<Router> make_router(RouterKind kind, std::uint64_t seed, const R
     case RouterKind::least_outstanding: return std::make_unique<LeastOutstanding>();
     case RouterKind::power_of_two: return std::make_unique<PowerOfTwo>(seed);
     case RouterKind::session: return std::make_unique<Session>(options.session_cap);
-    case RouterKind::prefix: return std::make_unique<Prefix>(options);
+    case RouterKind::prefix: return make_prefix_router(options);
     case RouterKind::least_kv: return std::make_unique<LeastKv>(options.report_every);
     case RouterKind::least_tokens: return std::make_unique<LeastTokens>();
   }

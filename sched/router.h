@@ -25,7 +25,6 @@ enum class RouterKind : std::uint8_t {
   least_tokens
 };
 [[nodiscard]] std::string_view name(RouterKind kind);
-[[nodiscard]] std::optional<RouterKind> router_from_name(std::string_view text);
 [[nodiscard]] std::span<const std::string_view> router_names();
 
 /// What a router may know of a replica at a decision.

@@ -2,44 +2,216 @@
 #include "sched/router_prefix.h"
 
 #include <algorithm>
-#include <vector>
+#include <set>
+#include <utility>
 
+#include "model/error.h"
 #include "sched/router_random.h"
+#include "sched/tournament.h"
 
 namespace plimsoll::sched {
 
 namespace {
+using Loads = std::span<const ReplicaLoad>;
+
+std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 std::uint64_t extend(std::uint64_t path, std::uint64_t block) { return mix(path ^ mix(block)); }
+std::uint64_t in_tree(std::uint64_t path, std::size_t replica) { return mix(path + replica); }
 }  // namespace
 
-std::size_t PrefixTree::match(std::span<const std::uint64_t> blocks) const {
-  std::uint64_t path = 0;
-  for (std::size_t i = 0; i < blocks.size(); ++i) {
-    path = extend(path, blocks[i]);
-    if (!nodes_.contains(path)) return i;
-  }
-  return blocks.size();
+void PrefixForest::leave(Tree& tree, std::int32_t node) {
+  const Node& n = nodes_[at(node)];
+  (n.newer >= 0 ? nodes_[at(n.newer)].older : tree.newest) = n.older;
+  (n.older >= 0 ? nodes_[at(n.older)].newer : tree.oldest) = n.newer;
 }
 
-void PrefixTree::insert(std::span<const std::uint64_t> blocks) {
-  std::vector<std::uint64_t> paths;
+void PrefixForest::use(Tree& tree, std::int32_t node) {
+  Node& n = nodes_[at(node)];
+  n.newer = -1;
+  n.older = tree.newest;
+  (tree.newest >= 0 ? nodes_[at(tree.newest)].newer : tree.oldest) = node;
+  tree.newest = node;
+}
+
+void PrefixForest::add(std::size_t replica, std::uint64_t path) {
+  if (free_nodes_.empty()) {
+    free_nodes_.push_back(static_cast<std::int32_t>(nodes_.size()));
+    nodes_.emplace_back();
+  }
+  const std::int32_t node = free_nodes_.back();
+  free_nodes_.pop_back();
+  by_replica_.insert(in_tree(path, replica), node);
+  const std::int32_t first = first_.insert(path, node);
+  Node& n = nodes_[at(node)];
+  n = {.path = path, .replica = static_cast<std::uint32_t>(replica)};
+  if (first != node) {  // behind the first one, which stays in its place
+    n.previous = first;
+    n.next = std::exchange(nodes_[at(first)].next, node);
+    if (n.next >= 0) nodes_[at(n.next)].previous = node;
+  }
+  use(trees_[replica], node);
+  ++trees_[replica].size;
+}
+
+void PrefixForest::forget_oldest(Tree& tree) {
+  const std::int32_t node = tree.oldest;
+  leave(tree, node);
+  --tree.size;
+  const Node& n = nodes_[at(node)];
+  by_replica_.erase(in_tree(n.path, n.replica));
+  if (n.next >= 0) nodes_[at(n.next)].previous = n.previous;
+  if (n.previous >= 0) {
+    nodes_[at(n.previous)].next = n.next;
+  } else {
+    first_.erase(n.path);
+    if (n.next >= 0) first_.insert(n.path, n.next);
+  }
+  free_nodes_.push_back(node);
+}
+
+void PrefixForest::insert(std::size_t replica, std::span<const std::uint64_t> blocks) {
+  paths_.clear();
   std::uint64_t path = 0;
   for (const std::uint64_t block : blocks.first(std::min(blocks.size(), capacity_)))
-    paths.push_back(path = extend(path, block));
+    paths_.push_back(path = extend(path, block));
   // From the end backwards, so that the prompt's beginning ends up the most recent.
-  for (auto node = paths.rbegin(); node != paths.rend(); ++node) {
-    const auto known = nodes_.find(*node);
-    if (known != nodes_.end()) {
-      recent_.splice(recent_.begin(), recent_, known->second);
-    } else {
-      recent_.push_front(*node);
-      nodes_.emplace(*node, recent_.begin());
+  Tree& tree = trees_[replica];
+  for (auto p = paths_.rbegin(); p != paths_.rend(); ++p) {
+    const std::int32_t known = by_replica_.find(in_tree(*p, replica));
+    if (known < 0) {
+      add(replica, *p);
+    } else if (known != tree.newest) {
+      leave(tree, known);
+      use(tree, known);
     }
   }
-  while (recent_.size() > capacity_) {
-    nodes_.erase(recent_.back());
-    recent_.pop_back();
+  while (tree.size > capacity_) forget_oldest(tree);
+}
+
+std::size_t PrefixForest::find(std::span<const std::uint64_t> blocks) {
+  paths_.clear();
+  std::uint64_t path = 0;
+  for (const std::uint64_t block : blocks) {
+    path = extend(path, block);
+    if (first_.find(path) < 0) break;
+    paths_.push_back(path);
   }
+  return paths_.size();
+}
+
+bool PrefixForest::knows(std::size_t replica, std::size_t blocks) const {
+  return by_replica_.find(in_tree(paths_[blocks - 1], replica)) >= 0;
+}
+
+namespace {
+
+/// Whether one replica is to be filled rather than another.
+struct Smaller {
+  const PrefixForest& forest;
+  Loads loads;
+  bool operator()(std::size_t a, std::size_t b) const {
+    if (loads[a].healthy != loads[b].healthy) return loads[a].healthy;
+    return std::pair(forest.size(a), loads[a].outstanding) < std::pair(forest.size(b), loads[b].outstanding);
+  }
+};
+
+/// SGLang's cache-aware rule: balance first if loads are far apart, else follow the longest known prefix if it is a
+/// good part of the prompt, else fill the smallest tree. Equal trees or matches: the least loaded.
+class PrefixRouter final : public Router {
+ public:
+  explicit PrefixRouter(const RouterOptions& options) : options_(options), forest_(options.tree_blocks) {}
+
+  std::size_t route(const RouteQuery& query, Loads loads) override {
+    if (!told_) look_at_all(loads);
+    const std::size_t chosen = choose(query, loads);
+    forest_.insert(chosen, query.prefix_hashes);
+    smallest_.changed(chosen, Smaller{forest_, loads});
+    return chosen;
+  }
+
+  void changed(std::size_t index, Loads loads) override {
+    if (!std::exchange(told_, true)) return look_at_all(loads);
+    const ReplicaLoad& load = loads[index];
+    std::optional<std::int64_t>& known = known_[index];
+    const auto now = load.healthy ? std::optional(load.outstanding) : std::nullopt;
+    const auto id = static_cast<std::uint32_t>(index);
+    if (known && now) {
+      auto moved = by_load_.extract({*known, id});
+      moved.value() = {*now, id};
+      by_load_.insert(std::move(moved));
+    } else if (known) {
+      by_load_.erase({*known, id});
+    } else if (now) {
+      by_load_.emplace(*now, id);
+    }
+    known = now;
+    smallest_.changed(index, Smaller{forest_, loads});
+  }
+
+ private:
+  void look_at_all(Loads loads) {
+    forest_.resize(loads.size());
+    by_load_.clear();
+    known_.assign(loads.size(), {});
+    for (std::size_t i = 0; i < loads.size(); ++i) {
+      if (!loads[i].healthy) continue;
+      known_[i] = loads[i].outstanding;
+      by_load_.emplace(loads[i].outstanding, static_cast<std::uint32_t>(i));
+    }
+    smallest_.start(loads.size(), Smaller{forest_, loads});
+  }
+
+  [[nodiscard]] bool imbalanced() const {
+    const std::int64_t low = by_load_.begin()->first, high = by_load_.rbegin()->first;
+    return high - low > options_.imbalance_requests &&
+           static_cast<double>(high) > options_.imbalance_ratio * static_cast<double>(low);
+  }
+
+  // The least loaded healthy replica whose tree knows so many blocks of the prompt. Two searches advance in turn: over
+  // the trees that know them, and over all replicas from the least loaded on. If few trees know the prompt the first
+  // ends early; if many do, the second. So neither depends on the number of replicas.
+  [[nodiscard]] std::optional<std::size_t> least_loaded(std::size_t blocks, Loads loads) const {
+    std::optional<std::size_t> best;
+    auto next = by_load_.begin();
+    for (std::int32_t node = forest_.first(blocks); node >= 0; node = forest_.behind(node)) {
+      if (next == by_load_.end()) return {};
+      if (forest_.knows(next->second, blocks)) return next->second;
+      ++next;
+      const std::size_t i = forest_.replica(node);
+      if (!loads[i].healthy) continue;
+      if (!best || std::pair(loads[i].outstanding, i) < std::pair(loads[*best].outstanding, *best)) best = i;
+    }
+    return best;
+  }
+
+  [[nodiscard]] std::size_t choose(const RouteQuery& query, Loads loads) {
+    PLIMSOLL_CHECK(!by_load_.empty(), "a request is routed only while a replica is healthy");
+    const std::size_t least = by_load_.begin()->second;
+    if (query.prefix_hashes.empty() || imbalanced()) return least;
+    // Blocks that only replicas out of service know are no match.
+    std::size_t blocks = forest_.find(query.prefix_hashes);
+    std::optional<std::size_t> best;
+    for (; blocks > 0; --blocks) {
+      best = least_loaded(blocks, loads);
+      if (best) break;
+    }
+    const double rate = static_cast<double>(blocks) / static_cast<double>(query.prefix_hashes.size());
+    if (rate > options_.match_threshold) return best.value_or(least);
+    return smallest_.winner();
+  }
+
+  RouterOptions options_;
+  PrefixForest forest_;
+  bool told_ = false;                                         // of changes, by the caller
+  std::set<std::pair<std::int64_t, std::uint32_t>> by_load_;  // healthy replicas by outstanding, then index
+  std::vector<std::optional<std::int64_t>> known_;            // their outstanding there, by replica
+  Tournament smallest_;
+};
+
+}  // namespace
+
+std::unique_ptr<Router> make_prefix_router(const RouterOptions& options) {
+  return std::make_unique<PrefixRouter>(options);
 }
 
 }  // namespace plimsoll::sched

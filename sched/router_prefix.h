@@ -1,30 +1,70 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a router believes of the prefixes that a replica has cached, from the requests it sent there: approximate, since
-// the replica evicts by its own rules. A tree of prompt blocks, each node kept under a hash of its whole path.
+// The router that follows prompt prefixes, and what it believes each replica to have cached: approximate, since a
+// replica evicts by its own rules.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <list>
+#include <memory>
+#include <optional>
 #include <span>
-#include <unordered_map>
+#include <vector>
+
+#include "sched/block_index.h"
+#include "sched/router.h"
 
 namespace plimsoll::sched {
 
-class PrefixTree {
+/// A tree of prompt blocks for each replica, from the requests that were sent there. One index over all trees tells
+/// which of them know a prompt longest, without asking each.
+class PrefixForest {
  public:
-  /// Remembers at most `capacity` blocks, at least one.
-  explicit PrefixTree(std::size_t capacity) : capacity_(capacity) {}
-  /// How many leading blocks of the prompt are known.
-  [[nodiscard]] std::size_t match(std::span<const std::uint64_t> blocks) const;
-  /// Remembers the prompt; the least recently used blocks are forgotten, ends of prompts before their beginnings.
-  void insert(std::span<const std::uint64_t> blocks);
-  [[nodiscard]] std::size_t size() const { return recent_.size(); }
+  /// Each tree remembers at most `capacity` blocks, at least one.
+  explicit PrefixForest(std::size_t capacity) : capacity_(capacity) {}
+  void resize(std::size_t replicas) { trees_.resize(replicas); }
+
+  /// The prompt is sent to a replica. Its tree forgets the least recently used blocks, ends of prompts before their
+  /// beginnings.
+  void insert(std::size_t replica, std::span<const std::uint64_t> blocks);
+  /// Blocks that a replica's tree remembers.
+  [[nodiscard]] std::size_t size(std::size_t replica) const { return trees_[replica].size; }
+
+  /// Looks a prompt up: how many of its leading blocks any tree knows.
+  std::size_t find(std::span<const std::uint64_t> blocks);
+  /// Of the prompt that was looked up last: whether a tree knows its first `blocks` blocks.
+  [[nodiscard]] bool knows(std::size_t replica, std::size_t blocks) const;
+  /// The trees that know its first `blocks` blocks, one after the other: the first one, and the one behind `node`.
+  [[nodiscard]] std::int32_t first(std::size_t blocks) const { return first_.find(paths_[blocks - 1]); }
+  [[nodiscard]] std::int32_t behind(std::int32_t node) const { return nodes_[static_cast<std::size_t>(node)].next; }
+  [[nodiscard]] std::size_t replica(std::int32_t node) const { return nodes_[static_cast<std::size_t>(node)].replica; }
 
  private:
+  struct Node {              // a block in one tree
+    std::uint64_t path = 0;  // a hash of all blocks up to this one
+    std::uint32_t replica = 0;
+    std::int32_t newer = -1, older = -1;    // in the same tree, by last use
+    std::int32_t previous = -1, next = -1;  // in other trees
+  };
+  struct Tree {
+    std::int32_t newest = -1, oldest = -1;
+    std::size_t size = 0;
+  };
+
+  void add(std::size_t replica, std::uint64_t path);
+  void use(Tree& tree, std::int32_t node);
+  void leave(Tree& tree, std::int32_t node);
+  void forget_oldest(Tree& tree);
+
   std::size_t capacity_;
-  std::list<std::uint64_t> recent_;  // path hashes, most recently used first
-  std::unordered_map<std::uint64_t, std::list<std::uint64_t>::iterator> nodes_;
+  std::vector<Tree> trees_;  // by replica
+  std::vector<Node> nodes_;
+  std::vector<std::int32_t> free_nodes_;
+  BlockIndex by_replica_;             // nodes by path and replica
+  BlockIndex first_;                  // by path: the first of the nodes in all trees
+  std::vector<std::uint64_t> paths_;  // of the prompt that was looked up
 };
+
+/// RouterKind::prefix.
+[[nodiscard]] std::unique_ptr<Router> make_prefix_router(const RouterOptions& options);
 
 }  // namespace plimsoll::sched
