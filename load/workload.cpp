@@ -145,14 +145,15 @@ RequestBody Workload::State::sampled(std::uint64_t i) const {
 
 RequestBody Workload::State::own_row(std::uint64_t i) {
   const traces::Trace& trace = *std::get<TraceReplay>(spec.load).trace;
-  const traces::TraceRecord& row = trace.records[i % trace.records.size()];
+  const std::size_t index = i % trace.records.size();
+  const traces::TraceRecord& row = trace.records[index];
   const std::uint64_t tile = i / trace.records.size();
   RequestBody body;
   body.input_tokens = row.input_tokens;
   body.output_tokens = body.max_new_tokens = row.output_tokens;
   body.session = row.session == 0 ? 0 : of_tile(row.session, tile);
-  if (row.hash_end > row.hash_begin) {
-    body.prefix_hashes = std::span(trace.hashes).subspan(row.hash_begin, row.hash_end - row.hash_begin);
+  if (const std::span<const std::uint64_t> hashes = trace.hashes_of(index); !hashes.empty()) {
+    body.prefix_hashes = hashes;
     if (tile > 0) {
       prefix_hashes.clear();
       for (const std::uint64_t hash : body.prefix_hashes) prefix_hashes.push_back(of_tile(hash, tile));

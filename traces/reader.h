@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,24 +17,30 @@
 
 namespace plimsoll::traces {
 
-/// One row of a trace. Times count from the first row; an absent arrival (length-only data) is < 0.
+/// One row of a trace, 24 bytes. Times count from the first row; an absent arrival (length-only data) is < 0.
 struct TraceRecord {
   Nanos arrival = -1;
   std::int32_t input_tokens = 0;
   std::int32_t output_tokens = 0;
-  std::uint64_t session = 0;                   // 0: none
-  std::uint32_t hash_begin = 0, hash_end = 0;  // this row's block hashes: Trace::hashes[begin, end)
+  std::uint64_t session = 0;  // 0: none
 };
 
 /// A parsed trace, immutable once read, shared between points of a sweep.
 struct Trace {
   std::string file, format;
-  std::vector<TraceRecord> records;      // in order of arrival
+  std::deque<TraceRecord> records;       // in order of arrival; grows without a copy of millions of rows
   std::vector<std::uint64_t> hashes;     // prefix block hashes of all rows, see hash_block_tokens
-  std::int32_t hash_block_tokens = 0;    // tokens a hash stands for; 0: the trace has no prefixes
+  std::vector<std::uint32_t> hash_ends;  // by row: where its hashes end and the next row's begin; empty without hashes
+  std::int32_t hash_block_tokens = 0;    // tokens of a block; 0: the trace has no prefixes
   std::int64_t rows_without_blocks = 0;  // rows of a format with block ids that state none: they share nothing
   Nanos first_arrival = 0;               // the first row's own stamp: ns since 1970 UTC, or as written in the file
   [[nodiscard]] bool has_arrivals() const { return !records.empty() && records.front().arrival >= 0; }
+  /// The block hashes of a row.
+  [[nodiscard]] std::span<const std::uint64_t> hashes_of(std::size_t row) const {
+    if (hash_ends.empty()) return {};
+    const std::size_t begin = row == 0 ? 0 : hash_ends[row - 1];
+    return std::span(hashes).subspan(begin, hash_ends[row] - begin);
+  }
 };
 
 /// What is wrong with (reject) or odd about (warn) a file. Printed as `FILE[:LINE[:BYTECOL]]: [COLUMN: ]text [code]`.
@@ -56,7 +64,7 @@ class TraceError : public InputError {
 
 struct ReadOptions {
   std::string format;                  // a name of trace_formats(); empty: recognised by content
-  std::int32_t hash_block_tokens = 0;  // tokens per prefix hash, which no file states; 0: the format's own
+  std::int32_t hash_block_tokens = 0;  // tokens of a block, which no file states; 0: the format's own
                                        // (mooncake 512, qwen_bailian, servegen_offline and plimsoll 16)
 };
 

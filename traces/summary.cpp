@@ -120,14 +120,14 @@ double correlation(const Trace& trace, const LengthSummary& input, const LengthS
 void summarise_prefixes(const Trace& trace, TraceSummary& out) {
   std::unordered_set<std::uint64_t> seen;
   std::int64_t hit_tokens = 0;
-  for (const TraceRecord& record : trace.records) {
+  for (std::size_t row = 0; row < trace.records.size(); ++row) {
     std::int64_t run = 0;
     bool hit = true;
-    for (std::uint32_t i = record.hash_begin; i < record.hash_end; ++i) {
-      hit = !seen.insert(trace.hashes[i]).second && hit;
+    for (const std::uint64_t hash : trace.hashes_of(row)) {
+      hit = !seen.insert(hash).second && hit;
       if (hit) ++run;
     }
-    hit_tokens += std::min<std::int64_t>(run * trace.hash_block_tokens, record.input_tokens);
+    hit_tokens += std::min<std::int64_t>(run * trace.hash_block_tokens, trace.records[row].input_tokens);
   }
   out.hash_block_tokens = trace.hash_block_tokens;
   out.blocks = static_cast<std::int64_t>(trace.hashes.size());

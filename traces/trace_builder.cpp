@@ -43,9 +43,13 @@ void TraceBuilder::add(const ParsedRow& row) {
     last_arrival_ = row.record.arrival;
   }
   if (skip_zero(row)) return;
-  TraceRecord record = row.record;
-  add_hashes(row, record);
-  trace_->records.push_back(record);
+  trace_->records.push_back(row.record);
+  add_hashes(row);
+  // Rows before the first one with hashes have none.
+  if (!trace_->hashes.empty()) {
+    trace_->hash_ends.resize(trace_->records.size());
+    trace_->hash_ends.back() = static_cast<std::uint32_t>(trace_->hashes.size());
+  }
 }
 
 // A request without prompt or without answer did no work that a server could be asked to repeat (failed requests
@@ -75,9 +79,7 @@ bool TraceBuilder::hashes_consistent(const ParsedRow& row) {
   return false;
 }
 
-void TraceBuilder::add_hashes(const ParsedRow& row, TraceRecord& record) {
-  const auto begin = static_cast<std::uint32_t>(trace_->hashes.size());
-  record.hash_begin = record.hash_end = begin;
+void TraceBuilder::add_hashes(const ParsedRow& row) {
   if (row.hashes_place.column.empty() || !hashes_consistent(row)) return;
   constexpr std::size_t kMost = std::numeric_limits<std::uint32_t>::max();
   if (trace_->hashes.size() + row.hashes.size() > kMost) {
@@ -85,7 +87,6 @@ void TraceBuilder::add_hashes(const ParsedRow& row, TraceRecord& record) {
     reject({file_, at.line, 0, std::string(at.column), "more than 2^32 block ids in one file; split it", "too-large"});
   }
   trace_->hashes.insert(trace_->hashes.end(), row.hashes.begin(), row.hashes.end());
-  record.hash_end = static_cast<std::uint32_t>(trace_->hashes.size());
 }
 
 ReadResult TraceBuilder::finish(std::size_t header_line) {

@@ -49,7 +49,7 @@ class TraceBuilder {
   };
 
   bool skip_zero(const ParsedRow& row);
-  void add_hashes(const ParsedRow& row, TraceRecord& record);
+  void add_hashes(const ParsedRow& row);
   [[nodiscard]] bool hashes_consistent(const ParsedRow& row);
 
   std::string file_;

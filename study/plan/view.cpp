@@ -39,7 +39,7 @@ std::string peak_text(const load::LoadSpec& load) {
   const auto* const replay = std::get_if<load::TraceReplay>(&load);
   if (replay == nullptr || !replay->trace || !replay->trace->has_arrivals()) return {};
   constexpr double kMinute = 60, kShort = 10, kLong = 1200;  // seconds
-  const std::vector<traces::TraceRecord>& records = replay->trace->records;
+  const auto& records = replay->trace->records;
   const double end = 1e-9 * static_cast<double>(records.back().arrival) / replay->rate_scale,
                window = end < kLong ? kShort : kMinute;
   if (!(end > kMinute)) return {};

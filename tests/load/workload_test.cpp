@@ -63,7 +63,8 @@ std::shared_ptr<const traces::Trace> three_rows() {
   trace.file = "t";
   trace.hash_block_tokens = 512;
   trace.hashes = {1, 2};
-  trace.records = {{0, 10, 1, 5, 0, 0}, {1000, 600, 2, 0, 0, 2}, {4001, 30, 3, 0, 2, 2}};
+  trace.records = {{0, 10, 1, 5}, {1000, 600, 2, 0}, {4001, 30, 3, 0}};
+  trace.hash_ends = {0, 2, 2};
   return std::make_shared<const traces::Trace>(trace);
 }
 

@@ -73,8 +73,10 @@ TEST_F(Reader, OurOwnCsvKeepsTimesLengthsSessionsAndPrefixes) {
   EXPECT_EQ(trace.records[1].session, 0U);
   EXPECT_EQ(trace.hash_block_tokens, 16);
   EXPECT_EQ(trace.hashes, (std::vector<std::uint64_t>{11, 12, 11, 12, 13}));
-  EXPECT_EQ(trace.records[2].hash_begin, 2U);
-  EXPECT_EQ(trace.records[2].hash_end, 5U);
+  EXPECT_EQ(trace.hash_ends, (std::vector<std::uint32_t>{2, 2, 5}));
+  EXPECT_EQ(trace.hashes_of(0).size(), 2U);
+  EXPECT_TRUE(trace.hashes_of(1).empty());
+  EXPECT_EQ(trace.hashes_of(2).back(), 13U);
 }
 
 TEST_F(Reader, ZonesAndFractionsOfAzureAreApplied) {
@@ -121,7 +123,8 @@ TEST_F(Reader, RowsWithoutBlockIdsShareNothing) {
   EXPECT_EQ(bare.warnings[0].text, "2 of 2 rows: no 'hash_ids' (first: line 1): they share no prefix with others");
   const ReadResult some = read_trace(write("some.jsonl", row + ", \"hash_ids\": [4, 9]}\n" + row + "}\n"));
   EXPECT_EQ(some.trace->rows_without_blocks, 1);
-  EXPECT_EQ(some.trace->records[1].hash_begin, some.trace->records[1].hash_end);
+  EXPECT_EQ(some.trace->hashes_of(0).size(), 2U);
+  EXPECT_TRUE(some.trace->hashes_of(1).empty());
   const ReadResult qwen =
       read_trace(write("q.jsonl",
                        "{\"chat_id\": 1, \"parent_chat_id\": -1, \"timestamp\": 1.5, \"input_length\": 20, "
