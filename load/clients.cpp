@@ -179,7 +179,7 @@ Attempt Clients::attempt(ClientId client, Nanos sent) {
   attempt_sent_ = sent;
   Logical& l = logical_[client];
   ++l.attempts;
-  l.serial = next_serial_++;
+  l.serial = static_cast<std::uint32_t>(next_serial_++);
   l.replica = -1;
   l.replica_id = sched::kNoRequest;
   l.waits_to_resend = false;

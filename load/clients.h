@@ -88,15 +88,14 @@ class Clients {
   std::vector<sched::RequestRow> take_rows();
 
  private:
-  struct Logical {             // 48 bytes: millions may wait at once
-    std::uint64_t serial = 0;  // of the open attempt
+  struct Logical {  // 40 bytes: millions may wait at once
     Nanos arrival = 0;
+    std::uint32_t serial = 0, id = 0;  // of the open attempt and of the request: kMostAttempts fits
     sched::Tok input = 0, output = 0, max_new = 0;
-    std::int32_t attempts = 0;
     std::int32_t replica = -1;  // of the open attempt, once it is dispatched
     sched::ReqId replica_id = sched::kNoRequest;
-    std::uint32_t id = 0;  // kMostAttempts fits
-    bool open = false, waits_to_resend = false;
+    std::int32_t attempts : 30 = 0;
+    std::uint32_t open : 1 = 0, waits_to_resend : 1 = 0;
   };
   struct Prompt {  // the rest of the request, for further attempts
     std::uint64_t session = 0;
@@ -119,7 +118,7 @@ class Clients {
   struct Deadline {
     Nanos deadline;
     ClientId client;
-    std::uint64_t serial;
+    std::uint32_t serial;
   };
 
   [[nodiscard]] static bool is_unfit(const Ending& ending);

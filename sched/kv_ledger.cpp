@@ -14,16 +14,11 @@ KvLedger::KvLedger(const KvConfig& config)
 KvLedger::~KvLedger() = default;
 KvLedger::KvLedger(KvLedger&&) noexcept = default;
 
-KvLedger::Account& KvLedger::account(ReqId id) {
-  if (id >= accounts_.size()) accounts_.resize(id + 1);
-  return accounts_[id];
-}
-
 Blk KvLedger::held(ReqId id) const {
-  if (id >= accounts_.size()) return 0;
-  const Account& a = accounts_[id];
-  if (a.phase < 0) return a.held;
-  return blocks_for(a.covered + (clock_ - a.joined));
+  const Account* a = accounts_.find(id);
+  if (a == nullptr) return 0;
+  if (a->phase < 0) return a->held;
+  return blocks_for(a->covered + (clock_ - a->joined));
 }
 
 std::int32_t KvLedger::phase_at(Tok covered) const {
@@ -74,7 +69,6 @@ double KvLedger::weighted_growth(std::int64_t steps, double a, double b, double 
 PrefixHit KvLedger::prefix_hit(ReqId id, Tok limit) const { return cache_ ? cache_->hit(id, limit) : PrefixHit{}; }
 
 void KvLedger::open(ReqId id, std::span<const std::uint64_t> prompt_hashes) {
-  account(id) = Account{};
   if (cache_) cache_->open(id, prompt_hashes);
 }
 
@@ -88,21 +82,23 @@ void KvLedger::take(Blk blocks) {
 void KvLedger::grow(ReqId id, std::int64_t tokens) {
   const Blk missing = need(id, tokens);
   if (missing == 0) return;
-  PLIMSOLL_CHECK(accounts_[id].phase < 0, "members of the decode group grow with it");
+  Account& a = accounts_.make(id);
+  PLIMSOLL_CHECK(a.phase < 0, "members of the decode group grow with it");
   take(missing);
-  accounts_[id].held += missing;
+  a.held += missing;
 }
 
 void KvLedger::reserve(ReqId id, std::int64_t tokens) {
   grow(id, tokens);
-  accounts_[id].reserved = true;
+  accounts_.make(id).reserved = true;
 }
 
 void KvLedger::attach_prefix(ReqId id, Tok tokens) {
-  PLIMSOLL_CHECK(cache_ != nullptr && accounts_[id].held == 0, "a prefix is attached first, with caching on");
+  Account& a = accounts_.make(id);
+  PLIMSOLL_CHECK(cache_ != nullptr && a.held == 0, "a prefix is attached first, with caching on");
   free_ -= cache_->attach(id, tokens);
-  accounts_[id].held = blocks_for(tokens);
-  held_ += accounts_[id].held;
+  a.held = blocks_for(tokens);
+  held_ += a.held;
 }
 
 void KvLedger::publish(ReqId id, Tok computed) {
@@ -110,8 +106,8 @@ void KvLedger::publish(ReqId id, Tok computed) {
 }
 
 void KvLedger::release(ReqId id, Tok computed) {
-  if (accounts_[id].phase >= 0) leave_group(id);
-  Account& a = accounts_[id];
+  Account& a = accounts_.make(id);
+  leave_group(id);
   free_ += cache_ ? cache_->release(id, a.held, computed) : a.held;
   held_ -= a.held;
   a.held = 0;
@@ -120,8 +116,8 @@ void KvLedger::release(ReqId id, Tok computed) {
 }
 
 void KvLedger::swap_out(ReqId id) {
-  if (accounts_[id].phase >= 0) leave_group(id);
-  Account& a = accounts_[id];
+  Account& a = accounts_.make(id);
+  leave_group(id);
   a.swapped = a.held;
   swapped_ += a.swapped;
   free_ += cache_ ? cache_->release(id, a.held, 0) : a.held;
@@ -130,7 +126,7 @@ void KvLedger::swap_out(ReqId id) {
 }
 
 void KvLedger::swap_in(ReqId id) {
-  Account& a = accounts_[id];
+  Account& a = accounts_.make(id);
   take(a.swapped);
   a.held = a.swapped;
   swapped_ -= a.swapped;
@@ -138,13 +134,16 @@ void KvLedger::swap_in(ReqId id) {
 }
 
 void KvLedger::close(ReqId id) {
-  swapped_ -= accounts_[id].swapped;
-  accounts_[id] = Account{};
+  if (Account* a = accounts_.find(id)) {
+    swapped_ -= a->swapped;
+    *a = {};
+    accounts_.erase(id);
+  }
   if (cache_) cache_->close(id);
 }
 
 void KvLedger::join_group(ReqId id, Tok computed) {
-  Account& a = accounts_[id];
+  Account& a = accounts_.make(id);
   if (a.reserved) return;
   a.covered = computed;
   a.joined = clock_;
@@ -156,7 +155,7 @@ void KvLedger::join_group(ReqId id, Tok computed) {
 
 void KvLedger::leave_group(ReqId id) {
   const Blk now = held(id);
-  Account& a = accounts_[id];
+  Account& a = accounts_.make(id);
   if (a.phase < 0) return;
   a.held = now;
   --phases_[static_cast<std::size_t>(a.phase)];
@@ -172,7 +171,7 @@ void KvLedger::advance_group(std::int64_t steps) {
 }
 
 void KvLedger::advance_member(ReqId id) {
-  Account& a = accounts_[id];
+  Account& a = accounts_.make(id);
   if (a.phase < 0) return;  // reserved for life
   const std::int64_t covered = a.covered + (clock_ - a.joined);
   const Blk missing = blocks_for(covered + 1) - blocks_for(covered);

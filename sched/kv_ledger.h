@@ -14,6 +14,7 @@
 #include <span>
 #include <vector>
 
+#include "sched/by_request.h"
 #include "sched/types.h"
 
 namespace plimsoll::sched {
@@ -29,7 +30,7 @@ struct KvConfig {
 /// What the prefix cache holds of a request's tokens.
 struct PrefixHit {
   Tok tokens = 0;       // whole blocks
-  Blk idle_blocks = 0;  // how many of these blocks nobody holds: they count as free until attached
+  Blk idle_blocks = 0;  // how many of these blocks no request holds: they count as free until attached
 };
 
 class KvLedger {
@@ -40,7 +41,7 @@ class KvLedger {
 
   // ---- read by policies ------------------------------------------------------------------------------------
   [[nodiscard]] Blk total() const { return config_.blocks; }
-  /// Blocks that can be taken now, cached ones that nobody holds included.
+  /// Blocks that can be taken now, including cached ones that no request holds.
   [[nodiscard]] Blk free() const { return free_; }
   [[nodiscard]] Tok block_tokens() const { return config_.block_tokens; }
   [[nodiscard]] bool prefix_caching() const { return config_.prefix_caching; }
@@ -63,7 +64,10 @@ class KvLedger {
   [[nodiscard]] const PrefixCache* cache() const { return cache_.get(); }
   /// Blocks swapped out to the host.
   [[nodiscard]] Blk swapped() const { return swapped_; }
-  [[nodiscard]] Blk swapped(ReqId id) const { return id < accounts_.size() ? accounts_[id].swapped : 0; }
+  [[nodiscard]] Blk swapped(ReqId id) const {
+    const Account* a = accounts_.find(id);
+    return a == nullptr ? 0 : a->swapped;
+  }
 
   // ---- changed by the Replica only -------------------------------------------------------------------------
   /// A request appears, with the hashes of its whole prompt blocks (block size of this ledger).
@@ -95,7 +99,10 @@ class KvLedger {
   /// How many more blocks the requests hold together than are in use: shared ones count for each that holds them.
   [[nodiscard]] Blk shared() const { return held_ - in_use(); }
   /// Whether the request's blocks are reserved for life.
-  [[nodiscard]] bool reserved(ReqId id) const { return accounts_[id].reserved; }
+  [[nodiscard]] bool reserved(ReqId id) const {
+    const Account* a = accounts_.find(id);
+    return a != nullptr && a->reserved;
+  }
 
  private:
   struct Account {
@@ -108,12 +115,11 @@ class KvLedger {
   };
   [[nodiscard]] std::int32_t phase_at(Tok covered) const;
   void take(Blk blocks);
-  Account& account(ReqId id);
 
   KvConfig config_;
   Blk free_ = 0, swapped_ = 0;
-  Blk held_ = 0;                   // by all requests together
-  std::vector<Account> accounts_;  // by ReqId
+  Blk held_ = 0;                 // by all requests together
+  ByRequest<Account> accounts_;  // of those that have held blocks
   // Growing members by (covered - clock) mod block size: at clock k those with phase = -k mod B need a block.
   std::vector<std::int64_t> phases_;
   std::int64_t clock_ = 0, growing_ = 0;

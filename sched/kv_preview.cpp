@@ -58,7 +58,7 @@ PrefixHit KvPreview::prefix_hit(ReqId id, Tok limit) {
   play();
   PrefixHit hit;
   const PrefixCache& cache = *kv_.cache();
-  const PrefixCache::Holder* holder = cache.find(id);
+  const PrefixCache::Holder* holder = cache.holders_.find(id);
   if (holder == nullptr) return hit;
   const auto most = static_cast<std::size_t>(std::max<Tok>(limit, 0) / kv_.block_tokens());
   const std::size_t end = std::min(most, holder->hashes.size());
@@ -85,7 +85,7 @@ PrefixHit KvPreview::prefix_hit(ReqId id, Tok limit) {
 void KvPreview::attach_prefix(ReqId id, Tok tokens) {
   play();
   const PrefixCache& cache = *kv_.cache();
-  const PrefixCache::Holder* holder = cache.find(id);
+  const PrefixCache::Holder* holder = cache.holders_.find(id);
   PLIMSOLL_CHECK(holder != nullptr, "a prefix is attached as it was hit");
   const auto blocks = static_cast<std::size_t>(tokens / kv_.block_tokens());
   const std::size_t shared =
@@ -108,7 +108,7 @@ void KvPreview::release(ReqId id) {
   free_ += kv_.held(id);
   if (!kv_.prefix_caching()) return;
   const PrefixCache& cache = *kv_.cache();
-  const PrefixCache::Holder* holder = cache.find(id);
+  const PrefixCache::Holder* holder = cache.holders_.find(id);
   if (holder == nullptr) return;
   free_ -= static_cast<Blk>(holder->published);
   for (const PrefixCache::Piece& piece : holder->pieces) {

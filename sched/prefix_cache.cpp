@@ -36,28 +36,12 @@ PrefixCache::PrefixCache(Blk blocks, Tok block_tokens) : block_tokens_(block_tok
   push_idle(Kind::anonymous, blocks, -1);
 }
 
-const PrefixCache::Holder* PrefixCache::find(ReqId id) const {
-  return place(id) < 0 ? nullptr : &holders_[at(place(id))];
-}
-
-PrefixCache::Holder& PrefixCache::holder(ReqId id) {
-  if (id >= places_.size()) places_.resize(id + 1, -1);
-  if (places_[id] >= 0) return holders_[at(places_[id])];
-  if (free_holders_.empty()) {
-    free_holders_.push_back(static_cast<std::int32_t>(holders_.size()));
-    holders_.emplace_back();
-  }
-  places_[id] = free_holders_.back();
-  free_holders_.pop_back();
-  return holders_[at(places_[id])];
-}
-
 void PrefixCache::open(ReqId id, std::span<const std::uint64_t> prompt_hashes) {
   if (prompt_hashes.empty()) return;
-  holder(id).hashes.assign(prompt_hashes.begin(), prompt_hashes.end());
+  holders_.make(id).hashes.assign(prompt_hashes.begin(), prompt_hashes.end());
 }
 
-// The run that begins with the block at `from`, and how far it goes on like the prompt.
+// The run that begins with the block at `from`, and how many of its blocks are those of the prompt.
 PrefixCache::Match PrefixCache::match(const Holder& holder, std::size_t from, std::size_t end) const {
   const std::int32_t run = by_hash_.find(holder.hashes[from]);
   if (run < 0) return {};
@@ -71,7 +55,7 @@ PrefixCache::Match PrefixCache::match(const Holder& holder, std::size_t from, st
 
 PrefixHit PrefixCache::hit(ReqId id, Tok limit) const {
   PrefixHit hit;
-  const Holder* holder = find(id);
+  const Holder* holder = holders_.find(id);
   if (holder == nullptr) return hit;
   const auto most = static_cast<std::size_t>(std::max<Tok>(limit, 0) / block_tokens_);
   const std::size_t end = std::min(most, holder->hashes.size());
@@ -157,7 +141,7 @@ void PrefixCache::split(std::int32_t run, std::size_t blocks) {
 // The run at the head has lost its last block.
 void PrefixCache::evict_head() {
   const Run& r = runs_[at(head_)];
-  if (r.kind == Kind::own) holders_[at(places_[at(r.request)])].own = -1;
+  if (r.kind == Kind::own) holders_.find(static_cast<ReqId>(r.request))->own = -1;
   if (r.kind == Kind::hashed) by_hash_.erase(r.hashes.front());
   drop(head_);
 }
@@ -174,7 +158,7 @@ void PrefixCache::take(Blk blocks) {
 }
 
 Blk PrefixCache::attach(ReqId id, Tok tokens) {
-  Holder& h = holder(id);
+  Holder& h = holders_.make(id);
   const auto blocks = static_cast<std::size_t>(tokens / block_tokens_);
   const std::size_t end = std::min(blocks, h.hashes.size());
   Blk were_idle = 0;
@@ -205,8 +189,8 @@ Blk PrefixCache::attach(ReqId id, Tok tokens) {
   return were_idle;
 }
 
-// Where another request's blocks may go on behind the last published block, if that was another's as well. Those blocks
-// may have been evicted or split since, so they are looked for again, from the end back to the beginning of their run.
+// If another request had published the last block first: the run that holds that block, and how far into it. The run
+// may have been evicted or split since, so its first block is looked up again, going back from the last one.
 PrefixCache::Match PrefixCache::behind(const Holder& holder) const {
   if (holder.pieces.empty() || holder.pieces.back().run >= 0) return {};
   const std::size_t begin = holder.published - static_cast<std::size_t>(holder.pieces.back().count);
@@ -222,11 +206,12 @@ PrefixCache::Match PrefixCache::behind(const Holder& holder) const {
   return {};
 }
 
-// A block is in the cache once. It is the first of its run, or it stands behind the block before it: a hash tells the
-// whole beginning, so it can have no other predecessor. Hence these two places are all where it is to be looked for.
+// A block is in the cache at most once. Its hash determines all blocks before it, so it is either the first block of
+// its run or directly behind its predecessor. There is no third place to look in.
 void PrefixCache::publish(ReqId id, Tok computed) {
-  if (place(id) < 0) return;
-  Holder& h = holders_[at(place(id))];
+  Holder* found = holders_.find(id);
+  if (found == nullptr) return;
+  Holder& h = *found;
   const std::size_t end = std::min(static_cast<std::size_t>(computed / block_tokens_), h.hashes.size());
   if (h.published >= end) return;
   if (const Match other = behind(h); other.run >= 0) {
@@ -253,8 +238,8 @@ void PrefixCache::add_foreign(Holder& holder, std::size_t blocks) {
   holder.pieces.back().count += static_cast<Blk>(blocks);
 }
 
-// The next block is in no run, so it and those behind it that are in none are the request's to publish. They lengthen
-// its last run if it alone holds that one, so that a prompt in chunks becomes one run.
+// Publishes the next block, which is in no run, and those behind it that are in none. They lengthen the request's last
+// run if it alone holds that one, so that a prompt in chunks becomes one run.
 void PrefixCache::publish_fresh(Holder& holder, std::size_t end) {
   const std::size_t from = holder.published;
   std::size_t to = from + 1;
@@ -292,11 +277,11 @@ void PrefixCache::forget_own(Holder& holder) {
 }
 
 Blk PrefixCache::release(ReqId id, Blk held, Tok computed) {
-  if (place(id) < 0 && computed < block_tokens_) {
+  if (holders_.find(id) == nullptr && computed < block_tokens_) {
     push_idle(Kind::anonymous, held, -1);
     return held;
   }
-  Holder& h = holder(id);
+  Holder& h = holders_.make(id);
   const auto published = static_cast<Blk>(h.published);
   const Blk whole = std::clamp<Blk>(computed / block_tokens_, std::min(published, held), held);
   forget_own(h);  // what an earlier preemption left behind is out of date
@@ -324,11 +309,11 @@ Blk PrefixCache::release(ReqId id, Blk held, Tok computed) {
 }
 
 void PrefixCache::close(ReqId id) {
-  if (place(id) < 0) return;
-  Holder& h = holders_[at(place(id))];
-  forget_own(h);
-  h.hashes.clear();
-  free_holders_.push_back(std::exchange(places_[id], -1));
+  Holder* h = holders_.find(id);
+  if (h == nullptr) return;
+  forget_own(*h);
+  h->hashes.clear();
+  holders_.erase(id);
 }
 
 }  // namespace plimsoll::sched

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "sched/block_index.h"
+#include "sched/by_request.h"
 #include "sched/types.h"
 
 namespace plimsoll::sched {
@@ -76,9 +77,6 @@ class PrefixCache {
     std::size_t blocks = 0;  // of its beginning
   };
 
-  [[nodiscard]] std::int32_t place(ReqId id) const { return id < places_.size() ? places_[id] : -1; }
-  [[nodiscard]] const Holder* find(ReqId id) const;
-  Holder& holder(ReqId id);
   [[nodiscard]] Match match(const Holder& holder, std::size_t from, std::size_t end) const;
   [[nodiscard]] Match behind(const Holder& holder) const;
   template <class Visit>
@@ -97,11 +95,9 @@ class PrefixCache {
   Tok block_tokens_;
   std::vector<Run> runs_;
   std::vector<std::int32_t> free_runs_;
-  std::vector<Holder> holders_;
-  std::vector<std::int32_t> free_holders_;
-  std::vector<std::int32_t> places_;  // in holders_ by ReqId, -1 for none: most requests may share nothing
-  std::vector<std::int32_t> parts_;   // scratch
-  BlockIndex by_hash_;                // hashed runs by their first block
+  ByRequest<Holder> holders_;        // of those with known hashes, or with an own run
+  std::vector<std::int32_t> parts_;  // scratch
+  BlockIndex by_hash_;               // hashed runs by their first block
   std::int32_t head_ = -1, tail_ = -1;
 };
 

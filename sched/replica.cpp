@@ -45,9 +45,7 @@ std::optional<ReqId> Replica::arrive(const NewRequest& request, Nanos now) {
                 .prompt = request.input,
                 .max_new = request.max_new,
                 .reserve_tokens = reserve_tokens(config_, request),
-                .arrival = now,
-                .priority = request.priority,
-                .session = request.session};
+                .arrival = now};
   if (const std::optional<Reject> refusal = front_door(entry)) {
     Ended record{.serial = request.serial,
                  .client = request.client,

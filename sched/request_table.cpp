@@ -16,10 +16,11 @@ ReqId RequestTable::add(const Request& request) {
     id = free_slots_.back();
     free_slots_.pop_back();
   }
-  const std::uint32_t epoch = slots_[id].epoch + 1;
-  slots_[id] = Slot{};
-  slots_[id].request = request;
-  slots_[id].epoch = epoch;
+  Slot slot;
+  slot.request = request;
+  slot.epoch = slots_[id].epoch;
+  ++slot.epoch;
+  slots_[id] = slot;
   ++live_;
   return id;
 }
@@ -34,7 +35,7 @@ void RequestTable::remove(ReqId id) {
 void RequestTable::join_group(ReqId id) {
   Slot& slot = slots_[id];
   PLIMSOLL_CHECK(!slot.in_group, "a request joins the decode group once");
-  slot.joined = clock_;
+  slot.joined = static_cast<std::uint32_t>(clock_);
   slot.in_group = true;
   ++group_size_;
   group_computed_ += slot.computed;
@@ -90,7 +91,8 @@ void RequestTable::window_join(ReqId id) {
   if (slot.saturated) return;
   ++growing_;
   growing_context_ += context;
-  saturations_.push_back({clock_ + (window_ - context), id, ++slot.epoch});
+  ++slot.epoch;
+  saturations_.push_back({clock_ + (window_ - context), id, slot.epoch});
   std::push_heap(saturations_.begin(), saturations_.end(), kLater);
 }
 

@@ -19,17 +19,15 @@ namespace plimsoll::sched {
 /// Orders a heap of what happens at readings of the group's clock: the earliest is on top.
 inline constexpr auto kLater = [](const auto& a, const auto& b) { return a.clock > b.clock; };
 
-/// What a policy may know of a request.
+/// What a policy may know of a request. 32 bytes: millions may wait at once.
 struct Request {
   std::uint64_t serial = 0;  // order of arrival at the front door, unique in a run
   Tok prompt = 0;            // input tokens, >= 1
   Tok max_new = 0;           // the user's cap on output tokens, >= 1
   Tok reserve_tokens = 0;    // prompt + output for policies whose reservation needs it (orca pow2 and oracle), else 0
+  std::int32_t preemptions : 24 = 0;
+  State state : 8 = State::waiting;
   Nanos arrival = 0;
-  std::int32_t priority = 0;  // smaller is more urgent
-  std::int32_t preemptions = 0;
-  State state = State::waiting;
-  std::uint64_t session = 0;
 };
 
 class RequestTable {
@@ -81,9 +79,9 @@ class RequestTable {
   struct Slot {
     Request request;
     Tok generated = 0, computed = 0;  // when it joined, for members
-    std::int64_t joined = 0;          // group clock then
-    std::uint32_t epoch = 0;          // tells stale window entries from live ones
-    bool in_group = false, saturated = false;
+    std::uint32_t joined = 0;         // group clock then, its last 32 bits: no run of a request is longer
+    std::uint32_t epoch : 30 = 0;     // tells stale window entries from live ones
+    std::uint32_t in_group : 1 = 0, saturated : 1 = 0;
   };
   struct Saturation {
     std::int64_t clock;
@@ -92,7 +90,7 @@ class RequestTable {
   };
 
   [[nodiscard]] Tok run_of(ReqId id) const {
-    return slots_[id].in_group ? static_cast<Tok>(clock_ - slots_[id].joined) : 0;
+    return slots_[id].in_group ? static_cast<Tok>(static_cast<std::uint32_t>(clock_) - slots_[id].joined) : 0;
   }
   void window_join(ReqId id);
   void window_leave(ReqId id);
