@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "load/clients.h"
+
+#include <gtest/gtest.h>
+
+namespace plimsoll::load {
+namespace {
+
+constexpr Nanos kSecond = 1'000'000'000;
+
+Scenario requests_of(const LoadSpec& load, std::int64_t requests) {
+  Scenario s;
+  s.workload.load = load;
+  s.workload.lengths = IndependentLengths{FixedLength{30}, FixedLength{12}};
+  s.workload.requests = requests;
+  return s;
+}
+
+/// Clients whose requests the test serves by hand.
+class Served {
+ public:
+  explicit Served(const Scenario& scenario, const FrontEnd& front_end = {})
+      : scenario_(scenario),
+        measurements_(scenario.slo, scenario.warmup, false),
+        clients(scenario_, 0, options_, measurements_, front_end) {}
+
+  /// The next attempt reaches a replica, which knows it as number `id`.
+  Attempt dispatch(Nanos now, std::int32_t replica, sched::ReqId id) {
+    const std::optional<Attempt> attempt = clients.send(now);
+    EXPECT_TRUE(attempt.has_value());
+    clients.dispatched(attempt->client, replica, id, now);
+    return *attempt;
+  }
+  bool end(const Attempt& attempt, sched::Outcome outcome, Nanos now, std::uint16_t http = 200) {
+    return clients.ended({.serial = attempt.serial,
+                          .client = attempt.client,
+                          .outcome = outcome,
+                          .http = http,
+                          .input = attempt.request.input,
+                          .output = attempt.request.output,
+                          .generated = outcome == sched::Outcome::completed ? attempt.request.output : 0,
+                          .first_token = now,
+                          .service = {}},
+                         now);
+  }
+  sched::PointMetrics metrics() {
+    measurements_.end_run(0, 1e-9 * static_cast<double>(clients.last_end()), clients.in_system_integral(),
+                          clients.queue_integral(), {});
+    return measurements_.metrics();
+  }
+
+ private:
+  Scenario scenario_;
+  sched::RunOptions options_;
+  sched::Measurements measurements_;
+
+ public:
+  Clients clients;
+};
+
+TEST(Clients, LatencyCountsFromTheFirstAttempt) {
+  Scenario s = requests_of(Burst{1}, 0);
+  s.limits.retries = 1;
+  Served run(s);
+  const Attempt first = run.dispatch(0, 0, 5);
+  EXPECT_TRUE(run.end(first, sched::Outcome::rejected, 2 * kSecond, 429));
+  EXPECT_EQ(run.clients.next_send(), 3 * kSecond);  // one second after the first failure
+  const Attempt second = run.dispatch(3 * kSecond, 0, 5);
+  EXPECT_NE(second.serial, first.serial);
+  EXPECT_EQ(second.request.sent, 0);
+  EXPECT_TRUE(run.end(second, sched::Outcome::completed, 5 * kSecond));
+  EXPECT_TRUE(run.clients.done());
+  EXPECT_EQ(run.metrics().latency.mean, 5);
+}
+
+// 1, 2, 4, 8 and 16 s, then 20 s each time; the last failure is final.
+TEST(Clients, PausesBetweenAttemptsDoubleUpTo20Seconds) {
+  Scenario s = requests_of(Burst{1}, 0);
+  s.limits.retries = 7;
+  Served run(s);
+  Nanos now = 0;
+  for (const Nanos pause : {1, 2, 4, 8, 16, 20, 20}) {
+    EXPECT_TRUE(run.end(run.dispatch(now, 0, 1), sched::Outcome::rejected, now, 503));
+    EXPECT_EQ(run.clients.next_send(), now + pause * kSecond);
+    EXPECT_EQ(run.clients.finished(), 0);
+    now = run.clients.next_send();
+  }
+  EXPECT_TRUE(run.end(run.dispatch(now, 0, 1), sched::Outcome::rejected, now, 503));
+  EXPECT_EQ(run.clients.next_send(), sched::kNever);
+  EXPECT_EQ(run.clients.finished(), 1);
+  EXPECT_EQ(run.clients.attempts(), 8);
+  EXPECT_EQ(run.metrics().requests_rejected, 1);
+}
+
+TEST(Clients, AUserSendsAgainAfterThinking) {
+  Served run(requests_of(ClosedLoop{1, Seconds(2)}, 2));
+  EXPECT_EQ(run.clients.next_send(), 0);
+  const Attempt first = run.dispatch(0, 0, 1);
+  EXPECT_EQ(run.clients.next_send(), sched::kNever);  // it waits for its answer
+  run.end(first, sched::Outcome::completed, 4 * kSecond);
+  EXPECT_EQ(run.clients.next_send(), 6 * kSecond);
+  run.end(run.dispatch(6 * kSecond, 0, 1), sched::Outcome::completed, 7 * kSecond);
+  EXPECT_FALSE(run.clients.send(9 * kSecond));  // two requests were asked for
+  EXPECT_TRUE(run.clients.done());
+}
+
+TEST(Clients, AnAnswerAfterTheDeadlineIsIgnored) {
+  Scenario s = requests_of(Burst{1}, 0);
+  s.limits.timeout = Seconds(3);
+  Served run(s);
+  const Attempt attempt = run.dispatch(0, 2, 9);
+  EXPECT_EQ(run.clients.next_timeout(), 3 * kSecond);
+  EXPECT_FALSE(run.clients.time_out(3 * kSecond - 1));
+  const std::optional<TimedOut> out = run.clients.time_out(3 * kSecond);
+  ASSERT_TRUE(out);
+  EXPECT_EQ(out->tokens, 42);  // 30 of the prompt and a cap of 12
+  EXPECT_EQ(out->replica, 2);
+  EXPECT_EQ(out->id, 9U);
+  EXPECT_EQ(out->serial, attempt.serial);
+  EXPECT_FALSE(run.end(attempt, sched::Outcome::completed, 4 * kSecond));
+  EXPECT_EQ(run.clients.finished(), 1);
+  EXPECT_EQ(run.metrics().requests_timed_out, 1);
+}
+
+TEST(Clients, ALostReplicaFailsWhatItHad) {
+  Served run(requests_of(Burst{2}, 0));
+  run.dispatch(0, 0, 1);
+  const Attempt other = run.dispatch(0, 1, 1);
+  run.clients.lose(0, kSecond);
+  EXPECT_EQ(run.clients.finished(), 1);
+  EXPECT_TRUE(run.end(other, sched::Outcome::completed, 2 * kSecond));
+  const sched::PointMetrics m = run.metrics();
+  EXPECT_EQ(m.requests_rejected, 1);
+  EXPECT_EQ(m.rejections.at("the replica failed"), 1);
+  EXPECT_EQ(m.requests_completed, 1);
+}
+
+// Each takes 10 ms at the front end, one after the other, and then 1 ms by itself.
+TEST(Clients, TheFrontEndTakesAttemptsOneAfterTheOther) {
+  Served run(requests_of(Burst{3}, 0), {.delay = Seconds(0.001), .intake = Seconds(0.010)});
+  for (const Nanos milliseconds : {11, 21, 31}) {
+    EXPECT_EQ(run.clients.next_send(), milliseconds * 1'000'000);
+    run.dispatch(run.clients.next_send(), 0, 1);
+  }
+  EXPECT_EQ(run.clients.next_send(), sched::kNever);
+}
+
+TEST(Clients, NothingIsSentAfterTheDuration) {
+  Scenario s = requests_of(ConstantRate{1}, 0);
+  s.workload.duration = Seconds(2.5);
+  Served run(s);
+  run.dispatch(kSecond, 0, 1);
+  run.dispatch(2 * kSecond, 0, 2);
+  EXPECT_EQ(run.clients.next_send(), sched::kNever);
+  EXPECT_EQ(run.clients.last_sent(), 2 * kSecond);
+}
+
+}  // namespace
+}  // namespace plimsoll::load
