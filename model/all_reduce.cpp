@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All-reduce times: measured points or segments, or NCCL's own cost model as a prior for links that nobody measured
+// All-reduce times: measured points or segments, or NCCL's own cost model as a prior for links without measurements
 // (constants of src/graph/tuning.cc: latency = base + 2 (n - 1) hops, bandwidth by protocol; within 25 % of NVLink and
 // two-GPU PCIe measurements for small messages).
 #include <algorithm>

@@ -79,7 +79,7 @@ Architecture default_architecture(const LlmShape& shape) {
   a.activation = activation_from_name(shape.activation).value_or(Activation::silu);
   a.rope = usual_rope(shape);
   const bool opt = shape.family == "opt", gptj = shape.family == "gptj", falcon = shape.family == "falcon";
-  // In OPT and Falcon one flag stands for the biases of all matrices; Llama's and Qwen3's has those of attention.
+  // In OPT and Falcon one flag switches the biases of all matrices; in Llama and Qwen3 those of attention alone.
   const bool all = (opt || falcon) && shape.qkv_bias;
   a.attention_out_bias = all || (shape.qkv_bias && (shape.family == "llama" || shape.family == "qwen3"));
   a.mlp_bias = all || gptj;

@@ -41,7 +41,7 @@ struct Architecture {
   std::int32_t position_offset = 0;  // rows of the position table before position 0 (OPT: 2)
 };
 
-/// The usual constants of the shape's family: what a catalogue model or a config.json that is silent stands for.
+/// The usual constants of the shape's family. They hold for catalogue models, and where a config.json states none.
 [[nodiscard]] Architecture default_architecture(const LlmShape& shape);
 /// Empty if the executor can run it, else why not ("multi-head latent attention is simulated but not executed").
 [[nodiscard]] std::string execution_problem(const Architecture& architecture);

@@ -7,8 +7,8 @@
 
 namespace plimsoll {
 
-/// Opens for reading; -1 and errno as open(2). A FIFO that nobody writes to for `patience` is ETIMEDOUT instead of
-/// waiting for ever; one that somebody does (a shell's <(command)) reads like a file.
+/// Opens for reading. On failure returns -1 with errno as open(2) sets it. A FIFO that has no writer within `patience`
+/// fails with ETIMEDOUT instead of waiting for ever; one with a writer (a shell's <(command)) reads like a file.
 [[nodiscard]] int open_input(const std::string& path, std::chrono::milliseconds patience = std::chrono::seconds(10));
 
 }  // namespace plimsoll

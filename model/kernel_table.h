@@ -72,7 +72,8 @@ struct KernelTable {
   std::vector<KernelKey> sites;        // all different
   std::vector<float> log_ratio;        // [site][column]; NaN: not measured
   // How it was fitted, for people.
-  std::int64_t points = 0, replaced = 0;  // measurements; of them outliers that their neighbours stand in for
+  std::int64_t points = 0,
+               replaced = 0;  // measurements, and outliers among them that were replaced by their neighbours
   double roofline_error = 0, in_fit = 0, out_of_fit = 0;  // mean |predicted / measured - 1|
 
   [[nodiscard]] float at(std::size_t site, std::size_t column) const {
@@ -138,8 +139,8 @@ struct KernelWork {
 /// p-norm. With a cache what is stored counts as fewer bytes: those that hit it divided by its speedup.
 [[nodiscard]] double kernel_roofline(KernelOp op, const OpCoefficients& coefficients, FlopsPerSecond peak,
                                      BytesPerSecond bandwidth, const KernelWork& work, const WarmCache& cache = {});
-/// Seconds of a prefill's later chunk, which nobody measured: the whole prefill of everything so far, less that of what
-/// was cached before, plus the fixed cost that both contain.
+/// Seconds of a prefill's later chunk, for which there are no measurements: the prefill of all tokens so far, less the
+/// prefill of those cached before, plus the fixed cost that both contain.
 [[nodiscard]] double chunk_time(double t0, double whole, double cached);
 /// The peak that a table's products are measured against: fp8 for narrow types where the device has such units.
 [[nodiscard]] FlopsPerSecond kernel_peak(const Accelerator& accelerator, std::string_view dtype);

@@ -23,7 +23,7 @@ std::int32_t Autoscaler::on_point(Nanos now, double load, std::int32_t in_servic
   const auto desired = static_cast<std::int32_t>(std::clamp<double>(replicas, config_.min, config_.max));
   const auto cooled = [now](Nanos last, Nanos cooldown) { return last < 0 || now - last >= cooldown; };
   if (above_ >= config_.out_points && desired > wanted_) {
-    // What was added counts as there already, so only a larger wish gets here, cooldown or not.
+    // Replicas that were added count as there already, so only a larger wish gets here, cooldown or not.
     wanted_ = desired;
     last_out_ = now;
     last_in_ = -1;  // a scale-out ends the other cooldown

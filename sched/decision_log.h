@@ -19,12 +19,13 @@ class DecisionLog {
   [[nodiscard]] bool enabled() const { return enabled_; }
   /// Requests outside scripts are called r<serial>.
   void name(ReqId id, std::uint64_t serial, std::string_view name);
-  /// A refused request; it stands on the next step's line, or on a last line `end:`.
+  /// A refused request. It is printed on the next step's line, or on a last line `end:`.
   void reject(std::string_view name_or_serial, std::uint16_t http);
   void reject(ReqId id, std::uint16_t http) {
     if (enabled_) reject(names_[id], http);
   }
-  /// Preemptions and swap-ins of any decision; with one that runs no forward they stand on the next step's line.
+  /// Preemptions and swap-ins of any decision. Those of a decision without a forward are printed on the next step's
+  /// line.
   void note_moves(const Decision& decision);
   /// The text of the decided step with the moves and refusals so far; `order` is the policy's batch order (members of
   /// the decode group among it decode).

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The KV ledger as it will be after what a decision has asked for so far. Where requests share blocks that cannot be
-// told from counts alone: who else holds a preempted request's blocks, whether a block taken meanwhile was the cached
-// one that the next request wants.
+// The KV ledger as it will be once the operations that a decision has asked for so far are applied. Counts alone cannot
+// tell that where requests share blocks: other requests may hold a preempted request's blocks, and a block taken
+// meanwhile may be the cached one that the next request wants.
 #pragma once
 
 #include <cstdint>

@@ -298,7 +298,7 @@ void Measurements::fill_kv(PointMetrics& point) const {
   // Shared prefixes are used by several and held once: then nothing is wasted, rather than less than nothing.
   point.kv_wasted_mean = ratio(std::max(0.0, sums_.held_tokens - sums_.used_tokens), pool_seconds);
   if (!(sums_.held_tokens > 0)) return;
-  // What is left over when large sums cancel is no waste.
+  // The rounding left when large sums cancel is no waste.
   const auto of_held = [this](double integral) {
     constexpr double kRounding = 1e-9;
     const double fraction = integral / sums_.held_tokens;

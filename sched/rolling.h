@@ -3,7 +3,7 @@
 // max_running active requests and sends it to the engine once an iteration; an iteration is up to two forwards: the
 // prefill of what is new, then one decode of the others. Admission counts requests, never tokens.
 //
-// In front of the list stands one worker thread with a job queue. When the list is full it blocks with a request in
+// One worker thread with a job queue feeds the list. When the list is full it blocks with a request in
 // hand; after 120 s without a free place that request fails with 400 "Time out in: 120" and the worker takes the next
 // one.
 //

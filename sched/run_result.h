@@ -49,7 +49,7 @@ struct FleetRow {
 /// What to keep besides the metrics, and how to stop. Callbacks run on the calling thread.
 struct RunOptions {
   bool keep_requests = false, keep_log = false, keep_steps = false;
-  std::size_t point = 0;  // place in the sweep: stands in a live run's events
+  std::size_t point = 0;  // place in the sweep, written to a live run's events
   std::stop_token stop;
   std::function<void(double fraction)> progress;  // now and then; may be empty
 };

@@ -36,7 +36,7 @@ void Sarathi::decide(Nanos now, const View& view, Decision& out) {
   Step step{.tokens = 0, .free = view.kv.free(), .members = view.requests.group_size(), .preempted = false};
   Forward& forward = out.add_forward();
   const Blk growth = view.kv.group_growth(1);
-  if (growth + 1 <= step.free) {  // whoever comes last still finds a free block
+  if (growth + 1 <= step.free) {  // the last request, too, finds a free block
     step.tokens = step.members;
     step.free -= growth;
     if (step.members > 0) forward.decodes = Decodes::group;
@@ -107,7 +107,7 @@ void Sarathi::schedule_waiting(const View& view, Step& step, Decision& out, Forw
     step.tokens += tokens;
     out.kv.push_back({KvOp::Kind::grow, id, length});
     forward.prefill.push_back({id, tokens, 0, tokens == length});
-    // Running requests stand in order of arrival: one that was preempted goes back to its place.
+    // Running requests are in order of arrival: a preempted one goes back to its place.
     const auto place = std::find_if(running_.begin(), running_.end(), [&](ReqId other) {
       return view.requests[other].serial > view.requests[id].serial;
     });

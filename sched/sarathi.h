@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sarathi-Serve: stall-free batching. Every step takes all decodes first, then unfinished prefills, then new requests,
-// as far as the chunk size goes. A whole prompt's blocks are taken at admission; a decode asks for one free block, and
-// the latest running request is preempted (recomputed) when there is none. Nobody is admitted in a step that preempted.
+// until the chunk size is used up. A whole prompt's blocks are taken at admission. A decode needs one free block; when
+// there is none, the latest running request is preempted (recomputed). A step that preempted admits no request.
 #pragma once
 
 #include <cstdint>

@@ -33,7 +33,7 @@ SgLang::SgLang(const PolicyConfig& config)
       decay_((init_ratio_ - min_ratio_) / kDecaySteps),
       base_ratio_(init_ratio_) {}
 
-// What would not be admitted to an empty pool either would block the queue for ever.
+// A request that even an empty pool does not admit would block the queue for ever.
 std::optional<Reject> SgLang::admit(const Request& request, const View& view) const {
   if (max_len_ > 0 && most_tokens(request) > max_len_) return Reject{kNoRequest, 400, "context_length"};
   if (request.prompt + believed_cap(request) >= view.kv.total() * view.kv.block_tokens())
@@ -131,7 +131,7 @@ void SgLang::continue_chunk(const View& view, Room& room, Decision& out, Forward
   const Tok computed = view.requests.computed(id), length = view.requests.length(id);
   const auto tokens = static_cast<Tok>(std::min<std::int64_t>(length - computed, room.chunk));
   const bool whole = computed + tokens == length;
-  // The room is there: it was when the first chunk was admitted, and since then nobody has decoded or been admitted.
+  // The room is there, as it was when the first chunk was admitted: since then no request has decoded or been admitted.
   room.kv.take(view.kv.need(id, computed + tokens));
   out.kv.push_back({KvOp::Kind::grow, id, computed + tokens});
   forward.prefill.push_back({id, tokens, computed, whole});
@@ -143,7 +143,7 @@ SgLang::Verdict SgLang::add(ReqId id, const View& view, Room& room, Decision& ou
   const PrefixHit hit = room.kv.prefix_hit(id, length - 1);
   const Tok extend = length - hit.tokens;
   const std::int64_t future = remaining_cap(id, view);
-  // Cached blocks that nobody holds count as available until they are attached.
+  // Cached blocks that no request holds count as available until they are attached.
   const double idle = static_cast<double>(hit.idle_blocks) * view.kv.block_tokens();
   if (static_cast<double>(extend + future) >= room.total - idle) return Verdict::no_memory;
   if (!chunked_ && extend >= room.input && !forward.prefill.empty()) return Verdict::other;
@@ -159,7 +159,7 @@ SgLang::Verdict SgLang::add(ReqId id, const View& view, Room& room, Decision& ou
   take(id, hit.tokens, tokens, view, room, out, forward);
   running_.push_back(id);
   waiting_.pop_front();
-  if (tokens < extend) {  // what its rest needs is not accounted for: nobody else is admitted beside it
+  if (tokens < extend) {  // its further chunks are not accounted for, so no other request is admitted beside it
     chunked_request_ = id;
     return Verdict::other;
   }
@@ -188,7 +188,7 @@ void SgLang::spend(Room& room, std::int64_t tokens, std::int64_t future) const {
   room.chunk -= tokens;
 }
 
-// lpm: with a prefix cache, whoever finds most of its prompt there goes first; long queues are not sorted.
+// lpm: with a prefix cache, the request that finds most of its prompt there goes first. Long queues are not sorted.
 void SgLang::order_waiting(const View& view) {
   if (!view.kv.prefix_caching() || waiting_.size() > kLongQueue || waiting_.size() < 2) return;
   std::vector<std::pair<Tok, ReqId>> order;
@@ -198,7 +198,7 @@ void SgLang::order_waiting(const View& view) {
   std::transform(order.begin(), order.end(), waiting_.begin(), [](const auto& entry) { return entry.second; });
 }
 
-// With nobody running and an empty pool, a head that is not admitted would block the queue for ever.
+// If no request runs and the pool is empty, a head that is not admitted would block the queue for ever.
 void SgLang::refuse_head_that_never_fits(const View& view, Decision& out) {
   if (waiting_.empty() || !running_.empty() || view.kv.free() < view.kv.total()) return;
   out.rejects.push_back({waiting_.front(), 500, "kv_capacity"});

@@ -57,7 +57,7 @@ class SgLang final : public Policy {
   double base_ratio_;  // the ratio decode_steps_ ago
   std::int64_t decode_steps_ = 0;
   bool last_decoded_ = false;           // the decided step decodes and decays the ratio
-  bool full_ = false;                   // batch_is_full: no admission until somebody leaves
+  bool full_ = false;                   // batch_is_full: no admission until a request leaves
   ReqId chunked_request_ = kNoRequest;  // its prompt is not yet complete
   std::deque<ReqId> waiting_;
   std::vector<ReqId> running_;

@@ -5,8 +5,7 @@
 //
 //   none     one request at a time
 //   static   whatever waits when the engine becomes idle, at most batch_size
-//   dynamic  the batch aggregator of DJL Serving: a worker takes the first job, drains what is queued and waits for
-//   more
+//   dynamic  the batch aggregator of DJL Serving: a worker takes the first job, drains the queue and waits for more
 //            until the batch is full or max_batch_delay is over. The delay counts from the moment the worker took the
 //            first job, so that a job which waited behind a running batch waits for a further whole delay
 //            (delay_origin: worker_free). Triton counts it from the oldest job's arrival (oldest_arrival).

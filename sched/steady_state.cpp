@@ -226,7 +226,7 @@ class Judgement {
     return left > (1 - kShareServed) * sent && left > kSigmas * std::sqrt(std::max(1.0, e_.gap_scv) * sent);
   }
 
-  // Served, in the window, what the load stands for: whatever chance it had in its requests, so much it can serve.
+  // In the window the deployment served the load's nominal rate. It can serve that much, however the requests fell.
   [[nodiscard]] bool shows_its_rate() const {
     if (e_.replay && e_.backlog_end <= (1 - kShareServed) * e_.requests) return true;
     if (e_.replay && e_.last_offered - e_.growth_last >= kShareServed * e_.last_served_s &&

@@ -21,7 +21,7 @@ struct OfferedLoad {
   enum class Kind : std::uint8_t { none, open, closed };
   Kind kind = Kind::none;
   double last_sent_s = 0;    // when the last request was sent, from the start of the run
-  double rate = 0;           // requests/s that an open load stands for; 0: as many as it sent (a replay)
+  double rate = 0;           // requests/s of an open load; 0: as many as it sent (a replay)
   double gap_scv = 1;        // of an open load: variance over squared mean of the gaps between requests
   std::int64_t clients = 0;  // of a closed loop
   double settles_s = 0;      // in which a fleet that comes and goes follows its load; 0: a fixed one

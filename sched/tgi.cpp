@@ -145,8 +145,8 @@ void Tgi::prefill(std::int64_t requests, const View& view, Decision& out) {
   }
 }
 
-// Decodes repeat until somebody may join: at force_after if somebody could but has too little company, otherwise only
-// after a request has left. An arrival helps only where the queue's end is what ended the offer.
+// Decodes repeat until a request may join. If some could join but are too few, that is at force_after; otherwise only
+// after a request has left. An arrival matters only where the offer ended because the queue did.
 void Tgi::decode(const Offer& offer, Decision& out) const {
   out.add_forward().decodes = Decodes::group;
   out.repeat = offer.requests > 0 ? force_after_ - 1 - waiting_tokens_ : kForever;

@@ -90,7 +90,7 @@ TrtLlm::Capacity TrtLlm::capacity(const View& view, Decision& out) {
   return result;
 }
 
-// Blocks for everybody's cap: what started requests may still take is set aside, then pending ones in order.
+// Blocks for every request's cap: what started requests may still take is set aside, then pending ones in order.
 void TrtLlm::no_evict(const View& view, Capacity& result) const {
   Blk left = view.kv.total() - set_aside_;
   for (const ReqId id : pending_) {
@@ -102,8 +102,8 @@ void TrtLlm::no_evict(const View& view, Capacity& result) const {
   result.all = std::ssize(started_) + result.admitted < max_running_;
 }
 
-// Whoever fits this step, in order of arrival. One that does not makes the last started one behind it, or itself,
-// pause; the walk ends where somebody was paused.
+// Every request that fits this step, in order of arrival. One that does not fit pauses the last started one behind it,
+// or itself. The walk ends at the first pause.
 void TrtLlm::utilization(const View& view, Decision& out, Capacity& result) {
   Blk left = started_.empty() ? view.kv.total() : view.kv.free();
   std::size_t i = 0, j = 0;  // started and pending requests that may run

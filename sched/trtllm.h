@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// TensorRT-LLM: two stages a step. The capacity stage walks the requests in order of arrival and says who may run:
-// guaranteed_no_evict admits whom it can carry to the end of the cap, max_utilization whoever fits this step (and
-// pauses the last started ones when a generation no longer does), static_batch only when nobody runs. The micro-batch
-// stage takes from these what the token budget and the batch size allow, in one mixed forward.
+// TensorRT-LLM: two stages a step. The capacity stage walks the requests in order of arrival and selects those that may
+// run. guaranteed_no_evict admits a request if the pool can hold it up to its cap. max_utilization admits every request
+// that fits this step, and pauses the last started ones when a generation no longer fits. static_batch admits only when
+// no request runs. The micro-batch stage takes from the selected ones what the token budget and the batch size allow,
+// in one mixed forward.
 #pragma once
 
 #include <cstdint>

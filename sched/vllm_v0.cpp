@@ -56,8 +56,8 @@ void VllmV0::decide(Nanos now, const View& view, Decision& out) {
   } else {
     schedule_running(view, step, out, forward);
     if (!step.preempted) swap_in(view, step, out, forward);
-    // 0.1 admits nobody while somebody is swapped out, nor whom it has just preempted; with chunked prefill the
-    // preempted join the queue only when the step is complete.
+    // 0.1 admits no request while one is swapped out, nor one that it has just preempted. With chunked prefill,
+    // preempted requests join the queue only when the step is complete.
     const bool admits = variant_ == PolicyVariant::vllm_chunked || (swapped_.empty() && !step.preempted);
     if (admits) schedule_waiting(now, view, step, out, forward);
   }
@@ -91,7 +91,7 @@ void VllmV0::schedule_running(const View& view, Step& step, Decision& out, Forwa
   const Blk growth = view.kv.group_growth(1);
   const bool all_decode = step.members == std::ssize(running_) && (!limited || step.members <= step.budget);
   if (all_decode && growth + 1 <= step.free) {
-    // Whoever comes last still finds a free block: everyone decodes, whatever the batch size.
+    // The last request, too, finds a free block: all decode, whatever the batch size.
     step.budget -= step.members;
     step.free -= growth;
     if (step.members > 0) forward.decodes = Decodes::group;
@@ -109,7 +109,7 @@ bool VllmV0::schedule_one(ReqId id, const View& view, Step& step, Decision& out,
     const ReqId last = running_.back();
     running_.pop_back();
     if (running_.empty() && !view.requests.decoding(last)) {
-      // Alone, with an unfinished prompt that fills the pool: the next chunk asks for a free block that can never be.
+      // It runs alone and its unfinished prompt fills the pool: the next chunk needs a free block, and none will come.
       out.rejects.push_back({last, 500, "kv_capacity"});
       step.free += view.kv.held(last);
       step.preempted = true;
@@ -161,7 +161,7 @@ void VllmV0::preempt(ReqId id, const View& view, Step& step, Decision& out) {
   swapped_.insert(place, id);
 }
 
-// Swapped-out requests come back strictly before anybody new, and only if one more block stays free for each.
+// Swapped-out requests come back strictly before new ones, and only if one more block stays free for each.
 void VllmV0::swap_in(const View& view, Step& step, Decision& out, Forward& forward) {
   while (!swapped_.empty()) {
     const ReqId id = swapped_.front();
@@ -224,7 +224,7 @@ Nanos VllmV0::delay_ends(const View& view) const {
   return view.requests[waiting_.front()].arrival + delay + 1;
 }
 
-// Until somebody finishes, the free blocks only shrink, so a blocked queue stays blocked; only the delay runs out. An
+// Until a request finishes, the free blocks only shrink, so a blocked queue stays blocked; only the delay runs out. An
 // arrival becomes the head of an empty queue and may be refused there even when there is no room for it.
 void VllmV0::set_repeat(Nanos now, const View& view, Decision& out) const {
   out.repeat = std::max<std::int64_t>(0, view.kv.group_steps(view.kv.free() - 1) - 1);

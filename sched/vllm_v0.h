@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // vLLM before V1. The 0.2-0.6 default runs prefills or decodes, prefills first; 0.1 adds whole prefills to the decodes;
 // with chunked prefill decodes come first and prompts fill up the token budget. A whole prompt's blocks are taken at
-// admission. A decode asks for one free block even when its last one has room (block manager v1); when there is none,
+// admission. A decode needs one free block even when its last one has room (block manager v1); when there is none,
 // the last of the running requests is preempted. docs/policies.md has the rules' sources.
 #pragma once
 

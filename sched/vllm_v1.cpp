@@ -148,7 +148,7 @@ bool VllmV1::admit_head(const View& view, Step& step, Decision& out, Forward& fo
   return true;
 }
 
-// Until somebody finishes, the free blocks only shrink and a blocked queue stays blocked.
+// Until a request finishes, the free blocks only shrink and a blocked queue stays blocked.
 void VllmV1::set_repeat(const View& view, const Step& step, Decision& out) const {
   out.repeat = std::max<std::int64_t>(0, view.kv.group_steps(view.kv.free()) - 1);
   out.arrival_breaks = waiting_.empty() && step.budget > 0 && std::ssize(running_) < max_running_;

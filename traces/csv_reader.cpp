@@ -205,7 +205,7 @@ Fault CsvReader::parse_arrival(std::string_view text) {
   return {};
 }
 
-// Empty: a request without a session. 0 stands for none, so identities move up by one.
+// An empty field is a request without a session. 0 means none, so identities move up by one.
 Fault CsvReader::parse_session(std::string_view text) {
   std::uint64_t id = 0;
   if (text.empty()) return {};
