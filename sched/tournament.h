@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The best of many candidates, kept up to date one change at a time: a tree of matches in which a change is played again
-// only on its way up to the final. A change costs the logarithm of their number, and the winner nothing.
+// The best of many candidates, kept up to date one change at a time: a tree of matches in which a change is played
+// again only on its way up to the final. A change costs the logarithm of their number, and the winner nothing.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +22,7 @@ class Tournament {
   void start(std::size_t count, Beats beats) {
     seats_ = std::bit_ceil(count);
     winners_.assign(2 * seats_, 0);
-    for (std::size_t i = 0; i < seats_; ++i)
-      winners_[seats_ + i] = static_cast<std::uint32_t>(std::min(i, count - 1));
+    for (std::size_t i = 0; i < seats_; ++i) winners_[seats_ + i] = static_cast<std::uint32_t>(std::min(i, count - 1));
     for (std::size_t match = seats_; --match > 0;) play(match, beats);
     if (seats_ == 1) winners_[1] = 0;
   }

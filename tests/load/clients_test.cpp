@@ -22,7 +22,7 @@ class Served {
   explicit Served(const Scenario& scenario, const FrontEnd& front_end = {})
       : scenario_(scenario),
         measurements_(scenario.slo, scenario.warmup, false),
-        clients(scenario_, 0, options_, measurements_, front_end) {}
+        clients({scenario_, 0, options_, measurements_}, front_end) {}
 
   /// The next attempt reaches a replica, which knows it as number `id`.
   Attempt dispatch(Nanos now, std::int32_t replica, sched::ReqId id) {
@@ -32,7 +32,7 @@ class Served {
     return *attempt;
   }
   bool end(const Attempt& attempt, sched::Outcome outcome, Nanos now, std::uint16_t http = 200) {
-    return clients.ended({.serial = attempt.serial,
+    return clients.ended({.serial = attempt.request.serial,
                           .client = attempt.client,
                           .outcome = outcome,
                           .http = http,
@@ -66,7 +66,7 @@ TEST(Clients, LatencyCountsFromTheFirstAttempt) {
   EXPECT_TRUE(run.end(first, sched::Outcome::rejected, 2 * kSecond, 429));
   EXPECT_EQ(run.clients.next_send(), 3 * kSecond);  // one second after the first failure
   const Attempt second = run.dispatch(3 * kSecond, 0, 5);
-  EXPECT_NE(second.serial, first.serial);
+  EXPECT_NE(second.request.serial, first.request.serial);
   EXPECT_EQ(second.request.sent, 0);
   EXPECT_TRUE(run.end(second, sched::Outcome::completed, 5 * kSecond));
   EXPECT_TRUE(run.clients.done());
@@ -116,7 +116,7 @@ TEST(Clients, AnAnswerAfterTheDeadlineIsIgnored) {
   EXPECT_EQ(out->tokens, 42);  // 30 of the prompt and a cap of 12
   EXPECT_EQ(out->replica, 2);
   EXPECT_EQ(out->id, 9U);
-  EXPECT_EQ(out->serial, attempt.serial);
+  EXPECT_EQ(out->serial, attempt.request.serial);
   EXPECT_FALSE(run.end(attempt, sched::Outcome::completed, 4 * kSecond));
   EXPECT_EQ(run.clients.finished(), 1);
   EXPECT_EQ(run.metrics().requests_timed_out, 1);
@@ -137,7 +137,7 @@ TEST(Clients, ALostReplicaFailsWhatItHad) {
 
 // Each takes 10 ms at the front end, one after the other, and then 1 ms by itself.
 TEST(Clients, TheFrontEndTakesAttemptsOneAfterTheOther) {
-  Served run(requests_of(Burst{3}, 0), {.delay = Seconds(0.001), .intake = Seconds(0.010)});
+  Served run(requests_of(Burst{3}, 0), {.intake = Seconds(0.010), .delay = Seconds(0.001)});
   for (const Nanos milliseconds : {11, 21, 31}) {
     EXPECT_EQ(run.clients.next_send(), milliseconds * 1'000'000);
     run.dispatch(run.clients.next_send(), 0, 1);
