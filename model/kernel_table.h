@@ -72,8 +72,7 @@ struct KernelTable {
   std::vector<KernelKey> sites;        // all different
   std::vector<float> log_ratio;        // [site][column]; NaN: not measured
   // How it was fitted, for people.
-  std::int64_t points = 0,
-               replaced = 0;  // measurements, and outliers among them that were replaced by their neighbours
+  std::int64_t points = 0, replaced = 0;                  // measurements, and outliers replaced by their neighbours
   double roofline_error = 0, in_fit = 0, out_of_fit = 0;  // mean |predicted / measured - 1|
 
   [[nodiscard]] float at(std::size_t site, std::size_t column) const {

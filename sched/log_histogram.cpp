@@ -15,8 +15,6 @@ std::int32_t LogHistogram::bin_of(double seconds) {
   return static_cast<std::int32_t>(std::floor(std::log(seconds) / kLogRatio));
 }
 
-double LogHistogram::lower_edge(std::int32_t bin) { return std::exp(bin * kLogRatio); }
-
 void LogHistogram::add(double seconds, std::int64_t weight) {
   if (weight <= 0) return;
   if (!(seconds > 0)) {

@@ -17,10 +17,9 @@ class LogHistogram {
   [[nodiscard]] double mean() const;
   /// q in [0, 1]; the centre of the bin that holds the q-quantile. 0 when empty.
   [[nodiscard]] double quantile(double q) const;
-  /// The bin of a value, and the smallest value of a bin: a driver that adds a monotone run of values finds the
-  /// positions where the bin changes instead of adding each.
+  /// The bin of a value. A driver that adds a monotone run of values searches for the positions where the bin changes,
+  /// instead of adding each value.
   [[nodiscard]] static std::int32_t bin_of(double seconds);
-  [[nodiscard]] static double lower_edge(std::int32_t bin);
   /// Adds a run of values that all lie in `bin`.
   void add_to_bin(std::int32_t bin, std::int64_t weight, double weighted_sum);
 

@@ -73,9 +73,12 @@ TEST(LogHistogram, MergingKeepsTheZeros) {
   EXPECT_EQ(values.quantile(0.3), 0);
 }
 
+// Neighbouring bins differ by 0.2 %.
+double lower_edge(std::int32_t bin) { return std::pow(1.002, bin); }
+
 TEST(LogHistogram, ARunOfValuesInOneBinEqualsAddingEach) {
   const std::int32_t bin = LogHistogram::bin_of(0.030);
-  const double low = LogHistogram::lower_edge(bin), high = LogHistogram::lower_edge(bin + 1);
+  const double low = lower_edge(bin), high = lower_edge(bin + 1);
   EXPECT_LE(low, 0.030);
   EXPECT_GT(high, 0.030);
   LogHistogram each, run;
@@ -91,7 +94,7 @@ RC_GTEST_PROP(LogHistogram, BinsAreMonotone, ()) {
   const auto values = *times();
   for (const double value : values) {
     RC_ASSERT(LogHistogram::bin_of(value) <= LogHistogram::bin_of(std::nextafter(value, 1e9)));
-    RC_ASSERT(LogHistogram::lower_edge(LogHistogram::bin_of(value)) <= value * (1 + 1e-12));
+    RC_ASSERT(lower_edge(LogHistogram::bin_of(value)) <= value * (1 + 1e-12));
   }
 }
 
