@@ -118,17 +118,22 @@ std::optional<Attempt> Clients::send(Nanos now) {
     sends_.pop_back();
     if (!next.fresh) return attempt(next.client, next.time);
     if (const std::optional<ClientId> client = open_request(next.time)) return attempt(*client, next.time);
-    // Every request has been drawn; only retries remain.
-    exhausted_ = true;
-    std::erase_if(sends_, [](const Send& send) { return send.fresh; });
-    std::make_heap(sends_.begin(), sends_.end(), kLater);
   }
   return {};
+}
+
+// Every request has been drawn; only retries remain. Users in a pause send nothing more, so that the run ends with its
+// last request and not with the last pause.
+void Clients::end_fresh_sends() {
+  exhausted_ = true;
+  std::erase_if(sends_, [](const Send& send) { return send.fresh; });
+  std::make_heap(sends_.begin(), sends_.end(), kLater);
 }
 
 // Draws the next logical request, sent at `time`; nothing when the workload is exhausted.
 std::optional<ClientId> Clients::open_request(Nanos time) {
   body_ = workload_.next_body();
+  if (!exhausted_ && workload_.exhausted()) end_fresh_sends();
   if (!body_) return {};
   ClientId client;
   if (free_.empty()) {

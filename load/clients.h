@@ -123,6 +123,7 @@ class Clients {
 
   [[nodiscard]] static bool is_unfit(const Ending& ending);
   void push_send(Nanos time, ClientId client, bool fresh);
+  void end_fresh_sends();
   [[nodiscard]] Nanos next_sending() const;
   [[nodiscard]] Nanos delivery(Nanos sent) const;
   void take_in(Nanos sent);

@@ -25,8 +25,9 @@ Nanos RunLoop::next_event() const { return std::min(dispatcher_.next_event(), ru
 
 bool RunLoop::run() {
   runner_.start();
+  Nanos now = 0;
   for (Nanos next = next_event(); next != sched::kNever || runner_.in_flight(); next = next_event()) {
-    const Nanos now = runner_.wait(next);
+    now = runner_.wait(next);
     if (now > kLongestRun)
       throw InputError("the run lasts more than 100 years of simulated time; lower the times or the requests");
     // If requests take no time this may loop for ever, so the check for a stop is inside.
@@ -36,8 +37,10 @@ bool RunLoop::run() {
         return false;
       }
     } while (happens(now));
+    if (!measured_ && dispatcher_.done()) measure(now);
     decide(now);
   }
+  if (!measured_) measure(now);
   return true;
 }
 
@@ -135,12 +138,17 @@ void RunLoop::stop(Nanos now) {
   }
 }
 
-void RunLoop::report() {
+// The measured time ends with the last request. Engines may still work for clients that have given up; the means over
+// that time must not count it.
+void RunLoop::measure(Nanos now) {
+  measured_ = true;
+  runner_.settle(now);
   const std::span<sched::Replica* const> replicas = runner_.replicas();
   for (std::size_t i = 0; i < replicas.size(); ++i)
     Dispatcher::report(*replicas[i], i < before_.size() ? &before_[i] : nullptr, replication_.out);
-  dispatcher_.end_run();
 }
+
+void RunLoop::report() { dispatcher_.end_run(); }
 
 void RunLoop::take(sched::RunResult& result) {
   for (const sched::Replica* const replica : runner_.replicas()) result.steps_run += replica->steps();

@@ -88,7 +88,7 @@ class RunLoop {
   /// Runs to the end. False if options.stop was requested; no step is in flight then. Throws InputError for a run
   /// without end, and any error of the runner.
   [[nodiscard]] bool run();
-  /// Adds what the replicas measured and closes the replication.
+  /// Closes the replication.
   void report();
   /// Adds requests, logs and step counts; complete after run().
   void take(sched::RunResult& result);
@@ -111,6 +111,7 @@ class RunLoop {
   bool arrivals(Nanos now);
   void decide(Nanos now);
   void end_warmup();
+  void measure(Nanos now);
   void stop(Nanos now);
 
   const Replication replication_;
@@ -119,7 +120,7 @@ class RunLoop {
   std::vector<bool> undecided_;           // replicas that must decide
   std::vector<std::size_t> must_decide_;  // the same as a list
   Nanos warmup_ = 0;
-  bool warm_ = false;
+  bool warm_ = false, measured_ = false;
   std::vector<sched::Integrals> before_;  // of each replica, at the end of the warm-up
 };
 

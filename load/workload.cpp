@@ -255,6 +255,8 @@ std::optional<RequestBody> Workload::next_body() {
   return body;
 }
 
+bool Workload::exhausted() const { return state_->bodies >= state_->limit; }
+
 std::int64_t Workload::planned_requests() const {
   const State& s = *state_;
   if (s.limit == kUnlimited) return 0;

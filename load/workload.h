@@ -170,6 +170,8 @@ class Workload {
   [[nodiscard]] std::optional<Nanos> next_arrival();
   /// The next request, in order of sending; nullopt once `requests` have been drawn.
   [[nodiscard]] std::optional<RequestBody> next_body();
+  /// Whether next_body() has given its last request.
+  [[nodiscard]] bool exhausted() const;
   /// Requests this workload will send in all where that is known beforehand (JumpStart: 3 x concurrency), 0 otherwise.
   [[nodiscard]] std::int64_t planned_requests() const;
 

@@ -201,6 +201,26 @@ TEST(RunLoop, MeasuresFromTheStepOnThatEndsWithTheWarmUp) {
   }
 }
 
+// The one client gives up after three steps, at 4 s, and the engine goes on to the tenth token. During the three steps
+// 0, 16 and 17 tokens are stored; what is stored later belongs to no mean.
+TEST(RunLoop, MeasuresNothingAfterTheLastRequest) {
+  Scenario s = sim::testing::base_scenario();
+  s.workload.load = ConstantRate{1};
+  s.workload.lengths = IndependentLengths{FixedLength{16}, FixedLength{10}};
+  s.workload.requests = 1;
+  s.limits = {.timeout = Seconds(3), .cancel_on_timeout = false, .retries = 0};
+  const double pool = static_cast<double>(s.kv.blocks * s.kv.block_tokens);
+  for (const bool foresees : {true, false}) {
+    GridRun run(s, foresees);
+    ASSERT_TRUE(run.loop.run());
+    EXPECT_EQ(run.runner.replica(0).steps(), 10);
+    run.loop.report();
+    const sched::PointMetrics m = run.out.metrics();
+    EXPECT_EQ(m.requests_timed_out, 1);
+    EXPECT_DOUBLE_EQ(m.kv_used_mean, (0 + 16 + 17) / (4 * pool));
+  }
+}
+
 sched::RunOptions keeping_requests() {
   sched::RunOptions options;
   options.keep_requests = true;
