@@ -85,7 +85,7 @@ void fill_pool(exec::Engine& engine) {
 }
 
 using Shape = std::tuple<model::OpKind, std::string_view, std::int64_t, std::int64_t, std::int64_t, double>;
-Shape shape_of(const model::Op& op) { return {op.kind, op.name, op.m, op.n, op.k, op.context}; }
+Shape shape_of(const model::Op& op) { return {op.kind, model::name(op.id), op.m, op.n, op.k, op.context}; }
 
 // One entry for the ranks of an op: the mean, and of an all-reduce the shortest, as the others waited for the last
 // rank.

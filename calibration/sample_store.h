@@ -13,14 +13,15 @@
 
 namespace plimsoll::calibration {
 
-/// The median time of one op at one shape.
+/// The median time of one op at one shape, or a time that belongs to no op (SampleStore::add_time).
 struct OpSample {
   model::Op op;
   double seconds = 0;
   std::int64_t repeats = 0;
+  std::string time_of = {};  // what add_time named; empty for the sample of an op
 };
 
-/// One thread. The samples of whole forwards and of host loops are ops of kind `send` named after the group.
+/// One thread. A time that belongs to no op (add_time) is kept as an op of kind `send` without identity.
 class SampleStore {
  public:
   SampleStore() = default;  // keeps nothing

@@ -263,15 +263,16 @@ Scheme read_scheme(const JsonFields& f) {
 void lay_on(const JsonFields& f, const model::LlmShape& shape, Scheme& scheme) {
   const auto mark = [&](const ModulePatterns& modules, bool meant_is_wide) {
     for (const MatrixShare& share : matrices_meant(modules, shape)) {
+      const std::string_view matrix = model::name(share.matrix);
       const std::int32_t wide = meant_is_wide ? share.meant : share.layers - share.meant;
       const bool mostly = wide * 10 >= share.layers * 9, hardly = wide * 10 <= share.layers;
       if (!mostly && !hardly)
         f.fail(kExcluded, fmt::format("'{}' keeps 16 bits in {} of {} layers: such a mixture is not modelled, its "
                                       "bytes and times would be wrong",
-                                      share.matrix, wide, share.layers));
-      if (mostly && share.layers > 0) scheme.checkpoint.wide.push_back(share.matrix);
+                                      matrix, wide, share.layers));
+      if (mostly && share.layers > 0) scheme.checkpoint.wide.emplace_back(matrix);
       if (wide != 0 && wide != share.layers)
-        note(scheme, fmt::format("'{}' keeps 16 bits in {} of {} layers, here in {}", share.matrix, wide, share.layers,
+        note(scheme, fmt::format("'{}' keeps 16 bits in {} of {} layers, here in {}", matrix, wide, share.layers,
                                  mostly ? "all" : "none"));
     }
   };

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/llm_shape.h"
+#include "model/op_id.h"
 
 namespace plimsoll::configs {
 
@@ -14,7 +15,7 @@ namespace plimsoll::configs {
 using ModulePatterns = std::vector<std::string>;
 
 struct MatrixShare {
-  std::string matrix;                  // by its name in model/tp_layout.h
+  model::OpId matrix = model::OpId::none;
   std::int32_t meant = 0, layers = 0;  // layers in which the patterns mean it, of those that have it
 };
 /// For every quantised matrix of the shape. Throws std::regex_error for an expression that is none.

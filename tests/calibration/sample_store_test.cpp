@@ -22,7 +22,7 @@ class SampleStoreTest : public testing::Test {
 OpSample sample(double seconds) {
   OpSample s;
   s.op = {.kind = model::OpKind::gemm,
-          .name = "qkv",
+          .id = model::OpId::qkv,
           .m = 3,
           .n = 768,
           .k = 512,
@@ -44,11 +44,23 @@ TEST_F(SampleStoreTest, AnInterruptedCalibrationFindsItsGroupsAgain) {
   const std::vector<OpSample>* group = store.find("ops 0");
   ASSERT_NE(group, nullptr);
   ASSERT_EQ(group->size(), 2U);
-  EXPECT_EQ((*group)[1].op.name, "qkv");
+  EXPECT_EQ((*group)[1].op.id, model::OpId::qkv);
   EXPECT_EQ((*group)[1].op.k, 512);
   EXPECT_EQ((*group)[1].op.weight_bytes, 786432.5);
   EXPECT_EQ((*group)[1].seconds, 2e-3);
   EXPECT_EQ(store.find("ops 2"), nullptr);
+}
+
+// "forward" and "live" are no ops: their names go to the file and come back beside the op.
+TEST_F(SampleStoreTest, ATimeThatBelongsToNoOpKeepsItsName) {
+  SampleStore(file_, "here").add_time("forward 3", "forward", 0.25);
+  const SampleStore store(file_, "here");
+  EXPECT_EQ(store.find_time("forward 3"), 0.25);
+  ASSERT_NE(store.find("forward 3"), nullptr);
+  const OpSample& time = store.find("forward 3")->front();
+  EXPECT_EQ(time.op.id, model::OpId::none);
+  EXPECT_EQ(time.time_of, "forward");
+  EXPECT_EQ(sample_line(time), "10 forward 0 0 0 1 1 0 0 0 0 1 0 0.25 1");
 }
 
 // Killed in the middle of a line: the group that it belongs to is measured again, and the next one is not spoilt.

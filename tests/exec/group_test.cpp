@@ -250,7 +250,7 @@ TEST(Group, ops_of_all_ranks_are_noted) {
   ASSERT_GT(each, 10U);
   for (std::size_t i = 0; i < traces.size(); ++i) {
     EXPECT_EQ(traces[i].rank, static_cast<std::int32_t>(i / each));
-    EXPECT_EQ(traces[i].op.name, traces[i % each].op.name);
+    EXPECT_EQ(traces[i].op.id, traces[i % each].op.id);
     EXPECT_GT(traces[i].measured_s, 0);
   }
 }
