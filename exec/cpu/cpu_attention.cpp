@@ -54,7 +54,7 @@ void CpuBackend::rope_append(const RopeSpec& spec, std::int32_t layer) {
   const std::int64_t alone = 16'384 / qkv_width_ + 1;
   const auto do_rows = [&](int, std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
-      float* qkv = workspace_[Slot::qkv] + row * qkv_width_;
+      float* qkv = workspace_[Buffer::qkv] + row * qkv_width_;
       if (spec.bias != nullptr) kernels_.add(data(spec.bias), qkv_width_, qkv);
       for (std::int64_t head = 0; head < heads + kv_heads; ++head) {
         kernels_.rope(head < heads ? query : key, rope_.cosines(row), rope_.sines(row), d, qkv + head * d);
@@ -92,7 +92,7 @@ AttentionTask CpuBackend::attention_task(const SequenceRows& sequence, std::int3
   task.group = group_;
   task.head_dim = shape_.head_dim;
   task.scale = 1.0F / std::sqrt(static_cast<float>(shape_.head_dim));
-  task.q = workspace_[Slot::qkv] + sequence.first_row * qkv_width_ + head * group_ * shape_.head_dim;
+  task.q = workspace_[Buffer::qkv] + sequence.first_row * qkv_width_ + head * group_ * shape_.head_dim;
   task.keys = cache_.keys(layer, head);
   task.value_offset = cache_.value_offset();
   task.head_stride = cache_.head_stride();
@@ -103,7 +103,7 @@ AttentionTask CpuBackend::attention_task(const SequenceRows& sequence, std::int3
   task.bf16 = cache_.bf16();
   task.zeros = zeros_.data();
   task.out_stride = config_.rank.heads * shape_.head_dim;
-  task.out = workspace_[Slot::attended] + sequence.first_row * task.out_stride + head * group_ * shape_.head_dim;
+  task.out = workspace_[Buffer::attended] + sequence.first_row * task.out_stride + head * group_ * shape_.head_dim;
   return task;
 }
 

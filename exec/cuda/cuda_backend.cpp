@@ -252,7 +252,7 @@ void CudaBackend::finish_forward() {
   exchange.logits.clear();
   if (table_->all_logits) {
     exchange.logits.resize(exchange.sampled * static_cast<std::size_t>(config_.rank.vocab_rows));
-    check(cudaMemcpyAsync(exchange.logits.data(), workspace_[Slot::logits], exchange.logits.size() * sizeof(float),
+    check(cudaMemcpyAsync(exchange.logits.data(), workspace_[Buffer::logits], exchange.logits.size() * sizeof(float),
                           cudaMemcpyDeviceToHost, stream_.get()),
           "copying logits");
   }

@@ -34,15 +34,16 @@ class CudaBackend final : public Backend {
   void embed(const Linear& embedding, std::int64_t vocab_begin, const Linear* positions) override;
   void norm(const NormSpec& spec, bool add_delta) override;
   void final_norm(const NormSpec& spec, bool add_delta) override;
-  void linear(const Linear& weight, Slot x, Slot y, std::int64_t rows, const LinearOptions& options) override;
+  void linear(const Linear& weight, Buffer x, Buffer y, std::int64_t rows, const LinearOptions& options) override;
   void rope_append(const RopeSpec& spec, std::int32_t layer) override;
   void prefill_attention(std::int32_t layer, std::size_t index, std::int64_t window) override;
   void decode_attention(std::int32_t layer, std::int64_t window) override;
-  void activation(model::Activation kind, bool gated, Slot x, Slot y, std::int64_t rows, std::int64_t width) override;
+  void activation(model::Activation kind, bool gated, Buffer x, Buffer y, std::int64_t rows,
+                  std::int64_t width) override;
   void route(std::int32_t experts, std::int32_t per_token) override;
-  void expert_linear(const Linear& weights, Slot x, Slot y) override;
+  void expert_linear(const Linear& weights, Buffer x, Buffer y) override;
   void combine(std::int32_t per_token) override;
-  void all_reduce(Slot slot, std::int64_t rows) override;
+  void all_reduce(Buffer buffer, std::int64_t rows) override;
   void sample(std::int64_t vocab_begin, std::int64_t valid) override;
   void exchange_samples() override;
 

@@ -79,14 +79,14 @@ class AttentionTwins : public testing::TestWithParam<AttentionCase> {
           std::int64_t rows = static_cast<std::int64_t>(input.decode.size());
           for (const PrefillRows& span : input.prefill)
             rows += static_cast<std::int64_t>(span.tokens.size()) + span.padding;
-          side->linear(side.linear(qkv), Slot::normed, Slot::qkv, rows, {});
+          side->linear(side.linear(qkv), Buffer::normed, Buffer::qkv, rows, {});
           RopeSpec rope;
           rope.rope.rotary_dim = c.head_dim;
           side->rope_append(rope, layer);
           for (std::size_t i = 0; i < input.prefill.size(); ++i) side->prefill_attention(layer, i, c.window);
           if (!input.decode.empty()) side->decode_attention(layer, c.window);
         },
-        Slot::attended, std::int64_t{c.heads} * c.head_dim));
+        Buffer::attended, std::int64_t{c.heads} * c.head_dim));
   }
 
   static PrefillRows prefill(const Tokens& tokens, std::int64_t context, const std::vector<std::int32_t>& blocks) {

@@ -38,9 +38,9 @@ class Twins {
   std::size_t add_linear(std::int64_t n, std::int64_t k, double deviation, std::int64_t copies = 1);
   std::size_t add_vector(std::int64_t size, double mean, double deviation);
 
-  /// Runs `ops` on both sides and reads `slot`, whose rows are `width` wide: as many rows from the first on as there
+  /// Runs `ops` on both sides and reads `buffer`, whose rows are `width` wide: as many rows from the first on as there
   /// are sampled ones. Of rows wider than the logits, a part.
-  TwinOutputs run(ForwardInput input, const std::function<void(Twin&)>& ops, Slot slot, std::int64_t width);
+  TwinOutputs run(ForwardInput input, const std::function<void(Twin&)>& ops, Buffer buffer, std::int64_t width);
   /// The same with what is in the logits; samples the first `valid` of them as tokens vocab_begin and on.
   TwinOutputs run_logits(ForwardInput input, const std::function<void(Twin&)>& ops, std::int64_t valid = 1,
                          std::int64_t vocab_begin = 0);
