@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU backend's way from queries, keys and values to attended rows: which head and which rows go to whom.
+// The CPU backend's attention: from queries, keys and values to attended rows, and how heads and rows are divided among
+// threads.
 #include <algorithm>
 #include <cmath>
 
@@ -10,10 +11,10 @@ namespace plimsoll::exec {
 
 namespace {
 
-// Query rows that share one pass over the keys: enough that the pass costs little beside the products.
+// Query rows that share one pass over the keys: enough that reading the keys costs little beside the products.
 constexpr std::int64_t kTaskRows = 64;
 
-// Cached tokens that the blocks of a sequence really hold.
+// Cached tokens that the blocks of a sequence actually hold.
 std::int64_t tokens_there(const SequenceRows& sequence, std::int64_t block_tokens) {
   return std::min(sequence.context + sequence.tokens, sequence.block_count * block_tokens);
 }
@@ -35,8 +36,8 @@ constexpr std::int32_t kBlockZero = 0;
 
 void CpuBackend::reserve_scratch() {
   const std::int64_t rows = std::max(kTaskRows, config_.rank.heads);
-  const std::size_t output =
-      static_cast<std::size_t>(config_.rank.heads * shape_.head_dim);  // where surplus attention goes
+  const std::size_t output = static_cast<std::size_t>(
+      config_.rank.heads * shape_.head_dim);  // scratch output for surplus attention, which is discarded
   const std::size_t floats = attention_scratch(kernels_, rows, shape_.head_dim) + output;
   for (HostMemory& memory : scratch_) memory = HostMemory(floats * sizeof(float), "attention");
 }
@@ -120,7 +121,7 @@ void CpuBackend::prefill_attention(std::int32_t layer, std::size_t index, std::i
   const std::int64_t positions = std::max<std::int64_t>(1, kTaskRows / group_);
   const std::int64_t chunks = (sequence.rows + positions - 1) / positions, heads = config_.rank.kv_heads;
   pool_.for_each(chunks * heads, [&](int thread, std::int64_t item) {
-    // The last rows see most: they go first, so that nobody is left with a long task at the end.
+    // The last rows see the most keys. Start with them, so that no thread begins a long task at the end.
     const std::int64_t first = (chunks - 1 - item / heads) * positions;
     AttentionTask task = attention_task(sequence, layer, item % heads);
     task.positions = std::min(positions, sequence.rows - first);
@@ -133,8 +134,8 @@ void CpuBackend::prefill_attention(std::int32_t layer, std::size_t index, std::i
   });
 }
 
-// A sequence's heads stay together as far as there is work for all: they lie together in memory. Where there are fewer
-// heads than threads, the queries of a head are shared out; each part reads the keys, but from a shared cache.
+// Keep a sequence's heads together as long as there is work for every thread: they are adjacent in memory. With fewer
+// heads than threads, divide the queries of a head; each part reads the keys again, but from a shared cache.
 CpuBackend::DecodeParts CpuBackend::decode_parts(std::int64_t rows) const {
   DecodeParts parts;
   if (pool_.threads() == 1) return parts;
@@ -171,7 +172,8 @@ void CpuBackend::decode_attention(std::int32_t layer, std::int64_t window) {
   });
 }
 
-// Static batches compute over their padding: the sequence's own tokens stand in for it, from the start over and over.
+// Static batches compute attention over their padding. The padding has no tokens of its own, so the sequence's tokens
+// are read again from the start, repeatedly.
 void CpuBackend::attend_surplus(const AttentionTask& task, std::int64_t tokens, int thread) {
   if (tokens <= 0) return;
   AttentionTask surplus = task;

@@ -89,7 +89,8 @@ void CpuBackend::wait(std::int32_t* tokens, float* logits) {
 
 template <class Body>
 void CpuBackend::over_rows(std::int64_t rows, std::int64_t elements_per_row, const Body& body) {
-  constexpr std::int64_t kAlone = 32'768;  // some 5 us of work for one thread, a few times what sharing it costs
+  constexpr std::int64_t kAlone =
+      32'768;  // elements; about 5 us of work for one thread, a few times the cost of sharing it
   if (rows * elements_per_row < kAlone) {
     if (rows > 0) body(std::int64_t{0}, rows);
   } else {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU as a Backend: operations are done when they return. Results do not depend on the number of threads, the rows
-// of other sequences or the place of KV blocks, in any bit.
+// The CPU as a Backend. Operations are complete when they return. Results are bit-identical for any number of threads,
+// any other rows in the forward and any placement of KV blocks.
 #pragma once
 
 #include <cstdint>
@@ -62,18 +62,18 @@ class CpuBackend final : public Backend {
   void write_block(std::int32_t block, const void* host) override { cache_.write_block(block, host); }
 
  private:
-  // The best token of a row; what ranks exchange.
+  // The best token of a row: what the ranks exchange.
   struct Best {
     float value = 0;
     std::int32_t token = 0;
   };
 
-  // body(begin, end) over rows, by the whole team where there is enough work for it.
+  // Calls body(begin, end) over rows, on the whole team if there is enough work for it.
   template <class Body>
   void over_rows(std::int64_t rows, std::int64_t elements_per_row, const Body& body);
   void append(const float* qkv, std::int64_t row, std::int32_t layer);
   [[nodiscard]] AttentionTask attention_task(const SequenceRows& sequence, std::int32_t layer, std::int64_t head) const;
-  // Into how many parts a decoding row is cut: by KV heads, and by the queries of one.
+  // Into how many parts a decode row is cut: by KV heads, and by the queries of one KV head.
   struct DecodeParts {
     std::int64_t heads = 1, queries = 1;
   };
@@ -93,13 +93,13 @@ class CpuBackend final : public Backend {
   Workspace workspace_;
   RopeTable rope_;
   ExpertRouting routing_;
-  const RowTable* table_ = nullptr;  // of the forward that is being run
+  const RowTable* table_ = nullptr;  // of the forward in progress
   std::int64_t group_ = 1;           // query heads of one KV head
   std::int64_t qkv_width_ = 0;
 
   std::vector<std::int64_t> first_, last_;  // attended tokens of each row of a prefill span or of the decodes
   std::vector<HostMemory> scratch_;         // [thread], for attention
-  std::vector<float> zeros_;                // a token that is not there
+  std::vector<float> zeros_;                // keys and values of tokens that do not exist
   std::vector<Best> best_, gathered_;
   std::vector<std::int32_t> remembered_;  // [sequence slots]
   std::int64_t sampled_ = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel sets there are; which of them can run here: isa.h.
+// The compiled kernel sets. isa.h says which of them this machine can run.
 #pragma once
 
 #include "exec/cpu/kernels.h"

@@ -5,7 +5,7 @@
 
 namespace plimsoll::exec {
 
-// Before any code of this file runs: it may be more than the machine can.
+// constinit: this file must not run code at start-up, because the machine may lack its instructions.
 constinit const KernelSet kAvx2Kernels = kernel_set<Avx2>("avx2");
 
 }  // namespace plimsoll::exec

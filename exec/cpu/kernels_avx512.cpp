@@ -5,7 +5,7 @@
 
 namespace plimsoll::exec {
 
-// Before any code of this file runs: it may be more than the machine can.
+// constinit: this file must not run code at start-up, because the machine may lack its instructions.
 constinit const KernelSet kAvx512Kernels = kernel_set<Avx512>("avx512");
 
 }  // namespace plimsoll::exec

@@ -21,7 +21,7 @@ ThreadPool::ThreadPool(int threads) {
   try {
     for (int thread = 1; thread < threads; ++thread) workers_.emplace_back([this, thread] { work(thread); });
   } catch (...) {
-    end_workers();  // the system has no more threads: those that run must end first
+    end_workers();  // the system has no threads left: end those that run first
     throw;
   }
 }
@@ -45,8 +45,9 @@ void ThreadPool::run_erased(Piece piece, void* object, std::int64_t units, Claim
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
-// Sleeping and waking meet like this: a worker counts itself a sleeper and then looks at the round once more; the
-// driver raises the round and then looks for sleepers. Both in one total order, so one of them sees the other.
+// How sleeping and waking synchronise: a worker counts itself as a sleeper and then reads the round again; the driver
+// raises the round and then reads the number of sleepers. Both use one total order, so at least one sees the other's
+// write.
 void ThreadPool::publish(Piece piece, void* object, std::int64_t units, Claim claim) {
   const int parts = claim == Claim::one_of_all ? 1 : threads();
   piece_.store(piece, std::memory_order_relaxed);
@@ -71,9 +72,9 @@ void ThreadPool::wait_for_claimed() {
   driver_sleeps_.store(false, std::memory_order_relaxed);
 }
 
-// ---- everybody's --------------------------------------------------------------------------------------------
+// ---- driver and workers ----------------------------------------------------------------------------------------
 
-// The own part first, then those of the next ones.
+// Take units of the thread's own part first, then of the following parts.
 void ThreadPool::take_all(int thread) {
   const int parts = parts_.load(std::memory_order_relaxed);
   for (int i = 0; i < parts; ++i) {
@@ -91,7 +92,7 @@ bool ThreadPool::take_from(int part, int thread) {
     const std::int64_t units = units_.load(std::memory_order_relaxed), parts = parts_.load(std::memory_order_relaxed);
     const bool halves = halves_.load(std::memory_order_relaxed);
     const auto left = static_cast<std::int64_t>(seen & kUnits), taken = halves ? (left + 1) / 2 : 1;
-    // Success means that the part was not exhausted since `seen`, so all of the above is of this round.
+    // Success means that the part was not exhausted since `seen` was read, so the job read above is of this round.
     if (!word.compare_exchange_weak(seen, seen - static_cast<std::uint64_t>(taken), std::memory_order_acq_rel,
                                     std::memory_order_acquire))
       continue;

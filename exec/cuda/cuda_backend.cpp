@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a forward goes through the GPU: memory, uploads, graphs and results. The ops are in cuda_ops.cpp.
+// A forward on the GPU: memory, uploads, graphs and results. The ops are in cuda_ops.cpp.
 #include "exec/cuda/cuda_backend.h"
 
 #include <fmt/format.h>
@@ -40,8 +40,8 @@ StreamOwner stream_on(int device) {
   return make_stream();
 }
 
-constexpr std::size_t kSmallestInputs = std::size_t{512} << 10;  // of a forward: room for most
-constexpr std::size_t kGraphs = std::size_t{256} << 20;          // set aside for graphs and the code of kernels
+constexpr std::size_t kSmallestInputs = std::size_t{512} << 10;  // inputs of a forward; enough for most
+constexpr std::size_t kGraphs = std::size_t{256} << 20;          // reserved for graphs and kernel code
 
 int ranks_of(const Communicator* communicator) { return communicator == nullptr ? 1 : communicator->size(); }
 
@@ -84,10 +84,11 @@ CudaBackend::CudaBackend(const BackendConfig& config, Communicator* communicator
 
 CudaBackend::~CudaBackend() {
   static_cast<void>(cudaSetDevice(device_));
-  if (stream_) static_cast<void>(cudaStreamSynchronize(stream_.get()));  // nothing may run on memory that goes
+  if (stream_)
+    static_cast<void>(cudaStreamSynchronize(stream_.get()));  // no kernel may run on memory that is about to be freed
 }
 
-// What is timed on a GPU that ranks share, or on numbers that are none, is of no use to others.
+// Timings from a GPU that ranks share, or with poisoned inputs, are of no use to other runs.
 bool CudaBackend::runs_alone() const {
   return !config_.poison && (communicator_ == nullptr || (group_ != nullptr && group_->own_gpu()));
 }
@@ -116,7 +117,7 @@ void CudaBackend::check_memory() const {
   constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
   const int ranks = config_.ranks_on_device;
   const double need = ranks * (weights + kv + workspace);
-  if (communicator_ != nullptr) communicator_->barrier();  // nobody takes memory before all have looked
+  if (communicator_ != nullptr) communicator_->barrier();  // no rank allocates before all have read the free memory
   if (need <= static_cast<double>(free)) return;
   throw DeviceError(fmt::format(
       "out of GPU memory: needs {:.2f} GiB (weights {:.2f}, KV cache {:.2f}, activations and graphs {:.2f}{}), "
@@ -131,7 +132,8 @@ std::string CudaBackend::description() const {
 
 std::unique_ptr<Linear> CudaBackend::make_linear(const LinearSpec& spec, const FillRows& fill) {
   set_device();
-  return std::make_unique<CudaLinear>(spec, element_, fill);  // routers too: activations have the weights' type
+  return std::make_unique<CudaLinear>(spec, element_,
+                                      fill);  // also for routers: on a GPU activations have the weights' type
 }
 
 std::unique_ptr<Vector> CudaBackend::make_vector(std::span<const float> values) {
@@ -139,7 +141,7 @@ std::unique_ptr<Vector> CudaBackend::make_vector(std::span<const float> values) 
   return std::make_unique<CudaVector>(values, element_);
 }
 
-// Kernels that wait for a rank that has failed end without an answer.
+// Kernels that wait for a failed rank end without a result.
 void CudaBackend::check_alive() const {
   if (group_ != nullptr) group_->check_alive();
 }
@@ -185,7 +187,7 @@ void CudaBackend::end() {
     cudaGraphExec_t executable = nullptr;
     check(cudaGraphInstantiate(&executable, graph.get(), 0), "making a graph");
     graphs_[table_->rows].executable.reset(executable);
-    if (communicator_ != nullptr) communicator_->barrier();  // making it takes memory: see make_room()
+    if (communicator_ != nullptr) communicator_->barrier();  // instantiating a graph allocates: see make_room()
     check(cudaGraphLaunch(executable, stream_.get()), "replaying a graph");
   }
   finish_forward();
@@ -193,12 +195,13 @@ void CudaBackend::end() {
 
 void CudaBackend::forget_graphs() { graphs_.clear(); }
 
-// Buffers that move would leave kernels on their way, and graphs, with pointers to nowhere.
+// Moving a buffer would leave running kernels and captured graphs with dangling pointers, so the stream is drained and
+// the graphs are dropped first.
 //
-// Taking memory may wait for every GPU that this one sees. If one rank's GPU waited in a collective for another rank
-// that waits so, that would be for ever: memory is taken here only, before the forward's first collective, all ranks
-// come here with equal sizes, and none goes on before all have theirs. (Engine: all ranks have enqueued the forward
-// before this one.)
+// An allocation may wait for every GPU that this one can access. If one rank's GPU waited in a collective for a rank
+// that waits in an allocation, neither would ever continue. Memory is therefore allocated only here, before the
+// forward's first collective. All ranks arrive here with equal sizes, and none continues before all have allocated.
+// (Engine: all ranks have enqueued the previous forward by then.)
 void CudaBackend::make_room(const RowTable& table) {
   const auto sampled = static_cast<std::int64_t>(table.sampled.size());
   const std::size_t bytes = layout_of(table, tiles_).bytes(), ids = table.sampled.size() * sizeof(std::int32_t);
@@ -212,8 +215,8 @@ void CudaBackend::make_room(const RowTable& table) {
   if (communicator_ != nullptr) communicator_->barrier();
 }
 
-// At least so many bytes for the inputs of a forward, on both sides, and for its samples. The stream is idle; samples
-// of earlier forwards may not have been fetched.
+// Provides at least that many bytes for the inputs of a forward, on host and device, and for its samples. The stream
+// must be idle. Samples of earlier forwards may still be unread, so they are copied.
 void CudaBackend::reserve_exchange(std::size_t inputs, std::size_t ids) {
   if (inputs > step_memory_.bytes()) {
     step_memory_ = {};
@@ -240,7 +243,8 @@ void CudaBackend::upload(const RowTable& table) {
   step_ = layout.view(step_memory_.get());
 }
 
-// The way back: ids go to pinned memory; logits, which are asked for rarely and are large, are waited for.
+// Starts copying the results. Ids go to pinned memory. Logits are requested rarely and are large: the copy to ordinary
+// memory blocks.
 void CudaBackend::finish_forward() {
   Exchange& exchange = exchanges_[next_exchange_];
   exchange.sampled = table_->sampled.size();
@@ -286,8 +290,8 @@ std::int64_t CudaBackend::bytes_per_block() const {
   return 2 * shape_.layers * kv_.plane / std::max<std::int64_t>(1, config_.kv_blocks) * bytes_of(kv_element_);
 }
 
-// A block has a piece in every plane. One copy of two dimensions would do, but its pitch is bounded by 2 GiB, and
-// planes are not.
+// A block has a piece in every plane. A single two-dimensional copy is not possible: its pitch is limited to 2 GiB, and
+// planes can be larger.
 template <class Copy>
 void CudaBackend::copy_pieces(std::int32_t block, const Copy& copy) {
   set_device();

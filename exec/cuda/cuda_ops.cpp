@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ops of a forward: from the terms of exec/backend.h to those of kernels.h.
+// The ops of a forward: translates the calls of exec/backend.h to the kernels of kernels.h.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -90,7 +90,7 @@ void CudaBackend::fill_rope_table(const model::Rope& rope) {
     PLIMSOLL_CHECK(!capturing_, "a graph is captured after its ops have run");
     const std::vector<double> frequencies = rope_frequencies(rope);
     PLIMSOLL_CHECK(frequencies.size() * sizeof(double) <= frequencies_.bytes(), "at most all of a head rotates");
-    // Of ordinary memory: it has been read when the call returns.
+    // The source is pageable memory, so it has been read when the call returns.
     check(cudaMemcpyAsync(frequencies_.get(), frequencies.data(), frequencies.size() * sizeof(double),
                           cudaMemcpyHostToDevice, stream_.get()),
           "copying frequencies");
@@ -143,7 +143,7 @@ bool CudaBackend::tensor_core_attention() const {
   return element_ == Element::bf16 && kv_element_ == Element::bf16 && has_tensor_core_attention(kv_.head_dim);
 }
 
-// All spans run in the launch of the first.
+// The launch for the first span computes all spans.
 void CudaBackend::prefill_attention(std::int32_t layer, std::size_t index, std::int64_t window) {
   if (index > 0) return;
   if (tensor_core_attention()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which GPUs there are, and the doors of this folder: make_cuda_backend and make_cuda_group of exec/backend.h.
+// Finds GPUs, and implements this folder's entry points: make_cuda_backend and make_cuda_group of exec/backend.h.
 #include <fmt/format.h>
 
 #include <set>
@@ -14,11 +14,11 @@ namespace cuda {
 
 namespace {
 
-constexpr int kOldestMajor = 8;  // bf16 products and asynchronous copies
+constexpr int kOldestMajor = 8;  // bf16 products and asynchronous copies need it
 
 std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
-// What cudaGetDeviceCount's error means to the user.
+// Throws DeviceError with the meaning of cudaGetDeviceCount's error for the user.
 [[noreturn]] void explain(cudaError_t error) {
   int driver = 0, runtime = 0;
   static_cast<void>(cudaDriverGetVersion(&driver));

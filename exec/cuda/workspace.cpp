@@ -13,7 +13,7 @@ std::int64_t per_token(const BackendConfig& config) {
   return config.architecture.shape.moe ? config.architecture.shape.moe->experts_per_token : 0;
 }
 
-// Elements a row of the forward (a sampled row for logits) takes in a buffer.
+// Returns the elements of a buffer per row of the forward (per sampled row for logits).
 std::int64_t width(const BackendConfig& config, Buffer buffer) {
   const model::LlmShape& shape = config.architecture.shape;
   const model::RankShape& rank = config.rank;
@@ -58,7 +58,8 @@ std::array<Buffer, kBuffers> all_buffers() {
 Workspace::Workspace(const BackendConfig& config, int multiprocessors, int ranks)
     : config_(config), element_(element_of(config.weight_dtype)), multiprocessors_(multiprocessors), ranks_(ranks) {
   const model::LlmShape& shape = config.architecture.shape;
-  // With fewer tiles than 2 a multiprocessor, decode_max_splits() makes them less than 4 a multiprocessor of parts.
+  // With fewer tiles than two per multiprocessor, decode_max_splits() keeps the number of parts below four per
+  // multiprocessor.
   const std::int64_t part = decode_partial_floats(1, 1, 1, shape.head_dim, 2) / 2;
   partial_ = DeviceBuffer(static_cast<std::size_t>(4 * multiprocessors * part) * sizeof(float), "attention scratch");
   if (shape.moe)
@@ -79,7 +80,7 @@ void Workspace::reserve(std::int64_t rows, std::int64_t sampled) {
 }
 
 void Workspace::reserve_rows(std::int64_t rows) {
-  rows_ = 0;  // nothing is there if an allocation throws
+  rows_ = 0;  // if an allocation throws, nothing is reserved
   for (const Buffer buffer : all_buffers()) {
     if (buffer == Buffer::logits) continue;
     DeviceBuffer& memory = buffers_[static_cast<std::size_t>(buffer)];

@@ -14,20 +14,20 @@ namespace plimsoll::exec::cuda {
 
 class Workspace {
  public:
-  /// `multiprocessors` and `ranks` bound the scratch of decode attention and of sampling.
+  /// `multiprocessors` and `ranks` bound the scratch memory of decode attention and of sampling.
   Workspace(const BackendConfig& config, int multiprocessors, int ranks);
 
-  /// Room for a forward of so many rows and sampled rows. Unless has_room(), buffers move, and what was in them is
-  /// gone: the device must be idle.
+  /// Allocates for a forward of that many rows and sampled rows. Unless has_room(), buffers move and lose their
+  /// content, so the device must be idle.
   void reserve(std::int64_t rows, std::int64_t sampled);
   [[nodiscard]] bool has_room(std::int64_t rows, std::int64_t sampled) const {
     return rows <= rows_ && sampled <= sampled_;
   }
 
   [[nodiscard]] void* operator[](Buffer buffer) const { return buffers_[static_cast<std::size_t>(buffer)].get(); }
-  /// Router and LM head logits are f32, all else has the weights' type.
+  /// Router and LM head logits are f32; everything else has the weights' type.
   [[nodiscard]] Element element(Buffer buffer) const;
-  /// Bytes of the largest buffer.
+  /// Returns the bytes of the largest buffer.
   [[nodiscard]] std::size_t largest() const;
 
   [[nodiscard]] float2* rope() const { return rope_.as<float2>(); }

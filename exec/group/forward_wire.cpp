@@ -9,7 +9,7 @@ namespace plimsoll::exec::group {
 
 namespace {
 
-// Bits of a decode row's first byte; what is not said has the value of a DecodeRow{}.
+// Bits of a decode row's first byte. Fields without a bit set keep the value of a DecodeRow{}.
 constexpr std::uint8_t kDead = 1, kHasToken = 2, kIsCharged = 4;
 
 }  // namespace
@@ -44,7 +44,7 @@ net::Bytes ForwardEncoder::encode(const ForwardInput& input) {
   return out.bytes();
 }
 
-// How many of the slot's last table stay, how many come behind them, and those.
+// Writes how many leading blocks of the slot's last table stay, how many follow, and the blocks that follow.
 void ForwardEncoder::blocks(Writer& out, std::int32_t slot, std::span<const std::int32_t> table) {
   std::vector<std::int32_t> none;
   std::vector<std::int32_t>& last = slot < 0 ? none : tables_[slot];

@@ -73,7 +73,7 @@ void Inbox::read() {
       const std::lock_guard lock(mutex_);
       fate_.failure = "out of memory";
     }
-    break;  // it says no more
+    break;  // the peer sends nothing further
   }
   fail();
 }

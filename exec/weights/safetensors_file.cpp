@@ -85,7 +85,7 @@ std::span<const std::byte> map_file(const std::string& path) {
   return {static_cast<const std::byte*>(map), size};
 }
 
-// Bytes that shape and type take; nullopt when no machine has so many.
+// Returns the bytes of a tensor of that shape and type; nullopt if the number overflows.
 std::optional<std::uint64_t> bytes_of(const std::vector<std::uint64_t>& shape, unsigned bits) {
   if (std::find(shape.begin(), shape.end(), 0U) != shape.end()) return 0;
   std::uint64_t total = bits;
@@ -121,7 +121,7 @@ FileTensor checked(const HeaderTensor& found, std::span<const std::byte> data) {
   return tensor;
 }
 
-// Tensors lie one behind the other and fill the file: what belongs to none could be another file in disguise.
+// The tensors must lie one after the other and fill the file. Bytes outside every tensor could hide another file.
 void check_cover(const SafetensorsFile::Tensors& tensors, std::span<const std::byte> data, const std::string& path) {
   std::vector<std::pair<std::span<const std::byte>, const std::string*>> places;
   for (const auto& [name, tensor] : tensors) places.emplace_back(tensor.bytes, &name);
@@ -164,7 +164,8 @@ SafetensorsFile::Tensors read_tensors(std::span<const std::byte> map, const std:
   return tensors;
 }
 
-// Sign, five bits of exponent with a bias of 15, ten of fraction. No arithmetic on subnormal f32: they may be off.
+// Sign, five exponent bits with a bias of 15, ten fraction bits. Avoids arithmetic on subnormal f32, which the CPU may
+// flush to zero.
 float from_f16(std::uint16_t bits) {
   const std::uint32_t sign = (bits & 0x8000U) << 16U, rest = bits & 0x7fffU;
   const float small = static_cast<float>(rest) * 0x1p-24F;
@@ -190,7 +191,7 @@ std::string shape_text(const std::vector<std::int64_t>& shape) { return fmt::for
 std::string quoted_name(std::string_view name) {
   std::size_t shown = std::min<std::size_t>(name.size(), 120);
   while (shown < name.size() && (static_cast<unsigned char>(name[shown]) & 0xc0U) == 0x80U)
-    --shown;  // whole UTF-8 characters
+    --shown;  // keep UTF-8 characters whole
   std::string text = "'";
   for (const char c : name.substr(0, shown)) text += static_cast<unsigned char>(c) < ' ' || c == '\x7f' ? '?' : c;
   return text + (shown < name.size() ? "…'" : "'");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A .safetensors file: eight bytes of length, a JSON header that says where each tensor lies, then the tensors. The
-// file is memory-mapped, and nothing in it is believed: after the constructor every tensor is known to lie inside the
-// map. Format: github.com/huggingface/safetensors, README, "Format".
+// A .safetensors file: eight bytes of length, a JSON header with the position of each tensor, then the tensors. The
+// file is memory-mapped and untrusted: the constructor verifies that every tensor lies inside the map. Format:
+// github.com/huggingface/safetensors, README, "Format".
 #pragma once
 
 #include <cstddef>
@@ -15,30 +15,30 @@
 
 namespace plimsoll::exec {
 
-/// Types that weights are read from; other has a known size but cannot be read.
+/// Types that weights can be read from. `other` is a type of known size that cannot be read.
 enum class ElementType : std::uint8_t { f64, f32, f16, bf16, other };
 
 struct FileTensor {
   ElementType type = ElementType::other;
   std::string type_name;             // "BF16", as in the file
-  std::vector<std::int64_t> shape;   // empty: one number
+  std::vector<std::int64_t> shape;   // empty: a scalar
   std::span<const std::byte> bytes;  // row-major, little-endian, not aligned
 };
-/// "[64, 176]".
+/// Returns "[64, 176]".
 [[nodiscard]] std::string shape_text(const std::vector<std::int64_t>& shape);
-/// A name out of a file, short and without control characters, for messages.
+/// Returns a name from a file, shortened and without control characters, for messages.
 [[nodiscard]] std::string quoted_name(std::string_view name);
 
-/// out[i] = element first + i of the tensor, which is of a type that can be read and has that many.
+/// out[i] = element first + i of the tensor. Its type must be readable, and it must have that many elements.
 void read_elements(const FileTensor& tensor, std::int64_t first, std::int64_t count, float* out);
 
 class SafetensorsFile {
  public:
   using Tensors = std::map<std::string, FileTensor, std::less<>>;
 
-  /// Throws InputError for a file that is not there or not of this format, naming the tensor that is wrong: a header
-  /// that is longer than the file or no JSON, names that stand twice, offsets that are reversed, overlap, leave a gap,
-  /// reach past the end or do not match shape and type. The file must not shrink while it is open.
+  /// Opens and verifies a file. Throws InputError, naming the tensor, if the file is missing or malformed: a header
+  /// that is longer than the file or not JSON, duplicate names, or offsets that are reversed, overlap, leave a gap,
+  /// exceed the file or do not match shape and type. The file must not shrink while it is open.
   explicit SafetensorsFile(const std::string& path);
   ~SafetensorsFile();
   SafetensorsFile(const SafetensorsFile&) = delete;

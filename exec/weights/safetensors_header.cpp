@@ -121,7 +121,7 @@ class HeaderReader final : public StrictReader {
 
 std::map<std::string, HeaderTensor, std::less<>> read_header(std::string_view text, const std::string& file) {
   HeaderReader reader(Where{file, 0, 0});
-  // The format wants the brace at once; the parser would skip a byte order mark.
+  // The format requires the brace as the first byte; the JSON parser would accept a byte order mark.
   if (!text.starts_with('{')) throw InputError(Where{file, 0, 0}, "the header is no JSON object");
   nlohmann::json::sax_parse(text, &reader);
   return std::move(reader).tensors();

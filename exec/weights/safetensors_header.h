@@ -17,7 +17,7 @@ struct HeaderTensor {
   std::uint64_t begin = 0, end = 0;  // bytes after the header
 };
 
-/// `file` is for messages. Throws InputError for what is no header, naming the tensor.
+/// Parses the header. `file` is used in messages. Throws InputError, naming the tensor, if the text is not a header.
 [[nodiscard]] std::map<std::string, HeaderTensor, std::less<>> read_header(std::string_view text,
                                                                            const std::string& file);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights out of .safetensors files: every tensor of the model is looked up once, then read where it lies.
+// Weights from .safetensors files. Each tensor of the model is looked up once and then read in place.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace plimsoll::exec {
 namespace {
 
-// A tensor of the model and its place in a file.
+// A tensor of the model and where a file stores it.
 struct Resolved {
   const FileTensor* tensor = nullptr;
   TensorPlace place;
@@ -51,7 +51,7 @@ class SafetensorsWeights final : public WeightSource {
       fail(problem_.empty() ? fmt::format("the model has no {}", describe(tensor)) : problem_);
     const Resolved& at = found->second;
     while (rows > 0) {
-      // Whole rows that lie behind each other are read at once.
+      // Read adjacent whole rows in one call.
       const bool whole = columns == shape.columns;
       const std::int64_t run = whole ? std::min(rows, at.place.group - row % at.place.group) : 1;
       read_elements(*at.tensor, at.place.file_row(row) * shape.columns + column, run * columns, out);
@@ -101,7 +101,8 @@ class SafetensorsWeights final : public WeightSource {
       tensors_.emplace(tensor, Resolved{&there, std::move(*found)});
   }
 
-  // A tied model's file may hold embedding and head, if they are one: releases of transformers read different ones.
+  // The file of a tied model may hold both embedding and head if they are equal: releases of transformers read
+  // different ones.
   bool differs_from_another(const FileTensor& embedding, std::span<const TensorPlace> others) {
     for (const TensorPlace& other : others) {
       const FileTensor* const head = files_.find(other.name);
@@ -128,7 +129,7 @@ class SafetensorsWeights final : public WeightSource {
   TensorFiles files_;
   std::string beginning_;
   std::map<TensorRef, Resolved, InOrder> tensors_;
-  std::string problem_;  // the first one that was found; empty: none
+  std::string problem_;  // the first problem found; empty: none
 };
 
 }  // namespace

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uintmax_t kLargestIndex = 64U << 20U;  // 36 000 tensors take 3.4 MB
+constexpr std::uintmax_t kLargestIndex = 64U << 20U;  // bytes; an index of 36 000 tensors takes 3.4 MB
 constexpr std::string_view kIndexEnd = ".safetensors.index.json", kFileEnd = ".safetensors";
 
 [[noreturn]] void fail(const std::string& path, const std::string& text) { throw InputError(Where{path, 0, 0}, text); }
@@ -76,7 +76,7 @@ class IndexReader final : public StrictReader {
  private:
   [[noreturn]] void refuse(const std::string& text) const { throw InputError(where(), text); }
 
-  // Other sections than weight_map may hold anything.
+  // Sections other than weight_map may hold anything.
   [[nodiscard]] bool skipped() const { return depth_ >= 1 && section_ != "weight_map"; }
   bool deeper() {
     constexpr int kMostDepth = 64;
@@ -107,7 +107,7 @@ std::string read_index(const std::string& path) {
   return text.str();
 }
 
-// The name that transformers saves under, else the only one of its kind.
+// The file name that transformers saves under, else the only file of its kind.
 std::string file_in(const std::string& folder) {
   for (const char* const usual : {"model.safetensors", "model.safetensors.index.json"}) {
     const fs::path path = fs::path(folder) / usual;
@@ -151,7 +151,7 @@ void TensorFiles::open_index() {
   nlohmann::json::sax_parse(read_index(path_), &reader);
   std::map<std::string, const SafetensorsFile*> opened;
   for (const auto& [name, shard] : std::move(reader).shards()) {
-    // A plain name: an index must not lead out of its folder.
+    // Accept plain names only: an index must not point outside its folder.
     if (shard.find('/') != std::string::npos || shard.find('\0') != std::string::npos || !shard.ends_with(kFileEnd))
       fail(path_, fmt::format("tensor {}: found {}, expected the name of a .safetensors file in the same folder",
                               quoted_name(name), quoted_name(shard)));

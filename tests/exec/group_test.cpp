@@ -74,7 +74,7 @@ TEST(GroupMesh, long_messages_cross) {
     const net::Bytes own(kBytes, std::byte{static_cast<unsigned char>(10 + member.process)});
     const std::array<std::span<const std::byte>, 2> parts{std::span(own).first(5), std::span(own).subspan(5)};
     net::Bytes all(3 * kBytes);
-    member.lanes[0].mesh->exchange(parts, all);
+    member.replicas[0].mesh->exchange(parts, all);
     for (std::size_t p = 0; p < 3; ++p) {
       const auto expected = std::byte{static_cast<unsigned char>(static_cast<int>(p) == member.process ? 0 : 10 + p)};
       EXPECT_EQ(std::count(all.begin() + static_cast<std::ptrdiff_t>(p * kBytes),
@@ -88,8 +88,8 @@ TEST(GroupMesh, everybody_gets_what_the_first_has) {
   std::vector<Member> members = make_members(4);
   on_processes(members, [](Member& member) {
     net::Bytes id(128, std::byte{static_cast<unsigned char>(member.process + 1)});
-    member.lanes[0].mesh->broadcast(id);
-    member.lanes[0].mesh->meet();
+    member.replicas[0].mesh->broadcast(id);
+    member.replicas[0].mesh->meet();
     EXPECT_EQ(id, net::Bytes(128, std::byte{1}));
   });
 }
@@ -99,11 +99,11 @@ TEST(GroupMesh, who_waits_for_a_process_that_goes_is_woken) {
   std::atomic<int> woken = 0;
   on_processes(members, [&](Member& member) {
     if (member.process == 1) {
-      member.lanes[0].mesh.reset();  // its connections close
+      member.replicas[0].mesh.reset();  // its connections close
       return;
     }
     try {
-      while (true) member.lanes[0].mesh->meet();
+      while (true) member.replicas[0].mesh->meet();
     } catch (const PeerFailed&) {
       ++woken;
     }
@@ -127,7 +127,7 @@ TEST(GroupCommunicator, adds_with_the_bits_of_threads) {
     std::vector<Member> members = make_members(processes);
     on_processes(members, [&](Member& member) {
       const int count = kRanks / processes;
-      const auto group = make_thread_group(kRanks, {member.process * count, count}, *member.lanes[0].mesh);
+      const auto group = make_thread_group(kRanks, {member.process * count, count}, *member.replicas[0].mesh);
       std::vector<std::jthread> ranks;
       for (const auto& endpoint : group) {
         ranks.emplace_back([&, c = endpoint.get()] {
@@ -340,7 +340,7 @@ TEST(GroupFailure, followers_end_with_the_leader) {
     row.token = 1;
     row.blocks = blocks;
     input.decode.push_back(row);
-    ASSERT_TRUE(members[0].lanes[0].steps[1].send(encoder.encode(input)));  // and takes no part in it
+    ASSERT_TRUE(members[0].replicas[0].steps[1].send(encoder.encode(input)));  // and takes no part in it
   }
   TestGroup::end(members[0]);
 }  // joins the follower
