@@ -221,7 +221,7 @@ void CurveLane::estimate(Job& job) {
       point.result.metrics = study::estimate_point(*point.scenario);
       if (!point.result.metrics) continue;
       delivery.points.push_back(
-          {Stage::estimate, job.grid.curve_of[index], index, row_of(std::move(point.result), point.scenario->pp)});
+          {PointStage::estimate, job.grid.curve_of[index], index, row_of(std::move(point.result), point.scenario->pp)});
     }
   } catch (const std::exception&) {
     delivery.points.clear();  // the simulation meets the same error, and reports it
@@ -261,7 +261,7 @@ void CurveLane::run_task(Job& job, const Task& task) {
     add_band(job, task);
     return;
   }
-  LanePoint out{task.load ? Stage::refined : Stage::study, task.curve, task.index, {}};
+  LanePoint out{task.load ? PointStage::refined : PointStage::study, task.curve, task.index, {}};
   try {
     study::ResolvedPoint point;
     if (task.load) {
@@ -290,7 +290,7 @@ void CurveLane::run_task(Job& job, const Task& task) {
   }
   const std::lock_guard lock(mutex_);
   ++job.shown;
-  if (out.stage == Stage::study) job.seen.push_back(out);
+  if (out.stage == PointStage::study) job.seen.push_back(out);
   Delivery delivery;
   delivery.generation = job.generation;
   delivery.points.push_back(std::move(out));

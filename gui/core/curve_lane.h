@@ -27,10 +27,10 @@
 
 namespace plimsoll::gui {
 
-enum class Stage : unsigned char { estimate, study, refined };
+enum class PointStage : unsigned char { estimate, study, refined };
 
 struct LanePoint {
-  Stage stage = Stage::study;
+  PointStage stage = PointStage::study;
   std::size_t curve = 0;  // which curve: combination of the swept values other than the load's
   std::size_t index = 0;  // of the study; of a refined point, that of the study's point it was varied from
   PointRow row;

@@ -14,11 +14,11 @@ double load_of(const LanePoint& point) { return point.row.result.labels.load_val
 
 }  // namespace
 
-QString stage_name(Stage stage) {
+QString stage_name(PointStage stage) {
   switch (stage) {
-    case Stage::estimate: return QObject::tr("estimate");
-    case Stage::study: return QObject::tr("study");
-    case Stage::refined: return QObject::tr("refined");
+    case PointStage::estimate: return QObject::tr("estimate");
+    case PointStage::study: return QObject::tr("study");
+    case PointStage::refined: return QObject::tr("refined");
   }
   return {};
 }
@@ -41,16 +41,17 @@ void CurveModel::begin(quint64 generation, const CurveOutline& outline) {
 void CurveModel::insert(const LanePoint& point) {
   if (point.curve >= curves_.size()) return;
   std::vector<LanePoint>& points = curves_[point.curve].points;
-  if (point.stage == Stage::study) {
+  if (point.stage == PointStage::study) {
     const auto known = std::find_if(points.begin(), points.end(), [&](const LanePoint& p) {
-      return p.stage == Stage::study && p.index == point.index;
+      return p.stage == PointStage::study && p.index == point.index;
     });
     if (known != points.end()) {  // the same once more, with its band
       *known = point;
       return;
     }
     ++simulated_;
-    std::erase_if(points, [&](const LanePoint& p) { return p.stage == Stage::estimate && p.index == point.index; });
+    std::erase_if(points,
+                  [&](const LanePoint& p) { return p.stage == PointStage::estimate && p.index == point.index; });
   }
   const auto place = std::upper_bound(points.begin(), points.end(), point,
                                       [](const LanePoint& a, const LanePoint& b) { return load_of(a) < load_of(b); });
@@ -71,7 +72,7 @@ void CurveModel::complete(quint64 generation) {
   beginResetModel();
   rows_.clear();
   for (Curve& curve : curves_)
-    std::erase_if(curve.points, [](const LanePoint& p) { return p.stage == Stage::estimate; });
+    std::erase_if(curve.points, [](const LanePoint& p) { return p.stage == PointStage::estimate; });
   previous_.clear();
   complete_ = true;
   endResetModel();
@@ -127,7 +128,7 @@ std::vector<study::PointResult> CurveModel::results() const {
   std::vector<study::PointResult> out;
   for (const Curve& curve : curves_) {
     for (const LanePoint& point : curve.points) {
-      if (point.stage == Stage::study) out.push_back(point.row.result);
+      if (point.stage == PointStage::study) out.push_back(point.row.result);
     }
   }
   std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.index < b.index; });

@@ -66,6 +66,6 @@ class CurveModel final : public QAbstractTableModel {
   std::size_t simulated_ = 0;
 };
 
-[[nodiscard]] QString stage_name(Stage stage);
+[[nodiscard]] QString stage_name(PointStage stage);
 
 }  // namespace plimsoll::gui

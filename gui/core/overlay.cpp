@@ -163,23 +163,24 @@ std::vector<const study::PointResult*> typical_points(const CurveModel& model) {
   return out;
 }
 
-struct Place {
+struct CurveMatch {
   std::vector<std::size_t> curves;  // that a row fits
   QString why_not;                  // of the last curve that it does not fit
 };
 
-Place place_of(const OverlayTable& table, const PointRow& row, const std::vector<const study::PointResult*>& typical) {
-  Place place;
+CurveMatch match_of(const OverlayTable& table, const PointRow& row,
+                    const std::vector<const study::PointResult*>& typical) {
+  CurveMatch match;
   for (std::size_t c = 0; c < typical.size(); ++c) {
     if (typical[c] == nullptr) continue;
     const QString why = table.tool.isEmpty() ? QString() : difference(row, *typical[c]);
     const bool fits = table.tool.isEmpty() ? describes(row, *typical[c]) : why.isEmpty();
     if (fits)
-      place.curves.push_back(c);
+      match.curves.push_back(c);
     else if (!why.isEmpty())
-      place.why_not = why;
+      match.why_not = why;
   }
-  return place;
+  return match;
 }
 
 }  // namespace
@@ -241,7 +242,7 @@ std::vector<OverlayPoint> overlay_points(const CurveModel& model, const std::vec
   const auto typical = typical_points(model);
   for (const OverlayTable& table : tables) {
     for (const PointRow& row : table.rows) {
-      const std::vector<std::size_t> curves = place_of(table, row, typical).curves;
+      const std::vector<std::size_t> curves = match_of(table, row, typical).curves;
       if (!table.tool.isEmpty() && curves.size() > 1) continue;  // whose it is, the tool does not say
       for (const std::size_t c : curves) out.push_back({&row, &table, c});
     }
@@ -261,11 +262,11 @@ std::vector<QString> overlay_notes(const CurveModel& model, const std::vector<Ov
     std::size_t without = 0, several = 0;
     QString why;
     for (const PointRow& row : table.rows) {
-      const Place place = place_of(table, row, typical);
-      if (place.curves.empty()) {
+      const CurveMatch match = match_of(table, row, typical);
+      if (match.curves.empty()) {
         ++without;
-        why = place.why_not;
-      } else if (place.curves.size() > 1 && !table.tool.isEmpty()) {
+        why = match.why_not;
+      } else if (match.curves.size() > 1 && !table.tool.isEmpty()) {
         ++several;
       }
     }

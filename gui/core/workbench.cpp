@@ -202,7 +202,7 @@ const PointDetails* Workbench::details() {
   if (point == nullptr) {
     std::vector<const LanePoint*> stated;  // refined points come and go with the SLO line
     for (const LanePoint& one : curves_.curves().back().points) {
-      if (one.stage == Stage::study) stated.push_back(&one);
+      if (one.stage == PointStage::study) stated.push_back(&one);
     }
     if (stated.empty()) return nullptr;
     point = stated[stated.size() / 2];

@@ -181,7 +181,7 @@ void TimePage::refresh() {
   if (!curves.curves().empty()) {
     for (const LanePoint& point : curves.curves()[shown].points) {
       const auto& m = point.row.result.metrics;
-      if (!m || point.stage == Stage::estimate || !m->latency.mean) continue;
+      if (!m || point.stage == PointStage::estimate || !m->latency.mean) continue;
       bars.push_back({reader_text(point.row.result.labels.load_value, 4),
                       {m->time_weights_s, m->time_kv_s, m->time_compute_s, m->time_allreduce_s, m->time_host_s,
                        m->time_queue_s, m->time_preempt_s, m->time_other_s},

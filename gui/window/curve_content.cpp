@@ -27,8 +27,8 @@ PlotPoint plot_point(const LanePoint& point, const ContentChoice& choice, const 
   PlotPoint out;
   out.x = x;
   out.y = y;
-  out.look = point.stage == Stage::study ? PointLook::filled : PointLook::small;
-  out.tip = point_tip(point.row, name, point.stage == Stage::study ? QString() : stage_name(point.stage));
+  out.look = point.stage == PointStage::study ? PointLook::filled : PointLook::small;
+  out.tip = point_tip(point.row, name, point.stage == PointStage::study ? QString() : stage_name(point.stage));
   const auto& metrics = point.row.result.metrics;
   const std::string_view id = choice.y->id;
   if (choice.bands && metrics && id == "latency_mean_s")
@@ -47,7 +47,7 @@ PlotSeries series_of(const Curve& curve, const ContentChoice& choice, const QStr
     series.points.push_back(plot_point(curve.points[i], choice, name, *x, *y));
     series.points.back().id = i;
     series.points.back().doubtful = doubt && !curve.points[i].row.result.extrapolates.empty();
-    estimated = estimated || curve.points[i].stage == Stage::estimate;
+    estimated = estimated || curve.points[i].stage == PointStage::estimate;
   }
   if (estimated) series.line = LineLook::dashed;
   return series;
@@ -104,7 +104,7 @@ void add_knees(const Workbench& bench, const ContentChoice& choice, CurveContent
     std::vector<const LanePoint*> from;
     for (const LanePoint& point : curve.points) {
       const auto& m = point.row.result.metrics;
-      if (!m || m->steady.grows || point.stage == Stage::estimate) continue;
+      if (!m || m->steady.grows || point.stage == PointStage::estimate) continue;
       shape.push_back({point.row.result.labels.load_value, m->output_tokens_per_s,
                        m->latency_per_token.p90.value_or(m->latency.p90.value_or(0))});
       from.push_back(&point);
@@ -212,7 +212,7 @@ QString within_limit(const Curve& curve, const ContentChoice& choice) {
   const LanePoint *best = nullptr, *next = nullptr;  // next: the simulated point after the best one
   bool all = true;
   for (const LanePoint& point : curve.points) {
-    if (point.stage == Stage::estimate || !point.row.result.metrics) {
+    if (point.stage == PointStage::estimate || !point.row.result.metrics) {
       all = false;
       continue;
     }

@@ -105,7 +105,7 @@ PlotPage::Page CostPage::build(const std::set<QString>& hidden) const {
   for (const Curve& curve : bench_.curves().curves()) {
     for (const LanePoint& point : curve.points) {
       const auto cost = value_of(point.row, *choice.y), slow = value_of(point.row, *choice.x);
-      if (point.stage == Stage::estimate || !cost || (best > 0 && *cost >= best)) continue;
+      if (point.stage == PointStage::estimate || !cost || (best > 0 && *cost >= best)) continue;
       if (limit > 0 && (!slow || *slow > limit)) continue;
       best = *cost;
       where = tr("%1 at %2").arg(curve_name(bench_, curve), load_text(point.row.result.labels));

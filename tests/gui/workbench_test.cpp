@@ -56,7 +56,7 @@ TEST_F(WorkbenchTest, EveryPointOfTheStudyGetsItsBandInTheEnd) {
              value = column_index("latency_per_token_p90_s");
   for (const Curve& curve : bench.curves().curves()) {
     for (const LanePoint& point : curve.points) {
-      if (point.stage != Stage::study) continue;
+      if (point.stage != PointStage::study) continue;
       const auto& cells = point.row.cells;
       ASSERT_TRUE(std::holds_alternative<double>(cells[*low]) && std::holds_alternative<double>(cells[*high]));
       EXPECT_LE(std::get<double>(cells[*low]), std::get<double>(cells[*value]));
@@ -71,8 +71,8 @@ TEST_F(WorkbenchTest, RefinedPointsAreMarkedAndNeverAmongTheStudys) {
   std::size_t refined = 0;
   for (const Curve& curve : bench.curves().curves()) {
     for (const LanePoint& point : curve.points) {
-      EXPECT_NE(point.stage, Stage::estimate);
-      refined += point.stage == Stage::refined ? 1 : 0;
+      EXPECT_NE(point.stage, PointStage::estimate);
+      refined += point.stage == PointStage::refined ? 1 : 0;
     }
   }
   EXPECT_GT(refined, 0U);
