@@ -8,7 +8,7 @@
 namespace plimsoll::configs {
 namespace {
 
-/// Runs of letters and digits, in lower case.
+/// Returns the runs of letters and digits, in lower case.
 std::vector<std::string> words_of(const std::string& text) {
   std::vector<std::string> words(1);
   for (const char c : text) {
@@ -22,15 +22,15 @@ std::vector<std::string> words_of(const std::string& text) {
   return words;
 }
 
-/// "80gb".
+/// Returns true for words such as "80gb".
 bool is_memory(const std::string& word) {
   return word.size() > 2 && word.ends_with("gb") && std::isdigit(static_cast<unsigned char>(word[0])) != 0;
 }
 
 }  // namespace
 
-// Every word of the id decides: rtx-3090 is no RTX 4090. Descriptions need not say what is usual: the form SXM, or the
-// memory where there is one size ("NVIDIA H200", "NVIDIA H100 80GB HBM3").
+// Every word of the id counts: rtx-3090 is not RTX 4090. Descriptions may omit the obvious: the form SXM, or the memory
+// of a device that has one size ("NVIDIA H200", "NVIDIA H100 80GB HBM3").
 bool is_same_device(const std::string& description, const std::string& id) {
   const std::vector<std::string> found = words_of(description);
   const auto has = [&](auto test) { return std::any_of(found.begin(), found.end(), test); };

@@ -21,7 +21,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-// The whole text as a count from 1.
+// Parses the whole text as an integer of at least 1.
 std::optional<std::int64_t> whole(std::string_view text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -29,7 +29,7 @@ std::optional<std::int64_t> whole(std::string_view text) {
   return value;
 }
 
-// "8xH100": digits, a cross, a name.
+// Parses "8xH100": digits, a cross, a name.
 std::optional<AcceleratorCount> count_first(std::string_view text) {
   const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
   const auto count = whole(text.substr(0, digits));
@@ -41,7 +41,7 @@ std::optional<AcceleratorCount> count_first(std::string_view text) {
   return {};
 }
 
-// "h100 x 8": a name, a cross, digits. A letter before an x makes it a part of the name ("RTX 4090").
+// Parses "h100 x 8": a name, a cross, digits. An x directly after a letter belongs to the name ("RTX 4090").
 std::optional<AcceleratorCount> count_last(std::string_view text) {
   const std::size_t before = text.find_last_not_of("0123456789");
   if (before == std::string_view::npos) return {};

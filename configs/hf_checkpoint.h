@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the weights beside a config.json are stored: torch_dtype or dtype, and quantization_config (or
-// hf_quant_config.json beside it, where NVIDIA's tools write it). A method that is not known is refused by name, never
-// passed over. Private to configs/.
+// Reads how the weights beside a config.json are stored: torch_dtype or dtype, and quantization_config (or the file
+// hf_quant_config.json of NVIDIA's tools). An unknown method is refused by name, never ignored. Private to configs/.
 #pragma once
 
 #include <optional>
@@ -11,9 +10,9 @@
 
 namespace plimsoll::configs {
 
-/// `whole` is the file, `text` the language model's part of it (the file itself, where it has no parts). nullopt: the
-/// file does not say how its weights are stored. Throws InputError for a method, a number of bits or a mixture that is
-/// not modelled.
+/// `whole` is the file, `text` the part for the language model (the file itself if it has no parts). Returns nullopt if
+/// the file does not say how its weights are stored. Throws InputError for a method, a number of bits or a mixture that
+/// is not modelled.
 [[nodiscard]] std::optional<model::Checkpoint> read_checkpoint(const JsonFields& whole, const JsonFields& text,
                                                                const model::LlmShape& shape);
 

@@ -17,7 +17,7 @@ namespace {
 
 using model::OpId;
 
-// Modules that make up a matrix, under a layer, in the spellings of the families that are read.
+// The modules of a layer that make up a matrix, in the spellings of the supported families.
 struct Modules {
   OpId matrix;
   std::vector<std::string_view> names;
@@ -51,7 +51,7 @@ const std::vector<Modules>& modules() {
 constexpr std::array<std::string_view, 4> kPrefixes = {"model.", "language_model.model.", "model.language_model.",
                                                        "transformer."};
 
-// "a.b" in "x.a.b.c": whole words only, so that "gate" is no part of "gate_proj".
+// Finds "a.b" in "x.a.b.c". Matches whole words only, so "gate" does not match "gate_proj".
 bool holds_words(std::string_view name, std::string_view words) {
   for (std::size_t at = name.find(words); at != std::string_view::npos; at = name.find(words, at + 1)) {
     const std::size_t end = at + words.size();
@@ -80,14 +80,14 @@ bool glob_matches(std::string_view text, std::string_view glob) {
   return g == glob.size();
 }
 
-// A glob means a module and all that is in it.
+// A glob matches a module and everything inside it.
 bool glob_holds(const std::string& name, std::string_view glob) {
   for (std::size_t end = name.find('.'); end != std::string::npos; end = name.find('.', end + 1))
     if (glob_matches(std::string_view(name).substr(0, end), glob)) return true;
   return glob_matches(name, glob);
 }
 
-// The layer's number in "…layers.12.…", and what follows it.
+// Returns the layer number in "…layers.12.…" and the text that follows.
 std::optional<std::pair<std::int32_t, std::string>> layer_of(std::string_view pattern) {
   constexpr std::string_view kLayers = "layers.";
   const std::size_t at = pattern.find(kLayers);
@@ -101,7 +101,7 @@ std::optional<std::pair<std::int32_t, std::string>> layer_of(std::string_view pa
   return std::pair(number, std::string(pattern.substr(std::min(end + 1, pattern.size()))));
 }
 
-/// Patterns sorted so that a layer's own are looked up, not searched for.
+/// Patterns sorted by layer, so that those of one layer are looked up instead of searched for.
 class Matcher {
  public:
   Matcher(const ModulePatterns& patterns, std::int32_t layers) : own_(static_cast<std::size_t>(layers)) {
@@ -112,7 +112,7 @@ class Matcher {
         if (layer->first < layers) own_[static_cast<std::size_t>(layer->first)].push_back(std::move(layer->second));
       } else {
         const std::size_t at = pattern.find("layers.");
-        // In front of it stand the names of wrappers.
+        // Remove the names of wrappers before "layers.".
         any_.push_back(at == std::string::npos ? pattern : pattern.substr(at));
       }
     }

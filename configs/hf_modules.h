@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which matrices of a model a list of modules in a quantization_config means. Private to configs/.
+// Finds the matrices of a model that the module list of a quantization_config selects. Private to configs/.
 #pragma once
 
 #include <string>
@@ -10,15 +10,15 @@
 
 namespace plimsoll::configs {
 
-/// Patterns over the names of modules as the tools write them: a name or a part of one in whole words ("lm_head",
-/// "gate"), a glob ("model.layers.0.self_attn*"), a regular expression ("re:.*mlp.*").
+/// Patterns over module names as the tools write them: a name or whole words of one ("lm_head", "gate"), a glob
+/// ("model.layers.0.self_attn*"), or a regular expression ("re:.*mlp.*").
 using ModulePatterns = std::vector<std::string>;
 
 struct MatrixShare {
   model::OpId matrix = model::OpId::none;
-  std::int32_t meant = 0, layers = 0;  // layers in which the patterns mean it, of those that have it
+  std::int32_t meant = 0, layers = 0;  // layers in which a pattern selects the matrix; layers that have the matrix
 };
-/// For every quantised matrix of the shape. Throws std::regex_error for an expression that is none.
+/// Returns one entry per quantised matrix of the shape. Throws std::regex_error for an invalid regular expression.
 [[nodiscard]] std::vector<MatrixShare> matrices_meant(const ModulePatterns& patterns, const model::LlmShape& shape);
 
 }  // namespace plimsoll::configs

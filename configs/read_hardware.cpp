@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accelerators, links and instances from their files (configs/README.md).
+// Reads accelerators, links and instances (configs/README.md).
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -32,7 +32,7 @@ std::vector<double> read_numbers(const Node& node, double least, double most) {
   return numbers;
 }
 
-// Written by calibration; validate_coefficients checks the grid.
+// Calibration writes this table; validate_coefficients checks the grid.
 std::shared_ptr<const model::ResidualTable> read_residual(const Node& node) {
   static constexpr std::array<std::string_view, 3> kKeys = {"x", "y", "log_ratio"};
   constexpr double kMostLog2 = 64, kMostLogRatio = 10;
@@ -57,7 +57,7 @@ model::OpCoefficients read_coefficients(const Node& node) {
   return c;
 }
 
-// "2026-07", and later than the one before.
+// Checks a date: "2026-07", later than the previous one.
 void check_date(const Item& price, const std::vector<Price>& earlier) {
   const std::string& date = price.key;
   bool is_month = date.size() == 7 && date[4] == '-';
@@ -84,7 +84,8 @@ model::AllReduceSegment read_segment(const Node& node) {
   return {node.at("latency").as_seconds(0, 1), node.at("bandwidth").as_bytes_per_second(1)};
 }
 
-// "512 6.05, 1024 6.01": bytes and microseconds. One scalar, because a list of lists takes a millisecond to parse.
+// Reads "512 6.05, 1024 6.01": bytes and microseconds. It is one scalar because parsing a list of lists takes a
+// millisecond.
 std::vector<model::AllReducePoint> read_points(const Node& node) {
   constexpr double kMostBytes = 1e12, kMostMicroseconds = 1e8;
   std::string text = node.as_string();
@@ -108,7 +109,7 @@ std::vector<model::AllReducePoint> read_points(const Node& node) {
   return points;
 }
 
-// Either segments, or measured sizes and their times.
+// Reads either segments, or measured sizes with their times.
 model::AllReduceCurve read_curve(const Node& node) {
   static constexpr std::array<std::string_view, 4> kCurve = {"ranks", "kernel", "segments", "points"};
   node.require_known_keys(kCurve);
@@ -141,8 +142,8 @@ void read_efficiency(const Node& node, model::Accelerator& a) {
   a.fit_source = node.at("source").as_string();
 }
 
-// The side file stands beside the accelerator's. What the file must hold is said here, so that a file which lost an op
-// is refused by name.
+// The kernel file lies beside the accelerator's file. The accelerator's file lists the ops it must hold, so that a
+// kernel file that lost an op is refused by name.
 std::shared_ptr<const model::KernelFile> read_kernels(const Node& node) {
   static constexpr std::array<std::string_view, 8> kKeys = {
       "file", "date", "source", "command", "ops", "roofline_error", "in_fit_error", "out_of_fit_error"};
@@ -228,7 +229,8 @@ void read_estimates(const Node& root, model::Accelerator& a) {
   read_efficiency(root.at("efficiency"), a);
 }
 
-// {name: …, memory: …, bandwidth: …, peak: {fp16: …}} in a study; the keys of a file are taken too.
+// Reads {name: …, memory: …, bandwidth: …, peak: {fp16: …}} from a study. The keys of a catalogue file are accepted
+// too.
 model::Accelerator read_inline_accelerator(const Node& node) {
   static constexpr std::array<std::string_view, 13> kKeys = {
       "name",  "vendor",           "memory",    "memory_visible", "bandwidth",  "memory_bandwidth",
@@ -245,7 +247,7 @@ model::Accelerator read_inline_accelerator(const Node& node) {
       for (const Item& type : item.value.items()) file.set(type.key, type.value);
     } else {
       file.set(item.key == "bandwidth" ? "memory_bandwidth" : item.key == "peak" ? "bf16" : item.key, item.value);
-      if (item.key == "peak") file.set("fp16", item.value);  // one number: products in 16 bits
+      if (item.key == "peak") file.set("fp16", item.value);  // one number: 16-bit products
     }
   }
   if (!node.has("source")) file.set("source", "stated in the study", node.where());

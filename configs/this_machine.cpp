@@ -16,7 +16,7 @@ namespace plimsoll::configs {
 
 namespace {
 
-// The value of the first line of /proc/cpuinfo or /proc/meminfo with this key; empty if there is none.
+// Returns the value of the first line of /proc/cpuinfo or /proc/meminfo with this key; empty if there is none.
 std::string proc_value(const char* file, const std::string& key) {
   std::ifstream stream(file);
   for (std::string line; std::getline(stream, line);) {
@@ -79,7 +79,7 @@ ThisMachine::Share read_share(const Node& node) {
   return share;
 }
 
-// By dtype, each beginning with one rank and ascending.
+// Checks the order: by dtype, each starting with one rank and ascending.
 bool in_order(const std::vector<ThisMachine::Share>& shares) {
   for (std::size_t i = 0; i < shares.size(); ++i) {
     const bool first = i == 0 || shares[i].dtype != shares[i - 1].dtype;
@@ -132,7 +132,8 @@ std::string machine_fingerprint() {
 
 std::string machine_file(const std::string& device) {
   const char* named = std::getenv("XDG_DATA_HOME");
-  std::string folder = named != nullptr && *named == '/' ? named : "";  // the specification ignores relative ones
+  std::string folder =
+      named != nullptr && *named == '/' ? named : "";  // the specification says to ignore relative paths
   if (folder.empty()) {
     const char* home = std::getenv("HOME");
     folder = (home != nullptr ? std::string(home) : std::string("/root")) + "/.local/share";
