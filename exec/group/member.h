@@ -24,7 +24,7 @@ struct Member {
   int process = 0, processes = 1;
   int local = 0, locals = 1;           // index among the processes of this host; number of them
   std::vector<std::string> hosts;      // [process]
-  std::vector<net::Link> control;      // as `steps`, for messages about all replicas
+  std::vector<net::Link> control;      // as ReplicaLinks::steps, for messages about all replicas
   std::vector<ReplicaLinks> replicas;  // [replica]
 };
 
