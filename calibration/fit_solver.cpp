@@ -46,7 +46,7 @@ class Solver {
     return residuals_(candidates);
   }
 
-  // Differences away from a limit that the number stands at.
+  // A number at one of its limits is differenced in the direction away from it.
   MatrixXd jacobian(const std::vector<double>& values, const std::vector<double>& at) {
     std::vector<std::vector<double>> candidates;
     std::vector<double> steps;
@@ -65,7 +65,7 @@ class Solver {
     return j;
   }
 
-  // One step of Gauss and Newton with as much damping as it takes; false when nothing helps.
+  // Takes one Gauss-Newton step with as much damping as it needs. Returns false if no step reduces the loss.
   bool improve(FitResult& best, std::vector<double>& at, double& damping) {
     const auto n = static_cast<Eigen::Index>(numbers_.size());
     const MatrixXd j = jacobian(best.values, at);
@@ -91,7 +91,7 @@ class Solver {
         values[i] = limited(i, values[i] * std::exp(std::clamp(step(static_cast<Eigen::Index>(i)), -1.0, 1.0)));
       std::vector<double> moved = evaluate({values}).front();
       const double loss = fit_loss(numbers_, values, moved);
-      if (!(loss < best.loss)) continue;  // nor where it is no number
+      if (!(loss < best.loss)) continue;  // also rejects NaN
       best.values = std::move(values);
       best.loss = loss;
       at = std::move(moved);

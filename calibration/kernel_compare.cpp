@@ -18,7 +18,7 @@ namespace {
 using model::KernelKey;
 using model::KernelOp;
 
-// The accelerator of a device and its own link.
+// The accelerator of a device, and its own link.
 struct Device {
   std::shared_ptr<const model::Accelerator> accelerator;
   std::shared_ptr<const model::Interconnect> link;
@@ -47,7 +47,7 @@ class Comparer {
     return found;
   }
 
-  // The table of the row's own kernel, else the nearest of its op and type.
+  // Returns the table of the row's own kernel, else the closest of its op and type.
   static const model::MeasuredKernel* table_for(const model::KernelFile& file, const KernelMeasurement& row) {
     for (std::size_t i = 0; i < file.entries().size(); ++i) {
       const model::KernelFile::Entry& e = file.entries()[i];

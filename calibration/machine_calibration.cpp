@@ -26,8 +26,9 @@ constexpr std::size_t kProbeBytes = 256U << 20;  // 8 times the last-level cache
 constexpr std::int64_t kKvBlocks = 6000, kMostRows = 512, kMostContext = 2048;
 constexpr double kProbeSeconds = 0.5;
 constexpr double kMostProbes = 0.8;
-constexpr double kCoarseBelow = 15;  // seconds: less time buys fewer shapes
-// Shares of the time: ops and held-out forwards of a (dtype, ranks, model), whose engine takes the rest; then the host.
+constexpr double kCoarseBelow = 15;  // seconds; below, fewer shapes are measured
+// Shares of the time. The first two are for each (dtype, ranks, model): ops and held-out forwards; the rest of its
+// share builds the engine. The third is for the host.
 constexpr double kOpsPart = 0.45, kForwardsPart = 0.2, kHostPart = 0.1;
 
 std::string settings_line(const MachineSettings& s) {
@@ -84,7 +85,7 @@ class MachineCalibrator {
     if (settings_.progress) settings_.progress(what, fraction, recalled_);
   }
 
-  // What a quiet machine gives, for runs that are compared with this calibration.
+  // Measures the rates of a quiet machine, to compare later runs with this calibration.
   void probe() {
     if (probe_) rates_.push_back(probe_->rates(is_coarse() ? kProbeSeconds / 5 : kProbeSeconds));
   }
@@ -97,7 +98,8 @@ class MachineCalibrator {
       const double middle = sched::quantile(values, 0.5);
       for (double& v : values) v = std::abs(v / middle - 1);
       result_.rates_spread =
-          std::max(result_.rates_spread, sched::quantile(values, kMostProbes));  // a moment's burst is no noise
+          std::max(result_.rates_spread,
+                   sched::quantile(values, kMostProbes));  // a quantile, so that a short burst does not count
       return middle;
     };
     result_.rates = {median_of(&exec::SteadyRates::read_bandwidth), median_of(&exec::SteadyRates::multiply_add)};
@@ -175,7 +177,7 @@ class MachineCalibrator {
     report(label, 1, false);
   }
 
-  // Decode forwards of the grid as they run in service, in one graph: what the gaps between kernels are found from.
+  // Measures decode forwards of the grid as in service, replayed as one graph. They give the gaps between kernels.
   std::vector<ForwardSample> measure_whole(exec::Engine& engine, const std::vector<GridForward>& grid,
                                            BenchmarkSettings bench) {
     std::vector<GridForward> decodes;
@@ -191,7 +193,7 @@ class MachineCalibrator {
   SampleStore store_;
   std::optional<exec::SteadyProbe> probe_;
   std::vector<exec::SteadyRates> rates_;
-  std::vector<std::pair<std::string, std::vector<double>>> live_;  // of this share's models
+  std::vector<std::pair<std::string, std::vector<double>>> live_;  // of the models of this share
   MachineCalibration result_;
   double parts_ = 1, done_ = 0, last_ = 0, recalled_ = 0;
 };
@@ -199,7 +201,7 @@ class MachineCalibrator {
 }  // namespace
 
 std::string calibration_problem(const MachineCalibration& calibration) {
-  constexpr double kWorst = 0.5;  // a quiet machine: some hundredths; docs/calibrate.md
+  constexpr double kWorst = 0.5;  // a quiet machine stays at a few hundredths; docs/calibrate.md
   for (const ShareCalibration& share : calibration.shares) {
     if (share.held_out.count == 0 || share.held_out.median <= kWorst) continue;
     return fmt::format(

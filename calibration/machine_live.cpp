@@ -70,7 +70,8 @@ void add_to_table(model::OpCoefficients& c, const std::vector<double>& x, const 
   c.residual = std::make_shared<const model::ResidualTable>(std::move(table));
 }
 
-// Peaks and bandwidth higher, efficiencies lower: the same times, and room below them for the fastest op.
+// Raises peaks and bandwidth and lowers efficiencies by the same factor. The times stay equal, and the fastest op gets
+// room below its limit.
 void raise_limits(model::Accelerator& a, double factor) {
   for (FlopsPerSecond* peak : {&a.fp16, &a.bf16, &a.fp32}) peak->value *= factor;
   a.memory_bandwidth.value *= factor;
@@ -93,7 +94,7 @@ const std::vector<LiveLoad>& live_loads() {
 std::vector<double> measure_live(exec::Engine& engine, const configs::Catalogue& catalogue, const std::string& model,
                                  const BenchmarkSettings& settings) {
   const exec::EngineConfig& config = engine.config();
-  configs::ThisMachine machine;  // any: only the decisions of the scheduler come from here
+  configs::ThisMachine machine;  // any machine: only the scheduler's decisions are taken from here
   machine.shares.push_back(
       {.ranks = 1, .dtype = config.weight_dtype, .accelerator = catalogue.accelerator("generic-cpu")});
   machine.cores = config.tp;
@@ -147,14 +148,14 @@ void settle_live(ShareCalibration& share,
   const std::vector<LiveLoad>& loads = live_loads();
   std::vector<double> rows, factor(loads.size(), 0.0);
   for (const LiveLoad& load : loads) rows.push_back(std::log2(load.rows));
-  constexpr int kRounds = 4;  // a load's steps are not all of its rows: its neighbours' factors move it
+  constexpr int kRounds = 4;  // repeated, because a load's steps have other row counts too, whose factors move it
   for (int round = 0; round < kRounds; ++round) {
     for (const auto& [model, seconds] : seconds_of_models) {
       const std::vector<double> simulated = simulate_live(share, model, engine, catalogue);
       for (std::size_t i = 0; i < loads.size(); ++i)
         factor[i] += std::log(seconds[i] / simulated[i]) / static_cast<double>(seconds_of_models.size());
     }
-    constexpr double kMost = 0.7;  // a factor of two: more is no calibration
+    constexpr double kMost = 0.7;  // log factor; more than a factor of two is not a calibration
     for (double& f : factor) f = std::clamp(f, -kMost, kMost);
     share.accelerator = measured;
     add_by_rows(share.accelerator, rows, factor);

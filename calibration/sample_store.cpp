@@ -52,7 +52,7 @@ SampleStore::SampleStore(std::string file, const std::string& settings) : file_(
   const bool goes_on = load(heading);
   recalled_ = groups_.size();
   out_.open(file_, goes_on ? std::ios::app : std::ios::trunc);
-  // A line that was cut off ends here and is no sample.
+  // Ends a line that was cut off, which is then not read as a sample.
   out_ << (goes_on ? "" : heading) << std::endl;
   if (!out_) throw DeviceError(fmt::format("{}: cannot write the samples of the calibration", file_));
 }
@@ -73,7 +73,7 @@ bool SampleStore::load(const std::string& heading) {
     else if (read_sample_line(line, sample))
       group.push_back(sample);
     else
-      group.clear();  // the end of a line that was cut off, and with it of its group
+      group.clear();  // a line was cut off, so its group is incomplete
   }
   return true;
 }

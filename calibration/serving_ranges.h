@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an engine's profile was fitted on, from the runs themselves: `calibrated_for` of its file.
+// Describes the runs that an engine's profile was fitted to, for `calibrated_for` in its file.
 #pragma once
 
 #include <string>
@@ -10,14 +10,14 @@
 
 namespace plimsoll::calibration {
 
-/// A measured run and the point that it is simulated as.
+/// A measured run, and the point that simulates it.
 struct FittedRun {
   const validation::MeasuredPoint* row = nullptr;
   const study::PointSpec* spec = nullptr;
 };
 
-/// As YAML: the versions that the runs name, and a group for each family of models and pair of types, with the smallest
-/// and the largest of everything in it.
+/// Returns YAML: the versions that the runs name, and a group for each family of models and pair of types, with the
+/// smallest and the largest value of every quantity.
 [[nodiscard]] std::string ranges_text(const std::vector<FittedRun>& runs);
 
 }  // namespace plimsoll::calibration
