@@ -183,7 +183,7 @@ void ChildRun::finish(int exit_code, QProcess::ExitStatus status) {
 }
 
 void ChildRun::fail_to_start(QProcess::ProcessError error) {
-  if (error != QProcess::FailedToStart) return;  // the others end in finished()
+  if (error != QProcess::FailedToStart) return;  // other errors are reported by finished()
   watch_.stop();
   set_state(State::idle);
   Q_EMIT ended(-1, tr("%1 cannot be started: %2").arg(process_.program(), process_.errorString()));

@@ -95,7 +95,7 @@ std::vector<std::size_t> bisection_order(std::size_t n) {
   if (n == 1) return order;
   order.push_back(n - 1);
   std::vector<std::pair<std::size_t, std::size_t>> gaps = {{0, n - 1}};
-  for (std::size_t i = 0; i < gaps.size(); ++i) {  // breadth first: the widest gaps come first
+  for (std::size_t i = 0; i < gaps.size(); ++i) {  // breadth first, so the widest gaps come first
     const auto [low, high] = gaps[i];
     if (high - low < 2) continue;
     const std::size_t middle = (low + high + 1) / 2;

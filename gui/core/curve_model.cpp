@@ -8,7 +8,7 @@
 namespace plimsoll::gui {
 namespace {
 
-constexpr int kOwnColumns = 2;  // curve, stage
+constexpr int kOwnColumns = 2;  // curve and stage
 
 double load_of(const LanePoint& point) { return point.row.result.labels.load_value; }
 
@@ -26,7 +26,7 @@ QString stage_name(PointStage stage) {
 void CurveModel::begin(quint64 generation, const CurveOutline& outline) {
   beginResetModel();
   rows_.clear();
-  // What was never finished is not worth keeping: the curves before it stay.
+  // Incomplete curves are not worth keeping; the complete ones before them stay.
   if (complete_) previous_ = std::move(curves_);
   curves_.clear();
   for (const QString& name : outline.curves) curves_.push_back({name, {}});
@@ -45,7 +45,7 @@ void CurveModel::insert(const LanePoint& point) {
     const auto known = std::find_if(points.begin(), points.end(), [&](const LanePoint& p) {
       return p.stage == PointStage::study && p.index == point.index;
     });
-    if (known != points.end()) {  // the same once more, with its band
+    if (known != points.end()) {  // the same point again, now with its band
       *known = point;
       return;
     }
@@ -173,7 +173,7 @@ QVariant CurveModel::data(const QModelIndex& index, int role) const {
   if (index.column() == 0) return curves_[point.curve].name;
   if (index.column() == 1) return stage_name(point.stage);
   const study::Cell& cell = point.row.cells[static_cast<std::size_t>(index.column() - kOwnColumns)];
-  if (role == Qt::UserRole) return qs(study::plain_text(cell));  // every digit
+  if (role == Qt::UserRole) return qs(study::plain_text(cell));  // with all digits
   if (const auto* number = std::get_if<double>(&cell)) return reader_text(*number, 5);
   return qs(study::plain_text(cell));
 }

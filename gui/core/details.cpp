@@ -38,14 +38,14 @@ std::optional<double> metric_of(study::ResolvedPoint point, std::uint64_t seed, 
   return value_of(make_row(std::move(point.result), pp), metric);
 }
 
-// The value of a swept key; -1: not swept.
+// Returns the value of a swept key, or -1 if it is not swept.
 std::int64_t swept_number(const study::Study& study, const study::PointResult& point, const char* key) {
   const auto keys = study.swept_keys();
   const auto at = static_cast<std::size_t>(std::find(keys.begin(), keys.end(), key) - keys.begin());
   return at < keys.size() ? std::get<std::int64_t>(point.swept[at]) : -1;
 }
 
-// Keeps of each cell the point that `better` prefers to the one kept so far (null: none).
+// Keeps for each cell the point that `better` prefers; null: none yet.
 template <class Better>
 HeatMap simulate_map(Scenario scenario, const std::shared_ptr<const configs::Catalogue>& catalogue,
                      study::RunControl& control, const Better& better) {

@@ -80,7 +80,7 @@ OverlayTable points_table(const std::string& file) {
   return table;
 }
 
-// "vllm" as its users call it.
+// Returns the tool's name as its users write it.
 QString tool_name(const std::string& format) {
   if (format == "vllm") return QStringLiteral("vLLM bench");
   if (format == "aiperf") return QStringLiteral("AIPerf");
@@ -108,11 +108,12 @@ bool same_lengths(const PointRow& measured, const study::PointResult& point) {
           same_or_blank(number_of(measured, "output_tokens_mean"), point.metrics->output_tokens_mean));
 }
 
-// "meta-llama/Llama-2-7b-hf" and "llama-2-7b", "h100" and "h100-sxm x 8": letters and digits of the one in the other.
+// Compares only letters and digits, and accepts one text inside the other: "meta-llama/Llama-2-7b-hf" and "llama-2-7b",
+// "h100" and "h100-sxm x 8".
 bool alike(const std::string& stated, const std::string& ours) {
   const auto plain = [](std::string text) {
     if (const std::size_t slash = text.find_last_of("/\\"); slash != std::string::npos) text = text.substr(slash + 1);
-    text = text.substr(0, text.find(" x "));  // how many of them is another question
+    text = text.substr(0, text.find(" x "));  // the count is compared elsewhere
     std::string out;
     for (const char c : text) {
       if (std::isalnum(static_cast<unsigned char>(c)) != 0)
@@ -124,7 +125,7 @@ bool alike(const std::string& stated, const std::string& ours) {
   return a.empty() || a.find(b) != std::string::npos || b.find(a) != std::string::npos;
 }
 
-// The first thing in which another tool's row differs from a curve's points; empty: nothing.
+// Returns the first property in which another tool's row differs from a curve's points; empty if none does.
 QString difference(const PointRow& measured, const study::PointResult& point) {
   const study::PointLabels &l = point.labels, &m = measured.result.labels;
   const auto differs = [](const char* what, const QString& stated) {
@@ -152,7 +153,7 @@ bool describes(const PointRow& measured, const study::PointResult& point) {
   return same_lengths(measured, point);
 }
 
-/// A point of each curve that has been simulated; nullptr where there is none.
+/// Returns one simulated point of each curve; nullptr if a curve has none.
 std::vector<const study::PointResult*> typical_points(const CurveModel& model) {
   std::vector<const study::PointResult*> out;
   for (const Curve& curve : model.curves()) {
@@ -164,8 +165,8 @@ std::vector<const study::PointResult*> typical_points(const CurveModel& model) {
 }
 
 struct CurveMatch {
-  std::vector<std::size_t> curves;  // that a row fits
-  QString why_not;                  // of the last curve that it does not fit
+  std::vector<std::size_t> curves;  // curves that the row fits
+  QString why_not;                  // for the last curve that it does not fit
 };
 
 CurveMatch match_of(const OverlayTable& table, const PointRow& row,
@@ -219,7 +220,8 @@ bool is_overlay(const std::string& text) {
   if (has(header, "requests_completed,") || (has(header, "load_kind") && has(header, "load_value"))) return true;
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string::npos || (text[first] != '{' && text[first] != '[')) return false;
-  // Names of which every result of a load generator that can be imported has one; no trace and no config.json does.
+  // Names that occur in the result of every supported load generator, but in no trace or config.json: each format has
+  // at least one of them.
   constexpr std::array<const char*, 6> kNames = {"output_throughput", "mean_ttft_ms",        "ttfts",
                                                  "guidellm_version",  "time_to_first_token", "tput_per_gpu"};
   return has(text, "\"benchmarks\"") ||
@@ -243,7 +245,8 @@ std::vector<OverlayPoint> overlay_points(const CurveModel& model, const std::vec
   for (const OverlayTable& table : tables) {
     for (const PointRow& row : table.rows) {
       const std::vector<std::size_t> curves = match_of(table, row, typical).curves;
-      if (!table.tool.isEmpty() && curves.size() > 1) continue;  // whose it is, the tool does not say
+      if (!table.tool.isEmpty() && curves.size() > 1)
+        continue;  // the tool does not say which of these curves it measured
       for (const std::size_t c : curves) out.push_back({&row, &table, c});
     }
   }

@@ -36,7 +36,7 @@ sweep:
 std::optional<Node> node_at(const Node& root, std::string_view path) {
   if (path.empty()) return root;
   if (!root.is_map()) return {};
-  if (const auto whole = root.find(path)) return whole;  // a key that itself holds dots
+  if (const auto whole = root.find(path)) return whole;  // a key that itself contains dots
   const std::size_t dot = path.find('.');
   if (dot == std::string_view::npos) return {};
   const auto child = root.find(path.substr(0, dot));
@@ -56,7 +56,7 @@ std::string list_text(const Node& list) {
   return text;
 }
 
-// The file with the edits that replace whole parts: what the form reads its fields from.
+// Returns the file with those edits that replace whole parts. The form reads its fields from it.
 Document edited_document(const Scenario& scenario) {
   Document document = scenario.document;
   for (const auto& [path, yaml] : scenario.edits) {
@@ -71,7 +71,7 @@ bool is_load_key(const std::string& key) {
   return key == "workload.concurrency" || key == "workload.rate" || key.starts_with("workload.load");
 }
 
-// What the scenario sweeps besides its load, as the inside of a YAML map.
+// Returns what the scenario sweeps besides its load, as the inside of a YAML map.
 std::string other_sweeps(const Scenario& scenario) {
   std::string sweep;
   const Document document = edited_document(scenario);
@@ -83,8 +83,8 @@ std::string other_sweeps(const Scenario& scenario) {
   return sweep;
 }
 
-// First, so that values pinned by other edits are taken out of the sweep; and emptied before the load changes, since a
-// sweep of the rate would be an error beside a load that has none.
+// The sweep goes first, so that values pinned by other edits leave the sweep. It is emptied before the load changes,
+// because a rate sweep is an error if the load has no rate.
 void replace_load(Scenario& scenario, const std::string& load, const std::string& sweep) {
   std::erase_if(scenario.edits,
                 [](const auto& edit) { return edit.first == "sweep" || edit.first == "workload.load"; });

@@ -29,17 +29,17 @@ void add_run_files(PointDetails& details, const std::string& folder, std::size_t
   try {
     details.measured = read_run_files(folder, index);
     details.measured_from = qs(folder);
-  } catch (const std::exception& error) {  // the simulated half is still worth seeing
+  } catch (const std::exception& error) {  // the simulated half is still useful
     details.measured_from = qs(error.what());
   }
 }
 
-// This machine before it is calibrated. The window links no executor that could probe it, so the catalogue's typical
-// CPU stands in, and every point says that it was not calibrated.
+// Describes this machine before it is calibrated. The window links no executor that could probe it, so it uses the
+// catalogue's typical CPU, and every point says that it was not calibrated.
 configs::ThisMachine assumed_machine(const std::string& device) {
   if (device != "cpu")
     throw InputError("this machine's GPU is not known here: state hardware as {accelerator: h100-sxm, count: 1}");
-  const configs::Catalogue catalogue;  // the caller's is busy asking us
+  const configs::Catalogue catalogue;  // the caller's catalogue is busy with this call
   model::Accelerator typical = *catalogue.accelerator("generic-cpu");
   typical.id = "this-machine";
   typical.fit_source = "this machine is not calibrated: taken as a typical CPU; Run > Calibrate this machine";
@@ -57,7 +57,7 @@ std::shared_ptr<const configs::Catalogue> load_catalogue() {
   return catalogue;
 }
 
-// A name that no scenario has.
+// Returns a name that no scenario has.
 QString fresh_name(const std::vector<Scenario>& scenarios, const QString& base) {
   for (int i = 2;; ++i) {
     const QString name = QStringLiteral("%1 %2").arg(base).arg(i);
@@ -89,7 +89,7 @@ Workbench::Workbench(int threads, QObject* parent)
   connect(&lane_, &CurveLane::study_done, this, [this](quint64 generation, double seconds) {
     last_seconds_ = seconds;
     curves_.complete(generation);
-    tasks_.set_paused(false);  // refined points and bands are no reason to hold up a timeline
+    tasks_.set_paused(false);  // refined points and bands must not delay a timeline
     Q_EMIT curves_changed();
   });
   connect(&lane_, &CurveLane::finished, this, &Workbench::finish);
@@ -126,7 +126,7 @@ LaneRequest Workbench::request_for(const Scenario& scenario) const {
 
 void Workbench::session_changed() {
   load_tables();
-  // The first change is simulated at once, what follows within a frame together.
+  // The first change is simulated at once; further changes within a frame are combined.
   if (coalesce_.isActive()) {
     dirty_ = true;
   } else {
@@ -174,7 +174,7 @@ void Workbench::load_tables() {
   for (const std::string& file : loaded_) {
     try {
       files_.push_back(read_overlay(file));
-    } catch (const std::exception& error) {  // it was there when it was added; a session may outlive its files
+    } catch (const std::exception& error) {  // the file existed when it was added, but a session may outlive its files
       files_.push_back({qs(file), {}, false, {}, {qs(error.what())}, {}});
     }
   }
@@ -200,7 +200,7 @@ const PointDetails* Workbench::details() {
   if (!curves_.is_complete() || curves_.curves().empty()) return nullptr;
   const LanePoint* point = selected_point();
   if (point == nullptr) {
-    std::vector<const LanePoint*> stated;  // refined points come and go with the SLO line
+    std::vector<const LanePoint*> stated;  // refined points change with the SLO line
     for (const LanePoint& one : curves_.curves().back().points) {
       if (one.stage == PointStage::study) stated.push_back(&one);
     }
@@ -238,7 +238,7 @@ const PointDetails* Workbench::details() {
   return nullptr;
 }
 
-// Where the files of a measured run of this point are; an empty folder: nowhere.
+// Returns the folder and point index of this point's measured run; an empty folder if there is none.
 std::pair<std::string, std::size_t> Workbench::run_of(const LanePoint& point) const {
   for (const OverlayPoint& measured : overlay_points(curves_, tables_)) {
     const study::PointResult& result = measured.row->result;
@@ -285,7 +285,7 @@ bool Workbench::replaces_session(const QString& file) {
   try {
     const FileKind kind = kind_of(file, read_text(file));
     return kind == FileKind::session || kind == FileKind::study;
-  } catch (const std::exception&) {  // open() says why
+  } catch (const std::exception&) {  // open() reports the reason
     return false;
   }
 }

@@ -15,10 +15,10 @@ namespace plimsoll::gui {
 namespace {
 
 constexpr double kUnderSeries = 2,
-                 kOverSeries = 100;  // between Qt Charts' own layers (background -1 … series 4 and up)
+                 kOverSeries = 100;  // between Qt Charts' own layers (background -1 … series 4 and above)
 constexpr int kMostColumns = 500;
 
-/// Paints by a function, in the chart's own pixels.
+/// Calls a function to paint in the chart's own pixels.
 class PaintItem final : public QGraphicsItem {
  public:
   PaintItem(QGraphicsItem* parent, std::function<QRectF()> bounds, std::function<void(QPainter&)> paint)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// What mouse and keys do to a plot: hover, select, pin, drag a limit, zoom (rubber band, wheel), pan, keyboard cursor.
+// Mouse and keyboard input of a plot: hover, select, pin, drag a limit, zoom (rubber band, wheel), pan, keyboard
+// cursor.
 #include <QAccessible>
 #include <QEvent>
 #include <QKeyEvent>
@@ -14,7 +15,7 @@ namespace plimsoll::gui {
 namespace {
 
 constexpr double kReach = 14;  // pixels
-constexpr double kClick = 4;   // a press that moved less is a click
+constexpr double kClick = 4;   // a press that moves less than this is a click
 
 double distance(const QPointF& a, const QPointF& b) { return std::hypot(a.x() - b.x(), a.y() - b.y()); }
 
@@ -80,7 +81,7 @@ void ChartsPlot::set_cursor(std::optional<Hit> where) {
   Q_EMIT hovered(tip);
 }
 
-// ←/→ along a series, ↑/↓ to the next one that has points.
+// ←/→ move along a series, ↑/↓ to the next series with points.
 void ChartsPlot::move_cursor(int points, int series) {
   std::vector<std::size_t> shown;
   for (std::size_t s = 0; s < content_.series.size(); ++s) {
@@ -198,7 +199,7 @@ bool ChartsPlot::key(QKeyEvent* event) {
     case Qt::Key_Enter:
       if (cursor_) Q_EMIT activated(cursor_->series, cursor_->point, event->modifiers());
       return cursor_.has_value();
-    case Qt::Key_Space: event->ignore(); return true;  // the window's: it swaps A and B
+    case Qt::Key_Space: event->ignore(); return true;  // for the window, which swaps A and B
     default: return false;
   }
 }

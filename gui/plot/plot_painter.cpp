@@ -142,7 +142,7 @@ void paint_limit(QPainter& painter, const PlotFrame& f, const PlotLine& line) {
   painter.setPen(f.theme->bad);
   painter.drawText(QPointF(box.left() + 2, box.top() + metrics.ascent()), text);
   if (!line.draggable) return;
-  painter.setBrush(f.theme->bad);  // a grip
+  painter.setBrush(f.theme->bad);  // the handle for dragging
   painter.setPen(Qt::NoPen);
   if (across)
     painter.drawRoundedRect(QRectF(f.area.right() - 14, at.y() - 4, 12, 8), 3, 3);
@@ -187,8 +187,8 @@ void paint_mark(QPainter& painter, const PlotFrame& f, const PlotMark& mark) {
   painter.drawText(QPointF(box.left() + 2, box.top() + metrics.ascent()), mark.label);
 }
 
-// A hatched strip along the line from a doubtful point half way to its neighbours, so that a point alone is seen as
-// well.
+// Hatches a strip along the line from a doubtful point half way to its neighbours, so that a single point is visible
+// too.
 void paint_doubt(QPainter& painter, const PlotFrame& f, const PlotSeries& series) {
   constexpr double kWidth = 18;
   QPainterPath path;
@@ -310,7 +310,7 @@ QMarginsF plot_margins(const PlotContent& content, const AxisScale& y, const QFo
   double widest = metrics.horizontalAdvance(QStringLiteral("000"));
   for (const AxisTick& tick : y.ticks(wanted_y(size.height() - bottom, font)))
     widest = std::max(widest, metrics.horizontalAdvance(tick.label));
-  // A fixed grid of widths: the plot does not shift sideways with every digit.
+  // Rounds widths to a fixed grid, so that the plot does not shift sideways with every digit.
   const double unit = metrics.horizontalAdvance(QStringLiteral("00"));
   return {std::ceil(widest / unit) * unit + metrics.height() + 3 * kGap, 10, 16, bottom};
 }

@@ -131,7 +131,7 @@ BarPage::BarPage(Workbench& bench, QWidget* parent) : View(bench, parent) {
 
 void BarPage::set_theme(const Theme& theme) { chart_->set_theme(theme); }
 
-// Priced here and not in a lane: the memory plan of a deployment takes microseconds.
+// Priced here instead of in a lane: a deployment's memory plan takes microseconds.
 void MemoryPage::refresh() {
   chart_->setAccessibleName(tr("Memory of a GPU by deployment"));
   constexpr double kGb = 1e9;
@@ -224,7 +224,7 @@ TablePage::TablePage(Workbench& bench, QWidget* parent) : View(bench, parent) {
   connect(all_, &QCheckBox::toggled, this, &TablePage::refresh);
 }
 
-// What tells no point from another is hidden, unless all is wanted.
+// Hides columns that are equal for all points, unless all columns are requested.
 void TablePage::refresh() {
   const CurveModel& model = bench_.curves();
   if (!isVisible() || !model.is_complete()) return;

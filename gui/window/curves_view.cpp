@@ -68,7 +68,7 @@ QComboBox* CurvesView::metric_box(const QString& name, bool x) {
     const std::string id = utf8(box->itemData(index).toString());
     bench_.set_view(tr("Choose a metric"), {}, [&](ViewState& view) {
       (x ? view.x : view.y) = id;
-      if (!x) view.limit = 0;  // a limit in other units would mean nothing
+      if (!x) view.limit = 0;  // a limit of the old metric has other units
     });
   });
   return box;
@@ -163,7 +163,7 @@ void CurvesView::refresh() {
   refresh_notes();
 }
 
-// What of the user's tables is not in the chart, and what the curves rest on.
+// Shows why rows of the user's tables are not in the chart, and what the curves are based on.
 void CurvesView::refresh_notes() {
   QStringList lines;
   const QString validity = validity_text(bench_);

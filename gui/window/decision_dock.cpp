@@ -25,7 +25,7 @@ namespace {
 struct Column {
   const char *key, *title;
 };
-// What is shown of a deployment; the rest stands in its explanation and in the copied table.
+// The columns of a deployment. Everything else is in its explanation and in the copied table.
 const std::vector<Column>& columns() {
   static const std::vector<Column> all = {
       {"rank", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "#")},
@@ -45,7 +45,7 @@ const std::vector<Column>& columns() {
   return all;
 }
 
-// A column's value: of the row, or of the study's settings that the deployment is made of.
+// Returns a column's value, from the row or from the study settings of the deployment.
 QJsonValue value_of(const QJsonObject& deployment, const char* key) {
   const QJsonValue own = deployment.value(QLatin1String(key));
   if (!own.isUndefined()) return own;
@@ -61,7 +61,7 @@ QString shown(const QJsonValue& value) {
   return value.toString();
 }
 
-constexpr int kObjective = 5;  // whose title is its unit, once that is known
+constexpr int kObjective = 5;  // the objective column, whose title becomes its unit once known
 
 }  // namespace
 
@@ -146,7 +146,7 @@ void DecisionDock::refresh() {
   state().setText(asked_ == key() ? verdict_ : tr("⚠ The question has changed since. Plan again."));
 }
 
-// Says what the planner would be asked, or what it lacks: false.
+// Shows the question for the planner. Returns false, with the reason shown, if there is none.
 bool DecisionDock::ask() {
   QString missing;
   try {
@@ -164,7 +164,7 @@ void DecisionDock::showEvent(QShowEvent* event) {
   refresh();
 }
 
-// Empty where there is nothing that could be asked.
+// Returns the key of the question; empty if nothing can be asked.
 std::string DecisionDock::key() const {
   try {
     return question_key(bench_.session().scenario(), bench_.session().state().view);
@@ -209,7 +209,7 @@ void DecisionDock::add(const QString& type, const QJsonObject& line) {
 }
 
 void DecisionDock::add_deployment(const QJsonObject& line) {
-  ranking_->setSortingEnabled(false);  // a row must not move before it is whole
+  ranking_->setSortingEnabled(false);  // a row must not move before it is complete
   const int row = ranking_->rowCount();
   ranking_->insertRow(row);
   for (int c = 0; c < static_cast<int>(columns().size()); ++c) {
@@ -300,7 +300,7 @@ void DecisionDock::use(int row) {
   const bool current = asked_ == key();
   bench_.session().edit(tr("Use a deployment"), {}, [&](SessionState& s) {
     Scenario& scenario = s.scenarios[s.current];
-    const QJsonObject settings = deployment->value(QStringLiteral("settings")).toObject();  // path of the study, value
+    const QJsonObject settings = deployment->value(QStringLiteral("settings")).toObject();  // path in the study, value
     for (auto it = settings.begin(); it != settings.end(); ++it)
       set_field(scenario, utf8(it.key()), it.value().toString());
     if (!settings.isEmpty()) return;
@@ -313,7 +313,7 @@ void DecisionDock::use(int row) {
         set_field(scenario, path, value.toString());
     }
   });
-  // What it was chosen from is no longer swept by the form; the answer is as good as before.
+  // The form no longer sweeps what the deployment was chosen from, but the answer is still valid.
   if (current) asked_ = key();
   refresh();
 }

@@ -31,7 +31,7 @@ namespace {
 
 constexpr std::size_t kDecisionDock = 1;
 constexpr int kFrameMs = 16;
-constexpr int kDockWidth = 360;  // in which a ranking's first columns and its buttons stand beside each other
+constexpr int kDockWidth = 360;  // wide enough for a ranking's first columns and its buttons side by side
 
 }  // namespace
 
@@ -212,15 +212,16 @@ void MainWindow::report(const QString& text) {
 
 QString MainWindow::problem() const { return banner_->isHidden() ? QString() : banner_->text(); }
 
-// However many changes come, the window is drawn once a frame: at once where it has not been drawn for one.
+// Draws the window at most once per frame however many changes arrive; at once if the last drawing was more than a
+// frame ago.
 void MainWindow::refresh_in_time() {
   const qint64 passed = refreshed_.isValid() ? refreshed_.elapsed() : kFrameMs;
   auto wait = static_cast<int>(std::clamp<qint64>(kFrameMs - passed, 0, kFrameMs));
-  // An outline is followed by its first points within milliseconds; drawn without them it would hold them up.
+  // The first points follow an outline within milliseconds. Drawing without them would delay them.
   const auto& curves = bench_.curves().curves();
   const bool points = std::any_of(curves.begin(), curves.end(), [](const Curve& c) { return !c.points.empty(); });
   if (!points && !bench_.failure()) wait = kFrameMs;
-  if (!bench_.is_busy()) wait = 0;  // nothing more is to come
+  if (!bench_.is_busy()) wait = 0;  // no more results will follow
   if (!refresh_soon_.isActive() || refresh_soon_.remainingTime() > wait) refresh_soon_.start(wait);
 }
 

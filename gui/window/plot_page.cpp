@@ -75,7 +75,7 @@ PlotPage::Page ParetoPage::build(const std::set<QString>& hidden) const {
   front.name = tr("Pareto front");
   front.colour = 6;
   front.markers = false;
-  front.width = 7;  // behind the curves that it is made of, and still to be seen
+  front.width = 7;  // drawn behind the curves that it consists of, yet visible
   if (!hidden.contains(front.name)) {
     for (const std::size_t i : study::pareto_front(x, y)) front.points.push_back(*points[i]);
     std::reverse(front.points.begin(), front.points.end());
@@ -84,7 +84,7 @@ PlotPage::Page ParetoPage::build(const std::set<QString>& hidden) const {
   return {std::move(content), tr("Up and to the right is better: more tokens from each GPU, faster for each user.")};
 }
 
-// Against the latency that Curves shows: against throughput every deployment of one price is on one line.
+// Plots against the latency that Curves shows. Against throughput, all deployments of one price would lie on one line.
 PlotPage::Page CostPage::build(const std::set<QString>& hidden) const {
   const ViewState& view = bench_.session().state().view;
   const Metric* shown = find_metric(view.y);

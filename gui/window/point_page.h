@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The distributions of one point's requests.
+// The distributions over the requests of one point.
 #pragma once
 
 #include "gui/window/plot_page.h"

@@ -50,7 +50,7 @@ RunDock::RunDock(Workbench& bench, QWidget* parent) : QWidget(parent), bench_(be
   connect(&run_, &ChildRun::progressed, this, [this](double done, double total, double eta) {
     progress_->setRange(0, 1000);
     progress_->setValue(total > 0 ? static_cast<int>(1000 * done / total) : 0);
-    if (run_.state() == ChildRun::State::paused) return;  // what is on its way still ends
+    if (run_.state() == ChildRun::State::paused) return;  // results in flight still arrive
     state_->setText(tr("%1 of %2").arg(reader_text(std::floor(done), 6), reader_text(total, 6)) +
                     (eta >= 0 ? tr(", %1 s left").arg(reader_text(eta, 2)) : QString()));
   });

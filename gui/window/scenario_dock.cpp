@@ -106,12 +106,12 @@ void Field::show_value(const FieldValue& value) {
     box_->lineEdit()->setModified(false);
   }
   QFont font = this->font();
-  font.setBold(value.edited);  // the label's: a bold value would need a wider box
+  font.setBold(value.edited);  // on the label, because a bold value would need a wider field
   label_->setFont(font);
   place_slider(value.text);
 }
 
-// A field beside a slider is narrow: who says so is in its tip.
+// A field beside a slider is narrow, so its tool tip names the origin of the default.
 void Field::show_default(const FieldDefault* value) {
   const FieldDefault now = value != nullptr ? *value : FieldDefault();
   if (now == default_) return;
@@ -149,7 +149,7 @@ ScenarioDock::ScenarioDock(Workbench& bench, QWidget* parent) : QWidget(parent),
   add_group(tr("Scheduler"), groups.scheduler);
   add_group(tr("Machine and model"), groups.machine);
   column_->addStretch();
-  // Nothing of the form is hidden behind the scroll bar.
+  // Makes room, so that the scroll bar hides nothing of the form.
   inner->adjustSize();
   scroll->setMinimumWidth(inner->minimumSizeHint().width() + scroll->verticalScrollBar()->sizeHint().width());
 }
@@ -282,7 +282,7 @@ void ScenarioDock::refresh_findings() {
   }
 }
 
-// What failed goes to the field that caused it, where one did.
+// Shows a failure at the field that caused it, if one did.
 void ScenarioDock::refresh_problems() {
   for (Field* field : fields_) field->show_problem({});
   QString general;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Which fields the form has, with the choices of the catalogue.
+// The fields of the form, with choices from the catalogue.
 #pragma once
 
 #include <vector>
@@ -13,7 +13,7 @@ struct FieldGroups {
   std::vector<FieldSpec> deployment, workload, scheduler, machine;
 };
 [[nodiscard]] FieldGroups field_groups(const configs::Catalogue& catalogue);
-/// "closed loop (clients)"
+/// Returns "closed loop (clients)".
 [[nodiscard]] QString load_kind_label(const QString& kind);
 
 }  // namespace plimsoll::gui

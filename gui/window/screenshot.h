@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// `--screenshot`: any view into a PNG, without a display.
+// `--screenshot`: writes any view to a PNG, without a display.
 #pragma once
 
 #include <QSize>
@@ -9,8 +9,8 @@
 
 namespace plimsoll::gui {
 
-/// Shows the view, waits until everything it asks for has arrived (at most `timeout_ms`) and writes the picture. Throws
-/// DeviceError when it cannot be written or nothing arrived in time.
+/// Shows the view, waits until everything it requested has arrived (at most `timeout_ms`) and writes the picture.
+/// Throws DeviceError if the file cannot be written or a result did not arrive in time.
 void write_screenshot(Workbench& bench, MainWindow& window, const QString& view, const QString& file, const QSize& size,
                       int timeout_ms = 60000);
 

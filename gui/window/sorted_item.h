@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// A cell that sorts by its number where it has one, by its text where not; numbers come first.
+// A table cell that sorts by its number if it has one, else by its text. Numbers come first.
 #pragma once
 
 #include <QTableWidgetItem>

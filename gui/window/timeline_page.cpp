@@ -75,7 +75,7 @@ PlotView* TimelinePage::make_strip(const QString& name) {
 
 void TimelinePage::show_side(Shown side) { side_->setCurrentIndex(static_cast<int>(side)); }
 
-// What has not been measured cannot be chosen.
+// Disables the choices that need measurements if there are none.
 void TimelinePage::refresh_choice(const PointDetails& details) {
   auto* items = qobject_cast<QStandardItemModel*>(side_->model());
   for (int i = 1; i < side_->count(); ++i) items->item(i)->setEnabled(details.measured.has_value());
@@ -107,7 +107,7 @@ void TimelinePage::refresh() {
   const bool measured = side == Shown::measured;
   const auto& requests = measured ? details->measured->requests : details->requests;
   const auto& steps = measured ? details->measured->steps : details->steps;
-  std::int64_t step_count = 0;  // a row stands for a run of equal steps
+  std::int64_t step_count = 0;  // a row may represent a run of equal steps
   for (const sim::StepRow& row : steps) step_count += row.steps;
   caption_->setText(
       tr("%1 at load %2, %3: %4 requests in %5 steps. Wheel zooms, A and D move, W and S zoom, 0 shows all.")

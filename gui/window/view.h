@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// A view: one picture of the workbench, its data as a table, its name for menus and `--view`.
+// A view: one picture of the workbench, its data as a table, and its name for menus and `--view`.
 #pragma once
 
 #include <QStringList>
@@ -11,30 +11,30 @@
 
 namespace plimsoll::gui {
 
-/// The twin of a picture, for assistive technology, the clipboard and CSV.
+/// The data of a picture, for assistive technology, the clipboard and CSV.
 struct TableData {
   QStringList headers;
   std::vector<QStringList> rows;
 };
-/// RFC 4180 for ",", tab-separated for "\t".
+/// Formats as in RFC 4180 for ",", as tab-separated text for "\t".
 [[nodiscard]] QString table_text(const TableData& table, QChar separator);
 
 class View : public QWidget {
   Q_OBJECT
  public:
   explicit View(Workbench& bench, QWidget* parent = nullptr) : QWidget(parent), bench_(bench) {}
-  /// As `--view` and --list-views have it.
+  /// Returns the name that `--view` and --list-views use.
   [[nodiscard]] virtual QString id() const = 0;
   [[nodiscard]] virtual QString title() const = 0;
-  /// Draws what the workbench has; cheap where nothing changed.
+  /// Draws the workbench's results; cheap if nothing has changed.
   virtual void refresh() = 0;
   virtual void set_theme(const Theme& theme) = 0;
   [[nodiscard]] virtual TableData table() const = 0;
-  /// What the picture shows needs more than the curves: started when the view comes to the front.
+  /// Starts the computations that the picture needs besides the curves. Called when the view comes to the front.
   virtual void prepare() {}
   virtual void reset_zoom() {}
   virtual void zoom_back() {}
-  /// Everything that it asked for has arrived.
+  /// Returns true when every result that the view requested has arrived.
   [[nodiscard]] virtual bool is_ready() const { return true; }
 
  Q_SIGNALS:
@@ -44,7 +44,7 @@ class View : public QWidget {
   Workbench& bench_;
 };
 
-/// Every series of a plot as rows: series, x, y.
+/// Returns every series of a plot as rows: series, x, y.
 [[nodiscard]] TableData table_of(const PlotContent& content);
 
 }  // namespace plimsoll::gui
