@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables of measured kernels are read by their columns; what is wrong with one is told by file, line and column.
+// Tables of measured kernels are recognised by their columns; errors state file, line and column.
 #include "calibration/kernel_rows.h"
 
 #include <gmock/gmock.h>
@@ -50,7 +50,8 @@ TEST(KernelRows, ReadsProductsInMilliseconds) {
   EXPECT_EQ(m.line, 2U);
 }
 
-// float16 and half run the kernels of bfloat16; the context of decode is isl + step, of prefill step tokens are cached.
+// float16 and half run the kernels of bfloat16. The context of decode is isl + step; for prefill, step is the number of
+// cached tokens.
 TEST(KernelRows, ReadsAttention) {
   const KernelRows rows = read(kAttention +
                                "V,1,H,generation_attention,fa,8,1,32,4,128,1,float16,fp8,127,0,0.02\n"

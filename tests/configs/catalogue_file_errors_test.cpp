@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A wrong catalogue file: the error names its line and column, what was found and what is allowed. Each case changes
-// one text of a good file.
+// Invalid catalogue files: the error names line and column, what was found and what is allowed. Each case changes one
+// text of a valid file.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -67,7 +67,7 @@ TEST(CatalogueFileErrors, OfAnAccelerator) {
 }
 
 TEST(CatalogueFileErrors, OfAModel) {
-  // 2 x 100 x 8 embeddings; a layer of 4 x 8 x 8 attention and 3 x 8 x 16 MLP, two norms; a last norm: 2264.
+  // 2 x 100 x 8 embeddings; 4 x 8 x 8 attention, 3 x 8 x 16 MLP and two norms per layer; a final norm: 2264 in all.
   const std::string good =
       "family: llama\n"
       "layers: 1\n"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Catalogues of one's own: which files a lookup reads, and how files say their names.
+// Custom catalogues: which files a lookup reads, and how files state their names.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which accelerator of the catalogue a driver's name means.
+// Matches the names that drivers report with accelerators of the catalogue.
 #include "configs/device_name.h"
 
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 namespace plimsoll::configs {
 namespace {
 
-// Names as NVIDIA's driver gives them.
+// Names as NVIDIA's driver reports them.
 TEST(DeviceName, IsTheAcceleratorOfTheSameWords) {
   EXPECT_TRUE(is_same_device("NVIDIA H200 (sm_90)", "h200-sxm"));
   EXPECT_TRUE(is_same_device("NVIDIA H100 80GB HBM3 (sm_90)", "h100-sxm"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lanes and what they deliver: exactness, order, superseding, failures.
+// The lanes and their results: exactness, order, replacement, failures.
 #include "gui/core/workbench.h"
 
 #include <QAbstractItemModelTester>
@@ -101,7 +101,7 @@ TEST_F(WorkbenchTest, ADragEndsWithTheCurveOfItsLastPosition) {
   ASSERT_EQ(results.size(), 10U);
   for (const auto& point : results) EXPECT_EQ(point.labels.tp, 8);  // 199 % 4 = 3
   EXPECT_TRUE(bench.curves().previous().empty());
-  // And all of it is one step to undo.
+  // All of it is one undo step.
   bench.session().undo();
   EXPECT_FALSE(bench.session().can_undo());
 }

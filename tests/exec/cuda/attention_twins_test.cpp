@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rotation, the KV cache and attention: CPU against CUDA, for every kernel there is and the shapes that take its edges.
+// Rotation, the KV cache and attention: CPU against CUDA, for every kernel and for shapes at their limits.
 #include <algorithm>
 #include <numeric>
 #include <random>
@@ -109,7 +109,7 @@ class AttentionTwins : public testing::TestWithParam<AttentionCase> {
   std::vector<std::int32_t> free;
 };
 
-// A long prompt, a single token and a middling one; then decodes beside a chunk on top of cached tokens.
+// A long prompt, a single token and a medium one; then decodes beside a chunk on top of cached tokens.
 TEST_P(AttentionTwins, agree_on_prompts_chunks_and_decodes) {
   const std::size_t longest = GetParam().longest;
   const Tokens a = random_tokens(1, longest, 64), b = random_tokens(2, 1, 64), c = random_tokens(3, 37, 64),

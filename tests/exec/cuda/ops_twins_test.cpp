@@ -28,7 +28,7 @@ class OpTwins : public testing::TestWithParam<DType> {
     return c;
   }
 
-  // One sequence of so many rows.
+  // One sequence of `count` rows.
   ForwardInput rows(std::size_t count, std::int32_t vocab = 64) {
     tokens_ = random_tokens(3, count, vocab);
     blocks_.resize(count / 16 + 1);
@@ -117,7 +117,7 @@ TEST_P(OpTwins, embedding_covers_a_part_of_the_vocabulary_and_adds_positions) {
   EXPECT_LT(worst_row(out), tolerance(GetParam()));
 }
 
-// Rows around the 8 of the kernel for few rows; n and k that are no multiples of anything.
+// Row counts around the 8 of the kernel for few rows; n and k that are multiples of nothing.
 TEST_P(OpTwins, products_agree_for_every_number_of_rows) {
   Twins twins(config(64, 330));
   const std::size_t table = twins.add_linear(64, 64, 1), weight = twins.add_vector(64, 1, 0);
@@ -184,7 +184,7 @@ TEST_P(OpTwins, activations_agree) {
   }
 }
 
-// 40 experts: more than a warp; 200 tokens: several tiles of rows for the experts that everybody takes.
+// 40 experts: more than a warp. 200 tokens: several tiles of rows for the experts that all tokens choose.
 TEST_P(OpTwins, experts_agree) {
   for (const std::int32_t experts : {3, 40}) {
     for (const std::int32_t wide : {48, 44}) {  // 44: rows of the second product are not aligned
@@ -253,7 +253,7 @@ TEST_P(OpTwins, rotation_with_bias_and_norms_agrees) {
   }
 }
 
-// The logits are rows of the table, the same on both sides to the bit: so are the samples, noise included.
+// The logits are rows of the table with the same bits on both sides, so the samples are equal too, noise included.
 TEST_P(OpTwins, samples_are_the_same_tokens) {
   Twins twins(config(64, 300));
   const std::size_t table = twins.add_linear(64, 64, 2), head = twins.add_linear(300, 64, 0.1);
@@ -277,7 +277,7 @@ TEST_P(OpTwins, samples_are_the_same_tokens) {
   }
 }
 
-// A block read, another one's place written, and attention over the moved block.
+// Reads a block, writes it to the place of another, and attends over the moved block.
 TEST_P(OpTwins, blocks_move_through_the_host) {
   Twins twins(config(64, 64));
   const std::size_t table = twins.add_linear(64, 64, 1), weight = twins.add_vector(64, 1, 0),

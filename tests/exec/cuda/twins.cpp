@@ -35,8 +35,8 @@ std::size_t Twins::add_vector(std::int64_t size, double mean, double deviation) 
   return cpu_.vectors.size() - 1;
 }
 
-// A product with the unit matrix carries any buffer to the logits, which come back to the host; of buffers that are
-// wider than those, it carries numbers from all over the row.
+// A product with the unit matrix copies any buffer to the logits, which return to the host. For a buffer wider than the
+// logits it copies elements spread over the whole row.
 std::size_t Twins::reader(std::int64_t width) {
   for (const auto& [of, number] : readers_) {
     if (of == width) return number;

@@ -39,7 +39,7 @@ OpenModel open_tiny(const EngineOrder& order) {
   return {architecture, random_weights(architecture, order.seed), "a test"};
 }
 
-// Every process finds the GPUs that are chosen for it: here the same ones.
+// Every process uses the GPUs chosen for it; here these are the same.
 class EmulatedGroup : public testing::Test {
  protected:
   void SetUp() override {
