@@ -252,12 +252,12 @@ KernelRows read_kernel_rows(const std::string& file) {
   const ReadRow read = reader_for(names_in(line));
   if (read == nullptr) {
     throw InputError(Where{file, 1, 0},
-                     "these columns are no table of measured kernels; docs/kernel-tables.md lists those that are");
+                     "these are not the columns of a table of measured kernels; docs/kernel-tables.md lists them");
   }
   std::map<std::string, std::size_t> places;
   for (const std::string_view name : split(line)) places.emplace(std::string(name), places.size());
   const std::size_t columns = split(line).size();
-  if (places.size() != columns) throw InputError(Where{file, 1, 0}, "a column is named twice");
+  if (places.size() != columns) throw InputError(Where{file, 1, 0}, "a column occurs twice");
   KernelRows rows{file, {}, {}, {}};
   while (lines.next(line)) {
     if (line.empty()) continue;

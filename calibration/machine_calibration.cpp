@@ -205,7 +205,7 @@ std::string calibration_problem(const MachineCalibration& calibration) {
   for (const ShareCalibration& share : calibration.shares) {
     if (share.held_out.count == 0 || share.held_out.median <= kWorst) continue;
     return fmt::format(
-        "forwards that were held out from the fit ({}, {} rank{}) are predicted with a median error of {:.0f} %, more "
+        "held-out forwards ({}, {} rank{}) are predicted with a median error of {:.0f} %, more "
         "than {:.0f} %",
         model::name(share.dtype), share.ranks, share.ranks > 1 ? "s" : "", 100 * share.held_out.median, 100 * kWorst);
   }

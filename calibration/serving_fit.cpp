@@ -290,7 +290,7 @@ ServingProblem::ServingProblem(const ServingModel& model, const std::vector<vali
                                std::shared_ptr<const configs::Catalogue> catalogue, const ServingSettings& settings)
     : state_(std::make_unique<State>(model, std::move(catalogue), settings)) {
   for (const validation::MeasuredTable& table : tables) state_->add(table);
-  if (state_->fitted_cells().empty()) throw InputError("no row of the tables was measured with " + model.engine);
+  if (state_->fitted_cells().empty()) throw InputError("no row of the tables was measured with engine " + model.engine);
   state_->note_what_fits();
 }
 ServingProblem::~ServingProblem() = default;

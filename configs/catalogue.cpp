@@ -122,7 +122,7 @@ Catalogue::Catalogue() : Catalogue(default_root()) {
 Catalogue::Catalogue(std::string root) : folders_{std::move(root)} {
   if (!is_folder(fs::path(folders_.back()) / "models"))
     throw InputError(Where{folders_.back(), 0, 0},
-                     "is no catalogue: there is no folder models/ in it (set PLIMSOLL_CONFIGS)");
+                     "is not a catalogue: it has no folder models/ (set PLIMSOLL_CONFIGS)");
 }
 
 std::vector<std::string> Catalogue::default_overlays() {
@@ -151,14 +151,14 @@ std::vector<std::string> Catalogue::default_overlays() {
 void Catalogue::add_overlay(const std::string& folder) {
   if (std::none_of(kFolders.begin(), kFolders.end(),
                    [&](std::string_view kind) { return is_folder(fs::path(folder) / kind); }))
-    throw InputError(Where{folder, 0, 0}, fmt::format("is no catalogue of your own: there is no folder {} in it",
-                                                      fmt::join(kFolders, "/, ")));
+    throw InputError(Where{folder, 0, 0},
+                     fmt::format("is not a catalogue: it has none of the folders {}", fmt::join(kFolders, "/, ")));
   folders_.insert(folders_.begin(), folder);
 }
 
 void Catalogue::set_calibration(const std::string& folder) {
   if (!is_folder(fs::path(folder) / "accelerators") && !is_folder(fs::path(folder) / "interconnects"))
-    throw InputError(Where{folder, 0, 0}, "is no calibration: there is neither accelerators/ nor interconnects/ in it");
+    throw InputError(Where{folder, 0, 0}, "is not a calibration: it has neither accelerators/ nor interconnects/");
   calibration_ = folder;
 }
 

@@ -30,7 +30,7 @@ void require(const JsonFields& f, const char* field, bool expected, const char* 
 std::optional<JsonFields> rope_fields(const JsonFields& f) {
   if (!f.is_null("rope_scaling") && !f.is_null("rope_parameters") &&
       *f.find("rope_scaling") != *f.find("rope_parameters"))
-    f.fail("rope_scaling", "stands beside rope_parameters, which say something else, expected one of them");
+    f.fail("rope_scaling", "contradicts rope_parameters, expected only one of them");
   return f.inside(f.is_null("rope_scaling") ? "rope_parameters" : "rope_scaling");
 }
 

@@ -77,7 +77,7 @@ class Watcher {
     const auto where = [&] { return place_in(text_, reached >= length ? reached - length : 0, file_); };
     names_.resize(static_cast<std::size_t>(depth));
     if (!names_.back().insert(name).second)
-      throw InputError(where(), fmt::format("'{}' stands twice in one object", shortened(name)));
+      throw InputError(where(), fmt::format("'{}' occurs twice in one object", shortened(name)));
     if (depth == 1) places_.emplace(name, where());
   }
 

@@ -37,7 +37,7 @@ model::MoeShape read_moe(const Node& node) {
   moe.intermediate = count(node, "intermediate");
   moe.first_dense_layers = count_or(node, "first_dense_layers", 0);
   moe.period = std::max(1, count_or(node, "period", 1));
-  if (moe.experts_per_token > moe.experts) node.at("experts_per_token").fail("more experts a token than there are");
+  if (moe.experts_per_token > moe.experts) node.at("experts_per_token").fail("more experts per token than experts");
   return moe;
 }
 
@@ -69,7 +69,7 @@ void read_global_layers(const Node& root, model::LlmShape& m) {
   if (!node) return;
   const auto period = static_cast<std::int32_t>(node->as_integer(2, kLayers));
   if (m.sliding_window == 0 || root.has("window_period"))
-    node->fail("stands beside sliding_window, instead of window_period");
+    node->fail("requires sliding_window and excludes window_period");
   for (std::int32_t layer = 0; layer < m.layers; ++layer) m.windows.push_back((layer + 1) % period != 0 ? 1 : 0);
 }
 

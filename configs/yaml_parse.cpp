@@ -120,7 +120,7 @@ class TreeBuilder final : public YAML::EventHandler {
     if (key.kind != NodeKind::scalar) throw InputError(where, "a key must be a plain word");
     const auto [first, is_new] = map.lines.emplace(key.scalar, key.line);
     if (!is_new)
-      throw InputError(where, fmt::format("key '{}' stands twice in this map; first at line {}", shortened(key.scalar),
+      throw InputError(where, fmt::format("key '{}' occurs twice in this map; first at line {}", shortened(key.scalar),
                                           first->second));
   }
 
@@ -159,7 +159,7 @@ std::shared_ptr<const NodeData> parse_yaml(const std::string& text, const std::s
       throw InputError(Where{name, 1, 1}, "the file is empty; expected YAML");
     const auto root = builder.root();
     if (parser.HandleNextDocument(builder))
-      throw InputError(Where{name, builder.root()->line, 1}, "a second YAML document; a file holds one");
+      throw InputError(Where{name, builder.root()->line, 1}, "a second YAML document; a file may hold only one");
     return root;
   } catch (const YAML::Exception& error) {
     throw InputError(

@@ -31,12 +31,12 @@ bool may_capture(const Communicator* communicator, const CudaCommunicator* group
 
 cudaDeviceProp properties_of(int device) {
   cudaDeviceProp properties{};
-  check(cudaGetDeviceProperties(&properties, device), "asking for the device's properties");
+  check(cudaGetDeviceProperties(&properties, device), "reading the device's properties");
   return properties;
 }
 
 StreamOwner stream_on(int device) {
-  check(cudaSetDevice(device), "choosing the device");
+  check(cudaSetDevice(device), "selecting the device");
   return make_stream();
 }
 
@@ -65,7 +65,7 @@ CudaBackend::CudaBackend(const BackendConfig& config, Communicator* communicator
   check_memory();
   if (runs_alone()) {
     int driver = 0;
-    check(cudaDriverGetVersion(&driver), "asking for the driver's version");
+    check(cudaDriverGetVersion(&driver), "reading the driver's version");
     gemm_.use_file(gemm_file(fmt::format("{}-driver{}-{}", properties_.name, driver, gemm_.version())));
   }
   const std::size_t cache_bytes = static_cast<std::size_t>(2 * shape_.layers * kv_.plane * bytes_of(kv_element_));
@@ -102,7 +102,7 @@ void CudaBackend::check_config() const {
   if (shape_.head_dim % 8 != 0 || shape_.head_dim > 256)
     refuse(fmt::format("needs a head dimension that is a multiple of 8 up to 256, found {}", shape_.head_dim));
   if (shape_.moe && (shape_.moe->experts > kMostExperts || shape_.moe->experts_per_token > kMostExpertsPerToken))
-    refuse(fmt::format("runs up to {} experts, {} a token", kMostExperts, kMostExpertsPerToken));
+    refuse(fmt::format("supports up to {} experts, {} per token", kMostExperts, kMostExpertsPerToken));
 }
 
 void CudaBackend::check_memory() const {
@@ -113,7 +113,7 @@ void CudaBackend::check_memory() const {
       static_cast<double>(Workspace::bytes(config_, config_.step_rows, sampled) +
                           Gemm::bytes(Workspace::largest(config_, config_.step_rows, sampled)) + kGraphs);
   std::size_t free = 0, total = 0;
-  check(cudaMemGetInfo(&free, &total), "asking for free memory");
+  check(cudaMemGetInfo(&free, &total), "reading the free memory");
   constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
   const int ranks = config_.ranks_on_device;
   const double need = ranks * (weights + kv + workspace);
@@ -146,7 +146,7 @@ void CudaBackend::check_alive() const {
   if (group_ != nullptr) group_->check_alive();
 }
 
-void CudaBackend::set_device() const { check(cudaSetDevice(device_), "choosing the device"); }
+void CudaBackend::set_device() const { check(cudaSetDevice(device_), "selecting the device"); }
 
 // ---- a forward -----------------------------------------------------------------------------------------------------
 

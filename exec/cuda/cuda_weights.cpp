@@ -30,7 +30,7 @@ class Upload {
         rows_(std::clamp<std::int64_t>(kPieceElements / std::max<std::int64_t>(1, spec.k), 1,
                                        std::max<std::int64_t>(1, spec.n))),
         pieces_a_copy_((spec.n + rows_ - 1) / rows_) {
-    check(cudaGetDevice(&device_), "asking for the device");
+    check(cudaGetDevice(&device_), "reading the current device");
   }
 
   void run() {
@@ -51,7 +51,7 @@ class Upload {
  private:
   void work() {
     try {
-      check(cudaSetDevice(device_), "choosing the device");
+      check(cudaSetDevice(device_), "selecting the device");
       const StreamOwner stream = make_stream();
       std::vector<float> values(static_cast<std::size_t>(rows_ * spec_.k));
       const PinnedBuffer staging(values.size() * static_cast<std::size_t>(bytes_of(element_)));

@@ -42,7 +42,7 @@ void require(int device) {
   if (device < 0 || device >= count)
     throw DeviceError(fmt::format("GPU {} not found: there {} {}", device, count == 1 ? "is only" : "are only", count));
   cudaDeviceProp properties{};
-  check(cudaGetDeviceProperties(&properties, device), "asking for the device's properties");
+  check(cudaGetDeviceProperties(&properties, device), "reading the device's properties");
   if (properties.major < kOldestMajor) {
     throw DeviceError(fmt::format("{} is too old: compute capability {}.{}, {}.0 is needed", properties.name,
                                   properties.major, properties.minor, kOldestMajor));

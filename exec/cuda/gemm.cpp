@@ -18,8 +18,8 @@ constexpr std::size_t kMostScratch = std::size_t{256} << 20;  // larger results 
 // Returns twice the cache size of the current device: writing that much evicts everything else.
 std::size_t flush_bytes() {
   int device = 0, cache = 0;
-  check(cudaGetDevice(&device), "asking for the device");
-  check(cudaDeviceGetAttribute(&cache, cudaDevAttrL2CacheSize, device), "asking for the size of the cache");
+  check(cudaGetDevice(&device), "reading the current device");
+  check(cudaDeviceGetAttribute(&cache, cudaDevAttrL2CacheSize, device), "reading the cache size");
   return 2 * static_cast<std::size_t>(cache);
 }
 

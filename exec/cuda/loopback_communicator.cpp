@@ -66,14 +66,14 @@ class LoopbackCommunicator final : public CudaCommunicator {
     Operand& operand = group_->operands[static_cast<std::size_t>(rank_)];
     operand.in = in;
     operand.out = out;
-    check(cudaEventRecord(operand.ready.get(), own), "meeting other ranks");
+    check(cudaEventRecord(operand.ready.get(), own), "synchronising with other ranks");
     group_->rendezvous.meet([&] {
       for (const Operand& other : group_->operands)
-        check(cudaStreamWaitEvent(own, other.ready.get(), 0), "meeting other ranks");
+        check(cudaStreamWaitEvent(own, other.ready.get(), 0), "synchronising with other ranks");
       work(own);
-      check(cudaEventRecord(group_->done.get(), own), "meeting other ranks");
+      check(cudaEventRecord(group_->done.get(), own), "synchronising with other ranks");
     });
-    check(cudaStreamWaitEvent(own, group_->done.get(), 0), "meeting other ranks");
+    check(cudaStreamWaitEvent(own, group_->done.get(), 0), "synchronising with other ranks");
   }
 
   std::shared_ptr<LoopbackGroup> group_;
@@ -85,7 +85,7 @@ class LoopbackCommunicator final : public CudaCommunicator {
 std::vector<std::unique_ptr<Communicator>> make_loopback_group(int size, int device) {
   if (size < 1 || size > kMostRanks)
     throw InputError("a loopback group has 1 to " + std::to_string(kMostRanks) + " ranks");
-  check(cudaSetDevice(device), "choosing the device");
+  check(cudaSetDevice(device), "selecting the device");
   const auto group = std::make_shared<LoopbackGroup>(size);
   std::vector<std::unique_ptr<Communicator>> ranks;
   for (int rank = 0; rank < size; ++rank) ranks.push_back(std::make_unique<LoopbackCommunicator>(group, rank));

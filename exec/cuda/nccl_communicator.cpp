@@ -179,7 +179,7 @@ bool can_be_peers(std::span<const int> devices) {
   for (const int device : devices) {
     for (const int peer : devices) {
       int can = 0;
-      if (peer != device) check(cudaDeviceCanAccessPeer(&can, device, peer), "asking for peer access");
+      if (peer != device) check(cudaDeviceCanAccessPeer(&can, device, peer), "testing peer access");
       if (peer != device && can == 0) return false;
     }
   }
@@ -194,7 +194,7 @@ ncclUniqueId make_id(const Table& table) {
 
 // Creates a CUDA context on each device. Errors show here, before any other rank waits.
 void open_devices(std::span<const int> devices) {
-  for (const int device : devices) check(cudaSetDevice(device), "choosing the device");
+  for (const int device : devices) check(cudaSetDevice(device), "selecting the device");
 }
 
 // Joins all ranks of this process, numbered from `first` of `size`. One thread may do this inside an NCCL group call,
@@ -211,7 +211,7 @@ std::vector<Membership> join_all(const std::shared_ptr<const Table>& table, cons
     if (chosen == cudaSuccess) joined = memberships[i].join(size, id, first + static_cast<int>(i));
   }
   const ncclResult_t ended = table->group_end();
-  check(chosen, "choosing the device");
+  check(chosen, "selecting the device");
   table->check(joined, "joining a group");
   table->check(ended, "making a group");
   return memberships;

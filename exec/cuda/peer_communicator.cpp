@@ -18,7 +18,7 @@ constexpr std::size_t kFlagBytes = std::size_t{kPeerBlocks} * kMostRanks * sizeo
 // A rank's memory on its device.
 struct RankMemory {
   RankMemory(int on_device, std::size_t capacity) : device(on_device) {
-    check(cudaSetDevice(device), "choosing the device");
+    check(cudaSetDevice(device), "selecting the device");
     staging = DeviceBuffer(2 * capacity, "messages between GPUs");
     flags = DeviceBuffer(kFlagBytes, "messages between GPUs");
     calls = DeviceBuffer(kPeerBlocks * sizeof(std::uint32_t), "messages between GPUs");
@@ -76,14 +76,14 @@ class PeerCommunicator final : public CudaCommunicator {
 // Enables access in both directions between every two GPUs.
 void let_see_each_other(std::span<const int> devices) {
   for (const int device : devices) {
-    check(cudaSetDevice(device), "choosing the device");
+    check(cudaSetDevice(device), "selecting the device");
     for (const int peer : devices) {
       if (peer == device) continue;
       const cudaError_t error = cudaDeviceEnablePeerAccess(peer, 0);
       if (error == cudaErrorPeerAccessAlreadyEnabled)
         static_cast<void>(cudaGetLastError());
       else
-        check(error, "letting GPUs see each other's memory");
+        check(error, "enabling peer access");
     }
   }
 }

@@ -108,7 +108,7 @@ class Steps {
       case Kind::fetch_traces: answer_traces(); return;
       case Kind::read_block: read_block(in); return;
       case Kind::write_block: write_block(in); return;
-      default: throw DeviceError("the leader said what nobody follows");
+      default: throw DeviceError("the leader sent an unexpected message");
     }
   }
 
@@ -123,7 +123,7 @@ class Steps {
     const std::size_t bytes = rows * columns * sizeof(float);
     if (bytes > net::Link::kLongest - kHeading) {
       throw DeviceError(
-          fmt::format("all logits of {} rows take {} bytes of a message, which holds {}: ask for fewer rows", rows,
+          fmt::format("all logits of {} rows take {} bytes, a message holds at most {}: request fewer rows", rows,
                       bytes, net::Link::kLongest - kHeading));
     }
     Writer out(Kind::logits);
@@ -256,7 +256,7 @@ bool follow(Member& member, const OpenOrder& open) {
     const bool loaded = farewell.guard(control, [&] {
       order = decode_order(*message);
       if (order.replicas < 1 || static_cast<std::size_t>(order.replicas) > member.replicas.size())
-        throw DeviceError("an order of more replicas than there are connections for");
+        throw DeviceError("the order has more replicas than there are connections");
       OpenModel model = open(order);
       order.config.architecture = model.architecture;
       engines = std::make_unique<LiveEngines>(order.config, order.replicas, *model.weights, &part);

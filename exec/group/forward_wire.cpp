@@ -102,7 +102,7 @@ std::span<const std::int32_t> ForwardDecoder::blocks(Reader& in, std::int32_t sl
   std::vector<std::int32_t> none;
   std::vector<std::int32_t>& table = slot < 0 ? none : tables_[slot];
   const std::uint64_t kept = in.whole();
-  if (kept > table.size()) throw DeviceError("a message of another process counts on blocks that were never sent");
+  if (kept > table.size()) throw DeviceError("a message from another process refers to blocks that were never sent");
   table.resize(static_cast<std::size_t>(kept));
   for (std::size_t left = in.count(); left > 0; --left) table.push_back(in.number32());
   return forward.numbers.emplace_back(table);

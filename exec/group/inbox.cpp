@@ -26,7 +26,7 @@ net::Bytes Inbox::take(Kind kind) {
   net::Bytes message = std::move(messages_.front());
   messages_.pop_front();
   lock.unlock();
-  if (Reader(message).kind() != kind) throw DeviceError("another process answered what it was not asked");
+  if (Reader(message).kind() != kind) throw DeviceError("another process sent an unexpected answer");
   return message;
 }
 
@@ -49,7 +49,7 @@ void Inbox::read() {
       if (!message && std::chrono::steady_clock::now() >= until) {
         const std::lock_guard lock(mutex_);
         fate_.silent = true;
-        fate_.failure = fmt::format("its process has given no sign of life for {} s: it is stopped, or its host hangs",
+        fate_.failure = fmt::format("the process has sent no sign of life for {} s: it is stopped, or its host hangs",
                                     std::chrono::ceil<std::chrono::seconds>(*silence_).count());
       }
       if (!message) break;

@@ -44,7 +44,7 @@ class LeaderRanks final : public MemberRanks {
       const std::uint64_t rows = in.whole(), vocabulary = rows == 0 ? 0 : logits.size() / rows;
       const std::uint64_t first = in.whole(), columns = in.whole();
       if (rows * vocabulary != logits.size() || first > vocabulary || columns > vocabulary - first)
-        throw DeviceError("another process has a vocabulary of its own");
+        throw DeviceError("another process reports a different vocabulary size");
       for (std::uint64_t row = 0; columns > 0 && row < rows; ++row)
         std::memcpy(logits.data() + row * vocabulary + first, in.raw(columns * sizeof(float)).data(),
                     columns * sizeof(float));
@@ -179,7 +179,7 @@ bool Leader::look() const {
     ending = ending || std::ranges::any_of(all, [](const Fate& fate) { return fate.ended; });
     const bool gone = std::ranges::all_of(all, [](const Fate& fate) { return fate.ended; });
     const bool of_another = std::ranges::any_of(all, [](const Fate& fate) { return fate.peer_failed; });
-    if (gone && !of_another) throw RankFailed(fmt::format("{}: its process has died", place(p)));
+    if (gone && !of_another) throw RankFailed(fmt::format("{}: the process has died", place(p)));
   }
   return ending;
 }

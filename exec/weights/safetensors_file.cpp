@@ -76,10 +76,11 @@ std::span<const std::byte> map_file(const std::string& path) {
   const Descriptor file(opened);
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) fail(path, fmt::format("cannot be read: {}", std::strerror(errno)));
-  if (!S_ISREG(status.st_mode)) fail(path, "is no ordinary file, expected a .safetensors file");
+  if (!S_ISREG(status.st_mode)) fail(path, "is not a regular file, expected a .safetensors file");
   const auto size = static_cast<std::size_t>(status.st_size);
   if (size < kLengthBytes)
-    fail(path, fmt::format("has {} bytes, a .safetensors file begins with the 8 of its header's length", size));
+    fail(path,
+         fmt::format("has {} bytes, a .safetensors file begins with 8 bytes that hold the header's length", size));
   void* const map = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
   if (map == MAP_FAILED) fail(path, fmt::format("cannot be mapped: {}", std::strerror(errno)));
   return {static_cast<const std::byte*>(map), size};
@@ -133,9 +134,9 @@ void check_cover(const SafetensorsFile::Tensors& tensors, std::span<const std::b
   for (const auto& [bytes, name] : places) {
     if (bytes.data() < end) fail(path, fmt::format("tensor {} overlaps {}", quoted_name(*name), quoted_name(*before)));
     if (bytes.data() > end)
-      fail(path,
-           fmt::format("tensor {}: the {} bytes before it belong to none{}", quoted_name(*name), bytes.data() - end,
-                       before == nullptr ? "" : fmt::format(", and lie behind {}", quoted_name(*before))));
+      fail(path, fmt::format("tensor {}: the {} bytes before it belong to no tensor{}", quoted_name(*name),
+                             bytes.data() - end,
+                             before == nullptr ? "" : fmt::format(" and follow {}", quoted_name(*before))));
     end = bytes.data() + bytes.size();
     before = name;
   }
@@ -148,8 +149,10 @@ SafetensorsFile::Tensors read_tensors(std::span<const std::byte> map, const std:
   std::memcpy(&length, map.data(), kLengthBytes);
   const std::uint64_t most = std::min<std::uint64_t>(kLargestHeader, map.size() - kLengthBytes);
   if (length > most)
-    fail(path, fmt::format("the header is said to have {} bytes, at most {} can be: truncated, or no .safetensors file",
-                           length, most));
+    fail(path,
+         fmt::format(
+             "the header's stated length is {} bytes, at most {} are possible: truncated, or not a .safetensors file",
+             length, most));
   const auto* const text = reinterpret_cast<const char*>(map.data()) + kLengthBytes;
   const std::span<const std::byte> data = map.subspan(kLengthBytes + length);
   SafetensorsFile::Tensors tensors;

@@ -111,7 +111,8 @@ class SafetensorsWeights final : public WeightSource {
           std::ranges::equal(head->bytes, embedding.bytes))
         continue;
       problem_ = fmt::format(
-          "tensor {} differs from the token embedding, which tie_word_embeddings of config.json says it equals",
+          "tensor {} differs from the token embedding, although tie_word_embeddings of config.json says that they are "
+          "equal",
           quoted_name(other.name));
     }
     return !problem_.empty();

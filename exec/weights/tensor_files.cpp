@@ -29,7 +29,7 @@ class IndexReader final : public StrictReader {
  public:
   using StrictReader::StrictReader;
   [[nodiscard]] std::map<std::string, std::string> shards() && {
-    if (!seen_map_) refuse("has no weight_map, which says what lies in which file");
+    if (!seen_map_) refuse("has no weight_map, which assigns tensors to files");
     return std::move(shards_);
   }
 
@@ -43,13 +43,13 @@ class IndexReader final : public StrictReader {
     if (skipped()) return true;
     if (!in_map_) return unexpected("text");
     if (!shards_.emplace(name_, text).second)
-      refuse(fmt::format("tensor {} stands twice in weight_map", quoted_name(name_)));
+      refuse(fmt::format("tensor {} occurs twice in weight_map", quoted_name(name_)));
     return true;
   }
   bool key(string_t& text) override {
     if (depth_ == 1) {
       section_ = text;
-      if (section_ == "weight_map" && seen_map_) refuse("weight_map stands twice");
+      if (section_ == "weight_map" && seen_map_) refuse("weight_map occurs twice");
     }
     name_ = text;
     return true;
@@ -169,7 +169,7 @@ const SafetensorsFile* TensorFiles::open_shard(const std::string& shard, const s
   std::error_code error;
   if (!fs::is_regular_file(path, error))
     fail(path_, fmt::format("tensor {}: its file {} {}", quoted_name(tensor), quoted_name(shard),
-                            fs::exists(path, error) ? "is no ordinary file" : "is missing"));
+                            fs::exists(path, error) ? "is not a regular file" : "is missing"));
   return files_.emplace_back(std::make_unique<SafetensorsFile>(path)).get();
 }
 

@@ -81,7 +81,8 @@ TEST(KernelRows, ReadsExpertsAndAllReduces) {
 
 TEST(KernelRows, FaultsAreNamedWithTheirPlace) {
   EXPECT_THAT(problem(""), HasSubstr("is empty"));
-  EXPECT_THAT(problem("a,b\n1,2\n"), HasSubstr("table.csv:1: these columns are no table of measured kernels"));
+  EXPECT_THAT(problem("a,b\n1,2\n"),
+              HasSubstr("table.csv:1: these are not the columns of a table of measured kernels"));
   const std::string start = kGemm + "V,1,H,gemm,c,bfloat16,";
   EXPECT_THAT(problem(start + "16,64,64,nan\n"), HasSubstr("table.csv:2: latency: found 'nan'"));
   EXPECT_THAT(problem(start + "16,64,64,-1\n"), HasSubstr("latency: found '-1', expected milliseconds above 0"));

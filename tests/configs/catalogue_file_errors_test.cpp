@@ -95,7 +95,7 @@ TEST(CatalogueFileErrors, OfAModel) {
       {"silu\n", "silu\nrotary_dim: 5\n", "f.yaml:11:13: found 5, expected at most head_dim, 4"},
       {"2264", "2265", "f.yaml:11:17: the shape has 2264 parameters, the file states 2265"},
       {"source", "moe: {experts: 2, experts_per_token: 3, intermediate: 4}\nsource",
-       "f.yaml:12:38: more experts a token than there are"},
+       "f.yaml:12:38: more experts per token than experts"},
       {"source", "mla: {kv_lora_rank: 4}\nsource", "f.yaml:12:6: key 'qk_nope_head_dim' is missing"},
   };
   expect_errors(good, read_model, changes);

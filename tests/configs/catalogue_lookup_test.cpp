@@ -95,8 +95,8 @@ TEST_F(OwnCatalogue, AliasesStandOnOneLineOrOnSeveral) {
 }
 
 TEST_F(OwnCatalogue, IsAFolderOfModels) {
-  EXPECT_THAT(problem_of([&] { Catalogue catalogue(scratch_.path("models")); }), HasSubstr("is no catalogue"));
-  EXPECT_THAT(problem_of([&] { Catalogue catalogue("/none"); }), StartsWith("/none: is no catalogue"));
+  EXPECT_THAT(problem_of([&] { Catalogue catalogue(scratch_.path("models")); }), HasSubstr("is not a catalogue"));
+  EXPECT_THAT(problem_of([&] { Catalogue catalogue("/none"); }), StartsWith("/none: is not a catalogue"));
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ TEST_F(Overlay, TheLastOneAddedIsTheStrongest) {
 TEST_F(Overlay, IsAFolderOfOurKind) {
   EXPECT_THAT(problem_of([&] { catalogue_.add_overlay(scratch_.path()); }),
               AllOf(HasSubstr(scratch_.path()),
-                    HasSubstr("is no catalogue of your own: there is no folder models/, accelerators/")));
+                    HasSubstr("is not a catalogue: it has none of the folders models/, accelerators/")));
 }
 
 TEST_F(Overlay, FoldersComeFromTheEnvironmentAndTheHome) {

@@ -100,8 +100,7 @@ TEST_F(HfArchitecture, ReadsScalingInTheNewForm) {
 TEST_F(HfArchitecture, OneFormOfScalingIsEnough) {
   const std::string both = R"("rope_scaling": {"type": "linear", "factor": 2}, "rope_parameters": )";
   EXPECT_EQ(read(llama(both + R"({"type": "linear", "factor": 2})")).rope.factor, 2);
-  EXPECT_THAT(problem(llama(both + R"({"rope_theta": 5.0})")),
-              HasSubstr("rope_scaling: stands beside rope_parameters"));
+  EXPECT_THAT(problem(llama(both + R"({"rope_theta": 5.0})")), HasSubstr("rope_scaling: contradicts rope_parameters"));
 }
 
 TEST_F(HfArchitecture, RefusesOtherScalingsByNameAndPlace) {

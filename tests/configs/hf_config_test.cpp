@@ -225,8 +225,8 @@ TEST_F(HfConfigFile, OneClearMessageForWhatIsNoConfig) {
   EXPECT_THAT(problem(std::string("{\0}", 3)), StartsWith("config.json:1:2: not valid JSON: "));
   EXPECT_THAT(problem("{\"a\": 1} {}"), StartsWith("config.json:1:10: not valid JSON: "));
   EXPECT_EQ(problem("[1, 2]"), "config.json:1:1: found a list of 2, expected an object {…}");
-  EXPECT_EQ(problem("{\"a\": 1,\n\"b\": {\"c\": 1, \"c\": 2}}"), "config.json:2:15: 'c' stands twice in one object");
-  EXPECT_EQ(problem("{\"a\": 1, \"a\": 1}"), "config.json:1:10: 'a' stands twice in one object");
+  EXPECT_EQ(problem("{\"a\": 1,\n\"b\": {\"c\": 1, \"c\": 2}}"), "config.json:2:15: 'c' occurs twice in one object");
+  EXPECT_EQ(problem("{\"a\": 1, \"a\": 1}"), "config.json:1:10: 'a' occurs twice in one object");
   EXPECT_EQ(problem("{\"a\": [{\"b\": 1}, {\"b\": 1}], \"model_type\": 1}"),
             "config.json:1:29: model_type: found 1, expected text");
   EXPECT_EQ(problem(std::string(1'000'000, '[')), "config.json:1:65: nested deeper than 64 levels");

@@ -116,8 +116,8 @@ TEST(YamlDocument, RefusesWhatIsNoYaml) {
   EXPECT_THAT(parse_problem(""), StartsWith("f.yaml:1:1: the file is empty"));
   EXPECT_THAT(parse_problem("# nothing but a comment\n"), HasSubstr("the file is empty"));
   EXPECT_THAT(parse_problem("a: 1\na: 2\n"),
-              StartsWith("f.yaml:2:1: key 'a' stands twice in this map; first at line 1"));
-  EXPECT_THAT(parse_problem("x: {a: 1, b: 2, a: 3}"), StartsWith("f.yaml:1:17: key 'a' stands twice"));
+              StartsWith("f.yaml:2:1: key 'a' occurs twice in this map; first at line 1"));
+  EXPECT_THAT(parse_problem("x: {a: 1, b: 2, a: 3}"), StartsWith("f.yaml:1:17: key 'a' occurs twice"));
   EXPECT_THAT(parse_problem("a: 1\n---\nb: 2\n"), StartsWith("f.yaml:3:1: a second YAML document"));
   EXPECT_THAT(parse_problem("a: [1, 2\n"), HasSubstr("not valid YAML"));
   for (const char* open : {"a: \"open", "a: \"open\n", "a: 'open\n\n  \n", "a: \"open\nb: 1 # more\n"})

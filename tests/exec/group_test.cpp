@@ -301,8 +301,8 @@ TEST(GroupFailure, a_follower_that_dies_ends_the_forward) {
   static_cast<void>(sequences.prefill({{1, 2, 3}}));
   TestGroup::end(group.member(1));
   EXPECT_EQ(error_of<RankFailed>([&] { static_cast<void>(sequences.decode(100)); }),
-            "rank 1 on host1: its process has died");
-  EXPECT_EQ(error_of<RankFailed>([&] { group.leader().check(false); }), "rank 1 on host1: its process has died");
+            "rank 1 on host1: the process has died");
+  EXPECT_EQ(error_of<RankFailed>([&] { group.leader().check(false); }), "rank 1 on host1: the process has died");
 }
 
 TEST(GroupFailure, nothing_is_said_of_those_that_are_well) {
@@ -354,8 +354,7 @@ TEST(GroupFailure, a_follower_that_is_stopped_is_named) {
     static_cast<void>(leader.wait());
     ADD_FAILURE() << "it waited in vain";
   } catch (const RankFailed& error) {
-    EXPECT_THAT(error.what(),
-                AllOf(HasSubstr("host1: its process has given no sign of life"), HasSubstr("is stopped")));
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("host1: the process has sent no sign of life"), HasSubstr("is stopped")));
   }
 }
 

@@ -230,8 +230,8 @@ TEST_F(SafetensorsWeightsTest, RefusesIndicesThatAreNone) {
               HasSubstr("tensor 'a': found a number, expected the name of a file"));
   EXPECT_THAT(index(R"({"weight_map": {"a": {"b": "c"}}})"), HasSubstr("tensor 'a': found an object"));
   EXPECT_THAT(index(R"({"weight_map": {"a": "x.safetensors", "a": "y.safetensors"}})"),
-              HasSubstr("tensor 'a' stands twice"));
-  EXPECT_THAT(index(R"({"weight_map": {}, "weight_map": {}})"), HasSubstr("weight_map stands twice"));
+              HasSubstr("tensor 'a' occurs twice"));
+  EXPECT_THAT(index(R"({"weight_map": {}, "weight_map": {}})"), HasSubstr("weight_map occurs twice"));
   EXPECT_THAT(index("{\"metadata\": " + std::string(100'000, '[')), HasSubstr("nested deeper than 64 levels"));
   EXPECT_THAT(index(R"({"weight_map": {}})"), HasSubstr("tensor 'model.embed_tokens.weight' is missing"));
 }
