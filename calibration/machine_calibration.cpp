@@ -10,9 +10,7 @@
 #include <optional>
 #include <thread>
 
-#include "calibration/machine_fit.h"
-#include "calibration/machine_host.h"
-#include "calibration/machine_live.h"
+#include "calibration/machine_steps.h"
 #include "configs/this_machine.h"
 #include "model/error.h"
 #include "model/memory_plan.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calibration/machine_fit.h"
+#include "calibration/machine_steps.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,6 @@
 #include <limits>
 #include <map>
 
-#include "calibration/machine_host.h"
 #include "model/error.h"
 #include "model/forward_cost.h"
 

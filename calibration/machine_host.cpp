@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calibration/machine_host.h"
+#include "calibration/machine_steps.h"
 
 #include <fmt/format.h>
 

@@ -11,6 +11,7 @@
 #include "configs/catalogue.h"
 #include "configs/yaml_document.h"
 #include "study/file/study.h"
+#include "validation/measured_points.h"
 
 namespace plimsoll::calibration {
 
@@ -55,5 +56,15 @@ class ServingFiles {
 /// Returns the YAML of an all-reduce curve over PCIe through the host that moves large messages at `gigabytes_per_s`.
 /// Its shape (latencies, and the slower segment for small messages) is that of NCCL between L40S on PCIe 4.
 [[nodiscard]] std::string pcie_curve_text(int ranks, double gigabytes_per_s);
+
+/// A measured run, and the point that simulates it.
+struct FittedRun {
+  const validation::MeasuredPoint* row = nullptr;
+  const study::PointSpec* spec = nullptr;
+};
+
+/// Returns YAML: the versions that the runs name, and a group for each family of models and pair of types, with the
+/// smallest and the largest value of every quantity.
+[[nodiscard]] std::string ranges_text(const std::vector<FittedRun>& runs);
 
 }  // namespace plimsoll::calibration

@@ -12,7 +12,6 @@
 #include <thread>
 
 #include "calibration/serving_files.h"
-#include "calibration/serving_ranges.h"
 #include "model/error.h"
 #include "sched/statistics.h"
 #include "sim/simulate.h"

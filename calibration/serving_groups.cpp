@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calibration/serving_groups.h"
+#include "calibration/serving_fit.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

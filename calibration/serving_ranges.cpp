@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calibration/serving_ranges.h"
+#include "calibration/serving_files.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
