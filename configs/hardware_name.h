@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hardware as people write it: "8xH100" as well as the name of an instance.
+// Names of hardware: as people write it ("8xH100", the name of an instance), and as devices report themselves.
 #pragma once
 
 #include <cstdint>
@@ -26,5 +26,8 @@ struct AcceleratorCount {
 /// Interprets `text` as hardware: first as an instance, then as accelerators in any of these spellings, which are
 /// returned with the catalogue's name. Returns nothing for an instance and for names that the catalogue does not know.
 [[nodiscard]] std::optional<AcceleratorCount> find_accelerators(const Catalogue& catalogue, const std::string& text);
+
+/// Returns true if a device that reports `description` ("NVIDIA H200 (sm_90)") is the accelerator `id` ("h200-sxm").
+[[nodiscard]] bool is_same_device(const std::string& description, const std::string& id);
 
 }  // namespace plimsoll::configs

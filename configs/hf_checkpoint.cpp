@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <regex>
 
-#include "configs/hf_modules.h"
 #include "configs/text_file.h"
 
 namespace plimsoll::configs {
