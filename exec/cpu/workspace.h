@@ -16,6 +16,7 @@ class Workspace {
   explicit Workspace(const BackendConfig& config);
   /// Makes room for so many rows (times experts per token in the buffers of experts); what was there may be gone.
   void reserve(std::int64_t rows);
+  /// Returns the rows of a buffer; valid until reserve() grows it.
   [[nodiscard]] float* operator[](Buffer buffer) const { return memory_[static_cast<std::size_t>(buffer)].as<float>(); }
 
  private:

@@ -16,7 +16,6 @@
 #include <optional>
 #include <utility>
 
-#include "exec/weights/safetensors_header.h"
 #include "model/error.h"
 #include "model/input_file.h"
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exec/weights/safetensors_header.h"
 
 #include <fmt/format.h>
 
