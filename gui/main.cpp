@@ -10,8 +10,8 @@
 #include <cstdio>
 
 #include "gui/core/text.h"
+#include "gui/window/export.h"
 #include "gui/window/main_window.h"
-#include "gui/window/screenshot.h"
 #include "model/error.h"
 
 namespace {

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "study/output/chart_axis.h"
+
 namespace plimsoll::gui {
 
 [[nodiscard]] inline QString qs(std::string_view text) {
@@ -15,6 +17,8 @@ namespace plimsoll::gui {
 [[nodiscard]] inline std::string utf8(const QString& text) { return text.toStdString(); }
 
 /// Formats a number for the user: at most `digits` significant digits, grouped thousands, no exponent unless needed.
-[[nodiscard]] QString reader_text(double value, int digits = 4);
+[[nodiscard]] inline QString reader_text(double value, int digits = 4) {
+  return qs(study::reader_number(value, digits));
+}
 
 }  // namespace plimsoll::gui

@@ -16,7 +16,7 @@
 #include "gui/core/plan_question.h"
 #include "gui/core/text.h"
 #include "gui/window/scenario_dock.h"
-#include "gui/window/sorted_item.h"
+#include "gui/window/view.h"
 #include "model/error.h"
 
 namespace plimsoll::gui {

@@ -3,9 +3,11 @@
 // data.
 #pragma once
 
+#include <QSize>
 #include <QString>
 #include <string>
 
+#include "gui/window/main_window.h"
 #include "gui/window/view.h"
 
 namespace plimsoll::gui {
@@ -15,5 +17,11 @@ namespace plimsoll::gui {
 void export_view(View& view, const QString& file, const std::string& session, double scale = 2);
 /// Returns the session inside a PNG, SVG or PDF that export_view() wrote; empty: none.
 [[nodiscard]] std::string session_in_picture(const QString& file);
+
+/// `--screenshot`, in screenshot.cpp: shows the view, waits until everything it requested has arrived (at most
+/// `timeout_ms`) and writes the picture. Throws DeviceError if the file cannot be written or a result did not arrive in
+/// time.
+void write_screenshot(Workbench& bench, MainWindow& window, const QString& view, const QString& file, const QSize& size,
+                      int timeout_ms = 60000);
 
 }  // namespace plimsoll::gui

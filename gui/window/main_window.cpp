@@ -21,10 +21,9 @@
 #include "gui/window/decision_dock.h"
 #include "gui/window/live_dock.h"
 #include "gui/window/plot_page.h"
-#include "gui/window/point_page.h"
 #include "gui/window/scenario_dock.h"
-#include "gui/window/sorted_item.h"
 #include "gui/window/timeline_page.h"
+#include "gui/window/view.h"
 
 namespace plimsoll::gui {
 namespace {

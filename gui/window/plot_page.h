@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Views of one plot with a legend and a line of text: Pareto, cost, parity, distributions, A against B.
+// Views of one plot with a legend and a line of text: Pareto, cost, parity, distributions over a point's requests, A
+// against B.
 #pragma once
 
 #include <memory>
@@ -91,6 +92,19 @@ class ComparePage final : public PlotPage {
   std::vector<PairedDifference> differences_;
   std::string key_;
   QString failure_;
+};
+
+/// Cumulative distributions of latency, TTFT and TPOT.
+class CdfPage final : public PlotPage {
+  Q_OBJECT
+ public:
+  explicit CdfPage(Workbench& bench, QWidget* parent = nullptr);
+  [[nodiscard]] QString id() const override { return QStringLiteral("cdf"); }
+  [[nodiscard]] QString title() const override { return tr("Distributions"); }
+  void prepare() override { static_cast<void>(bench_.details()); }
+
+ protected:
+  [[nodiscard]] Page build(const std::set<QString>& hidden) const override;
 };
 
 }  // namespace plimsoll::gui

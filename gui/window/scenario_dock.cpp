@@ -16,7 +16,6 @@
 #include <algorithm>
 
 #include "gui/core/text.h"
-#include "gui/window/scenario_fields.h"
 #include "model/error.h"
 
 namespace plimsoll::gui {

@@ -6,6 +6,7 @@
 #include <QWidget>
 #include <vector>
 
+#include "configs/catalogue.h"
 #include "gui/core/workbench.h"
 
 class QComboBox;
@@ -25,6 +26,14 @@ struct FieldSpec {
   bool unset_is_most = false;  // without a value or a default the slider is at its upper end instead of its lower
   QString unset = {};          // text of the empty field if its default is unknown
 };
+
+// The fields of the form, with choices from the catalogue (scenario_fields.cpp).
+struct FieldGroups {
+  std::vector<FieldSpec> deployment, workload, scheduler, machine;
+};
+[[nodiscard]] FieldGroups field_groups(const configs::Catalogue& catalogue);
+/// Returns "closed loop (clients)".
+[[nodiscard]] QString load_kind_label(const QString& kind);
 
 /// A label, an editable list of choices, a slider if useful, and an error text.
 class Field final : public QWidget {

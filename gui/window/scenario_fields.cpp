@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "gui/window/scenario_fields.h"
+#include "gui/window/scenario_dock.h"
 
 #include <QCoreApplication>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "gui/window/screenshot.h"
+#include "gui/window/export.h"
 
 #include <QApplication>
 #include <QElapsedTimer>
