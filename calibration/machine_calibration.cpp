@@ -51,6 +51,7 @@ class MachineCalibrator {
     result_.models = settings_.models;
     result_.device = on_cpu() ? "cpu" : "cuda";
     if (on_cpu()) probe_.emplace(result_.cores);
+    // Probes before, between and after the measurements show how steady the machine was.
     report("host", 0, false);
     probe();
     result_.engine = measure_host(catalogue_, settings_);
@@ -78,6 +79,7 @@ class MachineCalibrator {
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start_;
     if (settings_.most_seconds > 0 && spent.count() > settings_.most_seconds && fraction < 1)
       throw TimeIsUp{spent.count(), fraction};
+    // Recalled samples take no time, so progress reports them separately.
     if (recalled) recalled_ += fraction - last_;
     last_ = fraction;
     if (settings_.progress) settings_.progress(what, fraction, recalled_);
@@ -108,6 +110,7 @@ class MachineCalibrator {
     share.ranks = ranks;
     share.dtype = dtype;
     if (on_cpu()) {
+      // All cores together: a share is judged against what the machine gives when all ranks work.
       const int threads = std::max(result_.cores, ranks);
       share.read_bandwidth = exec::read_bandwidth(threads, kProbeBytes);
       share.multiply_add = exec::fma_peak(threads);
@@ -134,17 +137,18 @@ class MachineCalibrator {
     config.kv_blocks = kKvBlocks;
     config.sequences = 128;
     config.step_rows = kMostRows;
+    // Whole forwards run as in service. Single ops are traced without graphs: see measure().
     config.graphs = !on_cpu();
     return config;
   }
 
   void measure(const std::string& model, model::DType dtype, std::int32_t ranks, ShareSamples& samples) {
-    const exec::EngineConfig config = engine_config(model, dtype, ranks);
+    exec::EngineConfig config = engine_config(model, dtype, ranks);
     const auto weights = exec::random_weights(config.architecture, 1);
     const std::string label = fmt::format("{} {}, {} rank{}", model, model::name(dtype), ranks, ranks > 1 ? "s" : "");
     report(label, 0, false);
-    exec::Engine engine(config, *weights);
-    result_.description = engine.description();
+    std::optional<exec::Engine> engine(std::in_place, config, *weights);
+    result_.description = engine->description();
     BenchmarkSettings bench{.most_rows = kMostRows,
                             .most_context = kMostContext,
                             .seconds = settings_.seconds / parts_ * kForwardsPart,
@@ -154,19 +158,26 @@ class MachineCalibrator {
                             .store = &store_,
                             .key = fmt::format("{} {} {}", model, model::name(dtype), ranks)};
     const std::int64_t tokens = kKvBlocks * config.block_tokens;
-    samples.forwards.emplace_back(config, measure_forwards(engine, held_out_forwards(bench, tokens), bench));
+    samples.forwards.emplace_back(config, measure_forwards(*engine, held_out_forwards(bench, tokens), bench));
     probe();
     if (on_cpu()) {
       bench.progress = [&](double f, bool known) { report(label, 0.3 + 0.1 * f, known); };
-      live_.emplace_back(model, measure_live(engine, catalogue_, model, bench));
+      live_.emplace_back(model, measure_live(*engine, catalogue_, model, bench));
       probe();
     }
     const std::vector<GridForward> grid = benchmark_grid(bench, tokens);
-    if (!on_cpu()) samples.whole.emplace_back(config, measure_whole(engine, grid, bench));
-    engine.trace_ops();
+    if (!on_cpu()) {
+      samples.whole.emplace_back(config, measure_whole(*engine, grid, bench));
+      // The ops of a graph cannot be timed one by one, so they run on an engine without graphs. The first engine goes
+      // before: a GPU may not have room for both.
+      config.graphs = false;
+      engine.reset();
+      engine.emplace(config, *weights);
+    }
+    engine->trace_ops();
     bench.seconds = settings_.seconds / parts_ * kOpsPart;
     bench.progress = [&](double f, bool known) { report(label, 0.4 + 0.6 * f, known); };
-    for (OpSample& sample : measure_ops(engine, grid, bench)) {
+    for (OpSample& sample : measure_ops(*engine, grid, bench)) {
       if (sample.op.kind == model::OpKind::all_reduce)
         samples.all_reduces.push_back({sample.op.other_bytes, sample.seconds});
       else

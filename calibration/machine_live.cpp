@@ -49,11 +49,13 @@ double run_live(const load::Scenario& scenario, exec::ForwardDevice& device, con
                 bool once) {
   constexpr double kLong = 4;  // seconds
   std::vector<double> times = {run_once(scenario, device, prompts)};
+  // The median of three removes one disturbed run.
   while (!once && times.size() < 3 && times.front() < kLong) times.push_back(run_once(scenario, device, prompts));
   std::sort(times.begin(), times.end());
   return times[times.size() / 2];
 }
 
+// Linear interpolation, constant beyond the ends.
 double at(const std::vector<double>& x, const std::vector<double>& y, double where) {
   if (where <= x.front()) return y.front();
   for (std::size_t i = 1; i < x.size(); ++i)
@@ -66,6 +68,7 @@ void add_to_table(model::OpCoefficients& c, const std::vector<double>& x, const 
   model::ResidualTable table = *c.residual;
   const std::size_t width = table.y.size();
   for (std::size_t i = 0; i < table.x.size(); ++i)
+    // The tables' x axis is log2(rows) for every class of ops.
     for (std::size_t j = 0; j < width; ++j) table.log_ratio[i * width + j] += at(x, y, table.x[i]);
   c.residual = std::make_shared<const model::ResidualTable>(std::move(table));
 }
@@ -119,6 +122,7 @@ std::vector<double> measure_live(exec::Engine& engine, const configs::Catalogue&
 void add_by_rows(model::Accelerator& accelerator, const std::vector<double>& log2_rows,
                  const std::vector<double>& log_factor) {
   const double least = *std::min_element(log_factor.begin(), log_factor.end());
+  // Live steps that are faster than their ops would exceed the limits fitted to the ops.
   if (least < 0) raise_limits(accelerator, std::exp(-least));
   for (model::OpCoefficients& c : accelerator.coefficients) add_to_table(c, log2_rows, log_factor);
   for (auto& [kind, c] : accelerator.pointwise_kinds) add_to_table(c, log2_rows, log_factor);
@@ -157,6 +161,7 @@ void settle_live(ShareCalibration& share,
     }
     constexpr double kMost = 0.7;  // log factor; more than a factor of two is not a calibration
     for (double& f : factor) f = std::clamp(f, -kMost, kMost);
+    // Apply the sum of all rounds to the original tables, so that rounding does not accumulate.
     share.accelerator = measured;
     add_by_rows(share.accelerator, rows, factor);
   }

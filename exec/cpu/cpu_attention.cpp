@@ -52,6 +52,7 @@ void CpuBackend::rope_append(const RopeSpec& spec, std::int32_t layer) {
   key.norm = data(spec.k_norm);
   rope_.fill(spec.rope, table_->position, pool_);
   const std::int64_t heads = config_.rank.heads, kv_heads = config_.rank.kv_heads, d = shape_.head_dim;
+  // Up to this many rows take less time on one thread than waking the team.
   const std::int64_t alone = 16'384 / qkv_width_ + 1;
   const auto do_rows = [&](int, std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
@@ -71,6 +72,7 @@ void CpuBackend::rope_append(const RopeSpec& spec, std::int32_t layer) {
 
 void CpuBackend::append(const float* qkv, std::int64_t row, std::int32_t layer) {
   const std::int64_t slot = table_->cache_slot[static_cast<std::size_t>(row)];
+  // A padding row is not written to the cache.
   if (slot < 0) return;
   const std::int64_t kv_heads = config_.rank.kv_heads, d = shape_.head_dim;
   const float* keys = qkv + config_.rank.heads * d;
@@ -118,6 +120,7 @@ void CpuBackend::prefill_attention(std::int32_t layer, std::size_t index, std::i
     first_[static_cast<std::size_t>(i)] = range.first;
     last_[static_cast<std::size_t>(i)] = range.last;
   }
+  // One task is a chunk of positions of one KV head: its queries share each pass over the keys.
   const std::int64_t positions = std::max<std::int64_t>(1, kTaskRows / group_);
   const std::int64_t chunks = (sequence.rows + positions - 1) / positions, heads = config_.rank.kv_heads;
   pool_.for_each(chunks * heads, [&](int thread, std::int64_t item) {
@@ -139,6 +142,7 @@ void CpuBackend::prefill_attention(std::int32_t layer, std::size_t index, std::i
 CpuBackend::DecodeParts CpuBackend::decode_parts(std::int64_t rows) const {
   DecodeParts parts;
   if (pool_.threads() == 1) return parts;
+  // Four tasks per thread, because contexts differ in length and a thread that is done takes another task.
   const std::int64_t wanted = 4 * std::int64_t{pool_.threads()}, heads = config_.rank.kv_heads;
   parts.heads = std::min(heads, (wanted + rows - 1) / rows);
   if (rows * heads < pool_.threads()) parts.queries = std::min(group_, pool_.threads() / (rows * heads));
@@ -155,6 +159,7 @@ void CpuBackend::decode_attention(std::int32_t layer, std::int64_t window) {
     const Range range = attended(sequence, position, window, config_.block_tokens);
     const std::int64_t part = item / parts.queries % parts.heads, heads = config_.rank.kv_heads;
     const std::int64_t first_head = heads * part / parts.heads, last_head = heads * (part + 1) / parts.heads;
+    // A part is a range of KV heads, and of each head's queries.
     const std::int64_t share = item % parts.queries;
     const std::int64_t first_query = group_ * share / parts.queries, last_query = group_ * (share + 1) / parts.queries;
     AttentionTask task = attention_task(sequence, layer, first_head);

@@ -58,10 +58,13 @@ class Attention {
 
   void run() {
     load_queries();
+    // Tiles begin at multiples of kTile of the sequence, not at the first visible token, so that results do not depend
+    // on the window or chunk.
     const std::int64_t start = begin_ / kTile * kTile;
     find_tokens(start, *now_);
     for (std::int64_t token = start; token < end_; token += kTile) {
       for (std::int64_t head = 0; head < t_.heads; ++head) {
+        // Locate the tokens that follow now: attend() prefetches them while it computes this head.
         if (head + 1 < t_.heads)
           next_->set_to_next_head_of(*now_);
         else
@@ -88,6 +91,7 @@ class Attention {
         for (int r = 0; r < height; ++r) {
           const float* q = t_.q + query_offset(head, first + r, t_.q_stride);
           float* packed = s_.q + (head * rows_ + first) * t_.head_dim + r;
+          // Scale the queries once instead of every score.
           for (std::int64_t i = 0; i < t_.head_dim; ++i) packed[i * height] = q[i] * t_.scale;
         }
       }
@@ -107,6 +111,7 @@ class Attention {
       const std::int64_t at = (token + i) % t_.wrap, block = at / t_.block_tokens, offset = at % t_.block_tokens;
       const Element* key =
           static_cast<const Element*>(t_.keys) + t_.blocks[block] * t_.block_stride + offset * t_.head_dim;
+      // Tokens are adjacent up to the end of the block, of the stored tokens or of the tile.
       std::int64_t count = t_.block_tokens - offset;
       count = t_.wrap - at < count ? t_.wrap - at : count;
       count = high - i < count ? high - i : count;
@@ -123,6 +128,7 @@ class Attention {
   void attend(std::int64_t head, std::int64_t token) {
     constexpr std::int64_t kPanel = 2 * V::kWidth;
     const std::int64_t low = low_of(token), high = high_of(token);
+    // Transposing the keys pays off only if several rows use them.
     const bool few = rows_ <= kFewRows<V> && tiles_.tiles == 1;
     for (std::int64_t at = low / kPanel * kPanel; at < high; at += kPanel) {
       const KeyPanel panel{now_->key + at, next_->key + at, next_->value + at};
@@ -191,6 +197,7 @@ class Attention {
       for (std::int64_t row = 0; row < rows_; ++row) {
         const std::int64_t state = head * rows_ + row;
         const float sum = V::sum(V::load(s_.sum + state * V::kWidth)), scale = sum > 0 ? 1 / sum : 0.0F;
+        // A row that saw no token has the sum 0 and gets zeros.
         float* out = t_.out + query_offset(head, row, t_.out_stride);
         for (std::int64_t place = 0; place < s_.columns; ++place)
           if (const std::int64_t i = Values::column_of(place); i < t_.head_dim)

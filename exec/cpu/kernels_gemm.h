@@ -107,6 +107,7 @@ void store_columns(float* p, typename V::F value, std::int64_t columns) {
 
 template <class V, int Rows, int Pairs, class Weights>
 void gemm_tile(const float* x, const Weights& weights, std::int64_t k, const TileOutput& out) {
+  // All loops over Rows and Pairs are unrolled, so that the sums stay in registers.
   typename V::F sums[Rows][2 * Pairs];
 #pragma GCC unroll 16
   for (int row = 0; row < Rows; ++row) {
@@ -173,6 +174,7 @@ class Gemm {
       run_one_tile();
       return;
     }
+    // Cut rows and k into blocks whose packed rows stay in the second-level cache while all panels pass over them.
     for (std::int64_t first = 0; first < tiles_.tiles; first += kBlockTiles) {
       const std::int64_t last = first + kBlockTiles < tiles_.tiles ? first + kBlockTiles : tiles_.tiles;
       for (std::int64_t k = 0; k < t_.k; k += kBlockK) run_block(first, last, k);
@@ -190,6 +192,7 @@ class Gemm {
   }
 
   void run_block(std::int64_t first, std::int64_t last, std::int64_t k) const {
+    // Panels outside, tiles inside: a panel comes from memory once and serves all tiles of the block.
     const std::int64_t depth = t_.k - k < kBlockK ? t_.k - k : kBlockK;
     for (std::int64_t panel = t_.panel_begin; panel < t_.panel_end; ++panel) {
       for (std::int64_t tile = first; tile < last; ++tile) {
@@ -206,6 +209,7 @@ class Gemm {
 
   TileOutput output(std::int64_t row, std::int64_t panel, bool first) const {
     const std::int64_t column = panel * (2 * V::kWidth);
+    // The first block of k starts from the bias or from y. Later blocks add to its sums.
     return {t_.y + row * t_.n + column, t_.n, t_.n - column, first && t_.bias != nullptr ? t_.bias + column : nullptr,
             t_.accumulate || !first};
   }
@@ -249,6 +253,7 @@ void pack_tile(const float* x, std::int64_t stride, int height, std::int64_t k, 
       }
     }
   }
+  // The rest of k, shorter than a vector.
   for (std::int64_t i = whole; i < k; ++i) {
     for (int row = 0; row < height; ++row) out[i * height + row] = x[row * stride + i];
   }

@@ -109,6 +109,7 @@ void Multiplier::run(const PackedLinear& weights, std::span<const ProductRows> p
     task.accumulate = accumulate;
     task.panel_begin = begin;
     task.panel_end = end;
+    // The products' packed rows lie one after the other; task.x advances below.
     task.x = packed_.as<float>();
     for (const ProductRows& product : products) {
       if (as_it_stands) task.x = product.x;

@@ -66,6 +66,7 @@ void ThreadPool::publish(Piece piece, void* object, std::int64_t units, Claim cl
 }
 
 void ThreadPool::wait_for_claimed() {
+  // Workers usually finish within microseconds, which is less than a sleep and a wake-up cost.
   if (spin_briefly([this] { return unfinished_.load(std::memory_order_acquire) == 0; })) return;
   driver_sleeps_.store(true);
   for (std::uint32_t left = unfinished_.load(); left != 0; left = unfinished_.load()) sleep_while(unfinished_, left);
@@ -96,8 +97,10 @@ bool ThreadPool::take_from(int part, int thread) {
     if (!word.compare_exchange_weak(seen, seen - static_cast<std::uint64_t>(taken), std::memory_order_acq_rel,
                                     std::memory_order_acquire))
       continue;
+    // Units are claimed from the front: `left` counts those up to the end of the part.
     const std::int64_t begin = units * (part + 1) / parts - left;
     call(piece, object, thread, begin, begin + taken);
+    // Only the thread that completes the last unit wakes the driver.
     if (unfinished_.fetch_sub(static_cast<std::uint32_t>(taken)) == static_cast<std::uint32_t>(taken) &&
         driver_sleeps_.load())
       wake(unfinished_, 1);
@@ -111,6 +114,7 @@ void ThreadPool::call(Piece piece, void* object, int thread, std::int64_t begin,
     piece(object, thread, begin, end);
   } catch (...) {
     const std::lock_guard lock(failing_);
+    // The round continues; the driver rethrows the first exception at its end.
     if (!failure_) failure_ = std::current_exception();
   }
 }

@@ -62,6 +62,7 @@ CudaBackend::CudaBackend(const BackendConfig& config, Communicator* communicator
       gemm_({}),
       workspace_(config_, properties_.multiProcessorCount, ranks_of(communicator)) {
   check_config();
+  // Before anything large is allocated, so that an error states the whole need.
   check_memory();
   if (runs_alone()) {
     int driver = 0;
@@ -162,6 +163,7 @@ bool CudaBackend::begin(const RowTable& table) {
   rope_table_filled_ = false;
   make_room(table);
   upload(table);
+  // Only pure decode forwards of exactly a bucket's rows have a graph: their arrays are always at the same addresses.
   const bool decodes_only = table.prefill.empty() && !table.all_logits && table.rows > 0;
   if (!graphs_enabled_ || !decodes_only || decode_bucket(table.rows) != table.rows) return true;
   Graph& graph = graphs_[table.rows];
@@ -233,6 +235,7 @@ void CudaBackend::reserve_exchange(std::size_t inputs, std::size_t ids) {
 
 void CudaBackend::upload(const RowTable& table) {
   Exchange& exchange = exchanges_[next_exchange_];
+  // The pinned inputs may still be in use by the copy of an earlier forward.
   check(cudaEventSynchronize(exchange.copied.get()), "waiting for inputs to be copied");
   const StepLayout layout = layout_of(table, tiles_);
   const std::size_t bytes = layout.bytes();
@@ -261,6 +264,7 @@ void CudaBackend::finish_forward() {
           "copying logits");
   }
   check(cudaEventRecord(exchange.done.get(), stream_.get()), "ending a forward");
+  // One exchange more than forwards in flight, so that the next one can be packed at once.
   in_flight_.push_back(next_exchange_);
   next_exchange_ = (next_exchange_ + 1) % exchanges_.size();
   table_ = nullptr;

@@ -87,6 +87,7 @@ void CudaBackend::linear(const Linear& weight, Buffer x, Buffer y, std::int64_t 
 
 void CudaBackend::fill_rope_table(const model::Rope& rope) {
   if (rope != rope_) {
+    // The first forward of a shape runs op by op, so its copy never becomes part of a graph.
     PLIMSOLL_CHECK(!capturing_, "a graph is captured after its ops have run");
     const std::vector<double> frequencies = rope_frequencies(rope);
     PLIMSOLL_CHECK(frequencies.size() * sizeof(double) <= frequencies_.bytes(), "at most all of a head rotates");

@@ -71,6 +71,7 @@ GemmChoice Gemm::find(const MatmulShape& shape, const GemmOperands& operands, bo
   bucket.m = gemm_bucket(shape.m);
   const bool fits_scratch = static_cast<std::size_t>(shape.m * shape.n * bytes_of(shape.y)) <= scratch_.bytes();
   if (const auto known = choices_.find({bucket}); known != choices_.end()) {
+    // Our own kernel, without an algorithm, supports every shape.
     const bool possible = !known->second || blas_.fits(shape, *known->second);
     return exact_[{shape}] = possible ? known->second : first_way(shape);
   }
@@ -106,6 +107,7 @@ void Gemm::run_way(const MatmulShape& shape, const GemmChoice& way, const GemmOp
 GemmChoice Gemm::choose(const MatmulShape& shape, const GemmOperands& operands, cudaStream_t stream) {
   std::vector<GemmChoice> candidates;
   for (const MatmulAlgorithm& way : blas_.ways(shape, kWays)) candidates.emplace_back(way);
+  // An empty choice is our own kernel.
   if (shape.m <= kGemvRows || candidates.empty()) candidates.emplace_back();
   if (candidates.size() == 1) return candidates.front();
 

@@ -29,6 +29,7 @@ class Offsets {
 
 StepView lay_out(const StepLayout& layout, Offsets& offsets) {
   StepView view;
+  // A captured graph relies on this order: block tables, whose size varies, come last.
   view.sampling = offsets.take<DeviceSampling>(1);
   view.cache_slot = offsets.take<std::int64_t>(layout.rows);
   view.sample_request = offsets.take<std::uint64_t>(layout.sampled);

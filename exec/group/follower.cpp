@@ -73,6 +73,8 @@ class Steps {
 
   bool serve() {
     while (true) {
+      // While no message is waiting, complete a forward; otherwise read the message first, so that the next forward
+      // starts early.
       while (in_flight_.size() > 0 && !leader_.wait(net::within(kUnwatched))) finish();
       const std::optional<net::Bytes> message = leader_.receive();
       if (!message) return false;
@@ -82,6 +84,7 @@ class Steps {
         continue;
       }
       while (!in_flight_.empty()) finish();
+      // Forwards are complete here: every other message applies to the state after them.
       if (in.kind() == Kind::end) return true;
       between_forwards(in);
     }
@@ -93,6 +96,7 @@ class Steps {
     const ForwardInput& input = decoder_.decode(in);
     engine_.start(input);
     in_flight_.push_back(input.all_logits);
+    // The leader waits for the logits at once, so they are answered before the next message.
     while (input.all_logits && !in_flight_.empty()) finish();
   }
 
@@ -189,6 +193,7 @@ class Farewell {
   explicit Farewell(Member& member)
       : member_(member), beating_([this](const std::stop_token& stop) {
           std::unique_lock lock(mutex_);
+          // Signs of life come from a thread of their own, because the work may block on a GPU or load for minutes.
           while (!wake_.wait_for(lock, stop, kBeat, [&stop] { return stop.stop_requested(); }))
             static_cast<void>(control().send(plain(Kind::alive)));
         }) {}
@@ -268,6 +273,7 @@ bool follow(Member& member, const OpenOrder& open) {
     std::vector<std::jthread> threads;
     const bool served = farewell.guard(control, [&] {  // std::jthread throws if the system has no threads left
       for (std::size_t i = 0; i < engines->size(); ++i) {
+        // A thread per replica, as on the leader. Failures are reported on that replica's connection.
         threads.emplace_back([&, i] {
           const net::Link& leader = member.replicas[i].steps.front();
           farewell.guard(leader,

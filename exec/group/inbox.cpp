@@ -22,6 +22,7 @@ Inbox::~Inbox() {
 net::Bytes Inbox::take(Kind kind) {
   std::unique_lock lock(mutex_);
   news_.wait(lock, [this] { return !messages_.empty() || fate_.ended; });
+  // Answers received before the end are still delivered.
   if (messages_.empty()) throw PeerFailed();
   net::Bytes message = std::move(messages_.front());
   messages_.pop_front();
@@ -54,6 +55,7 @@ void Inbox::read() {
       }
       if (!message) break;
       Reader in(*message);
+      // Any message restarts the time of silence, so a sign of life needs no other handling.
       if (in.kind() == Kind::alive) continue;
       const std::lock_guard lock(mutex_);
       if (in.kind() == Kind::peer_failed) {

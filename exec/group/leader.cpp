@@ -28,6 +28,7 @@ class LeaderRanks final : public MemberRanks {
     for (std::size_t p = 1; p < links_.steps.size(); ++p)
       if (!links_.steps[p].send(message)) throw PeerFailed();
   }
+  /// The followers make new decoders for every order, which remember no tables.
   void begin() { encoder_ = {}; }
 
   void watch(std::function<void()> abort) override {
@@ -53,6 +54,7 @@ class LeaderRanks final : public MemberRanks {
   }
 
   void add_traces(std::span<const OpTrace> rank_0, std::vector<OpTrace>& all) override {
+    // All ranks run the same ops in the same order, so the followers send only the times.
     tell(plain(Kind::fetch_traces));
     for (const auto& inbox : inboxes_) {
       const net::Bytes message = inbox->take(Kind::times);
@@ -125,6 +127,7 @@ void Leader::meet() { member_.replicas.front().mesh->meet(); }
 
 void Leader::load(const EngineOrder& order) {
   try {
+    // The followers serve the previous order until each of its engines has been ended.
     for (std::int32_t i = 0; i < loaded_; ++i) ranks_[static_cast<std::size_t>(i)]->tell(plain(Kind::end));
     loaded_ = order.replicas;
     tp_ = order.config.tp;
@@ -153,6 +156,7 @@ std::vector<std::string> Leader::wait() {
 }
 
 void Leader::check(bool patient) const {
+  // Poll: the reason may arrive on a connection other than the one that failed first.
   const auto until = std::chrono::steady_clock::now() + kPatience;
   while ((look() || patient) && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(kLookEvery);
 }
@@ -178,6 +182,7 @@ bool Leader::look() const {
     }
     ending = ending || std::ranges::any_of(all, [](const Fate& fate) { return fate.ended; });
     const bool gone = std::ranges::all_of(all, [](const Fate& fate) { return fate.ended; });
+    // A process that ended because of another one is not the cause; keep looking for the cause.
     const bool of_another = std::ranges::any_of(all, [](const Fate& fate) { return fate.peer_failed; });
     if (gone && !of_another) throw RankFailed(fmt::format("{}: the process has died", place(p)));
   }

@@ -87,6 +87,7 @@ std::span<const std::byte> map_file(const std::string& path) {
 
 // Returns the bytes of a tensor of that shape and type; nullopt if the number overflows.
 std::optional<std::uint64_t> bytes_of(const std::vector<std::uint64_t>& shape, unsigned bits) {
+  // Before the product: the other sizes of an empty tensor may overflow.
   if (std::find(shape.begin(), shape.end(), 0U) != shape.end()) return 0;
   std::uint64_t total = bits;
   for (const std::uint64_t size : shape) {
@@ -125,6 +126,7 @@ FileTensor checked(const HeaderTensor& found, std::span<const std::byte> data) {
 void check_cover(const SafetensorsFile::Tensors& tensors, std::span<const std::byte> data, const std::string& path) {
   std::vector<std::pair<std::span<const std::byte>, const std::string*>> places;
   for (const auto& [name, tensor] : tensors) places.emplace_back(tensor.bytes, &name);
+  // By position, then by size, so that an empty tensor comes before the one at the same place.
   std::sort(places.begin(), places.end(), [](const auto& a, const auto& b) {
     return std::pair(a.first.data(), a.first.size()) < std::pair(b.first.data(), b.first.size());
   });
@@ -146,6 +148,7 @@ void check_cover(const SafetensorsFile::Tensors& tensors, std::span<const std::b
 SafetensorsFile::Tensors read_tensors(std::span<const std::byte> map, const std::string& path) {
   std::uint64_t length = 0;
   std::memcpy(&length, map.data(), kLengthBytes);
+  // Bound the length before it is added to anything: it may be close to 2^64.
   const std::uint64_t most = std::min<std::uint64_t>(kLargestHeader, map.size() - kLengthBytes);
   if (length > most)
     fail(path,

@@ -37,6 +37,7 @@ class SafetensorsWeights final : public WeightSource {
         refuse(tensor);
       else
         resolve(tensor);
+      // Stop at the first problem; check() and read() report it.
       return problem_.empty();
     });
   }
@@ -74,6 +75,7 @@ class SafetensorsWeights final : public WeightSource {
     const std::vector<std::string> beginnings = name_beginnings(architecture_);
     for (const std::string& beginning : beginnings) {
       const auto places = tensor_places(architecture_, beginning, {TensorKind::token_embedding, -1, -1});
+      // Every model has a token embedding, so its name shows the prefix.
       if (files_.find(places.front().name) != nullptr) return beginning;
     }
     return beginnings.front();

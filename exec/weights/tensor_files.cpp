@@ -84,6 +84,7 @@ class IndexReader final : public StrictReader {
     return true;
   }
   bool shallower() {
+    // weight_map holds no nested values, so any end of a level leaves it.
     in_map_ = false;
     --depth_;
     return true;
@@ -122,6 +123,7 @@ std::string file_in(const std::string& folder) {
     if (name.ends_with(kFileEnd)) files.push_back(entry.path().string());
   }
   if (error) fail(folder, fmt::format("cannot be read: {}", error.message()));
+  // An index goes before single files, which may be its shards.
   if (indices.size() == 1) return indices.front();
   if (indices.empty() && files.size() == 1) return files.front();
   if (indices.empty() && files.empty())
@@ -155,6 +157,7 @@ void TensorFiles::open_index() {
     if (shard.find('/') != std::string::npos || shard.find('\0') != std::string::npos || !shard.ends_with(kFileEnd))
       fail(path_, fmt::format("tensor {}: found {}, expected the name of a .safetensors file in the same folder",
                               quoted_name(name), quoted_name(shard)));
+    // Open each shard once, on the first tensor that it holds.
     const SafetensorsFile*& file = opened[shard];
     if (file == nullptr) file = open_shard(shard, name);
     const auto found = file->tensors().find(name);

@@ -13,6 +13,8 @@
 
 namespace plimsoll::gui {
 
+/// One child process at a time; a new run may start once state() is idle. Belongs to one thread, which must run an
+/// event loop. The destructor kills a child that is still running.
 class ChildRun final : public QObject {
   Q_OBJECT
  public:
@@ -32,6 +34,7 @@ class ChildRun final : public QObject {
   [[nodiscard]] static QString program();
   /// Starts a run. Returns false if another is in progress.
   bool start(const QString& program, const QStringList& arguments);
+  /// Ask the child to pause and to continue. Without effect in other states.
   void pause();
   void resume();
   /// Cancels: first by a line to the child, then by SIGTERM, then by SIGKILL. Results received so far are kept.
@@ -39,11 +42,14 @@ class ChildRun final : public QObject {
   [[nodiscard]] State state() const { return state_; }
 
  Q_SIGNALS:
+  /// Emitted after every change of state().
   void state_changed();
   void progressed(double done, double total, double eta_s);  // eta_s < 0: unknown
+  /// A `point` line: a finished point of the run.
   void point(const plimsoll::gui::PointRow& row);
   /// Any other line with a known `type`.
   void object(const QString& type, const QJsonObject& line);
+  /// A `log` line, or a warning about the child's behaviour. `level` is that of the line, such as "warning".
   void logged(const QString& level, const QString& text);
   /// Emitted once at the end of a run. `text` is empty on success.
   void ended(int exit_code, const QString& text);
@@ -64,6 +70,7 @@ class ChildRun final : public QObject {
   QByteArray buffer_;
   QString error_;      // from the child's own error line
   QByteArray stderr_;  // the last bytes
+  // Lines that could not be read; reported in the end.
   int garbage_ = 0;
   bool said_silent_ = false;
   bool skipping_ = false;  // discards the rest of a line that is too long

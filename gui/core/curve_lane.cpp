@@ -112,6 +112,7 @@ void CurveLane::work(const std::stop_token& stop) {
         wake_.wait(lock, stop, [this] { return job_ && (job_->phase == Phase::fresh || !job_->tasks.empty()); });
     if (!woken) return;
     const std::shared_ptr<Job> job = job_;
+    // The first thread to see a new job opens it; the others wait for its tasks.
     if (job->phase == Phase::fresh) {
       job->phase = Phase::opening;
       lock.unlock();
@@ -121,6 +122,7 @@ void CurveLane::work(const std::stop_token& stop) {
       wake_.notify_all();
       continue;
     }
+    // Wait until the user rests. A new job ends the wait at once.
     if (job->phase == Phase::banding && Clock::now() < job->start + kRest) {
       wake_.wait_until(lock, stop, job->start + kRest, [&] { return job_ != job; });
       continue;
@@ -147,6 +149,7 @@ void CurveLane::task_done(const std::shared_ptr<Job>& job) {
           .points = {},
           .seconds = seconds,
           .failure = {}});
+    // The study's points are complete, so a waiting request goes before refinement and bands.
     if (pending_) {
       start_pending();
       return;
@@ -178,6 +181,7 @@ std::shared_ptr<const configs::Catalogue> CurveLane::catalogue() const {
 
 void CurveLane::open(Job& job) {
   try {
+    // Read outside the mutex, so that submit() never waits for a file.
     auto study = std::make_unique<const study::Study>(make_study(job.request.scenario, catalogue()));
     CurveGrid grid = curve_grid(*study);
     CurveOutline outline;
@@ -205,6 +209,7 @@ void CurveLane::open(Job& job) {
   }
   estimate(job);
   const std::lock_guard lock(mutex_);
+  // Queue the tasks only now: the estimates are to be shown before the first simulated point.
   for (const std::size_t index : job.grid.order) job.tasks.push_back({index, job.grid.curve_of[index], {}});
 }
 
@@ -306,6 +311,7 @@ void CurveLane::plan_refinement(Job& job) {
 
 void CurveLane::fail(Job& job, LaneFailure failure) {
   const std::lock_guard lock(mutex_);
+  // Only the first failure of a job is reported.
   if (job.phase == Phase::done) return;
   job.stop.request_stop();
   job.tasks.clear();
@@ -336,12 +342,14 @@ void CurveLane::deliver() {
     delivery_posted_ = false;
     oldest = oldest_wanted_;
   }
+  // Consecutive points of a generation become one signal, so that the window redraws once.
   std::vector<LanePoint> gathered;
   const auto flush = [&] {
     if (!gathered.empty()) Q_EMIT points(shown, gathered);
     gathered.clear();
   };
   for (Delivery& delivery : box) {
+    // The job was replaced after this delivery had been posted.
     if (delivery.generation < oldest) continue;
     if (delivery.generation != shown) flush();
     shown = delivery.generation;

@@ -27,8 +27,11 @@
 
 namespace plimsoll::gui {
 
+/// How a point of a curve was obtained: the closed-form estimate, the simulation of a study point, or the simulation of
+/// a point added in between.
 enum class PointStage : unsigned char { estimate, study, refined };
 
+/// A point as the lane delivers it.
 struct LanePoint {
   PointStage stage = PointStage::study;
   std::size_t curve = 0;  // index of the curve: a combination of the swept values other than the load
@@ -47,6 +50,7 @@ struct CurveOutline {
   FieldDefaults defaults;  // of the first point: values of its empty fields
 };
 
+/// A curve to compute.
 struct LaneRequest {
   Scenario scenario;
   bool refine = true;      // add points where the study's own are far apart
@@ -54,11 +58,13 @@ struct LaneRequest {
   double slo_limit_s = 0;  // > 0: refine where latency_per_token_p90_s crosses this value
 };
 
+/// Why a job ended without a curve.
 struct LaneFailure {
   QString text;
   QString place;  // "file:line:column" or the edit at fault; may be empty
 };
 
+/// The public functions belong to the thread of the object. The destructor stops the running job and joins the threads.
 class CurveLane final : public QObject {
   Q_OBJECT
  public:
@@ -72,7 +78,9 @@ class CurveLane final : public QObject {
   /// Starts a job and returns at once. It replaces the current job, unless that one has shown three points and is
   /// younger than 100 ms: that one may then finish first, because otherwise a drag would show nothing.
   Generation submit(LaneRequest request);
+  /// Ends the current and the pending job without further signals.
   void cancel();
+  /// Returns true while a job is running or pending.
   [[nodiscard]] bool busy() const;
   /// Applies to jobs submitted from now on.
   void set_catalogue(std::shared_ptr<const configs::Catalogue> catalogue);
@@ -80,15 +88,20 @@ class CurveLane final : public QObject {
  Q_SIGNALS:
   // All signals are emitted in the thread of this object, in order. Nothing is emitted for a generation that was
   // replaced before it finished.
+  /// The study has been read; points follow.
   void outlined(quint64 generation, const plimsoll::gui::CurveOutline& outline);
+  /// Points that have become available, in any order. A later point replaces one of the same curve and load.
   void points(quint64 generation, const std::vector<plimsoll::gui::LanePoint>& points);
   /// Every point of the study has been delivered; refined points and bands may follow.
   void study_done(quint64 generation, double seconds);
+  /// Refined points and bands have been delivered too; the job is done.
   void finished(quint64 generation);
+  /// The study or a point is invalid. The job has ended.
   void failed(quint64 generation, const plimsoll::gui::LaneFailure& failure);
 
  private:
   using Clock = std::chrono::steady_clock;
+  /// One simulation of a job: a study point, that point at another load, or the band of a point.
   struct Task {
     std::size_t index = 0, curve = 0;
     std::optional<double> load;

@@ -53,6 +53,7 @@ void CurveModel::insert(const LanePoint& point) {
     std::erase_if(points,
                   [&](const LanePoint& p) { return p.stage == PointStage::estimate && p.index == point.index; });
   }
+  // Points arrive coarse to fine; insert by load.
   const auto place = std::upper_bound(points.begin(), points.end(), point,
                                       [](const LanePoint& a, const LanePoint& b) { return load_of(a) < load_of(b); });
   points.insert(place, point);
@@ -72,6 +73,7 @@ void CurveModel::complete(quint64 generation) {
   beginResetModel();
   rows_.clear();
   for (Curve& curve : curves_)
+    // Estimates left now belong to points that cannot run.
     std::erase_if(curve.points, [](const LanePoint& p) { return p.stage == PointStage::estimate; });
   previous_.clear();
   complete_ = true;
@@ -117,6 +119,7 @@ bool CurveModel::extrapolates_in_part() const {
   for (const Curve& curve : curves_) {
     for (const LanePoint& point : curve.points) {
       if (!point.row.result.metrics) continue;
+      // Compare with the point before: any change along the curves is enough.
       if (first != nullptr && *first != point.row.result.extrapolates) return true;
       first = &point.row.result.extrapolates;
     }
@@ -173,6 +176,7 @@ QVariant CurveModel::data(const QModelIndex& index, int role) const {
   if (index.column() == 0) return curves_[point.curve].name;
   if (index.column() == 1) return stage_name(point.stage);
   const study::Cell& cell = point.row.cells[static_cast<std::size_t>(index.column() - kOwnColumns)];
+  // For copying and export, unlike the rounded text on screen.
   if (role == Qt::UserRole) return qs(study::plain_text(cell));  // with all digits
   if (const auto* number = std::get_if<double>(&cell)) return reader_text(*number, 5);
   return qs(study::plain_text(cell));

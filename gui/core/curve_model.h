@@ -12,11 +12,13 @@
 
 namespace plimsoll::gui {
 
+/// The points of one combination of swept values, sorted by load.
 struct Curve {
   QString name;
   std::vector<LanePoint> points;  // by load; estimates only until they are replaced
 };
 
+/// Belongs to one thread. Points of a generation other than the newest are ignored.
 class CurveModel final : public QAbstractTableModel {
   Q_OBJECT
  public:
@@ -33,6 +35,7 @@ class CurveModel final : public QAbstractTableModel {
   [[nodiscard]] const std::vector<Curve>& curves() const { return curves_; }
   /// Returns the complete curves of the previous request; empty once the new ones are complete.
   [[nodiscard]] const std::vector<Curve>& previous() const { return previous_; }
+  /// Returns true once every study point of the newest request has arrived.
   [[nodiscard]] bool is_complete() const { return complete_; }
   /// Returns the number of the study's simulated points that have arrived.
   [[nodiscard]] std::size_t simulated() const { return simulated_; }
@@ -44,6 +47,7 @@ class CurveModel final : public QAbstractTableModel {
   [[nodiscard]] bool extrapolates_in_part() const;
   /// Returns the study's points as `simulate` prints them, in sweep order.
   [[nodiscard]] std::vector<study::PointResult> results() const;
+  /// Returns the point of a curve at exactly this load, or nullptr.
   [[nodiscard]] const LanePoint* find(std::size_t curve, double load) const;
 
   // The table: stage, curve, then the columns of points.csv.
@@ -67,6 +71,7 @@ class CurveModel final : public QAbstractTableModel {
   std::size_t simulated_ = 0;
 };
 
+/// Returns the stage in words for the user.
 [[nodiscard]] QString stage_name(PointStage stage);
 
 }  // namespace plimsoll::gui

@@ -46,6 +46,7 @@ struct TimedValue {
 /// Returns a replica's value at the start of each of its steps, in order of time; 0 from the end of the last step.
 [[nodiscard]] std::vector<TimedValue> step_values(const std::vector<sim::StepRow>& steps, std::int32_t replica,
                                                   const std::function<double(const sim::StepRow&)>& value);
+/// Returns a - b at every time at which either changes.
 [[nodiscard]] std::vector<TimedValue> step_difference(const std::vector<TimedValue>& a,
                                                       const std::vector<TimedValue>& b);
 
@@ -59,6 +60,7 @@ struct HeatMap {
   };
   std::vector<Cell> cells;  // row-major: cells[t * batch.size() + b]
 };
+/// Simulates every TP degree and batch limit at `load`. Stops early if `control` is cancelled.
 [[nodiscard]] HeatMap simulate_heat_map(const Scenario& scenario,
                                         const std::shared_ptr<const configs::Catalogue>& catalogue, double load,
                                         study::RunControl& control);
@@ -74,6 +76,8 @@ struct PairedDifference {
   double load = 0, mean = 0;
   std::optional<double> half_width;  // of the 95 % Student t interval; absent with fewer than two replications
 };
+/// Compares the studies point by point in sweep order, with `replications` seeds each. Points that cannot run are
+/// omitted. Stops early if `control` is cancelled.
 [[nodiscard]] std::vector<PairedDifference> paired_differences(const study::Study& a, const study::Study& b,
                                                                const Metric& metric, int replications,
                                                                study::RunControl& control);

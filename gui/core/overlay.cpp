@@ -99,6 +99,7 @@ OverlayTable imported_table(const std::string& file) {
 }
 
 bool same_or_blank(double stated, double simulated) {
+  // Two per cent: tools report the mean of the lengths that were drawn.
   return stated == 0 || std::abs(stated - simulated) <= 0.02 * simulated;
 }
 
@@ -144,6 +145,7 @@ QString difference(const PointRow& measured, const study::PointResult& point) {
   return {};
 }
 
+// Our own tables state everything, so their properties must be equal.
 bool describes(const PointRow& measured, const study::PointResult& point) {
   const study::PointLabels& l = point.labels;
   const study::PointLabels& m = measured.result.labels;
@@ -209,6 +211,7 @@ OverlayTable read_overlay(const std::string& file) {
   if (!source.open(QIODevice::ReadOnly | QIODevice::Text))
     throw InputError(Where{file, 0, 0}, "cannot be read: " + utf8(source.errorString()));
   if (source.size() > kMost) throw InputError(Where{file, 0, 0}, "is larger than 64 MiB; expected a table of points");
+  // A column that only our own points.csv has.
   if (source.readLine().contains("requests_completed")) return points_table(file);
   if (file.ends_with(".json") || file.ends_with(".jsonl")) return imported_table(file);
   return table_of(file, false);
@@ -234,6 +237,7 @@ std::vector<OverlayTable> published_tables() {
   for (const auto& entry : std::filesystem::directory_iterator(validation::published_folder())) {
     if (entry.path().extension() == ".csv") files.push_back(entry.path().string());
   }
+  // The directory's order differs between machines.
   std::sort(files.begin(), files.end());
   for (const std::string& file : files) tables.push_back(table_of(file, true));
   return tables;
@@ -250,6 +254,7 @@ std::vector<OverlayPoint> overlay_points(const CurveModel& model, const std::vec
       for (const std::size_t c : curves) out.push_back({&row, &table, c});
     }
   }
+  // By curve, and within a curve in the order of the tables.
   std::stable_sort(out.begin(), out.end(),
                    [](const OverlayPoint& a, const OverlayPoint& b) { return a.curve < b.curve; });
   return out;
@@ -259,6 +264,7 @@ std::vector<QString> overlay_notes(const CurveModel& model, const std::vector<Ov
   const auto translate = [](const char* text) { return QCoreApplication::translate("plimsoll::gui::Overlay", text); };
   const auto typical = typical_points(model);
   std::vector<QString> out;
+  // Nothing can be compared before the first simulated point.
   if (std::all_of(typical.begin(), typical.end(), [](const auto* p) { return p == nullptr; })) return out;
   for (const OverlayTable& table : tables) {
     if (table.published) continue;
@@ -298,6 +304,7 @@ std::vector<Residual> residuals(const CurveModel& model, const std::vector<Overl
   for (const OverlayPoint& point : points) {
     const LanePoint* simulated = model.find(point.curve, point.row->result.labels.load_value);
     const auto measured_x = value_of(*point.row, x), measured_y = value_of(*point.row, y);
+    // Only at equal loads: an interpolated prediction would not be a prediction of this run.
     if (simulated == nullptr || !measured_x || !measured_y || *measured_y == 0) continue;
     const auto predicted = value_of(simulated->row, y);
     if (predicted) out.push_back({point, *measured_x, *measured_y, *predicted});

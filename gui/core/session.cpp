@@ -144,6 +144,7 @@ Session::Session(QObject* parent) : QObject(parent), state_(default_session()) {
 void Session::edit(const QString& label, const QString& merge, const std::function<void(SessionState&)>& change) {
   SessionState next = state_;
   change(next);  // may throw; then nothing has changed
+  // A merged edit keeps the state from before its first step.
   if (merge.isEmpty() || merge != merge_) {
     past_.push_back({label, std::move(state_), revision_});
     if (past_.size() > kMostSteps) past_.erase(past_.begin());
@@ -160,6 +161,7 @@ void Session::replace(SessionState state) {
   past_.clear();
   future_.clear();
   merge_.clear();
+  // What was opened counts as saved.
   revision_ = saved_ = ++newest_;
   Q_EMIT changed();
 }

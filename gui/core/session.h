@@ -14,6 +14,7 @@
 
 namespace plimsoll::gui {
 
+/// What the curves show, and how. x and y are metric ids (metrics.h).
 struct ViewState {
   std::string x = "output_tokens_per_s", y = "latency_per_token_p90_s";
   bool log_x = true, log_y = true;
@@ -29,6 +30,7 @@ struct Pin {
   bool operator==(const Pin&) const = default;
 };
 
+/// The saved part of a session.
 struct SessionState {
   std::vector<Scenario> scenarios;  // never empty
   std::size_t current = 0;
@@ -45,6 +47,7 @@ struct SessionState {
 [[nodiscard]] SessionState parse_session(const std::string& text, const std::string& file);
 [[nodiscard]] bool is_session_file(const QString& file);
 
+/// The current state with its undo history. Belongs to one thread.
 class Session final : public QObject {
   Q_OBJECT
  public:

@@ -29,14 +29,20 @@ class TaskLane final : public QObject {
   TaskLane(const TaskLane&) = delete;
   TaskLane& operator=(const TaskLane&) = delete;
 
+  /// Queues a task, replacing a waiting or running one of the same name. Returns at once.
   void start(const QString& name, Work work);
+  /// Drop waiting tasks and ask the running one to stop. Its result is discarded.
   void cancel(const QString& name);
   void cancel_all();
+  /// Pauses or continues the running task and holds back or releases waiting ones.
   void set_paused(bool paused);
   [[nodiscard]] bool busy() const;
+  /// Returns the name of the running task; empty: none.
   [[nodiscard]] QString current() const;
 
  Q_SIGNALS:
+  /// All signals are emitted in the thread of this object. finished() follows every started(), also after a failure or
+  /// a cancellation.
   void started(const QString& name);
   void finished(const QString& name);
   void failed(const QString& name, const QString& text);

@@ -113,6 +113,7 @@ void Workbench::finish(quint64 /*generation*/) {
 }
 
 Workbench::CurveQuestion Workbench::question_of(const Scenario& scenario, const ViewState& view) {
+  // Points are refined around the limit of this metric only, so other limits do not change the curves.
   const bool refines = view.y == "latency_per_token_p90_s";
   return {scenario.file, scenario.document.dump(), scenario.edits, refines ? view.limit : 0};
 }
@@ -210,6 +211,7 @@ const PointDetails* Workbench::details() {
   const double load = point->row.result.labels.load_value;
   const auto [folder, measured_index] = run_of(*point);
   const DetailQuestion question{submitted_, point->curve, load, folder};
+  // The same question is not simulated twice, also while its answer is still being computed.
   if (question == asked_details_) return details_ ? &*details_ : nullptr;
   asked_details_ = question;
   details_.reset();
@@ -229,6 +231,7 @@ const PointDetails* Workbench::details() {
                    failure = qs(error.what());
                  }
                  return std::function<void()>([this, question, found = std::move(found), failure] {
+                   // Another point was selected while this one was simulated.
                    if (question != asked_details_) return;
                    details_ = found;
                    details_failure_ = failure;
@@ -294,6 +297,7 @@ void Workbench::open_study(const QString& file) {
   SessionState state = default_session();
   state.scenarios = {open_scenario(utf8(file))};
   const study::Study study = make_study(state.scenarios.front(), catalogue_);
+  // A new study keeps the user's choice of metrics.
   state.view = session_.state().view;
   show_slo(study.point(0).slo, state.view);
   session_.replace(std::move(state));
@@ -313,6 +317,7 @@ void Workbench::save_study(const QString& file) { write_file(file, study_text())
 void Workbench::reload_catalogue() {
   catalogue_ = load_catalogue();
   lane_.set_catalogue(catalogue_);
+  // The questions below stay equal, but their answers depend on the catalogue: forget them.
   compared_lane_.set_catalogue(catalogue_);
   submitted_.reset();
   submitted_compared_.reset();

@@ -26,6 +26,7 @@ struct Selection {
   bool operator==(const Selection&) const = default;
 };
 
+/// Owns the session and the lanes. Belongs to the thread of the window; all signals are emitted there.
 class Workbench final : public QObject {
   Q_OBJECT
  public:
@@ -39,12 +40,17 @@ class Workbench final : public QObject {
   [[nodiscard]] CurveModel& curves() { return curves_; }
   /// Returns the curves of the scenario that the current one is compared with; empty without one.
   [[nodiscard]] const CurveModel& compared() const { return compared_; }
+  /// Returns the published tables, the user's files and the points of a live run.
   [[nodiscard]] const std::vector<OverlayTable>& tables() const { return tables_; }
   [[nodiscard]] TaskLane& tasks() { return tasks_; }
+  /// Returns true while the curves are not final.
   [[nodiscard]] bool is_busy() const { return dirty_ || lane_.busy() || compared_lane_.busy(); }
+  /// Returns how long the study's points of the last complete curves took.
   [[nodiscard]] double last_seconds() const { return last_seconds_; }
+  /// Returns why the current scenario has no curves; empty if it has.
   [[nodiscard]] const std::optional<LaneFailure>& failure() const { return failure_; }
   [[nodiscard]] const std::optional<Selection>& selection() const { return selection_; }
+  /// Returns the selected point, or nullptr if none is selected or the curves no longer have it.
   [[nodiscard]] const LanePoint* selected_point() const;
 
   /// Opens a study, a session, a table of measured points, another tool's result, a Hugging Face config.json or a
@@ -52,9 +58,11 @@ class Workbench final : public QObject {
   void open(const QString& file);
   /// Returns true if opening the file would replace the whole session rather than add to it.
   [[nodiscard]] static bool replaces_session(const QString& file);
+  /// Writes the session. Throws DeviceError if the file cannot be written.
   void save(const QString& file);
   /// Returns the current study as `simulate` reads it. Throws InputError.
   [[nodiscard]] std::string study_text() const;
+  /// Writes study_text() to a file. Throws InputError and DeviceError.
   void save_study(const QString& file);
   /// Reloads the catalogue after this machine's calibration has changed, and simulates everything again.
   void reload_catalogue();
@@ -63,13 +71,18 @@ class Workbench final : public QObject {
   // Edits of the current scenario, each one step to undo.
   /// Sets a field; `text` as for set_field. Consecutive steps of the same path merge.
   void set_value(const QString& path, const QString& text);
+  /// Sets the load and its sweep, as set_load does.
   void change_load(const QString& kind, const QString& values);
+  /// Changes what is shown. Steps with the same `merge` key merge, as for Session::edit.
   void set_view(const QString& label, const QString& merge, const std::function<void(ViewState&)>& change);
+  /// Copies the current scenario, selects the copy and compares it with the original.
   void duplicate_scenario();
   void remove_scenario(std::size_t index);
   void choose_scenario(std::size_t index);
   void compare_with(std::optional<std::size_t> index);
+  /// Exchanges the current scenario and the compared one.
   void swap_compared();
+  /// Pins a point, or removes the pin.
   void toggle_pin(const Pin& pin);
   void select(const Selection& selection);
 

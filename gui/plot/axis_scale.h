@@ -9,6 +9,7 @@
 
 namespace plimsoll::gui {
 
+/// A grid line.
 struct AxisTick {
   double place = 0;  // position on the linear scale
   QString label;     // empty: a minor line
@@ -20,10 +21,12 @@ class AxisScale {
   [[nodiscard]] bool is_log() const { return log_; }
   /// Returns nullopt if the value cannot be drawn on this axis.
   [[nodiscard]] std::optional<double> place(double value) const;
+  /// The inverse of place().
   [[nodiscard]] double value(double place) const;
   /// Sets the range that shows `places` with a margin. It is snapped outwards, so that it does not flicker while they
   /// move. `symmetric`: extends equally above and below zero; linear scales only.
   void fit(const std::vector<double>& places, bool from_zero, bool symmetric = false);
+  /// Sets the range on the linear scale.
   void set_range(double low, double high) {
     low_ = low;
     high_ = high;

@@ -12,6 +12,7 @@
 
 namespace plimsoll::gui {
 
+/// Keeps one picture. Not for concurrent use.
 class LayerCache {
  public:
   /// Draws the axes of `frame`. Uses the cached picture if they look as last time and `painter` draws pixels.

@@ -15,8 +15,10 @@
 
 namespace plimsoll::gui {
 
+/// The marker of a point: simulated, measured, or added between the study's points.
 enum class PointLook : unsigned char { filled, hollow, small };
 
+/// A point in the units of the axes.
 struct PlotPoint {
   double x = 0, y = 0;
   PointLook look = PointLook::filled;
@@ -28,6 +30,7 @@ struct PlotPoint {
 
 enum class LineLook : unsigned char { none, solid, dashed, faded, steps };
 
+/// Points with their line, in drawing order.
 struct PlotSeries {
   QString name;
   std::size_t colour = 0;  // also selects the marker's shape
@@ -37,6 +40,7 @@ struct PlotSeries {
   double width = 2.2;  // of the line, in pixels
 };
 
+/// A filled area between two lines over x.
 struct PlotBand {
   std::size_t colour = 0;
   struct Span {
@@ -67,6 +71,7 @@ struct PlotAxis {
   bool symmetric = false;  // linear axes only: extends equally above and below zero
 };
 
+/// Everything that a plot shows.
 struct PlotContent {
   PlotAxis x, y;
   std::vector<PlotSeries> series;
@@ -78,6 +83,7 @@ struct PlotContent {
   QString note;                // small text below
 };
 
+/// A chart with zoom, hover and keyboard cursor. Belongs to the window's thread.
 class PlotView : public QWidget {
   Q_OBJECT
  public:
@@ -92,8 +98,10 @@ class PlotView : public QWidget {
   /// Shows the x range of another plot; nullopt: its own range.
   virtual void follow_x(std::optional<std::pair<double, double>> range) = 0;
   [[nodiscard]] virtual std::pair<double, double> x_range() const = 0;
+  /// Show all of the content again; undo the last zoom.
   virtual void reset_zoom() = 0;
   virtual void zoom_back() = 0;
+  /// Returns the number of points that set_content() omitted.
   [[nodiscard]] virtual std::size_t undrawable() const = 0;
   /// Map a value to its position in this widget and back; for tests and for dragging.
   [[nodiscard]] virtual QPointF place_of(double x, double y) const = 0;
@@ -101,11 +109,15 @@ class PlotView : public QWidget {
 
  Q_SIGNALS:
   void hovered(const QString& tip);  // empty: no point
+  /// A point was clicked, or chosen with Return.
   void activated(std::size_t series, std::size_t point, Qt::KeyboardModifiers modifiers);
+  /// A draggable limit moves; `finished` when it is released.
   void line_moved(int id, double value, bool finished);
+  /// The shown range has changed, by the user or by new content.
   void range_changed();
 };
 
+/// Returns a plot drawn by the charting library.
 [[nodiscard]] std::unique_ptr<PlotView> make_plot_view(QWidget* parent = nullptr);
 
 }  // namespace plimsoll::gui
