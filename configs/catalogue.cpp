@@ -105,6 +105,7 @@ std::string canonical_name(std::string_view name) {
   return out;
 }
 
+// Dates are "2026-07", so they sort as text, and on_demand is sorted by date.
 std::optional<Price> Instance::price(const std::string& date) const {
   if (on_demand.empty()) return {};
   if (date.empty()) return on_demand.back();
@@ -116,6 +117,7 @@ std::optional<Price> Instance::price(const std::string& date) const {
 
 Catalogue::Catalogue() : Catalogue(default_root()) {
   const std::vector<std::string> own = default_overlays();
+  // add_overlay() puts a folder before those added earlier, so the first one is added last.
   for (auto folder = own.rbegin(); folder != own.rend(); ++folder) add_overlay(*folder);
 }
 
@@ -195,12 +197,14 @@ std::vector<Catalogue::File> Catalogue::files(std::string_view kind) const {
 // again without makers and tunings.
 std::optional<Catalogue::File> Catalogue::find_file(std::string_view kind, const std::string& name) const {
   const std::string id = canonical_name(name);
+  // A name must not lead out of the catalogue.
   if (id.empty() || id.find("..") != std::string::npos) return {};
   std::error_code error;
   for (const std::string& folder : folders_)
     if (const fs::path path = fs::path(folder) / kind / (id + ".yaml"); fs::exists(path, error))
       return File{id, path.string()};
   const std::vector<File> all = files(kind);
+  // Only now look into the files: the exact name is by far the most common case. Stems go before aliases.
   std::vector<std::pair<std::string, const File*>> spellings;
   for (const File& file : all) spellings.emplace_back(file.id, &file);
   for (const File& file : all)
@@ -233,6 +237,7 @@ std::string Catalogue::model_hint(const std::string& name) const {
   std::string hint = " A config.json is a model too: 'model: FOLDER/config.json', with the file of its repository.";
   const std::string whole = canonical_name(name), id = without_packaging(whole);
   std::optional<File> base = id == whole ? std::nullopt : find_file("models", id);
+  // Try ever shorter endings; a single word such as "instruct" or "7b" says too little.
   for (std::size_t dash = id.find('-'); !base && dash != std::string::npos; dash = id.find('-', dash + 1)) {
     const std::string tail = id.substr(dash + 1);
     if (tail.find('-') != std::string::npos) base = find_file("models", tail);
@@ -264,6 +269,7 @@ std::shared_ptr<const T> Catalogue::lookup(std::unordered_map<std::string, std::
   if (const auto found = cache.find(name); found != cache.end()) return found->second;
   const std::optional<File> file = find_file(kind, name);
   if (!file) fail_unknown(kind, name, where);
+  // A fresh calibration replaces the catalogue's file of the same name.
   const fs::path own = fs::path(kind) / (file->id + ".yaml");
   std::error_code error;
   const bool is_calibrated = !calibration_.empty() && fs::exists(fs::path(calibration_) / own, error);
@@ -331,6 +337,7 @@ std::shared_ptr<const model::Interconnect> Catalogue::link(const model::Accelera
   static constexpr std::array<std::pair<std::string_view, model::LinkKind>, 3> kKinds = {
       {{"nvswitch", model::LinkKind::nvswitch}, {"nvlink", model::LinkKind::nvlink}, {"pcie", model::LinkKind::pcie}}};
   const auto kind = std::find_if(kKinds.begin(), kKinds.end(), [&](const auto& k) { return k.first == id; });
+  // Any other name is that of an interconnect in the catalogue.
   if (kind == kKinds.end() || own.empty()) return interconnect(name, where);
   auto found = interconnect(own, where);
   if (found->kind != kind->second)
@@ -350,6 +357,7 @@ std::shared_ptr<const Instance> Catalogue::instance(const std::string& name, con
 std::shared_ptr<const ThisMachine> Catalogue::this_machine(const std::string& device, const Where& where) const {
   const std::scoped_lock lock(mutex_);
   if (const auto found = machines_.find(device); found != machines_.end()) return found->second;
+  // A calibration on disk goes before the probe, which measures only two numbers.
   const std::string file = machine_file(device);
   std::error_code error;
   std::shared_ptr<const ThisMachine> machine;

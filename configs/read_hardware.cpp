@@ -95,6 +95,7 @@ std::vector<model::AllReducePoint> read_points(const Node& node) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
     const std::string pair = text.substr(begin, end - begin);
     begin = end + 1;
+    // min() also turns npos into the end, so that a missing number parses as empty text.
     const std::size_t first = std::min(pair.find_first_not_of(' '), pair.size());
     const std::size_t space = std::min(pair.find(' ', first), pair.size());
     const std::optional<double> bytes = parse_number(std::string_view(pair).substr(first, space - first));
@@ -116,6 +117,7 @@ model::AllReduceCurve read_curve(const Node& node) {
   model::AllReduceCurve curve;
   curve.ranks = static_cast<std::int32_t>(node.at("ranks").as_integer(2, 4096));
   curve.kernel = text_or(node, "kernel");
+  // Measured points are more precise than segments, so they suffice.
   if (const auto points = node.find("points")) {
     curve.points = read_points(*points);
     return curve;
@@ -130,6 +132,7 @@ void read_efficiency(const Node& node, model::Accelerator& a) {
       "gemm",       "moe_gemm", "prefill_attention", "decode_attention", "pointwise",
       "kernel_gap", "source",   "pointwise_kinds"};
   node.require_known_keys(kKeys);
+  // All but pointwise_kinds, which only calibrations of this machine write.
   node.require_keys(Names(kKeys).first(7));
   if (const auto kinds = node.find("pointwise_kinds")) {
     static constexpr std::array<std::string_view, 8> kKinds = {"embed",      "norm",  "residual_add", "rope_append",
@@ -151,6 +154,7 @@ std::shared_ptr<const model::KernelFile> read_kernels(const Node& node) {
                                                                            "decode_attention"};
   node.require_known_keys(kKeys);
   const std::string name = node.at("file").as_string();
+  // A plain name, so that a catalogue folder can be moved as a whole.
   if (name.empty() || name.find('/') != std::string::npos)
     node.at("file").fail("expected the name of a file in this folder");
   const std::string here = node.where().file;

@@ -140,6 +140,7 @@ DecisionDock::DecisionDock(Workbench& bench, QWidget* parent) : RunDock(bench, p
 void DecisionDock::refresh() {
   for (Field* field : {slo_, search_})
     field->show_value(field_value(bench_.session().scenario(), utf8(field->spec().path)));
+  // The question is derived only while it can be seen, because that reads the study.
   if (!isVisible()) return;
   ask();
   if (asked_.empty() || run_.state() != ChildRun::State::idle) return;
@@ -270,6 +271,7 @@ void DecisionDock::fit_columns() {
 
 void DecisionDock::finished(const QString& verb, int exit_code, const QString& text) {
   RunDock::finished(verb, exit_code, text);
+  // Exit code 4: the search is complete, but no deployment meets the SLO.
   if (exit_code == 4 && text.isEmpty()) state().setText(tr("✓ done: nothing meets the SLO"));
   verdict_ = state().text();
   asked_ = text.isEmpty() && (exit_code == 0 || exit_code == 4) ? asking_ : std::string();
@@ -297,12 +299,14 @@ void DecisionDock::explain(int row) {
 void DecisionDock::use(int row) {
   const QJsonObject* deployment = deployment_at(row);
   if (deployment == nullptr) return;
+  // Taken before the edit, which changes the question.
   const bool current = asked_ == key();
   bench_.session().edit(tr("Use a deployment"), {}, [&](SessionState& s) {
     Scenario& scenario = s.scenarios[s.current];
     const QJsonObject settings = deployment->value(QStringLiteral("settings")).toObject();  // path in the study, value
     for (auto it = settings.begin(); it != settings.end(); ++it)
       set_field(scenario, utf8(it.key()), it.value().toString());
+    // Older answers have no settings; use the columns that they have.
     if (!settings.isEmpty()) return;
     for (const auto& [key, path] : {std::pair("tp", "deployment.tp"), std::pair("replicas", "deployment.replicas"),
                                     std::pair("hardware", "hardware"), std::pair("dtype", "dtype")}) {
@@ -326,6 +330,7 @@ TableData DecisionDock::table() const {
   TableData table;
   for (const QJsonObject& deployment : deployments_) {
     for (const QString& key : deployment.keys()) {
+      // Fields of the progress protocol, not of the deployment.
       const bool own = key == QStringLiteral("v") || key == QStringLiteral("t_s") || key == QStringLiteral("type");
       if (!own && !table.headers.contains(key)) table.headers << key;
     }

@@ -122,6 +122,7 @@ QDockWidget* MainWindow::add_dock(const QString& name, const QString& title, QWi
 void MainWindow::show_dock(QDockWidget& dock) {
   dock.show();
   dock.raise();
+  // A dock that is wider already keeps its width.
   const int wanted = std::min(kDockWidth, width() / 3);
   if (dock.width() < wanted) resizeDocks({&dock}, {wanted}, Qt::Horizontal);
 }
@@ -156,6 +157,7 @@ void MainWindow::fill_twin() {
   twin_->setSortingEnabled(false);
   twin_->clear();
   twin_->setColumnCount(static_cast<int>(table.headers.size()));
+  // A widget per cell: longer tables would take seconds. Export and copy have all rows.
   twin_->setRowCount(static_cast<int>(std::min<std::size_t>(table.rows.size(), 5000)));
   twin_->setHorizontalHeaderLabels(table.headers);
   for (int r = 0; r < twin_->rowCount(); ++r) {
@@ -182,6 +184,7 @@ View* MainWindow::current_view() const { return qobject_cast<View*>(tabs_->curre
 bool MainWindow::show_view(const QString& id) {
   if (id == QLatin1String(kDecisionView)) {
     show_dock(*docks_[kDecisionDock]);
+    // The planner's dock is shown beside the curves.
     return show_view(curves_->id());
   }
   View* found = view(id);
