@@ -12,7 +12,7 @@
 
 namespace plimsoll::exec::group {
 
-/// A group of `processes` on hosts "host0", "host1" …, with links for `replicas`.
+/// Returns a group of `processes` on hosts "host0", "host1" …, with links for `replicas`.
 inline std::vector<Member> make_members(int processes, std::int32_t replicas = 1) {
   const auto count = static_cast<std::size_t>(processes);
   std::vector<Member> members(count);
@@ -41,7 +41,7 @@ inline std::vector<Member> make_members(int processes, std::int32_t replicas = 1
   return members;
 }
 
-/// A leader and its followers, which run `open` for every order, on threads.
+/// A leader and its followers on threads. The followers call `open` for every order.
 class TestGroup {
  public:
   TestGroup(int processes, OpenOrder open, std::int32_t replicas = 1)
@@ -49,7 +49,7 @@ class TestGroup {
     for (std::size_t p = 1; p < members_.size(); ++p) {
       followers_.emplace_back([this, p, open] {
         follow(members_[p], open);
-        end(members_[p]);  // as a process that exits
+        end(members_[p]);  // like a process that exits
       });
     }
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the processes of a group say to each other, as bytes.
+// The messages between the processes of a group.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -49,7 +49,7 @@ void expect_equal(const ForwardInput& got, const ForwardInput& sent) {
   }
 }
 
-// Forwards as a scheduler makes them, and others: tables grow, shrink, change in the middle, and have no slot.
+// Forwards as a scheduler makes them and others: tables grow, shrink, change in the middle, or have no slot.
 class Forwards {
  public:
   explicit Forwards(std::uint64_t seed) : random_(seed), tables_(12) {}
@@ -144,7 +144,7 @@ TEST(GroupWire, forwards_come_back_as_they_were_sent) {
   }
 }
 
-// Two forwards are in flight while the third is read.
+// Two forwards are in flight while the third is decoded.
 TEST(GroupWire, a_forward_stays_while_the_next_two_are_read) {
   Forwards first(5), others(6);
   ForwardEncoder encoder;
@@ -162,8 +162,8 @@ TEST(GroupWire, a_forward_stays_while_the_next_two_are_read) {
   expect_equal(kept, again.next());
 }
 
-// Kind and version, the rest of the heading, then of a row: its bits, slot, request (two bytes), context (two), and how
-// much of the table stays and comes (two): 8 bytes. Whole tables would take 64 blocks of three bytes each.
+// Kind, version and the rest of the heading. Then per row: its bits, slot, request (two bytes), context (two), and how
+// many blocks of the table stay and follow (two): 8 bytes. Whole tables would take 64 blocks of three bytes each.
 TEST(GroupWire, a_decode_row_takes_eight_bytes_while_its_table_stays) {
   constexpr int kRows = 60;  // slots of one byte
   std::vector<std::vector<std::int32_t>> tables(kRows);
@@ -222,7 +222,7 @@ TEST(GroupWire, tables_that_were_never_sent_are_refused) {
   row.blocks = table;
   input.decode.push_back(row);
   static_cast<void>(encoder.encode(input));
-  const net::Bytes second = encoder.encode(input);  // counts on the first
+  const net::Bytes second = encoder.encode(input);  // refers to the first
   EXPECT_THAT(device_error([&] {
                 Reader in(second);
                 ForwardDecoder decoder;
