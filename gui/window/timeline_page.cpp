@@ -84,6 +84,7 @@ void TimelinePage::refresh_choice(const PointDetails& details) {
           ? tr("Measured files: %1").arg(details.measured_from)
           : tr("Measure this scenario (Ctrl+M), or add the points.csv of a run with --requests and --timeline") +
                 (details.measured_from.isEmpty() ? QString() : QStringLiteral("\n") + details.measured_from));
+  // The point that was shown had measurements, this one has none.
   if (!details.measured && side_->currentIndex() != 0) {
     const QSignalBlocker quiet(side_);
     side_->setCurrentIndex(0);
@@ -91,6 +92,7 @@ void TimelinePage::refresh_choice(const PointDetails& details) {
 }
 
 void TimelinePage::refresh() {
+  // Asking for details starts a simulation, so a hidden page does not ask.
   const PointDetails* details = isVisible() ? bench_.details() : nullptr;
   if (details == nullptr) {
     caption_->setText(bench_.details_failure().isEmpty() ? tr("Simulating the point…") : bench_.details_failure());
@@ -144,6 +146,7 @@ PlotContent TimelinePage::difference_strip(const QString& title, const StepValue
   PlotContent content;
   content.x = {QString(), false, true};
   content.y = {title, false, true};
+  // A replica may have steps in one of the two runs only.
   const std::int32_t replicas = std::max(replicas_of(details.steps), replicas_of(details.measured->steps));
   for (std::int32_t r = 0; r < replicas; ++r) {
     content.series.push_back(stepped(
@@ -189,6 +192,7 @@ void TimelinePage::show_difference(const PointDetails& details) {
   PlotContent queue = difference_strip(tr("queue"), queue_of, details);
   queue.x.title = tr("time (s)");
   queue_->set_content(std::move(queue));
+  // Without the waterfall each strip shows its own range.
   for (PlotView* one : {batch_, kv_, queue_}) one->follow_x({});
 }
 
