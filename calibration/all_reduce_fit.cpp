@@ -13,9 +13,9 @@ namespace plimsoll::calibration {
 
 namespace {
 
-constexpr double kMostBandwidth = 1e15;  // stands for "the bytes do not matter"
+constexpr double kMostBandwidth = 1e15;  // bytes per second; so high that the size does not matter
 
-// latency + bytes / bandwidth with the least squared relative error; neither is negative.
+// Fits latency + bytes / bandwidth with the least squared relative error. Neither is negative.
 model::AllReduceSegment fit_segment(std::span<const AllReduceSample> samples) {
   Eigen::MatrixXd a(static_cast<Eigen::Index>(samples.size()), 2);
   for (Eigen::Index i = 0; i < a.rows(); ++i) {
@@ -52,7 +52,8 @@ std::vector<model::AllReduceSegment> fit_all_reduce(std::vector<AllReduceSample>
   for (std::size_t split = 2; split + 2 <= samples.size(); ++split) {
     const std::span<const AllReduceSample> all(samples);
     const std::vector<model::AllReduceSegment> two{fit_segment(all.first(split)), fit_segment(all.subspan(split))};
-    if (const double error = error_of(two, samples); error < 0.9 * least) {  // a second segment must be worth it
+    if (const double error = error_of(two, samples);
+        error < 0.9 * least) {  // a second segment must reduce the error by a tenth
       least = error;
       best = two;
     }

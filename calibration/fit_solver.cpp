@@ -46,17 +46,19 @@ class Solver {
     return residuals_(candidates);
   }
 
-  // Differences away from a limit that the number stands at.
+  // A number at one of its limits is differenced in the direction away from it.
   MatrixXd jacobian(const std::vector<double>& values, const std::vector<double>& at) {
     std::vector<std::vector<double>> candidates;
     std::vector<double> steps;
     for (std::size_t i = 0; i < values.size(); ++i) {
       double step = options_.step;
+      // A step over the limit would be cut off and give a derivative of 0.
       if (limited(i, values[i] * std::exp(step)) != values[i] * std::exp(step)) step = -step;
       candidates.push_back(values);
       candidates.back()[i] *= std::exp(step);
       steps.push_back(step);
     }
+    // All columns in one call, which the caller may compute in parallel.
     const auto moved = evaluate(candidates);
     MatrixXd j(static_cast<Eigen::Index>(at.size()), static_cast<Eigen::Index>(values.size()));
     for (std::size_t c = 0; c < values.size(); ++c)
@@ -65,33 +67,37 @@ class Solver {
     return j;
   }
 
-  // One step of Gauss and Newton with as much damping as it takes; false when nothing helps.
+  // Takes one Gauss-Newton step with as much damping as it needs. Returns false if no step reduces the loss.
   bool improve(FitResult& best, std::vector<double>& at, double& damping) {
     const auto n = static_cast<Eigen::Index>(numbers_.size());
     const MatrixXd j = jacobian(best.values, at);
     VectorXd r(static_cast<Eigen::Index>(at.size())), w(r.size());
     for (Eigen::Index i = 0; i < r.size(); ++i) {
       r(i) = at[static_cast<std::size_t>(i)];
+      // The weight of the pseudo-Huber loss: large residuals pull less.
       w(i) = 1 / std::sqrt(1 + r(i) * r(i));
     }
     MatrixXd normal = j.transpose() * w.asDiagonal() * j;
     VectorXd gradient = j.transpose() * w.asDiagonal() * r;
     for (Eigen::Index i = 0; i < n; ++i) {
       const FitNumber& number = numbers_[static_cast<std::size_t>(i)];
+      // A prior is one more residual: the distance from it in units of its spread.
       const double weight = 1 / (number.spread * number.spread);
       normal(i, i) += weight;
       gradient(i) += weight * std::log(best.values[static_cast<std::size_t>(i)] / number.prior);
     }
     for (int attempt = 0; attempt < 8; ++attempt, damping *= 4) {
       MatrixXd damped = normal;
+      // Marquardt's scaling: damp each number in proportion to its own curvature.
       damped.diagonal() *= 1 + damping;
       const VectorXd step = damped.ldlt().solve(-gradient);
       std::vector<double> values = best.values;
       for (std::size_t i = 0; i < values.size(); ++i)
+        // At most a factor of e per step: the model is linear only nearby.
         values[i] = limited(i, values[i] * std::exp(std::clamp(step(static_cast<Eigen::Index>(i)), -1.0, 1.0)));
       std::vector<double> moved = evaluate({values}).front();
       const double loss = fit_loss(numbers_, values, moved);
-      if (!(loss < best.loss)) continue;  // nor where it is no number
+      if (!(loss < best.loss)) continue;  // also rejects NaN
       best.values = std::move(values);
       best.loss = loss;
       at = std::move(moved);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small robust least-squares solver for fits of a few numbers to simulated figures: Levenberg-Marquardt on
-// logarithms, pseudo-Huber loss, log-normal priors that keep a number near what is known where the data say nothing
-// about it.
+// A small robust least-squares solver for fits of a few numbers to simulated figures. It uses Levenberg-Marquardt on
+// logarithms with a pseudo-Huber loss. Log-normal priors keep a number near its known value if the data do not
+// determine it.
 #pragma once
 
 #include <functional>
@@ -10,36 +10,36 @@
 
 namespace plimsoll::calibration {
 
-/// One number of a fit. It is positive and moves on a logarithmic scale.
+/// A number to fit. It is positive and varies on a logarithmic scale.
 struct FitNumber {
   std::string name;
-  double prior = 1;          // its most likely value before any data
-  double spread = 0.5;       // standard deviation of its logarithm before any data
-  double low = 0, high = 0;  // limits; 0: none
+  double prior = 1;          // its most likely value without data
+  double spread = 0.5;       // standard deviation of its logarithm without data
+  double low = 0, high = 0;  // limits; 0: no limit
 };
 
-/// Residuals of several candidate vectors at once (all of the same length), so that the caller may run them in
-/// parallel. A residual is log(predicted / measured) over its scale.
+/// Returns the residuals of several candidate vectors, all of the same length, so that the caller may compute them in
+/// parallel. A residual is log(predicted / measured) divided by its scale.
 using Residuals = std::function<std::vector<std::vector<double>>(const std::vector<std::vector<double>>& candidates)>;
 
 struct FitOptions {
-  int iterations = 12;       // at most
-  double step = 0.02;        // of the logarithm, for differences: large enough to cross steps of a scheduler
+  int iterations = 12;       // upper limit
+  double step = 0.02;        // step of the logarithm for differences; large enough to cross the steps of a scheduler
   double stop_below = 1e-3;  // relative decrease of the loss
 };
 
 struct FitResult {
   std::vector<double> values;
-  double loss = 0;      // priors included
-  int evaluations = 0;  // candidate vectors that were tried
+  double loss = 0;      // including the priors
+  int evaluations = 0;  // candidate vectors evaluated
 };
 
-/// Loss of the residuals r and the priors: sum of 2 (sqrt(1 + r^2) - 1), quadratic for small and linear for large
-/// residuals, plus squared distances from the priors in their spreads.
+/// Returns the loss of residuals r and the priors: the sum of 2 (sqrt(1 + r^2) - 1), which is quadratic for small and
+/// linear for large residuals, plus the squared distances from the priors in units of their spread.
 [[nodiscard]] double fit_loss(const std::vector<FitNumber>& numbers, const std::vector<double>& values,
                               const std::vector<double>& residuals);
 
-/// Starts at `start` (values in the order of the numbers). Deterministic.
+/// Fits from `start` (values in the order of the numbers). Deterministic.
 [[nodiscard]] FitResult fit_numbers(const std::vector<FitNumber>& numbers, const std::vector<double>& start,
                                     const Residuals& residuals, const FitOptions& options = {});
 

@@ -18,7 +18,7 @@ namespace {
 using Rows = std::vector<const KernelMeasurement*>;
 using TableName = std::tuple<model::KernelOp, std::string, std::string, std::string>;
 
-// Rows by accelerator and table, in an order that does not depend on the files'.
+// Rows by accelerator and table, in an order that does not depend on the order of files.
 struct Sorted {
   std::map<std::string, std::map<TableName, Rows>> kernels;
   std::map<std::string, std::vector<const AllReduceMeasurement*>> all_reduces;
@@ -26,7 +26,7 @@ struct Sorted {
 };
 
 std::string origin_of(const std::string& framework, const std::string& version, const std::string& device) {
-  std::string name = framework;  // "VLLM" and "vLLM" are one
+  std::string name = framework;  // "VLLM" and "vLLM" are the same
   std::transform(name.begin(), name.end(), name.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return fmt::format("{} {} on {}", name, version, device);
@@ -57,7 +57,8 @@ Sorted sort_rows(const std::vector<KernelRows>& files, const configs::Catalogue&
   return sorted;
 }
 
-// A size that took half as long again as both its neighbours was disturbed: its place is left to them.
+// Drops sizes whose time is half as long again as both neighbours': the measurement was disturbed. Interpolation fills
+// the gap.
 void drop_outliers(std::vector<model::AllReducePoint>& points) {
   constexpr double kFar = 1.5;
   for (std::size_t i = 1; i + 1 < points.size();) {
@@ -69,8 +70,8 @@ void drop_outliers(std::vector<model::AllReducePoint>& points) {
   }
 }
 
-// Curves by kernel and ranks. Of several types the 16-bit one has the kernel's name, for it is what engines reduce;
-// others add theirs to it.
+// Curves by kernel and ranks. The 16-bit type has the kernel's plain name, because engines reduce in it; other types
+// append theirs.
 std::vector<model::AllReduceCurve> curves_of(const std::vector<const AllReduceMeasurement*>& rows) {
   std::map<std::string, std::set<std::string>> types;
   for (const AllReduceMeasurement* row : rows) types[row->kernel].insert(row->dtype);
@@ -114,7 +115,7 @@ std::string key_part_text(const model::KernelTable& table, const model::KernelKe
 
 bool is_held_out(const KernelMeasurement& row, int hold_out) {
   if (hold_out <= 0) return false;
-  // A configuration as LeaveOut::configuration understands it: attention at any batch, experts at any skew.
+  // The configuration as LeaveOut::configuration defines it: attention at any batch size, experts at any skew.
   model::KernelKey key = row.key;
   if (row.op == model::KernelOp::moe) key[4] = 0;
   if (row.op == model::KernelOp::prefill_attention || row.op == model::KernelOp::decode_attention) key[0] = 0;
@@ -170,8 +171,8 @@ std::vector<FittedAccelerator> fit_kernels(const std::vector<KernelRows>& files,
 
 namespace {
 
-// Mean error of one kernel's all-reduces with each size up to 8 MiB that lies between two others left out; and how
-// many.
+// Returns the mean error of one kernel's all-reduces when each size up to 8 MiB between two others is left out, and the
+// number of such sizes.
 std::pair<double, std::size_t> sizes_left_out(const std::vector<model::AllReduceCurve>& curves,
                                               const std::string& kernel) {
   constexpr double kMostBytes = 8 << 20;

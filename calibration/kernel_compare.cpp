@@ -18,7 +18,7 @@ namespace {
 using model::KernelKey;
 using model::KernelOp;
 
-// The accelerator of a device and its own link.
+// The accelerator of a device, and its own link.
 struct Device {
   std::shared_ptr<const model::Accelerator> accelerator;
   std::shared_ptr<const model::Interconnect> link;
@@ -47,7 +47,7 @@ class Comparer {
     return found;
   }
 
-  // The table of the row's own kernel, else the nearest of its op and type.
+  // Returns the table of the row's own kernel, else the closest of its op and type.
   static const model::MeasuredKernel* table_for(const model::KernelFile& file, const KernelMeasurement& row) {
     for (std::size_t i = 0; i < file.entries().size(); ++i) {
       const model::KernelFile::Entry& e = file.entries()[i];
@@ -84,11 +84,13 @@ class Comparer {
     c.measured = row.seconds;
     const double last = row.past + row.column;
     c.predicted = time_of(*kernel, a, row.key, last);
+    // A chunk was not measured in the table: it is the difference of the prefills with and without it.
     if (row.past > 0) {
       c.derived = true;
       c.predicted =
           model::chunk_time(table.coefficients.t0.count(), c.predicted, time_of(*kernel, a, row.key, row.past));
     }
+    // Seen means fitted: the same shape, kernel and kind of measurement.
     c.seen = ratios->measured && table.kernel == row.kernel && row.past == 0;
     c.outside =
         ratios->outside || last > table.columns.back() || last < table.columns.front() || table.kernel != row.kernel;
@@ -104,6 +106,7 @@ class Comparer {
     const auto has = [&](auto&& is) {
       return d.link && std::any_of(d.link->all_reduce.begin(), d.link->all_reduce.end(), is);
     };
+    // A type without a curve of its own is compared with the 16-bit one.
     const bool own_type = has([&](const model::AllReduceCurve& c) { return c.kernel == typed; });
     const std::string& wanted = own_type ? typed : row.kernel;
     const auto is_own = [&](const model::AllReduceCurve& c) {
@@ -118,6 +121,7 @@ class Comparer {
     c.predicted = model::all_reduce_time(*d.link, Bytes(row.bytes), ranks,
                                          wanted == "NCCL" ? std::string_view() : std::string_view(wanted))
                       .count();
+    // Until a curve of exactly these ranks covers the size.
     c.outside = true;
     for (const model::AllReduceCurve& curve : d.link->all_reduce) {
       if (!is_own(curve) || curve.ranks != ranks || curve.points.empty()) continue;

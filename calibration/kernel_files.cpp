@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fitted values into the catalogue's YAML, line by line, so that comments and what is not fitted stay as they are.
+// Writes fitted values into the catalogue's YAML line by line, so that comments and values that are not fitted stay as
+// they are.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,7 +30,7 @@ std::string text_of(const Lines& lines) {
 
 bool is_inside(const std::string& line) { return line.empty() || line[0] == ' ' || line[0] == '-'; }
 
-// The lines [first, last) of a top-level key; both the size of `lines` when there is none.
+// Returns the lines [first, last) of a top-level key; both equal `lines.size()` if there is none.
 std::pair<std::size_t, std::size_t> block_of(const Lines& lines, const std::string& key) {
   const auto first =
       std::find_if(lines.begin(), lines.end(), [&](const std::string& l) { return l.starts_with(key + ":"); });
@@ -37,7 +38,7 @@ std::pair<std::size_t, std::size_t> block_of(const Lines& lines, const std::stri
   return {static_cast<std::size_t>(first - lines.begin()), static_cast<std::size_t>(last - lines.begin())};
 }
 
-// Puts `block` where the key's lines were, or before the first of the keys in `before` that there is, or at the end.
+// Replaces the key's lines by `block`. A new key goes before the first existing key of `before`, else to the end.
 void replace_block(Lines& lines, const std::string& key, const Lines& block, const std::vector<std::string>& before) {
   auto [first, last] = block_of(lines, key);
   if (first == lines.size()) {
@@ -52,7 +53,7 @@ void replace_block(Lines& lines, const std::string& key, const Lines& block, con
   lines.insert(at, block.begin(), block.end());
 }
 
-// The table that stands for an op where a type has none of its own: 16 bits, the most points.
+// Returns the default table of an op, for types without a table: the 16-bit one with the most points.
 const model::KernelTable* first_table(const FittedAccelerator& fitted, model::KernelOp op) {
   const model::KernelTable* best = nullptr;
   for (const model::KernelTable& t : fitted.tables) {
@@ -89,7 +90,7 @@ void replace_efficiency(Lines& lines, const FittedAccelerator& fitted) {
   }
 }
 
-// "gemm 3.6 %, moe 6.1 %": means over an op's measurements, all types and kernels.
+// Returns "gemm 3.6 %, moe 6.1 %": means over all measurements of an op, of all types and kernels.
 std::string error_list(const FittedAccelerator& fitted, double model::KernelTable::*error) {
   std::string text;
   for (std::size_t i = 0; i < model::kKernelOps; ++i) {
@@ -128,7 +129,7 @@ Lines kernels_block(const FittedAccelerator& fitted) {
   return block;
 }
 
-// Comments that an earlier run wrote above a block.
+// Removes the comments that an earlier run wrote above a block.
 void drop_own_comments(Lines& lines) {
   std::erase_if(lines, [](const std::string& l) {
     return l.starts_with("# Written by plimsoll calibrate") || l.starts_with("# table: plimsoll calibrate --export") ||
@@ -136,7 +137,7 @@ void drop_own_comments(Lines& lines) {
   });
 }
 
-// "512 6.05, 1024 6.01": bytes and microseconds.
+// Returns "512 6.05, 1024 6.01": bytes and microseconds.
 std::string points_text(const std::vector<model::AllReducePoint>& points) {
   std::string text;
   for (const model::AllReducePoint& p : points) {
@@ -170,7 +171,7 @@ std::string catalogue_file(const configs::Catalogue& catalogue, const std::strin
   return text.str();
 }
 
-// The accelerator itself and those whose files name its kernels as theirs: boards that differ in memory alone.
+// Returns the accelerator and those whose files refer to its kernels: boards that differ only in memory.
 std::vector<std::string> sharing_accelerators(const FittedAccelerator& fitted, const configs::Catalogue& catalogue) {
   std::vector<std::string> ids{fitted.id};
   for (const configs::Listing& listing : catalogue.list("accelerators")) {

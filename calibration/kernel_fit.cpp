@@ -20,7 +20,7 @@ using model::KernelTable;
 using model::KernelWork;
 using model::LeaveOut;
 
-// Means of the logarithms of repeated measurements, by key and column.
+// Geometric means of repeated measurements, by key and column.
 using Measured = std::map<KernelKey, std::map<std::uint32_t, double>>;
 Measured merged(std::span<const KernelMeasurement* const> rows) {
   std::map<KernelKey, std::map<std::uint32_t, std::pair<double, int>>> sums;
@@ -40,8 +40,8 @@ double stored_element_bytes(const KernelTable& table) {
   return model::stored_bytes(table.kv_dtype.empty() ? table.dtype : table.kv_dtype).value();
 }
 
-// The largest fraction of the bandwidth at which data that fill the cache four times were read, of the best few per
-// cent.
+// Returns the fraction of the bandwidth at which data of more than four times the cache's size were read, at the 98th
+// percentile of these reads.
 double cold_efficiency(std::span<const KernelWork> work, std::span<const double> seconds, const model::Accelerator& a) {
   constexpr double kTimesCache = 4, kBest = 0.98;
   const double cache = std::max(a.last_level_cache.value, 32e6);
@@ -50,12 +50,13 @@ double cold_efficiency(std::span<const KernelWork> work, std::span<const double>
     if (work[i].stored > kTimesCache * cache) reached.push_back(work[i].stored / seconds[i] / a.memory_bandwidth.value);
   }
   if (reached.empty()) return 1;
+  // A quantile instead of the maximum, so that a single disturbed measurement does not decide.
   const auto place = reached.begin() + static_cast<std::ptrdiff_t>(kBest * static_cast<double>(reached.size() - 1));
   std::nth_element(reached.begin(), place, reached.end());
   return std::clamp(*place, 0.05, 1.0);
 }
 
-// Ratios with everything of a site's configuration left out, site by site as in the table.
+// Predicts every log ratio with all measurements of its configuration left out, site by site in the table's order.
 std::vector<float> left_out(const KernelTable& table, LeaveOut what) {
   const KernelInterpolation interpolation(table);
   std::vector<float> out;
@@ -76,7 +77,7 @@ double mean_error(std::span<const float> predicted, std::span<const float> measu
   return count > 0 ? sum / count : 0;
 }
 
-// Where the search for the metric starts: found on the published tables of five accelerators.
+// The starting point of the search for the metric, found on the published tables of five accelerators.
 model::KernelMetric first_metric(KernelOp op) {
   switch (op) {
     case KernelOp::gemm: return {.scale = {0.5, 0.125, 0}, .nugget = 0.03, .neighbours = 32};
@@ -87,10 +88,11 @@ model::KernelMetric first_metric(KernelOp op) {
   return {};
 }
 
-// Coordinate descent by factors of two on the error of configurations left out.
+// Searches the metric by coordinate descent in factors of two. The objective is the error when configurations are left
+// out.
 class MetricSearch {
  public:
-  /// Errors are those against `measured`, whatever the table holds in place of some of it.
+  /// Errors are computed against `measured`, even if the table holds cleaned values.
   MetricSearch(KernelTable& table, const std::vector<float>& measured)
       : table_(table), step_(step_of(table.op)), measured_(measured), best_(error_of(table.metric)) {}
 
@@ -109,9 +111,10 @@ class MetricSearch {
         trial.nugget = std::clamp(trial.nugget * factor, 1e-3, 3.0);
         try_metric(trial);
       }
+      // A round that gains less than half a per cent is the last.
       if (best_ > 0.995 * before) break;
     }
-    // More neighbours cost time whenever a row is asked for.
+    // More neighbours make every lookup slower, so they must reduce the error by 5 %.
     model::KernelMetric trial = table_.metric;
     trial.neighbours *= 2;
     if (trial.neighbours <= 16) try_metric(trial, 0.05);
@@ -123,23 +126,27 @@ class MetricSearch {
     const double from = table_.metric.scale[f];
     if (from == 0) {
       double better = 0;
+      // A feature without influence: try growing scales from a quarter, then one small scale.
       for (double next = 0.25; try_scale(f, next); next *= 2) better = next;
       if (better == 0) try_scale(f, 0.0625);
       return;
     }
     for (const double factor : {2.0, 0.5}) {
+      // Keep going in a direction that helps; try the other direction only if the first does not.
       bool better = try_scale(f, from * factor);
       for (double next = from * factor * factor; better; next *= factor) better = try_scale(f, next);
       if (table_.metric.scale[f] != from) return;
     }
+    // Neither direction helps: test whether the feature is needed at all.
     try_scale(f, 0);
   }
-  // The feature that steps at the knee; it is no other op's.
+  // The feature that steps at the knee. Other ops have no such feature.
   [[nodiscard]] static std::size_t step_of(KernelOp op) {
     if (op == KernelOp::gemm) return 3;
     return op == KernelOp::moe ? 7 : model::kFeatures;
   }
-  // Where weights cease to stay in the cache between runs of a benchmark: log2 of their number.
+  // Finds the size, as log2 of the number of weights, above which weights no longer stay in the cache between runs of a
+  // benchmark.
   void find_knee(double low, double high) {
     for (double knee = low; knee <= high; knee += 0.25) {
       for (const double scale : {0.5, 1.0}) {
@@ -156,7 +163,8 @@ class MetricSearch {
     trial.scale[f] = value;
     return try_metric(trial);
   }
-  // Better by the fraction `margin` of the error, so that nothing is added for nothing.
+  // Accepts the trial only if it reduces the error by the fraction `margin`, so that no parameter changes without
+  // benefit.
   bool try_metric(const model::KernelMetric& trial, double margin = 1e-4) {
     const double error = error_of(trial);
     if (error >= best_ * (1 - margin)) return false;
@@ -178,7 +186,8 @@ class MetricSearch {
   double best_;
 };
 
-// The median over the columns beside one of a shape's measurements of how far it lies from what is expected there.
+// Returns the median deviation of a shape's measurements from the expectation, over the columns near that of
+// measurement i.
 float offset_around(const KernelTable& table, std::span<const float> measured, std::span<const float> expected,
                     std::size_t i) {
   constexpr std::size_t kReach = 8;  // either side
@@ -193,11 +202,13 @@ float offset_around(const KernelTable& table, std::span<const float> measured, s
   return *middle;
 }
 
-// Measurements that disagree with all their neighbours (a clock that dropped, a cold start) spoil what is interpolated
-// from them: with those of the same shape beside them and with what other shapes say at their column. A shape that
-// differs from the others in all its columns does not. They are replaced by what the others say where that predicts
-// configurations left out better; then the metric, which they had spoiled too, is looked for again. Being too slow is
-// the commoner fault. Returns the error out of fit against what was measured.
+// Replaces outliers. A measurement that disagrees with all its neighbours (a clock that dropped, a cold start) spoils
+// the interpolation from it. Its neighbours are the measurements of the same shape in nearby columns, and those of
+// other shapes in the same column. A shape that differs from other shapes in all its columns is not an outlier.
+//
+// Outliers are replaced by what their neighbours predict if that improves the prediction of left-out configurations.
+// The outliers have distorted the metric as well, so it is then searched again. Too slow is the more common fault and
+// has the lower threshold. Returns the error out of fit against the original measurements.
 double replace_outliers(KernelTable& table, double error) {
   constexpr float kSlow = 0.2F, kFast = 0.3F;  // 22 % above, 26 % below
   constexpr double kWorthIt = 0.9;
@@ -211,13 +222,15 @@ double replace_outliers(KernelTable& table, double error) {
       const std::vector<float> expected = left_out(cleaned, LeaveOut::configuration);
       for (std::size_t i = 0; i < measured.size(); ++i) {
         if (std::isnan(measured[i])) continue;
-        // What others say at first bears the outliers of others: one must stick out of its own row as well.
+        // In the first pass the prediction itself contains outliers. A measurement must then also stick out of its own
+        // row.
         const float likely = expected[i] + offset_around(table, measured, expected, i), off = measured[i] - likely;
         const float sticks_out = pass > 0 ? off : 2 * (measured[i] - offset_around(table, measured, level, i));
         const bool is_outlier = std::min(off, sticks_out) > kSlow || std::max(off, sticks_out) < -kFast;
         cleaned.log_ratio[i] = is_outlier ? likely : measured[i];
       }
     }
+    // The passes above have settled the outliers for this metric; a new metric may see others.
     const double after = MetricSearch(cleaned, measured).run();
     if (after >= best || after > kWorthIt * error) break;
     best = after;
@@ -245,6 +258,7 @@ LeftOutErrors left_out_errors(const KernelTable& table) {
       if (std::isnan(left) || std::isnan(middle) || std::isnan(right)) continue;
       const double low = std::log(table.columns[i - 1]), high = std::log(table.columns[i + 1]);
       const double fraction = (std::log(table.columns[i]) - low) / (high - low);
+      // Linear in the logarithm of the column, as the table itself interpolates.
       sum += std::abs(std::expm1(static_cast<double>(left) + fraction * static_cast<double>(right - left) -
                                  static_cast<double>(middle)));
       ++count;
@@ -256,7 +270,7 @@ LeftOutErrors left_out_errors(const KernelTable& table) {
 
 namespace {
 
-// Everything that was measured, in the order of the table: sites, and their columns.
+// All measurements in the table's order: by site, then by column.
 struct Measurements {
   Measured by_site;
   std::vector<KernelWork> work;
@@ -278,7 +292,8 @@ Measurements prepare(std::span<const KernelMeasurement* const> rows, KernelTable
   return m;
 }
 
-// The roofline, with a cache of some bytes (0: none), what it leaves, and the metric that predicts that best.
+// Fits the roofline with a cache of some bytes (0: none), the ratios that it leaves, and the metric that predicts these
+// best.
 KernelTable fit_all(KernelTable table, const Measurements& m, FlopsPerSecond peak, BytesPerSecond bandwidth,
                     Bytes cache) {
   const FittedRoofline fitted = fit_roofline(table.op, m.work, m.seconds, peak, bandwidth, cache);
@@ -297,9 +312,10 @@ KernelTable fit_all(KernelTable table, const Measurements& m, FlopsPerSecond pea
     }
     ++site;
   }
+  // The search may replace outliers in the table; errors are always computed against the measurements.
   const std::vector<float> exact = table.log_ratio;
   table.out_of_fit = MetricSearch(table, exact).run();
-  // Only products have neighbours enough to tell an outlier from an edge.
+  // Only products have enough neighbours to distinguish an outlier from an edge.
   if (table.op == KernelOp::gemm) table.out_of_fit = replace_outliers(table, table.out_of_fit);
   table.in_fit = mean_error(table.log_ratio, exact);
   return table;
@@ -329,7 +345,8 @@ KernelTable fit_kernel_table(std::span<const KernelMeasurement* const> rows, con
   table.cold_efficiency = cold_efficiency(measured.work, measured.seconds, accelerator);
   KernelTable plain = fit_all(table, measured, peak, bandwidth, Bytes(0));
   if (table.op != KernelOp::moe || !(accelerator.last_level_cache.value > 0)) return plain;
-  // A cache must be worth it: it is where experts of a rank fit (L40S: 96 MB), and explains nothing where none do.
+  // The cache model must reduce the error by a tenth. It does where the experts of a rank fit the cache (L40S: 96 MB),
+  // and explains nothing elsewhere.
   constexpr double kWorthIt = 0.9;
   KernelTable cached = fit_all(std::move(table), measured, peak, bandwidth, accelerator.last_level_cache);
   return cached.out_of_fit < kWorthIt * plain.out_of_fit ? cached : plain;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From measured kernels to a table (model/kernel_table.h): the roofline by damped Gauss-Newton on the logarithm of the
-// error, the ratios that it leaves, and the metric that predicts configurations best that are left out.
+// From measured kernels to a table (model/kernel_table.h): fits the roofline by damped Gauss-Newton on the logarithm of
+// the error, stores the ratios that it leaves, and searches the metric that best predicts left-out configurations.
 #pragma once
 
 #include <span>
@@ -12,24 +12,24 @@
 
 namespace plimsoll::calibration {
 
-/// Errors of predictions that a table makes for itself: mean |predicted / measured - 1| over its measurements with what
-/// is left out at a time.
+/// Errors of the table's own predictions: mean |predicted / measured - 1| over its measurements, leaving out one item
+/// at a time.
 struct LeftOutErrors {
   double configuration = 0;  // LeaveOut::configuration
   double shape = 0;          // MoE: LeaveOut::shape; else the same
   double column = 0;         // one column (number of rows, context) at a time, interpolated
 };
 
-/// Fits the measurements of one op, type and kernel on one accelerator; they must not be empty and be of one table.
-/// Deterministic. Throws InputError when nothing can be fitted (the accelerator's peak or bandwidth is not known).
+/// Fits the measurements of one op, type and kernel on one accelerator; `rows` must not be empty and must belong to one
+/// table. Deterministic. Throws InputError if the accelerator's peak or bandwidth is unknown.
 [[nodiscard]] model::KernelTable fit_kernel_table(std::span<const KernelMeasurement* const> rows,
                                                   const model::Accelerator& accelerator);
 struct FittedRoofline {
   model::OpCoefficients coefficients;
   model::WarmCache cache;
 };
-/// The roofline alone. `seconds` and `work` belong together. With a cache of some bytes (0: none) its speedup is fitted
-/// too.
+/// Fits the roofline alone. seconds[i] is the time of work[i]. With a cache of some bytes (0: none) its speedup is
+/// fitted too.
 [[nodiscard]] FittedRoofline fit_roofline(model::KernelOp op, std::span<const model::KernelWork> work,
                                           std::span<const double> seconds, FlopsPerSecond peak,
                                           BytesPerSecond bandwidth, Bytes cache);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The roofline of a table of measured kernels: a handful of numbers by robust Levenberg-Marquardt.
+// The roofline of a table of measured kernels: a few numbers, fitted by robust Levenberg-Marquardt.
 #include <Eigen/Dense>
 #include <algorithm>
 #include <cmath>
@@ -14,8 +14,7 @@ using model::KernelOp;
 using model::KernelWork;
 using model::OpCoefficients;
 
-// The roofline's unknowns on scales without bounds: log t0, logit of the efficiencies, log (p - 1), and with a cache
-// log (speedup - 1).
+// The unknowns on unbounded scales: log t0, logit of the efficiencies, log (p - 1), and with a cache log (speedup - 1).
 using Unknowns = Eigen::VectorXd;
 constexpr Eigen::Index kSpeedup = 4;
 
@@ -26,17 +25,17 @@ OpCoefficients coefficients_of(const Unknowns& x) {
   c.t0 = Seconds(std::exp(std::clamp(x[0], -18.4, -4.6)));  // 10 ns to 10 ms
   c.compute_efficiency = logistic(std::clamp(x[1], -6.0, 6.0));
   c.memory_efficiency = logistic(std::clamp(x[2], -6.0, 6.0));
-  c.p = 1 + std::exp(std::clamp(x[3], -5.0, 3.0));  // to 21: beyond, it is the maximum
+  c.p = 1 + std::exp(std::clamp(x[3], -5.0, 3.0));  // at most 21; above that, the norm equals the maximum
   return c;
 }
 
 model::WarmCache cache_of(const Unknowns& x, Bytes bytes) {
   if (x.size() <= kSpeedup) return {};
-  return {bytes, 1 + std::exp(std::clamp(x[kSpeedup], -5.0, 3.0))};  // to 21 times
+  return {bytes, 1 + std::exp(std::clamp(x[kSpeedup], -5.0, 3.0))};  // at most 21 times as fast
 }
 
-// Sum of a loss that is quadratic for small errors and linear for large ones, so that wave steps and outliers do not
-// bend the curve: sqrt(1 + (e / s)^2) - 1.
+// The loss is quadratic for small and linear for large errors, so that wave steps and outliers do not bend the curve:
+// the sum of sqrt(1 + (e / s)^2) - 1.
 constexpr double kScale = 0.15;
 double loss_of(double error) { return std::sqrt(1 + (error / kScale) * (error / kScale)) - 1; }
 double weight_of(double error) { return 1 / std::sqrt(1 + (error / kScale) * (error / kScale)); }
@@ -66,7 +65,7 @@ struct Problem {
   }
 };
 
-// Levenberg-Marquardt with weights by the loss and a numeric Jacobian: few unknowns.
+// Levenberg-Marquardt with weights from the loss and a numeric Jacobian, as there are few unknowns.
 Unknowns minimise(const Problem& problem, Unknowns x) {
   constexpr int kMostSteps = 60;
   constexpr double kStep = 1e-5;
@@ -112,7 +111,7 @@ FittedRoofline fit_roofline(KernelOp op, std::span<const KernelWork> work, std::
   for (const double compute : {0.0, 1.5}) {
     Unknowns start(cache.value > 0 ? kSpeedup + 1 : kSpeedup);
     start.head<4>() << std::log(fastest), compute, 1.0, 0.5;
-    if (cache.value > 0) start[kSpeedup] = 0.7;  // three times as fast
+    if (cache.value > 0) start[kSpeedup] = 0.7;  // starts at three times as fast
     const Unknowns found = minimise(problem, start);
     const double loss = problem.loss(problem.errors(found));
     if (loss >= lowest) continue;

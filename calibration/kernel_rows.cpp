@@ -29,7 +29,7 @@ std::vector<std::string_view> split(std::string_view line) {
   }
 }
 
-// A row by column names. Fields of these tables hold neither commas nor quotes.
+// A row by column names. Fields of these tables contain neither commas nor quotes.
 class Row {
  public:
   Row(const std::string& file, std::size_t line, const std::map<std::string, std::size_t>& places,
@@ -77,7 +77,7 @@ class Row {
   std::vector<std::string_view> fields_;
 };
 
-// Names go into YAML files between double quotes.
+// Refuses quotes: names are written into YAML files between double quotes.
 std::string quotable(const Row& row, const std::string& column) {
   const std::string name = row.text_or(column, "");
   const auto breaks = [](char c) { return c == '"' || c == '\\' || std::iscntrl(static_cast<unsigned char>(c)) != 0; };
@@ -88,7 +88,7 @@ std::string quotable(const Row& row, const std::string& column) {
 
 template <class Measurement>
 void read_origin(const Row& row, Measurement& m) {
-  static_cast<void>(row.text("device"));  // needed
+  static_cast<void>(row.text("device"));  // throws if the column is missing
   m.device = quotable(row, "device");
   m.framework = quotable(row, "framework");
   m.version = quotable(row, "version");
@@ -106,12 +106,12 @@ void check_dtype(const Row& row, const std::string& column, const std::string& d
   }
 }
 
-// 16-bit types run the same kernels at the same speed; one name for both.
+// All 16-bit types run the same kernels at the same speed, so they share one name.
 std::string canonical_dtype(const std::string& dtype) {
   return dtype == "float16" || dtype == "half" ? "bfloat16" : dtype;
 }
 
-// "balanced" is 0, "power_law_1.01" is 101.
+// "balanced" becomes 0, "power_law_1.01" becomes 101.
 std::uint32_t skew_of(const Row& row) {
   constexpr std::string_view kPower = "power_law_";
   const std::string found = row.text("distribution");
@@ -209,7 +209,7 @@ void read_all_reduce(const Row& row, KernelRows& rows) {
 
 using ReadRow = void (*)(const Row&, KernelRows&);
 
-// The family of a table by the columns that only it has.
+// Recognises the family of a table by the columns that only it has.
 ReadRow reader_for(const std::set<std::string, std::less<>>& names) {
   const auto has = [&](std::initializer_list<std::string_view> wanted) {
     return std::all_of(wanted.begin(), wanted.end(), [&](std::string_view n) { return names.find(n) != names.end(); });
@@ -252,12 +252,12 @@ KernelRows read_kernel_rows(const std::string& file) {
   const ReadRow read = reader_for(names_in(line));
   if (read == nullptr) {
     throw InputError(Where{file, 1, 0},
-                     "these columns are no table of measured kernels; docs/kernel-tables.md lists those that are");
+                     "these are not the columns of a table of measured kernels; docs/kernel-tables.md lists them");
   }
   std::map<std::string, std::size_t> places;
   for (const std::string_view name : split(line)) places.emplace(std::string(name), places.size());
   const std::size_t columns = split(line).size();
-  if (places.size() != columns) throw InputError(Where{file, 1, 0}, "a column is named twice");
+  if (places.size() != columns) throw InputError(Where{file, 1, 0}, "a column occurs twice");
   KernelRows rows{file, {}, {}, {}};
   while (lines.next(line)) {
     if (line.empty()) continue;

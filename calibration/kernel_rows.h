@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables of measured kernels in the form of docs/kernel-tables.md: CSV, plain or gzip, one kernel a row, times in
-// milliseconds.
+// Reads tables of measured kernels in the format of docs/kernel-tables.md: CSV, plain or gzip, one kernel per row,
+// times in milliseconds.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct KernelMeasurement {
   std::string dtype, kv_dtype, kernel;
   model::KernelKey key{};
   std::uint32_t column = 0;
-  std::uint32_t past = 0;  // prefill attention: cached tokens of each sequence before these
+  std::uint32_t past = 0;  // prefill attention: cached tokens of each sequence before the new ones
   double seconds = 0;
   std::size_t line = 0;
 };
@@ -34,13 +34,12 @@ struct AllReduceMeasurement {
   std::size_t line = 0;
 };
 
-/// The name of a kernel's curve for a type other than the one that engines reduce: "NCCL int8".
+/// Returns the name of a kernel's curve for a type other than the one that engines reduce in: "NCCL int8".
 [[nodiscard]] inline std::string all_reduce_name(const std::string& kernel, const std::string& dtype) {
   return kernel + " " + dtype;
 }
 
-/// A file's rows. Rows of kinds that nothing here models (other collectives, windows, beams) are counted
-/// by what they are.
+/// The rows of a file. Rows of kinds that are not modelled (other collectives, windows, beams) are counted by kind.
 struct KernelRows {
   std::string file;
   std::vector<KernelMeasurement> kernels;
@@ -48,11 +47,12 @@ struct KernelRows {
   std::map<std::string, std::size_t> not_modelled;
 };
 
-/// Whether a line of column names is that of such a table.
+/// Returns true if the line is the header of such a table.
 [[nodiscard]] bool is_kernel_header(std::string_view line);
-/// Whether a file begins with such a line; false for a file that cannot be read.
+/// Returns true if the file begins with such a header; false if it cannot be read.
 [[nodiscard]] bool is_kernel_table(const std::string& file);
-/// Throws InputError with file, line and column: unreadable, damaged, a missing column, a value that is none.
+/// Reads a table. Throws InputError with file, line and column if it is unreadable or damaged, lacks a column or holds
+/// an invalid value.
 [[nodiscard]] KernelRows read_kernel_rows(const std::string& file);
 
 }  // namespace plimsoll::calibration

@@ -10,9 +10,7 @@
 #include <optional>
 #include <thread>
 
-#include "calibration/machine_fit.h"
-#include "calibration/machine_host.h"
-#include "calibration/machine_live.h"
+#include "calibration/machine_steps.h"
 #include "configs/this_machine.h"
 #include "model/error.h"
 #include "model/memory_plan.h"
@@ -26,8 +24,9 @@ constexpr std::size_t kProbeBytes = 256U << 20;  // 8 times the last-level cache
 constexpr std::int64_t kKvBlocks = 6000, kMostRows = 512, kMostContext = 2048;
 constexpr double kProbeSeconds = 0.5;
 constexpr double kMostProbes = 0.8;
-constexpr double kCoarseBelow = 15;  // seconds: less time buys fewer shapes
-// Shares of the time: ops and held-out forwards of a (dtype, ranks, model), whose engine takes the rest; then the host.
+constexpr double kCoarseBelow = 15;  // seconds; below, fewer shapes are measured
+// Shares of the time. The first two are for each (dtype, ranks, model): ops and held-out forwards; the rest of its
+// share builds the engine. The third is for the host.
 constexpr double kOpsPart = 0.45, kForwardsPart = 0.2, kHostPart = 0.1;
 
 std::string settings_line(const MachineSettings& s) {
@@ -52,6 +51,7 @@ class MachineCalibrator {
     result_.models = settings_.models;
     result_.device = on_cpu() ? "cpu" : "cuda";
     if (on_cpu()) probe_.emplace(result_.cores);
+    // Probes before, between and after the measurements show how steady the machine was.
     report("host", 0, false);
     probe();
     result_.engine = measure_host(catalogue_, settings_);
@@ -79,12 +79,13 @@ class MachineCalibrator {
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start_;
     if (settings_.most_seconds > 0 && spent.count() > settings_.most_seconds && fraction < 1)
       throw TimeIsUp{spent.count(), fraction};
+    // Recalled samples take no time, so progress reports them separately.
     if (recalled) recalled_ += fraction - last_;
     last_ = fraction;
     if (settings_.progress) settings_.progress(what, fraction, recalled_);
   }
 
-  // What a quiet machine gives, for runs that are compared with this calibration.
+  // Measures the rates of a quiet machine, to compare later runs with this calibration.
   void probe() {
     if (probe_) rates_.push_back(probe_->rates(is_coarse() ? kProbeSeconds / 5 : kProbeSeconds));
   }
@@ -97,7 +98,8 @@ class MachineCalibrator {
       const double middle = sched::quantile(values, 0.5);
       for (double& v : values) v = std::abs(v / middle - 1);
       result_.rates_spread =
-          std::max(result_.rates_spread, sched::quantile(values, kMostProbes));  // a moment's burst is no noise
+          std::max(result_.rates_spread,
+                   sched::quantile(values, kMostProbes));  // a quantile, so that a short burst does not count
       return middle;
     };
     result_.rates = {median_of(&exec::SteadyRates::read_bandwidth), median_of(&exec::SteadyRates::multiply_add)};
@@ -108,6 +110,7 @@ class MachineCalibrator {
     share.ranks = ranks;
     share.dtype = dtype;
     if (on_cpu()) {
+      // All cores together: a share is judged against what the machine gives when all ranks work.
       const int threads = std::max(result_.cores, ranks);
       share.read_bandwidth = exec::read_bandwidth(threads, kProbeBytes);
       share.multiply_add = exec::fma_peak(threads);
@@ -134,17 +137,18 @@ class MachineCalibrator {
     config.kv_blocks = kKvBlocks;
     config.sequences = 128;
     config.step_rows = kMostRows;
+    // Whole forwards run as in service. Single ops are traced without graphs: see measure().
     config.graphs = !on_cpu();
     return config;
   }
 
   void measure(const std::string& model, model::DType dtype, std::int32_t ranks, ShareSamples& samples) {
-    const exec::EngineConfig config = engine_config(model, dtype, ranks);
+    exec::EngineConfig config = engine_config(model, dtype, ranks);
     const auto weights = exec::random_weights(config.architecture, 1);
     const std::string label = fmt::format("{} {}, {} rank{}", model, model::name(dtype), ranks, ranks > 1 ? "s" : "");
     report(label, 0, false);
-    exec::Engine engine(config, *weights);
-    result_.description = engine.description();
+    std::optional<exec::Engine> engine(std::in_place, config, *weights);
+    result_.description = engine->description();
     BenchmarkSettings bench{.most_rows = kMostRows,
                             .most_context = kMostContext,
                             .seconds = settings_.seconds / parts_ * kForwardsPart,
@@ -154,19 +158,26 @@ class MachineCalibrator {
                             .store = &store_,
                             .key = fmt::format("{} {} {}", model, model::name(dtype), ranks)};
     const std::int64_t tokens = kKvBlocks * config.block_tokens;
-    samples.forwards.emplace_back(config, measure_forwards(engine, held_out_forwards(bench, tokens), bench));
+    samples.forwards.emplace_back(config, measure_forwards(*engine, held_out_forwards(bench, tokens), bench));
     probe();
     if (on_cpu()) {
       bench.progress = [&](double f, bool known) { report(label, 0.3 + 0.1 * f, known); };
-      live_.emplace_back(model, measure_live(engine, catalogue_, model, bench));
+      live_.emplace_back(model, measure_live(*engine, catalogue_, model, bench));
       probe();
     }
     const std::vector<GridForward> grid = benchmark_grid(bench, tokens);
-    if (!on_cpu()) samples.whole.emplace_back(config, measure_whole(engine, grid, bench));
-    engine.trace_ops();
+    if (!on_cpu()) {
+      samples.whole.emplace_back(config, measure_whole(*engine, grid, bench));
+      // The ops of a graph cannot be timed one by one, so they run on an engine without graphs. The first engine goes
+      // before: a GPU may not have room for both.
+      config.graphs = false;
+      engine.reset();
+      engine.emplace(config, *weights);
+    }
+    engine->trace_ops();
     bench.seconds = settings_.seconds / parts_ * kOpsPart;
     bench.progress = [&](double f, bool known) { report(label, 0.4 + 0.6 * f, known); };
-    for (OpSample& sample : measure_ops(engine, grid, bench)) {
+    for (OpSample& sample : measure_ops(*engine, grid, bench)) {
       if (sample.op.kind == model::OpKind::all_reduce)
         samples.all_reduces.push_back({sample.op.other_bytes, sample.seconds});
       else
@@ -175,7 +186,7 @@ class MachineCalibrator {
     report(label, 1, false);
   }
 
-  // Decode forwards of the grid as they run in service, in one graph: what the gaps between kernels are found from.
+  // Measures decode forwards of the grid as in service, replayed as one graph. They give the gaps between kernels.
   std::vector<ForwardSample> measure_whole(exec::Engine& engine, const std::vector<GridForward>& grid,
                                            BenchmarkSettings bench) {
     std::vector<GridForward> decodes;
@@ -191,7 +202,7 @@ class MachineCalibrator {
   SampleStore store_;
   std::optional<exec::SteadyProbe> probe_;
   std::vector<exec::SteadyRates> rates_;
-  std::vector<std::pair<std::string, std::vector<double>>> live_;  // of this share's models
+  std::vector<std::pair<std::string, std::vector<double>>> live_;  // of the models of this share
   MachineCalibration result_;
   double parts_ = 1, done_ = 0, last_ = 0, recalled_ = 0;
 };
@@ -199,11 +210,11 @@ class MachineCalibrator {
 }  // namespace
 
 std::string calibration_problem(const MachineCalibration& calibration) {
-  constexpr double kWorst = 0.5;  // a quiet machine: some hundredths; docs/calibrate.md
+  constexpr double kWorst = 0.5;  // a quiet machine stays at a few hundredths; docs/calibrate.md
   for (const ShareCalibration& share : calibration.shares) {
     if (share.held_out.count == 0 || share.held_out.median <= kWorst) continue;
     return fmt::format(
-        "forwards that were held out from the fit ({}, {} rank{}) are predicted with a median error of {:.0f} %, more "
+        "held-out forwards ({}, {} rank{}) are predicted with a median error of {:.0f} %, more "
         "than {:.0f} %",
         model::name(share.dtype), share.ranks, share.ranks > 1 ? "s" : "", 100 * share.held_out.median, 100 * kWorst);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `plimsoll calibrate`: measures the executor's own kernels on this machine, fits the cost model to them, and writes
-// the file that `hardware: this-machine` reads (configs/this_machine.h). A part of what is measured is held out.
+// the file that `hardware: this-machine` reads (configs/this_machine.h). A part of the measurements is held out.
 #pragma once
 
 #include <functional>
@@ -21,25 +21,25 @@
 namespace plimsoll::calibration {
 
 struct MachineSettings {
-  std::vector<std::string> models = {"demo-llama-40m"};  // whose shapes are measured
+  std::vector<std::string> models = {"demo-llama-40m"};  // models whose shapes are measured
   exec::DeviceKind device = exec::DeviceKind::cpu;
   std::vector<model::DType> dtypes = {model::DType::bf16};
   std::vector<std::int32_t> ranks = {1, 2};
-  double seconds = 60;      // for all of it, roughly
-  double most_seconds = 0;  // then TimeIsUp, as on a machine that is busy; 0: however long it takes
-  std::string samples;      // file that keeps what was measured for a run that is interrupted; empty: none
+  double seconds = 60;      // total duration, roughly
+  double most_seconds = 0;  // longer runs throw TimeIsUp, as on a busy machine; 0: no limit
+  std::string samples;      // file that keeps the measurements of an interrupted run; empty: none
   study::RunControl* control = nullptr;
-  /// `recalled`: the part of `fraction` that an interrupted run had measured.
+  /// `recalled`: the part of `fraction` that was recalled from an interrupted run.
   std::function<void(const std::string& what, double fraction, double recalled)> progress = {};
 };
 
-/// The fit of one class of op.
+/// The fit of one class of ops.
 struct ClassFit {
-  std::string name;  // of the class, or of the pointwise kind
+  std::string name;  // of the class, or of the kind of pointwise op
   OpFit fit;
 };
 
-/// What one of `ranks` ranks does when all of them work.
+/// The results for one of `ranks` ranks while all of them work.
 struct ShareCalibration {
   std::int32_t ranks = 1;
   model::DType dtype = model::DType::bf16;
@@ -47,9 +47,9 @@ struct ShareCalibration {
   model::Accelerator accelerator;
   model::Interconnect interconnect;
   std::vector<ClassFit> fits;
-  /// (rows of a step, how many times longer it takes in live runs than the sum of its ops); empty on a GPU.
+  /// (rows of a step, duration in live runs over the sum of its ops); empty on a GPU.
   std::vector<std::pair<double, double>> live_rows;
-  validation::ErrorSummary held_out;  // of whole forwards that were in no fit
+  validation::ErrorSummary held_out;  // of whole forwards that were not in the fit
 };
 
 struct MachineCalibration {
@@ -57,30 +57,31 @@ struct MachineCalibration {
   std::vector<std::string> models;
   std::int32_t cores = 1;
   std::vector<ShareCalibration> shares;
-  exec::SteadyRates rates;  // means over the calibration's probes; zeros on a GPU
-  double rates_spread = 0;  // 80 % of the probes differ by at most this part from them
+  exec::SteadyRates rates;  // means over the calibration's probes; zero on a GPU
+  double rates_spread = 0;  // 80 % of the probes differ from the mean by at most this fraction
   model::EngineProfile engine;
-  double seconds = 0;  // it took
+  double seconds = 0;  // duration of the calibration
 };
 
-/// Measures and fits. Throws InputError for a model that cannot be run; DeviceError; a cancelled run throws Cancelled,
-/// one that takes too long TimeIsUp.
+/// Measures and fits. Throws InputError for a model that cannot run, DeviceError, Cancelled for a cancelled run, and
+/// TimeIsUp for one that takes too long.
 [[nodiscard]] MachineCalibration calibrate_machine(const configs::Catalogue& catalogue,
                                                    const MachineSettings& settings);
 struct Cancelled {};
 struct TimeIsUp {
-  double seconds = 0, fraction = 0;  // of the run, and what of the measurements is done
+  double seconds = 0, fraction = 0;  // elapsed time; fraction of the measurements that is done
 };
-/// Why a calibration is not worth keeping: forwards that were held out are predicted nowhere near. Empty: it is.
+/// Returns the reason why a calibration must not be kept, or an empty string: predictions of held-out forwards are far
+/// off.
 [[nodiscard]] std::string calibration_problem(const MachineCalibration& calibration);
 
-/// The machine file's text.
+/// Returns the text of the machine file.
 [[nodiscard]] std::string machine_yaml(const MachineCalibration& calibration);
-/// What to print: probes, fits, held-out errors.
+/// Returns the report to print: probes, fits, held-out errors.
 [[nodiscard]] std::string machine_report(const MachineCalibration& calibration);
 
-/// Segments of an all-reduce curve from (bytes, seconds): the best split into a small and a large part, each latency
-/// plus bytes over bandwidth, least squares on relative errors.
+/// Fits the segments of an all-reduce curve to (bytes, seconds). Finds the best split into a small and a large part,
+/// each with latency plus bytes over bandwidth, by least squares on relative errors.
 struct AllReduceSample {
   double bytes = 0, seconds = 0;
 };

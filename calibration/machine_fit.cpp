@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calibration/machine_fit.h"
+#include "calibration/machine_steps.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,6 @@
 #include <limits>
 #include <map>
 
-#include "calibration/machine_host.h"
 #include "model/error.h"
 #include "model/forward_cost.h"
 
@@ -40,8 +39,8 @@ model::ForwardWork work_of(const GridForward& forward, const model::LlmShape& sh
   return work;
 }
 
-// No op may read faster than the bandwidth, and none compute faster than the peak. The margin is for interpolation
-// between the fastest ops, and for the rounding of the file.
+// No op may read faster than the bandwidth or compute faster than the peak. The margin covers interpolation between the
+// fastest ops and rounding in the file.
 void set_limits(ShareCalibration& share, const ShareSamples& samples) {
   const double ranks = share.ranks;
   double bandwidth = share.read_bandwidth / ranks, peak = share.multiply_add / ranks;
@@ -68,7 +67,7 @@ void fit_classes(ShareCalibration& share, const ShareSamples& samples) {
     a.coefficients[i] = fitted.coefficients;
     share.fits.push_back({kClassNames[i], fitted});
   }
-  // Products of experts are the same kernel, run once for every expert.
+  // Expert products use the same kernel, once per expert.
   auto& moe = a.coefficients[static_cast<std::size_t>(OpClass::moe_gemm)];
   if (!moe.residual) {
     moe = a.coefficients[static_cast<std::size_t>(OpClass::gemm)];
@@ -76,8 +75,8 @@ void fit_classes(ShareCalibration& share, const ShareSamples& samples) {
   }
 }
 
-// An embedding's row costs a tenth of a norm's, a sample ten times as much: each kind has a curve and a table of its
-// own.
+// Gives each pointwise kind its own curve and table: an embedding row costs a tenth of a norm row, a sample ten times
+// as much.
 void fit_pointwise_kinds(ShareCalibration& share, const ShareSamples& samples) {
   std::map<std::string, std::vector<OpSample>> kinds;
   for (const OpSample& sample : samples.ops)
@@ -126,8 +125,9 @@ double launches_of(const exec::EngineConfig& config, const GridForward& forward)
   return launches;
 }
 
-// A traced op is launched and waited for by itself; in a graph its successor begins after a gap. The median over the
-// forwards of (graph - sum of traced ops) / kernels is the gap less the wait: what is negative comes off every op.
+// Fits the gap between kernels. A traced op is launched and waited for alone, whereas in a graph the next op starts
+// after a gap. The median over the forwards of (graph - sum of traced ops) / kernels is the gap minus the wait. If it
+// is negative, it is subtracted from every op.
 void settle_gaps(ShareCalibration& share, ShareSamples& samples) {
   std::vector<double> gaps;
   for (const auto& [config, forwards] : samples.whole) {
@@ -140,7 +140,7 @@ void settle_gaps(ShareCalibration& share, ShareSamples& samples) {
   const double gap = gaps[gaps.size() / 2];
   share.accelerator.kernel_gap = Seconds(std::max(0.0, gap));
   if (gap >= 0) return;
-  constexpr double kLeastPart = 0.1;  // of a traced op's time is its own
+  constexpr double kLeastPart = 0.1;  // a traced op keeps at least this part of its time
   for (OpSample& sample : samples.ops) sample.seconds = std::max(sample.seconds + gap, kLeastPart * sample.seconds);
   share.fits.clear();
   set_limits(share, samples);

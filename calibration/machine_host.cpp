@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calibration/machine_host.h"
+#include "calibration/machine_steps.h"
 
 #include <fmt/format.h>
 
@@ -26,9 +26,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A device whose forwards take a set time, in which all cores compute as the executor's do. What is left of a run is
-// the host's: with a device that answers at once the control thread would never sleep, and waking it costs more than
-// what it does.
+// A device whose forwards take a fixed time, during which all cores compute as the executor's do. The rest of a run is
+// host time. With a device that answers at once the control thread would never sleep, and waking it costs more than its
+// work.
 class PacedDevice final : public exec::ForwardDevice {
  public:
   explicit PacedDevice(int threads) : team_(threads) {}
@@ -51,7 +51,7 @@ class PacedDevice final : public exec::ForwardDevice {
   void read_block(std::int32_t, std::span<std::byte>) override {}
   void write_block(std::int32_t, std::span<const std::byte>) override {}
 
-  /// Seconds of forwards since the last call.
+  /// Returns the seconds of forwards since the last call.
   [[nodiscard]] double take_spent() { return std::chrono::duration<double>(std::exchange(spent_, {})).count(); }
 
  private:
@@ -82,7 +82,7 @@ HostSample measure(const Load& load, const std::shared_ptr<const configs::Catalo
   const exec::PromptSource prompts(1, 32000);
   HostSample best{0, 0, 0, 0, 1e9};
   static_cast<void>(device.take_spent());
-  for (int repeat = 0; repeat < 3; ++repeat) {  // neighbours only ever slow down
+  for (int repeat = 0; repeat < 3; ++repeat) {  // keep the fastest: neighbours on the machine only slow a run down
     const exec::MeasuredRun run = exec::measure_point(scenario, replicas, prompts, {});
     const double seconds = run.run.metrics.duration_s - device.take_spent();
     const auto requests = static_cast<double>(run.run.metrics.requests_completed);
@@ -95,8 +95,8 @@ HostSample measure(const Load& load, const std::shared_ptr<const configs::Catalo
 
 }  // namespace
 
-// Least squares on relative errors over the terms that are not negative: of all choices of terms whose solution is, the
-// best.
+// Least squares on relative errors with non-negative terms: tries every subset of terms and keeps the best whose
+// solution has no negative term.
 std::array<double, 4> fit_host(const std::vector<HostSample>& samples) {
   const auto count = static_cast<Eigen::Index>(samples.size());
   Eigen::MatrixXd a(count, 4);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calibration/machine_live.h"
+#include "calibration/machine_steps.h"
 
 #include <fmt/format.h>
 
@@ -49,11 +49,13 @@ double run_live(const load::Scenario& scenario, exec::ForwardDevice& device, con
                 bool once) {
   constexpr double kLong = 4;  // seconds
   std::vector<double> times = {run_once(scenario, device, prompts)};
+  // The median of three removes one disturbed run.
   while (!once && times.size() < 3 && times.front() < kLong) times.push_back(run_once(scenario, device, prompts));
   std::sort(times.begin(), times.end());
   return times[times.size() / 2];
 }
 
+// Linear interpolation, constant beyond the ends.
 double at(const std::vector<double>& x, const std::vector<double>& y, double where) {
   if (where <= x.front()) return y.front();
   for (std::size_t i = 1; i < x.size(); ++i)
@@ -66,11 +68,13 @@ void add_to_table(model::OpCoefficients& c, const std::vector<double>& x, const 
   model::ResidualTable table = *c.residual;
   const std::size_t width = table.y.size();
   for (std::size_t i = 0; i < table.x.size(); ++i)
+    // The tables' x axis is log2(rows) for every class of ops.
     for (std::size_t j = 0; j < width; ++j) table.log_ratio[i * width + j] += at(x, y, table.x[i]);
   c.residual = std::make_shared<const model::ResidualTable>(std::move(table));
 }
 
-// Peaks and bandwidth higher, efficiencies lower: the same times, and room below them for the fastest op.
+// Raises peaks and bandwidth and lowers efficiencies by the same factor. The times stay equal, and the fastest op gets
+// room below its limit.
 void raise_limits(model::Accelerator& a, double factor) {
   for (FlopsPerSecond* peak : {&a.fp16, &a.bf16, &a.fp32}) peak->value *= factor;
   a.memory_bandwidth.value *= factor;
@@ -93,7 +97,7 @@ const std::vector<LiveLoad>& live_loads() {
 std::vector<double> measure_live(exec::Engine& engine, const configs::Catalogue& catalogue, const std::string& model,
                                  const BenchmarkSettings& settings) {
   const exec::EngineConfig& config = engine.config();
-  configs::ThisMachine machine;  // any: only the decisions of the scheduler come from here
+  configs::ThisMachine machine;  // any machine: only the scheduler's decisions are taken from here
   machine.shares.push_back(
       {.ranks = 1, .dtype = config.weight_dtype, .accelerator = catalogue.accelerator("generic-cpu")});
   machine.cores = config.tp;
@@ -117,6 +121,7 @@ std::vector<double> measure_live(exec::Engine& engine, const configs::Catalogue&
 void add_by_rows(model::Accelerator& accelerator, const std::vector<double>& log2_rows,
                  const std::vector<double>& log_factor) {
   const double least = *std::min_element(log_factor.begin(), log_factor.end());
+  // Live steps that are faster than their ops would exceed the limits fitted to the ops.
   if (least < 0) raise_limits(accelerator, std::exp(-least));
   for (model::OpCoefficients& c : accelerator.coefficients) add_to_table(c, log2_rows, log_factor);
   for (auto& [kind, c] : accelerator.pointwise_kinds) add_to_table(c, log2_rows, log_factor);
@@ -146,15 +151,16 @@ void settle_live(ShareCalibration& share,
   const std::vector<LiveLoad>& loads = live_loads();
   std::vector<double> rows, factor(loads.size(), 0.0);
   for (const LiveLoad& load : loads) rows.push_back(std::log2(load.rows));
-  constexpr int kRounds = 4;  // a load's steps are not all of its rows: its neighbours' factors move it
+  constexpr int kRounds = 4;  // repeated, because a load's steps have other row counts too, whose factors move it
   for (int round = 0; round < kRounds; ++round) {
     for (const auto& [model, seconds] : seconds_of_models) {
       const std::vector<double> simulated = simulate_live(share, model, engine, catalogue);
       for (std::size_t i = 0; i < loads.size(); ++i)
         factor[i] += std::log(seconds[i] / simulated[i]) / static_cast<double>(seconds_of_models.size());
     }
-    constexpr double kMost = 0.7;  // a factor of two: more is no calibration
+    constexpr double kMost = 0.7;  // log factor; more than a factor of two is not a calibration
     for (double& f : factor) f = std::clamp(f, -kMost, kMost);
+    // Apply the sum of all rounds to the original tables, so that rounding does not accumulate.
     share.accelerator = measured;
     add_by_rows(share.accelerator, rows, factor);
   }

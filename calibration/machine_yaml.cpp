@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The machine file and the report of a calibration.
+// Writes the machine file and the report of a calibration.
 #include <fmt/format.h>
 
 #include <array>
@@ -70,7 +70,7 @@ constexpr double kQuietSpread = 0.1;
 
 std::string percent(double value) { return fmt::format("{:.1f} %", 100 * value); }
 
-// "1 row x 1.04, 6 x 1.07".
+// Returns "1 row x 1.04, 6 x 1.07".
 std::string live_text(const ShareCalibration& share) {
   std::string text;
   for (const auto& [rows, factor] : share.live_rows)

@@ -22,22 +22,22 @@ using model::OpKind;
 constexpr double kLeastEfficiency = 2e-3, kMostP = 12;
 constexpr double kLeastT0 = 1e-8;
 
-// log of (compute efficiency, memory efficiency, t0) and p.
+// log of (compute efficiency, memory efficiency, t0), and p itself.
 using Parameters = Eigen::Vector4d;
 
 struct Problem {
   OpClass op_class;
   std::span<const OpSample> samples;
   double peak, bandwidth;
-  bool mixed;  // ops of many kinds that one curve cannot hold: there the long ones count
-  // Root of a sample's weight.
+  bool mixed;  // ops of several kinds, which one curve cannot fit: long ones count more
+  // Returns the root of a sample's weight.
   [[nodiscard]] double root_weight(const OpSample& sample) const {
     return mixed ? std::sqrt(sample.seconds / longest) : 1.0;
   }
   double longest = 1;
 };
 
-// As model/op_cost.cpp and model/decode_curve.cpp price it, without the residual.
+// Prices an op as model/op_cost.cpp and model/decode_curve.cpp do, without the residual.
 double roofline(const Problem& problem, const Parameters& x, const model::Op& op) {
   const double compute = op.flops / (problem.peak * std::exp(x[0]));
   const double byte_time = 1 / (problem.bandwidth * std::exp(x[1]));
@@ -64,7 +64,7 @@ Parameters clamped(Parameters x) {
   return x;
 }
 
-// Levenberg and Marquardt with a numeric Jacobian: four parameters, some hundred samples.
+// Levenberg-Marquardt with a numeric Jacobian: four parameters, a few hundred samples.
 Parameters minimise(const Problem& problem, Parameters x) {
   double damping = 1e-2;
   Eigen::VectorXd r = residuals(problem, x);
@@ -76,7 +76,7 @@ Parameters minimise(const Problem& problem, Parameters x) {
       moved[j] += moved[j] + step > (j == 3 ? kMostP : 0.0) ? -step : step;
       jacobian.col(j) = (residuals(problem, moved) - r) / (moved[j] - x[j]);
     }
-    // A weak pull towards p = 3 where the samples do not tell.
+    // A weak prior pulls p towards 3 in case the samples do not determine it.
     Eigen::Matrix4d normal = jacobian.transpose() * jacobian;
     Eigen::Vector4d gradient = jacobian.transpose() * r;
     constexpr double kPull = 1e-3;
@@ -99,7 +99,7 @@ Parameters minimise(const Problem& problem, Parameters x) {
   return x;
 }
 
-// The best of several starts: whether samples are bound by compute or by memory is not known beforehand.
+// Tries several starts, because it is not known in advance whether samples are compute-bound or memory-bound.
 Parameters fit_roofline(const Problem& problem) {
   double shortest = std::numeric_limits<double>::infinity();
   for (const OpSample& sample : problem.samples) shortest = std::min(shortest, sample.seconds);
@@ -135,7 +135,7 @@ GridPlace place_of(OpClass op_class, const model::Op& op) {
   return {m, std::log2(static_cast<double>(op.n) * static_cast<double>(std::max<std::int64_t>(op.k, 1)))};
 }
 
-// What a line of the grid lacks is interpolated along x (held beyond its ends).
+// Fills gaps in a line of the grid by interpolation along x; constant beyond its ends.
 void fill_gaps(std::vector<double>& values, const std::vector<bool>& known, const std::vector<double>& x,
                std::size_t width, std::size_t y) {
   for (std::size_t i = 0; i < x.size(); ++i) {
@@ -159,7 +159,7 @@ void fill_gaps(std::vector<double>& values, const std::vector<bool>& known, cons
   }
 }
 
-// Samples that share a place are averaged.
+// Builds the residual table. Samples at the same grid point are averaged.
 std::shared_ptr<model::ResidualTable> residual_table(const Problem& problem, const Parameters& parameters) {
   std::map<std::pair<double, double>, std::pair<double, int>> cells;
   auto table = std::make_shared<model::ResidualTable>();
@@ -190,7 +190,7 @@ std::shared_ptr<model::ResidualTable> residual_table(const Problem& problem, con
   return table;
 }
 
-// Weighted as in the fit.
+// Weights the samples as in the fit.
 double mean_error(const Problem& problem, const Parameters& parameters, const model::ResidualTable* table) {
   double sum = 0, weights = 0;
   for (const OpSample& sample : problem.samples) {
@@ -242,7 +242,7 @@ OpFit fit_op_class(OpClass op_class, std::span<const OpSample> samples, FlopsPer
   fit.coefficients.p = x[3];
   fit.roofline_error = mean_error(problem, x, nullptr);
   fit.fit_error = fit.roofline_error;
-  if (mixed) return fit;  // no table tells the kinds apart
+  if (mixed) return fit;  // a table could not distinguish the kinds
   const auto table = residual_table(problem, x);
   fit.fit_error = mean_error(problem, x, table.get());
   fit.coefficients.residual = table;

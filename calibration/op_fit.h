@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From measured ops to the coefficients of the cost model: per class of op a p-norm roofline fitted by least squares on
-// the logarithm of the time, then a table of what it leaves (model/accelerator.h).
+// From measured ops to the coefficients of the cost model. Each class of ops gets a p-norm roofline, fitted by least
+// squares on the logarithm of the time, and a table of the remaining ratios (model/accelerator.h).
 #pragma once
 
 #include <optional>
@@ -15,14 +15,14 @@ namespace plimsoll::calibration {
 struct OpFit {
   model::OpCoefficients coefficients;
   std::int64_t samples = 0;
-  double roofline_error = 0;  // mean of |predicted / measured - 1| with the p-norm alone
+  double roofline_error = 0;  // mean of |predicted / measured - 1| with the roofline alone
   double fit_error = 0;       // the same with the residual table
 };
 
-/// The class that an op is priced in; nothing for all-reduces and hops.
+/// Returns the class in which an op is priced; nothing for all-reduces and sends.
 [[nodiscard]] std::optional<model::OpClass> class_of(model::OpKind kind);
 
-/// Fits one class, or one kind of pointwise op. Samples of several kinds share one curve and have no table. `peak` and
+/// Fits one class, or one kind of pointwise op. Samples of several kinds share one curve and get no table. `peak` and
 /// `bandwidth` are those of the accelerator. Needs at least one sample.
 [[nodiscard]] OpFit fit_op_class(model::OpClass op_class, std::span<const OpSample> samples, FlopsPerSecond peak,
                                  BytesPerSecond bandwidth);

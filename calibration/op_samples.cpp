@@ -27,8 +27,7 @@ std::int64_t tokens_of(const GridForward& forward) {
   return tokens;
 }
 
-// A forward with block tables of its own: sequence after sequence, no block shared, so that no cache helps more than
-// it does in service.
+// A forward whose sequences have separate block tables, so that caches help no more than in service.
 class Inputs {
  public:
   Inputs(const exec::Engine& engine, const GridForward& forward)
@@ -74,21 +73,21 @@ class Inputs {
   exec::ForwardInput input_;
 };
 
-// Pages that nobody wrote are one page of zeros, which every cache holds: fill the pool first.
+// Fills the pool. Pages that were never written all map to one page of zeros, which stays in every cache.
 void fill_pool(exec::Engine& engine) {
   std::vector<std::byte> block(static_cast<std::size_t>(engine.bytes_per_block()));
   std::mt19937_64 generator(2);
-  // Small positive numbers in f32 and in bf16 alike: the exponent's upper half is that of 2^-7 … 2^-4.
+  // Small positive numbers both as f32 and as bf16: the upper half of the exponent is that of 2^-7 … 2^-4.
   for (std::size_t i = 0; i < block.size(); ++i)
     block[i] = static_cast<std::byte>(i % 2 == 1 ? 0x3c + generator() % 2 : generator() % 256);
   for (std::int32_t b = 0; b < engine.config().kv_blocks; ++b) engine.write_block(b, block);
 }
 
 using Shape = std::tuple<model::OpKind, std::string_view, std::int64_t, std::int64_t, std::int64_t, double>;
-Shape shape_of(const model::Op& op) { return {op.kind, op.name, op.m, op.n, op.k, op.context}; }
+Shape shape_of(const model::Op& op) { return {op.kind, model::name(op.id), op.m, op.n, op.k, op.context}; }
 
-// One entry for the ranks of an op: the mean, and of an all-reduce the shortest, as the others waited for the last
-// rank.
+// Merges the ranks' entries for an op: the mean, but for an all-reduce the shortest time, because the other ranks
+// waited for the last one.
 std::vector<exec::OpTrace> over_ranks(const std::vector<exec::OpTrace>& traces) {
   std::map<std::tuple<std::int64_t, std::int32_t, Shape>, std::pair<exec::OpTrace, int>> merged;
   for (const exec::OpTrace& trace : traces) {
@@ -128,7 +127,8 @@ std::vector<GridForward> benchmark_grid(const BenchmarkSettings& settings, std::
     for (const std::int64_t chunk : {16, 64, 128, 256}) add({.prefill = {{1, chunk, 0}}, .decode = {}});
     return grid;
   }
-  // Over all contexts for attention; in between for the products, whose time jumps where a tile of rows more is needed.
+  // Attention needs all contexts. The batch sizes in between are for products, whose time jumps when another tile of
+  // rows is needed.
   for (const std::int64_t batch : {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64})
     for (std::int64_t context = 15; context < settings.most_context; context = 4 * context + 3)
       add({.prefill = {}, .decode = {{batch, 1, context}}});
@@ -167,10 +167,10 @@ std::vector<GridForward> held_out_forwards(const BenchmarkSettings& settings, st
 
 namespace {
 
-constexpr int kMostRepeats = 50;  // of a forward
+constexpr int kMostRepeats = 50;  // per forward
 
-// How often a forward is run at least: once where the time for all of them is up already, as on a machine that computes
-// other things too.
+// Decides how often a forward is repeated: usually three times at least, but once if the total time is already spent,
+// as on a machine that is busy with other work.
 class Pace {
  public:
   Pace(double seconds, std::size_t forwards) : seconds_(seconds), forwards_(static_cast<double>(forwards)) {}
@@ -186,11 +186,11 @@ class Pace {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-// The ops of one forward, again and again for some time: medians by shape.
+// Repeats one forward for some time and returns the median of each op shape.
 std::vector<OpSample> trace_forward(exec::Engine& engine, const GridForward& forward, const Pace& pace) {
   const Inputs inputs(engine, forward);
   exec::ForwardOutput output;
-  engine.run(inputs.input(), output);  // warms up: its times do not count
+  engine.run(inputs.input(), output);  // warm-up, not measured
   engine.traces().clear();
   const auto start = std::chrono::steady_clock::now();
   const int least = pace.least_repeats();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times of single ops as measured on an executor, in the terms that the cost model is fitted in.
+// Measures single ops on an executor, in the quantities that the cost model is fitted to.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@
 
 namespace plimsoll::calibration {
 
-/// A forward of the grid: sequences that prefill `new_tokens` on `context`, and sequences that decode on `context`.
+/// A forward of the grid: sequences that prefill `new_tokens` after `context` tokens, and sequences that decode after
+/// `context` tokens.
 struct GridForward {
   struct Rows {
     std::int64_t sequences = 0, new_tokens = 0, context = 0;
@@ -22,30 +23,30 @@ struct GridForward {
   std::vector<Rows> prefill, decode;
 };
 
-/// A whole forward, as held out from the fit: what it was and how long it took without tracing.
+/// A whole forward held out of the fit, and its time without tracing.
 struct ForwardSample {
   GridForward forward;
   double seconds = 0;  // median
 };
 
 struct BenchmarkSettings {
-  std::int64_t most_rows = 512;      // of one forward
-  std::int64_t most_context = 2048;  // of one sequence
-  double seconds = 20;               // to spend, roughly; more repeats with more time
+  std::int64_t most_rows = 512;      // per forward
+  std::int64_t most_context = 2048;  // per sequence
+  double seconds = 20;               // time to spend, roughly; more time gives more repetitions
   bool coarse = false;               // a fifth of the grid and of the held-out forwards, for demonstrations
   study::RunControl* control = nullptr;
   std::function<void(double fraction, bool recalled)> progress = {};
-  SampleStore* store = nullptr;  // what was measured before the interruption; may be null
-  std::string key = {};          // of this engine's samples in the store
+  SampleStore* store = nullptr;  // samples of an interrupted run; may be null
+  std::string key = {};          // prefix of this engine's samples in the store
 };
 
-/// The grid that is measured: decode over batch and context, prefill over chunk and past.
+/// Returns the grid to measure: decode over batch and context, prefill over chunk and cached context.
 [[nodiscard]] std::vector<GridForward> benchmark_grid(const BenchmarkSettings& settings, std::int64_t kv_tokens);
-/// Mixed forwards that are no grid points, drawn from a seed: never used in a fit.
+/// Returns mixed forwards that are not grid points, drawn from a fixed seed. They are never used in a fit.
 [[nodiscard]] std::vector<GridForward> held_out_forwards(const BenchmarkSettings& settings, std::int64_t kv_tokens);
 
-/// Measures the grid's ops on an engine that traces (engine.trace_ops() was called). One entry for each distinct op and
-/// shape: the median of the medians of its forwards.
+/// Measures the grid's ops on an engine that traces (engine.trace_ops() was called). Returns one entry per distinct op
+/// and shape: the median over its forwards' medians.
 [[nodiscard]] std::vector<OpSample> measure_ops(exec::Engine& engine, const std::vector<GridForward>& grid,
                                                 const BenchmarkSettings& settings);
 /// Measures whole forwards on an engine that does not trace.

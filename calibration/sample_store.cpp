@@ -4,8 +4,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <mutex>
-#include <set>
 #include <sstream>
 #include <utility>
 
@@ -19,12 +17,8 @@ constexpr const char* kHeading = "plimsoll calibration samples, version 1: ";
 constexpr const char* kEndOfGroup = "end ";
 constexpr const char* kComplete = "complete";
 
-// Op names are views of literals; those that come from a file live as long as the program.
-std::string_view interned(const std::string& name) {
-  static std::mutex mutex;
-  static std::set<std::string, std::less<>> names;
-  const std::scoped_lock lock(mutex);
-  return *names.insert(name).first;
+std::string_view name_in_file(const OpSample& sample) {
+  return sample.op.id != model::OpId::none ? model::name(sample.op.id) : std::string_view(sample.time_of);
 }
 
 }  // namespace
@@ -32,9 +26,9 @@ std::string_view interned(const std::string& name) {
 std::string sample_line(const OpSample& s) {
   const model::Op& op = s.op;
   return fmt::format("{} {} {} {} {} {:g} {:g} {:.17g} {:.17g} {:.17g} {:.17g} {} {:.17g} {:.9g} {}",
-                     static_cast<int>(op.kind), op.name.empty() ? std::string_view("-") : op.name, op.m, op.n, op.k,
-                     op.count, op.launches, op.flops, op.weight_bytes, op.kv_bytes, op.other_bytes,
-                     op.quantised ? 1 : 0, op.context, s.seconds, s.repeats);
+                     static_cast<int>(op.kind), name_in_file(s), op.m, op.n, op.k, op.count, op.launches, op.flops,
+                     op.weight_bytes, op.kv_bytes, op.other_bytes, op.quantised ? 1 : 0, op.context, s.seconds,
+                     s.repeats);
 }
 
 bool read_sample_line(const std::string& line, OpSample& s) {
@@ -47,7 +41,8 @@ bool read_sample_line(const std::string& line, OpSample& s) {
   if (!in || (in >> rest) || kind < 0 || kind >= static_cast<int>(model::kOpKinds)) return false;
   if (!(s.seconds > 0) || !std::isfinite(s.seconds)) return false;
   op.kind = static_cast<model::OpKind>(kind);
-  op.name = interned(name);
+  op.id = model::op_id(name).value_or(model::OpId::none);
+  s.time_of = op.id == model::OpId::none ? name : std::string();
   op.quantised = quantised != 0;
   return true;
 }
@@ -57,7 +52,7 @@ SampleStore::SampleStore(std::string file, const std::string& settings) : file_(
   const bool goes_on = load(heading);
   recalled_ = groups_.size();
   out_.open(file_, goes_on ? std::ios::app : std::ios::trunc);
-  // A line that was cut off ends here and is no sample.
+  // Ends a line that was cut off, which is then not read as a sample.
   out_ << (goes_on ? "" : heading) << std::endl;
   if (!out_) throw DeviceError(fmt::format("{}: cannot write the samples of the calibration", file_));
 }
@@ -78,7 +73,7 @@ bool SampleStore::load(const std::string& heading) {
     else if (read_sample_line(line, sample))
       group.push_back(sample);
     else
-      group.clear();  // the end of a line that was cut off, and with it of its group
+      group.clear();  // a line was cut off, so its group is incomplete
   }
   return true;
 }
@@ -105,7 +100,7 @@ std::optional<double> SampleStore::find_time(const std::string& group) const {
 void SampleStore::add_time(const std::string& group, const std::string& name, double seconds) {
   OpSample sample;
   sample.op.kind = model::OpKind::send;
-  sample.op.name = name;
+  sample.time_of = name;
   sample.seconds = seconds;
   sample.repeats = 1;
   add(group, {sample});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Samples of a calibration on disk, so that one that was interrupted goes on where it was: one line a sample, and a
-// line that ends each group of samples which belong together. A group without its end does not count.
+// Keeps the samples of a calibration on disk, so that an interrupted calibration can continue. The file has one line
+// per sample, and a line that ends each group. A group without its end is ignored.
 #pragma once
 
 #include <fstream>
@@ -13,29 +13,31 @@
 
 namespace plimsoll::calibration {
 
-/// The median time of one op at one shape.
+/// The median time of one op at one shape, or a time that belongs to no op (SampleStore::add_time).
 struct OpSample {
   model::Op op;
   double seconds = 0;
   std::int64_t repeats = 0;
+  std::string time_of = {};  // the name given to add_time; empty for the sample of an op
 };
 
-/// One thread. The samples of whole forwards and of host loops are ops of kind `send` named after the group.
+/// One thread. A time that belongs to no op (add_time) is kept as an op of kind `send` without identity.
 class SampleStore {
  public:
-  SampleStore() = default;  // keeps nothing
-  /// `settings` is everything that samples depend on, the machine included, on one line. A file of other settings is
-  /// begun anew, as is one that was finished. Throws DeviceError when the file cannot be written.
+  SampleStore() = default;  // stores nothing on disk
+  /// Opens or creates the file. `settings` is a single line with everything that samples depend on, including the
+  /// machine. A file with other settings or of a finished calibration is started anew. Throws DeviceError if the file
+  /// cannot be written.
   SampleStore(std::string file, const std::string& settings);
 
   [[nodiscard]] const std::vector<OpSample>* find(const std::string& group) const;
   void add(const std::string& group, std::vector<OpSample> samples);
-  /// A group that is one time: of a whole forward, a host loop, a live load. `name` says what, in the file.
+  /// Find or add a group that is a single time: of a whole forward, a host loop or a live load. The file shows `name`.
   [[nodiscard]] std::optional<double> find_time(const std::string& group) const;
   void add_time(const std::string& group, const std::string& name, double seconds);
-  /// Groups that were there already.
+  /// Returns the number of groups that the file held when it was opened.
   [[nodiscard]] std::size_t recalled() const { return recalled_; }
-  /// The calibration is complete: the next one measures again.
+  /// Marks the calibration as complete: the next one measures again.
   void finish();
 
  private:
@@ -47,7 +49,7 @@ class SampleStore {
   std::size_t recalled_ = 0;
 };
 
-/// A line of the file, and back; false for a line that is no sample.
+/// Formats a sample as a line, and parses one. read_sample_line returns false for a line that is not a sample.
 [[nodiscard]] std::string sample_line(const OpSample& sample);
 [[nodiscard]] bool read_sample_line(const std::string& line, OpSample& sample);
 

@@ -9,8 +9,8 @@
 namespace plimsoll::calibration {
 namespace {
 
-// NCCL 2.27 between L40S (ai-dynamo/aiconfigurator, Apache-2.0), two segments of latency and bandwidth: microseconds,
-// and the first segment's bandwidth as a fraction of the second's.
+// NCCL 2.27 between L40S (ai-dynamo/aiconfigurator, Apache-2.0) as two segments: latency in microseconds, and the
+// bandwidth of the first as a fraction of the second's.
 struct PcieShape {
   int ranks;
   double first_us, second_us, first_share;
@@ -63,7 +63,7 @@ ServingFiles::ServingFiles(const ServingModel& model, const configs::Catalogue& 
 
 std::map<std::string, configs::Document> ServingFiles::documents(const std::vector<double>& values) const {
   std::map<std::string, configs::Document> out = base_;
-  std::map<std::string, std::string> curves;  // by link
+  std::map<std::string, std::string> curves;  // YAML of a curve, by link
   const auto set = [&](const ServingNumber& n, double value) {
     if (!n.path.starts_with("ranks ")) {
       out.at(n.file).set(n.path, value_text(n, value), Where{"fitted " + n.number.name, 0, 0});
@@ -71,7 +71,7 @@ std::map<std::string, configs::Document> ServingFiles::documents(const std::vect
     }
     std::string& list = curves[n.file];
     const int ranks = std::stoi(n.path.substr(6));
-    // Two ranks were not measured: as much faster than four as between L40S.
+    // Two ranks were not measured: scale from four ranks by the ratio between L40S.
     constexpr double kTwoToFour = 20.4 / 3.505;
     if (list.empty()) list = pcie_curve_text(2, kTwoToFour * value);
     list += ", " + pcie_curve_text(ranks, value);
@@ -98,7 +98,7 @@ ServingParts ServingFiles::parts(const std::vector<double>& values) const {
   return parts;
 }
 
-// Every file says what it was fitted on; the engine's also for what it holds and how far off it was.
+// Every file states what it was fitted to. The engine's file also states the range of the fit and its errors.
 std::map<std::string, std::string> ServingFiles::texts(const std::vector<double>& values,
                                                        const model::TimeUncertainty& u,
                                                        const Provenance& provenance) const {

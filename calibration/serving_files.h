@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The catalogue files that a serving fit changes: its values go in as YAML, and come out as the profile, accelerator
-// and link that the files then describe, or as the files' text.
+// The catalogue files that a serving fit changes. Values are inserted as YAML. The result is either the profile,
+// accelerator and link that the files then describe, or the text of the files.
 #pragma once
 
 #include <map>
@@ -11,22 +11,23 @@
 #include "configs/catalogue.h"
 #include "configs/yaml_document.h"
 #include "study/file/study.h"
+#include "validation/measured_points.h"
 
 namespace plimsoll::calibration {
 
 struct ServingModel;
 
-/// What the files with one set of values describe; null: not touched by the fit.
+/// The entries that the files with one set of values describe; null: not changed by the fit.
 struct ServingParts {
   std::shared_ptr<const model::EngineProfile> engine;
   std::map<std::string, std::shared_ptr<const model::Accelerator>> accelerators;
   std::map<std::string, std::shared_ptr<const model::Interconnect>> links;
-  bool bands = false;  // simulated points get bands
-  /// Puts them in the place of those of the same name.
+  bool bands = false;  // simulated points get uncertainty bands
+  /// Replaces the entries of the same name in `spec`.
   void replace_in(study::PointSpec& spec) const;
 };
 
-/// On what, when and by which command a fit was made, and how far off it was.
+/// The data, date and command of a fit, and its errors.
 struct Provenance {
   std::string what, errors;
   std::string ranges;  // YAML of `calibrated_for`
@@ -41,7 +42,7 @@ class ServingFiles {
  public:
   ServingFiles(const ServingModel& model, const configs::Catalogue& catalogue);
   [[nodiscard]] ServingParts parts(const std::vector<double>& values) const;
-  /// By path below the catalogue's root: "engines/tgi-1.1.yaml".
+  /// Returns the files by path below the catalogue's root: "engines/tgi-1.1.yaml".
   [[nodiscard]] std::map<std::string, std::string> texts(const std::vector<double>& values,
                                                          const model::TimeUncertainty& uncertainty,
                                                          const Provenance& provenance) const;
@@ -52,8 +53,18 @@ class ServingFiles {
   std::map<std::string, configs::Document> base_;  // "engines/tgi-1.1"
 };
 
-/// An all-reduce over PCIe through the host that moves large messages at `gigabytes_per_s`, as the YAML of one curve:
-/// the shape, latencies and the slower segment for small messages, is that of NCCL between L40S on PCIe 4.
+/// Returns the YAML of an all-reduce curve over PCIe through the host that moves large messages at `gigabytes_per_s`.
+/// Its shape (latencies, and the slower segment for small messages) is that of NCCL between L40S on PCIe 4.
 [[nodiscard]] std::string pcie_curve_text(int ranks, double gigabytes_per_s);
+
+/// A measured run, and the point that simulates it.
+struct FittedRun {
+  const validation::MeasuredPoint* row = nullptr;
+  const study::PointSpec* spec = nullptr;
+};
+
+/// Returns YAML: the versions that the runs name, and a group for each family of models and pair of types, with the
+/// smallest and the largest value of every quantity.
+[[nodiscard]] std::string ranges_text(const std::vector<FittedRun>& runs);
 
 }  // namespace plimsoll::calibration

@@ -12,7 +12,6 @@
 #include <thread>
 
 #include "calibration/serving_files.h"
-#include "calibration/serving_ranges.h"
 #include "model/error.h"
 #include "sched/statistics.h"
 #include "study/file/study.h"
@@ -23,26 +22,26 @@ namespace plimsoll::calibration {
 namespace {
 
 constexpr std::size_t kNoFold = static_cast<std::size_t>(-1);
-constexpr double kMissing = 1;  // log error of a figure that the model says cannot exist
+constexpr double kMissing = 1;  // log error of a figure that the model predicts to be impossible
 
 struct Cell {
   const validation::MeasuredTable* table = nullptr;
   const validation::MeasuredPoint* row = nullptr;
-  bool fitted = false;  // its table is fitted
-  bool fits = true;     // everything that runs at once fits the pool: first tokens do not wait for memory
+  bool fitted = false;  // belongs to a fitted table
+  bool fits = true;     // all concurrent sequences fit the KV pool, so first tokens do not wait for memory
   study::PointSpec spec;
 };
 
 using Indices = std::vector<std::size_t>;
 
-// What the configuration that is left out is predicted with.
+// The values and bands that predict the cells of one fold. They were fitted without that fold.
 struct Fold {
   ServingValues values;
   model::TimeUncertainty uncertainty;
 };
-using Folds = std::map<std::size_t, Fold>;  // kNoFold: what is in no fold
+using Folds = std::map<std::size_t, Fold>;  // kNoFold: cells that belong to no fold
 
-// What is left out at a time: the fold of every cell.
+// The fold of every cell.
 using Folding = std::vector<std::size_t>;
 
 }  // namespace
@@ -74,11 +73,11 @@ struct ServingProblem::State {
                      std::vector<validation::Comparison>& comparisons) const;
   void band_folds(const Folding& folding, Folds folds, ServingFit& out) const;
   [[nodiscard]] ServingFit leave_out(const ServingFit& start, const Folding& folding, const std::string& what) const;
-  /// Cells are in one fold where `name` says the same; in none where nothing of the name is in a fitted table.
+  /// Puts cells with the same name into one fold. A name that occurs in no fitted table gives kNoFold.
   template <class Name>
   [[nodiscard]] Folding folding_by(const Name& name) const;
   [[nodiscard]] std::string group_of(const Cell& cell, model::Beyond kind) const;
-  /// [values][place in `which`].
+  /// Simulates the cells `which` with each set of values; returns [values][index into `which`].
   [[nodiscard]] std::vector<std::vector<study::PointResult>> run(const std::vector<ServingValues>& values,
                                                                  const Indices& which) const;
   void note_what_fits();
@@ -88,7 +87,7 @@ struct ServingProblem::State {
   [[nodiscard]] ServingValues solve(const Indices& which, ServingValues start, int iterations, double& loss) const;
   [[nodiscard]] double best_scanned(const Indices& which, const ServingValues& values) const;
   [[nodiscard]] Indices fitted_cells() const;
-  /// one(0) … one(count - 1) on the threads that the settings allow; throws ServingCancelled between two of them.
+  /// Calls one(0) … one(count - 1) on as many threads as the settings allow. Throws ServingCancelled between two calls.
   template <class Work>
   void in_parallel(std::size_t count, const Work& one) const {
     const int jobs =
@@ -133,6 +132,7 @@ void ServingProblem::State::add(const validation::MeasuredTable& table) {
           study::Study(configs::Document::from_text(validation::study_text({&row}), "study"), "study", {}, catalogue)
               .point(0);
     } catch (const InputError& error) {
+      // The study text is generated, so an error in it is reported at the row of the table.
       throw InputError(row.where, error.where().file == "study" ? error.text() : error.what());
     }
     cells.push_back(std::move(cell));
@@ -149,6 +149,7 @@ ServingValues ServingProblem::State::priors() const {
 study::PointResult ServingProblem::State::simulate(const Cell& cell, const ServingParts& parts) const {
   study::PointSpec spec = cell.spec;
   parts.replace_in(spec);
+  // A cell that cannot run stays without metrics; residuals() counts its figures as kMissing.
   study::FinishedPoint finished = study::simulate_point(std::move(spec), {.bands = parts.bands});
   ++simulations;
   return std::move(finished.result);
@@ -165,7 +166,7 @@ std::vector<std::vector<study::PointResult>> ServingProblem::State::run(const st
   return results;
 }
 
-// Memory is the same for all values but the scanned one, which does not matter where first tokens are fitted.
+// Only the scanned value changes memory, and it does not matter where first tokens are fitted, so the priors suffice.
 void ServingProblem::State::note_what_fits() {
   const ServingParts parts = files.parts(priors());
   for (Cell& cell : cells) {
@@ -188,6 +189,7 @@ std::vector<double> ServingProblem::State::residuals(const Indices& which,
     validation::append_comparisons(*cell.table, *cell.row, points[i], figures);
     for (const validation::Comparison& c : figures) {
       const auto scale = model.scales.find(c.metric);
+      // First tokens of runs beyond the pool measure the queue for memory, not the speed of prefill.
       if (scale == model.scales.end() || (c.metric == "ttft_mean_s" && !cell.fits)) continue;
       out.push_back((c.predicted ? std::log(*c.predicted / c.measured) : kMissing) / scale->second);
     }
@@ -209,6 +211,8 @@ Residuals ServingProblem::State::residuals_of(const Indices& which, double scann
 
 ServingValues ServingProblem::State::solve(const Indices& which, ServingValues start, int iterations,
                                            double& loss) const {
+  // The scanned number moves in steps (how many sequences fit), which differences cannot follow. The solver keeps it
+  // fixed; best_scanned() chooses it.
   const bool scans = !model.scan.empty();
   const double scanned = scans ? start.back() : 0;
   if (scans) start.pop_back();
@@ -220,7 +224,7 @@ ServingValues ServingProblem::State::solve(const Indices& which, ServingValues s
   return std::move(result.values);
 }
 
-// Of the values that explain the rows about equally well, the middle one: the data tell a range, not a point.
+// Returns the middle one of the values whose loss is within 2 % of the least: the data determine a range, not a point.
 double ServingProblem::State::best_scanned(const Indices& which, const ServingValues& values) const {
   std::vector<ServingValues> candidates;
   for (const double value : model.scan) {
@@ -228,6 +232,7 @@ double ServingProblem::State::best_scanned(const Indices& which, const ServingVa
     candidates.back().back() = value;
   }
   const auto points = run(candidates, which);
+  // The prior of the scanned number does not count, so its value is left out of the loss.
   const std::vector<double> others(values.begin(), values.end() - 1);
   std::vector<double> losses;
   for (const auto& p : points) losses.push_back(fit_loss(numbers, others, residuals(which, p)));
@@ -259,7 +264,7 @@ Folding ServingProblem::State::folding_by(const Name& name) const {
   return folding;
 }
 
-// Empty: the kind names no groups of runs.
+// Returns an empty name for kinds that do not group runs.
 std::string ServingProblem::State::group_of(const Cell& cell, model::Beyond kind) const {
   switch (kind) {
     case model::Beyond::model: return configs::canonical_name(cell.row->model);
@@ -278,7 +283,7 @@ ServingProblem::ServingProblem(const ServingModel& model, const std::vector<vali
                                std::shared_ptr<const configs::Catalogue> catalogue, const ServingSettings& settings)
     : state_(std::make_unique<State>(model, std::move(catalogue), settings)) {
   for (const validation::MeasuredTable& table : tables) state_->add(table);
-  if (state_->fitted_cells().empty()) throw InputError("no row of the tables was measured with " + model.engine);
+  if (state_->fitted_cells().empty()) throw InputError("no row of the tables was measured with engine " + model.engine);
   state_->note_what_fits();
 }
 ServingProblem::~ServingProblem() = default;
@@ -290,6 +295,7 @@ ServingFit ServingProblem::fit() const {
   constexpr int kIterations = 12, kAgain = 6;
   s.progress(
       fmt::format("fitting {} numbers to {} runs", s.numbers.size() + (s.model.scan.empty() ? 0 : 1), which.size()));
+  // Fit from the priors, scan the stepped number with these values, then fit again around it.
   fit.values = s.solve(which, s.priors(), kIterations, fit.loss);
   if (!s.model.scan.empty()) {
     fit.values.back() = s.best_scanned(which, fit.values);
@@ -315,7 +321,7 @@ std::vector<validation::Comparison> ServingProblem::State::predict(const Serving
   return out;
 }
 
-// All cells of the folds at once, so that no thread waits for the last of a fold.
+// Simulates the cells of all folds together, so that no thread idles at the end of each fold.
 void ServingProblem::State::predict_folds(const Folding& folding, const Folds& folds, Bands bands,
                                           std::vector<validation::Comparison>& comparisons) const {
   std::map<std::size_t, ServingParts> parts;
@@ -323,7 +329,7 @@ void ServingProblem::State::predict_folds(const Folding& folding, const Folds& f
     ServingParts one = files.parts(fold.values);
     auto engine = std::make_shared<model::EngineProfile>(*one.engine);
     engine->uncertainty = fold.uncertainty;
-    engine->ranges.clear();  // the fold's errors are those of what it leaves out
+    engine->ranges.clear();  // bands must not widen by distance: the fold's errors are already those of left-out runs
     one.engine = std::move(engine);
     one.bands = bands == Bands::propagated;
     parts.emplace(name, std::move(one));
@@ -351,6 +357,7 @@ ServingFit ServingProblem::State::leave_out(const ServingFit& start, const Foldi
   for (auto& [name, fold] : folds) {
     progress(fmt::format("leaving out {} of {} {}", ++done, folds.size(), what));
     Indices which = fitted_cells();
+    // Start from the fit of everything, which saves iterations.
     std::erase_if(which, [&, left_out = name](std::size_t i) { return folding[i] == left_out; });
     double loss = 0;
     if (!model.scan.empty()) fold.values.back() = best_scanned(which, fold.values);
@@ -371,13 +378,14 @@ ServingFit ServingProblem::leave_one_out(const ServingFit& start) const {
 std::optional<ServingFit> ServingProblem::leave_group_out(const ServingFit& start, model::Beyond kind) const {
   const State& s = *state_;
   const Folding folding = s.folding_by([&](const Cell& cell) { return s.group_of(cell, kind); });
+  // A single group cannot be left out: nothing would remain to fit.
   const auto in_other_fold = [&](std::size_t fold) { return fold != kNoFold && fold != 0; };
   if (std::none_of(folding.begin(), folding.end(), in_other_fold)) return {};
   return s.leave_out(start, folding,
                      fmt::format("groups by {}", model::kBeyondNames.at(static_cast<std::size_t>(kind))));
 }
 
-// Every fold's band comes from the errors of the other folds; that of what was in none from all of them.
+// Bands every fold with the errors of the other folds. Cells in no fold get the errors of all folds.
 void ServingProblem::State::band_folds(const Folding& folding, Folds folds, ServingFit& out) const {
   std::map<const validation::MeasuredPoint*, std::size_t> cell_of;
   for (std::size_t i = 0; i < cells.size(); ++i) cell_of[cells[i].row] = i;
@@ -385,6 +393,7 @@ void ServingProblem::State::band_folds(const Folding& folding, Folds folds, Serv
     std::vector<const validation::Comparison*> errors;
     for (const validation::Comparison& c : out.comparisons) {
       const std::size_t i = cell_of.at(c.point);
+      // Only fitted tables count: the figures of other tables must not influence the bands that are judged by them.
       if (!cells[i].fitted || folding[i] == fold || (c.metric == "ttft_mean_s" && !cells[i].fits)) continue;
       errors.push_back(&c);
     }
@@ -394,14 +403,16 @@ void ServingProblem::State::band_folds(const Folding& folding, Folds folds, Serv
   out.uncertainty = errors_without(kNoFold);
   folds[kNoFold] = {out.values, out.uncertainty};
   predict_folds(folding, folds, Bands::propagated, out.comparisons);
-  // Groups err together, and few of them tell little of the next one: the bands grow (or shrink) until those made
-  // without the group hold 90 % of its figures.
+  // The runs of a group err together, and a few groups say little about the next one. The bands are therefore widened
+  // (or narrowed) until the bands made without a group hold 90 % of its figures.
   const Folds raw = folds;
-  constexpr int kRounds = 3;  // the width of a propagated band is nearly linear in that of the factors
+  constexpr int kRounds = 3;  // a band's width is nearly linear in that of its factors, so few rounds suffice
   for (int round = 0; round < kRounds; ++round) {
     std::vector<BandMiss> misses;
     for (const validation::Comparison* c : fitted_errors(out))
       misses.push_back({c, folds.at(folding[cell_of.at(c->point)]).uncertainty});
+    // Widen all folds by the same factors. at_least_half() keeps an end of the band that came from few figures from
+    // collapsing.
     const Widening by = widening_of(misses);
     for (auto& [name, fold] : folds)
       fold.uncertainty = at_least_half(raw.at(name).uncertainty, widened(fold.uncertainty, by));
@@ -427,12 +438,13 @@ model::TimeUncertainty uncertainty_of(const std::vector<const validation::Compar
   for (const validation::Comparison* c : left_out) {
     if (!c->predicted) continue;
     const double ratio = c->measured / *c->predicted;
+    // A rate is the inverse of a time, so that low factors always mean short times.
     (c->metric == "ttft_mean_s" ? prefill : decode).push_back(c->metric == "output_tokens_per_s" ? 1 / ratio : ratio);
   }
   constexpr double kLow = 0.05, kHigh = 0.95;
   model::TimeUncertainty u;
   if (decode.empty()) return u;
-  // The prediction itself is always inside.
+  // The band must contain the prediction.
   u.decode_low = std::min(1.0, sched::quantile(decode, kLow));
   u.decode_high = std::max(1.0, sched::quantile(decode, kHigh));
   u.prefill_low = prefill.empty() ? u.decode_low : std::min(1.0, sched::quantile(prefill, kLow));
@@ -441,7 +453,7 @@ model::TimeUncertainty uncertainty_of(const std::vector<const validation::Compar
 }
 
 model::TimeUncertainty widened(const model::TimeUncertainty& u, const Widening& by) {
-  // The prediction itself stays inside.
+  // The band must still contain the prediction.
   const auto low = [](double factor, double log) { return std::min(1.0, factor * std::exp(-log)); };
   const auto high = [](double factor, double log) { return std::max(1.0, factor * std::exp(log)); };
   return {.decode_low = low(u.decode_low, by.decode),
@@ -463,7 +475,7 @@ Widening widening_of(const std::vector<BandMiss>& misses) {
     if (!c->predicted || !c->low || !c->high) continue;
     const bool first_token = c->metric == "ttft_mean_s", above = c->measured > *c->predicted;
     const double missing = above ? std::log(c->measured / *c->high) : std::log(*c->low / c->measured);
-    // By how much the figure's band answers to the factor; a rate's upper side is that of short times.
+    // How much the figure's band responds to the factor. The upper side of a rate corresponds to short times.
     const bool slow_side = (c->metric == "output_tokens_per_s") != above;
     const double factor = std::abs(std::log(first_token ? (slow_side ? u.prefill_high : u.prefill_low)
                                                         : (slow_side ? u.decode_high : u.decode_low)));

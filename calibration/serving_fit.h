@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fits the few numbers of an engine's profile that no data sheet and no kernel table tells (host time, overlap, links
-// that nobody measured) to measured serving runs, by simulating every run as it was measured. Refits from scratch: the
-// fitted keys of the files are overwritten by their priors before anything is looked at.
+// Fits the few numbers of an engine's profile that no data sheet and no kernel table gives (host time, overlap,
+// unmeasured links) to measured serving runs, by simulating every run as it was measured. It fits from scratch: the
+// priors overwrite the fitted keys of the files before anything else.
 #pragma once
 
 #include <functional>
@@ -21,83 +21,85 @@
 
 namespace plimsoll::calibration {
 
-/// A number and the key of a catalogue file that holds it.
+/// A number, and the key of the catalogue file that holds it.
 struct ServingNumber {
   FitNumber number;  // in units of `unit`
   std::string file;  // "engines/tgi-1.1"
-  std::string path;  // "host.op"; of an interconnect: "ranks 4", the bandwidth of large all-reduces
+  std::string path;  // "host.op"; for an interconnect "ranks 4": the bandwidth of large all-reduces
   std::string unit;  // "us", "GB/s"; may be empty
 };
 
-/// What an engine's profile is fitted on, and how.
+/// The numbers to fit for an engine's profile, the data, and the method.
 struct ServingModel {
   std::string engine;  // "tgi-1.1"
   std::string data;    // "jumpstart", "h100"
   std::vector<ServingNumber> numbers;
-  /// A number that decides by steps (how many sequences fit), tried value by value; its `number.prior` is the start.
+  /// A number with stepwise effect (how many sequences fit), for which a list of values is tried. Its `number.prior` is
+  /// the start.
   ServingNumber scanned;
-  std::vector<double> scan;  // empty: nothing is scanned
+  std::vector<double> scan;  // values to try; empty: no scan
   std::map<std::string, double>
-      scales;  // by metric: the log error that counts as one; metrics that are not here are not fitted
-  std::vector<std::string> tables;          // that are fitted; the others are only predicted
-  std::string accelerator_note, link_note;  // what in the accelerator's and the link's file is not fitted
+      scales;                       // by metric: the log error that counts as one; metrics not listed are not fitted
+  std::vector<std::string> tables;  // tables to fit; all others are only predicted
+  std::string accelerator_note,
+      link_note;  // remarks on values in the accelerator's and the link's file that are not fitted
 };
 
-/// The models that are known, by engine.
+/// Returns the known models, by engine.
 [[nodiscard]] const std::vector<ServingModel>& serving_models();
-/// Throws InputError for an engine without one.
+/// Returns an engine's model. Throws InputError if there is none.
 [[nodiscard]] const ServingModel& serving_model(const std::string& engine);
-/// The tables of a model's data. Throws InputError when they are not there.
+/// Reads the tables of a model's data. Throws InputError if they are missing.
 [[nodiscard]] std::vector<validation::MeasuredTable> serving_tables(const ServingModel& model);
 [[nodiscard]] bool holds_table(const std::vector<validation::MeasuredTable>& tables, const std::string& name);
-/// The given tables, behind them those that the profile is fitted on and that are not among them: by these the given
-/// ones can be predicted, whatever they are called.
+/// Returns the given tables, followed by those tables of the fit that are not among them. The latter allow predictions
+/// for the given ones under any name.
 [[nodiscard]] std::vector<validation::MeasuredTable> with_fitted_tables(
     const std::vector<validation::MeasuredTable>& given, const ServingModel& model);
 
-/// A row was measured with this engine.
+/// Returns true if a row was measured with this engine.
 [[nodiscard]] bool has_engine(const std::vector<validation::MeasuredTable>& tables, const std::string& engine);
 
-/// Values of the numbers in their order, the scanned one last (if there is one).
+/// Values of the numbers in order, followed by the scanned one if there is one.
 using ServingValues = std::vector<double>;
 
-/// One fit: the values, and every figure predicted with them.
+/// A fit: the values, and every figure predicted with them.
 struct ServingFit {
   ServingValues values;
   double loss = 0;
   int simulations = 0;
-  std::vector<validation::Comparison> comparisons;  // all tables, in their order
-  std::vector<bool> fitted;                         // of each comparison: it was looked at
-  std::vector<bool> in_fitted_table;                // of each comparison: its row is one of those that fits look at
+  std::vector<validation::Comparison> comparisons;  // of all tables, in order
+  std::vector<bool> fitted;                         // for each comparison: it was part of the fit
+  std::vector<bool> in_fitted_table;                // for each comparison: its row belongs to a table of the fit
   std::set<const validation::MeasuredPoint*>
       beyond_pool;                     // rows whose users' sequences do not all fit the KV pool at once
-  model::TimeUncertainty uncertainty;  // of leave_one_out(): from what was left out
+  model::TimeUncertainty uncertainty;  // after leave_one_out(): from the left-out runs
 };
 
-/// Measured over predicted times, 5 and 95 % quantiles: of first tokens for prefill (where there are none, as decode),
-/// of everything else for decode. Throughput counts as its inverse.
+/// Returns the 5 and 95 % quantiles of measured over predicted times: of first tokens for prefill (those of decode if
+/// there are none), of everything else for decode. Throughput counts as its inverse.
 [[nodiscard]] model::TimeUncertainty uncertainty_of(const std::vector<const validation::Comparison*>& left_out);
-/// Logarithms by which the ends of bands move outwards (inwards where negative).
+/// Logarithms by which the ends of bands move outwards (negative: inwards).
 struct Widening {
   double decode = 0, prefill = 0;
 };
 [[nodiscard]] model::TimeUncertainty widened(const model::TimeUncertainty& uncertainty, const Widening& by);
-/// `u`, but no end nearer to 1 than half of that of `whole`, in logarithms: runs with less prefill than those that were
-/// fitted have bands from the decode factors alone.
+/// Returns `u` with every end at least half as far from 1 as that of `whole`, in logarithms. Runs with less prefill
+/// than the fitted ones have bands from the decode factors alone, which must not collapse.
 [[nodiscard]] model::TimeUncertainty at_least_half(const model::TimeUncertainty& whole,
                                                    const model::TimeUncertainty& u);
-/// A figure with its band, and the factors that the band was propagated from.
+/// A figure with its band, and the factors from which the band was propagated.
 struct BandMiss {
   const validation::Comparison* figure = nullptr;
   model::TimeUncertainty factors;
 };
-/// The widening with which 90 % of the figures are held, first tokens by `prefill`, all others by `decode`.
+/// Returns the widening that makes 90 % of the bands hold: first tokens determine `prefill`, all others `decode`.
 [[nodiscard]] Widening widening_of(const std::vector<BandMiss>& misses);
-/// The share of measured figures inside their bands, of those that have one.
+/// Returns the fraction of measured figures inside their bands, among those that have one.
 [[nodiscard]] double coverage_of(const std::vector<validation::Comparison>& comparisons);
 
-/// What of a fit's figures tells how far it is off: those of fitted tables, first tokens only where they did not wait
-/// for memory. They live as long as the fit.
+/// Returns the figures that tell a fit's error: those of fitted tables, but first tokens only if they did not wait for
+/// memory. The pointers are valid as long as the fit.
 [[nodiscard]] std::vector<const validation::Comparison*> fitted_errors(const ServingFit& fit);
 
 struct ServingSettings {
@@ -106,13 +108,13 @@ struct ServingSettings {
   std::function<void(const std::string&)> progress;  // may be empty
 };
 
-/// A fit was cancelled through its RunControl.
+/// Thrown when a fit was cancelled through its RunControl.
 struct ServingCancelled {};
 
 /// Its fits throw ServingCancelled.
 class ServingProblem {
  public:
-  /// The tables must outlive it. Rows of other engines are left out. Throws InputError for rows that cannot be
+  /// The tables must outlive the problem. Rows of other engines are ignored. Throws InputError for rows that cannot be
   /// simulated.
   ServingProblem(const ServingModel& model, const std::vector<validation::MeasuredTable>& tables,
                  std::shared_ptr<const configs::Catalogue> catalogue, const ServingSettings& settings);
@@ -120,18 +122,18 @@ class ServingProblem {
 
   /// Fits all rows of the fitted tables.
   [[nodiscard]] ServingFit fit() const;
-  /// As fit() but every configuration (model, hardware, engine, type, TP, input and output length, in all tables and
-  /// instance counts at once) is predicted by a fit that did not see it, with a band from the errors on the others that
-  /// were left out. `start`: a fit of everything, for speed.
+  /// As fit(), but predicts every configuration with a fit that excludes it. A configuration is a model, hardware,
+  /// engine, type, TP degree and input and output length, in all tables and for all instance counts. Its band comes
+  /// from the errors of the other left-out configurations. `start` is a fit of everything, for speed.
   [[nodiscard]] ServingFit leave_one_out(const ServingFit& start) const;
-  /// As leave_one_out(), but a whole group of that kind at a time: every run of one model, accelerator, TP degree,
-  /// prompt length or number of users. What is in none of the groups that were fitted is predicted by the fit of
-  /// everything. nullopt: the runs are of one group, or the kind names none.
+  /// As leave_one_out(), but excludes a whole group of that kind at a time: every run of one model, accelerator, TP
+  /// degree, prompt length or number of users. Runs in none of the fitted groups are predicted by the fit of
+  /// everything. Returns nullopt if all runs belong to one group, or if the kind does not group runs.
   [[nodiscard]] std::optional<ServingFit> leave_group_out(const ServingFit& start, model::Beyond kind) const;
-  /// The catalogue's files with a fit's values and, after leave_one_out(), its uncertainty. By path below the
+  /// Returns the catalogue's files with a fit's values and, after leave_one_out(), its uncertainty, by path below the
   /// catalogue's root.
   [[nodiscard]] std::map<std::string, std::string> files(const ServingFit& fit, const Provenance& provenance) const;
-  /// What the fitted runs are, as `calibrated_for` of a profile says it: YAML.
+  /// Returns the range of the fitted runs as YAML for the `calibrated_for` of a profile.
   [[nodiscard]] std::string fitted_ranges() const;
 
  private:
@@ -139,7 +141,19 @@ class ServingProblem {
   std::unique_ptr<State> state_;
 };
 
-/// A configuration's name, as in leave_one_out().
+/// Returns the name of a configuration, as used by leave_one_out().
 [[nodiscard]] std::string configuration_of(const validation::MeasuredPoint& point);
+
+// ---- errors beyond the fitted runs: fits without a whole model, accelerator, TP degree, prompt length or batch ------
+
+/// Returns the kinds of groups.
+[[nodiscard]] const std::vector<model::Beyond>& group_kinds();
+
+/// Returns the errors of left-out groups by kind. If an engine's own runs have a single group of a kind (one model, one
+/// accelerator), the errors come from the other engines whose runs have several; `source` names them. `fit` must be a
+/// fit of `problem`.
+[[nodiscard]] std::map<model::Beyond, Provenance::Group> group_errors(
+    const ServingModel& model, const ServingProblem& problem, const ServingFit& fit,
+    const std::shared_ptr<const configs::Catalogue>& catalogue, const ServingSettings& settings);
 
 }  // namespace plimsoll::calibration

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calibration/serving_groups.h"
+#include "calibration/serving_fit.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -19,7 +19,7 @@ std::string coverage_text(const ServingFit& fit) {
                      100 * coverage_of(fit.comparisons));
 }
 
-// The errors of other engines, fitted once each.
+// The errors of the other engines. Each engine is fitted once.
 class OtherEngines {
  public:
   OtherEngines(const ServingModel& model, std::shared_ptr<const configs::Catalogue> catalogue,
@@ -67,7 +67,7 @@ class OtherEngines {
   const ServingModel& own_;
   std::shared_ptr<const configs::Catalogue> catalogue_;
   const ServingSettings& settings_;
-  std::vector<std::unique_ptr<std::vector<validation::MeasuredTable>>> tables_;  // outlive the problems
+  std::vector<std::unique_ptr<std::vector<validation::MeasuredTable>>> tables_;  // the problems refer to them
   std::vector<Fitted> fitted_;
 };
 

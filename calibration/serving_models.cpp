@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is fitted for each engine, with the priors: values known before any serving data, and how well.
-// docs/calibrate.md says why these numbers and no others.
+// The numbers to fit for each engine, with priors: values known before any serving data, and how well.
+// docs/calibrate.md explains the choice of numbers.
 #include <algorithm>
 
 #include "calibration/serving_fit.h"
@@ -14,9 +14,9 @@ ServingNumber number(const std::string& file, const std::string& path, const std
   return {{file.substr(file.find('/') + 1) + " " + path, prior, spread, low, high}, file, path, unit};
 }
 
-// Python launches every kernel by itself and decodes every token to text before the next step; each step is a call from
-// the router. Priors: 40 us a launch of PyTorch, 100 us to sample and detokenize, 1.5 ms a call; one thread block of a
-// paged attention kernel reads some 4.5 GB/s; PCIe as between L40S; a matrix-vector product reads 0.82 of the
+// Python launches every kernel separately and decodes every token to text before the next step; each step is a call
+// from the router. Priors: 40 us per PyTorch launch, 100 us to sample and detokenize, 1.5 ms per call. One thread block
+// of a paged attention kernel reads about 4.5 GB/s. PCIe as between L40S. A matrix-vector product reads at 0.82 of the
 // bandwidth.
 ServingModel tgi() {
   const std::string engine = "engines/tgi-1.1", a10g = "accelerators/a10g", link = "interconnects/pcie-g5";
@@ -47,10 +47,10 @@ ServingModel tgi() {
   return m;
 }
 
-// Servers of 2025 on H100: decode steps replay CUDA graphs, the scheduler prepares the next step while the device
-// works, and what is left of the host is a time a step, a little a sequence, and more a prompt. Kernels come from the
-// accelerator's tables, measured with one server; another's differ by a factor. Priors: those of the profiles before
-// any data.
+// Servers of 2025 on H100. Decode steps replay CUDA graphs, and the scheduler prepares the next step while the device
+// works. The remaining host time is a constant per step, a little per sequence, and more per prompt. Kernels come from
+// the accelerator's tables, measured with one server; those of another differ by a factor. Priors are those of the
+// profiles before any data.
 ServingModel on_h100(const std::string& id, double step_ms, double sequence_us, double prefill_ms,
                      double front_end_ms) {
   const std::string engine = "engines/" + id;
@@ -66,8 +66,8 @@ ServingModel on_h100(const std::string& id, double step_ms, double sequence_us, 
                number(engine, "kernels.memory_scale", "", 1, 0.15, 0.4, 1.6)};
   m.scales = {{"ttft_mean_s", 0.15}, {"tpot_mean_s", 0.05}};
   m.tables = {"serving-h100"};
-  // Its front end (Dynamo's) lets in one request after the other; those of the others show no such queue. Prior:
-  // parsing, tokenizing and handing over some thousand tokens.
+  // Its front end (Dynamo's) admits one request at a time; the other servers show no such queue. Prior: parsing,
+  // tokenizing and handing over about a thousand tokens.
   if (id == "trtllm-1.0") m.numbers.push_back(number(engine, "host.intake", "ms", 5, 1));
   return m;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calibration/serving_ranges.h"
+#include "calibration/serving_files.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -44,7 +44,7 @@ void add_run(CalibratedRange& group, const FittedRun& run) {
   add_name(group.accelerators, run.spec->hardware.accelerator->id);
   widen(group.parameters, model::weight_count(*run.spec->shape));
   widen(group.tp, row.tp);
-  widen(group.batch, std::max(1.0, row.load_value / row.replicas));  // of replicas without a user nothing is known
+  widen(group.batch, std::max(1.0, row.load_value / row.replicas));  // nothing is known about replicas without a user
   widen(group.input, static_cast<double>(row.input_tokens));
   widen(group.output, static_cast<double>(row.output_tokens));
   group.context = std::max(group.context, static_cast<double>(row.input_tokens + row.output_tokens));
@@ -63,7 +63,7 @@ std::string group_text(const CalibratedRange& g) {
       interval_text(g.batch), interval_text(g.input), interval_text(g.output), g.context);
 }
 
-// "vllm 0.12.0" -> "0.12.0".
+// Returns "0.12.0" for "vllm 0.12.0".
 std::string version_of(const std::string& source) {
   const std::string last = source.substr(source.rfind(' ') + 1);
   return !last.empty() && last.front() >= '0' && last.front() <= '9' ? last : std::string();

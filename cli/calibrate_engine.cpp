@@ -8,7 +8,6 @@
 #include <filesystem>
 
 #include "calibration/serving_fit.h"
-#include "calibration/serving_groups.h"
 #include "cli/commands.h"
 #include "cli/run_commands.h"
 #include "study/output/write_file.h"

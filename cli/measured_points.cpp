@@ -7,7 +7,7 @@
 
 #include "cli/rank_group.h"
 #include "cli/this_machine.h"
-#include "configs/device_name.h"
+#include "configs/hardware_name.h"
 #include "exec/gpu_placement.h"
 #include "exec/live/prompts.h"
 #include "model/error.h"

@@ -54,7 +54,7 @@ std::string ops_csv(std::span<const ReplicaTraces> replicas, const load::Scenari
       const model::Op& op = trace.op;
       fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{},", trace.step - first + 1,
                      replica.first_rank + trace.rank, trace.layer < 0 ? std::string() : fmt::format("{}", trace.layer),
-                     op.name, op.m, op.n, op.k);
+                     model::name(op.id), op.m, op.n, op.k);
       if (is_attention(op)) {
         fmt::format_to(std::back_inserter(text), "{},{},", op.kind == model::OpKind::decode_attention ? op.m : 1,
                        study::number_text(op.context));

@@ -157,11 +157,11 @@ void RankGroup::welcome(std::int32_t replicas) {
 // ---- all ------------------------------------------------------------------------------------------------------
 
 void RankGroup::make_lanes(std::int32_t replicas) {
-  member_.lanes.resize(static_cast<std::size_t>(replicas));
-  mesh_.resize(member_.lanes.size());
+  member_.replicas.resize(static_cast<std::size_t>(replicas));
+  mesh_.resize(member_.replicas.size());
   for (std::size_t i = 0; i < mesh_.size(); ++i) {
     mesh_[i].resize(static_cast<std::size_t>(place_.count));
-    member_.lanes[i].steps.resize(leads() ? static_cast<std::size_t>(place_.count) : 1);
+    member_.replicas[i].steps.resize(leads() ? static_cast<std::size_t>(place_.count) : 1);
   }
 }
 
@@ -179,7 +179,7 @@ net::Link RankGroup::connect(std::size_t process, std::string_view what, std::in
 void RankGroup::connect_down(std::int32_t replicas) {
   for (std::int32_t replica = 0; replica < replicas; ++replica) {
     const auto i = static_cast<std::size_t>(replica);
-    member_.lanes[i].steps.front() = connect(0, kSteps, replica);
+    member_.replicas[i].steps.front() = connect(0, kSteps, replica);
     for (std::size_t process = 0; process < static_cast<std::size_t>(place_.rank); ++process)
       mesh_[i][process] = connect(process, kMesh, replica);
   }
@@ -190,7 +190,7 @@ void RankGroup::accept_up() {
     std::set<std::size_t> ranks;
     for (std::size_t i = 0; i < mesh_.size(); ++i)
       for (auto p = static_cast<std::size_t>(place_.rank) + 1; p < static_cast<std::size_t>(place_.count); ++p)
-        if (!mesh_[i][p].is_open() || (leads() && !member_.lanes[i].steps[p].is_open())) ranks.insert(p);
+        if (!mesh_[i][p].is_open() || (leads() && !member_.replicas[i].steps[p].is_open())) ranks.insert(p);
     return ranks;
   };
   const auto until = net::within(kComeWithin);
@@ -201,12 +201,12 @@ void RankGroup::accept_up() {
     const auto replica = static_cast<std::size_t>(hello.replica), process = static_cast<std::size_t>(hello.process);
     const bool steps = hello.what == kSteps;
     if ((steps ? !leads() : hello.what != kMesh) || replica >= mesh_.size() || !ranks.contains(process)) refuse_hello();
-    net::Link& link = (steps ? member_.lanes[replica].steps : mesh_[replica])[process];
+    net::Link& link = (steps ? member_.replicas[replica].steps : mesh_[replica])[process];
     if (link.is_open()) refuse_hello();
     link = std::move(guest->link);
   }
   for (std::size_t i = 0; i < mesh_.size(); ++i)
-    member_.lanes[i].mesh = std::make_unique<group::Mesh>(place_.rank, std::move(mesh_[i]));
+    member_.replicas[i].mesh = std::make_unique<group::Mesh>(place_.rank, std::move(mesh_[i]));
   lobby_.reset();  // listens no more
 }
 

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "configs/catalogue.h"
-#include "configs/device_name.h"
+#include "configs/hardware_name.h"
 #include "exec/backend.h"
 #include "exec/cpu/probes.h"
 #include "model/error.h"

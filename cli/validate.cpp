@@ -13,7 +13,6 @@
 
 #include "calibration/kernel_compare.h"
 #include "calibration/serving_fit.h"
-#include "calibration/serving_groups.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/run_commands.h"

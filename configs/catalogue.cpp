@@ -36,8 +36,8 @@ std::vector<std::string> file_names(const fs::path& folder) {
   return names;
 }
 
-// Letters, digits and points only, so that "Llama 2 7B" and "RTX4090" meet their files. Points count: there is an OPT
-// of 1.3 and one of 13 billion.
+// Keeps letters, digits and points only, so that "Llama 2 7B" and "RTX4090" match their files. Points count: OPT has a
+// 1.3 and a 13 billion model.
 std::string squeezed(std::string_view name) {
   std::string out;
   for (const char c : name)
@@ -45,8 +45,8 @@ std::string squeezed(std::string_view name) {
   return out;
 }
 
-// The same without words that name a maker or a tuning and leave the shape as it is: "Meta-Llama-3-8B-Instruct" is
-// llama-3-8b, "NVIDIA A10G" is a10g.
+// As squeezed(), without words that name a maker or a tuning and do not change the shape: "Meta-Llama-3-8B-Instruct"
+// becomes llama-3-8b, "NVIDIA A10G" becomes a10g.
 std::string bare(std::string_view name) {
   static constexpr std::array<std::string_view, 8> kWords = {"base", "chat", "hf",     "instruct",
                                                              "it",   "meta", "nvidia", "tesla"};
@@ -67,8 +67,8 @@ std::vector<std::string> aliases_of(const Document& document) {
   return aliases;
 }
 
-// The aliases that a file lists. Only their line is parsed where they are on one: a search goes through a whole folder,
-// and a study starts in milliseconds.
+// Returns the aliases that a file lists. If they are on one line, only that line is parsed: a search visits a whole
+// folder, and a study must start in milliseconds.
 std::vector<std::string> aliases_in(const fs::path& file) {
   std::ifstream stream(file);
   for (std::string line; std::getline(stream, line);) {
@@ -79,7 +79,7 @@ std::vector<std::string> aliases_in(const fs::path& file) {
   return {};
 }
 
-// What may have been meant: the nearest name, else the first one that begins so ("p4d").
+// Returns the likely intended name: the nearest one, else the first with this prefix ("p4d").
 std::string suggestion(const std::string& id, const std::vector<std::string>& names) {
   if (const std::string_view near = nearest(id, names); !near.empty()) return std::string(near);
   const auto found = std::find_if(names.begin(), names.end(), [&](const auto& name) { return name.starts_with(id); });
@@ -105,6 +105,7 @@ std::string canonical_name(std::string_view name) {
   return out;
 }
 
+// Dates are "2026-07", so they sort as text, and on_demand is sorted by date.
 std::optional<Price> Instance::price(const std::string& date) const {
   if (on_demand.empty()) return {};
   if (date.empty()) return on_demand.back();
@@ -116,13 +117,14 @@ std::optional<Price> Instance::price(const std::string& date) const {
 
 Catalogue::Catalogue() : Catalogue(default_root()) {
   const std::vector<std::string> own = default_overlays();
+  // add_overlay() puts a folder before those added earlier, so the first one is added last.
   for (auto folder = own.rbegin(); folder != own.rend(); ++folder) add_overlay(*folder);
 }
 
 Catalogue::Catalogue(std::string root) : folders_{std::move(root)} {
   if (!is_folder(fs::path(folders_.back()) / "models"))
     throw InputError(Where{folders_.back(), 0, 0},
-                     "is no catalogue: there is no folder models/ in it (set PLIMSOLL_CONFIGS)");
+                     "is not a catalogue: it has no folder models/ (set PLIMSOLL_CONFIGS)");
 }
 
 std::vector<std::string> Catalogue::default_overlays() {
@@ -141,7 +143,7 @@ std::vector<std::string> Catalogue::default_overlays() {
        {std::pair("XDG_DATA_HOME", "/.local/share"), std::pair("XDG_CONFIG_HOME", "/.config")}) {
     std::string base = variable(name);
     if (!base.starts_with('/'))
-      base = variable("HOME").empty() ? "" : variable("HOME") + otherwise;  // relative ones do not count
+      base = variable("HOME").empty() ? "" : variable("HOME") + otherwise;  // relative paths do not count
     if (const std::string folder = base + "/plimsoll/catalogue"; !base.empty() && is_folder(folder))
       folders.push_back(folder);
   }
@@ -151,14 +153,14 @@ std::vector<std::string> Catalogue::default_overlays() {
 void Catalogue::add_overlay(const std::string& folder) {
   if (std::none_of(kFolders.begin(), kFolders.end(),
                    [&](std::string_view kind) { return is_folder(fs::path(folder) / kind); }))
-    throw InputError(Where{folder, 0, 0}, fmt::format("is no catalogue of your own: there is no folder {} in it",
-                                                      fmt::join(kFolders, "/, ")));
+    throw InputError(Where{folder, 0, 0},
+                     fmt::format("is not a catalogue: it has none of the folders {}", fmt::join(kFolders, "/, ")));
   folders_.insert(folders_.begin(), folder);
 }
 
 void Catalogue::set_calibration(const std::string& folder) {
   if (!is_folder(fs::path(folder) / "accelerators") && !is_folder(fs::path(folder) / "interconnects"))
-    throw InputError(Where{folder, 0, 0}, "is no calibration: there is neither accelerators/ nor interconnects/ in it");
+    throw InputError(Where{folder, 0, 0}, "is not a calibration: it has neither accelerators/ nor interconnects/");
   calibration_ = folder;
 }
 
@@ -179,7 +181,7 @@ std::string Catalogue::default_root() {
 #endif
 }
 
-// All files of a kind by name, each from the strongest folder that has it.
+// Returns all files of a kind by name, each from the overlay that takes precedence.
 std::vector<Catalogue::File> Catalogue::files(std::string_view kind) const {
   std::vector<File> all;
   for (const std::string& folder : folders_)
@@ -191,16 +193,18 @@ std::vector<Catalogue::File> Catalogue::files(std::string_view kind) const {
   return all;
 }
 
-// The file whose stem is the name, freely spelt; then the file that lists it among its aliases; then either with less
-// meant by the name.
+// Finds the file whose stem matches the name, ignoring spelling; else the file that lists it as an alias; else both
+// again without makers and tunings.
 std::optional<Catalogue::File> Catalogue::find_file(std::string_view kind, const std::string& name) const {
   const std::string id = canonical_name(name);
+  // A name must not lead out of the catalogue.
   if (id.empty() || id.find("..") != std::string::npos) return {};
   std::error_code error;
   for (const std::string& folder : folders_)
     if (const fs::path path = fs::path(folder) / kind / (id + ".yaml"); fs::exists(path, error))
       return File{id, path.string()};
   const std::vector<File> all = files(kind);
+  // Only now look into the files: the exact name is by far the most common case. Stems go before aliases.
   std::vector<std::pair<std::string, const File*>> spellings;
   for (const File& file : all) spellings.emplace_back(file.id, &file);
   for (const File& file : all)
@@ -214,7 +218,7 @@ std::optional<Catalogue::File> Catalogue::find_file(std::string_view kind, const
   return {};
 }
 
-// Words behind a model's name that say how it was quantised or packed.
+// Removes the words after a model's name that say how it was quantised or packaged.
 std::string without_packaging(std::string id) {
   static constexpr std::array<std::string_view, 27> kWords = {
       "fp8",  "awq",       "gptq",   "int4", "int8",  "4bit",    "8bit",   "w4a16", "w8a16",
@@ -228,11 +232,12 @@ std::string without_packaging(std::string id) {
   return id;
 }
 
-// A fine-tune often ends in the name of its base: "hermes-3-llama-3.1-8b-awq-int4".
+// The name of a fine-tune often ends with that of its base: "hermes-3-llama-3.1-8b-awq-int4".
 std::string Catalogue::model_hint(const std::string& name) const {
   std::string hint = " A config.json is a model too: 'model: FOLDER/config.json', with the file of its repository.";
   const std::string whole = canonical_name(name), id = without_packaging(whole);
   std::optional<File> base = id == whole ? std::nullopt : find_file("models", id);
+  // Try ever shorter endings; a single word such as "instruct" or "7b" says too little.
   for (std::size_t dash = id.find('-'); !base && dash != std::string::npos; dash = id.find('-', dash + 1)) {
     const std::string tail = id.substr(dash + 1);
     if (tail.find('-') != std::string::npos) base = find_file("models", tail);
@@ -249,7 +254,7 @@ void Catalogue::fail_unknown(std::string_view kind, const std::string& name, con
   for (const File& file : all) names.push_back(file.id);
   const std::string meant = suggestion(canonical_name(name), names);
   const bool is_model =
-      kind == "models" && (meant.empty() || name.find('/') != std::string::npos);  // and no slip of a letter
+      kind == "models" && (meant.empty() || name.find('/') != std::string::npos);  // a path is not a misspelling
   throw InputError(
       where, fmt::format("unknown {} '{}'{} `plimsoll list {}` names all {}{}", singular(kind), shortened(name, 60),
                          meant.empty() ? "." : fmt::format(", did you mean '{}'?", meant), kind, names.size(),
@@ -264,6 +269,7 @@ std::shared_ptr<const T> Catalogue::lookup(std::unordered_map<std::string, std::
   if (const auto found = cache.find(name); found != cache.end()) return found->second;
   const std::optional<File> file = find_file(kind, name);
   if (!file) fail_unknown(kind, name, where);
+  // A fresh calibration replaces the catalogue's file of the same name.
   const fs::path own = fs::path(kind) / (file->id + ".yaml");
   std::error_code error;
   const bool is_calibrated = !calibration_.empty() && fs::exists(fs::path(calibration_) / own, error);
@@ -273,7 +279,7 @@ std::shared_ptr<const T> Catalogue::lookup(std::unordered_map<std::string, std::
   return value;
 }
 
-// Every point of a sweep asks again; a file that was changed meanwhile is read anew.
+// Every point of a sweep asks again, so models are cached. A file that has changed since is read again.
 std::shared_ptr<const model::LlmShape> Catalogue::model_file(const std::string& path) const {
   const auto stamp = [](const fs::path& file) {
     std::error_code error;
@@ -331,6 +337,7 @@ std::shared_ptr<const model::Interconnect> Catalogue::link(const model::Accelera
   static constexpr std::array<std::pair<std::string_view, model::LinkKind>, 3> kKinds = {
       {{"nvswitch", model::LinkKind::nvswitch}, {"nvlink", model::LinkKind::nvlink}, {"pcie", model::LinkKind::pcie}}};
   const auto kind = std::find_if(kKinds.begin(), kKinds.end(), [&](const auto& k) { return k.first == id; });
+  // Any other name is that of an interconnect in the catalogue.
   if (kind == kKinds.end() || own.empty()) return interconnect(name, where);
   auto found = interconnect(own, where);
   if (found->kind != kind->second)
@@ -350,6 +357,7 @@ std::shared_ptr<const Instance> Catalogue::instance(const std::string& name, con
 std::shared_ptr<const ThisMachine> Catalogue::this_machine(const std::string& device, const Where& where) const {
   const std::scoped_lock lock(mutex_);
   if (const auto found = machines_.find(device); found != machines_.end()) return found->second;
+  // A calibration on disk goes before the probe, which measures only two numbers.
   const std::string file = machine_file(device);
   std::error_code error;
   std::shared_ptr<const ThisMachine> machine;
@@ -387,8 +395,9 @@ void Catalogue::refuse_hardware(const std::string& name, const Where& where) con
     for (std::string& alias : aliases_in(file.path)) names.push_back(std::move(alias));
   }
   const std::string id = canonical_name(name.starts_with("ml.") ? name.substr(3) : name);
-  std::stable_partition(names.begin(), names.end(),
-                        [&](const std::string& known) { return known.starts_with(id); });  // of equally near ones
+  std::stable_partition(names.begin(), names.end(), [&](const std::string& known) {
+    return known.starts_with(id);
+  });  // prefer a known name with this prefix among equally near ones
   const std::string meant = suggestion(id, names);
   throw InputError(where,
                    fmt::format("unknown instance or accelerator '{}'{} `plimsoll list instances` names all {}, "

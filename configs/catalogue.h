@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The catalogue of models, accelerators, links, instances and engines: one YAML file each, read when it is asked for.
-// Names may be spelt freely: "Llama-2-7b-hf", "meta-llama/Llama-2-7b-hf" and "Llama 2 7B" are llama-2-7b.
+// The catalogue of models, accelerators, links, instances and engines: one YAML file each, read on demand. Names may be
+// spelt freely: "Llama-2-7b-hf", "meta-llama/Llama-2-7b-hf" and "Llama 2 7B" all name llama-2-7b.
 #pragma once
 
 #include <functional>
@@ -21,15 +21,15 @@
 
 namespace plimsoll::configs {
 
-/// An engine's profile with the scheduler defaults of its file (keys of a study's `scheduler`; null: none).
+/// An engine's profile and the scheduler defaults of its file (keys of a study's `scheduler`; null: none).
 struct Engine {
   std::shared_ptr<const model::EngineProfile> profile;
   std::optional<Node> scheduler;
-  /// Scheduler keys that replace the former on accelerators with at least this much memory (bytes), other than
+  /// Scheduler keys that replace the defaults on accelerators with at least this much memory (bytes), except those in
   /// `except`.
   struct Larger {
     double memory = 0;
-    std::vector<std::string> except;  // accelerator ids begin with one of these
+    std::vector<std::string> except;  // prefixes of accelerator ids
     Node scheduler;
   };
   std::optional<Larger> larger;
@@ -40,70 +40,74 @@ struct Listing {
   std::string name, description;
 };
 
-/// Any number of threads may ask at once. All lookups throw InputError at `where` for a name that is not there, with
-/// the nearest ones that are, or at the file's own place for a file that is wrong.
+/// Any number of threads may look up concurrently. Lookups throw InputError at `where` for an unknown name, with the
+/// nearest known ones, or at the place in the file if the file is invalid.
 class Catalogue {
  public:
-  /// The installed one: default_root() under default_overlays().
+  /// Opens the installed catalogue: default_root() with default_overlays().
   Catalogue();
-  /// `root` holds models/, accelerators/, interconnects/, instances/ and engines/. Throws InputError if it is no
-  /// folder.
+  /// Opens the catalogue at `root`, which holds models/, accelerators/, interconnects/, instances/ and engines/. Throws
+  /// InputError if it is not a folder.
   explicit Catalogue(std::string root);
-  /// $PLIMSOLL_CONFIGS, else configs/ or share/plimsoll/configs near the executable, else the source tree's.
+  /// Returns $PLIMSOLL_CONFIGS, else configs/ or share/plimsoll/configs near the executable, else the source tree's.
   [[nodiscard]] static std::string default_root();
 
-  /// Folders of the user's own, the first one first: those of $PLIMSOLL_CATALOGUE (with colons between), which must
-  /// exist, then plimsoll/catalogue under $XDG_DATA_HOME and $XDG_CONFIG_HOME (or their defaults), where they do.
+  /// Returns the user's own folders in order of precedence: those of $PLIMSOLL_CATALOGUE (separated by colons), which
+  /// must exist, then those of plimsoll/catalogue under $XDG_DATA_HOME and $XDG_CONFIG_HOME (or their defaults) that
+  /// exist.
   [[nodiscard]] static std::vector<std::string> default_overlays();
-  /// Files in `folder` (models/ID.yaml …) go before those of the same name in the catalogue and in earlier overlays,
-  /// and add to them. To be called before threads share the catalogue. Throws InputError if there is none of the five
-  /// folders in it.
+  /// Adds an overlay. Its files (models/ID.yaml …) replace those of the same name in the catalogue and in earlier
+  /// overlays; other files are added. Call before threads share the catalogue. Throws InputError if the folder has none
+  /// of the five subfolders.
   void add_overlay(const std::string& folder);
-  /// Overlays, the strongest first, then the root.
+  /// Returns the overlays in order of precedence, then the root.
   [[nodiscard]] const std::vector<std::string>& folders() const { return folders_; }
 
-  /// A catalogue name, or a path to a Hugging Face config.json.
+  /// Returns a model by catalogue name or by the path of a Hugging Face config.json.
   [[nodiscard]] std::shared_ptr<const model::LlmShape> model(const std::string& name, const Where& where = {}) const;
   [[nodiscard]] std::shared_ptr<const model::Accelerator> accelerator(const std::string& name,
                                                                       const Where& where = {}) const;
-  /// One that a study states itself. What has no efficiencies takes the catalogue's estimates, as files do.
+  /// Returns an accelerator that a study states inline. Missing efficiencies take the catalogue's estimates, as in
+  /// files.
   [[nodiscard]] std::shared_ptr<const model::Accelerator> accelerator(const Node& stated) const;
   [[nodiscard]] std::shared_ptr<const model::Interconnect> interconnect(const std::string& name,
                                                                         const Where& where = {}) const;
-  /// The link between accelerators of one kind. "nvswitch", "nvlink" and "pcie" alone are the accelerator's own link,
-  /// if that is of the kind; an empty name is its own link too, whatever the kind. nullptr: it has none.
+  /// Returns the link between accelerators of one kind. "nvswitch", "nvlink" and "pcie" without more mean the
+  /// accelerator's own link if it is of that kind. An empty name means its own link of any kind. Returns nullptr if it
+  /// has none.
   [[nodiscard]] std::shared_ptr<const model::Interconnect> link(const model::Accelerator& accelerator,
                                                                 const std::string& name, const Where& where = {}) const;
-  /// "p4d.24xlarge"; a leading "ml." is accepted (and means the SageMaker price to the caller).
+  /// Returns an instance: "p4d.24xlarge". A leading "ml." is accepted; the caller takes it to mean the SageMaker price.
   [[nodiscard]] std::shared_ptr<const Instance> instance(const std::string& name, const Where& where = {}) const;
-  /// Whether there is such an instance.
+  /// Returns true if there is such an instance.
   [[nodiscard]] bool has_instance(const std::string& name) const;
   [[nodiscard]] bool has_accelerator(const std::string& name) const;
-  /// Says what may have been meant by a name that is neither an instance nor an accelerator. Throws InputError.
+  /// Throws InputError with suggestions for a name that is neither an instance nor an accelerator.
   [[noreturn]] void refuse_hardware(const std::string& name, const Where& where) const;
   [[nodiscard]] std::shared_ptr<const Engine> engine(const std::string& name, const Where& where = {}) const;
 
-  /// This machine's device ("cpu", "cuda") as calibrated, else as the probe finds it.
+  /// Returns this machine's device ("cpu", "cuda") as calibrated, else as measured by the probe.
   [[nodiscard]] std::shared_ptr<const ThisMachine> this_machine(const std::string& device,
                                                                 const Where& where = {}) const;
-  /// Measures what a machine without calibration can do, in some two seconds, when first asked for. To be set before
-  /// threads share the catalogue.
+  /// Sets the probe, which measures the capabilities of an uncalibrated machine in about two seconds when first needed.
+  /// Call before threads share the catalogue.
   void set_machine_probe(std::function<ThisMachine(const std::string& device)> probe) {
     machine_probe_ = std::move(probe);
   }
-  /// What this_machine() answers from now on, whatever is kept in a file.
+  /// Sets what this_machine() returns from now on, regardless of calibration files.
   void set_machine(const std::string& device, ThisMachine machine);
 
-  /// Files of accelerators and interconnects in `folder` (accelerators/ID.yaml …, as `calibrate --from --out` writes
-  /// them) stand in for those of the catalogue. To be set before threads share the catalogue. Throws InputError if it
-  /// is none.
+  /// Replaces accelerators and interconnects of the catalogue by the files in `folder` (accelerators/ID.yaml …, as
+  /// written by `calibrate --from --out`). Call before threads share the catalogue. Throws InputError if it is not a
+  /// folder.
   void set_calibration(const std::string& folder);
 
-  /// Accelerators come without their measured kernels, whose files are not opened: for those who write them. To be
-  /// called before threads share the catalogue.
+  /// Returns accelerators without their measured kernels, whose files are then not opened. For code that writes those
+  /// files. Call before threads share the catalogue.
   void leave_kernels_out() { kernels_ = false; }
 
-  /// `kind`: models, accelerators, interconnects, instances, engines. Entries of overlays say so.
+  /// Lists the entries of a kind: models, accelerators, interconnects, instances, engines. Entries from overlays are
+  /// marked.
   [[nodiscard]] std::vector<Listing> list(std::string_view kind) const;
   [[nodiscard]] const std::string& root() const { return folders_.back(); }
 
@@ -128,7 +132,8 @@ class Catalogue {
   bool kernels_ = true;
   mutable std::mutex mutex_;
   mutable std::unordered_map<std::string, std::shared_ptr<const model::LlmShape>> models_;
-  mutable std::unordered_map<std::string, std::shared_ptr<const model::LlmShape>> model_files_;  // by path and time
+  mutable std::unordered_map<std::string, std::shared_ptr<const model::LlmShape>>
+      model_files_;  // by path and modification time
   mutable std::unordered_map<std::string, std::shared_ptr<const model::Accelerator>> accelerators_;
   mutable std::unordered_map<std::string, std::shared_ptr<const model::Interconnect>> interconnects_;
   mutable std::unordered_map<std::string, std::shared_ptr<const Instance>> instances_;
@@ -137,19 +142,19 @@ class Catalogue {
   std::function<ThisMachine(const std::string&)> machine_probe_;
 };
 
-/// A name in the catalogue's spelling: lower case, words joined by hyphens, no organisation before a slash, no suffix
-/// that only names a packaging (-hf).
+/// Returns a name in the catalogue's spelling: lower case, words joined by hyphens, without the organisation before a
+/// slash and without suffixes that only name a packaging (-hf).
 [[nodiscard]] std::string canonical_name(std::string_view name);
 
-// Readers of single files (their `root` node), for the catalogue and its tests.
+// Read single files from their `root` node, for the catalogue and its tests.
 [[nodiscard]] model::LlmShape read_model(const Node& root, const std::string& id);
 [[nodiscard]] model::LlmShape read_hf_config(const std::string& path);
 [[nodiscard]] model::Accelerator read_accelerator(const Node& root, const std::string& id);
-/// Without its measured kernels.
+/// Reads an accelerator without its measured kernels.
 [[nodiscard]] model::Accelerator read_accelerator_alone(const Node& root, const std::string& id);
-/// The efficiencies of configs/estimates.yaml, for an accelerator that states none.
+/// Reads the efficiencies of configs/estimates.yaml for an accelerator that states none.
 void read_estimates(const Node& root, model::Accelerator& accelerator);
-/// An accelerator that a study states itself (docs/study-file.md), without efficiencies where it has none.
+/// Reads an accelerator that a study states inline (docs/study-file.md). Missing efficiencies stay unset.
 [[nodiscard]] model::Accelerator read_inline_accelerator(const Node& node);
 [[nodiscard]] model::Interconnect read_interconnect(const Node& root, const std::string& id);
 [[nodiscard]] Instance read_instance(const Node& root, const std::string& id);

@@ -7,6 +7,7 @@
 #include <array>
 #include <cctype>
 #include <charconv>
+#include <vector>
 
 namespace plimsoll::configs {
 namespace {
@@ -21,7 +22,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-// The whole text as a count from 1.
+// Parses the whole text as an integer of at least 1.
 std::optional<std::int64_t> whole(std::string_view text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -29,7 +30,7 @@ std::optional<std::int64_t> whole(std::string_view text) {
   return value;
 }
 
-// "8xH100": digits, a cross, a name.
+// Parses "8xH100": digits, a cross, a name.
 std::optional<AcceleratorCount> count_first(std::string_view text) {
   const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
   const auto count = whole(text.substr(0, digits));
@@ -41,7 +42,7 @@ std::optional<AcceleratorCount> count_first(std::string_view text) {
   return {};
 }
 
-// "h100 x 8": a name, a cross, digits. A letter before an x makes it a part of the name ("RTX 4090").
+// Parses "h100 x 8": a name, a cross, digits. An x directly after a letter belongs to the name ("RTX 4090").
 std::optional<AcceleratorCount> count_last(std::string_view text) {
   const std::size_t before = text.find_last_not_of("0123456789");
   if (before == std::string_view::npos) return {};
@@ -54,6 +55,25 @@ std::optional<AcceleratorCount> count_last(std::string_view text) {
     if (!name.empty() && !in_word) return AcceleratorCount{std::string(name), *count};
   }
   return {};
+}
+
+/// Returns the runs of letters and digits, in lower case.
+std::vector<std::string> words_of(const std::string& text) {
+  std::vector<std::string> words(1);
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (std::isalnum(byte) != 0)
+      words.back() += static_cast<char>(std::tolower(byte));
+    else if (!words.back().empty())
+      words.emplace_back();
+  }
+  if (words.back().empty()) words.pop_back();
+  return words;
+}
+
+/// Returns true for words such as "80gb".
+bool is_memory(const std::string& word) {
+  return word.size() > 2 && word.ends_with("gb") && std::isdigit(static_cast<unsigned char>(word[0])) != 0;
 }
 
 }  // namespace
@@ -78,6 +98,23 @@ std::optional<AcceleratorCount> find_accelerators(const Catalogue& catalogue, co
   if (!found || !catalogue.has_accelerator(found->accelerator)) return {};
   found->accelerator = catalogue.accelerator(found->accelerator)->id;
   return found;
+}
+
+// Every word of the id counts: rtx-3090 is not RTX 4090. Descriptions may omit the obvious: the form SXM, or the memory
+// of a device that has one size ("NVIDIA H200", "NVIDIA H100 80GB HBM3").
+bool is_same_device(const std::string& description, const std::string& id) {
+  const std::vector<std::string> found = words_of(description);
+  const auto has = [&](auto test) { return std::any_of(found.begin(), found.end(), test); };
+  const auto agrees = [&](const std::string& word) {
+    const auto is_word = [&](const std::string& w) { return w == word; };
+    if (word.starts_with("sxm")) return !has([](const std::string& w) { return w == "pcie" || w == "nvl"; });
+    if (is_memory(word)) return has(is_word) || !has(is_memory);
+    return has(is_word);
+  };
+  const std::vector<std::string> wanted = words_of(id);
+  const bool other_form = has([](const std::string& w) { return w == "nvl"; }) &&
+                          std::find(wanted.begin(), wanted.end(), "nvl") == wanted.end();
+  return !wanted.empty() && !other_form && std::all_of(wanted.begin(), wanted.end(), agrees);
 }
 
 }  // namespace plimsoll::configs

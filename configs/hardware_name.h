@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How people write hardware: "8xH100" as well as an instance's name.
+// Names of hardware: as people write it ("8xH100", the name of an instance), and as devices report themselves.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,23 @@
 
 namespace plimsoll::configs {
 
-/// So many accelerators of one kind, linked as that kind usually is.
+/// A number of accelerators of one kind, with that kind's usual link.
 struct AcceleratorCount {
-  std::string accelerator;  // as written, until the catalogue has named it
+  std::string accelerator;  // as written, or the catalogue's name after find_accelerators
   std::int64_t count = 1;
-  /// "{accelerator: h100-sxm, count: 8}"
+  /// Returns "{accelerator: h100-sxm, count: 8}".
   [[nodiscard]] std::string to_text() const;
 };
 
-/// "8xH100", "8 x H100", "h100 x 8", "8×H100", "8*H100"; a name alone counts one. Nothing for a text of another form, a
-/// count of zero included. Whether there is such an accelerator is not asked.
+/// Parses "8xH100", "8 x H100", "h100 x 8", "8×H100", "8*H100"; a name alone counts one. Returns nothing for any other
+/// text, including a count of zero. Does not check that the accelerator exists.
 [[nodiscard]] std::optional<AcceleratorCount> parse_accelerator_count(std::string_view text);
 
-/// What `text` means where hardware is named: an instance's name goes first, then accelerators in any of these
-/// spellings, with the catalogue's name. Nothing for an instance and for what the catalogue does not know.
+/// Interprets `text` as hardware: first as an instance, then as accelerators in any of these spellings, which are
+/// returned with the catalogue's name. Returns nothing for an instance and for names that the catalogue does not know.
 [[nodiscard]] std::optional<AcceleratorCount> find_accelerators(const Catalogue& catalogue, const std::string& text);
+
+/// Returns true if a device that reports `description` ("NVIDIA H200 (sm_90)") is the accelerator `id` ("h200-sxm").
+[[nodiscard]] bool is_same_device(const std::string& description, const std::string& id);
 
 }  // namespace plimsoll::configs

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fields and their defaults as in transformers: configuration_<type>.py and modeling_rope_utils.py (4.x's rope_scaling
-// and 5.x's rope_parameters). A field that would change the numbers and is not computed is refused, never passed over.
+// Fields and their defaults as in transformers: configuration_<type>.py and modeling_rope_utils.py (rope_scaling in
+// 4.x, rope_parameters in 5.x). A field that would change the results but is not implemented is refused, never ignored.
 #include "configs/hf_architecture.h"
 
 #include <fmt/format.h>
@@ -25,11 +25,12 @@ void require(const JsonFields& f, const char* field, bool expected, const char* 
 
 // --- rotation
 
-// 4.x has the scaling in rope_scaling, 5.x all of it in rope_parameters; of a file with both they read different ones.
+// transformers 4.x keeps the scaling in rope_scaling, 5.x keeps everything in rope_parameters. If a file has both, the
+// two versions read different ones.
 std::optional<JsonFields> rope_fields(const JsonFields& f) {
   if (!f.is_null("rope_scaling") && !f.is_null("rope_parameters") &&
       *f.find("rope_scaling") != *f.find("rope_parameters"))
-    f.fail("rope_scaling", "stands beside rope_parameters, which say something else, expected one of them");
+    f.fail("rope_scaling", "contradicts rope_parameters, expected only one of them");
   return f.inside(f.is_null("rope_scaling") ? "rope_parameters" : "rope_scaling");
 }
 
@@ -54,7 +55,7 @@ void read_scaling(const JsonFields& f, const JsonFields& rope, Architecture& a) 
   if (a.rope.high_freq_factor <= a.rope.low_freq_factor)
     rope.fail("high_freq_factor", fmt::format("found {}, expected more than the {} of low_freq_factor",
                                               a.rope.high_freq_factor, a.rope.low_freq_factor));
-  // A field of the model itself wins over the one beside the factors; without either the context length stands for it.
+  // The model's own field takes precedence over the one beside the factors; without either, the context length is used.
   constexpr Range kPositions{1, 1'000'000'000};
   const char* const field = "original_max_position_embeddings";
   const std::int32_t stated = rope.whole_or(field, kPositions, a.shape.max_position);
@@ -102,7 +103,7 @@ void read_family(const JsonFields& f, Architecture& a) {
   if (a.shape.family == "gptj") read_gptj(f);
 }
 
-// What the type's class has where the file is silent; OPT's norms are not configurable.
+// Returns the default of the type's class if the file states none. OPT's norms are not configurable.
 double norm_epsilon(const JsonFields& f, const Architecture& a) {
   if (a.shape.family == "opt") return 1e-5;
   if (a.shape.norm == model::Norm::layernorm) return f.number_or("layer_norm_epsilon", 0, 1, 1e-5);

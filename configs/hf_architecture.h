@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What it takes to compute a model, from its Hugging Face config.json. read_hf_config (catalogue.h) reads the shape
-// alone and takes more models than can be computed.
+// Reads everything needed to compute a model from its Hugging Face config.json. read_hf_config (catalogue.h) reads only
+// the shape and accepts more models.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace plimsoll::configs {
 
-/// Throws InputError with file, line and field for a file that is no config.json, for what read_hf_config refuses, and
-/// for a variant that is not computed (YaRN, ALiBi, weights of experts that do not sum to 1 …).
-/// model::execution_problem is left to the caller: it is not about this file alone.
+/// Throws InputError with file, line and field if the file is not a config.json, if read_hf_config refuses it, or if
+/// the model is of a variant that is not implemented (YaRN, ALiBi, expert weights that do not sum to 1 …). The caller
+/// checks model::execution_problem, which depends on more than this file.
 [[nodiscard]] model::Architecture read_hf_architecture(const std::string& path);
 
 }  // namespace plimsoll::configs

@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <regex>
 
-#include "configs/hf_modules.h"
 #include "configs/text_file.h"
 
 namespace plimsoll::configs {
@@ -22,10 +21,10 @@ using nlohmann::json;
 
 constexpr Range kBits{1, 32}, kGroup{-1, 1'000'000};
 
-/// What a method says, before it is laid on the shape's matrices.
+/// The storage that a method states, before it is applied to the shape's matrices.
 struct Scheme {
   Checkpoint checkpoint;
-  ModulePatterns excluded, included;  // included: empty for all
+  ModulePatterns excluded, included;  // included empty: all
 };
 
 void note(Scheme& scheme, std::string text) { scheme.checkpoint.notes.push_back(std::move(text)); }
@@ -51,13 +50,14 @@ DType integer_type(const JsonFields& f, const FieldName& field, std::int32_t bit
   f.fail(field, fmt::format("found {} bits a weight: such weights are not modelled, expected 4 or 8", bits));
 }
 
-// Bytes of scales a weight, for groups of weights in a row; -1: one for a whole row, which is nothing.
+// Returns the bytes of scales per weight for groups of `size` weights. -1 means one group per row, whose share is
+// negligible.
 double a_group(std::int32_t size, double bytes) { return size > 0 ? bytes / size : 0; }
 
 std::string groups_text(std::int32_t size) { return size > 0 ? fmt::format("groups of {}", size) : "a scale a row"; }
 
-// AWQ, GPTQ and AutoRound: integers with a 16-bit scale, and a zero point where they are not symmetric, for every
-// group.
+// AWQ, GPTQ and AutoRound: integers with a 16-bit scale per group, and a zero point per group unless they are
+// symmetric.
 Scheme read_integers(const JsonFields& f, const char* name, bool zeros) {
   const FieldName kField = {"bits", "w_bit"};
   const std::int32_t bits = f.whole_or(kField, kBits, 4);
@@ -100,7 +100,7 @@ Scheme read_bitsandbytes(const JsonFields& f) {
   if (!four && !f.flag_or({"load_in_8bit", "_load_in_8bit"}, false))
     f.fail("load_in_4bit", "found neither 4 nor 8 bits, expected one of load_in_4bit, load_in_8bit");
   scheme.checkpoint.dtype = four ? DType::int4 : DType::int8;
-  // A 32-bit maximum for every 64 weights; quantised twice, 8 bits and the maximum of 256 such.
+  // A 32-bit maximum per 64 weights. Quantised twice, that becomes 8 bits plus a maximum per 256 of these.
   if (four)
     scheme.checkpoint.scale_bytes =
         f.flag_or("bnb_4bit_use_double_quant", false) ? 1.0 / 64 + 4.0 / (64 * 256) : 4.0 / 64;
@@ -233,7 +233,7 @@ constexpr std::array kMethods = {
     Method{"compressed_tensors", read_compressed_tensors},
 };
 
-// ModelOpt's files may name their maker only; those of load_in_4bit alone are old ones of bitsandbytes.
+// ModelOpt's files may state only their producer. Files with nothing but load_in_4bit are old ones of bitsandbytes.
 std::string method_of(const JsonFields& f) {
   if (!f.is_null("quant_method")) return f.text("quant_method");
   if (!f.is_null("quant_algo")) return "modelopt";
@@ -253,25 +253,26 @@ Scheme read_scheme(const JsonFields& f) {
                        "expected one of {}, or the config.json of the model before it was quantised with `dtype`",
                        shortened(name), fmt::join(names, ", ")));
   }
-  // DeepSeek's own fp8 files that ModelOpt changed say fp8 beside its algorithm.
+  // DeepSeek's own fp8 files that ModelOpt has changed state fp8 beside ModelOpt's algorithm.
   Scheme scheme = name == "fp8" && !f.is_null("quant_algo") ? read_modelopt(f) : method->read(f);
   for (std::string& pattern : patterns(f, kExcluded)) scheme.excluded.push_back(std::move(pattern));
   return scheme;
 }
 
-// A tenth of the layers may differ, as first and last ones do; more would be another model.
+// Up to a tenth of the layers may differ, as first and last layers often do. More would be a different model.
 void lay_on(const JsonFields& f, const model::LlmShape& shape, Scheme& scheme) {
   const auto mark = [&](const ModulePatterns& modules, bool meant_is_wide) {
     for (const MatrixShare& share : matrices_meant(modules, shape)) {
+      const std::string_view matrix = model::name(share.matrix);
       const std::int32_t wide = meant_is_wide ? share.meant : share.layers - share.meant;
       const bool mostly = wide * 10 >= share.layers * 9, hardly = wide * 10 <= share.layers;
       if (!mostly && !hardly)
         f.fail(kExcluded, fmt::format("'{}' keeps 16 bits in {} of {} layers: such a mixture is not modelled, its "
                                       "bytes and times would be wrong",
-                                      share.matrix, wide, share.layers));
-      if (mostly && share.layers > 0) scheme.checkpoint.wide.push_back(share.matrix);
+                                      matrix, wide, share.layers));
+      if (mostly && share.layers > 0) scheme.checkpoint.wide.emplace_back(matrix);
       if (wide != 0 && wide != share.layers)
-        note(scheme, fmt::format("'{}' keeps 16 bits in {} of {} layers, here in {}", share.matrix, wide, share.layers,
+        note(scheme, fmt::format("'{}' keeps 16 bits in {} of {} layers, here in {}", matrix, wide, share.layers,
                                  mostly ? "all" : "none"));
     }
   };
@@ -321,7 +322,7 @@ std::optional<Checkpoint> read_checkpoint(const JsonFields& whole, const JsonFie
   if (!dtype) dtype = stored_type(whole, notes);
   if (const auto f = quantisation(whole, text)) {
     Scheme scheme = read_scheme(*f);
-    // Servers quantise only the experts of gpt-oss, whatever the list says.
+    // Servers quantise only the experts of gpt-oss, regardless of the list.
     if (shape.family == "gpt_oss" && scheme.excluded.empty()) scheme.excluded = {"self_attn"};
     lay_on(*f, shape, scheme);
     return scheme.checkpoint;

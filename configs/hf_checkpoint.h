@@ -1,20 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the weights beside a config.json are stored: torch_dtype or dtype, and quantization_config (or
-// hf_quant_config.json beside it, where NVIDIA's tools write it). A method that is not known is refused by name, never
-// passed over. Private to configs/.
+// Reads how the weights beside a config.json are stored: torch_dtype or dtype, and quantization_config (or the file
+// hf_quant_config.json of NVIDIA's tools). An unknown method is refused by name, never ignored. Private to configs/.
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "configs/json_fields.h"
 #include "model/llm_shape.h"
+#include "model/op_id.h"
 
 namespace plimsoll::configs {
 
-/// `whole` is the file, `text` the language model's part of it (the file itself, where it has no parts). nullopt: the
-/// file does not say how its weights are stored. Throws InputError for a method, a number of bits or a mixture that is
-/// not modelled.
+/// `whole` is the file, `text` the part for the language model (the file itself if it has no parts). Returns nullopt if
+/// the file does not say how its weights are stored. Throws InputError for a method, a number of bits or a mixture that
+/// is not modelled.
 [[nodiscard]] std::optional<model::Checkpoint> read_checkpoint(const JsonFields& whole, const JsonFields& text,
                                                                const model::LlmShape& shape);
+
+// ---- hf_modules.cpp: the matrices that a quantization_config's list of modules selects ---------------------------
+
+/// Patterns over module names as the tools write them: a name or whole words of one ("lm_head", "gate"), a glob
+/// ("model.layers.0.self_attn*"), or a regular expression ("re:.*mlp.*").
+using ModulePatterns = std::vector<std::string>;
+
+struct MatrixShare {
+  model::OpId matrix = model::OpId::none;
+  std::int32_t meant = 0, layers = 0;  // layers in which a pattern selects the matrix; layers that have the matrix
+};
+/// Returns one entry per quantised matrix of the shape. Throws std::regex_error for an invalid regular expression.
+[[nodiscard]] std::vector<MatrixShare> matrices_meant(const ModulePatterns& patterns, const model::LlmShape& shape);
 
 }  // namespace plimsoll::configs

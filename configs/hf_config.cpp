@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Model shapes from the config.json of Hugging Face repositories.
+// Reads model shapes from the config.json of Hugging Face repositories.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -15,7 +15,7 @@ namespace {
 using model::LlmShape;
 using nlohmann::json;
 
-// rope_theta; files since transformers 5 have it in rope_parameters.
+// rope_theta. Files written by transformers 5 have it in rope_parameters.
 double rope_base(const JsonFields& f, double fallback) {
   const json* parameters = f.find("rope_parameters");
   const bool nested = f.is_null("rope_theta") && parameters != nullptr && parameters->is_object();
@@ -46,7 +46,7 @@ void read_common(const JsonFields& f, const ModelType& type, LlmShape& m) {
     f.fail(kHeadCount, fmt::format("found {}, expected at most the {} of hidden_size", m.heads, m.hidden));
 }
 
-// The model's folder, or the file's own name if it is another than config.json.
+// Returns the name of the model's folder, or the file's own name unless that is config.json.
 std::string id_of(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code error;
@@ -56,7 +56,7 @@ std::string id_of(const std::string& path) {
   return id.empty() ? "config" : id;
 }
 
-// The language model's fields: the file itself, or the part of a multimodal one (text_config …).
+// Returns the language model's fields: the file itself, or a part of a multimodal file (text_config …).
 JsonFields language_part(const JsonFields& whole) {
   const std::string name = whole.text("model_type");
   if (find_type(name) != nullptr) return whole;

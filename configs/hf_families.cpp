@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A field that is missing has the default that the model type's class in transformers gives it
-// (configuration_<type>.py), as files leave out what equals a default.
+// A missing field takes the default of the model type's class in transformers (configuration_<type>.py), because files
+// omit fields that equal their default.
 #include "configs/hf_families.h"
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ void note(LlmShape& m, std::string_view text) { m.source += fmt::format("; {}", 
 
 // --- windows of attention
 
-// All full, all windowed, windowed in turn beginning with the first, or whatever there is.
+// Simplifies the list of windows: none, all layers, alternating from the first layer, or the list itself.
 void set_windows(const JsonFields& f, const char* field, std::vector<std::uint8_t> windows, LlmShape& m) {
   const auto follows = [&](std::size_t period) {
     for (std::size_t i = 0; i < windows.size(); ++i)
@@ -45,14 +45,14 @@ void set_windows(const JsonFields& f, const char* field, std::vector<std::uint8_
   }
 }
 
-// Every `period`-th layer attends to everything.
+// Every `period`-th layer attends globally.
 void set_full_every(const JsonFields& f, const char* field, std::int32_t period, LlmShape& m) {
   std::vector<std::uint8_t> windows;
   for (std::int32_t layer = 0; layer < m.layers; ++layer) windows.push_back((layer + 1) % period != 0 ? 1 : 0);
   set_windows(f, field, std::move(windows), m);
 }
 
-// Layers' kinds as the file lists them.
+// Reads the kinds of layers as the file lists them.
 void read_layer_types(const JsonFields& f, LlmShape& m) {
   const json* types = f.find("layer_types");
   if (types == nullptr || !types->is_array() || m.sliding_window == 0) return;
@@ -70,15 +70,16 @@ void read_layer_types(const JsonFields& f, LlmShape& m) {
   set_windows(f, "layer_types", std::move(windows), m);
 }
 
-// Of all layers, whatever else the file says of windows: its class reads no other field. null is no window; `fallback`
-// stands for a missing one.
+// Reads a window for all layers, ignoring the file's other window fields, which these classes do not read. null means
+// no window; `fallback` replaces a missing field.
 void read_window(const JsonFields& f, LlmShape& m, std::int32_t fallback = 0) {
   m.sliding_window = f.find("sliding_window") == nullptr ? fallback : f.whole_or("sliding_window", kPositions, 0);
 }
 
 constexpr std::int32_t kQwenWindow = 4096;
 
-// Qwen windows only if told to: the layers that layer_types lists, else those from max_window_layers on.
+// Qwen uses windows only if use_sliding_window is set: in the layers that layer_types lists, else from
+// max_window_layers on.
 void read_qwen_window(const JsonFields& f, LlmShape& m) {
   if (!f.flag_or("use_sliding_window", false)) return;
   if (!f.is_null("layer_types")) {
@@ -107,7 +108,7 @@ void read_dense(const JsonFields& f, LlmShape& m) {
 
 void read_partial_rotary(const JsonFields& f, LlmShape& m) {
   double factor = f.number_or("partial_rotary_factor", 0, 1, 1);
-  // Files since transformers 5 have it with the base.
+  // Files written by transformers 5 keep it beside the base.
   if (const auto rope = f.inside("rope_parameters")) factor = rope->number_or("partial_rotary_factor", 0, 1, factor);
   if (factor < 1) m.rotary_dim = static_cast<std::int32_t>(m.head_dim * factor);
   if (factor < 1 && m.rotary_dim < 1)
@@ -158,7 +159,7 @@ void read_gemma2(const JsonFields& f, LlmShape& m) {
 
 // --- families before Llama
 
-// 7B shares one KV head; 40B and 180B (the "new decoder") have groups.
+// 7B shares one KV head; 40B and 180B (the "new decoder") have groups of heads.
 void read_falcon(const JsonFields& f, LlmShape& m) {
   const FieldName kKvHeads = {"num_kv_heads", "n_head_kv"};
   m.gated_mlp = false;
@@ -174,7 +175,7 @@ void read_falcon(const JsonFields& f, LlmShape& m) {
   if (norms != model::norms_per_layer(m)) m.norms = norms;
   m.qkv_bias = f.flag_or("bias", false);
   if (m.qkv_bias) note(m, "other biases than those of Q, K and V are not counted");
-  if (m.max_position == 0) m.max_position = 2048;  // the class's
+  if (m.max_position == 0) m.max_position = 2048;  // default of the class
 }
 
 void read_gptj(const JsonFields& f, LlmShape& m) {
@@ -226,11 +227,13 @@ void read_mixtral(const JsonFields& f, LlmShape& m) {
   read_window(f, m);
 }
 
-// mlp_only_layers: the layers without experts; they are modelled where they are the first ones.
+// mlp_only_layers lists layers without experts. They are modelled if they are the first layers.
 void read_qwen3_moe(const JsonFields& f, LlmShape& m) {
   read_qwen3_attention(f, m);
-  if (f.flag_or("use_sliding_window", false)) read_window(f, m, kQwenWindow);  // in all layers, unlike the dense ones
-  read_moe(f, m, {{"num_experts", "num_local_experts"}, "moe_intermediate_size"});  // since transformers 5 the latter
+  if (f.flag_or("use_sliding_window", false))
+    read_window(f, m, kQwenWindow);  // in all layers, unlike in the dense models
+  read_moe(f, m,
+           {{"num_experts", "num_local_experts"}, "moe_intermediate_size"});  // the second name since transformers 5
   require_one(f, "decoder_sparse_step");
   const json* dense = f.find("mlp_only_layers");
   if (dense == nullptr || dense->is_null()) return;
@@ -247,7 +250,7 @@ void read_deepseek(const JsonFields& f, LlmShape& m) {
                           .qk_nope_head_dim = f.whole("qk_nope_head_dim", kWidth),
                           .qk_rope_head_dim = f.whole("qk_rope_head_dim", kWidth),
                           .v_head_dim = f.whole("v_head_dim", kWidth)};
-  m.head_dim = m.hidden / m.heads;  // as in the catalogue; the latent's sizes are what counts
+  m.head_dim = m.hidden / m.heads;  // as in the catalogue; the sizes of the latent determine the cost
   if (f.is_null("n_routed_experts")) return;
   read_moe(f, m, {"n_routed_experts", "moe_intermediate_size"});
   require_one(f, "moe_layer_freq");
@@ -257,7 +260,7 @@ void read_deepseek(const JsonFields& f, LlmShape& m) {
 
 // --- families of 2025
 
-// Every projection of attention, the router and the experts have biases, every head a learned sink.
+// All projections of attention, the router and the experts have biases, and every head has a learned sink.
 void read_gpt_oss(const JsonFields& f, LlmShape& m) {
   constexpr std::int32_t kClassWindow = 128;
   m.kv_heads = f.whole_or("num_key_value_heads", kHeads, m.heads);
@@ -276,7 +279,7 @@ void read_glm(const JsonFields& f, LlmShape& m) {
   read_partial_rotary(f, m);
 }
 
-// THUDM's own files of GLM-4-9B; the class is not part of transformers.
+// THUDM's own files of GLM-4-9B; transformers does not include the class.
 void read_chatglm(const JsonFields& f, LlmShape& m) {
   m.head_dim = f.whole_or("kv_channels", kWidth, m.head_dim);
   m.kv_heads = f.flag_or("multi_query_attention", false) ? f.whole("multi_query_group_num", kHeads) : m.heads;
@@ -293,7 +296,7 @@ void read_glm4_moe(const JsonFields& f, LlmShape& m) {
   m.moe->first_dense_layers = f.whole_or("first_k_dense_replace", {0, m.layers}, 0);
 }
 
-// Queries and keys are normalised without weights; the chunk of local layers begins anew every attention_chunk_size
+// Queries and keys are normalised without weights. In local layers the attention restarts every attention_chunk_size
 // tokens.
 void read_llama4(const JsonFields& f, LlmShape& m) {
   read_dense(f, m);
@@ -396,7 +399,7 @@ constexpr std::array kTypes = {
                               "max_position_embeddings": 131072})"},
     ModelType{.name = "minimax_m2", .family = "minimax_m2", .read = read_minimax_m2, .rope_base = 5e6},
     ModelType{.name = "nemotron", .family = "nemotron", .read = read_nemotron, .activation = "relu2"},
-    // The language models inside others; the flat ones are files before transformers 4.52.
+    // Language models inside multimodal ones. The flat files predate transformers 4.52.
     ModelType{.name = "qwen2_vl_text", .family = "qwen2", .read = read_qwen2},
     ModelType{.name = "qwen2_5_vl_text", .family = "qwen2", .read = read_qwen2},
     ModelType{.name = "qwen2_vl", .family = "qwen2", .read = read_qwen2, .multimodal = true},
@@ -406,7 +409,7 @@ constexpr std::array kTypes = {
     ModelType{.name = "glm4v_text", .family = "glm4", .read = read_glm},
     ModelType{.name = "glm4v_moe_text", .family = "glm4_moe", .read = read_glm4_moe},
     ModelType{.name = "falcon", .family = "falcon", .read = read_falcon, .tie_embeddings = true, .activation = "gelu"},
-    // Falcon's repositories before transformers knew it: 40B and 7B.
+    // Falcon's repositories before transformers supported it: 40B and 7B.
     ModelType{
         .name = "RefinedWeb", .family = "falcon", .read = read_falcon, .tie_embeddings = true, .activation = "gelu"},
     ModelType{.name = "RefinedWebModel",
@@ -419,9 +422,9 @@ constexpr std::array kTypes = {
         .name = "opt", .family = "opt", .read = read_opt, .tie_embeddings = true, .rope_base = 0, .activation = "relu"},
 };
 
-// Families that would be computed wrongly, and what would be wrong.
+// Families whose results would be wrong, and why.
 struct Refused {
-  std::string_view begin;  // of the type's name
+  std::string_view begin;  // prefix of the type's name
   std::string_view why;
 };
 constexpr std::string_view kLinear =
@@ -477,7 +480,7 @@ constexpr std::array kRefused = {
             "times too large"},
 };
 
-// "mamba", "mamba2", "mamba_text"; no "mambalike".
+// Matches "mamba", "mamba2" and "mamba_text", but not "mambalike".
 bool begins(std::string_view name, std::string_view with) {
   if (!name.starts_with(with)) return false;
   const char next = name.size() == with.size() ? '_' : name[with.size()];

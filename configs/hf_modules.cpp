@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "configs/hf_modules.h"
+#include "configs/hf_checkpoint.h"
 
 #include <fmt/format.h>
 
@@ -15,32 +15,34 @@
 namespace plimsoll::configs {
 namespace {
 
-// Modules that make up a matrix, under a layer, in the spellings of the families that are read.
+using model::OpId;
+
+// The modules of a layer that make up a matrix, in the spellings of the supported families.
 struct Modules {
-  std::string_view matrix;
+  OpId matrix;
   std::vector<std::string_view> names;
 };
 
 const std::vector<Modules>& modules() {
   static const std::vector<Modules> kModules = {
-      {"qkv", {"self_attn.q_proj", "self_attn.qkv_proj", "self_attention.query_key_value", "attn.q_proj"}},
-      {"attention_out", {"self_attn.o_proj", "self_attn.out_proj", "self_attention.dense", "attn.out_proj"}},
-      {"q_down", {"self_attn.q_a_proj"}},
-      {"q_up", {"self_attn.q_b_proj"}},
-      {"q", {"self_attn.q_proj"}},
-      {"kv_down", {"self_attn.kv_a_proj_with_mqa"}},
-      {"kv_up", {"self_attn.kv_b_proj"}},
-      {"gate_up", {"mlp.gate_proj", "mlp.up_proj", "mlp.gate_up_proj", "feed_forward.gate_proj"}},
-      {"up", {"mlp.up_proj", "mlp.dense_h_to_4h", "mlp.fc_in", "fc1"}},
-      {"down", {"mlp.down_proj", "feed_forward.down_proj", "mlp.dense_4h_to_h", "mlp.fc_out", "fc2"}},
-      {"shared_gate_up",
+      {OpId::qkv, {"self_attn.q_proj", "self_attn.qkv_proj", "self_attention.query_key_value", "attn.q_proj"}},
+      {OpId::attention_out, {"self_attn.o_proj", "self_attn.out_proj", "self_attention.dense", "attn.out_proj"}},
+      {OpId::q_down, {"self_attn.q_a_proj"}},
+      {OpId::q_up, {"self_attn.q_b_proj"}},
+      {OpId::q, {"self_attn.q_proj"}},
+      {OpId::kv_down, {"self_attn.kv_a_proj_with_mqa"}},
+      {OpId::kv_up, {"self_attn.kv_b_proj"}},
+      {OpId::gate_up, {"mlp.gate_proj", "mlp.up_proj", "mlp.gate_up_proj", "feed_forward.gate_proj"}},
+      {OpId::up, {"mlp.up_proj", "mlp.dense_h_to_4h", "mlp.fc_in", "fc1"}},
+      {OpId::down, {"mlp.down_proj", "feed_forward.down_proj", "mlp.dense_4h_to_h", "mlp.fc_out", "fc2"}},
+      {OpId::shared_gate_up,
        {"mlp.shared_experts.gate_proj", "mlp.shared_expert.gate_proj", "feed_forward.shared_expert.gate_proj"}},
-      {"shared_down",
+      {OpId::shared_down,
        {"mlp.shared_experts.down_proj", "mlp.shared_expert.down_proj", "feed_forward.shared_expert.down_proj"}},
-      {"expert_gate_up",
+      {OpId::expert_gate_up,
        {"mlp.experts.0.gate_proj", "mlp.experts.gate_up_proj", "block_sparse_moe.experts.0.w1",
         "feed_forward.experts.gate_up_proj", "feed_forward.experts.0.gate_proj"}},
-      {"expert_down",
+      {OpId::expert_down,
        {"mlp.experts.0.down_proj", "mlp.experts.down_proj", "block_sparse_moe.experts.0.w2",
         "feed_forward.experts.down_proj", "feed_forward.experts.0.down_proj"}}};
   return kModules;
@@ -49,7 +51,7 @@ const std::vector<Modules>& modules() {
 constexpr std::array<std::string_view, 4> kPrefixes = {"model.", "language_model.model.", "model.language_model.",
                                                        "transformer."};
 
-// "a.b" in "x.a.b.c": whole words only, so that "gate" is no part of "gate_proj".
+// Finds "a.b" in "x.a.b.c". Matches whole words only, so "gate" does not match "gate_proj".
 bool holds_words(std::string_view name, std::string_view words) {
   for (std::size_t at = name.find(words); at != std::string_view::npos; at = name.find(words, at + 1)) {
     const std::size_t end = at + words.size();
@@ -78,14 +80,14 @@ bool glob_matches(std::string_view text, std::string_view glob) {
   return g == glob.size();
 }
 
-// A glob means a module and all that is in it.
+// A glob matches a module and everything inside it.
 bool glob_holds(const std::string& name, std::string_view glob) {
   for (std::size_t end = name.find('.'); end != std::string::npos; end = name.find('.', end + 1))
     if (glob_matches(std::string_view(name).substr(0, end), glob)) return true;
   return glob_matches(name, glob);
 }
 
-// The layer's number in "…layers.12.…", and what follows it.
+// Returns the layer number in "…layers.12.…" and the text that follows.
 std::optional<std::pair<std::int32_t, std::string>> layer_of(std::string_view pattern) {
   constexpr std::string_view kLayers = "layers.";
   const std::size_t at = pattern.find(kLayers);
@@ -99,7 +101,7 @@ std::optional<std::pair<std::int32_t, std::string>> layer_of(std::string_view pa
   return std::pair(number, std::string(pattern.substr(std::min(end + 1, pattern.size()))));
 }
 
-/// Patterns sorted so that a layer's own are looked up, not searched for.
+/// Patterns sorted by layer, so that those of one layer are looked up instead of searched for.
 class Matcher {
  public:
   Matcher(const ModulePatterns& patterns, std::int32_t layers) : own_(static_cast<std::size_t>(layers)) {
@@ -110,7 +112,7 @@ class Matcher {
         if (layer->first < layers) own_[static_cast<std::size_t>(layer->first)].push_back(std::move(layer->second));
       } else {
         const std::size_t at = pattern.find("layers.");
-        // In front of it stand the names of wrappers.
+        // Remove the names of wrappers before "layers.".
         any_.push_back(at == std::string::npos ? pattern : pattern.substr(at));
       }
     }
@@ -151,11 +153,11 @@ std::vector<MatrixShare> matrices_meant(const ModulePatterns& patterns, const mo
     for (const model::Matrix& matrix : matrices) {
       if (!matrix.quantised) continue;
       auto share =
-          std::find_if(shares.begin(), shares.end(), [&](const MatrixShare& s) { return s.matrix == matrix.name; });
-      if (share == shares.end()) share = shares.insert(share, MatrixShare{std::string(matrix.name)});
+          std::find_if(shares.begin(), shares.end(), [&](const MatrixShare& s) { return s.matrix == matrix.id; });
+      if (share == shares.end()) share = shares.insert(share, MatrixShare{matrix.id});
       ++share->layers;
       const auto known =
-          std::find_if(modules().begin(), modules().end(), [&](const Modules& m) { return m.matrix == matrix.name; });
+          std::find_if(modules().begin(), modules().end(), [&](const Modules& m) { return m.matrix == matrix.id; });
       if (known == modules().end()) continue;
       if (std::any_of(known->names.begin(), known->names.end(),
                       [&](std::string_view m) { return matcher.means(layer, m); }))

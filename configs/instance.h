@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rentable machine: its accelerators, how they are linked, and what an hour costs.
+// A machine that can be rented: its accelerators, their link, and the price per hour.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace plimsoll::configs {
 
 struct Price {
-  std::string date;  // "2026-07": month the price was read
+  std::string date;  // "2026-07": month in which the price was read
   double usd_per_hour = 0;
 };
 
@@ -19,13 +19,13 @@ struct Instance {
   std::string cloud;               // AWS, Azure, GCP
   std::string accelerator;         // catalogue id
   std::int32_t count = 1;          // accelerators
-  std::string interconnect;        // catalogue id; empty: a single device or not known
+  std::string interconnect;        // catalogue id; empty: a single device, or unknown
   std::vector<Price> on_demand;    // oldest first
-  std::optional<Price> sagemaker;  // of ml.<id>
+  std::optional<Price> sagemaker;  // price of ml.<id>
   std::string region, note, source;
 
-  /// Price on demand at a date ("2025-04"): the latest one not after it, else the earliest; the newest without a date.
-  /// Nothing when none is known.
+  /// Returns the on-demand price at a date ("2025-04"): the latest one not after it, else the earliest. Without a date,
+  /// returns the newest. Returns nothing if no price is known.
   [[nodiscard]] std::optional<Price> price(const std::string& date = {}) const;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// nlohmann-json does not tell where a value stood. It reads through the iterator below, which remembers how far it got,
-// so the callback for a name knows the place of that name.
+// nlohmann-json does not report the positions of values. It reads through the iterator below, which records how far it
+// got, so the callback for a name knows the position of that name.
 #include "configs/json_fields.h"
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ using nlohmann::json;
 
 constexpr int kMaxDepth = 64;
 
-/// Characters of a text; tells `reached` how many were read.
+/// Iterates over a text and stores in `reached` how many characters were read.
 class TrackedIterator {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -50,7 +50,7 @@ class TrackedIterator {
   std::size_t* reached_;
 };
 
-/// Refuses what nlohmann-json lets pass, and collects the places of the outermost object's names.
+/// Refuses input that nlohmann-json accepts, and collects the positions of the outermost object's names.
 class Watcher {
  public:
   Watcher(const std::string& text, const std::string& file) : text_(text), file_(file) {}
@@ -72,23 +72,23 @@ class Watcher {
  private:
   void add(int depth, const std::string& name) {
     const std::size_t quotes = 2;
-    const std::size_t length = name.size() + quotes;  // without escapes, which no field name has
-    // Looked for only where it is needed: a long file has tens of thousands of names.
+    const std::size_t length = name.size() + quotes;  // without escapes, which field names do not contain
+    // Computed only on demand: a long file has tens of thousands of names.
     const auto where = [&] { return place_in(text_, reached >= length ? reached - length : 0, file_); };
     names_.resize(static_cast<std::size_t>(depth));
     if (!names_.back().insert(name).second)
-      throw InputError(where(), fmt::format("'{}' stands twice in one object", shortened(name)));
+      throw InputError(where(), fmt::format("'{}' occurs twice in one object", shortened(name)));
     if (depth == 1) places_.emplace(name, where());
   }
 
   const std::string& text_;
   const std::string& file_;
-  std::vector<std::set<std::string>> names_;  // of the objects that are open
+  std::vector<std::set<std::string>> names_;  // of the objects that are currently open
   std::map<std::string, Where> places_;
 };
 
-// "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error …; last read: '…'" without what Where
-// says and without what was read: that may be no text.
+// Returns the reason in "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error …; last read:
+// '…'". Omits the position, which Where holds, and the last input, which may not be text.
 std::string reason(const json::exception& error) {
   std::string_view text = error.what();
   if (const std::size_t end = text.find("] "); end != std::string_view::npos) text.remove_prefix(end + 2);

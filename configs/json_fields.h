@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fields of a JSON object in a file, with the places where they stand, so that errors can name them; private to
-// configs/.
+// The fields of a JSON object in a file and their positions, so that errors can state them. Private to configs/.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -16,12 +15,12 @@
 
 namespace plimsoll::configs {
 
-/// Whole numbers that a field may have.
+/// The range of an integer field.
 struct Range {
   std::int64_t min = 1, max = 1;
 };
 
-/// A field by its name and the other names it goes by; the first one that is there counts.
+/// A field's name and its alternatives; the first that is present counts.
 class FieldName {
  public:
   FieldName(const char* name) : names_{name} {}  // NOLINT(google-explicit-constructor): one name is the rule
@@ -32,28 +31,28 @@ class FieldName {
   std::vector<std::string> names_;
 };
 
-/// Conversions throw InputError at the field (at the file, where it is missing) with what was found and what is
+/// Conversions throw InputError at the field (at the file if it is missing) with the value found and the values
 /// allowed.
 class JsonFields {
  public:
-  /// Throws InputError: no such file, a directory, larger than 4 MiB, not JSON, not an object, a name that stands twice
-  /// in an object, nested deeper than 64 levels.
+  /// Throws InputError if the file is missing, a directory, larger than 4 MiB, not JSON or not an object, if an object
+  /// has a duplicate name, or if objects nest deeper than 64 levels.
   [[nodiscard]] static JsonFields from_file(const std::string& path);
 
   [[nodiscard]] std::int32_t whole(const FieldName& field, Range range) const;
-  /// The fallback stands for a missing field and for null.
+  /// The fallback replaces a missing field and null.
   [[nodiscard]] std::int32_t whole_or(const FieldName& field, Range range, std::int32_t fallback) const;
   [[nodiscard]] double number_or(const FieldName& field, double min, double max, double fallback) const;
   [[nodiscard]] bool flag_or(const FieldName& field, bool fallback) const;
   [[nodiscard]] std::string text(const FieldName& field) const;
   [[nodiscard]] std::string text_or(const FieldName& field, const std::string& fallback) const;
-  /// The value as it is; nullptr when there is none. Valid as long as this object.
+  /// Returns the value, or nullptr if there is none. Valid as long as this object.
   [[nodiscard]] const nlohmann::json* find(const FieldName& field) const;
   [[nodiscard]] bool is_null(const FieldName& field) const;
-  /// The fields of an object inside this one, nullopt where it is missing or null; their errors name "outer.inner" at
-  /// the place of the outer name.
+  /// Returns the fields of an inner object, or nullopt if it is missing or null. Their errors name "outer.inner" at the
+  /// position of the outer name.
   [[nodiscard]] std::optional<JsonFields> inside(const FieldName& field) const;
-  /// Fields that are missing take these.
+  /// Sets values for missing fields.
   void add_defaults(const nlohmann::json& defaults);
   [[nodiscard]] const std::string& file() const { return file_; }
   [[noreturn]] void fail(const FieldName& field, const std::string& text) const;
@@ -66,10 +65,10 @@ class JsonFields {
   [[nodiscard]] Found look_up(const FieldName& field) const;
   [[nodiscard]] std::int32_t converted(const FieldName& field, const nlohmann::json& value, Range range) const;
 
-  std::string file_, outer_;  // outer_: "rope_scaling." inside an object
+  std::string file_, outer_;  // outer_: "rope_scaling." for an inner object
   nlohmann::json object_;
   std::map<std::string, Where> places_;  // of the names
-  Where whole_;                          // of the object itself, where a name has no place of its own
+  Where whole_;                          // position of the object itself, for names without a position of their own
 };
 
 }  // namespace plimsoll::configs

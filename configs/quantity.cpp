@@ -76,7 +76,7 @@ bool is_ascii(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
 }
 
-// from_chars takes no plus; "+-1" is no number.
+// from_chars accepts no plus sign; "+-1" is not a number.
 std::string_view without_plus(std::string_view text) {
   if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
   return text;
@@ -85,6 +85,7 @@ std::string_view without_plus(std::string_view text) {
 std::string allowed_units(Dimension dimension) {
   std::string names;
   for (const Unit& unit : kUnits) {
+    // Messages list each unit once, in the spelling that any keyboard can type.
     if (unit.dimension != dimension || !is_ascii(unit.name) || unit.name == "KB") continue;
     if (!names.empty()) names += ", ";
     names += unit.name;
@@ -106,6 +107,7 @@ std::string_view example_unit(Dimension dimension) {
 }
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
+  // Levenshtein distance with a single row of the matrix.
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
   for (std::size_t i = 1; i <= a.size(); ++i) {
@@ -152,8 +154,10 @@ Parsed parse_quantity(std::string_view text, Dimension dimension) {
 }
 
 std::string_view nearest(std::string_view text, std::span<const std::string_view> candidates) {
+  // Longer texts are not misspelt names, and the distance takes quadratic time.
   if (text.size() > 64) return {};
   std::string_view best;
+  // Up to two edits, or a third of a longer text, count as a misspelling.
   std::size_t best_distance = std::max<std::size_t>(2, text.size() / 3) + 1;
   for (const std::string_view candidate : candidates) {
     const std::size_t distance = edit_distance(text, candidate);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Engine profiles from their files (configs/README.md).
+// Reads engine profiles (configs/README.md).
 #include <array>
 #include <tuple>
 #include <utility>
@@ -104,7 +104,7 @@ void read_ranges(const Node& node, model::EngineProfile& e) {
   for (const Item& item : node.at("groups").items()) e.ranges.push_back(read_range(item.value));
 }
 
-constexpr double kMostFactor = 20;  // of a measured time over a predicted one
+constexpr double kMostFactor = 20;  // measured time over predicted time
 
 model::TimeUncertainty read_factors(const Node& node) {
   model::TimeUncertainty u;
@@ -119,7 +119,7 @@ model::TimeUncertainty read_uncertainty(const Node& node) {
   return read_factors(node);
 }
 
-// By the kind of group that was left out; each says where it is from.
+// By the kind of group that was left out; each entry states its source.
 void read_beyond(const Node& node, model::EngineProfile& e) {
   static constexpr std::array<std::string_view, 3> kKeys = {"decode", "prefill", "source"};
   node.require_known_keys(model::kBeyondNames);
@@ -127,6 +127,7 @@ void read_beyond(const Node& node, model::EngineProfile& e) {
     const auto found = node.find(model::kBeyondNames[i]);
     if (!found) continue;
     found->require_known_keys(kKeys);
+    // Required but not kept: figures without a source are refused.
     (void)found->at("source").as_string();
     e.uncertainty_beyond[static_cast<model::Beyond>(i)] = read_factors(*found);
   }

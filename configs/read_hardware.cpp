@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accelerators, links and instances from their files (configs/README.md).
+// Reads accelerators, links and instances (configs/README.md).
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -32,7 +32,7 @@ std::vector<double> read_numbers(const Node& node, double least, double most) {
   return numbers;
 }
 
-// Written by calibration; validate_coefficients checks the grid.
+// Calibration writes this table; validate_coefficients checks the grid.
 std::shared_ptr<const model::ResidualTable> read_residual(const Node& node) {
   static constexpr std::array<std::string_view, 3> kKeys = {"x", "y", "log_ratio"};
   constexpr double kMostLog2 = 64, kMostLogRatio = 10;
@@ -57,7 +57,7 @@ model::OpCoefficients read_coefficients(const Node& node) {
   return c;
 }
 
-// "2026-07", and later than the one before.
+// Checks a date: "2026-07", later than the previous one.
 void check_date(const Item& price, const std::vector<Price>& earlier) {
   const std::string& date = price.key;
   bool is_month = date.size() == 7 && date[4] == '-';
@@ -84,7 +84,8 @@ model::AllReduceSegment read_segment(const Node& node) {
   return {node.at("latency").as_seconds(0, 1), node.at("bandwidth").as_bytes_per_second(1)};
 }
 
-// "512 6.05, 1024 6.01": bytes and microseconds. One scalar, because a list of lists takes a millisecond to parse.
+// Reads "512 6.05, 1024 6.01": bytes and microseconds. It is one scalar because parsing a list of lists takes a
+// millisecond.
 std::vector<model::AllReducePoint> read_points(const Node& node) {
   constexpr double kMostBytes = 1e12, kMostMicroseconds = 1e8;
   std::string text = node.as_string();
@@ -94,6 +95,7 @@ std::vector<model::AllReducePoint> read_points(const Node& node) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
     const std::string pair = text.substr(begin, end - begin);
     begin = end + 1;
+    // min() also turns npos into the end, so that a missing number parses as empty text.
     const std::size_t first = std::min(pair.find_first_not_of(' '), pair.size());
     const std::size_t space = std::min(pair.find(' ', first), pair.size());
     const std::optional<double> bytes = parse_number(std::string_view(pair).substr(first, space - first));
@@ -108,13 +110,14 @@ std::vector<model::AllReducePoint> read_points(const Node& node) {
   return points;
 }
 
-// Either segments, or measured sizes and their times.
+// Reads either segments, or measured sizes with their times.
 model::AllReduceCurve read_curve(const Node& node) {
   static constexpr std::array<std::string_view, 4> kCurve = {"ranks", "kernel", "segments", "points"};
   node.require_known_keys(kCurve);
   model::AllReduceCurve curve;
   curve.ranks = static_cast<std::int32_t>(node.at("ranks").as_integer(2, 4096));
   curve.kernel = text_or(node, "kernel");
+  // Measured points are more precise than segments, so they suffice.
   if (const auto points = node.find("points")) {
     curve.points = read_points(*points);
     return curve;
@@ -129,6 +132,7 @@ void read_efficiency(const Node& node, model::Accelerator& a) {
       "gemm",       "moe_gemm", "prefill_attention", "decode_attention", "pointwise",
       "kernel_gap", "source",   "pointwise_kinds"};
   node.require_known_keys(kKeys);
+  // All but pointwise_kinds, which only calibrations of this machine write.
   node.require_keys(Names(kKeys).first(7));
   if (const auto kinds = node.find("pointwise_kinds")) {
     static constexpr std::array<std::string_view, 8> kKinds = {"embed",      "norm",  "residual_add", "rope_append",
@@ -141,8 +145,8 @@ void read_efficiency(const Node& node, model::Accelerator& a) {
   a.fit_source = node.at("source").as_string();
 }
 
-// The side file stands beside the accelerator's. What the file must hold is said here, so that a file which lost an op
-// is refused by name.
+// The kernel file lies beside the accelerator's file. The accelerator's file lists the ops it must hold, so that a
+// kernel file that lost an op is refused by name.
 std::shared_ptr<const model::KernelFile> read_kernels(const Node& node) {
   static constexpr std::array<std::string_view, 8> kKeys = {
       "file", "date", "source", "command", "ops", "roofline_error", "in_fit_error", "out_of_fit_error"};
@@ -150,6 +154,7 @@ std::shared_ptr<const model::KernelFile> read_kernels(const Node& node) {
                                                                            "decode_attention"};
   node.require_known_keys(kKeys);
   const std::string name = node.at("file").as_string();
+  // A plain name, so that a catalogue folder can be moved as a whole.
   if (name.empty() || name.find('/') != std::string::npos)
     node.at("file").fail("expected the name of a file in this folder");
   const std::string here = node.where().file;
@@ -228,7 +233,8 @@ void read_estimates(const Node& root, model::Accelerator& a) {
   read_efficiency(root.at("efficiency"), a);
 }
 
-// {name: …, memory: …, bandwidth: …, peak: {fp16: …}} in a study; the keys of a file are taken too.
+// Reads {name: …, memory: …, bandwidth: …, peak: {fp16: …}} from a study. The keys of a catalogue file are accepted
+// too.
 model::Accelerator read_inline_accelerator(const Node& node) {
   static constexpr std::array<std::string_view, 13> kKeys = {
       "name",  "vendor",           "memory",    "memory_visible", "bandwidth",  "memory_bandwidth",
@@ -245,7 +251,7 @@ model::Accelerator read_inline_accelerator(const Node& node) {
       for (const Item& type : item.value.items()) file.set(type.key, type.value);
     } else {
       file.set(item.key == "bandwidth" ? "memory_bandwidth" : item.key == "peak" ? "bf16" : item.key, item.value);
-      if (item.key == "peak") file.set("fp16", item.value);  // one number: products in 16 bits
+      if (item.key == "peak") file.set("fp16", item.value);  // one number: 16-bit products
     }
   }
   if (!node.has("source")) file.set("source", "stated in the study", node.where());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Model shapes from the catalogue's files (configs/README.md).
+// Reads model shapes from the catalogue's files (configs/README.md).
 #include <fmt/format.h>
 
 #include <array>
@@ -11,7 +11,7 @@ namespace plimsoll::configs {
 
 namespace {
 
-// What no model comes near; keeps all products far from the limits of integers.
+// Far above any real model; the limits keep all products within the range of integers.
 constexpr std::int64_t kLayers = 10'000, kWidth = 1'000'000, kHeads = 100'000, kVocabulary = 100'000'000;
 
 std::int32_t count(const Node& node, std::string_view key, std::int64_t max = kWidth) {
@@ -37,7 +37,7 @@ model::MoeShape read_moe(const Node& node) {
   moe.intermediate = count(node, "intermediate");
   moe.first_dense_layers = count_or(node, "first_dense_layers", 0);
   moe.period = std::max(1, count_or(node, "period", 1));
-  if (moe.experts_per_token > moe.experts) node.at("experts_per_token").fail("more experts a token than there are");
+  if (moe.experts_per_token > moe.experts) node.at("experts_per_token").fail("more experts per token than experts");
   return moe;
 }
 
@@ -63,13 +63,13 @@ model::Checkpoint read_checkpoint(const Node& node) {
   return checkpoint;
 }
 
-// Every `period`-th layer attends to everything, the others in the window.
+// Every `period`-th layer attends globally, the others within the window.
 void read_global_layers(const Node& root, model::LlmShape& m) {
   const auto node = root.find("global_every");
   if (!node) return;
   const auto period = static_cast<std::int32_t>(node->as_integer(2, kLayers));
   if (m.sliding_window == 0 || root.has("window_period"))
-    node->fail("stands beside sliding_window, instead of window_period");
+    node->fail("requires sliding_window and excludes window_period");
   for (std::int32_t layer = 0; layer < m.layers; ++layer) m.windows.push_back((layer + 1) % period != 0 ? 1 : 0);
 }
 
@@ -85,7 +85,7 @@ void read_flags(const Node& root, model::LlmShape& m) {
   m.activation = root.at("activation").as_string();
 }
 
-// The file states what the shape must add up to: a slip of a digit does not pass.
+// The file states the totals of the shape, so that a mistyped digit is detected.
 void check_sum(const Node& root, std::string_view key, double counted) {
   const auto stated = root.find(key);
   if (!stated) return;

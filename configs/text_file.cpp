@@ -38,7 +38,7 @@ std::string read_text_file(const std::string& path, std::string_view expected) {
   if (fs::is_directory(status)) throw InputError(where, fmt::format("is a directory, expected {}", expected));
   const Descriptor file{open_input(path)};
   if (file.value < 0 && errno == ETIMEDOUT)
-    throw InputError(where, fmt::format("is a FIFO that nobody writes to, expected {}", expected));
+    throw InputError(where, fmt::format("is a FIFO without a writer, expected {}", expected));
   if (file.value < 0) throw InputError(where, "cannot be opened for reading");
   std::string text;
   std::array<char, 16384> buffer{};

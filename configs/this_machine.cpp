@@ -16,7 +16,7 @@ namespace plimsoll::configs {
 
 namespace {
 
-// The value of the first line of /proc/cpuinfo or /proc/meminfo with this key; empty if there is none.
+// Returns the value of the first line of /proc/cpuinfo or /proc/meminfo with this key; empty if there is none.
 std::string proc_value(const char* file, const std::string& key) {
   std::ifstream stream(file);
   for (std::string line; std::getline(stream, line);) {
@@ -79,7 +79,7 @@ ThisMachine::Share read_share(const Node& node) {
   return share;
 }
 
-// By dtype, each beginning with one rank and ascending.
+// Checks the order: by dtype, each starting with one rank and ascending.
 bool in_order(const std::vector<ThisMachine::Share>& shares) {
   for (std::size_t i = 0; i < shares.size(); ++i) {
     const bool first = i == 0 || shares[i].dtype != shares[i - 1].dtype;
@@ -98,16 +98,19 @@ void read_probes(const Node& node, ThisMachine& machine) {
 }  // namespace
 
 ThisMachine::Share share_of(const ThisMachine& machine, std::int32_t ranks, model::DType dtype) {
+  // Both are stored in 16 bits and computed in f32.
   if (dtype == model::DType::fp16) dtype = model::DType::bf16;
   const ThisMachine::Share* nearest = nullptr;
   for (const ThisMachine::Share& share : machine.shares)
     if (share.dtype == dtype && share.ranks <= ranks) nearest = &share;
+  // Another type at a similar number of ranks is the best substitute for a missing type.
   const bool other_type = nearest == nullptr;
   for (const ThisMachine::Share& share : machine.shares)
     if (other_type && share.ranks <= ranks && (nearest == nullptr || share.ranks > nearest->ranks)) nearest = &share;
   if (nearest->ranks == ranks && !other_type) return *nearest;
   ThisMachine::Share share = *nearest;
   model::Accelerator derived = divided(*nearest->accelerator, static_cast<double>(ranks) / nearest->ranks);
+  // The source of an uncalibrated share is already stated; keep it.
   if (derived.calibrated) {
     derived.fit_source =
         nearest->ranks == ranks
@@ -132,7 +135,8 @@ std::string machine_fingerprint() {
 
 std::string machine_file(const std::string& device) {
   const char* named = std::getenv("XDG_DATA_HOME");
-  std::string folder = named != nullptr && *named == '/' ? named : "";  // the specification ignores relative ones
+  std::string folder =
+      named != nullptr && *named == '/' ? named : "";  // the specification says to ignore relative paths
   if (folder.empty()) {
     const char* home = std::getenv("HOME");
     folder = (home != nullptr ? std::string(home) : std::string("/root")) + "/.local/share";
@@ -145,12 +149,14 @@ ThisMachine read_this_machine(const Document& document) {
       "plimsoll_calibration", "fingerprint", "machine", "cores", "device", "date", "command", "probes", "shares",
       "interconnect",         "engine",      "fit"};
   const Node root = document.root();
+  // The version first: other versions may have other keys.
   const Node version = root.at("plimsoll_calibration");
   if (version.as_integer(0, 1'000'000) != kMachineFileVersion)
     version.fail(fmt::format("found version {}, expected {}: run `plimsoll calibrate` again", version.to_text(),
                              kMachineFileVersion));
   root.require_known_keys(kKeys);
   const Node fingerprint = root.at("fingerprint");
+  // A home directory may be shared by machines.
   if (fingerprint.as_string() != machine_fingerprint())
     fingerprint.fail(fmt::format(
         "this calibration is of another machine: found '{}', this one is '{}'; run `plimsoll calibrate` here",

@@ -25,7 +25,8 @@ std::string describe(const NodeData& data) {
   return "";
 }
 
-// A key that an option has put there stands where its value does: the map's file does not know it.
+// Returns the place of a key. A key added by an option has the place of its value, because the map's file does not
+// contain it.
 Where key_place(const NodeData& map, const NodeData::Entry& entry) {
   if (entry.value->line == 0) return {*entry.value->file, 0, 0};
   return {*map.file, entry.line, entry.column};
@@ -98,7 +99,7 @@ const std::string& Node::scalar(std::string_view expected) const {
   return data_->scalar;
 }
 
-// The system would read a name up to a NUL character as another one.
+// Refuse NUL: the system would cut a file name there and open another file.
 std::string Node::as_string() const {
   const std::string& text = scalar("text");
   if (text.find('\0') != std::string::npos) fail("holds a NUL character, expected text");
@@ -108,7 +109,7 @@ std::string Node::as_string() const {
 std::int64_t Node::as_integer(std::int64_t min, std::int64_t max) const {
   const std::string& text = scalar("a whole number");
   const std::optional<double> value = parse_number(text);
-  constexpr double kExact = 9007199254740992.0;  // 2^53: beyond, doubles skip whole numbers
+  constexpr double kExact = 9007199254740992.0;  // 2^53: beyond it doubles skip integers
   if (!value || *value != std::floor(*value)) fail(fmt::format("found '{}', expected a whole number", shortened(text)));
   if (std::abs(*value) >= kExact)
     fail(fmt::format("found '{}', expected a whole number from {} to {}", shortened(text), min,

@@ -12,11 +12,11 @@ namespace plimsoll::configs {
 
 namespace {
 
-constexpr std::size_t kMaxDepth = 64;  // as when parsing
+constexpr std::size_t kMaxDepth = 64;  // same limit as when parsing
 
 using Pointer = std::shared_ptr<const NodeData>;
 
-// The key of `map` that `path` begins with (the longest, so that keys may hold dots), else the path's first word.
+// Returns the longest key of `map` that `path` begins with (keys may contain dots), else the path's first word.
 std::string first_key(const NodeData& map, std::string_view path) {
   std::string best;
   for (const NodeData::Entry& entry : map.entries) {
@@ -26,7 +26,7 @@ std::string first_key(const NodeData& map, std::string_view path) {
   return best.empty() ? std::string(path.substr(0, path.find('.'))) : best;
 }
 
-// A copy of `node` if that is a map, else an empty one, for which `origin` answers.
+// Returns a copy of `node` if it is a map, else an empty map with the place of `origin`.
 std::shared_ptr<NodeData> map_like(const Pointer& node, const NodeData& origin) {
   if (node != nullptr && node->kind == NodeKind::map) return std::make_shared<NodeData>(*node);
   auto map = std::make_shared<NodeData>();
@@ -37,8 +37,8 @@ std::shared_ptr<NodeData> map_like(const Pointer& node, const NodeData& origin) 
   return map;
 }
 
-// A copy of `node` with the value at `path` replaced. A scalar on the way gives room to a map: "lengths: 5" with
-// lengths.input set becomes a map. A list does not: its values would be lost unseen.
+// Returns a copy of `node` with the value at `path` replaced. A scalar on the way becomes a map: "lengths: 5" with
+// lengths.input set. A list is refused, because its values would be lost silently.
 Pointer with(const Pointer& node, std::string_view path, const Pointer& value, std::size_t depth) {
   const auto fail = [&](const std::string& text) {
     throw InputError(Where{*value->file, value->line, value->column}, text);
@@ -63,7 +63,7 @@ Pointer with(const Pointer& node, std::string_view path, const Pointer& value, s
   return copy;
 }
 
-// A copy of `node` without the value at `path`; the node itself if there is none.
+// Returns a copy of `node` without the value at `path`, or the node itself if there is none.
 Pointer without(const Pointer& node, std::string_view path) {
   if (node->kind != NodeKind::map) return node;
   const std::string key = first_key(*node, path);
@@ -83,10 +83,10 @@ bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x
 
 bool plain_is_safe(const std::string& text) {
   if (text.empty() || text == "~" || text == "null" || text == "Null" || text == "NULL") return false;
-  if (text.starts_with("---") || text.starts_with("...")) return false;  // a document's begin and end
+  if (text.starts_with("---") || text.starts_with("...")) return false;  // markers of a document's beginning and end
   if (std::any_of(text.begin(), text.end(), is_control)) return false;
   constexpr std::string_view kBad = ":{}[],&*#?|-<>=!%@`\"'\\";
-  constexpr std::string_view kBadInside = "{}[],#?\"'\\";  // yaml-cpp stops at ? in flow text
+  constexpr std::string_view kBadInside = "{}[],#?\"'\\";  // yaml-cpp ends a plain scalar at ? in flow text
   if (text.front() == ' ' || text.back() == ' ' || text.back() == ':') return false;
   if (kBad.find(text.front()) != std::string_view::npos && !(text.front() == '-' && text.size() > 1 && text[1] != ' '))
     return false;
@@ -123,7 +123,7 @@ std::string flow(const NodeData& data) {
   return out + (map ? "}" : "]");
 }
 
-// Maps that are short enough, and all lists of scalars, stand on one line.
+// Writes short maps and all lists of scalars on one line.
 void block(const NodeData& map, std::size_t indent, std::string& out) {
   constexpr std::size_t kLine = 100;
   for (const NodeData::Entry& entry : map.entries) {
@@ -152,7 +152,7 @@ void Document::set(std::string_view path, const std::string& yaml, const Where& 
   } catch (const InputError& error) {
     throw InputError(origin, error.text());
   }
-  // The place of every value is the origin as a whole.
+  // Every value gets the whole origin as its place.
   const auto file = std::make_shared<const std::string>(origin.file);
   const auto relocate = [&](const auto& self, const NodeData& data) -> Pointer {
     auto copy = std::make_shared<NodeData>(data);

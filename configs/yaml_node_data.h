@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tree behind configs/yaml_document.h; private to configs/.
+// The tree behind configs/yaml_document.h. Private to configs/.
 #pragma once
 
 #include <memory>

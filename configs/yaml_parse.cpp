@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From text to the tree of yaml_node_data.h. yaml-cpp's events rather than its nodes: they carry positions, and limits
-// can be enforced while the text is read.
+// Parses text to the tree of yaml_node_data.h. It uses yaml-cpp's events instead of its nodes: they carry positions,
+// and limits can be enforced during parsing.
 #include <yaml-cpp/anchor.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
@@ -58,7 +58,7 @@ class TreeBuilder final : public YAML::EventHandler {
  private:
   struct Open {
     std::shared_ptr<NodeData> data;
-    std::shared_ptr<NodeData> key;                       // read, its value still to come
+    std::shared_ptr<NodeData> key;                       // its value has not been read yet
     std::unordered_map<std::string, std::size_t> lines;  // of the keys so far
   };
 
@@ -67,7 +67,7 @@ class TreeBuilder final : public YAML::EventHandler {
                      text);
   }
 
-  // yaml-cpp's "?" and "" are no tag.
+  // yaml-cpp reports "?" and "" for values without a tag.
   void check_tag(const YAML::Mark& mark, const std::string& tag) const {
     if (!tag.empty() && tag != "?") fail(mark, "tags (!name) are not allowed here");
   }
@@ -106,7 +106,7 @@ class TreeBuilder final : public YAML::EventHandler {
       check_key(top, *data);
       top.key = std::move(data);
     } else {
-      if (data->kind == NodeKind::null) {  // stands nowhere: yaml-cpp gives the next line
+      if (data->kind == NodeKind::null) {  // an empty value has no position: yaml-cpp reports the next line
         data->line = top.key->line;
         data->column = top.key->column;
       }
@@ -120,7 +120,7 @@ class TreeBuilder final : public YAML::EventHandler {
     if (key.kind != NodeKind::scalar) throw InputError(where, "a key must be a plain word");
     const auto [first, is_new] = map.lines.emplace(key.scalar, key.line);
     if (!is_new)
-      throw InputError(where, fmt::format("key '{}' stands twice in this map; first at line {}", shortened(key.scalar),
+      throw InputError(where, fmt::format("key '{}' occurs twice in this map; first at line {}", shortened(key.scalar),
                                           first->second));
   }
 
@@ -130,8 +130,8 @@ class TreeBuilder final : public YAML::EventHandler {
   std::size_t nodes_ = 0;
 };
 
-// Position of the first byte that is no text, or npos: control characters but line ends and tabs, and what is not
-// UTF-8.
+// Returns the position of the first byte that is not text, or npos: control characters other than line ends and tabs,
+// and invalid UTF-8.
 std::size_t first_bad_byte(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
     const auto c = static_cast<unsigned char>(text[i]);
@@ -151,15 +151,15 @@ std::shared_ptr<const NodeData> parse_yaml(const std::string& text, const std::s
                                                             static_cast<unsigned char>(text[bad])));
   TreeBuilder builder(std::make_shared<const std::string>(name));
   try {
-    // yaml-cpp 0.7 takes a quote that is still open at the end for closed, if the file ends in a line break or blanks;
-    // a comment at the very end changes nothing else.
+    // yaml-cpp 0.7 treats a quote that is still open at the end as closed if the file ends with a line break or blanks.
+    // Appending a comment prevents that and changes nothing else.
     std::istringstream stream(text + (text.ends_with('\n') ? "#" : "\n#"));
     YAML::Parser parser(stream);
     if (!parser.HandleNextDocument(builder) || builder.root() == nullptr)
       throw InputError(Where{name, 1, 1}, "the file is empty; expected YAML");
     const auto root = builder.root();
     if (parser.HandleNextDocument(builder))
-      throw InputError(Where{name, builder.root()->line, 1}, "a second YAML document; a file holds one");
+      throw InputError(Where{name, builder.root()->line, 1}, "a second YAML document; a file may hold only one");
     return root;
   } catch (const YAML::Exception& error) {
     throw InputError(

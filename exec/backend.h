@@ -26,7 +26,7 @@ namespace plimsoll::exec {
 /// Buffers of a forward. Widths on one rank: residual, delta, normed: hidden; qkv: (heads + 2 kv_heads) head_dim;
 /// attended: heads head_dim; up: 2 intermediate (gate first, then up) or intermediate; gated: intermediate; logits:
 /// vocab_rows. Expert buffers hold experts_per_token rows for every token, sorted by expert.
-enum class Slot : std::uint8_t {
+enum class Buffer : std::uint8_t {
   residual,
   delta,
   normed,
@@ -41,6 +41,7 @@ enum class Slot : std::uint8_t {
   expert_gated,
   expert_out
 };
+inline constexpr std::size_t kBuffers = static_cast<std::size_t>(Buffer::expert_out) + 1;
 
 /// A weight matrix y = x W^T, W [n, k] (`copies` of them for experts), in the backend's own packing.
 class Linear {
@@ -129,7 +130,7 @@ class Backend {
   /// The same for the sampled rows only, which are moved to the front of `normed`. `residual` is overwritten.
   virtual void final_norm(const NormSpec& spec, bool add_delta) = 0;
   /// y[rows, n] = x[rows, k] W^T (+ bias) (+ y).
-  virtual void linear(const Linear& weight, Slot x, Slot y, std::int64_t rows, const LinearOptions& options) = 0;
+  virtual void linear(const Linear& weight, Buffer x, Buffer y, std::int64_t rows, const LinearOptions& options) = 0;
   /// qkv: bias, q/k norm, rotation of q and k by position, k and v to the cache; q stays in place.
   virtual void rope_append(const RopeSpec& spec, std::int32_t layer) = 0;
   /// attended = softmax(q K^T / sqrt(head_dim)) V for the rows of sequence `index` of table.prefill (padding rows
@@ -138,17 +139,17 @@ class Backend {
   /// The same for all decode rows.
   virtual void decode_attention(std::int32_t layer, std::int64_t window) = 0;
   /// gated[rows, width] = act(x[:, :width]) * x[:, width:] of x = [rows, 2 width], or act(x) of plain MLPs.
-  virtual void activation(model::Activation kind, bool gated, Slot x, Slot y, std::int64_t rows,
+  virtual void activation(model::Activation kind, bool gated, Buffer x, Buffer y, std::int64_t rows,
                           std::int64_t width) = 0;
   /// Router logits [rows, experts] -> the k best experts with softmax weights that sum to 1; expert_in = rows of normed
   /// gathered by expert.
   virtual void route(std::int32_t experts, std::int32_t per_token) = 0;
   /// y = x W_e^T for the rows of every expert e.
-  virtual void expert_linear(const Linear& weights, Slot x, Slot y) = 0;
+  virtual void expert_linear(const Linear& weights, Buffer x, Buffer y) = 0;
   /// delta = sum over a token's experts of weight * expert_out.
   virtual void combine(std::int32_t per_token) = 0;
-  /// slot := sum over ranks.
-  virtual void all_reduce(Slot slot, std::int64_t rows) = 0;
+  /// buffer := sum over ranks.
+  virtual void all_reduce(Buffer buffer, std::int64_t rows) = 0;
   /// The best token of this rank's rows of the vocabulary, [vocab_begin, vocab_begin + valid). The exchange finds the
   /// best of all ranks and stores it in the sequence's slot; wait() returns it.
   virtual void sample(std::int64_t vocab_begin, std::int64_t valid) = 0;

@@ -9,6 +9,7 @@
 namespace plimsoll::exec {
 
 using model::Op;
+using model::OpId;
 using model::OpKind;
 
 RankRunner::RankRunner(const EngineConfig& config, std::int32_t rank, std::unique_ptr<Backend> backend,
@@ -130,11 +131,11 @@ void RankRunner::run_norm(const Op& op, std::int32_t layer) {
     return;
   }
   const LayerWeights& l = weights_.layers[static_cast<std::size_t>(layer)];
-  if (op.name == "input_norm") {
+  if (op.id == OpId::input_norm) {
     backend_->norm(l.input_norm, has_delta_);
     has_delta_ = false;
   } else {
-    PLIMSOLL_CHECK(op.name == "mlp_norm", "a layer has an input norm and perhaps an MLP norm");
+    PLIMSOLL_CHECK(op.id == OpId::mlp_norm, "a layer has an input norm and perhaps an MLP norm");
     // Side by side, both halves read the same residual, and delta waits for the MLP's share.
     backend_->norm(l.mlp_norm, has_delta_ && !architecture_.shape.parallel_attention);
     has_delta_ = has_delta_ && architecture_.shape.parallel_attention;
@@ -143,49 +144,54 @@ void RankRunner::run_norm(const Op& op, std::int32_t layer) {
 
 void RankRunner::run_gemm(const Op& op, std::int32_t layer) {
   if (layer < 0) {
-    PLIMSOLL_CHECK(op.name == "lm_head", "the only product outside the layers is the LM head");
-    backend_->linear(weights_.head(), Slot::normed, Slot::logits, op.m,
+    PLIMSOLL_CHECK(op.id == OpId::lm_head, "the only product outside the layers is the LM head");
+    backend_->linear(weights_.head(), Buffer::normed, Buffer::logits, op.m,
                      {.bias = weights_.head_bias, .accumulate = false});
     return;
   }
   const LayerWeights& l = weights_.layers[static_cast<std::size_t>(layer)];
-  if (op.name == "qkv") {
-    backend_->linear(*l.qkv, Slot::normed, Slot::qkv, op.m, {});  // its bias is added where q and k are rotated
-  } else if (op.name == "attention_out") {
-    backend_->linear(*l.attention_out, Slot::attended, Slot::delta, op.m,
-                     {.bias = l.attention_out_bias, .accumulate = false});
-    has_delta_ = true;
-  } else if (op.name == "gate_up" || op.name == "up") {
-    backend_->linear(*l.up, Slot::normed, Slot::up, op.m, {.bias = l.up_bias, .accumulate = false});
-  } else if (op.name == "down") {
-    backend_->linear(*l.down, Slot::gated, Slot::delta, op.m,
-                     {.bias = l.down_bias, .accumulate = architecture_.shape.parallel_attention});
-    has_delta_ = true;
-  } else {
-    PLIMSOLL_CHECK(op.name == "router", "the executor knows every matrix of the list");
-    backend_->linear(*l.router, Slot::normed, Slot::router, op.m, {});
+  switch (op.id) {
+    case OpId::qkv:  // its bias is added where q and k are rotated
+      backend_->linear(*l.qkv, Buffer::normed, Buffer::qkv, op.m, {});
+      return;
+    case OpId::attention_out:
+      backend_->linear(*l.attention_out, Buffer::attended, Buffer::delta, op.m,
+                       {.bias = l.attention_out_bias, .accumulate = false});
+      has_delta_ = true;
+      return;
+    case OpId::gate_up:
+    case OpId::up:
+      backend_->linear(*l.up, Buffer::normed, Buffer::up, op.m, {.bias = l.up_bias, .accumulate = false});
+      return;
+    case OpId::down:
+      backend_->linear(*l.down, Buffer::gated, Buffer::delta, op.m,
+                       {.bias = l.down_bias, .accumulate = architecture_.shape.parallel_attention});
+      has_delta_ = true;
+      return;
+    case OpId::router: backend_->linear(*l.router, Buffer::normed, Buffer::router, op.m, {}); return;
+    default: PLIMSOLL_CHECK(false, "the executor knows every matrix of the list");
   }
 }
 
 void RankRunner::run_moe_gemm(const Op& op, std::int32_t layer) {
   const LayerWeights& l = weights_.layers[static_cast<std::size_t>(layer)];
-  if (op.name == "expert_down")
-    backend_->expert_linear(*l.expert_down, Slot::expert_gated, Slot::expert_out);
+  if (op.id == OpId::expert_down)
+    backend_->expert_linear(*l.expert_down, Buffer::expert_gated, Buffer::expert_out);
   else
-    backend_->expert_linear(*l.expert_up, Slot::expert_in, Slot::expert_up);
+    backend_->expert_linear(*l.expert_up, Buffer::expert_in, Buffer::expert_up);
 }
 
 void RankRunner::run_activation(const Op& op) {
-  const bool expert = op.name == "expert_activation";
-  backend_->activation(architecture_.activation, architecture_.shape.gated_mlp, expert ? Slot::expert_up : Slot::up,
-                       expert ? Slot::expert_gated : Slot::gated, op.m, op.n);
+  const bool expert = op.id == OpId::expert_activation;
+  backend_->activation(architecture_.activation, architecture_.shape.gated_mlp, expert ? Buffer::expert_up : Buffer::up,
+                       expert ? Buffer::expert_gated : Buffer::gated, op.m, op.n);
 }
 
 void RankRunner::run_all_reduce(const Op& op) {
-  if (op.name == "sample_exchange")
+  if (op.id == OpId::sample_exchange)
     backend_->exchange_samples();
   else
-    backend_->all_reduce(op.name == "embedding_all_reduce" ? Slot::residual : Slot::delta, op.m);
+    backend_->all_reduce(op.id == OpId::embedding_all_reduce ? Buffer::residual : Buffer::delta, op.m);
 }
 
 }  // namespace plimsoll::exec

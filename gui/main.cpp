@@ -10,8 +10,8 @@
 #include <cstdio>
 
 #include "gui/core/text.h"
+#include "gui/window/export.h"
 #include "gui/window/main_window.h"
-#include "gui/window/screenshot.h"
 #include "model/error.h"
 
 namespace {
@@ -20,7 +20,7 @@ using namespace plimsoll;
 using namespace plimsoll::gui;
 
 constexpr int kBadInput = 2, kDeviceFailed = 3;
-constexpr int kKeepMs = 3000;  // what a crash may cost
+constexpr int kKeepMs = 3000;  // at most this much work is lost in a crash
 
 void add_options(QCommandLineParser& parser) {
   parser.setApplicationDescription(QStringLiteral(
@@ -84,7 +84,7 @@ int run(const QCommandLineParser& parser) {
   window.set_dark(theme == QStringLiteral("dark"));
   const QStringList files = parser.positionalArguments();
   if (parser.isSet(QStringLiteral("screenshot"))) {
-    for (const QString& file : files) bench.open(file);  // headless: what is wrong ends the program
+    for (const QString& file : files) bench.open(file);  // headless: an error ends the program
     if (files.isEmpty()) bench.session().replace(default_session());
     write_screenshot(bench, window, view, parser.value(QStringLiteral("screenshot")), size);
     return 0;
@@ -94,7 +94,7 @@ int run(const QCommandLineParser& parser) {
   if (!parser.isSet(QStringLiteral("theme"))) window.set_dark(QSettings().value(QStringLiteral("dark")).toBool());
   window.show_view(view);
   window.show();
-  // After the first paint, so that the window is there at once.
+  // After the first paint, so that the window appears at once.
   QTimer::singleShot(0, &window, [&] {
     if (files.isEmpty())
       bench.session().replace(default_session());
@@ -105,7 +105,7 @@ int run(const QCommandLineParser& parser) {
   return QApplication::exec();
 }
 
-// Qt's platform for running without a display apologises for what nobody asked of it.
+// Drops the warnings of Qt's offscreen platform about functions it lacks, and passes all others on.
 void pass_on(QtMsgType type, const QMessageLogContext& /*context*/, const QString& text) {
   if (text.contains(QStringLiteral("propagateSizeHints")) || text.contains(QStringLiteral("runtime directory")) ||
       text.contains(QStringLiteral("XDG_RUNTIME_DIR")))
@@ -113,9 +113,9 @@ void pass_on(QtMsgType type, const QMessageLogContext& /*context*/, const QStrin
   if (type != QtDebugMsg && type != QtInfoMsg) std::fprintf(stderr, "plimsoll: %s\n", utf8(text).c_str());
 }
 
-// Before the application exists: the platform and the scale cannot be changed afterwards.
+// Runs before the application object exists: platform and scale cannot be changed afterwards.
 void prepare(const QCommandLineParser& parser) {
-  constexpr double kMostPixels = 16384;  // a side
+  constexpr double kMostPixels = 16384;  // per side
   const QSize size = read_size(parser.value(QStringLiteral("size")));
   const double scale = read_scale(parser.value(QStringLiteral("scale")));
   static_cast<void>(read_theme(parser.value(QStringLiteral("theme"))));

@@ -192,7 +192,7 @@ TimeParts OpPricer::price_product(const Op& op) const {
 }
 
 bool OpPricer::is_inside_experts(const Op& op) const {
-  return experts_.kernel != nullptr && (op.kind == OpKind::combine || op.name == "expert_activation");
+  return experts_.kernel != nullptr && (op.kind == OpKind::combine || op.id == OpId::expert_activation);
 }
 
 // An op's part of the measured whole, by its elements.

@@ -23,41 +23,41 @@ class LayerBuilder {
 
   // The place of the attention op is where attention_index() points to afterwards.
   std::vector<Op> build(bool moe) {
-    add_norm("input_norm");
+    add_norm(OpId::input_norm);
     add_projections();
     attention_index_ = ops_.size();
     const std::vector<Matrix> matrices = attention_matrices(shape_, inputs_.tp);
     add_gemm(matrices.back());
     if (!shape_.parallel_attention) {
-      add_all_reduce("attention_all_reduce");
-      if (norms_per_layer(shape_) == 4) add_norm("post_attention_norm");
+      add_all_reduce(OpId::attention_all_reduce);
+      if (norms_per_layer(shape_) == 4) add_norm(OpId::post_attention_norm);
     }
-    if (norms_per_layer(shape_) >= 2) add_norm("mlp_norm");
+    if (norms_per_layer(shape_) >= 2) add_norm(OpId::mlp_norm);
     moe ? add_experts() : add_mlp();
-    add_all_reduce(shape_.parallel_attention ? "layer_all_reduce" : "mlp_all_reduce");
-    if (norms_per_layer(shape_) == 4) add_norm("post_mlp_norm");
+    add_all_reduce(shape_.parallel_attention ? OpId::layer_all_reduce : OpId::mlp_all_reduce);
+    if (norms_per_layer(shape_) == 4) add_norm(OpId::post_mlp_norm);
     return std::move(ops_);
   }
   [[nodiscard]] std::size_t attention_index() const { return attention_index_; }
 
  private:
-  void add_pointwise(OpKind kind, std::string_view name, std::int64_t rows, std::int64_t width, double elements) {
-    Op op{.kind = kind, .name = name, .m = rows, .n = width};
+  void add_pointwise(OpKind kind, OpId id, std::int64_t rows, std::int64_t width, double elements) {
+    Op op{.kind = kind, .id = id, .m = rows, .n = width};
     op.other_bytes = elements * real(rows) * real(width) * element_;
     ops_.push_back(op);
   }
 
-  void add_norm(std::string_view name) {
+  void add_norm(OpId id) {
     if (inputs_.capabilities.fused_residual_norm) {
-      add_pointwise(OpKind::norm, name, tokens_, shape_.hidden, 4);  // reads x and residual, writes both
+      add_pointwise(OpKind::norm, id, tokens_, shape_.hidden, 4);  // reads x and residual, writes both
       return;
     }
-    add_pointwise(OpKind::residual_add, "residual_add", tokens_, shape_.hidden, 3);
-    add_pointwise(OpKind::norm, name, tokens_, shape_.hidden, 2);
+    add_pointwise(OpKind::residual_add, OpId::residual_add, tokens_, shape_.hidden, 3);
+    add_pointwise(OpKind::norm, id, tokens_, shape_.hidden, 2);
   }
 
   void add_gemm(const Matrix& matrix) {
-    Op op{.kind = OpKind::gemm, .name = matrix.name, .m = tokens_, .n = matrix.n, .k = matrix.k};
+    Op op{.kind = OpKind::gemm, .id = matrix.id, .m = tokens_, .n = matrix.n, .k = matrix.k};
     op.flops = 2 * real(tokens_) * matrix.elements();
     op.weight_bytes = matrix_bytes(matrix, inputs_.weight_dtype);
     op.other_bytes = real(tokens_) * real(matrix.n + matrix.k) * element_;
@@ -70,17 +70,17 @@ class LayerBuilder {
     const MoeShape& moe = *shape_.moe;
     const double rows = real(tokens_) * moe.experts_per_token;
     const double reached = expected_experts(moe.experts, moe.experts_per_token, real(tokens_));
-    Op op{.kind = OpKind::moe_gemm, .name = matrix.name, .m = tokens_, .n = matrix.n, .k = matrix.k};
+    Op op{.kind = OpKind::moe_gemm, .id = matrix.id, .m = tokens_, .n = matrix.n, .k = matrix.k};
     op.flops = 2 * rows * real(matrix.n) * real(matrix.k);
     op.weight_bytes = matrix_bytes(matrix, inputs_.weight_dtype) * reached / moe.experts;
     op.other_bytes = rows * real(matrix.n + matrix.k) * element_;
     ops_.push_back(op);
   }
 
-  void add_split_gemm(const Matrix& matrix, std::span<const std::pair<std::string_view, std::int64_t>> parts) {
-    for (const auto& [name, width] : parts) {
+  void add_split_gemm(const Matrix& matrix, std::span<const std::pair<OpId, std::int64_t>> parts) {
+    for (const auto& [id, width] : parts) {
       Matrix part = matrix;
-      part.name = name;
+      part.id = id;
       part.n = width;
       add_gemm(part);
     }
@@ -97,7 +97,7 @@ class LayerBuilder {
     if (inputs_.capabilities.fused_qkv) {
       add_gemm(qkv);
     } else {
-      const std::pair<std::string_view, std::int64_t> parts[] = {{"q", queries}, {"k", keys}, {"v", keys}};
+      const std::pair<OpId, std::int64_t> parts[] = {{OpId::q, queries}, {OpId::k, keys}, {OpId::v, keys}};
       add_split_gemm(qkv, parts);
     }
     add_rope_append(queries + 2 * keys);
@@ -107,27 +107,27 @@ class LayerBuilder {
     const MlaShape& mla = *shape_.mla;
     const std::vector<Matrix> matrices = attention_matrices(shape_, inputs_.tp);
     for (const Matrix& matrix : matrices) {
-      if (matrix.name == "q_up") add_pointwise(OpKind::norm, "q_norm", tokens_, mla.q_lora_rank, 2);
-      if (matrix.name == "kv_up") add_pointwise(OpKind::norm, "kv_norm", tokens_, mla.kv_lora_rank, 2);
-      if (matrix.name != "attention_out") add_gemm(matrix);
+      if (matrix.id == OpId::q_up) add_pointwise(OpKind::norm, OpId::q_norm, tokens_, mla.q_lora_rank, 2);
+      if (matrix.id == OpId::kv_up) add_pointwise(OpKind::norm, OpId::kv_norm, tokens_, mla.kv_lora_rank, 2);
+      if (matrix.id != OpId::attention_out) add_gemm(matrix);
     }
     add_rope_append((rank_.heads + 1) * mla.qk_rope_head_dim + mla.kv_lora_rank);
   }
 
   void add_rope_append(std::int64_t width) {
     if (inputs_.capabilities.fused_rope_append) {
-      add_pointwise(OpKind::rope_append, "rope_append", tokens_, width, 2);
+      add_pointwise(OpKind::rope_append, OpId::rope_append, tokens_, width, 2);
       return;
     }
-    if (shape_.qk_norm) add_pointwise(OpKind::norm, "qk_norm", tokens_, width, 2);
-    add_pointwise(OpKind::rope_append, "rope", tokens_, width, 2);
-    add_pointwise(OpKind::rope_append, "append", tokens_, width, 2);
+    if (shape_.qk_norm) add_pointwise(OpKind::norm, OpId::qk_norm, tokens_, width, 2);
+    add_pointwise(OpKind::rope_append, OpId::rope, tokens_, width, 2);
+    add_pointwise(OpKind::rope_append, OpId::append, tokens_, width, 2);
   }
 
   // One dense MLP: up projections, activation, down projection.
-  void add_dense(const Matrix& up, const Matrix& down, std::string_view activation) {
+  void add_dense(const Matrix& up, const Matrix& down, OpId activation) {
     if (shape_.gated_mlp && !inputs_.capabilities.fused_gate_up) {
-      const std::pair<std::string_view, std::int64_t> parts[] = {{"gate", up.n / 2}, {"up", up.n / 2}};
+      const std::pair<OpId, std::int64_t> parts[] = {{OpId::gate, up.n / 2}, {OpId::up, up.n / 2}};
       add_split_gemm(up, parts);
     } else {
       add_gemm(up);
@@ -138,24 +138,24 @@ class LayerBuilder {
 
   void add_mlp() {
     const std::vector<Matrix> matrices = mlp_matrices(shape_, inputs_.tp, false);
-    add_dense(matrices[0], matrices[1], "activation");
+    add_dense(matrices[0], matrices[1], OpId::activation);
   }
 
   void add_experts() {
     const std::vector<Matrix> matrices = mlp_matrices(shape_, inputs_.tp, true);
     const std::int64_t rows = tokens_ * shape_.moe->experts_per_token;
     add_gemm(matrices.front());
-    if (matrices.size() == 5) add_dense(matrices[1], matrices[2], "shared_activation");
-    add_pointwise(OpKind::route, "route", rows, shape_.hidden, 2);  // top k, then rows gathered by expert
+    if (matrices.size() == 5) add_dense(matrices[1], matrices[2], OpId::shared_activation);
+    add_pointwise(OpKind::route, OpId::route, rows, shape_.hidden, 2);  // top k, then rows gathered by expert
     add_expert_gemm(matrices[matrices.size() - 2]);
-    add_pointwise(OpKind::activation, "expert_activation", rows, matrices.back().k, shape_.gated_mlp ? 3 : 2);
+    add_pointwise(OpKind::activation, OpId::expert_activation, rows, matrices.back().k, shape_.gated_mlp ? 3 : 2);
     add_expert_gemm(matrices.back());
-    add_pointwise(OpKind::combine, "combine", rows, shape_.hidden, 1 + 1.0 / shape_.moe->experts_per_token);
+    add_pointwise(OpKind::combine, OpId::combine, rows, shape_.hidden, 1 + 1.0 / shape_.moe->experts_per_token);
   }
 
-  void add_all_reduce(std::string_view name) {
+  void add_all_reduce(OpId id) {
     if (inputs_.tp == 1) return;
-    Op op{.kind = OpKind::all_reduce, .name = name, .m = tokens_, .n = shape_.hidden};
+    Op op{.kind = OpKind::all_reduce, .id = id, .m = tokens_, .n = shape_.hidden};
     op.other_bytes = real(tokens_) * shape_.hidden * element_;
     ops_.push_back(op);
   }
@@ -172,16 +172,16 @@ class LayerBuilder {
 void add_embedding(std::vector<Op>& ops, const OpListInputs& inputs, std::int64_t tokens) {
   const LlmShape& shape = *inputs.shape;
   const double bytes = real(tokens) * shape.hidden * activation_element_bytes(inputs.weight_dtype);
-  Op embed{.kind = OpKind::embed, .name = "embed", .m = tokens, .n = shape.hidden};
+  Op embed{.kind = OpKind::embed, .id = OpId::embed, .m = tokens, .n = shape.hidden};
   embed.other_bytes = bytes * (shape.learned_positions ? 3 : 2);
   ops.push_back(embed);
   if (inputs.tp > 1) {  // every rank holds a part of the vocabulary
-    Op reduce{.kind = OpKind::all_reduce, .name = "embedding_all_reduce", .m = tokens, .n = shape.hidden};
+    Op reduce{.kind = OpKind::all_reduce, .id = OpId::embedding_all_reduce, .m = tokens, .n = shape.hidden};
     reduce.other_bytes = bytes;
     ops.push_back(reduce);
   }
   if (inputs.pp > 1) {
-    Op send{.kind = OpKind::send, .name = "stage_send", .m = tokens, .n = shape.hidden};
+    Op send{.kind = OpKind::send, .id = OpId::stage_send, .m = tokens, .n = shape.hidden};
     send.count = inputs.pp - 1;
     send.other_bytes = bytes;
     ops.push_back(send);
@@ -255,18 +255,18 @@ std::vector<Op> head_ops(const OpListInputs& inputs, std::int64_t sampled) {
   const LlmShape& shape = *inputs.shape;
   const double element = activation_element_bytes(inputs.weight_dtype);
   const std::int64_t rows = rank_shape(shape, inputs.tp).vocab_rows;
-  Op norm{.kind = OpKind::norm, .name = "final_norm", .m = sampled, .n = shape.hidden};
+  Op norm{.kind = OpKind::norm, .id = OpId::final_norm, .m = sampled, .n = shape.hidden};
   norm.other_bytes = 3 * real(sampled) * shape.hidden * element;
-  Op head{.kind = OpKind::gemm, .name = "lm_head", .m = sampled, .n = rows, .k = shape.hidden};
+  Op head{.kind = OpKind::gemm, .id = OpId::lm_head, .m = sampled, .n = rows, .k = shape.hidden};
   head.flops = 2 * real(sampled) * real(rows) * shape.hidden;
   head.weight_bytes = real(rows) * shape.hidden * element;
   head.quantised = false;
   head.other_bytes = real(sampled) * real(rows + shape.hidden) * element;
-  Op sample{.kind = OpKind::sample, .name = "sample", .m = sampled, .n = rows};
+  Op sample{.kind = OpKind::sample, .id = OpId::sample, .m = sampled, .n = rows};
   sample.other_bytes = real(sampled) * real(rows) * element;
   std::vector<Op> ops{norm, head, sample};
   if (inputs.tp > 1) {  // the best (value, index) of every rank's rows: 8 bytes a sequence
-    Op exchange{.kind = OpKind::all_reduce, .name = "sample_exchange", .m = sampled, .n = 1};
+    Op exchange{.kind = OpKind::all_reduce, .id = OpId::sample_exchange, .m = sampled, .n = 1};
     exchange.other_bytes = 8 * real(sampled);
     ops.push_back(exchange);
   }
@@ -280,7 +280,7 @@ Op prefill_attention_op(const OpListInputs& inputs, PrefillSpan span, bool windo
   const double pairs = attention_pairs(span, window);
   double attended = real(span.context + span.new_tokens);
   if (window > 0) attended = std::min(attended, real(window - 1 + span.new_tokens));
-  Op op{.kind = OpKind::prefill_attention, .name = "prefill_attention", .m = span.new_tokens};
+  Op op{.kind = OpKind::prefill_attention, .id = OpId::prefill_attention, .m = span.new_tokens};
   op.context = attended;
   op.kv_bytes = attended * kv_elements_per_layer(shape, inputs.tp) * bytes_per_element(inputs.kv_dtype);
   std::int64_t qk = shape.head_dim, value = shape.head_dim;
@@ -305,7 +305,7 @@ Op decode_attention_op(const OpListInputs& inputs, std::int64_t rows, double con
     qk = shape.mla->kv_lora_rank + shape.mla->qk_rope_head_dim;
     value = shape.mla->kv_lora_rank;
   }
-  Op op{.kind = OpKind::decode_attention, .name = "decode_attention", .m = rows, .n = rank.heads * qk};
+  Op op{.kind = OpKind::decode_attention, .id = OpId::decode_attention, .m = rows, .n = rank.heads * qk};
   op.context = context;
   op.kv_bytes = context * kv_elements_per_layer(shape, inputs.tp) * bytes_per_element(inputs.kv_dtype);
   op.flops = 2 * real(rank.heads * (qk + value)) * context;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operations of one forward pass on one TP rank, after fusion. The simulator prices this list and an executor runs
-// it, so the two cannot drift apart: an op's kind and name say what to run, its shape and traffic say what it costs.
-// Layout by rank: tp_layout.h. Counts and their sources: docs/cost-model.md.
+// it, so the two cannot drift apart: an op's kind and identity say what to run, its shape and traffic say what it
+// costs. Layout by rank: tp_layout.h. Counts and their sources: docs/cost-model.md.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +12,7 @@
 #include "model/accelerator.h"
 #include "model/forward_work.h"
 #include "model/llm_shape.h"
+#include "model/op_id.h"
 #include "model/tp_layout.h"
 
 namespace plimsoll::model {
@@ -48,7 +49,7 @@ inline constexpr std::size_t kOpKinds = 14;
 /// One operation. Flops and bytes are those of one execution on one rank; `count` executions make a forward.
 struct Op {
   OpKind kind = OpKind::gemm;
-  std::string_view name;      // "qkv", "mlp_all_reduce": unique among the ops of a layer, prefill spans apart
+  OpId id = OpId::none;       // tells it from the other ops of a layer
   std::int64_t m = 0;         // rows
   std::int64_t n = 0, k = 0;  // gemm: y[m, n] = x[m, k] W[k, n]; else n is the width of a row
   double count = 1;           // executions in one forward: layers of the op's group

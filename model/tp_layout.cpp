@@ -31,7 +31,7 @@ std::vector<Matrix> stored(std::vector<Matrix> matrices, const LlmShape& shape) 
   const std::vector<std::string>& wide = shape.checkpoint->wide;
   for (Matrix& matrix : matrices) {
     matrix.scale_bytes = shape.checkpoint->scale_bytes;
-    if (std::find(wide.begin(), wide.end(), matrix.name) != wide.end()) matrix.quantised = false;
+    if (std::find(wide.begin(), wide.end(), name(matrix.id)) != wide.end()) matrix.quantised = false;
   }
   return matrices;
 }
@@ -42,21 +42,20 @@ std::vector<Matrix> latent_attention_matrices(const LlmShape& shape, const RankS
   const std::int64_t query = rank.heads * (mla.qk_nope_head_dim + mla.qk_rope_head_dim);
   std::vector<Matrix> out;
   if (mla.q_lora_rank > 0) {
-    out.push_back({"q_down", mla.q_lora_rank, hidden});
-    out.push_back({"q_up", query, mla.q_lora_rank});
+    out.push_back({OpId::q_down, mla.q_lora_rank, hidden});
+    out.push_back({OpId::q_up, query, mla.q_lora_rank});
   } else {
-    out.push_back({"q", query, hidden});
+    out.push_back({OpId::q, query, hidden});
   }
-  out.push_back({"kv_down", mla.kv_lora_rank + mla.qk_rope_head_dim, hidden});
-  out.push_back({"kv_up", rank.heads * (mla.qk_nope_head_dim + mla.v_head_dim), mla.kv_lora_rank});
-  out.push_back({"attention_out", hidden, rank.heads * mla.v_head_dim});
+  out.push_back({OpId::kv_down, mla.kv_lora_rank + mla.qk_rope_head_dim, hidden});
+  out.push_back({OpId::kv_up, rank.heads * (mla.qk_nope_head_dim + mla.v_head_dim), mla.kv_lora_rank});
+  out.push_back({OpId::attention_out, hidden, rank.heads * mla.v_head_dim});
   return out;
 }
 
-void add_dense_mlp(std::vector<Matrix>& out, const LlmShape& shape, std::int64_t width, std::string_view up_name,
-                   std::string_view down_name) {
-  out.push_back({up_name, (shape.gated_mlp ? 2 : 1) * width, shape.hidden});
-  out.push_back({down_name, shape.hidden, width});
+void add_dense_mlp(std::vector<Matrix>& out, const LlmShape& shape, std::int64_t width, OpId up_id, OpId down_id) {
+  out.push_back({up_id, (shape.gated_mlp ? 2 : 1) * width, shape.hidden});
+  out.push_back({down_id, shape.hidden, width});
 }
 
 }  // namespace
@@ -93,26 +92,27 @@ LayerRange stage_layers(const LlmShape& shape, std::int32_t pp, std::int32_t sta
 std::vector<Matrix> attention_matrices(const LlmShape& shape, std::int32_t tp) {
   const RankShape rank = rank_shape(shape, tp);
   if (shape.mla) return stored(latent_attention_matrices(shape, rank), shape);
-  return stored({{"qkv", (rank.heads + 2 * rank.kv_heads) * shape.head_dim, shape.hidden},
-                 {"attention_out", shape.hidden, rank.heads * shape.head_dim}},
+  return stored({{OpId::qkv, (rank.heads + 2 * rank.kv_heads) * shape.head_dim, shape.hidden},
+                 {OpId::attention_out, shape.hidden, rank.heads * shape.head_dim}},
                 shape);
 }
 
 std::vector<Matrix> mlp_matrices(const LlmShape& shape, std::int32_t tp, bool moe) {
   const RankShape rank = rank_shape(shape, tp);
-  const std::string_view up = shape.gated_mlp ? "gate_up" : "up";
+  const OpId up = shape.gated_mlp ? OpId::gate_up : OpId::up;
   std::vector<Matrix> out;
   if (!moe) {
-    add_dense_mlp(out, shape, rank.intermediate, up, "down");
+    add_dense_mlp(out, shape, rank.intermediate, up, OpId::down);
     return stored(std::move(out), shape);
   }
-  out.push_back({"router", shape.moe->experts, shape.hidden, 1, false});
+  out.push_back({OpId::router, shape.moe->experts, shape.hidden, 1, false});
   if (rank.shared_intermediate > 0) {
-    add_dense_mlp(out, shape, rank.shared_intermediate, shape.gated_mlp ? "shared_gate_up" : "shared_up",
-                  "shared_down");
+    add_dense_mlp(out, shape, rank.shared_intermediate, shape.gated_mlp ? OpId::shared_gate_up : OpId::shared_up,
+                  OpId::shared_down);
   }
   const auto routed = static_cast<std::ptrdiff_t>(out.size());
-  add_dense_mlp(out, shape, rank.expert_intermediate, shape.gated_mlp ? "expert_gate_up" : "expert_up", "expert_down");
+  add_dense_mlp(out, shape, rank.expert_intermediate, shape.gated_mlp ? OpId::expert_gate_up : OpId::expert_up,
+                OpId::expert_down);
   for (auto it = out.begin() + routed; it != out.end(); ++it) it->copies = shape.moe->experts;
   return stored(std::move(out), shape);
 }

@@ -4,10 +4,10 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 #include "model/llm_shape.h"
+#include "model/op_id.h"
 
 namespace plimsoll::model {
 
@@ -38,7 +38,7 @@ struct LayerRange {
 
 /// One weight matrix on one rank: y[m, n] = x[m, k] W[k, n], `copies` times (experts).
 struct Matrix {
-  std::string_view name;
+  OpId id = OpId::none;
   std::int64_t n = 0, k = 0;
   std::int64_t copies = 1;
   bool quantised = true;   // false: stays in the activations' type when weights are narrower

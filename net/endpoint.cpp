@@ -51,7 +51,7 @@ sockaddr_in own_end(const Socket& socket) {
   return address;
 }
 
-// The bits of an address that name its network.
+// Returns the bits of an address that name its network.
 std::optional<std::uint32_t> network_of(std::string_view address, int prefix) {
   const auto read = read_address(address, 0);
   if (!read || prefix < 0 || prefix > 32) return {};
@@ -78,8 +78,7 @@ bool is_named(const Interface& own, std::string_view list) {
   return false;
 }
 
-// Small questions and answers must not wait for more, and a host that vanished without a word is noticed within a
-// minute.
+// Sends small messages at once (TCP_NODELAY), and notices within a minute that a host vanished silently.
 void tune(const Socket& socket) {
   const int on = 1, idle = 15, every = 5, times = 6;
   ::setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -141,7 +140,7 @@ std::string source_address(const std::string& address) {
 std::vector<std::string> shared_addresses(const std::vector<Interface>& own,
                                           const std::vector<std::vector<std::string>>& peers,
                                           const std::function<std::string(const std::string&)>& route) {
-  // ways[i]: the peers that reach own[i].
+  // ways[i]: the peers that can reach own[i].
   std::vector<std::set<std::size_t>> ways(own.size());
   for (std::size_t peer = 0; peer < peers.size(); ++peer) {
     const auto add = [&](bool routed) {

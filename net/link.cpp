@@ -18,7 +18,7 @@ namespace plimsoll::net {
 
 // ---- one message ------------------------------------------------------------------------------------------------
 
-// Where the next bytes go. Room is made for a mebibyte at first and then doubled, as bytes come.
+// Returns the memory for the next bytes: at first 1 MiB, then doubled as bytes arrive.
 std::span<std::byte> MessageReader::missing() {
   constexpr std::size_t kFirst = std::size_t{1} << 20U;
   if (has_size_ && filled_ == bytes_.size()) bytes_.resize(std::min(size_, std::max(kFirst, 2 * bytes_.size())));
@@ -57,7 +57,7 @@ Bytes MessageReader::take() {
 // ---- a connection -----------------------------------------------------------------------------------------------
 
 bool Link::send(std::span<const std::byte> message, Deadline until) const {
-  PLIMSOLL_CHECK(message.size() <= kLongest, "the sender checks the length of what may be longer");
+  PLIMSOLL_CHECK(message.size() <= kLongest, "the message exceeds kLongest");
   const std::uint32_t size = htonl(static_cast<std::uint32_t>(message.size()));
   const std::array parts{std::as_bytes(std::span(&size, 1)), message};
   return socket_.send(parts, until);
@@ -75,7 +75,7 @@ std::optional<Bytes> Link::receive(std::size_t longest, Deadline until) const {
       case MessageReader::State::ended: return {};
       case MessageReader::State::partial: break;
     }
-    // The clock is looked at for every piece: a peer that drips bytes gains no time.
+    // Check the clock for every piece, so that a peer that sends single bytes cannot extend the deadline.
     if (std::chrono::steady_clock::now() >= until || !wait(until)) return {};
   }
 }
@@ -100,7 +100,7 @@ EndWatch::EndWatch(const Link& link, std::function<void()> on_end) : stop_(::eve
   thread_ = std::thread([fd = link.fd(), stop = stop_.fd(), ended = std::move(on_end)] {
     std::array<pollfd, 2> events{{{fd, POLLRDHUP, 0}, {stop, POLLIN, 0}}};
     while (::poll(events.data(), events.size(), -1) < 0) {
-      if (errno != EINTR) return ended();  // a thread that cannot watch must not keep others waiting
+      if (errno != EINTR) return ended();  // poll failed: report an end, so that no caller waits for ever
     }
     if (events[1].revents == 0) ended();
   });

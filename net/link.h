@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages over a stream socket. A message is its length, four bytes in network order, and then its bytes. The receiver
-// says how long a message it accepts: one peer may send a gigabyte of logits, an unknown one a few kilobytes.
+// Messages over a stream socket. A message is its length (four bytes in network order) followed by its bytes. The
+// receiver sets the longest message it accepts: a known peer may send a gigabyte of logits, an unknown one a few
+// kilobytes.
 #pragma once
 
 #include <cstddef>
@@ -20,20 +21,21 @@ namespace plimsoll::net {
 
 using Bytes = std::vector<std::byte>;
 
-/// Reads one message as its bytes arrive. Memory grows with what has arrived, not with the length that is announced.
+/// Reads one message as its bytes arrive. It allocates memory for bytes that have arrived, not for the announced
+/// length.
 class MessageReader {
  public:
-  /// A message of more than `longest` bytes ends the stream.
+  /// A message longer than `longest` bytes ends the stream.
   explicit MessageReader(std::size_t longest) : longest_(longest) {}
 
   enum class State {
-    partial,   // more bytes must come
-    complete,  // take() has the message
-    ended      // the other side is gone, or announces a message that is too long
+    partial,   // more bytes are expected
+    complete,  // take() returns the message
+    ended      // the peer is gone, or announced a message that is too long
   };
-  /// Receives what is there and, if `may_wait`, waits for the rest. Throws bad_alloc.
+  /// Receives the bytes that are available and, if `may_wait`, waits for the rest. Throws bad_alloc.
   State advance(const Socket& socket, bool may_wait);
-  /// The message; the reader is then ready for the next one.
+  /// Returns the message and prepares for the next one.
   [[nodiscard]] Bytes take();
 
  private:
@@ -46,11 +48,11 @@ class MessageReader {
   Bytes bytes_ = Bytes(kHead);  // the length, then the message
 };
 
-/// A connection that carries messages. One thread sends, one receives, any may shut(). Every failure is reported as if
-/// the other side were gone.
+/// A connection that carries messages. One thread may send and one may receive; any thread may call shut(). Every
+/// failure is reported as if the peer had gone.
 class Link {
  public:
-  /// No message is longer.
+  /// The longest message that can be sent, in bytes.
   static constexpr std::size_t kLongest = std::size_t{1} << 30U;
 
   Link() = default;
@@ -60,15 +62,15 @@ class Link {
   [[nodiscard]] int fd() const { return socket_.fd(); }
   [[nodiscard]] const Socket& socket() const { return socket_; }
 
-  /// Blocks until the message, of up to kLongest bytes, is on its way. False if the other side is gone or the deadline
-  /// passes first; the link is then of no further use.
+  /// Blocks until the message is sent. Returns false if the peer is gone or the deadline passes first; the link is then
+  /// unusable. The message must not exceed kLongest.
   bool send(std::span<const std::byte> message, Deadline until = kNever) const;
   bool send(std::string_view message, Deadline until = kNever) const;
-  /// Blocks for the next message. nullopt if the other side is gone, announces a longer message, or has not sent all of
-  /// it by the deadline; the link is then of no further use. Throws bad_alloc.
+  /// Blocks until the next message arrives and returns it. Returns nullopt if the peer is gone, announces a longer
+  /// message, or has not sent all of it by the deadline; the link is then unusable. Throws bad_alloc.
   [[nodiscard]] std::optional<Bytes> receive(std::size_t longest = kLongest, Deadline until = kNever) const;
   [[nodiscard]] std::optional<std::string> receive_text(std::size_t longest, Deadline until = kNever) const;
-  /// As the socket's.
+  /// As Socket::wait.
   [[nodiscard]] bool wait(Deadline until) const { return socket_.wait(until); }
   void shut() const { socket_.shut(); }
 
@@ -76,17 +78,17 @@ class Link {
   Socket socket_;
 };
 
-/// Two ends of one connection inside this process. Throws DeviceError.
+/// Returns the two ends of a connection inside this process. Throws DeviceError.
 [[nodiscard]] std::pair<Link, Link> make_link_pair();
 
-/// The text of a message.
+/// Returns the text of a message.
 [[nodiscard]] std::string text_of(std::span<const std::byte> message);
 
-/// Calls `on_end` once, on a thread of its own, when the other side of a link is gone; never after the watch is
-/// destroyed. Takes nothing from the link, which must outlive it.
+/// Calls `on_end` once, on a thread of its own, when the peer of a link is gone. Never calls it after the watch is
+/// destroyed. Reads nothing from the link. The link must outlive the watch.
 class EndWatch {
  public:
-  /// Throws DeviceError if the system has no more file descriptors, system_error if it has no more threads.
+  /// Throws DeviceError if the system has no file descriptors left, system_error if it has no threads left.
   EndWatch(const Link& link, std::function<void()> on_end);
   ~EndWatch();
   EndWatch(const EndWatch&) = delete;

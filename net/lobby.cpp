@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kConnectWithin{2000}, kPause{10};
 
-// Takes the same time wherever the two differ, so that a stranger learns nothing from it.
+// Takes the same time wherever the two differ, so that timing reveals nothing about the token.
 bool begins_with_token(std::string_view message, std::string_view token) {
   if (message.size() <= token.size() || message[token.size()] != ' ') return false;
   unsigned difference = 0;
@@ -85,8 +85,8 @@ std::vector<Link> Lobby::dismiss() {
   return guests;
 }
 
-// What has arrived is read before anything is closed for want of room: a guest says who it is as soon as it connects,
-// and no crowd of silent strangers may push it out.
+// Reads all pending messages before closing any connection for lack of room. A guest identifies itself as soon as it
+// connects, so a crowd of silent strangers cannot push it out.
 std::optional<Lobby::Guest> Lobby::next(Deadline until) {
   while (true) {
     if (auto guest = hear()) return guest;
@@ -121,7 +121,7 @@ std::optional<Lobby::Guest> Lobby::hear() {
   return {};
 }
 
-// A few at a time, so that their messages are read in between.
+// Accepts a few connections at a time, so that their messages are read in between.
 void Lobby::accept() {
   is_full_ = false;
   for (const Socket& listening : listening_) {
@@ -135,7 +135,7 @@ void Lobby::accept() {
   }
 }
 
-// A connection that the system has no room for stays pending: it is tried again after a pause, not in a busy loop.
+// A connection that the system has no room for stays pending. Retry after a pause instead of in a busy loop.
 void Lobby::wait(Deadline until) const {
   std::vector<pollfd> events;
   if (is_full_)

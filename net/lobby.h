@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How processes that belong together find each other: each says where it listens and a secret token (Meeting), and lets
-// in only the connections whose first message begins with that token (Lobby).
+// How processes that belong together find each other. Each publishes its endpoints and a secret token (Meeting), and
+// accepts only connections whose first message begins with that token (Lobby).
 #pragma once
 
 #include <chrono>
@@ -16,53 +16,52 @@
 
 namespace plimsoll::net {
 
-/// Where a process listens, and the token of those that may come. As text without line breaks.
+/// The endpoints of a process and the token that it accepts. text() is a single line.
 struct Meeting {
   struct Endpoint {
     std::string address;  // numeric
     std::uint16_t port = 0;
     bool operator==(const Endpoint&) const = default;
   };
-  std::string host, token;  // name of the host; the token has no blank
+  std::string host, token;  // name of the host; the token contains no blank
   std::vector<Endpoint> endpoints;
   bool operator==(const Meeting&) const = default;
   [[nodiscard]] std::string text() const;
-  /// Of a text() made by this program: what is missing stays empty.
+  /// Parses the result of text(). Missing parts stay empty.
   [[nodiscard]] static Meeting read(const std::string& text);
 };
 
-/// A connection to the first endpoint that answers, each within two seconds; not open if none does.
+/// Connects to the first endpoint that answers, trying each for two seconds. The link is not open if none answers.
 [[nodiscard]] Link reach(const Meeting& meeting);
 
-/// 128 random bits, in hexadecimal digits.
+/// Returns 128 random bits as hexadecimal digits.
 [[nodiscard]] std::string random_token();
 
-/// Listens, and waits for the messages of many new connections at once: a silent peer, or one that sends a byte now and
-/// then, delays no other. A connection is closed when its first message does not begin with the token and a blank, is
-/// longer than kMaxFirst, or is not complete within `patience`; and the oldest of more than kMaxStrangers is. One
-/// thread.
+/// Listens and reads the first messages of many new connections concurrently, so a silent or slow peer delays no other.
+/// It closes a connection whose first message does not begin with the token and a blank, is longer than kMaxFirst, or
+/// is not complete within `patience`. Above kMaxStrangers connections it closes the oldest. One thread.
 class Lobby {
  public:
-  static constexpr std::size_t kMaxFirst = 4096;      // bytes, before the token is known
-  static constexpr std::size_t kMaxNext = 1U << 16U;  // bytes, of those that were let in
+  static constexpr std::size_t kMaxFirst = 4096;      // bytes, before the token is verified
+  static constexpr std::size_t kMaxNext = 1U << 16U;  // bytes, from accepted guests
   static constexpr std::size_t kMaxStrangers = 64;    // connections
 
-  /// Listens at each of the addresses, under a new token. Throws DeviceError.
+  /// Listens at each of the addresses with a new token. Throws DeviceError.
   explicit Lobby(const std::vector<std::string>& addresses,
                  std::chrono::milliseconds patience = std::chrono::seconds(5));
   [[nodiscard]] const Meeting& meeting() const { return meeting_; }
 
-  /// A connection that was let in, with its message; the token is cut off.
+  /// An accepted connection and its message without the token.
   struct Guest {
     Link link;
-    std::string introduction;  // the first message, for a guest that was kept; otherwise empty
+    std::string introduction;  // the first message of a guest passed to keep(); otherwise empty
     std::string message;
   };
-  /// The next message of a guest; nullopt if none comes by the deadline. Guests that leave are forgotten.
+  /// Returns the next message of a guest; nullopt if none arrives by the deadline. Forgets guests that leave.
   [[nodiscard]] std::optional<Guest> next(Deadline until);
-  /// Waits for a further message of a guest, for as long as it takes. introduction: not empty.
+  /// Waits for a further message of a guest without a time limit. `introduction` must not be empty.
   void keep(Link link, std::string introduction);
-  /// The guests that were kept and have not said more.
+  /// Returns the guests passed to keep() that have sent nothing since.
   [[nodiscard]] std::vector<Link> dismiss();
 
  private:
@@ -80,7 +79,7 @@ class Lobby {
   std::vector<Socket> listening_;
   Meeting meeting_;
   std::list<Visitor> visitors_;  // the oldest first
-  bool is_full_ = false;         // the system had no room for a connection
+  bool is_full_ = false;         // the system refused a connection for lack of room
 };
 
 }  // namespace plimsoll::net

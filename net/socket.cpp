@@ -18,14 +18,15 @@ namespace plimsoll::net {
 int poll_time(Deadline until) {
   if (until == kNever) return -1;
   const Deadline now = std::chrono::steady_clock::now();
-  if (until <= now) return 0;  // Deadline::min() included, whose difference would not fit
+  if (until <= now) return 0;  // also for Deadline::min(), whose difference would overflow
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - now).count();
   return static_cast<int>(std::min<std::int64_t>(left, std::numeric_limits<int>::max()));
 }
 
 namespace {
 
-// True when one of `events` has come, an error or a hang-up included: the next call on the socket reports those.
+// Returns true when one of `events`, an error or a hang-up has occurred; the next call on the socket reports the latter
+// two.
 bool poll_one(int fd, short events, Deadline until) {
   pollfd ready{fd, events, 0};
   while (true) {

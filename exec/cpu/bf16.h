@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// bf16 on the CPU: the type that weights and KV caches are kept in; arithmetic is in f32.
+// bf16 on the CPU: the storage type of weights and KV caches. Arithmetic is in f32.
 #pragma once
 
 #include <bit>
@@ -7,7 +7,7 @@
 
 namespace plimsoll::exec {
 
-/// The upper half of an f32, rounded to nearest with ties to even; a NaN stays one.
+/// Returns the upper half of an f32, rounded to nearest with ties to even. A NaN stays a NaN.
 [[nodiscard]] inline std::uint16_t to_bf16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   if ((bits & 0x7fffffffU) > 0x7f800000U) return static_cast<std::uint16_t>((bits >> 16) | 0x40U);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU backend's way from queries, keys and values to attended rows: which head and which rows go to whom.
+// The CPU backend's attention: from queries, keys and values to attended rows, and how heads and rows are divided among
+// threads.
 #include <algorithm>
 #include <cmath>
 
@@ -10,10 +11,10 @@ namespace plimsoll::exec {
 
 namespace {
 
-// Query rows that share one pass over the keys: enough that the pass costs little beside the products.
+// Query rows that share one pass over the keys: enough that reading the keys costs little beside the products.
 constexpr std::int64_t kTaskRows = 64;
 
-// Cached tokens that the blocks of a sequence really hold.
+// Cached tokens that the blocks of a sequence actually hold.
 std::int64_t tokens_there(const SequenceRows& sequence, std::int64_t block_tokens) {
   return std::min(sequence.context + sequence.tokens, sequence.block_count * block_tokens);
 }
@@ -35,8 +36,8 @@ constexpr std::int32_t kBlockZero = 0;
 
 void CpuBackend::reserve_scratch() {
   const std::int64_t rows = std::max(kTaskRows, config_.rank.heads);
-  const std::size_t output =
-      static_cast<std::size_t>(config_.rank.heads * shape_.head_dim);  // where surplus attention goes
+  const std::size_t output = static_cast<std::size_t>(
+      config_.rank.heads * shape_.head_dim);  // scratch output for surplus attention, which is discarded
   const std::size_t floats = attention_scratch(kernels_, rows, shape_.head_dim) + output;
   for (HostMemory& memory : scratch_) memory = HostMemory(floats * sizeof(float), "attention");
 }
@@ -51,10 +52,11 @@ void CpuBackend::rope_append(const RopeSpec& spec, std::int32_t layer) {
   key.norm = data(spec.k_norm);
   rope_.fill(spec.rope, table_->position, pool_);
   const std::int64_t heads = config_.rank.heads, kv_heads = config_.rank.kv_heads, d = shape_.head_dim;
+  // Up to this many rows take less time on one thread than waking the team.
   const std::int64_t alone = 16'384 / qkv_width_ + 1;
   const auto do_rows = [&](int, std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
-      float* qkv = workspace_[Slot::qkv] + row * qkv_width_;
+      float* qkv = workspace_[Buffer::qkv] + row * qkv_width_;
       if (spec.bias != nullptr) kernels_.add(data(spec.bias), qkv_width_, qkv);
       for (std::int64_t head = 0; head < heads + kv_heads; ++head) {
         kernels_.rope(head < heads ? query : key, rope_.cosines(row), rope_.sines(row), d, qkv + head * d);
@@ -70,6 +72,7 @@ void CpuBackend::rope_append(const RopeSpec& spec, std::int32_t layer) {
 
 void CpuBackend::append(const float* qkv, std::int64_t row, std::int32_t layer) {
   const std::int64_t slot = table_->cache_slot[static_cast<std::size_t>(row)];
+  // A padding row is not written to the cache.
   if (slot < 0) return;
   const std::int64_t kv_heads = config_.rank.kv_heads, d = shape_.head_dim;
   const float* keys = qkv + config_.rank.heads * d;
@@ -92,7 +95,7 @@ AttentionTask CpuBackend::attention_task(const SequenceRows& sequence, std::int3
   task.group = group_;
   task.head_dim = shape_.head_dim;
   task.scale = 1.0F / std::sqrt(static_cast<float>(shape_.head_dim));
-  task.q = workspace_[Slot::qkv] + sequence.first_row * qkv_width_ + head * group_ * shape_.head_dim;
+  task.q = workspace_[Buffer::qkv] + sequence.first_row * qkv_width_ + head * group_ * shape_.head_dim;
   task.keys = cache_.keys(layer, head);
   task.value_offset = cache_.value_offset();
   task.head_stride = cache_.head_stride();
@@ -103,7 +106,7 @@ AttentionTask CpuBackend::attention_task(const SequenceRows& sequence, std::int3
   task.bf16 = cache_.bf16();
   task.zeros = zeros_.data();
   task.out_stride = config_.rank.heads * shape_.head_dim;
-  task.out = workspace_[Slot::attended] + sequence.first_row * task.out_stride + head * group_ * shape_.head_dim;
+  task.out = workspace_[Buffer::attended] + sequence.first_row * task.out_stride + head * group_ * shape_.head_dim;
   return task;
 }
 
@@ -117,10 +120,11 @@ void CpuBackend::prefill_attention(std::int32_t layer, std::size_t index, std::i
     first_[static_cast<std::size_t>(i)] = range.first;
     last_[static_cast<std::size_t>(i)] = range.last;
   }
+  // One task is a chunk of positions of one KV head: its queries share each pass over the keys.
   const std::int64_t positions = std::max<std::int64_t>(1, kTaskRows / group_);
   const std::int64_t chunks = (sequence.rows + positions - 1) / positions, heads = config_.rank.kv_heads;
   pool_.for_each(chunks * heads, [&](int thread, std::int64_t item) {
-    // The last rows see most: they go first, so that nobody is left with a long task at the end.
+    // The last rows see the most keys. Start with them, so that no thread begins a long task at the end.
     const std::int64_t first = (chunks - 1 - item / heads) * positions;
     AttentionTask task = attention_task(sequence, layer, item % heads);
     task.positions = std::min(positions, sequence.rows - first);
@@ -133,11 +137,12 @@ void CpuBackend::prefill_attention(std::int32_t layer, std::size_t index, std::i
   });
 }
 
-// A sequence's heads stay together as far as there is work for all: they lie together in memory. Where there are fewer
-// heads than threads, the queries of a head are shared out; each part reads the keys, but from a shared cache.
+// Keep a sequence's heads together as long as there is work for every thread: they are adjacent in memory. With fewer
+// heads than threads, divide the queries of a head; each part reads the keys again, but from a shared cache.
 CpuBackend::DecodeParts CpuBackend::decode_parts(std::int64_t rows) const {
   DecodeParts parts;
   if (pool_.threads() == 1) return parts;
+  // Four tasks per thread, because contexts differ in length and a thread that is done takes another task.
   const std::int64_t wanted = 4 * std::int64_t{pool_.threads()}, heads = config_.rank.kv_heads;
   parts.heads = std::min(heads, (wanted + rows - 1) / rows);
   if (rows * heads < pool_.threads()) parts.queries = std::min(group_, pool_.threads() / (rows * heads));
@@ -154,6 +159,7 @@ void CpuBackend::decode_attention(std::int32_t layer, std::int64_t window) {
     const Range range = attended(sequence, position, window, config_.block_tokens);
     const std::int64_t part = item / parts.queries % parts.heads, heads = config_.rank.kv_heads;
     const std::int64_t first_head = heads * part / parts.heads, last_head = heads * (part + 1) / parts.heads;
+    // A part is a range of KV heads, and of each head's queries.
     const std::int64_t share = item % parts.queries;
     const std::int64_t first_query = group_ * share / parts.queries, last_query = group_ * (share + 1) / parts.queries;
     AttentionTask task = attention_task(sequence, layer, first_head);
@@ -171,7 +177,8 @@ void CpuBackend::decode_attention(std::int32_t layer, std::int64_t window) {
   });
 }
 
-// Static batches compute over their padding: the sequence's own tokens stand in for it, from the start over and over.
+// Static batches compute attention over their padding. The padding has no tokens of its own, so the sequence's tokens
+// are read again from the start, repeatedly.
 void CpuBackend::attend_surplus(const AttentionTask& task, std::int64_t tokens, int thread) {
   if (tokens <= 0) return;
   AttentionTask surplus = task;

@@ -83,13 +83,14 @@ void CpuBackend::end() { table_ = nullptr; }
 void CpuBackend::wait(std::int32_t* tokens, float* logits) {
   for (std::int64_t i = 0; i < sampled_; ++i) tokens[i] = best_[static_cast<std::size_t>(i)].token;
   if (logits == nullptr) return;
-  std::memcpy(logits, workspace_[Slot::logits],
+  std::memcpy(logits, workspace_[Buffer::logits],
               static_cast<std::size_t>(sampled_ * config_.rank.vocab_rows) * sizeof(float));
 }
 
 template <class Body>
 void CpuBackend::over_rows(std::int64_t rows, std::int64_t elements_per_row, const Body& body) {
-  constexpr std::int64_t kAlone = 32'768;  // some 5 us of work for one thread, a few times what sharing it costs
+  constexpr std::int64_t kAlone =
+      32'768;  // elements; about 5 us of work for one thread, a few times the cost of sharing it
   if (rows * elements_per_row < kAlone) {
     if (rows > 0) body(std::int64_t{0}, rows);
   } else {
@@ -108,7 +109,7 @@ void CpuBackend::embed(const Linear& embedding, std::int64_t vocab_begin, const 
       const std::int32_t given = table_->token[i];
       const std::int64_t token = given >= 0 ? given : remembered_[static_cast<std::size_t>(table_->token_slot[i])];
       const std::int64_t own = token - vocab_begin;
-      float* out = workspace_[Slot::residual] + row * width;
+      float* out = workspace_[Buffer::residual] + row * width;
       if (own >= 0 && own < rows.n())
         rows.read_row(own, out);
       else
@@ -125,9 +126,9 @@ void CpuBackend::norm(const NormSpec& spec, bool add_delta) {
   const std::int64_t width = shape_.hidden;
   over_rows(table_->rows, width, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
-      float* residual = workspace_[Slot::residual] + row * width;
-      if (add_delta) kernels_.add(workspace_[Slot::delta] + row * width, width, residual);
-      kernels_.norm(row_spec, residual, width, workspace_[Slot::normed] + row * width);
+      float* residual = workspace_[Buffer::residual] + row * width;
+      if (add_delta) kernels_.add(workspace_[Buffer::delta] + row * width, width, residual);
+      kernels_.norm(row_spec, residual, width, workspace_[Buffer::normed] + row * width);
     }
   });
 }
@@ -138,19 +139,20 @@ void CpuBackend::final_norm(const NormSpec& spec, bool add_delta) {
   over_rows(sampled_, width, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t row = table_->sampled[static_cast<std::size_t>(i)];
-      float* residual = workspace_[Slot::residual] + row * width;
-      if (add_delta) kernels_.add(workspace_[Slot::delta] + row * width, width, residual);
-      kernels_.norm(row_spec, residual, width, workspace_[Slot::normed] + i * width);
+      float* residual = workspace_[Buffer::residual] + row * width;
+      if (add_delta) kernels_.add(workspace_[Buffer::delta] + row * width, width, residual);
+      kernels_.norm(row_spec, residual, width, workspace_[Buffer::normed] + i * width);
     }
   });
 }
 
-void CpuBackend::linear(const Linear& weight, Slot x, Slot y, std::int64_t rows, const LinearOptions& options) {
+void CpuBackend::linear(const Linear& weight, Buffer x, Buffer y, std::int64_t rows, const LinearOptions& options) {
   const ProductRows product{.copy = 0, .x = workspace_[x], .y = workspace_[y], .rows = rows};
   multiplier_.run(static_cast<const PackedLinear&>(weight), {&product, 1}, data(options.bias), options.accumulate);
 }
 
-void CpuBackend::activation(model::Activation kind, bool gated, Slot x, Slot y, std::int64_t rows, std::int64_t width) {
+void CpuBackend::activation(model::Activation kind, bool gated, Buffer x, Buffer y, std::int64_t rows,
+                            std::int64_t width) {
   const Pointwise op = pointwise(kind);
   over_rows(rows, 4 * width, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
@@ -166,16 +168,17 @@ void CpuBackend::activation(model::Activation kind, bool gated, Slot x, Slot y, 
 
 void CpuBackend::route(std::int32_t experts, std::int32_t per_token) {
   const std::int64_t width = shape_.hidden;
-  routing_.choose(workspace_[Slot::router], table_->rows, experts, per_token);
+  routing_.choose(workspace_[Buffer::router], table_->rows, experts, per_token);
   over_rows(table_->rows, per_token * width, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin * per_token; i < end * per_token; ++i) {
       const std::int64_t to = routing_.row[static_cast<std::size_t>(i)];
-      std::copy_n(workspace_[Slot::normed] + i / per_token * width, width, workspace_[Slot::expert_in] + to * width);
+      std::copy_n(workspace_[Buffer::normed] + i / per_token * width, width,
+                  workspace_[Buffer::expert_in] + to * width);
     }
   });
 }
 
-void CpuBackend::expert_linear(const Linear& weights, Slot x, Slot y) {
+void CpuBackend::expert_linear(const Linear& weights, Buffer x, Buffer y) {
   const auto& experts = static_cast<const PackedLinear&>(weights);
   std::vector<ProductRows> products;
   for (std::int64_t expert = 0; expert < experts.copies(); ++expert) {
@@ -194,19 +197,19 @@ void CpuBackend::combine(std::int32_t per_token) {
   const std::int64_t width = shape_.hidden;
   over_rows(table_->rows, per_token * width, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t token = begin; token < end; ++token) {
-      float* out = workspace_[Slot::delta] + token * width;
+      float* out = workspace_[Buffer::delta] + token * width;
       std::fill_n(out, width, 0.0F);
       for (std::int64_t i = token * per_token; i < (token + 1) * per_token; ++i) {
         const auto at = static_cast<std::size_t>(i);
-        kernels_.add_scaled(workspace_[Slot::expert_out] + routing_.row[at] * width, routing_.weight[at], width, out);
+        kernels_.add_scaled(workspace_[Buffer::expert_out] + routing_.row[at] * width, routing_.weight[at], width, out);
       }
     }
   });
 }
 
-void CpuBackend::all_reduce(Slot slot, std::int64_t rows) {
+void CpuBackend::all_reduce(Buffer buffer, std::int64_t rows) {
   if (communicator_ == nullptr) return;
-  communicator_->all_reduce(workspace_[slot], rows * shape_.hidden, model::DType::fp32, nullptr);
+  communicator_->all_reduce(workspace_[buffer], rows * shape_.hidden, model::DType::fp32, nullptr);
 }
 
 std::unique_ptr<Backend> make_cpu_backend(const BackendConfig& config, Communicator* communicator, int threads) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU as a Backend: operations are done when they return. Results do not depend on the number of threads, the rows
-// of other sequences or the place of KV blocks, in any bit.
+// The CPU as a Backend. Operations are complete when they return. Results are bit-identical for any number of threads,
+// any other rows in the forward and any placement of KV blocks.
 #pragma once
 
 #include <cstdint>
@@ -44,15 +44,16 @@ class CpuBackend final : public Backend {
   void embed(const Linear& embedding, std::int64_t vocab_begin, const Linear* positions) override;
   void norm(const NormSpec& spec, bool add_delta) override;
   void final_norm(const NormSpec& spec, bool add_delta) override;
-  void linear(const Linear& weight, Slot x, Slot y, std::int64_t rows, const LinearOptions& options) override;
+  void linear(const Linear& weight, Buffer x, Buffer y, std::int64_t rows, const LinearOptions& options) override;
   void rope_append(const RopeSpec& spec, std::int32_t layer) override;
   void prefill_attention(std::int32_t layer, std::size_t index, std::int64_t window) override;
   void decode_attention(std::int32_t layer, std::int64_t window) override;
-  void activation(model::Activation kind, bool gated, Slot x, Slot y, std::int64_t rows, std::int64_t width) override;
+  void activation(model::Activation kind, bool gated, Buffer x, Buffer y, std::int64_t rows,
+                  std::int64_t width) override;
   void route(std::int32_t experts, std::int32_t per_token) override;
-  void expert_linear(const Linear& weights, Slot x, Slot y) override;
+  void expert_linear(const Linear& weights, Buffer x, Buffer y) override;
   void combine(std::int32_t per_token) override;
-  void all_reduce(Slot slot, std::int64_t rows) override;
+  void all_reduce(Buffer buffer, std::int64_t rows) override;
   void sample(std::int64_t vocab_begin, std::int64_t valid) override;
   void exchange_samples() override;
 
@@ -61,18 +62,18 @@ class CpuBackend final : public Backend {
   void write_block(std::int32_t block, const void* host) override { cache_.write_block(block, host); }
 
  private:
-  // The best token of a row; what ranks exchange.
+  // The best token of a row: what the ranks exchange.
   struct Best {
     float value = 0;
     std::int32_t token = 0;
   };
 
-  // body(begin, end) over rows, by the whole team where there is enough work for it.
+  // Calls body(begin, end) over rows, on the whole team if there is enough work for it.
   template <class Body>
   void over_rows(std::int64_t rows, std::int64_t elements_per_row, const Body& body);
   void append(const float* qkv, std::int64_t row, std::int32_t layer);
   [[nodiscard]] AttentionTask attention_task(const SequenceRows& sequence, std::int32_t layer, std::int64_t head) const;
-  // Into how many parts a decoding row is cut: by KV heads, and by the queries of one.
+  // Into how many parts a decode row is cut: by KV heads, and by the queries of one KV head.
   struct DecodeParts {
     std::int64_t heads = 1, queries = 1;
   };
@@ -92,13 +93,13 @@ class CpuBackend final : public Backend {
   Workspace workspace_;
   RopeTable rope_;
   ExpertRouting routing_;
-  const RowTable* table_ = nullptr;  // of the forward that is being run
+  const RowTable* table_ = nullptr;  // of the forward in progress
   std::int64_t group_ = 1;           // query heads of one KV head
   std::int64_t qkv_width_ = 0;
 
   std::vector<std::int64_t> first_, last_;  // attended tokens of each row of a prefill span or of the decodes
   std::vector<HostMemory> scratch_;         // [thread], for attention
-  std::vector<float> zeros_;                // a token that is not there
+  std::vector<float> zeros_;                // keys and values of tokens that do not exist
   std::vector<Best> best_, gathered_;
   std::vector<std::int32_t> remembered_;  // [sequence slots]
   std::int64_t sampled_ = 0;

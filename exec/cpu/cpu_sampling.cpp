@@ -8,7 +8,7 @@
 namespace plimsoll::exec {
 
 CpuBackend::Best CpuBackend::best_token(std::size_t index, std::int64_t vocab_begin, std::int64_t valid) const {
-  const float* logits = workspace_[Slot::logits] + static_cast<std::int64_t>(index) * config_.rank.vocab_rows;
+  const float* logits = workspace_[Buffer::logits] + static_cast<std::int64_t>(index) * config_.rank.vocab_rows;
   Best best{-std::numeric_limits<float>::infinity(), static_cast<std::int32_t>(vocab_begin)};
   if (valid <= 0) return best;
   const Sampling& sampling = table_->sampling;

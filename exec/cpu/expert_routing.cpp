@@ -8,7 +8,7 @@ namespace plimsoll::exec {
 
 namespace {
 
-// The best expert that is not among chosen[0, taken).
+// Returns the best expert that is not in chosen[0, taken).
 std::int32_t best_of_rest(const float* logits, std::int32_t experts, const std::int64_t* chosen, std::int32_t taken) {
   std::int32_t best = -1;
   for (std::int32_t e = 0; e < experts; ++e) {

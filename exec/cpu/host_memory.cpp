@@ -15,11 +15,11 @@ namespace plimsoll::exec {
 
 namespace {
 
-// From one megabyte on, memory begins where a huge page does: a matrix of a few megabytes that is read once a step from
-// small pages spends a tenth of the time finding them.
+// Allocations of 1 MiB and more begin at a huge-page boundary. A matrix of a few megabytes that is read once per step
+// from small pages spends a tenth of its time on address translation.
 constexpr std::size_t kHugePage = std::size_t{2} << 20, kHugePageFrom = std::size_t{1} << 20;
 
-// Reserves `bytes` that begin at a multiple of `alignment`; MAP_FAILED if there is no room.
+// Reserves `bytes` at a multiple of `alignment`. Returns MAP_FAILED if there is no room.
 void* reserve(std::size_t bytes, std::size_t alignment) {
   const std::size_t slack = alignment > 1 ? alignment : 0;
   void* const pages =
@@ -37,13 +37,15 @@ void* reserve(std::size_t bytes, std::size_t alignment) {
 HostMemory::HostMemory(std::size_t bytes, std::string_view what) : bytes_(bytes) {
   if (bytes == 0) return;
   const bool huge = bytes >= kHugePageFrom;
-  if (huge) bytes_ = bytes = (bytes + kHugePage - 1) / kHugePage * kHugePage;  // whole ones: none is split
+  if (huge)
+    bytes_ = bytes =
+        (bytes + kHugePage - 1) / kHugePage * kHugePage;  // a multiple of the page size, so that no page is split
   void* const pages = reserve(bytes, huge ? kHugePage : 1);
   if (pages == MAP_FAILED) {
     throw DeviceError("cannot reserve " + std::to_string(bytes) + " bytes of memory for " + std::string(what) + ": " +
                       std::strerror(errno));
   }
-  if (huge) madvise(pages, bytes, MADV_HUGEPAGE);  // a wish: small pages do as well
+  if (huge) madvise(pages, bytes, MADV_HUGEPAGE);  // a hint: small pages work too
   data_ = static_cast<std::byte*>(pages);
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory for weights, caches and buffers on the host: from the kernel in whole pages, so that what is never used costs
-// nothing.
+// Host memory for weights, caches and buffers. It comes from the kernel in whole pages, so unused parts cost nothing.
 #pragma once
 
 #include <cstddef>
@@ -8,11 +7,11 @@
 
 namespace plimsoll::exec {
 
-/// Zeroed pages that cost nothing until they are touched; huge ones where the kernel has them. Owns them.
+/// Owns zeroed pages that cost nothing until touched. Uses huge pages where the kernel supports them.
 class HostMemory {
  public:
   HostMemory() = default;
-  /// Throws DeviceError naming `what` where the address space does not suffice.
+  /// Throws DeviceError, naming `what`, if the address space is exhausted.
   HostMemory(std::size_t bytes, std::string_view what);
   ~HostMemory();
   HostMemory(HostMemory&& other) noexcept;

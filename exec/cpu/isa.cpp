@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <string>
 
-#include "exec/cpu/isa_sets.h"
 #include "model/error.h"
 
 namespace plimsoll::exec {

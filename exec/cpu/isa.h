@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which kernels this machine can run.
+// Selects the kernels for this machine.
 #pragma once
 
 #include <vector>
@@ -8,10 +8,10 @@
 
 namespace plimsoll::exec {
 
-/// The best set this machine runs, or the one that the environment variable PLIMSOLL_CPU_ISA names (avx512, avx2,
-/// portable). Throws DeviceError for a name that is none or that this machine cannot run.
+/// Returns the fastest set that this machine can run, or the set named by the environment variable PLIMSOLL_CPU_ISA
+/// (avx512, avx2, portable). Throws DeviceError if that name is unknown or this machine cannot run the set.
 [[nodiscard]] const KernelSet& select_kernels();
-/// All sets this machine runs, best first.
+/// Returns all sets that this machine can run, fastest first.
 [[nodiscard]] std::vector<const KernelSet*> runnable_kernels();
 
 }  // namespace plimsoll::exec

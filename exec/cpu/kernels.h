@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inner loops, once for every instruction set: a table of functions over raw pointers, without threads or memory of
-// their own. Written once as templates (kernels_*.h) and compiled three times.
+// The inner loops: a table of functions over raw pointers for each instruction set. They use no threads and allocate no
+// memory. They are written once as templates (kernels_*.h) and compiled three times.
 //
-// An output is a sum over k in rising order in one accumulator, whatever the tile it falls into: its bits depend
-// neither on the rows beside it nor on who computes it.
+// Each output is a sum over k in rising order in one accumulator, whichever tile computes it. Its bits therefore depend
+// neither on the neighbouring rows nor on the thread.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,10 @@
 
 namespace plimsoll::exec {
 
-/// Weights are [panels][k][panel], panel = KernelSet::panel columns; missing columns of the last one are zero.
-/// bf16 panels interleave the two halves of a panel: column c and c + panel / 2 share a 32-bit word.
+/// Weights are [panels][k][panel], panel = KernelSet::panel columns; missing columns of the last panel are zero. bf16
+/// panels interleave their two halves: columns c and c + panel / 2 share a 32-bit word.
 struct GemmTask {
-  const float* x = nullptr;  // packed rows: pack_rows
+  const float* x = nullptr;  // rows packed by pack_rows
   std::int64_t rows = 0, k = 0, n = 0;
   const void* weights = nullptr;
   bool bf16 = false;
@@ -24,13 +24,13 @@ struct GemmTask {
   bool accumulate = false;      // y += instead of y =
 };
 
-/// Some neighbouring KV heads and the queries of their groups, of neighbouring positions of one sequence.
+/// Adjacent KV heads and the queries of their groups, for adjacent positions of one sequence.
 struct AttentionTask {
   const float* q = nullptr;  // [positions] rows, q_stride apart, of [heads, group, head_dim]
   std::int64_t q_stride = 0;
   std::int64_t positions = 0, heads = 1, group = 0, head_dim = 0;
   float scale = 1;
-  const std::int64_t* first = nullptr;  // [positions]: attends to the tokens [first, last)
+  const std::int64_t* first = nullptr;  // [positions]: the position attends to tokens [first, last)
   const std::int64_t* last = nullptr;
   const void* keys = nullptr;     // of this layer and the first head in block 0
   std::int64_t head_stride = 0;   // elements from a head to the next in a block
@@ -38,9 +38,9 @@ struct AttentionTask {
   std::int64_t block_stride = 0;  // elements from one block to the next
   const std::int32_t* blocks = nullptr;
   std::int64_t block_tokens = 16;
-  std::int64_t wrap = 1;  // token t is found at t % wrap
+  std::int64_t wrap = 1;  // token t is stored at t % wrap
   bool bf16 = false;
-  const void* zeros = nullptr;  // attention_padding() bytes that stand for tokens that are not there
+  const void* zeros = nullptr;  // attention_padding() bytes that replace missing tokens
   float* out = nullptr;         // as q
   std::int64_t out_stride = 0;
   float* scratch = nullptr;  // attention_scratch() floats
@@ -67,8 +67,9 @@ struct KernelSet {
   int panel = 0;  // columns of a weight panel
   int rows = 0;   // most rows of a tile
 
-  /// x[rows] rows, stride apart -> the packed form of GemmTask, rows * k floats: tiles of at most `rows` rows of even
-  /// height, [k][height] each. Packs the tiles [tile_begin, tile_end) of tile_count(rows).
+  /// Packs x, `rows` rows that are `stride` apart, into the form that GemmTask expects: rows * k floats in tiles of at
+  /// most `rows` rows and nearly equal height, each [k][height]. Packs the tiles [tile_begin, tile_end) of
+  /// tile_count(rows).
   void (*pack_rows)(const float* x, std::int64_t stride, std::int64_t rows, std::int64_t k, std::int64_t tile_begin,
                     std::int64_t tile_end, float* packed) = nullptr;
   void (*gemm)(const GemmTask& task) = nullptr;
@@ -78,29 +79,35 @@ struct KernelSet {
   void (*add_scaled)(const float* x, float scale, std::int64_t n, float* y) = nullptr;  // y += scale x
   void (*activate)(Pointwise kind, const float* x, std::int64_t n, float* y) = nullptr;
   void (*activate_gated)(Pointwise kind, const float* gate, const float* up, std::int64_t n, float* y) = nullptr;
-  /// Norm and rotation of one head in place; sines and cosines of this position, rotary_dim / 2 each.
+  /// Normalises and rotates one head in place. `cosines` and `sines` are those of the position, rotary_dim / 2 each.
   void (*rope)(const HeadRope& spec, const float* cosines, const float* sines, std::int64_t head_dim,
                float* head) = nullptr;
   void (*to_bf16)(const float* x, std::int64_t n, std::uint16_t* y) = nullptr;
-  /// The largest of n values (not NaN), the first of equals; returns its index, 0 if there is none.
+  /// Returns the index of the largest of n values; the first among equals. NaN never wins; returns 0 if there is no
+  /// number.
   std::int64_t (*argmax)(const float* x, std::int64_t n, float* value) = nullptr;
 
-  // For probes.h: independent multiply-adds (returns flops done), and the sum of the 4-byte words of a buffer.
+  // For probes.h: independent multiply-adds (returns the flops executed), and the sum of a buffer's 4-byte words.
   double (*multiply_add)(std::int64_t rounds, float* sink) = nullptr;
   float (*read)(const void* data, std::size_t bytes) = nullptr;
 
   [[nodiscard]] std::int64_t tile_count(std::int64_t m) const { return (m + rows - 1) / rows; }
-  /// Panels that a product of m rows in one tile reads side by side.
+  /// Panels that a product of m rows in one tile reads in parallel.
   [[nodiscard]] std::int64_t panels_at_once(std::int64_t m) const { return m > rows ? 1 : m * 4 > rows ? rows / m : 4; }
   [[nodiscard]] std::int64_t panels(std::int64_t n) const { return (n + panel - 1) / panel; }
 };
 
-/// Tokens whose softmax is taken at once.
+/// Tokens that share one softmax update.
 constexpr std::int64_t kAttentionTile = 64;
 
-/// Floats of scratch that attention needs for `rows` = heads * positions * group query rows.
+/// Returns the floats of scratch that attention needs for `rows` = heads * positions * group query rows.
 [[nodiscard]] std::size_t attention_scratch(const KernelSet& kernels, std::int64_t rows, std::int64_t head_dim);
-/// Bytes beyond the end of a cache that attention may read (and throws away), and of AttentionTask::zeros.
+/// Bytes past the end of a cache that attention may read and discard; also the size of AttentionTask::zeros.
 [[nodiscard]] std::size_t attention_padding(std::int64_t head_dim);
+
+// The compiled sets. isa.h says which of them this machine can run.
+extern const KernelSet kPortableKernels;
+extern const KernelSet kAvx2Kernels;  // only with PLIMSOLL_X86
+extern const KernelSet kAvx512Kernels;
 
 }  // namespace plimsoll::exec

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of the queries of one KV head, with the softmax taken along the way (Milakov and Gimelshein 2018): per row
-// a running maximum, a sum and an unnormalised output, rescaled when the maximum rises.
+// Attention of the queries of one KV head with online softmax (Milakov and Gimelshein 2018): each row keeps a running
+// maximum, a sum and an unnormalised output, which are rescaled when the maximum rises.
 //
-// Tokens are visited in tiles of kTile that begin at multiples of kTile in the sequence, whatever the pages. So a row's
-// result depends on its query and its tokens only: not on block sizes or numbers, nor on the chunk it was computed in.
+// Tokens are visited in tiles of kTile that begin at multiples of kTile in the sequence, regardless of pages. A row's
+// result therefore depends only on its query and its tokens, not on the size or numbers of blocks, nor on the chunk
+// that it was computed in.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +15,12 @@
 
 namespace plimsoll::exec {
 
-// The tokens of a tile as one head sees them. Those that are not there are zeros, which have no next head.
+// The tokens of a tile as one head sees them. Missing tokens point to zeros and have no next head.
 template <class Element>
 struct TokenRows {
   const void* key[kTile];
   const void* value[kTile];
-  std::int64_t step[kTile];  // elements to the same token of the next head
+  std::int64_t step[kTile];  // elements from a head to the next, by token
 
   void set(std::int64_t i, const Element* at, std::int64_t value_offset, std::int64_t head_stride) {
     key[i] = at;
@@ -35,9 +36,10 @@ struct TokenRows {
   }
 };
 
-// Heads of a task are visited tile by tile: a block holds the keys of all heads behind each other, and memory is read
-// in its order. Pages are too short for the hardware to foresee the next: while the keys of a head are transposed, keys
-// and values of the next head are fetched, line for line. Decoding on Zen 4 goes from 12 to 24 GB/s with that.
+// The heads of a task are visited tile by tile. A block holds the keys of all heads in sequence, so memory is read in
+// order. Pages are too short for the hardware prefetcher to predict the next one. While the keys of a head are
+// transposed, the keys and values of the next head are therefore prefetched, line by line. This raises decoding on Zen
+// 4 from 12 to 24 GB/s.
 template <class V, class Element, class Values>
 class Attention {
  public:
@@ -56,10 +58,13 @@ class Attention {
 
   void run() {
     load_queries();
+    // Tiles begin at multiples of kTile of the sequence, not at the first visible token, so that results do not depend
+    // on the window or chunk.
     const std::int64_t start = begin_ / kTile * kTile;
     find_tokens(start, *now_);
     for (std::int64_t token = start; token < end_; token += kTile) {
       for (std::int64_t head = 0; head < t_.heads; ++head) {
+        // Locate the tokens that follow now: attend() prefetches them while it computes this head.
         if (head + 1 < t_.heads)
           next_->set_to_next_head_of(*now_);
         else
@@ -86,6 +91,7 @@ class Attention {
         for (int r = 0; r < height; ++r) {
           const float* q = t_.q + query_offset(head, first + r, t_.q_stride);
           float* packed = s_.q + (head * rows_ + first) * t_.head_dim + r;
+          // Scale the queries once instead of every score.
           for (std::int64_t i = 0; i < t_.head_dim; ++i) packed[i * height] = q[i] * t_.scale;
         }
       }
@@ -105,6 +111,7 @@ class Attention {
       const std::int64_t at = (token + i) % t_.wrap, block = at / t_.block_tokens, offset = at % t_.block_tokens;
       const Element* key =
           static_cast<const Element*>(t_.keys) + t_.blocks[block] * t_.block_stride + offset * t_.head_dim;
+      // Tokens are adjacent up to the end of the block, of the stored tokens or of the tile.
       std::int64_t count = t_.block_tokens - offset;
       count = t_.wrap - at < count ? t_.wrap - at : count;
       count = high - i < count ? high - i : count;
@@ -114,13 +121,14 @@ class Attention {
     for (; i < kTile; ++i) rows.set(i, zeros, 0, 0);
   }
 
-  // Of the tile from `token` on, somebody sees [low, high).
+  // Within the tile from `token` on, the positions together see [low, high).
   std::int64_t low_of(std::int64_t token) const { return begin_ > token ? begin_ - token : 0; }
   std::int64_t high_of(std::int64_t token) const { return end_ - token < kTile ? end_ - token : kTile; }
 
   void attend(std::int64_t head, std::int64_t token) {
     constexpr std::int64_t kPanel = 2 * V::kWidth;
     const std::int64_t low = low_of(token), high = high_of(token);
+    // Transposing the keys pays off only if several rows use them.
     const bool few = rows_ <= kFewRows<V> && tiles_.tiles == 1;
     for (std::int64_t at = low / kPanel * kPanel; at < high; at += kPanel) {
       const KeyPanel panel{now_->key + at, next_->key + at, next_->value + at};
@@ -134,7 +142,7 @@ class Attention {
     add_values(head, low, high);
   }
 
-  // Keys as a panel [head_dim][2 width], which all rows read.
+  // Scores the keys of a panel [head_dim][2 width], which is transposed once and read by all rows.
   void score_transposed(std::int64_t head, std::int64_t at, const KeyPanel& panel) {
     constexpr std::int64_t kElements = V::kWidth * static_cast<int>(sizeof(float) / sizeof(Element)),
                            kStride = 2 * V::kWidth;
@@ -172,7 +180,7 @@ class Attention {
     }
   }
 
-  // As many columns as there are, so many pairs of vectors at a time; returns the first that is left.
+  // Processes as many columns as fit, Pairs pairs of vectors at a time. Returns the first column that is left.
   template <int Pairs>
   std::int64_t add_columns(std::int64_t row, int height, std::int64_t head, std::int64_t column, std::int64_t low,
                            std::int64_t high) {
@@ -189,6 +197,7 @@ class Attention {
       for (std::int64_t row = 0; row < rows_; ++row) {
         const std::int64_t state = head * rows_ + row;
         const float sum = V::sum(V::load(s_.sum + state * V::kWidth)), scale = sum > 0 ? 1 / sum : 0.0F;
+        // A row that saw no token has the sum 0 and gets zeros.
         float* out = t_.out + query_offset(head, row, t_.out_stride);
         for (std::int64_t place = 0; place < s_.columns; ++place)
           if (const std::int64_t i = Values::column_of(place); i < t_.head_dim)
@@ -201,7 +210,7 @@ class Attention {
   std::int64_t rows_;  // query rows of one head
   RowTiles<V> tiles_;
   AttentionScratch<V> s_;
-  std::int64_t begin_, end_;  // what any of the positions attends to
+  std::int64_t begin_, end_;  // tokens that at least one position attends to
   TokenRows<Element> found_[2];
   TokenRows<Element>* now_ = found_;
   TokenRows<Element>* next_ = found_ + 1;

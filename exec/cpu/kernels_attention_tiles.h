@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pieces of attention over one tile of tokens: scores, softmax weights, weighted sums of values.
+// The steps of attention over one tile of tokens: scores, softmax weights, weighted sums of values.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@ namespace plimsoll::exec {
 
 constexpr std::int64_t kTile = kAttentionTile;
 
-// Rows of the cache, found token by token; load() counts columns in pairs of vectors. Of bf16, which comes two to a
-// word, a pair has the even columns in the first vector and the odd ones in the second: column_of().
+// Values in the cache, found token by token. load() counts columns in pairs of vectors. bf16 values come two to a word,
+// so the first vector of a pair has the even columns and the second the odd ones: column_of().
 template <class V>
 struct F32Rows {
   const void* const* rows;
@@ -45,7 +45,7 @@ struct Bf16Rows {
   }
 };
 
-// Scratch of one task; columns = head_dim rounded up to two vectors.
+// The scratch memory of one task; columns = head_dim rounded up to two vectors.
 template <class V>
 struct AttentionScratch {
   float *keys, *scores, *out, *sum, *q, *highest, *rescale;
@@ -54,7 +54,7 @@ struct AttentionScratch {
   static std::int64_t columns_of(std::int64_t head_dim) {
     return (head_dim + 2 * V::kWidth - 1) / (2 * V::kWidth) * (2 * V::kWidth);
   }
-  // Whole vectors first: they stay aligned. `rows` are those of one head.
+  // Whole vectors come first, so they stay aligned. `rows` is the number for one head.
   AttentionScratch(float* at, std::int64_t heads, std::int64_t rows, std::int64_t head_dim)
       : columns(columns_of(head_dim)) {
     keys = at;
@@ -67,7 +67,7 @@ struct AttentionScratch {
   }
 };
 
-// scores[row, 0 .. 2 width) = q k, with keys as one panel.
+// scores[row, 0 .. 2 width) = q k, where the keys are one panel.
 template <class V, int Rows>
 void score_tile(const float* q, const float* keys, std::int64_t head_dim, float* scores) {
   typename V::F sums[Rows][2];
@@ -81,15 +81,15 @@ void score_tile(const float* q, const float* keys, std::int64_t head_dim, float*
   }
 }
 
-// What the keys of a panel, 2 width tokens, are read from, and what is fetched meanwhile, line for line.
+// The source of a panel's keys (2 width tokens), and the lines to prefetch meanwhile.
 struct KeyPanel {
   const void* const* key;
   const void* const* keys_ahead;
   const void* const* values_ahead;
 };
 
-// The dimensions [i, i + width) of half a panel's keys (twice as many of bf16), a vector each (or two of bf16). Reads
-// whole vectors: attention_padding.
+// Reads the dimensions [i, i + width) of half a panel's keys (twice as many of bf16): one vector per key, two for bf16.
+// Reads whole vectors; see attention_padding.
 template <class V, class Element>
 [[gnu::always_inline]] inline void read_keys(const KeyPanel& panel, int half, std::int64_t i,
                                              typename V::F (&r)[V::kWidth]) {
@@ -99,14 +99,14 @@ template <class V, class Element>
     r[j] = V::load(reinterpret_cast<const float*>(static_cast<const Element*>(panel.key[first + j]) + i));
 #pragma GCC unroll 16
   for (int j = 0; j < V::kWidth; ++j) {
-    // Into the second-level cache: a tile of the next head and this one do not fit the first.
+    // Prefetch to the second-level cache: a tile of this head and one of the next do not both fit the first level.
     __builtin_prefetch(static_cast<const Element*>(panel.keys_ahead[first + j]) + i, 0, 2);
     __builtin_prefetch(static_cast<const Element*>(panel.values_ahead[first + j]) + i, 0, 2);
   }
   V::transpose(r);
 }
 
-// r as it comes from read_keys, dimension behind dimension, as far as there are `dimensions`.
+// Stores r as returned by read_keys, one dimension after the other, up to `dimensions`.
 template <class V, class Element>
 [[gnu::always_inline]] inline void store_keys(const typename V::F (&r)[V::kWidth], std::int64_t dimensions,
                                               std::int64_t stride, float* out) {
@@ -144,9 +144,9 @@ template <class V, int Rows, class Element>
   }
 }
 
-// Few rows, as in decoding: keys go through the registers straight into the sums, as a transposed copy would cost more
-// than the products. Sums are those of score_tile to the bit. Only in vectors of 16: with eight it is faster on what is
-// cached, yet 6 to 14 % slower from memory (Zen 4).
+// For few rows, as in decoding: keys go through the registers straight into the sums, because a transposed copy would
+// cost more than the products. The sums have the same bits as those of score_tile. Used only with vectors of 16: with
+// eight it is faster on cached keys, but 6 to 14 % slower from memory (Zen 4).
 template <class V>
 constexpr int kFewRows = V::kWidth >= 16 ? 4 : 0;
 template <class V, int Rows, class Element>
@@ -186,7 +186,7 @@ constexpr auto score_few_of(int rows) -> void (*)(const float*, const KeyPanel&,
     return rows == Rows ? score_few<V, Rows, Element> : score_few_of<V, Element, Rows - 1>(rows);
 }
 
-// out[row, columns] = out * rescale[row] + p V over the tokens [begin, end) of the tile.
+// out[row, columns] = out * rescale[row] + p V over tokens [begin, end) of the tile.
 template <class V, int Rows, int Pairs, class Values>
 void value_tile(const float* scores, const float* rescale, const Values& values, std::int64_t begin, std::int64_t end,
                 float* out, std::int64_t stride) {
@@ -212,7 +212,7 @@ struct AttentionTiles {
   static Score score(int rows) {
     return rows == Rows ? Score{score_tile<V, Rows>} : AttentionTiles<V, Values, Rows - 1>::score(rows);
   }
-  // So many pairs of vectors at once, if they fit the registers.
+  // Pairs pairs of vectors at once, if they fit the registers.
   template <int Pairs>
   static Value value(int rows) {
     if (rows != Rows) return AttentionTiles<V, Values, Rows - 1>::template value<Pairs>(rows);
@@ -233,7 +233,7 @@ struct AttentionTiles<V, Values, 0> {
   }
 };
 
-// One row's scores of a tile, of which [begin, end) count, become weights. `sum` is kept lane by lane.
+// Turns one row's scores of a tile into weights; only [begin, end) count. `sum` is kept per lane.
 template <class V, bool Masked>
 [[gnu::always_inline]] inline void softmax_lanes(float* scores, std::int64_t begin, std::int64_t end, float& highest,
                                                  float* sum, float& rescale) {
@@ -258,7 +258,7 @@ template <class V, bool Masked>
     V::store(scores + i * V::kWidth, v[i]);
     total = total + v[i];
   }
-  rescale = 1;  // e^0 to the bit, and the common case
+  rescale = 1;  // exactly e^0, the common case
   if (raised != highest) {
     float correction[V::kWidth];
     V::store(correction, exp<V>(V::set(highest - raised)));
@@ -270,7 +270,7 @@ template <class V, bool Masked>
 
 template <class V>
 void softmax_row(float* scores, std::int64_t begin, std::int64_t end, float& highest, float* sum, float& rescale) {
-  if (begin >= end) {  // sees nothing of this tile
+  if (begin >= end) {  // sees no token of this tile
     for (std::int64_t i = 0; i < kTile; ++i) scores[i] = 0;
     rescale = 1;
   } else if (begin == 0 && end == kTile) {

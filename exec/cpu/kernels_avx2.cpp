@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exec/cpu/isa_sets.h"
+#include "exec/cpu/kernels.h"
 #include "exec/cpu/kernels_attention.h"
 #include "exec/cpu/simd_avx2.h"
 
 namespace plimsoll::exec {
 
-// Before any code of this file runs: it may be more than the machine can.
+// constinit: this file must not run code at start-up, because the machine may lack its instructions.
 constinit const KernelSet kAvx2Kernels = kernel_set<Avx2>("avx2");
 
 }  // namespace plimsoll::exec

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of packed rows with panels of weights. A tile of kRows rows by two vectors keeps all its sums in registers;
-// a tile of few rows takes several panels at once instead, which also means several streams from memory.
+// Products of packed rows with panels of weights. A tile of kRows rows by two vectors keeps all its sums in registers.
+// A tile of few rows processes several panels at once instead, which also reads several streams from memory.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,11 @@
 
 namespace plimsoll::exec {
 
-// ---- where a product finds its right-hand side: load(k, pair) gives two vectors, fetch(k) asks for later ones
-// --------- Always inlined: GCC takes a function that does nothing but prefetch for one that does nothing.
+// ---- sources of the right-hand side: load(k, pair) returns two vectors, fetch(k) prefetches later ones --------------
+// Always inlined: GCC treats a function that only prefetches as one without effect.
 
-// How far ahead of a single stream memory is asked for weights. Measured on Zen 4: tiles of 7 rows and more go from 82
-// to 94 % of the multiply-add peak; several streams at once are better left to the hardware.
+// The prefetch distance for a single stream of weights. Measured on Zen 4: tiles of 7 rows and more rise from 82 to 94
+// % of the multiply-add peak. Several parallel streams are better left to the hardware prefetcher.
 constexpr std::int64_t kAheadBytes = 4096;
 
 template <class Element>
@@ -54,7 +54,7 @@ struct Bf16Panels {
   Bf16Panels skip(std::int64_t k) const { return {at + k * (2 * V::kWidth), stride}; }
 };
 
-// Sums of a tile, Rows x (2 Pairs) vectors: sums += x w over k. x(row, k) = x[row * RowStride + k * KStride].
+// Sums of a tile of Rows x (2 Pairs) vectors: sums += x w over k, with x(row, k) = x[row * RowStride + k * KStride].
 template <class V, int Rows, int Pairs, int RowStride, int KStride, class Weights>
 [[gnu::always_inline]] inline void multiply(typename V::F (&sums)[Rows][2 * Pairs], const float* x,
                                             const Weights& weights, std::int64_t k_begin, std::int64_t k_end) {
@@ -73,7 +73,7 @@ template <class V, int Rows, int Pairs, int RowStride, int KStride, class Weight
   }
 }
 
-// Pairs of vectors a tile of so many rows takes at once.
+// Pairs of vectors that a tile of that many rows processes at once.
 template <class V>
 constexpr int pairs_for(int rows) {
   const int fit = V::kRows / rows;
@@ -82,13 +82,13 @@ constexpr int pairs_for(int rows) {
 
 // ---- linear layers ------------------------------------------------------------------------------------------
 
-// A tile's place in y and what its sums start from.
+// Where a tile's results go in y, and the initial values of its sums.
 struct TileOutput {
   float* y;
   std::int64_t stride;
   std::int64_t columns;  // valid ones, from y on
-  const float* bias;     // from y's first column on, or null
-  bool add;              // sums start from y
+  const float* bias;     // from y's first column on; null: none
+  bool add;              // the sums start from y
 };
 
 template <class V>
@@ -107,6 +107,7 @@ void store_columns(float* p, typename V::F value, std::int64_t columns) {
 
 template <class V, int Rows, int Pairs, class Weights>
 void gemm_tile(const float* x, const Weights& weights, std::int64_t k, const TileOutput& out) {
+  // All loops over Rows and Pairs are unrolled, so that the sums stay in registers.
   typename V::F sums[Rows][2 * Pairs];
 #pragma GCC unroll 16
   for (int row = 0; row < Rows; ++row) {
@@ -132,7 +133,7 @@ void gemm_tile(const float* x, const Weights& weights, std::int64_t k, const Til
 template <class V, class Weights>
 using GemmTile = void (*)(const float*, const Weights&, std::int64_t, const TileOutput&);
 
-// [rows]: one panel; many(rows): as many as pairs_for says.
+// one(rows) processes one panel, many(rows) as many as pairs_for(rows) says.
 template <class V, class Weights, int Rows = V::kRows>
 struct GemmTiles {
   static GemmTile<V, Weights> one(int rows) {
@@ -150,7 +151,7 @@ struct GemmTiles<V, Weights, 0> {
   static GemmTile<V, Weights> many(int) { return nullptr; }
 };
 
-// Tiles of even height: [rows tile / tiles, rows (tile + 1) / tiles).
+// Tiles of nearly equal height: [rows tile / tiles, rows (tile + 1) / tiles).
 template <class V>
 struct RowTiles {
   std::int64_t rows, tiles;
@@ -159,7 +160,7 @@ struct RowTiles {
   int height(std::int64_t tile) const { return static_cast<int>(begin(tile + 1) - begin(tile)); }
 };
 
-// Rows that stay in the second-level cache together, times kBlockK of k: 112 x 1024 floats are 448 KiB.
+// Rows that share the second-level cache, for kBlockK of k: 112 x 1024 floats are 448 KiB.
 constexpr std::int64_t kBlockTiles = 8, kBlockK = 1024;
 
 template <class V, class Weights>
@@ -173,6 +174,7 @@ class Gemm {
       run_one_tile();
       return;
     }
+    // Cut rows and k into blocks whose packed rows stay in the second-level cache while all panels pass over them.
     for (std::int64_t first = 0; first < tiles_.tiles; first += kBlockTiles) {
       const std::int64_t last = first + kBlockTiles < tiles_.tiles ? first + kBlockTiles : tiles_.tiles;
       for (std::int64_t k = 0; k < t_.k; k += kBlockK) run_block(first, last, k);
@@ -180,7 +182,7 @@ class Gemm {
   }
 
  private:
-  // Every weight is used once: panels side by side.
+  // Every weight is used once: process panels in parallel.
   void run_one_tile() const {
     const int rows = tiles_.height(0), pairs = pairs_for<V>(rows);
     const auto many = GemmTiles<V, Weights>::many(rows), one = GemmTiles<V, Weights>::one(rows);
@@ -190,6 +192,7 @@ class Gemm {
   }
 
   void run_block(std::int64_t first, std::int64_t last, std::int64_t k) const {
+    // Panels outside, tiles inside: a panel comes from memory once and serves all tiles of the block.
     const std::int64_t depth = t_.k - k < kBlockK ? t_.k - k : kBlockK;
     for (std::int64_t panel = t_.panel_begin; panel < t_.panel_end; ++panel) {
       for (std::int64_t tile = first; tile < last; ++tile) {
@@ -206,6 +209,7 @@ class Gemm {
 
   TileOutput output(std::int64_t row, std::int64_t panel, bool first) const {
     const std::int64_t column = panel * (2 * V::kWidth);
+    // The first block of k starts from the bias or from y. Later blocks add to its sums.
     return {t_.y + row * t_.n + column, t_.n, t_.n - column, first && t_.bias != nullptr ? t_.bias + column : nullptr,
             t_.accumulate || !first};
   }
@@ -226,7 +230,7 @@ void gemm(const GemmTask& task) {
     Gemm<V, F32Panels<V>>(task, {static_cast<const float*>(task.weights), panel}, panel).run();
 }
 
-// [rows][k] -> [k][rows] for one tile; rows beyond the vectors' width take several turns.
+// Transposes [rows][k] to [k][rows] for one tile. More rows than the vector's width take several passes.
 template <class V>
 void pack_tile(const float* x, std::int64_t stride, int height, std::int64_t k, float* out) {
   const float* const end = out + height * k;
@@ -240,7 +244,8 @@ void pack_tile(const float* x, std::int64_t stride, int height, std::int64_t k, 
       V::transpose(r);
       for (int j = 0; j < V::kWidth; ++j) {
         float* to = out + (i + j) * height + first;
-        // A store of a whole vector spills into the columns that are written next, unless there are none.
+        // Storing a whole vector overwrites the columns written next. At the end there are none, so store single
+        // elements.
         if (lanes == V::kWidth || (first == 0 && to + V::kWidth <= end))
           V::store(to, r[j]);
         else
@@ -248,6 +253,7 @@ void pack_tile(const float* x, std::int64_t stride, int height, std::int64_t k, 
       }
     }
   }
+  // The rest of k, shorter than a vector.
   for (std::int64_t i = whole; i < k; ++i) {
     for (int row = 0; row < height; ++row) out[i * height + row] = x[row * stride + i];
   }

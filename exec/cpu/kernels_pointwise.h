@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Norms, activations, rotations and searches over one row.
+// Norms, activations, rotations and searches over a single row.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace plimsoll::exec {
 
-// visit(offset, lanes) over n elements, whole vectors first.
+// Calls visit(offset, lanes) over n elements, whole vectors first.
 template <class V, class Visit>
 [[gnu::always_inline]] inline void for_vectors(std::int64_t n, const Visit& visit) {
   std::int64_t i = 0;
@@ -28,12 +28,13 @@ template <class V>
     V::store_first(p, value, lanes);
 }
 
-// e^x with a relative error below 3e-7; 0 below -87, where e^x leaves the normal range. x = n ln 2 + r with whole n,
-// and the Taylor series of e^r to r^7 / 7! on |r| <= ln 2 / 2; ln 2 in two parts, the first exact when multiplied by n.
+// e^x with a relative error below 3e-7; 0 below -87, where e^x leaves the normal range. x = n ln 2 + r with an integer
+// n. The Taylor series of e^r goes to r^7 / 7! on |r| <= ln 2 / 2. ln 2 is split in two parts; n times the first is
+// exact.
 template <class V>
 [[gnu::always_inline]] inline typename V::F exp(typename V::F x) {
   using F = typename V::F;
-  const F low = V::set(-87.0F), magic = V::set(12582912.0F);  // 1.5 * 2^23: adding it rounds to whole numbers
+  const F low = V::set(-87.0F), magic = V::set(12582912.0F);  // 1.5 * 2^23: adding it rounds to an integer
   F clamped = V::select_less(x, low, low, x);
   clamped = V::select_less(V::set(88.0F), clamped, V::set(88.0F), clamped);
   const F n = V::fma(clamped, V::set(1.44269504F), magic) - magic;
@@ -194,7 +195,7 @@ std::int64_t argmax(const float* x, std::int64_t n, float* value) {
 
 template <class V>
 double multiply_add(std::int64_t rounds, float* sink) {
-  constexpr int kChains = 12;  // at least latency (4 or 5 cycles) times units (2)
+  constexpr int kChains = 12;  // at least the latency (4 or 5 cycles) times the number of units (2)
   typename V::F sums[kChains];
 #pragma GCC unroll 12
   for (int i = 0; i < kChains; ++i) sums[i] = V::set(static_cast<float>(i));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exec/cpu/isa_sets.h"
+#include "exec/cpu/kernels.h"
 #include "exec/cpu/kernels_attention.h"
 #include "exec/cpu/simd_portable.h"
 

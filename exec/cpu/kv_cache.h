@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The paged KV cache of one rank: [layer][K|V][block][kv head][token in block][head_dim], f32 or bf16. Pages of memory
-// that no token was written to cost nothing.
+// The paged KV cache of one rank: [layer][K|V][block][kv head][token in block][head_dim], f32 or bf16. Pages that no
+// token was written to take no memory.
 #pragma once
 
 #include <cstddef>
@@ -13,18 +13,19 @@ namespace plimsoll::exec {
 
 class KvCache {
  public:
-  /// Sizes of the config; filled with NaN if it says so. Throws DeviceError where there is no address space for it.
+  /// Allocates the sizes of the config, filled with NaN if the config says so. Throws DeviceError if the address space
+  /// is exhausted.
   explicit KvCache(const BackendConfig& config);
 
   [[nodiscard]] bool bf16() const { return bf16_; }
   [[nodiscard]] std::int64_t head_stride() const { return head_stride_; }  // elements
   [[nodiscard]] std::int64_t block_stride() const { return block_stride_; }
   [[nodiscard]] std::int64_t value_offset() const { return part_stride_; }  // elements from a key to its value
-  /// Keys of a head in block 0 of a layer.
+  /// Returns the keys of a head in block 0 of a layer.
   [[nodiscard]] const void* keys(std::int32_t layer, std::int64_t head) const {
     return memory_.data() + (2 * layer * part_stride_ + head * head_stride_) * element_;
   }
-  /// Where the key of a token goes; slot = block * block_tokens + offset.
+  /// Returns where the key of a token is stored; slot = block * block_tokens + offset.
   [[nodiscard]] void* key_at(std::int32_t layer, std::int64_t head, std::int64_t slot) const;
   [[nodiscard]] void* value_at(std::int32_t layer, std::int64_t head, std::int64_t slot) const;
 

@@ -13,7 +13,7 @@ namespace {
 
 std::size_t bytes_of(std::int64_t elements, bool bf16) { return static_cast<std::size_t>(elements) * (bf16 ? 2 : 4); }
 
-// Below so many elements, packing rows takes less than waking the team.
+// Below this many elements, packing rows costs less than waking the team.
 constexpr std::int64_t kPackAlone = 16'384;
 
 }  // namespace
@@ -95,10 +95,10 @@ void Multiplier::pack(std::span<const ProductRows> products, std::int64_t k) {
 void Multiplier::run(const PackedLinear& weights, std::span<const ProductRows> products, const float* bias,
                      bool accumulate) {
   const std::int64_t n = weights.n(), k = weights.k();
-  // A single row is packed as it stands.
+  // A single row needs no packing.
   const bool as_it_stands = products.size() == 1 && products.front().rows == 1;
   if (!as_it_stands) pack(products, k);
-  std::int64_t grain = 1;  // panels that are read side by side stay together
+  std::int64_t grain = 1;  // panels that are read in parallel stay together
   for (const ProductRows& product : products) grain = std::max(grain, kernels_.panels_at_once(product.rows));
   pool_.parallel_for(kernels_.panels(n), grain, [&](int, std::int64_t begin, std::int64_t end) {
     GemmTask task;
@@ -109,6 +109,7 @@ void Multiplier::run(const PackedLinear& weights, std::span<const ProductRows> p
     task.accumulate = accumulate;
     task.panel_begin = begin;
     task.panel_end = end;
+    // The products' packed rows lie one after the other; task.x advances below.
     task.x = packed_.as<float>();
     for (const ProductRows& product : products) {
       if (as_it_stands) task.x = product.x;

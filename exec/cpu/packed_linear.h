@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights in the order in which the kernels read them (GemmTask), and the products over a team of threads.
+// Weights in the order in which kernels read them (GemmTask), and the products that a team of threads computes.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +21,15 @@ class PackedLinear final : public Linear {
   [[nodiscard]] std::int64_t k() const override { return spec_.k; }
   [[nodiscard]] std::int64_t copies() const { return spec_.copies; }
   [[nodiscard]] bool bf16() const { return bf16_; }
-  /// The panels of one copy.
+  /// Returns the panels of one copy.
   [[nodiscard]] const void* panels(std::int64_t copy) const;
-  /// W[row, 0 .. k) of copy 0 in f32: embeddings.
+  /// Reads W[row, 0 .. k) of copy 0 in f32, for embeddings.
   void read_row(std::int64_t row, float* out) const;
 
  private:
   void pack_panel(std::int64_t copy, std::int64_t panel, const float* rows);
   [[nodiscard]] std::int64_t copy_elements() const { return kernels_.panels(spec_.n) * kernels_.panel * spec_.k; }
-  // Where element [row, 0] of a copy stands; the next k is panel elements further.
+  // Returns the position of element [row, 0] in a copy; the next k is one panel width further.
   [[nodiscard]] std::int64_t place(std::int64_t row) const;
 
   const KernelSet& kernels_;
@@ -38,7 +38,7 @@ class PackedLinear final : public Linear {
   HostMemory memory_;
 };
 
-/// Rows of one product: y[rows, n] = x[rows, k] W_copy^T.
+/// The rows of one product: y[rows, n] = x[rows, k] W_copy^T.
 struct ProductRows {
   std::int64_t copy = 0;
   const float* x = nullptr;
@@ -46,11 +46,11 @@ struct ProductRows {
   std::int64_t rows = 0;
 };
 
-/// Runs products with the matrices of one PackedLinear; grows its workspace as needed.
+/// Runs products with the matrices of one PackedLinear. Grows its workspace as needed.
 class Multiplier {
  public:
   Multiplier(const KernelSet& kernels, ThreadPool& pool) : kernels_(kernels), pool_(pool) {}
-  /// bias [n] or null is added to every row; `accumulate`: y += instead of y =.
+  /// Adds `bias` [n] to every row unless it is null. With `accumulate`, y += instead of y =.
   void run(const PackedLinear& weights, std::span<const ProductRows> products, const float* bias, bool accumulate);
 
  private:

@@ -27,7 +27,7 @@ double best_of(const Shot& shot) {
   return best;
 }
 
-// The mean rate of shots of equal work: their number over the sum of their times.
+// Returns the mean rate of shots of equal work: their number divided by the sum of their times.
 template <class Shot>
 double mean_of(const Shot& shot, double seconds) {
   const auto start = Clock::now();
@@ -42,18 +42,18 @@ double mean_of(const Shot& shot, double seconds) {
 
 constexpr std::size_t kSteadyBytes = std::size_t{256} << 20U;
 
-// Pieces that a shot is cut into: a thread that a neighbour holds up leaves its share to the others, as in a forward.
+// A shot is cut into pieces, so that a thread delayed by a neighbour leaves its share to the others, as in a forward.
 constexpr std::int64_t kPieceBytes = 256 << 10, kPiecesPerThread = 8;
-constexpr std::int64_t kRounds = 500'000;  // multiply-adds of a thread in a shot, about 2 ms
+constexpr std::int64_t kRounds = 500'000;  // multiply-adds per thread and shot, about 2 ms
 
-// The compiler must believe that results are used.
+// Keeps the compiler from removing the computation of `result`.
 void use(float result) { asm volatile("" : : "g"(result) : "memory"); }
 
 }  // namespace
 
 Probe::Probe(const KernelSet& kernels, ThreadPool& pool, std::size_t bytes)
     : kernels_(kernels), pool_(pool), buffer_(bytes, "a bandwidth probe") {
-  // Written, because pages that were never written are all the same page of zeros.
+  // Write the buffer: pages that were never written all map to one page of zeros.
   pool_.parallel_for(static_cast<std::int64_t>(bytes), kPieceBytes, [&](int, std::int64_t begin, std::int64_t end) {
     std::memset(buffer_.data() + begin, 1, static_cast<std::size_t>(end - begin));
   });
@@ -65,7 +65,7 @@ void Probe::multiply_add(std::int64_t rounds, std::atomic<double>& flops) {
   use(values[2]);
 }
 
-// Some 100 us of work in pieces: the others are awake before the caller has done it all.
+// About 100 us of work in pieces: the other threads wake before the caller has done all of it.
 void Probe::rouse() {
   std::atomic<double> flops = 0;
   pool_.for_each(pool_.threads() * kPiecesPerThread,
@@ -105,8 +105,9 @@ double fma_peak(int threads) {
 
 SteadyProbe::SteadyProbe(int threads) : pool_(threads), probe_(select_kernels(), pool_, kSteadyBytes) {}
 
-// In turns, so that both see the same stretch of time, and the median turn: a hiccup of the host spoils one of them,
-// whoever uses the cores spoils all. The first turn raises the clock and finds the pages, and does not count.
+// Alternate between the two, so that both see the same conditions, and take the median turn. A hiccup of the host
+// spoils one turn; a neighbour that keeps using the cores affects them all, as it should. The first turn raises the
+// clock and maps the pages, and does not count.
 SteadyRates SteadyProbe::rates(double seconds) {
   constexpr std::size_t kTurns = 5;
   const double turn = seconds / kTurns;

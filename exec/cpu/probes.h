@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this machine can do at most, measured with the instructions and threads that the kernels use: the limits that
-// kernels are judged by, and the accelerator that a plan for this machine starts from.
+// The limits of this machine, measured with the instructions and threads that the kernels use. Kernels are judged
+// against them, and a plan for this machine starts from them.
 #pragma once
 
 #include <atomic>
@@ -13,14 +13,15 @@
 
 namespace plimsoll::exec {
 
-/// Single shots, to be taken in turn with what they are compared with, as neighbours come and go.
+/// Single shots. Alternate them with the measurement they are compared with, because neighbours on the machine come and
+/// go.
 class Probe {
  public:
-  /// `bytes` to read in one shot: at least 8 times the last-level cache, or the cache is measured.
+  /// `bytes` to read in one shot: at least 8 times the last-level cache, otherwise the cache is measured.
   Probe(const KernelSet& kernels, ThreadPool& pool, std::size_t bytes);
-  /// Bytes a second of one pass over the buffer. The team wakes before the clock starts.
+  /// Returns bytes per second of one pass over the buffer. Wakes the team before the clock starts.
   [[nodiscard]] double read_once();
-  /// f32 multiply-adds count twice; per second over about 2 ms.
+  /// Returns f32 flops per second over about 2 ms; a multiply-add counts as two.
   [[nodiscard]] double fma_once();
 
  private:
@@ -32,20 +33,20 @@ class Probe {
   HostMemory buffer_;
 };
 
-/// Best of what fits into about 0.2 s. Bytes a second that `threads` threads read from `bytes` of memory.
+/// Returns bytes per second that `threads` threads read from `bytes` of memory: the best within about 0.2 s.
 [[nodiscard]] double read_bandwidth(int threads, std::size_t bytes);
-/// Best of about 0.2 s: f32 flops a second of `threads` threads.
+/// Returns f32 flops per second of `threads` threads: the best within about 0.2 s.
 [[nodiscard]] double fma_peak(int threads);
 
-/// What the machine gives on average, neighbours and all, where the probes above are bests.
+/// Average rates with all neighbours on the machine, whereas the probes above return best values.
 struct SteadyRates {
   double read_bandwidth = 0, multiply_add = 0;  // bytes/s, flop/s
 };
-/// Keeps its threads and its 256 MiB, so that it can be asked often.
+/// Keeps its threads and its 256 MiB, so that it can be called often.
 class SteadyProbe {
  public:
   explicit SteadyProbe(int threads);
-  /// `seconds` of reading and as many of multiplying, in turns: the mean rates of the median turn.
+  /// Alternates `seconds` of reading with as many of multiplying. Returns the mean rates of the median turn.
   [[nodiscard]] SteadyRates rates(double seconds);
 
  private:

@@ -8,7 +8,7 @@ namespace plimsoll::exec {
 
 namespace {
 
-// Long waves are stretched, short ones stay, and those between go over smoothly.
+// Stretches long wavelengths, keeps short ones, and interpolates smoothly between them.
 double llama3(const model::Rope& rope, double frequency) {
   const double length = 2 * std::numbers::pi / frequency, original = rope.original_max_position;
   if (length > original / rope.low_freq_factor) return frequency / rope.factor;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rotary position embeddings: the frequencies of a model, shared with the GPU, and a forward's sines and cosines.
+// Rotary position embeddings: a model's frequencies, also used by the GPU, and the sines and cosines of a forward.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,19 @@
 
 namespace plimsoll::exec {
 
-/// Radians a position, of each of the rotary_dim / 2 pairs of dimensions: base^(-2 i / rotary_dim), stretched as
-/// `scaling` says (transformers, modeling_rope_utils.py).
+/// Returns radians per position for each of the rotary_dim / 2 pairs of dimensions: base^(-2 i / rotary_dim), rescaled
+/// according to `scaling` (transformers, modeling_rope_utils.py).
 [[nodiscard]] std::vector<double> rope_frequencies(const model::Rope& rope);
 
-/// Sines and cosines of a forward's positions: all layers share them.
+/// Sines and cosines for the positions of a forward; all layers share them.
 class RopeTable {
  public:
-  /// Forgets the last forward's positions.
+  /// Discards the positions of the last forward.
   void reset() { filled_ = false; }
-  /// Computes the table where this forward has none yet, or one of another `rope`.
+  /// Computes the table unless this forward already has one for the same `rope`.
   void fill(const model::Rope& rope, std::span<const std::int32_t> positions, ThreadPool& pool);
 
-  /// rotary_dim / 2 values for the position of a row.
+  /// Return rotary_dim / 2 values for the position of a row.
   [[nodiscard]] const float* cosines(std::int64_t row) const { return cosines_.data() + row * pairs(); }
   [[nodiscard]] const float* sines(std::int64_t row) const { return sines_.data() + row * pairs(); }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Eight floats: AVX2 and FMA. See simd_portable.h for the contract; included by kernels_avx2.cpp only.
+// Vectors of eight floats: AVX2 and FMA. The contract is in simd_portable.h. Included by kernels_avx2.cpp only.
 #pragma once
 
 #include <immintrin.h>
@@ -53,7 +53,7 @@ struct Avx2 {
       t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
       t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
     }
-    // r[4 i + j] of the next step: column 4 l + j of the rows 4 i to 4 i + 3 in its 128-bit lane l.
+    // In the next step, r[4 i + j] has column 4 l + j of rows 4 i to 4 i + 3 in its 128-bit lane l.
 #pragma GCC unroll 2
     for (int i = 0; i < 8; i += 4) {
       r[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);

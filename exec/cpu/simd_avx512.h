@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sixteen floats: AVX-512 F, BW, DQ and VL. See simd_portable.h for the contract; included by kernels_avx512.cpp only.
+// Vectors of sixteen floats: AVX-512 F, BW, DQ and VL. The contract is in simd_portable.h. Included by
+// kernels_avx512.cpp only.
 #pragma once
 
 #include <immintrin.h>
@@ -49,7 +50,7 @@ struct Avx512 {
       t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
       t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
     }
-    // r[4 i + j] of the next step: column 4 l + j of the rows 4 i to 4 i + 3 in its 128-bit lane l.
+    // In the next step, r[4 i + j] has column 4 l + j of rows 4 i to 4 i + 3 in its 128-bit lane l.
 #pragma GCC unroll 4
     for (int i = 0; i < 16; i += 4) {
       r[i] = pair_of(t[i], t[i + 2], false);

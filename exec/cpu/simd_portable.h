@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Four floats in the compiler's own vector type: whatever the machine has. The kernels of kernels_*.h are written over
-// such a type V; simd_avx2.h and simd_avx512.h are the others. What V must provide:
-//   kWidth floats; kRows: the most rows of a product tile two vectors wide that leaves nothing to spill;
-//   a pair of bf16 vectors is stored interleaved, element i of the first in the lower half of word i.
-// No name of the standard library here or in kernels_*.h: its inline functions would be compiled with the vector
-// instructions of one file and linked into all.
+// Vectors of four floats in the compiler's own vector type, for any machine. The kernels of kernels_*.h are written
+// over such a type V; simd_avx2.h and simd_avx512.h provide the others. Requirements on V:
+// - kWidth is the number of floats; kRows is the most rows of a product tile, two vectors wide, that needs no spilling.
+// - A pair of bf16 vectors is stored interleaved: element i of the first is the lower half of word i.
+//
+// Use no name of the standard library here or in kernels_*.h: its inline functions would be compiled with the vector
+// instructions of one file and then linked into all.
 #pragma once
 
 #include <cstdint>
@@ -56,14 +57,14 @@ struct Portable {
     std::memcpy(&v, &bits, sizeof v);
     return v;
   }
-  /// The two vectors behind a vector of pairs.
+  /// Splits a vector of pairs into its two vectors.
   static void split_pair(F pairs, F& first, F& second) {
     I words;
     std::memcpy(&words, &pairs, sizeof words);
     first = from_bits(words << 16);
     second = from_bits(words & static_cast<std::int32_t>(0xffff0000));
   }
-  /// r[i][j] becomes r[j][i].
+  /// Transposes: r[i][j] becomes r[j][i].
   static void transpose(F (&r)[4]) {
     const F low = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5),
             high = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7);

@@ -21,7 +21,7 @@ ThreadPool::ThreadPool(int threads) {
   try {
     for (int thread = 1; thread < threads; ++thread) workers_.emplace_back([this, thread] { work(thread); });
   } catch (...) {
-    end_workers();  // the system has no more threads: those that run must end first
+    end_workers();  // the system has no threads left: end those that run first
     throw;
   }
 }
@@ -45,8 +45,9 @@ void ThreadPool::run_erased(Piece piece, void* object, std::int64_t units, Claim
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
-// Sleeping and waking meet like this: a worker counts itself a sleeper and then looks at the round once more; the
-// driver raises the round and then looks for sleepers. Both in one total order, so one of them sees the other.
+// How sleeping and waking synchronise: a worker counts itself as a sleeper and then reads the round again; the driver
+// raises the round and then reads the number of sleepers. Both use one total order, so at least one sees the other's
+// write.
 void ThreadPool::publish(Piece piece, void* object, std::int64_t units, Claim claim) {
   const int parts = claim == Claim::one_of_all ? 1 : threads();
   piece_.store(piece, std::memory_order_relaxed);
@@ -65,15 +66,16 @@ void ThreadPool::publish(Piece piece, void* object, std::int64_t units, Claim cl
 }
 
 void ThreadPool::wait_for_claimed() {
+  // Workers usually finish within microseconds, which is less than a sleep and a wake-up cost.
   if (spin_briefly([this] { return unfinished_.load(std::memory_order_acquire) == 0; })) return;
   driver_sleeps_.store(true);
   for (std::uint32_t left = unfinished_.load(); left != 0; left = unfinished_.load()) sleep_while(unfinished_, left);
   driver_sleeps_.store(false, std::memory_order_relaxed);
 }
 
-// ---- everybody's --------------------------------------------------------------------------------------------
+// ---- driver and workers ----------------------------------------------------------------------------------------
 
-// The own part first, then those of the next ones.
+// Take units of the thread's own part first, then of the following parts.
 void ThreadPool::take_all(int thread) {
   const int parts = parts_.load(std::memory_order_relaxed);
   for (int i = 0; i < parts; ++i) {
@@ -91,12 +93,14 @@ bool ThreadPool::take_from(int part, int thread) {
     const std::int64_t units = units_.load(std::memory_order_relaxed), parts = parts_.load(std::memory_order_relaxed);
     const bool halves = halves_.load(std::memory_order_relaxed);
     const auto left = static_cast<std::int64_t>(seen & kUnits), taken = halves ? (left + 1) / 2 : 1;
-    // Success means that the part was not exhausted since `seen`, so all of the above is of this round.
+    // Success means that the part was not exhausted since `seen` was read, so the job read above is of this round.
     if (!word.compare_exchange_weak(seen, seen - static_cast<std::uint64_t>(taken), std::memory_order_acq_rel,
                                     std::memory_order_acquire))
       continue;
+    // Units are claimed from the front: `left` counts those up to the end of the part.
     const std::int64_t begin = units * (part + 1) / parts - left;
     call(piece, object, thread, begin, begin + taken);
+    // Only the thread that completes the last unit wakes the driver.
     if (unfinished_.fetch_sub(static_cast<std::uint32_t>(taken)) == static_cast<std::uint32_t>(taken) &&
         driver_sleeps_.load())
       wake(unfinished_, 1);
@@ -110,6 +114,7 @@ void ThreadPool::call(Piece piece, void* object, int thread, std::int64_t begin,
     piece(object, thread, begin, end);
   } catch (...) {
     const std::lock_guard lock(failing_);
+    // The round continues; the driver rethrows the first exception at its end.
     if (!failure_) failure_ = std::current_exception();
   }
 }

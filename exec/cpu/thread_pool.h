@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The threads of one rank. Work goes out in microseconds, as a step of a small model is some eighty pieces of work; but
-// the cores may have other owners: ranks, clients, neighbours. So nobody waits for a thread that has not come: work is
-// cut into units that are claimed, the caller claims what the others leave, and waits only for units that somebody is
-// at.
+// The threads of one rank. A step of a small model is about eighty pieces of work of a few microseconds each, and the
+// cores may be shared with other ranks, clients and processes. No thread therefore blocks on one that has not started.
+// Work is cut into units that threads claim; the caller claims the units that the others leave, and waits only for
+// units already claimed.
 //
-// Every thread has a part of the units, one behind the other, and takes half of what is left of it at a time; who has
-// nothing left takes half of what is left of another's. Undisturbed, each reads its own stretch of memory, the same in
-// every step.
+// Each thread owns a contiguous part of the units and takes half of the rest of it at a time. A thread without units
+// takes half of the rest of another thread's part. Undisturbed, each thread reads its own stretch of memory, the same
+// in every step.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@
 
 namespace plimsoll::exec {
 
-/// A fixed team of threads, the caller among them. One driver thread at a time; pools know nothing of each other.
+/// A fixed team of threads that includes the caller. One driver thread at a time. Pools do not know of each other.
 class ThreadPool {
  public:
   /// `threads` >= 1 counts the caller.
@@ -31,8 +31,9 @@ class ThreadPool {
 
   [[nodiscard]] int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-  /// body(thread, begin, end) over pieces of [0, count) that begin at multiples of `grain`, thread in [0, threads()):
-  /// no two at once have the same thread. Returns when all are done. Rethrows what one of them threw.
+  /// Calls body(thread, begin, end) over pieces of [0, count) that begin at multiples of `grain`, with `thread` in [0,
+  /// threads()); concurrent calls have different threads. Returns when all are done. Rethrows an exception of one of
+  /// them.
   template <class Body>
   void parallel_for(std::int64_t count, std::int64_t grain, Body&& body) {
     const std::int64_t units = (count + grain - 1) / grain;
@@ -50,7 +51,7 @@ class ThreadPool {
     parallel_for(count, 1, body);
   }
 
-  /// body(thread, item) for every item of [0, count), each taken by whoever is free, in rising order: for items of
+  /// Calls body(thread, item) for every item of [0, count). Free threads take the items in rising order: for items of
   /// unequal cost.
   template <class Body>
   void for_each(std::int64_t count, Body&& body) {
@@ -82,13 +83,14 @@ class ThreadPool {
   void work(int thread);
   void end_workers();
 
-  // What is left of a part: the round in the upper half, units in the lower. A claim that read the job of another round
-  // than the word's fails, because the word has moved on.
+  // The units left in a part: the round in the upper half, the number of units in the lower. A claim made with the job
+  // of an older round fails, because the word has changed.
   struct alignas(64) Part {
     std::atomic<std::uint64_t> left{0};
   };
 
-  // The job of the round. Written while no unit of the last one is left, so a claim that succeeds has read its own.
+  // The job of the round. Written only while no unit of the last round is left, so a claim that succeeds has read the
+  // right job.
   std::atomic<Piece> piece_{nullptr};
   std::atomic<void*> object_{nullptr};
   std::atomic<std::int64_t> units_{0};
@@ -99,9 +101,9 @@ class ThreadPool {
   alignas(64) std::atomic<std::uint32_t> round_{0};  // workers sleep on it
   std::atomic<bool> stop_{false};
   alignas(64) std::atomic<std::uint32_t> unfinished_{
-      0};  // units of the round that are not done; the driver sleeps on it
+      0};  // units of this round that are not done; the driver sleeps on it
   std::atomic<bool> driver_sleeps_{false};
-  alignas(64) std::atomic<int> sleepers_{0};  // workers that sleep or are about to
+  alignas(64) std::atomic<int> sleepers_{0};  // workers that sleep or are about to sleep
   std::mutex failing_;
   std::exception_ptr failure_;  // guarded by failing_
   std::vector<std::thread> workers_;

@@ -9,28 +9,28 @@ namespace plimsoll::exec {
 Workspace::Workspace(const BackendConfig& config) : poison_(config.poison) {
   const model::LlmShape& shape = config.architecture.shape;
   const model::RankShape& rank = config.rank;
-  const auto set = [this](Slot slot, std::int64_t width) { width_[static_cast<std::size_t>(slot)] = width; };
+  const auto set = [this](Buffer buffer, std::int64_t width) { width_[static_cast<std::size_t>(buffer)] = width; };
   const std::int64_t halves = shape.gated_mlp ? 2 : 1, mlp = std::max(rank.intermediate, rank.shared_intermediate);
-  for (const Slot slot : {Slot::residual, Slot::delta, Slot::normed}) set(slot, shape.hidden);
-  set(Slot::qkv, (rank.heads + 2 * rank.kv_heads) * shape.head_dim);
-  set(Slot::attended, rank.heads * shape.head_dim);
-  set(Slot::up, halves * mlp);
-  set(Slot::gated, mlp);
-  set(Slot::logits, rank.vocab_rows);
+  for (const Buffer buffer : {Buffer::residual, Buffer::delta, Buffer::normed}) set(buffer, shape.hidden);
+  set(Buffer::qkv, (rank.heads + 2 * rank.kv_heads) * shape.head_dim);
+  set(Buffer::attended, rank.heads * shape.head_dim);
+  set(Buffer::up, halves * mlp);
+  set(Buffer::gated, mlp);
+  set(Buffer::logits, rank.vocab_rows);
   if (shape.moe) {
     const std::int64_t copies = shape.moe->experts_per_token;
-    set(Slot::router, shape.moe->experts);
-    set(Slot::expert_in, copies * shape.hidden);
-    set(Slot::expert_up, copies * halves * rank.expert_intermediate);
-    set(Slot::expert_gated, copies * rank.expert_intermediate);
-    set(Slot::expert_out, copies * shape.hidden);
+    set(Buffer::router, shape.moe->experts);
+    set(Buffer::expert_in, copies * shape.hidden);
+    set(Buffer::expert_up, copies * halves * rank.expert_intermediate);
+    set(Buffer::expert_gated, copies * rank.expert_intermediate);
+    set(Buffer::expert_out, copies * shape.hidden);
   }
   reserve(config.step_rows);
 }
 
 void Workspace::reserve(std::int64_t rows) {
   if (rows <= rows_) return;
-  for (std::size_t i = 0; i < kSlots; ++i) {
+  for (std::size_t i = 0; i < kBuffers; ++i) {
     const auto bytes = static_cast<std::size_t>(rows * width_[i]) * sizeof(float);
     memory_[i] = HostMemory();
     memory_[i] = HostMemory(bytes, "the activations of a step");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The buffers of a forward on the CPU: named slots of rows that grow and never shrink.
+// The buffers of a forward on the CPU. They grow and never shrink.
 #pragma once
 
 #include <array>
@@ -16,13 +16,12 @@ class Workspace {
   explicit Workspace(const BackendConfig& config);
   /// Makes room for so many rows (times experts per token in the buffers of experts); what was there may be gone.
   void reserve(std::int64_t rows);
-  [[nodiscard]] float* operator[](Slot slot) const { return memory_[static_cast<std::size_t>(slot)].as<float>(); }
+  /// Returns the rows of a buffer; valid until reserve() grows it.
+  [[nodiscard]] float* operator[](Buffer buffer) const { return memory_[static_cast<std::size_t>(buffer)].as<float>(); }
 
  private:
-  static constexpr std::size_t kSlots = static_cast<std::size_t>(Slot::expert_out) + 1;
-
-  std::array<std::int64_t, kSlots> width_{};  // floats for one row of the forward
-  std::array<HostMemory, kSlots> memory_;
+  std::array<std::int64_t, kBuffers> width_{};  // floats for one row of the forward
+  std::array<HostMemory, kBuffers> memory_;
   std::int64_t rows_ = 0;
   bool poison_;
 };

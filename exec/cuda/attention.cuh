@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tensor-core attention kernels share. A warp holds 16 queries as the rows of m16n8k16 products: scores are
-// Q K^T with K's rows as columns, results P V with P taken over from the scores' registers. Softmax runs online in f32,
-// in powers of two: with c = scale log2(e), exp(scale s - m) = 2^(c s - c m).
+// Shared parts of the tensor-core attention kernels. A warp holds 16 queries as the rows of m16n8k16 products. The
+// scores are Q K^T with K's rows as columns; the results are P V, where P is taken from the scores' registers. The
+// softmax runs online in f32, in powers of two: with c = scale log2(e), exp(scale s - m) = 2^(c s - c m).
 #pragma once
 
 #include "exec/cuda/device.cuh"
@@ -9,35 +9,36 @@
 
 namespace plimsoll::exec::cuda {
 
-/// Elements between rows of a tile in shared memory: an odd number of 16-byte pieces, so that the 8 rows of an ldmatrix
-/// lie in different banks.
+/// Elements between the rows of a tile in shared memory: an odd number of 16-byte pieces, so that the 8 rows of an
+/// ldmatrix lie in different banks.
 template <int D>
 constexpr int kPitch = D + 8;
 static_assert(kPitch<64> / 8 % 2 == 1 && kPitch<80> / 8 % 2 == 1 && kPitch<96> / 8 % 2 == 1);
 
 constexpr float kLog2E = 1.44269504F;
 
-/// Rows g and g + 8 of a warp's 16 queries, g = lane / 4: D / 8 tiles of 8 columns, two of them in this lane.
+/// Rows g and g + 8 of a warp's 16 queries, g = lane / 4. Each row has D / 8 tiles of 8 columns; this lane holds two
+/// columns of each.
 template <int D>
 struct OnlineSoftmax {
-  float maximum[2] = {-INFINITY, -INFINITY};  // of c s
-  float sum[2] = {};                          // of this lane's columns only, until finish()
+  float maximum[2] = {-INFINITY, -INFINITY};  // maximum of c s
+  float sum[2] = {};                          // over this lane's columns only, until finish()
   float out[D / 8][4] = {};
 };
 
-/// The 16 x 16 A operand at `tile` (row-major, kPitch<D>): lane's address for ldmatrix_x4. Also of V for its transposed
-/// load as B operand.
+/// The lane's address for ldmatrix_x4 of the 16 x 16 A operand at `tile` (row-major, kPitch<D>). Also used for V, whose
+/// transposed load makes a B operand.
 template <int D>
 __device__ __forceinline__ const Bf16* a_address(const Bf16* tile, int lane) {
   return tile + lane % 16 * kPitch<D> + lane / 16 * 8;
 }
-/// K's 16 keys x 16 dimensions as two B operands of 8 keys.
+/// The lane's address for 16 keys x 16 dimensions of K as two B operands of 8 keys.
 template <int D>
 __device__ __forceinline__ const Bf16* b_address(const Bf16* tile, int lane) {
   return tile + (lane / 16 * 8 + lane % 8) * kPitch<D> + lane / 8 % 2 * 8;
 }
 
-/// scores of 16 queries (as A fragments in q) with 16 keys at `keys`: tiles 0 and 1 of 8 keys.
+/// Scores of 16 queries (as A fragments in q) with the 16 keys at `keys`: s0 for the first 8 keys, s1 for the others.
 template <int D, class LoadQ>
 __device__ __forceinline__ void score_16_keys(float (&s0)[4], float (&s1)[4], const LoadQ& load_q, const Bf16* keys,
                                               int lane) {
@@ -51,8 +52,8 @@ __device__ __forceinline__ void score_16_keys(float (&s0)[4], float (&s1)[4], co
   }
 }
 
-/// Scores become weights in place; what was added up so far is scaled to the new maximum. Keys / 8 tiles of scores,
-/// those of keys that a row must not see are -inf.
+/// Turns scores into weights in place, and rescales the sums so far to the new maximum. There are Keys / 8 tiles of
+/// scores. The caller sets the scores of keys that a row must not see to -inf.
 template <int D, int Tiles>
 __device__ __forceinline__ void weigh(OnlineSoftmax<D>& state, float (&s)[Tiles][4], float c) {
 #pragma unroll
@@ -87,7 +88,7 @@ __device__ __forceinline__ void weigh(OnlineSoftmax<D>& state, float (&s)[Tiles]
 template <int D>
 __device__ __forceinline__ void add_16_values(OnlineSoftmax<D>& state, const float (&p0)[4], const float (&p1)[4],
                                               const Bf16* values, int lane) {
-  // The products' results lie as the next product wants its left operand: columns 2t, 2t + 1 are keys 2t, 2t + 1.
+  // The product's result has the layout of the next product's left operand: columns 2t, 2t + 1 are keys 2t, 2t + 1.
   const std::uint32_t p[4] = {pack_bf16(p0[0], p0[1]), pack_bf16(p0[2], p0[3]), pack_bf16(p1[0], p1[1]),
                               pack_bf16(p1[2], p1[3])};
 #pragma unroll
@@ -99,7 +100,7 @@ __device__ __forceinline__ void add_16_values(OnlineSoftmax<D>& state, const flo
   }
 }
 
-/// Sums become those of whole rows.
+/// Completes the sums: from this lane's columns to whole rows.
 template <int D>
 __device__ __forceinline__ void finish(OnlineSoftmax<D>& state) {
 #pragma unroll

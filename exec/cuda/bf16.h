@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// bf16: the upper half of an f32. Own type and conversions, for the host and the device alike.
+// bf16, the upper half of an f32: our own type and conversions for both host and device.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct Bf16 {
   std::uint16_t bits;
 };
 
-/// To the nearest, ties to even, as the GPU's own conversion; every NaN becomes 0x7fff.
+/// Rounds to nearest, ties to even, as the GPU's own conversion does. Every NaN becomes 0x7fff.
 PLIMSOLL_CUDA_BOTH inline std::uint16_t bf16_bits(float x) {
   std::uint32_t bits = 0;
   memcpy(&bits, &x, sizeof bits);

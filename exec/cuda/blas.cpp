@@ -17,7 +17,7 @@ namespace {
 
 static_assert(sizeof(cublasLtMatmulAlgo_t) == sizeof(MatmulAlgorithm));
 
-// The functions of the library that are used.
+// The functions of the library that this file calls.
 struct Table {
   Table()
       : library("cuBLASLt (libcublasLt)", {"libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR), "libcublasLt.so"}) {
@@ -69,8 +69,8 @@ void check(cublasStatus_t status, const char* what, const MatmulShape& s) {
 
 cudaDataType_t type_of(Element element) { return element == Element::f32 ? CUDA_R_32F : CUDA_R_16BF; }
 
-// cuBLASLt's matrices are column-major: row-major y [m, n] is its [n, m], W [n, k] its [k, n] to be transposed, x its
-// [k, m]. So y = op(W) x, and the bias, which it adds to every column, has n numbers.
+// cuBLASLt's matrices are column-major: the row-major y [m, n] is its [n, m], W [n, k] its [k, n], and x its [k, m]. So
+// it computes y = W^T x in its own terms. It adds the bias to every column, so the bias has n numbers.
 class Problem {
  public:
   Problem(const Table& table, const MatmulShape& shape)
@@ -117,7 +117,8 @@ class Problem {
   Owner<cublasLtMatrixLayout_t> w_, x_, y_;
 };
 
-// Rows of an odd number of elements are not aligned to 16 bytes: kernels that need that are not proposed.
+// Rows with an odd number of elements are not aligned to 16 bytes. State the alignment, so that the library proposes no
+// kernel that needs more.
 std::uint32_t alignment_of(Element element, std::int64_t row) {
   const std::int64_t bytes = row * bytes_of(element);
   std::uint32_t alignment = 256;
@@ -154,8 +155,8 @@ std::vector<MatmulAlgorithm> Blas::ways(const MatmulShape& shape, int most) {
   cublasLtMatmulPreference_t preference = nullptr;
   check(t.preference_create(&preference), "asking for algorithms", shape);
   const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
-    static_cast<void>(
-        t.preference_set(preference, attribute, &value, sizeof value));  // what is not set has its default
+    static_cast<void>(t.preference_set(preference, attribute, &value,
+                                       sizeof value));  // an attribute that cannot be set keeps its default
   };
   const std::uint32_t y_alignment = alignment_of(shape.y, shape.n);
   set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(kBlasWorkspaceBytes));

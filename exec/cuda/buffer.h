@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owners of what CUDA hands out: device and pinned memory, streams, events, graphs.
+// RAII owners of CUDA resources: device and pinned memory, streams, events, graphs.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -18,7 +18,7 @@ struct Destroyer {
   using pointer = Handle;
   void operator()(Handle handle) const {
     static_cast<void>(Destroy(handle));
-  }  // at exit the driver may be gone already
+  }  // ignore errors: at exit the driver may already be unloaded
 };
 template <auto Destroy, class Handle>
 using Owner = std::unique_ptr<Handle, Destroyer<Destroy, Handle>>;
@@ -39,7 +39,7 @@ using GraphExecOwner = Owner<cudaGraphExecDestroy, cudaGraphExec_t>;
   return EventOwner(event);
 }
 
-/// "needs 1.50 GiB for the KV cache, 0.72 GiB free of 79.11 GiB", thrown as DeviceError.
+/// Throws DeviceError: "needs 1.50 GiB for the KV cache, 0.72 GiB free of 79.11 GiB".
 [[noreturn]] inline void out_of_memory(std::size_t bytes, const char* what) {
   std::size_t free = 0, total = 0;
   static_cast<void>(cudaMemGetInfo(&free, &total));
@@ -48,7 +48,7 @@ using GraphExecOwner = Owner<cudaGraphExecDestroy, cudaGraphExec_t>;
                                 what, gib(free), gib(total)));
 }
 
-/// Device memory of a fixed size, aligned to 256 bytes. Throws DeviceError with the sizes when there is too little.
+/// Device memory of a fixed size, aligned to 256 bytes. Throws DeviceError with the sizes if too little is free.
 class DeviceBuffer {
  public:
   DeviceBuffer() = default;
@@ -75,8 +75,8 @@ class DeviceBuffer {
   std::size_t bytes_ = 0;
 };
 
-/// Both return when it is done, seen by every stream: plain cudaMemset and cudaMemcpy need not have ended by then, and
-/// streams of make_stream() do not wait for them.
+/// Both return when the transfer is complete and visible to every stream. cudaMemset and cudaMemcpy alone may return
+/// earlier, and the streams of make_stream() do not wait for them.
 inline void fill(const DeviceBuffer& buffer, int byte, const char* what) {
   if (buffer.bytes() == 0) return;
   check(cudaMemset(buffer.get(), byte, buffer.bytes()), what);
@@ -88,7 +88,7 @@ inline void copy_in(const DeviceBuffer& buffer, const void* host, const char* wh
   check(cudaStreamSynchronize(nullptr), what);
 }
 
-/// Host memory that the GPU copies from and to without a detour.
+/// Pinned host memory, which the GPU accesses directly.
 class PinnedBuffer {
  public:
   PinnedBuffer() = default;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every call of the CUDA runtime goes through one of these; what fails becomes a DeviceError that says what was tried.
+// Checks the result of every CUDA runtime call. A failure becomes a DeviceError that says what was attempted.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,10 +10,10 @@
 
 namespace plimsoll::exec::cuda {
 
-/// Throws DeviceError "GPU: <what>: <CUDA's words>".
+/// Throws DeviceError "GPU: <what>: <CUDA's message>" on failure.
 inline void check(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
-  static_cast<void>(cudaGetLastError());  // errors of one call do not stick to the next
+  static_cast<void>(cudaGetLastError());  // so that the next call does not report this error again
   throw DeviceError(std::string("GPU: ") + what + ": " + cudaGetErrorString(error) + " (" + cudaGetErrorName(error) +
                     ")");
 }

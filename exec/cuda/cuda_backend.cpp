@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a forward goes through the GPU: memory, uploads, graphs and results. The ops are in cuda_ops.cpp.
+// A forward on the GPU: memory, uploads, graphs and results. The ops are in cuda_ops.cpp.
 #include "exec/cuda/cuda_backend.h"
 
 #include <fmt/format.h>
@@ -31,17 +31,17 @@ bool may_capture(const Communicator* communicator, const CudaCommunicator* group
 
 cudaDeviceProp properties_of(int device) {
   cudaDeviceProp properties{};
-  check(cudaGetDeviceProperties(&properties, device), "asking for the device's properties");
+  check(cudaGetDeviceProperties(&properties, device), "reading the device's properties");
   return properties;
 }
 
 StreamOwner stream_on(int device) {
-  check(cudaSetDevice(device), "choosing the device");
+  check(cudaSetDevice(device), "selecting the device");
   return make_stream();
 }
 
-constexpr std::size_t kSmallestInputs = std::size_t{512} << 10;  // of a forward: room for most
-constexpr std::size_t kGraphs = std::size_t{256} << 20;          // set aside for graphs and the code of kernels
+constexpr std::size_t kSmallestInputs = std::size_t{512} << 10;  // inputs of a forward; enough for most
+constexpr std::size_t kGraphs = std::size_t{256} << 20;          // reserved for graphs and kernel code
 
 int ranks_of(const Communicator* communicator) { return communicator == nullptr ? 1 : communicator->size(); }
 
@@ -62,10 +62,11 @@ CudaBackend::CudaBackend(const BackendConfig& config, Communicator* communicator
       gemm_({}),
       workspace_(config_, properties_.multiProcessorCount, ranks_of(communicator)) {
   check_config();
+  // Before anything large is allocated, so that an error states the whole need.
   check_memory();
   if (runs_alone()) {
     int driver = 0;
-    check(cudaDriverGetVersion(&driver), "asking for the driver's version");
+    check(cudaDriverGetVersion(&driver), "reading the driver's version");
     gemm_.use_file(gemm_file(fmt::format("{}-driver{}-{}", properties_.name, driver, gemm_.version())));
   }
   const std::size_t cache_bytes = static_cast<std::size_t>(2 * shape_.layers * kv_.plane * bytes_of(kv_element_));
@@ -84,10 +85,11 @@ CudaBackend::CudaBackend(const BackendConfig& config, Communicator* communicator
 
 CudaBackend::~CudaBackend() {
   static_cast<void>(cudaSetDevice(device_));
-  if (stream_) static_cast<void>(cudaStreamSynchronize(stream_.get()));  // nothing may run on memory that goes
+  if (stream_)
+    static_cast<void>(cudaStreamSynchronize(stream_.get()));  // no kernel may run on memory that is about to be freed
 }
 
-// What is timed on a GPU that ranks share, or on numbers that are none, is of no use to others.
+// Timings from a GPU that ranks share, or with poisoned inputs, are of no use to other runs.
 bool CudaBackend::runs_alone() const {
   return !config_.poison && (communicator_ == nullptr || (group_ != nullptr && group_->own_gpu()));
 }
@@ -101,7 +103,7 @@ void CudaBackend::check_config() const {
   if (shape_.head_dim % 8 != 0 || shape_.head_dim > 256)
     refuse(fmt::format("needs a head dimension that is a multiple of 8 up to 256, found {}", shape_.head_dim));
   if (shape_.moe && (shape_.moe->experts > kMostExperts || shape_.moe->experts_per_token > kMostExpertsPerToken))
-    refuse(fmt::format("runs up to {} experts, {} a token", kMostExperts, kMostExpertsPerToken));
+    refuse(fmt::format("supports up to {} experts, {} per token", kMostExperts, kMostExpertsPerToken));
 }
 
 void CudaBackend::check_memory() const {
@@ -112,11 +114,11 @@ void CudaBackend::check_memory() const {
       static_cast<double>(Workspace::bytes(config_, config_.step_rows, sampled) +
                           Gemm::bytes(Workspace::largest(config_, config_.step_rows, sampled)) + kGraphs);
   std::size_t free = 0, total = 0;
-  check(cudaMemGetInfo(&free, &total), "asking for free memory");
+  check(cudaMemGetInfo(&free, &total), "reading the free memory");
   constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
   const int ranks = config_.ranks_on_device;
   const double need = ranks * (weights + kv + workspace);
-  if (communicator_ != nullptr) communicator_->barrier();  // nobody takes memory before all have looked
+  if (communicator_ != nullptr) communicator_->barrier();  // no rank allocates before all have read the free memory
   if (need <= static_cast<double>(free)) return;
   throw DeviceError(fmt::format(
       "out of GPU memory: needs {:.2f} GiB (weights {:.2f}, KV cache {:.2f}, activations and graphs {:.2f}{}), "
@@ -131,7 +133,8 @@ std::string CudaBackend::description() const {
 
 std::unique_ptr<Linear> CudaBackend::make_linear(const LinearSpec& spec, const FillRows& fill) {
   set_device();
-  return std::make_unique<CudaLinear>(spec, element_, fill);  // routers too: activations have the weights' type
+  return std::make_unique<CudaLinear>(spec, element_,
+                                      fill);  // also for routers: on a GPU activations have the weights' type
 }
 
 std::unique_ptr<Vector> CudaBackend::make_vector(std::span<const float> values) {
@@ -139,12 +142,12 @@ std::unique_ptr<Vector> CudaBackend::make_vector(std::span<const float> values) 
   return std::make_unique<CudaVector>(values, element_);
 }
 
-// Kernels that wait for a rank that has failed end without an answer.
+// Kernels that wait for a failed rank end without a result.
 void CudaBackend::check_alive() const {
   if (group_ != nullptr) group_->check_alive();
 }
 
-void CudaBackend::set_device() const { check(cudaSetDevice(device_), "choosing the device"); }
+void CudaBackend::set_device() const { check(cudaSetDevice(device_), "selecting the device"); }
 
 // ---- a forward -----------------------------------------------------------------------------------------------------
 
@@ -160,6 +163,7 @@ bool CudaBackend::begin(const RowTable& table) {
   rope_table_filled_ = false;
   make_room(table);
   upload(table);
+  // Only pure decode forwards of exactly a bucket's rows have a graph: their arrays are always at the same addresses.
   const bool decodes_only = table.prefill.empty() && !table.all_logits && table.rows > 0;
   if (!graphs_enabled_ || !decodes_only || decode_bucket(table.rows) != table.rows) return true;
   Graph& graph = graphs_[table.rows];
@@ -185,7 +189,7 @@ void CudaBackend::end() {
     cudaGraphExec_t executable = nullptr;
     check(cudaGraphInstantiate(&executable, graph.get(), 0), "making a graph");
     graphs_[table_->rows].executable.reset(executable);
-    if (communicator_ != nullptr) communicator_->barrier();  // making it takes memory: see make_room()
+    if (communicator_ != nullptr) communicator_->barrier();  // instantiating a graph allocates: see make_room()
     check(cudaGraphLaunch(executable, stream_.get()), "replaying a graph");
   }
   finish_forward();
@@ -193,12 +197,13 @@ void CudaBackend::end() {
 
 void CudaBackend::forget_graphs() { graphs_.clear(); }
 
-// Buffers that move would leave kernels on their way, and graphs, with pointers to nowhere.
+// Moving a buffer would leave running kernels and captured graphs with dangling pointers, so the stream is drained and
+// the graphs are dropped first.
 //
-// Taking memory may wait for every GPU that this one sees. If one rank's GPU waited in a collective for another rank
-// that waits so, that would be for ever: memory is taken here only, before the forward's first collective, all ranks
-// come here with equal sizes, and none goes on before all have theirs. (Engine: all ranks have enqueued the forward
-// before this one.)
+// An allocation may wait for every GPU that this one can access. If one rank's GPU waited in a collective for a rank
+// that waits in an allocation, neither would ever continue. Memory is therefore allocated only here, before the
+// forward's first collective. All ranks arrive here with equal sizes, and none continues before all have allocated.
+// (Engine: all ranks have enqueued the previous forward by then.)
 void CudaBackend::make_room(const RowTable& table) {
   const auto sampled = static_cast<std::int64_t>(table.sampled.size());
   const std::size_t bytes = layout_of(table, tiles_).bytes(), ids = table.sampled.size() * sizeof(std::int32_t);
@@ -212,8 +217,8 @@ void CudaBackend::make_room(const RowTable& table) {
   if (communicator_ != nullptr) communicator_->barrier();
 }
 
-// At least so many bytes for the inputs of a forward, on both sides, and for its samples. The stream is idle; samples
-// of earlier forwards may not have been fetched.
+// Provides at least that many bytes for the inputs of a forward, on host and device, and for its samples. The stream
+// must be idle. Samples of earlier forwards may still be unread, so they are copied.
 void CudaBackend::reserve_exchange(std::size_t inputs, std::size_t ids) {
   if (inputs > step_memory_.bytes()) {
     step_memory_ = {};
@@ -230,6 +235,7 @@ void CudaBackend::reserve_exchange(std::size_t inputs, std::size_t ids) {
 
 void CudaBackend::upload(const RowTable& table) {
   Exchange& exchange = exchanges_[next_exchange_];
+  // The pinned inputs may still be in use by the copy of an earlier forward.
   check(cudaEventSynchronize(exchange.copied.get()), "waiting for inputs to be copied");
   const StepLayout layout = layout_of(table, tiles_);
   const std::size_t bytes = layout.bytes();
@@ -240,7 +246,8 @@ void CudaBackend::upload(const RowTable& table) {
   step_ = layout.view(step_memory_.get());
 }
 
-// The way back: ids go to pinned memory; logits, which are asked for rarely and are large, are waited for.
+// Starts copying the results. Ids go to pinned memory. Logits are requested rarely and are large: the copy to ordinary
+// memory blocks.
 void CudaBackend::finish_forward() {
   Exchange& exchange = exchanges_[next_exchange_];
   exchange.sampled = table_->sampled.size();
@@ -252,11 +259,12 @@ void CudaBackend::finish_forward() {
   exchange.logits.clear();
   if (table_->all_logits) {
     exchange.logits.resize(exchange.sampled * static_cast<std::size_t>(config_.rank.vocab_rows));
-    check(cudaMemcpyAsync(exchange.logits.data(), workspace_[Slot::logits], exchange.logits.size() * sizeof(float),
+    check(cudaMemcpyAsync(exchange.logits.data(), workspace_[Buffer::logits], exchange.logits.size() * sizeof(float),
                           cudaMemcpyDeviceToHost, stream_.get()),
           "copying logits");
   }
   check(cudaEventRecord(exchange.done.get(), stream_.get()), "ending a forward");
+  // One exchange more than forwards in flight, so that the next one can be packed at once.
   in_flight_.push_back(next_exchange_);
   next_exchange_ = (next_exchange_ + 1) % exchanges_.size();
   table_ = nullptr;
@@ -286,8 +294,8 @@ std::int64_t CudaBackend::bytes_per_block() const {
   return 2 * shape_.layers * kv_.plane / std::max<std::int64_t>(1, config_.kv_blocks) * bytes_of(kv_element_);
 }
 
-// A block has a piece in every plane. One copy of two dimensions would do, but its pitch is bounded by 2 GiB, and
-// planes are not.
+// A block has a piece in every plane. A single two-dimensional copy is not possible: its pitch is limited to 2 GiB, and
+// planes can be larger.
 template <class Copy>
 void CudaBackend::copy_pieces(std::int32_t block, const Copy& copy) {
   set_device();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank on a GPU (exec/backend.h). Everything goes to one stream. Decode forwards of a bucket's size run once op by
-// op (which measures their products), are captured the second time and replayed as a graph from then on.
+// One rank on a GPU (exec/backend.h). All work goes to one stream. The first decode forward of a bucket's size runs op
+// by op, which also measures its products. The second is captured as a graph, which is replayed from then on.
 #pragma once
 
 #include <deque>
@@ -16,7 +16,7 @@ namespace plimsoll::exec::cuda {
 
 class CudaBackend final : public Backend {
  public:
-  /// Throws DeviceError. The device has been checked (devices.h).
+  /// Throws DeviceError. The caller has checked the device (devices.cpp).
   CudaBackend(const BackendConfig& config, Communicator* communicator, int device);
   ~CudaBackend() override;
 
@@ -34,15 +34,16 @@ class CudaBackend final : public Backend {
   void embed(const Linear& embedding, std::int64_t vocab_begin, const Linear* positions) override;
   void norm(const NormSpec& spec, bool add_delta) override;
   void final_norm(const NormSpec& spec, bool add_delta) override;
-  void linear(const Linear& weight, Slot x, Slot y, std::int64_t rows, const LinearOptions& options) override;
+  void linear(const Linear& weight, Buffer x, Buffer y, std::int64_t rows, const LinearOptions& options) override;
   void rope_append(const RopeSpec& spec, std::int32_t layer) override;
   void prefill_attention(std::int32_t layer, std::size_t index, std::int64_t window) override;
   void decode_attention(std::int32_t layer, std::int64_t window) override;
-  void activation(model::Activation kind, bool gated, Slot x, Slot y, std::int64_t rows, std::int64_t width) override;
+  void activation(model::Activation kind, bool gated, Buffer x, Buffer y, std::int64_t rows,
+                  std::int64_t width) override;
   void route(std::int32_t experts, std::int32_t per_token) override;
-  void expert_linear(const Linear& weights, Slot x, Slot y) override;
+  void expert_linear(const Linear& weights, Buffer x, Buffer y) override;
   void combine(std::int32_t per_token) override;
-  void all_reduce(Slot slot, std::int64_t rows) override;
+  void all_reduce(Buffer buffer, std::int64_t rows) override;
   void sample(std::int64_t vocab_begin, std::int64_t valid) override;
   void exchange_samples() override;
 
@@ -53,7 +54,7 @@ class CudaBackend final : public Backend {
  private:
   static constexpr std::size_t kInFlight = 2;  // forwards between begin() and wait()
 
-  // Pinned memory of one forward: its inputs until they are copied, its samples until they are read.
+  // Pinned memory of one forward: its inputs until they have been copied, its samples until they have been read.
   struct Exchange {
     PinnedBuffer inputs, ids;
     EventOwner copied = make_event(), done = make_event();
@@ -61,7 +62,7 @@ class CudaBackend final : public Backend {
     std::size_t sampled = 0;
   };
   struct Graph {
-    bool warm = false;  // has run op by op
+    bool warm = false;  // has run op by op once
     GraphExecOwner executable;
   };
 
@@ -85,7 +86,7 @@ class CudaBackend final : public Backend {
   const BackendConfig config_;
   const model::LlmShape& shape_;
   Communicator* communicator_;
-  const CudaCommunicator* group_;  // the same, where it is one on GPUs
+  const CudaCommunicator* group_;  // communicator_ itself if it connects GPUs, else null
   int device_;
   cudaDeviceProp properties_{};
   bool graphs_enabled_;
@@ -95,14 +96,14 @@ class CudaBackend final : public Backend {
   Gemm gemm_;
   Workspace workspace_;
   DeviceBuffer cache_, slots_, step_memory_, frequencies_;
-  model::Rope rope_{.rotary_dim = -1};  // of the frequencies
+  model::Rope rope_{.rotary_dim = -1};  // the one that frequencies_ were computed for
   bool rope_table_filled_ = false;
 
-  const RowTable* table_ = nullptr;  // between begin() and end()
+  const RowTable* table_ = nullptr;  // set between begin() and end()
   std::vector<PrefillTile> tiles_;
   StepView step_;
   bool capturing_ = false;
-  std::map<std::int64_t, Graph> graphs_;  // by decode rows
+  std::map<std::int64_t, Graph> graphs_;  // by number of decode rows
   std::array<Exchange, kInFlight + 1> exchanges_;
   std::size_t next_exchange_ = 0;
   std::deque<std::size_t> in_flight_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ops of a forward: from the terms of exec/backend.h to those of kernels.h.
+// The ops of a forward: translates the calls of exec/backend.h to the kernels of kernels.h.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -31,7 +31,7 @@ void CudaBackend::embed(const Linear& embedding, std::int64_t vocab_begin, const
     a.max_position = positions->n();
   }
   a.slots = slots_.as<const std::int32_t>();
-  a.residual = workspace_[Slot::residual];
+  a.residual = workspace_[Buffer::residual];
   a.rows = table_->rows;
   a.width = shape_.hidden;
   if (a.rows > 0) cuda::embed(element_, a, step_, stream_.get());
@@ -43,9 +43,9 @@ void CudaBackend::norm(const NormSpec& spec, bool add_delta) {
   a.bias = f32(spec.bias);
   a.epsilon = spec.epsilon;
   a.kind = spec.kind;
-  a.residual = workspace_[Slot::residual];
-  a.delta = add_delta ? workspace_[Slot::delta] : nullptr;
-  a.normed = workspace_[Slot::normed];
+  a.residual = workspace_[Buffer::residual];
+  a.delta = add_delta ? workspace_[Buffer::delta] : nullptr;
+  a.normed = workspace_[Buffer::normed];
   a.rows = table_->rows;
   a.width = shape_.hidden;
   if (a.rows > 0) cuda::norm(element_, a, stream_.get());
@@ -57,16 +57,16 @@ void CudaBackend::final_norm(const NormSpec& spec, bool add_delta) {
   a.bias = f32(spec.bias);
   a.epsilon = spec.epsilon;
   a.kind = spec.kind;
-  a.residual = workspace_[Slot::residual];
-  a.delta = add_delta ? workspace_[Slot::delta] : nullptr;
-  a.normed = workspace_[Slot::normed];
+  a.residual = workspace_[Buffer::residual];
+  a.delta = add_delta ? workspace_[Buffer::delta] : nullptr;
+  a.normed = workspace_[Buffer::normed];
   a.gather = step_.sampled;
   a.rows = static_cast<std::int64_t>(table_->sampled.size());
   a.width = shape_.hidden;
   if (a.rows > 0) cuda::norm(element_, a, stream_.get());
 }
 
-void CudaBackend::linear(const Linear& weight, Slot x, Slot y, std::int64_t rows, const LinearOptions& options) {
+void CudaBackend::linear(const Linear& weight, Buffer x, Buffer y, std::int64_t rows, const LinearOptions& options) {
   PLIMSOLL_CHECK(workspace_.element(x) == element_, "logits are not multiplied");
   const Element y_element = workspace_.element(y);
   const MatmulShape shape{.x = element_,
@@ -87,10 +87,11 @@ void CudaBackend::linear(const Linear& weight, Slot x, Slot y, std::int64_t rows
 
 void CudaBackend::fill_rope_table(const model::Rope& rope) {
   if (rope != rope_) {
+    // The first forward of a shape runs op by op, so its copy never becomes part of a graph.
     PLIMSOLL_CHECK(!capturing_, "a graph is captured after its ops have run");
     const std::vector<double> frequencies = rope_frequencies(rope);
     PLIMSOLL_CHECK(frequencies.size() * sizeof(double) <= frequencies_.bytes(), "at most all of a head rotates");
-    // Of ordinary memory: it has been read when the call returns.
+    // The source is pageable memory, so it has been read when the call returns.
     check(cudaMemcpyAsync(frequencies_.get(), frequencies.data(), frequencies.size() * sizeof(double),
                           cudaMemcpyHostToDevice, stream_.get()),
           "copying frequencies");
@@ -114,7 +115,7 @@ void CudaBackend::rope_append(const RopeSpec& spec, std::int32_t layer) {
   a.table = workspace_.rope();
   a.pairs = spec.rope.rotary_dim / 2;
   a.interleaved = spec.rope.interleaved;
-  a.qkv = workspace_[Slot::qkv];
+  a.qkv = workspace_[Buffer::qkv];
   a.keys = plane(layer, 0);
   a.values = plane(layer, 1);
   a.heads = static_cast<std::int32_t>(config_.rank.heads);
@@ -128,10 +129,10 @@ void* CudaBackend::plane(std::int32_t layer, int value) const {
 
 AttentionArguments CudaBackend::attention(std::int32_t layer, std::int64_t window) const {
   AttentionArguments a;
-  a.qkv = workspace_[Slot::qkv];
+  a.qkv = workspace_[Buffer::qkv];
   a.keys = plane(layer, 0);
   a.values = plane(layer, 1);
-  a.attended = workspace_[Slot::attended];
+  a.attended = workspace_[Buffer::attended];
   a.row_stride = (config_.rank.heads + 2 * config_.rank.kv_heads) * kv_.head_dim;
   a.heads = static_cast<std::int32_t>(config_.rank.heads);
   a.window = window;
@@ -143,7 +144,7 @@ bool CudaBackend::tensor_core_attention() const {
   return element_ == Element::bf16 && kv_element_ == Element::bf16 && has_tensor_core_attention(kv_.head_dim);
 }
 
-// All spans run in the launch of the first.
+// The launch for the first span computes all spans.
 void CudaBackend::prefill_attention(std::int32_t layer, std::size_t index, std::int64_t window) {
   if (index > 0) return;
   if (tensor_core_attention()) {
@@ -169,19 +170,19 @@ void CudaBackend::decode_attention(std::int32_t layer, std::int64_t window) {
   }
 }
 
-void CudaBackend::activation(model::Activation kind, bool gated, Slot x, Slot y, std::int64_t rows,
+void CudaBackend::activation(model::Activation kind, bool gated, Buffer x, Buffer y, std::int64_t rows,
                              std::int64_t width) {
   if (rows > 0) cuda::activation(element_, kind, gated, workspace_[x], workspace_[y], rows, width, stream_.get());
 }
 
 void CudaBackend::route(std::int32_t experts, std::int32_t per_token) {
   if (table_->rows == 0) return;
-  cuda::route(element_, static_cast<const float*>(workspace_[Slot::router]), table_->rows, experts, per_token,
-              workspace_[Slot::normed], shape_.hidden, workspace_[Slot::expert_in], workspace_.routing(),
+  cuda::route(element_, static_cast<const float*>(workspace_[Buffer::router]), table_->rows, experts, per_token,
+              workspace_[Buffer::normed], shape_.hidden, workspace_[Buffer::expert_in], workspace_.routing(),
               stream_.get());
 }
 
-void CudaBackend::expert_linear(const Linear& weights, Slot x, Slot y) {
+void CudaBackend::expert_linear(const Linear& weights, Buffer x, Buffer y) {
   if (table_->rows == 0) return;
   const CudaLinear& experts = on_gpu(weights);
   cuda::expert_linear(element_, experts.get(), workspace_[x], workspace_[y],
@@ -191,20 +192,20 @@ void CudaBackend::expert_linear(const Linear& weights, Slot x, Slot y) {
 
 void CudaBackend::combine(std::int32_t per_token) {
   if (table_->rows == 0) return;
-  cuda::combine(element_, workspace_[Slot::expert_out], workspace_[Slot::delta], table_->rows, per_token, shape_.hidden,
-                workspace_.routing(), stream_.get());
+  cuda::combine(element_, workspace_[Buffer::expert_out], workspace_[Buffer::delta], table_->rows, per_token,
+                shape_.hidden, workspace_.routing(), stream_.get());
 }
 
-void CudaBackend::all_reduce(Slot slot, std::int64_t rows) {
+void CudaBackend::all_reduce(Buffer buffer, std::int64_t rows) {
   if (communicator_ == nullptr || rows == 0) return;
-  communicator_->all_reduce(workspace_[slot], rows * shape_.hidden,
+  communicator_->all_reduce(workspace_[buffer], rows * shape_.hidden,
                             element_ == Element::f32 ? model::DType::fp32 : model::DType::bf16, stream_.get());
 }
 
 void CudaBackend::sample(std::int64_t vocab_begin, std::int64_t valid) {
   const auto rows = static_cast<std::int64_t>(table_->sampled.size());
   if (rows == 0) return;
-  cuda::sample(static_cast<const float*>(workspace_[Slot::logits]), rows, config_.rank.vocab_rows, vocab_begin, valid,
+  cuda::sample(static_cast<const float*>(workspace_[Buffer::logits]), rows, config_.rank.vocab_rows, vocab_begin, valid,
                step_, workspace_.best(), stream_.get());
 }
 

@@ -19,7 +19,7 @@ namespace {
 constexpr std::int64_t kPieceElements = std::int64_t{1} << 20;  // 4 MB of f32: large enough to copy at full speed
 constexpr unsigned kMostThreads = 16;
 
-// Rows of a matrix in pieces that threads take one after the other.
+// Uploads a matrix in pieces of whole rows. Threads take the pieces one after the other.
 class Upload {
  public:
   Upload(const LinearSpec& spec, Element element, const FillRows& fill, void* to)
@@ -30,18 +30,18 @@ class Upload {
         rows_(std::clamp<std::int64_t>(kPieceElements / std::max<std::int64_t>(1, spec.k), 1,
                                        std::max<std::int64_t>(1, spec.n))),
         pieces_a_copy_((spec.n + rows_ - 1) / rows_) {
-    check(cudaGetDevice(&device_), "asking for the device");
+    check(cudaGetDevice(&device_), "reading the current device");
   }
 
   void run() {
     const auto pieces = static_cast<unsigned>(std::min<std::int64_t>(spec_.copies * pieces_a_copy_, kMostThreads));
     const unsigned wanted = std::clamp(std::thread::hardware_concurrency(), 1U, kMostThreads);
     {
-      std::vector<std::jthread> threads;  // joined also where the system has no more of them
+      std::vector<std::jthread> threads;  // joined even if starting one throws
       try {
         for (unsigned i = 1; i < std::min(pieces, wanted); ++i) threads.emplace_back([this] { work(); });
       } catch (const std::system_error&) {
-        // Those that there are do all the work.
+        // The threads that did start do all the work.
       }
       work();
     }
@@ -51,7 +51,7 @@ class Upload {
  private:
   void work() {
     try {
-      check(cudaSetDevice(device_), "choosing the device");
+      check(cudaSetDevice(device_), "selecting the device");
       const StreamOwner stream = make_stream();
       std::vector<float> values(static_cast<std::size_t>(rows_ * spec_.k));
       const PinnedBuffer staging(values.size() * static_cast<std::size_t>(bytes_of(element_)));
@@ -82,7 +82,7 @@ class Upload {
   Element element_;
   const FillRows& fill_;
   std::byte* to_;
-  std::int64_t rows_, pieces_a_copy_;  // of a piece; of a copy
+  std::int64_t rows_, pieces_a_copy_;  // rows per piece; pieces per copy of the matrix
   int device_ = 0;
   std::atomic<std::int64_t> next_{0};
   std::mutex mutex_;

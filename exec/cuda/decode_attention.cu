@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decode attention, one kernel. A block has a sequence, a kv head with the (up to 16) query heads that share it as the
-// rows of tensor-core products, and a part of the keys. Its warps take tiles of 16 keys in turn, each with its own
-// copies in flight, and meet at the end only. The last block of a sequence and head to arrive adds the parts up, always
-// in the same order.
+// Decode attention in one kernel. A block handles one sequence, one KV head with up to 16 of the query heads that share
+// it (the rows of tensor-core products), and one part of the keys. Its warps take tiles of 16 keys in turn, each with
+// its own copies in flight, and synchronise only at the end. The last block of a sequence and head to finish adds up
+// the parts, always in the same order.
 #include <algorithm>
 
 #include "exec/cuda/attention.cuh"
@@ -14,9 +14,9 @@ namespace plimsoll::exec::cuda {
 namespace {
 
 constexpr int kQueries = 16;   // rows of a product
-constexpr int kTileKeys = 16;  // of a warp
+constexpr int kTileKeys = 16;  // keys per tile of one warp
 constexpr int kStages = 2;
-constexpr int kSmallestPart = 2;  // tiles a warp: both stages full
+constexpr int kSmallestPart = 2;  // tiles per warp, so that both stages are used
 constexpr int kMostSplits = 64;
 
 template <int D>
@@ -28,20 +28,20 @@ constexpr int kTileElements = kTileKeys* kPitch<D>;
 template <int D>
 constexpr std::size_t kSharedBytes = (kQueries * kPitch<D> + kWarps<D> * kStages * 2 * kTileElements<D>)*sizeof(Bf16);
 
-// A part's result: [16][D] sums relative to the maximum, then 16 maxima, then 16 sums of weights.
+// The result of a part: [16][D] sums relative to the maximum, then 16 maxima, then 16 sums of weights.
 template <int D>
 constexpr int kPartFloats = kQueries*(D + 2);
 
 __host__ __device__ constexpr int query_tiles(int group) { return (group + kQueries - 1) / kQueries; }
 
-struct Place {  // what a block works on
+struct BlockWork {  // the work of one block
   int kv_head, first_head, heads, part;
-  std::int64_t index;  // of sequence and tile of query heads
+  std::int64_t index;  // of the sequence and tile of query heads
 };
 
-__device__ __forceinline__ Place place_of_block(const AttentionArguments& a, const KvGeometry& kv) {
+__device__ __forceinline__ BlockWork work_of_block(const AttentionArguments& a, const KvGeometry& kv) {
   const int group = a.heads / kv.kv_heads, tiles = query_tiles(group);
-  Place p;
+  BlockWork p;
   const int tile = static_cast<int>(blockIdx.y) % tiles;
   p.kv_head = static_cast<int>(blockIdx.y) / tiles;
   p.first_head = p.kv_head * group + tile * kQueries;
@@ -51,8 +51,8 @@ __device__ __forceinline__ Place place_of_block(const AttentionArguments& a, con
   return p;
 }
 
-// Starts copying the 16 keys and values from `first` on to one warp's stage; lane l % 16 knows where key first + l % 16
-// is.
+// Starts copying 16 keys and values, beginning with key `first`, to a stage of one warp. Lane l knows the position of
+// key first + l % 16.
 template <int D>
 __device__ __forceinline__ void fetch(Bf16* stage, int first, const KeyRange& keys, const AttentionArguments& a,
                                       const KvGeometry& kv, const std::int32_t* blocks, int kv_head, int lane) {
@@ -65,7 +65,7 @@ __device__ __forceinline__ void fetch(Bf16* stage, int first, const KeyRange& ke
                             kv.block_tokens, D);
   }
   const unsigned present = __ballot_sync(kAllLanes, own_present);
-  constexpr int kPieces = D / 8;  // of a key
+  constexpr int kPieces = D / 8;  // 16-byte pieces of a key
 #pragma unroll
   for (int i = 0; i < kTileKeys * kPieces / kWarpSize; ++i) {
     const int piece = i * kWarpSize + lane, row = piece / kPieces, column = piece % kPieces * 8;
@@ -78,7 +78,8 @@ __device__ __forceinline__ void fetch(Bf16* stage, int first, const KeyRange& ke
 }
 
 template <int D>
-__device__ __forceinline__ void load_queries(Bf16* to, const AttentionArguments& a, std::int64_t row, const Place& p) {
+__device__ __forceinline__ void load_queries(Bf16* to, const AttentionArguments& a, std::int64_t row,
+                                             const BlockWork& p) {
   const Bf16* from = static_cast<const Bf16*>(a.qkv) + row * a.row_stride + std::int64_t{p.first_head} * D;
   for (int i = static_cast<int>(threadIdx.x); i < kQueries * D / 8; i += kThreads<D>) {
     const int head = i / (D / 8), column = i % (D / 8) * 8;
@@ -88,12 +89,12 @@ __device__ __forceinline__ void load_queries(Bf16* to, const AttentionArguments&
   }
 }
 
-// One warp's share of the keys of the part: tiles [first, last), each of kWarps tiles of 16 keys.
+// Processes one warp's share of the part's keys: tiles [first, last), each of kWarps tiles of 16 keys.
 template <int D>
 __device__ __forceinline__ void attend(OnlineSoftmax<D>& state, const Bf16* queries, Bf16* stages,
                                        const AttentionArguments& a, const KvGeometry& kv, const StepView& step,
-                                       const DeviceSequence& sequence, const KeyRange& keys, const Place& p, int first,
-                                       int last) {
+                                       const DeviceSequence& sequence, const KeyRange& keys, const BlockWork& p,
+                                       int first, int last) {
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize, lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const std::int32_t* blocks = step.blocks + sequence.first_block;
   const auto first_key = [&](int tile) { return keys.first + (tile * kWarps<D> + warp) * kTileKeys; };
@@ -117,13 +118,13 @@ __device__ __forceinline__ void attend(OnlineSoftmax<D>& state, const Bf16* quer
     }
     weigh<D, 2>(state, s, a.scale * kLog2E);
     add_16_values<D>(state, s[0], s[1], stage(tile) + kTileElements<D>, lane);
-    __syncwarp();  // the stage is refilled in the next turn
+    __syncwarp();  // the next iteration refills the stage
   }
   finish<D>(state);
 }
 
-// Leaves the warps' results in shared memory and adds them up: out[row * D + i], relative to top[row], with weights
-// that sum to total[row].
+// Adds up the warps' results through shared memory: out[row * D + i], relative to top[row], with weights that sum to
+// total[row].
 template <int D>
 __device__ __forceinline__ void merge_warps(const OnlineSoftmax<D>& state, float* shared, float* out, float* top,
                                             float* total, int heads) {
@@ -165,14 +166,14 @@ __device__ __forceinline__ void merge_warps(const OnlineSoftmax<D>& state, float
   }
 }
 
-// The last block of `parts` to come here returns true, in all its threads, and sees what the others have written.
+// Returns true in all threads of the block that arrives last of `parts`. That block sees what the others have written.
 __device__ bool is_last(std::uint32_t* counter, int parts) {
   __shared__ bool last;
   __threadfence();
   __syncthreads();
   if (threadIdx.x == 0) {
     last = atomicAdd(counter, 1U) == static_cast<unsigned>(parts) - 1;
-    if (last) *counter = 0;  // for the next launch
+    if (last) *counter = 0;  // reset for the next launch
     __threadfence();
   }
   __syncthreads();
@@ -180,13 +181,13 @@ __device__ bool is_last(std::uint32_t* counter, int parts) {
 }
 
 template <int D>
-__device__ void write_row_major(const AttentionArguments& a, std::int64_t row, const Place& p, int i, float value) {
+__device__ void write_row_major(const AttentionArguments& a, std::int64_t row, const BlockWork& p, int i, float value) {
   static_cast<Bf16*>(a.attended)[(row * a.heads + p.first_head) * D + i] = to_bf16(value);
 }
 
-// Adds up the parts of this sequence and these heads.
+// Adds up the parts for this sequence and these heads.
 template <int D>
-__device__ void merge_parts(const AttentionArguments& a, const Place& p, std::int64_t row, const float* parts,
+__device__ void merge_parts(const AttentionArguments& a, const BlockWork& p, std::int64_t row, const float* parts,
                             int count) {
   for (int i = static_cast<int>(threadIdx.x); i < p.heads * D; i += kThreads<D>) {
     const float* maxima = parts + kQueries * D + i / D;
@@ -206,7 +207,7 @@ __device__ void merge_parts(const AttentionArguments& a, const Place& p, std::in
 template <int D>
 __global__ void __launch_bounds__(kThreads<D>)
     decode_kernel(AttentionArguments a, KvGeometry kv, StepView step, DecodeScratch scratch) {
-  const Place p = place_of_block(a, kv);
+  const BlockWork p = work_of_block(a, kv);
   const DeviceSequence sequence = step.decode[blockIdx.z];
   const KeyRange keys = decode_keys(sequence.length, sequence.charged, a.window);
   const SplitPlan plan = plan_splits(keys.last - keys.first, kWarps<D> * kTileKeys, kSmallestPart, scratch.max_splits);
@@ -220,7 +221,7 @@ __global__ void __launch_bounds__(kThreads<D>)
   OnlineSoftmax<D> state;
   const int first = p.part * plan.tiles_each;
   attend<D>(state, queries, stages, a, kv, step, sequence, keys, p, first, min(first + plan.tiles_each, plan.tiles));
-  __syncthreads();  // the stages become room for the merge
+  __syncthreads();  // the merge reuses the stages' memory
 
   if (plan.parts == 1) {
     __shared__ float top[kQueries], total[kQueries];
@@ -239,7 +240,7 @@ __global__ void __launch_bounds__(kThreads<D>)
   if (is_last(scratch.arrived + p.index, plan.parts)) merge_parts<D>(a, p, row, parts, plan.parts);
 }
 
-// The merge's room: the warps' results, and the block's own.
+// The merge needs memory for the warps' results and for the block's own.
 template <int D>
 constexpr bool kMergeFits = (kWarps<D> * (D + 2) + D) * kQueries * sizeof(float) <= kWarps<D>* kStages *
                                                                                         2 * kTileElements<D> *
@@ -261,7 +262,7 @@ bool has_tensor_core_attention(std::int32_t head_dim) {
   return head_dim == 64 || head_dim == 80 || head_dim == 96 || head_dim == 128 || head_dim == 256;
 }
 
-// Two blocks for every multiprocessor keep its memory busy; more parts than that would only be added up for nothing.
+// Two blocks per multiprocessor keep the memory busy. More parts would only add work to the merge.
 std::int32_t decode_max_splits(std::int64_t sequences, std::int32_t heads, std::int32_t kv_heads,
                                std::int32_t multiprocessors) {
   const std::int64_t tiles = sequences * kv_heads * query_tiles(heads / kv_heads);

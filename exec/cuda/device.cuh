@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernels share: 16-byte accesses of f32 or bf16 rows as f32 registers, and sums over a warp or block that add in
-// a fixed order.
+// Helpers shared by kernels: 16-byte accesses to rows of f32 or bf16 as f32 registers, and sums over a warp or a block
+// in a fixed order.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -46,7 +46,7 @@ __device__ __forceinline__ Bf16 from_float<Bf16>(float x) {
   return to_bf16(x);
 }
 
-/// Count numbers at `from`: one 16-byte access when Count is kPack<T>, else one by one (rows that are not aligned).
+/// Loads Count numbers at `from`: one 16-byte access if Count is kPack<T>, else one by one (for unaligned rows).
 template <int Count, class T>
 __device__ __forceinline__ void load(const T* from, float (&out)[Count]) {
   if constexpr (Count == kPack<T>) {
@@ -78,7 +78,7 @@ __device__ __forceinline__ void store(Bf16* to, const float (&values)[Count]) {
   }
 }
 
-/// Over the 32 lanes; every lane gets the result.
+/// Sum or maximum over the 32 lanes; every lane gets the result.
 __device__ __forceinline__ float warp_sum(float x) {
 #pragma unroll
   for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(kAllLanes, x, step);
@@ -90,8 +90,8 @@ __device__ __forceinline__ float warp_max(float x) {
   return x;
 }
 
-/// Over the block, whose size is a multiple of 32; every thread gets the result. `scratch`: 32 floats of shared memory
-/// that no thread uses otherwise until all have returned and met once more.
+/// Sum over the block, whose size is a multiple of 32; every thread gets the result. `scratch` is 32 floats of shared
+/// memory. The caller must synchronise the block before it reuses them.
 __device__ __forceinline__ float block_sum(float x, float* scratch) {
   x = warp_sum(x);
   const unsigned warps = blockDim.x / kWarpSize;

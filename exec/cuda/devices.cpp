@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which GPUs there are, and the doors of this folder: make_cuda_backend and make_cuda_group of exec/backend.h.
+// Finds GPUs, and implements this folder's entry points: make_cuda_backend and make_cuda_group of exec/backend.h.
 #include <fmt/format.h>
 
 #include <set>
@@ -14,11 +14,11 @@ namespace cuda {
 
 namespace {
 
-constexpr int kOldestMajor = 8;  // bf16 products and asynchronous copies
+constexpr int kOldestMajor = 8;  // bf16 products and asynchronous copies need it
 
 std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
-// What cudaGetDeviceCount's error means to the user.
+// Throws DeviceError with the meaning of cudaGetDeviceCount's error for the user.
 [[noreturn]] void explain(cudaError_t error) {
   int driver = 0, runtime = 0;
   static_cast<void>(cudaDriverGetVersion(&driver));
@@ -42,7 +42,7 @@ void require(int device) {
   if (device < 0 || device >= count)
     throw DeviceError(fmt::format("GPU {} not found: there {} {}", device, count == 1 ? "is only" : "are only", count));
   cudaDeviceProp properties{};
-  check(cudaGetDeviceProperties(&properties, device), "asking for the device's properties");
+  check(cudaGetDeviceProperties(&properties, device), "reading the device's properties");
   if (properties.major < kOldestMajor) {
     throw DeviceError(fmt::format("{} is too old: compute capability {}.{}, {}.0 is needed", properties.name,
                                   properties.major, properties.minor, kOldestMajor));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library that is looked for when it is needed, so that one build runs everywhere and says what is missing.
+// A library loaded at run time, so that one build runs on every machine and can report what is missing.
 #pragma once
 
 #include <string>
@@ -9,11 +9,12 @@ namespace plimsoll::exec::cuda {
 
 class DynamicLibrary {
  public:
-  /// Takes the first of `files` that can be opened, as the loader finds them and then in the folder of the toolkit that
-  /// the program was built with. Throws DeviceError "<what> is missing: ...". Stays open until the program ends.
+  /// Opens the first of `files` that can be opened: through the loader's search path, then in the folder of the toolkit
+  /// that the program was built with. Throws DeviceError "<what> is missing: ...". The library stays open until the
+  /// program ends.
   DynamicLibrary(const std::string& what, const std::vector<std::string>& files);
 
-  /// Points `function` to the symbol. Throws DeviceError if there is none.
+  /// Sets `function` to the symbol. Throws DeviceError if the library does not have it.
   template <class Function>
   void find(Function*& function, const char* name) const {
     function = reinterpret_cast<Function*>(symbol(name));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The grouped product of the experts. Blocks are dealt out for as many tiles of rows as there could be; each finds out
-// on the device which expert's rows it has, if any.
+// The grouped product of the experts. The grid has blocks for the largest possible number of row tiles. Each block
+// finds out on the device which expert's rows it has, if any.
 #include "exec/cuda/device.cuh"
 #include "exec/cuda/kernels.h"
 #include "exec/cuda/launch.cuh"
@@ -10,19 +10,19 @@ namespace plimsoll::exec::cuda {
 namespace {
 
 struct RowTile {
-  int expert = -1;  // -1: there are fewer tiles
+  int expert = -1;  // -1: no tile for this block
   int first = 0, rows = 0;
 };
 
-// Tile number `index` when every expert's rows are cut by `rows`. Called by one whole warp, lane l looking at the
-// experts l, l + 32, ... of each round.
+// Finds tile number `index` when every expert's rows are cut into tiles of `rows`. Must be called by one whole warp. In
+// each round, lane l looks at one of the experts l, l + 32, ...
 __device__ __forceinline__ RowTile find_tile(const std::int32_t* offsets, int experts, int rows, int index, int lane) {
   int before = 0;  // tiles of the experts of earlier rounds
   for (int base = 0; base < experts; base += kWarpSize) {
     const int expert = base + lane;
     const int first = expert < experts ? offsets[expert] : 0, end = expert < experts ? offsets[expert + 1] : 0;
     const int own = (end - first + rows - 1) / rows;
-    int up_to = own;  // tiles of this round's experts up to this one
+    int up_to = own;  // tiles of this round's experts up to and including this one
 #pragma unroll
     for (int distance = 1; distance < kWarpSize; distance *= 2) {
       const int lower = __shfl_up_sync(kAllLanes, up_to, static_cast<unsigned>(distance));
@@ -59,13 +59,13 @@ __device__ __forceinline__ RowTile tile_of_block(const std::int32_t* offsets, in
   return {shared[0], shared[1], shared[2]};
 }
 
-// ---- tensor cores: 64 rows x 64 columns a block, 16 x 64 a warp, 32 of k at a time
-// -----------------------------------------
+// ---- tensor cores: 64 rows x 64 columns per block, 16 x 64 per warp, 32 of k at a time -----------------------------
 
 constexpr int kTile = 64, kDepth = 32, kPitchElements = kDepth + 8;
 constexpr int kWarps = 4, kThreads = kWarps * kWarpSize;
 
-// kTile rows of [*, k] from `first` on, columns [column, column + kDepth); what is beyond `rows` or k becomes zeros.
+// Loads kTile rows of [*, k] from `first` on, columns [column, column + kDepth). Elements beyond `rows` or k become
+// zeros.
 __device__ __forceinline__ void fetch(Bf16 (&to)[kTile][kPitchElements], const Bf16* from, std::int64_t rows,
                                       std::int64_t k, std::int64_t column) {
   constexpr int kPieces = kDepth / 8;
@@ -77,7 +77,7 @@ __device__ __forceinline__ void fetch(Bf16 (&to)[kTile][kPitchElements], const B
   }
 }
 
-// A warp's 16 rows times 64 columns, over the depth that is there.
+// Multiplies a warp's 16 rows with 64 columns over the loaded depth.
 __device__ __forceinline__ void multiply(float (&sum)[kTile / 8][4], const Bf16 (&x)[kTile][kPitchElements],
                                          const Bf16 (&w)[kTile][kPitchElements], int warp, int lane) {
 #pragma unroll
@@ -137,8 +137,7 @@ __global__ void __launch_bounds__(kThreads)
   write_sums(y, sum, tile, column, n, warp, lane);
 }
 
-// ---- plain: f32, or rows that are not aligned; 32 x 32 a block
-// ---------------------------------------------------------------
+// ---- plain: f32, or unaligned rows; 32 x 32 per block -------------------------------------------------------------
 
 constexpr int kPlainTile = 32;
 
@@ -174,7 +173,7 @@ __global__ void __launch_bounds__(256) expert_kernel_plain(const T* weight, cons
   }
 }
 
-// Tiles of `tile` rows that `rows` rows of that many experts make at most.
+// Returns the most tiles of `tile` rows that `rows` rows of that many experts can make.
 unsigned most_tiles(std::int64_t rows, std::int64_t experts, std::int64_t tile) {
   return static_cast<unsigned>(rows / tile + min(rows, experts));
 }

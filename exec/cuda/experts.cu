@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mixtures of experts: which experts a token takes, its rows sorted by expert, and the way back. Nothing comes back to
-// the host: how many rows an expert has is known on the device only.
+// Mixture of experts: chooses the experts of each token, sorts rows by expert, and combines the results. Nothing
+// returns to the host: only the device knows how many rows an expert has.
 #include "exec/cuda/device.cuh"
 #include "exec/cuda/kernels.h"
 #include "exec/cuda/launch.cuh"
@@ -11,14 +11,13 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// ---- choice: a warp a token. Lane l has the experts l, l + 32, ...; bit i of `taken` is its i-th.
-// ---------------------
+// ---- choice: one warp per token. Lane l handles experts l, l + 32, ...; bit i of `taken` is its i-th expert ---------
 
 struct Candidate {
   float logit;
   int expert;
 };
-// A NaN loses against every number, and the lower expert wins among equals.
+// A NaN loses to every number; the lower expert wins among equals.
 __device__ __forceinline__ Candidate better(Candidate a, Candidate b) {
   if (b.expert < 0) return a;
   if (a.expert < 0 || b.logit > a.logit) return b;
@@ -34,7 +33,7 @@ __global__ void choose_experts(const float* logits, std::int64_t tokens, int exp
   if (token >= tokens) return;
   const float* row = logits + token * experts;
   std::uint32_t taken = 0;
-  Candidate own{0, 0};  // lane j keeps the j-th choice
+  Candidate own{0, 0};  // lane j keeps choice number j
   float highest = 0;
   for (int j = 0; j < per_token; ++j) {
     Candidate best{0, -1};
@@ -59,8 +58,7 @@ __global__ void choose_experts(const float* logits, std::int64_t tokens, int exp
   routing.weight[token * per_token + lane] = weight / sum;
 }
 
-// ---- order: a block an expert, which counts the rows of lower experts and numbers its own in the order of tokens
-// -------
+// ---- order: one block per expert counts the rows of lower experts, then numbers its own in order of tokens ----------
 
 __global__ void __launch_bounds__(kThreads) sort_rows(std::int64_t all, int experts, Routing routing) {
   __shared__ float scratch[kWarpSize];
@@ -88,8 +86,7 @@ __global__ void __launch_bounds__(kThreads) sort_rows(std::int64_t all, int expe
   }
 }
 
-// ---- rows there and back: a block a token
-// ------------------------------------------------------------------------------
+// ---- gathering and combining rows: one block per token -------------------------------------------------------------
 
 template <class T>
 __global__ void gather_rows(const T* from, std::int64_t width, int per_token, T* to, const std::int32_t* place) {

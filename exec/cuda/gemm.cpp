@@ -11,15 +11,15 @@ namespace plimsoll::exec::cuda {
 
 namespace {
 
-constexpr int kWays = 12;                                     // of cuBLASLt's to try
-constexpr int kTimes = 5;                                     // the median counts
-constexpr std::size_t kMostScratch = std::size_t{256} << 20;  // larger results are logits that nobody is timed for
+constexpr int kWays = 12;                                     // cuBLASLt algorithms to try
+constexpr int kTimes = 5;                                     // measurements; the median counts
+constexpr std::size_t kMostScratch = std::size_t{256} << 20;  // larger results are logits, which are never timed
 
-// Twice the cache of the current device: writing them leaves nothing else in it.
+// Returns twice the cache size of the current device: writing that much evicts everything else.
 std::size_t flush_bytes() {
   int device = 0, cache = 0;
-  check(cudaGetDevice(&device), "asking for the device");
-  check(cudaDeviceGetAttribute(&cache, cudaDevAttrL2CacheSize, device), "asking for the size of the cache");
+  check(cudaGetDevice(&device), "reading the current device");
+  check(cudaDeviceGetAttribute(&cache, cudaDevAttrL2CacheSize, device), "reading the cache size");
   return 2 * static_cast<std::size_t>(cache);
 }
 
@@ -42,7 +42,7 @@ Gemm::~Gemm() {
   try {
     if (!file_.empty() && !fresh_.empty()) save_choices(file_, fresh_);
   } catch (const std::exception&) {
-    // It will be measured again.
+    // The choices are measured again next time.
   }
 }
 
@@ -50,7 +50,7 @@ void Gemm::reserve(std::size_t result_bytes) {
   result_bytes = std::min(result_bytes, kMostScratch);
   if (flush_.bytes() == 0) flush_ = DeviceBuffer(flush_bytes(), "measuring products");
   if (result_bytes <= scratch_.bytes()) return;
-  scratch_ = {};  // first free, then take
+  scratch_ = {};  // free the old memory before taking the new
   scratch_ = DeviceBuffer(result_bytes, "measuring products");
 }
 
@@ -64,17 +64,18 @@ void Gemm::run(MatmulShape shape, const GemmOperands& operands, bool may_measure
   run_way(shape, known != exact_.end() ? known->second : find(shape, operands, may_measure, stream), operands, stream);
 }
 
-// What was measured with other rows of the bucket, or comes from a file, may not be possible with these rows. That is
-// asked once: the answer costs as much host time as a product.
+// A choice measured with other rows of the bucket, or read from a file, may not support these rows. The answer of
+// cuBLASLt costs as much host time as a product, so ask once.
 GemmChoice Gemm::find(const MatmulShape& shape, const GemmOperands& operands, bool may_measure, cudaStream_t stream) {
   MatmulShape bucket = shape;
   bucket.m = gemm_bucket(shape.m);
   const bool fits_scratch = static_cast<std::size_t>(shape.m * shape.n * bytes_of(shape.y)) <= scratch_.bytes();
   if (const auto known = choices_.find({bucket}); known != choices_.end()) {
+    // Our own kernel, without an algorithm, supports every shape.
     const bool possible = !known->second || blas_.fits(shape, *known->second);
     return exact_[{shape}] = possible ? known->second : first_way(shape);
   }
-  if (!may_measure || !fits_scratch) return first_way(shape);  // perhaps the next time
+  if (!may_measure || !fits_scratch) return first_way(shape);  // a later call may measure
   const GemmChoice best = choose(shape, operands, stream);
   choices_[{bucket}] = fresh_[{bucket}] = best;
   return exact_[{shape}] = best;
@@ -102,16 +103,17 @@ void Gemm::run_way(const MatmulShape& shape, const GemmChoice& way, const GemmOp
   }
 }
 
-// Our own kernel competes where it reads the weights once, and stands in where cuBLASLt has nothing.
+// Our own kernel competes if it reads the weights only once. It is also the fallback if cuBLASLt has no algorithm.
 GemmChoice Gemm::choose(const MatmulShape& shape, const GemmOperands& operands, cudaStream_t stream) {
   std::vector<GemmChoice> candidates;
   for (const MatmulAlgorithm& way : blas_.ways(shape, kWays)) candidates.emplace_back(way);
+  // An empty choice is our own kernel.
   if (shape.m <= kGemvRows || candidates.empty()) candidates.emplace_back();
   if (candidates.size() == 1) return candidates.front();
 
   check(cudaMemsetAsync(scratch_.get(), 0, scratch_.bytes(), stream), "measuring products");
   GemmOperands harmless = operands;
-  harmless.y = scratch_.get();  // y may be a sum that is added to
+  harmless.y = scratch_.get();  // y may be a sum that the product is added to, so it must not be overwritten
   GemmChoice best = candidates.front();
   double least = std::numeric_limits<double>::infinity();
   for (const GemmChoice& way : candidates) {
@@ -124,7 +126,8 @@ GemmChoice Gemm::choose(const MatmulShape& shape, const GemmOperands& operands, 
   return best;
 }
 
-// With weights that are not in the cache, as in a forward. Infinite for a way that is proposed and refused after all.
+// Measures with weights that are not in the cache, as in a forward. Returns infinity for an algorithm that cuBLASLt
+// proposed but refuses to run.
 double Gemm::seconds(const MatmulShape& shape, const GemmChoice& way, const GemmOperands& operands,
                      cudaStream_t stream) {
   try {

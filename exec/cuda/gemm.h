@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linear layers on one GPU. Which way is fastest for a shape, our own kernel for few rows or one of cuBLASLt's, is
-// measured the first time that shape comes up and remembered in a file, as heuristics miss the best by up to 10 %.
+// Linear layers on one GPU. The fastest way to compute a shape is either our own kernel for few rows or one of
+// cuBLASLt's algorithms. It is measured the first time the shape occurs and stored in a file, because cuBLASLt's
+// heuristics miss the best by up to 10 %.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -16,7 +17,7 @@
 
 namespace plimsoll::exec::cuda {
 
-/// What a measured choice holds for: a shape, with its rows rounded up to a bucket.
+/// The key of a measured choice: a shape with its rows rounded up to a bucket.
 struct GemmKey {
   MatmulShape shape;
   [[nodiscard]] auto order() const {
@@ -24,18 +25,20 @@ struct GemmKey {
   }
   bool operator<(const GemmKey& other) const { return order() < other.order(); }
 };
-/// The bucket of `rows`: those of decode graphs up to 512 rows, above that a quarter of a power of two.
+/// Returns the bucket of `rows`: the decode graphs' buckets up to 512 rows, above that multiples of a quarter of a
+/// power of two.
 [[nodiscard]] std::int64_t gemm_bucket(std::int64_t rows);
 
-/// cuBLASLt's algorithm, or none for our own kernel.
+/// An algorithm of cuBLASLt; nullopt means our own kernel.
 using GemmChoice = std::optional<MatmulAlgorithm>;
 using GemmChoices = std::map<GemmKey, GemmChoice>;
 
-/// $XDG_CACHE_HOME/plimsoll/gemm/<name>.txt; empty where there is no home. The name becomes one of letters and digits.
+/// Returns $XDG_CACHE_HOME/plimsoll/gemm/<name>.txt, or an empty path without a home directory. Other characters of the
+/// name than letters and digits are replaced.
 [[nodiscard]] std::filesystem::path gemm_file(const std::string& name);
-/// What the file holds. Lines that are not understood are left out, as a cache may be.
+/// Returns the choices in the file. Malformed lines are skipped: the file is only a cache.
 [[nodiscard]] GemmChoices load_choices(const std::filesystem::path& file);
-/// Adds `choices` to what the file holds by now, in one move. A cache that cannot be written is none.
+/// Merges `choices` into the current content of the file and replaces it atomically. Failure to write is ignored.
 void save_choices(const std::filesystem::path& file, const GemmChoices& choices);
 
 struct GemmOperands {
@@ -48,22 +51,22 @@ struct GemmOperands {
 
 class Gemm {
  public:
-  /// On the current device. `file`: gemm_file(), or empty for none. Throws DeviceError.
+  /// Uses the current device. `file` is the result of gemm_file(), or empty for no file. Throws DeviceError.
   explicit Gemm(std::filesystem::path file);
   ~Gemm();
   Gemm(const Gemm&) = delete;
   Gemm& operator=(const Gemm&) = delete;
 
-  /// Enqueues a product. `may_measure`: the stream may be waited for (it may not while a graph is captured).
+  /// Enqueues a product. `may_measure`: the call may wait for the stream (not allowed while a graph is captured).
   void run(MatmulShape shape, const GemmOperands& operands, bool may_measure, cudaStream_t stream);
-  /// "cublaslt131001"
+  /// Returns "cublaslt131001".
   [[nodiscard]] std::string version() const { return blas_.version(); }
   void use_file(std::filesystem::path file);
-  /// Makes room for measuring products with results of up to so many bytes; larger ones go the way that cuBLASLt
-  /// proposes first. Nothing else allocates: measuring may fall between collectives (cuda_backend.cpp). Throws
-  /// DeviceError.
+  /// Allocates memory for measuring products with results of up to that many bytes. Larger products use the algorithm
+  /// that cuBLASLt proposes first. No other call allocates, because measuring may happen between collectives
+  /// (cuda_backend.cpp). Throws DeviceError.
   void reserve(std::size_t result_bytes);
-  /// Bytes that reserve() takes on the current device, and what cuBLASLt takes besides.
+  /// Returns the bytes that reserve() allocates on the current device, plus cuBLASLt's own.
   [[nodiscard]] static std::size_t bytes(std::size_t result_bytes);
 
  private:
@@ -77,8 +80,8 @@ class Gemm {
 
   Blas blas_;
   std::filesystem::path file_;
-  GemmChoices choices_, fresh_;  // fresh: not in the file yet
-  GemmChoices exact_;            // by the rows themselves: known to be possible
+  GemmChoices choices_, fresh_;  // fresh_: not yet in the file
+  GemmChoices exact_;            // by exact rows; known to be supported
   DeviceBuffer scratch_, flush_;
   EventOwner begin_ = make_event(cudaEventDefault), end_ = make_event(cudaEventDefault);
 };

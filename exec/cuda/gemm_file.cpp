@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The measured choices of gemm.h on disk: one line a shape, numbers only.
+// The file of gemm.h's measured choices: one line per shape, numbers only.
 #include <unistd.h>
 
 #include <cctype>
@@ -14,7 +14,7 @@ namespace plimsoll::exec::cuda {
 
 namespace {
 
-constexpr const char* kHeader = "plimsoll gemm 1";  // the format's version
+constexpr const char* kHeader = "plimsoll gemm 1";  // with the version of the format
 
 void write(std::ostream& out, const GemmKey& key, const GemmChoice& choice) {
   const MatmulShape& s = key.shape;
@@ -75,7 +75,7 @@ GemmChoices load_choices(const std::filesystem::path& file) {
 }
 
 void save_choices(const std::filesystem::path& file, const GemmChoices& choices) {
-  GemmChoices all = load_choices(file);  // ranks and programs beside this one add theirs
+  GemmChoices all = load_choices(file);  // other ranks and programs add theirs too
   for (const auto& [key, choice] : choices) all[key] = choice;
   std::error_code ignored;
   std::filesystem::create_directories(file.parent_path(), ignored);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products with few rows of x, where reading the weights is all the work: a warp takes a few rows of W, its lanes go
-// along k side by side in 16-byte steps, several of them in flight, and the lanes' sums are added at the end.
+// Products with few rows of x, whose time is that of reading the weights. A warp takes a few rows of W. Its lanes
+// advance along k in steps of 16 bytes, with several steps in flight; the lanes' sums are added at the end.
 #include "exec/cuda/device.cuh"
 #include "exec/cuda/kernels.h"
 #include "exec/cuda/launch.cuh"
@@ -11,7 +11,8 @@ namespace {
 
 constexpr int kWarps = 4;
 
-// N numbers of a row of W: 16 bytes past the first cache, as they are read once, or a single number.
+// Loads N numbers of a row of W: 16 bytes that bypass the first-level cache, because they are read once, or a single
+// number.
 template <class T, int N>
 struct Weights {
   uint4 raw;
@@ -25,7 +26,7 @@ struct Weights<T, 1> {
   __device__ __forceinline__ void values(float (&out)[1]) const { out[0] = to_float(raw); }
 };
 
-// Steps of a warp along k that are fetched before the first is used.
+// Steps along k that a warp loads before it uses the first.
 constexpr int kInFlight = 4;
 
 template <class T, int M, int R, int N>
@@ -49,8 +50,8 @@ struct Sums {
   }
 };
 
-// Up to M rows of x, R rows of W a warp, N numbers a load. Rows beyond m or n are computed like the last one and not
-// written.
+// Handles up to M rows of x, R rows of W per warp and N numbers per load. Rows beyond m or n repeat the last row and
+// are not written.
 template <class T, class Y, int M, int R, int N>
 __global__ void __launch_bounds__(kWarps* kWarpSize) gemv_kernel(GemvArguments a) {
   static_assert(M * R <= kWarpSize);
@@ -88,7 +89,7 @@ __global__ void __launch_bounds__(kWarps* kWarpSize) gemv_kernel(GemvArguments a
 #pragma unroll
     for (int r = 0; r < R; ++r) {
       const float total = warp_sum(sums.of[m][r]);
-      if (lane != m * R + r || m >= a.m || first + r >= a.n) continue;  // one lane writes one number
+      if (lane != m * R + r || m >= a.m || first + r >= a.n) continue;  // one lane writes each number
       Y* y = static_cast<Y*>(a.y) + m * a.n + first + r;
       float value = total + (a.bias == nullptr ? 0.0F : a.bias[first + r]);
       if (a.accumulate) value += to_float(*y);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernels compute, as functions that enqueue them. Rows are row-major and contiguous; `element` says whether
-// activations are f32 or bf16, sums are f32 everywhere. Pointers are device pointers unless said otherwise, rows of
-// activations, weights and the KV cache begin at multiples of 16 bytes unless said otherwise. Nothing here waits.
+// The kernels as functions that enqueue them; no function here waits. Rows are row-major and contiguous. `element` says
+// whether activations are f32 or bf16; sums are always f32. Unless stated otherwise, pointers are device pointers, and
+// rows of activations, weights and the KV cache begin at multiples of 16 bytes.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -26,11 +26,11 @@ struct KvGeometry {
 struct EmbedArguments {
   const void* table = nullptr;          // [vocab_rows, width]
   const void* positions = nullptr;      // [max_position, width] or null
-  const std::int32_t* slots = nullptr;  // tokens sampled last
+  const std::int32_t* slots = nullptr;  // the last sampled tokens, by slot
   void* residual = nullptr;             // [rows, width]
   std::int64_t vocab_begin = 0, vocab_rows = 0, max_position = 0, rows = 0, width = 0;
 };
-/// residual[r] = table[token] (+ positions[position]); tokens of other ranks give 0. width: a multiple of 8.
+/// residual[r] = table[token] (+ positions[position]); tokens of other ranks give 0. width must be a multiple of 8.
 void embed(Element element, const EmbedArguments& arguments, const StepView& step, cudaStream_t stream);
 
 struct NormArguments {
@@ -38,13 +38,14 @@ struct NormArguments {
   const float* bias = nullptr;  // null: none
   float epsilon = 0;
   model::Norm kind = model::Norm::rmsnorm;
-  void* residual = nullptr;              // [*, width]
-  const void* delta = nullptr;           // added first; null: none
-  void* normed = nullptr;                // [rows, width]
-  const std::int32_t* gather = nullptr;  // normed[i] is of residual[gather[i]], which is not written; null: of [i]
+  void* residual = nullptr;     // [*, width]
+  const void* delta = nullptr;  // added to the residual first; null: none
+  void* normed = nullptr;       // [rows, width]
+  const std::int32_t* gather =
+      nullptr;  // normed[i] comes from residual[gather[i]], which is not written; null: from residual[i]
   std::int64_t rows = 0, width = 0;
 };
-/// residual += delta (rounded to the element), normed = norm(residual). width: a multiple of 8, at most 16384.
+/// residual += delta (rounded to the element), normed = norm(residual). width must be a multiple of 8, at most 16384.
 void norm(Element element, const NormArguments& arguments, cudaStream_t stream);
 constexpr std::int64_t kWidestNorm = 16384;
 
@@ -53,7 +54,7 @@ void activation(Element element, model::Activation kind, bool gated, const void*
                 std::int64_t width, cudaStream_t stream);
 
 // ---- rope.cu -----------------------------------------------------------------------------------------------------
-/// table[row][i] = (cos, sin) of position[row] * frequencies[i], reduced in f64; `pairs` frequencies.
+/// table[row][i] = (cos, sin) of position[row] * frequencies[i], computed in f64; there are `pairs` frequencies.
 void rope_table(const double* frequencies, std::int32_t pairs, std::int64_t rows, const StepView& step, float2* table,
                 cudaStream_t stream);
 
@@ -65,7 +66,7 @@ struct RopeArguments {
   const float2* table = nullptr;  // [rows][pairs]
   std::int32_t pairs = 0;         // rotary_dim / 2; 0: no rotation
   bool interleaved = false;
-  void* qkv = nullptr;   // [rows, (heads + 2 kv_heads) head_dim]: q is changed in place
+  void* qkv = nullptr;   // [rows, (heads + 2 kv_heads) head_dim]; q is updated in place
   void* keys = nullptr;  // planes of this layer
   void* values = nullptr;
   std::int32_t heads = 0;
@@ -86,13 +87,13 @@ struct AttentionArguments {
   float scale = 0;
 };
 
-/// Whether the tensor-core kernels take this head dimension.
+/// Returns true if the tensor-core kernels support this head dimension.
 [[nodiscard]] bool has_tensor_core_attention(std::int32_t head_dim);
 
-/// Scratch of the split decode kernel.
+/// Scratch memory of the split decode kernel.
 struct DecodeScratch {
-  float* partial = nullptr;          // decode_partial_floats() of them
-  std::uint32_t* arrived = nullptr;  // decode_counters() of them, zero between launches
+  float* partial = nullptr;          // decode_partial_floats() floats
+  std::uint32_t* arrived = nullptr;  // decode_counters() counters, zero between launches
   std::int32_t max_splits = 1;
 };
 [[nodiscard]] std::int32_t decode_max_splits(std::int64_t sequences, std::int32_t heads, std::int32_t kv_heads,
@@ -100,19 +101,19 @@ struct DecodeScratch {
 [[nodiscard]] std::int64_t decode_partial_floats(std::int64_t sequences, std::int32_t heads, std::int32_t kv_heads,
                                                  std::int32_t head_dim, std::int32_t max_splits);
 [[nodiscard]] std::int64_t decode_counters(std::int64_t sequences, std::int32_t heads, std::int32_t kv_heads);
-/// One kernel for all decode rows: bf16 activations and cache, head_dim with tensor cores.
+/// Attention of all decode rows in one kernel, for bf16 activations and cache and a head_dim with tensor cores.
 void decode_attention_bf16(const AttentionArguments& arguments, const KvGeometry& kv, const StepView& step,
                            std::int64_t sequences, const DecodeScratch& scratch, cudaStream_t stream);
 
-/// Causal attention of all prefill rows over the pages of the cache: bf16 activations and cache, head_dim with tensor
-/// cores. `tiles` of step.tiles, cut by kPrefillTileRows.
+/// Causal attention of all prefill rows over the pages of the cache, for bf16 activations and cache and a head_dim with
+/// tensor cores. `tiles` is the number of step.tiles, which are cut by kPrefillTileRows.
 void prefill_attention_bf16(const AttentionArguments& arguments, const KvGeometry& kv, const StepView& step,
                             std::int64_t tiles, cudaStream_t stream);
-/// Rows of a query tile, whatever the head dimension (which fixes how many CTAs share one).
+/// Rows of a query tile for every head dimension. The head dimension fixes how many blocks share a tile.
 constexpr std::int32_t kPrefillTileRows = 128;
 
-/// Any types and head dimensions up to 256: the sequences of `list` (step.prefill or step.decode), `count` of them with
-/// at most `longest` rows each. The reference for the two above.
+/// Attention for any types and head dimensions up to 256, for the `count` sequences of `list` (step.prefill or
+/// step.decode) with at most `longest` rows each. It is the reference for the two functions above.
 void plain_attention(Element element, Element kv_element, const AttentionArguments& arguments, const KvGeometry& kv,
                      const StepView& step, const DeviceSequence* list, std::int64_t count, std::int64_t longest,
                      cudaStream_t stream);
@@ -126,20 +127,20 @@ struct GemvArguments {
   std::int64_t m = 0, n = 0, k = 0;
   bool accumulate = false;  // y += instead of y =
 };
-/// y = x W^T for few rows: reads W once for every kGemvRows rows of x. Any n and k, rows need not be aligned.
+/// y = x W^T for few rows: reads W once per kGemvRows rows of x. Any n and k; rows need not be aligned.
 void gemv(Element element, Element y_element, const GemvArguments& arguments, cudaStream_t stream);
 constexpr std::int64_t kGemvRows = 8;
 
 // ---- experts.cu --------------------------------------------------------------------------------------------------
-struct Routing {                    // of one layer
+struct Routing {                    // the routing of one layer
   std::int32_t* chosen = nullptr;   // [tokens * per_token]: expert
   float* weight = nullptr;          // [tokens * per_token]
-  std::int32_t* place = nullptr;    // [tokens * per_token]: row among the sorted ones
+  std::int32_t* place = nullptr;    // [tokens * per_token]: row in the sorted order
   std::int32_t* offsets = nullptr;  // [experts + 1]: first sorted row of each expert
 };
-/// From router logits [tokens, experts] to `routing`, and to = rows of `from` [tokens, width] sorted by expert. Ties go
-/// to the lower expert; rows of an expert keep the order of tokens. width: a multiple of 8; experts at most 1024,
-/// per_token at most 32.
+/// Computes `routing` from router logits [tokens, experts], and to = rows of `from` [tokens, width] sorted by expert.
+/// Ties go to the lower expert; the rows of an expert keep the order of tokens. width must be a multiple of 8; at most
+/// 1024 experts and 32 per token.
 void route(Element element, const float* logits, std::int64_t tokens, std::int32_t experts, std::int32_t per_token,
            const void* from, std::int64_t width, void* to, const Routing& routing, cudaStream_t stream);
 constexpr std::int32_t kMostExperts = 1024, kMostExpertsPerToken = 32;
@@ -147,7 +148,7 @@ constexpr std::int32_t kMostExperts = 1024, kMostExpertsPerToken = 32;
 /// y[r] = x[r] W_e^T for the sorted rows r of every expert e; weight [experts, n, k]. Any n and k.
 void expert_linear(Element element, const void* weight, const void* x, void* y, std::int64_t rows, std::int64_t n,
                    std::int64_t k, std::int32_t experts, const std::int32_t* offsets, cudaStream_t stream);
-/// delta[t] = sum over a token's experts, in the order of their choice, of weight * expert_out[place].
+/// delta[t] = sum of weight * expert_out[place] over a token's experts, in order of choice.
 void combine(Element element, const void* expert_out, void* delta, std::int64_t tokens, std::int32_t per_token,
              std::int64_t width, const Routing& routing, cudaStream_t stream);
 
@@ -156,7 +157,8 @@ void combine(Element element, const void* expert_out, void* delta, std::int64_t 
 /// number.
 void sample(const float* logits, std::int64_t rows, std::int64_t stride, std::int64_t vocab_begin, std::int64_t valid,
             const StepView& step, std::uint64_t* best, cudaStream_t stream);
-/// The best over `ranks` lists of best [ranks, rows]: ids[row], and slots[step.sample_slot[row]] where that is not -1.
+/// Chooses the best over `ranks` lists of best [ranks, rows]: sets ids[row], and slots[step.sample_slot[row]] unless
+/// that slot is -1.
 void choose(const std::uint64_t* best, std::int32_t ranks, std::int64_t rows, const StepView& step, std::int32_t* ids,
             std::int32_t* slots, cudaStream_t stream);
 
@@ -165,15 +167,16 @@ constexpr int kMostRanks = 16;
 struct RankPointers {
   void* of[kMostRanks];
 };
-/// All `ranks` buffers of one device become their sum, added in the order of ranks in f32. Buffers aligned to 16 bytes.
+/// Replaces the `ranks` buffers on one device by their sum, added in order of rank in f32. Buffers are aligned to 16
+/// bytes.
 void sum_ranks(Element element, const RankPointers& buffers, int ranks, std::int64_t elements, cudaStream_t stream);
 
-/// One rank's part of an all-reduce through memory that every rank can write and read; see peer_communicator.cpp.
+/// One rank's view of an all-reduce through memory that every rank can read and write; see peer_communicator.cpp.
 struct PeerPart {
   RankPointers staging;                    // [2][capacity] bytes of every rank
   RankPointers flags;                      // [kPeerBlocks][kMostRanks] counters of every rank
-  std::uint32_t* calls = nullptr;          // [kPeerBlocks], this rank's own
-  const std::uint32_t* aborted = nullptr;  // on the host; not 0: nobody waits any more, and sums mean nothing
+  std::uint32_t* calls = nullptr;          // [kPeerBlocks], of this rank only
+  const std::uint32_t* aborted = nullptr;  // in host memory; nonzero: stop waiting, the sums are invalid
   int rank = 0, ranks = 1;
   std::int64_t capacity = 0;  // bytes
 };

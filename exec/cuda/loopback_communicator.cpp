@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that share a GPU. The last rank to come has its stream wait for all others', does the work for everybody there,
-// and the others' streams wait for that.
+// Ranks that share a GPU. The last rank to arrive makes its stream wait for the streams of all others and enqueues the
+// work for everyone; the other streams then wait for that work.
 #include <vector>
 
 #include "exec/cuda/buffer.h"
@@ -18,8 +18,8 @@ struct Operand {
   EventOwner ready = make_event();
 };
 
-struct Room {
-  explicit Room(int size) : rendezvous(size), operands(static_cast<std::size_t>(size)) {}
+struct LoopbackGroup {
+  explicit LoopbackGroup(int size) : rendezvous(size), operands(static_cast<std::size_t>(size)) {}
   Rendezvous rendezvous;
   std::vector<Operand> operands;
   EventOwner done = make_event();
@@ -27,17 +27,17 @@ struct Room {
 
 class LoopbackCommunicator final : public CudaCommunicator {
  public:
-  LoopbackCommunicator(std::shared_ptr<Room> room, int rank) : room_(std::move(room)), rank_(rank) {}
+  LoopbackCommunicator(std::shared_ptr<LoopbackGroup> group, int rank) : group_(std::move(group)), rank_(rank) {}
 
   [[nodiscard]] int rank() const override { return rank_; }
-  [[nodiscard]] int size() const override { return static_cast<int>(room_->operands.size()); }
-  [[nodiscard]] bool capturable() const override { return false; }  // it meets on the host
+  [[nodiscard]] int size() const override { return static_cast<int>(group_->operands.size()); }
+  [[nodiscard]] bool capturable() const override { return false; }  // operations synchronise on the host
   [[nodiscard]] bool own_gpu() const override { return false; }
 
   void all_reduce(void* data, std::int64_t elements, model::DType dtype, Stream stream) override {
     together(data, data, stream, [&](cudaStream_t on) {
       RankPointers buffers{};
-      for (int rank = 0; rank < size(); ++rank) buffers.of[rank] = room_->operands[static_cast<std::size_t>(rank)].out;
+      for (int rank = 0; rank < size(); ++rank) buffers.of[rank] = group_->operands[static_cast<std::size_t>(rank)].out;
       sum_ranks(dtype == model::DType::fp32 ? Element::f32 : Element::bf16, buffers, size(), elements, on);
     });
   }
@@ -45,9 +45,9 @@ class LoopbackCommunicator final : public CudaCommunicator {
   void all_gather(const void* in, void* out, std::int64_t bytes, Stream stream) override {
     together(in, out, stream, [&](cudaStream_t on) {
       const auto part = static_cast<std::size_t>(bytes);
-      for (const Operand& to : room_->operands) {
+      for (const Operand& to : group_->operands) {
         auto* at = static_cast<std::byte*>(to.out);
-        for (const Operand& from : room_->operands) {
+        for (const Operand& from : group_->operands) {
           check(cudaMemcpyAsync(at, from.in, part, cudaMemcpyDeviceToDevice, on), "gathering");
           at += part;
         }
@@ -55,28 +55,28 @@ class LoopbackCommunicator final : public CudaCommunicator {
     });
   }
 
-  void barrier() override { room_->rendezvous.meet(); }
-  void abort() override { room_->rendezvous.abort(); }
-  void check_alive() const override { room_->rendezvous.check_alive(); }
+  void barrier() override { group_->rendezvous.meet(); }
+  void abort() override { group_->rendezvous.abort(); }
+  void check_alive() const override { group_->rendezvous.check_alive(); }
 
  private:
   template <class Work>
   void together(const void* in, void* out, Stream stream, const Work& work) {
     const auto own = static_cast<cudaStream_t>(stream);
-    Operand& operand = room_->operands[static_cast<std::size_t>(rank_)];
+    Operand& operand = group_->operands[static_cast<std::size_t>(rank_)];
     operand.in = in;
     operand.out = out;
-    check(cudaEventRecord(operand.ready.get(), own), "meeting other ranks");
-    room_->rendezvous.meet([&] {
-      for (const Operand& other : room_->operands)
-        check(cudaStreamWaitEvent(own, other.ready.get(), 0), "meeting other ranks");
+    check(cudaEventRecord(operand.ready.get(), own), "synchronising with other ranks");
+    group_->rendezvous.meet([&] {
+      for (const Operand& other : group_->operands)
+        check(cudaStreamWaitEvent(own, other.ready.get(), 0), "synchronising with other ranks");
       work(own);
-      check(cudaEventRecord(room_->done.get(), own), "meeting other ranks");
+      check(cudaEventRecord(group_->done.get(), own), "synchronising with other ranks");
     });
-    check(cudaStreamWaitEvent(own, room_->done.get(), 0), "meeting other ranks");
+    check(cudaStreamWaitEvent(own, group_->done.get(), 0), "synchronising with other ranks");
   }
 
-  std::shared_ptr<Room> room_;
+  std::shared_ptr<LoopbackGroup> group_;
   int rank_;
 };
 
@@ -85,10 +85,10 @@ class LoopbackCommunicator final : public CudaCommunicator {
 std::vector<std::unique_ptr<Communicator>> make_loopback_group(int size, int device) {
   if (size < 1 || size > kMostRanks)
     throw InputError("a loopback group has 1 to " + std::to_string(kMostRanks) + " ranks");
-  check(cudaSetDevice(device), "choosing the device");
-  const auto room = std::make_shared<Room>(size);
+  check(cudaSetDevice(device), "selecting the device");
+  const auto group = std::make_shared<LoopbackGroup>(size);
   std::vector<std::unique_ptr<Communicator>> ranks;
-  for (int rank = 0; rank < size; ++rank) ranks.push_back(std::make_unique<LoopbackCommunicator>(room, rank));
+  for (int rank = 0; rank < size; ++rank) ranks.push_back(std::make_unique<LoopbackCommunicator>(group, rank));
   return ranks;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank a GPU by NCCL, loaded when it is needed. NCCL's sums have the same bits on all ranks, but in an order of its
-// own.
+// One rank per GPU with NCCL, which is loaded on demand. NCCL's sums have the same bits on all ranks, but in an order
+// of its own.
 #include "exec/backend.h"
 #include "exec/cuda/communicators.h"
 #include "model/error.h"
@@ -24,8 +24,8 @@ namespace plimsoll::exec::cuda {
 
 namespace {
 
-// Up to here one kernel over peer memory is faster than NCCL: 512 KiB on NVLink (vLLM's custom all-reduce against NCCL
-// in the tables of aiconfigurator, H200 with 2 to 8 ranks).
+// Up to this size one kernel over peer memory is faster than NCCL: 512 KiB on NVLink (vLLM's custom all-reduce against
+// NCCL in the tables of aiconfigurator, H200 with 2 to 8 ranks).
 constexpr std::size_t kPeerBytes = std::size_t{512} << 10;
 
 struct Table {
@@ -42,7 +42,7 @@ struct Table {
     library.find(group_end, "ncclGroupEnd");
   }
   void check(ncclResult_t result, const char* what) const {
-    if (result == ncclRemoteError) throw PeerFailed();  // the leader asks who it was
+    if (result == ncclRemoteError) throw PeerFailed();  // the leader finds out which peer failed
     if (result != ncclSuccess) throw DeviceError(std::string("NCCL: ") + what + ": " + error_string(result));
   }
 
@@ -59,23 +59,23 @@ struct Table {
   decltype(ncclGroupEnd)* group_end = nullptr;
 };
 
-// Loads NCCL. By itself it connects ranks inside the first collective of a kind, where a call waits for ranks that may
-// have failed; connected from the start, calls only enqueue, and abort() gets its turn.
+// Loads NCCL. By default NCCL connects ranks inside the first collective of each kind, where a call waits for ranks
+// that may have failed. Connected from the start, calls only enqueue, so abort() can take the lock.
 std::shared_ptr<const Table> load_nccl() {
   ::setenv("NCCL_RUNTIME_CONNECT", "0", 0);
   return std::make_shared<const Table>();
 }
 
-// A rank's place in a NCCL group.
-class Place {
+// A rank's membership in an NCCL group.
+class Membership {
  public:
-  explicit Place(std::shared_ptr<const Table> table) : nccl_(std::move(table)) {}
-  ~Place() {
+  explicit Membership(std::shared_ptr<const Table> table) : nccl_(std::move(table)) {}
+  ~Membership() {
     if (comm_ != nullptr) static_cast<void>(nccl_->destroy(comm_));
   }
-  Place(Place&& other) noexcept : nccl_(std::move(other.nccl_)), comm_(std::exchange(other.comm_, nullptr)) {}
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
+  Membership(Membership&& other) noexcept : nccl_(std::move(other.nccl_)), comm_(std::exchange(other.comm_, nullptr)) {}
+  Membership(const Membership&) = delete;
+  Membership& operator=(const Membership&) = delete;
 
   [[nodiscard]] const Table& nccl() const { return *nccl_; }
   [[nodiscard]] ncclComm_t get() const { return comm_; }
@@ -91,17 +91,18 @@ class Place {
 
 class NcclCommunicator final : public CudaCommunicator {
  public:
-  /// `here`: where the driver threads meet when all ranks are in this process; else null, and `host` joins them all.
-  NcclCommunicator(Place place, int rank, int size, bool own_gpu, std::shared_ptr<Rendezvous> here,
+  /// `here` synchronises the driver threads if all ranks are in this process. Otherwise it is null, and `host`
+  /// synchronises the ranks of all processes.
+  NcclCommunicator(Membership membership, int rank, int size, bool own_gpu, std::shared_ptr<Rendezvous> here,
                    std::unique_ptr<Communicator> host)
-      : place_(std::move(place)),
+      : membership_(std::move(membership)),
         rank_(rank),
         size_(size),
         own_gpu_(own_gpu),
         here_(std::move(here)),
         host_(std::move(host)) {}
 
-  /// For messages of up to kPeerBytes.
+  /// Uses `peers` for messages of up to kPeerBytes.
   void use_peers(std::unique_ptr<Communicator> peers) { peers_ = std::move(peers); }
 
   [[nodiscard]] int rank() const override { return rank_; }
@@ -129,7 +130,7 @@ class NcclCommunicator final : public CudaCommunicator {
     });
   }
 
-  // On the host: nothing may wait on a GPU while a rank takes memory (cuda_backend.cpp).
+  // Synchronises on the host: nothing may wait on a GPU while a rank allocates (cuda_backend.cpp).
   void barrier() override {
     if (here_)
       here_->meet();
@@ -145,7 +146,7 @@ class NcclCommunicator final : public CudaCommunicator {
       host_->abort();
     if (peers_) peers_->abort();
     const std::lock_guard lock(calls_);
-    place_.abort();
+    membership_.abort();
   }
 
   void check_alive() const override {
@@ -153,16 +154,16 @@ class NcclCommunicator final : public CudaCommunicator {
   }
 
  private:
-  // One call at a time and none after abort(), which frees what calls use.
+  // Allows one call at a time, and none after abort(), which frees what calls use.
   template <class Call>
   void enqueue(const char* what, const Call& call) {
     const std::lock_guard lock(calls_);
     check_alive();
-    place_.nccl().check(call(place_.nccl(), place_.get()), what);
+    membership_.nccl().check(call(membership_.nccl(), membership_.get()), what);
   }
 
   std::mutex calls_;
-  Place place_;
+  Membership membership_;
   int rank_, size_;
   bool own_gpu_;
   std::shared_ptr<Rendezvous> here_;
@@ -171,14 +172,14 @@ class NcclCommunicator final : public CudaCommunicator {
   std::unique_ptr<Communicator> peers_;
 };
 
-// Each GPU another one, no more than peer memory takes, and every one sees the memory of all others.
+// Returns true if all GPUs differ, are no more than peer memory supports, and can access each other's memory.
 bool can_be_peers(std::span<const int> devices) {
   if (devices.size() < 2 || devices.size() > static_cast<std::size_t>(kMostRanks) || !all_different(devices))
     return false;
   for (const int device : devices) {
     for (const int peer : devices) {
       int can = 0;
-      if (peer != device) check(cudaDeviceCanAccessPeer(&can, device, peer), "asking for peer access");
+      if (peer != device) check(cudaDeviceCanAccessPeer(&can, device, peer), "testing peer access");
       if (peer != device && can == 0) return false;
     }
   }
@@ -191,29 +192,29 @@ ncclUniqueId make_id(const Table& table) {
   return id;
 }
 
-// A CUDA context on each; what it lacks shows here, while nobody waits.
+// Creates a CUDA context on each device. Errors show here, before any other rank waits.
 void open_devices(std::span<const int> devices) {
-  for (const int device : devices) check(cudaSetDevice(device), "choosing the device");
+  for (const int device : devices) check(cudaSetDevice(device), "selecting the device");
 }
 
-// One thread may join for all ranks of a process, first … of size, inside a group call, which has to end whatever
-// happens.
-std::vector<Place> join_all(const std::shared_ptr<const Table>& table, const ncclUniqueId& id, int first, int size,
-                            std::span<const int> devices) {
-  std::vector<Place> places;
-  for (std::size_t i = 0; i < devices.size(); ++i) places.emplace_back(table);
+// Joins all ranks of this process, numbered from `first` of `size`. One thread may do this inside an NCCL group call,
+// which must be ended in any case.
+std::vector<Membership> join_all(const std::shared_ptr<const Table>& table, const ncclUniqueId& id, int first, int size,
+                                 std::span<const int> devices) {
+  std::vector<Membership> memberships;
+  for (std::size_t i = 0; i < devices.size(); ++i) memberships.emplace_back(table);
   table->check(table->group_start(), "making a group");
   cudaError_t chosen = cudaSuccess;
   ncclResult_t joined = ncclSuccess;
   for (std::size_t i = 0; i < devices.size() && chosen == cudaSuccess && joined == ncclSuccess; ++i) {
     chosen = cudaSetDevice(devices[i]);
-    if (chosen == cudaSuccess) joined = places[i].join(size, id, first + static_cast<int>(i));
+    if (chosen == cudaSuccess) joined = memberships[i].join(size, id, first + static_cast<int>(i));
   }
   const ncclResult_t ended = table->group_end();
-  check(chosen, "choosing the device");
+  check(chosen, "selecting the device");
   table->check(joined, "joining a group");
   table->check(ended, "making a group");
-  return places;
+  return memberships;
 }
 
 }  // namespace
@@ -221,31 +222,31 @@ std::vector<Place> join_all(const std::shared_ptr<const Table>& table, const ncc
 std::vector<std::unique_ptr<Communicator>> make_nccl_group(std::span<const int> devices) {
   const auto table = load_nccl();
   const int size = static_cast<int>(devices.size());
-  std::vector<Place> places = join_all(table, make_id(*table), 0, size, devices);
+  std::vector<Membership> memberships = join_all(table, make_id(*table), 0, size, devices);
   const auto here = std::make_shared<Rendezvous>(size);
   std::vector<std::unique_ptr<Communicator>> peers;
   if (can_be_peers(devices)) peers = make_peer_group(devices, kPeerBytes);
   std::vector<std::unique_ptr<Communicator>> ranks;
   for (int rank = 0; rank < size; ++rank) {
     const auto r = static_cast<std::size_t>(rank);
-    auto communicator =
-        std::make_unique<NcclCommunicator>(std::move(places[r]), rank, size, all_different(devices), here, nullptr);
+    auto communicator = std::make_unique<NcclCommunicator>(std::move(memberships[r]), rank, size,
+                                                           all_different(devices), here, nullptr);
     if (!peers.empty()) communicator->use_peers(std::move(peers[r]));
     ranks.push_back(std::move(communicator));
   }
   return ranks;
 }
 
-// What can fail here fails before the id is shared: whoever joins waits for all.
+// Everything that can fail here must fail before the id is shared, because a process that joins waits for all others.
 std::vector<std::unique_ptr<Communicator>> make_nccl_group(SpreadGroup group, std::span<const int> devices) {
   const auto table = load_nccl();
   open_devices(devices);
   ncclUniqueId id = group.first == 0 ? make_id(*table) : ncclUniqueId{};
   group.share(std::as_writable_bytes(std::span(&id, 1)));
-  std::vector<Place> places = join_all(table, id, group.first, group.size, devices);
+  std::vector<Membership> memberships = join_all(table, id, group.first, group.size, devices);
   std::vector<std::unique_ptr<Communicator>> ranks;
   for (std::size_t i = 0; i < devices.size(); ++i) {
-    ranks.push_back(std::make_unique<NcclCommunicator>(std::move(places[i]), group.first + static_cast<int>(i),
+    ranks.push_back(std::make_unique<NcclCommunicator>(std::move(memberships[i]), group.first + static_cast<int>(i),
                                                        group.size, all_different(devices), nullptr,
                                                        std::move(group.hosts[i])));
   }
@@ -261,7 +262,7 @@ int nccl_version() {
   try {
     const auto table = cuda::load_nccl();
     if (table->version(&version) != ncclSuccess) version = 0;
-  } catch (const DeviceError&) {  // there is none
+  } catch (const DeviceError&) {  // NCCL is missing
     version = 0;
   }
   return version;

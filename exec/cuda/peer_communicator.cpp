@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All-reduces of short messages by one kernel a rank that reads the other ranks' memory (reduce.cu): for the few KiB of
-// a decode step that takes a third of the time of a ring, and every rank adds in the same order.
+// All-reduces of short messages: one kernel per rank reads the memory of the other ranks (reduce.cu). For the few KiB
+// of a decode step this takes a third of a ring's time, and every rank adds in the same order.
 #include <algorithm>
 #include <vector>
 
@@ -15,10 +15,10 @@ namespace {
 
 constexpr std::size_t kFlagBytes = std::size_t{kPeerBlocks} * kMostRanks * sizeof(std::uint32_t);
 
-// What a rank keeps on its device.
+// A rank's memory on its device.
 struct RankMemory {
   RankMemory(int on_device, std::size_t capacity) : device(on_device) {
-    check(cudaSetDevice(device), "choosing the device");
+    check(cudaSetDevice(device), "selecting the device");
     staging = DeviceBuffer(2 * capacity, "messages between GPUs");
     flags = DeviceBuffer(kFlagBytes, "messages between GPUs");
     calls = DeviceBuffer(kPeerBlocks * sizeof(std::uint32_t), "messages between GPUs");
@@ -29,8 +29,8 @@ struct RankMemory {
   DeviceBuffer staging, flags, calls;
 };
 
-struct Room {
-  explicit Room(int size) : rendezvous(size) { *aborted.as<std::uint32_t>() = 0; }
+struct PeerGroup {
+  explicit PeerGroup(int size) : rendezvous(size) { *aborted.as<std::uint32_t>() = 0; }
   Rendezvous rendezvous;
   bool own_gpus = false;
   std::vector<RankMemory> ranks;
@@ -39,12 +39,12 @@ struct Room {
 
 class PeerCommunicator final : public CudaCommunicator {
  public:
-  PeerCommunicator(std::shared_ptr<Room> room, const PeerPart& part) : room_(std::move(room)), part_(part) {}
+  PeerCommunicator(std::shared_ptr<PeerGroup> group, const PeerPart& part) : group_(std::move(group)), part_(part) {}
 
   [[nodiscard]] int rank() const override { return part_.rank; }
   [[nodiscard]] int size() const override { return part_.ranks; }
   [[nodiscard]] bool capturable() const override { return true; }
-  [[nodiscard]] bool own_gpu() const override { return room_->own_gpus; }
+  [[nodiscard]] bool own_gpu() const override { return group_->own_gpus; }
 
   void all_reduce(void* data, std::int64_t elements, model::DType dtype, Stream stream) override {
     check_alive();
@@ -61,29 +61,29 @@ class PeerCommunicator final : public CudaCommunicator {
   void all_gather(const void*, void*, std::int64_t, Stream) override {
     PLIMSOLL_CHECK(false, "peer memory is for sums only");
   }
-  void barrier() override { room_->rendezvous.meet(); }
+  void barrier() override { group_->rendezvous.meet(); }
   void abort() override {
-    __atomic_store_n(room_->aborted.as<std::uint32_t>(), 1U, __ATOMIC_RELEASE);
-    room_->rendezvous.abort();
+    __atomic_store_n(group_->aborted.as<std::uint32_t>(), 1U, __ATOMIC_RELEASE);
+    group_->rendezvous.abort();
   }
-  void check_alive() const override { room_->rendezvous.check_alive(); }
+  void check_alive() const override { group_->rendezvous.check_alive(); }
 
  private:
-  std::shared_ptr<Room> room_;
+  std::shared_ptr<PeerGroup> group_;
   PeerPart part_;
 };
 
-// Both ways between every two GPUs.
+// Enables access in both directions between every two GPUs.
 void let_see_each_other(std::span<const int> devices) {
   for (const int device : devices) {
-    check(cudaSetDevice(device), "choosing the device");
+    check(cudaSetDevice(device), "selecting the device");
     for (const int peer : devices) {
       if (peer == device) continue;
       const cudaError_t error = cudaDeviceEnablePeerAccess(peer, 0);
       if (error == cudaErrorPeerAccessAlreadyEnabled)
         static_cast<void>(cudaGetLastError());
       else
-        check(error, "letting GPUs see each other's memory");
+        check(error, "enabling peer access");
     }
   }
 }
@@ -94,21 +94,21 @@ std::vector<std::unique_ptr<Communicator>> make_peer_group(std::span<const int> 
   const int size = static_cast<int>(devices.size());
   PLIMSOLL_CHECK(size >= 1 && size <= kMostRanks && capacity % 16 == 0 && capacity > 0, "a group of a few ranks");
   let_see_each_other(devices);
-  auto room = std::make_shared<Room>(size);
-  room->own_gpus = all_different(devices);
-  for (const int device : devices) room->ranks.emplace_back(device, capacity);
+  auto group = std::make_shared<PeerGroup>(size);
+  group->own_gpus = all_different(devices);
+  for (const int device : devices) group->ranks.emplace_back(device, capacity);
   PeerPart part;
   part.ranks = size;
   part.capacity = static_cast<std::int64_t>(capacity);
-  part.aborted = room->aborted.as<std::uint32_t>();
+  part.aborted = group->aborted.as<std::uint32_t>();
   for (int rank = 0; rank < size; ++rank) {
-    part.staging.of[rank] = room->ranks[static_cast<std::size_t>(rank)].staging.get();
-    part.flags.of[rank] = room->ranks[static_cast<std::size_t>(rank)].flags.get();
+    part.staging.of[rank] = group->ranks[static_cast<std::size_t>(rank)].staging.get();
+    part.flags.of[rank] = group->ranks[static_cast<std::size_t>(rank)].flags.get();
   }
   std::vector<std::unique_ptr<Communicator>> ranks;
   for (part.rank = 0; part.rank < size; ++part.rank) {
-    part.calls = room->ranks[static_cast<std::size_t>(part.rank)].calls.as<std::uint32_t>();
-    ranks.push_back(std::make_unique<PeerCommunicator>(room, part));
+    part.calls = group->ranks[static_cast<std::size_t>(part.rank)].calls.as<std::uint32_t>();
+    ranks.push_back(std::make_unique<PeerCommunicator>(group, part));
   }
   return ranks;
 }

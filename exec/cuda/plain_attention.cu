@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention without tensor cores, for f32, mixed types and unusual head dimensions, decode and prefill alike: a block
-// has one query row and head, its warps take 32 keys at a time in turn. A lane compares the query with one key, then
-// the lanes share out the dimensions of the values.
+// Attention without tensor cores, for f32, mixed types and unusual head dimensions, in decode and prefill. A block has
+// one query row and head; its warps take 32 keys at a time in turn. First each lane compares the query with one key,
+// then the lanes divide the dimensions of the values among them.
 #include "exec/cuda/device.cuh"
 #include "exec/cuda/kernels.h"
 #include "exec/cuda/launch.cuh"
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(kWarps* kWarpSize)
   for (int i = static_cast<int>(threadIdx.x); i < d; i += kWarps * kWarpSize) query[i] = to_float(q[i]);
   __syncthreads();
 
-  // Row r of a prefill sees the keys up to its own; a padding row and a dead one those that are there.
+  // A prefill row sees the keys up to its own position. Padding rows and dead rows see the keys that exist.
   const int seen = min(sequence.context + static_cast<int>(blockIdx.x) + 1, sequence.length);
   const KeyRange keys = decode_keys(seen, sequence.charged, a.window);
   Softmax state;

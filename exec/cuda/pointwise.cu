@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Embedding, norms, activations: one pass over rows, 16 bytes at a time.
+// Embedding, norms and activations: one pass over rows, 16 bytes at a time.
 #include "exec/cuda/device.cuh"
 #include "exec/cuda/kernels.h"
 #include "exec/cuda/launch.cuh"
@@ -8,8 +8,7 @@ namespace plimsoll::exec::cuda {
 
 namespace {
 
-// ---- embedding: one block a row
-// --------------------------------------------------------------------------------------
+// ---- embedding: one block per row ----------------------------------------------------------------------------------
 
 template <class T>
 __global__ void embed_kernel(EmbedArguments a, StepView step) {
@@ -35,12 +34,11 @@ __global__ void embed_kernel(EmbedArguments a, StepView step) {
   }
 }
 
-// ---- norms: one block a row, which stays in registers
-// ------------------------------------------------------------------
+// ---- norms: one block per row, which stays in registers ------------------------------------------------------------
 
 constexpr int kNormThreads = 512;  // at most
 
-// Chunks: 16-byte pieces of the row that a thread holds.
+// Chunks is the number of 16-byte pieces of the row that a thread holds.
 template <class T, int Chunks>
 __global__ void __launch_bounds__(kNormThreads) norm_kernel(NormArguments a) {
   __shared__ float scratch[2][kWarpSize];
@@ -62,7 +60,8 @@ __global__ void __launch_bounds__(kNormThreads) norm_kernel(NormArguments a) {
       float more[N];
       load(delta + i, more);
 #pragma unroll
-      for (int j = 0; j < N; ++j) x[c][j] = to_float(from_float<T>(x[c][j] + more[j]));  // as the residual keeps it
+      for (int j = 0; j < N; ++j)
+        x[c][j] = to_float(from_float<T>(x[c][j] + more[j]));  // rounded as the residual stores it
       if (a.gather == nullptr) store(residual + i, x[c]);
     }
 #pragma unroll
@@ -126,7 +125,7 @@ __device__ __forceinline__ float activate(model::Activation kind, float x) {
   return x;
 }
 
-// N: numbers a thread takes at once; width is a multiple of it.
+// N is the number of elements that a thread takes at once; width must be a multiple of it.
 template <class T, int N, bool Gated>
 __global__ void activation_kernel(model::Activation kind, const T* x, T* y, std::int64_t rows, std::int64_t width) {
   const std::int64_t pieces = width / N, all = rows * pieces;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prefill attention over the pages of the cache: a block has a tile of query rows of one sequence and one head, a warp
-// 16 of these rows, whose queries stay in registers. Keys and values come in tiles that all warps share, the next one
-// on its way while this one is used.
+// Prefill attention over the pages of the cache. A block has a tile of query rows of one sequence and one head. A warp
+// has 16 of these rows, whose queries stay in registers. Keys and values come in tiles that all warps share; the next
+// tile is loaded while the current one is used.
 #include "exec/cuda/attention.cuh"
 #include "exec/cuda/launch.cuh"
 #include "exec/cuda/split_plan.h"
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kStages = 2;
 
-// Sizes by head dimension, so that registers and the 99 KB of shared memory of the smallest GPUs suffice.
+// Sizes by head dimension, chosen so that the registers and the 99 KB of shared memory of the smallest GPUs suffice.
 template <int D>
 struct Shape {
   static constexpr int kWarps = D <= 128 ? 8 : 4;
@@ -24,20 +24,20 @@ struct Shape {
   static_assert(kPrefillTileRows % kRows == 0 && kSharedBytes <= 99 * 1024);
 };
 
-// The rows of a block and the keys [begin, end) that any of them sees.
+// The rows of a block, and the keys [begin, end) that at least one of them sees.
 struct Work {
   DeviceSequence sequence;
   int first = 0, rows = 0, begin = 0, end = 0;
 };
 
-// The last key that row `row` of the sequence sees; padding stands where the last token stands. -1: none.
+// Returns the last key that row `row` of the sequence sees; -1: none. Padding rows have the position of the last token.
 __device__ __forceinline__ int position_of(const DeviceSequence& sequence, int row) {
   return min(sequence.context + row, sequence.length - 1);
 }
 
 template <int D>
 __device__ __forceinline__ Work work_of_block(const StepView& step, std::int64_t window) {
-  constexpr int kBlocks = kPrefillTileRows / Shape<D>::kRows;  // that share a tile
+  constexpr int kBlocks = kPrefillTileRows / Shape<D>::kRows;  // blocks that share a tile
   const PrefillTile tile = step.tiles[blockIdx.y / kBlocks];
   Work work;
   work.sequence = step.prefill[tile.sequence];
@@ -49,11 +49,11 @@ __device__ __forceinline__ Work work_of_block(const StepView& step, std::int64_t
   return work;
 }
 
-// Starts copying keys and values [first, first + kKeys); those from `end` on become zeros.
+// Starts copying keys and values [first, first + kKeys). Those from `end` on become zeros.
 template <int D>
 __device__ __forceinline__ void fetch(Bf16* stage, int first, int end, const AttentionArguments& a,
                                       const KvGeometry& kv, const std::int32_t* blocks, int kv_head) {
-  constexpr int kPieces = D / 8;  // of 16 bytes, of a key
+  constexpr int kPieces = D / 8;  // 16-byte pieces of a key
   for (int i = static_cast<int>(threadIdx.x); i < Shape<D>::kKeys * kPieces; i += Shape<D>::kThreads) {
     const int row = i / kPieces, column = i % kPieces * 8, key = first + row;
     const bool there = key < end;
@@ -85,10 +85,11 @@ __device__ __forceinline__ void load_queries(Bf16* shared, const AttentionArgume
 #pragma unroll
   for (int step = 0; step < D / 16; ++step)
     ldmatrix_x4(q[step], a_address<D>(shared + warp * 16 * kPitch<D>, lane) + step * 16);
-  __syncthreads();  // keys may overwrite them
+  __syncthreads();  // keys may overwrite the queries' memory
 }
 
-// Scores of keys that a row must not see become -inf. `low`, `high`: positions of rows g and g + 8 of this lane.
+// Sets the scores of keys that a row must not see to -inf. `low` and `high` are the positions of rows g and g + 8 of
+// this lane.
 template <int Tiles>
 __device__ __forceinline__ void mask(float (&s)[Tiles][4], int first_key, int low, int high, std::int64_t window,
                                      int lane) {
@@ -121,8 +122,8 @@ __device__ __forceinline__ void write(const OnlineSoftmax<D>& state, const Atten
   }
 }
 
-// Which keys a warp's rows see. `low` and `high` are the positions of a lane's two rows; no row of the warp needs the
-// mask for keys up to its first row's position, after its last row's window began.
+// The keys that a warp's rows see. `low` and `high` are the positions of a lane's two rows. No row of the warp needs
+// the mask for keys from the start of its last row's window up to its first row's position.
 struct Sight {
   int low, high, safe_end;
   std::int64_t safe_begin;
@@ -134,7 +135,7 @@ __device__ __forceinline__ Sight sight_of(const Work& work, std::int64_t window,
           position_of(work.sequence, first), window > 0 ? position_of(work.sequence, first + 15) + 1 - window : 0};
 }
 
-// A warp's 16 queries against the keys and values of a tile, the first of which is number `first`.
+// Processes a warp's 16 queries with a tile of keys and values, whose first key is number `first`.
 template <int D, class LoadQ>
 __device__ __forceinline__ void attend(OnlineSoftmax<D>& state, const Bf16* tile, int first, const Sight& sight,
                                        const AttentionArguments& a, const LoadQ& load_q, int lane) {
@@ -158,7 +159,7 @@ __global__ void __launch_bounds__(Shape<D>::kThreads, 1)
     prefill_kernel(AttentionArguments a, KvGeometry kv, StepView step) {
   using S = Shape<D>;
   const Work work = work_of_block<D>(step, a.window);
-  if (work.rows <= 0) return;  // the tile's rows end before
+  if (work.rows <= 0) return;  // the tile has no rows for this block
   const int head = static_cast<int>(blockIdx.x), kv_head = head / (a.heads / kv.kv_heads);
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize, lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const std::int32_t* blocks = step.blocks + work.sequence.first_block;
@@ -183,7 +184,7 @@ __global__ void __launch_bounds__(Shape<D>::kThreads, 1)
     cp_async_wait<1>();
     __syncthreads();
     attend<D>(state, stage(tile), first, sight, a, load_q, lane);
-    __syncthreads();  // the stage is refilled in the next turn
+    __syncthreads();  // the next iteration refills the stage
   }
   finish<D>(state);
   write<D>(state, a, work, head);
@@ -193,7 +194,7 @@ template <int D>
 void start(const AttentionArguments& a, const KvGeometry& kv, const StepView& step, std::int64_t tiles,
            cudaStream_t stream) {
   using S = Shape<D>;
-  constexpr std::int64_t kMost = 16'384;  // a grid's second dimension ends at 65535
+  constexpr std::int64_t kMost = 16'384;  // a grid's second dimension is limited to 65535
   for (std::int64_t done = 0; done < tiles; done += kMost) {
     StepView part = step;
     part.tiles += done;

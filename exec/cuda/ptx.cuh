@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The instructions that C++ has no words for, one function each, named as in the PTX manual (sm_80 and later).
-// tests/exec/cuda/emulation/ has a header of this name with the same functions for the CPU: change both.
+// Instructions that C++ cannot express, one function each, named as in the PTX manual (sm_80 and later).
+// tests/exec/cuda/emulation/ has a header of this name with the same functions for the CPU: change both together.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,7 +11,7 @@
 
 namespace plimsoll::exec::cuda {
 
-/// The block's dynamic shared memory.
+/// Returns the block's dynamic shared memory.
 __device__ __forceinline__ unsigned char* dynamic_shared() {
   extern __shared__ __align__(16) unsigned char plimsoll_dynamic_shared[];
   return plimsoll_dynamic_shared;
@@ -68,13 +68,13 @@ __device__ __forceinline__ void cp_async_16(void* shared, const void* global, bo
                : "memory");
 }
 __device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-/// Waits until at most `Left` of this thread's newest groups are on their way.
+/// Waits until at most `Left` of this thread's newest copy groups are incomplete.
 template <int Left>
 __device__ __forceinline__ void cp_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(Left) : "memory");
 }
 
-/// 16 bytes that are read once and that no kernel writes: they need not stay in the cache.
+/// Loads 16 bytes that are read once and that no kernel writes, so they need not stay in the cache.
 __device__ __forceinline__ uint4 load_streaming(const void* global) {
   uint4 v;
   asm("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -83,7 +83,7 @@ __device__ __forceinline__ uint4 load_streaming(const void* global) {
   return v;
 }
 
-/// Flags between GPUs: everything written before a release is seen after an acquire that reads its value.
+/// Flags between GPUs: everything written before a release is visible after an acquire that reads its value.
 __device__ __forceinline__ void store_release_system(std::uint32_t* flag, std::uint32_t value) {
   asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(flag), "r"(value) : "memory");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums over the ranks of a tensor-parallel group, in f32 and in the order of ranks, so that all get the same bits.
+// Sums over the ranks of a tensor-parallel group, in f32 and in order of rank, so that all ranks get the same bits.
 #include "exec/cuda/device.cuh"
 #include "exec/cuda/kernels.h"
 #include "exec/cuda/launch.cuh"
@@ -9,7 +9,7 @@ namespace plimsoll::exec::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr unsigned kTurnsBetweenLooks = 256;  // at the host's memory while waiting for a peer
+constexpr unsigned kTurnsBetweenLooks = 256;  // polls of a peer's flag between two reads of the host's abort word
 
 // ---- ranks on one device
 // ---------------------------------------------------------------------------------------------
@@ -47,13 +47,15 @@ void start_sum(const RankPointers& buffers, int ranks, std::int64_t elements, cu
   if (rest > 0) launch(sum_kernel<T, 1>, 1, kWarpSize, 0, stream, buffers, ranks, rest, pieces * kPack<T>);
 }
 
-// ---- ranks on GPUs that see each other's memory: everybody reads everybody's share
-// ---------------------------------------
+// ---- ranks on GPUs that access each other's memory: each reads the shares of all others
+// ------------------------------
 
-// Block b of every rank sums the same slice. It copies its rank's slice to the staging memory, tells block b of all
-// ranks, waits for theirs, and adds up. The two halves of the staging memory take turns: a half is written again two
-// calls later, and a rank that is that far has seen a flag of the call in between from every rank, whose kernel of the
-// call before had ended by then. All calls have kPeerBlocks blocks, so that the turns of all slices change together.
+// Block b of every rank sums the same slice. It copies its rank's slice to the staging memory, sets a flag for block b
+// of all ranks, waits for their flags, and adds the slices.
+//
+// The staging memory has two halves that alternate. A half is written again two calls later. A rank that has come that
+// far has seen every rank's flag of the call in between, and that rank's kernel of the call before had ended by then.
+// Every call has kPeerBlocks blocks, so that all slices alternate together.
 template <class T>
 __global__ void __launch_bounds__(kThreads) peer_kernel(PeerPart part, T* data, std::int64_t elements) {
   constexpr int N = kPack<T>;
@@ -74,8 +76,8 @@ __global__ void __launch_bounds__(kThreads) peer_kernel(PeerPart part, T* data, 
     auto* theirs = static_cast<std::uint32_t*>(part.flags.of[peer]) + blockIdx.x * kMostRanks + part.rank;
     const auto* ours = static_cast<const std::uint32_t*>(part.flags.of[part.rank]) + blockIdx.x * kMostRanks + peer;
     store_release_system(theirs, call);
-    // A peer may be a call ahead, never two. One that has failed never comes: the host says so in its own memory, which
-    // is far away and asked seldom.
+    // A peer may be one call ahead, never two. A failed peer never arrives; the host then sets a word in its own
+    // memory, which is slow to read and therefore polled rarely.
     for (unsigned turn = 1; static_cast<std::int32_t>(load_acquire_system(ours) - call) < 0; ++turn) {
       if (turn % kTurnsBetweenLooks == 0 && load_acquire_system(part.aborted) != 0) break;
     }

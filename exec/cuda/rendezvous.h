@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the driver threads of a group's ranks meet on the host.
+// A barrier on the host for the driver threads of a group's ranks.
 #pragma once
 
 #include <condition_variable>
@@ -14,8 +14,8 @@ class Rendezvous {
  public:
   explicit Rendezvous(int size) : size_(size) {}
 
-  /// Returns when all ranks have come; the last one runs `work` before anybody leaves. Throws PeerFailed after abort()
-  /// and where `work` has thrown (to the last rank, what it threw).
+  /// Returns when all ranks have arrived. The last one runs `work` before any rank leaves. Throws PeerFailed after
+  /// abort(), and if `work` threw; the last rank gets the original exception.
   void meet(const std::function<void()>& work = {}) {
     std::unique_lock lock(mutex_);
     if (aborted_) fail();

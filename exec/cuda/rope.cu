@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bias, q/k norm, rotation and the append to the cache in one pass over the rows of qkv.
+// Bias, q/k norm, rotation and the append to the cache, in one pass over the rows of qkv.
 #include "exec/cuda/device.cuh"
 #include "exec/cuda/kernels.h"
 #include "exec/cuda/launch.cuh"
@@ -8,7 +8,7 @@ namespace plimsoll::exec::cuda {
 
 namespace {
 
-// The angle in f64: at position 100000 an f32 would be wrong by 0.004 radians.
+// The angle is computed in f64: at position 100000 an f32 would be wrong by 0.004 radians.
 __global__ void table_kernel(const double* frequencies, std::int32_t pairs, std::int64_t all, StepView step,
                              float2* table) {
   const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -18,10 +18,10 @@ __global__ void table_kernel(const double* frequencies, std::int32_t pairs, std:
   table[i] = make_float2(static_cast<float>(cosine), static_cast<float>(sine));
 }
 
-constexpr int kHeadsPerBlock = 4;  // a warp takes a head
+constexpr int kHeadsPerBlock = 4;  // one warp per head
 constexpr int kMostHeadDim = 256;
 
-// What element i of a head becomes; x is the head before.
+// Returns the new value of element i of a head; x is the head before rotation.
 __device__ __forceinline__ float rotated(const float* x, int i, const float2* table, int pairs, bool interleaved) {
   if (i >= 2 * pairs) return x[i];
   const bool second = interleaved ? i % 2 == 1 : i >= pairs;
@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(kHeadsPerBlock* kWarpSize)
   __shared__ float heads[kHeadsPerBlock][kMostHeadDim];
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize, lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const std::int64_t row = blockIdx.x;
-  const int head = static_cast<int>(blockIdx.y) * kHeadsPerBlock + warp;  // q heads, then those of k, then those of v
+  const int head = static_cast<int>(blockIdx.y) * kHeadsPerBlock + warp;  // q heads, then k heads, then v heads
   const int all = a.heads + 2 * kv.kv_heads, d = kv.head_dim;
   if (head >= all) return;
   T* from = static_cast<T*>(a.qkv) + (row * all + head) * d;

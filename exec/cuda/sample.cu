@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sampling: the largest logit, or the largest of logit / temperature + Gumbel noise (exec/weights/gumbel.h). Value and
-// token are packed into one number whose order is that of the values, the lower token first among equals, so that the
-// maximum over blocks and over ranks is a maximum of integers and does not depend on who comes first.
+// token are packed into one integer that orders by value, with the lower token first among equals. The maximum over
+// blocks and ranks is then a maximum of integers, which does not depend on the order of arrival.
 #include "exec/cuda/device.cuh"
 #include "exec/cuda/kernels.h"
 #include "exec/cuda/launch.cuh"
@@ -52,7 +52,7 @@ void sample(const float* logits, std::int64_t rows, std::int64_t stride, std::in
   check(cudaMemsetAsync(best, 0, static_cast<std::size_t>(rows) * sizeof *best, stream), "clearing samples");
   if (valid == 0) return;
   const std::int64_t blocks = (valid + kThreads * kPerThread - 1) / (kThreads * kPerThread);
-  for (std::int64_t done = 0; done < rows; done += 32'768) {  // a grid's second dimension ends at 65535
+  for (std::int64_t done = 0; done < rows; done += 32'768) {  // a grid's second dimension is limited to 65535
     const std::int64_t part = min(rows - done, std::int64_t{32'768});
     StepView view = step;
     view.sample_request += done;

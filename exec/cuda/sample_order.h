@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// (value, token) as one number: larger values are larger, the lower token wins among equal values, 0 is below all.
+// (value, token) as one number: larger values are larger, the lower token wins among equal values, and 0 is below all.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace plimsoll::exec::cuda {
 
-/// IEEE 754 numbers order like integers of their bits once negative ones are inverted; -0 equals 0. A NaN, which a
-/// broken model might give, counts as the lowest value.
+/// IEEE 754 numbers order like the integers of their bits once negative ones are inverted; -0 equals 0. A NaN, which a
+/// broken model might produce, counts as the lowest value.
 PLIMSOLL_CUDA_BOTH inline std::uint64_t ordered(float value, std::int32_t token) {
   std::uint32_t bits = 0;
   memcpy(&bits, &value, sizeof bits);

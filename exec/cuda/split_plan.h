@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which keys a query sees and how decode attention cuts them into parts that blocks work on side by side. Every block
-// computes this from the sequence itself, so that a graph fits whatever the lengths are.
+// The keys that a query sees, and how decode attention cuts them into parts for parallel blocks. Every block computes
+// this from the sequence itself, so that a captured graph is valid for any lengths.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,14 @@
 
 namespace plimsoll::exec::cuda {
 
-/// Keys [first, last) are loaded, of which those from `seen` on are padding of a static batch: other keys of the
-/// sequence stand in for them, and their scores are thrown away.
+/// Keys [first, last) are loaded. Those from `seen` on are padding of a static batch: other keys of the sequence are
+/// loaded in their place, and their scores are discarded.
 struct KeyRange {
   std::int32_t first = 0, seen = 0, last = 0;
 };
 
-/// The decode row at the end of `length` keys. window 0: none. `charged` as in forward_input.h.
+/// Returns the keys of the decode row at the end of `length` keys. window 0: no window. `charged` as in
+/// forward_input.h.
 PLIMSOLL_CUDA_BOTH inline KeyRange decode_keys(std::int32_t length, std::int32_t charged, std::int64_t window) {
   KeyRange keys;
   keys.seen = length;
@@ -23,16 +24,16 @@ PLIMSOLL_CUDA_BOTH inline KeyRange decode_keys(std::int32_t length, std::int32_t
   const std::int32_t most = window > 0 && charged > window ? static_cast<std::int32_t>(window) : charged;
   const std::int32_t end = keys.first + most;
   keys.last = length > end ? length : end;
-  if (length == 0) keys.last = 0;  // nothing can stand in
+  if (length == 0) keys.last = 0;  // there is no key to load in place of padding
   return keys;
 }
 
-/// Tiles of `tile` keys are dealt out evenly: part s has tiles [s * tiles_each, ...). Parts beyond `parts` are empty.
+/// Tiles of `tile` keys are divided evenly: part s has tiles [s * tiles_each, ...). Parts beyond `parts` are empty.
 struct SplitPlan {
   std::int32_t parts = 1, tiles = 0, tiles_each = 0;
 };
 
-/// At most `most` parts, of at least `smallest` tiles each.
+/// Plans at most `most` parts of at least `smallest` tiles each.
 PLIMSOLL_CUDA_BOTH inline SplitPlan plan_splits(std::int32_t keys, std::int32_t tile, std::int32_t smallest,
                                                 std::int32_t most) {
   SplitPlan plan;
@@ -45,7 +46,7 @@ PLIMSOLL_CUDA_BOTH inline SplitPlan plan_splits(std::int32_t keys, std::int32_t 
   return plan;
 }
 
-/// Where the key at `position` of a sequence stands in a plane of the cache, for one kv head: an element offset.
+/// Returns the offset, in elements, of the key at `position` of a sequence in a plane of the cache, for one KV head.
 PLIMSOLL_CUDA_BOTH inline std::int64_t key_offset(std::int32_t block, std::int32_t in_block, std::int32_t kv_heads,
                                                   std::int32_t head, std::int32_t block_tokens, std::int32_t head_dim) {
   return ((std::int64_t{block} * kv_heads + head) * block_tokens + in_block) * head_dim;

@@ -10,10 +10,10 @@ namespace plimsoll::exec::cuda {
 
 namespace {
 
-// Hands out places for arrays one behind the other, each aligned to 16 bytes.
-class Places {
+// Assigns consecutive offsets to arrays, each aligned to 16 bytes.
+class Offsets {
  public:
-  explicit Places(const void* base) : base_(static_cast<const std::byte*>(base)) {}
+  explicit Offsets(const void* base) : base_(static_cast<const std::byte*>(base)) {}
   template <class T>
   const T* take(std::int64_t count) {
     const std::size_t at = bytes_;
@@ -27,25 +27,26 @@ class Places {
   std::size_t bytes_ = 0;
 };
 
-StepView place(const StepLayout& layout, Places& places) {
+StepView lay_out(const StepLayout& layout, Offsets& offsets) {
   StepView view;
-  view.sampling = places.take<DeviceSampling>(1);
-  view.cache_slot = places.take<std::int64_t>(layout.rows);
-  view.sample_request = places.take<std::uint64_t>(layout.sampled);
-  view.prefill = places.take<DeviceSequence>(layout.prefill);
-  view.decode = places.take<DeviceSequence>(layout.decode);
-  view.tiles = places.take<PrefillTile>(layout.tiles);
-  view.token = places.take<std::int32_t>(layout.rows);
-  view.token_slot = places.take<std::int32_t>(layout.rows);
-  view.position = places.take<std::int32_t>(layout.rows);
-  view.sampled = places.take<std::int32_t>(layout.sampled);
-  view.sample_slot = places.take<std::int32_t>(layout.sampled);
-  view.sample_position = places.take<std::int32_t>(layout.sampled);
-  view.blocks = places.take<std::int32_t>(layout.blocks);
+  // A captured graph relies on this order: block tables, whose size varies, come last.
+  view.sampling = offsets.take<DeviceSampling>(1);
+  view.cache_slot = offsets.take<std::int64_t>(layout.rows);
+  view.sample_request = offsets.take<std::uint64_t>(layout.sampled);
+  view.prefill = offsets.take<DeviceSequence>(layout.prefill);
+  view.decode = offsets.take<DeviceSequence>(layout.decode);
+  view.tiles = offsets.take<PrefillTile>(layout.tiles);
+  view.token = offsets.take<std::int32_t>(layout.rows);
+  view.token_slot = offsets.take<std::int32_t>(layout.rows);
+  view.position = offsets.take<std::int32_t>(layout.rows);
+  view.sampled = offsets.take<std::int32_t>(layout.sampled);
+  view.sample_slot = offsets.take<std::int32_t>(layout.sampled);
+  view.sample_position = offsets.take<std::int32_t>(layout.sampled);
+  view.blocks = offsets.take<std::int32_t>(layout.blocks);
   return view;
 }
 
-// The destination is the caller's memory, which views show as const.
+// The destination is the caller's own memory, which views show as const.
 template <class T>
 void copy(const std::vector<T>& from, const T* to) {
   if (!from.empty()) std::memcpy(const_cast<T*>(to), from.data(), from.size() * sizeof(T));
@@ -56,7 +57,7 @@ std::int32_t narrow(std::int64_t value) {
   return static_cast<std::int32_t>(value);
 }
 
-// Dead rows may claim more context than they have blocks.
+// Dead rows may claim more context than they have blocks for.
 DeviceSequence device_sequence(const SequenceRows& s, std::int64_t block_tokens) {
   const std::int64_t length = std::min(s.context + s.tokens, s.block_count * block_tokens);
   return {.first_row = narrow(s.first_row),
@@ -75,14 +76,14 @@ void copy_sequences(const std::vector<SequenceRows>& from, std::int64_t block_to
 }  // namespace
 
 std::size_t StepLayout::bytes() const {
-  Places places(nullptr);
-  static_cast<void>(place(*this, places));
-  return places.bytes();
+  Offsets offsets(nullptr);
+  static_cast<void>(lay_out(*this, offsets));
+  return offsets.bytes();
 }
 
 StepView StepLayout::view(const void* base) const {
-  Places places(base);
-  return place(*this, places);
+  Offsets offsets(base);
+  return lay_out(*this, offsets);
 }
 
 std::vector<PrefillTile> cut_tiles(const RowTable& table, std::int32_t tile_rows) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A forward's inputs as one piece of memory: a row table (exec/row_table.h) is packed into pinned memory and goes to
-// the device in one copy. Where an array stands depends on the counts only, block tables come last: a decode forward of
-// so many rows has its arrays at the same places every time, so that a graph can be replayed.
+// The inputs of a forward in one piece of memory: a row table (exec/row_table.h) is packed into pinned memory and
+// copied to the device at once. The offset of an array depends only on the counts, and block tables come last. A decode
+// forward of a given number of rows therefore always has its arrays at the same addresses, so that a graph can be
+// replayed.
 #pragma once
 
 #include <cstddef>
@@ -12,14 +13,14 @@
 
 namespace plimsoll::exec::cuda {
 
-/// A sequence of the table as kernels read it.
+/// A sequence of the table in the form that kernels read.
 struct alignas(16) DeviceSequence {
-  std::int32_t first_row, rows, context;  // rows with padding
+  std::int32_t first_row, rows, context;  // rows: with padding
   std::int32_t first_block;
   std::int32_t length;   // keys in the cache: context + tokens
-  std::int32_t charged;  // decode: go through at least so many keys
+  std::int32_t charged;  // decode: visit at least this many keys
 };
-/// kPrefillTileRows rows of a prefill sequence.
+/// A tile of kPrefillTileRows rows of a prefill sequence.
 struct PrefillTile {
   std::int32_t sequence, first;
 };
@@ -46,21 +47,23 @@ struct StepView {
   const std::int32_t* blocks = nullptr;
 };
 
-/// Counts that places depend on, and how many bytes there are in all.
+/// The counts that the offsets depend on.
 struct StepLayout {
   std::int64_t rows = 0, sampled = 0, prefill = 0, decode = 0, tiles = 0, blocks = 0;
   [[nodiscard]] std::size_t bytes() const;
-  /// The parts of a step that begins at `base` (aligned to 16 bytes), on the host or the device.
+  /// Returns the parts of a step that begins at `base` (aligned to 16 bytes), on the host or on the device.
   [[nodiscard]] StepView view(const void* base) const;
 };
 
-/// Query tiles of the prefill sequences, those with most keys first, so that the last ones to run are short.
+/// Returns the query tiles of the prefill sequences. Tiles with the most keys come first, so that short ones run last.
 [[nodiscard]] std::vector<PrefillTile> cut_tiles(const RowTable& table, std::int32_t tile_rows);
-/// Packs the table to `base`, which has room for layout_of(table, tiles).bytes().
+/// layout_of() returns the layout of the table. pack() writes the table to `base`, which must hold layout.bytes()
+/// bytes.
 [[nodiscard]] StepLayout layout_of(const RowTable& table, const std::vector<PrefillTile>& tiles);
 void pack(const RowTable& table, const std::vector<PrefillTile>& tiles, const StepLayout& layout, void* base);
 
-/// The rows that a decode forward of `rows` is padded to: 1, 2, 4, 8, then steps of 8 to 128, then of 64.
+/// Returns the rows that a decode forward of `rows` is padded to: 1, 2, 4, 8, then multiples of 8 up to 128, then of
+/// 64.
 [[nodiscard]] std::int64_t decode_bucket(std::int64_t rows);
 
 }  // namespace plimsoll::exec::cuda

@@ -7,53 +7,50 @@ namespace plimsoll::exec::cuda {
 
 namespace {
 
-constexpr int kSlots = 13;
-static_assert(static_cast<int>(Slot::expert_out) + 1 == kSlots);
-
 Element element_of(model::DType dtype) { return dtype == model::DType::fp32 ? Element::f32 : Element::bf16; }
 
 std::int64_t per_token(const BackendConfig& config) {
   return config.architecture.shape.moe ? config.architecture.shape.moe->experts_per_token : 0;
 }
 
-// Elements a row of the forward (a sampled row for logits) takes in a slot.
-std::int64_t width(const BackendConfig& config, Slot slot) {
+// Returns the elements of a buffer per row of the forward (per sampled row for logits).
+std::int64_t width(const BackendConfig& config, Buffer buffer) {
   const model::LlmShape& shape = config.architecture.shape;
   const model::RankShape& rank = config.rank;
   const std::int64_t halves = shape.gated_mlp ? 2 : 1, mlp = std::max(rank.intermediate, rank.shared_intermediate);
-  switch (slot) {
-    case Slot::residual:
-    case Slot::delta:
-    case Slot::normed: return shape.hidden;
-    case Slot::qkv: return (rank.heads + 2 * rank.kv_heads) * shape.head_dim;
-    case Slot::attended: return rank.heads * shape.head_dim;
-    case Slot::up: return halves * mlp;
-    case Slot::gated: return mlp;
-    case Slot::logits: return rank.vocab_rows;
-    case Slot::router: return shape.moe ? shape.moe->experts : 0;
-    case Slot::expert_in:
-    case Slot::expert_out: return per_token(config) * shape.hidden;
-    case Slot::expert_up: return per_token(config) * halves * rank.expert_intermediate;
-    case Slot::expert_gated: return per_token(config) * rank.expert_intermediate;
+  switch (buffer) {
+    case Buffer::residual:
+    case Buffer::delta:
+    case Buffer::normed: return shape.hidden;
+    case Buffer::qkv: return (rank.heads + 2 * rank.kv_heads) * shape.head_dim;
+    case Buffer::attended: return rank.heads * shape.head_dim;
+    case Buffer::up: return halves * mlp;
+    case Buffer::gated: return mlp;
+    case Buffer::logits: return rank.vocab_rows;
+    case Buffer::router: return shape.moe ? shape.moe->experts : 0;
+    case Buffer::expert_in:
+    case Buffer::expert_out: return per_token(config) * shape.hidden;
+    case Buffer::expert_up: return per_token(config) * halves * rank.expert_intermediate;
+    case Buffer::expert_gated: return per_token(config) * rank.expert_intermediate;
   }
   return 0;
 }
 
-bool is_f32(Slot slot) { return slot == Slot::logits || slot == Slot::router; }
+bool is_f32(Buffer buffer) { return buffer == Buffer::logits || buffer == Buffer::router; }
 
-std::size_t slot_bytes(const BackendConfig& config, Slot slot, std::int64_t rows) {
-  const Element element = is_f32(slot) ? Element::f32 : element_of(config.weight_dtype);
-  return static_cast<std::size_t>(rows * width(config, slot) * bytes_of(element));
+std::size_t buffer_bytes(const BackendConfig& config, Buffer buffer, std::int64_t rows) {
+  const Element element = is_f32(buffer) ? Element::f32 : element_of(config.weight_dtype);
+  return static_cast<std::size_t>(rows * width(config, buffer) * bytes_of(element));
 }
 
 std::size_t rope_bytes(const BackendConfig& config, std::int64_t rows) {
   return static_cast<std::size_t>(rows * (config.architecture.shape.head_dim / 2)) * sizeof(float2);
 }
 
-std::array<Slot, kSlots> all_slots() {
-  std::array<Slot, kSlots> slots{};
-  for (std::size_t i = 0; i < slots.size(); ++i) slots[i] = static_cast<Slot>(i);
-  return slots;
+std::array<Buffer, kBuffers> all_buffers() {
+  std::array<Buffer, kBuffers> buffers{};
+  for (std::size_t i = 0; i < buffers.size(); ++i) buffers[i] = static_cast<Buffer>(i);
+  return buffers;
 }
 
 }  // namespace
@@ -61,14 +58,15 @@ std::array<Slot, kSlots> all_slots() {
 Workspace::Workspace(const BackendConfig& config, int multiprocessors, int ranks)
     : config_(config), element_(element_of(config.weight_dtype)), multiprocessors_(multiprocessors), ranks_(ranks) {
   const model::LlmShape& shape = config.architecture.shape;
-  // With fewer tiles than 2 a multiprocessor, decode_max_splits() makes them less than 4 a multiprocessor of parts.
+  // With fewer tiles than two per multiprocessor, decode_max_splits() keeps the number of parts below four per
+  // multiprocessor.
   const std::int64_t part = decode_partial_floats(1, 1, 1, shape.head_dim, 2) / 2;
   partial_ = DeviceBuffer(static_cast<std::size_t>(4 * multiprocessors * part) * sizeof(float), "attention scratch");
   if (shape.moe)
     offsets_ = DeviceBuffer(static_cast<std::size_t>(shape.moe->experts + 1) * sizeof(std::int32_t), "routing");
 }
 
-Element Workspace::element(Slot slot) const { return is_f32(slot) ? Element::f32 : element_; }
+Element Workspace::element(Buffer buffer) const { return is_f32(buffer) ? Element::f32 : element_; }
 
 DeviceBuffer Workspace::make(std::size_t bytes) const {
   DeviceBuffer buffer(bytes, "activations");
@@ -82,12 +80,12 @@ void Workspace::reserve(std::int64_t rows, std::int64_t sampled) {
 }
 
 void Workspace::reserve_rows(std::int64_t rows) {
-  rows_ = 0;  // nothing is there if an allocation throws
-  for (const Slot slot : all_slots()) {
-    if (slot == Slot::logits) continue;
-    DeviceBuffer& buffer = slots_[static_cast<std::size_t>(slot)];
-    buffer = {};  // first free, then take
-    buffer = make(slot_bytes(config_, slot, rows));
+  rows_ = 0;  // if an allocation throws, nothing is reserved
+  for (const Buffer buffer : all_buffers()) {
+    if (buffer == Buffer::logits) continue;
+    DeviceBuffer& memory = buffers_[static_cast<std::size_t>(buffer)];
+    memory = {};  // free the old memory before taking the new
+    memory = make(buffer_bytes(config_, buffer, rows));
   }
   const auto count = static_cast<std::size_t>(rows);
   rope_ = {};
@@ -110,9 +108,9 @@ void Workspace::reserve_rows(std::int64_t rows) {
 
 void Workspace::reserve_sampled(std::int64_t sampled) {
   sampled_ = 0;
-  DeviceBuffer& logits = slots_[static_cast<std::size_t>(Slot::logits)];
+  DeviceBuffer& logits = buffers_[static_cast<std::size_t>(Buffer::logits)];
   logits = {};
-  logits = make(slot_bytes(config_, Slot::logits, sampled));
+  logits = make(buffer_bytes(config_, Buffer::logits, sampled));
   const auto count = static_cast<std::size_t>(sampled);
   best_ = make(count * sizeof(std::uint64_t));
   gathered_ = make(ranks_ > 1 ? count * static_cast<std::size_t>(ranks_) * sizeof(std::uint64_t) : 0);
@@ -129,14 +127,15 @@ DecodeScratch Workspace::decode_scratch(std::int64_t sequences) const {
 
 std::size_t Workspace::bytes(const BackendConfig& config, std::int64_t rows, std::int64_t sampled) {
   std::size_t sum = rope_bytes(config, rows);
-  for (const Slot slot : all_slots()) sum += slot_bytes(config, slot, slot == Slot::logits ? sampled : rows);
+  for (const Buffer buffer : all_buffers())
+    sum += buffer_bytes(config, buffer, buffer == Buffer::logits ? sampled : rows);
   return sum;
 }
 
 std::size_t Workspace::largest(const BackendConfig& config, std::int64_t rows, std::int64_t sampled) {
   std::size_t most = 0;
-  for (const Slot slot : all_slots())
-    most = std::max(most, slot_bytes(config, slot, slot == Slot::logits ? sampled : rows));
+  for (const Buffer buffer : all_buffers())
+    most = std::max(most, buffer_bytes(config, buffer, buffer == Buffer::logits ? sampled : rows));
   return most;
 }
 

@@ -23,7 +23,7 @@ net::Bytes encode(const EngineOrder& order) {
 
 EngineOrder decode_order(const net::Bytes& message) {
   Reader in(message);
-  if (in.kind() != Kind::load) throw DeviceError("another process was to say what to load");
+  if (in.kind() != Kind::load) throw DeviceError("expected an order to load from the leader");
   EngineOrder order;
   EngineConfig& c = order.config;
   order.model = in.text();

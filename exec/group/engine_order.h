@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every process of a group loads. A model goes by its name: all have the same catalogue, and a file is compared by
-// its digest (cli/rank_group.h), so what it means needs no bytes of its own.
+// The order to load an engine, sent to every process of a group. It names the model instead of carrying it: all
+// processes have the same catalogue, and files are compared by digest (cli/rank_group.h).
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@ namespace plimsoll::exec::group {
 struct EngineOrder {
   std::string model, weights;  // as open_model() and open_weights() take them
   std::uint64_t seed = 0;
-  std::string digest;  // of the sender's model file; empty: a name of the catalogue
+  std::string digest;  // of the model's file on the sender; empty for a catalogue name
   std::int32_t replicas = 1;
-  EngineConfig config;  // without the architecture, and what each process knows of its own machine
+  EngineConfig config;  // without the architecture and without what each process finds out about its own machine
 };
 
 [[nodiscard]] net::Bytes encode(const EngineOrder& order);
-/// Throws DeviceError for what is no order, and for numbers and names that no order has.
+/// Throws DeviceError if the message is not an order or holds a number or name that no order can have.
 [[nodiscard]] EngineOrder decode_order(const net::Bytes& message);
 
 }  // namespace plimsoll::exec::group

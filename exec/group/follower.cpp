@@ -24,20 +24,20 @@ namespace plimsoll::exec::group {
 namespace {
 
 constexpr std::size_t kInFlight = 2;  // as many as the leader has
-constexpr std::size_t kHeading = 64;  // of a message of logits, at most
-// A forward is not waited for while the next one may come: it would start late. After this time a failure is looked
-// for.
+constexpr std::size_t kHeading = 64;  // bytes; upper bound for everything but the logits in an answer
+// Longest wait for a forward while the next message may arrive; waiting longer would start the next forward late. After
+// this time the follower looks for a failure.
 constexpr std::chrono::milliseconds kUnwatched{50};
 constexpr std::chrono::milliseconds kBeat{1000};
 
-/// The ranks of one replica that others hold.
+/// The ranks of one replica that other processes hold, as this follower sees them.
 class FollowerRanks final : public MemberRanks {
  public:
   using MemberRanks::MemberRanks;
-  // While this process waits for a GPU it hears nothing; that the leader is gone it must hear.
+  // A follower that waits for a GPU reads no messages. This watch tells it that the leader has gone.
   void watch(std::function<void()> abort) override {
     watch_.reset();
-    if (abort) watch_.emplace(lane_.steps.front(), std::move(abort));
+    if (abort) watch_.emplace(links_.steps.front(), std::move(abort));
   }
   void explain() override {}
   void start(const ForwardInput&) override {}
@@ -54,10 +54,10 @@ class FollowerRanks final : public MemberRanks {
 class FollowerPart final : public GroupPart {
  public:
   explicit FollowerPart(Member& member) : member_(member) {
-    for (Lane& lane : member_.lanes) ranks_.push_back(std::make_unique<FollowerRanks>(member_, lane));
+    for (ReplicaLinks& links : member_.replicas) ranks_.push_back(std::make_unique<FollowerRanks>(member_, links));
   }
   [[nodiscard]] RemoteRanks& ranks(std::size_t replica) override { return *ranks_.at(replica); }
-  void meet() override { member_.lanes.front().mesh->meet(); }
+  void meet() override { member_.replicas.front().mesh->meet(); }
   [[nodiscard]] int local() const override { return member_.local; }
   [[nodiscard]] int locals() const override { return member_.locals; }
 
@@ -66,13 +66,15 @@ class FollowerPart final : public GroupPart {
   std::vector<std::unique_ptr<FollowerRanks>> ranks_;
 };
 
-// One engine and the messages about it.
+// Executes the leader's messages about one engine.
 class Steps {
  public:
   Steps(const net::Link& leader, Engine& engine, RankShare share) : leader_(leader), engine_(engine), share_(share) {}
 
   bool serve() {
     while (true) {
+      // While no message is waiting, complete a forward; otherwise read the message first, so that the next forward
+      // starts early.
       while (in_flight_.size() > 0 && !leader_.wait(net::within(kUnwatched))) finish();
       const std::optional<net::Bytes> message = leader_.receive();
       if (!message) return false;
@@ -82,6 +84,7 @@ class Steps {
         continue;
       }
       while (!in_flight_.empty()) finish();
+      // Forwards are complete here: every other message applies to the state after them.
       if (in.kind() == Kind::end) return true;
       between_forwards(in);
     }
@@ -93,6 +96,7 @@ class Steps {
     const ForwardInput& input = decoder_.decode(in);
     engine_.start(input);
     in_flight_.push_back(input.all_logits);
+    // The leader waits for the logits at once, so they are answered before the next message.
     while (input.all_logits && !in_flight_.empty()) finish();
   }
 
@@ -108,11 +112,11 @@ class Steps {
       case Kind::fetch_traces: answer_traces(); return;
       case Kind::read_block: read_block(in); return;
       case Kind::write_block: write_block(in); return;
-      default: throw DeviceError("the leader said what nobody follows");
+      default: throw DeviceError("the leader sent an unexpected message");
     }
   }
 
-  // The columns of this process's part of the vocabulary, of every row.
+  // Answers with this process's columns of the vocabulary, for every row.
   void answer_logits() {
     const auto vocabulary = static_cast<std::size_t>(engine_.config().architecture.shape.vocab);
     const auto part = static_cast<std::size_t>(
@@ -123,7 +127,7 @@ class Steps {
     const std::size_t bytes = rows * columns * sizeof(float);
     if (bytes > net::Link::kLongest - kHeading) {
       throw DeviceError(
-          fmt::format("all logits of {} rows take {} bytes of a message, which holds {}: ask for fewer rows", rows,
+          fmt::format("all logits of {} rows take {} bytes, a message holds at most {}: request fewer rows", rows,
                       bytes, net::Link::kLongest - kHeading));
     }
     Writer out(Kind::logits);
@@ -145,7 +149,7 @@ class Steps {
     tell(out);
   }
 
-  // The blocks of this process's ranks, behind each other.
+  // The block data of this process's ranks, concatenated in order of rank.
   [[nodiscard]] std::span<std::byte> own_part() {
     block_.resize(static_cast<std::size_t>(engine_.bytes_per_block()));
     const std::size_t each = block_.size() / static_cast<std::size_t>(engine_.config().tp);
@@ -177,28 +181,30 @@ class Steps {
   Engine& engine_;
   RankShare share_;
   ForwardDecoder decoder_;
-  std::deque<bool> in_flight_;  // whether it asks for all logits
+  std::deque<bool> in_flight_;  // true: the forward returns all logits
   ForwardOutput output_;
   net::Bytes block_;
 };
 
-// Everything of a group that ends here, with the reason; until then, signs of life.
+// Ends this process's part of a group: reports the reason to the leader and closes all connections. Until then it sends
+// signs of life.
 class Farewell {
  public:
   explicit Farewell(Member& member)
       : member_(member), beating_([this](const std::stop_token& stop) {
           std::unique_lock lock(mutex_);
+          // Signs of life come from a thread of their own, because the work may block on a GPU or load for minutes.
           while (!wake_.wait_for(lock, stop, kBeat, [&stop] { return stop.stop_requested(); }))
             static_cast<void>(control().send(plain(Kind::alive)));
         }) {}
 
-  /// On the connection that the signs of life use.
+  /// Sends on the connection that also carries the signs of life.
   bool tell(const net::Bytes& message) {
     const std::lock_guard lock(mutex_);
     return control().send(message);
   }
 
-  /// Runs the work; tells the leader of what it throws, on `link`, and ends all connections.
+  /// Runs the work. If it throws, sends the reason to the leader on `link` and closes all connections.
   template <class Work>
   bool guard(const net::Link& link, const Work& work) {
     try {
@@ -222,20 +228,20 @@ class Farewell {
     out.text(text);
     return out.bytes();
   }
-  // The reason first: the leader hears of a mesh that ends as soon as it does.
+  // Sends the reason before closing, because the leader sees a closed mesh connection at once.
   void leave(const net::Link& link, const net::Bytes& message) {
     const std::lock_guard lock(mutex_);
     static_cast<void>(link.send(message));
-    for (Lane& lane : member_.lanes) lane.mesh->abort();
-    for (const Lane& lane : member_.lanes) lane.steps.front().shut();
+    for (ReplicaLinks& links : member_.replicas) links.mesh->abort();
+    for (const ReplicaLinks& links : member_.replicas) links.steps.front().shut();
     control().shut();
   }
   [[nodiscard]] const net::Link& control() const { return member_.control.front(); }
 
   Member& member_;
-  std::mutex mutex_;  // one message at a time
+  std::mutex mutex_;  // serialises sends
   std::condition_variable_any wake_;
-  std::jthread beating_;  // last: it uses the others
+  std::jthread beating_;  // last member: the thread uses those above
 };
 
 }  // namespace
@@ -254,8 +260,8 @@ bool follow(Member& member, const OpenOrder& open) {
     EngineOrder order;
     const bool loaded = farewell.guard(control, [&] {
       order = decode_order(*message);
-      if (order.replicas < 1 || static_cast<std::size_t>(order.replicas) > member.lanes.size())
-        throw DeviceError("an order of more replicas than there are connections for");
+      if (order.replicas < 1 || static_cast<std::size_t>(order.replicas) > member.replicas.size())
+        throw DeviceError("the order has more replicas than there are connections");
       OpenModel model = open(order);
       order.config.architecture = model.architecture;
       engines = std::make_unique<LiveEngines>(order.config, order.replicas, *model.weights, &part);
@@ -265,17 +271,18 @@ bool follow(Member& member, const OpenOrder& open) {
     });
     if (!loaded) return false;
     std::vector<std::jthread> threads;
-    const bool served = farewell.guard(control, [&] {  // the system may have no more threads
+    const bool served = farewell.guard(control, [&] {  // std::jthread throws if the system has no threads left
       for (std::size_t i = 0; i < engines->size(); ++i) {
+        // A thread per replica, as on the leader. Failures are reported on that replica's connection.
         threads.emplace_back([&, i] {
-          const net::Link& leader = member.lanes[i].steps.front();
+          const net::Link& leader = member.replicas[i].steps.front();
           farewell.guard(leader,
                          [&] { return serve_steps(leader, engines->engine(i), part.ranks(i).share(order.config.tp)); });
         });
       }
       return true;
     });
-    threads.clear();  // joined
+    threads.clear();  // joins them
     if (!served) return false;
   }
   return false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process that does with its ranks what the leader does with its own: the same forwards in the same order.
+// A follower process executes on its own ranks the same forwards, in the same order, as the leader on its ranks.
 #pragma once
 
 #include <functional>
@@ -10,15 +10,16 @@
 
 namespace plimsoll::exec::group {
 
-/// The model of an order. Throws InputError and DeviceError.
+/// Loads the model of an order. Throws InputError and DeviceError.
 using OpenOrder = std::function<OpenModel(const EngineOrder& order)>;
 
-/// Serves until the leader ends the run (true), or is gone, or something fails here, which the leader is told (false).
-/// Says every second that it is alive. One thread a replica. Nothing is thrown that an order or a message may cause;
-/// bad_alloc where a message does not fit in memory before it is read.
+/// Serves until the run ends. Returns true if the leader ended it, false if the leader is gone or an error occurred
+/// here, which is reported to the leader. Sends a sign of life every second. Uses one thread per replica. Throws
+/// bad_alloc if a message does not fit in memory; no order or message causes any other exception.
 bool follow(Member& member, const OpenOrder& open);
 
-/// One engine's part of it: until the leader ends it (true) or is gone (false). Throws what the engine throws.
+/// Serves one engine. Returns true if the leader ended the engine, false if the leader is gone. Throws what the engine
+/// throws.
 bool serve_steps(const net::Link& leader, Engine& engine, RankShare share);
 
 }  // namespace plimsoll::exec::group

@@ -9,7 +9,7 @@ namespace plimsoll::exec::group {
 
 namespace {
 
-// Bits of a decode row's first byte; what is not said has the value of a DecodeRow{}.
+// Bits of a decode row's first byte. Fields without a bit set keep the value of a DecodeRow{}.
 constexpr std::uint8_t kDead = 1, kHasToken = 2, kIsCharged = 4;
 
 }  // namespace
@@ -44,7 +44,7 @@ net::Bytes ForwardEncoder::encode(const ForwardInput& input) {
   return out.bytes();
 }
 
-// How many of the slot's last table stay, how many come behind them, and those.
+// Writes how many leading blocks of the slot's last table stay, how many follow, and the blocks that follow.
 void ForwardEncoder::blocks(Writer& out, std::int32_t slot, std::span<const std::int32_t> table) {
   std::vector<std::int32_t> none;
   std::vector<std::int32_t>& last = slot < 0 ? none : tables_[slot];
@@ -102,7 +102,7 @@ std::span<const std::int32_t> ForwardDecoder::blocks(Reader& in, std::int32_t sl
   std::vector<std::int32_t> none;
   std::vector<std::int32_t>& table = slot < 0 ? none : tables_[slot];
   const std::uint64_t kept = in.whole();
-  if (kept > table.size()) throw DeviceError("a message of another process counts on blocks that were never sent");
+  if (kept > table.size()) throw DeviceError("a message from another process refers to blocks that were never sent");
   table.resize(static_cast<std::size_t>(kept));
   for (std::size_t left = in.count(); left > 0; --left) table.push_back(in.number32());
   return forward.numbers.emplace_back(table);

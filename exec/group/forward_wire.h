@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A ForwardInput as a message. Block tables are by far the largest part of it and hardly change from step to step: of a
-// sequence's table only what differs from the last one sent for its slot is sent, so both ends remember the tables of
-// slots.
+// Encodes a ForwardInput as a message. Block tables are its largest part by far and hardly change between steps. Both
+// ends therefore remember the last table of every slot, and a message holds only the difference from it.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +14,10 @@
 
 namespace plimsoll::exec::group {
 
-/// By slot; sequences without one (-1) send all of theirs.
+/// By slot. Sequences without a slot (-1) send their whole table.
 using BlockTables = std::unordered_map<std::int32_t, std::vector<std::int32_t>>;
 
-/// The messages of one encoder go to one decoder or several, all of them and in their order.
+/// A decoder must receive every message of one encoder, in order. Several decoders may read the same encoder.
 class ForwardEncoder {
  public:
   [[nodiscard]] net::Bytes encode(const ForwardInput& input);
@@ -30,14 +29,14 @@ class ForwardEncoder {
 
 class ForwardDecoder {
  public:
-  /// `message` is of Kind::forward. What it returns is overwritten by the call after the next but one: two forwards may
-  /// be in flight while a third is read. Throws DeviceError for what is no message.
+  /// Decodes a message of Kind::forward. The result stays valid until the next call but one, so two forwards may be in
+  /// flight while a third is decoded. Throws DeviceError on a malformed message.
   [[nodiscard]] const ForwardInput& decode(Reader& message);
 
  private:
   struct Forward {
     ForwardInput input;
-    std::deque<std::vector<std::int32_t>> numbers;  // what its spans point into
+    std::deque<std::vector<std::int32_t>> numbers;  // memory that the spans of `input` point into
   };
   [[nodiscard]] std::span<const std::int32_t> blocks(Reader& in, std::int32_t slot, Forward& forward);
   PrefillRows prefill(Reader& in, Forward& forward);

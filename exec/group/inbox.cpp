@@ -22,11 +22,12 @@ Inbox::~Inbox() {
 net::Bytes Inbox::take(Kind kind) {
   std::unique_lock lock(mutex_);
   news_.wait(lock, [this] { return !messages_.empty() || fate_.ended; });
+  // Answers received before the end are still delivered.
   if (messages_.empty()) throw PeerFailed();
   net::Bytes message = std::move(messages_.front());
   messages_.pop_front();
   lock.unlock();
-  if (Reader(message).kind() != kind) throw DeviceError("another process answered what it was not asked");
+  if (Reader(message).kind() != kind) throw DeviceError("another process sent an unexpected answer");
   return message;
 }
 
@@ -49,11 +50,12 @@ void Inbox::read() {
       if (!message && std::chrono::steady_clock::now() >= until) {
         const std::lock_guard lock(mutex_);
         fate_.silent = true;
-        fate_.failure = fmt::format("its process has given no sign of life for {} s: it is stopped, or its host hangs",
+        fate_.failure = fmt::format("the process has sent no sign of life for {} s: it is stopped, or its host hangs",
                                     std::chrono::ceil<std::chrono::seconds>(*silence_).count());
       }
       if (!message) break;
       Reader in(*message);
+      // Any message restarts the time of silence, so a sign of life needs no other handling.
       if (in.kind() == Kind::alive) continue;
       const std::lock_guard lock(mutex_);
       if (in.kind() == Kind::peer_failed) {
@@ -73,7 +75,7 @@ void Inbox::read() {
       const std::lock_guard lock(mutex_);
       fate_.failure = "out of memory";
     }
-    break;  // it says no more
+    break;  // the peer sends nothing further
   }
   fail();
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the leader finds what a follower answers, and learns at once that it failed or died: a thread of its own reads.
+// Receives a follower's answers on a thread of its own, so that the leader learns at once that a follower failed or
+// died.
 #pragma once
 
 #include <chrono>
@@ -16,31 +17,31 @@
 
 namespace plimsoll::exec::group {
 
-/// What became of a process, as far as one connection tells.
+/// What one connection tells about the state of its peer.
 struct Fate {
-  bool ended = false;                  // nothing comes any more
-  bool peer_failed = false;            // it said that it ends because another one failed
-  bool bad_input = false;              // what it said is an InputError's
-  bool silent = false;                 // it was given up: it has not said for too long that it is alive
-  std::optional<std::string> failure;  // what it said of itself
+  bool ended = false;                  // the connection has ended
+  bool peer_failed = false;            // the peer reported that it ends because another process failed
+  bool bad_input = false;              // the peer reported an InputError
+  bool silent = false;                 // the peer sent no sign of life for too long and was given up
+  std::optional<std::string> failure;  // the reason that the peer reported
 };
 
-/// Of one connection, whose link outlives it.
+/// Reads one connection. The link must outlive the inbox.
 class Inbox {
  public:
-  /// silence: after so long without a message, a sign of life included, the follower counts as failed. Throws
-  /// system_error where the system has no more threads.
+  /// Starts the reading thread. If `silence` is given, a peer that sends nothing for that long, signs of life included,
+  /// counts as failed. Throws system_error if the system has no threads left.
   explicit Inbox(const net::Link& link, std::optional<std::chrono::milliseconds> silence = {});
-  /// Ends the connection.
+  /// Ends the connection and joins the thread.
   ~Inbox();
   Inbox(const Inbox&) = delete;
   Inbox& operator=(const Inbox&) = delete;
 
-  /// Blocks for the next answer, which is to be of `kind`. Throws PeerFailed when the follower has failed or died, and
-  /// DeviceError for an answer of another kind. One thread.
+  /// Blocks until the next answer arrives and returns it. Throws PeerFailed if the peer failed or died, and DeviceError
+  /// if the answer is not of `kind`. One thread.
   [[nodiscard]] net::Bytes take(Kind kind);
-  /// Calls `on_failure` when the follower fails or dies, at once if it has; an empty one takes it back and waits for a
-  /// call that is in progress. Any thread.
+  /// Calls `on_failure` when the peer fails or dies, immediately if that has already happened. An empty function
+  /// removes the watch and waits for a call in progress. Any thread.
   void watch(std::function<void()> on_failure);
   /// Any thread.
   [[nodiscard]] Fate fate() const;
@@ -57,7 +58,7 @@ class Inbox {
   std::condition_variable news_;
   std::deque<net::Bytes> messages_;
   Fate fate_;
-  std::mutex watching_;  // held during a call
+  std::mutex watching_;  // held while on_failure runs
   std::function<void()> on_failure_;
   std::thread thread_;
 };

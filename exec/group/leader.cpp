@@ -16,18 +16,19 @@ namespace {
 constexpr std::chrono::milliseconds kPatience{3000}, kLookEvery{5};
 }
 
-/// The ranks of one replica that the followers hold.
+/// The ranks of one replica that the followers hold, as the leader sees them.
 class LeaderRanks final : public MemberRanks {
  public:
-  LeaderRanks(Leader& leader, const Member& member, Lane& lane) : MemberRanks(member, lane), leader_(leader) {
-    for (std::size_t p = 1; p < lane.steps.size(); ++p) inboxes_.push_back(std::make_unique<Inbox>(lane.steps[p]));
+  LeaderRanks(Leader& leader, const Member& member, ReplicaLinks& links) : MemberRanks(member, links), leader_(leader) {
+    for (std::size_t p = 1; p < links.steps.size(); ++p) inboxes_.push_back(std::make_unique<Inbox>(links.steps[p]));
   }
   [[nodiscard]] Fate fate(std::size_t process) const { return inboxes_[process - 1]->fate(); }
 
   void tell(const net::Bytes& message) {
-    for (std::size_t p = 1; p < lane_.steps.size(); ++p)
-      if (!lane_.steps[p].send(message)) throw PeerFailed();
+    for (std::size_t p = 1; p < links_.steps.size(); ++p)
+      if (!links_.steps[p].send(message)) throw PeerFailed();
   }
+  /// The followers make new decoders for every order, which remember no tables.
   void begin() { encoder_ = {}; }
 
   void watch(std::function<void()> abort) override {
@@ -44,7 +45,7 @@ class LeaderRanks final : public MemberRanks {
       const std::uint64_t rows = in.whole(), vocabulary = rows == 0 ? 0 : logits.size() / rows;
       const std::uint64_t first = in.whole(), columns = in.whole();
       if (rows * vocabulary != logits.size() || first > vocabulary || columns > vocabulary - first)
-        throw DeviceError("another process has a vocabulary of its own");
+        throw DeviceError("another process reports a different vocabulary size");
       for (std::uint64_t row = 0; columns > 0 && row < rows; ++row)
         std::memcpy(logits.data() + row * vocabulary + first, in.raw(columns * sizeof(float)).data(),
                     columns * sizeof(float));
@@ -53,6 +54,7 @@ class LeaderRanks final : public MemberRanks {
   }
 
   void add_traces(std::span<const OpTrace> rank_0, std::vector<OpTrace>& all) override {
+    // All ranks run the same ops in the same order, so the followers send only the times.
     tell(plain(Kind::fetch_traces));
     for (const auto& inbox : inboxes_) {
       const net::Bytes message = inbox->take(Kind::times);
@@ -73,7 +75,7 @@ class LeaderRanks final : public MemberRanks {
     out.number(block);
     tell(out.bytes());
     const std::size_t part = host.size() / static_cast<std::size_t>(member_.processes);
-    for (std::size_t p = 1; p < lane_.steps.size(); ++p) {
+    for (std::size_t p = 1; p < links_.steps.size(); ++p) {
       const net::Bytes message = inboxes_[p - 1]->take(Kind::block);
       Reader in(message);
       std::ranges::copy(in.raw(part), host.subspan(p * part).begin());
@@ -82,11 +84,11 @@ class LeaderRanks final : public MemberRanks {
 
   void write_block(std::int32_t block, std::span<const std::byte> host) override {
     const std::size_t part = host.size() / static_cast<std::size_t>(member_.processes);
-    for (std::size_t p = 1; p < lane_.steps.size(); ++p) {
+    for (std::size_t p = 1; p < links_.steps.size(); ++p) {
       Writer out(Kind::write_block);
       out.number(block);
       out.raw(host.subspan(p * part, part));
-      if (!lane_.steps[p].send(out.bytes())) throw PeerFailed();
+      if (!links_.steps[p].send(out.bytes())) throw PeerFailed();
     }
   }
 
@@ -99,12 +101,13 @@ class LeaderRanks final : public MemberRanks {
 Leader::Leader(Member& member, std::chrono::milliseconds silence) : member_(member) {
   for (std::size_t p = 1; p < member_.control.size(); ++p)
     control_.push_back(std::make_unique<Inbox>(member_.control[p], silence));
-  for (Lane& lane : member_.lanes) ranks_.push_back(std::make_unique<LeaderRanks>(*this, member_, lane));
-  // What waits for a step of a process that is stopped must hear of it: its connections stay open.
+  for (ReplicaLinks& links : member_.replicas) ranks_.push_back(std::make_unique<LeaderRanks>(*this, member_, links));
+  // A stopped process keeps its connections open. Shut them once it counts as failed, so that calls waiting for its
+  // step return.
   for (std::size_t p = 1; p < member_.control.size(); ++p) {
     control_[p - 1]->watch([this, p] {
       if (!control_[p - 1]->fate().silent) return;
-      for (const Lane& lane : member_.lanes) lane.steps[p].shut();
+      for (const ReplicaLinks& links : member_.replicas) links.steps[p].shut();
     });
   }
 }
@@ -120,10 +123,11 @@ void Leader::finish() {
 
 RemoteRanks& Leader::ranks(std::size_t replica) { return *ranks_.at(replica); }
 
-void Leader::meet() { member_.lanes.front().mesh->meet(); }
+void Leader::meet() { member_.replicas.front().mesh->meet(); }
 
 void Leader::load(const EngineOrder& order) {
   try {
+    // The followers serve the previous order until each of its engines has been ended.
     for (std::int32_t i = 0; i < loaded_; ++i) ranks_[static_cast<std::size_t>(i)]->tell(plain(Kind::end));
     loaded_ = order.replicas;
     tp_ = order.config.tp;
@@ -152,6 +156,7 @@ std::vector<std::string> Leader::wait() {
 }
 
 void Leader::check(bool patient) const {
+  // Poll: the reason may arrive on a connection other than the one that failed first.
   const auto until = std::chrono::steady_clock::now() + kPatience;
   while ((look() || patient) && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(kLookEvery);
 }
@@ -162,8 +167,9 @@ std::vector<Fate> Leader::fates(std::size_t process) const {
   return all;
 }
 
-// Throws what there is to say; true where a process has begun to end and has not said why. A process that fails says so
-// on one of its connections and then ends all; only one that ends without a word has died.
+// Throws the reported reason if there is one. Returns true if a process has begun to end but has not given a reason
+// yet. A failing process reports the reason on one connection and then closes all; a process that closes without a
+// reason has died.
 bool Leader::look() const {
   bool ending = false;
   for (std::size_t p = 1; p < member_.control.size(); ++p) {
@@ -176,8 +182,9 @@ bool Leader::look() const {
     }
     ending = ending || std::ranges::any_of(all, [](const Fate& fate) { return fate.ended; });
     const bool gone = std::ranges::all_of(all, [](const Fate& fate) { return fate.ended; });
+    // A process that ended because of another one is not the cause; keep looking for the cause.
     const bool of_another = std::ranges::any_of(all, [](const Fate& fate) { return fate.peer_failed; });
-    if (gone && !of_another) throw RankFailed(fmt::format("{}: its process has died", place(p)));
+    if (gone && !of_another) throw RankFailed(fmt::format("{}: the process has died", place(p)));
   }
   return ending;
 }

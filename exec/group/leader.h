@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The process that decides: it has the policy, the clients and the outputs, and a share of every replica's ranks.
-// Before it calls one of its engines it sends the call to the followers. Only collectives wait for an answer.
+// The process that decides. It holds the policy, the clients, the outputs and a share of every replica's ranks. It
+// sends each engine command to the followers before executing it; only collectives wait for an answer.
 #pragma once
 
 #include <chrono>
@@ -17,33 +17,34 @@ namespace plimsoll::exec::group {
 
 class LeaderRanks;
 
-/// What a follower says that failed, with its place.
+/// A follower reported a failure; the text names its place.
 class RankFailed : public DeviceError {
  public:
   using DeviceError::DeviceError;
 };
 
-/// One thread loads, waits and checks. ranks() of a replica are that of its engine's thread, all at the same time.
+/// load(), finish() and check() belong to one thread. ranks() of a replica belong to its engine's thread; these threads
+/// run concurrently.
 class Leader final : public GroupPart {
  public:
-  /// A follower says every second that it is alive; after `silence` it counts as failed.
+  /// A follower sends a sign of life every second. After `silence` without one it counts as failed.
   static constexpr std::chrono::milliseconds kSilence{15000};
-  /// `member` outlives it and is process 0.
+  /// `member` must be process 0 and outlive the leader.
   explicit Leader(Member& member, std::chrono::milliseconds silence = kSilence);
   ~Leader() override;
-  /// Tells the followers that the run is over and all is well: without it they end as failed.
+  /// Tells the followers that the run succeeded. Without this call they end with a failure.
   void finish();
 
-  /// Has the followers load; this process then makes its LiveEngines of the same order, those of the last one being
-  /// gone, and calls wait(), which returns when all are there, with the followers' devices. Both throw what a follower
-  /// says that failed.
+  /// Tells the followers to load. Then construct LiveEngines for the same order here; engines of the previous order
+  /// must already be destroyed. Finally call wait(), which returns the followers' devices once every process has
+  /// loaded. Both throw the failure that a follower reports.
   void load(const EngineOrder& order);
   [[nodiscard]] std::vector<std::string> wait();
 
-  /// Throws InputError or RankFailed with rank and host where a follower has failed or died. After a failure of a peer,
-  /// what is behind it may take a moment to arrive: `patient` waits for it, up to seconds.
+  /// Throws InputError or RankFailed, with rank and host, if a follower failed or died. The reason for a peer's failure
+  /// may arrive a moment after the failure itself; with `patient` the call waits for it, up to seconds.
   void check(bool patient) const;
-  /// "rank 1 on node7"; "ranks 2 to 3 on …" where a process has several.
+  /// "rank 1 on node7"; "ranks 2 to 3 on …" for a process with several ranks.
   [[nodiscard]] std::string place(std::size_t process) const;
   [[nodiscard]] int processes() const { return member_.processes; }
 
@@ -57,7 +58,7 @@ class Leader final : public GroupPart {
   [[nodiscard]] bool look() const;
 
   Member& member_;
-  std::int32_t tp_ = 0, loaded_ = 0;                 // of the last order; replicas that it has engines of
+  std::int32_t tp_ = 0, loaded_ = 0;                 // of the last order; number of replicas that have engines
   std::vector<std::unique_ptr<Inbox>> control_;      // [process - 1]
   std::vector<std::unique_ptr<LeaderRanks>> ranks_;  // [replica]
 };

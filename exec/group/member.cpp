@@ -14,7 +14,7 @@ RankShare MemberRanks::share(std::int32_t tp) const {
 
 std::vector<std::unique_ptr<Communicator>> MemberRanks::communicators(const EngineConfig& config,
                                                                       std::span<const int> devices) {
-  Mesh& mesh = *lane_.mesh;
+  Mesh& mesh = *links_.mesh;
   auto hosts = make_thread_group(config.tp, share(config.tp), mesh);
   if (config.device == DeviceKind::cpu) return hosts;
   SpreadGroup group{.first = share(config.tp).first, .size = config.tp, .share = {}, .hosts = std::move(hosts)};

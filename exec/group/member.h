@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process of a tensor-parallel group: one leads (leader.h), the others follow (follower.h). Each holds the same
-// number of ranks of every replica, those of process 0 first.
+// One process of a tensor-parallel group. One process leads (leader.h), the others follow (follower.h). Every process
+// holds the same number of ranks of every replica, starting with process 0.
 #pragma once
 
 #include <memory>
@@ -13,31 +13,32 @@
 
 namespace plimsoll::exec::group {
 
-/// The connections of one replica, which its thread uses: one a replica, so that replicas do not wait for each other.
-struct Lane {
-  std::vector<net::Link> steps;  // of the leader: [process], its own not open; of a follower: one, to the leader
+/// The connections of one replica, used by the replica's own thread. Each replica has its own, so replicas do not wait
+/// for each other.
+struct ReplicaLinks {
+  std::vector<net::Link> steps;  // leader: [process], its own not open; follower: one, to the leader
   std::unique_ptr<Mesh> mesh;
 };
 
 struct Member {
   int process = 0, processes = 1;
-  int local = 0, locals = 1;       // among those of its host
-  std::vector<std::string> hosts;  // [process]
-  std::vector<net::Link> control;  // as Lane::steps, for what concerns all replicas
-  std::vector<Lane> lanes;         // [replica]
+  int local = 0, locals = 1;           // index among the processes of this host; number of them
+  std::vector<std::string> hosts;      // [process]
+  std::vector<net::Link> control;      // as ReplicaLinks::steps, for messages about all replicas
+  std::vector<ReplicaLinks> replicas;  // [replica]
 };
 
-/// What both sides have in common.
+/// The part of RemoteRanks that leader and follower share.
 class MemberRanks : public RemoteRanks {
  public:
-  MemberRanks(const Member& member, Lane& lane) : member_(member), lane_(lane) {}
+  MemberRanks(const Member& member, ReplicaLinks& links) : member_(member), links_(links) {}
   [[nodiscard]] RankShare share(std::int32_t tp) const override;
   [[nodiscard]] std::vector<std::unique_ptr<Communicator>> communicators(const EngineConfig& config,
                                                                          std::span<const int> devices) override;
 
  protected:
   const Member& member_;
-  Lane& lane_;
+  ReplicaLinks& links_;
 };
 
 }  // namespace plimsoll::exec::group

@@ -12,7 +12,9 @@ namespace plimsoll::exec::group {
 namespace {
 constexpr unsigned kMore = 0x80, kBits = 7, kMask = 0x7f;
 
-[[noreturn]] void refuse(const char* what) { throw DeviceError(fmt::format("a message of another process {}", what)); }
+[[noreturn]] void refuse(const char* what) {
+  throw DeviceError(fmt::format("a message from another process {}", what));
+}
 }  // namespace
 
 Writer::Writer(Kind kind) {
@@ -38,10 +40,10 @@ void Writer::text(std::string_view value) {
 Reader::Reader(std::span<const std::byte> message) : rest_(message) {
   const std::uint8_t version = byte();
   if (version != kWireVersion)
-    throw DeviceError(
-        fmt::format("a message of another process is of version {}, this program's are of {}", version, kWireVersion));
+    throw DeviceError(fmt::format("a message from another process is of version {}, this program uses version {}",
+                                  version, kWireVersion));
   const std::uint8_t kind = byte();
-  if (kind > static_cast<std::uint8_t>(Kind::peer_failed)) refuse("is of no known kind");
+  if (kind > static_cast<std::uint8_t>(Kind::peer_failed)) refuse("is of an unknown kind");
   kind_ = static_cast<Kind>(kind);
 }
 
@@ -52,7 +54,7 @@ std::uint64_t Reader::whole() {
     value |= static_cast<std::uint64_t>(next & kMask) << shift;
     if ((next & kMore) == 0) return value;
   }
-  refuse("holds a number that is too long");
+  refuse("holds a number that is too large");
 }
 
 std::int64_t Reader::number() {
@@ -62,13 +64,13 @@ std::int64_t Reader::number() {
 
 std::int32_t Reader::number32() {
   const std::int64_t value = number();
-  if (value != static_cast<std::int32_t>(value)) refuse("holds a number that is too long");
+  if (value != static_cast<std::int32_t>(value)) refuse("holds a number that is too large");
   return static_cast<std::int32_t>(value);
 }
 
 std::int64_t Reader::below(std::int64_t limit) {
   const std::int64_t value = number();
-  if (value < 0 || value >= limit) refuse("names what is not known here");
+  if (value < 0 || value >= limit) refuse("holds an unknown value");
   return value;
 }
 
@@ -105,7 +107,7 @@ std::span<const std::byte> Reader::raw(std::size_t size) {
 }
 
 void Reader::end() const {
-  if (!rest_.empty()) refuse("is longer than it should be");
+  if (!rest_.empty()) refuse("has surplus bytes at its end");
 }
 
 net::Bytes plain(Kind kind) { return Writer(kind).bytes(); }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the processes of a tensor-parallel group say to each other, as bytes: a version, a kind, then what belongs to
-// the kind. Whole numbers take seven bits a byte, the lowest first, so that a decode row takes some ten bytes; floats
-// have the bytes of the machine, and all machines of a group the same order. All processes are of one program
-// (cli/rank_group.h); the version stands in every message all the same, as a message that is misread runs a wrong
-// forward.
+// The messages between the processes of a tensor-parallel group. A message is a version, a kind and the kind's
+// contents. Integers take seven bits per byte, lowest first, so a decode row takes about ten bytes. Floats are copied
+// as they are: all machines of a group have the same byte order. All processes run the same program (cli/rank_group.h);
+// the version is still checked, because a misread message would run a wrong forward.
 #pragma once
 
 #include <cstdint>
@@ -20,20 +19,20 @@ inline constexpr std::uint8_t kWireVersion = 2;
 
 enum class Kind : std::uint8_t {
   load,
-  loaded,  // engines: engine_order.h; they are there
+  loaded,  // load engines (engine_order.h); they are loaded
   forward,
-  logits,  // forward_wire.h; with all_logits, the answer
+  logits,  // forward_wire.h; its answer with all_logits
   trace,
   fetch_traces,
-  times,  // note every op; what was noted; the answer
+  times,  // measure every op; ask for the times; the answer
   read_block,
   block,
-  write_block,  // a KV block; the answer
-  end,          // of the engine
-  alive,        // of a follower: now and then, whatever it does meanwhile
-  done,         // of the leader: the run is over, and all is well
+  write_block,  // read a KV block; the answer; write one
+  end,          // destroy the engine
+  alive,        // a follower's sign of life, sent at intervals whatever it does
+  done,         // from the leader: the run has ended without error
   failed,
-  peer_failed  // the process ends: why, or because another one does
+  peer_failed  // the process ends: its own reason, or that another process failed
 };
 
 class Writer {
@@ -41,7 +40,7 @@ class Writer {
   explicit Writer(Kind kind);
   void byte(std::uint8_t value) { bytes_.push_back(std::byte{value}); }
   void whole(std::uint64_t value);
-  /// Small where the number is near 0 on either side.
+  /// Takes few bytes for numbers near 0 of either sign.
   void number(std::int64_t value);
   void f32(float value) { raw(std::as_bytes(std::span(&value, 1))); }
   void f64(double value) { raw(std::as_bytes(std::span(&value, 1))); }
@@ -53,7 +52,7 @@ class Writer {
   net::Bytes bytes_;
 };
 
-/// Of one message, which outlives it. Throws DeviceError for one of another version, or that ends too early.
+/// Reads one message, which must outlive it. Throws DeviceError if the message is of another version or too short.
 class Reader {
  public:
   explicit Reader(std::span<const std::byte> message);
@@ -61,20 +60,20 @@ class Reader {
   [[nodiscard]] std::uint8_t byte() { return std::to_integer<std::uint8_t>(raw(1).front()); }
   [[nodiscard]] std::uint64_t whole();
   [[nodiscard]] std::int64_t number();
-  /// As number(). Throws DeviceError for one that 32 bits do not hold.
+  /// As number(). Throws DeviceError if the value does not fit 32 bits.
   [[nodiscard]] std::int32_t number32();
-  /// As number(), of an enumeration from 0 to `last`. Throws DeviceError for another one.
+  /// As number(), for an enumeration with values from 0 to `last`. Throws DeviceError for any other value.
   template <class Enum>
   [[nodiscard]] Enum one_of(Enum last) {
     return static_cast<Enum>(below(static_cast<std::int64_t>(last) + 1));
   }
-  /// How many of something follow, each of at least a byte.
+  /// Reads the number of items that follow, each at least one byte long.
   [[nodiscard]] std::size_t count();
   [[nodiscard]] float f32();
   [[nodiscard]] double f64();
   [[nodiscard]] std::string text();
   [[nodiscard]] std::span<const std::byte> raw(std::size_t size);
-  /// Throws DeviceError where something is left.
+  /// Throws DeviceError if bytes are left.
   void end() const;
 
  private:
@@ -83,7 +82,7 @@ class Reader {
   Kind kind_ = Kind::end;
 };
 
-/// A message without contents.
+/// Returns a message of that kind without contents.
 [[nodiscard]] net::Bytes plain(Kind kind);
 
 }  // namespace plimsoll::exec::group

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Noise for sampling. The largest of logit / temperature + Gumbel noise is an exact draw of the softmax (Gumbel 1954;
-// "Gumbel-max"), and as the noise is a function of (seed, request, position, token) alone, every TP degree, batch and
-// device draws the same token from the same logits. Compiled for the host and for GPUs: only operations that IEEE 754
-// rounds in one way are used, none may be fused, so both give the same bits.
+// Noise for sampling. The largest of logit / temperature + Gumbel noise is an exact draw from the softmax (Gumbel 1954;
+// "Gumbel-max"). The noise is a function of (seed, request, position, token) only, so every TP degree, batch and device
+// draws the same token from the same logits. The code is compiled for the host and for GPUs. It uses only operations
+// whose rounding IEEE 754 fixes, and none may be fused, so both give the same bits.
 #pragma once
 
 #include <cstdint>
@@ -68,21 +68,22 @@ PLIMSOLL_HOST_DEVICE inline float minus_log_of_complement(float v) {
 
 }  // namespace gumbel_detail
 
-/// What a row's noise depends on besides the token: compute it once a row. `position`: of the sampled token.
+/// The part of a row's noise that does not depend on the token: compute it once per row. `position` is that of the
+/// sampled token.
 PLIMSOLL_HOST_DEVICE inline std::uint64_t gumbel_key(std::uint64_t seed, std::uint64_t request, std::int32_t position) {
   return mix(mix(mix(seed) ^ request) ^ static_cast<std::uint64_t>(static_cast<std::uint32_t>(position)));
 }
 
-/// Standard Gumbel noise -ln(-ln u) of a token of the unsharded vocabulary, between -2.9 and 22.9.
+/// Standard Gumbel noise -ln(-ln u) for a token of the unsharded vocabulary. Lies between -2.9 and 22.9.
 PLIMSOLL_HOST_DEVICE inline float gumbel_noise(std::uint64_t key, std::int32_t token) {
   using namespace gumbel_detail;
   const std::uint64_t bits = mix(key ^ (static_cast<std::uint64_t>(static_cast<std::uint32_t>(token)) << 32));
-  // 1 - u instead of u: large noise comes from u near 1, where 1 - u has more bits than u.
+  // Draw 1 - u instead of u: large noise comes from u near 1, where 1 - u has more bits than u.
   const float v = times(plus(static_cast<float>(static_cast<std::uint32_t>(bits >> 32)), 0.5F), 0x1p-32F);
   return -natural_log(minus_log_of_complement(v));
 }
 
-/// What the token with the largest value wins by. temperature > 0.
+/// The token with the largest value is sampled. temperature > 0.
 PLIMSOLL_HOST_DEVICE inline float perturbed_logit(float logit, float temperature, std::uint64_t key,
                                                   std::int32_t token) {
   return gumbel_detail::plus(gumbel_detail::over(logit, temperature), gumbel_noise(key, token));

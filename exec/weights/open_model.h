@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The model that a user names, with its weights.
+// Opens a model by name, with its weights.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@ namespace plimsoll::exec {
 struct OpenModel {
   model::Architecture architecture;
   std::unique_ptr<WeightSource> weights;
-  std::string origin;  // "random weights (seed 1)", or the file they come from
+  std::string origin;  // "random weights (seed 1)", or the file that holds them
 };
 
-/// `name`: a folder with config.json and .safetensors, a .safetensors file or *.safetensors.index.json with config.json
-/// beside it; or, with random weights from `seed`, a config.json or a name of the catalogue. Throws InputError, also
-/// for a model that is simulated but not executed.
+/// Opens a model. `name` is a folder with config.json and .safetensors, or a .safetensors file or
+/// *.safetensors.index.json with config.json beside it. It may also be a config.json or a catalogue name; the weights
+/// are then random, drawn from `seed`. Throws InputError, also for a model that can be simulated but not executed.
 [[nodiscard]] OpenModel open_model(const std::string& name, std::uint64_t seed, const configs::Catalogue& catalogue);
-/// Random weights for an architecture that is known; with `path`, those of the files.
+/// Opens weights for a known architecture: those of the files at `path`, or random ones if `path` is empty.
 [[nodiscard]] OpenModel open_weights(const model::Architecture& architecture, const std::string& path,
                                      std::uint64_t seed);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights from a seed. An element is a function of its unsharded index alone, so that ranks can draw their parts apart.
+// Weights from a seed. An element is a function of its unsharded index alone, so each rank can draw its part
+// independently.
 #include <memory>
 
 #include "exec/weights/splitmix.h"
@@ -9,8 +10,8 @@ namespace plimsoll::exec {
 
 namespace {
 
-// The sum of four uniform 16-bit numbers is close to normal (Irwin and Hall), with mean 131070 and standard deviation
-// sqrt(4 (65536^2 - 1) / 12) = 37837.2; 0.02 is what the models themselves are initialised with.
+// The sum of four uniform 16-bit numbers is close to normal (Irwin and Hall). Its mean is 131070, its standard
+// deviation sqrt(4 (65536^2 - 1) / 12) = 37837.2. Models are usually initialised with a deviation of 0.02.
 float draw(std::uint64_t key, std::uint64_t index) {
   constexpr float kScale = 0.02F / 37837.2F;
   const std::uint64_t bits = mix(key + index * kSplitMixStep);

@@ -16,7 +16,6 @@
 #include <optional>
 #include <utility>
 
-#include "exec/weights/safetensors_header.h"
 #include "model/error.h"
 #include "model/input_file.h"
 
@@ -76,17 +75,19 @@ std::span<const std::byte> map_file(const std::string& path) {
   const Descriptor file(opened);
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) fail(path, fmt::format("cannot be read: {}", std::strerror(errno)));
-  if (!S_ISREG(status.st_mode)) fail(path, "is no ordinary file, expected a .safetensors file");
+  if (!S_ISREG(status.st_mode)) fail(path, "is not a regular file, expected a .safetensors file");
   const auto size = static_cast<std::size_t>(status.st_size);
   if (size < kLengthBytes)
-    fail(path, fmt::format("has {} bytes, a .safetensors file begins with the 8 of its header's length", size));
+    fail(path,
+         fmt::format("has {} bytes, a .safetensors file begins with 8 bytes that hold the header's length", size));
   void* const map = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
   if (map == MAP_FAILED) fail(path, fmt::format("cannot be mapped: {}", std::strerror(errno)));
   return {static_cast<const std::byte*>(map), size};
 }
 
-// Bytes that shape and type take; nullopt when no machine has so many.
+// Returns the bytes of a tensor of that shape and type; nullopt if the number overflows.
 std::optional<std::uint64_t> bytes_of(const std::vector<std::uint64_t>& shape, unsigned bits) {
+  // Before the product: the other sizes of an empty tensor may overflow.
   if (std::find(shape.begin(), shape.end(), 0U) != shape.end()) return 0;
   std::uint64_t total = bits;
   for (const std::uint64_t size : shape) {
@@ -121,10 +122,11 @@ FileTensor checked(const HeaderTensor& found, std::span<const std::byte> data) {
   return tensor;
 }
 
-// Tensors lie one behind the other and fill the file: what belongs to none could be another file in disguise.
+// The tensors must lie one after the other and fill the file. Bytes outside every tensor could hide another file.
 void check_cover(const SafetensorsFile::Tensors& tensors, std::span<const std::byte> data, const std::string& path) {
   std::vector<std::pair<std::span<const std::byte>, const std::string*>> places;
   for (const auto& [name, tensor] : tensors) places.emplace_back(tensor.bytes, &name);
+  // By position, then by size, so that an empty tensor comes before the one at the same place.
   std::sort(places.begin(), places.end(), [](const auto& a, const auto& b) {
     return std::pair(a.first.data(), a.first.size()) < std::pair(b.first.data(), b.first.size());
   });
@@ -133,9 +135,9 @@ void check_cover(const SafetensorsFile::Tensors& tensors, std::span<const std::b
   for (const auto& [bytes, name] : places) {
     if (bytes.data() < end) fail(path, fmt::format("tensor {} overlaps {}", quoted_name(*name), quoted_name(*before)));
     if (bytes.data() > end)
-      fail(path,
-           fmt::format("tensor {}: the {} bytes before it belong to none{}", quoted_name(*name), bytes.data() - end,
-                       before == nullptr ? "" : fmt::format(", and lie behind {}", quoted_name(*before))));
+      fail(path, fmt::format("tensor {}: the {} bytes before it belong to no tensor{}", quoted_name(*name),
+                             bytes.data() - end,
+                             before == nullptr ? "" : fmt::format(" and follow {}", quoted_name(*before))));
     end = bytes.data() + bytes.size();
     before = name;
   }
@@ -146,10 +148,13 @@ void check_cover(const SafetensorsFile::Tensors& tensors, std::span<const std::b
 SafetensorsFile::Tensors read_tensors(std::span<const std::byte> map, const std::string& path) {
   std::uint64_t length = 0;
   std::memcpy(&length, map.data(), kLengthBytes);
+  // Bound the length before it is added to anything: it may be close to 2^64.
   const std::uint64_t most = std::min<std::uint64_t>(kLargestHeader, map.size() - kLengthBytes);
   if (length > most)
-    fail(path, fmt::format("the header is said to have {} bytes, at most {} can be: truncated, or no .safetensors file",
-                           length, most));
+    fail(path,
+         fmt::format(
+             "the header's stated length is {} bytes, at most {} are possible: truncated, or not a .safetensors file",
+             length, most));
   const auto* const text = reinterpret_cast<const char*>(map.data()) + kLengthBytes;
   const std::span<const std::byte> data = map.subspan(kLengthBytes + length);
   SafetensorsFile::Tensors tensors;
@@ -164,7 +169,8 @@ SafetensorsFile::Tensors read_tensors(std::span<const std::byte> map, const std:
   return tensors;
 }
 
-// Sign, five bits of exponent with a bias of 15, ten of fraction. No arithmetic on subnormal f32: they may be off.
+// Sign, five exponent bits with a bias of 15, ten fraction bits. Avoids arithmetic on subnormal f32, which the CPU may
+// flush to zero.
 float from_f16(std::uint16_t bits) {
   const std::uint32_t sign = (bits & 0x8000U) << 16U, rest = bits & 0x7fffU;
   const float small = static_cast<float>(rest) * 0x1p-24F;
@@ -190,7 +196,7 @@ std::string shape_text(const std::vector<std::int64_t>& shape) { return fmt::for
 std::string quoted_name(std::string_view name) {
   std::size_t shown = std::min<std::size_t>(name.size(), 120);
   while (shown < name.size() && (static_cast<unsigned char>(name[shown]) & 0xc0U) == 0x80U)
-    --shown;  // whole UTF-8 characters
+    --shown;  // keep UTF-8 characters whole
   std::string text = "'";
   for (const char c : name.substr(0, shown)) text += static_cast<unsigned char>(c) < ' ' || c == '\x7f' ? '?' : c;
   return text + (shown < name.size() ? "…'" : "'");

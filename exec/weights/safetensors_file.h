@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A .safetensors file: eight bytes of length, a JSON header that says where each tensor lies, then the tensors. The
-// file is memory-mapped, and nothing in it is believed: after the constructor every tensor is known to lie inside the
-// map. Format: github.com/huggingface/safetensors, README, "Format".
+// A .safetensors file: eight bytes of length, a JSON header with the position of each tensor, then the tensors. The
+// file is memory-mapped and untrusted: the constructor verifies that every tensor lies inside the map. Format:
+// github.com/huggingface/safetensors, README, "Format".
 #pragma once
 
 #include <cstddef>
@@ -15,30 +15,30 @@
 
 namespace plimsoll::exec {
 
-/// Types that weights are read from; other has a known size but cannot be read.
+/// Types that weights can be read from. `other` is a type of known size that cannot be read.
 enum class ElementType : std::uint8_t { f64, f32, f16, bf16, other };
 
 struct FileTensor {
   ElementType type = ElementType::other;
   std::string type_name;             // "BF16", as in the file
-  std::vector<std::int64_t> shape;   // empty: one number
+  std::vector<std::int64_t> shape;   // empty: a scalar
   std::span<const std::byte> bytes;  // row-major, little-endian, not aligned
 };
-/// "[64, 176]".
+/// Returns "[64, 176]".
 [[nodiscard]] std::string shape_text(const std::vector<std::int64_t>& shape);
-/// A name out of a file, short and without control characters, for messages.
+/// Returns a name from a file, shortened and without control characters, for messages.
 [[nodiscard]] std::string quoted_name(std::string_view name);
 
-/// out[i] = element first + i of the tensor, which is of a type that can be read and has that many.
+/// out[i] = element first + i of the tensor. Its type must be readable, and it must have that many elements.
 void read_elements(const FileTensor& tensor, std::int64_t first, std::int64_t count, float* out);
 
 class SafetensorsFile {
  public:
   using Tensors = std::map<std::string, FileTensor, std::less<>>;
 
-  /// Throws InputError for a file that is not there or not of this format, naming the tensor that is wrong: a header
-  /// that is longer than the file or no JSON, names that stand twice, offsets that are reversed, overlap, leave a gap,
-  /// reach past the end or do not match shape and type. The file must not shrink while it is open.
+  /// Opens and verifies a file. Throws InputError, naming the tensor, if the file is missing or malformed: a header
+  /// that is longer than the file or not JSON, duplicate names, or offsets that are reversed, overlap, leave a gap,
+  /// exceed the file or do not match shape and type. The file must not shrink while it is open.
   explicit SafetensorsFile(const std::string& path);
   ~SafetensorsFile();
   SafetensorsFile(const SafetensorsFile&) = delete;
@@ -52,5 +52,17 @@ class SafetensorsFile {
   std::span<const std::byte> map_;
   Tensors tensors_;
 };
+
+// ---- safetensors_header.cpp: the header as written, before its offsets are checked. Private to exec/weights ------
+
+struct HeaderTensor {
+  std::string type;
+  std::vector<std::uint64_t> shape;
+  std::uint64_t begin = 0, end = 0;  // bytes after the header
+};
+
+/// Parses the header. `file` is used in messages. Throws InputError, naming the tensor, if the text is not a header.
+[[nodiscard]] std::map<std::string, HeaderTensor, std::less<>> read_header(std::string_view text,
+                                                                           const std::string& file);
 
 }  // namespace plimsoll::exec

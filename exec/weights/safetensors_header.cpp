@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exec/weights/safetensors_header.h"
 
 #include <fmt/format.h>
 
@@ -34,7 +33,7 @@ class HeaderReader final : public StrictReader {
     if (level_ == Level::metadata) return true;
     if (level_ == Level::header) {
       name_ = text;
-      if (tensors_.contains(name_) || (name_ == "__metadata__" && seen_metadata_)) fail("stands twice in the header");
+      if (tensors_.contains(name_) || (name_ == "__metadata__" && seen_metadata_)) fail("occurs twice in the header");
       seen_metadata_ = seen_metadata_ || name_ == "__metadata__";
       return true;
     }
@@ -45,7 +44,7 @@ class HeaderReader final : public StrictReader {
                                                   : nullptr;
     if (seen == nullptr)
       fail(fmt::format("unknown field {}, expected dtype, shape and data_offsets", quoted_name(field_)));
-    if (*seen) fail(fmt::format("{} stands twice", field_));
+    if (*seen) fail(fmt::format("{} occurs twice", field_));
     return *seen = true;
   }
 
@@ -121,8 +120,8 @@ class HeaderReader final : public StrictReader {
 
 std::map<std::string, HeaderTensor, std::less<>> read_header(std::string_view text, const std::string& file) {
   HeaderReader reader(Where{file, 0, 0});
-  // The format wants the brace at once; the parser would skip a byte order mark.
-  if (!text.starts_with('{')) throw InputError(Where{file, 0, 0}, "the header is no JSON object");
+  // The format requires the brace as the first byte; the JSON parser would accept a byte order mark.
+  if (!text.starts_with('{')) throw InputError(Where{file, 0, 0}, "the header is not a JSON object");
   nlohmann::json::sax_parse(text, &reader);
   return std::move(reader).tensors();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights out of .safetensors files: every tensor of the model is looked up once, then read where it lies.
+// Weights from .safetensors files. Each tensor of the model is looked up once and then read in place.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace plimsoll::exec {
 namespace {
 
-// A tensor of the model and its place in a file.
+// A tensor of the model and where a file stores it.
 struct Resolved {
   const FileTensor* tensor = nullptr;
   TensorPlace place;
@@ -37,6 +37,7 @@ class SafetensorsWeights final : public WeightSource {
         refuse(tensor);
       else
         resolve(tensor);
+      // Stop at the first problem; check() and read() report it.
       return problem_.empty();
     });
   }
@@ -51,7 +52,7 @@ class SafetensorsWeights final : public WeightSource {
       fail(problem_.empty() ? fmt::format("the model has no {}", describe(tensor)) : problem_);
     const Resolved& at = found->second;
     while (rows > 0) {
-      // Whole rows that lie behind each other are read at once.
+      // Read adjacent whole rows in one call.
       const bool whole = columns == shape.columns;
       const std::int64_t run = whole ? std::min(rows, at.place.group - row % at.place.group) : 1;
       read_elements(*at.tensor, at.place.file_row(row) * shape.columns + column, run * columns, out);
@@ -74,6 +75,7 @@ class SafetensorsWeights final : public WeightSource {
     const std::vector<std::string> beginnings = name_beginnings(architecture_);
     for (const std::string& beginning : beginnings) {
       const auto places = tensor_places(architecture_, beginning, {TensorKind::token_embedding, -1, -1});
+      // Every model has a token embedding, so its name shows the prefix.
       if (files_.find(places.front().name) != nullptr) return beginning;
     }
     return beginnings.front();
@@ -101,7 +103,8 @@ class SafetensorsWeights final : public WeightSource {
       tensors_.emplace(tensor, Resolved{&there, std::move(*found)});
   }
 
-  // A tied model's file may hold embedding and head, if they are one: releases of transformers read different ones.
+  // The file of a tied model may hold both embedding and head if they are equal: releases of transformers read
+  // different ones.
   bool differs_from_another(const FileTensor& embedding, std::span<const TensorPlace> others) {
     for (const TensorPlace& other : others) {
       const FileTensor* const head = files_.find(other.name);
@@ -110,7 +113,8 @@ class SafetensorsWeights final : public WeightSource {
           std::ranges::equal(head->bytes, embedding.bytes))
         continue;
       problem_ = fmt::format(
-          "tensor {} differs from the token embedding, which tie_word_embeddings of config.json says it equals",
+          "tensor {} differs from the token embedding, although tie_word_embeddings of config.json says that they are "
+          "equal",
           quoted_name(other.name));
     }
     return !problem_.empty();
@@ -128,7 +132,7 @@ class SafetensorsWeights final : public WeightSource {
   TensorFiles files_;
   std::string beginning_;
   std::map<TensorRef, Resolved, InOrder> tensors_;
-  std::string problem_;  // the first one that was found; empty: none
+  std::string problem_;  // the first problem found; empty: none
 };
 
 }  // namespace

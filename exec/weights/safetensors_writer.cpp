@@ -34,12 +34,14 @@ std::string header_of(const std::vector<SafetensorsWriter::Tensor>& tensors) {
     begin = end;
   }
   header += '}';
+  // The format pads the header with blanks, so that the data are aligned.
   header.append((kAlignment - header.size() % kAlignment) % kAlignment, ' ');
   return header;
 }
 
 }  // namespace
 
+// The process id keeps programs that write the same file apart; rename() makes the last one win.
 SafetensorsWriter::SafetensorsWriter(std::string path, const std::vector<Tensor>& tensors)
     : path_(std::move(path)), temporary_(fmt::format("{}.{}.tmp", path_, ::getpid())) {
   file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
@@ -72,6 +74,7 @@ void SafetensorsWriter::write(std::size_t tensor, std::int64_t row, std::span<co
 }
 
 void SafetensorsWriter::close() {
+  // close() may report an error of an earlier write, for example on a full network disk.
   if (file_ >= 0 && ::close(std::exchange(file_, -1)) != 0) refuse();
 }
 

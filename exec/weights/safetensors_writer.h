@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes f32 tensors of known sizes to a .safetensors file piece by piece, so that they need not fit in memory. The
-// file appears under its name when it is whole.
+// file appears under its name only once it is complete.
 #pragma once
 
 #include <cstdint>
@@ -18,18 +18,18 @@ class SafetensorsWriter {
     std::int64_t rows = 0, columns = 0;
   };
 
-  /// Opens a temporary file beside `path`. Throws DeviceError when the disk refuses, here and below.
+  /// Opens a temporary file beside `path`. Throws DeviceError if the disk refuses; so do the calls below.
   SafetensorsWriter(std::string path, const std::vector<Tensor>& tensors);
-  /// Without finish(): leaves nothing behind.
+  /// Removes the temporary file unless finish() was called.
   ~SafetensorsWriter();
   SafetensorsWriter(const SafetensorsWriter&) = delete;
   SafetensorsWriter& operator=(const SafetensorsWriter&) = delete;
 
-  /// Rows of tensor number `tensor` from `row` on.
+  /// Writes rows of tensor number `tensor`, starting at `row`.
   void write(std::size_t tensor, std::int64_t row, std::span<const float> values);
-  /// Call when every row is written: the file is whole, under its temporary name still.
+  /// Call after every row is written. Closes the file, which keeps its temporary name.
   void close();
-  /// Gives it its name, after close() where that has not been.
+  /// Gives the file its name. Calls close() if that has not happened.
   void finish();
 
  private:

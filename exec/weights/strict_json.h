@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON read as events, so that a hostile file builds no tree: a reader takes the events that it expects and everything
-// else is an error. Private to exec/.
+// Reads JSON as events, so that a hostile file builds no tree. A reader handles the events that it expects; any other
+// event is an error. Private to exec/.
 #pragma once
 
 #include <cstddef>
@@ -29,9 +29,9 @@ class StrictReader : public nlohmann::json_sax<nlohmann::json> {
   }
 
  protected:
-  /// Throws InputError that names the place in the document.
+  /// Throws InputError with the place in the document.
   [[noreturn]] virtual bool unexpected(const std::string& found) = 0;
-  /// What is being read: "header".
+  /// The name of the document in messages: "header".
   [[nodiscard]] virtual std::string part() const = 0;
   [[nodiscard]] const Where& where() const { return where_; }
 

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uintmax_t kLargestIndex = 64U << 20U;  // 36 000 tensors take 3.4 MB
+constexpr std::uintmax_t kLargestIndex = 64U << 20U;  // bytes; an index of 36 000 tensors takes 3.4 MB
 constexpr std::string_view kIndexEnd = ".safetensors.index.json", kFileEnd = ".safetensors";
 
 [[noreturn]] void fail(const std::string& path, const std::string& text) { throw InputError(Where{path, 0, 0}, text); }
@@ -29,7 +29,7 @@ class IndexReader final : public StrictReader {
  public:
   using StrictReader::StrictReader;
   [[nodiscard]] std::map<std::string, std::string> shards() && {
-    if (!seen_map_) refuse("has no weight_map, which says what lies in which file");
+    if (!seen_map_) refuse("has no weight_map, which assigns tensors to files");
     return std::move(shards_);
   }
 
@@ -43,13 +43,13 @@ class IndexReader final : public StrictReader {
     if (skipped()) return true;
     if (!in_map_) return unexpected("text");
     if (!shards_.emplace(name_, text).second)
-      refuse(fmt::format("tensor {} stands twice in weight_map", quoted_name(name_)));
+      refuse(fmt::format("tensor {} occurs twice in weight_map", quoted_name(name_)));
     return true;
   }
   bool key(string_t& text) override {
     if (depth_ == 1) {
       section_ = text;
-      if (section_ == "weight_map" && seen_map_) refuse("weight_map stands twice");
+      if (section_ == "weight_map" && seen_map_) refuse("weight_map occurs twice");
     }
     name_ = text;
     return true;
@@ -76,7 +76,7 @@ class IndexReader final : public StrictReader {
  private:
   [[noreturn]] void refuse(const std::string& text) const { throw InputError(where(), text); }
 
-  // Other sections than weight_map may hold anything.
+  // Sections other than weight_map may hold anything.
   [[nodiscard]] bool skipped() const { return depth_ >= 1 && section_ != "weight_map"; }
   bool deeper() {
     constexpr int kMostDepth = 64;
@@ -84,6 +84,7 @@ class IndexReader final : public StrictReader {
     return true;
   }
   bool shallower() {
+    // weight_map holds no nested values, so any end of a level leaves it.
     in_map_ = false;
     --depth_;
     return true;
@@ -107,7 +108,7 @@ std::string read_index(const std::string& path) {
   return text.str();
 }
 
-// The name that transformers saves under, else the only one of its kind.
+// The file name that transformers saves under, else the only file of its kind.
 std::string file_in(const std::string& folder) {
   for (const char* const usual : {"model.safetensors", "model.safetensors.index.json"}) {
     const fs::path path = fs::path(folder) / usual;
@@ -122,6 +123,7 @@ std::string file_in(const std::string& folder) {
     if (name.ends_with(kFileEnd)) files.push_back(entry.path().string());
   }
   if (error) fail(folder, fmt::format("cannot be read: {}", error.message()));
+  // An index goes before single files, which may be its shards.
   if (indices.size() == 1) return indices.front();
   if (indices.empty() && files.size() == 1) return files.front();
   if (indices.empty() && files.empty())
@@ -151,10 +153,11 @@ void TensorFiles::open_index() {
   nlohmann::json::sax_parse(read_index(path_), &reader);
   std::map<std::string, const SafetensorsFile*> opened;
   for (const auto& [name, shard] : std::move(reader).shards()) {
-    // A plain name: an index must not lead out of its folder.
+    // Accept plain names only: an index must not point outside its folder.
     if (shard.find('/') != std::string::npos || shard.find('\0') != std::string::npos || !shard.ends_with(kFileEnd))
       fail(path_, fmt::format("tensor {}: found {}, expected the name of a .safetensors file in the same folder",
                               quoted_name(name), quoted_name(shard)));
+    // Open each shard once, on the first tensor that it holds.
     const SafetensorsFile*& file = opened[shard];
     if (file == nullptr) file = open_shard(shard, name);
     const auto found = file->tensors().find(name);
@@ -169,7 +172,7 @@ const SafetensorsFile* TensorFiles::open_shard(const std::string& shard, const s
   std::error_code error;
   if (!fs::is_regular_file(path, error))
     fail(path_, fmt::format("tensor {}: its file {} {}", quoted_name(tensor), quoted_name(shard),
-                            fs::exists(path, error) ? "is no ordinary file" : "is missing"));
+                            fs::exists(path, error) ? "is not a regular file" : "is missing"));
   return files_.emplace_back(std::make_unique<SafetensorsFile>(path)).get();
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tensors of a model by name, whether they lie in one .safetensors file or in shards with an index.
+// The tensors of a model by name, in one .safetensors file or in shards with an index.
 #pragma once
 
 #include <memory>
@@ -13,14 +13,14 @@ namespace plimsoll::exec {
 
 class TensorFiles {
  public:
-  /// A .safetensors file, a *.safetensors.index.json, or a folder that holds one of them. Throws InputError for what
-  /// SafetensorsFile refuses, an index that is none, shards that are missing or not beside it, and names that their
-  /// shard lacks.
+  /// Opens a .safetensors file, a *.safetensors.index.json, or a folder that contains one of them. Throws InputError if
+  /// SafetensorsFile does, if the index is malformed, if a shard is missing or not in the index's folder, or if a shard
+  /// lacks a tensor that the index assigns to it.
   explicit TensorFiles(const std::string& path);
 
-  /// nullptr: there is none of this name. Valid as long as this object.
+  /// Returns the tensor, or nullptr if no tensor has this name. The pointer is valid as long as this object.
   [[nodiscard]] const FileTensor* find(std::string_view name) const;
-  /// The file or index that was opened, for messages.
+  /// Returns the file or index that was opened, for messages.
   [[nodiscard]] const std::string& path() const { return path_; }
 
  private:

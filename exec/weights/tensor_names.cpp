@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names as in transformers' modeling_<type>.py, with those of its older and newer ways to save experts.
+// Names as in transformers' modeling_<type>.py, including both its older and its newer layout of experts.
 #include "exec/weights/tensor_names.h"
 
 #include <fmt/format.h>
@@ -17,7 +17,8 @@ namespace {
 
 using model::Architecture;
 
-// Names without ".weight" or ".bias"; '|' separates what a file may have in order of preference; empty: there is none.
+// Names without ".weight" or ".bias". '|' separates alternatives in order of preference; an empty name means that the
+// family has no such tensor.
 struct Scheme {
   std::string_view beginning, layers;
   std::string_view embedding, positions, final_norm;
@@ -77,7 +78,7 @@ constexpr Scheme kGptj = {.beginning = "transformer.",
                           .fused_gate_up = "",
                           .down = "mlp.fc_out"};
 
-// The new decoder has a norm for each of attention and MLP; elsewhere, side by side, they share one.
+// The new decoder architecture has separate norms for attention and MLP; in the older one the two share a norm.
 constexpr Scheme kFalcon = {.beginning = "transformer.",
                             .layers = "h.",
                             .embedding = "word_embeddings",
@@ -104,7 +105,7 @@ Scheme scheme_of(const model::LlmShape& shape) {
   return falcon;
 }
 
-// Which of q, k, v (gate, up) a kind is a part of, as the matrix or as its bias.
+// The part of a fused q, k, v (or gate, up) tensor that a kind corresponds to, as matrix or bias.
 enum class Part : unsigned char { first, second, third };
 
 class Finder {
@@ -160,7 +161,7 @@ class Finder {
     return own_.columns == 1 ? std::vector{rows} : std::vector{rows, own_.columns};
   }
 
-  // Rows [base, base + rows) of a tensor of `rows_there`.
+  // Takes rows [base, base + rows) of a tensor with `rows_there` rows.
   void slice(std::string_view name, std::string_view end, std::int64_t rows_there, std::int64_t base) {
     places_.push_back({fmt::format("{}{}{}", before_, name, end), shape_with(rows_there), base, own_.rows, own_.rows});
   }
@@ -175,13 +176,13 @@ class Finder {
 
   void embedding() {
     whole(names_.embedding, ".weight");
-    if (s_.tie_embeddings) head(".weight");  // some files keep the other of two equal tensors
+    if (s_.tie_embeddings) head(".weight");  // some files keep the other one of the two tied tensors
   }
 
   void positions() { slice(names_.positions, ".weight", own_.rows + a_.position_offset, a_.position_offset); }
 
   void head(std::string_view end) {
-    before_.clear();  // the head is not part of the model that other classes begin with
+    before_.clear();  // the head is outside the submodule whose prefix the other names carry
     slice("lm_head", end, own_.rows, 0);
   }
 
@@ -191,8 +192,8 @@ class Finder {
     const std::int64_t d = s_.head_dim, heads = s_.heads, kv_heads = s_.kv_heads;
     const std::int64_t rows = (heads + 2 * kv_heads) * d;
     if (s_.family == "falcon") {
-      // Behind each group of query heads their key and value head: [q … q k v] a KV head. One KV head is one group, and
-      // as many as query heads are groups of one.
+      // Key and value heads follow each group of query heads: [q … q k v] for each KV head. A single KV head makes one
+      // group; as many KV heads as query heads make groups of one.
       const std::int64_t queries = heads / kv_heads * d;
       const std::int64_t base = part == Part::first ? 0 : part == Part::second ? queries : queries + d;
       places_.push_back({fmt::format("{}{}{}", before_, names_.fused_qkv, end), shape_with(rows), base,
@@ -211,7 +212,7 @@ class Finder {
       slice(names_.fused_gate_up, end, 2 * own_.rows, part == Part::first ? 0 : own_.rows);
   }
 
-  // Mixtral's w1, w2, w3, the others' names, or all experts in one tensor [experts, parts * rows, columns].
+  // Mixtral's w1, w2, w3, the usual names, or all experts in one tensor [experts, parts * rows, columns].
   void expert(std::string_view mixtral, std::string_view usual, std::string_view stacked, std::int64_t part,
               std::int64_t parts) {
     const std::int64_t e = tensor_.expert;
@@ -242,7 +243,7 @@ class Walk {
     using enum TensorKind;
     if (!add(true, {token_embedding}) || (s_.learned_positions && !add(true, {position_embedding}))) return;
     if (!add(true, {final_norm}) || !add(a_.norm_bias, {final_norm_bias})) return;
-    // A tied head may be in the file all the same: it is the embedding.
+    // A tied head may still be in the file; it then equals the embedding.
     if (!s_.tie_embeddings && !add(true, {lm_head})) return;
     if (!add(a_.lm_head_bias, {lm_head_bias})) return;
     for (layer_ = 0; layer_ < s_.layers; ++layer_) {
@@ -291,7 +292,7 @@ class Walk {
 
 std::vector<std::string> name_beginnings(const Architecture& architecture) {
   const std::string full(scheme_of(architecture.shape).beginning);
-  // "model.decoder." without its head is "decoder."
+  // Without its head, "model.decoder." becomes "decoder."
   const std::size_t dot = full.find('.') + 1;
   return {full, full.substr(dot)};
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where transformers keeps a tensor of ours in a checkpoint: its name, and which rows where the file fuses several.
+// Maps a tensor of the model to its name in a transformers checkpoint and, where the file fuses several tensors, to its
+// rows.
 #pragma once
 
 #include <cstdint>
@@ -11,27 +12,29 @@
 
 namespace plimsoll::exec {
 
-/// Row r of ours is row base + r / group * stride + r % group of the file's tensor, all but the last dimension taken as
-/// rows (a vector's numbers are rows of one).
+/// Row r of the model's tensor is row base + r / group * stride + r % group of the file's tensor. All dimensions but
+/// the last count as rows; the elements of a vector are rows of length one.
 struct TensorPlace {
   std::string name;
-  std::vector<std::int64_t> shape;  // what the file's tensor must have
+  std::vector<std::int64_t> shape;  // the shape that the file's tensor must have
   std::int64_t base = 0, group = 0, stride = 0;
   [[nodiscard]] std::int64_t file_row(std::int64_t row) const { return base + row / group * stride + row % group; }
 };
 
-/// What names begin with: "model." or, where the model was saved without its head, nothing. The token embedding tells.
+/// Returns the possible prefixes: "model." or, for a model saved without its head, an empty one. The name of the token
+/// embedding tells which applies.
 [[nodiscard]] std::vector<std::string> name_beginnings(const model::Architecture& architecture);
 
-/// The places where the tensor may be, in the order to look: at least one.
+/// Returns the places where the tensor may be, in the order to try; at least one.
 [[nodiscard]] std::vector<TensorPlace> tensor_places(const model::Architecture& architecture,
                                                      const std::string& beginning, const TensorRef& tensor);
 
-/// What is asked about a tensor: does the model have it, or lack it though others of the family have it (biases, norms
-/// of heads; a file with one of them is of another model)?
+/// The answer for a tensor kind: the model has it, or lacks it although other members of the family have it (biases,
+/// norms of heads). A file that contains a `lacking` tensor belongs to another model.
 enum class Presence : std::uint8_t { there, lacking };
 
-/// Visits every tensor until `visit` returns false. A hostile config.json may ask for more of them than fit in memory.
+/// Calls `visit` for every tensor until it returns false. Nothing is collected: a hostile config.json may describe more
+/// tensors than fit in memory.
 void visit_tensors(const model::Architecture& architecture,
                    const std::function<bool(const TensorRef&, Presence)>& visit);
 

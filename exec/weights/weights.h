@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where weights come from. Tensors are named by what they are and addressed by their UNSHARDED indices, so that every
-// TP degree computes the same model; how a file fuses or splits them is the source's business.
+// The source of a model's weights. Tensors are identified by their role and addressed by UNSHARDED indices, so every TP
+// degree computes the same model. How a file fuses or splits them is hidden by the source.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace plimsoll::exec {
 /// Matrices are [rows = outputs, columns = inputs]; vectors are [rows, 1].
 enum class TensorKind : std::uint8_t {
   token_embedding,     // [vocab, hidden]
-  position_embedding,  // [max_position, hidden], without the offset's rows (OPT)
+  position_embedding,  // [max_position, hidden], without the rows of OPT's offset
   lm_head,
   lm_head_bias,  // [vocab, hidden], [vocab]; tied models read token_embedding instead
   final_norm,
@@ -25,7 +25,7 @@ enum class TensorKind : std::uint8_t {
   mlp_norm_bias,
   q,
   k,
-  v,  // [heads or kv_heads * head_dim, hidden], heads in order, rows as rope expects them
+  v,  // [heads or kv_heads * head_dim, hidden], heads in order, rows in rope's order
   q_bias,
   k_bias,
   v_bias,
@@ -51,30 +51,30 @@ struct TensorRef {
   std::int32_t layer = -1, expert = -1;
   bool operator==(const TensorRef&) const = default;
 };
-/// "layer 3 expert 1 expert_up", for messages.
+/// Returns "layer 3 expert 1 expert_up", for messages.
 [[nodiscard]] std::string describe(const TensorRef& tensor);
 
 struct TensorShape {
   std::int64_t rows = 0, columns = 1;
 };
-/// Unsharded.
+/// Returns the unsharded shape.
 [[nodiscard]] TensorShape shape_of(const model::Architecture& architecture, const TensorRef& tensor);
 
-/// Any number of threads may read at once.
+/// Any number of threads may read concurrently.
 class WeightSource {
  public:
   virtual ~WeightSource() = default;
-  /// out[r * columns + c] = tensor[row + r, column + c] in f32. Throws InputError naming the tensor.
+  /// out[r * columns + c] = tensor[row + r, column + c] in f32. Throws InputError, naming the tensor.
   virtual void read(const TensorRef& tensor, std::int64_t row, std::int64_t rows, std::int64_t column,
                     std::int64_t columns, float* out) const = 0;
-  /// Checks before anything is loaded that every tensor of the model is there with its shape. Throws InputError.
+  /// Checks, before anything is loaded, that every tensor of the model exists with its shape. Throws InputError.
   virtual void check(const model::Architecture& architecture) const = 0;
 };
 
-/// N(0, 0.02)-like numbers, a function of (seed, tensor, element index) only; norms are 1 + the same.
+/// Returns weights close to N(0, 0.02), a function of (seed, tensor, element index) only; norms are 1 + such a number.
 [[nodiscard]] std::unique_ptr<WeightSource> random_weights(const model::Architecture& architecture, std::uint64_t seed);
-/// A .safetensors file, a *.safetensors.index.json, or a folder that holds one of them; memory-mapped.
-/// Throws InputError for a file that is truncated, mislabelled or hostile, with the tensor's name.
+/// Opens a .safetensors file, a *.safetensors.index.json, or a folder that contains one of them; memory-mapped. Throws
+/// InputError, naming the tensor, if a file is truncated, mislabelled or hostile.
 [[nodiscard]] std::unique_ptr<WeightSource> safetensors_weights(const model::Architecture& architecture,
                                                                 const std::string& path);
 

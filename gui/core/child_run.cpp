@@ -68,6 +68,7 @@ void ChildRun::set_state(State state) {
   Q_EMIT state_changed();
 }
 
+// Every run starts clean; `done_` tells a complete run from one that ended early.
 bool ChildRun::start(const QString& program, const QStringList& arguments) {
   if (state_ != State::idle) return false;
   buffer_.clear();
@@ -111,6 +112,7 @@ void ChildRun::check_silence() {
 }
 
 void ChildRun::read() {
+  // Only whole lines are parsed. A line above kLongestLine is dropped up to its end, so memory stays bounded.
   buffer_ += process_.readAllStandardOutput();
   for (qsizetype end = buffer_.indexOf('\n'); end >= 0; end = buffer_.indexOf('\n')) {
     const QByteArray line = buffer_.left(end);
@@ -162,6 +164,7 @@ QString ChildRun::verdict(int exit_code, QProcess::ExitStatus status) const {
   if (status == QProcess::CrashExit)
     return tr("the process crashed (signal %1); what had arrived is kept").arg(exit_code);
   if (!error_.isEmpty()) return error_;
+  // Exit code 4 means that the answer is no (cli/commands.h); the results are valid.
   if (exit_code != 0 && exit_code != 4) {
     const QString last = QString::fromUtf8(stderr_).trimmed().section(QChar(u'\n'), -1);
     return last.isEmpty() ? tr("the process ended with exit code %1").arg(exit_code) : last;
@@ -183,7 +186,7 @@ void ChildRun::finish(int exit_code, QProcess::ExitStatus status) {
 }
 
 void ChildRun::fail_to_start(QProcess::ProcessError error) {
-  if (error != QProcess::FailedToStart) return;  // the others end in finished()
+  if (error != QProcess::FailedToStart) return;  // other errors are reported by finished()
   watch_.stop();
   set_state(State::idle);
   Q_EMIT ended(-1, tr("%1 cannot be started: %2").arg(process_.program(), process_.errorString()));

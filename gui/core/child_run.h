@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// A command of `plimsoll` in a process of its own, followed by its --progress jsonl lines (docs/study-file.md).
-// Whatever the child does (crash, hang, print nonsense, fill a line without end), this side says so and goes on.
+// Runs a `plimsoll` command in a child process and reads its --progress jsonl lines (docs/study-file.md). A child that
+// crashes, hangs, prints garbage or never ends a line is reported and does not affect this process.
 #pragma once
 
 #include <QElapsedTimer>
@@ -13,13 +13,15 @@
 
 namespace plimsoll::gui {
 
+/// One child process at a time; a new run may start once state() is idle. Belongs to one thread, which must run an
+/// event loop. The destructor kills a child that is still running.
 class ChildRun final : public QObject {
   Q_OBJECT
  public:
   enum class State : unsigned char { idle, running, paused, cancelling };
-  struct Patience {       // milliseconds
-    int silence = 15000;  // after this long without a line the child is said to be silent
-    int cancel = 3000;    // from the cancel line to SIGTERM, and from there to SIGKILL
+  struct Patience {       // in milliseconds
+    int silence = 15000;  // without a line for this long, the child is reported as silent
+    int cancel = 3000;    // from the cancel line to SIGTERM, and from SIGTERM to SIGKILL
   };
 
   explicit ChildRun(QObject* parent = nullptr) : ChildRun(Patience{}, parent) {}
@@ -28,24 +30,28 @@ class ChildRun final : public QObject {
   ChildRun(const ChildRun&) = delete;
   ChildRun& operator=(const ChildRun&) = delete;
 
-  /// The program beside this one; $PLIMSOLL_PROGRAM where it is set.
+  /// Returns the program beside this one, or $PLIMSOLL_PROGRAM if it is set.
   [[nodiscard]] static QString program();
-  /// One at a time: false while another runs.
+  /// Starts a run. Returns false if another is in progress.
   bool start(const QString& program, const QStringList& arguments);
+  /// Ask the child to pause and to continue. Without effect in other states.
   void pause();
   void resume();
-  /// Asks, then insists, then kills. What has arrived is kept.
+  /// Cancels: first by a line to the child, then by SIGTERM, then by SIGKILL. Results received so far are kept.
   void cancel();
   [[nodiscard]] State state() const { return state_; }
 
  Q_SIGNALS:
+  /// Emitted after every change of state().
   void state_changed();
-  void progressed(double done, double total, double eta_s);  // eta_s < 0: not known
+  void progressed(double done, double total, double eta_s);  // eta_s < 0: unknown
+  /// A `point` line: a finished point of the run.
   void point(const plimsoll::gui::PointRow& row);
-  /// Any other line with a type of its own.
+  /// Any other line with a known `type`.
   void object(const QString& type, const QJsonObject& line);
+  /// A `log` line, or a warning about the child's behaviour. `level` is that of the line, such as "warning".
   void logged(const QString& level, const QString& text);
-  /// The last word on this run; `text` is empty where it ended as it should.
+  /// Emitted once at the end of a run. `text` is empty on success.
   void ended(int exit_code, const QString& text);
 
  private:
@@ -62,11 +68,12 @@ class ChildRun final : public QObject {
   QTimer insist_, watch_;
   QElapsedTimer last_line_;
   QByteArray buffer_;
-  QString error_;      // of the child's own error line
-  QByteArray stderr_;  // its end
+  QString error_;      // from the child's own error line
+  QByteArray stderr_;  // the last bytes
+  // Lines that could not be read; reported in the end.
   int garbage_ = 0;
   bool said_silent_ = false;
-  bool skipping_ = false;  // in the rest of a line that is too long
+  bool skipping_ = false;  // discards the rest of a line that is too long
   State state_ = State::idle;
   bool was_cancelled_ = false, done_ = false;
 };

@@ -22,6 +22,7 @@ QString short_key(const std::string& key) {
   return qs(dot == std::string::npos ? key : key.substr(dot + 1)).replace(QChar(u'_'), QChar(u' '));
 }
 
+// A simulated point of a curve, as far as refinement needs it.
 struct Sample {
   std::size_t index;
   double load, throughput, latency;
@@ -33,6 +34,7 @@ std::vector<Sample> samples_of(const std::vector<LanePoint>& seen, std::size_t c
   std::vector<Sample> samples;
   for (const LanePoint& point : seen) {
     const auto& metrics = point.row.result.metrics;
+    // Without a steady state the figures depend on the length of the run, so such points say nothing about the curve.
     if (point.curve != curve || !metrics || metrics->steady.grows) continue;
     samples.push_back(
         {point.index, point.row.result.labels.load_value, metrics->output_tokens_per_s, latency_of(*metrics)});
@@ -41,6 +43,7 @@ std::vector<Sample> samples_of(const std::vector<LanePoint>& seen, std::size_t c
   return samples;
 }
 
+// Collects loads to add to one curve, without duplicates.
 class Refiner {
  public:
   Refiner(std::size_t curve, bool whole, std::vector<Refinement>& out) : curve_(curve), whole_(whole), out_(out) {}
@@ -51,6 +54,7 @@ class Refiner {
     if (load > 0 && !known) out_.push_back({base.index, curve_, load});
   }
   void between(const Sample& a, const Sample& b) {
+    // The geometric middle, because loads usually grow by factors.
     const double middle = std::sqrt(a.load * b.load);
     const double load = whole_ ? std::round(middle) : middle;
     if (load > a.load && load < b.load) add(a, load);
@@ -63,6 +67,7 @@ class Refiner {
 };
 
 void refine_curve(Refiner& refiner, const std::vector<Sample>& samples, double limit_s) {
+  // A study without a sweep: show the curve around its only load.
   if (samples.size() == 1) {
     for (const double factor : {0.125, 0.25, 0.5, 0.75, 1.25, 1.5, 2.0})
       refiner.add(samples.front(), samples.front().load * factor);
@@ -82,6 +87,7 @@ void refine_curve(Refiner& refiner, const std::vector<Sample>& samples, double l
   if (limit_s <= 0) return;
   if (const auto crossing = study::first_crossing(loads, latencies, limit_s)) {
     refiner.between(samples[crossing->after], samples[crossing->after + 1]);
+    // Also where the straight line between the two points crosses the limit.
     refiner.add(samples[crossing->after], crossing->at);
   }
 }
@@ -95,7 +101,7 @@ std::vector<std::size_t> bisection_order(std::size_t n) {
   if (n == 1) return order;
   order.push_back(n - 1);
   std::vector<std::pair<std::size_t, std::size_t>> gaps = {{0, n - 1}};
-  for (std::size_t i = 0; i < gaps.size(); ++i) {  // breadth first: the widest gaps come first
+  for (std::size_t i = 0; i < gaps.size(); ++i) {  // breadth first, so the widest gaps come first
     const auto [low, high] = gaps[i];
     if (high - low < 2) continue;
     const std::size_t middle = (low + high + 1) / 2;
@@ -133,6 +139,7 @@ CurveGrid curve_grid(const study::Study& study) {
     orders.push_back(bisection_order(curve.size()));
     longest = std::max(longest, curve.size());
   }
+  // Take turns between the curves, so that all of them become visible at the same pace.
   for (std::size_t step = 0; step < longest; ++step) {
     for (std::size_t c = 0; c < members.size(); ++c) {
       if (step < members[c].size()) grid.order.push_back(members[c][orders[c][step]]);

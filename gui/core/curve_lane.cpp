@@ -18,7 +18,7 @@ namespace plimsoll::gui {
 namespace {
 
 constexpr auto kMayFinish = std::chrono::milliseconds(100);
-// Bands are for a hand that rests: in a drag the cores are the curve's and the window's.
+// Bands are computed only when the user rests: during a drag the cores belong to the curve and the window.
 constexpr auto kRest = std::chrono::milliseconds(60);
 constexpr std::size_t kShownEnough = 3;
 
@@ -33,13 +33,13 @@ struct CurveLane::Job {
   LaneRequest request;
   std::stop_source stop;
   Clock::time_point start = Clock::now();
-  // Under the lane's mutex from here on.
+  // The lane's mutex guards everything from here on.
   Phase phase = Phase::fresh;
-  std::unique_ptr<const study::Study> study;  // set once, before phase points
+  std::unique_ptr<const study::Study> study;  // set once, before the phase `points`
   CurveGrid grid;
   std::deque<Task> tasks;
   std::size_t running = 0, shown = 0;
-  std::vector<LanePoint> seen;  // the study's points, for the refinement and the bands
+  std::vector<LanePoint> seen;  // the study's points, needed for refinement and bands
 };
 
 struct CurveLane::Delivery {
@@ -76,7 +76,7 @@ CurveLane::Generation CurveLane::submit(LaneRequest request) {
   return pending_generation_;
 }
 
-// Under the mutex.
+// Requires the mutex.
 void CurveLane::start_pending() {
   if (job_) job_->stop.request_stop();
   job_ = std::make_shared<Job>();
@@ -111,6 +111,7 @@ void CurveLane::work(const std::stop_token& stop) {
         wake_.wait(lock, stop, [this] { return job_ && (job_->phase == Phase::fresh || !job_->tasks.empty()); });
     if (!woken) return;
     const std::shared_ptr<Job> job = job_;
+    // The first thread to see a new job opens it; the others wait for its tasks.
     if (job->phase == Phase::fresh) {
       job->phase = Phase::opening;
       lock.unlock();
@@ -120,6 +121,7 @@ void CurveLane::work(const std::stop_token& stop) {
       wake_.notify_all();
       continue;
     }
+    // Wait until the user rests. A new job ends the wait at once.
     if (job->phase == Phase::banding && Clock::now() < job->start + kRest) {
       wake_.wait_until(lock, stop, job->start + kRest, [&] { return job_ != job; });
       continue;
@@ -135,7 +137,7 @@ void CurveLane::work(const std::stop_token& stop) {
   }
 }
 
-// Under the mutex: the last task of a phase begins the next one.
+// Requires the mutex. The last task of a phase starts the next phase.
 void CurveLane::task_done(const std::shared_ptr<Job>& job) {
   if (job->running > 0 || !job->tasks.empty() || job->phase == Phase::done || job != job_) return;
   if (job->phase == Phase::points) {
@@ -146,6 +148,7 @@ void CurveLane::task_done(const std::shared_ptr<Job>& job) {
           .points = {},
           .seconds = seconds,
           .failure = {}});
+    // The study's points are complete, so a waiting request goes before refinement and bands.
     if (pending_) {
       start_pending();
       return;
@@ -177,6 +180,7 @@ std::shared_ptr<const configs::Catalogue> CurveLane::catalogue() const {
 
 void CurveLane::open(Job& job) {
   try {
+    // Read outside the mutex, so that submit() never waits for a file.
     auto study = std::make_unique<const study::Study>(make_study(job.request.scenario, catalogue()));
     CurveGrid grid = curve_grid(*study);
     CurveOutline outline;
@@ -204,10 +208,11 @@ void CurveLane::open(Job& job) {
   }
   estimate(job);
   const std::lock_guard lock(mutex_);
+  // Queue the tasks only now: the estimates are to be shown before the first simulated point.
   for (const std::size_t index : job.grid.order) job.tasks.push_back({index, job.grid.curve_of[index], {}});
 }
 
-// A study of thousands of points needs no guess of each: the first ones fill the window.
+// In a study of thousands of points, only the first ones are estimated: they fill the window.
 void CurveLane::estimate(Job& job) {
   constexpr std::size_t kMost = 200;
   Delivery delivery;
@@ -220,16 +225,16 @@ void CurveLane::estimate(Job& job) {
       point.result.metrics = study::estimate_point(*point.scenario);
       if (!point.result.metrics) continue;
       delivery.points.push_back(
-          {Stage::estimate, job.grid.curve_of[index], index, row_of(std::move(point.result), point.scenario->pp)});
+          {PointStage::estimate, job.grid.curve_of[index], index, row_of(std::move(point.result), point.scenario->pp)});
     }
   } catch (const std::exception&) {
-    delivery.points.clear();  // the simulation meets the same error, and reports it
+    delivery.points.clear();  // the simulation fails with the same error and reports it
   }
   const std::lock_guard lock(mutex_);
   post(std::move(delivery));
 }
 
-// The point of `task.index` among those that were seen: twice more simulated, with its times at either end.
+// Adds the band to the point of `task.index`: simulates it twice more, with its times at the lower and the upper end.
 void CurveLane::add_band(Job& job, const Task& task) {
   LanePoint out;
   {
@@ -239,7 +244,7 @@ void CurveLane::add_band(Job& job, const Task& task) {
   if (!out.row.result.metrics) return;
   try {
     const study::ResolvedPoint point = study::resolve_point(*job.study, out.index);
-    const bool beyond_measured = out.row.result.extrapolates != point.result.extrapolates;  // which the run has added
+    const bool beyond_measured = out.row.result.extrapolates != point.result.extrapolates;  // added by the run itself
     study::add_bands(*point.scenario, beyond_measured, *out.row.result.metrics, job.stop.get_token());
     if (job.stop.stop_requested()) return;
     out.row = row_of(std::move(out.row.result), point.scenario->pp);
@@ -260,7 +265,7 @@ void CurveLane::run_task(Job& job, const Task& task) {
     add_band(job, task);
     return;
   }
-  LanePoint out{task.load ? Stage::refined : Stage::study, task.curve, task.index, {}};
+  LanePoint out{task.load ? PointStage::refined : PointStage::study, task.curve, task.index, {}};
   try {
     study::ResolvedPoint point;
     if (task.load) {
@@ -284,14 +289,14 @@ void CurveLane::run_task(Job& job, const Task& task) {
   }
   const std::lock_guard lock(mutex_);
   ++job.shown;
-  if (out.stage == Stage::study) job.seen.push_back(out);
+  if (out.stage == PointStage::study) job.seen.push_back(out);
   Delivery delivery;
   delivery.generation = job.generation;
   delivery.points.push_back(std::move(out));
   post(std::move(delivery));
 }
 
-// Under the mutex.
+// Requires the mutex.
 void CurveLane::plan_refinement(Job& job) {
   for (const Refinement& point : refinements(job.grid, job.seen, job.request.slo_limit_s)) {
     job.tasks.push_back({point.index, point.curve, point.load});
@@ -300,6 +305,7 @@ void CurveLane::plan_refinement(Job& job) {
 
 void CurveLane::fail(Job& job, LaneFailure failure) {
   const std::lock_guard lock(mutex_);
+  // Only the first failure of a job is reported.
   if (job.phase == Phase::done) return;
   job.stop.request_stop();
   job.tasks.clear();
@@ -313,7 +319,7 @@ void CurveLane::fail(Job& job, LaneFailure failure) {
   if (pending_ && job_.get() == &job) start_pending();
 }
 
-// Under the mutex. One event for all that gathers until the window takes it.
+// Requires the mutex. Posts one event for everything that gathers until the window takes it.
 void CurveLane::post(Delivery delivery) {
   outbox_.push_back(std::move(delivery));
   if (delivery_posted_) return;
@@ -330,12 +336,14 @@ void CurveLane::deliver() {
     delivery_posted_ = false;
     oldest = oldest_wanted_;
   }
+  // Consecutive points of a generation become one signal, so that the window redraws once.
   std::vector<LanePoint> gathered;
   const auto flush = [&] {
     if (!gathered.empty()) Q_EMIT points(shown, gathered);
     gathered.clear();
   };
   for (Delivery& delivery : box) {
+    // The job was replaced after this delivery had been posted.
     if (delivery.generation < oldest) continue;
     if (delivery.generation != shown) flush();
     shown = delivery.generation;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The interactive lane: a study in, its curve out, coarse to fine, on its own threads. A newer request replaces the one
-// under way, so a slider that is dragged never waits for points that nobody wants any more.
+// The interactive lane computes a study's curve on its own threads, from coarse to fine. A newer request replaces the
+// current one, so dragging a slider never waits for obsolete points.
 //
-// Order of a job: the study is read; a closed-form estimate of every point; the study's points from both ends and the
-// middle inwards; then, as asked, points between them, marked refined, and the 90 % bands of the study's points, each
-// of which comes once more with its band. What is final is exactly the study's points.
+// Order of a job: read the study; estimate every point in closed form; simulate the study's points, first both ends and
+// then the middles; then, if requested, points in between (marked as refined) and the 90 % bands of the study's points,
+// each of which is delivered again with its band. The final result consists of exactly the study's points.
 #pragma once
 
 #include <QObject>
@@ -27,67 +27,81 @@
 
 namespace plimsoll::gui {
 
-enum class Stage : unsigned char { estimate, study, refined };
+/// How a point of a curve was obtained: the closed-form estimate, the simulation of a study point, or the simulation of
+/// a point added in between.
+enum class PointStage : unsigned char { estimate, study, refined };
 
+/// A point as the lane delivers it.
 struct LanePoint {
-  Stage stage = Stage::study;
-  std::size_t curve = 0;  // which curve: combination of the swept values other than the load's
-  std::size_t index = 0;  // of the study; of a refined point, that of the study's point it was varied from
+  PointStage stage = PointStage::study;
+  std::size_t curve = 0;  // index of the curve: a combination of the swept values other than the load
+  std::size_t index = 0;  // index of the study point (for refined points: of the study point they derive from)
   PointRow row;
 };
 
-/// What is known of a study before its points are.
+/// The properties of a study that are known before its points.
 struct CurveOutline {
   QString title;
-  std::vector<QString> curves;  // "tp 4"; one empty name where only the load is swept
+  std::vector<QString> curves;  // "tp 4"; a single empty name if only the load is swept
   std::vector<std::string> swept_keys;
   std::size_t points = 0;
   std::vector<std::string> notes;
   sched::Slo slo;          // of the first point
-  FieldDefaults defaults;  // of the first point: what its empty fields stand for
+  FieldDefaults defaults;  // of the first point: values of its empty fields
 };
 
+/// A curve to compute.
 struct LaneRequest {
   Scenario scenario;
   bool refine = true;      // add points where the study's own are far apart
-  bool bands = true;       // and bands to the study's own
-  double slo_limit_s = 0;  // > 0: refine where latency_per_token_p90_s crosses this
+  bool bands = true;       // add bands to the study's own points
+  double slo_limit_s = 0;  // > 0: refine where latency_per_token_p90_s crosses this value
 };
 
+/// Why a job ended without a curve.
 struct LaneFailure {
   QString text;
-  QString place;  // "file:line:column" or the edit that caused it; may be empty
+  QString place;  // "file:line:column" or the edit at fault; may be empty
 };
 
+/// The public functions belong to the thread of the object. The destructor stops the running job and joins the threads.
 class CurveLane final : public QObject {
   Q_OBJECT
  public:
   using Generation = std::uint64_t;
-  /// `threads`: 0 for one a core.
+  /// `threads`: 0 for one per core.
   CurveLane(std::shared_ptr<const configs::Catalogue> catalogue, int threads, QObject* parent = nullptr);
   ~CurveLane() override;
   CurveLane(const CurveLane&) = delete;
   CurveLane& operator=(const CurveLane&) = delete;
 
-  /// Replaces what is under way, unless that has shown three points already and is younger than 100 ms: then it may
-  /// finish first, or a drag would show nothing. Returns at once.
+  /// Starts a job and returns at once. It replaces the current job, unless that one has shown three points and is
+  /// younger than 100 ms: that one may then finish first, because otherwise a drag would show nothing.
   Generation submit(LaneRequest request);
+  /// Ends the current and the pending job without further signals.
   void cancel();
+  /// Returns true while a job is running or pending.
   [[nodiscard]] bool busy() const;
-  /// For the jobs that are submitted from now on.
+  /// Applies to jobs submitted from now on.
   void set_catalogue(std::shared_ptr<const configs::Catalogue> catalogue);
 
  Q_SIGNALS:
-  // All in the thread of this object and in order; nothing of a generation that was superseded before it finished.
+  // All signals are emitted in the thread of this object, in order. Nothing is emitted for a generation that was
+  // replaced before it finished.
+  /// The study has been read; points follow.
   void outlined(quint64 generation, const plimsoll::gui::CurveOutline& outline);
+  /// Points that have become available, in any order. A later point replaces one of the same curve and load.
   void points(quint64 generation, const std::vector<plimsoll::gui::LanePoint>& points);
-  /// Every point of the study has been handed over; refined ones and bands may follow.
+  /// Every point of the study has been delivered; refined points and bands may follow.
   void study_done(quint64 generation, double seconds);
+  /// Refined points and bands have been delivered too; the job is done.
   void finished(quint64 generation);
+  /// The study or a point is invalid. The job has ended.
   void failed(quint64 generation, const plimsoll::gui::LaneFailure& failure);
 
  private:
   using Clock = std::chrono::steady_clock;
+  /// One simulation of a job: a study point, that point at another load, or the band of a point.
   struct Task {
     std::size_t index = 0, curve = 0;
     std::optional<double> load;
@@ -112,13 +126,13 @@ class CurveLane final : public QObject {
   std::shared_ptr<const configs::Catalogue> catalogue_;
   mutable std::mutex mutex_;
   std::condition_variable_any wake_;
-  std::shared_ptr<Job> job_;  // shared: a superseded job lives until its last thread has left it
+  std::shared_ptr<Job> job_;  // shared: a replaced job lives until its last thread leaves it
   std::optional<LaneRequest> pending_;
   Generation generation_ = 0, pending_generation_ = 0;
-  Generation oldest_wanted_ = 0;  // what is older was superseded and is not handed over
+  Generation oldest_wanted_ = 0;  // results of older generations are discarded
   std::vector<Delivery> outbox_;
   bool delivery_posted_ = false;
-  std::vector<std::jthread> threads_;  // last: they stop before the rest goes
+  std::vector<std::jthread> threads_;  // last member: the threads stop before the others are destroyed
 };
 
 }  // namespace plimsoll::gui

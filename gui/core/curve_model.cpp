@@ -8,17 +8,17 @@
 namespace plimsoll::gui {
 namespace {
 
-constexpr int kOwnColumns = 2;  // curve, stage
+constexpr int kOwnColumns = 2;  // curve and stage
 
 double load_of(const LanePoint& point) { return point.row.result.labels.load_value; }
 
 }  // namespace
 
-QString stage_name(Stage stage) {
+QString stage_name(PointStage stage) {
   switch (stage) {
-    case Stage::estimate: return QObject::tr("estimate");
-    case Stage::study: return QObject::tr("study");
-    case Stage::refined: return QObject::tr("refined");
+    case PointStage::estimate: return QObject::tr("estimate");
+    case PointStage::study: return QObject::tr("study");
+    case PointStage::refined: return QObject::tr("refined");
   }
   return {};
 }
@@ -26,7 +26,7 @@ QString stage_name(Stage stage) {
 void CurveModel::begin(quint64 generation, const CurveOutline& outline) {
   beginResetModel();
   rows_.clear();
-  // What was never finished is not worth keeping: the curves before it stay.
+  // Incomplete curves are not worth keeping; the complete ones before them stay.
   if (complete_) previous_ = std::move(curves_);
   curves_.clear();
   for (const QString& name : outline.curves) curves_.push_back({name, {}});
@@ -41,17 +41,19 @@ void CurveModel::begin(quint64 generation, const CurveOutline& outline) {
 void CurveModel::insert(const LanePoint& point) {
   if (point.curve >= curves_.size()) return;
   std::vector<LanePoint>& points = curves_[point.curve].points;
-  if (point.stage == Stage::study) {
+  if (point.stage == PointStage::study) {
     const auto known = std::find_if(points.begin(), points.end(), [&](const LanePoint& p) {
-      return p.stage == Stage::study && p.index == point.index;
+      return p.stage == PointStage::study && p.index == point.index;
     });
-    if (known != points.end()) {  // the same once more, with its band
+    if (known != points.end()) {  // the same point again, now with its band
       *known = point;
       return;
     }
     ++simulated_;
-    std::erase_if(points, [&](const LanePoint& p) { return p.stage == Stage::estimate && p.index == point.index; });
+    std::erase_if(points,
+                  [&](const LanePoint& p) { return p.stage == PointStage::estimate && p.index == point.index; });
   }
+  // Points arrive coarse to fine; insert by load.
   const auto place = std::upper_bound(points.begin(), points.end(), point,
                                       [](const LanePoint& a, const LanePoint& b) { return load_of(a) < load_of(b); });
   points.insert(place, point);
@@ -71,7 +73,8 @@ void CurveModel::complete(quint64 generation) {
   beginResetModel();
   rows_.clear();
   for (Curve& curve : curves_)
-    std::erase_if(curve.points, [](const LanePoint& p) { return p.stage == Stage::estimate; });
+    // Estimates left now belong to points that cannot run.
+    std::erase_if(curve.points, [](const LanePoint& p) { return p.stage == PointStage::estimate; });
   previous_.clear();
   complete_ = true;
   endResetModel();
@@ -116,6 +119,7 @@ bool CurveModel::extrapolates_in_part() const {
   for (const Curve& curve : curves_) {
     for (const LanePoint& point : curve.points) {
       if (!point.row.result.metrics) continue;
+      // Compare with the point before: any change along the curves is enough.
       if (first != nullptr && *first != point.row.result.extrapolates) return true;
       first = &point.row.result.extrapolates;
     }
@@ -127,7 +131,7 @@ std::vector<study::PointResult> CurveModel::results() const {
   std::vector<study::PointResult> out;
   for (const Curve& curve : curves_) {
     for (const LanePoint& point : curve.points) {
-      if (point.stage == Stage::study) out.push_back(point.row.result);
+      if (point.stage == PointStage::study) out.push_back(point.row.result);
     }
   }
   std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.index < b.index; });
@@ -172,7 +176,8 @@ QVariant CurveModel::data(const QModelIndex& index, int role) const {
   if (index.column() == 0) return curves_[point.curve].name;
   if (index.column() == 1) return stage_name(point.stage);
   const study::Cell& cell = point.row.cells[static_cast<std::size_t>(index.column() - kOwnColumns)];
-  if (role == Qt::UserRole) return qs(study::plain_text(cell));  // every digit
+  // For copying and export, unlike the rounded text on screen.
+  if (role == Qt::UserRole) return qs(study::plain_text(cell));  // with all digits
   if (const auto* number = std::get_if<double>(&cell)) return reader_text(*number, 5);
   return qs(study::plain_text(cell));
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The curves on show: what the lane has delivered for the newest request, and the complete curves before it, which stay
-// (greyed) until the new ones have enough points to be seen. Also a table, so that every chart has its accessible twin.
+// The displayed curves: the points delivered for the newest request, and the previous complete curves, which stay
+// (greyed) until enough new points have arrived. The model is also a table, so that every chart has an accessible
+// equivalent.
 #pragma once
 
 #include <QAbstractTableModel>
@@ -11,38 +12,42 @@
 
 namespace plimsoll::gui {
 
+/// The points of one combination of swept values, sorted by load.
 struct Curve {
   QString name;
   std::vector<LanePoint> points;  // by load; estimates only until they are replaced
 };
 
+/// Belongs to one thread. Points of a generation other than the newest are ignored.
 class CurveModel final : public QAbstractTableModel {
   Q_OBJECT
  public:
   explicit CurveModel(QObject* parent = nullptr) : QAbstractTableModel(parent) {}
 
-  // Called with what the lane says.
+  // The slots for the lane's signals.
   void begin(quint64 generation, const CurveOutline& outline);
   void add(quint64 generation, const std::vector<LanePoint>& points);
   void complete(quint64 generation);
   void clear();
 
   [[nodiscard]] const CurveOutline& outline() const { return outline_; }
-  /// Of the newest request.
+  /// Returns the curves of the newest request.
   [[nodiscard]] const std::vector<Curve>& curves() const { return curves_; }
-  /// The complete curves of the request before; empty once the new ones are complete.
+  /// Returns the complete curves of the previous request; empty once the new ones are complete.
   [[nodiscard]] const std::vector<Curve>& previous() const { return previous_; }
+  /// Returns true once every study point of the newest request has arrived.
   [[nodiscard]] bool is_complete() const { return complete_; }
-  /// Simulated points of the study that have arrived.
+  /// Returns the number of the study's simulated points that have arrived.
   [[nodiscard]] std::size_t simulated() const { return simulated_; }
-  /// Why points cannot exist: each reason once.
+  /// Returns the distinct reasons why points cannot run.
   [[nodiscard]] std::vector<QString> impossible() const;
-  /// What the figures rest on where they are estimates; empty: calibrated.
+  /// Returns what the estimated figures are based on; empty if all are calibrated.
   [[nodiscard]] QString extrapolates() const;
-  /// Whether some simulated points rest on firmer ground than others.
+  /// Returns true if some simulated points are estimated and others are not.
   [[nodiscard]] bool extrapolates_in_part() const;
-  /// The study's points as `simulate` prints them; in the order of the sweep.
+  /// Returns the study's points as `simulate` prints them, in sweep order.
   [[nodiscard]] std::vector<study::PointResult> results() const;
+  /// Returns the point of a curve at exactly this load, or nullptr.
   [[nodiscard]] const LanePoint* find(std::size_t curve, double load) const;
 
   // The table: stage, curve, then the columns of points.csv.
@@ -53,7 +58,7 @@ class CurveModel final : public QAbstractTableModel {
                                     int role = Qt::DisplayRole) const override;
 
  Q_SIGNALS:
-  void changed();  // any of the above
+  void changed();  // emitted when any of the above changes
 
  private:
   void insert(const LanePoint& point);
@@ -61,11 +66,12 @@ class CurveModel final : public QAbstractTableModel {
   quint64 generation_ = 0;
   CurveOutline outline_;
   std::vector<Curve> curves_, previous_;
-  mutable std::vector<const LanePoint*> rows_;  // of the table, filled when asked for
+  mutable std::vector<const LanePoint*> rows_;  // rows of the table, filled on demand
   bool complete_ = false;
   std::size_t simulated_ = 0;
 };
 
-[[nodiscard]] QString stage_name(Stage stage);
+/// Returns the stage in words for the user.
+[[nodiscard]] QString stage_name(PointStage stage);
 
 }  // namespace plimsoll::gui

@@ -27,6 +27,7 @@ study::ResolvedPoint resolve(const study::Study& study, std::size_t index, std::
 std::optional<double> metric_of(study::ResolvedPoint point, std::uint64_t seed, const Metric& metric,
                                 study::RunControl& control) {
   point.scenario->workload.seed = seed;
+  // One replication per call: the caller pairs them by seed.
   point.scenario->replications = 1;
   control.check_in();
   sim::RunOptions options;
@@ -37,14 +38,14 @@ std::optional<double> metric_of(study::ResolvedPoint point, std::uint64_t seed, 
   return value_of(make_row(std::move(finished.result), pp), metric);
 }
 
-// The value of a swept key; -1: not swept.
+// Returns the value of a swept key, or -1 if it is not swept.
 std::int64_t swept_number(const study::Study& study, const study::PointResult& point, const char* key) {
   const auto keys = study.swept_keys();
   const auto at = static_cast<std::size_t>(std::find(keys.begin(), keys.end(), key) - keys.begin());
   return at < keys.size() ? std::get<std::int64_t>(point.swept[at]) : -1;
 }
 
-// Keeps of each cell the point that `better` prefers to the one kept so far (null: none).
+// Keeps for each cell the point that `better` prefers; null: none yet.
 template <class Better>
 HeatMap simulate_map(Scenario scenario, const std::shared_ptr<const configs::Catalogue>& catalogue,
                      study::RunControl& control, const Better& better) {
@@ -53,6 +54,7 @@ HeatMap simulate_map(Scenario scenario, const std::shared_ptr<const configs::Cat
   set_field(scenario, "scheduler.max_running", QStringLiteral("4, 8, 16, 32, 64, 128, 256"));
   const study::Study study = make_study(scenario, catalogue);
   study::RunSettings settings;
+  // The interactive lane keeps the other cores.
   settings.jobs = 1;
   settings.control = &control;
   map.cells.resize(map.tp.size() * map.batch.size());
@@ -62,6 +64,7 @@ HeatMap simulate_map(Scenario scenario, const std::shared_ptr<const configs::Cat
     if (t == map.tp.end() || b == map.batch.end()) continue;
     HeatMap::Cell& cell = map.cells[static_cast<std::size_t>(t - map.tp.begin()) * map.batch.size() +
                                     static_cast<std::size_t>(b - map.batch.begin())];
+    // With a swept load the reason of the last load remains.
     cell.reason = qs(point.infeasible);
     if (!point.metrics) continue;
     PointRow row = make_row(std::move(point), 1);
@@ -95,6 +98,7 @@ std::vector<RequestDifference> request_differences(const PointDetails& details) 
     return row.outcome == sched::Outcome::completed && row.end >= row.arrival;
   };
   const auto latency = [](const sim::RequestRow& row) { return static_cast<double>(row.end - row.arrival) * 1e-9; };
+  // A request that completed in one run only has no latency to compare.
   std::map<std::uint64_t, const sim::RequestRow*> measured;
   for (const sim::RequestRow& row : details.measured->requests) {
     if (completed(row)) measured[row.id] = &row;
@@ -119,6 +123,7 @@ std::vector<TimedValue> step_values(const std::vector<sim::StepRow>& steps, std:
     end = std::max(end, step.end);
   }
   std::stable_sort(out.begin(), out.end(), [](const TimedValue& a, const TimedValue& b) { return a.at_s < b.at_s; });
+  // Leaves the value of the last step until its end.
   if (!out.empty()) out.push_back({seconds(end), 0});
   return out;
 }
@@ -128,6 +133,7 @@ std::vector<TimedValue> step_difference(const std::vector<TimedValue>& a, const 
   std::size_t i = 0, k = 0;
   double value_a = 0, value_b = 0;
   while (i < a.size() || k < b.size()) {
+    // Merge the two sorted lists of changes.
     const double at = k >= b.size() || (i < a.size() && a[i].at_s <= b[k].at_s) ? a[i].at_s : b[k].at_s;
     while (i < a.size() && a[i].at_s == at) value_a = a[i++].value;
     while (k < b.size() && b[k].at_s == at) value_b = b[k++].value;

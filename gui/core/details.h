@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// What is simulated on demand, in the background lane: one point in full, a map over TP and batch limit, a paired
+// Results simulated on demand in the background lane: one point in full, a map over TP and batch limit, a paired
 // comparison of two scenarios.
 #pragma once
 
@@ -16,63 +16,68 @@
 
 namespace plimsoll::gui {
 
-/// The requests and steps of one point's first replication.
+/// The requests and steps of a point's first replication.
 struct PointDetails {
   QString name;
   double load = 0;
-  std::int64_t kv_blocks = 0;  // of a replica's pool
+  std::int64_t kv_blocks = 0;  // size of a replica's pool
   std::vector<sim::RequestRow> requests;
   std::vector<sim::StepRow> steps;
-  std::optional<RunFiles> measured;  // of the same point, where a run on the chart left its files
-  QString measured_from;             // its table, or why its files cannot be read
+  std::optional<RunFiles> measured;  // of the same point, if a run on the chart left its files
+  QString measured_from;             // the table with them, or why its files cannot be read
 };
-/// `index` of the study; `load`: another value of its load (a refined point). Throws InputError.
+/// Simulates point `index` of the study, or that point with another load (a refined point). Throws InputError.
 [[nodiscard]] PointDetails simulate_details(const study::Study& study, std::size_t index, std::optional<double> load,
                                             study::RunControl& control);
 
-/// How one request fared here and there.
+/// A request's latency, measured against simulated.
 struct RequestDifference {
-  double arrival_s = 0;    // simulated
+  double arrival_s = 0;    // in the simulation
   double latency_s = 0;    // measured - simulated
-  double simulated_s = 0;  // latency
+  double simulated_s = 0;  // simulated latency
 };
-/// Requests that completed in both, by id, in order of arrival.
+/// Returns the requests that completed in both runs, matched by id, in order of arrival.
 [[nodiscard]] std::vector<RequestDifference> request_differences(const PointDetails& details);
 
-/// A value over time that changes at steps; the difference of two, at the times at which either changes.
+/// A piecewise constant value over time. The difference of two changes whenever either does.
 struct TimedValue {
   double at_s = 0, value = 0;
 };
-/// A replica's value at the start of each of its steps, in order of time, and 0 from the end of the last one.
+/// Returns a replica's value at the start of each of its steps, in order of time; 0 from the end of the last step.
 [[nodiscard]] std::vector<TimedValue> step_values(const std::vector<sim::StepRow>& steps, std::int32_t replica,
                                                   const std::function<double(const sim::StepRow&)>& value);
+/// Returns a - b at every time at which either changes.
 [[nodiscard]] std::vector<TimedValue> step_difference(const std::vector<TimedValue>& a,
                                                       const std::vector<TimedValue>& b);
 
-/// TP degrees by batch limits: at one load, or each at the most that it carries within a limit.
+/// TP degrees by batch limits: all at one load, or each at the highest load that it carries within a limit.
 struct HeatMap {
   std::vector<std::int64_t> tp, batch;
-  double load = 0;  // 0: of each its own
+  double load = 0;  // 0: each cell has its own
   struct Cell {
     std::optional<PointRow> row;
-    QString reason;  // why it cannot exist; empty beside no row: nothing is within the limit
+    QString reason;  // why the cell cannot run; empty without a row: no load is within the limit
   };
   std::vector<Cell> cells;  // row-major: cells[t * batch.size() + b]
 };
+/// Simulates every TP degree and batch limit at `load`. Stops early if `control` is cancelled.
 [[nodiscard]] HeatMap simulate_heat_map(const Scenario& scenario,
                                         const std::shared_ptr<const configs::Catalogue>& catalogue, double load,
                                         study::RunControl& control);
-/// Of the scenario's own loads the one with the most output tokens/s whose `metric` is at most `limit`.
+/// Picks for each cell, among the scenario's own loads, the one with the most output tokens/s whose `metric` is at most
+/// `limit`.
 [[nodiscard]] HeatMap simulate_heat_map_within(const Scenario& scenario,
                                                const std::shared_ptr<const configs::Catalogue>& catalogue,
                                                const Metric& metric, double limit, study::RunControl& control);
 
-/// The relative difference B / A - 1 of a metric at one load, over paired replications: both scenarios see the same
-/// requests at the same times, so that what they share cancels out.
+/// The relative difference B / A - 1 of a metric at one load, over paired replications. Both scenarios see the same
+/// requests at the same times, so common variation cancels out.
 struct PairedDifference {
   double load = 0, mean = 0;
-  std::optional<double> half_width;  // of the 95 % Student t interval; none below two replications
+  std::optional<double> half_width;  // of the 95 % Student t interval; absent with fewer than two replications
 };
+/// Compares the studies point by point in sweep order, with `replications` seeds each. Points that cannot run are
+/// omitted. Stops early if `control` is cancelled.
 [[nodiscard]] std::vector<PairedDifference> paired_differences(const study::Study& a, const study::Study& b,
                                                                const Metric& metric, int replications,
                                                                study::RunControl& control);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// What holds where a study says nothing: the values that the form shows in its empty fields.
+// The default values that the form shows in its empty fields.
 #pragma once
 
 #include <QString>
@@ -11,18 +11,18 @@
 namespace plimsoll::gui {
 
 struct FieldDefault {
-  QString value;     // as the field would take it, or a word ("none")
+  QString value;     // in the field's syntax, or a word ("none")
   QString origin;    // the engine whose default it is; empty: Plimsoll's own
-  QString spelling;  // the key under which the study states it, where that is not the field's; else empty
+  QString spelling;  // the key that the study states it under if that is not the field's; else empty
   bool operator==(const FieldDefault&) const = default;
 };
 using FieldDefaults = std::map<std::string, FieldDefault>;  // by the field's path
 
-/// "256 (default of vllm-0.12)".
+/// Returns "256 (default of vllm-0.12)".
 [[nodiscard]] QString default_text(const FieldDefault& value);
 
-/// What `point`, the first of the scenario's, takes for every field of the form that is empty. What only the policy
-/// knows, or what follows from other settings, is not among them.
+/// Returns the values that `point`, the scenario's first, uses for empty fields of the form. Values that only the
+/// policy knows or that derive from other settings are not included.
 [[nodiscard]] FieldDefaults field_defaults(const Scenario& scenario, const study::PointSpec& point);
 
 }  // namespace plimsoll::gui

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// What a file that was opened or dropped is, by what is in it.
+// Determines the kind of an opened or dropped file from its content.
 #pragma once
 
 #include <QString>
@@ -9,9 +9,9 @@ namespace plimsoll::gui {
 
 enum class FileKind : unsigned char { session, study, table, trace, model, unknown_json };
 
-/// The whole text, at most 16 MiB. Throws InputError.
+/// Returns the whole text. Throws InputError if it exceeds 16 MiB or cannot be read.
 [[nodiscard]] std::string read_text(const QString& file);
-/// A packed file can only be a trace; its text is not looked at.
+/// Returns true for a compressed file, which can only be a trace; its text is not examined.
 [[nodiscard]] bool is_packed(const QString& file);
 [[nodiscard]] FileKind kind_of(const QString& file, const std::string& text);
 

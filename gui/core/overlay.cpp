@@ -80,7 +80,7 @@ OverlayTable points_table(const std::string& file) {
   return table;
 }
 
-// "vllm" as its users call it.
+// Returns the tool's name as its users write it.
 QString tool_name(const std::string& format) {
   if (format == "vllm") return QStringLiteral("vLLM bench");
   if (format == "aiperf") return QStringLiteral("AIPerf");
@@ -99,6 +99,7 @@ OverlayTable imported_table(const std::string& file) {
 }
 
 bool same_or_blank(double stated, double simulated) {
+  // Two per cent: tools report the mean of the lengths that were drawn.
   return stated == 0 || std::abs(stated - simulated) <= 0.02 * simulated;
 }
 
@@ -108,11 +109,12 @@ bool same_lengths(const PointRow& measured, const study::PointResult& point) {
           same_or_blank(number_of(measured, "output_tokens_mean"), point.metrics->output_tokens_mean));
 }
 
-// "meta-llama/Llama-2-7b-hf" and "llama-2-7b", "h100" and "h100-sxm x 8": letters and digits of the one in the other.
+// Compares only letters and digits, and accepts one text inside the other: "meta-llama/Llama-2-7b-hf" and "llama-2-7b",
+// "h100" and "h100-sxm x 8".
 bool alike(const std::string& stated, const std::string& ours) {
   const auto plain = [](std::string text) {
     if (const std::size_t slash = text.find_last_of("/\\"); slash != std::string::npos) text = text.substr(slash + 1);
-    text = text.substr(0, text.find(" x "));  // how many of them is another question
+    text = text.substr(0, text.find(" x "));  // the count is compared elsewhere
     std::string out;
     for (const char c : text) {
       if (std::isalnum(static_cast<unsigned char>(c)) != 0)
@@ -124,7 +126,7 @@ bool alike(const std::string& stated, const std::string& ours) {
   return a.empty() || a.find(b) != std::string::npos || b.find(a) != std::string::npos;
 }
 
-// The first thing in which another tool's row differs from a curve's points; empty: nothing.
+// Returns the first property in which another tool's row differs from a curve's points; empty if none does.
 QString difference(const PointRow& measured, const study::PointResult& point) {
   const study::PointLabels &l = point.labels, &m = measured.result.labels;
   const auto differs = [](const char* what, const QString& stated) {
@@ -143,6 +145,7 @@ QString difference(const PointRow& measured, const study::PointResult& point) {
   return {};
 }
 
+// Our own tables state everything, so their properties must be equal.
 bool describes(const PointRow& measured, const study::PointResult& point) {
   const study::PointLabels& l = point.labels;
   const study::PointLabels& m = measured.result.labels;
@@ -152,7 +155,7 @@ bool describes(const PointRow& measured, const study::PointResult& point) {
   return same_lengths(measured, point);
 }
 
-/// A point of each curve that has been simulated; nullptr where there is none.
+/// Returns one simulated point of each curve; nullptr if a curve has none.
 std::vector<const study::PointResult*> typical_points(const CurveModel& model) {
   std::vector<const study::PointResult*> out;
   for (const Curve& curve : model.curves()) {
@@ -163,23 +166,24 @@ std::vector<const study::PointResult*> typical_points(const CurveModel& model) {
   return out;
 }
 
-struct Place {
-  std::vector<std::size_t> curves;  // that a row fits
-  QString why_not;                  // of the last curve that it does not fit
+struct CurveMatch {
+  std::vector<std::size_t> curves;  // curves that the row fits
+  QString why_not;                  // for the last curve that it does not fit
 };
 
-Place place_of(const OverlayTable& table, const PointRow& row, const std::vector<const study::PointResult*>& typical) {
-  Place place;
+CurveMatch match_of(const OverlayTable& table, const PointRow& row,
+                    const std::vector<const study::PointResult*>& typical) {
+  CurveMatch match;
   for (std::size_t c = 0; c < typical.size(); ++c) {
     if (typical[c] == nullptr) continue;
     const QString why = table.tool.isEmpty() ? QString() : difference(row, *typical[c]);
     const bool fits = table.tool.isEmpty() ? describes(row, *typical[c]) : why.isEmpty();
     if (fits)
-      place.curves.push_back(c);
+      match.curves.push_back(c);
     else if (!why.isEmpty())
-      place.why_not = why;
+      match.why_not = why;
   }
-  return place;
+  return match;
 }
 
 }  // namespace
@@ -207,6 +211,7 @@ OverlayTable read_overlay(const std::string& file) {
   if (!source.open(QIODevice::ReadOnly | QIODevice::Text))
     throw InputError(Where{file, 0, 0}, "cannot be read: " + utf8(source.errorString()));
   if (source.size() > kMost) throw InputError(Where{file, 0, 0}, "is larger than 64 MiB; expected a table of points");
+  // A column that only our own points.csv has.
   if (source.readLine().contains("requests_completed")) return points_table(file);
   if (file.ends_with(".json") || file.ends_with(".jsonl")) return imported_table(file);
   return table_of(file, false);
@@ -218,7 +223,8 @@ bool is_overlay(const std::string& text) {
   if (has(header, "requests_completed,") || (has(header, "load_kind") && has(header, "load_value"))) return true;
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string::npos || (text[first] != '{' && text[first] != '[')) return false;
-  // Names of which every result of a load generator that can be imported has one; no trace and no config.json does.
+  // Names that occur in the result of every supported load generator, but in no trace or config.json: each format has
+  // at least one of them.
   constexpr std::array<const char*, 6> kNames = {"output_throughput", "mean_ttft_ms",        "ttfts",
                                                  "guidellm_version",  "time_to_first_token", "tput_per_gpu"};
   return has(text, "\"benchmarks\"") ||
@@ -231,6 +237,7 @@ std::vector<OverlayTable> published_tables() {
   for (const auto& entry : std::filesystem::directory_iterator(validation::published_folder())) {
     if (entry.path().extension() == ".csv") files.push_back(entry.path().string());
   }
+  // The directory's order differs between machines.
   std::sort(files.begin(), files.end());
   for (const std::string& file : files) tables.push_back(table_of(file, true));
   return tables;
@@ -241,11 +248,13 @@ std::vector<OverlayPoint> overlay_points(const CurveModel& model, const std::vec
   const auto typical = typical_points(model);
   for (const OverlayTable& table : tables) {
     for (const PointRow& row : table.rows) {
-      const std::vector<std::size_t> curves = place_of(table, row, typical).curves;
-      if (!table.tool.isEmpty() && curves.size() > 1) continue;  // whose it is, the tool does not say
+      const std::vector<std::size_t> curves = match_of(table, row, typical).curves;
+      if (!table.tool.isEmpty() && curves.size() > 1)
+        continue;  // the tool does not say which of these curves it measured
       for (const std::size_t c : curves) out.push_back({&row, &table, c});
     }
   }
+  // By curve, and within a curve in the order of the tables.
   std::stable_sort(out.begin(), out.end(),
                    [](const OverlayPoint& a, const OverlayPoint& b) { return a.curve < b.curve; });
   return out;
@@ -255,17 +264,18 @@ std::vector<QString> overlay_notes(const CurveModel& model, const std::vector<Ov
   const auto translate = [](const char* text) { return QCoreApplication::translate("plimsoll::gui::Overlay", text); };
   const auto typical = typical_points(model);
   std::vector<QString> out;
+  // Nothing can be compared before the first simulated point.
   if (std::all_of(typical.begin(), typical.end(), [](const auto* p) { return p == nullptr; })) return out;
   for (const OverlayTable& table : tables) {
     if (table.published) continue;
     std::size_t without = 0, several = 0;
     QString why;
     for (const PointRow& row : table.rows) {
-      const Place place = place_of(table, row, typical);
-      if (place.curves.empty()) {
+      const CurveMatch match = match_of(table, row, typical);
+      if (match.curves.empty()) {
         ++without;
-        why = place.why_not;
-      } else if (place.curves.size() > 1 && !table.tool.isEmpty()) {
+        why = match.why_not;
+      } else if (match.curves.size() > 1 && !table.tool.isEmpty()) {
         ++several;
       }
     }
@@ -294,6 +304,7 @@ std::vector<Residual> residuals(const CurveModel& model, const std::vector<Overl
   for (const OverlayPoint& point : points) {
     const LanePoint* simulated = model.find(point.curve, point.row->result.labels.load_value);
     const auto measured_x = value_of(*point.row, x), measured_y = value_of(*point.row, y);
+    // Only at equal loads: an interpolated prediction would not be a prediction of this run.
     if (simulated == nullptr || !measured_x || !measured_y || *measured_y == 0) continue;
     const auto predicted = value_of(simulated->row, y);
     if (predicted) out.push_back({point, *measured_x, *measured_y, *predicted});

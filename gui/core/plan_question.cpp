@@ -21,11 +21,11 @@ constexpr const char *kTp = "deployment.tp", *kReplicas = "deployment.replicas",
 QString tr(const char* text) { return QCoreApplication::translate("plimsoll::gui::PlanQuestion", text); }
 
 struct Limit {
-  std::string yaml;  // empty: the metric cannot be a limit
+  std::string yaml;  // empty: the metric cannot be limited
   QString words;
 };
 
-// "latency_per_token_p90_s" at 50 ms: {p90_latency_per_token: 50 ms}.
+// Turns the shown limit into YAML: "latency_per_token_p90_s" at 50 ms becomes {p90_latency_per_token: 50 ms}.
 Limit limit_of(const ViewState& view) {
   const Metric* metric = find_metric(view.y);
   if (view.limit <= 0 || metric == nullptr) return {};
@@ -40,7 +40,7 @@ Limit limit_of(const ViewState& view) {
           QStringLiteral("%1 ≤ %2 %3").arg(qs(metric->label), reader_text(view.limit, 4), qs(metric->unit))};
 }
 
-// The column of points.csv that a bound limits.
+// Returns the column of points.csv that a bound limits.
 std::string column_of(const sched::Slo::Bound& bound) {
   constexpr std::array<const char*, 5> kWhat = {"latency", "ttft", "tpot", "itl", "latency_per_token"};
   const std::string which =
@@ -53,7 +53,7 @@ std::string swept(const Scenario& scenario, const char* path) {
   return value.swept ? utf8(value.text) : std::string();
 }
 
-// The usual batch limits and the one that the scenario states.
+// Returns the usual batch limits and the scenario's own.
 std::string batch_limits(const Scenario& scenario) {
   std::vector<long long> limits = {16, 32, 64, 128, 256};
   bool number = false;
@@ -65,8 +65,8 @@ std::string batch_limits(const Scenario& scenario) {
   return list;
 }
 
-// Where the load is swept the question is which deployment carries most of it, on one instance: a fleet could always be
-// larger. Else it is which carries the load at the least cost.
+// If the load is swept, asks which deployment of one instance carries the most load: a larger fleet could always carry
+// more. Otherwise asks which deployment carries the load at the lowest cost.
 PlanQuestion searched(const Scenario& scenario) {
   const bool capacity = load_field(scenario).values.contains(QChar(u','));
   std::string tp = swept(scenario, kTp), replicas = swept(scenario, kReplicas), batch = swept(scenario, kBatch);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// What the planner is asked about a scenario: its SLO and its search, taken from the window where the study states
-// none.
+// The planner's question about a scenario: its SLO and its search, derived from the window if the study states none.
 #pragma once
 
 #include <QString>
@@ -11,21 +10,22 @@
 namespace plimsoll::gui {
 
 struct PlanQuestion {
-  std::string slo, search;  // YAML, as the study would state them
-  QString words;            // the question for a reader
+  std::string slo, search;  // YAML in the study's syntax
+  QString words;            // the question as text for the user
 };
-/// A list in the form ("1, 2, 4") is what may vary; a single value there is only where the user happens to stand.
-/// Throws InputError where no SLO can be had.
+/// Builds the question. A list in the form ("1, 2, 4") is a range to search; a single value is only the user's current
+/// position and does not restrict the search. Throws InputError if no SLO can be derived.
 [[nodiscard]] PlanQuestion plan_question(const Scenario& scenario, const ViewState& view);
 
-/// The study that is planned: the scenario with that SLO and that search, and without its sweep.
+/// Returns the study to plan: the scenario with that SLO and that search, without its sweep.
 [[nodiscard]] Scenario plan_scenario(const Scenario& scenario, const ViewState& view);
 
-/// Equal for scenarios that ask the same, wherever among the deployments searched they stand.
+/// Returns a key that is equal for scenarios that ask the same question, whichever of the searched deployments they
+/// currently show.
 [[nodiscard]] std::string question_key(const Scenario& scenario, const ViewState& view);
 
-/// The curves show what the SLO limits, with the limit as their SLO line: the metric that is shown if it is among them,
-/// else the first that can be shown. Nothing changes without one.
+/// Makes the curves show the SLO: its limit becomes the limit line. Keeps the current metric if the SLO limits it, else
+/// shows the first limited metric that can be shown. Changes nothing if there is none.
 void show_slo(const sched::Slo& slo, ViewState& view);
 
 }  // namespace plimsoll::gui

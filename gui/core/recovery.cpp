@@ -15,10 +15,10 @@ Recovery::Recovery(Session& session, const QString& folder, int delay_ms, QObjec
       session_(session),
       copy_(folder + QStringLiteral("/unsaved.plimsoll-session.yaml")),
       lock_(folder + QStringLiteral("/unsaved.lock")) {
-  lock_.setStaleLockTime(0);  // held as long as the program runs; stale when its process is gone
+  lock_.setStaleLockTime(0);  // held while the program runs; stale once its process is gone
   const QString left = folder + QStringLiteral("/recovered.plimsoll-session.yaml");
   if (!QDir().mkpath(folder) || !lock_.tryLock(0)) return;
-  if (QFile::exists(copy_)) {  // moved aside, since this program keeps its own there
+  if (QFile::exists(copy_)) {  // move it aside, because this program writes its own copy there
     QFile::remove(left);
     QFile::rename(copy_, left);
     found_ = left;
@@ -27,7 +27,7 @@ Recovery::Recovery(Session& session, const QString& folder, int delay_ms, QObjec
   soon_.setInterval(delay_ms);
   connect(&soon_, &QTimer::timeout, this, &Recovery::keep);
   connect(&session, &Session::changed, &soon_, [this] {
-    if (!soon_.isActive()) soon_.start();  // at most once a delay, also in a long drag
+    if (!soon_.isActive()) soon_.start();  // at most one copy per delay, even during a long drag
   });
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Keeps what has not been saved: while a session differs from its file, a copy of it lies in a folder. A program that
-// ends well takes the copy away; one that crashes leaves it for the next.
+// Protects unsaved work. While a session differs from its file, a folder holds a copy of it. A program that ends
+// normally removes the copy; one that crashes leaves it for the next program.
 #pragma once
 
 #include <QLockFile>
@@ -13,15 +13,14 @@ namespace plimsoll::gui {
 class Recovery final : public QObject {
   Q_OBJECT
  public:
-  /// Of several programs with one folder only the first keeps copies. A folder that cannot be written is no reason to
-  /// fail.
+  /// If several programs share a folder, only the first keeps copies. A folder that cannot be written is ignored.
   Recovery(Session& session, const QString& folder, int delay_ms, QObject* parent = nullptr);
 
-  /// The file that a program before left; empty: none.
+  /// Returns the file that an earlier program left; empty: none.
   [[nodiscard]] const QString& found() const { return found_; }
-  /// The session in it becomes the current one; a step that can be undone. Throws InputError.
+  /// Replaces the current session by the recovered one, as a step that can be undone. Throws InputError.
   void restore();
-  /// The program ends well.
+  /// Call at the normal end of the program. Removes the copy.
   void done();
 
  private:

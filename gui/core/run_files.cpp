@@ -18,7 +18,7 @@ namespace {
 
 constexpr qint64 kMostBytes = 256 << 20;
 
-// "requests-3.csv", or "requests.csv" of a run of one point.
+// Returns "requests-3.csv", or "requests.csv" for a run of a single point.
 QString file_of(const std::string& folder, const char* stem, const char* ending, std::size_t index) {
   const QString many = qs(folder + "/" + study::point_file_name(stem, ending, 2, index));
   if (QFile::exists(many) || index > 0) return many;
@@ -33,11 +33,11 @@ QByteArray read_bytes(const QString& file) {
   return in.readAll();
 }
 
-// Whatever a file says stays in the range of what holds it.
+// Limits a value from a file to the range of its type.
 double within(double value, double most) { return std::isfinite(value) ? std::clamp(value, -most, most) : 0; }
 Nanos nanos(double value, double unit) { return static_cast<Nanos>(std::llround(within(value * unit, 9e18))); }
 
-/// The fields of one line of requests.csv by the names of its heading.
+/// The fields of a line of requests.csv by column name.
 class RequestFields {
  public:
   RequestFields(const QByteArray& heading, std::string file) : names_(heading.split(',')), file_(std::move(file)) {
@@ -98,7 +98,7 @@ sim::StepRow step_of(const QJsonObject& event) {
   return step;
 }
 
-// "replica 0 kv_blocks": the counters that stand at the time of a step.
+// Adds a counter such as "replica 0 kv_blocks" to the step at the same time.
 void add_counter(const QJsonObject& event, std::map<std::pair<std::int32_t, Nanos>, sim::StepRow*>& steps) {
   const QStringList words = event.value(QStringLiteral("name")).toString().split(QChar(u' '));
   if (words.size() != 3) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// What a run left behind of one point, read back: requests.csv and timeline.json of `measure` or `simulate`.
+// Reads the files that a run of `measure` or `simulate` left for a point: requests.csv and timeline.json.
 #pragma once
 
 #include <QByteArray>
@@ -15,12 +15,13 @@ struct RunFiles {
   std::vector<sim::StepRow> steps;  // empty without a timeline.json
 };
 
-/// Of point `index` of the run in `folder`. Throws InputError with the file and line where they cannot be read.
+/// Reads the files of point `index` of the run in `folder`. Throws InputError with file and line if they cannot be
+/// read.
 [[nodiscard]] RunFiles read_run_files(const std::string& folder, std::size_t index);
-/// Whether there is a requests.csv of this point.
+/// Returns true if this point has a requests.csv.
 [[nodiscard]] bool has_run_files(const std::string& folder, std::size_t index);
 
-/// The text of a requests.csv; `file` stands in messages.
+/// Parses the text of a requests.csv; `file` is used in messages.
 [[nodiscard]] std::vector<sim::RequestRow> parse_requests(const QByteArray& text, const std::string& file);
 [[nodiscard]] std::vector<sim::StepRow> parse_timeline(const QByteArray& text, const std::string& file);
 

@@ -33,10 +33,11 @@ sweep:
   workload.concurrency: [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
 )";
 
+// Finds a value by its path, or nothing.
 std::optional<Node> node_at(const Node& root, std::string_view path) {
   if (path.empty()) return root;
   if (!root.is_map()) return {};
-  if (const auto whole = root.find(path)) return whole;  // a key that itself holds dots
+  if (const auto whole = root.find(path)) return whole;  // a key that itself contains dots
   const std::size_t dot = path.find('.');
   if (dot == std::string_view::npos) return {};
   const auto child = root.find(path.substr(0, dot));
@@ -56,11 +57,12 @@ std::string list_text(const Node& list) {
   return text;
 }
 
-// The file with the edits that replace whole parts: what the form reads its fields from.
+// Returns the file with those edits that replace whole parts. The form reads its fields from it.
 Document edited_document(const Scenario& scenario) {
   Document document = scenario.document;
   for (const auto& [path, yaml] : scenario.edits) {
     if (path != "workload.load" && path != "workload.lengths" && path != "scheduler" && path != "sweep") continue;
+    // Replace instead of merge: a load of another kind must not keep keys of the old one.
     document.remove(path);
     document.set(path, yaml, Where{"edit", 0, 0});
   }
@@ -71,7 +73,7 @@ bool is_load_key(const std::string& key) {
   return key == "workload.concurrency" || key == "workload.rate" || key.starts_with("workload.load");
 }
 
-// What the scenario sweeps besides its load, as the inside of a YAML map.
+// Returns what the scenario sweeps besides its load, as the inside of a YAML map.
 std::string other_sweeps(const Scenario& scenario) {
   std::string sweep;
   const Document document = edited_document(scenario);
@@ -83,8 +85,8 @@ std::string other_sweeps(const Scenario& scenario) {
   return sweep;
 }
 
-// First, so that values pinned by other edits are taken out of the sweep; and emptied before the load changes, since a
-// sweep of the rate would be an error beside a load that has none.
+// The sweep goes first, so that values pinned by other edits leave the sweep. It is emptied before the load changes,
+// because a rate sweep is an error if the load has no rate.
 void replace_load(Scenario& scenario, const std::string& load, const std::string& sweep) {
   std::erase_if(scenario.edits,
                 [](const auto& edit) { return edit.first == "sweep" || edit.first == "workload.load"; });
@@ -129,7 +131,9 @@ void clear_edit(Scenario& scenario, const std::string& path) {
 
 void set_field(Scenario& scenario, const std::string& path, const QString& text) {
   const QString value = text.trimmed();
+  // "1, 2, 4" is swept; a comma inside a map or a list belongs to one value.
   const bool list = value.contains(QChar(u',')) && !value.startsWith(QChar(u'{')) && !value.startsWith(QChar(u'['));
+  // A field is either set or swept, never both.
   if (value.isEmpty() || list) clear_edit(scenario, path);
   if (value.isEmpty() || !list) clear_edit(scenario, "sweep." + path);
   if (value.isEmpty()) return;
@@ -141,6 +145,7 @@ void set_field(Scenario& scenario, const std::string& path, const QString& text)
 
 FieldValue field_value(const Scenario& scenario, const std::string& path) {
   FieldValue value;
+  // The latest source wins: a swept edit, an edit, the file's sweep, the file's value.
   if (const std::string* list = edit_of(scenario, "sweep." + path)) {
     value.text = qs(list->substr(1, list->size() - 2));
     value.swept = value.edited = true;
@@ -189,6 +194,7 @@ LoadField load_field(const Scenario& scenario) {
   LoadField field;
   const Document document = edited_document(scenario);
   const auto load = node_at(document.root(), "workload.load");
+  // An invalid load: the form shows an empty field, and the simulation reports the error.
   if (!load || !load->is_map() || load->items().size() != 1) return field;
   const configs::Item item = load->items().front();
   field.kind = qs(item.key);
@@ -209,6 +215,7 @@ void set_load(Scenario& scenario, const QString& kind, const QString& values) {
   if (numbers.isEmpty()) throw InputError("the load needs at least one value, as in 1, 2, 4");
   for (const QString& number : numbers) {
     const auto value = configs::parse_number(utf8(number));
+    // Checked here, so that the error names the field and not the generated YAML.
     if (!value || !(*value > 0))
       throw InputError("'" + utf8(number) + "' is no load, expected numbers above 0, as in 1, 2, 4");
   }
@@ -230,6 +237,7 @@ void set_trace(Scenario& scenario, const std::string& file) {
   const std::string path = std::filesystem::absolute(file).lexically_normal().string();
   const traces::ReadResult read = traces::read_trace(path);
   const std::string quoted = study::json_quoted(path);
+  // A trace without times says nothing about the load.
   if (read.trace->has_arrivals()) {
     std::string sweep = other_sweeps(scenario);
     sweep += (sweep.empty() ? "" : ", ") + std::string("workload.load.trace.rate_scale: [0.5, 1, 2, 4]");
@@ -247,6 +255,7 @@ study::Study make_study(const Scenario& scenario, const std::shared_ptr<const co
 }
 
 QString shell_quoted(const QString& word) {
+  // Words of harmless characters stay readable without quotes.
   static const QRegularExpression safe(QStringLiteral("^[A-Za-z0-9_./=:@%+,-]+$"));
   if (safe.match(word).hasMatch()) return word;
   return QChar(u'\'') + QString(word).replace(QStringLiteral("'"), QStringLiteral("'\\''")) + QChar(u'\'');

@@ -143,7 +143,8 @@ Session::Session(QObject* parent) : QObject(parent), state_(default_session()) {
 
 void Session::edit(const QString& label, const QString& merge, const std::function<void(SessionState&)>& change) {
   SessionState next = state_;
-  change(next);  // may throw: then nothing has happened
+  change(next);  // may throw; then nothing has changed
+  // A merged edit keeps the state from before its first step.
   if (merge.isEmpty() || merge != merge_) {
     past_.push_back({label, std::move(state_), revision_});
     if (past_.size() > kMostSteps) past_.erase(past_.begin());
@@ -160,6 +161,7 @@ void Session::replace(SessionState state) {
   past_.clear();
   future_.clear();
   merge_.clear();
+  // What was opened counts as saved.
   revision_ = saved_ = ++newest_;
   Q_EMIT changed();
 }
@@ -170,7 +172,7 @@ void Session::set_saved() {
   Q_EMIT changed();
 }
 
-// The last state of `from` takes the place of the present one, which `to` keeps.
+// Makes the last state of `from` the current one and pushes the present one to `to`.
 void Session::step(std::vector<Step>& from, std::vector<Step>& to) {
   if (from.empty()) return;
   Step step = std::move(from.back());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Everything the user has made: scenarios, what is shown of them, pins, measured files. One value, so that undo is to
-// keep the values before, and a session file is that value written down (docs/gui.md, "Sessions").
+// Everything the user has made: scenarios, display settings, pins, measured files. It is one value: undo keeps earlier
+// values, and a session file is the value written down (docs/gui.md, "Sessions").
 #pragma once
 
 #include <QObject>
@@ -14,37 +14,40 @@
 
 namespace plimsoll::gui {
 
+/// What the curves show, and how. x and y are metric ids (metrics.h).
 struct ViewState {
   std::string x = "output_tokens_per_s", y = "latency_per_token_p90_s";
   bool log_x = true, log_y = true;
   bool measured = true, residuals = true, bands = true, knees = true;
-  double limit = 0;  // of the y metric, in its shown unit: the SLO line; 0: none
+  double limit = 0;  // SLO line: limit of the y metric in its displayed unit; 0: none
   bool operator==(const ViewState&) const = default;
 };
 
-/// A point that was pinned by hand.
+/// A point pinned by the user.
 struct Pin {
   QString scenario, curve;
   double load = 0;
   bool operator==(const Pin&) const = default;
 };
 
+/// The saved part of a session.
 struct SessionState {
   std::vector<Scenario> scenarios;  // never empty
   std::size_t current = 0;
-  std::optional<std::size_t> compared;  // the other one of A and B
+  std::optional<std::size_t> compared;  // the scenario to compare with
   ViewState view;
   std::vector<Pin> pins;
   std::vector<std::string> measured;  // files
 };
 
 [[nodiscard]] SessionState default_session();
-/// The text of a *.plimsoll-session.yaml.
+/// Returns the text of a *.plimsoll-session.yaml.
 [[nodiscard]] std::string session_text(const SessionState& state);
-/// Throws InputError with file:line:column.
+/// Parses a session. Throws InputError with file:line:column.
 [[nodiscard]] SessionState parse_session(const std::string& text, const std::string& file);
 [[nodiscard]] bool is_session_file(const QString& file);
 
+/// The current state with its undo history. Belongs to one thread.
 class Session final : public QObject {
   Q_OBJECT
  public:
@@ -52,12 +55,12 @@ class Session final : public QObject {
   [[nodiscard]] const SessionState& state() const { return state_; }
   [[nodiscard]] const Scenario& scenario() const { return state_.scenarios[state_.current]; }
 
-  /// Changes the state in one undoable step called `label`. Steps in a row with the same `merge` key (not empty) become
-  /// one, as a slider's are while it is dragged.
+  /// Changes the state in one undoable step called `label`. Consecutive steps with the same `merge` key (not empty)
+  /// become one step, such as those of a slider during a drag.
   void edit(const QString& label, const QString& merge, const std::function<void(SessionState&)>& change);
-  /// Replaces everything and forgets what could be undone: a file was opened.
+  /// Replaces the state and clears the undo history, because a file was opened.
   void replace(SessionState state);
-  /// The next step is one of its own, whatever its key.
+  /// Ends merging: the next step is separate whatever its key.
   void end_merge() { merge_.clear(); }
 
   [[nodiscard]] bool can_undo() const { return !past_.empty(); }
@@ -66,9 +69,9 @@ class Session final : public QObject {
   [[nodiscard]] QString redo_label() const { return future_.empty() ? QString() : future_.back().label; }
   void undo();
   void redo();
-  /// Whether the state is another one than what was saved or opened; undo and redo lead back to that.
+  /// Returns true if the state differs from the saved or opened one. Undo and redo can return to that state.
   [[nodiscard]] bool is_modified() const { return revision_ != saved_; }
-  /// The state is in a file now. What follows is a step of its own, or no undo would lead back here.
+  /// Marks the current state as saved. The next step does not merge with earlier ones, so that undo can return here.
   void set_saved();
 
  Q_SIGNALS:
@@ -85,7 +88,8 @@ class Session final : public QObject {
   SessionState state_;
   std::vector<Step> past_, future_;
   QString merge_;
-  quint64 revision_ = 0, saved_ = 0, newest_ = 0;  // every state that an edit made has a number of its own
+  quint64 revision_ = 0, saved_ = 0,
+          newest_ = 0;  // number of the current, saved and newest state; every edit gets a new one
 };
 
 }  // namespace plimsoll::gui

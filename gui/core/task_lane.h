@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The lane for everything longer than a slider's move: sweeps, timelines, paired comparisons. One thread, one task
-// after the other; a newer task of the same name replaces an older one; while the interactive lane works, this one
-// pauses.
+// The background lane for long work: sweeps, timelines, paired comparisons. It runs one task at a time on one thread. A
+// newer task of the same name replaces an older one. It pauses while the interactive lane works.
 #pragma once
 
 #include <QObject>
@@ -21,8 +20,8 @@ namespace plimsoll::gui {
 class TaskLane final : public QObject {
   Q_OBJECT
  public:
-  /// Works on the lane's thread; what it returns runs in the thread of the lane's object, unless the task was replaced
-  /// or cancelled. It may throw: the message goes to failed().
+  /// Runs on the lane's thread. The function that it returns runs in the thread of the lane's object, unless the task
+  /// was replaced or cancelled. If it throws, failed() carries the message.
   using Work = std::function<std::function<void()>(study::RunControl& control)>;
 
   explicit TaskLane(QObject* parent = nullptr);
@@ -30,14 +29,20 @@ class TaskLane final : public QObject {
   TaskLane(const TaskLane&) = delete;
   TaskLane& operator=(const TaskLane&) = delete;
 
+  /// Queues a task, replacing a waiting or running one of the same name. Returns at once.
   void start(const QString& name, Work work);
+  /// Drop waiting tasks and ask the running one to stop. Its result is discarded.
   void cancel(const QString& name);
   void cancel_all();
+  /// Pauses or continues the running task and holds back or releases waiting ones.
   void set_paused(bool paused);
   [[nodiscard]] bool busy() const;
+  /// Returns the name of the running task; empty: none.
   [[nodiscard]] QString current() const;
 
  Q_SIGNALS:
+  /// All signals are emitted in the thread of this object. finished() follows every started(), also after a failure or
+  /// a cancellation.
   void started(const QString& name);
   void finished(const QString& name);
   void failed(const QString& name, const QString& text);
@@ -57,7 +62,7 @@ class TaskLane final : public QObject {
   mutable std::mutex mutex_;
   std::condition_variable_any wake_;
   std::deque<std::shared_ptr<Task>> waiting_;
-  std::shared_ptr<Task> running_;  // shared with the event that brings its result
+  std::shared_ptr<Task> running_;  // shared with the event that delivers its result
   bool paused_ = false;
   std::jthread thread_;
 };

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Between the texts of Qt (UTF-16) and those of everything below (UTF-8).
+// Converts between Qt's text (UTF-16) and that of all lower layers (UTF-8).
 #pragma once
 
 #include <QString>
 #include <string>
 #include <string_view>
+
+#include "study/output/chart_axis.h"
 
 namespace plimsoll::gui {
 
@@ -14,7 +16,9 @@ namespace plimsoll::gui {
 [[nodiscard]] inline QString qs(const char* text) { return QString::fromUtf8(text); }
 [[nodiscard]] inline std::string utf8(const QString& text) { return text.toStdString(); }
 
-/// A number for a reader: at most `digits` significant digits, thousands apart, no exponent where it can be avoided.
-[[nodiscard]] QString reader_text(double value, int digits = 4);
+/// Formats a number for the user: at most `digits` significant digits, grouped thousands, no exponent unless needed.
+[[nodiscard]] inline QString reader_text(double value, int digits = 4) {
+  return qs(study::reader_number(value, digits));
+}
 
 }  // namespace plimsoll::gui

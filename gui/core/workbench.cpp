@@ -29,17 +29,17 @@ void add_run_files(PointDetails& details, const std::string& folder, std::size_t
   try {
     details.measured = read_run_files(folder, index);
     details.measured_from = qs(folder);
-  } catch (const std::exception& error) {  // the simulated half is still worth seeing
+  } catch (const std::exception& error) {  // the simulated half is still useful
     details.measured_from = qs(error.what());
   }
 }
 
-// This machine before it is calibrated. The window links no executor that could probe it, so the catalogue's typical
-// CPU stands in, and every point says that it was not calibrated.
+// Describes this machine before it is calibrated. The window links no executor that could probe it, so it uses the
+// catalogue's typical CPU, and every point says that it was not calibrated.
 configs::ThisMachine assumed_machine(const std::string& device) {
   if (device != "cpu")
     throw InputError("this machine's GPU is not known here: state hardware as {accelerator: h100-sxm, count: 1}");
-  const configs::Catalogue catalogue;  // the caller's is busy asking us
+  const configs::Catalogue catalogue;  // the caller's catalogue is busy with this call
   model::Accelerator typical = *catalogue.accelerator("generic-cpu");
   typical.id = "this-machine";
   typical.fit_source = "this machine is not calibrated: taken as a typical CPU; Run > Calibrate this machine";
@@ -57,7 +57,7 @@ std::shared_ptr<const configs::Catalogue> load_catalogue() {
   return catalogue;
 }
 
-// A name that no scenario has.
+// Returns a name that no scenario has.
 QString fresh_name(const std::vector<Scenario>& scenarios, const QString& base) {
   for (int i = 2;; ++i) {
     const QString name = QStringLiteral("%1 %2").arg(base).arg(i);
@@ -89,7 +89,7 @@ Workbench::Workbench(int threads, QObject* parent)
   connect(&lane_, &CurveLane::study_done, this, [this](quint64 generation, double seconds) {
     last_seconds_ = seconds;
     curves_.complete(generation);
-    tasks_.set_paused(false);  // refined points and bands are no reason to hold up a timeline
+    tasks_.set_paused(false);  // refined points and bands must not delay a timeline
     Q_EMIT curves_changed();
   });
   connect(&lane_, &CurveLane::finished, this, &Workbench::finish);
@@ -113,6 +113,7 @@ void Workbench::finish(quint64 /*generation*/) {
 }
 
 Workbench::CurveQuestion Workbench::question_of(const Scenario& scenario, const ViewState& view) {
+  // Points are refined around the limit of this metric only, so other limits do not change the curves.
   const bool refines = view.y == "latency_per_token_p90_s";
   return {scenario.file, scenario.document.dump(), scenario.edits, refines ? view.limit : 0};
 }
@@ -126,7 +127,7 @@ LaneRequest Workbench::request_for(const Scenario& scenario) const {
 
 void Workbench::session_changed() {
   load_tables();
-  // The first change is simulated at once, what follows within a frame together.
+  // The first change is simulated at once; further changes within a frame are combined.
   if (coalesce_.isActive()) {
     dirty_ = true;
   } else {
@@ -174,7 +175,7 @@ void Workbench::load_tables() {
   for (const std::string& file : loaded_) {
     try {
       files_.push_back(read_overlay(file));
-    } catch (const std::exception& error) {  // it was there when it was added; a session may outlive its files
+    } catch (const std::exception& error) {  // the file existed when it was added, but a session may outlive its files
       files_.push_back({qs(file), {}, false, {}, {qs(error.what())}, {}});
     }
   }
@@ -200,9 +201,9 @@ const PointDetails* Workbench::details() {
   if (!curves_.is_complete() || curves_.curves().empty()) return nullptr;
   const LanePoint* point = selected_point();
   if (point == nullptr) {
-    std::vector<const LanePoint*> stated;  // refined points come and go with the SLO line
+    std::vector<const LanePoint*> stated;  // refined points change with the SLO line
     for (const LanePoint& one : curves_.curves().back().points) {
-      if (one.stage == Stage::study) stated.push_back(&one);
+      if (one.stage == PointStage::study) stated.push_back(&one);
     }
     if (stated.empty()) return nullptr;
     point = stated[stated.size() / 2];
@@ -210,6 +211,7 @@ const PointDetails* Workbench::details() {
   const double load = point->row.result.labels.load_value;
   const auto [folder, measured_index] = run_of(*point);
   const DetailQuestion question{submitted_, point->curve, load, folder};
+  // The same question is not simulated twice, also while its answer is still being computed.
   if (question == asked_details_) return details_ ? &*details_ : nullptr;
   asked_details_ = question;
   details_.reset();
@@ -229,6 +231,7 @@ const PointDetails* Workbench::details() {
                    failure = qs(error.what());
                  }
                  return std::function<void()>([this, question, found = std::move(found), failure] {
+                   // Another point was selected while this one was simulated.
                    if (question != asked_details_) return;
                    details_ = found;
                    details_failure_ = failure;
@@ -238,7 +241,7 @@ const PointDetails* Workbench::details() {
   return nullptr;
 }
 
-// Where the files of a measured run of this point are; an empty folder: nowhere.
+// Returns the folder and point index of this point's measured run; an empty folder if there is none.
 std::pair<std::string, std::size_t> Workbench::run_of(const LanePoint& point) const {
   for (const OverlayPoint& measured : overlay_points(curves_, tables_)) {
     const study::PointResult& result = measured.row->result;
@@ -285,7 +288,7 @@ bool Workbench::replaces_session(const QString& file) {
   try {
     const FileKind kind = kind_of(file, read_text(file));
     return kind == FileKind::session || kind == FileKind::study;
-  } catch (const std::exception&) {  // open() says why
+  } catch (const std::exception&) {  // open() reports the reason
     return false;
   }
 }
@@ -294,6 +297,7 @@ void Workbench::open_study(const QString& file) {
   SessionState state = default_session();
   state.scenarios = {open_scenario(utf8(file))};
   const study::Study study = make_study(state.scenarios.front(), catalogue_);
+  // A new study keeps the user's choice of metrics.
   state.view = session_.state().view;
   show_slo(study.point(0).slo, state.view);
   session_.replace(std::move(state));
@@ -313,6 +317,7 @@ void Workbench::save_study(const QString& file) { write_file(file, study_text())
 void Workbench::reload_catalogue() {
   catalogue_ = load_catalogue();
   lane_.set_catalogue(catalogue_);
+  // The questions below stay equal, but their answers depend on the catalogue: forget them.
   compared_lane_.set_catalogue(catalogue_);
   submitted_.reset();
   submitted_compared_.reset();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// What stands behind the window, without a widget: the session, the lanes that compute for it, and what they found.
+// The application without widgets: the session, the lanes that compute for it, and their results.
 #pragma once
 
 #include <QObject>
@@ -19,17 +19,18 @@
 
 namespace plimsoll::gui {
 
-/// The point that the details are about.
+/// The point that details are shown for.
 struct Selection {
   std::size_t curve = 0;
   double load = 0;
   bool operator==(const Selection&) const = default;
 };
 
+/// Owns the session and the lanes. Belongs to the thread of the window; all signals are emitted there.
 class Workbench final : public QObject {
   Q_OBJECT
  public:
-  /// `threads` of the interactive lane; 0: one a core.
+  /// `threads` of the interactive lane; 0: one per core.
   explicit Workbench(int threads = 0, QObject* parent = nullptr);
 
   [[nodiscard]] const std::shared_ptr<const configs::Catalogue>& catalogue() const { return catalogue_; }
@@ -37,56 +38,69 @@ class Workbench final : public QObject {
   [[nodiscard]] const Session& session() const { return session_; }
   [[nodiscard]] const CurveModel& curves() const { return curves_; }
   [[nodiscard]] CurveModel& curves() { return curves_; }
-  /// Of the scenario that the current one is compared with; empty without one.
+  /// Returns the curves of the scenario that the current one is compared with; empty without one.
   [[nodiscard]] const CurveModel& compared() const { return compared_; }
+  /// Returns the published tables, the user's files and the points of a live run.
   [[nodiscard]] const std::vector<OverlayTable>& tables() const { return tables_; }
   [[nodiscard]] TaskLane& tasks() { return tasks_; }
+  /// Returns true while the curves are not final.
   [[nodiscard]] bool is_busy() const { return dirty_ || lane_.busy() || compared_lane_.busy(); }
+  /// Returns how long the study's points of the last complete curves took.
   [[nodiscard]] double last_seconds() const { return last_seconds_; }
+  /// Returns why the current scenario has no curves; empty if it has.
   [[nodiscard]] const std::optional<LaneFailure>& failure() const { return failure_; }
   [[nodiscard]] const std::optional<Selection>& selection() const { return selection_; }
+  /// Returns the selected point, or nullptr if none is selected or the curves no longer have it.
   [[nodiscard]] const LanePoint* selected_point() const;
 
-  /// A study, a session, a table of measured points, another tool's result, a Hugging Face config.json or a trace, by
-  /// what is in it. Throws InputError; then nothing has changed.
+  /// Opens a study, a session, a table of measured points, another tool's result, a Hugging Face config.json or a
+  /// trace, depending on the content. Throws InputError; then nothing has changed.
   void open(const QString& file);
-  /// Whether that would take the place of the whole session, rather than add to it.
+  /// Returns true if opening the file would replace the whole session rather than add to it.
   [[nodiscard]] static bool replaces_session(const QString& file);
+  /// Writes the session. Throws DeviceError if the file cannot be written.
   void save(const QString& file);
-  /// The study alone, as `simulate` reads it. Throws InputError.
+  /// Returns the current study as `simulate` reads it. Throws InputError.
   [[nodiscard]] std::string study_text() const;
+  /// Writes study_text() to a file. Throws InputError and DeviceError.
   void save_study(const QString& file);
-  /// What is known of this machine has changed: everything is simulated again.
+  /// Reloads the catalogue after this machine's calibration has changed, and simulates everything again.
   void reload_catalogue();
   [[nodiscard]] const QString& session_file() const { return session_file_; }
 
   // Edits of the current scenario, each one step to undo.
-  /// `text` as set_field takes it. Steps in a row of the same path merge.
+  /// Sets a field; `text` as for set_field. Consecutive steps of the same path merge.
   void set_value(const QString& path, const QString& text);
+  /// Sets the load and its sweep, as set_load does.
   void change_load(const QString& kind, const QString& values);
+  /// Changes what is shown. Steps with the same `merge` key merge, as for Session::edit.
   void set_view(const QString& label, const QString& merge, const std::function<void(ViewState&)>& change);
+  /// Copies the current scenario, selects the copy and compares it with the original.
   void duplicate_scenario();
   void remove_scenario(std::size_t index);
   void choose_scenario(std::size_t index);
   void compare_with(std::optional<std::size_t> index);
+  /// Exchanges the current scenario and the compared one.
   void swap_compared();
+  /// Pins a point, or removes the pin.
   void toggle_pin(const Pin& pin);
   void select(const Selection& selection);
 
-  /// The selected point's requests and steps (where none is selected, those of the middle load that the study states),
-  /// simulated when first asked for; nullptr until details_changed().
+  /// Returns the requests and steps of the selected point, or of the middle load that the study states if none is
+  /// selected. They are simulated on first use: nullptr until details_changed().
   [[nodiscard]] const PointDetails* details();
   [[nodiscard]] const QString& details_failure() const { return details_failure_; }
 
-  /// Points of a live run: kept beside the measured tables, not in the session. `folder`: where its files are.
+  /// Sets the points of a live run. They are kept with the measured tables, not in the session. `folder` contains the
+  /// run's files.
   void set_live_points(const QString& name, std::vector<PointRow> rows, const std::string& folder);
 
  Q_SIGNALS:
-  void curves_changed();  // curves(), compared(), failure()
+  void curves_changed();  // curves(), compared() or failure()
   void overlays_changed();
   void selection_changed();
   void details_changed();
-  void settled();  // nothing is under way any more
+  void settled();  // no work is in progress any more
 
  private:
   void open_study(const QString& file);
@@ -97,14 +111,14 @@ class Workbench final : public QObject {
   void submit();
   void submit_compared();
   void load_tables();
-  /// What decides the curves of a scenario.
+  /// Everything that the curves of a scenario depend on.
   struct CurveQuestion {
     std::string file, text;
     study::Overrides edits;
-    double limit = 0;  // on the metric of the y axis, where points are refined around it; else 0
+    double limit = 0;  // limit on the y metric, which points are refined around; else 0
     bool operator==(const CurveQuestion&) const = default;
   };
-  /// A point in detail. `folder` has the files of the run that measured it.
+  /// Everything that a point's details depend on. `folder` contains the files of the run that measured it.
   struct DetailQuestion {
     std::optional<CurveQuestion> curves;
     std::size_t curve = 0;
@@ -132,7 +146,7 @@ class Workbench final : public QObject {
   QTimer coalesce_;
   bool dirty_ = false, published_read_ = false;
   TaskLane tasks_;
-  CurveLane lane_, compared_lane_;  // last: they stop first
+  CurveLane lane_, compared_lane_;  // last members: they stop first
 };
 
 }  // namespace plimsoll::gui

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// One axis: values to a plain linear scale (logarithms where asked for, so that no log axis of Qt Charts is needed,
-// which hides a whole series for one value <= 0), its range and its ticks.
+// One axis: maps values to a linear scale, and gives its range and its ticks. A logarithmic axis takes logarithms here,
+// because the log axis of Qt Charts hides a whole series for one value <= 0.
 #pragma once
 
 #include <QString>
@@ -9,8 +9,9 @@
 
 namespace plimsoll::gui {
 
+/// A grid line.
 struct AxisTick {
-  double place = 0;  // on the plain scale
+  double place = 0;  // position on the linear scale
   QString label;     // empty: a minor line
 };
 
@@ -18,19 +19,22 @@ class AxisScale {
  public:
   void set_log(bool log) { log_ = log; }
   [[nodiscard]] bool is_log() const { return log_; }
-  /// nullopt: cannot be drawn on this axis.
+  /// Returns nullopt if the value cannot be drawn on this axis.
   [[nodiscard]] std::optional<double> place(double value) const;
+  /// The inverse of place().
   [[nodiscard]] double value(double place) const;
-  /// The range that shows `places` with a margin, snapped outwards so that it does not tremble as they move.
-  /// `symmetric`: as far below zero as above it; linear scales only.
+  /// Sets the range that shows `places` with a margin. It is snapped outwards, so that it does not flicker while they
+  /// move. `symmetric`: extends equally above and below zero; linear scales only.
   void fit(const std::vector<double>& places, bool from_zero, bool symmetric = false);
+  /// Sets the range on the linear scale.
   void set_range(double low, double high) {
     low_ = low;
     high_ = high;
   }
   [[nodiscard]] double low() const { return low_; }
   [[nodiscard]] double high() const { return high_; }
-  /// About `wanted` labelled ticks at round values; on a range symmetric about zero at least one on either side.
+  /// Returns about `wanted` labelled ticks at round values. A range symmetric about zero gets at least one on either
+  /// side.
   [[nodiscard]] std::vector<AxisTick> ticks(int wanted) const;
 
  private:

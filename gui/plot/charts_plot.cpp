@@ -15,10 +15,10 @@ namespace plimsoll::gui {
 namespace {
 
 constexpr double kUnderSeries = 2,
-                 kOverSeries = 100;  // between Qt Charts' own layers (background -1 … series 4 and up)
+                 kOverSeries = 100;  // between Qt Charts' own layers (background -1 … series 4 and above)
 constexpr int kMostColumns = 500;
 
-/// Paints by a function, in the chart's own pixels.
+/// Calls a function to paint in the chart's own pixels.
 class PaintItem final : public QGraphicsItem {
  public:
   PaintItem(QGraphicsItem* parent, std::function<QRectF()> bounds, std::function<void(QPainter&)> paint)
@@ -72,6 +72,7 @@ ChartsPlot::ChartsPlot(QWidget* parent) : PlotView(parent) {
   layout->addWidget(view_);
   setFocusProxy(view_);
   const auto bounds = [this] { return QRectF(QPointF(0, 0), QSizeF(view_->size())); };
+  // Qt Charts draws its series between these two items.
   under_ = new PaintItem(chart_, bounds, [this](QPainter& painter) {
     const PlotFrame now = frame();
     painter.fillRect(now.area, theme_->background);
@@ -107,6 +108,7 @@ PlotFrame ChartsPlot::frame() const {
 }
 
 void ChartsPlot::set_content(PlotContent content) {
+  // Keep the series objects if only the points have changed: creating them costs more than replacing their points.
   const auto same_lines = [&] {
     if (content.series.size() != content_.series.size() || content.bands.size() != content_.bands.size()) return false;
     for (std::size_t i = 0; i < content.series.size(); ++i) {
@@ -116,6 +118,7 @@ void ChartsPlot::set_content(PlotContent content) {
     return true;
   };
   const bool keep = same_lines() && !lines_.empty();
+  // A zoom is meaningless on other axes.
   if (content.x.log != content_.x.log || content.y.log != content_.y.log || content.x.title != content_.x.title ||
       content.y.title != content_.y.title) {
     zoom_.reset();
@@ -132,6 +135,7 @@ void ChartsPlot::set_content(PlotContent content) {
 }
 
 void ChartsPlot::rebuild_series() {
+  // Bands first: series are drawn in the order in which they are added.
   chart_->removeAllSeries();
   lines_.clear();
   bands_.clear();
@@ -167,6 +171,7 @@ std::vector<QPointF> ChartsPlot::places_of(const PlotSeries& series) const {
   for (const PlotPoint& point : series.points) {
     const auto px = x_.place(point.x), py = y_.place(point.y);
     if (!px || !py) continue;
+    // A step keeps its value up to the next point.
     if (series.line == LineLook::steps && !places.empty()) places.emplace_back(*px, places.back().y());
     places.emplace_back(*px, *py);
   }
@@ -198,6 +203,7 @@ void ChartsPlot::fit() {
   }
   x_.fit(xs, content_.x.from_zero, content_.x.symmetric);
   y_.fit(ys, content_.y.from_zero, content_.y.symmetric);
+  // The user's own zoom goes before the range of another plot.
   if (followed_) x_.set_range(followed_->first, followed_->second);
   if (zoom_) {
     x_.set_range(zoom_->left(), zoom_->right());
@@ -208,6 +214,7 @@ void ChartsPlot::fit() {
 
 void ChartsPlot::lay_out() {
   const QSizeF size = view_->size();
+  // The margins depend on the y labels, so they follow the range.
   const QMarginsF margins = plot_margins(content_, y_, font(), size);
   chart_->resize(size);
   chart_->setPlotArea(QRectF(QPointF(0, 0), size).marginsRemoved(margins));
@@ -229,6 +236,7 @@ void ChartsPlot::update_lines() {
       lines_[i]->clear();
       continue;
     }
+    // At most four points per column: Qt Charts slows down with every point.
     const auto places = decimate(places_of(series), x_.low(), x_.high(), kMostColumns);
     lines_[i]->replace(QList<QPointF>(places.begin(), places.end()));
   }
@@ -271,6 +279,7 @@ void ChartsPlot::reset_zoom() {
 
 void ChartsPlot::zoom_to(const QRectF& places) {
   if (places.width() < 1e-9 || places.height() < 1e-12) return;
+  // A null rectangle means that nothing was zoomed.
   history_.push_back(zoom_.value_or(QRectF()));
   zoom_ = places;
   fit();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// PlotView over Qt Charts: it draws the lines and bands; grid, axes, markers and limits are ours (plot_painter.h).
-// Never more than some two thousand points a line go to Qt Charts, no QScatterSeries (seconds for 10^5 points), no
-// QLogValueAxis (one value <= 0 hides the series), no OpenGL (crashes without a display).
+// PlotView on Qt Charts, which draws the lines and bands; grid, axes, markers and limits are our own (plot_painter.h).
+// Reasons for the limits: a line has at most about two thousand points; no QScatterSeries (takes seconds for 10^5
+// points), no QLogValueAxis (one value <= 0 hides the series), no OpenGL (crashes without a display).
 #pragma once
 
 #include <QtCharts/QAreaSeries>
@@ -81,7 +81,7 @@ class ChartsPlot final : public PlotView {
   };
   std::vector<BandSeries> bands_;
   std::size_t undrawable_ = 0;
-  std::optional<QRectF> zoom_;  // on the plain scales
+  std::optional<QRectF> zoom_;  // on the linear scales
   std::vector<QRectF> history_;
   std::optional<std::pair<double, double>> followed_;
   std::optional<Hit> cursor_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// What mouse and keys do to a plot: hover, select, pin, drag a limit, zoom (rubber band, wheel), pan, keyboard cursor.
+// Mouse and keyboard input of a plot: hover, select, pin, drag a limit, zoom (rubber band, wheel), pan, keyboard
+// cursor.
 #include <QAccessible>
 #include <QEvent>
 #include <QKeyEvent>
@@ -14,7 +15,7 @@ namespace plimsoll::gui {
 namespace {
 
 constexpr double kReach = 14;  // pixels
-constexpr double kClick = 4;   // a press that moved less is a click
+constexpr double kClick = 4;   // a press that moves less than this is a click
 
 double distance(const QPointF& a, const QPointF& b) { return std::hypot(a.x() - b.x(), a.y() - b.y()); }
 
@@ -42,6 +43,7 @@ std::optional<ChartsPlot::Hit> ChartsPlot::hit(const QPointF& at) const {
   double nearest = kReach;
   const PlotFrame f = frame();
   for (std::size_t s = 0; s < content_.series.size(); ++s) {
+    // Only points with markers can be chosen.
     if (!content_.series[s].markers) continue;
     for (std::size_t p = 0; p < content_.series[s].points.size(); ++p) {
       const auto pixel = f.pixel(content_.series[s].points[p].x, content_.series[s].points[p].y);
@@ -74,13 +76,14 @@ void ChartsPlot::set_cursor(std::optional<Hit> where) {
   cursor_ = where;
   over_->update();
   const QString tip = cursor_ ? content_.series[cursor_->series].points[cursor_->point].tip : QString();
+  // Screen readers read the description again only after this event.
   view_->setAccessibleDescription(tip);
   QAccessibleEvent changed(view_, QAccessible::DescriptionChanged);
   QAccessible::updateAccessibility(&changed);
   Q_EMIT hovered(tip);
 }
 
-// ←/→ along a series, ↑/↓ to the next one that has points.
+// ←/→ move along a series, ↑/↓ to the next series with points.
 void ChartsPlot::move_cursor(int points, int series) {
   std::vector<std::size_t> shown;
   for (std::size_t s = 0; s < content_.series.size(); ++s) {
@@ -107,6 +110,7 @@ bool ChartsPlot::press(QMouseEvent* event) {
   if (event->button() == Qt::MiddleButton) {
     drag_ = Drag::pan;
   } else if (event->button() == Qt::LeftButton) {
+    // A point on a limit goes before the limit.
     const PlotLine* line = hit(event->position()) ? nullptr : line_at(event->position());
     drag_ = line ? Drag::line : Drag::zoom;
     if (line) dragged_line_ = line->id;
@@ -141,6 +145,7 @@ bool ChartsPlot::move(QMouseEvent* event) {
       over_->update();
       return true;
     case Drag::line: drag_line(at, false); return true;
+    // Relative to the range at the press, so that rounding does not accumulate.
     case Drag::pan: {
       const QRectF area = chart_->plotArea();
       const double dx = (drag_start_.x() - at.x()) / area.width() * drag_shown_.width();
@@ -159,6 +164,7 @@ bool ChartsPlot::release(QMouseEvent* event) {
   if (drag == Drag::line) drag_line(at, true);
   if (drag != Drag::zoom) return true;
   over_->update();
+  // A click, not a zoom.
   if (distance(at, drag_start_) < kClick) {
     if (const auto found = hit(at)) Q_EMIT activated(found->series, found->point, event->modifiers());
     return true;
@@ -174,6 +180,7 @@ bool ChartsPlot::release(QMouseEvent* event) {
 
 bool ChartsPlot::wheel(QWheelEvent* event) {
   const QRectF area = chart_->plotArea();
+  // The value under the pointer stays where it is.
   const double factor = std::pow(1.0015, -event->angleDelta().y());
   const double fx = (event->position().x() - area.left()) / area.width(),
                fy = (area.bottom() - event->position().y()) / area.height();
@@ -198,7 +205,7 @@ bool ChartsPlot::key(QKeyEvent* event) {
     case Qt::Key_Enter:
       if (cursor_) Q_EMIT activated(cursor_->series, cursor_->point, event->modifiers());
       return cursor_.has_value();
-    case Qt::Key_Space: event->ignore(); return true;  // the window's: it swaps A and B
+    case Qt::Key_Space: event->ignore(); return true;  // for the window, which swaps A and B
     default: return false;
   }
 }

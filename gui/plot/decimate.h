@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Fewer points, the same picture: what Qt Charts is given of a long line, and how a cloud of any size becomes an image.
+// Reduces points without changing the picture: long lines for Qt Charts, and clouds of any size as an image.
 #pragma once
 
 #include <QColor>
@@ -11,11 +11,12 @@
 
 namespace plimsoll::gui {
 
-/// Of each of `columns` columns of [low, high] in x: its first, least, greatest and last point, in their order. Points
-/// are in order of x. A line of at most four points a column comes back as it is.
+/// Returns, for each of `columns` columns of [low, high] in x, its first, lowest, highest and last point in order. The
+/// points must be sorted by x. A line with at most four points per column is returned unchanged.
 [[nodiscard]] std::vector<QPointF> decimate(const std::vector<QPointF>& points, double low, double high, int columns);
 
-/// How many of `points` fall on each pixel of `size`, `range` spanning it (y upwards), as opacity of `colour`.
+/// Counts the points on each pixel of `size`, which `range` spans (y upwards), and returns the counts as opacity of
+/// `colour`.
 [[nodiscard]] QImage density(const std::vector<QPointF>& points, const QRectF& range, const QSize& size,
                              const QColor& colour);
 

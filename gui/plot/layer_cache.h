@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// A layer of a plot that is drawn again at every step of a drag while it stays the same: grid, labels and titles, whose
-// text takes longer to set than all the curves to draw.
+// Caches a layer of a plot that stays the same during a drag: grid, labels and titles. Laying out their text takes
+// longer than drawing all curves.
 #pragma once
 
 #include <QPainter>
@@ -12,16 +12,16 @@
 
 namespace plimsoll::gui {
 
+/// Keeps one picture. Not for concurrent use.
 class LayerCache {
  public:
-  /// Draws the axes of `frame`: from a picture where they look as they did the last time and `painter` draws pixels,
-  /// else afresh.
+  /// Draws the axes of `frame`. Uses the cached picture if they look as last time and `painter` draws pixels.
   void draw_axes(QPainter& painter, const PlotFrame& frame);
-  /// How often the picture was made; for tests.
+  /// Returns how often the picture was made; for tests.
   [[nodiscard]] int times_made() const { return made_; }
 
  private:
-  /// All that paint_axes() looks at.
+  /// Everything that paint_axes() depends on.
   struct Look {
     const Theme* theme = nullptr;
     QRectF area, whole;

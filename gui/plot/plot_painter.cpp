@@ -57,6 +57,7 @@ void paint_grid(QPainter& painter, const PlotFrame& f) {
     painter.drawLine(QPointF(f.area.left(), y), QPointF(f.area.right(), y));
   }
   painter.setPen(QPen(f.theme->frame, 1));
+  // The zero line of charts with negative values, such as errors.
   if (!f.y->is_log() && f.y->low() < 0 && f.y->high() > 0) {
     const double zero = f.pixel_of_place(0, 0).y();
     painter.drawLine(QPointF(f.area.left(), zero), QPointF(f.area.right(), zero));
@@ -73,6 +74,7 @@ void paint_labels(QPainter& painter, const PlotFrame& f) {
   for (const AxisTick& tick : f.x->ticks(wanted_x(f))) {
     if (tick.label.isEmpty()) continue;
     const double x = f.pixel_of_place(tick.place, 0).x(), width = metrics.horizontalAdvance(tick.label);
+    // Skip labels that would overlap the one before or leave the picture.
     if (x - width / 2 < last_right + 4 || x + width / 2 > f.whole.right()) continue;
     painter.drawText(QPointF(x - width / 2, f.area.bottom() + kGap + metrics.ascent()), tick.label);
     last_right = x + width / 2;
@@ -113,6 +115,7 @@ void paint_limit(QPainter& painter, const PlotFrame& f, const PlotLine& line) {
   if (!place) return;
   const bool across = line.orientation == Qt::Horizontal;
   const QPointF at = across ? f.pixel_of_place(f.x->low(), *place) : f.pixel_of_place(*place, f.y->low());
+  // Shade the excluded side even if the limit itself is outside the range.
   if (line.shaded) {
     QRectF beyond = f.area;
     if (across)
@@ -134,6 +137,7 @@ void paint_limit(QPainter& painter, const PlotFrame& f, const PlotLine& line) {
   const QPointF corner =
       across ? QPointF(f.area.left() + kGap, at.y() - 4) : QPointF(at.x() + 4, f.area.top() + metrics.height());
   QRectF box(corner.x() - 2, corner.y() - metrics.ascent(), metrics.horizontalAdvance(text) + 4, metrics.height());
+  // A label above the plot moves below its line.
   if (box.top() < f.area.top()) box.translate(0, metrics.height() + 6);
   QColor ground = f.theme->background;
   ground.setAlphaF(0.85F);
@@ -142,7 +146,7 @@ void paint_limit(QPainter& painter, const PlotFrame& f, const PlotLine& line) {
   painter.setPen(f.theme->bad);
   painter.drawText(QPointF(box.left() + 2, box.top() + metrics.ascent()), text);
   if (!line.draggable) return;
-  painter.setBrush(f.theme->bad);  // a grip
+  painter.setBrush(f.theme->bad);  // the handle for dragging
   painter.setPen(Qt::NoPen);
   if (across)
     painter.drawRoundedRect(QRectF(f.area.right() - 14, at.y() - 4, 12, 8), 3, 3);
@@ -160,6 +164,7 @@ void paint_series_marks(QPainter& painter, const PlotFrame& f, const PlotSeries&
       const auto low = f.pixel(point.x, point.y - point.error), high = f.pixel(point.x, point.y + point.error);
       painter.setPen(QPen(colour, 1.2));
       if (high) painter.drawLine(*at, *high);
+      // On a log axis the lower end may not exist.
       if (low) painter.drawLine(*at, *low);
     }
     const double radius = series.line == LineLook::faded ? 2.2 : point.look == PointLook::small ? 2.4 : 4;
@@ -177,6 +182,7 @@ void paint_mark(QPainter& painter, const PlotFrame& f, const PlotMark& mark) {
   painter.drawPolygon(polygon({{0, -1.25}, {1.25, 0}, {0, 1.25}, {-1.25, 0}}, *at, 8));
   if (mark.label.isEmpty()) return;
   QRectF box(at->x() + 11, at->y() + 4, metrics.horizontalAdvance(mark.label) + 4, metrics.height());
+  // Keep the word inside the plot.
   if (box.right() > f.area.right()) box.moveRight(at->x() - 11);
   if (box.bottom() > f.area.bottom()) box.moveBottom(at->y() - 6);
   QColor ground = f.theme->background;
@@ -187,8 +193,8 @@ void paint_mark(QPainter& painter, const PlotFrame& f, const PlotMark& mark) {
   painter.drawText(QPointF(box.left() + 2, box.top() + metrics.ascent()), mark.label);
 }
 
-// A hatched strip along the line from a doubtful point half way to its neighbours, so that a point alone is seen as
-// well.
+// Hatches a strip along the line from a doubtful point half way to its neighbours, so that a single point is visible
+// too.
 void paint_doubt(QPainter& painter, const PlotFrame& f, const PlotSeries& series) {
   constexpr double kWidth = 18;
   QPainterPath path;
@@ -214,6 +220,7 @@ void paint_doubt(QPainter& painter, const PlotFrame& f, const PlotSeries& series
   colour.setAlphaF(0.55F);
   painter.save();
   painter.setClipRect(f.area);
+  // simplified() unites overlapping strips, which would otherwise be hatched twice.
   painter.fillPath(stroker.createStroke(path).simplified(), QBrush(colour, Qt::BDiagPattern));
   painter.restore();
 }
@@ -245,6 +252,7 @@ void draw_swatch(QPainter& painter, const QRectF& box, const PlotSeries& series,
     painter.drawLine(QPointF(box.left(), box.center().y()), QPointF(box.right(), box.center().y()));
   }
   if (!series.markers) return;
+  // A legend shows the usual marker, even if the first point is a refined one.
   const PointLook look = series.points.empty() ? PointLook::filled : series.points.front().look;
   draw_marker(painter, box.center(), series.colour, 4, colour, look == PointLook::small ? PointLook::filled : look,
               theme.background);
@@ -310,7 +318,7 @@ QMarginsF plot_margins(const PlotContent& content, const AxisScale& y, const QFo
   double widest = metrics.horizontalAdvance(QStringLiteral("000"));
   for (const AxisTick& tick : y.ticks(wanted_y(size.height() - bottom, font)))
     widest = std::max(widest, metrics.horizontalAdvance(tick.label));
-  // A fixed grid of widths: the plot does not shift sideways with every digit.
+  // Rounds widths to a fixed grid, so that the plot does not shift sideways with every digit.
   const double unit = metrics.horizontalAdvance(QStringLiteral("00"));
   return {std::ceil(widest / unit) * unit + metrics.height() + 3 * kGap, 10, 16, bottom};
 }

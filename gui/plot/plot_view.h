@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The one interface to whatever draws charts. Qt Charts stands behind it (charts_plot.cpp) and nowhere else: it has
-// been deprecated since Qt 6.10, and so can be replaced in one file.
+// The only interface to the charting library. Qt Charts is used only in charts_plot.cpp. It has been deprecated since
+// Qt 6.10 and can be replaced in that file.
 #pragma once
 
 #include <QPointF>
@@ -15,28 +15,32 @@
 
 namespace plimsoll::gui {
 
+/// The marker of a point: simulated, measured, or added between the study's points.
 enum class PointLook : unsigned char { filled, hollow, small };
 
+/// A point in the units of the axes.
 struct PlotPoint {
   double x = 0, y = 0;
   PointLook look = PointLook::filled;
-  QString tip;            // several lines of text
-  std::size_t id = 0;     // the caller's
+  QString tip;            // may have several lines
+  std::size_t id = 0;     // chosen by the caller
   double error = 0;       // > 0: half-width of an error bar in y
   bool doubtful = false;  // the line is hatched around such points
 };
 
 enum class LineLook : unsigned char { none, solid, dashed, faded, steps };
 
+/// Points with their line, in drawing order.
 struct PlotSeries {
   QString name;
-  std::size_t colour = 0;  // also the marker's shape
+  std::size_t colour = 0;  // also selects the marker's shape
   LineLook line = LineLook::solid;
   bool markers = true;
   std::vector<PlotPoint> points;
-  double width = 2.2;  // of the line, pixels
+  double width = 2.2;  // of the line, in pixels
 };
 
+/// A filled area between two lines over x.
 struct PlotBand {
   std::size_t colour = 0;
   struct Span {
@@ -45,13 +49,13 @@ struct PlotBand {
   std::vector<Span> spans;
 };
 
-/// A limit; horizontal ones are values of y.
+/// A limit; a horizontal one is a value of y.
 struct PlotLine {
   int id = 0;
   Qt::Orientation orientation = Qt::Horizontal;
   double value = 0;
   QString label;
-  bool draggable = false, shaded = false;  // shaded: what lies beyond is out of the question
+  bool draggable = false, shaded = false;  // shaded: values beyond are excluded
 };
 
 struct PlotMark {  // a diamond with a word
@@ -64,9 +68,10 @@ struct PlotAxis {
   QString title;
   bool log = false;
   bool from_zero = true;   // linear axes only
-  bool symmetric = false;  // linear axes only: as far below zero as above it
+  bool symmetric = false;  // linear axes only: extends equally above and below zero
 };
 
+/// Everything that a plot shows.
 struct PlotContent {
   PlotAxis x, y;
   std::vector<PlotSeries> series;
@@ -74,38 +79,45 @@ struct PlotContent {
   std::vector<PlotLine> lines;
   std::vector<PlotMark> marks;
   std::vector<QPointF> cloud;  // drawn as a density
-  QString message;             // over an empty or a stale chart
-  QString note;                // below, small
+  QString message;             // shown over an empty or a stale chart
+  QString note;                // small text below
 };
 
+/// A chart with zoom, hover and keyboard cursor. Belongs to the window's thread.
 class PlotView : public QWidget {
   Q_OBJECT
  public:
   using QWidget::QWidget;
-  /// What assistive technology calls the plot and whatever of it takes the focus.
+  /// Sets the accessible name of the plot and of its parts that take the focus.
   virtual void set_name(const QString& name) = 0;
-  /// What cannot be drawn (not finite; not positive on a log axis) is left out and counted in undrawable(). The zoom
-  /// stays.
+  /// Sets the content and keeps the zoom. Points that cannot be drawn (not finite, or not positive on a log axis) are
+  /// omitted and counted in undrawable().
   virtual void set_content(PlotContent content) = 0;
   [[nodiscard]] virtual const PlotContent& content() const = 0;
   virtual void set_theme(const Theme& theme) = 0;
-  /// Shows x in the range that another plot shows; nullopt: its own.
+  /// Shows the x range of another plot; nullopt: its own range.
   virtual void follow_x(std::optional<std::pair<double, double>> range) = 0;
   [[nodiscard]] virtual std::pair<double, double> x_range() const = 0;
+  /// Show all of the content again; undo the last zoom.
   virtual void reset_zoom() = 0;
   virtual void zoom_back() = 0;
+  /// Returns the number of points that set_content() omitted.
   [[nodiscard]] virtual std::size_t undrawable() const = 0;
-  /// Where a value lies in this widget, and what lies at a place; for tests and for dragging.
+  /// Map a value to its position in this widget and back; for tests and for dragging.
   [[nodiscard]] virtual QPointF place_of(double x, double y) const = 0;
   [[nodiscard]] virtual QPointF value_at(const QPointF& place) const = 0;
 
  Q_SIGNALS:
-  void hovered(const QString& tip);  // empty: nothing
+  void hovered(const QString& tip);  // empty: no point
+  /// A point was clicked, or chosen with Return.
   void activated(std::size_t series, std::size_t point, Qt::KeyboardModifiers modifiers);
+  /// A draggable limit moves; `finished` when it is released.
   void line_moved(int id, double value, bool finished);
+  /// The shown range has changed, by the user or by new content.
   void range_changed();
 };
 
+/// Returns a plot drawn by the charting library.
 [[nodiscard]] std::unique_ptr<PlotView> make_plot_view(QWidget* parent = nullptr);
 
 }  // namespace plimsoll::gui

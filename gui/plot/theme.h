@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Colours, light and dark. Series colours are chosen so that they stay apart for colour-blind readers (after Okabe and
-// Ito), each at least 3:1 against the background, text at least 4.5:1 (WCAG 2.1); tests/gui holds them to it.
+// Colours, light and dark. Series colours remain distinguishable for colour-blind readers (after Okabe and Ito). Each
+// has a contrast of at least 3:1 with the background, text at least 4.5:1 (WCAG 2.1); tests/gui checks it.
 #pragma once
 
 #include <QColor>
@@ -22,8 +22,8 @@ struct Theme {
 [[nodiscard]] const Theme& dark_theme();
 /// WCAG 2.1 contrast ratio, 1 to 21.
 [[nodiscard]] double contrast(const QColor& a, const QColor& b);
-/// White on a fill that gives it 4.5:1, else black or white, whichever has more: on saturated fills of medium lightness
-/// black reads worse than its ratio says.
+/// Returns white if its contrast on the fill is at least 4.5:1, else black or white, whichever has more contrast. White
+/// is preferred because on saturated fills of medium lightness black reads worse than its ratio suggests.
 [[nodiscard]] QColor text_on(const QColor& fill);
 
 }  // namespace plimsoll::gui

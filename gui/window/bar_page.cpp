@@ -131,7 +131,7 @@ BarPage::BarPage(Workbench& bench, QWidget* parent) : View(bench, parent) {
 
 void BarPage::set_theme(const Theme& theme) { chart_->set_theme(theme); }
 
-// Priced here and not in a lane: the memory plan of a deployment takes microseconds.
+// Priced here instead of in a lane: a deployment's memory plan takes microseconds.
 void MemoryPage::refresh() {
   chart_->setAccessibleName(tr("Memory of a GPU by deployment"));
   constexpr double kGb = 1e9;
@@ -181,7 +181,7 @@ void TimePage::refresh() {
   if (!curves.curves().empty()) {
     for (const LanePoint& point : curves.curves()[shown].points) {
       const auto& m = point.row.result.metrics;
-      if (!m || point.stage == Stage::estimate || !m->latency.mean) continue;
+      if (!m || point.stage == PointStage::estimate || !m->latency.mean) continue;
       bars.push_back({reader_text(point.row.result.labels.load_value, 4),
                       {m->time_weights_s, m->time_kv_s, m->time_compute_s, m->time_allreduce_s, m->time_host_s,
                        m->time_queue_s, m->time_preempt_s, m->time_other_s},
@@ -224,7 +224,7 @@ TablePage::TablePage(Workbench& bench, QWidget* parent) : View(bench, parent) {
   connect(all_, &QCheckBox::toggled, this, &TablePage::refresh);
 }
 
-// What tells no point from another is hidden, unless all is wanted.
+// Hides columns that are equal for all points, unless all columns are requested.
 void TablePage::refresh() {
   const CurveModel& model = bench_.curves();
   if (!isVisible() || !model.is_complete()) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Views that are stacked bars or cells: memory of a GPU, where the time goes along the curve, TP by batch limit.
+// Views made of stacked bars or cells: memory of a GPU, time along the curve, TP by batch limit.
 #pragma once
 
 #include "gui/core/details.h"
@@ -97,7 +97,7 @@ class HeatPage final : public View {
   QLabel* caption_ = nullptr;
   [[nodiscard]] bool is_within();
   QComboBox *metric_ = nullptr, *at_ = nullptr;
-  bool chosen_ = false;  // the user said at which load
+  bool chosen_ = false;  // the user chose the load
   std::string key_;
 };
 

@@ -27,8 +27,8 @@ PlotPoint plot_point(const LanePoint& point, const ContentChoice& choice, const 
   PlotPoint out;
   out.x = x;
   out.y = y;
-  out.look = point.stage == Stage::study ? PointLook::filled : PointLook::small;
-  out.tip = point_tip(point.row, name, point.stage == Stage::study ? QString() : stage_name(point.stage));
+  out.look = point.stage == PointStage::study ? PointLook::filled : PointLook::small;
+  out.tip = point_tip(point.row, name, point.stage == PointStage::study ? QString() : stage_name(point.stage));
   const auto& metrics = point.row.result.metrics;
   const std::string_view id = choice.y->id;
   if (choice.bands && metrics && id == "latency_mean_s")
@@ -47,7 +47,7 @@ PlotSeries series_of(const Curve& curve, const ContentChoice& choice, const QStr
     series.points.push_back(plot_point(curve.points[i], choice, name, *x, *y));
     series.points.back().id = i;
     series.points.back().doubtful = doubt && !curve.points[i].row.result.extrapolates.empty();
-    estimated = estimated || curve.points[i].stage == Stage::estimate;
+    estimated = estimated || curve.points[i].stage == PointStage::estimate;
   }
   if (estimated) series.line = LineLook::dashed;
   return series;
@@ -62,7 +62,7 @@ void add(CurveContent& out, PlotSeries series, SeriesSource source, const Conten
 }
 
 void add_previous(const Workbench& bench, const ContentChoice& choice, CurveContent& out) {
-  // Gone as soon as there is enough of the new ones to be seen.
+  // Dropped as soon as enough of the new points are visible.
   const CurveModel& model = bench.curves();
   for (std::size_t c = 0; c < model.previous().size(); ++c) {
     PlotSeries series = series_of(model.previous()[c], choice, tr("before"), false);
@@ -104,7 +104,7 @@ void add_knees(const Workbench& bench, const ContentChoice& choice, CurveContent
     std::vector<const LanePoint*> from;
     for (const LanePoint& point : curve.points) {
       const auto& m = point.row.result.metrics;
-      if (!m || m->steady.grows || point.stage == Stage::estimate) continue;
+      if (!m || m->steady.grows || point.stage == PointStage::estimate) continue;
       shape.push_back({point.row.result.labels.load_value, m->output_tokens_per_s,
                        m->latency_per_token.p90.value_or(m->latency.p90.value_or(0))});
       from.push_back(&point);
@@ -112,7 +112,7 @@ void add_knees(const Workbench& bench, const ContentChoice& choice, CurveContent
     const auto bend = study::knee(shape);
     if (!bend || choice.hidden.contains(curve_name(bench, curve))) continue;
     const auto x = value_of(from[*bend]->row, *choice.x), y = value_of(from[*bend]->row, *choice.y);
-    const bool few = bench.curves().curves().size() < 3;  // more labels than that cover each other
+    const bool few = bench.curves().curves().size() < 3;  // with more curves the labels would overlap
     if (x && y)
       out.content.marks.push_back(
           {*x, *y, c,
@@ -120,12 +120,12 @@ void add_knees(const Workbench& bench, const ContentChoice& choice, CurveContent
   }
 }
 
-/// A band relative to the curve, at a load.
+/// A band relative to the curve, at one load.
 struct BandRatio {
   double load = 0, low = 1, high = 1;
 };
 
-// Refined points have no band of their own: in between, the ratios to the curve change in a straight line.
+// Refined points have no band of their own. The ratios to the curve are interpolated linearly in between.
 std::optional<BandRatio> ratio_at(const std::vector<BandRatio>& known, double load) {
   const auto after =
       std::lower_bound(known.begin(), known.end(), load, [](const BandRatio& r, double at) { return r.load < at; });
@@ -137,7 +137,7 @@ std::optional<BandRatio> ratio_at(const std::vector<BandRatio>& known, double lo
   return BandRatio{load, std::lerp(before.low, after->low, part), std::lerp(before.high, after->high, part)};
 }
 
-// The 90 % band of the prediction, where the points have one.
+// Adds the 90 % band of the prediction where points have one.
 void add_bands(const Workbench& bench, const ContentChoice& choice, CurveContent& out) {
   const auto low = column_index(std::string(choice.y->id) + "_lo"),
              high = column_index(std::string(choice.y->id) + "_hi");
@@ -179,15 +179,16 @@ void add_pins(const Workbench& bench, const ContentChoice& choice, CurveContent&
 
 bool counts_clients(const study::PointLabels& labels) { return labels.load().quantity == load::LoadQuantity::clients; }
 
-/// What a curve carries within the limit.
+/// The most that a curve carries within the limit.
 struct Carried {
   double load = 0, tokens_per_s = 0;
   std::optional<double> usd_per_million;
-  bool between = false;  // of two simulated points; else it is one of them
+  bool between = false;  // interpolated between two simulated points; else at one of them
 };
 
-// Where the line from `within` to `beyond` crosses the limit, as the curve is drawn: straight on the y axis, linear or
-// logarithmic; load, throughput and cost in proportion. nullopt: nothing is drawn between them.
+// Returns where the line from `within` to `beyond` crosses the limit as the curve is drawn: straight on the y axis,
+// linear or logarithmic. Load, throughput and cost are interpolated in proportion. Returns nullopt if no line is drawn
+// between them.
 std::optional<Carried> crossing(const LanePoint& within, const LanePoint& beyond, const ContentChoice& choice) {
   const Metric &tokens = *find_metric("output_tokens_per_s"), &cost = *find_metric("usd_per_million_output_tokens");
   const auto y0 = value_of(within.row, *choice.y), y1 = value_of(beyond.row, *choice.y);
@@ -207,12 +208,13 @@ std::optional<Carried> crossing(const LanePoint& within, const LanePoint& beyond
   return out;
 }
 
-// The load up to which the curve's y metric is within the limit; where the throughput falls before that, its peak.
+// Returns the load up to which the curve's y metric stays within the limit, or the load of its peak if throughput falls
+// before that.
 QString within_limit(const Curve& curve, const ContentChoice& choice) {
   const LanePoint *best = nullptr, *next = nullptr;  // next: the simulated point after the best one
   bool all = true;
   for (const LanePoint& point : curve.points) {
-    if (point.stage == Stage::estimate || !point.row.result.metrics) {
+    if (point.stage == PointStage::estimate || !point.row.result.metrics) {
       all = false;
       continue;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// From the workbench's curves to what a plot draws: series, greyed predecessors, the compared scenario, measured
-// points, knees, limits, bands.
+// Converts the workbench's curves to the content of a plot: series, greyed previous curves, the compared scenario,
+// measured points, knees, limits, bands.
 #pragma once
 
 #include <set>
@@ -13,36 +13,36 @@ namespace plimsoll::gui {
 struct ContentChoice {
   const Metric *x = nullptr, *y = nullptr;
   bool log_x = false, log_y = false, knees = false, measured = true, bands = true;
-  double limit = 0;          // of y; 0: no line
+  double limit = 0;          // of y; 0: none
   std::set<QString> hidden;  // names of series
 };
 
-/// A series of the content and where its points come from; PlotPoint::id is an index into the curve's points.
+/// A series of the content and the origin of its points; PlotPoint::id is an index into the curve's points.
 struct SeriesSource {
   enum class Kind : unsigned char { curve, previous, compared, measured } kind = Kind::curve;
   std::size_t curve = 0;
 };
 struct CurveContent {
   PlotContent content;
-  std::vector<SeriesSource> sources;  // one a series
+  std::vector<SeriesSource> sources;  // one per series
 };
 [[nodiscard]] CurveContent curve_content(const Workbench& bench, const ContentChoice& choice);
-/// Relative errors of the simulated points against the measured ones, in percent.
+/// Returns the relative errors of the simulated points against the measured ones, in percent.
 [[nodiscard]] PlotContent residual_content(const Workbench& bench, const ContentChoice& choice);
-/// "MAPE 6.0 %, bias -1.2 %, n = 20"; empty without measured points.
+/// Returns "MAPE 6.0 %, bias -1.2 %, n = 20"; empty without measured points.
 [[nodiscard]] QString residual_summary(const Workbench& bench, const ContentChoice& choice);
 
-/// Name of a curve: what is swept besides the load, else the scenario's name.
+/// Returns the name of a curve: the values swept besides the load, else the scenario's name.
 [[nodiscard]] QString curve_name(const Workbench& bench, const Curve& curve);
-/// "64 clients", "2.5 requests/s": the load of a point.
+/// Returns the load of a point: "64 clients", "2.5 requests/s".
 [[nodiscard]] QString load_text(const study::PointLabels& labels, int digits = 4);
-/// Why the figures are estimates, without what stands in brackets, and which are; empty: none is.
+/// Returns why figures are estimates, without details in brackets, and which ones; empty if none is.
 [[nodiscard]] QString validity_text(const Workbench& bench);
-/// Lines of text about a point.
+/// Returns lines of text about a point.
 [[nodiscard]] QString point_tip(const PointRow& row, const QString& name, const QString& kind);
-/// The most that each curve carries while the y metric stays within the limit, and its cost: the inverse question.
-/// Between the last point within and the first beyond it is where the drawn line crosses the limit, and says "about".
-/// The compared scenario's too.
+/// Returns the highest load that each curve carries while its y metric stays within the limit, and its cost. Between
+/// the last point within and the first beyond, it is where the drawn line crosses the limit, and the text says "about".
+/// Includes the compared scenario.
 [[nodiscard]] QString limit_answer(const Workbench& bench, const ContentChoice& choice);
 
 }  // namespace plimsoll::gui

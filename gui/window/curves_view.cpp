@@ -68,7 +68,7 @@ QComboBox* CurvesView::metric_box(const QString& name, bool x) {
     const std::string id = utf8(box->itemData(index).toString());
     bench_.set_view(tr("Choose a metric"), {}, [&](ViewState& view) {
       (x ? view.x : view.y) = id;
-      if (!x) view.limit = 0;  // a limit in other units would mean nothing
+      if (!x) view.limit = 0;  // a limit of the old metric has other units
     });
   });
   return box;
@@ -101,6 +101,7 @@ QWidget* CurvesView::make_bar() {
   limit_->setSpecialValueText(tr("none"));
   limit_->setStepType(QAbstractSpinBox::AdaptiveDecimalStepType);
   limit_->setAccessibleName(tr("Limit on the vertical metric: the SLO line"));
+  // Typing "120" must not apply 1 and 12 first.
   limit_->setKeyboardTracking(false);
   connect(limit_, &QDoubleSpinBox::valueChanged, this, [this](double value) { move_limit(value, true); });
   const auto pair = [&](QWidget* a, QWidget* b) {
@@ -129,6 +130,7 @@ ContentChoice CurvesView::choice() const {
   const ViewState& v = bench_.session().state().view;
   ContentChoice out{find_metric(v.x), find_metric(v.y), v.log_x, v.log_y,          v.knees,
                     v.measured,       v.bands,          v.limit, legend_->hidden()};
+  // During a drag the limit is not part of the session yet, so it makes no undo step.
   if (dragged_limit_ > 0) out.limit = dragged_limit_;
   return out;
 }
@@ -149,6 +151,7 @@ void CurvesView::refresh() {
   legend_->show_series(curves.content.series, *theme_);
   plot_->set_content(std::move(curves.content));
   const QString summary = now.measured ? residual_summary(bench_, now) : QString();
+  // Without measured points the strip would only take space.
   const bool strip = v.residuals && !summary.isEmpty();
   residuals_->setVisible(strip);
   summary_->setVisible(strip);
@@ -163,7 +166,7 @@ void CurvesView::refresh() {
   refresh_notes();
 }
 
-// What of the user's tables is not in the chart, and what the curves rest on.
+// Shows why rows of the user's tables are not in the chart, and what the curves are based on.
 void CurvesView::refresh_notes() {
   QStringList lines;
   const QString validity = validity_text(bench_);
@@ -173,6 +176,7 @@ void CurvesView::refresh_notes() {
   }
   notes_->setVisible(!lines.isEmpty());
   notes_->setToolTip(bench_.curves().extrapolates());
+  // Setting the same text again would clear the user's selection.
   if (notes_->text() != lines.join(QChar(u'\n'))) notes_->setText(lines.join(QChar(u'\n')));
 }
 
@@ -195,6 +199,7 @@ void CurvesView::reset_zoom() { plot_->reset_zoom(); }
 void CurvesView::zoom_back() { plot_->zoom_back(); }
 
 void CurvesView::activate(std::size_t series, std::size_t point, Qt::KeyboardModifiers modifiers) {
+  // Measured points and greyed curves cannot be selected.
   if (series >= sources_.size() || sources_[series].kind != SeriesSource::Kind::curve) return;
   const Curve& curve = bench_.curves().curves()[sources_[series].curve];
   const std::size_t id = plot_->content().series[series].points[point].id;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Any metric against any other, with what was measured on top and the residuals below.
+// Plots any metric against any other, with measured points on top and the residuals below.
 #pragma once
 
 #include "gui/window/curve_content.h"

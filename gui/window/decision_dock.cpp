@@ -16,7 +16,7 @@
 #include "gui/core/plan_question.h"
 #include "gui/core/text.h"
 #include "gui/window/scenario_dock.h"
-#include "gui/window/sorted_item.h"
+#include "gui/window/view.h"
 #include "model/error.h"
 
 namespace plimsoll::gui {
@@ -25,7 +25,7 @@ namespace {
 struct Column {
   const char *key, *title;
 };
-// What is shown of a deployment; the rest stands in its explanation and in the copied table.
+// The columns of a deployment. Everything else is in its explanation and in the copied table.
 const std::vector<Column>& columns() {
   static const std::vector<Column> all = {
       {"rank", QT_TRANSLATE_NOOP("plimsoll::gui::DecisionDock", "#")},
@@ -45,7 +45,7 @@ const std::vector<Column>& columns() {
   return all;
 }
 
-// A column's value: of the row, or of the study's settings that the deployment is made of.
+// Returns a column's value, from the row or from the study settings of the deployment.
 QJsonValue value_of(const QJsonObject& deployment, const char* key) {
   const QJsonValue own = deployment.value(QLatin1String(key));
   if (!own.isUndefined()) return own;
@@ -61,7 +61,7 @@ QString shown(const QJsonValue& value) {
   return value.toString();
 }
 
-constexpr int kObjective = 5;  // whose title is its unit, once that is known
+constexpr int kObjective = 5;  // the objective column, whose title becomes its unit once known
 
 }  // namespace
 
@@ -140,13 +140,14 @@ DecisionDock::DecisionDock(Workbench& bench, QWidget* parent) : RunDock(bench, p
 void DecisionDock::refresh() {
   for (Field* field : {slo_, search_})
     field->show_value(field_value(bench_.session().scenario(), utf8(field->spec().path)));
+  // The question is derived only while it can be seen, because that reads the study.
   if (!isVisible()) return;
   ask();
   if (asked_.empty() || run_.state() != ChildRun::State::idle) return;
   state().setText(asked_ == key() ? verdict_ : tr("⚠ The question has changed since. Plan again."));
 }
 
-// Says what the planner would be asked, or what it lacks: false.
+// Shows the question for the planner. Returns false, with the reason shown, if there is none.
 bool DecisionDock::ask() {
   QString missing;
   try {
@@ -164,7 +165,7 @@ void DecisionDock::showEvent(QShowEvent* event) {
   refresh();
 }
 
-// Empty where there is nothing that could be asked.
+// Returns the key of the question; empty if nothing can be asked.
 std::string DecisionDock::key() const {
   try {
     return question_key(bench_.session().scenario(), bench_.session().state().view);
@@ -209,7 +210,7 @@ void DecisionDock::add(const QString& type, const QJsonObject& line) {
 }
 
 void DecisionDock::add_deployment(const QJsonObject& line) {
-  ranking_->setSortingEnabled(false);  // a row must not move before it is whole
+  ranking_->setSortingEnabled(false);  // a row must not move before it is complete
   const int row = ranking_->rowCount();
   ranking_->insertRow(row);
   for (int c = 0; c < static_cast<int>(columns().size()); ++c) {
@@ -270,6 +271,7 @@ void DecisionDock::fit_columns() {
 
 void DecisionDock::finished(const QString& verb, int exit_code, const QString& text) {
   RunDock::finished(verb, exit_code, text);
+  // Exit code 4: the search is complete, but no deployment meets the SLO.
   if (exit_code == 4 && text.isEmpty()) state().setText(tr("✓ done: nothing meets the SLO"));
   verdict_ = state().text();
   asked_ = text.isEmpty() && (exit_code == 0 || exit_code == 4) ? asking_ : std::string();
@@ -297,12 +299,14 @@ void DecisionDock::explain(int row) {
 void DecisionDock::use(int row) {
   const QJsonObject* deployment = deployment_at(row);
   if (deployment == nullptr) return;
+  // Taken before the edit, which changes the question.
   const bool current = asked_ == key();
   bench_.session().edit(tr("Use a deployment"), {}, [&](SessionState& s) {
     Scenario& scenario = s.scenarios[s.current];
-    const QJsonObject settings = deployment->value(QStringLiteral("settings")).toObject();  // path of the study, value
+    const QJsonObject settings = deployment->value(QStringLiteral("settings")).toObject();  // path in the study, value
     for (auto it = settings.begin(); it != settings.end(); ++it)
       set_field(scenario, utf8(it.key()), it.value().toString());
+    // Older answers have no settings; use the columns that they have.
     if (!settings.isEmpty()) return;
     for (const auto& [key, path] : {std::pair("tp", "deployment.tp"), std::pair("replicas", "deployment.replicas"),
                                     std::pair("hardware", "hardware"), std::pair("dtype", "dtype")}) {
@@ -313,7 +317,7 @@ void DecisionDock::use(int row) {
         set_field(scenario, path, value.toString());
     }
   });
-  // What it was chosen from is no longer swept by the form; the answer is as good as before.
+  // The form no longer sweeps what the deployment was chosen from, but the answer is still valid.
   if (current) asked_ = key();
   refresh();
 }
@@ -326,6 +330,7 @@ TableData DecisionDock::table() const {
   TableData table;
   for (const QJsonObject& deployment : deployments_) {
     for (const QString& key : deployment.keys()) {
+      // Fields of the progress protocol, not of the deployment.
       const bool own = key == QStringLiteral("v") || key == QStringLiteral("t_s") || key == QStringLiteral("type");
       if (!own && !table.headers.contains(key)) table.headers << key;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The decision: `plimsoll plan` on the current scenario. Its deployments, best first; what keeps each from winning; the
-// winner's flags and files.
+// The Decision dock: `plimsoll plan` on the current scenario. Shows its deployments, best first, what keeps each from
+// winning, and the winner's flags and files.
 #pragma once
 
 #include <QJsonObject>
@@ -21,11 +21,11 @@ class DecisionDock final : public RunDock {
  public:
   explicit DecisionDock(Workbench& bench, QWidget* parent = nullptr);
   void plan();
-  /// Every column of every deployment.
+  /// Returns every column of every deployment.
   [[nodiscard]] TableData table() const;
   [[nodiscard]] QTableWidget& ranking() { return *ranking_; }
   [[nodiscard]] QString answer() const;
-  /// The deployment of a row becomes the scenario's.
+  /// Applies the deployment of a row to the scenario.
   void use(int row);
   void refresh();
 
@@ -50,9 +50,9 @@ class DecisionDock final : public RunDock {
   QComboBox* files_ = nullptr;
   QPushButton *copy_ = nullptr, *use_ = nullptr;
   std::vector<QJsonObject> deployments_;  // best first
-  QJsonObject deploy_;                    // name of a file or of a tool's flags, its text
-  std::string asking_, asked_;            // the question under way, the one that was answered; empty: none
-  QString verdict_;                       // how it ended
+  QJsonObject deploy_;                    // text by the name of a file or of a tool
+  std::string asking_, asked_;            // key of the question in progress; key of the answered one; empty: none
+  QString verdict_;                       // the outcome as text
   std::size_t tried_ = 0;
 };
 

@@ -26,7 +26,7 @@ void write_png(View& view, const QString& file, const std::string& session, doub
   if (!image.save(file, "PNG")) cannot_write(file);
 }
 
-// On the window's own ground, or a dark theme's labels would stand on white paper.
+// Uses the window's own background; a dark theme's labels would be unreadable on white.
 void draw(View& view, QPainter& painter) {
   painter.fillRect(view.rect(), view.palette().color(QPalette::Window));
   view.render(&painter, QPoint(), QRegion(), QWidget::DrawChildren);
@@ -70,7 +70,7 @@ void write_bytes(const QString& file, const QByteArray& text) {
   if (!out.open(QIODevice::WriteOnly) || out.write(text) != text.size() || !out.commit()) cannot_write(file);
 }
 
-// A CSV has no place for the session that every reader would skip, so it stands beside it.
+// Writes the session beside the CSV: inside, every reader of the CSV would have to skip it.
 void write_csv(const View& view, const QString& file, const std::string& session) {
   write_bytes(file, table_text(view.table(), QChar(u',')).toUtf8());
   write_bytes(file.chopped(4) + QStringLiteral(".plimsoll-session.yaml"), QByteArray::fromStdString(session));
@@ -93,10 +93,10 @@ std::string session_in_svg(const QString& file) {
   return unescaped(text.mid(begin + open.size(), end - begin - open.size()));
 }
 
-// The attachment is one of the compressed streams; it is known by how it begins.
+// The attachment is one of the compressed streams, recognised by its first bytes.
 std::string session_in_pdf(const QString& file) {
   constexpr qint64 kMost = 64 << 20;
-  constexpr char kGuess[] = {0, 1, 0, 0};  // 64 KiB: qUncompress wants to be told a size, and finds out by itself
+  constexpr char kGuess[] = {0, 1, 0, 0};  // 64 KiB: qUncompress requires a size but finds the real one itself
   QFile in(file);
   if (!in.open(QIODevice::ReadOnly) || in.size() > kMost) return {};
   const QByteArray bytes = in.readAll();

@@ -1,17 +1,27 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Views as files: PNG, SVG, PDF with the whole session inside, so that a picture can be opened again; CSV of the data.
+// Exports views: PNG, SVG and PDF contain the whole session, so that a picture can be opened again; CSV contains the
+// data.
 #pragma once
 
+#include <QSize>
 #include <QString>
 #include <string>
 
+#include "gui/window/main_window.h"
 #include "gui/window/view.h"
 
 namespace plimsoll::gui {
 
-/// By the name's ending. Throws InputError for another one, DeviceError when the file cannot be written.
+/// Writes a view in the format of the name's ending. Throws InputError for an unknown ending, DeviceError if the file
+/// cannot be written.
 void export_view(View& view, const QString& file, const std::string& session, double scale = 2);
-/// The session inside a PNG, SVG or PDF that export_view() wrote; empty: none.
+/// Returns the session inside a PNG, SVG or PDF that export_view() wrote; empty: none.
 [[nodiscard]] std::string session_in_picture(const QString& file);
+
+/// `--screenshot`, in screenshot.cpp: shows the view, waits until everything it requested has arrived (at most
+/// `timeout_ms`) and writes the picture. Throws DeviceError if the file cannot be written or a result did not arrive in
+/// time.
+void write_screenshot(Workbench& bench, MainWindow& window, const QString& view, const QString& file, const QSize& size,
+                      int timeout_ms = 60000);
 
 }  // namespace plimsoll::gui

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Widgets in rows that break where the width ends, so that nothing is clipped at any text size.
+// Lays out widgets in rows that wrap at the available width, so that nothing is clipped at any text size.
 #pragma once
 
 #include <QLayout>

@@ -50,7 +50,7 @@ std::optional<double> HeatGrid::value(std::size_t cell) const {
   return row && metric_ != nullptr ? value_of(*row, *metric_) : std::nullopt;
 }
 
-// What a value carries where it is beyond the SLO line.
+// Returns the mark of a value that is beyond the SLO line.
 QString HeatGrid::mark_of(std::size_t cell) const {
   const auto held = limit_ > 0 && map_.cells[cell].row ? value_of(*map_.cells[cell].row, *limited_) : std::nullopt;
   return held && *held > limit_ ? QStringLiteral(" ✗") : QString();
@@ -114,7 +114,7 @@ void HeatGrid::keyPressEvent(QKeyEvent* event) {
   if (map_.cells.empty() || (event->modifiers() & (Qt::ControlModifier | Qt::AltModifier)) != 0)
     return QWidget::keyPressEvent(event);
   const std::size_t columns = map_.batch.size(), at = cursor_.value_or(0), column = at % columns;
-  const bool first = !cursor_;  // the first key shows where the cursor is
+  const bool first = !cursor_;  // the first key only shows the cursor
   switch (event->key()) {
     case Qt::Key_Left: return move_cursor(first || column == 0 ? at : at - 1);
     case Qt::Key_Right: return move_cursor(first || column + 1 == columns ? at : at + 1);
@@ -154,7 +154,7 @@ void HeatGrid::paintEvent(QPaintEvent* /*event*/) {
   const auto [low, high] = range();
   for (std::size_t cell = 0; cell < map_.cells.size(); ++cell) paint_cell(painter, cell, low, high);
   if (!cursor_ || *cursor_ >= map_.cells.size()) return;
-  // Two rings: one of them is seen on any fill.
+  // Two rings, one of which is visible on any fill.
   const QRectF box = cell_box(*cursor_).adjusted(2, 2, -2, -2);
   painter.setBrush(Qt::NoBrush);
   painter.setPen(QPen(theme_->background, 5));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The cells of the TP x batch map, walked along by mouse and keyboard.
+// The cells of the TP x batch map, with mouse and keyboard navigation.
 #pragma once
 
 #include <QWidget>
@@ -11,24 +11,24 @@
 
 namespace plimsoll::gui {
 
-/// Arrows, Home and End move a cursor whose cell is said, to assistive technology too; Return or a double-click chooses
-/// it.
+/// Arrows, Home and End move a cursor; its cell is announced, to assistive technology too. Return or a double-click
+/// chooses the cell.
 class HeatGrid final : public QWidget {
   Q_OBJECT
  public:
   explicit HeatGrid(QWidget* parent = nullptr);
 
-  /// `message` stands where the map has no cells. The cursor stays where it is.
+  /// `message` is shown if the map has no cells. The cursor stays where it is.
   void show_map(HeatMap map, const QString& message);
-  /// Which metric the cells show; `limited` above `limit` (> 0, in its unit) is marked.
+  /// Chooses the metric that cells show. Cells with `limited` above `limit` (> 0, in its unit) are marked.
   void show_metric(const Metric& metric, const Metric& limited, double limit);
   void set_theme(const Theme& theme);
   [[nodiscard]] const HeatMap& map() const { return map_; }
   [[nodiscard]] std::optional<double> value(std::size_t cell) const;
-  /// "TP 4, batch limit 64: 1343 tokens/s", or why there is no value.
+  /// Returns "TP 4, batch limit 64: 1343 tokens/s", or why there is no value.
   [[nodiscard]] QString cell_text(std::size_t cell) const;
   [[nodiscard]] std::optional<std::size_t> cursor() const { return cursor_; }
-  /// Where a cell lies in this widget.
+  /// Returns the position of a cell in this widget.
   [[nodiscard]] QRectF cell_box(std::size_t cell) const;
 
  Q_SIGNALS:

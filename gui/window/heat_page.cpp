@@ -43,7 +43,7 @@ HeatPage::HeatPage(Workbench& bench, QWidget* parent) : View(bench, parent) {
   });
 }
 
-// Where there is an SLO line, what is carried within it is what is asked; unless the user chose otherwise.
+// With an SLO line the map shows what is carried within it, unless the user chose otherwise.
 bool HeatPage::is_within() {
   const double limit = bench_.session().state().view.limit;
   auto* items = qobject_cast<QStandardItemModel*>(at_->model());
@@ -99,7 +99,7 @@ void HeatPage::refresh() {
                           .arg(load_of_map(), view.limit > 0 ? tr(". ✗: not within %1").arg(slo) : QString()));
 }
 
-// "32 clients": in the words of the curves' points, where there are any.
+// Returns "32 clients", worded as for the curves' points if there are any.
 QString HeatPage::load_of_map() const {
   study::PointLabels labels;
   labels.load_kind = utf8(load_field(bench_.session().scenario()).kind);
@@ -107,7 +107,7 @@ QString HeatPage::load_of_map() const {
   return load_text(labels);
 }
 
-// What a cell stands for becomes the scenario's, as a ranked deployment does in the Decision dock.
+// Applies a cell's deployment to the scenario, as the Decision dock does with a ranked one.
 void HeatPage::use(int tp, int batch) {
   bench_.session().edit(tr("Use TP %1, batch limit %2").arg(tp).arg(batch), {}, [&](SessionState& s) {
     Scenario& scenario = s.scenarios[s.current];

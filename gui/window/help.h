@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// What every metric means, and what every key does.
+// Help texts: the meaning of every metric and of every key.
 #pragma once
 
 #include <QDialog>

@@ -45,7 +45,7 @@ void Legend::lay_out() {
 }
 
 void Legend::place_in(QBoxLayout& row, int width) {
-  constexpr int kRoomForBoth = 90;  // characters: of the plot, its labels and a name
+  constexpr int kRoomForBoth = 90;  // characters that fit the plot, its labels and a name
   const bool below = width < kRoomForBoth * fontMetrics().averageCharWidth();
   if (below == below_) return;
   below_ = below;
@@ -86,7 +86,7 @@ void Legend::show_series(const std::vector<PlotSeries>& series, const Theme& the
                              .arg(theme.dark)
                              .arg(named[i]->points.empty() ? 0 : static_cast<int>(named[i]->points.front().look));
     const bool same = buttons_[i]->accessibleName() == name && buttons_[i]->property("look").toString() == look;
-    if (same) continue;  // redrawn at every step of a drag otherwise
+    if (same) continue;  // avoids redrawing at every step of a drag
     buttons_[i]->setProperty("look", look);
     buttons_[i]->setIcon(swatch(*named[i], theme, devicePixelRatioF()));
     buttons_[i]->setText(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The series of a plot as buttons, in a column beside it or in rows below: a click hides or shows one, a double click
-// shows it alone. Buttons, so that the keyboard and assistive technology reach them.
+// The series of a plot as buttons, in a column beside it or in rows below. A click hides or shows a series, a double
+// click shows it alone. They are buttons so that the keyboard and assistive technology can reach them.
 #pragma once
 
 #include <QWidget>
@@ -20,7 +20,8 @@ class Legend final : public QWidget {
   void show_series(const std::vector<PlotSeries>& series, const Theme& theme);
   [[nodiscard]] const std::set<QString>& hidden() const { return hidden_; }
   void clear_hidden();
-  /// Places this, the last of `row`, beside the plot where a view of `width` pixels has room for both, else below it.
+  /// Places the legend, the last item of `row`, beside the plot if a view of `width` pixels has room for both, else
+  /// below it.
   void place_in(QBoxLayout& row, int width);
 
  Q_SIGNALS:

@@ -88,7 +88,7 @@ void LiveDock::use_this_machine() {
     set_load(scenario, QStringLiteral("closed_loop"), QStringLiteral("1, 2, 4, 8, 16"));
     set_field(scenario, "workload.requests", QStringLiteral("24"));
   });
-  if (run_.state() == ChildRun::State::idle) state().clear();  // a refusal was about the scenario before
+  if (run_.state() == ChildRun::State::idle) state().clear();  // a refusal concerned the previous scenario
 }
 
 void LiveDock::measure() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Measuring the current scenario on this machine, and calibrating the machine.
+// The dock that measures the current scenario on this machine and calibrates the machine.
 #pragma once
 
 #include <string>
@@ -17,11 +17,11 @@ class LiveDock final : public RunDock {
   Q_OBJECT
  public:
   explicit LiveDock(Workbench& bench, QWidget* parent = nullptr);
-  /// The scenario's points, one after another; they appear in the curves as they finish.
+  /// Measures the scenario's points one after another. Each appears in the curves when it finishes.
   void measure();
-  /// For as long as the dock's field says; then predictions for `hardware: this-machine` rest on it.
+  /// Calibrates for the duration in the dock's field. Predictions for `hardware: this-machine` then use the result.
   void calibrate();
-  /// Turns the scenario into one for this machine: hardware, engine, and a model that a CPU can run.
+  /// Changes the scenario to one for this machine: hardware, engine, and a model that a CPU can run.
   void use_this_machine();
   void refresh();
   [[nodiscard]] QSpinBox& seconds() { return *seconds_; }

@@ -21,17 +21,16 @@
 #include "gui/window/decision_dock.h"
 #include "gui/window/live_dock.h"
 #include "gui/window/plot_page.h"
-#include "gui/window/point_page.h"
 #include "gui/window/scenario_dock.h"
-#include "gui/window/sorted_item.h"
 #include "gui/window/timeline_page.h"
+#include "gui/window/view.h"
 
 namespace plimsoll::gui {
 namespace {
 
 constexpr std::size_t kDecisionDock = 1;
 constexpr int kFrameMs = 16;
-constexpr int kDockWidth = 360;  // in which a ranking's first columns and its buttons stand beside each other
+constexpr int kDockWidth = 360;  // wide enough for a ranking's first columns and its buttons side by side
 
 }  // namespace
 
@@ -123,6 +122,7 @@ QDockWidget* MainWindow::add_dock(const QString& name, const QString& title, QWi
 void MainWindow::show_dock(QDockWidget& dock) {
   dock.show();
   dock.raise();
+  // A dock that is wider already keeps its width.
   const int wanted = std::min(kDockWidth, width() / 3);
   if (dock.width() < wanted) resizeDocks({&dock}, {wanted}, Qt::Horizontal);
 }
@@ -157,6 +157,7 @@ void MainWindow::fill_twin() {
   twin_->setSortingEnabled(false);
   twin_->clear();
   twin_->setColumnCount(static_cast<int>(table.headers.size()));
+  // A widget per cell: longer tables would take seconds. Export and copy have all rows.
   twin_->setRowCount(static_cast<int>(std::min<std::size_t>(table.rows.size(), 5000)));
   twin_->setHorizontalHeaderLabels(table.headers);
   for (int r = 0; r < twin_->rowCount(); ++r) {
@@ -183,6 +184,7 @@ View* MainWindow::current_view() const { return qobject_cast<View*>(tabs_->curre
 bool MainWindow::show_view(const QString& id) {
   if (id == QLatin1String(kDecisionView)) {
     show_dock(*docks_[kDecisionDock]);
+    // The planner's dock is shown beside the curves.
     return show_view(curves_->id());
   }
   View* found = view(id);
@@ -212,15 +214,16 @@ void MainWindow::report(const QString& text) {
 
 QString MainWindow::problem() const { return banner_->isHidden() ? QString() : banner_->text(); }
 
-// However many changes come, the window is drawn once a frame: at once where it has not been drawn for one.
+// Draws the window at most once per frame however many changes arrive; at once if the last drawing was more than a
+// frame ago.
 void MainWindow::refresh_in_time() {
   const qint64 passed = refreshed_.isValid() ? refreshed_.elapsed() : kFrameMs;
   auto wait = static_cast<int>(std::clamp<qint64>(kFrameMs - passed, 0, kFrameMs));
-  // An outline is followed by its first points within milliseconds; drawn without them it would hold them up.
+  // The first points follow an outline within milliseconds. Drawing without them would delay them.
   const auto& curves = bench_.curves().curves();
   const bool points = std::any_of(curves.begin(), curves.end(), [](const Curve& c) { return !c.points.empty(); });
   if (!points && !bench_.failure()) wait = kFrameMs;
-  if (!bench_.is_busy()) wait = 0;  // nothing more is to come
+  if (!bench_.is_busy()) wait = 0;  // no more results will follow
   if (!refresh_soon_.isActive() || refresh_soon_.remainingTime() > wait) refresh_soon_.start(wait);
 }
 

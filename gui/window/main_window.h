@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The window: menus, docks, views, status. It holds no knowledge of its own; the workbench does.
+// The window: menus, docks, views, status. All application state is in the workbench.
 #pragma once
 
 #include <QElapsedTimer>
@@ -23,7 +23,7 @@ class DecisionDock;
 class LiveDock;
 class Recovery;
 
-/// A name for show_view besides the views': the curves and the planner's dock.
+/// The names that show_view accepts besides those of views: the curves and the planner's dock.
 inline constexpr const char* kDecisionView = "decision";
 
 class MainWindow final : public QMainWindow {
@@ -35,10 +35,10 @@ class MainWindow final : public QMainWindow {
   [[nodiscard]] const std::vector<View*>& views() const { return views_; }
   [[nodiscard]] View* view(const QString& id) const;
   [[nodiscard]] View* current_view() const;
-  /// False for a name that is none.
+  /// Returns false for an unknown name.
   bool show_view(const QString& id);
   void set_dark(bool dark);
-  /// Shows what is wrong in the status bar and the message line, not in a dialog.
+  /// Shows an error in the status bar and the message line, not in a dialog.
   void report(const QString& text);
   [[nodiscard]] QString problem() const;
   void open_files(const QStringList& files);
@@ -46,11 +46,12 @@ class MainWindow final : public QMainWindow {
   [[nodiscard]] CurvesView& curves() { return *curves_; }
   [[nodiscard]] LiveDock& live() { return *live_; }
   [[nodiscard]] DecisionDock& decision() { return *decision_; }
-  /// Every action of the menus, for the palette, the help and the tests.
+  /// Returns every action of the menus, for the palette, the help and the tests.
   [[nodiscard]] std::vector<QAction*> actions_of_menus() const;
-  /// Docks and size as they were when the last window was closed.
+  /// Restores docks and size from when the last window was closed.
   void restore_layout();
-  /// From now on what is not saved survives a crash, in this folder; and what one before left there can be recovered.
+  /// From now on, keeps unsaved work in this folder so that it survives a crash, and offers to recover what an earlier
+  /// program left there.
   void guard(const QString& folder, int delay_ms);
   void save_to(const QString& file);
   void export_to(const QString& file);
@@ -58,7 +59,7 @@ class MainWindow final : public QMainWindow {
 
  protected:
   void closeEvent(QCloseEvent* event) override;
-  /// Space swaps A and B wherever no widget has another use for it.
+  /// Space swaps A and B unless a widget uses it otherwise.
   void keyPressEvent(QKeyEvent* event) override;
   void dragEnterEvent(QDragEnterEvent* event) override;
   void dropEvent(QDropEvent* event) override;

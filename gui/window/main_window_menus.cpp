@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The menus of the window, and what they do with files.
+// The window's menus and their file operations.
 #include <QApplication>
 #include <QClipboard>
 #include <QCloseEvent>
@@ -180,7 +180,8 @@ void MainWindow::make_run_menu() {
   add_to_corner({{tr("Plan"), plan}, {tr("Measure"), measure}});
 }
 
-// What a newcomer looks for, at the end of the menu bar. Not for Tab: the menus have them all.
+// Adds the actions that a newcomer looks for at the end of the menu bar. Tab skips them, because the menus have them
+// all.
 void MainWindow::add_to_corner(const std::vector<std::pair<QString, QAction*>>& buttons) {
   QWidget* corner = menuBar()->cornerWidget();
   if (corner == nullptr) {

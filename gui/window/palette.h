@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The command palette: every action of the menus, found by a few letters of its name.
+// The command palette: finds any action of the menus by a few letters of its name.
 #pragma once
 
 #include <QDialog>
@@ -11,7 +11,8 @@ class QListWidget;
 
 namespace plimsoll::gui {
 
-/// Letters of `wanted` occur in `text` in that order: the smaller the number the better the match; -1: they do not.
+/// Returns a score if the letters of `wanted` occur in `text` in that order: the smaller, the better. Returns -1 if
+/// they do not.
 [[nodiscard]] int match_score(const QString& wanted, const QString& text);
 
 class Palette final : public QDialog {

@@ -64,6 +64,7 @@ PlotPage::Page ParetoPage::build(const std::set<QString>& hidden) const {
   std::vector<double> x, y;
   std::vector<const PlotPoint*> points;
   for (const PlotSeries& series : content.series) {
+    // Only the current curves, not greyed ones or measured points.
     if (series.line != LineLook::solid) continue;
     for (const PlotPoint& point : series.points) {
       x.push_back(point.x);
@@ -75,7 +76,7 @@ PlotPage::Page ParetoPage::build(const std::set<QString>& hidden) const {
   front.name = tr("Pareto front");
   front.colour = 6;
   front.markers = false;
-  front.width = 7;  // behind the curves that it is made of, and still to be seen
+  front.width = 7;  // drawn behind the curves that it consists of, yet visible
   if (!hidden.contains(front.name)) {
     for (const std::size_t i : study::pareto_front(x, y)) front.points.push_back(*points[i]);
     std::reverse(front.points.begin(), front.points.end());
@@ -84,10 +85,11 @@ PlotPage::Page ParetoPage::build(const std::set<QString>& hidden) const {
   return {std::move(content), tr("Up and to the right is better: more tokens from each GPU, faster for each user.")};
 }
 
-// Against the latency that Curves shows: against throughput every deployment of one price is on one line.
+// Plots against the latency that Curves shows. Against throughput, all deployments of one price would lie on one line.
 PlotPage::Page CostPage::build(const std::set<QString>& hidden) const {
   const ViewState& view = bench_.session().state().view;
   const Metric* shown = find_metric(view.y);
+  // The limit of Curves applies only if it is one on a latency.
   const bool latency = std::string_view(shown->group) == "latency" && shown->better_low;
   const ContentChoice choice{latency ? shown : find_metric("latency_per_token_p90_s"),
                              find_metric("usd_per_million_output_tokens"),
@@ -105,7 +107,8 @@ PlotPage::Page CostPage::build(const std::set<QString>& hidden) const {
   for (const Curve& curve : bench_.curves().curves()) {
     for (const LanePoint& point : curve.points) {
       const auto cost = value_of(point.row, *choice.y), slow = value_of(point.row, *choice.x);
-      if (point.stage == Stage::estimate || !cost || (best > 0 && *cost >= best)) continue;
+      if (point.stage == PointStage::estimate || !cost || (best > 0 && *cost >= best)) continue;
+      // The cheapest point counts only if it meets the limit.
       if (limit > 0 && (!slow || *slow > limit)) continue;
       best = *cost;
       where = tr("%1 at %2").arg(curve_name(bench_, curve), load_text(point.row.result.labels));
@@ -133,6 +136,7 @@ PlotPage::Page ParityPage::build(const std::set<QString>& hidden) const {
   PlotContent content;
   content.x = {tr("measured: %1").arg(axis_title(y)), true, true};
   content.y = {tr("predicted: %1").arg(axis_title(y)), true, true};
+  // The lines of equality span all points.
   double low = 1e300, high = 0;
   for (std::size_t c = 0; c < bench_.curves().curves().size(); ++c) {
     PlotSeries series;
@@ -188,6 +192,7 @@ void ComparePage::prepare() {
   }
   const Scenario a = state.scenarios[*state.compared], b = state.scenarios[state.current];
   const Metric* metric = find_metric(state.view.y);
+  // The same question is not simulated twice.
   const std::string key = session_text({{a, b}, 0, {}, {}, {}, {}}) + metric->id;
   if (key == key_) return;
   key_ = key;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Views that are one plot with a legend and a line of text: Pareto, cost, parity, distributions, A against B.
+// Views of one plot with a legend and a line of text: Pareto, cost, parity, distributions over a point's requests, A
+// against B.
 #pragma once
 
 #include <memory>
@@ -29,7 +30,7 @@ class PlotPage : public View {
     PlotContent content;
     QString caption;
   };
-  /// What to show; `hidden` are the legend's.
+  /// Returns the content; `hidden` are the series that the legend hides.
   [[nodiscard]] virtual Page build(const std::set<QString>& hidden) const = 0;
   void resizeEvent(QResizeEvent* event) override;
   PlotView* plot_ = nullptr;
@@ -74,7 +75,7 @@ class ParityPage final : public PlotPage {
   [[nodiscard]] Page build(const std::set<QString>& hidden) const override;
 };
 
-/// B against A at every load, over paired replications.
+/// Compares B with A at every load, over paired replications.
 class ComparePage final : public PlotPage {
   Q_OBJECT
  public:
@@ -91,6 +92,19 @@ class ComparePage final : public PlotPage {
   std::vector<PairedDifference> differences_;
   std::string key_;
   QString failure_;
+};
+
+/// Cumulative distributions of latency, TTFT and TPOT.
+class CdfPage final : public PlotPage {
+  Q_OBJECT
+ public:
+  explicit CdfPage(Workbench& bench, QWidget* parent = nullptr);
+  [[nodiscard]] QString id() const override { return QStringLiteral("cdf"); }
+  [[nodiscard]] QString title() const override { return tr("Distributions"); }
+  void prepare() override { static_cast<void>(bench_.details()); }
+
+ protected:
+  [[nodiscard]] Page build(const std::set<QString>& hidden) const override;
 };
 
 }  // namespace plimsoll::gui

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// What docks that run a child process share: buttons, progress, pause, cancel, messages.
+// The common part of docks that run a child process: buttons, progress, pause, cancel, messages.
 #pragma once
 
 #include <QTemporaryDir>
@@ -18,7 +18,7 @@ class QVBoxLayout;
 
 namespace plimsoll::gui {
 
-/// Buttons, progress and log of one child process. One run at a time; its files live until the next one starts.
+/// Buttons, progress and log of one child process. One run at a time. Its files live until the next run starts.
 class RunDock : public QWidget {
   Q_OBJECT
  public:
@@ -28,21 +28,21 @@ class RunDock : public QWidget {
 
  protected:
   QPushButton* add_button(const QString& text, const QString& help);
-  /// Runs `plimsoll VERB [STUDY] OPTIONS --progress jsonl`; `study` is the text of its file, empty: none. False where
-  /// that cannot be.
+  /// Runs `plimsoll VERB [STUDY] OPTIONS --progress jsonl`; `study` is the text of the study file, empty: none. Returns
+  /// false if the run cannot start.
   bool start(const QString& verb, const QStringList& options, const std::string& study);
-  /// Keeps the starting buttons from being pressed, with the reason as their tool tip; empty: no longer.
+  /// Disables the starting buttons with the reason as their tool tip; an empty reason enables them again.
   void hold(const QString& why);
   void say(const QString& text);
   void show_log_from_top();
   void refuse(const QString& why);
-  /// Before a run.
+  /// Called before a run.
   virtual void clear() {}
-  /// After one: `text` says what went wrong, empty: nothing did.
+  /// Called after a run. `text` says what went wrong; empty: success.
   virtual void finished(const QString& verb, int exit_code, const QString& text);
-  /// Where the run may leave files; there while it runs and until the next one.
+  /// Returns the folder for the run's files. It exists during the run and until the next one.
   [[nodiscard]] QString folder() const { return folder_->path(); }
-  /// An empty one, so that files of the last run are not taken for those of the next.
+  /// Creates a new folder, so that files of the last run are not mistaken for those of the next.
   void make_folder() { folder_ = std::make_unique<QTemporaryDir>(); }
   [[nodiscard]] QLabel& state() { return *state_; }
   Workbench& bench_;

@@ -16,7 +16,6 @@
 #include <algorithm>
 
 #include "gui/core/text.h"
-#include "gui/window/scenario_fields.h"
 #include "model/error.h"
 
 namespace plimsoll::gui {
@@ -77,6 +76,7 @@ Field::Field(FieldSpec spec, QWidget* parent) : QWidget(parent), spec_(std::move
   column->addWidget(problem_);
   connect(box_, &QComboBox::activated, this, [this](int index) { Q_EMIT entered(spec_.path, box_->itemText(index)); });
   connect(box_->lineEdit(), &QLineEdit::editingFinished, this, [this] {
+    // Leaving a field without a change is not an edit.
     if (box_->lineEdit()->isModified()) Q_EMIT entered(spec_.path, box_->currentText());
   });
 }
@@ -84,6 +84,7 @@ Field::Field(FieldSpec spec, QWidget* parent) : QWidget(parent), spec_(std::move
 void Field::place_slider(const QString& text) {
   if (slider_ == nullptr) return;
   const QSignalBlocker quiet(slider_);
+  // An empty field shows its default on the slider.
   const auto exact = spec_.choices.indexOf(text.isEmpty() ? default_.value : text);
   if (exact >= 0) {
     slider_->setValue(static_cast<int>(exact));
@@ -93,6 +94,7 @@ void Field::place_slider(const QString& text) {
   const double value = (text.isEmpty() ? default_.value : text).toDouble(&ok);
   int nearest = text.isEmpty() && spec_.unset_is_most ? slider_->maximum() : 0;
   for (int i = 0; ok && i < spec_.choices.size(); ++i) {
+    // A value between two choices: the lower one.
     if (spec_.choices[i].toDouble() <= value) nearest = i;
   }
   slider_->setValue(nearest);
@@ -100,18 +102,19 @@ void Field::place_slider(const QString& text) {
 
 void Field::show_value(const FieldValue& value) {
   const QSignalBlocker quiet(box_);
+  // Never overwrite what the user is typing.
   if (!box_->lineEdit()->hasFocus() || !box_->lineEdit()->isModified()) {
     box_->setEditText(value.text);
     box_->lineEdit()->setCursorPosition(0);
     box_->lineEdit()->setModified(false);
   }
   QFont font = this->font();
-  font.setBold(value.edited);  // the label's: a bold value would need a wider box
+  font.setBold(value.edited);  // on the label, because a bold value would need a wider field
   label_->setFont(font);
   place_slider(value.text);
 }
 
-// A field beside a slider is narrow: who says so is in its tip.
+// A field beside a slider is narrow, so its tool tip names the origin of the default.
 void Field::show_default(const FieldDefault* value) {
   const FieldDefault now = value != nullptr ? *value : FieldDefault();
   if (now == default_) return;
@@ -121,6 +124,7 @@ void Field::show_default(const FieldDefault* value) {
   const QString help = known ? tr("%1. Now %2").arg(spec_.help, default_text(now)) : spec_.help;
   box_->setToolTip(help);
   box_->setAccessibleDescription(help);
+  // A default moves the slider only while no value is stated.
   if (box_->lineEdit()->text().isEmpty()) place_slider({});
 }
 
@@ -149,7 +153,7 @@ ScenarioDock::ScenarioDock(Workbench& bench, QWidget* parent) : QWidget(parent),
   add_group(tr("Scheduler"), groups.scheduler);
   add_group(tr("Machine and model"), groups.machine);
   column_->addStretch();
-  // Nothing of the form is hidden behind the scroll bar.
+  // Makes room, so that the scroll bar hides nothing of the form.
   inner->adjustSize();
   scroll->setMinimumWidth(inner->minimumSizeHint().width() + scroll->verticalScrollBar()->sizeHint().width());
 }
@@ -164,6 +168,7 @@ void ScenarioDock::add_group(const QString& title, const std::vector<FieldSpec>&
     fields_.push_back(field);
     connect(field, &Field::entered, this,
             [this](const QString& path, const QString& text) { bench_.set_value(path, text); });
+    // The next drag of the same slider is a new step to undo.
     connect(field, &Field::released, this, [this] { bench_.session().end_merge(); });
   }
   column_->addWidget(group);
@@ -251,6 +256,7 @@ void ScenarioDock::refresh() {
 
 void ScenarioDock::refresh_scenarios() {
   const SessionState& state = bench_.session().state();
+  // Rebuilt on every change: there are few scenarios, and any of them may have been renamed.
   scenario_->clear();
   compared_->clear();
   compared_->addItem(tr("nothing"));
@@ -265,6 +271,7 @@ void ScenarioDock::refresh_scenarios() {
 void ScenarioDock::refresh_load() {
   const LoadField load = load_field(bench_.session().scenario());
   const int at = kind_->findData(load.kind);
+  // A load of another kind, such as a trace, is shown but not edited here.
   kind_->setEnabled(at >= 0 || load.kind.isEmpty());
   kind_->setCurrentIndex(at);
   if (!values_->hasFocus() || !values_->isModified()) values_->setText(load.values);
@@ -282,7 +289,7 @@ void ScenarioDock::refresh_findings() {
   }
 }
 
-// What failed goes to the field that caused it, where one did.
+// Shows a failure at the field that caused it, if one did.
 void ScenarioDock::refresh_problems() {
   for (Field* field : fields_) field->show_problem({});
   QString general;
@@ -301,6 +308,7 @@ void ScenarioDock::refresh_problems() {
   } else {
     const auto reasons = bench_.curves().impossible();
     if (!reasons.empty()) {
+      // Points that cannot run usually need another TP degree, so the reason is shown there.
       Field* tp = field(QStringLiteral("deployment.tp"));
       (tp != nullptr ? tp->show_problem(reasons.front()) : void());
     }

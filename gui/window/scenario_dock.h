@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The form of the current scenario. Every field takes one value or a list, which sweeps it; what is wrong is said
-// beside it, never in a dialog.
+// The form of the current scenario. Every field takes one value or a list, which is swept. Errors appear beside the
+// field, never in a dialog.
 #pragma once
 
 #include <QWidget>
 #include <vector>
 
+#include "configs/catalogue.h"
 #include "gui/core/workbench.h"
 
 class QComboBox;
@@ -21,18 +22,26 @@ namespace plimsoll::gui {
 struct FieldSpec {
   QString path, label, help;
   QStringList choices;
-  bool slider = false;         // over the choices
-  bool unset_is_most = false;  // without a value or a default the slider stands at its end, not at its beginning
-  QString unset = {};          // what stands in the empty field where its default is not known
+  bool slider = false;         // a slider over the choices
+  bool unset_is_most = false;  // without a value or a default the slider is at its upper end instead of its lower
+  QString unset = {};          // text of the empty field if its default is unknown
 };
 
-/// A label, an editable list of choices, a slider where that helps, and what is wrong.
+// The fields of the form, with choices from the catalogue (scenario_fields.cpp).
+struct FieldGroups {
+  std::vector<FieldSpec> deployment, workload, scheduler, machine;
+};
+[[nodiscard]] FieldGroups field_groups(const configs::Catalogue& catalogue);
+/// Returns "closed loop (clients)".
+[[nodiscard]] QString load_kind_label(const QString& kind);
+
+/// A label, an editable list of choices, a slider if useful, and an error text.
 class Field final : public QWidget {
   Q_OBJECT
  public:
   Field(FieldSpec spec, QWidget* parent);
   void show_value(const FieldValue& value);
-  /// What an empty field stands for; nullptr: not known.
+  /// Sets the default shown in the empty field; nullptr: unknown.
   void show_default(const FieldDefault* value);
   void show_problem(const QString& text);
   [[nodiscard]] const FieldSpec& spec() const { return spec_; }
@@ -41,13 +50,13 @@ class Field final : public QWidget {
 
  Q_SIGNALS:
   void entered(const QString& path, const QString& text);
-  void released();  // the slider was let go
+  void released();  // the slider was released
 
  private:
   void place_slider(const QString& text);
   [[nodiscard]] QString unset_text() const { return spec_.unset.isEmpty() ? tr("default") : spec_.unset; }
   FieldSpec spec_;
-  FieldDefault default_;  // an empty value: not known
+  FieldDefault default_;  // an empty value: unknown
   QLabel *label_ = nullptr, *problem_ = nullptr;
   QComboBox* box_ = nullptr;
   QSlider* slider_ = nullptr;
@@ -58,7 +67,7 @@ class ScenarioDock final : public QWidget {
  public:
   ScenarioDock(Workbench& bench, QWidget* parent = nullptr);
   void refresh();
-  /// What the simulation found out of the scenario: what is wrong, and what its empty fields stand for.
+  /// Shows what the simulation reported about the scenario: errors, and the defaults of its empty fields.
   void refresh_findings();
   [[nodiscard]] Field* field(const QString& path) const;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "gui/window/scenario_fields.h"
+#include "gui/window/scenario_dock.h"
 
 #include <QCoreApplication>
 
@@ -27,14 +27,14 @@ QStringList list_of(const Names& names) {
 
 QStringList words(const char* text) { return QString::fromLatin1(text).split(QChar(u' ')); }
 
-// p4d.24xlarge is also ml.p4d.24xlarge, at SageMaker's price.
+// p4d.24xlarge is also listed as ml.p4d.24xlarge, at SageMaker's price.
 QStringList hardware(const configs::Catalogue& catalogue) {
   QStringList out{QStringLiteral("this-machine")};
   for (const configs::Listing& listing : catalogue.list("instances")) {
     try {
       if (catalogue.instance(listing.name)->sagemaker) out << QStringLiteral("ml.") + qs(listing.name);
     } catch (const std::exception&) {
-      continue;  // a wrong file of the catalogue shows when it is chosen
+      continue;  // an invalid catalogue file is reported when it is chosen
     }
     out << qs(listing.name);
   }

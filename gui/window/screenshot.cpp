@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "gui/window/screenshot.h"
+#include "gui/window/export.h"
 
 #include <QApplication>
 #include <QElapsedTimer>
@@ -25,7 +25,7 @@ void write_screenshot(Workbench& bench, MainWindow& window, const QString& view,
     return !bench.is_busy() && !bench.tasks().busy() && window.current_view()->is_ready() &&
            window.decision().run().state() == ChildRun::State::idle;
   };
-  int quiet = 0;  // several idle turns: results may start further work
+  int quiet = 0;  // several idle turns, because results may start further work
   while (quiet < 5) {
     QApplication::processEvents(QEventLoop::AllEvents | QEventLoop::WaitForMoreEvents, 20);
     quiet = ready() ? quiet + 1 : 0;
@@ -33,7 +33,7 @@ void write_screenshot(Workbench& bench, MainWindow& window, const QString& view,
   }
   window.current_view()->refresh();
   QApplication::processEvents();
-  constexpr int kSmall = 0;  // quality 0: the strongest compression, no loss
+  constexpr int kSmall = 0;  // quality 0: the strongest lossless compression
   if (!window.grab().toImage().convertToFormat(QImage::Format_RGB32).save(file, "PNG", kSmall))
     throw DeviceError(utf8(file) + " cannot be written");
 }

@@ -75,7 +75,7 @@ PlotView* TimelinePage::make_strip(const QString& name) {
 
 void TimelinePage::show_side(Shown side) { side_->setCurrentIndex(static_cast<int>(side)); }
 
-// What has not been measured cannot be chosen.
+// Disables the choices that need measurements if there are none.
 void TimelinePage::refresh_choice(const PointDetails& details) {
   auto* items = qobject_cast<QStandardItemModel*>(side_->model());
   for (int i = 1; i < side_->count(); ++i) items->item(i)->setEnabled(details.measured.has_value());
@@ -84,6 +84,7 @@ void TimelinePage::refresh_choice(const PointDetails& details) {
           ? tr("Measured files: %1").arg(details.measured_from)
           : tr("Measure this scenario (Ctrl+M), or add the points.csv of a run with --requests and --timeline") +
                 (details.measured_from.isEmpty() ? QString() : QStringLiteral("\n") + details.measured_from));
+  // The point that was shown had measurements, this one has none.
   if (!details.measured && side_->currentIndex() != 0) {
     const QSignalBlocker quiet(side_);
     side_->setCurrentIndex(0);
@@ -91,6 +92,7 @@ void TimelinePage::refresh_choice(const PointDetails& details) {
 }
 
 void TimelinePage::refresh() {
+  // Asking for details starts a simulation, so a hidden page does not ask.
   const PointDetails* details = isVisible() ? bench_.details() : nullptr;
   if (details == nullptr) {
     caption_->setText(bench_.details_failure().isEmpty() ? tr("Simulating the point…") : bench_.details_failure());
@@ -107,7 +109,7 @@ void TimelinePage::refresh() {
   const bool measured = side == Shown::measured;
   const auto& requests = measured ? details->measured->requests : details->requests;
   const auto& steps = measured ? details->measured->steps : details->steps;
-  std::int64_t step_count = 0;  // a row stands for a run of equal steps
+  std::int64_t step_count = 0;  // a row may represent a run of equal steps
   for (const sim::StepRow& row : steps) step_count += row.steps;
   caption_->setText(
       tr("%1 at load %2, %3: %4 requests in %5 steps. Wheel zooms, A and D move, W and S zoom, 0 shows all.")
@@ -144,6 +146,7 @@ PlotContent TimelinePage::difference_strip(const QString& title, const StepValue
   PlotContent content;
   content.x = {QString(), false, true};
   content.y = {title, false, true};
+  // A replica may have steps in one of the two runs only.
   const std::int32_t replicas = std::max(replicas_of(details.steps), replicas_of(details.measured->steps));
   for (std::int32_t r = 0; r < replicas; ++r) {
     content.series.push_back(stepped(
@@ -189,6 +192,7 @@ void TimelinePage::show_difference(const PointDetails& details) {
   PlotContent queue = difference_strip(tr("queue"), queue_of, details);
   queue.x.title = tr("time (s)");
   queue_->set_content(std::move(queue));
+  // Without the waterfall each strip shows its own range.
   for (PlotView* one : {batch_, kv_, queue_}) one->follow_x({});
 }
 

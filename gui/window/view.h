@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// A view: one picture of the workbench, its data as a table, its name for menus and `--view`.
+// A view: one picture of the workbench, its data as a table, and its name for menus and `--view`.
 #pragma once
 
 #include <QStringList>
+#include <QTableWidgetItem>
 #include <QWidget>
+#include <optional>
 #include <vector>
 
 #include "gui/core/workbench.h"
@@ -11,30 +13,30 @@
 
 namespace plimsoll::gui {
 
-/// The twin of a picture, for assistive technology, the clipboard and CSV.
+/// The data of a picture, for assistive technology, the clipboard and CSV.
 struct TableData {
   QStringList headers;
   std::vector<QStringList> rows;
 };
-/// RFC 4180 for ",", tab-separated for "\t".
+/// Formats as in RFC 4180 for ",", as tab-separated text for "\t".
 [[nodiscard]] QString table_text(const TableData& table, QChar separator);
 
 class View : public QWidget {
   Q_OBJECT
  public:
   explicit View(Workbench& bench, QWidget* parent = nullptr) : QWidget(parent), bench_(bench) {}
-  /// As `--view` and --list-views have it.
+  /// Returns the name that `--view` and --list-views use.
   [[nodiscard]] virtual QString id() const = 0;
   [[nodiscard]] virtual QString title() const = 0;
-  /// Draws what the workbench has; cheap where nothing changed.
+  /// Draws the workbench's results; cheap if nothing has changed.
   virtual void refresh() = 0;
   virtual void set_theme(const Theme& theme) = 0;
   [[nodiscard]] virtual TableData table() const = 0;
-  /// What the picture shows needs more than the curves: started when the view comes to the front.
+  /// Starts the computations that the picture needs besides the curves. Called when the view comes to the front.
   virtual void prepare() {}
   virtual void reset_zoom() {}
   virtual void zoom_back() {}
-  /// Everything that it asked for has arrived.
+  /// Returns true when every result that the view requested has arrived.
   [[nodiscard]] virtual bool is_ready() const { return true; }
 
  Q_SIGNALS:
@@ -44,7 +46,24 @@ class View : public QWidget {
   Workbench& bench_;
 };
 
-/// Every series of a plot as rows: series, x, y.
+/// Returns every series of a plot as rows: series, x, y.
 [[nodiscard]] TableData table_of(const PlotContent& content);
+
+/// A table cell that sorts by its number if it has one, else by its text. Numbers come first.
+class SortedItem final : public QTableWidgetItem {
+ public:
+  SortedItem(const QString& text, std::optional<double> number) : QTableWidgetItem(text), number_(number) {
+    if (number_) setTextAlignment(Qt::AlignRight | Qt::AlignVCenter);
+  }
+  bool operator<(const QTableWidgetItem& other) const override {
+    const auto* item = dynamic_cast<const SortedItem*>(&other);
+    const std::optional<double> theirs = item != nullptr ? item->number_ : std::nullopt;
+    if (number_ && theirs) return *number_ < *theirs;
+    return number_ || (!theirs && text() < other.text());
+  }
+
+ private:
+  std::optional<double> number_;
+};
 
 }  // namespace plimsoll::gui

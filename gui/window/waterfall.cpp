@@ -51,7 +51,7 @@ void Waterfall::zoom(double factor, double around) {
   set_range(around - (around - low_) * factor, around + (high_ - around) * factor);
 }
 
-// The strips below have their axis to the left; so that times stand above one another, this one leaves the same room.
+// The strips below have their axis on the left. This one leaves the same margin, so that equal times are aligned.
 QRectF Waterfall::area() const {
   const double unit = fontMetrics().horizontalAdvance(QStringLiteral("00"));
   const double left =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Requests over time as bars: waiting, until the first token, until the last. Painted by hand: a row a request, and
-// where there are more rows than pixels, every row that has a pixel of its own.
+// Requests over time as bars: waiting, until the first token, until the last. It draws one row per request. With more
+// rows than pixels it draws only rows that get a pixel of their own.
 #pragma once
 
 #include <QWidget>
@@ -19,7 +19,7 @@ class Waterfall final : public QWidget {
   [[nodiscard]] const std::vector<sim::RequestRow>& requests() const { return requests_; }
   void set_theme(const Theme& theme);
   void show_all();
-  /// Seconds shown.
+  /// Returns the seconds shown.
   [[nodiscard]] std::pair<double, double> range() const { return {low_, high_}; }
 
  Q_SIGNALS:

@@ -8,7 +8,7 @@
 namespace plimsoll::calibration {
 namespace {
 
-// Times a + b x, as step times are host time plus work: the two numbers that made them are the least loss.
+// Times a + b x, as step times are host time plus work. The two numbers that made them have the least loss.
 std::vector<double> figures(double a, double b) {
   std::vector<double> out;
   for (const double x : {1.0, 2.0, 5.0, 10.0, 50.0}) out.push_back(a + b * x);
@@ -29,13 +29,13 @@ Residuals against(std::vector<double> measured, double scale) {
 }
 
 TEST(FitSolver, FindsTheNumbersThatMadeTheFigures) {
-  const std::vector<FitNumber> numbers = {{"a", 1, 10}, {"b", 1, 10}};  // priors that say next to nothing
+  const std::vector<FitNumber> numbers = {{"a", 1, 10}, {"b", 1, 10}};  // nearly flat priors
   const FitResult fit = fit_numbers(numbers, {1, 1}, against(figures(8, 0.3), 0.05), {.iterations = 40});
   EXPECT_NEAR(fit.values[0], 8, 0.02);
   EXPECT_NEAR(fit.values[1], 0.3, 0.002);
 }
 
-// One figure of five is ten times too large: of a squared loss it would move b by far more than its spread.
+// One figure of five is ten times too large. With a squared loss it would move b by far more than its spread.
 TEST(FitSolver, OneWildFigureDoesNotDecide) {
   std::vector<double> measured = figures(8, 0.3);
   measured.back() *= 10;

@@ -74,7 +74,8 @@ class KernelCalibration : public testing::Test {
   model::KernelFolder folder_;
 };
 
-// One half of the shapes of a chessboard is fitted. The other half is predicted, flagged as unseen, and not fitted.
+// Fits every other shape, like the black squares of a chessboard. The others are predicted and flagged as unseen, not
+// fitted.
 TEST_F(KernelCalibration, PredictsWhatItWasNotGiven) {
   const std::vector<KernelRows> given{read(products(false), "given.csv"), read(reduces(), "reduces.csv")};
   const auto fitted =
@@ -113,7 +114,7 @@ TEST_F(KernelCalibration, KeepsAllReducesAsMeasuredButForDisturbedOnes) {
               2e-8);  // the disturbed size
 }
 
-// Comments and what is not fitted stay; fitting twice changes nothing.
+// Comments and values that are not fitted stay; a second fit changes nothing.
 TEST_F(KernelCalibration, ReplacesOnlyWhatWasFitted) {
   const auto fitted =
       fit_kernels({read(products(false), "given.csv")}, configs::Catalogue(kRoot),
@@ -160,7 +161,7 @@ TEST_F(KernelCalibration, RefusesAFileThatLacksAnOpOrIsAnotherOnes) {
               HasSubstr("holds kernels of another accelerator, h100-sxm"));
 }
 
-// Damaged kernels are told of by name, and can be made anew.
+// A damaged kernel file is reported by name, and can be written anew.
 TEST_F(KernelCalibration, NeedsNoKernelsToWriteThem) {
   const std::vector<KernelRows> given{read(products(false), "given.csv")};
   write(fit_kernels(given, configs::Catalogue(kRoot),
@@ -173,8 +174,7 @@ TEST_F(KernelCalibration, NeedsNoKernelsToWriteThem) {
   EXPECT_EQ(alone.accelerator("h100-sxm")->kernels, nullptr);
 }
 
-// What ships can be read to the last table, says where it comes from, and was better out of fit than the roofline
-// alone.
+// Every shipped table can be read, states its source, and predicts left-out shapes better than the roofline alone.
 TEST(ShippedKernels, AreWholeAndSayWhereTheyComeFrom) {
   const configs::Catalogue catalogue(kRoot);
   for (const char* const id : {"a100-sxm-40gb", "a100-sxm-80gb", "b200-sxm", "h100-sxm", "h200-sxm", "l40s"}) {

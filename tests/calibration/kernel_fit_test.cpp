@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measurements made from a known roofline and known ratios: the fit must find the one and predict the other.
+// Measurements generated from a known roofline and known ratios: the fit must find the former and predict the latter.
 #include "calibration/kernel_fit.h"
 
 #include <gtest/gtest.h>
@@ -69,8 +69,8 @@ TEST(KernelFit, FindsTheRooflineThatMadeTheTimes) {
   EXPECT_EQ(table.points, static_cast<std::int64_t>(rows.size()));
 }
 
-// Ratios that vary smoothly with the shape and step along the rows: what is left out is told by its neighbours, where
-// the roofline alone errs by the ratios' size.
+// Ratios that vary smoothly with the shape and step along the rows. Neighbours predict left-out shapes; the roofline
+// alone is off by the size of the ratios.
 TEST(KernelFit, PredictsShapesThatAreLeftOut) {
   const auto rows = measurements([](const KernelKey& key, std::uint32_t m) {
     return 0.15 * std::sin(0.8 * std::log2(key[0])) + 0.1 * std::cos(0.5 * std::log2(key[1])) + (m >= 64 ? 0.1 : 0.0);
@@ -90,17 +90,17 @@ TEST(KernelFit, IsTheSameEveryTimeInAnyOrder) {
   EXPECT_EQ(model::kernel_file_bytes({}, {a}), model::kernel_file_bytes({}, {b}));
 }
 
-// A single time that is three times too long is not believed: its neighbours stand in, and it is counted.
+// A single time that is three times too long is replaced by what its neighbours predict, and counted.
 TEST(KernelFit, ReplacesOutliersOfProducts) {
   auto rows = measurements([](const KernelKey&, std::uint32_t) { return 0.0; });
   for (std::size_t i = 5; i < rows.size(); i += 29) rows[i].seconds *= 3;
   const model::KernelTable table = fit_kernel_table(pointers(rows), device());
   EXPECT_GT(table.replaced, static_cast<std::int64_t>(rows.size() / 29) / 2);
-  EXPECT_GT(table.in_fit, 0);  // what was replaced is not hidden
+  EXPECT_GT(table.in_fit, 0);  // replaced measurements still count in the error
 }
 
-// A shape twice as slow as all others in every row is what it is, and of use for shapes beside it; single times are
-// replaced all the same.
+// A shape that is twice as slow in every row is kept, and helps to predict the shapes beside it. Single disturbed times
+// are still replaced.
 TEST(KernelFit, KeepsAShapeThatDiffersInAllItsRows) {
   auto rows =
       measurements([](const KernelKey& key, std::uint32_t) { return key[0] == 512 && key[1] == 16384 ? 0.7 : 0.0; });
@@ -113,8 +113,8 @@ TEST(KernelFit, KeepsAShapeThatDiffersInAllItsRows) {
   for (std::size_t c = 0; c < table.columns.size(); ++c) EXPECT_NEAR(table.at(first, c), 0.7, 0.1) << table.columns[c];
 }
 
-// Experts that a 50 MB cache serves four times faster than memory: the fit finds how much, and predicts layouts left
-// out; experts that no cache served get none.
+// A 50 MB cache serves experts four times faster than memory. The fit finds this factor and predicts left-out layouts.
+// Experts that no cache served get none.
 TEST(KernelFit, FindsTheCacheThatBenchmarksOfExpertsReadFrom) {
   const auto times = [](const model::WarmCache& cache) {
     std::vector<KernelMeasurement> rows;
@@ -139,7 +139,7 @@ TEST(KernelFit, FindsTheCacheThatBenchmarksOfExpertsReadFrom) {
   const model::KernelTable warm = fit_kernel_table(pointers(times({Bytes(50e6), 4})), device());
   EXPECT_EQ(warm.cache.bytes.value, 50e6);
   EXPECT_NEAR(warm.cache.speedup, 4, 0.2);
-  EXPECT_NEAR(warm.coefficients.memory_efficiency, 0.85, 0.02);  // that of memory, not of a mixture
+  EXPECT_NEAR(warm.coefficients.memory_efficiency, 0.85, 0.02);  // that of memory, not a mixture with the cache
   EXPECT_LT(warm.out_of_fit, 0.01);
   EXPECT_EQ(fit_kernel_table(pointers(times({})), device()).cache.bytes.value, 0);
 }
@@ -151,7 +151,7 @@ TEST(KernelFit, NeedsAPeak) {
   EXPECT_THROW((void)fit_kernel_table(pointers(rows), a), InputError);
 }
 
-// Held-out configurations are whole ones: attention at any batch, experts at any skew, all rows of a product.
+// Whole configurations are held out: attention at any batch, experts at any skew, all rows of a product.
 TEST(HoldOut, KeepsConfigurationsTogether) {
   KernelMeasurement row;
   row.op = KernelOp::decode_attention;

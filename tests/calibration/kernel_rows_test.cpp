@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables of measured kernels are read by their columns; what is wrong with one is told by file, line and column.
+// Tables of measured kernels are recognised by their columns; errors state file, line and column.
 #include "calibration/kernel_rows.h"
 
 #include <gmock/gmock.h>
@@ -50,7 +50,8 @@ TEST(KernelRows, ReadsProductsInMilliseconds) {
   EXPECT_EQ(m.line, 2U);
 }
 
-// float16 and half run the kernels of bfloat16; the context of decode is isl + step, of prefill step tokens are cached.
+// float16 and half run the kernels of bfloat16. The context of decode is isl + step; for prefill, step is the number of
+// cached tokens.
 TEST(KernelRows, ReadsAttention) {
   const KernelRows rows = read(kAttention +
                                "V,1,H,generation_attention,fa,8,1,32,4,128,1,float16,fp8,127,0,0.02\n"
@@ -80,7 +81,8 @@ TEST(KernelRows, ReadsExpertsAndAllReduces) {
 
 TEST(KernelRows, FaultsAreNamedWithTheirPlace) {
   EXPECT_THAT(problem(""), HasSubstr("is empty"));
-  EXPECT_THAT(problem("a,b\n1,2\n"), HasSubstr("table.csv:1: these columns are no table of measured kernels"));
+  EXPECT_THAT(problem("a,b\n1,2\n"),
+              HasSubstr("table.csv:1: these are not the columns of a table of measured kernels"));
   const std::string start = kGemm + "V,1,H,gemm,c,bfloat16,";
   EXPECT_THAT(problem(start + "16,64,64,nan\n"), HasSubstr("table.csv:2: latency: found 'nan'"));
   EXPECT_THAT(problem(start + "16,64,64,-1\n"), HasSubstr("latency: found '-1', expected milliseconds above 0"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calibration/machine_live.h"
+#include "calibration/machine_steps.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 namespace plimsoll::calibration {
 namespace {
 
-// A share on generic efficiencies with flat tables.
+// A share with generic efficiencies and flat tables.
 ShareCalibration share_with_tables(const configs::Catalogue& catalogue) {
   ShareCalibration share;
   share.accelerator = *catalogue.accelerator("generic-cpu");
@@ -35,8 +35,8 @@ TEST(MachineLive, AFactorByRowsGoesIntoEveryTable) {
   }
 }
 
-// What runs faster than its ops needs higher limits, or the file would promise more than the bandwidth: 10 % less time
-// with efficiencies as low as the peaks are higher.
+// Steps faster than their ops need higher limits, or the file would promise more than the bandwidth. 10 % less time
+// means 10 % higher peaks and correspondingly lower efficiencies.
 TEST(MachineLive, FasterStepsRaiseTheLimits) {
   const configs::Catalogue catalogue(std::string(PLIMSOLL_SOURCE_DIR) + "/configs");
   const model::Accelerator before = share_with_tables(catalogue).accelerator;
@@ -46,8 +46,8 @@ TEST(MachineLive, FasterStepsRaiseTheLimits) {
   EXPECT_NEAR(a.coefficients[0].memory_efficiency / 0.9, before.coefficients[0].memory_efficiency, 1e-12);
 }
 
-// "Measured" are the loads on a machine whose steps take 1.25 times as long at any number of rows: that is what is
-// found.
+// The "measured" loads come from a machine whose steps take 1.25 times as long at any number of rows. That factor must
+// be found.
 TEST(MachineLive, FindsHowMuchLongerStepsTake) {
   const configs::Catalogue catalogue(std::string(PLIMSOLL_SOURCE_DIR) + "/configs");
   ShareCalibration share = share_with_tables(catalogue);

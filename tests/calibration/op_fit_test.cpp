@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kPeak = 200e9, kBandwidth = 30e9;
 
-// Products of m rows with square matrices: from reading weights to computing.
+// Products of m rows with square matrices, from memory-bound to compute-bound.
 std::vector<OpSample> gemms(const model::OpCoefficients& truth, double wobble) {
   std::vector<OpSample> samples;
   for (const std::int64_t width : {512, 1024, 2048, 4096})
@@ -45,7 +45,7 @@ TEST(OpFit, finds_the_coefficients_that_made_the_samples) {
   EXPECT_LT(fit.roofline_error, 0.002);
 }
 
-// The table holds log(measured / p-norm) at every sample's own place, so nothing is left there.
+// The table holds log(measured / p-norm) at the grid point of every sample, so no error remains there.
 TEST(OpFit, the_residual_table_gives_every_sample_back) {
   const model::OpCoefficients truth{
       .compute_efficiency = 0.8, .memory_efficiency = 0.7, .p = 4, .t0 = Seconds(5e-6), .residual = nullptr};
@@ -55,7 +55,7 @@ TEST(OpFit, the_residual_table_gives_every_sample_back) {
   EXPECT_LT(fit.fit_error, 1e-9);
 }
 
-// A grid with a hole at m = 8 of one width is filled between its neighbours along m.
+// A hole in the grid at m = 8 of one width is filled from its neighbours along m.
 TEST(OpFit, holes_of_the_grid_are_interpolated) {
   const model::OpCoefficients truth{
       .compute_efficiency = 0.8, .memory_efficiency = 0.7, .p = 4, .t0 = Seconds(5e-6), .residual = nullptr};

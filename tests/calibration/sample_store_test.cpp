@@ -22,7 +22,7 @@ class SampleStoreTest : public testing::Test {
 OpSample sample(double seconds) {
   OpSample s;
   s.op = {.kind = model::OpKind::gemm,
-          .name = "qkv",
+          .id = model::OpId::qkv,
           .m = 3,
           .n = 768,
           .k = 512,
@@ -44,14 +44,26 @@ TEST_F(SampleStoreTest, AnInterruptedCalibrationFindsItsGroupsAgain) {
   const std::vector<OpSample>* group = store.find("ops 0");
   ASSERT_NE(group, nullptr);
   ASSERT_EQ(group->size(), 2U);
-  EXPECT_EQ((*group)[1].op.name, "qkv");
+  EXPECT_EQ((*group)[1].op.id, model::OpId::qkv);
   EXPECT_EQ((*group)[1].op.k, 512);
   EXPECT_EQ((*group)[1].op.weight_bytes, 786432.5);
   EXPECT_EQ((*group)[1].seconds, 2e-3);
   EXPECT_EQ(store.find("ops 2"), nullptr);
 }
 
-// Killed in the middle of a line: the group that it belongs to is measured again, and the next one is not spoilt.
+// "forward" and "live" are not ops. The file keeps these names, and reading returns them beside the op.
+TEST_F(SampleStoreTest, ATimeThatBelongsToNoOpKeepsItsName) {
+  SampleStore(file_, "here").add_time("forward 3", "forward", 0.25);
+  const SampleStore store(file_, "here");
+  EXPECT_EQ(store.find_time("forward 3"), 0.25);
+  ASSERT_NE(store.find("forward 3"), nullptr);
+  const OpSample& time = store.find("forward 3")->front();
+  EXPECT_EQ(time.op.id, model::OpId::none);
+  EXPECT_EQ(time.time_of, "forward");
+  EXPECT_EQ(sample_line(time), "10 forward 0 0 0 1 1 0 0 0 0 1 0 0.25 1");
+}
+
+// The process was killed in the middle of a line: the group of that line is measured again, and the next one is intact.
 TEST_F(SampleStoreTest, AGroupWithoutItsEndDoesNotCount) {
   SampleStore(file_, "here").add("ops 0", {sample(1e-3)});
   append(sample_line(sample(2e-3)) + "\n" + sample_line(sample(2e-3)).substr(0, 20));

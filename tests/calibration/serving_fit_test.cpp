@@ -38,7 +38,7 @@ TEST(ServingFit, UncertaintyIsTheQuantilesOfWhatWasLeftOut) {
   EXPECT_NEAR(u.decode_low, 0.905 + 0.0095, 1e-9);
   EXPECT_NEAR(u.decode_high, 1.095 - 0.0095, 1e-9);
   EXPECT_DOUBLE_EQ(u.prefill_high, 1.5);
-  EXPECT_DOUBLE_EQ(u.prefill_low, 1);  // the prediction itself is always inside
+  EXPECT_DOUBLE_EQ(u.prefill_low, 1);  // the band contains the prediction
 }
 
 // A throughput twice as high as predicted is a time half as long.
@@ -57,8 +57,9 @@ TEST(ServingFit, CoverageCountsFiguresThatHaveABand) {
   EXPECT_DOUBLE_EQ(coverage_of(figures), 0.5);
 }
 
-// Predicted 1 within 0.9 to 1.1, measured 1.1 exp(0.2) twice among twenty inside: the 90 % quantile of what is missing
-// lies where nine tenths are held. A band answers to its factor as 1 to 1 here.
+// Eleven figures are predicted as 1 with a band from 1 / 1.1 to 1.1. Nine lie inside, one measures 1.1 exp(0.2), one
+// 1.1 exp(0.5). The widening that holds nine tenths is the tenth smallest: 0.2. A band responds to its factor one to
+// one.
 TEST(ServingFit, BandsWidenUntilNineTenthsAreHeld) {
   std::vector<validation::Comparison> figures(11, figure("tpot_mean_s", 1, 1));
   for (validation::Comparison& c : figures) {
@@ -73,7 +74,8 @@ TEST(ServingFit, BandsWidenUntilNineTenthsAreHeld) {
   const Widening by = widening_of(misses);
   EXPECT_NEAR(by.decode, 0.2, 1e-9);  // the tenth of eleven
   EXPECT_NEAR(widened(misses[0].factors, by).decode_high, 1.1 * std::exp(0.2), 1e-9);
-  EXPECT_DOUBLE_EQ(widened({}, {.decode = -1, .prefill = -1}).decode_high, 1);  // the prediction stays inside
+  EXPECT_DOUBLE_EQ(widened({}, {.decode = -1, .prefill = -1}).decode_high,
+                   1);  // the band still contains the prediction
 }
 
 // Tables, replica counts and loads of one configuration are left out together.
@@ -95,7 +97,7 @@ TEST(ServingFit, FewNumbersAreFitted) {
     EXPECT_LE(m.numbers.size() + (m.scan.empty() ? 0 : 1), 12U) << m.engine;
 }
 
-// TGI's profile is fitted on three of the five JumpStart tables.
+// TGI's profile is fitted to three of the five JumpStart tables.
 TEST(ServingFit, OwnTablesArePredictedByTheFitOfThePublishedOnes) {
   const std::vector<validation::MeasuredTable> published = validation::jumpstart_tables();
   const auto names = [&](std::vector<validation::MeasuredTable> given) {
@@ -116,8 +118,8 @@ TEST(ServingFit, OwnTablesArePredictedByTheFitOfThePublishedOnes) {
 
 TEST(ServingFit, AnEngineWithoutDataIsRefusedByName) { EXPECT_THROW((void)serving_model("ideal"), InputError); }
 
-// Of the 212 rows of the source two have no concurrency. With the profiles that ship the median error of the time per
-// token stays below 6 %, that of the time to the first token below 20 % for every engine: the aims of
+// Two of the source's 212 rows have no concurrency. With the shipped profiles the median error of the time per token
+// stays below 6 %, and that of the time to the first token below 20 %, for every engine: the targets of
 // docs/validation.md.
 TEST(ServingFit, TimesOnH100ArePredicted) {
   const std::vector<validation::MeasuredTable> tables = serving_tables(serving_model("vllm-0.12"));
@@ -131,8 +133,8 @@ TEST(ServingFit, TimesOnH100ArePredicted) {
   for (const auto& [engine, group] : ttft) EXPECT_LT(summarise(group).median, 0.20) << engine;
 }
 
-// What a user writes, without the settings of the runs' servers: equal lengths and the profile's own step budget. The
-// fit has 9 % for the first tokens of vLLM; in lockstep they were 124 % off.
+// A study as a user writes it, without the server settings of the runs: equal lengths and the profile's own step
+// budget. The fit is 9 % off for vLLM's first tokens; in lockstep they were 124 % off.
 TEST(ServingFit, PlainStudiesOfVllmHaveTheTimesOfTheFit) {
   std::vector<validation::MeasuredTable> tables = serving_tables(serving_model("vllm-0.12"));
   std::vector<validation::MeasuredPoint>& points = tables.front().points;
@@ -147,7 +149,7 @@ TEST(ServingFit, PlainStudiesOfVllmHaveTheTimesOfTheFit) {
   EXPECT_LT(summarise(tpot).median, 0.025);
 }
 
-// A profile's ranges are those of its runs: each of them is calibrated.
+// Each run that a profile was fitted to lies within its ranges, so it counts as calibrated.
 TEST(ServingFit, EveryFittedRunLiesWithinTheRangesOfItsProfile) {
   for (const ServingModel& model : serving_models()) {
     std::vector<validation::MeasuredTable> tables = serving_tables(model);
@@ -194,7 +196,7 @@ TEST(ServingFit, LeavesOutTheSameWithAnyNumberOfThreads) {
     EXPECT_TRUE(c.is_in_band().has_value());  // every figure left out has a band
 }
 
-// While bands are propagated as well, which nothing used to interrupt.
+// Also while bands are propagated, which could not be interrupted before.
 TEST(ServingFit, StopsWhereverItIsCancelled) {
   const std::vector<validation::MeasuredTable> tables = few_runs();
   for (const std::string stage : {"fitting", "leaving out", "propagating"}) {

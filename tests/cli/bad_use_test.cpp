@@ -33,7 +33,7 @@ TEST_F(BadUseTest, FilesThatAreNoStudy) {
   expect_one_line(write("tab.yaml", "study: t\n\tseed: 1\n"), 2, ":2:1: ");
   expect_one_line(write("latin.yaml", "study: caf\xe9\n" + tiny), 2, ":1:11: byte 0xe9");
   expect_one_line(write("nul.yaml", tiny + std::string(1, '\0')), 2, "byte 0x00");
-  expect_one_line(write("twice.yaml", tiny + "study: again\n"), 2, ":8:1: key 'study' stands twice");
+  expect_one_line(write("twice.yaml", tiny + "study: again\n"), 2, ":8:1: key 'study' occurs twice");
   expect_one_line(write("documents.yaml", tiny + "---\n" + tiny), 2, "a second YAML document");
 }
 

@@ -254,7 +254,7 @@ TEST_F(GroupRanksTest, AFollowerThatIsKilledIsNamedAndWhatWasMeasuredIsKept) {
   const Outcome spread = kill_rank(1, "");
   EXPECT_NE(spread.exit, 0);
   EXPECT_THAT(spread.output, HasSubstr("plimsoll: ranks 2 to 3 on "));
-  EXPECT_THAT(spread.output, HasSubstr(": its process has died"));
+  EXPECT_THAT(spread.output, HasSubstr(": the process has died"));
   const std::string requests = read_text(file("out/requests.csv"));
   EXPECT_GT(std::count(requests.begin(), requests.end(), '\n'), 1) << requests;
   EXPECT_TRUE(is_gone(0));
@@ -265,7 +265,7 @@ TEST_F(GroupRanksTest, AFollowerThatIsKilledIsNamedWithTraceOps) {
   const Outcome spread = kill_rank(1, "", "--requests --trace-ops");
   EXPECT_NE(spread.exit, 0);
   EXPECT_THAT(spread.output, HasSubstr("plimsoll: ranks 2 to 3 on "));
-  EXPECT_THAT(spread.output, HasSubstr(": its process has died"));
+  EXPECT_THAT(spread.output, HasSubstr(": the process has died"));
   const std::string requests = read_text(file("out/requests.csv"));
   EXPECT_GT(std::count(requests.begin(), requests.end(), '\n'), 1) << requests;
   EXPECT_TRUE(is_gone(0));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The catalogue that ships: every file loads, refers to files that exist, and is found under every name it goes by.
+// The shipped catalogue: every file loads, refers to existing files, and is found under each of its names.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ std::vector<std::string> names(std::string_view kind) {
 }
 
 TEST(BundledCatalogue, EveryFileLoads) {
-  // list() reads each file; models check their parameter counts, accelerators their coefficients.
+  // list() reads each file. Models check their parameter counts, accelerators their coefficients.
   for (const char* kind : {"models", "accelerators", "interconnects", "instances", "engines"}) {
     const std::vector<Listing> listings = bundled().list(kind);
     EXPECT_GE(listings.size(), 9U) << kind;

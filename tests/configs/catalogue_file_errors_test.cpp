@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A wrong catalogue file: the error names its line and column, what was found and what is allowed. Each case changes
-// one text of a good file.
+// Invalid catalogue files: the error names line and column, what was found and what is allowed. Each case changes one
+// text of a valid file.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -67,7 +67,7 @@ TEST(CatalogueFileErrors, OfAnAccelerator) {
 }
 
 TEST(CatalogueFileErrors, OfAModel) {
-  // 2 x 100 x 8 embeddings; a layer of 4 x 8 x 8 attention and 3 x 8 x 16 MLP, two norms; a last norm: 2264.
+  // 2 x 100 x 8 embeddings; 4 x 8 x 8 attention, 3 x 8 x 16 MLP and two norms per layer; a final norm: 2264 in all.
   const std::string good =
       "family: llama\n"
       "layers: 1\n"
@@ -95,7 +95,7 @@ TEST(CatalogueFileErrors, OfAModel) {
       {"silu\n", "silu\nrotary_dim: 5\n", "f.yaml:11:13: found 5, expected at most head_dim, 4"},
       {"2264", "2265", "f.yaml:11:17: the shape has 2264 parameters, the file states 2265"},
       {"source", "moe: {experts: 2, experts_per_token: 3, intermediate: 4}\nsource",
-       "f.yaml:12:38: more experts a token than there are"},
+       "f.yaml:12:38: more experts per token than experts"},
       {"source", "mla: {kv_lora_rank: 4}\nsource", "f.yaml:12:6: key 'qk_nope_head_dim' is missing"},
   };
   expect_errors(good, read_model, changes);

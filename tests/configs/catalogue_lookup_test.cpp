@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Catalogues of one's own: which files a lookup reads, and how files say their names.
+// Custom catalogues: which files a lookup reads, and how files state their names.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -95,8 +95,8 @@ TEST_F(OwnCatalogue, AliasesStandOnOneLineOrOnSeveral) {
 }
 
 TEST_F(OwnCatalogue, IsAFolderOfModels) {
-  EXPECT_THAT(problem_of([&] { Catalogue catalogue(scratch_.path("models")); }), HasSubstr("is no catalogue"));
-  EXPECT_THAT(problem_of([&] { Catalogue catalogue("/none"); }), StartsWith("/none: is no catalogue"));
+  EXPECT_THAT(problem_of([&] { Catalogue catalogue(scratch_.path("models")); }), HasSubstr("is not a catalogue"));
+  EXPECT_THAT(problem_of([&] { Catalogue catalogue("/none"); }), StartsWith("/none: is not a catalogue"));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A user's own files beside and before those that ship, accelerators without efficiencies, and hints for models' names.
+// A user's own files in addition to or in place of shipped ones, accelerators without efficiencies, and hints for model
+// names.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -39,7 +40,7 @@ TEST_F(Overlay, AddsFilesAndSaysSoInTheList) {
   EXPECT_THAT(listed("accelerators", "h100-sxm"), Not(HasSubstr("[")));
 }
 
-// An own T4 with other figures goes before the one that ships, under its aliases too; the rest of the catalogue stays.
+// A user's T4 with other figures replaces the shipped one, under its aliases too; the rest of the catalogue stays.
 TEST_F(Overlay, OverridesWhatShips) {
   scratch_.write("accelerators/t4.yaml", kOwnGpu);
   catalogue_.add_overlay(scratch_.path());
@@ -61,7 +62,7 @@ TEST_F(Overlay, TheLastOneAddedIsTheStrongest) {
 TEST_F(Overlay, IsAFolderOfOurKind) {
   EXPECT_THAT(problem_of([&] { catalogue_.add_overlay(scratch_.path()); }),
               AllOf(HasSubstr(scratch_.path()),
-                    HasSubstr("is no catalogue of your own: there is no folder models/, accelerators/")));
+                    HasSubstr("is not a catalogue: it has none of the folders models/, accelerators/")));
 }
 
 TEST_F(Overlay, FoldersComeFromTheEnvironmentAndTheHome) {
@@ -97,7 +98,7 @@ TEST_F(Overlay, AllMissingKeysComeInOneMessage) {
               HasSubstr("missing: 'accelerator', 'count', 'source'"));
 }
 
-// A hub's name of a fine-tune is no entry; its base may be.
+// The hub name of a fine-tune is not an entry, but its base may be.
 TEST_F(Overlay, UnknownModelsAreToldOfTheirConfigAndTheirBase) {
   const auto hint = [&](const std::string& name) { return problem_of([&] { (void)catalogue_.model(name); }); };
   EXPECT_THAT(hint("NousResearch/Hermes-3-Llama-3.1-8B"),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The catalogue that ships: its figures are plausible, its schedulers' keys known, its names without two meanings.
-// That files load and refer to files that exist is in bundled_catalogue_test.cpp.
+// The shipped catalogue: its figures are plausible, its scheduler keys known, its names unambiguous.
+// bundled_catalogue_test.cpp tests that files load and refer to existing files.
 #include "configs/catalogue.h"
 
 #include <gmock/gmock.h>
@@ -68,7 +68,7 @@ TEST(ShippedCatalogue, InstancesCostWhatMachinesCost) {
 TEST(ShippedCatalogue, AcceleratorsAreWhatADatasheetCanSay) {
   for (const std::string& id : ids("accelerators")) {
     const auto a = catalogue().accelerator(id);
-    // GB and GiB differ by 7 %: a larger gap between the nameplate and what is visible is a slip.
+    // GB and GiB differ by 7 %: a larger gap between nominal and visible memory is a mistake.
     EXPECT_NEAR(a->memory_visible.value / a->memory.value, 1, 0.1) << id;
     EXPECT_GT(std::max({a->fp16.value, a->bf16.value, a->fp32.value}), 1e11) << id;
     EXPECT_GT(a->memory_bandwidth.value, 1e10) << id;
@@ -225,7 +225,7 @@ TEST(Instance, PriceIsTheLatestNotAfterTheDate) {
   EXPECT_EQ(instance.price("2025-04")->usd_per_hour, 32.77);
   EXPECT_EQ(instance.price("2026-06")->usd_per_hour, 32.77);
   EXPECT_EQ(instance.price("2026-07")->usd_per_hour, 21.96);
-  EXPECT_EQ(instance.price("2024-01")->usd_per_hour, 32.77);  // none is as old: the earliest
+  EXPECT_EQ(instance.price("2024-01")->usd_per_hour, 32.77);  // all prices are newer: the earliest
   EXPECT_FALSE(Instance{}.price().has_value());
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// config.json of both generations of transformers, and the variants that are refused by field.
+// config.json files of both generations of transformers, and refused variants with the field at fault.
 #include "configs/hf_architecture.h"
 
 #include <gmock/gmock.h>
@@ -89,7 +89,7 @@ TEST_F(HfArchitecture, ReadsScalingInTheNewForm) {
   EXPECT_EQ(a.rope.factor, 4);
   EXPECT_EQ(read(llama(R"("rope_parameters": {"rope_theta": 5.0, "rope_type": "default"})")).rope.scaling,
             RopeScaling::none);
-  // Without the length before scaling transformers takes the context length.
+  // If the length before scaling is missing, transformers uses the context length.
   EXPECT_EQ(read(llama(
                      R"("rope_parameters": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1,
               "high_freq_factor": 4})"))
@@ -100,8 +100,7 @@ TEST_F(HfArchitecture, ReadsScalingInTheNewForm) {
 TEST_F(HfArchitecture, OneFormOfScalingIsEnough) {
   const std::string both = R"("rope_scaling": {"type": "linear", "factor": 2}, "rope_parameters": )";
   EXPECT_EQ(read(llama(both + R"({"type": "linear", "factor": 2})")).rope.factor, 2);
-  EXPECT_THAT(problem(llama(both + R"({"rope_theta": 5.0})")),
-              HasSubstr("rope_scaling: stands beside rope_parameters"));
+  EXPECT_THAT(problem(llama(both + R"({"rope_theta": 5.0})")), HasSubstr("rope_scaling: contradicts rope_parameters"));
 }
 
 TEST_F(HfArchitecture, RefusesOtherScalingsByNameAndPlace) {
@@ -128,7 +127,7 @@ TEST_F(HfArchitecture, RefusesOtherScalingsByNameAndPlace) {
   EXPECT_THAT(problem(llama(R"("rope_parameters": {"partial_rotary_factor": 0.5})")), HasSubstr("for phi3 only"));
 }
 
-// 0.75 of 16 dimensions, in either place.
+// 0.75 of 16 dimensions, stated in either place.
 TEST_F(HfArchitecture, Phi3RotatesAPartOfTheHead) {
   EXPECT_EQ(read(llama(R"("partial_rotary_factor": 0.75)", "phi3")).rope.rotary_dim, 12);
   EXPECT_EQ(read(llama(R"("rope_parameters": {"partial_rotary_factor": 0.75})", "phi3")).rope.rotary_dim, 12);
@@ -160,7 +159,8 @@ TEST_F(HfArchitecture, RefusesFalconsThatAreNotExecuted) {
   EXPECT_EQ(problem(falcon(R"("alibi": false, "bias": true)")), "no error");
 }
 
-// The new decoder has two norms or says so; side by side the old one shares one, in sequence it has two.
+// The new decoder has two norms or states their number. The old one shares one in parallel layers and has two in
+// sequential ones.
 TEST_F(HfArchitecture, FalconsNormsFollowItsDecoder) {
   const auto norms = [&](const std::string& more) { return model::norms_per_layer(read(falcon(more)).shape); };
   EXPECT_EQ(norms(R"("new_decoder_architecture": true, "num_kv_heads": 2)"), 2);
@@ -181,7 +181,7 @@ TEST_F(HfArchitecture, RefusesOptsThatAreNotExecuted) {
               HasSubstr("layer_norm_elementwise_affine: found false"));
 }
 
-// The class's default is false: the softmax is over all experts and the chosen ones' weights sum to less than 1.
+// The class's default is false: the softmax covers all experts, so the weights of the chosen ones sum to less than 1.
 TEST_F(HfArchitecture, ExpertsWeightsMustSumToOne) {
   const std::string experts = R"("num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 44)";
   EXPECT_THAT(problem(llama(experts, "qwen3_moe")), HasSubstr("norm_topk_prob: found false or nothing"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a checkpoint's weights are stored: each method's type, the bytes of its scales, what stays in 16 bits, and what
-// is refused.
+// Storage of a checkpoint's weights: each method's type, the bytes of its scales, the matrices that stay in 16 bits,
+// and refused checkpoints.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -68,8 +68,9 @@ struct Stored {
   double scale_bytes;
 };
 
-// Scales by hand: AWQ 16 bits and a zero point of 4 a group of 128; bitsandbytes 32 bits for 64, twice quantised 8 bits
-// for 64 and 32 for 64 x 256; fp8 blocks 32 bits for 128 x 128. nvfp4 and mxfp4 have theirs in the type.
+// Scales computed by hand: AWQ 16 bits and a zero point of 4 bits per group of 128; bitsandbytes 32 bits per 64, doubly
+// quantised 8 bits per 64 and 32 per 64 x 256; fp8 blocks 32 bits per 128 x 128. For nvfp4 and mxfp4 the type includes
+// them.
 TEST_F(HfCheckpoint, MethodsHaveTheirTypeAndScales) {
   const Stored table[] = {
       {R"({"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": true, "version": "gemm"})", DType::int4,
@@ -172,7 +173,8 @@ TEST_F(HfCheckpoint, NvidiasFileBesideCounts) {
   EXPECT_EQ(checkpoint.kv_dtype, DType::fp8);
 }
 
-// gpt-oss's glob, MiniMax's words, Kimi's expressions, DeepSeek-NVFP4's names layer by layer: lists of published files.
+// Lists from published files: gpt-oss's glob, MiniMax's words, Kimi's expressions, DeepSeek-NVFP4's names layer by
+// layer.
 TEST_F(HfCheckpoint, ListsOfModulesNameMatrices) {
   const auto wide = [&](const std::string& list) {
     return read(mixture(R"("quantization_config": {"quant_method": "fp8", "modules_to_not_convert": )" + list + "}"))
@@ -181,7 +183,7 @@ TEST_F(HfCheckpoint, ListsOfModulesNameMatrices) {
   const auto attention = ElementsAre("q_down", "q_up", "kv_down", "kv_up", "attention_out");
   EXPECT_THAT(wide(R"(["model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"])"),
               attention);
-  EXPECT_THAT(wide(R"(["gate", "e_score_correction_bias", "lm_head"])"), IsEmpty());  // no part of "gate_proj"
+  EXPECT_THAT(wide(R"(["gate", "e_score_correction_bias", "lm_head"])"), IsEmpty());  // does not match "gate_proj"
   EXPECT_THAT(wide(R"(["language_model.model.layers.0.self_attn*", "language_model.model.layers.1.self_attn*",
     "language_model.model.layers.2.self_attn*", "language_model.model.layers.3.self_attn*"])"),
               attention);
@@ -197,7 +199,7 @@ TEST_F(HfCheckpoint, ListsOfModulesNameMatrices) {
   EXPECT_THAT(wide(R"(["self_attn"])"), attention);
 }
 
-// Two of four layers would be another model; one of eleven is what first layers are.
+// Two of four layers would be another model; one of eleven is a common exception for first layers.
 TEST_F(HfCheckpoint, MixturesOfLayersAreRefused) {
   const std::string two = R"({"quant_method": "fp8", "ignored_layers": ["model.layers.0.mlp", "model.layers.1.mlp"]})";
   EXPECT_THAT(refusal(two), HasSubstr("'gate_up' keeps 16 bits in 2 of 4 layers"));
@@ -210,8 +212,8 @@ TEST_F(HfCheckpoint, MixturesOfLayersAreRefused) {
   EXPECT_THAT(checkpoint.notes, testing::Contains(HasSubstr("'down' keeps 16 bits in 1 of 11 layers, here in none")));
 }
 
-// gpt-oss-20b: experts 24 x 32 x 3 x 2880 x 2880 in 4.25 bits; the rest of its 20.91 G, 1.80 G, in 16: 13.76 GB. Its
-// three files have 13.76 GB.
+// gpt-oss-20b: experts 24 x 32 x 3 x 2880 x 2880 in 4.25 bits; the rest of its 20.91 G, 1.80 G, in 16 bits: 13.76 GB.
+// Its three files have 13.76 GB.
 TEST_F(HfCheckpoint, GptOssHasTheBytesOfItsFiles) {
   const Catalogue catalogue(PLIMSOLL_SOURCE_DIR "/configs");
   const auto gpt_oss = catalogue.model("openai/gpt-oss-20b");
@@ -220,7 +222,7 @@ TEST_F(HfCheckpoint, GptOssHasTheBytesOfItsFiles) {
   EXPECT_NEAR(model::weight_bytes_per_rank(*gpt_oss, DType::mxfp4, 1, 1).value, 13.76e9, 0.01e9);
 }
 
-// Scales count where the type is the checkpoint's, and nothing is scaled in 16 bits.
+// Scales count only if the weights have the checkpoint's own type; 16-bit weights have none.
 TEST_F(HfCheckpoint, ScalesAreBytesOfTheWeights) {
   const model::LlmShape awq =
       shape(dense(R"("quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 128})"));

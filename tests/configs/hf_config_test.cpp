@@ -67,7 +67,8 @@ TEST_F(HfConfigFile, AddsUpToTheCataloguesParameters) {
   }
 }
 
-// What the cost of a step depends on; sources differ in max_position, Phi's window and rotations that do not matter.
+// Everything that the cost of a step depends on. Sources differ in max_position, in Phi's window and in rotations,
+// which do not matter.
 TEST_F(HfConfigFile, HasTheCataloguesShape) {
   const Catalogue catalogue(PLIMSOLL_SOURCE_DIR "/configs");
   for (const HfConfig& config : kHfConfigs) {
@@ -102,7 +103,7 @@ TEST_F(HfConfigFile, NullsHaveTheirMeaning) {
   EXPECT_EQ(read("llama-3-8b", {{"num_key_value_heads", "-"}}).kv_heads, 32);
   EXPECT_EQ(read("qwen3-8b", {{"head_dim", nullptr}}).head_dim, 128);
   EXPECT_EQ(read("qwen3-0.6b", {{"head_dim", nullptr}}).head_dim, 64);  // 1024 / 16
-  EXPECT_EQ(read("qwen3-0.6b", {{"head_dim", "-"}}).head_dim, 128);     // the class's
+  EXPECT_EQ(read("qwen3-0.6b", {{"head_dim", "-"}}).head_dim, 128);     // default of the class
   EXPECT_EQ(read("mistral-7b-v0.1", {{"sliding_window", nullptr}}).sliding_window, 0);
   EXPECT_EQ(read("gpt-j-6b", {{"n_inner", 8192}}).intermediate, 8192);
   EXPECT_EQ(read("llama-2-7b", {{"rope_theta", nullptr}}).rope_base, 10000);
@@ -126,7 +127,7 @@ TEST_F(HfConfigFile, WindowsBelongToTheLayersThatHaveThem) {
   EXPECT_EQ(read("qwen2.5-7b", {{"use_sliding_window", false}, {"layer_types", {windowed}}}).sliding_window, 0);
   EXPECT_THAT(problem("qwen2.5-7b", {{"use_sliding_window", true}, {"layer_types", {full, windowed}}}),
               HasSubstr("layer_types: expected"));
-  // Classes that read sliding_window alone; Qwen3's experts only if told to.
+  // Classes that read only sliding_window; Qwen3's experts only with use_sliding_window.
   EXPECT_EQ(read("qwen3-30b-a3b", {{"use_sliding_window", true}, {"sliding_window", 6}, {"max_window_layers", 28}})
                 .sliding_window,
             6);
@@ -224,8 +225,8 @@ TEST_F(HfConfigFile, OneClearMessageForWhatIsNoConfig) {
   EXPECT_THAT(problem(std::string("{\0}", 3)), StartsWith("config.json:1:2: not valid JSON: "));
   EXPECT_THAT(problem("{\"a\": 1} {}"), StartsWith("config.json:1:10: not valid JSON: "));
   EXPECT_EQ(problem("[1, 2]"), "config.json:1:1: found a list of 2, expected an object {…}");
-  EXPECT_EQ(problem("{\"a\": 1,\n\"b\": {\"c\": 1, \"c\": 2}}"), "config.json:2:15: 'c' stands twice in one object");
-  EXPECT_EQ(problem("{\"a\": 1, \"a\": 1}"), "config.json:1:10: 'a' stands twice in one object");
+  EXPECT_EQ(problem("{\"a\": 1,\n\"b\": {\"c\": 1, \"c\": 2}}"), "config.json:2:15: 'c' occurs twice in one object");
+  EXPECT_EQ(problem("{\"a\": 1, \"a\": 1}"), "config.json:1:10: 'a' occurs twice in one object");
   EXPECT_EQ(problem("{\"a\": [{\"b\": 1}, {\"b\": 1}], \"model_type\": 1}"),
             "config.json:1:29: model_type: found 1, expected text");
   EXPECT_EQ(problem(std::string(1'000'000, '[')), "config.json:1:65: nested deeper than 64 levels");
@@ -235,7 +236,7 @@ TEST_F(HfConfigFile, OneClearMessageForWhatIsNoConfig) {
               EndsWith("is a directory, expected a Hugging Face config.json"));
 }
 
-// Whatever is cut out of a good file, and whatever byte is changed: a shape that counts or an InputError.
+// However a valid file is cut or a byte changed, the result is a valid shape or an InputError.
 RC_GTEST_PROP(HfConfigDamage, IsReadOrRefused, ()) {
   static const Scratch scratch;
   const auto which = *rc::gen::inRange<std::size_t>(0, std::size(kHfConfigs));

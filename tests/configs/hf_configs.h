@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the config.json files of published models say (the fields that matter), beside the catalogue's name for them.
+// The relevant fields of the config.json files of published models, with the catalogue's name for each.
 #pragma once
 
 #include <string_view>
@@ -94,7 +94,7 @@ inline constexpr HfConfig kHfConfigs[] = {
       "num_attention_heads": 128, "num_experts_per_tok": 8, "num_hidden_layers": 61, "num_key_value_heads": 128,
       "num_nextn_predict_layers": 1, "q_lora_rank": 1536, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64,
       "rope_theta": 10000, "tie_word_embeddings": false, "v_head_dim": 128, "vocab_size": 129280})"},
-    // As published in 2025; their parameters: the classes of transformers 5.23, counted.
+    // As published in 2025; parameter counts from the classes of transformers 5.23.
     {"gpt-oss-20b",
      R"({"attention_bias": true, "experts_per_token": 4, "head_dim": 64, "hidden_act": "silu", "hidden_size": 2880,
       "intermediate_size": 2880, "layer_types": ["sliding_attention", "full_attention", "sliding_attention",

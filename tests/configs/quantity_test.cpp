@@ -32,7 +32,7 @@ TEST(Quantity, ReadsEveryUnit) {
       {"2 h", Dimension::seconds, 7200},
       {"1 d", Dimension::seconds, 86400},
       {"+3 s", Dimension::seconds, 3},
-      {"-3 s", Dimension::seconds, -3},  // whoever asks says what is allowed
+      {"-3 s", Dimension::seconds, -3},  // the caller checks the range
       {"80 GiB", Dimension::bytes, 85899345920.},
       {"80 GB", Dimension::bytes, 80e9},
       {"1.5 KiB", Dimension::bytes, 1536},
@@ -95,7 +95,7 @@ TEST(Quantity, SaysWhatIsWrong) {
 TEST(Quantity, AnOverlongUnitIsCutAtAWholeCharacter) {
   std::string text = "1 ";
   for (int i = 0; i < 1000; ++i) text += "é";
-  // 20 bytes, 3 of them the ellipsis: 17 leave room for eight characters of two bytes.
+  // 20 bytes, of them 3 for the ellipsis: 17 hold eight two-byte characters.
   EXPECT_THAT(parse_quantity(text, Dimension::seconds).problem, HasSubstr("'éééééééé…'"));
 }
 
@@ -125,7 +125,7 @@ TEST(Nearest, IsTheOneThatMayBeMeant) {
   EXPECT_EQ(nearest("replica", names), "replicas");
   EXPECT_EQ(nearest("roter", names), "router");
   EXPECT_EQ(nearest("completely different", names), "");
-  EXPECT_EQ(nearest(std::string(100'000, 'x'), names), "");  // and does not take long
+  EXPECT_EQ(nearest(std::string(100'000, 'x'), names), "");  // and is fast
 }
 
 }  // namespace

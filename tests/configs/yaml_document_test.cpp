@@ -116,8 +116,8 @@ TEST(YamlDocument, RefusesWhatIsNoYaml) {
   EXPECT_THAT(parse_problem(""), StartsWith("f.yaml:1:1: the file is empty"));
   EXPECT_THAT(parse_problem("# nothing but a comment\n"), HasSubstr("the file is empty"));
   EXPECT_THAT(parse_problem("a: 1\na: 2\n"),
-              StartsWith("f.yaml:2:1: key 'a' stands twice in this map; first at line 1"));
-  EXPECT_THAT(parse_problem("x: {a: 1, b: 2, a: 3}"), StartsWith("f.yaml:1:17: key 'a' stands twice"));
+              StartsWith("f.yaml:2:1: key 'a' occurs twice in this map; first at line 1"));
+  EXPECT_THAT(parse_problem("x: {a: 1, b: 2, a: 3}"), StartsWith("f.yaml:1:17: key 'a' occurs twice"));
   EXPECT_THAT(parse_problem("a: 1\n---\nb: 2\n"), StartsWith("f.yaml:3:1: a second YAML document"));
   EXPECT_THAT(parse_problem("a: [1, 2\n"), HasSubstr("not valid YAML"));
   for (const char* open : {"a: \"open", "a: \"open\n", "a: 'open\n\n  \n", "a: \"open\nb: 1 # more\n"})
@@ -138,7 +138,7 @@ TEST(YamlDocument, KeepsTheEndOfTheLastText) {
   EXPECT_EQ(Document::from_text("a: x y", "f").root().at("a").as_string(), "x y");
   EXPECT_EQ(Document::from_text("a: x # y", "f").root().at("a").as_string(), "x");
   EXPECT_THROW((void)Document::from_text("a: \"x\\0y\"", "f").root().at("a").as_string(),
-               InputError);  // a name that the system would cut
+               InputError);  // the system would cut this name
 }
 
 TEST(YamlDocument, RefusesTabsAsIndentation) {
@@ -160,7 +160,7 @@ TEST(YamlDocument, NoInputBlowsUp) {
   for (int i = 0; i < 300'000; ++i) many += "1,";
   EXPECT_THAT(parse_problem(many + "1]"), HasSubstr("more than 200000 values"));
   std::string keys;
-  for (int i = 0; i < 90'000; ++i) keys += "k" + std::to_string(i) + ": 1\n";  // quadratic: minutes
+  for (int i = 0; i < 90'000; ++i) keys += "k" + std::to_string(i) + ": 1\n";  // quadratic time would take minutes
   EXPECT_EQ(parse_problem(keys), "no error");
 }
 

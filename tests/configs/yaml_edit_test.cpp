@@ -31,7 +31,7 @@ TEST(YamlEdit, SetsAValueAndKeepsTheOthers) {
 
 TEST(YamlEdit, MakesMapsOnTheWay) {
   EXPECT_EQ(after_set("a: 1\n", "b.c.d", "5"), "{a: 1, b: {c: {d: 5}}}");
-  // The new map holds the value and nothing of it beside.
+  // The new map holds the value and nothing of its neighbours.
   EXPECT_EQ(after_set("a: 1\n", "b.c", "{x: 1}"), "{a: 1, b: {c: {x: 1}}}");
   EXPECT_EQ(after_set("lengths: 5\n", "lengths.input", "7"), "{lengths: {input: 7}}");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which blocks are handed out. That they are those whose content the ledger counts on is tested with the whole step
-// builder (step_builder_test.cpp).
+// The order in which blocks are handed out. step_builder_test.cpp tests that their content is what the ledger counts
+// on.
 #include "exec/block_pool.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ Blocks run_one(BlockPool& pool, ReqId id, std::int64_t tokens, Tok computed,
   return blocks;
 }
 
-// A cache of 1000 blocks that was touched from end to end would have taken all its memory for requests of three.
+// A cache of 1000 blocks that was touched completely would have taken all its memory for requests of three blocks.
 TEST(BlockPool, requests_without_hashes_use_the_same_few_blocks_of_a_cache) {
   BlockPool pool(1000, 16, true);
   std::int32_t highest = 0;
@@ -47,7 +47,7 @@ TEST(BlockPool, content_is_reused_in_the_order_in_which_it_was_given_back) {
   EXPECT_EQ(run_one(pool, 0, 16, 16, first), (Blocks{0}));
   EXPECT_EQ(run_one(pool, 1, 16, 16, second), (Blocks{1}));
   pool.open(2, {});
-  pool.cover(2, 48);  // the two without content, then the content that is oldest
+  pool.cover(2, 48);  // the two without content, then the oldest content
   EXPECT_EQ(table(pool, 2), (Blocks{2, 3, 0}));
   pool.open(3, second);
   pool.attach_prefix(3, 16);  // still there

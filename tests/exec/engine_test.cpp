@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole model on the CPU: every family, TP degree, chunking and block size computes what the reference computes.
+// The whole model on the CPU: every family, TP degree, chunk and block size gives the results of the reference.
 #include "exec/engine.h"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The executor against what transformers computed (tests/golden/make_golden.py): every family, by every route through
-// the engine. Tolerances: sums of 64 to 176 products in f32 differ by their order by some 1e-6 of the largest logit;
-// bf16 keeps 8 bits, whose rounding of weights and cached K and V adds up to under 1 %.
+// The executor against results of transformers (tests/golden/make_golden.py): every family, by every route through the
+// engine. Tolerances: f32 sums of 64 to 176 products differ with their order by about 1e-6 of the largest logit; bf16
+// keeps 8 bits, and the rounding of weights and cached K and V adds up to less than 1 %.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -102,7 +102,7 @@ class GoldenModel : public ::testing::TestWithParam<std::string> {
     for (const float v : values) most = std::max(most, std::abs(static_cast<double>(v)));
     return most;
   }
-  /// NaN if any number is none, so that no comparison holds.
+  /// NaN if any number is NaN, so that no comparison holds.
   static double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
     double most = 0;
     for (std::size_t i = 0; i < a.size(); ++i) {
@@ -122,7 +122,7 @@ class GoldenModel : public ::testing::TestWithParam<std::string> {
     return std::sqrt(difference / size);
   }
 
-  // Up to the first token that so small an error may turn; what follows has another context.
+  // Compares up to the first token that such a small error may change; later tokens have another context.
   void expect_tokens(std::size_t prompt, const std::vector<std::int32_t>& found, double error) const {
     const Expected& expected = expected_[prompt];
     for (std::size_t i = 0; i < expected.tokens.size(); ++i) {
@@ -167,7 +167,7 @@ TEST_P(GoldenModel, InBf16LogitsAreWithinAPercent) {
   }
 }
 
-// Token by token through the kernels of decoding, all prompts side by side with contexts of different lengths.
+// Token by token through the decode kernels, all prompts side by side with contexts of different lengths.
 TEST_P(GoldenModel, DecodingThePromptGivesTheSameLogits) {
   PromptRun run;
   EngineConfig c = config(model::DType::fp32, 1);
@@ -207,7 +207,7 @@ TEST_P(GoldenModel, DecodingThePromptGivesTheSameLogits) {
 INSTANTIATE_TEST_SUITE_P(Families, GoldenModel, ::testing::ValuesIn(fixtures()),
                          [](const auto& family) { return family.param; });
 
-// A fixture that is not there is not tested.
+// A missing fixture is skipped.
 TEST(GoldenModels, AreThere) { EXPECT_GE(fixtures().size(), 16U); }
 
 }  // namespace

@@ -12,7 +12,7 @@
 
 namespace plimsoll::exec::group {
 
-/// A group of `processes` on hosts "host0", "host1" …, with lanes for `replicas`.
+/// Returns a group of `processes` on hosts "host0", "host1" …, with links for `replicas`.
 inline std::vector<Member> make_members(int processes, std::int32_t replicas = 1) {
   const auto count = static_cast<std::size_t>(processes);
   std::vector<Member> members(count);
@@ -21,7 +21,7 @@ inline std::vector<Member> make_members(int processes, std::int32_t replicas = 1
     members[p].processes = processes;
     for (std::size_t q = 0; q < count; ++q) members[p].hosts.push_back("host" + std::to_string(q));
     members[p].control.resize(p == 0 ? count : 1);
-    members[p].lanes.resize(static_cast<std::size_t>(replicas));
+    members[p].replicas.resize(static_cast<std::size_t>(replicas));
   }
   for (std::size_t p = 1; p < count; ++p)
     std::tie(members[0].control[p], members[p].control[0]) = net::make_link_pair();
@@ -30,18 +30,18 @@ inline std::vector<Member> make_members(int processes, std::int32_t replicas = 1
     for (std::vector<net::Link>& links : mesh) links.resize(count);
     for (std::size_t p = 0; p < count; ++p)
       for (std::size_t q = 0; q < p; ++q) std::tie(mesh[p][q], mesh[q][p]) = net::make_link_pair();
-    members[0].lanes[r].steps.resize(count);
+    members[0].replicas[r].steps.resize(count);
     for (std::size_t p = 0; p < count; ++p) {
-      members[p].lanes[r].mesh = std::make_unique<Mesh>(static_cast<int>(p), std::move(mesh[p]));
+      members[p].replicas[r].mesh = std::make_unique<Mesh>(static_cast<int>(p), std::move(mesh[p]));
       if (p == 0) continue;
-      members[p].lanes[r].steps.resize(1);
-      std::tie(members[0].lanes[r].steps[p], members[p].lanes[r].steps[0]) = net::make_link_pair();
+      members[p].replicas[r].steps.resize(1);
+      std::tie(members[0].replicas[r].steps[p], members[p].replicas[r].steps[0]) = net::make_link_pair();
     }
   }
   return members;
 }
 
-/// A leader and its followers, which run `open` for every order, on threads.
+/// A leader and its followers on threads. The followers call `open` for every order.
 class TestGroup {
  public:
   TestGroup(int processes, OpenOrder open, std::int32_t replicas = 1)
@@ -49,7 +49,7 @@ class TestGroup {
     for (std::size_t p = 1; p < members_.size(); ++p) {
       followers_.emplace_back([this, p, open] {
         follow(members_[p], open);
-        end(members_[p]);  // as a process that exits
+        end(members_[p]);  // like a process that exits
       });
     }
   }
@@ -60,12 +60,12 @@ class TestGroup {
 
   [[nodiscard]] Leader& leader() { return *leader_; }
   [[nodiscard]] Member& member(std::size_t process) { return members_[process]; }
-  /// What the others see when a process is killed.
+  /// Ends the connections of a process, as if it had been killed.
   static void end(Member& member) {
     for (const net::Link& link : member.control) link.shut();
-    for (const Lane& lane : member.lanes) {
-      for (const net::Link& link : lane.steps) link.shut();
-      lane.mesh->abort();
+    for (const ReplicaLinks& links : member.replicas) {
+      for (const net::Link& link : links.steps) link.shut();
+      links.mesh->abort();
     }
   }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Engines whose ranks are spread over processes, here threads that share nothing but sockets: the bits of one process,
-// and a word from whoever fails.
+// Engines whose ranks are spread over processes (here threads that share nothing but sockets). They compute the same
+// bits as one process, and report failures with their place.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -66,7 +66,7 @@ void on_processes(std::vector<Member>& members, const Work& work) {
   for (Member& member : members) threads.emplace_back([&] { work(member); });
 }
 
-// 8 MB do not fit in a socket's buffer: if all sent first and received then, nobody would come back.
+// 8 MB exceed a socket's buffer: if all processes sent first and received then, none would ever return.
 TEST(GroupMesh, long_messages_cross) {
   std::vector<Member> members = make_members(3);
   on_processes(members, [](Member& member) {
@@ -74,7 +74,7 @@ TEST(GroupMesh, long_messages_cross) {
     const net::Bytes own(kBytes, std::byte{static_cast<unsigned char>(10 + member.process)});
     const std::array<std::span<const std::byte>, 2> parts{std::span(own).first(5), std::span(own).subspan(5)};
     net::Bytes all(3 * kBytes);
-    member.lanes[0].mesh->exchange(parts, all);
+    member.replicas[0].mesh->exchange(parts, all);
     for (std::size_t p = 0; p < 3; ++p) {
       const auto expected = std::byte{static_cast<unsigned char>(static_cast<int>(p) == member.process ? 0 : 10 + p)};
       EXPECT_EQ(std::count(all.begin() + static_cast<std::ptrdiff_t>(p * kBytes),
@@ -88,8 +88,8 @@ TEST(GroupMesh, everybody_gets_what_the_first_has) {
   std::vector<Member> members = make_members(4);
   on_processes(members, [](Member& member) {
     net::Bytes id(128, std::byte{static_cast<unsigned char>(member.process + 1)});
-    member.lanes[0].mesh->broadcast(id);
-    member.lanes[0].mesh->meet();
+    member.replicas[0].mesh->broadcast(id);
+    member.replicas[0].mesh->meet();
     EXPECT_EQ(id, net::Bytes(128, std::byte{1}));
   });
 }
@@ -99,11 +99,11 @@ TEST(GroupMesh, who_waits_for_a_process_that_goes_is_woken) {
   std::atomic<int> woken = 0;
   on_processes(members, [&](Member& member) {
     if (member.process == 1) {
-      member.lanes[0].mesh.reset();  // its connections close
+      member.replicas[0].mesh.reset();  // closes its connections
       return;
     }
     try {
-      while (true) member.lanes[0].mesh->meet();
+      while (true) member.replicas[0].mesh->meet();
     } catch (const PeerFailed&) {
       ++woken;
     }
@@ -111,7 +111,7 @@ TEST(GroupMesh, who_waits_for_a_process_that_goes_is_woken) {
   EXPECT_EQ(woken, 2);
 }
 
-// 2^24 + 1 is not an f32: what a sum gives depends on the order, so equal bits show the order of ranks.
+// 2^24 + 1 is not representable in f32, so a sum depends on its order. Equal bits therefore show the order of ranks.
 TEST(GroupCommunicator, adds_with_the_bits_of_threads) {
   constexpr int kRanks = 4, kElements = 3000;
   const auto operand = [](int rank) {
@@ -127,7 +127,7 @@ TEST(GroupCommunicator, adds_with_the_bits_of_threads) {
     std::vector<Member> members = make_members(processes);
     on_processes(members, [&](Member& member) {
       const int count = kRanks / processes;
-      const auto group = make_thread_group(kRanks, {member.process * count, count}, *member.lanes[0].mesh);
+      const auto group = make_thread_group(kRanks, {member.process * count, count}, *member.replicas[0].mesh);
       std::vector<std::jthread> ranks;
       for (const auto& endpoint : group) {
         ranks.emplace_back([&, c = endpoint.get()] {
@@ -172,13 +172,13 @@ TEST(Group, a_process_a_rank_and_two_replicas) {
   TestGroup group(4, open_tiny, 2);
   const auto engines = load(group.leader(), order_of("llama", 4, 2));
   EXPECT_EQ(engines->engine(0).description(), alone.device() + ", 4 ranks in 4 processes");
-  std::vector<std::jthread> replicas;  // at the same time, as in a run
+  std::vector<std::jthread> replicas;  // concurrently, as in a run
   for (std::size_t i = 0; i < 2; ++i)
     replicas.emplace_back(
         [&, i] { EXPECT_EQ(Sequences(engines->engine(i)).prefill(prompts_of(architecture)), expected); });
 }
 
-// The second forward is told before the first is finished, as a policy that runs ahead does.
+// The second forward is sent before the first is finished, as a policy that runs ahead does.
 TEST(Group, two_forwards_are_in_flight) {
   const model::Architecture architecture = tiny_model("llama");
   TestGroup group(2, open_tiny);
@@ -226,7 +226,7 @@ TEST(Group, blocks_of_all_ranks_travel) {
     alone.read_block(block, expected);
     EXPECT_EQ(blocks[static_cast<std::size_t>(block)], expected) << block;
   }
-  // 53 tokens in three sequences fill 2 + 1 + 3 blocks, the rest is poison.
+  // 53 tokens in three sequences fill 2 + 1 + 3 blocks; the rest is poison.
   EXPECT_GE(
       std::ranges::count_if(blocks, [&](const net::Bytes& block) { return !std::ranges::equal(block, blocks[0]); }), 6);
   for (std::int32_t block = 0; block < 64; ++block)
@@ -250,7 +250,7 @@ TEST(Group, ops_of_all_ranks_are_noted) {
   ASSERT_GT(each, 10U);
   for (std::size_t i = 0; i < traces.size(); ++i) {
     EXPECT_EQ(traces[i].rank, static_cast<std::int32_t>(i / each));
-    EXPECT_EQ(traces[i].op.name, traces[i % each].op.name);
+    EXPECT_EQ(traces[i].op.id, traces[i % each].op.id);
     EXPECT_GT(traces[i].measured_s, 0);
   }
 }
@@ -267,7 +267,7 @@ std::string error_of(const Work& work) {
   return {};
 }
 
-// In process 1 of 2; process 2 ends because of it and must not be blamed.
+// The failure is in process 1 of 2; process 2 ends because of it and must not be blamed.
 OpenOrder failing(const std::string& text, bool bad_input) {
   auto turn = std::make_shared<std::atomic<int>>(0);
   return [=](const EngineOrder& order) -> OpenModel {
@@ -301,8 +301,8 @@ TEST(GroupFailure, a_follower_that_dies_ends_the_forward) {
   static_cast<void>(sequences.prefill({{1, 2, 3}}));
   TestGroup::end(group.member(1));
   EXPECT_EQ(error_of<RankFailed>([&] { static_cast<void>(sequences.decode(100)); }),
-            "rank 1 on host1: its process has died");
-  EXPECT_EQ(error_of<RankFailed>([&] { group.leader().check(false); }), "rank 1 on host1: its process has died");
+            "rank 1 on host1: the process has died");
+  EXPECT_EQ(error_of<RankFailed>([&] { group.leader().check(false); }), "rank 1 on host1: the process has died");
 }
 
 TEST(GroupFailure, nothing_is_said_of_those_that_are_well) {
@@ -323,10 +323,10 @@ TEST(GroupFailure, a_message_that_nobody_understands_is_answered_with_the_reason
   EXPECT_EQ(in.kind(), Kind::failed);
   EXPECT_EQ(in.byte(), 0);
   EXPECT_THAT(in.text(), HasSubstr("of version 3"));
-  EXPECT_FALSE(members[0].control[1].receive());  // it is gone
+  EXPECT_FALSE(members[0].control[1].receive());  // the follower is gone
 }
 
-// The leader is gone in the middle of a forward: the follower waits in a collective and must not stay.
+// The leader disappears in the middle of a forward: the follower, which waits in a collective, must end too.
 TEST(GroupFailure, followers_end_with_the_leader) {
   std::vector<Member> members = make_members(2);
   std::jthread follower([&] { follow(members[1], open_tiny); });
@@ -340,12 +340,12 @@ TEST(GroupFailure, followers_end_with_the_leader) {
     row.token = 1;
     row.blocks = blocks;
     input.decode.push_back(row);
-    ASSERT_TRUE(members[0].lanes[0].steps[1].send(encoder.encode(input)));  // and takes no part in it
+    ASSERT_TRUE(members[0].replicas[0].steps[1].send(encoder.encode(input)));  // the leader itself does not run it
   }
   TestGroup::end(members[0]);
 }  // joins the follower
 
-// It is connected, as one that was stopped is, and sends no sign of life.
+// A stopped process keeps its connections but sends no sign of life.
 TEST(GroupFailure, a_follower_that_is_stopped_is_named) {
   std::vector<Member> members = make_members(2);
   Leader leader(members[0], std::chrono::milliseconds(20));
@@ -354,12 +354,11 @@ TEST(GroupFailure, a_follower_that_is_stopped_is_named) {
     static_cast<void>(leader.wait());
     ADD_FAILURE() << "it waited in vain";
   } catch (const RankFailed& error) {
-    EXPECT_THAT(error.what(),
-                AllOf(HasSubstr("host1: its process has given no sign of life"), HasSubstr("is stopped")));
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("host1: the process has sent no sign of life"), HasSubstr("is stopped")));
   }
 }
 
-// A run that is over and a leader that is gone are not the same.
+// A run that has ended differs from a leader that has died.
 TEST(GroupFailure, followers_know_whether_the_run_is_over) {
   for (const bool over : {true, false}) {
     std::vector<Member> members = make_members(2);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the processes of a group say to each other, as bytes.
+// The messages between the processes of a group.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -49,7 +49,7 @@ void expect_equal(const ForwardInput& got, const ForwardInput& sent) {
   }
 }
 
-// Forwards as a scheduler makes them, and others: tables grow, shrink, change in the middle, and have no slot.
+// Forwards as a scheduler makes them and others: tables grow, shrink, change in the middle, or have no slot.
 class Forwards {
  public:
   explicit Forwards(std::uint64_t seed) : random_(seed), tables_(12) {}
@@ -144,7 +144,7 @@ TEST(GroupWire, forwards_come_back_as_they_were_sent) {
   }
 }
 
-// Two forwards are in flight while the third is read.
+// Two forwards are in flight while the third is decoded.
 TEST(GroupWire, a_forward_stays_while_the_next_two_are_read) {
   Forwards first(5), others(6);
   ForwardEncoder encoder;
@@ -162,8 +162,8 @@ TEST(GroupWire, a_forward_stays_while_the_next_two_are_read) {
   expect_equal(kept, again.next());
 }
 
-// Kind and version, the rest of the heading, then of a row: its bits, slot, request (two bytes), context (two), and how
-// much of the table stays and comes (two): 8 bytes. Whole tables would take 64 blocks of three bytes each.
+// Kind, version and the rest of the heading. Then per row: its bits, slot, request (two bytes), context (two), and how
+// many blocks of the table stay and follow (two): 8 bytes. Whole tables would take 64 blocks of three bytes each.
 TEST(GroupWire, a_decode_row_takes_eight_bytes_while_its_table_stays) {
   constexpr int kRows = 60;  // slots of one byte
   std::vector<std::vector<std::int32_t>> tables(kRows);
@@ -192,7 +192,7 @@ TEST(GroupWire, a_forward_that_is_cut_off_anywhere_is_refused) {
       ForwardDecoder decoder;
       static_cast<void>(decoder.decode(in));
     });
-    EXPECT_THAT(error, HasSubstr("a message of another process is cut off")) << size;
+    EXPECT_THAT(error, HasSubstr("a message from another process is cut off")) << size;
   }
   net::Bytes longer = whole;
   longer.push_back(std::byte{0});
@@ -201,14 +201,14 @@ TEST(GroupWire, a_forward_that_is_cut_off_anywhere_is_refused) {
                 ForwardDecoder decoder;
                 static_cast<void>(decoder.decode(in));
               }),
-              HasSubstr("is longer than it should be"));
+              HasSubstr("has surplus bytes at its end"));
 }
 
 TEST(GroupWire, other_versions_and_kinds_are_refused) {
   net::Bytes message = plain(Kind::end);
   message[0] = std::byte{kWireVersion + 1};
   EXPECT_EQ(device_error([&] { Reader in(message); }),
-            "a message of another process is of version 3, this program's are of 2");
+            "a message from another process is of version 3, this program uses version 2");
   message = plain(Kind::peer_failed);
   message[1] = std::byte{99};
   EXPECT_THAT(device_error([&] { Reader in(message); }), HasSubstr("of no known kind"));
@@ -222,13 +222,13 @@ TEST(GroupWire, tables_that_were_never_sent_are_refused) {
   row.blocks = table;
   input.decode.push_back(row);
   static_cast<void>(encoder.encode(input));
-  const net::Bytes second = encoder.encode(input);  // counts on the first
+  const net::Bytes second = encoder.encode(input);  // refers to the first
   EXPECT_THAT(device_error([&] {
                 Reader in(second);
                 ForwardDecoder decoder;
                 static_cast<void>(decoder.decode(in));
               }),
-              HasSubstr("counts on blocks that were never sent"));
+              HasSubstr("refers to blocks that were never sent"));
 }
 
 TEST(GroupWire, numbers_and_names_that_do_not_fit_are_refused) {
@@ -240,11 +240,11 @@ TEST(GroupWire, numbers_and_names_that_do_not_fit_are_refused) {
   Reader in(out.bytes());
   EXPECT_EQ(in.number32(), Small::min());
   EXPECT_EQ(in.number32(), Small::max());
-  EXPECT_THAT(device_error([&] { static_cast<void>(in.number32()); }), HasSubstr("a number that is too long"));
+  EXPECT_THAT(device_error([&] { static_cast<void>(in.number32()); }), HasSubstr("a number that is too large"));
   EXPECT_EQ(in.one_of(DeviceKind::cuda), DeviceKind::cuda);
   for (int i = 0; i < 2; ++i)
     EXPECT_THAT(device_error([&] { static_cast<void>(in.one_of(DeviceKind::cuda)); }),
-                HasSubstr("names what is not known here"));
+                HasSubstr("holds an unknown value"));
 }
 
 // A program of another version may know devices that this one does not.
@@ -252,7 +252,7 @@ TEST(GroupWire, an_order_for_an_unknown_device_is_refused) {
   EngineOrder order{.model = "m", .weights = {}, .seed = 0, .digest = {}, .replicas = 1, .config = {}};
   order.config.device = static_cast<DeviceKind>(7);
   EXPECT_THAT(device_error([&] { static_cast<void>(decode_order(encode(order))); }),
-              HasSubstr("names what is not known here"));
+              HasSubstr("holds an unknown value"));
 }
 
 TEST(GroupWire, an_order_of_engines_comes_back) {

@@ -77,8 +77,8 @@ class Reference {
     return middle + mlp(norm(middle, TensorKind::mlp_norm, TensorKind::mlp_norm_bias));
   }
 
-  // Inverse frequencies of the rotated pairs; llama3: long waves are slowed by `factor`, short ones kept, those between
-  // blended linearly in original_max_position / wavelength.
+  // Inverse frequencies of the rotated pairs. llama3: long wavelengths are slowed by `factor`, short ones kept, those
+  // between are blended linearly in original_max_position / wavelength.
   [[nodiscard]] double frequency(Index pair) const {
     const model::Rope& r = a_.rope;
     double f = std::pow(r.base, -2.0 * static_cast<double>(pair) / r.rotary_dim);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A transformer as its papers write it: one sequence, no cache, no batching, no ranks, f64 with Eigen. What the
-// executor computes is compared with this.
+// A transformer as the papers define it: one sequence, no cache, no batching, no ranks, f64 with Eigen. The executor's
+// results are compared with it.
 #pragma once
 
 #include <Eigen/Dense>
@@ -12,7 +12,7 @@
 
 namespace plimsoll::exec {
 
-/// Logits [tokens, vocabulary] of every position.
+/// Returns the logits [tokens, vocabulary] of every position.
 [[nodiscard]] Eigen::MatrixXd reference_logits(const model::Architecture& architecture, const WeightSource& weights,
                                                std::span<const std::int32_t> tokens);
 

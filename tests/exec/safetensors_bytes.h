@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// .safetensors files built by hand, right and wrong.
+// .safetensors files built by hand, valid and invalid.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace plimsoll::exec {
 
-/// Length, header, data: the length is the header's unless another is given.
+/// Returns length, header and data; the length is the header's unless another is given.
 inline std::string safetensors_bytes(const std::string& header, const std::string& data, std::uint64_t length) {
   std::string bytes(sizeof(length), '\0');
   std::memcpy(bytes.data(), &length, sizeof(length));
@@ -22,14 +22,14 @@ inline std::string safetensors_bytes(const std::string& header, const std::strin
   return safetensors_bytes(header, data, header.size());
 }
 
-/// {"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}} of one entry.
+/// Returns {"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}} with one entry.
 inline std::string entry(const std::string& name, const std::string& dtype, const std::string& shape, std::size_t begin,
                          std::size_t end) {
   return '"' + name + R"(":{"dtype":")" + dtype + R"(","shape":)" + shape + R"(,"data_offsets":[)" +
          std::to_string(begin) + ',' + std::to_string(end) + "]}";
 }
 
-/// Every tensor that a model has, or that it lacks though others of its family have it.
+/// Every tensor that a model has, or that it lacks although others of its family have it.
 inline std::vector<TensorRef> tensors_of(const model::Architecture& architecture, Presence asked = Presence::there) {
   std::vector<TensorRef> tensors;
   visit_tensors(architecture, [&](const TensorRef& tensor, Presence presence) {

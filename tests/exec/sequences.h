@@ -19,11 +19,11 @@ class Sequences {
  public:
   explicit Sequences(Engine& engine);
 
-  /// Prefills `prompts` in pieces of at most `chunk` tokens (0: whole), all together; the logits of every position of
-  /// each prompt, [length, vocabulary] row-major.
+  /// Prefills `prompts` together, in pieces of at most `chunk` tokens (0: whole). Returns the logits of every position
+  /// of each prompt, [length, vocabulary] row-major.
   [[nodiscard]] std::vector<std::vector<float>> prefill(const std::vector<Tokens>& prompts, std::int64_t chunk = 0);
-  /// `steps` greedy tokens of each sequence after prefill(), the first from the prompts' last logits. The engine feeds
-  /// its own samples (token -1).
+  /// Returns `steps` greedy tokens of each sequence after prefill(); the first comes from the prompts' last logits. The
+  /// engine feeds back its own samples (token -1).
   [[nodiscard]] std::vector<Tokens> decode(std::int64_t steps);
 
  private:

@@ -12,7 +12,7 @@
 namespace plimsoll::exec {
 namespace {
 
-// Runs work(endpoint) on a thread for every rank.
+// Runs work(endpoint) on one thread per rank.
 template <class Work>
 void on_ranks(int size, Work&& work) {
   auto group = make_thread_group(size);
@@ -22,7 +22,7 @@ void on_ranks(int size, Work&& work) {
 
 class Group : public testing::TestWithParam<int> {};
 
-// 2^24 + 1 is not an f32: what a sum gives depends on the order, so equal bits show the order of ranks.
+// 2^24 + 1 is not representable in f32, so a sum depends on its order. Equal bits therefore show the order of ranks.
 TEST_P(Group, all_reduce_adds_in_the_order_of_ranks_on_every_rank) {
   constexpr std::int64_t kElements = 5000;
   std::vector<std::vector<float>> data(static_cast<std::size_t>(GetParam()), std::vector<float>(kElements));
@@ -83,7 +83,7 @@ TEST(ThreadGroup, a_failing_rank_wakes_those_that_wait) {
   EXPECT_EQ(failed, 2);
 }
 
-// rank_threads.h: one rank may have peers in other processes, which somebody has to wake.
+// rank_threads.h: a rank may have peers in other processes, which must be woken too.
 TEST(RankThreads, a_single_rank_that_throws_calls_on_failure_too) {
   for (const int ranks : {1, 2}) {
     RankThreads threads(ranks);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A workbench with a study that is simulated in milliseconds, and how to wait for it.
+// A workbench with a study that is simulated in milliseconds, and functions that wait for it.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -17,17 +17,17 @@ namespace plimsoll::gui {
 
 inline const std::string kJumpStart = std::string(PLIMSOLL_SOURCE_DIR) + "/configs/studies/jumpstart-7b-p4d.yaml";
 
-/// How long a test waits for what must come: on an idle machine it comes at once, on one with twenty jobs a core it
-/// takes minutes. Never a sleep.
+/// The longest wait for an event: on an idle machine it comes at once, with twenty jobs per core it takes minutes.
+/// Never a fixed sleep.
 inline constexpr int kPatienceMs = 300'000;
 
 class BenchTest : public ::testing::Test {
  protected:
-  /// Until nothing is under way. A deadline, not a sleep: it ends as soon as it can.
+  /// Waits until no work is in progress. Uses a deadline, not a sleep: it ends as soon as possible.
   static void settle(Workbench& bench) {
     const bool done = QTest::qWaitFor([&] { return !bench.is_busy() && !bench.tasks().busy(); }, kPatienceMs);
     ASSERT_TRUE(done) << "the lanes did not come to rest";
-    for (int turn = 0; turn < 3; ++turn) QCoreApplication::processEvents();  // what arrived asks for a redraw
+    for (int turn = 0; turn < 3; ++turn) QCoreApplication::processEvents();  // delivered results request a redraw
   }
   void open(Workbench& bench, const std::string& file) {
     bench.open(qs(file));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Children that behave, crash, hang, print nonsense: each a shell script.
+// Child processes that succeed, crash, hang or print garbage; each is a shell script.
 #include "gui/core/child_run.h"
 
 #include "tests/gui/bench_fixture.h"

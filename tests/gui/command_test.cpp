@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `plimsoll gui` as a shell runs it, without a display.
+// `plimsoll gui` as started from a shell, without a display.
 #include <gmock/gmock.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is simulated on demand: the map of TP by batch limit, the paired comparison.
+// Results simulated on demand: the map of TP by batch limit, the paired comparison.
 #include "gui/core/details.h"
 
 #include <map>
@@ -43,7 +43,7 @@ TEST_F(DetailsTest, TheMapWithinALimitHoldsTheMostThatEachDeploymentCarries) {
 
 TEST_F(DetailsTest, WhatIsNeverWithinALimitIsApartFromWhatCannotExist) {
   Scenario scenario = open_scenario(kJumpStart);
-  set_field(scenario, "hardware", QStringLiteral("ml.g5.12xlarge"));  // four GPUs: TP 8 cannot exist
+  set_field(scenario, "hardware", QStringLiteral("ml.g5.12xlarge"));  // four GPUs: TP 8 is impossible
   const HeatMap map =
       simulate_heat_map_within(scenario, catalogue_, *find_metric("latency_per_token_p90_s"), 0.001, control_);
   for (std::size_t i = 0; i < map.cells.size(); ++i) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The docks that run a child process: with the program itself, and with stand-ins that misbehave.
+// The docks that run a child process, with the real program and with scripts that misbehave.
 #include <QApplication>
 #include <QCheckBox>
 #include <QClipboard>
@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 class DockTest : public BenchTest {
  protected:
   DockTest() {
-    qputenv("XDG_DATA_HOME", folder_.filePath(QStringLiteral("data")).toUtf8());  // no calibration of the user's own
+    qputenv("XDG_DATA_HOME", folder_.filePath(QStringLiteral("data")).toUtf8());  // hides any calibration of the user
     bench_ = std::make_unique<Workbench>();
     window_ = std::make_unique<MainWindow>(*bench_);
     window_->resize(1300, 850);
@@ -32,7 +32,7 @@ class DockTest : public BenchTest {
   }
   ~DockTest() override { qunsetenv("PLIMSOLL_PROGRAM"); }
 
-  /// A stand-in for the program: a shell script that prints these lines.
+  /// Replaces the program by a shell script that prints these lines.
   void stand_in(const std::string& script) {
     const std::string file = write("plimsoll", "#!/bin/sh\n" + script);
     QFile(qs(file)).setPermissions(QFileDevice::ReadOwner | QFileDevice::WriteOwner | QFileDevice::ExeOwner);
@@ -120,7 +120,7 @@ TEST_F(DockTest, ACancelledMeasurementKeepsWhatItHad) {
 }
 
 TEST_F(DockTest, CalibrationIsUsedAtOnce) {
-  // The stand-in calibrates by copying what the program would have written: a file for this machine.
+  // The script calibrates by copying the file that the program would have written for this machine.
   open(*bench_, kJumpStart);
   window_->live().use_this_machine();
   settle(*bench_);

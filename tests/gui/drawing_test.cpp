@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is not drawn again: axes that look as before, and a window that was drawn within the same frame.
+// Avoided drawing: axes that have not changed, and a window that was drawn within the same frame.
 #include <gtest/gtest.h>
 
 #include <QBuffer>
@@ -56,7 +56,7 @@ TEST_F(LayerCacheTest, ThePictureIsWhatPaintingWouldGive) {
   EXPECT_EQ(cache_.times_made(), 2);
 }
 
-// One change after the other, each of which shows: a picture of what was would be wrong.
+// One visible change after the other; a cached picture would be wrong.
 TEST_F(LayerCacheTest, WhateverShowsMakesItAnew) {
   static_cast<void>(cached());
   const auto expect_anew = [&](const char* what) {
@@ -100,9 +100,8 @@ class Paints final : public QObject {
   }
 };
 
-// Each move makes an outline, estimates, points one by one, and a complete curve: at least four changes. The bound is
-// in frames that passed, so that a slow machine is allowed what it takes; one more for the first and one when all is at
-// rest.
+// Each move produces an outline, estimates, single points and a complete curve: at least four changes. The bound is the
+// number of frames that passed, so a slow machine may take longer, plus one for the first draw and one for the last.
 TEST(FrameTest, ADragIsDrawnOnceAFrame) {
   Workbench bench;
   MainWindow window(bench);

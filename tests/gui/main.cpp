@@ -18,7 +18,7 @@ int main(int argc, char** argv) {
     if (type == QtWarningMsg || type == QtCriticalMsg) ADD_FAILURE() << "Qt: " << text.toStdString();
   });
   QApplication::setStyle(QStyleFactory::create(QStringLiteral("Fusion")));
-  const QTemporaryDir settings;  // nobody's own are touched
+  const QTemporaryDir settings;  // leaves the user's own settings alone
   QSettings::setPath(QSettings::NativeFormat, QSettings::UserScope, settings.path());
   QCoreApplication::setOrganizationName(QStringLiteral("plimsoll-test"));
   const QApplication app(argc, argv);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a newcomer does, with keys and mouse alone; and that the keyboard and assistive technology reach all of it.
+// The tasks of a newcomer, with keys and mouse alone; and that the keyboard and assistive technology reach everything.
 #include <QAccessible>
 #include <QApplication>
 #include <QComboBox>
@@ -44,7 +44,7 @@ class NewcomerTest : public BenchTest {
     }
     return {};
   }
-  /// What is said of each TP degree lies between its last simulated point within the SLO line and the first beyond.
+  /// The answer for each TP degree lies between its last simulated point within the SLO line and the first one beyond.
   void expect_crossings(const QString& all) {
     const Metric& metric = *find_metric("latency_per_token_p90_s");
     static const QRegularExpression said(QStringLiteral("tp \\d: ✓ about (\\d+) clients, ([\\d\u202f ]+) tokens/s"));
@@ -92,7 +92,7 @@ TEST_F(NewcomerTest, TheJumpStartQuestionIsAnsweredByTypingAndSliding) {
   type_into(QStringLiteral("scheduler.max_running"), QStringLiteral("16, 64, 256"));
   EXPECT_FALSE(bench_.failure());
 
-  // What stands there is what a run of the same study finds.
+  // The answer matches a run of the same study.
   const study::Study study = make_study(bench_.session().scenario(), bench_.catalogue());
   ASSERT_EQ(study.point_count(), 30U);
   std::map<std::int64_t, double> best;  // by batch limit: most tokens/s within 50 ms
@@ -170,7 +170,7 @@ TEST_F(NewcomerTest, AssistiveTechnologyFindsANameForEverythingWithFocus) {
   for (QWidget* widget : window_.findChildren<QWidget*>()) {
     if (widget->focusPolicy() == Qt::NoFocus || is_inner(widget) || widget->focusProxy() != nullptr) continue;
     const auto* label = qobject_cast<const QLabel*>(widget);
-    if (label && label->text().isEmpty()) continue;  // a message that there is none of
+    if (label && label->text().isEmpty()) continue;  // an empty message label
     const QAccessibleInterface* interface = QAccessible::queryAccessibleInterface(widget);
     ASSERT_NE(interface, nullptr);
     EXPECT_FALSE(interface->text(QAccessible::Name).isEmpty())

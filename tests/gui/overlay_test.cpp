@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What other tools and runs measured, beside the curves.
+// Results of other tools and runs, shown beside the curves.
 #include "gui/core/overlay.h"
 
 #include <QDropEvent>
@@ -56,7 +56,7 @@ TEST_F(OverlayTest, AnotherToolsResultFindsItsCurve) {
   EXPECT_EQ(on_chart(QStringLiteral("vLLM bench")), 1U);
   bench_.set_view({}, {}, [](ViewState& v) { v.y = "tpot_mean_s"; });
   settle(bench_);
-  // 8 clients are a load of the study, so the point has a residual.
+  // 8 clients is a load of the study, so the point has a residual.
   const auto all = residuals(bench_.curves(), overlay_points(bench_.curves(), bench_.tables()),
                              *find_metric("output_tokens_per_s"), *find_metric("tpot_mean_s"));
   ASSERT_EQ(all.size(), 1U);
@@ -105,7 +105,7 @@ TEST_F(OverlayTest, MissingFieldsAreSaidInTheWindow) {
   EXPECT_EQ(bench_.session().state().measured.size(), 0U);
 }
 
-// Whatever is left out of a result or of a table, it is said or does not matter; and it is not the end of the rest.
+// Whatever is missing in a result or a table is reported or irrelevant, and never invalidates the rest.
 TEST_F(OverlayTest, EachFieldMayBeMissing) {
   const std::vector<std::string> fields = {R"("model_id": "llama-2-7b")",   R"("request_rate": "inf")",
                                            R"("max_concurrency": 8)",       R"("completed": 10)",
@@ -151,7 +151,7 @@ TEST_F(OverlayTest, EachFieldMayBeMissing) {
 }
 
 TEST_F(OverlayTest, EveryKindOfFileCanBeDropped) {
-  bench_.session().set_saved();  // nothing is asked
+  bench_.session().set_saved();  // so that closing asks nothing
   const QString trace = qs(write("trace.csv", "arrival_s,input_tokens,output_tokens\n0,100,20\n1,50,30\n2.5,80,10\n"));
   const QString config = qs(
       write("config.json",
@@ -176,8 +176,7 @@ TEST_F(OverlayTest, EveryKindOfFileCanBeDropped) {
   EXPECT_EQ(results.front().labels.load_kind, "trace");
 }
 
-// The executor's half of a timeline comes from a run's files; here they are a simulated run's own, written and read
-// back.
+// The measured half of a timeline comes from a run's files. Here they are written from a simulated run and read back.
 TEST_F(OverlayTest, ARunsFilesGiveTheMeasuredTimeline) {
   window_.show_view(QStringLiteral("timeline"));
   settle(bench_);

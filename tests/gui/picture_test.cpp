@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is in the pictures: that charts are drawn, in the colours of the palette, and nothing is cut off at their edges.
-// Properties, not pixels of one machine: fonts and their versions may differ.
+// The content of pictures: charts are drawn in the palette's colours, and nothing is cut off at the edges. The tests
+// check properties, not pixels, because fonts and their versions differ.
 #include <QImage>
 #include <algorithm>
 #include <cmath>
@@ -13,7 +13,8 @@
 namespace plimsoll::gui {
 namespace {
 
-// Half the least distance of two series colours of a theme would be 40; blending at the edge of a marker costs some.
+// Half the smallest distance between two series colours of a theme would be 40. Blending at a marker's edge takes some
+// of it.
 bool alike(const QColor& a, const QColor& b) {
   constexpr int kNear = 24;
   return std::abs(a.red() - b.red()) <= kNear && std::abs(a.green() - b.green()) <= kNear &&
@@ -39,7 +40,7 @@ class PictureTest : public BenchTest {
   static QImage picture_of(PlotView& plot, int ratio) {
     QImage image(plot.size() * ratio, QImage::Format_RGB32);
     image.setDevicePixelRatio(ratio);
-    image.fill(Qt::magenta);  // what nobody draws over shows
+    image.fill(Qt::magenta);  // remains visible where nothing is drawn
     plot.render(&image);
     return image;
   }
@@ -125,7 +126,7 @@ TEST_F(PictureTest, NothingIsCutOffAtTheEdgeOfAPlot) {
   }
 }
 
-// A view that shows nothing is one colour; a chart's ink, its axes and its text make at least some.
+// A view that shows nothing has one colour; a chart has at least lines, axes and text.
 TEST_F(PictureTest, EveryViewShowsSomethingInBothThemes) {
   bench_.duplicate_scenario();
   bench_.set_value(QStringLiteral("deployment.tp"), QStringLiteral("4"));

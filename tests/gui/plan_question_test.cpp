@@ -77,7 +77,7 @@ TEST(PlanQuestionTest, AThroughputIsNoSlo) {
 
 sched::Slo::Bound bound(sched::Slo::Metric metric, double quantile, double limit) { return {metric, quantile, limit}; }
 
-// What a study asks is what its curves show; a percentile that no curve has is passed over.
+// The curves show what the study limits; a percentile that no curve has is skipped.
 TEST(ShowSloTest, TheLineIsAtTheFirstLimitThatCanBeShown) {
   using Metric = sched::Slo::Metric;
   sched::Slo slo;

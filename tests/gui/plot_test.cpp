@@ -97,7 +97,7 @@ TEST(ThemeTest, TextOnAFillIsReadAndDarkFillsCarryWhite) {
     EXPECT_GE(contrast(text_on(QColor(grey, grey, grey)), QColor(grey, grey, grey)), 4.5) << grey;
 }
 
-// Machado, Oliveira and Fernandes (2009), severity 1: what protanopic and deuteranopic readers see, in linear RGB.
+// Machado, Oliveira and Fernandes (2009), severity 1: colours as seen with protanopia and deuteranopia, in linear RGB.
 using Matrix = std::array<std::array<double, 3>, 3>;
 QColor seen_by(const QColor& c, const Matrix& m) {
   const std::array<double, 3> rgb = {c.redF(), c.greenF(), c.blueF()};

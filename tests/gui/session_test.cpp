@@ -106,7 +106,7 @@ TEST_F(RecoveryTest, WhatACrashLeavesIsThereForTheNext) {
     session.edit(QStringLiteral("tp"), {}, [](SessionState& s) { set_edit(s.scenarios[0], "deployment.tp", "2"); });
     unsaved = session_text(session.state());
     ASSERT_TRUE(QTest::qWaitFor([&] { return QFile::exists(copy); }, kPatienceMs));
-    Session other;  // another program at the same time has nothing to recover and keeps no copies
+    Session other;  // a concurrent program has nothing to recover and keeps no copies
     EXPECT_EQ(Recovery(other, folder_.path(), 1).found(), QString());
   }
   Session session;
@@ -182,14 +182,14 @@ TEST(SessionTest, UndoBackToWhatWasSavedLeavesNothingToSave) {
   session.redo();
   session.set_saved();
   EXPECT_FALSE(session.is_modified());
-  drag(2);  // of the same drag; what was saved in between stays a step
+  drag(2);  // same drag; the state saved in between remains a step
   EXPECT_TRUE(session.is_modified());
   session.undo();
   EXPECT_EQ(field_value(session.scenario(), "deployment.tp").text, QStringLiteral("1"));
   EXPECT_FALSE(session.is_modified());
   session.undo();
   EXPECT_TRUE(session.is_modified()) << "before what was saved";
-  drag(8);  // the saved state can be reached no more
+  drag(8);  // the saved state can no longer be reached
   session.undo();
   EXPECT_TRUE(session.is_modified());
 }

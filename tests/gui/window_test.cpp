@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The window as a user meets it: sliders, keys, drag and drop, names for assistive technology.
+// The window from the user's side: sliders, keys, drag and drop, names for assistive technology.
 #include "gui/window/main_window.h"
 
 #include <QAbstractButton>
@@ -172,7 +172,8 @@ TEST_F(WindowTest, AnEmptyFieldShowsWhatItStandsFor) {
       << "nothing is known of a study that cannot be read";
 }
 
-// Beside the boxes that choose its metric, the map's caption had a column of single words, and the window grew.
+// With the boxes that choose its metric beside it, the map's caption shrank to a column of single words and the window
+// grew.
 TEST_F(WindowTest, TheHeatMapFitsBesideTheDecision) {
   window_.resize(1024, 700);
   window_.show_view(QString::fromLatin1(kDecisionView));
@@ -185,7 +186,7 @@ TEST_F(WindowTest, TheHeatMapFitsBesideTheDecision) {
   }
 }
 
-// The map itself, not only its table: every cell is reached, said and can be made the scenario's.
+// The map itself, not only its table: every cell can be reached, is announced, and can be applied to the scenario.
 TEST_F(WindowTest, TheHeatMapIsWalkedByKeyboard) {
   window_.show_view(QStringLiteral("heatmap"));
   settle(bench_);

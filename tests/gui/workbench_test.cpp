@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lanes and what they deliver: exactness, order, superseding, failures.
+// The lanes and their results: exactness, order, replacement, failures.
 #include "gui/core/workbench.h"
 
 #include <QAbstractItemModelTester>
@@ -56,7 +56,7 @@ TEST_F(WorkbenchTest, EveryPointOfTheStudyGetsItsBandInTheEnd) {
              value = column_index("latency_per_token_p90_s");
   for (const Curve& curve : bench.curves().curves()) {
     for (const LanePoint& point : curve.points) {
-      if (point.stage != Stage::study) continue;
+      if (point.stage != PointStage::study) continue;
       const auto& cells = point.row.cells;
       ASSERT_TRUE(std::holds_alternative<double>(cells[*low]) && std::holds_alternative<double>(cells[*high]));
       EXPECT_LE(std::get<double>(cells[*low]), std::get<double>(cells[*value]));
@@ -71,8 +71,8 @@ TEST_F(WorkbenchTest, RefinedPointsAreMarkedAndNeverAmongTheStudys) {
   std::size_t refined = 0;
   for (const Curve& curve : bench.curves().curves()) {
     for (const LanePoint& point : curve.points) {
-      EXPECT_NE(point.stage, Stage::estimate);
-      refined += point.stage == Stage::refined ? 1 : 0;
+      EXPECT_NE(point.stage, PointStage::estimate);
+      refined += point.stage == PointStage::refined ? 1 : 0;
     }
   }
   EXPECT_GT(refined, 0U);
@@ -101,7 +101,7 @@ TEST_F(WorkbenchTest, ADragEndsWithTheCurveOfItsLastPosition) {
   ASSERT_EQ(results.size(), 10U);
   for (const auto& point : results) EXPECT_EQ(point.labels.tp, 8);  // 199 % 4 = 3
   EXPECT_TRUE(bench.curves().previous().empty());
-  // And all of it is one step to undo.
+  // All of it is one undo step.
   bench.session().undo();
   EXPECT_FALSE(bench.session().can_undo());
 }

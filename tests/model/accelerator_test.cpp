@@ -105,7 +105,7 @@ TEST(Residual, IsBilinearAndConstantOutside) {
 TEST(PointwiseKinds, AreAPriceOfTheirOwn) {
   Deployment d;
   d.shape = shape_named("llama-2-7b");
-  Op op{.kind = OpKind::sample, .name = "sample", .m = 4, .n = 32000};
+  Op op{.kind = OpKind::sample, .id = OpId::sample, .m = 4, .n = 32000};
   op.other_bytes = 4.0 * 4 * 32000;
   const double as_class = OpPricer(d.inputs()).price(op).total();
   d.accelerator.pointwise_kinds["sample"] = {
@@ -121,7 +121,7 @@ TEST(PointwiseKinds, AreAPriceOfTheirOwn) {
 TEST(PointwiseKinds, HaveATableByRowsAndWidth) {
   Deployment d;
   d.shape = shape_named("llama-2-7b");
-  Op op{.kind = OpKind::norm, .name = "norm", .m = 8, .n = 1024};
+  Op op{.kind = OpKind::norm, .id = OpId::input_norm, .m = 8, .n = 1024};
   op.other_bytes = 4.0 * 8 * 1024;
   OpCoefficients own{.compute_efficiency = 1, .memory_efficiency = 1, .p = 1, .t0 = Seconds(1e-5), .residual = nullptr};
   d.accelerator.kernel_gap = Seconds(0);

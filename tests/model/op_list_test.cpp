@@ -15,7 +15,7 @@ std::string names(const std::vector<Op>& ops) {
   std::string text;
   for (const Op& op : ops) {
     if (!text.empty()) text.push_back(' ');
-    text.append(op.name);
+    text.append(name(op.id));
   }
   return text;
 }
@@ -41,6 +41,17 @@ ForwardWork prefill_work(const PrefillSpan& span) {
   work.prefill = {&span, 1};
   work.sampled = span.new_tokens;  // every row through the LM head, so that FLOPs are 2 * weights * tokens
   return work;
+}
+
+// Files and outputs hold the names, so each must lead back to its op. The last enumerator bounds the loop.
+TEST(OpList, EachNameBelongsToOneOp) {
+  for (int i = 1; i <= static_cast<int>(OpId::sample_exchange); ++i) {
+    const OpId id = static_cast<OpId>(i);
+    EXPECT_EQ(op_id(name(id)), id) << name(id);
+  }
+  EXPECT_EQ(name(OpId::none), "");
+  EXPECT_EQ(op_id(""), std::nullopt);
+  EXPECT_EQ(op_id("forward"), std::nullopt);
 }
 
 TEST(OpList, OneLayerOfADenseModelInOrder) {

@@ -36,7 +36,7 @@ TEST(Link, LengthsAreInNetworkOrder) {
   EXPECT_EQ(other.receive_text(3), "abc");
 }
 
-// More than a socket's buffer and than the reader's first room, so that both sides go round several times.
+// Longer than a socket's buffer and the reader's first allocation, so that both sides loop several times.
 TEST(Link, LongMessagesArriveWhole) {
   const auto [one, other] = make_link_pair();
   std::string message(5U << 20U, 'a');
@@ -51,7 +51,7 @@ TEST(Link, AMessageOverTheLimitEndsTheLink) {
   EXPECT_EQ(other.receive(3), std::nullopt);
 }
 
-// A peer that announces a gigabyte and sends a few bytes costs the room of a first piece, not a gigabyte.
+// A peer that announces a gigabyte and sends a few bytes costs the memory of a first piece, not a gigabyte.
 TEST(Link, MemoryGrowsWithWhatHasArrived) {
   const auto [one, other] = make_link_pair();
   rusage before{}, after{};
@@ -78,7 +78,7 @@ TEST(Link, DrippingGainsNoTime) {
   over = true;
 }
 
-// Nothing is received at the other end, so that a message does not fit into the buffers.
+// The other end receives nothing, so the message does not fit into the buffers.
 TEST(Link, SendingHasADeadline) {
   const auto [one, other] = make_link_pair();
   EXPECT_FALSE(one.send(std::string(64U << 20U, 'x'), within(std::chrono::milliseconds(20))));

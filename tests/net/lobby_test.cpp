@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who gets in, and what those who do not can cost. Strangers are sockets of this process.
+// Which connections are accepted, and the most that rejected ones can cost. Strangers are sockets of this process.
 #include "net/lobby.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace plimsoll::net {
 namespace {
 
 const std::vector<std::string> kHere = {std::string(kLoopback)};
-constexpr std::chrono::milliseconds kLong = std::chrono::minutes(5);  // never reached: what is waited for comes
+constexpr std::chrono::milliseconds kLong = std::chrono::minutes(5);  // never reached: the expected message arrives
 
 Socket stranger(const Lobby& lobby) {
   return connect_to(std::string(kLoopback), lobby.meeting().endpoints.front().port, within(kLong));
@@ -34,7 +34,7 @@ Link guest(const Lobby& lobby, const std::string& message) {
   return link;
 }
 
-// Serves the lobby until the other side of the socket is closed.
+// Serves the lobby until it closes the other end of the socket.
 void expect_closed(Lobby& lobby, const Socket& socket) {
   while (!socket.is_peer_gone()) EXPECT_FALSE(lobby.next(within(std::chrono::milliseconds(5))));
 }
@@ -74,7 +74,7 @@ struct Stranger {
 
 class StrangerTest : public ::testing::TestWithParam<Stranger> {};
 
-// Each is closed for what it says, long before its patience is over.
+// Each is closed because of its message, long before its patience ends.
 TEST_P(StrangerTest, IsClosedAndDelaysNoGuest) {
   Lobby lobby(kHere, kLong);
   const Socket outside = stranger(lobby);
@@ -113,7 +113,7 @@ INSTANTIATE_TEST_SUITE_P(
         Stranger{"LongerToken", [](const Lobby& lobby) { return framed(lobby.meeting().token + "0 hello"); }}),
     [](const auto& each) { return std::string(each.param.name); });
 
-// Silence and dripping differ in nothing: the deadline is the connection's.
+// A silent connection and one that sends single bytes are treated alike: the deadline belongs to the connection.
 TEST(Lobby, ASilentStrangerIsClosedWhenItsTimeIsOver) {
   Lobby lobby(kHere, std::chrono::milliseconds(20));
   const Socket silent = stranger(lobby);
@@ -135,7 +135,7 @@ TEST(Lobby, ADrippingStrangerIsClosedWhenItsTimeIsOver) {
   expect_closed(lobby, dripping);
 }
 
-// Twice as many as may wait, and a guest after them: it gets in, the oldest are closed.
+// Twice the number of strangers that may wait, then a guest: the guest is accepted, the oldest strangers are closed.
 TEST(Lobby, ACrowdOfSilentStrangersIsBounded) {
   Lobby lobby(kHere, kLong);
   std::vector<Socket> crowd;

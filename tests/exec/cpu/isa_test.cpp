@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole model on every instruction set: what one of them rounds otherwise is all that may differ.
+// The whole model on every instruction set: results may differ only by rounding.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,7 +15,7 @@
 namespace plimsoll::exec {
 namespace {
 
-// Sets the choice for one test.
+// Sets the environment variable for one test.
 class Choice {
  public:
   explicit Choice(const std::string& isa) { setenv("PLIMSOLL_CPU_ISA", isa.c_str(), 1); }

@@ -22,7 +22,7 @@ using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMa
 struct Shape {
   std::int64_t rows, n, k;
 };
-// Widths of no tile, of exactly one, of one and a bit; one row, a tile's rows, one more, many.
+// Widths below a tile, of exactly one, and slightly above; one row, a tile's rows, one more, many.
 const std::vector<Shape> kShapes = {{1, 1, 1},     {1, 97, 64},   {2, 33, 176}, {3, 32, 16},
                                     {5, 64, 100},  {7, 31, 65},   {8, 48, 96},  {13, 130, 33},
                                     {14, 97, 257}, {15, 200, 64}, {37, 65, 72}, {64, 96, 128}};
@@ -77,8 +77,8 @@ TEST_P(LinearKernels, MultiplyAsF64Does) {
     }
 }
 
-// Threads share out columns, so a number is the same sum whoever computes it; and a row's does not depend on its batch
-// when the tile is the same.
+// Threads divide the columns, so a number is the same sum on any thread. A row's result does not depend on its batch if
+// the tile is the same.
 TEST_P(LinearKernels, GiveTheSameBitsOnAnyNumberOfThreads) {
   const Matrix w = random_matrix(130, 96, 1), x = random_matrix(9, 96, 2);
   std::vector<Matrix> results;

@@ -15,7 +15,7 @@
 namespace plimsoll::exec {
 namespace {
 
-// Whether `ready` came true; gives up after a time that no machine needs.
+// Returns true if `ready` became true; gives up after a time that no machine needs.
 template <class Ready>
 bool comes_true(const Ready& ready) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
@@ -48,8 +48,8 @@ TEST_P(Pool, VisitsEveryItemOnce) {
   }
 }
 
-// Short pieces of work behind each other: nothing of a round is lost or done in the next, however the threads fall
-// asleep in between. Every item says which round it is of.
+// Short consecutive pieces of work: nothing of a round is lost or executed in the next one, however threads fall asleep
+// in between. Every item records its round.
 TEST_P(Pool, KeepsManyRoundsApart) {
   ThreadPool pool(GetParam());
   std::atomic<std::int64_t> sum = 0, strays = 0, now = 0;
@@ -73,7 +73,7 @@ TEST_P(Pool, KeepsManyRoundsApart) {
   EXPECT_EQ(strays, 0);
 }
 
-// A thread's number stands for memory of its own.
+// Each thread number owns memory, so two threads must not use the same number at once.
 TEST_P(Pool, GivesANumberToOneThreadAtATime) {
   ThreadPool pool(GetParam());
   std::vector<std::atomic<int>> inside(static_cast<std::size_t>(GetParam()));
@@ -98,8 +98,8 @@ TEST_P(Pool, RethrowsAndGoesOn) {
 
 INSTANTIATE_TEST_SUITE_P(Threads, Pool, testing::Values(1, 2, 3, 5));
 
-// A worker that holds one piece until everything else is done stands for one that is off its core: the caller takes
-// what the worker has not taken, of the worker's own part too. With a part for each thread to do this would never end.
+// A worker that holds one piece until all others are done acts like a thread that lost its core. The caller takes what
+// that worker has not claimed, even from the worker's own part. With a fixed part per thread this test would never end.
 TEST(ThreadPool, DoesTheWorkOfAThreadThatIsHeldUp) {
   ThreadPool pool(2);
   constexpr std::int64_t kCount = 64;
@@ -120,7 +120,7 @@ TEST(ThreadPool, DoesTheWorkOfAThreadThatIsHeldUp) {
   EXPECT_EQ(of_worker, kCount / 4);  // half of its half: the first claim
 }
 
-// Far more threads than cores, and others that want them: what counts is that all work is done, once.
+// Far more threads than cores, and other threads that compete for them: all work must be done exactly once.
 TEST(ThreadPool, IsRightOnCoresThatOthersUse) {
   std::atomic<bool> stop = false;
   std::vector<std::thread> neighbours, drivers;

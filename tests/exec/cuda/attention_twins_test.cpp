@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rotation, the KV cache and attention: CPU against CUDA, for every kernel there is and the shapes that take its edges.
+// Rotation, the KV cache and attention: CPU against CUDA, for every kernel and for shapes at their limits.
 #include <algorithm>
 #include <numeric>
 #include <random>
@@ -79,14 +79,14 @@ class AttentionTwins : public testing::TestWithParam<AttentionCase> {
           std::int64_t rows = static_cast<std::int64_t>(input.decode.size());
           for (const PrefillRows& span : input.prefill)
             rows += static_cast<std::int64_t>(span.tokens.size()) + span.padding;
-          side->linear(side.linear(qkv), Slot::normed, Slot::qkv, rows, {});
+          side->linear(side.linear(qkv), Buffer::normed, Buffer::qkv, rows, {});
           RopeSpec rope;
           rope.rope.rotary_dim = c.head_dim;
           side->rope_append(rope, layer);
           for (std::size_t i = 0; i < input.prefill.size(); ++i) side->prefill_attention(layer, i, c.window);
           if (!input.decode.empty()) side->decode_attention(layer, c.window);
         },
-        Slot::attended, std::int64_t{c.heads} * c.head_dim));
+        Buffer::attended, std::int64_t{c.heads} * c.head_dim));
   }
 
   static PrefillRows prefill(const Tokens& tokens, std::int64_t context, const std::vector<std::int32_t>& blocks) {
@@ -109,7 +109,7 @@ class AttentionTwins : public testing::TestWithParam<AttentionCase> {
   std::vector<std::int32_t> free;
 };
 
-// A long prompt, a single token and a middling one; then decodes beside a chunk on top of cached tokens.
+// A long prompt, a single token and a medium one; then decodes beside a chunk on top of cached tokens.
 TEST_P(AttentionTwins, agree_on_prompts_chunks_and_decodes) {
   const std::size_t longest = GetParam().longest;
   const Tokens a = random_tokens(1, longest, 64), b = random_tokens(2, 1, 64), c = random_tokens(3, 37, 64),

@@ -24,7 +24,9 @@ struct Kind {
   std::function<Group(int size)> make;
   bool gathers = true, in_order = true, waits_on_gpu = false;
   std::function<int(int rank, int size)> device = [](int, int) { return 0; };
-  std::function<std::string(int size)> problem = [](int) { return std::string(); };  // why not so many ranks here
+  std::function<std::string(int size)> problem = [](int) {
+    return std::string();
+  };  // why that many ranks cannot run here
 };
 std::ostream& operator<<(std::ostream& out, const Kind& kind) { return out << kind.name; }
 
@@ -32,7 +34,7 @@ class Communicators : public testing::TestWithParam<Kind> {
  protected:
   void SetUp() override { PLIMSOLL_NEEDS_GPU(); }
 
-  // A thread a rank, as in the engine; on each, work(rank, communicator, stream).
+  // Runs work(rank, communicator, stream) on one thread per rank, as the engine does.
   void on_all(int size, const std::function<void(int, Communicator&, cudaStream_t)>& work) {
     const Group group = make(size);
     if (group.empty()) return;
@@ -49,7 +51,7 @@ class Communicators : public testing::TestWithParam<Kind> {
     for (std::thread& thread : threads) thread.join();
   }
 
-  // Empty where this kind cannot run here.
+  // Empty if this kind cannot run here.
   Group make(int size) {
     skipped_ = GetParam().problem(size);
     return skipped_.empty() ? GetParam().make(size) : Group();
@@ -61,7 +63,7 @@ class Communicators : public testing::TestWithParam<Kind> {
   std::string skipped_;
 };
 
-// Element i of rank r; sums of these depend on the order in f32 when they are added in another one.
+// Element i of rank r. In f32 the sum depends on the order of ranks.
 float value_of(int rank, std::size_t i) {
   const float magnitude[] = {1e-3F, 3.1F, -2e4F, 0.7F};
   return magnitude[(static_cast<std::size_t>(rank) + i) % 4] * (1 + static_cast<float>(i % 17) / 8);
@@ -145,7 +147,7 @@ TEST_P(Communicators, abort_wakes_ranks_that_wait) {
   EXPECT_TRUE(threw);
 }
 
-// The kernel of the rank that is there waits on the GPU, where no exception reaches it.
+// The kernel of the rank that arrived waits on the GPU, where no exception reaches it.
 TEST_P(Communicators, abort_ends_what_a_rank_has_enqueued) {
   if (!GetParam().waits_on_gpu) GTEST_SKIP() << "ranks meet on the host";
   Group group = make(2);
@@ -156,7 +158,7 @@ TEST_P(Communicators, abort_ends_what_a_rank_has_enqueued) {
   check(cudaMemsetAsync(data.get(), 0, 64, stream.get()), "a test");
   group[0]->all_reduce(data.get(), 16, model::DType::fp32, stream.get());
   for (const auto& rank : group) rank->abort();
-  EXPECT_EQ(cudaStreamSynchronize(stream.get()), cudaSuccess);  // without a way out this is for ever
+  EXPECT_EQ(cudaStreamSynchronize(stream.get()), cudaSuccess);  // would never return without abort
   EXPECT_THROW(dynamic_cast<CudaCommunicator&>(*group[0]).check_alive(), DeviceError);
   EXPECT_THROW(group[0]->all_reduce(data.get(), 16, model::DType::fp32, stream.get()), DeviceError);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole model on the CUDA backend: what the CPU's engine is held to (tests/exec/engine_test.cpp), and graphs.
+// The whole model on the CUDA backend: the tests of the CPU's engine (tests/exec/engine_test.cpp), and graphs.
 #include <algorithm>
 #include <cmath>
 
@@ -17,7 +17,7 @@ namespace {
 constexpr double kF32 = 1e-5;
 // Weights, activations and KV are all rounded to 2^-9 = 2e-3, a dozen times on the way; sums of many average out.
 constexpr double kBf16 = 1e-2;
-// Where experts are mixed, rounding also moves the shares of nearly tied ones, layer upon layer: 1.3e-2 were seen.
+// Rounding also moves the weights of nearly tied experts, layer after layer: 1.3e-2 was observed.
 constexpr double kBf16Experts = 2e-2;
 
 EngineConfig config_of(const model::Architecture& architecture, model::DType dtype = model::DType::fp32,
@@ -119,7 +119,7 @@ TEST_P(CudaFamily, decoding_continues_the_prompt_greedily) {
   }
 }
 
-// One rank a GPU, or two on one where NCCL lets them.
+// One rank per GPU, or two on one GPU if NCCL allows it.
 TEST(CudaEngine, two_ranks_of_nccl_compute_what_one_rank_does) {
   PLIMSOLL_NEEDS_GPU();
   if (const std::string problem = nccl_problem(2); !problem.empty()) GTEST_SKIP() << problem;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether there is a GPU to test on (or its emulation).
+// Finds out if there is a GPU to test on (or its emulation).
 #pragma once
 
 #include <gtest/gtest.h>
@@ -8,17 +8,17 @@
 
 namespace plimsoll::exec {
 
-/// Empty where the CUDA backend can run, else why not.
+/// Returns an empty string if the CUDA backend can run, else the reason.
 [[nodiscard]] std::string gpu_problem();
 
-/// Empty where NCCL can join so many ranks here: with a GPU a rank, or two on the only one, which NCCL 2.30 and later
-/// allow when NCCL_MULTI_RANK_GPU_ENABLE says so (this function does). Else why not; anything that fails then is a
-/// failure.
+/// Returns an empty string if NCCL can connect that many ranks here, else the reason. That needs a GPU per rank, or two
+/// ranks on the only GPU, which NCCL 2.30 and later allow if NCCL_MULTI_RANK_GPU_ENABLE is set (this function sets it).
+/// A failure after an empty result is a real failure.
 [[nodiscard]] std::string nccl_problem(int ranks);
 
 }  // namespace plimsoll::exec
 
-/// Skips the test, visibly, where there is no GPU.
+/// Skips the test, visibly, without a GPU.
 #define PLIMSOLL_NEEDS_GPU()                                                                  \
   do {                                                                                        \
     if (const std::string problem = gpu_problem(); !problem.empty()) GTEST_SKIP() << problem; \

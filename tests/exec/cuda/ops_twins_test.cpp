@@ -28,7 +28,7 @@ class OpTwins : public testing::TestWithParam<DType> {
     return c;
   }
 
-  // One sequence of so many rows.
+  // One sequence of `count` rows.
   ForwardInput rows(std::size_t count, std::int32_t vocab = 64) {
     tokens_ = random_tokens(3, count, vocab);
     blocks_.resize(count / 16 + 1);
@@ -62,7 +62,7 @@ TEST_P(OpTwins, norms_agree_for_every_width_and_kind) {
                         .bias = kind == model::Norm::layernorm ? side.vector(bias) : nullptr},
                        false);
           },
-          Slot::normed, hidden);
+          Buffer::normed, hidden);
       EXPECT_LT(worst_row(out), tolerance(GetParam())) << hidden;
     }
   }
@@ -76,11 +76,11 @@ TEST_P(OpTwins, norms_add_delta_first_and_keep_the_sum) {
     side->embed(side.linear(table), 0, nullptr);
     const NormSpec spec{.kind = model::Norm::rmsnorm, .epsilon = 1e-5F, .weight = side.vector(weight), .bias = nullptr};
     side->norm(spec, false);
-    side->linear(side.linear(matrix), Slot::normed, Slot::delta, 9, {});
+    side->linear(side.linear(matrix), Buffer::normed, Buffer::delta, 9, {});
     side->norm(spec, true);
   };
-  EXPECT_LT(worst_row(twins.run(rows(9), ops, Slot::normed, 64)), tolerance(GetParam()));
-  EXPECT_LT(worst_row(twins.run(rows(9), ops, Slot::residual, 64)), tolerance(GetParam()));
+  EXPECT_LT(worst_row(twins.run(rows(9), ops, Buffer::normed, 64)), tolerance(GetParam()));
+  EXPECT_LT(worst_row(twins.run(rows(9), ops, Buffer::residual, 64)), tolerance(GetParam()));
 }
 
 TEST_P(OpTwins, the_final_norm_gathers_the_sampled_rows) {
@@ -100,7 +100,7 @@ TEST_P(OpTwins, the_final_norm_gathers_the_sampled_rows) {
         side->final_norm(
             {.kind = model::Norm::rmsnorm, .epsilon = 1e-5F, .weight = side.vector(weight), .bias = nullptr}, false);
       },
-      Slot::normed, 64);
+      Buffer::normed, 64);
   EXPECT_EQ(out.cpu.size(), 9U * 64);
   EXPECT_LT(worst_row(out), tolerance(GetParam()));
 }
@@ -113,11 +113,11 @@ TEST_P(OpTwins, embedding_covers_a_part_of_the_vocabulary_and_adds_positions) {
       [&](Twin& side) {
         side->embed(side.linear(table), 20, &side.linear(positions));  // tokens 20 to 59 of 64
       },
-      Slot::residual, 72);
+      Buffer::residual, 72);
   EXPECT_LT(worst_row(out), tolerance(GetParam()));
 }
 
-// Rows around the 8 of the kernel for few rows; n and k that are no multiples of anything.
+// Row counts around the 8 of the kernel for few rows; n and k that are multiples of nothing.
 TEST_P(OpTwins, products_agree_for_every_number_of_rows) {
   Twins twins(config(64, 330));
   const std::size_t table = twins.add_linear(64, 64, 1), weight = twins.add_vector(64, 1, 0);
@@ -127,7 +127,7 @@ TEST_P(OpTwins, products_agree_for_every_number_of_rows) {
       side->embed(side.linear(table), 0, nullptr);
       side->norm({.kind = model::Norm::rmsnorm, .epsilon = 1e-5F, .weight = side.vector(weight), .bias = nullptr},
                  false);
-      side->linear(side.linear(wide), Slot::normed, Slot::logits, static_cast<std::int64_t>(m),
+      side->linear(side.linear(wide), Buffer::normed, Buffer::logits, static_cast<std::int64_t>(m),
                    {.bias = side.vector(bias), .accumulate = false});
     });
     EXPECT_LT(worst_row(out), tolerance(GetParam())) << m;
@@ -148,13 +148,14 @@ TEST_P(OpTwins, products_of_odd_depth_accumulate_with_a_bias) {
           side->embed(side.linear(table), 0, nullptr);
           side->norm({.kind = model::Norm::rmsnorm, .epsilon = 1e-5F, .weight = side.vector(weight), .bias = nullptr},
                      false);
-          side->linear(side.linear(up), Slot::normed, Slot::up, m, {.bias = side.vector(up_bias), .accumulate = false});
-          side->activation(model::Activation::silu, true, Slot::up, Slot::gated, m, 45);
-          side->linear(side.linear(down), Slot::gated, Slot::delta, m, {});
-          side->linear(side.linear(down), Slot::gated, Slot::delta, m,
+          side->linear(side.linear(up), Buffer::normed, Buffer::up, m,
+                       {.bias = side.vector(up_bias), .accumulate = false});
+          side->activation(model::Activation::silu, true, Buffer::up, Buffer::gated, m, 45);
+          side->linear(side.linear(down), Buffer::gated, Buffer::delta, m, {});
+          side->linear(side.linear(down), Buffer::gated, Buffer::delta, m,
                        {.bias = side.vector(down_bias), .accumulate = true});
         },
-        Slot::delta, 64);
+        Buffer::delta, 64);
     EXPECT_LT(worst_row(out), tolerance(GetParam())) << m;
   }
 }
@@ -174,16 +175,16 @@ TEST_P(OpTwins, activations_agree) {
             side->embed(side.linear(table), 0, nullptr);
             side->norm({.kind = model::Norm::rmsnorm, .epsilon = 1e-5F, .weight = side.vector(weight), .bias = nullptr},
                        false);
-            side->linear(side.linear(up), Slot::normed, Slot::up, 33, {});
-            side->activation(kind, gated, Slot::up, Slot::gated, 33, 64);
+            side->linear(side.linear(up), Buffer::normed, Buffer::up, 33, {});
+            side->activation(kind, gated, Buffer::up, Buffer::gated, 33, 64);
           },
-          Slot::gated, 64);
+          Buffer::gated, 64);
       EXPECT_LT(worst_row(out), tolerance(GetParam())) << model::name(kind);
     }
   }
 }
 
-// 40 experts: more than a warp; 200 tokens: several tiles of rows for the experts that everybody takes.
+// 40 experts: more than a warp. 200 tokens: several tiles of rows for the experts that all tokens choose.
 TEST_P(OpTwins, experts_agree) {
   for (const std::int32_t experts : {3, 40}) {
     for (const std::int32_t wide : {48, 44}) {  // 44: rows of the second product are not aligned
@@ -207,14 +208,14 @@ TEST_P(OpTwins, experts_agree) {
               side->norm(
                   {.kind = model::Norm::rmsnorm, .epsilon = 1e-5F, .weight = side.vector(weight), .bias = nullptr},
                   false);
-              side->linear(side.linear(router), Slot::normed, Slot::router, m, {});
+              side->linear(side.linear(router), Buffer::normed, Buffer::router, m, {});
               side->route(experts, 2);
-              side->expert_linear(side.linear(up), Slot::expert_in, Slot::expert_up);
-              side->activation(model::Activation::silu, true, Slot::expert_up, Slot::expert_gated, 2 * m, wide);
-              side->expert_linear(side.linear(down), Slot::expert_gated, Slot::expert_out);
+              side->expert_linear(side.linear(up), Buffer::expert_in, Buffer::expert_up);
+              side->activation(model::Activation::silu, true, Buffer::expert_up, Buffer::expert_gated, 2 * m, wide);
+              side->expert_linear(side.linear(down), Buffer::expert_gated, Buffer::expert_out);
               side->combine(2);
             },
-            Slot::delta, 64);
+            Buffer::delta, 64);
         EXPECT_LT(worst_row(out), 2 * tolerance(GetParam()))
             << experts << " experts of " << wide << ", " << m << " tokens";
       }
@@ -237,7 +238,7 @@ TEST_P(OpTwins, rotation_with_bias_and_norms_agrees) {
           side->embed(side.linear(table), 0, nullptr);
           side->norm({.kind = model::Norm::rmsnorm, .epsilon = 1e-5F, .weight = side.vector(weight), .bias = nullptr},
                      false);
-          side->linear(side.linear(qkv), Slot::normed, Slot::qkv, 20, {});
+          side->linear(side.linear(qkv), Buffer::normed, Buffer::qkv, 20, {});
           RopeSpec rope;
           rope.rope.rotary_dim = 12;  // the last four dimensions stay
           rope.rope.interleaved = interleaved;
@@ -247,12 +248,12 @@ TEST_P(OpTwins, rotation_with_bias_and_norms_agrees) {
           side->rope_append(rope, 0);
           side->prefill_attention(0, 0, 0);
         },
-        Slot::attended, 64);
+        Buffer::attended, 64);
     EXPECT_LT(worst_row(out), 2 * tolerance(GetParam())) << interleaved;
   }
 }
 
-// The logits are rows of the table, the same on both sides to the bit: so are the samples, noise included.
+// The logits are rows of the table with the same bits on both sides, so the samples are equal too, noise included.
 TEST_P(OpTwins, samples_are_the_same_tokens) {
   Twins twins(config(64, 300));
   const std::size_t table = twins.add_linear(64, 64, 2), head = twins.add_linear(300, 64, 0.1);
@@ -261,13 +262,13 @@ TEST_P(OpTwins, samples_are_the_same_tokens) {
     input.sampling = {.temperature = temperature, .seed = 11};
     input.prefill[0].request = 77;
     const auto embed = [&](Twin& side) { side->embed(side.linear(table), 0, nullptr); };
-    const TwinOutputs rows_of_table = twins.run(input, embed, Slot::residual, 64);
+    const TwinOutputs rows_of_table = twins.run(input, embed, Buffer::residual, 64);
     EXPECT_EQ(rows_of_table.cpu, rows_of_table.cuda);
     const TwinOutputs sampled = twins.run_logits(
         input,
         [&](Twin& side) {
           embed(side);
-          side->linear(side.linear(head + 1), Slot::residual, Slot::logits, 40,
+          side->linear(side.linear(head + 1), Buffer::residual, Buffer::logits, 40,
                        {});  // the unit matrix that run() has made
         },
         60, 1000);
@@ -276,7 +277,7 @@ TEST_P(OpTwins, samples_are_the_same_tokens) {
   }
 }
 
-// A block read, another one's place written, and attention over the moved block.
+// Reads a block, writes it to the place of another, and attends over the moved block.
 TEST_P(OpTwins, blocks_move_through_the_host) {
   Twins twins(config(64, 64));
   const std::size_t table = twins.add_linear(64, 64, 1), weight = twins.add_vector(64, 1, 0),
@@ -284,7 +285,7 @@ TEST_P(OpTwins, blocks_move_through_the_host) {
   const auto ops = [&](Twin& side, std::int64_t rows, bool decodes) {
     side->embed(side.linear(table), 0, nullptr);
     side->norm({.kind = model::Norm::rmsnorm, .epsilon = 1e-5F, .weight = side.vector(weight), .bias = nullptr}, false);
-    side->linear(side.linear(qkv), Slot::normed, Slot::qkv, rows, {});
+    side->linear(side.linear(qkv), Buffer::normed, Buffer::qkv, rows, {});
     RopeSpec rope;
     rope.rope.rotary_dim = 16;
     side->rope_append(rope, 1);
@@ -295,7 +296,7 @@ TEST_P(OpTwins, blocks_move_through_the_host) {
   };
   ForwardInput first = rows(20);  // blocks 0 and 1
   (void)twins.run(
-      first, [&](Twin& side) { ops(side, 20, false); }, Slot::attended, 64);
+      first, [&](Twin& side) { ops(side, 20, false); }, Buffer::attended, 64);
   for (Twin* side : {&twins.cpu(), &twins.cuda()}) {
     std::vector<std::byte> host(static_cast<std::size_t>((*side)->bytes_per_block()));
     (*side)->read_block(0, host.data());
@@ -309,7 +310,7 @@ TEST_P(OpTwins, blocks_move_through_the_host) {
   row.blocks = moved;
   second.decode.push_back(row);
   EXPECT_LT(worst_row(twins.run(
-                second, [&](Twin& side) { ops(side, 1, true); }, Slot::attended, 64)),
+                second, [&](Twin& side) { ops(side, 1, true); }, Buffer::attended, 64)),
             2 * tolerance(GetParam()));
 }
 

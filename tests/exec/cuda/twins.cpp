@@ -35,8 +35,8 @@ std::size_t Twins::add_vector(std::int64_t size, double mean, double deviation) 
   return cpu_.vectors.size() - 1;
 }
 
-// A product with the unit matrix carries any buffer to the logits, which come back to the host; of buffers that are
-// wider than those, it carries numbers from all over the row.
+// A product with the unit matrix copies any buffer to the logits, which return to the host. For a buffer wider than the
+// logits it copies elements spread over the whole row.
 std::size_t Twins::reader(std::int64_t width) {
   for (const auto& [of, number] : readers_) {
     if (of == width) return number;
@@ -83,7 +83,7 @@ TwinOutputs Twins::run_logits(ForwardInput input, const std::function<void(Twin&
   return outputs;
 }
 
-TwinOutputs Twins::run(ForwardInput input, const std::function<void(Twin&)>& ops, Slot slot, std::int64_t width) {
+TwinOutputs Twins::run(ForwardInput input, const std::function<void(Twin&)>& ops, Buffer buffer, std::int64_t width) {
   const std::size_t number = reader(width);
   RowTable table;
   input.all_logits = true;
@@ -92,7 +92,7 @@ TwinOutputs Twins::run(ForwardInput input, const std::function<void(Twin&)>& ops
   width = std::min(width, config_.rank.vocab_rows);
   TwinOutputs outputs = run_logits(std::move(input), [&](Twin& side) {
     ops(side);
-    side->linear(side.linear(number), slot, Slot::logits, rows, {});
+    side->linear(side.linear(number), buffer, Buffer::logits, rows, {});
   });
   const auto narrow = [&](std::vector<float>& values) {
     std::vector<float> cut;

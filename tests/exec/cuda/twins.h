@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU backend and the CUDA backend side by side: both get the same weights and run the same ops of exec/backend.h,
-// and what they leave in a buffer is compared. The CPU's kernels are themselves held against f64 (tests/exec/cpu).
+// The CPU backend and the CUDA backend side by side: both get the same weights, run the same ops of exec/backend.h, and
+// their buffers are compared. The CPU's kernels are themselves tested against f64 (tests/exec/cpu).
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace plimsoll::exec {
 
-/// One backend with its copies of the weights, numbered in the order they were made.
+/// One backend with its copies of the weights, numbered in order of creation.
 struct Twin {
   std::unique_ptr<Backend> backend;
   std::vector<std::unique_ptr<Linear>> linears;
@@ -31,17 +31,17 @@ struct TwinOutputs {
 
 class Twins {
  public:
-  /// config.rank.vocab_rows: numbers of a row that are compared.
+  /// config.rank.vocab_rows is the number of elements per row that are compared.
   explicit Twins(const BackendConfig& config);
 
-  /// Normally distributed numbers around `mean`, the same on both sides; returns the weight's number.
+  /// Adds normally distributed numbers around `mean`, the same on both sides. Returns the weight's number.
   std::size_t add_linear(std::int64_t n, std::int64_t k, double deviation, std::int64_t copies = 1);
   std::size_t add_vector(std::int64_t size, double mean, double deviation);
 
-  /// Runs `ops` on both sides and reads `slot`, whose rows are `width` wide: as many rows from the first on as there
-  /// are sampled ones. Of rows wider than the logits, a part.
-  TwinOutputs run(ForwardInput input, const std::function<void(Twin&)>& ops, Slot slot, std::int64_t width);
-  /// The same with what is in the logits; samples the first `valid` of them as tokens vocab_begin and on.
+  /// Runs `ops` on both sides and returns the rows of `buffer`, which are `width` wide: as many rows from the start as
+  /// there are sampled ones. Rows wider than the logits are returned in part.
+  TwinOutputs run(ForwardInput input, const std::function<void(Twin&)>& ops, Buffer buffer, std::int64_t width);
+  /// The same for the logits. Samples the first `valid` of them as tokens from vocab_begin on.
   TwinOutputs run_logits(ForwardInput input, const std::function<void(Twin&)>& ops, std::int64_t valid = 1,
                          std::int64_t vocab_begin = 0);
 
@@ -59,10 +59,10 @@ class Twins {
   std::uint64_t seed_ = 1;
 };
 
-/// The largest relative L2 error of a row of the second against the first; infinite for numbers that are none.
+/// Returns the largest relative L2 error of a row of the second against the first; infinite if a number is NaN.
 [[nodiscard]] double worst_row(const TwinOutputs& outputs);
 
-/// A rank with these sizes and nothing else; hidden, MLP and vocabulary are 64 unless the test says otherwise.
+/// Returns a config for a rank with these types. hidden, MLP and vocabulary are 64 unless the test changes them.
 [[nodiscard]] BackendConfig twin_config(model::DType weights, model::DType kv);
 
 }  // namespace plimsoll::exec

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The noise of sampling: right in distribution, and the same whatever surrounds a request.
+// Sampling noise: it has the right distribution and does not depend on other requests.
 #include "exec/weights/gumbel.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace plimsoll::exec {
 namespace {
 
-// Largest error in units of the result's last place over numbers spread over the whole range the noise uses.
+// The largest error in units of the result's last place, over the whole range that the noise uses.
 TEST(Gumbel, natural_log_is_within_two_units_in_the_last_place) {
   double worst = 0;
   for (float x = 1e-10F; x < 30; x *= 1.0007F) {
@@ -73,7 +73,7 @@ TEST(Gumbel, seed_request_position_and_token_all_matter) {
   EXPECT_NE(noise, gumbel_noise(gumbel_key(1, 2, 3), 9));
 }
 
-// Part of the contract between devices; the numbers are from the formulas in Python's integers and doubles.
+// Part of the contract between devices; the numbers were computed from the formulas with Python's integers and doubles.
 TEST(Gumbel, a_compiler_or_its_flags_do_not_move_the_bits) {
   const std::uint64_t key = gumbel_key(1, 2, 3);
   EXPECT_EQ(key, 0xd0734750fde362b3U);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The format: what is read, and that nothing in a hostile file is believed.
+// The format: valid files are read, and no content of a hostile file is trusted.
 #include "exec/weights/safetensors_file.h"
 
 #include <gmock/gmock.h>
@@ -80,7 +80,7 @@ TEST(SafetensorsFile, MayBeEmptyAndHaveMetadata) {
   EXPECT_EQ(file.tensors().at("z").bytes.size(), 0U);
 }
 
-// A type that no weight has (the masks in old GPT-J files) does not spoil the file.
+// A tensor of an unsupported type (the masks in old GPT-J files) does not invalidate the file.
 TEST(SafetensorsFile, TypesThatAreNotReadMayBeThere) {
   const Scratch scratch;
   const SafetensorsFile file(
@@ -91,7 +91,7 @@ TEST(SafetensorsFile, TypesThatAreNotReadMayBeThere) {
 struct Hostile {
   const char* what;
   std::string bytes;
-  const char* message;  // what the error says
+  const char* message;  // expected in the error
 };
 
 std::vector<Hostile> hostile_files() {
@@ -107,24 +107,24 @@ std::vector<Hostile> hostile_files() {
       {"shorter than a length", "abc", "has 3 bytes"},
       {"a header past the end", safetensors_bytes("{}", "", 3), "at most 2 can be"},
       {"a header of 2^60 bytes", safetensors_bytes("{}", "", std::uint64_t{1} << 60U),
-       "the header is said to have 1152921504606846976"},
+       "the header's stated length is 1152921504606846976"},
       {"a header of 2^64 - 1 bytes", safetensors_bytes("{}", "", ~std::uint64_t{0}),
        "said to have 18446744073709551615"},
-      {"a header of nothing", safetensors_bytes("", eight), "the header is no JSON object"},
+      {"a header of nothing", safetensors_bytes("", eight), "the header is not a JSON object"},
       {"no JSON", safetensors_bytes("{\"a\" 1}", ""), "not valid JSON at byte 6 of the header"},
       {"cut JSON", safetensors_bytes(R"({"a":{"dtype":"F32")", ""), "not valid JSON"},
       {"invalid UTF-8", safetensors_bytes(bad_utf8, ""), "not valid JSON"},
-      {"a byte order mark", safetensors_bytes("\xef\xbb\xbf{}", ""), "no JSON object"},
-      {"a list", safetensors_bytes("[]", ""), "the header is no JSON object"},
+      {"a byte order mark", safetensors_bytes("\xef\xbb\xbf{}", ""), "not a JSON object"},
+      {"a list", safetensors_bytes("[]", ""), "the header is not a JSON object"},
       {"two documents", safetensors_bytes("{}{}", ""), "not valid JSON"},
       {"deep nesting", safetensors_bytes("{\"a\":" + std::string(100'000, '['), ""), "tensor 'a': found a list"},
       {"deep objects", safetensors_bytes(R"({"a":{"dtype":)" + std::string(1000, '{'), ""), "tensor 'a'"},
       {"a name that stands twice", with(entry("a", "F32", "[1]", 0, 4) + "," + entry("a", "F32", "[1]", 4, 8), eight),
-       "tensor 'a': stands twice"},
-      {"metadata twice", safetensors_bytes(R"({"__metadata__":{},"__metadata__":{}})", ""), "stands twice"},
+       "tensor 'a': occurs twice"},
+      {"metadata twice", safetensors_bytes(R"({"__metadata__":{},"__metadata__":{}})", ""), "occurs twice"},
       {"metadata of numbers", safetensors_bytes(R"({"__metadata__":{"a":1}})", ""), "expected text only"},
       {"a field twice", with(R"("a":{"dtype":"F32","dtype":"F32","shape":[],"data_offsets":[0,4]})", "1234"),
-       "dtype stands twice"},
+       "dtype occurs twice"},
       {"no offsets", with(R"("a":{"dtype":"F32","shape":[1]})", "1234"), "tensor 'a': has no data_offsets"},
       {"three offsets", with(R"("a":{"dtype":"F32","shape":[1],"data_offsets":[0,2,4]})", "1234"),
        "data_offsets has too many"},
@@ -156,7 +156,7 @@ std::vector<Hostile> hostile_files() {
        "tensor 'b' overlaps 'a'"},
       {"the same place twice", with(entry("a", "F32", "[2]", 0, 8) + "," + entry("b", "F32", "[2]", 0, 8), eight),
        "overlaps"},
-      {"a hole", with(entry("a", "F32", "[1]", 4, 8), eight), "tensor 'a': the 4 bytes before it belong to none"},
+      {"a hole", with(entry("a", "F32", "[1]", 4, 8), eight), "tensor 'a': the 4 bytes before it belong to no tensor"},
       {"a tail", with(entry("a", "F32", "[1]", 0, 4), eight), "the last 4 bytes belong to no tensor"},
       {"a name with control characters", with(R"("a\u001b[31m\n":{"dtype":"F32"})", ""), "tensor 'a?[31m?'"},
   };
@@ -175,8 +175,8 @@ TEST(SafetensorsFile, RefusesHostileFilesByName) {
 TEST(SafetensorsFile, RefusesWhatIsNoFile) {
   const Scratch scratch;
   EXPECT_THAT(problem_of([&] { const SafetensorsFile file(scratch.path("nowhere")); }), HasSubstr("No such file"));
-  EXPECT_THAT(problem_of([&] { const SafetensorsFile file(scratch.path()); }), HasSubstr("is no ordinary file"));
-  EXPECT_THAT(problem_of([&] { const SafetensorsFile file("/dev/zero"); }), HasSubstr("is no ordinary file"));
+  EXPECT_THAT(problem_of([&] { const SafetensorsFile file(scratch.path()); }), HasSubstr("is not a regular file"));
+  EXPECT_THAT(problem_of([&] { const SafetensorsFile file("/dev/zero"); }), HasSubstr("is not a regular file"));
 }
 
 TEST(SafetensorsFile, ReadsWhatIsWritten) {
@@ -201,12 +201,13 @@ TEST(SafetensorsFile, AWriterThatDoesNotFinishLeavesNothing) {
   EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
 }
 
-// Whatever bytes change: the file is refused, or all of every tensor can be read (the sanitizers watch).
+// Whatever bytes change, the file is refused or all of every tensor can be read (the sanitizers check the accesses).
 RC_GTEST_PROP(SafetensorsFile, ChangedBytesNeverLeadOutOfTheFile, ()) {
   const std::string header = R"({"__metadata__":{"format":"pt"},)" + entry("a.weight", "F32", "[2,3]", 0, 24) + "," +
                              entry("b", "BF16", "[4]", 24, 32) + "," + entry("c", "F16", "[1,1]", 32, 34) + "}";
   std::string bytes = safetensors_bytes(header, std::string(34, 'x'));
-  // Digits for digits make other numbers in good JSON; letters other names and types; the rest breaks the text.
+  // Changing digits gives other numbers in valid JSON; changing letters gives other names and types; the rest breaks
+  // the text.
   const auto changes = *rc::gen::inRange(1, 4);
   for (int i = 0; i < changes; ++i) {
     char& byte = bytes[static_cast<std::size_t>(*rc::gen::inRange(0, static_cast<int>(bytes.size())))];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A checkpoint for a model: what is read, and what is refused before anything is loaded.
+// A checkpoint for a model: valid ones are read, others are refused before anything is loaded.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Every tensor under its first name; number i of tensor t is t + i / 2^20, so that each is known and exact in f32.
+// Every tensor under its first name. Element i of tensor t is t + i / 2^20, so each is unique and exact in f32.
 PlainTensors checkpoint(const model::Architecture& a, const std::string& beginning) {
   PlainTensors tensors;
   for (const TensorRef& tensor : tensors_of(a)) {
@@ -42,7 +42,7 @@ class SafetensorsWeightsTest : public ::testing::Test {
   std::string problem_at(const std::string& path) const {
     return problem_of([&] { safetensors_weights(llama_, path)->check(llama_); });
   }
-  /// Two shards of all tensors with an index, whose weight_map is returned.
+  /// Writes all tensors to two shards with an index, and returns its weight_map.
   std::map<std::string, std::string> write_shards() const {
     PlainTensors parts[2];
     std::map<std::string, std::string> map;
@@ -108,7 +108,7 @@ TEST_F(SafetensorsWeightsTest, ReadsFilesIndicesAndFolders) {
   EXPECT_EQ(problem_at(scratch_.path()), "no error");
 }
 
-// Saved without its head a model's names begin without "model."; a tied one is whole then.
+// A model saved without its head has names without "model."; a tied one is then complete.
 TEST_F(SafetensorsWeightsTest, NamesMayBeginLater) {
   const model::Architecture tied = tiny_model("qwen2");
   const auto weights = safetensors_weights(tied, write(checkpoint(tied, "")));
@@ -181,7 +181,7 @@ TEST_F(SafetensorsWeightsTest, RefusesAnotherTypeByName) {
               HasSubstr("tensor 'model.norm.weight' has dtype I32, expected F64, F32, F16 or BF16"));
 }
 
-// A file with biases beside a config.json without them is another model; computing without them would be wrong
+// A file with biases beside a config.json without them belongs to another model; ignoring them would give wrong results
 // silently.
 TEST_F(SafetensorsWeightsTest, RefusesTensorsThatTheModelLacks) {
   PlainTensors tensors = tensors_;
@@ -230,8 +230,8 @@ TEST_F(SafetensorsWeightsTest, RefusesIndicesThatAreNone) {
               HasSubstr("tensor 'a': found a number, expected the name of a file"));
   EXPECT_THAT(index(R"({"weight_map": {"a": {"b": "c"}}})"), HasSubstr("tensor 'a': found an object"));
   EXPECT_THAT(index(R"({"weight_map": {"a": "x.safetensors", "a": "y.safetensors"}})"),
-              HasSubstr("tensor 'a' stands twice"));
-  EXPECT_THAT(index(R"({"weight_map": {}, "weight_map": {}})"), HasSubstr("weight_map stands twice"));
+              HasSubstr("tensor 'a' occurs twice"));
+  EXPECT_THAT(index(R"({"weight_map": {}, "weight_map": {}})"), HasSubstr("weight_map occurs twice"));
   EXPECT_THAT(index("{\"metadata\": " + std::string(100'000, '[')), HasSubstr("nested deeper than 64 levels"));
   EXPECT_THAT(index(R"({"weight_map": {}})"), HasSubstr("tensor 'model.embed_tokens.weight' is missing"));
 }

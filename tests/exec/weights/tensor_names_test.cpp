@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which rows of a checkpoint's tensors are which of ours. tests/exec/golden_test.cpp holds the same against
+// The rows of a checkpoint's tensors that make up the model's. tests/exec/golden_test.cpp checks the same against
 // transformers.
 #include "exec/weights/tensor_names.h"
 
@@ -125,8 +125,8 @@ TEST(TensorNames, ATiedHeadIsNotAskedFor) {
   EXPECT_TRUE(has_head(tiny_model("llama")));
 }
 
-// What a model has and what it lacks are different tensors, and together with what is never asked for they are all
-// kinds.
+// The tensors that a model has and those it lacks are disjoint. Together with the kinds that are never queried they are
+// all kinds.
 TEST(TensorNames, NoTensorIsBothThereAndLacking) {
   for (const std::string& family : tiny_families()) {
     const model::Architecture a = tiny_model(family);
@@ -137,8 +137,8 @@ TEST(TensorNames, NoTensorIsBothThereAndLacking) {
   }
 }
 
-// A config.json may ask for 10 000 layers of 100 000 experts: 3e9 tensors, which must not be listed to find the first
-// missing.
+// A config.json may describe 10 000 layers of 100 000 experts: 3e9 tensors, which must not be listed to find the first
+// missing one.
 TEST(TensorNames, AVisitCanEnd) {
   model::Architecture a = tiny_model("mixtral");
   a.shape.layers = 10'000;

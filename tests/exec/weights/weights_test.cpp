@@ -18,7 +18,7 @@ std::vector<float> read(const WeightSource& source, const TensorRef& tensor, std
   return out;
 }
 
-// Slices of rows and of columns are what ranks ask for.
+// Ranks read slices of rows and of columns.
 TEST(RandomWeights, an_element_depends_on_its_unsharded_index_only) {
   const model::Architecture a = tiny_model("llama");
   const auto source = random_weights(a, 3);

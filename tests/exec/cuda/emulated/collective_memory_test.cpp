@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a rank takes memory. Taking or freeing it may wait for every GPU that this one sees, and a GPU may wait in a
-// collective for a rank that has not enqueued its part yet: so never between collectives of one forward.
+// When ranks allocate memory. Allocating or freeing may wait for every GPU that the current one can access, and a GPU
+// may wait in a collective for a rank that has not enqueued its part yet. So ranks must never allocate between the
+// collectives of one forward.
 #include <cuda_runtime.h>
 
 #include <gtest/gtest.h>
@@ -14,8 +15,7 @@
 namespace plimsoll::exec {
 namespace {
 
-// The rank 0 of two, whose sums are its own part alone. It remembers how often memory had been taken when all ranks
-// met.
+// Rank 0 of two, whose sums are its own part alone. It records how often memory had been allocated when all ranks met.
 class WatchedGroup final : public cuda::CudaCommunicator {
  public:
   [[nodiscard]] int rank() const override { return 0; }
@@ -66,7 +66,7 @@ TEST(CollectiveMemory, is_taken_only_before_all_ranks_meet) {
 
   const Tokens prompt = random_tokens(1, 19, config.architecture.shape.vocab);
   const std::vector<std::int32_t> blocks{5, 3, 4};
-  ForwardInput input;  // more rows than there is room for, of shapes that have not been measured
+  ForwardInput input;  // more rows than are reserved, of shapes that have not been measured
   PrefillRows span;
   span.tokens = prompt;
   span.blocks = blocks;

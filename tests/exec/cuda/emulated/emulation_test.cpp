@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// That the emulation is strict enough to be worth anything: each test breaks a rule of CUDA and expects to be caught,
-// or checks an instruction against what it means for whole matrices.
+// The emulation must be strict: each test breaks a rule of CUDA and expects an error, or checks an instruction against
+// its effect on whole matrices.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
@@ -98,7 +98,7 @@ TEST(EmulationDeathTest, a_barrier_that_a_thread_leaves_out_is_a_deadlock) {
   EXPECT_DEATH(broken(), "deadlock");
 }
 
-// Without the barrier thread 0 reads what thread 63 writes: before or after it, depending on the order.
+// Without the barrier thread 0 reads what thread 63 writes, before or after the write depending on the order.
 TEST(Emulation, threads_run_in_different_orders) {
   std::vector<int> read;
   int shared = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a product's way is chosen and kept. The emulated library (emulation/blas.cpp) proposes two ways, and says of the
-// second that it fits no other shape.
+// How the way to compute a product is chosen and stored. The emulated library (emulation/blas.cpp) proposes two ways,
+// and the second supports no other shape.
 #include "exec/cuda/gemm.h"
 
 #include <cuda_runtime.h>
@@ -53,7 +53,7 @@ TEST_F(GemmTest, measures_a_bucket_once_and_keeps_it) {
 
 TEST_F(GemmTest, does_not_believe_a_file_whose_way_is_not_possible) {
   const GemmKey key{{.x = Element::f32, .y = Element::f32, .m = 16, .n = 16, .k = 8}};
-  save_choices(file, {{key, MatmulAlgorithm{7}}});  // no such way: it would be refused when it runs
+  save_choices(file, {{key, MatmulAlgorithm{7}}});  // an unknown algorithm, which would be refused when it runs
   Gemm gemm(file);
   gemm.reserve(1 << 16);
   EXPECT_EQ(product(gemm, 16), 16);

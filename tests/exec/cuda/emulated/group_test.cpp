@@ -39,7 +39,7 @@ OpenModel open_tiny(const EngineOrder& order) {
   return {architecture, random_weights(architecture, order.seed), "a test"};
 }
 
-// Every process finds the GPUs that are chosen for it: here the same ones.
+// Every process uses the GPUs chosen for it; here these are the same.
 class EmulatedGroup : public testing::Test {
  protected:
   void SetUp() override {
@@ -94,7 +94,7 @@ TEST_F(EmulatedGroup, a_process_that_dies_ends_what_a_gpu_waits_for) {
     static_cast<void>(sequences.decode(100));
     FAIL() << "it went on alone";
   } catch (const RankFailed& error) {
-    EXPECT_STREQ(error.what(), "rank 1 on host1: its process has died");
+    EXPECT_STREQ(error.what(), "rank 1 on host1: the process has died");
   }
 }
 

@@ -80,7 +80,7 @@ TEST(DecodeKeys, charged_keys_are_loaded_and_not_seen) {
   EXPECT_EQ(padded.seen, 10);
   EXPECT_EQ(padded.last, 64);
   EXPECT_EQ(windowed.last - windowed.first, 30);  // a window is never exceeded
-  EXPECT_EQ(nothing.last, 0);                     // no token of the sequence could stand in
+  EXPECT_EQ(nothing.last, 0);                     // the sequence has no key to load in its place
 }
 
 RC_GTEST_PROP(SplitPlan, parts_cover_every_tile_once, ()) {
@@ -98,7 +98,7 @@ RC_GTEST_PROP(SplitPlan, parts_cover_every_tile_once, ()) {
   RC_ASSERT(covered == plan.tiles);
 }
 
-// Few sequences are cut into many parts, many into none; two blocks for each of 132 multiprocessors.
+// Few sequences are cut into many parts, many sequences into none: two blocks for each of 132 multiprocessors.
 TEST(DecodeMaxSplits, fills_the_gpu_and_no_more) {
   EXPECT_EQ(decode_max_splits(1, 32, 8, 132), 33);  // 264 / 8 tiles
   EXPECT_EQ(decode_max_splits(32, 32, 8, 132), 2);  // 264 / 256, rounded up

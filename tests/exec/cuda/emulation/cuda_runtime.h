@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands in for CUDA's header where kernels run on the CPU: the part of the language and of the runtime that exec/cuda
-// uses. Streams hold their work back until somebody waits for it, so that an answer read too early, or a buffer reused
-// too early, shows in a test; so does the default stream (null), whose calls other streams do not wait for.
+// Replaces CUDA's header when kernels run on the CPU: the part of the language and of the runtime that exec/cuda uses.
+// Streams delay their work until a call waits for it, so a result read too early or a buffer reused too early shows in
+// a test. So does the default stream (null), which other streams do not wait for.
 #pragma once
 
 #include <bit>
@@ -173,14 +173,14 @@ cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags);
 namespace plimsoll::exec::cuda_emulation {
 /// Appends work to a stream (or to the graph that it captures).
 void enqueue(cudaStream_t stream, std::function<void()> work);
-/// What the machine pretends to have; 0 devices: no GPU.
+/// The simulated hardware; 0 devices: no GPU.
 struct Machine {
   int devices = 1;
   std::size_t memory = std::size_t{4} << 30;
 };
 void set_machine(const Machine& machine);
-/// How often memory has been taken or given back, pinned memory included: each time a device may be waited for.
+/// Returns how often memory was allocated or freed, including pinned memory: each call may wait for a device.
 [[nodiscard]] std::size_t allocation_calls();
-/// Allocations that are not freed.
+/// Returns the number of allocations that are not freed.
 [[nodiscard]] std::size_t live_allocations();
 }  // namespace plimsoll::exec::cuda_emulation

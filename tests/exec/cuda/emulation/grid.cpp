@@ -26,7 +26,7 @@ constexpr std::size_t kStackBytes = 256 * 1024;
   std::abort();
 }
 
-// Threads wait until `generation` moves on.
+// Threads wait until `generation` changes.
 struct Barrier {
   unsigned arrived = 0, generation = 0;
 };
@@ -34,7 +34,7 @@ struct Barrier {
 struct Warp {
   Barrier barrier;
   unsigned lanes = 0;
-  // Two mailboxes in turn: a lane may post for the next collective while another still reads this one's.
+  // Two mailboxes that alternate: a lane may post for the next collective while another still reads the current one.
   std::byte mail[2][kWarp * kLaneStride];
 };
 
@@ -77,7 +77,7 @@ struct Block {
 thread_local Block* current = nullptr;
 thread_local std::vector<std::unique_ptr<char[]>> spare_stacks;
 
-// The address sanitizer has to be told of every change of stacks.
+// The address sanitizer must be told of every change of stacks.
 void leave(void** fake_stack, const void* stack, std::size_t bytes) {
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_start_switch_fiber(fake_stack, stack, bytes);
@@ -93,7 +93,7 @@ void arrive(void* fake_stack, const void** old_stack, std::size_t* old_bytes) {
 #endif
 }
 
-// The builtins do not ask the kernel for anything, as swapcontext() does; they must not meet in one function.
+// Unlike swapcontext(), the builtins make no system call. They must not both occur in one function.
 __attribute__((noipa)) void leap(void** to) { __builtin_longjmp(to, 1); }
 __attribute__((noipa)) void jump(void** from, void** to) {
   if (__builtin_setjmp(from) == 0) leap(to);
@@ -173,7 +173,7 @@ void make_fibers(Block& block, Index grid, Index size, Index at) {
   block.live = threads;
 }
 
-// Some blocks run their threads backwards: what relies on an order then fails.
+// Some blocks run their threads in reverse order, so that code which relies on an order fails.
 void run_block(Block& block, bool backwards) {
   const std::size_t count = block.fibers.size();
   while (block.live > 0) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NCCL in the emulation, and exec/cuda/dynamic_library.h, which finds it there.
+// NCCL in the emulation, and the emulated exec/cuda/dynamic_library.h, which finds it.
 #include <nccl.h>
 
 #include <condition_variable>
@@ -18,11 +18,11 @@
 
 namespace {
 
-// Where the ranks of a group meet.
+// A barrier for the ranks of a group.
 class Meeting {
  public:
   explicit Meeting(int size) : operands(static_cast<std::size_t>(size)) {}
-  /// False after abort().
+  /// Returns false after abort().
   bool wait() {
     std::unique_lock lock(mutex_);
     const unsigned turn = turn_;
@@ -63,7 +63,7 @@ std::shared_ptr<Meeting> meeting_of(const ncclUniqueId& id, int size) {
   std::uint64_t number = 0;
   std::memcpy(&number, id.internal, sizeof number);
   const std::lock_guard lock(groups_mutex);
-  if (number == 0 || number > ids) return nullptr;  // nobody made that id
+  if (number == 0 || number > ids) return nullptr;  // no such id was made
   std::shared_ptr<Meeting>& meeting = groups[number];
   if (!meeting) meeting = std::make_shared<Meeting>(size);
   return meeting;
@@ -89,8 +89,8 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   return ncclSuccess;
 }
 
-// A thread that joins for several ranks cannot wait for each in turn: in a group call it counts them and waits at the
-// end.
+// A thread that joins for several ranks cannot wait for each in turn. Within a group call it counts them and waits at
+// the end.
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int size, ncclUniqueId id, int rank) {
   auto meeting = meeting_of(id, size);
   if (!meeting) return ncclInvalidUsage;
@@ -134,7 +134,7 @@ ncclResult_t ncclAllReduce(const void* in, void* out, std::size_t count, ncclDat
             sum[i] += type == ncclFloat32 ? static_cast<const float*>(operand)[i]
                                           : to_float(static_cast<const Bf16*>(operand)[i]);
         }
-        if (!meeting->wait()) return;  // all have read what is overwritten now
+        if (!meeting->wait()) return;  // all ranks must have read the data before it is overwritten
         for (std::size_t i = 0; i < count; ++i) {
           if (type == ncclFloat32)
             static_cast<float*>(out)[i] = sum[i];

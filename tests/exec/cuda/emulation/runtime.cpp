@@ -48,7 +48,8 @@ thread_local int captures = 0;  // while a thread captures, calls that would syn
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-// Runs the stream's work up to the given place; two threads may want that at once, and wait for each other's streams.
+// Runs the stream's work up to the given position. Two threads may request that concurrently, and wait for each other's
+// streams.
 void run_until(CUstream_st& stream, std::uint64_t place) {
   while (stream.executed < place) {
     const std::unique_lock running(stream.run_mutex, std::try_to_lock);
@@ -69,7 +70,7 @@ void run_until(CUstream_st& stream, std::uint64_t place) {
   }
 }
 
-// What calls without a stream use; no stream of ours waits for it. Left to the system at exit.
+// The stream of calls without one; the streams of our code do not wait for it. Not destroyed at exit.
 CUstream_st& default_stream() {
   static auto* const stream = new CUstream_st;
   return *stream;
@@ -190,7 +191,7 @@ cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
   return allocate(device_allocations, pointer, bytes);
 }
 cudaError_t cudaFree(void* pointer) {
-  cudaStreamSynchronize(nullptr);  // a device is waited for before its memory goes
+  cudaStreamSynchronize(nullptr);  // wait for the device before its memory is freed
   return release(device_allocations, pointer);
 }
 cudaError_t cudaMallocHost(void** pointer, std::size_t bytes) { return allocate(pinned_allocations, pointer, bytes); }
@@ -199,7 +200,7 @@ cudaError_t cudaFreeHost(void* pointer) { return release(pinned_allocations, poi
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
   if (captures > 0) return cudaErrorStreamCaptureUnsupported;
   if (kind != cudaMemcpyHostToDevice || is_pinned(from)) return cudaErrorInvalidValue;  // not used, so not emulated
-  // The host's memory may be reused at once; the device's has it when the default stream has come to it.
+  // The host may reuse its memory at once; the device has the data once the default stream gets there.
   const auto* bytes_from = static_cast<const char*>(from);
   enqueue(&default_stream(), [to, staged = std::vector<char>(bytes_from, bytes_from + bytes)] {
     std::memcpy(to, staged.data(), staged.size());
@@ -215,7 +216,7 @@ cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from, 
     for (std::size_t row = 0; row < height; ++row)
       std::memcpy(static_cast<char*>(to) + row * to_pitch, static_cast<const char*>(from) + row * from_pitch, width);
   });
-  // Memory that is not pinned is copied before the call returns.
+  // Pageable memory is copied before the call returns.
   const bool pageable = kind != cudaMemcpyDeviceToDevice && !is_pinned(kind == cudaMemcpyHostToDevice ? from : to);
   if (!pageable) return cudaSuccess;
   return stream->capturing ? cudaErrorStreamCaptureUnsupported : cudaStreamSynchronize(stream);
@@ -271,7 +272,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  if (event->stream != nullptr) cudaEventSynchronize(event);  // recording it refers to it
+  if (event->stream != nullptr) cudaEventSynchronize(event);  // recording it refers to the event
   delete event;
   return cudaSuccess;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// exec/cuda/ptx.cuh on the CPU: what each instruction does, after the PTX manual's pictures of who holds what.
+// exec/cuda/ptx.cuh on the CPU: the effect of each instruction, with the fragment layouts of the PTX manual.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -55,7 +55,7 @@ inline void emulated_ldmatrix(std::uint32_t (&r)[4], const void* row) {
     }
     r[matrix] = halves[0] | halves[1] << 16;
   }
-  cuda_emulation::warp_barrier();  // .sync: nobody writes to these rows before all have read
+  cuda_emulation::warp_barrier();  // .sync: no thread writes to these rows before all have read them
 }
 inline void ldmatrix_x4(std::uint32_t (&r)[4], const void* row) { emulated_ldmatrix<false>(r, row); }
 inline void ldmatrix_x4_trans(std::uint32_t (&r)[4], const void* row) { emulated_ldmatrix<true>(r, row); }
@@ -75,7 +75,7 @@ inline void store_release_system(std::uint32_t* flag, std::uint32_t value) {
   __atomic_store_n(flag, value, __ATOMIC_RELEASE);
 }
 inline std::uint32_t load_acquire_system(const std::uint32_t* flag) {
-  std::this_thread::yield();  // it is read in a loop, waiting for the thread of another rank
+  std::this_thread::yield();  // polled in a loop while waiting for the thread of another rank
   return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "gui/window/point_page.h"
+#include "gui/window/plot_page.h"
 
 #include <algorithm>
 
