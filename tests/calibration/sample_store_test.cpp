@@ -60,7 +60,7 @@ TEST_F(SampleStoreTest, ATimeThatBelongsToNoOpKeepsItsName) {
   const OpSample& time = store.find("forward 3")->front();
   EXPECT_EQ(time.op.id, model::OpId::none);
   EXPECT_EQ(time.time_of, "forward");
-  EXPECT_EQ(sample_line(time), "10 forward 0 0 0 1 1 0 0 0 0 1 0 0.25 1");
+  EXPECT_EQ(sample_line(time), "12 forward 0 0 0 1 1 0 0 0 0 1 0 0.25 1");
 }
 
 // The process was killed in the middle of a line: the group of that line is measured again, and the next one is intact.

@@ -153,7 +153,7 @@ TEST_F(HfArchitecture, LlamasFlagsCoverOutputAndMlp) {
 
 TEST_F(HfArchitecture, RefusesFalconsThatAreNotExecuted) {
   EXPECT_THAT(problem(falcon("\n\"alibi\": true")),
-              HasSubstr("config.json:2:1: alibi: found true: attention biased by distance (ALiBi) is not executed"));
+              HasSubstr("config.json:3:1: alibi: found true: attention biased by distance (ALiBi) is not executed"));
   EXPECT_THAT(problem(falcon(R"("apply_residual_connection_post_layernorm": true)")),
               HasSubstr("residual taken after the norm"));
   EXPECT_EQ(problem(falcon(R"("alibi": false, "bias": true)")), "no error");

@@ -59,7 +59,7 @@ TEST_F(HfCheckpoint, PlainTypesAreTheFilesOwn) {
   EXPECT_EQ(read(dense(R"("torch_dtype": "float32")")).dtype, DType::fp16);
   EXPECT_THAT(read(dense(R"("torch_dtype": "float32")")).notes, ElementsAre(HasSubstr("stored in float32")));
   EXPECT_THAT(problem(dense("\n\"torch_dtype\": \"float12\"")),
-              HasSubstr("config.json:3:1: torch_dtype: found 'float12', expected bfloat16"));
+              HasSubstr("config.json:4:1: torch_dtype: found 'float12', expected bfloat16"));
 }
 
 struct Stored {
@@ -120,7 +120,7 @@ TEST_F(HfCheckpoint, MethodsHaveTheirTypeAndScales) {
 
 TEST_F(HfCheckpoint, WhatIsNotModelledIsRefusedByNameAtItsPlace) {
   EXPECT_THAT(refusal(R"({"quant_method": "aqlm"})"),
-              AllOf(HasSubstr("config.json:3:1: quantization_config.quant_method: found 'aqlm'"),
+              AllOf(HasSubstr("config.json:4:1: quantization_config.quant_method: found 'aqlm'"),
                     HasSubstr("expected one of awq, gptq, fp8")));
   EXPECT_THAT(refusal(R"({"bits": 4})"), HasSubstr("quant_method: is missing"));
   EXPECT_THAT(refusal(R"({"quant_method": "gptq", "bits": 3})"), HasSubstr("bits: found 3 bits a weight"));
