@@ -42,6 +42,7 @@ Sorted sort_rows(const std::vector<KernelRows>& files, const configs::Catalogue&
   };
   for (const KernelRows& file : files) {
     for (const KernelMeasurement& row : file.kernels) {
+      // A chunk on a cached past is a difference of two prefills and is derived, not fitted.
       if (row.past > 0 || is_held_out(row, hold_out)) continue;
       const std::string id = id_of(row.device, file.file, row.line);
       sorted.kernels[id][{row.op, row.dtype, row.kv_dtype, row.kernel}].push_back(&row);
@@ -75,6 +76,7 @@ void drop_outliers(std::vector<model::AllReducePoint>& points) {
 std::vector<model::AllReduceCurve> curves_of(const std::vector<const AllReduceMeasurement*>& rows) {
   std::map<std::string, std::set<std::string>> types;
   for (const AllReduceMeasurement* row : rows) types[row->kernel].insert(row->dtype);
+  // Without a 16-bit type the first one in alphabetical order takes the plain name.
   const auto curve_name = [&](const AllReduceMeasurement& row) {
     const std::set<std::string>& of_kernel = types[row.kernel];
     const auto wide = std::find_if(of_kernel.begin(), of_kernel.end(),
@@ -85,6 +87,7 @@ std::vector<model::AllReduceCurve> curves_of(const std::vector<const AllReduceMe
   std::map<std::pair<std::string, std::uint32_t>, std::map<double, std::pair<double, int>>> sums;
   for (const AllReduceMeasurement* row : rows) {
     auto& [sum, count] = sums[{curve_name(*row), row->ranks}][row->bytes];
+    // The geometric mean, so that a disturbed repetition counts less.
     sum += std::log(row->seconds);
     ++count;
   }
@@ -121,6 +124,7 @@ bool is_held_out(const KernelMeasurement& row, int hold_out) {
   if (row.op == model::KernelOp::prefill_attention || row.op == model::KernelOp::decode_attention) key[0] = 0;
   std::string bytes(model::name(row.op));
   for (const std::uint32_t part : key) bytes += fmt::format(",{}", part);
+  // A hash of the configuration itself: the same choice for every file and order of rows.
   return model::crc32_of(bytes) % static_cast<std::uint32_t>(hold_out) == 0;
 }
 
@@ -158,6 +162,7 @@ std::vector<FittedAccelerator> fit_kernels(const std::vector<KernelRows>& files,
     one.errors.resize(one.tables.size());
     fitted.push_back(std::move(one));
   }
+  // Each task writes its own table and errors, so the result does not depend on the order.
   std::atomic<std::size_t> done = 0;
   tbb::parallel_for(std::size_t{0}, tasks.size(), [&](std::size_t i) {
     const Task& task = tasks[i];

@@ -60,6 +60,7 @@ void CudaBackend::final_norm(const NormSpec& spec, bool add_delta) {
   a.residual = workspace_[Buffer::residual];
   a.delta = add_delta ? workspace_[Buffer::delta] : nullptr;
   a.normed = workspace_[Buffer::normed];
+  // Only sampled rows are needed from here on, so the LM head multiplies a dense matrix.
   a.gather = step_.sampled;
   a.rows = static_cast<std::int64_t>(table_->sampled.size());
   a.width = shape_.hidden;
@@ -79,6 +80,7 @@ void CudaBackend::linear(const Linear& weight, Buffer x, Buffer y, std::int64_t 
   const auto* bias = static_cast<const CudaVector*>(options.bias);
   const GemmOperands operands{.w = on_gpu(weight).get(),
                               .x = workspace_[x],
+                              // Our own kernel adds the bias in f32, cuBLASLt in y's type.
                               .bias_f32 = f32(options.bias),
                               .bias = bias == nullptr ? nullptr : bias->in(y_element),
                               .y = workspace_[y]};
@@ -98,6 +100,7 @@ void CudaBackend::fill_rope_table(const model::Rope& rope) {
     rope_ = rope;
     rope_table_filled_ = false;
   }
+  // Once per forward: all layers rotate by the same angles.
   if (rope_table_filled_) return;
   rope_table(frequencies_.as<const double>(), rope.rotary_dim / 2, table_->rows, step_, workspace_.rope(),
              stream_.get());
@@ -146,6 +149,7 @@ bool CudaBackend::tensor_core_attention() const {
 
 // The launch for the first span computes all spans.
 void CudaBackend::prefill_attention(std::int32_t layer, std::size_t index, std::int64_t window) {
+  // The op list has one op per span, but a launch for each would leave the GPU idle in between.
   if (index > 0) return;
   if (tensor_core_attention()) {
     prefill_attention_bf16(attention(layer, window), kv_, step_, static_cast<std::int64_t>(tiles_.size()),
@@ -212,6 +216,7 @@ void CudaBackend::sample(std::int64_t vocab_begin, std::int64_t valid) {
 void CudaBackend::exchange_samples() {
   const auto rows = static_cast<std::int64_t>(table_->sampled.size());
   if (rows == 0) return;
+  // Eight bytes per rank and sequence: value and token in one ordered number.
   const std::uint64_t* all = workspace_.best();
   const int ranks = communicator_ == nullptr ? 1 : communicator_->size();
   if (ranks > 1) {

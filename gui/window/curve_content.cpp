@@ -49,11 +49,13 @@ PlotSeries series_of(const Curve& curve, const ContentChoice& choice, const QStr
     series.points.back().doubtful = doubt && !curve.points[i].row.result.extrapolates.empty();
     estimated = estimated || curve.points[i].stage == PointStage::estimate;
   }
+  // Dashed until the last estimate has been replaced.
   if (estimated) series.line = LineLook::dashed;
   return series;
 }
 
 void add(CurveContent& out, PlotSeries series, SeriesSource source, const ContentChoice& choice) {
+  // A hidden series stays in the list without points, so that the legend keeps its button.
   if (choice.hidden.contains(series.name)) {
     series.points.clear();
   }
@@ -82,6 +84,7 @@ void add_measured(const Workbench& bench, const ContentChoice& choice, CurveCont
     QString tool;
     for (const OverlayPoint& point : points) {
       const auto x = value_of(*point.row, *choice.x), y = value_of(*point.row, *choice.y);
+      // Measured tables state few metrics; a point needs both of those shown.
       if (point.curve != c || !x || !y) continue;
       published = published || point.table->published;
       if (!point.table->tool.isEmpty()) tool = point.table->tool;
@@ -110,6 +113,7 @@ void add_knees(const Workbench& bench, const ContentChoice& choice, CurveContent
       from.push_back(&point);
     }
     const auto bend = study::knee(shape);
+    // The knee is found on throughput and latency, whatever axes are shown.
     if (!bend || choice.hidden.contains(curve_name(bench, curve))) continue;
     const auto x = value_of(from[*bend]->row, *choice.x), y = value_of(from[*bend]->row, *choice.y);
     const bool few = bench.curves().curves().size() < 3;  // with more curves the labels would overlap
@@ -131,6 +135,7 @@ std::optional<BandRatio> ratio_at(const std::vector<BandRatio>& known, double lo
       std::lower_bound(known.begin(), known.end(), load, [](const BandRatio& r, double at) { return r.load < at; });
   if (after == known.end()) return {};
   if (after->load == load) return *after;
+  // No extrapolation beyond the first and the last band.
   if (after == known.begin()) return {};
   const BandRatio& before = *(after - 1);
   const double part = (load - before.load) / (after->load - before.load);
@@ -141,6 +146,7 @@ std::optional<BandRatio> ratio_at(const std::vector<BandRatio>& known, double lo
 void add_bands(const Workbench& bench, const ContentChoice& choice, CurveContent& out) {
   const auto low = column_index(std::string(choice.y->id) + "_lo"),
              high = column_index(std::string(choice.y->id) + "_hi");
+  // Only some metrics have bands.
   if (!low || !high) return;
   for (std::size_t c = 0; c < bench.curves().curves().size(); ++c) {
     PlotBand band{c, {}};
@@ -166,6 +172,7 @@ void add_pins(const Workbench& bench, const ContentChoice& choice, CurveContent&
   for (const Pin& pin : bench.session().state().pins) {
     if (pin.scenario != bench.session().scenario().name) continue;
     for (std::size_t c = 0; c < bench.curves().curves().size(); ++c) {
+      // A pin names its curve, because curves change their order with the sweep.
       if (bench.curves().curves()[c].name != pin.curve) continue;
       const LanePoint* point = bench.curves().find(c, pin.load);
       const auto x = point ? value_of(point->row, *choice.x) : std::nullopt,
@@ -201,6 +208,7 @@ std::optional<Carried> crossing(const LanePoint& within, const LanePoint& beyond
     return choice.log_y ? std::log(y / *y0) / std::log(*y1 / *y0) : (y - *y0) / (*y1 - *y0);
   };
   const double part = part_of(choice.limit);
+  // Geometric, because loads and throughputs grow by factors.
   const auto between = [part](double a, double b) { return a * std::pow(b / a, part); };
   Carried out{between(l0, l1), between(*t0, *t1), {}, true};
   const auto c0 = value_of(within.row, cost), c1 = value_of(beyond.row, cost);
@@ -234,6 +242,7 @@ QString within_limit(const Curve& curve, const ContentChoice& choice) {
   Carried carried{best->row.result.labels.load_value, best->row.result.metrics->output_tokens_per_s, cost, false};
   if (const auto crossed = next != nullptr ? crossing(*best, *next, choice) : std::nullopt) carried = *crossed;
   study::PointLabels labels = best->row.result.labels;
+  // There is no fraction of a client: round down to stay within the limit.
   labels.load_value = carried.between && counts_clients(labels) ? std::floor(carried.load) : carried.load;
   const int digits = carried.between ? 3 : 4;
   QString text = (all               ? tr("✓ every load, %1 at %2 tokens/s")
@@ -252,6 +261,7 @@ QString message_of(const Workbench& bench) {
     return std::any_of(curve.points.begin(), curve.points.end(),
                        [](const LanePoint& p) { return p.row.result.metrics.has_value(); });
   });
+  // As long as some points run, the reasons are shown beside the field instead.
   if (!reasons.empty() && !any) return reasons.front();
   return {};
 }
@@ -307,10 +317,12 @@ CurveContent curve_content(const Workbench& bench, const ContentChoice& choice) 
                                  : QString();
     PlotSeries series =
         series_of(curve, choice, curve.name.isEmpty() ? scenario : scenario + QStringLiteral(": ") + curve.name, false);
+    // Offset, so that a compared curve differs from the current one of the same index.
     series.colour = c + 3;
     series.line = LineLook::dashed;
     add(out, std::move(series), {SeriesSource::Kind::compared, c}, choice);
   }
+  // If all points are estimates, hatching them all would show nothing.
   const bool doubt = choice.bands && bench.curves().extrapolates_in_part();
   for (std::size_t c = 0; c < bench.curves().curves().size(); ++c) {
     PlotSeries series =

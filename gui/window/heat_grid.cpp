@@ -29,6 +29,7 @@ HeatGrid::HeatGrid(QWidget* parent) : QWidget(parent) {
 void HeatGrid::show_map(HeatMap map, const QString& message) {
   map_ = std::move(map);
   message_ = message;
+  // An empty map is one that is still being computed: keep the cursor for the next.
   if (cursor_ && !map_.cells.empty() && *cursor_ >= map_.cells.size()) cursor_.reset();
   update();
 }
@@ -189,7 +190,9 @@ void HeatGrid::paint_cell(QPainter& painter, std::size_t cell, double low, doubl
                      map_.cells[cell].reason.isEmpty() ? tr("✗ never within the SLO") : tr("✗ cannot exist"));
     return;
   }
+  // The better, the stronger the colour, also for metrics where low is better.
   double share = high > low ? (*number - low) / (high - low) : 1;
+  // Logarithmic for a wide range, or most cells would look alike.
   if (low > 0 && high > 4 * low) share = std::log(*number / low) / std::log(high / low);
   const double good = metric_->better_low ? 1 - share : share;
   const QColor fill = mixed(theme_->background, theme_->colour(0), 0.08 + 0.85 * good);

@@ -57,9 +57,11 @@ void Legend::show_series(const std::vector<PlotSeries>& series, const Theme& the
   std::vector<const PlotSeries*> named;
   std::set<QString> seen;
   for (const PlotSeries& one : series) {
+    // Greyed curves have no button; series of the same name share one.
     if (one.line != LineLook::faded && !one.name.isEmpty() && seen.insert(one.name).second) named.push_back(&one);
   }
   const std::size_t before = buttons_.size();
+  // Reuse buttons: a new one would lose the keyboard focus.
   while (buttons_.size() > named.size()) {
     delete buttons_.back();
     buttons_.pop_back();
@@ -95,6 +97,7 @@ void Legend::show_series(const std::vector<PlotSeries>& series, const Theme& the
     buttons_[i]->setToolTip(tr("%1: click to hide or show, double-click to show alone").arg(name));
     buttons_[i]->setChecked(!hidden_.contains(name));
     QFont font = this->font();
+    // Not by colour alone, for colour-blind users.
     font.setStrikeOut(hidden_.contains(name));
     buttons_[i]->setFont(font);
   }

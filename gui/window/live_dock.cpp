@@ -53,6 +53,7 @@ LiveDock::LiveDock(Workbench& bench, QWidget* parent) : RunDock(bench, parent) {
           &QPushButton::clicked, this, &LiveDock::calibrate);
   connect(&run_, &ChildRun::point, this, [this](const PointRow& row) {
     rows_.push_back(row);
+    // All points so far, because each call replaces the table.
     bench_.set_live_points(tr("measured live"), rows_, utf8(folder()));
   });
   connect(&bench.session(), &Session::changed, this, &LiveDock::refresh);
@@ -83,6 +84,7 @@ void LiveDock::use_this_machine() {
     set_field(scenario, "dtype", QStringLiteral("bf16"));
     set_field(scenario, "deployment.tp", QStringLiteral("1"));
     set_field(scenario, "deployment.replicas", QStringLiteral("1"));
+    // Settings for the former hardware would not fit the memory of this machine.
     set_edit(scenario, "scheduler", "{}");
     set_edit(scenario, "workload.lengths", "{input: 64, output: 32}");
     set_load(scenario, QStringLiteral("closed_loop"), QStringLiteral("1, 2, 4, 8, 16"));

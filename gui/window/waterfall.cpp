@@ -23,6 +23,7 @@ Waterfall::Waterfall(QWidget* parent) : QWidget(parent) {
 void Waterfall::show_requests(const std::vector<sim::RequestRow>& requests) {
   const bool same =
       requests.size() == requests_.size() && (requests.empty() || requests.back().end == requests_.back().end);
+  // Keeps the user's zoom when the same run is shown again.
   if (same) return;
   requests_ = requests;
   std::stable_sort(requests_.begin(), requests_.end(),
@@ -42,6 +43,7 @@ void Waterfall::show_all() { set_range(0, end_); }
 void Waterfall::set_range(double low, double high) {
   low_ = std::max(0.0, low);
   high_ = std::min(std::max(high, low_ + 1e-6), end_ * 1.0);
+  // A range must not be empty: positions are divided by its width.
   if (!(high_ > low_)) high_ = low_ + 1e-6;
   update();
   Q_EMIT range_changed(low_, high_);
@@ -83,6 +85,7 @@ void Waterfall::paint_bars(QPainter& painter) {
   double painted = -1e9;
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     const double y = box.top() + height * static_cast<double>(i);
+    // At most one row per pixel.
     if (y - painted < 1 && height < 1) continue;
     painted = y;
     const sim::RequestRow& row = requests_[i];
@@ -92,6 +95,7 @@ void Waterfall::paint_bars(QPainter& painter) {
           QRectF(pixel(seconds(from)), y, std::max(0.7, pixel(seconds(to)) - pixel(seconds(from))), thickness), colour);
     };
     const Nanos started = row.dispatched >= 0 ? row.dispatched : row.end;
+    // Drawn over each other: the wait before the server covers the start of the time to the first token.
     bar(row.arrival, row.first_token >= 0 ? row.first_token : row.end, theme_->colour(1));
     bar(row.arrival, started, theme_->frame);
     if (row.first_token >= 0) bar(row.first_token, row.end, theme_->colour(0));
