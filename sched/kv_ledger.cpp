@@ -21,11 +21,15 @@ Blk KvLedger::held(ReqId id) const {
   return blocks_for(a->covered + (clock_ - a->joined));
 }
 
+// The class of members that need their next block together with one that covers `covered` tokens now. All members
+// advance at once, so the difference to the clock, modulo the block size, never changes.
 std::int32_t KvLedger::phase_at(Tok covered) const {
   const std::int64_t size = config_.block_tokens;
   return static_cast<std::int32_t>((((covered - clock_) % size) + size) % size);
 }
 
+// In a full cycle of as many steps as a block has tokens, every member takes one block. Only the steps left over have
+// to be walked.
 Blk KvLedger::group_growth(std::int64_t steps) const {
   const std::int64_t size = config_.block_tokens;
   Blk blocks = (steps / size) * growing_;
@@ -37,6 +41,7 @@ Blk KvLedger::group_growth(std::int64_t steps) const {
   return blocks;
 }
 
+// The inverse of group_growth: full cycles first, then step by step until one takes more than is left.
 std::int64_t KvLedger::group_steps(Blk available) const {
   if (available < 0) return 0;
   if (growing_ == 0) return kForever;
@@ -170,6 +175,7 @@ void KvLedger::advance_group(std::int64_t steps) {
   clock_ += steps;
 }
 
+// A member that advances alone moves to another class; its counters restart at the present clock.
 void KvLedger::advance_member(ReqId id) {
   Account& a = accounts_.make(id);
   if (a.phase < 0) return;  // reserved for life

@@ -24,6 +24,7 @@ Blk KvPreview::idle(std::int32_t run, Blk blocks) const {
   return std::max<Blk>(0, blocks - change.joined);
 }
 
+// The queue is not walked yet: most decisions take blocks and never ask for a hit.
 void KvPreview::take(Blk blocks) {
   PLIMSOLL_CHECK(blocks <= free_, "no more KV blocks are taken than are free");
   free_ -= blocks;

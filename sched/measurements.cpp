@@ -72,6 +72,7 @@ Measurements::Measurements(Slo slo, Seconds warmup, bool returns_at_batch_end)
 
 void Measurements::reserve(std::size_t requests) { records_.reserve(requests); }
 
+// A request that was sent during the warm-up counts nowhere, even if it ends later: it met a fleet that was filling up.
 void Measurements::add(const RequestResult& result) {
   if (result.sent < warmup_) return;
   ++slo_total_;
@@ -235,6 +236,7 @@ void Measurements::fill_request_metrics(PointMetrics& point) const {
   point.itl = summarise(itl_);
 }
 
+// The first wave of a closed loop prefills all at once, which real load seldom does; its figures are kept apart.
 void Measurements::fill_steady(PointMetrics& point) const {
   if (first_wave_.empty() || first_wave_.size() == records_.size()) return;
   std::vector<double> steady;

@@ -68,6 +68,7 @@ std::optional<ReqId> Replica::arrive(const NewRequest& request, Nanos now) {
   }
   const ReqId id = table_.add(entry);
   if (id >= live_.size()) live_.resize(id + 1);
+  // The epoch goes on when a handle is used again, so that heap entries of its last owner are not taken for its own.
   const std::uint32_t epoch = live_[id].epoch + 1;
   live_[id] = Live{};
   live_[id].epoch = epoch;
@@ -110,6 +111,7 @@ bool Replica::decide(Nanos now) {
   return decision_.has_step();
 }
 
+// Blocks are given back before any are taken: a policy counts on what its preemptions free in the same decision.
 void Replica::apply(const Decision& decision, Nanos now) {
   log_.note_moves(decision);
   for (const Reject& refusal : decision.rejects) reject(refusal, now);
@@ -264,6 +266,8 @@ void Replica::leave(ReqId id) {
   table_.leave_group(id);
 }
 
+// Members decode one token with every reading of the group's clock, so the reading at which one ends is known as soon
+// as it joins.
 void Replica::push_finish(ReqId id) {
   Live& live = live_[id];
   finishes_.push_back({table_.clock() + live.output - table_.generated(id), id, ++live.epoch});

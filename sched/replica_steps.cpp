@@ -44,6 +44,8 @@ Replica::DecodeLoad Replica::decode_load(const Forward& forward) const {
   return load;
 }
 
+// Occupancy first: the integrals are over the time of the steps, before their tokens are stored. Decodes come before
+// prefills, since a request that completes its prefill joins the group only after the group's own steps.
 void Replica::complete(const StepsTime& time) {
   occupancy_.add_steps(time, load_of(decision_, table_), kv_, wastes_free_blocks());
   log_.ran(time.steps);
@@ -84,6 +86,8 @@ void Replica::complete_decodes(const Forward& forward, const StepsTime& time) {
     return;
   }
   if (!traits_.returns_at_batch_end) {
+    // Members that have joined since the last group step waited from their own first token; the gap of all others is
+    // the same, and is added once with their number as its weight.
     std::int64_t rest = table_.group_size();
     for (const ReqId id : fresh_) {
       if (!live_[id].fresh) continue;
@@ -135,6 +139,7 @@ void Replica::emit(ReqId id, const StepsTime& time) {
     join(id);
 }
 
+// Requests end in the order of their arrival, whatever the order in which the heap gives them up.
 void Replica::finish_rows(const StepsTime& time) {
   std::sort(finished_.begin(), finished_.end(),
             [this](ReqId a, ReqId b) { return table_[a].serial < table_[b].serial; });

@@ -42,6 +42,7 @@ void RequestTable::join_group(ReqId id) {
   if (window_ > 0) window_join(id);
 }
 
+// From here on the counters are the request's own again: what the group's clock added is written down.
 void RequestTable::leave_group(ReqId id) {
   Slot& slot = slots_[id];
   PLIMSOLL_CHECK(slot.in_group, "only members leave the decode group");
@@ -105,6 +106,8 @@ void RequestTable::window_leave(ReqId id) {
   }
 }
 
+// Entries of requests that have left the group stay in the heap, where removing them would cost a search; their epoch
+// tells them apart when they reach the top.
 void RequestTable::drop_stale() {
   while (!saturations_.empty()) {
     const Saturation& next = saturations_.front();

@@ -78,6 +78,7 @@ void VllmV1::schedule_running(const View& view, Step& step, Decision& out, Forwa
       forward.prefill.push_back({id, static_cast<Tok>(tokens), computed, emits});
     }
   }
+  // If all members that are left decode, the step is one of the group and costs O(1); a list is for the rare others.
   std::int64_t members = view.requests.group_size();
   for (const ReqId id : out.preempted) members -= view.requests.decoding(id) ? 1 : 0;
   for (const Reject& refusal : out.rejects) members -= view.requests.decoding(refusal.id) ? 1 : 0;
@@ -131,6 +132,7 @@ bool VllmV1::admit_head(const View& view, Step& step, Decision& out, Forward& fo
   tokens = std::min(tokens, step.budget);
   // The watermark protects those that run already.
   const Blk spared = running_.empty() ? 0 : static_cast<Blk>(watermark_ * static_cast<double>(view.kv.total()));
+  // Idle cached blocks count as free until they are attached, so they are needed on top of fresh ones.
   const Blk attached = hit.tokens / view.kv.block_tokens();
   if (full_sequence_ && view.kv.blocks_for(length) - attached + hit.idle_blocks + spared > step.kv.free()) return false;
   const Blk fresh = view.kv.blocks_for(hit.tokens + tokens) - attached;

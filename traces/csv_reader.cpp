@@ -75,6 +75,7 @@ void CsvReader::read_header() {
   choose_columns();
 }
 
+// If no column is known, the file is something else. The message names the likely cause instead of a missing column.
 void CsvReader::check_header(std::string_view line) const {
   if (trimmed(line).starts_with('{')) fail("", 1, "not-this-format", "looks like JSON lines, expected CSV");
   const auto known = [&](const std::string& name) {
@@ -111,6 +112,7 @@ void CsvReader::choose_columns() {
     used_.push_back({static_cast<std::size_t>(it - names_.begin()), column.role});
     if (column.role == Role::total) total_index_ = used_.back().index;
   }
+  // Fields are parsed from left to right, so that the first fault in a line is the one reported.
   std::sort(used_.begin(), used_.end(), [](const Used& a, const Used& b) { return a.index < b.index; });
 }
 
@@ -141,6 +143,7 @@ void CsvReader::split(std::string_view line) {
   }
 }
 
+// Most lines are plain ASCII, which is checked many bytes at a time; the others are looked at byte by byte.
 void CsvReader::check_bytes(std::string_view line) const {
   if (is_plain_ascii(line)) return;
   const BadByte bad = find_bad_byte(line);

@@ -117,6 +117,8 @@ double correlation(const Trace& trace, const LengthSummary& input, const LengthS
   return xx > 0 && yy > 0 ? xy / std::sqrt(xx * yy) : 0;
 }
 
+// An unlimited cache would hit a block if an earlier row had it. Only an unbroken beginning of a prompt can be reused,
+// so a row's hits end at its first new block.
 void summarise_prefixes(const Trace& trace, TraceSummary& out) {
   std::unordered_set<std::uint64_t> seen;
   std::int64_t hit_tokens = 0;
