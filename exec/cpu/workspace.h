@@ -13,8 +13,9 @@ namespace plimsoll::exec {
 /// The buffers of a forward, f32 and row-major without gaps.
 class Workspace {
  public:
+  /// Reserves config.step_rows rows. Throws DeviceError if there is no memory for them.
   explicit Workspace(const BackendConfig& config);
-  /// Makes room for so many rows (times experts per token in the buffers of experts); what was there may be gone.
+  /// Makes room for that many rows (times experts per token in the buffers of experts). The content may be lost.
   void reserve(std::int64_t rows);
   /// Returns the rows of a buffer; valid until reserve() grows it.
   [[nodiscard]] float* operator[](Buffer buffer) const { return memory_[static_cast<std::size_t>(buffer)].as<float>(); }

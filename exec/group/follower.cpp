@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "exec/group/forward_wire.h"
+#include "exec/group/messages.h"
 #include "exec/live/live_engines.h"
 #include "model/error.h"
 

@@ -4,8 +4,8 @@
 
 #include <functional>
 
-#include "exec/group/engine_order.h"
 #include "exec/group/member.h"
+#include "exec/group/messages.h"
 #include "exec/weights/open_model.h"
 
 namespace plimsoll::exec::group {

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <thread>
 
-#include "exec/group/forward_wire.h"
+#include "exec/group/messages.h"
 
 namespace plimsoll::exec::group {
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "exec/group/engine_order.h"
 #include "exec/group/inbox.h"
 #include "exec/group/member.h"
+#include "exec/group/messages.h"
 #include "model/error.h"
 
 namespace plimsoll::exec::group {

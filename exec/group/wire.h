@@ -19,9 +19,9 @@ inline constexpr std::uint8_t kWireVersion = 2;
 
 enum class Kind : std::uint8_t {
   load,
-  loaded,  // load engines (engine_order.h); they are loaded
+  loaded,  // load engines (messages.h); they are loaded
   forward,
-  logits,  // forward_wire.h; its answer with all_logits
+  logits,  // messages.h; its answer with all_logits
   trace,
   fetch_traces,
   times,  // measure every op; ask for the times; the answer

@@ -12,6 +12,7 @@
 
 namespace plimsoll::exec {
 
+/// A model ready to be loaded. The weights are read when an engine asks for them.
 struct OpenModel {
   model::Architecture architecture;
   std::unique_ptr<WeightSource> weights;

@@ -10,12 +10,14 @@
 
 namespace plimsoll::gui {
 
+/// The value that an empty field takes, and where it comes from.
 struct FieldDefault {
   QString value;     // in the field's syntax, or a word ("none")
   QString origin;    // the engine whose default it is; empty: Plimsoll's own
   QString spelling;  // the key that the study states it under if that is not the field's; else empty
   bool operator==(const FieldDefault&) const = default;
 };
+
 using FieldDefaults = std::map<std::string, FieldDefault>;  // by the field's path
 
 /// Returns "256 (default of vllm-0.12)".

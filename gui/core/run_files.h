@@ -10,6 +10,7 @@
 
 namespace plimsoll::gui {
 
+/// The requests and steps of one point of a run.
 struct RunFiles {
   std::vector<sim::RequestRow> requests;
   std::vector<sim::StepRow> steps;  // empty without a timeline.json
@@ -23,6 +24,7 @@ struct RunFiles {
 
 /// Parses the text of a requests.csv; `file` is used in messages.
 [[nodiscard]] std::vector<sim::RequestRow> parse_requests(const QByteArray& text, const std::string& file);
+/// Parses the text of a timeline.json. Counters at the time of a step become part of that step.
 [[nodiscard]] std::vector<sim::StepRow> parse_timeline(const QByteArray& text, const std::string& file);
 
 }  // namespace plimsoll::gui

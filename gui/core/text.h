@@ -10,6 +10,7 @@
 
 namespace plimsoll::gui {
 
+/// Convert UTF-8 to UTF-16 and back.
 [[nodiscard]] inline QString qs(std::string_view text) {
   return QString::fromUtf8(text.data(), static_cast<qsizetype>(text.size()));
 }

@@ -10,6 +10,7 @@
 
 namespace plimsoll::gui {
 
+/// The colours of a window and its plots. Series beyond the eighth repeat colours, with other markers.
 struct Theme {
   bool dark = false;
   QColor background, panel, text, soft_text, grid, frame, accent, good, bad, shade;
@@ -18,6 +19,7 @@ struct Theme {
   [[nodiscard]] QPalette palette() const;
 };
 
+/// Return the two themes; valid as long as the program runs.
 [[nodiscard]] const Theme& light_theme();
 [[nodiscard]] const Theme& dark_theme();
 /// WCAG 2.1 contrast ratio, 1 to 21.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "gui/window/help.h"
+#include "gui/window/palette.h"
 
 #include <QAction>
 #include <QDialogButtonBox>

@@ -19,7 +19,6 @@
 #include "gui/core/text.h"
 #include "gui/window/decision_dock.h"
 #include "gui/window/export.h"
-#include "gui/window/help.h"
 #include "gui/window/live_dock.h"
 #include "gui/window/main_window.h"
 #include "gui/window/palette.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The command palette: finds any action of the menus by a few letters of its name.
+// Dialogs over the actions of the menus: the command palette, and the help.
 #pragma once
 
 #include <QDialog>
@@ -15,6 +15,7 @@ namespace plimsoll::gui {
 /// they do not.
 [[nodiscard]] int match_score(const QString& wanted, const QString& text);
 
+/// The command palette: finds an action by a few letters of its name and triggers it.
 class Palette final : public QDialog {
   Q_OBJECT
  public:
@@ -29,6 +30,13 @@ class Palette final : public QDialog {
   std::vector<QAction*> actions_;
   QLineEdit* line_ = nullptr;
   QListWidget* list_ = nullptr;
+};
+
+/// The meaning of every metric and of every key (help.cpp).
+class Help final : public QDialog {
+  Q_OBJECT
+ public:
+  Help(const std::vector<QAction*>& actions, QWidget* parent);
 };
 
 }  // namespace plimsoll::gui

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "exec/group/forward_wire.h"
+#include "exec/group/messages.h"
 #include "exec/live/live_engines.h"
 #include "exec/thread_communicator.h"
 #include "tests/exec/group_harness.h"

@@ -6,8 +6,7 @@
 #include <limits>
 #include <random>
 
-#include "exec/group/engine_order.h"
-#include "exec/group/forward_wire.h"
+#include "exec/group/messages.h"
 #include "model/error.h"
 
 namespace plimsoll::exec::group {

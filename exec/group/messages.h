@@ -1,18 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-// Encodes a ForwardInput as a message. Block tables are its largest part by far and hardly change between steps. Both
-// ends therefore remember the last table of every slot, and a message holds only the difference from it.
+// The two messages of a group that carry more than a few numbers (wire.h): the order to load an engine, and a forward.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <span>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "exec/engine.h"
 #include "exec/forward_input.h"
 #include "exec/group/wire.h"
 
 namespace plimsoll::exec::group {
+
+/// The order to load an engine, sent to every process of a group. It names the model instead of carrying it: all
+/// processes have the same catalogue, and files are compared by digest (cli/rank_group.h).
+struct EngineOrder {
+  std::string model, weights;  // as open_model() and open_weights() take them
+  std::uint64_t seed = 0;
+  std::string digest;  // of the model's file on the sender; empty for a catalogue name
+  std::int32_t replicas = 1;
+  EngineConfig config;  // without the architecture and without what each process finds out about its own machine
+};
+
+[[nodiscard]] net::Bytes encode(const EngineOrder& order);
+/// Throws DeviceError if the message is not an order or holds a number or name that no order can have.
+[[nodiscard]] EngineOrder decode_order(const net::Bytes& message);
+
+// Block tables are the largest part of a forward by far and hardly change between steps. Both ends therefore remember
+// the last table of every slot, and a message holds only the difference from it.
 
 /// By slot. Sequences without a slot (-1) send their whole table.
 using BlockTables = std::unordered_map<std::int32_t, std::vector<std::int32_t>>;
