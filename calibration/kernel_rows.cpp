@@ -179,6 +179,7 @@ void read_attention(const Row& row, KernelRows& rows) {
   const std::uint32_t tokens = row.whole("isl", 1), step = row.whole("step", 0);
   m.column = decode ? tokens + step : tokens;
   m.past = decode ? 0 : step;
+  // Rows that the model has no use for are counted by reason, so that a report can say what was left out.
   std::string unmodelled;
   if (row.has("window_size") && row.whole("window_size", 0) > 0)
     unmodelled = op + " with a window";

@@ -23,6 +23,7 @@ std::string_view name_in_file(const OpSample& sample) {
 
 }  // namespace
 
+// Times, FLOPs and bytes have 17 digits, which restore a double exactly.
 std::string sample_line(const OpSample& s) {
   const model::Op& op = s.op;
   return fmt::format("{} {} {} {} {} {:g} {:g} {:.17g} {:.17g} {:.17g} {:.17g} {} {:.17g} {:.9g} {}",
@@ -64,6 +65,7 @@ bool SampleStore::load(const std::string& heading) {
   std::vector<OpSample> group;
   while (std::getline(in, line)) {
     OpSample sample;
+    // The calibration before this one finished, so the next one measures again.
     if (line == kComplete) {
       groups_.clear();
       return false;
@@ -86,6 +88,7 @@ const std::vector<OpSample>* SampleStore::find(const std::string& group) const {
 void SampleStore::add(const std::string& group, std::vector<OpSample> samples) {
   if (out_.is_open()) {
     for (const OpSample& sample : samples) out_ << sample_line(sample) << '\n';
+    // std::endl flushes: a group survives if the process is killed during the next one.
     out_ << kEndOfGroup << group << std::endl;
     if (!out_) throw DeviceError(fmt::format("{}: cannot write the samples of the calibration", file_));
   }

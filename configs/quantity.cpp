@@ -124,6 +124,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
+// from_chars reads the same in every locale, and all of the text must be a number.
 std::optional<double> parse_number(std::string_view text) {
   text = without_plus(trim(text));
   double value = 0;

@@ -150,6 +150,8 @@ Engine::Larger read_larger(const Node& node) {
 
 }  // namespace
 
+// Keeps the scheduler's map as it is: study/file/read_point.cpp merges it into a point's settings and checks its
+// keys.
 Engine read_engine(const Node& root, const std::string& id) {
   static constexpr std::array<std::string_view, 15> kKeys = {"name",
                                                              "aliases",

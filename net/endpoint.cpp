@@ -36,7 +36,7 @@ std::optional<sockaddr_in> read_address(std::string_view text, std::uint16_t por
 }
 
 const sockaddr* plain(const sockaddr_in& address) {
-  return reinterpret_cast<const sockaddr*>(&address);  // NOLINT: what the system's calls take
+  return reinterpret_cast<const sockaddr*>(&address);  // NOLINT: the type of the system calls
 }
 
 std::string numeric(const sockaddr_in& address) {
@@ -47,7 +47,7 @@ std::string numeric(const sockaddr_in& address) {
 sockaddr_in own_end(const Socket& socket) {
   sockaddr_in address{};
   socklen_t size = sizeof address;
-  ::getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&address), &size);  // NOLINT: what the system's calls take
+  ::getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&address), &size);  // NOLINT: the type of the system calls
   return address;
 }
 
@@ -157,10 +157,14 @@ std::vector<std::string> shared_addresses(const std::vector<Interface>& own,
       }
       return any;
     };
+    // First tries networks that both hosts are in, then the routing table. A peer that neither way reaches has
+    // no solution.
     if (!add(false) && !add(true)) return {};
   }
   std::vector<std::string> chosen;
   std::set<std::size_t> reached;
+  // Greedy set cover: takes the address that reaches most of the remaining peers. Some address reaches each peer,
+  // so every turn makes progress.
   while (reached.size() < peers.size()) {
     const auto gain = [&](std::size_t i) {
       return std::ranges::count_if(ways[i], [&](std::size_t peer) { return !reached.contains(peer); });

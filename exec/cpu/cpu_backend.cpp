@@ -70,6 +70,7 @@ std::unique_ptr<Vector> CpuBackend::make_vector(std::span<const float> values) {
   return std::make_unique<CpuVector>(values);
 }
 
+// Rotary angles are computed once a forward, by its first attention layer.
 bool CpuBackend::begin(const RowTable& table) {
   table_ = &table;
   workspace_.reserve(table.rows);
@@ -80,6 +81,7 @@ bool CpuBackend::begin(const RowTable& table) {
 
 void CpuBackend::end() { table_ = nullptr; }
 
+// Every call above finishes its work before it returns, so nothing is left to wait for: only results are copied.
 void CpuBackend::wait(std::int32_t* tokens, float* logits) {
   for (std::int64_t i = 0; i < sampled_; ++i) tokens[i] = best_[static_cast<std::size_t>(i)].token;
   if (logits == nullptr) return;
@@ -87,6 +89,7 @@ void CpuBackend::wait(std::int32_t* tokens, float* logits) {
               static_cast<std::size_t>(sampled_ * config_.rank.vocab_rows) * sizeof(float));
 }
 
+// Splits rows over the pool's threads, or runs them here if there is too little work to share.
 template <class Body>
 void CpuBackend::over_rows(std::int64_t rows, std::int64_t elements_per_row, const Body& body) {
   constexpr std::int64_t kAlone =
@@ -98,6 +101,8 @@ void CpuBackend::over_rows(std::int64_t rows, std::int64_t elements_per_row, con
   }
 }
 
+// Each rank holds a range of the vocabulary and writes 0 for tokens outside it; the all-reduce after it adds up the
+// ranks' rows.
 void CpuBackend::embed(const Linear& embedding, std::int64_t vocab_begin, const Linear* positions) {
   const auto& rows = static_cast<const PackedLinear&>(embedding);
   const auto* places = static_cast<const PackedLinear*>(positions);
@@ -106,6 +111,7 @@ void CpuBackend::embed(const Linear& embedding, std::int64_t vocab_begin, const 
     std::vector<float> place(places == nullptr ? 0 : static_cast<std::size_t>(width));
     for (std::int64_t row = begin; row < end; ++row) {
       const auto i = static_cast<std::size_t>(row);
+      // A negative token was sampled by the previous forward, which this backend remembers by its slot.
       const std::int32_t given = table_->token[i];
       const std::int64_t token = given >= 0 ? given : remembered_[static_cast<std::size_t>(table_->token_slot[i])];
       const std::int64_t own = token - vocab_begin;
@@ -133,6 +139,7 @@ void CpuBackend::norm(const NormSpec& spec, bool add_delta) {
   });
 }
 
+// Normalises the sampled rows only and packs them, because the LM head needs no other row.
 void CpuBackend::final_norm(const NormSpec& spec, bool add_delta) {
   const NormRow row_spec = norm_row(spec);
   const std::int64_t width = shape_.hidden;
@@ -166,6 +173,7 @@ void CpuBackend::activation(model::Activation kind, bool gated, Buffer x, Buffer
   });
 }
 
+// Copies each token's row once per chosen expert, sorted by expert, so that an expert multiplies one block of rows.
 void CpuBackend::route(std::int32_t experts, std::int32_t per_token) {
   const std::int64_t width = shape_.hidden;
   routing_.choose(workspace_[Buffer::router], table_->rows, experts, per_token);
@@ -178,6 +186,8 @@ void CpuBackend::route(std::int32_t experts, std::int32_t per_token) {
   });
 }
 
+// Multiplies all experts in one call, so the threads meet once and not once per expert. Experts without rows are
+// left out.
 void CpuBackend::expert_linear(const Linear& weights, Buffer x, Buffer y) {
   const auto& experts = static_cast<const PackedLinear&>(weights);
   std::vector<ProductRows> products;
@@ -193,6 +203,7 @@ void CpuBackend::expert_linear(const Linear& weights, Buffer x, Buffer y) {
   multiplier_.run(experts, products, nullptr, false);
 }
 
+// Adds the experts' results in the order in which they were chosen, so the sum does not depend on the threads.
 void CpuBackend::combine(std::int32_t per_token) {
   const std::int64_t width = shape_.hidden;
   over_rows(table_->rows, per_token * width, [&](std::int64_t begin, std::int64_t end) {
@@ -207,6 +218,7 @@ void CpuBackend::combine(std::int32_t per_token) {
   });
 }
 
+// A single rank has no communicator and already holds the whole sum.
 void CpuBackend::all_reduce(Buffer buffer, std::int64_t rows) {
   if (communicator_ == nullptr) return;
   communicator_->all_reduce(workspace_[buffer], rows * shape_.hidden, model::DType::fp32, nullptr);

@@ -100,6 +100,7 @@ void Multiplier::run(const PackedLinear& weights, std::span<const ProductRows> p
   if (!as_it_stands) pack(products, k);
   std::int64_t grain = 1;  // panels that are read in parallel stay together
   for (const ProductRows& product : products) grain = std::max(grain, kernels_.panels_at_once(product.rows));
+  // Each thread computes its panels of all products, so the threads meet once.
   pool_.parallel_for(kernels_.panels(n), grain, [&](int, std::int64_t begin, std::int64_t end) {
     GemmTask task;
     task.n = n;

@@ -51,6 +51,7 @@ class Upload {
  private:
   void work() {
     try {
+      // The current device belongs to a thread, so each new thread selects it.
       check(cudaSetDevice(device_), "selecting the device");
       const StreamOwner stream = make_stream();
       std::vector<float> values(static_cast<std::size_t>(rows_ * spec_.k));
@@ -59,6 +60,7 @@ class Upload {
         upload(piece, values, staging, stream.get());
       }
     } catch (...) {
+      // Leaves no pieces, so the other threads stop after the one they are uploading.
       next_ = spec_.copies * pieces_a_copy_;
       const std::lock_guard lock(mutex_);
       if (!failure_) failure_ = std::current_exception();
@@ -75,6 +77,7 @@ class Upload {
     check(cudaMemcpyAsync(to_ + place, staging.get(), elements * static_cast<std::size_t>(bytes_of(element_)),
                           cudaMemcpyHostToDevice, stream),
           "copying weights");
+    // The staging buffer is used again for the next piece. Other threads convert theirs meanwhile.
     check(cudaStreamSynchronize(stream), "copying weights");
   }
 

@@ -75,6 +75,7 @@ void copy_sequences(const std::vector<SequenceRows>& from, std::int64_t block_to
 
 }  // namespace
 
+// Lays out with a null base, which counts bytes and forms no pointers.
 std::size_t StepLayout::bytes() const {
   Offsets offsets(nullptr);
   static_cast<void>(lay_out(*this, offsets));
@@ -128,6 +129,7 @@ void pack(const RowTable& table, const std::vector<PrefillTile>& tiles, const St
   copy(table.blocks, to.blocks);
 }
 
+// Few buckets mean few graphs to capture; narrow buckets mean few padding rows.
 std::int64_t decode_bucket(std::int64_t rows) {
   for (const std::int64_t small : {1, 2, 4, 8}) {
     if (rows <= small) return small;

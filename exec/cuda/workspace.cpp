@@ -36,6 +36,7 @@ std::int64_t width(const BackendConfig& config, Buffer buffer) {
   return 0;
 }
 
+// Sampling and routing compare these values, so they are not rounded to bf16.
 bool is_f32(Buffer buffer) { return buffer == Buffer::logits || buffer == Buffer::router; }
 
 std::size_t buffer_bytes(const BackendConfig& config, Buffer buffer, std::int64_t rows) {
@@ -102,6 +103,7 @@ void Workspace::reserve_rows(std::int64_t rows) {
                                                 static_cast<std::int32_t>(config_.rank.kv_heads));
   arrived_ = {};
   arrived_ = DeviceBuffer(static_cast<std::size_t>(counters) * sizeof(std::uint32_t), "attention scratch");
+  // Kernels leave the counters at 0, so they are cleared only here.
   fill(arrived_, 0, "clearing counters");
   rows_ = rows;
 }

@@ -22,11 +22,13 @@ Writer::Writer(Kind kind) {
   byte(static_cast<std::uint8_t>(kind));
 }
 
+// Writes 7 bits a byte, the lowest first; the top bit says that more bytes follow.
 void Writer::whole(std::uint64_t value) {
   for (; value > kMask; value >>= kBits) byte(static_cast<std::uint8_t>((value & kMask) | kMore));
   byte(static_cast<std::uint8_t>(value));
 }
 
+// Moves the sign to the lowest bit, so that small negative numbers stay short too.
 void Writer::number(std::int64_t value) {
   const auto bits = static_cast<std::uint64_t>(value);
   whole(value < 0 ? ~(bits << 1U) : bits << 1U);

@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::size_t kMostDimensions = 8;
 
+// Reads the header as events instead of a tree: it sees keys that occur twice, which a tree would hide.
 class HeaderReader final : public StrictReader {
  public:
   using StrictReader::StrictReader;
@@ -64,6 +65,7 @@ class HeaderReader final : public StrictReader {
 
   bool number_unsigned(number_unsigned_t value) override {
     if (level_ != Level::list) return unexpected("a number");
+    // Refuses the list at its first surplus number, so that a damaged header cannot make it grow.
     if (list_.size() == (field_ == "shape" ? kMostDimensions : 2)) fail(fmt::format("{} has too many numbers", field_));
     list_.push_back(value);
     return true;
@@ -87,6 +89,7 @@ class HeaderReader final : public StrictReader {
         fail(fmt::format("has no {}", !seen_type_ ? "dtype" : !seen_shape_ ? "shape" : "data_offsets"));
       tensors_.emplace(name_, std::move(tensor_));
     }
+    // Metadata and tensors both lie in the header's object, and the header lies outside of any.
     level_ = level_ == Level::header ? Level::outside : Level::header;
     return true;
   }

@@ -32,6 +32,8 @@ PointRow row_of(const QJsonObject& line) {
 
 }  // namespace
 
+// cancel() asks on standard input; after `patience.cancel` the process gets SIGTERM, and after as long again
+// SIGKILL.
 ChildRun::ChildRun(Patience patience, QObject* parent) : QObject(parent), patience_(patience) {
   insist_.setSingleShot(true);
   watch_.setInterval(std::max(50, patience_.silence / 3));
@@ -50,6 +52,7 @@ ChildRun::ChildRun(Patience patience, QObject* parent) : QObject(parent), patien
   });
 }
 
+// Disconnects first: the signals of a process that is killed here would reach a half-destroyed object.
 ChildRun::~ChildRun() {
   process_.disconnect(this);
   if (process_.state() == QProcess::NotRunning) return;
@@ -159,6 +162,7 @@ void ChildRun::read_line(const QByteArray& line) {
   }
 }
 
+// Returns why the run failed, or empty text. The first cause that applies is reported, the most certain one first.
 QString ChildRun::verdict(int exit_code, QProcess::ExitStatus status) const {
   if (was_cancelled_) return {};
   if (status == QProcess::CrashExit)
@@ -175,6 +179,7 @@ QString ChildRun::verdict(int exit_code, QProcess::ExitStatus status) const {
 }
 
 void ChildRun::finish(int exit_code, QProcess::ExitStatus status) {
+  // The output may end without a newline, so the rest of the buffer is a line too.
   read();
   if (!buffer_.isEmpty()) read_line(std::exchange(buffer_, {}));
   stderr_ = (stderr_ + process_.readAllStandardError()).right(kKeptErrors);

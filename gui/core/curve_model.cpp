@@ -146,6 +146,7 @@ const LanePoint* CurveModel::find(std::size_t curve, double load) const {
   return nullptr;
 }
 
+// Lists the points once after each change; views ask for every cell in turn.
 const std::vector<const LanePoint*>& CurveModel::rows() const {
   if (rows_.empty()) {
     for (const Curve& curve : curves_) {

@@ -84,6 +84,7 @@ std::optional<double> column(const PointRow& row, std::string_view name) {
   return index ? number_of(row.cells[*index]) : std::nullopt;
 }
 
+// Two metrics are computed from columns that the row has; all others are columns themselves.
 std::optional<double> raw_value(const PointRow& row, const Metric& metric) {
   const std::string_view id = metric.id;
   if (id == "tokens_per_s_per_gpu") {
@@ -129,6 +130,7 @@ PointRow make_row(study::PointResult result, std::int32_t pp) {
   PointRow row;
   row.gpus = std::max(1, result.labels.tp * pp * result.labels.replicas);
   std::vector<study::Cell> cells = study::point_row(result);
+  // Drops the swept columns, which differ between studies, so that all rows have the same columns.
   row.cells.assign(cells.begin() + static_cast<std::ptrdiff_t>(result.swept.size()), cells.end());
   row.result = std::move(result);
   return row;

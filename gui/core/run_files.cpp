@@ -57,6 +57,7 @@ class RequestFields {
     const auto at = names_.indexOf(name);
     return at < 0 ? QByteArray() : fields_[at];
   }
+  // A blank field is a value that the request does not have; the caller chooses what it counts as.
   [[nodiscard]] double value(const char* name, double blank) const {
     const QByteArray field = text(name);
     if (field.isEmpty()) return blank;
@@ -152,12 +153,13 @@ std::vector<sim::RequestRow> parse_requests(const QByteArray& text, const std::s
 std::vector<sim::StepRow> parse_timeline(const QByteArray& text, const std::string& file) {
   QJsonParseError problem;
   const QJsonDocument document = QJsonDocument::fromJson(text, &problem);
-  if (!document.isObject()) throw InputError(Where{file, 0, 0}, "is no timeline: " + utf8(problem.errorString()));
+  if (!document.isObject()) throw InputError(Where{file, 0, 0}, "is not a timeline: " + utf8(problem.errorString()));
   const QJsonArray events = document.object().value(QStringLiteral("traceEvents")).toArray();
   std::vector<sim::StepRow> steps;
   for (const QJsonValue& event : events) {
     if (event.toObject().value(QStringLiteral("ph")) == QStringLiteral("X")) steps.push_back(step_of(event.toObject()));
   }
+  // Counters are separate events: they belong to the step of the same replica that starts at their time.
   std::map<std::pair<std::int32_t, Nanos>, sim::StepRow*> places;
   for (sim::StepRow& step : steps) places[{step.replica, step.start}] = &step;
   for (const QJsonValue& event : events) {

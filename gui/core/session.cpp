@@ -57,6 +57,7 @@ ViewState read_view(const Node& node) {
   return view;
 }
 
+// Writes the whole study beside the file's name and the edits, so the session opens without the file.
 std::string scenario_text(const Scenario& scenario) {
   std::string text =
       "  - name: " + quoted(utf8(scenario.name)) + "\n    file: " + quoted(scenario.file) + "\n    edits:";
@@ -126,6 +127,7 @@ SessionState parse_session(const std::string& text, const std::string& file) {
   const Document document = Document::from_text(text, file);
   const Node root = document.root();
   root.require_known_keys(Keys{"plimsoll_session", "current", "compared", "view", "measured", "pins", "scenarios"});
+  // Refuses files of other versions of the format.
   static_cast<void>(root.at("plimsoll_session").as_integer(1, 1));
   SessionState state;
   each(root, "scenarios", [&](const Node& node) { state.scenarios.push_back(read_scenario(node)); });
@@ -161,7 +163,7 @@ void Session::replace(SessionState state) {
   past_.clear();
   future_.clear();
   merge_.clear();
-  // What was opened counts as saved.
+  // The opened state counts as saved.
   revision_ = saved_ = ++newest_;
   Q_EMIT changed();
 }

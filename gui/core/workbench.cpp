@@ -16,6 +16,7 @@ namespace {
 
 constexpr int kFrameMs = 16;
 
+// Writes a temporary file and renames it, so a failure leaves the old file intact.
 void write_file(const QString& file, const std::string& text) {
   QSaveFile out(file);
   const QByteArray bytes = QByteArray::fromStdString(text);
@@ -112,6 +113,7 @@ void Workbench::finish(quint64 /*generation*/) {
   Q_EMIT settled();
 }
 
+// Returns everything that the curves depend on. Equal questions have equal answers and are not simulated again.
 Workbench::CurveQuestion Workbench::question_of(const Scenario& scenario, const ViewState& view) {
   // Points are refined around the limit of this metric only, so other limits do not change the curves.
   const bool refines = view.y == "latency_per_token_p90_s";
@@ -136,6 +138,7 @@ void Workbench::session_changed() {
   }
 }
 
+// Pauses the window's tasks until the study is done: the curves come first.
 void Workbench::submit() {
   CurveQuestion question = question_of(session_.scenario(), session_.state().view);
   if (question != submitted_) {
@@ -146,6 +149,7 @@ void Workbench::submit() {
   submit_compared();
 }
 
+// Simulates scenario B without refined points and bands, at the points of its study only.
 void Workbench::submit_compared() {
   const auto& other = session_.state().compared;
   if (!other || *other == session_.state().current) {
@@ -164,6 +168,7 @@ void Workbench::submit_compared() {
   compared_lane_.submit({scenario, false, false, 0});
 }
 
+// Reads the session's tables again if the list of files changed. The published tables are read once.
 void Workbench::load_tables() {
   if (published_read_ && loaded_ == session_.state().measured) return;
   if (!published_read_) {

@@ -44,6 +44,7 @@ TableData BarChart::table() const {
   return table;
 }
 
+// Starts a new line when the next entry would not fit, and moves `top` below the last line.
 void BarChart::paint_legend(QPainter& painter, double& top) const {
   const QFontMetricsF metrics(font());
   double x = 10;
@@ -69,6 +70,7 @@ void BarChart::paint_bar(QPainter& painter, const Bar& bar, const QRectF& box, d
     const QColor colour = theme_->colour(parts_[i].colour);
     const QRectF part(x, box.top(), width, box.height());
     painter.fillRect(part, colour);
+    // A part too narrow for its number stays blank; the table of the view has the number.
     const QString text = reader_text(bar.values[i], 3);
     if (width > metrics.horizontalAdvance(text) + 8 && box.height() > metrics.height()) {
       painter.setPen(text_on(colour));
@@ -86,6 +88,7 @@ void BarChart::paintEvent(QPaintEvent* /*event*/) {
   painter.fillRect(rect(), theme_->background);
   if (bars_.empty()) return;
   const QFontMetricsF metrics(font());
+  // The scale covers the limit too, so that its line is visible when all bars are below it.
   double top = 10, label = 0, most = limit_.value_or(0), note = 0;
   paint_legend(painter, top);
   for (const Bar& bar : bars_) {
@@ -175,6 +178,7 @@ void TimePage::refresh() {
   chart_->setAccessibleName(tr("Where the latency goes, by load"));
   const CurveModel& curves = bench_.curves();
   std::vector<BarChart::Bar> bars;
+  // Shows the selected point's curve, or the last one if no point is selected.
   const std::size_t shown = bench_.selection() && bench_.selection()->curve < curves.curves().size()
                                 ? bench_.selection()->curve
                                 : curves.curves().size() - 1;
@@ -209,6 +213,7 @@ TablePage::TablePage(Workbench& bench, QWidget* parent) : View(bench, parent) {
   sorted->setSortRole(Qt::UserRole);
   view_->setModel(sorted);
   view_->setSortingEnabled(true);
+  // Column -1 keeps the model's order until a header is clicked.
   sorted->sort(-1);
   view_->horizontalHeader()->setSortIndicator(-1, Qt::AscendingOrder);
   view_->setAlternatingRowColors(true);

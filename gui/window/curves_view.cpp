@@ -142,6 +142,7 @@ void CurvesView::refresh() {
   y_->setCurrentIndex(y_->findData(qs(v.y)));
   const ContentChoice now = choice();
   {
+    // Shows the limit without its signal, which would count as an edit.
     const QSignalBlocker quiet(limit_);
     limit_->setValue(now.limit);
     limit_->setSuffix(QChar(u' ') + qs(now.y->unit));
@@ -203,6 +204,7 @@ void CurvesView::activate(std::size_t series, std::size_t point, Qt::KeyboardMod
   if (series >= sources_.size() || sources_[series].kind != SeriesSource::Kind::curve) return;
   const Curve& curve = bench_.curves().curves()[sources_[series].curve];
   const std::size_t id = plot_->content().series[series].points[point].id;
+  // The curve may have been replaced since the plot was drawn.
   if (id >= curve.points.size()) return;
   const double load = curve.points[id].row.result.labels.load_value;
   if (modifiers & Qt::ShiftModifier)
@@ -211,6 +213,7 @@ void CurvesView::activate(std::size_t series, std::size_t point, Qt::KeyboardMod
     bench_.select({sources_[series].curve, load});
 }
 
+// A drag redraws the line at every step and becomes one undo step at its end.
 void CurvesView::move_limit(double value, bool finished) {
   dragged_limit_ = finished ? -1 : value;
   if (finished)

@@ -174,6 +174,7 @@ std::string DecisionDock::key() const {
   }
 }
 
+// Plans in a child process on the resolved study, so the answer does not depend on edits made meanwhile.
 void DecisionDock::plan() {
   if (!ask()) return;
   try {
@@ -218,6 +219,7 @@ void DecisionDock::add_deployment(const QJsonObject& line) {
     const QJsonValue value = value_of(line, column.key);
     auto* item = new SortedItem(shown(value), value.isDouble() ? std::optional(value.toDouble()) : std::nullopt);
     item->setToolTip(line.value(QStringLiteral("deployment")).toString());
+    // Sorting moves rows, so each row keeps the index of its deployment.
     item->setData(Qt::UserRole, static_cast<qulonglong>(deployments_.size()));
     ranking_->setItem(row, c, item);
   }
@@ -244,6 +246,7 @@ void DecisionDock::show_answer(const QJsonObject& line) {
     if (!price.isEmpty()) text += QStringLiteral("\n") + tr("Price: %1").arg(price);
     for (const QJsonValue& one : line.value(QStringLiteral("sensitivity")).toArray()) {
       const QJsonObject s = one.toObject();
+      // Only changes that give another winner are worth a line.
       if (s.value(QStringLiteral("same")).toBool()) continue;
       text += QStringLiteral("\n") + tr("%1: %2 would win")
                                          .arg(s.value(QStringLiteral("change")).toString(),
@@ -262,6 +265,7 @@ void DecisionDock::show_answer(const QJsonObject& line) {
   if (ranking_->rowCount() > 0) ranking_->setCurrentCell(0, 0);
 }
 
+// Fits columns to their contents, up to 40 characters: a long explanation would push all others out of sight.
 void DecisionDock::fit_columns() {
   ranking_->resizeColumnsToContents();
   const int widest = 40 * fontMetrics().averageCharWidth();
@@ -273,6 +277,7 @@ void DecisionDock::finished(const QString& verb, int exit_code, const QString& t
   RunDock::finished(verb, exit_code, text);
   // Exit code 4: the search is complete, but no deployment meets the SLO.
   if (exit_code == 4 && text.isEmpty()) state().setText(tr("✓ done: nothing meets the SLO"));
+  // refresh() shows this text again whenever the form returns to the question that was answered.
   verdict_ = state().text();
   asked_ = text.isEmpty() && (exit_code == 0 || exit_code == 4) ? asking_ : std::string();
 }

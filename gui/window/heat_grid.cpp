@@ -68,6 +68,7 @@ QString HeatGrid::cell_text(std::size_t cell) const {
   return tr("%1: %2").arg(where, reason.isEmpty() ? tr("never within the SLO") : reason);
 }
 
+// Cells are stored row by row: a row per tensor-parallel degree, a column per batch limit.
 QRectF HeatGrid::cell_box(std::size_t cell) const {
   const QFontMetricsF metrics(font());
   const double left = metrics.horizontalAdvance(QStringLiteral("TP 8  ")) + 10, top = 2 * metrics.height() + 16;
@@ -84,6 +85,7 @@ std::optional<std::size_t> HeatGrid::cell_at(const QPointF& place) const {
   return {};
 }
 
+// Returns the least and the greatest value of all cells; the first exceeds the second if no cell has a value.
 std::pair<double, double> HeatGrid::range() const {
   double low = 1e300, high = -1e300;
   for (std::size_t cell = 0; cell < map_.cells.size(); ++cell) {
@@ -100,6 +102,7 @@ void HeatGrid::move_cursor(std::size_t cell) {
   update();
   const QString text = cell_text(cell);
   setAccessibleDescription(text);
+  // The grid is one widget, so screen readers must be told that the cell under the cursor changed.
   QAccessibleEvent changed(this, QAccessible::DescriptionChanged);
   QAccessible::updateAccessibility(&changed);
   Q_EMIT said(tr("%1 · Return: make it the scenario's").arg(text));

@@ -81,6 +81,7 @@ void Legend::show_series(const std::vector<PlotSeries>& series, const Theme& the
   if (buttons_.size() != before) lay_out();
   for (std::size_t i = 0; i < named.size(); ++i) {
     const QString& name = named[i]->name;
+    // Everything that changes the swatch or the text's style.
     const QString look = QStringLiteral("%1 %2 %3 %4 %5")
                              .arg(hidden_.contains(name))
                              .arg(named[i]->colour)
@@ -118,6 +119,7 @@ void Legend::solo(const QString& name) {
   Q_EMIT changed();
 }
 
+// A double-click sends a click first, which has hidden or shown the series already; solo() sets all of them.
 bool Legend::eventFilter(QObject* watched, QEvent* event) {
   if (event->type() == QEvent::MouseButtonDblClick) {
     if (auto* button = qobject_cast<QToolButton*>(watched)) solo(button->accessibleName());

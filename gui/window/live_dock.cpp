@@ -116,6 +116,7 @@ void LiveDock::calibrate() {
 
 void LiveDock::clear() { rows_.clear(); }
 
+// A new calibration changes the predictions for this machine, so the catalogue is loaded again.
 void LiveDock::finished(const QString& verb, int exit_code, const QString& text) {
   RunDock::finished(verb, exit_code, text);
   if (verb != QStringLiteral("calibrate") || exit_code != 0 || !text.isEmpty()) return;

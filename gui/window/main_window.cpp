@@ -54,6 +54,7 @@ MainWindow::MainWindow(Workbench& bench, QWidget* parent) : QMainWindow(parent),
     connect(&bench_, change, this, &MainWindow::refresh_in_time);
   }
   connect(&bench_, &Workbench::settled, this, [this] {
+    // Nothing more will arrive, so the last drawing need not wait for its frame.
     if (refresh_soon_.isActive()) refresh_soon_.start(0);
     refresh_status();
   });
@@ -102,6 +103,7 @@ void MainWindow::make_views() {
     connect(view, &View::message, this, [this](const QString& text) { statusBar()->showMessage(text); });
   }
   connect(tabs_, &QTabWidget::currentChanged, this, [this] {
+    // Hidden views are not refreshed, so the one that is shown now may be out of date.
     if (View* view = current_view()) {
       view->prepare();
       view->refresh();
@@ -148,6 +150,7 @@ void MainWindow::make_docks() {
   });
 }
 
+// Copies the current view's data into a table, which a screen reader can read.
 void MainWindow::fill_twin() {
   const View* view = current_view();
   if (view == nullptr || !twin_->isVisible()) return;
@@ -172,6 +175,7 @@ void MainWindow::fill_twin() {
   twin_->setSortingEnabled(true);
 }
 
+// Returns null if no view has this id.
 View* MainWindow::view(const QString& id) const {
   for (View* view : views_) {
     if (view->id() == id) return view;

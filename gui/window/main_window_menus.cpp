@@ -118,6 +118,7 @@ void MainWindow::make_edit_menu() {
              [this] { bench_.remove_scenario(bench_.session().state().current); });
 }
 
+// The first nine views get Ctrl+1 to Ctrl+9.
 void MainWindow::make_view_menu() {
   QMenu* menu = menuBar()->addMenu(tr("&View"));
   int number = 0;
@@ -235,6 +236,7 @@ void MainWindow::open_dialog() {
   open_files(files);
 }
 
+// Opens files in turn. A file that fails is reported, and the next ones are still opened.
 void MainWindow::open_files(const QStringList& files) {
   report({});
   for (const QString& file : files) {
@@ -312,6 +314,7 @@ void MainWindow::refresh_recent() {
   if (recent_->isEmpty()) recent_->addAction(tr("nothing yet"))->setEnabled(false);
 }
 
+// Saving may fail or be cancelled, so the answer Save alone is not enough: the session must be unmodified after it.
 bool MainWindow::may_discard() {
   if (!bench_.session().is_modified()) return true;
   const auto answer = QMessageBox::question(this, tr("Unsaved changes"), tr("Save the session before it is replaced?"),

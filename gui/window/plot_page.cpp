@@ -29,6 +29,7 @@ PlotPage::PlotPage(Workbench& bench, QWidget* parent) : View(bench, parent) {
           [this](const QString& tip) { Q_EMIT message(QString(tip).replace(QChar(u'\n'), QStringLiteral(" · "))); });
 }
 
+// The legend needs the series before the plot takes them over.
 void PlotPage::refresh() {
   plot_->set_name(title());
   Page page = build(legend_->hidden());
@@ -156,6 +157,8 @@ PlotPage::Page ParityPage::build(const std::set<QString>& hidden) const {
     }
     content.series.push_back(std::move(series));
   }
+  // Adds the line where predicted = factor * measured. The lines of +10 % and -10 % share a name and a legend
+  // entry.
   const auto line = [&](const QString& name, double factor, LineLook look) {
     PlotSeries series;
     series.name = name;
@@ -208,6 +211,7 @@ void ComparePage::prepare() {
     } catch (const std::exception& error) {
       failure = qs(error.what());
     }
+    // Runs in the window's thread; the simulations above run in a worker thread.
     return std::function<void()>([this, found, failure] {
       differences_ = found;
       failure_ = failure;

@@ -75,6 +75,7 @@ void RunDock::refresh_buttons() {
   const bool idle = run_.state() == ChildRun::State::idle;
   for (QPushButton* starter : starters_) {
     starter->setEnabled(idle && held_.isEmpty());
+    // A disabled button's tooltip says why it is disabled.
     starter->setToolTip(held_.isEmpty() ? starter->accessibleDescription() : held_);
   }
   pause_->setEnabled(run_.state() == ChildRun::State::running || run_.state() == ChildRun::State::paused);
@@ -91,6 +92,8 @@ void RunDock::hold(const QString& why) {
   refresh_buttons();
 }
 
+// The child reads the study from a file in the run's folder. clear() is called only once the file is written, so a
+// failure keeps the earlier results.
 bool RunDock::start(const QString& verb, const QStringList& options, const std::string& study) {
   if (run_.state() != ChildRun::State::idle) return false;
   QStringList arguments{verb};

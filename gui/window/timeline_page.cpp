@@ -62,6 +62,7 @@ TimelinePage::TimelinePage(Workbench& bench, QWidget* parent) : View(bench, pare
   for (PlotView* strip : {batch_, kv_, queue_}) column->addWidget(strip, 1);
   connect(&bench, &Workbench::details_changed, this, &TimelinePage::refresh);
   connect(side_, &QComboBox::currentIndexChanged, this, &TimelinePage::refresh);
+  // The strips below show the waterfall's range of time.
   connect(waterfall_, &Waterfall::range_changed, this, [this](double low, double high) {
     for (PlotView* strip : {batch_, kv_, queue_}) strip->follow_x(std::pair(low, high));
   });
@@ -86,6 +87,7 @@ void TimelinePage::refresh_choice(const PointDetails& details) {
                 (details.measured_from.isEmpty() ? QString() : QStringLiteral("\n") + details.measured_from));
   // The point that was shown had measurements, this one has none.
   if (!details.measured && side_->currentIndex() != 0) {
+    // Without its signal: refresh() runs already and would call itself.
     const QSignalBlocker quiet(side_);
     side_->setCurrentIndex(0);
   }
