@@ -37,6 +37,7 @@ class Comparer {
   }
 
  private:
+  // Looks a device up once: a table has thousands of rows of the same one.
   const Device& device(const std::string& name, const std::string& file, std::size_t line) {
     Device& found = devices_[name];
     if (!found.accelerator) {
@@ -177,6 +178,7 @@ KernelReport compare_kernels(const std::vector<KernelRows>& files, const configs
   return report;
 }
 
+// Averages the errors of unseen shapes separately, because the fit was made on all others.
 std::vector<KernelSummary> summarise(const KernelReport& report) {
   std::map<std::tuple<std::string, std::string, std::string, std::string>, std::vector<const KernelComparison*>> groups;
   for (const KernelComparison& c : report.rows) groups[{c.accelerator, c.op, c.dtype, c.kernel}].push_back(&c);

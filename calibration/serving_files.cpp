@@ -42,6 +42,7 @@ std::string pcie_curve_text(int ranks, double gigabytes_per_s) {
   PLIMSOLL_CHECK(false, "a PCIe curve of 2, 4 or 8 ranks");
 }
 
+// Replaces the engine, the accelerator and the link of a point if the fit changes them.
 void ServingParts::replace_in(study::PointSpec& spec) const {
   if (engine && spec.engine->id == engine->id) spec.engine = engine;
   if (const auto found = accelerators.find(spec.hardware.accelerator->id); found != accelerators.end())
@@ -61,6 +62,7 @@ ServingFiles::ServingFiles(const ServingModel& model, const configs::Catalogue& 
   load(model.scanned.file);
 }
 
+// Sets the numbers in the catalogue's own files and reads these, so the fit and the simulator use the same reader.
 std::map<std::string, configs::Document> ServingFiles::documents(const std::vector<double>& values) const {
   std::map<std::string, configs::Document> out = base_;
   std::map<std::string, std::string> curves;  // YAML of a curve, by link

@@ -26,6 +26,7 @@ class OtherEngines {
                const ServingSettings& settings)
       : own_(model), catalogue_(std::move(catalogue)), settings_(settings) {}
 
+  // Returns the geometric mean of the other engines' factors, because factors of times are ratios.
   [[nodiscard]] Provenance::Group errors(model::Beyond kind) {
     if (fitted_.empty()) fit_all();
     model::TimeUncertainty sum{0, 0, 0, 0};  // of logarithms

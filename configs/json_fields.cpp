@@ -125,6 +125,7 @@ JsonFields JsonFields::from_file(const std::string& path) {
   return fields;
 }
 
+// Checkpoints use several names for one field; the first that occurs counts.
 JsonFields::Found JsonFields::look_up(const FieldName& field) const {
   for (const std::string& name : field.names())
     if (const auto found = object_.find(name); found != object_.end()) return {name, &*found};
@@ -138,6 +139,7 @@ bool JsonFields::is_null(const FieldName& field) const {
   return value == nullptr || value->is_null();
 }
 
+// A nested field has no position of its own, so the error points to the outermost field that contains it.
 void JsonFields::fail(const FieldName& field, const std::string& text) const {
   const Found found = look_up(field);
   const auto place = places_.find(found.name);
@@ -163,6 +165,7 @@ void JsonFields::add_defaults(const json& defaults) {
     if (!object_.contains(name)) object_[name] = value;
 }
 
+// Compares unsigned numbers as unsigned: a value above 2^63 would turn negative.
 std::int32_t JsonFields::converted(const FieldName& field, const json& value, Range range) const {
   const bool fits = value.is_number_unsigned() ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(range.max)
                                                : value.is_number_integer() && value.get<std::int64_t>() <= range.max;

@@ -45,6 +45,7 @@ Meeting Meeting::read(const std::string& text) {
   return meeting;
 }
 
+// Tries the leader's addresses in turn; not every network of the leader reaches this host.
 Link reach(const Meeting& meeting) {
   for (const Meeting::Endpoint& endpoint : meeting.endpoints) {
     Socket socket = connect_to(endpoint.address, endpoint.port, within(kConnectWithin));
@@ -114,6 +115,7 @@ std::optional<Lobby::Guest> Lobby::hear() {
     if (begins_with_token(message, meeting_.token))
       return Guest{std::move(done.link), {}, message.substr(meeting_.token.size() + 1)};
   }
+  // Closes the oldest strangers above the limit, so that a flood of connections cannot use up all sockets.
   const auto is_stranger = [](const Visitor& visitor) { return visitor.introduction.empty(); };
   for (auto count = std::ranges::count_if(visitors_, is_stranger); count > static_cast<std::ptrdiff_t>(kMaxStrangers);
        --count)

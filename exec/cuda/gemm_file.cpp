@@ -60,6 +60,7 @@ std::filesystem::path gemm_file(const std::string& name) {
   return folder / "plimsoll" / "gemm" / (safe + ".txt");
 }
 
+// A file of another format or a damaged line is skipped: the choice is then measured again.
 GemmChoices load_choices(const std::filesystem::path& file) {
   GemmChoices choices;
   std::ifstream in(file);
@@ -79,6 +80,7 @@ void save_choices(const std::filesystem::path& file, const GemmChoices& choices)
   for (const auto& [key, choice] : choices) all[key] = choice;
   std::error_code ignored;
   std::filesystem::create_directories(file.parent_path(), ignored);
+  // A name that no other process or thread uses, then a rename: readers never see half a file.
   const std::filesystem::path fresh =
       file.string() + "." + std::to_string(getpid()) + "-" + std::to_string(reinterpret_cast<std::uintptr_t>(&all));
   {
@@ -90,6 +92,7 @@ void save_choices(const std::filesystem::path& file, const GemmChoices& choices)
       return;
     }
   }
+  // The file only saves time, so a failure to write it is no error.
   std::filesystem::rename(fresh, file, ignored);
 }
 

@@ -60,6 +60,8 @@ class LoopbackCommunicator final : public CudaCommunicator {
   void check_alive() const override { group_->rendezvous.check_alive(); }
 
  private:
+  // Runs `work` once, in the stream of the rank that arrives last. It starts after the earlier work of all ranks,
+  // and no rank's later work starts before it ends. Only the host waits in meet(), not the GPU.
   template <class Work>
   void together(const void* in, void* out, Stream stream, const Work& work) {
     const auto own = static_cast<cudaStream_t>(stream);

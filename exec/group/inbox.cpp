@@ -13,6 +13,7 @@ namespace plimsoll::exec::group {
 Inbox::Inbox(const net::Link& link, std::optional<std::chrono::milliseconds> silence)
     : link_(link), silence_(silence), thread_([this] { read(); }) {}
 
+// Shutting the link ends the reader's wait, so that it can be joined.
 Inbox::~Inbox() {
   watch({});
   link_.shut();
@@ -31,6 +32,7 @@ net::Bytes Inbox::take(Kind kind) {
   return message;
 }
 
+// Calls back at once if the peer has failed already, so that no failure is missed.
 void Inbox::watch(std::function<void()> on_failure) {
   const std::lock_guard lock(watching_);
   on_failure_ = std::move(on_failure);
@@ -72,6 +74,7 @@ void Inbox::read() {
       const std::lock_guard lock(mutex_);
       fate_.failure = error.what();
     } catch (const std::bad_alloc&) {
+      // The length of a message comes from the peer and may exceed the memory.
       const std::lock_guard lock(mutex_);
       fate_.failure = "out of memory";
     }

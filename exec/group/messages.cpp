@@ -102,6 +102,7 @@ void ForwardEncoder::blocks(Writer& out, std::int32_t slot, std::span<const std:
   last.insert(last.end(), changed, table.end());
 }
 
+// Forwards are decoded into a ring, because earlier ones may still run.
 const ForwardInput& ForwardDecoder::decode(Reader& message) {
   Forward& forward = forwards_[next_];
   next_ = (next_ + 1) % std::size(forwards_);
@@ -123,6 +124,7 @@ PrefillRows ForwardDecoder::prefill(Reader& in, Forward& forward) {
   span.request = in.whole();
   span.context = in.number();
   span.padding = in.number();
+  // The spans of the input point into `numbers`.
   std::vector<std::int32_t>& tokens = forward.numbers.emplace_back(in.count());
   for (std::int32_t& token : tokens) token = in.number32();
   span.tokens = tokens;

@@ -78,12 +78,14 @@ void SafetensorsWriter::close() {
   if (file_ >= 0 && ::close(std::exchange(file_, -1)) != 0) refuse();
 }
 
+// The file gets its name only when it is complete. Until then readers see the old file or none.
 void SafetensorsWriter::finish() {
   close();
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) refuse();
   temporary_.clear();
 }
 
+// pwrite() takes a position, so tensors may be written in any order.
 void SafetensorsWriter::write_at(const void* bytes, std::size_t size, std::int64_t offset) {
   const auto* next = static_cast<const char*>(bytes);
   while (size > 0) {

@@ -17,6 +17,7 @@ TaskLane::~TaskLane() {
   wake_.notify_all();
 }
 
+// Requires the lock. The task ends at its next look at its control; end() then discards its result.
 void TaskLane::drop(Task& task) {
   task.cancelled = true;
   task.control.cancel();
@@ -69,6 +70,7 @@ void TaskLane::work(const std::stop_token& stop) {
     if (!wake_.wait(lock, stop, [this] { return !waiting_.empty() && !paused_; })) return;
     running_ = waiting_.front();
     waiting_.pop_front();
+    // Works without the lock, so that the window's thread can pause or cancel the task.
     const std::shared_ptr<Task> task = running_;
     lock.unlock();
     run(task);
@@ -77,6 +79,7 @@ void TaskLane::work(const std::stop_token& stop) {
   }
 }
 
+// Runs in the lane's thread. Signals and results are posted to the window's thread.
 void TaskLane::run(const std::shared_ptr<Task>& task) {
   QMetaObject::invokeMethod(
       this, [this, name = task->name] { Q_EMIT started(name); }, Qt::QueuedConnection);
@@ -91,6 +94,7 @@ void TaskLane::run(const std::shared_ptr<Task>& task) {
       this, [this, task, show, error] { end(task, show, error); }, Qt::QueuedConnection);
 }
 
+// Runs in the window's thread. The task may have been cancelled after its result was posted.
 void TaskLane::end(const std::shared_ptr<Task>& task, const std::function<void()>& show, const QString& error) {
   bool cancelled = false;
   {

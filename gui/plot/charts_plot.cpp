@@ -178,6 +178,8 @@ std::vector<QPointF> ChartsPlot::places_of(const PlotSeries& series) const {
   return places;
 }
 
+// Fits both ranges to all that is drawn. Points without a place, such as 0 on a logarithmic axis, are counted
+// instead.
 void ChartsPlot::fit() {
   std::vector<double> xs, ys;
   undrawable_ = 0;

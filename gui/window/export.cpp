@@ -19,6 +19,7 @@ constexpr const char* kKey = "plimsoll-session";
 [[noreturn]] void cannot_write(const QString& file) { throw DeviceError(utf8(file) + " cannot be written"); }
 
 void write_png(View& view, const QString& file, const std::string& session, double scale) {
+  // RGB32 has no alpha, so the picture looks the same on any page.
   QImage image((QSizeF(view.size()) * scale).toSize(), QImage::Format_RGB32);
   image.setDevicePixelRatio(scale);
   view.render(&image);
@@ -55,6 +56,7 @@ void write_pdf(View& view, const QString& file, const std::string& session) {
   pdf.setTitle(view.title());
   pdf.setResolution(96);
   pdf.setPageMargins({});
+  // The page has the size of the view: a pixel is 1/96 inch, a point 1/72 inch.
   pdf.setPageSize(QPageSize(QSizeF(view.size()) * 72 / 96, QPageSize::Point));
   pdf.addFileAttachment(QStringLiteral("study.plimsoll-session.yaml"), QByteArray::fromStdString(session),
                         QStringLiteral("application/yaml"));
@@ -77,6 +79,7 @@ void write_csv(const View& view, const QString& file, const std::string& session
 }
 
 std::string unescaped(QString text) {
+  // The ampersand comes last, or "&amp;lt;" would become "<".
   text.replace(QStringLiteral("&lt;"), QStringLiteral("<")).replace(QStringLiteral("&gt;"), QStringLiteral(">"));
   text.replace(QStringLiteral("&quot;"), QStringLiteral("\"")).replace(QStringLiteral("&apos;"), QStringLiteral("'"));
   return utf8(text.replace(QStringLiteral("&amp;"), QStringLiteral("&")));

@@ -57,12 +57,14 @@ void HeatPage::prepare() {
   const ViewState& view = bench_.session().state().view;
   const LoadField load = load_field(bench_.session().scenario());
   const QStringList values = load.values.split(QChar(u','));
+  // A map that is not limited by the SLO is at one load: of the selected point, else the scenario's middle one.
   double at = bench_.selection() ? bench_.selection()->load : values[values.size() / 2].trimmed().toDouble();
   if (!(at > 0)) at = values.back().trimmed().toDouble();
   SessionState alone;
   alone.scenarios = {bench_.session().scenario()};
   const bool within = is_within();
   const std::string key = session_text(alone) + (within ? view.y + std::to_string(view.limit) : std::to_string(at));
+  // The same map is not simulated twice, also while it is still being simulated.
   if (key == key_) return;
   key_ = key;
   grid_->show_map({}, tr("Simulating the map…"));
@@ -78,6 +80,7 @@ void HeatPage::prepare() {
       failure = qs(error.what());
     }
     return std::function<void()>([this, key, map, failure] {
+      // The scenario has changed since; another map is on its way.
       if (key != key_) return;
       grid_->show_map(map, failure);
       refresh();

@@ -49,6 +49,7 @@ void Waterfall::set_range(double low, double high) {
   Q_EMIT range_changed(low_, high_);
 }
 
+// Keeps the time under the pointer in its place.
 void Waterfall::zoom(double factor, double around) {
   set_range(around - (around - low_) * factor, around + (high_ - around) * factor);
 }
@@ -63,6 +64,7 @@ QRectF Waterfall::area() const {
 
 double Waterfall::pixel(double second) const {
   const QRectF box = area();
+  // Clamped to just outside of the area, where the painter clips.
   return box.left() + std::clamp((second - low_) / (high_ - low_), -0.01, 1.01) * box.width();
 }
 
@@ -94,6 +96,7 @@ void Waterfall::paint_bars(QPainter& painter) {
       painter.fillRect(
           QRectF(pixel(seconds(from)), y, std::max(0.7, pixel(seconds(to)) - pixel(seconds(from))), thickness), colour);
     };
+    // A request that never reached a server waits until its end.
     const Nanos started = row.dispatched >= 0 ? row.dispatched : row.end;
     // Drawn over each other: the wait before the server covers the start of the time to the first token.
     bar(row.arrival, row.first_token >= 0 ? row.first_token : row.end, theme_->colour(1));
@@ -127,6 +130,7 @@ void Waterfall::keyPressEvent(QKeyEvent* event) {
   switch (event->key()) {
     case Qt::Key_A:
     case Qt::Key_Left: {
+      // Stops at the edge without changing the width of the range.
       const double step = std::min(low_, 0.2 * span);
       set_range(low_ - step, high_ - step);
       return;
