@@ -60,6 +60,8 @@ bool holds_words(std::string_view name, std::string_view words) {
   return false;
 }
 
+// Matches with one step back: after a mismatch the last star takes one more character, so the time is never
+// exponential.
 bool glob_matches(std::string_view text, std::string_view glob) {
   std::size_t t = 0, g = 0, star = std::string_view::npos, mark = 0;
   while (t < text.size()) {
@@ -158,6 +160,7 @@ std::vector<MatrixShare> matrices_meant(const ModulePatterns& patterns, const mo
       ++share->layers;
       const auto known =
           std::find_if(modules().begin(), modules().end(), [&](const Modules& m) { return m.matrix == matrix.id; });
+      // A matrix without known module names counts as not selected.
       if (known == modules().end()) continue;
       if (std::any_of(known->names.begin(), known->names.end(),
                       [&](std::string_view m) { return matcher.means(layer, m); }))

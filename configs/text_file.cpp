@@ -62,6 +62,7 @@ Where place_in(std::string_view text, std::size_t offset, const std::string& nam
   return where;
 }
 
+// Cuts between characters: bytes 10xxxxxx continue a UTF-8 character.
 std::string shortened(std::string_view text, std::size_t limit) {
   if (text.size() <= limit) return std::string(text);
   constexpr std::size_t kEllipsis = 3;  // bytes of "…"

@@ -28,6 +28,8 @@ std::string proc_value(const char* file, const std::string& key) {
   return {};
 }
 
+// Returns the widest instruction set that the kernels use. It is part of the fingerprint, because kernels differ by
+// it.
 std::string instruction_sets() {
   const std::string flags = " " + proc_value("/proc/cpuinfo", "flags") + " ";
   for (const char* flag : {"avx512f", "avx2"})
@@ -49,6 +51,7 @@ std::string as_file_name(const std::string& text) {
   return out;
 }
 
+// Returns a rank's part of a machine whose ranks share its compute, memory and cache equally.
 model::Accelerator divided(const model::Accelerator& whole, double parts) {
   model::Accelerator part = whole;
   for (FlopsPerSecond* peak : {&part.fp16, &part.bf16, &part.fp8, &part.int8, &part.fp32}) peak->value /= parts;

@@ -81,6 +81,7 @@ Pointer without(const Pointer& node, std::string_view path) {
 
 bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
 
+// Returns false for text that YAML would read as something else unless it is quoted.
 bool plain_is_safe(const std::string& text) {
   if (text.empty() || text == "~" || text == "null" || text == "Null" || text == "NULL") return false;
   if (text.starts_with("---") || text.starts_with("...")) return false;  // markers of a document's beginning and end
@@ -106,6 +107,7 @@ std::string scalar_text(const std::string& text, bool quoted) {
   return out + '"';
 }
 
+// Writes a value on one line, as a YAML flow collection.
 std::string flow(const NodeData& data) {
   switch (data.kind) {
     case NodeKind::null: return "null";

@@ -71,6 +71,7 @@ int list_views(MainWindow& window) {
   return 0;
 }
 
+// Checks all options before a window is shown, so that a mistake ends the program with a message.
 int run(const QCommandLineParser& parser) {
   Workbench bench;
   MainWindow window(bench);

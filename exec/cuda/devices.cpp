@@ -23,6 +23,7 @@ std::string version_text(int version) { return fmt::format("{}.{}", version / 10
   int driver = 0, runtime = 0;
   static_cast<void>(cudaDriverGetVersion(&driver));
   static_cast<void>(cudaRuntimeGetVersion(&runtime));
+  // Clears the error, which later calls would report as theirs.
   static_cast<void>(cudaGetLastError());
   if (driver == 0)
     throw DeviceError("no CUDA driver: this machine has none loaded (libcuda.so.1); run with --device cpu");

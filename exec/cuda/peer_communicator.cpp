@@ -52,6 +52,7 @@ class PeerCommunicator final : public CudaCommunicator {
     const std::int64_t bytes = elements * bytes_of(element);
     PLIMSOLL_CHECK(bytes % 16 == 0, "rows of 16-byte pieces are summed");
     auto* at = static_cast<std::byte*>(data);
+    // Messages larger than the staging memory are summed in parts.
     for (std::int64_t done = 0; done < bytes; done += part_.capacity) {
       const std::int64_t part = std::min(part_.capacity, bytes - done);
       peer_all_reduce(element, part_, at + done, part / bytes_of(element), static_cast<cudaStream_t>(stream));
@@ -63,6 +64,7 @@ class PeerCommunicator final : public CudaCommunicator {
   }
   void barrier() override { group_->rendezvous.meet(); }
   void abort() override {
+    // Kernels of other GPUs poll this word and give up waiting.
     __atomic_store_n(group_->aborted.as<std::uint32_t>(), 1U, __ATOMIC_RELEASE);
     group_->rendezvous.abort();
   }

@@ -166,6 +166,7 @@ class Finder {
     places_.push_back({fmt::format("{}{}{}", before_, name, end), shape_with(rows_there), base, own_.rows, own_.rows});
   }
 
+  // Adds a place for each alternative name; the caller takes the first that the files have.
   void whole(std::string_view names, std::string_view end) {
     for (std::size_t bar = 0; !names.empty(); names.remove_prefix(bar)) {
       bar = std::min(names.find('|'), names.size());
@@ -179,6 +180,7 @@ class Finder {
     if (s_.tie_embeddings) head(".weight");  // some files keep the other one of the two tied tensors
   }
 
+  // OPT's table begins with rows that belong to no position.
   void positions() { slice(names_.positions, ".weight", own_.rows + a_.position_offset, a_.position_offset); }
 
   void head(std::string_view end) {

@@ -54,6 +54,7 @@ FieldDefaults field_defaults(const Scenario& scenario, const study::PointSpec& p
   for (const auto& [path, spelling] : other_spellings(scenario)) {
     if (const auto found = out.find(path); found != out.end()) found->second.spelling = qs(spelling);
   }
+  // A field with a stated value has no default to show.
   std::erase_if(out, [&](const auto& entry) { return !field_value(scenario, entry.first).text.isEmpty(); });
   return out;
 }

@@ -125,6 +125,7 @@ void show_slo(const sched::Slo& slo, ViewState& view) {
 }
 
 std::string question_key(const Scenario& scenario, const ViewState& view) {
+  // Applying a found deployment edits these fields; the question stays the same, so they are left out of its key.
   constexpr std::array<std::string_view, 4> kSearched = {kTp, kReplicas, kBatch, "deployment.instances"};
   const Scenario planned = plan_scenario(scenario, view);
   std::string key = planned.file + '\n' + planned.document.dump();

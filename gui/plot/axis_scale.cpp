@@ -9,6 +9,7 @@
 namespace plimsoll::gui {
 namespace {
 
+// Returns 1, 2 or 5 times a power of ten that gives at most about `wanted` steps.
 double nice_step(double range, int wanted) {
   const double rough = range / std::max(1, wanted);
   const double decade = std::pow(10, std::floor(std::log10(rough)));
@@ -37,6 +38,7 @@ void AxisScale::fit(const std::vector<double>& places, bool from_zero, bool symm
   double low = *least, high = *most;
   if (log_) {
     const double margin = std::max(0.06 * (high - low), 0.04);
+    // Snaps to a grid, so that the axis does not move with every point that arrives.
     constexpr double kSnap = 0.05;  // decades
     low_ = std::floor((low - margin) / kSnap) * kSnap;
     high_ = std::max(std::ceil((high + margin) / kSnap) * kSnap, low_ + 0.3);
@@ -59,6 +61,7 @@ std::vector<AxisTick> AxisScale::linear_ticks(int wanted) const {
   std::vector<AxisTick> out;
   const double from = value(low_), to = value(high_);
   double step = nice_step(to - from, wanted);
+  // A symmetric range needs ticks on both sides of 0, however few labels fit.
   if (from == -to) {
     for (int more = wanted + 1; step > to; ++more) step = nice_step(to - from, more);
   }
@@ -71,6 +74,7 @@ std::vector<AxisTick> AxisScale::linear_ticks(int wanted) const {
 
 std::vector<AxisTick> AxisScale::ticks(int wanted) const {
   if (!(high_ > low_)) return {};
+  // In less than about half a decade powers of ten are too far apart to label.
   if (!log_ || high_ - low_ < 0.55) return linear_ticks(wanted);
   std::vector<AxisTick> out;
   const double decades = high_ - low_;

@@ -9,6 +9,8 @@
 namespace plimsoll::gui {
 namespace {
 
+// Keeps the first, least, greatest and last point of a column, in their order: drawn lines look the same without the
+// others.
 void add_column(const std::vector<QPointF>& points, std::size_t begin, std::size_t end, std::vector<QPointF>& out) {
   std::size_t least = begin, most = begin;
   for (std::size_t i = begin; i < end; ++i) {
@@ -30,6 +32,7 @@ std::vector<QPointF> decimate(const std::vector<QPointF>& points, double low, do
   std::vector<QPointF> out;
   const double per_column = (high - low) / columns;
   const auto column_of = [&](const QPointF& p) {
+    // All points left of the range make one column, and all points right of it another.
     return std::clamp(std::floor((p.x() - low) / per_column), -1.0, columns + 0.0);
   };
   std::size_t begin = 0;
@@ -54,6 +57,7 @@ QImage density(const std::vector<QPointF>& points, const QRectF& range, const QS
     most = std::max(most, ++counts[row * static_cast<std::size_t>(width) + static_cast<std::size_t>(x)]);
   }
   QImage image(width, height, QImage::Format_ARGB32_Premultiplied);
+  // A table of colours by level and of levels by count, so that a pixel costs no logarithm.
   std::vector<QRgb> shades(256);
   for (std::size_t i = 0; i < shades.size(); ++i) {
     QColor shade = colour;

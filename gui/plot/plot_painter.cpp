@@ -13,6 +13,7 @@ namespace {
 
 constexpr double kGap = 6;
 
+// Returns how many labels fit beside each other.
 int wanted_x(const PlotFrame& f) {
   const QFontMetricsF metrics(f.font);
   return std::max(2, static_cast<int>(f.area.width() / (metrics.horizontalAdvance(QStringLiteral("00 000")) + 18)));
@@ -103,6 +104,7 @@ void paint_titles(QPainter& painter, const PlotFrame& f) {
   painter.restore();
 }
 
+// A cloud has up to millions of points, so it is drawn as an image of their density.
 void paint_cloud(QPainter& painter, const PlotFrame& f) {
   if (f.content->cloud.empty()) return;
   const QRectF range(f.x->low(), f.y->low(), f.x->high() - f.x->low(), f.y->high() - f.y->low());
@@ -299,6 +301,7 @@ void paint_cursor(QPainter& painter, const PlotFrame& f, const QPointF& at, cons
   const QFontMetricsF metrics(f.font);
   QRectF box =
       metrics.boundingRect(QRectF(0, 0, f.area.width(), f.area.height()), Qt::AlignLeft, tip).adjusted(-8, -6, 8, 6);
+  // Below and right of the point, or on the other side where the plot ends.
   box.moveTopLeft(at + QPointF(14, 14));
   if (box.right() > f.area.right()) box.moveRight(at.x() - 14);
   if (box.bottom() > f.area.bottom()) box.moveBottom(at.y() - 14);

@@ -54,6 +54,7 @@ PlotPage::Page CdfPage::build(const std::set<QString>& hidden) const {
     if (!hidden.contains(name))
       content.series.push_back(cdf(name, colour, std::move(values)));
     else
+      // A hidden series stays without points, so that its legend entry can show it again.
       content.series.push_back(cdf(name, colour, {}));
   };
   add(tr("TPOT"), 2, std::move(tpot));

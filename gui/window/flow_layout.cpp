@@ -47,6 +47,7 @@ int FlowLayout::arrange(const QRect& rect, bool move) const {
   for (QLayoutItem* item : items_) {
     const QSize size = item->sizeHint();
     if (item->widget() != nullptr && item->widget()->isHidden()) continue;
+    // An item wider than the whole row gets a row of its own.
     if (x + size.width() > rect.right() + 1 && !line.empty()) {
       flush();
       x = rect.left();

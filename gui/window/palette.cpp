@@ -15,6 +15,7 @@ QString plain(const QAction& action) { return QString(action.text()).remove(QCha
 
 }  // namespace
 
+// The score adds up the gaps between the letters, up to 20 each; a letter that starts a word costs nothing.
 int match_score(const QString& wanted, const QString& text) {
   int score = 0;
   qsizetype at = -1;
@@ -55,6 +56,7 @@ void Palette::filter(const QString& wanted) {
     const int score = match_score(wanted, plain(*actions_[i]));
     if (score >= 0 && actions_[i]->isEnabled()) found.emplace_back(score, i);
   }
+  // Equal scores keep the order of the menus, because the index is the second key.
   std::stable_sort(found.begin(), found.end());
   for (const auto& [score, i] : found) {
     const QString keys = actions_[i]->shortcut().toString(QKeySequence::NativeText);
@@ -69,6 +71,7 @@ void Palette::run() {
   const QListWidgetItem* item = list_->currentItem();
   if (item == nullptr) return;
   QAction* action = actions_[item->data(Qt::UserRole).toULongLong()];
+  // Closes first: the action may open a dialog of its own.
   accept();
   action->trigger();
 }
@@ -76,6 +79,7 @@ void Palette::run() {
 bool Palette::eventFilter(QObject* watched, QEvent* event) {
   if (event->type() == QEvent::KeyPress) {
     const int key = static_cast<QKeyEvent*>(event)->key();
+    // The arrow keys move through the list while the line keeps the focus.
     if (key == Qt::Key_Up || key == Qt::Key_Down) {
       list_->setCurrentRow(
           std::clamp(list_->currentRow() + (key == Qt::Key_Down ? 1 : -1), 0, std::max(0, list_->count() - 1)));

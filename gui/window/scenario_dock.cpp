@@ -31,6 +31,7 @@ QLabel* problem_label(QWidget* parent) {
   return label;
 }
 
+// An empty label takes no space in the form.
 void show_text(QLabel& label, const QString& text) {
   label.setText(text.isEmpty() ? QString() : QStringLiteral("✗ ") + text);
   label.setVisible(!text.isEmpty());
@@ -280,6 +281,7 @@ void ScenarioDock::refresh_load() {
   values_->setPlaceholderText(at >= 0 ? QString() : tr("the study's own load: %1").arg(load.kind));
 }
 
+// Shows results of the simulation: which field caused a failure, and the defaults that it used.
 void ScenarioDock::refresh_findings() {
   refresh_problems();
   const FieldDefaults& defaults = bench_.curves().outline().defaults;
