@@ -210,7 +210,7 @@ TEST(GroupWire, other_versions_and_kinds_are_refused) {
             "a message from another process is of version 3, this program uses version 2");
   message = plain(Kind::peer_failed);
   message[1] = std::byte{99};
-  EXPECT_THAT(device_error([&] { Reader in(message); }), HasSubstr("of no known kind"));
+  EXPECT_THAT(device_error([&] { Reader in(message); }), HasSubstr("of an unknown kind"));
 }
 
 TEST(GroupWire, tables_that_were_never_sent_are_refused) {

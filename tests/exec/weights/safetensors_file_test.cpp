@@ -105,11 +105,11 @@ std::vector<Hostile> hostile_files() {
   return {
       {"empty", "", "has 0 bytes"},
       {"shorter than a length", "abc", "has 3 bytes"},
-      {"a header past the end", safetensors_bytes("{}", "", 3), "at most 2 can be"},
+      {"a header past the end", safetensors_bytes("{}", "", 3), "at most 2 are possible"},
       {"a header of 2^60 bytes", safetensors_bytes("{}", "", std::uint64_t{1} << 60U),
        "the header's stated length is 1152921504606846976"},
       {"a header of 2^64 - 1 bytes", safetensors_bytes("{}", "", ~std::uint64_t{0}),
-       "said to have 18446744073709551615"},
+       "stated length is 18446744073709551615"},
       {"a header of nothing", safetensors_bytes("", eight), "the header is not a JSON object"},
       {"no JSON", safetensors_bytes("{\"a\" 1}", ""), "not valid JSON at byte 6 of the header"},
       {"cut JSON", safetensors_bytes(R"({"a":{"dtype":"F32")", ""), "not valid JSON"},
