@@ -140,7 +140,7 @@ TEST_F(MeasureTest, PromptsMayBeGiven) {
   EXPECT_THAT(outside.output, HasSubstr("prompts.jsonl:1"));
 }
 
-// Nothing is said of a run that cannot begin, nor of fp16 that nobody executes.
+// No note about a run that cannot begin, nor about fp16 where it is not executed.
 TEST_F(MeasureTest, WithoutAGpuTheMessageSaysWhatIsMissing) {
   for (const char* const more : {"", " --as-is --set dtype=fp16"}) {
     const Outcome outcome = run("measure " + closed_loop() + " --device cuda" + more);

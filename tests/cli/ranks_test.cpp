@@ -231,7 +231,7 @@ TEST_F(GroupRanksTest, ProcessesThatDoNotDivideTheRanksAreRefusedOnce) {
   EXPECT_EQ(spread.output.find("plimsoll: ", spread.output.find("plimsoll: ") + 1), std::string::npos) << spread.output;
 }
 
-// As on a host where somebody has edited it: both have a model under that path.
+// As on a host where the file was edited: both have a model under that path.
 TEST_F(GroupRanksTest, AnotherModelFileIsRefusedWithItsRank) {
   static_cast<void>(measure("script.yaml", "{script: \"A:20+4@1\"}"));
   for (const std::string place : {"here", "there"}) {

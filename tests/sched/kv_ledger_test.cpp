@@ -122,7 +122,7 @@ RC_GTEST_PROP(KvLedgerProperty, TheGroupIsTheSumOfItsMembers, ()) {
   const Tok block = *rc::gen::element<Tok>(1, 2, 3, 4, 16);
   KvLedger kv = ledger(100000, block);
   Naive naive{block, {}, {}};
-  const auto any = [&]() -> std::size_t {  // somebody who is there, or the end
+  const auto any = [&]() -> std::size_t {  // a live request, or the end
     std::vector<std::size_t> there;
     for (std::size_t i = 0; i < naive.computed.size(); ++i)
       if (naive.computed[i] >= 0) there.push_back(i);

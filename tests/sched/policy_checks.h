@@ -84,7 +84,7 @@ inline void check_tokens(const std::vector<Ended>& ended) {
   }
 }
 
-/// Who left when and how, by serial.
+/// When and how each request left, by serial.
 inline std::vector<std::string> outcomes(const std::vector<Ended>& ended) {
   std::vector<std::string> rows;
   for (const Ended& e : ended)

@@ -33,7 +33,7 @@ TEST(Sarathi, GivesPromptsNothingWhileDecodesFillTheChunk) {
             "P[A:1 B:1] | D[A B] | D[A B] | P[C:1] D[A] | P[C:1]");
 }
 
-// Chunk 6. B's rest is the tail when A finds no free block: it starts anew, and nobody else is admitted in that step.
+// Chunk 6. B's rest is the tail when A finds no free block: it starts again, and no other request is admitted.
 TEST(Sarathi, PreemptsUnfinishedPromptsToo) {
   EXPECT_EQ(steps_of(chunks_of(6), pool(4), "A:4+3 B:12+1 C:4+1@3"),
             "P[A:4 B:2] | D[A] !B | D[A] | P[B:6] | P[B:6] | P[C:4]");

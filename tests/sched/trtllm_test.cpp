@@ -62,14 +62,14 @@ TEST(TrtLlm, PausesTheLastStarted) {  // S4 and S5
             "P[A:4 B:4] | D[A B] | D[A B] | D[A B] | D[A B] | D[A] !B | P[B:9]");
 }
 
-// Step 6 needs three blocks and has one: C goes first, then B, the one that did not fit, itself. D, who would fit, has
+// Step 6 needs three blocks and has one: C goes first, then B, the one that did not fit, itself. D would fit but has
 // to wait behind them.
 TEST(TrtLlm, PausedRequestsKeepTheirPlace) {
   EXPECT_EQ(steps_of(trt(kUtilization), pool(7), "A:4+6 B:8+6 C:4+6 D:1+1@6"),
             "P[A:4 B:8 C:4] | D[A B C] | D[A B C] | D[A B C] | D[A B C] | D[A B] !C | P[C:9 D:1]");
 }
 
-TEST(TrtLlm, StaticBatchWaitsForTheLastRow) {  // finished rows leave; nobody joins
+TEST(TrtLlm, StaticBatchWaitsForTheLastRow) {  // finished rows leave; none joins
   EXPECT_EQ(steps_of(trt(kStatic), ample(), "A:4+3 B:4+1 C:4+1@2"), "P[A:4 B:4] | D[A] | D[A] | P[C:4]");
 }
 
@@ -165,7 +165,7 @@ class NaiveTrtLlm {
     return text;
   }
 
-  // Who may run, in batch order.
+  // Requests that may run, in batch order.
   std::vector<std::size_t> fitting() {
     std::vector<std::size_t> chosen;
     if (capacity_ == kUtilization) {

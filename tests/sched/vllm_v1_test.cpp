@@ -31,7 +31,7 @@ TEST(VllmV1, TakesBlocksForTheChunkOnly) {  // 3 blocks: A's first 8 tokens leav
             "P[A:8 B:4] | P[A:4] !B | P[B:5]");
 }
 
-TEST(VllmV1, LeavesTheWatermarkFreeBesideOthers) {  // one of 4 blocks, but nobody waits for it alone
+TEST(VllmV1, LeavesTheWatermarkFreeBesideOthers) {  // one of 4 blocks; a request alone may use it
   const auto watermark = [](PolicyConfig& c) { c.watermark = 0.25; };
   EXPECT_EQ(steps_of(v1(watermark), pool(4), "A:8+2 B:8+1"), "P[A:8] | D[A] | P[B:8]");
   EXPECT_EQ(steps_of(v1(watermark), pool(4), "A:16+1"), "P[A:16]");

@@ -56,7 +56,7 @@ TEST(FleetLife, WholeInstancesArePaid) {
   EXPECT_NEAR(m.instance_s.value(), m.duration_s + (m.duration_s - 180), 1e-6);
 }
 
-// 120 a minute for 10 minutes, then 12: nobody who drains loses a request, and the fleet ends smaller.
+// 120 a minute for 10 minutes, then 12: no replica that drains loses a request, and the fleet ends smaller.
 TEST(FleetLife, AScaleInDrains) {
   load::Scenario s = scaled_fleet(2, 1500, 40, 0);
   auto trace = std::make_shared<traces::Trace>();
@@ -170,7 +170,7 @@ TEST(FleetLife, ARetriedRequestsRowTellsOfItsLastAttempt) {
 // while its first batch gathers takes the waiting request with it: the next life's batches hold living requests alone.
 TEST(FleetLife, RequestsLostWhileABatchGathersTakeNoPlaceLater) {
   load::Scenario s = one_second_servers(1.0 / 60, 500);
-  s.engine = testing::constant_engine(0.9e-3, 0.1e-3);  // nobody dies within a batch
+  s.engine = testing::constant_engine(0.9e-3, 0.1e-3);  // no replica fails within a batch
   s.policy.policy = sched::PolicyKind::dynamic;
   s.policy.batch_size = 2;
   s.policy.max_batch_delay = 36'000 * kSecond;

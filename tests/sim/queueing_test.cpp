@@ -69,14 +69,14 @@ TEST(Queueing, AFrontEndDelaysAndOccupiesNothing) {
   EXPECT_NEAR(one.time_weights_s + one.time_kv_s + one.time_compute_s + one.time_allreduce_s + one.time_host_s +
                   one.time_queue_s + one.time_preempt_s + one.time_other_s,
               0.54, 1e-9);
-  s.workload.load = load::ConstantRate{20};  // 50 ms apart, 40 ms of service: nobody waits
+  s.workload.load = load::ConstantRate{20};  // 50 ms apart, 40 ms of service: no request waits
   const sched::PointMetrics open = simulate(s).metrics;
   EXPECT_NEAR(*open.latency.p90, 0.54, 1e-9);
   EXPECT_NEAR(open.batch_mean, 1, 1e-9);
 }
 
 // Four users' requests, 40 ms of service each, that come at once reach the scheduler 100, 200, 300 and 400 ms after
-// they were sent: nobody waits for another's step, so latencies are 140, 240, 340 and 440 ms. From then on each user's
+// they were sent: none waits for another's step, so latencies are 140, 240, 340 and 440 ms. From then on each user's
 // next request finds the intake busy with the one before, until 100 ms before its own turn: latency 400 ms, 10 requests
 // a second.
 TEST(Queueing, AnIntakeTakesOneRequestAfterTheOther) {

@@ -132,7 +132,7 @@ TEST_F(MeasuredPoints, WhatIsRefusedIsNotPredicted) {
 }
 
 // Whatever an import wrote is read: what can be simulated is, and the rest says why not. A burst of 20 requests is one
-// (vLLM's request_rate: inf without a cap); nobody knows the trace of a replay any more.
+// (vLLM's request_rate: inf without a cap); the trace of a replay is not known any more.
 TEST_F(MeasuredPoints, ImportsOfEveryLoadAreReported) {
   const auto catalogue = std::make_shared<const configs::Catalogue>(std::string(PLIMSOLL_SOURCE_DIR) + "/configs");
   const std::string header =

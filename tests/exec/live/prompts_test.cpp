@@ -85,7 +85,7 @@ Ran run(const model::Architecture& architecture, const std::vector<Prompt>& prom
   return ran;
 }
 
-// On the CPU a row does not depend on who else is in the batch, so that groups can be compared bit by bit.
+// On the CPU a row does not depend on the rest of the batch, so that groups can be compared bit by bit.
 TEST(PromptRunner, ManyPromptsRunInGroups) {
   const model::Architecture a = tiny_model("llama3");
   std::vector<Prompt> prompts;

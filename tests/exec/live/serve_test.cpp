@@ -223,7 +223,7 @@ TEST(Serve, AScriptThatFailsKeepsWhatWasMeasured) {
   EXPECT_GE(measured.run.steps.size(), 5U);
 }
 
-// Whoever may stop a run is asked now and then, also where nobody knows how far the run is.
+// A run looks for a stop request now and then, also where its progress is unknown.
 TEST(Serve, StopsALoadOfGivenDuration) {
   load::Scenario s = closed_loop(4, 0);
   s.workload.duration = Seconds(3600);

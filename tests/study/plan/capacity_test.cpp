@@ -92,7 +92,7 @@ TEST_F(CapacityTest, FewerReplicasAreNotTried) {
                                       .point(0)));
 }
 
-// 100 ms of service never keep 50 ms. Requests that are alone already say so: nobody looks for a load at which a run
+// 100 ms of service never keep 50 ms. Requests that are alone already say so: no search for a load at which a run
 // lasts for centuries.
 TEST_F(CapacityTest, NobodyLooksForEverForALoadThatPasses) {
   const Searched found =
@@ -101,8 +101,8 @@ TEST_F(CapacityTest, NobodyLooksForEverForALoadThatPasses) {
   EXPECT_EQ(found.answer.entries[1].capacity.value().passing, 0);
 }
 
-// Gaps by a gamma distribution of shape k = 1 / cv^2 = 0.2: few in the mean, and in clusters all the same. Who comes
-// within 100 ms of the one before waits, a tenth of all at the rate r with (0.1 s k r)^k = 0.1 Gamma(1 + k): 3.2e-4 /s,
+// Gaps by a gamma distribution of shape k = 1 / cv^2 = 0.2: few in the mean, and in clusters all the same. Requests
+// within 100 ms of the one before wait, a tenth of all at the rate r with (0.1 s k r)^k = 0.1 Gamma(1 + k): 3.2e-4 /s,
 // less where clusters are of more than two. At 0.005 /s the mean number in the system is below a thousandth already.
 TEST_F(CapacityTest, ClustersAreNotAloneInAnEmptySystem) {
   const Searched found = search(queue_study("{gamma: {rate: 0.005 /s, cv: 2.236}}", "{p90_latency: 101 ms}",

@@ -38,7 +38,7 @@ class SearchTest : public PlanFolder {
   }
 };
 
-// The winner is that of an exhaustive long simulation: least USD/h, and of those the one that carries most; nobody whom
+// The winner is that of an exhaustive long simulation: least USD/h, and of those the one that carries most; none that
 // the search excluded or left out would have beaten it.
 TEST_F(SearchTest, ItsWinnerIsThatOfExhaustiveLongSimulation) {
   const Searched found = search(kPlanStudy, {}, 2, true);
@@ -58,7 +58,7 @@ TEST_F(SearchTest, ItsWinnerIsThatOfExhaustiveLongSimulation) {
         << c.name << " meets the SLO: " << found.answer.entries[i].reason;
   }
   EXPECT_EQ(*found.winner().point.usd_per_hour, least);
-  // Nobody of that price keeps the SLO at a load of which the winner is 7 % short.
+  // None of that price keeps the SLO at a load of which the winner is 7 % short.
   const double carries = found.answer.entries[*found.answer.winner].capacity.value().load.mean;
   for (const std::size_t i : able) {
     const Candidate& c = found.question.candidates[i];
@@ -100,7 +100,7 @@ TEST_F(SearchTest, WhatCannotExistHasItsReason) {
 }
 
 // 60 servers of 10 s carry 6 /s, as asked for 4.97 of 5 /s: more load, or 10 % on the time of a step, leaves them able,
-// and only less load misses. 4000 requests take 800 s, and the last one 10 s more: 4.94 /s, as if nobody met it.
+// and only less load misses. 4000 requests take 800 s, and the last one 10 s more: 4.94 /s, as if none met it.
 TEST_F(SearchTest, AnotherWorldIsNotJudgedByAShortRun) {
   const std::string queue =
       queue_study("{constant: {rate: 5 /s}}", "{min_requests_per_s: 4.97 /s}", "{replicas: [60], objective: gpus}");
@@ -129,7 +129,7 @@ TEST_F(SearchTest, AsManyAsFitAndTheirNumberAreOneDeployment) {
   EXPECT_THAT(replicas, ::testing::ElementsAre(4, 8, 2, 4));
 }
 
-// Nobody compares a million values before the search is known to be too large.
+// A search that is too large is refused before its million values are compared.
 TEST_F(SearchTest, TooManyCombinationsAreRefusedFirst) {
   std::string thousand = "[1";
   for (int i = 2; i <= 1001; ++i) thousand += ", " + std::to_string(i);

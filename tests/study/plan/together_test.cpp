@@ -64,7 +64,7 @@ TEST_F(TogetherTest, OneMachineIsPaidForOnce) {
   EXPECT_THAT(shared_csv(findings, hosts), HasSubstr("hardware,instances,usd_per_hour,llama-2-7b,llama-2-13b,verdict"));
 }
 
-// Nobody with fewer GPUs on that machine keeps the SLO: the chosen one is the least of those that do.
+// No candidate with fewer GPUs on that machine keeps the SLO: the chosen one is the least of those that do.
 TEST_F(TogetherTest, TheFewestGpusAreTaken) {
   const std::vector<Finding> findings = find(kTwoModels);
   for (const Finding& finding : findings) {
