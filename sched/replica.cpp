@@ -106,7 +106,7 @@ void Replica::cancel(ReqId id, Outcome outcome, Nanos now) {
 bool Replica::decide(Nanos now) {
   decision_.clear();
   policy_->decide(now, View{table_, kv_}, decision_);
-  if (log_.enabled()) decision_.arrival_breaks = true;  // a refusal stands on the line of the step after it
+  if (log_.enabled()) decision_.arrival_breaks = true;  // the log prints a refusal on the next step's line
   apply(decision_, now);
   return decision_.has_step();
 }

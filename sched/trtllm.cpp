@@ -111,7 +111,7 @@ void TrtLlm::utilization(const View& view, Decision& out, Capacity& result) {
   const Blk growth = view.kv.group_growth(1);
   if (result.in_order && result.members == std::ssize(started_) && growth <= left) {
     left -= growth;
-    i = started_.size();  // everyone decodes: the common case, whatever the batch size
+    i = started_.size();  // all decode: the common case, whatever the batch size
   }
   std::uint64_t end = arrivals_ + 1;
   while (static_cast<std::int64_t>(i + j) < max_running_) {

@@ -45,7 +45,7 @@ void VllmV1::decide(Nanos now, const View& view, Decision& out) {
   const std::int64_t decoding = view.requests.group_size();
   const Blk growth = view.kv.group_growth(1);
   if (decoding == std::ssize(running_) && decoding <= step.budget && growth <= step.kv.free()) {
-    step.budget -= decoding;  // everyone decodes: the common case, whatever the batch size
+    step.budget -= decoding;  // all decode: the common case, whatever the batch size
     step.kv.take(growth);
     if (decoding > 0) forward.decodes = Decodes::group;
   } else {

@@ -45,7 +45,7 @@ TEST(FrontDoor, RefusesWhatWouldBlockTgiForEver) {
   EXPECT_EQ(steps_of(policy, kv, "A:9+1 B:8+1/17 C:8+1/16"), "P[C:8] rejected(A 422, B 422)");
 }
 
-// A refusal stands on the next step's line even where the arrival does not matter to the running batch.
+// A refusal is printed on the next step's line even where the arrival does not matter to the running batch.
 TEST(FrontDoor, LogsARefusalWithTheNextStepOfALeap) {
   const PolicyConfig policy = config(PolicyKind::static_batch, [](PolicyConfig& c) { c.max_total = 12; });
   const std::vector<TimedRequest> requests{{.name = "a", .output = 6, .cap = 6},

@@ -43,7 +43,7 @@ TEST(KvOccupancy, SplitsAReservationIntoUsedUnusedAndLost) {
   EXPECT_EQ(occupancy.peak_used(), 10);
 }
 
-// Blocks that cover 20 tokens of a prompt of which 5 are computed hold 15 for later, and the last block the rest.
+// Blocks cover 20 tokens of a prompt, and 5 are computed: they hold 15 for later, and the last block the rest.
 TEST(KvOccupancy, CountsWhatIsHeldForTokensToCome) {
   KvLedger kv = ledger();
   kv.open(0, {});

@@ -26,7 +26,7 @@ TEST(VllmV1, CutsDecodesAtTheBudget) {  // what is first in the batch goes on fi
             "P[A:1 B:1] | P[B:1] D[A] | P[B:1 C:1] | D[B]");
 }
 
-TEST(VllmV1, TakesBlocksForTheChunkOnly) {  // 3 blocks: A's first 8 tokens leave one for B, whom A's next chunk evicts
+TEST(VllmV1, TakesBlocksForTheChunkOnly) {  // 3 blocks: A's first 8 tokens leave one for B, which A's next chunk evicts
   EXPECT_EQ(steps_of(v1([](PolicyConfig& c) { c.long_prefill_threshold = 8; }), pool(3), "A:12+1 B:4+2"),
             "P[A:8 B:4] | P[A:4] !B | P[B:5]");
 }

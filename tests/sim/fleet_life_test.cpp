@@ -47,8 +47,7 @@ TEST(FleetLife, ThreePointsThenStartUpThenService) {
   EXPECT_GT(m.latency.p99.value(), 60);
 }
 
-// Two replicas an instance: the second and the third share the second instance... of which the first slot is the
-// first's.
+// Two replicas an instance: the second joins the first one's instance, and the third needs another.
 TEST(FleetLife, WholeInstancesArePaid) {
   load::Scenario s = scaled_fleet(2, 1200, 40, 60 * kSecond);
   s.life->slots_per_instance = 2;  // slots 0 1 | 2 3 | 4
