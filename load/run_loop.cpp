@@ -37,8 +37,10 @@ bool RunLoop::run() {
         return false;
       }
     } while (happens(now));
-    if (!measured_ && dispatcher_.done()) measure(now);
     decide(now);
+    // A decision may refuse the last request, so the end is looked for here. The next event would be another one in a
+    // run with leaps than in a run without.
+    if (!measured_ && dispatcher_.done()) measure(now);
   }
   if (!measured_) measure(now);
   return true;

@@ -287,6 +287,19 @@ RC_GTEST_FIXTURE_PROP(FeatureCross, EveryStudyIsRefusedOrKeepsTheBooks, ()) {
   if (HasFailure()) RC_FAIL(yaml);
 }
 
+// A decision ends the last request, while the engine works on for clients that have given up: with leaps and with steps
+// the measured time ends there, and not at the next event.
+TEST_F(FeatureCross, TheMeasuredTimeEndsWithTheDecisionThatEndsTheRun) {
+  EXPECT_TRUE(
+      check("engine: vllm-0.6\nmodel: llama-2-7b\nhardware: {accelerator: h100-sxm, count: 4}\n"
+            "deployment: {replicas: 3, autoscaling: {max: 2, metric: concurrency, target: 3, start_up: 500 ms, period: "
+            "250 ms, out_points: 1, in_time: 0 s, scale_in_cooldown: 1 s, scale_out_cooldown: 0 s}}\n"
+            "scheduler: {step_token_budget: 64, prefix_caching: false, max_concurrent: 2, max_total: 2000}\n"
+            "workload: {load: {poisson: {rate: 60 /s}}, lengths: {input: {lognormal: {mean: 200, cv: 1, max: 900}}, "
+            "output: {geometric: {mean: 30, max: 200}}}, requests: 25, warmup: 3 s}\n"
+            "limits: {timeout: 50 ms, cancel_on_timeout: false, retries: 1}\nreplications: 2\nseed: 247\n"));
+}
+
 // Were most studies refused, the property above would say little.
 TEST_F(FeatureCross, MostStudiesRun) {
   int ran = 0;
