@@ -25,8 +25,8 @@ Usage calibrate_usage() {
       .verb = "calibrate",
       .positional = "",
       .summary =
-          "Measures the executor's kernels on this machine, fits the cost model to them and keeps the result for\n"
-          "`hardware: this-machine`. A part of what is measured is held out: its error is printed.\n"
+          "Measures the executor's kernels on this machine, fits the cost model to them and stores the result for\n"
+          "`hardware: this-machine`. Part of the measurements is held out; its error is printed.\n"
           "With --from: fits accelerators to tables of kernels measured elsewhere (docs/kernel-tables.md).\n"
           "With --engine: fits an engine's profile to measured serving runs (docs/calibrate.md).",
       .example =
@@ -45,7 +45,7 @@ Usage calibrate_usage() {
   add("ranks", po::value<std::string>()->value_name("LIST"),
       "TP ranks that share the machine (default: 1,2; a GPU: 1)");
   add("seconds", po::value<std::string>()->value_name("N"),
-      "time to spend, roughly (default: 120); twice as long and a minute at most");
+      "approximate time to spend (default: 120); at most twice this plus a minute");
   add("device", po::value<std::string>()->value_name("cpu|cuda"), "what to measure (default: cpu)");
   add_engine_options(usage.options);
   add_kernel_options(usage.options);
@@ -87,7 +87,7 @@ calibration::MachineSettings read_settings(const Parsed& parsed) {
   settings.ranks = read_ranks(text_option(parsed, "ranks", device == "cuda" ? "1" : "1,2"));
   settings.seconds = static_cast<double>(whole_option(parsed, "seconds", 5, 36'000, 120));
   constexpr double kTimes = 2,
-                   kAlways = 60;  // what a quiet machine takes for few seconds, and room for a moment's noise
+                   kAlways = 60;  // minimum on a quiet machine, with a margin for noise
   settings.most_seconds = kTimes * settings.seconds + kAlways;
   return settings;
 }
@@ -107,7 +107,7 @@ int run_calibrate(const Arguments& arguments, Console& console) {
   if (parsed->values.count("from") > 0) return calibrate_from(*parsed, console, today());
   for (const char* const option : {"hold-out", "source"})
     if (parsed->values.count(option) > 0)
-      throw InputError(fmt::format("--{}: is for tables of measured kernels, state them with --from", option));
+      throw InputError(fmt::format("--{} applies to tables of measured kernels; state them with --from", option));
   calibration::MachineSettings settings = read_settings(*parsed);
   study::RunControl control;
   const RunCommands commands(control, console.is_jsonl());
@@ -118,7 +118,7 @@ int run_calibrate(const Arguments& arguments, Console& console) {
     console.progress(100 * fraction, 100, 100 * recalled);
   };
   const std::string device = settings.device == exec::DeviceKind::cuda ? "cuda" : "cpu";
-  if (device == "cuda") (void)gpu_description(configs::Catalogue());  // or says what is missing
+  if (device == "cuda") (void)gpu_description(configs::Catalogue());  // throws if something is missing
   const std::string file =
       parsed->common.out.empty() ? configs::machine_file(device) : parsed->common.out + "/this-machine.yaml";
   study::make_folder(std::filesystem::path(file).parent_path().string());
@@ -128,20 +128,19 @@ int run_calibrate(const Arguments& arguments, Console& console) {
     calibration::MachineCalibration result = calibration::calibrate_machine(catalogue, settings);
     if (const std::string problem = calibration::calibration_problem(result); !problem.empty())
       throw DeviceError(fmt::format(
-          "nothing is written: {}. Other programs seem to compute on this machine; repeat it when they do not",
-          problem));
+          "nothing is written: {}. Other programs seem to be using this machine; repeat when it is idle", problem));
     result.date = today();
     result.command =
         arguments.empty() ? "plimsoll calibrate" : fmt::format("plimsoll calibrate {}", fmt::join(arguments, " "));
     study::write_file(file, calibration::machine_yaml(result));
     console.print(calibration::machine_report(result) + fmt::format("\nwritten to {}\n", file));
   } catch (const calibration::Cancelled&) {
-    console.warn(fmt::format("interrupted: the same command goes on from {}", settings.samples));
+    console.warn(fmt::format("interrupted: the same command resumes from {}", settings.samples));
     return kInterrupted;
   } catch (const calibration::TimeIsUp& up) {
     throw DeviceError(fmt::format(
-        "nothing is written: after {:.0f} s {:.0f} % is measured, so other programs seem to compute on this machine. "
-        "The same command goes on from {}; a larger --seconds allows more time",
+        "nothing is written: after {:.0f} s only {:.0f} % is measured; other programs seem to be using this machine. "
+        "The same command resumes from {}; a larger --seconds allows more time",
         up.seconds, 100 * up.fraction, settings.samples));
   }
   return kDone;

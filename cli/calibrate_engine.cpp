@@ -65,17 +65,17 @@ void add_engine_options(po::options_description& options) {
                         "fit this engine's profile to the measured serving runs that ship with the program");
 }
 
-// Not ignored: it would look as if the fit were of the user's own runs.
+// Rejected instead of ignored: otherwise the fit would seem to use the user's own runs.
 void refuse_other_data(const Parsed& parsed) {
   if (parsed.values.count("from") == 0) return;
   for (const std::string& file : parsed.values["from"].as<std::vector<std::string>>()) {
-    const validation::MeasuredTable table = validation::read_measured(file);  // or says what is wrong with it
+    const validation::MeasuredTable table = validation::read_measured(file);  // throws if the file is invalid
     const std::string engine = parsed.values["engine"].as<std::string>();
     if (!calibration::has_engine({table}, configs::canonical_name(engine)))
       throw InputError(Where{file, 0, 0}, fmt::format("no row was measured with the engine '{}'", engine));
   }
   throw InputError(
-      "--from: an engine is fitted to the runs that ship with the program alone; compare your own with "
+      "--from: an engine can only be fitted to the runs that ship with the program; compare your own with "
       "'plimsoll validate FILE'");
 }
 

@@ -24,7 +24,7 @@ void write_files(const std::vector<calibration::FittedAccelerator>& fitted, cons
   }
 }
 
-// Only what the fit did not see.
+// Only held-out rows.
 std::vector<calibration::KernelRows> held_out(std::vector<calibration::KernelRows> files, int hold_out) {
   for (calibration::KernelRows& file : files) {
     std::erase_if(file.kernels, [&](const auto& row) { return !calibration::is_held_out(row, hold_out); });
@@ -34,7 +34,7 @@ std::vector<calibration::KernelRows> held_out(std::vector<calibration::KernelRow
   return files;
 }
 
-// "plimsoll calibrate --from kernels/*.csv.gz (30 tables)": what was given, without this machine's folders.
+// "plimsoll calibrate --from kernels/*.csv.gz (30 tables)": the command as given, without local folders.
 std::string command_of(const std::vector<std::string>& files, int hold_out) {
   const std::filesystem::path first(files.front());
   const std::string folder = std::filesystem::absolute(first).parent_path().filename().string();
@@ -51,7 +51,7 @@ void add_kernel_options(po::options_description& options) {
   add("from", po::value<std::vector<std::string>>()->multitoken()->value_name("FILE..."),
       "tables of measured kernels (docs/kernel-tables.md); writes accelerators and links under --out");
   add("hold-out", po::value<std::string>()->value_name("N"),
-      "with --from: keep one configuration in N out of the fit and print the error on them");
+      "with --from: leave one configuration in N out of the fit and print its error");
   add("source", po::value<std::string>()->value_name("TEXT"), "with --from: where the tables come from, for the files");
   add("export", po::value<std::string>()->value_name("FILE.kernels"), "print a file of measured kernels as text");
 }
@@ -77,7 +77,7 @@ int calibrate_from(const Parsed& parsed, Console& console, const std::string& da
     console.progress(done, total);
   };
   configs::Catalogue catalogue;
-  catalogue.leave_kernels_out();  // so that damaged ones can be made anew
+  catalogue.leave_kernels_out();  // so that damaged files can be replaced
   const std::vector<calibration::FittedAccelerator> fitted = calibration::fit_kernels(files, catalogue, settings);
   write_files(fitted, catalogue, parsed.common.out);
   console.print(calibration::fit_text(fitted) + fmt::format("written to {}\n", parsed.common.out));

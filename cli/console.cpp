@@ -26,13 +26,13 @@ std::string duration_text(double seconds) {
   return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
 }
 
-// Both may go to the same file: what came first stands first.
+// Both streams may go to the same file, so the order of output is preserved.
 void write(std::FILE* file, std::string_view text) {
   if (file == stderr) std::fflush(stdout);
   std::fwrite(text.data(), 1, text.size(), file);
 }
 
-// Messages quote what they found: a line break or an escape sequence in it must not reach the terminal as such.
+// Messages quote input: line breaks and escape sequences in it must not reach the terminal unescaped.
 std::string one_line(std::string_view text) {
   std::string out;
   for (const char c : text) {

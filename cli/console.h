@@ -22,21 +22,21 @@ class Console {
   void configure(ProgressMode mode, bool quiet);
   [[nodiscard]] bool is_jsonl() const { return mode_ == ProgressMode::jsonl; }
 
-  /// The terminal that standard output goes to; nothing where it is a file, a pipe or too narrow for a picture.
+  /// Size of the terminal on standard output; nullopt for a file, a pipe, or a terminal too narrow for a chart.
   [[nodiscard]] static std::optional<study::TextCanvas> picture_size();
 
-  /// A result for standard output; in jsonl mode the lines stand in its place.
+  /// Prints a result to standard output; in jsonl mode the JSON lines replace it.
   void print(std::string_view text);
   void note(const std::string& text);
   void warn(const std::string& text);
   void error(const Where& where, const std::string& text, int exit_code);
 
-  /// `known`: how many of those done took no time.
+  /// `known`: how many of the finished ones were already stored.
   void progress(double done, std::size_t total, double known = 0);
   void point(const std::vector<std::string>& columns, const study::PointResult& point);
-  /// jsonl: a line of a verb's own type; `members` are those of a JSON object, without its braces. Nothing otherwise.
+  /// In jsonl mode prints a line of a verb's own type; `members` is a JSON object without its braces.
   void object(std::string_view type, const std::string& members);
-  /// The last line of a jsonl run; clears the bar otherwise. Returns the exit code: another one where standard output
+  /// Prints the last line of a jsonl run, else clears the bar. Returns the exit code; it differs from `exit` if output
   /// could not be written.
   [[nodiscard]] int finish(int exit_code);
 

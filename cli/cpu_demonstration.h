@@ -17,14 +17,14 @@ namespace plimsoll::cli {
 struct CpuDemonstrationSettings {
   std::string folder = "out/cpu-demo";
   study::RunPoint measure;                         // runs a point for real
-  std::function<void(study::PointResult&)> label;  // says of a result what it was measured on
+  std::function<void(study::PointResult&)> label;  // states in a result what it was measured on
   exec::SteadyRates reference;                     // of the calibration; zeros: the first probe's
   std::function<exec::SteadyRates()> probe;        // asked before and after every point
   double patience = 1e9;  // seconds from the first point on in which disturbed points are measured again
   study::RunControl* control = nullptr;
 };
 
-/// What stands in for `plimsoll calibrate` in the demonstration: the same in some `seconds`, of one rank, not kept.
+/// The demonstration's short form of `plimsoll calibrate`: about `seconds` long, one rank, not stored.
 [[nodiscard]] configs::ThisMachine quick_calibration(const std::string& configs_root, double seconds,
                                                      study::RunControl* control);
 

@@ -27,20 +27,20 @@ Usage import_usage() {
       .verb = "import",
       .positional = "FILE...",
       .summary =
-          "Reads results of other load generators (vLLM's bench serve, AIPerf, GenAI-Perf, guidellm, InferenceX),\n"
-          "told apart by what is in them, or any CSV with a row a point, and gives them as points of ours: times\n"
-          "in seconds, the columns of points.csv. `validate` and the window read the points.csv that --out keeps.",
+          "Reads results of other load generators (vLLM's bench serve, AIPerf, GenAI-Perf, guidellm, InferenceX) or\n"
+          "any CSV with one row per point. The format is detected. Prints them in the columns of points.csv, times in\n"
+          "seconds; --out writes a points.csv for `validate` and the window.",
       .example =
           "  plimsoll import docs/samples/vllm-*.json --hardware \"h100-sxm x 1\" --dtype bf16 --out imported\n"
           "  plimsoll validate imported/points.csv\n"
           "  plimsoll import docs/samples/my-runs.csv --map ttft=first_token_ms --map concurrency=threads\n",
       .positional_required = true,
-      .options = po::options_description("What the file does not say"),
+      .options = po::options_description("What the file does not state"),
       .without = {"set", "jobs", "seed", "stepwise"},
       .many = true};
   auto add = usage.options.add_options();
   add("map", po::value<std::vector<std::string>>()->value_name("FIGURE=COLUMN[:UNIT]"),
-      "what a column of a CSV is, where its name does not tell: ttft=first_token_ms, latency=took:s");
+      "the CSV column of a figure, if its name does not tell: ttft=first_token_ms, latency=took:s");
   add("model", po::value<std::string>()->value_name("NAME"), "model, as studies name it");
   add("hardware", po::value<std::string>()->value_name("NAME"), "instance, or \"ACCELERATOR x COUNT\"");
   add("engine", po::value<std::string>()->value_name("NAME"), "engine profile");
@@ -54,12 +54,12 @@ Usage import_usage() {
 Usage export_usage() {
   Usage usage{.verb = "export",
               .positional = "POINTS.csv",
-              .summary = "Gives the points of a points.csv in the form of another tool, a JSON object a line.",
+              .summary = "Writes the points of a points.csv in the format of another tool, one JSON object per line.",
               .example =
                   "  plimsoll simulate configs/studies/jumpstart-7b-p4d.yaml --out run\n  plimsoll export "
                   "run/points.csv --as vllm > run.jsonl\n",
               .positional_required = true,
-              .options = po::options_description("Form"),
+              .options = po::options_description("Format"),
               .without = {"set", "out", "format", "jobs", "seed", "stepwise"}};
   usage.options.add_options()("as", po::value<std::string>()->value_name("FORMAT")->default_value("vllm"),
                               fmt::format("{}", fmt::join(study::export_formats(), " or ")).c_str());
@@ -96,7 +96,7 @@ std::string table_of(const study::ImportedResults& results) {
                      results.format, study::text_table(table));
 }
 
-// A pattern that the shell has left as it is stands for the files that it matches, in the order of their names.
+// Expands a pattern that the shell did not expand to the matching files, ordered by name.
 std::vector<std::string> files_of(const std::vector<std::string>& operands) {
   std::vector<std::string> files;
   for (const std::string& operand : operands) {
@@ -109,7 +109,7 @@ std::vector<std::string> files_of(const std::vector<std::string>& operands) {
     const int result = ::glob(operand.c_str(), 0, nullptr, &found);
     for (std::size_t i = 0; i < found.gl_pathc; ++i) files.emplace_back(found.gl_pathv[i]);
     ::globfree(&found);
-    if (result != 0) throw InputError(fmt::format("{}: no file has such a name", operand));
+    if (result != 0) throw InputError(fmt::format("{}: no file matches", operand));
   }
   return files;
 }
@@ -162,7 +162,14 @@ int run_export(const Arguments& arguments, Console& console) {
   const auto formats = study::export_formats();
   if (std::find(formats.begin(), formats.end(), format) == formats.end())
     throw InputError(fmt::format("--as: found '{}', expected {}", format.substr(0, 40), fmt::join(formats, " or ")));
-  const std::string text = study::exported_text(format, study::read_points_csv(parsed->operand));
+  std::vector<ImportedPoint> points = study::read_points_csv(parsed->operand);
+  const std::size_t all = points.size();
+  std::erase_if(points, [](const ImportedPoint& point) { return !study::holds_a_figure(point); });
+  if (points.empty()) throw InputError(Where{parsed->operand, 0, 0}, "no point has a throughput or a mean latency");
+  if (points.size() < all)
+    console.note(
+        fmt::format("{} of {} points have no throughput and no mean latency: left out", all - points.size(), all));
+  const std::string text = study::exported_text(format, points);
   if (parsed->common.out.empty()) {
     console.print(text);
   } else {

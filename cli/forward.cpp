@@ -25,19 +25,20 @@ constexpr std::int64_t kMostTokens = 1'000'000, kMostRanks = 64, kMostThreads = 
 constexpr std::uint64_t kDefaultSeed = 1;
 
 Usage forward_usage() {
-  Usage usage{.verb = "forward",
-              .positional = "MODEL",
-              .summary =
-                  "Runs prompts of token ids through the executor: greedy continuations on standard output and in\n"
-                  "tokens.jsonl, the prompts' logits in logits.safetensors (docs/forward.md). MODEL is a folder with\n"
-                  "config.json and .safetensors, a .safetensors file or index beside its config.json, or, with random\n"
-                  "weights, a config.json or a name of the catalogue.",
-              .example =
-                  "  plimsoll forward tests/golden/models/llama --tokens tests/golden/models/llama/prompts.jsonl \\\n"
-                  "    --generate 12 --out out/llama\n",
-              .positional_required = true,
-              .options = po::options_description("Options"),
-              .without = {"set", "format", "stepwise"}};
+  Usage usage{
+      .verb = "forward",
+      .positional = "MODEL",
+      .summary =
+          "Runs prompts of token ids through the executor. Writes greedy continuations to standard output and\n"
+          "tokens.jsonl, and the prompts' logits to logits.safetensors (docs/forward.md). MODEL is a folder with\n"
+          "config.json and .safetensors, or a .safetensors file or index beside its config.json. A config.json\n"
+          "alone or a name of the catalogue gets random weights.",
+      .example =
+          "  plimsoll forward tests/golden/models/llama --tokens tests/golden/models/llama/prompts.jsonl \\\n"
+          "    --generate 12 --out out/llama\n",
+      .positional_required = true,
+      .options = po::options_description("Options"),
+      .without = {"set", "format", "stepwise"}};
   auto add = usage.options.add_options();
   const auto text = [] { return po::value<std::string>(); };
   add("tokens", text()->value_name("FILE"), "prompts, one {\"id\": …, \"tokens\": […]} a line");
@@ -161,7 +162,7 @@ int run_forward(const Arguments& arguments, Console& console) {
   }
   const std::string text = tokens_text(prompts, *tokens);
   if (logits) {
-    logits->close();  // what can fail for want of room does so before either has its name
+    logits->close();  // a full disk fails here, before either file has its name
     study::PendingFile continuations(out + "/tokens.jsonl", text);
     logits->finish();
     continuations.commit();

@@ -19,8 +19,8 @@ Usage init_usage() {
   return {.verb = "init",
           .positional = "FILE",
           .summary =
-              "Writes a study file with a comment on every key, to FILE or standard output. What no option states is\n"
-              "taken and said. The study runs as it is: plimsoll simulate FILE.",
+              "Writes a study file with a comment on every key, to FILE or standard output. Defaults fill in what no\n"
+              "option states, with a note. The study can be run as it is: plimsoll simulate FILE.",
           .example =
               "  plimsoll init --model llama-3.1-70b --hardware 8xh100 --rate 4 --slo p99_ttft=1s,p99_tpot=50ms "
               "study.yaml\n",
@@ -59,7 +59,7 @@ int run_init(const Arguments& arguments, Console& console) {
   }
   std::error_code error;
   if (std::filesystem::exists(file, error))
-    throw InputError(fmt::format("'{}' exists already; name another file", file));
+    throw InputError(fmt::format("'{}' already exists; name another file", file));
   study::write_file(file, text);
   console.note(fmt::format("written to {0}; next: plimsoll simulate {0}", file));
   return kDone;

@@ -14,7 +14,7 @@ study::Study read_study(const Parsed& parsed, const study::Overrides& overrides,
                         const std::shared_ptr<const configs::Catalogue>& catalogue, Console& console) {
   const bool stated = parsed.study_options != StudyOptions::none && states_study(parsed);
   if (parsed.operand.empty() && !stated)
-    throw InputError("missing STUDY, or --model, --hardware and --rate in its place; see --help");
+    throw InputError("missing STUDY, or --model, --hardware and --rate instead; see --help");
   if (!stated) return {parsed.operand, overrides, catalogue};
   if (!parsed.operand.empty()) {
     std::vector<std::string> notes;

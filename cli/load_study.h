@@ -7,7 +7,7 @@
 
 namespace plimsoll::cli {
 
-/// From STUDY, from options in its place (cli/stated_study.h), or from both. Prints the study's notes. Throws
+/// Reads STUDY, options instead of it (cli/stated_study.h), or both. Prints the study's notes. Throws
 /// InputError.
 [[nodiscard]] study::Study load_study(const Parsed& parsed, Console& console);
 

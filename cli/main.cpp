@@ -22,20 +22,21 @@ using namespace plimsoll;
 using namespace plimsoll::cli;
 
 constexpr std::array kCommands = {
-    Command{"simulate", "points of a study by simulation", run_simulate, false, true},
-    Command{"measure", "the same points on this machine's CPU or GPUs", run_measure, false, true},
-    Command{"plan", "the deployment that carries the load at the least cost", run_plan, false, true},
-    Command{"memory", "memory of a GPU, KV capacity and critical batch", run_memory},
-    Command{"forward", "logits and greedy tokens of given token ids, to compare with other programs", run_forward},
-    Command{"init", "a study file with comments, to begin with", run_init},
-    Command{"trace", "what is in a trace file", run_trace},
-    Command{"validate", "predicted against published or measured figures", run_validate},
-    Command{"import", "results of other load generators as points of ours", run_import},
-    Command{"export", "points of ours in the form of other tools", run_export},
-    Command{"calibrate", "this machine measured, for hardware: this-machine", run_calibrate},
-    Command{"list", "models, accelerators, interconnects, instances, engines, policies, routers, formats", run_list},
-    Command{"gui", "the desktop program: curves simulated live, beside measured ones", run_gui},
-    Command{"demo", "what plimsoll does without arguments", run_demo, true},
+    Command{"simulate", "simulates the points of a study", run_simulate, false, true},
+    Command{"measure", "measures the same points on this machine's CPU or GPUs", run_measure, false, true},
+    Command{"plan", "finds the cheapest deployment that carries a load within its SLO", run_plan, false, true},
+    Command{"memory", "shows what fits: memory of a GPU, KV capacity, critical batch", run_memory},
+    Command{"forward", "computes logits and greedy tokens of token ids, to compare with other programs", run_forward},
+    Command{"init", "writes a commented study file to start from", run_init},
+    Command{"trace", "summarises a trace file", run_trace},
+    Command{"validate", "compares predictions with published or measured figures", run_validate},
+    Command{"import", "reads results of other load generators as points", run_import},
+    Command{"export", "writes points in the format of other tools", run_export},
+    Command{"calibrate", "measures this machine, for hardware: this-machine", run_calibrate},
+    Command{"list", "lists models, accelerators, interconnects, instances, engines, policies, routers, formats",
+            run_list},
+    Command{"gui", "opens the desktop program: curves simulated live, beside measured ones", run_gui},
+    Command{"demo", "what ./plimsoll does without arguments", run_demo, true},
 };
 
 std::vector<std::string> shown_verbs() {
@@ -53,20 +54,20 @@ int print_help() {
   for (const Command& command : kCommands) {
     if (!command.hidden) text += fmt::format("  {:<10} {}\n", command.verb, command.summary);
   }
-  text += "  setup      CUDA for machines with a GPU and no toolkit: ./plimsoll setup --cuda, in a checkout\n";
+  text += "  setup      installs CUDA on a machine with a GPU but no toolkit: ./plimsoll setup --cuda, in a checkout\n";
   text +=
-      "\nAll verbs take --catalogue DIR: models, accelerators, instances and engines of your own, before those that "
-      "ship.\n";
+      "\nAll verbs accept --catalogue DIR: your own models, accelerators, instances and engines, which override the "
+      "shipped ones.\n";
   text +=
       "\n`plimsoll VERB --help` says more. Exit codes: 0 done; 2 bad input; 3 device or environment failure;\n"
-      "4 the answer is no; 130 interrupted. `plimsoll --version`: what this program is.\n\n"
+      "4 the answer is no; 130 interrupted. `plimsoll --version` shows the build.\n\n"
       "example:\n  plimsoll simulate --model llama-3.1-8b --hardware h100 --rate 4,8,16 --input 1000 --output 300\n"
       "  plimsoll simulate configs/studies/jumpstart-7b-p4d.yaml\n";
   std::fwrite(text.data(), 1, text.size(), stdout);
   return kDone;
 }
 
-// The build's own words for itself: cli/CMakeLists.txt.
+// The build describes itself in cli/CMakeLists.txt.
 int print_version() {
   const std::string text = fmt::format("plimsoll {}\nbuilt with {} {}, {}; CUDA: {}\nstudies and catalogue: {}\n",
                                        PLIMSOLL_VERSION, PLIMSOLL_COMPILER, __VERSION__, PLIMSOLL_BUILD_TYPE,
@@ -78,7 +79,7 @@ int print_version() {
   return kDone;
 }
 
-// --catalogue DIR holds for every verb, and for the processes that it starts.
+// --catalogue DIR applies to every verb and to the processes that it starts.
 Arguments without_catalogue(const Arguments& all) {
   constexpr std::string_view kOption = "--catalogue";
   Arguments rest;

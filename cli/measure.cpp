@@ -32,13 +32,13 @@ Usage measure_usage() {
       .options = po::options_description("What runs it, and files of each point, in --out")};
   auto add = usage.options.add_options();
   add("device", po::value<std::string>()->value_name("cpu|cuda"),
-      "what runs the forwards (default: the study's engine's, else cpu)");
+      "device that runs the forward passes (default: the engine's, else cpu)");
   add("as-is", po::bool_switch(), "measure on this machine although the study names other hardware");
   add("threads", po::value<std::string>()->value_name("N"),
       "CPU threads of all replicas together (default: one per core); under mpirun of each process");
   add("requests", po::bool_switch(), "requests.csv: one row a request");
   add("decisions", po::bool_switch(),
-      "decisions.txt: what the scheduler did in each step; events.jsonl: what made it do so");
+      "decisions.txt: what the scheduler did in each step; events.jsonl: the events that caused it");
   add("timeline", po::bool_switch(), "timeline.json: a Chrome trace, opens in Perfetto");
   add("trace-ops", po::bool_switch(), "ops.csv: every op with its measured and its predicted time; slows the run down");
   return usage;
@@ -84,7 +84,7 @@ std::string stated_engine(const Parsed& parsed) {
   return engine && engine->is_scalar() ? configs::canonical_name(engine->as_string()) : std::string();
 }
 
-// The host times and memory of one device's engine do not stand for the other's.
+// Host times and memory of one device's engine do not apply to the other's.
 exec::DeviceKind choose_device(Parsed& parsed) {
   const std::string engine = stated_engine(parsed);
   const bool own = engine == "plimsoll-cpu" || engine == "plimsoll-cuda";
@@ -128,7 +128,7 @@ int run_measure(const Arguments& arguments, Console& console) {
   settings.run = [&](const study::PointResult& point, const load::Scenario& scenario, const sim::RunOptions& options) {
     if (scenario.life)
       throw InputError(study.point(point.index).places.study,
-                       "measure runs fixed fleets: no deployment.autoscaling, no deployment.failures");
+                       "measure supports only fixed fleets: no deployment.autoscaling, no deployment.failures");
     sim::RunResult run = points.run(point, scenario, options);
     if (!points.failure().empty()) control.cancel();
     if (!points.ops().empty())

@@ -127,7 +127,7 @@ void MeasuredPoints::check_pool(const study::PointSpec& spec, std::int64_t block
                                blocks, bytes / 1e9));
 }
 
-// A GPU says what it is only when it is there: check_gpu().
+// A GPU's name is known only if one is present: check_gpu().
 void MeasuredPoints::check_hardware(const study::PointSpec& spec) const {
   if (spec.hardware.this_machine && settings_.device == exec::DeviceKind::cuda &&
       spec.engine->id != engine_name(settings_.device))
@@ -142,7 +142,7 @@ void MeasuredPoints::check_hardware(const study::PointSpec& spec) const {
                                spec.hardware.label.empty() ? "no hardware" : spec.hardware.label, processor_name()));
 }
 
-// Ranks that share a GPU compute what they should, but not in the time that they should.
+// Ranks that share a GPU compute correct results, but their times mean nothing.
 std::string MeasuredPoints::check_gpus(const study::PointSpec& spec) const {
   // Ranks in several processes have a GPU each; every process looks for those of its own (exec/gpu_placement.h).
   if (settings_.device != exec::DeviceKind::cuda || settings_.processes > 1) return {};
@@ -216,8 +216,8 @@ void MeasuredPoints::make_engines(const exec::EngineConfig& config, const study:
   }
 }
 
-// One that died may have been noticed by mpirun first, which then ends the run as if a user had; and what fails here
-// may be what the failure of another one looks like from here. What is left is this process's own.
+// mpirun may notice a dead process first, and then ends the run as if a user had. A failure here may also be the
+// consequence of another process's failure. Only the remaining failures are this process's own.
 void MeasuredPoints::name_failure() {
   if (leader_ == nullptr) return;
   try {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the points of a study on the real executor: which of them can be, with which engines, and as what they count.
+// Runs the points of a study on the real executor: checks which can run, loads engines and labels the results.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace plimsoll::cli {
 
 struct MeasureSettings {
   exec::DeviceKind device = exec::DeviceKind::cpu;
-  bool as_is = false;  // whatever hardware the study names
+  bool as_is = false;  // measure here whatever hardware the study names
   bool trace_ops = false;
   int threads = 0;    // CPU, of each process; 0: one a core
   int processes = 1;  // that mpirun started: each has its share of every replica's ranks
@@ -30,17 +30,17 @@ class MeasuredPoints {
   MeasuredPoints(const study::Study& study, const MeasureSettings& settings, Console& console)
       : study_(study), settings_(settings), console_(console) {}
 
-  /// Before anything is loaded: throws InputError for the first point that the executor cannot run, DeviceError without
+  /// Call before loading: throws InputError for the first point that the executor cannot run, DeviceError without
   /// a GPU.
   void check() const;
-  /// With settings.processes > 1, before the first run: who leads them; it outlives this.
+  /// With settings.processes > 1, call before the first run: the leader of the processes. It must outlive this object.
   void lead(exec::group::Leader& leader) { leader_ = &leader; }
   /// The most replicas of any point.
   [[nodiscard]] std::int32_t most_replicas() const;
   /// Measures a point (study::RunPoint). After a device's failure `stopped` is set and failure() says why.
   [[nodiscard]] sim::RunResult run(const study::PointResult& point, const load::Scenario& scenario,
                                    const sim::RunOptions& options);
-  /// Says of a result that it was measured, and on what.
+  /// States in a result that it was measured, and on what hardware.
   void label(study::PointResult& point) const;
 
   /// The profile of the executor on a device: "plimsoll-cpu".
@@ -59,14 +59,14 @@ class MeasuredPoints {
                     const exec::WeightSource& weights);
   void name_failure();
   void check_gpu(const study::PointSpec& spec) const;
-  /// What is said of GPUs that are too few and may be; throws InputError where they may not.
+  /// The note if ranks share too few GPUs with --as-is; throws InputError without it.
   [[nodiscard]] std::string check_gpus(const study::PointSpec& spec) const;
   [[nodiscard]] std::string gpus_label(std::int32_t tp, std::int32_t replicas) const;
   [[nodiscard]] exec::PromptSource prompts_of(const study::PointSpec& spec) const;
   [[nodiscard]] std::string machine() const;
   void collect_ops(const load::Scenario& scenario);
 
-  /// What decides whether loaded engines serve another point.
+  /// Two points with equal values can use the same loaded engines.
   struct Loaded {
     std::string model, weights;
     std::uint64_t seed = 0;  // of random weights
@@ -82,7 +82,7 @@ class MeasuredPoints {
   Console& console_;
   exec::group::Leader* leader_ = nullptr;
   std::unique_ptr<exec::LiveEngines> engines_;
-  std::optional<Loaded> loaded_;  // what they are: engines of equal points are kept
+  std::optional<Loaded> loaded_;  // identifies the loaded engines, which equal points reuse
   std::string failure_, ops_;
 };
 

@@ -48,7 +48,7 @@ std::string ops_csv(std::span<const ReplicaTraces> replicas, const load::Scenari
                                 .pp = s.pp});
   std::string text = "step,rank,layer,op,m,n,k,batch,context,measured_s,predicted_s\n";
   for (const ReplicaTraces& replica : replicas) {
-    std::int64_t first = replica.ops.empty() ? 0 : replica.ops.front().step;  // what came before was the warm-up
+    std::int64_t first = replica.ops.empty() ? 0 : replica.ops.front().step;  // earlier steps were the warm-up
     for (const exec::OpTrace& trace : replica.ops) first = std::min(first, trace.step);
     for (const exec::OpTrace& trace : replica.ops) {
       const model::Op& op = trace.op;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ops.csv (docs/measure.md): every op of a traced run, with the time it took and the time that the cost model says.
+// ops.csv (docs/measure.md): every op of a traced run, with its measured and its predicted time.
 #pragma once
 
 #include <span>
@@ -13,7 +13,7 @@ namespace plimsoll::cli {
 
 /// Op times of one replica's engine, in order.
 struct ReplicaTraces {
-  std::int32_t first_rank = 0;  // ranks of all replicas are numbered through
+  std::int32_t first_rank = 0;  // ranks are numbered across all replicas
   std::vector<exec::OpTrace> ops;
 };
 

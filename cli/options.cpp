@@ -24,13 +24,13 @@ po::options_description every_common_option() {
   po::options_description common;
   common.add_options()("help,h", "this text")(
       "set", po::value<std::vector<std::string>>()->composing()->value_name("PATH=VALUE"),
-      "replace a value of the study, e.g. --set deployment.tp=4; repeatable")(
+      "replace a value of the study, such as --set deployment.tp=4; repeatable")(
       "out", po::value<std::string>()->value_name("DIR"), "folder for the output files")(
-      "format", po::value<std::string>()->value_name("table|csv|json"), "form of the result on standard output")(
+      "format", po::value<std::string>()->value_name("table|csv|json"), "format of the result on standard output")(
       "jobs", po::value<std::string>()->value_name("N"), "threads (default: one per core)")(
-      "seed", po::value<std::string>()->value_name("N"), "replaces the study's seed; forward: of random weights")(
+      "seed", po::value<std::string>()->value_name("N"), "replaces the study's seed; forward: seed of random weights")(
       "progress", po::value<std::string>()->value_name("auto|none|jsonl"),
-      "a bar where standard error is a terminal, nothing, or JSON lines on standard output")(
+      "auto: a bar if standard error is a terminal; jsonl: JSON lines on standard output")(
       "quiet", po::bool_switch(), "no notes and no progress bar")("stepwise", po::bool_switch(),
                                                                   "simulate step by step, without leaps");
   return common;
@@ -98,7 +98,7 @@ CommonOptions read_common(const po::variables_map& values) {
 po::options_description study_options(StudyOptions kind) {
   const char* const title = kind == StudyOptions::file_of_its_own
                                 ? "What the study says"
-                                : "In place of STUDY, or of its values; N,N,... makes several points";
+                                : "Instead of STUDY, or to replace its values; N,N,... makes several points";
   po::options_description options(title);
   add_study_options(options, kind);
   return options;
@@ -108,7 +108,7 @@ bool is_count(const std::string& text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// --requests asks for a file, --requests N states a number: only the word after it tells.
+// --requests asks for a file, --requests N states a number: only the next argument distinguishes them.
 std::vector<std::string> without_count(const std::vector<std::string>& arguments, std::string& count) {
   constexpr std::string_view kOption = "--requests", kJoined = "--requests=";
   std::vector<std::string> rest;
@@ -145,7 +145,8 @@ void print_help(const Usage& usage, const po::options_description& own, const po
   }
   const std::string word = unknown.get_option_name();
   const std::string near(configs::nearest(word, names));
-  throw InputError(fmt::format("unknown option '{}'{}", word, near.empty() ? "; see --help" : "; nearest: " + near));
+  throw InputError(fmt::format("unknown option '{}'{}", word,
+                               near.empty() ? "; see --help" : fmt::format("; did you mean '{}'?", near)));
 }
 
 }  // namespace
@@ -180,7 +181,7 @@ std::optional<Parsed> parse_arguments(const Usage& usage, const std::vector<std:
   }
   for (const std::string_view name : usage.without) {
     const po::variable_value& value = parsed.values[std::string(name)];
-    if (!value.empty() && !value.defaulted()) console.note(fmt::format("--{} does nothing for {}", name, usage.verb));
+    if (!value.empty() && !value.defaulted()) console.note(fmt::format("--{} has no effect on {}", name, usage.verb));
   }
   std::vector<std::string> operands;
   if (parsed.values.count("operand") > 0) operands = parsed.values["operand"].as<std::vector<std::string>>();

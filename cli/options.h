@@ -33,7 +33,7 @@ struct CommonOptions {
   bool quiet = false, stepwise = false;
 };
 
-/// What a verb takes. `positional` is shown in the usage line and names its operand; empty: none.
+/// The arguments of a verb. `positional` names its operand in the usage line; empty: none.
 struct Usage {
   std::string verb, positional, summary, example;
   bool positional_required = true;
@@ -53,7 +53,7 @@ struct Parsed {
   std::string requests;  // N of --requests N; empty: not given
 };
 
-/// Reads a verb's arguments. Prints the help text and returns nullopt for --help. Throws InputError for what it does
+/// Reads a verb's arguments. For --help, prints the help text and returns nullopt. Throws InputError for an option it
 /// not know, with the nearest option.
 [[nodiscard]] std::optional<Parsed> parse_arguments(const Usage& usage, const std::vector<std::string>& arguments,
                                                     Console& console);
@@ -62,13 +62,13 @@ struct Parsed {
 [[nodiscard]] std::int64_t whole_option(const Parsed& parsed, const std::string& name, std::int64_t low,
                                         std::int64_t high, std::int64_t fallback);
 
-/// --max-error: a percentage; nothing where it is not given. Throws InputError.
+/// --max-error: a percentage; nullopt if not given. Throws InputError.
 [[nodiscard]] std::optional<double> max_error_option(const Parsed& parsed);
 
 /// The value of a verb's own option `name`; `fallback` where it is not given.
 [[nodiscard]] std::string text_option(const Parsed& parsed, const std::string& name, const std::string& fallback = {});
 
-/// --progress and --quiet, found before anything else is read, so that errors in the rest are reported as asked.
+/// Applies --progress and --quiet before other options are read, so that errors in these are reported accordingly.
 void configure_console(Console& console, const std::vector<std::string>& arguments);
 
 }  // namespace plimsoll::cli

@@ -29,28 +29,26 @@ Usage plan_usage() {
       .verb = "plan",
       .positional = "STUDY",
       .summary =
-          "Searches instance types, TP degrees, replicas, batch limits, policies and number types for the deployment "
-          "that\n"
-          "meets the study's SLO at the least cost (or by another objective), and says why the others lose.\n\n"
+          "Searches instance types, TP degrees, replicas, batch limits, policies and number types for the cheapest\n"
+          "deployment that meets the study's SLO (or the best by another objective), and says why the others lose.\n\n"
           "The study states model, engine, workload and slo as for `simulate`, and what may vary:\n\n"
           "  slo: {p90_latency: 20 s, p99_ttft: 2 s}\n"
           "  search:\n"
           "    instances: [ml.g5.2xlarge, ml.g5.12xlarge, ml.p4d.24xlarge]\n"
-          "    tp: [1, 2, 4, 8]                 # left out: all that an instance holds\n"
-          "    replicas: [1, 2, 4, 8, 16]       # left out: 1 to 128; or replicas_per_instance and instance_count\n"
+          "    tp: [1, 2, 4, 8]                 # default: all that an instance holds\n"
+          "    replicas: [1, 2, 4, 8, 16]       # default: 1 to 128; or replicas_per_instance and instance_count\n"
           "    max_running: [32, 128]           # also policies, step_token_budget, mem_fraction, dtype, routers\n"
           "    max_usd_per_hour: 100            # also max_gpus\n"
           "    objective: cost                  # or gpus, latency, throughput, capacity, cost_per_token\n"
           "    confidence: 0.95\n\n"
-          "A sweep asks the question anew for each of its points; `models: [{model: ..., workload.rate: ...}, ...]` "
-          "asks for\n"
-          "several models on the same instances; `mpirun -n N plimsoll plan ...` spreads the simulations over "
+          "A sweep asks the question for each of its points. `models: [{model: ..., workload.rate: ...}, ...]` asks "
+          "for\n"
+          "several models on the same instances. `mpirun -n N plimsoll plan ...` spreads the simulations over "
           "processes.\n"
-          "With --out DIR the folder holds report.html, ranking.csv, plan.json, curve.csv, winner.yaml (a study for "
-          "`simulate`) and the\n"
-          "files to deploy the winner; results.sqlite lets a search that was ended continue. Exit code 4: nothing "
-          "meets\n"
-          "the SLO. docs/plan.md explains an example.",
+          "--out DIR writes report.html, ranking.csv, plan.json, curve.csv, winner.yaml (a study for `simulate`) and "
+          "the\n"
+          "files to deploy the winner; its results.sqlite lets an interrupted search continue. Exit code 4: nothing\n"
+          "meets the SLO. docs/plan.md explains an example.",
       .example =
           "  plimsoll plan --model llama-3.1-70b --hardware 8xh100 --rate 4 --input 1000 --output 300 --slo "
           "p99_ttft=1s,p99_tpot=50ms\n"
@@ -99,7 +97,7 @@ class Planner {
     print();
     say_written();
     if (cancelled_) {
-      console_.warn("interrupted: the answer is that of the simulations so far");
+      console_.warn("interrupted: the answer rests on the simulations so far");
       return kInterrupted;
     }
     return report_failures();

@@ -29,7 +29,7 @@ constexpr std::chrono::seconds kComeWithin{30};
 constexpr std::size_t kMaxWelcome = 64;     // bytes
 constexpr std::string_view kDone = "done";  // instead of a welcome: the run is over
 
-// What connections are for, as they introduce themselves.
+// Purposes of a connection, stated in its first message.
 constexpr std::string_view kControl = "control", kSteps = "steps", kMesh = "mesh";
 
 struct Hello {
@@ -125,7 +125,7 @@ group::Leader& RankGroup::open(std::int32_t replicas) {
   return *leader_;
 }
 
-// Those that are still to be let in have connected when the group came together, and wait.
+// Ranks not yet accepted have already connected and wait.
 void RankGroup::finish() {
   if (leader_) return leader_->finish();
   while (const auto guest = lobby_->next(net::Deadline::min())) guest->link.send(kDone, net::within(kComeWithin));

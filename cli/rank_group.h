@@ -24,12 +24,12 @@ class RankGroup {
   [[nodiscard]] bool leads() const { return place_.rank == 0; }
   [[nodiscard]] int processes() const { return place_.count; }
 
-  /// Rank 0: connects all, for up to `replicas` replicas. Throws DeviceError where half a minute passes and nobody else
-  /// comes, with the ranks that are missing, or where one is of another program or catalogue.
+  /// Rank 0: connects all, for up to `replicas` replicas. Throws DeviceError if no further rank connects for half a
+  /// minute (the message names the missing ones), or if the program or catalogue of one differs.
   [[nodiscard]] exec::group::Leader& open(std::int32_t replicas);
-  /// The others: serve until the leader ends the run, or something fails here, which the leader is told. Signals are
-  /// the leader's to answer. Throws DeviceError if another process does not come or cannot be reached, or the leader is
-  /// gone before the end; not before mpirun has had time to end this process.
+  /// The others: serve until the leader ends the run or something fails here, which is reported to the leader. Only the
+  /// leader reacts to signals. Throws DeviceError if another process is missing or unreachable, or if the leader has
+  /// exited early; by then mpirun has had time to end this process.
   void follow();
 
  private:
@@ -51,7 +51,7 @@ class RankGroup {
   std::unique_ptr<exec::group::Leader> leader_;
 };
 
-/// Of the file that a model's name stands for, so that all processes read the same; empty for a name of the catalogue.
+/// Digest of the model's file, to verify that all processes read the same one; empty for a name of the catalogue.
 [[nodiscard]] std::string model_digest(const std::string& model);
 
 }  // namespace plimsoll::cli

@@ -19,10 +19,10 @@
 
 namespace plimsoll::cli {
 
-/// What a rank answers for a point: its metrics and why they are estimates; empty for a run that was stopped.
+/// A rank's answer for a point: metrics and why they are estimates; empty for a run that was stopped.
 [[nodiscard]] std::string point_answer(const sim::RunResult& run);
 [[nodiscard]] sim::RunResult read_point_answer(const std::string& text);
-/// Whether an answer of a rank can be read: that of a point, or the metrics of a search's trial.
+/// Whether a rank's answer is readable: the answer for a point, or the metrics of a search's trial.
 [[nodiscard]] bool is_point_answer(const std::string& text);
 [[nodiscard]] bool is_trial_answer(const std::string& text);
 
@@ -35,14 +35,14 @@ class Ranks {
   static void refuse_several(std::string_view verb);
   [[nodiscard]] bool leads() const { return crew_ != nullptr; }
 
-  /// The leader: lets the others in, each with as many tasks at once as this one.
+  /// The leader: accepts the others, each with as many concurrent tasks as this process.
   void open(const study::Study& study, const Parsed& parsed);
-  /// Threads that keep every place of every rank busy.
+  /// The number of threads that keeps every place of every rank busy.
   [[nodiscard]] int places() const { return static_cast<int>(count_) * jobs_; }
   /// `is_answer`: see study::RankCrew::run.
   [[nodiscard]] std::string run(const std::string& task, study::RunControl& control,
                                 const std::function<std::string()>& here, const study::RankCrew::IsAnswer& is_answer);
-  /// Says what became of the others.
+  /// Reports lost and rejected ranks.
   void close(Console& console) const;
 
   /// A follower: answers points of the study, and trials of its searches, until the leader ends the run. Throws
@@ -53,7 +53,7 @@ class Ranks {
   Ranks() = default;
   int rank_ = 0, count_ = 1, jobs_ = 1;
   mutable std::mutex mutex_;
-  std::vector<std::string> strangers_;         // what those said who take no part
+  std::vector<std::string> strangers_;         // reasons of the ranks that were rejected
   std::unique_ptr<study::RankCrew> crew_;      // of the leader
   std::unique_ptr<study::RankLeader> leader_;  // of a follower
 };

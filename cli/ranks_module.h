@@ -11,8 +11,8 @@ namespace plimsoll::cli {
 /// How many processes mpirun started, and which one this is; 1 and 0 without it.
 [[nodiscard]] int ranks_of_mpirun();
 [[nodiscard]] int own_rank_of_mpirun();
-/// mpirun ends all processes when one of them fails, maybe before that one has said why. A process that only fails
-/// because another one did calls this first: it returns when mpirun has had time to end it, at once without mpirun.
+/// mpirun ends all processes when one of them fails, possibly before that one has reported why. A process that fails
+/// only because another one did calls this first. It returns when mpirun has had time to end it, or at once without it.
 void let_mpirun_end_this();
 
 struct Introduction {
@@ -21,14 +21,14 @@ struct Introduction {
   bool one_host = true;
 };
 
-/// begin(), then what all ranks do together, then end().
+/// Call begin() first and end() last; the collective calls are in between.
 class RanksModule {
  public:
   /// Throws DeviceError where the module was not built. It stays loaded: MPI leaves threads and handlers behind.
   RanksModule();
   /// Throws DeviceError where MPI cannot begin.
   [[nodiscard]] Introduction begin() const;
-  /// Texts of more bytes are cut off.
+  /// Longer texts are truncated to this many bytes.
   static constexpr std::size_t kLongestText = 4095;
   /// Rank 0's text, on every rank.
   [[nodiscard]] std::string share(const std::string& text) const;

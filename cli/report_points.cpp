@@ -37,7 +37,7 @@ void report_infeasible(const std::vector<study::PointResult>& points, Console& c
   }
 }
 
-// Where the study states what makes the point impossible; the workload's place where only the run showed it.
+// The place in the study that makes the point impossible; the workload's if only the run revealed it.
 Where place_of(const study::Study& study, std::size_t index) {
   try {
     const study::ResolvedPoint point = study::resolve_point(study, index);
@@ -47,7 +47,7 @@ Where place_of(const study::Study& study, std::size_t index) {
   }
 }
 
-// Nothing to show: the first point's place stands for all, and a few of the reasons.
+// No point can exist: names the place of the first one and some of the reasons.
 [[noreturn]] void refuse_all(const study::Study& study, const std::vector<study::PointResult>& points) {
   constexpr std::size_t kShown = 3;
   const Reasons reasons = infeasible_reasons(points);
@@ -57,7 +57,7 @@ Where place_of(const study::Study& study, std::size_t index) {
   throw InputError(place_of(study, points.front().index), text);
 }
 
-// A warm-up that outlasts the run, a duration in which nobody comes.
+// Warns of points without requests: the warm-up outlasts the run, or none arrives within the duration.
 void report_empty(const std::vector<study::PointResult>& points, Console& console) {
   const auto is_empty = [](const study::PointResult& point) {
     return point.metrics &&
@@ -71,7 +71,16 @@ void report_empty(const std::vector<study::PointResult>& points, Console& consol
                   points.size()));
 }
 
-// On standard error, as a table that is cut or read by a program hides its notes.
+void report_rejected(const std::vector<study::PointResult>& points, Console& console) {
+  const auto count = std::count_if(points.begin(), points.end(), [](const study::PointResult& point) {
+    return point.metrics && study::rejected_all(*point.metrics);
+  });
+  if (count > 0)
+    console.warn(
+        fmt::format("{} of {} points served no request: all were rejected; the table says why", count, points.size()));
+}
+
+// On standard error, because a truncated or machine-read table hides its notes.
 void report_idle(const std::vector<study::PointResult>& points, Console& console) {
   std::set<std::string> notes;
   std::size_t idle = 0;
@@ -101,7 +110,9 @@ void report_estimates(const std::vector<study::PointResult>& points, Console& co
 // One line of each kind: how many points, and the first as an example.
 void report_steadiness(const std::vector<study::PointResult>& points, Console& console) {
   for (const auto verdict : {sched::Steadiness::unstable, sched::Steadiness::too_short}) {
-    const auto is_so = [&](const study::PointResult& p) { return p.metrics && p.metrics->steady.verdict == verdict; };
+    const auto is_so = [&](const study::PointResult& p) {
+      return p.metrics && p.metrics->steady.verdict == verdict && !study::rejected_all(*p.metrics);
+    };
     const auto first = std::find_if(points.begin(), points.end(), is_so);
     if (first == points.end()) continue;
     const auto count = std::count_if(points.begin(), points.end(), is_so);
@@ -138,6 +149,7 @@ void report_points(const study::Study& study, const study::StudyResult& result, 
   if (none && !result.cancelled) refuse_all(study, result.points);
   report_infeasible(result.points, console);
   report_empty(result.points, console);
+  report_rejected(result.points, console);
   report_steadiness(result.points, console);
   report_idle(result.points, console);
   if (format != Format::table) report_estimates(result.points, console);

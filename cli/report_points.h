@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a command says about the points it ran: the result on standard output, and what is odd about them.
+// Reports the points that a command ran: results on standard output, notes and warnings on standard error.
 #pragma once
 
 #include "cli/console.h"
@@ -9,7 +9,7 @@
 
 namespace plimsoll::cli {
 
-/// The first of the charts, where standard output is a terminal.
+/// Prints the first of the charts if standard output is a terminal.
 void print_curve(const std::vector<study::Chart>& charts, Console& console);
 
 /// Throws InputError if no point of the study can exist.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What may interrupt a run from outside: SIGINT and SIGTERM cancel it; with --progress jsonl, lines on standard input
+// External commands to a run: SIGINT and SIGTERM cancel it; with --progress jsonl, lines on standard input
 // (pause, resume, cancel) steer it.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace plimsoll::cli {
 
-/// Listens for as long as it lives; one at a time. A second signal ends the program at once.
+/// Listens during its lifetime; only one may exist. A second signal ends the program at once.
 class RunCommands {
  public:
   RunCommands(study::RunControl& control, bool read_input);

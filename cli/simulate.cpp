@@ -26,8 +26,8 @@ Usage simulate_usage() {
       .verb = "simulate",
       .positional = "STUDY",
       .summary =
-          "Simulates every point of a study and prints its latency and throughput. The study is a file, or stated by\n"
-          "options. With --out DIR the folder holds report.html (curves, figures, what was assumed) and points.csv.",
+          "Simulates every point of a study and prints its latency and throughput. The study is a file or stated by\n"
+          "options. --out DIR writes report.html (curves, results, assumptions) and points.csv.",
       .example =
           "  plimsoll simulate --model llama-3.1-8b --hardware h100 --rate 4,8,16 --input 1000 --output 300\n"
           "  plimsoll simulate configs/studies/jumpstart-7b-p4d.yaml --tp 4 --out out/tp4\n",
@@ -91,7 +91,7 @@ int replay_run(Parsed parsed, Console& console) {
   return kDone;
 }
 
-// Points go to whichever rank is free; what they keep besides their metrics is not sent, so such runs stay here.
+// Points go to any free rank. Only metrics are sent back, so runs that write files stay on this rank.
 void spread(Ranks& ranks, const study::Study& study, const Parsed& parsed, Console& console,
             study::RunSettings& settings) {
   ranks.open(study, parsed);
@@ -144,8 +144,8 @@ int run_simulate(const Arguments& arguments, Console& console) {
 
   outputs.finish(result);
   if (outputs.recalled() > 0) {
-    console.note(fmt::format("{} of {} points stood in {}/results.sqlite", outputs.recalled(), study.point_count(),
-                             choice.folder));
+    console.note(fmt::format("{} of {} points were already in {}/results.sqlite", outputs.recalled(),
+                             study.point_count(), choice.folder));
   }
   report_points(study, result, parsed->common.format, console);
   if (!outputs.written_text().empty()) console.note(outputs.written_text());

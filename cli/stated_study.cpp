@@ -22,33 +22,30 @@ using configs::Document;
 
 struct Option {
   std::string_view name, value, help;
-  bool in_memory = true;  // memory asks for no load
 };
 constexpr std::array<Option, 16> kOptions = {{
     {"model", "NAME", "a model of the catalogue, or a Hugging Face config.json"},
     {"hardware", "NAME", "GPUs such as 8xh100, or an instance type such as p5.48xlarge"},
     {"engine", "NAME", "an engine profile; a product's name (vllm) is its newest one (default: vllm)"},
-    {"dtype", "TYPE", "of the weights: bf16, fp16, fp8, int4 ..."},
-    {"tp", "N", "GPUs of a replica (default: all that --replicas leaves it)"},
-    {"replicas", "N", "copies of the model"},
-    {"rate", "R", "requests a second that arrive at random times: 4, 4/s, 240/min"},
-    {"users", "N", "users who each send the next request when the last one is answered"},
+    {"dtype", "TYPE", "type of the weights: bf16, fp16, fp8, int4 ..."},
+    {"tp", "N", "GPUs per replica (default: all GPUs divided by --replicas)"},
+    {"replicas", "N", "copies of the model (default: 1)"},
+    {"rate", "R", "requests per second, arriving at random (Poisson): 4, 4/s, 240/min"},
+    {"users", "N", "users that send their next request when the last one is answered"},
     {"concurrency", "N", "the same as --users"},
-    {"trace", "FILE", "arrivals and lengths of a recorded trace; with --rate or --users its lengths alone"},
-    {"input", "TOKENS", "length of a prompt"},
-    {"output", "TOKENS", "length of an answer"},
-    {"slo", "LIMITS", "p99_ttft=1s,p99_tpot=50ms: what a deployment has to keep", false},
-    {"requests", "N", "how many requests are simulated", false},
-    {"objective", "NAME", "cost, gpus, latency, throughput, capacity or cost_per_token", false},
-    {"name", "NAME", "of the study", false},
+    {"trace", "FILE", "replay a recorded trace; with --rate or --users only its lengths are used"},
+    {"input", "TOKENS", "tokens of a prompt (default: 1000)"},
+    {"output", "TOKENS", "tokens of an answer (default: 300)"},
+    {"slo", "LIMITS", "limits that a deployment must meet: p99_ttft=1s,p99_tpot=50ms"},
+    {"requests", "N", "number of requests to simulate (default: 1000)"},
+    {"objective", "NAME", "cost (default), gpus, latency, throughput, capacity or cost_per_token"},
+    {"name", "NAME", "title of the study"},
 }};
 
 bool takes(StudyOptions kind, const Option& option) {
   if (option.name == "objective") return kind == StudyOptions::search || kind == StudyOptions::file_of_its_own;
   if (option.name == "name") return kind == StudyOptions::file_of_its_own;
-  if (option.name == "requests")
-    return kind == StudyOptions::search || kind == StudyOptions::file_of_its_own;  // simulate has its own
-  return kind != StudyOptions::memory || option.in_memory;
+  return option.name != "requests" || kind != StudyOptions::points;  // simulate has its own
 }
 
 constexpr std::string_view kTraceLoad = "workload.load.trace.file", kTraceLengths = "workload.lengths.trace";
@@ -142,8 +139,8 @@ std::string newest_engine(const std::string& name, const configs::Catalogue& cat
     if (newest.empty() || version(id) > version(newest)) newest = id;
   }
   if (newest.empty()) return name;
-  const std::string others = all.size() > 1 ? fmt::format(", the newest of {}", fmt::join(all, ", ")) : std::string();
-  notes.push_back(fmt::format("engine {}: {}{}", name, newest, others));
+  const std::string others = all.size() > 1 ? fmt::format(" (newest of {})", fmt::join(all, ", ")) : std::string();
+  notes.push_back(fmt::format("engine {} is {}{}", name, newest, others));
   return newest;
 }
 
@@ -153,7 +150,7 @@ class Builder {
   Builder(const Parsed& parsed, std::shared_ptr<const configs::Catalogue> catalogue)
       : given_(parsed), kind_(parsed.study_options), catalogue_(std::move(catalogue)) {}
 
-  // What the options state, for a study that has the rest.
+  // The options' values alone, for a study file that has the rest.
   StatedStudy given_alone() {
     name();
     machine();
@@ -167,7 +164,7 @@ class Builder {
   StatedStudy whole() {
     fills_up_ = true;
     if (const std::vector<std::string> absent = missing(); !absent.empty()) {
-      throw InputError(fmt::format("without a STUDY file {} {} missing; for example: {}", fmt::join(absent, ", "),
+      throw InputError(fmt::format("without a STUDY file, {} {} required; for example: {}", fmt::join(absent, ", "),
                                    absent.size() == 1 ? "is" : "are", kExample));
     }
     name();
@@ -185,7 +182,7 @@ class Builder {
  private:
   [[nodiscard]] bool searches() const { return kind_ == StudyOptions::search || given_.has("objective"); }
 
-  // A list is swept, or searched by `plan`, which gives its axes names of their own.
+  // A list is swept; `plan` searches it under its own axis name.
   void add(std::string_view option, const std::string& path, const std::string& search, const std::string& comment,
            const std::function<std::string(const std::string&)>& yaml = scalar) {
     if (!given_.has(option)) return;
@@ -225,26 +222,26 @@ class Builder {
       put("engine", newest_engine(std::string(kDefaultEngine), *catalogue_, stated_.notes), "",
           "plimsoll list engines");
     }
-    add("dtype", "dtype", "dtype", "of the weights: bf16, fp16, fp8, int4, nvfp4, mxfp4");
+    add("dtype", "dtype", "dtype", "type of the weights: bf16, fp16, fp8, int4, nvfp4, mxfp4");
   }
 
   void deployment() {
-    add("tp", "deployment.tp", "tp", "GPUs of a replica");
+    add("tp", "deployment.tp", "tp", "GPUs per replica");
     add("replicas", "deployment.replicas", "replicas", "copies of the model");
   }
 
   void load() {
     const bool rate = given_.has("rate"), users = given_.has(given_.users());
     if (rate && users)
-      throw InputError(
-          fmt::format("--rate and --{} exclude each other: requests arrive by themselves, or users wait for answers",
-                      given_.users()));
+      throw InputError(fmt::format(
+          "--rate and --{} exclude each other: requests either arrive on their own, or users wait for answers",
+          given_.users()));
     if (rate) {
       add("rate", load_path("rate", "poisson"), "", "requests at random times",
           [](const std::string& text) { return with_unit(text, "/s"); });
     } else if (users) {
       add(given_.users(), load_path("concurrency", "closed_loop"), "",
-          "users who send the next request when the last is answered");
+          "users that send their next request when the last is answered");
     } else if (given_.has("trace")) {
       put(std::string(kTraceLoad), study::json_quoted(given_.text("trace")), given_.option("trace"),
           "arrivals and lengths as recorded");
@@ -284,16 +281,16 @@ class Builder {
 
   void take(const char* option, const std::string& path, const char* yaml, const char* comment) {
     put(path, yaml, "", comment);
-    stated_.notes.push_back(fmt::format("--{} is not stated: {} is taken", option, yaml));
+    stated_.notes.push_back(fmt::format("--{} not stated: using {}", option, yaml));
   }
 
   void rest() {
-    add("requests", "workload.requests", "", "how many are simulated; left out: 1 000");
+    add("requests", "workload.requests", "", "number of requests; default 1000");
     if (given_.has("slo")) {
       for (const std::string& limit : items_of(given_.text("slo"))) slo(limit);
     }
     if (given_.has("objective"))
-      put("search.objective", scalar(given_.text("objective")), given_.option("objective"), "what plan looks for");
+      put("search.objective", scalar(given_.text("objective")), given_.option("objective"), "what plan optimises");
   }
 
   // "p99_ttft=1s", also with < or <= or a colon between.
@@ -323,15 +320,15 @@ class Builder {
     return fmt::format("{} on {}",
                        std::filesystem::path(given_.text("model")).stem() == "config"
                            ? "own model"
-                           : items_of(given_.text("model")).front(),
-                       items_of(given_.text("hardware")).front());
+                           : fmt::format("{}", fmt::join(items_of(given_.text("model")), ", ")),
+                       fmt::join(items_of(given_.text("hardware")), ", "));
   }
 
   // One replica uses all GPUs, or as many of them as the model can be split over.
   void take_degree(std::size_t place) {
     const auto insert = [&](const std::string& yaml) {
       stated_.values.insert(stated_.values.begin() + static_cast<std::ptrdiff_t>(place),
-                            StatedValue{"deployment.tp", yaml, "", "GPUs of a replica"});
+                            StatedValue{"deployment.tp", yaml, "", "GPUs per replica"});
     };
     const auto several = [&](const char* option) {
       return given_.has(option) && items_of(given_.text(option)).size() > 1;
@@ -346,14 +343,14 @@ class Builder {
     while (tp > 1 && spec.shape && (spec.hardware.count % tp != 0 || !model::tp_problem(*spec.shape, tp).empty())) --tp;
     stated_.values[place].yaml = fmt::format("{}", tp);
     if (spec.hardware.count > 1) {
-      stated_.notes.push_back(fmt::format("--tp is not stated: {} of {} GPUs a replica", tp, spec.hardware.count));
+      stated_.notes.push_back(fmt::format("--tp not stated: using {} of {} GPUs per replica", tp, spec.hardware.count));
     }
   }
 
   [[nodiscard]] StatedStudy finish() const {
     StatedStudy all = stated_;
     all.values.insert(all.values.end(), lists_.begin(), lists_.end());
-    // Maps are written in one piece.
+    // The keys of a map must be adjacent.
     std::stable_sort(all.values.begin(), all.values.end(),
                      [](const StatedValue& a, const StatedValue& b) { return rank(a) < rank(b); });
     return all;
@@ -402,7 +399,7 @@ configs::Document document_of(const StatedStudy& stated) {
 
 namespace {
 
-// What would contradict a value, or set it anew.
+// Removes keys that would contradict or override the value at `path`.
 void make_room(Document& document, const std::string& path) {
   const auto remove_all = [&](std::initializer_list<const char*> paths) {
     for (const char* const other : paths) document.remove(other);
@@ -430,7 +427,7 @@ configs::Document document_with_options(const std::string& file, const Parsed& p
   if (Given(parsed).has("slo")) document.remove("slo");
   for (const StatedValue& value : stated.values) make_room(document, value.path);
   for (const StatedValue& value : stated.values) {
-    // A file on the command line lies where the command is given, not where the study lies.
+    // A file name on the command line is relative to the current folder, not to the study.
     const std::string yaml = names_trace(value)
                                  ? study::json_quoted(std::filesystem::absolute(Given(parsed).text("trace")).string())
                                  : value.yaml;
@@ -471,9 +468,9 @@ std::string further_keys(const StatedStudy& stated) {
   const auto offer = [&](const char* key, const std::string& line, const char* comment) {
     if (!states(stated, key)) text += with_comment("# " + line, comment, 50);
   };
-  offer("dtype", "dtype: fp8", "of the weights; left out: the checkpoint's, else fp16");
-  offer("limits", "limits: {timeout: 60 s}", "clients give up");
-  offer("slo", "slo: {p99_ttft: 1 s, p99_tpot: 50 ms}", "what to keep: tables and plan judge by it");
+  offer("dtype", "dtype: fp8", "type of the weights; default: the checkpoint's, else fp16");
+  offer("limits", "limits: {timeout: 60 s}", "clients give up after this time");
+  offer("slo", "slo: {p99_ttft: 1 s, p99_tpot: 50 ms}", "limits for tables and plan");
   if (states(stated, "workload.load.closed_loop"))
     offer("sweep", "sweep: {workload.concurrency: [1, 8, 32, 128]}", "a curve over the load");
   else if (!states(stated, "workload.load.trace"))
@@ -489,9 +486,9 @@ std::string commented_study(const StatedStudy& stated, const std::string& file) 
       "# A study: which model on which hardware, under which load. Written by `plimsoll init`.\n"
       "#   plimsoll simulate {0}    latency and throughput\n"
       "#   plimsoll memory {0}      what fits\n"
-      "#   plimsoll plan {0}        the deployment that keeps the SLO at the least cost\n",
+      "#   plimsoll plan {0}        the cheapest deployment that meets the SLO\n",
       file);
-  Parts open;  // the maps that the last line stands in
+  Parts open;  // the maps around the last line
   for (const StatedValue& value : stated.values) {
     Parts parts = parts_of(value.path);
     const std::string key = parts.back();

@@ -13,14 +13,14 @@
 
 namespace plimsoll::cli {
 
-inline constexpr const char* kCommandLine = "command line";  // stands for the file in messages
+inline constexpr const char* kCommandLine = "command line";  // used as the file's name in messages
 
-/// Adds --model, --hardware, --engine, --rate … as `kind` takes them.
+/// Adds the options --model, --hardware, --engine, --rate … that `kind` accepts.
 void add_study_options(po::options_description& options, StudyOptions kind);
 /// Whether any of them is given. Throws InputError for an empty value.
 [[nodiscard]] bool states_study(const Parsed& parsed);
 
-/// One value of a study: stated by an option, or taken where none does.
+/// One value of a study: stated by an option, or a default.
 struct StatedValue {
   std::string path;  // "deployment.tp", "slo.p99_ttft", "sweep.workload.rate"
   std::string yaml;
@@ -28,12 +28,12 @@ struct StatedValue {
   std::string comment;  // for a reader of the file
 };
 
-/// Whether it is the name of a trace's file.
+/// Whether the value is the name of a trace file.
 [[nodiscard]] bool names_trace(const StatedValue& value);
 
 struct StatedStudy {
   std::vector<StatedValue> values;  // those of one map follow each other
-  std::vector<std::string> notes;   // what was taken without being stated, and which engine a product's name means
+  std::vector<std::string> notes;   // defaults that were used, and which engine a product's name selected
 };
 
 /// A whole study from the options alone. Throws InputError for what is missing, all in one message, and for options
@@ -42,12 +42,12 @@ struct StatedStudy {
                                        const std::shared_ptr<const configs::Catalogue>& catalogue);
 /// Its values as a document; errors in a value name its option.
 [[nodiscard]] configs::Document document_of(const StatedStudy& stated);
-/// The study `file` with the options' values in place of its own. They replace what its sweep and its search say of
-/// them.
+/// The study `file` with its values replaced by those of the options, including the values in its sweep and its
+/// search.
 [[nodiscard]] configs::Document document_with_options(const std::string& file, const Parsed& parsed,
                                                       const std::shared_ptr<const configs::Catalogue>& catalogue,
                                                       std::vector<std::string>& notes);
-/// The values as a file for people: a comment on each, and further keys to uncomment. `file`: its name.
+/// The values as a study file with a comment on each, and further keys to uncomment. `file`: its name.
 [[nodiscard]] std::string commented_study(const StatedStudy& stated, const std::string& file);
 
 }  // namespace plimsoll::cli

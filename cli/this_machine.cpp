@@ -74,7 +74,7 @@ std::string processor_name() {
   return fmt::format("{} x {} threads", name, cores());
 }
 
-// A backend of a small model says what the GPU is, or what is missing.
+// Creating a backend for a small model identifies the GPU, or throws with what is missing.
 std::string gpu_description(const configs::Catalogue& catalogue) {
   exec::BackendConfig config;
   config.architecture = model::default_architecture(*catalogue.model("demo-llama-40m"));

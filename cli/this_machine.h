@@ -12,7 +12,7 @@ namespace plimsoll::cli {
 /// "AMD EPYC 9R14 x 2 threads".
 [[nodiscard]] std::string processor_name();
 
-/// What stands in for `plimsoll calibrate`: a second or two of reading and multiplying ("cpu"), or the catalogue's
+/// Replaces a missing calibration: a probe of a second or two of reads and multiply-adds ("cpu"), or the catalogue's
 /// figures of the GPU that is found ("cuda"). Throws DeviceError where there is no such device, InputError for a GPU
 /// that the catalogue does not know.
 [[nodiscard]] configs::ThisMachine probe_machine(const std::string& device);

@@ -33,8 +33,7 @@ Usage trace_usage() {
       .without = {"set", "out", "jobs", "seed", "stepwise"}};
   auto add = usage.options.add_options();
   add("as", po::value<std::string>()->value_name("FORMAT"), "read it as this format (plimsoll list formats)");
-  add("block-tokens", po::value<int>()->value_name("N"),
-      "tokens that one prefix hash stands for (default: the format's)");
+  add("block-tokens", po::value<int>()->value_name("N"), "tokens covered by one prefix hash (default: the format's)");
   return usage;
 }
 

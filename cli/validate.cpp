@@ -31,9 +31,9 @@ Usage validate_usage() {
       .verb = "validate",
       .positional = "jumpstart | FILE.csv[.gz]",
       .summary =
-          "Simulates every filled cell of the published JumpStart tables, or of a CSV of measured points\n"
-          "(docs/metrics.md), and prints predicted beside measured with the errors. A table of measured kernels\n"
-          "(docs/kernel-tables.md) is predicted kernel by kernel; nothing is ever fitted to it.",
+          "Simulates the points of the published JumpStart tables, or of a CSV of measured points (docs/metrics.md),\n"
+          "and prints prediction, measurement and error. A table of measured kernels (docs/kernel-tables.md) is\n"
+          "predicted kernel by kernel. Nothing is fitted to it.",
       .example =
           "  plimsoll validate jumpstart\n  plimsoll validate docs/samples/my-measurements.csv --max-error 15\n"
           "  plimsoll validate docs/samples/more-kernels.csv --format csv\n",
@@ -43,18 +43,18 @@ Usage validate_usage() {
   add_live_options(usage.options);
   usage.options.add_options()(
       "max-error", po::value<double>(),
-      "exit 4 when the mean (--live: median) absolute error of a figure exceeds this many per cent")(
+      "exit with 4 if the mean (--live: median) absolute error of a figure exceeds this many per cent")(
       "model", po::value<std::string>()->value_name("NAME"),
-      "model of the rows that name none; rows of another one are left out")(
+      "model of the rows that state none; rows of another model are left out")(
       "hardware", po::value<std::string>()->value_name("NAME"),
       "the same for the hardware: an instance, or \"ACCELERATOR x COUNT\"")(
       "engine", po::value<std::string>()->value_name("NAME"), "the same for the engine")(
       "leave-one-out",
-      "predict every configuration by a fit of its engine that did not see it (half a minute for jumpstart)")(
+      "predict every configuration by a fit of its engine that did not see it (jumpstart: half a minute)")(
       "leave-group-out", po::value<std::string>()->value_name("KIND"),
-      "the same, leaving out a whole model, accelerator, tp, length or batch at a time, with the coverage of the "
+      "the same, leaving out a whole model, accelerator, tp, length or batch at a time; prints the coverage of the "
       "bands")("calibration", po::value<std::string>()->value_name("DIR"),
-               "accelerators and links that calibrate --from wrote, instead of the catalogue's");
+               "use the accelerators and links that calibrate --from wrote, not the catalogue's");
   return usage;
 }
 
@@ -74,7 +74,7 @@ bool exceeds(const std::vector<validation::Comparison>& comparisons, double limi
 
 using Tables = std::vector<validation::MeasuredTable>;
 
-// Fits go by the names of tables: one of the user's own is not the published one that it is called after.
+// Fits select tables by name: a user's table must not be taken for the published one of the same name.
 validation::MeasuredTable read_table(const std::string& file) {
   validation::MeasuredTable table = validation::read_measured(file);
   const auto& models = calibration::serving_models();
@@ -85,7 +85,7 @@ validation::MeasuredTable read_table(const std::string& file) {
   return table;
 }
 
-// What --leave-group-out names; nothing: single configurations are left out.
+// The kind of group in --leave-group-out; nullopt: single configurations are left out.
 std::optional<model::Beyond> group_option(const Parsed& parsed) {
   if (parsed.values.count("leave-group-out") == 0) return {};
   const std::string name = parsed.values["leave-group-out"].as<std::string>();
@@ -108,7 +108,7 @@ std::string coverage_text(const std::vector<validation::Comparison>& comparisons
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-// Rows that are left out, by reason; said once each, and why nothing is left if nothing is.
+// Counts left-out rows by reason. Reports each reason once, and throws if no row remains.
 class LeftOut {
  public:
   void add(const Where& where, const std::string& reason) {
@@ -136,7 +136,7 @@ class LeftOut {
   std::size_t rows_ = 0;
 };
 
-// Fills in what rows do not name; takes away those that name something else.
+// Fills in the labels that rows do not state; removes rows that state others.
 void keep_rows_of(validation::MeasuredTable& table, const Parsed& parsed, LeftOut& left_out) {
   const std::pair<const char*, std::string validation::MeasuredPoint::*> names[] = {
       {"model", &validation::MeasuredPoint::model},
@@ -157,8 +157,21 @@ void keep_rows_of(validation::MeasuredTable& table, const Parsed& parsed, LeftOu
   }
 }
 
-// The given rows of every engine that has a fit, by a fit without their configurations or groups. `kept` has what is
-// pointed to.
+// A report without any prediction says so at its end, with the option that would help.
+void warn_if_none_is_predicted(const std::vector<validation::Comparison>& comparisons, Console& console) {
+  if (comparisons.empty()) return;
+  if (std::any_of(comparisons.begin(), comparisons.end(), [](const auto& c) { return c.predicted.has_value(); }))
+    return;
+  const std::string& reason = comparisons.front().reason;
+  std::string hint;
+  for (const char* const option : {"model", "hardware", "engine"})
+    if (reason.starts_with(option) && reason.ends_with("not stated"))
+      hint = fmt::format("; --{} NAME states it", option);
+  console.warn(fmt::format("no row can be predicted: {}{}", reason, hint));
+}
+
+// Predicts the given rows of every fitted engine by a fit without their configurations or groups. `kept` owns the
+// tables that the results point to.
 std::vector<validation::Comparison> leave_out(const Tables& given, const Parsed& parsed,
                                               const std::shared_ptr<const configs::Catalogue>& catalogue,
                                               study::RunControl& control, Console& console, std::deque<Tables>& kept) {
@@ -175,13 +188,13 @@ std::vector<validation::Comparison> leave_out(const Tables& given, const Parsed&
     std::optional<calibration::ServingFit> left_out =
         kind ? problem.leave_group_out(all_rows, *kind) : problem.leave_one_out(all_rows);
     if (!left_out) {
-      console.note(fmt::format("{}: all runs that were fitted are of one group: none can be left out", model.engine));
+      console.note(fmt::format("{}: all fitted runs are of one group: none can be left out", model.engine));
       continue;
     }
     calibration::ServingFit& fit = *left_out;
     std::erase_if(fit.comparisons,
                   [&](const validation::Comparison& c) { return !calibration::holds_table(given, c.table); });
-    console.note(fmt::format("{}: 90 % bands hold {:.0f} % of the figures left out: {}", model.engine,
+    console.note(fmt::format("{}: 90 % bands hold {:.0f} % of the left-out figures: {}", model.engine,
                              100 * calibration::coverage_of(fit.comparisons), coverage_text(fit.comparisons)));
     std::move(fit.comparisons.begin(), fit.comparisons.end(), std::back_inserter(all));
   }
@@ -199,7 +212,7 @@ void write_report(const std::string& folder, const std::string& data, const Argu
   const std::vector<std::string> notes = {
       fmt::format("plimsoll validate {}", fmt::join(arguments, " ")),
       left_out ? "Every row is predicted by a fit of its engine that did not see its configuration or group."
-               : "Predicted with the profiles of the catalogue; what they were fitted on stands in their files."};
+               : "Predicted with the profiles of the catalogue; their files say what they were fitted on."};
   study::write_file(folder + "/report.html",
                     validation::comparison_html("Predicted and measured: " + data, notes, comparisons));
   console.note(fmt::format("written to {}: report.html (open it in a browser), comparisons.csv", folder));
@@ -246,7 +259,7 @@ int run_validate(const Arguments& arguments, Console& console) {
   const auto parsed = parse_arguments(validate_usage(), arguments, console);
   if (!parsed) return kDone;
   if (parsed->values.count("live") > 0) return validate_live_runs(*parsed, console);
-  if (parsed->common.seed) console.note("--seed does nothing without --live");
+  if (parsed->common.seed) console.note("--seed has no effect without --live");
   const std::optional<double> max_error = max_error_option(*parsed);
   if (!parsed->operand.empty() && parsed->operand != "jumpstart" && calibration::is_kernel_table(parsed->operand)) {
     return validate_kernels(*parsed, console, max_error);
@@ -274,7 +287,8 @@ int run_validate(const Arguments& arguments, Console& console) {
   }
   left_out.tell(console, rows);
   if (comparisons.empty() && !control.cancelled())
-    console.warn("nothing was compared: no row holds a figure that can be predicted");
+    console.warn("nothing was compared: no row has a figure that can be predicted");
+  warn_if_none_is_predicted(comparisons, console);
   switch (parsed->common.format) {
     case Format::table: console.print(validation::comparison_text(comparisons)); break;
     case Format::csv: console.print(validation::comparison_csv(comparisons)); break;

@@ -66,15 +66,15 @@ exec::SteadyRates calibrated_rates(const study::Study& study, Console& console) 
 void add_live_options(po::options_description& options) {
   auto add = options.add_options();
   add("live", po::value<std::string>()->value_name("STUDY"),
-      "measure the points of a study on this machine's CPU, between probes that tell whether it is quiet, and predict "
-      "them");
+      "measure the points of a study on this machine's CPU and predict them; probes between points check that the "
+      "machine is quiet");
   add("fit-part", po::value<double>()->value_name("F"),
-      "with --live: fit the device's speed on this part of the points, which then count in no error (default: 0)");
+      "with --live: fit the device's speed to this part of the points and exclude it from the errors (default: 0)");
 }
 
 int validate_live_runs(const Parsed& parsed, Console& console) {
   if (parsed.common.format == Format::json) throw InputError("--format: validate --live prints table or csv");
-  if (!parsed.operand.empty()) throw InputError("--live takes the place of the table to validate");
+  if (!parsed.operand.empty()) throw InputError("--live replaces the table to validate: state one of them");
   const std::optional<double> max_error = max_error_option(parsed);
   Parsed named = parsed;
   named.operand = parsed.values["live"].as<std::string>();

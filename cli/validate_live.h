@@ -7,7 +7,7 @@
 
 namespace plimsoll::cli {
 
-/// Adds --live and what goes with it to the options of `validate`.
+/// Adds --live and its related options to those of `validate`.
 void add_live_options(po::options_description& options);
 /// Runs it; --live was given. Returns the exit code; throws InputError and DeviceError.
 [[nodiscard]] int validate_live_runs(const Parsed& parsed, Console& console);

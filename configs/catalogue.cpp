@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "configs/hf_families.h"
 #include "configs/text_file.h"
 
 namespace plimsoll::configs {
@@ -84,6 +85,25 @@ std::string suggestion(const std::string& id, const std::vector<std::string>& na
   if (const std::string_view near = nearest(id, names); !near.empty()) return std::string(near);
   const auto found = std::find_if(names.begin(), names.end(), [&](const auto& name) { return name.starts_with(id); });
   return id.size() < 2 || found == names.end() ? std::string() : *found;
+}
+
+// An engine is also called by its product: "vllm" is the newest vllm-N.
+void add_products(std::vector<std::string>& engines) {
+  for (std::size_t i = 0, all = engines.size(); i < all; ++i) {
+    const std::string product = engines[i].substr(0, engines[i].rfind('-'));
+    if (std::find(engines.begin(), engines.end(), product) == engines.end()) engines.push_back(product);
+  }
+}
+
+// "Qwen3-Next-80B-A3B" is of a model type that is refused, "DeepSeek-V3.2" too.
+std::string_view why_not_modelled(const std::string& id) {
+  std::string with_bars = id, without_points = id;
+  for (char& c : with_bars)
+    if (c == '-' || c == '.') c = '_';
+  std::erase(without_points, '.');
+  std::replace(without_points.begin(), without_points.end(), '-', '_');
+  const std::string_view why = why_refused(with_bars);
+  return why.empty() ? why_refused(without_points) : why;
 }
 
 std::string singular(std::string_view kind) { return std::string(kind.substr(0, kind.size() - 1)); }
@@ -234,7 +254,6 @@ std::string without_packaging(std::string id) {
 
 // The name of a fine-tune often ends with that of its base: "hermes-3-llama-3.1-8b-awq-int4".
 std::string Catalogue::model_hint(const std::string& name) const {
-  std::string hint = " A config.json is a model too: 'model: FOLDER/config.json', with the file of its repository.";
   const std::string whole = canonical_name(name), id = without_packaging(whole);
   std::optional<File> base = id == whole ? std::nullopt : find_file("models", id);
   // Try ever shorter endings; a single word such as "instruct" or "7b" says too little.
@@ -242,23 +261,28 @@ std::string Catalogue::model_hint(const std::string& name) const {
     const std::string tail = id.substr(dash + 1);
     if (tail.find('-') != std::string::npos) base = find_file("models", tail);
   }
-  if (base)
-    hint += fmt::format(" Its name ends in a known model's: '{}' has that shape{}.", base->id,
-                        id == whole ? "" : ", and 'dtype' says how the weights are stored");
-  return hint;
+  if (!base) return {};
+  return fmt::format(" Its name ends in a known model's: '{}' has that shape{}.", base->id,
+                     id == whole ? "" : ", and 'dtype' says how the weights are stored");
 }
 
 void Catalogue::fail_unknown(std::string_view kind, const std::string& name, const Where& where) const {
   const std::vector<File> all = files(kind);
   std::vector<std::string> names;
   for (const File& file : all) names.push_back(file.id);
-  const std::string meant = suggestion(canonical_name(name), names);
-  const bool is_model =
-      kind == "models" && (meant.empty() || name.find('/') != std::string::npos);  // a path is not a misspelling
+  if (kind == "engines") add_products(names);
+  const std::string id = canonical_name(name);
+  const std::string_view why = kind == "models" ? why_not_modelled(id) : std::string_view();
+  if (!why.empty())
+    throw InputError(where, fmt::format("model '{}' is not modelled: {} (docs/limits.md)", shortened(name, 60), why));
+  const std::string base = kind == "models" ? model_hint(name) : std::string();
+  const std::string meant = base.empty() ? suggestion(id, names) : std::string();
+  std::string hint;
+  if (kind == "models" && (meant.empty() || name.find('/') != std::string::npos))  // a path is not a misspelling
+    hint = ". A config.json is a model too: 'model: FOLDER/config.json', with the file of its repository." + base;
   throw InputError(
       where, fmt::format("unknown {} '{}'{} `plimsoll list {}` names all {}{}", singular(kind), shortened(name, 60),
-                         meant.empty() ? "." : fmt::format(", did you mean '{}'?", meant), kind, names.size(),
-                         is_model ? "." + model_hint(name) : ""));
+                         meant.empty() ? "." : fmt::format(", did you mean '{}'?", meant), kind, all.size(), hint));
 }
 
 template <class T, class Read>
@@ -417,8 +441,9 @@ std::vector<Listing> Catalogue::list(std::string_view kind) const {
     Listing listing{name, {}};
     if (kind == "models") {
       const auto m = model(name);
-      listing.description = fmt::format("{:.3g} B parameters, {} layers x {}, {} KV heads",
-                                        model::weight_count(*m) / 1e9, m->layers, m->hidden, m->kv_heads);
+      const double billions = model::weight_count(*m) / 1e9;
+      listing.description = fmt::format("{:.{}g} B parameters, {} layers x {}, {} KV heads", billions,
+                                        billions < 1000 ? 3 : 4, m->layers, m->hidden, m->kv_heads);
       if (m->checkpoint) listing.description += fmt::format(", published in {}", m->checkpoint->format);
     } else if (kind == "accelerators") {
       const auto a = accelerator(name);

@@ -81,7 +81,7 @@ LlmShape read_hf_config(const std::string& path) {
   m.source = fmt::format("Hugging Face config.json of type {}", type.name);
   if (type.multimodal || whole.text("model_type") != name)
     m.notes.push_back(fmt::format(
-        "of the multimodal {} the language model counts: its encoders' weights, memory and time are missing",
+        "multimodal {}: only the language model is counted; its encoders' weights, memory and time are missing",
         whole.text("model_type")));
   read_common(f, type, m);
   type.read(f, m);

@@ -495,10 +495,15 @@ const ModelType* find_type(std::string_view name) {
   return found == kTypes.end() ? nullptr : found;
 }
 
+std::string_view why_refused(std::string_view type) {
+  const auto* const found = std::find_if(kRefused.begin(), kRefused.end(),
+                                         [&](const Refused& refused) { return begins(type, refused.begin); });
+  return found == kRefused.end() ? std::string_view() : found->why;
+}
+
 void refuse_type(const JsonFields& f, const std::string& name) {
-  for (const Refused& refused : kRefused)
-    if (begins(name, refused.begin))
-      f.fail("model_type", fmt::format("'{}' is not modelled: {} (docs/limits.md)", shortened(name), refused.why));
+  if (const std::string_view why = why_refused(name); !why.empty())
+    f.fail("model_type", fmt::format("'{}' is not modelled: {} (docs/limits.md)", shortened(name), why));
   std::vector<std::string_view> names;
   for (const ModelType& type : kTypes) names.push_back(type.name);
   const std::string_view near = nearest(name, std::span<const std::string_view>(names));

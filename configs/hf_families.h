@@ -28,6 +28,9 @@ struct ModelType {
 
 /// Returns nullptr if the type is not supported.
 [[nodiscard]] const ModelType* find_type(std::string_view name);
+/// What a prediction for models of this type would get wrong; empty for a type that is not refused. Reads names of
+/// models too, with '_' for '-': "qwen3_next_80b_a3b".
+[[nodiscard]] std::string_view why_refused(std::string_view type);
 /// Throws InputError at the file's model_type with the reason for refusing the type, or with the supported types.
 [[noreturn]] void refuse_type(const JsonFields& f, const std::string& name);
 

@@ -17,7 +17,7 @@ namespace {
 
 using Rows = std::vector<const MeasuredPoint*>;
 
-// What rows of one study share; they differ in the load's value.
+// The values that rows of one study share; the rows differ only in the load's value.
 std::string configuration(const MeasuredPoint& p) {
   return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", p.model, p.hardware, p.engine, p.dtype, p.kv_dtype, p.tp,
                      p.replicas, p.policy, p.max_running, p.step_token_budget, p.input_tokens, p.output_tokens,
@@ -65,7 +65,7 @@ struct Metric {
   const char* name;
   std::optional<double> MeasuredPoint::*measured;
   std::optional<double> (*predicted)(const Metrics&);
-  Metrics::Band Metrics::*band;  // null: has none of its own
+  Metrics::Band Metrics::*band;  // null: no band
 };
 
 constexpr Metric kMetrics[] = {
@@ -82,7 +82,7 @@ constexpr Metric kMetrics[] = {
      &Metrics::tpot_mean_band},
 };
 
-// Points of another tool that cannot be simulated are reported with the reason; in a table of one's own it is an error.
+// Points of another tool that cannot be simulated are reported with the reason; in the user's own table it is an error.
 std::vector<study::PointResult> without_prediction(const Rows& rows, const std::string& reason) {
   std::vector<study::PointResult> points(rows.size());
   for (std::size_t i = 0; i < points.size(); ++i) {

@@ -30,7 +30,7 @@ struct Comparison {
   [[nodiscard]] std::optional<double> relative_error() const {
     return predicted ? std::optional(*predicted / measured - 1) : std::nullopt;
   }
-  /// Whether the band holds what was measured; nothing without a band.
+  /// Whether the band contains the measured value; nullopt without a band.
   [[nodiscard]] std::optional<bool> is_in_band() const {
     if (!predicted || (!low && !high)) return {};
     return (!low || measured >= *low) && (!high || measured <= *high);
@@ -46,8 +46,8 @@ struct CompareSettings {
   std::vector<std::pair<std::string, std::string>> set;  // --set path=value, applied to every configuration
 };
 
-/// In the order of the tables; the tables must outlive the result. Throws InputError for a row that names what is not
-/// there.
+/// In the order of the tables; the tables must outlive the result. Throws InputError for a row with an unknown
+/// name.
 [[nodiscard]] std::vector<Comparison> compare(const std::vector<MeasuredTable>& tables,
                                               std::shared_ptr<const configs::Catalogue> catalogue,
                                               const CompareSettings& settings);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `validate --live` prints and writes.
+// The output of `validate --live`.
 #include <fmt/format.h>
 
 #include "validation/live_validation.h"

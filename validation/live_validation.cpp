@@ -48,7 +48,7 @@ double mean_log_ratio(const LiveValidation& validation) {
   return sum / static_cast<double>(count);
 }
 
-// The factor that takes the mean error away; host time is not scaled, so it takes some rounds.
+// Finds the factor that removes the mean error. Host time is not scaled, so this iterates.
 void fit_device_time(LiveValidation& validation, const LiveSettings& settings) {
   PLIMSOLL_CHECK(settings.with_device_time, "a fit needs studies on slower machines");
   constexpr int kRounds = 6;

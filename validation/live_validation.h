@@ -43,13 +43,13 @@ struct LiveValidation {
   exec::SteadyRates reference;  // probes that count as quiet
   double device_factor = 1;     // fitted; 1 where nothing was
   bool cancelled = false;
-  std::string basis;  // what the predictions rest on
+  std::string basis;  // basis of the predictions
 };
 
 /// Measures and simulates every point. Throws InputError and DeviceError.
 [[nodiscard]] LiveValidation validate_live(const study::Study& study, const LiveSettings& settings);
 
-/// What is compared: a name and where it is in the metrics.
+/// A compared figure: its name and its field in the metrics.
 struct LiveMetric {
   const char* name;
   std::optional<double> (*of)(const sched::PointMetrics&);

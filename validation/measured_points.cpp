@@ -97,7 +97,7 @@ class Row {
   const Where& where_;
 };
 
-// What points.csv calls the columns of measured points; the others have the same names.
+// Columns of measured points that have another name in points.csv.
 std::string_view measured_name(std::string_view column) {
   if (column == "input_tokens_mean") return "input_tokens";
   if (column == "output_tokens_mean") return "output_tokens";
@@ -121,7 +121,7 @@ std::vector<std::size_t> read_header(const std::vector<study::CsvField>& header,
     std::size_t& place = places[static_cast<std::size_t>(found - kColumns.begin())];
     if (place != static_cast<std::size_t>(-1))
       throw InputError(Where{where.file, where.line, header[i].column},
-                       fmt::format("column '{}' stands twice", header[i].text));
+                       fmt::format("column '{}' occurs twice", header[i].text));
     place = i;
   }
   for (const std::size_t column : {0U, 1U, 2U, 7U, 8U, 9U, 10U})

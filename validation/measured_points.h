@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measured or published points as CSV (docs/metrics.md, "Measured points"): what predictions are compared with.
+// Measured or published points as CSV (docs/metrics.md, "Measured points"), to compare predictions with.
 #pragma once
 
 #include <cstdint>
@@ -25,11 +25,11 @@ struct MeasuredPoint {
       tpot_mean_s;
   double arrival_cv = 0;  // spread of a gamma load's gaps; 0: not stated
   std::string unusable;   // why it cannot be simulated; empty: nothing is known against it
-  bool imported = false;  // of a points.csv: what cannot be simulated is no error but has no prediction
+  bool imported = false;  // of a points.csv: a point that cannot be simulated has no prediction, which is no error
   Where where;
 };
 
-/// Why a point cannot be simulated: what it does not state, or a load that a row does not describe in full. Empty:
+/// Why a point cannot be simulated: a missing label, or a load that a row does not describe completely. Empty:
 /// nothing is known against it.
 [[nodiscard]] std::string problem_of(const MeasuredPoint& point);
 

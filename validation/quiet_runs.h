@@ -39,7 +39,7 @@ struct QuietRecord {
 /// Whether both rates are within the tolerance of the reference's.
 [[nodiscard]] bool is_quiet(const exec::SteadyRates& rates, const exec::SteadyRates& reference, double tolerance);
 
-/// Wraps what measures a point. One thread.
+/// Wraps the function that measures a point. For one thread.
 class QuietRuns {
  public:
   QuietRuns(QuietSettings settings, study::RunPoint measure);

@@ -67,10 +67,16 @@ std::string short_name(const std::string& metric) {
 
 std::string percent(double error) { return fmt::format("{:+.0f} %", 100 * error); }
 
+std::string stated(const std::string& text, const char* what) {
+  return text.empty() ? fmt::format("{} not stated", what) : text;
+}
+
 std::string title(const Comparison& c) {
   const MeasuredPoint& p = *c.point;
-  return fmt::format("{}: {} {} on {}, TP {}{}, {} + {} tokens, {}", c.table, p.model, p.dtype, p.hardware, p.tp,
-                     p.replicas > 1 ? fmt::format(" x {}", p.replicas) : "", p.input_tokens, p.output_tokens, p.engine);
+  return fmt::format("{}: {}{} on {}, TP {}{}, {} + {} tokens, {}", c.table, stated(p.model, "model"),
+                     p.dtype.empty() ? "" : " " + p.dtype, stated(p.hardware, "hardware"), p.tp,
+                     p.replicas > 1 ? fmt::format(" x {}", p.replicas) : "", p.input_tokens, p.output_tokens,
+                     stated(p.engine, "engine"));
 }
 
 std::vector<std::string> metrics_of(const std::vector<const Comparison*>& group) {
@@ -117,8 +123,9 @@ std::string configuration_text(const std::vector<const Comparison*>& group) {
     for (const Comparison* c : group)
       if (c->metric == metric) of_metric.push_back(c);
     const ErrorSummary s = summarise(of_metric);
-    text += fmt::format("  {}: mean absolute error {:.1f} %, bias {:+.1f} %, n = {}\n", short_name(metric),
-                        100 * s.mean, 100 * s.bias, s.count);
+    text += s.count == 0 ? fmt::format("  {}: none predicted\n", short_name(metric))
+                         : fmt::format("  {}: mean absolute error {:.1f} %, bias {:+.1f} %, n = {}\n",
+                                       short_name(metric), 100 * s.mean, 100 * s.bias, s.count);
   }
   return text + "\n";
 }
@@ -132,6 +139,7 @@ std::string group_key(const Comparison& c) {
 std::vector<std::string> summary_row(const std::string& name, const std::string& metric,
                                      const std::vector<const Comparison*>& group) {
   const ErrorSummary s = summarise(group);
+  if (s.count == 0) return {name, short_name(metric), "0", "-", "-", "-", "-", fmt::format("{}", s.missing)};
   return {name,
           short_name(metric),
           fmt::format("{}", s.count),

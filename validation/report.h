@@ -15,7 +15,7 @@ namespace plimsoll::validation {
 [[nodiscard]] std::string comparison_json(const std::vector<Comparison>& comparisons);
 
 /// Every cell, predicted beside measured with its error, configuration by configuration; then the errors by table and
-/// metric and in all, and what the predictions rest on.
+/// metric and in total, and the basis of the predictions.
 [[nodiscard]] std::string comparison_text(const std::vector<Comparison>& comparisons);
 /// The last part of it alone: mean, median and p90 of the absolute error and the bias, by table and metric and in all.
 [[nodiscard]] std::string summary_text(const std::vector<Comparison>& comparisons);

@@ -37,7 +37,7 @@ class PromptReader final : public StrictReader {
     key_ = text;
     bool* const seen = key_ == "id" ? &seen_id_ : key_ == "tokens" ? &seen_tokens_ : nullptr;
     if (seen == nullptr) refuse(fmt::format("unknown key {}, allowed: id, tokens", quoted_name(key_)));
-    if (*seen) refuse(fmt::format("{} stands twice", key_));
+    if (*seen) refuse(fmt::format("{} occurs twice", key_));
     return *seen = true;
   }
   bool string(string_t& text) override {
@@ -139,7 +139,7 @@ std::vector<Prompt> read_prompts(const std::string& path, const PromptLimits& li
     const auto [other, is_new] = lines.emplace(prompt.id, line);
     if (!is_new)
       throw InputError(where,
-                       fmt::format("id {} stands twice, first on line {}", quoted_name(prompt.id), other->second));
+                       fmt::format("id {} occurs twice, first on line {}", quoted_name(prompt.id), other->second));
     prompts.push_back(std::move(prompt));
   }
   if (prompts.empty()) fail(path, "holds no prompts, expected lines like {\"id\": \"a\", \"tokens\": [1, 2, 3]}");

@@ -22,7 +22,7 @@ struct CsvField {
 [[nodiscard]] std::vector<CsvField> csv_fields(std::string_view line, const Where& where);
 
 /// Calls `line` for every line that is neither blank nor a remark, the header first; its column is not set. Throws
-/// InputError with file:line; `expected` is what the file should have been ("a points.csv").
+/// InputError with file:line; `expected` names the expected kind of file ("a points.csv").
 void read_csv(const std::string& file, std::string_view expected,
               const std::function<void(const std::vector<CsvField>& fields, const Where& where)>& line);
 

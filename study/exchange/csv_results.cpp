@@ -141,10 +141,10 @@ std::string joined(const std::vector<std::string>& words) { return fmt::format("
 struct Known {
   std::string column;
   bool is_time = false;
-  std::optional<double> scale;  // that the name says; 1 for what has no unit
+  std::optional<double> scale;  // from the unit in the name; 1 for columns without a unit
 };
 
-// The column of points.csv that a name stands for.
+// The column of points.csv that a name denotes.
 std::optional<Known> known_column(std::string_view name) {
   std::vector<std::string> words = words_of(name);
   std::string_view statistic = "mean";
@@ -171,6 +171,7 @@ std::optional<Known> known_column(std::string_view name) {
 }
 
 constexpr std::size_t kMaxShown = 20;  // columns in a message
+constexpr std::size_t kMaxName = 40;   // characters of each
 
 // ---- a table ----------------------------------------------------------------------------------------------------
 
@@ -191,7 +192,7 @@ Column mapped(const ColumnMap& map) {
   if (!is_time(map.ours)) return {map.ours, map.scale.value_or(1)};
   const std::optional<double> scale = map.scale ? map.scale : unit_in(map.theirs);
   if (!scale)
-    throw InputError(fmt::format("--map: the unit of '{0}' is not told; write '{0}:ms' or '{0}:s'", map.theirs));
+    throw InputError(fmt::format("--map: the unit of '{0}' is unknown; write '{0}:ms' or '{0}:s'", map.theirs));
   return {map.ours, *scale};
 }
 
@@ -222,19 +223,27 @@ std::vector<Column> read_header(const std::vector<CsvField>& header, const Where
     if (known->scale)
       columns[i] = {known->column, *known->scale};
     else
-      notes.push_back(fmt::format("column '{0}' is left out, since its unit is not told; --map {1}={0}:ms says it",
+      notes.push_back(fmt::format("column '{0}' is left out: its unit is unknown; --map {1}={0}:ms states it",
                                   header[i].text, known->column));
   }
+  std::vector<std::string> unread;
+  for (std::size_t i = 0; i < header.size(); ++i)
+    if (columns[i].ours.empty() && !known_column(header[i].text) && unread.size() < kMaxShown)
+      unread.push_back(header[i].text.substr(0, kMaxName));
   const bool any =
       std::any_of(columns.begin(), columns.end(), [](const Column& column) { return column.ours.ends_with("_s"); });
   if (!any) {
     std::vector<std::string> names;
-    for (const CsvField& field : header) names.push_back(field.text.substr(0, 40));
+    for (const CsvField& field : header) names.push_back(field.text.substr(0, kMaxName));
     if (names.size() > kMaxShown) names.resize(kMaxShown);
-    throw InputError(where, fmt::format("no column holds a figure that is known; --map FIGURE=COLUMN:UNIT names one, "
-                                        "for example --map ttft={}:ms; found {}",
-                                        names.front(), fmt::join(names, ", ")));
+    throw InputError(where,
+                     fmt::format("no column has a known figure; --map FIGURE=COLUMN:UNIT states one, for example "
+                                 "--map ttft={}:ms; found {}",
+                                 names.front(), fmt::join(names, ", ")));
   }
+  if (!unread.empty())
+    notes.push_back(
+        fmt::format("columns that are not read: {}; --map FIGURE=COLUMN reads one", fmt::join(unread, ", ")));
   return columns;
 }
 
@@ -281,9 +290,8 @@ ColumnMap read_column_map(const std::string& text) {
     for (const Alias& alias : kOthers) names.emplace_back(alias.name);
     const std::string_view near = configs::nearest(figure, names);
     throw InputError(
-        fmt::format("--map: unknown figure '{}'{}; known are the columns of points.csv, and ttft, tpot, itl, latency "
-                    "(with p50_, p90_ …), "
-                    "input_tokens, output_tokens, rate, concurrency",
+        fmt::format("--map: unknown figure '{}'{}; allowed: the columns of points.csv, and ttft, tpot, itl, latency "
+                    "(with p50_, p90_ …), input_tokens, output_tokens, rate, concurrency",
                     figure, near.empty() ? "" : fmt::format(", did you mean '{}'?", near)));
   }
   map.ours = known->column;

@@ -18,7 +18,7 @@ struct ColumnMap {
   std::optional<double> scale;  // from their unit to ours; nothing where their name is to say the unit
 };
 
-/// What a table may state besides the columns of points.csv: load_kind and load_value in one.
+/// Columns accepted besides those of points.csv; each states load_kind and load_value at once.
 inline constexpr std::string_view kConcurrency = "concurrency", kRate = "rate";
 
 /// Of "ttft=first_token_ms", "ttft=first_token:ms": figures are named as in points.csv, or shorter (ttft, p90_ttft,

@@ -55,7 +55,7 @@ ordered_json json_of(const Cell& cell) {
   return plain_text(cell);
 }
 
-// What the other tools have no place for, so that `import` gives the same point again.
+// Fields that the other tools lack, so that `import` restores the same point.
 ordered_json own_object(const ImportedPoint& p) {
   ordered_json object = ordered_json::object();
   for (const std::string_view column : kOwnColumns)

@@ -15,7 +15,7 @@ namespace plimsoll::study {
 
 inline constexpr double kSecondsPerMillisecond = 1e-3;
 
-/// The object that `export` adds to what the tools write, and the columns it holds.
+/// The object that `export` adds to the tools' fields, and its columns.
 inline constexpr std::string_view kOwnObject = "plimsoll";
 /// The spread of a gamma load's gaps, as the column of a swept key.
 inline constexpr std::string_view kArrivalCv = "workload.load.gamma.cv";
@@ -34,7 +34,7 @@ inline constexpr std::array<std::string_view, 12> kOwnColumns = {"source",
 /// AIPerf's pattern of requests that are sent as soon as a cap allows; without a cap all at once.
 inline constexpr std::string_view kAllAtOnce = "concurrency_burst";
 
-/// Collects a point's cells and what is worth a note.
+/// Collects a point's cells and notes.
 class PointDraft {
  public:
   void text(std::string_view column, const std::optional<std::string>& value);

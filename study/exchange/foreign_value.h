@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A value of somebody's JSON, with the path that errors name; private to study/exchange.
+// A value of foreign JSON with its path for error messages; private to study/exchange.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -13,7 +13,7 @@ namespace plimsoll::study {
 
 class ForeignValue {
  public:
-  /// `path` is where it stands in the file: "benchmarks[2].metrics". The value must outlive this object.
+  /// `path` is the position in the file: "benchmarks[2].metrics". The value must outlive this object.
   ForeignValue(const nlohmann::json& value, const std::string& file, std::string path)
       : value_(&value), file_(&file), path_(std::move(path)) {}
 
@@ -32,7 +32,7 @@ class ForeignValue {
   [[nodiscard]] std::optional<double> number(std::string_view name) const;
   [[nodiscard]] double as_number() const;
   [[nodiscard]] std::optional<std::string> text(std::string_view name) const;
-  /// The number or text that stands first under this name in here or in what this holds, at any depth.
+  /// The first number or text with this name, at any depth of this value.
   [[nodiscard]] std::optional<ForeignValue> find_deep(std::string_view name) const;
   [[nodiscard]] bool is_number() const { return value_->is_number(); }
 

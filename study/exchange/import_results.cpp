@@ -23,7 +23,7 @@ constexpr std::array<std::string_view, 5> kFormats = {"vllm", "aiperf", "guidell
 constexpr int kDeepest = 64;
 constexpr std::size_t kLargest = std::size_t{256} << 20U, kPiece = 1U << 16U;  // bytes
 
-// Plain or gzip. The start of a text holds no NUL byte: what never ends (/dev/zero) is refused at once.
+// Plain or gzip. A text has no NUL byte at its start, so endless input (/dev/zero) is rejected at once.
 std::string read_whole(const std::string& file) {
   std::error_code error;
   if (std::filesystem::is_directory(file, error))
@@ -105,7 +105,7 @@ std::vector<PointDraft> read_document(std::string_view format, const ForeignValu
   return {read_vllm(document)};
 }
 
-// What `export` added.
+// The object that `export` added.
 void read_own(const ForeignValue& document, PointDraft& draft) {
   const auto own = document.find(kOwnObject);
   if (!own || !own->is_object()) return;
@@ -130,12 +130,6 @@ void apply(const ImportLabels& labels, PointDraft& draft) {
   if (labels.replicas) draft.count("replicas", *labels.replicas);
 }
 
-bool holds_a_figure(const PointDraft& draft) {
-  constexpr std::array<std::string_view, 5> kFigures = {"output_tokens_per_s", "requests_per_s", "latency_mean_s",
-                                                        "ttft_mean_s", "tpot_mean_s"};
-  return std::any_of(kFigures.begin(), kFigures.end(), [&](std::string_view column) { return draft.has(column); });
-}
-
 void add_notes(const PointDraft& draft, std::vector<std::string>& notes) {
   for (const std::string& note : draft.notes())
     if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(note);
@@ -153,7 +147,7 @@ void note_missing(ImportedResults& results) {
     results.notes.push_back(fmt::format(
         "{} is not stated{}{}", column,
         lacking < results.points.size() ? fmt::format(" by {} of {} points", lacking, results.points.size()) : "",
-        can_be_stated ? fmt::format("; --{} says it", column) : ""));
+        can_be_stated ? fmt::format("; --{} states it", column) : ""));
   }
 }
 
@@ -175,7 +169,7 @@ ImportedResults read_json_results(const std::string& text, const std::string& fi
     results.format = format;
     for (PointDraft& draft : read_document(format, document)) {
       read_own(document, draft);
-      if (!holds_a_figure(draft)) document.fail("holds neither a throughput nor a mean latency, TTFT or TPOT");
+      if (!holds_a_figure(draft.point())) document.fail("holds neither a throughput nor a mean latency, TTFT or TPOT");
       add(draft, labels, results);
     }
   }
@@ -188,7 +182,7 @@ ImportedResults read_table(const std::string& text, const std::string& file, con
   results.format = kTable;
   std::size_t blank = 0;
   for (PointDraft& draft : read_csv_results(text, file, columns)) {
-    if (holds_a_figure(draft))
+    if (holds_a_figure(draft.point()))
       add(draft, labels, results);
     else
       ++blank;
@@ -274,6 +268,13 @@ ImportedResults import_results(const std::string& file, const ImportLabels& labe
   if (results.points.empty()) throw InputError(Where{file, 0, 0}, "holds no results");
   note_missing(results);
   return results;
+}
+
+bool holds_a_figure(const ImportedPoint& point) {
+  constexpr std::array<std::string_view, 5> kFigures = {"output_tokens_per_s", "requests_per_s", "latency_mean_s",
+                                                        "ttft_mean_s", "tpot_mean_s"};
+  return std::any_of(kFigures.begin(), kFigures.end(),
+                     [&](std::string_view column) { return point.find(column) != nullptr; });
 }
 
 std::string imported_csv(const std::vector<ImportedPoint>& points) {

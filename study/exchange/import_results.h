@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Results of other load generators as points of ours (docs/import.md): vLLM's bench serve, AIPerf and GenAI-Perf,
-// guidellm, InferenceX, and tables of any tool. A format is told by what is in the file, never by its name.
+// guidellm, InferenceX, and tables of any tool. The format is detected from the content, never from the file's name.
 #pragma once
 
 #include <cstddef>
@@ -16,14 +16,14 @@
 
 namespace plimsoll::study {
 
-/// What such files seldom say. A label that is set wins over the file.
+/// Labels that such files seldom state. A label that is set overrides the file.
 struct ImportLabels {
   std::string model, hardware, engine, dtype, policy;
   std::optional<std::int32_t> tp, replicas;
 };
 
-/// One point: cells under the names of points.csv (docs/metrics.md), times in seconds, rates per second; a column that
-/// is not there was not measured.
+/// One point: cells named as in points.csv (docs/metrics.md), times in seconds, rates per second. A missing column
+/// was not measured.
 struct ImportedPoint {
   std::vector<std::pair<std::string, Cell>> cells;
   [[nodiscard]] const Cell* find(std::string_view column) const;
@@ -32,15 +32,18 @@ struct ImportedPoint {
 struct ImportedResults {
   std::string format;                 // one of import_formats()
   std::vector<ImportedPoint> points;  // at least one
-  std::vector<std::string> notes;     // what was left out, converted or is missing, for people
+  std::vector<std::string> notes;     // for the user: what was left out, converted or is missing
 };
 
 [[nodiscard]] std::span<const std::string_view> import_formats();
 
-/// Reads a file of at most 256 MiB, plain or gzip: JSON, JSON Lines, or CSV with a header, a point a row. `maps` says
-/// what columns of a CSV are that their names do not tell: "ttft=first_token_ms", "ttft=first_token:ms". Throws
+/// Whether a point has a throughput or a mean latency, TTFT or TPOT: points without are neither imported nor exported.
+[[nodiscard]] bool holds_a_figure(const ImportedPoint& point);
+
+/// Reads a file of at most 256 MiB, plain or gzip: JSON, JSON Lines, or CSV with a header and a point per row. `maps`
+/// identifies CSV columns whose names do not: "ttft=first_token_ms", "ttft=first_token:ms". Throws
 /// InputError, with file:line where the text cannot be read and with file and field where a value is of the wrong kind,
-/// negative or not finite, or a point holds neither a rate nor a latency.
+/// negative or not finite, or a point holds no figure.
 [[nodiscard]] ImportedResults import_results(const std::string& file, const ImportLabels& labels = {},
                                              const std::vector<std::string>& maps = {});
 

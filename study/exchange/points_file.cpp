@@ -14,8 +14,8 @@
 namespace plimsoll::study {
 namespace {
 
-constexpr std::array<std::string_view, 7> kTexts = {"source", "model",  "hardware", "engine",
-                                                    "dtype",  "policy", "load_kind"};
+constexpr std::array<std::string_view, 8> kTexts = {"source", "model",  "hardware",  "engine",
+                                                    "dtype",  "policy", "load_kind", "stable_reason"};
 
 bool is_text(std::string_view column) { return std::find(kTexts.begin(), kTexts.end(), column) != kTexts.end(); }
 

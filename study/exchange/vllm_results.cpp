@@ -96,7 +96,7 @@ bool is_vllm(const ForeignValue& document) {
 PointDraft read_vllm(const ForeignValue& document) {
   PointDraft draft;
   draft.text("model", document.text("model_id"));
-  // "openai-chat" names the interface, not what is behind it.
+  // "openai-chat" names the interface, not the engine behind it.
   const auto backend = document.has("endpoint_type") ? document.text("endpoint_type") : document.text("backend");
   if (backend && !backend->starts_with("openai")) draft.text("engine", backend);
   draft.count("tp", document.number("tensor_parallel_size"));

@@ -15,11 +15,11 @@ namespace plimsoll::study {
 /// monostate: not applicable, blank.
 using Cell = std::variant<std::monostate, std::string, double, std::int64_t, bool>;
 
-/// A blank cell for nullopt and for what is not a number.
+/// A blank cell for nullopt and NaN.
 [[nodiscard]] Cell number_cell(std::optional<double> value);
 
 [[nodiscard]] std::string number_text(double value);
-/// A number for a reader: thousands apart, no exponent between 1e-6 and 1e12, at most `digits` significant digits.
+/// A number for display: grouped thousands, no exponent between 1e-6 and 1e12, at most `digits` significant digits.
 [[nodiscard]] std::string reader_number(double value, int digits = 4);
 /// Unquoted text: "", "12.5", "true".
 [[nodiscard]] std::string plain_text(const Cell& cell);

@@ -49,14 +49,15 @@ const std::array<NotModelled, 11>& features() {
       {"data parallelism inside a replica",
        "every TP rank keeps the whole latent cache, so the KV pool of DeepSeek-class models is up to TP times too "
        "small and "
-       "their throughput at large batches too low, up to 1.9 times; the lock step of the ranks is missing too",
+       "their throughput at large batches too low, up to 1.9 times; the ranks' lock step is missing too",
        "SGLang 0.4, DP attention (lmsys.org, 2024-12-04)",
-       "for models without latent attention state deployment.replicas: each is a scheduler of its own",
+       "for models without latent attention state deployment.replicas: each has its own scheduler",
        {"dp", "dp_size", "dp_degree", "data_parallel", "data_parallelism", "data_parallel_size",
         "data_parallel_size_local", "data_parallel_replicas", "enable_dp_attention", "dp_attention", "attention_dp",
         "enable_attention_dp", "attention_data_parallel", "attn_dp", "attention_dp_config", "enable_dp_lm_head"}},
       {"pipelining",
-       "a step passes all stages before the next one begins, so with pp stages the throughput is predicted up to pp "
+       "a step passes through all stages before the next one begins, so with pp stages the throughput is predicted up "
+       "to pp "
        "times too "
        "low; the time of one batch and the memory are right",
        "vLLM keeps as many batches in flight as stages (v1/engine/core.py, step_with_batch_queue)",
@@ -66,7 +67,7 @@ const std::array<NotModelled, 11>& features() {
       {"speculative decoding",
        "small batches are predicted too slow: TPOT 1.3 to 1.8 times too high; nothing is gained at some 256 sequences, "
        "and "
-       "large batches of products that go on speculating are predicted too fast",
+       "large batches of products that still speculate are predicted too fast",
        "EAGLE with 2 drafts, 8B on an H100: 133 to 202 tokens/s (vllm#16937); MTP of DeepSeek-V3: 1.76 times "
        "(sglang#3582); "
        "none at 256 (HabanaAI/vllm-fork#1264)",
@@ -105,7 +106,7 @@ const std::array<NotModelled, 11>& features() {
         "acceptance",
         "acceptance_rate"}},
       {"disaggregation of prefill and decode",
-       "prefills and decodes share steps, so the tail of TPOT and ITL is predicted too high and TTFT too low by the "
+       "prefills and decodes share steps, so the tails of TPOT and ITL are predicted too high and TTFT too low by the "
        "hand-over, "
        "0.04 to 0.26 s a prompt of 5 000 tokens; throughput goes either way",
        "hand-over on 8 L20, Qwen3-32B: 197 ms, 263 and 36 ms in other versions (vllm#51919, vllm#50913)",
@@ -151,11 +152,11 @@ const std::array<NotModelled, 11>& features() {
        "they would take some 9 times as long as over NVLink of 450 GB/s, so TP over nodes would be predicted much too "
        "fast",
        "link rates: ConnectX-7 400 Gb/s (DeepEP README), NVLink 4 (H100 datasheet)",
-       "one replica an instance, with deployment.replicas",
+       "one replica per instance, with deployment.replicas",
        {"nodes", "nnodes", "num_nodes", "node_rank", "nodes_per_replica", "instances_per_replica", "multi_node",
         "multinode", "dist_init_addr", "distributed_executor_backend"}},
       {"priorities",
-       "every request waits its turn, so the urgent ones are predicted too slow and the others too fast; the mean wait "
+       "requests are served in order, so urgent ones are predicted too slow and the others too fast; the mean wait "
        "over "
        "all of them, weighted by their work, is the same",
        "Kleinrock's conservation law (Queueing Systems II, 1976, section 3.4)",
@@ -163,11 +164,11 @@ const std::array<NotModelled, 11>& features() {
        {"priority", "priorities", "priority_scheduling", "enable_priority_scheduling",
         "priority_scheduling_preemption_threshold", "request_priority", "schedule_low_priority_values_first"}},
       {"a second tier of the KV cache",
-       "what leaves the GPU is computed again, so TTFT of requests that come back is predicted too high: 2 to 22 times "
+       "KV that leaves the GPU is recomputed, so TTFT of returning requests is predicted too high: 2 to 22 times "
        "for one "
        "request, 3 times in the mean of agents' sessions",
        "Llama-3.1-8B on an H100 (vLLM blog, 2026-01-08); agents' traces (LMCache blog, 2026-05-12)",
-       "scheduler.prefix_caching models what stays on the GPU",
+       "scheduler.prefix_caching models the cache on the GPU",
        {"kv_tiers",
         "kv_tier",
         "kv_offload",
@@ -190,11 +191,11 @@ const std::array<NotModelled, 11>& features() {
         "hicache_write_policy",
         "secondary_cache"}},
       {"asynchronous scheduling",
-       "host time is what the engine's profile was fitted with, so where the product hides more of it, TPOT is "
+       "host time is as in the fit of the engine's profile, so if the product hides more of it, TPOT is "
        "predicted too "
        "high by at most the host's part of a step, some 10 %",
        "SGLang 0.4, scheduler overlapped with the device: 1.1 times the throughput (lmsys.org, 2024-12-04)",
-       "an engine profile with host.overlap: full is the other bound",
+       "an engine profile with host.overlap: full gives the opposite bound",
        {"async_scheduling", "enable_async_scheduling", "asynchronous_scheduling", "overlap_schedule",
         "overlap_scheduler", "disable_overlap_schedule", "enable_overlap_schedule", "disable_overlap_scheduler",
         "num_scheduler_steps", "multi_step", "multi_step_scheduling", "num_continuous_decode_steps"}},
@@ -211,7 +212,7 @@ const std::array<NotModelled, 11>& features() {
   return kFeatures;
 }
 
-// "--enable-expert-parallel", "option.enable_lora" and "MAX_LORAS" as they stand in the list.
+// "--enable-expert-parallel", "option.enable_lora" and "MAX_LORAS" in the form of the list.
 std::string plain(std::string_view key) {
   if (key.starts_with("option.")) key.remove_prefix(7);
   while (key.starts_with('-')) key.remove_prefix(1);
@@ -250,14 +251,15 @@ const NotModelled& not_modelled(std::string_view name) {
 }
 
 std::string text_of(const NotModelled& feature) {
-  return fmt::format("{} is not modelled; effect: {} (source: {}).{} See docs/limits.md", feature.name, feature.effect,
-                     feature.source, feature.instead.empty() ? "" : fmt::format(" Instead: {}.", feature.instead));
+  return fmt::format("{} {} not modelled; effect: {} (source: {}).{} See docs/limits.md", feature.name,
+                     feature.name == "priorities" ? "are" : "is", feature.effect, feature.source,
+                     feature.instead.empty() ? "" : fmt::format(" Instead: {}.", feature.instead));
 }
 
 void refuse_not_modelled(const std::string& key, const Node& value, const Where& where) {
   const NotModelled* const feature = feature_of(key);
   if (feature == nullptr) return;
-  const std::string off = is_off(value) ? fmt::format("; '{}: {}' is how every deployment runs here: leave it out", key,
+  const std::string off = is_off(value) ? fmt::format("; '{}: {}' is always the case here: leave it out", key,
                                                       value.is_null() ? "null" : value.as_string())
                                         : "";
   throw InputError(where, fmt::format("'{}': {}{}", configs::shortened(key), text_of(*feature), off));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Features of serving products that the program knows by name and does not model. A study that asks for one is answered
-// with what its absence does to the figures. The page for readers: docs/limits.md.
+// Features of serving products that are known by name but not modelled. A study that asks for one is rejected
+// with the effect of their absence on the results. The user's page: docs/limits.md.
 #pragma once
 
 #include <span>
@@ -14,7 +14,7 @@ namespace plimsoll::study {
 
 struct NotModelled {
   std::string_view name;               // "expert parallelism"
-  std::string_view effect;             // what its absence does to the figures: sign, rough size
+  std::string_view effect;             // effect of its absence on the results: direction, rough size
   std::string_view source;             // of the size
   std::string_view instead;            // what to do; empty: nothing
   std::vector<std::string_view> keys;  // spellings without dashes before, with '_' between words, in lower case

@@ -17,7 +17,7 @@ constexpr std::int32_t kMostReplicas = 10'000;
 constexpr std::int32_t kMostPoints = 10'000;
 constexpr Nanos kHighResolution = 10'000'000'000;  // data points of concurrency
 
-constexpr Seconds kShortest(1e-3);  // of what repeats: a run would drown in events of shorter periods
+constexpr Seconds kShortest(1e-3);  // of repeated events: shorter periods would flood a run with events
 
 Nanos nanos(Seconds time) { return std::llround(time.count() * 1e9); }
 
@@ -54,7 +54,7 @@ sched::AutoscalingConfig read_autoscaling(const configs::Node& node) {
   take_time(section, "in_time", config.in_time);
   take_time(section, "scale_out_cooldown", config.out_cooldown);
   take_time(section, "scale_in_cooldown", config.in_cooldown);
-  // No default: it is minutes in practice, and decides what a peak costs.
+  // No default: it is minutes in practice, and it determines the cost of a peak.
   config.start_up = nanos(section.need("start_up", "5 min").as_seconds());
   return config;
 }

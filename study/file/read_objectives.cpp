@@ -84,7 +84,7 @@ std::vector<std::int32_t> counts(const Section& section, std::string_view key) {
   return out;
 }
 
-// The key already says "per second": a bare number will do.
+// The key already says "per second", so a bare number is accepted.
 std::optional<double> rate_of(const Section& section, std::string_view key) {
   const auto node = section.find(key);
   if (!node) return {};

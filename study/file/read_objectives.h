@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a study asks of its points: client limits, the SLO and the search space of `plan`.
+// Reads a study's client limits, SLO and the search space of `plan`.
 #pragma once
 
 #include "study/file/section.h"

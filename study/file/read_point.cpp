@@ -69,14 +69,14 @@ void read_weight_dtype(const Section& study, PointSpec& spec) {
   if (!stated && checkpoint.dtype == model::DType::bf16 && no_bf16) {
     spec.weight_dtype = model::DType::fp16;
     spec.notes.push_back(
-        fmt::format("the checkpoint is bf16, which {} does not compute: fp16", spec.hardware.accelerator->id));
+        fmt::format("the checkpoint is bf16, which {} does not support: using fp16", spec.hardware.accelerator->id));
   }
   if (spec.weight_dtype == checkpoint.dtype) {
     spec.notes.insert(spec.notes.end(), checkpoint.notes.begin(), checkpoint.notes.end());
     return;
   }
   if (stated && !(is_sixteen_bit(spec.weight_dtype) && is_sixteen_bit(checkpoint.dtype)))
-    spec.notes.push_back(fmt::format("dtype {} as stated, not the checkpoint's own {} ({})",
+    spec.notes.push_back(fmt::format("using dtype {} as stated; the checkpoint's is {} ({})",
                                      model::name(spec.weight_dtype), model::name(checkpoint.dtype), checkpoint.format));
   model::LlmShape shape = *spec.shape;
   shape.checkpoint.reset();
@@ -104,7 +104,7 @@ void read_dtypes(const Section& study, PointSpec& spec) {
   else
     spec.kv_dtype = own ? *spec.shape->checkpoint->kv_dtype : default_kv_dtype(spec.weight_dtype, *spec.engine);
   if (own && !kv_dtype)
-    spec.notes.push_back(fmt::format("the KV cache is {}, as the checkpoint says", model::name(spec.kv_dtype)));
+    spec.notes.push_back(fmt::format("the KV cache is {}, as in the checkpoint", model::name(spec.kv_dtype)));
 }
 
 Hardware read_instance(const Node& node, const std::string& price_date, const Catalogue& catalogue) {

@@ -223,7 +223,7 @@ class MapReader {
   void apply_order(const std::string& key, const Node& value) {
     if (value.is_scalar() && lower(value.as_string()) == "priority") value.fail(text_of(not_modelled("priorities")));
     static_cast<void>(value.as_one_of(Names<1>{"fcfs"}));
-    out_.notes.push_back(fmt::format("'{}: fcfs' is how every policy here serves; it has no effect", key));
+    out_.notes.push_back(fmt::format("'{}: fcfs' is the order of every policy here; it has no effect", key));
   }
 
   static SchedulerSettings::Degree degree_of(const Node& value) {
@@ -283,7 +283,7 @@ void give_way(SchedulerSettings& settings, const PolicyConfig& stated) {
   settings.problem = start_problem(config);
 }
 
-// What holds where neither the study nor an engine profile says otherwise.
+// Defaults if neither the study nor an engine profile states a value.
 void set_common_defaults(PolicyConfig& config) {
   config.prefix_caching = config.prefix_caching.value_or(false);
   config.reserve_full_sequence = config.reserve_full_sequence.value_or(false);

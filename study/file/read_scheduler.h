@@ -12,7 +12,7 @@
 
 namespace plimsoll::study {
 
-/// What `scheduler:` says.
+/// The contents of `scheduler:`.
 struct SchedulerSettings {
   sched::PolicyConfig config;
   std::optional<double> free_memory_fraction;
@@ -26,7 +26,7 @@ struct SchedulerSettings {
 };
 
 /// Reads the study's map (may be null) over the engine profile's, in order: the study's keys win. `default_policy`
-/// applies where none names one. Where the study chooses another policy than the engine's, only the engine's memory
+/// applies if none is named. If the study chooses a policy other than the engine's, only the engine's memory
 /// settings remain: a batch limit of one policy means nothing to another. Limits of the profile that contradict the
 /// study's own (max_input against max_total …) give way.
 [[nodiscard]] SchedulerSettings read_scheduler(const configs::Node* study, std::span<const configs::Node> engine,

@@ -149,7 +149,7 @@ load::LengthSpec read_lengths(const Node& node, TraceStore& store) {
         part, store.get(*part.text("trace"), part.text("format").value_or(""), part.where("trace")), store)};
   }
   if (part.has("lengths_scale"))
-    throw InputError(part.where("lengths_scale"), "lengths_scale is a trace's: state the lengths themselves");
+    throw InputError(part.where("lengths_scale"), "lengths_scale applies to traces: state the lengths themselves");
   load::IndependentLengths lengths;
   lengths.input = read_marginal(part.need("input", "256"));
   lengths.output = read_marginal(part.need("output", "256"));
@@ -197,8 +197,8 @@ void read_prefix(const Section& section, PointSpec& spec) {
 void note_waves(const load::ClosedLoop& closed, bool own_policy, PointSpec& spec) {
   if (!own_policy || !spec.engine->calibrated || spec.engine->constant || closed.concurrency < 2) return;
   spec.notes.push_back(fmt::format(
-      "equal requests of the closed loop stay together in waves, as in the runs that engine {} was fitted on: their "
-      "first tokens depend on the step budget (workload.load.closed_loop.drift: 0.02 lets them drift apart)",
+      "equal requests of the closed loop stay together in waves, as in the runs that engine {} was fitted to: their "
+      "TTFT depends on the step budget (workload.load.closed_loop.drift: 0.02 lets them drift apart)",
       spec.engine->id));
 }
 
@@ -221,7 +221,7 @@ void settle_drift(PointSpec& spec) {
     note_waves(*closed, own_policy, spec);
   if (stated || closed->drift == 0) return;
   spec.notes.push_back(
-      fmt::format("equal requests of the closed loop drift apart, as engine {} was fitted: output lengths vary by "
+      fmt::format("equal requests of the closed loop drift apart, as in the fit of engine {}: output lengths vary by "
                   "{:g} % (workload.load.closed_loop.drift: off keeps them equal)",
                   spec.engine->id, 100 * drift));
 }

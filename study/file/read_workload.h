@@ -12,7 +12,7 @@
 
 namespace plimsoll::study {
 
-/// Fills workload, warmup and what belongs to them.
+/// Fills workload, warm-up and related fields.
 void read_workload(const configs::Node& node, Seconds script_step, TraceStore& traces, PointSpec& spec);
 
 /// The field of a load that `workload.concurrency` or `workload.rate` sets; empty: none.

@@ -36,7 +36,7 @@ struct SchedulerAlias {
 /// Our own keys, in the order of docs/study-file.md.
 [[nodiscard]] const std::vector<std::string_view>& scheduler_keys();
 
-/// What a key of `scheduler:` means; nullopt for an unknown one. Our own names mean themselves. `sglang` decides
+/// The meaning of a key of `scheduler:`; nullopt for an unknown one. Our own names map to themselves. `sglang` decides
 /// --max-total-tokens, which is TGI's limit of one request and SGLang's size of the pool.
 [[nodiscard]] std::optional<SchedulerAlias> scheduler_alias(std::string_view name, bool sglang);
 

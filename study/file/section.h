@@ -29,7 +29,7 @@ inline constexpr std::int64_t kMostTokens = 1'000'000'000;     // two of them fi
 class Section {
  public:
   /// Throws unless `node` is a map (or nothing) whose keys are all among `keys`; keys of features that are not modelled
-  /// are answered with what that does to the figures.
+  /// are rejected with the effect on the results.
   Section(configs::Node node, std::span<const std::string_view> keys);
   [[nodiscard]] const configs::Node& node() const { return node_; }
   [[nodiscard]] std::optional<configs::Node> find(std::string_view key) const { return node_.find(key); }

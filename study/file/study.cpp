@@ -42,7 +42,7 @@ std::string active_load(const Document& document) {
   return items.size() == 1 ? items.front().key : std::string();
 }
 
-// workload.concurrency and workload.rate stand for the active load's own field.
+// workload.concurrency and workload.rate denote the active load's own field.
 std::string full_path(const Document& document, const std::string& path, const Where& where) {
   constexpr std::string_view kPrefix = "workload.";
   const bool shortcut = path == "workload.concurrency" || path == "workload.rate";
@@ -99,7 +99,7 @@ void put(Document& document, const std::string& path, const Node& value) {
   document.set(full, value);
 }
 
-// An entry of `models` is a map of paths and values; anything else is put where its path says.
+// An entry of `models` is a map of paths and values; other keys are set at their path.
 void put_swept(Document& document, const std::string& path, const Node& value) {
   if (path != kModels) {
     put(document, path, value);
@@ -156,7 +156,7 @@ std::string existing_file(const Node& value, const std::string& folder) {
                                               : std::string();
 }
 
-/// The value as YAML, the files that it names made absolute: `path` says what it would set.
+/// The value as YAML, the files that it names made absolute: `path` is the key that it would set.
 std::string with_whole_paths(const Node& value, const std::string& path, const std::string& folder) {
   std::vector<std::string> parts;
   if (value.is_sequence()) {
@@ -216,7 +216,7 @@ Study::Study(Document document, const std::string& file, const Overrides& overri
   try_every_value();
 }
 
-// "8xH100" becomes what it means, here and in `search.instances`: what is written and run again says so.
+// Expands "8xH100", here and in `search.instances`, so that the written study states the resolved form.
 void Study::settle_hardware() {
   const auto meant_by = [this](const Node& node) -> std::string {
     const auto found = node.is_scalar() ? configs::find_accelerators(*catalogue_, node.as_string()) : std::nullopt;
@@ -277,7 +277,7 @@ void Study::read_models() {
 }
 
 // Each value beside the first ones of the other keys: faults show before anything runs, without reading every point.
-// What lies beyond kMostTried values of one key is read when its turn comes.
+// Values of one key beyond kMostTried are checked only when they are used.
 void Study::try_every_value() const {
   std::vector<std::size_t> choice(sweep_.size(), 0);
   static_cast<void>(point_with(choice));

@@ -28,7 +28,7 @@
 
 namespace plimsoll::study {
 
-/// A place in the study that a later check may have to name.
+/// Places in the study for the messages of later checks.
 struct Places {
   Where study, model, hardware, dtype, tp, replicas, instances, autoscaling, failures, scheduler, engine, workload;
 };
@@ -52,7 +52,7 @@ struct Deployment {
   std::optional<sched::AutoscalingConfig> autoscaling;  // then `replicas` are there at the start
   load::FailureConfig failures;
   [[nodiscard]] bool is_fixed() const { return !autoscaling && failures.mean_between == 0; }
-  /// As many as there may be at once.
+  /// The largest number of replicas at one time.
   [[nodiscard]] std::int32_t most_replicas() const {
     return autoscaling ? std::max(replicas, autoscaling->max) : replicas;
   }
@@ -66,7 +66,7 @@ struct SearchAxis {
 
 enum class Objective : std::uint8_t { cost, capacity, gpus, latency, throughput, cost_per_token };
 
-/// The `search` block (docs/study-file.md); an axis that is not there leaves the study's own value.
+/// The `search` block (docs/study-file.md); a missing axis keeps the study's own value.
 struct SearchSpec {
   std::vector<SearchAxis> axes;
   std::vector<std::int32_t> replicas_per_instance, instance_counts;  // instead of replicas; 0: as many as fit
@@ -76,7 +76,7 @@ struct SearchSpec {
   double confidence = 0.95;
 };
 
-/// Everything that one point's file says, names looked up, nothing derived yet.
+/// All values of one point's study, with names looked up but nothing derived yet.
 struct PointSpec {
   std::string name;
   std::shared_ptr<const model::LlmShape> shape;  // null: not stated, which only a constant engine allows
@@ -90,7 +90,7 @@ struct PointSpec {
   Deployment deployment;
   sched::PolicyConfig policy;
   std::string scheduler_problem;               // limits that the product refuses at start-up; empty: none
-  std::optional<double> free_memory_fraction;  // of what weights leave (TensorRT-LLM); multiplies the KV pool
+  std::optional<double> free_memory_fraction;  // of the memory left by weights (TensorRT-LLM); multiplies the KV pool
   load::WorkloadSpec workload;
   Seconds warmup{0};
   load::ClientLimits limits;
@@ -99,7 +99,7 @@ struct PointSpec {
   std::string weights, prompts;  // for the executor: full names of files; empty: drawn from the seed
   std::optional<SearchSpec> search;
   Places places;
-  std::vector<std::string> notes;  // what was accepted but has no effect
+  std::vector<std::string> notes;  // settings that were accepted but have no effect
 };
 
 /// One swept key with its values, in file order.
@@ -126,19 +126,19 @@ class Study {
   /// Reads and checks a study: every value of its sweep is tried once. Throws InputError with file:line:column.
   Study(const std::string& file, const Overrides& overrides, std::shared_ptr<const configs::Catalogue> catalogue);
 
-  /// The same from a document; `file` stands for it in messages and its folder for relative paths.
+  /// The same from a document; `file` is its name in messages; relative paths start from its folder.
   Study(configs::Document document, const std::string& file, const Overrides& overrides,
         std::shared_ptr<const configs::Catalogue> catalogue);
 
   [[nodiscard]] const std::string& file() const { return file_; }
   [[nodiscard]] std::string title() const;
-  /// What was read in another spelling or has no effect, of the study and its first point.
+  /// Notes on values in other spellings or without effect, in the study and its first point.
   [[nodiscard]] std::vector<std::string> notes() const;
   [[nodiscard]] std::size_t point_count() const { return points_; }
   [[nodiscard]] std::vector<std::string> swept_keys() const;
   /// The swept values of a point; the last key runs fastest.
   [[nodiscard]] std::vector<Cell> swept_values(std::size_t index) const;
-  /// Reads one point, with other values for some of its settings. Throws InputError. Any number of threads at once.
+  /// Reads one point, with some settings overridden. Throws InputError. Thread-safe.
   [[nodiscard]] PointSpec point(std::size_t index, std::span<const Setting> settings = {}) const;
   [[nodiscard]] PointFile point_file(std::size_t index, std::span<const Setting> settings = {}) const;
   /// Whether a point's file has a value at this path.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trace files, each read once however many points of a study use it.
+// Trace files; each is read only once, however many points use it.
 #pragma once
 
 #include <map>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One axis of a picture: the range that shows all values, its ticks, and where a value lies on it.
+// One axis of a chart: the range that covers all values, its ticks, and the position of a value.
 #pragma once
 
 #include <string>

@@ -47,7 +47,7 @@ class Options {
   std::vector<Option> options_;
 };
 
-// A shell takes everything between single quotes as it is, newlines included; a quote itself stands outside them.
+// A shell takes everything between single quotes literally, newlines included; a quote itself goes outside them.
 std::string shell_quoted(const std::string& text) {
   constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
   if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) return text;

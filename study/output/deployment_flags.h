@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A point's deployment as the products spell it, to be pasted where it is deployed. Only what the study states or its
+// A point's deployment as start commands and settings of the products. Only settings that the study states or its
 // engine's profile sets is written; the names are those of docs/study-file.md. The model is the path (its folder) or
 // the name that the study states. Values are quoted as the reader of each file wants it: a shell, or Java's property
 // files.

@@ -22,7 +22,7 @@ class HtmlPage {
   HtmlPage& list(const std::vector<std::string>& items);
   HtmlPage& table(const TextTable& table);
   HtmlPage& picture(const Chart& chart);
-  /// Text as it stands.
+  /// Preformatted text.
   HtmlPage& preformatted(const std::string& text);
   /// The same, folded away below `summary`.
   HtmlPage& folded(const std::string& summary, const std::string& text);

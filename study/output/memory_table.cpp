@@ -45,7 +45,7 @@ std::int64_t sequences_of(const MemoryRow& row) {
 
 std::string gigabytes(Bytes bytes) { return reader_number(bytes.value / 1e9, 4); }
 
-// The columns of the table after the swept keys; "-" for what is not known.
+// The columns of the table after the swept keys; "-" for unknown values.
 std::vector<std::string> figures_of(const MemoryRow& row) {
   constexpr std::size_t kOfPlan = 9;
   const std::string blank = "-";
@@ -179,7 +179,7 @@ std::string memory_text(const std::string& title, const MemoryTable& table) {
 std::string memory_html(const std::string& title, const MemoryTable& table) {
   HtmlPage page(title + ": memory");
   page.paragraph(constants_of(table)).table(memory_cells_table(table)).list(reasons_of(table));
-  return page.heading("What the figures rest on")
+  return page.heading("Assumptions")
       .list(assumptions_of(table.rows.front().spec, table.rows.front().spec.notes))
       .text();
 }

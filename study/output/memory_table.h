@@ -34,12 +34,12 @@ struct MemoryTable {
 
 /// Swept keys, then max_kv_batch, critical_batch, attention_intensity, weights_bytes, activation_bytes, overhead_bytes,
 /// kv_bytes, kv_blocks, kv_tokens, budget_bytes, longest_tokens, sequences of that length that the pool holds,
-/// infeasible: why the deployment cannot exist. What is not known is blank.
+/// infeasible: why the deployment cannot exist. Unknown values are blank.
 [[nodiscard]] std::vector<std::string> memory_columns(const MemoryTable& table);
 [[nodiscard]] std::vector<Cell> memory_cells(const MemoryRow& row);
 /// A breakdown for the terminal.
 [[nodiscard]] std::string memory_text(const std::string& title, const MemoryTable& table);
-/// The same as a page, with what the figures rest on.
+/// The same as an HTML page, with its assumptions.
 [[nodiscard]] std::string memory_html(const std::string& title, const MemoryTable& table);
 
 }  // namespace plimsoll::study

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a point measured as a line of text, for the store of results and for other processes: every figure comes back to
+// A point's metrics as a line of text, for the store of results and for other processes: every number is restored to
 // the last bit.
 #pragma once
 

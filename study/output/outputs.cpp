@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdio>
 #include <filesystem>
+#include <sstream>
 #include <system_error>
 
 #include "study/file/cell.h"
@@ -18,12 +19,36 @@
 
 namespace plimsoll::study {
 
+namespace {
+
+// A stored point is its metrics, then one line each: why it is estimated and, if replicas come and go, the fleet.
+constexpr std::string_view kFleetLine = "fleet over time:";
+
+std::string fleet_line(const std::vector<sched::FleetRow>& fleet) {
+  std::string text(kFleetLine);
+  for (const sched::FleetRow& row : fleet)
+    text +=
+        fmt::format(" {} {} {} {} {} {}", row.time, row.starting, row.serving, row.draining, row.failed, row.instances);
+  return text;
+}
+
+std::vector<sched::FleetRow> read_fleet_line(const std::string& line) {
+  std::istringstream text(line.substr(kFleetLine.size()));
+  std::vector<sched::FleetRow> fleet;
+  for (sched::FleetRow row;
+       text >> row.time >> row.starting >> row.serving >> row.draining >> row.failed >> row.instances;)
+    fleet.push_back(row);
+  return fleet;
+}
+
+}  // namespace
+
 Outputs::Outputs(const Study& study, OutputChoice choice) : study_(study), choice_(std::move(choice)) {
   if (choice_.folder.empty()) return;
   make_folder(choice_.folder);
   if (choice_.resumable) {
     store_ = std::make_unique<ResultStore>(path("results.sqlite"));
-    remove_leftovers();  // the store is ours alone, so nobody is writing them
+    remove_leftovers();  // the store is locked by this run, so no other process writes them
     keys_ = std::make_unique<PointKeys>(study, choice_.stepwise ? "stepwise" : "");
   }
   write_file(path("study.yaml"), study.resolved_yaml());
@@ -69,23 +94,28 @@ std::optional<sched::PointMetrics> Outputs::recall(PointResult& point) {
   if (!store_) return {};
   const std::optional<std::string> text = store_->find(key_of(point.index));
   if (!text || !has_files(point.index, static_cast<std::size_t>(point.labels.replicas))) return {};
-  ++recalled_;
   const std::size_t end = std::min(text->find('\n'), text->size());
   for (std::size_t begin = end + 1; begin < text->size();) {
     const std::size_t next = std::min(text->find('\n', begin), text->size());
-    add_extrapolation(point, text->substr(begin, next - begin));
+    const std::string line = text->substr(begin, next - begin);
     begin = next + 1;
+    if (line.starts_with(kFleetLine))
+      point.fleet = read_fleet_line(line);
+    else
+      add_extrapolation(point, line);
   }
+  ++recalled_;
   return read_metrics_record(std::string_view(*text).substr(0, end));
 }
 
 void Outputs::add(const FinishedPoint& point) {
   if (choice_.folder.empty()) return;
-  if (point.result.metrics) write_files(point);      // before the store says that they are there
+  if (point.result.metrics) write_files(point);      // before the store records the point
   const bool keep = store_ && point.result.metrics;  // why a point cannot exist is quickly found again
   if (!keep) return;
-  std::string text = metrics_record(*point.result.metrics);  // then, a line each, what only the run knows
+  std::string text = metrics_record(*point.result.metrics);
   for (const std::string& why : point.run.beyond_measured) text += '\n' + why;
+  if (!point.result.fleet.empty()) text += '\n' + fleet_line(point.result.fleet);
   store_->put(key_of(point.result.index), text);
 }
 

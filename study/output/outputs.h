@@ -35,7 +35,7 @@ class Outputs {
   void add(const FinishedPoint& point);
   /// The files of a point whose run was cut short, with what they hold.
   void add_unfinished(const FinishedPoint& point) const;
-  /// Now and then while points run: what is finished becomes safe.
+  /// Call now and then while points run: commits finished points to disk.
   void tick();
   /// report.html, points.csv and, where some point cannot exist, infeasible.csv.
   void finish(const StudyResult& result);

@@ -81,7 +81,7 @@ Axis axis_across(const std::vector<std::string>& keys, const std::vector<PointRe
           [key](const PointResult& point) { return leading_number(point.swept[key]); }};
 }
 
-// What the SLO limits in seconds; without one the latency. A queue that grows has no latency.
+// Metrics in seconds that the SLO limits, else latency. A growing queue has no latency.
 std::vector<Axis> axes_up(const std::vector<PointResult>& points) {
   std::vector<Axis> axes;
   const auto described =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The curves of a study's points: what its SLO limits, or the latency, against the load or another swept number.
+// The curves of a study's points: the metrics that its SLO limits, or latency, over load or another swept number.
 #pragma once
 
 #include <string>

@@ -32,13 +32,13 @@ std::vector<std::string> assumptions_of(const PointSpec& spec, const std::vector
 
 std::string points_html(const Study& study, const std::vector<PointResult>& points) {
   HtmlPage page(study.title());
-  if (points.empty()) return page.paragraph("No point was finished.").text();
+  if (points.empty()) return page.paragraph("No point has finished.").text();
   const std::vector<std::string> keys = study.swept_keys();
   const PointsTable table = points_text_table(keys, points);
   page.paragraph(table.constants);
   for (const Chart& chart : points_charts(study.title(), keys, points)) page.picture(chart);
   page.heading("Figures").table(table.table).list(table.footnotes);
-  page.heading("What they rest on").list(assumptions_of(study.point(0), study.notes()));
+  page.heading("Assumptions").list(assumptions_of(study.point(0), study.notes()));
   page.paragraph(
       "points.csv beside this page has every column, with 90 % bands where the engine's profile states them; "
       "docs/metrics.md defines them.");

@@ -32,7 +32,7 @@ std::string code_text(const sim::RequestRow& row) {
   return row.code != nullptr ? row.code : "";
 }
 
-// Perfetto takes a slice's name as its category of colour: prefill, decode or both.
+// Perfetto colours a slice by its name: prefill, decode or both.
 const char* step_name(const sim::StepRow& step) {
   if (step.prefill_rows > 0 && step.decode_rows > 0) return "mixed";
   return step.prefill_rows > 0 ? "prefill" : "decode";

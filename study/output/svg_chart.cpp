@@ -103,7 +103,7 @@ class Drawing {
     bool pen_down = false;
     for (const ChartPoint& point : series.points) {
       if (!shows(point)) {
-        pen_down = false;  // a gap, not a bridge over what is not known
+        pen_down = false;  // a gap instead of a line across missing values
         continue;
       }
       fmt::format_to(std::back_inserter(path), "{}{:.1f} {:.1f}", pen_down ? 'L' : 'M', px(point.x), py(point.y));

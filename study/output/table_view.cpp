@@ -12,6 +12,10 @@
 #include "study/output/fleet_view.h"
 
 namespace plimsoll::study {
+
+bool rejected_all(const sched::PointMetrics& metrics) {
+  return metrics.requests_rejected > 0 && metrics.requests_completed + metrics.requests_timed_out == 0;
+}
 namespace {
 
 constexpr const char* kBlank = "-";
@@ -133,38 +137,34 @@ std::string steady_note(const sched::PointMetrics& m, Footnotes& footnotes) {
   return fmt::format(
       "mean TTFT {} ms, after the first wave {} ms: {}", reader_number(1e3 * *m.ttft.mean),
       reader_number(1e3 * *m.ttft_steady_mean),
-      footnotes.mark("all figures are of the whole run, the first wave included, which all users send at once; "
-                     "ttft_steady_mean_s and others in points.csv leave it out"));
+      footnotes.mark("all figures cover the whole run, including the first wave, which all users send at once; "
+                     "ttft_steady_mean_s and others in points.csv exclude it"));
 }
 
-// What a refusal means, and the key to change.
+// The meaning of a refusal, and the key to change.
 struct Refusal {
   std::string_view code, meaning;
 };
 constexpr Refusal kRefusals[] = {
     {"max_num_tokens",
-     "a prompt has more tokens than a step may have: raise scheduler.step_token_budget or set scheduler.chunked: true"},
+     "a prompt has more tokens than a step allows: raise scheduler.step_token_budget or set scheduler.chunked: true"},
     {"max_num_batched_tokens",
-     "a prompt has more tokens than a step may have: raise scheduler.step_token_budget or set scheduler.chunked: true"},
+     "a prompt has more tokens than a step allows: raise scheduler.step_token_budget or set scheduler.chunked: true"},
     {"ignored",
-     "a prompt has more tokens than a step or the KV pool: raise scheduler.step_token_budget, or give more memory"},
+     "a prompt has more tokens than a step or the KV pool: raise scheduler.step_token_budget, or provide more memory"},
     {"input_length",
      "a prompt is longer than scheduler.max_input or the prefill budget: raise scheduler.max_input or "
      "scheduler.prefill_token_budget"},
     {"max_total_tokens",
-     "prompt and answer are longer than a sequence may be: raise scheduler.max_total (which takes memory), or shorten "
-     "them"},
+     "prompt and answer exceed the longest sequence: raise scheduler.max_total (which needs memory), or shorten them"},
     {"max_model_len",
-     "prompt and answer are longer than the context: raise scheduler.max_total as far as the model goes, or shorten "
-     "them"},
+     "prompt and answer exceed the context: raise scheduler.max_total up to the model's limit, or shorten them"},
     {"max_seq_len",
-     "prompt and answer are longer than the context: raise scheduler.max_total as far as the model goes, or shorten "
-     "them"},
+     "prompt and answer exceed the context: raise scheduler.max_total up to the model's limit, or shorten them"},
     {"context_length",
-     "prompt and answer are longer than the context: raise scheduler.max_total as far as the model goes, or shorten "
-     "them"},
+     "prompt and answer exceed the context: raise scheduler.max_total up to the model's limit, or shorten them"},
     {"kv_capacity",
-     "the KV pool is too small for a request: a larger tp, a smaller dtype or kv_dtype, or more memory a GPU"},
+     "the KV pool is too small for a request: use a larger tp, a smaller dtype or kv_dtype, or GPUs with more memory"},
     {"overloaded",
      "too many requests at once: raise scheduler.max_concurrent or scheduler.queue_limit, or add replicas"},
     {"queue_capacity", "the queue is full: raise scheduler.queue_limit, or add replicas"}};
@@ -189,14 +189,14 @@ std::string notes_of(const PointResult& point, Footnotes& footnotes) {
     constexpr double kWide = 0.1;
     if (m.steady.verdict == sched::Steadiness::unstable)
       notes.push_back("unstable: " + footnotes.mark(steady_text(m.steady)));
-    if (m.steady.verdict == sched::Steadiness::too_short)
+    if (m.steady.verdict == sched::Steadiness::too_short && !rejected_all(m))
       notes.push_back("run too short to tell: " + footnotes.mark(steady_text(m.steady)));
     if (point.missed_slo)
       notes.push_back(point.missed_slo->empty() ? "SLO kept"
                                                 : "SLO missed: " + footnotes.mark("misses " + *point.missed_slo));
     if (m.latency_mean_ci95_s && m.latency.mean && *m.latency_mean_ci95_s > kWide * *m.latency.mean) {
-      notes.push_back(footnotes.mark(fmt::format(
-          "mean latency only known to ± {:.2g} s (95 %): more requests tell more", *m.latency_mean_ci95_s)));
+      notes.push_back(footnotes.mark(
+          fmt::format("mean latency known only to ± {:.2g} s (95 %): simulate more requests", *m.latency_mean_ci95_s)));
     }
     if (m.requests_rejected > 0) notes.push_back(rejections(m, footnotes));
     if (!point.starved.empty()) notes.push_back("prompts wait: " + footnotes.mark(point.starved));
@@ -229,7 +229,7 @@ std::vector<std::string> figures_of(const PointResult& point) {
           shown(usd_per_million_output_tokens(point))};
 }
 
-// Of fleets whose replicas come and go: what they used. Before the notes.
+// Resources used by fleets whose replicas come and go; columns before the notes.
 const std::vector<std::vector<std::string>> kFleetHeader = {{"replicas", "instance", "cost"}, {"mean", "hours", "USD"}};
 
 bool comes_and_goes(const PointResult& point) { return point.metrics && point.metrics->replica_s.has_value(); }

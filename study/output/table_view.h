@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A result as a table for the terminal: what is the same for all points once on top, one line a point, footnotes.
+// A result as a table for the terminal: values common to all points on top, one line per point, footnotes.
 #pragma once
 
 #include <string>
@@ -16,9 +16,12 @@ struct TextTable {
 };
 [[nodiscard]] std::string text_table(const TextTable& table);
 
-/// A result's cells with what goes above and below them. Metrics that the SLO limits have columns of their own.
+/// Whether no request was served because all were rejected: then there is no steady state to judge.
+[[nodiscard]] bool rejected_all(const sched::PointMetrics& metrics);
+
+/// A result's cells with the lines above and below them. Metrics that the SLO limits have columns of their own.
 struct PointsTable {
-  std::string constants;  // what is the same for all points
+  std::string constants;  // values common to all points
   TextTable table;
   std::vector<std::string> footnotes;  // "a  estimated: …"
 };

@@ -26,7 +26,7 @@ std::string braille(unsigned char dots) {
   return {static_cast<char>(0xE2), static_cast<char>(0xA0 | (dots >> 6U)), static_cast<char>(0x80 | (dots & 0x3FU))};
 }
 
-// UTF-8 by its characters, each of which takes one cell.
+// Splits UTF-8 into characters; each takes one cell.
 std::vector<std::string> characters(const std::string& text) {
   std::vector<std::string> all;
   for (const char c : text) {
@@ -114,7 +114,7 @@ class Canvas {
     cell.series = colour;
   }
 
-  // A limit is dotted, and what is not known is a gap.
+  // A limit is dotted; missing values leave a gap.
   void line(const ChartSeries& series) {
     const int every = series.style == SeriesStyle::limit ? 4 : 1;
     for (std::size_t i = 1; i < series.points.size(); ++i) {
@@ -170,7 +170,7 @@ class Canvas {
 
   static std::string trimmed(const std::string& text) { return text.substr(0, text.find_last_not_of(' ') + 1); }
 
-  // The label of a tick stands in its row; of two in one row, the first.
+  // A tick's label is in its row; if two ticks share a row, the first label wins.
   [[nodiscard]] std::vector<std::string> row_labels() const {
     std::vector<std::string> labels(static_cast<std::size_t>(down_));
     for (const Tick& tick : y_.ticks()) {

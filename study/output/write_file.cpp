@@ -56,7 +56,7 @@ void write_file(const std::string& path, std::string_view text) { PendingFile(pa
 void make_folder(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
-  std::error_code unknown;  // of a name that is too long, say: then the first error tells more
+  std::error_code unknown;  // such as of a name that is too long: then the first error is more useful
   if (std::filesystem::is_directory(path, unknown)) return;
   if (std::filesystem::exists(path, unknown)) throw InputError(fmt::format("--out '{}' is a file, not a folder", path));
   throw DeviceError(fmt::format("cannot make the folder '{}': {}", path, error.message()));

@@ -25,7 +25,8 @@ class PendingFile {
 
 /// Throws DeviceError when the disk refuses.
 void write_file(const std::string& path, std::string_view text);
-/// Makes the folder and its parents. Throws InputError when something else stands there, DeviceError when refused.
+/// Makes the folder and its parents. Throws InputError if another kind of file exists there, DeviceError if the system
+/// refuses.
 void make_folder(const std::string& path);
 
 }  // namespace plimsoll::study

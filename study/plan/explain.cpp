@@ -43,6 +43,15 @@ std::string factor_gap(double factor, const char* more, const char* less, const 
   return fmt::format("{} {} {}", percent(factor - 1), factor > 1 ? more : less, unit);
 }
 
+// "1 more GPU", "2 GPUs more".
+std::string gpu_count(std::int64_t count, const char* before) {
+  return fmt::format("{}{} GPU{}", count, before, count == 1 ? "" : "s");
+}
+
+std::string gpu_gap(double mine, double its) {
+  return gpu_count(std::lround(std::abs(mine - its)), "") + (mine > its ? " more" : " fewer");
+}
+
 std::string lose_text(const Question& question, std::size_t i, std::size_t winner, const Answer& answer) {
   const Entry &entry = answer.entries[i], &best = answer.entries[winner];
   if (entry.ties) return "ties with the winner";
@@ -63,7 +72,7 @@ std::string lose_text(const Question& question, std::size_t i, std::size_t winne
     return "the same, but carries less by one run";
   const double slower = entry.standing.latency_p90.mean / best.standing.latency_p90.mean - 1;
   if (std::isfinite(slower) && slower > 0) return fmt::format("the same, with {} more p90 latency", percent(slower));
-  if (mine.gpus > its.gpus) return fmt::format("{} more GPUs for the same", mine.gpus - its.gpus);
+  if (mine.gpus > its.gpus) return gpu_count(mine.gpus - its.gpus, " more") + " for the same";
   return entry.stage == Stage::confirmed ? "ties with the winner" : "as good within one run";
 }
 
@@ -74,10 +83,8 @@ std::string objective_gap(const Question& question, const Entry& entry, const En
   if (mine == its || its == 0) return {};
   const double factor = mine / its;
   switch (question.search.objective) {
-    case Objective::cost:
-      return question.is_priced ? factor_gap(factor, "more", "less", "USD/h")
-                                : fmt::format("{:.0f} GPUs {}", std::abs(mine - its), factor > 1 ? "more" : "fewer");
-    case Objective::gpus: return fmt::format("{:.0f} GPUs {}", std::abs(mine - its), factor > 1 ? "more" : "fewer");
+    case Objective::cost: return question.is_priced ? factor_gap(factor, "more", "less", "USD/h") : gpu_gap(mine, its);
+    case Objective::gpus: return gpu_gap(mine, its);
     case Objective::latency: return factor_gap(factor, "longer", "shorter", "p90 latency");
     case Objective::throughput: return factor_gap(factor, "more", "fewer", "tokens/s");
     case Objective::cost_per_token:

@@ -33,7 +33,7 @@ std::string findings_html(const Study& study, std::span<const Finding> findings)
     page.preformatted(answer_text(f));
     for (const Chart& chart : winner_charts(f)) page.picture(chart);
     if (!f.answer.order.empty()) page.heading("Deployments, best first").table(ranking_table(f, f.answer.order.size()));
-    page.heading("What the figures rest on");
+    page.heading("Assumptions");
     page.list(assumptions_of(f.answer.winner ? f.question.candidates[*f.answer.winner].spec : f.question.spec,
                              study.notes()));
     if (!f.answer.winner) continue;

@@ -66,8 +66,8 @@ std::string limits_text(const Question& q, const Answer& answer) {
     std::string text;
     for (const Check& check : answer.entries[i].standing.checks) {
       if (check.kind == CheckKind::queue) continue;
-      text += fmt::format("{}{} {} {}{}{}", text.empty() ? "" : ", ", check.name,
-                          check.at_least ? ">=" : "<=", number(check.limit), check.unit.empty() ? "" : " ", check.unit);
+      text += fmt::format("{}{} {} {}", text.empty() ? "" : ", ", check.name,
+                          check.at_least ? ">=" : "<=", limit_text(check.limit, check.unit));
     }
     return text.empty() ? "no SLO: whatever keeps up" : text;
   }

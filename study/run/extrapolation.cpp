@@ -49,11 +49,13 @@ void compare_model(const PointSpec& spec, const model::CalibratedRange& range, D
   const model::Interval wide{range.parameters.low * (1 - kRounding), range.parameters.high * (1 + kRounding)};
   if (!wide.holds(parameters))
     out.add(Beyond::model,
-            fmt::format("{:.3g} G parameters of {}", 1e-9 * parameters, text_of(range.parameters, 1e-9)));
+            fmt::format("{:.3g} G parameters (fitted: {})", 1e-9 * parameters, text_of(range.parameters, 1e-9)));
   if (!is_same(spec.weight_dtype, range.weights))
-    out.add(Beyond::type, fmt::format("{} weights of {}", model::name(spec.weight_dtype), model::name(range.weights)));
+    out.add(Beyond::type,
+            fmt::format("{} weights (fitted: {})", model::name(spec.weight_dtype), model::name(range.weights)));
   if (!is_same(spec.kv_dtype, range.cache))
-    out.add(Beyond::type, fmt::format("a {} cache of {}", model::name(spec.kv_dtype), model::name(range.cache)));
+    out.add(Beyond::type,
+            fmt::format("{} KV cache (fitted: {})", model::name(spec.kv_dtype), model::name(range.cache)));
 }
 
 void compare_deployment(const PointSpec& spec, const model::CalibratedRange& range, Difference& out) {
@@ -62,23 +64,24 @@ void compare_deployment(const PointSpec& spec, const model::CalibratedRange& ran
       std::find(range.accelerators.begin(), range.accelerators.end(), accelerator) == range.accelerators.end())
     out.add(Beyond::accelerator, fmt::format("accelerator {}", accelerator));
   if (!range.tp.holds(spec.deployment.tp))
-    out.add(Beyond::tp, fmt::format("tp {} of {}", spec.deployment.tp, text_of(range.tp)));
+    out.add(Beyond::tp, fmt::format("tp {} (fitted: {})", spec.deployment.tp, text_of(range.tp)));
 }
 
 void compare_load(const PointSpec& spec, const model::CalibratedRange& range, Difference& out) {
   if (std::holds_alternative<load::Script>(spec.workload.load)) return;
   const double users = std::max(1.0, load::load_value(spec.workload.load) / spec.deployment.replicas);
   if (load::is_closed_loop(spec.workload.load) && !range.batch.holds(users))
-    out.add(Beyond::batch, fmt::format("{:g} users a replica of {}", users, text_of(range.batch)));
+    out.add(Beyond::batch, fmt::format("{:g} users per replica (fitted: {})", users, text_of(range.batch)));
   if (const auto mean = mean_lengths(spec.workload.lengths)) {
     if (!range.input.holds(mean->input))
-      out.add(Beyond::length, fmt::format("prompts of {:.0f} tokens of {}", mean->input, text_of(range.input)));
+      out.add(Beyond::length, fmt::format("prompts of {:.0f} tokens (fitted: {})", mean->input, text_of(range.input)));
     if (!range.output.holds(mean->output))
-      out.add(Beyond::length, fmt::format("answers of {:.0f} tokens of {}", mean->output, text_of(range.output)));
+      out.add(Beyond::length,
+              fmt::format("answers of {:.0f} tokens (fitted: {})", mean->output, text_of(range.output)));
   }
   const std::int64_t longest = longest_sent(spec.workload);
   if (range.context > 0 && static_cast<double>(longest) > range.context)
-    out.add(Beyond::length, fmt::format("sequences of {} tokens of at most {:g}", longest, range.context));
+    out.add(Beyond::length, fmt::format("sequences of {} tokens (fitted: up to {:g})", longest, range.context));
 }
 
 // "vllm-0.9" -> "0.9"; nothing for "vllm" and "vllm-v1", which name no version.
@@ -124,19 +127,18 @@ Extrapolation extrapolation_of(const PointSpec& spec) {
     add(fmt::format("engine {} is not calibrated ({})", spec.engine->id, spec.engine->calibrated_on));
   } else if (const Difference difference = difference_of(spec); !difference.reasons.empty()) {
     out.kinds.insert(difference.kinds.begin(), difference.kinds.end());
-    add(fmt::format("beyond what engine {} was fitted on: {}", spec.engine->id, fmt::join(difference.reasons, ", ")));
+    add(fmt::format("outside the fitted range of {}: {}", spec.engine->id, fmt::join(difference.reasons, ", ")));
   }
   if (spec.shape && spec.shape->sliding_window > 0 && longest_sent(spec.workload) > spec.shape->sliding_window) {
     add(
-        fmt::format("the cache of windowed layers counts at full length, beyond their {} tokens fewer sequences fit "
-                    "than in servers that "
-                    "free it{}",
-                    spec.shape->sliding_window, spec.shape->chunked ? ", and a chunk reads as much as a window" : ""));
+        fmt::format("the cache of windowed layers counts at full length: beyond their {} tokens, servers that free it "
+                    "hold more sequences{}",
+                    spec.shape->sliding_window, spec.shape->chunked ? "; a chunk reads as much as a window" : ""));
   }
   if (spec.deployment.pp > 1) {
     add(fmt::format(
-        "pp {0}: one step at a time passes all stages, several in flight are not modelled: throughput up to {0} "
-        "times too low (docs/limits.md)",
+        "pp {0}: each step passes through all stages before the next begins, so throughput is up to {0} times too low "
+        "(docs/limits.md)",
         spec.deployment.pp));
     out.kinds.insert(Beyond::pipeline);
   }

@@ -205,9 +205,9 @@ std::string unused_gpus(const PointResult& point) {
   const std::int64_t paid = std::int64_t{point.instances} * point.gpus_per_instance, used = point.gpus;
   if (used == 0 || used >= paid) return {};
   return fmt::format(
-      "{} of the {} GPUs of {} are not used{}: more replicas, or a larger tp, would use them", paid - used, paid,
+      "{} of the {} GPUs of {} {} not used{}: more replicas or a larger tp would use them", paid - used, paid,
       point.instances == 1 ? point.labels.hardware : fmt::format("{} x {}", point.instances, point.labels.hardware),
-      point.usd_per_hour ? ", but paid" : "");
+      paid - used == 1 ? "is" : "are", point.usd_per_hour ? ", but paid for" : "");
 }
 
 double instance_hours(const PointResult& point) {
@@ -242,7 +242,7 @@ std::string steady_text(const sched::SteadyState& steady) {
     case sched::Steadiness::stable: return {};
     case sched::Steadiness::unstable: return "unstable: " + steady.reason;
     case sched::Steadiness::too_short:
-      return fmt::format("run too short to tell whether it keeps up: {}; requests: {} would tell", steady.reason,
+      return fmt::format("run too short to tell whether it keeps up: {}; {} requests would tell", steady.reason,
                          steady.requests_needed);
   }
   return {};

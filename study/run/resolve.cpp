@@ -197,7 +197,7 @@ std::string starved_prompts(const PointSpec& spec) {
   if (beside < 0)
     return fmt::format("a prompt of {} tokens never fits a step of {}: {}", prompt, limits.step_tokens, key);
   return fmt::format(
-      "a prompt of {} tokens enters a step of {} only while {} run: first tokens wait for others' last ones; {}",
+      "a prompt of {} tokens fits a step of {} only while {} run, so TTFT includes the wait for others to finish; {}",
       prompt, limits.step_tokens,
       beside == 0 ? "no other sequences" : fmt::format("at most {} other sequences", beside), key);
 }

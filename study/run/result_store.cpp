@@ -29,17 +29,16 @@ std::string checksum(std::string_view text) {
 std::string advice(int code) {
   switch (code & 0xff) {
     case SQLITE_FULL:
-      return "the disk is full: free some space and run again; what is stored there stays and is not run again";
+      return "the disk is full: free some space and run again; stored points are kept and not run again";
     case SQLITE_BUSY:
     case SQLITE_LOCKED: return "another run is using it: wait for that or state another --out";
     case SQLITE_CORRUPT:
-    case SQLITE_NOTADB: return "it is damaged or no store of results: move it away to begin anew";
+    case SQLITE_NOTADB: return "it is damaged or not a store of results: move it away to start again";
     case SQLITE_READONLY:
     case SQLITE_PERM:
     case SQLITE_CANTOPEN: return "it cannot be written: state another --out or change its permissions";
-    case SQLITE_IOERR:
-      return "see that its folder can be read and written; what is stored there stays; run again to continue";
-    default: return "what is stored there stays; run again to continue";
+    case SQLITE_IOERR: return "make its folder readable and writable; stored points are kept; run again to continue";
+    default: return "stored points are kept; run again to continue";
   }
 }
 
@@ -89,10 +88,10 @@ void ResultStore::claim() {
     execute(fmt::format("PRAGMA user_version = {}", kVersion).c_str());
     execute("CREATE TABLE results (key BLOB NOT NULL UNIQUE, text TEXT NOT NULL, checksum BLOB NOT NULL)");
   } else if (number("PRAGMA application_id") != kApplication) {
-    throw DeviceError(fmt::format("cannot use '{}': it is a database of something else; state another --out", file_));
+    throw DeviceError(fmt::format("cannot use '{}': it is another program's database; state another --out", file_));
   } else if (number("PRAGMA user_version") != kVersion) {
     throw DeviceError(
-        fmt::format("cannot use '{}': another version of this program wrote it; move it away to begin anew", file_));
+        fmt::format("cannot use '{}': another version of this program wrote it; move it away to start again", file_));
   }
   execute("COMMIT");
 }

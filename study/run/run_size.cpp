@@ -125,9 +125,9 @@ std::optional<Impossible> workload_problem(const PointSpec& spec) {
   }
   if (std::holds_alternative<load::Script>(spec.workload.load) && !spec.deployment.is_fixed()) {
     const bool scales = spec.deployment.autoscaling.has_value();
-    return Impossible{scales ? spec.places.autoscaling : spec.places.failures,
-                      fmt::format("a script drives one replica that is always there: it excludes '{}'",
-                                  scales ? "autoscaling" : "failures")};
+    return Impossible{
+        scales ? spec.places.autoscaling : spec.places.failures,
+        fmt::format("a script drives one permanent replica: it excludes '{}'", scales ? "autoscaling" : "failures")};
   }
   if (std::optional<Impossible> problem = life_problem(spec)) return problem;
   if (std::optional<Impossible> problem = memory_problem(spec)) return problem;

@@ -23,8 +23,8 @@ TEST_F(CalibrateTest, HelpListsOnlyOptionsThatAct) {
   // Every verb takes the common options all the same; those that do nothing say so.
   const Outcome list = run("list policies --jobs 2 --stepwise");
   EXPECT_EQ(list.exit, 0);
-  EXPECT_THAT(list.output, HasSubstr("--jobs does nothing for list"));
-  EXPECT_THAT(list.output, HasSubstr("--stepwise does nothing for list"));
+  EXPECT_THAT(list.output, HasSubstr("--jobs has no effect on list"));
+  EXPECT_THAT(list.output, HasSubstr("--stepwise has no effect on list"));
   EXPECT_THAT(run("list policies --jobs x").output, HasSubstr("--jobs: found 'x'"));
 }
 
@@ -77,7 +77,7 @@ TEST_F(CalibrateTest, LiveValidationIsOfThisMachine) {
   const Outcome other = run("validate --live " + write("tiny.yaml", kTinyStudy));
   EXPECT_EQ(other.exit, 2);
   EXPECT_THAT(other.output, HasSubstr("hardware: this-machine"));
-  EXPECT_THAT(run("validate jumpstart --live x.yaml").output, HasSubstr("--live takes the place"));
+  EXPECT_THAT(run("validate jumpstart --live x.yaml").output, HasSubstr("--live replaces the table"));
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ TEST_F(CommandTest, AnUnknownVerbNamesTheKnownOnes) {
 TEST_F(CommandTest, AnUnknownOptionNamesTheNearest) {
   const Outcome wrong = run("simulate x.yaml --fromat csv");
   EXPECT_EQ(wrong.exit, 2);
-  EXPECT_THAT(wrong.output, HasSubstr("unknown option '--fromat'; nearest: --format"));
+  EXPECT_THAT(wrong.output, HasSubstr("unknown option '--fromat'; did you mean '--format'?"));
 }
 
 TEST_F(CommandTest, BadInputIsOneLineWithItsPlace) {
@@ -152,7 +152,7 @@ TEST_F(CommandTest, AFolderHasAPageWithPicturesAndTheVerbSaysSo) {
   const std::string page = read_text(out + "/report.html");
   EXPECT_THAT(page, HasSubstr("<svg"));
   EXPECT_THAT(page, HasSubstr("p99 TPOT"));  // the SLO's own metric, kept as it is
-  EXPECT_THAT(page, HasSubstr("What they rest on"));
+  EXPECT_THAT(page, HasSubstr("Assumptions"));
   EXPECT_THAT(page, Not(HasSubstr("<script")));
   EXPECT_THAT(page, Not(HasSubstr("src=")));  // nothing from elsewhere
   EXPECT_THAT(run("memory " + path + " --out " + out).output, HasSubstr("memory.csv"));

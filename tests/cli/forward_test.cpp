@@ -127,7 +127,7 @@ TEST_F(ForwardTest, PromptsThatAreWrongHaveAPlace) {
       {R"({"tokens": [1], "ids": "a"})", "unknown key 'ids', allowed: id, tokens"},
       {R"({"id": "__metadata__", "tokens": [1]})", "id: found '__metadata__', which is no name of a tensor"},
       {R"({"tokens": [1]} x)", "not valid JSON at byte 17 of the line"},
-      {R"({"id": "a", "tokens": [1]})", "id 'a' stands twice, first on line 1"},
+      {R"({"id": "a", "tokens": [1]})", "id 'a' occurs twice, first on line 1"},
   };
   for (const auto& [line, message] : kCases) {
     const Outcome wrong = with_prompt(std::string(R"({"id": "a", "tokens": [1]})") + "\n\n" + line);

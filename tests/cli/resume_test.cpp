@@ -127,8 +127,9 @@ TEST_F(ResumeCommandTest, ASearchKilledTwentyTimesEndsAsIfUndisturbed) {
 
 TEST_F(ResumeCommandTest, ItSaysWhatItFound) {
   const std::string arguments = "simulate " + sweep() + " --out " + file("out");
-  EXPECT_THAT(run(arguments).output, ::testing::Not(HasSubstr("stood in")));
-  EXPECT_THAT(run(arguments).output, HasSubstr("note: 60 of 60 points stood in " + file("out") + "/results.sqlite"));
+  EXPECT_THAT(run(arguments).output, ::testing::Not(HasSubstr("were already in")));
+  EXPECT_THAT(run(arguments).output,
+              HasSubstr("note: 60 of 60 points were already in " + file("out") + "/results.sqlite"));
 }
 
 TEST_F(ResumeCommandTest, AStoreInUseIsOneMessage) {
@@ -148,7 +149,7 @@ TEST_F(ResumeCommandTest, ADamagedStoreIsOneMessageAndLeftAlone) {
   write("out/results.sqlite", "Dear diary");
   const Outcome damaged = run("simulate " + sweep() + " --out " + file("out"));
   EXPECT_EQ(damaged.exit, 3);
-  EXPECT_THAT(damaged.output, HasSubstr("move it away to begin anew"));
+  EXPECT_THAT(damaged.output, HasSubstr("move it away to start again"));
   EXPECT_EQ(std::count(damaged.output.begin(), damaged.output.end(), '\n'), 1) << damaged.output;
   EXPECT_EQ(read_text(file("out/results.sqlite")), "Dear diary");
 }
@@ -184,7 +185,7 @@ TEST_F(ResumeCommandTest, AFullDiskLosesNothingThatWasStored) {
   disk.grow();
   const Outcome rest = run(arguments);
   EXPECT_EQ(rest.exit, 0) << rest.output;
-  EXPECT_THAT(rest.output, HasSubstr(" of 60 points stood in "));
+  EXPECT_THAT(rest.output, HasSubstr(" of 60 points were already in "));
   EXPECT_EQ(run("simulate " + sweep() + " --out " + file("calm")).exit, 0);
   EXPECT_EQ(read_text(file("disk/out/points.csv")), read_text(file("calm/points.csv")));
 }

@@ -76,25 +76,34 @@ TEST_F(StatedStudyTest, AMistakeNamesItsOption) {
 
 TEST_F(StatedStudyTest, WhatIsMissingIsSaidInOneMessage) {
   EXPECT_THAT(run("simulate --dtype bf16").output,
-              HasSubstr("without a STUDY file --model, --hardware, --rate (or --users, or --trace) are missing"));
-  EXPECT_THAT(run("plan").output, HasSubstr("missing STUDY, or --model, --hardware and --rate in its place"));
+              HasSubstr("without a STUDY file, --model, --hardware, --rate (or --users, or --trace) are required"));
+  EXPECT_THAT(run("plan").output, HasSubstr("missing STUDY, or --model, --hardware and --rate instead"));
+}
+
+// One line asks every verb the same; what memory does not depend on changes nothing.
+TEST_F(StatedStudyTest, MemoryTakesTheOptionsOfTheOtherVerbs) {
+  const std::string line = " --quiet --format csv --model llama-3.1-70b --hardware 8xh100 --engine vllm --input 1000";
+  const Outcome plain = run("memory" + line);
+  const Outcome whole = run("memory" + line + " --rate 4 --output 300 --requests 10 --slo p99_ttft=1s,p99_tpot=50ms");
+  EXPECT_EQ(whole.exit, 0) << whole.output;
+  EXPECT_EQ(whole.output, plain.output);
 }
 
 TEST_F(StatedStudyTest, WhatIsTakenWithoutBeingStatedIsSaid) {
   const std::string text =
       run("simulate --engine vllm --model llama-3.1-8b --rate 4 --hardware p5.48xlarge --requests 10").output;
-  EXPECT_THAT(text, HasSubstr("--input is not stated: 1000 is taken"));
-  EXPECT_THAT(text, HasSubstr("--output is not stated: 300 is taken"));
-  EXPECT_THAT(text, HasSubstr("--tp is not stated: 8 of 8 GPUs a replica"));
-  EXPECT_THAT(text, HasSubstr("engine vllm: vllm-0.12, the newest of "));  // 12 is later than 6
+  EXPECT_THAT(text, HasSubstr("--input not stated: using 1000"));
+  EXPECT_THAT(text, HasSubstr("--output not stated: using 300"));
+  EXPECT_THAT(text, HasSubstr("--tp not stated: using 8 of 8 GPUs per replica"));
+  EXPECT_THAT(text, HasSubstr("engine vllm is vllm-0.12 (newest of "));  // 12 is later than 6
 }
 
 TEST_F(StatedStudyTest, ADegreeThatIsNotStatedLeavesGpusToTheOtherReplicas) {
   // 28 heads cannot be split over 8 GPUs: 4 is the largest degree of an instance of 8 that divides them.
   EXPECT_THAT(run("simulate --model qwen2.5-7b --rate 4 --hardware p5.48xlarge --requests 10").output,
-              HasSubstr("4 of 8 GPUs a replica"));
+              HasSubstr("4 of 8 GPUs per replica"));
   EXPECT_THAT(run("simulate --model llama-3.1-8b --replicas 4 --rate 4 --hardware p5.48xlarge --requests 10").output,
-              HasSubstr("2 of 8 GPUs a replica"));
+              HasSubstr("2 of 8 GPUs per replica"));
 }
 
 TEST_F(StatedStudyTest, OptionsReplaceValuesOfAFileAndOfItsSweep) {
@@ -146,7 +155,7 @@ TEST_F(StatedStudyTest, InitWithoutOptionsWritesAStudyThatRuns) {
   EXPECT_EQ(run("memory " + study).exit, 0);
   EXPECT_EQ(run("init " + file("other.yaml")).exit, 0);  // the file without --out
   EXPECT_TRUE(std::filesystem::exists(file("other.yaml")));
-  EXPECT_THAT(run("init --out " + study).output, HasSubstr("exists already"));  // nothing is overwritten
+  EXPECT_THAT(run("init --out " + study).output, HasSubstr("already exists"));  // nothing is overwritten
 }
 
 TEST_F(StatedStudyTest, InitNamesATraceFromWhereTheStudyLies) {

@@ -108,8 +108,21 @@ TEST_F(Overlay, UnknownModelsAreToldOfTheirConfigAndTheirBase) {
               HasSubstr("'llama-3.1-8b' has that shape, and 'dtype' says"));
   EXPECT_THAT(hint("x/Hermes-3-Llama-3.1-8B-AWQ-INT4"), HasSubstr("'llama-3.1-8b' has that shape"));
   EXPECT_THAT(hint("neuralmagic/Meta-Llama-3.1-70B-Instruct-FP8-dynamic"), HasSubstr("'llama-3.1-70b' has that shape"));
+  EXPECT_THAT(hint("Qwen/Qwen3-32B-AWQ"),
+              AllOf(HasSubstr("'qwen3-32b' has that shape"), Not(HasSubstr("did you mean"))));
   EXPECT_THAT(hint("somebody/entirely-new"),
               AllOf(HasSubstr("A config.json is a model too"), Not(HasSubstr("has that shape"))));
+}
+
+// Their config.json would be refused: no near name is of any use.
+TEST_F(Overlay, ModelsThatAreNotModelledSayWhatWouldBeWrong) {
+  const auto hint = [&](const std::string& name) { return problem_of([&] { (void)catalogue_.model(name); }); };
+  for (const char* const name : {"qwen3-next-80b-a3b", "Qwen/Qwen3-Next-80B-A3B-Instruct", "Qwen3.5-397B-A17B"})
+    EXPECT_THAT(hint(name),
+                AllOf(HasSubstr("is not modelled: most layers are linear attention"), Not(HasSubstr("did you mean"))))
+        << name;
+  EXPECT_THAT(hint("deepseek-ai/DeepSeek-V3.2"), HasSubstr("is not modelled: an indexer"));
+  EXPECT_THAT(hint("llama-3.1-7b"), HasSubstr("did you mean"));
 }
 
 TEST_F(Overlay, DeepSeeksNamesHaveOneShape) {

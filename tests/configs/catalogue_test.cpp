@@ -196,6 +196,7 @@ TEST(ShippedCatalogue, UnknownNamesSuggestNearOnes) {
   EXPECT_THAT(problem_of([&] { (void)catalogue().instance("ml.p4d.24xlrge", where); }),
               HasSubstr("did you mean 'p4d.24xlarge'?"));
   EXPECT_THAT(problem_of([&] { (void)catalogue().engine("vlm-0.6", where); }), HasSubstr("did you mean 'vllm-0.6'?"));
+  EXPECT_THAT(problem_of([&] { (void)catalogue().engine("vlm", where); }), HasSubstr("did you mean 'vllm'?"));
   EXPECT_THAT(problem_of([&] { (void)catalogue().interconnect("nvswich-a100", where); }),
               HasSubstr("'nvswitch-a100'?"));
   EXPECT_THAT(problem_of([&] { (void)catalogue().model("quite something else", where); }),

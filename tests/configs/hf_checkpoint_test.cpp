@@ -249,7 +249,7 @@ TEST_F(HfCheckpoint, MultimodalModelsCountAsTheirLanguageModel) {
   const model::LlmShape inside =
       shape(R"({"model_type": "mistral3", "vision_config": {"hidden_size": 7}, "text_config": )" + text + "}");
   EXPECT_EQ(inside.layers, 4);
-  EXPECT_THAT(inside.notes, ElementsAre(HasSubstr("of the multimodal mistral3 the language model counts")));
+  EXPECT_THAT(inside.notes, ElementsAre(HasSubstr("multimodal mistral3: only the language model is counted")));
   EXPECT_EQ(inside.checkpoint->dtype, DType::bf16);
   EXPECT_THAT(shape(text).notes, IsEmpty());
 }

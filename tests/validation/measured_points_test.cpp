@@ -83,7 +83,7 @@ TEST_F(MeasuredPoints, ServersSettingsAreSimulatedAsMeasured) {
 TEST_F(MeasuredPoints, FaultsAreNamedWithTheirPlace) {
   expect_error("model,hardware,engine,input_tokens,output_tokens,load_kind,load_vale\n", 1, 60,
                "did you mean 'load_value'");
-  expect_error("model,hardware,engine,tp,tp\n", 1, 26, "column 'tp' stands twice");
+  expect_error("model,hardware,engine,tp,tp\n", 1, 26, "column 'tp' occurs twice");
   expect_error("model,hardware\n", 1, 0, "'engine' is missing");
   expect_error(std::string(kHeader) + "m,h,e,fp16,nan,1,1,closed_loop,1,1,1\n", 2, 12, "tp: found 'nan'");
   expect_error(std::string(kHeader) + "m,h,e,fp16,1.5,1,1,closed_loop,1,1,1\n", 2, 12, "whole number");

@@ -35,7 +35,7 @@ TEST(Prompts, LinesAndIdsDoNotMix) {
   const Scratch scratch;
   EXPECT_NE(problem_of([&] {
               (void)read(scratch, "{\"tokens\": [1]}\n{\"id\": \"1\", \"tokens\": [2]}");
-            }).find("id '1' stands twice, first on line 1"),
+            }).find("id '1' occurs twice, first on line 1"),
             std::string::npos);
 }
 

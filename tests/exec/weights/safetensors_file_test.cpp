@@ -119,7 +119,7 @@ std::vector<Hostile> hostile_files() {
       {"two documents", safetensors_bytes("{}{}", ""), "not valid JSON"},
       {"deep nesting", safetensors_bytes("{\"a\":" + std::string(100'000, '['), ""), "tensor 'a': found a list"},
       {"deep objects", safetensors_bytes(R"({"a":{"dtype":)" + std::string(1000, '{'), ""), "tensor 'a'"},
-      {"a name that stands twice", with(entry("a", "F32", "[1]", 0, 4) + "," + entry("a", "F32", "[1]", 4, 8), eight),
+      {"a name that occurs twice", with(entry("a", "F32", "[1]", 0, 4) + "," + entry("a", "F32", "[1]", 4, 8), eight),
        "tensor 'a': occurs twice"},
       {"metadata twice", safetensors_bytes(R"({"__metadata__":{},"__metadata__":{}})", ""), "occurs twice"},
       {"metadata of numbers", safetensors_bytes(R"({"__metadata__":{"a":1}})", ""), "expected text only"},

@@ -356,10 +356,13 @@ TEST_F(TableTest, ARateIsPoissonAndInfinityIsNoRate) {
 
 TEST_F(TableTest, WhatItCannotUseIsSaid) {
   EXPECT_THAT(table("ttft,tpot_ms\n80,20\n").notes,
-              ::testing::Contains(HasSubstr("column 'ttft' is left out, since its unit is not told")));
+              ::testing::Contains(HasSubstr("column 'ttft' is left out: its unit is unknown")));
+  EXPECT_THAT(table("ttft_ms,first,took\n80,1,2\n").notes,
+              ::testing::Contains(HasSubstr("columns that are not read: first, took; --map FIGURE=COLUMN")));
+  EXPECT_THAT(table("ttft_ms,tp\n80,2\n").notes, ::testing::Not(::testing::Contains(HasSubstr("not read"))));
   EXPECT_THAT(table("ttft_ms\n80\n\n# remark\n\"\"\n").notes,
               ::testing::Contains(HasSubstr("1 row without a throughput")));
-  EXPECT_THAT(refused("a,b\n1,2\n"), HasSubstr("mine.csv:1: no column holds a figure that is known"));
+  EXPECT_THAT(refused("a,b\n1,2\n"), HasSubstr("mine.csv:1: no column has a known figure"));
   EXPECT_THAT(refused("ttft_ms\n-80\n"),
               HasSubstr("mine.csv:2:1: ttft_mean_s: found '-80', expected a number of 0 or more"));
   EXPECT_THAT(refused("ttft_ms\nnan\n"), HasSubstr("found 'nan'"));
@@ -368,7 +371,7 @@ TEST_F(TableTest, WhatItCannotUseIsSaid) {
   EXPECT_THAT(refused("ttft_ms\n80\n", {"tftt=ttft_ms"}), HasSubstr("did you mean 'ttft'?"));
   EXPECT_THAT(refused("ttft_ms\n80\n", {"ttft=first_ms"}), HasSubstr("no column 'first_ms', found ttft_ms"));
   EXPECT_THAT(refused("ttft_ms\n80\n", {"ttft=ttft_ms:h"}), HasSubstr("unknown unit 'h', allowed: s, ms, us, ns"));
-  EXPECT_THAT(refused("first\n80\n", {"ttft=first"}), HasSubstr("the unit of 'first' is not told"));
+  EXPECT_THAT(refused("first\n80\n", {"ttft=first"}), HasSubstr("the unit of 'first' is unknown"));
 }
 
 TEST_F(TableTest, APointsFileOfOursIsReadBack) {

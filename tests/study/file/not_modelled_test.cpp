@@ -70,7 +70,7 @@ TEST_F(NotModelledTest, DeploymentsAndWorkloadsAnswerToo) {
 // "ep: 1" and "lora: false" ask for nothing.
 TEST_F(NotModelledTest, ValuesThatAskForNothingAreToldSo) {
   EXPECT_THAT(problem("scheduler: {--data-parallel-size: 1}"),
-              HasSubstr("'--data-parallel-size: 1' is how every deployment runs"));
+              HasSubstr("'--data-parallel-size: 1' is always the case here"));
   EXPECT_THAT(problem("lora: false"), HasSubstr("leave it out"));
   EXPECT_THAT(problem("lora: true"), ::testing::Not(HasSubstr("leave it out")));
 }
@@ -102,7 +102,7 @@ TEST_F(NotModelledTest, PipelineStagesAreMarked) {
   const auto reason = [&](const char* pp) {
     return resolve_point(read(kSmallStudy, {{"deployment.pp", pp}}), 0).result.extrapolates;
   };
-  EXPECT_THAT(reason("2"), HasSubstr("pp 2: one step at a time passes all stages"));
+  EXPECT_THAT(reason("2"), HasSubstr("pp 2: each step passes through all stages"));
   EXPECT_THAT(reason("1"), ::testing::Not(HasSubstr("stages")));
 }
 

@@ -78,10 +78,10 @@ TEST_F(PointNotesTest, APromptAsLongAsAStepIsExplainedWithTheKey) {
                     scheduler, input));
     return resolve_point(study, 0).result.starved;
   };
-  EXPECT_EQ(starved("{step_token_budget: 8192}"),
-            "a prompt of 8192 tokens enters a step of 8192 only while no other sequences run: first tokens wait for "
-            "others' last ones; "
-            "raise scheduler.step_token_budget to 8223 or more or set scheduler.chunked: true");
+  EXPECT_EQ(
+      starved("{step_token_budget: 8192}"),
+      "a prompt of 8192 tokens fits a step of 8192 only while no other sequences run, so TTFT includes the wait for "
+      "others to finish; raise scheduler.step_token_budget to 8223 or more or set scheduler.chunked: true");
   EXPECT_THAT(starved("{step_token_budget: 8200}"), HasSubstr("at most 8 other sequences"));
   EXPECT_THAT(starved("{step_token_budget: 4096}"), HasSubstr("never fits a step of 4096"));
   EXPECT_EQ(starved("{step_token_budget: 8223}"), "");
@@ -123,7 +123,8 @@ TEST_F(PointNotesTest, GpusWithoutReplicasAreSaid) {
   const auto idle = [&](const Overrides& overrides) {
     return unused_gpus(run_study(read(kSmallStudy, overrides), {}).points.at(0));
   };
-  EXPECT_THAT(idle({{"deployment.tp", "2"}}), HasSubstr("6 of the 8 GPUs of ml.p4d.24xlarge are not used, but paid"));
+  EXPECT_THAT(idle({{"deployment.tp", "2"}}),
+              HasSubstr("6 of the 8 GPUs of ml.p4d.24xlarge are not used, but paid for"));
   EXPECT_THAT(idle({{"deployment.tp", "2"}, {"deployment.replicas", "5"}}),
               HasSubstr("6 of the 16 GPUs of 2 x ml.p4d.24xlarge"));
   EXPECT_EQ(idle({{"deployment.tp", "8"}}), "");

@@ -70,16 +70,16 @@ TEST_F(ResolveTest, WhatWasFittedIsCalibratedAndAllElseSaysWhyNot) {
   EXPECT_EQ(reason({{"dtype", "fp16"}}), "");  // the same bytes and rates
   EXPECT_EQ(reason({{"engine", "vllm"}}), "");
   const std::vector<std::pair<Overrides, std::string>> cases = {
-      {{{"model", "llama-3.1-8b"}}, "8.03 G parameters of 32.76"},
+      {{{"model", "llama-3.1-8b"}}, "8.03 G parameters (fitted: 32.76)"},
       {{{"model", "qwen3-30b-a3b"}}, "a mixture of experts"},
-      {{{"dtype", "fp8"}}, "fp8 weights of bf16"},
-      {{{"dtype", "int4"}}, "int4 weights of bf16"},
-      {{{"kv_dtype", "fp8"}}, "a fp8 cache of bf16"},
-      {{{"deployment.tp", "1"}}, "tp 1 of 2 to 8"},
+      {{{"dtype", "fp8"}}, "fp8 weights (fitted: bf16)"},
+      {{{"dtype", "int4"}}, "int4 weights (fitted: bf16)"},
+      {{{"kv_dtype", "fp8"}}, "fp8 KV cache (fitted: bf16)"},
+      {{{"deployment.tp", "1"}}, "tp 1 (fitted: 2 to 8)"},
       {{{"hardware", "{accelerator: h200-sxm, count: 8}"}}, "accelerator h200-sxm"},
-      {{{"workload.concurrency", "1"}}, "1 users a replica of 8 to 128"},
-      {{{"workload.lengths.input", "128"}}, "prompts of 128 tokens of 1024 to 4096"},
-      {{{"workload.lengths.output", "2000"}}, "answers of 2000 tokens of 128 to 1024"},
+      {{{"workload.concurrency", "1"}}, "1 users per replica (fitted: 8 to 128)"},
+      {{{"workload.lengths.input", "128"}}, "prompts of 128 tokens (fitted: 1024 to 4096)"},
+      {{{"workload.lengths.output", "2000"}}, "answers of 2000 tokens (fitted: 128 to 1024)"},
       {{{"engine", "vllm-0.9"}}, "version 0.9"}};
   for (const auto& [overrides, text] : cases)
     EXPECT_NE(reason(overrides).find(text), std::string::npos) << text << ": " << reason(overrides);

@@ -78,13 +78,13 @@ TEST_F(ResultStoreTest, OneAtATimeOwnsIt) {
 
 TEST_F(ResultStoreTest, AFileThatIsNoStoreIsLeftAlone) {
   write("results.sqlite", "Dear diary, " + std::string(5000, '.'));
-  EXPECT_THAT(problem_of_opening(), HasSubstr("damaged or no store of results: move it away"));
+  EXPECT_THAT(problem_of_opening(), HasSubstr("damaged or not a store of results: move it away"));
   EXPECT_THAT(read_text(store_file()), ::testing::StartsWith("Dear diary"));
 }
 
 TEST_F(ResultStoreTest, ADatabaseOfSomethingElseIsLeftAlone) {
   sql("CREATE TABLE accounts (name TEXT); INSERT INTO accounts VALUES ('mine')");
-  EXPECT_THAT(problem_of_opening(), HasSubstr("a database of something else"));
+  EXPECT_THAT(problem_of_opening(), HasSubstr("another program's database"));
 }
 
 TEST_F(ResultStoreTest, AnotherVersionIsRefused) {

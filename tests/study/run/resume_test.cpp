@@ -2,6 +2,7 @@
 // A sweep that was interrupted continues from results.sqlite, and nothing stale is taken from there.
 #include <gmock/gmock.h>
 
+#include "study/output/fleet_view.h"
 #include "study/output/outputs.h"
 #include "tests/study/study_file.h"
 
@@ -12,7 +13,7 @@ class ResumeTest : public StudyFolder {
  protected:
   struct Account {
     std::size_t simulated = 0, recalled = 0;
-    std::string csv, extrapolates;
+    std::string csv, extrapolates, fleet;
   };
   // Stops after `most` points that are simulated; 0: goes on to the end.
   Account run(const Study& study, std::size_t most = 0, bool requests = false, bool stepwise = false) const {
@@ -35,6 +36,7 @@ class ResumeTest : public StudyFolder {
     outputs.finish(result);
     account.recalled = outputs.recalled();
     account.extrapolates = result.points.front().extrapolates;
+    if (!result.points.front().fleet.empty()) account.fleet = fleet_table(result.points.front());
     account.csv = points_csv(study.swept_keys(), result.points);
     return account;
   }
@@ -69,6 +71,17 @@ TEST_F(ResumeTest, RemembersWhatLayBeyondTheMeasurements) {
   EXPECT_EQ(second.recalled, 1U);
   EXPECT_THAT(first.extrapolates, ::testing::HasSubstr("no measured products in int8 on h100-sxm"));
   EXPECT_EQ(second.extrapolates, first.extrapolates);
+}
+
+// The table over time and the pictures of the page need the fleet's changes, which are not among the metrics.
+TEST_F(ResumeTest, RemembersTheFleetOverTime) {
+  const Study study =
+      read(std::string(kSmallStudy),
+           {{"deployment", "{tp: 1, replicas: 2, failures: {mean_time_between: 1 s, restart: 100 ms}}"}});
+  const Account first = run(study), second = run(study);
+  EXPECT_EQ(second.recalled, 1U);
+  EXPECT_THAT(first.fleet, ::testing::HasSubstr("replicas over time"));
+  EXPECT_EQ(second.fleet, first.fleet);
 }
 
 TEST_F(ResumeTest, ALongerSweepTakesOverWhatItShares) {
