@@ -288,12 +288,12 @@ int run_validate(const Arguments& arguments, Console& console) {
   left_out.tell(console, rows);
   if (comparisons.empty() && !control.cancelled())
     console.warn("nothing was compared: no row has a figure that can be predicted");
-  warn_if_none_is_predicted(comparisons, console);
   switch (parsed->common.format) {
     case Format::table: console.print(validation::comparison_text(comparisons)); break;
     case Format::csv: console.print(validation::comparison_csv(comparisons)); break;
     case Format::json: console.print(validation::comparison_json(comparisons)); break;
   }
+  warn_if_none_is_predicted(comparisons, console);
   if (!parsed->common.out.empty())
     write_report(parsed->common.out, jumpstart ? "jumpstart" : parsed->operand, arguments, leaves_out, comparisons,
                  console);

@@ -49,9 +49,9 @@ void note_batch(const load::Scenario& scenario, RunResult& result) {
   const double batch = result.metrics.batch_mean;
   if (fitted.holds(batch)) return;
   const bool small = batch < fitted.low;
-  result.beyond_measured.insert(
-      fmt::format("beyond what engine {} was fitted on: batches of {} than {:g} sequences in the mean",
-                  scenario.engine->id, small ? "less" : "more", small ? fitted.low : fitted.high));
+  result.beyond_measured.insert(fmt::format("outside the fitted range of {}: a mean batch of {} than {:g} sequences",
+                                            scenario.engine->id, small ? "less" : "more",
+                                            small ? fitted.low : fitted.high));
 }
 
 }  // namespace

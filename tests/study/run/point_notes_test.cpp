@@ -143,8 +143,8 @@ TEST_F(PointNotesTest, LargeBatchesOfAnOpenLoopAreBeyondTheFit) {
     return run_study(study, {}).points.at(0).extrapolates;
   };
   EXPECT_EQ(reason("6 /s"), "");  // some 2.5 s each: 15 at a time
-  EXPECT_THAT(reason("0.1 /s"), HasSubstr("batches of less than 8 sequences"));
-  EXPECT_THAT(reason("200 /s"), HasSubstr("batches of more than 128 sequences"));
+  EXPECT_THAT(reason("0.1 /s"), HasSubstr("a mean batch of less than 8 sequences"));
+  EXPECT_THAT(reason("200 /s"), HasSubstr("a mean batch of more than 128 sequences"));
 }
 
 }  // namespace
