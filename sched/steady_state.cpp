@@ -92,6 +92,7 @@ struct Evidence {
   double output = 0, output_squares = 0;
   double offered = 0, growth = 0, growth_before = 0, growth_last = 0;  // in the window, and in its halves
   double last_offered = 0, last_served_s = 0;
+  double left = 0, half_drained_s = 0;  // requests not yet served when the last one is sent; until half of them are
   double variance = 0, backlog_end = 0, meant = 0;  // meant: what the window should have been offered
   double rate = 0, gap_scv = 0, settles_s = 0, clients = 0, warmup_s = 0;
   bool open = false, closed = false, replay = false;
@@ -115,7 +116,22 @@ struct Evidence {
       output += request.output;
       output_squares += static_cast<double>(request.output) * request.output;
     }
-    if (run.load.kind == OfferedLoad::Kind::open && length > 0) add_path(run, length);
+    if (run.load.kind == OfferedLoad::Kind::open && length > 0) {
+      add_path(run, length);
+      add_drain(run);
+    }
+  }
+
+  void add_drain(const JudgedRun& run) {
+    std::vector<double> ends;
+    for (const Served& request : run.served) {
+      if (request.end > run.load.last_sent_s) ends.push_back(request.end);
+    }
+    if (ends.empty()) return;
+    left += static_cast<double>(ends.size());
+    const auto half = ends.begin() + static_cast<std::ptrdiff_t>(ends.size() / 2);
+    std::nth_element(ends.begin(), half, ends.end());
+    half_drained_s += *half - run.load.last_sent_s;
   }
 
   void add_path(const JudgedRun& run, double length) {
@@ -209,8 +225,18 @@ class Judgement {
     return e_.growth > std::max(least, kSigmas * wander(e_.offered));
   }
 
+  // Once nothing more arrives, a deployment that can serve the offered rate serves half of what is left in the time in
+  // which so many arrive and those in service end. One that takes far longer is overloaded, however short the load was.
+  [[nodiscard]] bool drains_too_slowly() const {
+    constexpr double kSlower = 1.5, kServices = 3;
+    if (e_.left < static_cast<double>(kFewest) * e_.runs || e_.left < (1 - kShareServed) * e_.requests) return false;
+    const double arriving_s = ratio(e_.left / 2, e_.rate);
+    return ratio(e_.half_drained_s, e_.runs) > kSlower * arriving_s + kServices * (1 + e_.output_scv()) * service_s_;
+  }
+
   // A backlog that will come to rest grows ever slower; one beyond capacity as fast as before.
   [[nodiscard]] bool is_overloaded() const {
+    if (drains_too_slowly()) return true;
     if (e_.replay) return replay_is_overloaded();
     if (!grows() || e_.length() < kServiceTimes * service_s_) return false;
     constexpr double kAsFast = 0.7;

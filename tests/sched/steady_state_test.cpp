@@ -100,6 +100,16 @@ TEST(SteadyState, WhatKeepsUpIsNeverUnstable) {
 }
 
 // 1000 requests at 1.5 x 1000 a second are 0.7 s of load: nothing has been served yet. What it asks for tells.
+// 8 times what 100 servers can do, for 1.25 s: hardly one service time. The 1000 requests take them 10 s all the same,
+// and half of what is left takes 4 s where 0.6 s of arrivals and three services of 1 s would be due.
+TEST(SteadyState, ABacklogThatDrainsTooSlowlyTellsOfTheShortestLoad) {
+  const SteadyState short_load = judge(run({.servers = 100, .rho = 8, .requests = 1000}));
+  EXPECT_EQ(short_load.verdict, Steadiness::unstable);
+  EXPECT_TRUE(short_load.grows);
+  EXPECT_NE(judge(run({.servers = 1000, .rho = 0.9, .requests = 1000})).verdict, Steadiness::unstable)
+      << "all are left when the load ends after 1.1 s, and gone within a service time";
+}
+
 TEST(SteadyState, ARunThatIsTooShortSaysHowLongOneWouldTell) {
   for (const double rho : {0.5, 1.5}) {
     Queue queue{.servers = 1000, .rho = rho, .requests = 1000};
