@@ -32,20 +32,23 @@ std::shared_ptr<const traces::Trace> TraceStore::get(const std::string& file, co
 std::shared_ptr<const traces::Trace> TraceStore::scaled(const std::shared_ptr<const traces::Trace>& trace, double input,
                                                         double output) {
   if (input == 1 && output == 1) return trace;
+  const std::lock_guard lock(mutex_);
+  auto& entry = scaled_[{trace.get(), input, output}];
+  if (!entry) entry = with_scaled_lengths(*trace, input, output);
+  return entry;
+}
+
+std::shared_ptr<const traces::Trace> with_scaled_lengths(const traces::Trace& trace, double input, double output) {
   const auto tokens = [](std::int32_t count, double by) {
     return static_cast<std::int32_t>(std::clamp(std::round(count * by), 1.0, kMostScaledTokens));
   };
-  const std::lock_guard lock(mutex_);
-  auto& entry = scaled_[{trace.get(), input, output}];
-  if (entry) return entry;
-  auto copy = std::make_shared<traces::Trace>(*trace);
+  auto copy = std::make_shared<traces::Trace>(trace);
   for (traces::TraceRecord& record : copy->records) {
     record.input_tokens = tokens(record.input_tokens, input);
     record.output_tokens = tokens(record.output_tokens, output);
   }
   if (copy->hash_block_tokens > 0) copy->hash_block_tokens = tokens(copy->hash_block_tokens, input);
-  entry = std::move(copy);
-  return entry;
+  return copy;
 }
 
 }  // namespace plimsoll::study

@@ -14,6 +14,10 @@
 
 namespace plimsoll::study {
 
+/// A copy with every row's lengths multiplied and rounded, at least 1 token; shared prefixes grow with the prompts.
+[[nodiscard]] std::shared_ptr<const traces::Trace> with_scaled_lengths(const traces::Trace& trace, double input,
+                                                                       double output);
+
 class TraceStore {
  public:
   explicit TraceStore(std::string folder) : folder_(std::move(folder)) {}
@@ -21,7 +25,7 @@ class TraceStore {
   /// once.
   [[nodiscard]] std::shared_ptr<const traces::Trace> get(const std::string& file, const std::string& format,
                                                          const Where& where);
-  /// The same with every row's lengths multiplied, at least 1 token; shared prefixes grow with the prompts.
+  /// with_scaled_lengths(), once for every pair of factors.
   [[nodiscard]] std::shared_ptr<const traces::Trace> scaled(const std::shared_ptr<const traces::Trace>& trace,
                                                             double input, double output);
   /// The file's full name.

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "load/load_kind.h"
+#include "study/file/trace_store.h"
 #include "study/run/load_variation.h"
 
 namespace plimsoll::study::plan {
@@ -26,13 +27,7 @@ std::int32_t scaled(std::int32_t tokens, double scale) {
 }
 
 std::shared_ptr<const traces::Trace> scaled(const std::shared_ptr<const traces::Trace>& trace, double scale) {
-  if (!trace) return nullptr;
-  auto copy = std::make_shared<traces::Trace>(*trace);
-  for (traces::TraceRecord& record : copy->records) {
-    record.input_tokens = scaled(record.input_tokens, scale);
-    record.output_tokens = scaled(record.output_tokens, scale);
-  }
-  return copy;
+  return trace ? with_scaled_lengths(*trace, scale, scale) : nullptr;
 }
 
 void scale(load::LengthMarginal& lengths, double by) {

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include <limits>
+#include <memory>
 
 #include "model/error.h"
 #include "sim/simulate.h"
@@ -12,6 +13,7 @@
 #include "study/run/load_variation.h"
 #include "study/run/resolve.h"
 #include "tests/study/plan/plan_study.h"
+#include "traces/reader.h"
 
 namespace plimsoll::study::plan {
 namespace {
@@ -371,6 +373,25 @@ TEST_F(SearchTest, ACancelledSearchAnswersWithWhatItKnows) {
   const Answer answer = find_best(question, trials);
   EXPECT_TRUE(answer.cancelled);
   EXPECT_EQ(answer.order.size(), 7U);
+}
+
+// "lengths +10 %" makes of a trace what `lengths_scale: 1.1` makes of it: 1000 + 100 tokens become 1100 + 110, and the
+// blocks of 512 tokens that its hashes stand for 563, so that a shared prefix stays the same share of a prompt.
+TEST(TrialSpec, LengthsOfATraceScaleWithTheirPrefixes) {
+  auto trace = std::make_shared<traces::Trace>();
+  trace->records = {{.arrival = 0, .input_tokens = 1000, .output_tokens = 100}};
+  trace->hash_block_tokens = 512;
+  PointSpec spec;
+  load::TraceReplay replay;
+  replay.trace = trace;
+  spec.workload.load = replay;
+  spec.workload.lengths = load::TracePairs{.trace = trace};
+  const PointSpec longer = trial_spec(spec, {.length_scale = 1.1});
+  const auto scaled = std::get<load::TraceReplay>(longer.workload.load).trace;
+  EXPECT_EQ(scaled->records.front().input_tokens, 1100);
+  EXPECT_EQ(scaled->records.front().output_tokens, 110);
+  EXPECT_EQ(scaled->hash_block_tokens, 563);
+  EXPECT_EQ(std::get<load::TracePairs>(longer.workload.lengths).trace, scaled) << "pairs stay those of the replay";
 }
 
 }  // namespace
