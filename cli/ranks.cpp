@@ -55,8 +55,8 @@ class Follower {
     try {
       if (const auto trial = study::plan::read_trial_task(task)) {
         const study::plan::Candidate& candidate = question(trial->question).candidates.at(trial->trial.candidate);
-        const auto metrics = study::plan::simulate_trial(candidate, trial->trial, stepwise_, options);
-        return metrics ? study::metrics_record(*metrics) : std::string();
+        const auto run = study::plan::simulate_trial(candidate, trial->trial, stepwise_, options);
+        return run ? study::metrics_record(run->metrics) : std::string();
       }
       study::ResolvedPoint point = study::resolve_point(study_, std::stoul(task));
       if (!point.scenario) return {};

@@ -18,7 +18,8 @@ namespace {
 
 constexpr std::size_t kMostCandidates = 1'000'000;
 constexpr std::string_view kTp = "deployment.tp", kReplicas = "deployment.replicas",
-                           kInstances = "deployment.instances", kHardware = "hardware";
+                           kInstances = "deployment.instances", kHardware = "hardware",
+                           kMaxRunning = "scheduler.max_running";
 constexpr std::array<std::int32_t, 14> kAutoReplicas = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128};
 constexpr std::int32_t kMostAutoTp = 64;
 // Axes that every name shows; the others only where they vary.
@@ -149,6 +150,8 @@ class Builder {
     candidate.gpus = std::int64_t{d.tp} * d.pp * d.most_replicas();  // of those that cannot exist as well
     candidate.name = name_of(candidate);
     candidate.family = families_.try_emplace(family_of(candidate), families_.size()).first->second;
+    candidate.twins = twins_.try_emplace(twins_of(candidate, resolved), twins_.size()).first->second;
+    candidate.most_running = sched::resolve_limits(candidate.spec.policy).max_running;
     if (resolved.impossible)
       candidate.excluded = resolved.impossible->reason;
     else
@@ -157,12 +160,26 @@ class Builder {
     question_.candidates.push_back(std::move(candidate));
   }
 
-  [[nodiscard]] static std::string family_of(const Candidate& candidate) {
+  template <class Test>
+  [[nodiscard]] static std::string settings_text(const Candidate& candidate, Test counts) {
     std::string text;
     for (const auto& [path, value] : candidate.settings) {
-      if (path != kReplicas && path != kInstances) text += path + '=' + value.to_text() + '\n';
+      if (counts(path)) text += path + '=' + value.to_text() + '\n';
     }
     return text;
+  }
+
+  [[nodiscard]] static std::string family_of(const Candidate& candidate) {
+    return settings_text(candidate, [](const std::string& path) { return path != kReplicas && path != kInstances; });
+  }
+
+  // Batches that return as a whole wait to be full: there the limit counts before it is reached.
+  [[nodiscard]] static std::string twins_of(const Candidate& candidate, const ResolvedPoint& resolved) {
+    const bool alone = !resolved.scenario || !candidate.spec.deployment.is_fixed() ||
+                       sched::traits_of(candidate.spec.policy).returns_at_batch_end;
+    const std::string text =
+        settings_text(candidate, [&](const std::string& path) { return alone || path != kMaxRunning; });
+    return alone ? text : fmt::format("{}{} blocks", text, resolved.scenario->kv.blocks);
   }
 
   [[nodiscard]] std::string over_limit(const Candidate& candidate) const {
@@ -197,7 +214,7 @@ class Builder {
   std::size_t index_;
   Question& question_;
   std::vector<SearchAxis> axes_;
-  std::map<std::string, std::size_t> families_;
+  std::map<std::string, std::size_t> families_, twins_;
   bool auto_tp_ = false;
 };
 

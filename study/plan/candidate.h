@@ -21,8 +21,12 @@ struct Candidate {
   PointResult point;       // labels, instances and price; no metrics
   std::int64_t gpus = 0;   // that its replicas use (at most at once), of those that its instances have
   std::size_t family = 0;  // the same for those that differ in their numbers of replicas and instances alone
-  double rent = 0;         // what an hour of it costs: USD, or the GPUs in use where no price is needed or known
-  std::string excluded;    // why it is out before any simulation; empty: it takes part
+  /// The same for those that differ in the number of sequences in a batch alone, and have the same KV pool: while fewer
+  /// requests than `most_running` are in each replica, they decide alike.
+  std::size_t twins = 0;
+  std::int64_t most_running = 0;
+  double rent = 0;       // what an hour of it costs: USD, or the GPUs in use where no price is needed or known
+  std::string excluded;  // why it is out before any simulation; empty: it takes part
 };
 
 /// What is asked of one point of a study.
@@ -30,7 +34,7 @@ struct Question {
   const Study* study = nullptr;
   std::size_t index = 0;  // of the point
   SearchSpec search;
-  PointSpec spec;                     // of the study itself: workload and SLO are everybody's
+  PointSpec spec;                     // of the study itself: workload and SLO are those of all candidates
   std::vector<Candidate> candidates;  // in the order of the axes, the last one fastest
   std::size_t feasible = 0;           // of them
   bool is_priced = true;           // else costs are counted in GPUs: all are of one kind, or nothing asks for a price

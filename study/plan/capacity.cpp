@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "study/plan/capacity.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
+#include <string>
+#include <utility>
 
 #include "load/load_kind.h"
 #include "study/plan/bracket.h"
@@ -15,14 +20,20 @@
 namespace plimsoll::study::plan {
 namespace {
 
-constexpr double kStillPossible = 0.85;  // of the best screened capacity, for a deployment to be confirmed
-constexpr double kFine = 0.01;           // of a load, where a confirming bracket ends: closer ones cannot be told apart
-constexpr std::size_t kMostConfirmed = 8, kConfirmingRuns = 4;
+constexpr double kStillPossible = 0.93;  // of the best screened capacity, for a deployment to be confirmed
+// Of the best confirmed one: what fails there is surely less, or not surely more.
+constexpr double kSurelyLess = 0.97, kSurelyMore = 1.02;
+constexpr double kFine = 0.01;       // of a load: closer ones cannot be told apart
+constexpr double kConfirmed = 0.02;  // of a load, where a confirming bracket ends
+constexpr std::size_t kMostConfirmed = 8, kConfirmingRuns = 4, kWave = 3;
 // What brackets of some replications find is a little too large, since it takes long for the worst to come: it is held
 // against one run that is much longer, and lowered by steps until that passes.
-constexpr double kLowered = 0.03, kLongLives = 3 * kConfirmingLives;
-constexpr std::int64_t kLongRequests = 100'000;
-constexpr int kPairs = 4;  // of steps
+constexpr double kLowered = 0.03;
+constexpr int kSteps = 8;
+// A long run has three times the requests of a confirming one; of a large fleet, over which chance evens out, half as
+// many again.
+constexpr double kLonger = 3, kLongerOfMany = 1.5;
+constexpr std::int64_t kLongRequests = 100'000, kMany = 400'000;
 
 bool whole_loads(const PointSpec& spec) { return load::is_whole(load::kind_of(spec.workload.load).quantity); }
 
@@ -71,8 +82,14 @@ struct Line {  // one bracket
   Bracket bracket;
   double requests_per_load = 0;
   double most = std::numeric_limits<double>::infinity();  // of the load, by its bound: more fails without a run
-  bool dropped = false;
+  bool dropped = false, waits = false;
 };
+
+// A bracket that ends at 2 % is one of several that begin at other loads: their mean is finer than that.
+double dithered(double load, std::size_t replication, const CapacityPlan& plan) {
+  const auto all = static_cast<double>(plan.replications);
+  return load * (1 + plan.tolerance * ((static_cast<double>(replication) + 0.5) / all - 0.5));
+}
 
 class Rounds {
  public:
@@ -84,7 +101,7 @@ class Rounds {
     const double most = bounds_.most(question_.candidates[candidate]).value_or(std::numeric_limits<double>::infinity());
     for (std::size_t r = 0; r < plan_.replications; ++r) {
       lines_.push_back({slot, candidate, r,
-                        Bracket({.start = start.load,
+                        Bracket({.start = dithered(start.load, r, plan_),
                                  .stride = plan_.stride,
                                  .tolerance = plan_.tolerance,
                                  .whole = whole_loads(limits_),
@@ -94,39 +111,65 @@ class Rounds {
     }
   }
 
+  // All are asked once at their start. Those that may carry most by their bounds then show what there is to beat: most
+  // of the others need only one more run, just below that.
   void run() {
+    ask();
+    hold_back();
     for (;;) {
-      std::vector<Trial> todo;
-      for (const Line& line : lines_) {
-        if (const auto load = next_of(line)) todo.push_back(trial(line, *load));
-      }
-      if (todo.empty()) return;
-      trials_.run(todo);
-      for (Line& line : lines_) {
-        const auto load = next_of(line);
-        if (load) answer(line, *load, trials_.of(trial(line, *load)));
-        skip_impossible(line);
-      }
-      if (plan_.stop_losers) drop_losers();
+      if (ask()) continue;
+      const bool any = std::any_of(lines_.begin(), lines_.end(), [](const Line& l) { return l.waits; });
+      if (!any) return;
+      for (Line& line : lines_) line.waits = false;
     }
   }
 
-  // Lowers what was found to loads that long runs sustain.
-  void hold_against_long_runs(const std::vector<std::size_t>& candidates, std::vector<Capacity>& found) {
-    std::vector<std::size_t> open;
-    for (std::size_t i = 0; i < found.size(); ++i) {
-      if (found[i].failing && found[i].passing > 0) open.push_back(i);
+  /// Whether candidates pass loads in the first replication.
+  [[nodiscard]] std::vector<bool> pass(const std::vector<std::size_t>& candidates, const std::vector<double>& loads,
+                                       const std::vector<CapacityStart>& starts) {
+    std::vector<Trial> todo;
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      Line line{.candidate = candidates[i], .bracket = Bracket({}), .requests_per_load = starts[i].requests_per_load};
+      todo.push_back(trial(line, loads[i]));
     }
-    const std::vector<Capacity> first = found;
-    for (int pair = 0; pair < kPairs && !open.empty(); ++pair) {
+    trials_.run(todo);
+    std::vector<bool> out;
+    for (const Trial& one : todo) out.push_back(passes(trials_.of(one)));
+    return out;
+  }
+
+  // Lowers what was found to loads that long runs sustain, two steps at a time.
+  void hold_against_long_runs(const std::vector<std::size_t>& candidates, const std::vector<CapacityStart>& starts,
+                              std::vector<Capacity>& found) {
+    std::vector<Descent> open;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      if (found[i].failing && found[i].passing > 0) open.push_back(descent_of(i, candidates[i], found[i], starts[i]));
+    }
+    for (std::size_t step = 0; !open.empty(); step += 2) {
       std::vector<Trial> todo;
-      for (const std::size_t i : open) {
-        for (const int step : {2 * pair, 2 * pair + 1}) todo.push_back(long_trial(candidates[i], first[i], step));
+      for (const Descent& d : open) {
+        for (std::size_t s = step; s < std::min(step + 2, d.loads.size()); ++s) {
+          if (!d.is_kept(d.loads[s])) todo.push_back(long_trial(d, d.loads[s]));
+        }
       }
       trials_.run(todo);
-      std::erase_if(open, [&](std::size_t i) { return take_long_run(candidates[i], first[i], 2 * pair, found[i]); });
+      std::erase_if(open, [&](const Descent& d) { return take_steps(d, step, found[d.slot]); });
     }
-    for (const std::size_t i : open) found[i].confirmed = false;
+  }
+
+  /// `run`: what a confirming run at such a load found.
+  [[nodiscard]] Trial long_trial(std::size_t candidate, const sched::PointMetrics* run, double load) const {
+    Trial trial{.candidate = candidate,
+                .replication = static_cast<std::int32_t>(kConfirmingRuns),
+                .load = load,
+                .lives = kConfirmingLives};
+    const double used = run != nullptr ? static_cast<double>(run->requests_completed) : 0;
+    const double longer = std::max(kLongerOfMany * used, std::min(kLonger * used, static_cast<double>(kMany)));
+    if (can_be_longer(question_.spec))
+      trial.requests = std::max<std::int64_t>({requests_at(load, 0), kLongRequests, std::llround(longer)});
+    else
+      trial.lives = kLonger * kConfirmingLives;
+    return trial;
   }
 
   [[nodiscard]] Capacity capacity(std::size_t slot) const {
@@ -140,6 +183,9 @@ class Rounds {
       out.failing = line.bracket.failing();
       if (out.passing > 0) out.at_passing = trials_.of(trial(line, out.passing));
       if (out.failing && *out.failing < line.most) out.at_failing = trials_.of(trial(line, *out.failing));
+      if (!line.dropped) continue;
+      out.failing = std::min(line.most, out.failing.value_or(line.most));
+      if (out.passing > 0) values.back() = *out.failing;  // it was not followed: an upper bound is all that is known
     }
     out.load = estimate(values, question_.search.confidence);
     out.confirmed = plan_.confirms;
@@ -147,8 +193,54 @@ class Rounds {
   }
 
  private:
-  [[nodiscard]] static std::optional<double> next_of(const Line& line) {
-    return line.dropped ? std::nullopt : line.bracket.next();
+  // One round; false: nothing is left to ask.
+  bool ask() {
+    std::vector<std::pair<Line*, double>> asked;
+    std::vector<Trial> todo;
+    for (Line& line : lines_) {
+      const auto load = next_of(line);
+      if (!load) continue;
+      asked.emplace_back(&line, *load);
+      todo.push_back(trial(line, *load));
+    }
+    if (todo.empty()) return false;
+    trials_.run(todo);
+    for (const auto& [line, load] : asked) {
+      answer(*line, load, trials_.of(trial(*line, load)));
+      skip_impossible(*line);
+      double& best = best_[hardware_of(*line)];
+      best = std::max(best, worth(*line, line->bracket.passing()));
+    }
+    if (plan_.worth_following > 0) drop_losers();
+    return true;
+  }
+
+  void hold_back() {
+    if (!(plan_.worth_following > 0)) return;
+    std::map<std::string, std::vector<Line*>> kinds;
+    for (Line& line : lines_) kinds[hardware_of(line)].push_back(&line);
+    for (auto& [hardware, lines] : kinds) {
+      std::stable_sort(lines.begin(), lines.end(),
+                       [&](const Line* a, const Line* b) { return worth(*a, a->most) > worth(*b, b->most); });
+      for (std::size_t i = kWave; i < lines.size(); ++i) lines[i]->waits = true;
+    }
+  }
+
+  [[nodiscard]] std::optional<double> next_of(const Line& line) const {
+    if (line.dropped || line.waits) return {};
+    const auto next = line.bracket.next();
+    if (!next || !(plan_.worth_following > 0)) return next;
+    const auto best = best_.find(hardware_of(line));
+    if (best == best_.end()) return next;
+    double least = plan_.worth_following * best->second * share_of(line);
+    if (whole_loads(limits_)) least = std::floor(least);
+    const bool tells =
+        least > line.bracket.passing() && least < line.bracket.failing().value_or(line.most) && least > 0;
+    return tells ? std::optional(least) : next;
+  }
+
+  [[nodiscard]] const std::string& hardware_of(const Line& line) const {
+    return question_.candidates[line.candidate].spec.hardware.label;
   }
 
   [[nodiscard]] Trial trial(const Line& line, double load) const {
@@ -165,37 +257,84 @@ class Rounds {
     return least > 0 ? std::max<std::int64_t>(least, std::llround(load * requests_per_load)) : 0;
   }
 
-  [[nodiscard]] Trial long_trial(std::size_t candidate, const Capacity& found, int step) const {
-    double load = found.load.mean * (1 - kLowered * step);
-    if (whole_loads(limits_))
-      load = std::max(
-          1.0, std::round(found.load.mean) - std::max<double>(step, std::ceil(kLowered * step * found.load.mean)));
-    Trial trial{.candidate = candidate,
-                .replication = static_cast<std::int32_t>(kConfirmingRuns),
-                .load = load,
-                .lives = kLongLives};
-    const double used = found.at_passing ? static_cast<double>(found.at_passing->requests_completed) : 0;
-    if (can_be_longer(question_.spec))
-      trial.requests = std::max<std::int64_t>({requests_at(load, 0), kLongRequests, std::llround(2 * used)});
-    return trial;
+  /// Loads of one capacity for long runs, from above.
+  struct Descent {
+    std::size_t slot = 0, candidate = 0;
+    double found = 0;  // what the brackets say
+    std::optional<sched::PointMetrics> at_passing;
+    std::vector<double> loads;
+    CapacityStart start;
+    [[nodiscard]] bool is_kept(double load) const { return start.kept != nullptr && load == start.asked_for; }
+  };
+
+  // The load that the study asks for is one of them: an answer that names its deployment must not end just below it.
+  [[nodiscard]] Descent descent_of(std::size_t slot, std::size_t candidate, const Capacity& found,
+                                   const CapacityStart& start) const {
+    const bool whole = whole_loads(limits_);
+    Descent d{.slot = slot,
+              .candidate = candidate,
+              .found = whole ? std::round(found.load.mean) : found.load.mean,
+              .at_passing = found.at_passing,
+              .loads = {},
+              .start = start};
+    for (int step = 0; step < kSteps; ++step) {
+      const double lower = d.found * kLowered * step;
+      d.loads.push_back(whole ? std::max(1.0, d.found - std::max<double>(step, std::round(lower))) : d.found - lower);
+    }
+    const bool is_near = start.asked_for > d.loads.back() && start.asked_for <= (1 + kLowered) * d.found;
+    if (is_near || (start.kept != nullptr && start.asked_for > d.found)) {
+      std::erase_if(d.loads, [&](double l) { return std::abs(l - start.asked_for) <= kFine / 2 * start.asked_for; });
+      d.loads.push_back(start.asked_for);
+    }
+    std::sort(d.loads.begin(), d.loads.end(), std::greater<>());
+    d.loads.erase(std::unique(d.loads.begin(), d.loads.end()), d.loads.end());
+    return d;
   }
 
-  // From this step or the next; false: neither passes.
-  bool take_long_run(std::size_t candidate, const Capacity& first, int step, Capacity& out) const {
-    for (const int s : {step, step + 1}) {
-      const Trial trial = long_trial(candidate, first, s);
-      const sched::PointMetrics& metrics = trials_.of(trial);
-      if (!passes(metrics)) {
-        out.failing = trial.load;
-        out.at_failing = metrics;
-        continue;
+  [[nodiscard]] Trial long_trial(const Descent& d, double load) const {
+    return long_trial(d.candidate, d.at_passing ? &*d.at_passing : nullptr, load);
+  }
+
+  // Whether this capacity is settled.
+  bool take_steps(const Descent& d, std::size_t step, Capacity& out) {
+    for (std::size_t s = step; s < std::min(step + 2, d.loads.size()); ++s) {
+      const double load = d.loads[s];
+      if (!take(d, load, out)) continue;
+      const bool can_be_finer = s > 0 && load != d.found && !whole_loads(limits_);
+      if (can_be_finer && d.loads[s - 1] - load > kConfirmed * load) {
+        const double middle = (d.loads[s - 1] + load) / 2;
+        trials_.one(long_trial(d, middle));
+        take(d, middle, out);
       }
-      if (s == 0) return true;
-      out.load.mean = out.passing = trial.load;
-      out.at_passing = metrics;
+      climb(d, out);
       return true;
     }
-    return false;
+    if (step + 2 < d.loads.size()) return false;
+    out.confirmed = false;  // none passes
+    return true;
+  }
+
+  // Where a long run keeps a load that a shorter one failed at, the next that fails is further up.
+  void climb(const Descent& d, Capacity& out) {
+    for (int step = 0; step < kSteps && out.failing && *out.failing <= out.passing; ++step) {
+      const double higher = (1 + kLowered) * out.passing;
+      const double load = whole_loads(limits_) ? std::max(out.passing + 1, std::round(higher)) : higher;
+      trials_.one(long_trial(d, load));
+      take(d, load, out);
+    }
+  }
+
+  bool take(const Descent& d, double load, Capacity& out) {
+    const sched::PointMetrics& metrics = d.is_kept(load) ? *d.start.kept : trials_.of(long_trial(d, load));
+    if (!passes(metrics)) {
+      out.failing = load;
+      out.at_failing = metrics;
+      return false;
+    }
+    if (load == d.found) return true;  // the mean of the brackets stays
+    out.load.mean = out.passing = load;
+    out.at_passing = metrics;
+    return true;
   }
 
   [[nodiscard]] bool passes(const sched::PointMetrics& metrics) const {
@@ -204,7 +343,8 @@ class Rounds {
   }
 
   static void skip_impossible(Line& line) {
-    for (auto load = next_of(line); load && *load >= line.most; load = next_of(line)) line.bracket.answer(*load, false);
+    for (auto load = line.bracket.next(); load && *load >= line.most; load = line.bracket.next())
+      line.bracket.answer(*load, false);
   }
 
   void answer(Line& line, double load, const sched::PointMetrics& metrics) const {
@@ -214,16 +354,16 @@ class Rounds {
   }
 
   void drop_losers() {
-    double best = 0;
-    for (const Line& line : lines_) best = std::max(best, worth(line, line.bracket.passing()));
+    constexpr double kRounding = 1 + 1e-9;
     for (Line& line : lines_) {
-      const auto failing = line.bracket.failing();
-      line.dropped = line.dropped || (failing && worth(line, *failing) < kStillPossible * best);
+      const double most = std::min(line.most, line.bracket.failing().value_or(line.most));
+      line.dropped = line.dropped || worth(line, most) <= kRounding * plan_.worth_following * best_[hardware_of(line)];
     }
   }
 
-  [[nodiscard]] double worth(const Line& line, double load) const {
-    return plan_.for_its_rent ? load / question_.candidates[line.candidate].rent : load;
+  [[nodiscard]] double worth(const Line& line, double load) const { return load / share_of(line); }
+  [[nodiscard]] double share_of(const Line& line) const {
+    return plan_.for_its_rent ? question_.candidates[line.candidate].rent : 1;
   }
 
   const Question& question_;
@@ -232,6 +372,7 @@ class Rounds {
   const PointSpec limits_;
   RateBound bounds_;
   std::vector<Line> lines_;
+  std::map<std::string, double> best_;  // worth of what passes, by kind of hardware
 };
 
 // USD a million output tokens at the largest load, with whose interval that of the tokens widens. Infinite without one.
@@ -249,6 +390,11 @@ void fill_entry(const Question& question, Answer& answer, std::size_t candidate,
   Entry& entry = answer.entries[candidate];
   entry.stage = stage;
   const auto& shown = capacity.at_passing ? capacity.at_passing : capacity.at_failing;
+  if (!shown && capacity.failing) {
+    entry.stage = Stage::bounded;
+    entry.reason = fmt::format("carries at most {:.3g} {}: full batches serve no more", *capacity.failing,
+                               load_unit(question.spec.workload.load));
+  }
   if (shown) {
     const sched::PointMetrics* const run = &*shown;
     entry.standing = standing_of(question.spec, std::span(&run, 1), question.search.confidence);
@@ -294,8 +440,21 @@ std::vector<Capacity> find_capacities(const Question& question, Trials& trials,
   rounds.run();
   std::vector<Capacity> out;
   for (std::size_t i = 0; i < candidates.size(); ++i) out.push_back(rounds.capacity(i));
-  if (plan.confirms) rounds.hold_against_long_runs(candidates, out);
+  if (plan.confirms) rounds.hold_against_long_runs(candidates, starts, out);
   return out;
+}
+
+// From a load near to it.
+CapacityPlan confirming_brackets() {
+  return {.confirms = true, .replications = kConfirmingRuns, .stride = 1 + 2 * kConfirmed, .tolerance = kConfirmed};
+}
+
+// Where there is one run at a load that passes, brackets begin there with what it took.
+CapacityStart confirming_start(const Question& question, const Capacity& first) {
+  CapacityStart start{.load = first.load.mean};
+  if (first.at_passing) start = start_from(question.spec, first.load.mean, first.passing, *first.at_passing);
+  if (!finds_load(question.search.objective)) start.asked_for = load::load_value(question.spec.workload.load);
+  return start;
 }
 
 // Open loops: in proportion to the rate, since the loads to come are close.
@@ -307,23 +466,85 @@ CapacityStart start_from(const PointSpec& spec, double load, double run_load, co
   return {load, static_cast<double>(run.requests_completed) / run_load * 1.05 * kConfirmingLives / lives};
 }
 
-CapacityPlan confirming_brackets() {
-  return {.confirms = true,
-          .replications = kConfirmingRuns,
-          .stride = 1.05,
-          .tolerance = kFine,
-          .stop_losers = false,
-          .for_its_rent = false};
+std::map<std::size_t, Capacity> confirm_largest(const Question& question, Trials& trials,
+                                                std::map<std::size_t, Capacity>& first, bool for_its_rent) {
+  const CapacityPlan plan = confirming_brackets();
+  const auto share = [&](std::size_t c) { return for_its_rent ? question.candidates[c].rent : 1; };
+  std::vector<std::size_t> order;
+  for (const auto& [candidate, capacity] : first) order.push_back(candidate);
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return first[a].load.mean / share(a) > first[b].load.mean / share(b);
+  });
+  if (order.empty()) return {};
+  // All begin where the first does, so that those which differ in nothing that binds share their runs.
+  const std::size_t leader = order.front();
+  const CapacityStart start = confirming_start(question, first[leader]);
+  const auto starts_of = [&](const std::vector<std::size_t>& candidates) {
+    std::vector<CapacityStart> starts(candidates.size(), start);
+    for (std::size_t i = 0; i < candidates.size(); ++i) starts[i].load *= share(candidates[i]) / share(leader);
+    return starts;
+  };
+  std::map<std::size_t, Capacity> out;
+  const auto confirm = [&](const std::vector<std::size_t>& candidates) {
+    std::vector<Capacity> found = find_capacities(question, trials, candidates, starts_of(candidates), plan);
+    for (std::size_t i = 0; i < candidates.size(); ++i) out[candidates[i]] = std::move(found[i]);
+  };
+  confirm({leader});
+  order.erase(order.begin());
+  // What fails below the best is less. A tie is for the cheaper one: of the others, only those that carry more matter.
+  const Capacity best = out[leader];
+  const auto load_at = [&](std::size_t c, double part) {
+    const double load = part * best.load.mean / share(leader) * share(c);
+    return whole_loads(question.spec) ? std::max(1.0, std::floor(load)) : load;
+  };
+  const auto those_that_pass = [&](const std::vector<std::size_t>& candidates, double part) {
+    std::vector<double> loads;
+    for (const std::size_t c : candidates) loads.push_back(load_at(c, part));
+    const std::vector<bool> pass = Rounds(question, trials, plan).pass(candidates, loads, starts_of(candidates));
+    std::vector<std::size_t> passing;
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      Capacity& mine = first[candidates[i]];
+      if (pass[i]) {
+        passing.push_back(candidates[i]);
+      } else {
+        mine.failing = std::min(mine.failing.value_or(loads[i]), loads[i]);
+        mine.load.mean = std::min(mine.load.mean, loads[i]);
+      }
+    }
+    return passing;
+  };
+  std::vector<std::size_t> alike = those_that_pass(order, kSurelyLess);
+  const auto dearer = std::stable_partition(alike.begin(), alike.end(), [&](std::size_t c) {
+    return question.candidates[c].rent < question.candidates[leader].rent;
+  });
+  std::vector<std::size_t> rivals(alike.begin(), dearer);
+  const std::vector<std::size_t> more = those_that_pass({dearer, alike.end()}, kSurelyMore);
+  rivals.insert(rivals.end(), more.begin(), more.end());
+  for (auto c = dearer; c != alike.end(); ++c) {
+    if (std::find(more.begin(), more.end(), *c) != more.end()) continue;
+    Capacity tied = first[*c];  // by one run each at loads about that of the best: no capacity that is confirmed
+    tied.load = best.load;
+    tied.load.mean = load_at(*c, 1);
+    tied.load.half_width = std::max(tied.load.half_width, (1 - kSurelyLess) * tied.load.mean);
+    out[*c] = std::move(tied);
+  }
+  confirm(rivals);
+  return out;
+}
+
+sched::PointMetrics long_run(const Question& question, Trials& trials, std::size_t candidate,
+                             const sched::PointMetrics& run) {
+  const CapacityPlan plan = confirming_brackets();
+  return trials.one(
+      Rounds(question, trials, plan).long_trial(candidate, &run, load::load_value(question.spec.workload.load)));
 }
 
 Capacity capacity_of(const Question& question, Trials& trials, std::size_t candidate, const CapacityStart& start) {
-  const CapacityPlan plan{.confirms = true,
-                          .replications = kConfirmingRuns,
-                          .stride = 1.2,
-                          .tolerance = kFine,
-                          .stop_losers = false,
-                          .for_its_rent = false};
-  return find_capacities(question, trials, {candidate}, {start}, plan).front();
+  const CapacityPlan coarse{.stride = 1.25, .tolerance = kLowered};
+  CapacityStart from = start;
+  const Capacity first = find_capacities(question, trials, {candidate}, {start}, coarse).front();
+  if (first.load.mean > 0) from.load = first.load.mean;
+  return find_capacities(question, trials, {candidate}, {from}, confirming_brackets()).front();
 }
 
 std::vector<std::size_t> rank_by_capacity(const Question& question, Trials& trials, Answer& answer) {
@@ -337,7 +558,7 @@ std::vector<std::size_t> rank_by_capacity(const Question& question, Trials& tria
                             .replications = 1,
                             .stride = 2,
                             .tolerance = 0.05,
-                            .stop_losers = !per_token || question.spec.deployment.is_fixed(),
+                            .worth_following = !per_token || question.spec.deployment.is_fixed() ? kStillPossible : 0,
                             .for_its_rent = per_token};
   std::vector<Capacity> found = find_capacities(question, trials, candidates, starts, coarse);
   for (std::size_t i = 0; i < candidates.size(); ++i)
@@ -345,22 +566,24 @@ std::vector<std::size_t> rank_by_capacity(const Question& question, Trials& tria
 
   const auto before = [&](std::size_t a, std::size_t b) { return goes_before(question, answer, a, b); };
   std::sort(candidates.begin(), candidates.end(), before);
-  std::vector<std::size_t> leaders;
-  std::vector<CapacityStart> leader_starts;
+  std::map<std::size_t, Capacity> contenders;
   for (const std::size_t c : candidates) {
     const double load = answer.entries[c].capacity->load.mean;
     const double mine = answer.entries[c].objective.mean, best = answer.entries[candidates.front()].objective.mean;
     const bool too_far =
         is_minimised(question.search.objective) ? kStillPossible * mine > best : mine < kStillPossible * best;
-    if (leaders.size() == kMostConfirmed || load <= 0 || too_far) break;
-    leaders.push_back(c);
-    const Capacity& first = *answer.entries[c].capacity;
-    leader_starts.push_back(first.at_passing ? start_from(question.spec, load, first.passing, *first.at_passing)
-                                             : CapacityStart{load, 0});
+    if (contenders.size() == kMostConfirmed || load <= 0 || too_far) break;
+    contenders.emplace(c, *answer.entries[c].capacity);
   }
-  std::vector<Capacity> confirmed = find_capacities(question, trials, leaders, leader_starts, confirming_brackets());
-  for (std::size_t i = 0; i < leaders.size(); ++i)
-    fill_entry(question, answer, leaders[i], std::move(confirmed[i]), Stage::confirmed);
+  std::map<std::size_t, Capacity> confirmed = confirm_largest(question, trials, contenders, per_token);
+  std::vector<std::size_t> leaders;
+  for (auto& [candidate, first] : contenders) {
+    const auto at = confirmed.find(candidate);
+    const bool is_leader = at != confirmed.end();
+    const Stage stage = is_leader && at->second.confirmed ? Stage::confirmed : Stage::screened;
+    fill_entry(question, answer, candidate, is_leader ? std::move(at->second) : std::move(first), stage);
+    if (is_leader) leaders.push_back(candidate);
+  }
   std::erase_if(leaders,
                 [&](std::size_t c) { return !answer.entries[c].standing.meets; });  // too little throughput there
   settle_overlapping(question, answer, leaders);

@@ -6,6 +6,8 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
+#include <optional>
 #include <vector>
 
 #include "study/plan/answer.h"
@@ -18,14 +20,20 @@ struct CapacityPlan {
   bool confirms = false;  // by runs of confirming length, else by those of a first run
   std::size_t replications = 1;
   double stride = 2, tolerance = 0.01;
-  bool stop_losers = false;   // a candidate that fails where another passes is not followed further
-  bool for_its_rent = false;  // of losers: the load that an hour's cost buys counts
+  /// A candidate is not followed further once it fails at this share of what another of its kind of hardware carries;
+  /// 0: all are followed. With `for_its_rent` the load that an hour's cost buys counts.
+  double worth_following = 0;
+  bool for_its_rent = false;
 };
 
 /// Where the search for one capacity begins.
 struct CapacityStart {
   double load = 0;
   double requests_per_load = 0;  // that runs at such loads are known to take to tell; 0: not known
+  /// The load that the study asks for, where it asks for one: a long run looks at it. `kept`: one has, and the SLO was
+  /// kept; it outlives the search.
+  double asked_for = 0;
+  const sched::PointMetrics* kept = nullptr;
 };
 
 /// Whether more load breaks something: a queue that grows, or a limit. Not so throughput that is to be kept.
@@ -36,8 +44,15 @@ struct CapacityStart {
                                                     const std::vector<std::size_t>& candidates,
                                                     const std::vector<CapacityStart>& starts, const CapacityPlan& plan);
 
-/// Brackets that confirm what candidates carry, from loads near to it.
-[[nodiscard]] CapacityPlan confirming_brackets();
+/// Confirmed capacities of those that may carry most, given first looks at all of them, which come to be upper bounds
+/// of the others. With `for_its_rent` the load that an hour's cost buys counts.
+[[nodiscard]] std::map<std::size_t, Capacity> confirm_largest(const Question& question, Trials& trials,
+                                                              std::map<std::size_t, Capacity>& first,
+                                                              bool for_its_rent);
+
+/// A much longer run at the study's load of a candidate, given one of confirming length.
+[[nodiscard]] sched::PointMetrics long_run(const Question& question, Trials& trials, std::size_t candidate,
+                                           const sched::PointMetrics& run);
 
 /// The search for the largest capacity: fills every entry; the leaders in their settled order.
 [[nodiscard]] std::vector<std::size_t> rank_by_capacity(const Question& question, Trials& trials, Answer& answer);

@@ -176,7 +176,7 @@ void mark_frontier(const Question& question, Answer& answer) {
         entry.standing.output_tokens_per_s.mean / static_cast<double>(std::max<std::int64_t>(1, candidate.gpus));
     corners.push_back({i, {p90, -per_gpu, candidate.point.usd_per_hour.value_or(kNoPrice)}});
   }
-  // In this order nobody is beaten by a later one, but for equals, of which the first stays.
+  // In this order no corner is beaten by a later one, except by an equal one; the first of equals stays.
   std::stable_sort(corners.begin(), corners.end(),
                    [](const Corner& a, const Corner& b) { return a.values < b.values; });
   std::vector<Corner> front;

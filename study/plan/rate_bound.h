@@ -5,9 +5,10 @@
 // the work is x = (rows, context, prompt tokens), and on the way through many requests the steps' work is in the
 // proportion (1, c, input / output). The time of a step is a sum of p-norms of sums of work, so it is convex in x, and
 // no way of sharing the work out among steps beats equal steps (Jensen): a request takes at least output x min over r
-// of time(r x (1, c, input / output)) / r, with r and r c within the batch limit and the KV pool. Where that argument
-// has gaps (efficiencies that depend on the shape of a product), steps of prompts alone and of decodes alone are tried
-// as well, and the bound is widened by a margin.
+// of time(r x (1, c, input / output)) / r, with r and r c within the batch limit and the KV pool. That argument has
+// gaps: efficiencies that depend on the shape of a product, measured kernels, and experts of which a larger batch
+// reads more are not convex. So steps of prompts alone and of decodes alone are tried as well, and the bound is widened
+// by 10 %; constant engines, for which it is exact, have no margin.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,7 @@ namespace plimsoll::study::plan {
 class RateBound {
  public:
   /// In the unit of the candidate's load (load_unit). nullopt: no bound is known, as for closed loops, bursts and
-  /// scripts, measured kernels, mixtures of experts and fleets that come and go.
+  /// scripts, shared prefixes that the workload states, and fleets that come and go.
   [[nodiscard]] std::optional<double> most(const Candidate& candidate);
 
  private:

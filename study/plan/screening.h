@@ -25,7 +25,7 @@ class Screening {
   /// All three outlive this.
   Screening(const Question& question, Trials& trials, Answer& answer);
 
-  /// One run of each that waits. Who cannot keep the SLO because a sibling with more replicas cannot is left out.
+  /// One run of each that waits. A candidate is left out if a sibling with more replicas cannot keep the SLO.
   void screen(const std::vector<std::size_t>& candidates);
   /// Runs of those members that tell the level on which the SLO is first kept: by halves among the replicas of one
   /// family on each kind of hardware, then of every family the most able member that is cheaper than the cheapest that

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <iterator>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -175,6 +176,8 @@ class Search {
       if (order.empty()) continue;
       if (!carried.empty()) fill_capacities(order, carried);
       confirm.settle_ties(order);
+      drop_what_does_not_last(order);
+      if (order.empty()) continue;
       return order;
     }
     return {};
@@ -186,12 +189,8 @@ class Search {
 
   // By short runs; members that are far from carrying most are not followed to their end.
   std::map<std::size_t, Capacity> capacities_by_short_runs(const Candidates& members) {
-    const CapacityPlan coarse{.confirms = false,
-                              .replications = 1,
-                              .stride = 1.25,
-                              .tolerance = kCoarse,
-                              .stop_losers = true,
-                              .for_its_rent = false};
+    const CapacityPlan coarse{
+        .confirms = false, .replications = 1, .stride = 1.25, .tolerance = kCoarse, .worth_following = 1 - 2 * kCoarse};
     const std::vector<CapacityStart> starts(members.size(), {load::load_value(question_.spec.workload.load), 0});
     const std::vector<Capacity> found = find_capacities(question_, trials_, members, starts, coarse);
     std::map<std::size_t, Capacity> carried;
@@ -202,22 +201,35 @@ class Search {
   // Of those that may carry most.
   void fill_capacities(const Candidates& order, const std::map<std::size_t, Capacity>& carried) {
     double best = 0;
-    const Capacity unknown;
-    const auto of = [&](std::size_t i) -> const Capacity& {
-      const auto at = carried.find(i);
-      return at == carried.end() ? unknown : at->second;
-    };
-    for (const std::size_t i : order) best = std::max(best, of(i).load.mean);
-    Candidates close;
-    std::vector<CapacityStart> starts;
+    for (const auto& [i, capacity] : carried) best = std::max(best, capacity.load.mean);
+    std::map<std::size_t, Capacity> close;
     for (const std::size_t i : order) {
-      const Capacity& first = of(i);
-      if (first.load.mean < (1 - 2 * kCoarse) * best || !first.at_passing) continue;
-      close.push_back(i);
-      starts.push_back(start_from(question_.spec, first.load.mean, first.passing, *first.at_passing));
+      const auto at = carried.find(i);
+      if (at == carried.end() || at->second.load.mean < (1 - 2 * kCoarse) * best || !at->second.at_passing) continue;
+      close.emplace(i, at->second);
     }
-    std::vector<Capacity> found = find_capacities(question_, trials_, close, starts, confirming_brackets());
-    for (std::size_t i = 0; i < close.size(); ++i) answer_.entries[close[i]].capacity = std::move(found[i]);
+    for (auto& [i, capacity] : confirm_largest(question_, trials_, close, false))
+      answer_.entries[i].capacity = std::move(capacity);
+  }
+
+  // Those at the front that miss the SLO in a long run are out: chance was kind to their shorter ones.
+  void drop_what_does_not_last(Candidates& order) {
+    const double load = capacity_counts() ? load::load_value(question_.spec.workload.load) : 0;
+    if (!capacity_counts() || !with_requests(question_.spec, 1)) return;  // of a load that ends by itself
+    for (; !order.empty(); order.erase(order.begin())) {
+      Entry& entry = answer_.entries[order.front()];
+      if (entry.capacity && entry.capacity->confirmed && entry.capacity->load.mean >= load) return;
+      sched::PointMetrics longer = long_run(question_, trials_, order.front(), *entry.metrics);
+      const sched::PointMetrics* const run = &longer;
+      Standing standing = standing_of(question_.spec, std::span(&run, 1), question_.search.confidence);
+      entry.capacity.reset();
+      if (standing.meets) {
+        held_.emplace(order.front(), std::move(longer));
+        return;
+      }
+      entry.standing = std::move(standing);
+      entry.metrics = std::move(longer);
+    }
   }
 
   // The cheapest of each other kind of hardware, and the fleets that cost a little more than the winner: what readers
@@ -356,8 +368,8 @@ class Search {
 
   // ---- objectives that runs must measure ----------------------------------------------------------------------
 
-  // All who are near the best so far are confirmed, in rounds until one stands. Then those that it beats by a short run
-  // only have their longer one.
+  // All that are near the best so far are confirmed, in rounds until one stands. Then those that it beats by a short
+  // run only have their longer one.
   Candidates confirm_by_measure() {
     Candidates order = first_order_near_best(all_that([&](std::size_t i) { return screening_.is_hopeful(i); }));
     const auto rivals = [&](std::size_t i) {
@@ -427,8 +439,10 @@ class Search {
     if (std::holds_alternative<load::Script>(question_.spec.workload.load)) return;
     const double load = load::load_value(question_.spec.workload.load);
     if (!entry.capacity && ends_somewhere(question_.spec)) {
-      const CapacityStart start =
-          entry.metrics ? start_from(question_.spec, load, load, *entry.metrics) : CapacityStart{load, 0};
+      CapacityStart start{.load = load};
+      if (entry.metrics) start = start_from(question_.spec, load, load, *entry.metrics);
+      if (!finds_load(question_.search.objective)) start.asked_for = load;
+      if (const auto held = held_.find(winner); held != held_.end()) start.kept = &held->second;
       entry.capacity = capacity_of(question_, trials_, winner, start);
     }
     if (entry.capacity) answer_.curve = load_curve(question_, trials_, winner, *entry.capacity);
@@ -440,7 +454,8 @@ class Search {
   Answer answer_;
   Screening screening_;
   Candidates leaders_;                                   // in their settled order
-  std::vector<std::pair<double, std::size_t>> bounded_;  // how far beyond the bound, and who
+  std::map<std::size_t, sched::PointMetrics> held_;      // long runs that keep the SLO
+  std::vector<std::pair<double, std::size_t>> bounded_;  // how far beyond the bound, and the candidate
 };
 
 }  // namespace

@@ -31,7 +31,7 @@ constexpr std::array<World, 6> kWorlds = {{{"load +10 %", 1 + kOff, 1, 1},
 
 bool is_harder(const World& world) { return world.load >= 1 && world.length >= 1 && world.step >= 1; }
 
-// Those that may lead in one of the worlds: near misses that the objective prefers, and whoever comes after the winner
+// Those that may lead in one of the worlds: near misses that the objective prefers, and those that follow the winner
 // with another deployment, not just another batch limit.
 struct Rivals {
   std::vector<std::size_t> preferred, others;
@@ -164,7 +164,7 @@ std::vector<Sensitivity> sensitivities(const Question& question, Trials& trials,
   // What misses its limits as it is misses them where everything is harder. More load may bring throughput that is
   // asked for.
   worlds.add(rivals.preferred, keeps_rate(question.spec.slo) ? Worlds::Where::everywhere : Worlds::Where::easier);
-  // An objective that is known beforehand is the same in every world: who comes after the winner comes after it there.
+  // An objective that is known beforehand is the same in every world: what follows the winner follows it there.
   worlds.add(rivals.others, is_known(question) ? Worlds::Where::unanswered : Worlds::Where::everywhere);
   return worlds.results();
 }

@@ -28,7 +28,7 @@ struct Trial {
 };
 
 /// The point that is simulated for a trial of a candidate with this spec. With `step_scale` k it runs on a clock of its
-/// own, on which k seconds are one: whoever reads its times multiplies by k, and the SLO is scaled already.
+/// own, on which k seconds are one: its times must be multiplied by k, and the SLO is scaled already.
 [[nodiscard]] PointSpec trial_spec(PointSpec spec, const Trial& trial);
 
 /// Everything but the candidate, as text: part of the key under which results are stored.
@@ -51,7 +51,7 @@ inline constexpr std::int64_t kLongestRun = 4'000'000;
 /// nullopt for a load that ends by itself.
 [[nodiscard]] std::optional<PointSpec> with_requests(PointSpec spec, std::int64_t requests);
 
-/// Whether throughput is to be kept, of which a short run says little.
+/// Whether throughput is to be kept. A short run says little about it.
 [[nodiscard]] bool keeps_rate(const sched::Slo& slo);
 
 /// How many requests a first run sends; 0: as the study says. A closed loop opens with a wave of all its clients at

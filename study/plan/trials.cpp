@@ -20,6 +20,7 @@ class Trials::Batch {
       : owner_(owner),
         todo_(todo),
         results_(todo.size()),
+        most_at_once_(todo.size()),
         fraction_(todo.size(), 0.0F),
         base_(static_cast<double>(owner.known_.size())) {}
 
@@ -27,12 +28,19 @@ class Trials::Batch {
     run_pieces(todo_.size(), settings().jobs, settings().control, [this](std::size_t i) { run_one(i); });
     for (std::size_t i = 0; i < todo_.size(); ++i) {
       if (results_[i]) owner_.known_.emplace(todo_[i], std::move(*results_[i]));
+      if (most_at_once_[i]) note_leader(todo_[i], *most_at_once_[i]);
     }
     if (settings().control != nullptr && settings().control->cancelled()) throw Cancelled{};
   }
 
  private:
   [[nodiscard]] const TrialSettings& settings() const { return owner_.settings_; }
+
+  void note_leader(const Trial& trial, std::int64_t most_at_once) {
+    const std::int64_t most_running = owner_.question_.candidates[trial.candidate].most_running;
+    Leader& leader = owner_.leaders_[owner_.twins_of(trial)];
+    if (most_running > leader.most_running) leader = {trial, most_running, most_at_once};
+  }
 
   void run_one(std::size_t i) {
     const Trial& trial = todo_[i];
@@ -61,11 +69,16 @@ class Trials::Batch {
       const std::lock_guard lock(mutex_);
       report(i, static_cast<float>(std::clamp(fraction, 0.0, 1.0)));
     };
-    const auto here = [&] { return simulate_trial(candidate, trial, settings().stepwise, options); };
-    if (!settings().spread) return here();
+    if (!settings().spread) {
+      options.keep_requests = owner_.asked_of_twins_.count(owner_.twins_of(trial)) > 0;
+      std::optional<TrialRun> run = simulate_trial(candidate, trial, settings().stepwise, options);
+      if (!run) return {};
+      most_at_once_[i] = run->most_at_once;
+      return std::move(run->metrics);
+    }
     const std::string text = settings().spread(trial_task(owner_.question_.index, trial), [&] {
-      const auto metrics = here();
-      return metrics ? metrics_record(*metrics) : std::string();
+      const auto run = simulate_trial(candidate, trial, settings().stepwise, options);
+      return run ? metrics_record(run->metrics) : std::string();
     });
     if (text.empty()) return {};
     return read_metrics_record(text);
@@ -83,6 +96,7 @@ class Trials::Batch {
   Trials& owner_;
   const std::vector<Trial>& todo_;
   std::vector<std::optional<sched::PointMetrics>> results_;
+  std::vector<std::optional<std::int64_t>> most_at_once_;
   std::vector<float> fraction_;
   std::mutex mutex_;
   double base_ = 0, done_ = 0;
@@ -114,27 +128,61 @@ double requests_wanted(const PointSpec& spec, const Trial& trial, const sched::P
   return lives < trial.lives ? kMargin * sent * trial.lives / lives : 0;
 }
 
-std::optional<sched::PointMetrics> simulate_once(const PointSpec& spec, bool stepwise, const sim::RunOptions& options) {
+// A request that timed out, or that was refused and tried again, may have been in a replica at times that its row does
+// not tell.
+std::optional<std::int64_t> most_at_once(const PointSpec& spec, const sched::PointMetrics& m,
+                                         const std::vector<sched::RequestRow>& rows) {
+  if (rows.empty() || m.requests_timed_out > 0 || (m.requests_rejected > 0 && spec.limits.retries > 0)) return {};
+  struct Stay {
+    std::vector<Nanos> begins, ends;
+  };
+  std::vector<Stay> replicas(static_cast<std::size_t>(spec.deployment.most_replicas()));
+  for (const sched::RequestRow& row : rows) {
+    if (row.replica < 0 || row.dispatched < 0) continue;
+    Stay& stay = replicas.at(static_cast<std::size_t>(row.replica));
+    stay.begins.push_back(row.dispatched);
+    stay.ends.push_back(row.end);
+  }
+  std::int64_t most = 0;
+  for (Stay& stay : replicas) {
+    std::sort(stay.begins.begin(), stay.begins.end());
+    std::sort(stay.ends.begin(), stay.ends.end());
+    auto end = stay.ends.begin();
+    for (auto begin = stay.begins.begin(); begin != stay.begins.end(); ++begin) {
+      while (*end < *begin) ++end;  // one that ends at this very instant still counts
+      most = std::max<std::int64_t>(most, (begin - stay.begins.begin()) + 1 - (end - stay.ends.begin()));
+    }
+  }
+  return most;
+}
+
+std::optional<TrialRun> simulate_once(const PointSpec& spec, bool stepwise, const sim::RunOptions& options) {
   ResolvedPoint point = resolve_spec(spec);
   // Memory and degrees are those of the candidate, which exists; only a variation's workload can be at fault.
   point.require_possible();
-  return simulate_point(std::move(point), {.stepwise = stepwise, .options = options}).result.metrics;
+  FinishedPoint finished = simulate_point(std::move(point), {.stepwise = stepwise, .options = options});
+  if (!finished.result.metrics) return {};
+  const auto most = most_at_once(spec, *finished.result.metrics, finished.run.requests);
+  return TrialRun{std::move(*finished.result.metrics), most};
 }
 
 }  // namespace
 
-std::optional<sched::PointMetrics> simulate_trial(const Candidate& candidate, const Trial& trial, bool stepwise,
-                                                  const sim::RunOptions& options) {
+std::optional<TrialRun> simulate_trial(const Candidate& candidate, const Trial& trial, bool stepwise,
+                                       const sim::RunOptions& options) {
+  constexpr std::int64_t kMostRows = 500'000;  // of requests, in memory
   PointSpec spec = trial_spec(candidate.spec, trial);
+  sim::RunOptions these = options;
   for (int run = 1;; ++run) {
-    std::optional<sched::PointMetrics> metrics = simulate_once(spec, stepwise, options);
-    if (!metrics || run == kMostRuns) return metrics;
-    const double wanted = requests_wanted(spec, trial, *metrics);
-    const auto sent =
-        static_cast<double>(metrics->requests_completed + metrics->requests_rejected + metrics->requests_timed_out);
-    if (wanted <= sent || sent >= static_cast<double>(kLongestRun)) return metrics;
+    these.keep_requests = options.keep_requests && spec.workload.requests <= kMostRows;
+    std::optional<TrialRun> found = simulate_once(spec, stepwise, these);
+    if (!found || run == kMostRuns) return found;
+    const sched::PointMetrics& m = found->metrics;
+    const double wanted = requests_wanted(spec, trial, m);
+    const auto sent = static_cast<double>(m.requests_completed + m.requests_rejected + m.requests_timed_out);
+    if (wanted <= sent || sent >= static_cast<double>(kLongestRun)) return found;
     auto longer = with_requests(spec, static_cast<std::int64_t>(std::min(wanted, static_cast<double>(kLongestRun))));
-    if (!longer) return metrics;
+    if (!longer) return found;
     spec = std::move(*longer);
   }
 }
@@ -158,7 +206,54 @@ void Trials::run(std::span<const Trial> trials) {
   std::sort(todo.begin(), todo.end());
   todo.erase(std::unique(todo.begin(), todo.end()), todo.end());
   asked_ += todo.size();
+  run_all(std::move(todo));
+}
+
+// Of twins that are asked the same, the one with the largest limit runs first: it speaks for all whose limit it never
+// reached. The others have a run of their own.
+void Trials::run_all(std::vector<Trial> todo) {
+  std::erase_if(todo, [this](const Trial& trial) { return take_from_twin(trial); });
+  if (todo.empty()) return;
+  const std::vector<Trial> first = without_twins(todo);
+  asked_of_twins_.clear();
+  for (const Trial& trial : todo) asked_of_twins_.insert(twins_of(trial));
+  Batch(*this, first).run();
+  std::erase_if(todo, [this](const Trial& trial) { return take_from_twin(trial); });
   if (!todo.empty()) Batch(*this, todo).run();
+}
+
+// Leaves the others in `todo`.
+std::vector<Trial> Trials::without_twins(std::vector<Trial>& todo) {
+  const auto limit = [this](const Trial& trial) { return question_.candidates[trial.candidate].most_running; };
+  std::map<Trial, Trial> largest;
+  for (const Trial& trial : todo) {
+    const auto [at, is_new] = largest.try_emplace(twins_of(trial), trial);
+    if (!is_new && limit(trial) > limit(at->second)) at->second = trial;
+  }
+  const auto others = std::stable_partition(todo.begin(), todo.end(),
+                                            [&](const Trial& trial) { return largest.at(twins_of(trial)) == trial; });
+  std::vector<Trial> out(todo.begin(), others);
+  todo.erase(todo.begin(), others);
+  return out;
+}
+
+bool Trials::take_from_twin(const Trial& trial) {
+  const auto found = leaders_.find(twins_of(trial));
+  if (found == leaders_.end()) return false;
+  const Leader& leader = found->second;
+  const Candidate& candidate = question_.candidates[trial.candidate];
+  if (leader.most_at_once >= std::min(leader.most_running, candidate.most_running)) return false;
+  const sched::PointMetrics& metrics = known_.emplace(trial, known_.at(leader.trial)).first->second;
+  shared_ += 1;
+  if (settings_.store != nullptr) settings_.store->put(key_of(trial), metrics_record(metrics));
+  if (settings_.on_first && trial == first_trial(question_.spec, trial.candidate))
+    settings_.on_first(candidate, metrics);
+  return true;
+}
+
+Trial Trials::twins_of(Trial trial) const {
+  trial.candidate = question_.candidates[trial.candidate].twins;
+  return trial;
 }
 
 const sched::PointMetrics& Trials::of(const Trial& trial) const {

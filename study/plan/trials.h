@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -34,11 +35,19 @@ struct TrialSettings {
   std::function<void(const Candidate&, const sched::PointMetrics&)> on_first = {};
 };
 
-/// One trial, simulated; nullopt when options.stop was requested. Throws InputError for a workload that cannot be.
-[[nodiscard]] std::optional<sched::PointMetrics> simulate_trial(const Candidate& candidate, const Trial& trial,
-                                                                bool stepwise, const sim::RunOptions& options);
+/// A simulated trial.
+struct TrialRun {
+  sched::PointMetrics metrics;
+  /// Requests in the fullest replica at once, at most; nullopt where it was not asked for or cannot be told.
+  std::optional<std::int64_t> most_at_once;
+};
 
-/// The search was cancelled: what it knows stands in its answer so far.
+/// One trial, simulated; nullopt when options.stop was requested. With options.keep_requests it tells how full its
+/// replicas were. Throws InputError for a workload that cannot be.
+[[nodiscard]] std::optional<TrialRun> simulate_trial(const Candidate& candidate, const Trial& trial, bool stepwise,
+                                                     const sim::RunOptions& options);
+
+/// The search was cancelled. Its answer holds what it knows so far.
 struct Cancelled {};
 
 class Trials {
@@ -57,15 +66,29 @@ class Trials {
   const sched::PointMetrics& one(const Trial& trial);
   /// How many trials the answer stands on, whether this process or an earlier one ran them.
   [[nodiscard]] std::size_t count() const { return known_.size(); }
+  /// How many of them are runs of their own: others have the results of a twin.
+  [[nodiscard]] std::size_t simulated() const { return known_.size() - shared_; }
 
  private:
   class Batch;
+  /// What a run of `most_running` tells of the same trial of its twins.
+  struct Leader {
+    Trial trial;
+    std::int64_t most_running = 0, most_at_once = 0;
+  };
+  void run_all(std::vector<Trial> todo);
+  [[nodiscard]] std::vector<Trial> without_twins(std::vector<Trial>& todo);
+  [[nodiscard]] bool take_from_twin(const Trial& trial);
+  /// The same for a trial of each twin.
+  [[nodiscard]] Trial twins_of(Trial trial) const;
   [[nodiscard]] Digest key_of(const Trial& trial) const;
   const Question& question_;
   TrialSettings settings_;
   std::unique_ptr<PointKeys> keys_;
   std::map<Trial, sched::PointMetrics> known_;
-  std::size_t asked_ = 0, recalled_ = 0;
+  std::map<Trial, Leader> leaders_;  // by what twins_of() makes of their trials
+  std::set<Trial> asked_of_twins_;   // of the running batch: what others wait for
+  std::size_t asked_ = 0, recalled_ = 0, shared_ = 0;
 };
 
 }  // namespace plimsoll::study::plan

@@ -188,7 +188,7 @@ std::string starved_prompts(const PointSpec& spec) {
   const std::int64_t users = load::is_closed_loop(spec.workload.load)
                                  ? static_cast<std::int64_t>(std::ceil(load / spec.deployment.replicas))
                                  : limits.max_running;
-  constexpr std::int64_t kFew = 16;  // sequences of an open loop, whose batches nobody knows before
+  constexpr std::int64_t kFew = 16;  // sequences of an open loop, whose batches are not known before a run
   const std::int64_t running = std::min(users, limits.max_running) - 1;
   const bool closed = load::is_closed_loop(spec.workload.load);
   if (running < 1 || beside >= (closed ? running : std::min(running, kFew))) return {};

@@ -73,7 +73,7 @@ void ResultStore::open() {
   if (code != SQLITE_OK) refuse(code);
   sqlite3_extended_result_codes(database, 1);
   sqlite3_busy_timeout(database, kPatience);
-  // Exclusive: nobody else reads half a sweep as a whole one, and no shared memory is needed on the disk.
+  // Exclusive: no other process reads half a sweep as a whole one, and no shared memory is needed on the disk.
   execute("PRAGMA locking_mode = EXCLUSIVE");
   execute("PRAGMA synchronous = OFF");  // an empty store may be lost with the power
   execute("PRAGMA journal_mode = WAL");

@@ -226,7 +226,7 @@ TEST_F(CapacityTest, WhatABracketCannotTellApartTies) {
                                              {"search.objective", "cost_per_token"},
                                              {"search.tp", "[1]"}});
   EXPECT_EQ(found.winner().gpus, 1) << found.winner_name();
-  EXPECT_EQ(found.answer.entries[1].stage, Stage::confirmed) << "the smaller fleets of the best families are looked at";
+  EXPECT_NE(found.answer.entries[1].stage, Stage::outranked) << "the smaller fleets of the best families are looked at";
 }
 
 TEST(Bracket, ClosesOnTheEdge) {

@@ -81,6 +81,79 @@ TEST_F(ExhaustiveTest, TheCheapestIsThatOfTryingEverything) {
   EXPECT_TRUE(result.is<rc::detail::SuccessResult>()) << text.str();
 }
 
+// A search for the largest load looks at most candidates once, just below the best: the winner is that of looking at
+// each alone.
+TEST_F(ExhaustiveTest, TheLargestCapacityIsThatOfTryingEach) {
+  for (const int limit : {115, 160, 400}) {
+    const Searched found = search(grid(30, limit, {1, 3}, {1, 2, 3, 5, 8, 13, 21, 34}, "capacity"));
+    double best = 0;
+    for (const int batch : {1, 2, 3, 5, 8, 13, 21, 34}) {
+      const Searched alone = search(grid(30, limit, {3}, {batch}, "capacity"));
+      best = std::max(best, alone.answer.entries.front().capacity.value().load.mean);
+    }
+    ASSERT_TRUE(found.answer.winner);
+    const Capacity& carries = found.answer.entries[*found.answer.winner].capacity.value();
+    EXPECT_GE(carries.load.mean, 0.97 * best) << found.winner_name() << " at " << limit << " ms";
+    EXPECT_TRUE(carries.confirmed);
+  }
+}
+
+// Between a load that a deployment just keeps and one that it just misses, no answer says both that it wins and that it
+// carries less than what is asked for.
+TEST_F(ExhaustiveTest, AWinnerCarriesTheLoadThatIsAskedFor) {
+  for (int rate = 60; rate <= 88; rate += 2) {
+    const Searched found = search(grid(rate, 150, {1, 2}, {8}, "gpus"), {}, 2, true);
+    ASSERT_TRUE(found.answer.winner) << rate;
+    EXPECT_GE(found.answer.entries[*found.answer.winner].capacity.value().load.mean, rate) << found.winner_name();
+  }
+}
+
+// A batch limit that is never reached changes nothing, so one run speaks for all such limits: each must have what a run
+// of its own finds.
+TEST_F(ExhaustiveTest, TwinsShareARunOnlyWhereTheyAreEqual) {
+  const auto holds = [this] {
+    const auto policy = *rc::gen::element<std::string>("vllm_v1", "vllm_v0", "tgi", "sarathi", "trtllm", "sglang",
+                                                       "orca", "rolling", "static");
+    const auto load = *rc::gen::element<std::string>("{poisson: {rate: 40 /s}}", "{gamma: {rate: 40 /s, cv: 3}}",
+                                                     "{closed_loop: {concurrency: 9}}", "{burst: {count: 30}}");
+    const std::string yaml = fmt::format(
+        "study: twins\nengine: {{constant: {{prefill: 5 ms, decode: 10 ms}}}}\nscheduler: {{policy: {}}}\nworkload:\n  "
+        "load: {}\n  lengths: {{input: {{uniform: {{min: 1, max: 40}}}}, output: {{geometric: {{mean: 12, max: "
+        "60}}}}}}\n"
+        "  requests: 300\nslo: {{p90_latency: 2 s}}\nsearch: {{replicas: [1, 2], max_running: [2, 4, 8, 16, 64, 256], "
+        "objective: latency}}\n",
+        policy, load);
+    const Study study = read(yaml, {{"seed", fmt::format("{}", *rc::gen::inRange(1, 1000))}});
+    const Question question = make_question(study, 0);
+    Trials trials(question, {});
+    std::vector<Trial> todo;
+    for (std::size_t i = 0; i < question.candidates.size(); ++i) todo.push_back(first_trial(question.spec, i));
+    trials.run(todo);
+    for (const Trial& trial : todo) {
+      const auto alone = simulate_trial(question.candidates[trial.candidate], trial, false, {});
+      RC_ASSERT(trials.of(trial) == alone->metrics);
+    }
+  };
+  rc::detail::TestParams params = rc::detail::configuration().testParams;
+  params.maxSuccess = 30;
+  const auto result = rc::detail::checkTestable(holds, rc::detail::TestMetadata{}, params);
+  std::ostringstream text;
+  rc::detail::printResultMessage(result, text);
+  EXPECT_TRUE(result.is<rc::detail::SuccessResult>()) << text.str();
+}
+
+// 20 /s of 120 ms each: two or three at once. All limits but the smallest share one simulation.
+TEST_F(ExhaustiveTest, LimitsThatAreNeverReachedCostOneSimulation) {
+  const Study study = read(grid(20, 400, {1}, {1, 64, 128, 256, 512, 1024}, "latency"));
+  const Question question = make_question(study, 0);
+  Trials trials(question, {});
+  std::vector<Trial> todo;
+  for (std::size_t i = 0; i < question.candidates.size(); ++i) todo.push_back(first_trial(question.spec, i));
+  trials.run(todo);
+  EXPECT_EQ(trials.count(), 6U);
+  EXPECT_EQ(trials.simulated(), 2U);
+}
+
 // Of 144 deployments few are simulated at all, and each of the others says why not.
 TEST_F(ExhaustiveTest, MostOfAGridIsLeftOutWithItsReason) {
   const Searched found = search(grid(60, 150, {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 28, 32, 40, 48, 64},

@@ -43,7 +43,7 @@ TEST_F(LongRunsTest, CapacityIsTheServiceRateOfTheFleet) {
         fleet_study("{poisson: {rate: 1 /s}}", "{replicas: [" + std::to_string(replicas) + "], objective: capacity}"));
     const Capacity& capacity = found.answer.entries.front().capacity.value();
     EXPECT_NEAR(capacity.load.mean, kRate * replicas, 0.05 * kRate * replicas) << replicas;
-    EXPECT_LE(capacity.load.mean, kRate * replicas) << replicas;
+    EXPECT_LE(capacity.load.mean, 1.005 * kRate * replicas) << "the mean of four brackets of 2 %: " << replicas;
   }
 }
 
