@@ -8,12 +8,11 @@
 #include <filesystem>
 
 #include "calibration/machine_calibration.h"
-#include "cli/calibrate_engine.h"
-#include "cli/calibrate_kernels.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/run_commands.h"
 #include "cli/this_machine.h"
+#include "cli/verb_parts.h"
 #include "configs/this_machine.h"
 #include "study/output/write_file.h"
 

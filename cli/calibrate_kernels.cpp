@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/calibrate_kernels.h"
+#include "cli/verb_parts.h"
 
 #include <fmt/format.h>
 

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "model/error.h"
-#include "study/output/text_chart.h"
+#include "study/output/chart.h"
 #include "study/run/point_result.h"
 
 namespace plimsoll::cli {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/cpu_demonstration.h"
+#include "cli/demonstration.h"
 
 #include <fmt/format.h>
 
 #include "calibration/machine_calibration.h"
 #include "configs/this_machine.h"
+#include "study/output/chart.h"
 #include "study/output/outputs.h"
-#include "study/output/svg_chart.h"
 #include "study/output/write_file.h"
 #include "validation/live_validation.h"
 

@@ -5,7 +5,6 @@
 
 #include "calibration/machine_calibration.h"
 #include "cli/commands.h"
-#include "cli/cpu_demonstration.h"
 #include "cli/demonstration.h"
 #include "cli/measured_points.h"
 #include "cli/options.h"

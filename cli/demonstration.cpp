@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "study/output/chart.h"
 #include "study/output/outputs.h"
-#include "study/output/svg_chart.h"
 #include "study/output/write_file.h"
 #include "study/run/run_study.h"
 #include "validation/compare.h"

@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// The main job of `./plimsoll`: the JumpStart study simulated, beside the published figures.
+// The main job of `./plimsoll`: the JumpStart study simulated beside the published figures, then a small model on this
+// machine's CPU, simulated and measured under the same scheduler.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "configs/catalogue.h"
+#include "exec/cpu/probes.h"
+#include "study/file/study.h"
 #include "study/run/run_control.h"
+#include "study/run/run_study.h"
 
 namespace plimsoll::cli {
+
+// The main job of `./plimsoll`: the JumpStart study simulated, beside the published figures.
 
 struct DemonstrationSettings {
   std::string folder = "out/jumpstart-7b-p4d";
@@ -20,5 +27,27 @@ struct DemonstrationSettings {
 /// the folder, and returns the text to print. Throws InputError and DeviceError.
 [[nodiscard]] std::string demonstrate(std::shared_ptr<const configs::Catalogue> catalogue,
                                       const DemonstrationSettings& settings);
+
+// The second half of the main job: a small model on this machine's CPU, simulated and measured under the same
+// scheduler.
+
+struct CpuDemonstrationSettings {
+  std::string folder = "out/cpu-demo";
+  study::RunPoint measure;                         // runs a point for real
+  std::function<void(study::PointResult&)> label;  // states in a result what it was measured on
+  exec::SteadyRates reference;                     // of the calibration; zeros: the first probe's
+  std::function<exec::SteadyRates()> probe;        // asked before and after every point
+  double patience = 1e9;  // seconds from the first point on in which disturbed points are measured again
+  study::RunControl* control = nullptr;
+};
+
+/// The demonstration's short form of `plimsoll calibrate`: about `seconds` long, one rank, not stored.
+[[nodiscard]] configs::ThisMachine quick_calibration(const std::string& configs_root, double seconds,
+                                                     study::RunControl* control);
+
+/// Simulates configs/studies/cpu-demo.yaml as `study`, measures it (a disturbed point twice), writes points of both,
+/// comparison.csv and curves.svg into the folder, and returns the text to print; empty if it was cancelled. Throws
+/// InputError and DeviceError.
+[[nodiscard]] std::string demonstrate_cpu(const study::Study& study, const CpuDemonstrationSettings& settings);
 
 }  // namespace plimsoll::cli

@@ -11,9 +11,7 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
-#include "study/exchange/export_results.h"
 #include "study/exchange/import_results.h"
-#include "study/exchange/points_file.h"
 #include "study/output/table_view.h"
 #include "study/output/write_file.h"
 

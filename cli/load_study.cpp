@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/load_study.h"
+#include "cli/stated_study.h"
 
 #include <fmt/format.h>
 
-#include "cli/stated_study.h"
 #include "cli/this_machine.h"
 #include "model/error.h"
 

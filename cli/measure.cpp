@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
-#include "cli/load_study.h"
 #include "cli/measured_points.h"
 #include "cli/options.h"
 #include "cli/rank_group.h"
-#include "cli/report_points.h"
 #include "cli/run_commands.h"
+#include "cli/stated_study.h"
+#include "cli/verb_parts.h"
 #include "configs/yaml_document.h"
 #include "study/output/outputs.h"
 #include "study/output/run_files.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "cli/commands.h"
-#include "cli/load_study.h"
 #include "cli/options.h"
+#include "cli/stated_study.h"
 #include "study/output/memory_table.h"
 #include "study/output/write_file.h"
 #include "study/run/point_result.h"

@@ -6,14 +6,13 @@
 #include <memory>
 
 #include "cli/commands.h"
-#include "cli/load_study.h"
 #include "cli/options.h"
 #include "cli/ranks.h"
-#include "cli/report_points.h"
 #include "cli/run_commands.h"
+#include "cli/stated_study.h"
+#include "cli/verb_parts.h"
 #include "model/error.h"
 #include "study/output/write_file.h"
-#include "study/plan/plan_page.h"
 #include "study/plan/search.h"
 #include "study/plan/together.h"
 #include "study/plan/view.h"

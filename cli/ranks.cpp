@@ -7,8 +7,8 @@
 #include <map>
 #include <stop_token>
 
-#include "cli/load_study.h"
 #include "cli/ranks_module.h"
+#include "cli/stated_study.h"
 #include "model/error.h"
 #include "net/endpoint.h"
 #include "study/output/metrics_record.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/report_points.h"
+#include "cli/verb_parts.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <set>
 
 #include "model/error.h"
-#include "study/output/points_chart.h"
+#include "study/output/points_page.h"
 #include "study/output/table_view.h"
 
 namespace plimsoll::cli {

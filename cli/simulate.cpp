@@ -6,12 +6,12 @@
 #include <filesystem>
 
 #include "cli/commands.h"
-#include "cli/load_study.h"
 #include "cli/options.h"
 #include "cli/ranks.h"
-#include "cli/report_points.h"
 #include "cli/run_commands.h"
-#include "sim/replay.h"
+#include "cli/stated_study.h"
+#include "cli/verb_parts.h"
+#include "sim/simulate.h"
 #include "study/output/outputs.h"
 #include "study/output/run_files.h"
 #include "study/output/write_file.h"

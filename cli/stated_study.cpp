@@ -12,7 +12,7 @@
 #include "model/error.h"
 #include "model/memory_plan.h"
 #include "study/file/cell.h"
-#include "study/file/read_workload.h"
+#include "study/file/read_point.h"
 #include "study/file/study.h"
 
 namespace plimsoll::cli {

@@ -10,6 +10,7 @@
 #include "cli/options.h"
 #include "configs/catalogue.h"
 #include "configs/yaml_document.h"
+#include "study/file/study.h"
 
 namespace plimsoll::cli {
 
@@ -49,5 +50,11 @@ struct StatedStudy {
                                                       std::vector<std::string>& notes);
 /// The values as a study file with a comment on each, and further keys to uncomment. `file`: its name.
 [[nodiscard]] std::string commented_study(const StatedStudy& stated, const std::string& file);
+
+// The study that a verb's arguments name or state, with --set and --seed applied.
+
+/// Reads STUDY, options instead of it (cli/stated_study.h), or both. Prints the study's notes. Throws
+/// InputError.
+[[nodiscard]] study::Study load_study(const Parsed& parsed, Console& console);
 
 }  // namespace plimsoll::cli

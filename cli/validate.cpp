@@ -16,11 +16,10 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/run_commands.h"
-#include "cli/validate_live.h"
+#include "cli/verb_parts.h"
 #include "study/output/html_page.h"
 #include "study/output/write_file.h"
 #include "validation/compare.h"
-#include "validation/html_report.h"
 #include "validation/report.h"
 
 namespace plimsoll::cli {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/validate_live.h"
+#include "cli/verb_parts.h"
 
 #include <fmt/format.h>
 
@@ -9,9 +9,9 @@
 #include <thread>
 
 #include "cli/commands.h"
-#include "cli/load_study.h"
 #include "cli/measured_points.h"
 #include "cli/run_commands.h"
+#include "cli/stated_study.h"
 #include "configs/yaml_document.h"
 #include "exec/cpu/probes.h"
 #include "study/output/html_page.h"

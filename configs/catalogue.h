@@ -16,6 +16,7 @@
 #include "configs/this_machine.h"
 #include "configs/yaml_document.h"
 #include "model/accelerator.h"
+#include "model/architecture.h"
 #include "model/engine_profile.h"
 #include "model/llm_shape.h"
 
@@ -159,5 +160,13 @@ void read_estimates(const Node& root, model::Accelerator& accelerator);
 [[nodiscard]] model::Interconnect read_interconnect(const Node& root, const std::string& id);
 [[nodiscard]] Instance read_instance(const Node& root, const std::string& id);
 [[nodiscard]] Engine read_engine(const Node& root, const std::string& id);
+
+// Reads everything needed to compute a model from its Hugging Face config.json. read_hf_config (catalogue.h) reads only
+// the shape and accepts more models.
+
+/// Throws InputError with file, line and field if the file is not a config.json, if read_hf_config refuses it, or if
+/// the model is of a variant that is not implemented (YaRN, ALiBi, expert weights that do not sum to 1 …). The caller
+/// checks model::execution_problem, which depends on more than this file.
+[[nodiscard]] model::Architecture read_hf_architecture(const std::string& path);
 
 }  // namespace plimsoll::configs

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fields and their defaults as in transformers: configuration_<type>.py and modeling_rope_utils.py (rope_scaling in
 // 4.x, rope_parameters in 5.x). A field that would change the results but is not implemented is refused, never ignored.
-#include "configs/hf_architecture.h"
+#include "configs/catalogue.h"
 
 #include <fmt/format.h>
 
 #include <optional>
 
-#include "configs/catalogue.h"
 #include "configs/hf_families.h"
 #include "configs/json_fields.h"
 

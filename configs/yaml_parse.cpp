@@ -14,7 +14,7 @@
 
 #include "configs/text_file.h"
 #include "configs/yaml_node_data.h"
-#include "model/utf8.h"
+#include "model/input_file.h"
 
 namespace plimsoll::configs {
 

@@ -6,7 +6,7 @@
 
 #include "model/error.h"
 #include "sched/kv_ledger.h"
-#include "sched/router_random.h"
+#include "sched/router.h"
 
 namespace plimsoll::sched {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "model/error.h"
-#include "sched/router_random.h"
+#include "sched/router.h"
 #include "sched/tournament.h"
 
 namespace plimsoll::sched {

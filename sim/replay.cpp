@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/replay.h"
+#include "sim/simulate.h"
 
 #include <fmt/format.h>
 

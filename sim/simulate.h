@@ -2,6 +2,10 @@
 // Simulates a scenario: one point of the latency-throughput curve.
 #pragma once
 
+#include <cstddef>
+#include <string>
+#include <vector>
+
 #include "load/scenario.h"
 #include "sched/run_result.h"
 
@@ -15,5 +19,16 @@ using sched::StepRow;
 /// Deterministic: the same scenario gives the same result, bit for bit. Any number of threads may run scenarios at
 /// once.
 [[nodiscard]] RunResult simulate(const load::Scenario& scenario, const RunOptions& options = {});
+
+// Feeds the events of a live run (events.jsonl, docs/measure.md) to fresh replicas: the same policy with the same
+// settings takes the same decisions.
+
+/// The index of the study's point that the file was recorded from. Throws InputError with file and line.
+[[nodiscard]] std::size_t replayed_point(const std::string& file);
+
+/// Returns the decision log of each replica. The KV pool's size is taken from the file and not from `scenario`, so that
+/// a run can be replayed on a machine with less memory. Throws InputError with file and line if the file is damaged or
+/// records another policy.
+[[nodiscard]] std::vector<std::string> replay(const std::string& file, const load::Scenario& scenario);
 
 }  // namespace plimsoll::sim

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "model/utf8.h"
+#include "model/input_file.h"
 
 namespace plimsoll::traces {
 namespace {

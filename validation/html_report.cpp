@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "validation/html_report.h"
+#include "validation/report.h"
 
 #include <fmt/format.h>
 
@@ -8,8 +8,8 @@
 #include <map>
 #include <set>
 
+#include "study/output/chart.h"
 #include "study/output/html_page.h"
-#include "study/output/svg_chart.h"
 
 namespace plimsoll::validation {
 namespace {

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "exec/cpu/cpu_backend.h"
-#include "exec/cpu/isa.h"
+#include "exec/cpu/kernels.h"
 
 namespace plimsoll::exec {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "exec/cpu/isa.h"
+#include "exec/cpu/kernels.h"
 #include "model/error.h"
 
 namespace plimsoll::exec {

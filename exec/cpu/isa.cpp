@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exec/cpu/isa.h"
+#include "exec/cpu/kernels.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace plimsoll::exec {
 
@@ -109,5 +110,13 @@ constexpr std::int64_t kAttentionTile = 64;
 extern const KernelSet kPortableKernels;
 extern const KernelSet kAvx2Kernels;  // only with PLIMSOLL_X86
 extern const KernelSet kAvx512Kernels;
+
+// Selects the kernels for this machine.
+
+/// Returns the fastest set that this machine can run, or the set named by the environment variable PLIMSOLL_CPU_ISA
+/// (avx512, avx2, portable). Throws DeviceError if that name is unknown or this machine cannot run the set.
+[[nodiscard]] const KernelSet& select_kernels();
+/// Returns all sets that this machine can run, fastest first.
+[[nodiscard]] std::vector<const KernelSet*> runnable_kernels();
 
 }  // namespace plimsoll::exec

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "exec/cpu/isa.h"
+#include "exec/cpu/kernels.h"
 #include "model/error.h"
 
 namespace plimsoll::exec {

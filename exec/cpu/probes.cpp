@@ -7,7 +7,7 @@
 #include <chrono>
 #include <cstring>
 
-#include "exec/cpu/isa.h"
+#include "exec/cpu/kernels.h"
 
 namespace plimsoll::exec {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // events.jsonl (docs/measure.md): everything that reached the schedulers of a live run, in order, in nanoseconds since
-// its start. Feeding it to the same policy again gives the same decisions (sim/replay.h).
+// its start. Feeding it to the same policy again gives the same decisions (sim/simulate.h).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exec/live/prompt_source.h"
+#include "exec/live/prompts.h"
 
 #include <algorithm>
 

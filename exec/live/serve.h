@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "exec/forward_device.h"
-#include "exec/live/prompt_source.h"
+#include "exec/live/prompts.h"
 #include "load/scenario.h"
 #include "sched/run_result.h"
 

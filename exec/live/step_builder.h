@@ -12,7 +12,7 @@
 
 #include "exec/block_pool.h"
 #include "exec/forward_device.h"
-#include "exec/live/prompt_source.h"
+#include "exec/live/prompts.h"
 #include "exec/live/step_order.h"
 #include "sched/kv_ledger.h"
 

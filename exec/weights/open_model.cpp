@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-#include "configs/hf_architecture.h"
+#include "configs/catalogue.h"
 #include "model/error.h"
 
 namespace plimsoll::exec {

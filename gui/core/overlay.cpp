@@ -15,7 +15,6 @@
 #include "gui/core/text.h"
 #include "model/error.h"
 #include "study/exchange/import_results.h"
-#include "study/exchange/points_file.h"
 #include "validation/measured_points.h"
 
 namespace plimsoll::gui {

@@ -9,7 +9,7 @@
 #include "gui/core/text.h"
 #include "model/error.h"
 #include "study/file/cell.h"
-#include "study/file/read_workload.h"
+#include "study/file/read_point.h"
 #include "study/file/scheduler_names.h"
 #include "traces/reader.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "study/exchange/export_results.h"
+#include "study/exchange/import_results.h"
 
 #include <fmt/format.h>
 

@@ -51,4 +51,21 @@ struct ImportedResults {
 [[nodiscard]] std::string imported_csv(const std::vector<ImportedPoint>& points);
 [[nodiscard]] std::string imported_json(const std::vector<ImportedPoint>& points);
 
+// Points of ours in the forms of other tools, so that their plots and reports read them (docs/import.md).
+
+/// vllm: what `vllm bench serve --save-result --append-result` writes, an object a line. aiperf: what
+/// profile_export_aiperf.json holds, one object a point, as lines too.
+[[nodiscard]] std::span<const std::string_view> export_formats();
+
+/// One JSON object a line, ended by a line break. Figures that a point lacks are left out. `format` is one of
+/// export_formats().
+[[nodiscard]] std::string exported_text(std::string_view format, const std::vector<ImportedPoint>& points);
+
+// Reads a points.csv that a run or an import wrote.
+
+/// Reads rows with the columns of points.csv in any order; columns of swept keys are kept under their names. A
+/// figure is a number, a label a text. Lines that begin with # are comments. At most 64 MiB. Throws InputError with
+/// file:line:column.
+[[nodiscard]] std::vector<ImportedPoint> read_points_csv(const std::string& file);
+
 }  // namespace plimsoll::study

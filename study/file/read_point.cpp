@@ -8,10 +8,7 @@
 #include <filesystem>
 
 #include "configs/hardware_name.h"
-#include "study/file/read_life.h"
-#include "study/file/read_objectives.h"
 #include "study/file/read_scheduler.h"
-#include "study/file/read_workload.h"
 #include "study/file/section.h"
 
 namespace plimsoll::study {

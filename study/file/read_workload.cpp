@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "study/file/read_workload.h"
+#include "study/file/read_point.h"
 
 #include <fmt/format.h>
 

@@ -13,7 +13,6 @@
 #include "load/load_kind.h"
 #include "study/file/cell.h"
 #include "study/file/read_point.h"
-#include "study/file/read_workload.h"
 #include "study/file/scheduler_names.h"
 #include "study/file/section.h"
 

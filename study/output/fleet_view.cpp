@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "study/output/fleet_view.h"
+#include "study/output/run_files.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
-#include "study/output/svg_chart.h"
+#include "study/output/chart.h"
 #include "study/output/table_view.h"
 
 namespace plimsoll::study {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "study/output/svg_chart.h"
+#include "study/output/chart.h"
 #include "study/output/table_view.h"
 
 namespace plimsoll::study {

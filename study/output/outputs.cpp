@@ -11,7 +11,6 @@
 #include <system_error>
 
 #include "study/file/cell.h"
-#include "study/output/fleet_view.h"
 #include "study/output/metrics_record.h"
 #include "study/output/points_page.h"
 #include "study/output/run_files.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "study/output/points_chart.h"
+#include "study/output/points_page.h"
 
 #include <fmt/format.h>
 

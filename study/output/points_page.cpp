@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "study/output/html_page.h"
-#include "study/output/points_chart.h"
 
 namespace plimsoll::study {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "study/output/svg_chart.h"
+#include "study/output/chart.h"
 
 #include <fmt/format.h>
 

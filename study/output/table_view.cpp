@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "study/output/chart_axis.h"
-#include "study/output/fleet_view.h"
+#include "study/output/run_files.h"
 
 namespace plimsoll::study {
 

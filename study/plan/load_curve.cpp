@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "study/plan/load_curve.h"
+#include "study/plan/explain.h"
 
 #include <algorithm>
 #include <array>

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "study/plan/plan_page.h"
+#include "study/plan/view.h"
 
 #include "study/output/html_page.h"
-#include "study/output/points_chart.h"
 #include "study/output/points_page.h"
 
 namespace plimsoll::study::plan {

@@ -16,11 +16,9 @@
 #include "study/plan/capacity.h"
 #include "study/plan/confirm.h"
 #include "study/plan/explain.h"
-#include "study/plan/load_curve.h"
 #include "study/plan/ranking.h"
 #include "study/plan/rate_bound.h"
 #include "study/plan/screening.h"
-#include "study/plan/sensitivity.h"
 
 namespace plimsoll::study::plan {
 namespace {

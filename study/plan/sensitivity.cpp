@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "study/plan/sensitivity.h"
+#include "study/plan/explain.h"
 
 #include <fmt/format.h>
 

@@ -8,8 +8,8 @@
 #include "study/output/metrics_record.h"
 #include "study/plan/judgement.h"
 #include "study/run/resolve.h"
+#include "study/run/run_control.h"
 #include "study/run/simulate_point.h"
-#include "study/run/work_crew.h"
 
 namespace plimsoll::study::plan {
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "study/file/cell.h"
+#include "study/output/chart.h"
 #include "study/output/deployment_flags.h"
 #include "study/output/table_view.h"
 #include "study/plan/answer.h"
@@ -48,5 +49,13 @@ struct Finding {
 [[nodiscard]] std::optional<double> cost_of(const Candidate& candidate, const Standing& standing);
 /// What a million tokens cost at this rate; nullopt without a price or without tokens.
 [[nodiscard]] std::optional<double> usd_per_million(std::optional<double> usd_per_hour, double tokens_per_s);
+
+// An answer as a page with pictures: report.html of plan.
+
+/// The winner under more and more load: what the SLO limits, or the latency, and the throughput. Empty without a
+/// winner.
+[[nodiscard]] std::vector<Chart> winner_charts(const Finding& finding);
+/// Every question with its answer, its winner's curves, all deployments and what the figures rest on.
+[[nodiscard]] std::string findings_html(const Study& study, std::span<const Finding> findings);
 
 }  // namespace plimsoll::study::plan

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "study/run/extrapolation.h"
+#include "study/run/resolve.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,7 +11,6 @@
 
 #include "configs/catalogue.h"
 #include "study/run/estimate.h"
-#include "study/run/resolve.h"
 
 namespace plimsoll::study {
 namespace {

@@ -12,8 +12,6 @@
 #include "model/op_cost.h"
 #include "study/run/bands.h"
 #include "study/run/estimate.h"
-#include "study/run/extrapolation.h"
-#include "study/run/run_size.h"
 
 namespace plimsoll::study {
 namespace {

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 
 #include "load/scenario.h"
+#include "model/engine_profile.h"
 #include "model/error.h"
 #include "model/memory_plan.h"
 #include "study/file/study.h"
@@ -47,5 +49,21 @@ enum class ResolveFor : unsigned char { simulation, measurement };
 [[nodiscard]] std::int64_t longest_sequence(const PointSpec& spec);
 /// The longest sequence that the workload sends, where that is bounded; else about the mean.
 [[nodiscard]] std::int64_t longest_sent(const load::WorkloadSpec& workload);
+
+// Runs that would not end, or not fit into memory: said before they start.
+
+/// Why the point's workload cannot be simulated; nothing where it can.
+[[nodiscard]] std::optional<Impossible> workload_problem(const PointSpec& spec);
+
+// Whether a point lies within the runs that its engine's profile was fitted on, and in which ways it does not.
+
+struct Extrapolation {
+  std::string reason;  // empty: it lies within them
+  std::set<model::Beyond> kinds;
+};
+
+/// A 16-bit type is as good as the other. Open loops say only when they run how large their batches become
+/// (sim/simulate.cpp). Engines of constant cost extrapolate nothing.
+[[nodiscard]] Extrapolation extrapolation_of(const PointSpec& spec);
 
 }  // namespace plimsoll::study

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <mutex>
 #include <stop_token>
@@ -38,5 +39,12 @@ class RunControl {
   std::chrono::steady_clock::time_point last_poll_{};
   std::stop_source stop_;
 };
+
+// Independent pieces of work on all cores.
+
+/// Calls `work` with 0 … count-1, started in this order, on `jobs` threads (0: one per core), until all are done or
+/// `control` (may be null) says cancel. What a piece throws stops the others and is thrown here: of several, that of
+/// the first piece.
+void run_pieces(std::size_t count, int jobs, RunControl* control, const std::function<void(std::size_t)>& work);
 
 }  // namespace plimsoll::study

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "study/run/run_size.h"
+#include "study/run/resolve.h"
 
 #include <fmt/format.h>
 

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "model/error.h"
-#include "study/run/work_crew.h"
+#include "study/run/run_control.h"
 
 namespace plimsoll::study {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "study/run/work_crew.h"
+#include "study/run/run_control.h"
 
 #include <tbb/global_control.h>
 #include <tbb/parallel_for.h>

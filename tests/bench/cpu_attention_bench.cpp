@@ -8,7 +8,7 @@
 #include <cmath>
 #include <random>
 
-#include "exec/cpu/isa.h"
+#include "exec/cpu/kernels.h"
 #include "exec/cpu/probes.h"
 
 namespace plimsoll::exec {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "exec/cpu/isa.h"
+#include "exec/cpu/kernels.h"
 #include "exec/cpu/packed_linear.h"
 #include "exec/cpu/probes.h"
 

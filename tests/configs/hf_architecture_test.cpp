@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // config.json files of both generations of transformers, and refused variants with the field at fault.
-#include "configs/hf_architecture.h"
+#include "configs/catalogue.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "configs/catalogue.h"
 #include "model/tp_layout.h"
 #include "tests/scratch.h"
 

@@ -12,7 +12,6 @@
 #include "model/memory_plan.h"
 #include "tests/exec/reference_model.h"
 #include "tests/exec/sequences.h"
-#include "tests/exec/tiny_models.h"
 
 namespace plimsoll::exec {
 namespace {

@@ -11,8 +11,8 @@
 #include "exec/live/live_engines.h"
 #include "exec/thread_communicator.h"
 #include "tests/exec/group_harness.h"
+#include "tests/exec/reference_model.h"
 #include "tests/exec/sequences.h"
-#include "tests/exec/tiny_models.h"
 
 namespace plimsoll::exec::group {
 namespace {

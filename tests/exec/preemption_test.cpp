@@ -9,7 +9,7 @@
 #include "exec/live/live_engines.h"
 #include "exec/live/live_replica.h"
 #include "exec/live/step_builder.h"
-#include "tests/exec/tiny_models.h"
+#include "tests/exec/reference_model.h"
 #include "tests/sim/scenarios.h"
 
 namespace plimsoll::exec {

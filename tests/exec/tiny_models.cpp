@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/exec/tiny_models.h"
+#include "tests/exec/reference_model.h"
 
 namespace plimsoll::exec {
 

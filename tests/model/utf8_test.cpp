@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/utf8.h"
+#include "model/input_file.h"
 
 #include <gtest/gtest.h>
 

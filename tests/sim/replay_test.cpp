@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A file of events by hand: what it decides, and that a damaged one is refused with its line.
-#include "sim/replay.h"
+#include "sim/simulate.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "validation/html_report.h"
+#include "validation/report.h"
 
 #include <gtest/gtest.h>
 

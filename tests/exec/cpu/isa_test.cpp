@@ -5,12 +5,11 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "exec/cpu/isa.h"
+#include "exec/cpu/kernels.h"
 #include "exec/engine.h"
 #include "model/error.h"
 #include "tests/exec/reference_model.h"
 #include "tests/exec/sequences.h"
-#include "tests/exec/tiny_models.h"
 
 namespace plimsoll::exec {
 namespace {

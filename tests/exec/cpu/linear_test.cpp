@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "exec/cpu/bf16.h"
-#include "exec/cpu/isa.h"
+#include "exec/cpu/kernels.h"
 #include "exec/cpu/packed_linear.h"
 
 namespace plimsoll::exec {

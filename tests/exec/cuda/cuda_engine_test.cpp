@@ -8,7 +8,6 @@
 #include "tests/exec/cuda/gpu.h"
 #include "tests/exec/reference_model.h"
 #include "tests/exec/sequences.h"
-#include "tests/exec/tiny_models.h"
 
 namespace plimsoll::exec {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "exec/backend.h"
 #include "model/error.h"
-#include "tests/exec/tiny_models.h"
+#include "tests/exec/reference_model.h"
 
 namespace plimsoll::exec {
 

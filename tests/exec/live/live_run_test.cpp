@@ -5,7 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include "sim/replay.h"
 #include "sim/simulate.h"
 #include "tests/exec/ticked_executor.h"
 #include "tests/scratch.h"

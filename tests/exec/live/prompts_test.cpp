@@ -7,8 +7,8 @@
 
 #include "exec/live/prompt_runner.h"
 #include "model/error.h"
+#include "tests/exec/reference_model.h"
 #include "tests/exec/sequences.h"
-#include "tests/exec/tiny_models.h"
 #include "tests/scratch.h"
 
 namespace plimsoll::exec {

@@ -14,7 +14,6 @@
 
 #include "exec/live/step_workers.h"
 #include "model/error.h"
-#include "sim/replay.h"
 #include "sim/simulate.h"
 #include "tests/exec/chain_device.h"
 #include "tests/sim/random_scenarios.h"

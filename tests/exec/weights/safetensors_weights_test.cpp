@@ -5,8 +5,8 @@
 
 #include "exec/weights/weights.h"
 #include "model/error.h"
+#include "tests/exec/reference_model.h"
 #include "tests/exec/safetensors_bytes.h"
-#include "tests/exec/tiny_models.h"
 #include "tests/scratch.h"
 
 namespace plimsoll::exec {

@@ -7,8 +7,8 @@
 
 #include <set>
 
+#include "tests/exec/reference_model.h"
 #include "tests/exec/safetensors_bytes.h"
-#include "tests/exec/tiny_models.h"
 
 namespace plimsoll::exec {
 namespace {

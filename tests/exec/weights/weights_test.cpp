@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-#include "tests/exec/tiny_models.h"
+#include "tests/exec/reference_model.h"
 
 namespace plimsoll::exec {
 namespace {

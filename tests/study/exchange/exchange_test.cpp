@@ -2,9 +2,7 @@
 // Results of other tools become points in our units and go back. The files here are written after the tools' own
 // exporters (docs/import.md); a wrong unit shows as a factor of a thousand.
 #include "load/load_kind.h"
-#include "study/exchange/export_results.h"
 #include "study/exchange/import_results.h"
-#include "study/exchange/points_file.h"
 #include "tests/study/study_file.h"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Charts as text, and which chart a result is drawn as.
-#include "study/output/text_chart.h"
+#include "study/output/chart.h"
 
 #include <gmock/gmock.h>
 #include <rapidcheck/gtest.h>
@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "study/output/points_chart.h"
+#include "study/output/points_page.h"
 
 namespace plimsoll::study {
 namespace {

@@ -9,7 +9,7 @@
 #include "model/error.h"
 #include "study/plan/bounds.h"
 #include "study/plan/bracket.h"
-#include "study/plan/load_curve.h"
+#include "study/plan/explain.h"
 #include "study/plan/view.h"
 #include "tests/study/plan/plan_study.h"
 

@@ -2,8 +2,8 @@
 // A sweep that was interrupted continues from results.sqlite, and nothing stale is taken from there.
 #include <gmock/gmock.h>
 
-#include "study/output/fleet_view.h"
 #include "study/output/outputs.h"
+#include "study/output/run_files.h"
 #include "tests/study/study_file.h"
 
 namespace plimsoll::study {

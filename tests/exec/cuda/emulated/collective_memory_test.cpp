@@ -9,8 +9,8 @@
 #include "exec/cuda/check.h"
 #include "exec/cuda/communicators.h"
 #include "exec/rank_runner.h"
+#include "tests/exec/reference_model.h"
 #include "tests/exec/sequences.h"
-#include "tests/exec/tiny_models.h"
 
 namespace plimsoll::exec {
 namespace {

@@ -9,8 +9,8 @@
 #include "exec/live/live_engines.h"
 #include "tests/exec/cuda/gpu.h"
 #include "tests/exec/group_harness.h"
+#include "tests/exec/reference_model.h"
 #include "tests/exec/sequences.h"
-#include "tests/exec/tiny_models.h"
 
 namespace plimsoll::exec::group {
 namespace {

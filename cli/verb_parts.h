@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parts of verbs that have sources of their own: calibrate --engine, calibrate --from, validate --live, and the report
+// on simulated points.
+#pragma once
+
+#include <string>
+
+#include "cli/console.h"
+#include "cli/options.h"
+#include "study/output/chart.h"
+#include "study/run/run_study.h"
+
+namespace plimsoll::cli {
+
+// The part of `plimsoll calibrate` that fits an engine's profile to measured serving runs.
+
+/// --engine.
+void add_engine_options(po::options_description& options);
+
+/// Fits the engine named by --engine from scratch, prints the errors in and out of the fit, and writes its files below
+/// --out (default: the catalogue). Returns an exit code.
+int calibrate_engine(const Parsed& parsed, Console& console, const std::string& date);
+
+// The part of `plimsoll calibrate` that fits tables of kernels measured elsewhere.
+
+/// --from, --hold-out, --source, --export.
+void add_kernel_options(po::options_description& options);
+
+/// Fits the tables named by --from and writes the files of accelerators and links under --out. Returns an exit code.
+int calibrate_from(const Parsed& parsed, Console& console, const std::string& date);
+/// Prints a file of measured kernels as text.
+int export_kernels(const Parsed& parsed, Console& console);
+
+// validate --live STUDY: every point of a study measured on this machine beside its simulation.
+
+/// Adds --live and its related options to those of `validate`.
+void add_live_options(po::options_description& options);
+/// Runs it; --live was given. Returns the exit code; throws InputError and DeviceError.
+[[nodiscard]] int validate_live_runs(const Parsed& parsed, Console& console);
+
+// Reports the points that a command ran: results on standard output, notes and warnings on standard error.
+
+/// Prints the first of the charts if standard output is a terminal.
+void print_curve(const std::vector<study::Chart>& charts, Console& console);
+
+/// Throws InputError if no point of the study can exist.
+void report_points(const study::Study& study, const study::StudyResult& result, Format format, Console& console);
+
+}  // namespace plimsoll::cli
