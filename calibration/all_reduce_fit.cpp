@@ -13,7 +13,7 @@ namespace plimsoll::calibration {
 
 namespace {
 
-constexpr double kMostBandwidth = 1e15;  // bytes per second; so high that the size does not matter
+constexpr double kMaxBandwidth = 1e15;  // bytes per second; so high that the size does not matter
 
 // Fits latency + bytes / bandwidth with the least squared relative error. Neither is negative.
 model::AllReduceSegment fit_segment(std::span<const AllReduceSample> samples) {
@@ -24,7 +24,7 @@ model::AllReduceSegment fit_segment(std::span<const AllReduceSample> samples) {
   }
   const Eigen::VectorXd ones = Eigen::VectorXd::Ones(a.rows());
   Eigen::Vector2d x = (a.transpose() * a + 1e-12 * Eigen::Matrix2d::Identity()).ldlt().solve(a.transpose() * ones);
-  if (x[1] < 1 / kMostBandwidth) x = {a.col(0).dot(ones) / a.col(0).squaredNorm(), 1 / kMostBandwidth};
+  if (x[1] < 1 / kMaxBandwidth) x = {a.col(0).dot(ones) / a.col(0).squaredNorm(), 1 / kMaxBandwidth};
   if (x[0] < 0) x = {0, a.col(1).dot(ones) / a.col(1).squaredNorm()};
   return {Seconds(x[0]), BytesPerSecond(1 / x[1])};
 }

@@ -180,12 +180,12 @@ namespace {
 // number of such sizes.
 std::pair<double, std::size_t> sizes_left_out(const std::vector<model::AllReduceCurve>& curves,
                                               const std::string& kernel) {
-  constexpr double kMostBytes = 8 << 20;
+  constexpr double kMaxBytes = 8 << 20;
   double sum = 0;
   std::size_t count = 0;
   for (const model::AllReduceCurve& curve : curves) {
     if (curve.kernel != kernel) continue;
-    for (std::size_t i = 1; i + 1 < curve.points.size() && curve.points[i].bytes.value <= kMostBytes; ++i) {
+    for (std::size_t i = 1; i + 1 < curve.points.size() && curve.points[i].bytes.value <= kMaxBytes; ++i) {
       model::Interconnect link;
       link.all_reduce = {curve};
       link.all_reduce.front().kernel.clear();

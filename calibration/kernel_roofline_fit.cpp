@@ -67,11 +67,11 @@ struct Problem {
 
 // Levenberg-Marquardt with weights from the loss and a numeric Jacobian, as there are few unknowns.
 Unknowns minimise(const Problem& problem, Unknowns x) {
-  constexpr int kMostSteps = 60;
+  constexpr int kMaxSteps = 60;
   constexpr double kStep = 1e-5;
   Eigen::VectorXd errors = problem.errors(x);
   double loss = problem.loss(errors), damping = 1e-2;
-  for (int step = 0; step < kMostSteps && damping < 1e8; ++step) {
+  for (int step = 0; step < kMaxSteps && damping < 1e8; ++step) {
     Eigen::MatrixXd jacobian(errors.size(), x.size());
     for (Eigen::Index j = 0; j < x.size(); ++j) {
       Unknowns moved = x;

@@ -17,7 +17,7 @@ namespace {
 
 using model::KernelOp;
 
-constexpr double kMostMilliseconds = 3.6e6;
+constexpr double kMaxMilliseconds = 3.6e6;
 
 std::vector<std::string_view> split(std::string_view line) {
   std::vector<std::string_view> fields;
@@ -48,19 +48,19 @@ class Row {
     return place == places_.end() || fields_[place->second].empty() ? fallback : std::string(fields_[place->second]);
   }
   [[nodiscard]] std::uint32_t whole(const std::string& name, double least) const {
-    constexpr double kMost = 1e9;
+    constexpr double kMaxCount = 1e9;
     const std::string found = text(name);
     const std::optional<double> value = configs::parse_number(found);
-    if (!value || !(*value >= least) || *value > kMost || *value != std::floor(*value)) {
-      fail(name,
-           fmt::format("found '{}', expected a whole number from {:.0f} to {:.0f}", found.substr(0, 40), least, kMost));
+    if (!value || !(*value >= least) || *value > kMaxCount || *value != std::floor(*value)) {
+      fail(name, fmt::format("found '{}', expected a whole number from {:.0f} to {:.0f}", found.substr(0, 40), least,
+                             kMaxCount));
     }
     return static_cast<std::uint32_t>(*value);
   }
   [[nodiscard]] double seconds() const {
     const std::string found = text("latency");
     const std::optional<double> value = configs::parse_number(found);
-    if (!value || !(*value > 0) || *value > kMostMilliseconds) {
+    if (!value || !(*value > 0) || *value > kMaxMilliseconds) {
       fail("latency", fmt::format("found '{}', expected milliseconds above 0", found.substr(0, 40)));
     }
     return *value * 1e-3;

@@ -14,16 +14,16 @@
 #include "configs/this_machine.h"
 #include "model/error.h"
 #include "model/memory_plan.h"
-#include "sched/measurements.h"
+#include "sched/metrics_collector.h"
 
 namespace plimsoll::calibration {
 
 namespace {
 
 constexpr std::size_t kProbeBytes = 256U << 20;  // 8 times the last-level cache of a usual server
-constexpr std::int64_t kKvBlocks = 6000, kMostRows = 512, kMostContext = 2048;
+constexpr std::int64_t kKvBlocks = 6000, kMaxRows = 512, kMaxContext = 2048;
 constexpr double kProbeSeconds = 0.5;
-constexpr double kMostProbes = 0.8;
+constexpr double kMaxProbes = 0.8;
 constexpr double kCoarseBelow = 15;  // seconds; below, fewer shapes are measured
 // Shares of the time. The first two are for each (dtype, ranks, model): ops and held-out forwards; the rest of its
 // share builds the engine. The third is for the host.
@@ -99,7 +99,7 @@ class MachineCalibrator {
       for (double& v : values) v = std::abs(v / middle - 1);
       result_.rates_spread =
           std::max(result_.rates_spread,
-                   sched::quantile(values, kMostProbes));  // a quantile, so that a short burst does not count
+                   sched::quantile(values, kMaxProbes));  // a quantile, so that a short burst does not count
       return middle;
     };
     result_.rates = {median_of(&exec::SteadyRates::read_bandwidth), median_of(&exec::SteadyRates::multiply_add)};
@@ -136,7 +136,7 @@ class MachineCalibrator {
     config.weight_dtype = config.kv_dtype = dtype;
     config.kv_blocks = kKvBlocks;
     config.sequences = 128;
-    config.step_rows = kMostRows;
+    config.step_rows = kMaxRows;
     // Whole forwards run as in service. Single ops are traced without graphs: see measure().
     config.graphs = !on_cpu();
     return config;
@@ -149,8 +149,8 @@ class MachineCalibrator {
     report(label, 0, false);
     std::optional<exec::Engine> engine(std::in_place, config, *weights);
     result_.description = engine->description();
-    BenchmarkSettings bench{.most_rows = kMostRows,
-                            .most_context = kMostContext,
+    BenchmarkSettings bench{.most_rows = kMaxRows,
+                            .most_context = kMaxContext,
                             .seconds = settings_.seconds / parts_ * kForwardsPart,
                             .coarse = is_coarse(),
                             .control = settings_.control,

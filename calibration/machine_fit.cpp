@@ -140,8 +140,8 @@ void settle_gaps(ShareCalibration& share, ShareSamples& samples) {
   const double gap = gaps[gaps.size() / 2];
   share.accelerator.kernel_gap = Seconds(std::max(0.0, gap));
   if (gap >= 0) return;
-  constexpr double kLeastPart = 0.1;  // a traced op keeps at least this part of its time
-  for (OpSample& sample : samples.ops) sample.seconds = std::max(sample.seconds + gap, kLeastPart * sample.seconds);
+  constexpr double kMinPart = 0.1;  // a traced op keeps at least this part of its time
+  for (OpSample& sample : samples.ops) sample.seconds = std::max(sample.seconds + gap, kMinPart * sample.seconds);
   share.fits.clear();
   set_limits(share, samples);
   fit_classes(share, samples);

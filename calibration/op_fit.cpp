@@ -19,8 +19,8 @@ namespace {
 using model::OpClass;
 using model::OpKind;
 
-constexpr double kLeastEfficiency = 2e-3, kMostP = 12;
-constexpr double kLeastT0 = 1e-8;
+constexpr double kMinEfficiency = 2e-3, kMaxP = 12;
+constexpr double kMinT0 = 1e-8;
 
 // log of (compute efficiency, memory efficiency, t0), and p itself.
 using Parameters = Eigen::Vector4d;
@@ -57,10 +57,10 @@ Eigen::VectorXd residuals(const Problem& problem, const Parameters& x) {
 }
 
 Parameters clamped(Parameters x) {
-  x[0] = std::clamp(x[0], std::log(kLeastEfficiency), 0.0);
-  x[1] = std::clamp(x[1], std::log(kLeastEfficiency), 0.0);
-  x[2] = std::clamp(x[2], std::log(kLeastT0), std::log(0.1));
-  x[3] = std::clamp(x[3], 1.0, kMostP);
+  x[0] = std::clamp(x[0], std::log(kMinEfficiency), 0.0);
+  x[1] = std::clamp(x[1], std::log(kMinEfficiency), 0.0);
+  x[2] = std::clamp(x[2], std::log(kMinT0), std::log(0.1));
+  x[3] = std::clamp(x[3], 1.0, kMaxP);
   return x;
 }
 
@@ -73,7 +73,7 @@ Parameters minimise(const Problem& problem, Parameters x) {
     for (int j = 0; j < 4; ++j) {
       Parameters moved = x;
       const double step = j == 3 ? 1e-4 : 1e-5;
-      moved[j] += moved[j] + step > (j == 3 ? kMostP : 0.0) ? -step : step;
+      moved[j] += moved[j] + step > (j == 3 ? kMaxP : 0.0) ? -step : step;
       jacobian.col(j) = (residuals(problem, moved) - r) / (moved[j] - x[j]);
     }
     // A weak prior pulls p towards 3 in case the samples do not determine it.
@@ -107,7 +107,7 @@ Parameters fit_roofline(const Problem& problem) {
   double least = std::numeric_limits<double>::infinity();
   for (const double compute : {0.8, 0.2})
     for (const double memory : {0.8, 0.2}) {
-      const Parameters start(std::log(compute), std::log(memory), std::log(std::max(kLeastT0, 0.3 * shortest)), 3);
+      const Parameters start(std::log(compute), std::log(memory), std::log(std::max(kMinT0, 0.3 * shortest)), 3);
       const Parameters x = minimise(problem, clamped(start));
       const double error = residuals(problem, x).squaredNorm();
       if (error < least) {

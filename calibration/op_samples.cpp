@@ -167,7 +167,7 @@ std::vector<GridForward> held_out_forwards(const BenchmarkSettings& settings, st
 
 namespace {
 
-constexpr int kMostRepeats = 50;  // per forward
+constexpr int kMaxRepeats = 50;  // per forward
 
 // Decides how often a forward is repeated: usually three times at least, but once if the total time is already spent,
 // as on a machine that is busy with other work.
@@ -194,7 +194,7 @@ std::vector<OpSample> trace_forward(exec::Engine& engine, const GridForward& for
   engine.traces().clear();
   const auto start = std::chrono::steady_clock::now();
   const int least = pace.least_repeats();
-  for (int repeat = 1; repeat <= kMostRepeats; ++repeat) {
+  for (int repeat = 1; repeat <= kMaxRepeats; ++repeat) {
     engine.run(inputs.input(), output);
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
     if (repeat >= least && spent.count() > pace.seconds_each()) break;
@@ -219,7 +219,7 @@ double time_forward(exec::Engine& engine, const GridForward& forward, const Pace
   std::vector<double> times;
   double spent = 0;
   const auto least = static_cast<std::size_t>(pace.least_repeats());
-  while (times.size() < least || (times.size() < kMostRepeats && spent < pace.seconds_each())) {
+  while (times.size() < least || (times.size() < kMaxRepeats && spent < pace.seconds_each())) {
     const auto start = std::chrono::steady_clock::now();
     engine.run(inputs.input(), output);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;

@@ -54,16 +54,16 @@ void Console::configure(ProgressMode mode, bool quiet) {
 
 // NO_COLOR (no-color.org): present and not empty.
 std::optional<study::TextCanvas> Console::picture_size() {
-  constexpr int kLeastWidth = 50, kMostWidth = 120, kLeastHeight = 12, kMostHeight = 20;
+  constexpr int kMinWidth = 50, kMaxWidth = 120, kMinHeight = 12, kMaxHeight = 20;
   const char* const kind = std::getenv("TERM");
   if (::isatty(STDOUT_FILENO) != 1 || (kind != nullptr && std::string_view(kind) == "dumb")) return {};
   winsize size{};
   const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
   const int width = known ? size.ws_col : 80, height = known ? size.ws_row : 24;
-  if (width < kLeastWidth) return {};
+  if (width < kMinWidth) return {};
   const char* const no_colour = std::getenv("NO_COLOR");
-  return study::TextCanvas{.width = std::min(width, kMostWidth),
-                           .height = std::clamp(height / 2, kLeastHeight, kMostHeight),
+  return study::TextCanvas{.width = std::min(width, kMaxWidth),
+                           .height = std::clamp(height / 2, kMinHeight, kMaxHeight),
                            .colour = no_colour == nullptr || *no_colour == '\0'};
 }
 

@@ -21,7 +21,7 @@
 namespace plimsoll::cli {
 namespace {
 
-constexpr std::int64_t kMostTokens = 1'000'000, kMostRanks = 64, kMostThreads = 1024;
+constexpr std::int64_t kMaxTokens = 1'000'000, kMaxRanks = 64, kMaxThreads = 1024;
 constexpr std::uint64_t kDefaultSeed = 1;
 
 Usage forward_usage() {
@@ -82,13 +82,13 @@ Request read_request(const Parsed& parsed) {
   request.seed = parsed.common.seed.value_or(kDefaultSeed);
   request.engine.weight_dtype = request.engine.kv_dtype = one_of(parsed, "dtype", kDTypes);
   request.engine.device = one_of(parsed, "device", kDevices);
-  request.engine.tp = static_cast<std::int32_t>(whole_option(parsed, "tp", 1, kMostRanks, 1));
-  request.engine.threads = static_cast<int>(whole_option(parsed, "threads", 1, kMostThreads, parsed.common.jobs));
-  request.run.generate = whole_option(parsed, "generate", 0, kMostTokens, 0);
-  request.run.chunk = whole_option(parsed, "chunk", 1, kMostTokens, 0);
+  request.engine.tp = static_cast<std::int32_t>(whole_option(parsed, "tp", 1, kMaxRanks, 1));
+  request.engine.threads = static_cast<int>(whole_option(parsed, "threads", 1, kMaxThreads, parsed.common.jobs));
+  request.run.generate = whole_option(parsed, "generate", 0, kMaxTokens, 0);
+  request.run.chunk = whole_option(parsed, "chunk", 1, kMaxTokens, 0);
   const bool whole = text_option(parsed, "block-size", "") == "max";
   request.run.block_tokens =
-      whole ? 0 : static_cast<std::int32_t>(whole_option(parsed, "block-size", 1, kMostTokens, 16));
+      whole ? 0 : static_cast<std::int32_t>(whole_option(parsed, "block-size", 1, kMaxTokens, 16));
   if (request.run.generate == 0 && parsed.common.out.empty())
     throw InputError("nothing to do: expected --generate N for tokens, --out DIR for logits, or both");
   return request;

@@ -15,10 +15,10 @@
 namespace plimsoll::cli {
 namespace {
 
-constexpr std::int64_t kMostSlots = 1024;  // more sequences than this share none, and cannot run ahead
+constexpr std::int64_t kMaxSlots = 1024;  // more sequences than this share none, and cannot run ahead
 constexpr std::int64_t kStepRows = 2048;
-constexpr std::int64_t kMostBlocks = std::int64_t{1} << 26;
-constexpr double kMostPoolBytes = 64e12;  // a process has addresses for twice as many
+constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 26;
+constexpr double kMaxPoolBytes = 64e12;  // a process has addresses for twice as many
 
 // 16-bit floats have one form on the executor: the traffic is the same.
 model::DType executed(model::DType dtype) { return dtype == model::DType::fp16 ? model::DType::bf16 : dtype; }
@@ -42,7 +42,7 @@ exec::EngineConfig engine_config(const load::Scenario& scenario, const model::Ar
   config.kv_blocks = scenario.kv.blocks;
   config.block_tokens = scenario.kv.block_tokens;
   config.sequences = static_cast<std::int32_t>(
-      std::clamp<std::int64_t>(sched::resolve_limits(scenario.policy).max_running, 1, kMostSlots));
+      std::clamp<std::int64_t>(sched::resolve_limits(scenario.policy).max_running, 1, kMaxSlots));
   config.step_rows = std::min(kStepRows, scenario.policy.step_token_budget.value_or(kStepRows));
   config.threads = settings.threads;
   config.graphs = !settings.trace_ops;
@@ -112,15 +112,15 @@ std::int32_t MeasuredPoints::most_replicas() const {
 
 // Blocks have numbers of 32 bits, and each costs some 40 bytes before it is used.
 void MeasuredPoints::check_pool(const study::PointSpec& spec, std::int64_t blocks) const {
-  if (blocks > kMostBlocks) {
+  if (blocks > kMaxBlocks) {
     throw InputError(spec.places.scheduler,
                      fmt::format("a pool of {} KV blocks: the executor has up to {}; state a smaller "
                                  "scheduler.kv_blocks or larger blocks",
-                                 blocks, kMostBlocks));
+                                 blocks, kMaxBlocks));
   }
   const double bytes = static_cast<double>(blocks) * spec.policy.block_size.value_or(1) *
                        model::kv_bytes_per_token(*spec.shape, executed(spec.kv_dtype)).value;
-  if (bytes <= kMostPoolBytes) return;
+  if (bytes <= kMaxPoolBytes) return;
   throw InputError(spec.places.scheduler,
                    fmt::format("a pool of {} KV blocks takes {:.0f} GB, more than any machine has; state "
                                "a smaller scheduler.kv_blocks",

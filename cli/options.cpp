@@ -17,8 +17,8 @@
 namespace plimsoll::cli {
 namespace {
 
-constexpr int kMostJobs = 1024;
-constexpr std::uint64_t kMostSeed = (std::uint64_t{1} << 53U) - 1;  // as in a study: a double holds it exactly
+constexpr int kMaxJobs = 1024;
+constexpr std::uint64_t kMaxSeed = (std::uint64_t{1} << 53U) - 1;  // as in a study: a double holds it exactly
 
 po::options_description every_common_option() {
   po::options_description common;
@@ -87,8 +87,8 @@ CommonOptions read_common(const po::variables_map& values) {
   common.out = text("out");
   if (values.count("out") > 0 && common.out.empty()) throw InputError("--out: found '', allowed: a folder");
   if (values.count("format") > 0) common.format = format_named(text("format"));
-  if (values.count("jobs") > 0) common.jobs = static_cast<int>(whole_number("jobs", text("jobs"), 1, kMostJobs));
-  if (values.count("seed") > 0) common.seed = whole_number("seed", text("seed"), 0, kMostSeed);
+  if (values.count("jobs") > 0) common.jobs = static_cast<int>(whole_number("jobs", text("jobs"), 1, kMaxJobs));
+  if (values.count("seed") > 0) common.seed = whole_number("seed", text("seed"), 0, kMaxSeed);
   if (values.count("progress") > 0) common.progress = progress_named(text("progress"));
   common.quiet = values["quiet"].as<bool>();
   common.stepwise = values["stepwise"].as<bool>();

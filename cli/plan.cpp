@@ -21,7 +21,7 @@
 namespace plimsoll::cli {
 namespace {
 
-using study::plan::Finding;
+using study::plan::QuestionAnswer;
 
 Usage plan_usage() {
   Usage usage{
@@ -67,7 +67,7 @@ std::string folder_of(const std::string& out, const study::Study& study, std::si
   return study.point_count() == 1 ? out : fmt::format("{}/question-{}", out, index);
 }
 
-void write_finding(const study::Study& study, const Finding& finding, const std::string& folder) {
+void write_finding(const study::Study& study, const QuestionAnswer& finding, const std::string& folder) {
   if (!finding.answer.winner) return;
   study::make_folder(folder);
   const study::plan::Candidate& winner = finding.question.candidates[*finding.answer.winner];
@@ -104,7 +104,7 @@ class Planner {
 
  private:
   void answer(std::size_t index) {
-    Finding finding{
+    QuestionAnswer finding{
         .question = study::plan::make_question(study_, index), .answer = {}, .swept = study_.swept_values(index)};
     refuse_empty(finding.question);
     if (parsed_.common.format != Format::table) {
@@ -149,7 +149,7 @@ class Planner {
 
   // The answer as lines: its deployments, best first, then what it says of the best.
   void tell(std::size_t index) {
-    const Finding& finding = findings_.back();
+    const QuestionAnswer& finding = findings_.back();
     const std::string question = fmt::format("\"question\":{},", index);
     for (const std::string& members : study::plan::ranking_members(study_.swept_keys(), finding))
       console_.object("ranking", question + members);
@@ -178,8 +178,8 @@ class Planner {
 
   void say_written() {
     if (parsed_.common.out.empty()) return;
-    const bool won =
-        std::any_of(findings_.begin(), findings_.end(), [](const Finding& f) { return f.answer.winner.has_value(); });
+    const bool won = std::any_of(findings_.begin(), findings_.end(),
+                                 [](const QuestionAnswer& f) { return f.answer.winner.has_value(); });
     const std::string of_winner = study_.point_count() > 1
                                       ? ", and in question-N winner.yaml, curve.csv and files to deploy it"
                                       : ", winner.yaml, curve.csv and files to deploy it";
@@ -193,7 +193,7 @@ class Planner {
       case Format::json: console_.print(study::plan::findings_json(study_.swept_keys(), findings_)); return;
       case Format::table: break;
     }
-    for (const Finding& finding : findings_) {
+    for (const QuestionAnswer& finding : findings_) {
       const std::vector<std::string> keys = study_.swept_keys();
       std::string head = &finding == findings_.data() ? "" : "\n";
       for (std::size_t k = 0; k < keys.size(); ++k)
@@ -208,7 +208,7 @@ class Planner {
 
   int report_failures() {
     int code = kDone;
-    for (const Finding& finding : findings_) {
+    for (const QuestionAnswer& finding : findings_) {
       if (finding.answer.winner) continue;
       code = kAnswerIsNo;
       console_.warn("nothing meets the SLO; " + study::plan::nearest_text(finding));
@@ -223,7 +223,7 @@ class Planner {
   study::RunControl control_;
   RunCommands commands_;
   std::unique_ptr<study::ResultStore> store_;
-  std::vector<Finding> findings_;
+  std::vector<QuestionAnswer> findings_;
   bool cancelled_ = false;
 };
 

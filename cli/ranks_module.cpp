@@ -63,19 +63,19 @@ Introduction RanksModule::begin() const {
 }
 
 std::string RanksModule::share(const std::string& text) const {
-  std::string shared = text.substr(0, kLongestText - 1);
-  shared.resize(kLongestText);
+  std::string shared = text.substr(0, kMaxText - 1);
+  shared.resize(kMaxText);
   call("plimsoll_mpi_share", shared.data(), static_cast<int>(shared.size()));
   return shared.c_str();  // NOLINT: up to the first NUL
 }
 
 std::vector<std::string> RanksModule::gather(const std::string& text, int count) const {
-  std::string mine = text.substr(0, kLongestText - 1);
-  mine.resize(kLongestText);
-  std::vector<char> all(kLongestText * static_cast<std::size_t>(count));
-  call("plimsoll_mpi_gather", mine.data(), all.data(), static_cast<int>(kLongestText));
+  std::string mine = text.substr(0, kMaxText - 1);
+  mine.resize(kMaxText);
+  std::vector<char> all(kMaxText * static_cast<std::size_t>(count));
+  call("plimsoll_mpi_gather", mine.data(), all.data(), static_cast<int>(kMaxText));
   std::vector<std::string> texts;
-  for (std::size_t at = 0; at < all.size(); at += kLongestText) texts.emplace_back(all.data() + at);
+  for (std::size_t at = 0; at < all.size(); at += kMaxText) texts.emplace_back(all.data() + at);
   return texts;
 }
 

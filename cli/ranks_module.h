@@ -29,7 +29,7 @@ class RanksModule {
   /// Throws DeviceError where MPI cannot begin.
   [[nodiscard]] Introduction begin() const;
   /// Longer texts are truncated to this many bytes.
-  static constexpr std::size_t kLongestText = 4095;
+  static constexpr std::size_t kMaxText = 4095;
   /// Rank 0's text, on every rank.
   [[nodiscard]] std::string share(const std::string& text) const;
   /// The texts of all ranks, in their order, on every rank.

@@ -22,14 +22,14 @@
 namespace plimsoll::cli {
 namespace {
 
-constexpr double kMostFitPart = 0.9;
+constexpr double kMaxFitPart = 0.9;
 constexpr double kProbeSeconds = 1;  // of reading, and as long of multiplying
 
 double fit_part(const Parsed& parsed) {
   if (parsed.values.count("fit-part") == 0) return 0;
   const double part = parsed.values["fit-part"].as<double>();
-  if (!(part >= 0 && part <= kMostFitPart))
-    throw InputError(fmt::format("--fit-part: found {}, allowed: 0 to {}", part, kMostFitPart));
+  if (!(part >= 0 && part <= kMaxFitPart))
+    throw InputError(fmt::format("--fit-part: found {}, allowed: 0 to {}", part, kMaxFitPart));
   return part;
 }
 

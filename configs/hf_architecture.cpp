@@ -15,7 +15,7 @@ namespace {
 
 using model::Architecture;
 
-constexpr double kLargest = 1e12;
+constexpr double kMaxSize = 1e12;
 
 void require(const JsonFields& f, const char* field, bool expected, const char* why) {
   if (f.flag_or(field, expected) != expected)
@@ -67,7 +67,7 @@ void read_rope(const JsonFields& f, Architecture& a) {
   if (!rope || a.rope.rotary_dim == 0 || a.shape.family == "gptj") return;
   for (const char* const kind : {"full_attention", "sliding_attention"})
     if (rope->find(kind) != nullptr) rope->fail(kind, "another rotation for each kind of layer is not executed");
-  a.rope.base = rope->number_or("rope_theta", 1e-6, kLargest, a.rope.base);
+  a.rope.base = rope->number_or("rope_theta", 1e-6, kMaxSize, a.rope.base);
   a.shape.rope_base = a.rope.base;
   if (a.shape.family != "phi3" && rope->number_or("partial_rotary_factor", 0, 1, 1) < 1)
     rope->fail("partial_rotary_factor", "is executed for phi3 only, expected 1");

@@ -78,7 +78,7 @@ model::CalibratedRange read_range(const Node& node) {
   static constexpr std::array<std::string_view, 10> kKeys = {"family", "types", "models", "accelerators", "parameters",
                                                              "tp",     "batch", "input",  "output",       "context"};
   static constexpr std::array<std::string_view, 2> kFamilies = {"dense", "moe"};
-  constexpr double kMostTokens = 1e9;
+  constexpr double kMaxTokens = 1e9;
   node.require_known_keys(kKeys);
   model::CalibratedRange range;
   range.family = static_cast<model::ModelFamily>(node.at("family").as_one_of(kFamilies));
@@ -90,10 +90,10 @@ model::CalibratedRange read_range(const Node& node) {
   range.accelerators = read_names(node, "accelerators");
   range.parameters = read_interval(node, "parameters", 1e15);
   range.tp = read_interval(node, "tp", 4096);
-  range.batch = read_interval(node, "batch", kMostTokens);
-  range.input = read_interval(node, "input", kMostTokens);
-  range.output = read_interval(node, "output", kMostTokens);
-  if (const auto found = node.find("context")) range.context = found->as_number(1, kMostTokens);
+  range.batch = read_interval(node, "batch", kMaxTokens);
+  range.input = read_interval(node, "input", kMaxTokens);
+  range.output = read_interval(node, "output", kMaxTokens);
+  if (const auto found = node.find("context")) range.context = found->as_number(1, kMaxTokens);
   return range;
 }
 
@@ -104,12 +104,12 @@ void read_ranges(const Node& node, model::EngineProfile& e) {
   for (const Item& item : node.at("groups").items()) e.ranges.push_back(read_range(item.value));
 }
 
-constexpr double kMostFactor = 20;  // measured time over predicted time
+constexpr double kMaxFactor = 20;  // measured time over predicted time
 
 model::TimeUncertainty read_factors(const Node& node) {
   model::TimeUncertainty u;
-  std::tie(u.decode_low, u.decode_high) = read_pair(node.at("decode"), 1 / kMostFactor, kMostFactor);
-  std::tie(u.prefill_low, u.prefill_high) = read_pair(node.at("prefill"), 1 / kMostFactor, kMostFactor);
+  std::tie(u.decode_low, u.decode_high) = read_pair(node.at("decode"), 1 / kMaxFactor, kMaxFactor);
+  std::tie(u.prefill_low, u.prefill_high) = read_pair(node.at("prefill"), 1 / kMaxFactor, kMaxFactor);
   return u;
 }
 

@@ -35,12 +35,12 @@ std::vector<double> read_numbers(const Node& node, double least, double most) {
 // Calibration writes this table; validate_coefficients checks the grid.
 std::shared_ptr<const model::ResidualTable> read_residual(const Node& node) {
   static constexpr std::array<std::string_view, 3> kKeys = {"x", "y", "log_ratio"};
-  constexpr double kMostLog2 = 64, kMostLogRatio = 10;
+  constexpr double kMaxLog2 = 64, kMaxLogRatio = 10;
   node.require_known_keys(kKeys);
   auto table = std::make_shared<model::ResidualTable>();
-  table->x = read_numbers(node.at("x"), 0, kMostLog2);
-  table->y = read_numbers(node.at("y"), 0, kMostLog2);
-  table->log_ratio = read_numbers(node.at("log_ratio"), -kMostLogRatio, kMostLogRatio);
+  table->x = read_numbers(node.at("x"), 0, kMaxLog2);
+  table->y = read_numbers(node.at("y"), 0, kMaxLog2);
+  table->log_ratio = read_numbers(node.at("log_ratio"), -kMaxLogRatio, kMaxLogRatio);
   return table;
 }
 
@@ -87,7 +87,7 @@ model::AllReduceSegment read_segment(const Node& node) {
 // Reads "512 6.05, 1024 6.01": bytes and microseconds. It is one scalar because parsing a list of lists takes a
 // millisecond.
 std::vector<model::AllReducePoint> read_points(const Node& node) {
-  constexpr double kMostBytes = 1e12, kMostMicroseconds = 1e8;
+  constexpr double kMaxBytes = 1e12, kMaxMicroseconds = 1e8;
   std::string text = node.as_string();
   while (!text.empty() && text.back() == '\n') text.pop_back();
   std::vector<model::AllReducePoint> points;
@@ -100,7 +100,7 @@ std::vector<model::AllReducePoint> read_points(const Node& node) {
     const std::size_t space = std::min(pair.find(' ', first), pair.size());
     const std::optional<double> bytes = parse_number(std::string_view(pair).substr(first, space - first));
     const std::optional<double> time = parse_number(std::string_view(pair).substr(std::min(space + 1, pair.size())));
-    if (!bytes || !time || !(*bytes > 0) || *bytes > kMostBytes || !(*time > 0) || *time > kMostMicroseconds) {
+    if (!bytes || !time || !(*bytes > 0) || *bytes > kMaxBytes || !(*time > 0) || *time > kMaxMicroseconds) {
       node.fail(fmt::format("found '{}', expected bytes and microseconds, as in 512 6.05", shortened(pair)));
     }
     if (!points.empty() && *bytes <= points.back().bytes.value)

@@ -116,11 +116,11 @@ void pass_on(QtMsgType type, const QMessageLogContext& /*context*/, const QStrin
 
 // Runs before the application object exists: platform and scale cannot be changed afterwards.
 void prepare(const QCommandLineParser& parser) {
-  constexpr double kMostPixels = 16384;  // per side
+  constexpr double kMaxPixels = 16384;  // per side
   const QSize size = read_size(parser.value(QStringLiteral("size")));
   const double scale = read_scale(parser.value(QStringLiteral("scale")));
   static_cast<void>(read_theme(parser.value(QStringLiteral("theme"))));
-  if (scale * std::max(size.width(), size.height()) > kMostPixels)
+  if (scale * std::max(size.width(), size.height()) > kMaxPixels)
     throw InputError("--size times --scale: expected at most 16384 pixels a side");
   qputenv("QT_SCALE_FACTOR", QByteArray::number(scale));
   const bool headless = parser.isSet(QStringLiteral("screenshot")) || parser.isSet(QStringLiteral("list-views"));

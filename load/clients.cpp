@@ -143,8 +143,8 @@ std::optional<ClientId> Clients::open_request(Nanos time) {
     client = free_.back();
     free_.pop_back();
   }
-  Logical& l = logical_[client];
-  l = Logical{};
+  OpenRequest& l = logical_[client];
+  l = OpenRequest{};
   l.open = true;
   l.id = next_id_++;
   l.arrival = time;
@@ -182,7 +182,7 @@ void Clients::keep_prompt(ClientId client) {
 Attempt Clients::attempt(ClientId client, Nanos sent) {
   take_in(sent);
   attempt_sent_ = sent;
-  Logical& l = logical_[client];
+  OpenRequest& l = logical_[client];
   ++l.attempts;
   l.serial = static_cast<std::uint32_t>(next_serial_++);
   l.replica = -1;
@@ -207,7 +207,7 @@ Attempt Clients::attempt(ClientId client, Nanos sent) {
 }
 
 void Clients::dispatched(ClientId client, std::int32_t replica, std::optional<sched::ReqId> id, Nanos now) {
-  Logical& l = logical_[client];
+  OpenRequest& l = logical_[client];
   l.replica = replica;
   l.replica_id = id.value_or(sched::kNoRequest);
   if (keep_rows_) {  // the row tells of the last attempt
@@ -223,7 +223,7 @@ void Clients::refuse(ClientId client, Nanos now) {
 
 void Clients::lose(std::int32_t replica, Nanos now) {
   for (ClientId client = 0; client < logical_.size(); ++client) {
-    const Logical& l = logical_[client];
+    const OpenRequest& l = logical_[client];
     if (!l.open || l.waits_to_resend || l.replica != replica || l.replica_id == sched::kNoRequest) continue;
     fail_or_retry(client, {.outcome = sched::Outcome::rejected, .http = kUnavailable, .code = "the replica failed"},
                   now);
@@ -234,7 +234,7 @@ std::optional<TimedOut> Clients::time_out(Nanos now) {
   while (!timeouts_.empty() && timeouts_.front().deadline <= now) {
     const Deadline due = timeouts_.front();
     timeouts_.pop_front();
-    const Logical& l = logical_[due.client];
+    const OpenRequest& l = logical_[due.client];
     if (!l.open || l.serial != due.serial || l.waits_to_resend) continue;
     const TimedOut out{std::int64_t{l.input} + l.max_new, l.replica, l.replica_id, due.serial};
     fail_or_retry(due.client, {.outcome = sched::Outcome::timed_out}, now);
@@ -243,8 +243,8 @@ std::optional<TimedOut> Clients::time_out(Nanos now) {
   return {};
 }
 
-bool Clients::ended(const sched::Ended& ended, Nanos now) {
-  const Logical& l = logical_[ended.client];
+bool Clients::ended(const sched::FinishedAttempt& ended, Nanos now) {
+  const OpenRequest& l = logical_[ended.client];
   if (!l.open || l.serial != ended.serial || l.waits_to_resend) return false;
   const Ending ending{.outcome = ended.outcome,
                       .http = ended.http,
@@ -284,7 +284,7 @@ bool Clients::is_unfit(const Ending& ending) {
 }
 
 void Clients::fail_or_retry(ClientId client, const Ending& ending, Nanos now) {
-  Logical& l = logical_[client];
+  OpenRequest& l = logical_[client];
   if (l.attempts <= scenario_.limits.retries) {
     l.waits_to_resend = true;
     push_send(now + back_off(l.attempts), client, false);
@@ -304,7 +304,7 @@ void Clients::fail_or_retry(ClientId client, const Ending& ending, Nanos now) {
 }
 
 void Clients::close(ClientId client, const Ending& ending, Nanos now) {
-  Logical& l = logical_[client];
+  OpenRequest& l = logical_[client];
   l.open = false;
   --open_;
   ++finished_;

@@ -11,7 +11,7 @@
 
 #include "load/scenario.h"
 #include "load/workload.h"
-#include "sched/measurements.h"
+#include "sched/metrics_collector.h"
 #include "sched/replica.h"
 #include "sched/run_result.h"
 
@@ -46,7 +46,7 @@ struct Replication {
   const Scenario& scenario;
   std::uint64_t index = 0;
   const sched::RunOptions& options;
-  sched::Measurements& out;
+  sched::MetricsCollector& out;
 };
 
 class Clients {
@@ -69,7 +69,7 @@ class Clients {
   /// The next attempt whose deadline is at or before `now` and that is still open.
   [[nodiscard]] std::optional<TimedOut> time_out(Nanos now);
   /// An attempt left its replica. False, and ignored, if its client had given up on it.
-  bool ended(const sched::Ended& ended, Nanos now);
+  bool ended(const sched::FinishedAttempt& ended, Nanos now);
 
   /// All requests have been sent and have ended.
   [[nodiscard]] bool done() const { return open_ == 0 && next_send() == sched::kNever; }
@@ -88,9 +88,9 @@ class Clients {
   std::vector<sched::RequestRow> take_rows();
 
  private:
-  struct Logical {  // 40 bytes: millions may wait at once
+  struct OpenRequest {  // 40 bytes: millions may wait at once
     Nanos arrival = 0;
-    std::uint32_t serial = 0, id = 0;  // of the open attempt and of the request: kMostAttempts fits
+    std::uint32_t serial = 0, id = 0;  // of the open attempt and of the request: kMaxAttempts fits
     sched::Tok input = 0, output = 0, max_new = 0;
     std::int32_t replica = -1;  // of the open attempt, once it is dispatched
     sched::ReqId replica_id = sched::kNoRequest;
@@ -136,11 +136,11 @@ class Clients {
 
   const Scenario& scenario_;
   Workload workload_;
-  sched::Measurements& out_;
+  sched::MetricsCollector& out_;
   bool closed_ = false, keep_rows_ = false, exhausted_ = false;
   Nanos timeout_ = 0, think_ = 0, send_until_ = sched::kNever, warmup_ = 0, front_end_ = 0, intake_ = 0;
   std::vector<Nanos> intakes_;  // min-heap of the times at which each is free again; empty: intake takes no time
-  std::vector<Logical> logical_;
+  std::vector<OpenRequest> logical_;
   std::vector<Prompt> prompts_;               // by client; empty where no request has a session or known blocks
   std::vector<sched::RequestRow> open_rows_;  // by client; empty unless rows are kept
   Nanos attempt_sent_ = 0;                    // of the attempt that send() returned last, for dispatched()

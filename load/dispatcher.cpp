@@ -93,8 +93,8 @@ std::optional<TimedOut> Dispatcher::time_out(Nanos now) {
   return out;
 }
 
-void Dispatcher::collect(std::size_t replica, std::vector<sched::Ended>& ended) {
-  for (const sched::Ended& e : ended) {
+void Dispatcher::collect(std::size_t replica, std::vector<sched::FinishedAttempt>& ended) {
+  for (const sched::FinishedAttempt& e : ended) {
     if (!clients_.ended(e, e.end)) continue;  // it timed out and is no longer outstanding
     count(replica, e.end, -1, -(std::int64_t{e.input} + e.max_new));
   }
@@ -102,14 +102,14 @@ void Dispatcher::collect(std::size_t replica, std::vector<sched::Ended>& ended) 
 }
 
 bool Dispatcher::may_go_on() const {
-  if (clients_.attempts() > kMostAttempts)
+  if (clients_.attempts() > kMaxAttempts)
     throw InputError(
-        fmt::format("more than {} requests have been sent; state requests, or a shorter duration", kMostAttempts));
-  if (life_ && life_->events() > kMostLifeEvents)
+        fmt::format("more than {} requests have been sent; state requests, or a shorter duration", kMaxAttempts));
+  if (life_ && life_->events() > kMaxLifeEvents)
     throw InputError(fmt::format(
         "replicas have come and gone, or been counted, more than {} times; state a longer autoscaling.period or "
         "failures.mean_time_between, or a shorter run",
-        kMostLifeEvents));
+        kMaxLifeEvents));
   // Reported even if it is unknown: the callback is also where callers look for a cancel and request a stop.
   if (run_.options.progress)
     run_.options.progress(clients_.planned() > 0
@@ -118,7 +118,7 @@ bool Dispatcher::may_go_on() const {
   return !run_.options.stop.stop_requested();
 }
 
-void Dispatcher::report(sched::Replica& replica, const sched::Integrals* before, sched::Measurements& out) {
+void Dispatcher::report(sched::Replica& replica, const sched::Integrals* before, sched::MetricsCollector& out) {
   sched::Integrals sums = replica.integrals();
   if (before != nullptr) sums = sums - *before;
   const double pool = static_cast<double>(replica.kv().total()) * replica.kv().block_tokens();

@@ -13,7 +13,7 @@
 #include "load/clients.h"
 #include "load/fleet_life.h"
 #include "load/scenario.h"
-#include "sched/measurements.h"
+#include "sched/metrics_collector.h"
 #include "sched/replica.h"
 #include "sched/router.h"
 #include "sched/run_result.h"
@@ -52,14 +52,14 @@ class Dispatcher {
   /// The next attempt whose client gives up at or before `now`; it is no longer outstanding.
   [[nodiscard]] std::optional<TimedOut> time_out(Nanos now);
   /// Hands the requests that left a replica to their clients, and clears the list.
-  void collect(std::size_t replica, std::vector<sched::Ended>& ended);
+  void collect(std::size_t replica, std::vector<sched::FinishedAttempt>& ended);
 
   /// Reports progress to options.progress (0 if the total is unknown). False if options.stop was requested. Throws
   /// InputError for a run without end.
   [[nodiscard]] bool may_go_on() const;
 
   /// Adds what a replica measured since `before` (null: since its start).
-  static void report(sched::Replica& replica, const sched::Integrals* before, sched::Measurements& out);
+  static void report(sched::Replica& replica, const sched::Integrals* before, sched::MetricsCollector& out);
   /// Closes the replication.
   void end_run() const;
   /// Adds the rows of requests, and the changes of the fleet until the last request ended.

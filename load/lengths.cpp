@@ -12,7 +12,7 @@
 namespace plimsoll::load {
 namespace {
 
-constexpr std::int32_t kLongest = std::numeric_limits<std::int32_t>::max();
+constexpr std::int32_t kMaxLength = std::numeric_limits<std::int32_t>::max();
 
 void check_distribution(const LengthDistribution& d, std::string_view what) {
   const auto fail = [&](std::string_view name, double value, std::string_view allowed) {
@@ -24,7 +24,7 @@ void check_distribution(const LengthDistribution& d, std::string_view what) {
     if (d.max == 0) fail("max", d.max, "an upper limit, which the uniform distribution needs");
     return;
   }
-  if (!(d.mean >= 1.0) || !(d.mean <= kLongest)) fail("mean", d.mean, "1 to 2147483647 tokens");
+  if (!(d.mean >= 1.0) || !(d.mean <= kMaxLength)) fail("mean", d.mean, "1 to 2147483647 tokens");
   if (d.family == LengthFamily::lognormal && (!(d.cv >= 0.0) || !std::isfinite(d.cv))) fail("cv", d.cv, "0 or more");
 }
 
@@ -46,7 +46,7 @@ LengthSampler::LengthSampler(const LengthMarginal& lengths, RandomStream stream)
   }
   distribution_ = std::get<LengthDistribution>(lengths);
   low_ = distribution_.min;
-  high_ = distribution_.max > 0 ? distribution_.max : kLongest;
+  high_ = distribution_.max > 0 ? distribution_.max : kMaxLength;
   if (distribution_.family == LengthFamily::lognormal) {
     // Mean m and coefficient of variation c of X = exp(N(mu, sigma)): sigma^2 = ln(1 + c^2), mu = ln m - sigma^2/2.
     const double variance = std::log1p(distribution_.cv * distribution_.cv);

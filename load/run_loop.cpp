@@ -28,7 +28,7 @@ bool RunLoop::run() {
   Nanos now = 0;
   for (Nanos next = next_event(); next != sched::kNever || runner_.in_flight(); next = next_event()) {
     now = runner_.wait(next);
-    if (now > kLongestRun)
+    if (now > kMaxRun)
       throw InputError("the run lasts more than 100 years of simulated time; lower the times or the requests");
     // If requests take no time this may loop for ever, so the check for a stop is inside.
     do {
@@ -113,7 +113,7 @@ void RunLoop::decide(Nanos now) {
 }
 
 void RunLoop::collect(std::size_t slot) {
-  std::vector<sched::Ended>& ended = runner_.replica(slot).ended();
+  std::vector<sched::FinishedAttempt>& ended = runner_.replica(slot).ended();
   if (ended.empty()) return;
   runner_.left(slot, ended);
   dispatcher_.collect(slot, ended);
@@ -164,8 +164,8 @@ void RunLoop::take(sched::RunResult& result) {
   runner_.take(result);
 }
 
-sched::RunResult run_replications(const Scenario& scenario, const sched::RunOptions& options, sched::Measurements& out,
-                                  const MakeRunner& make, std::string* failure) {
+sched::RunResult run_replications(const Scenario& scenario, const sched::RunOptions& options,
+                                  sched::MetricsCollector& out, const MakeRunner& make, std::string* failure) {
   sched::RunResult result;
   for (std::int32_t i = 0; i < scenario.replications && !result.stopped; ++i) {
     sched::RunOptions kept = options;

@@ -18,7 +18,7 @@
 
 #include "load/dispatcher.h"
 #include "load/scenario.h"
-#include "sched/measurements.h"
+#include "sched/metrics_collector.h"
 #include "sched/replica.h"
 #include "sched/run_result.h"
 
@@ -62,7 +62,7 @@ class Runner {
   /// Asks the policy, and starts the steps that it decides.
   virtual void decide(std::size_t slot, Nanos now) = 0;
   /// Called with the requests that have left the replica, before the list is cleared.
-  virtual void left(std::size_t /*slot*/, const std::vector<sched::Ended>& /*ended*/) {}
+  virtual void left(std::size_t /*slot*/, const std::vector<sched::FinishedAttempt>& /*ended*/) {}
   /// The replica fails, and its step in flight is lost; its measurements are kept. With `restarts`, a new and empty
   /// replica takes the slot.
   virtual void replace(std::size_t slot, bool restarts, Nanos now) = 0;
@@ -131,7 +131,7 @@ using MakeRunner = std::function<std::unique_ptr<Runner>(std::uint64_t replicati
 /// `out`. If the runner throws DeviceError and `failure` is given, the text goes there and the result is partial and
 /// `stopped`; otherwise the error is rethrown.
 [[nodiscard]] sched::RunResult run_replications(const Scenario& scenario, const sched::RunOptions& options,
-                                                sched::Measurements& out, const MakeRunner& make,
+                                                sched::MetricsCollector& out, const MakeRunner& make,
                                                 std::string* failure = nullptr);
 
 }  // namespace plimsoll::load

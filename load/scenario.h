@@ -11,18 +11,18 @@
 #include "model/accelerator.h"
 #include "model/engine_profile.h"
 #include "model/llm_shape.h"
-#include "sched/measurements.h"
+#include "sched/metrics_collector.h"
 #include "sched/policy_config.h"
 #include "sched/router.h"
 
 namespace plimsoll::load {
 
 /// The longest run: a century. Sums of a time within it and any delay still fit 64 bits.
-inline constexpr Nanos kLongestRun = Nanos{3'155'760'000} * 1'000'000'000;
+inline constexpr Nanos kMaxRun = Nanos{3'155'760'000} * 1'000'000'000;
 /// The most attempts that the requests of one point may take in all; a run beyond it ends with an error.
-inline constexpr std::int64_t kMostAttempts = 100'000'000;
+inline constexpr std::int64_t kMaxAttempts = 100'000'000;
 /// The same for failures, restarts and autoscaling periods.
-inline constexpr std::int64_t kMostLifeEvents = 100'000'000;
+inline constexpr std::int64_t kMaxLifeEvents = 100'000'000;
 
 /// What clients do about slow or refused requests.
 struct ClientLimits {

@@ -60,14 +60,14 @@ class ScriptParser {
   }
 
   std::string name() {
-    constexpr std::size_t kLongest = 64;
+    constexpr std::size_t kMaxLength = 64;
     const std::size_t begin = at_;
     while (at_ < text_.size() && in_name(text_[at_])) ++at_;
     std::string out(text_.substr(begin, at_ - begin));
     if (out.empty())
       fail(begin, fmt::format("expected a name of letters, digits, '_', '-' or '.', found {}; {}", found(), kForm));
-    if (out.size() > kLongest)
-      fail(begin, fmt::format("name {} is longer than {} characters", traces::quoted(out), kLongest));
+    if (out.size() > kMaxLength)
+      fail(begin, fmt::format("name {} is longer than {} characters", traces::quoted(out), kMaxLength));
     if (!names_.insert(out).second)
       fail(begin, fmt::format("name {} is used twice; names are unique", traces::quoted(out)));
     return out;

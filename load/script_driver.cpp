@@ -14,7 +14,7 @@ namespace {
 class ScriptRun {
  public:
   ScriptRun(const Scenario& scenario, const sched::RunOptions& options, ScriptReplica& replica,
-            sched::Measurements& out)
+            sched::MetricsCollector& out)
       : script_(std::get<Script>(scenario.workload.load)),
         options_(options),
         out_(out),
@@ -82,7 +82,7 @@ class ScriptRun {
   }
 
   void run_step() {
-    if (now_ > kLongestRun - script_.step) throw InputError("the script lasts more than 100 years; lower script_step");
+    if (now_ > kMaxRun - script_.step) throw InputError("the script lasts more than 100 years; lower script_step");
     real_ += driver_.run_step(now_, now_ + script_.step, real_);
     now_ += script_.step;
     real_at_[now_] = real_;
@@ -104,7 +104,7 @@ class ScriptRun {
   }
 
   void collect() {
-    for (const sched::Ended& e : replica_.ended()) {
+    for (const sched::FinishedAttempt& e : replica_.ended()) {
       driver_.ended(e);
       ++ended_;
       sched::RequestResult result;
@@ -129,7 +129,7 @@ class ScriptRun {
     replica_.ended().clear();
   }
 
-  void keep_row(const sched::Ended& e, const sched::RequestResult& result) {
+  void keep_row(const sched::FinishedAttempt& e, const sched::RequestResult& result) {
     sched::RequestRow row;
     row.id = e.serial;
     row.name = script_.requests[order_[static_cast<std::size_t>(e.serial)]].name;
@@ -149,7 +149,7 @@ class ScriptRun {
 
   const Script& script_;
   const sched::RunOptions& options_;
-  sched::Measurements& out_;
+  sched::MetricsCollector& out_;
   ScriptReplica& driver_;
   sched::Replica& replica_;
   std::vector<std::size_t> order_;  // requests by the step they appear before
@@ -165,7 +165,7 @@ class ScriptRun {
 }  // namespace
 
 sched::RunResult run_script(const Scenario& scenario, const sched::RunOptions& options, ScriptReplica& replica,
-                            sched::Measurements& out, std::string* failure) {
+                            sched::MetricsCollector& out, std::string* failure) {
   PLIMSOLL_CHECK(scenario.replicas == 1, "a script drives one replica");
   ScriptRun run(scenario, options, replica, out);
   sched::RunResult result;

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "load/scenario.h"
-#include "sched/measurements.h"
+#include "sched/metrics_collector.h"
 #include "sched/replica.h"
 #include "sched/run_result.h"
 
@@ -24,7 +24,7 @@ class ScriptReplica {
   }
   virtual bool decide(Nanos now) { return replica().decide(now); }
   /// A request has left the replica.
-  virtual void ended(const sched::Ended&) {}
+  virtual void ended(const sched::FinishedAttempt&) {}
   /// Runs the decided step and completes it with the stamp `end`; `real_start`, in seconds, is where it begins in the
   /// run. Returns the seconds that it took.
   virtual double run_step(Nanos start, Nanos end, double real_start) = 0;
@@ -34,7 +34,7 @@ class ScriptReplica {
 /// DeviceError and `failure` is given, the text goes there and the result is partial and `stopped`; otherwise the error
 /// is rethrown. Throws InputError for a script that never ends.
 [[nodiscard]] sched::RunResult run_script(const Scenario& scenario, const sched::RunOptions& options,
-                                          ScriptReplica& replica, sched::Measurements& out,
+                                          ScriptReplica& replica, sched::MetricsCollector& out,
                                           std::string* failure = nullptr);
 
 }  // namespace plimsoll::load

@@ -18,8 +18,8 @@ namespace {
 constexpr std::string_view kMagic = "PLIMKRN\n";
 constexpr std::uint32_t kVersion = 2;
 constexpr std::size_t kPrefix = 20;  // magic, version, size and checksum of the list
-constexpr std::uint32_t kMostListBytes = 1U << 20U;
-constexpr std::uint64_t kMostTableBytes = 64U << 20U;
+constexpr std::uint32_t kMaxListBytes = 1U << 20U;
+constexpr std::uint64_t kMaxTableBytes = 64U << 20U;
 constexpr double kQuantum = 1.0 / 4096;
 constexpr std::int16_t kMissing = std::numeric_limits<std::int16_t>::min();
 
@@ -291,7 +291,7 @@ KernelFile::KernelFile(std::string path) : path_(std::move(path)) {
   }
   const auto size = in.get<std::uint32_t>();
   const auto crc = in.get<std::uint32_t>();
-  if (size > kMostListBytes || kPrefix + size > file_size_) fail("is damaged: its list of tables is cut short");
+  if (size > kMaxListBytes || kPrefix + size > file_size_) fail("is damaged: its list of tables is cut short");
   const std::string list = read_bytes(path_, kPrefix, size);
   if (crc32_of(list) != crc) fail("is damaged: the checksum of its list of tables is wrong");
   try {
@@ -325,7 +325,7 @@ const MeasuredKernel& KernelFile::kernel(std::size_t index) const {
   const auto fail = [&](const std::string& text) {
     throw InputError(Where{path_, 0, 0}, fmt::format("table {}: {}", table_name(entry), text));
   };
-  if (entry.size > kMostTableBytes || entry.offset > file_size_ || entry.size > file_size_ - entry.offset)
+  if (entry.size > kMaxTableBytes || entry.offset > file_size_ || entry.size > file_size_ - entry.offset)
     fail("is cut short");
   const std::string bytes = read_bytes(path_, entry.offset, entry.size);
   if (crc32_of(bytes) != entry.crc) fail("is damaged: its checksum is wrong");

@@ -142,11 +142,11 @@ KernelWork kernel_work(KernelOp op, const KernelKey& key, double column, double 
 }
 
 double cache_hits(const WarmCache& cache, Bytes bytes) {
-  constexpr int kMostSteps = 40;
+  constexpr int kMaxSteps = 40;
   const double load = bytes.value / cache.bytes.value;
   if (load <= 1) return 1;
   double hits = 0;  // Newton from below ends at the smaller of the two solutions; the other one is 1
-  for (int step = 0; step < kMostSteps; ++step) {
+  for (int step = 0; step < kMaxSteps; ++step) {
     const double survives = std::exp(-load * (1 - hits)), change = (survives - hits) / (1 - load * survives);
     hits += change;
     if (change < 1e-9) break;

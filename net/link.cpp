@@ -57,7 +57,7 @@ Bytes MessageReader::take() {
 // ---- a connection -----------------------------------------------------------------------------------------------
 
 bool Link::send(std::span<const std::byte> message, Deadline until) const {
-  PLIMSOLL_CHECK(message.size() <= kLongest, "the message exceeds kLongest");
+  PLIMSOLL_CHECK(message.size() <= kMaxLength, "the message exceeds kMaxLength");
   const std::uint32_t size = htonl(static_cast<std::uint32_t>(message.size()));
   const std::array parts{std::as_bytes(std::span(&size, 1)), message};
   return socket_.send(parts, until);

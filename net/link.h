@@ -53,7 +53,7 @@ class MessageReader {
 class Link {
  public:
   /// The longest message that can be sent, in bytes.
-  static constexpr std::size_t kLongest = std::size_t{1} << 30U;
+  static constexpr std::size_t kMaxLength = std::size_t{1} << 30U;
 
   Link() = default;
   explicit Link(Socket socket) : socket_(std::move(socket)) {}
@@ -63,12 +63,12 @@ class Link {
   [[nodiscard]] const Socket& socket() const { return socket_; }
 
   /// Blocks until the message is sent. Returns false if the peer is gone or the deadline passes first; the link is then
-  /// unusable. The message must not exceed kLongest.
+  /// unusable. The message must not exceed kMaxLength.
   bool send(std::span<const std::byte> message, Deadline until = kNever) const;
   bool send(std::string_view message, Deadline until = kNever) const;
   /// Blocks until the next message arrives and returns it. Returns nullopt if the peer is gone, announces a longer
   /// message, or has not sent all of it by the deadline; the link is then unusable. Throws bad_alloc.
-  [[nodiscard]] std::optional<Bytes> receive(std::size_t longest = kLongest, Deadline until = kNever) const;
+  [[nodiscard]] std::optional<Bytes> receive(std::size_t longest = kMaxLength, Deadline until = kNever) const;
   [[nodiscard]] std::optional<std::string> receive_text(std::size_t longest, Deadline until = kNever) const;
   /// As Socket::wait.
   [[nodiscard]] bool wait(Deadline until) const { return socket_.wait(until); }

@@ -12,7 +12,7 @@ namespace plimsoll::sched {
 
 class BlockIndex {
  public:
-  BlockIndex() : entries_(kSmallest) {}
+  BlockIndex() : entries_(kMinSize) {}
 
   /// The place kept for this hash; -1 if there is none.
   [[nodiscard]] std::int32_t find(std::uint64_t hash) const { return entries_[slot_of(hash)].place; }
@@ -49,7 +49,7 @@ class BlockIndex {
     std::uint64_t hash = 0;
     std::int32_t place = -1;  // -1: empty
   };
-  static constexpr std::size_t kSmallest = 64;
+  static constexpr std::size_t kMinSize = 64;
 
   // Multiplication by an odd constant near 2^64 over the golden ratio spreads hashes that differ in few bits.
   [[nodiscard]] std::size_t home(std::uint64_t hash) const {

@@ -47,18 +47,18 @@ std::optional<ReqId> Replica::arrive(const NewRequest& request, Nanos now) {
                 .reserve_tokens = reserve_tokens(config_, request),
                 .arrival = now};
   if (const std::optional<Reject> refusal = front_door(entry)) {
-    Ended record{.serial = request.serial,
-                 .client = request.client,
-                 .outcome = Outcome::rejected,
-                 .http = refusal->http,
-                 .code = refusal->code,
-                 .input = request.input,
-                 .output = request.output,
-                 .max_new = request.max_new,
-                 .sent = request.sent,
-                 .arrived = now,
-                 .end = now,
-                 .service = {}};
+    FinishedAttempt record{.serial = request.serial,
+                           .client = request.client,
+                           .outcome = Outcome::rejected,
+                           .http = refusal->http,
+                           .code = refusal->code,
+                           .input = request.input,
+                           .output = request.output,
+                           .max_new = request.max_new,
+                           .sent = request.sent,
+                           .arrived = now,
+                           .end = now,
+                           .service = {}};
     record.queue_s = 1e-9 * static_cast<double>(now - request.sent);
     if (log_.enabled())
       log_.reject(request.name.empty() ? "r" + std::to_string(request.serial) : std::string(request.name),
@@ -218,18 +218,18 @@ void Replica::end_request(ReqId id, Outcome outcome, Nanos now) {
   kv_.release(id, 0);
   kv_.close(id);
   const Request& request = table_[id];
-  Ended record{.serial = request.serial,
-               .client = live.client,
-               .outcome = outcome,
-               .input = request.prompt,
-               .output = live.output,
-               .max_new = request.max_new,
-               .generated = table_.generated(id),
-               .preemptions = request.preemptions,
-               .sent = live.sent,
-               .arrived = request.arrival,
-               .end = now,
-               .service = {}};
+  FinishedAttempt record{.serial = request.serial,
+                         .client = live.client,
+                         .outcome = outcome,
+                         .input = request.prompt,
+                         .output = live.output,
+                         .max_new = request.max_new,
+                         .generated = table_.generated(id),
+                         .preemptions = request.preemptions,
+                         .sent = live.sent,
+                         .arrived = request.arrival,
+                         .end = now,
+                         .service = {}};
   if (live.abandoned && outcome == Outcome::completed) record.outcome = Outcome::timed_out;
   if (!scheduled) record.queue_s = 1e-9 * static_cast<double>(now - live.sent);
   if (const Live::Served* const served = live.served_.get()) {

@@ -37,11 +37,11 @@ struct NewRequest {
   std::span<const std::uint64_t> prefix_hashes;
   Tok hash_block_tokens = 0;  // tokens a hash stands for
   std::string_view name;      // for the log; empty: r<serial>
-  std::uint32_t client = 0;   // the sender's own handle, returned in Ended
+  std::uint32_t client = 0;   // the sender's own handle, returned in FinishedAttempt
 };
 
 /// One request (attempt) that left the replica. Times in nanoseconds since the start of the run; -1: never happened.
-struct Ended {
+struct FinishedAttempt {
   std::uint64_t serial = 0;
   std::uint32_t client = 0;  // as in NewRequest
   Outcome outcome = Outcome::completed;
@@ -87,7 +87,7 @@ class Replica {
   void complete(const StepsTime& time);
 
   /// Requests that left since the caller last cleared it.
-  [[nodiscard]] std::vector<Ended>& ended() { return ended_; }
+  [[nodiscard]] std::vector<FinishedAttempt>& ended() { return ended_; }
   [[nodiscard]] const RequestTable& requests() const { return table_; }
   [[nodiscard]] RequestTable& requests() { return table_; }
   [[nodiscard]] const KvLedger& kv() const { return kv_; }
@@ -146,7 +146,7 @@ class Replica {
   std::vector<Finish> finishes_;  // min-heap by (clock, serial): when members of the group produce their last token
   std::vector<ReqId> fresh_;      // joined since the last group step: their first gap differs from the others'
   std::vector<ReqId> finished_, held_rows_;
-  std::vector<Ended> ended_;
+  std::vector<FinishedAttempt> ended_;
   double group_emitted_ = 0;  // seconds: when the group last decoded
   model::TimeParts spent_;    // all step time so far, by cause
   std::int64_t preemptions_ = 0, steps_ = 0;

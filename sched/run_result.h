@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "sched/measurements.h"
+#include "sched/metrics_collector.h"
 #include "sched/replica.h"
 
 namespace plimsoll::sched {

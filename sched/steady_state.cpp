@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kInstants = 96;  // at which the backlog is looked at
 constexpr std::size_t kFrom = kInstants / 3,
                       kMiddle = 2 * kInstants / 3;  // the window is the last two thirds of the load
-constexpr std::int64_t kFewest = 100;               // requests that can tell anything
+constexpr std::int64_t kMinCount = 100;             // requests that can tell anything
 constexpr double kServiceTimes = 5;                 // a load must last, for a backlog to be called a growing one
 constexpr double kSigmas = 3, kLengthSigmas = 2;
 constexpr double kSmallGrowth = 0.01;  // of what is offered; less is no matter
@@ -174,8 +174,8 @@ std::string text(const char* format, double a, double b = 0, double c = 0) {
 
 /// Two digits, upwards.
 std::int64_t rounded_up(double requests) {
-  constexpr double kMost = 1e12;
-  const double bounded = std::clamp(requests, 1.0, kMost);
+  constexpr double kMaxCount = 1e12;
+  const double bounded = std::clamp(requests, 1.0, kMaxCount);
   const double unit = std::pow(10, std::max(0.0, std::floor(std::log10(bounded)) - 1));
   return static_cast<std::int64_t>(std::ceil(bounded / unit) * unit);
 }
@@ -201,7 +201,7 @@ class Judgement {
   [[nodiscard]] SteadyState open_loop() const {
     const double rate = ratio(e_.requests, e_.length_s);
     if (sheds_surely()) return sheds();
-    if (e_.requests < static_cast<double>(kFewest) * e_.runs) return few_requests(rate);
+    if (e_.requests < static_cast<double>(kMinCount) * e_.runs) return few_requests(rate);
     if (e_.length() < 3 * e_.settles_s) return fleet_is_slow(rate);
     if (is_overloaded()) return overloaded();
     if (grows()) return still_fills(rate);
@@ -229,7 +229,7 @@ class Judgement {
   // which so many arrive and those in service end. One that takes far longer is overloaded, however short the load was.
   [[nodiscard]] bool drains_too_slowly() const {
     constexpr double kSlower = 1.5, kServices = 3;
-    if (e_.left < static_cast<double>(kFewest) * e_.runs || e_.left < (1 - kShareServed) * e_.requests) return false;
+    if (e_.left < static_cast<double>(kMinCount) * e_.runs || e_.left < (1 - kShareServed) * e_.requests) return false;
     const double arriving_s = ratio(e_.left / 2, e_.rate);
     return ratio(e_.half_drained_s, e_.runs) > kSlower * arriving_s + kServices * (1 + e_.output_scv()) * service_s_;
   }
@@ -278,7 +278,7 @@ class Judgement {
   }
   [[nodiscard]] SteadyState few_requests(double rate) const {
     return too_short(text("only %.0f requests", now()),
-                     std::max(static_cast<double>(kFewest), needed_in_time(rate)) * 2);
+                     std::max(static_cast<double>(kMinCount), needed_in_time(rate)) * 2);
   }
   [[nodiscard]] SteadyState fleet_is_slow(double rate) const {
     return too_short(text("the load lasts %.3g s, and the fleet follows it within %.3g s", e_.length(), e_.settles_s),

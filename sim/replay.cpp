@@ -21,7 +21,7 @@ using sched::ReqId;
 constexpr std::size_t kMaxLine = std::size_t{16} << 20U;  // hashes of a prompt of a million tokens take some 1 MB
 constexpr std::int64_t kMaxTokens = 1 << 30;              // input + max_new fits 32 bits
 constexpr std::int64_t kMaxBlock = 1 << 20;               // tokens; the ledger keeps a count for each ...
-constexpr std::int64_t kMostCounts = 1 << 24;             // ... in every replica
+constexpr std::int64_t kMaxCounts = 1 << 24;              // ... in every replica
 
 /// The lines of the file as JSON objects.
 class Events {
@@ -175,7 +175,7 @@ class Lane {
 
  private:
   void forget_ended() {
-    for (const sched::Ended& ended : replica_.ended()) ids_.erase(ended.serial);
+    for (const sched::FinishedAttempt& ended : replica_.ended()) ids_.erase(ended.serial);
     replica_.ended().clear();
   }
 
@@ -202,16 +202,16 @@ class Replay {
     const std::int64_t replicas = events_.whole("replicas", 1, INT32_MAX);
     if (replicas != scenario.replicas)
       events_.fail(fmt::format("a run of {} replicas, but the study states {}", replicas, scenario.replicas));
-    if (replicas * config.kv.block_tokens > kMostCounts)
+    if (replicas * config.kv.block_tokens > kMaxCounts)
       events_.fail(fmt::format("{} replicas with blocks of {} tokens, allowed is a product of up to {}", replicas,
-                               config.kv.block_tokens, kMostCounts));
+                               config.kv.block_tokens, kMaxCounts));
     for (std::int64_t i = 0; i < replicas; ++i) lanes_.emplace_back(config);
   }
 
   std::vector<std::string> run() {
     Nanos now = 0;
     while (events_.next()) {
-      now = events_.whole("t", now, load::kLongestRun);
+      now = events_.whole("t", now, load::kMaxRun);
       const std::string event = events_.text("event");
       if (event == "end") return finish();
       Lane& lane =

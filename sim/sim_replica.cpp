@@ -11,7 +11,7 @@
 namespace plimsoll::sim {
 
 namespace {
-constexpr double kTooLong = 2e-9 * static_cast<double>(load::kLongestRun);
+constexpr double kTooLong = 2e-9 * static_cast<double>(load::kMaxRun);
 
 model::CostInputs cost_inputs(const load::Scenario& s) {
   return {.shape = s.shape.get(),
@@ -47,9 +47,7 @@ SimReplica::SimReplica(const load::Scenario& scenario, std::int32_t index, const
 }
 
 // Times beyond the longest run (scenario.h) are all too late, and need not be told apart.
-Nanos SimReplica::stamp(double seconds) {
-  return seconds < kTooLong ? std::llround(seconds * 1e9) : 2 * load::kLongestRun;
-}
+Nanos SimReplica::stamp(double seconds) { return seconds < kTooLong ? std::llround(seconds * 1e9) : 2 * load::kMaxRun; }
 
 Nanos SimReplica::next_event() const {
   if (dead_) return sched::kNever;

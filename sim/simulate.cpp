@@ -26,7 +26,7 @@ class SimScript final : public load::ScriptReplica {
 };
 
 RunResult simulate_script(const load::Scenario& scenario, const RunOptions& options,
-                          sched::Measurements& measurements) {
+                          sched::MetricsCollector& measurements) {
   SimScript script(scenario, options);
   RunResult result = load::run_script(scenario, options, script, measurements);
   result.steps = script.sim().step_rows();
@@ -58,7 +58,7 @@ void note_batch(const load::Scenario& scenario, RunResult& result) {
 
 RunResult simulate(const load::Scenario& scenario, const RunOptions& options) {
   const bool whole_batches = sched::traits_of(scenario.policy).returns_at_batch_end;
-  sched::Measurements measurements(scenario.slo, scenario.warmup, whole_batches);
+  sched::MetricsCollector measurements(scenario.slo, scenario.warmup, whole_batches);
   if (std::holds_alternative<load::Script>(scenario.workload.load)) {
     return simulate_script(scenario, options, measurements);
   }

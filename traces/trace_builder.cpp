@@ -19,7 +19,7 @@ TraceBuilder::TraceBuilder(std::string file, std::string format, std::int32_t ha
 }
 
 void TraceBuilder::warn(const FieldPlace& place, std::string_view code, std::string text) {
-  const auto same = [&](const Oddity& o) { return o.code == code && o.column == place.column; };
+  const auto same = [&](const RowWarning& o) { return o.code == code && o.column == place.column; };
   auto it = std::find_if(oddities_.begin(), oddities_.end(), same);
   if (it == oddities_.end()) {
     it = oddities_.insert(it, {place, std::string(place.column), std::string(code), std::move(text), 0});
@@ -81,8 +81,8 @@ bool TraceBuilder::hashes_consistent(const ParsedRow& row) {
 
 void TraceBuilder::add_hashes(const ParsedRow& row) {
   if (row.hashes_place.column.empty() || !hashes_consistent(row)) return;
-  constexpr std::size_t kMost = std::numeric_limits<std::uint32_t>::max();
-  if (trace_->hashes.size() + row.hashes.size() > kMost) {
+  constexpr std::size_t kMaxCount = std::numeric_limits<std::uint32_t>::max();
+  if (trace_->hashes.size() + row.hashes.size() > kMaxCount) {
     const FieldPlace& at = row.hashes_place;
     reject({file_, at.line, 0, std::string(at.column), "more than 2^32 block ids in one file; split it", "too-large"});
   }
@@ -91,7 +91,7 @@ void TraceBuilder::add_hashes(const ParsedRow& row) {
 
 ReadResult TraceBuilder::finish(std::size_t header_line) {
   ReadResult result;
-  for (Oddity& odd : oddities_) {
+  for (RowWarning& odd : oddities_) {
     const bool skipped = odd.code == "zero-tokens";
     const bool hashes = odd.code == "inconsistent" && odd.column != "Total tokens" && odd.column != "num_total_tokens";
     const bool lacking = odd.code == "no-block-ids";

@@ -42,7 +42,7 @@ class TraceBuilder {
   [[nodiscard]] ReadResult finish(std::size_t header_line);
 
  private:
-  struct Oddity {
+  struct RowWarning {
     FieldPlace first;
     std::string column, code, text;
     std::size_t count = 0;
@@ -54,7 +54,7 @@ class TraceBuilder {
 
   std::string file_;
   std::shared_ptr<Trace> trace_;
-  std::vector<Oddity> oddities_;
+  std::vector<RowWarning> oddities_;
   std::vector<std::uint64_t> sorted_;  // scratch for the search of repeated ids
   Nanos last_arrival_ = -1;
   std::size_t rows_ = 0;

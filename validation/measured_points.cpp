@@ -81,8 +81,8 @@ class Row {
   }
   [[nodiscard]] std::int64_t whole(std::size_t column, std::int64_t fallback) const {
     const std::optional<double> value = number(column, 0);
-    constexpr double kMost = 1e9;  // tokens, requests and GPUs alike
-    if (value && (*value != std::floor(*value) || *value > kMost))
+    constexpr double kMaxCount = 1e9;  // tokens, requests and GPUs alike
+    if (value && (*value != std::floor(*value) || *value > kMaxCount))
       fail(column, fmt::format("found '{}', expected a whole number of at most 1e9", text(column)));
     return value ? static_cast<std::int64_t>(*value) : fallback;
   }

@@ -42,8 +42,8 @@ std::size_t attention_scratch(const KernelSet& kernels, std::int64_t rows, std::
 }
 
 std::size_t attention_padding(std::int64_t head_dim) {
-  constexpr std::int64_t kWidestPanel = 32;
-  return static_cast<std::size_t>(head_dim + kWidestPanel) * sizeof(float);
+  constexpr std::int64_t kMaxPanel = 32;
+  return static_cast<std::size_t>(head_dim + kMaxPanel) * sizeof(float);
 }
 
 }  // namespace plimsoll::exec

@@ -29,7 +29,7 @@ class CudaCommunicator : public Communicator {
 
 /// Returns one rank per GPU, connected by NCCL. Short all-reduces use peer memory if all GPUs can access each other's.
 /// Two ranks on one GPU need NCCL 2.30 and NCCL_MULTI_RANK_GPU_ENABLE=1. Throws DeviceError if NCCL or a GPU is
-/// missing, or with more than kMostRanks ranks.
+/// missing, or with more than kMaxRanks ranks.
 [[nodiscard]] std::vector<std::unique_ptr<Communicator>> make_nccl_group(std::span<const int> devices);
 
 /// Returns this process's ranks of a group that spans several processes. All messages use NCCL, because peer memory

@@ -40,8 +40,8 @@ StreamOwner stream_on(int device) {
   return make_stream();
 }
 
-constexpr std::size_t kSmallestInputs = std::size_t{512} << 10;  // inputs of a forward; enough for most
-constexpr std::size_t kGraphs = std::size_t{256} << 20;          // reserved for graphs and kernel code
+constexpr std::size_t kMinInputs = std::size_t{512} << 10;  // inputs of a forward; enough for most
+constexpr std::size_t kGraphs = std::size_t{256} << 20;     // reserved for graphs and kernel code
 
 int ranks_of(const Communicator* communicator) { return communicator == nullptr ? 1 : communicator->size(); }
 
@@ -79,8 +79,7 @@ CudaBackend::CudaBackend(const BackendConfig& config, Communicator* communicator
       DeviceBuffer(static_cast<std::size_t>(std::max(1, shape_.head_dim / 2)) * sizeof(double), "frequencies");
   workspace_.reserve(config_.step_rows, padded_decode_rows(config_.sequences));
   gemm_.reserve(workspace_.largest());
-  reserve_exchange(kSmallestInputs,
-                   static_cast<std::size_t>(padded_decode_rows(config_.sequences)) * sizeof(std::int32_t));
+  reserve_exchange(kMinInputs, static_cast<std::size_t>(padded_decode_rows(config_.sequences)) * sizeof(std::int32_t));
 }
 
 CudaBackend::~CudaBackend() {
@@ -98,12 +97,12 @@ void CudaBackend::check_config() const {
   const auto refuse = [&](const std::string& what) {
     throw InputError(fmt::format("{}: the CUDA executor {}", shape_.id, what));
   };
-  if (shape_.hidden % 8 != 0 || shape_.hidden > kWidestNorm)
-    refuse(fmt::format("needs a hidden size that is a multiple of 8 up to {}, found {}", kWidestNorm, shape_.hidden));
+  if (shape_.hidden % 8 != 0 || shape_.hidden > kMaxNorm)
+    refuse(fmt::format("needs a hidden size that is a multiple of 8 up to {}, found {}", kMaxNorm, shape_.hidden));
   if (shape_.head_dim % 8 != 0 || shape_.head_dim > 256)
     refuse(fmt::format("needs a head dimension that is a multiple of 8 up to 256, found {}", shape_.head_dim));
-  if (shape_.moe && (shape_.moe->experts > kMostExperts || shape_.moe->experts_per_token > kMostExpertsPerToken))
-    refuse(fmt::format("supports up to {} experts, {} per token", kMostExperts, kMostExpertsPerToken));
+  if (shape_.moe && (shape_.moe->experts > kMaxExperts || shape_.moe->experts_per_token > kMaxExpertsPerToken))
+    refuse(fmt::format("supports up to {} experts, {} per token", kMaxExperts, kMaxExpertsPerToken));
 }
 
 void CudaBackend::check_memory() const {

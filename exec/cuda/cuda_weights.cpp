@@ -17,7 +17,7 @@ namespace plimsoll::exec::cuda {
 namespace {
 
 constexpr std::int64_t kPieceElements = std::int64_t{1} << 20;  // 4 MB of f32: large enough to copy at full speed
-constexpr unsigned kMostThreads = 16;
+constexpr unsigned kMaxThreads = 16;
 
 // Uploads a matrix in pieces of whole rows. Threads take the pieces one after the other.
 class Upload {
@@ -34,8 +34,8 @@ class Upload {
   }
 
   void run() {
-    const auto pieces = static_cast<unsigned>(std::min<std::int64_t>(spec_.copies * pieces_a_copy_, kMostThreads));
-    const unsigned wanted = std::clamp(std::thread::hardware_concurrency(), 1U, kMostThreads);
+    const auto pieces = static_cast<unsigned>(std::min<std::int64_t>(spec_.copies * pieces_a_copy_, kMaxThreads));
+    const unsigned wanted = std::clamp(std::thread::hardware_concurrency(), 1U, kMaxThreads);
     {
       std::vector<std::jthread> threads;  // joined even if starting one throws
       try {

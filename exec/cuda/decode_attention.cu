@@ -16,8 +16,8 @@ namespace {
 constexpr int kQueries = 16;   // rows of a product
 constexpr int kTileKeys = 16;  // keys per tile of one warp
 constexpr int kStages = 2;
-constexpr int kSmallestPart = 2;  // tiles per warp, so that both stages are used
-constexpr int kMostSplits = 64;
+constexpr int kMinPart = 2;  // tiles per warp, so that both stages are used
+constexpr int kMaxSplits = 64;
 
 template <int D>
 constexpr int kWarps = D <= 128 ? 4 : 2;  // shared memory: 72.3 KiB at D = 128, 74.3 at D = 256
@@ -210,7 +210,7 @@ __global__ void __launch_bounds__(kThreads<D>)
   const BlockWork p = work_of_block(a, kv);
   const DeviceSequence sequence = step.decode[blockIdx.z];
   const KeyRange keys = decode_keys(sequence.length, sequence.charged, a.window);
-  const SplitPlan plan = plan_splits(keys.last - keys.first, kWarps<D> * kTileKeys, kSmallestPart, scratch.max_splits);
+  const SplitPlan plan = plan_splits(keys.last - keys.first, kWarps<D> * kTileKeys, kMinPart, scratch.max_splits);
   if (p.part >= plan.parts) return;
   const std::int64_t row = sequence.first_row;
 
@@ -267,7 +267,7 @@ std::int32_t decode_max_splits(std::int64_t sequences, std::int32_t heads, std::
                                std::int32_t multiprocessors) {
   const std::int64_t tiles = sequences * kv_heads * query_tiles(heads / kv_heads);
   return static_cast<std::int32_t>(
-      std::clamp<std::int64_t>((2 * multiprocessors + tiles - 1) / std::max<std::int64_t>(1, tiles), 1, kMostSplits));
+      std::clamp<std::int64_t>((2 * multiprocessors + tiles - 1) / std::max<std::int64_t>(1, tiles), 1, kMaxSplits));
 }
 
 std::int64_t decode_partial_floats(std::int64_t sequences, std::int32_t heads, std::int32_t kv_heads,

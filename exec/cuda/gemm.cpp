@@ -11,9 +11,9 @@ namespace plimsoll::exec::cuda {
 
 namespace {
 
-constexpr int kWays = 12;                                     // cuBLASLt algorithms to try
-constexpr int kTimes = 5;                                     // measurements; the median counts
-constexpr std::size_t kMostScratch = std::size_t{256} << 20;  // larger results are logits, which are never timed
+constexpr int kWays = 12;                                    // cuBLASLt algorithms to try
+constexpr int kTimes = 5;                                    // measurements; the median counts
+constexpr std::size_t kMaxScratch = std::size_t{256} << 20;  // larger results are logits, which are never timed
 
 // Returns twice the cache size of the current device: writing that much evicts everything else.
 std::size_t flush_bytes() {
@@ -47,7 +47,7 @@ Gemm::~Gemm() {
 }
 
 void Gemm::reserve(std::size_t result_bytes) {
-  result_bytes = std::min(result_bytes, kMostScratch);
+  result_bytes = std::min(result_bytes, kMaxScratch);
   if (flush_.bytes() == 0) flush_ = DeviceBuffer(flush_bytes(), "measuring products");
   if (result_bytes <= scratch_.bytes()) return;
   scratch_ = {};  // free the old memory before taking the new
@@ -55,7 +55,7 @@ void Gemm::reserve(std::size_t result_bytes) {
 }
 
 std::size_t Gemm::bytes(std::size_t result_bytes) {
-  return std::min(result_bytes, kMostScratch) + flush_bytes() + kBlasWorkspaceBytes;
+  return std::min(result_bytes, kMaxScratch) + flush_bytes() + kBlasWorkspaceBytes;
 }
 
 void Gemm::run(MatmulShape shape, const GemmOperands& operands, bool may_measure, cudaStream_t stream) {

@@ -47,7 +47,7 @@ struct NormArguments {
 };
 /// residual += delta (rounded to the element), normed = norm(residual). width must be a multiple of 8, at most 16384.
 void norm(Element element, const NormArguments& arguments, cudaStream_t stream);
-constexpr std::int64_t kWidestNorm = 16384;
+constexpr std::int64_t kMaxNorm = 16384;
 
 /// y[r] = act(x[r, :width]) * x[r, width:] of x [rows, 2 width], or act(x) of x [rows, width]. Any width.
 void activation(Element element, model::Activation kind, bool gated, const void* x, void* y, std::int64_t rows,
@@ -143,7 +143,7 @@ struct Routing {                    // the routing of one layer
 /// 1024 experts and 32 per token.
 void route(Element element, const float* logits, std::int64_t tokens, std::int32_t experts, std::int32_t per_token,
            const void* from, std::int64_t width, void* to, const Routing& routing, cudaStream_t stream);
-constexpr std::int32_t kMostExperts = 1024, kMostExpertsPerToken = 32;
+constexpr std::int32_t kMaxExperts = 1024, kMaxExpertsPerToken = 32;
 
 /// y[r] = x[r] W_e^T for the sorted rows r of every expert e; weight [experts, n, k]. Any n and k.
 void expert_linear(Element element, const void* weight, const void* x, void* y, std::int64_t rows, std::int64_t n,
@@ -163,9 +163,9 @@ void choose(const std::uint64_t* best, std::int32_t ranks, std::int64_t rows, co
             std::int32_t* slots, cudaStream_t stream);
 
 // ---- reduce.cu ---------------------------------------------------------------------------------------------------
-constexpr int kMostRanks = 16;
+constexpr int kMaxRanks = 16;
 struct RankPointers {
-  void* of[kMostRanks];
+  void* of[kMaxRanks];
 };
 /// Replaces the `ranks` buffers on one device by their sum, added in order of rank in f32. Buffers are aligned to 16
 /// bytes.
@@ -174,7 +174,7 @@ void sum_ranks(Element element, const RankPointers& buffers, int ranks, std::int
 /// One rank's view of an all-reduce through memory that every rank can read and write; see peer_communicator.cpp.
 struct PeerPart {
   RankPointers staging;                    // [2][capacity] bytes of every rank
-  RankPointers flags;                      // [kPeerBlocks][kMostRanks] counters of every rank
+  RankPointers flags;                      // [kPeerBlocks][kMaxRanks] counters of every rank
   std::uint32_t* calls = nullptr;          // [kPeerBlocks], of this rank only
   const std::uint32_t* aborted = nullptr;  // in host memory; nonzero: stop waiting, the sums are invalid
   int rank = 0, ranks = 1;

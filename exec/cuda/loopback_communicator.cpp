@@ -85,8 +85,8 @@ class LoopbackCommunicator final : public CudaCommunicator {
 }  // namespace
 
 std::vector<std::unique_ptr<Communicator>> make_loopback_group(int size, int device) {
-  if (size < 1 || size > kMostRanks)
-    throw InputError("a loopback group has 1 to " + std::to_string(kMostRanks) + " ranks");
+  if (size < 1 || size > kMaxRanks)
+    throw InputError("a loopback group has 1 to " + std::to_string(kMaxRanks) + " ranks");
   check(cudaSetDevice(device), "selecting the device");
   const auto group = std::make_shared<LoopbackGroup>(size);
   std::vector<std::unique_ptr<Communicator>> ranks;

@@ -174,7 +174,7 @@ class NcclCommunicator final : public CudaCommunicator {
 
 // Returns true if all GPUs differ, are no more than peer memory supports, and can access each other's memory.
 bool can_be_peers(std::span<const int> devices) {
-  if (devices.size() < 2 || devices.size() > static_cast<std::size_t>(kMostRanks) || !all_different(devices))
+  if (devices.size() < 2 || devices.size() > static_cast<std::size_t>(kMaxRanks) || !all_different(devices))
     return false;
   for (const int device : devices) {
     for (const int peer : devices) {

@@ -13,7 +13,7 @@ namespace plimsoll::exec::cuda {
 
 namespace {
 
-constexpr std::size_t kFlagBytes = std::size_t{kPeerBlocks} * kMostRanks * sizeof(std::uint32_t);
+constexpr std::size_t kFlagBytes = std::size_t{kPeerBlocks} * kMaxRanks * sizeof(std::uint32_t);
 
 // A rank's memory on its device.
 struct RankMemory {
@@ -94,7 +94,7 @@ void let_see_each_other(std::span<const int> devices) {
 
 std::vector<std::unique_ptr<Communicator>> make_peer_group(std::span<const int> devices, std::size_t capacity) {
   const int size = static_cast<int>(devices.size());
-  PLIMSOLL_CHECK(size >= 1 && size <= kMostRanks && capacity % 16 == 0 && capacity > 0, "a group of a few ranks");
+  PLIMSOLL_CHECK(size >= 1 && size <= kMaxRanks && capacity % 16 == 0 && capacity > 0, "a group of a few ranks");
   let_see_each_other(devices);
   auto group = std::make_shared<PeerGroup>(size);
   group->own_gpus = all_different(devices);

@@ -12,8 +12,8 @@ namespace plimsoll::exec::cuda {
 namespace {
 
 constexpr int kWarps = 4;
-constexpr int kMostHeadDim = 256;
-constexpr int kPerLane = kMostHeadDim / kWarpSize;  // dimensions lane, lane + 32, ...
+constexpr int kMaxHeadDim = 256;
+constexpr int kPerLane = kMaxHeadDim / kWarpSize;  // dimensions lane, lane + 32, ...
 
 struct Softmax {
   float maximum = -INFINITY, sum = 0;
@@ -67,8 +67,8 @@ __device__ __forceinline__ void take_32_keys(Softmax& state, const float* query,
 template <class T, class Kv>
 __global__ void __launch_bounds__(kWarps* kWarpSize)
     plain_kernel(AttentionArguments a, KvGeometry kv, StepView step, const DeviceSequence* list) {
-  __shared__ float query[kMostHeadDim];
-  __shared__ float sums[kWarps][kMostHeadDim], maxima[kWarps], totals[kWarps];
+  __shared__ float query[kMaxHeadDim];
+  __shared__ float sums[kWarps][kMaxHeadDim], maxima[kWarps], totals[kWarps];
   const DeviceSequence sequence = list[blockIdx.z];
   if (static_cast<int>(blockIdx.x) >= sequence.rows) return;
   const int head = static_cast<int>(blockIdx.y), kv_head = head / (a.heads / kv.kv_heads), d = kv.head_dim;

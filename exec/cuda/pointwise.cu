@@ -150,8 +150,8 @@ __global__ void activation_kernel(model::Activation kind, const T* x, T* y, std:
 template <class T, int N>
 void start_activation(model::Activation kind, bool gated, const void* x, void* y, std::int64_t rows, std::int64_t width,
                       cudaStream_t stream) {
-  constexpr std::int64_t kThreads = 256, kMostBlocks = 65'536;
-  const std::int64_t blocks = min((rows * width / N + kThreads - 1) / kThreads, kMostBlocks);
+  constexpr std::int64_t kThreads = 256, kMaxBlocks = 65'536;
+  const std::int64_t blocks = min((rows * width / N + kThreads - 1) / kThreads, kMaxBlocks);
   launch(gated ? activation_kernel<T, N, true> : activation_kernel<T, N, false>, static_cast<unsigned>(blocks),
          static_cast<unsigned>(kThreads), 0, stream, kind, static_cast<const T*>(x), static_cast<T*>(y), rows, width);
 }

@@ -194,11 +194,11 @@ template <int D>
 void start(const AttentionArguments& a, const KvGeometry& kv, const StepView& step, std::int64_t tiles,
            cudaStream_t stream) {
   using S = Shape<D>;
-  constexpr std::int64_t kMost = 16'384;  // a grid's second dimension is limited to 65535
-  for (std::int64_t done = 0; done < tiles; done += kMost) {
+  constexpr std::int64_t kMaxCount = 16'384;  // a grid's second dimension is limited to 65535
+  for (std::int64_t done = 0; done < tiles; done += kMaxCount) {
     StepView part = step;
     part.tiles += done;
-    const std::int64_t blocks = min(tiles - done, kMost) * (kPrefillTileRows / S::kRows);
+    const std::int64_t blocks = min(tiles - done, kMaxCount) * (kPrefillTileRows / S::kRows);
     launch(prefill_kernel<D>, dim3(static_cast<unsigned>(a.heads), static_cast<unsigned>(blocks)), S::kThreads,
            S::kSharedBytes, stream, a, kv, part);
   }

@@ -37,10 +37,10 @@ __global__ void sum_kernel(RankPointers buffers, int ranks, std::int64_t pieces,
 
 template <class T>
 void start_sum(const RankPointers& buffers, int ranks, std::int64_t elements, cudaStream_t stream) {
-  constexpr std::int64_t kMostBlocks = 1024;
+  constexpr std::int64_t kMaxBlocks = 1024;
   const std::int64_t pieces = elements / kPack<T>, rest = elements % kPack<T>;
   if (pieces > 0) {
-    const std::int64_t blocks = min((pieces + kThreads - 1) / kThreads, kMostBlocks);
+    const std::int64_t blocks = min((pieces + kThreads - 1) / kThreads, kMaxBlocks);
     launch(sum_kernel<T, kPack<T>>, static_cast<unsigned>(blocks), kThreads, 0, stream, buffers, ranks, pieces,
            std::int64_t{0});
   }
@@ -73,8 +73,8 @@ __global__ void __launch_bounds__(kThreads) peer_kernel(PeerPart part, T* data, 
   __syncthreads();
   if (threadIdx.x < static_cast<unsigned>(part.ranks)) {
     const auto peer = threadIdx.x;
-    auto* theirs = static_cast<std::uint32_t*>(part.flags.of[peer]) + blockIdx.x * kMostRanks + part.rank;
-    const auto* ours = static_cast<const std::uint32_t*>(part.flags.of[part.rank]) + blockIdx.x * kMostRanks + peer;
+    auto* theirs = static_cast<std::uint32_t*>(part.flags.of[peer]) + blockIdx.x * kMaxRanks + part.rank;
+    const auto* ours = static_cast<const std::uint32_t*>(part.flags.of[part.rank]) + blockIdx.x * kMaxRanks + peer;
     store_release_system(theirs, call);
     // A peer may be one call ahead, never two. A failed peer never arrives; the host then sets a word in its own
     // memory, which is slow to read and therefore polled rarely.

@@ -19,7 +19,7 @@ __global__ void table_kernel(const double* frequencies, std::int32_t pairs, std:
 }
 
 constexpr int kHeadsPerBlock = 4;  // one warp per head
-constexpr int kMostHeadDim = 256;
+constexpr int kMaxHeadDim = 256;
 
 // Returns the new value of element i of a head; x is the head before rotation.
 __device__ __forceinline__ float rotated(const float* x, int i, const float2* table, int pairs, bool interleaved) {
@@ -34,7 +34,7 @@ __device__ __forceinline__ float rotated(const float* x, int i, const float2* ta
 template <class T, class Kv>
 __global__ void __launch_bounds__(kHeadsPerBlock* kWarpSize)
     rope_kernel(RopeArguments a, KvGeometry kv, StepView step) {
-  __shared__ float heads[kHeadsPerBlock][kMostHeadDim];
+  __shared__ float heads[kHeadsPerBlock][kMaxHeadDim];
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize, lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const std::int64_t row = blockIdx.x;
   const int head = static_cast<int>(blockIdx.y) * kHeadsPerBlock + warp;  // q heads, then k heads, then v heads

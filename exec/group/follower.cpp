@@ -125,10 +125,10 @@ class Steps {
     const std::size_t columns = std::min(vocabulary - first, static_cast<std::size_t>(share_.count) * part);
     const std::size_t rows = output_.logits.size() / vocabulary;
     const std::size_t bytes = rows * columns * sizeof(float);
-    if (bytes > net::Link::kLongest - kHeading) {
+    if (bytes > net::Link::kMaxLength - kHeading) {
       throw DeviceError(
           fmt::format("all logits of {} rows take {} bytes, a message holds at most {}: request fewer rows", rows,
-                      bytes, net::Link::kLongest - kHeading));
+                      bytes, net::Link::kMaxLength - kHeading));
     }
     Writer out(Kind::logits);
     out.whole(rows);
@@ -188,9 +188,9 @@ class Steps {
 
 // Ends this process's part of a group: reports the reason to the leader and closes all connections. Until then it sends
 // signs of life.
-class Farewell {
+class FailureNotice {
  public:
-  explicit Farewell(Member& member)
+  explicit FailureNotice(Member& member)
       : member_(member), beating_([this](const std::stop_token& stop) {
           std::unique_lock lock(mutex_);
           // Signs of life come from a thread of their own, because the work may block on a GPU or load for minutes.
@@ -253,7 +253,7 @@ bool serve_steps(const net::Link& leader, Engine& engine, RankShare share) {
 bool follow(Member& member, const OpenOrder& open) {
   const net::Link& control = member.control.front();
   FollowerPart part(member);
-  Farewell farewell(member);
+  FailureNotice farewell(member);
   while (const std::optional<net::Bytes> message = control.receive()) {
     if (*message == plain(Kind::done)) return true;
     std::unique_ptr<LiveEngines> engines;

@@ -39,7 +39,7 @@ void Inbox::watch(std::function<void()> on_failure) {
   if (on_failure_ && fate().ended) on_failure_();
 }
 
-Fate Inbox::fate() const {
+PeerFailure Inbox::fate() const {
   const std::lock_guard lock(mutex_);
   return fate_;
 }
@@ -48,7 +48,7 @@ void Inbox::read() {
   while (true) {
     try {
       const net::Deadline until = patience();
-      std::optional<net::Bytes> message = link_.receive(net::Link::kLongest, until);
+      std::optional<net::Bytes> message = link_.receive(net::Link::kMaxLength, until);
       if (!message && std::chrono::steady_clock::now() >= until) {
         const std::lock_guard lock(mutex_);
         fate_.silent = true;

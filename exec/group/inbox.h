@@ -18,7 +18,7 @@
 namespace plimsoll::exec::group {
 
 /// What one connection tells about the state of its peer.
-struct Fate {
+struct PeerFailure {
   bool ended = false;                  // the connection has ended
   bool peer_failed = false;            // the peer reported that it ends because another process failed
   bool bad_input = false;              // the peer reported an InputError
@@ -44,7 +44,7 @@ class Inbox {
   /// removes the watch and waits for a call in progress. Any thread.
   void watch(std::function<void()> on_failure);
   /// Any thread.
-  [[nodiscard]] Fate fate() const;
+  [[nodiscard]] PeerFailure fate() const;
 
  private:
   void read();
@@ -57,7 +57,7 @@ class Inbox {
   mutable std::mutex mutex_;
   std::condition_variable news_;
   std::deque<net::Bytes> messages_;
-  Fate fate_;
+  PeerFailure fate_;
   std::mutex watching_;  // held while on_failure runs
   std::function<void()> on_failure_;
   std::thread thread_;

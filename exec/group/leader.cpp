@@ -22,7 +22,7 @@ class LeaderRanks final : public MemberRanks {
   LeaderRanks(Leader& leader, const Member& member, ReplicaLinks& links) : MemberRanks(member, links), leader_(leader) {
     for (std::size_t p = 1; p < links.steps.size(); ++p) inboxes_.push_back(std::make_unique<Inbox>(links.steps[p]));
   }
-  [[nodiscard]] Fate fate(std::size_t process) const { return inboxes_[process - 1]->fate(); }
+  [[nodiscard]] PeerFailure fate(std::size_t process) const { return inboxes_[process - 1]->fate(); }
 
   void tell(const net::Bytes& message) {
     for (std::size_t p = 1; p < links_.steps.size(); ++p)
@@ -161,8 +161,8 @@ void Leader::check(bool patient) const {
   while ((look() || patient) && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(kLookEvery);
 }
 
-std::vector<Fate> Leader::fates(std::size_t process) const {
-  std::vector<Fate> all{control_[process - 1]->fate()};
+std::vector<PeerFailure> Leader::fates(std::size_t process) const {
+  std::vector<PeerFailure> all{control_[process - 1]->fate()};
   for (const auto& ranks : ranks_) all.push_back(ranks->fate(process));
   return all;
 }
@@ -173,17 +173,17 @@ std::vector<Fate> Leader::fates(std::size_t process) const {
 bool Leader::look() const {
   bool ending = false;
   for (std::size_t p = 1; p < member_.control.size(); ++p) {
-    const std::vector<Fate> all = fates(p);
-    for (const Fate& fate : all) {
+    const std::vector<PeerFailure> all = fates(p);
+    for (const PeerFailure& fate : all) {
       if (!fate.failure) continue;
       const std::string text = fmt::format("{}: {}", place(p), *fate.failure);
       if (fate.bad_input) throw InputError(text);
       throw RankFailed(text);
     }
-    ending = ending || std::ranges::any_of(all, [](const Fate& fate) { return fate.ended; });
-    const bool gone = std::ranges::all_of(all, [](const Fate& fate) { return fate.ended; });
+    ending = ending || std::ranges::any_of(all, [](const PeerFailure& fate) { return fate.ended; });
+    const bool gone = std::ranges::all_of(all, [](const PeerFailure& fate) { return fate.ended; });
     // A process that ended because of another one is not the cause; keep looking for the cause.
-    const bool of_another = std::ranges::any_of(all, [](const Fate& fate) { return fate.peer_failed; });
+    const bool of_another = std::ranges::any_of(all, [](const PeerFailure& fate) { return fate.peer_failed; });
     if (gone && !of_another) throw RankFailed(fmt::format("{}: the process has died", place(p)));
   }
   return ending;

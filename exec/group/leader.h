@@ -54,7 +54,7 @@ class Leader final : public GroupPart {
   [[nodiscard]] int locals() const override { return member_.locals; }
 
  private:
-  [[nodiscard]] std::vector<Fate> fates(std::size_t process) const;
+  [[nodiscard]] std::vector<PeerFailure> fates(std::size_t process) const;
   [[nodiscard]] bool look() const;
 
   Member& member_;

@@ -41,7 +41,7 @@ void LiveReplica::abandon(ReqId id, std::uint64_t serial) {
   if (replica_.is_live(id, serial)) replica_.abandon(id);
 }
 
-void LiveReplica::ended(const sched::Ended& ended) {
+void LiveReplica::ended(const sched::FinishedAttempt& ended) {
   const auto found = ids_.find(ended.serial);
   if (found == ids_.end()) return;  // refused at the front door
   changes_.push_back(
@@ -64,7 +64,7 @@ bool LiveReplica::decide(Nanos now) {
 // The decision may consist of a preemption alone; the next order then tells the worker. Requests that the decision
 // refused gave their blocks back first.
 void LiveReplica::note_moves() {
-  for (const sched::Ended& refused : replica_.ended()) ended(refused);
+  for (const sched::FinishedAttempt& refused : replica_.ended()) ended(refused);
   changes_.push_back({.opens = false, .request = {}, .kv = replica_.decision().kv});
 }
 

@@ -36,7 +36,7 @@ class LiveReplica {
   void abandon(ReqId id, std::uint64_t serial);
   /// Records a request that left (Replica::ended). Call once for each before the list is cleared; further calls do
   /// nothing.
-  void ended(const sched::Ended& ended);
+  void ended(const sched::FinishedAttempt& ended);
   /// Asks the policy. True if there are steps to run: make_order() says which.
   bool decide(Nanos now);
   [[nodiscard]] StepOrder make_order();

@@ -102,8 +102,8 @@ void LiveRun::decide(std::size_t slot, Nanos now) {
   executor_.submit(slot, lane.live.make_order());
 }
 
-void LiveRun::left(std::size_t slot, const std::vector<sched::Ended>& ended) {
-  for (const sched::Ended& request : ended) lanes_[slot].live.ended(request);
+void LiveRun::left(std::size_t slot, const std::vector<sched::FinishedAttempt>& ended) {
+  for (const sched::FinishedAttempt& request : ended) lanes_[slot].live.ended(request);
 }
 
 void LiveRun::replace(std::size_t /*slot*/, bool /*restarts*/, Nanos /*now*/) {

@@ -33,7 +33,7 @@ class LiveRun final : public load::Runner {
   void cancel(std::size_t slot, ReqId id, std::uint64_t serial, Nanos now) override;
   void abandon(std::size_t slot, ReqId id, std::uint64_t serial) override { lanes_[slot].live.abandon(id, serial); }
   void decide(std::size_t slot, Nanos now) override;
-  void left(std::size_t slot, const std::vector<sched::Ended>& ended) override;
+  void left(std::size_t slot, const std::vector<sched::FinishedAttempt>& ended) override;
   void replace(std::size_t slot, bool restarts, Nanos now) override;
 
   [[nodiscard]] std::span<sched::Replica* const> replicas() const override { return replicas_; }

@@ -9,10 +9,10 @@
 namespace plimsoll::exec {
 namespace {
 
-constexpr std::size_t kMostSequences = 256;                    // of a group
-constexpr std::int64_t kMostRows = 2048;                       // of a forward
-constexpr std::int64_t kMostLogits = std::int64_t{64} << 20U;  // numbers that a forward hands over: 256 MiB
-constexpr double kGroupKv = 2.0 * 1024 * 1024 * 1024;          // bytes, unless one sequence takes more
+constexpr std::size_t kMaxSequences = 256;                    // of a group
+constexpr std::int64_t kMaxRows = 2048;                       // of a forward
+constexpr std::int64_t kMaxLogits = std::int64_t{64} << 20U;  // numbers that a forward hands over: 256 MiB
+constexpr double kGroupKv = 2.0 * 1024 * 1024 * 1024;         // bytes, unless one sequence takes more
 
 // Tokens of a sequence that go through the model. The last generated token does not.
 std::int64_t positions(const Prompt& prompt, const PromptRun& run) {
@@ -24,8 +24,8 @@ std::int64_t blocks_of(std::int64_t tokens, std::int32_t block_tokens) {
 
 // Fewer rows if the logits of every row are returned.
 std::int64_t rows_of_forward(const EngineConfig& config, const PromptRun& run) {
-  if (!run.on_logits) return kMostRows;
-  return std::clamp<std::int64_t>(kMostLogits / config.architecture.shape.vocab, 1, kMostRows);
+  if (!run.on_logits) return kMaxRows;
+  return std::clamp<std::int64_t>(kMaxLogits / config.architecture.shape.vocab, 1, kMaxRows);
 }
 
 // Prompts [first, last) that fit together, from `first` on.
@@ -35,7 +35,7 @@ std::size_t group_end(const std::vector<Prompt>& prompts, std::size_t first, con
       model::kv_bytes_per_token(config.architecture.shape, config.kv_dtype).value * config.block_tokens;
   double bytes = 0;
   std::size_t last = first;
-  while (last < prompts.size() && last - first < kMostSequences) {
+  while (last < prompts.size() && last - first < kMaxSequences) {
     bytes += block * static_cast<double>(blocks_of(positions(prompts[last], run), config.block_tokens));
     if (last > first && bytes > kGroupKv) break;
     ++last;

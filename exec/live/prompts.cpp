@@ -18,7 +18,7 @@
 namespace plimsoll::exec {
 namespace {
 
-constexpr std::size_t kLargestFile = std::size_t{256} << 20U;
+constexpr std::size_t kMaxFile = std::size_t{256} << 20U;
 
 class PromptReader final : public StrictReader {
  public:
@@ -100,12 +100,12 @@ std::string read_file(const std::string& path) {
   std::string text;
   std::vector<char> buffer(std::size_t{1} << 16U);
   ssize_t size = 0;
-  while (text.size() <= kLargestFile && (size = ::read(file, buffer.data(), buffer.size())) > 0)
+  while (text.size() <= kMaxFile && (size = ::read(file, buffer.data(), buffer.size())) > 0)
     text.append(buffer.data(), static_cast<std::size_t>(size));
   const int error = errno;
   ::close(file);
   if (size < 0) fail(path, fmt::format("cannot be read: {}", std::strerror(error)));
-  if (text.size() > kLargestFile) fail(path, fmt::format("is larger than {} bytes: split it", kLargestFile));
+  if (text.size() > kMaxFile) fail(path, fmt::format("is larger than {} bytes: split it", kMaxFile));
   return text;
 }
 

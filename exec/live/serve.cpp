@@ -29,7 +29,7 @@ class LiveScript final : public load::ScriptReplica {
     return live_.arrive(request, now);
   }
   bool decide(Nanos now) override { return live_.decide(now); }
-  void ended(const sched::Ended& ended) override { live_.ended(ended); }
+  void ended(const sched::FinishedAttempt& ended) override { live_.ended(ended); }
 
   double run_step(Nanos start, Nanos end, double real_start) override {
     StepOrder order = live_.make_order();
@@ -53,7 +53,7 @@ class LiveScript final : public load::ScriptReplica {
 };
 
 void run_replications(const load::Scenario& scenario, const LiveReplicas& replicas, const PromptSource& prompts,
-                      const sched::RunOptions& options, sched::Measurements& measurements, MeasuredRun& result) {
+                      const sched::RunOptions& options, sched::MetricsCollector& measurements, MeasuredRun& result) {
   std::optional<StepWorkers> workers;  // of the replication in progress: they start without content
   const auto make = [&](std::uint64_t, const sched::RunOptions& kept) {
     workers.emplace(replicas.devices, builder_config(scenario, replicas), prompts);
@@ -63,7 +63,7 @@ void run_replications(const load::Scenario& scenario, const LiveReplicas& replic
 }
 
 void run_script(const load::Scenario& scenario, const LiveReplicas& replicas, const PromptSource& prompts,
-                const sched::RunOptions& options, sched::Measurements& measurements, MeasuredRun& result) {
+                const sched::RunOptions& options, sched::MetricsCollector& measurements, MeasuredRun& result) {
   StepWorkers workers(replicas.devices, builder_config(scenario, replicas), prompts);
   LiveScript script(scenario, options, workers);
   result.run = load::run_script(scenario, options, script, measurements, &result.failure);
@@ -76,7 +76,7 @@ MeasuredRun measure_point(const load::Scenario& scenario, const LiveReplicas& re
                           const sched::RunOptions& options) {
   PLIMSOLL_CHECK(replicas.devices.size() == static_cast<std::size_t>(scenario.replicas), "one device a replica");
   const bool whole_batches = sched::traits_of(scenario.policy).returns_at_batch_end;
-  sched::Measurements measurements(scenario.slo, scenario.warmup, whole_batches);
+  sched::MetricsCollector measurements(scenario.slo, scenario.warmup, whole_batches);
   MeasuredRun result;
   if (std::holds_alternative<load::Script>(scenario.workload.load)) {
     run_script(scenario, replicas, prompts, options, measurements, result);

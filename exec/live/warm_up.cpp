@@ -15,11 +15,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kLongest{1000}, kLongestRecording{30'000};  // of a device
+constexpr std::chrono::milliseconds kMaxLength{1000}, kMaxRecording{30'000};  // of a device
 constexpr Tok kPrompt = 128;  // of the first row; the others have one token
-constexpr std::int64_t kMostRows = 1024;
+constexpr std::int64_t kMaxRows = 1024;
 constexpr std::int64_t kUnstatedRows = 64;  // if the study states no limit; runs seldom reach a product's default
-constexpr std::int64_t kMostPrefill = 2048;
+constexpr std::int64_t kMaxPrefill = 2048;
 
 class WarmUp {
  public:
@@ -29,7 +29,7 @@ class WarmUp {
         builder_(config, prompts, device),
         records_(!device.recorded_decodes(1).empty()),
         sizes_(device.recorded_decodes(wanted_rows())),
-        end_(Clock::now() + (records_ ? kLongestRecording : kLongest)) {}
+        end_(Clock::now() + (records_ ? kMaxRecording : kMaxLength)) {}
 
   void run() {
     if (records_) prefill();
@@ -45,7 +45,7 @@ class WarmUp {
 
  private:
   [[nodiscard]] std::int64_t wanted_rows() const {
-    std::int64_t rows = std::min(kMostRows, sched::resolve_limits(scenario_.policy).max_running);
+    std::int64_t rows = std::min(kMaxRows, sched::resolve_limits(scenario_.policy).max_running);
     if (!records_ && !scenario_.policy.max_running) rows = std::min(rows, kUnstatedRows);
     if (const auto* closed = std::get_if<load::ClosedLoop>(&scenario_.workload.load))
       rows = std::min<std::int64_t>(rows, closed->concurrency);
@@ -84,7 +84,7 @@ class WarmUp {
 
   // One prompt that fills a step.
   void prefill() {
-    const std::int64_t most = std::min({kMostPrefill, scenario_.policy.step_token_budget.value_or(kMostPrefill),
+    const std::int64_t most = std::min({kMaxPrefill, scenario_.policy.step_token_budget.value_or(kMaxPrefill),
                                         scenario_.kv.blocks * scenario_.kv.block_tokens});
     const Tok tokens = static_cast<Tok>(most);
     if (tokens <= 0 || !fits_model(tokens)) return;

@@ -25,7 +25,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "tensors are read as they lie in the file");
 
 constexpr std::uint64_t kLengthBytes = 8;
-constexpr std::uint64_t kLargestHeader = 100'000'000;  // the format's own limit
+constexpr std::uint64_t kMaxHeader = 100'000'000;  // the format's own limit
 
 struct TypeName {
   std::string_view name;
@@ -110,8 +110,8 @@ FileTensor checked(const HeaderTensor& found, std::span<const std::byte> data) {
                     .shape = {},
                     .bytes = data.subspan(found.begin, found.end - found.begin)};
   for (const std::uint64_t size : found.shape) {
-    constexpr auto kLargest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-    if (size > kLargest) throw InputError(fmt::format("a size of {} is too large", size));
+    constexpr auto kMaxSize = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+    if (size > kMaxSize) throw InputError(fmt::format("a size of {} is too large", size));
     tensor.shape.push_back(static_cast<std::int64_t>(size));
   }
   const std::optional<std::uint64_t> bytes = bytes_of(found.shape, type->bits);
@@ -149,7 +149,7 @@ SafetensorsFile::Tensors read_tensors(std::span<const std::byte> map, const std:
   std::uint64_t length = 0;
   std::memcpy(&length, map.data(), kLengthBytes);
   // Bound the length before it is added to anything: it may be close to 2^64.
-  const std::uint64_t most = std::min<std::uint64_t>(kLargestHeader, map.size() - kLengthBytes);
+  const std::uint64_t most = std::min<std::uint64_t>(kMaxHeader, map.size() - kLengthBytes);
   if (length > most)
     fail(path,
          fmt::format(

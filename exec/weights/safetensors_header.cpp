@@ -8,7 +8,7 @@
 namespace plimsoll::exec {
 namespace {
 
-constexpr std::size_t kMostDimensions = 8;
+constexpr std::size_t kMaxDimensions = 8;
 
 // Reads the header as events instead of a tree: it sees keys that occur twice, which a tree would hide.
 class HeaderReader final : public StrictReader {
@@ -66,7 +66,7 @@ class HeaderReader final : public StrictReader {
   bool number_unsigned(number_unsigned_t value) override {
     if (level_ != Level::list) return unexpected("a number");
     // Refuses the list at its first surplus number, so that a damaged header cannot make it grow.
-    if (list_.size() == (field_ == "shape" ? kMostDimensions : 2)) fail(fmt::format("{} has too many numbers", field_));
+    if (list_.size() == (field_ == "shape" ? kMaxDimensions : 2)) fail(fmt::format("{} has too many numbers", field_));
     list_.push_back(value);
     return true;
   }

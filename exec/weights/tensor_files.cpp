@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uintmax_t kLargestIndex = 64U << 20U;  // bytes; an index of 36 000 tensors takes 3.4 MB
+constexpr std::uintmax_t kMaxIndex = 64U << 20U;  // bytes; an index of 36 000 tensors takes 3.4 MB
 constexpr std::string_view kIndexEnd = ".safetensors.index.json", kFileEnd = ".safetensors";
 
 [[noreturn]] void fail(const std::string& path, const std::string& text) { throw InputError(Where{path, 0, 0}, text); }
@@ -79,8 +79,8 @@ class IndexReader final : public StrictReader {
   // Sections other than weight_map may hold anything.
   [[nodiscard]] bool skipped() const { return depth_ >= 1 && section_ != "weight_map"; }
   bool deeper() {
-    constexpr int kMostDepth = 64;
-    if (++depth_ > kMostDepth) refuse(fmt::format("nested deeper than {} levels", kMostDepth));
+    constexpr int kMaxDepth = 64;
+    if (++depth_ > kMaxDepth) refuse(fmt::format("nested deeper than {} levels", kMaxDepth));
     return true;
   }
   bool shallower() {
@@ -100,7 +100,7 @@ std::string read_index(const std::string& path) {
   std::error_code error;
   const std::uintmax_t size = fs::file_size(path, error);
   if (error) fail(path, fmt::format("cannot be read: {}", error.message()));
-  if (size > kLargestIndex) fail(path, fmt::format("has {} bytes, an index has at most {}", size, kLargestIndex));
+  if (size > kMaxIndex) fail(path, fmt::format("has {} bytes, an index has at most {}", size, kMaxIndex));
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   text << file.rdbuf();

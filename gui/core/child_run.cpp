@@ -12,7 +12,7 @@
 namespace plimsoll::gui {
 namespace {
 
-constexpr qsizetype kLongestLine = 1 << 20;
+constexpr qsizetype kMaxLine = 1 << 20;
 constexpr qsizetype kKeptErrors = 4000;
 
 study::Cell cell_of(const QJsonValue& value) {
@@ -115,7 +115,7 @@ void ChildRun::check_silence() {
 }
 
 void ChildRun::read() {
-  // Only whole lines are parsed. A line above kLongestLine is dropped up to its end, so memory stays bounded.
+  // Only whole lines are parsed. A line above kMaxLine is dropped up to its end, so memory stays bounded.
   buffer_ += process_.readAllStandardOutput();
   for (qsizetype end = buffer_.indexOf('\n'); end >= 0; end = buffer_.indexOf('\n')) {
     const QByteArray line = buffer_.left(end);
@@ -125,7 +125,7 @@ void ChildRun::read() {
     else
       read_line(line);
   }
-  if (buffer_.size() <= kLongestLine) return;
+  if (buffer_.size() <= kMaxLine) return;
   buffer_.clear();
   if (!skipping_) ++garbage_;
   skipping_ = true;

@@ -214,11 +214,11 @@ void CurveLane::open(Job& job) {
 
 // In a study of thousands of points, only the first ones are estimated: they fill the window.
 void CurveLane::estimate(Job& job) {
-  constexpr std::size_t kMost = 200;
+  constexpr std::size_t kMaxCount = 200;
   Delivery delivery;
   delivery.generation = job.generation;
   try {
-    for (std::size_t i = 0; i < std::min(kMost, job.grid.order.size()) && !job.stop.stop_requested(); ++i) {
+    for (std::size_t i = 0; i < std::min(kMaxCount, job.grid.order.size()) && !job.stop.stop_requested(); ++i) {
       const std::size_t index = job.grid.order[i];
       study::ResolvedPoint point = study::resolve_point(*job.study, index);
       if (!point.scenario) continue;

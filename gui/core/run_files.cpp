@@ -16,7 +16,7 @@
 namespace plimsoll::gui {
 namespace {
 
-constexpr qint64 kMostBytes = 256 << 20;
+constexpr qint64 kMaxBytes = 256 << 20;
 
 // Returns "requests-3.csv", or "requests.csv" for a run of a single point.
 QString file_of(const std::string& folder, const char* stem, const char* ending, std::size_t index) {
@@ -29,7 +29,7 @@ QByteArray read_bytes(const QString& file) {
   QFile in(file);
   if (!in.open(QIODevice::ReadOnly))
     throw InputError(Where{utf8(file), 0, 0}, "cannot be read: " + utf8(in.errorString()));
-  if (in.size() > kMostBytes) throw InputError(Where{utf8(file), 0, 0}, "is larger than 256 MiB");
+  if (in.size() > kMaxBytes) throw InputError(Where{utf8(file), 0, 0}, "is larger than 256 MiB");
   return in.readAll();
 }
 

@@ -149,7 +149,7 @@ void Session::edit(const QString& label, const QString& merge, const std::functi
   // A merged edit keeps the state from before its first step.
   if (merge.isEmpty() || merge != merge_) {
     past_.push_back({label, std::move(state_), revision_});
-    if (past_.size() > kMostSteps) past_.erase(past_.begin());
+    if (past_.size() > kMaxSteps) past_.erase(past_.begin());
   }
   merge_ = merge;
   state_ = std::move(next);

@@ -84,7 +84,7 @@ class Session final : public QObject {
     quint64 revision = 0;
   };
   void step(std::vector<Step>& from, std::vector<Step>& to);
-  static constexpr std::size_t kMostSteps = 500;
+  static constexpr std::size_t kMaxSteps = 500;
   SessionState state_;
   std::vector<Step> past_, future_;
   QString merge_;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kUnderSeries = 2,
                  kOverSeries = 100;  // between Qt Charts' own layers (background -1 … series 4 and above)
-constexpr int kMostColumns = 500;
+constexpr int kMaxColumns = 500;
 
 /// Calls a function to paint in the chart's own pixels.
 class PaintItem final : public QGraphicsItem {
@@ -239,7 +239,7 @@ void ChartsPlot::update_lines() {
       continue;
     }
     // At most four points per column: Qt Charts slows down with every point.
-    const auto places = decimate(places_of(series), x_.low(), x_.high(), kMostColumns);
+    const auto places = decimate(places_of(series), x_.low(), x_.high(), kMaxColumns);
     lines_[i]->replace(QList<QPointF>(places.begin(), places.end()));
   }
 }

@@ -187,7 +187,7 @@ void add_pins(const Workbench& bench, const ContentChoice& choice, CurveContent&
 bool counts_clients(const study::PointLabels& labels) { return labels.load().quantity == load::LoadQuantity::clients; }
 
 /// The most that a curve carries within the limit.
-struct Carried {
+struct CapacityAtLimit {
   double load = 0, tokens_per_s = 0;
   std::optional<double> usd_per_million;
   bool between = false;  // interpolated between two simulated points; else at one of them
@@ -196,7 +196,7 @@ struct Carried {
 // Returns where the line from `within` to `beyond` crosses the limit as the curve is drawn: straight on the y axis,
 // linear or logarithmic. Load, throughput and cost are interpolated in proportion. Returns nullopt if no line is drawn
 // between them.
-std::optional<Carried> crossing(const LanePoint& within, const LanePoint& beyond, const ContentChoice& choice) {
+std::optional<CapacityAtLimit> crossing(const LanePoint& within, const LanePoint& beyond, const ContentChoice& choice) {
   const Metric &tokens = *find_metric("output_tokens_per_s"), &cost = *find_metric("usd_per_million_output_tokens");
   const auto y0 = value_of(within.row, *choice.y), y1 = value_of(beyond.row, *choice.y);
   const auto t0 = value_of(within.row, tokens), t1 = value_of(beyond.row, tokens);
@@ -210,7 +210,7 @@ std::optional<Carried> crossing(const LanePoint& within, const LanePoint& beyond
   const double part = part_of(choice.limit);
   // Geometric, because loads and throughputs grow by factors.
   const auto between = [part](double a, double b) { return a * std::pow(b / a, part); };
-  Carried out{between(l0, l1), between(*t0, *t1), {}, true};
+  CapacityAtLimit out{between(l0, l1), between(*t0, *t1), {}, true};
   const auto c0 = value_of(within.row, cost), c1 = value_of(beyond.row, cost);
   if (c0 && c1 && *c0 > 0 && *c1 > 0) out.usd_per_million = between(*c0, *c1);
   return out;
@@ -239,7 +239,8 @@ QString within_limit(const Curve& curve, const ContentChoice& choice) {
   }
   if (best == nullptr) return tr("✗ never within");
   const auto cost = value_of(best->row, *find_metric("usd_per_million_output_tokens"));
-  Carried carried{best->row.result.labels.load_value, best->row.result.metrics->output_tokens_per_s, cost, false};
+  CapacityAtLimit carried{best->row.result.labels.load_value, best->row.result.metrics->output_tokens_per_s, cost,
+                          false};
   if (const auto crossed = next != nullptr ? crossing(*best, *next, choice) : std::nullopt) carried = *crossed;
   study::PointLabels labels = best->row.result.labels;
   // There is no fraction of a client: round down to stay within the limit.

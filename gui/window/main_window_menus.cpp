@@ -28,7 +28,7 @@
 namespace plimsoll::gui {
 namespace {
 
-constexpr int kMostRecent = 10;
+constexpr int kMaxRecent = 10;
 const QString kRecent = QStringLiteral("recent");
 
 }  // namespace
@@ -303,7 +303,7 @@ void MainWindow::remember(const QString& file) {
   const QString full = QFileInfo(file).absoluteFilePath();
   recent.removeAll(full);
   recent.prepend(full);
-  settings.setValue(kRecent, recent.mid(0, kMostRecent));
+  settings.setValue(kRecent, recent.mid(0, kMaxRecent));
 }
 
 void MainWindow::refresh_recent() {

@@ -10,9 +10,9 @@ namespace {
 
 // How a value looks in a message.
 std::string shown(const nlohmann::json& value) {
-  constexpr std::size_t kLongest = 40;
+  constexpr std::size_t kMaxLength = 40;
   std::string text = value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
-  if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
+  if (text.size() > kMaxLength) text = text.substr(0, kMaxLength) + "...";
   return text;
 }
 

@@ -21,7 +21,7 @@ using nlohmann::json;
 constexpr std::string_view kTable = "csv";
 constexpr std::array<std::string_view, 5> kFormats = {"vllm", "aiperf", "guidellm", "inferencex", kTable};
 constexpr int kDeepest = 64;
-constexpr std::size_t kLargest = std::size_t{256} << 20U, kPiece = 1U << 16U;  // bytes
+constexpr std::size_t kMaxSize = std::size_t{256} << 20U, kPiece = 1U << 16U;  // bytes
 
 // Plain or gzip. A text has no NUL byte at its start, so endless input (/dev/zero) is rejected at once.
 std::string read_whole(const std::string& file) {
@@ -36,9 +36,9 @@ std::string read_whole(const std::string& file) {
         piece.begin() + static_cast<std::ptrdiff_t>(got))
       throw InputError(Where{file, 0, 0}, "holds NUL bytes, expected the JSON or CSV of a load generator");
     text.append(piece.data(), got);
-    if (text.size() > kLargest)
+    if (text.size() > kMaxSize)
       throw InputError(Where{file, 0, 0},
-                       fmt::format("is larger than {} MiB, expected the results of a run", kLargest >> 20U));
+                       fmt::format("is larger than {} MiB, expected the results of a run", kMaxSize >> 20U));
   }
   return text;
 }
@@ -234,8 +234,8 @@ void PointDraft::number(std::string_view column, std::optional<double> value, do
 
 void PointDraft::count(std::string_view column, std::optional<double> value) {
   if (!value) return;
-  constexpr double kMost = 1e15;
-  if (*value != std::floor(*value) || std::abs(*value) > kMost) {
+  constexpr double kMaxCount = 1e15;
+  if (*value != std::floor(*value) || std::abs(*value) > kMaxCount) {
     throw InputError(fmt::format("{}: found {:g}, expected a whole number", column, *value));
   }
   std::erase_if(point_.cells, [&](const auto& cell) { return cell.first == column; });

@@ -55,10 +55,10 @@ ImportedPoint point_of(const std::vector<std::string>& names, const std::vector<
 }  // namespace
 
 std::vector<ImportedPoint> read_points_csv(const std::string& file) {
-  constexpr std::uintmax_t kLargest = 64U << 20;
+  constexpr std::uintmax_t kMaxSize = 64U << 20;
   std::error_code error;
   const std::uintmax_t size = std::filesystem::file_size(file, error);
-  if (!error && size > kLargest)
+  if (!error && size > kMaxSize)
     throw InputError(Where{file, 0, 0}, "is larger than 64 MiB, expected a table of points");
   std::vector<ImportedPoint> points;
   std::vector<std::string> names;

@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "sched/measurements.h"
+#include "sched/metrics_collector.h"
 #include "study/exchange/foreign_formats.h"
 
 namespace plimsoll::study {

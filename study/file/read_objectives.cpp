@@ -68,7 +68,7 @@ constexpr std::array<AxisKey, 11> kAxes = {{{"instances", "hardware"},
                                             {"step_token_budget", "scheduler.step_token_budget"},
                                             {"prefill_token_budget", "scheduler.prefill_token_budget"},
                                             {"mem_fraction", "scheduler.mem_fraction"}}};
-constexpr std::int64_t kMostReplicas = 100'000;
+constexpr std::int64_t kMaxReplicas = 100'000;
 
 // Whole numbers, and 0 for "max"; each once, as a deployment that stands there twice would tie with itself.
 std::vector<std::int32_t> counts(const Section& section, std::string_view key) {
@@ -78,7 +78,7 @@ std::vector<std::int32_t> counts(const Section& section, std::string_view key) {
   std::set<std::int32_t> seen;
   for (const Node& item : read_list(*node)) {
     const bool is_max = item.is_scalar() && item.as_string() == "max";
-    out.push_back(is_max ? 0 : static_cast<std::int32_t>(item.as_integer(1, kMostReplicas)));
+    out.push_back(is_max ? 0 : static_cast<std::int32_t>(item.as_integer(1, kMaxReplicas)));
     if (!seen.insert(out.back()).second) item.fail(fmt::format("{} is listed twice", item.as_string()));
   }
   return out;

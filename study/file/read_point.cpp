@@ -18,8 +18,8 @@ using configs::Catalogue;
 using configs::Node;
 using Keys = std::vector<std::string_view>;
 
-constexpr std::int32_t kMostReplicas = 100'000;
-constexpr std::int32_t kMostDegree = 4096;
+constexpr std::int32_t kMaxReplicas = 100'000;
+constexpr std::int32_t kMaxDegree = 4096;
 constexpr std::array<std::string_view, 21> kStudyKeys = {
     "study",        "model",      "dtype",     "kv_dtype", "hardware", "price_date", "prices",
     "engine",       "deployment", "scheduler", "workload", "limits",   "slo",        "seed",
@@ -175,9 +175,9 @@ void settle_this_machine(PointSpec& spec) {
   const Deployment& d = spec.deployment;
   const std::int32_t tp = d.tp_is_max ? hardware.count : d.tp;
   const std::int64_t ranks = std::int64_t{tp} * d.pp * d.replicas;
-  hardware.count = static_cast<std::int32_t>(std::clamp<std::int64_t>(ranks, hardware.count, kMostReplicas));
+  hardware.count = static_cast<std::int32_t>(std::clamp<std::int64_t>(ranks, hardware.count, kMaxReplicas));
   const configs::ThisMachine::Share share =
-      configs::share_of(*hardware.this_machine, static_cast<std::int32_t>(std::min<std::int64_t>(ranks, kMostReplicas)),
+      configs::share_of(*hardware.this_machine, static_cast<std::int32_t>(std::min<std::int64_t>(ranks, kMaxReplicas)),
                         spec.weight_dtype);
   hardware.accelerator = share.accelerator;
   if (share.interconnect) hardware.interconnect = share.interconnect;
@@ -198,7 +198,7 @@ Hardware read_machine(const Node& node, const Catalogue& catalogue) {
   Hardware hardware;
   hardware.accelerator = accelerator.is_map() ? catalogue.accelerator(accelerator)
                                               : catalogue.accelerator(accelerator.as_string(), accelerator.where());
-  hardware.count = static_cast<std::int32_t>(section.whole("count", 1, kMostDegree).value_or(1));
+  hardware.count = static_cast<std::int32_t>(section.whole("count", 1, kMaxDegree).value_or(1));
   settle_machine(hardware, catalogue, section.text("interconnect").value_or(""), section.where("interconnect"));
   if (const auto usd = section.find("usd_per_hour")) {
     hardware.usd_per_hour = read_usd(*usd);
@@ -216,8 +216,8 @@ Hardware read_named(const Node& node, const std::string& month, const Catalogue&
     const auto counted = configs::parse_accelerator_count(name);
     catalogue.refuse_hardware(counted && counted->count > 1 ? counted->accelerator : name, node.where());
   }
-  if (found->count > kMostDegree)
-    node.fail(fmt::format("found {} accelerators, expected at most {}", found->count, kMostDegree));
+  if (found->count > kMaxDegree)
+    node.fail(fmt::format("found {} accelerators, expected at most {}", found->count, kMaxDegree));
   Hardware hardware;
   hardware.accelerator = catalogue.accelerator(found->accelerator, node.where());
   hardware.count = static_cast<std::int32_t>(found->count);
@@ -298,10 +298,10 @@ void read_deployment(const Section& study, PointSpec& spec) {
   Deployment& deployment = spec.deployment;
   const auto tp = section.find("tp");
   deployment.tp_is_max = tp && tp->is_scalar() && tp->as_string() == "max";
-  if (tp && !deployment.tp_is_max) deployment.tp = static_cast<std::int32_t>(tp->as_integer(1, kMostDegree));
-  deployment.pp = static_cast<std::int32_t>(section.whole("pp", 1, kMostDegree).value_or(1));
-  deployment.replicas = static_cast<std::int32_t>(section.whole("replicas", 1, kMostReplicas).value_or(1));
-  if (const auto instances = section.whole("instances", 1, kMostReplicas)) {
+  if (tp && !deployment.tp_is_max) deployment.tp = static_cast<std::int32_t>(tp->as_integer(1, kMaxDegree));
+  deployment.pp = static_cast<std::int32_t>(section.whole("pp", 1, kMaxDegree).value_or(1));
+  deployment.replicas = static_cast<std::int32_t>(section.whole("replicas", 1, kMaxReplicas).value_or(1));
+  if (const auto instances = section.whole("instances", 1, kMaxReplicas)) {
     deployment.instances = static_cast<std::int32_t>(*instances);
   }
   if (const auto router = section.find("router")) {

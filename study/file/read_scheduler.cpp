@@ -53,7 +53,7 @@ double swap_bytes(const Node& node, bool bare_is_gibibytes) {
   return node.as_bytes().value;
 }
 
-std::int32_t tokens_of(const Node& node) { return static_cast<std::int32_t>(node.as_integer(1, kMostTokens)); }
+std::int32_t tokens_of(const Node& node) { return static_cast<std::int32_t>(node.as_integer(1, kMaxTokens)); }
 
 struct Setter {
   std::string_view key;
@@ -64,11 +64,11 @@ using C = PolicyConfig;
 // `policy` and `variant` are read before the others.
 const std::vector<Setter>& setters() {
   static const std::vector<Setter> kSetters = {
-      {"max_running", [](C& c, const Node& n) { c.max_running = n.as_integer(1, kMostCount); }},
-      {"step_token_budget", [](C& c, const Node& n) { c.step_token_budget = n.as_integer(1, kMostCount); }},
-      {"prefill_token_budget", [](C& c, const Node& n) { c.prefill_token_budget = n.as_integer(1, kMostCount); }},
-      {"kv_token_budget", [](C& c, const Node& n) { c.kv_token_budget = n.as_integer(1, kMostCount); }},
-      {"kv_blocks", [](C& c, const Node& n) { c.kv_blocks = n.as_integer(1, kMostCount); }},
+      {"max_running", [](C& c, const Node& n) { c.max_running = n.as_integer(1, kMaxCount); }},
+      {"step_token_budget", [](C& c, const Node& n) { c.step_token_budget = n.as_integer(1, kMaxCount); }},
+      {"prefill_token_budget", [](C& c, const Node& n) { c.prefill_token_budget = n.as_integer(1, kMaxCount); }},
+      {"kv_token_budget", [](C& c, const Node& n) { c.kv_token_budget = n.as_integer(1, kMaxCount); }},
+      {"kv_blocks", [](C& c, const Node& n) { c.kv_blocks = n.as_integer(1, kMaxCount); }},
       {"block_size", [](C& c, const Node& n) { c.block_size = static_cast<sched::Tok>(n.as_integer(1, 65536)); }},
       {"mem_fraction", [](C& c, const Node& n) { c.mem_fraction = read_positive(n, 1); }},
       {"watermark", [](C& c, const Node& n) { c.watermark = n.as_number(0, 1); }},
@@ -77,7 +77,7 @@ const std::vector<Setter>& setters() {
        [](C& c, const Node& n) {
          c.reserve = choice_of<sched::Reserve>(n, Names<4>{"max_len", "pow2", "request_cap", "oracle"});
        }},
-      {"batch_size", [](C& c, const Node& n) { c.batch_size = n.as_integer(1, kMostCount); }},
+      {"batch_size", [](C& c, const Node& n) { c.batch_size = n.as_integer(1, kMaxCount); }},
       {"max_batch_delay", [](C& c, const Node& n) { c.max_batch_delay = delay_of(n, 1e-3); }},
       {"delay_origin",
        [](C& c, const Node& n) {
@@ -85,9 +85,9 @@ const std::vector<Setter>& setters() {
        }},
       {"delay_factor", [](C& c, const Node& n) { c.delay_factor = n.as_number(0, 1e6); }},
       {"served_ratio", [](C& c, const Node& n) { c.served_ratio = n.as_number(0, 1e6); }},
-      {"force_after", [](C& c, const Node& n) { c.force_after = n.as_integer(0, kMostCount); }},
+      {"force_after", [](C& c, const Node& n) { c.force_after = n.as_integer(0, kMaxCount); }},
       {"chunked", [](C& c, const Node& n) { c.chunked = read_switch(n); }},
-      {"long_prefill_threshold", [](C& c, const Node& n) { c.long_prefill_threshold = n.as_integer(0, kMostCount); }},
+      {"long_prefill_threshold", [](C& c, const Node& n) { c.long_prefill_threshold = n.as_integer(0, kMaxCount); }},
       {"reserve_full_sequence", [](C& c, const Node& n) { c.reserve_full_sequence = read_switch(n); }},
       {"preemption",
        [](C& c, const Node& n) {
@@ -100,8 +100,8 @@ const std::vector<Setter>& setters() {
        }},
       {"conservativeness", [](C& c, const Node& n) { c.conservativeness = n.as_number(0, 100); }},
       {"prefix_caching", [](C& c, const Node& n) { c.prefix_caching = read_switch(n); }},
-      {"queue_limit", [](C& c, const Node& n) { c.queue_limit = n.as_integer(1, kMostCount); }},
-      {"max_concurrent", [](C& c, const Node& n) { c.max_concurrent = n.as_integer(1, kMostCount); }},
+      {"queue_limit", [](C& c, const Node& n) { c.queue_limit = n.as_integer(1, kMaxCount); }},
+      {"max_concurrent", [](C& c, const Node& n) { c.max_concurrent = n.as_integer(1, kMaxCount); }},
       {"max_input", [](C& c, const Node& n) { c.max_input = tokens_of(n); }},
       {"max_total", [](C& c, const Node& n) { c.max_total = tokens_of(n); }},
       {"batch_size_bug", [](C& c, const Node& n) { c.tgi_batch_size_bug = read_switch(n); }},
@@ -214,7 +214,7 @@ class MapReader {
   }
 
   void apply_chunk(const Node& value) {
-    const std::int64_t chunk = value.as_integer(-1, kMostCount);
+    const std::int64_t chunk = value.as_integer(-1, kMaxCount);
     out_.config.chunked = chunk > 0;
     if (chunk > 0) out_.config.step_token_budget = chunk;
   }

@@ -14,7 +14,7 @@ namespace {
 using configs::Node;
 using Keys = std::vector<std::string_view>;
 
-constexpr std::int64_t kMostClients = 10'000'000;
+constexpr std::int64_t kMaxClients = 10'000'000;
 constexpr std::int64_t kDefaultRequests = 1000;
 
 std::int32_t to_int32(std::int64_t value) { return static_cast<std::int32_t>(value); }
@@ -27,19 +27,19 @@ double needed_rate(const Section& load) {
 }
 
 std::int32_t needed_concurrency(const Section& load) {
-  return to_int32(load.need("concurrency", "32").as_integer(1, kMostClients));
+  return to_int32(load.need("concurrency", "32").as_integer(1, kMaxClients));
 }
 
 // One number for prompts and answers, or {input: …, output: …}.
 std::shared_ptr<const traces::Trace> with_scaled_lengths(const Section& section,
                                                          std::shared_ptr<const traces::Trace> trace,
                                                          TraceStore& store) {
-  constexpr double kMostScale = 1e4;
+  constexpr double kMaxScale = 1e4;
   const auto node = section.find("lengths_scale");
   if (!node) return trace;
-  if (!node->is_map()) return store.scaled(trace, read_positive(*node, kMostScale), read_positive(*node, kMostScale));
+  if (!node->is_map()) return store.scaled(trace, read_positive(*node, kMaxScale), read_positive(*node, kMaxScale));
   const Section parts(*node, Keys{"input", "output"});
-  const auto part = [&](const char* key) { return parts.has(key) ? read_positive(*parts.find(key), kMostScale) : 1; };
+  const auto part = [&](const char* key) { return parts.has(key) ? read_positive(*parts.find(key), kMaxScale) : 1; };
   return store.scaled(trace, part("input"), part("output"));
 }
 
@@ -72,8 +72,8 @@ std::optional<double> stated_drift(const Section& load) {
   const auto node = load.find("drift");
   if (!node) return {};
   if (node->is_scalar() && node->as_string() == "off") return 0;
-  constexpr double kMostDrift = 0.5;
-  return node->as_number(0, kMostDrift);
+  constexpr double kMaxDrift = 0.5;
+  return node->as_number(0, kMaxDrift);
 }
 
 load::LoadSpec read_load(const Node& node, Seconds script_step, TraceStore& store) {
@@ -96,7 +96,7 @@ load::LoadSpec read_load(const Node& node, Seconds script_step, TraceStore& stor
   if (kind == "jumpstart") return load::JumpStart{needed_concurrency(Section(body, Keys{"concurrency"}))};
   if (kind == "burst") {
     const Section load(body, Keys{"count"});
-    return load::Burst{load.need("count", "100").as_integer(1, kMostClients)};
+    return load::Burst{load.need("count", "100").as_integer(1, kMaxClients)};
   }
   if (kind == "gamma") {
     const Section load(body, Keys{"rate", "cv"});
@@ -113,8 +113,8 @@ load::LengthMarginal read_distribution(const Node& node, load::LengthFamily fami
                            : family == LengthFamily::geometric ? Keys{"mean", "min", "max"}
                                                                : Keys{"mean", "cv", "min", "max"});
   load::LengthDistribution lengths{.family = family};
-  lengths.min = to_int32(part.whole("min", 1, kMostTokens).value_or(1));
-  lengths.max = to_int32(part.whole("max", 1, kMostTokens).value_or(0));
+  lengths.min = to_int32(part.whole("min", 1, kMaxTokens).value_or(1));
+  lengths.max = to_int32(part.whole("max", 1, kMaxTokens).value_or(0));
   if (family == LengthFamily::uniform) {
     static_cast<void>(part.need("max", "512"));
   } else {
@@ -128,7 +128,7 @@ load::LengthMarginal read_distribution(const Node& node, load::LengthFamily fami
 }
 
 load::LengthMarginal read_marginal(const Node& node) {
-  if (!node.is_map()) return load::FixedLength{to_int32(node.as_integer(1, kMostTokens))};
+  if (!node.is_map()) return load::FixedLength{to_int32(node.as_integer(1, kMaxTokens))};
   constexpr std::array<std::string_view, 3> kFamilies = {"uniform", "lognormal", "geometric"};
   const Section choice(node, kFamilies);
   const auto entries = node.items();
@@ -172,7 +172,7 @@ bool is_endless(const load::LoadSpec& load) {
 // Where neither is stated, endless loads stop after kDefaultRequests; the others end by themselves.
 void read_extent(const Section& section, PointSpec& spec) {
   load::WorkloadSpec& workload = spec.workload;
-  const auto requests = section.whole("requests", 1, load::kMostAttempts);
+  const auto requests = section.whole("requests", 1, load::kMaxAttempts);
   workload.requests = requests.value_or(0);
   if (const auto duration = section.find("duration")) workload.duration = read_positive_time(*duration);
   spec.warmup = section.time("warmup").value_or(Seconds(0));
@@ -189,8 +189,8 @@ void read_prefix(const Section& section, PointSpec& spec) {
   const auto node = section.find("prefix");
   if (!node) return;
   const Section prefix(*node, Keys{"groups", "tokens"});
-  spec.workload.prefix.groups = to_int32(prefix.need("groups", "8").as_integer(1, kMostClients));
-  spec.workload.prefix.tokens = to_int32(prefix.need("tokens", "512").as_integer(1, kMostTokens));
+  spec.workload.prefix.groups = to_int32(prefix.need("groups", "8").as_integer(1, kMaxClients));
+  spec.workload.prefix.tokens = to_int32(prefix.need("tokens", "512").as_integer(1, kMaxTokens));
 }
 
 // Fitted engines without a drift were fitted to runs in which equal requests stay together.

@@ -14,8 +14,8 @@
 
 namespace plimsoll::study {
 
-inline constexpr std::int64_t kMostCount = 1'000'000'000'000;  // beyond any run; products of two stay in range
-inline constexpr std::int64_t kMostTokens = 1'000'000'000;     // two of them fit sched::Tok
+inline constexpr std::int64_t kMaxCount = 1'000'000'000'000;  // beyond any run; products of two stay in range
+inline constexpr std::int64_t kMaxTokens = 1'000'000'000;     // two of them fit sched::Tok
 
 /// A number above 0.
 [[nodiscard]] double read_positive(const configs::Node& node, double most = 1e15);
@@ -40,7 +40,7 @@ class Section {
   [[nodiscard]] configs::Node need(std::string_view key, std::string_view example) const;
 
   [[nodiscard]] std::optional<std::int64_t> whole(std::string_view key, std::int64_t low,
-                                                  std::int64_t high = kMostCount) const;
+                                                  std::int64_t high = kMaxCount) const;
   [[nodiscard]] std::optional<std::string> text(std::string_view key) const;
   [[nodiscard]] std::optional<bool> flag(std::string_view key) const;
   [[nodiscard]] std::optional<Seconds> time(std::string_view key) const;

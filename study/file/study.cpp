@@ -23,8 +23,8 @@ using configs::Document;
 using configs::Node;
 
 constexpr std::string_view kModels = "models";
-constexpr std::size_t kMostPoints = 1'000'000;
-constexpr std::size_t kMostTried = 10'000;
+constexpr std::size_t kMaxPoints = 1'000'000;
+constexpr std::size_t kMaxTried = 10'000;
 constexpr std::string_view kLoad = "workload.load";
 // Values that are names of files, relative to the study's folder.
 constexpr std::array<std::string_view, 5> kFileKeys = {"workload.load.trace.file", "workload.lengths.trace", "weights",
@@ -254,8 +254,8 @@ void Study::read_sweep() {
   if (!sweep->is_map()) sweep->fail("expected a map of paths and lists of values, as in {deployment.tp: [1, 2]}");
   collect_sweep(*sweep, "", sweep_);
   for (const SweptKey& key : sweep_) {
-    if (key.values.size() > kMostPoints / points_) {
-      sweep->fail(fmt::format("the sweep has more than {} points; expected fewer values", kMostPoints));
+    if (key.values.size() > kMaxPoints / points_) {
+      sweep->fail(fmt::format("the sweep has more than {} points; expected fewer values", kMaxPoints));
     }
     points_ *= key.values.size();
   }
@@ -276,12 +276,12 @@ void Study::read_models() {
 }
 
 // Each value beside the first ones of the other keys: faults show before anything runs, without reading every point.
-// Values of one key beyond kMostTried are checked only when they are used.
+// Values of one key beyond kMaxTried are checked only when they are used.
 void Study::try_every_value() const {
   std::vector<std::size_t> choice(sweep_.size(), 0);
   static_cast<void>(point_with(choice));
   for (std::size_t key = 0; key < sweep_.size(); ++key) {
-    for (std::size_t value = 1; value < std::min(sweep_[key].values.size(), kMostTried); ++value) {
+    for (std::size_t value = 1; value < std::min(sweep_[key].values.size(), kMaxTried); ++value) {
       choice[key] = value;
       static_cast<void>(point_with(choice));
     }
@@ -363,7 +363,7 @@ std::optional<double> Study::common_drift() const {
   std::vector<std::size_t> choice(sweep_.size(), 0);
   look(choice);
   for (std::size_t key = 0; key < sweep_.size() && same; ++key) {
-    for (std::size_t value = 1; value < std::min(sweep_[key].values.size(), kMostTried) && same; ++value) {
+    for (std::size_t value = 1; value < std::min(sweep_[key].values.size(), kMaxTried) && same; ++value) {
       choice[key] = value;
       look(choice);
     }

@@ -20,7 +20,7 @@
 #include "model/accelerator.h"
 #include "model/engine_profile.h"
 #include "model/llm_shape.h"
-#include "sched/measurements.h"
+#include "sched/metrics_collector.h"
 #include "sched/policy_config.h"
 #include "sched/router.h"
 #include "study/file/cell.h"

@@ -7,7 +7,7 @@
 
 namespace plimsoll::study {
 
-constexpr double kMostScaledTokens = 1e9;
+constexpr double kMaxScaledTokens = 1e9;
 
 std::string TraceStore::path_of(const std::string& file) const {
   const std::filesystem::path path(file);
@@ -40,7 +40,7 @@ std::shared_ptr<const traces::Trace> TraceStore::scaled(const std::shared_ptr<co
 
 std::shared_ptr<const traces::Trace> with_scaled_lengths(const traces::Trace& trace, double input, double output) {
   const auto tokens = [](std::int32_t count, double by) {
-    return static_cast<std::int32_t>(std::clamp(std::round(count * by), 1.0, kMostScaledTokens));
+    return static_cast<std::int32_t>(std::clamp(std::round(count * by), 1.0, kMaxScaledTokens));
   };
   auto copy = std::make_shared<traces::Trace>(trace);
   for (traces::TraceRecord& record : copy->records) {

@@ -77,9 +77,9 @@ std::vector<double> hours_until(const std::vector<FleetRow>& rows) {
 
 // Few changes are drawn as steps; many as the means of equal parts, which show no fewer to the eye.
 std::vector<ChartPoint> state_curve(const std::vector<FleetRow>& rows, std::size_t state) {
-  constexpr std::size_t kMostSteps = 100, kParts = 200;
+  constexpr std::size_t kMaxSteps = 100, kParts = 200;
   std::vector<ChartPoint> curve;
-  if (rows.size() > kMostSteps) {
+  if (rows.size() > kMaxSteps) {
     for (const Part& part : parts_of(rows, kParts))
       curve.push_back({(part.begin_s + part.end_s) / 2, part.replicas[state], ""});
     return curve;

@@ -15,7 +15,7 @@
 namespace plimsoll::study {
 namespace {
 
-constexpr std::size_t kMostSeries = 14;
+constexpr std::size_t kMaxSeries = 14;
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 constexpr double kWide = 6;  // axes whose ends are further apart than this are logarithmic
 
@@ -163,8 +163,8 @@ Chart chart_of(const Axis& x, const Axis& y, const std::vector<std::string>& key
     auto found =
         std::find_if(chart.series.begin(), chart.series.end(), [&](const ChartSeries& s) { return s.name == name; });
     if (found == chart.series.end()) {
-      if (chart.series.size() == kMostSeries) {
-        chart.note = fmt::format("The first {} series are shown; points.csv has all.", kMostSeries);
+      if (chart.series.size() == kMaxSeries) {
+        chart.note = fmt::format("The first {} series are shown; points.csv has all.", kMaxSeries);
         continue;
       }
       const std::size_t colour = chart.series.size();

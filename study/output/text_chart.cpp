@@ -13,7 +13,7 @@ namespace plimsoll::study {
 namespace {
 
 constexpr int kDotsAcross = 2, kDotsDown = 4;  // of a braille cell
-constexpr int kLeastWidth = 40, kLeastHeight = 8;
+constexpr int kMinWidth = 40, kMinHeight = 8;
 constexpr std::array<const char*, 7> kMarks = {"●", "■", "◆", "▲", "○", "□", "◇"};
 constexpr std::array<int, 7> kColours = {34, 31, 32, 35,
                                          33, 36, 37};  // ANSI: blue, red, green, magenta, yellow, cyan, white
@@ -55,8 +55,8 @@ class Canvas {
         size_(size),
         x_(chart.x.scale, values(chart, &ChartPoint::x)),
         y_(chart.y.scale, values(chart, &ChartPoint::y)) {
-    size_.width = std::max(size.width, kLeastWidth);
-    size_.height = std::max(size.height, kLeastHeight);
+    size_.width = std::max(size.width, kMinWidth);
+    size_.height = std::max(size.height, kMinHeight);
     for (const Tick& tick : y_.ticks()) label_width_ = std::max(label_width_, static_cast<int>(cells_of(tick.label)));
     across_ = size_.width - label_width_ - 2;
     down_ = size_.height - 3;  // title, ticks, legend

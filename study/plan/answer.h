@@ -36,7 +36,7 @@ struct Capacity {
 struct Entry {
   Stage stage = Stage::waiting;
   std::string reason;                          // of excluded, bounded and outranked ones
-  Standing standing;                           // at the study's load; of a search for capacity: at its own
+  SloVerdict standing;                         // at the study's load; of a search for capacity: at its own
   std::optional<sched::PointMetrics> metrics;  // of the first run at that load
   Estimate objective;                          // in its own unit: USD/h, GPUs, s, tokens/s, or the load's
   std::optional<Capacity> capacity;

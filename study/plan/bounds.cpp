@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kFourSigma = 4;
 constexpr double kItlRounding = 1e-3, kRounding = 1e-6;
-constexpr std::int64_t kMostRows = 2048;  // above, the floor of a row is not worth its computation
+constexpr std::int64_t kMaxRows = 2048;  // above, the floor of a row is not worth its computation
 
 /// The lengths that every request of a workload has at least, and how many output tokens they have together.
 struct Lengths {
@@ -82,7 +82,7 @@ bool has_residuals(const load::Scenario& scenario) {
 
 // Rows that one step may have: by the batch limit, and by a pool in which each needs its shortest prompt.
 std::int64_t most_rows(const load::Scenario& scenario, double input_min) {
-  const std::int64_t rows = std::min(sched::resolve_limits(scenario.policy).max_running, kMostRows + 1);
+  const std::int64_t rows = std::min(sched::resolve_limits(scenario.policy).max_running, kMaxRows + 1);
   if (scenario.policy.prefix_caching.value_or(false)) return rows;  // prompts may share their blocks
   const double pool = static_cast<double>(scenario.kv.blocks) * scenario.kv.block_tokens;
   return std::min(rows, std::max<std::int64_t>(1, static_cast<std::int64_t>(pool / input_min)));
@@ -135,7 +135,7 @@ Bounds::Floor Bounds::floor_of(const Candidate& candidate) {
   if (s.engine->constant && s.engine->constant->batch) return {};
   const double context = lengths_of(s.workload, 1).input_min;
   const std::int64_t rows = most_rows(s, context);
-  if (rows > kMostRows) return {};
+  if (rows > kMaxRows) return {};
   const Key key{s.accelerator.get(),
                 s.engine.get(),
                 s.shape.get(),

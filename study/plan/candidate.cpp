@@ -16,12 +16,12 @@
 namespace plimsoll::study::plan {
 namespace {
 
-constexpr std::size_t kMostCandidates = 1'000'000;
+constexpr std::size_t kMaxCandidates = 1'000'000;
 constexpr std::string_view kTp = "deployment.tp", kReplicas = "deployment.replicas",
                            kInstances = "deployment.instances", kHardware = "hardware",
                            kMaxRunning = "scheduler.max_running";
 constexpr std::array<std::int32_t, 14> kAutoReplicas = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128};
-constexpr std::int32_t kMostAutoTp = 64;
+constexpr std::int32_t kMaxAutoTp = 64;
 // Axes that every name shows; the others only where they vary.
 constexpr std::array<std::string_view, 3> kInEveryName = {kHardware, kTp, kReplicas};
 
@@ -45,7 +45,7 @@ std::vector<SearchAxis> all_axes(const Study& study, std::size_t index, const Po
   const bool states_tp = study.states(index, kTp) || spec.deployment.tp != 1 || spec.deployment.tp_is_max;
   if (!has_axis(search, kTp) && !states_tp) {
     std::vector<std::int32_t> degrees;
-    for (std::int32_t tp = 1; tp <= kMostAutoTp; tp *= 2) degrees.push_back(tp);
+    for (std::int32_t tp = 1; tp <= kMaxAutoTp; tp *= 2) degrees.push_back(tp);
     axes.push_back(number_axis(kTp, degrees));  // those beyond an instance are left out below
   }
   const bool by_instance = !search.replicas_per_instance.empty() || !search.instance_counts.empty();
@@ -67,9 +67,9 @@ std::size_t combinations(const std::vector<SearchAxis>& axes, const SearchSpec& 
   std::size_t count = std::max<std::size_t>(1, search.replicas_per_instance.size()) *
                       std::max<std::size_t>(1, search.instance_counts.size());
   for (const SearchAxis& axis : axes) {
-    if (axis.values.size() > kMostCandidates / count) {
+    if (axis.values.size() > kMaxCandidates / count) {
       axis.values.front().fail(
-          fmt::format("the search has more than {} combinations; expected fewer values", kMostCandidates));
+          fmt::format("the search has more than {} combinations; expected fewer values", kMaxCandidates));
     }
     count *= axis.values.size();
   }

@@ -25,7 +25,7 @@ constexpr double kStillPossible = 0.93;  // of the best screened capacity, for a
 constexpr double kSurelyLess = 0.97, kSurelyMore = 1.02;
 constexpr double kFine = 0.01;       // of a load: closer ones cannot be told apart
 constexpr double kConfirmed = 0.02;  // of a load, where a confirming bracket ends
-constexpr std::size_t kMostConfirmed = 8, kConfirmingRuns = 4, kWave = 3;
+constexpr std::size_t kMaxConfirmed = 8, kConfirmingRuns = 4, kWave = 3;
 // What brackets of some replications find is a little too large, since it takes long for the worst to come: it is held
 // against one run that is much longer, and lowered by steps until that passes.
 constexpr double kLowered = 0.03;
@@ -572,7 +572,7 @@ std::vector<std::size_t> rank_by_capacity(const Question& question, Trials& tria
     const double mine = answer.entries[c].objective.mean, best = answer.entries[candidates.front()].objective.mean;
     const bool too_far =
         is_minimised(question.search.objective) ? kStillPossible * mine > best : mine < kStillPossible * best;
-    if (contenders.size() == kMostConfirmed || load <= 0 || too_far) break;
+    if (contenders.size() == kMaxConfirmed || load <= 0 || too_far) break;
     contenders.emplace(c, *answer.entries[c].capacity);
   }
   std::map<std::size_t, Capacity> confirmed = confirm_largest(question, trials, contenders, per_token);

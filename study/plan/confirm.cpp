@@ -10,7 +10,7 @@
 namespace plimsoll::study::plan {
 namespace {
 
-constexpr std::size_t kFirstRuns = 3, kMostRuns = 24;
+constexpr std::size_t kFirstRuns = 3, kMaxRuns = 24;
 // Open loops of one rate carry the same tokens/s as long as they are stable; what is left is chance.
 constexpr double kSameThroughput = 0.01;
 
@@ -107,7 +107,7 @@ std::vector<std::size_t> Confirm::unsettled(const std::vector<std::size_t>& cont
   const auto before = [&](std::size_t a, std::size_t b) { return goes_before(question_, answer_, a, b); };
   const auto leader = std::min_element(able.begin(), able.end(), before);
   for (const std::size_t c : contenders) {
-    const Standing& standing = answer_.entries[c].standing;
+    const SloVerdict& standing = answer_.entries[c].standing;
     const bool worth_it = leader == able.end() || c == *leader || by_objective(c, *leader) != Relation::after;
     const bool verdict_open = !standing.certain && worth_it;
     const bool order_open = standing.meets && c != *leader && could_lead(c, *leader);
@@ -126,7 +126,7 @@ std::vector<std::size_t> Confirm::order_of(const std::vector<std::size_t>& conte
   const auto comparisons = static_cast<double>(std::max<std::size_t>(1, contenders.size()));
   confidence_ = 1 - (1 - question_.search.confidence) / comparisons;
   add_runs(contenders, kFirstRuns);
-  for (std::size_t runs = 2 * kFirstRuns; runs <= kMostRuns; runs *= 2) {
+  for (std::size_t runs = 2 * kFirstRuns; runs <= kMaxRuns; runs *= 2) {
     const std::vector<std::size_t> open = unsettled(contenders);
     if (open.empty()) break;
     add_runs(open, runs);

@@ -64,7 +64,7 @@ Estimate estimate_of(std::span<const sched::PointMetrics* const> runs, double co
 }
 
 // Certain to meet: all checks surely kept. Certain to miss: one surely missed.
-bool verdict_is_certain(const Standing& standing) {
+bool verdict_is_certain(const SloVerdict& standing) {
   if (standing.runs < 2) return false;
   if (standing.meets) return std::all_of(standing.checks.begin(), standing.checks.end(), is_certain);
   return std::any_of(standing.checks.begin(), standing.checks.end(),
@@ -114,8 +114,8 @@ double p90_latency(const PointSpec& spec, const sched::PointMetrics& run) {
   return run.latency.p90.value_or(kInfinity);
 }
 
-Standing standing_of(const PointSpec& spec, std::span<const sched::PointMetrics* const> runs, double confidence) {
-  Standing out;
+SloVerdict standing_of(const PointSpec& spec, std::span<const sched::PointMetrics* const> runs, double confidence) {
+  SloVerdict out;
   out.runs = runs.size();
   std::vector<std::vector<double>> values;
   for (const sched::PointMetrics* run : runs) {

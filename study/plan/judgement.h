@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "sched/measurements.h"
+#include "sched/metrics_collector.h"
 #include "study/file/study.h"
 
 namespace plimsoll::study::plan {
@@ -48,7 +48,7 @@ struct Check {
   [[nodiscard]] double ratio_of(double v) const;
 };
 
-struct Standing {
+struct SloVerdict {
   std::vector<Check> checks;  // first "queue" of an open load: whether it grows without end
   std::size_t worst = 0;      // the check that uses most of its limit
   double ratio = 0;           // its ratio; 0 without an SLO
@@ -60,8 +60,8 @@ struct Standing {
 };
 
 /// `runs`: one or several replications of one trial. `spec` has their SLO and load.
-[[nodiscard]] Standing standing_of(const PointSpec& spec, std::span<const sched::PointMetrics* const> runs,
-                                   double confidence);
+[[nodiscard]] SloVerdict standing_of(const PointSpec& spec, std::span<const sched::PointMetrics* const> runs,
+                                     double confidence);
 
 /// Infinite where a run is beyond capacity or completed nothing.
 [[nodiscard]] double p90_latency(const PointSpec& spec, const sched::PointMetrics& run);

@@ -6,7 +6,7 @@
 
 namespace plimsoll::study::plan {
 
-std::vector<Chart> winner_charts(const Finding& f) {
+std::vector<Chart> winner_charts(const QuestionAnswer& f) {
   if (!f.answer.winner) return {};
   const Candidate& winner = f.question.candidates[*f.answer.winner];
   std::vector<PointResult> points;
@@ -22,10 +22,10 @@ std::vector<Chart> winner_charts(const Finding& f) {
   return points_charts(winner.name, {"workload.load"}, points);
 }
 
-std::string findings_html(const Study& study, std::span<const Finding> findings) {
+std::string findings_html(const Study& study, std::span<const QuestionAnswer> findings) {
   HtmlPage page(study.title() + ": plan");
   const std::vector<std::string> keys = study.swept_keys();
-  for (const Finding& f : findings) {
+  for (const QuestionAnswer& f : findings) {
     std::string head;
     for (std::size_t k = 0; k < keys.size(); ++k) head += (k > 0 ? ", " : "") + keys[k] + ' ' + plain_text(f.swept[k]);
     if (!head.empty()) page.heading(head);

@@ -86,7 +86,7 @@ std::string_view objective_unit(const Question& question) {
   return "";
 }
 
-Estimate objective_of(const Question& question, const Candidate& candidate, const Standing& standing) {
+Estimate objective_of(const Question& question, const Candidate& candidate, const SloVerdict& standing) {
   switch (question.search.objective) {
     case Objective::cost: {
       const Estimate& used = standing.instances;

@@ -17,7 +17,7 @@ namespace plimsoll::study::plan {
 /// What an hour of one run costs, in the unit of Candidate::rent: of the instances that it used.
 [[nodiscard]] double run_cost(const Candidate& candidate, const sched::PointMetrics& run);
 /// Of a candidate, given its standing (of capacity: elsewhere). Infinite, or 0 where more is better, beyond capacity.
-[[nodiscard]] Estimate objective_of(const Question& question, const Candidate& candidate, const Standing& standing);
+[[nodiscard]] Estimate objective_of(const Question& question, const Candidate& candidate, const SloVerdict& standing);
 /// Whether `a` goes before `b` by their means alone.
 [[nodiscard]] bool goes_before(const Question& question, const Answer& answer, std::size_t a, std::size_t b);
 /// The part of that order that decides between equal objectives.

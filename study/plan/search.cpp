@@ -219,7 +219,7 @@ class Search {
       if (entry.capacity && entry.capacity->confirmed && entry.capacity->load.mean >= load) return;
       sched::PointMetrics longer = long_run(question_, trials_, order.front(), *entry.metrics);
       const sched::PointMetrics* const run = &longer;
-      Standing standing = standing_of(question_.spec, std::span(&run, 1), question_.search.confidence);
+      SloVerdict standing = standing_of(question_.spec, std::span(&run, 1), question_.search.confidence);
       entry.capacity.reset();
       if (standing.meets) {
         held_.emplace(order.front(), std::move(longer));
@@ -350,11 +350,11 @@ class Search {
   }
 
   [[nodiscard]] std::vector<std::size_t> best_families() const {
-    constexpr std::size_t kMost = 3;
+    constexpr std::size_t kMaxCount = 3;
     std::vector<std::size_t> best;
     for (const std::size_t i : leaders_) {
       const std::size_t family = question_.candidates[i].family;
-      if (best.size() < kMost && std::find(best.begin(), best.end(), family) == best.end()) best.push_back(family);
+      if (best.size() < kMaxCount && std::find(best.begin(), best.end(), family) == best.end()) best.push_back(family);
     }
     return best;
   }

@@ -15,7 +15,7 @@ namespace plimsoll::study::plan {
 namespace {
 
 constexpr double kOff = 0.1;
-constexpr std::size_t kMostRivals = 4, kMostNearMisses = 6;
+constexpr std::size_t kMaxRivals = 4, kMaxNearMisses = 6;
 constexpr std::int64_t kRequests = 4000;  // enough for the latencies of an open loop
 
 struct World {
@@ -52,7 +52,7 @@ Rivals rivals_of(const Question& question, const Answer& answer) {
   for (const std::size_t i : answer.order) {
     const Entry& entry = answer.entries[i];
     if (entry.standing.meets) {
-      if (out.size() <= kMostRivals && is_new(out, i)) out.push_back(i);
+      if (out.size() <= kMaxRivals && is_new(out, i)) out.push_back(i);
       continue;
     }
     const bool preferred =
@@ -60,7 +60,7 @@ Rivals rivals_of(const Question& question, const Answer& answer) {
     const bool near = entry.standing.ratio < kNear ||
                       (entry.metrics &&
                        entry.metrics->requests_per_s > (1 - 2 * kOff) * load::load_value(question.spec.workload.load));
-    if (preferred && near && misses.size() < kMostNearMisses && is_new(misses, i)) misses.push_back(i);
+    if (preferred && near && misses.size() < kMaxNearMisses && is_new(misses, i)) misses.push_back(i);
   }
   return {std::move(misses), {out.begin() + 1, out.end()}};
 }
@@ -111,7 +111,7 @@ class Worlds {
     const std::size_t best = *answer_.winner;
     for (std::size_t w = 0; w < kWorlds.size(); ++w) {
       const Answer& other = others_[w];
-      const Standing& standing = other.entries[best].standing;
+      const SloVerdict& standing = other.entries[best].standing;
       Sensitivity result;
       result.what = kWorlds[w].what;
       result.winner = other.winner;

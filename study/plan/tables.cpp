@@ -92,7 +92,7 @@ void add_deployment(Row& row, const Candidate& c) {
   row.add(text_cell(l.policy));
 }
 
-void add_measures(Row& row, const Candidate& c, const Standing& s) {
+void add_measures(Row& row, const Candidate& c, const SloVerdict& s) {
   const std::optional<double> usd = cost_of(c, s);
   row.add(number_cell(usd));
   row.if_ran(number_cell(usd_per_million(usd, s.output_tokens_per_s.mean)));
@@ -104,10 +104,10 @@ void add_measures(Row& row, const Candidate& c, const Standing& s) {
   row.if_ran(number_cell(s.output_tokens_per_s.mean / static_cast<double>(std::max<std::int64_t>(1, c.gpus))));
 }
 
-std::vector<Cell> ranking_row(const Finding& f, std::size_t place, std::size_t i) {
+std::vector<Cell> ranking_row(const QuestionAnswer& f, std::size_t place, std::size_t i) {
   const Entry& e = f.answer.entries[i];
   const Candidate& c = f.question.candidates[i];
-  const Standing& s = e.standing;
+  const SloVerdict& s = e.standing;
   Row row{.ran = e.stage == Stage::screened || e.stage == Stage::confirmed, .cells = f.swept};
   row.if_ran(count_cell(static_cast<std::int64_t>(place) + 1));
   row.if_ran(Cell(e.ties));
@@ -135,7 +135,7 @@ std::vector<Cell> ranking_row(const Finding& f, std::size_t place, std::size_t i
 
 std::string optional_json(const std::optional<double>& value) { return json_text(number_cell(value)); }
 
-std::string capacity_json(const Finding& f, const Capacity& c) {
+std::string capacity_json(const QuestionAnswer& f, const Capacity& c) {
   return fmt::format("{{\"load\":{},\"ci\":{},\"passing\":{},\"failing\":{},\"unit\":{}}}",
                      json_text(number_cell(c.load.mean)), json_text(interval_cell(c.load)),
                      json_text(number_cell(c.passing)), optional_json(c.failing),
@@ -155,7 +155,7 @@ std::string curve_json(const LoadCurve& curve) {
                      optional_json(curve.max_curvature), optional_json(curve.half_latency), optional_json(curve.slo));
 }
 
-std::string sensitivities_json(const Finding& f) {
+std::string sensitivities_json(const QuestionAnswer& f) {
   std::string text;
   for (const Sensitivity& s : f.answer.sensitivities) {
     text += fmt::format("{}{{\"change\":{},\"winner\":{},\"same\":{},\"slo_used\":{},\"slo_check\":{}}}",
@@ -166,7 +166,7 @@ std::string sensitivities_json(const Finding& f) {
   return "[" + text + "]";
 }
 
-std::string winner_json(const Finding& f) {
+std::string winner_json(const QuestionAnswer& f) {
   if (!f.answer.winner) return "null";
   const Candidate& candidate = f.question.candidates[*f.answer.winner];
   std::string files;
@@ -196,16 +196,16 @@ std::vector<std::string> ranking_columns(const std::vector<std::string>& swept_k
   return columns;
 }
 
-std::string ranking_csv(const std::vector<std::string>& swept_keys, std::span<const Finding> findings) {
+std::string ranking_csv(const std::vector<std::string>& swept_keys, std::span<const QuestionAnswer> findings) {
   std::string text = csv_header(ranking_columns(swept_keys));
-  for (const Finding& f : findings) {
+  for (const QuestionAnswer& f : findings) {
     const std::vector<std::size_t> order = all_in_order(f.answer);
     for (std::size_t place = 0; place < order.size(); ++place) text += csv_line(ranking_row(f, place, order[place]));
   }
   return text;
 }
 
-std::string answer_members(const Finding& f) {
+std::string answer_members(const QuestionAnswer& f) {
   return fmt::format(
       "\"study\":{},\"objective\":{},\"objective_unit\":{},\"confidence\":{},\"deployments\":{},\"feasible\":{},"
       "\"simulations\":{},"
@@ -215,7 +215,7 @@ std::string answer_members(const Finding& f) {
       f.question.feasible, f.answer.trials, f.answer.cancelled, winner_json(f), sensitivities_json(f));
 }
 
-std::vector<std::string> ranking_members(const std::vector<std::string>& swept_keys, const Finding& f) {
+std::vector<std::string> ranking_members(const std::vector<std::string>& swept_keys, const QuestionAnswer& f) {
   const std::vector<std::string> columns = ranking_columns(swept_keys);
   const std::vector<std::size_t> order = all_in_order(f.answer);
   std::vector<std::string> out;
@@ -226,9 +226,9 @@ std::vector<std::string> ranking_members(const std::vector<std::string>& swept_k
   return out;
 }
 
-std::string findings_json(const std::vector<std::string>& swept_keys, std::span<const Finding> findings) {
+std::string findings_json(const std::vector<std::string>& swept_keys, std::span<const QuestionAnswer> findings) {
   std::string text = "[";
-  for (const Finding& f : findings) {
+  for (const QuestionAnswer& f : findings) {
     text += fmt::format("{}{{{},\n  \"ranking\":[", &f == findings.data() ? "\n " : ",\n ", answer_members(f));
     bool first = true;
     for (const std::string& members : ranking_members(swept_keys, f)) {
@@ -239,7 +239,7 @@ std::string findings_json(const std::vector<std::string>& swept_keys, std::span<
   return text + "\n]\n";
 }
 
-std::string curve_csv(const Finding& f) {
+std::string curve_csv(const QuestionAnswer& f) {
   std::string text =
       csv_header({"load", "stable", "requests_per_s", "output_tokens_per_s", "latency_mean_s", "latency_p90_s",
                   "latency_p99_s", "ttft_p90_s", "tpot_mean_s", "batch_mean", "kv_used_mean"});

@@ -17,11 +17,11 @@ struct Piece {  // one replica
   std::int32_t gpus = 1;
 };
 
-const Candidate& candidate_of(const Finding& finding, std::size_t candidate) {
+const Candidate& candidate_of(const QuestionAnswer& finding, std::size_t candidate) {
   return finding.question.candidates[candidate];
 }
 
-std::string model_of(const Finding& finding) {
+std::string model_of(const QuestionAnswer& finding) {
   return finding.question.spec.shape ? finding.question.spec.shape->id : finding.question.study->title();
 }
 
@@ -44,7 +44,7 @@ std::vector<std::vector<std::int32_t>> pack(std::vector<Piece> pieces, std::int3
 }
 
 // Why a model has no deployment on an instance type.
-std::string why_not(const Finding& finding, const std::string& hardware) {
+std::string why_not(const QuestionAnswer& finding, const std::string& hardware) {
   const std::vector<Candidate>& candidates = finding.question.candidates;
   const std::string* reason = nullptr;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
@@ -56,7 +56,7 @@ std::string why_not(const Finding& finding, const std::string& hardware) {
                            : fmt::format("{} cannot be there: {}", model_of(finding), *reason);
 }
 
-SharedHost host_of(std::span<const Finding> findings, const std::string& hardware) {
+SharedHost host_of(std::span<const QuestionAnswer> findings, const std::string& hardware) {
   SharedHost host;
   host.hardware = hardware;
   std::vector<Piece> pieces;
@@ -80,16 +80,16 @@ SharedHost host_of(std::span<const Finding> findings, const std::string& hardwar
   return host;
 }
 
-std::string replicas_text(const Finding& finding, std::size_t candidate) {
+std::string replicas_text(const QuestionAnswer& finding, std::size_t candidate) {
   const Deployment& d = candidate_of(finding, candidate).spec.deployment;
   return fmt::format("{} x tp {}", d.most_replicas(), d.tp);
 }
 
 }  // namespace
 
-std::vector<SharedHost> share_instances(std::span<const Finding> findings) {
+std::vector<SharedHost> share_instances(std::span<const QuestionAnswer> findings) {
   std::vector<std::string> labels;
-  for (const Finding& finding : findings) {
+  for (const QuestionAnswer& finding : findings) {
     for (const Candidate& candidate : finding.question.candidates) {
       const std::string& label = candidate.spec.hardware.label;
       if (std::find(labels.begin(), labels.end(), label) == labels.end()) labels.push_back(label);
@@ -105,9 +105,9 @@ std::vector<SharedHost> share_instances(std::span<const Finding> findings) {
   return hosts;
 }
 
-std::string shared_text(std::span<const Finding> findings, std::span<const SharedHost> hosts) {
+std::string shared_text(std::span<const QuestionAnswer> findings, std::span<const SharedHost> hosts) {
   TextTable table{.header = {{"instances"}}, .rows = {}, .left = 1};
-  for (const Finding& finding : findings) table.header[0].push_back(model_of(finding));
+  for (const QuestionAnswer& finding : findings) table.header[0].push_back(model_of(finding));
   table.header[0].emplace_back("USD/h");
   for (const SharedHost& host : hosts) {
     if (!host.impossible.empty()) continue;
@@ -122,7 +122,7 @@ std::string shared_text(std::span<const Finding> findings, std::span<const Share
     if (!host.impossible.empty()) text += fmt::format("  {}: {}\n", host.hardware, host.impossible);
   }
   std::optional<double> apart = 0;  // nothing where a price is not known
-  for (const Finding& finding : findings) {
+  for (const QuestionAnswer& finding : findings) {
     if (!finding.answer.winner) return text + "  apart: not all models have a deployment\n";
     const std::optional<double> usd = candidate_of(finding, *finding.answer.winner).point.usd_per_hour;
     apart = apart && usd ? std::optional(*apart + *usd) : std::nullopt;
@@ -140,9 +140,9 @@ std::string shared_text(std::span<const Finding> findings, std::span<const Share
   return text;
 }
 
-std::string shared_csv(std::span<const Finding> findings, std::span<const SharedHost> hosts) {
+std::string shared_csv(std::span<const QuestionAnswer> findings, std::span<const SharedHost> hosts) {
   std::vector<std::string> columns = {"hardware", "instances", "usd_per_hour"};
-  for (const Finding& finding : findings) columns.push_back(model_of(finding));
+  for (const QuestionAnswer& finding : findings) columns.push_back(model_of(finding));
   columns.emplace_back("verdict");
   std::string text = csv_header(columns);
   for (const SharedHost& host : hosts) {

@@ -24,10 +24,10 @@ struct SharedHost {
 
 /// Every instance type of the searches, cheapest first, then those that cannot. The findings' answers must have
 /// `fewest_gpus` (SearchOptions::fewest_on_each).
-[[nodiscard]] std::vector<SharedHost> share_instances(std::span<const Finding> findings);
+[[nodiscard]] std::vector<SharedHost> share_instances(std::span<const QuestionAnswer> findings);
 /// For the terminal, beside what the models cost apart.
-[[nodiscard]] std::string shared_text(std::span<const Finding> findings, std::span<const SharedHost> hosts);
+[[nodiscard]] std::string shared_text(std::span<const QuestionAnswer> findings, std::span<const SharedHost> hosts);
 /// together.csv: one row an instance type.
-[[nodiscard]] std::string shared_csv(std::span<const Finding> findings, std::span<const SharedHost> hosts);
+[[nodiscard]] std::string shared_csv(std::span<const QuestionAnswer> findings, std::span<const SharedHost> hosts);
 
 }  // namespace plimsoll::study::plan

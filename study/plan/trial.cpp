@@ -16,10 +16,10 @@ namespace plimsoll::study::plan {
 namespace {
 
 constexpr std::uint64_t kSeedStride = 1'000'003;  // replications of neighbouring seeds stay apart
-constexpr std::uint64_t kMostSeed = (std::uint64_t{1} << 53U) - 1;
+constexpr std::uint64_t kMaxSeed = (std::uint64_t{1} << 53U) - 1;
 
-constexpr double kTurns = 30;                 // requests of each client of a closed loop
-constexpr std::int64_t kMostTurns = 400'000;  // of all of them
+constexpr double kTurns = 30;                // requests of each client of a closed loop
+constexpr std::int64_t kMaxTurns = 400'000;  // of all of them
 constexpr std::int64_t kLonger = 10, kLongEnough = 10'000, kLongForRates = 40'000;  // requests
 
 std::int32_t scaled(std::int32_t tokens, double scale) {
@@ -81,7 +81,7 @@ void slow_clock(PointSpec& spec, double k) {
 // In how many requests the clients of a closed loop spread out.
 std::int64_t turns_of(const PointSpec& spec) {
   const auto* const closed = std::get_if<load::ClosedLoop>(&spec.workload.load);
-  return closed == nullptr ? 0 : std::min<std::int64_t>(std::llround(kTurns * closed->concurrency), kMostTurns);
+  return closed == nullptr ? 0 : std::min<std::int64_t>(std::llround(kTurns * closed->concurrency), kMaxTurns);
 }
 
 // All clients begin at once, and their first wave waits as no later one does: it must be a small part of what a limit
@@ -89,12 +89,12 @@ std::int64_t turns_of(const PointSpec& spec) {
 std::int64_t long_turns_of(const PointSpec& spec) {
   const auto* const closed = std::get_if<load::ClosedLoop>(&spec.workload.load);
   if (closed == nullptr) return 0;
-  constexpr double kOfAMean = 100, kOfTheLate = 3, kMostRounds = 1000;
+  constexpr double kOfAMean = 100, kOfTheLate = 3, kMaxRounds = 1000;
   double rounds = kTurns;
   for (const sched::Slo::Bound& bound : spec.slo.bounds) {
-    rounds = std::max(rounds, bound.quantile < 0 ? kOfAMean : std::min(kMostRounds, kOfTheLate / (1 - bound.quantile)));
+    rounds = std::max(rounds, bound.quantile < 0 ? kOfAMean : std::min(kMaxRounds, kOfTheLate / (1 - bound.quantile)));
   }
-  return std::min<std::int64_t>(std::llround(rounds * closed->concurrency), kMostTurns);
+  return std::min<std::int64_t>(std::llround(rounds * closed->concurrency), kMaxTurns);
 }
 
 }  // namespace
@@ -146,7 +146,7 @@ Trial first_trial(const PointSpec& spec, std::size_t candidate) {
 
 PointSpec trial_spec(PointSpec spec, const Trial& trial) {
   const std::uint64_t seed = spec.workload.seed + kSeedStride * static_cast<std::uint64_t>(trial.replication);
-  spec.workload.seed = seed & kMostSeed;
+  spec.workload.seed = seed & kMaxSeed;
   if (trial.requests > 0) spec.workload.requests = trial.requests;
   const double load = (trial.load > 0 ? trial.load : load::load_value(spec.workload.load)) * trial.load_scale;
   if (auto varied = with_load_value(spec, load)) spec = std::move(*varied);

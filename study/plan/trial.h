@@ -46,7 +46,7 @@ struct TrialTask {
 [[nodiscard]] bool can_be_longer(const PointSpec& spec);
 
 /// The most requests that a run is lengthened to.
-inline constexpr std::int64_t kLongestRun = 4'000'000;
+inline constexpr std::int64_t kMaxRun = 4'000'000;
 /// `spec` with a load of at least so many requests: a replay is repeated as often as it takes, a duration gives way.
 /// nullopt for a load that ends by itself.
 [[nodiscard]] std::optional<PointSpec> with_requests(PointSpec spec, std::int64_t requests);

@@ -106,12 +106,12 @@ namespace {
 
 // A run that misses a limit by more than that, as short as it is, need not be made longer: queues only grow with time.
 constexpr double kFarOff = 1.5;
-constexpr int kMostRuns = 8;
+constexpr int kMaxRuns = 8;
 
 bool is_far_off(const PointSpec& spec, const sched::PointMetrics& metrics) {
   if (load::is_closed_loop(spec.workload.load)) return false;  // there the first wave is the worst
   const sched::PointMetrics* const run = &metrics;
-  const Standing standing = standing_of(spec, std::span(&run, 1), 0.95);
+  const SloVerdict standing = standing_of(spec, std::span(&run, 1), 0.95);
   return std::any_of(standing.checks.begin(), standing.checks.end(),
                      [](const Check& c) { return c.kind != CheckKind::queue && !c.at_least && c.ratio() > kFarOff; });
 }
@@ -170,18 +170,18 @@ std::optional<TrialRun> simulate_once(const PointSpec& spec, bool stepwise, cons
 
 std::optional<TrialRun> simulate_trial(const Candidate& candidate, const Trial& trial, bool stepwise,
                                        const sim::RunOptions& options) {
-  constexpr std::int64_t kMostRows = 500'000;  // of requests, in memory
+  constexpr std::int64_t kMaxRows = 500'000;  // of requests, in memory
   PointSpec spec = trial_spec(candidate.spec, trial);
   sim::RunOptions these = options;
   for (int run = 1;; ++run) {
-    these.keep_requests = options.keep_requests && spec.workload.requests <= kMostRows;
+    these.keep_requests = options.keep_requests && spec.workload.requests <= kMaxRows;
     std::optional<TrialRun> found = simulate_once(spec, stepwise, these);
-    if (!found || run == kMostRuns) return found;
+    if (!found || run == kMaxRuns) return found;
     const sched::PointMetrics& m = found->metrics;
     const double wanted = requests_wanted(spec, trial, m);
     const auto sent = static_cast<double>(m.requests_completed + m.requests_rejected + m.requests_timed_out);
-    if (wanted <= sent || sent >= static_cast<double>(kLongestRun)) return found;
-    auto longer = with_requests(spec, static_cast<std::int64_t>(std::min(wanted, static_cast<double>(kLongestRun))));
+    if (wanted <= sent || sent >= static_cast<double>(kMaxRun)) return found;
+    auto longer = with_requests(spec, static_cast<std::int64_t>(std::min(wanted, static_cast<double>(kMaxRun))));
     if (!longer) return found;
     spec = std::move(*longer);
   }

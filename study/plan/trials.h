@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "sched/measurements.h"
+#include "sched/metrics_collector.h"
 #include "sim/simulate.h"
 #include "study/plan/candidate.h"
 #include "study/plan/trial.h"

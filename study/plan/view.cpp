@@ -132,7 +132,7 @@ std::string capacity_lines(const Question& q, const Capacity& capacity) {
   const auto side = [&](const std::optional<sched::PointMetrics>& metrics) {
     if (!metrics) return std::string("more than full batches serve");
     const sched::PointMetrics* const run = &*metrics;
-    const Standing standing = standing_of(q.spec, std::span(&run, 1), q.search.confidence);
+    const SloVerdict standing = standing_of(q.spec, std::span(&run, 1), q.search.confidence);
     return standing.checks.empty() ? std::string("keeps up") : check_text(standing.checks[standing.worst]);
   };
   text += fmt::format("; one run: {} {} passes ({})", number(capacity.passing), unit, side(capacity.at_passing));
@@ -152,7 +152,7 @@ std::string knee_line(const Question& q, const LoadCurve& curve) {
                      shown(curve.max_curvature), shown(curve.half_latency), shown(curve.slo));
 }
 
-std::string sensitivity_lines(const Finding& f) {
+std::string sensitivity_lines(const QuestionAnswer& f) {
   std::string text;
   for (const Sensitivity& s : f.answer.sensitivities) {
     std::string use = fmt::format("{} at {:.0f} % of {}", s.check, 100 * (s.at_least ? 1 / s.ratio : s.ratio),
@@ -205,7 +205,7 @@ bool does_not_apply(const PointSpec& spec, const Check& check) {
   return sched::traits_of(spec.policy).returns_at_batch_end && check.kind == CheckKind::between_tokens;
 }
 
-std::string checks_text(const Finding& f, const Candidate& candidate, const Standing& s) {
+std::string checks_text(const QuestionAnswer& f, const Candidate& candidate, const SloVerdict& s) {
   std::string text;
   for (const Check& check : s.checks) {
     if (check.kind == CheckKind::queue) continue;
@@ -217,12 +217,12 @@ std::string checks_text(const Finding& f, const Candidate& candidate, const Stan
   return text;
 }
 
-std::string winner_text(const Finding& f) {
+std::string winner_text(const QuestionAnswer& f) {
   const std::size_t w = *f.answer.winner;
   const Entry& entry = f.answer.entries[w];
   const Candidate& candidate = f.question.candidates[w];
   std::string text = "Answer: " + candidate.name + "\n";
-  const Standing& s = entry.standing;
+  const SloVerdict& s = entry.standing;
   if (const auto usd = cost_of(candidate, s)) {
     text += fmt::format("  cost        {} USD/h ({}); {} USD a million output tokens, {} a million tokens in all\n",
                         number(*usd), candidate.spec.hardware.price_note,
@@ -259,7 +259,7 @@ std::string carries_text(const Entry& e) {
   return e.capacity_at_most ? "≤ " + number(*e.capacity_at_most, 3) : kBlank;
 }
 
-std::vector<std::string> table_row(const Finding& f, std::size_t place) {
+std::vector<std::string> table_row(const QuestionAnswer& f, std::size_t place) {
   const std::size_t i = f.answer.order[place];
   const Entry& e = f.answer.entries[i];
   const Candidate& c = f.question.candidates[i];
@@ -279,7 +279,7 @@ std::vector<std::string> table_row(const Finding& f, std::size_t place) {
 }
 
 // Places in the ranking: the best on each instance type, then the rest.
-std::vector<std::size_t> best_of_each_first(const Finding& f) {
+std::vector<std::size_t> best_of_each_first(const QuestionAnswer& f) {
   std::set<std::string> seen;
   std::vector<std::size_t> places, rest;
   for (std::size_t place = 0; place < f.answer.order.size(); ++place) {
@@ -292,7 +292,7 @@ std::vector<std::size_t> best_of_each_first(const Finding& f) {
 
 }  // namespace
 
-TextTable ranking_table(const Finding& f, std::size_t rows) {
+TextTable ranking_table(const QuestionAnswer& f, std::size_t rows) {
   TextTable table{
       .header = {{"rank", "deployment", "USD/h", "USD/M out", "GPUs", "p90 latency s", "tokens/s", "per GPU"}},
       .rows = {},
@@ -308,7 +308,7 @@ TextTable ranking_table(const Finding& f, std::size_t rows) {
 
 namespace {
 
-std::string table_text(const Finding& f, std::size_t rows) {
+std::string table_text(const QuestionAnswer& f, std::size_t rows) {
   std::string text = text_table(ranking_table(f, rows));
   if (f.answer.order.size() > rows) {
     text += fmt::format("… and {} more; --rows N shows N, --format csv and --out DIR have all\n",
@@ -319,7 +319,7 @@ std::string table_text(const Finding& f, std::size_t rows) {
 
 }  // namespace
 
-std::optional<double> cost_of(const Candidate& candidate, const Standing& standing) {
+std::optional<double> cost_of(const Candidate& candidate, const SloVerdict& standing) {
   if (!candidate.point.usd_per_hour || standing.instances.values == 0) return candidate.point.usd_per_hour;
   return *candidate.point.usd_per_hour / candidate.point.instances * standing.instances.mean;
 }
@@ -350,7 +350,7 @@ std::vector<DeployFile> deploy_files_of(const Candidate& candidate) {
 }
 
 // Of what is within the machines' means but beyond the search's own limits the cheapest, else any reason.
-std::string why_excluded(const Finding& f) {
+std::string why_excluded(const QuestionAnswer& f) {
   const std::vector<Entry>& entries = f.answer.entries;
   const auto usd = [&](std::size_t i) {
     return f.question.candidates[i].point.usd_per_hour.value_or(std::numeric_limits<double>::infinity());
@@ -368,13 +368,13 @@ std::string why_excluded(const Finding& f) {
              : "no deployment can exist, e.g. " + f.question.candidates.front().name + ": " + entries.front().reason;
 }
 
-std::string nearest_text(const Finding& f) {
+std::string nearest_text(const QuestionAnswer& f) {
   if (f.answer.order.empty()) return why_excluded(f);
   const std::size_t nearest = f.answer.order.front();
   return fmt::format("nearest: {}: {}", f.question.candidates[nearest].name, f.answer.entries[nearest].verdict);
 }
 
-std::string answer_text(const Finding& f) {
+std::string answer_text(const QuestionAnswer& f) {
   std::string text = f.question.study->title() + "\n" + question_text(f.question, f.answer) + "\n" +
                      counts_text(f.question, f.answer) + "\n";
   for (const std::string& note : f.question.notes) text += "note: " + note + "\n";
@@ -388,7 +388,7 @@ std::string answer_text(const Finding& f) {
   return text;
 }
 
-std::string finding_text(const Finding& f, std::size_t rows) {
+std::string finding_text(const QuestionAnswer& f, std::size_t rows) {
   std::string text = answer_text(f);
   if (!f.answer.order.empty()) text += table_text(f, rows);
   if (!f.answer.winner) return text;

@@ -9,7 +9,7 @@
 #include <stop_token>
 
 #include "load/scenario.h"
-#include "sched/measurements.h"
+#include "sched/metrics_collector.h"
 #include "sim/simulate.h"
 
 namespace plimsoll::study {

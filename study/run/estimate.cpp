@@ -53,8 +53,8 @@ class Replica {
     work.sampled = 1;
     prefill_ = cost_.forward(work).total();
     const double pool = static_cast<double>(s.kv.blocks) * static_cast<double>(s.kv.block_tokens);
-    constexpr std::int64_t kMostRows = 65536;  // of a pool without bounds
-    const auto most = static_cast<double>(std::min(sched::resolve_limits(s.policy).max_running, kMostRows));
+    constexpr std::int64_t kMaxRows = 65536;  // of a pool without bounds
+    const auto most = static_cast<double>(std::min(sched::resolve_limits(s.policy).max_running, kMaxRows));
     largest_ = std::max(1.0, std::min(most, std::floor(pool / (lengths.input + lengths.output))));
     window_ = s.shape->sliding_window;
   }

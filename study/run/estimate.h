@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "load/scenario.h"
-#include "sched/measurements.h"
+#include "sched/metrics_collector.h"
 
 namespace plimsoll::study {
 

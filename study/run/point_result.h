@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "load/load_kind.h"
-#include "sched/measurements.h"
+#include "sched/metrics_collector.h"
 #include "sched/run_result.h"
 #include "study/file/cell.h"
 #include "study/run/slo_text.h"

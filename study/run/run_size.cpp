@@ -67,14 +67,14 @@ std::optional<Impossible> life_problem(const PointSpec& spec) {
         where,
         fmt::format("found {:.0f} {} with all replications, allowed: at most {}; state a longer time between them or "
                     "a shorter run",
-                    count, what, load::kMostLifeEvents)};
+                    count, what, load::kMaxLifeEvents)};
   };
   const double periods = d.autoscaling ? events(d.autoscaling->period) : 0;
-  if (periods > static_cast<double>(load::kMostLifeEvents))
+  if (periods > static_cast<double>(load::kMaxLifeEvents))
     return refuse(spec.places.autoscaling, periods, "autoscaling periods");
   if (d.failures.mean_between == 0) return {};
   const double failures = d.most_replicas() * events(d.failures.mean_between + d.failures.restart);
-  if (failures > static_cast<double>(load::kMostLifeEvents)) return refuse(spec.places.failures, failures, "failures");
+  if (failures > static_cast<double>(load::kMaxLifeEvents)) return refuse(spec.places.failures, failures, "failures");
   return {};
 }
 
@@ -132,12 +132,12 @@ std::optional<Impossible> workload_problem(const PointSpec& spec) {
   if (std::optional<Impossible> problem = life_problem(spec)) return problem;
   if (std::optional<Impossible> problem = memory_problem(spec)) return problem;
   const double requests = foreseen_requests(spec) * spec.replications;
-  if (requests <= static_cast<double>(load::kMostAttempts)) return {};
+  if (requests <= static_cast<double>(load::kMaxAttempts)) return {};
   return Impossible{
       spec.places.workload,
       fmt::format("found {} requests with all replications, allowed: at most {}; state "
                   "fewer or a shorter duration",
-                  requests < 1e15 ? fmt::format("{:.0f}", requests) : "endlessly many", load::kMostAttempts)};
+                  requests < 1e15 ? fmt::format("{:.0f}", requests) : "endlessly many", load::kMaxAttempts)};
 }
 
 }  // namespace plimsoll::study

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "sched/measurements.h"
+#include "sched/metrics_collector.h"
 
 namespace plimsoll::study {
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measurements generated from a known roofline and known ratios: the fit must find the former and predict the latter.
+// MetricsCollector generated from a known roofline and known ratios: the fit must find the former and predict the
+// latter.
 #include "calibration/kernel_fit.h"
 
 #include <gtest/gtest.h>

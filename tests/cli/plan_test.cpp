@@ -105,7 +105,8 @@ TEST_F(PlanCommandTest, ItContinuesFromItsStore) {
   EXPECT_EQ(std::filesystem::file_size(file("out/results.sqlite")), size);
 }
 
-// Ended again and again in the middle (by the signal that a closed pipe sends), it finishes as if undisturbed.
+// FinishedAttempt again and again in the middle (by the signal that a closed pipe sends), it finishes as if
+// undisturbed.
 TEST_F(PlanCommandTest, WhatIsEndedIsNotLost) {
   const std::string arguments = "plan " + study() + " --set workload.requests=2000";
   for (const char* const lines : {"3", "5", "8", "12"}) {

@@ -65,7 +65,7 @@ Run run_requests(const model::Architecture& architecture, const load::Scenario& 
     }
     builder.end_step();
     live.complete({now, now + 1});
-    for (const sched::Ended& ended : live.replica().ended()) live.ended(ended);
+    for (const sched::FinishedAttempt& ended : live.replica().ended()) live.ended(ended);
     live.replica().ended().clear();
   }
   run.preemptions = live.replica().preemptions();

@@ -52,7 +52,7 @@ class Served {
  private:
   Scenario scenario_;
   sched::RunOptions options_;
-  sched::Measurements measurements_;
+  sched::MetricsCollector measurements_;
 
  public:
   Clients clients;

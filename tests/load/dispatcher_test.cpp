@@ -25,12 +25,12 @@ struct Fixture {
       : out(s.slo, s.warmup, false),
         dispatcher({.scenario = s, .index = 0, .options = options, .out = out}, {}, update_kv) {}
   sched::RunOptions options;
-  sched::Measurements out;
+  sched::MetricsCollector out;
   Dispatcher dispatcher;
 };
 
-sched::Ended finished(const RoutedAttempt& attempt, Nanos end) {
-  sched::Ended ended;
+sched::FinishedAttempt finished(const RoutedAttempt& attempt, Nanos end) {
+  sched::FinishedAttempt ended;
   ended.serial = attempt.request.serial;
   ended.client = attempt.client;
   ended.input = attempt.request.input;
@@ -68,7 +68,7 @@ TEST(Dispatcher, CountsWhatIsOutstanding) {
   const auto second = f.dispatcher.next(0);
   f.dispatcher.delivered(*second, 0, 0);
   ASSERT_NE(first->replica, second->replica);
-  std::vector<sched::Ended> ended{finished(*second, kSecond)};
+  std::vector<sched::FinishedAttempt> ended{finished(*second, kSecond)};
   f.dispatcher.collect(second->replica, ended);
   EXPECT_TRUE(ended.empty());
   EXPECT_EQ(f.dispatcher.next(kSecond)->replica, second->replica);

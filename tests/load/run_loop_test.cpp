@@ -142,7 +142,7 @@ struct GridRun {
         runner(s, foresees),
         loop({.scenario = s, .index = 0, .options = options, .out = out}, runner) {}
   sched::RunOptions options;
-  sched::Measurements out;
+  sched::MetricsCollector out;
   GridRunner runner;
   RunLoop loop;
 };
@@ -235,7 +235,7 @@ TEST(RunReplications, KeepsTheRowsOfTheFirst) {
   Scenario s = crowded();
   s.replications = 3;
   s.limits = {};
-  sched::Measurements out(s.slo, s.warmup, false);
+  sched::MetricsCollector out(s.slo, s.warmup, false);
   std::vector<bool> keeps;
   const auto make = [&](std::uint64_t, const sched::RunOptions& kept) {
     keeps.push_back(kept.keep_requests);
@@ -253,7 +253,7 @@ TEST(RunReplications, KeepsTheRowsOfTheFirst) {
 // What there was until a device failed is kept, and where the caller does not ask for the failure it is thrown.
 TEST(RunReplications, EndsWithADeviceThatFails) {
   const Scenario s = crowded();
-  sched::Measurements out(s.slo, s.warmup, false);
+  sched::MetricsCollector out(s.slo, s.warmup, false);
   const auto make = [&](std::uint64_t, const sched::RunOptions&) {
     auto runner = std::make_unique<GridRunner>(s, true);
     runner->on_look = [](Nanos now) {

@@ -76,8 +76,8 @@ inline std::string script_of(const std::vector<Draw>& draws) {
 }
 
 /// What each request produced: all of its output if it completed, never more.
-inline void check_tokens(const std::vector<Ended>& ended) {
-  for (const Ended& e : ended) {
+inline void check_tokens(const std::vector<FinishedAttempt>& ended) {
+  for (const FinishedAttempt& e : ended) {
     if (e.outcome == Outcome::completed) RC_ASSERT(e.generated == e.output);
     RC_ASSERT(e.generated <= e.output);
     RC_ASSERT(e.end >= e.arrived);
@@ -85,9 +85,9 @@ inline void check_tokens(const std::vector<Ended>& ended) {
 }
 
 /// When and how each request left, by serial.
-inline std::vector<std::string> outcomes(const std::vector<Ended>& ended) {
+inline std::vector<std::string> outcomes(const std::vector<FinishedAttempt>& ended) {
   std::vector<std::string> rows;
-  for (const Ended& e : ended)
+  for (const FinishedAttempt& e : ended)
     rows.push_back(fmt::format("{:04} {} {} {} {} {}", e.serial, static_cast<int>(e.outcome), e.http, e.generated,
                                e.first_token, e.end));
   std::sort(rows.begin(), rows.end());

@@ -14,8 +14,8 @@
 namespace plimsoll::sched::testing {
 
 struct ScriptRun {
-  std::string log;           // decisions.txt
-  std::vector<Ended> ended;  // in order of leaving
+  std::string log;                     // decisions.txt
+  std::vector<FinishedAttempt> ended;  // in order of leaving
   std::int64_t preemptions = 0;
   Nanos end = 0;
 };

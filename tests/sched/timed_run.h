@@ -28,7 +28,7 @@ struct TimedRequest {
 
 struct TimedRun {
   std::string log;
-  std::vector<Ended> ended;
+  std::vector<FinishedAttempt> ended;
   std::vector<std::string> launches;  // "a b@100": first steps of requests, by time in ms
   std::int64_t decisions = 0;
 };

@@ -37,7 +37,7 @@ load::Scenario constant_scenario(const PolicyCase& policy, std::uint64_t seed) {
 }
 
 sched::RunResult run_on(StepExecutor& executor, const load::Scenario& s, const sched::RunOptions& options,
-                        sched::Measurements& out) {
+                        sched::MetricsCollector& out) {
   return load::run_replications(s, options, out, [&](std::uint64_t, const sched::RunOptions& kept) {
     return std::make_unique<LiveRun>(s, kept, executor);
   });
@@ -45,7 +45,7 @@ sched::RunResult run_on(StepExecutor& executor, const load::Scenario& s, const s
 
 sched::RunResult run_live(const load::Scenario& s, const sched::RunOptions& options) {
   const PromptSource prompts(kSeed, testing::kVocabulary);
-  sched::Measurements measurements(s.slo, s.warmup, sched::traits_of(s.policy).returns_at_batch_end);
+  sched::MetricsCollector measurements(s.slo, s.warmup, sched::traits_of(s.policy).returns_at_batch_end);
   TickedExecutor executor(s, kTimes, prompts);
   sched::RunResult result = run_on(executor, s, options, measurements);
   result.metrics = measurements.metrics();
@@ -122,7 +122,7 @@ TEST_P(LiveRunTest, EventsHeardLateAreReplayed) {
     sched::RunOptions options;
     options.keep_log = true;
     const PromptSource prompts(kSeed, testing::kVocabulary);
-    sched::Measurements measurements(s.slo, s.warmup, false);
+    sched::MetricsCollector measurements(s.slo, s.warmup, false);
     TickedExecutor ticked(s, kTimes, prompts);
     LateExecutor executor(ticked);
     const sched::RunResult result = run_on(executor, s, options, measurements);

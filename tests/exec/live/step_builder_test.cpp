@@ -113,7 +113,7 @@ class Drive {
   }
 
   void collect() {
-    for (const sched::Ended& ended : live_.replica().ended()) {
+    for (const sched::FinishedAttempt& ended : live_.replica().ended()) {
       live_.ended(ended);
       alive_.erase(ended.serial);
       if (ended.outcome != sched::Outcome::completed) continue;

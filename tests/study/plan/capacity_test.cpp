@@ -73,7 +73,7 @@ TEST_F(CapacityTest, MoreServersCarryMore) {
   const Searched found = search(
       queue_study("{poisson: {rate: 5 /s}}", "{p90_latency: 400 ms}", "{replicas: [1, 2, 3], objective: capacity}"));
   EXPECT_EQ(found.winner().spec.deployment.replicas, 3);
-  const Standing& standing = found.answer.entries[*found.answer.winner].standing;
+  const SloVerdict& standing = found.answer.entries[*found.answer.winner].standing;
   EXPECT_EQ(standing.runs, 4U) << "four brackets stand behind it";
   EXPECT_TRUE(standing.certain);
 }
@@ -182,7 +182,7 @@ TEST_F(CapacityTest, WhatNoLoadBreaksHasNoCapacity) {
   EXPECT_TRUE(carries.is_open());
   EXPECT_LT(carries.passing, 100) << "the search ends when most clients wait";
   EXPECT_FALSE(found.answer.curve.slo);
-  const Finding finding{.question = found.question, .answer = found.answer, .swept = {}};
+  const QuestionAnswer finding{.question = found.question, .answer = found.answer, .swept = {}};
   const std::string text = finding_text(finding, 3);
   EXPECT_THAT(text, HasSubstr("this SLO does not limit the load"));
   EXPECT_THAT(text, Not(HasSubstr("idle")));

@@ -13,9 +13,9 @@ using ::testing::HasSubstr;
 
 class TogetherTest : public StudyFolder {
  protected:
-  [[nodiscard]] std::vector<Finding> find(const std::string& yaml) {
+  [[nodiscard]] std::vector<QuestionAnswer> find(const std::string& yaml) {
     study_ = std::make_unique<Study>(read(yaml));
-    std::vector<Finding> findings;
+    std::vector<QuestionAnswer> findings;
     for (std::size_t i = 0; i < study_->point_count(); ++i) {
       findings.push_back({.question = make_question(*study_, i), .answer = {}, .swept = study_->swept_values(i)});
       Trials trials(findings.back().question, {});
@@ -49,7 +49,7 @@ TEST_F(TogetherTest, EachModelIsAPointOfTheStudy) {
 
 // 13B does not fit a 24 GB A10G; an A100 machine of 8 has room for the few GPUs that each needs: one pays for both.
 TEST_F(TogetherTest, OneMachineIsPaidForOnce) {
-  const std::vector<Finding> findings = find(kTwoModels);
+  const std::vector<QuestionAnswer> findings = find(kTwoModels);
   const std::vector<SharedHost> hosts = share_instances(findings);
   ASSERT_EQ(hosts.size(), 2U);
   EXPECT_EQ(hosts[0].hardware, "ml.p4d.24xlarge");
@@ -66,8 +66,8 @@ TEST_F(TogetherTest, OneMachineIsPaidForOnce) {
 
 // No candidate with fewer GPUs on that machine keeps the SLO: the chosen one is the least of those that do.
 TEST_F(TogetherTest, TheFewestGpusAreTaken) {
-  const std::vector<Finding> findings = find(kTwoModels);
-  for (const Finding& finding : findings) {
+  const std::vector<QuestionAnswer> findings = find(kTwoModels);
+  for (const QuestionAnswer& finding : findings) {
     const std::size_t chosen = finding.answer.fewest_gpus.at("ml.p4d.24xlarge");
     for (std::size_t i = 0; i < finding.answer.entries.size(); ++i) {
       const Entry& entry = finding.answer.entries[i];

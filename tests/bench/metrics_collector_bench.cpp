@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "sched/measurements.h"
+#include "sched/metrics_collector.h"
 
 namespace plimsoll::sched {
 namespace {
@@ -29,7 +29,7 @@ std::vector<RequestResult> requests(std::size_t count) {
 void AddRequests(benchmark::State& state) {
   const auto results = requests(4096);
   for (auto _ : state) {
-    Measurements measurements({}, Seconds(0), false);
+    MetricsCollector measurements({}, Seconds(0), false);
     for (int i = 0; i < 256; ++i)
       for (const RequestResult& result : results) measurements.add(result);
     benchmark::DoNotOptimize(measurements);
@@ -39,7 +39,7 @@ void AddRequests(benchmark::State& state) {
 BENCHMARK(AddRequests)->Unit(benchmark::kMillisecond);
 
 void MetricsOfAMillion(benchmark::State& state) {
-  Measurements measurements({}, Seconds(0), false);
+  MetricsCollector measurements({}, Seconds(0), false);
   for (const RequestResult& result : requests(1'000'000)) measurements.add(result);
   measurements.end_run(0, 1005, 0, 0, {});
   for (auto _ : state) benchmark::DoNotOptimize(measurements.metrics());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sched/measurements.h"
+#include "sched/metrics_collector.h"
 
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ RequestResult failed(Outcome outcome, Nanos sent) {
 }
 
 /// One request a second, each of two seconds, and only one server: half of what is offered is served.
-void add_overload(Measurements& out) {
+void add_overload(MetricsCollector& out) {
   for (Nanos i = 0; i < 100; ++i) {
     RequestResult result = completed(i, 2 * i + 1, 2 * i + 2, 2);
     result.queue_s = static_cast<double>(i);
@@ -39,9 +39,9 @@ void add_overload(Measurements& out) {
   out.end_run(0, 200, 0, 0, {.kind = OfferedLoad::Kind::open, .last_sent_s = 99, .rate = 1, .gap_scv = 0});
 }
 
-Measurements streaming(Slo slo = {}, double warmup = 0) { return {std::move(slo), Seconds(warmup), false}; }
+MetricsCollector streaming(Slo slo = {}, double warmup = 0) { return {std::move(slo), Seconds(warmup), false}; }
 
-TEST(Measurements, OfNothingAreBlank) {
+TEST(MetricsCollector, OfNothingAreBlank) {
   const PointMetrics point = streaming().metrics();
   EXPECT_FALSE(point.latency.mean || point.ttft.p50 || point.tpot.p99 || point.itl.mean || point.slo_attainment);
   EXPECT_FALSE(point.latency_mean_ci95_s || point.kv_internal_mean);
@@ -49,8 +49,8 @@ TEST(Measurements, OfNothingAreBlank) {
   EXPECT_EQ(point.steady, SteadyState{});
 }
 
-TEST(Measurements, FollowTheDefinitions) {
-  Measurements measurements = streaming();
+TEST(MetricsCollector, FollowTheDefinitions) {
+  MetricsCollector measurements = streaming();
   measurements.add(completed(0, 2, 10, 5));  // latency 10, TTFT 2, TPOT 8/4, 2 a token
   measurements.add(completed(5, 6, 11, 6));  // latency 6, TTFT 1, TPOT 5/5, 1 a token
   measurements.end_run(0, 20, 16, 4, {});
@@ -79,8 +79,8 @@ Slo bounds(std::vector<Slo::Bound> all) {
   return slo;
 }
 
-TEST(Measurements, KnowTheStatisticOfEveryBound) {
-  Measurements measurements =
+TEST(MetricsCollector, KnowTheStatisticOfEveryBound) {
+  MetricsCollector measurements =
       streaming(bounds({{Metric::latency, 0.75, 1}, {Metric::ttft, -1, 1}, {Metric::tpot, 0.5, 1}}));
   measurements.add(completed(0, 2, 10, 5));
   measurements.add(completed(5, 6, 11, 6));
@@ -89,8 +89,8 @@ TEST(Measurements, KnowTheStatisticOfEveryBound) {
   EXPECT_EQ(measurements.metrics().slo_values, (std::vector<double>{9, 1.5, 1.5}));
 }
 
-TEST(Measurements, ARequestThatFailedIsLateForEveryBound) {
-  Measurements measurements =
+TEST(MetricsCollector, ARequestThatFailedIsLateForEveryBound) {
+  MetricsCollector measurements =
       streaming(bounds({{Metric::latency, 0.5, 1}, {Metric::latency, 0.9, 1}, {Metric::latency, -1, 1}}));
   for (Nanos latency = 1; latency <= 3; ++latency) measurements.add(completed(0, 1, latency, 5));
   measurements.add(failed(Outcome::timed_out, 0));
@@ -101,28 +101,28 @@ TEST(Measurements, ARequestThatFailedIsLateForEveryBound) {
   EXPECT_EQ(measurements.metrics().slo_values, (std::vector<double>{3, kInfinite, kInfinite}));
 }
 
-TEST(Measurements, BeyondCapacityNoBoundOnTimeIsMet) {
-  Measurements measurements = streaming(bounds({{Metric::latency_per_token, 0.5, 1}}));
+TEST(MetricsCollector, BeyondCapacityNoBoundOnTimeIsMet) {
+  MetricsCollector measurements = streaming(bounds({{Metric::latency_per_token, 0.5, 1}}));
   add_overload(measurements);
   EXPECT_EQ(measurements.metrics().slo_values, std::vector<double>{std::numeric_limits<double>::infinity()});
 }
 
-TEST(Measurements, LatencyCountsFromTheIntendedSendTime) {
-  Measurements measurements = streaming();
+TEST(MetricsCollector, LatencyCountsFromTheIntendedSendTime) {
+  MetricsCollector measurements = streaming();
   measurements.add(completed(3, 4, 5, 2));
   EXPECT_DOUBLE_EQ(*measurements.metrics().latency.mean, 2);
 }
 
-TEST(Measurements, OneTokenHasNoTimeBetweenTokens) {
-  Measurements measurements = streaming();
+TEST(MetricsCollector, OneTokenHasNoTimeBetweenTokens) {
+  MetricsCollector measurements = streaming();
   measurements.add(completed(0, 2, 2, 1));
   EXPECT_FALSE(measurements.metrics().tpot.mean);
   measurements.add(completed(0, 2, 5, 2));
   EXPECT_DOUBLE_EQ(*measurements.metrics().tpot.p99, 3);
 }
 
-TEST(Measurements, ABatchThatReturnsAsAWholeHasNoTokenTimes) {
-  Measurements measurements({}, Seconds(0), true);
+TEST(MetricsCollector, ABatchThatReturnsAsAWholeHasNoTokenTimes) {
+  MetricsCollector measurements({}, Seconds(0), true);
   measurements.add(completed(0, 2, 10, 5));
   LogHistogram itl;
   itl.add(1, 4);
@@ -133,8 +133,8 @@ TEST(Measurements, ABatchThatReturnsAsAWholeHasNoTokenTimes) {
   EXPECT_FALSE(point.tpot.mean || point.itl.mean || point.itl.p50);
 }
 
-TEST(Measurements, TimesBetweenTokensComeFromTheHistograms) {
-  Measurements measurements = streaming();
+TEST(MetricsCollector, TimesBetweenTokensComeFromTheHistograms) {
+  MetricsCollector measurements = streaming();
   LogHistogram one, two;
   one.add(0.02, 98);
   two.add(0.5, 2);
@@ -146,8 +146,8 @@ TEST(Measurements, TimesBetweenTokensComeFromTheHistograms) {
   EXPECT_NEAR(*point.itl.p99, 0.5, 0.5e-3);
 }
 
-TEST(Measurements, FailedRequestsCountButTheirTokensDoNot) {
-  Measurements measurements = streaming();
+TEST(MetricsCollector, FailedRequestsCountButTheirTokensDoNot) {
+  MetricsCollector measurements = streaming();
   measurements.add(completed(0, 1, 2, 4));
   measurements.add(failed(Outcome::timed_out, 0));
   measurements.add(failed(Outcome::timed_out, 1));
@@ -165,8 +165,8 @@ TEST(Measurements, FailedRequestsCountButTheirTokensDoNot) {
   EXPECT_DOUBLE_EQ(*point.latency.mean, 2);
 }
 
-TEST(Measurements, RequestsSentDuringWarmupAreLeftOut) {
-  Measurements measurements = streaming({}, 5);
+TEST(MetricsCollector, RequestsSentDuringWarmupAreLeftOut) {
+  MetricsCollector measurements = streaming({}, 5);
   measurements.add(completed(4, 5, 9, 4));
   measurements.add(failed(Outcome::rejected, 4));
   measurements.add(completed(5, 6, 7, 4));
@@ -178,10 +178,10 @@ TEST(Measurements, RequestsSentDuringWarmupAreLeftOut) {
   EXPECT_DOUBLE_EQ(point.output_tokens_per_s, 1);
 }
 
-TEST(Measurements, AttainmentAsksEveryBoundOfEveryRequest) {
+TEST(MetricsCollector, AttainmentAsksEveryBoundOfEveryRequest) {
   Slo slo;
   slo.bounds = {{Metric::latency, 0.9, 10}, {Metric::ttft, -1, 2}, {Metric::tpot, 0.5, 1.5}, {Metric::itl, 0.99, 1e-9}};
-  Measurements measurements = streaming(slo);
+  MetricsCollector measurements = streaming(slo);
   measurements.add(completed(0, 2, 8, 5));  // meets all: 8 <= 10, 2 <= 2, 6/4 <= 1.5
   measurements.add(completed(0, 3, 8, 5));  // TTFT too long
   measurements.add(completed(0, 2, 9, 5));  // TPOT 7/4
@@ -190,30 +190,30 @@ TEST(Measurements, AttainmentAsksEveryBoundOfEveryRequest) {
   EXPECT_DOUBLE_EQ(*measurements.metrics().slo_attainment, 2 / 5.0);
 }
 
-TEST(Measurements, AttainmentIsBlankWithoutABoundOnRequests) {
+TEST(MetricsCollector, AttainmentIsBlankWithoutABoundOnRequests) {
   Slo slo;
   slo.bounds = {{Slo::Metric::itl, 0.99, 1}};
   slo.min_requests_per_s = 1;
-  Measurements measurements = streaming(slo);
+  MetricsCollector measurements = streaming(slo);
   measurements.add(completed(0, 2, 8, 5));
   EXPECT_FALSE(measurements.metrics().slo_attainment);
 }
 
 // Requests without a gap meet a limit on ITL; where all were refused, none was served in time.
-TEST(Measurements, AnItlLimitIsMissedWhereAllAreRefused) {
+TEST(MetricsCollector, AnItlLimitIsMissedWhereAllAreRefused) {
   Slo slo;
   slo.bounds = {{Slo::Metric::itl, 0.99, 1}};
-  Measurements refused = streaming(slo);
+  MetricsCollector refused = streaming(slo);
   refused.add(failed(Outcome::rejected, 0));
   EXPECT_EQ(refused.metrics().slo_values.at(0), std::numeric_limits<double>::infinity());
-  Measurements single = streaming(slo);
+  MetricsCollector single = streaming(slo);
   single.add(failed(Outcome::rejected, 0));
   single.add(completed(0, 1, 1, 1));
   EXPECT_EQ(single.metrics().slo_values.at(0), 0);
 }
 
-TEST(Measurements, TimePartsSumToTheMeanLatency) {
-  Measurements measurements = streaming();
+TEST(MetricsCollector, TimePartsSumToTheMeanLatency) {
+  MetricsCollector measurements = streaming();
   for (const Nanos end : {10, 20}) {
     RequestResult result = completed(0, 1, end, 5);
     result.queue_s = 2;
@@ -229,8 +229,8 @@ TEST(Measurements, TimePartsSumToTheMeanLatency) {
   EXPECT_DOUBLE_EQ(point.time_other_s, 15 - 7.5);
 }
 
-TEST(Measurements, KvIntegralsBecomeFractions) {
-  Measurements measurements = streaming();
+TEST(MetricsCollector, KvIntegralsBecomeFractions) {
+  MetricsCollector measurements = streaming();
   // Two replicas with pools of 100 tokens over ten seconds: 2000 token-seconds.
   const Integrals one{.busy_s = 5,
                       .batch = 20,
@@ -255,8 +255,8 @@ TEST(Measurements, KvIntegralsBecomeFractions) {
   EXPECT_EQ(point.preemptions, 3);
 }
 
-TEST(Measurements, ReplicationsArePooled) {
-  Measurements measurements = streaming();
+TEST(MetricsCollector, ReplicationsArePooled) {
+  MetricsCollector measurements = streaming();
   measurements.add(completed(0, 1, 2, 10));
   measurements.add_replica({.used_tokens = 100, .held_tokens = 100}, 10, 10, 0);
   measurements.end_run(0, 10, 5, 0, {});
@@ -275,8 +275,8 @@ TEST(Measurements, ReplicationsArePooled) {
   EXPECT_NEAR(*point.output_tokens_per_s_ci95, 12.7062 * (110 / 30.0 - 1) / 2, 1e-3);
 }
 
-TEST(Measurements, OneRunHasBatchMeansIntervals) {
-  Measurements measurements = streaming();
+TEST(MetricsCollector, OneRunHasBatchMeansIntervals) {
+  MetricsCollector measurements = streaming();
   for (Nanos i = 0; i < 300; ++i) measurements.add(completed(i, i + 1, i + 2 + i % 2, 10));
   measurements.end_run(0, 300, 0, 0, {});
   const PointMetrics point = measurements.metrics();
@@ -286,18 +286,18 @@ TEST(Measurements, OneRunHasBatchMeansIntervals) {
   EXPECT_GT(*point.output_tokens_per_s_ci95, 0);
 }
 
-TEST(Measurements, ShortRunsHaveNoIntervals) {
-  Measurements measurements = streaming();
+TEST(MetricsCollector, ShortRunsHaveNoIntervals) {
+  MetricsCollector measurements = streaming();
   for (Nanos i = 0; i < 40; ++i) measurements.add(completed(i, i + 1, i + 2, 10));
   measurements.end_run(0, 42, 0, 0, {});
   EXPECT_FALSE(measurements.metrics().latency_mean_ci95_s);
   EXPECT_FALSE(measurements.metrics().output_tokens_per_s_ci95);
 }
 
-TEST(Measurements, AnUnstablePointHasNoLatency) {
+TEST(MetricsCollector, AnUnstablePointHasNoLatency) {
   Slo slo;
   slo.bounds = {{Slo::Metric::latency, 0.9, 10}};
-  Measurements measurements = streaming(slo);
+  MetricsCollector measurements = streaming(slo);
   add_overload(measurements);
   const PointMetrics point = measurements.metrics();
   EXPECT_EQ(point.steady.verdict, Steadiness::unstable);

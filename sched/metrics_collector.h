@@ -94,10 +94,10 @@ struct FleetUsage {
 };
 
 /// Collects one or several replications of a point. Memory: at most 64 bytes a completed request.
-class Measurements {
+class MetricsCollector {
  public:
   /// Requests sent before `warmup` (from the run's start) are left out of request metrics, throughput and integrals.
-  Measurements(Slo slo, Seconds warmup, bool returns_at_batch_end);
+  MetricsCollector(Slo slo, Seconds warmup, bool returns_at_batch_end);
 
   void reserve(std::size_t requests);
   /// In order of end within a run.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests are kept as 32-byte records and turned into columns of numbers only when the metrics are asked for: one
 // column at a time, each selected (not sorted) for its quantiles.
-#include "sched/measurements.h"
+#include "sched/metrics_collector.h"
 
 #include <algorithm>
 #include <array>
@@ -63,17 +63,17 @@ std::vector<double> latency_batches(const Records& records, std::size_t batches)
 
 }  // namespace
 
-Measurements::Measurements(Slo slo, Seconds warmup, bool returns_at_batch_end)
+MetricsCollector::MetricsCollector(Slo slo, Seconds warmup, bool returns_at_batch_end)
     : slo_(std::move(slo)),
       warmup_(std::chrono::round<std::chrono::nanoseconds>(warmup).count()),
       returns_at_batch_end_(returns_at_batch_end) {
   for (const Slo::Bound& bound : slo_.bounds) per_request_slo_ |= bound.metric != Slo::Metric::itl;
 }
 
-void Measurements::reserve(std::size_t requests) { records_.reserve(requests); }
+void MetricsCollector::reserve(std::size_t requests) { records_.reserve(requests); }
 
 // A request that was sent during the warm-up counts nowhere, even if it ends later: it met a fleet that was filling up.
-void Measurements::add(const RequestResult& result) {
+void MetricsCollector::add(const RequestResult& result) {
   if (result.sent < warmup_) return;
   ++slo_total_;
   switch (result.outcome) {
@@ -91,7 +91,7 @@ void Measurements::add(const RequestResult& result) {
   }
 }
 
-void Measurements::add_completed(const RequestResult& result) {
+void MetricsCollector::add_completed(const RequestResult& result) {
   const double latency = static_cast<double>(result.end - result.sent) * kNano;
   const bool whole = returns_at_batch_end_ || result.first_token < 0;
   const double ttft = whole ? latency : static_cast<double>(result.first_token - result.sent) * kNano;
@@ -107,7 +107,7 @@ void Measurements::add_completed(const RequestResult& result) {
 }
 
 // What a request does not have (the TPOT of one token, or of a batch that returns as a whole; its ITL) is nullopt.
-std::optional<double> Measurements::value_of(const Record& record, Slo::Metric metric) const {
+std::optional<double> MetricsCollector::value_of(const Record& record, Slo::Metric metric) const {
   switch (metric) {
     case Slo::Metric::latency: return record.latency;
     case Slo::Metric::ttft: return record.ttft;
@@ -121,16 +121,16 @@ std::optional<double> Measurements::value_of(const Record& record, Slo::Metric m
 }
 
 // A bound on what a request does not have is met.
-bool Measurements::meets_slo(const Record& record) const {
+bool MetricsCollector::meets_slo(const Record& record) const {
   return std::all_of(slo_.bounds.begin(), slo_.bounds.end(), [&](const Slo::Bound& bound) {
     return value_of(record, bound.metric).value_or(0) <= bound.limit;
   });
 }
 
-void Measurements::add_itl(const LogHistogram& itl) { itl_.merge(itl); }
+void MetricsCollector::add_itl(const LogHistogram& itl) { itl_.merge(itl); }
 
-void Measurements::add_replica(const Integrals& integrals, double peak_used_tokens, double pool_tokens,
-                               std::int64_t preemptions) {
+void MetricsCollector::add_replica(const Integrals& integrals, double peak_used_tokens, double pool_tokens,
+                                   std::int64_t preemptions) {
   sums_.busy_s += integrals.busy_s;
   sums_.batch += integrals.batch;
   sums_.used_tokens += integrals.used_tokens;
@@ -145,7 +145,7 @@ void Measurements::add_replica(const Integrals& integrals, double peak_used_toke
   preemptions_ += preemptions;
 }
 
-void Measurements::add_fleet(const FleetUsage& usage) {
+void MetricsCollector::add_fleet(const FleetUsage& usage) {
   FleetUsage sum = fleet_.value_or(FleetUsage{});
   sum.replica_s += usage.replica_s;
   sum.instance_s += usage.instance_s;
@@ -154,20 +154,20 @@ void Measurements::add_fleet(const FleetUsage& usage) {
   fleet_ = sum;
 }
 
-void Measurements::end_run(double start_s, double end_s, double in_system_integral, double queue_integral,
-                           const OfferedLoad& load) {
+void MetricsCollector::end_run(double start_s, double end_s, double in_system_integral, double queue_integral,
+                               const OfferedLoad& load) {
   runs_.push_back({records_.size(), start_s, end_s, load, shed_, unfit_});
   in_system_ += in_system_integral;
   queue_ += queue_integral;
 }
 
-double Measurements::window_s() const {
+double MetricsCollector::window_s() const {
   double window = 0;
   for (const Run& run : runs_) window += run.end_s - run.start_s;
   return window;
 }
 
-PointMetrics Measurements::metrics() const {
+PointMetrics MetricsCollector::metrics() const {
   PointMetrics point;
   fill_rates(point);
   fill_request_metrics(point);
@@ -181,7 +181,7 @@ PointMetrics Measurements::metrics() const {
   return point;
 }
 
-void Measurements::fill_rates(PointMetrics& point) const {
+void MetricsCollector::fill_rates(PointMetrics& point) const {
   const auto completed = static_cast<double>(records_.size());
   point.duration_s = window_s();
   point.requests_completed = static_cast<std::int64_t>(records_.size());
@@ -201,7 +201,7 @@ void Measurements::fill_rates(PointMetrics& point) const {
     point.slo_attainment = static_cast<double>(slo_met_) / static_cast<double>(slo_total_);
 }
 
-SteadyState Measurements::steady_state() const {
+SteadyState MetricsCollector::steady_state() const {
   std::vector<JudgedRun> judged;
   std::size_t first = 0;
   std::int64_t shed = 0, unfit = 0;
@@ -215,7 +215,7 @@ SteadyState Measurements::steady_state() const {
   return judge_steady_state(judged, ratio(queue_s_, static_cast<double>(records_.size())));
 }
 
-void Measurements::fill_request_metrics(PointMetrics& point) const {
+void MetricsCollector::fill_request_metrics(PointMetrics& point) const {
   std::vector<double> column(records_.size());
   const auto fill = [&](auto value_of) {
     column.resize(records_.size());
@@ -237,7 +237,7 @@ void Measurements::fill_request_metrics(PointMetrics& point) const {
 }
 
 // The first wave of a closed loop prefills all at once, which real load seldom does; its figures are kept apart.
-void Measurements::fill_steady(PointMetrics& point) const {
+void MetricsCollector::fill_steady(PointMetrics& point) const {
   if (first_wave_.empty() || first_wave_.size() == records_.size()) return;
   std::vector<double> steady;
   steady.reserve(records_.size() - first_wave_.size());
@@ -259,12 +259,12 @@ void Measurements::fill_steady(PointMetrics& point) const {
   point.ttft_steady_p99 = ttft.p99;
 }
 
-void Measurements::fill_slo_values(PointMetrics& point) const {
+void MetricsCollector::fill_slo_values(PointMetrics& point) const {
   if (slo_total_ == 0) return;
   for (const Slo::Bound& bound : slo_.bounds) point.slo_values.push_back(slo_value(bound, point.steady.grows));
 }
 
-double Measurements::slo_value(const Slo::Bound& bound, bool grows) const {
+double MetricsCollector::slo_value(const Slo::Bound& bound, bool grows) const {
   constexpr double kNever_s = std::numeric_limits<double>::infinity();
   if (bound.metric == Slo::Metric::itl) {
     if (itl_.count() == 0) return records_.empty() && rejected_ + timed_out_ > 0 ? kNever_s : 0;
@@ -290,7 +290,7 @@ double Measurements::slo_value(const Slo::Bound& bound, bool grows) const {
   return quantile(values, last > 0 ? at / last : 0);
 }
 
-void Measurements::fill_kv(PointMetrics& point) const {
+void MetricsCollector::fill_kv(PointMetrics& point) const {
   // A batch exists only while a step runs, so its mean size is over the time in steps.
   point.batch_mean = ratio(sums_.batch, sums_.busy_s);
   double pool_seconds = runs_.empty() ? 0 : pool_tokens_ / static_cast<double>(runs_.size()) * point.duration_s;
@@ -312,7 +312,7 @@ void Measurements::fill_kv(PointMetrics& point) const {
   point.kv_last_block_mean = of_held(sums_.last_block);
 }
 
-void Measurements::fill_fleet(PointMetrics& point) const {
+void MetricsCollector::fill_fleet(PointMetrics& point) const {
   if (!fleet_ || runs_.empty()) return;
   const auto runs = static_cast<double>(runs_.size());
   point.replica_s = fleet_->replica_s / runs;
@@ -321,7 +321,7 @@ void Measurements::fill_fleet(PointMetrics& point) const {
   point.replica_failures = static_cast<double>(fleet_->failures) / runs;
 }
 
-void Measurements::fill_time_parts(PointMetrics& point) const {
+void MetricsCollector::fill_time_parts(PointMetrics& point) const {
   if (records_.empty()) return;
   const double share = 1 / static_cast<double>(records_.size());
   point.time_weights_s = service_.weights * share;
@@ -338,7 +338,7 @@ void Measurements::fill_time_parts(PointMetrics& point) const {
 
 // Replications are independent, so their means give the honest interval however correlated a run is within itself. They
 // use no more than the mean of each run: few replications give wide intervals, as they should.
-void Measurements::fill_intervals(PointMetrics& point) const {
+void MetricsCollector::fill_intervals(PointMetrics& point) const {
   if (runs_.size() == 1) fill_run_intervals(point);
   if (runs_.size() < 2) return;
   std::vector<double> latencies, rates;
@@ -357,7 +357,7 @@ void Measurements::fill_intervals(PointMetrics& point) const {
   point.output_tokens_per_s_ci95 = replication_interval(rates);
 }
 
-void Measurements::fill_run_intervals(PointMetrics& point) const {
+void MetricsCollector::fill_run_intervals(PointMetrics& point) const {
   const std::size_t batches = batch_count(records_.size());
   if (batches == 0) return;
   point.latency_mean_ci95_s = batch_means_interval(latency_batches(records_, batches));
@@ -367,7 +367,7 @@ void Measurements::fill_run_intervals(PointMetrics& point) const {
 }
 
 // Beyond capacity the queue grows as long as the run lasts: its waits describe the run's length, not the system.
-void Measurements::blank_growing(PointMetrics& point) {
+void MetricsCollector::blank_growing(PointMetrics& point) {
   if (!point.steady.grows) return;
   point.latency = point.ttft = point.latency_per_token = {};
   point.slo_attainment.reset();
