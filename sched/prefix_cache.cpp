@@ -14,7 +14,8 @@ namespace {
 std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 }  // namespace
 
-// The position inside the trace's block is mixed in, so that every KV block has its own hash.
+// Every id that a KV block covers is mixed in, and its position inside the trace's block, so that each KV block has its
+// own hash.
 std::vector<std::uint64_t> block_hashes(std::span<const std::uint64_t> prefix_hashes, Tok hash_block_tokens, Tok input,
                                         Tok block_tokens) {
   std::vector<std::uint64_t> hashes;
@@ -23,10 +24,11 @@ std::vector<std::uint64_t> block_hashes(std::span<const std::uint64_t> prefix_ha
   const std::int64_t blocks = std::min<std::int64_t>(input, known) / block_tokens;
   hashes.reserve(static_cast<std::size_t>(blocks));
   const auto size = static_cast<std::uint64_t>(hash_block_tokens);
-  std::uint64_t path = 0, last = static_cast<std::uint64_t>(block_tokens) - 1;
+  std::uint64_t path = 0, mixed = 0, last = static_cast<std::uint64_t>(block_tokens) - 1;
   for (std::int64_t i = 0; i < blocks; ++i, last += static_cast<std::uint64_t>(block_tokens)) {
     const std::uint64_t block = last / size, within = last % size;
-    path = mix(path ^ prefix_hashes[block] ^ (within + 1) * 0x9e3779b97f4a7c15ULL);
+    for (; mixed <= block; ++mixed) path = mix(path ^ prefix_hashes[mixed]);
+    path = mix(path ^ (within + 1) * 0x9e3779b97f4a7c15ULL);
     hashes.push_back(path);
   }
   return hashes;
