@@ -151,7 +151,8 @@ class Builder {
     candidate.name = name_of(candidate);
     candidate.family = families_.try_emplace(family_of(candidate), families_.size()).first->second;
     candidate.twins = twins_.try_emplace(twins_of(candidate, resolved), twins_.size()).first->second;
-    candidate.most_running = sched::resolve_limits(candidate.spec.policy).max_running;
+    const sched::PolicyConfig& policy = candidate.spec.policy;
+    candidate.most_running = policy.max_running.value_or(sched::resolve_limits(policy).max_running);
     if (resolved.impossible)
       candidate.excluded = resolved.impossible->reason;
     else

@@ -143,7 +143,8 @@ class Rounds {
                               std::vector<Capacity>& found) {
     std::vector<Descent> open;
     for (std::size_t i = 0; i < found.size(); ++i) {
-      if (found[i].failing && found[i].passing > 0) open.push_back(descent_of(i, candidates[i], found[i], starts[i]));
+      const bool has_bracket = found[i].failing && found[i].passing > 0;
+      if (has_bracket || starts[i].kept != nullptr) open.push_back(descent_of(i, candidates[i], found[i], starts[i]));
     }
     for (std::size_t step = 0; !open.empty(); step += 2) {
       std::vector<Trial> todo;
@@ -288,6 +289,7 @@ class Rounds {
     }
     std::sort(d.loads.begin(), d.loads.end(), std::greater<>());
     d.loads.erase(std::unique(d.loads.begin(), d.loads.end()), d.loads.end());
+    std::erase_if(d.loads, [](double load) { return !(load > 0); });  // the brackets passed nothing
     return d;
   }
 
@@ -310,7 +312,8 @@ class Rounds {
       return true;
     }
     if (step + 2 < d.loads.size()) return false;
-    out.confirmed = false;  // none passes
+    out.confirmed = false;  // none passes: the lowest that failed is an upper bound
+    out.load.mean = std::min(out.load.mean, out.failing.value_or(out.load.mean));
     return true;
   }
 
@@ -322,6 +325,7 @@ class Rounds {
       trials_.one(long_trial(d, load));
       take(d, load, out);
     }
+    if (out.failing && *out.failing <= out.passing) out.failing.reset();  // where it fails is not known
   }
 
   bool take(const Descent& d, double load, Capacity& out) {
@@ -477,8 +481,8 @@ std::map<std::size_t, Capacity> confirm_largest(const Question& question, Trials
   });
   if (order.empty()) return {};
   // All begin where the first does, so that those which differ in nothing that binds share their runs.
-  const std::size_t leader = order.front();
-  const CapacityStart start = confirming_start(question, first[leader]);
+  std::size_t leader = order.front();
+  CapacityStart start;
   const auto starts_of = [&](const std::vector<std::size_t>& candidates) {
     std::vector<CapacityStart> starts(candidates.size(), start);
     for (std::size_t i = 0; i < candidates.size(); ++i) starts[i].load *= share(candidates[i]) / share(leader);
@@ -489,8 +493,28 @@ std::map<std::size_t, Capacity> confirm_largest(const Question& question, Trials
     std::vector<Capacity> found = find_capacities(question, trials, candidates, starts_of(candidates), plan);
     for (std::size_t i = 0; i < candidates.size(); ++i) out[candidates[i]] = std::move(found[i]);
   };
-  confirm({leader});
-  order.erase(order.begin());
+  // A leader that long runs disprove is no measure for the others.
+  for (auto next = order.begin(); next != order.end(); ++next) {
+    leader = *next;
+    start = confirming_start(question, first[leader]);
+    if (first[leader].is_open()) {  // nothing limits the load
+      out[leader] = first[leader];
+      out[leader].confirmed = true;
+    } else {
+      confirm({leader});
+    }
+    if (out[leader].confirmed && out[leader].load.mean > 0) break;
+  }
+  if (!(out[leader].confirmed && out[leader].load.mean > 0)) return out;
+  std::erase_if(order, [&](std::size_t c) { return out.count(c) > 0; });
+  for (auto disproved = out.begin(); disproved != out.end();) {
+    if (disproved->first == leader) {
+      ++disproved;
+      continue;
+    }
+    first[disproved->first] = std::move(disproved->second);
+    disproved = out.erase(disproved);
+  }
   // What fails below the best is less. A tie is for the cheaper one: of the others, only those that carry more matter.
   const Capacity best = out[leader];
   const auto load_at = [&](std::size_t c, double part) {
@@ -506,6 +530,7 @@ std::map<std::size_t, Capacity> confirm_largest(const Question& question, Trials
       Capacity& mine = first[candidates[i]];
       if (pass[i]) {
         passing.push_back(candidates[i]);
+        if (mine.failing && *mine.failing <= loads[i]) mine.failing.reset();  // it failed there by chance
       } else {
         mine.failing = std::min(mine.failing.value_or(loads[i]), loads[i]);
         mine.load.mean = std::min(mine.load.mean, loads[i]);
@@ -543,6 +568,11 @@ Capacity capacity_of(const Question& question, Trials& trials, std::size_t candi
   const CapacityPlan coarse{.stride = 1.25, .tolerance = kLowered};
   CapacityStart from = start;
   const Capacity first = find_capacities(question, trials, {candidate}, {start}, coarse).front();
+  if (first.is_open()) {  // nothing limits the load
+    Capacity open = first;
+    open.confirmed = true;
+    return open;
+  }
   if (first.load.mean > 0) from.load = first.load.mean;
   return find_capacities(question, trials, {candidate}, {from}, confirming_brackets()).front();
 }
@@ -587,6 +617,14 @@ std::vector<std::size_t> rank_by_capacity(const Question& question, Trials& tria
   std::erase_if(leaders,
                 [&](std::size_t c) { return !answer.entries[c].standing.meets; });  // too little throughput there
   settle_overlapping(question, answer, leaders);
+  // Of equal ones, a confirmed one is the answer: the figures of the others come from short runs.
+  const auto sure = std::find_if(leaders.begin(), leaders.end(),
+                                 [&](std::size_t c) { return answer.entries[c].stage == Stage::confirmed; });
+  if (sure != leaders.end() && sure != leaders.begin() && answer.entries[*sure].ties) {
+    answer.entries[leaders.front()].ties = true;
+    answer.entries[*sure].ties = false;
+    std::rotate(leaders.begin(), sure, sure + 1);
+  }
   return leaders;
 }
 

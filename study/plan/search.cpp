@@ -7,6 +7,7 @@
 #include <cmath>
 #include <iterator>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -155,6 +156,7 @@ class Search {
   // Of equal cost, those that carry most are confirmed first.
   Candidates leaders_of(const Candidates& members) {
     Candidates able = screening_.worth_confirming(members);
+    std::erase_if(able, [this](std::size_t i) { return dropped_.count(i) > 0; });
     sort_by_rank(able);  // those that keep the SLO by one run lead
     const auto rest =
         std::find_if(able.begin(), able.end(), [&](std::size_t i) { return !answer_.entries[i].standing.meets; });
@@ -173,10 +175,8 @@ class Search {
       for (const std::size_t i : some) screening_.learn(i);
       if (order.empty()) continue;
       if (!carried.empty()) fill_capacities(order, carried);
-      confirm.settle_ties(order);
-      drop_what_does_not_last(order);
-      if (order.empty()) continue;
-      return order;
+      settle_what_lasts(confirm, order);
+      if (!order.empty()) return order;
     }
     return {};
   }
@@ -210,24 +210,35 @@ class Search {
       answer_.entries[i].capacity = std::move(capacity);
   }
 
-  // Those at the front that miss the SLO in a long run are out: chance was kind to their shorter ones.
-  void drop_what_does_not_last(Candidates& order) {
-    const double load = capacity_counts() ? load::load_value(question_.spec.workload.load) : 0;
-    if (!capacity_counts() || !with_requests(question_.spec, 1)) return;  // of a load that ends by itself
-    for (; !order.empty(); order.erase(order.begin())) {
-      Entry& entry = answer_.entries[order.front()];
-      if (entry.capacity && entry.capacity->confirmed && entry.capacity->load.mean >= load) return;
-      sched::PointMetrics longer = long_run(question_, trials_, order.front(), *entry.metrics);
-      const sched::PointMetrics* const run = &longer;
-      SloVerdict standing = standing_of(question_.spec, std::span(&run, 1), question_.search.confidence);
-      entry.capacity.reset();
-      if (standing.meets) {
-        held_.emplace(order.front(), std::move(longer));
-        return;
-      }
-      entry.standing = std::move(standing);
-      entry.metrics = std::move(longer);
+  // Drops leaders that miss the SLO in a long run: chance was kind to their shorter ones. Ties are those with a leader
+  // that lasts.
+  void settle_what_lasts(Confirm& confirm, Candidates& order) {
+    confirm.settle_ties(order);
+    while (!order.empty() && !lasts(order.front())) {
+      dropped_.insert(order.front());
+      for (const std::size_t i : order) answer_.entries[i].ties = false;
+      order.erase(order.begin());
+      if (!order.empty()) confirm.settle_ties(order);
     }
+  }
+
+  // Whether a long run keeps the SLO at the study's load. A load that ends by itself needs none.
+  bool lasts(std::size_t candidate) {
+    if (!capacity_counts() || !with_requests(question_.spec, 1)) return true;
+    Entry& entry = answer_.entries[candidate];
+    const double load = load::load_value(question_.spec.workload.load);
+    if (entry.capacity && entry.capacity->confirmed && entry.capacity->load.mean >= load) return true;
+    sched::PointMetrics longer = long_run(question_, trials_, candidate, *entry.metrics);
+    const sched::PointMetrics* const run = &longer;
+    SloVerdict standing = standing_of(question_.spec, std::span(&run, 1), question_.search.confidence);
+    entry.capacity.reset();
+    if (standing.meets) {
+      held_.emplace(candidate, std::move(longer));
+      return true;
+    }
+    entry.standing = std::move(standing);
+    entry.metrics = std::move(longer);
+    return false;
   }
 
   // The cheapest of each other kind of hardware, and the fleets that cost a little more than the winner: what readers
@@ -452,6 +463,7 @@ class Search {
   Answer answer_;
   Screening screening_;
   Candidates leaders_;                                   // in their settled order
+  std::set<std::size_t> dropped_;                        // short runs kept the SLO, a long one missed it
   std::map<std::size_t, sched::PointMetrics> held_;      // long runs that keep the SLO
   std::vector<std::pair<double, std::size_t>> bounded_;  // how far beyond the bound, and the candidate
 };

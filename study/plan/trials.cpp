@@ -128,11 +128,10 @@ double requests_wanted(const PointSpec& spec, const Trial& trial, const sched::P
   return lives < trial.lives ? kMargin * sent * trial.lives / lives : 0;
 }
 
-// A request that timed out, or that was refused and tried again, may have been in a replica at times that its row does
-// not tell.
+// A request that timed out or was tried again may have been in a replica at times that its row does not tell.
 std::optional<std::int64_t> most_at_once(const PointSpec& spec, const sched::PointMetrics& m,
                                          const std::vector<sched::RequestRow>& rows) {
-  if (rows.empty() || m.requests_timed_out > 0 || (m.requests_rejected > 0 && spec.limits.retries > 0)) return {};
+  if (rows.empty() || m.requests_timed_out > 0 || spec.limits.retries > 0 || spec.limits.timeout.count() > 0) return {};
   struct Stay {
     std::vector<Nanos> begins, ends;
   };

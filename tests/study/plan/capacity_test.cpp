@@ -277,5 +277,17 @@ TEST(Knee, CurvatureOfAnElbow) {
   EXPECT_EQ(max_curvature_knee(load, latency), 6);
 }
 
+// 10 ms a step whatever the batch: no burst is too large for a limit of 50 ms between tokens. The search for a capacity
+// must notice that and end: a burst of 4096 times the study's 20 requests is as far as it looks.
+TEST_F(CapacityTest, ALoadThatNothingLimitsEndsTheSearch) {
+  const Searched found =
+      search(queue_study("{burst: {count: 20}}", "{p99_tpot: 50 ms}", "{replicas: [1], objective: gpus}"), {}, 2, true);
+  ASSERT_TRUE(found.answer.winner);
+  const Entry& winner = found.answer.entries[*found.answer.winner];
+  ASSERT_TRUE(winner.capacity);
+  EXPECT_TRUE(winner.capacity->is_open());
+  EXPECT_LE(winner.capacity->load.mean, 20 * 4096.0 * 1.3);
+}
+
 }  // namespace
 }  // namespace plimsoll::study::plan

@@ -113,16 +113,18 @@ TEST_F(ExhaustiveTest, AWinnerCarriesTheLoadThatIsAskedFor) {
 TEST_F(ExhaustiveTest, TwinsShareARunOnlyWhereTheyAreEqual) {
   const auto holds = [this] {
     const auto policy = *rc::gen::element<std::string>("vllm_v1", "vllm_v0", "tgi", "sarathi", "trtllm", "sglang",
-                                                       "orca", "rolling", "static");
+                                                       "orca", "rolling", "static", "tgi, batch_size_bug: true");
+    const auto limits = *rc::gen::element<std::string>("", "limits: {timeout: 300 ms, retries: 2}\n",
+                                                       "limits: {timeout: 200 ms, cancel_on_timeout: true}\n");
     const auto load = *rc::gen::element<std::string>("{poisson: {rate: 40 /s}}", "{gamma: {rate: 40 /s, cv: 3}}",
                                                      "{closed_loop: {concurrency: 9}}", "{burst: {count: 30}}");
     const std::string yaml = fmt::format(
         "study: twins\nengine: {{constant: {{prefill: 5 ms, decode: 10 ms}}}}\nscheduler: {{policy: {}}}\nworkload:\n  "
         "load: {}\n  lengths: {{input: {{uniform: {{min: 1, max: 40}}}}, output: {{geometric: {{mean: 12, max: "
         "60}}}}}}\n"
-        "  requests: 300\nslo: {{p90_latency: 2 s}}\nsearch: {{replicas: [1, 2], max_running: [2, 4, 8, 16, 64, 256], "
-        "objective: latency}}\n",
-        policy, load);
+        "  requests: 300\n{}slo: {{p90_latency: 2 s}}\nsearch: {{replicas: [1, 2], max_running: [2, 4, 8, 16, 64, "
+        "256], objective: latency}}\n",
+        policy, load, limits);
     const Study study = read(yaml, {{"seed", fmt::format("{}", *rc::gen::inRange(1, 1000))}});
     const Question question = make_question(study, 0);
     Trials trials(question, {});
