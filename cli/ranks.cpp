@@ -87,6 +87,7 @@ std::string point_answer(const sim::RunResult& run) {
   if (run.stopped) return {};
   std::string text = study::metrics_record(run.metrics);
   for (const std::string& why : run.beyond_measured) text += '\n' + why;
+  if (!run.fleet.empty()) text += '\n' + study::fleet_record(run.fleet);
   return text;
 }
 
@@ -99,7 +100,11 @@ sim::RunResult read_point_answer(const std::string& text) {
   while (end != std::string::npos) {
     const std::size_t begin = end + 1;
     end = text.find('\n', begin);
-    run.beyond_measured.insert(text.substr(begin, end == std::string::npos ? end : end - begin));
+    const std::string line = text.substr(begin, end == std::string::npos ? end : end - begin);
+    if (auto fleet = study::read_fleet_record(line))
+      run.fleet = std::move(*fleet);
+    else
+      run.beyond_measured.insert(line);
   }
   return run;
 }

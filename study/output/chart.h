@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Curves as an SVG picture, without a display: several series, measured or published points on top as hollow markers,
-// linear or log axes. Colours are those of Okabe and Ito, which stay apart for colour-blind readers, and each series
-// has its own marker shape, so that the picture also reads in grey.
+// Curves as an SVG picture, without a display, or as text for a terminal: several series, measured or published points
+// on top as hollow markers, linear or log axes. Colours are those of Okabe and Ito, which stay apart for colour-blind
+// readers, and each series has its own marker shape, so that the picture also reads in grey.
 #pragma once
 
 #include <string>
@@ -43,7 +43,7 @@ struct Chart {
 
 [[nodiscard]] std::string svg_chart(const Chart& chart);
 
-// A chart (svg_chart.h) as text for a terminal: lines of braille dots, a mark of its own for the points of each series,
+// A chart as text for a terminal: lines of braille dots, a mark of its own for the points of each series,
 // axes with their ticks, a legend.
 
 struct TextCanvas {

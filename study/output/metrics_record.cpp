@@ -6,11 +6,14 @@
 #include <charconv>
 #include <iterator>
 #include <map>
+#include <sstream>
 
 #include "model/error.h"
 
 namespace plimsoll::study {
 namespace {
+
+constexpr std::string_view kFleetLine = "fleet over time:";
 
 using sched::PointMetrics;
 using Quantiles = PointMetrics::Quantiles;
@@ -125,6 +128,24 @@ PointMetrics read_metrics_record(std::string_view text) {
   all_fields(reader, metrics);
   if (!reader.rest.empty()) throw DeviceError("a stored result cannot be read");
   return metrics;
+}
+
+std::string fleet_record(const std::vector<sched::FleetRow>& fleet) {
+  std::string text(kFleetLine);
+  for (const sched::FleetRow& row : fleet)
+    text +=
+        fmt::format(" {} {} {} {} {} {}", row.time, row.starting, row.serving, row.draining, row.failed, row.instances);
+  return text;
+}
+
+std::optional<std::vector<sched::FleetRow>> read_fleet_record(std::string_view line) {
+  if (!line.starts_with(kFleetLine)) return {};
+  std::istringstream text{std::string(line.substr(kFleetLine.size()))};
+  std::vector<sched::FleetRow> fleet;
+  for (sched::FleetRow row;
+       text >> row.time >> row.starting >> row.serving >> row.draining >> row.failed >> row.instances;)
+    fleet.push_back(row);
+  return fleet;
 }
 
 }  // namespace plimsoll::study

@@ -18,30 +18,6 @@
 
 namespace plimsoll::study {
 
-namespace {
-
-// A stored point is its metrics, then one line each: why it is estimated and, if replicas come and go, the fleet.
-constexpr std::string_view kFleetLine = "fleet over time:";
-
-std::string fleet_line(const std::vector<sched::FleetRow>& fleet) {
-  std::string text(kFleetLine);
-  for (const sched::FleetRow& row : fleet)
-    text +=
-        fmt::format(" {} {} {} {} {} {}", row.time, row.starting, row.serving, row.draining, row.failed, row.instances);
-  return text;
-}
-
-std::vector<sched::FleetRow> read_fleet_line(const std::string& line) {
-  std::istringstream text(line.substr(kFleetLine.size()));
-  std::vector<sched::FleetRow> fleet;
-  for (sched::FleetRow row;
-       text >> row.time >> row.starting >> row.serving >> row.draining >> row.failed >> row.instances;)
-    fleet.push_back(row);
-  return fleet;
-}
-
-}  // namespace
-
 Outputs::Outputs(const Study& study, OutputChoice choice) : study_(study), choice_(std::move(choice)) {
   if (choice_.folder.empty()) return;
   make_folder(choice_.folder);
@@ -89,6 +65,7 @@ bool Outputs::has_files(std::size_t index, std::size_t replicas) const {
   return true;
 }
 
+// A stored point is its metrics, then one line each: why it is estimated and, if replicas come and go, the fleet.
 std::optional<sched::PointMetrics> Outputs::recall(PointResult& point) {
   if (!store_) return {};
   const std::optional<std::string> text = store_->find(key_of(point.index));
@@ -98,12 +75,13 @@ std::optional<sched::PointMetrics> Outputs::recall(PointResult& point) {
     const std::size_t next = std::min(text->find('\n', begin), text->size());
     const std::string line = text->substr(begin, next - begin);
     begin = next + 1;
-    if (line.starts_with(kFleetLine))
-      point.fleet = read_fleet_line(line);
+    if (std::optional<std::vector<sched::FleetRow>> fleet = read_fleet_record(line))
+      point.fleet = std::move(*fleet);
     else
       add_extrapolation(point, line);
   }
   ++recalled_;
+  write_fleet(point);  // the place in the sweep may be another one
   return read_metrics_record(std::string_view(*text).substr(0, end));
 }
 
@@ -114,7 +92,7 @@ void Outputs::add(const FinishedPoint& point) {
   if (!keep) return;
   std::string text = metrics_record(*point.result.metrics);
   for (const std::string& why : point.run.beyond_measured) text += '\n' + why;
-  if (!point.result.fleet.empty()) text += '\n' + fleet_line(point.result.fleet);
+  if (!point.result.fleet.empty()) text += '\n' + fleet_record(point.result.fleet);
   store_->put(key_of(point.result.index), text);
 }
 
@@ -126,6 +104,14 @@ void Outputs::add_unfinished(const FinishedPoint& point) const {
   if (!choice_.folder.empty()) write_files(point);
 }
 
+void Outputs::write_fleet(const PointResult& point) const {
+  if (point.fleet.empty()) return;
+  const std::size_t points = study_.point_count();
+  write_file(path(point_file_name("fleet", ".csv", points, point.index)), fleet_csv(point));
+  write_file(path(point_file_name("fleet", ".svg", points, point.index)), fleet_svg(study_.title(), point));
+  write_file(path(point_file_name("fleet-cost", ".svg", points, point.index)), fleet_cost_svg(study_.title(), point));
+}
+
 void Outputs::write_files(const FinishedPoint& point) const {
   const std::size_t points = study_.point_count(), index = point.result.index;
   if (choice_.requests)
@@ -134,12 +120,7 @@ void Outputs::write_files(const FinishedPoint& point) const {
     write_file(path(point_file_name("timeline", ".json", points, index)),
                timeline_json(point.run.steps, study_.title()));
   }
-  if (!point.result.fleet.empty()) {
-    write_file(path(point_file_name("fleet", ".csv", points, index)), fleet_csv(point.result));
-    write_file(path(point_file_name("fleet", ".svg", points, index)), fleet_svg(study_.title(), point.result));
-    write_file(path(point_file_name("fleet-cost", ".svg", points, index)),
-               fleet_cost_svg(study_.title(), point.result));
-  }
+  write_fleet(point.result);
   if (!choice_.decisions) return;
   if (!point.run.events.empty()) write_file(path(point_file_name("events", ".jsonl", points, index)), point.run.events);
   const std::size_t replicas = point.run.logs.size();

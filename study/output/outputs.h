@@ -49,6 +49,7 @@ class Outputs {
   [[nodiscard]] Digest key_of(std::size_t index) const;
   [[nodiscard]] bool has_files(std::size_t index, std::size_t replicas) const;
   void remove_leftovers() const;
+  void write_fleet(const PointResult& point) const;
   void write_files(const FinishedPoint& point) const;
   const Study& study_;
   OutputChoice choice_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The texts of the files that one simulated point leaves behind: its requests and its timeline.
+// The texts of the files that one simulated point leaves behind: its requests, its timeline and, if replicas come and
+// go, its fleet.
 #pragma once
 
 #include <string>

@@ -57,5 +57,24 @@ TEST(MetricsRecordText, ThatIsCutOrForeignIsRefused) {
   EXPECT_THROW(static_cast<void>(read_metrics_record("")), DeviceError);
 }
 
+// A fleet's line beside a metrics line: each is recognised, and every row comes back.
+TEST(MetricsRecord, AFleetComesBackRowByRow) {
+  std::vector<sched::FleetRow> fleet(2);
+  fleet[0].serving = 1;
+  fleet[1].time = 12'000'000'001;
+  fleet[1].starting = 2;
+  fleet[1].serving = 3;
+  fleet[1].draining = 4;
+  fleet[1].failed = 5;
+  fleet[1].instances = 6;
+  const auto back = read_fleet_record(fleet_record(fleet));
+  ASSERT_TRUE(back);
+  ASSERT_EQ(back->size(), 2U);
+  EXPECT_EQ(fleet_record(*back), fleet_record(fleet));
+  EXPECT_EQ(back->at(1).time, 12'000'000'001);
+  EXPECT_EQ(back->at(1).instances, 6);
+  EXPECT_FALSE(read_fleet_record("outside the fitted range"));
+}
+
 }  // namespace
 }  // namespace plimsoll::study
