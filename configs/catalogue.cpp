@@ -88,10 +88,12 @@ std::string suggestion(const std::string& id, const std::vector<std::string>& na
 }
 
 // An engine is also called by its product: "vllm" is the newest vllm-N.
-void add_products(std::vector<std::string>& engines) {
+template <class Exists>
+void add_products(std::vector<std::string>& engines, Exists exists) {
   for (std::size_t i = 0, all = engines.size(); i < all; ++i) {
     const std::string product = engines[i].substr(0, engines[i].rfind('-'));
-    if (std::find(engines.begin(), engines.end(), product) == engines.end()) engines.push_back(product);
+    const bool is_new = std::find(engines.begin(), engines.end(), product) == engines.end();
+    if (is_new && exists(product)) engines.push_back(product);
   }
 }
 
@@ -270,12 +272,14 @@ void Catalogue::fail_unknown(std::string_view kind, const std::string& name, con
   const std::vector<File> all = files(kind);
   std::vector<std::string> names;
   for (const File& file : all) names.push_back(file.id);
-  if (kind == "engines") add_products(names);
+  if (kind == "engines")
+    add_products(names, [&](const std::string& product) { return find_file(kind, product).has_value(); });
   const std::string id = canonical_name(name);
-  const std::string_view why = kind == "models" ? why_not_modelled(id) : std::string_view();
+  const std::string base = kind == "models" ? model_hint(name) : std::string();
+  const bool may_be_refused = kind == "models" && base.empty();
+  const std::string_view why = may_be_refused ? why_not_modelled(id) : std::string_view();
   if (!why.empty())
     throw InputError(where, fmt::format("model '{}' is not modelled: {} (docs/limits.md)", shortened(name, 60), why));
-  const std::string base = kind == "models" ? model_hint(name) : std::string();
   const std::string meant = base.empty() ? suggestion(id, names) : std::string();
   std::string hint;
   if (kind == "models" && (meant.empty() || name.find('/') != std::string::npos))  // a path is not a misspelling

@@ -463,6 +463,7 @@ constexpr std::array kRefused = {
     Refused{"glm_moe_dsa", kSparse},
     Refused{"minimax_m3", kSparse},
     Refused{"nemotron-nas", kUneven},
+    Refused{"nemotron_nas", kUneven},
     Refused{"deci", kUneven},
     Refused{"openelm", kUneven},
     Refused{"gemma3n", "layers share caches and add embeddings of their own: weights and cache would be wrong"},

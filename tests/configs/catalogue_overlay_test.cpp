@@ -108,6 +108,7 @@ TEST_F(Overlay, UnknownModelsAreToldOfTheirConfigAndTheirBase) {
               HasSubstr("'llama-3.1-8b' has that shape, and 'dtype' says"));
   EXPECT_THAT(hint("x/Hermes-3-Llama-3.1-8B-AWQ-INT4"), HasSubstr("'llama-3.1-8b' has that shape"));
   EXPECT_THAT(hint("neuralmagic/Meta-Llama-3.1-70B-Instruct-FP8-dynamic"), HasSubstr("'llama-3.1-70b' has that shape"));
+  EXPECT_THAT(hint("QuantTrio/MiniMax-M2-AWQ"), HasSubstr("'minimax-m2' has that shape"));
   EXPECT_THAT(hint("Qwen/Qwen3-32B-AWQ"),
               AllOf(HasSubstr("'qwen3-32b' has that shape"), Not(HasSubstr("did you mean"))));
   EXPECT_THAT(hint("somebody/entirely-new"),
