@@ -71,7 +71,7 @@ void Mesh::finish(std::span<const std::span<const std::byte>> parts) {
         ready.push_back({transfer.fd, static_cast<short>(sends | receives), 0});
       }
       if (::poll(ready.data(), ready.size(), -1) < 0 && errno != EINTR)
-        throw PeerFailed();  // no process has sent anything for so long: treat the peer as gone
+        throw PeerFailed();  // poll itself failed: no peer can be heard any more
     }
   } catch (const PeerFailed&) {
     fail();

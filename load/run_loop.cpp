@@ -129,7 +129,7 @@ void RunLoop::end_warmup() {
   }
 }
 
-// Completes the steps in flight, since their workers use objects that the caller destroys after the run.
+// Steps that run on a device are still completed and logged.
 void RunLoop::stop(Nanos now) {
   if (!runner_.in_flight()) return;
   runner_.end_plans();

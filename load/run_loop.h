@@ -34,17 +34,17 @@ class Runner {
   // ---- time ------------------------------------------------------------------------------------------------
   /// The run begins: the clock reads 0.
   virtual void start() = 0;
-  /// The next end of a step, if it is known, or timer of a policy; kNever if there is neither.
+  /// The next end of a step or a lower bound of it, if it is known, or timer of a policy; kNever if there is neither.
   [[nodiscard]] virtual Nanos next_event() const = 0;
   /// Steps are in flight whose ends next_event() does not know.
   [[nodiscard]] virtual bool in_flight() const = 0;
-  /// Advances the clock to `until`, or less far if a step ends. Returns its time, which never decreases. May throw
-  /// DeviceError.
+  /// Advances the clock to `until`, or less far if a step ends or looks_up() is due. Returns its time, which never
+  /// decreases. May throw DeviceError.
   [[nodiscard]] virtual Nanos wait(Nanos until) = 0;
   /// Whether it is time to report progress and to check for a stop request. Asked before every pass of the loop.
   [[nodiscard]] virtual bool looks_up(Nanos now) = 0;
   /// Completes the steps that have ended by `now`, in order of their ends. For each it calls loop.reached() before and
-  /// loop.collect() after, and loop.must_decide() for a replica without further steps. True if a step has ended.
+  /// loop.collect() after, and loop.must_decide() for a replica without further steps. True if a step may have ended.
   virtual bool complete(Nanos now, RunLoop& loop) = 0;
   /// No step starts any more, except by decide().
   virtual void end_plans() = 0;
@@ -85,7 +85,7 @@ class RunLoop {
   RunLoop(const RunLoop&) = delete;
   RunLoop& operator=(const RunLoop&) = delete;
 
-  /// Runs to the end. False if options.stop was requested; no step is in flight then. Throws InputError for a run
+  /// Runs to the end. False if options.stop was requested; no step runs on a device then. Throws InputError for a run
   /// without end, and any error of the runner.
   [[nodiscard]] bool run();
   /// Closes the replication.

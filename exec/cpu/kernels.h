@@ -106,7 +106,7 @@ constexpr std::int64_t kAttentionTile = 64;
 /// Bytes past the end of a cache that attention may read and discard; also the size of AttentionTask::zeros.
 [[nodiscard]] std::size_t attention_padding(std::int64_t head_dim);
 
-// The compiled sets. isa.h says which of them this machine can run.
+// The compiled sets. runnable_kernels() says which of them this machine can run.
 extern const KernelSet kPortableKernels;
 extern const KernelSet kAvx2Kernels;  // only with PLIMSOLL_X86
 extern const KernelSet kAvx512Kernels;

@@ -50,7 +50,7 @@ LiveEngines::LiveEngines(const EngineConfig& config, std::int32_t replicas, cons
     EngineConfig own = config;
     own.threads = std::max(1, threads / replicas + (i < threads % replicas ? 1 : 0));
     own.host_memory = memory;
-    // Ranks of all replicas share one GPU.
+    // With loopback, the ranks of all replicas share one GPU.
     own.first_device = config.communicator == CommunicatorKind::loopback ? first : first + i * ranks;
     engines_.push_back(
         std::make_unique<Engine>(own, weights, part == nullptr ? nullptr : &part->ranks(static_cast<std::size_t>(i))));

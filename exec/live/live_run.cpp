@@ -63,6 +63,7 @@ bool LiveRun::complete(Nanos now, load::RunLoop& loop) {
 }
 
 void LiveRun::end_plans() {
+  look_at_ = sched::kNever;  // the loop looks up no more: a wait must sleep until a step ends
   for (Lane& lane : lanes_)
     if (lane.busy) end_order(lane);
 }
