@@ -68,7 +68,7 @@ cuda_wanted() {
 
 note_cuda() {
   if [[ " $* " == *" PLIMSOLL_CUDA=OFF "* ]]; then
-    say "no NVIDIA driver found: building without CUDA (./plimsoll setup --cuda builds it in)"
+    say "no NVIDIA driver found: building without CUDA; to include it, run ./plimsoll setup --cuda"
   elif [[ -z ${CUDACXX:-} && ! -x /usr/local/cuda/bin/nvcc && ! -x $root/.deps/cuda/bin/nvcc ]] &&
        ! command -v nvcc >/dev/null; then
     say "CUDA not found: building without it (./plimsoll setup --cuda installs it)"

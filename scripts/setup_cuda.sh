@@ -26,6 +26,7 @@ configure_anew() {
 
 # C++20 began with CUDA 12 (exec/cuda/find_cuda.cmake).
 release_of() { "$1" --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\).*/\1/p'; }
+take_lock   # before configurations are removed that another process may be building
 for present in "${CUDACXX:-}" "$(command -v nvcc || true)" /usr/local/cuda/bin/nvcc "$cuda/bin/nvcc"; do
   [[ -n $present ]] && command -v "$present" >/dev/null || continue
   release=$(release_of "$present")
@@ -37,7 +38,6 @@ for present in "${CUDACXX:-}" "$(command -v nvcc || true)" /usr/local/cuda/bin/n
   say "$present is of CUDA ${release:-unknown}, 12.0 or later is needed"
 done
 
-take_lock
 install_missing cuda
 python3 -m pip --version >/dev/null 2>&1 || fail "setup --cuda needs Python 3 with pip; on Debian: apt-get install python3-pip"
 mkdir -p "$root/.deps" || fail "cannot write to $root/.deps"
