@@ -158,8 +158,8 @@ void settle_live(ShareCalibration& share,
       for (std::size_t i = 0; i < loads.size(); ++i)
         factor[i] += std::log(seconds[i] / simulated[i]) / static_cast<double>(seconds_of_models.size());
     }
-    constexpr double kMaxCount = 0.7;  // log factor; more than a factor of two is not a calibration
-    for (double& f : factor) f = std::clamp(f, -kMaxCount, kMaxCount);
+    constexpr double kMaxLogFactor = 0.7;  // log factor; more than a factor of two is not a calibration
+    for (double& f : factor) f = std::clamp(f, -kMaxLogFactor, kMaxLogFactor);
     // Apply the sum of all rounds to the original tables, so that rounding does not accumulate.
     share.accelerator = measured;
     add_by_rows(share.accelerator, rows, factor);

@@ -480,8 +480,8 @@ Widening widening_of(const std::vector<BandMiss>& misses) {
     const double factor = std::abs(std::log(first_token ? (slow_side ? u.prefill_high : u.prefill_low)
                                                         : (slow_side ? u.decode_high : u.decode_low)));
     const double width = std::abs(std::log((above ? *c->high : *c->low) / *c->predicted));
-    constexpr double kNarrow = 0.01, kMinValue = 0.25, kMaxCount = 4;
-    const double answer = factor > kNarrow ? std::clamp(width / factor, kMinValue, kMaxCount) : 1;
+    constexpr double kNarrow = 0.01, kMinRatio = 0.25, kMaxRatio = 4;
+    const double answer = factor > kNarrow ? std::clamp(width / factor, kMinRatio, kMaxRatio) : 1;
     (first_token ? prefill : decode).push_back(missing / answer);
   }
   constexpr double kHeld = 0.9;

@@ -10,11 +10,11 @@
 namespace plimsoll::gui {
 
 std::string read_text(const QString& file) {
-  constexpr qint64 kMaxCount = 16 << 20;
+  constexpr qint64 kMaxBytes = 16 << 20;
   QFile in(file);
   if (!in.open(QIODevice::ReadOnly))
     throw InputError(Where{utf8(file), 0, 0}, "cannot be read: " + utf8(in.errorString()));
-  if (in.size() > kMaxCount) throw InputError(Where{utf8(file), 0, 0}, "is larger than 16 MiB");
+  if (in.size() > kMaxBytes) throw InputError(Where{utf8(file), 0, 0}, "is larger than 16 MiB");
   return in.readAll().toStdString();
 }
 

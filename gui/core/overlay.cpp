@@ -205,11 +205,11 @@ PointRow overlay_row(const NamedCells& cells) {
 }
 
 OverlayTable read_overlay(const std::string& file) {
-  constexpr qint64 kMaxCount = 64 << 20;
+  constexpr qint64 kMaxBytes = 64 << 20;
   QFile source(qs(file));
   if (!source.open(QIODevice::ReadOnly | QIODevice::Text))
     throw InputError(Where{file, 0, 0}, "cannot be read: " + utf8(source.errorString()));
-  if (source.size() > kMaxCount)
+  if (source.size() > kMaxBytes)
     throw InputError(Where{file, 0, 0}, "is larger than 64 MiB; expected a table of points");
   // A column that only our own points.csv has.
   if (source.readLine().contains("requests_completed")) return points_table(file);

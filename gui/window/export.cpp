@@ -86,9 +86,9 @@ std::string unescaped(QString text) {
 }
 
 std::string session_in_svg(const QString& file) {
-  constexpr qint64 kMaxCount = 16 << 20;
+  constexpr qint64 kMaxBytes = 16 << 20;
   QFile in(file);
-  if (!in.open(QIODevice::ReadOnly) || in.size() > kMaxCount) return {};
+  if (!in.open(QIODevice::ReadOnly) || in.size() > kMaxBytes) return {};
   const QString text = QString::fromUtf8(in.readAll());
   const QString open = QStringLiteral("<desc>") + QString::fromLatin1(kKey) + QChar(u'\n');
   const auto begin = text.indexOf(open), end = text.indexOf(QStringLiteral("</desc>"), begin);
@@ -98,10 +98,10 @@ std::string session_in_svg(const QString& file) {
 
 // The attachment is one of the compressed streams, recognised by its first bytes.
 std::string session_in_pdf(const QString& file) {
-  constexpr qint64 kMaxCount = 64 << 20;
+  constexpr qint64 kMaxBytes = 64 << 20;
   constexpr char kGuess[] = {0, 1, 0, 0};  // 64 KiB: qUncompress requires a size but finds the real one itself
   QFile in(file);
-  if (!in.open(QIODevice::ReadOnly) || in.size() > kMaxCount) return {};
+  if (!in.open(QIODevice::ReadOnly) || in.size() > kMaxBytes) return {};
   const QByteArray bytes = in.readAll();
   for (qsizetype at = bytes.indexOf("stream\n"); at >= 0; at = bytes.indexOf("stream\n", at + 1)) {
     const qsizetype begin = at + 7, end = bytes.indexOf("endstream", begin);

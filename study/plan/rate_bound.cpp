@@ -138,8 +138,8 @@ class FullBatch {
   [[nodiscard]] double least(double most_rows) {
     const double prompt = prompt_ > 0 ? least_prompt() : 0;
     if (!(work_.decode_rows > 0)) return prompt;
-    constexpr double kStep = 1.2, kMaxCount = 16384;
-    const double top = std::floor(std::min(most_rows, kMaxCount));
+    constexpr double kStep = 1.2, kMaxRows = 16384;
+    const double top = std::floor(std::min(most_rows, kMaxRows));
     double least = kInfinity;
     for (double rows = 1; rows < top; rows = std::max(rows + 1, std::floor(rows * kStep)))
       least = std::min(least, at(rows, prompt));
