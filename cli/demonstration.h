@@ -15,8 +15,6 @@
 
 namespace plimsoll::cli {
 
-// The main job of `./plimsoll`: the JumpStart study simulated, beside the published figures.
-
 struct DemonstrationSettings {
   std::string folder = "out/jumpstart-7b-p4d";
   int jobs = 0;

@@ -38,7 +38,7 @@ Usage import_usage() {
       .many = true};
   auto add = usage.options.add_options();
   add("map", po::value<std::vector<std::string>>()->value_name("FIGURE=COLUMN[:UNIT]"),
-      "the CSV column of a figure, if its name does not tell: ttft=first_token_ms, latency=took:s");
+      "the CSV column of a figure, if the column's name does not identify it: ttft=first_token_ms, latency=took:s");
   add("model", po::value<std::string>()->value_name("NAME"), "model, as studies name it");
   add("hardware", po::value<std::string>()->value_name("NAME"), "instance, or \"ACCELERATOR x COUNT\"");
   add("engine", po::value<std::string>()->value_name("NAME"), "engine profile");

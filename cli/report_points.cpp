@@ -76,8 +76,8 @@ void report_rejected(const std::vector<study::PointResult>& points, Console& con
     return point.metrics && study::rejected_all(*point.metrics);
   });
   if (count > 0)
-    console.warn(
-        fmt::format("{} of {} points served no request: all were rejected; the table says why", count, points.size()));
+    console.warn(fmt::format("{} of {} points served no request: all were rejected; the notes of the points say why",
+                             count, points.size()));
 }
 
 // On standard error, because a truncated or machine-read table hides its notes.
@@ -93,7 +93,7 @@ void report_idle(const std::vector<study::PointResult>& points, Console& console
   notes.erase("");
   constexpr std::size_t kShown = 3;
   if (notes.size() > kShown) {
-    console.note(fmt::format("{} points leave GPUs of their instances idle; the table says which", idle));
+    console.note(fmt::format("{} points leave GPUs of their instances idle; their notes say which", idle));
     return;
   }
   for (const std::string& note : notes) console.note(note);

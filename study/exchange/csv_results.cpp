@@ -228,7 +228,8 @@ std::vector<Column> read_header(const std::vector<CsvField>& header, const Where
   }
   std::vector<std::string> unread;
   for (std::size_t i = 0; i < header.size(); ++i)
-    if (columns[i].ours.empty() && !known_column(header[i].text) && unread.size() < kMaxShown)
+    if (columns[i].ours.empty() && !header[i].text.empty() && !known_column(header[i].text) &&
+        unread.size() < kMaxShown)
       unread.push_back(header[i].text.substr(0, kMaxName));
   const bool any =
       std::any_of(columns.begin(), columns.end(), [](const Column& column) { return column.ours.ends_with("_s"); });
@@ -243,7 +244,7 @@ std::vector<Column> read_header(const std::vector<CsvField>& header, const Where
   }
   if (!unread.empty())
     notes.push_back(
-        fmt::format("columns that are not read: {}; --map FIGURE=COLUMN reads one", fmt::join(unread, ", ")));
+        fmt::format("columns that are not read: {}; --map FIGURE=COLUMN[:UNIT] reads one", fmt::join(unread, ", ")));
   return columns;
 }
 

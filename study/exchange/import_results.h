@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Results of other load generators as points of ours (docs/import.md): vLLM's bench serve, AIPerf and GenAI-Perf,
-// guidellm, InferenceX, and tables of any tool. The format is detected from the content, never from the file's name.
+// Points in and out: our points.csv, exports in the forms of other tools, and results of other load generators as
+// points of ours (docs/import.md): vLLM's bench serve, AIPerf and GenAI-Perf, guidellm, InferenceX, and tables of any
+// tool. The format is detected from the content, never from the file's name.
 #pragma once
 
 #include <cstddef>

@@ -69,7 +69,7 @@ std::string limits_text(const Question& q, const Answer& answer) {
       text += fmt::format("{}{} {} {}", text.empty() ? "" : ", ", check.name,
                           check.at_least ? ">=" : "<=", limit_text(check.limit, check.unit));
     }
-    return text.empty() ? "no SLO: whatever keeps up" : text;
+    return text.empty() ? "no SLO: any deployment that keeps up" : text;
   }
   return q.spec.slo.empty() ? "no SLO" : "the SLO of the study";
 }

@@ -205,7 +205,7 @@ std::string unused_gpus(const PointResult& point) {
   const std::int64_t paid = std::int64_t{point.instances} * point.gpus_per_instance, used = point.gpus;
   if (used == 0 || used >= paid) return {};
   return fmt::format(
-      "{} of the {} GPUs of {} {} not used{}: more replicas or a larger tp would use them", paid - used, paid,
+      "{} of the {} GPUs of {} {} not used{}: more replicas or a larger tp would use all", paid - used, paid,
       point.instances == 1 ? point.labels.hardware : fmt::format("{} x {}", point.instances, point.labels.hardware),
       paid - used == 1 ? "is" : "are", point.usd_per_hour ? ", but paid for" : "");
 }

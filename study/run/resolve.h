@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From what a study says to what the simulator needs: memory, KV blocks, instances and cost of one point.
+// From what a study says to what the simulator needs: memory, KV blocks, instances and cost of one point; why a point
+// cannot exist or be simulated; and whether it lies within the runs that its engine was fitted to.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pause, resume and cancel for a run in progress, from a signal handler, standard input or a GUI.
+// Pause, resume and cancel for a run in progress, from a signal handler, standard input or a GUI; and work on all cores
+// that obeys them.
 #pragma once
 
 #include <atomic>

@@ -356,7 +356,7 @@ TEST_F(TableTest, WhatItCannotUseIsSaid) {
   EXPECT_THAT(table("ttft,tpot_ms\n80,20\n").notes,
               ::testing::Contains(HasSubstr("column 'ttft' is left out: its unit is unknown")));
   EXPECT_THAT(table("ttft_ms,first,took\n80,1,2\n").notes,
-              ::testing::Contains(HasSubstr("columns that are not read: first, took; --map FIGURE=COLUMN")));
+              ::testing::Contains(HasSubstr("columns that are not read: first, took; --map FIGURE=COLUMN[:UNIT]")));
   EXPECT_THAT(table("ttft_ms,tp\n80,2\n").notes, ::testing::Not(::testing::Contains(HasSubstr("not read"))));
   EXPECT_THAT(table("ttft_ms\n80\n\n# remark\n\"\"\n").notes,
               ::testing::Contains(HasSubstr("1 row without a throughput")));
