@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "model/op_cost.h"
+#include "sim/sim_replica.h"
 #include "study/file/cell.h"
 
 namespace plimsoll::cli {
@@ -38,14 +39,7 @@ double predicted(const model::OpPricer& pricer, const model::Op& op) {
 }  // namespace
 
 std::string ops_csv(std::span<const ReplicaTraces> replicas, const load::Scenario& s) {
-  const model::OpPricer pricer({.shape = s.shape.get(),
-                                .accelerator = s.accelerator.get(),
-                                .interconnect = s.interconnect.get(),
-                                .engine = s.engine.get(),
-                                .weight_dtype = s.weight_dtype,
-                                .kv_dtype = s.kv_dtype,
-                                .tp = s.tp,
-                                .pp = s.pp});
+  const model::OpPricer pricer(sim::cost_inputs(s));
   std::string text = "step,rank,layer,op,m,n,k,batch,context,measured_s,predicted_s\n";
   for (const ReplicaTraces& replica : replicas) {
     std::int64_t first = replica.ops.empty() ? 0 : replica.ops.front().step;  // earlier steps were the warm-up

@@ -12,6 +12,7 @@ namespace plimsoll::sim {
 
 namespace {
 constexpr double kTooLong = 2e-9 * static_cast<double>(load::kMaxRun);
+}  // namespace
 
 model::CostInputs cost_inputs(const load::Scenario& s) {
   return {.shape = s.shape.get(),
@@ -23,7 +24,6 @@ model::CostInputs cost_inputs(const load::Scenario& s) {
           .tp = s.tp,
           .pp = s.pp};
 }
-}  // namespace
 
 std::shared_ptr<model::ForwardCost> SimReplica::make_cost(const load::Scenario& scenario) {
   return std::make_shared<model::ForwardCost>(cost_inputs(scenario));

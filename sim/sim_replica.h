@@ -26,6 +26,9 @@
 
 namespace plimsoll::sim {
 
+/// What the cost model needs to know of the deployment. The pointers are the scenario's.
+[[nodiscard]] model::CostInputs cost_inputs(const load::Scenario& scenario);
+
 class SimReplica {
  public:
   /// The replicas of a run may share `cost`, since one thread drives them all; null: the replica makes its own.

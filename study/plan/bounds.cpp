@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/forward_cost.h"
+#include "sim/sim_replica.h"
 #include "study/plan/judgement.h"
 #include "study/run/resolve.h"
 
@@ -147,14 +148,7 @@ Bounds::Floor Bounds::floor_of(const Candidate& candidate) {
                 static_cast<std::int64_t>(context)};
   const auto known = floors_.find(key);
   if (known != floors_.end()) return known->second;
-  model::ForwardCost cost({.shape = s.shape.get(),
-                           .accelerator = s.accelerator.get(),
-                           .interconnect = s.interconnect.get(),
-                           .engine = s.engine.get(),
-                           .weight_dtype = s.weight_dtype,
-                           .kv_dtype = s.kv_dtype,
-                           .tp = s.tp,
-                           .pp = s.pp});
+  model::ForwardCost cost(sim::cost_inputs(s));
   Floor floor{std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
   std::vector<model::PrefillSpan> spans;
   const double window = s.shape->sliding_window > 0 ? std::min<double>(context, s.shape->sliding_window) : context;

@@ -13,6 +13,7 @@
 #include "load/lengths.h"
 #include "load/random.h"
 #include "model/forward_cost.h"
+#include "sim/sim_replica.h"
 #include "study/plan/answer.h"
 #include "study/run/resolve.h"
 
@@ -123,16 +124,7 @@ double constant_service(const load::Scenario& s, const Work& work, double rows) 
 class FullBatch {
  public:
   FullBatch(const load::Scenario& s, const Work& work)
-      : work_(work),
-        prompt_(s.kv.prefix_caching ? 0 : work.input),
-        cost_({.shape = s.shape.get(),
-               .accelerator = s.accelerator.get(),
-               .interconnect = s.interconnect.get(),
-               .engine = s.engine.get(),
-               .weight_dtype = s.weight_dtype,
-               .kv_dtype = s.kv_dtype,
-               .tp = s.tp,
-               .pp = s.pp}) {}
+      : work_(work), prompt_(s.kv.prefix_caching ? 0 : work.input), cost_(sim::cost_inputs(s)) {}
 
   // Seconds a request, whichever way its prompt and its decodes share the steps.
   [[nodiscard]] double least(double most_rows) {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "model/forward_cost.h"
+#include "sim/sim_replica.h"
 
 namespace plimsoll::study {
 
@@ -37,16 +38,7 @@ std::optional<double> arrival_rate(const load::LoadSpec& load) {
 
 class Replica {
  public:
-  Replica(const load::Scenario& s, MeanLengths lengths)
-      : lengths_(lengths),
-        cost_({.shape = s.shape.get(),
-               .accelerator = s.accelerator.get(),
-               .interconnect = s.interconnect.get(),
-               .engine = s.engine.get(),
-               .weight_dtype = s.weight_dtype,
-               .kv_dtype = s.kv_dtype,
-               .tp = s.tp,
-               .pp = s.pp}) {
+  Replica(const load::Scenario& s, MeanLengths lengths) : lengths_(lengths), cost_(sim::cost_inputs(s)) {
     const model::PrefillSpan span{static_cast<std::int64_t>(std::llround(lengths.input)), 0};
     model::ForwardWork work;
     work.prefill = {&span, 1};
