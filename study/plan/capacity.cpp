@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "study/plan/capacity.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -20,12 +18,10 @@
 namespace plimsoll::study::plan {
 namespace {
 
-constexpr double kStillPossible = 0.93;  // of the best screened capacity, for a deployment to be confirmed
 // Of the best confirmed one: what fails there is surely less, or not surely more.
 constexpr double kSurelyLess = 0.97, kSurelyMore = 1.02;
-constexpr double kFine = 0.01;       // of a load: closer ones cannot be told apart
 constexpr double kConfirmed = 0.02;  // of a load, where a confirming bracket ends
-constexpr std::size_t kMaxConfirmed = 8, kConfirmingRuns = 4, kWave = 3;
+constexpr std::size_t kConfirmingRuns = 4, kWave = 3;
 // What brackets of some replications find is a little too large, since it takes long for the worst to come: it is held
 // against one run that is much longer, and lowered by steps until that passes.
 constexpr double kLowered = 0.03;
@@ -284,7 +280,8 @@ class Rounds {
     }
     const bool is_near = start.asked_for > d.loads.back() && start.asked_for <= (1 + kLowered) * d.found;
     if (is_near || (start.kept != nullptr && start.asked_for > d.found)) {
-      std::erase_if(d.loads, [&](double l) { return std::abs(l - start.asked_for) <= kFine / 2 * start.asked_for; });
+      std::erase_if(d.loads,
+                    [&](double l) { return std::abs(l - start.asked_for) <= kTellsApart / 2 * start.asked_for; });
       d.loads.push_back(start.asked_for);
     }
     std::sort(d.loads.begin(), d.loads.end(), std::greater<>());
@@ -378,55 +375,6 @@ class Rounds {
   std::vector<Line> lines_;
   std::map<std::string, double> best_;  // worth of what passes, by kind of hardware
 };
-
-// USD a million output tokens at the largest load, with whose interval that of the tokens widens. Infinite without one.
-Estimate cost_of_a_million(const Candidate& candidate, const Capacity& capacity) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  if (!capacity.at_passing || !(capacity.at_passing->output_tokens_per_s > 0) || !(capacity.load.mean > 0))
-    return {kInfinity, 0, 1};
-  const double here = run_cost(candidate, *capacity.at_passing) / 3600 / capacity.at_passing->output_tokens_per_s * 1e6;
-  const double mean = here * capacity.passing / capacity.load.mean;
-  return {mean, mean * capacity.load.half_width / capacity.load.mean, capacity.load.values};
-}
-
-// The figures of an entry of a search for capacity are those at the load that it carries.
-void fill_entry(const Question& question, Answer& answer, std::size_t candidate, Capacity capacity, Stage stage) {
-  Entry& entry = answer.entries[candidate];
-  entry.stage = stage;
-  const auto& shown = capacity.at_passing ? capacity.at_passing : capacity.at_failing;
-  if (!shown && capacity.failing) {
-    entry.stage = Stage::bounded;
-    entry.reason = fmt::format("carries at most {:.3g} {}: full batches serve no more", *capacity.failing,
-                               load_unit(question.spec.workload.load));
-  }
-  if (shown) {
-    const sched::PointMetrics* const run = &*shown;
-    entry.standing = standing_of(question.spec, std::span(&run, 1), question.search.confidence);
-    entry.metrics = *shown;
-  }
-  // Each replication has its load that passes.
-  entry.standing.runs = capacity.load.values;
-  entry.standing.certain = entry.standing.meets && stage == Stage::confirmed && capacity.load.low() > 0;
-  entry.objective = question.search.objective == Objective::capacity
-                        ? capacity.load
-                        : cost_of_a_million(question.candidates[candidate], capacity);
-  // One run may be wrong by chance about a load that is close.
-  constexpr double kByChance = 1.05;
-  if (!capacity.confirmed && capacity.failing) entry.capacity_at_most = kByChance * *capacity.failing;
-  entry.capacity = std::move(capacity);
-}
-
-// Overlapping intervals are ties.
-void settle_overlapping(const Question& question, Answer& answer, std::vector<std::size_t>& leaders) {
-  const bool less = is_minimised(question.search.objective);
-  const auto overlaps = [&](std::size_t a, std::size_t b) {
-    const Estimate &mine = answer.entries[a].objective, &best = answer.entries[b].objective;
-    return less ? mine.low() <= best.high() + kFine * best.mean : mine.high() >= best.low() - kFine * best.mean;
-  };
-  settle(question, answer, leaders, overlaps, [&](std::size_t a, std::size_t b) {
-    return answer.entries[a].standing.latency_p90.mean == answer.entries[b].standing.latency_p90.mean;
-  });
-}
 
 }  // namespace
 
@@ -575,57 +523,6 @@ Capacity capacity_of(const Question& question, Trials& trials, std::size_t candi
   }
   if (first.load.mean > 0) from.load = first.load.mean;
   return find_capacities(question, trials, {candidate}, {from}, confirming_brackets()).front();
-}
-
-std::vector<std::size_t> rank_by_capacity(const Question& question, Trials& trials, Answer& answer) {
-  std::vector<std::size_t> candidates;
-  for (std::size_t i = 0; i < answer.entries.size(); ++i) {
-    if (answer.entries[i].stage == Stage::waiting) candidates.push_back(i);
-  }
-  const std::vector<CapacityStart> starts(candidates.size(), {load::load_value(question.spec.workload.load), 0});
-  const bool per_token = question.search.objective == Objective::cost_per_token;
-  const CapacityPlan coarse{.confirms = false,
-                            .replications = 1,
-                            .stride = 2,
-                            .tolerance = 0.05,
-                            .worth_following = !per_token || question.spec.deployment.is_fixed() ? kStillPossible : 0,
-                            .for_its_rent = per_token};
-  std::vector<Capacity> found = find_capacities(question, trials, candidates, starts, coarse);
-  for (std::size_t i = 0; i < candidates.size(); ++i)
-    fill_entry(question, answer, candidates[i], std::move(found[i]), Stage::screened);
-
-  const auto before = [&](std::size_t a, std::size_t b) { return goes_before(question, answer, a, b); };
-  std::sort(candidates.begin(), candidates.end(), before);
-  std::map<std::size_t, Capacity> contenders;
-  for (const std::size_t c : candidates) {
-    const double load = answer.entries[c].capacity->load.mean;
-    const double mine = answer.entries[c].objective.mean, best = answer.entries[candidates.front()].objective.mean;
-    const bool too_far =
-        is_minimised(question.search.objective) ? kStillPossible * mine > best : mine < kStillPossible * best;
-    if (contenders.size() == kMaxConfirmed || load <= 0 || too_far) break;
-    contenders.emplace(c, *answer.entries[c].capacity);
-  }
-  std::map<std::size_t, Capacity> confirmed = confirm_largest(question, trials, contenders, per_token);
-  std::vector<std::size_t> leaders;
-  for (auto& [candidate, first] : contenders) {
-    const auto at = confirmed.find(candidate);
-    const bool is_leader = at != confirmed.end();
-    const Stage stage = is_leader && at->second.confirmed ? Stage::confirmed : Stage::screened;
-    fill_entry(question, answer, candidate, is_leader ? std::move(at->second) : std::move(first), stage);
-    if (is_leader) leaders.push_back(candidate);
-  }
-  std::erase_if(leaders,
-                [&](std::size_t c) { return !answer.entries[c].standing.meets; });  // too little throughput there
-  settle_overlapping(question, answer, leaders);
-  // Of equal ones, a confirmed one is the answer: the figures of the others come from short runs.
-  const auto sure = std::find_if(leaders.begin(), leaders.end(),
-                                 [&](std::size_t c) { return answer.entries[c].stage == Stage::confirmed; });
-  if (sure != leaders.end() && sure != leaders.begin() && answer.entries[*sure].ties) {
-    answer.entries[leaders.front()].ties = true;
-    answer.entries[*sure].ties = false;
-    std::rotate(leaders.begin(), sure, sure + 1);
-  }
-  return leaders;
 }
 
 }  // namespace plimsoll::study::plan

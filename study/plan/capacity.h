@@ -26,6 +26,9 @@ struct CapacityPlan {
   bool for_its_rent = false;
 };
 
+/// Of a load: closer ones cannot be told apart.
+inline constexpr double kTellsApart = 0.01;
+
 /// Where the search for one capacity begins.
 struct CapacityStart {
   double load = 0;
