@@ -61,7 +61,8 @@ void settle_overlapping(const Question& question, Answer& answer, std::vector<st
   const bool less = is_minimised(question.search.objective);
   const auto overlaps = [&](std::size_t a, std::size_t b) {
     const Estimate &mine = answer.entries[a].objective, &best = answer.entries[b].objective;
-    return less ? mine.low() <= best.high() + kTellsApart * best.mean : mine.high() >= best.low() - kTellsApart * best.mean;
+    return less ? mine.low() <= best.high() + kTellsApart * best.mean
+                : mine.high() >= best.low() - kTellsApart * best.mean;
   };
   settle(question, answer, leaders, overlaps, [&](std::size_t a, std::size_t b) {
     return answer.entries[a].standing.latency_p90.mean == answer.entries[b].standing.latency_p90.mean;
