@@ -16,7 +16,7 @@
 
 #include "exec/brief_wait.h"
 #include "exec/cpu/thread_pool.h"
-#include "exec/live/serve.h"
+#include "exec/live/measure_point.h"
 #include "study/file/study.h"
 #include "study/run/resolve.h"
 

@@ -9,7 +9,7 @@
 
 #include "configs/this_machine.h"
 #include "exec/engine.h"
-#include "exec/live/serve.h"
+#include "exec/live/measure_point.h"
 #include "model/error.h"
 #include "sim/simulate.h"
 #include "study/file/study.h"

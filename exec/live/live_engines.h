@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "exec/engine.h"
-#include "exec/live/serve.h"
+#include "exec/live/measure_point.h"
 
 namespace plimsoll::exec {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "exec/live/serve.h"
+#include "exec/live/measure_point.h"
 #include "exec/live/step_builder.h"
 
 namespace plimsoll::exec {

@@ -14,6 +14,7 @@ set(sched_sees model)
 set(traces_sees model)
 set(load_sees model sched traces)
 set(configs_sees model sched/policy_config.h)
+set(endpoints_sees model net sched traces load configs)
 set(sim_sees model sched traces load configs)
 set(exec/weights_sees model configs)
 set(exec_sees model net sched traces load configs exec/weights)
@@ -28,12 +29,12 @@ set(study/exchange_sees model sched traces load configs study/file study/run)
 set(study/plan_sees model sched traces load configs sim study/file study/run study/output)
 set(validation_sees model sched traces load configs sim exec/cpu ${study_rooms})
 set(calibration_sees model sched traces load configs sim exec exec/cpu exec/live ${study_rooms} validation)
-set(cli_sees model net sched traces load configs sim ${exec_rooms} ${study_rooms} validation calibration)
+set(cli_sees model net sched traces load configs endpoints sim ${exec_rooms} ${study_rooms} validation calibration)
 set(gui/core_sees model sched traces load configs sim ${study_rooms} validation)
 set(gui/plot_sees ${gui/core_sees} gui/core)
 set(gui/window_sees ${gui/plot_sees} gui/plot)
 set(gui_sees ${gui/window_sees} gui/window)
-set(folders model net sched traces load configs sim exec study validation calibration cli gui)
+set(folders model net sched traces load configs endpoints sim exec study validation calibration cli gui)
 set(rooms ${folders} ${study_rooms} ${exec_rooms} ${gui_rooms})
 
 # The room that FILE lies in: the deepest folder that is one.
@@ -46,10 +47,11 @@ function(room_of result file)
 endfunction()
 
 # Libraries with a home: how their headers begin, and the only files that may include them.
-set(libraries "yaml-cpp" "Qt" "CUDA and NCCL" "Eigen" "SQLite")
-set(headers "^yaml-cpp/" "^Q(t|[A-Z])" "^(cuda|cublas|curand|cusolver|cusparse|cudnn|nccl|nvtx|thrust/|cub/)" "^(Eigen|unsupported/Eigen)/" "^sqlite3")
+set(libraries "yaml-cpp" "Qt" "CUDA and NCCL" "Eigen" "SQLite" "Boost.Asio and Beast" "OpenSSL")
+set(headers "^yaml-cpp/" "^Q(t|[A-Z])" "^(cuda|cublas|curand|cusolver|cusparse|cudnn|nccl|nvtx|thrust/|cub/)" "^(Eigen|unsupported/Eigen)/" "^sqlite3"
+    "^boost/(asio|beast)" "^openssl/")
 set(homes "^configs/[^/]+\\.cpp$" "^(gui|tests/gui|tests/bench/gui)/" "^(exec/cuda|tests/exec/cuda)/" "^(exec/cpu|calibration|tests/exec|tests/calibration)/"
-    "^(study/run/result_store\\.cpp|tests/.*)$")
+    "^(study/run/result_store\\.cpp|tests/.*)$" "^net/" "^(net|tests)/")
 
 set(violations "")
 function(violation file text)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exec/live/serve.h"
+#include "exec/live/measure_point.h"
 
 #include <memory>
 #include <optional>

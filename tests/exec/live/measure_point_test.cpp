@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Measured points end to end, with real threads and the real clock, on a device whose tokens are easy to check. What
 // depends on how fast this machine is, is not looked at.
-#include "exec/live/serve.h"
+#include "exec/live/measure_point.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
