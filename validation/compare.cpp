@@ -17,14 +17,19 @@ namespace {
 
 using Rows = std::vector<const MeasuredPoint*>;
 
+std::string cache_text(const MeasuredPoint& p) {
+  return p.prefix_caching ? fmt::format("prefix_caching: {}", *p.prefix_caching) : std::string();
+}
+
 // The values that rows of one study share; the rows differ only in the load's value.
 std::string configuration(const MeasuredPoint& p) {
   return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", p.model, p.hardware, p.engine, p.dtype, p.kv_dtype, p.tp,
                      p.replicas, p.policy, p.max_running, p.step_token_budget, p.input_tokens, p.output_tokens,
                      p.load_kind) +
-         fmt::format("|{}|{}", p.arrival_cv, p.unusable) +
-         (p.load_kind == "jumpstart" ? std::string()
-                                     : fmt::format("|{}|{}|{}", p.requests, p.length_cv, p.turnaround_s));
+         fmt::format("|{}|{}|{}", p.arrival_cv, p.unusable, cache_text(p)) +
+         (p.load_kind == "jumpstart"
+              ? std::string()
+              : fmt::format("|{}|{}|{}|{}", p.requests, p.length_cv, p.turnaround_s, p.uniform_from));
 }
 
 std::string hardware_text(const MeasuredPoint& p) {
@@ -57,7 +62,21 @@ std::string scheduler_text(const MeasuredPoint& p) {
   if (!p.policy.empty()) add("policy: " + p.policy);
   if (p.max_running > 0) add(fmt::format("max_running: {}", p.max_running));
   if (p.step_token_budget > 0) add(fmt::format("step_token_budget: {}", p.step_token_budget));
+  if (p.prefix_caching) add(cache_text(p));
   return keys.empty() ? "" : "scheduler: {" + keys + "}\n";
+}
+
+std::string lengths_text(const MeasuredPoint& p) {
+  if (p.uniform_from > 0) {
+    const auto uniform = [&](std::int64_t tokens) {
+      return fmt::format("{{uniform: {{min: {}, max: {}}}}}", shortest(tokens, p), tokens);
+    };
+    return fmt::format("{{input: {}, output: {}}}", uniform(p.input_tokens), uniform(p.output_tokens));
+  }
+  const std::string output = p.length_cv > 0 ? fmt::format("{{lognormal: {{mean: {}, cv: {}}}}}", p.output_tokens,
+                                                           configs::number_text(p.length_cv))
+                                             : fmt::format("{}", p.output_tokens);
+  return fmt::format("{{input: {}, output: {}}}", p.input_tokens, output);
 }
 
 using Metrics = sched::PointMetrics;
@@ -183,11 +202,7 @@ std::string study_text(const std::vector<const MeasuredPoint*>& rows) {
     text += "scheduler: {max_concurrent: 512, max_total: 4096, max_input: 4095, max_batch_prefill_tokens: 4096}\n";
   else
     text += scheduler_text(p);
-  const std::string output = p.length_cv > 0 ? fmt::format("{{lognormal: {{mean: {}, cv: {}}}}}", p.output_tokens,
-                                                           configs::number_text(p.length_cv))
-                                             : fmt::format("{}", p.output_tokens);
-  text +=
-      fmt::format("workload:\n  load: {}\n  lengths: {{input: {}, output: {}}}\n", load.text, p.input_tokens, output);
+  text += fmt::format("workload:\n  load: {}\n  lengths: {}\n", load.text, lengths_text(p));
   const bool ends_itself = p.load_kind == "jumpstart" || p.load_kind == "burst";
   if (!ends_itself) text += fmt::format("  requests: {}\n", p.requests > 0 ? p.requests : 1000);
   return text + fmt::format("sweep: {{{}: [{}]}}\n", load.key, values);
@@ -230,6 +245,11 @@ ErrorSummary summarise(const std::vector<const Comparison*>& comparisons) {
     if (const std::optional<double> error = c->relative_error()) errors.push_back(*error);
   ErrorSummary summary = summarise_errors(errors);
   summary.missing = comparisons.size() - errors.size();
+  for (const Comparison* c : comparisons) {
+    const std::optional<bool> inside = c->is_in_band();
+    summary.banded += inside ? 1 : 0;
+    summary.in_band += inside.value_or(false) ? 1 : 0;
+  }
   return summary;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "validation/error_summary.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "sched/statistics.h"
@@ -24,6 +26,10 @@ ErrorSummary summarise_errors(std::vector<double> errors) {
   out.median = found[0];
   out.p90 = found[1];
   return out;
+}
+
+std::string ErrorSummary::coverage() const {
+  return banded == 0 ? "" : fmt::format("{:.0f} %", 100.0 * static_cast<double>(in_band) / static_cast<double>(banded));
 }
 
 }  // namespace plimsoll::validation

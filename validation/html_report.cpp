@@ -65,22 +65,12 @@ std::string parity(const std::string& metric, const std::vector<Comparison>& com
   return study::svg_chart(chart);
 }
 
-std::string held(const Group& group) {
-  std::size_t inside = 0, all = 0;
-  for (const Comparison* c : group) {
-    const std::optional<bool> inside_it = c->is_in_band();
-    all += inside_it ? 1 : 0;
-    inside += inside_it.value_or(false) ? 1 : 0;
-  }
-  return all == 0 ? "" : fmt::format("{:.0f} %", 100.0 * static_cast<double>(inside) / static_cast<double>(all));
-}
-
 std::string error_row(const std::string& name, const std::string& metric, const Group& group) {
   const ErrorSummary s = summarise(group);
   return fmt::format(
       "<tr><td>{}</td><td>{}</td><td>{}</td><td>{:.1f} %</td><td>{:.1f} %</td><td>{:.1f} %</td><td>{:+.1f} "
       "%</td><td>{}</td><td>{}</td></tr>\n",
-      study::html_escaped(name), metric, s.count, 100 * s.mean, 100 * s.median, 100 * s.p90, 100 * s.bias, held(group),
+      study::html_escaped(name), metric, s.count, 100 * s.mean, 100 * s.median, 100 * s.p90, 100 * s.bias, s.coverage(),
       s.missing > 0 ? fmt::format("{}", s.missing) : "");
 }
 

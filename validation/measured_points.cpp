@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 25> kColumns = {"model",
+constexpr std::array<std::string_view, 27> kColumns = {"model",
                                                        "hardware",
                                                        "engine",
                                                        "dtype",
@@ -43,7 +43,9 @@ constexpr std::array<std::string_view, 25> kColumns = {"model",
                                                        "kv_dtype",
                                                        "max_running",
                                                        "step_token_budget",
-                                                       "arrival_cv"};
+                                                       "arrival_cv",
+                                                       "uniform_from",
+                                                       "prefix_caching"};
 
 // A column that only points.csv has.
 constexpr std::string_view kPointsOnly = "requests_completed";
@@ -78,6 +80,19 @@ class Row {
   /// Of points.csv: a mean over requests, rounded.
   [[nodiscard]] std::int64_t mean_tokens(std::size_t column) const {
     return static_cast<std::int64_t>(std::llround(number(column, 0).value_or(0)));
+  }
+  /// At most 1.
+  [[nodiscard]] double share(std::size_t column) const {
+    const std::optional<double> value = number(column, 0);
+    if (value && *value > 1) fail(column, fmt::format("found '{}', expected a share of at most 1", text(column)));
+    return value.value_or(0);
+  }
+  [[nodiscard]] std::optional<bool> truth(std::size_t column) const {
+    const std::string value = text(column);
+    if (value.empty()) return {};
+    if (value != "true" && value != "false")
+      fail(column, fmt::format("found '{}', allowed: true, false", value.substr(0, 40)));
+    return value == "true";
   }
   [[nodiscard]] std::int64_t whole(std::size_t column, std::int64_t fallback) const {
     const std::optional<double> value = number(column, 0);
@@ -160,11 +175,22 @@ MeasuredPoint read_row(const Row& row, bool points) {
   p.max_running = row.whole(22, 0);
   p.step_token_budget = row.whole(23, 0);
   p.arrival_cv = row.number(24, 0).value_or(0);
+  p.uniform_from = row.share(25);
+  p.prefix_caching = row.truth(26);
   p.unusable = problem_of(p);
   return p;
 }
 
 }  // namespace
+
+std::int64_t shortest(std::int64_t tokens, const MeasuredPoint& p) {
+  if (!(p.uniform_from > 0)) return tokens;
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(p.uniform_from * static_cast<double>(tokens)));
+}
+
+double mean_output(const MeasuredPoint& p) {
+  return static_cast<double>(shortest(p.output_tokens, p) + p.output_tokens) / 2;
+}
 
 std::string problem_of(const MeasuredPoint& p) {
   if (p.model.empty()) return "model is not stated";
@@ -179,6 +205,7 @@ std::string problem_of(const MeasuredPoint& p) {
   if (kind.quantity == load::LoadQuantity::rate_scale) return "load_kind: a trace, but not which";
   if (kind.quantity == load::LoadQuantity::none) return "load_kind: a script, but not which";
   if (!(p.load_value > 0)) return "load_value is not stated";
+  if (p.uniform_from > 0 && p.length_cv > 0) return "uniform_from and length_cv exclude each other";
   const bool is_gamma = kind.name == load::load_kind(load::GammaArrivals{});
   if (is_gamma && !(p.arrival_cv > 0))
     return "arrival_cv, the spread of the gaps between a gamma load's requests, is not stated";

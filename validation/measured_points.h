@@ -21,13 +21,19 @@ struct MeasuredPoint {
   double load_value = 0;
   double length_cv = 0;     // spread of the output lengths; 0: all equal
   double turnaround_s = 0;  // closed loop: from an answer to the client's next request
+  double uniform_from = 0;  // lengths are uniform from this share of input_tokens and output_tokens up to them; 0: no
   std::optional<double> output_tokens_per_s, latency_per_token_p90_s, latency_p90_s, latency_mean_s, ttft_mean_s,
       tpot_mean_s;
-  double arrival_cv = 0;  // spread of a gamma load's gaps; 0: not stated
-  std::string unusable;   // why it cannot be simulated; empty: nothing is known against it
+  double arrival_cv = 0;               // spread of a gamma load's gaps; 0: not stated
+  std::optional<bool> prefix_caching;  // absent: the engine's default
+  std::string unusable;                // why it cannot be simulated; empty: nothing is known against it
   bool imported = false;  // of a points.csv: a point that cannot be simulated has no prediction, which is no error
   Where where;
 };
+
+/// Mean tokens of an answer, and shortest lengths, of a row's uniform or equal lengths.
+[[nodiscard]] double mean_output(const MeasuredPoint& point);
+[[nodiscard]] std::int64_t shortest(std::int64_t tokens, const MeasuredPoint& point);
 
 /// Why a point cannot be simulated: a missing label, or a load that a row does not describe completely. Empty:
 /// nothing is known against it.

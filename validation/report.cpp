@@ -139,7 +139,7 @@ std::string group_key(const Comparison& c) {
 std::vector<std::string> summary_row(const std::string& name, const std::string& metric,
                                      const std::vector<const Comparison*>& group) {
   const ErrorSummary s = summarise(group);
-  if (s.count == 0) return {name, short_name(metric), "0", "-", "-", "-", "-", fmt::format("{}", s.missing)};
+  if (s.count == 0) return {name, short_name(metric), "0", "-", "-", "-", "-", "", fmt::format("{}", s.missing)};
   return {name,
           short_name(metric),
           fmt::format("{}", s.count),
@@ -147,7 +147,84 @@ std::vector<std::string> summary_row(const std::string& name, const std::string&
           fmt::format("{:.1f} %", 100 * s.median),
           fmt::format("{:.1f} %", 100 * s.p90),
           fmt::format("{:+.1f} %", 100 * s.bias),
+          s.coverage(),
           s.missing > 0 ? fmt::format("{}", s.missing) : ""};
+}
+
+using Figures = std::vector<const Comparison*>;
+
+Figures figures_of(const std::vector<Comparison>& comparisons) {
+  Figures all;
+  for (const Comparison& c : comparisons) all.push_back(&c);
+  return all;
+}
+
+using NameOf = std::string (*)(const Comparison&);
+std::string table_of(const Comparison& c) { return c.table; }
+std::string group_of(const Comparison& c) {
+  const MeasuredPoint& p = *c.point;
+  const std::string name = fmt::format("{} {}", p.hardware.substr(0, p.hardware.find(" x ")), p.engine);
+  return p.dtype.empty() ? name : name + " " + p.dtype;
+}
+
+// In the order of their first figure.
+std::vector<std::string> names_by(const Figures& figures, NameOf name_of) {
+  std::vector<std::string> names;
+  for (const Comparison* c : figures)
+    if (std::find(names.begin(), names.end(), name_of(*c)) == names.end()) names.push_back(name_of(*c));
+  return names;
+}
+
+Figures named(const Figures& figures, NameOf name_of, const std::string& name) {
+  Figures out;
+  for (const Comparison* c : figures)
+    if (name_of(*c) == name) out.push_back(c);
+  return out;
+}
+
+void add_summary_rows(const std::string& name, const Figures& figures, study::TextTable& table) {
+  for (const std::string& metric : metrics_of(figures)) {
+    Figures of_metric;
+    for (const Comparison* c : figures)
+      if (c->metric == metric) of_metric.push_back(c);
+    table.rows.push_back(summary_row(name, metric, of_metric));
+  }
+}
+
+// Mean latencies of rows that state only the means of TTFT and TPOT, by the same sum on both sides.
+std::vector<Comparison> latencies(const Figures& figures) {
+  std::vector<Comparison> out;
+  for (std::size_t i = 0; i + 1 < figures.size(); ++i) {
+    const Comparison &ttft = *figures[i], &tpot = *figures[i + 1];
+    if (ttft.point != tpot.point || ttft.metric != "ttft_mean_s" || tpot.metric != "tpot_mean_s") continue;
+    if (ttft.point->latency_mean_s || !ttft.predicted || !tpot.predicted) continue;
+    const double further = mean_output(*ttft.point) - 1;
+    Comparison c;
+    c.point = ttft.point;
+    c.measured = ttft.measured + further * tpot.measured;
+    c.predicted = *ttft.predicted + further * *tpot.predicted;
+    out.push_back(std::move(c));
+  }
+  return out;
+}
+
+std::string group_text(const Figures& all) {
+  const std::vector<std::string> groups = names_by(all, group_of);
+  if (groups.size() < 2) return {};
+  study::TextTable table;
+  table.left = 2;
+  table.header = {{"accelerator, engine, type", "figure", "n", "mean |error|", "median", "p90", "bias", "in band",
+                   "not predicted"}};
+  bool sums = false;
+  for (const std::string& name : groups) {
+    const Figures group = named(all, group_of, name);
+    add_summary_rows(name, group, table);
+    const std::vector<Comparison> whole = latencies(group);
+    if (!whole.empty()) table.rows.push_back(summary_row(name, "e2e_s", figures_of(whole)));
+    sums = sums || !whole.empty();
+  }
+  return "\n" + study::text_table(table) +
+         (sums ? "e2e: ttft_mean + (output tokens - 1) x tpot_mean, on both sides\n" : "");
 }
 
 std::string notes(const std::vector<Comparison>& comparisons) {
@@ -187,25 +264,12 @@ std::string comparison_json(const std::vector<Comparison>& comparisons) {
 std::string summary_text(const std::vector<Comparison>& comparisons) {
   study::TextTable table;
   table.left = 2;
-  table.header = {{"table", "figure", "n", "mean |error|", "median", "p90", "bias", "not predicted"}};
-  std::vector<const Comparison*> all;
-  for (const Comparison& c : comparisons) all.push_back(&c);
-  std::vector<std::string> tables;
-  for (const Comparison* c : all)
-    if (std::find(tables.begin(), tables.end(), c->table) == tables.end()) tables.push_back(c->table);
-  if (tables.size() > 1) tables.emplace_back();  // all of them together
-  for (const std::string& name : tables) {
-    std::vector<const Comparison*> group;
-    for (const Comparison* c : all)
-      if (name.empty() || c->table == name) group.push_back(c);
-    for (const std::string& metric : metrics_of(group)) {
-      std::vector<const Comparison*> of_metric;
-      for (const Comparison* c : group)
-        if (c->metric == metric) of_metric.push_back(c);
-      table.rows.push_back(summary_row(name.empty() ? "all" : name, metric, of_metric));
-    }
-  }
-  return study::text_table(table);
+  table.header = {{"table", "figure", "n", "mean |error|", "median", "p90", "bias", "in band", "not predicted"}};
+  const Figures all = figures_of(comparisons);
+  const std::vector<std::string> tables = names_by(all, table_of);
+  for (const std::string& name : tables) add_summary_rows(name, named(all, table_of, name), table);
+  if (tables.size() > 1) add_summary_rows("all", all, table);
+  return study::text_table(table) + group_text(all) + "in band: share of the figures inside their 90 % band\n";
 }
 
 std::string comparison_text(const std::vector<Comparison>& comparisons) {
@@ -219,7 +283,7 @@ std::string comparison_text(const std::vector<Comparison>& comparisons) {
     group.push_back(&c);
   }
   if (!group.empty()) text += configuration_text(group);
-  return text + summary_text(comparisons) + notes(comparisons);
+  return text + notes(comparisons) + "\n" + summary_text(comparisons);
 }
 
 }  // namespace plimsoll::validation

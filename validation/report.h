@@ -14,10 +14,12 @@ namespace plimsoll::validation {
 [[nodiscard]] std::string comparison_csv(const std::vector<Comparison>& comparisons);
 [[nodiscard]] std::string comparison_json(const std::vector<Comparison>& comparisons);
 
-/// Every cell, predicted beside measured with its error, configuration by configuration; then the errors by table and
-/// metric and in total, and the basis of the predictions.
+/// Every cell, predicted beside measured with its error, configuration by configuration; then the basis of the
+/// predictions and summary_text().
 [[nodiscard]] std::string comparison_text(const std::vector<Comparison>& comparisons);
-/// The last part of it alone: mean, median and p90 of the absolute error and the bias, by table and metric and in all.
+/// Mean, median and p90 of the absolute error, the bias and the share of bands that hold: by table and metric, in all,
+/// and by group of accelerator, engine and weight type. A group whose rows state the means of TTFT and TPOT alone has
+/// the latency that follows from them as well.
 [[nodiscard]] std::string summary_text(const std::vector<Comparison>& comparisons);
 
 // Comparisons as one HTML page that needs nothing else: parity pictures, errors by group, and where the predicted time

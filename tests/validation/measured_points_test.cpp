@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
+#include <regex>
+
 #include "tests/scratch.h"
 #include "validation/compare.h"
 #include "validation/report.h"
@@ -80,6 +82,54 @@ TEST_F(MeasuredPoints, ServersSettingsAreSimulatedAsMeasured) {
   EXPECT_EQ(blank.find("scheduler"), std::string::npos);
 }
 
+// 0.8 of 1000 and of 101 tokens, rounded down as the benchmark does: 800 and 80. The mean answer is (80 + 101) / 2.
+TEST_F(MeasuredPoints, UniformLengthsBeginAtTheirShare) {
+  const std::string header = "model,hardware,engine,input_tokens,output_tokens,load_kind,load_value,uniform_from,";
+  const MeasuredTable table = read(header +
+                                   "prefix_caching\nm,h,e,1000,101,closed_loop,8,0.8,false\n"
+                                   "m,h,e,1000,101,closed_loop,8,,\n");
+  const std::string uniform = study_text({&table.points[0]});
+  EXPECT_NE(uniform.find("lengths: {input: {uniform: {min: 800, max: 1000}}, output: {uniform: {min: 80, max: 101}}}"),
+            std::string::npos)
+      << uniform;
+  EXPECT_NE(uniform.find("scheduler: {prefix_caching: false}\n"), std::string::npos);
+  EXPECT_EQ(mean_output(table.points[0]), 90.5);
+  EXPECT_NE(study_text({&table.points[1]}).find("lengths: {input: 1000, output: 101}"), std::string::npos);
+  EXPECT_EQ(mean_output(table.points[1]), 101);
+  expect_error(header + "tp\nm,h,e,1,1,closed_loop,1,1.5,1\n", 2, 25, "uniform_from: found '1.5', expected a share");
+  expect_error(header + "prefix_caching\nm,h,e,1,1,closed_loop,1,1,off\n", 2, 27,
+               "prefix_caching: found 'off', allowed");
+}
+
+// Two groups whose bands hold the measured 0.1 s in one of two rows, and never. The latency of means: 1 + 9 x 0.1 = 1.9
+// against 1.2 + 9 x 0.1 = 2.1 is 10.5 % too much.
+TEST_F(MeasuredPoints, GroupsHaveErrorsCoverageAndLatency) {
+  const MeasuredTable table = read(
+      "model,hardware,engine,dtype,input_tokens,output_tokens,load_kind,load_value,ttft_mean_s,tpot_mean_s\n"
+      "m,h x 8,e,fp8,1,10,closed_loop,1,1,0.1\nm,h x 4,e,fp8,1,10,closed_loop,2,1,0.1\n"
+      "m,g x 8,e,fp8,1,10,closed_loop,1,1,0.1\n");
+  std::vector<Comparison> all;
+  for (std::size_t i = 0; i < 3; ++i) {
+    Comparison ttft;
+    ttft.point = &table.points[i];
+    ttft.metric = "ttft_mean_s";
+    ttft.measured = 1;
+    ttft.predicted = 1.2;
+    Comparison tpot = ttft;
+    tpot.metric = "tpot_mean_s";
+    tpot.measured = tpot.predicted.emplace(0.1);
+    tpot.low = i == 0 ? 0.09 : 0.11;
+    tpot.high = 0.12;
+    all.push_back(ttft);
+    all.push_back(tpot);
+  }
+  const std::string text = std::regex_replace(summary_text(all), std::regex("  +"), " ");
+  EXPECT_NE(text.find("\nh e fp8 ttft_mean 2 20.0 % 20.0 % 20.0 % +20.0 %"), std::string::npos) << text;
+  EXPECT_NE(text.find("\nh e fp8 tpot_mean 2 0.0 % 0.0 % 0.0 % +0.0 % 50 %\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\ng e fp8 tpot_mean 1 0.0 % 0.0 % 0.0 % +0.0 % 0 %\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\ng e fp8 e2e 1 10.5 %"), std::string::npos) << text;
+}
+
 TEST_F(MeasuredPoints, FaultsAreNamedWithTheirPlace) {
   expect_error("model,hardware,engine,input_tokens,output_tokens,load_kind,load_vale\n", 1, 60,
                "did you mean 'load_value'");
@@ -107,7 +157,7 @@ TEST_F(MeasuredPoints, PointsOfARunAreMeasuredPoints) {
   EXPECT_FALSE(p.latency_mean_s.has_value());
 }
 
-// The tables that ship: 215 rows, of which some have one figure and most have two.
+// The tables that ship: those of the JumpStart post have 215 rows, of which some have one figure and most have two.
 TEST_F(MeasuredPoints, ThePublishedTablesAreWhole) {
   const std::vector<MeasuredTable> tables = jumpstart_tables();
   ASSERT_EQ(tables.size(), 5U);
@@ -116,6 +166,12 @@ TEST_F(MeasuredPoints, ThePublishedTablesAreWhole) {
   EXPECT_EQ(tables[2].points.size(), 23U);
   EXPECT_EQ(tables[3].points.size(), 32U);
   EXPECT_EQ(tables[4].points.size(), 32U);
+  const auto rows = [](const char* name) {
+    return read_measured(published_folder() + "/" + name + ".csv").points.size();
+  };
+  EXPECT_EQ(rows("serving-h100"), 210U);
+  EXPECT_EQ(rows("serving-h200-b200"), 259U);
+  EXPECT_EQ(rows("trtllm-max-throughput"), 50U);
 }
 
 // A prompt that the model has no room for says nothing of the speed of those that it has.
