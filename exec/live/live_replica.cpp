@@ -8,7 +8,7 @@
 namespace plimsoll::exec {
 
 LiveReplica::LiveReplica(const load::Scenario& scenario, std::size_t index, const sched::RunOptions& options,
-                         EventLog& events)
+                         load::EventLog& events)
     : replica_({.policy = scenario.policy,
                 .kv = scenario.kv,
                 .window = scenario.shape->sliding_window,

@@ -9,8 +9,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "exec/live/event_log.h"
 #include "exec/live/step_order.h"
+#include "load/event_log.h"
 #include "load/scenario.h"
 #include "sched/replica.h"
 #include "sched/run_result.h"
@@ -24,7 +24,8 @@ struct StepSpan {
 
 class LiveReplica {
  public:
-  LiveReplica(const load::Scenario& scenario, std::size_t index, const sched::RunOptions& options, EventLog& events);
+  LiveReplica(const load::Scenario& scenario, std::size_t index, const sched::RunOptions& options,
+              load::EventLog& events);
 
   [[nodiscard]] sched::Replica& replica() { return replica_; }
   [[nodiscard]] const sched::Replica& replica() const { return replica_; }
@@ -54,7 +55,7 @@ class LiveReplica {
 
   sched::Replica replica_;
   std::size_t index_;
-  EventLog& events_;
+  load::EventLog& events_;
   bool keep_steps_;
   std::vector<Change> changes_;                   // since the last order
   std::unordered_map<std::uint64_t, ReqId> ids_;  // of live requests, by serial; looked up, never iterated

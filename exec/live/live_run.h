@@ -7,9 +7,9 @@
 #include <deque>
 #include <vector>
 
-#include "exec/live/event_log.h"
 #include "exec/live/live_replica.h"
 #include "exec/live/step_executor.h"
+#include "load/event_log.h"
 #include "load/run_loop.h"
 
 namespace plimsoll::exec {
@@ -45,7 +45,7 @@ class LiveRun final : public load::Runner {
     std::uint64_t serial;
   };
   struct Lane {  // a replica with what is in flight there
-    Lane(const load::Scenario& scenario, std::size_t index, const sched::RunOptions& options, EventLog& events)
+    Lane(const load::Scenario& scenario, std::size_t index, const sched::RunOptions& options, load::EventLog& events)
         : live(scenario, index, options, events) {}
     LiveReplica live;
     bool busy = false, ending = false;
@@ -55,7 +55,7 @@ class LiveRun final : public load::Runner {
   void end_order(Lane& lane);
 
   StepExecutor& executor_;
-  EventLog events_;
+  load::EventLog events_;
   std::deque<Lane> lanes_;  // never moved
   std::vector<sched::Replica*> replicas_;
   std::vector<StepReport> reports_;  // steps that have ended and are not completed

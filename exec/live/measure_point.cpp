@@ -47,7 +47,7 @@ class LiveScript final : public load::ScriptReplica {
   [[nodiscard]] std::vector<sched::StepRow>& step_rows() { return live_.step_rows(); }
 
  private:
-  EventLog events_{false};
+  load::EventLog events_{false};
   LiveReplica live_;
   StepExecutor& executor_;
 };

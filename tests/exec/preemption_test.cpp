@@ -47,7 +47,7 @@ Run run_requests(const model::Architecture& architecture, const load::Scenario& 
   StepBuilder builder({.kv = s.kv, .sequences = 16, .sampling = {}}, prompts, *engines.replicas().devices[0]);
   Run run;
   builder.on_token = [&](std::uint64_t serial, std::int32_t token) { run.tokens[serial].push_back(token); };
-  EventLog events(false);
+  load::EventLog events(false);
   LiveReplica live(s, 0, {}, events);
   for (std::uint64_t serial = 0; serial < 6; ++serial) {
     sched::NewRequest request;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exec/live/event_log.h"
+#include "load/event_log.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 
 #include "sched/policy_config.h"
 
-namespace plimsoll::exec {
+namespace plimsoll::load {
 
 namespace {
 // No escaping: names hold neither quotes nor backslashes (script.cpp), or are r<number>.
@@ -17,7 +17,7 @@ void append(std::string& text, fmt::format_string<Args...> format, Args&&... arg
 }
 }  // namespace
 
-void EventLog::begin(const load::Scenario& scenario, std::size_t point) {
+void EventLog::begin(const Scenario& scenario, std::size_t point) {
   if (!enabled_) return;
   append(text_,
          R"({{"v":1,"event":"run","point":{},"policy":"{}","replicas":{},"kv_blocks":{},"block_tokens":{},)"
@@ -73,4 +73,4 @@ void EventLog::end(Nanos now) {
            now);
 }
 
-}  // namespace plimsoll::exec
+}  // namespace plimsoll::load

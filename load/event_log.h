@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// events.jsonl (docs/measure.md): everything that reached the schedulers of a live run, in order, in nanoseconds since
-// its start. Feeding it to the same policy again gives the same decisions (sim/simulate.h).
+// events.jsonl (docs/measure.md): everything that reached the schedulers of a run in real time, in order, in
+// nanoseconds since its start. Feeding it to the same policy again gives the same decisions (sim/simulate.h).
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "load/scenario.h"
 #include "sched/replica.h"
 
-namespace plimsoll::exec {
+namespace plimsoll::load {
 
 class EventLog {
  public:
@@ -17,7 +18,7 @@ class EventLog {
   explicit EventLog(bool enabled) : enabled_(enabled) {}
 
   /// The first event: the values that decisions depend on besides the study's scheduler section.
-  void begin(const load::Scenario& scenario, std::size_t point);
+  void begin(const Scenario& scenario, std::size_t point);
   void arrival(std::size_t replica, const sched::NewRequest& request, Nanos now);
   void cancel(std::size_t replica, std::uint64_t serial, Nanos now);
   void decide(std::size_t replica, Nanos now);
@@ -25,11 +26,12 @@ class EventLog {
   void step(std::size_t replica, Nanos start, Nanos end);
   /// The last event; a file without it is truncated.
   void end(Nanos now);
-  [[nodiscard]] std::string take() { return std::move(text_); }
+  /// The text so far; it is forgotten here.
+  [[nodiscard]] std::string take() { return std::exchange(text_, {}); }
 
  private:
   bool enabled_;
   std::string text_;
 };
 
-}  // namespace plimsoll::exec
+}  // namespace plimsoll::load
