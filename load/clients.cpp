@@ -32,6 +32,18 @@ std::int32_t users(const LoadSpec& load) {
 }
 }  // namespace
 
+FrontEndQueue::FrontEndQueue(const FrontEnd& front_end, std::int32_t replicas)
+    : intake_(to_nanos(front_end.intake)),
+      delay_(to_nanos(front_end.delay)),
+      busy_until_(intake_ > 0 ? static_cast<std::size_t>(replicas) : 0, 0) {}
+
+void FrontEndQueue::take_in(Nanos sent) {
+  if (busy_until_.empty()) return;
+  std::pop_heap(busy_until_.begin(), busy_until_.end(), std::greater<>());
+  busy_until_.back() = std::max(sent, busy_until_.back()) + intake_;
+  std::push_heap(busy_until_.begin(), busy_until_.end(), std::greater<>());
+}
+
 Clients::Clients(const Replication& replication, const FrontEnd& front_end)
     : scenario_(replication.scenario),
       workload_(scenario_.workload, replication.index, front_end.drift),
@@ -40,9 +52,7 @@ Clients::Clients(const Replication& replication, const FrontEnd& front_end)
       keep_rows_(replication.options.keep_requests && replication.index == 0),
       timeout_(to_nanos(scenario_.limits.timeout)),
       warmup_(to_nanos(scenario_.warmup)),
-      front_end_(to_nanos(front_end.delay)),
-      intake_(to_nanos(front_end.intake)),
-      intakes_(intake_ > 0 ? static_cast<std::size_t>(scenario_.replicas) : 0, 0),
+      front_end_(front_end, scenario_.replicas),
       planned_(workload_.planned_requests()) {
   if (const auto* closed = std::get_if<ClosedLoop>(&scenario_.workload.load)) think_ = to_nanos(closed->think);
   if (scenario_.workload.duration.count() > 0) send_until_ = to_nanos(scenario_.workload.duration);
@@ -83,22 +93,9 @@ Nanos Clients::next_sending() const {
   return next_arrival_ ? std::min(*next_arrival_, scheduled) : scheduled;
 }
 
-// Attempts pass the front end in the order in which they were sent.
-Nanos Clients::delivery(Nanos sent) const {
-  if (intakes_.empty()) return sent + front_end_;
-  return std::max(sent, intakes_.front()) + intake_ + front_end_;
-}
-
-void Clients::take_in(Nanos sent) {
-  if (intakes_.empty()) return;
-  std::pop_heap(intakes_.begin(), intakes_.end(), std::greater<>());
-  intakes_.back() = std::max(sent, intakes_.back()) + intake_;
-  std::push_heap(intakes_.begin(), intakes_.end(), std::greater<>());
-}
-
 Nanos Clients::next_send() const {
   const Nanos sent = next_sending();
-  return sent == sched::kNever ? sched::kNever : delivery(sent);
+  return sent == sched::kNever ? sched::kNever : front_end_.delivery(sent);
 }
 
 std::optional<Attempt> Clients::send(Nanos now) {
@@ -180,7 +177,7 @@ void Clients::keep_prompt(ClientId client) {
 }
 
 Attempt Clients::attempt(ClientId client, Nanos sent) {
-  take_in(sent);
+  front_end_.take_in(sent);
   attempt_sent_ = sent;
   OpenRequest& l = logical_[client];
   ++l.attempts;

@@ -10,36 +10,13 @@
 #include <vector>
 
 #include "load/scenario.h"
+#include "load/senders.h"
 #include "load/workload.h"
 #include "sched/metrics_collector.h"
 #include "sched/replica.h"
 #include "sched/run_result.h"
 
 namespace plimsoll::load {
-
-/// Handle of a logical request that is still open; reused.
-using ClientId = std::uint32_t;
-
-/// An attempt to deliver.
-struct Attempt {
-  ClientId client = 0;
-  sched::NewRequest request;  // its serial is the order of sending
-};
-
-/// An attempt whose client gave up.
-struct TimedOut {
-  std::int64_t tokens = 0;  // input + cap, as the router counted them
-  std::int32_t replica = 0;
-  sched::ReqId id = 0;
-  std::uint64_t serial = 0;
-};
-
-/// Delays of an attempt before it is delivered, in simulated runs; a real engine has its own front end.
-struct FrontEnd {
-  Seconds intake{0};       // first: attempts queue, and as many at a time as there are replicas take this long
-  Seconds delay{0};        // then: every attempt takes this long, without queueing
-  OutputDrift drift = {};  // of equal requests in a closed loop
-};
 
 /// One replication of a scenario: what it keeps, and where its figures go. Everything outlives the run.
 struct Replication {
@@ -49,30 +26,22 @@ struct Replication {
   sched::MetricsCollector& out;
 };
 
-class Clients {
+class Clients final : public Senders {
  public:
   Clients(const Replication& replication, const FrontEnd& front_end);
 
-  /// When the next attempt is delivered; kNever when every client waits for an answer, or has finished.
-  [[nodiscard]] Nanos next_send() const;
-  /// When the next client gives up.
-  [[nodiscard]] Nanos next_timeout() const { return timeouts_.empty() ? sched::kNever : timeouts_.front().deadline; }
-  /// The next attempt that is delivered by `now`, in order of sending; nullopt if there is none. The request's spans
-  /// and name are valid until the next call.
-  [[nodiscard]] std::optional<Attempt> send(Nanos now);
-  /// Records that the attempt of `client` reached `replica`, and its handle there; no handle if it was refused.
-  void dispatched(ClientId client, std::int32_t replica, std::optional<sched::ReqId> id, Nanos now);
-  /// No replica serves: the attempt fails at once.
-  void refuse(ClientId client, Nanos now);
-  /// A replica died: every open attempt on it fails.
-  void lose(std::int32_t replica, Nanos now);
-  /// The next attempt whose deadline is at or before `now` and that is still open.
-  [[nodiscard]] std::optional<TimedOut> time_out(Nanos now);
-  /// An attempt left its replica. False, and ignored, if its client had given up on it.
-  bool ended(const sched::FinishedAttempt& ended, Nanos now);
+  [[nodiscard]] Nanos next_send() const override;
+  [[nodiscard]] Nanos next_timeout() const override {
+    return timeouts_.empty() ? sched::kNever : timeouts_.front().deadline;
+  }
+  [[nodiscard]] std::optional<Attempt> send(Nanos now) override;
+  void dispatched(ClientId client, std::int32_t replica, std::optional<sched::ReqId> id, Nanos now) override;
+  void refuse(ClientId client, Nanos now) override;
+  void lose(std::int32_t replica, Nanos now) override;
+  [[nodiscard]] std::optional<TimedOut> time_out(Nanos now) override;
+  bool ended(const sched::FinishedAttempt& ended, Nanos now) override;
+  [[nodiscard]] bool done() const override { return open_ == 0 && next_send() == sched::kNever; }
 
-  /// All requests have been sent and have ended.
-  [[nodiscard]] bool done() const { return open_ == 0 && next_send() == sched::kNever; }
   [[nodiscard]] std::int64_t finished() const { return finished_; }
   [[nodiscard]] std::int64_t planned() const { return planned_; }
   /// Time integrals since the warm-up, request-seconds, and the end of the last request.
@@ -125,8 +94,6 @@ class Clients {
   void push_send(Nanos time, ClientId client, bool fresh);
   void end_fresh_sends();
   [[nodiscard]] Nanos next_sending() const;
-  [[nodiscard]] Nanos delivery(Nanos sent) const;
-  void take_in(Nanos sent);
   [[nodiscard]] std::optional<ClientId> open_request(Nanos time);
   [[nodiscard]] Attempt attempt(ClientId client, Nanos sent);
   void draw_arrival();
@@ -138,8 +105,8 @@ class Clients {
   Workload workload_;
   sched::MetricsCollector& out_;
   bool closed_ = false, keep_rows_ = false, exhausted_ = false;
-  Nanos timeout_ = 0, think_ = 0, send_until_ = sched::kNever, warmup_ = 0, front_end_ = 0, intake_ = 0;
-  std::vector<Nanos> intakes_;  // min-heap of the times at which each is free again; empty: intake takes no time
+  Nanos timeout_ = 0, think_ = 0, send_until_ = sched::kNever, warmup_ = 0;
+  FrontEndQueue front_end_;
   std::vector<OpenRequest> logical_;
   std::vector<Prompt> prompts_;               // by client; empty where no request has a session or known blocks
   std::vector<sched::RequestRow> open_rows_;  // by client; empty unless rows are kept

@@ -15,10 +15,11 @@ namespace {
 constexpr std::uint64_t kRouterStream = 0x726f75746572;  // keeps the router's draws apart from the workload's
 }
 
-Dispatcher::Dispatcher(const Replication& replication, const FrontEnd& front_end, UpdateKv update_kv)
+Dispatcher::Dispatcher(const Replication& replication, const FrontEnd& front_end, UpdateKv update_kv, Senders* senders)
     : run_(replication),
       update_kv_(std::move(update_kv)),
-      clients_(replication, front_end),
+      clients_(senders == nullptr ? std::optional<Clients>(std::in_place, replication, front_end) : std::nullopt),
+      senders_(senders == nullptr ? *clients_ : *senders),
       router_(
           sched::make_router(run_.scenario.router, (run_.scenario.workload.seed ^ kRouterStream) + replication.index)),
       loads_(static_cast<std::size_t>(run_.scenario.replicas)) {
@@ -30,9 +31,9 @@ Dispatcher::Dispatcher(const Replication& replication, const FrontEnd& front_end
 }
 
 Nanos Dispatcher::next_event() const {
-  const Nanos send = clients_.next_send();
-  if (clients_.done()) return send;
-  return std::min({send, clients_.next_timeout(), life_ ? life_->next() : sched::kNever});
+  const Nanos send = senders_.next_send();
+  if (senders_.done()) return send;
+  return std::min({send, senders_.next_timeout(), life_ ? life_->next() : sched::kNever});
 }
 
 std::optional<FleetLife::Event> Dispatcher::change(Nanos now) {
@@ -44,7 +45,7 @@ std::optional<FleetLife::Event> Dispatcher::change(Nanos now) {
   if (event->change != FleetLife::Change::drains)
     load = {.healthy = load.healthy, .outstanding = 0, .outstanding_tokens = 0, .kv_blocks_in_use = 0};
   router_->changed(event->slot, loads_);
-  if (event->change == FleetLife::Change::dies) clients_.lose(static_cast<std::int32_t>(event->slot), now);
+  if (event->change == FleetLife::Change::dies) senders_.lose(static_cast<std::int32_t>(event->slot), now);
   return event;
 }
 
@@ -54,17 +55,17 @@ bool Dispatcher::serves() const {
 }
 
 std::optional<RoutedAttempt> Dispatcher::next(Nanos now) {
-  while (const std::optional<Attempt> attempt = clients_.send(now)) {
+  while (const std::optional<Attempt> attempt = senders_.send(now)) {
     if (life_) life_->arrived();
     if (serves()) return RoutedAttempt{*attempt, route(attempt->request, now)};
-    clients_.dispatched(attempt->client, -1, std::nullopt, now);
-    clients_.refuse(attempt->client, now);
+    senders_.dispatched(attempt->client, -1, std::nullopt, now);
+    senders_.refuse(attempt->client, now);
   }
   return {};
 }
 
 void Dispatcher::delivered(const RoutedAttempt& attempt, std::optional<sched::ReqId> id, Nanos now) {
-  clients_.dispatched(attempt.client, static_cast<std::int32_t>(attempt.replica), id, now);
+  senders_.dispatched(attempt.client, static_cast<std::int32_t>(attempt.replica), id, now);
 }
 
 void Dispatcher::count(std::size_t replica, Nanos now, std::int64_t requests, std::int64_t tokens) {
@@ -87,7 +88,7 @@ std::size_t Dispatcher::route(const sched::NewRequest& request, Nanos now) {
 }
 
 std::optional<TimedOut> Dispatcher::time_out(Nanos now) {
-  const std::optional<TimedOut> out = clients_.time_out(now);
+  const std::optional<TimedOut> out = senders_.time_out(now);
   if (!out) return {};
   count(static_cast<std::size_t>(out->replica), now, -1, -out->tokens);
   return out;
@@ -95,14 +96,14 @@ std::optional<TimedOut> Dispatcher::time_out(Nanos now) {
 
 void Dispatcher::collect(std::size_t replica, std::vector<sched::FinishedAttempt>& ended) {
   for (const sched::FinishedAttempt& e : ended) {
-    if (!clients_.ended(e, e.end)) continue;  // it timed out and is no longer outstanding
+    if (!senders_.ended(e, e.end)) continue;  // it timed out and is no longer outstanding
     count(replica, e.end, -1, -(std::int64_t{e.input} + e.max_new));
   }
   ended.clear();
 }
 
 bool Dispatcher::may_go_on() const {
-  if (clients_.attempts() > kMaxAttempts)
+  if (clients_ && clients_->attempts() > kMaxAttempts)
     throw InputError(
         fmt::format("more than {} requests have been sent; state requests, or a shorter duration", kMaxAttempts));
   if (life_ && life_->events() > kMaxLifeEvents)
@@ -111,9 +112,9 @@ bool Dispatcher::may_go_on() const {
         "failures.mean_time_between, or a shorter run",
         kMaxLifeEvents));
   // Reported even if it is unknown: the callback is also where callers look for a cancel and request a stop.
-  if (run_.options.progress)
-    run_.options.progress(clients_.planned() > 0
-                              ? static_cast<double>(clients_.finished()) / static_cast<double>(clients_.planned())
+  if (run_.options.progress && clients_)
+    run_.options.progress(clients_->planned() > 0
+                              ? static_cast<double>(clients_->finished()) / static_cast<double>(clients_->planned())
                               : 0);
   return !run_.options.stop.stop_requested();
 }
@@ -131,7 +132,7 @@ sched::OfferedLoad Dispatcher::offered() const {
   using Kind = sched::OfferedLoad::Kind;
   const LoadSpec& load = run_.scenario.workload.load;
   sched::OfferedLoad out;
-  out.last_sent_s = 1e-9 * static_cast<double>(clients_.last_sent());
+  out.last_sent_s = 1e-9 * static_cast<double>(clients_->last_sent());
   out.settles_s = life_ ? 1e-9 * static_cast<double>(settling_time(*run_.scenario.life)) : 0;
   if (const auto* closed = std::get_if<ClosedLoop>(&load)) {
     out.kind = Kind::closed;
@@ -142,25 +143,27 @@ sched::OfferedLoad Dispatcher::offered() const {
     out.gap_scv = gap_scv(load);
   } else if (std::holds_alternative<TraceReplay>(load)) {
     out.kind = Kind::open;
-    out.gap_scv = clients_.gap_scv();
+    out.gap_scv = clients_->gap_scv();
   }
   return out;
 }
 
 void Dispatcher::end_run() const {
-  const double end = 1e-9 * static_cast<double>(clients_.last_end());
+  if (!clients_) return;
+  const double end = 1e-9 * static_cast<double>(clients_->last_end());
   if (life_) {
-    const FleetUse use = life_->use(clients_.last_end());
+    const FleetUse use = life_->use(clients_->last_end());
     run_.out.add_fleet(
         {.replica_s = use.replica_s, .instance_s = use.instance_s, .starts = use.starts, .failures = use.failures});
   }
-  run_.out.end_run(std::min(run_.scenario.warmup.count(), end), end, clients_.in_system_integral(),
-                   clients_.queue_integral(), offered());
+  run_.out.end_run(std::min(run_.scenario.warmup.count(), end), end, clients_->in_system_integral(),
+                   clients_->queue_integral(), offered());
 }
 
 void Dispatcher::take(sched::RunResult& result) {
-  result.requests = clients_.take_rows();
-  if (life_) result.fleet = life_->rows(clients_.last_end());
+  if (!clients_) return;
+  result.requests = clients_->take_rows();
+  if (life_) result.fleet = life_->rows(clients_->last_end());
 }
 
 }  // namespace plimsoll::load

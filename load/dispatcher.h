@@ -30,17 +30,18 @@ using UpdateKv = std::function<void(Nanos now, std::vector<sched::ReplicaLoad>& 
 
 class Dispatcher {
  public:
-  Dispatcher(const Replication& replication, const FrontEnd& front_end, UpdateKv update_kv);
+  /// The requests are those of the scenario's workload, or of `senders` if it is not null; it outlives the dispatcher.
+  Dispatcher(const Replication& replication, const FrontEnd& front_end, UpdateKv update_kv, Senders* senders = nullptr);
 
   /// The next time at which a client sends or gives up, or a replica comes or goes; kNever if there is none.
   [[nodiscard]] Nanos next_event() const;
   /// Every request has ended, and none will be sent.
-  [[nodiscard]] bool done() const { return clients_.done(); }
+  [[nodiscard]] bool done() const { return senders_.done(); }
   /// The next change of the fleet by `now`. The router knows of it already. A replica that begins to serve is new and
   /// empty; if a replica dies, its requests have failed.
   [[nodiscard]] std::optional<FleetLife::Event> change(Nanos now);
   /// When next() has an attempt; kNever when every client waits for an answer, or has finished.
-  [[nodiscard]] Nanos next_arrival() const { return clients_.next_send(); }
+  [[nodiscard]] Nanos next_arrival() const { return senders_.next_send(); }
   /// The next attempt that reaches the fleet by `now`, in order of sending. It counts as outstanding at its replica;
   /// delivered() must follow. While no replica serves, attempts fail here. The request's spans and name are valid until
   /// the next call.
@@ -48,7 +49,7 @@ class Dispatcher {
   /// The replica accepted the attempt under handle `id`; no handle: it refused it.
   void delivered(const RoutedAttempt& attempt, std::optional<sched::ReqId> id, Nanos now);
   /// When time_out() may have an attempt; kNever when none has a deadline.
-  [[nodiscard]] Nanos next_time_out() const { return clients_.next_timeout(); }
+  [[nodiscard]] Nanos next_time_out() const { return senders_.next_timeout(); }
   /// The next attempt whose client gives up at or before `now`; it is no longer outstanding.
   [[nodiscard]] std::optional<TimedOut> time_out(Nanos now);
   /// Hands the requests that left a replica to their clients, and clears the list.
@@ -60,7 +61,7 @@ class Dispatcher {
 
   /// Adds what a replica measured since `before` (null: since its start).
   static void report(sched::Replica& replica, const sched::Integrals* before, sched::MetricsCollector& out);
-  /// Closes the replication.
+  /// Closes the replication of a workload.
   void end_run() const;
   /// Adds the rows of requests, and the changes of the fleet until the last request ended.
   void take(sched::RunResult& result);
@@ -73,7 +74,8 @@ class Dispatcher {
 
   const Replication run_;
   UpdateKv update_kv_;
-  Clients clients_;
+  std::optional<Clients> clients_;  // of the workload; none: the senders are others
+  Senders& senders_;
   std::unique_ptr<sched::Router> router_;
   std::vector<sched::ReplicaLoad> loads_;
   std::optional<FleetLife> life_;  // none: all replicas serve all the time

@@ -8,15 +8,16 @@
 
 namespace plimsoll::load {
 
-RunLoop::RunLoop(const Replication& replication, Runner& runner)
+RunLoop::RunLoop(const Replication& replication, Runner& runner, Senders* senders)
     : replication_(replication),
       runner_(runner),
-      dispatcher_(replication, runner.front_end(),
-                  [this](Nanos now, std::vector<sched::ReplicaLoad>& loads) {
-                    runner_.settle(now);
-                    for (std::size_t i = 0; i < loads.size(); ++i)
-                      loads[i].kv_blocks_in_use = runner_.replica(i).kv().in_use();
-                  }),
+      dispatcher_(
+          replication, runner.front_end(),
+          [this](Nanos now, std::vector<sched::ReplicaLoad>& loads) {
+            runner_.settle(now);
+            for (std::size_t i = 0; i < loads.size(); ++i) loads[i].kv_blocks_in_use = runner_.replica(i).kv().in_use();
+          },
+          senders),
       undecided_(static_cast<std::size_t>(replication.scenario.replicas), false),
       warmup_(std::llround(replication.scenario.warmup.count() * 1e9)),
       warm_(warmup_ == 0) {}

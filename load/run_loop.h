@@ -80,8 +80,9 @@ class Runner {
 
 class RunLoop {
  public:
-  /// Everything that is passed outlives the loop.
-  RunLoop(const Replication& replication, Runner& runner);
+  /// Everything that is passed outlives the loop. The requests are those of the scenario's workload, or of `senders` if
+  /// it is not null.
+  RunLoop(const Replication& replication, Runner& runner, Senders* senders = nullptr);
   RunLoop(const RunLoop&) = delete;
   RunLoop& operator=(const RunLoop&) = delete;
 

@@ -37,8 +37,10 @@ bool SimRun::complete(Nanos now, load::RunLoop& loop) {
   bool any = false;
   events_.due(now, due_);
   for (const std::size_t slot : due_) {
-    any = any || slots_[slot]->busy();
+    const bool was_busy = slots_[slot]->busy();
+    any = any || was_busy;
     const bool decides = slots_[slot]->advance(now);
+    if (was_busy) advanced(slot, now);
     loop.collect(slot);
     if (decides) loop.must_decide(slot);
     update(slot);

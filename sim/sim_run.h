@@ -16,7 +16,7 @@
 
 namespace plimsoll::sim {
 
-class SimRun final : public load::Runner {
+class SimRun : public load::Runner {
  public:
   /// Both outlive the run.
   SimRun(const load::Scenario& scenario, const RunOptions& options);
@@ -42,6 +42,11 @@ class SimRun final : public load::Runner {
   void settle(Nanos now) override;
   [[nodiscard]] std::span<sched::Replica* const> replicas() const override { return all_; }
   void take(RunResult& result) override;
+
+ protected:
+  /// A busy replica has come to an event of its own at `now`: without leaps, the end of its step. The requests that
+  /// have ended with it are not collected yet.
+  virtual void advanced(std::size_t /*slot*/, Nanos /*now*/) {}
 
  private:
   void put_new(std::size_t slot);

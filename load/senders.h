@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who sends the requests of a run, and learns how they end: the drawn clients of a workload (clients.h), or those of a
+// server in real time.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "load/workload.h"
+#include "sched/replica.h"
+
+namespace plimsoll::load {
+
+/// Handle of a logical request that is still open; reused.
+using ClientId = std::uint32_t;
+
+/// An attempt to deliver.
+struct Attempt {
+  ClientId client = 0;
+  sched::NewRequest request;  // its serial is the order of sending
+};
+
+/// An attempt whose client gave up.
+struct TimedOut {
+  std::int64_t tokens = 0;  // input + cap, as the router counted them
+  std::int32_t replica = 0;
+  sched::ReqId id = 0;
+  std::uint64_t serial = 0;
+};
+
+/// Delays of an attempt before it is delivered, in simulated runs; a real engine has its own front end.
+struct FrontEnd {
+  Seconds intake{0};       // first: attempts queue, and as many at a time as there are replicas take this long
+  Seconds delay{0};        // then: every attempt takes this long, without queueing
+  OutputDrift drift = {};  // of equal requests in a closed loop
+};
+
+/// When attempts leave the front end, which takes them in order of sending.
+class FrontEndQueue {
+ public:
+  FrontEndQueue(const FrontEnd& front_end, std::int32_t replicas);
+  /// When an attempt sent at `sent` is delivered, if it is the next.
+  [[nodiscard]] Nanos delivery(Nanos sent) const {
+    if (busy_until_.empty()) return sent + delay_;
+    return std::max(sent, busy_until_.front()) + intake_ + delay_;
+  }
+  /// That attempt enters.
+  void take_in(Nanos sent);
+
+ private:
+  Nanos intake_ = 0, delay_ = 0;
+  std::vector<Nanos> busy_until_;  // min-heap of the times at which each is free again; empty: intake takes no time
+};
+
+class Senders {
+ public:
+  virtual ~Senders() = default;
+
+  /// When the next attempt is delivered; kNever if none is on its way.
+  [[nodiscard]] virtual Nanos next_send() const = 0;
+  /// When the next client may give up.
+  [[nodiscard]] virtual Nanos next_timeout() const = 0;
+  /// The next attempt that is delivered by `now`, in order of sending; nullopt if there is none. The request's spans
+  /// and name are valid until the next call.
+  [[nodiscard]] virtual std::optional<Attempt> send(Nanos now) = 0;
+  /// Records that the attempt of `client` reached `replica`, and its handle there; no handle if it was refused.
+  virtual void dispatched(ClientId client, std::int32_t replica, std::optional<sched::ReqId> id, Nanos now) = 0;
+  /// No replica serves: the attempt fails at once.
+  virtual void refuse(ClientId client, Nanos now) = 0;
+  /// A replica died: every open attempt on it fails.
+  virtual void lose(std::int32_t replica, Nanos now) = 0;
+  /// The next attempt whose client gives up at or before `now` and that is still open.
+  [[nodiscard]] virtual std::optional<TimedOut> time_out(Nanos now) = 0;
+  /// An attempt left its replica. False, and ignored, if its client had given up on it.
+  virtual bool ended(const sched::FinishedAttempt& ended, Nanos now) = 0;
+  /// No request is open, and none will be sent.
+  [[nodiscard]] virtual bool done() const = 0;
+};
+
+}  // namespace plimsoll::load
