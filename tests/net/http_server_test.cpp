@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// Honest and hostile clients over loopback. No test looks at how long anything takes.
+#include "net/http_server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "tests/net/test_client.h"
+
+namespace plimsoll::net {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using namespace testing;
+
+/// Answers with what it was asked; /never gets no answer, /stream three parts.
+class Echo final : public HttpHandler {
+ public:
+  HttpServer* server = nullptr;
+  std::atomic<int> left{0}, requests{0};
+
+  void request(ExchangeId id, HttpRequest&& request) override {
+    ++requests;
+    if (request.path == "/never") return;
+    if (request.path != "/stream")
+      return server->answer(id, {.content_type = "text/plain", .body = request.method + ' ' + request.path + ' ' + request.body});
+    server->begin_stream(id, "text/plain");
+    for (const char* const part : {"one ", "two ", "three"}) server->write(id, part, part[0] == 't' && part[1] == 'h');
+  }
+  void writable(ExchangeId) override {}
+  void gone(ExchangeId) override { ++left; }
+  std::string error_body(int status, std::string_view text) override {
+    return std::to_string(status) + ": " + std::string(text);
+  }
+  void stop_requested() override {}
+};
+
+class HttpServerTest : public ::testing::Test {
+ protected:
+  void start(const HttpLimits& limits = {}) {
+    server_.emplace(echo_, limits, "X-Test: yes\r\n");
+    echo_.server = &*server_;
+    port_ = port_of(server_->listen("127.0.0.1", 0));
+    thread_ = std::thread([this] {
+      while (!stop_) server_->run_until(std::chrono::steady_clock::now() + std::chrono::milliseconds(5));
+    });
+  }
+  void TearDown() override {
+    stop_ = true;
+    if (thread_.joinable()) thread_.join();
+  }
+  void wait_until(const std::function<bool()>& holds) const {
+    while (!holds()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+
+  Echo echo_;
+  std::optional<HttpServer> server_;
+  std::thread thread_;
+  std::atomic<bool> stop_{false};
+  std::uint16_t port_ = 0;
+};
+
+TEST_F(HttpServerTest, AnswersARequestAndClosesWhenAsked) {
+  start();
+  const std::string answer = talk(port_, post("/a?x=1", "hello"));
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK\r\n"));
+  EXPECT_THAT(answer, HasSubstr("X-Test: yes\r\n"));
+  EXPECT_EQ(body_of(answer), "POST /a hello");
+}
+
+TEST_F(HttpServerTest, KeepsAConnectionOpenAndAnswersPipelinedRequestsInOrder) {
+  start();
+  PlainClient client(port_);
+  client.send("GET /1 HTTP/1.1\r\nHost: t\r\n\r\nGET /2 HTTP/1.1\r\nHost: t\r\n\r\n" + get("/3"));
+  const std::string all = client.read();
+  EXPECT_LT(all.find("GET /1 "), all.find("GET /2 "));
+  EXPECT_LT(all.find("GET /2 "), all.find("GET /3 "));
+  EXPECT_NE(all.find("GET /3 "), std::string::npos);
+}
+
+TEST_F(HttpServerTest, StreamsInChunksAndToOldClientsUntilTheEnd) {
+  start();
+  EXPECT_EQ(body_of(talk(port_, get("/stream"))), "4\r\none \r\n4\r\ntwo \r\n5\r\nthree\r\n0\r\n\r\n");
+  EXPECT_EQ(body_of(talk(port_, "GET /stream HTTP/1.0\r\n\r\n")), "one two three");
+}
+
+TEST_F(HttpServerTest, ReadsAChunkedBodyByteByByte) {
+  start();
+  PlainClient client(port_);
+  for (const char c : std::string("POST /c HTTP/1.1\r\nHost: t\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+                                  "3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"))
+    client.send(std::string_view(&c, 1));
+  EXPECT_EQ(body_of(client.read()), "POST /c abcde");
+}
+
+TEST_F(HttpServerTest, AnswersHeadWithoutABodyAndContinuesWhenExpected) {
+  start();
+  EXPECT_EQ(body_of(talk(port_, "HEAD /h HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n")), "");
+  PlainClient client(port_);
+  client.send("POST /e HTTP/1.1\r\nHost: t\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+  EXPECT_THAT(client.read("\r\n\r\n"), StartsWith("HTTP/1.1 100 Continue"));
+  client.send("ok");
+  EXPECT_EQ(body_of(client.read()), "POST /e ok");
+}
+
+TEST_F(HttpServerTest, RefusesWhatIsNoRequestOrBeyondALimit) {
+  start({.header_bytes = 1024, .body_bytes = 1000});
+  EXPECT_THAT(talk(port_, "garbage\r\n\r\n"), StartsWith("HTTP/1.1 400 "));
+  EXPECT_THAT(talk(port_, std::string("\x16\x03\x01\x02", 4) + std::string(600, '\0')), StartsWith("HTTP/1.1 400 "));
+  EXPECT_THAT(talk(port_, get("/" + std::string(5000, 'a'))), StartsWith("HTTP/1.1 431 "));
+  EXPECT_THAT(talk(port_, get("/", "X: " + std::string(100'000, 'b') + "\r\n")), StartsWith("HTTP/1.1 431 "));
+  EXPECT_THAT(talk(port_, post("/", std::string(1001, 'c'))), StartsWith("HTTP/1.1 413 "));
+  EXPECT_THAT(talk(port_, "POST / HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n"), StartsWith("HTTP/1.1 4"));
+  EXPECT_THAT(talk(port_, post("/", "x", "Content-Encoding: gzip\r\n")), StartsWith("HTTP/1.1 415 "));
+  EXPECT_EQ(echo_.requests, 0);
+  EXPECT_EQ(body_of(talk(port_, get("/ok"))), "GET /ok ");
+}
+
+TEST_F(HttpServerTest, TellsWhenAClientLeavesBeforeItsAnswer) {
+  start();
+  {
+    PlainClient client(port_);
+    client.send(get("/never"));
+    wait_until([&] { return echo_.requests == 1; });
+  }
+  wait_until([&] { return echo_.left == 1; });
+}
+
+// Header and body have a time of their own, whatever drips in.
+TEST_F(HttpServerTest, DropsClientsThatNeverFinishARequest) {
+  start({.header_time = std::chrono::milliseconds(50), .body_time = std::chrono::milliseconds(50)});
+  PlainClient silent(port_), half(port_), body(port_);
+  half.send("GET / HTT");
+  body.send("POST / HTTP/1.1\r\nHost: t\r\nContent-Length: 10\r\n\r\n123");
+  EXPECT_EQ(silent.read(), "");
+  EXPECT_EQ(half.read(), "");
+  EXPECT_EQ(body.read(), "");
+}
+
+TEST_F(HttpServerTest, HalfOpenConnectionsMakeRoomForOthers) {
+  start({.connections = 8});
+  std::vector<std::unique_ptr<PlainClient>> crowd;
+  for (int i = 0; i < 40; ++i) crowd.push_back(std::make_unique<PlainClient>(port_));
+  EXPECT_EQ(body_of(talk(port_, get("/ok"))), "GET /ok ");
+  EXPECT_LE(server_->connections(), 8U);
+}
+
+TEST_F(HttpServerTest, TheLargestBodyIsDroppedWhenAllTogetherAreTooLarge) {
+  start({.body_bytes = 100'000, .bodies_bytes = 50'000});
+  PlainClient large(port_), small(port_);
+  small.send("POST /s HTTP/1.1\r\nHost: t\r\nConnection: close\r\nContent-Length: 20000\r\n\r\n" + std::string(19'999, 'a'));
+  large.send("POST /l HTTP/1.1\r\nHost: t\r\nContent-Length: 90000\r\n\r\n" + std::string(60'000, 'b'));
+  EXPECT_THAT(large.read(), StartsWith("HTTP/1.1 503 "));
+  small.send("z");
+  EXPECT_EQ(body_of(small.read()).size(), std::string("POST /s ").size() + 20'000);
+}
+
+}  // namespace
+}  // namespace plimsoll::net
