@@ -16,6 +16,7 @@ using Arguments = std::vector<std::string>;  // after the verb
 
 int run_simulate(const Arguments& arguments, Console& console);
 int run_measure(const Arguments& arguments, Console& console);
+int run_serve(const Arguments& arguments, Console& console);
 int run_plan(const Arguments& arguments, Console& console);
 int run_memory(const Arguments& arguments, Console& console);
 int run_forward(const Arguments& arguments, Console& console);

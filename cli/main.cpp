@@ -24,6 +24,7 @@ using namespace plimsoll::cli;
 constexpr std::array kCommands = {
     Command{"simulate", "simulates the points of a study", run_simulate, false, true},
     Command{"measure", "measures the same points on this machine's CPU or GPUs", run_measure, false, true},
+    Command{"serve", "serves a simulated deployment as an OpenAI-compatible endpoint, in real time", run_serve},
     Command{"plan", "finds the cheapest deployment that carries a load within its SLO", run_plan, false, true},
     Command{"memory", "shows what fits: memory of a GPU, KV capacity, critical batch", run_memory},
     Command{"forward", "computes logits and greedy tokens of token ids, to compare with other programs", run_forward},

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// plimsoll serve STUDY: the study's deployment as an HTTP endpoint.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/stated_study.h"
+#include "configs/quantity.h"
+#include "model/error.h"
+#include "serve/serve.h"
+#include "study/output/run_files.h"
+#include "study/output/write_file.h"
+#include "study/run/resolve.h"
+
+namespace plimsoll::cli {
+namespace {
+
+constexpr std::int64_t kMaxPort = 65'535, kMaxConnections = 1'000'000, kMaxBody = std::int64_t{1} << 30U;
+
+Usage serve_usage() {
+  Usage usage{
+      .verb = "serve",
+      .positional = "STUDY",
+      .summary =
+          "Serves the study's deployment as an OpenAI-compatible endpoint that answers with the simulated timing\n"
+          "(docs/serve.md). The first line on standard output is its base URL. The answers' words mean nothing.",
+      .example = "  plimsoll serve configs/studies/cpu-demo.yaml --port 8000\n",
+      .positional_required = false,
+      .options = po::options_description("The server"),
+      .without = {"format", "jobs", "stepwise"},
+      .study_options = StudyOptions::points};
+  auto add = usage.options.add_options();
+  const auto text = [](const char* name) { return po::value<std::string>()->value_name(name); };
+  add("host", text("ADDRESS"), "address to listen on (default: 127.0.0.1, this machine alone)");
+  add("port", text("N"), "port, 0: any free one (default: 8000)");
+  add("speed", text("K"), "K times faster than the model (default: 1)");
+  add("point", text("N"), "which point of a sweep, from 0");
+  add("served-model-name", po::value<std::vector<std::string>>()->value_name("NAME"),
+      "the only model that is answered, may be repeated (default: any)");
+  add("chars-per-token", text("N"), "characters of a text that count as a token (default: 4)");
+  add("api-key-env", text("NAME"), "environment variable with the key that clients must send");
+  add("drain", text("TIME"), "after SIGTERM or Ctrl-C, time for open requests to end (default: 5 s)");
+  add("max-requests", text("N"), "open requests; more get 503 (default: 65536)");
+  add("max-connections", text("N"), "open connections (default: 16384)");
+  add("max-body", text("BYTES"), "of a request's body (default: 16777216)");
+  return usage;
+}
+
+double positive_option(const Parsed& parsed, const std::string& name, double fallback) {
+  if (parsed.values.count(name) == 0) return fallback;
+  const std::string text = parsed.values[name].as<std::string>();
+  const std::optional<double> value = configs::parse_number(text);
+  if (!value || !(*value > 0) || *value > 1e6)
+    throw InputError(fmt::format("--{}: found '{}', allowed is a number above 0, up to 1000000", name, text));
+  return *value;
+}
+
+Seconds drain_option(const Parsed& parsed) {
+  const std::string text = text_option(parsed, "drain", "5 s");
+  const configs::Parsed time = configs::parse_quantity(text, configs::Dimension::seconds);
+  const std::optional<double> value = time.value ? time.value : configs::parse_number(text);
+  if (!value || *value < 0 || *value > 86'400)
+    throw InputError(fmt::format("--drain: found '{}', allowed is a time such as 5 s, up to a day", text));
+  return Seconds{*value};
+}
+
+std::string api_key(const Parsed& parsed) {
+  const std::string name = text_option(parsed, "api-key-env");
+  if (name.empty()) return {};
+  const char* const value = std::getenv(name.c_str());
+  if (value == nullptr || *value == '\0')
+    throw InputError(fmt::format("--api-key-env: the environment variable {} is not set, or empty", name));
+  return value;
+}
+
+// Points that differ in their load alone are the same server.
+std::size_t chosen_point(const Parsed& parsed, const study::Study& study) {
+  const auto points = static_cast<std::int64_t>(study.point_count());
+  if (parsed.values.count("point") > 0)
+    return static_cast<std::size_t>(whole_option(parsed, "point", 0, points - 1, 0));
+  std::vector<std::string> keys = study.swept_keys();
+  std::erase_if(keys, [](const std::string& key) { return key.starts_with("workload."); });
+  if (keys.empty()) return 0;
+  throw InputError(fmt::format("{} has {} points: one deployment can be served. State --set {}=…, or --point N",
+                               study.file(), points, fmt::join(keys, "=… --set ")));
+}
+
+serve::ServeSettings read_settings(const Parsed& parsed) {
+  serve::ServeSettings settings;
+  settings.host = text_option(parsed, "host", settings.host);
+  settings.port = static_cast<std::uint16_t>(whole_option(parsed, "port", 0, kMaxPort, settings.port));
+  settings.speed = positive_option(parsed, "speed", 1);
+  settings.drain = drain_option(parsed);
+  settings.service.chars_per_token = positive_option(parsed, "chars-per-token", 4);
+  settings.service.api_key = api_key(parsed);
+  settings.service.version = PLIMSOLL_VERSION;
+  if (parsed.values.count("served-model-name") > 0)
+    settings.service.served_names = parsed.values["served-model-name"].as<std::vector<std::string>>();
+  settings.service.open_requests = static_cast<std::size_t>(whole_option(
+      parsed, "max-requests", 1, kMaxConnections, static_cast<std::int64_t>(settings.service.open_requests)));
+  settings.limits.connections = static_cast<std::size_t>(whole_option(
+      parsed, "max-connections", 1, kMaxConnections, static_cast<std::int64_t>(settings.limits.connections)));
+  settings.limits.body_bytes = static_cast<std::size_t>(
+      whole_option(parsed, "max-body", 1, kMaxBody, static_cast<std::int64_t>(settings.limits.body_bytes)));
+  return settings;
+}
+
+// A file of every run, so that simulate --replay can check the decisions.
+void record_in(const std::string& folder, const study::Study& study, const study::ResolvedPoint& point,
+               serve::ServeSettings& settings, Console& console) {
+  if (folder.empty()) return;
+  study::make_folder(folder);
+  study::write_file(folder + "/study.yaml", study.resolved_yaml());
+  if (point.scenario->life) {
+    console.warn("replicas come and go in this study: events.jsonl and decisions.txt are written of fixed fleets only");
+    return;
+  }
+  const std::size_t points = study.point_count(), index = point.result.index;
+  const auto replicas = static_cast<std::size_t>(point.scenario->replicas);
+  settings.point = index;
+  settings.events_file = folder + '/' + study::point_file_name("events", ".jsonl", points, index);
+  for (std::size_t r = 0; r < replicas; ++r)
+    settings.decision_files.push_back(folder + '/' + study::decisions_file_name(points, index, replicas, r));
+}
+
+void note_study(const load::Scenario& scenario, Console& console) {
+  if (scenario.limits.timeout.count() > 0 && !scenario.limits.cancel_on_timeout)
+    console.note(
+        "limits.timeout belongs to the study's clients; a client that leaves cancels its request here, as with "
+        "limits.cancel_on_timeout: true");
+  if (std::holds_alternative<load::Script>(scenario.workload.load))
+    throw InputError("a script fixes its own requests and steps, it cannot be served: state another load");
+}
+
+void report(const serve::ServeSummary& done, Console& console) {
+  console.note(fmt::format(
+      "served {} requests and {} output tokens in {:.1f} s; {} refused, {} left by their clients, {} cut", done.completed,
+      done.output_tokens, done.seconds, done.refused, done.left, done.cut));
+  if (done.steps == 0) return;
+  const std::string late = fmt::format("{} steps, late by {:.3f} ms (median), {:.3f} ms (p99)", done.steps,
+                                       1e3 * done.late_p50, 1e3 * done.late_p99);
+  if (done.is_late)
+    console.warn(late + ": too late for the model's timing. A quieter machine, fewer requests or a lower --speed help");
+  else
+    console.note(late);
+}
+
+}  // namespace
+
+int run_serve(const Arguments& arguments, Console& console) {
+  const auto parsed = parse_arguments(serve_usage(), arguments, console);
+  if (!parsed) return kDone;
+  if (console.is_jsonl()) throw InputError("--progress jsonl: standard output of serve has the base URL alone");
+  serve::ServeSettings settings = read_settings(*parsed);
+  const study::Study study = load_study(*parsed, console);
+  const study::ResolvedPoint point = study::resolve_point(study, chosen_point(*parsed, study));
+  point.require_possible();
+  const load::Scenario& scenario = *point.scenario;
+  note_study(scenario, console);
+  settings.service.model = point.result.labels.model;
+  settings.service.engine = point.result.labels.engine;
+  settings.service.hardware = point.result.labels.hardware;
+  settings.service.longest = study::longest_sequence(study.point(point.result.index));
+  record_in(parsed->common.out, study, point, settings, console);
+  settings.on_listening = [&](const std::string& url) {
+    std::fprintf(stdout, "%s\n", url.c_str());
+    std::fflush(stdout);
+  };
+  report(serve::serve(scenario, settings), console);
+  return kDone;
+}
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/arrivals.h"
+
+#include <utility>
+
+namespace plimsoll::serve {
+
+ClientId Arrivals::add(NewCall call, Nanos now) {
+  if (free_.empty()) {
+    free_.push_back(static_cast<ClientId>(open_.size()));
+    open_.emplace_back();
+  }
+  const ClientId client = free_.back();
+  free_.pop_back();
+  open_[client] = {.call = std::move(call), .serial = serials_++, .sent = now, .open = true};
+  queue_.push_back({client, open_[client].serial});
+  ++count_;
+  return client;
+}
+
+void Arrivals::close(ClientId client) {
+  open_[client] = {};
+  free_.push_back(client);
+  --count_;
+}
+
+void Arrivals::drop_left() {
+  while (!queue_.empty() && !is_open(queue_.front().client, queue_.front().serial)) queue_.pop_front();
+}
+
+void Arrivals::leave(ClientId client, Nanos now) {
+  const Open& request = open_[client];
+  if (request.id != sched::kNoRequest) {
+    const std::int64_t tokens = std::int64_t{request.call.input} + request.call.cap;
+    left_.push_back({now, {tokens, request.replica, request.id, request.serial}});
+  }
+  close(client);
+  drop_left();
+}
+
+std::optional<ClientId> Arrivals::client_of(std::size_t slot, sched::ReqId id, std::uint64_t serial) const {
+  if (id >= handles_[slot].size()) return {};
+  const ClientId client = handles_[slot][id];
+  if (!is_open(client, serial)) return {};
+  return client;
+}
+
+Nanos Arrivals::next_send() const {
+  return queue_.empty() ? sched::kNever : front_end_.delivery(open_[queue_.front().client].sent);
+}
+
+std::optional<load::Attempt> Arrivals::send(Nanos now) {
+  if (next_send() > now) return {};
+  const ClientId client = queue_.front().client;
+  const Open& request = open_[client];
+  front_end_.take_in(request.sent);
+  queue_.pop_front();
+  drop_left();
+  load::Attempt attempt{.client = client, .request = {}};
+  attempt.request.serial = request.serial;
+  attempt.request.client = client;
+  attempt.request.input = request.call.input;
+  attempt.request.output = request.call.output;
+  attempt.request.max_new = request.call.cap;
+  attempt.request.sent = request.sent;
+  attempt.request.session = request.call.session;
+  attempt.request.prefix_hashes = request.call.hashes;
+  attempt.request.hash_block_tokens = request.call.hash_tokens;
+  return attempt;
+}
+
+void Arrivals::dispatched(ClientId client, std::int32_t replica, std::optional<sched::ReqId> id, Nanos /*now*/) {
+  Open& request = open_[client];
+  request.replica = replica;
+  if (!id) return;
+  request.id = *id;
+  request.call.hashes = {};  // the replica has them
+  std::vector<ClientId>& handles = handles_[static_cast<std::size_t>(replica)];
+  if (*id >= handles.size()) handles.resize(*id + 1);
+  handles[*id] = client;
+}
+
+void Arrivals::refuse(ClientId client, Nanos now) {
+  listener_.failed(client, "no replica serves", now);
+  close(client);
+}
+
+void Arrivals::lose(std::int32_t replica, Nanos now) {
+  std::erase_if(left_, [replica](const Left& left) { return left.attempt.replica == replica; });
+  for (ClientId client = 0; client < open_.size(); ++client) {
+    if (!open_[client].open || open_[client].replica != replica || open_[client].id == sched::kNoRequest) continue;
+    listener_.failed(client, "the replica failed", now);
+    close(client);
+  }
+}
+
+std::optional<load::TimedOut> Arrivals::time_out(Nanos now) {
+  if (next_timeout() > now) return {};
+  const load::TimedOut out = left_.front().attempt;
+  left_.pop_front();
+  return out;
+}
+
+bool Arrivals::ended(const sched::FinishedAttempt& ended, Nanos /*now*/) {
+  if (!is_open(ended.client, ended.serial)) return false;
+  listener_.ended(ended.client, ended);
+  close(ended.client);
+  return true;
+}
+
+}  // namespace plimsoll::serve

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// The requests of a served run: they come from outside at any time, pass the engine's front end, and end or are given
+// up. One thread calls.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "load/senders.h"
+#include "sched/replica.h"
+
+namespace plimsoll::serve {
+
+using load::ClientId;
+
+/// What a request asks of the scheduler.
+struct NewCall {
+  sched::Tok input = 1, output = 1, cap = 1;  // output: the true length, at most cap
+  std::uint64_t session = 0;
+  std::vector<std::uint64_t> hashes;  // of the prompt's blocks
+  sched::Tok hash_tokens = 0;
+};
+
+/// Learns what becomes of requests. `client` may be reused after ended() or failed().
+class CallListener {
+ public:
+  virtual ~CallListener() = default;
+  /// The request has `generated` output tokens by now; more will come.
+  virtual void produced(ClientId client, sched::Tok generated, Nanos now) = 0;
+  virtual void ended(ClientId client, const sched::FinishedAttempt& attempt) = 0;
+  /// Its replica has failed, or none serves.
+  virtual void failed(ClientId client, const char* code, Nanos now) = 0;
+};
+
+class Arrivals final : public load::Senders {
+ public:
+  /// The listener outlives this.
+  Arrivals(const load::FrontEnd& front_end, std::int32_t replicas, CallListener& listener)
+      : front_end_(front_end, replicas), handles_(static_cast<std::size_t>(replicas)), listener_(listener) {}
+
+  /// A client sends a request at `now`, which never decreases.
+  ClientId add(NewCall call, Nanos now);
+  /// The client has left: nothing more is told of the request.
+  void leave(ClientId client, Nanos now);
+  /// The client of the request that has handle `id` in a replica; nothing if it has left.
+  [[nodiscard]] std::optional<ClientId> client_of(std::size_t slot, sched::ReqId id, std::uint64_t serial) const;
+  [[nodiscard]] const NewCall& call(ClientId client) const { return open_[client].call; }
+  [[nodiscard]] Nanos sent(ClientId client) const { return open_[client].sent; }
+  /// Where the request was delivered; -1: nowhere yet.
+  [[nodiscard]] std::int32_t replica(ClientId client) const { return open_[client].replica; }
+  [[nodiscard]] std::size_t open() const { return count_; }
+
+  // ---- load::Senders ----------------------------------------------------------------------------------------
+  [[nodiscard]] Nanos next_send() const override;
+  [[nodiscard]] Nanos next_timeout() const override { return left_.empty() ? sched::kNever : left_.front().time; }
+  [[nodiscard]] std::optional<load::Attempt> send(Nanos now) override;
+  void dispatched(ClientId client, std::int32_t replica, std::optional<sched::ReqId> id, Nanos now) override;
+  void refuse(ClientId client, Nanos now) override;
+  void lose(std::int32_t replica, Nanos now) override;
+  [[nodiscard]] std::optional<load::TimedOut> time_out(Nanos now) override;
+  bool ended(const sched::FinishedAttempt& ended, Nanos now) override;
+  /// Never: more may come.
+  [[nodiscard]] bool done() const override { return false; }
+
+ private:
+  struct Open {
+    NewCall call;
+    std::uint64_t serial = 0;
+    Nanos sent = 0;
+    std::int32_t replica = -1;
+    sched::ReqId id = sched::kNoRequest;
+    bool open = false;
+  };
+  struct Queued {
+    ClientId client;
+    std::uint64_t serial;
+  };
+  struct Left {
+    Nanos time;
+    load::TimedOut attempt;
+  };
+
+  [[nodiscard]] bool is_open(ClientId client, std::uint64_t serial) const {
+    return client < open_.size() && open_[client].open && open_[client].serial == serial;
+  }
+  void close(ClientId client);
+  void drop_left();
+
+  load::FrontEndQueue front_end_;
+  std::vector<Open> open_;
+  std::vector<ClientId> free_;
+  std::deque<Queued> queue_;                    // in the front end; the first is open
+  std::deque<Left> left_;                       // clients that gave up on a request in a replica
+  std::vector<std::vector<ClientId>> handles_;  // by replica and handle
+  CallListener& listener_;
+  std::uint64_t serials_ = 0;
+  std::size_t count_ = 0;
+};
+
+}  // namespace plimsoll::serve

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/real_time_run.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace plimsoll::serve {
+
+namespace {
+constexpr std::chrono::milliseconds kLookEvery{50};  // of the machine's time
+}
+
+Nanos ModelClock::now() const {
+  const std::chrono::nanoseconds elapsed = std::chrono::steady_clock::now() - start_;
+  return static_cast<Nanos>(static_cast<double>(elapsed.count()) * speed_);
+}
+
+ModelClock::Time ModelClock::at(Nanos time) const {
+  if (time > load::kMaxRun) return Time::max();
+  return start_ + std::chrono::nanoseconds(std::llround(std::ceil(static_cast<double>(time) / speed_)));
+}
+
+RealTimeRun::RealTimeRun(const load::Scenario& scenario, const sched::RunOptions& options, const RunParts& parts)
+    : SimRun(scenario, options),
+      parts_(parts),
+      whole_batches_(sched::traits_of(scenario.policy).returns_at_batch_end),
+      caching_(scenario.kv.prefix_caching),
+      lanes_(static_cast<std::size_t>(scenario.replicas)) {}
+
+// Times in between belong to what happens next, so that each event is handled at its own time however late it is.
+Nanos RealTimeRun::wait(Nanos until) {
+  for (const Ended& step : ended_) {
+    const auto late = std::chrono::duration<double>(std::chrono::steady_clock::now() - parts_.clock.at(step.end));
+    parts_.lateness.add(std::max(0.0, late.count()),
+                        1e-9 * static_cast<double>(step.end - step.start) / parts_.clock.speed());
+  }
+  ended_.clear();
+  if (ends_) return now_;
+  const auto look_at = std::chrono::steady_clock::now() + kLookEvery;
+  parts_.server.run_until(std::min(parts_.clock.at(until), look_at));
+  now_ = std::max(now_, std::min({until, parts_.arrivals.next_send(), parts_.clock.now()}));
+  return now_;
+}
+
+bool RealTimeRun::looks_up(Nanos now) {
+  const bool due = parts_.clock.now() >= look_at_;
+  if (due) look_at_ = parts_.clock.now() + static_cast<Nanos>(5e7 * parts_.clock.speed());
+  return due && look(now);
+}
+
+std::optional<sched::ReqId> RealTimeRun::arrive(std::size_t slot, const sched::NewRequest& request, Nanos now) {
+  parts_.events.arrival(slot, request, now);
+  if (request.client >= cached_.size()) cached_.resize(request.client + 1);
+  cached_[request.client] = 0;
+  return SimRun::arrive(slot, request, now);
+}
+
+// A step in flight is finished with the request.
+void RealTimeRun::cancel(std::size_t slot, sched::ReqId id, std::uint64_t serial, Nanos now) {
+  if (busy(slot))
+    lanes_[slot].cancels.push_back({id, serial});
+  else
+    cancel_now(slot, {id, serial}, now);
+}
+
+void RealTimeRun::cancel_now(std::size_t slot, const Cancel& cancel, Nanos now) {
+  if (!replica(slot).is_live(cancel.id, cancel.serial)) return;
+  parts_.events.cancel(slot, cancel.serial, now);
+  SimRun::cancel(slot, cancel.id, cancel.serial, now);
+}
+
+void RealTimeRun::decide(std::size_t slot, Nanos now) {
+  if (busy(slot)) return;
+  parts_.events.decide(slot, now);
+  SimRun::decide(slot, now);
+  lanes_[slot].started = now;
+  if (!busy(slot)) return;
+  const sched::StepRow row = sched::step_row(replica(slot), static_cast<std::int32_t>(slot));
+  parts_.metrics.step(slot, row.prefill_tokens + row.decode_rows);
+  if (caching_) note_prefixes(slot);
+}
+
+void RealTimeRun::note_prefixes(std::size_t slot) {
+  const sched::RequestTable& table = replica(slot).requests();
+  for (const sched::KvOp& op : replica(slot).decision().kv) {
+    if (op.kind != sched::KvOp::Kind::attach_prefix || table.generated(op.id) > 0) continue;
+    const auto client = parts_.arrivals.client_of(slot, op.id, table[op.id].serial);
+    if (!client) continue;
+    cached_[*client] = static_cast<sched::Tok>(op.tokens);
+  }
+}
+
+void RealTimeRun::advanced(std::size_t slot, Nanos now) {
+  Lane& lane = lanes_[slot];
+  parts_.events.step(slot, lane.started, now);
+  ended_.push_back({lane.started, now});
+  const sched::Replica& scheduler = replica(slot);
+  const sched::RequestTable& table = scheduler.requests();
+  if (!whole_batches_) {
+    for (const sched::ReqId id : scheduler.policy().batch_order()) {
+      const sched::Tok generated = table.generated(id);
+      if (generated == 0) continue;
+      if (const auto client = parts_.arrivals.client_of(slot, id, table[id].serial))
+        parts_.listener.produced(*client, generated, now);
+    }
+  }
+  for (const Cancel& cancel : lane.cancels) cancel_now(slot, cancel, now);
+  lane.cancels.clear();
+}
+
+void RealTimeRun::replace(std::size_t slot, bool restarts, Nanos now) {
+  lanes_[slot].cancels.clear();
+  SimRun::replace(slot, restarts, now);
+}
+
+}  // namespace plimsoll::serve

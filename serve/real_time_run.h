@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// A simulated run whose clock is the machine's: requests come from a server, and every event happens when its time has
+// come. The run's own time is that of the model, so being late does not add up: an event that is handled late still
+// counts from its own time, and those that follow catch up.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "load/event_log.h"
+#include "net/http_server.h"
+#include "serve/arrivals.h"
+#include "serve/server_metrics.h"
+#include "sim/sim_run.h"
+
+namespace plimsoll::serve {
+
+/// The model's time: nanoseconds since the start, `speed` times faster than the machine's.
+class ModelClock {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  explicit ModelClock(double speed) : start_(std::chrono::steady_clock::now()), speed_(speed) {}
+  void restart() { start_ = std::chrono::steady_clock::now(); }
+  [[nodiscard]] Nanos now() const;
+  /// When the model's time is `time`; Time::max() for sched::kNever.
+  [[nodiscard]] Time at(Nanos time) const;
+  [[nodiscard]] double speed() const { return speed_; }
+
+ private:
+  Time start_;
+  double speed_;
+};
+
+/// What a run tells and needs; everything outlives it.
+struct RunParts {
+  ModelClock& clock;
+  net::HttpServer& server;
+  Arrivals& arrivals;
+  CallListener& listener;
+  ServerMetrics& metrics;
+  Lateness& lateness;
+  load::EventLog& events;
+};
+
+class RealTimeRun final : public sim::SimRun {
+ public:
+  /// The scenario's steps must be simulated one by one (`stepwise`). Both outlive the run.
+  RealTimeRun(const load::Scenario& scenario, const sched::RunOptions& options, const RunParts& parts);
+
+  void start() override { parts_.clock.restart(); }
+  [[nodiscard]] bool in_flight() const override { return !ends_; }
+  [[nodiscard]] Nanos wait(Nanos until) override;
+  [[nodiscard]] bool looks_up(Nanos now) override;
+  void end_plans() override { ends_ = true; }
+  [[nodiscard]] std::optional<sched::ReqId> arrive(std::size_t slot, const sched::NewRequest& request,
+                                                   Nanos now) override;
+  void cancel(std::size_t slot, sched::ReqId id, std::uint64_t serial, Nanos now) override;
+  void decide(std::size_t slot, Nanos now) override;
+  void replace(std::size_t slot, bool restarts, Nanos now) override;
+
+  /// Called now and then, with the model's time; true: the run ends.
+  std::function<bool(Nanos now)> look;
+  /// Prompt tokens of the request that were found in the prefix cache.
+  [[nodiscard]] sched::Tok cached(ClientId client) const { return client < cached_.size() ? cached_[client] : 0; }
+
+ protected:
+  void advanced(std::size_t slot, Nanos now) override;
+
+ private:
+  struct Cancel {
+    sched::ReqId id;
+    std::uint64_t serial;
+  };
+  struct Lane {
+    Nanos started = 0;  // the step in flight
+    std::vector<Cancel> cancels;
+  };
+  struct Ended {
+    Nanos start, end;
+  };
+
+  void cancel_now(std::size_t slot, const Cancel& cancel, Nanos now);
+  void note_prefixes(std::size_t slot);
+
+  RunParts parts_;
+  bool whole_batches_;  // requests return with their batch: no token before
+  bool caching_;
+  std::vector<Lane> lanes_;
+  std::vector<Ended> ended_;  // steps whose tokens have left since the last wait
+  std::vector<sched::Tok> cached_;
+  Nanos now_ = 0, look_at_ = 0;
+  bool ends_ = false;
+};
+
+}  // namespace plimsoll::serve

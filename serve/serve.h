@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// A deployment as a server (docs/serve.md): the scenario's replicas, router and cost model behind an HTTP endpoint, in
+// real time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "load/scenario.h"
+#include "net/http_server.h"
+#include "serve/service.h"
+
+namespace plimsoll::serve {
+
+struct ServeSettings {
+  ServiceSettings service;
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 8000;  // 0: any free one
+  double speed = 1;           // times faster than the model
+  Seconds drain{5};           // after a signal, until open requests are cut
+  net::HttpLimits limits = {};
+  bool watches_signals = true;
+  std::stop_token stop = {};  // the same as a signal
+  /// Called with the base URL once requests are accepted.
+  std::function<void(const std::string& url)> on_listening = {};
+  /// Files of the run; empty: not written. A decision log for each replica.
+  std::string events_file = {};
+  std::vector<std::string> decision_files = {};
+  std::size_t point = 0;  // of the study, for the events
+};
+
+struct ServeSummary {
+  std::int64_t completed = 0, refused = 0, left = 0, output_tokens = 0, cut = 0;
+  double seconds = 0;  // of the machine
+  std::int64_t steps = 0;
+  double late_p50 = 0, late_p99 = 0;  // seconds of the machine
+  bool is_late = false;               // the run is flagged: Lateness::is_flagged
+};
+
+/// Serves until a signal or stop, on the calling thread. Throws DeviceError if it cannot listen or write its files.
+[[nodiscard]] ServeSummary serve(const load::Scenario& scenario, const ServeSettings& settings);
+
+}  // namespace plimsoll::serve

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// What /metrics tells: the counters, gauges and histograms of vLLM under its names, one engine a replica, and how late
+// the server itself is. Times are those that clients see: at --speed k, a kth of the model's.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "net/prometheus_writer.h"
+#include "sched/log_histogram.h"
+#include "sched/replica.h"
+#include "sched/run_result.h"
+
+namespace plimsoll::serve {
+
+enum class Finish : std::uint8_t { stop, length, abort, error };
+inline constexpr std::array<std::string_view, 4> kFinishNames = {"stop", "length", "abort", "error"};
+
+struct ServerDescription {
+  std::string model;                // as /v1/models names it
+  std::int64_t longest = 1;         // tokens of a request, prompt and output
+  double speed = 1;
+  std::size_t replicas = 1;
+  std::string cache_dtype;
+};
+
+/// How late steps were: from when the model says that one ends until its tokens were on their way.
+class Lateness {
+ public:
+  Lateness();
+  /// Seconds of the server's clock.
+  void add(double late, double step);
+  [[nodiscard]] const net::BucketCounts& counts() const { return counts_; }
+  /// More than one step in a hundred was late by more than 1 ms and by more than 2 % of its length.
+  [[nodiscard]] bool is_flagged() const { return late_ * 100 > all_.count(); }
+  [[nodiscard]] const sched::LogHistogram& all() const { return all_; }
+
+ private:
+  net::BucketCounts counts_;
+  sched::LogHistogram all_;
+  std::int64_t late_ = 0;
+};
+
+class ServerMetrics {
+ public:
+  explicit ServerMetrics(const ServerDescription& description);
+
+  // Times in seconds of the model.
+  void first_token(std::size_t replica, double since_sent, sched::Tok input);
+  void more_tokens(std::size_t replica, double since_last, sched::Tok tokens);
+  void tokens(std::size_t replica, sched::Tok tokens);
+  void step(std::size_t replica, std::int64_t tokens);
+  void prefix(std::size_t replica, sched::Tok asked, sched::Tok found);
+  void completed(const sched::FinishedAttempt& attempt, std::size_t replica, Finish finish);
+  void unfinished(std::size_t replica, Finish finish);
+
+  [[nodiscard]] std::string text(std::span<sched::Replica* const> replicas, const Lateness& lateness) const;
+
+ private:
+  enum Times : std::uint8_t { ttft, gap, request_tpot, e2e, queued, inference, prefill, decode, times };
+  enum Sizes : std::uint8_t { iteration, prompt, generation, sizes };
+  struct Engine {
+    std::string labels;
+    std::uint64_t prompt_tokens = 0, generation_tokens = 0, queries = 0, hits = 0;
+    std::array<std::uint64_t, kFinishNames.size()> finished{};
+    std::vector<net::BucketCounts> times, sizes;
+  };
+  template <class Value>
+  void write_all(net::PrometheusWriter& out, Value value) const;
+  void write_gauges(net::PrometheusWriter& out, std::span<sched::Replica* const> replicas) const;
+  void write_counters(net::PrometheusWriter& out, std::span<sched::Replica* const> replicas) const;
+  void write_histograms(net::PrometheusWriter& out) const;
+
+  ServerDescription description_;
+  std::vector<Engine> engines_;
+};
+
+}  // namespace plimsoll::serve

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/service.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+#include <utility>
+
+namespace plimsoll::serve {
+
+namespace {
+
+constexpr sched::Tok kPartTokens = 256;  // TGI's events are many: a part of a stream has at most so many tokens
+constexpr std::string_view kEvents = "text/event-stream; charset=utf-8";
+
+// Requests alone: their lengths do not depend on when they come, nor end with the study's own number of requests.
+load::WorkloadSpec lengths_of(load::WorkloadSpec spec) {
+  if (const auto* replay = std::get_if<load::TraceReplay>(&spec.load))
+    if (auto* pairs = std::get_if<load::TracePairs>(&spec.lengths); pairs != nullptr && pairs->trace == nullptr)
+      pairs->trace = replay->trace;
+  spec.load = load::ConstantRate{.rate = 1};
+  spec.requests = 0;
+  spec.duration = Seconds{0};
+  spec.prefix = {};
+  return spec;
+}
+
+// Takes as long for any header, so that its time tells nothing of the key.
+bool equal_in_constant_time(std::string_view given, std::string_view wanted) {
+  unsigned differ = given.size() == wanted.size() ? 0 : 1;
+  for (std::size_t i = 0; i < given.size(); ++i)
+    differ |= static_cast<unsigned>(given[i]) ^ static_cast<unsigned>(wanted[i % wanted.size()]);
+  return differ == 0;
+}
+
+ApiError rejection(const sched::FinishedAttempt& attempt) {
+  return {.status = attempt.http,
+          .message = fmt::format("the engine refused the request ({}): {} prompt tokens, up to {} output tokens",
+                                 attempt.code, attempt.input, attempt.max_new),
+          .param = {},
+          .code = attempt.code};
+}
+
+}  // namespace
+
+Service::Service(const load::Scenario& scenario, const ServiceSettings& settings, ModelClock& clock)
+    : scenario_(scenario),
+      settings_(settings),
+      clock_(clock),
+      lengths_(lengths_of(scenario.workload), 0),
+      started_(std::time(nullptr)) {
+  rules_.chars_per_token = settings.chars_per_token;
+  const bool hashes = scenario.kv.prefix_caching || scenario.router == sched::RouterKind::prefix;
+  rules_.hash_tokens = hashes ? scenario.kv.block_tokens : 0;
+}
+
+void Service::connect(net::HttpServer& server, Arrivals& arrivals, ServerMetrics& metrics, const Lateness& lateness) {
+  server_ = &server;
+  arrivals_ = &arrivals;
+  metrics_ = &metrics;
+  lateness_ = &lateness;
+}
+
+// ---- requests -----------------------------------------------------------------------------------------------
+
+void Service::request(net::ExchangeId id, net::HttpRequest&& request) {
+  struct Route {
+    std::string_view path;
+    bool post;
+    Api api = Api::completions;
+    bool stream = false;
+  };
+  static constexpr std::array<Route, 9> kRoutes = {{{"/v1/completions", true},
+                                                    {"/v1/chat/completions", true, Api::chat},
+                                                    {"/generate", true, Api::tgi},
+                                                    {"/generate_stream", true, Api::tgi, true},
+                                                    {"/v1/models", false},
+                                                    {"/health", false},
+                                                    {"/version", false},
+                                                    {"/info", false},
+                                                    {"/metrics", false}}};
+  const bool one_model = request.path.starts_with("/v1/models/");
+  const std::string_view path = one_model ? "/v1/models" : std::string_view(request.path);
+  const auto* const route =
+      std::find_if(kRoutes.begin(), kRoutes.end(), [&](const Route& r) { return r.path == path; });
+  if (route == kRoutes.end())
+    return fail(id, Api::completions, {.status = 404, .message = "there is no such path"});
+  const bool is_get = request.method == "GET" || request.method == "HEAD";
+  if (route->post ? request.method != "POST" : !is_get)
+    return server_->answer(
+        id, {.status = 405,
+             .body = serve::error_body(route->api, {.status = 405,
+                                                    .message = fmt::format("{} is not allowed here", request.method),
+                                                    .param = {},
+                                                    .code = {}}),
+             .headers = route->post ? "Allow: POST\r\n" : "Allow: GET, HEAD\r\n"});
+  if (path != "/health" && path != "/metrics" && !is_authorized(request.authorization))
+    return fail(id, route->api,
+                {.status = 401,
+                 .message = "the header Authorization has no valid key",
+                 .param = {},
+                 .code = "invalid_api_key"});
+  if (route->post)
+    post(id, route->api, route->stream, request.body);
+  else
+    get(id, request.path);
+}
+
+bool Service::is_authorized(const std::string& header) const {
+  return settings_.api_key.empty() || equal_in_constant_time(header, "Bearer " + settings_.api_key);
+}
+
+bool Service::is_served(const std::string& model) const {
+  const std::vector<std::string>& names = settings_.served_names;
+  return model.empty() || names.empty() || std::find(names.begin(), names.end(), model) != names.end();
+}
+
+void Service::post(net::ExchangeId id, Api api, bool stream, const std::string& body) {
+  if (draining_)
+    return fail(id, api, {.status = 503, .message = "the server is shutting down", .param = {}, .code = "shutting_down"});
+  if (answers_.size() >= settings_.open_requests)
+    return fail(id, api,
+                {.status = 503, .message = "too many requests are open here", .param = {}, .code = "overloaded"});
+  std::variant<ApiRequest, ApiError> read = read_request(api, body, rules_);
+  if (const auto* const error = std::get_if<ApiError>(&read)) return fail(id, api, *error);
+  auto& request = std::get<ApiRequest>(read);
+  if (!is_served(request.model))
+    return fail(id, api,
+                {.status = 404,
+                 .message = fmt::format("The model `{}` does not exist.", request.model),
+                 .param = "model",
+                 .code = "model_not_found"});
+  request.stream = request.stream || stream;
+  open(id, api, std::move(request));
+}
+
+// A client's cap ends an answer that the workload would draw longer; without one the answer is as long as drawn, within
+// the model's context.
+NewCall Service::call_of(ApiRequest& request) {
+  NewCall call;
+  call.input = static_cast<sched::Tok>(request.input);
+  call.session = request.session;
+  call.hashes = std::move(request.hashes);
+  call.hash_tokens = rules_.hash_tokens;
+  if (request.max_tokens > 0 && request.ignore_eos) {
+    call.output = call.cap = request.max_tokens;
+    return call;
+  }
+  const std::optional<load::RequestBody> drawn = lengths_.next_body();
+  call.output = std::max(drawn->output_tokens, request.min_tokens);
+  if (request.max_tokens > 0) {
+    call.cap = request.max_tokens;
+  } else {
+    const std::int64_t room = std::max<std::int64_t>(settings_.longest - call.input, 1);
+    call.cap = static_cast<sched::Tok>(std::min<std::int64_t>(std::max(drawn->max_new_tokens, call.output), room));
+  }
+  call.output = std::min(call.output, call.cap);
+  return call;
+}
+
+void Service::open(net::ExchangeId id, Api api, ApiRequest&& request) {
+  Answer answer;
+  answer.capped = request.max_tokens > 0;
+  NewCall call = call_of(request);
+  answer.cap = call.cap;
+  const std::string& fallback = settings_.served_names.empty() ? settings_.model : settings_.served_names.front();
+  answer.model = json_text(request.model.empty() ? fallback : request.model);
+  answer.head = {.api = api,
+                 .id = fmt::format("{}-{:x}{:08x}", api == Api::chat ? "chatcmpl" : "cmpl", started_, ids_++),
+                 .created = std::time(nullptr),
+                 .model = {},
+                 .input = call.input,
+                 .include_usage = request.include_usage,
+                 .continuous_usage = request.continuous_usage,
+                 .details = request.details,
+                 .cache_usage = scenario_.kv.prefix_caching};
+  answer.stream = request.stream;
+  answer.sent = clock_.now();
+  answer.client = arrivals_->add(std::move(call), answer.sent);
+  if (answer.client >= exchanges_.size()) exchanges_.resize(answer.client + 1);
+  exchanges_[answer.client] = id;
+  Answer& kept = answers_[id] = std::move(answer);
+  kept.head.model = kept.model;
+  server_->wake();
+}
+
+void Service::fail(net::ExchangeId id, Api api, const ApiError& error) {
+  ++refused_;
+  const bool again = error.status == 429 || error.status == 503;
+  server_->answer(id, {.status = error.status,
+                       .body = serve::error_body(api, error),
+                       .headers = again ? "Retry-After: 1\r\n" : ""});
+}
+
+std::string Service::error_body(int status, std::string_view text) {
+  return serve::error_body(Api::completions,
+                           {.status = status, .message = std::string(text)});
+}
+
+// ---- what the server knows of itself ------------------------------------------------------------------------
+
+void Service::get(net::ExchangeId id, const std::string& path) {
+  if (path == "/health")
+    server_->answer(id, {.status = draining_ ? 503 : 200, .content_type = "text/plain; charset=utf-8"});
+  else if (path == "/metrics")
+    server_->answer(id, {.content_type = net::PrometheusWriter::kContentType,
+                         .body = metrics_text()});
+  else if (path == "/version")
+    server_->answer(id, {.body = fmt::format(R"({{"version":{},"engine":"plimsoll","speed":{}}})",
+                                             json_text(settings_.version), clock_.speed())});
+  else if (path == "/info")
+    server_->answer(id, {.body = info_text()});
+  else if (path == "/v1/models")
+    server_->answer(id, {.body = models_text()});
+  else if (const std::string name = path.substr(path.rfind("models/") + 7); is_served(name))
+    server_->answer(id, {.body = model_text(name)});
+  else
+    fail(id, Api::completions,
+         {.status = 404,
+          .message = fmt::format("The model `{}` does not exist.", name),
+          .param = "model",
+          .code = "model_not_found"});
+}
+
+std::string Service::metrics_text() const {
+  std::vector<sched::Replica*> replicas;
+  for (std::int32_t i = 0; i < scenario_.replicas; ++i)
+    replicas.push_back(&run_->replica(static_cast<std::size_t>(i)));
+  return metrics_->text(replicas, *lateness_);
+}
+
+std::string Service::model_text(const std::string& name) const {
+  return fmt::format(
+      R"({{"id":{0},"object":"model","created":{1},"owned_by":"plimsoll","root":{0},"parent":null,"max_model_len":{2}}})",
+      json_text(name), started_, settings_.longest);
+}
+
+std::string Service::models_text() const {
+  std::string models;
+  if (settings_.served_names.empty()) models = model_text(settings_.model);
+  for (const std::string& name : settings_.served_names) models += (models.empty() ? "" : ",") + model_text(name);
+  return fmt::format(R"({{"object":"list","data":[{}]}})", models);
+}
+
+std::string Service::info_text() const {
+  return fmt::format(
+      R"({{"model_id":{},"version":{},"engine":{},"hardware":{},"max_total_tokens":{},"max_input_tokens":{},)"
+      R"("replicas":{},"simulated":true,"speed":{}}})",
+      json_text(settings_.model), json_text(settings_.version), json_text(settings_.engine), json_text(settings_.hardware),
+      settings_.longest, std::max<std::int64_t>(settings_.longest - 1, 1), scenario_.replicas, clock_.speed());
+}
+
+// ---- answers ------------------------------------------------------------------------------------------------
+
+std::size_t Service::replica_of(ClientId client) const {
+  return static_cast<std::size_t>(std::max(arrivals_->replica(client), 0));
+}
+
+void Service::note_tokens(Answer& answer, sched::Tok generated, Nanos now) {
+  const sched::Tok fresh = generated - answer.produced;
+  if (fresh <= 0) return;
+  const std::size_t replica = replica_of(answer.client);
+  sched::Tok gaps = fresh;
+  if (answer.last < 0) {
+    answer.cached = run_->cached(answer.client);
+    metrics_->first_token(replica, 1e-9 * static_cast<double>(now - answer.sent), answer.head.input);
+    if (answer.head.cache_usage) metrics_->prefix(replica, answer.head.input, answer.cached);
+    --gaps;
+    answer.last = now;
+  }
+  if (gaps > 0) metrics_->more_tokens(replica, 1e-9 * static_cast<double>(now - answer.last), gaps);
+  metrics_->tokens(replica, fresh);
+  output_tokens_ += fresh;
+  answer.last = now;
+  answer.produced = generated;
+}
+
+void Service::produced(ClientId client, sched::Tok generated, Nanos now) {
+  const net::ExchangeId id = exchanges_[client];
+  Answer& answer = answers_.at(id);
+  if (generated <= answer.produced) return;
+  note_tokens(answer, generated, now);
+  if (answer.stream) flush(id);
+}
+
+void Service::ended(ClientId client, const sched::FinishedAttempt& attempt) {
+  const net::ExchangeId id = exchanges_[client];
+  Answer& answer = answers_.at(id);
+  if (attempt.outcome != sched::Outcome::completed) {
+    const ApiError error = rejection(attempt);
+    metrics_->unfinished(replica_of(client), Finish::error);
+    const Api api = answer.head.api;
+    const bool began = answer.began;
+    answers_.erase(id);
+    if (!began) return fail(id, api, error);
+    ++refused_;
+    return server_->write(id, stream_error(api, error), true);
+  }
+  note_tokens(answer, attempt.generated, attempt.end);
+  answer.finished = true;
+  answer.finish = answer.capped && attempt.generated >= answer.cap ? Finish::length : Finish::stop;
+  metrics_->completed(attempt, replica_of(client), answer.finish);
+  ++completed_;
+  if (answer.stream) return flush(id);
+  const std::string body = whole_answer(answer.head, {.from = 0,
+                                                      .to = answer.produced,
+                                                      .last = true,
+                                                      .finish = answer.finish,
+                                                      .cached = answer.cached});
+  answers_.erase(id);
+  server_->answer(id, {.body = body});
+}
+
+void Service::failed(ClientId client, const char* code, Nanos /*now*/) {
+  const net::ExchangeId id = exchanges_[client];
+  const auto found = answers_.find(id);
+  const Api api = found->second.head.api;
+  const bool began = found->second.began;
+  answers_.erase(found);
+  const ApiError error{.status = 503, .message = code, .param = {}, .code = "unavailable"};
+  if (!began) return fail(id, api, error);
+  ++refused_;
+  server_->write(id, stream_error(api, error), true);
+}
+
+// Writing may find that the client has left, which removes the answer.
+void Service::flush(net::ExchangeId id) {
+  while (server_->is_writable(id)) {
+    const auto found = answers_.find(id);
+    if (found == answers_.end() || !write_part(id, found->second)) return;
+  }
+}
+
+bool Service::write_part(net::ExchangeId id, Answer& answer) {
+  AnswerPart part{.from = answer.written,
+                  .to = std::min(answer.produced, answer.written + kPartTokens),
+                  .last = false,
+                  .finish = answer.finish,
+                  .cached = answer.cached};
+  part.last = answer.finished && part.to == answer.produced;
+  if (part.from == part.to && !part.last) return false;
+  if (!answer.began) server_->begin_stream(id, kEvents);
+  answer.began = true;
+  answer.written = part.to;
+  const std::string events = stream_events(answer.head, part);
+  if (part.last) answers_.erase(id);
+  server_->write(id, events, part.last);
+  return true;
+}
+
+void Service::writable(net::ExchangeId id) { flush(id); }
+
+void Service::gone(net::ExchangeId id) {
+  const auto found = answers_.find(id);
+  if (found == answers_.end()) return;
+  if (!found->second.finished) {
+    ++left_;
+    metrics_->unfinished(replica_of(found->second.client), Finish::abort);
+    arrivals_->leave(found->second.client, clock_.now());
+    server_->wake();
+  }
+  answers_.erase(found);
+}
+
+void Service::cut_all() {
+  std::vector<net::ExchangeId> open;
+  for (const auto& [id, answer] : answers_) open.push_back(id);
+  for (const net::ExchangeId id : open) server_->cut(id);
+}
+
+}  // namespace plimsoll::serve

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// The server's side of a served run: answers HTTP requests with what the scheduler produces, and with what the server
+// knows of itself. A stream whose client reads slowly gets several tokens in one event, so that no text waits here.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "load/workload.h"
+#include "net/http_server.h"
+#include "serve/api_answer.h"
+#include "serve/api_request.h"
+#include "serve/arrivals.h"
+#include "serve/real_time_run.h"
+#include "serve/server_metrics.h"
+
+namespace plimsoll::serve {
+
+struct ServiceSettings {
+  std::string model;                      // the study's, where the request states none
+  std::vector<std::string> served_names;  // the only models that are answered; empty: any
+  std::string api_key;                    // empty: none is needed
+  std::string version;                    // of this program
+  std::string engine, hardware;           // of the study
+  double chars_per_token = 4;
+  std::size_t open_requests = 65'536;
+  std::int64_t longest = 1;  // tokens of a request, prompt and output
+};
+
+class Service final : public net::HttpHandler, public CallListener {
+ public:
+  /// Everything outlives the service; `clock` is the run's.
+  Service(const load::Scenario& scenario, const ServiceSettings& settings, ModelClock& clock);
+  /// Before the first request.
+  void connect(net::HttpServer& server, Arrivals& arrivals, ServerMetrics& metrics, const Lateness& lateness);
+  void connect(RealTimeRun& run) { run_ = &run; }
+
+  /// New requests are refused from now on.
+  void drain() { draining_ = true; }
+  /// Answers what is open with an error, or ends its stream.
+  void cut_all();
+  [[nodiscard]] bool is_idle() const { return answers_.empty(); }
+  [[nodiscard]] std::size_t open() const { return answers_.size(); }
+  [[nodiscard]] bool stop_wanted() const { return stop_wanted_; }
+  [[nodiscard]] std::int64_t completed() const { return completed_; }
+  [[nodiscard]] std::int64_t refused() const { return refused_; }
+  [[nodiscard]] std::int64_t left() const { return left_; }
+  [[nodiscard]] std::int64_t output_tokens() const { return output_tokens_; }
+
+  // ---- net::HttpHandler -------------------------------------------------------------------------------------
+  void request(net::ExchangeId id, net::HttpRequest&& request) override;
+  void writable(net::ExchangeId id) override;
+  void gone(net::ExchangeId id) override;
+  std::string error_body(int status, std::string_view text) override;
+  void stop_requested() override { stop_wanted_ = true; }
+
+  // ---- CallListener -----------------------------------------------------------------------------------------
+  void produced(ClientId client, sched::Tok generated, Nanos now) override;
+  void ended(ClientId client, const sched::FinishedAttempt& attempt) override;
+  void failed(ClientId client, const char* code, Nanos now) override;
+
+ private:
+  struct Answer {
+    AnswerHead head;
+    std::string model;  // as a JSON string
+    ClientId client = 0;
+    Nanos sent = 0, last = -1;  // of the request and of the last token
+    sched::Tok produced = 0, written = 0, cap = 0, cached = 0;
+    bool stream = false, began = false, finished = false, capped = false;  // capped: the client stated the cap
+    Finish finish = Finish::stop;
+  };
+
+  void post(net::ExchangeId id, Api api, bool stream, const std::string& body);
+  void get(net::ExchangeId id, const std::string& path);
+  void open(net::ExchangeId id, Api api, ApiRequest&& request);
+  [[nodiscard]] bool is_authorized(const std::string& header) const;
+  [[nodiscard]] bool is_served(const std::string& model) const;
+  [[nodiscard]] NewCall call_of(ApiRequest& request);
+  void fail(net::ExchangeId id, Api api, const ApiError& error);
+  void flush(net::ExchangeId id);
+  bool write_part(net::ExchangeId id, Answer& answer);
+  void note_tokens(Answer& answer, sched::Tok generated, Nanos now);
+  [[nodiscard]] std::string metrics_text() const;
+  [[nodiscard]] std::string models_text() const;
+  [[nodiscard]] std::string model_text(const std::string& name) const;
+  [[nodiscard]] std::string info_text() const;
+  [[nodiscard]] std::size_t replica_of(ClientId client) const;
+
+  const load::Scenario& scenario_;
+  ServiceSettings settings_;
+  ModelClock& clock_;
+  net::HttpServer* server_ = nullptr;
+  Arrivals* arrivals_ = nullptr;
+  ServerMetrics* metrics_ = nullptr;
+  const Lateness* lateness_ = nullptr;
+  RealTimeRun* run_ = nullptr;
+  load::Workload lengths_;  // of answers whose client does not say
+  PromptRules rules_;
+  std::unordered_map<net::ExchangeId, Answer> answers_;
+  std::vector<net::ExchangeId> exchanges_;  // by client
+  std::int64_t started_ = 0;                // seconds since 1970
+  std::uint64_t ids_ = 0;
+  std::int64_t completed_ = 0, refused_ = 0, left_ = 0, output_tokens_ = 0;
+  bool draining_ = false, stop_wanted_ = false;
+};
+
+}  // namespace plimsoll::serve

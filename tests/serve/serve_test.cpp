@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+// A served deployment over loopback, as plain clients see it. Runs are much faster than their model; nothing is timed.
+#include "serve/serve.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <sstream>
+#include <thread>
+
+#include "sim/simulate.h"
+#include "tests/net/test_client.h"
+#include "tests/sim/random_scenarios.h"
+#include "tests/sim/scenarios.h"
+
+namespace plimsoll::serve {
+namespace {
+
+using namespace net::testing;
+using nlohmann::json;
+using sim::testing::PolicyCase;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class RunningServer {
+ public:
+  RunningServer(const load::Scenario& scenario, ServeSettings settings) {
+    settings.port = 0;
+    settings.watches_signals = false;
+    settings.stop = stop_.get_token();
+    if (settings.service.model.empty()) settings.service.model = "a-model";
+    if (settings.service.longest == 1) settings.service.longest = 4096;
+    std::promise<std::string> url;
+    settings.on_listening = [&](const std::string& text) { url.set_value(text); };
+    thread_ = std::thread([this, scenario, settings] { summary_ = serve(scenario, settings); });
+    port = port_of(url.get_future().get());
+  }
+  ~RunningServer() {
+    if (thread_.joinable()) (void)stop();
+  }
+  ServeSummary stop() {
+    stop_.request_stop();
+    thread_.join();
+    return summary_;
+  }
+  std::uint16_t port = 0;
+
+ private:
+  std::stop_source stop_;
+  std::thread thread_;
+  ServeSummary summary_;
+};
+
+// A token takes a millisecond of the model, whatever the batch; answers have ten tokens unless the client says.
+load::Scenario quick() {
+  load::Scenario s = sim::testing::base_scenario();
+  s.engine = sim::testing::constant_engine(0, 1e-3);
+  s.workload.lengths = load::IndependentLengths{load::FixedLength{20}, load::FixedLength{10}};
+  return s;
+}
+ServeSettings fast() { return {.service = {}, .speed = 20}; }
+
+json ask(std::uint16_t port, const std::string& path, const json& body) {
+  return json::parse(body_of(talk(port, post(path, body.dump()))));
+}
+
+// The data of the events in a chunked answer.
+std::vector<std::string> events_of(const std::string& answer) {
+  std::string text;
+  std::istringstream body(body_of(answer));
+  for (std::string size; std::getline(body, size);) {
+    std::string part(std::stoul(size, nullptr, 16), ' ');
+    body.read(part.data(), static_cast<std::streamsize>(part.size()));
+    text += part;
+    body.ignore(2);
+  }
+  std::vector<std::string> events;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with("data:")) events.push_back(line.substr(line.find_first_not_of(' ', 5)));
+  return events;
+}
+
+TEST(ServeTest, AnswersACompletionWithUsageAndFinishReason) {
+  RunningServer server(quick(), fast());
+  const json capped = ask(server.port, "/v1/completions", {{"prompt", {5, 6, 7}}, {"max_tokens", 4}, {"model", "any"}});
+  EXPECT_EQ(capped["object"], "text_completion");
+  EXPECT_EQ(capped["model"], "any");
+  EXPECT_EQ(capped["choices"][0]["finish_reason"], "length");
+  EXPECT_EQ(capped["usage"]["prompt_tokens"], 3);
+  EXPECT_EQ(capped["usage"]["completion_tokens"], 4);
+  EXPECT_EQ(capped["usage"]["total_tokens"], 7);
+  // Ten tokens are drawn: fewer than the cap, unless the end of the answer is ignored; 9 characters are 3 tokens.
+  const json drawn = ask(server.port, "/v1/completions", {{"prompt", "123456789"}, {"max_tokens", 40}});
+  EXPECT_EQ(drawn["usage"]["completion_tokens"], 10);
+  EXPECT_EQ(drawn["usage"]["prompt_tokens"], 3);
+  EXPECT_EQ(drawn["choices"][0]["finish_reason"], "stop");
+  const json ignored = ask(server.port, "/v1/completions", {{"prompt", "x"}, {"max_tokens", 12}, {"ignore_eos", true}});
+  EXPECT_EQ(ignored["usage"]["completion_tokens"], 12);
+  EXPECT_EQ(ask(server.port, "/v1/completions", {{"prompt", "x"}, {"min_tokens", 15}})["usage"]["completion_tokens"], 15);
+}
+
+// The two messages are 4 tokens each beside their text: 1 and 2 tokens.
+TEST(ServeTest, AnswersAChat) {
+  RunningServer server(quick(), fast());
+  const json parts = {{{"type", "text"}, {"text", "abcdef"}}};
+  const json answer = ask(server.port, "/v1/chat/completions",
+                          {{"messages", {{{"role", "system"}, {"content", "hi"}}, {{"role", "user"}, {"content", parts}}}},
+                           {"max_completion_tokens", 3},
+                           {"unknown", {1, 2}}});
+  EXPECT_EQ(answer["object"], "chat.completion");
+  EXPECT_EQ(answer["choices"][0]["message"]["role"], "assistant");
+  EXPECT_FALSE(answer["choices"][0]["message"]["content"].get<std::string>().empty());
+  EXPECT_EQ(answer["usage"]["prompt_tokens"], 11);
+  EXPECT_EQ(answer["usage"]["completion_tokens"], 3);
+}
+
+TEST(ServeTest, StreamsATokenAnEventAndTheUsageLast) {
+  RunningServer server(quick(), fast());
+  const std::vector<std::string> events = events_of(talk(
+      server.port, post("/v1/completions", R"({"prompt":[1,2],"max_tokens":5,"stream":true,)"
+                                           R"("stream_options":{"include_usage":true,"continuous_usage_stats":true}})")));
+  ASSERT_GE(events.size(), 3U);
+  EXPECT_EQ(events.back(), "[DONE]");
+  std::string text;
+  int tokens = 0;
+  for (std::size_t i = 0; i + 2 < events.size(); ++i) {
+    const json event = json::parse(events[i]);
+    EXPECT_GT(event["usage"]["completion_tokens"], tokens);
+    tokens = event["usage"]["completion_tokens"];
+    text += event["choices"][0]["text"];
+    EXPECT_EQ(event["choices"][0]["finish_reason"].is_null(), i + 3 < events.size());
+  }
+  EXPECT_EQ(tokens, 5);
+  const json usage = json::parse(events[events.size() - 2]);
+  EXPECT_TRUE(usage["choices"].empty());
+  EXPECT_EQ(usage["usage"]["completion_tokens"], 5);
+  EXPECT_EQ(ask(server.port, "/v1/completions", {{"prompt", {1, 2}}, {"max_tokens", 5}})["choices"][0]["text"], text);
+}
+
+TEST(ServeTest, SpeaksTheApiOfTgi) {
+  RunningServer server(quick(), fast());
+  const json whole = ask(server.port, "/generate",
+                         {{"inputs", "hello"}, {"parameters", {{"max_new_tokens", 3}, {"details", true}}}});
+  EXPECT_EQ(whole["details"]["generated_tokens"], 3);
+  EXPECT_EQ(whole["details"]["finish_reason"], "length");
+  const std::vector<std::string> events = events_of(
+      talk(server.port, post("/generate_stream", R"({"inputs":"hello","parameters":{"max_new_tokens":3}})")));
+  ASSERT_EQ(events.size(), 3U);
+  EXPECT_TRUE(json::parse(events[0])["generated_text"].is_null());
+  EXPECT_EQ(json::parse(events[2])["generated_text"], whole["generated_text"]);
+}
+
+TEST(ServeTest, TellsOfItself) {
+  ServeSettings settings = fast();
+  settings.service.version = "9.9";
+  RunningServer server(quick(), settings);
+  EXPECT_THAT(talk(server.port, get("/health")), StartsWith("HTTP/1.1 200 "));
+  const std::string version = talk(server.port, get("/version"));
+  EXPECT_THAT(version, HasSubstr("Plimsoll-Speed: 20\r\n"));
+  EXPECT_EQ(json::parse(body_of(version))["speed"], 20);
+  const json models = json::parse(body_of(talk(server.port, get("/v1/models"))));
+  EXPECT_EQ(models["data"][0]["id"], "a-model");
+  EXPECT_EQ(models["data"][0]["max_model_len"], 4096);
+  (void)ask(server.port, "/v1/completions", {{"prompt", {1, 2}}, {"max_tokens", 5}});
+  const std::string metrics = body_of(talk(server.port, get("/metrics")));
+  for (const char* const line :
+       {"vllm:generation_tokens_total{engine=\"0\",model_name=\"a-model\"} 5.0", "# TYPE vllm:num_requests_running gauge",
+        "vllm:prompt_tokens_total{engine=\"0\",model_name=\"a-model\"} 2.0",
+        "vllm:request_success_total{engine=\"0\",model_name=\"a-model\",finished_reason=\"length\"} 1.0",
+        "vllm:time_to_first_token_seconds_count{engine=\"0\",model_name=\"a-model\"} 1.0",
+        "vllm:inter_token_latency_seconds_count{engine=\"0\",model_name=\"a-model\"} 4.0",
+        "# TYPE plimsoll:step_lateness_seconds histogram"})
+    EXPECT_THAT(metrics, HasSubstr(line));
+}
+
+// Each by the field's name, as OpenAI's API does.
+TEST(ServeTest, RefusesWhatItCannotServe) {
+  RunningServer server(quick(), fast());
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"prompt":"a","n":2})", "n"},
+      {R"({"prompt":"a","best_of":2})", "best_of"},
+      {R"({"prompt":"a","echo":true})", "echo"},
+      {R"({"prompt":"a","tools":[{}]})", "tools"},
+      {R"({"prompt":"a","max_tokens":0})", "max_tokens"},
+      {R"({"prompt":"a","max_tokens":"4"})", "max_tokens"},
+      {R"({"prompt":"a","max_tokens":4,"min_tokens":5})", "min_tokens"},
+      {R"({"prompt":"a","stream":1})", "stream"},
+      {R"({"prompt":"a","stream_options":{}})", "stream_options"},
+      {R"({"prompt":"a","temperature":3})", "temperature"},
+      {R"({"prompt":"a","stop":[1]})", "stop"},
+      {R"({"prompt":"a","model":7})", "model"},
+      {R"({"prompt":[1,-2]})", "prompt"},
+      {R"({"prompt":[]})", "prompt"},
+      {R"({"prompt":""})", "prompt"},
+      {R"({"prompt":["a","b"]})", "prompt"},
+      {R"({})", "prompt"}};
+  for (const auto& [body, field] : cases) {
+    const std::string answer = talk(server.port, post("/v1/completions", body));
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 400 ")) << body;
+    EXPECT_EQ(json::parse(body_of(answer))["error"]["param"], field) << body;
+  }
+  const std::string image = talk(
+      server.port, post("/v1/chat/completions",
+                        R"({"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"x"}}]}]})"));
+  EXPECT_EQ(json::parse(body_of(image))["error"]["param"], "messages[0].content[0].image_url");
+  for (const std::string& body : {std::string("{"), std::string("{\"prompt\":\"\xff\"}"), std::string(1000, '['), std::string("[]")})
+    EXPECT_THAT(talk(server.port, post("/v1/completions", body)), StartsWith("HTTP/1.1 400 "));
+  EXPECT_THAT(talk(server.port, get("/v1/completions")), StartsWith("HTTP/1.1 405 "));
+  EXPECT_THAT(talk(server.port, get("/nowhere")), StartsWith("HTTP/1.1 404 "));
+  EXPECT_EQ(server.stop().completed, 0);
+}
+
+TEST(ServeTest, KnowsItsModelAndItsKey) {
+  ServeSettings settings = fast();
+  settings.service.served_names = {"mine"};
+  settings.service.api_key = "secret";
+  RunningServer server(quick(), settings);
+  const std::string key = "Authorization: Bearer secret\r\n";
+  EXPECT_THAT(talk(server.port, get("/v1/models")), StartsWith("HTTP/1.1 401 "));
+  EXPECT_THAT(talk(server.port, get("/v1/models", "Authorization: Bearer secre\r\n")), StartsWith("HTTP/1.1 401 "));
+  EXPECT_THAT(talk(server.port, get("/v1/models", key)), StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(talk(server.port, get("/metrics")), StartsWith("HTTP/1.1 200 "));
+  const std::string other = talk(server.port, post("/v1/completions", R"({"model":"other","prompt":"a"})", key));
+  EXPECT_THAT(other, StartsWith("HTTP/1.1 404 "));
+  EXPECT_EQ(json::parse(body_of(other))["error"]["code"], "model_not_found");
+  EXPECT_THAT(talk(server.port, post("/v1/completions", R"({"model":"mine","prompt":"a"})", key)), StartsWith("HTTP/1.1 200 "));
+}
+
+TEST(ServeTest, RefusesAsTheProductDoes) {
+  load::Scenario s = quick();
+  s.policy.max_input = 8;
+  RunningServer server(s, fast());
+  const std::string answer = talk(server.port, post("/v1/completions", R"({"prompt":[1,2,3,4,5,6,7,8,9]})"));
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 422 "));
+  EXPECT_EQ(json::parse(body_of(answer))["error"]["code"], "input_length");
+}
+
+// Prompts of two blocks that begin with the same block of 16 tokens; the last token is always computed.
+TEST(ServeTest, FindsTheBlocksOfARealPromptAgain) {
+  load::Scenario s = quick();
+  s.kv.prefix_caching = true;
+  RunningServer server(s, fast());
+  const auto cached = [&](const std::string& prompt) {
+    return ask(server.port, "/v1/completions", {{"prompt", prompt}, {"max_tokens", 1}})["usage"]["prompt_tokens_details"]
+              ["cached_tokens"].get<int>();
+  };
+  const std::string block(64, 'a'), other(64, 'b');
+  EXPECT_EQ(cached(block + other), 0);
+  EXPECT_EQ(cached(block + "something else"), 16);
+  EXPECT_EQ(cached(other + block), 0);
+  EXPECT_EQ(cached(block + other + "and more"), 32);
+}
+
+TEST(ServeTest, EndsAfterOpenRequestsOrCutsThem) {
+  ServeSettings settings = fast();
+  settings.drain = Seconds{0};
+  RunningServer server(quick(), settings);
+  PlainClient client(server.port);
+  client.send(post("/v1/completions", R"({"prompt":"a","max_tokens":4000,"ignore_eos":true,"stream":true})"));
+  EXPECT_THAT(client.read("data:"), StartsWith("HTTP/1.1 200 "));
+  EXPECT_EQ(server.stop().cut, 1);
+}
+
+class ReplayTest : public ::testing::TestWithParam<PolicyCase> {};
+
+std::string text_of(const std::filesystem::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+// Requests of many lengths, some of which leave early, on two replicas: what the schedulers decided follows from what
+// reached them, byte for byte.
+TEST_P(ReplayTest, AServedRunIsReproducedFromItsEvents) {
+  load::Scenario s = sim::testing::random_scenario(GetParam(), 3);
+  s.engine = sim::testing::constant_engine(2e-3, 1e-3);
+  s.kv = {.blocks = 48, .block_tokens = 16, .prefix_caching = true};
+  s.policy.model_max_len = 256;
+  s.replicas = 2;
+  s.life.reset();
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("plimsoll-serve-" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  ServeSettings settings = fast();
+  settings.events_file = folder / "events.jsonl";
+  settings.decision_files = {folder / "0.txt", folder / "1.txt"};
+  RunningServer server(s, settings);
+  std::vector<std::thread> clients;
+  for (unsigned i = 0; i < 24; ++i)
+    clients.emplace_back([i, port = server.port] {
+      std::mt19937 random(i);
+      const json body = {{"prompt", std::string(1 + random() % 400, static_cast<char>('a' + i % 3))},
+                         {"max_tokens", 1 + random() % 60},
+                         {"ignore_eos", true},
+                         {"stream", i % 2 == 0}};
+      PlainClient client(port);
+      client.send(post("/v1/completions", body.dump()));
+      if (i % 5 != 0) (void)client.read();
+    });
+  for (std::thread& client : clients) client.join();
+  (void)server.stop();
+  EXPECT_EQ(sim::replay(settings.events_file, s),
+            (std::vector{text_of(settings.decision_files[0]), text_of(settings.decision_files[1])}));
+  std::filesystem::remove_all(folder);
+}
+INSTANTIATE_TEST_SUITE_P(Policies, ReplayTest, ::testing::ValuesIn(sim::testing::kPolicyCases), sim::testing::case_name);
+
+}  // namespace
+}  // namespace plimsoll::serve
