@@ -457,7 +457,7 @@ void HttpServer::State::add(tcp::socket&& socket) {
 }
 
 void HttpServer::State::sweep() {
-  sweeper.expires_after(kSweepEvery);
+  sweeper.expires_after(std::min(kSweepEvery, limits.header_time));
   sweeper.async_wait([this](const error_code& error) {
     if (error) return;
     date = http_date();

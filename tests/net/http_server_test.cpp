@@ -53,7 +53,8 @@ class HttpServerTest : public ::testing::Test {
       while (!stop_) server_->run_until(std::chrono::steady_clock::now() + std::chrono::milliseconds(5));
     });
   }
-  void TearDown() override {
+  void TearDown() override { join(); }
+  void join() {
     stop_ = true;
     if (thread_.joinable()) thread_.join();
   }
@@ -150,6 +151,7 @@ TEST_F(HttpServerTest, HalfOpenConnectionsMakeRoomForOthers) {
   std::vector<std::unique_ptr<PlainClient>> crowd;
   for (int i = 0; i < 40; ++i) crowd.push_back(std::make_unique<PlainClient>(port_));
   EXPECT_EQ(body_of(talk(port_, get("/ok"))), "GET /ok ");
+  join();
   EXPECT_LE(server_->connections(), 8U);
 }
 
