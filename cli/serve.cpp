@@ -137,9 +137,9 @@ void note_study(const load::Scenario& scenario, Console& console) {
 }
 
 void report(const serve::ServeSummary& done, Console& console) {
-  console.note(fmt::format(
-      "served {} requests and {} output tokens in {:.1f} s; {} refused, {} left by their clients, {} cut", done.completed,
-      done.output_tokens, done.seconds, done.refused, done.left, done.cut));
+  console.note(
+      fmt::format("served {} requests and {} output tokens in {:.1f} s; {} refused, {} left by their clients, {} cut",
+                  done.completed, done.output_tokens, done.seconds, done.refused, done.left, done.cut));
   if (done.steps == 0) return;
   const std::string late = fmt::format("{} steps, late by {:.3f} ms (median), {:.3f} ms (p99)", done.steps,
                                        1e3 * done.late_p50, 1e3 * done.late_p99);

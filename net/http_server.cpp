@@ -375,8 +375,8 @@ void HttpServer::Connection::flush() {
     server_.handler.writable(id_);
 }
 
-// A connection that ends with input unread would be reset, and the client might not see the answer: so the input is read
-// until the client closes, for a short time.
+// A connection that ends with input unread would be reset, and the client might not see the answer: so the input is
+// read until the client closes, for a short time.
 void HttpServer::Connection::end_answer() {
   id_ = 0;
   if (keep_alive_) {
@@ -470,8 +470,8 @@ void HttpServer::State::sweep() {
 
 void HttpServer::State::drop_largest_body() {
   const auto size = [](const std::shared_ptr<Connection>& c) { return c ? c->body_bytes() : 0; };
-  const auto largest = std::max_element(slots.begin(), slots.end(),
-                                        [&](const auto& a, const auto& b) { return size(a) < size(b); });
+  const auto largest =
+      std::max_element(slots.begin(), slots.end(), [&](const auto& a, const auto& b) { return size(a) < size(b); });
   const std::shared_ptr<Connection> dropped = *largest;
   dropped->refuse(503, "the bodies of all requests together are too large");
 }
@@ -524,8 +524,7 @@ void HttpServer::run_until(Time until) {
   State& s = *state_;
   s.woken = false;
   if (Clock::now() >= until) {
-    for (int i = 0; i < kBurst && s.io.poll_one() > 0; ++i) {
-    }
+    for (int i = 0; i < kBurst && s.io.poll_one() > 0; ++i) {}
     return;
   }
   if (until != s.armed) {

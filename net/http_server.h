@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// An HTTP/1.1 server for one thread, which calls it between its own work: it reads requests, and writes answers whole or
-// as streams. Hostile clients are bounded: time and bytes of a header, of a body, of all bodies together, and the number
-// of connections. At that number, the connection that has waited longest without a request makes room for a new one.
+// An HTTP/1.1 server for one thread, which calls it between its own work: it reads requests, and writes answers whole
+// or as streams. Hostile clients are bounded: time and bytes of a header, of a body, of all bodies together, and the
+// number of connections. At that number, the connection that has waited longest without a request makes room for a new
+// one.
 //
 // Streams keep no text for slow readers: the handler writes again when writable() says that all has left.
 #pragma once

@@ -12,8 +12,8 @@ namespace plimsoll::serve {
 namespace {
 
 // About four characters a token with the space, as in the prompts.
-constexpr std::array<std::string_view, 16> kWords = {"the", "sea", "is",  "calm", "and", "our", "ship", "can",
-                                                     "take", "on", "more", "load", "to", "her", "own",  "mark"};
+constexpr std::array<std::string_view, 16> kWords = {"the",  "sea", "is",   "calm", "and", "our", "ship", "can",
+                                                     "take", "on",  "more", "load", "to",  "her", "own",  "mark"};
 
 std::string_view word(sched::Tok token) { return kWords.at(static_cast<std::size_t>(token) % kWords.size()); }
 
@@ -103,7 +103,8 @@ std::string_view tgi_finish(Finish finish) { return finish == Finish::length ? "
 void tgi_events(std::string& out, const AnswerHead& head, const AnswerPart& part) {
   for (sched::Tok i = part.from; i < part.to; ++i) {
     const bool last = part.last && i + 1 == part.to;
-    append(out, R"(data:{{"index":{},"token":{{"id":{},"text":"{}{}","logprob":-1.0,"special":false}},"generated_text":)",
+    append(out,
+           R"(data:{{"index":{},"token":{{"id":{},"text":"{}{}","logprob":-1.0,"special":false}},"generated_text":)",
            i + 1, static_cast<std::size_t>(i) % kWords.size(), i > 0 ? " " : "", word(i));
     if (!last) {
       out += R"(null,"details":null})";
@@ -146,15 +147,9 @@ std::string json_text(std::string_view text) {
 std::string stream_events(const AnswerHead& head, const AnswerPart& part) {
   std::string out;
   switch (head.api) {
-    case Api::completions:
-      completion_events(out, head, part);
-      break;
-    case Api::chat:
-      chat_events(out, head, part);
-      break;
-    case Api::tgi:
-      tgi_events(out, head, part);
-      break;
+    case Api::completions: completion_events(out, head, part); break;
+    case Api::chat: chat_events(out, head, part); break;
+    case Api::tgi: tgi_events(out, head, part); break;
   }
   return out;
 }

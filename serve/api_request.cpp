@@ -71,7 +71,8 @@ class Fields {
   [[nodiscard]] std::int64_t whole(const char* name, std::int64_t low, std::int64_t high, std::int64_t missing) const {
     const json* const value = find(name);
     if (value == nullptr) return missing;
-    const bool fits = value->is_number_integer() && (!value->is_number_unsigned() || value->get<std::uint64_t>() <= INT64_MAX);
+    const bool fits =
+        value->is_number_integer() && (!value->is_number_unsigned() || value->get<std::uint64_t>() <= INT64_MAX);
     if (!fits || value->get<std::int64_t>() < low || value->get<std::int64_t>() > high)
       refuse(path(name), fmt::format("allowed is a whole number from {} to {}", low, high));
     return value->get<std::int64_t>();
@@ -150,7 +151,8 @@ void add_messages(const Fields& fields, PromptCounter& prompt) {
   const json* const messages = fields.find("messages");
   if (messages == nullptr) refuse("messages", "it is missing");
   if (!messages->is_array() || messages->empty()) refuse("messages", "allowed is a list of at least one message");
-  for (std::size_t i = 0; i < messages->size(); ++i) add_message((*messages)[i], fmt::format("messages[{}]", i), prompt);
+  for (std::size_t i = 0; i < messages->size(); ++i)
+    add_message((*messages)[i], fmt::format("messages[{}]", i), prompt);
 }
 
 void take_prompt(ApiRequest& request, PromptCounter& prompt, const char* field) {

@@ -29,8 +29,8 @@ struct ApiRequest {
   bool stream = false, include_usage = false, continuous_usage = false;
   bool details = false;  // TGI
   std::int64_t input = 0;
-  std::vector<std::uint64_t> hashes;        // of the prompt's blocks
-  sched::Tok max_tokens = 0;                // 0: not stated
+  std::vector<std::uint64_t> hashes;  // of the prompt's blocks
+  sched::Tok max_tokens = 0;          // 0: not stated
   sched::Tok min_tokens = 0;
   bool ignore_eos = false;
   std::uint64_t session = 0;  // of the field user; 0: none

@@ -17,7 +17,9 @@ namespace {
 /// A file that grows while the run lasts.
 class GrowingFile {
  public:
-  explicit GrowingFile(const std::string& path) : path_(path), out_(path, std::ios::binary | std::ios::trunc) { check(); }
+  explicit GrowingFile(const std::string& path) : path_(path), out_(path, std::ios::binary | std::ios::trunc) {
+    check();
+  }
   void append(const std::string& text) {
     if (text.empty()) return;
     out_.write(text.data(), static_cast<std::streamsize>(text.size()));
@@ -96,10 +98,14 @@ class Served {
         clock_(settings.speed),
         service_(scenario_, settings.service, clock_),
         server_(service_, settings.limits, fmt::format("Plimsoll-Speed: {}\r\n", settings.speed)),
-        arrivals_({.intake = scenario.engine->intake, .delay = scenario.engine->front_end}, scenario.replicas, service_),
+        arrivals_({.intake = scenario.engine->intake, .delay = scenario.engine->front_end}, scenario.replicas,
+                  service_),
         metrics_(description(scenario, settings)),
         record_(settings),
-        options_{.keep_log = !settings.decision_files.empty(), .point = settings.point, .stop = stop_.get_token(), .progress = {}},
+        options_{.keep_log = !settings.decision_files.empty(),
+                 .point = settings.point,
+                 .stop = stop_.get_token(),
+                 .progress = {}},
         run_(scenario_, options_,
              {.clock = clock_,
               .server = server_,

@@ -16,10 +16,9 @@ const std::vector<double> kFirstToken = {0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0
                                          1.0,   2.5,   5.0,  7.5,  10.0, 20.0, 40.0, 80.0, 160.0, 640.0, 2560.0};
 const std::vector<double> kGap = {0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2,  0.3,  0.4, 0.5,
                                   0.75, 1.0,   2.5,  5.0,   7.5, 10.0, 20.0, 40.0, 80.0};
-const std::vector<double> kRequest = {0.3,  0.5,  0.8,  1.0,  1.5,  2.0,   2.5,   5.0,   10.0,   15.0,  20.0,
+const std::vector<double> kRequest = {0.3,  0.5,  0.8,  1.0,  1.5,   2.0,   2.5,   5.0,   10.0,   15.0,  20.0,
                                       30.0, 40.0, 50.0, 60.0, 120.0, 240.0, 480.0, 960.0, 1920.0, 7680.0};
-const std::vector<double> kIteration = {1,   8,   16,   32,   64,   128,  256,
-                                        512, 1024, 2048, 4096, 8192, 16384};
+const std::vector<double> kIteration = {1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384};
 const std::vector<double> kLateness = {0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01,
                                        0.02,   0.05,   0.1,    0.2,   0.5,   1,     10};
 
@@ -164,9 +163,8 @@ void ServerMetrics::write_counters(net::PrometheusWriter& out, std::span<sched::
   out.family("vllm:request_success_total", MetricType::counter, "Count of successfully processed requests.");
   for (const Engine& engine : engines_)
     for (std::size_t reason = 0; reason < kFinishNames.size(); ++reason)
-      out.sample(
-          engine.labels + ',' + net::PrometheusWriter::label("finished_reason", kFinishNames.at(reason)),
-          static_cast<double>(engine.finished.at(reason)));
+      out.sample(engine.labels + ',' + net::PrometheusWriter::label("finished_reason", kFinishNames.at(reason)),
+                 static_cast<double>(engine.finished.at(reason)));
 }
 
 void ServerMetrics::write_histograms(net::PrometheusWriter& out) const {

@@ -20,8 +20,8 @@ enum class Finish : std::uint8_t { stop, length, abort, error };
 inline constexpr std::array<std::string_view, 4> kFinishNames = {"stop", "length", "abort", "error"};
 
 struct ServerDescription {
-  std::string model;                // as /v1/models names it
-  std::int64_t longest = 1;         // tokens of a request, prompt and output
+  std::string model;         // as /v1/models names it
+  std::int64_t longest = 1;  // tokens of a request, prompt and output
   double speed = 1;
   std::size_t replicas = 1;
   std::string cache_dtype;

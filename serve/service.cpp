@@ -84,8 +84,7 @@ void Service::request(net::ExchangeId id, net::HttpRequest&& request) {
   const std::string_view path = one_model ? "/v1/models" : std::string_view(request.path);
   const auto* const route =
       std::find_if(kRoutes.begin(), kRoutes.end(), [&](const Route& r) { return r.path == path; });
-  if (route == kRoutes.end())
-    return fail(id, Api::completions, {.status = 404, .message = "there is no such path"});
+  if (route == kRoutes.end()) return fail(id, Api::completions, {.status = 404, .message = "there is no such path"});
   const bool is_get = request.method == "GET" || request.method == "HEAD";
   if (route->post ? request.method != "POST" : !is_get)
     return server_->answer(
@@ -118,7 +117,8 @@ bool Service::is_served(const std::string& model) const {
 
 void Service::post(net::ExchangeId id, Api api, bool stream, const std::string& body) {
   if (draining_)
-    return fail(id, api, {.status = 503, .message = "the server is shutting down", .param = {}, .code = "shutting_down"});
+    return fail(id, api,
+                {.status = 503, .message = "the server is shutting down", .param = {}, .code = "shutting_down"});
   if (answers_.size() >= settings_.open_requests)
     return fail(id, api,
                 {.status = 503, .message = "too many requests are open here", .param = {}, .code = "overloaded"});
@@ -188,14 +188,13 @@ void Service::open(net::ExchangeId id, Api api, ApiRequest&& request) {
 void Service::fail(net::ExchangeId id, Api api, const ApiError& error) {
   ++refused_;
   const bool again = error.status == 429 || error.status == 503;
-  server_->answer(id, {.status = error.status,
-                       .body = serve::error_body(api, error),
-                       .headers = again ? "Retry-After: 1\r\n" : ""});
+  server_->answer(
+      id,
+      {.status = error.status, .body = serve::error_body(api, error), .headers = again ? "Retry-After: 1\r\n" : ""});
 }
 
 std::string Service::error_body(int status, std::string_view text) {
-  return serve::error_body(Api::completions,
-                           {.status = status, .message = std::string(text)});
+  return serve::error_body(Api::completions, {.status = status, .message = std::string(text)});
 }
 
 // ---- what the server knows of itself ------------------------------------------------------------------------
@@ -204,8 +203,7 @@ void Service::get(net::ExchangeId id, const std::string& path) {
   if (path == "/health")
     server_->answer(id, {.status = draining_ ? 503 : 200, .content_type = "text/plain; charset=utf-8"});
   else if (path == "/metrics")
-    server_->answer(id, {.content_type = net::PrometheusWriter::kContentType,
-                         .body = metrics_text()});
+    server_->answer(id, {.content_type = net::PrometheusWriter::kContentType, .body = metrics_text()});
   else if (path == "/version")
     server_->answer(id, {.body = fmt::format(R"({{"version":{},"engine":"plimsoll","speed":{}}})",
                                              json_text(settings_.version), clock_.speed())});
@@ -225,15 +223,14 @@ void Service::get(net::ExchangeId id, const std::string& path) {
 
 std::string Service::metrics_text() const {
   std::vector<sched::Replica*> replicas;
-  for (std::int32_t i = 0; i < scenario_.replicas; ++i)
-    replicas.push_back(&run_->replica(static_cast<std::size_t>(i)));
+  for (std::int32_t i = 0; i < scenario_.replicas; ++i) replicas.push_back(&run_->replica(static_cast<std::size_t>(i)));
   return metrics_->text(replicas, *lateness_);
 }
 
 std::string Service::model_text(const std::string& name) const {
-  return fmt::format(
-      R"({{"id":{0},"object":"model","created":{1},"owned_by":"plimsoll","root":{0},"parent":null,"max_model_len":{2}}})",
-      json_text(name), started_, settings_.longest);
+  return fmt::format(R"({{"id":{0},"object":"model","created":{1},"owned_by":"plimsoll","root":{0},"parent":null,)"
+                     R"("max_model_len":{2}}})",
+                     json_text(name), started_, settings_.longest);
 }
 
 std::string Service::models_text() const {
@@ -247,8 +244,9 @@ std::string Service::info_text() const {
   return fmt::format(
       R"({{"model_id":{},"version":{},"engine":{},"hardware":{},"max_total_tokens":{},"max_input_tokens":{},)"
       R"("replicas":{},"simulated":true,"speed":{}}})",
-      json_text(settings_.model), json_text(settings_.version), json_text(settings_.engine), json_text(settings_.hardware),
-      settings_.longest, std::max<std::int64_t>(settings_.longest - 1, 1), scenario_.replicas, clock_.speed());
+      json_text(settings_.model), json_text(settings_.version), json_text(settings_.engine),
+      json_text(settings_.hardware), settings_.longest, std::max<std::int64_t>(settings_.longest - 1, 1),
+      scenario_.replicas, clock_.speed());
 }
 
 // ---- answers ------------------------------------------------------------------------------------------------
@@ -303,11 +301,8 @@ void Service::ended(ClientId client, const sched::FinishedAttempt& attempt) {
   metrics_->completed(attempt, replica_of(client), answer.finish);
   ++completed_;
   if (answer.stream) return flush(id);
-  const std::string body = whole_answer(answer.head, {.from = 0,
-                                                      .to = answer.produced,
-                                                      .last = true,
-                                                      .finish = answer.finish,
-                                                      .cached = answer.cached});
+  const std::string body = whole_answer(
+      answer.head, {.from = 0, .to = answer.produced, .last = true, .finish = answer.finish, .cached = answer.cached});
   answers_.erase(id);
   server_->answer(id, {.body = body});
 }

@@ -31,7 +31,8 @@ class Echo final : public HttpHandler {
     ++requests;
     if (request.path == "/never") return;
     if (request.path != "/stream")
-      return server->answer(id, {.content_type = "text/plain", .body = request.method + ' ' + request.path + ' ' + request.body});
+      return server->answer(
+          id, {.content_type = "text/plain", .body = request.method + ' ' + request.path + ' ' + request.body});
     server->begin_stream(id, "text/plain");
     for (const char* const part : {"one ", "two ", "three"}) server->write(id, part, part[0] == 't' && part[1] == 'h');
   }
@@ -96,8 +97,9 @@ TEST_F(HttpServerTest, StreamsInChunksAndToOldClientsUntilTheEnd) {
 TEST_F(HttpServerTest, ReadsAChunkedBodyByteByByte) {
   start();
   PlainClient client(port_);
-  for (const char c : std::string("POST /c HTTP/1.1\r\nHost: t\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
-                                  "3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"))
+  for (const char c :
+       std::string("POST /c HTTP/1.1\r\nHost: t\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+                   "3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"))
     client.send(std::string_view(&c, 1));
   EXPECT_EQ(body_of(client.read()), "POST /c abcde");
 }
@@ -158,7 +160,8 @@ TEST_F(HttpServerTest, HalfOpenConnectionsMakeRoomForOthers) {
 TEST_F(HttpServerTest, TheLargestBodyIsDroppedWhenAllTogetherAreTooLarge) {
   start({.body_bytes = 100'000, .bodies_bytes = 50'000});
   PlainClient large(port_), small(port_);
-  small.send("POST /s HTTP/1.1\r\nHost: t\r\nConnection: close\r\nContent-Length: 20000\r\n\r\n" + std::string(19'999, 'a'));
+  small.send("POST /s HTTP/1.1\r\nHost: t\r\nConnection: close\r\nContent-Length: 20000\r\n\r\n" +
+             std::string(19'999, 'a'));
   large.send("POST /l HTTP/1.1\r\nHost: t\r\nContent-Length: 90000\r\n\r\n" + std::string(60'000, 'b'));
   EXPECT_THAT(large.read(), StartsWith("HTTP/1.1 503 "));
   small.send("z");

@@ -103,17 +103,19 @@ TEST(ServeTest, AnswersACompletionWithUsageAndFinishReason) {
   EXPECT_EQ(drawn["choices"][0]["finish_reason"], "stop");
   const json ignored = ask(server.port, "/v1/completions", {{"prompt", "x"}, {"max_tokens", 12}, {"ignore_eos", true}});
   EXPECT_EQ(ignored["usage"]["completion_tokens"], 12);
-  EXPECT_EQ(ask(server.port, "/v1/completions", {{"prompt", "x"}, {"min_tokens", 15}})["usage"]["completion_tokens"], 15);
+  EXPECT_EQ(ask(server.port, "/v1/completions", {{"prompt", "x"}, {"min_tokens", 15}})["usage"]["completion_tokens"],
+            15);
 }
 
 // The two messages are 4 tokens each beside their text: 1 and 2 tokens.
 TEST(ServeTest, AnswersAChat) {
   RunningServer server(quick(), fast());
   const json parts = {{{"type", "text"}, {"text", "abcdef"}}};
-  const json answer = ask(server.port, "/v1/chat/completions",
-                          {{"messages", {{{"role", "system"}, {"content", "hi"}}, {{"role", "user"}, {"content", parts}}}},
-                           {"max_completion_tokens", 3},
-                           {"unknown", {1, 2}}});
+  const json answer =
+      ask(server.port, "/v1/chat/completions",
+          {{"messages", {{{"role", "system"}, {"content", "hi"}}, {{"role", "user"}, {"content", parts}}}},
+           {"max_completion_tokens", 3},
+           {"unknown", {1, 2}}});
   EXPECT_EQ(answer["object"], "chat.completion");
   EXPECT_EQ(answer["choices"][0]["message"]["role"], "assistant");
   EXPECT_FALSE(answer["choices"][0]["message"]["content"].get<std::string>().empty());
@@ -123,9 +125,10 @@ TEST(ServeTest, AnswersAChat) {
 
 TEST(ServeTest, StreamsATokenAnEventAndTheUsageLast) {
   RunningServer server(quick(), fast());
-  const std::vector<std::string> events = events_of(talk(
-      server.port, post("/v1/completions", R"({"prompt":[1,2],"max_tokens":5,"stream":true,)"
-                                           R"("stream_options":{"include_usage":true,"continuous_usage_stats":true}})")));
+  const std::vector<std::string> events =
+      events_of(talk(server.port, post("/v1/completions",
+                                       R"({"prompt":[1,2],"max_tokens":5,"stream":true,)"
+                                       R"("stream_options":{"include_usage":true,"continuous_usage_stats":true}})")));
   ASSERT_GE(events.size(), 3U);
   EXPECT_EQ(events.back(), "[DONE]");
   std::string text;
@@ -146,12 +149,12 @@ TEST(ServeTest, StreamsATokenAnEventAndTheUsageLast) {
 
 TEST(ServeTest, SpeaksTheApiOfTgi) {
   RunningServer server(quick(), fast());
-  const json whole = ask(server.port, "/generate",
-                         {{"inputs", "hello"}, {"parameters", {{"max_new_tokens", 3}, {"details", true}}}});
+  const json whole =
+      ask(server.port, "/generate", {{"inputs", "hello"}, {"parameters", {{"max_new_tokens", 3}, {"details", true}}}});
   EXPECT_EQ(whole["details"]["generated_tokens"], 3);
   EXPECT_EQ(whole["details"]["finish_reason"], "length");
-  const std::vector<std::string> events = events_of(
-      talk(server.port, post("/generate_stream", R"({"inputs":"hello","parameters":{"max_new_tokens":3}})")));
+  const std::vector<std::string> events =
+      events_of(talk(server.port, post("/generate_stream", R"({"inputs":"hello","parameters":{"max_new_tokens":3}})")));
   ASSERT_EQ(events.size(), 3U);
   EXPECT_TRUE(json::parse(events[0])["generated_text"].is_null());
   EXPECT_EQ(json::parse(events[2])["generated_text"], whole["generated_text"]);
@@ -171,8 +174,8 @@ TEST(ServeTest, TellsOfItself) {
   (void)ask(server.port, "/v1/completions", {{"prompt", {1, 2}}, {"max_tokens", 5}});
   const std::string metrics = body_of(talk(server.port, get("/metrics")));
   for (const char* const line :
-       {"vllm:generation_tokens_total{engine=\"0\",model_name=\"a-model\"} 5.0", "# TYPE vllm:num_requests_running gauge",
-        "vllm:prompt_tokens_total{engine=\"0\",model_name=\"a-model\"} 2.0",
+       {"vllm:generation_tokens_total{engine=\"0\",model_name=\"a-model\"} 5.0",
+        "# TYPE vllm:num_requests_running gauge", "vllm:prompt_tokens_total{engine=\"0\",model_name=\"a-model\"} 2.0",
         "vllm:request_success_total{engine=\"0\",model_name=\"a-model\",finished_reason=\"length\"} 1.0",
         "vllm:time_to_first_token_seconds_count{engine=\"0\",model_name=\"a-model\"} 1.0",
         "vllm:inter_token_latency_seconds_count{engine=\"0\",model_name=\"a-model\"} 4.0",
@@ -210,7 +213,8 @@ TEST(ServeTest, RefusesWhatItCannotServe) {
       server.port, post("/v1/chat/completions",
                         R"({"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"x"}}]}]})"));
   EXPECT_EQ(json::parse(body_of(image))["error"]["param"], "messages[0].content[0].image_url");
-  for (const std::string& body : {std::string("{"), std::string("{\"prompt\":\"\xff\"}"), std::string(1000, '['), std::string("[]")})
+  for (const std::string& body :
+       {std::string("{"), std::string("{\"prompt\":\"\xff\"}"), std::string(1000, '['), std::string("[]")})
     EXPECT_THAT(talk(server.port, post("/v1/completions", body)), StartsWith("HTTP/1.1 400 "));
   EXPECT_THAT(talk(server.port, get("/v1/completions")), StartsWith("HTTP/1.1 405 "));
   EXPECT_THAT(talk(server.port, get("/nowhere")), StartsWith("HTTP/1.1 404 "));
@@ -230,7 +234,8 @@ TEST(ServeTest, KnowsItsModelAndItsKey) {
   const std::string other = talk(server.port, post("/v1/completions", R"({"model":"other","prompt":"a"})", key));
   EXPECT_THAT(other, StartsWith("HTTP/1.1 404 "));
   EXPECT_EQ(json::parse(body_of(other))["error"]["code"], "model_not_found");
-  EXPECT_THAT(talk(server.port, post("/v1/completions", R"({"model":"mine","prompt":"a"})", key)), StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(talk(server.port, post("/v1/completions", R"({"model":"mine","prompt":"a"})", key)),
+              StartsWith("HTTP/1.1 200 "));
 }
 
 TEST(ServeTest, RefusesAsTheProductDoes) {
@@ -248,8 +253,9 @@ TEST(ServeTest, FindsTheBlocksOfARealPromptAgain) {
   s.kv.prefix_caching = true;
   RunningServer server(s, fast());
   const auto cached = [&](const std::string& prompt) {
-    return ask(server.port, "/v1/completions", {{"prompt", prompt}, {"max_tokens", 1}})["usage"]["prompt_tokens_details"]
-              ["cached_tokens"].get<int>();
+    return ask(server.port, "/v1/completions",
+               {{"prompt", prompt}, {"max_tokens", 1}})["usage"]["prompt_tokens_details"]["cached_tokens"]
+        .get<int>();
   };
   const std::string block(64, 'a'), other(64, 'b');
   EXPECT_EQ(cached(block + other), 0);
@@ -310,7 +316,8 @@ TEST_P(ReplayTest, AServedRunIsReproducedFromItsEvents) {
             (std::vector{text_of(settings.decision_files[0]), text_of(settings.decision_files[1])}));
   std::filesystem::remove_all(folder);
 }
-INSTANTIATE_TEST_SUITE_P(Policies, ReplayTest, ::testing::ValuesIn(sim::testing::kPolicyCases), sim::testing::case_name);
+INSTANTIATE_TEST_SUITE_P(Policies, ReplayTest, ::testing::ValuesIn(sim::testing::kPolicyCases),
+                         sim::testing::case_name);
 
 }  // namespace
 }  // namespace plimsoll::serve
