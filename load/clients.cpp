@@ -276,6 +276,7 @@ bool Clients::ended(const sched::FinishedAttempt& ended, Nanos now) {
 bool Clients::is_unfit(const Ending& ending) {
   constexpr std::uint16_t kBadRequest = 400, kUnprocessable = 422, kTooLargeForPool = 500;
   const bool waited_too_long = std::string_view(ending.code) == "time_out";
+  if (std::string_view(ending.code).starts_with("failed")) return false;  // of a server that was measured
   return ending.http == kUnprocessable || ending.http == kTooLargeForPool ||
          (ending.http == kBadRequest && !waited_too_long);
 }

@@ -15,7 +15,7 @@ RunLoop::RunLoop(const Replication& replication, Runner& runner, Senders* sender
           replication, runner.front_end(),
           [this](Nanos now, std::vector<sched::ReplicaLoad>& loads) {
             runner_.settle(now);
-            for (std::size_t i = 0; i < loads.size(); ++i) loads[i].kv_blocks_in_use = runner_.replica(i).kv().in_use();
+            for (std::size_t i = 0; i < loads.size(); ++i) loads[i].kv_blocks_in_use = runner_.kv_blocks_in_use(i);
           },
           senders),
       undecided_(static_cast<std::size_t>(replication.scenario.replicas), false),
@@ -114,7 +114,7 @@ void RunLoop::decide(Nanos now) {
 }
 
 void RunLoop::collect(std::size_t slot) {
-  std::vector<sched::FinishedAttempt>& ended = runner_.replica(slot).ended();
+  std::vector<sched::FinishedAttempt>& ended = runner_.ended(slot);
   if (ended.empty()) return;
   runner_.left(slot, ended);
   dispatcher_.collect(slot, ended);
@@ -124,10 +124,7 @@ void RunLoop::collect(std::size_t slot) {
 void RunLoop::end_warmup() {
   warm_ = true;
   runner_.settle(warmup_ - 1);
-  for (sched::Replica* const replica : runner_.replicas()) {
-    before_.push_back(replica->integrals());
-    replica->itl() = {};
-  }
+  runner_.end_warmup();
 }
 
 // Steps that run on a device are still completed and logged.
@@ -146,23 +143,41 @@ void RunLoop::stop(Nanos now) {
 void RunLoop::measure(Nanos now) {
   measured_ = true;
   runner_.settle(now);
-  const std::span<sched::Replica* const> replicas = runner_.replicas();
-  for (std::size_t i = 0; i < replicas.size(); ++i)
-    Dispatcher::report(*replicas[i], i < before_.size() ? &before_[i] : nullptr, replication_.out);
+  runner_.measure(replication_.out);
 }
 
 void RunLoop::report() { dispatcher_.end_run(); }
 
 void RunLoop::take(sched::RunResult& result) {
-  for (const sched::Replica* const replica : runner_.replicas()) result.steps_run += replica->steps();
-  if (replication_.index == 0) {
-    dispatcher_.take(result);
-    for (sched::Replica* const replica : runner_.replicas()) {
-      replica->log().finish();
-      if (replica->log().enabled()) result.logs.push_back(replica->log().text());
-    }
+  const bool first = replication_.index == 0;
+  if (first) dispatcher_.take(result);
+  runner_.take(result, first);
+}
+
+// ---- ReplicaRunner ----------------------------------------------------------------------------------------
+
+std::int64_t ReplicaRunner::kv_blocks_in_use(std::size_t slot) { return replica(slot).kv().in_use(); }
+
+void ReplicaRunner::end_warmup() {
+  for (sched::Replica* const replica : replicas()) {
+    before_.push_back(replica->integrals());
+    replica->itl() = {};
   }
-  runner_.take(result);
+}
+
+void ReplicaRunner::measure(sched::MetricsCollector& out) {
+  const std::span<sched::Replica* const> all = replicas();
+  for (std::size_t i = 0; i < all.size(); ++i)
+    Dispatcher::report(*all[i], i < before_.size() ? &before_[i] : nullptr, out);
+}
+
+void ReplicaRunner::take(sched::RunResult& result, bool logs) {
+  for (sched::Replica* const replica : replicas()) {
+    result.steps_run += replica->steps();
+    if (!logs) continue;
+    replica->log().finish();
+    if (replica->log().enabled()) result.logs.push_back(replica->log().text());
+  }
 }
 
 sched::RunResult run_replications(const Scenario& scenario, const sched::RunOptions& options,

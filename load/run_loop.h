@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The loop of a run, the same in simulated and in real time. The loop owns the clients, the router and the warm-up. A
-// Runner is the clock and runs the steps: sim::SimRun or exec::LiveRun.
+// Runner is the clock and runs the steps: sim::SimRun and exec::LiveRun, which have replicas of their own
+// (ReplicaRunner), or endpoints::EndpointRun, whose requests a server answers.
 //
 // Order at equal times: steps done, replicas that come and go, time-outs, arrivals by serial, decisions. A policy's
 // timer is a reason to decide. If an event causes others at the same time, the loop goes through this order again;
@@ -26,7 +27,7 @@ namespace plimsoll::load {
 
 class RunLoop;
 
-/// The clock of a run, and its replicas: one in each of the scenario's slots. One thread calls.
+/// The clock of a run, and what answers its requests: something in each of the scenario's slots. One thread calls.
 class Runner {
  public:
   virtual ~Runner() = default;
@@ -49,8 +50,11 @@ class Runner {
   /// No step starts any more, except by decide().
   virtual void end_plans() = 0;
 
-  // ---- the replica in a slot ------------------------------------------------------------------------------
-  [[nodiscard]] virtual sched::Replica& replica(std::size_t slot) = 0;
+  // ---- what serves in a slot ------------------------------------------------------------------------------
+  /// Requests that left the slot since the caller last cleared the list.
+  [[nodiscard]] virtual std::vector<sched::FinishedAttempt>& ended(std::size_t slot) = 0;
+  /// For the router; 0 where it is not known.
+  [[nodiscard]] virtual std::int64_t kv_blocks_in_use(std::size_t slot) = 0;
   [[nodiscard]] virtual bool busy(std::size_t slot) const = 0;
   /// Delivers a request. Its handle, or nothing if the front door refused it.
   [[nodiscard]] virtual std::optional<sched::ReqId> arrive(std::size_t slot, const sched::NewRequest& request,
@@ -72,10 +76,29 @@ class Runner {
   [[nodiscard]] virtual FrontEnd front_end() const { return {}; }
   /// Completes the steps that have ended by `now`, so that the replicas' counters can be read.
   virtual void settle(Nanos /*now*/) {}
+  /// The warm-up ends: what is measured before does not count.
+  virtual void end_warmup() = 0;
+  /// Adds what was measured since the warm-up. Called once, when the last request has ended.
+  virtual void measure(sched::MetricsCollector& out) = 0;
+  /// Adds what the runner has kept, such as steps and, with `logs`, decision logs. Called once, after the run.
+  virtual void take(sched::RunResult& result, bool logs) = 0;
+};
+
+/// A runner with a scheduler of its own in every slot.
+class ReplicaRunner : public Runner {
+ public:
+  [[nodiscard]] virtual sched::Replica& replica(std::size_t slot) = 0;
   /// All replicas so far, failed ones included, in order of their starts.
   [[nodiscard]] virtual std::span<sched::Replica* const> replicas() const = 0;
-  /// Adds what the runner has kept, such as steps. Called once, after the run.
-  virtual void take(sched::RunResult& result) = 0;
+
+  [[nodiscard]] std::vector<sched::FinishedAttempt>& ended(std::size_t slot) final { return replica(slot).ended(); }
+  [[nodiscard]] std::int64_t kv_blocks_in_use(std::size_t slot) final;
+  void end_warmup() final;
+  void measure(sched::MetricsCollector& out) final;
+  void take(sched::RunResult& result, bool logs) override;
+
+ private:
+  std::vector<sched::Integrals> before_;  // of each replica, at the end of the warm-up
 };
 
 class RunLoop {
@@ -122,7 +145,6 @@ class RunLoop {
   std::vector<std::size_t> must_decide_;  // the same as a list
   Nanos warmup_ = 0;
   bool warm_ = false, measured_ = false;
-  std::vector<sched::Integrals> before_;  // of each replica, at the end of the warm-up
 };
 
 /// Makes the runner of one replication, which keeps what `options` say.

@@ -80,7 +80,8 @@ void SimRun::settle(Nanos now) {
   }
 }
 
-void SimRun::take(RunResult& result) {
+void SimRun::take(RunResult& result, bool logs) {
+  load::ReplicaRunner::take(result, logs);
   for (const SimReplica& replica : replicas_)
     result.steps.insert(result.steps.end(), replica.step_rows().begin(), replica.step_rows().end());
   result.beyond_measured.insert(cost_->beyond_measured().begin(), cost_->beyond_measured().end());

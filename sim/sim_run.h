@@ -16,7 +16,7 @@
 
 namespace plimsoll::sim {
 
-class SimRun : public load::Runner {
+class SimRun : public load::ReplicaRunner {
  public:
   /// Both outlive the run.
   SimRun(const load::Scenario& scenario, const RunOptions& options);
@@ -41,7 +41,7 @@ class SimRun : public load::Runner {
   [[nodiscard]] load::FrontEnd front_end() const override;
   void settle(Nanos now) override;
   [[nodiscard]] std::span<sched::Replica* const> replicas() const override { return all_; }
-  void take(RunResult& result) override;
+  void take(RunResult& result, bool logs) override;
 
  protected:
   /// A busy replica has come to an event of its own at `now`: without leaps, the end of its step. The requests that

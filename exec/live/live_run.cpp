@@ -111,7 +111,8 @@ void LiveRun::replace(std::size_t /*slot*/, bool /*restarts*/, Nanos /*now*/) {
   PLIMSOLL_CHECK(false, "only fixed fleets are measured");
 }
 
-void LiveRun::take(sched::RunResult& result) {
+void LiveRun::take(sched::RunResult& result, bool logs) {
+  load::ReplicaRunner::take(result, logs);
   for (Lane& lane : lanes_)
     result.steps.insert(result.steps.end(), lane.live.step_rows().begin(), lane.live.step_rows().end());
   events_.end(last_);

@@ -14,7 +14,7 @@
 
 namespace plimsoll::exec {
 
-class LiveRun final : public load::Runner {
+class LiveRun final : public load::ReplicaRunner {
  public:
   /// Events are logged for options.keep_log. Everything passed outlives the run.
   LiveRun(const load::Scenario& scenario, const sched::RunOptions& options, StepExecutor& executor);
@@ -37,7 +37,7 @@ class LiveRun final : public load::Runner {
   void replace(std::size_t slot, bool restarts, Nanos now) override;
 
   [[nodiscard]] std::span<sched::Replica* const> replicas() const override { return replicas_; }
-  void take(sched::RunResult& result) override;
+  void take(sched::RunResult& result, bool logs) override;
 
  private:
   struct Cancel {

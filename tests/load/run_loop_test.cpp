@@ -22,7 +22,7 @@ enum class Kind : std::uint8_t { step_done, replaced, timed_out, arrived, decide
 using Happened = std::pair<Nanos, Kind>;
 
 /// `foresees`: next_event() tells when steps end, as in simulated time; otherwise the loop has to wait for them.
-class GridRunner final : public Runner {
+class GridRunner final : public ReplicaRunner {
  public:
   GridRunner(const Scenario& scenario, bool foresees) : scenario_(scenario), foresees_(foresees) {
     for (std::int32_t i = 0; i < scenario.replicas; ++i) put_new();
@@ -83,7 +83,6 @@ class GridRunner final : public Runner {
     EXPECT_FALSE(busy(slot));
   }
   std::span<sched::Replica* const> replicas() const override { return all_; }
-  void take(sched::RunResult&) override {}
 
  private:
   struct Lane {
