@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The interfaces of servers that are measured: where requests go and what they say.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plimsoll::endpoints {
+
+enum class Api : std::uint8_t { openai, openai_chat, tgi, lmi };
+inline constexpr std::string_view kApiNames = "openai, openai-chat, tgi, lmi";
+
+[[nodiscard]] std::string_view name(Api api);
+/// Throws InputError, which names the option --api.
+[[nodiscard]] Api api_named(std::string_view text);
+/// The path of generation, below the server's base path.
+[[nodiscard]] std::string_view path(Api api);
+
+/// What the server understands besides the fields that every server of its interface has. Probed before a run
+/// (server.h).
+struct Features {
+  bool token_ids = false;       // prompts as arrays of token ids
+  bool max_completion = false;  // chat: max_completion_tokens instead of max_tokens
+  bool min_tokens = false, ignore_eos = false;
+  bool usage = false;             // stream_options.include_usage
+  bool continuous_usage = false;  // stream_options.continuous_usage_stats
+  bool operator==(const Features&) const = default;
+};
+
+/// A prompt: token ids, or a text.
+struct Prompt {
+  std::vector<std::int32_t> ids;  // empty: a text
+  std::string text;
+};
+
+/// The body of a streamed request for `output` tokens. `model` may be empty.
+[[nodiscard]] std::string request_body(Api api, const Features& features, std::string_view model, const Prompt& prompt,
+                                       std::int32_t output);
+
+}  // namespace plimsoll::endpoints

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "endpoints/endpoint_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "endpoints/redact.h"
+#include "model/error.h"
+
+namespace plimsoll::endpoints {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr Nanos kLookEvery = 50'000'000;
+constexpr std::chrono::seconds kStateEvery{1};
+constexpr std::chrono::seconds kSilence{300};    // an answer without a word for so long has failed
+constexpr std::chrono::seconds kEndOfStream{1};  // after the last message of a complete answer
+constexpr std::int64_t kGone = 3;                // connections refused in a row: the server is gone
+constexpr std::int32_t kSlackTokens = 16;        // beyond what was asked for
+
+double seconds(Nanos time) { return 1e-9 * static_cast<double>(time); }
+
+// Metrics are asked for on the side.
+class StateCall final : public net::HttpCall {
+ public:
+  explicit StateCall(std::function<void(const std::string&)> then) : then_(std::move(then)) {}
+  bool head(const net::HttpHead& head) override { return head.status == 200; }
+  bool body(std::string_view bytes) override {
+    constexpr std::size_t kMost = std::size_t{4} << 20;
+    body_ += bytes.substr(0, kMost - body_.size());
+    return body_.size() < kMost;
+  }
+  void ended(const net::HttpEnd& end) override { then_(end.failure ? std::string() : body_); }
+
+ private:
+  std::function<void(const std::string&)> then_;
+  std::string body_;
+};
+
+}  // namespace
+
+EndpointRun::EndpointRun(Server& server, const Prompts& prompts, EndpointFigures& figures)
+    : server_(server), prompts_(prompts), figures_(figures), speed_(server.facts().speed) {}
+
+EndpointRun::~EndpointRun() {
+  *alive_ = false;
+  end_plans();
+}
+
+void EndpointRun::start() {
+  zero_ = Clock::now();
+  if (server_.facts().has_metrics) ask_state();
+}
+
+// Of a server that runs k times faster, every time is k times as long.
+Nanos EndpointRun::time_of(net::Deadline at) const {
+  const auto passed = std::chrono::duration_cast<std::chrono::nanoseconds>(at - zero_).count();
+  return speed_ == 1 ? passed : std::llround(static_cast<double>(passed) * speed_);
+}
+
+Nanos EndpointRun::wait(Nanos until) {
+  until = std::min(until, look_at_);
+  const std::chrono::nanoseconds real(speed_ == 1 ? until : std::llround(static_cast<double>(until) / speed_));
+  if (answered_.empty()) server_.loop().run(zero_ + real);
+  return time_of(Clock::now());
+}
+
+bool EndpointRun::looks_up(Nanos now) {
+  if (now < look_at_) return false;
+  look_at_ = now + std::llround(static_cast<double>(kLookEvery) * speed_);
+  drop_silent();
+  return true;
+}
+
+bool EndpointRun::complete(Nanos now, load::RunLoop& loop) {
+  if (!failure_.empty()) throw DeviceError(failure_);
+  loop.reached(now);
+  if (answered_.empty()) return false;
+  for (const sched::FinishedAttempt& attempt : answered_) ended_.push_back(attempt);
+  answered_.clear();
+  loop.collect(0);
+  return true;
+}
+
+void EndpointRun::end_plans() {
+  for (const auto& [serial, attempt] : open_) server_.client().cancel(attempt.call);
+  open_.clear();
+  answered_.clear();
+}
+
+// ---- requests -----------------------------------------------------------------------------------------------------
+
+Prompt EndpointRun::prompt_of(const sched::NewRequest& request) const {
+  const PromptSpec spec{request.serial, request.input, request.prefix_hashes, request.hash_block_tokens};
+  if (server_.facts().features.token_ids) return {prompts_.ids(spec), {}};
+  return {{}, prompts_.text(spec)};
+}
+
+// A retry has the send time of the first attempt: its pause is not the client's lateness.
+void EndpointRun::note_lateness(const sched::NewRequest& request, Nanos now) {
+  if (request.client >= sent_of_.size()) sent_of_.resize(request.client + 1, -1);
+  if (sent_of_[request.client] == request.sent) return;
+  sent_of_[request.client] = request.sent;
+  figures_.lateness.add(seconds(std::max<Nanos>(0, now - request.sent)), 1);
+}
+
+std::optional<sched::ReqId> EndpointRun::arrive(std::size_t, const sched::NewRequest& request, Nanos now) {
+  note_lateness(request, now);
+  ++figures_.attempts;
+  Attempt attempt;
+  attempt.record = {.serial = request.serial,
+                    .client = request.client,
+                    .input = request.input,
+                    .output = request.output,
+                    .max_new = request.max_new,
+                    .sent = request.sent,
+                    .arrived = now,
+                    .service = {}};
+  attempt.asked = request.output;
+  attempt.shares = !request.prefix_hashes.empty();
+  const std::uint64_t serial = request.serial;
+  attempt.answer = std::make_shared<Answer>(
+      server_.facts().api, request.output + kSlackTokens,
+      Answer::Events{.tokens = [this, serial](net::Deadline at, std::int32_t tokens) { token(serial, at, tokens); },
+                     .ended = [this, serial](const AnswerResult& result) { answered(serial, result); }});
+  const ServerFacts& facts = server_.facts();
+  attempt.call = server_.client().send(
+      {.method = "POST",
+       .target = std::string(path(facts.api)),
+       .content_type = "application/json",
+       .body = request_body(facts.api, facts.features, facts.model, prompt_of(request), request.output)},
+      attempt.answer);
+  open_.emplace(serial, std::move(attempt));
+  return static_cast<sched::ReqId>(serial);
+}
+
+void EndpointRun::cancel(std::size_t, sched::ReqId, std::uint64_t serial, Nanos) {
+  const auto found = open_.find(serial);
+  if (found == open_.end()) return;
+  server_.client().cancel(found->second.call);
+  open_.erase(found);
+}
+
+// k tokens at once are k gaps: the first as long as the wait, the others 0.
+void EndpointRun::token(std::uint64_t serial, net::Deadline at, std::int32_t tokens) {
+  const auto found = open_.find(serial);
+  if (found == open_.end()) return;
+  Attempt& attempt = found->second;
+  std::int32_t gaps = tokens;
+  if (attempt.last_token == net::Deadline{}) {
+    --gaps;
+  } else {
+    itl_.add(seconds(time_of(at) - time_of(attempt.last_token)), 1);
+    --gaps;
+  }
+  if (gaps > 0) itl_.add(0, gaps);
+  attempt.last_token = at;
+}
+
+void EndpointRun::answered(std::uint64_t serial, const AnswerResult& result) {
+  const auto found = open_.find(serial);
+  if (found == open_.end()) return;
+  Attempt& attempt = found->second;
+  sched::FinishedAttempt& record = attempt.record;
+  record.generated = result.tokens;
+  if (result.tokens > 0) record.first_token = time_of(result.first_token);
+  record.end = time_of(result.end);
+  if (result.refusal) {
+    record.outcome = sched::Outcome::rejected;
+    record.http = result.refusal->http;
+    record.code = result.refusal->code;
+    check_access(result);
+  } else {
+    record.output = result.tokens;
+  }
+  note(attempt, result);
+  answered_.push_back(record);
+  open_.erase(found);
+  server_.loop().stop();
+}
+
+void EndpointRun::note(const Attempt& attempt, const AnswerResult& result) {
+  if (result.connecting.count() > 0) figures_.connecting.add(1e-9 * static_cast<double>(result.connecting.count()), 1);
+  if (result.reopened) ++figures_.reopened;
+  if (!result.retry_after.empty()) ++figures_.retry_after[result.retry_after];
+  if (result.refusal && figures_.first_complaint.empty()) {
+    const std::string words = shown_text(result.words, server_.settings().secrets, {});
+    figures_.first_complaint = result.refusal->code + (words.empty() ? "" : ": " + words);
+  }
+  if (result.refusal) return;
+  ++figures_.completed;
+  any_answer_ = true;
+  figures_.count = std::min(figures_.count, result.count);
+  figures_.written_to_first.add(seconds(time_of(result.first_token) - time_of(result.sent)), 1);
+  if (result.tokens < attempt.asked) ++figures_.early_ends;
+  if (result.prompt_tokens)
+    figures_.prompt_error =
+        std::max(figures_.prompt_error, std::abs(1.0 * *result.prompt_tokens / attempt.record.input - 1));
+  if (result.cached_tokens) {
+    figures_.cached_tokens += *result.cached_tokens;
+    if (!attempt.shares && *result.cached_tokens > 0) ++figures_.unintended_hits;
+  }
+}
+
+// A server that refuses the first request for good, or is gone, ends the run.
+void EndpointRun::check_access(const AnswerResult& result) {
+  const std::uint16_t status = result.refusal->http;
+  const std::string server = server_.settings().http.server.text();
+  if (!any_answer_ && (status == 401 || status == 403 || status == 404))
+    failure_ =
+        fmt::format("{}: status {}: {}", server, status, shown_text(result.words, server_.settings().secrets, {}));
+  refused_in_row_ = result.connection_refused ? refused_in_row_ + 1 : 0;
+  if (refused_in_row_ >= kGone) failure_ = fmt::format("{}: the server is gone: {}", server, result.words);
+}
+
+// Answers that never end: the server says nothing more, or does not close a complete stream.
+void EndpointRun::drop_silent() {
+  const net::Deadline now = Clock::now();
+  std::vector<std::uint64_t> silent;
+  for (const auto& [serial, attempt] : open_) {
+    const auto quiet = now - attempt.answer->last_word();
+    if (quiet > kSilence || (quiet > kEndOfStream && attempt.answer->is_complete())) silent.push_back(serial);
+  }
+  for (const std::uint64_t serial : silent) {
+    const Attempt& attempt = open_.at(serial);
+    const std::shared_ptr<Answer> answer = attempt.answer;
+    server_.client().cancel(attempt.call);
+    answer->finish();
+  }
+}
+
+// ---- what the server says of itself ---------------------------------------------------------------------------------
+
+void EndpointRun::ask_state() {
+  const auto then = [this, alive = alive_](const std::string& text) {
+    if (!*alive) return;
+    if (!text.empty()) figures_.states.push_back({seconds(time_of(Clock::now())), read_server_state(text)});
+    server_.loop().at(Clock::now() + kStateEvery, [this, alive] {
+      if (*alive) ask_state();
+    });
+  };
+  server_.client().send({.target = "/metrics", .content_type = {}, .body = {}}, std::make_shared<StateCall>(then));
+}
+
+// ---- measurements ---------------------------------------------------------------------------------------------------
+
+void EndpointRun::end_warmup() { itl_ = {}; }
+
+void EndpointRun::measure(sched::MetricsCollector& out) { out.add_itl(itl_); }
+
+}  // namespace plimsoll::endpoints

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// A run whose requests a server answers: the third peer of sim::SimRun and exec::LiveRun under load::RunLoop. The
+// clock is the machine's; one thread sends, receives and keeps the times.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "endpoints/answer.h"
+#include "endpoints/prompts.h"
+#include "endpoints/server.h"
+#include "load/run_loop.h"
+#include "sched/log_histogram.h"
+
+namespace plimsoll::endpoints {
+
+/// A point's figures that only measuring a server has. Times in seconds, over all attempts.
+struct EndpointFigures {
+  sched::LogHistogram connecting, lateness, written_to_first;
+  std::int64_t attempts = 0, reopened = 0, early_ends = 0, completed = 0;
+  std::int64_t cached_tokens = 0, unintended_hits = 0;  // prompts with cached tokens that the workload does not share
+  double prompt_error = 0;                              // the largest |counted / wanted - 1| of completed requests
+  TokenCount count = TokenCount::usage_in_chunks;       // the worst of any answer
+  std::map<std::string, std::int64_t> retry_after;      // answers that gave one
+  std::string first_complaint;                          // of the server, fit to be shown
+  struct Row {
+    double time = 0;
+    ServerState state;
+  };
+  std::vector<Row> states;  // once a second
+};
+
+class EndpointRun final : public load::Runner {
+ public:
+  /// Everything that is passed outlives the run.
+  EndpointRun(Server& server, const Prompts& prompts, EndpointFigures& figures);
+  ~EndpointRun() override;
+  EndpointRun(const EndpointRun&) = delete;
+  EndpointRun& operator=(const EndpointRun&) = delete;
+
+  void start() override;
+  [[nodiscard]] Nanos next_event() const override { return sched::kNever; }
+  [[nodiscard]] bool in_flight() const override { return !open_.empty() || !answered_.empty(); }
+  [[nodiscard]] Nanos wait(Nanos until) override;
+  [[nodiscard]] bool looks_up(Nanos now) override;
+  bool complete(Nanos now, load::RunLoop& loop) override;
+  void end_plans() override;
+
+  [[nodiscard]] std::vector<sched::FinishedAttempt>& ended(std::size_t) override { return ended_; }
+  [[nodiscard]] std::int64_t kv_blocks_in_use(std::size_t) override { return 0; }
+  [[nodiscard]] bool busy(std::size_t) const override { return true; }  // a server decides for itself
+  [[nodiscard]] std::optional<sched::ReqId> arrive(std::size_t slot, const sched::NewRequest& request,
+                                                   Nanos now) override;
+  void cancel(std::size_t slot, sched::ReqId id, std::uint64_t serial, Nanos now) override;
+  void abandon(std::size_t slot, sched::ReqId id, std::uint64_t serial) override { cancel(slot, id, serial, 0); }
+  void decide(std::size_t, Nanos) override {}
+  void replace(std::size_t, bool, Nanos) override {}
+
+  void end_warmup() override;
+  void measure(sched::MetricsCollector& out) override;
+  void take(sched::RunResult&, bool) override {}
+
+ private:
+  struct Attempt {
+    sched::FinishedAttempt record;
+    std::shared_ptr<Answer> answer;
+    net::HttpClient::CallId call = 0;
+    net::Deadline last_token{};
+    sched::Tok asked = 0;  // output tokens
+    bool shares = false;   // the workload means its prefix to be shared
+  };
+
+  [[nodiscard]] Nanos time_of(net::Deadline at) const;
+  [[nodiscard]] Prompt prompt_of(const sched::NewRequest& request) const;
+  void note_lateness(const sched::NewRequest& request, Nanos now);
+  void token(std::uint64_t serial, net::Deadline at, std::int32_t tokens);
+  void answered(std::uint64_t serial, const AnswerResult& result);
+  void note(const Attempt& attempt, const AnswerResult& result);
+  void check_access(const AnswerResult& result);
+  void drop_silent();
+  void ask_state();
+
+  Server& server_;
+  const Prompts& prompts_;
+  EndpointFigures& figures_;
+  net::Deadline zero_{};
+  double speed_ = 1;
+  std::map<std::uint64_t, Attempt> open_;  // by serial
+  std::deque<sched::FinishedAttempt> answered_;
+  std::vector<sched::FinishedAttempt> ended_;
+  std::vector<Nanos> sent_of_;  // by client: when its open logical request was first sent
+  sched::LogHistogram itl_;
+  std::string failure_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  Nanos look_at_ = 0;
+  std::int64_t refused_in_row_ = 0;
+  bool any_answer_ = false;
+};
+
+}  // namespace plimsoll::endpoints

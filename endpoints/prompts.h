@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// The prompts of a measured run. Each begins with tokens that depend on the run's nonce and the request, so that no
+// cache of the server helps. Where the workload shares prefixes, the prompts share exactly those.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "endpoints/api.h"
+#include "sched/types.h"
+
+namespace plimsoll::endpoints {
+
+/// What a prompt is made for: the fields of sched::NewRequest that matter.
+struct PromptSpec {
+  std::uint64_t serial = 0;
+  sched::Tok input = 1;
+  std::span<const std::uint64_t> hashes;
+  sched::Tok hash_block_tokens = 0;
+};
+
+class Prompts {
+ public:
+  /// Ids lie in the middle three quarters of the vocabulary: special tokens are at its ends. nonce: of the run.
+  Prompts(std::uint64_t nonce, std::int64_t vocabulary) : nonce_(nonce), vocabulary_(vocabulary) {}
+
+  /// Prompts of a file, one after the other; each is repeated or cut to the request's length.
+  void give_ids(std::vector<std::vector<std::int32_t>> given) { given_ = std::move(given); }
+
+  [[nodiscard]] std::vector<std::int32_t> ids(const PromptSpec& spec) const;
+  /// Words of a list. How many make `input` tokens is learnt from what the server counted.
+  [[nodiscard]] std::string text(const PromptSpec& spec) const;
+  /// The server counted `tokens` in a text() prompt for `input` tokens. One thread.
+  void learn(sched::Tok input, sched::Tok tokens);
+  /// Tokens a word, and tokens that the server adds to every prompt, such as those of a chat template.
+  [[nodiscard]] double tokens_per_word() const { return per_word_; }
+  [[nodiscard]] double added_tokens() const { return added_; }
+  [[nodiscard]] std::int64_t words_for(sched::Tok input) const;
+  /// The prompt's ids are of a file.
+  [[nodiscard]] bool are_given() const { return !given_.empty(); }
+
+ private:
+  [[nodiscard]] std::uint64_t key(const PromptSpec& spec, sched::Tok position, std::uint64_t& within) const;
+
+  std::uint64_t nonce_ = 0;
+  std::int64_t vocabulary_ = 0;
+  std::vector<std::vector<std::int32_t>> given_;
+  double per_word_ = 1, added_ = 0;
+  double words_seen_ = 0, tokens_seen_ = 0;    // of prompts of one length
+  double first_words_ = 0, first_tokens_ = 0;  // of the first prompt that was counted
+};
+
+}  // namespace plimsoll::endpoints

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole points against servers of this process: what is sent, what counts, and what a hostile server can do.
+#include "endpoints/measure_endpoint.h"
+
+#include <gtest/gtest.h>
+
+#include "model/error.h"
+#include "tests/endpoints/openai_stub.h"
+
+namespace plimsoll::endpoints {
+namespace {
+
+load::Scenario scenario(std::int64_t requests, std::int32_t users = 1, std::int32_t output = 5) {
+  load::Scenario made;
+  made.workload.load = load::ClosedLoop{.concurrency = users};
+  made.workload.lengths = load::IndependentLengths{.input = load::FixedLength{8}, .output = load::FixedLength{output}};
+  made.workload.requests = requests;
+  return made;
+}
+
+ServerSettings settings(const OpenAiStub& stub) {
+  ServerSettings made;
+  made.http.server = net::parse_url(stub.url(), "--endpoint");
+  return made;
+}
+
+EndpointPoint measure(const OpenAiStub& stub, const load::Scenario& what, const sched::RunOptions& options = {}) {
+  Server server(settings(stub));
+  return measure_point(what, server, Prompts(1, 1000), options);
+}
+
+TEST(MeasureEndpoint, CountsTokensAndTimesOfEveryRequest) {
+  const OpenAiStub stub;
+  const EndpointPoint point = measure(stub, scenario(6, 2));
+  EXPECT_EQ(point.failure, "");
+  EXPECT_EQ(point.run.metrics.requests_completed, 6);
+  EXPECT_EQ(point.run.metrics.output_tokens_mean, 5);
+  EXPECT_EQ(point.run.metrics.input_tokens_mean, 8);
+  EXPECT_GT(point.run.metrics.ttft.mean.value_or(0), 0);
+  EXPECT_EQ(point.figures.count, TokenCount::usage_in_chunks);
+  EXPECT_EQ(point.figures.prompt_error, 0);
+  EXPECT_EQ(point.figures.early_ends, 0);
+  EXPECT_EQ(warnings(point).size(), 0U);
+}
+
+// Four tokens in one piece, as a client that lags sees them: 1 gap with the wait, 3 of no time.
+TEST(MeasureEndpoint, APieceOfSeveralTokensIsAsManyGaps) {
+  const OpenAiStub stub([](net::CannedPeer& peer, const nlohmann::json&) {
+    peer.send(stream_head() +
+              chunked("data: {\"choices\":[{\"text\":\"a\"}],\"usage\":{\"completion_tokens\":1}}\n\n"));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    peer.send(chunked("data: {\"choices\":[{\"text\":\"bcde\",\"finish_reason\":\"length\"}],"
+                      "\"usage\":{\"completion_tokens\":5}}\n\ndata: [DONE]\n\n") +
+              "0\r\n\r\n");
+  });
+  const EndpointPoint point = measure(stub, scenario(1));
+  EXPECT_EQ(point.run.metrics.requests_completed, 1);
+  EXPECT_EQ(point.run.metrics.output_tokens_mean, 5);
+  EXPECT_EQ(point.run.metrics.itl.p50.value_or(1), 0);  // 3 of 4 gaps
+  EXPECT_GE(4 * point.run.metrics.itl.mean.value_or(0), 0.02 * 0.99);
+}
+
+TEST(MeasureEndpoint, PromptsHaveTheStudysLengthAndDiffer) {
+  const OpenAiStub stub;
+  (void)measure(stub, scenario(3));
+  const std::vector<nlohmann::json> requests = stub.requests();
+  ASSERT_EQ(requests.size(), 3U);
+  for (const nlohmann::json& request : requests) {
+    EXPECT_EQ(request.at("prompt").size(), 8U);
+    EXPECT_EQ(request.at("max_tokens"), 5);
+    EXPECT_EQ(request.at("min_tokens"), 5);
+    EXPECT_EQ(request.at("ignore_eos"), true);
+    EXPECT_EQ(request.at("model"), "stub");
+  }
+  EXPECT_NE(requests[0].at("prompt"), requests[1].at("prompt"));
+}
+
+TEST(MeasureEndpoint, LeavesOutWhatTheServerRefuses) {
+  OpenAiStub stub;
+  stub.refused_fields = {"min_tokens", "token ids"};
+  Server server(settings(stub));
+  EXPECT_EQ(server.facts().refused, (std::vector<std::string>{"token-id prompts", "min_tokens"}));
+  (void)measure_point(scenario(1), server, Prompts(1, 1000), {});
+  ASSERT_EQ(stub.requests().size(), 1U);
+  EXPECT_TRUE(stub.requests()[0].at("prompt").is_string());
+  EXPECT_FALSE(stub.requests()[0].contains("min_tokens"));
+  EXPECT_TRUE(stub.requests()[0].contains("ignore_eos"));
+}
+
+TEST(MeasureEndpoint, AnswersThatEndEarlyAreReported) {
+  const OpenAiStub stub([](net::CannedPeer& peer, nlohmann::json request) {
+    request["max_tokens"] = 3;
+    OpenAiStub::stream(peer, request);
+  });
+  const EndpointPoint point = measure(stub, scenario(2));
+  EXPECT_EQ(point.run.metrics.output_tokens_mean, 3);
+  ASSERT_EQ(warnings(point).size(), 1U);
+  EXPECT_TRUE(warnings(point)[0].starts_with("short_answers: 2 of 2"));
+}
+
+// ---- outcomes ---------------------------------------------------------------------------------------------------
+
+struct Case {
+  std::string answer;  // all that the server sends; then it closes the connection
+  const char* code;
+};
+
+TEST(MeasureEndpoint, EveryBadAnswerHasItsClass) {
+  const std::string head = stream_head(), token = chunked("data: {\"choices\":[{\"text\":\"a\"}]}\n\n");
+  const std::string plain = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n";
+  for (const Case& given : {
+           Case{with_length(429, "application/json", "{}"), "too_many_requests"},
+           Case{with_length(503, "text/plain", "busy"), "unavailable"},
+           Case{with_length(400, "application/json", "{}"), "bad_request"},
+           Case{with_length(422, "application/json", "{}"), "unprocessable"},
+           Case{with_length(500, "text/html", "<h1>"), "failed: server_error"},
+           Case{with_length(502, "text/html", ""), "failed: bad_gateway"},
+           Case{with_length(504, "text/html", ""), "failed: gateway_timeout"},
+           Case{with_length(302, "text/html", ""), "failed: redirect"},
+           Case{with_length(200, "text/html", "<h1>"), "failed: content_type"},
+           Case{plain + "Content-Encoding: gzip\r\n\r\n\x1f\x8b", "failed: compressed"},
+           Case{head + chunked("data: {broken\n\n"), "failed: malformed_stream"},
+           Case{head + token + chunked("data: {\"error\":{\"message\":\"out of memory\"}}\n\n"), "failed: error_event"},
+           Case{head + token, "failed: cut_stream"},
+           Case{head + token + "0\r\n\r\n", "failed: cut_stream"},
+           Case{head + "3\r\nlies\r\n0\r\n\r\n", "failed: malformed_http"},
+           Case{head + chunked("data: [DONE]\n\n") + "0\r\n\r\n", "failed: empty_answer"},
+           Case{"garbage\r\n\r\n", "failed: malformed_http"},
+           Case{"", "failed: connection_closed"},
+       }) {
+    const OpenAiStub stub([&](net::CannedPeer& peer, const nlohmann::json&) {
+      peer.send(given.answer);
+      peer.hang_up();
+    });
+    const EndpointPoint point = measure(stub, scenario(1));
+    EXPECT_EQ(point.failure, "") << given.code;
+    EXPECT_EQ(point.run.metrics.requests_completed, 0) << given.code;
+    ASSERT_EQ(point.run.metrics.rejections.size(), 1U) << given.code;
+    EXPECT_EQ(point.run.metrics.rejections.begin()->first, given.code);
+  }
+}
+
+// HTTP/1.0 ends a stream with the connection, and other servers separate events by CR LF.
+TEST(MeasureEndpoint, TakesStreamsOfOlderServers) {
+  const OpenAiStub stub([](net::CannedPeer& peer, const nlohmann::json&) {
+    peer.send(
+        "HTTP/1.0 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n\r\n: hello\r\n\r\n"
+        "data: {\"choices\":[{\"text\":\"a\"}]}\r\n\r\n"
+        "data: {\"choices\":[{\"text\":\"b\",\"finish_reason\":\"stop\"}]}\r\n\r\n");
+    peer.hang_up();
+  });
+  const EndpointPoint point = measure(stub, scenario(2));
+  EXPECT_EQ(point.run.metrics.requests_completed, 2);
+  EXPECT_EQ(point.run.metrics.output_tokens_mean, 2);
+  EXPECT_EQ(point.figures.count, TokenCount::chunks);
+}
+
+TEST(MeasureEndpoint, AnEndlessLineOrAnswerIsCutOff) {
+  for (const std::string& part : {std::string(65536, 'x'), std::string("data: {\"choices\":[{\"text\":\"a\"}]}\n\n")}) {
+    const OpenAiStub stub([&](net::CannedPeer& peer, const nlohmann::json&) {
+      peer.send(stream_head() + chunked("data: "));
+      while (peer.send(chunked(part))) {}
+    });
+    const EndpointPoint point = measure(stub, scenario(1));
+    EXPECT_EQ(point.run.metrics.requests_completed, 0);
+    EXPECT_EQ(point.run.metrics.requests_rejected, 1);
+  }
+}
+
+TEST(MeasureEndpoint, ARefusalOfAccessEndsTheRun) {
+  const OpenAiStub stub([](net::CannedPeer& peer, const nlohmann::json&) {
+    peer.send(with_length(403, "application/json", R"({"error":{"message":"no access"}})"));
+  });
+  const EndpointPoint point = measure(stub, scenario(5));
+  EXPECT_TRUE(point.run.stopped);
+  EXPECT_NE(point.failure.find("status 403: no access"), std::string::npos);
+}
+
+// The study's retries, and no others.
+TEST(MeasureEndpoint, RetriesAreTheStudys) {
+  std::atomic<int> seen{0};
+  const OpenAiStub stub([&](net::CannedPeer& peer, const nlohmann::json& request) {
+    if (++seen == 1)
+      peer.send("HTTP/1.1 429 X\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n");
+    else
+      OpenAiStub::stream(peer, request);
+  });
+  load::Scenario once = scenario(1);
+  once.limits.retries = 1;
+  const EndpointPoint point = measure(stub, once);
+  EXPECT_EQ(point.run.metrics.requests_completed, 1);
+  EXPECT_EQ(seen, 2);
+  EXPECT_EQ(point.figures.retry_after.at("7"), 1);
+}
+
+TEST(MeasureEndpoint, ATimeOutClosesTheConnection) {
+  std::atomic<bool> closed{false};
+  const OpenAiStub stub([&](net::CannedPeer& peer, const nlohmann::json&) {
+    peer.wait_closed();
+    closed = true;
+  });
+  load::Scenario hasty = scenario(1);
+  hasty.limits.timeout = Seconds(0.05);
+  const EndpointPoint point = measure(stub, hasty);
+  EXPECT_EQ(point.run.metrics.requests_timed_out, 1);
+  while (!closed) std::this_thread::yield();
+}
+
+TEST(MeasureEndpoint, AStopEndsTheRunAtOnce) {
+  std::stop_source stop;
+  const OpenAiStub stub([&](net::CannedPeer& peer, const nlohmann::json&) {
+    stop.request_stop();
+    peer.wait_closed();
+  });
+  sched::RunOptions options;
+  options.stop = stop.get_token();
+  EXPECT_TRUE(measure(stub, scenario(1), options).run.stopped);
+}
+
+// ---- before the run -------------------------------------------------------------------------------------------------
+
+TEST(Server, SeveralModelsNeedAChoice) {
+  OpenAiStub stub;
+  stub.models = R"({"data":[{"id":"a"},{"id":"b"}]})";
+  try {
+    const Server server(settings(stub));
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_NE(std::string(error.what()).find("a, b"), std::string::npos);
+  }
+  ServerSettings chosen = settings(stub);
+  chosen.served_model = "b";
+  EXPECT_EQ(Server(chosen).facts().model, "b");
+}
+
+TEST(Server, SaysWhatItIsAndWhatItAllows) {
+  const OpenAiStub stub;
+  const Server server(settings(stub));
+  EXPECT_EQ(server.facts().label(), "vLLM 0.9");
+  EXPECT_EQ(misfit(server.facts(), 4096), "");
+  EXPECT_NE(misfit(server.facts(), 4097).find("4096"), std::string::npos);
+}
+
+TEST(Server, KeysAreInNoMessage) {
+  OpenAiStub stub;
+  stub.models = "{}";
+  stub.refused_fields = {"prompt"};
+  ServerSettings with_key = settings(stub);
+  with_key.secrets = {"unknown"};  // what the stub's error repeats
+  try {
+    const Server server(with_key);
+    FAIL();
+  } catch (const DeviceError& error) {
+    EXPECT_EQ(std::string(error.what()).find("unknown"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("[...] field"), std::string::npos);
+  }
+}
+
+TEST(ServerState, ReadsWhatServersSayOfThemselves) {
+  const ServerState state = read_server_state(
+      "vllm:num_requests_running{engine=\"0\"} 3\nvllm:num_requests_running{engine=\"1\"} 4\n"
+      "vllm:num_requests_waiting 2\nvllm:kv_cache_usage_perc{engine=\"0\"} 0.5\nvllm:kv_cache_usage_perc{engine=\"1\"} "
+      "0.7\n"
+      "vllm:num_preemptions_total 9\nvllm:cache_config_info{block_size=\"16\",num_gpu_blocks=\"100\"} 1\n");
+  EXPECT_EQ(state.running, 7);
+  EXPECT_EQ(state.waiting, 2);
+  EXPECT_DOUBLE_EQ(state.kv_use.value_or(0), 0.6);
+  EXPECT_EQ(state.preemptions, 9);
+  EXPECT_EQ(state.kv_blocks, 100);
+  EXPECT_EQ(state.block_tokens, 16);
+}
+
+}  // namespace
+}  // namespace plimsoll::endpoints

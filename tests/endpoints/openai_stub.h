@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// A small OpenAI-compatible server of this process: answers with the tokens that are asked for, at once. Tests replace
+// the answer to completions.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/net/canned_server.h"
+
+namespace plimsoll::endpoints {
+
+inline std::string with_length(int status, const std::string& type, const std::string& body) {
+  return fmt::format("HTTP/1.1 {} X\r\nContent-Type: {}\r\nContent-Length: {}\r\n\r\n{}", status, type, body.size(),
+                     body);
+}
+inline std::string chunked(const std::string& bytes) { return fmt::format("{:x}\r\n{}\r\n", bytes.size(), bytes); }
+inline std::string stream_head() {
+  return "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
+}
+
+class OpenAiStub {
+ public:
+  /// Answers a request for completions, which is JSON, after the probes.
+  using Answer = std::function<void(net::CannedPeer& peer, const nlohmann::json& request)>;
+  explicit OpenAiStub(Answer answer = {})
+      : answer_(std::move(answer)), server_([this](net::CannedPeer& peer) { serve(peer); }) {}
+
+  [[nodiscard]] std::string url() const { return server_.url(); }
+  [[nodiscard]] std::vector<nlohmann::json> requests() const {
+    const std::lock_guard lock(mutex_);
+    return requests_;
+  }
+  std::string models = R"({"data":[{"id":"stub","owned_by":"vllm","max_model_len":4096}]})";
+  std::vector<std::string> refused_fields = {};  // with 400
+
+  /// Streams the tokens of a request, one event each, with usage where it was asked for.
+  static void stream(net::CannedPeer& peer, const nlohmann::json& request) {
+    const int tokens = request.value("max_tokens", 1);
+    const auto prompt = request.at("prompt").is_array() ? request.at("prompt").size() : 4;
+    std::string text = stream_head();
+    for (int i = 1; i <= tokens; ++i) {
+      const std::string usage = fmt::format(R"("usage":{{"prompt_tokens":{},"completion_tokens":{}}})", prompt, i);
+      text += chunked(fmt::format("data: {{\"choices\":[{{\"text\":\"a\",\"finish_reason\":{}}}],{}}}\n\n",
+                                  i == tokens ? "\"length\"" : "null", usage));
+    }
+    peer.send(text + chunked("data: [DONE]\n\n") + "0\r\n\r\n");
+  }
+
+ private:
+  void serve(net::CannedPeer& peer) {
+    for (std::string text = peer.request(); !text.empty(); text = peer.request()) {
+      if (text.starts_with("GET /v1/models")) {
+        peer.send(with_length(200, "application/json", models));
+      } else if (text.starts_with("GET /version")) {
+        peer.send(with_length(200, "application/json", R"({"version":"0.9"})"));
+      } else if (text.starts_with("POST /v1/completions")) {
+        complete(peer, nlohmann::json::parse(text.substr(text.find("\r\n\r\n") + 4)));
+      } else {
+        peer.send(with_length(404, "application/json", R"({"error":{"message":"no such page"}})"));
+      }
+    }
+  }
+
+  void complete(net::CannedPeer& peer, const nlohmann::json& request) {
+    for (const std::string& field : refused_fields)
+      if (request.contains(field) || (field == "token ids" && request.at("prompt").is_array()))
+        return void(peer.send(with_length(400, "application/json", R"({"error":{"message":"unknown field"}})")));
+    const bool probe = request.value("max_tokens", 0) == kProbeTokens;
+    if (!probe) {
+      const std::lock_guard lock(mutex_);
+      requests_.push_back(request);
+    }
+    if (probe || !answer_)
+      stream(peer, request);
+    else
+      answer_(peer, request);
+  }
+
+  static constexpr int kProbeTokens = 2;  // what the client asks for before a run
+  Answer answer_;
+  mutable std::mutex mutex_;
+  std::vector<nlohmann::json> requests_;
+  net::CannedServer server_;
+};
+
+}  // namespace plimsoll::endpoints

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "endpoints/prompts.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <sstream>
+
+namespace plimsoll::endpoints {
+namespace {
+
+constexpr PromptSpec spec(std::uint64_t serial, sched::Tok input) { return {serial, input, {}, 0}; }
+
+TEST(Prompts, IdsHaveTheLengthAndAvoidTheEndsOfTheVocabulary) {
+  const Prompts prompts(1, 32'000);
+  const std::vector<std::int32_t> ids = prompts.ids(spec(3, 5000));
+  EXPECT_EQ(ids.size(), 5000U);
+  EXPECT_GE(*std::min_element(ids.begin(), ids.end()), 4000);
+  EXPECT_LT(*std::max_element(ids.begin(), ids.end()), 28'000);
+}
+
+// A server's prefix cache compares whole blocks: the first differs between runs and between requests.
+TEST(Prompts, ANonceRepeatsARunAndNothingElseDoes) {
+  const auto first = [](std::uint64_t nonce, std::uint64_t serial) {
+    return Prompts(nonce, 32'000).ids(spec(serial, 16));
+  };
+  EXPECT_EQ(first(1, 3), first(1, 3));
+  EXPECT_NE(first(1, 3), first(2, 3));
+  EXPECT_NE(first(1, 3), first(1, 4));
+}
+
+// Blocks of 16 tokens, two of them shared, the rest the request's own.
+TEST(Prompts, SharedPrefixesAreSharedAndEndWhereTheyEnd) {
+  const Prompts prompts(1, 32'000);
+  const std::array<std::uint64_t, 2> hashes{7, 8}, other{7, 9};
+  const auto ids = [&](std::uint64_t serial, std::span<const std::uint64_t> of) {
+    return prompts.ids({serial, 48, of, 16});
+  };
+  const std::vector<std::int32_t> a = ids(1, hashes), b = ids(2, hashes), c = ids(3, other);
+  EXPECT_TRUE(std::equal(a.begin(), a.begin() + 32, b.begin()));
+  EXPECT_FALSE(std::equal(a.begin() + 32, a.end(), b.begin() + 32));
+  EXPECT_TRUE(std::equal(a.begin(), a.begin() + 16, c.begin()));
+  EXPECT_FALSE(std::equal(a.begin() + 16, a.begin() + 32, c.begin() + 16));
+}
+
+std::int64_t words(const std::string& text) {
+  std::istringstream in(text);
+  std::int64_t count = 0;
+  for (std::string word; in >> word;) ++count;
+  return count;
+}
+
+// A tokenizer with 1.3 tokens a word and a template of 10 tokens.
+TEST(Prompts, LearnHowManyWordsMakeALength) {
+  Prompts prompts(1, 0);
+  const auto counted = [&](sched::Tok input) {
+    return static_cast<sched::Tok>(10.5 + 1.3 * static_cast<double>(words(prompts.text(spec(0, input)))));
+  };
+  for (const sched::Tok input : {16, 256}) prompts.learn(input, counted(input));
+  for (const sched::Tok input : {100, 512, 4000}) EXPECT_NEAR(counted(input), input, 0.01 * input + 1);
+}
+
+}  // namespace
+}  // namespace plimsoll::endpoints
