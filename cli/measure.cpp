@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
+#include "cli/endpoint_points.h"
 #include "cli/measured_points.h"
 #include "cli/options.h"
 #include "cli/rank_group.h"
@@ -24,10 +25,13 @@ Usage measure_usage() {
       .verb = "measure",
       .positional = "STUDY",
       .summary =
-          "Runs every point of a study on this machine, in real time, with the simulator's own scheduler, clients\n"
-          "and metrics (docs/measure.md). Points run one after another. mpirun -n N spreads the tensor-parallel\n"
-          "ranks of every replica over N processes, on one host or several; N divides tp.",
-      .example = "  plimsoll measure configs/studies/cpu-demo.yaml --out out/measured\n",
+          "Runs every point of a study in real time: on this machine with the simulator's own scheduler, clients\n"
+          "and metrics (docs/measure.md), or with --endpoint on any server (docs/endpoints.md). Points run one\n"
+          "after another. mpirun -n N spreads the tensor-parallel ranks of every replica over N processes, on one\n"
+          "host or several; N divides tp.",
+      .example =
+          "  plimsoll measure configs/studies/cpu-demo.yaml --out out/measured\n"
+          "  plimsoll measure study.yaml --endpoint http://127.0.0.1:8000 --out out/measured\n",
       .positional_required = true,
       .options = po::options_description("What runs it, and files of each point, in --out")};
   auto add = usage.options.add_options();
@@ -40,6 +44,7 @@ Usage measure_usage() {
   add("decisions", po::bool_switch(),
       "decisions.txt: what the scheduler did in each step; events.jsonl: the events that caused it");
   add("timeline", po::bool_switch(), "timeline.json: a Chrome trace, opens in Perfetto");
+  add_endpoint_options(usage.options);
   add("trace-ops", po::bool_switch(), "ops.csv: every op with its measured and its predicted time; slows the run down");
   return usage;
 }
@@ -106,6 +111,7 @@ int run_measure(const Arguments& arguments, Console& console) {
   }
   auto parsed = parse_arguments(measure_usage(), arguments, console);
   if (!parsed) return kDone;
+  if (names_endpoint(*parsed)) return measure_endpoint(*parsed, console);
   Request request = read_request(*parsed);
   request.settings.device = choose_device(*parsed);
   request.settings.processes = group ? group->processes() : 1;

@@ -14,6 +14,7 @@
 #include "calibration/kernel_compare.h"
 #include "calibration/serving_fit.h"
 #include "cli/commands.h"
+#include "cli/endpoint_points.h"
 #include "cli/options.h"
 #include "cli/run_commands.h"
 #include "cli/verb_parts.h"
@@ -28,11 +29,12 @@ namespace {
 Usage validate_usage() {
   Usage usage{
       .verb = "validate",
-      .positional = "jumpstart | FILE.csv[.gz]",
+      .positional = "jumpstart | FILE.csv[.gz] | STUDY",
       .summary =
           "Simulates the points of the published JumpStart tables, or of a CSV of measured points (docs/metrics.md),\n"
           "and prints prediction, measurement and error. A table of measured kernels (docs/kernel-tables.md) is\n"
-          "predicted kernel by kernel. Nothing is fitted to it.",
+          "predicted kernel by kernel. Nothing is fitted to it. With --endpoint the points of a study are measured\n"
+          "on a server and predicted (docs/endpoints.md).",
       .example =
           "  plimsoll validate jumpstart\n  plimsoll validate docs/samples/my-measurements.csv --max-error 15\n"
           "  plimsoll validate docs/samples/more-kernels.csv --format csv\n",
@@ -40,6 +42,7 @@ Usage validate_usage() {
       .options = po::options_description("Verdict"),
       .without = {"stepwise"}};
   add_live_options(usage.options);
+  add_endpoint_options(usage.options);
   usage.options.add_options()(
       "max-error", po::value<double>(),
       "exit with 4 if the mean (--live: median) absolute error of a figure exceeds this many per cent")(
@@ -258,6 +261,7 @@ int run_validate(const Arguments& arguments, Console& console) {
   const auto parsed = parse_arguments(validate_usage(), arguments, console);
   if (!parsed) return kDone;
   if (parsed->values.count("live") > 0) return validate_live_runs(*parsed, console);
+  if (names_endpoint(*parsed)) return validate_endpoint(*parsed, console);
   if (parsed->common.seed) console.note("--seed has no effect without --live");
   const std::optional<double> max_error = max_error_option(*parsed);
   if (!parsed->operand.empty() && parsed->operand != "jumpstart" && calibration::is_kernel_table(parsed->operand)) {

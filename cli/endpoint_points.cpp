@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/endpoint_points.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <random>
+
+#include "model/error.h"
+#include "study/run/resolve.h"
+
+namespace plimsoll::cli {
+namespace {
+
+// The value of a variable of the environment, fit for a header. No message shows it.
+std::string secret_of(const std::string& option, const std::string& variable) {
+  const char* const value = std::getenv(variable.c_str());
+  if (value == nullptr || *value == '\0')
+    throw InputError(fmt::format("{}: the environment has no variable {}", option, variable));
+  const std::string text(value);
+  if (std::any_of(text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7F; }))
+    throw InputError(fmt::format("{}: the value of {} has a character that a header cannot have", option, variable));
+  return text;
+}
+
+bool is_header_name(const std::string& name) {
+  return !name.empty() && std::all_of(name.begin(), name.end(),
+                                      [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_'; });
+}
+
+void read_headers(const Parsed& parsed, endpoints::ServerSettings& settings) {
+  const std::string key = text_option(parsed, "api-key-env");
+  if (!key.empty()) {
+    settings.secrets.push_back(secret_of("--api-key-env", key));
+    settings.http.headers.emplace_back("Authorization", "Bearer " + settings.secrets.back());
+  }
+  if (parsed.values.count("header") == 0) return;
+  for (const std::string& header : parsed.values["header"].as<std::vector<std::string>>()) {
+    const std::size_t equals = header.find('=');
+    const std::string name = header.substr(0, equals);
+    if (equals == std::string::npos || !is_header_name(name))
+      throw InputError("--header: expected NAME=ENV, a header's name and a variable of the environment");
+    settings.secrets.push_back(secret_of("--header", header.substr(equals + 1)));
+    settings.http.headers.emplace_back(name, settings.secrets.back());
+  }
+}
+
+bool is_set(const Parsed& parsed, const char* name) { return parsed.values[name].as<bool>(); }
+
+endpoints::ServerSettings read_settings(const Parsed& parsed, Console& console) {
+  endpoints::ServerSettings settings;
+  settings.http.server = net::parse_url(text_option(parsed, "endpoint"), "--endpoint");
+  std::string& base = settings.http.server.path;
+  if (base.ends_with("/v1")) base.resize(base.size() - 3);  // as clients of OpenAI's interface name it
+  settings.http.tls = {.ca_file = text_option(parsed, "ca-file"),
+                       .client_cert = text_option(parsed, "client-cert"),
+                       .client_key = text_option(parsed, "client-key"),
+                       .insecure = is_set(parsed, "insecure")};
+  if (const std::string proxy = text_option(parsed, "proxy"); !proxy.empty()) {
+    settings.http.proxy = net::parse_url(proxy, "--proxy");
+    if (settings.http.proxy->tls) throw InputError("--proxy: expected http://HOST:PORT");
+  }
+  if (const std::string api = text_option(parsed, "api"); !api.empty()) settings.api = endpoints::api_named(api);
+  settings.served_model = text_option(parsed, "served-model");
+  read_headers(parsed, settings);
+  const bool plain = !settings.http.server.tls && !settings.http.server.is_loopback();
+  if (plain && !settings.secrets.empty() && !settings.http.tls.insecure)
+    throw InputError("--endpoint: a key would cross the network unencrypted; use https, or state --insecure");
+  if (settings.http.tls.insecure)
+    console.warn("--insecure: the server's certificate is not checked, and keys may travel unencrypted");
+  return settings;
+}
+
+std::uint64_t read_nonce(const Parsed& parsed) {
+  if (parsed.values.count("nonce") != 0)
+    return static_cast<std::uint64_t>(whole_option(parsed, "nonce", 0, std::numeric_limits<std::int64_t>::max(), 0));
+  return std::random_device()() & 0x7FFFFFFFU;
+}
+
+double ms(double seconds) { return 1e3 * seconds; }
+
+}  // namespace
+
+void add_endpoint_options(po::options_description& options) {
+  auto add = options.add_options();
+  add("endpoint", po::value<std::string>()->value_name("URL"),
+      "measure the server at this address instead of this machine: http[s]://HOST[:PORT][/PATH]");
+  add("api", po::value<std::string>()->value_name("openai|openai-chat|tgi|lmi"),
+      "interface of the server (default: detected)");
+  add("served-model", po::value<std::string>()->value_name("NAME"), "model to ask for (default: the only one served)");
+  add("api-key-env", po::value<std::string>()->value_name("ENV"), "environment variable with the server's key");
+  add("header", po::value<std::vector<std::string>>()->value_name("NAME=ENV"),
+      "a header with the value of an environment variable; may be repeated");
+  add("ca-file", po::value<std::string>()->value_name("FILE"), "certificates to trust instead of the system's");
+  add("client-cert", po::value<std::string>()->value_name("FILE"), "certificate to show to the server");
+  add("client-key", po::value<std::string>()->value_name("FILE"), "its key");
+  add("insecure", po::bool_switch(), "accept any certificate, and send a key over plain http");
+  add("proxy", po::value<std::string>()->value_name("URL"), "http proxy; none is read from the environment");
+  add("vocab", po::value<std::string>()->value_name("N"),
+      "tokens of the served vocabulary (default: the study's model)");
+  add("nonce", po::value<std::string>()->value_name("N"), "repeats the prompts of a run that printed this number");
+  add("dry-run", po::bool_switch(), "send nothing; say how many requests and tokens, how long, and what it costs");
+  add("price", po::value<std::string>()->value_name("IN,OUT"), "USD per million tokens, for --dry-run");
+  add("yes", po::bool_switch(), "do not ask before more than 100000 requests or an hour");
+}
+
+bool names_endpoint(const Parsed& parsed) { return parsed.values.count("endpoint") != 0; }
+
+EndpointPoints::EndpointPoints(const study::Study& study, const Parsed& parsed, Console& console)
+    : study_(study),
+      console_(console),
+      nonce_(read_nonce(parsed)),
+      vocabulary_(whole_option(parsed, "vocab", 16, 1 << 24, 0)),
+      server_(std::make_unique<endpoints::Server>(read_settings(parsed, console))) {
+  describe(study);
+  check();
+  csv_ =
+      "point,api,model,requests,reopened_connections,connect_mean_ms,late_p50_ms,late_p99_ms,written_to_first_mean_ms,"
+      "token_counts,short_answers,unintended_prefix_hits,cached_tokens,retry_after,nonce,warnings\n";
+}
+
+void EndpointPoints::describe(const study::Study& study) {
+  const endpoints::ServerFacts& facts = server_->facts();
+  std::string line =
+      fmt::format("{}: {}, {}", server_->settings().http.server.text(), facts.label(), endpoints::name(facts.api));
+  if (!facts.model.empty()) line += ", model " + facts.model;
+  if (facts.speed != 1) line += fmt::format(", simulated at {} times the speed", facts.speed);
+  console_.note(line);
+  for (const std::string& refused : facts.refused) console_.note("the server refuses " + refused + ", left out");
+  if (facts.features.token_ids) console_.note(fmt::format("prompts are token ids, --nonce {} repeats them", nonce_));
+  const endpoints::ServerState& state = facts.state;
+  if (!state.kv_blocks || !state.block_tokens) return;
+  const study::ResolvedPoint first = study::resolve_point(study, 0, study::ResolveFor::measurement);
+  if (!first.scenario) return;
+  const double served = *state.kv_blocks * *state.block_tokens;
+  const double modelled =
+      static_cast<double>(first.scenario->kv.blocks) * first.scenario->kv.block_tokens * first.scenario->replicas;
+  console_.note(
+      fmt::format("KV pool: {:.0f} tokens on the server, {:.0f} in the study's memory model", served, modelled));
+}
+
+void EndpointPoints::check() const {
+  for (std::size_t i = 0; i < study_.point_count(); ++i) {
+    const study::PointSpec spec = study_.point(i);
+    const std::string why = endpoints::misfit(server_->facts(), study::longest_sent(spec.workload));
+    if (!why.empty()) throw InputError(spec.places.workload, why);
+    if (vocabulary_ == 0 && !spec.shape && server_->facts().features.token_ids)
+      throw InputError("--vocab: the study names no model; state how many tokens the server knows");
+  }
+}
+
+sim::RunResult EndpointPoints::run(const study::PointResult& point, const load::Scenario& scenario,
+                                   const sim::RunOptions& options) {
+  const study::PointSpec spec = study_.point(point.index);
+  endpoints::Prompts prompts(nonce_, vocabulary_ > 0 ? vocabulary_ : spec.shape ? spec.shape->vocab : 0);
+  endpoints::EndpointPoint measured;
+  try {
+    server_->learn_words(prompts);
+    measured = endpoints::measure_point(scenario, *server_, prompts, options);
+  } catch (const DeviceError& error) {
+    measured.failure = error.what();
+    measured.run.stopped = true;
+  }
+  failure_ = measured.failure;
+  keep(point.index, measured);
+  return std::move(measured.run);
+}
+
+void EndpointPoints::keep(std::size_t index, const endpoints::EndpointPoint& point) {
+  const endpoints::EndpointFigures& figures = point.figures;
+  states_.clear();
+  if (!figures.states.empty()) states_ = endpoints::states_csv(figures);
+  if (point.run.stopped) return;
+  std::string kinds;
+  for (const std::string& warning : endpoints::warnings(point)) {
+    const std::string where = study_.point_count() > 1 ? fmt::format("point {}: ", index) : "";
+    console_.warn(where + warning);
+    kinds += (kinds.empty() ? "" : " ") + warning.substr(0, warning.find(':'));
+  }
+  std::string waits;
+  for (const auto& [wait, count] : figures.retry_after)
+    waits += fmt::format("{}{} x {}", waits.empty() ? "" : " ", count, wait);
+  const endpoints::ServerFacts& facts = server_->facts();
+  csv_ += fmt::format("{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.3f},{},{},{},{},{},{},{}\n", index,
+                      endpoints::name(facts.api), study::csv_text(facts.model), figures.attempts, figures.reopened,
+                      ms(figures.connecting.mean()), ms(figures.lateness.quantile(0.5)),
+                      ms(figures.lateness.quantile(0.99)), ms(figures.written_to_first.mean()),
+                      endpoints::name(figures.count), figures.early_ends, figures.unintended_hits,
+                      figures.cached_tokens, study::csv_text(waits), nonce_, kinds);
+}
+
+void EndpointPoints::label(study::PointResult& point) const {
+  point.labels.source = "measured";
+  point.labels.engine = server_->facts().label();
+  point.extrapolates.clear();  // nothing is predicted
+}
+
+}  // namespace plimsoll::cli

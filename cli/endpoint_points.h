@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs the points of a study on a server named by --endpoint: its options, what is refused before a run, and labels of
+// the results (docs/endpoints.md).
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cli/console.h"
+#include "cli/options.h"
+#include "endpoints/measure_endpoint.h"
+#include "study/run/run_study.h"
+
+namespace plimsoll::cli {
+
+/// --endpoint and what belongs to it.
+void add_endpoint_options(po::options_description& options);
+[[nodiscard]] bool names_endpoint(const Parsed& parsed);
+
+class EndpointPoints {
+ public:
+  /// Asks the server what it is. Throws InputError and DeviceError.
+  EndpointPoints(const study::Study& study, const Parsed& parsed, Console& console);
+
+  /// Measures a point (study::RunPoint). If the server fails, `stopped` is set and failure() says why.
+  [[nodiscard]] sim::RunResult run(const study::PointResult& point, const load::Scenario& scenario,
+                                   const sim::RunOptions& options);
+  /// States in a result that it was measured, and on what.
+  void label(study::PointResult& point) const;
+  [[nodiscard]] const std::string& failure() const { return failure_; }
+  /// endpoint.csv: a row a point, with what only this measurement has.
+  [[nodiscard]] const std::string& figures_csv() const { return csv_; }
+  /// server.csv of the point that ran last: what the server said of itself every second; empty: nothing.
+  [[nodiscard]] const std::string& states_csv() const { return states_; }
+
+ private:
+  void check() const;
+  void describe(const study::Study& study);
+  void keep(std::size_t index, const endpoints::EndpointPoint& point);
+
+  const study::Study& study_;
+  Console& console_;
+  std::uint64_t nonce_ = 0;
+  std::int64_t vocabulary_ = 0;  // 0: the study's model
+  std::unique_ptr<endpoints::Server> server_;
+  std::string failure_, csv_, states_;
+};
+
+/// Runs `measure STUDY --endpoint URL`. Returns the exit code.
+[[nodiscard]] int measure_endpoint(const Parsed& parsed, Console& console);
+/// The same for `validate`: every point is predicted too.
+[[nodiscard]] int validate_endpoint(const Parsed& parsed, Console& console);
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+// plimsoll measure STUDY --endpoint URL, and validate STUDY --endpoint URL: the points of a study on a live server,
+// and beside their predictions.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <iostream>
+
+#include "cli/commands.h"
+#include "cli/endpoint_points.h"
+#include "cli/run_commands.h"
+#include "cli/stated_study.h"
+#include "cli/verb_parts.h"
+#include "study/output/html_page.h"
+#include "study/output/outputs.h"
+#include "study/output/points_page.h"
+#include "study/output/run_files.h"
+#include "study/output/table_view.h"
+#include "study/output/write_file.h"
+
+namespace plimsoll::cli {
+namespace {
+
+constexpr double kMostRequests = 100'000, kMostSeconds = 3600, kMillion = 1e6;
+
+struct Amount {
+  double requests = 0, input = 0, output = 0;
+  double seconds = 0;   // at least: what the study states, or the schedule of an open loop
+  bool bounded = true;  // false: the duration depends on the server
+};
+
+double mean_tokens(const load::LengthMarginal& lengths) { return load::length_mean(lengths); }
+
+Amount amount_of(const study::PointSpec& spec) {
+  Amount amount;
+  const load::WorkloadSpec& workload = spec.workload;
+  amount.requests = static_cast<double>(workload.requests);
+  const std::optional<double> rate = load::stationary_rate(workload.load);
+  amount.bounded = rate.has_value();
+  if (rate) amount.seconds = workload.requests > 0 ? amount.requests / *rate : workload.duration.count();
+  if (workload.duration.count() > 0) amount.seconds = std::max(amount.seconds, workload.duration.count());
+  if (amount.requests == 0 && rate) amount.requests = *rate * workload.duration.count();
+  if (const auto* lengths = std::get_if<load::IndependentLengths>(&workload.lengths)) {
+    amount.input = amount.requests * mean_tokens(lengths->input);
+    amount.output = amount.requests * mean_tokens(lengths->output);
+  } else if (const auto& trace = std::get<load::TracePairs>(workload.lengths).trace; trace) {
+    double input = 0, output = 0;
+    for (const traces::TraceRecord& record : trace->records) {
+      input += record.input_tokens;
+      output += record.output_tokens;
+    }
+    const auto rows = static_cast<double>(std::max<std::size_t>(1, trace->records.size()));
+    if (amount.requests == 0) amount.requests = rows;
+    amount.input = amount.requests * input / rows;
+    amount.output = amount.requests * output / rows;
+  }
+  const auto runs = static_cast<double>(spec.replications);
+  return {amount.requests * runs, amount.input * runs, amount.output * runs, amount.seconds * runs, amount.bounded};
+}
+
+Amount amount_of(const study::Study& study) {
+  Amount sum;
+  for (std::size_t i = 0; i < study.point_count(); ++i) {
+    const Amount point = amount_of(study.point(i));
+    sum.requests += point.requests;
+    sum.input += point.input;
+    sum.output += point.output;
+    sum.seconds += point.seconds;
+    sum.bounded = sum.bounded && point.bounded;
+  }
+  return sum;
+}
+
+std::pair<double, double> price_option(const Parsed& parsed) {
+  const std::string text = text_option(parsed, "price");
+  const std::size_t comma = text.find(',');
+  try {
+    std::size_t first = 0, second = 0;
+    const double in = std::stod(text, &first), out = std::stod(text.substr(comma + 1), &second);
+    if (comma != std::string::npos && first == comma && second == text.size() - comma - 1 && in >= 0 && out >= 0)
+      return {in, out};
+  } catch (const std::logic_error&) {}
+  throw InputError(
+      fmt::format("--price: found '{}', expected USD per million tokens of input and output: 0.5,1.5", text));
+}
+
+std::string amount_text(const Amount& amount, const Parsed& parsed) {
+  std::string text = fmt::format("{:.0f} requests, {:.0f} input tokens, {:.0f} output tokens\n", amount.requests,
+                                 amount.input, amount.output);
+  text += amount.seconds > 0 ? fmt::format("duration: at least {:.0f} s{}\n", amount.seconds,
+                                           amount.bounded ? "" : "; closed loops last as long as the server takes")
+                             : std::string("duration: as long as the server takes\n");
+  if (parsed.values.count("price") == 0) return text;
+  const auto [in, out] = price_option(parsed);
+  return text + fmt::format("cost: {:.2f} USD\n", (amount.input * in + amount.output * out) / kMillion);
+}
+
+// A large run is the user's decision.
+bool may_start(const Amount& amount, const Parsed& parsed, Console& console) {
+  if (amount.requests <= kMostRequests && amount.seconds <= kMostSeconds) return true;
+  if (parsed.values["yes"].as<bool>()) return true;
+  const std::string what =
+      fmt::format("the run sends {:.0f} requests and lasts {:.0f} s or more", amount.requests, amount.seconds);
+  if (isatty(STDIN_FILENO) == 0) throw InputError("--endpoint: " + what + "; state --yes to run it");
+  console.note(what + "; start it? [y/N]");
+  std::string answer;
+  return std::getline(std::cin, answer) && (answer == "y" || answer == "yes");
+}
+
+study::OutputChoice files_of(const Parsed& parsed) {
+  const auto is_set = [&](const char* name) { return parsed.values[name].as<bool>(); };
+  for (const char* const local : {"device", "threads"})
+    if (parsed.values.count(local) != 0) throw InputError(fmt::format("--{} is for runs on this machine", local));
+  for (const char* const local : {"as-is", "decisions", "trace-ops"})
+    if (is_set(local)) throw InputError(fmt::format("--{} is for runs on this machine", local));
+  if (parsed.common.out.empty() && (is_set("requests") || is_set("timeline")))
+    throw InputError("--requests and --timeline write files: state a folder with --out DIR");
+  return {.folder = parsed.common.out,
+          .requests = is_set("requests"),
+          .decisions = false,
+          .timeline = false,
+          .resumable = false,
+          .stepwise = false};
+}
+
+// Measures all points one after another, and writes the files of each.
+study::StudyResult measure_points(const study::Study& study, const study::OutputChoice& files, EndpointPoints& points,
+                                  Console& console) {
+  study::Outputs outputs(study, files);
+  const std::vector<std::string> columns = study::point_columns(study.swept_keys());
+  study::RunControl control;
+  const RunCommands commands(control, console.is_jsonl());
+  study::RunSettings settings;
+  settings.jobs = 1;
+  settings.use = study::ResolveFor::measurement;
+  settings.keep_requests = files.requests;
+  settings.control = &control;
+  settings.run = [&](const study::PointResult& point, const load::Scenario& scenario, const sim::RunOptions& options) {
+    sim::RunResult run = points.run(point, scenario, options);
+    if (!points.failure().empty()) control.cancel();
+    if (!files.folder.empty() && !points.states_csv().empty())
+      study::write_file(files.folder + '/' + study::point_file_name("server", ".csv", study.point_count(), point.index),
+                        points.states_csv());
+    if (run.stopped) outputs.add_unfinished({.result = point, .run = run});
+    return run;
+  };
+  settings.on_point = [&](study::FinishedPoint& point) {
+    points.label(point.result);
+    outputs.add(point);
+    console.point(columns, point.result);
+  };
+  settings.on_progress = [&](double done) { console.progress(done, study.point_count()); };
+  study::StudyResult result = study::run_study(study, settings);
+  outputs.finish(result);
+  if (!files.folder.empty()) study::write_file(files.folder + "/endpoint.csv", points.figures_csv());
+  if (!points.failure().empty() && result.points.empty()) throw DeviceError(points.failure());
+  if (!outputs.written_text().empty()) console.note(outputs.written_text() + ", endpoint.csv");
+  return result;
+}
+
+// The dry run, or the question whether a large run may start. Nothing if it goes on.
+std::optional<int> before_run(const study::Study& study, const Parsed& parsed, Console& console) {
+  const Amount amount = amount_of(study);
+  if (parsed.values["dry-run"].as<bool>()) {
+    console.print(amount_text(amount, parsed));
+    return kDone;
+  }
+  if (!may_start(amount, parsed, console)) return kInterrupted;
+  return {};
+}
+
+// A figure that is compared: its name, its value, and the factor to the unit that is shown.
+struct Figure {
+  const char* name;
+  std::optional<double> (*of)(const sched::PointMetrics&);
+  double unit;
+};
+const std::array<Figure, 3> kFigures{
+    {{"output tokens/s", [](const sched::PointMetrics& m) { return std::optional(m.output_tokens_per_s); }, 1},
+     {"TTFT ms", [](const sched::PointMetrics& m) { return m.ttft.mean; }, 1e3},
+     {"TPOT ms", [](const sched::PointMetrics& m) { return m.tpot.mean; }, 1e3}}};
+
+struct Compared {
+  std::string table, csv;
+  std::array<std::vector<double>, kFigures.size()> errors;  // absolute, relative
+};
+
+std::string three_cells(const Figure& figure, const study::PointResult& predicted, const study::PointResult& measured,
+                        std::vector<double>& errors, std::vector<std::string>& cells) {
+  const auto of = [&](const study::PointResult& point) {
+    return point.metrics ? figure.of(*point.metrics) : std::optional<double>();
+  };
+  const std::optional<double> p = of(predicted), m = of(measured);
+  std::optional<double> error;
+  if (p && m && *m > 0) error = *p / *m - 1;
+  if (error) errors.push_back(std::abs(*error));
+  const auto shown = [&](const std::optional<double>& value) {
+    return value ? study::reader_number(*value * figure.unit) : std::string("-");
+  };
+  cells.push_back(shown(p));
+  cells.push_back(shown(m));
+  cells.push_back(error ? fmt::format("{:+.1f} %", 100 * *error) : "");
+  const auto cell = [](const std::optional<double>& value) { return study::csv_text(study::number_cell(value)); };
+  return ',' + cell(p) + ',' + cell(m) + ',' + cell(error);
+}
+
+Compared compare(const study::Study& study, const std::vector<study::PointResult>& predicted,
+                 const std::vector<study::PointResult>& measured) {
+  Compared out;
+  study::TextTable table{.header = {{"point"}}, .rows = {}, .left = 1};
+  out.csv = "point";
+  for (const std::string& key : study.swept_keys()) {
+    table.header[0].push_back(key.substr(key.rfind('.') + 1));
+    out.csv += ',' + key;
+  }
+  for (const Figure& figure : kFigures) {
+    for (const std::string& column : {std::string(figure.name), std::string("measured"), std::string("error")})
+      table.header[0].push_back(column);
+    out.csv += fmt::format(",predicted {0},measured {0},error {0}", figure.name);
+  }
+  out.csv += '\n';
+  for (const study::PointResult& m : measured) {
+    const auto p = std::find_if(predicted.begin(), predicted.end(), [&](const auto& q) { return q.index == m.index; });
+    if (p == predicted.end()) continue;
+    std::vector<std::string> cells{fmt::format("{}", m.index + 1)};
+    out.csv += cells.front();
+    for (const study::Cell& value : m.swept) {
+      cells.push_back(study::plain_text(value));
+      out.csv += ',' + study::csv_text(value);
+    }
+    for (std::size_t i = 0; i < kFigures.size(); ++i) out.csv += three_cells(kFigures[i], *p, m, out.errors[i], cells);
+    out.csv += '\n';
+    table.rows.push_back(std::move(cells));
+  }
+  out.table = study::text_table(table);
+  for (std::size_t i = 0; i < kFigures.size(); ++i)
+    if (!out.errors[i].empty())
+      out.table += fmt::format("{}: median absolute error {:.1f} %\n", kFigures[i].name,
+                               100 * sched::quantile(out.errors[i], 0.5));
+  return out;
+}
+
+void write_comparison(const study::Study& study, const std::string& folder, const Compared& compared,
+                      const std::vector<study::PointResult>& points) {
+  study::write_file(folder + "/comparison.csv", compared.csv);
+  study::HtmlPage page("Measured on a server and predicted: " + study.title());
+  page.preformatted(compared.table);
+  for (const study::Chart& chart : study::points_charts(study.title(), study.swept_keys(), points)) page.picture(chart);
+  page.heading("What the predictions rest on").list(study::assumptions_of(study.point(0), study.notes()));
+  study::write_file(folder + "/comparison.html", page.text());
+}
+
+}  // namespace
+
+int measure_endpoint(const Parsed& parsed, Console& console) {
+  const study::OutputChoice files = files_of(parsed);
+  const study::Study study = load_study(parsed, console);
+  if (const auto exit = before_run(study, parsed, console)) return *exit;
+  EndpointPoints points(study, parsed, console);
+  const study::StudyResult result = measure_points(study, files, points, console);
+  report_points(study, result, parsed.common.format, console);
+  if (!points.failure().empty()) throw DeviceError(points.failure());
+  return result.cancelled ? kInterrupted : kDone;
+}
+
+int validate_endpoint(const Parsed& parsed, Console& console) {
+  if (parsed.operand.empty()) throw InputError("--endpoint: state the study to measure: validate STUDY --endpoint URL");
+  if (parsed.common.format == Format::json) throw InputError("--format: validate --endpoint prints table or csv");
+  const std::optional<double> max_error = max_error_option(parsed);
+  const study::Study study = load_study(parsed, console);
+  if (const auto exit = before_run(study, parsed, console)) return *exit;
+  EndpointPoints points(study, parsed, console);
+  const study::StudyResult predicted = study::run_study(study, {.jobs = parsed.common.jobs});
+  const study::StudyResult measured = measure_points(study,
+                                                     {.folder = parsed.common.out,
+                                                      .requests = false,
+                                                      .decisions = false,
+                                                      .timeline = false,
+                                                      .resumable = false,
+                                                      .stepwise = false},
+                                                     points, console);
+  Compared compared = compare(study, predicted.points, measured.points);
+  std::vector<study::PointResult> all = predicted.points;
+  all.insert(all.end(), measured.points.begin(), measured.points.end());
+  if (!parsed.common.out.empty()) {
+    write_comparison(study, parsed.common.out, compared, all);
+    console.note("predicted beside measured in " + parsed.common.out + ": comparison.html, comparison.csv");
+  }
+  console.print(parsed.common.format == Format::csv ? compared.csv : compared.table);
+  if (parsed.common.format == Format::table)
+    print_curve(study::points_charts(study.title(), study.swept_keys(), all), console);
+  if (!points.failure().empty()) throw DeviceError(points.failure());
+  if (measured.cancelled) return kInterrupted;
+  if (!max_error) return kDone;
+  const bool exceeds = std::any_of(compared.errors.begin(), compared.errors.end(), [&](std::vector<double>& errors) {
+    return errors.empty() || 100 * sched::quantile(errors, 0.5) > *max_error;
+  });
+  return exceeds ? kAnswerIsNo : kDone;
+}
+
+}  // namespace plimsoll::cli
