@@ -65,7 +65,7 @@ void OpPricer::use_measured(double wide) {
   // fp32 weights are computed in fp32 throughout; everything else has 16-bit activations, LM head and routers.
   const bool is_fp32 = inputs_.weight_dtype == DType::fp32;
   wide_.dtype = is_fp32 ? std::string() : "bfloat16";
-  narrow_.dtype = measured_dtype(inputs_.weight_dtype);
+  if (has_units_of_type()) narrow_.dtype = measured_dtype(inputs_.weight_dtype);
   for (Products* products : {&wide_, &narrow_}) {
     const KernelKey any{4096, 4096, 0, 0, 0, 0, 0};
     if (!products->dtype.empty()) products->kernel = file.find(KernelOp::gemm, products->dtype, {}, any);
@@ -76,9 +76,26 @@ void OpPricer::use_measured(double wide) {
   if (narrow_.kernel == nullptr) {
     beyond_.insert(
         fmt::format("no measured products in {} on {}", name(inputs_.weight_dtype), inputs_.accelerator->id));
+    use_wide_products(wide);
   }
   if (!is_fp32) use_attention(file, wide);
   if (inputs_.shape->moe && !is_fp32) use_experts(file, wide);
+}
+
+// An accelerator may take another one's tables, which hold kernels for units that it lacks: it widens such weights to
+// 16 bits.
+bool OpPricer::has_units_of_type() const {
+  return inputs_.weight_dtype != DType::fp8 || inputs_.accelerator->fp8.value > 0;
+}
+
+// An estimate: the 16-bit kernel, which reads fewer bytes then and may compute at the type's own peak. So fewer bits
+// are not slower than the bits that were measured.
+void OpPricer::use_wide_products(double wide) {
+  const double peak = matmul_peak(*inputs_.accelerator, inputs_.weight_dtype).value;
+  if (wide_.kernel == nullptr || bytes_per_element(inputs_.weight_dtype) > 2) return;
+  const KernelTable& table = wide_.kernel->table();
+  narrow_ = wide_;
+  narrow_.prices = scaled(table.coefficients, table.cold_efficiency, wide, std::max(wide, peak));
 }
 
 void OpPricer::use_attention(const KernelFile& file, double wide) {
@@ -94,7 +111,8 @@ void OpPricer::use_attention(const KernelFile& file, double wide) {
   const auto use = [&](KernelOp op, OpClass op_class, std::shared_ptr<const ResidualTable>& grid) {
     const KernelKey key{1, heads, kv_heads, size, 0, 0, 0};
     const MeasuredKernel* kernel = file.find(op, "bfloat16", kv, key);
-    if (kernel == nullptr) {
+    const bool has_lengths = kernel != nullptr && kernel->table().columns.size() > 1;
+    if (!has_lengths) {
       beyond_.insert(fmt::format("no measured {} over a cache in {}", name(op), name(inputs_.kv_dtype)));
       return 0.0;
     }
@@ -128,9 +146,14 @@ void OpPricer::use_attention(const KernelFile& file, double wide) {
 // them.
 const MeasuredKernel* OpPricer::expert_kernel(const KernelFile& file, const KernelKey& key) const {
   const std::string dtype = measured_expert_dtype(inputs_.weight_dtype);
-  if (dtype.empty()) return nullptr;
+  if (dtype.empty() || !has_units_of_type()) return nullptr;
   const MeasuredKernel* scaled = dtype == "fp8" ? file.find(KernelOp::moe, "fp8_block", {}, key) : nullptr;
   return scaled != nullptr ? scaled : file.find(KernelOp::moe, dtype, {}, key);
+}
+
+// As use_wide_products().
+const MeasuredKernel* OpPricer::wide_expert_kernel(const KernelFile& file, const KernelKey& key) const {
+  return bytes_per_element(inputs_.weight_dtype) > 2 ? nullptr : file.find(KernelOp::moe, "bfloat16", {}, key);
 }
 
 // One measured kernel is both products of all experts with what is between and after them.
@@ -150,7 +173,8 @@ void OpPricer::use_experts(const KernelFile& file, double wide) {
   experts_.kernel = expert_kernel(file, key);
   if (experts_.kernel == nullptr) {
     beyond_.insert(fmt::format("no measured experts in {} on {}", name(inputs_.weight_dtype), inputs_.accelerator->id));
-    return;
+    experts_.kernel = wide_expert_kernel(file, key);
+    if (experts_.kernel == nullptr) return;
   }
   experts_.row = experts_.kernel->row(key);
   if (experts_.row->outside) {
@@ -158,7 +182,9 @@ void OpPricer::use_experts(const KernelFile& file, double wide) {
                                moe.intermediate, moe.experts_per_token, moe.experts));
   }
   const KernelTable& table = experts_.kernel->table();
-  experts_.prices = scaled(table.coefficients, table.cold_efficiency, wide, fitted_peak(table.dtype, wide));
+  const double own_peak = matmul_peak(*inputs_.accelerator, inputs_.weight_dtype).value;
+  const double peak = is_narrow(table.dtype) ? fitted_peak(table.dtype, wide) : std::max(wide, own_peak);
+  experts_.prices = scaled(table.coefficients, table.cold_efficiency, wide, peak);
   const double width = static_cast<double>(moe.intermediate) / inputs_.tp, parts = shape.gated_mlp ? 3 : 2;
   experts_.matrices = parts * shape.hidden * width;
   experts_.passing = 2 * shape.hidden + parts * width;

@@ -92,9 +92,12 @@ class OpPricer {
   [[nodiscard]] ClassPrices scaled(const OpCoefficients& c, double cold_efficiency, double wide, double narrow) const;
   [[nodiscard]] double fitted_peak(std::string_view dtype, double wide) const;
   void use_measured(double wide);
+  [[nodiscard]] bool has_units_of_type() const;
+  void use_wide_products(double wide);
   void use_attention(const KernelFile& file, double wide);
   void use_experts(const KernelFile& file, double wide);
   [[nodiscard]] const MeasuredKernel* expert_kernel(const KernelFile& file, const KernelKey& key) const;
+  [[nodiscard]] const MeasuredKernel* wide_expert_kernel(const KernelFile& file, const KernelKey& key) const;
   [[nodiscard]] TimeParts price_roofline(const Op& op, const ClassPrices& c, double log_ratio) const;
   [[nodiscard]] TimeParts price_class(const Op& op, const ClassPrices& c) const;
   [[nodiscard]] TimeParts price_product(const Op& op) const;

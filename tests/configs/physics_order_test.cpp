@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// Predictions keep the order of the data sheets: a better accelerator and fewer bits are not slower, unless measured.
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "configs/catalogue.h"
+#include "model/forward_cost.h"
+#include "model/kernel_file.h"
+
+namespace plimsoll::configs {
+namespace {
+
+using model::DType;
+
+// A tie: tables are interpolated, with errors of 2 to 7 % (docs/kernel-tables.md).
+constexpr double kTie = 1.05;
+
+/// Measured kernels that are slower than a worse accelerator's or than more bits: the table, the type, the largest
+/// factor, and the row where it was found.
+struct Measured {
+  const char* table;
+  DType type;
+  double most;
+  const char* row;
+};
+constexpr Measured kMeasured[] = {
+    {"h100-sxm", DType::bf16, 1.30, "experts 3072 x 1536, 8 of 256, over 8 ranks: 64 tokens (slower than A100)"},
+    {"h100-sxm", DType::fp8, 1.95, "products 576 x 1536: 4096 rows; experts 2048 x 1408, 6 of 64: 4096 tokens"},
+    {"h100-sxm", DType::int4, 3.05, "experts 4096 x 14336, 2 of 8 (int4_wo): 4096 tokens"},
+    {"h100-sxm", DType::mxfp4, 2.25, "experts 4096 x 1536, 8 of 128 (w4a16_mxfp4): 4096 tokens"},
+    {"h200-sxm", DType::bf16, 1.15, "products 1024 x 3072 over 4 ranks: 1 row (slower than H100)"},
+    {"h200-sxm", DType::fp8, 1.60, "products 576 x 1536: 4096 rows"},
+    {"h200-sxm", DType::int4, 3.10, "experts 4096 x 14336, 2 of 8 (int4_wo): 4096 tokens"},
+    {"h200-sxm", DType::mxfp4, 2.15, "experts 6144 x 2560, 8 of 160 (w4a16_mxfp4): 4096 tokens"},
+    {"b200-sxm", DType::bf16, 1.30,
+     "vLLM_custom_graph all-reduce of 512 KiB over 8 ranks; experts 6144 x 16384, 2 of 8"},
+    {"b200-sxm", DType::fp8, 1.80, "products 576 x 1536: 4096 rows; experts 2880 x 2880, 4 of 32: 4096 tokens"},
+    {"b200-sxm", DType::nvfp4, 1.35, "products 576 x 1536: 1 row; experts 3072 x 1536, 8 of 256: 8 tokens"},
+    {"b200-sxm", DType::int4, 4.60, "experts 2880 x 2880, 4 of 32 (int4_wo): 4096 tokens"},
+    {"b200-sxm", DType::mxfp4, 3.50, "experts 4096 x 1536, 8 of 128 (w4a16_mxfp4): 4096 tokens"},
+    {"l40s", DType::bf16, 1.60, "experts 5120 x 8192, 1 of 128: 64 tokens"},
+    {"l40s", DType::fp8, 2.30, "products 896 x 4864: 4096 rows; experts 5120 x 8192, 1 of 128: 512 tokens"},
+    // Fitted to serving runs: its products and its links are faster than those measured on other PCIe boxes.
+    {"a10g", DType::bf16, 1.85, "pcie-g5: all-reduces over 4 and 8 ranks"},
+};
+static_assert(std::size(kMeasured) <= 20);
+
+const Catalogue& catalogue() {
+  static const Catalogue kCatalogue(std::string(PLIMSOLL_SOURCE_DIR) + "/configs");
+  return kCatalogue;
+}
+
+std::vector<std::string> names_of(std::string_view kind) {
+  std::vector<std::string> names;
+  for (const Listing& listing : catalogue().list(kind)) names.push_back(listing.name);
+  return names;
+}
+
+struct Machine {
+  std::shared_ptr<const model::Accelerator> accelerator;
+  std::shared_ptr<const model::Interconnect> link;  // null: none
+  std::string table;                                // whose measured kernels it takes; its own name without any
+};
+
+const std::vector<Machine>& machines() {
+  static const std::vector<Machine> kMachines = [] {
+    std::vector<Machine> all;
+    for (const std::string& name : names_of("accelerators")) {
+      const auto a = catalogue().accelerator(name);
+      all.push_back({a, a->default_interconnect.empty() ? nullptr : catalogue().interconnect(a->default_interconnect),
+                     a->kernels ? a->kernels->head().accelerator : name});
+    }
+    return all;
+  }();
+  return kMachines;
+}
+
+/// The order of the data sheets: bandwidth, peaks and link all at least as high.
+bool is_at_least(const Machine& a, const Machine& b, DType type) {
+  const auto wide = [](const Machine& m) { return std::max(m.accelerator->fp16.value, m.accelerator->bf16.value); };
+  const auto link = [](const Machine& m) { return m.link ? m.link->unidirectional.value : 0; };
+  return a.accelerator->memory_bandwidth >= b.accelerator->memory_bandwidth && wide(a) >= wide(b) &&
+         matmul_peak(*a.accelerator, type) >= matmul_peak(*b.accelerator, type) && link(a) >= link(b);
+}
+
+/// Fewer bits in the same arithmetic: weight-only types compute in 16 bits, fp8 and nvfp4 in units of their own.
+bool is_narrower(DType a, DType b, const model::Accelerator& accelerator) {
+  if (model::bytes_per_element(a) >= model::bytes_per_element(b)) return false;
+  if (model::bytes_per_element(b) == 2) return true;
+  return a == DType::nvfp4 && b == DType::fp8 && accelerator.fp4.value > 0;
+}
+
+/// Decode steps of 1 and 64 rows with 1024 tokens of context, and a prompt of 2048 tokens. Seconds; nothing if the
+/// machine cannot run it.
+std::vector<double> steps(const model::LlmShape& shape, const Machine& m, std::int32_t tp, DType type) {
+  static const auto kEngine = catalogue().engine("vllm-0.12")->profile;
+  if (!(matmul_peak(*m.accelerator, type).value > 0) || (tp > 1 && !m.link)) return {};
+  if (shape.heads % tp != 0 || (shape.kv_heads % tp != 0 && tp % shape.kv_heads != 0)) return {};
+  model::ForwardCost cost({.shape = &shape,
+                           .accelerator = m.accelerator.get(),
+                           .interconnect = tp > 1 ? m.link.get() : nullptr,
+                           .engine = kEngine.get(),
+                           .weight_dtype = type,
+                           .kv_dtype = DType::fp16,
+                           .tp = tp,
+                           .pp = 1});
+  std::vector<double> times;
+  const double context = shape.sliding_window > 0 ? std::min(1024.0, static_cast<double>(shape.sliding_window)) : 1024;
+  for (const std::int64_t rows : {1, 64}) {
+    const auto r = static_cast<double>(rows);
+    times.push_back(cost.decode_curve(rows).time(1024 * r, context * r));
+  }
+  const model::PrefillSpan prompt{.new_tokens = 2048, .context = 0};
+  model::ForwardWork work;
+  work.prefill = {&prompt, 1};
+  work.sampled = 1;
+  times.push_back(cost.forward(work).total());
+  return times;
+}
+
+double slower_by(const std::vector<double>& better, const std::vector<double>& worse) {
+  double most = 1;
+  for (std::size_t i = 0; i < std::min(better.size(), worse.size()); ++i) most = std::max(most, better[i] / worse[i]);
+  return most;
+}
+
+// Whether measured kernels explain it: those of the better machine or type, or A10G's fit.
+bool is_measured(double factor, const Machine& better, const Machine& worse, DType type) {
+  return std::any_of(std::begin(kMeasured), std::end(kMeasured), [&](const Measured& m) {
+    const bool fitted = m.table == std::string_view("a10g");
+    const bool involved = better.table == m.table || (fitted && worse.table == m.table);
+    return involved && (m.type == type || m.type == DType::bf16) && factor <= m.most;
+  });
+}
+
+struct Case {
+  std::string model;
+  std::int32_t tp = 1;
+};
+
+Case drawn_case() {
+  static const std::vector<std::string> kModels = names_of("models");
+  return {*rc::gen::elementOf(kModels), *rc::gen::element(1, 2, 4, 8)};
+}
+
+constexpr DType kTypes[] = {DType::bf16, DType::fp8, DType::int8, DType::int4, DType::nvfp4, DType::mxfp4};
+
+RC_GTEST_PROP(PhysicsOrder, ABetterAcceleratorIsNotSlower, ()) {
+  const Case c = drawn_case();
+  const auto shape = catalogue().model(c.model);
+  const DType type = *rc::gen::elementOf(std::vector<DType>(std::begin(kTypes), std::end(kTypes)));
+  std::vector<std::vector<double>> times;
+  for (const Machine& m : machines()) times.push_back(steps(*shape, m, c.tp, type));
+  for (std::size_t a = 0; a < times.size(); ++a) {
+    for (std::size_t b = 0; b < times.size(); ++b) {
+      const Machine &better = machines()[a], &worse = machines()[b];
+      if (a == b || !is_at_least(better, worse, type)) continue;
+      const double factor = slower_by(times[a], times[b]);
+      if (factor <= kTie || is_measured(factor, better, worse, type)) continue;
+      RC_FAIL(c.model + ", TP " + std::to_string(c.tp) + ", " + model::name(type) + ": " + better.accelerator->id +
+              " takes " + std::to_string(factor) + " times as long as " + worse.accelerator->id);
+    }
+  }
+}
+
+RC_GTEST_PROP(PhysicsOrder, FewerBitsAreNotSlower, ()) {
+  const Case c = drawn_case();
+  const auto shape = catalogue().model(c.model);
+  const Machine& machine = *rc::gen::elementOf(machines());
+  for (const DType narrow : kTypes) {
+    for (const DType wide : kTypes) {
+      if (!is_narrower(narrow, wide, *machine.accelerator)) continue;
+      const double factor = slower_by(steps(*shape, machine, c.tp, narrow), steps(*shape, machine, c.tp, wide));
+      if (factor <= kTie || is_measured(factor, machine, machine, narrow)) continue;
+      RC_FAIL(c.model + ", TP " + std::to_string(c.tp) + " on " + machine.accelerator->id + ": " + model::name(narrow) +
+              " takes " + std::to_string(factor) + " times as long as " + model::name(wide));
+    }
+  }
+}
+
+// What once was wrong: estimates of PCIe cards beat the measured card that is better in everything.
+TEST(PhysicsOrder, CardsOnPcieAreNotFasterThanTheMeasuredOnes) {
+  const auto machine = [](const char* name) {
+    return *std::find_if(machines().begin(), machines().end(),
+                         [&](const Machine& m) { return m.accelerator->id == name; });
+  };
+  const auto mixtral = catalogue().model("mixtral-8x7b-v0.1"), llama = catalogue().model("llama-3.1-70b");
+  EXPECT_LE(slower_by(steps(*mixtral, machine("h100-sxm"), 1, DType::int4),
+                      steps(*mixtral, machine("h100-pcie"), 1, DType::int4)),
+            1);
+  EXPECT_LE(slower_by(steps(*llama, machine("l40s"), 8, DType::bf16), steps(*llama, machine("l4"), 8, DType::bf16)), 1);
+}
+
+}  // namespace
+}  // namespace plimsoll::configs
