@@ -98,6 +98,7 @@ Figures engine_figures(const model::EngineProfile& profile) {
   figures.add("policy", profile.scheduler_policy);
   figures.add("calibrated", profile.calibrated);
   figures.add("calibrated_on", profile.calibrated_on);
+  figures.add("host_times", profile.times_from());
   return figures;
 }
 

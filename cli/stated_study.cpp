@@ -116,11 +116,13 @@ class Given {
   const Parsed& parsed_;
 };
 
-// "vllm" names a product: its newest profile, by the numbers after the hyphen.
+// "vllm" names a product: its newest profile, by the numbers after the hyphen, among those with fitted times if there
+// are any.
 std::string newest_engine(const std::string& name, const configs::Catalogue& catalogue,
                           std::vector<std::string>& notes) {
   const std::string product = configs::canonical_name(name) + '-';
   std::string newest;
+  bool newest_is_fitted = false;
   std::vector<std::string> all;
   const auto version = [&](const std::string& id) {
     std::vector<int> parts;
@@ -136,10 +138,17 @@ std::string newest_engine(const std::string& name, const configs::Catalogue& cat
     if (!id.starts_with(product) || id.size() == product.size() || id[product.size()] < '0' || id[product.size()] > '9')
       continue;
     all.push_back(id);
-    if (newest.empty() || version(id) > version(newest)) newest = id;
+    const model::EngineProfile& profile = *catalogue.engine(id)->profile;
+    const bool fitted = profile.calibrated && profile.like.empty();
+    if (!newest.empty() && std::pair(fitted, version(id)) < std::pair(newest_is_fitted, version(newest))) continue;
+    newest = id;
+    newest_is_fitted = fitted;
   }
   if (newest.empty()) return name;
-  const std::string others = all.size() > 1 ? fmt::format(" (newest of {})", fmt::join(all, ", ")) : std::string();
+  const std::string others =
+      all.size() > 1
+          ? fmt::format(" (the newest{} of {})", newest_is_fitted ? " with fitted times" : "", fmt::join(all, ", "))
+          : std::string();
   notes.push_back(fmt::format("engine {} is {}{}", name, newest, others));
   return newest;
 }

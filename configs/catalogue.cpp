@@ -434,8 +434,33 @@ void Catalogue::refuse_hardware(const std::string& name, const Where& where) con
                                instances, accelerators.size()));
 }
 
+// The file of one version may state only what differs from another version's, which `like` names: whole keys, or
+// entries of these maps.
+Document Catalogue::with_neighbour(const Node& root) const {
+  static constexpr std::array<std::string_view, 5> kMaps = {"host", "kernels", "memory", "scheduler", "front_ends"};
+  static constexpr std::array<std::string_view, 5> kOwn = {"name", "aliases", "note", "source", "calibrated_on"};
+  const Node like = root.at("like");
+  const std::optional<File> file = find_file("engines", like.as_string());
+  if (!file || file->id != like.as_string()) like.fail("expected the identifier of another engine");
+  Document document = Document::from_file(file->path);
+  if (document.root().has("like")) like.fail(fmt::format("{} is itself like another engine", file->id));
+  for (const std::string_view key : kOwn)
+    if (document.root().has(key)) document.remove(key);
+  for (const Item& item : root.items()) {
+    const bool merges = std::find(kMaps.begin(), kMaps.end(), item.key) != kMaps.end();
+    if (!merges || !document.root().has(item.key)) {
+      document.set(item.key, item.value);
+      continue;
+    }
+    for (const Item& entry : item.value.items()) document.set(item.key + "." + entry.key, entry.value);
+  }
+  return document;
+}
+
 std::shared_ptr<const Engine> Catalogue::engine(const std::string& name, const Where& where) const {
-  return lookup(engines_, "engines", name, where, read_engine);
+  return lookup(engines_, "engines", name, where, [this](const Node& root, const std::string& id) {
+    return read_engine(root.has("like") ? with_neighbour(root).root() : root, id);
+  });
 }
 
 std::vector<Listing> Catalogue::list(std::string_view kind) const {
@@ -463,9 +488,9 @@ std::vector<Listing> Catalogue::list(std::string_view kind) const {
                       price ? fmt::format(", {} USD/h ({})", number_text(price->usd_per_hour), price->date) : "");
     } else if (kind == "engines") {
       const auto e = engine(name);
-      listing.description =
-          fmt::format("{}; {}", e->profile->scheduler_policy.empty() ? "any policy" : e->profile->scheduler_policy,
-                      e->profile->calibrated_on);
+      listing.description = fmt::format(
+          "{}; host times {}; {}", e->profile->scheduler_policy.empty() ? "any policy" : e->profile->scheduler_policy,
+          e->profile->times_from(), e->profile->calibrated_on);
     } else {
       listing.description = interconnect(name)->source;
     }

@@ -123,6 +123,7 @@ class Catalogue {
   [[nodiscard]] std::optional<File> find_file(std::string_view kind, const std::string& name) const;
   [[nodiscard]] std::vector<File> files(std::string_view kind) const;
   [[noreturn]] void fail_unknown(std::string_view kind, const std::string& name, const Where& where) const;
+  [[nodiscard]] Document with_neighbour(const Node& root) const;
   [[nodiscard]] std::string model_hint(const std::string& name) const;
   [[nodiscard]] std::string overlay_text(std::string_view kind, const File& file) const;
   void estimate(model::Accelerator& accelerator) const;

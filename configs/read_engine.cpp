@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads engine profiles (configs/README.md).
+#include <algorithm>
 #include <array>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -50,6 +52,20 @@ void read_memory(const Node& node, model::EngineProfile& e) {
   if (const auto found = node.find("graph_pool")) e.graph_pool = found->as_bytes();
   if (const auto found = node.find("activation_factor")) e.activation_factor = found->as_number(0, 100);
   if (const auto found = node.find("fp8_cache")) e.fp8_cache = found->as_bool();
+}
+
+// What each front end adds, with the runs that tell it.
+void read_front_ends(const Node& node, model::EngineProfile& e) {
+  static constexpr std::array<std::string_view, 3> kKeys = {"delay", "intake", "source"};
+  const auto names = std::span(model::kFrontEndNames).subspan(1);
+  node.require_known_keys(names);
+  for (const Item& item : node.items()) {
+    item.value.require_known_keys(kKeys);
+    (void)item.value.at("source").as_string();
+    const auto kind = std::find(names.begin(), names.end(), item.key) - names.begin() + 1;
+    e.front_ends[static_cast<model::FrontEnd>(kind)] = {time_or_zero(item.value, "delay"),
+                                                        time_or_zero(item.value, "intake")};
+  }
 }
 
 std::pair<double, double> read_pair(const Node& node, double min, double max) {
@@ -153,8 +169,10 @@ Engine::Larger read_larger(const Node& node) {
 // Keeps the scheduler's map as it is: study/file/read_point.cpp merges it into a point's settings and checks its
 // keys.
 Engine read_engine(const Node& root, const std::string& id) {
-  static constexpr std::array<std::string_view, 15> kKeys = {"name",
+  static constexpr std::array<std::string_view, 17> kKeys = {"name",
                                                              "aliases",
+                                                             "like",
+                                                             "front_ends",
                                                              "host",
                                                              "kernels",
                                                              "memory",
@@ -174,6 +192,8 @@ Engine read_engine(const Node& root, const std::string& id) {
   model::EngineProfile e;
   e.id = id;
   if (const auto host = root.find("host")) read_host(*host, e);
+  if (const auto like = root.find("like")) e.like = like->as_string();
+  if (const auto found = root.find("front_ends")) read_front_ends(*found, e);
   if (const auto kernels = root.find("kernels")) {
     kernels->require_known_keys(kKernels);
     if (const auto found = kernels->find("compute_scale")) e.compute_scale = found->as_number(0.01, 10);

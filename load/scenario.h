@@ -36,6 +36,7 @@ struct Scenario {
   std::shared_ptr<const model::Accelerator> accelerator;
   std::shared_ptr<const model::Interconnect> interconnect;  // null when tp = pp = 1
   std::shared_ptr<const model::EngineProfile> engine;
+  model::FrontEnd front_end = model::FrontEnd::none;
   model::DType weight_dtype = model::DType::fp16, kv_dtype = model::DType::fp16;
   std::int32_t tp = 1, pp = 1;
   std::int32_t replicas = 1;  // with `life`: as many as there may be at once

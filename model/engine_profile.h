@@ -36,6 +36,17 @@ struct TimeUncertainty {
   double decode_low = 1, decode_high = 1, prefill_low = 1, prefill_high = 1;
 };
 
+/// A server of another project that takes requests first and hands them to the engine.
+enum class FrontEnd : std::uint8_t { none, dynamo };
+/// Their names in studies and profiles, in this order.
+inline constexpr std::array<std::string_view, 2> kFrontEndNames = {"none", "dynamo"};
+
+/// What a request takes before the scheduler sees it.
+struct FrontEndTime {
+  Seconds delay{0};   // of every request, without occupying anything
+  Seconds intake{0};  // one process of a replica does this for one request after the other: requests queue
+};
+
 /// Both ends belong to it. 0 and 0: nothing is stated, and everything is inside.
 struct Interval {
   double low = 0, high = 0;
@@ -64,7 +75,12 @@ inline constexpr std::array<std::string_view, 8> kBeyondNames = {"model", "accel
                                                                  "batch", "type",        "version", "pipeline"};
 
 struct EngineProfile {
-  std::string id;  // "tgi-1.1"
+  std::string id;    // "tgi-1.1"
+  std::string like;  // the profile of a neighbour version whose times it takes over; empty: they are its own
+  /// Where the host times come from: "fitted", "from vllm-0.12" or "estimated".
+  [[nodiscard]] std::string times_from() const {
+    return !like.empty() ? "from " + like : calibrated ? "fitted" : "estimated";
+  }
   // Host time of one forward, in two parts:
   //   launch = ops * op + layers * (layer + layer_tp [TP > 1] + layer_rank * (TP - 1))
   //   output = step + sequences * sequence + tokens * token + prefill sequences * prefill
@@ -83,6 +99,12 @@ struct EngineProfile {
   // The part of it that one process of a replica does for one request after the other: requests that come together
   // queue.
   Seconds intake{0};
+  std::map<FrontEnd, FrontEndTime> front_ends;  // what a front end adds to both
+  [[nodiscard]] FrontEndTime arrival_time(FrontEnd front) const {
+    const auto found = front_ends.find(front);
+    const FrontEndTime added = found == front_ends.end() ? FrontEndTime{} : found->second;
+    return {front_end + added.delay, intake + added.intake};
+  }
   // Multiply the accelerator's efficiencies: how well this engine's kernels do against the reference.
   double compute_scale = 1, memory_scale = 1;
   // KV bytes a second that one query head of one sequence is read with in decode attention, for kernels that leave a

@@ -20,7 +20,8 @@ void SimRun::put_new(std::size_t slot) {
 }
 
 load::FrontEnd SimRun::front_end() const {
-  return {.intake = scenario_.engine->intake, .delay = scenario_.engine->front_end, .drift = scenario_.drift};
+  const model::FrontEndTime time = scenario_.engine->arrival_time(scenario_.front_end);
+  return {.intake = time.intake, .delay = time.delay, .drift = scenario_.drift};
 }
 
 // Every 1024 passes, since the check costs more than a pass.

@@ -26,7 +26,7 @@ std::string configuration(const MeasuredPoint& p) {
   return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", p.model, p.hardware, p.engine, p.dtype, p.kv_dtype, p.tp,
                      p.replicas, p.policy, p.max_running, p.step_token_budget, p.input_tokens, p.output_tokens,
                      p.load_kind) +
-         fmt::format("|{}|{}|{}", p.arrival_cv, p.unusable, cache_text(p)) +
+         fmt::format("|{}|{}|{}|{}", p.arrival_cv, p.unusable, cache_text(p), p.front_end) +
          (p.load_kind == "jumpstart"
               ? std::string()
               : fmt::format("|{}|{}|{}|{}", p.requests, p.length_cv, p.turnaround_s, p.uniform_from));
@@ -197,6 +197,7 @@ std::string study_text(const std::vector<const MeasuredPoint*>& rows) {
                                  hardware_text(p), p.engine, p.tp, p.replicas);
   if (!p.dtype.empty()) text += "dtype: " + p.dtype + "\n";
   if (!p.kv_dtype.empty()) text += "kv_dtype: " + p.kv_dtype + "\n";
+  if (!p.front_end.empty()) text += "engine_front_end: " + p.front_end + "\n";
   // The endpoints of the JumpStart post: docs/validation.md.
   if (p.load_kind == "jumpstart")
     text += "scheduler: {max_concurrent: 512, max_total: 4096, max_input: 4095, max_batch_prefill_tokens: 4096}\n";

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 27> kColumns = {"model",
+constexpr std::array<std::string_view, 28> kColumns = {"model",
                                                        "hardware",
                                                        "engine",
                                                        "dtype",
@@ -45,7 +45,8 @@ constexpr std::array<std::string_view, 27> kColumns = {"model",
                                                        "step_token_budget",
                                                        "arrival_cv",
                                                        "uniform_from",
-                                                       "prefix_caching"};
+                                                       "prefix_caching",
+                                                       "engine_front_end"};
 
 // A column that only points.csv has.
 constexpr std::string_view kPointsOnly = "requests_completed";
@@ -177,6 +178,7 @@ MeasuredPoint read_row(const Row& row, bool points) {
   p.arrival_cv = row.number(24, 0).value_or(0);
   p.uniform_from = row.share(25);
   p.prefix_caching = row.truth(26);
+  p.front_end = row.text(27);
   p.unusable = problem_of(p);
   return p;
 }

@@ -20,10 +20,11 @@ using Keys = std::vector<std::string_view>;
 
 constexpr std::int32_t kMaxReplicas = 100'000;
 constexpr std::int32_t kMaxDegree = 4096;
-constexpr std::array<std::string_view, 21> kStudyKeys = {
-    "study",        "model",      "dtype",     "kv_dtype", "hardware", "price_date", "prices",
-    "engine",       "deployment", "scheduler", "workload", "limits",   "slo",        "seed",
-    "replications", "sweep",      "models",    "search",   "weights",  "prompts",    "script_step"};
+constexpr std::array<std::string_view, 22> kStudyKeys = {
+    "study",   "model",   "dtype",        "kv_dtype",        "hardware", "price_date",
+    "prices",  "engine",  "deployment",   "scheduler",       "workload", "limits",
+    "slo",     "seed",    "replications", "sweep",           "models",   "search",
+    "weights", "prompts", "script_step",  "engine_front_end"};
 
 // A path is relative to the study; a name is not.
 void read_model_name(const std::string& text, const TraceStore& traces, PointSpec& spec) {
@@ -291,6 +292,16 @@ std::shared_ptr<const configs::Engine> read_engine(const Section& study, const C
   return engine;
 }
 
+// A front end whose time with the engine nothing tells must not be predicted as none.
+void read_front_end(const Section& study, PointSpec& spec) {
+  const auto node = study.find("engine_front_end");
+  if (!node) return;
+  spec.front_end = static_cast<model::FrontEnd>(node->as_one_of(model::kFrontEndNames));
+  if (spec.front_end == model::FrontEnd::none || spec.engine->front_ends.count(spec.front_end) > 0) return;
+  node->fail(fmt::format("found '{}', which engine {} was not measured behind; allowed: none", node->as_string(),
+                         spec.engine->id));
+}
+
 void read_deployment(const Section& study, PointSpec& spec) {
   const auto node = study.find("deployment");
   if (!node) return;
@@ -365,6 +376,7 @@ PointSpec read_point(const Node& root, const Catalogue& catalogue, TraceStore& t
   spec.name = study.text("study").value_or("");
   spec.places.study = root.where();
   const auto engine = read_engine(study, catalogue, spec);
+  read_front_end(study, spec);
   read_model(study, catalogue, traces, spec);
   read_hardware(study, catalogue, spec);
   read_dtypes(study, spec);

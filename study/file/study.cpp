@@ -376,6 +376,9 @@ std::string Study::resolved_yaml() const {
   Document document = document_;
   if (const auto drift = common_drift(); drift.value_or(0) > 0)
     document.set("workload.load.closed_loop.drift", configs::number_text(*drift), document.root().where());
+  const auto engine = node_at(document, "engine");
+  if (engine && engine->is_scalar() && !node_at(document, "engine_front_end"))
+    document.set("engine_front_end", std::string(model::kFrontEndNames.front()), engine->where());
   const std::string folder = folder_of(file_);
   for (const std::string_view key : kFileKeys) {
     const auto value = node_at(document, key);

@@ -87,6 +87,7 @@ struct PointSpec {
   Hardware hardware;
   std::shared_ptr<const model::EngineProfile> engine;
   std::string engine_name;  // as written: an alias may name another version
+  model::FrontEnd front_end = model::FrontEnd::none;
   Deployment deployment;
   sched::PolicyConfig policy;
   std::string scheduler_problem;               // limits that the product refuses at start-up; empty: none

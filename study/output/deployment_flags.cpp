@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <compare>
 #include <filesystem>
 #include <optional>
 #include <string_view>
@@ -132,6 +134,29 @@ std::string model_of(const PointSpec& spec) {
   return spec.shape->hf_id.empty() ? spec.shape->id : hub_name(spec.shape->hf_id, stated);
 }
 
+/// A product's version, without its last number.
+struct Version {
+  int major = 0, minor = 0;
+  auto operator<=>(const Version&) const = default;
+};
+
+// The version of the product that the point's engine names: 0.14 of "trtllm-0.14"; nothing for other products.
+std::optional<Version> version_of(const PointSpec& spec, std::string_view product) {
+  const std::string_view id = spec.engine->id;
+  Version version;
+  if (!id.starts_with(product)) return {};
+  const char* const end = id.data() + id.size();
+  const auto major = std::from_chars(id.data() + product.size(), end, version.major);
+  if (major.ec != std::errc()) return {};
+  if (major.ptr != end && *major.ptr == '.') std::from_chars(major.ptr + 1, end, version.minor);
+  return version;
+}
+
+bool is_before(const PointSpec& spec, std::string_view product, Version version) {
+  const std::optional<Version> own = version_of(spec, product);
+  return own && *own < version;
+}
+
 std::string degree(std::int32_t value) { return fmt::format("{}", value); }
 
 // vLLM and SGLang name their types in words; weights of less than 16 bits are the checkpoint's own.
@@ -189,7 +214,9 @@ DeployFile vllm(const PointSpec& spec, bool v1) {
 
 DeployFile tgi(const PointSpec& spec) {
   const sched::PolicyConfig& p = spec.policy;
-  std::string note = p.max_running ? "# MAX_BATCH_SIZE: version 2.0 or later\n" : "";
+  const std::optional<Version> version = version_of(spec, "tgi-");
+  const bool is_2 = version && *version >= Version{2, 0};
+  std::string note = p.max_running && !is_2 ? "# MAX_BATCH_SIZE: version 2.0 or later\n" : "";
   const std::string model = model_of(spec);
   if (shell_quoted(model) != model)
     note += "# MODEL_ID is quoted for a shell; docker's --env-file takes it without quotes.\n";
@@ -198,7 +225,7 @@ DeployFile tgi(const PointSpec& spec) {
   o.add("DTYPE", dtype_word(spec.weight_dtype) == "auto" ? std::string() : dtype_word(spec.weight_dtype))
       .add("QUANTIZE", quantisation(spec.weight_dtype));
   o.add("MAX_CONCURRENT_REQUESTS", p.max_concurrent)
-      .add("MAX_INPUT_LENGTH", p.max_input)
+      .add(is_2 ? "MAX_INPUT_TOKENS" : "MAX_INPUT_LENGTH", p.max_input)
       .add("MAX_TOTAL_TOKENS", p.max_total);
   o.add("MAX_BATCH_PREFILL_TOKENS", p.prefill_token_budget ? p.prefill_token_budget : p.step_token_budget);
   o.add("MAX_BATCH_TOTAL_TOKENS", p.kv_token_budget).add("MAX_BATCH_SIZE", p.max_running);
@@ -236,7 +263,27 @@ DeployFile lmi(const PointSpec& spec) {
   return {"serving.properties", "Large Model Inference (DJL Serving)", lines(o, property_quoted)};
 }
 
+// Before trtllm-serve, the limits were built into an engine, which Triton's backend ran.
+DeployFile trtllm_build(const PointSpec& spec) {
+  const sched::PolicyConfig& p = spec.policy;
+  Options o;
+  o.add("--checkpoint_dir", "CHECKPOINT").add("--output_dir", "ENGINE");
+  o.add("--max_batch_size", p.max_running)
+      .add("--max_num_tokens", p.step_token_budget)
+      .add("--max_seq_len", longest(spec));
+  o.add("--tokens_per_block", p.block_size).add("--use_paged_context_fmha", std::string("enable"));
+  std::string note =
+      fmt::format("# CHECKPOINT: {}, converted with --tp_size {}{}\n", shell_quoted(model_of(spec)), spec.deployment.tp,
+                  spec.deployment.pp > 1 ? fmt::format(" --pp_size {}", spec.deployment.pp) : "");
+  note += "# Triton's tensorrtllm backend: gpt_model_type inflight_fused_batching";
+  if (p.capacity_policy == sched::CapacityPolicy::max_utilization) note += ", batch_scheduler_policy max_utilization";
+  if (spec.free_memory_fraction) note += fmt::format(", kv_cache_free_gpu_mem_fraction {}", *spec.free_memory_fraction);
+  return {"trtllm.sh", "TensorRT-LLM", note + "\n" + command("trtllm-build", o)};
+}
+
 DeployFile trtllm(const PointSpec& spec) {
+  constexpr Version kServe{0, 17};
+  if (is_before(spec, "trtllm-", kServe)) return trtllm_build(spec);
   const sched::PolicyConfig& p = spec.policy;
   Options o;
   o.add("--tp_size", degree(spec.deployment.tp))

@@ -42,6 +42,7 @@ PointMetrics at_end(const load::Scenario& scenario, double decode, double prefil
   engine->prefill_time_scale *= prefill;
   engine->front_end = engine->front_end * prefill;
   engine->intake = engine->intake * prefill;
+  for (auto& [kind, time] : engine->front_ends) time = {time.delay * prefill, time.intake * prefill};
   s.engine = std::move(engine);
   sim::RunOptions options;
   options.stop = stop;

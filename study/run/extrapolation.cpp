@@ -92,6 +92,11 @@ std::string_view version_in(std::string_view name) {
   return numbers ? version : std::string_view();
 }
 
+// The profile whose runs were fitted.
+const std::string& fitted_engine(const PointSpec& spec) {
+  return spec.engine->like.empty() ? spec.engine->id : spec.engine->like;
+}
+
 // What of the point differs from the group of runs that is nearest to it.
 Difference difference_of(const PointSpec& spec) {
   std::optional<Difference> nearest;
@@ -104,7 +109,9 @@ Difference difference_of(const PointSpec& spec) {
   }
   Difference out = nearest.value_or(Difference{});
   const std::string asked = configs::canonical_name(spec.engine_name);
-  const std::string_view version = version_in(asked), fitted = version_in(spec.engine->id);
+  std::string_view version = version_in(asked);
+  if (version.empty()) version = version_in(spec.engine->id);
+  const std::string_view fitted = version_in(fitted_engine(spec));
   if (!version.empty() && !fitted.empty() && version != fitted)
     out.add(Beyond::version, fmt::format("version {}", version));
   return out;
@@ -126,7 +133,7 @@ Extrapolation extrapolation_of(const PointSpec& spec) {
     add(fmt::format("engine {} is not calibrated ({})", spec.engine->id, spec.engine->calibrated_on));
   } else if (const Difference difference = difference_of(spec); !difference.reasons.empty()) {
     out.kinds.insert(difference.kinds.begin(), difference.kinds.end());
-    add(fmt::format("outside the fitted range of {}: {}", spec.engine->id, fmt::join(difference.reasons, ", ")));
+    add(fmt::format("outside the fitted range of {}: {}", fitted_engine(spec), fmt::join(difference.reasons, ", ")));
   }
   if (spec.shape && spec.shape->sliding_window > 0 && longest_sent(spec.workload) > spec.shape->sliding_window) {
     add(

@@ -213,6 +213,7 @@ load::Scenario scenario_of(const PointSpec& spec, const Pool& pool) {
                           .accelerator = spec.hardware.accelerator ? spec.hardware.accelerator : stand_in_accelerator(),
                           .interconnect = parallel ? spec.hardware.interconnect : nullptr,
                           .engine = spec.engine,
+                          .front_end = spec.front_end,
                           .weight_dtype = spec.weight_dtype,
                           .kv_dtype = spec.kv_dtype,
                           .tp = spec.deployment.tp,

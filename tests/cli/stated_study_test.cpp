@@ -95,7 +95,7 @@ TEST_F(StatedStudyTest, WhatIsTakenWithoutBeingStatedIsSaid) {
   EXPECT_THAT(text, HasSubstr("--input not stated: using 1000"));
   EXPECT_THAT(text, HasSubstr("--output not stated: using 300"));
   EXPECT_THAT(text, HasSubstr("--tp not stated: using 8 of 8 GPUs per replica"));
-  EXPECT_THAT(text, HasSubstr("engine vllm is vllm-0.12 (newest of "));  // 12 is later than 6
+  EXPECT_THAT(text, HasSubstr("engine vllm is vllm-0.12 (the newest with fitted times of "));
 }
 
 TEST_F(StatedStudyTest, ADegreeThatIsNotStatedLeavesGpusToTheOtherReplicas) {

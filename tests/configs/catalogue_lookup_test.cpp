@@ -67,6 +67,36 @@ TEST_F(OwnCatalogue, ReadsWhatCalibrationLeftBesideTheRoofline) {
   EXPECT_EQ(gemm.residual->log_ratio, (std::vector<double>{0.1, -0.05}));
 }
 
+// 1 ms a step is the neighbour's, the policy and the reservation are its own; whole keys replace, entries of maps join.
+TEST_F(OwnCatalogue, AnEngineMayBeLikeAnother) {
+  scratch_.write(
+      "engines/my-engine-2.yaml",
+      "like: my-engine\nscheduler: {reserve_full_sequence: true}\nhost: {sequence: 2 us}\ncalibrated_on: v1\n");
+  const auto engine = Catalogue(scratch_.path()).engine("my-engine-2");
+  EXPECT_EQ(engine->profile->id, "my-engine-2");
+  EXPECT_EQ(engine->profile->times_from(), "from my-engine");
+  EXPECT_EQ(engine->profile->host_step.count(), 1e-3);
+  EXPECT_EQ(engine->profile->host_sequence.count(), 2e-6);
+  EXPECT_EQ(engine->profile->calibrated_on, "v1");
+  EXPECT_EQ(engine->scheduler->at("policy").as_string(), "vllm_v1");
+  EXPECT_TRUE(engine->scheduler->at("reserve_full_sequence").as_bool());
+}
+
+TEST_F(OwnCatalogue, WhatAnEngineIsLikeMustBeWhole) {
+  const auto problem = [&](const std::string& like) {
+    scratch_.write("engines/my-engine-3.yaml", "like: " + like + "\ncalibrated_on: v1\n");
+    try {
+      (void)Catalogue(scratch_.path()).engine("my-engine-3");
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  EXPECT_THAT(problem("no-engine"), HasSubstr("my-engine-3.yaml:1:7: expected the identifier of another engine"));
+  EXPECT_THAT(problem("My Engine"), HasSubstr("expected the identifier"));
+  EXPECT_THAT(problem("my-engine-3"), HasSubstr("is itself like another engine"));
+}
+
 TEST_F(OwnCatalogue, ADirectHitReadsNoOtherFile) {
   scratch_.write("models/broken.yaml", "aliases: [\n\xff not YAML");
   const Catalogue catalogue(scratch_.path());

@@ -75,6 +75,21 @@ TEST(Queueing, AFrontEndDelaysAndOccupiesNothing) {
   EXPECT_NEAR(open.batch_mean, 1, 1e-9);
 }
 
+// The engine's own 500 ms, and 300 ms of the front end that the scenario states: 40 + 800 ms, or 540 ms without it.
+TEST(Queueing, TheStatedFrontEndComesInFrontOfTheEngines) {
+  load::Scenario s = testing::base_scenario();
+  auto engine = testing::constant_engine(0, 0.01);
+  engine->front_end = Seconds(0.5);
+  engine->front_ends[model::FrontEnd::dynamo] = {Seconds(0.2), Seconds(0.1)};
+  s.engine = engine;
+  s.workload.load = load::ClosedLoop{1, Seconds(0)};
+  s.workload.lengths = load::IndependentLengths{load::FixedLength{8}, load::FixedLength{4}};
+  s.workload.requests = 10;
+  EXPECT_NEAR(*simulate(s).metrics.latency.mean, 0.54, 1e-9);
+  s.front_end = model::FrontEnd::dynamo;
+  EXPECT_NEAR(*simulate(s).metrics.latency.mean, 0.84, 1e-9);
+}
+
 // Four users' requests, 40 ms of service each, that come at once reach the scheduler 100, 200, 300 and 400 ms after
 // they were sent: none waits for another's step, so latencies are 140, 240, 340 and 440 ms. From then on each user's
 // next request finds the intake busy with the one before, until 100 ms before its own turn: latency 400 ms, 10 requests

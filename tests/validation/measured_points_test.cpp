@@ -82,6 +82,14 @@ TEST_F(MeasuredPoints, ServersSettingsAreSimulatedAsMeasured) {
   EXPECT_EQ(blank.find("scheduler"), std::string::npos);
 }
 
+TEST_F(MeasuredPoints, TheFrontEndIsTheStudys) {
+  const MeasuredTable table = read(
+      "model,hardware,engine,input_tokens,output_tokens,load_kind,load_value,engine_front_end\n"
+      "m,h,e,1,1,closed_loop,8,dynamo\nm,h,e,1,1,closed_loop,8,\n");
+  EXPECT_NE(study_text({&table.points[0]}).find("engine_front_end: dynamo\n"), std::string::npos);
+  EXPECT_EQ(study_text({&table.points[1]}).find("engine_front_end"), std::string::npos);
+}
+
 // 0.8 of 1000 and of 101 tokens, rounded down as the benchmark does: 800 and 80. The mean answer is (80 + 101) / 2.
 TEST_F(MeasuredPoints, UniformLengthsBeginAtTheirShare) {
   const std::string header = "model,hardware,engine,input_tokens,output_tokens,load_kind,load_value,uniform_from,";

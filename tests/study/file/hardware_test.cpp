@@ -59,5 +59,39 @@ TEST_F(HardwareTest, ATypoGetsTheNearestName) {
   }
 }
 
+// The front end of a benchmark's set-up is part of a study, not of the engine: none unless stated, and said.
+class FrontEndTest : public StudyFolder {
+ protected:
+  Study with(const std::string& engine) {
+    return read("model: llama-2-7b\nhardware: h100-sxm\n" + engine +
+                "workload: {load: {poisson: {rate: 1 /s}}, lengths: {input: 8, output: 8}, requests: 10}\n");
+  }
+};
+
+TEST_F(FrontEndTest, IsNoneUnlessStated) {
+  const Study plain = with("engine: sglang-0.5\n");
+  EXPECT_EQ(plain.point(0).front_end, model::FrontEnd::none);
+  EXPECT_THAT(plain.resolved_yaml(), HasSubstr("engine_front_end: none\n"));
+  const Study stated = with("engine: sglang-0.5\nengine_front_end: dynamo\n");
+  EXPECT_EQ(stated.point(0).front_end, model::FrontEnd::dynamo);
+  EXPECT_THAT(stated.resolved_yaml(), HasSubstr("engine_front_end: dynamo\n"));
+}
+
+// A profile from a neighbour version takes over its front ends; TGI was never measured behind one.
+TEST_F(FrontEndTest, NeedsATime) {
+  EXPECT_EQ(with("engine: vllm-0.10\nengine_front_end: dynamo\n").point(0).front_end, model::FrontEnd::dynamo);
+  const auto problem = [&](const std::string& engine) {
+    try {
+      (void)with(engine);
+    } catch (const InputError& error) {
+      return error.text();
+    }
+    return std::string("no error");
+  };
+  EXPECT_EQ(problem("engine: tgi-1.1\nengine_front_end: dynamo\n"),
+            "found 'dynamo', which engine tgi-1.1 was not measured behind; allowed: none");
+  EXPECT_THAT(problem("engine: tgi-1.1\nengine_front_end: nginx\n"), HasSubstr("none, dynamo"));
+}
+
 }  // namespace
 }  // namespace plimsoll::study

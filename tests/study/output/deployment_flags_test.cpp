@@ -51,6 +51,27 @@ TEST_F(DeploymentFlagsTest, VllmIsToldByACommand) {
   }
 }
 
+// The commands and names of the version that the engine names: trtllm-serve came after 0.14, TGI renamed the limit of
+// prompts and got one of sequences in 2.0.
+TEST_F(DeploymentFlagsTest, CommandsAreThoseOfTheVersion) {
+  const auto has = [&](const std::string& engine, const std::string& text) {
+    const std::string flags = deployment_flags(spec(engine, "{max_running: 64, max_total: 4096}"));
+    return flags.find(text) != std::string::npos;
+  };
+  EXPECT_TRUE(has("trtllm-0.14", "trtllm-build \\\n"));
+  EXPECT_TRUE(has("trtllm-0.14", "converted with --tp_size 4"));
+  EXPECT_TRUE(has("trtllm-0.14", "--tokens_per_block 64"));
+  EXPECT_FALSE(has("trtllm-0.14", "trtllm-serve"));
+  EXPECT_TRUE(has("trtllm-1.1", "trtllm-serve "));
+  const auto tgi = [&](const std::string& engine) { return deployment_flags(spec(engine, "{max_input: 99}")); };
+  EXPECT_NE(tgi("tgi-1.1").find("MAX_INPUT_LENGTH=99"), std::string::npos);
+  EXPECT_NE(tgi("tgi-2").find("MAX_INPUT_TOKENS=99"), std::string::npos);
+  EXPECT_NE(tgi("tgi-3").find("MAX_INPUT_TOKENS=99"), std::string::npos);
+  EXPECT_TRUE(has("tgi-1.1", "# MAX_BATCH_SIZE: version 2.0 or later"));
+  EXPECT_FALSE(has("tgi-2", "# MAX_BATCH_SIZE: version 2.0 or later"));
+  EXPECT_TRUE(has("tgi-3", "PREFILL_CHUNKING=1"));
+}
+
 TEST_F(DeploymentFlagsTest, ARollingBatchIsAnLmiPropertyFile) {
   const std::string text = deployment_flags(spec("lmi-dist-0.24", "{max_running: 48}"));
   for (const char* const line :
