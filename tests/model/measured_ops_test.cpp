@@ -101,6 +101,7 @@ TEST_F(MeasuredOps, OneRowCostsNoMoreThanTwo) {
 TEST_F(MeasuredOps, ExpertsInFp8AreBlockScaled) {
   d_.shape = shape_named("mixtral-8x7b");
   d_.weight_dtype = DType::fp8;
+  d_.accelerator.fp8 = FlopsPerSecond(600e12);
   const auto experts = [](const char* dtype, float ratio) {
     KernelTable t = square_table();
     t.op = KernelOp::moe;
@@ -118,6 +119,25 @@ TEST_F(MeasuredOps, ExpertsInFp8AreBlockScaled) {
   const double block = step({experts("fp8_block", 0.5F)}), tensor = step({experts("fp8", 1.5F)});
   EXPECT_GT(tensor, 1.2 * block);
   EXPECT_EQ(step({experts("fp8", 1.5F), experts("fp8_block", 0.5F)}), block);
+}
+
+// Weights of four bits without a table: the measured 16-bit kernel with a quarter of the bytes. fp8 tables of another
+// accelerator mean nothing where there are no units for fp8.
+TEST_F(MeasuredOps, TypesWithoutMeasurementsAreNoSlowerThan16Bits) {
+  KernelTable narrow = square_table();
+  narrow.dtype = "fp8";
+  narrow.log_ratio.assign(narrow.log_ratio.size(), 2.0F);
+  use({square_table(), narrow});
+  const auto step = [&](DType type) {
+    d_.weight_dtype = type;
+    ForwardCost cost(d_.inputs());
+    return cost.forward(decode_work(d_.shape, 4, 500)).total();
+  };
+  const double wide = step(DType::bf16);
+  for (const DType type : {DType::fp8, DType::int8, DType::int4, DType::mxfp4})
+    EXPECT_LT(step(type), wide) << name(type);
+  d_.accelerator.fp8 = FlopsPerSecond(600e12);
+  EXPECT_GT(step(DType::fp8), wide);  // as measured
 }
 
 // A benchmark finds its experts in the cache from run to run; a step, which reads those of all layers, does not.
