@@ -51,6 +51,7 @@ FieldDefaults field_defaults(const Scenario& scenario, const study::PointSpec& p
   else if (point.workload.requests > 0)
     out["workload.requests"] = {QString::number(point.workload.requests), {}, {}};
   if (point.engine) out["engine"] = {qs(point.engine->id), {}, {}};
+  out["engine_front_end"] = {qs(model::kFrontEndNames.at(static_cast<std::size_t>(point.front_end))), {}, {}};
   for (const auto& [path, spelling] : other_spellings(scenario)) {
     if (const auto found = out.find(path); found != out.end()) found->second.spelling = qs(spelling);
   }

@@ -89,6 +89,9 @@ FieldGroups field_groups(const configs::Catalogue& catalogue) {
            words("fp16 bf16 fp8 int8 int4 nvfp4 mxfp4 fp32")),
       spec("hardware", tr("Hardware"), tr("An instance, or {accelerator: h100-sxm, count: 8}"), hardware(catalogue)),
       spec("engine", tr("Engine"), tr("Whose scheduler defaults and host times apply"), names(catalogue, "engines")),
+      spec("engine_front_end", tr("Front end"),
+           tr("A server of another project that takes the requests first; it delays them"),
+           list_of(model::kFrontEndNames)),
   };
   return g;
 }
