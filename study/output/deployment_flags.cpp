@@ -297,6 +297,8 @@ DeployFile trtllm(const PointSpec& spec) {
 
 DeployFile sglang(const PointSpec& spec) {
   const sched::PolicyConfig& p = spec.policy;
+  // The first versions of 0.4 have no other size, and no option for it.
+  const bool pages_of_one = is_before(spec, "sglang-", {0, 5}) && p.block_size == 1;
   Options o;
   o.add("--model-path", model_of(spec))
       .add("--tp-size", degree(spec.deployment.tp))
@@ -304,7 +306,7 @@ DeployFile sglang(const PointSpec& spec) {
   o.add("--quantization", quantisation(spec.weight_dtype)).add("--max-running-requests", p.max_running);
   o.add(p.chunked.value_or(true) ? "--chunked-prefill-size" : "--max-prefill-tokens", p.step_token_budget);
   o.add("--mem-fraction-static", p.mem_fraction)
-      .add("--page-size", p.block_size)
+      .add("--page-size", pages_of_one ? std::nullopt : p.block_size)
       .add("--context-length", longest(spec));
   o.add("--max-total-tokens", p.kv_token_budget).add("--schedule-conservativeness", p.conservativeness);
   o.add_switch(!p.prefix_caching.value_or(true), "--disable-radix-cache");

@@ -63,6 +63,8 @@ TEST_F(DeploymentFlagsTest, CommandsAreThoseOfTheVersion) {
   EXPECT_TRUE(has("trtllm-0.14", "--tokens_per_block 64"));
   EXPECT_FALSE(has("trtllm-0.14", "trtllm-serve"));
   EXPECT_TRUE(has("trtllm-1.1", "trtllm-serve "));
+  EXPECT_FALSE(has("sglang-0.4", "--page-size"));
+  EXPECT_TRUE(has("sglang-0.5", "--page-size 1"));
   const auto tgi = [&](const std::string& engine) { return deployment_flags(spec(engine, "{max_input: 99}")); };
   EXPECT_NE(tgi("tgi-1.1").find("MAX_INPUT_LENGTH=99"), std::string::npos);
   EXPECT_NE(tgi("tgi-2").find("MAX_INPUT_TOKENS=99"), std::string::npos);
