@@ -107,10 +107,9 @@ class Rounds {
     }
   }
 
-  // All are asked once at their start. Those that may carry most by their bounds then show what there is to beat: most
-  // of the others need only one more run, just below that.
+  // Those that may carry most by their bounds show what there is to beat: most of the others need only one run, just
+  // below that.
   void run() {
-    ask();
     hold_back();
     for (;;) {
       if (ask()) continue;
@@ -120,21 +119,8 @@ class Rounds {
     }
   }
 
-  /// Whether candidates pass loads in the first replication.
-  [[nodiscard]] std::vector<bool> pass(const std::vector<std::size_t>& candidates, const std::vector<double>& loads,
-                                       const std::vector<CapacityStart>& starts) {
-    std::vector<Trial> todo;
-    for (std::size_t i = 0; i < candidates.size(); ++i) {
-      Line line{.candidate = candidates[i], .bracket = Bracket({}), .requests_per_load = starts[i].requests_per_load};
-      todo.push_back(trial(line, loads[i]));
-    }
-    trials_.run(todo);
-    std::vector<bool> out;
-    for (const Trial& one : todo) out.push_back(passes(trials_.of(one)));
-    return out;
-  }
-
-  // Lowers what was found to loads that long runs sustain, two steps at a time.
+  // Lowers what was found to loads that long runs sustain, two steps at a time. What a part of a fleet found may be too
+  // little as well.
   void hold_against_long_runs(const std::vector<std::size_t>& candidates, const std::vector<CapacityStart>& starts,
                               std::vector<Capacity>& found) {
     std::vector<Descent> open;
@@ -185,7 +171,7 @@ class Rounds {
       if (out.passing > 0) values.back() = *out.failing;  // it was not followed: an upper bound is all that is known
     }
     out.load = estimate(values, question_.search.confidence);
-    out.confirmed = plan_.confirms;
+    out.confirmed = plan_.long_runs;
     return out;
   }
 
@@ -229,11 +215,16 @@ class Rounds {
     if (!next || !(plan_.worth_following > 0)) return next;
     const auto best = best_.find(hardware_of(line));
     if (best == best_.end()) return next;
-    double least = plan_.worth_following * best->second * share_of(line);
-    if (whole_loads(limits_)) least = std::floor(least);
-    const bool tells =
-        least > line.bracket.passing() && least < line.bracket.failing().value_or(line.most) && least > 0;
-    return tells ? std::optional(least) : next;
+    if (const auto least = telling_load(line, plan_.worth_following * best->second)) return least;
+    if (!(plan_.alike > 0) || worth(line, line.bracket.passing()) >= best->second) return next;
+    return telling_load(line, plan_.alike * best->second);  // nothing: it cannot be told from the best
+  }
+
+  // The load of this worth, if it lies within the bracket.
+  [[nodiscard]] std::optional<double> telling_load(const Line& line, double worth) const {
+    const double exact = worth * share_of(line), load = whole_loads(limits_) ? std::floor(exact) : exact;
+    const bool tells = load > line.bracket.passing() && load < line.bracket.failing().value_or(line.most);
+    return tells && load > 0 ? std::optional(load) : std::nullopt;
   }
 
   [[nodiscard]] const std::string& hardware_of(const Line& line) const {
@@ -245,7 +236,12 @@ class Rounds {
             .replication = static_cast<std::int32_t>(line.replication),
             .requests = requests_at(load, line.requests_per_load),
             .load = load,
-            .lives = plan_.confirms ? kConfirmingLives : kScreeningLives};
+            .lives = plan_.confirms ? kConfirmingLives : kScreeningLives,
+            .replicas = sampled_of(line.candidate)};
+  }
+
+  [[nodiscard]] std::int32_t sampled_of(std::size_t candidate) const {
+    return plan_.part < 1 ? sampled_replicas(question_.candidates[candidate].spec, plan_.part) : 0;
   }
 
   [[nodiscard]] std::int64_t requests_at(double load, double requests_per_load) const {
@@ -261,6 +257,8 @@ class Rounds {
     std::optional<sched::PointMetrics> at_passing;
     std::vector<double> loads;
     CapacityStart start;
+    /// Brackets of a part of a fleet, or of a closed loop that has not left its first waves behind, may end too low.
+    bool looks_up = false;
     [[nodiscard]] bool is_kept(double load) const { return start.kept != nullptr && load == start.asked_for; }
   };
 
@@ -273,7 +271,8 @@ class Rounds {
               .found = whole ? std::round(found.load.mean) : found.load.mean,
               .at_passing = found.at_passing,
               .loads = {},
-              .start = start};
+              .start = start,
+              .looks_up = whole || sampled_of(candidate) > 0};
     for (int step = 0; step < kSteps; ++step) {
       const double lower = d.found * kLowered * step;
       d.loads.push_back(whole ? std::max(1.0, d.found - std::max<double>(step, std::round(lower))) : d.found - lower);
@@ -316,7 +315,7 @@ class Rounds {
 
   // Where a long run keeps a load that a shorter one failed at, the next that fails is further up.
   void climb(const Descent& d, Capacity& out) {
-    for (int step = 0; step < kSteps && out.failing && *out.failing <= out.passing; ++step) {
+    for (int step = 0; step < kSteps && (!out.failing || *out.failing <= out.passing); ++step) {
       const double higher = (1 + kLowered) * out.passing;
       const double load = whole_loads(limits_) ? std::max(out.passing + 1, std::round(higher)) : higher;
       trials_.one(long_trial(d, load));
@@ -332,8 +331,11 @@ class Rounds {
       out.at_failing = metrics;
       return false;
     }
-    if (load == d.found) return true;  // the mean of the brackets stays
-    out.load.mean = out.passing = load;
+    if (load == d.found && d.looks_up && load == d.loads.front()) out.failing.reset();  // only brackets failed
+    // The mean of the brackets stays, and their ends where they are about it.
+    if (load == d.found && out.failing && *out.failing <= load) return true;
+    if (load != d.found) out.load.mean = load;
+    out.passing = load;
     out.at_passing = metrics;
     return true;
   }
@@ -392,13 +394,18 @@ std::vector<Capacity> find_capacities(const Question& question, Trials& trials,
   rounds.run();
   std::vector<Capacity> out;
   for (std::size_t i = 0; i < candidates.size(); ++i) out.push_back(rounds.capacity(i));
-  if (plan.confirms) rounds.hold_against_long_runs(candidates, starts, out);
+  if (plan.long_runs) rounds.hold_against_long_runs(candidates, starts, out);
   return out;
 }
 
 // From a load near to it.
 CapacityPlan confirming_brackets() {
-  return {.confirms = true, .replications = kConfirmingRuns, .stride = 1 + 2 * kConfirmed, .tolerance = kConfirmed};
+  return {.confirms = true,
+          .long_runs = true,
+          .replications = kConfirmingRuns,
+          .stride = 1 + 2 * kConfirmed,
+          .tolerance = kConfirmed,
+          .part = kSampledPart};
 }
 
 // Where there is one run at a load that passes, brackets begin there with what it took.
@@ -418,91 +425,145 @@ CapacityStart start_from(const PointSpec& spec, double load, double run_load, co
   return {load, static_cast<double>(run.requests_completed) / run_load * 1.05 * kConfirmingLives / lives};
 }
 
-std::map<std::size_t, Capacity> confirm_largest(const Question& question, Trials& trials,
-                                                std::map<std::size_t, Capacity>& first, bool for_its_rent) {
-  const CapacityPlan plan = confirming_brackets();
-  const auto share = [&](std::size_t c) { return for_its_rent ? question.candidates[c].rent : 1; };
-  std::vector<std::size_t> order;
-  for (const auto& [candidate, capacity] : first) order.push_back(candidate);
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return first[a].load.mean / share(a) > first[b].load.mean / share(b);
-  });
-  if (order.empty()) return {};
-  // All begin where the first does, so that those which differ in nothing that binds share their runs.
-  std::size_t leader = order.front();
-  CapacityStart start;
-  const auto starts_of = [&](const std::vector<std::size_t>& candidates) {
-    std::vector<CapacityStart> starts(candidates.size(), start);
-    for (std::size_t i = 0; i < candidates.size(); ++i) starts[i].load *= share(candidates[i]) / share(leader);
-    return starts;
-  };
-  std::map<std::size_t, Capacity> out;
-  const auto confirm = [&](const std::vector<std::size_t>& candidates) {
-    std::vector<Capacity> found = find_capacities(question, trials, candidates, starts_of(candidates), plan);
-    for (std::size_t i = 0; i < candidates.size(); ++i) out[candidates[i]] = std::move(found[i]);
-  };
-  // A leader that long runs disprove is no measure for the others.
-  for (auto next = order.begin(); next != order.end(); ++next) {
-    leader = *next;
-    start = confirming_start(question, first[leader]);
-    if (first[leader].is_open()) {  // nothing limits the load
-      out[leader] = first[leader];
-      out[leader].confirmed = true;
-    } else {
-      confirm({leader});
-    }
-    if (out[leader].confirmed && out[leader].load.mean > 0) break;
+namespace {
+
+// The capacities of those that may carry most: one that fails just below another is left out, and dearer ones that do
+// not carry more than another are ties.
+class Largest {
+ public:
+  Largest(const Question& question, Trials& trials, std::map<std::size_t, Capacity>& first, bool for_its_rent)
+      : question_(question), trials_(trials), first_(first), for_its_rent_(for_its_rent) {}
+
+  // Those that cannot be told from the best by one confirming run each at a few loads, best first. `first` takes up
+  // what they find.
+  std::vector<std::size_t> narrowed() {
+    std::vector<std::size_t> order;
+    for (const auto& [candidate, capacity] : first_) order.push_back(candidate);
+    sort_by_worth(order);
+    if (order.size() < 2 || first_[order.front()].is_open()) return order;
+    const CapacityPlan plan{.confirms = true,
+                            .stride = 1 + 2 * kConfirmed,
+                            .tolerance = kTellsApart,
+                            .worth_following = kSurelyLess,
+                            .alike = kSurelyMore,
+                            .for_its_rent = for_its_rent_,
+                            .part = 0};
+    const std::vector<Capacity> found = find_capacities(question_, trials_, order, starts_of(order), plan);
+    for (std::size_t i = 0; i < order.size(); ++i) take(first_[order[i]], found[i]);
+    sort_by_worth(order);
+    std::erase_if(order, [&](std::size_t c) { return worth(c) <= kSurelyLess * worth(order.front()); });
+    return order;
   }
-  if (!(out[leader].confirmed && out[leader].load.mean > 0)) return out;
-  std::erase_if(order, [&](std::size_t c) { return out.count(c) > 0; });
-  for (auto disproved = out.begin(); disproved != out.end();) {
-    if (disproved->first == leader) {
-      ++disproved;
-      continue;
+
+  // A tie is for the cheaper one: the cheapest that is confirmed to carry as much for its share as any that is. One
+  // that long runs disprove is no measure for the others.
+  std::map<std::size_t, Capacity> confirmed() {
+    std::vector<std::size_t> alike = narrowed();
+    const auto rent = [this](std::size_t c) { return question_.candidates[c].rent; };
+    std::stable_sort(alike.begin(), alike.end(), [&](std::size_t a, std::size_t b) { return rent(a) < rent(b); });
+    std::map<std::size_t, Capacity> out;
+    if (const auto rival = larger_rival(alike)) out[*rival] = confirm(*rival);
+    std::optional<std::size_t> leader, lesser;
+    for (const std::size_t c : alike) {
+      if (lesser && rent(c) == rent(*lesser)) continue;  // that one carried most for this price
+      if (out.count(c) == 0) out[c] = confirm(c);
+      const auto is_less = [&](const auto& other) {
+        return proven(c, out.at(c)) < kSurelyLess * proven(other.first, other.second);
+      };
+      if (proven(c, out.at(c)) == 0) continue;
+      if (std::none_of(out.begin(), out.end(), is_less)) {
+        leader = c;
+        break;
+      }
+      lesser = c;
     }
-    first[disproved->first] = std::move(disproved->second);
-    disproved = out.erase(disproved);
-  }
-  // What fails below the best is less. A tie is for the cheaper one: of the others, only those that carry more matter.
-  const Capacity best = out[leader];
-  const auto load_at = [&](std::size_t c, double part) {
-    const double load = part * best.load.mean / share(leader) * share(c);
-    return whole_loads(question.spec) ? std::max(1.0, std::floor(load)) : load;
-  };
-  const auto those_that_pass = [&](const std::vector<std::size_t>& candidates, double part) {
-    std::vector<double> loads;
-    for (const std::size_t c : candidates) loads.push_back(load_at(c, part));
-    const std::vector<bool> pass = Rounds(question, trials, plan).pass(candidates, loads, starts_of(candidates));
-    std::vector<std::size_t> passing;
-    for (std::size_t i = 0; i < candidates.size(); ++i) {
-      Capacity& mine = first[candidates[i]];
-      if (pass[i]) {
-        passing.push_back(candidates[i]);
-        if (mine.failing && *mine.failing <= loads[i]) mine.failing.reset();  // it failed there by chance
-      } else {
-        mine.failing = std::min(mine.failing.value_or(loads[i]), loads[i]);
-        mine.load.mean = std::min(mine.load.mean, loads[i]);
+    if (!leader) return out;
+    for (const std::size_t c : alike) {
+      const auto at = out.find(c);
+      if (at == out.end()) {
+        out[c] = tied(c, *leader, out.at(*leader));
+      } else if (proven(c, at->second) == 0) {
+        first_[c] = std::move(at->second);
+        out.erase(at);
       }
     }
-    return passing;
-  };
-  std::vector<std::size_t> alike = those_that_pass(order, kSurelyLess);
-  const auto dearer = std::stable_partition(alike.begin(), alike.end(), [&](std::size_t c) {
-    return question.candidates[c].rent < question.candidates[leader].rent;
-  });
-  std::vector<std::size_t> rivals(alike.begin(), dearer);
-  const std::vector<std::size_t> more = those_that_pass({dearer, alike.end()}, kSurelyMore);
-  rivals.insert(rivals.end(), more.begin(), more.end());
-  for (auto c = dearer; c != alike.end(); ++c) {
-    if (std::find(more.begin(), more.end(), *c) != more.end()) continue;
-    Capacity tied = first[*c];  // by one run each at loads about that of the best: no capacity that is confirmed
-    tied.load = best.load;
-    tied.load.mean = load_at(*c, 1);
-    tied.load.half_width = std::max(tied.load.half_width, (1 - kSurelyLess) * tied.load.mean);
-    out[*c] = std::move(tied);
+    return out;
   }
-  confirm(rivals);
-  return out;
+
+ private:
+  [[nodiscard]] double share(std::size_t c) const { return for_its_rent_ ? question_.candidates[c].rent : 1; }
+  [[nodiscard]] double worth(std::size_t c) const { return first_.at(c).load.mean / share(c); }
+
+  [[nodiscard]] double proven(std::size_t c, const Capacity& capacity) const {
+    return capacity.confirmed ? capacity.load.mean / share(c) : 0;
+  }
+
+  // A part of a large fleet may carry less for its share than all of it does, which a small one does not show: the
+  // largest of those that ran in part, where the cheapest ran as it is.
+  [[nodiscard]] std::optional<std::size_t> larger_rival(const std::vector<std::size_t>& by_rent) const {
+    const auto spec = [this](std::size_t c) -> const PointSpec& { return question_.candidates[c].spec; };
+    if (by_rent.empty() || sampled_replicas(spec(by_rent.front()), 0) > 0) return {};
+    const auto largest = std::max_element(by_rent.begin(), by_rent.end(), [&](std::size_t a, std::size_t b) {
+      return spec(a).deployment.replicas < spec(b).deployment.replicas;
+    });
+    return sampled_replicas(spec(*largest), 0) > 0 ? std::optional(*largest) : std::nullopt;
+  }
+
+  void sort_by_worth(std::vector<std::size_t>& order) const {
+    std::stable_sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) { return worth(a) > worth(b); });
+  }
+
+  // All begin where the first does, so that those which differ in nothing that binds share their runs.
+  [[nodiscard]] std::vector<CapacityStart> starts_of(const std::vector<std::size_t>& order) const {
+    std::vector<CapacityStart> starts(order.size(), confirming_start(question_, first_.at(order.front())));
+    for (std::size_t i = 0; i < order.size(); ++i) starts[i].load *= share(order[i]) / share(order.front());
+    return starts;
+  }
+
+  static void take(Capacity& mine, const Capacity& found) {
+    if (found.passing > 0) {
+      mine = found;
+    } else if (found.failing) {
+      mine.failing = std::min(mine.failing.value_or(*found.failing), *found.failing);
+      mine.load.mean = std::min(mine.load.mean, *found.failing);
+    }
+  }
+
+  [[nodiscard]] Capacity confirm(std::size_t c) {
+    if (!first_[c].is_open())
+      return find_capacities(question_, trials_, {c}, {confirming_start(question_, first_[c])}, confirming_brackets())
+          .front();
+    Capacity open = first_[c];  // nothing limits the load
+    open.confirmed = true;
+    return open;
+  }
+
+  // By one run each at loads about that of the best: no capacity that is confirmed.
+  [[nodiscard]] Capacity tied(std::size_t c, std::size_t leader, const Capacity& best) const {
+    Capacity out = first_.at(c);
+    const double load = best.load.mean / share(leader) * share(c);
+    out.load = best.load;
+    out.load.mean = whole_loads(question_.spec) ? std::max(1.0, std::floor(load)) : load;
+    out.load.half_width = std::max(out.load.half_width, (1 - kSurelyLess) * out.load.mean);
+    return out;
+  }
+
+  const Question& question_;
+  Trials& trials_;
+  std::map<std::size_t, Capacity>& first_;
+  bool for_its_rent_;
+};
+
+}  // namespace
+
+std::vector<std::size_t> narrow_largest(const Question& question, Trials& trials,
+                                        std::map<std::size_t, Capacity>& first, bool for_its_rent) {
+  return Largest(question, trials, first, for_its_rent).narrowed();
+}
+
+std::map<std::size_t, Capacity> confirm_largest(const Question& question, Trials& trials,
+                                                std::map<std::size_t, Capacity>& first, bool for_its_rent) {
+  return Largest(question, trials, first, for_its_rent).confirmed();
 }
 
 sched::PointMetrics long_run(const Question& question, Trials& trials, std::size_t candidate,
@@ -512,16 +573,22 @@ sched::PointMetrics long_run(const Question& question, Trials& trials, std::size
       Rounds(question, trials, plan).long_trial(candidate, &run, load::load_value(question.spec.workload.load)));
 }
 
-Capacity capacity_of(const Question& question, Trials& trials, std::size_t candidate, const CapacityStart& start) {
-  const CapacityPlan coarse{.stride = 1.25, .tolerance = kLowered};
-  CapacityStart from = start;
-  const Capacity first = find_capacities(question, trials, {candidate}, {start}, coarse).front();
+Capacity capacity_of(const Question& question, Trials& trials, std::size_t candidate, const CapacityStart& start,
+                     const Capacity* look) {
+  const CapacityPlan coarse{.stride = 1.25, .tolerance = kLowered, .part = 0};
+  const Capacity first =
+      look != nullptr ? *look : find_capacities(question, trials, {candidate}, {start}, coarse).front();
   if (first.is_open()) {  // nothing limits the load
     Capacity open = first;
     open.confirmed = true;
     return open;
   }
-  if (first.load.mean > 0) from.load = first.load.mean;
+  CapacityStart from = start;
+  if (first.load.mean > 0) {
+    const CapacityStart near = confirming_start(question, first);
+    from.load = near.load;
+    from.requests_per_load = near.requests_per_load;
+  }
   return find_capacities(question, trials, {candidate}, {from}, confirming_brackets()).front();
 }
 

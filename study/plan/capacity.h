@@ -17,13 +17,17 @@ namespace plimsoll::study::plan {
 
 /// How a set of brackets is run: side by side, in rounds.
 struct CapacityPlan {
-  bool confirms = false;  // by runs of confirming length, else by those of a first run
+  bool confirms = false;   // by runs of confirming length, else by those of a first run
+  bool long_runs = false;  // what is found is held against runs that are longer still: it is confirmed
   std::size_t replications = 1;
   double stride = 2, tolerance = 0.01;
   /// A candidate is not followed further once it fails at this share of what another of its kind of hardware carries;
   /// 0: all are followed. With `for_its_rent` the load that an hour's cost buys counts.
   double worth_following = 0;
+  /// Nor is it followed further once it fails at this share and passes at the other one; 0: it is.
+  double alike = 0;
   bool for_its_rent = false;
+  double part = 1;  // of a fleet that runs in its place (sampled_replicas)
 };
 
 /// Of a load: closer ones cannot be told apart.
@@ -47,6 +51,11 @@ struct CapacityStart {
                                                     const std::vector<std::size_t>& candidates,
                                                     const std::vector<CapacityStart>& starts, const CapacityPlan& plan);
 
+/// Of first looks, those that cannot be told from the one that carries most, best first; the others come to be upper
+/// bounds.
+[[nodiscard]] std::vector<std::size_t> narrow_largest(const Question& question, Trials& trials,
+                                                      std::map<std::size_t, Capacity>& first, bool for_its_rent);
+
 /// Confirmed capacities of those that may carry most, given first looks at all of them, which come to be upper bounds
 /// of the others. With `for_its_rent` the load that an hour's cost buys counts.
 [[nodiscard]] std::map<std::size_t, Capacity> confirm_largest(const Question& question, Trials& trials,
@@ -57,12 +66,15 @@ struct CapacityStart {
 [[nodiscard]] sched::PointMetrics long_run(const Question& question, Trials& trials, std::size_t candidate,
                                            const sched::PointMetrics& run);
 
-/// The search for the largest capacity: fills every entry; the leaders in their settled order.
+/// First looks at all that wait, which fill their entries: those that may carry most, best first.
+[[nodiscard]] std::vector<std::size_t> likely_leaders(const Question& question, Trials& trials, Answer& answer);
+
+/// The search for the largest capacity: fills every entry that waits; the leaders in their settled order.
 [[nodiscard]] std::vector<std::size_t> rank_by_capacity(const Question& question, Trials& trials, Answer& answer);
 
-/// The capacity of one deployment, as an answer shows it.
+/// The capacity of one deployment, as an answer shows it. `look`: a first look at it; null: there is none yet.
 [[nodiscard]] Capacity capacity_of(const Question& question, Trials& trials, std::size_t candidate,
-                                   const CapacityStart& start);
+                                   const CapacityStart& start, const Capacity* look = nullptr);
 
 /// A start at `load`, given what a run of at least kScreeningLives at some load found.
 [[nodiscard]] CapacityStart start_from(const PointSpec& spec, double load, double run_load,

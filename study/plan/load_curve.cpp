@@ -96,7 +96,10 @@ LoadCurve load_curve(const Question& question, Trials& trials, std::size_t candi
   for (const double share : kShares) {
     const double load = whole ? std::max(1.0, std::round(top * share)) : top * share;
     if (!todo.empty() && load <= todo.back().load) continue;
-    todo.push_back({.candidate = candidate, .requests = requests_at(question.spec, load, capacity), .load = load});
+    todo.push_back({.candidate = candidate,
+                    .requests = requests_at(question.spec, load, capacity),
+                    .load = load,
+                    .replicas = sampled_replicas(question.candidates[candidate].spec, kSampledPart)});
   }
   trials.run(todo);
   std::vector<double> loads, latencies;

@@ -17,7 +17,7 @@ namespace plimsoll::study::plan {
 namespace {
 
 constexpr double kStillPossible = 0.93;  // of the best screened capacity, for a deployment to be confirmed
-constexpr std::size_t kMaxConfirmed = 8;
+constexpr std::size_t kMaxNarrowed = 64;
 
 // USD a million output tokens at the largest load, with whose interval that of the tokens widens. Infinite without one.
 Estimate cost_of_a_million(const Candidate& candidate, const Capacity& capacity) {
@@ -64,14 +64,16 @@ void settle_overlapping(const Question& question, Answer& answer, std::vector<st
     return less ? mine.low() <= best.high() + kTellsApart * best.mean
                 : mine.high() >= best.low() - kTellsApart * best.mean;
   };
+  // A first look at another load tells no latency to compare.
+  const auto is_sure = [&](std::size_t c) { return answer.entries[c].stage == Stage::confirmed; };
   settle(question, answer, leaders, overlaps, [&](std::size_t a, std::size_t b) {
-    return answer.entries[a].standing.latency_p90.mean == answer.entries[b].standing.latency_p90.mean;
+    return !is_sure(a) || !is_sure(b) ||
+           answer.entries[a].standing.latency_p90.mean == answer.entries[b].standing.latency_p90.mean;
   });
 }
 
-}  // namespace
-
-std::vector<std::size_t> rank_by_capacity(const Question& question, Trials& trials, Answer& answer) {
+// First looks at all that wait. Those that may carry most come back, with what was found.
+std::map<std::size_t, Capacity> look_at_all(const Question& question, Trials& trials, Answer& answer) {
   std::vector<std::size_t> candidates;
   for (std::size_t i = 0; i < answer.entries.size(); ++i) {
     if (answer.entries[i].stage == Stage::waiting) candidates.push_back(i);
@@ -83,7 +85,8 @@ std::vector<std::size_t> rank_by_capacity(const Question& question, Trials& tria
                             .stride = 2,
                             .tolerance = 0.05,
                             .worth_following = !per_token || question.spec.deployment.is_fixed() ? kStillPossible : 0,
-                            .for_its_rent = per_token};
+                            .for_its_rent = per_token,
+                            .part = 0};
   std::vector<Capacity> found = find_capacities(question, trials, candidates, starts, coarse);
   for (std::size_t i = 0; i < candidates.size(); ++i)
     fill_entry(question, answer, candidates[i], std::move(found[i]), Stage::screened);
@@ -96,10 +99,38 @@ std::vector<std::size_t> rank_by_capacity(const Question& question, Trials& tria
     const double mine = answer.entries[c].objective.mean, best = answer.entries[candidates.front()].objective.mean;
     const bool too_far =
         is_minimised(question.search.objective) ? kStillPossible * mine > best : mine < kStillPossible * best;
-    if (contenders.size() == kMaxConfirmed || load <= 0 || too_far) break;
+    if (contenders.size() == kMaxNarrowed || load <= 0 || too_far) break;
     contenders.emplace(c, *answer.entries[c].capacity);
   }
+  return contenders;
+}
+
+// Short runs, or those of a part of a fleet, may be wrong about all in the same way: the bounds that they give allow
+// for what they missed of a confirmed one.
+void widen_bounds(Answer& answer, const std::map<std::size_t, Capacity>& first,
+                  const std::map<std::size_t, Capacity>& confirmed) {
+  double missed = 1;
+  for (const auto& [candidate, capacity] : confirmed) {
+    const double looked = first.at(candidate).load.mean;
+    if (capacity.confirmed && looked > 0) missed = std::max(missed, capacity.load.mean / looked);
+  }
+  for (Entry& entry : answer.entries) {
+    if (entry.capacity_at_most) *entry.capacity_at_most *= missed;
+  }
+}
+
+}  // namespace
+
+std::vector<std::size_t> likely_leaders(const Question& question, Trials& trials, Answer& answer) {
+  std::map<std::size_t, Capacity> contenders = look_at_all(question, trials, answer);
+  return narrow_largest(question, trials, contenders, question.search.objective == Objective::cost_per_token);
+}
+
+std::vector<std::size_t> rank_by_capacity(const Question& question, Trials& trials, Answer& answer) {
+  std::map<std::size_t, Capacity> contenders = look_at_all(question, trials, answer);
+  const bool per_token = question.search.objective == Objective::cost_per_token;
   std::map<std::size_t, Capacity> confirmed = confirm_largest(question, trials, contenders, per_token);
+  widen_bounds(answer, contenders, confirmed);
   std::vector<std::size_t> leaders;
   for (auto& [candidate, first] : contenders) {
     const auto at = confirmed.find(candidate);

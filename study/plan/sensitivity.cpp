@@ -133,7 +133,8 @@ class Worlds {
             .requests = requests_,
             .load_scale = world.load,
             .length_scale = world.length,
-            .step_scale = world.step};
+            .step_scale = world.step,
+            .replicas = sampled_replicas(question_.candidates[candidate].spec, kSampledPart)};
   }
 
   void fill(std::size_t world, std::size_t candidate) {

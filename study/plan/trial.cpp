@@ -10,6 +10,7 @@
 
 #include "load/load_kind.h"
 #include "study/file/trace_store.h"
+#include "study/plan/bounds.h"
 #include "study/run/load_variation.h"
 
 namespace plimsoll::study::plan {
@@ -21,6 +22,8 @@ constexpr std::uint64_t kMaxSeed = (std::uint64_t{1} << 53U) - 1;
 constexpr double kTurns = 30;                // requests of each client of a closed loop
 constexpr std::int64_t kMaxTurns = 400'000;  // of all of them
 constexpr std::int64_t kLonger = 10, kLongEnough = 10'000, kLongForRates = 40'000;  // requests
+
+constexpr std::int64_t kLeastSampled = 1000;  // requests, or as many as the study says
 
 std::int32_t scaled(std::int32_t tokens, double scale) {
   return std::max<std::int32_t>(1, static_cast<std::int32_t>(std::lround(tokens * scale)));
@@ -78,6 +81,25 @@ void slow_clock(PointSpec& spec, double k) {
   }
 }
 
+// A part of a fleet under its part of the load. Routers that balance leave a replica fewer chance than it has alone: of
+// the requests of a whole fleet each takes its turn. So arrivals at a part are as regular as those at the fleet over
+// the same time. Under a random router they are as random as they are.
+void take_part(PointSpec& spec, std::int32_t replicas) {
+  const double part = static_cast<double>(replicas) / spec.deployment.replicas;
+  load::LoadSpec& load = spec.workload.load;
+  const double rate = load::load_value(load) * part, scv = load::gap_scv(load);
+  const bool random = spec.deployment.router == sched::RouterKind::random;
+  const double part_scv = random ? 1 + part * (scv - 1) : part * scv;
+  if (part_scv > 0)
+    load = load::GammaArrivals{rate, std::sqrt(part_scv)};
+  else
+    load = load::ConstantRate{rate};
+  const auto share = static_cast<std::int64_t>(std::ceil(part * static_cast<double>(spec.workload.requests)));
+  spec.workload.requests = std::max(share, std::min(spec.workload.requests, kLeastSampled));
+  spec.deployment.replicas = replicas;
+  spec.deployment.instances.reset();
+}
+
 // In how many requests the clients of a closed loop spread out.
 std::int64_t turns_of(const PointSpec& spec) {
   const auto* const closed = std::get_if<load::ClosedLoop>(&spec.workload.load);
@@ -105,6 +127,30 @@ bool can_be_longer(const PointSpec& spec) {
                        std::holds_alternative<load::GammaArrivals>(load) ||
                        std::holds_alternative<load::ConstantRate>(load);
   return endless && spec.workload.duration.count() == 0;
+}
+
+bool can_be_sampled(const PointSpec& spec) {
+  return can_be_longer(spec) && load::stationary_rate(spec.workload.load) && more_replicas_help(spec);
+}
+
+std::int32_t sampled_replicas(const PointSpec& spec, double part) {
+  const std::int32_t all = spec.deployment.replicas,
+                     some = std::max(2, static_cast<std::int32_t>(std::ceil(part * all)));
+  return 2 * some <= all && can_be_sampled(spec) ? some : 0;
+}
+
+sched::PointMetrics of_whole_fleet(sched::PointMetrics metrics, double part) {
+  const auto whole = [part](std::int64_t& count) { count = std::llround(static_cast<double>(count) / part); };
+  whole(metrics.requests_completed);
+  whole(metrics.requests_rejected);
+  whole(metrics.requests_timed_out);
+  whole(metrics.preemptions);
+  for (auto& [code, count] : metrics.rejections) whole(count);
+  for (double* const rate : {&metrics.requests_per_s, &metrics.output_tokens_per_s, &metrics.total_tokens_per_s,
+                             &metrics.in_system_mean, &metrics.queue_mean})
+    *rate /= part;
+  if (metrics.output_tokens_per_s_ci95) *metrics.output_tokens_per_s_ci95 /= part;
+  return metrics;
 }
 
 std::optional<PointSpec> with_requests(PointSpec spec, std::int64_t requests) {
@@ -150,6 +196,7 @@ PointSpec trial_spec(PointSpec spec, const Trial& trial) {
   if (trial.requests > 0) spec.workload.requests = trial.requests;
   const double load = (trial.load > 0 ? trial.load : load::load_value(spec.workload.load)) * trial.load_scale;
   if (auto varied = with_load_value(spec, load)) spec = std::move(*varied);
+  if (trial.replicas > 0) take_part(spec, trial.replicas);
   if (trial.length_scale != 1) scale_lengths(spec.workload, trial.length_scale);
   if (trial.step_scale != 1) slow_clock(spec, trial.step_scale);
   return spec;
@@ -165,14 +212,14 @@ std::optional<TrialTask> read_trial_task(const std::string& text) {
   std::string word;
   std::istringstream words(text);
   words >> task.question >> t.candidate >> word >> t.replication >> t.requests >> t.load >> t.load_scale >>
-      t.length_scale >> t.step_scale >> t.lives;
+      t.length_scale >> t.step_scale >> t.lives >> t.replicas;
   if (!words || word != "trial") return {};
   return task;
 }
 
 std::string trial_text(const Trial& trial) {
-  return fmt::format("trial {} {} {} {} {} {} {}", trial.replication, trial.requests, trial.load, trial.load_scale,
-                     trial.length_scale, trial.step_scale, trial.lives);
+  return fmt::format("trial {} {} {} {} {} {} {} {}", trial.replication, trial.requests, trial.load, trial.load_scale,
+                     trial.length_scale, trial.step_scale, trial.lives, trial.replicas);
 }
 
 }  // namespace plimsoll::study::plan

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "sched/metrics_collector.h"
 #include "study/file/study.h"
 
 namespace plimsoll::study::plan {
@@ -24,12 +25,24 @@ struct Trial {
   double load = 0;                                          // clients, requests/s, rate scale; 0: as the study says
   double load_scale = 1, length_scale = 1, step_scale = 1;  // of the load, of prompts and answers, of every step's time
   double lives = kScreeningLives;  // mean latencies that an open load lasts at least, where it can be made longer
+  std::int32_t replicas = 0;       // that run, each under its share of the load, in place of the fleet; 0: all
   auto operator<=>(const Trial&) const = default;
 };
 
 /// The point that is simulated for a trial of a candidate with this spec. With `step_scale` k it runs on a clock of its
 /// own, on which k seconds are one: its times must be multiplied by k, and the SLO is scaled already.
 [[nodiscard]] PointSpec trial_spec(PointSpec spec, const Trial& trial);
+
+/// Whether some replicas of a fleet under their share of the load tell about what all of them do: a stationary open
+/// load whose requests share nothing. They tell it less exactly.
+[[nodiscard]] bool can_be_sampled(const PointSpec& spec);
+/// For Trial::replicas: `part` of a fleet, two at least, where it can be sampled and they are half of it or less; else
+/// 0.
+[[nodiscard]] std::int32_t sampled_replicas(const PointSpec& spec, double part);
+/// What is left to chance is small in so much of a fleet.
+inline constexpr double kSampledPart = 0.25;
+/// Counts and rates of `part` of a fleet as those of all of it.
+[[nodiscard]] sched::PointMetrics of_whole_fleet(sched::PointMetrics metrics, double part);
 
 /// Everything but the candidate, as text: part of the key under which results are stored.
 [[nodiscard]] std::string trial_text(const Trial& trial);

@@ -171,17 +171,24 @@ std::optional<TrialRun> simulate_trial(const Candidate& candidate, const Trial& 
                                        const sim::RunOptions& options) {
   constexpr std::int64_t kMaxRows = 500'000;  // of requests, in memory
   PointSpec spec = trial_spec(candidate.spec, trial);
+  const auto finished = [&](std::optional<TrialRun> run) {
+    if (run && trial.replicas > 0) {
+      const double part = static_cast<double>(trial.replicas) / candidate.spec.deployment.replicas;
+      run->metrics = of_whole_fleet(std::move(run->metrics), part);
+    }
+    return run;
+  };
   sim::RunOptions these = options;
   for (int run = 1;; ++run) {
     these.keep_requests = options.keep_requests && spec.workload.requests <= kMaxRows;
     std::optional<TrialRun> found = simulate_once(spec, stepwise, these);
-    if (!found || run == kMaxRuns) return found;
+    if (!found || run == kMaxRuns) return finished(std::move(found));
     const sched::PointMetrics& m = found->metrics;
     const double wanted = requests_wanted(spec, trial, m);
     const auto sent = static_cast<double>(m.requests_completed + m.requests_rejected + m.requests_timed_out);
-    if (wanted <= sent || sent >= static_cast<double>(kMaxRun)) return found;
+    if (wanted <= sent || sent >= static_cast<double>(kMaxRun)) return finished(std::move(found));
     auto longer = with_requests(spec, static_cast<std::int64_t>(std::min(wanted, static_cast<double>(kMaxRun))));
-    if (!longer) return found;
+    if (!longer) return finished(std::move(found));
     spec = std::move(*longer);
   }
 }

@@ -113,6 +113,67 @@ RC_GTEST_FIXTURE_PROP(LongRunsTest, NothingIsCarriedBeyondTheServiceRate, ()) {
   RC_ASSERT(sim::simulate(*resolve_spec(beyond).scenario).metrics.steady.verdict != sched::Steadiness::stable);
 }
 
+// Two of 16 replicas under an eighth of the load: whatever the router, they have as many requests each, for as long.
+TEST_F(LongRunsTest, APartOfAFleetTellsOfAllOfIt) {
+  for (const std::string router : {"least_outstanding", "round_robin", "random"}) {
+    const Study study =
+        read(fleet_study("{poisson: {rate: 20 /s}}", "{replicas: [16], routers: [" + router + "], objective: gpus}"));
+    const Question question = make_question(study, 0);
+    ASSERT_TRUE(can_be_sampled(question.candidates.front().spec));
+    Trials trials(question, {});
+    const sched::PointMetrics all = trials.one({.requests = 40'000}),
+                              part = trials.one({.requests = 40'000, .replicas = 2});
+    EXPECT_NEAR(part.requests_per_s, all.requests_per_s, 0.06 * all.requests_per_s) << router;
+    EXPECT_NEAR(part.in_system_mean, all.in_system_mean, 0.06 * all.in_system_mean) << router;
+    EXPECT_NEAR(*part.latency.mean, *all.latency.mean, 0.05 * *all.latency.mean) << router;
+    EXPECT_NEAR(static_cast<double>(part.requests_completed), 40'000, 8) << router << ": counts are of the fleet";
+  }
+}
+
+// Requests that share prefixes, or clients that wait for their answers, meet another fleet where it is smaller.
+TEST_F(LongRunsTest, OnlyRequestsThatShareNothingAreSampled) {
+  const auto spec = [&](const std::string& load, const Overrides& overrides = {}) {
+    return read(fleet_study(load, "{replicas: [16], objective: gpus}"), overrides).point(0);
+  };
+  EXPECT_EQ(sampled_replicas(spec("{poisson: {rate: 1 /s}}", {{"deployment.replicas", "16"}}), 0.25), 4);
+  EXPECT_EQ(sampled_replicas(spec("{poisson: {rate: 1 /s}}", {{"deployment.replicas", "3"}}), 0.25), 0)
+      << "two are more than half";
+  EXPECT_FALSE(can_be_sampled(spec("{closed_loop: {concurrency: 64}}")));
+  EXPECT_FALSE(can_be_sampled(spec("{poisson: {rate: 1 /s}}", {{"scheduler.policy", "static"}})));
+}
+
+// All clients begin at once, and it takes many turns until they have spread out: what brackets of some turns find is
+// too little, and is held against longer runs from above as well.
+TEST_F(LongRunsTest, AClosedLoopCarriesWhatItsLongRunsDo) {
+  const Searched found = search(
+      "study: turns\nmodel: llama-3.2-1b\ndtype: bf16\nhardware: g5.12xlarge\nengine: vllm-0.12\n"
+      "workload:\n  load: {closed_loop: {concurrency: 24}}\n  lengths: {input: 500, output: 60}\n"
+      "slo: {p90_latency: 1 s}\nsearch: {tp: [1], replicas: [1], max_running: [16], objective: capacity}\n");
+  const double load = found.answer.entries.front().capacity.value().load.mean;
+  for (const double share : {0.95, 1.06}) {
+    PointSpec spec = *with_load_value(found.question.candidates.front().spec, std::round(share * load));
+    spec.workload.requests = 400 * std::llround(share * load);
+    const sched::PointMetrics m = sim::simulate(*resolve_spec(spec).scenario).metrics;
+    EXPECT_EQ(m.slo_values.front() <= 1, share < 1) << share * load;
+  }
+}
+
+TEST(TrialTask, IsReadBackAsItWas) {
+  const Trial trial{.candidate = 7,
+                    .replication = 3,
+                    .requests = 11,
+                    .load = 2.5,
+                    .load_scale = 1.1,
+                    .length_scale = 0.9,
+                    .step_scale = 1.2,
+                    .lives = 20,
+                    .replicas = 4};
+  const auto task = read_trial_task(trial_task(5, trial));
+  ASSERT_TRUE(task);
+  EXPECT_EQ(task->question, 5U);
+  EXPECT_TRUE(task->trial == trial);
+}
+
 TEST_F(LongRunsTest, TheWorldsContradictNoAnswer) {
   const Searched found = search(
       fleet_study("{poisson: {rate: 20 /s}}", "{replicas: [12, 13, 14, 15, 16], objective: gpus}", "{p95_ttft: 2 s}"),
