@@ -10,7 +10,6 @@
 namespace plimsoll::study::plan {
 namespace {
 
-constexpr std::size_t kFirstRuns = 3, kMaxRuns = 24;
 // Open loops of one rate carry the same tokens/s as long as they are stable; what is left is chance.
 constexpr double kSameThroughput = 0.01;
 
@@ -126,7 +125,7 @@ std::vector<std::size_t> Confirm::order_of(const std::vector<std::size_t>& conte
   const auto comparisons = static_cast<double>(std::max<std::size_t>(1, contenders.size()));
   confidence_ = 1 - (1 - question_.search.confidence) / comparisons;
   add_runs(contenders, kFirstRuns);
-  for (std::size_t runs = 2 * kFirstRuns; runs <= kMaxRuns; runs *= 2) {
+  for (std::size_t runs = 2 * kFirstRuns; runs <= most_runs_; runs *= 2) {
     const std::vector<std::size_t> open = unsettled(contenders);
     if (open.empty()) break;
     add_runs(open, runs);

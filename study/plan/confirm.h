@@ -13,8 +13,10 @@ namespace plimsoll::study::plan {
 
 class Confirm {
  public:
-  Confirm(const Question& question, Trials& trials, Answer& answer)
-      : question_(question), trials_(trials), answer_(answer) {}
+  /// `most_runs` of each, where their intervals do not decide before.
+  Confirm(const Question& question, Trials& trials, Answer& answer, std::size_t most_runs = kMaxRuns)
+      : question_(question), trials_(trials), answer_(answer), most_runs_(most_runs) {}
+  static constexpr std::size_t kFirstRuns = 3, kMaxRuns = 24;
 
   /// Among `contenders`, those that meet the SLO, best first by their means, once intervals have decided on that and on
   /// objectives that must be measured. Every contender's entry is brought up to date.
@@ -40,6 +42,7 @@ class Confirm {
   const Question& question_;
   Trials& trials_;
   Answer& answer_;
+  std::size_t most_runs_;
   double confidence_ = 0.95;            // of one comparison, so that all hold together
   std::vector<std::size_t> runs_;       // of each candidate
   std::vector<std::int64_t> requests_;  // of each of its runs

@@ -26,7 +26,6 @@ namespace {
 
 constexpr double kMuchWorse = 1.5;      // a short run's objective may be as wrong as that
 constexpr std::size_t kAtOnce = 12;     // candidates confirmed side by side
-constexpr std::size_t kAbleAtOnce = 4;  // the same, in the order of what they carry
 constexpr std::size_t kNearest = 24;    // of those excluded by bounds, where all are
 constexpr std::size_t kNextFleets = 6;  // after the winner, for the table and for a world that is 10 % off
 constexpr double kCoarse = 0.03;        // of a load, where brackets end that only choose contenders
@@ -135,12 +134,34 @@ class Search {
     screening_.scout(set, level);
     std::map<double, Candidates> levels;
     for (const std::size_t i : set) levels[level(i)].push_back(i);
-    for (const auto& [value, members] : levels) {
+    for (const auto& [value, all] : levels) {
+      const Candidates members = largest_of_each_family(all);
       screening_.screen(members);
       Candidates order = confirms ? leaders_of(members) : keeping(members);
       if (!order.empty()) return order;
     }
     return {};
+  }
+
+  // At one cost more replicas carry more, and win.
+  [[nodiscard]] Candidates largest_of_each_family(const Candidates& members) const {
+    if (!capacity_counts()) return members;
+    const auto replicas = [this](std::size_t i) { return question_.candidates[i].spec.deployment.replicas; };
+    const auto price = [this](std::size_t i) { return question_.candidates[i].rent; };
+    std::map<std::pair<std::size_t, double>, std::size_t> largest;
+    Candidates out;
+    for (const std::size_t i : all_simulable(members)) {
+      const Candidate& c = question_.candidates[i];
+      if (!more_replicas_help(c.spec)) {
+        out.push_back(i);
+        continue;
+      }
+      const auto [at, is_new] = largest.try_emplace({c.family, price(i)}, i);
+      if (!is_new && replicas(i) > replicas(at->second)) at->second = i;
+    }
+    for (const auto& [key, i] : largest) out.push_back(i);
+    std::sort(out.begin(), out.end());
+    return out;
   }
 
   [[nodiscard]] Candidates keeping(const Candidates& members) const {
@@ -153,30 +174,90 @@ class Search {
     return out;
   }
 
-  // Of equal cost, those that carry most are confirmed first.
+  // Of an equal objective the cheaper ones are confirmed first, and of an equal price those that carry most.
   Candidates leaders_of(const Candidates& members) {
     Candidates able = screening_.worth_confirming(members);
     std::erase_if(able, [this](std::size_t i) { return dropped_.count(i) > 0; });
     sort_by_rank(able);  // those that keep the SLO by one run lead
     const auto rest =
         std::find_if(able.begin(), able.end(), [&](std::size_t i) { return !answer_.entries[i].standing.meets; });
-    std::map<std::size_t, Capacity> carried;
-    if (rest - able.begin() > 1 && capacity_counts()) carried = capacities_by_short_runs({able.begin(), rest});
-    const auto carries_more = [&](std::size_t a, std::size_t b) {
-      return carried.at(a).load.mean > carried.at(b).load.mean;
-    };
-    if (!carried.empty()) std::stable_sort(able.begin(), rest, carries_more);
-    const std::size_t at_once = carried.empty() ? kAtOnce : kAbleAtOnce;
-    for (std::size_t from = 0; from < able.size(); from += at_once) {
+    if (rest - able.begin() > 1 && capacity_counts()) {
+      std::map<double, Candidates> prices;
+      for (auto i = able.begin(); i != rest; ++i) prices[question_.candidates[*i].rent].push_back(*i);
+      for (const auto& [price, some] : prices) {
+        Candidates order = first_that_lasts(by_capacity(some));
+        if (!order.empty()) return order;
+      }
+      able.erase(able.begin(), rest);
+    }
+    for (std::size_t from = 0; from < able.size(); from += kAtOnce) {
       const auto first = able.begin() + static_cast<std::ptrdiff_t>(from);
-      const Candidates some(first, able.begin() + static_cast<std::ptrdiff_t>(std::min(from + at_once, able.size())));
+      const Candidates some(first, able.begin() + static_cast<std::ptrdiff_t>(std::min(from + kAtOnce, able.size())));
       Confirm confirm(question_, trials_, answer_);
-      Candidates order = confirm.order_of(some);
-      for (const std::size_t i : some) screening_.learn(i);
-      if (order.empty()) continue;
-      if (!carried.empty()) fill_capacities(order, carried);
-      settle_what_lasts(confirm, order);
+      Candidates order = confirmed_order(confirm, some);
       if (!order.empty()) return order;
+    }
+    return {};
+  }
+
+  Candidates confirmed_order(Confirm& confirm, const Candidates& some) {
+    Candidates order = confirm.order_of(some);
+    for (const std::size_t i : some) screening_.learn(i);
+    if (!order.empty()) settle_what_lasts(confirm, order);
+    return order;
+  }
+
+  // Members of one cost by what they carry, the most first, and how many of them cannot be told from the first.
+  struct ByCapacity {
+    Candidates order;
+    std::size_t alike = 0;
+    std::map<std::size_t, Capacity> looks;
+  };
+
+  ByCapacity by_capacity(const Candidates& members) {
+    ByCapacity out{.order = members, .alike = 0, .looks = capacities_by_short_runs(members)};
+    std::stable_sort(out.order.begin(), out.order.end(), [&](std::size_t a, std::size_t b) {
+      return out.looks.at(a).load.mean > out.looks.at(b).load.mean;
+    });
+    const double best = out.looks.at(out.order.front()).load.mean;
+    std::map<std::size_t, Capacity> close;
+    for (const auto& [i, capacity] : out.looks) {
+      if (capacity.load.mean >= (1 - 2 * kCoarse) * best && capacity.at_passing) close.emplace(i, capacity);
+    }
+    const Candidates alike = narrow_largest(question_, trials_, close, false);
+    for (auto& [i, capacity] : close) out.looks[i] = std::move(capacity);
+    const auto is_alike = [&](std::size_t i) { return std::find(alike.begin(), alike.end(), i) != alike.end(); };
+    std::stable_partition(out.order.begin(), out.order.end(), is_alike);
+    std::copy(alike.begin(), alike.end(), out.order.begin());
+    out.alike = alike.size();
+    return out;
+  }
+
+  // The first of them that is confirmed, and ties that it cannot be told from by what short runs carry.
+  Candidates first_that_lasts(const ByCapacity& members) {
+    for (const auto& [i, look] : members.looks) {
+      std::optional<double>& most = answer_.entries[i].capacity_at_most;
+      constexpr double kByChance = 1.05;
+      if (look.failing) most = std::min(most.value_or(kByChance * *look.failing), kByChance * *look.failing);
+    }
+    for (std::size_t n = 0; n < members.order.size(); ++n) {
+      const std::size_t leader = members.order[n];
+      Confirm confirm(question_, trials_, answer_, 2 * Confirm::kFirstRuns);  // a long run decides
+      Candidates order = confirm.order_of({leader});
+      screening_.learn(leader);
+      if (order.empty()) continue;
+      if (members.looks.at(leader).at_passing) {
+        std::map<std::size_t, Capacity> one{*members.looks.find(leader)};
+        looks_.insert(*one.begin());
+        answer_.entries[leader].capacity = std::move(confirm_largest(question_, trials_, one, false).at(leader));
+      }
+      settle_what_lasts(confirm, order);
+      if (order.empty()) continue;
+      for (std::size_t other = n + 1; other < members.alike; ++other) {
+        order.push_back(members.order[other]);
+        answer_.entries[members.order[other]].ties = true;
+      }
+      return order;
     }
     return {};
   }
@@ -187,27 +268,18 @@ class Search {
 
   // By short runs; members that are far from carrying most are not followed to their end.
   std::map<std::size_t, Capacity> capacities_by_short_runs(const Candidates& members) {
-    const CapacityPlan coarse{
-        .confirms = false, .replications = 1, .stride = 1.25, .tolerance = kCoarse, .worth_following = 1 - 2 * kCoarse};
+    const CapacityPlan coarse{.confirms = false,
+                              .replications = 1,
+                              .stride = 1.25,
+                              .tolerance = kCoarse,
+                              .worth_following = 1 - kCoarse,
+                              .alike = 1 + kCoarse,
+                              .part = 0};
     const std::vector<CapacityStart> starts(members.size(), {load::load_value(question_.spec.workload.load), 0});
     const std::vector<Capacity> found = find_capacities(question_, trials_, members, starts, coarse);
     std::map<std::size_t, Capacity> carried;
     for (std::size_t i = 0; i < members.size(); ++i) carried[members[i]] = found[i];
     return carried;
-  }
-
-  // Of those that may carry most.
-  void fill_capacities(const Candidates& order, const std::map<std::size_t, Capacity>& carried) {
-    double best = 0;
-    for (const auto& [i, capacity] : carried) best = std::max(best, capacity.load.mean);
-    std::map<std::size_t, Capacity> close;
-    for (const std::size_t i : order) {
-      const auto at = carried.find(i);
-      if (at == carried.end() || at->second.load.mean < (1 - 2 * kCoarse) * best || !at->second.at_passing) continue;
-      close.emplace(i, at->second);
-    }
-    for (auto& [i, capacity] : confirm_largest(question_, trials_, close, false))
-      answer_.entries[i].capacity = std::move(capacity);
   }
 
   // Drops leaders that miss the SLO in a long run: chance was kind to their shorter ones. Ties are those with a leader
@@ -330,16 +402,16 @@ class Search {
                                    question_.candidates[best].spec.deployment.replicas));
       }
     }
-    leaders_ = rank_by_capacity(question_, trials_, answer_);
-    if (!per_token || leaders_.empty()) return;
-    std::vector<const Candidates*> best;
-    for (const std::size_t family : best_families()) {
-      if (const auto found = families.find(family); found != families.end()) best.push_back(&found->second);
+    if (per_token && std::any_of(families.begin(), families.end(), [](const auto& f) { return f.second.size() > 1; })) {
+      // All of the best families again, so that one order ranks them; what ran before is remembered.
+      const Candidates likely = likely_leaders(question_, trials_, answer_);
+      for (const std::size_t i : likely) answer_.entries[i] = Entry();
+      for (const std::size_t family : best_families(likely)) {
+        const auto found = families.find(family);
+        if (found == families.end()) continue;
+        for (const std::size_t i : found->second) answer_.entries[i] = Entry();
+      }
     }
-    if (std::none_of(best.begin(), best.end(), [](const Candidates* members) { return members->size() > 1; })) return;
-    // All of them again, so that one order ranks them; what ran before is remembered.
-    for (const Candidates* members : best)
-      for (const std::size_t i : *members) answer_.entries[i] = Entry();
     leaders_ = rank_by_capacity(question_, trials_, answer_);
   }
 
@@ -360,10 +432,10 @@ class Search {
     return per_token && rent != other_rent ? rent < other_rent : mine > others;
   }
 
-  [[nodiscard]] std::vector<std::size_t> best_families() const {
+  [[nodiscard]] std::vector<std::size_t> best_families(const Candidates& leaders) const {
     constexpr std::size_t kMaxCount = 3;
     std::vector<std::size_t> best;
-    for (const std::size_t i : leaders_) {
+    for (const std::size_t i : leaders) {
       const std::size_t family = question_.candidates[i].family;
       if (best.size() < kMaxCount && std::find(best.begin(), best.end(), family) == best.end()) best.push_back(family);
     }
@@ -452,7 +524,8 @@ class Search {
       if (entry.metrics) start = start_from(question_.spec, load, load, *entry.metrics);
       if (!finds_load(question_.search.objective)) start.asked_for = load;
       if (const auto held = held_.find(winner); held != held_.end()) start.kept = &held->second;
-      entry.capacity = capacity_of(question_, trials_, winner, start);
+      const auto look = looks_.find(winner);
+      entry.capacity = capacity_of(question_, trials_, winner, start, look != looks_.end() ? &look->second : nullptr);
     }
     if (entry.capacity) answer_.curve = load_curve(question_, trials_, winner, *entry.capacity);
     if (!finds_load(question_.search.objective)) answer_.sensitivities = sensitivities(question_, trials_, answer_);
@@ -465,6 +538,7 @@ class Search {
   Candidates leaders_;                                   // in their settled order
   std::set<std::size_t> dropped_;                        // short runs kept the SLO, a long one missed it
   std::map<std::size_t, sched::PointMetrics> held_;      // long runs that keep the SLO
+  std::map<std::size_t, Capacity> looks_;                // first looks at what leaders carry
   std::vector<std::pair<double, std::size_t>> bounded_;  // how far beyond the bound, and the candidate
 };
 
