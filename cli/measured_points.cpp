@@ -82,6 +82,11 @@ void MeasuredPoints::check_point(const study::PointSpec& spec) const {
                                  "fp32, bf16, fp16",
                                  model::name(dtype)));
   }
+  if (spec.policy.async_scheduling.value_or(false)) {
+    throw InputError(spec.places.scheduler.file.empty() ? spec.places.study : spec.places.scheduler,
+                     "async_scheduling is simulated but not executed: a live run decides each step when the one before "
+                     "it has ended; allowed: scheduler.async_scheduling: false");
+  }
   if (spec.deployment.pp > 1) {
     throw InputError(
         spec.places.tp.file.empty() ? spec.places.study : spec.places.tp,

@@ -4,14 +4,19 @@
 #include <algorithm>
 
 #include "model/error.h"
+#include "sched/router.h"
 
 namespace plimsoll::exec {
 
-BlockPool::BlockPool(Blk blocks, Tok block_tokens, bool prefix_caching)
-    : block_tokens_(block_tokens), caching_(prefix_caching), free_(0), blocks_(static_cast<std::size_t>(blocks)) {
+BlockPool::BlockPool(Blk blocks, Tok block_tokens, bool prefix_caching, bool partial_first)
+    : block_tokens_(block_tokens),
+      caching_(prefix_caching),
+      partial_first_(partial_first),
+      free_(0),
+      blocks_(static_cast<std::size_t>(blocks)) {
   PLIMSOLL_CHECK(blocks <= INT32_MAX, "a KV block has a 32-bit number");
   blank_.reserve(blocks_.size());
-  for (Blk i = blocks; i-- > 0;) give_back(static_cast<std::int32_t>(i));  // the low ones first
+  for (Blk i = blocks; i-- > 0;) give_back(static_cast<std::int32_t>(i), false);  // low ones first
 }
 
 void BlockPool::open(ReqId id, std::span<const std::uint64_t> prompt_hashes) {
@@ -20,7 +25,7 @@ void BlockPool::open(ReqId id, std::span<const std::uint64_t> prompt_hashes) {
   if (caching_) requests_[id].hashes.assign(prompt_hashes.begin(), prompt_hashes.end());
 }
 
-std::int32_t BlockPool::append_place() {
+std::int32_t BlockPool::new_place(bool at_head) {
   std::int32_t index = static_cast<std::int32_t>(places_.size());
   if (unused_places_.empty()) {
     places_.emplace_back();
@@ -28,9 +33,10 @@ std::int32_t BlockPool::append_place() {
     index = unused_places_.back();
     unused_places_.pop_back();
   }
-  place(index) = {.previous = tail_, .next = kNone, .block = kNone, .count = 0};
-  (tail_ != kNone ? place(tail_).next : head_) = index;
-  tail_ = index;
+  place(index) = {.previous = at_head ? kNone : tail_, .next = at_head ? head_ : kNone, .block = kNone, .count = 0};
+  const Place& p = place(index);
+  (p.previous != kNone ? place(p.previous).next : head_) = index;
+  (p.next != kNone ? place(p.next).previous : tail_) = index;
   return index;
 }
 
@@ -42,32 +48,26 @@ void BlockPool::unlink(std::int32_t index) {
 }
 
 // A block without content becomes idle.
-void BlockPool::give_back(std::int32_t index) {
+void BlockPool::give_back(std::int32_t index, bool at_head) {
   ++free_;
   blank_.push_back(index);
-  if (tail_ == kNone || place(tail_).block != kNone) (void)append_place();
-  ++place(tail_).count;
+  std::int32_t end = at_head ? head_ : tail_;
+  if (end == kNone || place(end).block != kNone) end = new_place(at_head);
+  ++place(end).count;
 }
 
 // A block with content becomes idle.
 void BlockPool::keep_idle(std::int32_t index) {
   ++free_;
-  block(index).place = append_place();
-  place(tail_).block = index;
+  const std::int32_t last = new_place(false);
+  block(index).place = last;
+  place(last).block = index;
 }
 
 // An idle block with content is held again.
 void BlockPool::take_idle(std::int32_t index) {
   --free_;
   unlink(block(index).place);
-}
-
-// The content of an idle block can no longer be found; the block keeps its place in the queue.
-void BlockPool::forget(std::int32_t index) {
-  Place& p = place(block(index).place);
-  p.block = kNone;
-  p.count = 1;
-  blank_.push_back(index);
 }
 
 // Takes a block from the head of the queue, and drops its content.
@@ -83,16 +83,10 @@ std::int32_t BlockPool::take() {
   }
   unlink(head_);
   Block& b = block(index);
-  if (b.hashed) {
-    by_hash_.erase(b.hash);
-    b.hashed = false;
-  }
-  if (b.owner != sched::kNoRequest) {
-    std::vector<std::int32_t>& own = requests_[b.owner].own;
-    PLIMSOLL_CHECK(!own.empty() && own.back() == index, "of a preempted request the last blocks are reused first");
-    own.pop_back();
-    b.owner = sched::kNoRequest;
-  }
+  const auto found = by_hash_.find(b.hash);
+  std::erase(found->second, index);
+  if (found->second.empty()) by_hash_.erase(found);
+  b.hashed = false;
   return index;
 }
 
@@ -106,23 +100,14 @@ void BlockPool::attach_prefix(ReqId id, Tok tokens) {
   Held& held = requests_[id];
   PLIMSOLL_CHECK(caching_ && held.table.empty(), "a prefix is attached first, with caching on");
   const auto blocks = static_cast<std::size_t>(tokens / block_tokens_);
-  while (held.table.size() < std::min(blocks, held.hashes.size())) {
-    const auto found = by_hash_.find(held.hashes[held.table.size()]);
-    if (found == by_hash_.end()) break;
-    if (block(found->second).holders++ == 0) take_idle(found->second);
-    held.table.push_back(found->second);
+  for (std::size_t i = 0; i < blocks; ++i) {
+    const auto found = i < held.hashes.size() ? by_hash_.find(held.hashes[i]) : by_hash_.end();
+    PLIMSOLL_CHECK(found != by_hash_.end(), "a prefix is attached as it was hit");
+    const std::int32_t first = found->second.front();
+    if (block(first).holders++ == 0) take_idle(first);
+    held.table.push_back(first);
   }
-  held.published = held.table.size();
-  if (held.table.size() == blocks) return;
-  const std::size_t own = blocks - held.table.size();
-  PLIMSOLL_CHECK(held.own.size() >= own && held.own_begin == held.table.size(), "a prefix is attached as it was hit");
-  for (std::size_t i = 0; i < own; ++i) {
-    take_idle(held.own[i]);
-    block(held.own[i]).owner = sched::kNoRequest;
-    held.table.push_back(held.own[i]);
-  }
-  held.own.erase(held.own.begin(), held.own.begin() + static_cast<std::ptrdiff_t>(own));
-  disown(held);  // what is left of it will be computed anew
+  held.published = blocks;
 }
 
 void BlockPool::publish(ReqId id, Tok computed) {
@@ -130,60 +115,35 @@ void BlockPool::publish(ReqId id, Tok computed) {
   const std::size_t blocks = std::min(static_cast<std::size_t>(computed / block_tokens_), held.hashes.size());
   for (; held.published < blocks; ++held.published) {
     const std::int32_t index = held.table[held.published];
-    // Another block may have had the same content first; then this one stays its holder's own.
-    if (!by_hash_.emplace(held.hashes[held.published], index).second) continue;
     Block& b = block(index);
     b.hashed = true;
     b.hash = held.hashes[held.published];
     b.holders = 1;
+    by_hash_[b.hash].push_back(index);
   }
-}
-
-void BlockPool::disown(Held& held) {
-  for (const std::int32_t index : held.own) {
-    block(index).owner = sched::kNoRequest;
-    forget(index);
-  }
-  held.own.clear();
 }
 
 // Tail first, so that the beginning of a sequence, which others are more likely to share, lives longest.
-void BlockPool::release(ReqId id, Tok computed) {
+void BlockPool::release(ReqId id, Tok computed, bool returns) {
   Held& held = requests_[id];
-  if (!caching_) {
-    for (auto i = held.table.rbegin(); i != held.table.rend(); ++i) give_back(*i);
-    held.table.clear();
-    return;
+  const std::size_t all = held.table.size();
+  const std::size_t whole = std::min(static_cast<std::size_t>(computed / block_tokens_), all);
+  if (caching_ && returns && whole > 0) {
+    if (held.identity == 0) held.identity = sched::mix(~++identities_);
+    while (held.hashes.size() < whole)
+      held.hashes.push_back(sched::mix(sched::mix(held.identity ^ held.hashes.size())));
+    publish(id, computed);
   }
-  disown(held);  // content left by an earlier preemption is out of date
-  const std::size_t all = held.table.size(), published = std::min(held.published, all);
-  const std::size_t whole = std::clamp(static_cast<std::size_t>(computed / block_tokens_), published, all);
-  for (std::size_t i = all; i-- > published;) {
-    if (i >= whole) {
-      give_back(held.table[i]);
-      continue;
-    }
-    keep_idle(held.table[i]);
-    block(held.table[i]).owner = id;
-  }
-  held.own_begin = published;
-  held.own.assign(held.table.begin() + static_cast<std::ptrdiff_t>(published),
-                  held.table.begin() + static_cast<std::ptrdiff_t>(whole));
-  for (std::size_t i = published; i-- > 0;) {
-    Block& b = block(held.table[i]);
-    if (b.hashed && --b.holders > 0) continue;
-    if (b.hashed)
-      keep_idle(held.table[i]);
-    else
-      give_back(held.table[i]);
-  }
+  for (std::size_t i = all; i-- > held.published;) give_back(held.table[i], partial_first_ && i >= whole);
+  for (std::size_t i = std::min(held.published, all); i-- > 0;)
+    if (--block(held.table[i]).holders == 0) keep_idle(held.table[i]);
   held.table.clear();
   held.published = 0;
 }
 
 void BlockPool::close(ReqId id) {
-  disown(requests_[id]);
   requests_[id].hashes.clear();
+  requests_[id].identity = 0;
 }
 
 }  // namespace plimsoll::exec

@@ -38,14 +38,15 @@ struct Forward {
   }
 };
 
-/// Applied in this order: all of free_all and swap_out, then the others as they stand, then the implied growth of rows
-/// that decode (a decode row always ends up covering computed + 1 tokens).
+/// Applied in this order: all of free_all and swap_out, then the others (with Traits::block_by_block: all as they
+/// stand), then the implied growth of rows that decode (a decode row always ends up covering computed + 1 tokens).
 struct KvOp {
   enum class Kind : std::uint8_t {
     grow,           // on demand, until the request covers `tokens` tokens
     reserve,        // for life, `tokens` tokens
     attach_prefix,  // take `tokens` tokens from the prefix cache (computed becomes `tokens`)
-    free_all,       // preemption by recompute: everything goes back, computed becomes 0, output is kept
+    free_all,       // preemption by recompute: everything goes back, computed becomes 0, output is kept; with `tokens`
+                    // this very decision had made the request cover so many
     swap_out,
     swap_in
   };

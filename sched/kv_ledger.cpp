@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sched/kv_ledger.h"
 
+#include <algorithm>
+
 #include "model/error.h"
 #include "sched/prefix_cache.h"
 
@@ -9,7 +11,8 @@ namespace plimsoll::sched {
 KvLedger::KvLedger(const KvConfig& config)
     : config_(config), free_(config.blocks), phases_(static_cast<std::size_t>(config.block_tokens), 0) {
   PLIMSOLL_CHECK(config.block_tokens > 0 && config.blocks >= 0, "a pool has blocks of at least one token");
-  if (config.prefix_caching) cache_ = std::make_unique<PrefixCache>(config.blocks, config.block_tokens);
+  if (config.prefix_caching)
+    cache_ = std::make_unique<PrefixCache>(config.blocks, config.block_tokens, config.partial_first);
 }
 KvLedger::~KvLedger() = default;
 KvLedger::KvLedger(KvLedger&&) noexcept = default;
@@ -81,7 +84,16 @@ void KvLedger::take(Blk blocks) {
   PLIMSOLL_CHECK(blocks <= free_, "the policy asked for more KV blocks than are free");
   free_ -= blocks;
   held_ += blocks;
-  if (cache_) cache_->take(blocks);
+  if (!cache_) return;
+  const Blk before = std::min(blocks, early_);
+  early_ -= before;
+  cache_->take(blocks - before);
+}
+
+void KvLedger::take_early(Blk blocks) {
+  if (!cache_) return;
+  early_ += blocks;
+  cache_->take(blocks);
 }
 
 void KvLedger::grow(ReqId id, std::int64_t tokens) {
@@ -110,10 +122,15 @@ void KvLedger::publish(ReqId id, Tok computed) {
   if (cache_) cache_->publish(id, computed);
 }
 
-void KvLedger::release(ReqId id, Tok computed) {
+void KvLedger::release(ReqId id, Tok computed, bool returns, Blk early) {
   Account& a = accounts_.make(id);
   leave_group(id);
-  free_ += cache_ ? cache_->release(id, a.held, computed) : a.held;
+  if (cache_) {
+    early_ -= early;
+    free_ += cache_->release(id, a.held + early, computed, returns) - early;
+  } else {
+    free_ += a.held;
+  }
   held_ -= a.held;
   a.held = 0;
   a.reserved = false;
@@ -125,7 +142,7 @@ void KvLedger::swap_out(ReqId id) {
   leave_group(id);
   a.swapped = a.held;
   swapped_ += a.swapped;
-  free_ += cache_ ? cache_->release(id, a.held, 0) : a.held;
+  free_ += cache_ ? cache_->release(id, a.held, 0, false) : a.held;
   held_ -= a.held;
   a.held = 0;
 }

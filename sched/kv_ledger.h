@@ -25,6 +25,7 @@ struct KvConfig {
   Blk blocks = 0;  // usable blocks
   Tok block_tokens = 16;
   bool prefix_caching = false;
+  bool partial_first = false;  // with caching: freed blocks whose content is not complete are reused first
 };
 
 /// What the prefix cache holds of a request's tokens.
@@ -78,10 +79,13 @@ class KvLedger {
   void reserve(ReqId id, std::int64_t tokens);
   /// Takes the first `tokens` tokens from the prefix cache.
   void attach_prefix(ReqId id, Tok tokens);
-  /// The first `computed` tokens now have content: whole blocks of the prompt become hits for others.
+  /// The first `computed` tokens have content: whole blocks of the prompt become hits for others.
   void publish(ReqId id, Tok computed);
-  /// Gives everything back. `computed` tokens had content that the request itself may find again (0 when it has ended).
-  void release(ReqId id, Tok computed);
+  /// Takes blocks of steps that are decided but have not run yet from the prefix cache; they count as free until then.
+  void take_early(Blk blocks);
+  /// Gives everything back, `early` blocks of take_early() among it. The first `computed` tokens have content; with
+  /// `returns` the request itself may find them again.
+  void release(ReqId id, Tok computed, bool returns = true, Blk early = 0);
   void swap_out(ReqId id);
   void swap_in(ReqId id);
   /// The request forgets its blocks' history; call after release when it has ended.
@@ -119,6 +123,7 @@ class KvLedger {
   KvConfig config_;
   Blk free_ = 0, swapped_ = 0;
   Blk held_ = 0;                 // by all requests together
+  Blk early_ = 0;                // taken from the cache before the steps that need them
   ByRequest<Account> accounts_;  // of those that have held blocks
   // Growing members by (covered - clock) mod block size: at clock k those with phase = -k mod B need a block.
   std::vector<std::int64_t> phases_;

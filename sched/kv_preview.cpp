@@ -17,11 +17,11 @@ KvPreview::Changed KvPreview::changed(std::int32_t run) const {
   return found == changed_.end() ? Changed{} : found->second;
 }
 
-// How many of the first `blocks` blocks of a hashed run nothing holds.
-Blk KvPreview::idle(std::int32_t run, Blk blocks) const {
-  const Changed change = changed(run);
-  if (kv_.cache()->runs_[at(run)].holders + change.holders > 0) return 0;
-  return std::max<Blk>(0, blocks - change.joined);
+// How many blocks of the part nothing holds.
+Blk KvPreview::idle(const Part& part) const {
+  const Changed change = changed(part.run);
+  if (kv_.cache()->runs_[at(part.run)].holders + change.holders > 0) return 0;
+  return std::max<Blk>(0, part.end - std::max(part.begin, change.joined));
 }
 
 // The queue is not walked yet: most decisions take blocks and never ask for a hit.
@@ -31,7 +31,7 @@ void KvPreview::take(Blk blocks) {
   if (kv_.prefix_caching()) unplayed_ += blocks;
 }
 
-// Walks the queue as PrefixCache::take will. Blocks released meanwhile are behind its end: no request finds them.
+// Walks the queue as PrefixCache::take will. Blocks released meanwhile are not found again by this decision.
 void KvPreview::play() {
   const PrefixCache& cache = *kv_.cache();
   if (!walking_) run_ = cache.head_;
@@ -39,87 +39,87 @@ void KvPreview::play() {
   while (unplayed_ > 0 && run_ >= 0) {
     const PrefixCache::Run& r = cache.runs_[at(run_)];
     const bool hashed = r.kind == PrefixCache::Kind::hashed;
-    const auto own = attached_.find(run_);
-    const Blk attached = hashed ? changed(run_).joined : own == attached_.end() ? 0 : own->second;
-    const Blk here = r.count - passed_ - attached;
+    const Blk here = r.count - passed_ - (hashed ? changed(run_).joined : 0);
     const Blk taken = std::min(unplayed_, here);
     unplayed_ -= taken;
     passed_ += taken;
     if (hashed && taken > 0) changed_[run_].lost = passed_;
     if (taken < here) return;
-    if (r.kind == PrefixCache::Kind::own) lost_own_.insert(run_);
     run_ = r.next;
     passed_ = 0;
   }
   unplayed_ = 0;
 }
 
-PrefixHit KvPreview::prefix_hit(ReqId id, Tok limit) {
-  if (!kv_.prefix_caching()) return {};
+// Collected only when a look-up follows: most steps with prompts have no request waiting behind them.
+void KvPreview::find_published() {
+  for (const auto& [id, end] : published_) {
+    const PrefixCache::Holder* holder = kv_.cache()->holders_.find(id);
+    if (holder == nullptr) continue;
+    const std::size_t blocks = std::min(static_cast<std::size_t>(end / kv_.block_tokens()), holder->hashes.size());
+    for (std::size_t i = holder->published; i < blocks; ++i) found_.insert(holder->hashes[i]);
+  }
+  published_.clear();
+}
+
+// Visits the parts of runs that hold the request's first blocks, at most `most` of them; how many blocks there are.
+// Blocks of this step are held by those that compute them, and belong to no part.
+template <class Visit>
+std::size_t KvPreview::for_hit(ReqId id, std::size_t most, Visit visit) {
   play();
-  PrefixHit hit;
+  find_published();
   const PrefixCache& cache = *kv_.cache();
   const PrefixCache::Holder* holder = cache.holders_.find(id);
-  if (holder == nullptr) return hit;
-  const auto most = static_cast<std::size_t>(std::max<Tok>(limit, 0) / kv_.block_tokens());
+  if (holder == nullptr) return 0;
   const std::size_t end = std::min(most, holder->hashes.size());
   std::size_t blocks = 0;
   while (blocks < end) {
-    const PrefixCache::Match found = cache.match(*holder, blocks, end);
-    if (found.run < 0) break;
-    const Blk left = cache.runs_[at(found.run)].count - changed(found.run).lost;
-    const auto there = std::min(found.blocks, static_cast<std::size_t>(left));
-    hit.idle_blocks += idle(found.run, static_cast<Blk>(there));
-    blocks += there;
-    if (there < found.blocks) break;
+    const PrefixCache::Match match = cache.match(*holder, blocks, end);
+    Blk there = 0;  // of the match, in whichever copy still has them
+    for (std::int32_t run = match.run; run >= 0; run = cache.runs_[at(run)].twin) {
+      const Blk left = std::min(static_cast<Blk>(match.blocks), cache.runs_[at(run)].count - changed(run).lost);
+      if (left <= there) continue;
+      visit(Part{run, there, left});
+      there = left;
+    }
+    blocks += static_cast<std::size_t>(there);
+    if (there > 0) continue;
+    if (!found_.contains(holder->hashes[blocks])) break;
+    ++blocks;
   }
-  if (holder->own >= 0 && blocks == holder->own_begin && !lost_own_.contains(holder->own)) {
-    const Blk passed = holder->own == run_ ? passed_ : 0;
-    const auto own = std::min(static_cast<std::size_t>(cache.runs_[at(holder->own)].count - passed), most - blocks);
-    blocks += own;
-    hit.idle_blocks += static_cast<Blk>(own);
-  }
+  return blocks;
+}
+
+PrefixHit KvPreview::prefix_hit(ReqId id, Tok limit) {
+  if (!kv_.prefix_caching()) return {};
+  PrefixHit hit;
+  const auto most = static_cast<std::size_t>(std::max<Tok>(limit, 0) / kv_.block_tokens());
+  const std::size_t blocks = for_hit(id, most, [&](const Part& part) { hit.idle_blocks += idle(part); });
   hit.tokens = static_cast<Tok>(blocks) * kv_.block_tokens();
   return hit;
 }
 
 void KvPreview::attach_prefix(ReqId id, Tok tokens) {
-  play();
-  const PrefixCache& cache = *kv_.cache();
-  const PrefixCache::Holder* holder = cache.holders_.find(id);
-  PLIMSOLL_CHECK(holder != nullptr, "a prefix is attached as it was hit");
   const auto blocks = static_cast<std::size_t>(tokens / kv_.block_tokens());
-  const std::size_t shared =
-      std::min(blocks, holder->own >= 0 ? std::min(holder->own_begin, holder->hashes.size()) : holder->hashes.size());
-  for (std::size_t i = 0; i < shared;) {
-    const PrefixCache::Match found = cache.match(*holder, i, shared);
-    PLIMSOLL_CHECK(found.run >= 0, "a prefix is attached as it was hit");
-    const auto count = static_cast<Blk>(found.blocks);
-    free_ -= idle(found.run, count);
-    Changed& change = changed_[found.run];
-    change.joined = std::max(change.joined, count);
-    i += found.blocks;
-  }
-  if (shared == blocks) return;
-  attached_[holder->own] = static_cast<Blk>(blocks - shared);
-  free_ -= static_cast<Blk>(blocks - shared);
+  const std::size_t there = for_hit(id, blocks, [this](const Part& part) {
+    free_ -= idle(part);
+    Changed& change = changed_[part.run];
+    change.joined = std::max(change.joined, part.end);
+  });
+  PLIMSOLL_CHECK(there == blocks, "a prefix is attached as it was hit");
 }
 
-void KvPreview::release(ReqId id) {
-  free_ += kv_.held(id);
+void KvPreview::release(ReqId id, Blk taken) {
+  free_ += kv_.held(id) + taken;
   if (!kv_.prefix_caching()) return;
   const PrefixCache& cache = *kv_.cache();
   const PrefixCache::Holder* holder = cache.holders_.find(id);
   if (holder == nullptr) return;
   free_ -= static_cast<Blk>(holder->published);
   for (const PrefixCache::Piece& piece : holder->pieces) {
-    if (piece.run < 0) {
-      free_ += piece.count;
-      continue;
-    }
     cache.for_parts(piece, [&](std::int32_t run) {
       --changed_[run].holders;
-      free_ += idle(run, cache.runs_[at(run)].count);
+      free_ += idle({run, 0, cache.runs_[at(run)].count});
     });
   }
 }

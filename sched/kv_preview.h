@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include "sched/kv_ledger.h"
 
@@ -23,8 +25,13 @@ class KvPreview {
   void take(Blk blocks);
   /// After a hit of at least `tokens` tokens.
   void attach_prefix(ReqId id, Tok tokens);
-  /// All that the request holds goes back. Call before attach_prefix: what is given back now is not found again.
-  void release(ReqId id);
+  /// The request's tokens up to `end` get their content in this step, and other requests may share them at once.
+  void publish(ReqId id, std::int64_t end) {
+    if (kv_.prefix_caching()) published_.push_back({id, end});
+  }
+  /// All that the request holds goes back, with `taken` blocks that this decision gave it. Call before attach_prefix:
+  /// what is given back now is not found again.
+  void release(ReqId id, Blk taken = 0);
 
  private:
   /// What the decision changes of a hashed run.
@@ -34,9 +41,18 @@ class KvPreview {
     Blk lost = 0;              // last blocks that it takes
   };
 
+  /// Neighbouring blocks of one copy of a run.
+  struct Part {
+    std::int32_t run = -1;
+    Blk begin = 0, end = 0;
+  };
+
   void play();
+  void find_published();
+  template <class Visit>
+  std::size_t for_hit(ReqId id, std::size_t most, Visit visit);
   [[nodiscard]] Changed changed(std::int32_t run) const;
-  [[nodiscard]] Blk idle(std::int32_t run, Blk blocks) const;
+  [[nodiscard]] Blk idle(const Part& part) const;
 
   const KvLedger& kv_;
   Blk free_;
@@ -46,8 +62,8 @@ class KvPreview {
   bool walking_ = false;
   Blk passed_ = 0;  // blocks of that run
   std::unordered_map<std::int32_t, Changed> changed_;
-  std::unordered_set<std::int32_t> lost_own_;       // own runs that the walk has passed
-  std::unordered_map<std::int32_t, Blk> attached_;  // blocks of an own run that its request has taken back
+  std::vector<std::pair<ReqId, std::int64_t>> published_;  // not yet in found_
+  std::unordered_set<std::uint64_t> found_;                // blocks published in this step
 };
 
 }  // namespace plimsoll::sched

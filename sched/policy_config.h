@@ -15,6 +15,7 @@ namespace plimsoll::sched {
 enum class Reserve : std::uint8_t { max_len, pow2, request_cap, oracle };
 enum class Preemption : std::uint8_t { recompute, swap };
 enum class CapacityPolicy : std::uint8_t { guaranteed_no_evict, max_utilization, static_batch };
+enum class Order : std::uint8_t { fcfs, priority };
 enum class DelayOrigin : std::uint8_t { worker_free, oldest_arrival };
 
 struct PolicyConfig {
@@ -45,6 +46,9 @@ struct PolicyConfig {
   std::optional<bool> chunked;
   std::optional<std::int64_t> long_prefill_threshold;
   std::optional<bool> reserve_full_sequence;  // vllm_v1
+  std::optional<bool> async_scheduling;       // vllm_v1: the next step is decided while one runs
+  std::int32_t version = 16;                  // vllm_v1: of vLLM, 0.<version>
+  Order order = Order::fcfs;                  // vllm_v1
   std::optional<Preemption> preemption;
   CapacityPolicy capacity_policy = CapacityPolicy::guaranteed_no_evict;
   std::optional<double> conservativeness;  // sglang
@@ -58,6 +62,8 @@ struct PolicyConfig {
   /// Reproduce TGI 2.0.0, which overshoots max_batch_size when the batch is full.
   bool tgi_batch_size_bug = false;
 
+  /// vllm_v1: whether a prompt is admitted only if all of it fits. The product's default from vLLM 0.19 on.
+  [[nodiscard]] bool whole_sequence_must_fit() const { return reserve_full_sequence.value_or(version >= 19); }
   [[nodiscard]] Tok max_len() const { return max_total ? *max_total : model_max_len; }
 };
 

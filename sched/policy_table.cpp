@@ -269,7 +269,11 @@ PolicyVariant variant_of(const PolicyConfig& config) {
 Traits traits_of(const PolicyConfig& config) {
   Traits traits = row_of(config.policy).traits;
   if (variant_of(config) == PolicyVariant::contiguous) traits.contiguous = true;
-  if (config.policy == PolicyKind::vllm_v1) traits.fits_whole_prompts = !config.chunked.value_or(true);
+  if (config.policy == PolicyKind::vllm_v1) {
+    traits.fits_whole_prompts = !config.chunked.value_or(true);
+    traits.decides_ahead = config.async_scheduling.value_or(false);
+    traits.block_by_block = true;
+  }
   if (config.policy == PolicyKind::trtllm) traits.fits_whole_prompts = !config.chunked.value_or(false);
   return traits;
 }
@@ -277,6 +281,8 @@ Traits traits_of(const PolicyConfig& config) {
 Limits resolve_limits(const PolicyConfig& config, std::int64_t longest) {
   return row_of(config.policy).limits(config, longest > 0 ? longest : config.max_len());
 }
+
+bool reuses_partial_blocks_first(std::int32_t version) { return version >= 24; }
 
 Tok block_tokens(const PolicyConfig& config) {
   return config.block_size.value_or(policy_info(config.policy).block_tokens);

@@ -47,8 +47,10 @@ struct Traits {
   int max_inflight_steps = 1;
   bool returns_at_batch_end = false;  // all rows return together, when the last one is finished: no time between tokens
   bool fits_whole_prompts =
-      false;                // a prompt enters a step whole, beside the running decodes, within step_tokens of all
-  bool contiguous = false;  // reservations are address ranges: what is left over between them cannot be used
+      false;                    // a prompt enters a step whole, beside the running decodes, within step_tokens of all
+  bool contiguous = false;      // reservations are address ranges: what is left over between them cannot be used
+  bool decides_ahead = false;   // a step is decided when the one before it starts, not when that one has ended
+  bool block_by_block = false;  // KV operations are applied as they stand, and prompts can be shared once allocated
 };
 
 /// What bounds a batch, with the product's defaults where the settings state nothing. kForever: no such limit.
@@ -108,6 +110,8 @@ struct PolicyInfo {
 [[nodiscard]] Traits traits_of(const PolicyConfig& config);
 /// `longest`: tokens of the longest sequence, for products that derive limits from it; 0: that of the settings.
 [[nodiscard]] Limits resolve_limits(const PolicyConfig& config, std::int64_t longest = 0);
+/// Whether vLLM 0.<version> reuses freed blocks whose content is not complete before all others.
+[[nodiscard]] bool reuses_partial_blocks_first(std::int32_t version);
 /// Tokens of a KV block.
 [[nodiscard]] Tok block_tokens(const PolicyConfig& config);
 /// Settings that follow from others: the variant in effect, and one token budget where the product joins two.

@@ -34,8 +34,9 @@ std::vector<std::uint64_t> block_hashes(std::span<const std::uint64_t> prefix_ha
   return hashes;
 }
 
-PrefixCache::PrefixCache(Blk blocks, Tok block_tokens) : block_tokens_(block_tokens) {
-  push_idle(Kind::anonymous, blocks, -1);
+PrefixCache::PrefixCache(Blk blocks, Tok block_tokens, bool partial_first)
+    : block_tokens_(block_tokens), partial_first_(partial_first) {
+  push_idle(blocks, false);
 }
 
 void PrefixCache::open(ReqId id, std::span<const std::uint64_t> prompt_hashes) {
@@ -43,7 +44,7 @@ void PrefixCache::open(ReqId id, std::span<const std::uint64_t> prompt_hashes) {
   holders_.make(id).hashes.assign(prompt_hashes.begin(), prompt_hashes.end());
 }
 
-// The run that begins with the block at `from`, and how many of its blocks are those of the prompt.
+// The run that begins with the block at `from`, and how many of its blocks are those of the sequence.
 PrefixCache::Match PrefixCache::match(const Holder& holder, std::size_t from, std::size_t end) const {
   const std::int32_t run = by_hash_.find(holder.hashes[from]);
   if (run < 0) return {};
@@ -68,11 +69,6 @@ PrefixHit PrefixCache::hit(ReqId id, Tok limit) const {
     if (runs_[at(found.run)].holders == 0) hit.idle_blocks += static_cast<Blk>(found.blocks);
     blocks += found.blocks;
   }
-  if (holder->own >= 0 && blocks == holder->own_begin) {
-    const auto own = std::min(static_cast<std::size_t>(runs_[at(holder->own)].count), most - blocks);
-    blocks += own;
-    hit.idle_blocks += static_cast<Blk>(own);
-  }
   hit.tokens = static_cast<Tok>(blocks) * block_tokens_;
   return hit;
 }
@@ -87,19 +83,18 @@ std::int32_t PrefixCache::new_run() {
   return run;
 }
 
-std::int32_t PrefixCache::push_idle(Kind kind, Blk count, std::int32_t request) {
-  if (count == 0) return -1;
-  if (kind == Kind::anonymous && tail_ >= 0 && runs_[at(tail_)].kind == Kind::anonymous) {
-    runs_[at(tail_)].count += count;
-    return tail_;
+// Blocks without hashes, at the tail of the queue or at its head.
+void PrefixCache::push_idle(Blk count, bool at_head) {
+  if (count == 0) return;
+  const std::int32_t end = at_head ? head_ : tail_;
+  if (end >= 0 && runs_[at(end)].kind == Kind::anonymous) {
+    runs_[at(end)].count += count;
+    return;
   }
   const std::int32_t run = new_run();
-  Run& r = runs_[at(run)];
-  r.kind = kind;
-  r.count = count;
-  r.request = request;
-  link(run, -1);
-  return run;
+  runs_[at(run)].kind = Kind::anonymous;
+  runs_[at(run)].count = count;
+  link(run, at_head ? head_ : -1);
 }
 
 // Into the queue before another run, or at its tail (-1).
@@ -118,15 +113,9 @@ void PrefixCache::unlink(std::int32_t run) {
   (r.next >= 0 ? runs_[at(r.next)].previous : tail_) = r.previous;
 }
 
-void PrefixCache::drop(std::int32_t run) {
-  unlink(run);
-  runs_[at(run)].kind = Kind::anonymous;
-  free_runs_.push_back(run);
-}
-
-// A hashed run keeps its first `blocks` blocks; the others become a run of their own with the same holders. In the
-// queue the others come first, since the last blocks of a prompt were freed first.
-void PrefixCache::split(std::int32_t run, std::size_t blocks) {
+// A run keeps its first `blocks` blocks; the others become a run of their own with the same holders. In the queue the
+// others come first, since the last blocks of a sequence were freed first.
+std::int32_t PrefixCache::split_one(std::int32_t run, std::size_t blocks) {
   const std::int32_t rest = new_run();
   Run &front = runs_[at(run)], &back = runs_[at(rest)];
   back.kind = Kind::hashed;
@@ -134,41 +123,82 @@ void PrefixCache::split(std::int32_t run, std::size_t blocks) {
   back.count = front.count - static_cast<Blk>(blocks);
   back.holders = front.holders;
   back.rest = std::exchange(front.rest, rest);
+  back.twin = -1;
   front.count = static_cast<Blk>(blocks);
   front.hashes.resize(blocks);
-  by_hash_.insert(back.hashes.front(), rest);
   if (front.holders == 0) link(rest, run);
+  return rest;
 }
 
-// The run at the head has lost its last block.
+// All copies are split, so that they stay equally long.
+void PrefixCache::split(std::int32_t first, std::size_t blocks) {
+  std::int32_t last = -1;
+  for (std::int32_t run = first; run >= 0; run = runs_[at(run)].twin) {
+    const std::int32_t rest = split_one(run, blocks);
+    if (last >= 0)
+      runs_[at(last)].twin = rest;
+    else
+      by_hash_.insert(runs_[at(rest)].hashes.front(), rest);
+    last = rest;
+  }
+}
+
+// Forgets the run at the head.
 void PrefixCache::evict_head() {
-  const Run& r = runs_[at(head_)];
-  if (r.kind == Kind::own) holders_.find(static_cast<ReqId>(r.request))->own = -1;
-  if (r.kind == Kind::hashed) by_hash_.erase(r.hashes.front());
-  drop(head_);
+  const std::int32_t run = head_;
+  Run& r = runs_[at(run)];
+  if (r.kind == Kind::hashed) {
+    const std::uint64_t hash = r.hashes.front();
+    const std::int32_t first = by_hash_.find(hash);
+    if (first == run) {
+      by_hash_.erase(hash);
+      if (r.twin >= 0) by_hash_.insert(hash, r.twin);
+    } else {
+      std::int32_t before = first;
+      while (runs_[at(before)].twin != run) before = runs_[at(before)].twin;
+      runs_[at(before)].twin = r.twin;
+    }
+  }
+  unlink(run);
+  r.kind = Kind::anonymous;
+  r.twin = -1;
+  free_runs_.push_back(run);
 }
 
 void PrefixCache::take(Blk blocks) {
   while (blocks > 0) {
     PLIMSOLL_CHECK(head_ >= 0, "the queue of idle blocks ran dry");
-    Run& r = runs_[at(head_)];
-    const Blk taken = std::min(blocks, r.count);  // the last positions go first: they were freed first
-    r.count -= taken;
-    blocks -= taken;
-    if (r.count == 0) evict_head();
+    const Run& r = runs_[at(head_)];
+    if (r.kind == Kind::hashed && blocks < r.count) {
+      // With copies, what goes is split off first; it is then at the head itself.
+      const auto kept = static_cast<std::size_t>(r.count - blocks);
+      const std::int32_t first = by_hash_.find(r.hashes.front());
+      if (first == head_ && r.twin < 0) {
+        runs_[at(head_)].hashes.resize(kept);
+        runs_[at(head_)].count -= blocks;
+        return;
+      }
+      split(first, kept);
+      continue;
+    }
+    if (blocks < r.count) {
+      runs_[at(head_)].count -= blocks;
+      return;
+    }
+    blocks -= r.count;
+    evict_head();
   }
 }
 
 Blk PrefixCache::attach(ReqId id, Tok tokens) {
   Holder& h = holders_.make(id);
   const auto blocks = static_cast<std::size_t>(tokens / block_tokens_);
-  const std::size_t end = std::min(blocks, h.hashes.size());
   Blk were_idle = 0;
   h.pieces.clear();
   h.published = 0;
-  while (h.published < end) {
-    const Match found = match(h, h.published, end);
-    if (found.run < 0) break;
+  while (h.published < blocks) {
+    const Match found = match(h, h.published, blocks);
+    PLIMSOLL_CHECK(found.run >= 0, "a prefix is attached as it was hit");
     const auto count = static_cast<Blk>(found.blocks);
     if (count < runs_[at(found.run)].count) split(found.run, found.blocks);
     if (runs_[at(found.run)].holders++ == 0) {
@@ -178,66 +208,45 @@ Blk PrefixCache::attach(ReqId id, Tok tokens) {
     h.pieces.push_back({found.run, count});
     h.published += found.blocks;
   }
-  if (h.published < blocks) {
-    const auto own = static_cast<Blk>(blocks - h.published);
-    PLIMSOLL_CHECK(h.own >= 0 && runs_[at(h.own)].count >= own, "a prefix is attached as it was hit");
-    Run& run = runs_[at(h.own)];
-    run.count -= own;
-    were_idle += own;
-    run.kind = Kind::anonymous;  // what is left of it will be computed anew
-    if (run.count == 0) drop(h.own);
-    h.own = -1;
-  }
   return were_idle;
 }
 
-// If another request had published the last block first: the run that holds that block, and how far into it. The run
-// may have been evicted or split since, so its first block is looked up again, going back from the last one.
-PrefixCache::Match PrefixCache::behind(const Holder& holder) const {
-  if (holder.pieces.empty() || holder.pieces.back().run >= 0) return {};
-  const std::size_t begin = holder.published - static_cast<std::size_t>(holder.pieces.back().count);
-  for (std::size_t first = holder.published; first-- > begin;) {
-    const std::int32_t run = by_hash_.find(holder.hashes[first]);
-    if (run < 0) continue;
-    const Run& r = runs_[at(run)];
-    const std::size_t blocks = holder.published - first;
-    const bool there =
-        static_cast<std::size_t>(r.count) >= blocks && r.hashes[blocks - 1] == holder.hashes[holder.published - 1];
-    return there ? Match{run, blocks} : Match{};
-  }
-  return {};
-}
-
-// A block is in the cache at most once. Its hash determines all blocks before it, so it is either the first block of
-// its run or directly behind its predecessor. There is no third place to look in.
+// A block that is in no run begins none and follows no last one: all pieces of a request are whole runs.
 void PrefixCache::publish(ReqId id, Tok computed) {
   Holder* found = holders_.find(id);
   if (found == nullptr) return;
   Holder& h = *found;
   const std::size_t end = std::min(static_cast<std::size_t>(computed / block_tokens_), h.hashes.size());
-  if (h.published >= end) return;
-  if (const Match other = behind(h); other.run >= 0) {
-    const Run& r = runs_[at(other.run)];
-    std::size_t more = 0;
-    while (h.published + more < end && other.blocks + more < static_cast<std::size_t>(r.count) &&
-           r.hashes[other.blocks + more] == h.hashes[h.published + more])
-      ++more;
-    add_foreign(h, more);
-  }
   while (h.published < end) {
     const Match other = match(h, h.published, end);
     if (other.run >= 0)
-      add_foreign(h, other.blocks);
+      publish_copy(h, other);
     else
       publish_fresh(h, end);
   }
 }
 
-void PrefixCache::add_foreign(Holder& holder, std::size_t blocks) {
-  if (blocks == 0) return;
-  holder.published += blocks;
-  if (holder.pieces.empty() || holder.pieces.back().run >= 0) holder.pieces.push_back({});
-  holder.pieces.back().count += static_cast<Blk>(blocks);
+std::int32_t PrefixCache::new_hashed(const Holder& holder, std::size_t from, std::size_t to) {
+  const std::int32_t run = new_run();
+  Run& r = runs_[at(run)];
+  r.kind = Kind::hashed;
+  r.hashes.assign(holder.hashes.begin() + static_cast<std::ptrdiff_t>(from),
+                  holder.hashes.begin() + static_cast<std::ptrdiff_t>(to));
+  r.count = static_cast<Blk>(to - from);
+  r.holders = 1;
+  r.rest = r.twin = -1;
+  return run;
+}
+
+// Another request published the same content first: this one's blocks are a further copy.
+void PrefixCache::publish_copy(Holder& holder, const Match& other) {
+  if (static_cast<Blk>(other.blocks) < runs_[at(other.run)].count) split(other.run, other.blocks);
+  const std::int32_t run = new_hashed(holder, holder.published, holder.published + other.blocks);
+  std::int32_t last = other.run;
+  while (runs_[at(last)].twin >= 0) last = runs_[at(last)].twin;
+  runs_[at(last)].twin = run;
+  holder.pieces.push_back({run, static_cast<Blk>(other.blocks)});
+  holder.published += other.blocks;
 }
 
 // Publishes the next block, which is in no run, and those behind it that are in none. They lengthen the request's last
@@ -246,57 +255,46 @@ void PrefixCache::publish_fresh(Holder& holder, std::size_t end) {
   const std::size_t from = holder.published;
   std::size_t to = from + 1;
   while (to < end && by_hash_.find(holder.hashes[to]) < 0) ++to;
-  const auto count = static_cast<Blk>(to - from);
-  const auto first = holder.hashes.begin() + static_cast<std::ptrdiff_t>(from),
-             last = holder.hashes.begin() + static_cast<std::ptrdiff_t>(to);
   holder.published = to;
-  if (!holder.pieces.empty() && holder.pieces.back().run >= 0) {
+  const auto count = static_cast<Blk>(to - from);
+  if (!holder.pieces.empty()) {
     Piece& piece = holder.pieces.back();
     Run& r = runs_[at(piece.run)];
-    if (r.holders == 1 && r.count == piece.count) {
-      r.hashes.resize(static_cast<std::size_t>(r.count));
-      r.hashes.insert(r.hashes.end(), first, last);
+    if (r.holders == 1 && r.count == piece.count && r.twin < 0 && by_hash_.find(r.hashes.front()) == piece.run) {
+      r.hashes.insert(r.hashes.end(), holder.hashes.begin() + static_cast<std::ptrdiff_t>(from),
+                      holder.hashes.begin() + static_cast<std::ptrdiff_t>(to));
       r.count += count;
       r.rest = -1;
       piece.count += count;
       return;
     }
   }
-  const std::int32_t run = new_run();
-  Run& r = runs_[at(run)];
-  r.kind = Kind::hashed;
-  r.hashes.assign(first, last);
-  r.count = count;
-  r.holders = 1;
-  r.rest = -1;
-  by_hash_.insert(r.hashes.front(), run);
+  const std::int32_t run = new_hashed(holder, from, to);
+  by_hash_.insert(runs_[at(run)].hashes.front(), run);
   holder.pieces.push_back({run, count});
 }
 
-void PrefixCache::forget_own(Holder& holder) {
-  if (holder.own >= 0) runs_[at(holder.own)].kind = Kind::anonymous;
-  holder.own = -1;
+// Blocks that only this request can ask for: generated tokens, and prompts whose content is not known.
+void PrefixCache::add_own_hashes(Holder& holder, std::size_t blocks) {
+  constexpr std::uint64_t kOwn = 0xd1b54a32d192ed03ULL;  // so that they are no hashes of block_hashes()
+  if (holder.identity == 0) holder.identity = mix(++identities_ ^ kOwn);
+  while (holder.hashes.size() < blocks) holder.hashes.push_back(mix(mix(holder.identity ^ holder.hashes.size())));
 }
 
-Blk PrefixCache::release(ReqId id, Blk held, Tok computed) {
-  if (holders_.find(id) == nullptr && computed < block_tokens_) {
-    push_idle(Kind::anonymous, held, -1);
-    return held;
+Blk PrefixCache::release(ReqId id, Blk held, Tok computed, bool returns) {
+  const Blk whole = std::min<Blk>(computed / block_tokens_, held);
+  if (returns && whole > 0) {
+    add_own_hashes(holders_.make(id), static_cast<std::size_t>(whole));
+    publish(id, computed);
   }
-  Holder& h = holders_.make(id);
-  const auto published = static_cast<Blk>(h.published);
-  const Blk whole = std::clamp<Blk>(computed / block_tokens_, std::min(published, held), held);
-  forget_own(h);  // what an earlier preemption left behind is out of date
-  push_idle(Kind::anonymous, held - whole, -1);
-  Blk became_idle = held - std::min(published, held);
-  h.own_begin = h.published;
-  if (whole > published) h.own = push_idle(Kind::own, whole - published, static_cast<std::int32_t>(id));
-  for (auto piece = h.pieces.rbegin(); piece != h.pieces.rend(); ++piece) {
-    if (piece->run < 0) {
-      push_idle(Kind::anonymous, piece->count, -1);
-      became_idle += piece->count;
-      continue;
-    }
+  Holder* const h = holders_.find(id);
+  const Blk published = h == nullptr ? 0 : static_cast<Blk>(h->published);
+  Blk became_idle = held - published;
+  const Blk partial = std::min(held - whole, became_idle);
+  push_idle(partial, partial_first_);
+  push_idle(became_idle - partial, false);
+  if (h == nullptr) return became_idle;
+  for (auto piece = h->pieces.rbegin(); piece != h->pieces.rend(); ++piece) {
     parts_.clear();
     for_parts(*piece, [this](std::int32_t run) { parts_.push_back(run); });
     for (auto part = parts_.rbegin(); part != parts_.rend(); ++part) {
@@ -305,16 +303,16 @@ Blk PrefixCache::release(ReqId id, Blk held, Tok computed) {
       became_idle += runs_[at(*part)].count;
     }
   }
-  h.pieces.clear();
-  h.published = 0;
+  h->pieces.clear();
+  h->published = 0;
   return became_idle;
 }
 
 void PrefixCache::close(ReqId id) {
   Holder* h = holders_.find(id);
   if (h == nullptr) return;
-  forget_own(*h);
   h->hashes.clear();
+  h->identity = 0;
   holders_.erase(id);
 }
 

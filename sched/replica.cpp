@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "model/error.h"
 #include "sched/prefix_cache.h"
@@ -45,7 +46,8 @@ std::optional<ReqId> Replica::arrive(const NewRequest& request, Nanos now) {
                 .prompt = request.input,
                 .max_new = request.max_new,
                 .reserve_tokens = reserve_tokens(config_, request),
-                .arrival = now};
+                .arrival = now,
+                .priority = request.priority};
   if (const std::optional<Reject> refusal = front_door(entry)) {
     FinishedAttempt record{.serial = request.serial,
                            .client = request.client,
@@ -77,7 +79,10 @@ std::optional<ReqId> Replica::arrive(const NewRequest& request, Nanos now) {
   live_[id].output = request.output;
   log_.name(id, request.serial, request.name);
   open_prefix(id, request);
-  policy_->on_arrival(id, View{table_, kv_}, now);
+  if (traits_.decides_ahead)
+    unseen_.push_back(id);
+  else
+    policy_->on_arrival(id, View{table_, kv_}, now);
   return id;
 }
 
@@ -99,16 +104,36 @@ void Replica::cancel(ReqId id, Outcome outcome, Nanos now) {
     abandon(id);  // a row of a static batch cannot leave it
     return;
   }
+  std::erase(unseen_, id);
   policy_->on_cancel(id, View{table_, kv_}, now);
-  end_request(id, outcome, now);
+  if (in_decided_step(id))
+    gone_.push_back(id);
+  else
+    end_request(id, outcome, now);
 }
 
 bool Replica::decide(Nanos now) {
+  if (!traits_.decides_ahead) {
+    ask_policy(now);
+    return decision_.has_step();
+  }
+  const bool arrivals = !unseen_.empty() && decision_.arrival_breaks;
+  show_arrivals(now);
+  if (!std::exchange(ahead_, false) && plan_left_ == 0) {
+    idle_until_ = now;
+    ask_policy(now);
+  } else if (plan_left_ > 0 || arrivals || !gone_.empty()) {
+    decision_.repeat = 0;  // what ended the plan changes only the step after the one that is decided already
+  }
+  plan_left_ = decision_.has_step() ? plan_steps() : 0;
+  return decision_.has_step();
+}
+
+void Replica::ask_policy(Nanos now) {
   decision_.clear();
   policy_->decide(now, View{table_, kv_}, decision_);
   if (log_.enabled()) decision_.arrival_breaks = true;  // the log prints a refusal on the next step's line
   apply(decision_, now);
-  return decision_.has_step();
 }
 
 // Blocks are given back before any are taken: a policy counts on what its preemptions free in the same decision.
@@ -116,11 +141,16 @@ void Replica::apply(const Decision& decision, Nanos now) {
   log_.note_moves(decision);
   for (const Reject& refusal : decision.rejects) reject(refusal, now);
   for (const KvOp& op : decision.kv) {
-    if (op.kind == KvOp::Kind::free_all) preempt(op.id, false, now);
-    if (op.kind == KvOp::Kind::swap_out) preempt(op.id, true, now);
+    if (traits_.block_by_block) break;
+    if (op.kind == KvOp::Kind::free_all) preempt(op, now);
+    if (op.kind == KvOp::Kind::swap_out) preempt(op, now);
   }
+  bool decodes = !traits_.block_by_block;  // have their blocks
   for (const KvOp& op : decision.kv) {
-    if (op.kind == KvOp::Kind::attach_prefix) {
+    if (op.kind == KvOp::Kind::attach_prefix && !std::exchange(decodes, true)) take_decodes();
+    if (traits_.block_by_block && op.kind == KvOp::Kind::free_all) {
+      preempt(op, now);
+    } else if (op.kind == KvOp::Kind::attach_prefix) {
       kv_.attach_prefix(op.id, static_cast<Tok>(op.tokens));
       table_.set_computed(op.id, static_cast<Tok>(op.tokens));
       occupancy_.restore(static_cast<Tok>(op.tokens));
@@ -133,6 +163,7 @@ void Replica::apply(const Decision& decision, Nanos now) {
       apply_grow(op);
     }
   }
+  if (traits_.decides_ahead && !decodes) take_decodes();
   for (const Forward& forward : decision.forwards())
     for (const Segment& segment : forward.prefill)
       if (table_[segment.id].state == State::waiting) start_service(segment.id, now);
@@ -150,6 +181,7 @@ void Replica::apply_grow(const KvOp& op) {
     return;
   }
   kv_.grow(op.id, op.tokens);
+  if (traits_.block_by_block) kv_.publish(op.id, static_cast<Tok>(op.tokens));
   occupancy_.grow(live.served().kv, op.tokens, table_.computed(op.id));
 }
 
@@ -161,7 +193,12 @@ void Replica::forget_kv(ReqId id) {
     occupancy_.forget(table_.computed(id));
 }
 
-void Replica::preempt(ReqId id, bool swap, Nanos now) {
+void Replica::preempt(const KvOp& op, Nanos now) {
+  const ReqId id = op.id;
+  const bool swap = op.kind == KvOp::Kind::swap_out;
+  // Blocks that this decision gave it are taken, and go back with the others.
+  const Blk given = kv_.need(id, op.tokens);
+  const Tok known = known_tokens(id, static_cast<Tok>(op.tokens));
   Live& live = live_[id];
   ++preemptions_;
   ++table_.edit(id).preemptions;
@@ -172,7 +209,8 @@ void Replica::preempt(ReqId id, bool swap, Nanos now) {
   if (swap) {
     kv_.swap_out(id);
   } else {
-    kv_.release(id, table_.computed(id));
+    kv_.take_early(given);
+    kv_.release(id, known, true, kv_.prefix_caching() ? given : 0);
     table_.set_computed(id, 0);
   }
   table_.edit(id).state = swap ? State::swapped : State::waiting;
@@ -215,7 +253,8 @@ void Replica::end_request(ReqId id, Outcome outcome, Nanos now) {
     live.served_->preempt_s += 1e-9 * static_cast<double>(now - live.served_->stopped);
   if (table_[id].state != State::swapped) forget_kv(id);
   // What it published stays findable; the rest was its own alone, and it does not come back.
-  kv_.release(id, 0);
+  const Blk early = live.ahead && kv_.prefix_caching() ? kv_.need(id, table_.computed(id) + 1) : 0;
+  kv_.release(id, table_.computed(id), false, early);
   kv_.close(id);
   const Request& request = table_[id];
   FinishedAttempt record{.serial = request.serial,

@@ -4,6 +4,11 @@
 //
 //   arrive()/cancel() as they happen -> decide() when no step is in flight -> run what decision() says -> complete()
 //
+// With Traits::decides_ahead the next step is decided when a step starts: it knows neither the tokens of that step nor
+// what arrives while it runs. Since only counters of that step matter, complete() asks the policy when the step has
+// ended, before anything else of that time reaches it, and decide() gives what was decided. Requests that have ended by
+// then are still rows of the step.
+//
 // The driver orders what happens at equal times (load/run_loop.h). One thread at a time.
 #pragma once
 
@@ -68,7 +73,8 @@ class Replica {
   Replica(const Replica&) = delete;
   Replica& operator=(const Replica&) = delete;
 
-  /// Delivers a request. nullopt if the front door refused it (it stands in ended()).
+  /// Delivers a request. nullopt if the front door refused it (it stands in ended()). A policy that decides ahead sees
+  /// it with the next decide().
   std::optional<ReqId> arrive(const NewRequest& request, Nanos now);
   /// The client is gone and the engine drops the request. No step may be in flight for it to matter at once; a step in
   /// flight is finished with it, so the caller calls this between steps.
@@ -118,7 +124,7 @@ class Replica {
   [[nodiscard]] std::optional<Reject> front_door(const Request& request) const;
   void open_prefix(ReqId id, const NewRequest& request);
   void apply(const Decision& decision, Nanos now);
-  void preempt(ReqId id, bool swap, Nanos now);
+  void preempt(const KvOp& op, Nanos now);
   void start_service(ReqId id, Nanos now);
   void stop_service(ReqId id, Nanos now);
   void reject(const Reject& reject, Nanos now);
@@ -130,10 +136,21 @@ class Replica {
   void apply_grow(const KvOp& op);
   void forget_kv(ReqId id);
   [[nodiscard]] bool wastes_free_blocks() const;
+  void ask_policy(Nanos now);
+  void show_arrivals(Nanos until);
+  void decide_ahead(Nanos now);
+  void leave_capped();
+  void waste_rows();
+  void take_decodes();
+  void end_gone(Nanos now);
+  [[nodiscard]] bool in_decided_step(ReqId id) const;
+  [[nodiscard]] bool decoded_last(ReqId id);
+  [[nodiscard]] Tok known_tokens(ReqId id, Tok given);
   void complete_prefills(const Forward& forward, const StepsTime& time);
   void complete_decodes(const Forward& forward, const StepsTime& time);
   void emit(ReqId id, const StepsTime& time);
   void finish_rows(const StepsTime& time);
+  void sort_finished();
 
   std::unique_ptr<Policy> policy_;
   Traits traits_;
@@ -147,9 +164,17 @@ class Replica {
   std::vector<ReqId> fresh_;      // joined since the last group step: their first gap differs from the others'
   std::vector<ReqId> finished_, held_rows_;
   std::vector<FinishedAttempt> ended_;
-  double group_emitted_ = 0;  // seconds: when the group last decoded
-  model::TimeParts spent_;    // all step time so far, by cause
+  double group_emitted_ = 0;         // seconds: when the group last decoded
+  std::int64_t group_decoded_ = -1;  // the step in which it did
+  model::TimeParts spent_;           // all step time so far, by cause
   std::int64_t preemptions_ = 0, steps_ = 0;
+  // With Traits::decides_ahead:
+  bool ahead_ = false;          // decision_ is the next step's, and applied
+  std::int64_t plan_left_ = 0;  // steps of the decided plan that have not ended
+  std::vector<ReqId> unseen_;   // arrivals that the policy has not seen
+  std::vector<ReqId> gone_;     // cancelled rows of the decided step: they leave with it
+  DecodeLoad wasted_;           // rows of the decided step whose requests have ended
+  Nanos idle_until_ = kNever;   // when the engine started after it had been idle
   LogHistogram itl_;
   DecisionLog log_;
 };

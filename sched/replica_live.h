@@ -18,6 +18,8 @@ struct Replica::Live {
     model::TimeParts service_begin;  // the replica's time by cause when the request last entered service
     Nanos stopped = 0;               // when it was last preempted
     double emitted = 0;              // seconds: its last token; members take group_emitted_ unless fresh
+    std::int64_t decoded = -1;       // the step in which it last decoded as one of a list
+    std::int64_t prefilled = -1;     // the step that completed its (re)prefill
     KvShare kv;
   };
 
@@ -27,6 +29,7 @@ struct Replica::Live {
   Tok output = 0;
   std::uint32_t epoch = 0;  // tells stale heap entries from live ones
   bool live = true, abandoned = false, fresh = false, was_decoding = false;
+  bool ahead = false;  // a row of the step that is decided ahead, although the request has ended
 
   [[nodiscard]] Served& served() {
     if (!served_) served_ = std::make_unique<Served>();

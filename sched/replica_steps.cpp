@@ -24,12 +24,13 @@ StepLoad load_of(const Decision& decision, const RequestTable& table) {
 
 Replica::DecodeLoad Replica::decode_load(const Forward& forward) const {
   DecodeLoad load;
+  if (forward.decodes != Decodes::none) load = wasted_;
   if (forward.decodes == Decodes::group) {
-    load.rows = table_.group_size();
-    load.context = static_cast<double>(table_.group_context());
-    load.context_windowed = static_cast<double>(table_.group_context_windowed());
+    load.rows += table_.group_size();
+    load.context += static_cast<double>(table_.group_context());
+    load.context_windowed += static_cast<double>(table_.group_context_windowed());
   } else if (forward.decodes == Decodes::listed) {
-    load.rows = static_cast<std::int64_t>(forward.listed.size());
+    load.rows += static_cast<std::int64_t>(forward.listed.size());
     const Tok window = table_.window() > 0 ? table_.window() : std::numeric_limits<Tok>::max();
     for (const ReqId id : forward.listed) {
       const Tok context = table_.computed(id) + 1;
@@ -52,12 +53,18 @@ void Replica::complete(const StepsTime& time) {
   steps_ += time.steps;
   spent_ += time.parts;
   finished_.clear();
+  wasted_ = {};
   for (const Forward& forward : decision_.forwards()) complete_decodes(forward, time);
   for (const Forward& forward : decision_.forwards()) complete_prefills(forward, time);
   if (decision_.repeat >= time.steps) {
     decision_.repeat -= time.steps;
     for (Forward& forward : decision_.edit_forwards())
       if (forward.padded > 0) forward.padded += static_cast<Tok>(time.steps);
+  }
+  if (traits_.decides_ahead) {
+    plan_left_ -= time.steps;
+    end_gone(time.end_stamp);
+    if (plan_left_ == 0) decide_ahead(time.end_stamp);
   }
   finish_rows(time);
 }
@@ -71,6 +78,7 @@ void Replica::complete_decodes(const Forward& forward, const StepsTime& time) {
       const double emitted = live.fresh ? served.emitted : group_emitted_;
       if (!traits_.returns_at_batch_end) itl_.add((time.start - emitted) + time.first, 1);
       served.emitted = time.end;
+      served.decoded = steps_;
       if (!live.fresh) {
         live.fresh = true;
         fresh_.push_back(id);
@@ -95,12 +103,13 @@ void Replica::complete_decodes(const Forward& forward, const StepsTime& time) {
       --rest;
       live_[id].fresh = false;
     }
-    itl_.add((time.start - group_emitted_) + time.first, rest);
+    if (rest > 0) itl_.add((time.start - group_emitted_) + time.first, rest);
   } else {
     for (const ReqId id : fresh_) live_[id].fresh = false;
   }
   fresh_.clear();
   group_emitted_ = time.end;
+  group_decoded_ = steps_;
   occupancy_.store_group(time.steps, table_.group_size());
   table_.advance_group(time.steps);
   kv_.advance_group(time.steps);
@@ -116,7 +125,7 @@ void Replica::complete_prefills(const Forward& forward, const StepsTime& time) {
     Live::Served& served = live_[segment.id].served();
     table_.prefill(segment.id, segment.new_tokens);
     occupancy_.store_prefill(served.kv, segment.new_tokens);
-    kv_.publish(segment.id, table_.computed(segment.id));
+    if (!traits_.block_by_block) kv_.publish(segment.id, table_.computed(segment.id));
     PLIMSOLL_CHECK(segment.emits == (table_.computed(segment.id) == table_.length(segment.id)),
                    "a prefill emits exactly when it covers the whole sequence");
     if (segment.emits) emit(segment.id, time);
@@ -132,17 +141,32 @@ void Replica::emit(ReqId id, const StepsTime& time) {
   else if (!traits_.returns_at_batch_end)
     itl_.add(time.end - served.emitted, 1);
   served.emitted = time.end;
+  served.prefilled = steps_;
   table_.emit(id);
-  if (table_.generated(id) == live.output)
-    finished_.push_back(id);
-  else
-    join(id);
+  const bool ends = table_.generated(id) == live.output;
+  if (ends) finished_.push_back(id);
+  // What decides ahead does not know yet that the request has ended, unless its cap says so.
+  if (!ends || (traits_.decides_ahead && table_.generated(id) < table_[id].max_new)) join(id);
 }
 
-// Requests end in the order of their arrival, whatever the order in which the heap gives them up.
-void Replica::finish_rows(const StepsTime& time) {
+// Requests end in the order of their arrival, whatever the order in which the heap gives them up; in vLLM in that of
+// the batch, which decides whose blocks are reused first.
+void Replica::sort_finished() {
+  if (finished_.size() < 2) return;
   std::sort(finished_.begin(), finished_.end(),
             [this](ReqId a, ReqId b) { return table_[a].serial < table_[b].serial; });
+  if (!traits_.block_by_block) return;
+  std::vector<ReqId> in_order;
+  for (const ReqId id : policy_->batch_order())
+    if (const auto found = std::find(finished_.begin(), finished_.end(), id); found != finished_.end()) {
+      in_order.push_back(id);
+      finished_.erase(found);
+    }
+  finished_.insert(finished_.begin(), in_order.begin(), in_order.end());
+}
+
+void Replica::finish_rows(const StepsTime& time) {
+  sort_finished();
   for (const ReqId id : finished_)
     if (table_.decoding(id)) leave(id);
   policy_->on_steps_done({time.steps, finished_}, View{table_, kv_}, time.end_stamp);

@@ -19,7 +19,7 @@ namespace plimsoll::sched {
 /// Orders a heap of what happens at readings of the group's clock: the earliest is on top.
 inline constexpr auto kLater = [](const auto& a, const auto& b) { return a.clock > b.clock; };
 
-/// What a policy may know of a request. 32 bytes: millions may wait at once.
+/// What a policy may know of a request. 40 bytes: millions may wait at once.
 struct Request {
   std::uint64_t serial = 0;  // order of arrival at the front door, unique in a run
   Tok prompt = 0;            // input tokens, >= 1
@@ -28,6 +28,7 @@ struct Request {
   std::int32_t preemptions : 24 = 0;
   State state : 8 = State::waiting;
   Nanos arrival = 0;
+  std::int32_t priority = 0;  // the lower, the sooner
 };
 
 class RequestTable {
@@ -43,6 +44,9 @@ class RequestTable {
   /// Whether the request is in the decode group.
   [[nodiscard]] bool decoding(ReqId id) const { return slots_[id].in_group; }
   [[nodiscard]] std::int64_t group_size() const { return group_size_; }
+  /// Running requests whose last token, by their cap, is computed but not known yet (Traits::decides_ahead). They are
+  /// not in the group.
+  [[nodiscard]] std::int64_t capped() const { return capped_; }
   /// Live requests: waiting, running and swapped.
   [[nodiscard]] std::int64_t size() const { return live_; }
 
@@ -55,6 +59,7 @@ class RequestTable {
   /// `tokens` more tokens are computed; the request is not in the group.
   void prefill(ReqId id, Tok tokens) { slots_[id].computed += tokens; }
   void set_computed(ReqId id, Tok tokens) { slots_[id].computed = tokens; }
+  void set_capped(std::int64_t requests) { capped_ = requests; }
   /// One more output token of a request outside the group.
   void emit(ReqId id) { ++slots_[id].generated; }
   void join_group(ReqId id);
@@ -99,7 +104,7 @@ class RequestTable {
 
   std::vector<Slot> slots_;
   std::vector<ReqId> free_slots_;
-  std::int64_t live_ = 0;
+  std::int64_t live_ = 0, capped_ = 0;
   std::int64_t clock_ = 0, group_size_ = 0, group_computed_ = 0;
   Tok window_ = 0;
   std::int64_t growing_ = 0, growing_context_ = 0;  // members below the window and their summed contexts

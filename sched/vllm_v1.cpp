@@ -2,6 +2,7 @@
 #include "sched/vllm_v1.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "sched/rows.h"
 
@@ -15,7 +16,9 @@ VllmV1::VllmV1(const PolicyConfig& config)
       threshold_(config.long_prefill_threshold.value_or(0)),
       watermark_(config.watermark.value_or(0)),
       chunked_(config.chunked.value_or(true)),
-      full_sequence_(config.reserve_full_sequence.value_or(false)),
+      full_sequence_(config.whole_sequence_must_fit()),
+      by_priority_(config.order == Order::priority),
+      version_(config.version),
       max_len_(config.max_len()) {}
 
 // The server refuses what would outgrow the model's context.
@@ -30,21 +33,35 @@ void VllmV1::on_cancel(ReqId id, const View&, Nanos) {
   if (!remove_one(waiting_, id)) remove_one(running_, id);
 }
 
+// A request that was preempted while its last token was on its way has gone back to the queue.
 void VllmV1::on_steps_done(const StepsDone& done, const View&, Nanos) {
-  for (const ReqId id : done.finished) remove_one(running_, id);
+  for (const ReqId id : done.finished)
+    if (!remove_one(running_, id)) remove_one(waiting_, id);
 }
 
-std::int64_t VllmV1::chunk(std::int64_t tokens, std::int64_t budget) const {
-  if (threshold_ > 0) tokens = std::min(tokens, threshold_);
-  return std::min(tokens, budget);
+// By priority, then by arrival.
+void VllmV1::enqueue(ReqId id, const View& view) {
+  if (!by_priority_) {
+    waiting_.push_back(id);
+    return;
+  }
+  const auto rank = [&view](ReqId r) { return std::pair(view.requests[r].priority, view.requests[r].serial); };
+  const auto before = [&rank](ReqId a, ReqId b) { return rank(a) < rank(b); };
+  waiting_.insert(std::upper_bound(waiting_.begin(), waiting_.end(), id, before), id);
+}
+
+// A request that is alone takes nothing from others: from 0.31 on its prompt is not cut.
+std::int64_t VllmV1::threshold() const {
+  return version_ >= 31 && running_.size() + waiting_.size() <= 1 ? 0 : threshold_;
 }
 
 void VllmV1::decide(Nanos now, const View& view, Decision& out) {
-  Step step{.budget = budget_, .kv = KvPreview(view.kv)};
+  Step step{.budget = budget_, .threshold = threshold(), .kv = KvPreview(view.kv)};
   Forward& forward = out.add_forward();
   const std::int64_t decoding = view.requests.group_size();
   const Blk growth = view.kv.group_growth(1);
-  if (decoding == std::ssize(running_) && decoding <= step.budget && growth <= step.kv.free()) {
+  if (decoding + view.requests.capped() == std::ssize(running_) && decoding <= step.budget &&
+      growth <= step.kv.free()) {
     step.budget -= decoding;  // all decode: the common case, whatever the batch size
     step.kv.take(growth);
     if (decoding > 0) forward.decodes = Decodes::group;
@@ -60,23 +77,35 @@ void VllmV1::decide(Nanos now, const View& view, Decision& out) {
   if (forward.prefill.empty() && forward.decodes == Decodes::group && out.kv.empty()) set_repeat(view, step, out);
 }
 
-// Running requests in order: a decode needs one token, an unfinished prefill its next chunk.
+// Running requests in order: a decode needs one token, an unfinished prefill its next chunk. A request whose last token
+// is on its way needs nothing.
 void VllmV1::schedule_running(const View& view, Step& step, Decision& out, Forward& forward) {
+  given_.clear();
   for (std::size_t i = 0; i < running_.size() && step.budget > 0; ++i) {
     const ReqId id = running_[i];
+    if (view.requests.generated(id) >= view.requests[id].max_new) continue;
     const Tok computed = view.requests.computed(id);
-    std::int64_t tokens = chunk(view.requests.length(id) - computed, step.budget);
+    std::int64_t tokens = view.requests.length(id) - computed;
+    if (step.threshold > 0) tokens = std::min(tokens, step.threshold);
+    tokens = std::min(tokens, step.budget);
     if (max_len_ > 0) tokens = std::min<std::int64_t>(tokens, max_len_ - 1 - computed);
     if (tokens <= 0) continue;
-    if (!make_room(id, computed + tokens, view, step, out)) break;
+    if (!make_room({id, tokens, computed, 0}, view, step, out)) break;
+    while (running_[i] != id) --i;  // requests before it were preempted
     step.budget -= tokens;
-    if (view.requests.decoding(id)) {
-      forward.listed.push_back(id);
-    } else {
-      const bool emits = computed + tokens == view.requests.length(id);
-      out.kv.push_back({KvOp::Kind::grow, id, computed + tokens});
-      forward.prefill.push_back({id, static_cast<Tok>(tokens), computed, emits});
+  }
+  fill(view, out, forward);
+}
+
+void VllmV1::fill(const View& view, Decision& out, Forward& forward) const {
+  for (const Given& given : given_) {
+    if (view.requests.decoding(given.id)) {
+      forward.listed.push_back(given.id);
+      continue;
     }
+    const std::int64_t end = given.computed + given.tokens;
+    forward.prefill.push_back(
+        {given.id, static_cast<Tok>(given.tokens), given.computed, end == view.requests.length(given.id)});
   }
   // If all members that are left decode, the step is one of the group and costs O(1); a list is for the rare others.
   std::int64_t members = view.requests.group_size();
@@ -91,69 +120,121 @@ void VllmV1::schedule_running(const View& view, Step& step, Decision& out, Forwa
   }
 }
 
-// Takes the blocks for `tokens` tokens, preempting from the tail while they are not there. False: the request itself
-// was the last one left and had to go.
-bool VllmV1::make_room(ReqId id, std::int64_t tokens, const View& view, Step& step, Decision& out) {
-  const Blk need = view.kv.need(id, tokens);
+// Takes the blocks that the request wants, preempting others while they are not there. False: the request itself had to
+// go.
+bool VllmV1::make_room(const Given& wanted, const View& view, Step& step, Decision& out) {
+  const std::int64_t end = wanted.computed + wanted.tokens;
+  const Blk need = view.kv.need(wanted.id, end);
   while (need > step.kv.free()) {
-    const ReqId last = running_.back();
-    running_.pop_back();
-    step.kv.release(last);
+    const std::size_t index = victim(view);
+    const ReqId last = running_[index];
     step.preempted = true;
-    if (running_.empty() && view.kv.blocks_for(tokens) > view.kv.total()) {
+    if (running_.size() == 1 && view.kv.blocks_for(end) > view.kv.total()) {
+      running_.clear();
+      step.kv.release(last);
       out.rejects.push_back({last, 500, "kv_capacity"});  // alone, and still too large: it would never end
       return false;
     }
-    out.preempted.push_back(last);
-    out.kv.push_back({KvOp::Kind::free_all, last, 0});
-    waiting_.push_front(last);
-    if (last == id) return false;
+    preempt(index, view, step, out);
+    if (last == wanted.id) return false;
   }
   step.kv.take(need);
+  if (!view.requests.decoding(wanted.id)) {
+    out.kv.push_back({KvOp::Kind::grow, wanted.id, end});
+    step.kv.publish(wanted.id, end);
+  }
+  given_.push_back({wanted.id, wanted.tokens, wanted.computed, need});
   return true;
+}
+
+// The last one admitted; by priority, the least urgent one.
+std::size_t VllmV1::victim(const View& view) const {
+  if (!by_priority_) return running_.size() - 1;
+  const auto rank = [&view](ReqId r) { return std::pair(view.requests[r].priority, view.requests[r].serial); };
+  const auto less = [&rank](ReqId a, ReqId b) { return rank(a) < rank(b); };
+  return static_cast<std::size_t>(std::max_element(running_.begin(), running_.end(), less) - running_.begin());
+}
+
+// A request that this step has already given tokens to gives them back. By priority alone that can happen.
+void VllmV1::preempt(std::size_t index, const View& view, Step& step, Decision& out) {
+  const ReqId id = running_[index];
+  running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(index));
+  Given given;
+  const auto found = std::find_if(given_.begin(), given_.end(), [id](const Given& g) { return g.id == id; });
+  if (found != given_.end()) {
+    given = *found;
+    given_.erase(found);
+    step.budget += given.tokens;
+    std::erase_if(out.kv, [id](const KvOp& op) { return op.id == id && op.kind == KvOp::Kind::grow; });
+  }
+  step.kv.release(id, given.blocks);
+  out.preempted.push_back(id);
+  out.kv.push_back({KvOp::Kind::free_all, id, given.tokens > 0 ? given.computed + given.tokens : 0});
+  if (by_priority_)
+    enqueue(id, view);
+  else
+    waiting_.push_front(id);
 }
 
 void VllmV1::schedule_waiting(const View& view, Step& step, Decision& out, Forward& forward) {
   while (!waiting_.empty() && step.budget > 0 && std::ssize(running_) < max_running_) {
-    if (admit_head(view, step, out, forward)) continue;
-    if (!running_.empty() || step.kv.free() < view.kv.total()) return;
-    out.rejects.push_back({waiting_.front(), 500, "kv_capacity"});  // it does not fit an empty pool: it never will
+    const Admission admission = admit_head(view, step, out, forward);
+    if (admission == Admission::admitted) continue;
+    if (admission == Admission::passed) {
+      skipped_.push_back(waiting_.front());
+    } else {
+      if (!running_.empty() || step.kv.free() < view.kv.total()) break;
+      out.rejects.push_back({waiting_.front(), 500, "kv_capacity"});  // it does not fit an empty pool: it never will
+    }
     waiting_.pop_front();
   }
+  for (const ReqId id : skipped_) {
+    if (by_priority_)
+      enqueue(id, view);
+    else
+      waiting_.push_front(id);  // the last one skipped is the first one next time
+  }
+  skipped_.clear();
 }
 
-bool VllmV1::admit_head(const View& view, Step& step, Decision& out, Forward& forward) {
+VllmV1::Admission VllmV1::admit_head(const View& view, Step& step, Decision& out, Forward& forward) {
   const ReqId id = waiting_.front();
   const Tok length = view.requests.length(id);
   const PrefixHit hit = step.kv.prefix_hit(id, length - 1);
   std::int64_t tokens = length - hit.tokens;
-  if (threshold_ > 0) tokens = std::min(tokens, threshold_);
-  if (!chunked_ && tokens > step.budget) return false;
+  if (step.threshold > 0) tokens = std::min(tokens, step.threshold);
+  // Up to 0.11, shorter prompts pass one that does not fit the rest of the budget.
+  if (!chunked_ && tokens > step.budget) return version_ <= 11 ? Admission::passed : Admission::blocked;
   tokens = std::min(tokens, step.budget);
   // The watermark protects those that run already.
   const Blk spared = running_.empty() ? 0 : static_cast<Blk>(watermark_ * static_cast<double>(view.kv.total()));
   // Idle cached blocks count as free until they are attached, so they are needed on top of fresh ones.
   const Blk attached = hit.tokens / view.kv.block_tokens();
-  if (full_sequence_ && view.kv.blocks_for(length) - attached + hit.idle_blocks + spared > step.kv.free()) return false;
+  if (full_sequence_ && view.kv.blocks_for(length) - attached + hit.idle_blocks + spared > step.kv.free())
+    return Admission::blocked;
   const Blk fresh = view.kv.blocks_for(hit.tokens + tokens) - attached;
-  if (fresh + hit.idle_blocks + spared > step.kv.free()) return false;
+  if (fresh + hit.idle_blocks + spared > step.kv.free()) return Admission::blocked;
   step.budget -= tokens;
   if (hit.tokens > 0) {
     step.kv.attach_prefix(id, hit.tokens);
     out.kv.push_back({KvOp::Kind::attach_prefix, id, hit.tokens});
   }
   step.kv.take(fresh);
+  step.kv.publish(id, hit.tokens + tokens);
   out.kv.push_back({KvOp::Kind::grow, id, hit.tokens + tokens});
   forward.prefill.push_back({id, static_cast<Tok>(tokens), hit.tokens, hit.tokens + tokens == length});
   running_.push_back(id);
   waiting_.pop_front();
-  return true;
+  return Admission::admitted;
 }
 
 // Until a request finishes, the free blocks only shrink and a blocked queue stays blocked.
 void VllmV1::set_repeat(const View& view, const Step& step, Decision& out) const {
-  out.repeat = std::max<std::int64_t>(0, view.kv.group_steps(view.kv.free()) - 1);
-  out.arrival_breaks = waiting_.empty() && step.budget > 0 && std::ssize(running_) < max_running_;
+  const bool may_pass = by_priority_ || (version_ <= 11 && !chunked_);
+  // Each step turns the skipped requests round.
+  if (!may_pass || by_priority_ || waiting_.size() < 2)
+    out.repeat = std::max<std::int64_t>(0, view.kv.group_steps(view.kv.free()) - 1);
+  out.arrival_breaks = (waiting_.empty() || may_pass) && step.budget > 0 && std::ssize(running_) < max_running_;
 }
 
 void VllmV1::digest(std::string& out) const {

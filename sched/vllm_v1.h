@@ -18,7 +18,7 @@ class VllmV1 final : public Policy {
  public:
   explicit VllmV1(const PolicyConfig& config);
   [[nodiscard]] std::optional<Reject> admit(const Request& request, const View& view) const override;
-  void on_arrival(ReqId id, const View&, Nanos) override { waiting_.push_back(id); }
+  void on_arrival(ReqId id, const View& view, Nanos) override { enqueue(id, view); }
   void on_cancel(ReqId id, const View& view, Nanos now) override;
   void on_steps_done(const StepsDone& done, const View& view, Nanos now) override;
   void decide(Nanos now, const View& view, Decision& out) override;
@@ -29,23 +29,38 @@ class VllmV1 final : public Policy {
  private:
   // What is left while a step is put together.
   struct Step {
-    std::int64_t budget = 0;
+    std::int64_t budget = 0, threshold = 0;
     KvPreview kv;
     bool preempted = false;
   };
-  [[nodiscard]] std::int64_t chunk(std::int64_t tokens, std::int64_t budget) const;
+  // What the step gives a request that runs.
+  struct Given {
+    ReqId id = kNoRequest;
+    std::int64_t tokens = 0;
+    Tok computed = 0;
+    Blk blocks = 0;
+  };
+  enum class Admission : std::uint8_t { admitted, passed, blocked };
+  [[nodiscard]] std::int64_t threshold() const;
   void schedule_running(const View& view, Step& step, Decision& out, Forward& forward);
-  [[nodiscard]] bool make_room(ReqId id, std::int64_t tokens, const View& view, Step& step, Decision& out);
+  void fill(const View& view, Decision& out, Forward& forward) const;
+  [[nodiscard]] bool make_room(const Given& wanted, const View& view, Step& step, Decision& out);
+  void preempt(std::size_t victim, const View& view, Step& step, Decision& out);
+  [[nodiscard]] std::size_t victim(const View& view) const;
+  void enqueue(ReqId id, const View& view);
   void schedule_waiting(const View& view, Step& step, Decision& out, Forward& forward);
-  [[nodiscard]] bool admit_head(const View& view, Step& step, Decision& out, Forward& forward);
+  [[nodiscard]] Admission admit_head(const View& view, Step& step, Decision& out, Forward& forward);
   void set_repeat(const View& view, const Step& step, Decision& out) const;
 
   std::int64_t max_running_, budget_, threshold_;
   double watermark_;
-  bool chunked_, full_sequence_;
+  bool chunked_, full_sequence_, by_priority_;
+  std::int32_t version_;
   Tok max_len_;
   std::deque<ReqId> waiting_;
   std::vector<ReqId> running_;
+  std::vector<Given> given_;    // of the step that is put together
+  std::vector<ReqId> skipped_;  // by admissions of this step
 };
 
 }  // namespace plimsoll::sched

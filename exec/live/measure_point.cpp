@@ -14,7 +14,10 @@ namespace plimsoll::exec {
 namespace {
 
 StepBuilderConfig builder_config(const load::Scenario& scenario, const LiveReplicas& replicas) {
-  return {.kv = scenario.kv, .sequences = replicas.sequences, .sampling = replicas.sampling};
+  return {.kv = scenario.kv,
+          .block_by_block = sched::traits_of(scenario.policy).block_by_block,
+          .sequences = replicas.sequences,
+          .sampling = replicas.sampling};
 }
 
 // Runs the steps of a script like those of any other load. Only the stamps that the policy sees are the script's.

@@ -13,9 +13,10 @@ using sched::KvOp;
 StepBuilder::StepBuilder(const StepBuilderConfig& config, const PromptSource& prompts, ForwardDevice& device)
     : prompts_(prompts),
       device_(device),
-      pool_(config.kv.blocks, config.kv.block_tokens, config.kv.prefix_caching),
+      pool_(config.kv.blocks, config.kv.block_tokens, config.kv.prefix_caching, config.kv.partial_first),
       sampling_(config.sampling),
-      block_tokens_(config.kv.block_tokens) {
+      block_tokens_(config.kv.block_tokens),
+      block_by_block_(config.block_by_block) {
   for (std::int32_t slot = config.sequences; slot-- > 0;) free_slots_.push_back(slot);
 }
 
@@ -35,20 +36,27 @@ void StepBuilder::begin(const StepOrder& order) {
 
 void StepBuilder::apply(const std::vector<KvOp>& ops) {
   for (const KvOp& op : ops) {
-    if (op.kind == KvOp::Kind::free_all) {
-      pool_.release(op.id, sequence(op.id).computed);
-      sequence(op.id).computed = 0;
-    }
+    if (op.kind == KvOp::Kind::free_all && !block_by_block_) free_all(op);
     if (op.kind == KvOp::Kind::swap_out) swap_out(op.id);
   }
   for (const KvOp& op : ops) {
+    if (op.kind == KvOp::Kind::free_all && block_by_block_) free_all(op);
     if (op.kind == KvOp::Kind::attach_prefix) {
       pool_.attach_prefix(op.id, static_cast<Tok>(op.tokens));
       sequence(op.id).computed = static_cast<Tok>(op.tokens);
     }
     if (op.kind == KvOp::Kind::swap_in) swap_in(op.id);
-    if (op.kind == KvOp::Kind::grow || op.kind == KvOp::Kind::reserve) pool_.cover(op.id, op.tokens);
+    if (op.kind != KvOp::Kind::grow && op.kind != KvOp::Kind::reserve) continue;
+    pool_.cover(op.id, op.tokens);
+    if (block_by_block_) pool_.publish(op.id, static_cast<Tok>(op.tokens));
   }
+}
+
+void StepBuilder::free_all(const KvOp& op) {
+  Sequence& s = sequence(op.id);
+  pool_.cover(op.id, op.tokens);
+  pool_.release(op.id, std::max(s.computed, static_cast<Tok>(op.tokens)));
+  s.computed = 0;
 }
 
 void StepBuilder::open(const OpenRequest& request) {
@@ -63,7 +71,7 @@ void StepBuilder::open(const OpenRequest& request) {
 
 void StepBuilder::close(ReqId id) {
   Sequence& s = sequence(id);
-  pool_.release(id, 0);
+  pool_.release(id, s.computed, false);
   pool_.close(id);
   if (s.slot >= 0) free_slots_.push_back(s.slot);
   s = Sequence{};
@@ -77,7 +85,7 @@ void StepBuilder::swap_out(ReqId id) {
   s.swapped_blocks = static_cast<std::int64_t>(table.size());
   for (std::size_t i = 0; i < table.size(); ++i)
     device_.read_block(table[i], std::span(s.swapped).subspan(i * bytes, bytes));
-  pool_.release(id, 0);
+  pool_.release(id, 0, false);
 }
 
 void StepBuilder::swap_in(ReqId id) {
@@ -205,7 +213,8 @@ void StepBuilder::finish() {
 }
 
 void StepBuilder::end_step() {
-  for (const auto& [id, computed] : published_) pool_.publish(id, computed);
+  if (!block_by_block_)
+    for (const auto& [id, computed] : published_) pool_.publish(id, computed);
   published_.clear();
 }
 

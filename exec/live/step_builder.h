@@ -20,6 +20,7 @@ namespace plimsoll::exec {
 
 struct StepBuilderConfig {
   sched::KvConfig kv;
+  bool block_by_block = false;   // sched::Traits::block_by_block of the policy
   std::int32_t sequences = 256;  // the engine's slots for sampled tokens
   Sampling sampling;
 };
@@ -66,6 +67,7 @@ class StepBuilder {
   };
 
   void apply(const std::vector<sched::KvOp>& ops);
+  void free_all(const sched::KvOp& op);
   void open(const OpenRequest& request);
   void close(ReqId id);
   void swap_out(ReqId id);
@@ -83,6 +85,7 @@ class StepBuilder {
   BlockPool pool_;
   Sampling sampling_;
   Tok block_tokens_;
+  bool block_by_block_;
   std::vector<Sequence> sequences_;  // by ReqId
   std::vector<std::int32_t> free_slots_;
   std::deque<InFlight> in_flight_;                // references stay valid

@@ -55,6 +55,17 @@ double swap_bytes(const Node& node, bool bare_is_gibibytes) {
 
 std::int32_t tokens_of(const Node& node) { return static_cast<std::int32_t>(node.as_integer(1, kMaxTokens)); }
 
+// Of vLLM, whose versions are all 0.x.
+std::int32_t version_of(const Node& node) {
+  const std::string text = node.as_string();
+  constexpr std::int32_t kFirst = 11, kLast = 32;
+  for (std::int32_t minor = kFirst; minor <= kLast; ++minor)
+    if (text == fmt::format("0.{}", minor)) return minor;
+  throw InputError(
+      node.where(),
+      fmt::format("found '{}', allowed: vLLM versions \"0.{}\" to \"0.{}\", in quotation marks", text, kFirst, kLast));
+}
+
 struct Setter {
   std::string_view key;
   void (*set)(PolicyConfig&, const Node&);
@@ -89,6 +100,18 @@ const std::vector<Setter>& setters() {
       {"chunked", [](C& c, const Node& n) { c.chunked = read_switch(n); }},
       {"long_prefill_threshold", [](C& c, const Node& n) { c.long_prefill_threshold = n.as_integer(0, kMaxCount); }},
       {"reserve_full_sequence", [](C& c, const Node& n) { c.reserve_full_sequence = read_switch(n); }},
+      {"async_scheduling",
+       [](C& c, const Node& n) {
+         c.async_scheduling = read_switch(n);
+         if (c.policy != PolicyKind::vllm_v1 && *c.async_scheduling) n.fail("only policy vllm_v1 decides ahead");
+       }},
+      {"scheduling",
+       [](C& c, const Node& n) {
+         c.order = choice_of<sched::Order>(n, Names<2>{"fcfs", "priority"});
+         if (c.policy != PolicyKind::vllm_v1 && c.order == sched::Order::priority)
+           n.fail("only policy vllm_v1 serves by priority");
+       }},
+      {"version", [](C& c, const Node& n) { c.version = version_of(n); }},
       {"preemption",
        [](C& c, const Node& n) {
          c.preemption = choice_of<sched::Preemption>(n, Names<2>{"recompute", "swap"});
@@ -184,7 +207,10 @@ class MapReader {
         if (!map_.has("delay_origin")) config.delay_origin = sched::DelayOrigin::oldest_arrival;
         return;
       case AliasForm::token_chunk: apply_chunk(value); return;
-      case AliasForm::negated: config.prefix_caching = !read_switch(value); return;
+      case AliasForm::negated:
+        (alias.ours == "prefix_caching" ? config.prefix_caching : config.async_scheduling) = !read_switch(value);
+        return;
+      case AliasForm::null_block: config.kv_blocks = value.as_integer(2, kMaxCount) - 1; return;
       case AliasForm::chunking_policy:
         config.chunked = value.as_one_of(Names<4>{"none", "null", "FIRST_COME_FIRST_SERVED", "EQUAL_PROGRESS"}) >= 2;
         return;
@@ -219,7 +245,7 @@ class MapReader {
     if (chunk > 0) out_.config.step_token_budget = chunk;
   }
 
-  // vLLM's --scheduling-policy and SGLang's --schedule-policy.
+  // SGLang's --schedule-policy.
   void apply_order(const std::string& key, const Node& value) {
     if (value.is_scalar() && lower(value.as_string()) == "priority") value.fail(text_of(not_modelled("priorities")));
     static_cast<void>(value.as_one_of(Names<1>{"fcfs"}));
@@ -286,7 +312,7 @@ void give_way(SchedulerSettings& settings, const PolicyConfig& stated) {
 // Defaults if neither the study nor an engine profile states a value.
 void set_common_defaults(PolicyConfig& config) {
   config.prefix_caching = config.prefix_caching.value_or(false);
-  config.reserve_full_sequence = config.reserve_full_sequence.value_or(false);
+  config.reserve_full_sequence = config.whole_sequence_must_fit();
   if (!config.served_ratio) config.served_ratio = sched::policy_info(config.policy).served_ratio;
 }
 

@@ -19,6 +19,12 @@ namespace {
 using sched::PolicyVariant;
 using sched::Server;
 
+// vLLM V1 never uses block 0 of its pool.
+std::optional<sched::Blk> with_null_block(const sched::PolicyConfig& policy, bool v1) {
+  if (!policy.kv_blocks || !v1) return policy.kv_blocks;
+  return *policy.kv_blocks + 1;
+}
+
 /// One option of a server; without a value it is a switch.
 struct Option {
   std::string name;
@@ -200,7 +206,11 @@ DeployFile vllm(const PointSpec& spec, bool v1) {
       .add("--max-num-batched-tokens", p.step_token_budget);
   o.add("--gpu-memory-utilization", p.mem_fraction)
       .add("--block-size", p.block_size)
-      .add("--num-gpu-blocks-override", p.kv_blocks);
+      .add("--num-gpu-blocks-override", with_null_block(p, v1));
+  if (v1) {
+    o.add_switch(p.async_scheduling.value_or(false), "--async-scheduling")
+        .add_if(p.order == sched::Order::priority, "--scheduling-policy", "priority");
+  }
   o.add_switch(v1 || caching, v1 && !caching ? "--no-enable-prefix-caching" : "--enable-prefix-caching");
   if (v1) o.add("--long-prefill-token-threshold", p.long_prefill_threshold);
   if (!v1) {

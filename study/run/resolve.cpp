@@ -137,6 +137,8 @@ Pool kv_pool(const PointSpec& spec) {
   Pool pool;
   pool.kv.block_tokens = sched::block_tokens(spec.policy);
   pool.kv.prefix_caching = spec.policy.prefix_caching.value_or(false);
+  pool.kv.partial_first =
+      spec.policy.policy == sched::PolicyKind::vllm_v1 && sched::reuses_partial_blocks_first(spec.policy.version);
   pool.swap_blocks = swap_blocks(spec);
   if (spec.policy.kv_blocks) {
     pool.kv.blocks = *spec.policy.kv_blocks;

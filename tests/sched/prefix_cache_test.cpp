@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
+#include <optional>
 #include <vector>
 
 #include "sched/kv_ledger.h"
@@ -123,38 +125,46 @@ TEST(PrefixCache, HitsOfVllmV1InAScript) {  // S5: the first of B's blocks is st
             "1: P[A:4 B:4]\n2: D[A B]\n3: D[A B]\n4: D[A B]\n5: D[A B]\n6: D[A] !B\n7: P[B:5]\n");
 }
 
-// Every block with its content, in a list.
-class NaiveCache {
- public:
-  struct Block {
-    std::uint64_t hash = 0;  // 0: nothing that others may find
-    int owner = -1;          // of a preempted request's own tokens
-    std::size_t position = 0;
-  };
-  explicit NaiveCache(Blk blocks) : idle(static_cast<std::size_t>(blocks)) {}
-
-  [[nodiscard]] bool findable(std::uint64_t hash) const {
-    const auto has = [&](const Block& b) { return b.hash == hash; };
-    return std::any_of(idle.begin(), idle.end(), has) ||
-           std::any_of(shared.begin(), shared.end(), [&](const auto& s) { return s.first == hash; });
+// Every block by itself, with its content and its holders.
+struct NaivePool {
+  explicit NaivePool(std::size_t blocks) : content(blocks, 0), holders(blocks, 0) {
+    for (std::size_t i = 0; i < blocks; ++i) idle.push_back(i);
   }
-  [[nodiscard]] std::size_t hit(int id, const Hashes& hashes, std::size_t own_begin) const {
-    std::size_t n = 0;
-    while (n < hashes.size() && findable(hashes[n])) ++n;
-    if (n != own_begin) return n;
-    while (std::any_of(idle.begin(), idle.end(), [&](const Block& b) { return b.owner == id && b.position == n; })) ++n;
-    return n;
+  // The copy of the content that was published first.
+  [[nodiscard]] std::optional<std::size_t> find(std::uint64_t hash) const {
+    const auto found = copies.find(hash);
+    if (found == copies.end() || found->second.empty()) return {};
+    return found->second.front();
   }
-  void take(std::size_t count) { idle.erase(idle.begin(), idle.begin() + static_cast<std::ptrdiff_t>(count)); }
+  void hold(std::size_t block) {
+    if (holders[block]++ == 0) std::erase(idle, block);
+  }
+  std::size_t take() {
+    const std::size_t block = idle.front();
+    idle.pop_front();
+    if (content[block] != 0) std::erase(copies[content[block]], block);
+    content[block] = 0;
+    holders[block] = 1;
+    return block;
+  }
+  void publish(std::size_t block, std::uint64_t hash) {
+    content[block] = hash;
+    copies[hash].push_back(block);
+  }
+  void let_go(std::size_t block) {
+    if (--holders[block] == 0) idle.push_back(block);
+  }
 
-  std::deque<Block> idle;
-  std::vector<std::pair<std::uint64_t, int>> shared;  // hash and how many hold it
+  std::vector<std::uint64_t> content;
+  std::vector<int> holders;
+  std::deque<std::size_t> idle;
+  std::map<std::uint64_t, std::vector<std::size_t>> copies;
 };
 
 struct Person {
   Hashes hashes;
-  std::size_t held = 0, own_begin = 0, published = 0;
-  std::vector<bool> mine;  // published blocks whose content is under this hash in `shared`
+  std::vector<std::size_t> table;
+  std::size_t published = 0;
 };
 
 // Requests whose prompts branch off each other after any block; each is prefilled in chunks, preempted, resumes and
@@ -162,73 +172,44 @@ struct Person {
 RC_GTEST_PROP(PrefixCacheProperty, FindsWhatAListOfBlocksHolds, ()) {
   constexpr Blk kBlocks = 14;
   KvLedger kv = caching(kBlocks, 1);
-  NaiveCache naive(kBlocks);
+  NaivePool naive(kBlocks);
   std::vector<Person> people(4);
+  std::uint64_t own = std::uint64_t{1} << 60U;
+  const auto publish = [&](std::size_t who, std::size_t blocks) {
+    Person& p = people[who];
+    for (; p.published < std::min(blocks, p.hashes.size()); ++p.published)
+      naive.publish(p.table[p.published], p.hashes[p.published]);
+  };
   const auto let_go = [&](std::size_t who, bool keeps) {
     Person& p = people[who];
-    std::vector<NaiveCache::Block> back;
-    for (std::size_t i = p.published; keeps && i < p.held; ++i) back.push_back({0, static_cast<int>(who), i});
-    if (!keeps) back.resize(p.held - p.published);
-    for (NaiveCache::Block& b : naive.idle)  // what an earlier preemption left
-      if (b.owner == static_cast<int>(who)) b.owner = -1;
-    for (auto it = back.rbegin(); it != back.rend(); ++it) naive.idle.push_back(*it);
-    for (std::size_t i = p.published; i-- > 0;) {
-      if (!p.mine[i]) {
-        naive.idle.push_back({});
-        continue;
-      }
-      const auto s =
-          std::find_if(naive.shared.begin(), naive.shared.end(), [&](const auto& x) { return x.first == p.hashes[i]; });
-      if (--s->second > 0) continue;
-      naive.idle.push_back({s->first, -1, 0});
-      naive.shared.erase(s);
-    }
-    kv.release(static_cast<ReqId>(who), keeps ? static_cast<Tok>(p.held) : 0);
-    p.own_begin = p.published;
-    p.held = p.published = 0;
-    p.mine.clear();
+    const std::size_t held = p.table.size();
+    while (keeps && p.hashes.size() < held) p.hashes.push_back(++own);
+    if (keeps) publish(who, held);
+    for (auto block = p.table.rbegin(); block != p.table.rend(); ++block) naive.let_go(*block);
+    kv.release(static_cast<ReqId>(who), keeps ? static_cast<Tok>(held) : 0, keeps);
+    p.table.clear();
+    p.published = 0;
   };
   const auto prefill_one = [&](std::size_t who, std::size_t length) {
     Person& p = people[who];
-    const std::size_t found = std::min(naive.hit(static_cast<int>(who), p.hashes, p.own_begin), length);
     const PrefixHit hit = kv.prefix_hit(static_cast<ReqId>(who), static_cast<Tok>(length));
-    RC_ASSERT(static_cast<std::size_t>(hit.tokens) == found);
-    std::size_t fresh_idle = 0;
-    for (std::size_t i = 0; i < found; ++i) {
-      const bool hashed = i < p.hashes.size() && naive.findable(p.hashes[i]);
-      const auto block = std::find_if(naive.idle.begin(), naive.idle.end(), [&](const NaiveCache::Block& b) {
-        return hashed ? b.hash == p.hashes[i] : b.owner == static_cast<int>(who) && b.position == i;
-      });
-      if (block != naive.idle.end()) {
-        ++fresh_idle;
-        if (hashed) naive.shared.emplace_back(p.hashes[i], 0);
-        naive.idle.erase(block);
-      }
-      if (!hashed) continue;
-      ++std::find_if(naive.shared.begin(), naive.shared.end(), [&](const auto& x) {
-          return x.first == p.hashes[i];
-        })->second;
-      p.mine.push_back(true);
-      ++p.published;
+    Blk idle = 0;
+    std::vector<std::size_t> found;
+    for (std::size_t i = 0; i < std::min(length, p.hashes.size()); ++i) {
+      const auto block = naive.find(p.hashes[i]);
+      if (!block) break;
+      idle += naive.holders[*block] == 0 ? 1 : 0;
+      found.push_back(*block);
     }
-    RC_ASSERT(static_cast<std::size_t>(hit.idle_blocks) == fresh_idle);
-    if (naive.idle.size() + found < length) RC_DISCARD("the pool is too small");
-    if (found > 0) kv.attach_prefix(static_cast<ReqId>(who), static_cast<Tok>(found));
-    if (found > p.published)
-      for (NaiveCache::Block& b : naive.idle)
-        if (b.owner == static_cast<int>(who)) b.owner = -1;
-    naive.take(length - found);
+    RC_ASSERT(static_cast<std::size_t>(hit.tokens) == found.size());
+    RC_ASSERT(hit.idle_blocks == idle);
+    if (naive.idle.size() - static_cast<std::size_t>(idle) + found.size() < length) RC_DISCARD("the pool is too small");
+    if (!found.empty()) kv.attach_prefix(static_cast<ReqId>(who), hit.tokens);
+    for (const std::size_t block : found) naive.hold(block);
+    p.table = found;
+    p.published = found.size();
+    while (p.table.size() < length) p.table.push_back(naive.take());
     kv.grow(static_cast<ReqId>(who), static_cast<std::int64_t>(length));
-    p.held = length;
-  };
-  const auto publish = [&](std::size_t who, std::size_t blocks) {
-    Person& p = people[who];
-    kv.publish(static_cast<ReqId>(who), static_cast<Tok>(blocks));
-    for (; p.published < std::min(blocks, p.hashes.size()); ++p.published) {
-      const std::uint64_t hash = p.hashes[p.published];
-      p.mine.push_back(!naive.findable(hash));
-      if (p.mine.back()) naive.shared.emplace_back(hash, 1);
-    }
   };
   const auto begin = [&](std::size_t who) {
     Person& p = people[who];
@@ -239,22 +220,24 @@ RC_GTEST_PROP(PrefixCacheProperty, FindsWhatAListOfBlocksHolds, ()) {
       p.hashes.push_back(path = 3 * path + *rc::gen::inRange<std::uint64_t>(0, 2));
     kv.open(static_cast<ReqId>(who), p.hashes);
   };
+  const auto publish_both = [&](std::size_t who, std::size_t blocks) {
+    kv.publish(static_cast<ReqId>(who), static_cast<Tok>(blocks));
+    publish(who, blocks);
+  };
   for (std::size_t who = 0; who < people.size(); ++who) begin(who);
   const int count = *rc::gen::inRange(1, 60);
   for (int n = 0; n < count; ++n) {
     const auto who = *rc::gen::inRange<std::size_t>(0, people.size());
-    if (people[who].held == 0) {
+    if (people[who].table.empty()) {
       const auto length = *rc::gen::inRange<std::size_t>(1, 8);
       prefill_one(who, length);
-      publish(who, *rc::gen::inRange<std::size_t>(0, length + 1));
+      publish_both(who, *rc::gen::inRange<std::size_t>(0, length + 1));
     } else if (*rc::gen::inRange(0, 3) > 0) {
-      publish(who, *rc::gen::inRange<std::size_t>(0, people[who].held + 1));
+      publish_both(who, *rc::gen::inRange<std::size_t>(0, people[who].table.size() + 1));
     } else if (*rc::gen::arbitrary<bool>()) {
       let_go(who, true);
     } else {
       let_go(who, false);
-      for (NaiveCache::Block& b : naive.idle)
-        if (b.owner == static_cast<int>(who)) b.owner = -1;
       kv.close(static_cast<ReqId>(who));
       begin(who);
     }

@@ -136,6 +136,18 @@ TEST_P(LeapTest, EveryRequestEndsOnceWithItsTokens) {
 }
 
 // A batch at constant cost: the steps after the first take no time, and other replicas' clients send in between.
+// The next step is decided while one runs: arrivals, cancellations and ends reach the step after it.
+TEST(Simulate, LeapsEqualStepsThatAreDecidedAhead) {
+  for (std::uint64_t seed = 0; seed < 12; ++seed) {
+    load::Scenario s = random_scenario({PolicyKind::vllm_v1, PolicyVariant::standard}, seed);
+    s.policy.async_scheduling = true;
+    s.policy.version = seed % 2 == 0 ? 16 : 31;
+    s.kv.partial_first = seed % 2 == 1;
+    SCOPED_TRACE(seed);
+    expect_leaps_are_steps(s);
+  }
+}
+
 TEST(Simulate, LeapsOfNoTimeMayBeInterrupted) {
   load::Scenario s = testing::base_scenario();
   auto engine = testing::constant_engine(0, 0);

@@ -141,6 +141,31 @@ TEST_F(SchedulerSettingsTest, WithoutAProfileTheCautiousDefaultsHold) {
   EXPECT_FALSE(policy.tgi_batch_size_bug);
 }
 
+// vLLM 0.16, whose prompts are admitted before all of them fits; from 0.19 on they are not.
+TEST_F(SchedulerSettingsTest, TheVersionOfVllmSetsItsDefaults) {
+  const auto bare = spec("{policy: vllm_v1}").policy;
+  EXPECT_EQ(bare.version, 16);
+  EXPECT_EQ(bare.reserve_full_sequence, false);
+  EXPECT_FALSE(bare.async_scheduling.value_or(false));
+  EXPECT_EQ(bare.order, sched::Order::fcfs);
+  EXPECT_EQ(spec("{policy: vllm_v1, version: '0.19'}").policy.reserve_full_sequence, true);
+  EXPECT_EQ(spec("{policy: vllm_v1, version: '0.19', reserve_full_sequence: false}").policy.reserve_full_sequence,
+            false);
+  EXPECT_EQ(spec("{}", "vllm-0.12").policy.version, 12);
+  EXPECT_EQ(spec("{}", "vllm-0.12").policy.reserve_full_sequence, false);
+}
+
+TEST_F(SchedulerSettingsTest, TheRulesOfVllmHaveItsFlags) {
+  const auto policy = spec("{policy: vllm_v1, --scheduling-policy: priority, --async-scheduling: true}").policy;
+  EXPECT_EQ(policy.order, sched::Order::priority);
+  EXPECT_EQ(policy.async_scheduling, true);
+  EXPECT_EQ(spec("{policy: vllm_v1, --num-gpu-blocks-override: 78}").policy.kv_blocks, 77);  // one is the null block
+  for (const char* const bad : {"{policy: vllm_v1, version: '0.33'}", "{policy: vllm_v1, version: '1.0'}",
+                                "{policy: vllm_v1, scheduling: lifo}", "{policy: vllm_v1, async_scheduling: 2}",
+                                "{policy: tgi, async_scheduling: true}", "{policy: vllm_v0, scheduling: priority}"})
+    EXPECT_THROW(static_cast<void>(spec(bad)), InputError) << bad;
+}
+
 TEST_F(SchedulerSettingsTest, TheKindOfDjlEngineIsNoted) {
   EXPECT_EQ(spec("{policy: rolling, engine: MPI}").notes.size(), 1U);
   EXPECT_THROW(static_cast<void>(spec("{policy: rolling, engine: Rust}")), InputError);

