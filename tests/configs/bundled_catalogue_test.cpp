@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <map>
+#include <tuple>
 
 #include "configs/catalogue.h"
 #include "tests/scratch.h"
@@ -186,6 +187,19 @@ TEST(BundledCatalogue, VllmReservesWholePromptsFromVersion019) {
   for (const char* id : {"vllm-0.8", "vllm-0.10", "vllm-0.12", "vllm-0.16"})
     EXPECT_FALSE(bundled().engine(id)->scheduler->at("reserve_full_sequence").as_bool()) << id;
   EXPECT_TRUE(bundled().engine("vllm-0.19")->scheduler->at("reserve_full_sequence").as_bool());
+}
+
+// Asynchronous scheduling is the default from 0.14 on. The rules of a profile are those of its version.
+TEST(BundledCatalogue, StatesTheRulesOfEachVllm) {
+  for (const auto& [id, version, ahead] :
+       {std::tuple{"vllm-0.8", "0.11", false}, std::tuple{"vllm-0.10", "0.11", false},
+        std::tuple{"vllm-0.12", "0.12", false}, std::tuple{"vllm-0.16", "0.16", true},
+        std::tuple{"vllm-0.19", "0.19", true}}) {
+    const auto engine = bundled().engine(id);
+    EXPECT_EQ(engine->scheduler->at("version").as_string(), version);
+    EXPECT_EQ(engine->scheduler->at("async_scheduling").as_bool(), ahead);
+    EXPECT_EQ(engine->scheduler->at("scheduling").as_string(), "fcfs");
+  }
 }
 
 }  // namespace
