@@ -18,11 +18,11 @@ Seconds time_or_zero(const Node& node, std::string_view key) {
 }
 
 void read_host(const Node& node, model::EngineProfile& e) {
-  static constexpr std::array<std::string_view, 16> kKeys = {
+  static constexpr std::array<std::string_view, 17> kKeys = {
       "step",          "op",        "layer",   "layer_tp",    "layer_rank",
       "sequence",      "token",     "prefill", "prompt_rank", "rank_growth",
       "serial_output", "front_end", "intake",  "overlap",     "overlap_exponent",
-      "cuda_graphs"};
+      "cuda_graphs",   "stream"};
   static constexpr std::array<std::string_view, 3> kOverlaps = {"none", "p_norm", "full"};
   node.require_known_keys(kKeys);
   e.host_step = time_or_zero(node, "step");
@@ -32,6 +32,7 @@ void read_host(const Node& node, model::EngineProfile& e) {
   e.host_sequence = time_or_zero(node, "sequence");
   e.host_token = time_or_zero(node, "token");
   e.host_prefill = time_or_zero(node, "prefill");
+  e.host_stream = time_or_zero(node, "stream");
   e.host_op = time_or_zero(node, "op");
   e.host_prompt_rank = time_or_zero(node, "prompt_rank");
   e.front_end = time_or_zero(node, "front_end");
@@ -41,6 +42,40 @@ void read_host(const Node& node, model::EngineProfile& e) {
   if (const auto found = node.find("overlap")) e.overlap = static_cast<model::HostOverlap>(found->as_one_of(kOverlaps));
   if (const auto found = node.find("overlap_exponent")) e.overlap_exponent = found->as_number(1, 64);
   if (const auto found = node.find("cuda_graphs")) e.cuda_graphs = found->as_bool();
+}
+
+model::KernelScale read_scale(const Node& node) {
+  static constexpr std::array<std::string_view, 2> kKeys = {"compute_scale", "memory_scale"};
+  node.require_known_keys(kKeys);
+  model::KernelScale scale;
+  if (const auto found = node.find("compute_scale")) scale.compute = found->as_number(0.01, 10);
+  if (const auto found = node.find("memory_scale")) scale.memory = found->as_number(0.01, 10);
+  return scale;
+}
+
+void read_products(const Node& node, model::EngineProfile& e) {
+  for (const Item& item : node.items()) {
+    const auto type = model::dtype_from_name(item.key);
+    if (!type) throw InputError(item.key_where, "expected a type of weights, as in nvfp4");
+    e.product_scales.emplace(*type, read_scale(item.value));
+  }
+}
+
+void read_kernels(const Node& node, model::EngineProfile& e) {
+  static constexpr std::array<std::string_view, 9> kKeys = {"compute_scale", "memory_scale", "attention_stream",
+                                                            "all_reduce",    "own",          "all_reduce_by_link",
+                                                            "measured",      "products",     "fused_quantisation"};
+  node.require_known_keys(kKeys);
+  if (const auto found = node.find("compute_scale")) e.compute_scale = found->as_number(0.01, 10);
+  if (const auto found = node.find("memory_scale")) e.memory_scale = found->as_number(0.01, 10);
+  if (const auto found = node.find("attention_stream")) e.attention_stream = found->as_bytes_per_second(1e6);
+  if (const auto found = node.find("measured")) e.measured_kernels = found->as_bool();
+  if (const auto found = node.find("all_reduce")) e.all_reduce_kernel = found->as_string();
+  if (const auto found = node.find("all_reduce_by_link"))
+    for (const Item& item : found->items()) e.all_reduce_by_link.emplace(item.key, item.value.as_string());
+  if (const auto found = node.find("own")) e.own_kernels = found->as_string();
+  if (const auto found = node.find("products")) read_products(*found, e);
+  e.fused_quantisation = time_or_zero(node, "fused_quantisation");
 }
 
 void read_memory(const Node& node, model::EngineProfile& e) {
@@ -186,22 +221,13 @@ Engine read_engine(const Node& root, const std::string& id) {
                                                              "closed_loop_drift",
                                                              "note",
                                                              "source"};
-  static constexpr std::array<std::string_view, 5> kKernels = {"compute_scale", "memory_scale", "attention_stream",
-                                                               "all_reduce", "measured"};
   root.require_known_keys(kKeys);
   model::EngineProfile e;
   e.id = id;
   if (const auto host = root.find("host")) read_host(*host, e);
   if (const auto like = root.find("like")) e.like = like->as_string();
   if (const auto found = root.find("front_ends")) read_front_ends(*found, e);
-  if (const auto kernels = root.find("kernels")) {
-    kernels->require_known_keys(kKernels);
-    if (const auto found = kernels->find("compute_scale")) e.compute_scale = found->as_number(0.01, 10);
-    if (const auto found = kernels->find("memory_scale")) e.memory_scale = found->as_number(0.01, 10);
-    if (const auto found = kernels->find("attention_stream")) e.attention_stream = found->as_bytes_per_second(1e6);
-    if (const auto found = kernels->find("measured")) e.measured_kernels = found->as_bool();
-    if (const auto found = kernels->find("all_reduce")) e.all_reduce_kernel = found->as_string();
-  }
+  if (const auto kernels = root.find("kernels")) read_kernels(*kernels, e);
   if (const auto memory = root.find("memory")) read_memory(*memory, e);
   e.calibrated_on = root.at("calibrated_on").as_string();
   e.calibrated = root.at("calibrated").as_bool();

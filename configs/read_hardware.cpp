@@ -112,11 +112,12 @@ std::vector<model::AllReducePoint> read_points(const Node& node) {
 
 // Reads either segments, or measured sizes with their times.
 model::AllReduceCurve read_curve(const Node& node) {
-  static constexpr std::array<std::string_view, 4> kCurve = {"ranks", "kernel", "segments", "points"};
+  static constexpr std::array<std::string_view, 5> kCurve = {"ranks", "kernel", "segments", "points", "fuses_norm"};
   node.require_known_keys(kCurve);
   model::AllReduceCurve curve;
   curve.ranks = static_cast<std::int32_t>(node.at("ranks").as_integer(2, 4096));
   curve.kernel = text_or(node, "kernel");
+  if (const auto fuses = node.find("fuses_norm")) curve.fuses_norm = fuses->as_bool();
   // Measured points are more precise than segments, so they suffice.
   if (const auto points = node.find("points")) {
     curve.points = read_points(*points);
@@ -127,12 +128,26 @@ model::AllReduceCurve read_curve(const Node& node) {
   return curve;
 }
 
-void read_efficiency(const Node& node, model::Accelerator& a) {
-  static constexpr std::array<std::string_view, 8> kKeys = {
-      "gemm",       "moe_gemm", "prefill_attention", "decode_attention", "pointwise",
-      "kernel_gap", "source",   "pointwise_kinds"};
+model::GraphReplay read_graph(const Node& node) {
+  static constexpr std::array<std::string_view, 3> kKeys = {"kernel_gap", "pointwise_t0", "source"};
   node.require_known_keys(kKeys);
-  // All but pointwise_kinds, which only calibrations of this machine write.
+  node.require_keys(kKeys);
+  (void)node.at("source").as_string();  // required but not kept: figures without a source are refused
+  return {node.at("kernel_gap").as_seconds(0, 1), node.at("pointwise_t0").as_seconds(0, 1)};
+}
+
+void read_efficiency(const Node& node, model::Accelerator& a) {
+  static constexpr std::array<std::string_view, 9> kKeys = {"gemm",
+                                                            "moe_gemm",
+                                                            "prefill_attention",
+                                                            "decode_attention",
+                                                            "pointwise",
+                                                            "kernel_gap",
+                                                            "source",
+                                                            "pointwise_kinds",
+                                                            "graph"};
+  node.require_known_keys(kKeys);
+  // All but graph, which only GPUs have, and pointwise_kinds, which only calibrations of this machine write.
   node.require_keys(Names(kKeys).first(7));
   if (const auto kinds = node.find("pointwise_kinds")) {
     static constexpr std::array<std::string_view, 8> kKinds = {"embed",      "norm",  "residual_add", "rope_append",
@@ -142,29 +157,33 @@ void read_efficiency(const Node& node, model::Accelerator& a) {
   }
   for (std::size_t i = 0; i < model::kOpClasses; ++i) a.coefficients[i] = read_coefficients(node.at(kKeys[i]));
   a.kernel_gap = node.at("kernel_gap").as_seconds(0, 1);
+  if (const auto graph = node.find("graph")) a.graph = read_graph(*graph);
   a.fit_source = node.at("source").as_string();
 }
 
-// The kernel file lies beside the accelerator's file. The accelerator's file lists the ops it must hold, so that a
-// kernel file that lost an op is refused by name.
+// A kernel file lies beside the accelerator's file. It is a plain name, so that a catalogue folder can be moved as a
+// whole.
+std::shared_ptr<const model::KernelFile> open_kernels(const Node& node) {
+  const std::string name = node.as_string();
+  if (name.empty() || name.find('/') != std::string::npos) node.fail("expected the name of a file in this folder");
+  const std::string here = node.where().file;
+  const std::size_t slash = here.rfind('/');
+  auto file =
+      std::make_shared<const model::KernelFile>(slash == std::string::npos ? name : here.substr(0, slash + 1) + name);
+  const std::string& accelerator = file->head().accelerator;
+  if (!name.starts_with(accelerator + ".") || !name.ends_with(".kernels"))
+    node.fail(fmt::format("{} holds kernels of another accelerator, {}", file->path(), accelerator));
+  return file;
+}
+
+// The accelerator's file lists the ops that the kernel file must hold, so that one that lost an op is refused by name.
 std::shared_ptr<const model::KernelFile> read_kernels(const Node& node) {
   static constexpr std::array<std::string_view, 8> kKeys = {
       "file", "date", "source", "command", "ops", "roofline_error", "in_fit_error", "out_of_fit_error"};
   static constexpr std::array<std::string_view, model::kKernelOps> kOps = {"gemm", "moe", "prefill_attention",
                                                                            "decode_attention"};
   node.require_known_keys(kKeys);
-  const std::string name = node.at("file").as_string();
-  // A plain name, so that a catalogue folder can be moved as a whole.
-  if (name.empty() || name.find('/') != std::string::npos)
-    node.at("file").fail("expected the name of a file in this folder");
-  const std::string here = node.where().file;
-  const std::size_t slash = here.rfind('/');
-  auto file =
-      std::make_shared<const model::KernelFile>(slash == std::string::npos ? name : here.substr(0, slash + 1) + name);
-  if (name != file->head().accelerator + ".kernels") {
-    node.at("file").fail(
-        fmt::format("{} holds kernels of another accelerator, {}", file->path(), file->head().accelerator));
-  }
+  auto file = open_kernels(node.at("file"));
   for (const Item& op : node.at("ops").items()) {
     const auto wanted = static_cast<model::KernelOp>(op.value.as_one_of(kOps));
     if (!file->has(wanted))
@@ -173,10 +192,19 @@ std::shared_ptr<const model::KernelFile> read_kernels(const Node& node) {
   return file;
 }
 
+void read_own_kernels(const Node& node, model::Accelerator& a) {
+  static constexpr std::array<std::string_view, 4> kKeys = {"file", "date", "source", "command"};
+  for (const Item& item : node.items()) {
+    item.value.require_known_keys(kKeys);
+    item.value.require_keys(Names(kKeys).first(3));
+    a.own_kernels.emplace(item.key, open_kernels(item.value.at("file")));
+  }
+}
+
 }  // namespace
 
 model::Accelerator read_accelerator_alone(const Node& root, const std::string& id) {
-  static constexpr std::array<std::string_view, 21> kKeys = {"name",
+  static constexpr std::array<std::string_view, 22> kKeys = {"name",
                                                              "aliases",
                                                              "vendor",
                                                              "form",
@@ -194,6 +222,7 @@ model::Accelerator read_accelerator_alone(const Node& root, const std::string& i
                                                              "interconnect",
                                                              "efficiency",
                                                              "kernels",
+                                                             "own_kernels",
                                                              "calibrated",
                                                              "note",
                                                              "source"};
@@ -272,6 +301,7 @@ model::Accelerator read_inline_accelerator(const Node& node) {
 model::Accelerator read_accelerator(const Node& root, const std::string& id) {
   model::Accelerator a = read_accelerator_alone(root, id);
   if (const auto kernels = root.find("kernels")) a.kernels = read_kernels(*kernels);
+  if (const auto own = root.find("own_kernels")) read_own_kernels(*own, a);
   return a;
 }
 

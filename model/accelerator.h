@@ -58,6 +58,7 @@ struct AllReduceCurve {
   std::vector<AllReduceSegment> segments{};
   std::string kernel{};                  // "NCCL", "vLLM_custom_graph"; empty: NCCL
   std::vector<AllReducePoint> points{};  // ascending bytes
+  bool fuses_norm = false;               // engines run the residual addition and the norm behind it in the same kernel
 };
 /// Whether a curve is the one that engines without kernels of their own use.
 [[nodiscard]] bool is_nccl(const AllReduceCurve& curve);
@@ -71,6 +72,16 @@ struct Interconnect {
 };
 
 class KernelFile;
+
+/// How kernels are started: one by one by the host, or as one recorded CUDA graph.
+enum class LaunchMode : std::uint8_t { eager, graph };
+inline constexpr std::size_t kLaunchModes = 2;
+/// Fixed times of a kernel in a replayed graph. Benchmarks time kernels in graphs too, so that their tables contain the
+/// way from one kernel to the next already.
+struct GraphReplay {
+  Seconds kernel_gap{0};
+  Seconds pointwise_t0{0};
+};
 
 struct Accelerator {
   std::string id;  // "a100-sxm-40gb"
@@ -86,11 +97,14 @@ struct Accelerator {
   /// Pointwise ops by the name of their kind (op_list.h: pointwise_kind), where each was measured by itself; the others
   /// are priced as the class. Residuals: x = log2 rows, y = log2 width.
   std::map<std::string, OpCoefficients, std::less<>> pointwise_kinds;
-  Seconds kernel_gap{0};                      // idle time between kernels
+  Seconds kernel_gap{0};                      // idle time between kernels that the host starts one by one
+  std::optional<GraphReplay> graph;           // none: a graph's kernels take as long as those started one by one
   std::shared_ptr<const KernelFile> kernels;  // measured kernels, which go before the coefficients; may be null
-  bool calibrated = false;                    // coefficients were fitted to measurements of this accelerator
-  std::string source;                         // of the datasheet figures
-  std::string fit_source;                     // of the coefficients: what was fitted, or "datasheet only"
+  /// Products of servers that bring kernels of their own, by the server's name (EngineProfile::own_kernels).
+  std::map<std::string, std::shared_ptr<const KernelFile>, std::less<>> own_kernels;
+  bool calibrated = false;  // coefficients were fitted to measurements of this accelerator
+  std::string source;       // of the datasheet figures
+  std::string fit_source;   // of the coefficients: what was fitted, or "datasheet only"
 };
 
 /// Peak for matrix products with this weight type; 0 when there is none. Weight-only types (int8, int4, mxfp4, and
@@ -108,5 +122,7 @@ struct Accelerator {
 /// has none of that name, NCCL's count.
 [[nodiscard]] Seconds all_reduce_time(const Interconnect& link, Bytes bytes, std::int32_t ranks,
                                       std::string_view kernel = {});
+/// Whether the curve that all_reduce_time() takes for this kernel contains the norm behind it.
+[[nodiscard]] bool fuses_norm(const Interconnect& link, std::int32_t ranks, std::string_view kernel);
 
 }  // namespace plimsoll::model

@@ -93,19 +93,28 @@ const AllReduceCurve* curve_for(const Interconnect& link, std::int32_t ranks, st
   return found;
 }
 
+const AllReduceCurve* curve_or_nccl(const Interconnect& link, std::int32_t ranks, std::string_view kernel) {
+  const AllReduceCurve* curve = curve_for(link, ranks, kernel);
+  return curve == nullptr && !kernel.empty() ? curve_for(link, ranks, {}) : curve;
+}
+
 }  // namespace
 
 bool is_nccl(const AllReduceCurve& curve) { return curve.kernel.empty() || curve.kernel == "NCCL"; }
 
 Seconds all_reduce_time(const Interconnect& link, Bytes bytes, std::int32_t ranks, std::string_view kernel) {
   if (ranks <= 1) return Seconds(0);
-  const AllReduceCurve* curve = curve_for(link, ranks, kernel);
-  if (curve == nullptr && !kernel.empty()) curve = curve_for(link, ranks, {});
+  const AllReduceCurve* curve = curve_or_nccl(link, ranks, kernel);
   if (curve == nullptr) return Seconds(ring_time(link, bytes.value, ranks));
   const double measured = curve_time(*curve, bytes.value);
   if (curve->ranks >= ranks || link.unidirectional.value <= 0) return Seconds(measured);
   // More ranks than were measured: grow as the prior does.
   return Seconds(measured * ring_time(link, bytes.value, ranks) / ring_time(link, bytes.value, curve->ranks));
+}
+
+bool fuses_norm(const Interconnect& link, std::int32_t ranks, std::string_view kernel) {
+  const AllReduceCurve* curve = ranks > 1 ? curve_or_nccl(link, ranks, kernel) : nullptr;
+  return curve != nullptr && curve->fuses_norm;
 }
 
 }  // namespace plimsoll::model

@@ -74,6 +74,11 @@ enum class Beyond : std::uint8_t { model, accelerator, tp, length, batch, type, 
 inline constexpr std::array<std::string_view, 8> kBeyondNames = {"model", "accelerator", "tp",      "length",
                                                                  "batch", "type",        "version", "pipeline"};
 
+/// Factors on an accelerator's efficiencies.
+struct KernelScale {
+  double compute = 1, memory = 1;
+};
+
 struct EngineProfile {
   std::string id;    // "tgi-1.1"
   std::string like;  // the profile of a neighbour version whose times it takes over; empty: they are its own
@@ -89,6 +94,9 @@ struct EngineProfile {
   Seconds host_step{0}, host_layer{0}, host_layer_tp{0}, host_layer_rank{0}, host_op{0};
   Seconds host_sequence{0}, host_token{0}, host_prefill{0}, host_prompt_rank{0};
   double host_rank_growth = 0;
+  // What the thread that turns tokens into answers (detokenizer, streaming) takes for each token of a step. It works
+  // beside the scheduler and the device, so it counts only where its rate is the smallest.
+  Seconds host_stream{0};
   bool serial_output = false;  // the device waits during `output`; else it overlaps as launches do
   HostOverlap overlap = HostOverlap::p_norm;
   double overlap_exponent = 3;
@@ -107,12 +115,23 @@ struct EngineProfile {
   }
   // Multiply the accelerator's efficiencies: how well this engine's kernels do against the reference.
   double compute_scale = 1, memory_scale = 1;
+  // The same for products of weights in one type alone, whose kernels are others than those that were measured.
+  std::map<DType, KernelScale> product_scales;
+  // By how much a product in fp8 is shorter than the measured one, which contains a kernel that quantises its
+  // input: in this engine, the kernel before does that as well.
+  Seconds fused_quantisation{0};
   // KV bytes a second that one query head of one sequence is read with in decode attention, for kernels that leave a
   // sequence's whole context to one thread block: few heads and sequences then cannot use the memory's bandwidth.
   // 0: kernels split the context.
   BytesPerSecond attention_stream{0};
   bool measured_kernels = true;   // they are those that the accelerator's side file holds; false: rooflines alone
+  std::string own_kernels;        // products come from this one of the accelerator's own_kernels, where it has the type
   std::string all_reduce_kernel;  // curves of the interconnect that this engine's all-reduces follow; empty: NCCL
+  std::map<std::string, std::string, std::less<>> all_reduce_by_link;  // the same for single interconnects, by id
+  [[nodiscard]] const std::string& all_reduce_on(std::string_view link) const {
+    const auto found = all_reduce_by_link.find(link);
+    return found == all_reduce_by_link.end() ? all_reduce_kernel : found->second;
+  }
   // Memory.
   double memory_fraction = 0.9;  // of the visible memory
   Bytes overhead{0};             // context, library workspaces, fragmentation: a GPU

@@ -5,6 +5,7 @@
 #include "model/forward_cost.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <unordered_map>
 
@@ -74,10 +75,10 @@ struct ForwardCost::State {
     }
   }
 
-  PartCost price_linear(std::int64_t tokens) const;
-  PartCost price_head(std::int64_t sampled) const;
-  const PartCost& linear(std::int64_t tokens);
-  const PartCost& head(std::int64_t sampled);
+  [[nodiscard]] PartCost price_linear(std::int64_t tokens, LaunchMode mode) const;
+  [[nodiscard]] PartCost price_head(std::int64_t sampled, LaunchMode mode) const;
+  const PartCost& linear(std::int64_t tokens, LaunchMode mode);
+  const PartCost& head(std::int64_t sampled, LaunchMode mode);
   TimeParts price_prefill(std::span<const PrefillSpan> spans, double& kv_bytes) const;
   DecodeCurve::Attention make_attention(double rows, bool windowed, std::int32_t layers) const;
   DecodeCurve make_curve(std::int64_t rows);
@@ -97,37 +98,37 @@ struct ForwardCost::State {
   double decode_kv_bytes = 0, decode_row_time = 0, cache_bytes = 0;
   double decode_stream = 0;  // seconds a token of a sequence's context, when one thread block reads it; 0: no limit
   double op_count = 0;       // executions in a decode step
-  std::unordered_map<std::int64_t, PartCost> linear_memo, head_memo;
+  std::array<std::unordered_map<std::int64_t, PartCost>, kLaunchModes> linear_memo, head_memo;
   std::unordered_map<std::int64_t, DecodeCurve> curves;
 };
 
-PartCost ForwardCost::State::price_linear(std::int64_t tokens) const {
+PartCost ForwardCost::State::price_linear(std::int64_t tokens, LaunchMode mode) const {
   PartCost cost;
   for_each_op(linear_ops(ops, tokens), [&](const Op& op) {
-    cost.parts += pricer.price(op) * op.count;
+    cost.parts += pricer.price(op, mode) * op.count;
     cost.weight_bytes += op.weight_bytes * op.count;
   });
   return cost;
 }
 
-PartCost ForwardCost::State::price_head(std::int64_t sampled) const {
+PartCost ForwardCost::State::price_head(std::int64_t sampled, LaunchMode mode) const {
   PartCost cost;
   for (const Op& op : head_ops(ops, sampled)) {
-    cost.parts += pricer.price(op);
+    cost.parts += pricer.price(op, mode);
     cost.weight_bytes += op.weight_bytes;
   }
   return cost;
 }
 
-const PartCost& ForwardCost::State::linear(std::int64_t tokens) {
-  const auto [it, is_new] = linear_memo.try_emplace(tokens);
-  if (is_new) it->second = price_linear(tokens);
+const PartCost& ForwardCost::State::linear(std::int64_t tokens, LaunchMode mode) {
+  const auto [it, is_new] = linear_memo[static_cast<std::size_t>(mode)].try_emplace(tokens);
+  if (is_new) it->second = price_linear(tokens, mode);
   return it->second;
 }
 
-const PartCost& ForwardCost::State::head(std::int64_t sampled) {
-  const auto [it, is_new] = head_memo.try_emplace(sampled);
-  if (is_new) it->second = price_head(sampled);
+const PartCost& ForwardCost::State::head(std::int64_t sampled, LaunchMode mode) {
+  const auto [it, is_new] = head_memo[static_cast<std::size_t>(mode)].try_emplace(sampled);
+  if (is_new) it->second = price_head(sampled, mode);
   return it->second;
 }
 
@@ -183,15 +184,17 @@ DecodeCurve ForwardCost::State::make_curve(std::int64_t rows) {
     return curve;
   }
   const auto real_rows = static_cast<double>(rows);
-  const PartCost &body = linear(rows), &top = head(rows);
+  const LaunchMode mode = in.engine->cuda_graphs ? LaunchMode::graph : LaunchMode::eager;
+  const PartCost &body = linear(rows, mode), &top = head(rows, mode);
   curve.fixed_ = body.parts;
   curve.fixed_ += top.parts;
-  curve.fixed_.other += in.shape->layers * pricer.kernel_gap();  // of the attention kernels
+  curve.fixed_.other += in.shape->layers * pricer.kernel_gap(mode);  // of the attention kernels
   if (global_layers > 0) curve.attention_.push_back(make_attention(real_rows, false, global_layers));
   if (windowed_layers > 0) curve.attention_.push_back(make_attention(real_rows, true, windowed_layers));
   const HostTime host_seconds = host(rows, rows, 0);
   curve.host_ = host_seconds.overlapping;
   curve.serial_ = host_seconds.serial;
+  curve.stream_ = real_rows * in.engine->host_stream.count();
   curve.scale_ = in.engine->decode_time_scale;
   curve.overlap_ = in.engine->overlap;
   curve.overlap_exponent_ = in.engine->overlap_exponent;
@@ -209,7 +212,7 @@ const DecodeCurve& ForwardCost::State::curve(std::int64_t rows) {
 
 TimeParts ForwardCost::State::mixed(const ForwardWork& work) {
   const std::int64_t tokens = total_tokens(work);
-  const PartCost &body = linear(tokens), &top = head(work.sampled);
+  const PartCost &body = linear(tokens, LaunchMode::eager), &top = head(work.sampled, LaunchMode::eager);
   double kv_bytes = 0;
   TimeParts parts = body.parts;
   parts += top.parts;
@@ -224,6 +227,8 @@ TimeParts ForwardCost::State::mixed(const ForwardWork& work) {
   const HostTime host_seconds = host(work.decode_rows + prefills, tokens, prefills);
   parts.host = host_seconds.serial + exposed_host_time(in.engine->overlap, in.engine->overlap_exponent,
                                                        host_seconds.overlapping, parts.total());
+  const double stream = static_cast<double>(work.sampled) * in.engine->host_stream.count();
+  if (stream > 0) parts.host += streamed_time(stream, parts.total());
   const double bytes = body.weight_bytes + top.weight_bytes + kv_bytes - cache_bytes;
   PLIMSOLL_CHECK(parts.total() >= bytes * pricer.bound_byte_time() * (1 - kBoundTolerance),
                  "a forward is faster than reading its bytes at the specified bandwidth");

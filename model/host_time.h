@@ -22,6 +22,13 @@ struct HostTime {
 /// With CUDA graphs a forward without prefill launches its ops at once.
 [[nodiscard]] HostTime host_time(const EngineProfile& engine, const HostWork& work);
 
+/// Seconds that a step of `time` takes longer because the streaming thread needs `stream` for its tokens; never
+/// negative. Smooth, so that steps can be summed by quadrature.
+[[nodiscard]] inline double streamed_time(double stream, double time) {
+  constexpr double kSharpness = 8;  // both rates fluctuate, so that steps begin to wait below the limit
+  return std::max(0.0, p_norm(time, stream, kSharpness).value - time);
+}
+
 /// Seconds a step takes beyond the device's time; never negative.
 [[nodiscard]] inline double exposed_host_time(HostOverlap overlap, double exponent, double host, double device) {
   switch (overlap) {

@@ -23,6 +23,9 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, kLimits> kLi
 
 constexpr std::int64_t kRouterWidth = 32;  // narrower products, of routers, take a launch and little more
 
+// A fused product keeps at least this part of its time, however small it is.
+constexpr double kLeastOfProduct = 0.4;
+
 std::uint32_t key_part(std::int64_t value) {
   return static_cast<std::uint32_t>(std::clamp<std::int64_t>(value, 0, 1'000'000'000));
 }
@@ -60,6 +63,16 @@ double OpPricer::fitted_peak(std::string_view dtype, double wide) const {
   return is_narrow(dtype) ? kernel_peak(*inputs_.accelerator, dtype).value : wide;
 }
 
+// The engine's own kernels go before those that all engines share.
+const MeasuredKernel* OpPricer::find_products(const std::string& dtype) const {
+  const KernelKey any{4096, 4096, 0, 0, 0, 0, 0};
+  const Accelerator& accelerator = *inputs_.accelerator;
+  const auto own = accelerator.own_kernels.find(inputs_.engine->own_kernels);
+  const MeasuredKernel* kernel = nullptr;
+  if (own != accelerator.own_kernels.end()) kernel = own->second->find(KernelOp::gemm, dtype, {}, any);
+  return kernel != nullptr ? kernel : accelerator.kernels->find(KernelOp::gemm, dtype, {}, any);
+}
+
 void OpPricer::use_measured(double wide) {
   const KernelFile& file = *inputs_.accelerator->kernels;
   // fp32 weights are computed in fp32 throughout; everything else has 16-bit activations, LM head and routers.
@@ -67,12 +80,16 @@ void OpPricer::use_measured(double wide) {
   wide_.dtype = is_fp32 ? std::string() : "bfloat16";
   if (has_units_of_type()) narrow_.dtype = measured_dtype(inputs_.weight_dtype);
   for (Products* products : {&wide_, &narrow_}) {
-    const KernelKey any{4096, 4096, 0, 0, 0, 0, 0};
-    if (!products->dtype.empty()) products->kernel = file.find(KernelOp::gemm, products->dtype, {}, any);
+    if (!products->dtype.empty()) products->kernel = find_products(products->dtype);
     if (products->kernel == nullptr) continue;
     const KernelTable& table = products->kernel->table();
-    products->prices = scaled(table.coefficients, table.cold_efficiency, wide, fitted_peak(products->dtype, wide));
+    const auto own = inputs_.engine->product_scales.find(inputs_.weight_dtype);
+    const bool has_own = products == &narrow_ && own != inputs_.engine->product_scales.end();
+    products->prices = scaled(table.coefficients, table.cold_efficiency, wide, fitted_peak(products->dtype, wide),
+                              has_own ? own->second : KernelScale{});
   }
+  if (narrow_.kernel != nullptr && inputs_.weight_dtype == DType::fp8)
+    fused_ = inputs_.engine->fused_quantisation.count();
   if (narrow_.kernel == nullptr) {
     beyond_.insert(
         fmt::format("no measured products in {} on {}", name(inputs_.weight_dtype), inputs_.accelerator->id));
@@ -214,7 +231,11 @@ double OpPricer::measured_ratio(const Op& op, const Products& products) const {
 TimeParts OpPricer::price_product(const Op& op) const {
   const Products& products = op.quantised ? narrow_ : wide_;
   if (products.kernel == nullptr) return price_class(op, prices(OpClass::gemm));
-  return price_roofline(op, products.prices, measured_ratio(op, products));
+  TimeParts parts = price_roofline(op, products.prices, measured_ratio(op, products));
+  if (!op.quantised || fused_ == 0) return parts;
+  const double time = parts.total();
+  const double least = std::max(op.weight_bytes * products.prices.bound_byte_time, kLeastOfProduct * time);
+  return parts * (std::max(least, time - fused_) / time);
 }
 
 bool OpPricer::is_inside_experts(const Op& op) const {
@@ -280,7 +301,7 @@ double OpPricer::all_reduce(const Op& op) const {
   if (!link.all_reduce.empty() && std::none_of(link.all_reduce.begin(), link.all_reduce.end(), reaches)) {
     beyond_.insert(fmt::format("all-reduce over {} ranks, more than were measured on {}", inputs_.tp, link.id));
   }
-  return all_reduce_time(link, Bytes(op.other_bytes), inputs_.tp, inputs_.engine->all_reduce_kernel).count();
+  return all_reduce_time(link, Bytes(op.other_bytes), inputs_.tp, inputs_.engine->all_reduce_on(link.id)).count();
 }
 
 }  // namespace plimsoll::model

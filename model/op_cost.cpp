@@ -100,15 +100,21 @@ OpPricer::OpPricer(const CostInputs& inputs) : inputs_(inputs) {
     pointwise_[i] = own == accelerator.pointwise_kinds.end() ? prices(OpClass::pointwise) : priced(own->second);
   }
   wide_.prices = narrow_.prices = prices(OpClass::gemm);
+  const double eager_gap = accelerator.kernel_gap.count();
+  gaps_ = {eager_gap, accelerator.graph ? accelerator.graph->kernel_gap.count() : eager_gap};
+  if (inputs.tp > 1)
+    fuses_norm_ = fuses_norm(*inputs.interconnect, inputs.tp, inputs.engine->all_reduce_on(inputs.interconnect->id));
   if (accelerator.kernels && inputs.engine->measured_kernels) use_measured(wide);
 }
 
 // A scale above one corrects a low efficiency; it cannot lift it above the specification.
-ClassPrices OpPricer::scaled(const OpCoefficients& c, double cold_efficiency, double wide, double narrow) const {
-  const EngineProfile& engine = *inputs_.engine;
-  const double compute = std::min(1.0, c.compute_efficiency * engine.compute_scale);
-  const double memory = std::min(1.0, c.memory_efficiency * engine.memory_scale);
-  const double cold = std::min(1.0, cold_efficiency * std::max(1.0, engine.memory_scale));
+ClassPrices OpPricer::scaled(const OpCoefficients& c, double cold_efficiency, double wide, double narrow,
+                             KernelScale own) const {
+  const double compute_scale = inputs_.engine->compute_scale * own.compute;
+  const double memory_scale = inputs_.engine->memory_scale * own.memory;
+  const double compute = std::min(1.0, c.compute_efficiency * compute_scale);
+  const double memory = std::min(1.0, c.memory_efficiency * memory_scale);
+  const double cold = std::min(1.0, cold_efficiency * std::max(1.0, memory_scale));
   return {1 / (wide * compute),
           1 / (narrow * compute),
           bound_byte_time_ / memory,
@@ -118,7 +124,24 @@ ClassPrices OpPricer::scaled(const OpCoefficients& c, double cold_efficiency, do
           nullptr};
 }
 
-TimeParts OpPricer::price(const Op& op) const {
+// Norms of the residual stream; those of latents and of queries and keys follow no all-reduce.
+bool is_behind_all_reduce(const Op& op) {
+  return op.id == OpId::input_norm || op.id == OpId::mlp_norm || op.id == OpId::post_attention_norm ||
+         op.id == OpId::post_mlp_norm;
+}
+
+TimeParts OpPricer::price_pointwise(const Op& op, LaunchMode mode) const {
+  ClassPrices prices = pointwise_[static_cast<std::size_t>(op.kind)];
+  const bool is_fused = fuses_norm_ && is_behind_all_reduce(op);
+  if (mode == LaunchMode::graph && inputs_.accelerator->graph)
+    prices.t0 = std::min(prices.t0, inputs_.accelerator->graph->pointwise_t0.count());
+  if (is_fused) prices.t0 = 0;
+  TimeParts parts = price_class(op, prices);
+  if (!is_fused) parts.other += op.launches * kernel_gap(mode);
+  return parts;
+}
+
+TimeParts OpPricer::price(const Op& op, LaunchMode mode) const {
   TimeParts parts;
   switch (op.kind) {
     case OpKind::all_reduce: parts.allreduce = all_reduce(op); break;
@@ -134,12 +157,9 @@ TimeParts OpPricer::price(const Op& op) const {
     case OpKind::activation:
     case OpKind::route:
     case OpKind::combine:
-    case OpKind::sample:
-      if (is_inside_experts(op)) return {};
-      parts = price_class(op, pointwise_[static_cast<std::size_t>(op.kind)]);
-      break;
+    case OpKind::sample: return is_inside_experts(op) ? parts : price_pointwise(op, mode);
   }
-  parts.other += op.launches * kernel_gap();
+  parts.other += op.launches * kernel_gap(mode);
   return parts;
 }
 

@@ -55,13 +55,15 @@ class OpPricer {
   /// One execution on one rank, kernel gap included; decode attention is priced by DecodeCurve alone. Prefill attention
   /// is one span's part of a kernel that serves 1 / op.launches spans; on cached tokens it is the difference of two
   /// whole prefills where such were measured.
-  [[nodiscard]] TimeParts price(const Op& op) const;
+  [[nodiscard]] TimeParts price(const Op& op, LaunchMode mode = LaunchMode::eager) const;
   [[nodiscard]] const ClassPrices& prices(OpClass op_class) const {
     return prices_[static_cast<std::size_t>(op_class)];
   }
   /// Seconds a byte at the specified bandwidth.
   [[nodiscard]] double bound_byte_time() const { return bound_byte_time_; }
-  [[nodiscard]] double kernel_gap() const { return inputs_.accelerator->kernel_gap.count(); }
+  [[nodiscard]] double kernel_gap(LaunchMode mode = LaunchMode::eager) const {
+    return gaps_[static_cast<std::size_t>(mode)];
+  }
 
   /// Notes a decode step of this many sequences with this mean context for beyond_measured().
   void note_decode(double rows, double mean_context) const;
@@ -89,11 +91,13 @@ class OpPricer {
     double passing = 0;   // elements in and out of one (token, expert) pair
   };
 
-  [[nodiscard]] ClassPrices scaled(const OpCoefficients& c, double cold_efficiency, double wide, double narrow) const;
+  [[nodiscard]] ClassPrices scaled(const OpCoefficients& c, double cold_efficiency, double wide, double narrow,
+                                   KernelScale own = {}) const;
   [[nodiscard]] double fitted_peak(std::string_view dtype, double wide) const;
   void use_measured(double wide);
   [[nodiscard]] bool has_units_of_type() const;
   void use_wide_products(double wide);
+  [[nodiscard]] const MeasuredKernel* find_products(const std::string& dtype) const;
   void use_attention(const KernelFile& file, double wide);
   void use_experts(const KernelFile& file, double wide);
   [[nodiscard]] const MeasuredKernel* expert_kernel(const KernelFile& file, const KernelKey& key) const;
@@ -105,6 +109,7 @@ class OpPricer {
   [[nodiscard]] double measured_ratio(const Op& op, const Products& products) const;
   [[nodiscard]] bool is_inside_experts(const Op& op) const;
   [[nodiscard]] TimeParts price_prefill(const Op& op) const;
+  [[nodiscard]] TimeParts price_pointwise(const Op& op, LaunchMode mode) const;
   [[nodiscard]] double whole_prefill(const Op& op, double tokens, double launches) const;
   [[nodiscard]] double send_time(const Op& op) const;
   [[nodiscard]] double all_reduce(const Op& op) const;
@@ -118,7 +123,10 @@ class OpPricer {
   double prefill_flops_ = 0, prefill_kv_ = 0, prefill_other_ = 0;  // of one compared pair, one attended, one new token
   double most_prefill_ = 0, most_decode_rows_ = 0, most_context_ = 0;
   std::array<ClassPrices, kOpKinds> pointwise_;  // by kind; those that are no pointwise ops stay empty
+  std::array<double, kLaunchModes> gaps_{};      // between two kernels
+  bool fuses_norm_ = false;                      // all-reduces contain the norms behind them
   double bound_byte_time_ = 0;
+  double fused_ = 0;  // seconds that a narrow product takes less than measured
   mutable std::vector<ProductRow> rows_;
   mutable std::array<bool, kLimits> noted_{};
   mutable std::set<std::string> beyond_;

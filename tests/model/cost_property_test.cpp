@@ -39,10 +39,15 @@ Deployment any_deployment() {
     if (whole_in(0, 2) == 0) c.p = 3;
   }
   d.accelerator.kernel_gap = Seconds(real_in(0, 2e-6));
+  if (whole_in(0, 1) == 0)
+    d.accelerator.graph = {.kernel_gap = Seconds(real_in(0, 2e-6)), .pointwise_t0 = Seconds(real_in(0, 5e-6))};
   d.interconnect = whole_in(0, 1) == 0 ? nvswitch_a100() : pcie_gen4();
   d.engine = whole_in(0, 1) == 0 ? ideal_engine() : tgi_like_engine();
   d.engine.overlap = static_cast<HostOverlap>(whole_in(0, 2));
   d.engine.memory_scale = real_in(0.5, 1.5);
+  d.engine.cuda_graphs = whole_in(0, 1) == 0;
+  d.engine.host_stream = Seconds(whole_in(0, 1) == 0 ? 0 : real_in(0, 1e-3));
+  d.engine.fused_quantisation = Seconds(real_in(0, 1e-5));
   d.tp = std::int32_t(1) << whole_in(0, 3);
   if (!tp_problem(d.shape, d.tp).empty()) d.tp = 1;
   d.pp = std::int32_t(whole_in(1, 3));

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an engine's way of running a step changes of its kernels: replayed graphs, norms inside all-reduces, fused
+// quantisation, kernels of its own, and a streaming thread beside the step.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "model/host_time.h"
+#include "model/op_cost.h"
+#include "tests/model/kernels.h"
+#include "tests/model/shapes.h"
+
+namespace plimsoll::model {
+namespace {
+
+constexpr double kRounding = 1e-12;
+
+Deployment llama(std::int32_t tp = 1) {
+  Deployment d;
+  d.shape = shape_named("llama-2-7b");
+  d.tp = tp;
+  return d;
+}
+
+double decode_seconds(const Deployment& d, std::int64_t rows = 4) {
+  return ForwardCost(d.inputs()).forward(decode_work(d.shape, rows, 100)).total();
+}
+
+// 32 layers of 4 products, 4 pointwise ops and attention; before them the embedding, behind them norm, head, sampling.
+TEST(GraphReplay, SavesTheGapOfEveryKernelAndTheFixedTimeOfPointwiseOnes) {
+  constexpr double kKernels = 32 * 9 + 4, kPointwise = 32 * 4 + 3;
+  Deployment d = llama();
+  d.engine.cuda_graphs = true;
+  const double before = decode_seconds(d);
+  EXPECT_DOUBLE_EQ(d.accelerator.kernel_gap.count(), 1e-6);
+  d.accelerator.graph = {.kernel_gap = Seconds(0.25e-6), .pointwise_t0 = Seconds(1e-6)};
+  EXPECT_NEAR(decode_seconds(d), before - kKernels * 0.75e-6 - kPointwise * 4e-6, kRounding);
+}
+
+TEST(GraphReplay, LeavesEagerStepsAlone) {
+  Deployment d = llama();
+  const std::vector<PrefillSpan> spans{{.new_tokens = 64, .context = 0}};
+  ForwardWork prefill;
+  prefill.prefill = spans;
+  prefill.sampled = 1;
+  const auto seconds = [&] { return ForwardCost(d.inputs()).forward(prefill).total(); };
+  d.engine.cuda_graphs = true;
+  const double prefill_before = seconds();
+  d.accelerator.graph = {.kernel_gap = Seconds(0), .pointwise_t0 = Seconds(0)};
+  EXPECT_EQ(seconds(), prefill_before);
+  d.engine.cuda_graphs = false;
+  const double decode = decode_seconds(d);
+  d.accelerator.graph.reset();
+  EXPECT_EQ(decode, decode_seconds(d));
+}
+
+// Two all-reduces a layer swallow the two norms behind them: what remains of a norm is its traffic.
+TEST(FusedNorm, CostsItsTrafficAlone) {
+  Deployment d = llama(2);
+  d.interconnect.all_reduce = {
+      {.ranks = 2, .segments = {{Seconds(5e-6), BytesPerSecond(1e11)}}, .kernel = "own", .points = {}}};
+  d.engine.all_reduce_kernel = "own";
+  const double before = decode_seconds(d);
+  d.interconnect.all_reduce.front().fuses_norm = true;
+  EXPECT_NEAR(decode_seconds(d), before - 32 * 2 * (5e-6 + 1e-6), kRounding);
+  d.tp = 1;
+  const double alone = decode_seconds(d);
+  d.interconnect.all_reduce.clear();
+  EXPECT_EQ(decode_seconds(d), alone);
+}
+
+TEST(AllReduceKernel, CanDifferByLink) {
+  EngineProfile engine;
+  engine.all_reduce_kernel = "everywhere";
+  engine.all_reduce_by_link["nvswitch-b200"] = "there";
+  EXPECT_EQ(engine.all_reduce_on("nvswitch-b200"), "there");
+  EXPECT_EQ(engine.all_reduce_on("nvswitch-h100"), "everywhere");
+}
+
+class EngineKernels : public testing::Test {
+ protected:
+  EngineKernels() {
+    d_ = llama();
+    d_.accelerator.fp8 = FlopsPerSecond(624e12);
+    d_.accelerator.kernel_gap = Seconds(0);
+    d_.weight_dtype = DType::fp8;
+    d_.accelerator.kernels = std::make_shared<const KernelFile>(folder_.write({square_table(), fp8_table()}));
+  }
+  static KernelTable fp8_table() {
+    KernelTable table = square_table();
+    table.dtype = "fp8";
+    return table;
+  }
+  [[nodiscard]] double product(bool quantised, std::int64_t width = 4096) const {
+    Op op{.kind = OpKind::gemm, .m = 16, .n = width, .k = width};
+    op.flops = 32.0 * static_cast<double>(width * width);
+    op.weight_bytes = static_cast<double>(width * width) * (quantised ? 1 : 2);
+    op.other_bytes = 64.0 * static_cast<double>(width);
+    op.quantised = quantised;
+    return OpPricer(d_.inputs()).price(op).total();
+  }
+  KernelFolder folder_;
+  Deployment d_;
+};
+
+TEST_F(EngineKernels, FusedQuantisationShortensNarrowProductsOnly) {
+  const double narrow = product(true), wide = product(false);
+  d_.engine.fused_quantisation = Seconds(1e-6);
+  EXPECT_NEAR(product(true), narrow - 1e-6, kRounding);
+  EXPECT_EQ(product(false), wide);
+}
+
+// Weights are read at the fastest rate that was measured on cold ones at best, and no product vanishes.
+TEST_F(EngineKernels, FusedQuantisationLeavesTheTimeToReadTheWeights) {
+  const double narrow = product(true), least = 4096.0 * 4096 / (0.9 * 1555e9);
+  d_.engine.fused_quantisation = Seconds(1);
+  EXPECT_NEAR(product(true), std::max(0.4 * narrow, least), kRounding);
+}
+
+TEST_F(EngineKernels, ScalesOfATypeApplyToItsProductsAlone) {
+  const double narrow = product(true), wide = product(false);
+  d_.engine.product_scales[DType::fp8] = {.compute = 0.5, .memory = 0.5};
+  EXPECT_GT(product(true), narrow);
+  EXPECT_EQ(product(false), wide);
+  d_.weight_dtype = DType::fp16;
+  EXPECT_EQ(product(true), (d_.engine.product_scales.clear(), product(true)));
+}
+
+TEST_F(EngineKernels, OwnKernelsGoFirstWhereTheyHaveTheType) {
+  const double narrow = product(true), wide = product(false);
+  KernelTable own = fp8_table();
+  for (float& ratio : own.log_ratio) ratio += 0.5F;
+  d_.accelerator.own_kernels["the server"] = std::make_shared<const KernelFile>(
+      folder_.write(kernel_file_bytes({"test", "a test", "2026-11-22"}, {own}), "test.own.kernels"));
+  EXPECT_EQ(product(true), narrow);
+  d_.engine.own_kernels = "the server";
+  EXPECT_NEAR(product(true) / narrow, std::exp(0.5), 1e-3);
+  EXPECT_EQ(product(false), wide);
+}
+
+// The streaming thread works beside the step: it costs nothing until its rate is the smaller one, and then sets it.
+TEST(Streaming, LimitsTheRateAtWhichTokensLeave) {
+  Deployment d = llama();
+  const double step = decode_seconds(d, 64);
+  d.engine.host_stream = Seconds(step / 64 / 4);
+  EXPECT_NEAR(decode_seconds(d, 64), step, 1e-4 * step);
+  d.engine.host_stream = Seconds(step / 64 * 4);
+  EXPECT_NEAR(decode_seconds(d, 64), 4 * step, 1e-4 * step);
+  EXPECT_EQ(streamed_time(0, step), 0);
+}
+
+}  // namespace
+}  // namespace plimsoll::model
