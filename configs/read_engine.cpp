@@ -91,15 +91,16 @@ void read_memory(const Node& node, model::EngineProfile& e) {
 
 // What each front end adds, with the runs that tell it.
 void read_front_ends(const Node& node, model::EngineProfile& e) {
-  static constexpr std::array<std::string_view, 3> kKeys = {"delay", "intake", "source"};
+  static constexpr std::array<std::string_view, 5> kKeys = {"delay", "intake", "step", "sequence", "source"};
   const auto names = std::span(model::kFrontEndNames).subspan(1);
   node.require_known_keys(names);
   for (const Item& item : node.items()) {
     item.value.require_known_keys(kKeys);
     (void)item.value.at("source").as_string();
     const auto kind = std::find(names.begin(), names.end(), item.key) - names.begin() + 1;
-    e.front_ends[static_cast<model::FrontEnd>(kind)] = {time_or_zero(item.value, "delay"),
-                                                        time_or_zero(item.value, "intake")};
+    e.front_ends[static_cast<model::FrontEnd>(kind)] = {
+        time_or_zero(item.value, "delay"), time_or_zero(item.value, "intake"), time_or_zero(item.value, "step"),
+        time_or_zero(item.value, "sequence")};
   }
 }
 

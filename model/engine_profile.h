@@ -41,10 +41,11 @@ enum class FrontEnd : std::uint8_t { none, dynamo };
 /// Their names in studies and profiles, in this order.
 inline constexpr std::array<std::string_view, 2> kFrontEndNames = {"none", "dynamo"};
 
-/// What a request takes before the scheduler sees it.
+/// What a request takes before the scheduler sees it, and what serving it takes from the engine's steps.
 struct FrontEndTime {
-  Seconds delay{0};   // of every request, without occupying anything
-  Seconds intake{0};  // one process of a replica does this for one request after the other: requests queue
+  Seconds delay{0};              // of every request, without occupying anything
+  Seconds intake{0};             // one process of a replica does this for one request after the other: requests queue
+  Seconds step{0}, sequence{0};  // host time that it adds to every step, and for every sequence of a step
 };
 
 /// Both ends belong to it. 0 and 0: nothing is stated, and everything is inside.
@@ -111,7 +112,7 @@ struct EngineProfile {
   [[nodiscard]] FrontEndTime arrival_time(FrontEnd front) const {
     const auto found = front_ends.find(front);
     const FrontEndTime added = found == front_ends.end() ? FrontEndTime{} : found->second;
-    return {front_end + added.delay, intake + added.intake};
+    return {front_end + added.delay, intake + added.intake, added.step, added.sequence};
   }
   // Multiply the accelerator's efficiencies: how well this engine's kernels do against the reference.
   double compute_scale = 1, memory_scale = 1;

@@ -86,7 +86,7 @@ struct ForwardCost::State {
   TimeParts mixed(const ForwardWork& work);
   TimeParts constant(const ForwardWork& work) const;
   [[nodiscard]] HostTime host(std::int64_t sequences, std::int64_t tokens, std::int64_t prefills) const {
-    return host_time(*in.engine, {in.shape->layers, in.tp, sequences, tokens, prefills, op_count});
+    return host_time(*in.engine, {in.shape->layers, in.tp, sequences, tokens, prefills, op_count, in.front_end});
   }
 
   CostInputs in;

@@ -42,6 +42,7 @@ struct CostInputs {
   const EngineProfile* engine = nullptr;
   DType weight_dtype = DType::fp16, kv_dtype = DType::fp16;
   std::int32_t tp = 1, pp = 1;
+  FrontEnd front_end = FrontEnd::none;
 };
 
 /// The cost of pure decode steps with a fixed number of rows, as a function of their contexts: nondecreasing, cheap (a

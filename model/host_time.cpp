@@ -12,7 +12,9 @@ double launch_time(const EngineProfile& engine, const HostWork& work) {
 }
 
 double output_time(const EngineProfile& engine, const HostWork& work) {
-  return engine.host_step.count() + static_cast<double>(work.sequences) * engine.host_sequence.count() +
+  const FrontEndTime front = engine.arrival_time(work.front_end);
+  return (engine.host_step + front.step).count() +
+         static_cast<double>(work.sequences) * (engine.host_sequence + front.sequence).count() +
          static_cast<double>(work.tokens) * engine.host_token.count() +
          static_cast<double>(work.prefill_sequences) * engine.host_prefill.count();
 }

@@ -14,6 +14,7 @@ struct HostWork {
   std::int32_t layers = 0, tp = 1;
   std::int64_t sequences = 0, tokens = 0, prefill_sequences = 0;  // sequences: prefilling ones included
   double ops = 0;                                                 // executions of the op list
+  FrontEnd front_end = FrontEnd::none;
 };
 /// Seconds: what overlaps with the device as HostOverlap says, and what begins when the device has ended.
 struct HostTime {

@@ -22,7 +22,8 @@ model::CostInputs cost_inputs(const load::Scenario& s) {
           .weight_dtype = s.weight_dtype,
           .kv_dtype = s.kv_dtype,
           .tp = s.tp,
-          .pp = s.pp};
+          .pp = s.pp,
+          .front_end = s.front_end};
 }
 
 std::shared_ptr<model::ForwardCost> SimReplica::make_cost(const load::Scenario& scenario) {

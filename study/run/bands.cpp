@@ -42,7 +42,10 @@ PointMetrics at_end(const load::Scenario& scenario, double decode, double prefil
   engine->prefill_time_scale *= prefill;
   engine->front_end = engine->front_end * prefill;
   engine->intake = engine->intake * prefill;
-  for (auto& [kind, time] : engine->front_ends) time = {time.delay * prefill, time.intake * prefill};
+  for (auto& [kind, time] : engine->front_ends) {
+    time.delay = time.delay * prefill;
+    time.intake = time.intake * prefill;
+  }
   s.engine = std::move(engine);
   sim::RunOptions options;
   options.stop = stop;

@@ -169,17 +169,17 @@ TEST(BundledCatalogue, LargeGpusHaveTheirOwnDefaultsInVllm) {
 // Every version by its own name, and where its host times come from.
 TEST(BundledCatalogue, EnginesHaveTheirVersions) {
   const std::pair<const char*, const char*> engines[] = {
-      {"vllm-0.6", "estimated"},         {"vllm-0.8", "from vllm-0.12"},    {"vllm-0.10", "from vllm-0.12"},
-      {"vllm-0.12", "fitted"},           {"vllm-0.16", "from vllm-0.12"},   {"vllm-0.19", "from vllm-0.12"},
-      {"sglang-0.4", "from sglang-0.5"}, {"sglang-0.5", "fitted"},          {"trtllm-0.14", "from trtllm-1.0"},
-      {"trtllm-1.0", "fitted"},          {"trtllm-1.1", "from trtllm-1.0"}, {"tgi-1.1", "fitted"},
+      {"vllm-0.6", "estimated"},         {"vllm-0.8", "from vllm-0.12"},  {"vllm-0.10", "fitted"},
+      {"vllm-0.12", "fitted"},           {"vllm-0.16", "from vllm-0.12"}, {"vllm-0.19", "from vllm-0.12"},
+      {"sglang-0.4", "from sglang-0.5"}, {"sglang-0.5", "fitted"},        {"trtllm-0.14", "from trtllm-1.0"},
+      {"trtllm-1.0", "fitted"},          {"trtllm-1.1", "fitted"},        {"tgi-1.1", "fitted"},
       {"tgi-2", "from tgi-1.1"},         {"tgi-3", "from tgi-1.1"}};
   for (const auto& [id, from] : engines) {
     const auto engine = bundled().engine(id);
     EXPECT_EQ(engine->profile->id, id);
     EXPECT_EQ(engine->profile->times_from(), from) << id;
   }
-  EXPECT_EQ(bundled().engine("vllm-0.10")->profile->host_step, bundled().engine("vllm-0.12")->profile->host_step);
+  EXPECT_EQ(bundled().engine("vllm-0.16")->profile->host_step, bundled().engine("vllm-0.12")->profile->host_step);
 }
 
 // scheduler_reserve_full_isl came with 0.19.

@@ -139,6 +139,18 @@ TEST_F(EngineKernels, OwnKernelsGoFirstWhereTheyHaveTheType) {
   EXPECT_EQ(product(false), wide);
 }
 
+// A front end shares the host with the engine: its times add to those of the engine in studies that state it.
+TEST(FrontEndHostTime, AddsToStepsOfStudiesThatStateIt) {
+  Deployment d = llama();
+  d.engine.overlap = HostOverlap::none;
+  d.engine.front_ends[FrontEnd::dynamo] = {.step = Seconds(1e-3), .sequence = Seconds(1e-5)};
+  CostInputs inputs = d.inputs();
+  const ForwardWork work = decode_work(d.shape, 4, 100);
+  const double alone = ForwardCost(inputs).forward(work).total();
+  inputs.front_end = FrontEnd::dynamo;
+  EXPECT_NEAR(ForwardCost(inputs).forward(work).total(), alone + 1e-3 + 4e-5, kRounding);
+}
+
 // The streaming thread works beside the step: it costs nothing until its rate is the smaller one, and then sets it.
 TEST(Streaming, LimitsTheRateAtWhichTokensLeave) {
   Deployment d = llama();
