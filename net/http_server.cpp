@@ -9,6 +9,7 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/string.hpp>
@@ -544,6 +545,8 @@ void HttpServer::run_until(Time until) {
 }
 
 void HttpServer::wake() { state_->woken = true; }
+
+void HttpServer::post(std::function<void()> work) { asio::post(state_->io, std::move(work)); }
 
 void HttpServer::answer(ExchangeId id, const HttpAnswer& answer) {
   if (const auto c = state_->find(id)) c->answer(answer);

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -80,6 +81,8 @@ class HttpServer {
   void run_until(Time until);
   /// run_until() returns as soon as it can.
   void wake();
+  /// Has run_until() call `work`. The only function that any thread may call.
+  void post(std::function<void()> work);
 
   // ---- answers. Calls with a void id do nothing. ------------------------------------------------------------
   void answer(ExchangeId id, const HttpAnswer& answer);

@@ -17,6 +17,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int kDeepest = 64;
+constexpr std::size_t kLongestName = 256;      // bytes; every event of a stream repeats the model's
 constexpr std::int64_t kMostTokens = 1 << 30;  // input + output fit 32 bits
 constexpr std::int64_t kChatTokens = 4;        // a message's own, around its text
 
@@ -123,7 +124,9 @@ void add_part(const json& part, const std::string& place, PromptCounter& prompt)
   if (!part.is_object()) refuse(place, "found no object");
   const Fields fields(part, place);
   const std::string type = fields.text("type");
-  if (type != "text") refuse(fields.path(type.empty() ? "type" : type.c_str()), "only parts of type text are served");
+  if (type != "text")
+    refuse(fields.path(type.empty() || type.size() > kLongestName ? "type" : type.c_str()),
+           "only parts of type text are served");
   const json* const text = fields.find("text");
   if (text == nullptr || !text->is_string()) refuse(fields.path("text"), "found no string");
   prompt.add_text(text->get_ref<const std::string&>());
@@ -223,6 +226,7 @@ ApiRequest read_openai(Api api, const json& body, const PromptRules& rules) {
   const Fields fields(body, "");
   ApiRequest request;
   request.model = fields.text("model");
+  if (request.model.size() > kLongestName) refuse("model", fmt::format("it is longer than {} bytes", kLongestName));
   refuse_unserved(fields);
   check_sampling(fields);
   read_stream(fields, request);

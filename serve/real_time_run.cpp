@@ -110,6 +110,7 @@ void RealTimeRun::advanced(std::size_t slot, Nanos now) {
 
 void RealTimeRun::replace(std::size_t slot, bool restarts, Nanos now) {
   lanes_[slot].cancels.clear();
+  lanes_[slot].dead = !restarts;
   SimRun::replace(slot, restarts, now);
 }
 

@@ -60,6 +60,8 @@ class RealTimeRun final : public sim::SimRun {
   void decide(std::size_t slot, Nanos now) override;
   void replace(std::size_t slot, bool restarts, Nanos now) override;
 
+  /// The replica in the slot has failed and is not replaced yet.
+  [[nodiscard]] bool is_dead(std::size_t slot) const { return lanes_[slot].dead; }
   /// Called now and then, with the model's time; true: the run ends.
   std::function<bool(Nanos now)> look;
   /// Prompt tokens of the request that were found in the prefix cache.
@@ -75,6 +77,7 @@ class RealTimeRun final : public sim::SimRun {
   };
   struct Lane {
     Nanos started = 0;  // the step in flight
+    bool dead = false;
     std::vector<Cancel> cancels;
   };
   struct Ended {

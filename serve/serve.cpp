@@ -102,6 +102,7 @@ class Served {
                   service_),
         metrics_(description(scenario, settings)),
         record_(settings),
+        reader_(service_.prompt_rules()),
         options_{.keep_log = !settings.decision_files.empty(),
                  .point = settings.point,
                  .stop = stop_.get_token(),
@@ -115,7 +116,7 @@ class Served {
               .lateness = lateness_,
               .events = record_.log()}) {
     service_.connect(server_, arrivals_, metrics_, lateness_);
-    service_.connect(run_);
+    service_.connect(run_, reader_);
     run_.look = [this](Nanos now) { return look(now); };
   }
 
@@ -173,6 +174,7 @@ class Served {
   ServerMetrics metrics_;
   Lateness lateness_;
   Record record_;
+  BodyReader reader_;  // after the server, which it uses
   std::stop_source stop_;
   sched::RunOptions options_;
   RealTimeRun run_;

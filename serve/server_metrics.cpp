@@ -126,10 +126,11 @@ void ServerMetrics::write_all(net::PrometheusWriter& out, Value value) const {
 
 void ServerMetrics::write_gauges(net::PrometheusWriter& out, std::span<sched::Replica* const> replicas) const {
   out.family("vllm:num_requests_running", MetricType::gauge, "Number of requests in model execution batches.");
-  write_all(out, [&](std::size_t i) { return replicas[i]->policy().batch_order().size(); });
+  write_all(out, [&](std::size_t i) { return replicas[i] ? replicas[i]->policy().batch_order().size() : 0; });
   out.family("vllm:num_requests_waiting", MetricType::gauge, "Number of requests waiting to be processed.");
-  write_all(out, [&](std::size_t i) { return replicas[i]->policy().queued(); });
+  write_all(out, [&](std::size_t i) { return replicas[i] ? replicas[i]->policy().queued() : 0; });
   const auto usage = [&](std::size_t i) {
+    if (replicas[i] == nullptr) return 0.0;
     const sched::KvLedger& kv = replicas[i]->kv();
     return kv.total() > 0 ? static_cast<double>(kv.in_use()) / static_cast<double>(kv.total()) : 0.0;
   };
@@ -139,6 +140,7 @@ void ServerMetrics::write_gauges(net::PrometheusWriter& out, std::span<sched::Re
   write_all(out, usage);
   out.family("vllm:cache_config_info", MetricType::gauge, "Information of the LLMEngine CacheConfig");
   for (std::size_t i = 0; i < engines_.size(); ++i) {
+    if (replicas[i] == nullptr) continue;
     const sched::KvLedger& kv = replicas[i]->kv();
     out.sample(fmt::format("{},block_size=\"{}\",num_gpu_blocks=\"{}\",enable_prefix_caching=\"{}\",cache_dtype=\"{}\"",
                            engines_[i].labels, kv.block_tokens(), kv.total(), kv.prefix_caching() ? "True" : "False",
@@ -149,7 +151,7 @@ void ServerMetrics::write_gauges(net::PrometheusWriter& out, std::span<sched::Re
 
 void ServerMetrics::write_counters(net::PrometheusWriter& out, std::span<sched::Replica* const> replicas) const {
   out.family("vllm:num_preemptions_total", MetricType::counter, "Cumulative number of preemption from the engine.");
-  write_all(out, [&](std::size_t i) { return replicas[i]->preemptions(); });
+  write_all(out, [&](std::size_t i) { return replicas[i] ? replicas[i]->preemptions() : 0; });
   out.family("vllm:prompt_tokens_total", MetricType::counter, "Number of prefill tokens processed.");
   write_all(out, [&](std::size_t i) { return engines_[i].prompt_tokens; });
   out.family("vllm:generation_tokens_total", MetricType::counter, "Number of generation tokens processed.");

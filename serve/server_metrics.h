@@ -57,6 +57,7 @@ class ServerMetrics {
   void completed(const sched::FinishedAttempt& attempt, std::size_t replica, Finish finish);
   void unfinished(std::size_t replica, Finish finish);
 
+  /// A replica that has failed is null.
   [[nodiscard]] std::string text(std::span<sched::Replica* const> replicas, const Lateness& lateness) const;
 
  private:

@@ -101,7 +101,7 @@ void Service::request(net::ExchangeId id, net::HttpRequest&& request) {
                  .param = {},
                  .code = "invalid_api_key"});
   if (route->post)
-    post(id, route->api, route->stream, request.body);
+    post(id, route->api, route->stream, std::move(request.body));
   else
     get(id, request.path);
 }
@@ -115,14 +115,25 @@ bool Service::is_served(const std::string& model) const {
   return model.empty() || names.empty() || std::find(names.begin(), names.end(), model) != names.end();
 }
 
-void Service::post(net::ExchangeId id, Api api, bool stream, const std::string& body) {
+void Service::post(net::ExchangeId id, Api api, bool stream, std::string&& body) {
   if (draining_)
     return fail(id, api,
                 {.status = 503, .message = "the server is shutting down", .param = {}, .code = "shutting_down"});
-  if (answers_.size() >= settings_.open_requests)
+  if (open() >= settings_.open_requests)
     return fail(id, api,
                 {.status = 503, .message = "too many requests are open here", .param = {}, .code = "overloaded"});
-  std::variant<ApiRequest, ApiError> read = read_request(api, body, rules_);
+  if (body.size() <= BodyReader::kShort) return take(id, api, stream, read_request(api, body, rules_));
+  const auto done = [this, id, api, stream](BodyReader::Result&& result) {
+    server_->post([this, id, api, stream, read = std::move(result)]() mutable {
+      if (reading_.erase(id) > 0) take(id, api, stream, std::move(read));
+    });
+  };
+  if (!reader_->read(api, std::move(body), done))
+    return fail(id, api, {.status = 503, .message = "too many long requests wait to be read", .code = "overloaded"});
+  reading_.insert(id);
+}
+
+void Service::take(net::ExchangeId id, Api api, bool stream, BodyReader::Result&& read) {
   if (const auto* const error = std::get_if<ApiError>(&read)) return fail(id, api, *error);
   auto& request = std::get<ApiRequest>(read);
   if (!is_served(request.model))
@@ -223,7 +234,8 @@ void Service::get(net::ExchangeId id, const std::string& path) {
 
 std::string Service::metrics_text() const {
   std::vector<sched::Replica*> replicas;
-  for (std::int32_t i = 0; i < scenario_.replicas; ++i) replicas.push_back(&run_->replica(static_cast<std::size_t>(i)));
+  for (std::size_t i = 0; i < static_cast<std::size_t>(scenario_.replicas); ++i)
+    replicas.push_back(run_->is_dead(i) ? nullptr : &run_->replica(i));
   return metrics_->text(replicas, *lateness_);
 }
 
@@ -312,6 +324,7 @@ void Service::failed(ClientId client, const char* code, Nanos /*now*/) {
   const auto found = answers_.find(id);
   const Api api = found->second.head.api;
   const bool began = found->second.began;
+  metrics_->unfinished(replica_of(client), Finish::error);
   answers_.erase(found);
   const ApiError error{.status = 503, .message = code, .param = {}, .code = "unavailable"};
   if (!began) return fail(id, api, error);
@@ -347,6 +360,7 @@ bool Service::write_part(net::ExchangeId id, Answer& answer) {
 void Service::writable(net::ExchangeId id) { flush(id); }
 
 void Service::gone(net::ExchangeId id) {
+  reading_.erase(id);
   const auto found = answers_.find(id);
   if (found == answers_.end()) return;
   if (!found->second.finished) {
@@ -359,7 +373,7 @@ void Service::gone(net::ExchangeId id) {
 }
 
 void Service::cut_all() {
-  std::vector<net::ExchangeId> open;
+  std::vector<net::ExchangeId> open(reading_.begin(), reading_.end());
   for (const auto& [id, answer] : answers_) open.push_back(id);
   for (const net::ExchangeId id : open) server_->cut(id);
 }

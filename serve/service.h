@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "load/workload.h"
@@ -14,6 +15,7 @@
 #include "serve/api_answer.h"
 #include "serve/api_request.h"
 #include "serve/arrivals.h"
+#include "serve/body_reader.h"
 #include "serve/real_time_run.h"
 #include "serve/server_metrics.h"
 
@@ -36,14 +38,18 @@ class Service final : public net::HttpHandler, public CallListener {
   Service(const load::Scenario& scenario, const ServiceSettings& settings, ModelClock& clock);
   /// Before the first request.
   void connect(net::HttpServer& server, Arrivals& arrivals, ServerMetrics& metrics, const Lateness& lateness);
-  void connect(RealTimeRun& run) { run_ = &run; }
+  void connect(RealTimeRun& run, BodyReader& reader) {
+    run_ = &run;
+    reader_ = &reader;
+  }
+  [[nodiscard]] const PromptRules& prompt_rules() const { return rules_; }
 
   /// New requests are refused from now on.
   void drain() { draining_ = true; }
   /// Answers what is open with an error, or ends its stream.
   void cut_all();
-  [[nodiscard]] bool is_idle() const { return answers_.empty(); }
-  [[nodiscard]] std::size_t open() const { return answers_.size(); }
+  [[nodiscard]] bool is_idle() const { return open() == 0; }
+  [[nodiscard]] std::size_t open() const { return answers_.size() + reading_.size(); }
   [[nodiscard]] bool stop_wanted() const { return stop_wanted_; }
   [[nodiscard]] std::int64_t completed() const { return completed_; }
   [[nodiscard]] std::int64_t refused() const { return refused_; }
@@ -73,7 +79,8 @@ class Service final : public net::HttpHandler, public CallListener {
     Finish finish = Finish::stop;
   };
 
-  void post(net::ExchangeId id, Api api, bool stream, const std::string& body);
+  void post(net::ExchangeId id, Api api, bool stream, std::string&& body);
+  void take(net::ExchangeId id, Api api, bool stream, BodyReader::Result&& read);
   void get(net::ExchangeId id, const std::string& path);
   void open(net::ExchangeId id, Api api, ApiRequest&& request);
   [[nodiscard]] bool is_authorized(const std::string& header) const;
@@ -97,11 +104,13 @@ class Service final : public net::HttpHandler, public CallListener {
   ServerMetrics* metrics_ = nullptr;
   const Lateness* lateness_ = nullptr;
   RealTimeRun* run_ = nullptr;
+  BodyReader* reader_ = nullptr;
   load::Workload lengths_;  // of answers whose client does not say
   PromptRules rules_;
   std::unordered_map<net::ExchangeId, Answer> answers_;
-  std::vector<net::ExchangeId> exchanges_;  // by client
-  std::int64_t started_ = 0;                // seconds since 1970
+  std::unordered_set<net::ExchangeId> reading_;  // whose bodies the reader has
+  std::vector<net::ExchangeId> exchanges_;       // by client
+  std::int64_t started_ = 0;                     // seconds since 1970
   std::uint64_t ids_ = 0;
   std::int64_t completed_ = 0, refused_ = 0, left_ = 0, output_tokens_ = 0;
   bool draining_ = false, stop_wanted_ = false;

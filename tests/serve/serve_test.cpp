@@ -147,6 +147,19 @@ TEST(ServeTest, StreamsATokenAnEventAndTheUsageLast) {
   EXPECT_EQ(ask(server.port, "/v1/completions", {{"prompt", {1, 2}}, {"max_tokens", 5}})["choices"][0]["text"], text);
 }
 
+// Bodies of more than 64 KiB are read on another thread.
+TEST(ServeTest, ReadsALongPrompt) {
+  RunningServer server(quick(), fast());
+  const json ids(50'000, 7);
+  const json refused = ask(server.port, "/v1/completions", {{"prompt", ids}, {"max_tokens", 2}});
+  EXPECT_EQ(refused["error"]["code"], "max_model_len");
+  EXPECT_EQ(ask(server.port, "/v1/completions", {{"prompt", ids}, {"n", 2}})["error"]["param"], "n");
+  const std::string padding(100'000, ' ');
+  const std::string answer =
+      talk(server.port, post("/v1/completions", R"({"prompt":[1,2],"max_tokens":2)" + padding + "}"));
+  EXPECT_EQ(json::parse(body_of(answer))["usage"]["completion_tokens"], 2);
+}
+
 TEST(ServeTest, SpeaksTheApiOfTgi) {
   RunningServer server(quick(), fast());
   const json whole =
