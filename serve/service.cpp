@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <ctime>
 #include <utility>
 
@@ -32,6 +33,31 @@ bool equal_in_constant_time(std::string_view given, std::string_view wanted) {
   for (std::size_t i = 0; i < given.size(); ++i)
     differ |= static_cast<unsigned>(given[i]) ^ static_cast<unsigned>(wanted[i % wanted.size()]);
   return differ == 0;
+}
+
+struct Route {
+  std::string_view path;
+  bool is_post = false, needs_key = true;
+  Api api = Api::completions;
+  bool streams = false;  // whatever the request says
+};
+constexpr std::array<Route, 9> kRoutes = {{{"/v1/completions", true},
+                                           {"/v1/chat/completions", true, true, Api::chat},
+                                           {"/generate", true, true, Api::tgi},
+                                           {"/generate_stream", true, true, Api::tgi, true},
+                                           {"/v1/models"},
+                                           {"/version"},
+                                           {"/info"},
+                                           {"/health", false, false},
+                                           {"/metrics", false, false}}};
+constexpr std::string_view kOneModel = "/v1/models/";
+
+/// Null: there is no such path.
+const Route* route_of(std::string_view path) {
+  if (path.starts_with(kOneModel)) path = "/v1/models";
+  const auto* const found =
+      std::find_if(kRoutes.begin(), kRoutes.end(), [&](const Route& r) { return r.path == path; });
+  return found == kRoutes.end() ? nullptr : found;
 }
 
 ApiError rejection(const sched::FinishedAttempt& attempt) {
@@ -65,43 +91,24 @@ void Service::connect(net::HttpServer& server, Arrivals& arrivals, ServerMetrics
 // ---- requests -----------------------------------------------------------------------------------------------
 
 void Service::request(net::ExchangeId id, net::HttpRequest&& request) {
-  struct Route {
-    std::string_view path;
-    bool post;
-    Api api = Api::completions;
-    bool stream = false;
-  };
-  static constexpr std::array<Route, 9> kRoutes = {{{"/v1/completions", true},
-                                                    {"/v1/chat/completions", true, Api::chat},
-                                                    {"/generate", true, Api::tgi},
-                                                    {"/generate_stream", true, Api::tgi, true},
-                                                    {"/v1/models", false},
-                                                    {"/health", false},
-                                                    {"/version", false},
-                                                    {"/info", false},
-                                                    {"/metrics", false}}};
-  const bool one_model = request.path.starts_with("/v1/models/");
-  const std::string_view path = one_model ? "/v1/models" : std::string_view(request.path);
-  const auto* const route =
-      std::find_if(kRoutes.begin(), kRoutes.end(), [&](const Route& r) { return r.path == path; });
-  if (route == kRoutes.end()) return fail(id, Api::completions, {.status = 404, .message = "there is no such path"});
+  const Route* const route = route_of(request.path);
+  if (route == nullptr) return fail(id, Api::completions, {.status = 404, .message = "there is no such path"});
   const bool is_get = request.method == "GET" || request.method == "HEAD";
-  if (route->post ? request.method != "POST" : !is_get)
-    return server_->answer(
-        id, {.status = 405,
-             .body = serve::error_body(route->api, {.status = 405,
-                                                    .message = fmt::format("{} is not allowed here", request.method),
-                                                    .param = {},
-                                                    .code = {}}),
-             .headers = route->post ? "Allow: POST\r\n" : "Allow: GET, HEAD\r\n"});
-  if (path != "/health" && path != "/metrics" && !is_authorized(request.authorization))
+  if (route->is_post ? request.method != "POST" : !is_get) {
+    const ApiError error{.status = 405, .message = "the method is not allowed here"};
+    ++refused_;
+    return server_->answer(id, {.status = error.status,
+                                .body = serve::error_body(route->api, error),
+                                .headers = route->is_post ? "Allow: POST\r\n" : "Allow: GET, HEAD\r\n"});
+  }
+  if (route->needs_key && !is_authorized(request.authorization))
     return fail(id, route->api,
                 {.status = 401,
                  .message = "the header Authorization has no valid key",
                  .param = {},
                  .code = "invalid_api_key"});
-  if (route->post)
-    post(id, route->api, route->stream, std::move(request.body));
+  if (route->is_post)
+    post(id, route->api, route->streams, std::move(request.body));
   else
     get(id, request.path);
 }
@@ -222,7 +229,7 @@ void Service::get(net::ExchangeId id, const std::string& path) {
     server_->answer(id, {.body = info_text()});
   else if (path == "/v1/models")
     server_->answer(id, {.body = models_text()});
-  else if (const std::string name = path.substr(path.rfind("models/") + 7); is_served(name))
+  else if (const std::string name = path.substr(kOneModel.size()); is_served(name))
     server_->answer(id, {.body = model_text(name)});
   else
     fail(id, Api::completions,
