@@ -24,7 +24,7 @@ Outputs::Outputs(const Study& study, OutputChoice choice) : study_(study), choic
   if (choice_.resumable) {
     store_ = std::make_unique<ResultStore>(path("results.sqlite"));
     remove_leftovers();  // the store is locked by this run, so no other process writes them
-    keys_ = std::make_unique<PointKeys>(study, choice_.stepwise ? "stepwise" : "");
+    keys_ = std::make_unique<PointKeys>(study, choice_.stepwise ? "stepwise" : choice_.measured_on);
   }
   write_file(path("study.yaml"), study.resolved_yaml());
 }

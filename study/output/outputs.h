@@ -20,8 +20,9 @@ namespace plimsoll::study {
 struct OutputChoice {
   std::string folder;  // empty: no files
   bool requests = false, decisions = false, timeline = false;
-  bool resumable = false;  // keep results.sqlite
-  bool stepwise = false;   // of the run: its results differ in the last digits
+  bool resumable = false;        // keep results.sqlite
+  bool stepwise = false;         // of the run: its results differ in the last digits
+  std::string measured_on = {};  // the server of a measured run; its results are not those of a simulation
 };
 
 class Outputs {
