@@ -8,7 +8,7 @@ namespace plimsoll::endpoints {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::size_t kErrorBody = 4096, kRetryAfter = 32;
+constexpr std::size_t kErrorBody = 4096, kRetryAfter = 6;
 constexpr std::string_view kDone = "[DONE]";
 
 struct StatusCode {
@@ -45,7 +45,7 @@ std::string_view name(TokenCount count) {
 }
 
 Answer::Answer(Api api, std::int32_t most_tokens, Events events)
-    : api_(api), most_tokens_(most_tokens), events_(std::move(events)), now_(Clock::now()), last_word_(now_) {}
+    : api_(api), most_tokens_(most_tokens), events_(std::move(events)), now_(Clock::now()), last_token_(now_) {}
 
 bool Answer::refuse(std::uint16_t http, const char* code) {
   if (!result_.refusal) result_.refusal = Refusal{http, code};
@@ -54,11 +54,13 @@ bool Answer::refuse(std::uint16_t http, const char* code) {
 
 void Answer::refuse_status(const net::HttpHead& head) {
   (void)refuse(static_cast<std::uint16_t>(std::clamp(head.status, 0, 999)), code_of(head.status));
-  result_.retry_after = std::string(head.field("retry-after").substr(0, kRetryAfter));
+  const std::string_view wait = head.field("retry-after").substr(0, kRetryAfter);
+  const bool seconds = wait.find_first_not_of("0123456789") == std::string_view::npos;
+  result_.retry_after = seconds ? std::string(wait) : "date";
 }
 
 bool Answer::head(const net::HttpHead& head) {
-  now_ = last_word_ = Clock::now();
+  now_ = Clock::now();
   if (head.status != 200) {
     refuse_status(head);
     return true;
@@ -77,7 +79,7 @@ bool Answer::head(const net::HttpHead& head) {
 }
 
 bool Answer::body(std::string_view bytes) {
-  now_ = last_word_ = Clock::now();
+  now_ = Clock::now();
   if (result_.refusal) {
     error_body_ += bytes.substr(0, kErrorBody - error_body_.size());
     return error_body_.size() < kErrorBody;
@@ -110,36 +112,30 @@ bool Answer::message(const net::StreamMessage& text) {
   return true;
 }
 
-// A cumulative count is the best; else the ids of the chunk; else a chunk with content is a token.
+// A cumulative count in every chunk is the best; else the ids of the chunk; else a chunk with content is a token. A
+// count that comes only with the end is the total.
 void Answer::count(const Chunk& chunk) {
   if (chunk.prompt_tokens) result_.prompt_tokens = chunk.prompt_tokens;
   if (chunk.cached_tokens) result_.cached_tokens = chunk.cached_tokens;
-  const bool content = chunk.text || chunk.ids > 0;
-  if (chunk.completion_tokens) {
-    const std::int32_t more = *chunk.completion_tokens - result_.tokens;
-    if (!content && !chunk.finished && finished_) {  // the last message: the total
-      if (result_.count != TokenCount::usage_in_chunks && result_.tokens != *chunk.completion_tokens) {
-        result_.count = TokenCount::usage_at_end;
-        result_.tokens = *chunk.completion_tokens;
-      }
-      return;
-    }
+  const bool ends = chunk.finished || finished_;
+  if (chunk.completion_tokens && (!ends || result_.count == TokenCount::usage_in_chunks)) {
     result_.count = TokenCount::usage_in_chunks;
-    if (more > 0) emit(more);
+    emit(*chunk.completion_tokens - result_.tokens);
     return;
   }
   if (result_.count == TokenCount::usage_in_chunks) return;
-  if (chunk.ids > 0) {
-    result_.count = TokenCount::ids;
-    emit(chunk.ids);
-  } else if (chunk.text) {
-    emit(1);
-  }
+  if (chunk.ids > 0) result_.count = TokenCount::ids;
+  emit(chunk.ids > 0 ? chunk.ids : chunk.text ? 1 : 0);
+  if (!chunk.completion_tokens || *chunk.completion_tokens == result_.tokens) return;
+  result_.count = TokenCount::usage_at_end;
+  if (result_.tokens == 0) return emit(*chunk.completion_tokens);
+  result_.tokens = *chunk.completion_tokens;
 }
 
 void Answer::emit(std::int32_t tokens) {
+  if (tokens <= 0) return;
   if (result_.tokens == 0) result_.first_token = now_;
-  result_.last_token = now_;
+  result_.last_token = last_token_ = now_;
   result_.tokens += tokens;
   events_.tokens(now_, tokens);
 }

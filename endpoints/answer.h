@@ -36,7 +36,7 @@ struct AnswerResult {
   std::optional<std::int32_t> prompt_tokens, cached_tokens;
   std::optional<Refusal> refusal;   // none: a complete answer
   std::string words;                // of the server about the refusal, at most 4096 bytes, not fit to be shown
-  std::string retry_after;          // as sent, at most 32 characters
+  std::string retry_after;          // seconds, or "date"; empty: none
   bool connection_refused = false;  // nothing listens
 };
 
@@ -54,8 +54,9 @@ class Answer final : public net::HttpCall {
   bool body(std::string_view bytes) override;
   void ended(const net::HttpEnd& end) override;
 
-  /// When something came last; the request's start before.
-  [[nodiscard]] net::Deadline last_word() const { return last_word_; }
+  /// When a token came last; the request's start before. Bytes without tokens keep no answer alive.
+  [[nodiscard]] net::Deadline last_token() const { return last_token_; }
+  [[nodiscard]] bool has_tokens() const { return result_.tokens > 0; }
   /// The answer is complete, though the connection has not ended it.
   [[nodiscard]] bool is_complete() const { return done_ && !result_.refusal; }
   /// As if the connection had ended now.
@@ -74,7 +75,7 @@ class Answer final : public net::HttpCall {
   AnswerResult result_;
   std::variant<std::monostate, net::SseReader, net::JsonLinesReader> reader_;
   std::string error_body_;
-  net::Deadline now_, last_word_;
+  net::Deadline now_, last_token_;
   bool finished_ = false, done_ = false, over_ = false;
 };
 

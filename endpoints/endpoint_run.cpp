@@ -15,7 +15,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr Nanos kLookEvery = 50'000'000;
 constexpr std::chrono::seconds kStateEvery{1};
-constexpr std::chrono::seconds kSilence{300};    // an answer without a word for so long has failed
+constexpr std::chrono::seconds kSilence{300};    // an answer without a further token for so long has failed
+constexpr std::chrono::seconds kNoToken{3600};   // the same without any: it may wait in a queue
 constexpr std::chrono::seconds kEndOfStream{1};  // after the last message of a complete answer
 constexpr std::int64_t kGone = 3;                // connections refused in a row: the server is gone
 constexpr std::int32_t kSlackTokens = 16;        // beyond what was asked for
@@ -184,7 +185,9 @@ void EndpointRun::answered(std::uint64_t serial, const AnswerResult& result) {
 void EndpointRun::note(const Attempt& attempt, const AnswerResult& result) {
   if (result.connecting.count() > 0) figures_.connecting.add(1e-9 * static_cast<double>(result.connecting.count()), 1);
   if (result.reopened) ++figures_.reopened;
-  if (!result.retry_after.empty()) ++figures_.retry_after[result.retry_after];
+  constexpr std::size_t kMostWaits = 32;  // different ones
+  if (!result.retry_after.empty() && figures_.retry_after.size() < kMostWaits)
+    ++figures_.retry_after[result.retry_after];
   if (result.refusal && figures_.first_complaint.empty()) {
     const std::string words = shown_text(result.words, server_.settings().secrets, {});
     figures_.first_complaint = result.refusal->code + (words.empty() ? "" : ": " + words);
@@ -220,8 +223,10 @@ void EndpointRun::drop_silent() {
   const net::Deadline now = Clock::now();
   std::vector<std::uint64_t> silent;
   for (const auto& [serial, attempt] : open_) {
-    const auto quiet = now - attempt.answer->last_word();
-    if (quiet > kSilence || (quiet > kEndOfStream && attempt.answer->is_complete())) silent.push_back(serial);
+    const auto quiet = now - attempt.answer->last_token();
+    if (quiet > (attempt.answer->has_tokens() ? kSilence : kNoToken) ||
+        (quiet > kEndOfStream && attempt.answer->is_complete()))
+      silent.push_back(serial);
   }
   for (const std::uint64_t serial : silent) {
     const Attempt& attempt = open_.at(serial);

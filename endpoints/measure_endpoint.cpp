@@ -69,8 +69,10 @@ EndpointPoint measure_point(const load::Scenario& scenario, Server& server, cons
   const load::Scenario one = as_one(scenario);
   sched::MetricsCollector measurements(one.slo, one.warmup, false);
   EndpointPoint point;
-  const load::MakeRunner make = [&](std::uint64_t, const sched::RunOptions&) {
-    return std::make_unique<EndpointRun>(server, prompts, point.figures);
+  std::optional<Prompts> own;  // of the replication in progress
+  const load::MakeRunner make = [&](std::uint64_t replication, const sched::RunOptions&) {
+    own = prompts.salted(replication);
+    return std::make_unique<EndpointRun>(server, *own, point.figures);
   };
   point.run = load::run_replications(one, options, measurements, make, &point.failure);
   if (point.run.stopped) return point;
@@ -90,11 +92,14 @@ std::string states_csv(const EndpointFigures& figures) {
   return text;
 }
 
+bool are_short(const EndpointFigures& figures) {
+  return static_cast<double>(figures.early_ends) > kShortPart * static_cast<double>(figures.completed);
+}
+
 std::vector<std::string> warnings(const EndpointPoint& point) {
   const EndpointFigures& figures = point.figures;
   std::vector<std::string> out;
-  const auto answers = static_cast<double>(std::max<std::int64_t>(1, figures.completed));
-  if (static_cast<double>(figures.early_ends) > kShortPart * answers)
+  if (are_short(figures))
     out.push_back(fmt::format("short_answers: {} of {} answers ended before the length that was asked for",
                               figures.early_ends, figures.completed));
   const double late = figures.lateness.quantile(kLateQuantile);

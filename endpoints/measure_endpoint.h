@@ -26,6 +26,9 @@ struct EndpointPoint {
 /// What the server said of itself in /metrics, a row a second.
 [[nodiscard]] std::string states_csv(const EndpointFigures& figures);
 
+/// More than one answer in a hundred ended before the length that was asked for.
+[[nodiscard]] bool are_short(const EndpointFigures& figures);
+
 /// What the figures of a point warn of: short_answers, client_limited and their like, each with its reason.
 [[nodiscard]] std::vector<std::string> warnings(const EndpointPoint& point);
 

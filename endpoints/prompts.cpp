@@ -37,6 +37,12 @@ std::uint64_t mix(std::uint64_t value) {
 
 }  // namespace
 
+Prompts Prompts::salted(std::uint64_t salt) const {
+  Prompts other = *this;
+  other.nonce_ = mix(mix(nonce_) + salt);
+  return other;
+}
+
 // A token depends on the run and the request, in a shared prefix on the run and the block.
 std::uint64_t Prompts::key(const PromptSpec& spec, sched::Tok position, std::uint64_t& within) const {
   const auto block =

@@ -26,6 +26,9 @@ class Prompts {
   /// Ids lie in the middle three quarters of the vocabulary: special tokens are at its ends. nonce: of the run.
   Prompts(std::uint64_t nonce, std::int64_t vocabulary) : nonce_(nonce), vocabulary_(vocabulary) {}
 
+  /// Other prompts of the same run, for another point or replication; what was learnt stays.
+  [[nodiscard]] Prompts salted(std::uint64_t salt) const;
+  void set_vocabulary(std::int64_t tokens) { vocabulary_ = tokens; }
   /// Prompts of a file, one after the other; each is repeated or cut to the request's length.
   void give_ids(std::vector<std::vector<std::int32_t>> given) { given_ = std::move(given); }
 

@@ -17,6 +17,7 @@ namespace {
 
 using nlohmann::json;
 constexpr std::chrono::milliseconds kAskWithin{10'000}, kProbeWithin{120'000};
+constexpr sched::Tok kProbeTokens = 2;
 constexpr std::size_t kMostModels = 20, kLongestName = 256;
 
 json parsed(const net::HttpAnswer& answer) {
@@ -115,6 +116,7 @@ std::string ServerFacts::label() const {
 
 Server::Server(ServerSettings settings) : settings_(std::move(settings)), client_(loop_, settings_.http) {
   find_api();
+  facts_.shown_model = shown_text(facts_.model, settings_.secrets, {});
   read_version();
   probe_features();
   read_metrics();
@@ -137,7 +139,7 @@ net::HttpAnswer Server::post(const Features& features, const Prompt& prompt) {
                                       {.method = "POST",
                                        .target = std::string(path(facts_.api)),
                                        .content_type = "application/json",
-                                       .body = request_body(facts_.api, features, facts_.model, prompt, 2)},
+                                       .body = request_body(facts_.api, features, facts_.model, prompt, kProbeTokens)},
                                       kProbeWithin);
   if (answer.timed_out)
     throw DeviceError(
@@ -287,7 +289,8 @@ void Server::probe_features() {
 
 void Server::learn_words(Prompts& prompts) {
   if (facts_.features.token_ids || !facts_.features.usage) return;
-  for (const sched::Tok input : {16, 256}) {
+  for (const sched::Tok input : {16, 256, 1024}) {
+    if (facts_.max_model_len && input + kProbeTokens > *facts_.max_model_len) continue;
     const Prompt prompt{{}, prompts.text({.serial = 0, .input = input, .hashes = {}})};
     const net::HttpAnswer answer = post(facts_.features, prompt);
     if (answer.head.status != 200) throw DeviceError(complaint(answer, prompt.text));

@@ -34,6 +34,7 @@ struct ServerState {
 struct ServerFacts {
   Api api = Api::openai;
   std::string model;            // as requests name it; may be empty
+  std::string shown_model;      // fit to be shown
   std::string engine, version;  // empty: it does not say
   std::optional<std::int64_t> max_model_len;
   Features features;
@@ -56,7 +57,7 @@ class Server {
   [[nodiscard]] const ServerSettings& settings() const { return settings_; }
   [[nodiscard]] net::EventLoop& loop() { return loop_; }
   [[nodiscard]] net::HttpClient& client() { return client_; }
-  /// Learns from two short requests how many words make a token, if prompts are texts. Throws as the constructor.
+  /// Learns from three requests how many words make a token, if prompts are texts. Throws as the constructor.
   void learn_words(Prompts& prompts);
   /// "SERVER: status 400: words of the server", fit to be shown.
   [[nodiscard]] std::string complaint(const net::HttpAnswer& answer, std::string_view sent) const;

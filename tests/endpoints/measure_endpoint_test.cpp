@@ -75,6 +75,16 @@ TEST(MeasureEndpoint, PromptsHaveTheStudysLengthAndDiffer) {
   EXPECT_NE(requests[0].at("prompt"), requests[1].at("prompt"));
 }
 
+TEST(MeasureEndpoint, ReplicationsHavePromptsOfTheirOwn) {
+  const OpenAiStub stub;
+  load::Scenario twice = scenario(1);
+  twice.replications = 2;
+  (void)measure(stub, twice);
+  const std::vector<nlohmann::json> requests = stub.requests();
+  ASSERT_EQ(requests.size(), 2U);
+  EXPECT_NE(requests[0].at("prompt"), requests[1].at("prompt"));
+}
+
 TEST(MeasureEndpoint, LeavesOutWhatTheServerRefuses) {
   OpenAiStub stub;
   stub.refused_fields = {"min_tokens", "token ids"};
@@ -153,6 +163,28 @@ TEST(MeasureEndpoint, TakesStreamsOfOlderServers) {
   EXPECT_EQ(point.run.metrics.requests_completed, 2);
   EXPECT_EQ(point.run.metrics.output_tokens_mean, 2);
   EXPECT_EQ(point.figures.count, TokenCount::chunks);
+}
+
+// TGI names the token of every message, and the total with the last.
+TEST(MeasureEndpoint, CountsByWhatTheServerNames) {
+  const std::string token = "data: {\"token\":{\"id\":7,\"text\":\"a\"}}\n\n";
+  const std::string last =
+      "data: {\"token\":{\"id\":7,\"text\":\"a\"},\"generated_text\":\"aaa\","
+      "\"details\":{\"finish_reason\":\"length\",\"generated_tokens\":3}}\n\n";
+  const std::string text = "data: {\"choices\":[{\"text\":\"a\"}]}\n\n";
+  const std::string total =
+      "data: {\"choices\":[{\"text\":\"\",\"finish_reason\":\"length\"}],"
+      "\"usage\":{\"completion_tokens\":3}}\n\n";
+  for (const auto& [events, count] :
+       {std::pair(token + token + last, TokenCount::ids), std::pair(text + text + total, TokenCount::usage_at_end),
+        std::pair(text + text + text + total, TokenCount::chunks)}) {
+    const OpenAiStub stub([&](net::CannedPeer& peer, const nlohmann::json&) {
+      peer.send(stream_head() + chunked(events) + chunked("data: [DONE]\n\n") + "0\r\n\r\n");
+    });
+    const EndpointPoint point = measure(stub, scenario(1));
+    EXPECT_EQ(point.run.metrics.output_tokens_mean, 3);
+    EXPECT_EQ(point.figures.count, count) << name(count);
+  }
 }
 
 TEST(MeasureEndpoint, AnEndlessLineOrAnswerIsCutOff) {

@@ -37,6 +37,11 @@ class OpenAiStub {
     const std::lock_guard lock(mutex_);
     return requests_;
   }
+  /// The header of the last request of any kind.
+  [[nodiscard]] std::string last_header() const {
+    const std::lock_guard lock(mutex_);
+    return header_;
+  }
   std::string models = R"({"data":[{"id":"stub","owned_by":"vllm","max_model_len":4096}]})";
   std::vector<std::string> refused_fields = {};  // with 400
 
@@ -56,6 +61,10 @@ class OpenAiStub {
  private:
   void serve(net::CannedPeer& peer) {
     for (std::string text = peer.request(); !text.empty(); text = peer.request()) {
+      {
+        const std::lock_guard lock(mutex_);
+        header_ = text.substr(0, text.find("\r\n\r\n"));
+      }
       if (text.starts_with("GET /v1/models")) {
         peer.send(with_length(200, "application/json", models));
       } else if (text.starts_with("GET /version")) {
@@ -87,6 +96,7 @@ class OpenAiStub {
   Answer answer_;
   mutable std::mutex mutex_;
   std::vector<nlohmann::json> requests_;
+  std::string header_;
   net::CannedServer server_;
 };
 

@@ -30,6 +30,13 @@ TEST(Prompts, ANonceRepeatsARunAndNothingElseDoes) {
   EXPECT_NE(first(1, 3), first(1, 4));
 }
 
+// The points of a sweep number their requests from 0 each.
+TEST(Prompts, OfAnotherPointOrReplicationAreOthers) {
+  const Prompts prompts(1, 32'000);
+  EXPECT_NE(prompts.salted(0).ids(spec(0, 16)), prompts.salted(1).ids(spec(0, 16)));
+  EXPECT_EQ(prompts.salted(1).ids(spec(0, 16)), Prompts(1, 32'000).salted(1).ids(spec(0, 16)));
+}
+
 // Blocks of 16 tokens, two of them shared, the rest the request's own.
 TEST(Prompts, SharedPrefixesAreSharedAndEndWhereTheyEnd) {
   const Prompts prompts(1, 32'000);

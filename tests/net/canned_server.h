@@ -23,7 +23,8 @@ namespace plimsoll::net {
 /// One connection of a canned server, as its script sees it.
 class CannedPeer {
  public:
-  explicit CannedPeer(const Socket& socket) : socket_(socket) {}
+  explicit CannedPeer(const Socket& socket, std::function<void()> close_all = {})
+      : socket_(socket), close_all_(std::move(close_all)) {}
   /// The next whole request, header and body; empty: the client is gone.
   [[nodiscard]] std::string request();
   /// False: the client is gone.
@@ -33,6 +34,11 @@ class CannedPeer {
   }
   /// Ends the connection; request() returns nothing more.
   void hang_up() const { socket_.shut(); }
+  /// Ends this connection; the server takes no further ones.
+  void close_server() const {
+    close_all_();
+    hang_up();
+  }
   /// Waits until the client closes the connection.
   void wait_closed() const {
     char byte = 0;
@@ -41,6 +47,7 @@ class CannedPeer {
 
  private:
   const Socket& socket_;
+  std::function<void()> close_all_;
   std::string rest_;
 };
 
@@ -83,6 +90,11 @@ class RawServer {
   [[nodiscard]] std::uint16_t port() const { return port_of(listening_); }
   /// Connections so far.
   [[nodiscard]] std::size_t connections() const { return accepted_; }
+  /// Listens no more: connections are refused.
+  void close() {
+    over_ = true;
+    listening_.shut();
+  }
 
  private:
   void accept() {
@@ -112,8 +124,8 @@ class CannedServer {
  public:
   using Script = std::function<void(CannedPeer&)>;
   explicit CannedServer(const Script& script)
-      : server_([script](const Socket& socket) {
-          CannedPeer peer(socket);
+      : server_([this, script](const Socket& socket) {
+          CannedPeer peer(socket, [this] { server_.close(); });
           script(peer);
         }) {}
   [[nodiscard]] std::string url() const { return "http://127.0.0.1:" + std::to_string(port()); }
