@@ -3,15 +3,23 @@
 
 #include <fmt/format.h>
 
+#include <sys/resource.h>
+
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <random>
 
+#include "exec/live/prompts.h"
 #include "model/error.h"
 #include "study/run/resolve.h"
 
 namespace plimsoll::cli {
 namespace {
+
+constexpr std::string_view kColumns =
+    "point,api,model,requests,reopened_connections,connect_mean_ms,late_p50_ms,late_p99_ms,written_to_first_mean_ms,"
+    "token_counts,short_answers,unintended_prefix_hits,cached_tokens,retry_after,nonce,warnings\n";
 
 // The value of a variable of the environment, fit for a header. No message shows it.
 std::string secret_of(const std::string& option, const std::string& variable) {
@@ -78,6 +86,32 @@ std::uint64_t read_nonce(const Parsed& parsed) {
   return std::random_device()() & 0x7FFFFFFFU;
 }
 
+std::vector<std::vector<std::int32_t>> read_prompts(const std::string& file, std::int64_t vocabulary) {
+  std::vector<std::vector<std::int32_t>> given;
+  for (exec::Prompt& prompt :
+       exec::read_prompts(file, {.vocabulary = static_cast<std::int32_t>(vocabulary), .positions = 0, .generated = 0}))
+    given.push_back(std::move(prompt.tokens));
+  return given;
+}
+
+// Every open stream is a file. Raises the limit as far as it may be; the warning says how far that is.
+void raise_file_limit(const study::Study& study, Console& console) {
+  constexpr double kOwn = 64;  // files that are open besides
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)setrlimit(RLIMIT_NOFILE, &limit);
+  double users = 0;
+  for (std::size_t i = 0; i < study.point_count(); ++i) {
+    const study::PointSpec spec = study.point(i);
+    if (const auto* closed = std::get_if<load::ClosedLoop>(&spec.workload.load))
+      users = std::max<double>(users, closed->concurrency);
+  }
+  if (users + kOwn > static_cast<double>(limit.rlim_max))
+    console.warn(fmt::format("{:.0f} users need as many connections, the system allows {} open files (ulimit -Hn)",
+                             users, limit.rlim_max));
+}
+
 double ms(double seconds) { return 1e3 * seconds; }
 
 }  // namespace
@@ -100,6 +134,8 @@ void add_endpoint_options(po::options_description& options) {
   add("vocab", po::value<std::string>()->value_name("N"),
       "tokens of the served vocabulary (default: the study's model)");
   add("nonce", po::value<std::string>()->value_name("N"), "repeats the prompts of a run that printed this number");
+  add("adopt", po::bool_switch(),
+      "write adopted.yaml to --out: the study with the server's KV pool, if /metrics states it; validate predicts it");
   add("dry-run", po::bool_switch(), "send nothing; say how many requests and tokens, how long, and what it costs");
   add("price", po::value<std::string>()->value_name("IN,OUT"), "USD per million tokens, for --dry-run");
   add("yes", po::bool_switch(), "do not ask before more than 100000 requests or an hour");
@@ -112,19 +148,19 @@ EndpointPoints::EndpointPoints(const study::Study& study, const Parsed& parsed, 
       console_(console),
       nonce_(read_nonce(parsed)),
       vocabulary_(whole_option(parsed, "vocab", 16, 1 << 24, 0)),
-      server_(std::make_unique<endpoints::Server>(read_settings(parsed, console))) {
+      server_(std::make_unique<endpoints::Server>(read_settings(parsed, console))),
+      prompts_(nonce_, 0) {
   describe(study);
   check();
-  csv_ =
-      "point,api,model,requests,reopened_connections,connect_mean_ms,late_p50_ms,late_p99_ms,written_to_first_mean_ms,"
-      "token_counts,short_answers,unintended_prefix_hits,cached_tokens,retry_after,nonce,warnings\n";
+  server_->learn_words(prompts_);
+  raise_file_limit(study, console);
 }
 
 void EndpointPoints::describe(const study::Study& study) {
   const endpoints::ServerFacts& facts = server_->facts();
   std::string line =
       fmt::format("{}: {}, {}", server_->settings().http.server.text(), facts.label(), endpoints::name(facts.api));
-  if (!facts.model.empty()) line += ", model " + facts.model;
+  if (!facts.model.empty()) line += ", model " + facts.shown_model;
   if (facts.speed != 1) line += fmt::format(", simulated at {} times the speed", facts.speed);
   console_.note(line);
   for (const std::string& refused : facts.refused) console_.note("the server refuses " + refused + ", left out");
@@ -153,10 +189,12 @@ void EndpointPoints::check() const {
 sim::RunResult EndpointPoints::run(const study::PointResult& point, const load::Scenario& scenario,
                                    const sim::RunOptions& options) {
   const study::PointSpec spec = study_.point(point.index);
-  endpoints::Prompts prompts(nonce_, vocabulary_ > 0 ? vocabulary_ : spec.shape ? spec.shape->vocab : 0);
+  const std::int64_t vocabulary = vocabulary_ > 0 ? vocabulary_ : spec.shape ? spec.shape->vocab : 0;
+  endpoints::Prompts prompts = prompts_.salted(point.index);
+  prompts.set_vocabulary(vocabulary);
+  if (!spec.prompts.empty()) prompts.give_ids(read_prompts(spec.prompts, vocabulary));
   endpoints::EndpointPoint measured;
   try {
-    server_->learn_words(prompts);
     measured = endpoints::measure_point(scenario, *server_, prompts, options);
   } catch (const DeviceError& error) {
     measured.failure = error.what();
@@ -172,6 +210,7 @@ void EndpointPoints::keep(std::size_t index, const endpoints::EndpointPoint& poi
   states_.clear();
   if (!figures.states.empty()) states_ = endpoints::states_csv(figures);
   if (point.run.stopped) return;
+  if (endpoints::are_short(figures)) short_lengths_[index] = point.run.metrics.output_tokens_mean;
   std::string kinds;
   for (const std::string& warning : endpoints::warnings(point)) {
     const std::string where = study_.point_count() > 1 ? fmt::format("point {}: ", index) : "";
@@ -182,12 +221,49 @@ void EndpointPoints::keep(std::size_t index, const endpoints::EndpointPoint& poi
   for (const auto& [wait, count] : figures.retry_after)
     waits += fmt::format("{}{} x {}", waits.empty() ? "" : " ", count, wait);
   const endpoints::ServerFacts& facts = server_->facts();
-  csv_ += fmt::format("{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.3f},{},{},{},{},{},{},{}\n", index,
-                      endpoints::name(facts.api), study::csv_text(facts.model), figures.attempts, figures.reopened,
-                      ms(figures.connecting.mean()), ms(figures.lateness.quantile(0.5)),
-                      ms(figures.lateness.quantile(0.99)), ms(figures.written_to_first.mean()),
-                      endpoints::name(figures.count), figures.early_ends, figures.unintended_hits,
-                      figures.cached_tokens, study::csv_text(waits), nonce_, kinds);
+  rows_[index] = fmt::format("{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.3f},{},{},{},{},{},{},{}\n", index,
+                             endpoints::name(facts.api), study::csv_text(facts.shown_model), figures.attempts,
+                             figures.reopened, ms(figures.connecting.mean()), ms(figures.lateness.quantile(0.5)),
+                             ms(figures.lateness.quantile(0.99)), ms(figures.written_to_first.mean()),
+                             endpoints::name(figures.count), figures.early_ends, figures.unintended_hits,
+                             figures.cached_tokens, study::csv_text(waits), nonce_, kinds);
+}
+
+std::string EndpointPoints::figures_csv() const {
+  std::string text(kColumns);
+  for (const auto& [index, row] : rows_) text += row;
+  return text;
+}
+
+void EndpointPoints::keep_rows(const std::string& earlier_csv) {
+  if (!earlier_csv.starts_with(kColumns)) return;
+  for (std::size_t at = kColumns.size(); at < earlier_csv.size();) {
+    const std::size_t end = std::min(earlier_csv.find('\n', at), earlier_csv.size() - 1) + 1;
+    std::size_t index = 0;
+    const char* const begin = earlier_csv.data() + at;
+    if (std::from_chars(begin, earlier_csv.data() + end, index).ec == std::errc())
+      rows_.emplace(index, earlier_csv.substr(at, end - at));
+    at = end;
+  }
+}
+
+std::optional<double> EndpointPoints::short_length(std::size_t index) const {
+  const auto found = short_lengths_.find(index);
+  return found == short_lengths_.end() ? std::optional<double>() : found->second;
+}
+
+study::Overrides EndpointPoints::adopted() const {
+  const endpoints::ServerState& state = server_->facts().state;
+  if (!state.kv_blocks || !state.block_tokens) return {};
+  const double blocks = *state.kv_blocks / std::max(1, study_.point(0).deployment.replicas);
+  return {{"scheduler.kv_blocks", fmt::format("{:.0f}", blocks)},
+          {"scheduler.block_size", fmt::format("{:.0f}", *state.block_tokens)}};
+}
+
+std::string EndpointPoints::identity() const {
+  const endpoints::ServerFacts& facts = server_->facts();
+  return fmt::format("measured on {}, {}, {}, {}", server_->settings().http.server.text(), facts.label(),
+                     endpoints::name(facts.api), facts.model);
 }
 
 void EndpointPoints::label(study::PointResult& point) const {

@@ -3,6 +3,7 @@
 // the results (docs/endpoints.md).
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,7 +31,15 @@ class EndpointPoints {
   void label(study::PointResult& point) const;
   [[nodiscard]] const std::string& failure() const { return failure_; }
   /// endpoint.csv: a row a point, with what only this measurement has.
-  [[nodiscard]] const std::string& figures_csv() const { return csv_; }
+  [[nodiscard]] std::string figures_csv() const;
+  /// The rows of an earlier endpoint.csv, for points that are not measured again.
+  void keep_rows(const std::string& earlier_csv);
+  /// The mean length of a point's answers, if more than one in a hundred ended early; measured in this run.
+  [[nodiscard]] std::optional<double> short_length(std::size_t index) const;
+  /// The server's KV pool as keys of a study; empty: it does not say.
+  [[nodiscard]] study::Overrides adopted() const;
+  /// What a stored result depends on besides the study.
+  [[nodiscard]] std::string identity() const;
   /// server.csv of the point that ran last: what the server said of itself every second; empty: nothing.
   [[nodiscard]] const std::string& states_csv() const { return states_; }
 
@@ -44,7 +53,10 @@ class EndpointPoints {
   std::uint64_t nonce_ = 0;
   std::int64_t vocabulary_ = 0;  // 0: the study's model
   std::unique_ptr<endpoints::Server> server_;
-  std::string failure_, csv_, states_;
+  endpoints::Prompts prompts_;  // what was learnt of the server's tokenizer
+  std::string failure_, states_;
+  std::map<std::size_t, std::string> rows_;      // of endpoint.csv, by point
+  std::map<std::size_t, double> short_lengths_;  // by point
 };
 
 /// Runs `measure STUDY --endpoint URL`. Returns the exit code.

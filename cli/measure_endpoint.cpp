@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <fstream>
 #include <iostream>
+#include <iterator>
 
 #include "cli/commands.h"
 #include "cli/endpoint_points.h"
@@ -20,6 +22,7 @@
 #include "study/output/run_files.h"
 #include "study/output/table_view.h"
 #include "study/output/write_file.h"
+#include "study/run/simulate_point.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -103,7 +106,8 @@ bool may_start(const Amount& amount, const Parsed& parsed, Console& console) {
   if (amount.requests <= kMostRequests && amount.seconds <= kMostSeconds) return true;
   if (parsed.values["yes"].as<bool>()) return true;
   const std::string what =
-      fmt::format("the run sends {:.0f} requests and lasts {:.0f} s or more", amount.requests, amount.seconds);
+      fmt::format("the run sends {:.0f} requests{}", amount.requests,
+                  amount.seconds > 0 ? fmt::format(" and lasts at least {:.0f} s", amount.seconds) : std::string());
   if (isatty(STDIN_FILENO) == 0) throw InputError("--endpoint: " + what + "; state --yes to run it");
   console.note(what + "; start it? [y/N]");
   std::string answer;
@@ -126,10 +130,19 @@ study::OutputChoice files_of(const Parsed& parsed) {
           .stepwise = false};
 }
 
+std::string text_of(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
 // Measures all points one after another, and writes the files of each.
-study::StudyResult measure_points(const study::Study& study, const study::OutputChoice& files, EndpointPoints& points,
+study::StudyResult measure_points(const study::Study& study, study::OutputChoice files, EndpointPoints& points,
                                   Console& console) {
+  files.resumable = true;
+  files.measured_on = points.identity();
   study::Outputs outputs(study, files);
+  const std::string figures = files.folder + "/endpoint.csv";
+  if (!files.folder.empty()) points.keep_rows(text_of(figures));
   const std::vector<std::string> columns = study::point_columns(study.swept_keys());
   study::RunControl control;
   const RunCommands commands(control, console.is_jsonl());
@@ -149,13 +162,19 @@ study::StudyResult measure_points(const study::Study& study, const study::Output
   };
   settings.on_point = [&](study::FinishedPoint& point) {
     points.label(point.result);
-    outputs.add(point);
+    if (!point.recalled) outputs.add(point);
+    if (!files.folder.empty()) study::write_file(figures, points.figures_csv());  // before the store is complete
     console.point(columns, point.result);
   };
-  settings.on_progress = [&](double done) { console.progress(done, study.point_count()); };
+  if (!files.folder.empty()) settings.recall = [&](study::PointResult& point) { return outputs.recall(point); };
+  settings.on_progress = [&](double done) {
+    console.progress(done, study.point_count(), static_cast<double>(outputs.recalled()));
+  };
   study::StudyResult result = study::run_study(study, settings);
   outputs.finish(result);
-  if (!files.folder.empty()) study::write_file(files.folder + "/endpoint.csv", points.figures_csv());
+  if (outputs.recalled() > 0)
+    console.note(fmt::format("{} of {} points were already in {}/results.sqlite", outputs.recalled(),
+                             study.point_count(), files.folder));
   if (!points.failure().empty() && result.points.empty()) throw DeviceError(points.failure());
   if (!outputs.written_text().empty()) console.note(outputs.written_text() + ", endpoint.csv");
   return result;
@@ -170,6 +189,36 @@ std::optional<int> before_run(const study::Study& study, const Parsed& parsed, C
   }
   if (!may_start(amount, parsed, console)) return kInterrupted;
   return {};
+}
+
+// --adopt: the study with the server's KV pool, written beside the results. Nothing without --adopt.
+std::optional<study::Study> adopt(const Parsed& parsed, const EndpointPoints& points, Console& console) {
+  if (!parsed.values["adopt"].as<bool>()) return {};
+  if (parsed.common.out.empty()) throw InputError("--adopt writes a study: state a folder with --out DIR");
+  Parsed changed = parsed;
+  for (const auto& key : points.adopted()) changed.common.set.push_back(key);
+  if (points.adopted().empty()) console.warn("--adopt: the server does not state its KV pool");
+  study::Study study = load_study(changed, console);
+  study::make_folder(parsed.common.out);
+  study::write_file(parsed.common.out + "/adopted.yaml", study.resolved_yaml());
+  console.note("the study with the server's KV pool is written to " + parsed.common.out + "/adopted.yaml");
+  return study;
+}
+
+// The predictions of all points. Where answers ended early, the point is predicted with the mean length that came.
+std::vector<study::PointResult> predict(const study::Study& study, const Parsed& parsed, const EndpointPoints& points,
+                                        Console& console) {
+  std::vector<study::PointResult> predicted = study::run_study(study, {.jobs = parsed.common.jobs}).points;
+  for (study::PointResult& point : predicted) {
+    const std::optional<double> came = points.short_length(point.index);
+    if (!came || !std::holds_alternative<load::IndependentLengths>(study.point(point.index).workload.lengths)) continue;
+    Parsed changed = parsed;
+    changed.common.set.emplace_back("workload.lengths.output", fmt::format("{:.0f}", std::max(1.0, *came)));
+    point = study::simulate_point(study::resolve_point(load_study(changed, console), point.index)).result;
+    console.note(
+        fmt::format("point {}: predicted with {:.0f} output tokens, as long as the answers were", point.index, *came));
+  }
+  return predicted;
 }
 
 // A figure that is compared: its name, its value, and the factor to the unit that is shown.
@@ -260,6 +309,7 @@ int measure_endpoint(const Parsed& parsed, Console& console) {
   const study::Study study = load_study(parsed, console);
   if (const auto exit = before_run(study, parsed, console)) return *exit;
   EndpointPoints points(study, parsed, console);
+  (void)adopt(parsed, points, console);
   const study::StudyResult result = measure_points(study, files, points, console);
   report_points(study, result, parsed.common.format, console);
   if (!points.failure().empty()) throw DeviceError(points.failure());
@@ -273,7 +323,7 @@ int validate_endpoint(const Parsed& parsed, Console& console) {
   const study::Study study = load_study(parsed, console);
   if (const auto exit = before_run(study, parsed, console)) return *exit;
   EndpointPoints points(study, parsed, console);
-  const study::StudyResult predicted = study::run_study(study, {.jobs = parsed.common.jobs});
+  const std::optional<study::Study> adopted = adopt(parsed, points, console);
   const study::StudyResult measured = measure_points(study,
                                                      {.folder = parsed.common.out,
                                                       .requests = false,
@@ -282,8 +332,9 @@ int validate_endpoint(const Parsed& parsed, Console& console) {
                                                       .resumable = false,
                                                       .stepwise = false},
                                                      points, console);
-  Compared compared = compare(study, predicted.points, measured.points);
-  std::vector<study::PointResult> all = predicted.points;
+  const std::vector<study::PointResult> predicted = predict(adopted ? *adopted : study, parsed, points, console);
+  Compared compared = compare(study, predicted, measured.points);
+  std::vector<study::PointResult> all = predicted;
   all.insert(all.end(), measured.points.begin(), measured.points.end());
   if (!parsed.common.out.empty()) {
     write_comparison(study, parsed.common.out, compared, all);
