@@ -211,8 +211,12 @@ void Trials::run(std::span<const Trial> trials) {
   }
   std::sort(todo.begin(), todo.end());
   todo.erase(std::unique(todo.begin(), todo.end()), todo.end());
+  if (todo.empty()) return;
   asked_ += todo.size();
   run_all(std::move(todo));
+  // Trials that took the result of another one had no run to report.
+  if (settings_.on_progress)
+    settings_.on_progress(static_cast<double>(known_.size()), asked_, static_cast<double>(recalled_ + shared_));
 }
 
 // Of twins that are asked the same, the one with the largest limit runs first: it speaks for all whose limit it never
