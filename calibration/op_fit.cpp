@@ -186,6 +186,7 @@ std::shared_ptr<model::ResidualTable> residual_table(const Problem& problem, con
     table->log_ratio[i * width + j] = cell.first / cell.second;
     known[i * width + j] = true;
   }
+  // Not every pair of coordinates was measured.
   for (std::size_t y = 0; y < width; ++y) fill_gaps(table->log_ratio, known, table->x, width, y);
   return table;
 }

@@ -239,6 +239,7 @@ std::vector<OpSample> measure_ops(exec::Engine& engine, const std::vector<GridFo
   for (std::size_t i = 0; i < grid.size() && !stopped(settings); ++i) {
     const std::string group = settings.key + " ops " + std::to_string(i);
     const std::vector<OpSample>* const known = settings.store == nullptr ? nullptr : settings.store->find(group);
+    // Not needed if the store knows every sample already.
     if (known == nullptr && !filled) {
       fill_pool(engine);
       filled = true;
@@ -247,6 +248,7 @@ std::vector<OpSample> measure_ops(exec::Engine& engine, const std::vector<GridFo
     if (known == nullptr && settings.store != nullptr) settings.store->add(group, samples);
     for (const OpSample& sample : samples) {
       auto& [first, times] = merged.try_emplace(shape_of(sample.op), sample, std::vector<double>{}).first->second;
+      // Several forwards contain operations of the same shape: each is one sample with all its repeats.
       if (!times.empty()) first.repeats += sample.repeats;
       times.push_back(sample.seconds);
     }

@@ -104,6 +104,7 @@ exec::DeviceKind choose_device(Parsed& parsed) {
 }  // namespace
 
 int run_measure(const Arguments& arguments, Console& console) {
+  // Processes of a group other than the first only run forwards; they read no study and print nothing.
   const auto group = RankGroup::join();
   if (group && !group->leads()) {
     group->follow();
@@ -125,6 +126,7 @@ int run_measure(const Arguments& arguments, Console& console) {
   study::RunControl control;
   const RunCommands commands(control, console.is_jsonl());
   study::RunSettings settings;
+  // Points run one after the other: two at a time would share the device and slow each other down.
   settings.jobs = 1;
   settings.use = study::ResolveFor::measurement;
   settings.keep_requests = request.files.requests;
@@ -136,6 +138,7 @@ int run_measure(const Arguments& arguments, Console& console) {
       throw InputError(study.point(point.index).places.study,
                        "measure supports only fixed fleets: no deployment.autoscaling, no deployment.failures");
     sim::RunResult run = points.run(point, scenario, options);
+    // A device that has failed would fail again. What was measured so far is kept and reported first.
     if (!points.failure().empty()) control.cancel();
     if (!points.ops().empty())
       study::write_file(

@@ -164,6 +164,7 @@ Checkpoint read_group(const JsonFields& f, const JsonFields& group) {
     out.dtype = DType::fp8;
     out.format = "compressed-tensors, fp8";
   } else if (type == "float" && bits == 4) {
+    // Both formats are called float with 4 bits; only the size of a group tells them apart.
     const bool mx = size == 32;
     if (!mx && size != 16)
       weights->fail("group_size", fmt::format("found {}, expected 16 (NVFP4) or 32 (MXFP4)", size));
@@ -206,6 +207,7 @@ Scheme read_compressed_tensors(const JsonFields& f) {
     }
     first = false;
   }
+  // "Linear" names every matrix: then nothing needs to be listed.
   if (all) scheme.included.clear();
   read_cache(f, "kv_cache_scheme", scheme.checkpoint);
   return scheme;

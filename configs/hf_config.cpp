@@ -79,6 +79,7 @@ LlmShape read_hf_config(const std::string& path) {
   LlmShape m;
   m.id = id_of(path);
   m.source = fmt::format("Hugging Face config.json of type {}", type.name);
+  // The language model of a multimodal one lies in an inner object with a type of its own.
   if (type.multimodal || whole.text("model_type") != name)
     m.notes.push_back(fmt::format(
         "multimodal {}: only the language model is counted; its encoders' weights, memory and time are missing",

@@ -147,6 +147,7 @@ void FleetLife::end_period(Nanos now) {
 void FleetLife::adjust(Nanos now) {
   if (!scaler_) return;
   const auto there = [this] { return count(State::starting) + count(State::ready) + count(State::dead); };
+  // The lowest free slots are taken, since the highest are given back first: instances fill up and empty as a whole.
   for (std::size_t i = 0; i < slots_.size() && there() < scaler_->wanted(); ++i) {
     if (slots_[i].state == State::off) launch(i, now, now + config_.autoscaling->start_up);
   }
@@ -171,6 +172,8 @@ bool FleetLife::stop_one(Nanos now) {
   return false;
 }
 
+// Slots and the periods of the autoscaler are handled in order of their times; at equal times the slot comes first, so
+// that the autoscaler counts it as it is then.
 std::optional<FleetLife::Event> FleetLife::take(Nanos now) {
   while (pending_.empty() && next_ <= now) {
     ++events_;

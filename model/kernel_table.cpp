@@ -241,6 +241,7 @@ KernelRow KernelInterpolation::row(const KernelKey& key, LeaveOut leave_out) con
   std::vector<double> weights;
   const auto most = static_cast<std::size_t>(table_.metric.neighbours);
   for (std::size_t column = 0; column < width; ++column) {
+    // What was measured is taken as it is: an interpolation through it would only add error.
     if (out.measured && !std::isnan(table_.at(own->site, column))) {
       out.log_ratio[column] = table_.at(own->site, column);
       continue;
@@ -251,6 +252,8 @@ KernelRow KernelInterpolation::row(const KernelKey& key, LeaveOut leave_out) con
       if (!std::isnan(table_.at(n.site, column))) chosen.push_back(n);
     }
     if (chosen.empty()) continue;
+    // The neighbours of two columns differ only where one of them has a gap. Otherwise the weights still hold, and the
+    // equations are not solved again.
     const bool as_before = std::equal(chosen.begin(), chosen.end(), previous.begin(), previous.end(),
                                       [](const Near& a, const Near& b) { return a.site == b.site; });
     if (!as_before) krige(chosen, weights);

@@ -133,6 +133,7 @@ void OpPricer::use_attention(const KernelFile& file, double wide) {
       beyond_.insert(fmt::format("no measured {} over a cache in {}", name(op), name(inputs_.kv_dtype)));
       return 0.0;
     }
+    // It is priced all the same, by the layouts nearest to it, and the result names it.
     if (kernel->interpolation().is_outside(key)) {
       beyond_.insert(fmt::format("{} of {} heads, {} KV heads of size {} lies outside what was measured", name(op),
                                  heads, kv_heads, size));

@@ -141,6 +141,7 @@ std::size_t ByteSource::State::inflate_into(std::span<char> out) {
     bytes_out += made;
     if (result == Z_DATA_ERROR) {
       const std::string_view text = stream.msg != nullptr ? stream.msg : "";
+      // zlib tells a wrong check sum from other damage only by its text.
       const bool checksum = text == "incorrect data check" || text == "incorrect length check";
       if (checksum) fail("gzip-crc", "gzip checksum mismatch: the file is damaged; nothing was used");
       fail("gzip-corrupt", fmt::format("damaged gzip data ({}); nothing was used", text));
@@ -149,6 +150,7 @@ std::size_t ByteSource::State::inflate_into(std::span<char> out) {
     if (result == Z_NEED_DICT) fail("gzip-corrupt", "gzip data needs a dictionary; nothing was used");
     check_expansion();
     if (result == Z_STREAM_END) next_member();
+    // A piece of input may end without output. To return nothing would look like the end of the file.
     if (made != 0) return made;
   }
   return 0;

@@ -100,6 +100,8 @@ Fault JsonLine::escape() {
   return {};
 }
 
+// Checks the grammar and leaves the conversion to the reader. Conversions of the library also accept what JSON does
+// not, such as inf and nan.
 Fault JsonLine::number(std::string_view& out) {
   blanks();
   const std::size_t begin = at_;

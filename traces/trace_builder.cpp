@@ -91,6 +91,7 @@ void TraceBuilder::add_hashes(const ParsedRow& row) {
 
 ReadResult TraceBuilder::finish(std::size_t header_line) {
   ReadResult result;
+  // A fault that many rows share is one warning: its count and its first place.
   for (RowWarning& odd : oddities_) {
     const bool skipped = odd.code == "zero-tokens";
     const bool hashes = odd.code == "inconsistent" && odd.column != "Total tokens" && odd.column != "num_total_tokens";
@@ -108,6 +109,7 @@ ReadResult TraceBuilder::finish(std::size_t header_line) {
     reject({file_, header_line, 0, "", none ? "no data rows" : "no usable rows: all have 0 input or output tokens",
             "no-rows"});
   }
+  // Replays begin at 0, whatever the clock of the recording.
   if (trace_->has_arrivals()) {
     trace_->first_arrival = trace_->records.front().arrival;
     for (TraceRecord& record : trace_->records) record.arrival -= trace_->first_arrival;

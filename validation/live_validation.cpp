@@ -96,6 +96,7 @@ configs::ThisMachine slowed(const configs::ThisMachine& machine, double factor) 
 LiveValidation validate_live(const study::Study& study, const LiveSettings& settings) {
   QuietRuns runs(settings.quiet, settings.measure);
   study::RunSettings run;
+  // One point at a time: others beside it would change what is measured.
   run.jobs = 1;
   run.control = settings.control;
   run.on_progress = settings.progress;
@@ -118,6 +119,7 @@ LiveValidation validate_live(const study::Study& study, const LiveSettings& sett
       if (record.point == point.index) live.quiet = record;
   }
   if (validation.cancelled || validation.points.empty()) return validation;
+  // The prediction comes last, so that it does not warm or load the machine while it is measured.
   put_simulated(validation, simulate(study, settings.control));
   if (std::find(fitted.begin(), fitted.end(), true) != fitted.end()) fit_device_time(validation, settings);
   const study::PointSpec spec = study.point(0);

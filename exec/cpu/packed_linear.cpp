@@ -82,10 +82,12 @@ void Multiplier::pack(std::span<const ProductRows> products, std::int64_t k) {
                          last = std::clamp<std::int64_t>(end, 0, count);
       if (first < last) kernels_.pack_rows(product.x, k, product.rows, k, first, last, to);
       to += product.rows * k;
+      // The range counts the tiles of all products; from here on it is seen from the first tile of the next one.
       begin -= count;
       end -= count;
     }
   };
+  // To wake the other threads takes longer than to pack a few rows.
   if (rows * k <= kPackAlone)
     pack_tiles(0, tiles);
   else

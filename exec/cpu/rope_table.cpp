@@ -38,6 +38,7 @@ void RopeTable::fill(const model::Rope& rope, std::span<const std::int32_t> posi
     frequencies_ = rope_frequencies(rope);
     filled_ = false;
   }
+  // All layers of a forward turn by the same angles, so only the first of them computes them.
   if (filled_) return;
   filled_ = true;
   const std::size_t values = positions.size() * frequencies_.size();
@@ -56,6 +57,7 @@ void RopeTable::fill(const model::Rope& rope, std::span<const std::int32_t> posi
     }
   };
   const auto rows = static_cast<std::int64_t>(positions.size());
+  // To wake the other threads takes longer than a few rows.
   if (rows < 8)
     fill_rows(0, 0, rows);
   else

@@ -123,6 +123,8 @@ __global__ void __launch_bounds__(kThreads)
   fetch(xs[0], from_x, tile.rows, k, 0);
   fetch(ws[0], from_w, n - column, k, 0);
   cp_async_commit();
+  // Two buffers: the next depth is on its way while this one is multiplied. The last turn commits an empty group, so
+  // that one group is always left in flight.
   for (int depth = 0; depth < depths; ++depth) {
     if (depth + 1 < depths) {
       fetch(xs[(depth + 1) % 2], from_x, tile.rows, k, std::int64_t{depth + 1} * kDepth);
@@ -131,6 +133,7 @@ __global__ void __launch_bounds__(kThreads)
     cp_async_commit();
     cp_async_wait<1>();
     __syncthreads();
+    // The next turn overwrites this buffer, so all warps must have read it by then.
     multiply(sum, xs[depth % 2], ws[depth % 2], warp, lane);
     __syncthreads();
   }

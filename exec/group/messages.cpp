@@ -75,6 +75,7 @@ net::Bytes ForwardEncoder::encode(const ForwardInput& input) {
     for (const std::int32_t token : span.tokens) out.number(token);
     blocks(out, span.slot, span.blocks);
   }
+  // Decode rows are many and most of them alike: a byte of flags says which fields follow.
   out.whole(input.decode.size());
   for (const DecodeRow& row : input.decode) {
     out.byte(static_cast<std::uint8_t>((row.dead ? kDead : 0) | (row.token != -1 ? kHasToken : 0) |

@@ -109,6 +109,7 @@ class Group {
       const auto length = static_cast<std::int64_t>(prompts_[i].tokens.size());
       const std::int64_t take = std::min(piece, length - done_[i]);
       if (take == 0) continue;
+      // A shorter prompt does not pass the one that has no room: forwards keep the order of the prompts.
       if (rows + take > room) break;
       PrefillRows span;
       span.tokens =

@@ -114,6 +114,7 @@ FileTensor checked(const HeaderTensor& found, std::span<const std::byte> data) {
     if (size > kMaxSize) throw InputError(fmt::format("a size of {} is too large", size));
     tensor.shape.push_back(static_cast<std::int64_t>(size));
   }
+  // The sizes come from the file, so their product may not fit 64 bits.
   const std::optional<std::uint64_t> bytes = bytes_of(found.shape, type->bits);
   if (bytes != found.end - found.begin)
     throw InputError(fmt::format("data_offsets [{}, {}] hold {} bytes, shape {} of {} takes {}", found.begin, found.end,

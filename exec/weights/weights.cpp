@@ -58,6 +58,7 @@ TensorShape shape_of(const model::Architecture& architecture, const TensorRef& t
     case TensorKind::token_embedding:
     case TensorKind::lm_head: return {s.vocab, s.hidden};
     case TensorKind::position_embedding: return {s.max_position, s.hidden};
+    // Vectors are matrices of one column.
     case TensorKind::lm_head_bias: return {s.vocab, 1};
     case TensorKind::final_norm:
     case TensorKind::final_norm_bias:

@@ -209,6 +209,7 @@ std::vector<Column> read_header(const std::vector<CsvField>& header, const Where
     }
     columns[static_cast<std::size_t>(found - header.begin())] = mapped(map);
   }
+  // What --map states comes first: a column that is known by its name does not replace it.
   const auto taken = [&](std::string_view ours) {
     return std::any_of(columns.begin(), columns.end(), [&](const Column& c) { return c.ours == ours; });
   };
@@ -220,6 +221,7 @@ std::vector<Column> read_header(const std::vector<CsvField>& header, const Where
     }
     const std::optional<Known> known = known_column(header[i].text);
     if (!known || taken(known->column)) continue;
+    // Times without a unit are not guessed: milliseconds read as seconds would look plausible.
     if (known->scale)
       columns[i] = {known->column, *known->scale};
     else
@@ -296,6 +298,7 @@ ColumnMap read_column_map(const std::string& text) {
                     figure, near.empty() ? "" : fmt::format(", did you mean '{}'?", near)));
   }
   map.ours = known->column;
+  // The last colon separates the unit; names of columns may contain colons.
   const std::size_t colon = map.theirs.rfind(':');
   if (colon == std::string::npos) return map;
   const auto unit = find_in(kUnits, map.theirs.substr(colon + 1));

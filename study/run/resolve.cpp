@@ -209,6 +209,8 @@ load::OutputDrift output_drift(const PointSpec& spec, const sched::KvConfig& kv)
   return {closed->drift, std::min<std::int64_t>(longest_sequence(spec), kv.blocks * kv.block_tokens)};
 }
 
+// An engine with constant step times needs neither a model nor an accelerator; the placeholders for them are never
+// priced.
 load::Scenario scenario_of(const PointSpec& spec, const Pool& pool) {
   const bool parallel = spec.deployment.tp * spec.deployment.pp > 1;
   load::Scenario scenario{.shape = spec.shape ? spec.shape : stand_in_shape(),
