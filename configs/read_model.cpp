@@ -14,6 +14,42 @@ namespace {
 // Far above any real model; the limits keep all products within the range of integers.
 constexpr std::int64_t kLayers = 10'000, kWidth = 1'000'000, kHeads = 100'000, kVocabulary = 100'000'000;
 
+constexpr std::array<std::string_view, 10> kNeeded{"family",       "layers", "hidden", "heads",      "kv_heads",
+                                                   "intermediate", "vocab",  "norm",   "activation", "source"};
+constexpr std::array<std::string_view, 33> kModelKeys{"name",
+                                                      "aliases",
+                                                      "hf_id",
+                                                      "family",
+                                                      "layers",
+                                                      "hidden",
+                                                      "heads",
+                                                      "kv_heads",
+                                                      "head_dim",
+                                                      "intermediate",
+                                                      "vocab",
+                                                      "max_position",
+                                                      "gated_mlp",
+                                                      "parallel_attention",
+                                                      "qkv_bias",
+                                                      "qk_norm",
+                                                      "tie_embeddings",
+                                                      "learned_positions",
+                                                      "norm",
+                                                      "activation",
+                                                      "rope_base",
+                                                      "rotary_dim",
+                                                      "sliding_window",
+                                                      "window_period",
+                                                      "moe",
+                                                      "mla",
+                                                      "weights_params",
+                                                      "active_params",
+                                                      "note",
+                                                      "source",
+                                                      "global_every",
+                                                      "chunked",
+                                                      "checkpoint"};
+
 std::int32_t count(const Node& node, std::string_view key, std::int64_t max = kWidth) {
   return static_cast<std::int32_t>(node.at(key).as_integer(1, max));
 }
@@ -110,42 +146,7 @@ void check_consistency(const Node& root, const model::LlmShape& m) {
 }  // namespace
 
 model::LlmShape read_model(const Node& root, const std::string& id) {
-  static constexpr std::array<std::string_view, 10> kNeeded = {
-      "family", "layers", "hidden", "heads", "kv_heads", "intermediate", "vocab", "norm", "activation", "source"};
-  static constexpr std::array<std::string_view, 33> kKeys = {"name",
-                                                             "aliases",
-                                                             "hf_id",
-                                                             "family",
-                                                             "layers",
-                                                             "hidden",
-                                                             "heads",
-                                                             "kv_heads",
-                                                             "head_dim",
-                                                             "intermediate",
-                                                             "vocab",
-                                                             "max_position",
-                                                             "gated_mlp",
-                                                             "parallel_attention",
-                                                             "qkv_bias",
-                                                             "qk_norm",
-                                                             "tie_embeddings",
-                                                             "learned_positions",
-                                                             "norm",
-                                                             "activation",
-                                                             "rope_base",
-                                                             "rotary_dim",
-                                                             "sliding_window",
-                                                             "window_period",
-                                                             "moe",
-                                                             "mla",
-                                                             "weights_params",
-                                                             "active_params",
-                                                             "note",
-                                                             "source",
-                                                             "global_every",
-                                                             "chunked",
-                                                             "checkpoint"};
-  root.require_known_keys(kKeys);
+  root.require_known_keys(kModelKeys);
   root.require_keys(kNeeded);
   model::LlmShape m;
   m.id = id;

@@ -13,204 +13,201 @@ namespace {
 
 using configs::Node;
 
-const std::array<NotModelled, 11>& features() {
-  static const std::array<NotModelled, 11> kFeatures = {{
-      {"expert parallelism",
-       "TP splits every expert instead, so large mixtures on many GPUs are predicted too slow, several times at large "
-       "batches, and the imbalance between ranks is missing",
-       "SGLang, DeepSeek-V3 on 9 nodes of 8 H100: 22 282 output tokens/s a node with EP 72, and 2.5 times less without "
-       "balanced experts (lmsys.org, 2025-05-05)",
-       "take the prediction as a lower bound of the throughput",
-       {"ep",
-        "ep_size",
-        "expert_parallel",
-        "expert_parallelism",
-        "expert_parallel_size",
-        "enable_expert_parallel",
-        "moe_expert_parallel_size",
-        "moe_ep_size",
-        "ep_degree",
-        "redundant_experts",
-        "num_redundant_experts",
-        "ep_num_redundant_experts",
-        "enable_eplb",
-        "eplb",
-        "eplb_config",
-        "all_to_all",
-        "all2all_backend",
-        "moe_a2a_backend",
-        "enable_deepep_moe",
-        "deepep_mode",
-        "enable_dbo",
-        "enable_two_batch_overlap",
-        "wide_ep",
-        "moe_cluster_parallel_size",
-        "expert_skew"}},
-      {"data parallelism inside a replica",
-       "every TP rank keeps the whole latent cache, so the KV pool of DeepSeek-class models is up to TP times too "
-       "small and "
-       "their throughput at large batches too low, up to 1.9 times; the ranks' lock step is missing too",
-       "SGLang 0.4, DP attention (lmsys.org, 2024-12-04)",
-       "for models without latent attention state deployment.replicas: each has its own scheduler",
-       {"dp", "dp_size", "dp_degree", "data_parallel", "data_parallelism", "data_parallel_size",
-        "data_parallel_size_local", "data_parallel_replicas", "enable_dp_attention", "dp_attention", "attention_dp",
-        "enable_attention_dp", "attention_data_parallel", "attn_dp", "attention_dp_config", "enable_dp_lm_head"}},
-      {"pipelining",
-       "a step passes through all stages before the next one begins, so with pp stages the throughput is predicted up "
-       "to pp "
-       "times too "
-       "low; the time of one batch and the memory are right",
-       "vLLM keeps as many batches in flight as stages (v1/engine/core.py, step_with_batch_queue)",
-       "",
-       {"micro_batches", "microbatches", "num_micro_batches", "virtual_engines", "pp_max_micro_batch_size",
-        "pp_async_batch_depth", "stage_layers", "steps_in_flight", "batch_queue"}},
-      {"speculative decoding",
-       "small batches are predicted too slow: TPOT 1.3 to 1.8 times too high; nothing is gained at some 256 sequences, "
-       "and "
-       "large batches of products that still speculate are predicted too fast",
-       "EAGLE with 2 drafts, 8B on an H100: 133 to 202 tokens/s (vllm#16937); MTP of DeepSeek-V3: 1.76 times "
-       "(sglang#3582); "
-       "none at 256 (HabanaAI/vllm-fork#1264)",
-       "divide TPOT at small batches by the mean accepted length over its cost, or measure",
-       {"speculation",
-        "speculative",
-        "speculative_decoding",
-        "spec_decode",
-        "spec_decoding",
-        "speculative_config",
-        "speculative_model",
-        "speculative_model_path",
-        "num_speculative_tokens",
-        "speculative_tokens",
-        "speculative_algorithm",
-        "speculative_algo",
-        "speculative_num_steps",
-        "speculative_num_draft_tokens",
-        "speculative_eagle_topk",
-        "speculative_draft",
-        "speculative_draft_model",
-        "speculative_draft_model_path",
-        "speculate",
-        "mtp",
-        "mtp_layers",
-        "mtp_nextn",
-        "num_nextn_predict_layers",
-        "eagle",
-        "eagle3",
-        "medusa",
-        "draft_model",
-        "draft",
-        "ngram",
-        "lookahead",
-        "lookahead_config",
-        "acceptance",
-        "acceptance_rate"}},
-      {"disaggregation of prefill and decode",
-       "prefills and decodes share steps, so the tails of TPOT and ITL are predicted too high and TTFT too low by the "
-       "hand-over, "
-       "0.04 to 0.26 s a prompt of 5 000 tokens; throughput goes either way",
-       "hand-over on 8 L20, Qwen3-32B: 197 ms, 263 and 36 ms in other versions (vllm#51919, vllm#50913)",
-       "simulate the decode pool with prompts of one token and the prefill pool with outputs of one",
-       {"pools",
-        "pool",
-        "prefill",
-        "decode",
-        "disaggregation",
-        "disaggregated",
-        "disaggregate",
-        "disagg",
-        "pd",
-        "pd_disaggregation",
-        "disaggregation_mode",
-        "disaggregation_transfer_backend",
-        "prefill_replicas",
-        "decode_replicas",
-        "prefill_pool",
-        "decode_pool",
-        "prefill_workers",
-        "decode_workers",
-        "num_prefill",
-        "num_decode",
-        "kv_transfer_config",
-        "kv_connector",
-        "kv_role",
-        "cache_transceiver_config",
-        "transfer",
-        "kv_transfer",
-        "local_prefill"}},
-      {"LoRA",
-       "the throughput of a server with adapters is predicted too high, by 1.3 to 1.5 times, whether one adapter is "
-       "used or "
-       "several; its adapters' memory is missing",
-       "A100, 7B: 11.45 to 7.60 requests/s (vllm#11267)",
-       "",
-       {"lora", "loras", "adapters", "adapter", "enable_lora", "max_loras", "max_lora_rank", "lora_modules",
-        "lora_adapters", "lora_paths", "max_cpu_loras", "max_loras_per_batch", "lora_config", "lora_rank"}},
-      {"a replica over several instances",
-       "a replica lives in one instance and its all-reduces run over that instance's link; over a network of 50 GB/s a "
-       "GPU "
-       "they would take some 9 times as long as over NVLink of 450 GB/s, so TP over nodes would be predicted much too "
-       "fast",
-       "link rates: ConnectX-7 400 Gb/s (DeepEP README), NVLink 4 (H100 datasheet)",
-       "one replica per instance, with deployment.replicas",
-       {"nodes", "nnodes", "num_nodes", "node_rank", "nodes_per_replica", "instances_per_replica", "multi_node",
-        "multinode", "dist_init_addr", "distributed_executor_backend"}},
-      {"priorities",
-       "requests are served in order, so urgent ones are predicted too slow and the others too fast; the mean wait "
-       "over "
-       "all of them, weighted by their work, is the same",
-       "Kleinrock's conservation law (Queueing Systems II, 1976, section 3.4)",
-       "one study for each class, each with its own replicas, bounds both",
-       {"priority", "priorities", "priority_scheduling", "enable_priority_scheduling",
-        "priority_scheduling_preemption_threshold", "request_priority", "schedule_low_priority_values_first"}},
-      {"a second tier of the KV cache",
-       "KV that leaves the GPU is recomputed, so TTFT of returning requests is predicted too high: 2 to 22 times "
-       "for one "
-       "request, 3 times in the mean of agents' sessions",
-       "Llama-3.1-8B on an H100 (vLLM blog, 2026-01-08); agents' traces (LMCache blog, 2026-05-12)",
-       "scheduler.prefix_caching models the cache on the GPU",
-       {"kv_tiers",
-        "kv_tier",
-        "kv_offload",
-        "kv_offloading",
-        "kv_offloading_size",
-        "kv_offloading_backend",
-        "kv_cache_offload",
-        "offload",
-        "offloading",
-        "cpu_offload",
-        "cpu_offload_gb",
-        "host_cache_size",
-        "kv_host_cache_bytes",
-        "enable_lmcache",
-        "lmcache",
-        "hicache",
-        "enable_hierarchical_cache",
-        "hicache_ratio",
-        "hicache_size",
-        "hicache_write_policy",
-        "secondary_cache"}},
-      {"asynchronous scheduling",
-       "host time is as in the fit of the engine's profile, so if the product hides more of it, TPOT is "
-       "predicted too "
-       "high by at most the host's part of a step, some 10 %",
-       "SGLang 0.4, scheduler overlapped with the device: 1.1 times the throughput (lmsys.org, 2024-12-04)",
-       "an engine profile with host.overlap: full gives the opposite bound",
-       {"async_scheduling", "enable_async_scheduling", "asynchronous_scheduling", "overlap_schedule",
-        "overlap_scheduler", "disable_overlap_schedule", "enable_overlap_schedule", "disable_overlap_scheduler",
-        "num_scheduler_steps", "multi_step", "multi_step_scheduling", "num_continuous_decode_steps"}},
-      {"context parallelism",
-       "one TP group computes a prompt and every rank keeps the latent cache whole, so long prompts are predicted too "
-       "slow and "
-       "the KV pool of models with fewer KV heads than ranks too small, each at most by the degree",
-       "a cache that is striped over c ranks takes 1/c of each (SGLang's documentation of decode context parallelism)",
-       "",
-       {"cp", "cp_size", "context_parallel", "context_parallelism", "context_parallel_size", "dcp", "dcp_size",
-        "decode_context_parallel_size", "pcp", "prefill_context_parallel_size", "sequence_parallel", "sp_size",
-        "ring_attention", "enable_prefill_cp", "attn_cp_size"}},
-  }};
-  return kFeatures;
-}
+const std::array<NotModelled, 11> kFeatures{{
+    {"expert parallelism",
+     "TP splits every expert instead, so large mixtures on many GPUs are predicted too slow, several times at large "
+     "batches, and the imbalance between ranks is missing",
+     "SGLang, DeepSeek-V3 on 9 nodes of 8 H100: 22 282 output tokens/s a node with EP 72, and 2.5 times less without "
+     "balanced experts (lmsys.org, 2025-05-05)",
+     "take the prediction as a lower bound of the throughput",
+     {"ep",
+      "ep_size",
+      "expert_parallel",
+      "expert_parallelism",
+      "expert_parallel_size",
+      "enable_expert_parallel",
+      "moe_expert_parallel_size",
+      "moe_ep_size",
+      "ep_degree",
+      "redundant_experts",
+      "num_redundant_experts",
+      "ep_num_redundant_experts",
+      "enable_eplb",
+      "eplb",
+      "eplb_config",
+      "all_to_all",
+      "all2all_backend",
+      "moe_a2a_backend",
+      "enable_deepep_moe",
+      "deepep_mode",
+      "enable_dbo",
+      "enable_two_batch_overlap",
+      "wide_ep",
+      "moe_cluster_parallel_size",
+      "expert_skew"}},
+    {"data parallelism inside a replica",
+     "every TP rank keeps the whole latent cache, so the KV pool of DeepSeek-class models is up to TP times too "
+     "small and "
+     "their throughput at large batches too low, up to 1.9 times; the ranks' lock step is missing too",
+     "SGLang 0.4, DP attention (lmsys.org, 2024-12-04)",
+     "for models without latent attention state deployment.replicas: each has its own scheduler",
+     {"dp", "dp_size", "dp_degree", "data_parallel", "data_parallelism", "data_parallel_size",
+      "data_parallel_size_local", "data_parallel_replicas", "enable_dp_attention", "dp_attention", "attention_dp",
+      "enable_attention_dp", "attention_data_parallel", "attn_dp", "attention_dp_config", "enable_dp_lm_head"}},
+    {"pipelining",
+     "a step passes through all stages before the next one begins, so with pp stages the throughput is predicted up "
+     "to pp "
+     "times too "
+     "low; the time of one batch and the memory are right",
+     "vLLM keeps as many batches in flight as stages (v1/engine/core.py, step_with_batch_queue)",
+     "",
+     {"micro_batches", "microbatches", "num_micro_batches", "virtual_engines", "pp_max_micro_batch_size",
+      "pp_async_batch_depth", "stage_layers", "steps_in_flight", "batch_queue"}},
+    {"speculative decoding",
+     "small batches are predicted too slow: TPOT 1.3 to 1.8 times too high; nothing is gained at some 256 sequences, "
+     "and "
+     "large batches of products that still speculate are predicted too fast",
+     "EAGLE with 2 drafts, 8B on an H100: 133 to 202 tokens/s (vllm#16937); MTP of DeepSeek-V3: 1.76 times "
+     "(sglang#3582); "
+     "none at 256 (HabanaAI/vllm-fork#1264)",
+     "divide TPOT at small batches by the mean accepted length over its cost, or measure",
+     {"speculation",
+      "speculative",
+      "speculative_decoding",
+      "spec_decode",
+      "spec_decoding",
+      "speculative_config",
+      "speculative_model",
+      "speculative_model_path",
+      "num_speculative_tokens",
+      "speculative_tokens",
+      "speculative_algorithm",
+      "speculative_algo",
+      "speculative_num_steps",
+      "speculative_num_draft_tokens",
+      "speculative_eagle_topk",
+      "speculative_draft",
+      "speculative_draft_model",
+      "speculative_draft_model_path",
+      "speculate",
+      "mtp",
+      "mtp_layers",
+      "mtp_nextn",
+      "num_nextn_predict_layers",
+      "eagle",
+      "eagle3",
+      "medusa",
+      "draft_model",
+      "draft",
+      "ngram",
+      "lookahead",
+      "lookahead_config",
+      "acceptance",
+      "acceptance_rate"}},
+    {"disaggregation of prefill and decode",
+     "prefills and decodes share steps, so the tails of TPOT and ITL are predicted too high and TTFT too low by the "
+     "hand-over, "
+     "0.04 to 0.26 s a prompt of 5 000 tokens; throughput goes either way",
+     "hand-over on 8 L20, Qwen3-32B: 197 ms, 263 and 36 ms in other versions (vllm#51919, vllm#50913)",
+     "simulate the decode pool with prompts of one token and the prefill pool with outputs of one",
+     {"pools",
+      "pool",
+      "prefill",
+      "decode",
+      "disaggregation",
+      "disaggregated",
+      "disaggregate",
+      "disagg",
+      "pd",
+      "pd_disaggregation",
+      "disaggregation_mode",
+      "disaggregation_transfer_backend",
+      "prefill_replicas",
+      "decode_replicas",
+      "prefill_pool",
+      "decode_pool",
+      "prefill_workers",
+      "decode_workers",
+      "num_prefill",
+      "num_decode",
+      "kv_transfer_config",
+      "kv_connector",
+      "kv_role",
+      "cache_transceiver_config",
+      "transfer",
+      "kv_transfer",
+      "local_prefill"}},
+    {"LoRA",
+     "the throughput of a server with adapters is predicted too high, by 1.3 to 1.5 times, whether one adapter is "
+     "used or "
+     "several; its adapters' memory is missing",
+     "A100, 7B: 11.45 to 7.60 requests/s (vllm#11267)",
+     "",
+     {"lora", "loras", "adapters", "adapter", "enable_lora", "max_loras", "max_lora_rank", "lora_modules",
+      "lora_adapters", "lora_paths", "max_cpu_loras", "max_loras_per_batch", "lora_config", "lora_rank"}},
+    {"a replica over several instances",
+     "a replica lives in one instance and its all-reduces run over that instance's link; over a network of 50 GB/s a "
+     "GPU "
+     "they would take some 9 times as long as over NVLink of 450 GB/s, so TP over nodes would be predicted much too "
+     "fast",
+     "link rates: ConnectX-7 400 Gb/s (DeepEP README), NVLink 4 (H100 datasheet)",
+     "one replica per instance, with deployment.replicas",
+     {"nodes", "nnodes", "num_nodes", "node_rank", "nodes_per_replica", "instances_per_replica", "multi_node",
+      "multinode", "dist_init_addr", "distributed_executor_backend"}},
+    {"priorities",
+     "requests are served in order, so urgent ones are predicted too slow and the others too fast; the mean wait "
+     "over "
+     "all of them, weighted by their work, is the same",
+     "Kleinrock's conservation law (Queueing Systems II, 1976, section 3.4)",
+     "one study for each class, each with its own replicas, bounds both",
+     {"priority", "priorities", "priority_scheduling", "enable_priority_scheduling",
+      "priority_scheduling_preemption_threshold", "request_priority", "schedule_low_priority_values_first"}},
+    {"a second tier of the KV cache",
+     "KV that leaves the GPU is recomputed, so TTFT of returning requests is predicted too high: 2 to 22 times "
+     "for one "
+     "request, 3 times in the mean of agents' sessions",
+     "Llama-3.1-8B on an H100 (vLLM blog, 2026-01-08); agents' traces (LMCache blog, 2026-05-12)",
+     "scheduler.prefix_caching models the cache on the GPU",
+     {"kv_tiers",
+      "kv_tier",
+      "kv_offload",
+      "kv_offloading",
+      "kv_offloading_size",
+      "kv_offloading_backend",
+      "kv_cache_offload",
+      "offload",
+      "offloading",
+      "cpu_offload",
+      "cpu_offload_gb",
+      "host_cache_size",
+      "kv_host_cache_bytes",
+      "enable_lmcache",
+      "lmcache",
+      "hicache",
+      "enable_hierarchical_cache",
+      "hicache_ratio",
+      "hicache_size",
+      "hicache_write_policy",
+      "secondary_cache"}},
+    {"asynchronous scheduling",
+     "host time is as in the fit of the engine's profile, so if the product hides more of it, TPOT is "
+     "predicted too "
+     "high by at most the host's part of a step, some 10 %",
+     "SGLang 0.4, scheduler overlapped with the device: 1.1 times the throughput (lmsys.org, 2024-12-04)",
+     "an engine profile with host.overlap: full gives the opposite bound",
+     {"async_scheduling", "enable_async_scheduling", "asynchronous_scheduling", "overlap_schedule", "overlap_scheduler",
+      "disable_overlap_schedule", "enable_overlap_schedule", "disable_overlap_scheduler", "num_scheduler_steps",
+      "multi_step", "multi_step_scheduling", "num_continuous_decode_steps"}},
+    {"context parallelism",
+     "one TP group computes a prompt and every rank keeps the latent cache whole, so long prompts are predicted too "
+     "slow and "
+     "the KV pool of models with fewer KV heads than ranks too small, each at most by the degree",
+     "a cache that is striped over c ranks takes 1/c of each (SGLang's documentation of decode context parallelism)",
+     "",
+     {"cp", "cp_size", "context_parallel", "context_parallelism", "context_parallel_size", "dcp", "dcp_size",
+      "decode_context_parallel_size", "pcp", "prefill_context_parallel_size", "sequence_parallel", "sp_size",
+      "ring_attention", "enable_prefill_cp", "attn_cp_size"}},
+}};
 
 // "--enable-expert-parallel", "option.enable_lora" and "MAX_LORAS" in the form of the list.
 std::string plain(std::string_view key) {
@@ -235,17 +232,17 @@ bool is_off(const Node& value) {
 
 }  // namespace
 
-std::span<const NotModelled> not_modelled() { return features(); }
+std::span<const NotModelled> not_modelled() { return kFeatures; }
 
 const NotModelled* feature_of(std::string_view key) {
   const std::string name = plain(key);
-  for (const NotModelled& feature : features())
+  for (const NotModelled& feature : kFeatures)
     if (std::find(feature.keys.begin(), feature.keys.end(), name) != feature.keys.end()) return &feature;
   return nullptr;
 }
 
 const NotModelled& not_modelled(std::string_view name) {
-  for (const NotModelled& feature : features())
+  for (const NotModelled& feature : kFeatures)
     if (feature.name == name) return feature;
   PLIMSOLL_CHECK(false, "no such feature");
 }
