@@ -56,6 +56,17 @@ double a_group(std::int32_t size, double bytes) { return size > 0 ? bytes / size
 
 std::string groups_text(std::int32_t size) { return size > 0 ? fmt::format("groups of {}", size) : "a scale a row"; }
 
+// GPTQModel: "-:REGEX" excludes modules, "+:REGEX" or "REGEX" states other settings for them.
+void read_dynamic(const JsonFields& f, Scheme& scheme) {
+  const json* const dynamic = f.find("dynamic");
+  if (dynamic == nullptr || !dynamic->is_object()) return;
+  for (const auto& [key, settings] : dynamic->items()) {
+    if (!key.starts_with("-:"))
+      f.fail("dynamic", "other settings for single modules are not modelled: bytes and times of these would be wrong");
+    scheme.excluded.push_back("re:" + key.substr(2));
+  }
+}
+
 // AWQ, GPTQ and AutoRound: integers with a 16-bit scale per group, and a zero point per group unless they are
 // symmetric.
 Scheme read_integers(const JsonFields& f, const char* name, bool zeros) {
@@ -66,8 +77,7 @@ Scheme read_integers(const JsonFields& f, const char* name, bool zeros) {
   scheme.checkpoint.dtype = integer_type(f, kField, bits);
   scheme.checkpoint.scale_bytes = a_group(group, 2.0 + (zeros ? bits / 8.0 : 0));
   scheme.checkpoint.format = fmt::format("{}, {} bits, {}", name, bits, groups_text(group));
-  if (const json* dynamic = f.find("dynamic"); dynamic != nullptr && dynamic->is_object() && !dynamic->empty())
-    f.fail("dynamic", "other bits for single modules are not modelled: bytes and times of these would be wrong");
+  read_dynamic(f, scheme);
   return scheme;
 }
 

@@ -118,6 +118,15 @@ TEST_F(HfCheckpoint, MethodsHaveTheirTypeAndScales) {
   }
 }
 
+// GPTQModel excludes modules by "-:REGEX": the same as a list of them.
+TEST_F(HfCheckpoint, GptqExcludesModulesByExpressions) {
+  EXPECT_THAT(quantised(R"({"quant_method": "gptq", "bits": 4, "dynamic": {"-:.*mlp\\.gate$": {}}})").wide, IsEmpty());
+  EXPECT_EQ(quantised(R"({"quant_method": "gptq", "bits": 4, "dynamic": {"-:.*down_proj": {}}})").wide,
+            quantised(R"({"quant_method": "gptq", "bits": 4, "ignore": ["re:.*down_proj"]})").wide);
+  EXPECT_THAT(quantised(R"({"quant_method": "gptq", "bits": 4, "dynamic": {"-:.*down_proj": {}}})").wide,
+              ::testing::ElementsAre("down"));
+}
+
 TEST_F(HfCheckpoint, WhatIsNotModelledIsRefusedByNameAtItsPlace) {
   EXPECT_THAT(refusal(R"({"quant_method": "aqlm"})"),
               AllOf(HasSubstr("config.json:4:1: quantization_config.quant_method: found 'aqlm'"),
