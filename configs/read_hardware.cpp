@@ -280,9 +280,11 @@ model::Accelerator read_inline_accelerator(const Node& node) {
       for (const Item& type : item.value.items()) file.set(type.key, type.value);
     } else {
       file.set(item.key == "bandwidth" ? "memory_bandwidth" : item.key == "peak" ? "bf16" : item.key, item.value);
-      if (item.key == "peak") file.set("fp16", item.value);  // one number: 16-bit products
     }
   }
+  // One 16-bit peak is that of both types, as on the accelerators that compute in both.
+  for (const auto& [given, other] : {std::pair{"bf16", "fp16"}, std::pair{"fp16", "bf16"}})
+    if (file.root().has(given) && !file.root().has(other)) file.set(other, file.root().at(given));
   if (!node.has("source")) file.set("source", "stated in the study", node.where());
   std::vector<std::string_view> missing;
   const bool has_peak = file.root().has("fp32") || file.root().has("fp16") || file.root().has("bf16");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hardware as people write it, in every place where a study names it.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "model/error.h"
@@ -48,6 +49,22 @@ TEST_F(HardwareTest, OverridesSweepsAndSearchesTakeItToo) {
   ASSERT_EQ(question.candidates.size(), 2U);
   EXPECT_EQ(question.candidates[0].spec.hardware.label, "h100-sxm x 8");
   EXPECT_EQ(question.candidates[1].spec.hardware.label, "l40s x 4");
+}
+
+// One 16-bit type is enough for an own accelerator: those that compute in both are equally fast in both.
+TEST_F(HardwareTest, OneSixteenBitPeakIsThatOfBothTypes) {
+  for (const char* const peak : {"{bf16: 400 TFLOP/s}", "{fp16: 400 TFLOP/s}", "400 TFLOP/s"}) {
+    const PointSpec spec =
+        read(on(fmt::format("{{accelerator: {{name: mine, memory: 80 GB, bandwidth: 2 TB/s, peak: {}}}}}", peak)))
+            .point(0);
+    EXPECT_EQ(spec.hardware.accelerator->fp16.value, 400e12) << peak;
+    EXPECT_EQ(spec.hardware.accelerator->bf16.value, 400e12) << peak;
+  }
+  const PointSpec both =
+      read(on("{accelerator: {name: mine, memory: 80 GB, bandwidth: 2 TB/s, peak: {bf16: 400 TFLOP/s, "
+              "fp16: 100 TFLOP/s}}}"))
+          .point(0);
+  EXPECT_EQ(both.hardware.accelerator->fp16.value, 100e12);
 }
 
 TEST_F(HardwareTest, ATypoGetsTheNearestName) {
