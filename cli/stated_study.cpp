@@ -184,7 +184,10 @@ class Builder {
     load();
     lengths();
     rest();
-    if (!given_.has("tp") && kind_ != StudyOptions::search && !given_.has("objective")) take_degree(before);
+    if (!given_.has("tp") && kind_ != StudyOptions::search) {
+      take_degree(before);
+      if (kind_ == StudyOptions::file_of_its_own) offer_degrees();
+    }
     return finish();
   }
 
@@ -354,6 +357,17 @@ class Builder {
     if (spec.hardware.count > 1) {
       stated_.notes.push_back(fmt::format("--tp not stated: using {} of {} GPUs per replica", tp, spec.hardware.count));
     }
+  }
+
+  // `plan` keeps a stated degree. A study that states one for `simulate` alone leaves it to be searched.
+  void offer_degrees() {
+    const study::Study study(document_of(finish()), kCommandLine, {}, catalogue_);
+    std::int32_t most = 1;
+    for (std::size_t i = 0; i < study.point_count(); ++i) most = std::max(most, study.point(i).hardware.count);
+    if (most == 1) return;
+    std::vector<std::int32_t> degrees;
+    for (std::int32_t tp = 1; tp <= most; tp *= 2) degrees.push_back(tp);
+    lists_.push_back({"search.tp", fmt::format("[{}]", fmt::join(degrees, ", ")), "", "plan tries each"});
   }
 
   [[nodiscard]] StatedStudy finish() const {
