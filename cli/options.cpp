@@ -13,6 +13,7 @@
 #include "cli/stated_study.h"
 #include "configs/quantity.h"
 #include "model/error.h"
+#include "study/file/not_modelled.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -138,15 +139,20 @@ void print_help(const Usage& usage, const po::options_description& own, const po
   std::fwrite(out.data(), 1, out.size(), stdout);
 }
 
-[[noreturn]] void refuse_unknown(const po::unknown_option& unknown, const po::options_description& all) {
+[[noreturn]] void refuse_unknown(const po::unknown_option& unknown, const po::options_description& all,
+                                 const Usage& usage) {
+  const bool sets_keys = std::find(usage.without.begin(), usage.without.end(), "set") == usage.without.end();
   std::vector<std::string> names;
   for (const auto& option : all.options()) {
     if (option->long_name() != "operand") names.push_back("--" + option->long_name());
   }
-  const std::string word = unknown.get_option_name();
+  const std::string stated = unknown.get_option_name(), word = stated.substr(0, stated.find('='));
+  if (const study::NotModelled* const feature = study::feature_of(word); feature != nullptr)
+    throw InputError(fmt::format("'{}': {}", word, study::text_of(*feature)));
   const std::string near(configs::nearest(word, names));
-  throw InputError(fmt::format("unknown option '{}'{}", word,
-                               near.empty() ? "; see --help" : fmt::format("; did you mean '{}'?", near)));
+  throw InputError(fmt::format("unknown option '{}'; {}{}", word,
+                               near.empty() ? "see --help." : fmt::format("did you mean '{}'?", near),
+                               sets_keys ? " Any key of a study: --set PATH=VALUE" : ""));
 }
 
 }  // namespace
@@ -171,7 +177,7 @@ std::optional<Parsed> parse_arguments(const Usage& usage, const std::vector<std:
                              .run();
     po::store(options, parsed.values);
   } catch (const po::unknown_option& unknown) {
-    refuse_unknown(unknown, all);
+    refuse_unknown(unknown, all, usage);
   } catch (const po::error& error) {
     throw InputError(error.what());
   }

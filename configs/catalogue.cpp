@@ -414,6 +414,11 @@ bool Catalogue::has_instance(const std::string& name) const {
 bool Catalogue::has_accelerator(const std::string& name) const { return find_file("accelerators", name).has_value(); }
 
 void Catalogue::refuse_hardware(const std::string& name, const Where& where) const {
+  if (has_instance(name))
+    throw InputError(where,
+                     fmt::format("'{0}' is an instance type, not an accelerator: write 'hardware: {0}', without a "
+                                 "number; deployment.replicas and deployment.instances say how many",
+                                 shortened(name, 60)));
   std::vector<std::string> names;
   for (const File& file : files("instances")) names.push_back(file.id);
   const std::size_t instances = names.size();

@@ -158,6 +158,35 @@ TEST_F(StatedStudyTest, InitWithoutOptionsWritesAStudyThatRuns) {
   EXPECT_THAT(run("init --out " + study).output, HasSubstr("already exists"));  // nothing is overwritten
 }
 
+// The degree that init takes for simulate is not one that plan is bound to.
+TEST_F(StatedStudyTest, PlanSearchesTheSameForALineAndItsStudy) {
+  const std::string question =
+      " --model llama-3.2-1b --hardware 2xh100 --engine vllm-0.12 --input 200 --output 20 --rate 4"
+      " --requests 40 --slo p99_ttft=1s";
+  const std::string study = file("init.yaml");
+  ASSERT_EQ(run("init --out " + study + question).exit, 0);
+  EXPECT_THAT(read_text(study), HasSubstr("tp: [1, 2]"));
+  const std::string more = " --quiet --set search.replicas=[1,2]";
+  const std::string line = run("plan" + question + more).output;
+  EXPECT_THAT(line, HasSubstr("tp 1, 1 replica"));  // the fewest GPUs
+  EXPECT_EQ(run("plan " + study + more).output, line);
+}
+
+TEST_F(StatedStudyTest, AnOptionThatIsNotModelledIsAnswered) {
+  for (const char* const option :
+       {"--ep 8", "--dp=2", "--enable-lora", "--speculative-config x", "--enable-expert-parallel"})
+    EXPECT_THAT(run("simulate" + kQuestion + "--rate 4 " + option).output, HasSubstr("not modelled; effect: "))
+        << option;
+  EXPECT_THAT(run("simulate" + kQuestion + "--rate 4 --pp 2").output,
+              HasSubstr("Any key of a study: --set PATH=VALUE"));
+}
+
+TEST_F(StatedStudyTest, AnInstanceHasNoNumber) {
+  const Outcome outcome = run("simulate --model llama-3.1-8b --hardware 2xp5.48xlarge --rate 4");
+  EXPECT_EQ(outcome.exit, 2);
+  EXPECT_THAT(outcome.output, HasSubstr("'p5.48xlarge' is an instance type, not an accelerator"));
+}
+
 TEST_F(StatedStudyTest, InitNamesATraceFromWhereTheStudyLies) {
   write("trace.csv",
         "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.0000000,100,10\n2023-11-16 "
