@@ -83,7 +83,10 @@ validation::MeasuredTable read_table(const std::string& file) {
   const bool like_a_fitted_one = std::any_of(models.begin(), models.end(), [&](const calibration::ServingModel& model) {
     return std::find(model.tables.begin(), model.tables.end(), table.name) != model.tables.end();
   });
-  if (like_a_fitted_one && !validation::is_published(file)) table.name = "own " + table.name;
+  if (validation::is_published(file)) return table;
+  if (like_a_fitted_one) table.name = "own " + table.name;
+  // One row of an unknown model does not cost the user the comparison of the others.
+  for (validation::MeasuredPoint& point : table.points) point.imported = true;
   return table;
 }
 
@@ -159,12 +162,22 @@ void keep_rows_of(validation::MeasuredTable& table, const Parsed& parsed, LeftOu
   }
 }
 
-// A report without any prediction says so at its end, with the option that would help.
-void warn_if_none_is_predicted(const std::vector<validation::Comparison>& comparisons, Console& console) {
-  if (comparisons.empty()) return;
-  if (std::any_of(comparisons.begin(), comparisons.end(), [](const auto& c) { return c.predicted.has_value(); }))
+// Rows without any prediction are counted at the end. If there are no others, the option that would help is named.
+void warn_of_rows_without_prediction(const std::vector<validation::Comparison>& comparisons, Console& console) {
+  std::map<const validation::MeasuredPoint*, bool> predicted;
+  for (const validation::Comparison& c : comparisons) {
+    bool& known = predicted[c.point];
+    known = known || c.predicted.has_value();
+  }
+  const auto without = std::count_if(predicted.begin(), predicted.end(), [](const auto& row) { return !row.second; });
+  if (without == 0) return;
+  const auto first =
+      std::find_if(comparisons.begin(), comparisons.end(), [&](const auto& c) { return !predicted.at(c.point); });
+  const std::string& reason = first->reason;
+  if (static_cast<std::size_t>(without) < predicted.size()) {
+    console.warn(fmt::format("{} of {} rows cannot be predicted; the first: {}", without, predicted.size(), reason));
     return;
-  const std::string& reason = comparisons.front().reason;
+  }
   std::string hint;
   for (const char* const option : {"model", "hardware", "engine"})
     if (reason.starts_with(option) && reason.ends_with("not stated"))
@@ -296,7 +309,7 @@ int run_validate(const Arguments& arguments, Console& console) {
     case Format::csv: console.print(validation::comparison_csv(comparisons)); break;
     case Format::json: console.print(validation::comparison_json(comparisons)); break;
   }
-  warn_if_none_is_predicted(comparisons, console);
+  warn_of_rows_without_prediction(comparisons, console);
   if (!parsed->common.out.empty())
     write_report(parsed->common.out, jumpstart ? "jumpstart" : parsed->operand, arguments, leaves_out, comparisons,
                  console);

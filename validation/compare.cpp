@@ -101,7 +101,7 @@ constexpr Metric kMetrics[] = {
      &Metrics::tpot_mean_band},
 };
 
-// Points of another tool that cannot be simulated are reported with the reason; in the user's own table it is an error.
+// A user's points that cannot be simulated are reported with the reason; in a published table it is an error.
 std::vector<study::PointResult> without_prediction(const Rows& rows, const std::string& reason) {
   std::vector<study::PointResult> points(rows.size());
   for (std::size_t i = 0; i < points.size(); ++i) {

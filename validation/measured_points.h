@@ -28,7 +28,7 @@ struct MeasuredPoint {
   std::optional<bool> prefix_caching;  // absent: the engine's default
   std::string front_end;               // as in a study; empty: none
   std::string unusable;                // why it cannot be simulated; empty: nothing is known against it
-  bool imported = false;  // of a points.csv: a point that cannot be simulated has no prediction, which is no error
+  bool imported = false;  // of a user: a point that cannot be simulated has no prediction, which is no error
   Where where;
 };
 

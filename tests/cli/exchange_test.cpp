@@ -81,6 +81,19 @@ TEST_F(ExchangeCommandTest, WhatImportWritesValidateAccepts) {
   EXPECT_THAT(other.output, HasSubstr("no row can be compared"));
 }
 
+// The same holds for a table written by hand: rows that cannot be predicted do not cost the others.
+TEST_F(ExchangeCommandTest, RowsOfOtherModelsAreCountedNotFatal) {
+  const std::string table = write(
+      "mine.csv",
+      "model,hardware,engine,input_tokens,output_tokens,load_kind,load_value,requests,ttft_mean_s\n"
+      "llama-2-7b,h100-sxm x 1,vllm-0.12,100,20,poisson,4,20,0.05\nour-own,h100-sxm x 1,vllm-0.12,100,20,poisson,4,"
+      "20,0.05\nllama-2-7b,no-gpu,vllm-0.12,100,20,poisson,4,20,0.05\n");
+  const Outcome outcome = run("validate " + table);
+  EXPECT_EQ(outcome.exit, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, AllOf(HasSubstr("2 of 3 rows cannot be predicted; the first: unknown model 'our-own'"),
+                                    HasSubstr("no-gpu")));
+}
+
 TEST_F(ExchangeCommandTest, LabelsOutOfRangeAreRefused) {
   const Outcome outcome = run("import " + vllm_result() + " --tp none");
   EXPECT_EQ(outcome.exit, 2);
