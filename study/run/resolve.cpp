@@ -86,7 +86,7 @@ std::optional<Impossible> degree_problem(const PointSpec& spec) {
   if (d.tp * d.pp > 1 && !spec.hardware.interconnect && !spec.engine->constant) {
     return Impossible{where,
                       fmt::format("no link between the accelerators of {} is known; state hardware: {{accelerator, "
-                                  "count, interconnect}}",
+                                  "count, interconnect}}; `plimsoll list interconnects` names the links",
                                   spec.hardware.label)};
   }
   return {};
