@@ -204,7 +204,12 @@ std::optional<FleetLife::Event> FleetLife::take(Nanos now) {
 }
 
 Nanos settling_time(const LifeConfig& config) {
-  Nanos time = config.failures.mean_between > 0 ? config.failures.restart : 0;
+  const FailureConfig& failures = config.failures;
+  Nanos time = failures.mean_between > 0 ? failures.restart : 0;
+  // Failures that take more than a hundredth of the fleet away must have been seen: two of them in three times this.
+  constexpr Nanos kHundred = 100;
+  if (failures.mean_between > 0 && failures.mean_between / kHundred < failures.restart)
+    time = std::max(time, failures.mean_between / (3 * Nanos{config.initial}) * 2);
   if (const auto& scaling = config.autoscaling) {
     time = std::max(time, scaling->out_points * scaling->period + scaling->start_up + scaling->out_cooldown);
   }

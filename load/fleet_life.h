@@ -27,7 +27,7 @@ struct LifeConfig {
   FailureConfig failures;
 };
 
-/// How long the fleet takes to follow a change of the load or a failure.
+/// How long the fleet takes to follow a change of the load or a failure; frequent failures: until it has seen some.
 [[nodiscard]] Nanos settling_time(const LifeConfig& config);
 
 /// What a run used, within its measured window.

@@ -281,7 +281,8 @@ class Judgement {
                      std::max(static_cast<double>(kMinCount), needed_in_time(rate)) * 2);
   }
   [[nodiscard]] SteadyState fleet_is_slow(double rate) const {
-    return too_short(text("the load lasts %.3g s, and the fleet follows it within %.3g s", e_.length(), e_.settles_s),
+    return too_short(text("the load lasts %.3g s; a fleet that scales or fails needs %.3g s to show its steady state",
+                          e_.length(), 3 * e_.settles_s),
                      3.3 * e_.settles_s * rate);
   }
   [[nodiscard]] SteadyState short_time(double rate) const {

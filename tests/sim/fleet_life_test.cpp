@@ -123,6 +123,17 @@ TEST(FleetLife, FailuresRefuseWhatTheyShould) {
   EXPECT_NEAR(m.replica_failures.value(), 20'000.0 / 900, 2);
 }
 
+// Four replicas fail every 150 s between them, and a run must last three settling times: as long as two failures take.
+// Failures that take less than a hundredth of the fleet away need not be seen.
+TEST(FleetLife, FrequentFailuresMustBeSeen) {
+  const load::LifeConfig often{
+      .initial = 4, .autoscaling = {}, .failures = {.mean_between = 600 * kSecond, .restart = 30 * kSecond}};
+  EXPECT_EQ(load::settling_time(often), 100 * kSecond);
+  const load::LifeConfig rarely{
+      .initial = 4, .autoscaling = {}, .failures = {.mean_between = 86'400 * kSecond, .restart = 300 * kSecond}};
+  EXPECT_EQ(load::settling_time(rarely), 300 * kSecond);
+}
+
 // Clients that try again get their answer from the others.
 TEST(FleetLife, RetriesSurviveAFailure) {
   load::Scenario s = one_second_servers(1, 5000);
