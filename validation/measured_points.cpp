@@ -113,18 +113,24 @@ class Row {
   const Where& where_;
 };
 
+// The spread of a gamma load's gaps, if it is swept. Older files have no other column of it.
+constexpr std::string_view kSweptSpread = "workload.load.gamma.cv";
+
 // Columns of measured points that have another name in points.csv.
 std::string_view measured_name(std::string_view column) {
   if (column == "input_tokens_mean") return "input_tokens";
   if (column == "output_tokens_mean") return "output_tokens";
-  if (column == "workload.load.gamma.cv") return "arrival_cv";
+  if (column == kSweptSpread) return "arrival_cv";
   return column == kPointsOnly ? "requests" : column;
 }
 
 std::vector<std::size_t> read_header(const std::vector<study::CsvField>& header, const Where& where) {
   const bool points = is_points_csv(header);
+  const bool has_spread =
+      std::any_of(header.begin(), header.end(), [](const study::CsvField& f) { return f.text == "arrival_cv"; });
   std::vector<std::size_t> places(kColumns.size(), static_cast<std::size_t>(-1));
   for (std::size_t i = 0; i < header.size(); ++i) {
+    if (points && has_spread && header[i].text == kSweptSpread) continue;  // a swept key, with its value at the end
     const auto* const found =
         std::find(kColumns.begin(), kColumns.end(), points ? measured_name(header[i].text) : header[i].text);
     if (found == kColumns.end()) {

@@ -62,7 +62,7 @@ void read_load(const ForeignValue& document, PointDraft& draft) {
   if (const auto rate = usable("request_rate")) {
     draft.load(spread == "constant" || spread == "gamma" ? spread : "poisson", rate);
     const auto shape = usable("arrival_smoothness");
-    if (spread == "gamma" && shape && *shape > 0) draft.swept(kArrivalCv, 1 / std::sqrt(*shape));
+    if (spread == "gamma" && shape && *shape > 0) draft.number(kArrivalCv, 1 / std::sqrt(*shape));
   } else if (const auto clients = usable("concurrency")) {
     draft.load("closed_loop", clients);
   } else if (spread == kAllAtOnce) {

@@ -86,7 +86,9 @@ constexpr auto kOthers = std::to_array<Alias>({{"output_tokens_per_s", "output_t
                                                {"tensor_parallel_size", "tp"},
                                                {"replicas", "replicas"},
                                                {"load_kind", "load_kind"},
-                                               {"load_value", "load_value"}});
+                                               {"load_value", "load_value"},
+                                               {"arrival_cv", kArrivalCv},
+                                               {"turnaround_s", "turnaround_s"}});
 
 constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kStatistics = {{{"mean", "mean"},
                                                                                        {"avg", "mean"},
@@ -215,7 +217,7 @@ std::vector<Column> read_header(const std::vector<CsvField>& header, const Where
   };
   for (std::size_t i = 0; i < header.size(); ++i) {
     if (!columns[i].ours.empty()) continue;
-    if (header[i].text == kArrivalCv) {
+    if (header[i].text == kSweptArrivalCv && !taken(kArrivalCv)) {
       columns[i].ours = kArrivalCv;
       continue;
     }
@@ -271,9 +273,7 @@ void read_cell(const CsvField& field, const Column& column, const Where& where, 
     draft.load("poisson", value * column.scale);
   else if (column.ours == kConcurrency) {
     if (!draft.has("load_kind")) draft.load("closed_loop", value);
-  } else if (column.ours == kArrivalCv)
-    draft.swept(kArrivalCv, value);
-  else
+  } else
     draft.number(column.ours, value, column.scale);
 }
 

@@ -11,6 +11,7 @@
 #include "load/load_kind.h"
 #include "model/error.h"
 #include "study/exchange/foreign_formats.h"
+#include "study/run/point_result.h"
 
 namespace plimsoll::study {
 namespace {
@@ -55,18 +56,25 @@ ordered_json json_of(const Cell& cell) {
   return plain_text(cell);
 }
 
-// Fields that the other tools lack, so that `import` restores the same point.
+std::optional<double> arrival_cv(const ImportedPoint& p) {
+  const auto cv = number(p, kArrivalCv);
+  return cv ? cv : number(p, kSweptArrivalCv);
+}
+
+// All cells, so that `import` restores the same point to the last digit. Swept keys are not among the columns.
 ordered_json own_object(const ImportedPoint& p) {
+  static const std::vector<std::string> kColumns = point_columns({});
   ordered_json object = ordered_json::object();
-  for (const std::string_view column : kOwnColumns)
-    if (const Cell* cell = p.find(column)) object[std::string(column)] = json_of(*cell);
+  for (const std::string& column : kColumns)
+    if (const Cell* cell = p.find(column)) object[column] = json_of(*cell);
+  if (const auto cv = arrival_cv(p)) object[std::string(kArrivalCv)] = *cv;
   return object;
 }
 
 // The shape of the gamma distribution of the gaps: vLLM's burstiness, AIPerf's smoothness. 1 is a Poisson process.
 std::optional<double> gap_shape(const ImportedPoint& p) {
   if (text(p, "load_kind") == load::load_kind(load::Poisson{})) return 1;
-  const auto cv = number(p, kArrivalCv);
+  const auto cv = arrival_cv(p);
   return cv && *cv > 0 ? std::optional(1 / (*cv * *cv)) : std::nullopt;
 }
 
@@ -90,8 +98,8 @@ ordered_json vllm_object(const ImportedPoint& p) {
   object["backend"] = "plimsoll";
   object["label"] = text(p, "source");
   object["model_id"] = text(p, "model");
-  object["tensor_parallel_size"] = number(p, "tp").value_or(1);
-  object["data_parallel_size"] = number(p, "replicas").value_or(1);
+  put(object, "tensor_parallel_size", number(p, "tp"));
+  put(object, "data_parallel_size", number(p, "replicas"));
   object["hardware"] = text(p, "hardware");
   put_vllm_load(object, p);
   const double failed = number(p, "requests_rejected").value_or(0) + number(p, "requests_timed_out").value_or(0);

@@ -15,24 +15,15 @@ namespace plimsoll::study {
 
 inline constexpr double kSecondsPerMillisecond = 1e-3;
 
-/// The object that `export` adds to the tools' fields, and its columns.
+/// The object that `export` adds to the tools' fields: the point's cells by their columns.
 inline constexpr std::string_view kOwnObject = "plimsoll";
-/// The spread of a gamma load's gaps, as the column of a swept key.
-inline constexpr std::string_view kArrivalCv = "workload.load.gamma.cv";
-inline constexpr std::array<std::string_view, 12> kOwnColumns = {"source",
-                                                                 "hardware",
-                                                                 "engine",
-                                                                 "dtype",
-                                                                 "policy",
-                                                                 "tp",
-                                                                 "replicas",
-                                                                 "load_kind",
-                                                                 "load_value",
-                                                                 "requests_rejected",
-                                                                 "requests_timed_out",
-                                                                 kArrivalCv};
+/// The spread of a gamma load's gaps; as the column of a swept key in older files.
+inline constexpr std::string_view kArrivalCv = "arrival_cv", kSweptArrivalCv = "workload.load.gamma.cv";
 /// AIPerf's pattern of requests that are sent as soon as a cap allows; without a cap all at once.
 inline constexpr std::string_view kAllAtOnce = "concurrency_burst";
+
+/// Whether a column of points.csv holds a text; the others hold numbers and flags.
+[[nodiscard]] bool is_text_column(std::string_view column);
 
 /// Collects a point's cells and notes.
 class PointDraft {
@@ -42,8 +33,8 @@ class PointDraft {
   void count(std::string_view column, std::optional<double> value);
   /// Replaces the load; a kind without the value that it needs is not stated.
   void load(std::string_view kind, std::optional<double> value);
-  /// The column of a swept key.
-  void swept(std::string_view key, std::optional<double> value);
+  /// Replaces a cell, whatever it holds.
+  void cell(std::string_view column, Cell value);
   void note(std::string text) { notes_.push_back(std::move(text)); }
   [[nodiscard]] bool has(std::string_view column) const { return point_.find(column) != nullptr; }
   [[nodiscard]] ImportedPoint& point() { return point_; }

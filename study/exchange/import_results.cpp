@@ -68,6 +68,30 @@ json parse(std::string_view text, const std::string& file, std::size_t first_lin
   }
 }
 
+// Python writes Infinity and NaN, which JSON does not have: a text "inf" and null here, on the same lines.
+std::string without_python_numbers(const std::string& text) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kWords = {
+      {{"-Infinity", "null"}, {"Infinity", "\"inf\""}, {"NaN", "null"}}};
+  std::string out;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto* const word = quoted ? kWords.end() : std::find_if(kWords.begin(), kWords.end(), [&](const auto& w) {
+      return text.compare(i, w.first.size(), w.first) == 0;
+    });
+    if (word != kWords.end()) {
+      out += word->second;
+      i += word->first.size() - 1;
+      continue;
+    }
+    if (quoted && text[i] == '\\' && i + 1 < text.size())
+      out += text[i++];
+    else if (text[i] == '"')
+      quoted = !quoted;
+    out += text[i];
+  }
+  return out;
+}
+
 // One document; or as many as there are lines, where the first line is one by itself and not the last.
 std::vector<json> documents_in(const std::string& text, const std::string& file) {
   std::vector<json> documents;
@@ -109,11 +133,21 @@ std::vector<PointDraft> read_document(std::string_view format, const ForeignValu
 void read_own(const ForeignValue& document, PointDraft& draft) {
   const auto own = document.find(kOwnObject);
   if (!own || !own->is_object()) return;
-  for (const char* column : {"source", "hardware", "engine", "dtype", "policy"}) draft.text(column, own->text(column));
-  for (const char* column : {"tp", "replicas", "requests_rejected", "requests_timed_out"})
-    draft.count(column, own->number(column));
-  if (const auto kind = own->text("load_kind")) draft.load(*kind, own->number("load_value"));
-  draft.swept(kArrivalCv, own->number(kArrivalCv));
+  static const std::vector<std::string> kColumns = point_columns({});
+  for (const std::string& column : kColumns) {
+    const auto value = own->find(column);
+    if (!value) continue;
+    if (is_text_column(column))
+      draft.cell(column, *own->text(column));
+    else if (value->raw().is_boolean())
+      draft.cell(column, value->raw().get<bool>());
+    else if (value->raw().is_number_integer())
+      draft.cell(column, value->raw().get<std::int64_t>());
+    else if (value->raw().is_number())
+      draft.cell(column, value->raw().get<double>());
+    else
+      value->fail("expected a number");
+  }
 }
 
 void apply(const ImportLabels& labels, PointDraft& draft) {
@@ -158,7 +192,7 @@ void add(PointDraft& draft, const ImportLabels& labels, ImportedResults& results
 }
 
 ImportedResults read_json_results(const std::string& text, const std::string& file, const ImportLabels& labels) {
-  const std::vector<json> documents = documents_in(text, file);
+  const std::vector<json> documents = documents_in(without_python_numbers(text), file);
   ImportedResults results;
   for (std::size_t i = 0; i < documents.size(); ++i) {
     const ForeignValue document(documents[i], file, documents.size() > 1 ? fmt::format("[{}]", i) : "");
@@ -191,13 +225,6 @@ ImportedResults read_table(const std::string& text, const std::string& file, con
     results.notes.push_back(fmt::format("{} row{} without a throughput, mean latency, TTFT or TPOT left out", blank,
                                         blank == 1 ? "" : "s"));
   return results;
-}
-
-// Those of points.csv, after the swept keys that some point states.
-std::vector<std::string> columns_of(const std::vector<ImportedPoint>& points) {
-  const bool spread =
-      std::any_of(points.begin(), points.end(), [](const ImportedPoint& p) { return p.find(kArrivalCv) != nullptr; });
-  return point_columns(spread ? std::vector<std::string>{std::string(kArrivalCv)} : std::vector<std::string>{});
 }
 
 std::vector<Cell> row_of(const ImportedPoint& point, const std::vector<std::string>& columns) {
@@ -249,10 +276,9 @@ void PointDraft::load(std::string_view kind, std::optional<double> value) {
   number("load_value", value);
 }
 
-void PointDraft::swept(std::string_view key, std::optional<double> value) {
-  if (!value) return;
-  std::erase_if(point_.cells, [&](const auto& cell) { return cell.first == key; });
-  point_.cells.emplace_back(key, *value);
+void PointDraft::cell(std::string_view column, Cell value) {
+  std::erase_if(point_.cells, [&](const auto& cell) { return cell.first == column; });
+  point_.cells.emplace_back(column, std::move(value));
 }
 
 std::span<const std::string_view> import_formats() { return kFormats; }
@@ -278,14 +304,14 @@ bool holds_a_figure(const ImportedPoint& point) {
 }
 
 std::string imported_csv(const std::vector<ImportedPoint>& points) {
-  const std::vector<std::string> columns = columns_of(points);
+  const std::vector<std::string> columns = point_columns({});
   std::string text = csv_header(columns);
   for (const ImportedPoint& point : points) text += csv_line(row_of(point, columns));
   return text;
 }
 
 std::string imported_json(const std::vector<ImportedPoint>& points) {
-  const std::vector<std::string> columns = columns_of(points);
+  const std::vector<std::string> columns = point_columns({});
   std::string text = "[";
   for (const ImportedPoint& point : points)
     text += fmt::format("{}\n{{{}}}", text.size() > 1 ? "," : "", json_members(columns, row_of(point, columns)));

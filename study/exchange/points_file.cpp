@@ -9,19 +9,15 @@
 
 #include "configs/quantity.h"
 #include "study/exchange/csv_file.h"
+#include "study/exchange/foreign_formats.h"
 #include "study/run/point_result.h"
 
 namespace plimsoll::study {
 namespace {
 
-constexpr std::array<std::string_view, 8> kTexts = {"source", "model",  "hardware",  "engine",
-                                                    "dtype",  "policy", "load_kind", "stable_reason"};
-
-bool is_text(std::string_view column) { return std::find(kTexts.begin(), kTexts.end(), column) != kTexts.end(); }
-
 Cell cell_of(const std::string& column, const std::string& text, bool ours, const Where& where) {
   if (text.empty()) return {};
-  if (is_text(column)) return text;
+  if (is_text_column(column)) return text;
   if (text == "true" || text == "false") return text == "true";
   if (const auto number = configs::parse_number(text)) {
     const bool whole = text.find_first_not_of("-0123456789") == std::string::npos && text.size() < 16;
@@ -53,6 +49,12 @@ ImportedPoint point_of(const std::vector<std::string>& names, const std::vector<
 }
 
 }  // namespace
+
+bool is_text_column(std::string_view column) {
+  constexpr std::array<std::string_view, 8> kTexts = {"source", "model",  "hardware",  "engine",
+                                                      "dtype",  "policy", "load_kind", "stable_reason"};
+  return std::find(kTexts.begin(), kTexts.end(), column) != kTexts.end();
+}
 
 std::vector<ImportedPoint> read_points_csv(const std::string& file) {
   constexpr std::uintmax_t kMaxSize = 64U << 20;

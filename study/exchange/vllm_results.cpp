@@ -15,7 +15,11 @@ namespace {
 struct Metric {
   std::string_view theirs, ours;
 };
-constexpr std::array<Metric, 4> kMetrics = {{{"e2el", "latency"}, {"ttft", "ttft"}, {"tpot", "tpot"}, {"itl", "itl"}}};
+constexpr std::array<Metric, 5> kMetrics = {{{"e2el", "latency"},
+                                             {"e2e_latency", "latency"},  // SGLang
+                                             {"ttft", "ttft"},
+                                             {"tpot", "tpot"},
+                                             {"itl", "itl"}}};
 constexpr std::array<std::string_view, 3> kPercentiles = {"90", "95", "99"};
 
 void read_load(const ForeignValue& document, PointDraft& draft) {
@@ -26,13 +30,14 @@ void read_load(const ForeignValue& document, PointDraft& draft) {
   if (!rate) {  // "inf": as fast as the cap lets them
     if (concurrency)
       draft.load("closed_loop", concurrency);
-    else
+    else if (requested)
       draft.load("burst", document.number("num_prompts"));
-    return;
+    return;  // neither rate nor cap: the load is not stated
   }
   const double burstiness = document.number("burstiness").value_or(1);
   draft.load(burstiness == 1 ? "poisson" : "gamma", rate);
-  if (burstiness != 1 && burstiness > 0) draft.swept(kArrivalCv, 1 / std::sqrt(burstiness));  // of gaps with that shape
+  if (burstiness != 1 && burstiness > 0)
+    draft.number(kArrivalCv, 1 / std::sqrt(burstiness));  // of gaps with that shape
   if (concurrency)
     draft.note(
         fmt::format("the client held no more than {} requests open: the rate may not have been reached", *concurrency));

@@ -13,7 +13,7 @@ namespace plimsoll::study {
 namespace {
 
 // The contract: columns are only ever added at the end.
-constexpr std::array<std::string_view, 88> kColumns = {"source",
+constexpr std::array<std::string_view, 90> kColumns = {"source",
                                                        "model",
                                                        "hardware",
                                                        "engine",
@@ -100,7 +100,9 @@ constexpr std::array<std::string_view, 88> kColumns = {"source",
                                                        "ttft_first_wave_mean_s",
                                                        "ttft_steady_mean_s",
                                                        "ttft_steady_p99_s",
-                                                       "latency_steady_mean_s"};
+                                                       "latency_steady_mean_s",
+                                                       "arrival_cv",
+                                                       "turnaround_s"};
 
 using Quantiles = sched::PointMetrics::Quantiles;
 
@@ -285,6 +287,7 @@ std::vector<Cell> point_row(const PointResult& point) {
       !point.missed_slo || (point.missed_slo->empty() && m.steady.verdict == sched::Steadiness::too_short);
   row.cell(unknown ? Cell() : Cell(point.missed_slo->empty()));
   row.number(m.ttft_first_wave_mean).number(m.ttft_steady_mean).number(m.ttft_steady_p99).number(m.latency_steady_mean);
+  row.number(point.labels.arrival_cv).number(point.labels.turnaround_s);
   std::vector<Cell> cells = row.take();
   PLIMSOLL_CHECK(cells.size() == width, "a row has a cell for each column");
   return cells;

@@ -22,6 +22,8 @@ struct PointLabels {
   std::int32_t tp = 1, replicas = 1;  // 0: not known
   std::string policy, load_kind;
   double load_value = 0;
+  // The spread of a gamma load's gaps; what a client of a closed loop waits before its next request.
+  std::optional<double> arrival_cv, turnaround_s;
   /// Of load_kind: how requests come and what load_value counts.
   [[nodiscard]] const load::LoadKind& load() const { return load::load_kind_named(load_kind); }
 };

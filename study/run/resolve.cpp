@@ -171,6 +171,9 @@ PointLabels labels_of(const PointSpec& spec) {
   labels.policy = sched::name(spec.policy.policy);
   labels.load_kind = load::load_kind(spec.workload.load);
   labels.load_value = load::load_value(spec.workload.load);
+  if (const auto* gamma = std::get_if<load::GammaArrivals>(&spec.workload.load)) labels.arrival_cv = gamma->cv;
+  const auto* const loop = std::get_if<load::ClosedLoop>(&spec.workload.load);
+  if (loop != nullptr && loop->think.count() > 0) labels.turnaround_s = loop->think.count();
   return labels;
 }
 

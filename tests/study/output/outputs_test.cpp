@@ -28,7 +28,8 @@ constexpr const char* kContract =
     "kv_internal_mean,kv_reserved_unused_mean,kv_external_mean,kv_last_block_mean,instances,usd_per_hour";
 constexpr const char* kAdded =
     ",instance_hours,usd,replicas_mean,replica_starts,replica_failures,stable_reason,requests_needed,"
-    "slo_met,ttft_first_wave_mean_s,ttft_steady_mean_s,ttft_steady_p99_s,latency_steady_mean_s\n";  // since, at the end
+    "slo_met,ttft_first_wave_mean_s,ttft_steady_mean_s,ttft_steady_p99_s,latency_steady_mean_s,"
+    "arrival_cv,turnaround_s\n";  // since, at the end
 
 TEST(PointsCsv, HasTheColumnsOfTheContract) {
   EXPECT_EQ(points_csv({}, {}), std::string(kContract) + kAdded);
