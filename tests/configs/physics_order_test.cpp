@@ -39,7 +39,7 @@ constexpr Measured kMeasured[] = {
     {"b200-sxm", DType::bf16, 1.30,
      "vLLM_custom_graph all-reduce of 512 KiB over 8 ranks; experts 6144 x 16384, 2 of 8"},
     {"b200-sxm", DType::fp8, 1.80, "products 576 x 1536: 4096 rows; experts 2880 x 2880, 4 of 32: 4096 tokens"},
-    {"b200-sxm", DType::nvfp4, 1.35, "products 576 x 1536: 1 row; experts 3072 x 1536, 8 of 256: 8 tokens"},
+    {"b200-sxm", DType::nvfp4, 1.45, "products 576 x 1536: 1 row; experts 3072 x 1536, 8 of 256: 8 tokens"},
     {"b200-sxm", DType::int4, 4.60, "experts 2880 x 2880, 4 of 32 (int4_wo): 4096 tokens"},
     {"b200-sxm", DType::mxfp4, 3.50, "experts 4096 x 1536, 8 of 128 (w4a16_mxfp4): 4096 tokens"},
     {"l40s", DType::bf16, 1.60, "experts 5120 x 8192, 1 of 128: 64 tokens"},
