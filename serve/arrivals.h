@@ -37,8 +37,12 @@ class CallListener {
 class Arrivals final : public load::Senders {
  public:
   /// The listener outlives this.
-  Arrivals(const load::FrontEnd& front_end, std::int32_t replicas, CallListener& listener)
-      : front_end_(front_end, replicas), handles_(static_cast<std::size_t>(replicas)), listener_(listener) {}
+  Arrivals(std::int32_t replicas, CallListener& listener)
+      : front_end_({}, replicas), handles_(static_cast<std::size_t>(replicas)), listener_(listener) {}
+  /// What requests pass before they are delivered. Before the first add().
+  void pass_through(const load::FrontEnd& front_end) {
+    front_end_ = {front_end, static_cast<std::int32_t>(handles_.size())};
+  }
 
   /// A client sends a request at `now`, which never decreases.
   ClientId add(NewCall call, Nanos now);

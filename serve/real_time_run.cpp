@@ -90,19 +90,24 @@ void RealTimeRun::note_prefixes(std::size_t slot) {
   }
 }
 
+void RealTimeRun::tell_produced(std::size_t slot, std::span<const sched::ReqId> requests, Nanos now) {
+  const sched::RequestTable& table = replica(slot).requests();
+  for (const sched::ReqId id : requests) {
+    const sched::Tok generated = table.generated(id);
+    if (generated == 0) continue;
+    if (const auto client = parts_.arrivals.client_of(slot, id, table[id].serial))
+      parts_.listener.produced(*client, generated, now);
+  }
+}
+
 void RealTimeRun::advanced(std::size_t slot, Nanos now) {
   Lane& lane = lanes_[slot];
   parts_.events.step(slot, lane.started, now);
   ended_.push_back({lane.started, now});
-  const sched::Replica& scheduler = replica(slot);
-  const sched::RequestTable& table = scheduler.requests();
   if (!whole_batches_) {
-    for (const sched::ReqId id : scheduler.policy().batch_order()) {
-      const sched::Tok generated = table.generated(id);
-      if (generated == 0) continue;
-      if (const auto client = parts_.arrivals.client_of(slot, id, table[id].serial))
-        parts_.listener.produced(*client, generated, now);
-    }
+    tell_produced(slot, replica(slot).policy().batch_order(), now);
+    // A policy that decides ahead has preempted rows of this step already.
+    tell_produced(slot, replica(slot).decision().preempted, now);
   }
   for (const Cancel& cancel : lane.cancels) cancel_now(slot, cancel, now);
   lane.cancels.clear();

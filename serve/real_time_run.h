@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "load/event_log.h"
@@ -86,6 +87,7 @@ class RealTimeRun final : public sim::SimRun {
 
   void cancel_now(std::size_t slot, const Cancel& cancel, Nanos now);
   void note_prefixes(std::size_t slot);
+  void tell_produced(std::size_t slot, std::span<const sched::ReqId> requests, Nanos now);
 
   RunParts parts_;
   bool whole_batches_;  // requests return with their batch: no token before

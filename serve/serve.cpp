@@ -98,8 +98,7 @@ class Served {
         clock_(settings.speed),
         service_(scenario_, settings.service, clock_),
         server_(service_, settings.limits, fmt::format("Plimsoll-Speed: {}\r\n", settings.speed)),
-        arrivals_({.intake = scenario.engine->intake, .delay = scenario.engine->front_end}, scenario.replicas,
-                  service_),
+        arrivals_(scenario.replicas, service_),
         metrics_(description(scenario, settings)),
         record_(settings),
         reader_(service_.prompt_rules()),
@@ -117,6 +116,7 @@ class Served {
               .events = record_.log()}) {
     service_.connect(server_, arrivals_, metrics_, lateness_);
     service_.connect(run_, reader_);
+    arrivals_.pass_through(run_.front_end());
     run_.look = [this](Nanos now) { return look(now); };
   }
 
