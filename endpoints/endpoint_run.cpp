@@ -42,8 +42,9 @@ class StateCall final : public net::HttpCall {
 
 }  // namespace
 
-EndpointRun::EndpointRun(Server& server, const Prompts& prompts, EndpointFigures& figures)
-    : server_(server), prompts_(prompts), figures_(figures), speed_(server.facts().speed) {}
+EndpointRun::EndpointRun(Server& server, const Prompts& prompts, EndpointFigures& figures,
+                         const load::OutputDrift& drift)
+    : server_(server), prompts_(prompts), figures_(figures), speed_(server.facts().speed), drift_(drift) {}
 
 EndpointRun::~EndpointRun() {
   *alive_ = false;

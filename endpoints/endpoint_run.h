@@ -36,7 +36,7 @@ struct EndpointFigures {
 class EndpointRun final : public load::Runner {
  public:
   /// Everything that is passed outlives the run.
-  EndpointRun(Server& server, const Prompts& prompts, EndpointFigures& figures);
+  EndpointRun(Server& server, const Prompts& prompts, EndpointFigures& figures, const load::OutputDrift& drift = {});
   ~EndpointRun() override;
   EndpointRun(const EndpointRun&) = delete;
   EndpointRun& operator=(const EndpointRun&) = delete;
@@ -59,6 +59,8 @@ class EndpointRun final : public load::Runner {
   void decide(std::size_t, Nanos) override {}
   void replace(std::size_t, bool, Nanos) override {}
 
+  /// A real engine brings its own drift. A simulated one takes every step as priced, so its clients draw the drift.
+  [[nodiscard]] load::FrontEnd front_end() const override { return {.intake = {}, .delay = {}, .drift = drift_}; }
   void end_warmup() override;
   void measure(sched::MetricsCollector& out) override;
   void take(sched::RunResult&, bool) override {}
@@ -88,6 +90,7 @@ class EndpointRun final : public load::Runner {
   EndpointFigures& figures_;
   net::Deadline zero_{};
   double speed_ = 1;
+  load::OutputDrift drift_;
   std::map<std::uint64_t, Attempt> open_;  // by serial
   std::deque<sched::FinishedAttempt> answered_;
   std::vector<sched::FinishedAttempt> ended_;

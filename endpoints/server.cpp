@@ -226,6 +226,7 @@ void Server::read_version() {
   if (facts_.version.empty()) facts_.version = shown_text(text_of(version, "version"), settings_.secrets, {});
   if (const auto speed = version.find("speed"); speed != version.end() && speed->is_number() && *speed > 0)
     facts_.speed = speed->get<double>();
+  facts_.simulated = text_of(version, "engine") == "plimsoll";
 }
 
 void Server::read_metrics() {

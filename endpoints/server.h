@@ -40,6 +40,7 @@ struct ServerFacts {
   Features features;
   std::vector<std::string> refused;  // features that it refuses
   double speed = 1;                  // of a simulated deployment: its seconds are 1/speed long
+  bool simulated = false;            // by plimsoll serve
   bool has_metrics = false;
   ServerState state;  // before the run
 
